@@ -1,0 +1,81 @@
+#!/usr/bin/env bash
+# Installs the Debian 12 packages that Troupe needs, and only those that are missing.
+#
+#   bash examples/install_packages.sh build        to build the program
+#   bash examples/install_packages.sh build test   to build and run the tests as well
+#   bash examples/install_packages.sh check        clang-format and clang-tidy, as CI runs them
+#   bash examples/install_packages.sh text         an English text to train on
+#
+# Why each package was chosen: docs/decisions/0001-dependencies.md.
+set -euo pipefail
+
+build=(g++ cmake ninja-build ccache pkg-config python3 git
+       libcaf-dev libspdlog-dev libfmt-dev libdnnl-dev ocl-icd-opencl-dev libhwy-dev
+       libcli11-dev nlohmann-json3-dev libssl-dev libxxhash-dev libpcre2-dev)
+test=(catch2/bookworm-backports)
+check=(clang-format clang-tidy)
+text=(bible-kjv bible-kjv-text)
+
+wanted=()
+for group in "$@"; do
+  case $group in
+    build) wanted+=("${build[@]}") ;;
+    test) wanted+=("${test[@]}") ;;
+    check) wanted+=("${check[@]}") ;;
+    text) wanted+=("${text[@]}") ;;
+    *)
+      echo "install_packages.sh: there is no group '$group'; there are: build test check text" >&2
+      exit 2
+      ;;
+  esac
+done
+
+installed() { dpkg-query -W -f '${db:Status-Abbrev} ${Version}\n' "$1" 2>/dev/null | grep -q "^ii *$2"; }
+
+missing=()
+for package in "${wanted[@]}"; do
+  case $package in
+    catch2/*) installed catch2 3 || missing+=("$package") ;;
+    *) installed "$package" "" || missing+=("$package") ;;
+  esac
+done
+if ((${#missing[@]} == 0)); then
+  exit 0
+fi
+
+as_root=()
+if ((EUID != 0)); then
+  if ! command -v sudo >/dev/null; then
+    echo "install_packages.sh: these packages are missing and only root can install them:" >&2
+    echo "  apt-get install --no-install-recommends ${missing[*]}" >&2
+    exit 2
+  fi
+  as_root=(sudo)
+fi
+
+echo "installing ${#missing[@]} missing Debian packages: ${missing[*]}"
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+quietly() {
+  if ! "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive "$@" >"$log" 2>&1; then
+    tail -n 20 "$log" >&2
+    echo "install_packages.sh: '$*' failed; its last lines stand above" >&2
+    exit 2
+  fi
+}
+
+# Debian 12 itself has Catch2 version 2. Version 3 is in the backports of the same mirror.
+if [[ " ${missing[*]} " == *" catch2/"* ]] && ! grep -rqs bookworm-backports /etc/apt/sources.list /etc/apt/sources.list.d; then
+  mirror=$(sed -n 's/^URIs: *\([^ ]*\).*/\1/p; s/^deb  *\(\[[^]]*\] *\)\{0,1\}\([^ ]*\) .*/\2/p' \
+    /etc/apt/sources.list.d/*.sources /etc/apt/sources.list.d/*.list /etc/apt/sources.list \
+    2>/dev/null | grep -v security | head -n 1 || true)
+  "${as_root[@]}" tee /etc/apt/sources.list.d/bookworm-backports.sources >/dev/null <<SOURCES
+Types: deb
+URIs: ${mirror:-http://deb.debian.org/debian}
+Suites: bookworm-backports
+Components: main
+Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg
+SOURCES
+fi
+quietly apt-get update
+quietly apt-get install -y --no-install-recommends "${missing[@]}"

@@ -1,0 +1,69 @@
+// Files: mapped for reading, written durably. Every failure names the path and what the system
+// said.
+
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace troupe::runtime {
+
+/// A file mapped read-only. Movable; unmapped at destruction. An empty file maps to an empty span.
+class mapped_file {
+ public:
+  mapped_file() = default;
+  /// Throws input_error when there is no such file or it cannot be read.
+  explicit mapped_file(const std::filesystem::path& path);
+  mapped_file(mapped_file&& other) noexcept;
+  mapped_file& operator=(mapped_file&& other) noexcept;
+  ~mapped_file();
+
+  std::span<const std::byte> bytes() const { return {data_, size_}; }
+  std::string_view text() const { return {reinterpret_cast<const char*>(data_), size_}; }
+
+ private:
+  const std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+/// A file being written, buffered. What was written is durable, and visible under its name, only
+/// after `commit`; without it the destructor removes the temporary file beside the target.
+class file_writer {
+ public:
+  /// Opens "<path>.partial-<pid>". Throws io_error.
+  explicit file_writer(std::filesystem::path path);
+  file_writer(const file_writer&) = delete;
+  file_writer& operator=(const file_writer&) = delete;
+  ~file_writer();
+
+  void write(const void* data, std::size_t size);
+  void write(std::string_view text) { write(text.data(), text.size()); }
+  std::size_t size() const { return size_; }  ///< bytes written so far
+
+  /// Flushes, syncs to the device, renames to the target and syncs its folder. Throws io_error.
+  void commit();
+
+ private:
+  void flush();
+
+  std::filesystem::path path_;
+  std::filesystem::path partial_;
+  std::string buffer_;
+  std::size_t size_ = 0;
+  int descriptor_ = -1;
+};
+
+/// Whole small files. Throw input_error (reading) and io_error (writing).
+std::string read_text(const std::filesystem::path& path);
+void write_text(const std::filesystem::path& path, std::string_view text);
+
+/// Makes the folder and its parents. Throws io_error.
+void make_folder(const std::filesystem::path& path);
+
+/// Syncs a folder, so that renames in it are durable. Throws io_error.
+void sync_folder(const std::filesystem::path& path);
+
+}  // namespace troupe::runtime

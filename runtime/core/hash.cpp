@@ -1,0 +1,63 @@
+#include "runtime/core/hash.hpp"
+
+#include "runtime/core/error.hpp"
+
+#include <openssl/evp.h>
+#include <xxhash.h>
+
+namespace troupe::runtime {
+
+std::uint64_t hash64(const void* data, std::size_t size) {
+  return XXH3_64bits(data, size);
+}
+
+digester::digester() : state_(XXH3_createState()) {
+  ensure(state_ != nullptr && XXH3_128bits_reset(static_cast<XXH3_state_t*>(state_)) == XXH_OK,
+         "HASH-1: an XXH3 state can be made");
+}
+
+digester::~digester() {
+  XXH3_freeState(static_cast<XXH3_state_t*>(state_));
+}
+
+digester& digester::add(const void* data, std::size_t size) {
+  XXH3_128bits_update(static_cast<XXH3_state_t*>(state_), data, size);
+  return *this;
+}
+
+digest digester::result() const {
+  const auto x = XXH3_128bits_digest(static_cast<const XXH3_state_t*>(state_));
+  return {x.high64, x.low64};
+}
+
+std::string to_string(const digest& x) {
+  return fmt::format("{:016x}{:016x}", x.high, x.low);
+}
+
+sha256::sha256() : context_(EVP_MD_CTX_new()) {
+  ensure(context_ != nullptr
+             && EVP_DigestInit_ex(static_cast<EVP_MD_CTX*>(context_), EVP_sha256(), nullptr) == 1,
+         "HASH-2: a SHA-256 context can be made");
+}
+
+sha256::~sha256() {
+  EVP_MD_CTX_free(static_cast<EVP_MD_CTX*>(context_));
+}
+
+void sha256::add(const void* data, std::size_t size) {
+  ensure(EVP_DigestUpdate(static_cast<EVP_MD_CTX*>(context_), data, size) == 1,
+         "HASH-3: SHA-256 takes bytes until its result is asked for");
+}
+
+std::string sha256::hex() {
+  std::array<unsigned char, EVP_MAX_MD_SIZE> out = {};
+  unsigned size = 0;
+  ensure(EVP_DigestFinal_ex(static_cast<EVP_MD_CTX*>(context_), out.data(), &size) == 1,
+         "HASH-4: the result of SHA-256 is asked for once");
+  std::string text;
+  for (unsigned i = 0; i < size; ++i)
+    text += fmt::format("{:02x}", out[i]);
+  return text;
+}
+
+}  // namespace troupe::runtime

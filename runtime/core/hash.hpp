@@ -1,0 +1,64 @@
+// Hashes: XXH3 where speed matters (digests of the state, names to keys), SHA-256 where a file must
+// be trusted.
+
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace troupe::runtime {
+
+/// XXH3, 64 bits, of the bytes.
+std::uint64_t hash64(const void* data, std::size_t size);
+inline std::uint64_t hash64(std::string_view text) {
+  return hash64(text.data(), text.size());
+}
+
+/// 128 bits that stand for some state. Equal digests: equal bits (but for chance, 2^-128).
+struct digest {
+  std::uint64_t high = 0;
+  std::uint64_t low = 0;
+
+  friend bool operator==(const digest&, const digest&) = default;
+};
+
+/// XXH3, 128 bits, fed in pieces.
+class digester {
+ public:
+  digester();
+  ~digester();
+  digester(const digester&) = delete;
+  digester& operator=(const digester&) = delete;
+
+  digester& add(const void* data, std::size_t size);
+  digester& add(std::string_view text) { return add(text.data(), text.size()); }
+  digester& add(const digest& x) { return add(&x, sizeof x); }
+  digest result() const;
+
+ private:
+  void* state_;
+};
+
+/// 32 hexadecimal digits.
+std::string to_string(const digest& x);
+
+/// SHA-256 fed in pieces; `hex` may be called once.
+class sha256 {
+ public:
+  sha256();
+  ~sha256();
+  sha256(const sha256&) = delete;
+  sha256& operator=(const sha256&) = delete;
+
+  void add(const void* data, std::size_t size);
+  std::string hex();  ///< 64 hexadecimal digits
+
+ private:
+  void* context_;
+};
+
+}  // namespace troupe::runtime

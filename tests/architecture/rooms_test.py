@@ -1,0 +1,88 @@
+"""Every line of code knows its room: which room may include what. Run by ctest."""
+
+import pathlib
+import re
+import sys
+
+# room -> what it may include besides itself and the standard library
+MAY = {
+    "kernels": ["cuda", "cublas", "cudnn", "dnnl", "oneapi/", "hwy/", "omp.h"],
+    "runtime": ["kernels/", "nccl", "ucp/", "uct/", "ucs/", "spdlog/", "fmt/", "nlohmann/", "openssl/", "xxhash.h", "pcre2.h", "omp.h"],
+    "messages": ["runtime/core/", "runtime/tensor/", "runtime/layout/", "runtime/schedule/", "runtime/telemetry/", "caf/", "fmt/"],
+    "actors": ["messages/", "runtime/", "caf/", "fmt/", "CLI/", "nlohmann/"],
+    "examples": ["actors/", "messages/", "runtime/", "caf/", "fmt/"],
+    "tests": ["kernels/", "runtime/", "messages/", "actors/", "caf/", "catch2/", "fmt/", "nlohmann/", "openssl/"],
+}
+
+# library -> the only folders that may name it
+ONLY = {
+    "caf/": ["messages/", "actors/", "tests/", "examples/"],
+    "CLI/": ["actors/command/"],
+    "cuda": ["kernels/cuda/", "runtime/device/cuda/"],
+    "nccl": ["runtime/collective/nccl/"],
+    "ucp/": ["runtime/transport/ucx/"],
+    "spdlog/": ["runtime/core/"],
+    "pcre2.h": ["runtime/tokenizer/"],
+    "dnnl": ["kernels/cpu/"],
+    "hwy/": ["kernels/cpu/"],
+    "openssl/": ["runtime/core/", "tests/"],
+    "xxhash.h": ["runtime/core/"],
+}
+
+# what messages/ may take from runtime/: values only
+VALUES = re.compile(r"^runtime/(core|layout|schedule|telemetry)/|^runtime/tensor/(dtype|shape|ticket)\.hpp$")
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]')
+STANDARD = re.compile(r"^[a-z_0-9]+$|^(sys|arpa|netinet)/|^(unistd|fcntl|dirent|signal|poll)\.h$")
+
+
+def complaints(root):
+    seen = 0
+    for room, may in MAY.items():
+        for path in sorted((root / room).rglob("*")):
+            if path.suffix not in (".hpp", ".cpp", ".cu", ".cuh"):
+                continue
+            seen += 1
+            here = path.relative_to(root).as_posix()
+            for number, line in enumerate(path.read_text().splitlines(), 1):
+                found = INCLUDE.match(line)
+                if not found or STANDARD.match(found[1]):
+                    continue
+                name = found[1]
+                allowed = any(name.startswith(p) for p in [room + "/"] + may)
+                if room == "messages" and name.startswith("runtime/"):
+                    allowed = VALUES.match(name) is not None
+                for library, folders in ONLY.items():
+                    if name.startswith(library):
+                        allowed = allowed and any(here.startswith(f) for f in folders)
+                if not allowed:
+                    yield f"{here}:{number}: {room} may not include {name}"
+    if seen == 0:
+        yield f"{root}: no sources found, so nothing was checked"
+
+
+def self_test(tmp):
+    """The test that cannot fail is refused: a planted edge must be found."""
+    planted = {"kernels/a.hpp": "runtime/core/ids.hpp", "runtime/core/b.hpp": "caf/all.hpp",
+               "messages/c.hpp": "runtime/model/gpt.hpp", "actors/d.hpp": "kernels/op/philox.hpp",
+               "runtime/data/e.cpp": "spdlog/spdlog.h"}
+    for name, include in planted.items():
+        path = tmp / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f'#include "{include}"\n')
+    return len(list(complaints(tmp))) == len(planted)
+
+
+def main(root):
+    import tempfile
+    with tempfile.TemporaryDirectory() as tmp:
+        if not self_test(pathlib.Path(tmp)):
+            print("rooms_test.py does not find the edges that it plants itself")
+            return 1
+    wrong = list(complaints(root))
+    print("\n".join(wrong) or "every line knows its room")
+    return len(wrong) != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(pathlib.Path(sys.argv[1])))

@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# Installs what is missing, builds everything, runs every test.
+#
+#   bash tests/run.sh                  the optimised build
+#   bash tests/run.sh --preset dev     the same with ASan and UBSan
+#   bash tests/run.sh -- -R tokenizer  passes the rest to ctest
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+preset=release
+while (($#)); do
+  case $1 in
+    --preset) preset=${2:?--preset needs a name: release, dev or tsan}; shift 2 ;;
+    --) shift; break ;;
+    -h | --help) sed -n '2,7s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    *) echo "tests/run.sh: unknown argument '$1' (see --help)" >&2; exit 2 ;;
+  esac
+done
+
+bash examples/install_packages.sh build test
+
+started=$SECONDS
+cmake --preset "$preset" >/dev/null
+cmake --build --preset "$preset"
+built=$SECONDS
+status=0
+ctest --preset "$preset" --parallel "$(nproc)" "$@" || status=$?
+printf 'built in %d s, tested in %d s (%s)\n' $((built - started)) $((SECONDS - built)) "$preset"
+exit $status
