@@ -1,0 +1,57 @@
+// Activations of the feed-forward layer.
+//
+//   gelu_tanh  y = x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3)))       width N -> N
+//   gelu_erf   y = x/2 * (1 + erf(x / sqrt(2)))                            width N -> N
+//   swiglu     y = silu(gate) * linear, x = [gate | linear] in each row    width 2N -> N
+//
+// Hendrycks, Gimpel: "Gaussian Error Linear Units", 2016; Shazeer: "GLU Variants Improve
+// Transformer", 2020. silu(g) = g / (1 + exp(-g)). The halves of swiglu are in Megatron's order.
+
+#pragma once
+
+#include "kernels/op/context.hpp"
+
+namespace troupe::kernels {
+
+enum class activation : std::uint8_t { gelu_tanh, gelu_erf, swiglu };
+
+/// Width of the input for an output of width 1.
+constexpr std::int64_t fan_in(activation kind) {
+  return kind == activation::swiglu ? 2 : 1;
+}
+
+template <class T>
+struct activation_forward {
+  T* y;        ///< (R, N) written
+  const T* x;  ///< (R, fan_in * N)
+  std::int64_t R, N;
+  activation kind;
+};
+
+template <class T>
+struct activation_backward {
+  T* dx;        ///< (R, fan_in * N) written; may be `x` itself
+  const T* dy;  ///< (R, N)
+  const T* x;   ///< (R, fan_in * N)
+  std::int64_t R, N;
+  activation kind;
+};
+
+template <class T>
+constexpr std::int64_t flops(const activation_forward<T>& op) {
+  return op.R * op.N * (op.kind == activation::swiglu ? 6 : 12);
+}
+template <class T>
+constexpr std::int64_t flops(const activation_backward<T>& op) {
+  return op.R * op.N * (op.kind == activation::swiglu ? 12 : 20);
+}
+template <class T>
+constexpr std::int64_t bytes_moved(const activation_forward<T>& op) {
+  return std::int64_t{sizeof(T)} * op.R * op.N * (1 + fan_in(op.kind));
+}
+template <class T>
+constexpr std::int64_t bytes_moved(const activation_backward<T>& op) {
+  return std::int64_t{sizeof(T)} * op.R * op.N * (1 + 2 * fan_in(op.kind));
+}
+
+}  // namespace troupe::kernels

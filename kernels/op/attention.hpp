@@ -1,0 +1,122 @@
+// Scaled dot-product attention, causal or not, grouped queries, packed sequences, no T x T matrix.
+//
+// For query row i and key row j of one sequence, head h of group g = h / (H / G):
+//
+//   s[i,j]  = scale * q[i,h] . k[j,g]     where key_position[j] <= query_position[i], or not causal
+//   lse[i]  = log sum_j exp(s[i,j])       p[i,j] = exp(s[i,j] - lse[i])
+//   m[i,j]  = dropout of p: 0 or 1 / (1 - p_drop); 1 without dropout
+//   o[i,h]  = sum_j p[i,j] * m[i,j] * v[j,g]
+//
+// Dao: "FlashAttention-2", 2023; Milakov, Gimelshein: "Online normalizer calculation for softmax",
+// 2018. A query row that sees no key has o = 0 and lse = -infinity.
+//
+// The backward pass, with D[i] = sum_d do[i,d] * o[i,d]:
+//
+//   dv[j] = sum_i p m do[i]     ds[i,j] = p (m do[i] . v[j] - D[i])
+//   dq[i] = scale * sum_j ds[i,j] k[j]     dk[j] = scale * sum_i ds[i,j] q[i]
+//
+// Positions and cumulative lengths, not a start and a length: packed sequences, KV caches (query
+// rows fewer than key rows) and context parallelism (any subset of rows) need nothing else. Within
+// one sequence key positions ascend.
+//
+// Queries, keys and values may lie in one fused product, Megatron's layout [q .. q k v] per group:
+// strides are in elements, of a row and of a group; the heads of a group are adjacent.
+
+#pragma once
+
+#include "kernels/op/context.hpp"
+#include "kernels/op/philox.hpp"
+
+namespace troupe::kernels {
+
+/// The shape shared by both passes.
+struct attention_shape {
+  const std::int32_t* query_starts;     ///< (S + 1) first query row of each sequence, then all rows
+  const std::int32_t* key_starts;       ///< (S + 1) the same for keys
+  const std::int32_t* query_position;   ///< (query rows)
+  const std::int32_t* key_position;     ///< (key rows)
+  std::int64_t S;                       ///< sequences
+  std::int64_t H;                       ///< query heads
+  std::int64_t G;                       ///< key and value heads, G divides H
+  std::int64_t D;                       ///< head size
+  std::int64_t query_row, query_group;  ///< strides of q (and dq)
+  std::int64_t key_row, key_group;      ///< strides of k, v (and dk, dv)
+  float scale;                          ///< usually 1 / sqrt(D)
+  bool causal = true;
+
+  /// Dropout of probabilities. Word number h * 2^32 + key_position of the stream
+  /// `sample[s] * 2^24 + query_position` decides: at most 2^24 positions.
+  float p_drop = 0;
+  std::uint64_t key = 0;                  ///< of the random numbers
+  const std::uint64_t* sample = nullptr;  ///< (S) global sample position; may be null if p_drop = 0
+};
+
+template <class T>
+struct attention_forward {
+  T* o;        ///< (query rows, H, D) written, contiguous
+  float* lse;  ///< (query rows, H) written
+  const T* q;
+  const T* k;
+  const T* v;
+  attention_shape shape;
+};
+
+template <class T>
+struct attention_backward {
+  T* dq;             ///< strides of q, written
+  T* dk;             ///< strides of k, written
+  T* dv;             ///< strides of k, written
+  const T* d_o;      ///< (query rows, H, D)
+  const T* o;        ///< (query rows, H, D)
+  const float* lse;  ///< (query rows, H)
+  const T* q;
+  const T* k;
+  const T* v;
+  attention_shape shape;
+};
+
+constexpr std::uint64_t attention_stream(std::uint64_t sample, std::int32_t query_position) {
+  return (sample << 24) + std::uint64_t(query_position);
+}
+constexpr std::uint64_t attention_word(std::int64_t head, std::int32_t key_position) {
+  return (std::uint64_t(head) << 32) + std::uint64_t(key_position);
+}
+
+/// Pairs (query row, key row) that are computed: a causal pair counts only where it is visible.
+inline std::int64_t attention_pairs(const attention_shape& a) {
+  std::int64_t pairs = 0;
+  for (std::int64_t s = 0; s < a.S; ++s) {
+    const std::int64_t begin = a.key_starts[s], end = a.key_starts[s + 1];
+    for (std::int64_t i = a.query_starts[s]; i < a.query_starts[s + 1]; ++i) {
+      std::int64_t visible = end;
+      while (a.causal && visible > begin && a.key_position[visible - 1] > a.query_position[i])
+        --visible;
+      pairs += visible - begin;
+    }
+  }
+  return pairs;
+}
+
+/// Two products of 2 * D operations a pair and head forward, five backward.
+template <class T>
+std::int64_t flops(const attention_forward<T>& op) {
+  return 4 * attention_pairs(op.shape) * op.shape.H * op.shape.D;
+}
+template <class T>
+std::int64_t flops(const attention_backward<T>& op) {
+  return 10 * attention_pairs(op.shape) * op.shape.H * op.shape.D;
+}
+template <class T>
+std::int64_t bytes_moved(const attention_forward<T>& op) {
+  const auto& a = op.shape;
+  const std::int64_t queries = a.query_starts[a.S], keys = a.key_starts[a.S];
+  return std::int64_t{sizeof(T)} * a.D * (2 * queries * a.H + 2 * keys * a.G) + 4 * queries * a.H;
+}
+template <class T>
+std::int64_t bytes_moved(const attention_backward<T>& op) {
+  const auto& a = op.shape;
+  const std::int64_t queries = a.query_starts[a.S], keys = a.key_starts[a.S];
+  return std::int64_t{sizeof(T)} * a.D * (4 * queries * a.H + 4 * keys * a.G) + 4 * queries * a.H;
+}
+
+}  // namespace troupe::kernels

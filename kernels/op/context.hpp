@@ -1,0 +1,25 @@
+// Where an operation runs: how many threads, with what scratch memory.
+//
+// An operation never allocates and never starts threads of its own: it uses the team of the lane
+// that calls it and the workspace that it is given. An operation that needs scratch declares how
+// much by `workspace_bytes(op, threads)`.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <type_traits>
+
+namespace troupe::kernels {
+
+struct context {
+  int threads = 1;                      ///< size of the OpenMP team; 1 runs on the caller alone
+  std::span<std::byte> workspace = {};  ///< aligned to 64 bytes
+};
+
+/// What sums of gradients are kept in: at least fp32.
+template <class T>
+using accumulator = std::conditional_t<std::is_same_v<T, double>, double, float>;
+
+}  // namespace troupe::kernels

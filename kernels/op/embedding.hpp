@@ -1,0 +1,54 @@
+// Embedding of tokens, and of positions where they are learned.
+//
+//   y[r] = table[id[r]] + position_table[position[r]]
+//
+// Backwards: dtable[id[r]] += dy[r] and dposition_table[position[r]] += dy[r], in the order of the
+// rows, so that the sum has the same bits whatever the number of threads.
+//
+// The ids are below V and the positions below P: the caller has checked them.
+
+#pragma once
+
+#include "kernels/op/context.hpp"
+
+namespace troupe::kernels {
+
+template <class T>
+struct embedding_forward {
+  T* y;                          ///< (R, C) written
+  const T* table;                ///< (V, C)
+  const std::int32_t* id;        ///< (R)
+  const T* position_table;       ///< (P, C) or null
+  const std::int32_t* position;  ///< (R), may be null without a position table
+  std::int64_t R, C;
+};
+
+template <class T>
+struct embedding_backward {
+  accumulator<T>* dtable;           ///< (V, C) accumulated
+  const std::int32_t* id;           ///< (R)
+  accumulator<T>* dposition_table;  ///< (P, C) accumulated, or null
+  const std::int32_t* position;     ///< (R)
+  const T* dy;                      ///< (R, C)
+  std::int64_t R, C;
+};
+
+template <class T>
+constexpr std::int64_t flops(const embedding_forward<T>& op) {
+  return op.position_table ? op.R * op.C : 0;
+}
+template <class T>
+constexpr std::int64_t flops(const embedding_backward<T>& op) {
+  return op.R * op.C * (op.dposition_table ? 2 : 1);
+}
+template <class T>
+constexpr std::int64_t bytes_moved(const embedding_forward<T>& op) {
+  return std::int64_t{sizeof(T)} * op.R * op.C * (op.position_table ? 3 : 2) + 4 * op.R;
+}
+template <class T>
+constexpr std::int64_t bytes_moved(const embedding_backward<T>& op) {
+  return std::int64_t{sizeof(T)} * op.R * op.C + 4 * op.R
+         + std::int64_t{sizeof(accumulator<T>)} * 2 * op.R * op.C * (op.dposition_table ? 2 : 1);
+}
+
+}  // namespace troupe::kernels

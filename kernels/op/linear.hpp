@@ -1,0 +1,82 @@
+// The matrix product of a layer, with its epilogue:
+//
+//   z[r,n] = sum_k x[r,k] * weight[n,k] + bias[n]          y = activation(z)
+//
+// and its two gradients, separately callable (schedules delay the second):
+//
+//   I:  dx[r,k]       = sum_n dz[r,n] * weight[n,k]        needs weight
+//   W:  dweight[n,k] += sum_r dz[r,n] * x[r,k]             needs x
+//       dbias[n]     += sum_r dz[r,n]
+//
+// The gradient of the activation is an operation of its own (activation.hpp).
+
+#pragma once
+
+#include "kernels/op/context.hpp"
+
+namespace troupe::kernels {
+
+enum class epilogue : std::uint8_t { none, gelu_tanh, gelu_erf };
+
+template <class T>
+struct linear_forward {
+  T* y;             ///< (R, N) written
+  T* z;             ///< (R, N) written; null: not wanted, as in inference or without an activation
+  const T* x;       ///< (R, K)
+  const T* weight;  ///< (N, K)
+  const T* bias;    ///< (N) or null
+  std::int64_t R;   ///< rows, usually B * T
+  std::int64_t N;   ///< output features
+  std::int64_t K;   ///< input features
+  epilogue activation = epilogue::none;
+};
+
+template <class T>
+struct linear_backward_input {
+  T* dx;            ///< (R, K) written
+  const T* dz;      ///< (R, N)
+  const T* weight;  ///< (N, K)
+  std::int64_t R, N, K;
+};
+
+template <class T>
+struct linear_backward_weight {
+  accumulator<T>* dweight;  ///< (N, K) accumulated
+  accumulator<T>* dbias;    ///< (N) accumulated, or null
+  const T* dz;              ///< (R, N)
+  const T* x;               ///< (R, K)
+  std::int64_t R, N, K;
+};
+
+template <class Op>
+constexpr std::int64_t product_flops(const Op& op) {
+  return 2 * op.R * op.N * op.K;
+}
+template <class T>
+constexpr std::int64_t flops(const linear_forward<T>& op) {
+  return product_flops(op) + (op.bias ? op.R * op.N : 0);
+}
+template <class T>
+constexpr std::int64_t flops(const linear_backward_input<T>& op) {
+  return product_flops(op);
+}
+template <class T>
+constexpr std::int64_t flops(const linear_backward_weight<T>& op) {
+  return product_flops(op) + (op.dbias ? op.R * op.N : 0);
+}
+template <class T>
+constexpr std::int64_t bytes_moved(const linear_forward<T>& op) {
+  return std::int64_t{sizeof(T)}
+         * (op.R * op.K + op.N * op.K + op.R * op.N * (op.z ? 2 : 1) + (op.bias ? op.N : 0));
+}
+template <class T>
+constexpr std::int64_t bytes_moved(const linear_backward_input<T>& op) {
+  return std::int64_t{sizeof(T)} * (op.R * op.N + op.N * op.K + op.R * op.K);
+}
+template <class T>
+constexpr std::int64_t bytes_moved(const linear_backward_weight<T>& op) {
+  return std::int64_t{sizeof(T)} * (op.R * op.N + op.R * op.K)
+         + std::int64_t{sizeof(accumulator<T>)} * 2 * (op.N * op.K + (op.dbias ? op.N : 0));
+}
+
+}  // namespace troupe::kernels

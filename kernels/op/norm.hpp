@@ -1,0 +1,84 @@
+// Normalisation of each row.
+//
+//   layer:  xh = (x - mean) * rstd,  rstd = 1 / sqrt(var + eps)     y = xh * gain + bias
+//   rms:    xh = x * rstd,           rstd = 1 / sqrt(mean(x^2) + eps)    y = xh * gain
+//
+// Ba, Kiros, Hinton: "Layer Normalization", 2016; Zhang, Sennrich: "Root Mean Square Layer
+// Normalization", 2019. Backwards, with h = dy * gain:
+//
+//   I:  layer dx = rstd * (h - mean_c(h) - xh * mean_c(h * xh))     rms without the second term
+//   W:  dgain += sum_r dy * xh     dbias += sum_r dy
+
+#pragma once
+
+#include "kernels/op/context.hpp"
+
+namespace troupe::kernels {
+
+enum class normalization : std::uint8_t { layer, rms };
+
+template <class T>
+struct norm_forward {
+  T* y;           ///< (R, C) written
+  float* mean;    ///< (R) written, 0 for rms; null: not wanted
+  float* rstd;    ///< (R) written; null: not wanted
+  const T* x;     ///< (R, C)
+  const T* gain;  ///< (C)
+  const T* bias;  ///< (C), null for rms
+  std::int64_t R, C;
+  float eps;
+  normalization kind;
+};
+
+template <class T>
+struct norm_backward_input {
+  T* dx;              ///< (R, C) written
+  const T* dy;        ///< (R, C)
+  const T* x;         ///< (R, C)
+  const T* gain;      ///< (C)
+  const float* mean;  ///< (R)
+  const float* rstd;  ///< (R)
+  std::int64_t R, C;
+  normalization kind;
+  const T* residual = nullptr;  ///< (R, C) or null; added to dx, as the skip connection needs it
+};
+
+template <class T>
+struct norm_backward_weight {
+  accumulator<T>* dgain;  ///< (C) accumulated
+  accumulator<T>* dbias;  ///< (C) accumulated, null for rms
+  const T* dy;            ///< (R, C)
+  const T* x;             ///< (R, C)
+  const float* mean;      ///< (R)
+  const float* rstd;      ///< (R)
+  std::int64_t R, C;
+  normalization kind;
+};
+
+template <class T>
+constexpr std::int64_t flops(const norm_forward<T>& op) {
+  return op.R * op.C * (op.kind == normalization::layer ? 7 : 4);
+}
+template <class T>
+constexpr std::int64_t flops(const norm_backward_input<T>& op) {
+  return op.R * op.C * (op.kind == normalization::layer ? 9 : 7);
+}
+template <class T>
+constexpr std::int64_t flops(const norm_backward_weight<T>& op) {
+  return op.R * op.C * (op.kind == normalization::layer ? 5 : 3);
+}
+template <class T>
+constexpr std::int64_t bytes_moved(const norm_forward<T>& op) {
+  return std::int64_t{sizeof(T)} * (2 * op.R * op.C + op.C * (op.bias ? 2 : 1)) + 8 * op.R;
+}
+template <class T>
+constexpr std::int64_t bytes_moved(const norm_backward_input<T>& op) {
+  return std::int64_t{sizeof(T)} * (op.R * op.C * (op.residual ? 4 : 3) + op.C) + 8 * op.R;
+}
+template <class T>
+constexpr std::int64_t bytes_moved(const norm_backward_weight<T>& op) {
+  return std::int64_t{sizeof(T)} * 2 * op.R * op.C + 8 * op.R
+         + std::int64_t{sizeof(accumulator<T>)} * 2 * op.C * (op.dbias ? 2 : 1);
+}
+
+}  // namespace troupe::kernels
