@@ -1,0 +1,67 @@
+// The fast backend for processors: oneDNN for matrix products, Highway for the rest. The same bits
+// for the same (instruction set, threads); no result depends on timing.
+
+#pragma once
+
+#include "kernels/op/activation.hpp"
+#include "kernels/op/adamw.hpp"
+#include "kernels/op/attention.hpp"
+#include "kernels/op/cross_entropy.hpp"
+#include "kernels/op/dropout.hpp"
+#include "kernels/op/embedding.hpp"
+#include "kernels/op/linear.hpp"
+#include "kernels/op/norm.hpp"
+#include "kernels/op/rope.hpp"
+#include "kernels/op/sample.hpp"
+#include "kernels/op/sum.hpp"
+
+#include <string>
+
+namespace troupe::kernels::cpu {
+
+// linear.cpp
+void run(const linear_forward<float>& op, const context& in);
+void run(const linear_backward_input<float>& op, const context& in);
+void run(const linear_backward_weight<float>& op, const context& in);
+// attention.cpp
+void run(const attention_forward<float>& op, const context& in);
+void run(const attention_backward<float>& op, const context& in);
+// norm.cpp
+void run(const norm_forward<float>& op, const context& in);
+void run(const norm_backward_input<float>& op, const context& in);
+void run(const norm_backward_weight<float>& op, const context& in);
+// activation.cpp
+void run(const activation_forward<float>& op, const context& in);
+void run(const activation_backward<float>& op, const context& in);
+// rope.cpp
+void run(const rope<float>& op, const context& in);
+// embedding.cpp
+void run(const embedding_forward<float>& op, const context& in);
+void run(const embedding_backward<float>& op, const context& in);
+// cross_entropy.cpp
+void run(const cross_entropy_forward<float>& op, const context& in);
+void run(const cross_entropy_backward<float>& op, const context& in);
+// dropout.cpp
+void run(const dropout_forward<float>& op, const context& in);
+void run(const dropout_backward<float>& op, const context& in);
+// sum.cpp
+void run(const add<float>& op, const context& in);
+void run(const ordered_sum<float>& op, const context& in);
+void run(const square_norm<float>& op, const context& in);
+// adamw.cpp
+void run(const adamw<float>& op, const context& in);
+// sample.cpp
+void run(const sample_token<float>& op, const context& in);
+
+// Scratch of the operations that need some. Every other operation needs none.
+std::size_t scratch(const attention_forward<float>& op, int threads);
+std::size_t scratch(const attention_backward<float>& op, int threads);
+std::size_t scratch(const norm_backward_weight<float>& op, int threads);
+std::size_t scratch(const linear_backward_weight<float>& op, int threads);
+std::size_t scratch(const square_norm<float>& op, int threads);
+std::size_t scratch(const sample_token<float>& op, int threads);
+
+/// What Highway chose on this machine, e.g. "AVX3".
+std::string instruction_set();
+
+}  // namespace troupe::kernels::cpu
