@@ -1,0 +1,34 @@
+// The log: the only thing that is global. Lines go to standard output (what the user asked to see)
+// or standard error (what went wrong).
+
+#pragma once
+
+#include <fmt/format.h>
+#include <string_view>
+#include <utility>
+
+namespace troupe::runtime {
+
+enum class severity { debug, info, warning, error };
+
+/// Lines below this are not written. Default: info.
+void set_log_level(severity lowest);
+
+/// `info` and `debug` go to standard output as they are; `warning` and `error` to standard error
+/// with the word in front. Any thread; lines are never mixed.
+void log_line(severity how, std::string_view text);
+
+template <class... Args>
+void log_info(fmt::format_string<Args...> text, Args&&... args) {
+  log_line(severity::info, fmt::format(text, std::forward<Args>(args)...));
+}
+template <class... Args>
+void log_warning(fmt::format_string<Args...> text, Args&&... args) {
+  log_line(severity::warning, fmt::format(text, std::forward<Args>(args)...));
+}
+template <class... Args>
+void log_error(fmt::format_string<Args...> text, Args&&... args) {
+  log_line(severity::error, fmt::format(text, std::forward<Args>(args)...));
+}
+
+}  // namespace troupe::runtime

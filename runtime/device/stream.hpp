@@ -1,0 +1,44 @@
+// A stream: where one lane's operations run, in order.
+
+#pragma once
+
+#include "kernels/backend/backend.hpp"
+#include "runtime/device/memory_pool.hpp"
+
+#include <cstddef>
+
+namespace troupe::runtime {
+
+/// Owned by one thread. On the CPU an operation has finished when `run` returns.
+class stream {
+ public:
+  stream(kernels::backend where, int threads, memory_pool pool)
+      : where_(where), threads_(threads), pool_(std::move(pool)) {}
+
+  template <class Op>
+  void run(const Op& op) {
+    kernels::run(where_, op, {threads_, scratch(kernels::scratch(where_, op, threads_))});
+  }
+
+  memory_block allocate(std::size_t bytes) { return pool_.allocate(bytes); }
+  const memory_pool& pool() const { return pool_; }
+  kernels::backend where() const { return where_; }
+  int threads() const { return threads_; }
+
+ private:
+  std::span<std::byte> scratch(std::size_t bytes) {
+    if (bytes > scratch_size_) {
+      scratch_ = pool_.allocate(bytes);
+      scratch_size_ = bytes;
+    }
+    return {scratch_.get(), bytes};
+  }
+
+  kernels::backend where_;
+  int threads_;
+  memory_pool pool_;
+  memory_block scratch_;
+  std::size_t scratch_size_ = 0;
+};
+
+}  // namespace troupe::runtime

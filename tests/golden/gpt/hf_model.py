@@ -1,0 +1,269 @@
+#!/usr/bin/env python3
+"""Writes the small Hugging Face models and token data of the golden training runs, from a formula.
+
+  hf_model.py CASE OUTDIR    writes OUTDIR/config.json and OUTDIR/model.safetensors (float32) and
+                             compares the latter with the hash in CASE.json beside this script
+  hf_model.py --data CASE    prints the token ids and loss masks of all steps as JSON
+  hf_model.py --list         prints the names of the cases
+
+Needs the Python standard library only. Every number comes from one integer hash:
+
+  fnv(text)      = FNV-1a-64 of the UTF-8 bytes of text
+  draw(text, i)  = mix(fnv(text) + (i + 1) * 0x9E3779B97F4A7C15 mod 2^64), the i-th output of a
+                   splitmix64 generator whose state starts at fnv(text)
+  uniform(text, i) = (draw(text, i) >> 44) / 2^19 - 1, one of 2^20 even steps in [-1, 1)
+
+Weights: element i (row-major, in the stored shape) of tensor `name` of a case is
+
+  offset + 2^-s * uniform(CASE + "/" + name, i)      offset 1 for the gains of norms, otherwise 0
+
+with s by the kind of tensor (SHIFTS). As s of a gain is 4, each value needs at most 24 significant
+bits: it is exact in float32 and no platform can round it differently.
+
+Tokens: the global sample n = (step - 1) * global_batch_size + micro_batch * micro_batch_size + row
+has T + 1 ids; with h(t) = draw(CASE + "/tokens", n * (T + 1) + t) and vocabulary V,
+
+  id(0) = h(0) mod V
+  id(t) = h(t) mod V           if h(t) >> 62 == 0   (one of four)
+          5 id(t-1) + 7 mod V  otherwise            (something to learn)
+
+Inputs are id(0..T-1), labels id(1..T). The mask of label t (0..T-1) is 1, except in the case with
+masks, where it is 0 if draw(CASE + "/mask", n * T + t) mod 8 < 2 * micro_batch + 1.
+"""
+import argparse
+import hashlib
+import json
+import struct
+import sys
+from pathlib import Path
+
+STEPS = 12
+WORD = (1 << 64) - 1
+
+
+def training(**changes):
+    """The hyper-parameters of a run: the common ones and what a case changes."""
+    common = dict(steps=STEPS, sequence_length=24, micro_batch_size=2, global_batch_size=4,
+                  masked=False, max_lr=2e-3, min_lr=1e-4, init_lr=0.0, lr_decay_style="cosine",
+                  lr_warmup_iterations=3, lr_decay_iterations=STEPS, clip_grad=1.0,
+                  adam_beta1=0.9, adam_beta2=0.95, adam_eps=1e-8, weight_decay=0.1)
+    unknown = set(changes) - set(common)
+    if unknown:
+        raise KeyError(f"hf_model.py: unknown hyper-parameters {sorted(unknown)}")
+    return {**common, **changes}
+
+
+def gpt2(vocabulary, hidden, layers, heads, positions):
+    """config.json of a GPT-2: learned positions, LayerNorm, tanh GELU, biases, tied embeddings."""
+    return dict(architectures=["GPT2LMHeadModel"], model_type="gpt2", vocab_size=vocabulary,
+                n_positions=positions, n_ctx=positions, n_embd=hidden, n_layer=layers,
+                n_head=heads, n_inner=None, activation_function="gelu_new",
+                layer_norm_epsilon=1e-5, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0,
+                initializer_range=0.02, tie_word_embeddings=True, use_cache=False,
+                bos_token_id=0, eos_token_id=0, torch_dtype="float32")
+
+
+def llama(vocabulary, hidden, layers, heads, kv_heads, ffn, tied, rope_theta=10000.0, eps=1e-5):
+    """config.json of a Llama: rotary positions, RMSNorm, SwiGLU, grouped queries, no biases."""
+    return dict(architectures=["LlamaForCausalLM"], model_type="llama", vocab_size=vocabulary,
+                hidden_size=hidden, intermediate_size=ffn, num_hidden_layers=layers,
+                num_attention_heads=heads, num_key_value_heads=kv_heads, hidden_act="silu",
+                max_position_embeddings=64, rms_norm_eps=eps, rope_theta=rope_theta,
+                rope_scaling=None, attention_bias=False, mlp_bias=False, attention_dropout=0.0,
+                initializer_range=0.02, tie_word_embeddings=tied, use_cache=False,
+                bos_token_id=0, eos_token_id=0, torch_dtype="float32")
+
+
+# prefix: what stands before the names of a GPT-2's tensors. Files saved from the model with its
+# head have "transformer.", the published files of GPT-2 have nothing.
+CASES = {
+    "gpt2_learned_tied": dict(
+        config=gpt2(vocabulary=128, hidden=32, layers=2, heads=4, positions=24),
+        prefix="transformer.", training=training()),
+    "gpt2_padded_vocab": dict(
+        config=gpt2(vocabulary=211, hidden=48, layers=2, heads=2, positions=32),
+        prefix="", training=training(max_lr=3e-3)),
+    "gpt2_masked": dict(
+        config=gpt2(vocabulary=128, hidden=32, layers=3, heads=4, positions=24),
+        prefix="transformer.",
+        training=training(masked=True, global_batch_size=6, lr_decay_style="linear")),
+    "llama_untied_gqa": dict(
+        config=llama(vocabulary=128, hidden=64, layers=2, heads=4, kv_heads=2, ffn=128, tied=False),
+        training=training()),
+    "llama_tied_rope_theta": dict(
+        config=llama(vocabulary=128, hidden=32, layers=3, heads=4, kv_heads=4, ffn=96, tied=True,
+                     rope_theta=1000000.0, eps=1e-6),
+        training=training(sequence_length=32, max_lr=1e-3, lr_decay_style="constant")),
+    "llama_gqa_accumulate": dict(
+        config=llama(vocabulary=256, hidden=64, layers=2, heads=8, kv_heads=2, ffn=96, tied=False),
+        training=training(sequence_length=16, global_batch_size=8, max_lr=3e-3)),
+}
+
+# s of 2^-s by the kind of tensor: large enough that attention is far from even and that positions,
+# rotation and biases can be seen in the loss.
+SHIFTS = dict(embedding=2, position=3, head=2, input=2, output=3, gain=4, bias=4)
+
+
+def fnv(text):
+    """FNV-1a-64."""
+    value = 0xCBF29CE484222325
+    for byte in text.encode("utf-8"):
+        value = ((value ^ byte) * 0x100000001B3) & WORD
+    return value
+
+
+def draw(seed, index):
+    """Output number `index` (from 0) of the splitmix64 generator with state `seed`."""
+    z = (seed + (index + 1) * 0x9E3779B97F4A7C15) & WORD
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & WORD
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & WORD
+    return z ^ (z >> 31)
+
+
+def tensors(case):
+    """The tensors of a case in file order: a list of (name, shape, kind)."""
+    config = CASES[case]["config"]
+    if config["model_type"] == "gpt2":
+        return gpt2_tensors(config, CASES[case]["prefix"])
+    return llama_tensors(config)
+
+
+def gpt2_tensors(config, prefix):
+    """GPT-2 keeps its products as (inputs, outputs); c_attn is [query | key | value]."""
+    C, V, T = config["n_embd"], config["vocab_size"], config["n_positions"]
+    rows = [("wte.weight", (V, C), "embedding"), ("wpe.weight", (T, C), "position")]
+    for layer in range(config["n_layer"]):
+        block = [("ln_1.weight", (C,), "gain"), ("ln_1.bias", (C,), "bias"),
+                 ("attn.c_attn.weight", (C, 3 * C), "input"), ("attn.c_attn.bias", (3 * C,), "bias"),
+                 ("attn.c_proj.weight", (C, C), "output"), ("attn.c_proj.bias", (C,), "bias"),
+                 ("ln_2.weight", (C,), "gain"), ("ln_2.bias", (C,), "bias"),
+                 ("mlp.c_fc.weight", (C, 4 * C), "input"), ("mlp.c_fc.bias", (4 * C,), "bias"),
+                 ("mlp.c_proj.weight", (4 * C, C), "output"), ("mlp.c_proj.bias", (C,), "bias")]
+        rows += [(f"h.{layer}.{name}", shape, kind) for name, shape, kind in block]
+    rows += [("ln_f.weight", (C,), "gain"), ("ln_f.bias", (C,), "bias")]
+    return [(prefix + name, shape, kind) for name, shape, kind in rows]
+
+
+def llama_tensors(config):
+    """Llama keeps its products as (outputs, inputs)."""
+    C, V, F = config["hidden_size"], config["vocab_size"], config["intermediate_size"]
+    G = C // config["num_attention_heads"] * config["num_key_value_heads"]
+    rows = [("model.embed_tokens.weight", (V, C), "embedding")]
+    for layer in range(config["num_hidden_layers"]):
+        block = [("input_layernorm.weight", (C,), "gain"),
+                 ("self_attn.q_proj.weight", (C, C), "input"),
+                 ("self_attn.k_proj.weight", (G, C), "input"),
+                 ("self_attn.v_proj.weight", (G, C), "input"),
+                 ("self_attn.o_proj.weight", (C, C), "output"),
+                 ("post_attention_layernorm.weight", (C,), "gain"),
+                 ("mlp.gate_proj.weight", (F, C), "input"),
+                 ("mlp.up_proj.weight", (F, C), "input"),
+                 ("mlp.down_proj.weight", (C, F), "output")]
+        rows += [(f"model.layers.{layer}.{name}", shape, kind) for name, shape, kind in block]
+    rows.append(("model.norm.weight", (C,), "gain"))
+    if not config["tie_word_embeddings"]:
+        rows.append(("lm_head.weight", (V, C), "head"))
+    return rows
+
+
+def weights(case, name, shape, kind):
+    """The little-endian float32 bytes of one tensor: offset + 2^-s * uniform."""
+    seed = fnv(f"{case}/{name}")
+    offset = 1.0 if kind == "gain" else 0.0
+    step = 2.0 ** -(19 + SHIFTS[kind])
+    count = 1
+    for extent in shape:
+        count *= extent
+    values = (offset + ((draw(seed, i) >> 44) - (1 << 19)) * step for i in range(count))
+    return struct.pack(f"<{count}f", *values)
+
+
+def model_bytes(case):
+    """The whole model.safetensors: length of the header, header (JSON), then all elements."""
+    header, body, offset = {"__metadata__": {"format": "pt"}}, [], 0
+    for name, shape, kind in tensors(case):
+        data = weights(case, name, shape, kind)
+        header[name] = dict(dtype="F32", shape=list(shape),
+                            data_offsets=[offset, offset + len(data)])
+        body.append(data)
+        offset += len(data)
+    text = json.dumps(header, separators=(",", ":")).encode("utf-8")
+    text += b" " * (-len(text) % 8)
+    return struct.pack("<Q", len(text)) + text + b"".join(body)
+
+
+def tokens(case, step, micro_batch, row):
+    """The T + 1 ids of one sample; steps count from 1, micro-batches and rows from 0."""
+    run, V = CASES[case]["training"], CASES[case]["config"]["vocab_size"]
+    T, seed = run["sequence_length"], fnv(f"{case}/tokens")
+    first = sample(run, step, micro_batch, row) * (T + 1)
+    ids = []
+    for t in range(T + 1):
+        h = draw(seed, first + t)
+        ids.append(h % V if t == 0 or h >> 62 == 0 else (5 * ids[-1] + 7) % V)
+    return ids
+
+
+def mask(case, step, micro_batch, row):
+    """The T weights (0 or 1) of one sample's labels in the loss."""
+    run = CASES[case]["training"]
+    T, seed = run["sequence_length"], fnv(f"{case}/mask")
+    if not run["masked"]:
+        return [1] * T
+    first = sample(run, step, micro_batch, row) * T
+    return [0 if draw(seed, first + t) % 8 < 2 * micro_batch + 1 else 1 for t in range(T)]
+
+
+def sample(run, step, micro_batch, row):
+    """The position of a sample in the endless data of a case."""
+    return (step - 1) * run["global_batch_size"] + micro_batch * run["micro_batch_size"] + row
+
+
+def step_data(case, step):
+    """One step's global batch: tokens (B, T + 1) and masks (B, T), micro-batch after micro-batch."""
+    run = CASES[case]["training"]
+    places = [(m, r) for m in range(run["global_batch_size"] // run["micro_batch_size"])
+              for r in range(run["micro_batch_size"])]
+    return dict(step=step, tokens=[tokens(case, step, m, r) for m, r in places],
+                masks=[mask(case, step, m, r) for m, r in places])
+
+
+def write_model(case, folder):
+    """Writes config.json and model.safetensors; returns the SHA-256 of the latter."""
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    content = model_bytes(case)
+    (folder / "config.json").write_text(json.dumps(CASES[case]["config"], indent=2) + "\n",
+                                        encoding="utf-8")
+    (folder / "model.safetensors").write_bytes(content)
+    return hashlib.sha256(content).hexdigest()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("case", nargs="?", choices=sorted(CASES), metavar="CASE")
+    parser.add_argument("folder", nargs="?", metavar="OUTDIR")
+    parser.add_argument("--list", action="store_true", help="print the names of the cases")
+    parser.add_argument("--data", choices=sorted(CASES), metavar="CASE",
+                        help="print the token ids and loss masks of all steps as JSON")
+    options = parser.parse_args()
+    if options.list:
+        print("\n".join(CASES))
+    elif options.data:
+        lines = [json.dumps(step_data(options.data, step), separators=(",", ":"))
+                 for step in range(1, STEPS + 1)]
+        print("[\n" + ",\n".join(lines) + "\n]")
+    elif options.folder:
+        digest = write_model(options.case, options.folder)
+        golden = Path(__file__).with_name(options.case + ".json")
+        expected = json.loads(golden.read_text(encoding="utf-8"))["model_sha256"]
+        if digest != expected:
+            sys.exit(f"hf_model.py: {options.case}: wrote a model.safetensors with SHA-256 {digest},"
+                     f" but {golden} was made with {expected}; make the golden file again")
+        print(f"{options.folder}: {options.case}, SHA-256 {digest}")
+    else:
+        parser.error("give CASE OUTDIR, --data CASE or --list")
+
+
+if __name__ == "__main__":
+    main()

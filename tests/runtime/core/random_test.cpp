@@ -1,0 +1,50 @@
+#include "runtime/core/random.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <bit>
+#include <cmath>
+
+using namespace troupe::runtime;
+
+TEST_CASE("normal quantiles equal the published ones", "[core]") {
+  CHECK(std::abs(normal_quantile(0.975) - 1.959963984540054) < 1e-14);
+  CHECK(std::abs(normal_quantile(0.5)) == 0.0);
+  CHECK(std::abs(normal_quantile(0.3) + 0.5244005127080407) < 1e-14);
+  CHECK(std::abs(normal_quantile(1e-6) + 4.753424308822899) < 1e-13);
+  CHECK(std::abs(normal_quantile(1e-20) + 9.262340089798409) < 1e-12);
+}
+
+TEST_CASE("standard normal numbers have mean 0, variance 1 and kurtosis 3", "[core]") {
+  const auto key = random_key(1234, "decoder.layers.0.mlp.linear_fc1.weight", 0);
+  const int n = 200000;
+  double sum = 0, squares = 0, fourth = 0;
+  for (int i = 0; i < n; ++i) {
+    const double x = standard_normal(key, std::uint64_t(i));
+    sum += x;
+    squares += x * x;
+    fourth += x * x * x * x;
+  }
+  CHECK(std::abs(sum / n) < 0.01);           // 4.5 standard errors
+  CHECK(std::abs(squares / n - 1) < 0.015);  // 4.7
+  CHECK(std::abs(fourth / n - 3) < 0.1);     // 4.6
+}
+
+TEST_CASE("the same name, seed and index give the same bits, on every machine", "[core]") {
+  const auto key = random_key(1, "a", 0);
+  CHECK(std::bit_cast<std::uint64_t>(standard_normal(key, 7))
+        == std::bit_cast<std::uint64_t>(standard_normal(key, 7)));
+  CHECK(random_key(1, "a", 0) != random_key(1, "b", 0));
+  CHECK(random_key(1, "a", 0) != random_key(2, "a", 0));
+  CHECK(random_key(1, "a", 0) != random_key(1, "a", 1));
+}
+
+TEST_CASE("uniform numbers fill [0, 1) evenly", "[core]") {
+  int low = 0;
+  for (int i = 0; i < 10000; ++i) {
+    const double u = uniform(9, std::uint64_t(i));
+    REQUIRE((u >= 0 && u < 1));
+    low += u < 0.25;
+  }
+  CHECK(std::abs(low - 2500) < 200);
+}
