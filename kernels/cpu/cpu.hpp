@@ -10,6 +10,7 @@
 #include "kernels/op/dropout.hpp"
 #include "kernels/op/embedding.hpp"
 #include "kernels/op/linear.hpp"
+#include "kernels/op/masked_loss.hpp"
 #include "kernels/op/norm.hpp"
 #include "kernels/op/rope.hpp"
 #include "kernels/op/sample.hpp"
@@ -52,6 +53,9 @@ void run(const square_norm<float>& op, const context& in);
 void run(const adamw<float>& op, const context& in);
 // sample.cpp
 void run(const sample_token<float>& op, const context& in);
+// masked_loss.cpp
+void run(const masked_loss_forward<float>& op, const context& in);
+void run(const masked_loss_backward<float>& op, const context& in);
 
 // Scratch of the operations that need some. Every other operation needs none.
 std::size_t scratch(const attention_forward<float>& op, int threads);

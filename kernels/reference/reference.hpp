@@ -9,6 +9,7 @@
 #include "kernels/op/dropout.hpp"
 #include "kernels/op/embedding.hpp"
 #include "kernels/op/linear.hpp"
+#include "kernels/op/masked_loss.hpp"
 #include "kernels/op/norm.hpp"
 #include "kernels/op/rope.hpp"
 #include "kernels/op/sample.hpp"
@@ -61,5 +62,9 @@ template <class T>
 void run(const adamw<T>& op);
 template <class T>
 void run(const sample_token<T>& op);
+template <class T>
+void run(const masked_loss_forward<T>& op);
+template <class T>
+void run(const masked_loss_backward<T>& op);
 
 }  // namespace troupe::kernels::reference

@@ -1,0 +1,49 @@
+// The loss of a micro-batch: the mean over the rows that count.
+//
+//   total  = sum_r loss[r] * mask[r]        tokens = sum_r mask[r]        in double, in row order
+//   dloss[r] = mask[r] * scale
+//
+// The mean is total / tokens; its gradient has scale = 1 / tokens, times what the caller averages
+// over (micro-batches, replicas).
+
+#pragma once
+
+#include "kernels/op/context.hpp"
+
+namespace troupe::kernels {
+
+template <class T>
+struct masked_loss_forward {
+  double* total;      ///< (1) written
+  double* tokens;     ///< (1) written
+  const float* loss;  ///< (R)
+  const T* mask;      ///< (R) 0 or 1
+  std::int64_t R;
+};
+
+template <class T>
+struct masked_loss_backward {
+  float* dloss;   ///< (R) written
+  const T* mask;  ///< (R)
+  float scale;
+  std::int64_t R;
+};
+
+template <class T>
+constexpr std::int64_t flops(const masked_loss_forward<T>& op) {
+  return 3 * op.R;
+}
+template <class T>
+constexpr std::int64_t flops(const masked_loss_backward<T>& op) {
+  return op.R;
+}
+template <class T>
+constexpr std::int64_t bytes_moved(const masked_loss_forward<T>& op) {
+  return (4 + std::int64_t{sizeof(T)}) * op.R;
+}
+template <class T>
+constexpr std::int64_t bytes_moved(const masked_loss_backward<T>& op) {
+  return (4 + std::int64_t{sizeof(T)}) * op.R;
+}
+
+}  // namespace troupe::kernels

@@ -1,0 +1,26 @@
+#include "kernels/reference/reference.hpp"
+
+namespace troupe::kernels::reference {
+
+template <class T>
+void run(const masked_loss_forward<T>& op) {
+  *op.total = 0;
+  *op.tokens = 0;
+  for (std::int64_t r = 0; r < op.R; ++r) {
+    *op.total += double(op.loss[r]) * double(op.mask[r]);
+    *op.tokens += double(op.mask[r]);
+  }
+}
+
+template <class T>
+void run(const masked_loss_backward<T>& op) {
+  for (std::int64_t r = 0; r < op.R; ++r)
+    op.dloss[r] = float(op.mask[r]) * op.scale;
+}
+
+template void run(const masked_loss_forward<float>&);
+template void run(const masked_loss_forward<double>&);
+template void run(const masked_loss_backward<float>&);
+template void run(const masked_loss_backward<double>&);
+
+}  // namespace troupe::kernels::reference
