@@ -1,0 +1,106 @@
+// The operations of a layer, on a tape. Each runs at once and leaves a node for the way back.
+//
+// Parameters are named by their index in the unit of the current segment; -1 means there is none.
+// Rows R = B * T throughout; a variable of C channels has extents (B, T, C).
+
+#pragma once
+
+#include "runtime/autograd/tape.hpp"
+
+#include <cstdint>
+
+namespace troupe::runtime {
+
+constexpr int no_parameter = -1;
+
+/// What attention, rotary embedding and dropout must know of the rows of a micro-batch.
+struct row_layout {
+  tensor positions;  ///< (B, T) i32, position of each row in its sequence
+  tensor starts;     ///< (B + 1) i32, first row of each sequence, then all rows
+  tensor samples;    ///< (B) u64, global sample positions
+};
+
+/// Normalisation of each row. I: x, gain, statistics. W: x, dy, statistics.
+variable norm(
+    tape& on, const variable& x, kernels::normalization kind, int gain, int bias, float epsilon);
+
+/// act(x weight^T + bias): (.., K) -> (.., N). I: weight (z for an activation). W: x, dz.
+variable linear(tape& on,
+                const variable& x,
+                std::int64_t features,
+                int weight,
+                int bias,
+                kernels::epilogue activation = kernels::epilogue::none);
+
+/// swiglu halves the width. I: x.
+variable activation(tape& on, const variable& x, kernels::activation kind);
+
+/// residual + dropout(x). The mask is drawn again on the way back.
+variable dropout_add(tape& on,
+                     const variable& x,
+                     const variable& residual,
+                     float p,
+                     std::uint64_t key,
+                     const row_layout& rows);
+
+/// dropout(x) alone, without a residual. p = 0 gives x itself.
+variable dropout(tape& on, const variable& x, float p, std::uint64_t key, const row_layout& rows);
+
+/// table[tokens] + position_table[positions]: (B, T) -> (B, T, C). W: tokens, positions, dy.
+variable embedding(tape& on,
+                   const tensor& tokens,
+                   const row_layout& rows,
+                   std::int64_t channels,
+                   int table,
+                   int position_table);
+
+struct attention_options {
+  std::int64_t heads = 0, groups = 0, head_size = 0;
+  float scale = 1;
+  float dropout = 0;
+  std::uint64_t key = 0;  ///< of the dropout
+  const float* rotary_frequency
+      = nullptr;  ///< (rotated / 2), or null: no rotation; outlives the tape
+  std::int64_t rotated = 0;
+  bool rotary_interleaved = false;
+};
+
+/// Causal self-attention over a fused product, Megatron's [q .. q k v] in each group:
+/// (B, T, (H + 2 G) D) -> (B, T, H D). Rotates in place: `qkv` is consumed.
+/// I: the rotated product, the output, its log-sum-exp.
+variable self_attention(tape& on,
+                        variable qkv,
+                        const attention_options& how,
+                        const row_layout& rows);
+
+/// Keys and values of earlier rows, for decoding. One layer, B sequences of `capacity` rows.
+struct attention_cache {
+  tensor entries;    ///< (B * capacity, G, 2, D): key, then value
+  tensor positions;  ///< (B * capacity) i32; INT32_MAX where nothing is yet
+  tensor starts;     ///< (B + 1) i32
+  tensor rows;       ///< (new rows) i32: where each row of this pass is kept
+};
+
+/// The same without a way back: the new rows' keys and values go to the cache, the queries attend
+/// to all of it.
+variable cached_attention(tape& on,
+                          variable qkv,
+                          const attention_options& how,
+                          const row_layout& rows,
+                          attention_cache& cache);
+
+struct loss_value {
+  double total = 0;   ///< sum of the losses of the rows that count
+  double tokens = 0;  ///< how many count
+};
+
+/// Cross-entropy of (B, T, V) against `targets` (B, T) i32, where `mask` (B, T) f32 is 1. The
+/// gradient that goes back is that of scale * total / tokens. Consumes the logits. I: logits.
+loss_value cross_entropy(tape& on,
+                         variable logits,
+                         const tensor& targets,
+                         const tensor& mask,
+                         std::int64_t vocabulary,
+                         float scale);
+
+}  // namespace troupe::runtime
