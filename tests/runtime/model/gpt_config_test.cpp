@@ -1,0 +1,162 @@
+#include "runtime/model/gpt_config.hpp"
+
+#include "runtime/core/error.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <limits>
+
+using namespace troupe::runtime;
+namespace kernels = troupe::kernels;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+gpt_config gpt2(std::int64_t layers, std::int64_t hidden, std::int64_t heads) {
+  gpt_config x;
+  x.layers = layers;
+  x.hidden = hidden;
+  x.heads = x.groups = heads;
+  x.head_size = hidden / heads;
+  x.ffn = 4 * hidden;
+  x.sequence = x.positions = 1024;
+  x.vocabulary = 50257;
+  x.padded_vocabulary = padded_vocabulary_size(50257, 128, 1);
+  return x;
+}
+
+gpt_config llama3_8b() {
+  gpt_config x;
+  x.layers = 32;
+  x.hidden = 4096;
+  x.heads = 32;
+  x.groups = 8;
+  x.head_size = 128;
+  x.ffn = 14336;
+  x.sequence = x.positions = 8192;
+  x.vocabulary = x.padded_vocabulary = 128256;
+  x.position = position_embedding::rope;
+  x.rotary_base = 500000;
+  x.normalization = kernels::normalization::rms;
+  x.activation = kernels::activation::swiglu;
+  x.linear_bias = x.tied_embeddings = false;
+  x.hidden_dropout = x.attention_dropout = 0;
+  return x;
+}
+
+std::string only_complaint(const gpt_config& x) {
+  const auto all = complaints(x);
+  REQUIRE(all.size() == 1);
+  return all[0];
+}
+
+}  // namespace
+
+TEST_CASE("vocabularies are padded as Megatron-LM pads them", "[model]") {
+  CHECK(padded_vocabulary_size(50257, 128, 1) == 50304);
+  CHECK(padded_vocabulary_size(50257, 128, 2) == 50432);
+  CHECK(padded_vocabulary_size(50257, 128, 8) == 51200);
+  CHECK(padded_vocabulary_size(32000, 128, 8) == 32768);
+  CHECK(padded_vocabulary_size(128256, 128, 8) == 129024);
+  CHECK(padded_vocabulary_size(30524, 128, 4) == 30720);
+}
+
+TEST_CASE("a step costs what Megatron-LM's formula says, to the last operation", "[model]") {
+  CHECK(training_flops(gpt2(24, 1024, 16), 1) == 2326530097152.0);
+  CHECK(training_flops(llama3_8b(), 1) == 421645529382912.0);
+  auto gpt3 = gpt2(96, 12288, 96);
+  gpt3.sequence = 2048;
+  gpt3.padded_vocabulary = 51200;
+  CHECK(training_flops(gpt3, 1) == 2174868359479296.0);
+  CHECK(training_flops(gpt2(24, 1024, 16), 8) == 8 * 2326530097152.0);
+}
+
+TEST_CASE("published models have their published numbers of parameters", "[model]") {
+  CHECK(parameter_count(gpt2(12, 768, 12)) == 124439808);
+  CHECK(parameter_count(gpt2(24, 1024, 16)) == 354823168);
+  CHECK(parameter_count(llama3_8b()) == 8030261248);
+}
+
+TEST_CASE("biases of queries, keys and values alone are counted", "[model]") {
+  auto x = llama3_8b();
+  const auto without = parameter_count(x);
+  x.qkv_bias = true;
+  CHECK(parameter_count(x) == without + x.layers * x.qkv_width());
+}
+
+TEST_CASE("models that can be built are not complained about", "[model]") {
+  CHECK(complaints(gpt2(12, 768, 12)).empty());
+  CHECK(complaints(llama3_8b()).empty());
+}
+
+TEST_CASE("every size that is missing is named by its flag", "[model]") {
+  const auto all = complaints(gpt_config{});
+  REQUIRE(all.size() == 8);
+  CHECK_THAT(all[0], ContainsSubstring("--num-layers is 0"));
+}
+
+TEST_CASE("a complaint names the nearest value that would do", "[model]") {
+  auto x = llama3_8b();
+  x.groups = 7;
+  CHECK_THAT(only_complaint(x),
+             ContainsSubstring("--num-query-groups") && ContainsSubstring("give 8"));
+  x = llama3_8b();
+  x.rotary_percent = 0.26;  // 33.28 of 128 channels: 33 are turned
+  CHECK_THAT(only_complaint(x), ContainsSubstring("--rotary-percent") && ContainsSubstring("0.25"));
+  x = gpt2(12, 768, 12);
+  x.sequence = 2048;
+  CHECK_THAT(only_complaint(x),
+             ContainsSubstring("--max-position-embeddings") && ContainsSubstring("at least 2048"));
+  x = gpt2(12, 768, 12);
+  x.padded_vocabulary = 50256;
+  CHECK_THAT(only_complaint(x), ContainsSubstring("at least 50257"));
+  x = gpt2(12, 768, 12);
+  x.hidden_dropout = 1;
+  CHECK_THAT(only_complaint(x), ContainsSubstring("--hidden-dropout"));
+}
+
+TEST_CASE("numbers that are not finite are complained about, not computed with", "[model]") {
+  auto x = llama3_8b();
+  x.norm_epsilon = x.init_std = x.rotary_base = x.rotary_percent = x.hidden_dropout
+      = std::numeric_limits<double>::quiet_NaN();
+  CHECK(complaints(x).size() == 5);
+}
+
+TEST_CASE("a model whose parameters cannot be counted is complained about", "[model]") {
+  auto x = gpt2(12, 768, 12);
+  x.layers = x.hidden = std::numeric_limits<std::int32_t>::max();
+  CHECK_THAT(only_complaint(x), ContainsSubstring("parameters"));
+}
+
+TEST_CASE("a configuration survives JSON", "[model]") {
+  for (auto x : {gpt2(12, 768, 12), llama3_8b()}) {
+    x.rotary_interleaved = x.qkv_bias = true;
+    x.norm_epsilon = 1e-6;
+    CHECK(gpt_config_from_json(to_json(x)) == x);
+  }
+}
+
+TEST_CASE("JSON that is not exactly a configuration is refused by field", "[model]") {
+  const auto text = to_json(llama3_8b());
+  const auto with = [&](std::string_view from, std::string_view to) {
+    auto changed = text;
+    changed.replace(changed.find(from), from.size(), to);
+    return changed;
+  };
+  CHECK_THROWS_AS(gpt_config_from_json("["), input_error);
+  CHECK_THROWS_AS(gpt_config_from_json("[]"), input_error);
+  CHECK_THROWS_WITH(gpt_config_from_json(with("\"layers\":32,", "")),
+                    ContainsSubstring("'layers' is missing"));
+  CHECK_THROWS_WITH(gpt_config_from_json(with("\"layers\":32", "\"layers\":32.5")),
+                    ContainsSubstring("32.5"));
+  CHECK_THROWS_WITH(gpt_config_from_json(with("\"layers\":32", "\"layers\":18446744073709551615")),
+                    ContainsSubstring("whole number"));
+  CHECK_THROWS_WITH(gpt_config_from_json(with("\"layers\":32", "\"layers\":32,\"experts\":8")),
+                    ContainsSubstring("'experts'"));
+  CHECK_THROWS_WITH(gpt_config_from_json(with("\"swiglu\"", "\"relu\"")),
+                    ContainsSubstring("'gelu_erf'"));
+  CHECK_THROWS_WITH(
+      gpt_config_from_json(with("\"tied_embeddings\":false", "\"tied_embeddings\":0")),
+      ContainsSubstring("true or false"));
+}
