@@ -35,7 +35,8 @@ class backend_missing : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Returns when the operation has finished (reference, cpu) or has been enqueued (cuda).
+/// Returns when the operation has finished (reference, cpu) or has been enqueued (cuda). Double on
+/// another backend than the reference is a broken promise: std::logic_error (BACKEND-1).
 template <class Op>
 void run(backend where, const Op& op, const context& in);
 

@@ -1,0 +1,31 @@
+// Every operation, once: the backends instantiate their templates from this list, so that an
+// operation that is added here and not there does not link.
+
+#pragma once
+
+#include "kernels/backend/backend.hpp"
+
+// X is a macro of one argument, the class template of an operation.
+#define TROUPE_EVERY_OP(X)  \
+  X(linear_forward)         \
+  X(linear_backward_input)  \
+  X(linear_backward_weight) \
+  X(attention_forward)      \
+  X(attention_backward)     \
+  X(norm_forward)           \
+  X(norm_backward_input)    \
+  X(norm_backward_weight)   \
+  X(activation_forward)     \
+  X(activation_backward)    \
+  X(rope)                   \
+  X(embedding_forward)      \
+  X(embedding_backward)     \
+  X(cross_entropy_forward)  \
+  X(cross_entropy_backward) \
+  X(dropout_forward)        \
+  X(dropout_backward)       \
+  X(add)                    \
+  X(ordered_sum)            \
+  X(square_norm)            \
+  X(adamw)                  \
+  X(sample_token)
