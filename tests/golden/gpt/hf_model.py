@@ -17,15 +17,16 @@ Weights: element i (row-major, in the stored shape) of tensor `name` of a case i
 
   offset + 2^-s * uniform(CASE + "/" + name, i)      offset 1 for the gains of norms, otherwise 0
 
-with s by the kind of tensor (SHIFTS). As s of a gain is 4, each value needs at most 24 significant
-bits: it is exact in float32 and no platform can round it differently.
+with s by the kind of tensor (SHIFTS, or the case's own `shifts`). As s of a gain is 4, each value
+needs at most 24 significant bits: it is exact in float32 and no platform can round it differently.
 
 Tokens: the global sample n = (step - 1) * global_batch_size + micro_batch * micro_batch_size + row
-has T + 1 ids; with h(t) = draw(CASE + "/tokens", n * (T + 1) + t) and vocabulary V,
+has T + 1 ids; with h(t) = draw(CASE + "/tokens", n * (T + 1) + t) and N = V, but N = V // 8 in
+every third step, whose few ids agree on the direction of the gradient and make it longer,
 
-  id(0) = h(0) mod V
-  id(t) = h(t) mod V           if h(t) >> 62 == 0   (one of four)
-          5 id(t-1) + 7 mod V  otherwise            (something to learn)
+  id(0) = h(0) mod N
+  id(t) = h(t) mod N             if h(t) >> 62 == 0   (one of four)
+          (5 id(t-1) + 7) mod N  otherwise            (something to learn)
 
 Inputs are id(0..T-1), labels id(1..T). The mask of label t (0..T-1) is 1, except in the case with
 masks, where it is 0 if draw(CASE + "/mask", n * T + t) mod 8 < 2 * micro_batch + 1.
@@ -76,10 +77,12 @@ def llama(vocabulary, hidden, layers, heads, kv_heads, ffn, tied, rope_theta=100
 
 # prefix: what stands before the names of a GPT-2's tensors. Files saved from the model with its
 # head have "transformer.", the published files of GPT-2 have nothing.
+# shifts: a smaller embedding or head, so that the gradient is longer than clip_grad in some steps
+# and shorter in others.
 CASES = {
     "gpt2_learned_tied": dict(
         config=gpt2(vocabulary=128, hidden=32, layers=2, heads=4, positions=24),
-        prefix="transformer.", training=training()),
+        prefix="transformer.", shifts=dict(embedding=4), training=training()),
     "gpt2_padded_vocab": dict(
         config=gpt2(vocabulary=211, hidden=48, layers=2, heads=2, positions=32),
         prefix="", training=training(max_lr=3e-3)),
@@ -96,6 +99,7 @@ CASES = {
         training=training(sequence_length=32, max_lr=1e-3, lr_decay_style="constant")),
     "llama_gqa_accumulate": dict(
         config=llama(vocabulary=256, hidden=64, layers=2, heads=8, kv_heads=2, ffn=96, tied=False),
+        shifts=dict(head=5),
         training=training(sequence_length=16, global_batch_size=8, max_lr=3e-3)),
 }
 
@@ -134,7 +138,8 @@ def gpt2_tensors(config, prefix):
     rows = [("wte.weight", (V, C), "embedding"), ("wpe.weight", (T, C), "position")]
     for layer in range(config["n_layer"]):
         block = [("ln_1.weight", (C,), "gain"), ("ln_1.bias", (C,), "bias"),
-                 ("attn.c_attn.weight", (C, 3 * C), "input"), ("attn.c_attn.bias", (3 * C,), "bias"),
+                 ("attn.c_attn.weight", (C, 3 * C), "input"),
+                 ("attn.c_attn.bias", (3 * C,), "bias"),
                  ("attn.c_proj.weight", (C, C), "output"), ("attn.c_proj.bias", (C,), "bias"),
                  ("ln_2.weight", (C,), "gain"), ("ln_2.bias", (C,), "bias"),
                  ("mlp.c_fc.weight", (C, 4 * C), "input"), ("mlp.c_fc.bias", (4 * C,), "bias"),
@@ -170,7 +175,7 @@ def weights(case, name, shape, kind):
     """The little-endian float32 bytes of one tensor: offset + 2^-s * uniform."""
     seed = fnv(f"{case}/{name}")
     offset = 1.0 if kind == "gain" else 0.0
-    step = 2.0 ** -(19 + SHIFTS[kind])
+    step = 2.0 ** -(19 + CASES[case].get("shifts", {}).get(kind, SHIFTS[kind]))
     count = 1
     for extent in shape:
         count *= extent
@@ -195,12 +200,13 @@ def model_bytes(case):
 def tokens(case, step, micro_batch, row):
     """The T + 1 ids of one sample; steps count from 1, micro-batches and rows from 0."""
     run, V = CASES[case]["training"], CASES[case]["config"]["vocab_size"]
+    N = V // 8 if step % 3 == 0 else V
     T, seed = run["sequence_length"], fnv(f"{case}/tokens")
     first = sample(run, step, micro_batch, row) * (T + 1)
     ids = []
     for t in range(T + 1):
         h = draw(seed, first + t)
-        ids.append(h % V if t == 0 or h >> 62 == 0 else (5 * ids[-1] + 7) % V)
+        ids.append(h % N if t == 0 or h >> 62 == 0 else (5 * ids[-1] + 7) % N)
     return ids
 
 
@@ -220,7 +226,7 @@ def sample(run, step, micro_batch, row):
 
 
 def step_data(case, step):
-    """One step's global batch: tokens (B, T + 1) and masks (B, T), micro-batch after micro-batch."""
+    """One step's global batch: tokens (B, T + 1) and masks (B, T), in order of micro-batches."""
     run = CASES[case]["training"]
     places = [(m, r) for m in range(run["global_batch_size"] // run["micro_batch_size"])
               for r in range(run["micro_batch_size"])]
@@ -258,8 +264,9 @@ def main():
         golden = Path(__file__).with_name(options.case + ".json")
         expected = json.loads(golden.read_text(encoding="utf-8"))["model_sha256"]
         if digest != expected:
-            sys.exit(f"hf_model.py: {options.case}: wrote a model.safetensors with SHA-256 {digest},"
-                     f" but {golden} was made with {expected}; make the golden file again")
+            sys.exit(f"hf_model.py: {options.case}: model.safetensors has SHA-256 {digest}, but "
+                     f"{golden} was made with {expected}; undo the change of the formula or run "
+                     f"make_golden.py")
         print(f"{options.folder}: {options.case}, SHA-256 {digest}")
     else:
         parser.error("give CASE OUTDIR, --data CASE or --list")
