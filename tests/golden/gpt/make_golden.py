@@ -88,7 +88,8 @@ class DoubleLlama:
         config = module.config
         size = config.hidden_size // config.num_attention_heads
         exponents = torch.arange(0, size, 2, dtype=x.dtype) / size
-        angles = position_ids[..., None].to(x.dtype) * config.rope_parameters["rope_theta"] ** -exponents
+        frequencies = config.rope_parameters["rope_theta"] ** -exponents
+        angles = position_ids[..., None].to(x.dtype) * frequencies
         angles = torch.cat((angles, angles), -1)
         return angles.cos(), angles.sin()
 
@@ -264,6 +265,7 @@ def main():
         parser.error(f"unknown cases {sorted(unknown)}; there are {list(hf_model.CASES)}")
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
+    transformers.utils.logging.disable_progress_bar()
     for case in cases:
         make(case, Path(__file__).with_name(case + ".json"))
 
