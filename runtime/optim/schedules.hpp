@@ -1,0 +1,52 @@
+// Learning rate and batch size as pure functions of what has been consumed. Megatron-LM's formulas:
+// everything is counted in samples.
+
+#pragma once
+
+#include <cstdint>
+
+namespace troupe::runtime {
+
+enum class decay_style : std::uint8_t { constant, linear, cosine };
+
+struct rate_schedule {
+  double maximum = 0;       ///< --lr
+  double minimum = 0;       ///< --min-lr
+  double warmup_start = 0;  ///< --lr-warmup-init
+  std::int64_t warmup = 0;  ///< samples
+  std::int64_t decay = 0;   ///< samples until the minimum is reached
+  decay_style style = decay_style::linear;
+
+  friend bool operator==(const rate_schedule&, const rate_schedule&) = default;
+};
+
+/// The rate of the step that begins after `consumed` samples.
+///
+///   n <= warmup:  start + (maximum - start) * n / warmup
+///   constant:     maximum
+///   n > decay:    minimum
+///   else          minimum + c * (maximum - minimum), r = (n - warmup) / (decay - warmup),
+///                 c = 1 - r (linear) or (1 + cos(pi r)) / 2 (cosine)
+double learning_rate(const rate_schedule& schedule, std::int64_t consumed);
+
+struct batch_schedule {
+  std::int64_t micro = 1;          ///< --micro-batch-size: rows of a micro-batch
+  std::int64_t global = 1;         ///< --global-batch-size: samples of a step
+  std::int64_t data_parallel = 1;  ///< replicas
+  std::int64_t ramp_start = 0;     ///< --rampup-batch-size START INCREMENT SAMPLES; 0: none
+  std::int64_t ramp_increment = 0;
+  std::int64_t ramp_samples = 0;
+
+  friend bool operator==(const batch_schedule&, const batch_schedule&) = default;
+};
+
+/// Samples of the step that begins after `consumed` samples.
+std::int64_t global_batch_size(const batch_schedule& schedule, std::int64_t consumed);
+
+/// Micro-batches of each replica in that step: global / (micro * data_parallel).
+std::int64_t microbatches(const batch_schedule& schedule, std::int64_t consumed);
+
+/// Throws input_error, naming the flags, unless every batch size that can occur divides evenly.
+void check(const batch_schedule& schedule);
+
+}  // namespace troupe::runtime
