@@ -1,0 +1,16 @@
+// Plain counts of what a worker moved and did. Values only: whoever owns one decides who adds.
+
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace troupe::runtime {
+
+struct transport_counters {
+  std::atomic<std::uint64_t> bytes_handed = 0;  ///< changed hands without being copied
+  std::atomic<std::uint64_t> bytes_copied = 0;
+  std::atomic<std::uint64_t> tickets = 0;
+};
+
+}  // namespace troupe::runtime

@@ -1,0 +1,47 @@
+// What happened when: spans of all lanes, bounded, drawn by Chrome or Perfetto.
+
+#pragma once
+
+#include "runtime/core/ids.hpp"
+
+#include <cstdint>
+#include <filesystem>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace troupe::runtime {
+
+/// Nanoseconds on the steady clock.
+std::uint64_t now_ns();
+
+struct span {
+  std::string name;  ///< of an action: "0F3"; else "reduce", "update", "wait"
+  int rank = 0;
+  step_id step = {};
+  std::uint64_t begin_ns = 0;
+  std::uint64_t end_ns = 0;
+};
+
+/// Keeps the newest `capacity` spans and counts those it dropped. Any thread; a lane holds the lock
+/// for the time of one assignment, so watching never delays it noticeably.
+class trace_recorder {
+ public:
+  explicit trace_recorder(std::size_t capacity = std::size_t{1} << 20) : capacity_(capacity) {}
+
+  void add(span x);
+
+  std::vector<span> spans() const;  ///< in the order in which they ended
+  std::uint64_t dropped() const;
+
+  /// Trace Event Format, JSON: complete events, one process a rank. Throws io_error.
+  void write_chrome(const std::filesystem::path& path) const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::size_t capacity_;
+  std::uint64_t added_ = 0;
+  std::vector<span> ring_;
+};
+
+}  // namespace troupe::runtime

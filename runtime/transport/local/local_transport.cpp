@@ -1,0 +1,43 @@
+#include "runtime/transport/local/local_transport.hpp"
+
+#include "runtime/core/error.hpp"
+
+#include <utility>
+
+namespace troupe::runtime {
+
+ticket local_transport::deposit(tensor x, generation_id generation) {
+  ticket out{process_, 0, generation, x.type(), x.extents()};
+  const auto bytes = x.bytes();
+  const std::lock_guard lock(mutex_);
+  if (generation <= ended_)
+    throw cancelled();
+  out.slot = next_slot_++;
+  leases_.emplace(out.slot, lease{std::move(x), generation});
+  counters_.bytes_handed += bytes;
+  ++counters_.tickets;
+  return out;
+}
+
+tensor local_transport::redeem(const ticket& x) {
+  ensure(x.holder == process_, "TICKET-2: a ticket is redeemed at its holder");
+  const std::lock_guard lock(mutex_);
+  if (x.generation <= ended_)
+    throw cancelled();
+  auto at = leases_.extract(x.slot);
+  ensure(!at.empty(), "HANDOFF-2: a ticket is redeemed exactly once");
+  return std::move(at.mapped().data);
+}
+
+void local_transport::end_generation(generation_id last) {
+  const std::lock_guard lock(mutex_);
+  ended_ = std::max(ended_, last);
+  std::erase_if(leases_, [&](const auto& entry) { return entry.second.generation <= last; });
+}
+
+std::size_t local_transport::leased() const {
+  const std::lock_guard lock(mutex_);
+  return leases_.size();
+}
+
+}  // namespace troupe::runtime
