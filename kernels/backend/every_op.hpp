@@ -22,6 +22,8 @@
   X(embedding_backward)     \
   X(cross_entropy_forward)  \
   X(cross_entropy_backward) \
+  X(masked_loss_forward)    \
+  X(masked_loss_backward)   \
   X(dropout_forward)        \
   X(dropout_backward)       \
   X(add)                    \
