@@ -1,0 +1,132 @@
+// Products of small tiles, in registers: c[i][j] = (c[i][j] +) sum_k a(i, k) * b[k][j].
+//
+// Rows go in blocks of `block_rows`, columns in panels of `block_vectors` vectors; the sum of one
+// element runs over k in order, one fused multiply-add each. Columns are counted in vectors: the
+// caller pads them. A layout after Goto, van de Geijn: "Anatomy of High-Performance Matrix
+// Multiplication", 2008.
+//
+// Included once for each instruction set; no include guard in the usual sense.
+
+#if defined(TROUPE_KERNELS_CPU_PRODUCT_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef TROUPE_KERNELS_CPU_PRODUCT_INL
+#undef TROUPE_KERNELS_CPU_PRODUCT_INL
+#else
+#define TROUPE_KERNELS_CPU_PRODUCT_INL
+#endif
+
+#include <hwy/highway.h>
+
+#include <cstdint>
+
+HWY_BEFORE_NAMESPACE();
+namespace troupe::kernels::cpu::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+using float_vector = hn::ScalableTag<float>;
+
+constexpr std::int64_t lanes = std::int64_t(hn::MaxLanes(float_vector()));
+
+// 24 sums, 4 vectors of b and one of a in 32 registers; 12, 2 and 1 in 16.
+constexpr int block_rows = 6;
+constexpr int block_vectors = lanes >= 16 ? 4 : 2;
+
+/// How an element of `a` is found: a(i, k) = a[i * stride + k], or a[k * stride + i] when the
+/// product needs a's transpose.
+enum class side { rows, columns };
+
+template <side Side, int Rows, int Vectors>
+HWY_INLINE void register_block(const float* HWY_RESTRICT a,
+                               std::int64_t a_stride,
+                               const float* HWY_RESTRICT b,
+                               std::int64_t b_stride,
+                               std::int64_t depth,
+                               float* HWY_RESTRICT c,
+                               std::int64_t c_stride,
+                               bool accumulate) {
+  const float_vector d;
+  hn::Vec<float_vector> sum[Rows][Vectors];
+#pragma GCC unroll 8
+  for (int i = 0; i < Rows; ++i) {
+#pragma GCC unroll 4
+    for (int j = 0; j < Vectors; ++j)
+      sum[i][j] = accumulate ? hn::LoadU(d, c + i * c_stride + j * lanes) : hn::Zero(d);
+  }
+  for (std::int64_t k = 0; k < depth; ++k) {
+    hn::Vec<float_vector> row[Vectors];
+#pragma GCC unroll 4
+    for (int j = 0; j < Vectors; ++j)
+      row[j] = hn::LoadU(d, b + k * b_stride + j * lanes);
+#pragma GCC unroll 8
+    for (int i = 0; i < Rows; ++i) {
+      const auto x = hn::Set(d, Side == side::rows ? a[i * a_stride + k] : a[k * a_stride + i]);
+#pragma GCC unroll 4
+      for (int j = 0; j < Vectors; ++j)
+        sum[i][j] = hn::MulAdd(x, row[j], sum[i][j]);
+    }
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < Rows; ++i) {
+#pragma GCC unroll 4
+    for (int j = 0; j < Vectors; ++j)
+      hn::StoreU(sum[i][j], d, c + i * c_stride + j * lanes);
+  }
+}
+
+/// `Rows` rows of c, `vectors` vectors wide.
+template <side Side, int Rows>
+HWY_NOINLINE void row_block(const float* a,
+                            std::int64_t a_stride,
+                            const float* b,
+                            std::int64_t b_stride,
+                            std::int64_t depth,
+                            float* c,
+                            std::int64_t c_stride,
+                            std::int64_t vectors,
+                            bool accumulate) {
+  const auto panel = [&]<int Vectors>() HWY_ATTR {
+    register_block<Side, Rows, Vectors>(a, a_stride, b, b_stride, depth, c, c_stride, accumulate);
+    b += Vectors * lanes;
+    c += Vectors * lanes;
+  };
+  for (; vectors >= block_vectors; vectors -= block_vectors)
+    panel.template operator()<block_vectors>();
+  if (block_vectors > 3 && vectors == 3)
+    panel.template operator()<3>();
+  else if (vectors == 2)
+    panel.template operator()<2>();
+  else if (vectors == 1)
+    panel.template operator()<1>();
+}
+
+/// Rows of c, at most `block_rows`.
+template <side Side>
+inline void product(std::int64_t rows,
+                    const float* a,
+                    std::int64_t a_stride,
+                    const float* b,
+                    std::int64_t b_stride,
+                    std::int64_t depth,
+                    float* c,
+                    std::int64_t c_stride,
+                    std::int64_t vectors,
+                    bool accumulate) {
+  const auto some = [&]<int Rows>() HWY_ATTR {
+    row_block<Side, Rows>(a, a_stride, b, b_stride, depth, c, c_stride, vectors, accumulate);
+    a += Side == side::rows ? Rows * a_stride : Rows;
+    c += Rows * c_stride;
+    rows -= Rows;
+  };
+  if (rows == block_rows)
+    return some.template operator()<block_rows>();
+  if (rows >= 4)
+    some.template operator()<4>();
+  if (rows >= 2)
+    some.template operator()<2>();
+  if (rows >= 1)
+    some.template operator()<1>();
+}
+
+}  // namespace troupe::kernels::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif
