@@ -6,6 +6,9 @@
 //      exceeds p are removed; the first always stays (0: none)
 //   4. the token at which the cumulative probability first exceeds `uniform`
 //
+// Probabilities are those of the tokens that remain; they are added in double by rank, the most
+// probable first. No logit is NaN: the caller has checked.
+//
 // Holtzman et al.: "The Curious Case of Neural Text Degeneration", 2020. Equal logits rank by
 // token, lowest first. top_k = 1 is greedy decoding.
 

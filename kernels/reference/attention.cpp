@@ -1,0 +1,136 @@
+#include "kernels/reference/reference.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+namespace troupe::kernels::reference {
+
+namespace {
+
+/// Query row i of sequence s with head h.
+struct place {
+  std::int64_t s, h, i;
+};
+
+struct geometry : attention_shape {
+  explicit geometry(const attention_shape& shape) : attention_shape(shape) {}
+
+  std::int64_t group_of(std::int64_t h) const { return h / (H / G); }
+  std::int64_t query(const place& at) const {
+    const std::int64_t g = group_of(at.h);
+    return at.i * query_row + g * query_group + (at.h - g * (H / G)) * D;
+  }
+  std::int64_t output(const place& at) const { return (at.i * H + at.h) * D; }
+  std::int64_t key_of(const place& at, std::int64_t j) const {
+    return j * key_row + group_of(at.h) * key_group;
+  }
+  bool sees(const place& at, std::int64_t j) const {
+    return !causal || key_position[j] <= query_position[at.i];
+  }
+  /// The factor m of the probability of (row, key).
+  double mask(const place& at, std::int64_t j) const {
+    if (p_drop == 0)
+      return 1;  // sample may be null
+    const auto stream = attention_stream(sample[at.s], query_position[at.i]);
+    const auto word = philox_word(key, stream, attention_word(at.h, key_position[j]));
+    return word < drop_threshold(p_drop) ? 0 : 1 / (1 - double(p_drop));
+  }
+  template <class Visit>
+  void each_row(Visit visit) const {
+    for (std::int64_t s = 0; s < S; ++s) {
+      for (std::int64_t i = query_starts[s]; i < query_starts[s + 1]; ++i) {
+        for (std::int64_t h = 0; h < H; ++h)
+          visit(place{s, h, i});
+      }
+    }
+  }
+  template <class Visit>
+  void each_visible_key(const place& at, Visit visit) const {
+    for (std::int64_t j = key_starts[at.s]; j < key_starts[at.s + 1]; ++j) {
+      if (sees(at, j))
+        visit(j);
+    }
+  }
+};
+
+template <class A, class B>
+double dot(const A* a, const B* b, std::int64_t n) {
+  double sum = 0;
+  for (std::int64_t d = 0; d < n; ++d)
+    sum += double(a[d]) * double(b[d]);
+  return sum;
+}
+
+}  // namespace
+
+template <class T>
+void run(const attention_forward<T>& op) {
+  const geometry a{op.shape};
+  std::vector<double> o(static_cast<std::size_t>(a.D));
+  a.each_row([&](const place& at) {
+    const T* q = op.q + a.query(at);
+    const auto score
+        = [&](std::int64_t j) { return double(a.scale) * dot(q, op.k + a.key_of(at, j), a.D); };
+    double largest = -std::numeric_limits<double>::infinity(), sum = 0;
+    a.each_visible_key(at, [&](std::int64_t j) { largest = std::max(largest, score(j)); });
+    a.each_visible_key(at, [&](std::int64_t j) { sum += std::exp(score(j) - largest); });
+
+    o.assign(o.size(), 0);
+    a.each_visible_key(at, [&](std::int64_t j) {
+      const double pm = std::exp(score(j) - largest) / sum * a.mask(at, j);
+      for (std::int64_t d = 0; d < a.D; ++d)
+        o[std::size_t(d)] += pm * double(op.v[a.key_of(at, j) + d]);
+    });
+    for (std::int64_t d = 0; d < a.D; ++d)
+      op.o[a.output(at) + d] = T(o[std::size_t(d)]);
+    op.lse[at.i * a.H + at.h] = float(largest + std::log(sum));
+  });
+}
+
+template <class T>
+void run(const attention_backward<T>& op) {
+  const geometry a{op.shape};
+  const std::size_t keys = std::size_t(a.key_starts[a.S] * a.G * a.D);
+  std::vector<double> dq(static_cast<std::size_t>(a.D)), dk(keys), dv(keys);  // (.., G, D)
+
+  a.each_row([&](const place& at) {
+    const T* q = op.q + a.query(at);
+    const T* d_o = op.d_o + a.output(at);
+    const double D_i = dot(d_o, op.o + a.output(at), a.D);
+    const double lse = op.lse[at.i * a.H + at.h];
+    dq.assign(dq.size(), 0);
+    a.each_visible_key(at, [&](std::int64_t j) {
+      const T* k = op.k + a.key_of(at, j);
+      const T* v = op.v + a.key_of(at, j);
+      const double p = std::exp(double(a.scale) * dot(q, k, a.D) - lse), m = a.mask(at, j);
+      const double ds = p * (m * dot(d_o, v, a.D) - D_i);
+      const std::size_t sums = std::size_t((j * a.G + a.group_of(at.h)) * a.D);
+      for (std::int64_t d = 0; d < a.D; ++d) {
+        dq[std::size_t(d)] += double(a.scale) * ds * double(k[d]);
+        dk[sums + std::size_t(d)] += double(a.scale) * ds * double(q[d]);
+        dv[sums + std::size_t(d)] += p * m * double(d_o[d]);
+      }
+    });
+    for (std::int64_t d = 0; d < a.D; ++d)
+      op.dq[a.query(at) + d] = T(dq[std::size_t(d)]);
+  });
+
+  for (std::int64_t j = 0; j < a.key_starts[a.S]; ++j) {
+    for (std::int64_t g = 0; g < a.G; ++g) {
+      for (std::int64_t d = 0; d < a.D; ++d) {
+        const std::size_t sums = std::size_t((j * a.G + g) * a.D + d);
+        op.dk[j * a.key_row + g * a.key_group + d] = T(dk[sums]);
+        op.dv[j * a.key_row + g * a.key_group + d] = T(dv[sums]);
+      }
+    }
+  }
+}
+
+template void run(const attention_forward<float>&);
+template void run(const attention_forward<double>&);
+template void run(const attention_backward<float>&);
+template void run(const attention_backward<double>&);
+
+}  // namespace troupe::kernels::reference

@@ -1,0 +1,42 @@
+#include "kernels/reference/reference.hpp"
+
+namespace troupe::kernels::reference {
+
+namespace {
+
+/// The factor m of element (r, c).
+template <class Op>
+double mask(const Op& op, std::int64_t r, std::int64_t c) {
+  if (op.p == 0)
+    return 1;  // sample may be null
+  const auto index = std::uint64_t((r % op.T_) * op.C + c);
+  const bool dropped = philox_word(op.key, op.sample[r / op.T_], index) < drop_threshold(op.p);
+  return dropped ? 0 : 1 / (1 - double(op.p));
+}
+
+}  // namespace
+
+template <class T>
+void run(const dropout_forward<T>& op) {
+  for (std::int64_t r = 0; r < op.R; ++r) {
+    for (std::int64_t c = 0; c < op.C; ++c) {
+      const std::int64_t i = r * op.C + c;
+      op.y[i] = T((op.residual ? double(op.residual[i]) : 0) + double(op.x[i]) * mask(op, r, c));
+    }
+  }
+}
+
+template <class T>
+void run(const dropout_backward<T>& op) {
+  for (std::int64_t r = 0; r < op.R; ++r) {
+    for (std::int64_t c = 0; c < op.C; ++c)
+      op.dx[r * op.C + c] = T(double(op.dy[r * op.C + c]) * mask(op, r, c));
+  }
+}
+
+template void run(const dropout_forward<float>&);
+template void run(const dropout_forward<double>&);
+template void run(const dropout_backward<float>&);
+template void run(const dropout_backward<double>&);
+
+}  // namespace troupe::kernels::reference

@@ -1,0 +1,47 @@
+// Functions of one number that several operations share, and their derivatives. In double.
+
+#pragma once
+
+#include <cmath>
+#include <numbers>
+
+namespace troupe::kernels::reference {
+
+/// sqrt(2 / pi) * (x + 0.044715 x^3)
+inline double gelu_argument(double x) {
+  return std::sqrt(2 * std::numbers::inv_pi) * (x + 0.044715 * x * x * x);
+}
+
+inline double gelu_tanh(double x) {
+  return x / 2 * (1 + std::tanh(gelu_argument(x)));
+}
+
+inline double gelu_tanh_slope(double x) {
+  const double t = std::tanh(gelu_argument(x));
+  const double argument_slope = std::sqrt(2 * std::numbers::inv_pi) * (1 + 3 * 0.044715 * x * x);
+  return (1 + t) / 2 + x / 2 * (1 - t * t) * argument_slope;
+}
+
+inline double gelu_erf(double x) {
+  return x / 2 * (1 + std::erf(x / std::numbers::sqrt2));
+}
+
+inline double gelu_erf_slope(double x) {
+  const double density = std::exp(-x * x / 2) * std::numbers::inv_sqrtpi / std::numbers::sqrt2;
+  return (1 + std::erf(x / std::numbers::sqrt2)) / 2 + x * density;
+}
+
+inline double sigmoid(double x) {
+  return 1 / (1 + std::exp(-x));
+}
+
+inline double silu(double x) {
+  return x * sigmoid(x);
+}
+
+inline double silu_slope(double x) {
+  const double s = sigmoid(x);
+  return s * (1 + x * (1 - s));
+}
+
+}  // namespace troupe::kernels::reference

@@ -1,0 +1,47 @@
+#include "kernels/reference/reference.hpp"
+
+#include <algorithm>
+
+namespace troupe::kernels::reference {
+
+template <class T>
+void run(const add<T>& op) {
+  for (std::int64_t i = 0; i < op.n; ++i)
+    op.y[i] = op.a[i] + op.b[i];
+}
+
+// Not in double: the order of the sources and the rounding after each are the contract.
+template <class T>
+void run(const ordered_sum<T>& op) {
+  for (std::int64_t i = 0; i < op.n; ++i) {
+    T sum = op.sources > 0 ? op.x[0][i] : T(0);
+    for (std::int64_t s = 1; s < op.sources; ++s)
+      sum += op.x[s][i];
+    op.y[i] = sum * op.scale;
+  }
+}
+
+template <class T>
+void run(const square_norm<T>& op) {
+  double total = 0;
+  for (std::int64_t begin = 0; begin < op.n; begin += op.block) {
+    const std::int64_t end = std::min(begin + op.block, op.n);
+    double lane[square_norm<T>::lanes] = {};
+    for (std::int64_t i = begin; i < end; ++i)
+      lane[(i - begin) % op.lanes] += double(op.x[i]) * double(op.x[i]);
+    double partial = 0;
+    for (const double one : lane)
+      partial += one;
+    total += partial;
+  }
+  *op.result = total;
+}
+
+template void run(const add<float>&);
+template void run(const add<double>&);
+template void run(const ordered_sum<float>&);
+template void run(const ordered_sum<double>&);
+template void run(const square_norm<float>&);
+template void run(const square_norm<double>&);
+
+}  // namespace troupe::kernels::reference
