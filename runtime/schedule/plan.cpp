@@ -11,7 +11,7 @@ std::string to_string(const action& x) {
 }
 
 plan one_forward_one_backward(int ranks, int microbatches) {
-  plan out{"1f1b", ranks, microbatches, {}, {}};
+  plan out{"1f1b", ranks, microbatches, true, {}, {}};
   for (int r = 0; r < ranks; ++r) {
     out.placement.push_back(r);
     auto& row = out.ranks.emplace_back();
@@ -27,6 +27,17 @@ plan one_forward_one_backward(int ranks, int microbatches) {
     }
     for (int m = microbatches - warmup; m < microbatches; ++m)
       add(action_kind::backward, m);
+  }
+  return out;
+}
+
+plan forward_only(int ranks, int microbatches) {
+  plan out{"forward-only", ranks, microbatches, false, {}, {}};
+  for (int r = 0; r < ranks; ++r) {
+    out.placement.push_back(r);
+    auto& row = out.ranks.emplace_back();
+    for (int m = 0; m < microbatches; ++m)
+      row.push_back({action_kind::forward, chunk_id(r), microbatch_id(m)});
   }
   return out;
 }

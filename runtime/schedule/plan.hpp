@@ -34,6 +34,7 @@ struct plan {
   std::string name;
   int chunks = 0;        ///< of the model; chunk c is on rank placement[c]
   int microbatches = 0;  ///< of each replica
+  bool training = true;  ///< false: forward only, as in validation
   std::vector<int> placement;
   std::vector<std::vector<action>> ranks;
 
@@ -46,16 +47,20 @@ typename Inspector::result_type inspect(Inspector& f, action& x) {
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, plan& x) {
-  return f(x.name, x.chunks, x.microbatches, x.placement, x.ranks);
+  return f(x.name, x.chunks, x.microbatches, x.training, x.placement, x.ranks);
 }
 
 /// One forward, one backward: Narayanan et al., "Memory-Efficient Pipeline-Parallel DNN Training",
 /// 2021. Rank r warms up with min(ranks - 1 - r, microbatches) forwards.
 plan one_forward_one_backward(int ranks, int microbatches);
 
+/// Every chunk forward, micro-batches in order: validation, and decoding.
+plan forward_only(int ranks, int microbatches);
+
 /// Everything that is wrong with the plan, a sentence each; empty: it can be carried out.
 ///
-///   PLAN-1  every (chunk, micro-batch) has F once, and B once or I and W once each, on its rank
+///   PLAN-1  every (chunk, micro-batch) has F once, and in training B once or I and W once each,
+///           on its rank
 ///   PLAN-2  I and B come after F, W after I
 ///   PLAN-3  some order of all ranks satisfies every dependency: nobody waits for ever; the chain
 ///           of actions that wait for each other is named

@@ -16,10 +16,12 @@ TEST_CASE("1F1B warms up with as many forwards as stages follow", "[schedule]") 
            "3F0,3B0,3F1,3B1,3F2,3B2,3F3,3B3\n");
 }
 
-TEST_CASE("1F1B is sound for every size", "[schedule]") {
+TEST_CASE("1F1B and forward-only plans are sound for every size", "[schedule]") {
   for (const int p : {1, 2, 3, 4, 8, 16})
-    for (const int m : {1, 2, 3, 5, 8, 33})
+    for (const int m : {1, 2, 3, 5, 8, 33}) {
       CHECK(complaints(one_forward_one_backward(p, m)).empty());
+      CHECK(complaints(forward_only(p, m)).empty());
+    }
 }
 
 TEST_CASE("an action dropped, doubled or misplaced is refused", "[schedule]") {
@@ -49,7 +51,7 @@ TEST_CASE("PLAN-3: ranks that wait for each other are named", "[schedule][invari
 }
 
 TEST_CASE("PLAN-4: weight gradients out of order are refused", "[schedule][invariant]") {
-  plan x{"swapped", 1, 2, {0}, {{}}};
+  plan x{"swapped", 1, 2, true, {0}, {{}}};
   for (const auto& [kind, m] : {std::pair{action_kind::forward, 0},
                                 {action_kind::forward, 1},
                                 {action_kind::backward, 1},
