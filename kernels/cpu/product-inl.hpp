@@ -5,7 +5,7 @@
 // caller pads them. A layout after Goto, van de Geijn: "Anatomy of High-Performance Matrix
 // Multiplication", 2008.
 //
-// Included once for each instruction set; no include guard in the usual sense.
+// Compiled once per instruction set, as vector-inl.hpp is.
 
 #if defined(TROUPE_KERNELS_CPU_PRODUCT_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef TROUPE_KERNELS_CPU_PRODUCT_INL
@@ -14,21 +14,16 @@
 #define TROUPE_KERNELS_CPU_PRODUCT_INL
 #endif
 
-#include <hwy/highway.h>
-
-#include <cstdint>
+#include "kernels/cpu/vector-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::cpu::HWY_NAMESPACE {
 
-namespace hn = hwy::HWY_NAMESPACE;
-using float_vector = hn::ScalableTag<float>;
-
-constexpr std::int64_t lanes = std::int64_t(hn::MaxLanes(float_vector()));
+namespace {
 
 // 24 sums, 4 vectors of b and one of a in 32 registers; 12, 2 and 1 in 16.
 constexpr int block_rows = 6;
-constexpr int block_vectors = lanes >= 16 ? 4 : 2;
+constexpr int block_vectors = width >= 16 ? 4 : 2;
 
 /// How an element of `a` is found: a(i, k) = a[i * stride + k], or a[k * stride + i] when the
 /// product needs a's transpose.
@@ -43,19 +38,18 @@ HWY_INLINE void register_block(const float* HWY_RESTRICT a,
                                float* HWY_RESTRICT c,
                                std::int64_t c_stride,
                                bool accumulate) {
-  const float_vector d;
-  hn::Vec<float_vector> sum[Rows][Vectors];
+  vec sum[Rows][Vectors];
 #pragma GCC unroll 8
   for (int i = 0; i < Rows; ++i) {
 #pragma GCC unroll 4
     for (int j = 0; j < Vectors; ++j)
-      sum[i][j] = accumulate ? hn::LoadU(d, c + i * c_stride + j * lanes) : hn::Zero(d);
+      sum[i][j] = accumulate ? hn::LoadU(d, c + i * c_stride + j * width) : hn::Zero(d);
   }
   for (std::int64_t k = 0; k < depth; ++k) {
-    hn::Vec<float_vector> row[Vectors];
+    vec row[Vectors];
 #pragma GCC unroll 4
     for (int j = 0; j < Vectors; ++j)
-      row[j] = hn::LoadU(d, b + k * b_stride + j * lanes);
+      row[j] = hn::LoadU(d, b + k * b_stride + j * width);
 #pragma GCC unroll 8
     for (int i = 0; i < Rows; ++i) {
       const auto x = hn::Set(d, Side == side::rows ? a[i * a_stride + k] : a[k * a_stride + i]);
@@ -68,7 +62,7 @@ HWY_INLINE void register_block(const float* HWY_RESTRICT a,
   for (int i = 0; i < Rows; ++i) {
 #pragma GCC unroll 4
     for (int j = 0; j < Vectors; ++j)
-      hn::StoreU(sum[i][j], d, c + i * c_stride + j * lanes);
+      hn::StoreU(sum[i][j], d, c + i * c_stride + j * width);
   }
 }
 
@@ -85,8 +79,8 @@ HWY_NOINLINE void row_block(const float* a,
                             bool accumulate) {
   const auto panel = [&]<int Vectors>() HWY_ATTR {
     register_block<Side, Rows, Vectors>(a, a_stride, b, b_stride, depth, c, c_stride, accumulate);
-    b += Vectors * lanes;
-    c += Vectors * lanes;
+    b += Vectors * width;
+    c += Vectors * width;
   };
   for (; vectors >= block_vectors; vectors -= block_vectors)
     panel.template operator()<block_vectors>();
@@ -126,6 +120,7 @@ inline void product(std::int64_t rows,
     some.template operator()<1>();
 }
 
+}  // namespace
 }  // namespace troupe::kernels::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
