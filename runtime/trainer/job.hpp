@@ -1,0 +1,80 @@
+// A training run, fully resolved: what the command line said, with every default filled in.
+
+#pragma once
+
+#include "kernels/backend/backend.hpp"
+#include "runtime/trainer/reference_trainer.hpp"
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace troupe::runtime {
+
+struct data_settings {
+  std::filesystem::path path;                  ///< prefix of .bin and .idx; empty: none
+  bool mock = false;                           ///< --mock-data
+  std::string split = "969,30,1";              ///< --split
+  std::optional<std::filesystem::path> cache;  ///< --data-cache-path
+  bool eod_mask_loss = false;
+  bool reset_position_ids = false;
+  std::int32_t end_of_document = 0;  ///< of the tokenizer
+};
+
+struct layout_settings {
+  int world = 1;     ///< --world-size: workers
+  int pipeline = 1;  ///< --pipeline-model-parallel-size; data parallelism is the rest
+  std::string order = "tp-cp-ep-dp-pp";
+};
+
+struct checkpoint_settings {
+  std::filesystem::path save;       ///< empty: none
+  std::filesystem::path load;       ///< empty: none
+  std::uint64_t save_interval = 0;  ///< iterations; 0: only at the end
+  std::filesystem::path load_hub;   ///< --load-hf: a Hugging Face model folder; empty: none
+};
+
+struct watch_settings {
+  std::uint64_t log_interval = 100;
+  std::filesystem::path log_file;    ///< --log-file: a JSON object a line; empty: none
+  std::filesystem::path trace_file;  ///< --trace; empty: none
+  std::uint64_t eval_interval = 0;   ///< 0: never
+  std::int64_t eval_batches = 0;     ///< --eval-iters: global batches of one evaluation
+  bool log_throughput = false;
+  bool progress = true;
+};
+
+/// Delays and faults, planted to show that nothing depends on luck. All off by default.
+struct disturbance_settings {
+  std::uint64_t seed = 0;
+  int lane_delay_us = 0;     ///< longest sleep before a lane's work
+  int message_delay_us = 0;  ///< longest delay of a message
+  std::string fault;         ///< "stage:0.1@3": this actor throws in step 3; empty: none
+};
+
+struct training_job {
+  recipe how;
+  data_settings data;
+  layout_settings layout;
+  checkpoint_settings checkpoints;
+  watch_settings watch;
+  disturbance_settings disturbance;
+  std::uint64_t train_iterations = 0;
+  std::uint64_t exit_interval = 0;  ///< --exit-interval: stop after an iteration it divides; 0: no
+  int threads_per_worker = 1;
+  kernels::backend backend = kernels::backend::cpu;
+  std::string tokenizer_description;      ///< JSON: kind, files, fingerprint; kept in checkpoints
+  std::vector<std::string> command_line;  ///< as it was given, for the checkpoint and the log
+};
+
+/// What of a job decides the bits of its states, as JSON: layout, threads, instruction set, library
+/// versions, seeds, recipe. Kept in the checkpoint; a difference at resume is said.
+std::string identity(const training_job& job);
+
+/// Every rule that the job breaks, one sentence each with the flag and the nearest value that would
+/// do; empty: it can run.
+std::vector<std::string> complaints(const training_job& job);
+
+}  // namespace troupe::runtime
