@@ -1,0 +1,147 @@
+#include "kernels/cpu/cpu.hpp"
+#include "kernels/cpu/split.hpp"
+#include "kernels/cpu/targets.hpp"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/activation.cpp"
+#include <hwy/foreach_target.h>
+// clang-format off: Highway needs this order
+#include "kernels/cpu/vector-inl.hpp"
+// clang-format on
+
+HWY_BEFORE_NAMESPACE();
+namespace troupe::kernels::cpu::HWY_NAMESPACE {
+namespace {
+
+// tanh(u) = 2 sigmoid(2u) - 1 turns gelu_tanh into x sigmoid(2u): no cancellation, one division.
+constexpr float twice_sqrt_2_over_pi = 1.59576912f;
+constexpr float cubic = 0.044715f;
+
+HWY_INLINE vec gelu_tanh_gate(vec x, vec x2) {
+  const vec inner = hn::MulAdd(hn::Mul(x2, x), hn::Set(d, cubic), x);
+  return sigmoid(hn::Mul(inner, hn::Set(d, twice_sqrt_2_over_pi)));
+}
+
+struct gelu_tanh {
+  static HWY_INLINE vec value(vec x) { return hn::Mul(x, gelu_tanh_gate(x, hn::Mul(x, x))); }
+
+  static HWY_INLINE vec slope(vec x) {
+    const vec x2 = hn::Mul(x, x);
+    const vec s = gelu_tanh_gate(x, x2);
+    const vec inner = hn::MulAdd(
+        x2, hn::Set(d, 3 * cubic * twice_sqrt_2_over_pi), hn::Set(d, twice_sqrt_2_over_pi));
+    return hn::MulAdd(hn::Mul(x, inner), hn::NegMulAdd(s, s, s), s);
+  }
+};
+
+struct gelu_erf {
+  static HWY_INLINE vec value(vec x) {
+    vec bell;
+    return hn::Mul(x, normal_distribution(x, bell));
+  }
+
+  static HWY_INLINE vec slope(vec x) {
+    vec bell;
+    const vec below = normal_distribution(x, bell);
+    return hn::MulAdd(hn::Mul(x, bell), hn::Set(d, 0.398942280f), below);  // 1 / sqrt(2 pi)
+  }
+};
+
+template <class Gelu>
+HWY_INLINE void gelu_forward(const float* x, float* y, std::int64_t n) {
+  each(n, [=](std::int64_t i, auto step) HWY_ATTR {
+    step.store(Gelu::value(step.load(x + i)), y + i);
+  });
+}
+
+template <class Gelu>
+HWY_INLINE void gelu_backward(const float* x, const float* dy, float* dx, std::int64_t n) {
+  each(n, [=](std::int64_t i, auto step) HWY_ATTR {
+    step.store(hn::Mul(step.load(dy + i), Gelu::slope(step.load(x + i))), dx + i);
+  });
+}
+
+HWY_INLINE void swiglu_forward(const float* gate, const float* linear, float* y, std::int64_t n) {
+  each(n, [=](std::int64_t i, auto step) HWY_ATTR {
+    const vec g = step.load(gate + i);
+    step.store(hn::Mul(hn::Mul(g, sigmoid(g)), step.load(linear + i)), y + i);
+  });
+}
+
+HWY_INLINE void swiglu_backward(const float* x, const float* dy, float* dx, std::int64_t N) {
+  each(N, [=](std::int64_t i, auto step) HWY_ATTR {
+    const vec g = step.load(x + i), linear = step.load(x + N + i), up = step.load(dy + i);
+    const vec s = sigmoid(g);
+    const vec silu = hn::Mul(g, s);
+    const vec slope = hn::MulAdd(silu, hn::Sub(hn::Set(d, 1.0f), s), s);
+    step.store(hn::Mul(hn::Mul(up, linear), slope), dx + i);
+    step.store(hn::Mul(up, silu), dx + N + i);
+  });
+}
+
+// Both gelus are the same for every element: rows do not matter to them, [begin, end) is flat.
+void activation_forward_range(const activation_forward<float>& op,
+                              std::int64_t begin,
+                              std::int64_t end) {
+  switch (op.kind) {
+    case activation::gelu_tanh:
+      return gelu_forward<gelu_tanh>(op.x + begin, op.y + begin, end - begin);
+    case activation::gelu_erf:
+      return gelu_forward<gelu_erf>(op.x + begin, op.y + begin, end - begin);
+    case activation::swiglu:
+      for (std::int64_t r = begin; r < end; ++r) {
+        const float* x = op.x + 2 * r * op.N;
+        swiglu_forward(x, x + op.N, op.y + r * op.N, op.N);
+      }
+  }
+}
+
+void activation_backward_range(const activation_backward<float>& op,
+                               std::int64_t begin,
+                               std::int64_t end) {
+  switch (op.kind) {
+    case activation::gelu_tanh:
+      return gelu_backward<gelu_tanh>(op.x + begin, op.dy + begin, op.dx + begin, end - begin);
+    case activation::gelu_erf:
+      return gelu_backward<gelu_erf>(op.x + begin, op.dy + begin, op.dx + begin, end - begin);
+    case activation::swiglu:
+      for (std::int64_t r = begin; r < end; ++r)
+        swiglu_backward(op.x + 2 * r * op.N, op.dy + r * op.N, op.dx + 2 * r * op.N, op.N);
+  }
+}
+
+}  // namespace
+}  // namespace troupe::kernels::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace troupe::kernels::cpu {
+namespace {
+
+HWY_EXPORT(activation_forward_range);
+HWY_EXPORT(activation_backward_range);
+
+template <class Op, class Range>
+void split_activation(const Op& op, int threads, const Range& range) {
+  if (op.kind == activation::swiglu)
+    split(threads, op.R, rows_worth_a_thread(op.N), range);
+  else
+    split(threads, op.R * op.N, elements_worth_a_thread, range);
+}
+
+}  // namespace
+
+void run(const activation_forward<float>& op, const context& in) {
+  split_activation(op, in.threads, [&](std::int64_t begin, std::int64_t end) {
+    HWY_DYNAMIC_DISPATCH(activation_forward_range)(op, begin, end);
+  });
+}
+
+void run(const activation_backward<float>& op, const context& in) {
+  split_activation(op, in.threads, [&](std::int64_t begin, std::int64_t end) {
+    HWY_DYNAMIC_DISPATCH(activation_backward_range)(op, begin, end);
+  });
+}
+
+}  // namespace troupe::kernels::cpu
+#endif

@@ -1,0 +1,219 @@
+#include "kernels/cpu/cpu.hpp"
+#include "kernels/cpu/split.hpp"
+#include "kernels/cpu/targets.hpp"
+
+#include <cmath>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/norm.cpp"
+#include <hwy/foreach_target.h>
+// clang-format off: Highway needs this order
+#include "kernels/cpu/vector-inl.hpp"
+// clang-format on
+
+HWY_BEFORE_NAMESPACE();
+namespace troupe::kernels::cpu::HWY_NAMESPACE {
+namespace {
+
+// Three passes over a row that lies in the first or second cache: memory is read once.
+void norm_rows(const norm_forward<float>& op, std::int64_t begin, std::int64_t end) {
+  const bool centred = op.kind == normalization::layer;
+  for (std::int64_t r = begin; r < end; ++r) {
+    const float* x = op.x + r * op.C;
+    float* y = op.y + r * op.C;
+
+    const float mean
+        = centred ? sum(op.C, [=](std::int64_t i, auto step) HWY_ATTR { return step.load(x + i); })
+                        / float(op.C)
+                  : 0;
+    const vec middle = hn::Set(d, mean);
+    const float squares = sum(op.C, [=](std::int64_t i, auto step) HWY_ATTR {
+      const vec away = hn::Sub(step.load(x + i), middle);
+      return hn::Mul(away, away);
+    });
+    const float rstd = 1 / std::sqrt(squares / float(op.C) + op.eps);
+
+    const vec scale = hn::Set(d, rstd);
+    const float *gain = op.gain, *bias = op.bias;
+    if (bias)
+      each(op.C, [=](std::int64_t i, auto step) HWY_ATTR {
+        const vec xh = hn::Mul(hn::Sub(step.load(x + i), middle), scale);
+        step.store(hn::MulAdd(xh, step.load(gain + i), step.load(bias + i)), y + i);
+      });
+    else
+      each(op.C, [=](std::int64_t i, auto step) HWY_ATTR {
+        const vec xh = hn::Mul(hn::Sub(step.load(x + i), middle), scale);
+        step.store(hn::Mul(xh, step.load(gain + i)), y + i);
+      });
+    if (op.mean)
+      op.mean[r] = mean;
+    if (op.rstd)
+      op.rstd[r] = rstd;
+  }
+}
+
+void norm_input_rows(const norm_backward_input<float>& op, std::int64_t begin, std::int64_t end) {
+  const bool centred = op.kind == normalization::layer;
+  for (std::int64_t r = begin; r < end; ++r) {
+    const float *x = op.x + r * op.C, *dy = op.dy + r * op.C, *gain = op.gain;
+    const float* residual = op.residual ? op.residual + r * op.C : nullptr;
+    float* dx = op.dx + r * op.C;
+    const vec middle = hn::Set(d, centred ? op.mean[r] : 0);
+    const vec scale = hn::Set(d, op.rstd[r]);
+
+    const float h_sum = centred ? sum(op.C,
+                                      [=](std::int64_t i, auto step) HWY_ATTR {
+                                        return hn::Mul(step.load(dy + i), step.load(gain + i));
+                                      })
+                                : 0;
+    const float hx_sum = sum(op.C, [=](std::int64_t i, auto step) HWY_ATTR {
+      const vec h = hn::Mul(step.load(dy + i), step.load(gain + i));
+      return hn::Mul(h, hn::Mul(hn::Sub(step.load(x + i), middle), scale));
+    });
+
+    const vec h_mean = hn::Set(d, h_sum / float(op.C));
+    const vec hx_mean = hn::Set(d, hx_sum / float(op.C));
+    const auto gradient = [=](std::int64_t i, auto step) HWY_ATTR {
+      const vec h = hn::Mul(step.load(dy + i), step.load(gain + i));
+      const vec xh = hn::Mul(hn::Sub(step.load(x + i), middle), scale);
+      return hn::Mul(scale, hn::NegMulAdd(xh, hx_mean, hn::Sub(h, h_mean)));
+    };
+    if (residual)
+      each(op.C, [=](std::int64_t i, auto step) HWY_ATTR {
+        step.store(hn::Add(gradient(i, step), step.load(residual + i)), dx + i);
+      });
+    else
+      each(op.C,
+           [=](std::int64_t i, auto step) HWY_ATTR { step.store(gradient(i, step), dx + i); });
+  }
+}
+
+// Adds `Rows` rows to the partial sums at once: their loads and stores cost more than the sums.
+template <int Rows>
+HWY_INLINE void add_rows(const norm_backward_weight<float>& op,
+                         std::int64_t r,
+                         float* dgain,
+                         float* dbias) {
+  const float *x = op.x + r * op.C, *dy = op.dy + r * op.C;
+  const std::int64_t C = op.C;
+  float mean[Rows], rstd[Rows];
+  for (int k = 0; k < Rows; ++k) {
+    mean[k] = op.kind == normalization::layer ? op.mean[r + k] : 0;
+    rstd[k] = op.rstd[r + k];
+  }
+  each(C, [=](std::int64_t i, auto step) HWY_ATTR {
+    vec gain_sum = step.load(dgain + i);
+    vec bias_sum = dbias ? step.load(dbias + i) : hn::Zero(d);
+    for (int k = 0; k < Rows; ++k) {
+      const vec up = step.load(dy + k * C + i);
+      const vec xh
+          = hn::Mul(hn::Sub(step.load(x + k * C + i), hn::Set(d, mean[k])), hn::Set(d, rstd[k]));
+      gain_sum = hn::MulAdd(up, xh, gain_sum);
+      bias_sum = hn::Add(bias_sum, up);
+    }
+    step.store(gain_sum, dgain + i);
+    if (dbias)
+      step.store(bias_sum, dbias + i);
+  });
+}
+
+void norm_weight_rows(const norm_backward_weight<float>& op,
+                      std::int64_t begin,
+                      std::int64_t end,
+                      float* dgain,
+                      float* dbias) {
+  for (std::int64_t c = 0; c < op.C; ++c) {
+    dgain[c] = 0;
+    if (dbias)
+      dbias[c] = 0;
+  }
+  std::int64_t r = begin;
+  for (; r + 4 <= end; r += 4)
+    add_rows<4>(op, r, dgain, dbias);
+  for (; r < end; ++r)
+    add_rows<1>(op, r, dgain, dbias);
+}
+
+/// total[begin, end) += the partial sums, added in order.
+void add_partial_sums(float* total,
+                      const float* partial_sums,
+                      std::int64_t stride,
+                      std::int64_t blocks,
+                      std::int64_t begin,
+                      std::int64_t end) {
+  each(end - begin, [=](std::int64_t i, auto step) HWY_ATTR {
+    vec s = step.load(partial_sums + begin + i);
+    for (std::int64_t b = 1; b < blocks; ++b)
+      s = hn::Add(s, step.load(partial_sums + b * stride + begin + i));
+    step.store(hn::Add(step.load(total + begin + i), s), total + begin + i);
+  });
+}
+
+}  // namespace
+}  // namespace troupe::kernels::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace troupe::kernels::cpu {
+namespace {
+
+HWY_EXPORT(norm_rows);
+HWY_EXPORT(norm_input_rows);
+HWY_EXPORT(norm_weight_rows);
+HWY_EXPORT(add_partial_sums);
+
+// At most 64 blocks, of at least 32 rows: a function of R alone, so that threads change no bits.
+std::int64_t rows_of_a_block(std::int64_t R) {
+  return std::max<std::int64_t>(32, (R + 63) / 64);
+}
+std::int64_t blocks_of_rows(std::int64_t R) {
+  return (R + rows_of_a_block(R) - 1) / rows_of_a_block(R);
+}
+
+}  // namespace
+
+void run(const norm_forward<float>& op, const context& in) {
+  split(in.threads, op.R, rows_worth_a_thread(op.C), [&](std::int64_t begin, std::int64_t end) {
+    HWY_DYNAMIC_DISPATCH(norm_rows)(op, begin, end);
+  });
+}
+
+void run(const norm_backward_input<float>& op, const context& in) {
+  split(in.threads, op.R, rows_worth_a_thread(op.C), [&](std::int64_t begin, std::int64_t end) {
+    HWY_DYNAMIC_DISPATCH(norm_input_rows)(op, begin, end);
+  });
+}
+
+std::size_t scratch(const norm_backward_weight<float>& op, int) {
+  return sizeof(float) * std::size_t(blocks_of_rows(op.R) * op.C * (op.dbias ? 2 : 1));
+}
+
+void run(const norm_backward_weight<float>& op, const context& in) {
+  auto* partial_sums = scratch_array<float>(in, scratch(op, in.threads));
+  const std::int64_t rows = rows_of_a_block(op.R), blocks = blocks_of_rows(op.R);
+  const std::int64_t stride = op.C * (op.dbias ? 2 : 1);
+  if (blocks == 0)
+    return;
+
+  const std::int64_t grain = (rows_worth_a_thread(op.C) + rows - 1) / rows;
+  split(in.threads, blocks, grain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t b = begin; b < end; ++b) {
+      float* dgain = partial_sums + b * stride;
+      HWY_DYNAMIC_DISPATCH(norm_weight_rows)
+      (op, b * rows, std::min(op.R, (b + 1) * rows), dgain, op.dbias ? dgain + op.C : nullptr);
+    }
+  });
+  const auto finish = [&](float* total, const float* from) {
+    const std::int64_t columns
+        = std::max<std::int64_t>(16, elements_worth_a_thread / blocks / 16 * 16);
+    split(in.threads, op.C, columns, [&](std::int64_t begin, std::int64_t end) {
+      HWY_DYNAMIC_DISPATCH(add_partial_sums)(total, from, stride, blocks, begin, end);
+    });
+  };
+  finish(op.dgain, partial_sums);
+  if (op.dbias)
+    finish(op.dbias, partial_sums + op.C);
+}
+
+}  // namespace troupe::kernels::cpu
+#endif

@@ -1,0 +1,115 @@
+#include "kernels/cpu/cpu.hpp"
+#include "kernels/cpu/split.hpp"
+#include "kernels/cpu/targets.hpp"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/sum.cpp"
+#include <hwy/foreach_target.h>
+// clang-format off: Highway needs this order
+#include "kernels/cpu/vector-inl.hpp"
+// clang-format on
+
+HWY_BEFORE_NAMESPACE();
+namespace troupe::kernels::cpu::HWY_NAMESPACE {
+namespace {
+
+void add_range(const add<float>& op, std::int64_t begin, std::int64_t end) {
+  const float *a = op.a + begin, *b = op.b + begin;
+  float* y = op.y + begin;
+  each(end - begin, [=](std::int64_t i, auto step) HWY_ATTR {
+    step.store(hn::Add(step.load(a + i), step.load(b + i)), y + i);
+  });
+}
+
+void ordered_sum_range(const ordered_sum<float>& op, std::int64_t begin, std::int64_t end) {
+  const float* const* x = op.x;
+  const std::int64_t sources = op.sources;
+  float* y = op.y + begin;
+  const vec scale = hn::Set(d, op.scale);
+  each(end - begin, [=](std::int64_t i, auto step) HWY_ATTR {
+    vec s = sources > 0 ? step.load(x[0] + begin + i) : hn::Zero(d);
+    for (std::int64_t k = 1; k < sources; ++k)
+      s = hn::Add(s, step.load(x[k] + begin + i));
+    step.store(hn::Mul(s, scale), y + i);
+  });
+}
+
+// A square of a float is exact in double, so it matters neither whether the sum is fused nor how
+// many lanes a vector has: 16 running sums are held, in as many vectors as that takes.
+double square_norm_block(const float* x, std::int64_t n) {
+  const hn::CappedTag<double, square_norm<float>::lanes> wide;
+  const hn::Rebind<float, decltype(wide)> narrow;
+  constexpr int step = hn::MaxLanes(wide);
+  constexpr int vectors = square_norm<float>::lanes / step;
+
+  hn::Vec<decltype(wide)> running[vectors];
+  for (auto& v : running)
+    v = hn::Zero(wide);
+  std::int64_t i = 0;
+  for (; i + vectors * step <= n; i += vectors * step)
+    for (int k = 0; k < vectors; ++k) {
+      const auto value = hn::PromoteTo(wide, hn::LoadU(narrow, x + i + k * step));
+      running[k] = hn::MulAdd(value, value, running[k]);
+    }
+
+  alignas(64) double lane[square_norm<float>::lanes];
+  for (int k = 0; k < vectors; ++k)
+    hn::Store(running[k], wide, lane + k * step);
+  for (int l = 0; i + l < n; ++l)
+    lane[l] += double(x[i + l]) * double(x[i + l]);
+  double total = 0;
+  for (const double l : lane)
+    total += l;
+  return total;
+}
+
+void square_norm_blocks(const square_norm<float>& op,
+                        double* of_block,
+                        std::int64_t begin,
+                        std::int64_t end) {
+  for (std::int64_t b = begin; b < end; ++b)
+    of_block[b] = square_norm_block(op.x + b * op.block, std::min(op.block, op.n - b * op.block));
+}
+
+}  // namespace
+}  // namespace troupe::kernels::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace troupe::kernels::cpu {
+
+HWY_EXPORT(add_range);
+HWY_EXPORT(ordered_sum_range);
+HWY_EXPORT(square_norm_blocks);
+
+void run(const add<float>& op, const context& in) {
+  split(in.threads, op.n, elements_worth_a_thread, [&](std::int64_t begin, std::int64_t end) {
+    HWY_DYNAMIC_DISPATCH(add_range)(op, begin, end);
+  });
+}
+
+void run(const ordered_sum<float>& op, const context& in) {
+  split(in.threads, op.n, elements_worth_a_thread, [&](std::int64_t begin, std::int64_t end) {
+    HWY_DYNAMIC_DISPATCH(ordered_sum_range)(op, begin, end);
+  });
+}
+
+std::size_t scratch(const square_norm<float>& op, int threads) {
+  return workspace_bytes(op, threads);
+}
+
+void run(const square_norm<float>& op, const context& in) {
+  auto* of_block = scratch_array<double>(in, scratch(op, in.threads));
+  const std::int64_t blocks = (op.n + op.block - 1) / op.block;
+  const std::int64_t grain = elements_worth_a_thread / op.block;
+  split(in.threads, blocks, grain, [&](std::int64_t begin, std::int64_t end) {
+    HWY_DYNAMIC_DISPATCH(square_norm_blocks)(op, of_block, begin, end);
+  });
+  double total = 0;
+  for (std::int64_t b = 0; b < blocks; ++b)
+    total += of_block[b];
+  *op.result = total;
+}
+
+}  // namespace troupe::kernels::cpu
+#endif

@@ -1,0 +1,152 @@
+// Vectors of float: loops with a partial last step, sums in a fixed order, exp and its kin.
+//
+// Compiled once per instruction set: included by the sources of this room between targets.hpp and
+// HWY_BEFORE_NAMESPACE, as Highway's own -inl headers are.
+
+#if defined(TROUPE_KERNELS_CPU_VECTOR_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef TROUPE_KERNELS_CPU_VECTOR_INL_HPP
+#undef TROUPE_KERNELS_CPU_VECTOR_INL_HPP
+#else
+#define TROUPE_KERNELS_CPU_VECTOR_INL_HPP
+#endif
+
+#include <cstdint>
+#include <hwy/highway.h>
+#include <limits>
+
+HWY_BEFORE_NAMESPACE();
+namespace troupe::kernels::cpu::HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+using tag = hn::ScalableTag<float>;
+using vec = hn::Vec<tag>;
+constexpr tag d;
+constexpr std::int64_t width = hn::MaxLanes(d);
+
+/// A step over a whole vector.
+struct whole {
+  HWY_INLINE vec load(const float* p) const { return hn::LoadU(d, p); }
+  HWY_INLINE void store(vec v, float* p) const { hn::StoreU(v, d, p); }
+  HWY_INLINE vec or_zero(vec v) const { return v; }
+};
+
+/// The last step, over fewer lanes: the others load as zero and are not stored.
+struct partial {
+  hn::Mask<tag> lanes;
+  HWY_INLINE vec load(const float* p) const { return hn::MaskedLoad(lanes, d, p); }
+  HWY_INLINE void store(vec v, float* p) const { hn::BlendedStore(v, lanes, d, p); }
+  HWY_INLINE vec or_zero(vec v) const { return hn::IfThenElseZero(lanes, v); }
+};
+
+/// body(i, step) for i = 0, width, ...: the step loads and stores what lies at i.
+template <class Body>
+HWY_INLINE void each(std::int64_t n, const Body& body) {
+  std::int64_t i = 0;
+  for (; i + width <= n; i += width)
+    body(i, whole{});
+  if (i < n)
+    body(i, partial{hn::FirstN(d, std::size_t(n - i))});
+}
+
+/// The sum of term(i, step) over all lanes: four running vectors hide the latency of an addition.
+/// The order depends on n and the width alone.
+template <class Term>
+HWY_INLINE float sum(std::int64_t n, const Term& term) {
+  vec s0 = hn::Zero(d), s1 = s0, s2 = s0, s3 = s0;
+  std::int64_t i = 0;
+  for (; i + 4 * width <= n; i += 4 * width) {
+    s0 = hn::Add(s0, term(i, whole{}));
+    s1 = hn::Add(s1, term(i + width, whole{}));
+    s2 = hn::Add(s2, term(i + 2 * width, whole{}));
+    s3 = hn::Add(s3, term(i + 3 * width, whole{}));
+  }
+  for (; i + width <= n; i += width)
+    s0 = hn::Add(s0, term(i, whole{}));
+  if (i < n) {
+    const partial last{hn::FirstN(d, std::size_t(n - i))};
+    s1 = hn::Add(s1, last.or_zero(term(i, last)));
+  }
+  return hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(s0, s1), hn::Add(s2, s3))));
+}
+
+/// The largest of n numbers, none of them NaN; -infinity if there are none.
+HWY_INLINE float largest(const float* x, std::int64_t n) {
+  constexpr float lowest = -std::numeric_limits<float>::infinity();
+  vec m0 = hn::Set(d, lowest), m1 = m0, m2 = m0, m3 = m0;
+  std::int64_t i = 0;
+  for (; i + 4 * width <= n; i += 4 * width) {
+    m0 = hn::Max(m0, hn::LoadU(d, x + i));
+    m1 = hn::Max(m1, hn::LoadU(d, x + i + width));
+    m2 = hn::Max(m2, hn::LoadU(d, x + i + 2 * width));
+    m3 = hn::Max(m3, hn::LoadU(d, x + i + 3 * width));
+  }
+  for (; i + width <= n; i += width)
+    m0 = hn::Max(m0, hn::LoadU(d, x + i));
+  if (i < n) {
+    const auto lanes = hn::FirstN(d, std::size_t(n - i));
+    m1 = hn::Max(m1, hn::IfThenElse(lanes, hn::MaskedLoad(lanes, d, x + i), m1));
+  }
+  return hn::GetLane(hn::MaxOfLanes(d, hn::Max(hn::Max(m0, m1), hn::Max(m2, m3))));
+}
+
+/// e^x to 2 units in the last place. Below e^-87.3 it is 0 (no denormals), above x = 88 it stays at
+/// e^88: a sigmoid of it is then right to float. Not a number stays so, for the vote to see it.
+HWY_INLINE vec exp(vec x) {
+  const hn::RebindToSigned<tag> di;
+  const vec highest = hn::Set(d, 88.0f);
+  const auto vanishes = hn::Lt(x, hn::Set(d, -87.33654f));
+  x = hn::IfThenElse(hn::Gt(x, highest), highest, x);
+
+  // x = q ln 2 + r. The first part of ln 2 has 9 bits, so that q times it is exact without FMA too.
+  const auto q = hn::NearestInt(hn::Mul(x, hn::Set(d, 1.44269504f)));
+  const vec qf = hn::ConvertTo(d, q);
+  vec r = hn::NegMulAdd(qf, hn::Set(d, 0.693359375f), x);
+  r = hn::NegMulAdd(qf, hn::Set(d, -2.12194440e-4f), r);
+
+  // (e^r - 1 - r) / r^2 on |r| <= ln(2) / 2, fitted for the least relative error of e^r: 3e-9.
+  const vec r2 = hn::Mul(r, r);
+  const vec even = hn::MulAdd(hn::Set(d, 1.38144621e-3f), r2, hn::Set(d, 4.16683943e-2f));
+  const vec odd = hn::MulAdd(hn::Set(d, 8.36878088e-3f), r2, hn::Set(d, 1.66665201e-1f));
+  const vec tail = hn::MulAdd(
+      hn::MulAdd(even, r2, hn::Set(d, 4.99999934e-1f)), r2, hn::Mul(odd, hn::Mul(r2, r)));
+  const vec e = hn::Add(hn::Set(d, 1.0f), hn::Add(r, tail));
+
+  const vec power = hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(q, hn::Set(di, 127))));
+  return hn::IfThenZeroElse(vanishes, hn::Mul(e, power));
+}
+
+/// 1 / (1 + e^-x)
+HWY_INLINE vec sigmoid(vec x) {
+  const vec one = hn::Set(d, 1.0f);
+  return hn::Div(one, hn::Add(one, exp(hn::Neg(x))));
+}
+
+/// The normal distribution function of x, and bell = e^(-x^2 / 2), which it needs anyway.
+///
+/// The form of Abramowitz, Stegun: "Handbook of Mathematical Functions", 7.1.26, with a polynomial
+/// fitted here: erfc(z) = e^(-z^2) t P(t), t = 1 / (1 + z/2), |relative error| < 5e-8 for z < 9.4,
+/// beyond which e^(-z^2) is 0 in float. The factor 1/2 of erfc is in the coefficients.
+HWY_INLINE vec normal_distribution(vec x, vec& bell) {
+  const vec one = hn::Set(d, 1.0f);
+  const vec t = hn::Div(one, hn::MulAdd(hn::Abs(x), hn::Set(d, 0.353553391f), one));
+  bell = exp(hn::Mul(hn::Mul(x, x), hn::Set(d, -0.5f)));
+  vec p = hn::Set(d, -0.0294238519f);
+  p = hn::MulAdd(p, t, hn::Set(d, 0.141745244f));
+  p = hn::MulAdd(p, t, hn::Set(d, -0.242471324f));
+  p = hn::MulAdd(p, t, hn::Set(d, 0.137734681f));
+  p = hn::MulAdd(p, t, hn::Set(d, -0.0124118998f));
+  p = hn::MulAdd(p, t, hn::Set(d, 0.100959208f));
+  p = hn::MulAdd(p, t, hn::Set(d, 0.121649891f));
+  p = hn::MulAdd(p, t, hn::Set(d, 0.141174036f));
+  p = hn::MulAdd(p, t, hn::Set(d, 0.141043995f));
+  const vec below = hn::Mul(hn::Mul(p, t), bell);
+  return hn::IfThenElse(hn::Gt(x, hn::Zero(d)), hn::Sub(one, below), below);
+}
+
+}  // namespace
+}  // namespace troupe::kernels::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // per-target include guard
