@@ -8,8 +8,8 @@ constexpr unsigned moved = 68;
 
 struct alphabet {
   std::array<std::uint8_t, 256> by_character = {};
-  std::array<std::string, 256> character;                ///< UTF-8, by byte
-  std::array<int, first_moved + moved> byte_of = {};     ///< by code point; -1: stands for no byte
+  std::array<std::string, 256> character;             ///< UTF-8, by byte
+  std::array<int, first_moved + moved> byte_of = {};  ///< by code point; -1: stands for no byte
 
   alphabet() {
     byte_of.fill(-1);
@@ -19,8 +19,8 @@ struct alphabet {
       const unsigned code = printable ? byte : next++;
       byte_of[code] = static_cast<int>(byte);
       if (code >= 0x80)
-        character[byte] = {static_cast<char>(0xC0 | (code >> 6)),
-                           static_cast<char>(0x80 | (code & 0x3F))};
+        character[byte]
+            = {static_cast<char>(0xC0 | (code >> 6)), static_cast<char>(0x80 | (code & 0x3F))};
       else
         character[byte] = {static_cast<char>(code)};
     }

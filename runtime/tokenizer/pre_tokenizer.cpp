@@ -17,11 +17,13 @@ namespace {
 // was written for engines that follow Unicode. So the set is spelt out.
 #define TROUPE_SPACE \
   R"(\x09-\x0D\x20\x{85}\x{A0}\x{1680}\x{2000}-\x{200A}\x{2028}\x{2029}\x{202F}\x{205F}\x{3000})"
-constexpr const char* expression = "'s|'t|'re|'ve|'m|'ll|'d"
-                                   R"(| ?\p{L}+| ?\p{N}+)"
-                                   "| ?[^" TROUPE_SPACE R"(\p{L}\p{N}]+)"
-                                   "|[" TROUPE_SPACE "]+(?![^" TROUPE_SPACE "])"
-                                   "|[" TROUPE_SPACE "]+";
+constexpr const char* expression
+    = "'s|'t|'re|'ve|'m|'ll|'d"
+      R"(| ?\p{L}+| ?\p{N}+)"
+      "| ?[^" TROUPE_SPACE R"(\p{L}\p{N}]+)"
+      "|[" TROUPE_SPACE "]+(?![^" TROUPE_SPACE
+      "])"
+      "|[" TROUPE_SPACE "]+";
 #undef TROUPE_SPACE
 
 /// Length of the character at `at`, 0 if it is not valid. Table 3-7 of the Unicode standard.
@@ -74,9 +76,8 @@ pre_tokenizer::pre_tokenizer() {
                                    &where,
                                    nullptr);
   ensure(code != nullptr, "the expression that cuts words compiles");
-  code_ = {code, [](const void* x) {
-             pcre2_code_free(static_cast<pcre2_code*>(const_cast<void*>(x)));
-           }};
+  code_ = {code,
+           [](const void* x) { pcre2_code_free(static_cast<pcre2_code*>(const_cast<void*>(x))); }};
   // Where the system forbids generated code, matching falls back to the interpreter: same words.
   pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);
 }

@@ -12,7 +12,8 @@ std::unique_ptr<const tokenizer> make_tokenizer(const tokenizer_choice& choice) 
   if (choice.type == bpe_tokenizer::type_name) {
     if (choice.vocab_file.empty() || choice.merge_file.empty())
       throw input_error(
-          "cannot make a GPT2BPETokenizer: {} is not given; name both a vocab.json and a merges.txt",
+          "cannot make a GPT2BPETokenizer: {} is not given; name both a vocab.json and a "
+          "merges.txt",
           choice.vocab_file.empty() ? "the vocabulary file" : "the merge file");
     return std::make_unique<bpe_tokenizer>(
         load_bpe_vocabulary(choice.vocab_file, choice.merge_file));

@@ -53,10 +53,10 @@ class tokenizer {
 
 /// What a configuration says about its tokenizer; the fields are named after Megatron's flags.
 struct tokenizer_choice {
-  std::string type;                  ///< "NullTokenizer" or "GPT2BPETokenizer"
-  std::int32_t vocabulary_size = 0;  ///< NullTokenizer only
-  std::filesystem::path vocab_file;  ///< GPT2BPETokenizer only: vocab.json
-  std::filesystem::path merge_file;  ///< GPT2BPETokenizer only: merges.txt
+  std::string type = {};                  ///< "NullTokenizer" or "GPT2BPETokenizer"
+  std::int32_t vocabulary_size = 0;       ///< NullTokenizer only
+  std::filesystem::path vocab_file = {};  ///< GPT2BPETokenizer only: vocab.json
+  std::filesystem::path merge_file = {};  ///< GPT2BPETokenizer only: merges.txt
 };
 
 /// Throws input_error for an unknown type, a field that the type needs and does not have, and

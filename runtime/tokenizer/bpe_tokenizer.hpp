@@ -1,0 +1,57 @@
+#pragma once
+
+#include "runtime/tokenizer/bpe_vocabulary.hpp"
+#include "runtime/tokenizer/pre_tokenizer.hpp"
+#include "runtime/tokenizer/tokenizer.hpp"
+
+#include <memory>
+
+namespace troupe::runtime {
+
+/// GPT-2's byte-level BPE (Radford et al. 2019; Sennrich et al. 2016, arXiv:1508.07909): the text
+/// is cut into words (pre_tokenizer.hpp), a word begins as its bytes, and while some merge applies,
+/// the one of lowest rank is applied to all its occurrences from left to right.
+///
+/// Any bytes encode, and decode to the same bytes; what is not valid UTF-8 encodes byte by byte.
+/// A word of n bytes takes O(n log n) time.
+class bpe_tokenizer : public tokenizer {
+ public:
+  static constexpr const char* type_name = "GPT2BPETokenizer";
+
+  explicit bpe_tokenizer(bpe_vocabulary vocabulary);
+  ~bpe_tokenizer() override;
+
+  void append(std::string_view text,
+              std::vector<std::int32_t>& ids,
+              special_tokens specials = special_tokens::as_text) const override;
+
+  /// The end of a document decodes to "<|endoftext|>".
+  std::string decode(std::span<const std::int32_t> ids) const override;
+
+  std::int32_t vocabulary_size() const override;
+  std::int32_t end_of_document() const override { return vocabulary_.end_of_document; }
+  std::string kind() const override { return type_name; }
+  digest fingerprint() const override { return fingerprint_; }
+
+  const bpe_vocabulary& vocabulary() const { return vocabulary_; }
+
+  /// Writes vocab.json and merges.txt into the folder (save_bpe_vocabulary).
+  void save(const std::filesystem::path& folder) const;
+
+ private:
+  struct ranks;
+  struct worker;
+  struct worker_pool;
+
+  void append_words(std::string_view text, std::vector<std::int32_t>& ids, worker& by) const;
+  void append_word(std::string_view word, std::vector<std::int32_t>& ids, worker& by) const;
+
+  bpe_vocabulary vocabulary_;
+  std::vector<std::string> bytes_;  ///< by id: what it decodes to
+  digest fingerprint_;
+  pre_tokenizer cut_;
+  std::unique_ptr<const ranks> ranks_;
+  std::unique_ptr<worker_pool> workers_;
+};
+
+}  // namespace troupe::runtime
