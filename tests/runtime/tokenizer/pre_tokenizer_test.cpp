@@ -1,0 +1,112 @@
+#include "runtime/tokenizer/pre_tokenizer.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <random>
+#include <vector>
+
+using namespace troupe::runtime;
+
+namespace {
+
+using words = std::vector<std::string>;
+
+words cut(std::string_view text) {
+  const pre_tokenizer rule;
+  word_cursor cursor(rule, text);
+  words found;
+  for (auto word = cursor.next(); !word.empty(); word = cursor.next())
+    found.emplace_back(word);
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("a word takes the space before it", "[tokenizer]") {
+  CHECK(cut("Hello world") == words{"Hello", " world"});
+  CHECK(cut("x = 10;") == words{"x", " =", " 10", ";"});
+  CHECK(cut("a\nb") == words{"a", "\n", "b"});
+}
+
+TEST_CASE("English contractions are cut off, in small letters only", "[tokenizer]") {
+  CHECK(cut("we've I'm he'd") == words{"we", "'ve", " I", "'m", " he", "'d"});
+  CHECK(cut("WE'VE") == words{"WE", "'", "VE"});
+  CHECK(cut("o'clock") == words{"o", "'", "clock"});
+}
+
+TEST_CASE("of several blanks the last goes with the word that follows", "[tokenizer]") {
+  CHECK(cut("a   b") == words{"a", "  ", " b"});
+  CHECK(cut("a \n b") == words{"a", " \n", " b"});
+  CHECK(cut("a\t\tb") == words{"a", "\t", "\t", "b"});
+  CHECK(cut("a   ") == words{"a", "   "});
+  CHECK(cut("   ") == words{"   "});
+}
+
+TEST_CASE("letters and numbers are those of Unicode", "[tokenizer]") {
+  CHECK(cut("Öl ½٣x") == words{"Öl", " ½٣", "x"});
+  CHECK(cut("幕が、上がる") == words{"幕が", "、", "上がる"});
+  CHECK(cut("e\u0301a") == words{"e", "\u0301", "a"});  // a combining mark is neither
+}
+
+TEST_CASE("white space is Unicode's, without U+180E and U+200B", "[tokenizer]") {
+  CHECK(cut("a\u00a0\u3000b") == words{"a", "\u00a0", "\u3000", "b"});
+  CHECK(cut("a\u180eb") == words{"a", "\u180e", "b"});
+  CHECK(cut("a \u180eb") == words{"a", " \u180e", "b"});
+  CHECK(cut("a \u200b\u0085") == words{"a", " \u200b", "\u0085"});
+}
+
+TEST_CASE("a byte that is not UTF-8 is a word of its own", "[tokenizer]") {
+  CHECK(cut("ab\xFF"
+            "cd")
+        == words{"ab", "\xFF", "cd"});
+  CHECK(cut("\xC3") == words{"\xC3"});
+  CHECK(cut("\xE2\x82 x") == words{"\xE2", "\x82", " x"});
+  CHECK(cut("a  \xFF b") == words{"a", "  ", "\xFF", " b"});
+}
+
+TEST_CASE("UTF-8 is checked as RFC 3629 says", "[tokenizer]") {
+  for (const char* valid : {"",
+                            "plain",
+                            "\xC2\x80",
+                            "\xE0\xA0\x80",
+                            "\xED\x9F\xBF",
+                            "\xEF\xBF\xBF",
+                            "\xF0\x90\x80\x80",
+                            "\xF4\x8F\xBF\xBF",
+                            "eight bytes and an \xC3\xA4"})
+    CHECK(valid_utf8_prefix(valid) == std::string_view(valid).size());
+  for (const char* invalid : {"\x80",
+                              "\xC0\x80",
+                              "\xC1\xBF",
+                              "\xE0\x9F\xBF",
+                              "\xED\xA0\x80",
+                              "\xF0\x8F\xBF\xBF",
+                              "\xF4\x90\x80\x80",
+                              "\xF5\x80\x80\x80",
+                              "\xFF",
+                              "\xE2\x82",
+                              "\xF0\x90\x80"})
+    CHECK(valid_utf8_prefix(std::string("12345678") + invalid) == 8);
+}
+
+TEST_CASE("the words of any bytes, joined, are those bytes", "[tokenizer]") {
+  std::mt19937 random(5);
+  for (int round = 0; round < 200; ++round) {
+    std::string text;
+    for (int i = 0; i < 100; ++i)
+      text += static_cast<char>(random() % (round % 2 == 0 ? 256 : 128));
+    std::string joined;
+    for (const auto& word : cut(text))
+      joined += word;
+    CHECK(joined == text);
+  }
+}
+
+TEST_CASE("words of megabytes are found", "[tokenizer]") {
+  for (const char* unit : {"a", " ", "\u4e2d", "\u3000", "-", "7"}) {
+    std::string text;
+    while (text.size() < 3'000'000)
+      text += unit;
+    CHECK(cut(text).size() == 1);
+  }
+}
