@@ -1,0 +1,111 @@
+// The life of a job.
+//
+//   stage -> replica -> supervisor   ready          built, and loaded where there was something
+//   signal -> supervisor             drain          finish the step, save, end
+//   supervisor, node                 end_generation whatever waits in it is released at once
+//   lane -> its stage                lane_done      one piece of work has ended
+
+#pragma once
+
+#include "runtime/core/ids.hpp"
+
+#include <caf/actor.hpp>
+#include <caf/meta/type_name.hpp>
+
+#include <cstdint>
+#include <string>
+
+namespace troupe::messages {
+
+struct ready {
+  runtime::generation_id generation = {};
+  int replica = 0;
+  std::int64_t parameters = 0;  ///< of the sender
+
+  friend bool operator==(const ready&, const ready&) = default;
+};
+
+struct drain {
+  std::string why;  ///< "SIGTERM"
+
+  friend bool operator==(const drain&, const drain&) = default;
+};
+
+struct end_generation {
+  runtime::generation_id generation = {};
+
+  friend bool operator==(const end_generation&, const end_generation&) = default;
+};
+
+/// From the lane's thread to the stage that owns the lane; never leaves the process. What the work
+/// made lies where the stage's submission put it.
+struct lane_done {
+  std::uint64_t work = 0;  ///< counts the stage's submissions
+  std::string failure;     ///< empty: it went well
+  bool cancelled = false;  ///< the failure is no fault: the generation has ended
+  bool refused = false;    ///< the failure is the user's or the system's
+
+  friend bool operator==(const lane_done&, const lane_done&) = default;
+};
+
+/// Who can be asked of a node.
+enum class role : std::uint8_t { loader, checkpointer, monitor, replica, stage };
+
+/// The node spawns the actor and answers with its handle.
+struct spawn {
+  runtime::generation_id generation = {};
+  role who = role::stage;
+  int replica = 0;
+  int part = 0;  ///< pipeline rank
+
+  friend bool operator==(const spawn&, const spawn&) = default;
+};
+
+/// From a replica to its stages, before anything else.
+struct meet {
+  caf::actor supervisor;  ///< whom to answer: the replica
+  caf::actor previous;    ///< stage of the chunk before; invalid for the first
+  caf::actor next;        ///< stage of the chunk after; invalid for the last
+  caf::actor loader;
+  caf::actor checkpointer;
+
+  friend bool operator==(const meet&, const meet&) = default;
+};
+
+/// Supervisor -> node: the job is over; whoever you spawned goes home, last come first.
+struct dismiss {
+  friend bool operator==(const dismiss&, const dismiss&) = default;
+};
+
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, ready& x) {
+  return f(caf::meta::type_name("ready"), x.generation, x.replica, x.parameters);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, drain& x) {
+  return f(caf::meta::type_name("drain"), x.why);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, end_generation& x) {
+  return f(caf::meta::type_name("end_generation"), x.generation);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, lane_done& x) {
+  return f(caf::meta::type_name("lane_done"), x.work, x.failure, x.cancelled, x.refused);
+}
+
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, spawn& x) {
+  return f(caf::meta::type_name("spawn"), x.generation, x.who, x.replica, x.part);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, meet& x) {
+  return f(
+      caf::meta::type_name("meet"), x.supervisor, x.previous, x.next, x.loader, x.checkpointer);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, dismiss&) {
+  return f(caf::meta::type_name("dismiss"));
+}
+
+}  // namespace troupe::messages

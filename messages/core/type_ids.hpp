@@ -1,0 +1,44 @@
+// Every type that may cross a process boundary, in one list.
+//
+// Append only. CAF 0.17 puts the name of the type on the wire, CAF 0.18 its position in this list,
+// and both put the fields in the order in which inspect() visits them.
+//
+// A type that is missing here, or a system config that was not given this block, arrives at the
+// other node as an empty message; the sender sees one line on stderr. tests/messages/wire_test.cpp
+// is what stands between us and that.
+
+#pragma once
+
+#include "messages/checkpoint/snapshot.hpp"
+#include "messages/control/job.hpp"
+#include "messages/data/batch.hpp"
+#include "messages/training/handoff.hpp"
+#include "messages/training/step.hpp"
+
+#include <caf/type_id.hpp>
+
+CAF_BEGIN_TYPE_ID_BLOCK(troupe_messages, caf::first_custom_type_id)
+
+  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::activation))
+  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::gradient))
+  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::run_step))
+  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::vote))
+  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::decision))
+  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::applied))
+  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::committed))
+  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::validated))
+  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::request_batch))
+  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::batch_ready))
+  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::take_snapshot))
+  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::save))
+  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::snapshot))
+  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::saved))
+  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::ready))
+  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::drain))
+  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::end_generation))
+  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::lane_done))
+  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::spawn))
+  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::meet))
+  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::dismiss))
+
+CAF_END_TYPE_ID_BLOCK(troupe_messages)

@@ -1,0 +1,52 @@
+// How stages get their micro-batches.
+//
+//   stage -> loader   request_batch
+//   loader -> stage   batch_ready     for the same place
+//
+//   DATA-1  What a micro-batch holds is a function of the request alone.
+
+#pragma once
+
+#include "messages/core/place.hpp"
+#include "runtime/tensor/ticket.hpp"
+
+#include <caf/meta/type_name.hpp>
+
+#include <cstdint>
+
+namespace troupe::messages {
+
+struct request_batch {
+  place at;
+  int replica = 0;             ///< logical
+  std::uint64_t consumed = 0;  ///< samples before this step
+  bool validation = false;
+  bool inputs = false;  ///< wants "tokens", "positions", "samples"
+  bool labels = false;  ///< wants "labels" and "mask"
+
+  friend bool operator==(const request_batch&, const request_batch&) = default;
+};
+
+struct batch_ready {
+  place at;
+  runtime::ticket_bundle data;
+
+  friend bool operator==(const batch_ready&, const batch_ready&) = default;
+};
+
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, request_batch& x) {
+  return f(caf::meta::type_name("request_batch"),
+           x.at,
+           x.replica,
+           x.consumed,
+           x.validation,
+           x.inputs,
+           x.labels);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, batch_ready& x) {
+  return f(caf::meta::type_name("batch_ready"), x.at, x.data);
+}
+
+}  // namespace troupe::messages

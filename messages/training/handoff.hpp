@@ -1,0 +1,45 @@
+// What pipeline stages hand to each other.
+//
+//   activation   stage of chunk c -> stage of chunk c + 1      forward
+//   gradient     stage of chunk c -> stage of chunk c - 1      backward
+//
+// Invariants (tests name them):
+//   HANDOFF-1  For each place a stage receives one activation and one gradient.
+//   HANDOFF-2  Every ticket is redeemed exactly once, by the receiver.
+//   HANDOFF-3  What belongs to another generation is dropped.
+
+#pragma once
+
+#include "messages/core/place.hpp"
+#include "runtime/tensor/ticket.hpp"
+
+#include <caf/meta/type_name.hpp>
+
+namespace troupe::messages {
+
+/// Output of one chunk for one micro-batch. The bytes do not travel in the message.
+struct activation {
+  place at;
+  runtime::ticket_bundle data;  ///< "hidden" (B, T, C), "positions" (B, T), "samples" (B)
+
+  friend bool operator==(const activation&, const activation&) = default;
+};
+
+/// dLoss/dInput of one chunk for one micro-batch.
+struct gradient {
+  place at;
+  runtime::ticket_bundle data;  ///< "hidden" (B, T, C)
+
+  friend bool operator==(const gradient&, const gradient&) = default;
+};
+
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, activation& x) {
+  return f(caf::meta::type_name("activation"), x.at, x.data);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, gradient& x) {
+  return f(caf::meta::type_name("gradient"), x.at, x.data);
+}
+
+}  // namespace troupe::messages

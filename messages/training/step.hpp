@@ -1,0 +1,123 @@
+// One step, a transaction of the job:
+//
+//   supervisor -> replica -> stage   run_step       carry out your row of the plan
+//   stage -> replica -> supervisor   vote           reduced gradients stand; norms and digest
+//   supervisor -> replica -> stage   decision       the update, the same for everybody
+//   stage -> replica -> supervisor   applied        state n stands
+//   supervisor -> monitor            committed      said only now
+//
+// A step that only evaluates ends with the votes.
+//
+// Invariants (tests name them):
+//   STEP-1  Nobody updates before everybody has voted.
+//   STEP-2  Replicas that hold the same parameters vote the same digest of their gradients.
+//   STEP-3  Steps are committed once each, in ascending order.
+
+#pragma once
+
+#include "runtime/core/hash.hpp"
+#include "runtime/core/ids.hpp"
+#include "runtime/schedule/plan.hpp"
+#include "runtime/telemetry/step_report.hpp"
+
+#include <caf/meta/type_name.hpp>
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+namespace troupe::messages {
+
+struct run_step {
+  runtime::generation_id generation = {};
+  runtime::step_id step = {};
+  std::uint64_t consumed = 0;  ///< samples before this step, of the set that is read
+  bool validation = false;     ///< reads the validation set
+  runtime::plan what;          ///< one row for each pipeline rank
+
+  friend bool operator==(const run_step&, const run_step&) = default;
+};
+
+/// Of a stage, or merged over the stages of a replica.
+struct vote {
+  runtime::generation_id generation = {};
+  runtime::step_id step = {};
+  int replica = 0;
+  int part = 0;           ///< pipeline rank; of a replica: 0
+  double loss_total = 0;  ///< over the tokens that count; on the head
+  double loss_tokens = 0;
+  std::map<std::string, double> square_norms;  ///< of reduced gradients, by parameter
+  runtime::digest gradients;                   ///< of all reduced gradients
+
+  friend bool operator==(const vote&, const vote&) = default;
+};
+
+struct decision {
+  runtime::generation_id generation = {};
+  runtime::step_id step = {};
+  double learning_rate = 0;
+  double gradient_scale = 1;
+
+  friend bool operator==(const decision&, const decision&) = default;
+};
+
+/// Of a stage, or merged over the stages of a replica.
+struct applied {
+  runtime::generation_id generation = {};
+  runtime::step_id step = {};
+  int replica = 0;
+  int part = 0;
+  std::map<std::string, runtime::digest> digests;  ///< of the state, by parameter
+
+  friend bool operator==(const applied&, const applied&) = default;
+};
+
+/// Told to whoever watches.
+struct committed {
+  runtime::step_report report;
+
+  friend bool operator==(const committed&, const committed&) = default;
+};
+
+struct validated {
+  runtime::validation_report report;
+
+  friend bool operator==(const validated&, const validated&) = default;
+};
+
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, run_step& x) {
+  return f(
+      caf::meta::type_name("run_step"), x.generation, x.step, x.consumed, x.validation, x.what);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, vote& x) {
+  return f(caf::meta::type_name("vote"),
+           x.generation,
+           x.step,
+           x.replica,
+           x.part,
+           x.loss_total,
+           x.loss_tokens,
+           x.square_norms,
+           x.gradients);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, decision& x) {
+  return f(
+      caf::meta::type_name("decision"), x.generation, x.step, x.learning_rate, x.gradient_scale);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, applied& x) {
+  return f(caf::meta::type_name("applied"), x.generation, x.step, x.replica, x.part, x.digests);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, committed& x) {
+  return f(caf::meta::type_name("committed"), x.report);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, validated& x) {
+  return f(caf::meta::type_name("validated"), x.report);
+}
+
+}  // namespace troupe::messages

@@ -1,0 +1,126 @@
+#include "runtime/device/lane.hpp"
+
+#include "runtime/core/error.hpp"
+
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <pthread.h>
+#include <thread>
+#include <utility>
+
+namespace troupe::runtime {
+namespace {
+
+/// What both kinds of lane do with one piece of work.
+class performer {
+ public:
+  explicit performer(lane_settings settings)
+      : settings_(std::move(settings)),
+        stream_(settings_.where, settings_.threads, settings_.pool) {}
+
+  void perform(const lane::work& what, const lane::completion& done) {
+    std::exception_ptr failure;
+    try {
+      if (failed_)
+        throw cancelled();
+      if (settings_.before_each)
+        settings_.before_each();
+      what(stream_);
+    } catch (...) {
+      failure = std::current_exception();
+      failed_ = true;
+    }
+    done(failure);
+  }
+
+  const std::string& name() const { return settings_.name; }
+
+ private:
+  lane_settings settings_;
+  stream stream_;
+  bool failed_ = false;
+};
+
+class thread_lane final : public lane {
+ public:
+  explicit thread_lane(lane_settings settings)
+      : performer_(std::move(settings)), thread_([this] { loop(); }) {
+    ::pthread_setname_np(thread_.native_handle(), performer_.name().substr(0, 15).c_str());
+  }
+
+  ~thread_lane() override {
+    close();
+    thread_.join();
+  }
+
+  void submit(work what, completion done) override {
+    {
+      const std::lock_guard lock(mutex_);
+      if (closed_)
+        return;
+      queue_.emplace_back(std::move(what), std::move(done));
+    }
+    changed_.notify_one();
+  }
+
+  void close() override {
+    std::deque<std::pair<work, completion>> dropped;
+    {
+      const std::lock_guard lock(mutex_);
+      closed_ = true;
+      dropped.swap(queue_);  // destroyed outside of the lock: it may hold the last of anything
+    }
+    changed_.notify_one();
+  }
+
+ private:
+  void loop() {
+    for (;;) {
+      std::pair<work, completion> next;
+      {
+        std::unique_lock lock(mutex_);
+        changed_.wait(lock, [this] { return closed_ || !queue_.empty(); });
+        if (closed_)
+          return;
+        next = std::move(queue_.front());
+        queue_.pop_front();
+      }
+      performer_.perform(next.first, next.second);
+    }
+  }
+
+  performer performer_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::pair<work, completion>> queue_;
+  bool closed_ = false;
+  std::thread thread_;  // last: it uses everything above
+};
+
+class inline_lane final : public lane {
+ public:
+  explicit inline_lane(lane_settings settings) : performer_(std::move(settings)) {}
+
+  void submit(work what, completion done) override {
+    if (!closed_)
+      performer_.perform(what, done);
+  }
+  void close() override { closed_ = true; }
+
+ private:
+  performer performer_;
+  bool closed_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<lane> make_thread_lane(lane_settings settings) {
+  return std::make_unique<thread_lane>(std::move(settings));
+}
+
+std::unique_ptr<lane> make_inline_lane(lane_settings settings) {
+  return std::make_unique<inline_lane>(std::move(settings));
+}
+
+}  // namespace troupe::runtime

@@ -1,0 +1,44 @@
+// A lane: the one thread that drives a device stream. Actors hand it work and are told.
+
+#pragma once
+
+#include "runtime/device/stream.hpp"
+
+#include <exception>
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace troupe::runtime {
+
+/// Work is carried out one piece at a time, in the order in which it was submitted. Any thread may
+/// submit; `done` is called on the lane, right after its work, with null or what the work threw.
+/// After a failure the lane carries out nothing more: later work is told `cancelled`.
+class lane {
+ public:
+  using work = std::function<void(stream&)>;
+  using completion = std::function<void(std::exception_ptr)>;
+
+  virtual ~lane() = default;
+  virtual void submit(work what, completion done) = 0;
+
+  /// Drops what has not begun, without calling its completion, and refuses more. What has begun
+  /// ends by itself: every wait in it takes a cancel token. Returns at once.
+  virtual void close() = 0;
+};
+
+struct lane_settings {
+  std::string name;  ///< of the thread, as a debugger shows it: at most 15 characters are kept
+  kernels::backend where = kernels::backend::cpu;
+  int threads = 1;
+  memory_pool pool;
+  std::function<void()> before_each = {};  ///< planted disturbances; called before each work
+};
+
+/// A thread of its own, with its own stream. Its destructor waits for the work that has begun.
+std::unique_ptr<lane> make_thread_lane(lane_settings settings);
+
+/// No thread: `submit` does the work at once. For the deterministic simulation.
+std::unique_ptr<lane> make_inline_lane(lane_settings settings);
+
+}  // namespace troupe::runtime
