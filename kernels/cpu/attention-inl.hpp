@@ -1,0 +1,189 @@
+// The steps of a tile of attention that both passes need.
+//
+// Compiled once per instruction set, as vector-inl.hpp is.
+
+#if defined(TROUPE_KERNELS_CPU_ATTENTION_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef TROUPE_KERNELS_CPU_ATTENTION_INL
+#undef TROUPE_KERNELS_CPU_ATTENTION_INL
+#else
+#define TROUPE_KERNELS_CPU_ATTENTION_INL
+#endif
+
+#include "kernels/cpu/attention.hpp"
+#include "kernels/cpu/philox-inl.hpp"
+#include "kernels/cpu/product-inl.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace troupe::kernels::cpu::HWY_NAMESPACE {
+namespace {
+
+inline std::int64_t vectors(std::int64_t floats) {
+  return (floats + width - 1) / width;
+}
+
+/// Copies rows of a head into padded rows, times `factor`; the padding is zero.
+inline void pack_rows(const float* from,
+                      std::int64_t from_stride,
+                      std::int64_t rows,
+                      std::int64_t D,
+                      float factor,
+                      float* to) {
+  const std::int64_t Dp = padded(D);
+  const vec times = hn::Set(d, factor);
+  for (std::int64_t i = 0; i < rows; ++i, from += from_stride, to += Dp) {
+    each(D, [=](std::int64_t c, auto step) HWY_ATTR {
+      hn::StoreU(hn::Mul(step.load(from + c), times), d, to + c);  // the other lanes are zero
+    });
+    for (std::int64_t c = vectors(D) * width; c < Dp; c += width)
+      hn::StoreU(hn::Zero(d), d, to + c);
+  }
+}
+
+/// Copies at most `tile` rows of a head as columns: to (D, tile). The columns that are left over
+/// are zero.
+inline void pack_columns(
+    const float* from, std::int64_t from_stride, std::int64_t rows, std::int64_t D, float* to) {
+  const hn::FixedTag<float, 4> four;
+  const hn::Repartition<double, decltype(four)> pair;
+  std::int64_t j = 0;
+  for (; j + 4 <= rows; j += 4) {
+    const float* r = from + j * from_stride;
+    std::int64_t c = 0;
+    for (; c + 4 <= D; c += 4) {
+      const auto r0 = hn::LoadU(four, r + c), r1 = hn::LoadU(four, r + from_stride + c);
+      const auto r2 = hn::LoadU(four, r + 2 * from_stride + c);
+      const auto r3 = hn::LoadU(four, r + 3 * from_stride + c);
+      const auto a = hn::BitCast(pair, hn::InterleaveLower(four, r0, r1));
+      const auto b = hn::BitCast(pair, hn::InterleaveLower(four, r2, r3));
+      const auto e = hn::BitCast(pair, hn::InterleaveUpper(four, r0, r1));
+      const auto f = hn::BitCast(pair, hn::InterleaveUpper(four, r2, r3));
+      float* t = to + c * tile + j;
+      hn::StoreU(hn::BitCast(four, hn::InterleaveLower(pair, a, b)), four, t);
+      hn::StoreU(hn::BitCast(four, hn::InterleaveUpper(pair, a, b)), four, t + tile);
+      hn::StoreU(hn::BitCast(four, hn::InterleaveLower(pair, e, f)), four, t + 2 * tile);
+      hn::StoreU(hn::BitCast(four, hn::InterleaveUpper(pair, e, f)), four, t + 3 * tile);
+    }
+    for (; c < D; ++c) {
+      for (std::int64_t i = 0; i < 4; ++i)
+        to[c * tile + j + i] = r[i * from_stride + c];
+    }
+  }
+  for (; j < tile; ++j) {
+    for (std::int64_t c = 0; c < D; ++c)
+      to[c * tile + j] = j < rows ? from[j * from_stride + c] : 0;
+  }
+}
+
+/// Fills `visible`, `rows` and `reach` for the query rows from `first` of the sequence.
+inline void look(query_tile& t, const attention_shape& a, const sequence& in, std::int64_t first) {
+  const std::int32_t* position = a.key_position + in.key;
+  t.rows = std::min(tile, in.queries - first);
+  t.reach = 0;
+  std::int64_t seen = 0;
+  for (std::int64_t i = 0; i < t.rows; ++i) {
+    if (a.causal) {
+      const std::int32_t now = a.query_position[in.query + first + i];
+      // Ordinary rows follow each other: the next sees one key more.
+      if (seen < in.keys && position[seen] <= now)
+        ++seen;
+      const bool found
+          = (seen == in.keys || position[seen] > now) && (seen == 0 || position[seen - 1] <= now);
+      if (!found)
+        seen = std::upper_bound(position, position + in.keys, now) - position;
+    } else {
+      seen = in.keys;
+    }
+    t.visible[i] = seen;
+    t.reach = std::max(t.reach, seen);
+  }
+}
+
+/// Keys from `begin` that any of the rows [first, first + n) sees, at most a tile.
+inline std::int64_t columns(const query_tile& t,
+                            std::int64_t first,
+                            std::int64_t n,
+                            std::int64_t begin) {
+  std::int64_t most = 0;
+  for (std::int64_t i = first; i < first + n; ++i)
+    most = std::max(most, t.visible[i]);
+  return std::clamp<std::int64_t>(most - begin, 0, tile);
+}
+
+/// to (tile, tile) = from (tile, Dp) times keys (D, tile), where rows see keys from `begin`.
+inline void score(const query_tile& t,
+                  const float* from,
+                  const float* keys,
+                  std::int64_t D,
+                  std::int64_t begin,
+                  float* to) {
+  const std::int64_t Dp = padded(D);
+  for (std::int64_t i = 0; i < t.rows; i += block_rows) {
+    const std::int64_t n = std::min<std::int64_t>(block_rows, t.rows - i);
+    const std::int64_t v = vectors(columns(t, i, n, begin));
+    product<side::rows>(n, from + i * Dp, Dp, keys, tile, D, to + i * tile, tile, v, false);
+  }
+}
+
+/// to (tile, Dp) += weights (tile, tile) times rows (keys, Dp) from `begin`.
+inline void gather(const query_tile& t,
+                   const float* weights,
+                   const float* rows,
+                   std::int64_t stride,
+                   std::int64_t D,
+                   std::int64_t begin,
+                   float* to) {
+  const std::int64_t Dp = padded(D), v = vectors(D);
+  for (std::int64_t i = 0; i < t.rows; i += block_rows) {
+    const std::int64_t n = std::min<std::int64_t>(block_rows, t.rows - i);
+    const std::int64_t depth = columns(t, i, n, begin);
+    if (depth > 0)
+      product<side::rows>(
+          n, weights + i * tile, tile, rows, stride, depth, to + i * Dp, Dp, v, true);
+  }
+}
+
+/// Which keys of a row are kept by dropout.
+class keeping {
+ public:
+  keeping(const attention_shape& a, std::uint64_t sample, std::int64_t head, std::uint32_t* words)
+      : key_(a.key),
+        sample_(sample),
+        head_(head),
+        words_(words),
+        threshold_(drop_threshold(a.p_drop)) {}
+
+  /// Draws for the query at `query` and n keys, at most a tile.
+  HWY_INLINE void draw(std::int32_t query, const std::int32_t* keys, std::int64_t n) {
+    const std::uint64_t stream = attention_stream(sample_, query);
+    const std::int32_t shift = keys[0] & 3;
+    if (keys[n - 1] - keys[0] == n - 1) {  // they ascend: no gaps
+      const std::uint64_t block = attention_word(head_, keys[0]) / 4;
+      philox_words(words_, n + shift, key_, stream, block);
+      at_ = words_ + shift;
+    } else {
+      for (std::int64_t j = 0; j < n; ++j)
+        words_[j] = philox_word(key_, stream, attention_word(head_, keys[j]));
+      at_ = words_;
+    }
+  }
+
+  /// The lanes of the keys c, c + 1, ... that are kept.
+  HWY_INLINE hn::Mask<tag> lanes(std::int64_t c) const {
+    const hn::RebindToUnsigned<tag> du;
+    const auto dropped = hn::Lt(hn::LoadU(du, at_ + c), hn::Set(du, threshold_));
+    return hn::RebindMask(d, hn::Not(dropped));
+  }
+
+ private:
+  std::uint64_t key_, sample_;
+  std::int64_t head_;
+  std::uint32_t* words_;
+  const std::uint32_t* at_ = nullptr;
+  std::uint32_t threshold_;
+};
+
+}  // namespace
+}  // namespace troupe::kernels::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,108 @@
+// What both passes of attention share: the grid of tiles and the scratch of a thread.
+//
+// Queries go in tiles of 64 rows, keys in tiles of 64 columns, on a grid that starts at the first
+// row of a sequence: the bits of a query row do not depend on how the tiles are spread over
+// threads. What causality hides is a number for each query row: it sees the first `visible` keys
+// of its sequence, because key positions ascend.
+//
+// Private to kernels/cpu.
+
+#pragma once
+
+#include "kernels/op/attention.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace troupe::kernels::cpu {
+
+constexpr std::int64_t tile = 64;  ///< query rows, and keys, of a tile
+
+/// A sequence this short reads keys and values where they lie: copying them would cost more.
+constexpr std::int64_t few_queries = 4;
+
+/// Floats in a padded row of a head: whole vectors of every instruction set.
+constexpr std::int64_t padded(std::int64_t D) {
+  return (D + 15) / 16 * 16;
+}
+constexpr std::int64_t tiles(std::int64_t rows) {
+  return (rows + tile - 1) / tile;
+}
+
+/// Hands out aligned pieces of a thread's scratch, or counts them when it has none.
+class piece {
+ public:
+  explicit piece(std::byte* begin) : begin_(begin) {}
+
+  template <class T>
+  T* take(std::int64_t n) {
+    const std::size_t at = used_;
+    used_ += (std::size_t(n) * sizeof(T) + 63) / 64 * 64;
+    return begin_ ? reinterpret_cast<T*>(begin_ + at) : nullptr;
+  }
+  std::size_t used() const { return used_; }
+
+ private:
+  std::byte* begin_;
+  std::size_t used_ = 0;
+};
+
+/// State of one tile of query rows.
+struct query_tile {
+  std::int64_t* visible;  ///< (tile) keys that each row sees
+  std::uint32_t* words;   ///< (tile + 32) random words of one row
+  float* q;               ///< (tile, Dp) scaled
+  float* s;               ///< (tile, tile) scores, then probabilities
+  float* row;             ///< (2, tile) forward: maximum, sum; backward: lse, D
+  std::int64_t rows;
+  std::int64_t reach;  ///< the largest `visible`
+
+  void take(piece& from, std::int64_t Dp) {
+    visible = from.take<std::int64_t>(tile);
+    words = from.take<std::uint32_t>(tile + 32);
+    q = from.take<float>(tile * Dp);
+    s = from.take<float>(tile * tile);
+    row = from.take<float>(2 * tile);
+  }
+};
+
+/// One sequence of the batch.
+struct sequence {
+  std::int64_t query, queries;  ///< first query row, number
+  std::int64_t key, keys;       ///< first key row, number
+
+  sequence(const attention_shape& a, std::int64_t s)
+      : query(a.query_starts[s]),
+        queries(a.query_starts[s + 1] - query),
+        key(a.key_starts[s]),
+        keys(a.key_starts[s + 1] - key) {}
+};
+
+struct longest {
+  std::int64_t queries = 0;
+  std::int64_t keys = 0;         ///< of any sequence
+  std::int64_t copied_keys = 0;  ///< of sequences with more than `few_queries`
+};
+
+inline longest longest_of(const attention_shape& a) {
+  longest most;
+  for (std::int64_t s = 0; s < a.S; ++s) {
+    const sequence one(a, s);
+    most.queries = std::max(most.queries, one.queries);
+    most.keys = std::max(most.keys, one.keys);
+    if (one.queries > few_queries)
+      most.copied_keys = std::max(most.copied_keys, one.keys);
+  }
+  return most;
+}
+
+/// The part of the work that one thread does at a time: tiles first, first + step, ... of one
+/// sequence and group.
+struct part {
+  std::int64_t s, g;
+  std::int64_t first, step;
+};
+
+}  // namespace troupe::kernels::cpu

@@ -1,0 +1,308 @@
+#include "kernels/cpu/cpu.hpp"
+#include "kernels/cpu/split.hpp"
+#include "kernels/cpu/targets.hpp"
+
+#include <omp.h>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/attention_backward.cpp"
+#include <hwy/foreach_target.h>
+// clang-format off: Highway needs this order
+#include "kernels/cpu/attention-inl.hpp"
+// clang-format on
+
+#ifndef TROUPE_KERNELS_CPU_ATTENTION_BACKWARD
+#define TROUPE_KERNELS_CPU_ATTENTION_BACKWARD
+namespace troupe::kernels::cpu {
+namespace {
+
+struct backward_scratch {
+  query_tile queries;
+  float* d_o;            ///< (tile, Dp)
+  float* ds;             ///< (tile, tile)
+  float* dq;             ///< (tile, Dp)
+  float* key_columns;    ///< (tiles, D, tile)
+  float* value_columns;  ///< (tiles, D, tile)
+  float* keys;           ///< (tiles * tile, Dp)
+  float* dk;             ///< (tiles * tile, Dp)
+  float* dv;             ///< (tiles * tile, Dp)
+
+  backward_scratch(piece& from, std::int64_t D, std::int64_t key_tiles) {
+    const std::int64_t Dp = padded(D);
+    queries.take(from, Dp);
+    d_o = from.take<float>(tile * Dp);
+    ds = from.take<float>(tile * tile);
+    dq = from.take<float>(tile * Dp);
+    key_columns = from.take<float>(key_tiles * tile * D);
+    value_columns = from.take<float>(key_tiles * tile * D);
+    keys = from.take<float>(key_tiles * tile * Dp);
+    dk = from.take<float>(key_tiles * tile * Dp);
+    dv = from.take<float>(key_tiles * tile * Dp);
+  }
+};
+
+}  // namespace
+}  // namespace troupe::kernels::cpu
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace troupe::kernels::cpu::HWY_NAMESPACE {
+namespace {
+
+class backward_part {
+ public:
+  /// Writes dq to `partial_dq` (query rows, H, D), or to where it belongs if that is null.
+  backward_part(const attention_backward<float>& op,
+                const part& which,
+                const backward_scratch& scratch,
+                float* partial_dq)
+      : op_(op),
+        a_(op.shape),
+        in_(op.shape, which.s),
+        which_(which),
+        own_(scratch),
+        Dp_(padded(a_.D)),
+        k_(op.k + in_.key * a_.key_row + which.g * a_.key_group),
+        v_(op.v + in_.key * a_.key_row + which.g * a_.key_group),
+        partial_dq_(partial_dq) {}
+
+  void run() {
+    for (std::int64_t t = which_.first; t < tiles(in_.keys); t += which_.step)
+      pack(t);
+    for (std::int64_t first = 0; first < in_.queries; first += tile) {
+      look(own_.queries, a_, in_, first);
+      for (std::int64_t h = 0; h < a_.H / a_.G; ++h)
+        one_head(first, which_.g * (a_.H / a_.G) + h, h);
+    }
+    for (std::int64_t t = which_.first; t < tiles(in_.keys); t += which_.step)
+      write_keys(t);
+  }
+
+ private:
+  std::int64_t place(std::int64_t t) const { return t / which_.step; }
+
+  void pack(std::int64_t t) {
+    const std::int64_t n = std::min(tile, in_.keys - t * tile), at = place(t) * tile;
+    const float* k = k_ + t * tile * a_.key_row;
+    pack_columns(k, a_.key_row, n, a_.D, own_.key_columns + at * a_.D);
+    pack_columns(v_ + t * tile * a_.key_row, a_.key_row, n, a_.D, own_.value_columns + at * a_.D);
+    pack_rows(k, a_.key_row, n, a_.D, 1, own_.keys + at * Dp_);
+    std::fill_n(own_.dk + at * Dp_, tile * Dp_, 0.0f);
+    std::fill_n(own_.dv + at * Dp_, tile * Dp_, 0.0f);
+  }
+
+  void one_head(std::int64_t first, std::int64_t head, std::int64_t of_group) {
+    query_tile& q = own_.queries;
+    const std::int64_t row = in_.query + first;
+    const std::int64_t place_of_q
+        = row * a_.query_row + which_.g * a_.query_group + of_group * a_.D;
+    pack_rows(op_.q + place_of_q, a_.query_row, q.rows, a_.D, a_.scale, q.q);
+    const float* d_o = op_.d_o + (row * a_.H + head) * a_.D;
+    const float* o = op_.o + (row * a_.H + head) * a_.D;
+    pack_rows(d_o, a_.H * a_.D, q.rows, a_.D, 1, own_.d_o);
+    for (std::int64_t i = 0; i < q.rows; ++i) {
+      const std::int64_t at = i * a_.H * a_.D;
+      q.row[i] = op_.lse[(row + i) * a_.H + head];
+      q.row[tile + i] = sum(a_.D, [&](std::int64_t c, auto step) HWY_ATTR {
+        return hn::Mul(step.load(d_o + at + c), step.load(o + at + c));
+      });
+    }
+    std::fill_n(own_.dq, q.rows * Dp_, 0.0f);
+
+    keeping kept(a_, a_.p_drop > 0 ? a_.sample[which_.s] : 0, head, q.words);
+    for (std::int64_t t = which_.first; t * tile < q.reach; t += which_.step) {
+      const std::int64_t j = t * tile, at = place(t) * tile;
+      score(q, q.q, own_.key_columns + at * a_.D, a_.D, j, q.s);
+      score(q, own_.d_o, own_.value_columns + at * a_.D, a_.D, j, own_.ds);
+      if (a_.p_drop > 0)
+        slopes<true>(first, j, kept);
+      else
+        slopes<false>(first, j, kept);
+      gather(q, own_.ds, own_.keys + at * Dp_, Dp_, a_.D, j, own_.dq);
+      scatter(j, q.s, own_.d_o, own_.dv + at * Dp_);
+      scatter(j, own_.ds, q.q, own_.dk + at * Dp_);
+    }
+    if (partial_dq_)
+      write(own_.dq, q.rows, a_.scale, partial_dq_ + (row * a_.H + head) * a_.D, a_.H * a_.D);
+    else
+      write(own_.dq, q.rows, a_.scale, op_.dq + place_of_q, a_.query_row);
+  }
+
+  // Scores become p m, and their gradients before dropout become ds. What a row does not see is 0
+  // in both: the sums over rows of a block pass over it.
+  template <bool Dropout>
+  void slopes(std::int64_t first, std::int64_t begin, keeping& kept) {
+    const query_tile& q = own_.queries;
+    const std::int64_t wide = vectors(columns(q, 0, q.rows, begin)) * width;
+    const vec rest = hn::Set(d, 1 / (1 - a_.p_drop));
+    for (std::int64_t i = 0; i < q.rows; ++i) {
+      const std::int64_t seen = std::clamp<std::int64_t>(q.visible[i] - begin, 0, tile);
+      float* s = q.s + i * tile;
+      float* ds = own_.ds + i * tile;
+      if (Dropout && seen > 0)
+        kept.draw(
+            a_.query_position[in_.query + first + i], a_.key_position + in_.key + begin, seen);
+      const vec lse = hn::Set(d, q.row[i]), center = hn::Set(d, q.row[tile + i]);
+      const auto slope = [&](std::int64_t c, auto step) HWY_ATTR {
+        const vec p = exp(hn::Sub(hn::LoadU(d, s + c), lse));
+        vec pm = p, dp = hn::LoadU(d, ds + c);
+        if constexpr (Dropout) {
+          const auto stays = kept.lanes(c);
+          pm = hn::IfThenElseZero(stays, hn::Mul(p, rest));
+          dp = hn::IfThenElseZero(stays, hn::Mul(dp, rest));
+        }
+        hn::StoreU(step.or_zero(pm), d, s + c);
+        hn::StoreU(step.or_zero(hn::Mul(p, hn::Sub(dp, center))), d, ds + c);
+      };
+      each(seen, slope);
+      for (std::int64_t c = vectors(seen) * width; c < wide; c += width) {
+        hn::StoreU(hn::Zero(d), d, s + c);
+        hn::StoreU(hn::Zero(d), d, ds + c);
+      }
+    }
+  }
+
+  // to (keys, Dp) += transpose of weights (tile, tile) times rows (tile, Dp).
+  void scatter(std::int64_t begin, const float* weights, const float* rows, float* to) {
+    const query_tile& q = own_.queries;
+    const std::int64_t seen = columns(q, 0, q.rows, begin), v = vectors(a_.D);
+    std::int64_t first = 0;
+    for (std::int64_t j = 0; j < seen; j += block_rows) {
+      const std::int64_t n = std::min<std::int64_t>(block_rows, seen - j);
+      while (q.visible[first] <= begin + j)  // ends: a row sees `seen` keys of this tile
+        ++first;
+      product<side::columns>(n,
+                             weights + first * tile + j,
+                             tile,
+                             rows + first * Dp_,
+                             Dp_,
+                             q.rows - first,
+                             to + j * Dp_,
+                             Dp_,
+                             v,
+                             true);
+    }
+  }
+
+  void write_keys(std::int64_t t) {
+    const std::int64_t n = std::min(tile, in_.keys - t * tile), at = place(t) * tile * Dp_;
+    const std::int64_t to = (in_.key + t * tile) * a_.key_row + which_.g * a_.key_group;
+    write(own_.dk + at, n, 1, op_.dk + to, a_.key_row);
+    write(own_.dv + at, n, 1, op_.dv + to, a_.key_row);
+  }
+
+  void write(const float* from, std::int64_t rows, float factor, float* to, std::int64_t stride) {
+    const vec times = hn::Set(d, factor);
+    for (std::int64_t i = 0; i < rows; ++i, from += Dp_, to += stride) {
+      each(a_.D, [=](std::int64_t c, auto step) HWY_ATTR {
+        step.store(hn::Mul(hn::LoadU(d, from + c), times), to + c);
+      });
+    }
+  }
+
+  const attention_backward<float>& op_;
+  const attention_shape& a_;
+  const sequence in_;
+  const part which_;
+  backward_scratch own_;
+  const std::int64_t Dp_;
+  const float* const k_;
+  const float* const v_;
+  float* const partial_dq_;
+};
+
+void attention_backward_part(const attention_backward<float>& op,
+                             const part& which,
+                             const backward_scratch& scratch,
+                             float* partial_dq) {
+  backward_part(op, which, scratch, partial_dq).run();
+}
+
+}  // namespace
+}  // namespace troupe::kernels::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace troupe::kernels::cpu {
+namespace {
+
+HWY_EXPORT(attention_backward_part);
+
+struct backward_plan {
+  std::int64_t cuts;         ///< parts of a sequence and group
+  std::int64_t part_tiles;   ///< key tiles of the largest part
+  std::size_t thread_bytes;  ///< scratch of one thread
+  std::int64_t dq_floats;    ///< of one partial dq; the first part needs none
+
+  // Sequences and groups alone keep the threads busy where there are many. Otherwise each is cut
+  // by keys, in turns, because the first keys are seen by the most queries; every part then has a
+  // dq of its own, and they are added in order.
+  backward_plan(const attention_shape& a, int threads) {
+    const longest most = longest_of(a);
+    const std::int64_t groups = std::max<std::int64_t>(1, a.S * a.G);
+    const std::int64_t all = tiles(most.keys);
+    const bool enough = threads == 1 || groups >= 2 * threads;
+    cuts = enough ? 1
+                  : std::min((2 * threads + groups - 1) / groups, std::max<std::int64_t>(1, all));
+    part_tiles = (all + cuts - 1) / cuts;
+    piece count(nullptr);
+    backward_scratch(count, a.D, part_tiles);
+    thread_bytes = count.used();
+    dq_floats = a.S == 0 ? 0 : a.query_starts[a.S] * a.H * a.D;
+  }
+  std::size_t bytes(int threads) const {
+    return thread_bytes * std::size_t(threads)
+           + sizeof(float) * std::size_t((cuts - 1) * dq_floats);
+  }
+};
+
+// dq += the partial ones, in the order of the parts.
+void add_partial(const attention_backward<float>& op,
+                 const float* partial,
+                 const backward_plan& plan,
+                 int threads) {
+  const attention_shape& a = op.shape;
+  const std::int64_t per_group = a.H / a.G;
+  split(threads,
+        a.query_starts[a.S],
+        rows_worth_a_thread(a.H * a.D),
+        [&](std::int64_t begin, std::int64_t end) {
+          for (std::int64_t i = begin * a.H; i < end * a.H; ++i) {
+            const std::int64_t row = i / a.H, h = i % a.H;
+            float* dq
+                = op.dq + row * a.query_row + h / per_group * a.query_group + h % per_group * a.D;
+            for (std::int64_t p = 0; p < plan.cuts - 1; ++p) {
+              for (std::int64_t c = 0; c < a.D; ++c)
+                dq[c] += partial[p * plan.dq_floats + i * a.D + c];
+            }
+          }
+        });
+}
+
+}  // namespace
+
+std::size_t scratch(const attention_backward<float>& op, int threads) {
+  return backward_plan(op.shape, threads).bytes(threads);
+}
+
+void run(const attention_backward<float>& op, const context& in) {
+  const attention_shape& a = op.shape;
+  const backward_plan plan(a, in.threads);
+  std::byte* const memory = scratch_array<std::byte>(in, plan.bytes(in.threads));
+  float* const partial
+      = reinterpret_cast<float*>(memory + plan.thread_bytes * std::size_t(in.threads));
+#pragma omp parallel for num_threads(in.threads) schedule(dynamic, 1)
+  for (std::int64_t p = 0; p < a.S * a.G * plan.cuts; ++p) {
+    piece from(memory + plan.thread_bytes * std::size_t(omp_get_thread_num()));
+    const backward_scratch own(from, a.D, plan.part_tiles);
+    const std::int64_t cut = p % plan.cuts;
+    const part which{p / plan.cuts / a.G, p / plan.cuts % a.G, cut, plan.cuts};
+    float* const dq = cut == 0 ? nullptr : partial + (cut - 1) * plan.dq_floats;
+    HWY_DYNAMIC_DISPATCH(attention_backward_part)(op, which, own, dq);
+  }
+  if (plan.cuts > 1)
+    add_partial(op, partial, plan, in.threads);
+}
+
+}  // namespace troupe::kernels::cpu
+#endif

@@ -1,0 +1,286 @@
+#include "kernels/cpu/cpu.hpp"
+#include "kernels/cpu/split.hpp"
+#include "kernels/cpu/targets.hpp"
+
+#include <limits>
+#include <omp.h>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/attention_forward.cpp"
+#include <hwy/foreach_target.h>
+// clang-format off: Highway needs this order
+#include "kernels/cpu/attention-inl.hpp"
+
+#include <hwy/contrib/math/math-inl.h>
+// clang-format on
+
+#ifndef TROUPE_KERNELS_CPU_ATTENTION_FORWARD
+#define TROUPE_KERNELS_CPU_ATTENTION_FORWARD
+namespace troupe::kernels::cpu {
+namespace {
+
+constexpr float infinity = std::numeric_limits<float>::infinity();
+
+struct forward_scratch {
+  query_tile queries;
+  float* o;        ///< (tile, Dp)
+  float* columns;  ///< (copied tiles, D, tile) keys as columns
+  float* values;   ///< (copied tiles * tile, Dp), one tile at least
+
+  forward_scratch(piece& from, std::int64_t D, std::int64_t copied_keys) {
+    const std::int64_t Dp = padded(D), copied = tiles(copied_keys) * tile;
+    queries.take(from, Dp);
+    o = from.take<float>(tile * Dp);
+    columns = from.take<float>(copied * D);
+    values = from.take<float>(std::max(copied, tile) * Dp);
+  }
+};
+
+}  // namespace
+}  // namespace troupe::kernels::cpu
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace troupe::kernels::cpu::HWY_NAMESPACE {
+namespace {
+
+// Scores become probabilities relative to the running maximum; what was summed before under a
+// smaller maximum shrinks.
+template <bool Dropout>
+HWY_INLINE void soften_row(float* s,
+                           float* o,
+                           float* maximum,
+                           float* total,
+                           std::int64_t seen,
+                           std::int64_t wide,
+                           std::int64_t Dp,
+                           const keeping& kept) {
+  vec top = hn::Set(d, -infinity);
+  each(seen, [&](std::int64_t c, auto step) HWY_ATTR {
+    vec x = step.load(s + c);
+    if constexpr (std::is_same_v<decltype(step), partial>) {
+      x = hn::IfThenElse(step.lanes, x, hn::Set(d, -infinity));
+      hn::StoreU(x, d, s + c);
+    }
+    top = hn::Max(x, top);
+  });
+  const vec before = hn::Set(d, *maximum), now = hn::Max(before, hn::MaxOfLanes(d, top));
+  vec added = hn::Zero(d);
+  const std::int64_t ends = vectors(seen) * width;
+  for (std::int64_t c = 0; c < ends; c += width) {
+    vec p = exp(hn::Sub(hn::LoadU(d, s + c), now));
+    added = hn::Add(added, p);
+    if constexpr (Dropout)
+      p = hn::IfThenElseZero(kept.lanes(c), p);
+    hn::StoreU(p, d, s + c);
+  }
+  for (std::int64_t c = ends; c < wide; c += width)
+    hn::StoreU(hn::Zero(d), d, s + c);
+
+  const vec shrink = exp(hn::Sub(before, now));
+  *total = *total * hn::GetLane(shrink) + hn::GetLane(hn::SumOfLanes(d, added));
+  if (hn::GetLane(now) != *maximum) {
+    *maximum = hn::GetLane(now);
+    for (std::int64_t c = 0; c < Dp; c += width)
+      hn::StoreU(hn::Mul(hn::LoadU(d, o + c), shrink), d, o + c);
+  }
+}
+
+class forward_part {
+ public:
+  forward_part(const attention_forward<float>& op,
+               const part& which,
+               const forward_scratch& scratch)
+      : op_(op),
+        a_(op.shape),
+        in_(op.shape, which.s),
+        which_(which),
+        own_(scratch),
+        few_(in_.queries <= few_queries),
+        Dp_(padded(a_.D)),
+        k_(op.k + in_.key * a_.key_row + which.g * a_.key_group),
+        v_(op.v + in_.key * a_.key_row + which.g * a_.key_group) {}
+
+  void run() {
+    std::int64_t packed = 0;  // tiles of keys copied so far
+    for (std::int64_t t = which_.first; t < tiles(in_.queries); t += which_.step) {
+      look(own_.queries, a_, in_, t * tile);
+      for (; !few_ && packed < tiles(own_.queries.reach); ++packed)
+        pack(packed);
+      for (std::int64_t h = 0; h < a_.H / a_.G; ++h)
+        one_head(t * tile, which_.g * (a_.H / a_.G) + h, h);
+    }
+  }
+
+ private:
+  void pack(std::int64_t t) {
+    const std::int64_t j = t * tile, n = std::min(tile, in_.keys - j);
+    pack_columns(k_ + j * a_.key_row, a_.key_row, n, a_.D, own_.columns + j * a_.D);
+    pack_rows(v_ + j * a_.key_row, a_.key_row, n, a_.D, 1, own_.values + j * Dp_);
+  }
+
+  void one_head(std::int64_t first, std::int64_t head, std::int64_t of_group) {
+    query_tile& q = own_.queries;
+    pack_rows(
+        op_.q + (in_.query + first) * a_.query_row + which_.g * a_.query_group + of_group * a_.D,
+        a_.query_row,
+        q.rows,
+        a_.D,
+        a_.scale,
+        q.q);
+    std::fill_n(own_.o, q.rows * Dp_, 0.0f);
+    std::fill_n(q.row, tile, -infinity);
+    std::fill_n(q.row + tile, tile, 0.0f);
+
+    keeping kept(a_, a_.p_drop > 0 ? a_.sample[which_.s] : 0, head, q.words);
+    for (std::int64_t j = 0; j < q.reach; j += tile) {
+      if (few_)
+        score_in_place(j);
+      else
+        score(q, q.q, own_.columns + j * a_.D, a_.D, j, q.s);
+      if (a_.p_drop > 0)
+        soften<true>(first, j, kept);
+      else
+        soften<false>(first, j, kept);
+      if (few_)
+        gather_in_place(j);
+      else
+        gather(q, q.s, own_.values + j * Dp_, Dp_, a_.D, j, own_.o);
+    }
+    finish(first, head);
+  }
+
+  // One row of keys after the other, for the few queries of a step of decoding.
+  void score_in_place(std::int64_t begin) {
+    const query_tile& q = own_.queries;
+    for (std::int64_t i = 0; i < q.rows; ++i) {
+      const float* row = q.q + i * Dp_;
+      for (std::int64_t j = 0; j < columns(q, i, 1, begin); ++j) {
+        const float* key = k_ + (begin + j) * a_.key_row;
+        q.s[i * tile + j] = sum(a_.D, [&](std::int64_t c, auto step) HWY_ATTR {
+          return hn::Mul(step.load(row + c), step.load(key + c));
+        });
+      }
+    }
+  }
+
+  void gather_in_place(std::int64_t begin) {
+    const float* rows = v_ + begin * a_.key_row;
+    std::int64_t stride = a_.key_row;
+    if (a_.D % width != 0) {  // a vector would reach beyond the row
+      pack_rows(rows, stride, std::min(tile, in_.keys - begin), a_.D, 1, own_.values);
+      rows = own_.values;
+      stride = Dp_;
+    }
+    gather(own_.queries, own_.queries.s, rows, stride, a_.D, begin, own_.o);
+  }
+
+  template <bool Dropout>
+  void soften(std::int64_t first, std::int64_t begin, keeping& kept) {
+    query_tile& q = own_.queries;
+    for (std::int64_t b = 0; b < q.rows; b += block_rows) {
+      const std::int64_t n = std::min<std::int64_t>(block_rows, q.rows - b);
+      const std::int64_t wide = columns(q, b, n, begin);
+      for (std::int64_t i = b; i < b + n; ++i) {
+        const std::int64_t seen = std::clamp<std::int64_t>(q.visible[i] - begin, 0, tile);
+        if (seen == 0) {
+          std::fill_n(q.s + i * tile, wide, 0.0f);
+          continue;
+        }
+        if constexpr (Dropout)
+          kept.draw(
+              a_.query_position[in_.query + first + i], a_.key_position + in_.key + begin, seen);
+        soften_row<Dropout>(
+            q.s + i * tile, own_.o + i * Dp_, q.row + i, q.row + tile + i, seen, wide, Dp_, kept);
+      }
+    }
+  }
+
+  void finish(std::int64_t first, std::int64_t head) {
+    const query_tile& q = own_.queries;
+    const float rest = 1 / (1 - a_.p_drop);
+    for (std::int64_t i = 0; i < q.rows; i += width) {
+      // Neither the sum 0 of a row without keys nor one that is not a number is for Highway's log;
+      // the maximum, minus infinity, and the sum itself say it already.
+      const vec total = hn::LoadU(d, q.row + tile + i), top = hn::LoadU(d, q.row + i);
+      const auto none = hn::Eq(total, hn::Zero(d));
+      const vec lse = hn::IfThenElse(none, top, hn::Add(top, hn::Log(d, total)));
+      hn::StoreU(hn::IfThenElse(hn::IsNaN(total), total, lse), d, q.row + i);
+      hn::StoreU(hn::IfThenZeroElse(none, hn::Div(hn::Set(d, rest), total)), d, q.row + tile + i);
+    }
+    for (std::int64_t i = 0; i < q.rows; ++i) {
+      const std::int64_t at = (in_.query + first + i) * a_.H + head;
+      const float* from = own_.o + i * Dp_;
+      float* to = op_.o + at * a_.D;
+      const vec times = hn::Set(d, q.row[tile + i]);
+      each(a_.D, [=](std::int64_t c, auto step) HWY_ATTR {
+        step.store(hn::Mul(hn::LoadU(d, from + c), times), to + c);
+      });
+      op_.lse[at] = q.row[i];
+    }
+  }
+
+  const attention_forward<float>& op_;
+  const attention_shape& a_;
+  const sequence in_;
+  const part which_;
+  forward_scratch own_;
+  const bool few_;
+  const std::int64_t Dp_;
+  const float* const k_;
+  const float* const v_;
+};
+
+void attention_forward_part(const attention_forward<float>& op,
+                            const part& which,
+                            const forward_scratch& scratch) {
+  forward_part(op, which, scratch).run();
+}
+
+}  // namespace
+}  // namespace troupe::kernels::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace troupe::kernels::cpu {
+namespace {
+
+HWY_EXPORT(attention_forward_part);
+
+std::size_t bytes_of_thread(const attention_forward<float>& op) {
+  piece count(nullptr);
+  forward_scratch(count, op.shape.D, longest_of(op.shape).copied_keys);
+  return count.used();
+}
+
+// Sequences and groups alone keep the threads busy where there are many; otherwise each is cut,
+// and every part copies the keys that it needs. The bits of a row do not depend on the cut.
+std::int64_t parts_of_group(const attention_shape& a, int threads) {
+  const std::int64_t wanted = (4 * threads + a.S * a.G - 1) / (a.S * a.G);
+  return threads == 1 ? 1 : std::min(wanted, tiles(longest_of(a).queries));
+}
+
+}  // namespace
+
+std::size_t scratch(const attention_forward<float>& op, int threads) {
+  return bytes_of_thread(op) * std::size_t(threads);
+}
+
+void run(const attention_forward<float>& op, const context& in) {
+  const attention_shape& a = op.shape;
+  if (a.S == 0 || longest_of(a).queries == 0)
+    return;
+  const std::size_t bytes = bytes_of_thread(op);
+  std::byte* const memory = scratch_array<std::byte>(in, bytes * std::size_t(in.threads));
+  const std::int64_t cuts = parts_of_group(a, in.threads);
+#pragma omp parallel for num_threads(in.threads) schedule(dynamic, 1)
+  for (std::int64_t p = 0; p < a.S * a.G * cuts; ++p) {
+    piece from(memory + bytes * std::size_t(omp_get_thread_num()));
+    const forward_scratch own(from, a.D, longest_of(a).copied_keys);
+    const part which{p / cuts / a.G, p / cuts % a.G, p % cuts, cuts};
+    HWY_DYNAMIC_DISPATCH(attention_forward_part)(op, which, own);
+  }
+}
+
+}  // namespace troupe::kernels::cpu
+#endif

@@ -1,0 +1,174 @@
+// The fast attention against the judge, which sums in double and knows no tiles.
+
+#include "tests/support/on_cpu.hpp"
+#include "tests/support/ops.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <cmath>
+#include <limits>
+#include <string>
+
+using namespace troupe;
+using kernels::backend;
+using memory = tests::attention_memory<float>;
+
+namespace {
+
+// Sums of up to a thousand products in float, each rounded once: errors grow with the square root
+// of their number, so 30 roundings of 6e-8 leave room for the longest sum here.
+constexpr double tolerance = 2e-6;
+
+constexpr float infinity = std::numeric_limits<float>::infinity();
+
+memory judged(memory m) {
+  kernels::run(backend::reference, m.forward(), {});
+  kernels::run(backend::reference, m.backward(), {});
+  return m;
+}
+
+memory computed(memory m, int threads) {
+  tests::on_cpu(m.forward(), threads);
+  tests::on_cpu(m.backward(), threads);
+  return m;
+}
+
+template <class T>
+void check_close(const std::vector<T>& mine, const std::vector<T>& judge) {
+  bool same_kind = true;
+  for (std::size_t i = 0; i < judge.size(); ++i)
+    same_kind = same_kind && std::isfinite(mine[i]) == std::isfinite(judge[i]);
+  CHECK(same_kind);
+  CHECK(tests::relative_error(mine, judge) < tolerance);
+}
+
+void check(const memory& m) {
+  const memory judge = judged(m);
+  for (const int threads : {1, 2, 3}) {
+    const memory mine = computed(m, threads);
+    INFO("threads " << threads);
+    check_close(mine.o, judge.o);
+    check_close(mine.lse, judge.lse);
+    check_close(mine.dq, judge.dq);
+    check_close(mine.dk, judge.dk);
+    check_close(mine.dv, judge.dv);
+  }
+}
+
+bool same_bits(const memory& a, const memory& b) {
+  return a.o == b.o && a.lse == b.lse && a.dq == b.dq && a.dk == b.dk && a.dv == b.dv;
+}
+
+}  // namespace
+
+TEST_CASE("cpu attention agrees with the judge on every head size", "[kernels][attention]") {
+  for (const std::int64_t D : {1, 3, 8, 16, 20, 32, 64, 80, 128, 131}) {
+    INFO("D " << D);
+    check({.H = 2, .G = 2, .D = D, .query_lengths = {71}, .key_lengths = {71}});
+  }
+}
+
+TEST_CASE("cpu attention agrees with the judge whatever the lengths are to its tiles",
+          "[kernels][attention]") {
+  for (const std::int32_t T : {1, 2, 5, 63, 64, 65, 127, 129, 200}) {
+    INFO("T " << T);
+    check({.H = 1, .G = 1, .D = 16, .query_lengths = {T, 40}, .key_lengths = {T, 40}});
+  }
+}
+
+TEST_CASE("cpu attention without causality sees every key", "[kernels][attention]") {
+  check({.H = 3,
+         .G = 3,
+         .D = 24,
+         .query_lengths = {70, 3},
+         .key_lengths = {131, 77},
+         .causal = false});
+}
+
+TEST_CASE("cpu attention of grouped queries in packed sequences and one fused product",
+          "[kernels][attention]") {
+  check({.H = 6,
+         .G = 2,
+         .D = 32,
+         .query_lengths = {5, 130, 1, 67},
+         .key_lengths = {5, 130, 1, 67},
+         .fused = true});
+}
+
+TEST_CASE("cpu attention decodes: few queries, many keys", "[kernels][attention]") {
+  for (const std::int64_t D : {20, 64}) {
+    check({.H = 4, .G = 2, .D = D, .query_lengths = {1, 4, 2}, .key_lengths = {300, 64, 65}});
+    check({.H = 4, .G = 2, .D = D, .query_lengths = {7}, .key_lengths = {200}});
+  }
+}
+
+TEST_CASE("cpu attention takes empty sequences", "[kernels][attention]") {
+  check({.H = 2, .G = 1, .D = 16, .query_lengths = {0, 9, 0}, .key_lengths = {0, 9, 0}});
+}
+
+TEST_CASE("cpu attention takes queries and keys at any positions", "[kernels][attention]") {
+  memory m{.H = 2, .G = 2, .D = 16, .query_lengths = {150, 70}, .key_lengths = {140, 66}};
+  m.query_position = tests::draws(m.query_rows, 400, 7);
+  std::int32_t at = 3;
+  for (std::size_t j = 0; j < m.key_position.size(); ++j)
+    m.key_position[j] = j == 140 ? at = 2 : at += 1 + std::int32_t(j % 5 == 0) * 2;
+  check(m);
+  m.p_drop = 0.3f;
+  check(m);
+}
+
+TEST_CASE("a query that sees no key gets zeros and minus infinity", "[kernels][attention]") {
+  memory m{.H = 1, .G = 1, .D = 16, .query_lengths = {70}, .key_lengths = {70}};
+  for (std::size_t j = 0; j < m.key_position.size(); ++j)
+    m.key_position[j] = std::int32_t(j) + 10;
+  check(m);
+  const memory mine = computed(m, 1);
+  CHECK(mine.lse[9] == -infinity);
+  CHECK(mine.o[9 * 16] == 0);
+  CHECK(mine.dq[9 * 16] == 0);
+  CHECK(mine.lse[10] > -infinity);
+}
+
+TEST_CASE("cpu attention drops what the judge drops", "[kernels][attention]") {
+  for (const std::int32_t keys : {90, 91, 92, 93}) {  // positions start at every place of a block
+    check({.H = 5,
+           .G = 5,
+           .D = 16,
+           .query_lengths = {90, 33},
+           .key_lengths = {keys, 33},
+           .p_drop = 0.25f});
+  }
+  memory m{.H = 5, .G = 5, .D = 16, .query_lengths = {90}, .key_lengths = {90}, .p_drop = 0.5f};
+  for (std::size_t j = 0; j < m.key_position.size(); ++j) {
+    m.key_position[j] += 1001;
+    m.query_position[j] += 1001;
+  }
+  check(m);
+}
+
+TEST_CASE("cpu attention gives the same bits again, and in forward for any number of threads",
+          "[kernels][attention]") {
+  const memory m{.H = 4,
+                 .G = 2,
+                 .D = 64,
+                 .query_lengths = {257, 31},
+                 .key_lengths = {257, 31},
+                 .fused = true,
+                 .p_drop = 0.1f};
+  const memory one = computed(m, 1), two = computed(m, 2);
+  CHECK(same_bits(one, computed(m, 1)));
+  CHECK(same_bits(two, computed(m, 2)));
+  CHECK(one.o == two.o);
+  CHECK(one.lse == two.lse);
+}
+
+TEST_CASE("a number that is none reaches the result of its row, so that the vote sees it",
+          "[kernels][attention]") {
+  memory m{.H = 1, .G = 1, .D = 16, .query_lengths = {80}, .key_lengths = {80}};
+  m.q[75 * 16] = std::numeric_limits<float>::quiet_NaN();
+  const memory mine = computed(m, 1);
+  CHECK(std::isnan(mine.o[75 * 16]));
+  CHECK(std::isnan(mine.lse[75]));
+  CHECK(std::isfinite(mine.o[74 * 16]));
+  CHECK(std::isnan(mine.dk[3 * 16]));
+}
