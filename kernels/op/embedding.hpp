@@ -43,11 +43,12 @@ constexpr std::int64_t flops(const embedding_backward<T>& op) {
 }
 template <class T>
 constexpr std::int64_t bytes_moved(const embedding_forward<T>& op) {
-  return std::int64_t{sizeof(T)} * op.R * op.C * (op.position_table ? 3 : 2) + 4 * op.R;
+  return std::int64_t{sizeof(T)} * op.R * op.C * (op.position_table ? 3 : 2)
+         + 4 * op.R * (op.position_table ? 2 : 1);
 }
 template <class T>
 constexpr std::int64_t bytes_moved(const embedding_backward<T>& op) {
-  return std::int64_t{sizeof(T)} * op.R * op.C + 4 * op.R
+  return std::int64_t{sizeof(T)} * op.R * op.C + 4 * op.R * (op.dposition_table ? 2 : 1)
          + std::int64_t{sizeof(accumulator<T>)} * 2 * op.R * op.C * (op.dposition_table ? 2 : 1);
 }
 
