@@ -18,6 +18,7 @@
 #include "kernels/op/dropout.hpp"
 #include "kernels/op/embedding.hpp"
 #include "kernels/op/linear.hpp"
+#include "kernels/op/masked_loss.hpp"
 #include "kernels/op/norm.hpp"
 #include "kernels/op/rope.hpp"
 #include "kernels/op/sample.hpp"
@@ -354,6 +355,31 @@ struct cross_entropy_memory {
     for (std::size_t r = 2; r < dloss.size(); r += 3)
       dloss[r] = 0;
     return dloss;
+  }
+};
+
+/// Every third row is masked.
+template <class T>
+struct masked_loss_memory {
+  std::int64_t R;
+  float scale = 0.25f;
+  std::vector<float> loss = normal<float>(R, 66);
+  std::vector<T> mask = masks(R);
+  std::vector<float> dloss = blank<float>(R);
+  double total = unwritten, tokens = unwritten;
+
+  kernels::masked_loss_forward<T> forward() {
+    return {.total = &total, .tokens = &tokens, .loss = loss.data(), .mask = mask.data(), .R = R};
+  }
+  kernels::masked_loss_backward<T> backward() {
+    return {.dloss = dloss.data(), .mask = mask.data(), .scale = scale, .R = R};
+  }
+
+  static std::vector<T> masks(std::int64_t R) {
+    std::vector<T> out(std::size_t(R), T(1));
+    for (std::size_t r = 2; r < out.size(); r += 3)
+      out[r] = 0;
+    return out;
   }
 };
 

@@ -1,0 +1,61 @@
+#include "kernels/reference/reference.hpp"
+#include "tests/support/gradient.hpp"
+#include "tests/support/ops.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+
+using namespace troupe;
+using namespace troupe::tests;
+using kernels::activation;
+using kernels::reference::run;
+
+TEST_CASE("activations have their known values", "[kernels][reference][activation]") {
+  activation_memory<double> t{.R = 1, .N = 3, .kind = activation::gelu_erf};
+  t.x = {-1, 0, 1};
+  run(t.forward());
+  // x * Phi(x) with Phi(1) = 0.8413447460685429
+  CHECK(relative_error(t.y, std::vector<double>{-0.15865525393145707, 0, 0.8413447460685429})
+        < 1e-14);
+
+  t.kind = activation::gelu_tanh;
+  run(t.forward());
+  // The formula of activation.hpp in Python's floats.
+  CHECK(relative_error(t.y, std::vector<double>{-0.15880800939172324, 0, 0.8411919906082768})
+        < 1e-14);
+}
+
+TEST_CASE("swiglu gates with the first half of a row", "[kernels][reference][activation]") {
+  activation_memory<double> t{.R = 2, .N = 1, .kind = activation::swiglu};
+  t.x = {1, 10, 0, 10};
+  run(t.forward());
+  CHECK(relative_error(t.y, std::vector<double>{10 / (1 + std::exp(-1.0)), 0}) < 1e-15);
+}
+
+TEST_CASE("far from zero an activation is the identity or zero, never NaN",
+          "[kernels][reference][activation]") {
+  const auto kind = GENERATE(activation::gelu_tanh, activation::gelu_erf, activation::swiglu);
+  activation_memory<double> t{.R = 1, .N = 2, .kind = kind};
+  t.x = {-1000, 1000, 1, 1};
+  t.x.resize(std::size_t(2 * kernels::fan_in(kind)));
+  run(t.forward());
+  CHECK(std::abs(t.y[0]) == 0);
+  CHECK(t.y[1] == 1000);
+}
+
+TEST_CASE("activation backward agrees with finite differences, also in place",
+          "[kernels][reference][activation][gradient]") {
+  const auto kind = GENERATE(activation::gelu_tanh, activation::gelu_erf, activation::swiglu);
+  activation_memory<double> t{.R = 3, .N = 5, .kind = kind};
+  const auto expected = slopes(t.x, [&t] {
+    run(t.forward());
+    return weighted_sum(t.y, t.dy);
+  });
+  run(t.backward());
+  CHECK(relative_error(t.dx, expected) < 1e-8);  // truncation of the finite differences
+
+  auto in_place = t.backward();
+  in_place.dx = t.x.data();
+  run(in_place);
+  CHECK(t.x == t.dx);
+}

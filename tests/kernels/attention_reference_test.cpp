@@ -1,0 +1,190 @@
+#include "kernels/reference/reference.hpp"
+#include "tests/support/gradient.hpp"
+#include "tests/support/ops.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+
+#include <limits>
+
+using namespace troupe;
+using namespace troupe::tests;
+using kernels::reference::run;
+
+namespace {
+
+using memory = attention_memory<double>;
+
+// lse is stored as float: 6e-8 of numbers near 2 in an exponent, in each probability.
+constexpr double tolerance = 1e-6;
+
+memory fused(bool causal, float p_drop = 0) {
+  return {.H = 6,
+          .G = 2,
+          .D = 5,
+          .query_lengths = {3, 1, 4},
+          .key_lengths = {3, 1, 4},
+          .causal = causal,
+          .fused = true,
+          .p_drop = p_drop};
+}
+
+/// Fewer queries than keys, as with a cache, and one sequence with more queries than keys.
+memory apart(bool causal, float p_drop = 0) {
+  return {.H = 4,
+          .G = 2,
+          .D = 3,
+          .query_lengths = {2, 3, 1},
+          .key_lengths = {5, 3, 4},
+          .causal = causal,
+          .p_drop = p_drop};
+}
+
+/// The output and log-sum-exp of a row by the book: a whole row of scores, then softmax.
+std::pair<std::vector<double>, double> by_the_book(const memory& t,
+                                                   const kernels::attention_forward<double>& op,
+                                                   std::int64_t s,
+                                                   std::int64_t i,
+                                                   std::int64_t h) {
+  const auto per_group = t.H / t.G, g = h / per_group;
+  const double* q = op.q + i * t.query_row + g * t.query_group + h % per_group * t.D;
+  std::vector<double> exponentials;
+  double sum = 0;
+  for (std::int64_t j = t.key_starts[s]; j < t.key_starts[s + 1]; ++j) {
+    const double* k = op.k + j * t.key_row + g * t.key_group;
+    double score = 0;
+    for (std::int64_t d = 0; d < t.D; ++d)
+      score += double(op.shape.scale) * q[d] * k[d];
+    const bool visible = !t.causal || t.key_position[j] <= t.query_position[i];
+    exponentials.push_back(visible ? std::exp(score) : 0);
+    sum += exponentials.back();
+  }
+  std::vector<double> o(std::size_t(t.D), 0.0);
+  for (std::size_t n = 0; n < exponentials.size(); ++n) {
+    const double* v = op.v + (t.key_starts[s] + std::int64_t(n)) * t.key_row + g * t.key_group;
+    for (std::int64_t d = 0; d < t.D; ++d)
+      o[std::size_t(d)] += exponentials[n] / sum * v[d];
+  }
+  return {o, std::log(sum)};
+}
+
+}  // namespace
+
+TEST_CASE("attention is softmax of scaled products, causal or not, fused or apart",
+          "[kernels][reference][attention]") {
+  const auto causal = GENERATE(true, false);
+  auto t = GENERATE_COPY(fused(causal), apart(causal));
+  run(t.forward());
+  const auto op = t.forward();
+  std::vector<double> o, lse;
+  for (std::int64_t s = 0; s < op.shape.S; ++s) {
+    for (std::int64_t i = t.query_starts[s]; i < t.query_starts[s + 1]; ++i) {
+      for (std::int64_t h = 0; h < t.H; ++h) {
+        const auto [row, row_lse] = by_the_book(t, op, s, i, h);
+        o.insert(o.end(), row.begin(), row.end());
+        lse.push_back(row_lse);
+      }
+    }
+  }
+  CHECK(relative_error(t.o, o) < 1e-14);       // the same formula in another order
+  CHECK(relative_error(t.lse, lse) < 1.2e-7);  // stored as float
+}
+
+TEST_CASE("attention backward agrees with finite differences",
+          "[kernels][reference][attention][gradient]") {
+  const auto causal = GENERATE(true, false);
+  const auto p_drop = GENERATE(0.f, 0.3f);
+  auto t = GENERATE_COPY(fused(causal, p_drop), apart(causal, p_drop));
+  run(t.forward());
+  run(t.backward());
+  const auto dq = t.dq, dk = t.dk, dv = t.dv;
+  const auto loss = [&t] {
+    run(t.forward());
+    return weighted_sum(t.o, t.d_o);
+  };
+  CHECK(relative_error(dq, slopes(t.q, loss)) < tolerance);  // fused: of keys and values too
+  if (!t.fused) {
+    CHECK(relative_error(dk, slopes(t.k, loss)) < tolerance);
+    CHECK(relative_error(dv, slopes(t.v, loss)) < tolerance);
+  }
+}
+
+TEST_CASE("a query row that sees no key has zero output, zero gradient and lse of -infinity",
+          "[kernels][reference][attention]") {
+  memory t{.H = 2, .G = 1, .D = 3, .query_lengths = {3}, .key_lengths = {1}};
+  t.query_position = {0, 1, 2};
+  t.key_position = {1};
+  run(t.forward());
+  run(t.backward());
+  for (std::size_t h = 0; h < 2; ++h) {
+    CHECK(t.lse[h] == -std::numeric_limits<float>::infinity());
+    for (std::size_t d = 0; d < 3; ++d) {
+      CHECK(t.o[3 * h + d] == 0);
+      CHECK(t.dq[3 * h + d] == 0);
+      CHECK(t.o[6 + 3 * h + d] == t.v[d]);  // the next row sees exactly one
+    }
+  }
+}
+
+TEST_CASE("keys that nobody sees have zero gradients", "[kernels][reference][attention]") {
+  memory t{.H = 2, .G = 1, .D = 3, .query_lengths = {1, 0}, .key_lengths = {2, 2}};
+  t.query_position = {0};
+  run(t.forward());
+  run(t.backward());
+  for (std::size_t i = 3; i < t.dk.size(); ++i) {
+    CHECK(t.dk[i] == 0);
+    CHECK(t.dv[i] == 0);
+  }
+  CHECK(t.dv[0] != 0);
+}
+
+TEST_CASE("a packed sequence gives what it gives alone, dropout included",
+          "[kernels][reference][attention]") {
+  auto packed = fused(true, 0.3f);
+  memory alone{.H = 6,
+               .G = 2,
+               .D = 5,
+               .query_lengths = {4},
+               .key_lengths = {4},
+               .fused = true,
+               .p_drop = 0.3f};
+  alone.sample = {packed.sample[2]};
+  std::copy(packed.q.end() - std::ptrdiff_t(alone.q.size()), packed.q.end(), alone.q.begin());
+  run(packed.forward());
+  run(alone.forward());
+  CHECK(std::equal(alone.o.rbegin(), alone.o.rend(), packed.o.rbegin()));
+  CHECK(std::equal(alone.lse.rbegin(), alone.lse.rend(), packed.lse.rbegin()));
+}
+
+TEST_CASE("the last queries over cached keys give the last rows of the whole, dropout included",
+          "[kernels][reference][attention]") {
+  memory whole{.H = 4, .G = 2, .D = 3, .query_lengths = {5}, .key_lengths = {5}, .p_drop = 0.3f};
+  memory last{.H = 4, .G = 2, .D = 3, .query_lengths = {2}, .key_lengths = {5}, .p_drop = 0.3f};
+  std::copy(whole.q.end() - std::ptrdiff_t(last.q.size()), whole.q.end(), last.q.begin());
+  run(whole.forward());
+  run(last.forward());
+  CHECK(std::equal(last.o.rbegin(), last.o.rend(), whole.o.rbegin()));
+}
+
+TEST_CASE("attention drops probabilities with their probability and keeps their mean",
+          "[kernels][reference][attention]") {
+  // Zero queries: all probabilities are 1 / 200; values of one: o is the mean factor of a row.
+  memory t{.H = 4,
+           .G = 4,
+           .D = 1,
+           .query_lengths = {200},
+           .key_lengths = {200},
+           .causal = false,
+           .p_drop = 0.25f};
+  std::fill(t.q.begin(), t.q.end(), 0.0);
+  std::fill(t.v.begin(), t.v.end(), 1.0);
+  run(t.forward());
+  double sum = 0;
+  for (const auto o : t.o)
+    sum += o;
+  const double n = 4 * 200 * 200, p = 0.25;
+  const double deviation = std::sqrt(p * (1 - p) / n) / (1 - p);
+  CHECK(std::abs(sum / 800 - 1) < 5 * deviation);  // five standard deviations, fixed seed
+  CHECK(t.o[0] != t.o[1]);                         // heads have masks of their own
+  CHECK(t.o[0] != t.o[4]);                         // and rows
+}

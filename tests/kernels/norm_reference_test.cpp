@@ -1,0 +1,106 @@
+#include "kernels/reference/reference.hpp"
+#include "tests/support/gradient.hpp"
+#include "tests/support/ops.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+
+using namespace troupe;
+using namespace troupe::tests;
+using kernels::normalization;
+using kernels::reference::run;
+
+namespace {
+
+// Mean and rstd are stored as float: 6e-8 of each, and a difference of them amplifies it.
+constexpr double tolerance = 1e-6;
+
+}  // namespace
+
+TEST_CASE("layer norm leaves rows of mean zero and variance one before gain and bias",
+          "[kernels][reference][norm]") {
+  const auto C = GENERATE(3, 32, 257);
+  norm_memory<double> t{.R = 4, .C = C};
+  std::fill(t.gain.begin(), t.gain.end(), 1.0);
+  std::fill(t.bias.begin(), t.bias.end(), 0.0);
+  for (auto& x : t.x)
+    x = 7 + 3 * x;
+  run(t.forward());
+  for (std::int64_t r = 0; r < t.R; ++r) {
+    double sum = 0, squares = 0;
+    for (std::int64_t c = 0; c < C; ++c) {
+      sum += t.y[r * C + c];
+      squares += t.y[r * C + c] * t.y[r * C + c];
+    }
+    CHECK(std::abs(sum / double(C)) < 1e-12);
+    CHECK(std::abs(squares / double(C) - 1) < 1e-4);  // not exact: eps is inside the root
+  }
+}
+
+TEST_CASE("rms norm leaves rows of root mean square one before gain",
+          "[kernels][reference][norm]") {
+  const auto C = GENERATE(1, 3, 257);
+  norm_memory<double> t{.R = 4, .C = C, .kind = normalization::rms, .eps = 0};
+  std::fill(t.gain.begin(), t.gain.end(), 1.0);
+  run(t.forward());
+  for (std::int64_t r = 0; r < t.R; ++r) {
+    double squares = 0;
+    for (std::int64_t c = 0; c < C; ++c)
+      squares += t.y[r * C + c] * t.y[r * C + c];
+    CHECK(std::abs(squares / double(C) - 1) < 1e-12);
+    CHECK(t.mean[r] == 0);
+  }
+}
+
+TEST_CASE("a norm scales by gain and shifts by bias", "[kernels][reference][norm]") {
+  norm_memory<double> t{.R = 1, .C = 2, .eps = 0};
+  t.x = {1, 5};
+  t.gain = {10, 100};
+  t.bias = {0.5, 0.25};
+  run(t.forward());
+  CHECK(t.y == std::vector<double>{-9.5, 100.25});
+  CHECK(t.mean[0] == 3);
+  CHECK(t.rstd[0] == 0.5);
+}
+
+TEST_CASE("the statistics of a norm need not be wanted", "[kernels][reference][norm]") {
+  norm_memory<double> t{.R = 3, .C = 5};
+  run(t.forward());
+  const auto y = t.y;
+  auto op = t.forward();
+  op.mean = nullptr;
+  op.rstd = nullptr;
+  run(op);
+  CHECK(t.y == y);
+}
+
+TEST_CASE("I and W of a norm agree with finite differences",
+          "[kernels][reference][norm][gradient]") {
+  const auto kind = GENERATE(normalization::layer, normalization::rms);
+  const auto C = GENERATE(3, 9);  // below 3 dx of a layer norm is nothing but cancellation
+  norm_memory<double> t{.R = 3, .C = C, .kind = kind};
+  const auto dgain = t.dgain, dbias = t.dbias;
+  run(t.forward());
+  run(t.backward_input());
+  run(t.backward_weight());
+
+  const auto loss = [&t] {
+    run(t.forward());
+    return weighted_sum(t.y, t.dy);
+  };
+  CHECK(relative_error(t.dx, slopes(t.x, loss)) < tolerance);
+  CHECK(relative_error(t.dgain, plus(dgain, slopes(t.gain, loss))) < tolerance);
+  CHECK(relative_error(t.dbias, plus(dbias, slopes(t.bias, loss))) < tolerance);
+}
+
+TEST_CASE("the gradient of the skip connection is added to dx",
+          "[kernels][reference][norm][gradient]") {
+  const auto kind = GENERATE(normalization::layer, normalization::rms);
+  norm_memory<double> t{.R = 3, .C = 5, .kind = kind};
+  run(t.forward());
+  run(t.backward_input());
+  const auto expected = plus(t.dx, t.residual);
+  t.with_residual = true;
+  run(t.backward_input());
+  CHECK(t.dx == expected);
+}
