@@ -1,0 +1,146 @@
+// Checkpoints: a folder for each iteration, in Megatron-LM's layout.
+//
+//   DIR/latest_checkpointed_iteration.txt     the tracker: an iteration
+//   DIR/iter_0000100/manifest.json            what is here, with hashes; written last
+//   DIR/iter_0000100/model-00001-of-00002.safetensors       parameters, by full unsharded name
+//   DIR/iter_0000100/optimizer-00001-of-00002.safetensors   exp_avg.<name>, exp_avg_sq.<name>
+//
+// What has an iteration's name is complete and durable (docs/formats/checkpoint.md tells when what
+// is visible). Whoever writes in DIR, or removes from it, holds its directory_lock.
+
+#pragma once
+
+#include "runtime/checkpoint/manifest.hpp"
+#include "runtime/core/cancel.hpp"
+
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace troupe::runtime {
+
+/// Keeps others from writing checkpoints into one folder. The kernel releases it when the process
+/// dies, however it dies.
+class directory_lock {
+ public:
+  /// Makes the folder if needed, locks it, and clears away what dead writers left behind. Throws
+  /// input_error that names the process holding the lock, and io_error.
+  explicit directory_lock(const std::filesystem::path& dir);
+  ~directory_lock();
+  directory_lock(const directory_lock&) = delete;
+  directory_lock& operator=(const directory_lock&) = delete;
+
+ private:
+  int descriptor_ = -1;
+};
+
+/// "iter_0000100"; and back: nothing for any other name.
+std::string iteration_folder(std::int64_t iteration);
+std::optional<std::int64_t> iteration_of_folder(std::string_view name);
+
+/// "model-00001-of-00002.safetensors": `index` counts from 1.
+std::string shard_file(std::string_view kind, int index, int count);
+
+/// One checkpoint being written, aside. Without `commit` nothing of it remains.
+class checkpoint_writer {
+ public:
+  /// Stages in DIR/.iter_0000100.generation-1.partial. Throws io_error, also when that is there.
+  /// `token` is of that generation: once it is cancelled, nothing becomes visible any more.
+  checkpoint_writer(std::filesystem::path dir,
+                    std::int64_t iteration,
+                    generation_id generation,
+                    cancel_token token = {});
+  ~checkpoint_writer();
+  checkpoint_writer(const checkpoint_writer&) = delete;
+  checkpoint_writer& operator=(const checkpoint_writer&) = delete;
+
+  /// Writes one file, durably. Any thread, several at once for different files. Throws io_error and
+  /// cancelled.
+  shard_record write_shard(const std::string& file, std::span<const tensor_to_write> tensors);
+
+  /// Makes the checkpoint visible, in place of an older one of the same iteration if there is one,
+  /// and then the tracker point to it; returns its folder. `manifest.shards` are all records that
+  /// write_shard returned; iteration and generation are filled in here. Throws io_error and
+  /// cancelled; whatever was valid before stays valid, and the tracker points to something valid at
+  /// every moment. Called once.
+  std::filesystem::path commit(checkpoint_manifest manifest);
+
+  const std::filesystem::path& staging() const { return staging_; }
+
+ private:
+  void publish(const std::filesystem::path& target);
+
+  std::filesystem::path dir_;
+  std::int64_t iteration_;
+  generation_id generation_;
+  cancel_token token_;
+  std::filesystem::path staging_;
+  std::mutex mutex_;                  // guards written_
+  std::vector<std::string> written_;  // files
+};
+
+/// A checkpoint that is there. Immutable: any thread.
+class checkpoint_reader {
+ public:
+  /// `folder` is DIR/iter_.... Checks the manifest, the size of every shard, and that manifest and
+  /// headers of the shards agree; hashes are left to `verify` and `read`. Throws input_error. A
+  /// disk that cannot read its own sectors ends the process (SIGBUS): files are mapped.
+  explicit checkpoint_reader(const std::filesystem::path& folder);
+
+  const std::filesystem::path& folder() const { return folder_; }
+  const checkpoint_manifest& manifest() const { return manifest_; }
+
+  /// Reads every byte and compares every hash. Throws input_error that names the file and the
+  /// tensors that are damaged.
+  void verify() const;
+
+  bool has(std::string_view name) const { return index_.count(name) != 0; }
+  /// Throws input_error when there is no such tensor.
+  const shape& extents(std::string_view name) const;
+
+  /// A whole tensor, compared with its hash first, as floats (from F32, F16 or BF16). Throws
+  /// input_error when there is no such tensor, it has another size, or it is damaged.
+  void read(std::string_view name, std::span<float> out) const;
+
+ private:
+  struct place {
+    const safetensors_file* file;
+    const stored_tensor* tensor;
+    const tensor_record* record;
+  };
+  const place& find(std::string_view name) const;
+
+  std::filesystem::path folder_;
+  checkpoint_manifest manifest_;
+  std::vector<std::unique_ptr<safetensors_file>> files_;  // one for each shard of the manifest
+  std::unordered_map<std::string_view, place> index_;     // keys point into manifest_
+};
+
+/// Opens and verifies. Throws input_error that says exactly what is wrong.
+std::unique_ptr<checkpoint_reader> open_checkpoint(const std::filesystem::path& folder);
+
+/// What latest_checkpoint found.
+struct found_checkpoint {
+  std::optional<std::filesystem::path> folder;  ///< nothing: there is no checkpoint, start anew
+  std::vector<std::string> warnings;            ///< why it is not the one that was expected
+};
+
+/// The checkpoint that the tracker names, verified; when it is damaged the newest older one that is
+/// not, with a warning for each one passed over. A missing or unreadable tracker beside checkpoints
+/// is a warning too. Reads every byte of the checkpoint that it returns. Throws input_error when
+/// there are checkpoints but none is valid: starting anew beside them is for the user to decide.
+found_checkpoint latest_checkpoint(const std::filesystem::path& dir);
+
+/// Removes checkpoints older than the tracked one but for the newest `keep` - 1 (keep >= 1) whose
+/// manifest is sound; those without a sound manifest do not count. Newer than tracked ones stay.
+/// Returns what was removed. Throws io_error; a half-removed checkpoint never looks like one.
+std::vector<std::filesystem::path> remove_all_but_latest(const std::filesystem::path& dir,
+                                                         int keep);
+
+}  // namespace troupe::runtime

@@ -1,0 +1,118 @@
+#include "runtime/checkpoint/checkpoint.hpp"
+#include "runtime/checkpoint/folder.hpp"
+#include "runtime/core/error.hpp"
+#include "runtime/core/file.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <utility>
+
+namespace troupe::runtime {
+
+namespace fs = std::filesystem;
+
+checkpoint_writer::checkpoint_writer(fs::path dir,
+                                     std::int64_t iteration,
+                                     generation_id generation,
+                                     cancel_token token)
+    : dir_(std::move(dir)),
+      iteration_(iteration),
+      generation_(generation),
+      token_(std::move(token)),
+      staging_(dir_ / staging_folder(iteration, generation)) {
+  ensure(iteration >= 0, "CHECKPOINT-1: iterations count from 0");
+  make_folder(dir_);
+  if (::mkdir(staging_.c_str(), 0777) != 0)
+    throw io_error("cannot stage a checkpoint in '{}': {}; {}",
+                   staging_.string(),
+                   system_message(errno),
+                   errno == EEXIST ? "another writer of the same iteration is at work"
+                                   : "choose a folder that is writable and has space");
+}
+
+checkpoint_writer::~checkpoint_writer() {
+  if (staging_.empty())
+    return;
+  std::error_code ignored;  // what stays is cleared away by the next directory_lock
+  fs::remove_all(staging_, ignored);
+}
+
+shard_record checkpoint_writer::write_shard(const std::string& file,
+                                            std::span<const tensor_to_write> tensors) {
+  token_.throw_if_cancelled();
+  require_plain_file_name(file, "checkpoint '" + staging_.string() + "'");
+  {
+    const std::lock_guard guard(mutex_);
+    ensure(std::find(written_.begin(), written_.end(), file) == written_.end(),
+           "CHECKPOINT-2: each shard of a checkpoint is written once");
+    written_.push_back(file);
+  }
+  const auto done = write_safetensors(staging_ / file, tensors, {{"format", "pt"}});
+  shard_record record{file, done.bytes, done.sha256, {}};
+  for (std::size_t i = 0; i < tensors.size(); ++i)
+    record.tensors.push_back({tensors[i].name, tensors[i].extents, tensors[i].type, done.xxh3[i]});
+  return record;
+}
+
+fs::path checkpoint_writer::commit(checkpoint_manifest manifest) {
+  manifest.iteration = iteration_;
+  manifest.generation = generation_;
+  {
+    const std::lock_guard guard(mutex_);
+    for (const auto& file : written_)
+      ensure(std::any_of(manifest.shards.begin(),
+                         manifest.shards.end(),
+                         [&](const shard_record& x) { return x.file == file; }),
+             "CHECKPOINT-3: the manifest lists every shard that was written");
+  }
+  const auto text = to_json(manifest);
+  write_text(staging_ / manifest_file, text);
+  // The checkpoint that will be visible is the one that a reader accepts, not the one meant.
+  try {
+    const checkpoint_reader as_a_reader_sees_it(staging_);
+  } catch (const input_error& failure) {
+    throw io_error("cannot save iteration {}: what was written is not what was read back: {}",
+                   iteration_,
+                   failure.what());
+  }
+  token_.throw_if_cancelled();
+  const auto target = dir_ / iteration_folder(iteration_);
+  publish(target);
+  write_text(dir_ / tracker_file, fmt::format("{}\n", iteration_));
+  return target;
+}
+
+void checkpoint_writer::publish(const fs::path& target) {
+  std::error_code failure;
+  if (!fs::exists(target, failure) && !failure) {
+    rename_durably(staging_, target);
+    return;
+  }
+  // One step where the file system can: at every moment one of the two has the name.
+  if (::renameat2(AT_FDCWD, staging_.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) == 0) {
+    const auto older = std::exchange(staging_, {});  // stays if the exchange is not durable
+    sync_folder(dir_);
+    std::error_code ignored;
+    fs::remove_all(older, ignored);
+    return;
+  }
+  if (errno != EINVAL && errno != ENOSYS && errno != ENOTSUP)
+    throw io_error("cannot replace '{}': {}; check the permissions of the folder",
+                   target.string(),
+                   system_message(errno));
+  const auto older
+      = dir_ / replaced_folder(iteration_);  // clear_remains finishes this after a death
+  rename_durably(target, older);
+  try {
+    rename_durably(staging_, target);
+  } catch (const io_error&) {
+    rename_durably(older, target);
+    throw;
+  }
+  remove_all_of(older);
+}
+
+}  // namespace troupe::runtime

@@ -1,0 +1,60 @@
+#include "runtime/checkpoint/checkpoint.hpp"
+#include "runtime/checkpoint/folder.hpp"
+#include "runtime/core/error.hpp"
+#include "runtime/core/file.hpp"
+
+#include <cerrno>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+namespace troupe::runtime {
+namespace {
+
+std::string holder_of(int descriptor) {
+  char text[32] = {};
+  const auto size = ::pread(descriptor, text, sizeof text - 1, 0);
+  std::string pid(text, size > 0 ? std::size_t(size) : 0);
+  pid.erase(pid.find_last_not_of('\n') + 1);
+  const bool known = !pid.empty() && pid.find_first_not_of("0123456789") == std::string::npos;
+  return known ? "process " + pid : "another process";
+}
+
+}  // namespace
+
+directory_lock::directory_lock(const std::filesystem::path& dir) {
+  make_folder(dir);
+  const auto path = dir / lock_file;
+  descriptor_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  if (descriptor_ < 0)
+    throw io_error("cannot open '{}' to lock the folder: {}; choose a folder that is writable",
+                   path.string(),
+                   system_message(errno));
+  try {
+    if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
+      if (errno == EWOULDBLOCK)
+        throw input_error(
+            "cannot save into '{}': {} is saving there; end it, or choose another "
+            "folder for this run",
+            dir.string(),
+            holder_of(descriptor_));
+      throw io_error("cannot lock '{}': {}; choose a folder on a file system that has locks",
+                     path.string(),
+                     system_message(errno));
+    }
+    const auto pid = fmt::format("{}\n", ::getpid());
+    // Only to be named to others: a full disk is told by whoever needs the space.
+    if (::ftruncate(descriptor_, 0) == 0)
+      static_cast<void>(::pwrite(descriptor_, pid.data(), pid.size(), 0) == 0);
+    clear_remains(dir);
+  } catch (...) {
+    ::close(descriptor_);
+    throw;
+  }
+}
+
+directory_lock::~directory_lock() {
+  ::close(descriptor_);
+}
+
+}  // namespace troupe::runtime

@@ -1,0 +1,103 @@
+#include "runtime/checkpoint/checkpoint.hpp"
+#include "runtime/checkpoint/folder.hpp"
+#include "runtime/core/error.hpp"
+#include "runtime/core/file.hpp"
+
+#include <algorithm>
+
+namespace troupe::runtime {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool has_sound_manifest(const fs::path& folder) {
+  try {
+    const auto path = folder / manifest_file;
+    static_cast<void>(manifest_from_json(mapped_file(path).text(), path.string()));
+    return true;
+  } catch (const input_error&) {
+    return false;
+  }
+}
+
+/// The iteration to look for first; the reason goes to the warnings when that is not the tracked
+/// one.
+std::int64_t expected_iteration(const fs::path& dir,
+                                const std::vector<std::int64_t>& there,
+                                std::vector<std::string>& warnings) {
+  const auto newest = there.empty() ? 0 : there.front();
+  try {
+    const auto tracked = tracked_iteration(dir);
+    if (!tracked) {
+      warnings.push_back(fmt::format("'{}' is missing", (dir / tracker_file).string()));
+      return newest;
+    }
+    if (std::find(there.begin(), there.end(), *tracked) == there.end())
+      warnings.push_back(fmt::format("'{}' names iteration {}, but there is no folder '{}'",
+                                     (dir / tracker_file).string(),
+                                     *tracked,
+                                     iteration_folder(*tracked)));
+    return *tracked;
+  } catch (const input_error& failure) {
+    warnings.push_back(failure.what());
+    return newest;
+  }
+}
+
+}  // namespace
+
+found_checkpoint latest_checkpoint(const fs::path& dir) {
+  found_checkpoint out;
+  const auto there = iterations_in(dir);
+  std::error_code failure;
+  if (there.empty() && !fs::exists(dir / tracker_file, failure))
+    return out;
+  const auto expected = expected_iteration(dir, there, out.warnings);
+  for (const auto iteration : there) {
+    if (iteration > expected)
+      continue;  // saved by a run that was left behind
+    const auto folder = dir / iteration_folder(iteration);
+    try {
+      open_checkpoint(folder);
+      if (!out.warnings.empty())
+        out.warnings.push_back(fmt::format("going on from '{}'", folder.string()));
+      out.folder = folder;
+      return out;
+    } catch (const input_error& damage) {
+      out.warnings.push_back(damage.what());
+    }
+  }
+  std::string all;
+  for (const auto& warning : out.warnings)
+    all += "\n  " + warning;
+  throw input_error(
+      "no checkpoint in '{}' is valid; restore one, or choose an empty folder to start "
+      "anew:{}",
+      dir.string(),
+      all);
+}
+
+std::vector<fs::path> remove_all_but_latest(const fs::path& dir, int keep) {
+  ensure(keep >= 1, "CHECKPOINT-4: the latest checkpoint is never removed");
+  std::vector<fs::path> removed;
+  const auto tracked = tracked_iteration(dir);
+  if (!tracked)
+    return removed;
+  int kept = 0;
+  for (const auto iteration : iterations_in(dir)) {
+    const auto folder = dir / iteration_folder(iteration);
+    if (iteration > *tracked)
+      continue;
+    if (kept < keep) {
+      kept += has_sound_manifest(folder) ? 1 : 0;
+      continue;
+    }
+    const auto leaving = dir / removed_folder(iteration);
+    rename_durably(folder, leaving);
+    remove_all_of(leaving);
+    removed.push_back(folder);
+  }
+  return removed;
+}
+
+}  // namespace troupe::runtime

@@ -1,0 +1,57 @@
+// What a checkpoint says of itself: manifest.json, byte by byte in docs/formats/checkpoint.md.
+
+#pragma once
+
+#include "runtime/checkpoint/safetensors.hpp"
+#include "runtime/core/ids.hpp"
+#include "runtime/model/gpt_config.hpp"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace troupe::runtime {
+
+struct tensor_record {
+  std::string name;
+  shape extents;
+  stored_type type = stored_type::f32;
+  std::string xxh3;  ///< of the elements: XXH3, 128 bits, hex
+
+  friend bool operator==(const tensor_record&, const tensor_record&) = default;
+};
+
+/// One file of a checkpoint.
+struct shard_record {
+  std::string file;  ///< beside the manifest
+  std::uint64_t bytes = 0;
+  std::string sha256;  ///< of the whole file
+  std::vector<tensor_record> tensors;
+
+  friend bool operator==(const shard_record&, const shard_record&) = default;
+};
+
+struct checkpoint_manifest {
+  std::int64_t iteration = 0;
+  std::int64_t consumed_samples = 0;
+  generation_id generation = {};  ///< of the run that wrote it
+  gpt_config model;
+  std::string identity = "{}";  ///< JSON object, opaque here: whatever changes bits
+  std::string layout = "{}";    ///< JSON object, opaque here: the layout that wrote it
+  std::vector<shard_record> shards;
+
+  friend bool operator==(const checkpoint_manifest&, const checkpoint_manifest&) = default;
+};
+
+/// The text of manifest.json. It ends with the SHA-256 of itself.
+std::string to_json(const checkpoint_manifest& x);
+
+/// Back. `where` names the file in messages. Throws input_error unless every field is there, of its
+/// type and plausible, every tensor has one name and one shard, and the text has its own SHA-256.
+checkpoint_manifest manifest_from_json(std::string_view text, const std::string& where);
+
+/// Throws input_error unless `name` can only mean a file beside another: no separators, not hidden.
+void require_plain_file_name(const std::string& name, const std::string& where);
+
+}  // namespace troupe::runtime

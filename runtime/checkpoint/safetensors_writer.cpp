@@ -1,0 +1,74 @@
+#include "runtime/checkpoint/safetensors.hpp"
+#include "runtime/core/error.hpp"
+#include "runtime/core/hash.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+
+namespace troupe::runtime {
+namespace {
+
+// Large enough for the disk, small enough that both hashes find it in the cache.
+constexpr std::size_t piece_size = std::size_t{1} << 18;
+
+std::uint64_t bytes_of(const tensor_to_write& x) {
+  return std::uint64_t(x.extents.size()) * size_of(x.type);
+}
+
+std::string header_of(std::span<const tensor_to_write> tensors,
+                      const std::map<std::string, std::string>& metadata) {
+  nlohmann::ordered_json header = nlohmann::ordered_json::object();
+  if (!metadata.empty())
+    header["__metadata__"] = metadata;
+  std::set<std::string_view> names = {"__metadata__"};
+  std::uint64_t offset = 0;
+  for (const auto& x : tensors) {
+    ensure(names.insert(x.name).second, "SAFETENSORS-1: names in one file are unique");
+    const auto end = offset + bytes_of(x);
+    header[x.name] = {{"dtype", to_string(x.type)},
+                      {"shape", std::vector<std::int64_t>(x.extents.begin(), x.extents.end())},
+                      {"data_offsets", {offset, end}}};
+    offset = end;
+  }
+  auto text = header.dump();
+  text.append((8 - text.size() % 8) % 8, ' ');  // so that elements of 8 bytes can be aligned
+  return text;
+}
+
+}  // namespace
+
+written_tensors write_safetensors(const std::filesystem::path& path,
+                                  std::span<const tensor_to_write> tensors,
+                                  const std::map<std::string, std::string>& metadata) {
+  file_writer out(path);
+  sha256 hash;
+  const auto put = [&](const void* data, std::size_t size) {
+    hash.add(data, size);
+    out.write(data, size);
+  };
+  const auto header = header_of(tensors, metadata);
+  const std::uint64_t header_size = header.size();
+  put(&header_size, sizeof header_size);
+  put(header.data(), header.size());
+
+  written_tensors result;
+  for (const auto& x : tensors) {
+    digester elements;
+    const auto* data = static_cast<const std::byte*>(x.data);
+    for (auto left = bytes_of(x); left > 0;) {
+      const auto size = std::min<std::uint64_t>(left, piece_size);
+      elements.add(data, size);
+      put(data, size);
+      data += size;
+      left -= size;
+    }
+    result.xxh3.push_back(to_string(elements.result()));
+  }
+  out.commit();
+  result.bytes = out.size();
+  result.sha256 = hash.hex();
+  return result;
+}
+
+}  // namespace troupe::runtime
