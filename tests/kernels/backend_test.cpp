@@ -1,0 +1,58 @@
+#include "kernels/backend/backend.hpp"
+
+#include "tests/support/ops.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+using namespace troupe;
+using namespace troupe::tests;
+using Catch::Matchers::ContainsSubstring;
+using kernels::backend;
+
+TEST_CASE("an operation runs on the backend that is asked for", "[kernels][backend]") {
+  sum_memory<float> on_reference{.n = 5}, on_cpu = on_reference;
+  run(backend::reference, on_reference.add(), {});
+  run(backend::cpu, on_cpu.add(), {});
+  CHECK(on_reference.y[0] == on_reference.x[0][0] + on_reference.x[1][0]);
+  CHECK(on_cpu.y == on_reference.y);
+
+  sum_memory<double> in_double{.n = 5};
+  run(backend::reference, in_double.add(), {});
+  CHECK(in_double.y[4] == in_double.x[0][4] + in_double.x[1][4]);
+}
+
+TEST_CASE("BACKEND-1: double on another backend than the reference is a broken promise",
+          "[kernels][backend]") {
+  sum_memory<double> t{.n = 5};
+  CHECK_THROWS_AS(run(backend::cpu, t.add(), {}), std::logic_error);
+  CHECK_THROWS_AS(run(backend::cuda, t.add(), {}), std::logic_error);
+  CHECK_THROWS_AS(scratch(backend::cpu, t.add(), 1), std::logic_error);
+  CHECK(t.y == blank<double>(5));
+}
+
+TEST_CASE("BACKEND-2: a number that is no backend is a broken promise", "[kernels][backend]") {
+  sum_memory<float> t{.n = 5};
+  CHECK_THROWS_AS(run(backend{77}, t.add(), {}), std::logic_error);
+  CHECK_THROWS_AS(scratch(backend{77}, t.add(), 1), std::logic_error);
+}
+
+TEST_CASE("a build without CUDA says so, and what to do", "[kernels][backend]") {
+  sum_memory<float> t{.n = 5};
+  CHECK_THROWS_AS(run(backend::cuda, t.add(), {}), kernels::backend_missing);
+  CHECK_THROWS_AS(scratch(backend::cuda, t.add(), 1), kernels::backend_missing);
+  CHECK_THROWS_WITH(run(backend::cuda, t.add(), {}),
+                    ContainsSubstring("no CUDA backend") && ContainsSubstring("choose"));
+}
+
+TEST_CASE("only operations that declare scratch need some", "[kernels][backend]") {
+  sum_memory<float> t{.n = 4097};
+  CHECK(scratch(backend::reference, t.square_norm(), 1) == 0);
+  CHECK(scratch(backend::cpu, t.square_norm(), 1) >= workspace_bytes(t.square_norm(), 1));
+  CHECK(scratch(backend::cpu, t.add(), 1) == 0);
+}
+
+TEST_CASE("the cpu backend names its instruction set", "[kernels][backend]") {
+  CHECK_FALSE(kernels::instruction_set().empty());
+}
