@@ -63,6 +63,15 @@ TEST_CASE("a norm scales by gain and shifts by bias", "[kernels][reference][norm
   CHECK(t.rstd[0] == 0.5);
 }
 
+TEST_CASE("eps keeps a row without variance finite", "[kernels][reference][norm]") {
+  const auto kind = GENERATE(normalization::layer, normalization::rms);
+  norm_memory<double> t{.R = 1, .C = 3, .kind = kind, .eps = 0.0625f};
+  std::fill(t.x.begin(), t.x.end(), kind == normalization::layer ? 5.0 : 0.0);
+  run(t.forward());
+  CHECK(t.rstd[0] == 4);
+  CHECK(t.y == (t.layer() ? t.bias : std::vector<double>(3, 0)));
+}
+
 TEST_CASE("the statistics of a norm need not be wanted", "[kernels][reference][norm]") {
   norm_memory<double> t{.R = 3, .C = 5};
   run(t.forward());

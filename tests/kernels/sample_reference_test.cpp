@@ -53,6 +53,18 @@ TEST_CASE("equal logits rank by token, lowest first", "[kernels][reference][samp
   CHECK(token({.logits = equal, .top_p = 0.6f, .uniform = 0.99}) == 2);
 }
 
+TEST_CASE("forty equal logits keep the order of their tokens", "[kernels][reference][sample]") {
+  const std::vector<double> equal(40, 1.0);  // more than a library's sort inserts one by one
+  for (int i = 0; i < 40; ++i)
+    CHECK(token({.logits = equal, .uniform = (i + 0.5) / 40}) == i);
+}
+
+TEST_CASE("to exceed is more than to reach", "[kernels][reference][sample]") {
+  const std::vector<double> halves{1, 1};
+  CHECK(token({.logits = halves, .uniform = 0.5}) == 1);
+  CHECK(token({.logits = halves, .top_p = 0.5f, .uniform = 0.9}) == 1);  // 0.5 does not exceed 0.5
+}
+
 TEST_CASE("top-p keeps the token that crosses p and removes those after it",
           "[kernels][reference][sample]") {
   CHECK(token({.logits = three, .top_p = 0.4f, .uniform = 0.999}) == 1);
