@@ -17,20 +17,24 @@ namespace {
 constexpr float twice_sqrt_2_over_pi = 1.59576912f;
 constexpr float cubic = 0.044715f;
 
-HWY_INLINE vec gelu_tanh_gate(vec x, vec x2) {
+HWY_INLINE vec gelu_tanh_gate(vec x, vec x2, vec& rest) {
   const vec inner = hn::MulAdd(hn::Mul(x2, x), hn::Set(d, cubic), x);
-  return sigmoid(hn::Mul(inner, hn::Set(d, twice_sqrt_2_over_pi)));
+  return sigmoid(hn::Mul(inner, hn::Set(d, twice_sqrt_2_over_pi)), rest);
 }
 
 struct gelu_tanh {
-  static HWY_INLINE vec value(vec x) { return hn::Mul(x, gelu_tanh_gate(x, hn::Mul(x, x))); }
+  static HWY_INLINE vec value(vec x) {
+    vec rest;
+    return hn::Mul(x, gelu_tanh_gate(x, hn::Mul(x, x), rest));
+  }
 
   static HWY_INLINE vec slope(vec x) {
     const vec x2 = hn::Mul(x, x);
-    const vec s = gelu_tanh_gate(x, x2);
+    vec rest;
+    const vec s = gelu_tanh_gate(x, x2, rest);
     const vec inner = hn::MulAdd(
         x2, hn::Set(d, 3 * cubic * twice_sqrt_2_over_pi), hn::Set(d, twice_sqrt_2_over_pi));
-    return hn::MulAdd(hn::Mul(x, inner), hn::NegMulAdd(s, s, s), s);
+    return hn::MulAdd(hn::Mul(x, inner), hn::Mul(s, rest), s);
   }
 };
 
@@ -71,9 +75,10 @@ HWY_INLINE void swiglu_forward(const float* gate, const float* linear, float* y,
 HWY_INLINE void swiglu_backward(const float* x, const float* dy, float* dx, std::int64_t N) {
   each(N, [=](std::int64_t i, auto step) HWY_ATTR {
     const vec g = step.load(x + i), linear = step.load(x + N + i), up = step.load(dy + i);
-    const vec s = sigmoid(g);
+    vec rest;
+    const vec s = sigmoid(g, rest);
     const vec silu = hn::Mul(g, s);
-    const vec slope = hn::MulAdd(silu, hn::Sub(hn::Set(d, 1.0f), s), s);
+    const vec slope = hn::MulAdd(silu, rest, s);
     step.store(hn::Mul(hn::Mul(up, linear), slope), dx + i);
     step.store(hn::Mul(up, silu), dx + N + i);
   });

@@ -33,7 +33,7 @@ void turns(double position,
   for (std::int64_t i = 0; i < n; i += step) {
     const auto f = i + step <= n
                        ? hn::LoadU(df, frequency + i)
-                       : hn::MaskedLoad(hn::FirstN(df, std::size_t(n - i)), df, frequency + i);
+                       : load_first(df, hn::FirstN(df, std::size_t(n - i)), frequency + i);
     const auto angle = hn::Mul(hn::PromoteTo(wide, f), hn::Set(wide, position));
     // In quarter turns, and what remains. The two parts of pi/2 keep it exact to 2^31 radians.
     const auto quarters = hn::Round(hn::Mul(angle, hn::Set(wide, 0.63661977236758134)));

@@ -40,9 +40,8 @@ void weigh(const sample_token<float>& op, candidate* out) {
   for (std::int64_t i = 0; i < op.vocabulary; i += step) {
     const std::int64_t n = std::min(step, op.vocabulary - i);
     const float* from = op.logits + i;
-    const auto logits = n == step
-                            ? hn::LoadU(narrow, from)
-                            : hn::MaskedLoad(hn::FirstN(narrow, std::size_t(n)), narrow, from);
+    const auto logits = n == step ? hn::LoadU(narrow, from)
+                                  : load_first(narrow, hn::FirstN(narrow, std::size_t(n)), from);
     const auto x = hn::Div(hn::Sub(hn::PromoteTo(wide, logits), top), temperature);
     hn::Store(hn::Exp(wide, x), wide, weight);
     for (std::int64_t k = 0; k < n; ++k)

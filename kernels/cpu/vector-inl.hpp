@@ -32,12 +32,37 @@ struct whole {
   HWY_INLINE vec or_zero(vec v) const { return v; }
 };
 
+/// The lanes of a mask made by FirstN; the others are zero and their memory is not touched.
+template <class D, class M>
+HWY_INLINE hn::Vec<D> load_first(D tag_of, M lanes, const hn::TFromD<D>* p) {
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+  return hn::MaskedLoad(lanes, tag_of, p);
+#else
+  // Elsewhere Highway loads the whole vector, and aligned, before it blends.
+  alignas(64) hn::TFromD<D> copy[hn::MaxLanes(D())] = {};
+  for (std::size_t i = 0, n = hn::CountTrue(tag_of, lanes); i < n; ++i)
+    copy[i] = p[i];
+  return hn::Load(tag_of, copy);
+#endif
+}
+
 /// The last step, over fewer lanes: the others load as zero and are not stored.
 struct partial {
-  hn::Mask<tag> lanes;
-  HWY_INLINE vec load(const float* p) const { return hn::MaskedLoad(lanes, d, p); }
-  HWY_INLINE void store(vec v, float* p) const { hn::BlendedStore(v, lanes, d, p); }
-  HWY_INLINE vec or_zero(vec v) const { return hn::IfThenElseZero(lanes, v); }
+  hn::Mask<tag> lanes;  ///< made by FirstN
+  HWY_INLINE vec load(const float* p) const { return load_first(d, lanes, p); }
+  HWY_INLINE void store(vec v, float* p) const {
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+    hn::BlendedStore(v, lanes, d, p);
+#else
+    alignas(64) float copy[width];
+    hn::Store(v, d, copy);
+    for (std::size_t i = 0, n = hn::CountTrue(d, lanes); i < n; ++i)
+      p[i] = copy[i];
+#endif
+  }
+  HWY_INLINE vec or_zero(vec v) const {
+    return hn::IfThenElseZero(lanes, v);
+  }
 };
 
 /// body(i, step) for i = 0, width, ...: the step loads and stores what lies at i.
@@ -86,7 +111,7 @@ HWY_INLINE float largest(const float* x, std::int64_t n) {
     m0 = hn::Max(m0, hn::LoadU(d, x + i));
   if (i < n) {
     const auto lanes = hn::FirstN(d, std::size_t(n - i));
-    m1 = hn::Max(m1, hn::IfThenElse(lanes, hn::MaskedLoad(lanes, d, x + i), m1));
+    m1 = hn::Max(m1, hn::IfThenElse(lanes, load_first(d, lanes, x + i), m1));
   }
   return hn::GetLane(hn::MaxOfLanes(d, hn::Max(hn::Max(m0, m1), hn::Max(m2, m3))));
 }
@@ -117,10 +142,17 @@ HWY_INLINE vec exp(vec x) {
   return hn::IfThenZeroElse(vanishes, hn::Mul(e, power));
 }
 
-/// 1 / (1 + e^-x)
-HWY_INLINE vec sigmoid(vec x) {
+/// s = 1 / (1 + e^-x), and rest = 1 - s without its cancellation where s is near 1.
+HWY_INLINE vec sigmoid(vec x, vec& rest) {
   const vec one = hn::Set(d, 1.0f);
-  return hn::Div(one, hn::Add(one, exp(hn::Neg(x))));
+  const vec e = exp(hn::Neg(x));
+  const vec s = hn::Div(one, hn::Add(one, e));
+  rest = hn::Mul(e, s);
+  return s;
+}
+HWY_INLINE vec sigmoid(vec x) {
+  vec rest;
+  return sigmoid(x, rest);
 }
 
 /// The normal distribution function of x, and bell = e^(-x^2 / 2), which it needs anyway.
