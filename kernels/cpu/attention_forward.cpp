@@ -24,6 +24,7 @@ constexpr float infinity = std::numeric_limits<float>::infinity();
 struct forward_scratch {
   query_tile queries;
   float* o;        ///< (tile, Dp)
+  float* sums;     ///< (tile, width of a vector) of probabilities
   float* columns;  ///< (copied tiles, D, tile) keys as columns
   float* values;   ///< (copied tiles * tile, Dp), one tile at least
 
@@ -31,6 +32,7 @@ struct forward_scratch {
     const std::int64_t Dp = padded(D), copied = tiles(copied_keys) * tile;
     queries.take(from, Dp);
     o = from.take<float>(tile * Dp);
+    sums = from.take<float>(tile * 16);
     columns = from.take<float>(copied * D);
     values = from.take<float>(std::max(copied, tile) * Dp);
   }
@@ -44,47 +46,52 @@ HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::cpu::HWY_NAMESPACE {
 namespace {
 
-// Scores become probabilities relative to the running maximum; what was summed before under a
-// smaller maximum shrinks.
-template <bool Dropout>
-HWY_INLINE void soften_row(float* s,
-                           float* o,
-                           float* maximum,
-                           float* total,
-                           std::int64_t seen,
-                           std::int64_t wide,
-                           std::int64_t Dp,
-                           const keeping& kept) {
-  vec top = hn::Set(d, -infinity);
-  each(seen, [&](std::int64_t c, auto step) HWY_ATTR {
-    vec x = step.load(s + c);
-    if constexpr (std::is_same_v<decltype(step), partial>) {
-      x = hn::IfThenElse(step.lanes, x, hn::Set(d, -infinity));
-      hn::StoreU(x, d, s + c);
-    }
-    top = hn::Max(x, top);
-  });
-  const vec before = hn::Set(d, *maximum), now = hn::Max(before, hn::MaxOfLanes(d, top));
-  vec added = hn::Zero(d);
-  const std::int64_t ends = vectors(seen) * width;
-  for (std::int64_t c = 0; c < ends; c += width) {
-    vec p = exp(hn::Sub(hn::LoadU(d, s + c), now));
-    added = hn::Add(added, p);
-    if constexpr (Dropout)
-      p = hn::IfThenElseZero(kept.lanes(c), p);
-    hn::StoreU(p, d, s + c);
-  }
-  for (std::int64_t c = ends; c < wide; c += width)
-    hn::StoreU(hn::Zero(d), d, s + c);
+// One row of scores on its way to probabilities, which are relative to the running maximum: what
+// was summed under a smaller maximum shrinks.
+struct running_row {
+  float* s;        ///< (tile) scores, then probabilities
+  float* o;        ///< (Dp)
+  float* maximum;  ///< (1)
+  float* total;    ///< (width) sums of every lane
 
-  const vec shrink = exp(hn::Sub(before, now));
-  *total = *total * hn::GetLane(shrink) + hn::GetLane(hn::SumOfLanes(d, added));
-  if (hn::GetLane(now) != *maximum) {
-    *maximum = hn::GetLane(now);
-    for (std::int64_t c = 0; c < Dp; c += width)
-      hn::StoreU(hn::Mul(hn::LoadU(d, o + c), shrink), d, o + c);
+  /// `Whole`: all keys of the tile are seen, so that the scores stay in registers.
+  template <bool Dropout, bool Whole>
+  HWY_INLINE void soften(std::int64_t seen, std::int64_t Dp, const keeping& kept) const {
+    constexpr std::int64_t most = tile / width;
+    const std::int64_t n = Whole ? most : vectors(seen);
+    vec x[most], top = hn::Set(d, -infinity);
+#pragma GCC unroll 4
+    for (std::int64_t v = 0; v < n; ++v) {
+      x[v] = hn::LoadU(d, s + v * width);
+      if (!Whole && v == n - 1)
+        x[v] = hn::IfThenElse(
+            hn::FirstN(d, std::size_t(seen - v * width)), x[v], hn::Set(d, -infinity));
+      top = hn::Max(x[v], top);  // in this order it passes over what is not a number
+    }
+    const float before = *maximum;
+    const vec now = hn::Max(hn::Set(d, before), hn::MaxOfLanes(d, top));
+    vec added = hn::Zero(d);
+#pragma GCC unroll 4
+    for (std::int64_t v = 0; v < n; ++v) {
+      vec p = exp(hn::Sub(x[v], now));
+      added = hn::Add(added, p);
+      if constexpr (Dropout)
+        p = hn::IfThenElseZero(kept.lanes(v * width), p);
+      hn::StoreU(p, d, s + v * width);
+    }
+    vec sums = hn::LoadU(d, total);
+    if (hn::GetLane(now) != before) {
+      *maximum = hn::GetLane(now);
+      if (before != -infinity) {
+        const vec shrink = exp(hn::Sub(hn::Set(d, before), now));
+        sums = hn::Mul(sums, shrink);
+        for (std::int64_t c = 0; c < Dp; c += width)
+          hn::StoreU(hn::Mul(hn::LoadU(d, o + c), shrink), d, o + c);
+      }
+    }
+    hn::StoreU(hn::Add(sums, added), d, total);
   }
-}
+};
 
 class forward_part {
  public:
@@ -130,7 +137,7 @@ class forward_part {
         q.q);
     std::fill_n(own_.o, q.rows * Dp_, 0.0f);
     std::fill_n(q.row, tile, -infinity);
-    std::fill_n(q.row + tile, tile, 0.0f);
+    std::fill_n(own_.sums, q.rows * width, 0.0f);
 
     keeping kept(a_, a_.p_drop > 0 ? a_.sample[which_.s] : 0, head, q.words);
     for (std::int64_t j = 0; j < q.reach; j += tile) {
@@ -155,7 +162,8 @@ class forward_part {
     const query_tile& q = own_.queries;
     for (std::int64_t i = 0; i < q.rows; ++i) {
       const float* row = q.q + i * Dp_;
-      for (std::int64_t j = 0; j < columns(q, i, 1, begin); ++j) {
+      const std::int64_t seen = columns(q, i, 1, begin);
+      for (std::int64_t j = 0; j < seen; ++j) {
         const float* key = k_ + (begin + j) * a_.key_row;
         q.s[i * tile + j] = sum(a_.D, [&](std::int64_t c, auto step) HWY_ATTR {
           return hn::Mul(step.load(row + c), step.load(key + c));
@@ -190,8 +198,14 @@ class forward_part {
         if constexpr (Dropout)
           kept.draw(
               a_.query_position[in_.query + first + i], a_.key_position + in_.key + begin, seen);
-        soften_row<Dropout>(
-            q.s + i * tile, own_.o + i * Dp_, q.row + i, q.row + tile + i, seen, wide, Dp_, kept);
+        const running_row row{q.s + i * tile, own_.o + i * Dp_, q.row + i, own_.sums + i * width};
+        if (seen == tile) {
+          row.soften<Dropout, true>(seen, Dp_, kept);
+        } else {
+          row.soften<Dropout, false>(seen, Dp_, kept);
+          for (std::int64_t c = vectors(seen) * width; c < wide; c += width)
+            hn::StoreU(hn::Zero(d), d, q.s + i * tile + c);
+        }
       }
     }
   }
@@ -199,6 +213,8 @@ class forward_part {
   void finish(std::int64_t first, std::int64_t head) {
     const query_tile& q = own_.queries;
     const float rest = 1 / (1 - a_.p_drop);
+    for (std::int64_t i = 0; i < q.rows; ++i)
+      q.row[tile + i] = hn::GetLane(hn::SumOfLanes(d, hn::LoadU(d, own_.sums + i * width)));
     for (std::int64_t i = 0; i < q.rows; i += width) {
       // Neither the sum 0 of a row without keys nor one that is not a number is for Highway's log;
       // the maximum, minus infinity, and the sum itself say it already.

@@ -24,7 +24,7 @@ namespace troupe::kernels::cpu {
 void run(const linear_forward<float>& op, const context& in);
 void run(const linear_backward_input<float>& op, const context& in);
 void run(const linear_backward_weight<float>& op, const context& in);
-// attention.cpp
+// attention_forward.cpp, attention_backward.cpp
 void run(const attention_forward<float>& op, const context& in);
 void run(const attention_backward<float>& op, const context& in);
 // norm.cpp
@@ -65,7 +65,8 @@ std::size_t scratch(const linear_backward_weight<float>& op, int threads);
 std::size_t scratch(const square_norm<float>& op, int threads);
 std::size_t scratch(const sample_token<float>& op, int threads);
 
-/// What Highway chose on this machine, e.g. "AVX3".
+/// What Highway and oneDNN chose on this machine, for it changes bits: e.g. "AVX3, oneDNN 2.6.3
+/// cpu_isa_avx512_core_bf16".
 std::string instruction_set();
 
 }  // namespace troupe::kernels::cpu

@@ -73,6 +73,9 @@ namespace {
 HWY_EXPORT(add_to_rows);
 HWY_EXPORT(sum_columns);
 
+// Multiplications below which waking another thread costs more than it saves (5 microseconds here).
+constexpr std::int64_t products_worth_a_thread = 1 << 18;
+
 // oneDNN takes the team of the calling thread as large as OpenMP says, a setting of that thread.
 class team {
  public:
@@ -101,7 +104,8 @@ void multiply(matrix a,
               std::int64_t K,
               float beta,
               int threads) {
-  const team sized(threads);
+  const std::int64_t worth = M * N * K / products_worth_a_thread;
+  const team sized(int(std::clamp<std::int64_t>(worth, 1, threads)));
   const auto status = dnnl_sgemm(a.transposed ? 'T' : 'N',
                                  b.transposed ? 'T' : 'N',
                                  M,
