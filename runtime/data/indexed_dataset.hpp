@@ -1,0 +1,70 @@
+// Tokens on disk in Megatron's indexed format: "<prefix>.bin" holds the tokens, "<prefix>.idx" says
+// where each sequence starts. Byte by byte in docs/formats/indexed_dataset.md.
+
+#pragma once
+
+#include "runtime/core/file.hpp"
+#include "runtime/data/token_source.hpp"
+
+#include <cstddef>
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+namespace troupe::runtime {
+
+/// The types of tokens; the values are the codes in the file. 6 and 7 are floating point, which
+/// no token is.
+enum class token_type : std::uint8_t { u8 = 1, i8 = 2, i16 = 3, i32 = 4, i64 = 5, u16 = 8 };
+
+std::size_t size_of(token_type type);
+std::string_view to_string(token_type type);  ///< "uint16", as numpy says it
+
+/// The type that is written for a vocabulary: uint16 below 65500 ids, else int32. 65500 and not
+/// 65536 is Megatron's choice, kept so that the same corpus gives the same bytes.
+token_type token_type_for(std::int64_t vocabulary);
+
+/// "<prefix>.bin" and "<prefix>.idx". The prefix may contain dots.
+std::filesystem::path bin_path(const std::filesystem::path& prefix);
+std::filesystem::path idx_path(const std::filesystem::path& prefix);
+
+/// Both files mapped; nothing is copied before `get`.
+///
+/// The whole index is checked when it is opened, in one pass, so that no later read can leave the
+/// files. The check is stricter than Megatron's: the sequences must fill the .bin one after the
+/// other without a gap, as every known writer lays them.
+class indexed_dataset final : public token_source {
+ public:
+  /// Throws input_error when a file is missing, damaged, or the two do not belong together.
+  explicit indexed_dataset(std::filesystem::path prefix);
+
+  std::int64_t sequences() const override { return sequences_; }
+  std::int32_t length(std::int64_t sequence) const override;
+  void get(std::int64_t sequence, std::int64_t offset, std::span<std::int32_t> out) const override;
+  std::string place(std::int64_t sequence) const override;
+
+  /// Documents are runs of sequences: document d is [document_begin(d), document_begin(d + 1)).
+  std::int64_t documents() const { return documents_; }
+  std::int64_t document_begin(std::int64_t document) const;  ///< 0 <= document <= documents()
+
+  std::int64_t tokens() const { return tokens_; }
+  token_type type() const { return type_; }
+  const std::filesystem::path& prefix() const { return prefix_; }
+
+  /// All tokens as they lie in the .bin, sequence after sequence.
+  std::span<const std::byte> raw() const { return bin_.bytes(); }
+
+ private:
+  void check();
+  std::int64_t pointer(std::int64_t sequence) const;
+
+  std::filesystem::path prefix_;
+  mapped_file idx_;
+  mapped_file bin_;
+  token_type type_ = token_type::i32;
+  std::int64_t sequences_ = 0;
+  std::int64_t documents_ = 0;
+  std::int64_t tokens_ = 0;
+};
+
+}  // namespace troupe::runtime
