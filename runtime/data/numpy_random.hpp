@@ -1,0 +1,69 @@
+// The random numbers of numpy, bit for bit, as far as data sets need them: orders of documents and
+// samples that Megatron drew with numpy can be drawn again here.
+//
+// These are streams, not keyed by position; they order data and touch nothing else. Whatever the
+// model draws comes from the counter-based generator of the core.
+
+#pragma once
+
+#include <cstdint>
+#include <random>
+#include <span>
+#include <utility>
+
+namespace troupe::runtime {
+
+/// numpy.random.RandomState(seed): MT19937 and the "legacy" distributions.
+class numpy_random_state {
+ public:
+  explicit numpy_random_state(std::uint32_t seed) : bits_(seed) {}
+
+  std::uint32_t next32() { return static_cast<std::uint32_t>(bits_()); }
+  std::uint64_t next64();
+
+  /// random(): uniform in [0, 1), 53 bits.
+  double random();
+
+  /// Uniform in [0, max], by masking and rejection. Draws nothing when max is 0.
+  std::uint64_t interval(std::uint64_t max);
+
+  /// randint(low, high): uniform in [low, high), low < high.
+  std::int64_t randint(std::int64_t low, std::int64_t high);
+
+  /// shuffle(x) of a one-dimensional array.
+  template <class T>
+  void shuffle(std::span<T> x) {
+    for (std::size_t i = x.size(); i-- > 1;)
+      std::swap(x[i], x[interval(i)]);
+  }
+
+ private:
+  std::mt19937 bits_;
+};
+
+/// numpy.random.default_rng(seed): PCG64 (XSL-RR 128/64) seeded through SeedSequence.
+/// O'Neill, "PCG: a family of simple fast space-efficient statistically good algorithms", 2014.
+class numpy_generator {
+ public:
+  explicit numpy_generator(std::uint32_t seed);
+
+  std::uint64_t next64();
+  std::uint32_t next32();  ///< the low half of a draw of 64 bits, next time its high half
+
+  /// integers(low, high, dtype=int32): uniform in [low, high), low < high, by Lemire's method.
+  std::int32_t integer32(std::int32_t low, std::int32_t high);
+
+ private:
+  __extension__ using uint128 = unsigned __int128;
+
+  void step() { state_ = state_ * multiplier + increment_; }
+
+  static constexpr uint128 multiplier
+      = (uint128{2549297995355413924ULL} << 64) | uint128{4865540595714422341ULL};
+  uint128 state_ = 0;
+  uint128 increment_ = 0;
+  std::uint32_t high_half_ = 0;
+  bool has_high_half_ = false;
+};
+
+}  // namespace troupe::runtime
