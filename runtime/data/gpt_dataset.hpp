@@ -1,0 +1,73 @@
+// Samples for a causal language model, by number: Megatron's GPTDataset.
+
+#pragma once
+
+#include "runtime/data/gpt_index.hpp"
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+
+namespace troupe::runtime {
+
+struct gpt_dataset_options {
+  std::int64_t sequence_length = 0;           ///< S
+  std::optional<std::uint64_t> samples = {};  ///< at least so many; none: one epoch
+  std::uint32_t seed = 1234;
+  std::int64_t vocabulary = 0;  ///< ids must be below it
+  std::int32_t end_of_document = 0;
+  bool eod_mask_loss = false;                       ///< no loss where the input ends a document
+  bool reset_position_ids = false;                  ///< positions start again after each end
+  bool drop_last_partial_validation = true;         ///< false: the last one is padded
+  std::optional<std::filesystem::path> cache = {};  ///< folder; none: index in memory only
+};
+
+/// One row of a batch, S elements each.
+struct gpt_row {
+  std::span<std::int32_t> tokens;
+  std::span<std::int32_t> labels;
+  std::span<float> loss_mask;
+  std::span<std::int32_t> position_ids;
+};
+
+/// Immutable; any number of threads may read samples at once. What sample i is depends only on the
+/// source, the split and the options, never on what was read before.
+class gpt_dataset {
+ public:
+  /// The part of `source` that `split` gives to `part`. Throws input_error when that part has no
+  /// tokens or the options are wrong, io_error when the cache cannot be written.
+  gpt_dataset(std::shared_ptr<const token_source> source,
+              const split_matrix& split,
+              data_split part,
+              const gpt_dataset_options& options);
+
+  std::uint64_t size() const { return static_cast<std::uint64_t>(plan_.samples); }
+  std::int64_t sequence_length() const { return options_.sequence_length; }
+  const gpt_index_plan& plan() const { return plan_; }
+  const gpt_index& index() const { return index_; }
+
+  /// The tokens of sample i, S + 1 of them; `padding` where the data ended before.
+  /// Throws input_error when i >= size() or an id is outside the vocabulary.
+  void sample(std::uint64_t i, std::span<std::int32_t> text) const;
+
+  /// Sample i as inputs, labels, loss mask and positions. Where a label is padding the mask is 0;
+  /// padding itself becomes token 0.
+  void row(std::uint64_t i, const gpt_row& out) const;
+
+  static constexpr std::int32_t padding = -1;
+
+ private:
+  void check_ids(std::span<const std::int32_t> ids,
+                 std::int64_t sequence,
+                 std::int64_t offset) const;
+
+  std::shared_ptr<const token_source> source_;
+  gpt_dataset_options options_;
+  data_split part_;
+  gpt_index_plan plan_;
+  gpt_index index_;
+};
+
+}  // namespace troupe::runtime

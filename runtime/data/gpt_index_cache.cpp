@@ -1,0 +1,139 @@
+#include "runtime/data/gpt_index_cache.hpp"
+
+#include "runtime/core/error.hpp"
+#include "runtime/core/hash.hpp"
+#include "runtime/core/log.hpp"
+
+#include <cerrno>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+namespace troupe::runtime {
+namespace {
+
+/// Held by one open file at a time, so it excludes threads as well as processes. Where the file
+/// system has no locks everybody builds; all build the same bytes and each file appears whole.
+class folder_lock {
+ public:
+  explicit folder_lock(const std::filesystem::path& path)
+      : descriptor_(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644)) {
+    if (descriptor_ < 0)
+      throw io_error(
+          "cannot create '{}': {}; give a cache folder that can be written, or none to keep the "
+          "index in memory",
+          path.string(),
+          system_message(errno));
+    while (::flock(descriptor_, LOCK_EX) != 0 && errno == EINTR) {
+    }
+  }
+  ~folder_lock() { ::close(descriptor_); }
+  folder_lock(const folder_lock&) = delete;
+  folder_lock& operator=(const folder_lock&) = delete;
+
+ private:
+  int descriptor_;
+};
+
+struct cache_files {
+  std::filesystem::path folder;
+  std::string base;
+
+  std::filesystem::path path(const char* affix) const { return folder / (base + "-" + affix); }
+};
+
+constexpr const char* documents_file = "document_index.npy";
+constexpr const char* bounds_file = "sample_index.npy";
+constexpr const char* order_file = "shuffle_index.npy";
+constexpr const char* description_file = "description.txt";
+
+/// The description, then a digest of each array: what tells a whole file from a damaged one.
+std::string with_digests(const std::string& description, const gpt_index& index) {
+  return fmt::format("{}\n{} {}\n{} {}\n{} {}\n",
+                     description,
+                     index.documents.digest(),
+                     documents_file,
+                     index.bounds.digest(),
+                     bounds_file,
+                     index.order.digest(),
+                     order_file);
+}
+
+std::optional<gpt_index> load(const cache_files& files,
+                              const gpt_index_request& request,
+                              const gpt_index_plan& plan,
+                              const std::string& description) {
+  auto documents = index_array::open(files.path(documents_file), plan.documents(request));
+  auto bounds = index_array::open(files.path(bounds_file), plan.bounds(request));
+  auto order = index_array::open(files.path(order_file), plan.order());
+  if (!documents || !bounds || !order)
+    return std::nullopt;
+  gpt_index index{std::move(*documents), std::move(*bounds), std::move(*order)};
+  if (read_text(files.path(description_file)) != with_digests(description, index))
+    return std::nullopt;
+  return index;
+}
+
+}  // namespace
+
+std::string describe(const token_source& source,
+                     const gpt_index_request& request,
+                     data_split part) {
+  digester lengths;
+  for (auto i = request.range.begin; i < request.range.end; ++i) {
+    const auto length = source.length(i);
+    lengths.add(&length, sizeof length);
+  }
+  return fmt::format(
+      "{{\n"
+      "    \"class\": \"GPTDataset\",\n"
+      "    \"format\": 1,\n"
+      "    \"sequences\": [{}, {}],\n"
+      "    \"sequence_lengths_xxh3\": \"{}\",\n"
+      "    \"num_samples\": {},\n"
+      "    \"index_split\": \"{}\",\n"
+      "    \"random_seed\": {},\n"
+      "    \"sequence_length\": {},\n"
+      "    \"drop_last_partial_sequence\": {}\n"
+      "}}",
+      request.range.begin,
+      request.range.end,
+      to_string(lengths.result()),
+      request.samples ? std::to_string(*request.samples) : "null",
+      to_string(part),
+      request.seed,
+      request.sequence_length,
+      request.drop_last_partial);
+}
+
+gpt_index load_or_build_gpt_index(const token_source& source,
+                                  const gpt_index_request& request,
+                                  const gpt_index_plan& plan,
+                                  data_split part,
+                                  const std::filesystem::path& folder) {
+  const auto description = describe(source, request, part);
+  digester name;
+  name.add(description);
+  const cache_files files{
+      folder, fmt::format("{}-GPTDataset-{}", to_string(name.result()), to_string(part))};
+
+  make_folder(folder);
+  const folder_lock held(files.path("lock"));
+  // The description is written last: without it the other files are the rest of a crash.
+  const bool present = std::filesystem::exists(files.path(description_file));
+  if (present) {
+    if (auto found = load(files, request, plan, description))
+      return std::move(*found);
+    log_warning("the cached index '{}' is damaged; it is built again",
+                files.path(description_file).string());
+  }
+
+  auto index = build_gpt_index(source, request, plan);
+  index.documents.save(files.path(documents_file));
+  index.bounds.save(files.path(bounds_file));
+  index.order.save(files.path(order_file));
+  write_text(files.path(description_file), with_digests(description, index));
+  return index;
+}
+
+}  // namespace troupe::runtime

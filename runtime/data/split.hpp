@@ -1,0 +1,59 @@
+// Which sequences are for training, which for validation, which for testing.
+
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace troupe::runtime {
+
+enum class data_split : std::uint8_t { train, valid, test };
+
+std::string_view to_string(data_split split);  ///< "train", "valid", "test"
+
+/// Shares of the whole, 0 <= begin < end.
+struct bookends {
+  double begin = 0;
+  double end = 1;
+
+  friend bool operator==(const bookends&, const bookends&) = default;
+};
+
+/// Sequences [begin, end).
+struct sequence_range {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+
+  std::int64_t size() const { return end - begin; }
+  friend bool operator==(const sequence_range&, const sequence_range&) = default;
+};
+
+/// Megatron's split: "969,30,1" are weights for training, validation and test, normalised to sum
+/// 1; missing ones are 0, and a split of weight 0 is absent.
+class split_matrix {
+ public:
+  /// Throws input_error for anything but one to three weights, not all zero.
+  explicit split_matrix(std::string_view weights);
+
+  const std::optional<bookends>& share(data_split split) const {
+    return shares_[static_cast<std::size_t>(split)];
+  }
+
+  /// Of `count` sequences, rounded to the nearest (ties to even). May be empty.
+  sequence_range of(data_split split, std::int64_t count) const;
+
+ private:
+  std::array<std::optional<bookends>, 3> shares_;
+};
+
+/// How many samples a training run asks of each split, as Megatron counts them: validation happens
+/// every `eval_interval` steps and once more at the end, each time for `eval_steps` steps.
+/// Returns {train, valid, test}. `eval_interval` must not be 0.
+std::array<std::uint64_t, 3> samples_for(std::uint64_t train_steps,
+                                         std::uint64_t eval_interval,
+                                         std::uint64_t eval_steps,
+                                         std::uint64_t global_batch_size);
+
+}  // namespace troupe::runtime
