@@ -1,0 +1,12 @@
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+
+namespace troupe::runtime {
+
+/// The first byte that does not belong to well-formed UTF-8 (RFC 3629: no surrogates, no overlong
+/// forms, nothing above U+10FFFF), or npos.
+std::size_t first_invalid_utf8(std::string_view text);
+
+}  // namespace troupe::runtime
