@@ -1,0 +1,130 @@
+#include "runtime/data/gpt_index_cache.hpp"
+
+#include "runtime/core/log.hpp"
+#include "runtime/data/gpt_dataset.hpp"
+#include "tests/runtime/data/golden.hpp"
+#include "tests/support/scratch_folder.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <map>
+#include <thread>
+
+using namespace troupe::runtime;
+using namespace troupe::tests;
+
+namespace {
+
+struct cached {
+  scratch_folder folder;
+  std::shared_ptr<const token_source> source = write();
+
+  std::shared_ptr<const token_source> write(std::int32_t first = 5) const {
+    write_dataset(folder / "data", 97, {{first}, {3}, {7}, {2}, {9}, {4}});
+    return std::make_shared<indexed_dataset>(folder / "data");
+  }
+
+  gpt_dataset open(std::uint32_t seed = 1234) const {
+    return gpt_dataset(source,
+                       split_matrix("1"),
+                       data_split::train,
+                       {.sequence_length = 4,
+                        .samples = 10,
+                        .seed = seed,
+                        .vocabulary = 97,
+                        .cache = folder / "cache"});
+  }
+
+  std::map<std::string, std::string> files() const {
+    std::map<std::string, std::string> out;
+    for (const auto& entry : std::filesystem::directory_iterator(folder / "cache"))
+      out[entry.path().filename().string()] = read_text(entry.path());
+    return out;
+  }
+};
+
+bool same(const gpt_dataset& a, const gpt_dataset& b) {
+  return a.index().documents.digest() == b.index().documents.digest()
+         && a.index().bounds.digest() == b.index().bounds.digest()
+         && a.index().order.digest() == b.index().order.digest();
+}
+
+}  // namespace
+
+TEST_CASE("an index is built once, then mapped", "[data]") {
+  const cached c;
+  const auto built = c.open();
+  const auto before = c.files();
+  CHECK(before.size() == 5);  // three arrays, the description, the lock
+  std::map<std::string, std::filesystem::file_time_type> times;
+  for (const auto& entry : std::filesystem::directory_iterator(c.folder / "cache"))
+    times[entry.path().filename().string()] = entry.last_write_time();
+  const auto mapped = c.open();
+  CHECK(same(built, mapped));
+  for (const auto& entry : std::filesystem::directory_iterator(c.folder / "cache"))
+    CHECK(times[entry.path().filename().string()] == entry.last_write_time());
+
+  std::vector<std::int32_t> a(5), b(5);
+  for (std::uint64_t i = 0; i < built.size(); ++i) {
+    built.sample(i, a);
+    mapped.sample(i, b);
+    CHECK(a == b);
+  }
+}
+
+TEST_CASE("another seed or another data set has another index", "[data]") {
+  cached c;
+  c.open();
+  c.open(1235);
+  CHECK(c.files().size() == 10);
+  c.source = c.write(6);
+  CHECK(c.open().index().documents.size() == 12);
+  CHECK(c.files().size() == 15);
+}
+
+TEST_CASE("a cached index with any byte changed or missing is built again", "[data]") {
+  set_log_level(severity::error);  // a warning for each damage is right, but not here
+  const cached c;
+  const auto good = c.open();
+  const auto files = c.files();
+  for (const auto& [name, bytes] : files) {
+    if (name.ends_with("lock"))
+      continue;
+    const auto path = c.folder / "cache" / name;
+    for (std::size_t at = 0; at < bytes.size(); at += 7) {
+      auto changed = bytes;
+      changed[at] = static_cast<char>(changed[at] ^ 0x10);
+      write_text(path, changed);
+      REQUIRE(same(c.open(), good));
+      REQUIRE(read_text(path) == bytes);
+    }
+    for (const std::size_t size : {std::size_t{0}, bytes.size() / 2, bytes.size() - 1}) {
+      write_text(path, bytes.substr(0, size));
+      REQUIRE(same(c.open(), good));
+      REQUIRE(read_text(path) == bytes);
+    }
+    std::filesystem::remove(path);
+    CHECK(same(c.open(), good));
+  }
+  CHECK(c.files() == files);
+  set_log_level(severity::info);
+}
+
+TEST_CASE("threads that ask for one index at once all get it", "[data]") {
+  const cached c;
+  std::vector<std::string> digests(8);
+  {
+    std::vector<std::jthread> threads;
+    for (auto& digest : digests)
+      threads.emplace_back([&c, &digest] { digest = c.open().index().order.digest(); });
+  }
+  for (const auto& digest : digests)
+    CHECK(digest == digests.front());
+  CHECK(c.files().size() == 5);
+}
+
+TEST_CASE("a cache folder that cannot be written says so", "[data]") {
+  const cached c;
+  write_text(c.folder / "cache", "a file in the way");
+  CHECK_THROWS_AS(c.open(), io_error);
+}

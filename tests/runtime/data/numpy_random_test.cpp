@@ -1,0 +1,54 @@
+#include "runtime/data/numpy_random.hpp"
+
+#include "tests/runtime/data/golden.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <cstdlib>
+#include <numeric>
+
+using namespace troupe::runtime;
+using namespace troupe::tests;
+
+TEST_CASE("the legacy generator draws what numpy.random.RandomState draws", "[data][golden]") {
+  for (const auto& c : golden()["numpy"]["legacy"]) {
+    numpy_random_state r(c["seed"]);
+    for (const std::uint32_t bits : c["bits"])
+      CHECK(r.next32() == bits);
+    for (const std::string text : c["random"]) {
+      INFO(text);
+      CHECK(r.random() == std::strtod(text.c_str(), nullptr));
+    }
+    for (const int n : {0, 1, 2, 17, 1000}) {
+      std::vector<std::int32_t> x(static_cast<std::size_t>(n));
+      std::iota(x.begin(), x.end(), 0);
+      r.shuffle(std::span(x));
+      const auto& expected = c[fmt::format("shuffle_{}", n)];
+      if (n < 100)
+        CHECK(x == expected.get<std::vector<std::int32_t>>());
+      else
+        CHECK(sha256_of(x.data(), 4 * x.size()) == expected);
+    }
+    for (const auto& draw : c["randint"])
+      CHECK(r.randint(draw[0], draw[1]) == draw[2].get<std::int64_t>());
+  }
+}
+
+TEST_CASE("the generator draws what numpy.random.default_rng draws", "[data][golden]") {
+  for (const auto& c : golden()["numpy"]["generator"]) {
+    numpy_generator g(c["seed"]);
+    for (const std::string raw : c["raw"])
+      CHECK(g.next64() == std::strtoull(raw.c_str(), nullptr, 10));
+    for (const auto& draw : c["integers"])
+      CHECK(g.integer32(draw[0], draw[1]) == draw[2].get<std::int32_t>());
+    std::vector<std::int32_t> many(1001);
+    for (auto& x : many)
+      x = g.integer32(0, 3 << 29);
+    CHECK(sha256_of(many.data(), 4 * many.size()) == c["many"]);
+  }
+}
+
+TEST_CASE("an empty range of random numbers is a broken promise", "[data]") {
+  CHECK_THROWS_AS(numpy_random_state(1).randint(3, 3), broken_promise);
+  CHECK_THROWS_AS(numpy_generator(1).integer32(3, 2), broken_promise);
+}

@@ -1,0 +1,134 @@
+#include "runtime/data/preprocess.hpp"
+
+#include "tests/runtime/data/golden.hpp"
+#include "tests/support/scratch_folder.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+using namespace troupe::runtime;
+using namespace troupe::tests;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+/// The id of a byte is the byte; 256 ends a document; "bad" cannot be encoded.
+class byte_tokenizer final : public tokenizer {
+ public:
+  void append(std::string_view text,
+              std::vector<std::int32_t>& ids,
+              special_tokens) const override {
+    if (text == "bad")
+      throw input_error("the text is bad");
+    for (const char c : text)
+      ids.push_back(static_cast<unsigned char>(c));
+  }
+  std::string decode(std::span<const std::int32_t> ids) const override {
+    return {ids.begin(), ids.end()};
+  }
+  std::int32_t vocabulary_size() const override { return 257; }
+  std::int32_t end_of_document() const override { return 256; }
+  std::string kind() const override { return "bytes"; }
+  digest fingerprint() const override { return {}; }
+};
+
+std::vector<std::string> texts(const std::filesystem::path& prefix) {
+  const indexed_dataset data(prefix);
+  std::vector<std::string> out;
+  for (std::int64_t s = 0; s < data.sequences(); ++s) {
+    std::vector<std::int32_t> ids(std::size_t(data.length(s)));
+    data.get(s, 0, ids);
+    auto& text = out.emplace_back();
+    for (const auto id : ids)
+      text += id == 256 ? '$' : static_cast<char>(id);
+  }
+  return out;
+}
+
+using list = std::vector<std::string>;
+const byte_tokenizer bytes;
+
+}  // namespace
+
+TEST_CASE("each document becomes a sequence, under Megatron's name", "[data]") {
+  const scratch_folder folder;
+  write_text(folder / "a.jsonl", "{\"text\": \"one\"}\n{\"text\": \"\"}\n{\"text\": \"two\"}\n");
+  write_text(folder / "b.txt", "three\n\nfour\n");
+  const auto made = preprocess(bytes,
+                               {.inputs = {folder / "a.jsonl", folder / "b.txt"},
+                                .output_prefix = folder / "new" / "corpus",
+                                .append_eod = true});
+  REQUIRE(made.size() == 1);
+  CHECK(made[0].prefix == folder / "new" / "corpus_text_document");
+  CHECK(made[0].documents == 5);
+  CHECK(made[0].tokens == 19);
+  CHECK(made[0].bytes == 15);
+  CHECK(texts(made[0].prefix) == list{"one$", "two$", "three$", "four$"});
+  const indexed_dataset data(made[0].prefix);
+  CHECK(data.documents() == 5);  // the empty one has no sequence
+  CHECK(data.document_begin(2) == 1);
+}
+
+TEST_CASE("each JSON key becomes a data set", "[data]") {
+  const scratch_folder folder;
+  write_text(folder / "a.jsonl", "{\"q\": \"x\", \"a\": \"yy\"}\n");
+  const auto made = preprocess(
+      bytes,
+      {.inputs = {folder / "a.jsonl"}, .output_prefix = folder / "c", .json_keys = {"q", "a"}});
+  REQUIRE(made.size() == 2);
+  CHECK(texts(folder / "c_q_document") == list{"x"});
+  CHECK(texts(folder / "c_a_document") == list{"yy"});
+}
+
+TEST_CASE("the output does not depend on the number of workers", "[data]") {
+  const scratch_folder folder;
+  std::string input;
+  for (int i = 0; i < 70'000; ++i)  // more than one batch
+    input += fmt::format("{{\"text\": \"document {} {}\"}}\n", i, std::string(i % 97, 'x'));
+  write_text(folder / "a.jsonl", input);
+  std::string first;
+  for (const unsigned workers : {1U, 2U, 5U}) {
+    preprocess(bytes,
+               {.inputs = {folder / "a.jsonl"},
+                .output_prefix = folder / "c",
+                .append_eod = true,
+                .workers = workers});
+    const auto made
+        = read_text(folder / "c_text_document.bin") + read_text(folder / "c_text_document.idx");
+    if (first.empty())
+      first = made;
+    CHECK(made == first);
+  }
+  CHECK(texts(folder / "c_text_document")[3] == "document 3 xxx$");
+}
+
+TEST_CASE("a failure leaves no output behind and says where it was", "[data]") {
+  const scratch_folder folder;
+  write_text(folder / "a.jsonl", "{\"text\": \"one\", \"b\": \"x\"}\n{\"text\": \"two\"}\n");
+  write_text(folder / "bad.txt", "good\n\nbad\n");
+  write_text(folder / "empty.txt", "\n");
+  const auto refusal = [&](preprocess_options options) {
+    options.output_prefix = folder / "c";
+    try {
+      preprocess(bytes, options);
+    } catch (const input_error& e) {
+      for (const auto& entry : std::filesystem::directory_iterator(folder.path()))
+        CHECK(entry.path().filename().string().front() != 'c');
+      return std::string(e.what());
+    }
+    return std::string("accepted");
+  };
+  CHECK_THAT(refusal({.inputs = {folder / "a.jsonl"}, .json_keys = {"text", "b"}}),
+             ContainsSubstring("line 2: it has no key 'b'"));
+  CHECK_THAT(refusal({.inputs = {folder / "bad.txt"}, .workers = 2}),
+             ContainsSubstring("document 2 of '") && ContainsSubstring("the text is bad"));
+  CHECK_THAT(refusal({.inputs = {folder / "empty.txt"}}), ContainsSubstring("no tokens"));
+  CHECK_THAT(refusal({.inputs = {folder / "none.txt"}}), ContainsSubstring("No such file"));
+  CHECK_THAT(refusal({}), ContainsSubstring("no input"));
+  CHECK_THAT(refusal({.inputs = {folder / "a.jsonl"}, .workers = 0}),
+             ContainsSubstring("0 workers"));
+  CHECK_THAT(refusal({.inputs = {folder / "a.jsonl"}, .json_keys = {"a/b"}}),
+             ContainsSubstring("'a/b'"));
+  CHECK_THAT(refusal({.inputs = {folder / "a.jsonl"}, .json_keys = {"b", "b"}}),
+             ContainsSubstring("twice"));
+}
