@@ -38,8 +38,8 @@ struct snapshot {
   runtime::generation_id generation = {};
   runtime::step_id step = {};
   int part = 0;  ///< pipeline rank
-  runtime::ticket_bundle parameters;
-  runtime::ticket_bundle moments;
+  runtime::ticket_bundle parameters = {};
+  runtime::ticket_bundle moments = {};
 
   friend bool operator==(const snapshot&, const snapshot&) = default;
 };

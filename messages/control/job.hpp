@@ -40,10 +40,10 @@ struct end_generation {
 /// From the lane's thread to the stage that owns the lane; never leaves the process. What the work
 /// made lies where the stage's submission put it.
 struct lane_done {
-  std::uint64_t work = 0;  ///< counts the stage's submissions
-  std::string failure;     ///< empty: it went well
-  bool cancelled = false;  ///< the failure is no fault: the generation has ended
-  bool refused = false;    ///< the failure is the user's or the system's
+  std::uint64_t work = 0;    ///< counts the stage's submissions
+  std::string failure = {};  ///< empty: it went well
+  bool cancelled = false;    ///< the failure is no fault: the generation has ended
+  bool refused = false;      ///< the failure is the user's or the system's
 
   friend bool operator==(const lane_done&, const lane_done&) = default;
 };

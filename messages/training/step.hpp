@@ -46,8 +46,8 @@ struct vote {
   int part = 0;           ///< pipeline rank; of a replica: 0
   double loss_total = 0;  ///< over the tokens that count; on the head
   double loss_tokens = 0;
-  std::map<std::string, double> square_norms;  ///< of reduced gradients, by parameter
-  runtime::digest gradients;                   ///< of all reduced gradients
+  std::map<std::string, double> square_norms = {};  ///< of reduced gradients, by parameter
+  runtime::digest gradients = {};                   ///< of all reduced gradients
 
   friend bool operator==(const vote&, const vote&) = default;
 };
@@ -67,7 +67,7 @@ struct applied {
   runtime::step_id step = {};
   int replica = 0;
   int part = 0;
-  std::map<std::string, runtime::digest> digests;  ///< of the state, by parameter
+  std::map<std::string, runtime::digest> digests = {};  ///< of the state, by parameter
 
   friend bool operator==(const applied&, const applied&) = default;
 };

@@ -1,0 +1,80 @@
+#include "actors/checkpointer/checkpointer.hpp"
+
+#include "actors/support/guard.hpp"
+#include "runtime/core/log.hpp"
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+namespace troupe::actors {
+
+void checkpointer_state::start(messages::supervisor_actor supervisor,
+                               std::shared_ptr<const resources> shared,
+                               runtime::cancel_token generation) {
+  supervisor_ = std::move(supervisor);
+  shared_ = std::move(shared);
+  generation_ = std::move(generation);
+  end_on_exception(self_, "checkpointer");
+}
+
+void checkpointer_state::expect(const messages::save& x) {
+  shared_->planted->strike("checkpointer", runtime::value(x.step));
+  expected_[x.step] = x;
+  write_if_complete(x.step);
+}
+
+void checkpointer_state::receive(const messages::snapshot& x) {
+  parts_[x.step][x.part] = x;
+  write_if_complete(x.step);
+}
+
+runtime::shard_record checkpointer_state::write(runtime::checkpoint_writer& by,
+                                                const char* kind,
+                                                int part,
+                                                int parts,
+                                                const runtime::ticket_bundle& arrays) {
+  const auto held = redeem(*shared_->transport, arrays);
+  std::vector<runtime::tensor_to_write> tensors;
+  for (const auto& [array, x] : held)
+    tensors.push_back({array, runtime::stored_type::f32, x.extents(), x.raw()});
+  return by.write_shard(runtime::shard_file(kind, part + 1, parts), tensors);
+}
+
+void checkpointer_state::write_if_complete(runtime::step_id step) {
+  const auto expected = expected_.find(step);
+  if (expected == expected_.end() || int(parts_[step].size()) < expected->second.parts)
+    return;
+  const auto& job = shared_->job;
+  const auto& x = expected->second;
+  runtime::checkpoint_writer by(
+      job.checkpoints.save, std::int64_t(runtime::value(step)), x.generation, generation_);
+  runtime::checkpoint_manifest manifest;
+  manifest.consumed_samples = std::int64_t(x.consumed);
+  manifest.model = job.how.model;
+  manifest.identity = runtime::identity(job);
+  manifest.layout = nlohmann::json{{"world_size", job.layout.world},
+                                   {"pipeline_model_parallel_size", job.layout.pipeline},
+                                   {"rank_order", job.layout.order}}
+                        .dump();
+  for (const auto& [part, snapshot] : parts_[step]) {
+    manifest.shards.push_back(write(by, "model", part, x.parts, snapshot.parameters));
+    manifest.shards.push_back(write(by, "optimizer", part, x.parts, snapshot.moments));
+  }
+  const auto folder = by.commit(std::move(manifest));
+  runtime::log_info(" saved iteration {} to {}", runtime::value(step), folder.string());
+  self_->send(supervisor_, messages::saved{x.generation, step});
+  parts_.erase(step);
+  expected_.erase(expected);
+}
+
+messages::checkpointer_actor::behavior_type checkpointer(
+    messages::checkpointer_actor::stateful_pointer<checkpointer_state> self,
+    messages::supervisor_actor supervisor,
+    std::shared_ptr<const resources> shared,
+    runtime::cancel_token generation) {
+  self->state.start(std::move(supervisor), std::move(shared), std::move(generation));
+  return {[self](const messages::save& x) { self->state.expect(x); },
+          [self](const messages::snapshot& x) { self->state.receive(x); }};
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,54 @@
+#include "actors/command/signals.hpp"
+
+#include "runtime/core/error.hpp"
+
+#include <cerrno>
+#include <poll.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+#include <utility>
+
+namespace troupe::command {
+
+signal_watch::signal_watch(std::function<void(const char* name)> first) : first_(std::move(first)) {
+  sigset_t wanted;
+  sigemptyset(&wanted);
+  sigaddset(&wanted, SIGINT);
+  sigaddset(&wanted, SIGTERM);
+  ::pthread_sigmask(SIG_BLOCK, &wanted, nullptr);
+  signals_ = ::signalfd(-1, &wanted, SFD_CLOEXEC);
+  end_ = ::eventfd(0, EFD_CLOEXEC);
+  if (signals_ < 0 || end_ < 0)
+    throw runtime::io_error("cannot watch for signals: {}", runtime::system_message(errno));
+  thread_ = std::thread([this] { loop(); });
+}
+
+signal_watch::~signal_watch() {
+  const std::uint64_t one = 1;
+  if (::write(end_, &one, sizeof one) == sizeof one)
+    thread_.join();
+  else
+    thread_.detach();
+  ::close(signals_);
+  ::close(end_);
+}
+
+void signal_watch::loop() {
+  for (int seen = 0;; ++seen) {
+    pollfd wait[2] = {{signals_, POLLIN, 0}, {end_, POLLIN, 0}};
+    while (::poll(wait, 2, -1) < 0 && errno == EINTR) {
+    }
+    if (wait[1].revents != 0)
+      return;
+    signalfd_siginfo info = {};
+    if (::read(signals_, &info, sizeof info) != sizeof info)
+      return;
+    if (seen > 0)
+      ::_exit(128 + int(info.ssi_signo));
+    first_(info.ssi_signo == SIGINT ? "SIGINT" : "SIGTERM");
+  }
+}
+
+}  // namespace troupe::command

@@ -1,0 +1,29 @@
+// SIGINT and SIGTERM as events.
+
+#pragma once
+
+#include <functional>
+#include <thread>
+
+namespace troupe::command {
+
+/// Construct it before any other thread: it blocks the signals, which threads inherit. The first
+/// signal calls `first` with its name, on a thread of its own; the second ends the process at once
+/// with code 128 + signal.
+class signal_watch {
+ public:
+  explicit signal_watch(std::function<void(const char* name)> first);
+  ~signal_watch();
+  signal_watch(const signal_watch&) = delete;
+  signal_watch& operator=(const signal_watch&) = delete;
+
+ private:
+  void loop();
+
+  std::function<void(const char*)> first_;
+  int signals_ = -1;  ///< signalfd
+  int end_ = -1;      ///< eventfd
+  std::thread thread_;
+};
+
+}  // namespace troupe::command

@@ -1,0 +1,171 @@
+#include "actors/job/prepare.hpp"
+
+#include "runtime/checkpoint/checkpoint.hpp"
+#include "runtime/checkpoint/hub.hpp"
+#include "runtime/core/error.hpp"
+#include "runtime/core/log.hpp"
+#include "runtime/data/indexed_dataset.hpp"
+#include "runtime/data/mock_dataset.hpp"
+#include "runtime/transport/local/local_transport.hpp"
+
+#include <unistd.h>
+#include <utility>
+
+namespace troupe::actors {
+namespace {
+
+std::shared_ptr<const runtime::token_source> open_tokens(const runtime::training_job& job) {
+  if (job.data.mock)
+    return std::make_shared<runtime::mock_dataset>(job.how.model.vocabulary,
+                                                   job.data.end_of_document);
+  return std::make_shared<runtime::indexed_dataset>(job.data.path);
+}
+
+/// Samples of the first `iterations` steps.
+std::uint64_t samples_of(const runtime::batch_schedule& batch, std::uint64_t iterations) {
+  std::int64_t consumed = 0;
+  std::uint64_t i = 0;
+  for (; i < iterations && runtime::global_batch_size(batch, consumed) != batch.global; ++i)
+    consumed += runtime::global_batch_size(batch, consumed);
+  return std::uint64_t(consumed) + (iterations - i) * std::uint64_t(batch.global);
+}
+
+std::shared_ptr<const runtime::batch_source> open_split(
+    const runtime::training_job& job,
+    const std::shared_ptr<const runtime::token_source>& tokens,
+    const runtime::split_matrix& split,
+    runtime::data_split part,
+    std::uint64_t samples,
+    const runtime::memory_pool& pool) {
+  const auto data = std::make_shared<runtime::gpt_dataset>(
+      tokens,
+      split,
+      part,
+      runtime::gpt_dataset_options{.sequence_length = job.how.model.sequence,
+                                   .samples = samples,
+                                   .seed = std::uint32_t(job.how.seed),
+                                   .vocabulary = job.how.model.vocabulary,
+                                   .end_of_document = job.data.end_of_document,
+                                   .eod_mask_loss = job.data.eod_mask_loss,
+                                   .reset_position_ids = job.data.reset_position_ids,
+                                   .cache = job.data.cache});
+  return std::make_shared<runtime::dataset_source>(
+      data,
+      runtime::batch_layout{std::uint64_t(job.how.batch.micro),
+                            std::uint64_t(job.how.batch.data_parallel)},
+      pool);
+}
+
+void open_data(resources& out) {
+  const auto& job = out.job;
+  const auto tokens = open_tokens(job);
+  const runtime::split_matrix split(job.data.split);
+  const auto global = std::uint64_t(job.how.batch.global);
+  out.training = open_split(job,
+                            tokens,
+                            split,
+                            runtime::data_split::train,
+                            samples_of(job.how.batch, job.train_iterations),
+                            out.pool);
+  const auto& watch = job.watch;
+  if (watch.eval_interval == 0 || watch.eval_batches == 0)
+    return;
+  if (split.of(runtime::data_split::valid, tokens->sequences()).size() == 0) {
+    runtime::log_warning(
+        "--split {} leaves no document for validation, so none will be done; give validation a "
+        "larger share or set --eval-iters 0",
+        job.data.split);
+    return;
+  }
+  out.validation = open_split(
+      job,
+      tokens,
+      split,
+      runtime::data_split::valid,
+      (job.train_iterations / watch.eval_interval + 1) * std::uint64_t(watch.eval_batches) * global,
+      out.pool);
+}
+
+void go_on_from(resources& out, std::shared_ptr<const runtime::checkpoint_reader> from) {
+  const auto& found = from->manifest();
+  const auto& job = out.job;
+  auto expected = job.how.model;
+  expected.padded_vocabulary = found.model.padded_vocabulary;  // padding is not part of the state
+  if (!(found.model == expected))
+    throw runtime::input_error(
+        "cannot go on from '{}': it is a checkpoint of another model.\n  there: {}\n  here:  {}\n"
+        "Give the flags it was trained with, or another --load",
+        from->folder().string(),
+        runtime::to_json(found.model),
+        runtime::to_json(job.how.model));
+  if (found.identity != runtime::identity(job))
+    runtime::log_warning(
+        "the checkpoint '{}' was written by a run with another identity (layout, threads, "
+        "instruction set, library or recipe): the states from here on will not be bit-identical to "
+        "those of that run.\n  there: {}\n  here:  {}",
+        from->folder().string(),
+        found.identity,
+        runtime::identity(job));
+  out.first_iteration = std::uint64_t(found.iteration);
+  out.first_consumed = std::uint64_t(found.consumed_samples);
+  runtime::log_info(" going on from iteration {} ({})", found.iteration, from->folder().string());
+  out.restore = [from](runtime::worker& by) {
+    by.restore(
+        [&](const std::string& name, const runtime::shape&, std::span<float> to) {
+          from->read(name, to);
+        },
+        true);
+  };
+}
+
+void load_state(resources& out) {
+  const auto& where = out.job.checkpoints;
+  if (!where.load.empty()) {
+    auto found = runtime::latest_checkpoint(where.load);
+    for (const auto& warning : found.warnings)
+      runtime::log_warning("{}", warning);
+    if (found.folder) {
+      go_on_from(out, std::make_shared<runtime::checkpoint_reader>(*found.folder));
+      return;
+    }
+    runtime::log_info(" no checkpoint in {} yet: starting from iteration 0", where.load.string());
+  }
+  if (where.load_hub.empty())
+    return;
+  const auto hub
+      = std::make_shared<const runtime::hub_model>(runtime::read_hub_model(where.load_hub));
+  out.restore = [hub](runtime::worker& by) {
+    by.restore(
+        [&](const std::string& name, const runtime::shape&, std::span<float> to) {
+          hub->read(name, to);
+        },
+        false);
+  };
+}
+
+void check_plans(const resources& out) {
+  const auto m = runtime::microbatches(out.job.how.batch, std::int64_t(out.first_consumed));
+  for (const auto& plan : {runtime::one_forward_one_backward(out.stages(), int(m)),
+                           runtime::forward_only(out.stages(), int(m))})
+    for (const auto& complaint : runtime::complaints(plan))
+      throw runtime::input_error("the schedule {} cannot be carried out: {}", plan.name, complaint);
+}
+
+}  // namespace
+
+std::shared_ptr<resources> prepare(const runtime::training_job& job) {
+  auto out = std::make_shared<resources>(resources{
+      .job = job,
+      .mesh = runtime::make_mesh(job.layout.world, 1, 1, job.layout.pipeline, job.layout.order),
+      .chunks = runtime::split_evenly(job.how.model, job.layout.pipeline)});
+  out->planted = std::make_shared<disturbance>(job.disturbance);
+  out->transport = std::make_shared<runtime::local_transport>(std::uint64_t(::getpid()));
+  if (!job.watch.trace_file.empty())
+    out->trace = std::make_shared<runtime::trace_recorder>();
+  open_data(*out);
+  load_state(*out);
+  check_plans(*out);
+  return out;
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,57 @@
+#include "actors/job/run.hpp"
+
+#include "actors/node/node.hpp"
+#include "actors/supervisor/supervisor.hpp"
+#include "messages/core/error.hpp"
+#include "messages/core/type_ids.hpp"
+
+#include <caf/actor_system.hpp>
+#include <caf/actor_system_config.hpp>
+#include <caf/send.hpp>
+
+#include <future>
+#include <utility>
+
+namespace troupe::actors {
+namespace {
+
+struct configuration : caf::actor_system_config {
+  configuration() {
+    add_message_types<caf::id_block::troupe_messages>();
+    // Sharing: idle workers sleep on a condition instead of polling (docs/decisions/0002-caf.md).
+    set("scheduler.policy", caf::atom("sharing"));
+    set("scheduler.max-threads", 2);
+    set("logger.verbosity", caf::atom("quiet"));
+  }
+};
+
+outcome outcome_of(const caf::error& reason) {
+  if (!reason)
+    return {};
+  return {is(reason, messages::ec::refused) ? 2 : 3, messages::text_of(reason)};
+}
+
+}  // namespace
+
+outcome run(std::shared_ptr<const resources> shared,
+            const std::function<void(const drain_request&)>& started) {
+  configuration config;
+  caf::actor_system system(config);
+  std::promise<outcome> ended;
+  {
+    const auto root = system.spawn(node, shared);
+    const auto head = system.spawn(supervisor, root, std::move(shared));
+    head->attach_functor(
+        [&ended](const caf::error& reason) { ended.set_value(outcome_of(reason)); });
+    if (started)
+      started([weak = caf::actor_cast<caf::weak_actor_ptr>(head)](const std::string& why) {
+        if (const auto alive = caf::actor_cast<caf::strong_actor_ptr>(weak))
+          caf::anon_send(caf::actor_cast<messages::supervisor_actor>(alive), messages::drain{why});
+      });
+  }
+  auto result = ended.get_future().get();
+  system.await_all_actors_done();
+  return result;
+}
+
+}  // namespace troupe::actors

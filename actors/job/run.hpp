@@ -1,0 +1,26 @@
+// A job from curtain to curtain: the actor system, its node, its supervisor.
+
+#pragma once
+
+#include "actors/node/resources.hpp"
+
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace troupe::actors {
+
+/// How a job ended.
+struct outcome {
+  int exit_code = 0;   ///< 0: done; 2: input or system refused; 3: we failed
+  std::string reason;  ///< empty when it is done; else who ended and why
+};
+
+/// Asks a running job to finish its step, save and end. Any thread; also after the end.
+using drain_request = std::function<void(const std::string& why)>;
+
+/// Blocks until everybody has gone home. `started` is given the way to ask for an early end.
+outcome run(std::shared_ptr<const resources> shared,
+            const std::function<void(const drain_request&)>& started = {});
+
+}  // namespace troupe::actors

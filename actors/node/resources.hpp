@@ -1,0 +1,64 @@
+// What the actors of one process share: everything here is immutable or safe for any thread.
+
+#pragma once
+
+#include "actors/support/disturbance.hpp"
+#include "runtime/collective/local/local_group.hpp"
+#include "runtime/core/cancel.hpp"
+#include "runtime/device/lane.hpp"
+#include "runtime/layout/mesh.hpp"
+#include "runtime/telemetry/trace.hpp"
+#include "runtime/trainer/batch_source.hpp"
+#include "runtime/trainer/job.hpp"
+#include "runtime/transport/transport.hpp"
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+
+namespace troupe::actors {
+
+struct resources {
+  runtime::training_job job;
+  runtime::mesh mesh;
+  std::vector<runtime::chunk_range> chunks;  ///< of each pipeline rank
+  runtime::memory_pool pool = {};
+  std::shared_ptr<runtime::transport> transport = {};
+  std::shared_ptr<const runtime::batch_source> training = {}, validation = {};
+  std::shared_ptr<runtime::trace_recorder> trace = {};  ///< null: nobody watches
+  std::shared_ptr<const disturbance> planted = {};
+  std::function<void(runtime::worker&)> restore
+      = {};  ///< fills a new worker; null: initial weights
+  std::function<std::unique_ptr<runtime::lane>(runtime::lane_settings)> make_lane
+      = runtime::make_thread_lane;
+  std::uint64_t first_iteration = 0;  ///< the state that workers start from
+  std::uint64_t first_consumed = 0;
+
+  int replicas() const { return mesh.extent(runtime::axis::data); }
+  int stages() const { return mesh.extent(runtime::axis::pipeline); }
+  int rank(int replica, int part) const { return mesh.rank({0, 0, 0, replica, part}); }
+};
+
+/// The groups of one generation. Any thread.
+class group_registry {
+ public:
+  explicit group_registry(runtime::cancel_token generation) : token_(std::move(generation)) {}
+
+  /// The end of rank `rank` in the group called `name`; the first caller makes the group.
+  std::unique_ptr<runtime::communicator> join(const std::string& name,
+                                              runtime::axis along,
+                                              int size,
+                                              int rank);
+
+  const runtime::cancel_token& token() const { return token_; }
+
+ private:
+  runtime::cancel_token token_;
+  std::mutex mutex_;
+  std::map<std::string, std::shared_ptr<runtime::local_group>> groups_;
+};
+
+}  // namespace troupe::actors

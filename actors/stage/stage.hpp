@@ -1,0 +1,112 @@
+// The pipeline stage: carries out its row of the plan.
+//
+// It decides what is ready and who is told. The work itself is done by its lane, so that the actor
+// never blocks; the arithmetic is the worker's, which lives on the lane. At most `ahead` pieces of
+// work wait in the lane: enough to keep it busy, few enough to stay ready for change.
+
+#pragma once
+
+#include "actors/node/resources.hpp"
+#include "messages/protocol/actors.hpp"
+#include "runtime/trainer/worker.hpp"
+
+#include <caf/typed_event_based_actor.hpp>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace troupe::actors {
+
+/// One rank of the job.
+struct stage_seat {
+  runtime::generation_id generation = {};
+  int replica = 0;
+  int part = 0;  ///< pipeline rank; its chunk has the same number
+};
+
+/// The row with every B written as the I and the W that it is.
+std::vector<runtime::action> lowered(const std::vector<runtime::action>& row);
+
+class stage_state {
+ public:
+  static constexpr const char* name = "stage";
+  static constexpr int ahead = 2;
+
+  explicit stage_state(messages::stage_actor::pointer self) : self_(self) {}
+
+  /// Builds the worker on the lane; `ready` is said when it stands.
+  void start(stage_seat seat,
+             std::shared_ptr<const resources> shared,
+             std::shared_ptr<group_registry> groups);
+
+  void meet(const messages::meet& whom);
+  void run(const messages::run_step& step);
+  void receive(const messages::activation& x);
+  void receive(const messages::gradient& x);
+  void receive(const messages::batch_ready& x);
+  void decide(const messages::decision& x);
+  void take_snapshot(const messages::take_snapshot& x);
+  void finish(const messages::lane_done& x);
+
+ private:
+  enum class arrival { activation, gradient, batch };
+  using inbox_key = std::pair<arrival, messages::place>;
+
+  /// What the lane works on; shared, because a lane may outlive the actor by one piece of work.
+  struct bench;
+
+  struct progress {
+    messages::run_step step;
+    std::vector<runtime::action> row;
+    std::size_t next = 0;
+    int in_lane = 0;
+    std::size_t finished = 0;
+  };
+
+  bool is_first() const { return seat_.part == 0; }
+  bool is_last() const { return seat_.part + 1 == shared_->stages(); }
+
+  /// The place of a pass on a chunk, in the step that is running.
+  messages::place place_of(runtime::microbatch_id microbatch, int chunk) const;
+  void keep(arrival kind, const messages::place& at, const runtime::ticket_bundle& data);
+  void request_batches();
+
+  /// Hands the lane whatever is ready, in the order of the row.
+  void pump();
+  /// The tickets that the action consumes, or nothing while one is missing.
+  std::optional<runtime::ticket_bundle> inputs_of(const runtime::action& x);
+  void submit(const runtime::action& x, runtime::ticket_bundle inputs);
+  void pass_on(const runtime::action& x, const runtime::ticket_bundle& outputs);
+  void vote();
+
+  /// `what` runs on the lane, under this name in the trace; then `after` on the actor.
+  using lane_work = std::function<void(bench&, runtime::stream&)>;
+  void submit(std::string label, lane_work what, std::function<void()> after);
+
+  messages::stage_actor::pointer self_;
+  std::string who_;
+  stage_seat seat_;
+  std::shared_ptr<const resources> shared_;
+  messages::meet peers_;
+  std::map<inbox_key, runtime::ticket_bundle> inbox_;
+  std::optional<progress> now_;
+  runtime::step_id step_ = {};  ///< the newest that has begun
+  std::uint64_t submitted_ = 0;
+  std::map<std::uint64_t, std::function<void()>> after_;
+  bool built_ = false;  ///< the worker stands
+  std::shared_ptr<bench> bench_;
+  std::unique_ptr<runtime::lane> lane_;  ///< last: it goes first
+};
+
+messages::stage_actor::behavior_type stage(
+    messages::stage_actor::stateful_pointer<stage_state> self,
+    stage_seat seat,
+    std::shared_ptr<const resources> shared,
+    std::shared_ptr<group_registry> groups);
+
+}  // namespace troupe::actors

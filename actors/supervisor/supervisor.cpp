@@ -1,0 +1,216 @@
+#include "actors/supervisor/supervisor.hpp"
+
+#include "actors/support/guard.hpp"
+#include "runtime/core/error.hpp"
+#include "runtime/core/log.hpp"
+
+#include <caf/system_messages.hpp>
+
+#include <algorithm>
+#include <utility>
+
+namespace troupe::actors {
+
+using messages::role;
+
+void supervisor_state::start(messages::node_actor node, std::shared_ptr<const resources> shared) {
+  node_ = std::move(node);
+  shared_ = std::move(shared);
+  iteration_ = validated_ = save_begun_ = saved_ = shared_->first_iteration;
+  consumed_ = shared_->first_consumed;
+  replicas_.resize(std::size_t(shared_->replicas()));
+  end_on_exception(self_, "supervisor");
+  self_->set_down_handler([this](const caf::down_msg& x) { lose(x); });
+  self_->monitor(node_);
+  people_.push_back({"node", caf::actor_cast<caf::actor>(node_)});
+  // In this order: a replica is given the loader and the checkpointer.
+  ask_for(role::monitor, 0);
+  ask_for(role::loader, 0);
+  ask_for(role::checkpointer, 0);
+  for (int r = 0; r < shared_->replicas(); ++r)
+    ask_for(role::replica, r);
+}
+
+void supervisor_state::ask_for(role who, int replica) {
+  ++expected_;
+  self_->request(node_, caf::infinite, messages::spawn{generation_, who, replica, 0})
+      .then(
+          [this, who, replica](const caf::actor& actor) {
+            if (who == role::replica)
+              replicas_[std::size_t(replica)] = caf::actor_cast<messages::replica_actor>(actor);
+            spawned(who, actor);
+          },
+          [](const caf::error&) { /* the node is dead, and its end tells why */ });
+}
+
+void supervisor_state::spawned(role who, const caf::actor& actor) {
+  self_->monitor(actor);
+  switch (who) {
+    case role::monitor:
+      monitor_ = caf::actor_cast<messages::monitor_actor>(actor);
+      people_.push_back({"monitor", actor});
+      break;
+    case role::checkpointer:
+      checkpointer_ = caf::actor_cast<messages::checkpointer_actor>(actor);
+      people_.push_back({"checkpointer", actor});
+      break;
+    case role::loader:
+      people_.push_back({"loader", actor});
+      break;
+    case role::replica:
+    case role::stage:
+      people_.push_back({"replica", actor});
+      break;
+  }
+  if (--expected_ == 0 && ready_ == shared_->replicas())
+    proceed();
+}
+
+void supervisor_state::receive(const messages::ready& x) {
+  if (x.generation != generation_)
+    return;
+  ++ready_;
+  if (expected_ == 0 && ready_ == shared_->replicas())
+    proceed();
+}
+
+// Whoever dies is named by its own reason: it carries the root cause.
+void supervisor_state::lose(const caf::down_msg& x) {
+  const auto who = std::find_if(people_.begin(), people_.end(), [&](const person& p) {
+    return p.actor.address() == x.source;
+  });
+  if (who == people_.end() || is(x.reason, messages::ec::cancelled))
+    return;  // whoever was cancelled is not the cause
+  if (dismissed_) {
+    if (who->name == "node")
+      self_->quit();
+    return;
+  }
+  const bool known
+      = is(x.reason, messages::ec::refused) || is(x.reason, messages::ec::protocol_violated);
+  self_->quit(known ? x.reason : because_of(who->name, x.reason));
+}
+
+template <class Order>
+void supervisor_state::tell_replicas(const Order& x) {
+  for (const auto& replica : replicas_)
+    shared_->planted->send(self_, replica, x);
+}
+
+bool supervisor_state::is_over() const {
+  const auto& job = shared_->job;
+  return draining_ || iteration_ >= job.train_iterations
+         || (job.exit_interval > 0 && iteration_ > shared_->first_iteration
+             && iteration_ % job.exit_interval == 0);
+}
+
+bool supervisor_state::save_is_due() const {
+  const auto& where = shared_->job.checkpoints;
+  if (where.save.empty() || save_begun_ == iteration_)
+    return false;
+  return is_over() || (where.save_interval > 0 && iteration_ % where.save_interval == 0);
+}
+
+bool supervisor_state::validation_is_due() const {
+  const auto& watch = shared_->job.watch;
+  return shared_->validation && !draining_ && watch.eval_interval > 0 && watch.eval_batches > 0
+         && validated_ != iteration_
+         && (iteration_ % watch.eval_interval == 0 || iteration_ >= shared_->job.train_iterations);
+}
+
+void supervisor_state::proceed() {
+  if (validation_is_due())
+    return begin_validation();
+  if (save_is_due()) {
+    if (saved_ != save_begun_)
+      return;  // snapshots hold memory: one at a time
+    begin_save();
+  }
+  if (!is_over())
+    return begin_step();
+  if (saved_ == save_begun_)
+    finish();
+}
+
+void supervisor_state::begin_step() {
+  const auto step = iteration_ + 1;
+  shared_->planted->strike("supervisor", step);
+  const auto& batch = shared_->job.how.batch;
+  const auto microbatches = int(runtime::microbatches(batch, std::int64_t(consumed_)));
+  now_ = messages::run_step{
+      .generation = generation_,
+      .step = runtime::step_id(step),
+      .consumed = consumed_,
+      .validation = false,
+      .what = runtime::one_forward_one_backward(shared_->stages(), microbatches)};
+  report_ = {};
+  report_.global_batch_size = runtime::global_batch_size(batch, std::int64_t(consumed_));
+  began_ns_ = runtime::now_ns();
+  tell_replicas(*now_);
+}
+
+void supervisor_state::begin_validation() {
+  validated_ = iteration_;
+  const auto& job = shared_->job;
+  const auto& batch = job.how.batch;
+  const auto each = batch.global / (batch.micro * batch.data_parallel);
+  // As Megatron reads it: every evaluation goes on where the one before stopped.
+  const auto before = iteration_ == 0 ? 0 : (iteration_ - 1) / job.watch.eval_interval;
+  now_ = messages::run_step{
+      .generation = generation_,
+      .step = runtime::step_id(iteration_),
+      .consumed = before * std::uint64_t(job.watch.eval_batches * batch.global),
+      .validation = true,
+      .what = runtime::forward_only(shared_->stages(), int(each * job.watch.eval_batches))};
+  tell_replicas(*now_);
+}
+
+void supervisor_state::begin_save() {
+  save_begun_ = iteration_;
+  shared_->planted->send(self_,
+                         checkpointer_,
+                         messages::save{.generation = generation_,
+                                        .step = runtime::step_id(iteration_),
+                                        .consumed = consumed_,
+                                        .parts = shared_->stages()});
+  shared_->planted->send(
+      self_, replicas_.front(), messages::take_snapshot{generation_, runtime::step_id(iteration_)});
+}
+
+void supervisor_state::receive(const messages::saved& x) {
+  if (x.generation != generation_)
+    return;
+  saved_ = runtime::value(x.step);
+  if (!now_)
+    proceed();
+}
+
+void supervisor_state::drain(const messages::drain& x) {
+  if (!draining_)
+    runtime::log_info(" {}: finishing iteration {}, then stopping", x.why, iteration_ + 1);
+  draining_ = true;
+  if (!now_ && expected_ == 0 && ready_ == shared_->replicas())
+    proceed();
+}
+
+void supervisor_state::finish() {
+  if (std::exchange(dismissed_, true))
+    return;
+  self_->send(node_, messages::dismiss{});
+}
+
+messages::supervisor_actor::behavior_type supervisor(
+    messages::supervisor_actor::stateful_pointer<supervisor_state> self,
+    messages::node_actor node,
+    std::shared_ptr<const resources> shared) {
+  self->state.start(std::move(node), std::move(shared));
+  return {
+      [self](const messages::ready& x) { self->state.receive(x); },
+      [self](const messages::vote& x) { self->state.receive(x); },
+      [self](const messages::applied& x) { self->state.receive(x); },
+      [self](const messages::saved& x) { self->state.receive(x); },
+      [self](const messages::drain& x) { self->state.drain(x); },
+  };
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,90 @@
+// The supervisor: the root of a job.
+//
+// It has the others spawned, drives the steps, decides when everybody has voted, says `committed`
+// when everybody has applied, has checkpoints written, and ends the job: in order when it is done,
+// with the reason when anybody dies.
+
+#pragma once
+
+#include "actors/node/resources.hpp"
+#include "messages/protocol/actors.hpp"
+
+#include <caf/typed_event_based_actor.hpp>
+
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace troupe::actors {
+
+class supervisor_state {
+ public:
+  static constexpr const char* name = "supervisor";
+
+  explicit supervisor_state(messages::supervisor_actor::pointer self) : self_(self) {}
+
+  void start(messages::node_actor node, std::shared_ptr<const resources> shared);
+  void receive(const messages::ready& x);
+  void receive(const messages::vote& x);
+  void receive(const messages::applied& x);
+  void receive(const messages::saved& x);
+  void drain(const messages::drain& x);
+
+ private:
+  void ask_for(messages::role who, int replica);
+  void spawned(messages::role who, const caf::actor& actor);
+  void lose(const caf::down_msg& x);
+
+  /// What comes after a step, or after whatever came after it.
+  void proceed();
+  bool save_is_due() const;
+  bool validation_is_due() const;
+  bool is_over() const;
+  void begin_step();
+  void begin_validation();
+  void begin_save();
+  void decide();
+  void end_validation();
+  void commit();
+  void finish();
+
+  template <class Order>
+  void tell_replicas(const Order& x);
+
+  messages::supervisor_actor::pointer self_;
+  messages::node_actor node_;
+  std::shared_ptr<const resources> shared_;
+  runtime::generation_id generation_{1};
+
+  struct person {
+    std::string name;
+    caf::actor actor;
+  };
+  std::vector<person> people_;  ///< everybody whose death ends the job
+  std::vector<messages::replica_actor> replicas_;
+  messages::monitor_actor monitor_;
+  messages::checkpointer_actor checkpointer_;
+  int expected_ = 0;  ///< spawned actors that have not answered yet
+  int ready_ = 0;     ///< replicas that stand
+
+  std::uint64_t iteration_ = 0;  ///< the newest committed
+  std::uint64_t consumed_ = 0;
+  std::optional<messages::run_step> now_;
+  std::uint64_t began_ns_ = 0;
+  runtime::step_report report_;
+  std::vector<messages::vote> votes_;
+  std::vector<messages::applied> applied_;
+  std::uint64_t validated_ = 0;  ///< the iteration after which validation last ran
+  std::uint64_t save_begun_ = 0, saved_ = 0;
+  bool draining_ = false;
+  bool dismissed_ = false;
+};
+
+messages::supervisor_actor::behavior_type supervisor(
+    messages::supervisor_actor::stateful_pointer<supervisor_state> self,
+    messages::node_actor node,
+    std::shared_ptr<const resources> shared);
+
+}  // namespace troupe::actors

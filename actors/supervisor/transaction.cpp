@@ -1,0 +1,101 @@
+// One step as a transaction: votes, the decision, the commit.
+
+#include "actors/supervisor/supervisor.hpp"
+#include "runtime/core/error.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace troupe::actors {
+namespace {
+
+/// True when one has come from each replica; they are then in rank order.
+template <class Report>
+bool complete(std::vector<Report>& reports, const Report& x, std::size_t replicas) {
+  reports.push_back(x);
+  if (reports.size() < replicas)
+    return false;
+  std::sort(reports.begin(), reports.end(), [](const Report& a, const Report& b) {
+    return a.replica < b.replica;
+  });
+  return true;
+}
+
+}  // namespace
+
+void supervisor_state::receive(const messages::vote& x) {
+  if (x.generation != generation_)
+    return;
+  runtime::ensure(now_ && x.step == now_->step, "STEP-3: a vote is for the step that is running");
+  if (!complete(votes_, x, replicas_.size()))
+    return;
+  if (now_->validation)
+    end_validation();
+  else
+    decide();
+}
+
+void supervisor_state::decide() {
+  runtime::loss_value loss;
+  for (const auto& vote : votes_) {
+    runtime::ensure(vote.gradients == votes_.front().gradients,
+                    "STEP-2: replicas vote the same digest of their reduced gradients");
+    loss.total += vote.loss_total;
+    loss.tokens += vote.loss_tokens;
+  }
+  const auto square_norms = std::move(votes_.front().square_norms);
+  votes_.clear();
+  const auto update = runtime::decide(
+      shared_->job.how, iteration_ + 1, consumed_, square_norms, &report_.grad_norm);
+  report_.lm_loss = loss.total / std::max(loss.tokens, 1.0);
+  report_.learning_rate = update.learning_rate;
+  tell_replicas(messages::decision{.generation = generation_,
+                                   .step = now_->step,
+                                   .learning_rate = update.learning_rate,
+                                   .gradient_scale = update.gradient_scale});
+}
+
+void supervisor_state::receive(const messages::applied& x) {
+  if (x.generation != generation_)
+    return;
+  runtime::ensure(now_ && !now_->validation && votes_.empty() && x.step == now_->step,
+                  "STEP-1: nobody updates before everybody has voted");
+  if (complete(applied_, x, replicas_.size()))
+    commit();
+}
+
+void supervisor_state::commit() {
+  for (const auto& one : applied_)
+    runtime::ensure(one.digests == applied_.front().digests,
+                    "STEP-5: replicas hold the same state after the same update");
+  report_.state = runtime::combine(applied_.front().digests);
+  applied_.clear();
+  ++iteration_;
+  consumed_ += std::uint64_t(report_.global_batch_size);
+  const auto& model = shared_->job.how.model;
+  const double seconds = double(runtime::now_ns() - began_ns_) / 1e9;
+  report_.iteration = iteration_;
+  report_.consumed_samples = consumed_;
+  report_.elapsed_ms = seconds * 1e3;
+  report_.tokens_per_second = double(report_.global_batch_size * model.sequence) / seconds;
+  report_.flops_per_second
+      = runtime::training_flops(model, double(report_.global_batch_size)) / seconds;
+  shared_->planted->send(self_, monitor_, messages::committed{report_});
+  now_.reset();
+  proceed();
+}
+
+void supervisor_state::end_validation() {
+  runtime::loss_value loss;
+  for (const auto& vote : votes_) {
+    loss.total += vote.loss_total;
+    loss.tokens += vote.loss_tokens;
+  }
+  votes_.clear();
+  shared_->planted->send(
+      self_, monitor_, messages::validated{{iteration_, loss.total / std::max(loss.tokens, 1.0)}});
+  now_.reset();
+  proceed();
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,54 @@
+#include "actors/support/disturbance.hpp"
+
+#include "runtime/core/error.hpp"
+#include "runtime/core/random.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <stdexcept>
+#include <thread>
+
+namespace troupe::actors {
+namespace {
+
+std::chrono::microseconds drawn(std::uint64_t seed, std::uint64_t index, int longest_us) {
+  return std::chrono::microseconds(std::int64_t(
+      runtime::uniform(runtime::random_key(seed, "disturbance", 0), index) * double(longest_us)));
+}
+
+}  // namespace
+
+disturbance::disturbance(const runtime::disturbance_settings& settings) : settings_(settings) {
+  if (settings_.fault.empty())
+    return;
+  const auto at = settings_.fault.rfind('@');
+  const char* const end = settings_.fault.data() + settings_.fault.size();
+  if (at == std::string::npos || at == 0
+      || std::from_chars(settings_.fault.data() + at + 1, end, step_).ptr != end)
+    throw runtime::input_error(
+        "--plant-fault '{}' is not of the form WHO@STEP, e.g. stage:0.1@3; WHO is supervisor, "
+        "node, loader, checkpointer, monitor, replica:R, stage:R.P or lane:R.P",
+        settings_.fault);
+  who_ = settings_.fault.substr(0, at);
+}
+
+void disturbance::strike(const std::string& who, std::uint64_t step) const {
+  if (step_ == step && who_ == who)
+    throw std::runtime_error("the fault that was planted for " + settings_.fault);
+}
+
+void disturbance::delay_lane() const {
+  if (settings_.lane_delay_us > 0)
+    std::this_thread::sleep_for(drawn(settings_.seed, drawn_++, settings_.lane_delay_us));
+}
+
+std::chrono::nanoseconds disturbance::message_delay(std::uint64_t from, std::uint64_t to) const {
+  const auto now = std::chrono::steady_clock::now();
+  const auto wish = now + drawn(settings_.seed, drawn_++, settings_.message_delay_us);
+  const std::lock_guard lock(mutex_);
+  auto& last = last_[{from, to}];
+  last = std::max(wish, last + std::chrono::microseconds(1));
+  return last - now;
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,55 @@
+// Planted delays and faults. They show that nothing depends on luck; in a normal run all are off
+// and cost one comparison.
+
+#pragma once
+
+#include "runtime/trainer/job.hpp"
+
+#include <caf/send.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <map>
+#include <mutex>
+#include <string>
+#include <utility>
+
+namespace troupe::actors {
+
+/// Shared by all actors of a process. Any thread.
+class disturbance {
+ public:
+  /// Throws input_error when the fault is not of the form WHO@STEP.
+  explicit disturbance(const runtime::disturbance_settings& settings);
+
+  /// Throws when the fault is planted for `who` in this step. WHO is "supervisor", "node",
+  /// "loader", "checkpointer", "monitor", "replica:R", "stage:R.P", or "lane:R.P", which strikes
+  /// while the others of its group wait in the reduction.
+  void strike(const std::string& who, std::uint64_t step) const;
+
+  /// Sleeps as long as the seed says. For lanes.
+  void delay_lane() const;
+
+  /// Sends at once or, when delays are planted, after as long as the seed says: messages of
+  /// different senders overtake each other. Between two actors they stay in order, as CAF promises.
+  template <class Self, class Target, class Message>
+  void send(Self* self, const Target& to, Message&& what) const {
+    if (settings_.message_delay_us == 0)
+      self->send(to, std::forward<Message>(what));
+    else
+      self->delayed_send(to, message_delay(self->id(), to->id()), std::forward<Message>(what));
+  }
+
+ private:
+  std::chrono::nanoseconds message_delay(std::uint64_t from, std::uint64_t to) const;
+
+  runtime::disturbance_settings settings_;
+  std::string who_;
+  std::uint64_t step_ = 0;
+  mutable std::atomic<std::uint64_t> drawn_ = 0;
+  mutable std::mutex mutex_;
+  using link = std::pair<std::uint64_t, std::uint64_t>;
+  mutable std::map<link, std::chrono::steady_clock::time_point> last_;  ///< delivery on each link
+};
+
+}  // namespace troupe::actors

@@ -1,0 +1,39 @@
+#include "actors/support/guard.hpp"
+
+#include "runtime/core/error.hpp"
+
+#include <caf/exit_reason.hpp>
+
+#include <utility>
+
+namespace troupe::actors {
+
+using messages::ec;
+
+caf::error reason_of(const std::string& who, const std::exception_ptr& thrown) {
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const runtime::cancelled& e) {
+    return messages::make_error(ec::cancelled, who + ": " + e.what());
+  } catch (const runtime::error& e) {
+    return messages::make_error(ec::refused, who + ": " + e.what());
+  } catch (const std::exception& e) {
+    return messages::make_error(ec::protocol_violated, who + ": " + e.what());
+  }
+}
+
+void end_on_exception(caf::scheduled_actor* self, std::string who) {
+  self->set_exception_handler([name = std::move(who)](std::exception_ptr& thrown) -> caf::error {
+    return reason_of(name, thrown);
+  });
+}
+
+caf::error because_of(const std::string& who, const caf::error& reason) {
+  auto code = ec::peer_lost;
+  for (const auto known : {ec::refused, ec::cancelled, ec::protocol_violated})
+    if (messages::is(reason, known))
+      code = known;
+  return messages::make_error(code, who + ": " + messages::text_of(reason));
+}
+
+}  // namespace troupe::actors
