@@ -263,37 +263,41 @@ namespace {
 
 HWY_EXPORT(attention_forward_part);
 
-std::size_t bytes_of_thread(const attention_forward<float>& op) {
-  piece count(nullptr);
-  forward_scratch(count, op.shape.D, longest_of(op.shape).copied_keys);
-  return count.used();
-}
+struct forward_plan {
+  std::int64_t cuts;         ///< parts of a sequence and group
+  std::int64_t copied_keys;  ///< at most, by a thread
+  std::size_t thread_bytes;  ///< scratch of one thread
 
-// Sequences and groups alone keep the threads busy where there are many; otherwise each is cut,
-// and every part copies the keys that it needs. The bits of a row do not depend on the cut.
-std::int64_t parts_of_group(const attention_shape& a, int threads) {
-  const std::int64_t wanted = (4 * threads + a.S * a.G - 1) / (a.S * a.G);
-  return threads == 1 ? 1 : std::min(wanted, tiles(longest_of(a).queries));
-}
+  // Sequences and groups alone keep the threads busy where there are many. Otherwise each is cut by
+  // queries, and every part copies the keys that it needs. The bits of a row do not depend on it.
+  forward_plan(const attention_shape& a, int threads) {
+    const longest most = longest_of(a);
+    const std::int64_t groups = std::max<std::int64_t>(1, a.S * a.G);
+    const std::int64_t wanted = threads == 1 ? 1 : (4 * threads + groups - 1) / groups;
+    cuts = std::min(wanted, tiles(most.queries));
+    copied_keys = most.copied_keys;
+    piece count(nullptr);
+    forward_scratch(count, a.D, copied_keys);
+    thread_bytes = count.used();
+  }
+};
 
 }  // namespace
 
 std::size_t scratch(const attention_forward<float>& op, int threads) {
-  return bytes_of_thread(op) * std::size_t(threads);
+  return forward_plan(op.shape, threads).thread_bytes * std::size_t(threads);
 }
 
 void run(const attention_forward<float>& op, const context& in) {
   const attention_shape& a = op.shape;
-  if (a.S == 0 || longest_of(a).queries == 0)
-    return;
-  const std::size_t bytes = bytes_of_thread(op);
-  std::byte* const memory = scratch_array<std::byte>(in, bytes * std::size_t(in.threads));
-  const std::int64_t cuts = parts_of_group(a, in.threads);
+  const forward_plan plan(a, in.threads);
+  std::byte* const memory
+      = scratch_array<std::byte>(in, plan.thread_bytes * std::size_t(in.threads));
 #pragma omp parallel for num_threads(in.threads) schedule(dynamic, 1)
-  for (std::int64_t p = 0; p < a.S * a.G * cuts; ++p) {
-    piece from(memory + bytes * std::size_t(omp_get_thread_num()));
-    const forward_scratch own(from, a.D, longest_of(a).copied_keys);
-    const part which{p / cuts / a.G, p / cuts % a.G, p % cuts, cuts};
+  for (std::int64_t p = 0; p < a.S * a.G * plan.cuts; ++p) {
+    piece from(memory + plan.thread_bytes * std::size_t(omp_get_thread_num()));
+    const forward_scratch own(from, a.D, plan.copied_keys);
+    const part which{p / plan.cuts / a.G, p / plan.cuts % a.G, p % plan.cuts, plan.cuts};
     HWY_DYNAMIC_DISPATCH(attention_forward_part)(op, which, own);
   }
 }
