@@ -1,0 +1,207 @@
+#include "runtime/checkpoint/hub.hpp"
+
+#include "runtime/checkpoint/json.hpp"
+#include "runtime/checkpoint/manifest.hpp"
+#include "runtime/core/error.hpp"
+#include "runtime/core/file.hpp"
+
+#include <algorithm>
+#include <set>
+
+namespace troupe::runtime {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* one_file = "model.safetensors";
+constexpr const char* index_file = "model.safetensors.index.json";
+
+/// Of a source, as it lies in its file.
+shape source_extents(const hub_recipe& recipe, const hub_rows& rows) {
+  if (recipe.extents.rank() == 1)
+    return {rows.of};
+  const auto columns = recipe.extents[1];
+  return recipe.transposed ? shape{columns, rows.of} : shape{rows.of, columns};
+}
+
+/// Masks and tables that old files keep beside the parameters; they follow from the configuration.
+bool is_constant(std::string_view name) {
+  return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias")
+         || name.ends_with(".rotary_emb.inv_freq");
+}
+
+/// Which file every tensor is in, by the index.
+std::map<std::string, std::string> read_index(const fs::path& path) {
+  const auto where = "'" + path.string() + "'";
+  std::map<std::string, std::string> out;
+  const auto json = parse_json(mapped_file(path).text(), where);
+  for (const auto& [name, file] : object_member(json, "weight_map", where).items()) {
+    if (!file.is_string())
+      throw input_error("{}: 'weight_map' should name the file of {}, but has {}",
+                        where,
+                        shown(nlohmann::json(name)),
+                        shown(file));
+    require_plain_file_name(file.get<std::string>(), where);
+    out[name] = file.get<std::string>();
+  }
+  return out;
+}
+
+void transpose(const safetensors_file& file,
+               const stored_tensor& from,
+               const hub_rows& rows,
+               std::int64_t columns,
+               float* out) {
+  std::vector<float> line(std::size_t(rows.count));
+  for (std::int64_t c = 0; c < columns; ++c) {
+    file.read(from, c * rows.of + rows.first, line);
+    for (std::int64_t r = 0; r < rows.count; ++r)
+      out[r * columns + c] = line[std::size_t(r)];
+  }
+}
+
+}  // namespace
+
+bool hub_model::has(std::string_view name) const {
+  return std::any_of(
+      recipes_.begin(), recipes_.end(), [&](const hub_recipe& x) { return x.name == name; });
+}
+
+const hub_recipe& hub_model::recipe(std::string_view name) const {
+  for (const auto& x : recipes_)
+    if (x.name == name)
+      return x;
+  throw broken_promise("HUB-1: only parameters that the model has are asked for: "
+                       + std::string(name));
+}
+
+const shape& hub_model::extents(std::string_view name) const {
+  return recipe(name).extents;
+}
+
+void hub_model::read(std::string_view name, std::span<float> out) const {
+  const auto& how = recipe(name);
+  ensure(std::int64_t(out.size()) == how.extents.size(),
+         "HUB-2: a parameter is read into as many elements as it has");
+  const auto columns = how.extents.rank() == 1 ? 1 : how.extents[1];
+  std::size_t done = 0;
+  for (const auto& rows : how.rows) {
+    const auto& [file, tensor] = sources_.find(rows.source)->second;
+    const auto part = out.subspan(done, std::size_t(rows.count * columns));
+    if (how.transposed)
+      transpose(*file, *tensor, rows, columns, part.data());
+    else
+      file->read(*tensor, rows.first * columns, part);
+    done += part.size();
+  }
+}
+
+void hub_model::open(const fs::path& dir) {
+  std::map<std::string, std::string> index;  // empty: one file has everything
+  std::set<std::string> names;
+  std::error_code ignored;  // what cannot be seen is as good as missing
+  if (fs::exists(dir / one_file, ignored)) {
+    names.insert(one_file);
+  } else if (fs::exists(dir / index_file, ignored)) {
+    index = read_index(dir / index_file);
+    for (const auto& entry : index)
+      names.insert(entry.second);
+  } else {
+    throw input_error("'{}' has neither {} nor {}; only models saved as safetensors are read",
+                      dir.string(),
+                      one_file,
+                      index_file);
+  }
+  for (const auto& name : names) {
+    files_.push_back(std::make_unique<safetensors_file>(dir / name));
+    for (const auto& x : files_.back()->tensors()) {
+      const auto listed = index.find(x.name);
+      if (!index.empty() && (listed == index.end() || listed->second != name))
+        throw input_error("'{}' has tensor '{}', but the index does not say so; get both again",
+                          (dir / name).string(),
+                          x.name);
+      sources_.emplace(x.name, place{files_.back().get(), &x});
+    }
+  }
+}
+
+/// Before recipes are made, so that a config.json alone cannot ask for endless memory.
+void hub_model::check_size(const fs::path& dir) const {
+  std::size_t bytes = 0;
+  for (const auto& file : files_)
+    bytes += file->bytes().size();
+  if (std::uint64_t(parameter_count(config_)) > bytes)
+    throw input_error(
+        "'{}': config.json describes {} parameters, but the files have only {} bytes; "
+        "the folder is incomplete or of another model",
+        dir.string(),
+        parameter_count(config_),
+        bytes);
+}
+
+void hub_model::check_sources(const fs::path& dir) const {
+  for (const auto& recipe : recipes_)
+    for (const auto& rows : recipe.rows) {
+      const auto found = sources_.find(rows.source);
+      if (found == sources_.end())
+        throw input_error(
+            "'{}': tensor '{}' is missing, which config.json says the model has; the "
+            "folder is incomplete or of another model",
+            dir.string(),
+            rows.source);
+      const auto& x = *found->second.tensor;
+      const auto expected = source_extents(recipe, rows);
+      if (x.extents != expected || !is_readable_as_f32(x.type))
+        throw input_error(
+            "'{}': tensor '{}' is {} {}, but by config.json it should be {} of F32, "
+            "F16 or BF16",
+            found->second.file->path().string(),
+            x.name,
+            to_string(x.type),
+            to_string(x.extents),
+            to_string(expected));
+    }
+}
+
+void hub_model::check_unread(const fs::path& dir) const {
+  std::set<std::string_view> read;
+  for (const auto& recipe : recipes_)
+    for (const auto& rows : recipe.rows)
+      read.insert(rows.source);
+  for (const auto& [name, where] : sources_) {
+    if (read.count(name) != 0 || is_constant(name))
+      continue;
+    if (name != "lm_head.weight")
+      throw input_error(
+          "'{}': tensor '{}' belongs to no part of the model that config.json "
+          "describes; the model cannot be imported",
+          dir.string(),
+          name);
+    check_tied_head(where);
+  }
+}
+
+void hub_model::check_tied_head(const place& head) const {
+  const auto& words = sources_.find(recipes_.front().rows.front().source)->second;
+  const auto a = head.file->bytes(*head.tensor), b = words.file->bytes(*words.tensor);
+  if (a.size() != b.size() || !std::equal(a.begin(), a.end(), b.begin()))
+    throw input_error(
+        "'{}': 'lm_head.weight' differs from the word embedding, although config.json "
+        "ties them; set tie_word_embeddings to false",
+        head.file->path().string());
+}
+
+hub_model read_hub_model(const fs::path& dir) {
+  const auto path = dir / "config.json";
+  hub_model out;
+  out.config_ = hub_config(mapped_file(path).text(), "'" + path.string() + "'");
+  out.open(dir);
+  out.check_size(dir);
+  const bool with_head = out.sources_.count("transformer.wte.weight") != 0;
+  out.recipes_ = hub_recipes(out.config_, with_head ? "transformer." : "");
+  out.check_sources(dir);
+  out.check_unread(dir);
+  return out;
+}
+
+}  // namespace troupe::runtime
