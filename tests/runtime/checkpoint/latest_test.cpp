@@ -1,0 +1,118 @@
+#include "runtime/core/error.hpp"
+#include "tests/runtime/checkpoint/saved.hpp"
+#include "tests/support/scratch_folder.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <unistd.h>
+
+using namespace troupe::tests;
+using Catch::Matchers::ContainsSubstring;
+namespace fs = std::filesystem;
+
+TEST_CASE("the latest checkpoint is the one that the tracker names", "[checkpoint]") {
+  const scratch_folder dir;
+  CHECK_FALSE(latest_checkpoint(dir.path()).folder);
+  CHECK_FALSE(latest_checkpoint(dir / "none").folder);
+  save(dir.path(), 1);
+  save(dir.path(), 2);
+  auto found = latest_checkpoint(dir.path());
+  CHECK(found.folder == dir / "iter_0000002");
+  CHECK(found.warnings.empty());
+  write_text(dir / tracker, "1");  // a run went back: what is newer was left behind
+  found = latest_checkpoint(dir.path());
+  CHECK(found.folder == dir / "iter_0000001");
+  CHECK(found.warnings.empty());
+}
+
+TEST_CASE("a damaged latest checkpoint gives way to an older one, never silently", "[checkpoint]") {
+  const scratch_folder dir;
+  for (const int iteration : {1, 2, 3})
+    save(dir.path(), iteration);
+  flip_byte(dir / "iter_0000003/model-00001-of-00001.safetensors", 1);
+  auto found = latest_checkpoint(dir.path());
+  CHECK(found.folder == dir / "iter_0000002");
+  REQUIRE(found.warnings.size() == 2);
+  CHECK_THAT(found.warnings[0], ContainsSubstring("iter_0000003") && ContainsSubstring("'a'"));
+  fs::remove(dir / "iter_0000002/manifest.json");
+  found = latest_checkpoint(dir.path());
+  CHECK(found.folder == dir / "iter_0000001");
+  CHECK(found.warnings.size() == 3);
+  fs::remove_all(dir / "iter_0000003");
+  found = latest_checkpoint(dir.path());
+  CHECK(found.folder == dir / "iter_0000001");
+  CHECK_THAT(found.warnings.at(0), ContainsSubstring("no folder 'iter_0000003'"));
+  fs::remove(dir / "iter_0000001/model-00001-of-00001.safetensors");
+  CHECK_THROWS_WITH(latest_checkpoint(dir.path()), ContainsSubstring("no checkpoint"));
+}
+
+TEST_CASE("a tracker that is missing or says nonsense is reported", "[checkpoint]") {
+  const scratch_folder dir;
+  save(dir.path(), 1);
+  save(dir.path(), 2);
+  write_text(dir / tracker, "release\n");
+  auto found = latest_checkpoint(dir.path());
+  CHECK(found.folder == dir / "iter_0000002");
+  CHECK_THAT(found.warnings.at(0), ContainsSubstring("'release"));
+  fs::remove(dir / tracker);
+  found = latest_checkpoint(dir.path());
+  CHECK(found.folder == dir / "iter_0000002");
+  CHECK_THAT(found.warnings.at(0), ContainsSubstring("is missing"));
+}
+
+TEST_CASE("only the newest checkpoints are kept, and the tracked one always", "[checkpoint]") {
+  const scratch_folder dir;
+  for (const int iteration : {1, 2, 3, 4, 5})
+    save(dir.path(), iteration);
+  fs::remove(dir / "iter_0000004/manifest.json");  // does not count
+  const auto removed = remove_all_but_latest(dir.path(), 2);
+  CHECK(removed == std::vector<fs::path>{dir / "iter_0000002", dir / "iter_0000001"});
+  CHECK(names_in(dir.path()) == names{"iter_0000003", "iter_0000004", "iter_0000005", tracker});
+  CHECK(has_elements_of(dir / "iter_0000005", 5));
+  write_text(dir / tracker, "3");
+  CHECK(remove_all_but_latest(dir.path(), 1).empty());
+}
+
+TEST_CASE("two runs cannot save into one folder", "[checkpoint]") {
+  const scratch_folder dir;
+  {
+    const directory_lock first(dir / "new");
+    CHECK_THROWS_WITH(directory_lock(dir / "new"),
+                      ContainsSubstring("process " + std::to_string(::getpid()) + " is saving"));
+  }
+  const directory_lock again(dir / "new");
+}
+
+TEST_CASE("what dead writers left is cleared away at the next start, and nothing else",
+          "[checkpoint]") {
+  const scratch_folder dir;
+  save(dir.path(), 1);
+  save(dir.path(), 2);
+  for (const auto* name : {".iter_0000003.generation-1.partial",
+                           ".iter_12345678.generation-18446744073709551615.partial",
+                           ".iter_0000004.removed",
+                           ".iter_0000002.replaced",
+                           ".iter_3.generation-1.partial",
+                           ".iter_0000003.generation-.partial",
+                           ".iter_0000003.generation-1.partial.mine",
+                           "iter_0000003.generation-1.partial"}) {
+    fs::create_directory(dir / name);
+    std::ofstream(dir / name / "x") << "x";
+  }
+  std::ofstream(dir / (tracker + ".partial-123")) << "3";
+  std::ofstream(dir / (tracker + ".partial-mine")) << "3";
+  fs::rename(dir / "iter_0000001", dir / ".iter_0000001.replaced");  // died between two renames
+  const directory_lock lock(dir.path());
+  CHECK(names_in(dir.path())
+        == names{".iter_0000003.generation-.partial",
+                 ".iter_0000003.generation-1.partial.mine",
+                 ".iter_3.generation-1.partial",
+                 ".lock",
+                 "iter_0000001",
+                 "iter_0000002",
+                 "iter_0000003.generation-1.partial",
+                 tracker,
+                 tracker + ".partial-mine"});
+  CHECK(has_elements_of(dir / "iter_0000001", 1));
+}
