@@ -28,7 +28,8 @@ double log_sum_exp(const float* x, std::int64_t n) {
     const float* from = x + begin;
     const float here = largest(from, size);
     if (here > highest) {
-      total *= std::exp(double(highest) - double(here));
+      if (total > 0)
+        total *= std::exp(double(highest) - double(here));
       highest = here;
     }
     // A chunk of nothing but -infinity adds nothing; its differences would not be numbers.

@@ -49,6 +49,10 @@ void weigh(const sample_token<float>& op, candidate* out) {
   }
 }
 
+float largest_logit(const float* logits, std::int64_t n) {
+  return largest(logits, n);
+}
+
 }  // namespace
 }  // namespace troupe::kernels::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -58,6 +62,7 @@ namespace troupe::kernels::cpu {
 namespace {
 
 HWY_EXPORT(weigh);
+HWY_EXPORT(largest_logit);
 
 bool ranks_before(const candidate& a, const candidate& b) {
   return a.logit != b.logit ? a.logit > b.logit : a.token < b.token;
@@ -107,6 +112,11 @@ std::size_t scratch(const sample_token<float>& op, int threads) {
 }
 
 void run(const sample_token<float>& op, const context& in) {
+  if (op.top_k == 1) {  // greedy: no weight matters
+    const float top = HWY_DYNAMIC_DISPATCH(largest_logit)(op.logits, op.vocabulary);
+    *op.token = std::int32_t(std::find(op.logits, op.logits + op.vocabulary, top) - op.logits);
+    return;
+  }
   auto* c = scratch_array<candidate>(in, scratch(op, in.threads));
   HWY_DYNAMIC_DISPATCH(weigh)(op, c);
   std::int64_t kept = op.vocabulary;

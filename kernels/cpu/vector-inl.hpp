@@ -120,25 +120,30 @@ HWY_INLINE float largest(const float* x, std::int64_t n) {
 /// e^88: a sigmoid of it is then right to float. Not a number stays so, for the vote to see it.
 HWY_INLINE vec exp(vec x) {
   const hn::RebindToSigned<tag> di;
-  const vec highest = hn::Set(d, 88.0f);
   const auto vanishes = hn::Lt(x, hn::Set(d, -87.33654f));
-  x = hn::IfThenElse(hn::Gt(x, highest), highest, x);
+  // In this order: where x is NaN the second operand of x86's minimum is its result.
+  x = hn::Min(hn::Set(d, 88.0f), x);
 
-  // x = q ln 2 + r. The first part of ln 2 has 9 bits, so that q times it is exact without FMA too.
-  const auto q = hn::NearestInt(hn::Mul(x, hn::Set(d, 1.44269504f)));
-  const vec qf = hn::ConvertTo(d, q);
-  vec r = hn::NegMulAdd(qf, hn::Set(d, 0.693359375f), x);
-  r = hn::NegMulAdd(qf, hn::Set(d, -2.12194440e-4f), r);
+  // x = q ln 2 + r. Beside 1.5 * 2^23 a float has no fraction: the sum is rounded to q, which
+  // stands in its lowest bits. The first part of ln 2 has 9 bits: q times it is exact without FMA
+  // too.
+  const vec shifter = hn::Set(d, 12582912.0f);
+  const vec shifted = hn::MulAdd(x, hn::Set(d, 1.44269504f), shifter);
+  const vec q = hn::Sub(shifted, shifter);
+  vec r = hn::NegMulAdd(q, hn::Set(d, 0.693359375f), x);
+  r = hn::NegMulAdd(q, hn::Set(d, -2.12194440e-4f), r);
 
-  // (e^r - 1 - r) / r^2 on |r| <= ln(2) / 2, fitted for the least relative error of e^r: 3e-9.
-  const vec r2 = hn::Mul(r, r);
-  const vec even = hn::MulAdd(hn::Set(d, 1.38144621e-3f), r2, hn::Set(d, 4.16683943e-2f));
-  const vec odd = hn::MulAdd(hn::Set(d, 8.36878088e-3f), r2, hn::Set(d, 1.66665201e-1f));
-  const vec tail = hn::MulAdd(
-      hn::MulAdd(even, r2, hn::Set(d, 4.99999934e-1f)), r2, hn::Mul(odd, hn::Mul(r2, r)));
-  const vec e = hn::Add(hn::Set(d, 1.0f), hn::Add(r, tail));
+  // e^r on |r| <= ln(2) / 2, fitted for the least relative error: 3e-9.
+  vec e = hn::MulAdd(r, hn::Set(d, 1.38144621e-3f), hn::Set(d, 8.36878088e-3f));
+  e = hn::MulAdd(r, e, hn::Set(d, 4.16683943e-2f));
+  e = hn::MulAdd(r, e, hn::Set(d, 1.66665201e-1f));
+  e = hn::MulAdd(r, e, hn::Set(d, 4.99999934e-1f));
+  e = hn::MulAdd(r, e, hn::Set(d, 1.0f));
+  e = hn::MulAdd(r, e, hn::Set(d, 1.0f));
 
-  const vec power = hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(q, hn::Set(di, 127))));
+  // 2^q: the higher bits of the shifter fall off. A product, lest a NaN become a number.
+  const auto bits = hn::Add(hn::BitCast(di, shifted), hn::Set(di, 127));
+  const vec power = hn::BitCast(d, hn::ShiftLeft<23>(bits));
   return hn::IfThenZeroElse(vanishes, hn::Mul(e, power));
 }
 

@@ -1,0 +1,167 @@
+// How fast the operations between the matrix products are, beside what memory can do.
+//
+//   bench_fused [threads]
+//
+// Each of them is bound by memory: the share is of a plain copy with the same number of threads,
+// both counted as bytes read plus bytes written by the program. The large sizes lie in memory, the
+// small ones (a step of a 10 million parameter model) in the last cache, where a share above 100 %
+// is to be expected. Best of several runs: a neighbour can only make a run slower.
+
+#include "kernels/backend/backend.hpp"
+#include "tests/support/ops.hpp"
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+using namespace troupe;
+using kernels::activation;
+using kernels::backend;
+using kernels::normalization;
+
+namespace {
+
+template <class Work>
+double best_seconds(const Work& work) {
+  using clock = std::chrono::steady_clock;
+  double best = 1e30, all = 0;
+  for (int i = 0; i < 5 || (all < 0.5 && i < 200); ++i) {
+    const auto start = clock::now();
+    work();
+    const double seconds = std::chrono::duration<double>(clock::now() - start).count();
+    best = std::min(best, seconds);
+    all += seconds;
+  }
+  return best;
+}
+
+class bench {
+ public:
+  explicit bench(int threads) : threads_(threads) {
+    constexpr std::int64_t n = 1 << 24;
+    std::vector<float> from(n, 1), to(n, 2);
+    const double s = best_seconds([&] {
+#pragma omp parallel for simd num_threads(threads_) schedule(static)
+      for (std::int64_t i = 0; i < n; ++i)
+        to[std::size_t(i)] = from[std::size_t(i)];
+    });
+    copy_ = 2.0 * sizeof(float) * n / s / 1e9;
+    std::printf(
+        "%s, threads %d: copy %.1f GB/s\n\n", kernels::instruction_set().c_str(), threads_, copy_);
+    std::printf("%-26s %-20s %10s %8s %7s\n", "op", "shape", "us", "GB/s", "share");
+  }
+
+  template <class Op>
+  void line(const std::string& name, const std::string& shape, const Op& op) {
+    struct alignas(64) cache_line {
+      std::byte bytes[64];
+    };
+    const std::size_t bytes = kernels::scratch(backend::cpu, op, threads_);
+    std::vector<cache_line> workspace(bytes / sizeof(cache_line) + 1);
+    const kernels::context in{threads_, {workspace.data()->bytes, bytes}};
+    const double s = best_seconds([&] { kernels::run(backend::cpu, op, in); });
+    const double rate = double(kernels::bytes_moved(op)) / s / 1e9;
+    std::printf("%-26s %-20s %10.1f %8.1f %6.0f%%\n",
+                name.c_str(),
+                shape.c_str(),
+                s * 1e6,
+                rate,
+                100 * rate / copy_);
+    std::fflush(stdout);
+  }
+
+ private:
+  int threads_;
+  double copy_ = 0;
+};
+
+std::string by(std::int64_t a, std::int64_t b) {
+  return std::to_string(a) + " x " + std::to_string(b);
+}
+
+void rows(bench& b, std::int64_t R, std::int64_t C) {
+  const auto shape = by(R, C);
+  for (const auto kind : {normalization::layer, normalization::rms}) {
+    const std::string name = kind == normalization::layer ? "layer norm" : "rms norm";
+    tests::norm_memory<float> m{.R = R, .C = C, .kind = kind, .with_residual = true};
+    b.line(name + " forward", shape, m.forward());
+    b.line(name + " backward I", shape, m.backward_input());
+    b.line(name + " backward W", shape, m.backward_weight());
+  }
+  const auto feed_forward = [&](const std::string& name, activation kind) {
+    tests::activation_memory<float> m{.R = R, .N = C, .kind = kind};
+    b.line(name + " forward", shape, m.forward());
+    b.line(name + " backward", shape, m.backward());
+  };
+  feed_forward("gelu tanh", activation::gelu_tanh);
+  feed_forward("gelu erf", activation::gelu_erf);
+  feed_forward("swiglu", activation::swiglu);
+  {
+    tests::dropout_memory<float> m{.sequences = R / 256, .T_ = 256, .C = C};
+    b.line("dropout forward", shape, m.forward());
+    b.line("dropout backward", shape, m.backward());
+  }
+  {
+    tests::embedding_memory<float> m{.R = R, .C = C, .V = 16384, .P = 256};
+    b.line("embedding forward", shape, m.forward());
+    b.line("embedding backward", shape, m.backward());
+  }
+  {
+    // Queries and keys of heads of 64, in Megatron's layout with as many values.
+    tests::rope_memory<float> m{.R = R, .G = C / 192, .heads = 2, .D = 64, .rotated = 64};
+    b.line("rope halves", shape, m.turn());
+    m.interleaved = true;
+    b.line("rope interleaved", shape, m.turn());
+  }
+}
+
+void losses(bench& b, std::int64_t R, std::int64_t V) {
+  tests::cross_entropy_memory<float> m{.R = R, .V = V, .vocabulary = V};
+  b.line("cross-entropy forward", by(R, V), m.forward());
+  b.line("cross-entropy backward", by(R, V), m.backward());
+}
+
+void flat(bench& b, std::int64_t n) {
+  const auto shape = std::to_string(n);
+  tests::sum_memory<float> sums{.n = n, .sources = 4};
+  b.line("add", shape, sums.add());
+  b.line("ordered sum of 4", shape, sums.ordered_sum());
+  b.line("square norm", shape, sums.square_norm());
+  tests::adamw_memory<float> parameters{.n = n};
+  b.line("adamw", shape, parameters.step());
+}
+
+void draws(std::int64_t vocabulary) {
+  tests::sample_memory<float> m{.logits = tests::normal<float>(std::size_t(vocabulary), 7)};
+  m.uniform = 0.7;
+  std::vector<double> memory(std::size_t(2 * vocabulary));
+  const kernels::context in{1, std::as_writable_bytes(std::span(memory))};
+  const auto time = [&](const char* name) {
+    const double s = best_seconds([&] { kernels::run(backend::cpu, m.draw(), in); });
+    std::printf("%-26s %-20lld %10.1f\n", name, static_cast<long long>(vocabulary), s * 1e6);
+  };
+  time("sample");
+  m.top_k = 1;
+  time("sample, greedy");
+  m.top_k = 0;
+  m.top_p = 0.9f;
+  time("sample, top-p 0.9");
+  m.top_k = 50;
+  time("sample, top-k 50, top-p");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  bench b(argc > 1 ? std::atoi(argv[1]) : 1);
+  rows(b, 3072, 384);
+  losses(b, 3072, 65);
+  flat(b, 1 << 20);
+  draws(50304);
+
+  rows(b, 16384, 768);
+  losses(b, 262144, 65);
+  losses(b, 512, 50304);
+  flat(b, 1 << 25);
+}
