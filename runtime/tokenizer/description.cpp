@@ -1,0 +1,102 @@
+#include "runtime/tokenizer/description.hpp"
+
+#include "runtime/core/error.hpp"
+#include "runtime/core/file.hpp"
+#include "runtime/tokenizer/bpe_tokenizer.hpp"
+#include "runtime/tokenizer/null_tokenizer.hpp"
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+namespace troupe::runtime {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kept_folder = "tokenizer";
+constexpr const char* kept_vocab = "vocab.json";
+constexpr const char* kept_merges = "merges.txt";
+
+struct remembered {
+  tokenizer_choice choice;
+  std::string fingerprint;
+};
+
+remembered parsed(const std::string& description) {
+  const auto json = nlohmann::json::parse(description, nullptr, false);
+  const auto text = [&](const char* key) {
+    const auto found = json.is_object() ? json.find(key) : json.end();
+    return found != json.end() && found->is_string() ? found->get<std::string>() : std::string();
+  };
+  remembered out{
+      {.type = text("type"), .vocab_file = text("vocab_file"), .merge_file = text("merge_file")},
+      text("fingerprint")};
+  if (out.choice.type.empty() || out.fingerprint.empty())
+    throw input_error("the description of the tokenizer names no type or no fingerprint: '{}'",
+                      description.substr(0, 200));
+  if (const auto size = json.find("vocabulary_size"); out.choice.type == null_tokenizer::type_name
+                                                      && size != json.end()
+                                                      && size->is_number_integer())
+    out.choice.vocabulary_size = size->get<std::int32_t>();
+  return out;
+}
+
+}  // namespace
+
+std::string describe(const tokenizer_choice& choice, const tokenizer& made) {
+  nlohmann::ordered_json out;
+  out["type"] = made.kind();
+  out["vocabulary_size"] = made.vocabulary_size();
+  out["fingerprint"] = to_string(made.fingerprint());
+  if (!choice.vocab_file.empty())
+    out["vocab_file"] = fs::absolute(choice.vocab_file).lexically_normal().string();
+  if (!choice.merge_file.empty())
+    out["merge_file"] = fs::absolute(choice.merge_file).lexically_normal().string();
+  return out.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+}
+
+void keep_tokenizer(const std::string& description, const fs::path& folder) {
+  const auto from = parsed(description).choice;
+  if (from.type != bpe_tokenizer::type_name)
+    return;
+  const auto to = folder / kept_folder;
+  make_folder(to);
+  const std::pair<fs::path, const char*> files[]
+      = {{from.vocab_file, kept_vocab}, {from.merge_file, kept_merges}};
+  for (const auto& [path, name] : files)
+    if (std::error_code failure; !fs::equivalent(path, to / name, failure))
+      write_text(to / name, read_text(path));
+}
+
+std::unique_ptr<const tokenizer> described_tokenizer(const std::string& description,
+                                                     const fs::path& folder) {
+  auto choice = parsed(description).choice;
+  const auto kept = folder / kept_folder;
+  if (std::error_code failure;
+      choice.type == bpe_tokenizer::type_name && fs::exists(kept / kept_vocab, failure)) {
+    choice.vocab_file = kept / kept_vocab;
+    choice.merge_file = kept / kept_merges;
+  } else if (choice.type == bpe_tokenizer::type_name && choice.vocab_file.empty()) {
+    throw input_error(
+        "the model was trained with a {}, but '{}' with its vocab.json and merges.txt is missing: "
+        "restore it, or name the files by --tokenizer DIR",
+        choice.type,
+        kept.string());
+  }
+  auto out = make_tokenizer(choice);
+  require_described(*out, description);
+  return out;
+}
+
+void require_described(const tokenizer& x, const std::string& description) {
+  const auto fingerprint = parsed(description).fingerprint;
+  if (to_string(x.fingerprint()) != fingerprint)
+    throw input_error(
+        "this {} is not the one that the model was trained with: its fingerprint is {}, not {}; "
+        "restore its files",
+        x.kind(),
+        to_string(x.fingerprint()),
+        fingerprint);
+}
+
+}  // namespace troupe::runtime

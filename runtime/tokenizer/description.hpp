@@ -1,0 +1,30 @@
+// What a run remembers of its tokenizer: enough to find it again, and to see that it is the same.
+
+#pragma once
+
+#include "runtime/tokenizer/tokenizer.hpp"
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+namespace troupe::runtime {
+
+/// JSON: type, vocabulary_size, fingerprint, and the absolute paths of vocab_file and merge_file
+/// where the type has them.
+std::string describe(const tokenizer_choice& choice, const tokenizer& made);
+
+/// Copies the tokenizer's files to `folder`/tokenizer, so that a checkpoint can be used elsewhere.
+/// Throws input_error (reading) and io_error (writing).
+void keep_tokenizer(const std::string& description, const std::filesystem::path& folder);
+
+/// The tokenizer that was described: from `folder`/tokenizer when its files are there, else from
+/// where the description says they were, if it does. Throws input_error when they are gone or have
+/// another fingerprint.
+std::unique_ptr<const tokenizer> described_tokenizer(const std::string& description,
+                                                     const std::filesystem::path& folder);
+
+/// Throws input_error unless the tokenizer has the described fingerprint.
+void require_described(const tokenizer& x, const std::string& description);
+
+}  // namespace troupe::runtime
