@@ -1,0 +1,12 @@
+// The choices that a GPT's shape is made of, for rooms that do not see the kernels.
+
+#pragma once
+
+#include "runtime/model/gpt_config.hpp"
+
+namespace troupe::runtime {
+
+using activation_kind = kernels::activation;
+using normalization_kind = kernels::normalization;
+
+}  // namespace troupe::runtime
