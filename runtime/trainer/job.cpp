@@ -1,0 +1,204 @@
+#include "runtime/trainer/job.hpp"
+
+#include "runtime/core/error.hpp"
+#include "runtime/core/file.hpp"
+#include "runtime/core/hash.hpp"
+#include "runtime/data/indexed_dataset.hpp"
+#include "runtime/data/split.hpp"
+#include "runtime/device/backend_kind.hpp"
+#include "runtime/layout/mesh.hpp"
+#include "runtime/model/chunk.hpp"
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+namespace troupe::runtime {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using sentences = std::vector<std::string>;
+
+/// Runs a check that throws; what it throws is a sentence.
+template <class Check>
+void collect(sentences& wrong, Check&& check) {
+  try {
+    check();
+  } catch (const error& failure) {
+    wrong.emplace_back(failure.what());
+  }
+}
+
+void complain_about_layout(const training_job& job, sentences& wrong) {
+  const auto& l = job.layout;
+  collect(wrong, [&] {
+    const auto ranks = make_mesh(l.world, 1, 1, l.pipeline, l.order);
+    ensure(ranks.extent(axis::data) == job.how.batch.data_parallel,
+           "JOB-1: the batch knows the replicas of the layout");
+  });
+  if (job.how.model.layers > 0)
+    collect(wrong, [&] { split_evenly(job.how.model, l.pipeline); });
+  if (job.threads_per_worker < 1)
+    wrong.push_back(
+        fmt::format("--threads-per-worker is {}; give at least 1", job.threads_per_worker));
+}
+
+void complain_about_steps(const training_job& job, sentences& wrong) {
+  collect(wrong, [&] { check(job.how.batch); });
+  if (job.train_iterations < 1)
+    wrong.push_back(
+        fmt::format("the run has no step: give --train-iters of at least 1, or --train-samples of "
+                    "at least --global-batch-size {}",
+                    job.how.batch.global));
+  const auto& rate = job.how.rate;
+  if (!(rate.maximum > 0))
+    wrong.push_back(fmt::format("--lr is {}; give a positive number", rate.maximum));
+  if (rate.minimum > rate.maximum)
+    wrong.push_back(
+        fmt::format("--min-lr {} is above --lr {}: exchange them", rate.minimum, rate.maximum));
+  if (rate.warmup_start > rate.maximum)
+    wrong.push_back(fmt::format(
+        "--lr-warmup-init {} is above --lr {}: give less", rate.warmup_start, rate.maximum));
+  if (rate.warmup >= rate.decay && job.train_iterations > 0)
+    wrong.push_back(
+        fmt::format("the learning rate warms up for {} samples, but has only {} to rise and "
+                    "decay in: shorten --lr-warmup-iters, -samples or -fraction, or lengthen "
+                    "--lr-decay-iters or -samples",
+                    rate.warmup,
+                    rate.decay));
+  const auto& adam = job.how.optimizer;
+  const std::pair<const char*, double> memories[]
+      = {{"--adam-beta1", adam.beta1}, {"--adam-beta2", adam.beta2}};
+  for (const auto& [flag, beta] : memories)
+    if (!(beta >= 0 && beta < 1))
+      wrong.push_back(fmt::format("{} is {}; give a number from 0 to below 1", flag, beta));
+  if (!(adam.epsilon > 0))
+    wrong.push_back(fmt::format("--adam-eps is {}; give a positive number", adam.epsilon));
+}
+
+void complain_about_data(const training_job& job, sentences& wrong) {
+  const auto& data = job.data;
+  if (data.mock == !data.path.empty())
+    wrong.emplace_back(data.mock ? "--data-path and --mock-data both say what to train on: give one"
+                                 : "what to train on? give --data-path PREFIX, or --mock-data");
+  if (!data.path.empty())
+    collect(wrong, [&] { indexed_dataset{data.path}; });
+  collect(wrong, [&] {
+    if (!split_matrix(data.split).share(data_split::train))
+      throw input_error("--split {} leaves nothing to train on: its first share must not be 0",
+                        data.split);
+  });
+}
+
+void complain_about_files(const training_job& job, sentences& wrong) {
+  const auto& c = job.checkpoints;
+  const auto folder = [&](const char* flag, const fs::path& path, bool must_be) {
+    std::error_code failure;
+    const auto what = fs::status(path, failure);
+    if (path.empty() || fs::is_directory(what) || (!fs::exists(what) && !must_be))
+      return;
+    wrong.push_back(fmt::format(
+        "{} '{}': {}",
+        flag,
+        path.string(),
+        fs::exists(what) ? "this is a file; name a folder" : "there is no such folder"));
+  };
+  folder("--save", c.save, false);
+  folder("--load", c.load, false);
+  folder("--load-hf", c.load_hub, true);
+  if (job.data.cache)
+    folder("--data-cache-path", *job.data.cache, false);
+  const std::pair<const char*, const fs::path*> files[]
+      = {{"--log-file", &job.watch.log_file}, {"--trace", &job.watch.trace_file}};
+  for (const auto& [flag, path] : files) {
+    std::error_code failure;
+    if (path->empty())
+      continue;
+    if (fs::is_directory(*path, failure))
+      wrong.push_back(fmt::format("{} '{}': this is a folder; name a file", flag, path->string()));
+    else if (path->has_parent_path() && !fs::is_directory(path->parent_path(), failure))
+      wrong.push_back(fmt::format("{} '{}': there is no folder '{}' to write it in; make it first",
+                                  flag,
+                                  path->string(),
+                                  path->parent_path().string()));
+  }
+  if (c.save.empty() && c.save_interval > 0)
+    wrong.emplace_back("--save-interval needs --save DIR: where checkpoints go");
+}
+
+json describe(const batch_schedule& x) {
+  return {{"micro", x.micro},
+          {"global", x.global},
+          {"data_parallel", x.data_parallel},
+          {"ramp", {x.ramp_start, x.ramp_increment, x.ramp_samples}}};
+}
+
+json describe(const rate_schedule& x) {
+  return {{"maximum", x.maximum},
+          {"minimum", x.minimum},
+          {"warmup_start", x.warmup_start},
+          {"warmup", x.warmup},
+          {"decay", x.decay},
+          {"style",
+           x.style == decay_style::constant ? "constant"
+           : x.style == decay_style::linear ? "linear"
+                                            : "cosine"}};
+}
+
+json describe(const adamw_settings& x) {
+  return {{"beta1", x.beta1},
+          {"beta2", x.beta2},
+          {"epsilon", x.epsilon},
+          {"weight_decay", x.weight_decay},
+          {"clip", x.clip}};
+}
+
+/// By what is in the data set, not by where it lies: it may be moved.
+json describe(const data_settings& x) {
+  json out = {{"mock", x.mock},
+              {"split", x.split},
+              {"eod_mask_loss", x.eod_mask_loss},
+              {"reset_position_ids", x.reset_position_ids}};
+  if (x.path.empty())
+    return out;
+  const mapped_file index(idx_path(x.path));
+  out["index_xxh3"] = to_string(digester().add(index.text()).result());
+  out["bytes"] = fs::file_size(bin_path(x.path));
+  return out;
+}
+
+}  // namespace
+
+std::string identity(const training_job& job) {
+  json out;
+  out["model"] = json::parse(to_json(job.how.model));
+  out["seed"] = job.how.seed;
+  out["optimizer"] = describe(job.how.optimizer);
+  out["rate"] = describe(job.how.rate);
+  out["batch"] = describe(job.how.batch);
+  out["data"] = describe(job.data);
+  if (!job.tokenizer_description.empty()) {
+    out["tokenizer"] = json::parse(job.tokenizer_description);
+    for (const auto* where : {"vocab_file", "merge_file"})
+      out["tokenizer"].erase(where);  // its files may be moved; the fingerprint says what they are
+  }
+  out["layout"] = {
+      {"world", job.layout.world}, {"pipeline", job.layout.pipeline}, {"order", job.layout.order}};
+  out["threads_per_worker"] = job.threads_per_worker;
+  out["backend"] = to_string(job.backend);
+  if (job.backend == backend_kind::cpu)
+    out["instruction_set"] = kernels::instruction_set();
+  out["compiler"] = __VERSION__;
+  return out.dump();  // keys sorted, no spaces: a manifest gives back the same text
+}
+
+std::vector<std::string> complaints(const training_job& job) {
+  auto wrong = complaints(job.how.model);
+  complain_about_layout(job, wrong);
+  complain_about_steps(job, wrong);
+  complain_about_data(job, wrong);
+  complain_about_files(job, wrong);
+  return wrong;
+}
+
+}  // namespace troupe::runtime
