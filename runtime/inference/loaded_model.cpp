@@ -1,0 +1,84 @@
+#include "runtime/inference/loaded_model.hpp"
+
+#include "runtime/checkpoint/checkpoint.hpp"
+#include "runtime/checkpoint/json.hpp"
+#include "runtime/core/log.hpp"
+#include "runtime/tokenizer/description.hpp"
+
+#include <utility>
+
+namespace troupe::runtime {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::unique_ptr<checkpoint_reader> open(const fs::path& from) {
+  std::error_code failure;
+  if (!fs::is_directory(from, failure))
+    throw input_error(
+        "cannot load a model from '{}': there is no such folder; name the --save "
+        "folder of a training run",
+        from.string());
+  if (fs::exists(from / "manifest.json", failure))
+    return open_checkpoint(from);
+  const auto found = latest_checkpoint(from);
+  for (const auto& warning : found.warnings)
+    log_warning("{}", warning);
+  if (!found.folder)
+    throw input_error(
+        "cannot load a model from '{}': there is no checkpoint in it; name the "
+        "--save folder of a training run",
+        from.string());
+  return open_checkpoint(*found.folder);
+}
+
+/// The folder beside which a training run kept its tokenizer.
+fs::path run_folder(const checkpoint_reader& checkpoint) {
+  return fs::absolute(checkpoint.folder()).lexically_normal().parent_path();
+}
+
+std::string tokenizer_description(const checkpoint_reader& checkpoint) {
+  const auto where = fmt::format("the identity in '{}'", checkpoint.folder().string());
+  const auto identity = parse_json(checkpoint.manifest().identity, where);
+  return object_member(identity, "tokenizer", where).dump();
+}
+
+void fill(resident_store& store, const checkpoint_reader& from) {
+  for (const auto& e : store.entries()) {
+    if (e.owner >= 0)
+      continue;
+    const auto& name = e.spec.name;
+    const shape extents
+        = e.spec.valid_rows < 0 ? e.spec.extents : shape{e.spec.valid_rows, e.spec.extents[1]};
+    if (from.extents(name) != extents)
+      throw input_error("the checkpoint '{}' has '{}' as {}, but its model needs {}",
+                        from.folder().string(),
+                        name,
+                        to_string(from.extents(name)),
+                        to_string(extents));
+    from.read(name,
+              store.values().subspan(std::size_t(e.value_offset), std::size_t(extents.size())));
+  }
+}
+
+}  // namespace
+
+loaded_model::loaded_model(loading how) : stream_(how.backend, how.threads, memory_pool()) {
+  const auto checkpoint = open(how.from);
+  manifest_ = checkpoint->manifest();
+  const auto description = tokenizer_description(*checkpoint);
+  tokenizer_
+      = how.with ? std::move(how.with) : described_tokenizer(description, run_folder(*checkpoint));
+  require_described(*tokenizer_, description);
+  const auto& config = manifest_.model;
+  if (tokenizer_->vocabulary_size() > config.vocabulary)
+    throw input_error("the tokenizer has {} tokens, but the model in '{}' knows {}",
+                      tokenizer_->vocabulary_size(),
+                      checkpoint->folder().string(),
+                      config.vocabulary);
+  model_ = std::make_unique<chunk>(config, chunk_range{0, config.layers, true, true});
+  store_ = std::make_unique<resident_store>(model_->units(), 1, stream_.pool());
+  fill(*store_, *checkpoint);
+}
+
+}  // namespace troupe::runtime

@@ -1,0 +1,46 @@
+// A trained model, taken from a checkpoint to be used: its parameters, and its tokenizer.
+
+#pragma once
+
+#include "runtime/checkpoint/manifest.hpp"
+#include "runtime/model/chunk.hpp"
+#include "runtime/parameters/resident_store.hpp"
+#include "runtime/tokenizer/tokenizer.hpp"
+
+#include <filesystem>
+#include <memory>
+
+namespace troupe::runtime {
+
+struct loading {
+  std::filesystem::path from;  ///< --save of a training run, or one iter_... folder in it
+  kernels::backend backend = kernels::backend::cpu;
+  int threads = 1;
+  /// Instead of the one that is kept beside the checkpoints; must have its fingerprint.
+  std::unique_ptr<const tokenizer> with = nullptr;
+};
+
+/// The whole model on one stream. One thread.
+class loaded_model {
+ public:
+  /// Reads and verifies. Throws input_error when there is no valid checkpoint, or not of this
+  /// model, or its tokenizer is missing. A checkpoint that was passed over is said in the log.
+  explicit loaded_model(loading how);
+
+  const gpt_config& config() const { return model_->config(); }
+  const checkpoint_manifest& manifest() const { return manifest_; }
+  const tokenizer& text() const { return *tokenizer_; }
+
+  const chunk& whole() const { return *model_; }
+  resident_store& store() { return *store_; }
+  stream& on() { return stream_; }
+
+ private:
+  checkpoint_manifest manifest_;
+  stream stream_;
+  std::unique_ptr<const tokenizer> tokenizer_;
+  std::unique_ptr<chunk> model_;
+  std::unique_ptr<resident_store> store_;
+};
+
+}  // namespace troupe::runtime

@@ -1,0 +1,58 @@
+#include "runtime/inference/score.hpp"
+
+#include "runtime/core/error.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace troupe::runtime {
+namespace {
+
+template <class T>
+tensor row_of(stream& on, std::int64_t size, const std::function<T(std::int64_t)>& element) {
+  tensor out = tensor::empty<T>(on, {1, size});
+  for (std::int64_t i = 0; i < size; ++i)
+    out.data<T>()[i] = element(i);
+  return out;
+}
+
+}  // namespace
+
+double surprise(const chunk& whole,
+                parameter_store& store,
+                stream& on,
+                std::span<const std::int32_t> tokens,
+                std::int64_t stride,
+                const score_progress& progress) {
+  const auto longest = whole.config().sequence;
+  ensure(stride >= 1 && stride <= longest, "SCORE-1: windows move on by 1 to their length");
+  const auto all = std::int64_t(tokens.size()) - 1;  // prediction i is of tokens[i + 1]
+  double nats = 0;
+  for (std::int64_t done = 0; done < all;) {
+    const auto end = std::min(all, done == 0 ? longest : done + stride);
+    const auto begin = std::max<std::int64_t>(0, end - longest);
+    const auto T = end - begin;
+    const auto at = [&](std::int64_t i) { return tokens[std::size_t(begin + i)]; };
+    bundle in;
+    in.add("tokens", row_of<std::int32_t>(on, T, at));
+    in.add("labels", row_of<std::int32_t>(on, T, [&](std::int64_t i) { return at(i + 1); }));
+    in.add("mask",
+           row_of<float>(on, T, [&](std::int64_t i) { return begin + i < done ? 0.0F : 1.0F; }));
+    in.add("positions",
+           row_of<std::int32_t>(on, T, [](std::int64_t i) { return std::int32_t(i); }));
+    in.add("samples", row_of<std::uint64_t>(on, 1, [](std::int64_t) { return 0; }).view({1}));
+    chunk_pass pass(whole, on, store, {.training = false});
+    pass.forward(in);
+    nats += pass.loss().total;
+    done = end;
+    if (progress)
+      progress(std::uint64_t(done), std::uint64_t(all));
+  }
+  if (!std::isfinite(nats))
+    throw input_error(
+        "the model's loss on this text is not finite: its training has diverged; load an earlier "
+        "checkpoint");
+  return nats;
+}
+
+}  // namespace troupe::runtime

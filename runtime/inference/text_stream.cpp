@@ -1,0 +1,54 @@
+#include "runtime/inference/text_stream.hpp"
+
+#include "runtime/tokenizer/pre_tokenizer.hpp"
+
+#include <algorithm>
+
+namespace troupe::runtime {
+namespace {
+
+constexpr const char* replacement = "\xEF\xBF\xBD";
+
+/// Whether more bytes could make this the beginning of one valid character.
+bool may_grow(std::string_view bytes) {
+  for (const char* filler : {"\x80", "\xA0", "\x90", "\xBF"})
+    for (std::size_t more = 1; bytes.size() + more <= 4; ++more) {
+      std::string whole(bytes);
+      for (std::size_t i = 0; i < more; ++i)
+        whole += filler;
+      if (valid_utf8_prefix(whole) == whole.size())
+        return true;
+    }
+  return false;
+}
+
+}  // namespace
+
+std::string text_stream::push(std::int32_t token) {
+  // Decoded from the first token on, because what a token reads as may depend on those before it.
+  tokens_.push_back(token);
+  const auto all = with_.decode(tokens_);
+  pending_ += all.substr(std::min(decoded_, all.size()));
+  decoded_ = all.size();
+  return take(false);
+}
+
+std::string text_stream::finish() {
+  return take(true);
+}
+
+std::string text_stream::take(bool all) {
+  std::string out;
+  while (!pending_.empty()) {
+    const auto valid = valid_utf8_prefix(pending_);
+    out += pending_.substr(0, valid);
+    pending_.erase(0, valid);
+    if (pending_.empty() || (!all && pending_.size() < 4 && may_grow(pending_)))
+      break;
+    out += replacement;
+    pending_.erase(0, 1);
+  }
+  return out;
+}
+
+}  // namespace troupe::runtime
