@@ -1,10 +1,5 @@
-#include <CLI/CLI.hpp>
+#include "actors/command/commands.hpp"
 
 int main(int argc, char** argv) {
-  CLI::App app{"Troupe trains and serves large transformer models as a system of actors.",
-               "troupe"};
-  app.set_version_flag("--version", "troupe " TROUPE_VERSION);
-  app.require_subcommand(0, 1);
-  CLI11_PARSE(app, argc, argv);
-  return 0;
+  return troupe::command::run_program({argv + 1, argv + argc});
 }

@@ -1,0 +1,23 @@
+// The sub-commands: each adds itself, with its flags and its work, to the program.
+
+#pragma once
+
+#include "actors/command/command_line.hpp"
+
+namespace troupe::command {
+
+void add_train(command_line& program);       // train.cpp
+void add_tokenizer(command_line& program);   // tokenizer.cpp
+void add_preprocess(command_line& program);  // preprocess.cpp
+void add_generate(command_line& program);    // generate.cpp
+void add_eval(command_line& program);        // eval.cpp
+void add_plot(command_line& program);        // plot.cpp
+
+/// All of them, in the order in which one needs them.
+void add_commands(command_line& program);
+
+/// What main does: parses, works, and turns whatever goes wrong into a message on standard error
+/// and an exit code: 0 done, 2 the user's or the system's fault, 3 ours.
+int run_program(const std::vector<std::string>& words);
+
+}  // namespace troupe::command

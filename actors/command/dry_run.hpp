@@ -1,0 +1,15 @@
+// What `--dry-run` tells of a job.
+
+#pragma once
+
+#include "runtime/trainer/job.hpp"
+
+#include <string>
+
+namespace troupe::command {
+
+/// Model, batch, learning rate, layout, and for each rank its layers, parameters, memory and the
+/// row of its plan. Nothing of the model is allocated.
+std::string describe(const runtime::training_job& job);
+
+}  // namespace troupe::command

@@ -1,0 +1,256 @@
+#include "actors/command/flag_table.hpp"
+
+#include "actors/command/help_text.hpp"
+#include "runtime/core/log.hpp"
+
+#include <utility>
+
+namespace troupe::command {
+namespace {
+
+struct accepted_flag {
+  const char* flag;
+  int words;
+  const char* meaning;
+};
+
+constexpr const char* fused
+    = "which operations are fused is this program's affair; the function "
+      "is the same";
+constexpr const char* always_fp32 = "everything here is fp32 anyway";
+constexpr const char* no_collector = "there is no garbage collector or allocator to advise";
+
+constexpr accepted_flag accepted_flags[] = {
+    {"--use-mcore-models", 0, "there is one implementation of the GPT"},
+    {"--transformer-impl", 1, "there is one implementation of the GPT"},
+    {"--attention-backend", 1, "the attention kernel never stores the T x T matrix"},
+    {"--use-flash-attn", 0, "the attention kernel never stores the T x T matrix"},
+    {"--attention-softmax-in-fp32", 0, always_fp32},
+    {"--accumulate-allreduce-grads-in-fp32", 0, always_fp32},
+    {"--no-query-key-layer-scaling", 0, "there is no such scaling"},
+    {"--no-masked-softmax-fusion", 0, fused},
+    {"--no-bias-swiglu-fusion", 0, fused},
+    {"--no-bias-dropout-fusion", 0, fused},
+    {"--no-rope-fusion", 0, fused},
+    {"--no-persist-layer-norm", 0, fused},
+    {"--no-gradient-accumulation-fusion", 0, fused},
+    {"--cross-entropy-loss-fusion", 0, fused},
+    {"--cross-entropy-fusion-impl", 1, fused},
+    {"--no-mmap-bin-files", 0, "data sets are mapped; nothing is copied before it is used"},
+    {"--no-create-attention-mask-in-dataloader", 0, "there never is such a mask"},
+    {"--num-workers", 1, "the loader serves batches on demand"},
+    {"--num-dataset-builder-threads", 1, "the order of samples is computed by one thread"},
+    {"--tiktoken-pattern", 1, "only the TikTokenizer reads it, and that is not here"},
+    {"--distributed-backend", 1, "workers of one machine exchange memory, not packets"},
+    {"--distributed-timeout-minutes", 1, "a dead or failed worker is seen, not waited for"},
+    {"--manual-gc", 0, no_collector},
+    {"--manual-gc-interval", 1, no_collector},
+    {"--empty-unused-memory-level", 1, no_collector},
+    {"--exit-signal-handler", 0, "SIGTERM and SIGINT always finish the step, save, and exit"},
+    {"--override-opt_param-scheduler", 0, "the command line always decides the learning rate"},
+    {"--no-async-tensor-model-parallel-allreduce", 0, "there is no tensor parallelism to overlap"},
+};
+
+struct refused_flag {
+  const char* flag;
+  const char* reason;
+};
+
+constexpr const char* precision = "this build computes and keeps everything in fp32; leave it out";
+constexpr const char* fp8
+    = "8-bit products need a GPU, and this build computes in fp32; leave it "
+      "out";
+constexpr const char* sharded
+    = "every replica of this build holds its whole optimizer state; "
+      "leave it out";
+constexpr const char* overlap
+    = "gradients are summed after the last micro-batch, in rank order, so "
+      "that the bits are always the same; leave it out";
+constexpr const char* profiler = "no outer profiler is driven; use --trace FILE";
+constexpr const char* board
+    = "nothing is written for TensorBoard; use --log-file FILE, and draw "
+      "it with `troupe plot`";
+constexpr const char* recompute
+    = "activations are kept until their gradients are done; use a "
+      "smaller --micro-batch-size";
+constexpr const char* two_rates = "one learning rate holds for all parameters; leave it out";
+constexpr const char* virtual_stages = "each worker holds one pipeline stage; leave it out";
+constexpr const char* whole_optimizer
+    = "a checkpoint is loaded whole; to start from weights alone "
+      "use --load-hf";
+
+constexpr refused_flag refused_flags[] = {
+    {"--fp16", precision},
+    {"--bf16", precision},
+    {"--grad-reduce-in-bf16", precision},
+    {"--loss-scale", "fp32 gradients need no scaling; leave it out"},
+    {"--initial-loss-scale", "fp32 gradients need no scaling; leave it out"},
+    {"--min-loss-scale", "fp32 gradients need no scaling; leave it out"},
+    {"--loss-scale-window", "fp32 gradients need no scaling; leave it out"},
+    {"--hysteresis", "fp32 gradients need no scaling; leave it out"},
+    {"--sequence-parallel",
+     "it cuts activations between tensor-parallel workers, of which there is one; leave it out"},
+    {"--use-distributed-optimizer", sharded},
+    {"--use-megatron-fsdp", sharded},
+    {"--use-torch-fsdp2", sharded},
+    {"--data-parallel-sharding-strategy", sharded},
+    {"--overlap-grad-reduce", overlap},
+    {"--overlap-param-gather", overlap},
+    {"--align-param-gather", overlap},
+    {"--tp-comm-overlap", "there is no tensor parallelism to overlap; leave it out"},
+    {"--num-layers-per-virtual-pipeline-stage", virtual_stages},
+    {"--num-virtual-stages-per-pipeline-rank", virtual_stages},
+    {"--pipeline-model-parallel-layout",
+     "stages hold the same number of layers; choose a --pipeline-model-parallel-size that divides "
+     "--num-layers"},
+    {"--decoder-first-pipeline-num-layers",
+     "stages hold the same number of layers; choose a --pipeline-model-parallel-size that divides "
+     "--num-layers"},
+    {"--decoder-last-pipeline-num-layers",
+     "stages hold the same number of layers; choose a --pipeline-model-parallel-size that divides "
+     "--num-layers"},
+    {"--recompute-granularity", recompute},
+    {"--recompute-method", recompute},
+    {"--recompute-num-layers", recompute},
+    {"--recompute-modules", recompute},
+    {"--recompute-activations", recompute},
+    {"--apply-layernorm-1p",
+     "it stores gains less one; the model that is trained is the same but for rounding: leave it "
+     "out"},
+    {"--apply-query-key-layer-scaling",
+     "it guards against overflow in fp16, and this build computes in fp32; leave it out"},
+    {"--squared-relu", "the activations here are GELU and --swiglu"},
+    {"--openai-gelu", "it is the tanh formula, which is the default here; leave it out"},
+    {"--qk-layernorm", "queries and keys are not normalised in this build"},
+    {"--use-rope-scaling", "rotary wavelengths are not stretched in this build; leave it out"},
+    {"--rotary-seq-len-interpolation-factor",
+     "rotary wavelengths are not stretched in this build; leave it out"},
+    {"--num-experts", "this build has no mixture-of-experts layers; leave it out"},
+    {"--multi-latent-attention", "this build has no latent attention; leave it out"},
+    {"--mtp-num-layers", "this build predicts one token at a time; leave it out"},
+    {"--decoupled-lr", two_rates},
+    {"--decoupled-min-lr", two_rates},
+    {"--start-weight-decay", "weight decay is constant here; use --weight-decay"},
+    {"--end-weight-decay", "weight decay is constant here; use --weight-decay"},
+    {"--weight-decay-incr-style", "weight decay is constant here; use --weight-decay"},
+    {"--use-checkpoint-opt_param-scheduler",
+     "the command line decides the learning rate; repeat the flags of the first run"},
+    {"--use-checkpoint-args", "give the flags of the first run again; what differs is said"},
+    {"--finetune", whole_optimizer},
+    {"--no-load-optim", whole_optimizer},
+    {"--no-load-rng", "random numbers are a function of the seed and the step; leave it out"},
+    {"--no-save-optim", "a checkpoint that cannot resume exactly is not written; leave it out"},
+    {"--no-save-rng", "there is no random state to save; leave it out"},
+    {"--async-save", "whether saving waits is not a choice here; leave it out"},
+    {"--reset-attention-mask",
+     "attention here sees the whole sample, across the ends of documents; leave it out"},
+    {"--train-data-path", "one data set is cut by --split; use --data-path"},
+    {"--valid-data-path", "one data set is cut by --split; use --data-path"},
+    {"--test-data-path", "one data set is cut by --split; use --data-path"},
+    {"--data-args-path", "blends of data sets are not in this build; use --data-path"},
+    {"--per-split-data-args-path", "blends of data sets are not in this build; use --data-path"},
+    {"--tokenizer-model",
+     "tokenizers here are GPT2BPETokenizer, by --vocab-file and --merge-file, and NullTokenizer"},
+    {"--tensorboard-dir", board},
+    {"--tensorboard-queue-size", board},
+    {"--log-timers-to-tensorboard", board},
+    {"--log-validation-ppl-to-tensorboard", board},
+    {"--profile", profiler},
+    {"--profile-step-start", profiler},
+    {"--profile-step-end", profiler},
+    {"--profile-ranks", profiler},
+    {"--use-pytorch-profiler", profiler},
+    {"--timing-log-level", "use --trace FILE: it has the time of every action"},
+    {"--log-params-norm", "the norm of the parameters is not computed; leave it out"},
+    {"--log-num-zeros-in-grad", "zeros are not counted; leave it out"},
+    {"--yaml-cfg", "the configuration is the command line"},
+};
+
+constexpr refused_flag refused_families[] = {
+    {"--fp8-", fp8},
+    {"--fp4-", fp8},
+    {"--moe-", "this build has no mixture-of-experts layers; leave it out"},
+    {"--tp-comm-", "there is no tensor parallelism to overlap; leave it out"},
+    {"--ddp-", "gradients are summed whole, in rank order; leave it out"},
+    {"--wandb-", board},
+    {"--tensorboard-", board},
+    {"--dist-ckpt-",
+     "it is about the files of torch.distributed, and checkpoints here are "
+     "safetensors shards with a manifest; leave it out"},
+    {"--ckpt-",
+     "it is about the files of torch.distributed, and checkpoints here are safetensors "
+     "shards with a manifest; leave it out"},
+    {"--inprocess-", "supervision is part of every run here; leave it out"},
+    {"--rerun-", "supervision is part of every run here; leave it out"},
+    {"--cuda-graph", "there is no GPU in this build; leave it out"},
+    {"--recompute-", recompute},
+};
+
+/// The flags that are harmless in one form only.
+void declare_conditional(command_line& line, training_flags& to) {
+  line.group("Understood in one form only");
+  line.value("--ckpt-format",
+             "FORMAT",
+             "torch_dist is accepted and means our own format: safetensors shards and a manifest.",
+             [](const std::string& flag, const std::string& word) {
+               std::string format;
+               one_of(format, {"troupe", "torch_dist"})(flag, word);
+               if (format != "troupe")
+                 runtime::log_warning(
+                     "{} {}: checkpoints are written in Troupe's own format, safetensors shards "
+                     "with a manifest",
+                     flag,
+                     format);
+             });
+  line.value("--dataloader-type",
+             "TYPE",
+             "single: samples in the order of the data set's index.",
+             [](const std::string& flag, const std::string& word) {
+               if (word != "single")
+                 throw usage_error(
+                     "{} {} is refused: samples come in the order of the data set's index; give "
+                     "single",
+                     flag,
+                     word);
+             });
+  line.value("--data-impl",
+             "IMPL",
+             "mmap: the indexed format.",
+             [](const std::string& flag, const std::string& word) {
+               if (word != "mmap")
+                 throw usage_error("{} {} is refused: the one format is mmap", flag, word);
+             });
+  line.toggle("--calculate-per-token-loss",
+              "Accepted where it means the same: unless --eod-mask-loss, every sample has as many "
+              "tokens that count.",
+              [&to] { to.data.per_token_loss = true; });
+}
+
+}  // namespace
+
+void declare_table(command_line& line, training_flags& to) {
+  declare_conditional(line, to);
+  for (const auto& x : accepted_flags)
+    line.accepted(x.flag, x.words);
+  for (const auto& x : refused_flags)
+    line.refused(x.flag, x.reason);
+  for (const auto& x : refused_families)
+    line.refused_family(x.flag, x.reason);
+}
+
+std::string megatron_help() {
+  help_section taken{"Accepted: they decide nothing here", {}};
+  for (const auto& x : accepted_flags)
+    taken.entries.push_back({std::string(x.flag) + (x.words > 0 ? " X" : ""), x.meaning});
+  help_section refused{"Refused", {}};
+  for (const auto& x : refused_flags)
+    refused.entries.push_back({x.flag, x.reason});
+  for (const auto& x : refused_families)
+    refused.entries.push_back({std::string(x.flag) + "...", x.reason});
+  return format_help("troupe train gpt",
+                     "flags of Megatron-LM that are understood, but not used",
+                     {taken, refused},
+                     {});
+}
+
+}  // namespace troupe::command

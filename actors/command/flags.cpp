@@ -1,0 +1,382 @@
+#include "actors/command/flags.hpp"
+
+#include "actors/command/flag_table.hpp"
+#include "runtime/device/backend_kind.hpp"
+
+#include <utility>
+
+namespace troupe::command {
+namespace {
+
+constexpr std::int64_t largest_count = std::int64_t{1} << 53;  // exact in a double
+
+void declare_shape(command_line& line, training_flags& to) {
+  auto& m = to.model;
+  line.group("Model: its shape");
+  line.value("--num-layers", "N", "Transformer layers.", whole(m.layers, 1));
+  line.value("--hidden-size", "N", "Channels of the residual stream (C).", whole(m.hidden, 1));
+  line.value("--num-attention-heads", "N", "Query heads (H).", whole(m.heads, 1));
+  line.value("--ffn-hidden-size",
+             "N",
+             "Width of the feed-forward layer. Default 4 C; with --swiglu 8/3 C, rounded down to a "
+             "multiple of 64.",
+             whole(m.ffn, 1));
+  line.value("--kv-channels", "N", "Size of a head (D). Default C / H.", whole(m.head_size, 1));
+  line.toggle("--group-query-attention",
+              "Several query heads share one key and value head; see --num-query-groups.",
+              [&m] { m.grouped_queries = true; });
+  line.value("--num-query-groups",
+             "N",
+             "Key and value heads (G), with --group-query-attention. Default 1.",
+             whole(m.query_groups, 1));
+  line.value("--seq-length", "N", "Tokens of a sample (T).", whole(m.sequence, 1));
+  line.value("--max-position-embeddings",
+             "N",
+             "Rows of the learned position table. Default --seq-length.",
+             whole(m.positions, 1));
+  line.value("--make-vocab-size-divisible-by",
+             "N",
+             "The embedding gets zero rows until its size is a multiple of N, because matrix "
+             "products like round sizes; they change nothing. Default 128.",
+             whole(m.vocabulary_divisor, 1));
+  line.value(
+      "--load-hf",
+      "DIR",
+      "Starts from a Hugging Face GPT-2 or Llama folder (config.json, model.safetensors). "
+      "The shape comes from there: a flag of this section or the next may repeat it, not change "
+      "it; dropout is free.",
+      text(m.hub));
+}
+
+void declare_function(command_line& line, training_flags& to) {
+  auto& m = to.model;
+  const auto set = [](auto& flag) { return [&flag] { flag = true; }; };
+  line.group("Model: its layers");
+  line.value("--position-embedding-type",
+             "TYPE",
+             "How a token knows its place: learned_absolute (default), rope (rotary) or none.",
+             [&m](const std::string& flag, const std::string& word) {
+               std::string type;
+               one_of(type, {"learned_absolute", "rope", "none"})(flag, word);
+               m.position = type;
+             });
+  line.toggle("--use-rotary-position-embeddings",
+              "The older name of --position-embedding-type rope.",
+              [&m] { m.position = "rope"; });
+  line.toggle("--no-position-embedding",
+              "No learned positions: none at all, unless they are rotary.",
+              set(m.no_position));
+  line.value(
+      "--rotary-base", "X", "Rotary: base of the wavelengths. Default 10000.", real(m.rotary_base));
+  line.value("--rotary-percent",
+             "X",
+             "Rotary: share of a head's channels that turn. Default 1.",
+             real(m.rotary_percent));
+  line.toggle("--rotary-interleaved",
+              "Rotary: neighbours turn as pairs, instead of the two halves of a head.",
+              set(m.rotary_interleaved));
+  line.value("--normalization",
+             "TYPE",
+             "LayerNorm (default) or RMSNorm.",
+             [&m](const std::string& flag, const std::string& word) {
+               std::string type;
+               one_of(type, {"LayerNorm", "RMSNorm"})(flag, word);
+               m.normalization = type;
+             });
+  line.value("--norm-epsilon", "X", "Added to the variance. Default 1e-5.", real(m.norm_epsilon));
+  line.toggle("--swiglu", "Gated feed-forward layer instead of GELU.", set(m.swiglu));
+  line.toggle("--no-bias-gelu-fusion",
+              "Exact GELU, by erf. Without it the tanh formula, as Megatron-LM's fused kernel.",
+              set(m.exact_gelu));
+  line.toggle("--disable-bias-linear", "No biases in matrix products.", set(m.no_linear_bias));
+  line.toggle("--add-qkv-bias",
+              "Biases of queries, keys and values, although --disable-bias-linear.",
+              set(m.qkv_bias));
+  line.toggle("--untie-embeddings-and-output-weights",
+              "The output layer has weights of its own, instead of the embedding's.",
+              set(m.untied));
+  line.value("--hidden-dropout",
+             "P",
+             "Dropout of the residual stream. Default 0.1, with --load-hf 0.",
+             real(m.hidden_dropout));
+  line.value("--attention-dropout",
+             "P",
+             "Dropout of attention probabilities. Default 0.1, with --load-hf 0.",
+             real(m.attention_dropout));
+  line.value("--init-method-std",
+             "X",
+             "Deviation of initial weights; those that add to the residual stream get X / sqrt(2 "
+             "layers). Default 0.02.",
+             real(m.init_std));
+}
+
+void declare_data(command_line& line, training_flags& to) {
+  auto& d = to.data;
+  line.group("Data");
+  line.values("--data-path",
+              "PREFIX",
+              1,
+              1 << 20,
+              "The data set PREFIX.bin and PREFIX.idx, as `troupe preprocess` or Megatron-LM write "
+              "it.",
+              all(d.path));
+  line.toggle("--mock-data", "Made-up tokens: no files are needed.", [&d] { d.mock = true; });
+  line.value("--split",
+             "A,B,C",
+             "Shares of training, validation and test documents. Default 969,30,1.",
+             text(d.split));
+  line.value("--data-cache-path",
+             "DIR",
+             "Keeps the order of samples there, so that it is computed once.",
+             text(d.cache));
+  line.toggle("--eod-mask-loss",
+              "The token after the end of a document does not count in the loss.",
+              [&d] { d.eod_mask_loss = true; });
+  line.toggle("--reset-position-ids", "Positions start again after the end of a document.", [&d] {
+    d.reset_position_ids = true;
+  });
+  declare(line, to.tokenizer);
+}
+
+void declare_steps(command_line& line, training_flags& to) {
+  auto& s = to.steps;
+  line.group("Batch and steps");
+  line.value("--micro-batch-size",
+             "N",
+             "Samples that pass a stage at once. Memory grows with it.",
+             whole(s.micro, 1));
+  line.value("--global-batch-size",
+             "N",
+             "Samples of one step, over all replicas. Default: one micro-batch a replica.",
+             whole(s.global, 1));
+  line.values("--rampup-batch-size",
+              "START INCREMENT SAMPLES",
+              3,
+              3,
+              "Begins with START samples a step and grows by INCREMENT until, after SAMPLES "
+              "samples, it is the global batch size.",
+              [&s](const std::string& flag, const std::vector<std::string>& words) {
+                s.ramp.clear();
+                for (const auto& word : words)
+                  s.ramp.push_back(parse_whole(flag, word, 0, largest_count));
+              });
+  line.value(
+      "--train-iters", "N", "Steps of the whole run.", whole(s.iterations, 0, largest_count));
+  line.value("--train-samples",
+             "N",
+             "The same, counted in samples. Rates are then counted in samples, too.",
+             whole(s.samples, 1, largest_count));
+  line.value("--exit-interval",
+             "N",
+             "Saves (with --save) and exits after a step that N divides. Default: runs to the end.",
+             whole(s.exit_interval, 1, largest_count));
+}
+
+void declare_optimizer(command_line& line, training_flags& to) {
+  auto& a = to.optimizer.adam;
+  line.group("Optimizer");
+  line.value("--optimizer",
+             "NAME",
+             "adam (default): AdamW, weight decay beside the gradient.",
+             [](const std::string& flag, const std::string& word) {
+               std::string name;
+               one_of(name, {"adam"})(flag, word);
+             });
+  line.value("--adam-beta1", "X", "Memory of the gradient. Default 0.9.", real(a.beta1, 0, 1));
+  line.value("--adam-beta2", "X", "Memory of its square. Default 0.999.", real(a.beta2, 0, 1));
+  line.value(
+      "--adam-eps", "X", "Keeps small squares from exploding. Default 1e-8.", real(a.epsilon, 0));
+  line.value("--weight-decay",
+             "X",
+             "Of all parameters but biases and norms. Default 0.01.",
+             real(a.weight_decay, 0));
+  line.value("--clip-grad",
+             "X",
+             "Largest norm of all gradients together; 0: no limit. Default 1.0.",
+             real(a.clip, 0));
+  line.value("--seed",
+             "N",
+             "Of initial weights, dropout and the order of samples. Default 1234.",
+             whole(to.optimizer.seed, 0, std::int64_t{4294967295}));
+}
+
+void declare_rate(command_line& line, training_flags& to) {
+  auto& r = to.rate;
+  line.group("Learning rate: counted in steps (-iters) with --train-iters, else in samples");
+  line.value("--lr", "X", "The highest.", real(r.maximum, 0));
+  line.value("--min-lr", "X", "The lowest, after the decay. Default 0.", real(r.minimum, 0));
+  line.value("--lr-decay-style",
+             "STYLE",
+             "constant, linear (default) or cosine.",
+             one_of(r.style, {"constant", "linear", "cosine"}));
+  line.value("--lr-decay-iters",
+             "N",
+             "Until --min-lr is reached. Default: the whole run.",
+             whole(r.decay_iterations, 1, largest_count));
+  line.value(
+      "--lr-decay-samples", "N", "The same in samples.", whole(r.decay_samples, 1, largest_count));
+  line.value("--lr-warmup-iters",
+             "N",
+             "Steps in which the rate rises. Default 0.",
+             whole(r.warmup_iterations, 0, largest_count));
+  line.value("--lr-warmup-samples",
+             "N",
+             "The same in samples.",
+             whole(r.warmup_samples, 0, largest_count));
+  line.value("--lr-warmup-fraction",
+             "X",
+             "The same as a share of the decay.",
+             real(r.warmup_fraction, 0, 1));
+  line.value("--lr-warmup-init", "X", "Where it rises from. Default 0.", real(r.warmup_start, 0));
+}
+
+/// An axis that this build knows but cannot yet cut along.
+reader only_one(std::string why) {
+  return [why = std::move(why)](const std::string& flag, const std::string& word) {
+    if (parse_whole(flag, word, 1, 1 << 30) != 1)
+      throw usage_error("{} {} is refused: {}; give 1", flag, word, why);
+  };
+}
+
+void declare_layout(command_line& line, training_flags& to) {
+  auto& l = to.layout;
+  line.group("Layout: workers and what each holds");
+  line.value("--world-size",
+             "N",
+             "Workers. Data parallelism is what the other axes leave. Default: one replica.",
+             whole(l.world, 1, 1 << 16));
+  line.value("--pipeline-model-parallel-size",
+             "P",
+             "Pipeline stages; each holds 1/P of the layers. Default 1.",
+             whole(l.pipeline, 1, 1 << 16));
+  line.value("--tensor-model-parallel-size",
+             "N",
+             "1: this build does not cut matrices.",
+             only_one("this build does not cut matrices over workers; use "
+                      "--pipeline-model-parallel-size"));
+  line.value("--context-parallel-size",
+             "N",
+             "1: this build does not cut samples.",
+             only_one("this build does not cut samples over workers; use "
+                      "--pipeline-model-parallel-size"));
+  line.value("--expert-model-parallel-size",
+             "N",
+             "1: this build has no experts.",
+             only_one("this build has no mixture-of-experts layers"));
+  line.toggle("--use-tp-pp-dp-mapping",
+              "Numbers pipeline stages before replicas: rank order tp-cp-ep-pp-dp.",
+              [&l] { l.pipeline_before_data = true; });
+  line.value("--threads-per-worker",
+             "N",
+             "Threads of each worker's arithmetic. Part of the run's identity: another number may "
+             "give other bits. Default: cores / workers, at least 1.",
+             whole(l.threads, 1, 4096));
+  line.toggle("--dry-run",
+              "Resolves and checks everything, prints model, layout, plan and memory, and exits.",
+              [&to] { to.dry_run = true; });
+}
+
+void declare_checkpoints(command_line& line, training_flags& to) {
+  auto& c = to.checkpoints;
+  line.group("Checkpoints");
+  line.value("--save", "DIR", "Where checkpoints go; the last step is always saved.", text(c.save));
+  line.value("--load",
+             "DIR",
+             "Resumes from the latest checkpoint there; starts anew when there is none. With the "
+             "same folder as --save a run that is started again goes on by itself.",
+             text(c.load));
+  line.value("--save-interval",
+             "N",
+             "Steps between checkpoints. Default: only the last.",
+             whole(c.save_interval, 1, largest_count));
+}
+
+void declare_watching(command_line& line, training_flags& to) {
+  auto& w = to.watch;
+  line.group("Watching");
+  line.value("--log-interval",
+             "N",
+             "Steps between two lines. Default 100.",
+             whole(w.log_interval, 1, largest_count));
+  line.toggle("--log-throughput", "Adds floating-point operations a second to the line.", [&w] {
+    w.log_throughput = true;
+  });
+  line.value("--log-file",
+             "FILE",
+             "A JSON object for every step; `troupe plot` draws it.",
+             text(w.log_file));
+  line.value("--trace",
+             "FILE",
+             "Every action of every worker, for Chrome's or Perfetto's viewer.",
+             text(w.trace_file));
+  line.value("--eval-interval",
+             "N",
+             "Steps between two validations; 0: never. Default 1000.",
+             whole(w.eval_interval, 0, largest_count));
+  line.value("--eval-iters",
+             "N",
+             "Global batches of one validation; 0: never. Default 100.",
+             whole(w.eval_batches, 0, largest_count));
+  line.toggle(
+      "--no-progress", "No progress bar, on a terminal either.", [&w] { w.progress = false; });
+}
+
+void declare_testing(command_line& line, training_flags& to) {
+  auto& d = to.disturbance;
+  line.group("Testing");
+  line.value(
+      "--backend",
+      "NAME",
+      "cpu (default), or reference: plain loops with double sums, slow; it judges the other.",
+      one_of(to.layout.backend, {"cpu", "reference"}));
+  line.value("--plant-fault",
+             "WHO@STEP",
+             "That actor fails in that step, e.g. stage:0.1@3: replica 0, stage 1.",
+             text(d.fault));
+  line.value(
+      "--plant-delays",
+      "SEED,LANE,MESSAGE",
+      "Random sleeps of up to LANE microseconds before work and MESSAGE before delivery. "
+      "They must change no bit.",
+      [&d](const std::string& flag, const std::string& word) {
+        const auto first = word.find(','), last = word.rfind(',');
+        if (first == std::string::npos || first == last)
+          throw usage_error("{} '{}': give three numbers, SEED,LANE_US,MESSAGE_US", flag, word);
+        constexpr std::int64_t longest_us = 10'000'000;
+        d.seed = std::uint64_t(parse_whole(flag, word.substr(0, first), 0, largest_count));
+        d.lane_delay_us
+            = int(parse_whole(flag, word.substr(first + 1, last - first - 1), 0, longest_us));
+        d.message_delay_us = int(parse_whole(flag, word.substr(last + 1), 0, longest_us));
+      });
+}
+
+}  // namespace
+
+void declare(command_line& line, training_flags& to) {
+  declare_shape(line, to);
+  declare_function(line, to);
+  declare_data(line, to);
+  declare_steps(line, to);
+  declare_optimizer(line, to);
+  declare_rate(line, to);
+  declare_layout(line, to);
+  declare_checkpoints(line, to);
+  declare_watching(line, to);
+  declare_testing(line, to);
+  declare_table(line, to);
+  line.note(
+      "A flag that is given twice counts as given last. Flags of Megatron-LM that decide nothing "
+      "here are accepted, flags that would decide something this build cannot do are refused with "
+      "the reason: `troupe train gpt --help-megatron` lists both.");
+}
+
+runtime::training_job training_job_from(const std::vector<std::string>& words) {
+  training_flags flags;
+  command_line line("troupe train gpt", "");
+  declare(line, flags);
+  line.runs([] { return 0; });
+  line.parse(words);
+  return resolve(flags, words);
+}
+
+}  // namespace troupe::command

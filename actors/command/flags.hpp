@@ -1,0 +1,104 @@
+// `troupe train gpt`: Megatron-LM's own flag names, and ours where it has none, to a job.
+//
+// Every flag that Megatron-LM's GPT-3 345M and Llama-3 8B example scripts use is known: it works,
+// or decides nothing here and is accepted (flag_table.hpp says why), or is refused with the reason.
+
+#pragma once
+
+#include "actors/command/command_line.hpp"
+#include "actors/command/tokenizer_flags.hpp"
+#include "runtime/trainer/job.hpp"
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace troupe::command {
+
+/// Megatron-LM's defaults.
+inline runtime::watch_settings megatron_watch() {
+  runtime::watch_settings out;
+  out.log_interval = 100;
+  out.eval_interval = 1000;
+  out.eval_batches = 100;
+  return out;
+}
+
+/// As written on the command line, nothing derived. The defaults are Megatron-LM's.
+struct training_flags {
+  struct {
+    std::optional<std::int64_t> layers, hidden, ffn, heads, query_groups, head_size;
+    std::optional<std::int64_t> sequence, positions;
+    bool grouped_queries = false;
+    std::optional<std::string> position;
+    bool no_position = false;
+    std::optional<double> rotary_base, rotary_percent;
+    bool rotary_interleaved = false;
+    std::optional<std::string> normalization;
+    std::optional<double> norm_epsilon;
+    bool swiglu = false, exact_gelu = false, no_linear_bias = false, qkv_bias = false;
+    bool untied = false;
+    std::optional<double> hidden_dropout, attention_dropout;
+    double init_std = 0.02;
+    std::int64_t vocabulary_divisor = 128;
+    std::filesystem::path hub;
+  } model;
+
+  struct {
+    std::vector<std::string> path;
+    bool mock = false;
+    std::string split = "969,30,1";
+    std::filesystem::path cache;
+    bool eod_mask_loss = false, reset_position_ids = false, per_token_loss = false;
+  } data;
+
+  tokenizer_flags tokenizer;
+
+  struct {
+    std::optional<std::int64_t> micro, global;
+    std::vector<std::int64_t> ramp;  ///< none, or START INCREMENT SAMPLES
+    std::optional<std::int64_t> iterations, samples;
+    std::int64_t exit_interval = 0;
+  } steps;
+
+  struct {
+    runtime::adamw_settings adam;
+    std::int64_t seed = 1234;
+  } optimizer;
+
+  struct {
+    std::optional<double> maximum;
+    double minimum = 0, warmup_start = 0;
+    std::string style = "linear";
+    std::optional<std::int64_t> decay_iterations, decay_samples;
+    std::optional<std::int64_t> warmup_iterations, warmup_samples;
+    std::optional<double> warmup_fraction;
+  } rate;
+
+  struct {
+    std::optional<std::int64_t> world;
+    std::int64_t pipeline = 1;
+    bool pipeline_before_data = false;
+    std::optional<std::int64_t> threads;
+    std::string backend = "cpu";
+  } layout;
+
+  runtime::checkpoint_settings checkpoints;
+  runtime::watch_settings watch = megatron_watch();
+  runtime::disturbance_settings disturbance;
+  bool dry_run = false;
+};
+
+/// Declares all flags of training; what is parsed goes to `to`, which outlives `line`.
+void declare(command_line& line, training_flags& to);
+
+/// Fills in every default. Throws usage_error with everything that is missing or contradicts itself
+/// at once, and input_error for files that cannot be read. `words` is the command line as given.
+runtime::training_job resolve(const training_flags& flags, const std::vector<std::string>& words);
+
+/// Declares, parses, resolves: the job of `troupe train gpt WORDS`.
+runtime::training_job training_job_from(const std::vector<std::string>& words);
+
+}  // namespace troupe::command

@@ -1,0 +1,61 @@
+#include "actors/command/help_text.hpp"
+
+#include <algorithm>
+#include <sstream>
+
+namespace troupe::command {
+namespace {
+
+constexpr std::size_t page = 100, widest_words = 34;
+
+/// The text, broken at spaces, continued under its first letter.
+std::string wrapped(const std::string& text, std::size_t indent) {
+  std::istringstream in(text);
+  std::string out, word;
+  std::size_t column = indent;
+  while (in >> word) {
+    if (column > indent && column + 1 + word.size() > page) {
+      out += "\n" + std::string(indent, ' ');
+      column = indent;
+    }
+    if (column > indent) {
+      out += ' ';
+      ++column;
+    }
+    out += word;
+    column += word.size();
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string format_help(const std::string& name,
+                        const std::string& about,
+                        const std::vector<help_section>& sections,
+                        const std::vector<std::string>& notes) {
+  std::string out = name + ": " + wrapped(about, name.size() + 2) + "\n";
+  for (const auto& section : sections) {
+    if (section.entries.empty())
+      continue;
+    out += "\n";
+    if (!section.title.empty())
+      out += wrapped(section.title, 0) + "\n";
+    std::size_t width = 0;
+    for (const auto& entry : section.entries)
+      width = std::max(width, std::min(entry.words.size(), widest_words));
+    for (const auto& entry : section.entries) {
+      out += "  " + entry.words;
+      if (entry.words.size() > width)
+        out += "\n" + std::string(width + 4, ' ');
+      else
+        out += std::string(width + 2 - entry.words.size(), ' ');
+      out += wrapped(entry.help, width + 4) + "\n";
+    }
+  }
+  for (const auto& note : notes)
+    out += "\n" + wrapped(note, 0) + "\n";
+  return out;
+}
+
+}  // namespace troupe::command

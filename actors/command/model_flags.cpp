@@ -1,0 +1,42 @@
+#include "actors/command/model_flags.hpp"
+
+#include "runtime/device/backend_kind.hpp"
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+namespace troupe::command {
+
+void declare(command_line& line, model_flags& to) {
+  line.group("Model");
+  line.value("--load",
+             "DIR",
+             "The --save folder of a training run (its latest checkpoint), or one checkpoint in "
+             "it.",
+             text(to.load));
+  line.value("--tokenizer",
+             "DIR",
+             "vocab.json and merges.txt, should they not lie beside the checkpoints.",
+             text(to.tokenizer));
+  line.value("--threads", "N", "Default: the cores.", whole(to.threads, 1, 4096));
+  line.value(
+      "--backend", "NAME", "cpu (default) or reference.", one_of(to.backend, {"cpu", "reference"}));
+}
+
+std::unique_ptr<runtime::loaded_model> load(const model_flags& flags) {
+  if (flags.load.empty())
+    throw usage_error("--load DIR is missing: the --save folder of a training run");
+  runtime::loading how{
+      .from = flags.load,
+      .backend = runtime::backend_from(flags.backend).value(),
+      .threads = int(flags.threads.value_or(std::max(1U, std::thread::hardware_concurrency())))};
+  if (!flags.tokenizer.empty()) {
+    tokenizer_flags files;
+    files.folder = flags.tokenizer;
+    how.with = make(files);
+  }
+  return std::make_unique<runtime::loaded_model>(std::move(how));
+}
+
+}  // namespace troupe::command

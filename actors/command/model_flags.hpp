@@ -1,0 +1,26 @@
+// The flags of commands that use a trained model.
+
+#pragma once
+
+#include "actors/command/command_line.hpp"
+#include "actors/command/tokenizer_flags.hpp"
+#include "runtime/inference/loaded_model.hpp"
+
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace troupe::command {
+
+struct model_flags {
+  std::filesystem::path load;
+  std::filesystem::path tokenizer;  ///< folder with vocab.json and merges.txt; empty: as kept
+  std::optional<std::int64_t> threads;
+  std::string backend = "cpu";
+};
+
+void declare(command_line& line, model_flags& to);
+
+std::unique_ptr<runtime::loaded_model> load(const model_flags& flags);
+
+}  // namespace troupe::command

@@ -1,0 +1,86 @@
+#include "runtime/data/preprocess.hpp"
+
+#include "actors/command/commands.hpp"
+#include "actors/command/tokenizer_flags.hpp"
+#include "runtime/core/progress.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <thread>
+
+namespace troupe::command {
+namespace {
+
+struct preprocess_flags {
+  runtime::preprocess_options what;
+  tokenizer_flags tokenizer;
+  std::string format;
+  std::optional<std::int64_t> workers;
+};
+
+int preprocess_files(preprocess_flags& flags) {
+  auto& what = flags.what;
+  if (what.inputs.empty())
+    throw usage_error("--input FILE... is missing: the text to tokenize");
+  if (what.output_prefix.empty())
+    throw usage_error("--output-prefix PREFIX is missing: the beginning of the output's names");
+  if (!flags.format.empty())
+    what.format = runtime::parse_text_format(flags.format);
+  what.workers
+      = unsigned(flags.workers.value_or(std::max(1U, std::thread::hardware_concurrency())));
+  const auto with = make(flags.tokenizer);
+  for (const auto& made : runtime::preprocess(*with, what))
+    fmt::print(
+        "wrote '{}.bin' and '.idx': {} documents, {} tokens from {} ({:.2f} bytes a token) "
+        "in {:.1f} s\n",
+        made.prefix.string(),
+        made.documents,
+        made.tokens,
+        runtime::human_bytes(double(made.bytes)),
+        double(made.bytes) / double(std::max<std::int64_t>(made.tokens, 1)),
+        made.seconds);
+  return 0;
+}
+
+}  // namespace
+
+void add_preprocess(command_line& program) {
+  auto& line = program.command(
+      "preprocess", "turns text into the indexed data set that training reads (.bin and .idx).");
+  const auto flags = std::make_shared<preprocess_flags>();
+  auto& what = flags->what;
+  line.values("--input", "FILE...", 1, 1 << 20, "Texts, read in this order.", all(what.inputs));
+  line.value("--output-prefix",
+             "PREFIX",
+             "Writes PREFIX_<key>_document.bin and .idx; <key> is text unless --json-keys.",
+             text(what.output_prefix));
+  line.value(
+      "--input-format",
+      "FORMAT",
+      "jsonl: an object a line. paragraphs: documents between blank lines. lines: each line. "
+      "whole: each file. Default: jsonl for .jsonl and .json, else paragraphs.",
+      text(flags->format));
+  line.values("--json-keys",
+              "KEY...",
+              1,
+              1 << 10,
+              "Of jsonl: the fields to tokenize, a data set for each. Default text.",
+              all(what.json_keys));
+  line.toggle("--append-eod",
+              "Ends each document with <|endoftext|>, so that the model learns where they end.",
+              [&what] { what.append_eod = true; });
+  line.value("--workers",
+             "N",
+             "Threads; the output does not depend on them. Default: the cores.",
+             whole(flags->workers, 1, 4096));
+  declare(line, flags->tokenizer);
+  line.accepted("--dataset-impl", 1);
+  line.accepted("--log-interval", 1);
+  line.refused("--split-sentences", "documents are not cut into sentences; leave it out");
+  line.refused("--keep-newlines", "nothing inside a document is changed; leave it out");
+  line.refused("--partitions", "--workers N shares the work among threads; leave it out");
+  line.runs([flags] { return preprocess_files(*flags); });
+}
+
+}  // namespace troupe::command

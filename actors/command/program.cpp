@@ -1,0 +1,68 @@
+#include "actors/command/commands.hpp"
+#include "runtime/core/error.hpp"
+#include "runtime/device/backend_kind.hpp"
+
+#include <cstdio>
+#include <exception>
+
+namespace troupe::command {
+namespace {
+
+constexpr int users_fault = 2, our_fault = 3;
+
+void complain(const std::string& text) {
+  std::fflush(stdout);
+  std::fprintf(stderr, "troupe: error: %s\n", text.c_str());
+}
+
+int complain_of_us(const char* what) {
+  complain(fmt::format(
+      "{}\n  This is a fault of Troupe {}, not of yours. Please report it with the command line.",
+      what,
+      TROUPE_VERSION));
+  return our_fault;
+}
+
+}  // namespace
+
+void add_commands(command_line& program) {
+  add_tokenizer(program);
+  add_preprocess(program);
+  add_train(program);
+  add_plot(program);
+  add_eval(program);
+  add_generate(program);
+}
+
+int run_program(const std::vector<std::string>& words) {
+  try {
+    command_line program("troupe",
+                         "trains and serves large transformer models as a system of actors.");
+    bool version = false;
+    program.toggle("--version", "Prints the version and exits.", [&] { version = true; });
+    program.runs([] {
+      std::puts("troupe " TROUPE_VERSION);
+      return 0;
+    });
+    program.note("`troupe COMMAND --help` explains a command.");
+    add_commands(program);
+    return program.parse(words)();
+  } catch (const usage_error& failure) {
+    complain(failure.what());
+    if (!failure.command.empty())
+      std::fprintf(stderr, "  (%s --help)\n", failure.command.c_str());
+    return users_fault;
+  } catch (const runtime::error& failure) {
+    complain(failure.what());
+    return users_fault;
+  } catch (const kernels::backend_missing& failure) {
+    complain(failure.what());
+    return users_fault;
+  } catch (const std::exception& failure) {
+    return complain_of_us(failure.what());
+  } catch (...) {
+    return complain_of_us("something was thrown that is no exception");
+  }
+}
+
+}  // namespace troupe::command

@@ -1,0 +1,160 @@
+#include "actors/command/commands.hpp"
+#include "actors/command/standard_input.hpp"
+#include "actors/command/tokenizer_flags.hpp"
+#include "runtime/core/file.hpp"
+#include "runtime/core/progress.hpp"
+#include "runtime/data/text_reader.hpp"
+#include "runtime/tokenizer/bpe_trainer.hpp"
+
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <sstream>
+#include <utility>
+
+namespace troupe::command {
+namespace {
+
+using runtime::progress_bar;
+
+struct training_options {
+  std::vector<std::filesystem::path> inputs;
+  std::string format, json_key = "text";
+  std::optional<std::int64_t> vocabulary_size;
+  std::filesystem::path output;
+  std::int64_t minimum_count = 2;
+};
+
+void count_words(const training_options& how, runtime::bpe_trainer& trainer) {
+  std::uint64_t total = 0, before = 0;
+  for (const auto& path : how.inputs)
+    total += runtime::mapped_file(path).bytes().size();
+  progress_bar bar("reading", total, "B");
+  for (const auto& path : how.inputs) {
+    const runtime::text_options format{
+        how.format.empty() ? runtime::text_format_of(path) : runtime::parse_text_format(how.format),
+        how.json_key};
+    runtime::for_each_document(path, format, [&](std::string_view text, std::uint64_t done) {
+      trainer.add(text);
+      bar.advance_to(before + done);
+    });
+    before += runtime::mapped_file(path).bytes().size();
+    bar.advance_to(before);
+  }
+}
+
+int train_tokenizer(const training_options& how) {
+  if (how.inputs.empty())
+    throw usage_error("--input FILE... is missing: the text to learn from");
+  if (!how.vocabulary_size)
+    throw usage_error("--vocab-size N is missing: how many tokens to learn, at least 257");
+  if (how.output.empty())
+    throw usage_error("--output DIR is missing: where vocab.json and merges.txt go");
+  runtime::make_folder(how.output);
+  runtime::bpe_trainer trainer;
+  count_words(how, trainer);
+  const auto wanted = std::uint64_t(*how.vocabulary_size);
+  runtime::bpe_vocabulary learnt;
+  {
+    progress_bar bar("merging", wanted, "tokens");
+    learnt = trainer.train(
+        {.vocabulary_size = std::int32_t(*how.vocabulary_size),
+         .minimum_count = std::uint64_t(how.minimum_count),
+         .progress = [&](std::uint64_t done, std::uint64_t) { bar.advance_to(done); }});
+  }
+  runtime::save_bpe_vocabulary(learnt, how.output);
+  fmt::print("learnt {} tokens from {} distinct words; wrote '{}' and '{}'\n",
+             learnt.tokens.size(),
+             trainer.distinct_words(),
+             (how.output / "vocab.json").string(),
+             (how.output / "merges.txt").string());
+  if (learnt.tokens.size() < wanted)
+    fmt::print("{} were wanted, but no other pair occurs {} times\n", wanted, how.minimum_count);
+  return 0;
+}
+
+void add_training(command_line& tokenizer) {
+  auto& train = tokenizer.command("train", "learns a byte-level BPE from text.");
+  const auto how = std::make_shared<training_options>();
+  train.values("--input", "FILE...", 1, 1 << 20, "Texts to learn from.", all(how->inputs));
+  train.value("--vocab-size",
+              "N",
+              "Tokens to learn: 256 bytes, N - 257 merges and <|endoftext|>.",
+              whole(how->vocabulary_size, 257));
+  train.value("--output", "DIR", "Gets vocab.json and merges.txt.", text(how->output));
+  train.value("--input-format",
+              "FORMAT",
+              "jsonl, paragraphs, lines or whole. Default: jsonl by the name, else paragraphs.",
+              text(how->format));
+  train.value(
+      "--json-key", "KEY", "Of jsonl: the field with the text. Default text.", text(how->json_key));
+  train.value("--min-count",
+              "N",
+              "A pair that occurs more rarely is not merged. Default 2.",
+              whole(how->minimum_count, 1));
+  train.runs([how] { return train_tokenizer(*how); });
+}
+
+struct encoding_options {
+  tokenizer_flags tokenizer;
+  std::optional<std::string> text;
+  bool specials = false;
+};
+
+void add_encoding(command_line& tokenizer) {
+  auto& encode = tokenizer.command("encode", "turns a text into token ids, on one line.");
+  const auto how = std::make_shared<encoding_options>();
+  encode.value("--text",
+               "TEXT",
+               "The text. Default: standard input, to its last byte, line end included.",
+               text(how->text));
+  encode.toggle("--special-tokens",
+                "<|endoftext|> in the text is the end of a document, not thirteen characters.",
+                [how] { how->specials = true; });
+  declare(encode, how->tokenizer);
+  encode.runs([how] {
+    const auto with = make(how->tokenizer);
+    const auto ids = with->encode(
+        how->text ? *how->text : read_standard_input(),
+        how->specials ? runtime::special_tokens::recognised : runtime::special_tokens::as_text);
+    fmt::print("{}\n", fmt::join(ids, " "));
+    return 0;
+  });
+}
+
+struct decoding_options {
+  tokenizer_flags tokenizer;
+  std::vector<std::string> ids;
+};
+
+void add_decoding(command_line& tokenizer) {
+  auto& decode = tokenizer.command("decode", "turns token ids into text.");
+  const auto how = std::make_shared<decoding_options>();
+  decode.words("ID...", "The ids. Default: standard input.", how->ids);
+  declare(decode, how->tokenizer);
+  decode.runs([how] {
+    const auto with = make(how->tokenizer);
+    if (how->ids.empty()) {
+      std::istringstream in(read_standard_input());
+      for (std::string word; in >> word;)
+        how->ids.push_back(word);
+    }
+    std::vector<std::int32_t> ids;
+    for (const auto& word : how->ids)
+      ids.push_back(std::int32_t(parse_whole("token id", word, 0, with->vocabulary_size() - 1)));
+    const auto out = with->decode(ids);
+    std::fwrite(out.data(), 1, out.size(), stdout);
+    return 0;
+  });
+}
+
+}  // namespace
+
+void add_tokenizer(command_line& program) {
+  auto& tokenizer = program.command("tokenizer", "learns a tokenizer, or applies one.");
+  add_training(tokenizer);
+  add_encoding(tokenizer);
+  add_decoding(tokenizer);
+}
+
+}  // namespace troupe::command

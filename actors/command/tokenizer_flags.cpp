@@ -1,0 +1,70 @@
+#include "actors/command/tokenizer_flags.hpp"
+
+#include <utility>
+
+namespace troupe::command {
+namespace {
+
+constexpr const char* bpe = "GPT2BPETokenizer";
+constexpr const char* null = "NullTokenizer";
+
+}  // namespace
+
+void declare(command_line& line, tokenizer_flags& to) {
+  line.group("Tokenizer");
+  line.value(
+      "--tokenizer-type",
+      "TYPE",
+      "GPT2BPETokenizer (default): byte-level BPE from two files. NullTokenizer: the text is "
+      "token ids already; for mock data.",
+      one_of(to.type, {bpe, null}));
+  line.value("--vocab-file", "FILE", "vocab.json of the BPE.", text(to.vocab_file));
+  line.value("--merge-file", "FILE", "merges.txt of the BPE.", text(to.merge_file));
+  line.value("--tokenizer",
+             "DIR",
+             "Short for --vocab-file DIR/vocab.json --merge-file DIR/merges.txt, as `troupe "
+             "tokenizer train` writes them.",
+             text(to.folder));
+  line.value("--vocab-size",
+             "N",
+             "Number of token ids: needed for the NullTokenizer; must agree with the files of "
+             "another.",
+             whole(to.vocabulary_size, 1));
+}
+
+runtime::tokenizer_choice choice_of(const tokenizer_flags& flags) {
+  runtime::tokenizer_choice out{
+      .type = flags.type, .vocab_file = flags.vocab_file, .merge_file = flags.merge_file};
+  if (flags.type == null) {
+    if (!flags.vocabulary_size)
+      throw usage_error("--tokenizer-type NullTokenizer needs --vocab-size N: how many ids it has");
+    out.vocabulary_size = std::int32_t(*flags.vocabulary_size);
+    out.vocab_file.clear();
+    out.merge_file.clear();
+    return out;
+  }
+  if (!flags.folder.empty()) {
+    if (!out.vocab_file.empty() || !out.merge_file.empty())
+      throw usage_error("--tokenizer and --vocab-file or --merge-file say it twice: give one");
+    out.vocab_file = flags.folder / "vocab.json";
+    out.merge_file = flags.folder / "merges.txt";
+  }
+  if (out.vocab_file.empty() || out.merge_file.empty())
+    throw usage_error(
+        "the tokenizer needs {}: give --vocab-file and --merge-file (or --tokenizer DIR, or "
+        "--tokenizer-type NullTokenizer --vocab-size N)",
+        out.vocab_file.empty() ? "its vocabulary" : "its merges");
+  return out;
+}
+
+std::unique_ptr<const runtime::tokenizer> make(const tokenizer_flags& flags) {
+  auto out = runtime::make_tokenizer(choice_of(flags));
+  if (flags.vocabulary_size && *flags.vocabulary_size != out->vocabulary_size())
+    throw usage_error(
+        "--vocab-size {} contradicts the tokenizer, which has {} tokens: leave it out",
+        *flags.vocabulary_size,
+        out->vocabulary_size());
+  return out;
+}
+
+}  // namespace troupe::command
