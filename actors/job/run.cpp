@@ -38,17 +38,15 @@ outcome run(std::shared_ptr<const resources> shared,
   configuration config;
   caf::actor_system system(config);
   std::promise<outcome> ended;
-  {
-    const auto root = system.spawn(node, shared);
-    const auto head = system.spawn(supervisor, root, std::move(shared));
-    head->attach_functor(
-        [&ended](const caf::error& reason) { ended.set_value(outcome_of(reason)); });
-    if (started)
-      started([weak = caf::actor_cast<caf::weak_actor_ptr>(head)](const std::string& why) {
-        if (const auto alive = caf::actor_cast<caf::strong_actor_ptr>(weak))
-          caf::anon_send(caf::actor_cast<messages::supervisor_actor>(alive), messages::drain{why});
-      });
-  }
+  // Held until the end: CAF ends an actor that nobody refers to.
+  const auto root = system.spawn(node, shared);
+  const auto head = system.spawn(supervisor, root, std::move(shared));
+  head->attach_functor([&ended](const caf::error& reason) { ended.set_value(outcome_of(reason)); });
+  if (started)
+    started([weak = caf::actor_cast<caf::weak_actor_ptr>(head)](const std::string& why) {
+      if (const auto alive = caf::actor_cast<caf::strong_actor_ptr>(weak))
+        caf::anon_send(caf::actor_cast<messages::supervisor_actor>(alive), messages::drain{why});
+    });
   auto result = ended.get_future().get();
   system.await_all_actors_done();
   return result;

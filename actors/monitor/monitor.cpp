@@ -135,7 +135,8 @@ messages::monitor_actor::behavior_type monitor(
     std::shared_ptr<const resources> shared) {
   self->state.start(std::move(shared));
   return {[self](const messages::committed& x) { self->state.receive(x); },
-          [self](const messages::validated& x) { self->state.receive(x); }};
+          [self](const messages::validated& x) { self->state.receive(x); },
+          [](messages::conclude) { return messages::concluded{}; }};
 }
 
 }  // namespace troupe::actors

@@ -7,11 +7,18 @@
 #include <caf/system_messages.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 namespace troupe::actors {
 
 using messages::role;
+
+namespace {
+
+constexpr auto viewer_patience = std::chrono::seconds(5);
+
+}  // namespace
 
 void supervisor_state::start(messages::node_actor node, std::shared_ptr<const resources> shared) {
   node_ = std::move(node);
@@ -89,12 +96,6 @@ void supervisor_state::lose(const caf::down_msg& x) {
   const bool known
       = is(x.reason, messages::ec::refused) || is(x.reason, messages::ec::protocol_violated);
   self_->quit(known ? x.reason : because_of(who->name, x.reason));
-}
-
-template <class Order>
-void supervisor_state::tell_replicas(const Order& x) {
-  for (const auto& replica : replicas_)
-    shared_->planted->send(self_, replica, x);
 }
 
 bool supervisor_state::is_over() const {
@@ -196,7 +197,11 @@ void supervisor_state::drain(const messages::drain& x) {
 void supervisor_state::finish() {
   if (std::exchange(dismissed_, true))
     return;
-  self_->send(node_, messages::dismiss{});
+  const auto dismiss = [this] { self_->send(node_, messages::dismiss{}); };
+  // A hung viewer loses its last lines, the job loses nothing.
+  self_->request(monitor_, viewer_patience, messages::conclude{})
+      .then([dismiss](messages::concluded) { dismiss(); },
+            [dismiss](const caf::error&) { dismiss(); });
 }
 
 messages::supervisor_actor::behavior_type supervisor(

@@ -51,7 +51,10 @@ class supervisor_state {
   void finish();
 
   template <class Order>
-  void tell_replicas(const Order& x);
+  void tell_replicas(const Order& x) {
+    for (const auto& replica : replicas_)
+      shared_->planted->send(self_, replica, x);
+  }
 
   messages::supervisor_actor::pointer self_;
   messages::node_actor node_;

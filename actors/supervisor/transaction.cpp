@@ -80,7 +80,7 @@ void supervisor_state::commit() {
   report_.tokens_per_second = double(report_.global_batch_size * model.sequence) / seconds;
   report_.flops_per_second
       = runtime::training_flops(model, double(report_.global_batch_size)) / seconds;
-  shared_->planted->send(self_, monitor_, messages::committed{report_});
+  self_->send(monitor_, messages::committed{report_});
   now_.reset();
   proceed();
 }
@@ -92,8 +92,7 @@ void supervisor_state::end_validation() {
     loss.tokens += vote.loss_tokens;
   }
   votes_.clear();
-  shared_->planted->send(
-      self_, monitor_, messages::validated{{iteration_, loss.total / std::max(loss.tokens, 1.0)}});
+  self_->send(monitor_, messages::validated{{iteration_, loss.total / std::max(loss.tokens, 1.0)}});
   now_.reset();
   proceed();
 }

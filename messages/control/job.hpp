@@ -72,6 +72,14 @@ struct meet {
   friend bool operator==(const meet&, const meet&) = default;
 };
 
+/// Supervisor -> monitor: answer when everything you were told is written.
+struct conclude {
+  friend bool operator==(const conclude&, const conclude&) = default;
+};
+struct concluded {
+  friend bool operator==(const concluded&, const concluded&) = default;
+};
+
 /// Supervisor -> node: the job is over; whoever you spawned goes home, last come first.
 struct dismiss {
   friend bool operator==(const dismiss&, const dismiss&) = default;
@@ -102,6 +110,14 @@ template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, meet& x) {
   return f(
       caf::meta::type_name("meet"), x.supervisor, x.previous, x.next, x.loader, x.checkpointer);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, conclude&) {
+  return f(caf::meta::type_name("conclude"));
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, concluded&) {
+  return f(caf::meta::type_name("concluded"));
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, dismiss&) {

@@ -70,6 +70,10 @@ using checkpointer_actor = caf::typed_actor<
     caf::reacts_to<snapshot>>;
 
 /// Watches, and never delays.
-using monitor_actor = caf::typed_actor<caf::reacts_to<committed>, caf::reacts_to<validated>>;
+using monitor_actor
+    = caf::typed_actor<caf::reacts_to<committed>,
+                       caf::reacts_to<validated>,
+                       // Asked once, at the end: everything before it has been written.
+                       caf::replies_to<conclude>::with<concluded>>;
 
 }  // namespace troupe::messages

@@ -39,7 +39,7 @@ TEST_CASE("every arrangement of actors gives the bits of the reference trainer",
     job.disturbance = {.seed = 7, .lane_delay_us = 300, .message_delay_us = 300};
   const auto shared = tests::tiny_resources(job);
   const auto end = actors::run(shared);
-  CHECK(end.reason.empty());
+  CHECK(end.reason == "");
   REQUIRE(end.exit_code == 0);
 
   const auto expected = tests::by_reference_trainer(job);

@@ -1,0 +1,57 @@
+// What was executed is what was planned.
+
+#include "actors/stage/stage.hpp"
+#include "runtime/core/file.hpp"
+#include "tests/support/scratch_folder.hpp"
+#include "tests/support/tiny_job.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
+using namespace troupe;
+
+TEST_CASE("the executed order equals the plan, on every rank and in every step", "[scenario]") {
+  const int P = GENERATE(1, 2, 4), D = GENERATE(1, 2);
+  const bool disturbed = GENERATE(false, true);
+  CAPTURE(P, D, disturbed);
+  auto job = tests::tiny_job(P, D);
+  job.train_iterations = 3;
+  if (disturbed)
+    job.disturbance = {.seed = 11, .lane_delay_us = 400, .message_delay_us = 400};
+  const auto shared = tests::tiny_resources(job);
+  REQUIRE(actors::run(shared).exit_code == 0);
+
+  std::map<std::pair<int, std::uint64_t>, std::vector<std::string>> executed;
+  for (const auto& x : shared->trace->spans())
+    if (x.name.size() > 2 && std::isdigit(x.name.front()) != 0)
+      executed[{x.rank, runtime::value(x.step)}].push_back(x.name);
+  const auto plan = runtime::one_forward_one_backward(P, 8 / (2 * D));
+  CHECK(executed.size() == std::size_t(P * D) * 3);
+  for (const auto& [where, names] : executed) {
+    const auto part = shared->mesh.at(where.first)[std::size_t(runtime::axis::pipeline)];
+    std::vector<std::string> planned;
+    for (const auto& x : actors::lowered(plan.ranks[std::size_t(part)]))
+      planned.push_back(to_string(x));
+    CHECK(names == planned);
+  }
+}
+
+TEST_CASE("the trace is JSON that Chrome and Perfetto read", "[scenario]") {
+  const tests::scratch_folder folder;
+  auto job = tests::tiny_job(2, 1);
+  job.train_iterations = 2;
+  const auto shared = tests::tiny_resources(job);
+  REQUIRE(actors::run(shared).exit_code == 0);
+  shared->trace->write_chrome(folder / "trace.json");
+  const auto trace = nlohmann::json::parse(runtime::read_text(folder / "trace.json"));
+  const auto& events = trace["traceEvents"];
+  CHECK(std::count_if(events.begin(), events.end(), [](const auto& e) { return e["ph"] == "M"; })
+        == 2);
+  for (const auto& e : events)
+    if (e["ph"] == "X")
+      CHECK((e["dur"].is_number() && e["ts"].is_number() && e["dur"].template get<double>() >= 0));
+}
