@@ -20,7 +20,7 @@ done
 bash examples/install_packages.sh build test
 
 started=$SECONDS
-cmake --preset "$preset" >/dev/null
+cmake --preset "$preset" -DTROUPE_TESTS=ON >/dev/null
 cmake --build --preset "$preset"
 built=$SECONDS
 status=0

@@ -5,6 +5,7 @@
 #include "kernels/backend/backend.hpp"
 #include "runtime/device/memory_pool.hpp"
 
+#include <chrono>
 #include <cstddef>
 
 namespace troupe::runtime {
@@ -17,8 +18,19 @@ class stream {
 
   template <class Op>
   void run(const Op& op) {
-    kernels::run(where_, op, {threads_, scratch(kernels::scratch(where_, op, threads_))});
+    const kernels::context in{threads_, scratch(kernels::scratch(where_, op, threads_))};
+    if (!measuring_)
+      return kernels::run(where_, op, in);
+    const auto began = std::chrono::steady_clock::now();
+    kernels::run(where_, op, in);
+    busy_ += std::chrono::steady_clock::now() - began;
+    ++operations_;
   }
+
+  /// From now on the time inside operations is added up. For benchmarks.
+  void measure() { measuring_ = true; }
+  std::chrono::nanoseconds busy() const { return busy_; }
+  std::uint64_t operations() const { return operations_; }
 
   memory_block allocate(std::size_t bytes) { return pool_.allocate(bytes); }
   const memory_pool& pool() const { return pool_; }
@@ -36,6 +48,9 @@ class stream {
 
   kernels::backend where_;
   int threads_;
+  bool measuring_ = false;
+  std::chrono::nanoseconds busy_{0};
+  std::uint64_t operations_ = 0;
   memory_pool pool_;
   memory_block scratch_;
   std::size_t scratch_size_ = 0;

@@ -1,0 +1,98 @@
+#!/usr/bin/env bash
+# From text to a trained GPT and its samples, by actors, on one machine without a GPU.
+#
+#   bash examples/quickstart.sh             trains on the King James Bible (a Debian package)
+#   bash examples/quickstart.sh FILE.txt    trains on your own text, a few megabytes of it
+#
+# Installs what is missing, builds the program, and leaves everything it makes in runs/quickstart.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+started=$SECONDS
+run=runs/quickstart
+say() { printf '\n\033[1m[%3d s] %s\033[0m\n' $((SECONDS - started)) "$*"; }
+[[ -t 1 ]] || say() { printf '\n[%3d s] %s\n' $((SECONDS - started)) "$*"; }
+
+if (($# > 1)) || [[ ${1:-} == -* ]]; then
+  sed -n '2,7s/^# \{0,1\}//p' "$0"
+  [[ ${1:-} == -h || ${1:-} == --help ]] && exit 0 || exit 2
+fi
+if (($# == 1)) && [[ ! -s $1 ]]; then
+  echo "quickstart.sh: '$1' is not a file with text in it" >&2
+  exit 2
+fi
+
+say "packages and program"
+bash examples/install_packages.sh build
+(($# == 1)) || bash examples/install_packages.sh text
+cmake --preset release -DTROUPE_TESTS=OFF >/dev/null
+cmake --build --preset release --target troupe | tail -n 1
+troupe=build/release/bin/troupe
+"$troupe" --version
+
+say "text"
+rm -rf "$run"
+mkdir -p "$run"
+if (($# == 1)); then
+  cp "$1" "$run/text.txt"
+else
+  # A verse a line, without its number; an empty line between chapters.
+  bible -f Gen1:1-Rev22:21 |
+    awk '{ split($1, at, ":"); if (NR > 1 && at[1] != chapter) print ""; chapter = at[1];
+           sub(/^[^ ]+ /, ""); print }' >"$run/text.txt"
+fi
+# Documents of about 4 kB, cut at line ends; every twentieth is held out and never trained on.
+awk -v train="$run/train.txt" -v held_out="$run/held_out.txt" '
+  { document = document $0 "\n" }
+  length(document) > 4000 { hand_in() }
+  END { if (document != "") hand_in() }
+  function hand_in() {
+    gsub(/\n\n+/, "\n", document)
+    printf "%s\n", document > (++n % 20 == 0 ? held_out : train)
+    document = ""
+  }' "$run/text.txt"
+if [[ ! -s $run/held_out.txt ]]; then
+  echo "quickstart.sh: the text is too short: at least 100 kB are needed" >&2
+  exit 2
+fi
+ls -l "$run"/train.txt "$run"/held_out.txt | awk '{ print $5 " bytes  " $9 }'
+
+say "tokenizer: byte-level BPE"
+"$troupe" tokenizer train --input "$run/train.txt" --vocab-size 2048 --output "$run/tokenizer"
+tokenizer=(--tokenizer-type GPT2BPETokenizer --vocab-file "$run/tokenizer/vocab.json"
+           --merge-file "$run/tokenizer/merges.txt")
+
+say "data set"
+"$troupe" preprocess --input "$run/train.txt" --output-prefix "$run/train" "${tokenizer[@]}" \
+  --append-eod
+
+train() {
+  "$troupe" train gpt \
+    --num-layers 4 --hidden-size 192 --num-attention-heads 6 --seq-length 128 \
+    --max-position-embeddings 128 --position-embedding-type rope --normalization RMSNorm \
+    --swiglu --ffn-hidden-size 512 --disable-bias-linear \
+    --attention-dropout 0 --hidden-dropout 0 \
+    --micro-batch-size 4 --global-batch-size 16 --train-iters 900 \
+    --lr 3e-3 --min-lr 3e-4 --lr-decay-style cosine --lr-warmup-iters 50 --adam-beta2 0.95 \
+    --weight-decay 0.1 --clip-grad 1.0 --init-method-std 0.03 \
+    --world-size 4 --pipeline-model-parallel-size 2 \
+    --data-path "$run/train_text_document" --split 98,2,0 "${tokenizer[@]}" \
+    --log-interval 50 --eval-interval 150 --eval-iters 5 --log-file "$run/log.jsonl" \
+    --save "$run/checkpoints" --load "$run/checkpoints" --save-interval 150 "$@"
+}
+say "training: 2 pipeline stages x 2 data-parallel replicas, stopped after 300 iterations"
+train --exit-interval 300
+say "the same command again: it goes on where it was stopped"
+train
+
+say "the loss curve"
+"$troupe" plot "$run/log.jsonl" --output "$run/loss.svg"
+
+say "held-out text: bits per byte, beside a trigram model of bytes"
+"$troupe" eval --load "$run/checkpoints" --input "$run/held_out.txt" \
+  --trigram-from "$run/train.txt"
+
+say "text sampled from the model"
+"$troupe" generate --load "$run/checkpoints" --prompt "In the beginning" --tokens 100 \
+  --temperature 0.8 --top-k 50 --seed 1
+
+say "done. The loss curve is $run/loss.svg; go on with: $troupe train gpt --help"

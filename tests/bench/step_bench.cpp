@@ -1,0 +1,207 @@
+// The whole training step and its parts, without actors and with them.
+//
+//   bench_step                 the 6/384/6 character model, then a tiny one
+//   bench_step --threads 1     with another number of threads
+//
+// Every figure is a median over the steps after a warm-up. The share of the matrix rate divides by
+// the best of large products measured in the same run.
+
+#include "tests/support/tiny_job.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <fmt/format.h>
+#include <functional>
+#include <string>
+#include <vector>
+
+using namespace troupe;
+using runtime::now_ns;
+
+namespace {
+
+double median(std::vector<double> x) {
+  std::sort(x.begin(), x.end());
+  return x[x.size() / 2];
+}
+
+double seconds_of(const std::function<void()>& what) {
+  const auto began = now_ns();
+  what();
+  return double(now_ns() - began) / 1e9;
+}
+
+/// GFLOP/s of the best of ten products of 2048 x 2048 x 2048.
+double matrix_rate(int threads) {
+  constexpr std::int64_t n = 2048;
+  runtime::stream on(kernels::backend::cpu, threads, {});
+  auto x = runtime::tensor::empty<float>(on, {n, n}), w = x,
+       y = runtime::tensor::empty<float>(on, {n, n});
+  std::fill_n(x.data<float>(), n * n, 0.5F);
+  double best = 1e9;
+  for (int i = 0; i < 10; ++i)
+    best = std::min(
+        best, seconds_of([&] {
+          on.run(kernels::linear_forward<float>{
+              y.data<float>(), nullptr, x.data<float>(), w.data<float>(), nullptr, n, n, n});
+        }));
+  return 2.0 * n * n * n / best / 1e9;
+}
+
+runtime::training_job character_model(int threads) {
+  runtime::training_job job = tests::tiny_job(1, 1);
+  auto& m = job.how.model;
+  m.layers = 6;
+  m.hidden = 384;
+  m.heads = m.groups = 6;
+  m.head_size = 64;
+  m.ffn = 1536;
+  m.sequence = m.positions = 256;
+  m.vocabulary = m.padded_vocabulary = 65;
+  m.hidden_dropout = m.attention_dropout = 0;
+  job.how.batch = {.micro = 12, .global = 12, .data_parallel = 1};
+  job.threads_per_worker = threads;
+  job.train_iterations = 12;
+  return job;
+}
+
+/// The parts of a step, by a worker, without actors.
+void parts(const runtime::training_job& job, double rate) {
+  runtime::stream on(job.backend, job.threads_per_worker, {});
+  const auto& m = job.how.model;
+  runtime::worker by({.model = m,
+                      .chunks = {{runtime::chunk_id(0), {0, m.layers, true, true}}},
+                      .optimizer = job.how.optimizer},
+                     on);
+  runtime::local_communicator alone(
+      std::make_shared<runtime::local_group>(runtime::axis::data, 1, runtime::cancel_token()), 0);
+  const tests::formula_source source(job.how, false);
+  const runtime::pass_key key{0, runtime::chunk_id(0), runtime::microbatch_id(0)};
+  std::vector<std::vector<double>> seconds(8);
+  for (std::uint64_t i = 1; i <= 12; ++i) {
+    runtime::bundle in;
+    std::size_t part = 0;
+    const auto timed = [&](const std::function<void()>& what) {
+      const double s = seconds_of(what);
+      if (i > 3)
+        seconds[part].push_back(s);
+      ++part;
+    };
+    by.begin_step({runtime::step_id(i), true, 1, 1});
+    timed([&] { in = source.microbatch({i * 12, 0, 0}); });
+    timed([&] { by.forward(key, in); });
+    timed([&] { by.input_gradients(key, {}); });
+    timed([&] { by.weight_gradients(key); });
+    timed([&] { by.reduce(alone, nullptr); });
+    timed([&] { by.norms(); });
+    timed([&] { by.update({i, 1e-3, 1}); });
+    timed([&] { by.digests(); });
+  }
+  static constexpr const char* names[] = {"batch",
+                                          "forward",
+                                          "input gradients (I)",
+                                          "weight gradients (W)",
+                                          "reduce",
+                                          "norms",
+                                          "update",
+                                          "digest of the state"};
+  double total = 0;
+  for (const auto& s : seconds)
+    total += median(s);
+  for (std::size_t p = 0; p < seconds.size(); ++p)
+    fmt::print("  {:<22}{:8.2f} ms {:5.1f} %\n",
+               names[p],
+               median(seconds[p]) * 1e3,
+               100 * median(seconds[p]) / total);
+  const double tokens = double(job.how.batch.global * m.sequence);
+  const double gflops = runtime::training_flops(m, double(job.how.batch.global)) / total / 1e9;
+  fmt::print(
+      "  {:<22}{:8.2f} ms        {:.0f} tokens/s, {:.0f} GFLOP/s, {:.0f} % of the matrix rate\n",
+      "sum",
+      total * 1e3,
+      tokens / total,
+      gflops,
+      100 * gflops / rate);
+}
+
+/// Median milliseconds of a step, by actors.
+double by_actors(runtime::training_job job) {
+  std::vector<double> ms;
+  const auto shared = tests::tiny_resources(job);
+  shared->trace = std::make_shared<runtime::trace_recorder>();
+  const auto end = actors::run(shared);
+  if (end.exit_code != 0)
+    fmt::print("failed: {}\n", end.reason);
+  // A step lasts from one "begin" to the next on rank 0.
+  std::uint64_t before = 0;
+  for (const auto& x : shared->trace->spans())
+    if (x.rank == 0 && x.name == "begin") {
+      if (before != 0)
+        ms.push_back(double(x.begin_ns - before) / 1e6);
+      before = x.begin_ns;
+    }
+  ms.erase(ms.begin(), ms.begin() + std::ptrdiff_t(ms.size() / 4));
+  return median(ms);
+}
+
+/// Median milliseconds of a step by the reference trainer, and of the time inside its operations.
+std::pair<double, double> by_trainer(const runtime::training_job& job) {
+  runtime::stream on(job.backend, job.threads_per_worker, {});
+  runtime::reference_trainer trainer(
+      job.how, std::make_shared<tests::formula_source>(job.how, true), on);
+  on.measure();
+  std::vector<double> all, inside;
+  for (std::uint64_t i = 0; i < job.train_iterations; ++i) {
+    const auto before = on.busy();
+    all.push_back(trainer.step().elapsed_ms);
+    inside.push_back(double((on.busy() - before).count()) / 1e6);
+  }
+  return {median(all), median(inside)};
+}
+
+void cost_of_an_action() {
+  auto job = tests::tiny_job(1, 1);
+  job.how.model.layers = 1;
+  job.how.batch.global = 64;
+  job.train_iterations = 400;
+  const double actions = 3.0 * 32;  // F, I and W of 32 micro-batches
+  const auto [step, operations] = by_trainer(job);
+  const double actors = by_actors(job);
+  fmt::print("tiny model, one layer, one stage: an action takes\n");
+  fmt::print("  {:6.1f} us inside operations\n", operations / actions * 1e3);
+  fmt::print("  {:6.1f} us for tape, tensors and batches\n", (step - operations) / actions * 1e3);
+  fmt::print("  {:6.1f} us for actors, messages and lanes\n", (actors - step) / actions * 1e3);
+  for (const int P : {2, 4}) {
+    auto split = tests::tiny_job(P, 1);
+    split.how.batch.global = 64;
+    split.train_iterations = 200;
+    auto whole = tests::tiny_job(1, 1);
+    whole.how.batch.global = 64;
+    whole.train_iterations = 200;
+    fmt::print("  {} stages on this machine: {:.2f} ms a step; by the trainer alone {:.2f} ms\n",
+               P,
+               by_actors(split),
+               by_trainer(whole).first);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  int threads = 2;
+  if (argc == 3 && std::strcmp(argv[1], "--threads") == 0)
+    threads = std::atoi(argv[2]);
+  const double rate = matrix_rate(threads);
+  fmt::print(
+      "{}; {} threads; matrix rate {:.0f} GFLOP/s\n", kernels::instruction_set(), threads, rate);
+  const auto job = character_model(threads);
+  fmt::print("6 layers, 384 channels, 6 heads, T 256, V 65, B 12, fp32, without actors:\n");
+  parts(job, rate);
+  const double ms = by_actors(job);
+  fmt::print("  by actors, one stage   {:8.2f} ms        {:.0f} tokens/s\n",
+             ms,
+             double(job.how.batch.global * job.how.model.sequence) / ms * 1e3);
+  cost_of_an_action();
+  return 0;
+}
