@@ -3,6 +3,7 @@
 #include "kernels/cpu/targets.hpp"
 
 #include <cmath>
+#include <hwy/cache_control.h>
 #include <limits>
 
 #undef HWY_TARGET_INCLUDE
@@ -20,7 +21,7 @@ namespace {
 // within a chunk a maximum, then a sum of floats; across chunks a double, rescaled when the maximum
 // grows. Milakov, Gimelshein: "Online normalizer calculation for softmax", 2018.
 double log_sum_exp(const float* x, std::int64_t n) {
-  constexpr std::int64_t chunk = 4096;
+  constexpr std::int64_t chunk = 1024;
   float highest = -std::numeric_limits<float>::infinity();
   double total = 0;
   for (std::int64_t begin = 0; begin < n; begin += chunk) {
@@ -37,6 +38,7 @@ double log_sum_exp(const float* x, std::int64_t n) {
       continue;
     const vec top = hn::Set(d, highest);
     total += double(sum(size, [=](std::int64_t i, auto step) HWY_ATTR {
+      hwy::Prefetch(from + i + chunk);  // memory works while this chunk is computed
       return exp(hn::Sub(step.load(from + i), top));
     }));
   }

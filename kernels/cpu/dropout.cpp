@@ -2,6 +2,8 @@
 #include "kernels/cpu/split.hpp"
 #include "kernels/cpu/targets.hpp"
 
+#include <hwy/cache_control.h>
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/dropout.cpp"
 #include <hwy/foreach_target.h>
@@ -37,13 +39,20 @@ HWY_INLINE void scale_kept(const float* x,
 // A sequence is one stretch of memory and one stretch of words, whatever its rows: word number and
 // element number are the same. Words are made a chunk ahead, in the first cache.
 void dropout_range(const dropout_forward<float>& op, std::int64_t begin, std::int64_t end) {
-  constexpr std::int64_t chunk = 1024;
+  constexpr std::int64_t chunk = 512;
   // Beyond a chunk: up to 3 words before the first, and whole vectors read or written at the end.
   alignas(64) std::uint32_t words[chunk + 64];
   const std::int64_t sequence = op.T_ * op.C;
   while (begin < end) {
     const std::int64_t s = begin / sequence, first = begin % sequence, before = first % 4;
     const std::int64_t n = std::min({chunk, sequence - first, end - begin});
+    // Memory works while the words are made.
+    for (std::int64_t i = 0; i < n; i += 16) {
+      hwy::Prefetch(op.x + begin + i);
+      if (op.residual)
+        hwy::Prefetch(op.residual + begin + i);
+      __builtin_prefetch(op.y + begin + i, 1);
+    }
     philox_words(words, before + n, op.key, op.sample[s], std::uint64_t(first / 4));
     if (op.residual)
       scale_kept<true>(op.x + begin, op.residual + begin, op.y + begin, words + before, n, op.p);
