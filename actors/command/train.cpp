@@ -3,6 +3,7 @@
 #include "actors/command/flag_table.hpp"
 #include "actors/command/flags.hpp"
 #include "actors/command/run_training.hpp"
+#include "runtime/tokenizer/description.hpp"
 
 #include <cstdio>
 #include <memory>
@@ -25,10 +26,13 @@ void add_train(command_line& program) {
       return 0;
     }
     const auto job = resolve(*flags, gpt.given());
-    if (!flags->dry_run)
-      return run_training(job);
-    std::fputs(describe(job).c_str(), stdout);
-    return 0;
+    if (flags->dry_run) {
+      std::fputs(describe(job).c_str(), stdout);
+      return 0;
+    }
+    if (!job.checkpoints.save.empty())
+      runtime::keep_tokenizer(job.tokenizer_description, job.checkpoints.save);
+    return run_training(job);
   });
 }
 

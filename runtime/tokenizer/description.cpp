@@ -63,9 +63,19 @@ void keep_tokenizer(const std::string& description, const fs::path& folder) {
   make_folder(to);
   const std::pair<fs::path, const char*> files[]
       = {{from.vocab_file, kept_vocab}, {from.merge_file, kept_merges}};
-  for (const auto& [path, name] : files)
-    if (std::error_code failure; !fs::equivalent(path, to / name, failure))
-      write_text(to / name, read_text(path));
+  for (const auto& [path, name] : files) {
+    const auto text = read_text(path);
+    std::error_code failure;
+    if (!fs::exists(to / name, failure))
+      write_text(to / name, text);
+    else if (read_text(to / name) != text)
+      throw input_error(
+          "'{}' is of another tokenizer than '{}': the checkpoints in '{}' are of another run; "
+          "choose another folder",
+          (to / name).string(),
+          path.string(),
+          folder.string());
+  }
 }
 
 std::unique_ptr<const tokenizer> described_tokenizer(const std::string& description,

@@ -15,7 +15,7 @@ namespace troupe::runtime {
 std::string describe(const tokenizer_choice& choice, const tokenizer& made);
 
 /// Copies the tokenizer's files to `folder`/tokenizer, so that a checkpoint can be used elsewhere.
-/// Throws input_error (reading) and io_error (writing).
+/// Throws input_error when they cannot be read or another tokenizer is kept there, and io_error.
 void keep_tokenizer(const std::string& description, const std::filesystem::path& folder);
 
 /// The tokenizer that was described: from `folder`/tokenizer when its files are there, else from

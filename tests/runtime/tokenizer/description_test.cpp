@@ -1,0 +1,61 @@
+#include "runtime/tokenizer/description.hpp"
+
+#include "runtime/core/error.hpp"
+#include "runtime/tokenizer/bpe_tokenizer.hpp"
+#include "runtime/tokenizer/bpe_trainer.hpp"
+#include "tests/support/scratch_folder.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+using namespace troupe::runtime;
+using Catch::Matchers::ContainsSubstring;
+using troupe::tests::scratch_folder;
+
+namespace {
+
+tokenizer_choice saved(const std::filesystem::path& folder, const char* text) {
+  bpe_trainer trainer;
+  trainer.add(text);
+  bpe_tokenizer(trainer.train({.vocabulary_size = 260})).save(folder);
+  return {.type = bpe_tokenizer::type_name,
+          .vocab_file = folder / "vocab.json",
+          .merge_file = folder / "merges.txt"};
+}
+
+}  // namespace
+
+TEST_CASE("a tokenizer is found again after its files were moved away", "[tokenizer]") {
+  const scratch_folder folder;
+  const auto choice = saved(folder / "first", "aab aab abab");
+  const auto original = make_tokenizer(choice);
+  const auto description = describe(choice, *original);
+  keep_tokenizer(description, folder / "run");
+  keep_tokenizer(description, folder / "run");  // again, as at a resume
+  std::filesystem::remove_all(folder / "first");
+  const auto found = described_tokenizer(description, folder / "run");
+  CHECK(found->fingerprint() == original->fingerprint());
+  CHECK(found->encode("aab abab") == original->encode("aab abab"));
+}
+
+TEST_CASE("another tokenizer is neither taken for it nor put over it", "[tokenizer]") {
+  const scratch_folder folder;
+  const auto first = saved(folder / "first", "aab aab abab");
+  const auto second = saved(folder / "second", "xyz xyz xyxy");
+  const auto a = make_tokenizer(first), b = make_tokenizer(second);
+  keep_tokenizer(describe(first, *a), folder / "run");
+  CHECK_THROWS_WITH(keep_tokenizer(describe(second, *b), folder / "run"),
+                    ContainsSubstring("another tokenizer"));
+  CHECK_THROWS_WITH(described_tokenizer(describe(second, *b), folder / "run"),
+                    ContainsSubstring("fingerprint"));
+}
+
+TEST_CASE("numbers need no files, and rubbish is refused", "[tokenizer]") {
+  const scratch_folder folder;
+  const tokenizer_choice choice{.type = "NullTokenizer", .vocabulary_size = 50};
+  const auto description = describe(choice, *make_tokenizer(choice));
+  keep_tokenizer(description, folder / "run");
+  CHECK(described_tokenizer(description, folder.path())->vocabulary_size() == 50);
+  CHECK_THROWS_AS(described_tokenizer("[]", folder.path()), input_error);
+  CHECK_THROWS_AS(described_tokenizer("{", folder.path()), input_error);
+}
