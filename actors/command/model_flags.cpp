@@ -2,8 +2,6 @@
 
 #include "runtime/device/backend_kind.hpp"
 
-#include <algorithm>
-#include <thread>
 #include <utility>
 
 namespace troupe::command {
@@ -19,7 +17,10 @@ void declare(command_line& line, model_flags& to) {
              "DIR",
              "vocab.json and merges.txt, should they not lie beside the checkpoints.",
              text(to.tokenizer));
-  line.value("--threads", "N", "Default: the cores.", whole(to.threads, 1, 4096));
+  line.value("--threads",
+             "N",
+             "Of the arithmetic. Default 1: small models gain nothing from more.",
+             whole(to.threads, 1, 4096));
   line.value(
       "--backend", "NAME", "cpu (default) or reference.", one_of(to.backend, {"cpu", "reference"}));
 }
@@ -27,10 +28,9 @@ void declare(command_line& line, model_flags& to) {
 std::unique_ptr<runtime::loaded_model> load(const model_flags& flags) {
   if (flags.load.empty())
     throw usage_error("--load DIR is missing: the --save folder of a training run");
-  runtime::loading how{
-      .from = flags.load,
-      .backend = runtime::backend_from(flags.backend).value(),
-      .threads = int(flags.threads.value_or(std::max(1U, std::thread::hardware_concurrency())))};
+  runtime::loading how{.from = flags.load,
+                       .backend = runtime::backend_from(flags.backend).value(),
+                       .threads = int(flags.threads)};
   if (!flags.tokenizer.empty()) {
     tokenizer_flags files;
     files.folder = flags.tokenizer;

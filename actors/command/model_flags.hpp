@@ -7,7 +7,6 @@
 #include "runtime/inference/loaded_model.hpp"
 
 #include <memory>
-#include <optional>
 #include <string>
 
 namespace troupe::command {
@@ -15,7 +14,7 @@ namespace troupe::command {
 struct model_flags {
   std::filesystem::path load;
   std::filesystem::path tokenizer;  ///< folder with vocab.json and merges.txt; empty: as kept
-  std::optional<std::int64_t> threads;
+  std::int64_t threads = 1;
   std::string backend = "cpu";
 };
 
