@@ -1,0 +1,197 @@
+#include "runtime/inference/generator.hpp"
+
+#include "runtime/core/error.hpp"
+#include "runtime/inference/score.hpp"
+#include "runtime/inference/text_stream.hpp"
+#include "runtime/parameters/resident_store.hpp"
+#include "runtime/tokenizer/bpe_tokenizer.hpp"
+#include "runtime/tokenizer/bpe_trainer.hpp"
+#include "runtime/tokenizer/null_tokenizer.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/matchers/catch_matchers_floating_point.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <cmath>
+
+using namespace troupe::runtime;
+using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::WithinRel;
+using ids = std::vector<std::int32_t>;
+
+namespace {
+
+gpt_config small(position_embedding position, std::int64_t groups) {
+  gpt_config c;
+  c.layers = 2;
+  c.hidden = 32;
+  c.heads = 4;
+  c.groups = groups;
+  c.head_size = 8;
+  c.ffn = 64;
+  c.sequence = c.positions = 48;
+  c.vocabulary = 61;
+  c.padded_vocabulary = 64;
+  c.position = position;
+  c.init_std = 0.2;  // large, so that the next token is not a matter of rounding
+  return c;
+}
+
+/// Random weights, as before the first step.
+struct fresh_model {
+  explicit fresh_model(const gpt_config& c,
+                       troupe::kernels::backend where = troupe::kernels::backend::cpu)
+      : on(where, 1, memory_pool()),
+        model(c, {0, c.layers, true, true}),
+        store(model.units(), 1, on.pool()) {
+    initialise(store, 17);
+  }
+
+  std::pair<ids, generation_end> text(const generation_request& what) {
+    ids out;
+    const auto end = generate(model, store, on, what, [&](std::int32_t x) { out.push_back(x); });
+    return {out, end};
+  }
+
+  stream on;
+  chunk model;
+  resident_store store;
+};
+
+generation_request request(std::int64_t tokens, sampling how) {
+  generation_request out;
+  out.prompt = {3, 1, 4, 1, 5};
+  out.tokens = tokens;
+  out.end_of_document = -1;  // never drawn
+  out.how = how;
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("keeping keys and values gives the same text as computing all anew", "[inference]") {
+  const auto position = GENERATE(
+      position_embedding::learned_absolute, position_embedding::rope, position_embedding::none);
+  const auto groups = GENERATE(1, 2, 4);
+  const auto how = GENERATE(greedy(), sampling{.temperature = 0.7F, .top_k = 5, .seed = 9});
+  fresh_model m(small(position, groups));
+  auto what = request(40, how);
+  const auto kept = m.text(what).first;
+  what.cached = false;
+  CHECK(kept == m.text(what).first);
+  CHECK(kept.size() == 40);
+}
+
+TEST_CASE("logits with a cache are those without, in one piece or in several", "[inference]") {
+  fresh_model m(small(position_embedding::rope, 2));
+  const ids tokens = {9, 8, 7, 6, 5, 4, 3};
+  decoder whole(m.model, m.store, m.on, 7, false), parts(m.model, m.store, m.on, 7, true);
+  const auto expected = whole.advance(tokens);
+  const std::vector<float> judge(expected.begin(), expected.end());
+  parts.advance(std::span(tokens).first(4));
+  parts.advance(std::span(tokens).subspan(4, 1));
+  const auto got = parts.advance(std::span(tokens).subspan(5));
+  for (std::size_t v = 0; v < judge.size(); ++v)
+    // Two orders of fp32 sums over some hundred terms of size 1.
+    CHECK(std::abs(got[v] - judge[v]) < 1e-4F * (1 + std::abs(judge[v])));
+}
+
+TEST_CASE("the same seed gives the same text, another one another", "[inference]") {
+  fresh_model m(small(position_embedding::learned_absolute, 4));
+  const auto a = m.text(request(30, {.seed = 1})).first;
+  CHECK(a == m.text(request(30, {.seed = 1})).first);
+  CHECK(a != m.text(request(30, {.seed = 2})).first);
+  for (const auto x : a)
+    CHECK((x >= 0 && x < 61));  // never a padding row
+}
+
+TEST_CASE("learned positions end, and the end is said", "[inference]") {
+  fresh_model m(small(position_embedding::learned_absolute, 4));
+  const auto [text, end] = m.text(request(1000, greedy()));
+  CHECK(end == generation_end::end_of_positions);
+  CHECK(text.size() == 48 - 5 + 1);  // the last one is seen by nobody
+  auto what = request(1, greedy());
+  what.prompt.assign(49, 1);
+  CHECK_THROWS_WITH(m.text(what), ContainsSubstring("49 tokens") && ContainsSubstring("shorten"));
+  what.prompt.clear();
+  CHECK_THROWS_WITH(m.text(what), ContainsSubstring("at least one token"));
+
+  fresh_model turning(small(position_embedding::rope, 4));
+  CHECK(turning.text(request(60, greedy())).second == generation_end::enough);
+}
+
+TEST_CASE("the end of a document ends the text and is not part of it", "[inference]") {
+  fresh_model m(small(position_embedding::rope, 4));
+  auto what = request(20, greedy());
+  const auto all = m.text(what).first;
+  what.end_of_document = all[7];
+  const auto [text, end] = m.text(what);
+  CHECK(end == generation_end::end_of_document);
+  const auto first = std::find(all.begin(), all.end(), all[7]);
+  CHECK(text == ids(all.begin(), first));
+}
+
+TEST_CASE("a text's surprise does not depend on the stride but for context", "[inference]") {
+  auto c = small(position_embedding::learned_absolute, 4);
+  fresh_model m(c);
+  ids tokens;
+  for (int i = 0; i < 49; ++i)
+    tokens.push_back((i * i + 3) % 61);
+  // One window holds all: every stride sees the same context.
+  const auto once = surprise(m.model, m.store, m.on, tokens, 48);
+  CHECK_THAT(surprise(m.model, m.store, m.on, tokens, 5), WithinRel(once, 1e-6));
+  // More tokens than a window: each is predicted once.
+  for (int i = 49; i < 130; ++i)
+    tokens.push_back((i * i + 3) % 61);
+  std::vector<std::uint64_t> told;
+  const auto longer = surprise(
+      m.model, m.store, m.on, tokens, 48, [&](auto done, auto) { told.push_back(done); });
+  CHECK(told == std::vector<std::uint64_t>{48, 96, 129});
+  CHECK(longer > once);
+}
+
+TEST_CASE("a model that knows nothing is surprised by log of the vocabulary", "[inference]") {
+  auto c = small(position_embedding::none, 4);
+  c.init_std = 0;
+  fresh_model m(c);
+  const ids tokens = {1, 2, 3, 4, 5, 6, 7};
+  CHECK_THAT(surprise(m.model, m.store, m.on, tokens, 48), WithinRel(6 * std::log(61.0), 1e-5));
+}
+
+TEST_CASE("text is shown when its characters are complete", "[inference]") {
+  bpe_trainer trainer;
+  trainer.add("aaa");
+  const bpe_tokenizer bytes(trainer.train({.vocabulary_size = 257}));
+  const auto tokens = bytes.encode("a\xC3\xA9\xF0\x9F\x8E\xAD!");  // é and a mask: 2 and 4 bytes
+  REQUIRE(tokens.size() == 8);
+  text_stream out(bytes);
+  std::vector<std::string> pieces;
+  for (const auto x : tokens)
+    pieces.push_back(out.push(x));
+  CHECK(pieces
+        == std::vector<std::string>{"a", "", "\xC3\xA9", "", "", "", "\xF0\x9F\x8E\xAD", "!"});
+  CHECK(out.finish().empty());
+}
+
+TEST_CASE("bytes that are no character do not hold the text up", "[inference]") {
+  bpe_trainer trainer;
+  trainer.add("aaa");
+  const bpe_tokenizer bytes(trainer.train({.vocabulary_size = 257}));
+  text_stream out(bytes);
+  std::string shown;
+  for (const auto x : bytes.encode("\xFF\xC3"
+                                   "b\xE2\x82"))
+    shown += out.push(x);
+  CHECK(shown == "\uFFFD\uFFFDb");
+  CHECK(out.finish() == "\uFFFD\uFFFD");
+}
+
+TEST_CASE("tokens that are numbers keep their spaces", "[inference]") {
+  const null_tokenizer numbers(100);
+  text_stream out(numbers);
+  std::string shown;
+  for (const auto x : {17, 4, 96})
+    shown += out.push(x);
+  CHECK(shown + out.finish() == "17 4 96");
+}

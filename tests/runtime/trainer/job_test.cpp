@@ -1,0 +1,137 @@
+#include "runtime/trainer/job.hpp"
+
+#include "runtime/data/indexed_dataset_builder.hpp"
+#include "tests/support/scratch_folder.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+using namespace troupe::runtime;
+using Catch::Matchers::ContainsSubstring;
+using troupe::tests::scratch_folder;
+
+namespace {
+
+void write_data(const std::filesystem::path& prefix, std::int32_t last) {
+  indexed_dataset_builder out(prefix, 100);
+  const std::vector<std::int32_t> tokens = {1, 2, 3, last};
+  out.add_sequence(tokens);
+  out.end_document();
+  out.finish();
+}
+
+training_job good() {
+  training_job x;
+  auto& m = x.how.model;
+  m.layers = 2;
+  m.hidden = m.ffn = 16;
+  m.heads = m.groups = 2;
+  m.head_size = 8;
+  m.sequence = m.positions = 8;
+  m.vocabulary = m.padded_vocabulary = 100;
+  x.how.rate = {1e-3, 0, 0, 0, 40, decay_style::linear};
+  x.how.batch = {2, 4, 2};
+  x.layout.world = 2;
+  x.data.mock = true;
+  x.train_iterations = 10;
+  x.tokenizer_description
+      = R"({"type": "GPT2BPETokenizer", "fingerprint": "ab", "vocab_file": "/a/vocab.json"})";
+  return x;
+}
+
+bool tells(const training_job& x, const std::string& what) {
+  const auto all = complaints(x);
+  return std::any_of(all.begin(), all.end(), [&](const std::string& sentence) {
+    return sentence.find(what) != std::string::npos;
+  });
+}
+
+}  // namespace
+
+TEST_CASE("a job that can run has no complaints", "[job]") {
+  CHECK(complaints(good()).empty());
+}
+
+TEST_CASE("each broken rule of a job has its sentence", "[job]") {
+  const scratch_folder folder;
+  std::vector<std::pair<std::string, training_job>> broken;
+  const auto add = [&](const std::string& what, const auto& change) {
+    broken.emplace_back(what, good());
+    change(broken.back().second);
+  };
+  add("--hidden-size", [](auto& x) { x.how.model.hidden = 0; });
+  add("--threads-per-worker", [](auto& x) { x.threads_per_worker = 0; });
+  add("--pipeline-model-parallel-size 3", [](auto& x) {
+    x.layout = {6, 3};
+    x.how.batch.data_parallel = 2;
+  });
+  add("--world-size 3", [](auto& x) { x.layout = {3, 2}; });
+  add("--global-batch-size 5", [](auto& x) { x.how.batch.global = 5; });
+  add("the run has no step", [](auto& x) { x.train_iterations = 0; });
+  add("--lr is 0", [](auto& x) { x.how.rate.maximum = 0; });
+  add("--min-lr", [](auto& x) { x.how.rate.minimum = 1; });
+  add("--lr-warmup-init", [](auto& x) { x.how.rate.warmup_start = 1; });
+  add("warms up for 40", [](auto& x) { x.how.rate.warmup = 40; });
+  add("--adam-beta2", [](auto& x) { x.how.optimizer.beta2 = 1; });
+  add("--adam-eps", [](auto& x) { x.how.optimizer.epsilon = 0; });
+  add("what to train on?", [](auto& x) { x.data.mock = false; });
+  add("--mock-data", [](auto& x) { x.data.path = "gone"; });
+  add("gone", [](auto& x) { x.data.path = "gone"; });
+  add("--split 0,1", [](auto& x) { x.data.split = "0,1"; });
+  add("'1,x'", [](auto& x) { x.data.split = "1,x"; });
+  add("--load-hf", [&](auto& x) { x.checkpoints.load_hub = folder / "gone"; });
+  add("--log-file", [&](auto& x) { x.watch.log_file = folder / "no" / "log"; });
+  add("this is a folder", [&](auto& x) { x.watch.trace_file = folder.path(); });
+  add("--save-interval", [](auto& x) { x.checkpoints.save_interval = 3; });
+  for (const auto& [what, job] : broken) {
+    CAPTURE(what);
+    CHECK(tells(job, what));
+  }
+}
+
+TEST_CASE("the identity is what a manifest gives back", "[job]") {
+  const auto text = identity(good());
+  CHECK(nlohmann::json::parse(text).dump() == text);
+}
+
+TEST_CASE("what decides the bits is in the identity, and where files lie is not", "[job]") {
+  const scratch_folder folder;
+  write_data(folder / "data", 4);
+  auto here = good();
+  here.data.mock = false;
+  here.data.path = folder / "data";
+
+  auto moved = here;
+  std::filesystem::create_directory(folder / "elsewhere");
+  for (const auto* end : {".bin", ".idx"})
+    std::filesystem::copy(folder / (std::string("data") + end),
+                          folder / (std::string("elsewhere/data") + end));
+  moved.data.path = folder / "elsewhere/data";
+  moved.tokenizer_description
+      = R"({"type": "GPT2BPETokenizer", "fingerprint": "ab", "vocab_file": "/b/vocab.json"})";
+  moved.checkpoints.save = "elsewhere";
+  moved.watch.log_interval = 7;
+  CHECK(identity(moved) == identity(here));
+
+  const auto differs = [&](const auto& change) {
+    auto other = here;
+    change(other);
+    return identity(other) != identity(here);
+  };
+  CHECK(differs([](auto& x) { x.how.seed = 1; }));
+  CHECK(differs([](auto& x) { x.how.model.hidden_dropout = 0; }));
+  CHECK(differs([](auto& x) { x.how.rate.maximum = 2e-3; }));
+  CHECK(differs([](auto& x) { x.how.optimizer.clip = 2; }));
+  CHECK(differs([](auto& x) { x.how.batch.micro = 1; }));
+  CHECK(differs([](auto& x) { x.layout.pipeline = 2; }));
+  CHECK(differs([](auto& x) { x.threads_per_worker = 2; }));
+  CHECK(differs([](auto& x) { x.backend = troupe::kernels::backend::reference; }));
+  CHECK(differs([](auto& x) { x.data.split = "1"; }));
+  CHECK(differs([](auto& x) {
+    x.tokenizer_description = R"({"type": "GPT2BPETokenizer", "fingerprint": "cd"})";
+  }));
+}
