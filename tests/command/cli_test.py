@@ -1,0 +1,197 @@
+"""The program as a user meets it: exit codes, and what is said about bad input. Run by ctest.
+
+    cli_test.py PROGRAM NAME...   runs the named checks, or all
+"""
+
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+PROGRAM = None
+TEXT = "The actor bows.\n\nThe stage is dark, and the actor waits.\n\n" * 200
+
+
+class wrong(Exception):
+    pass
+
+
+def run(*words, text=None, cwd=None):
+    done = subprocess.run([PROGRAM, *map(str, words)], input=text, capture_output=True, timeout=240,
+                          cwd=cwd)
+    return done.returncode, done.stdout.decode("utf8", "replace"), done.stderr.decode("utf8", "replace")
+
+
+def works(*words, text=None):
+    code, out, err = run(*words, text=text)
+    if code != 0:
+        raise wrong(f"troupe {' '.join(map(str, words))}: exit code {code}\n{err}")
+    return out
+
+
+def refuses(says, *words, text=None):
+    """Exit code 2, a message that has `says` on standard error, and no more than a few lines."""
+    code, out, err = run(*words, text=text)
+    what = f"troupe {' '.join(map(str, words))}: exit code {code}\n{err}"
+    if code != 2 or says not in err or not err.startswith("troupe: "):
+        raise wrong(f"{what}\nexpected exit code 2 and a message with '{says}'")
+
+
+def tokenizer(folder):
+    text = folder / "text.txt"
+    text.write_text(TEXT)
+    works("tokenizer", "train", "--input", text, "--vocab-size", 300, "--output", folder / "tok")
+    return folder / "tok"
+
+
+SMALL = ["--num-layers", 2, "--hidden-size", 32, "--num-attention-heads", 2, "--seq-length", 16,
+         "--micro-batch-size", 2, "--global-batch-size", 4, "--train-iters", 6, "--lr", 1e-3,
+         "--eval-iters", 1, "--eval-interval", 3, "--threads-per-worker", 1]
+MOCK = ["--mock-data", "--tokenizer-type", "NullTokenizer", "--vocab-size", 100]
+
+
+def check_help(folder):
+    for command in ["", "tokenizer", "tokenizer train", "tokenizer encode", "tokenizer decode",
+                    "preprocess", "train", "train gpt", "plot", "eval", "generate"]:
+        page = works(*command.split(), "--help")
+        if not page.startswith(f"troupe {command}".strip() + ":"):
+            raise wrong(f"the help of '{command}' does not begin with its name:\n{page[:200]}")
+        if max(map(len, page.splitlines())) > 100:
+            raise wrong(f"the help of '{command}' is wider than 100 columns")
+    works("--version")
+    if "--bf16" not in works("train", "gpt", "--help-megatron"):
+        raise wrong("--help-megatron does not list --bf16")
+
+
+def check_words(folder):
+    refuses("did you mean 'train'?", "trian")
+    refuses("needs a command: gpt", "train")
+    refuses("did you mean --num-layers?", "train", "gpt", "--num-lyers", 3)
+    refuses("is refused", "train", "gpt", "--bf16")
+    refuses("--micro-batch-size is missing", "train", "gpt")
+    refuses("'x' is a word too many", "generate", "x")
+
+
+def check_tokenizer(folder):
+    tok = tokenizer(folder)
+    text = "The actor's naïve café \U0001F3AD\n"
+    ids = works("tokenizer", "encode", "--tokenizer", tok, text=text.encode())
+    if works("tokenizer", "decode", "--tokenizer", tok, text=ids.encode()) != text:
+        raise wrong(f"decoding {ids} does not give the text back")
+    refuses("--input", "tokenizer", "train", "--vocab-size", 300, "--output", folder / "x")
+    refuses("from 257", "tokenizer", "train", "--input", folder / "text.txt", "--vocab-size", 200,
+            "--output", folder / "x")
+    refuses("cannot open", "tokenizer", "train", "--input", folder / "gone", "--vocab-size", 300,
+            "--output", folder / "x")
+    refuses("300", "tokenizer", "decode", "--tokenizer", tok, "300")
+    refuses("'a'", "tokenizer", "decode", "--tokenizer", tok, "a")
+    refuses("vocab.json", "tokenizer", "encode", "--tokenizer", folder / "gone", "--text", "x")
+    (tok / "merges.txt").write_text("nonsense without sense here\n")
+    refuses("merges.txt", "tokenizer", "encode", "--tokenizer", tok, "--text", "x")
+
+
+def check_preprocess(folder):
+    tok = tokenizer(folder)
+    good = ["--output-prefix", folder / "d", "--tokenizer", tok]
+    refuses("--input", "preprocess", *good)
+    refuses("gone", "preprocess", "--input", folder / "gone", *good)
+    (folder / "bad.jsonl").write_text('{"text": "fine"}\n{"text": }\n')
+    refuses("bad.jsonl", "preprocess", "--input", folder / "bad.jsonl", *good)
+    (folder / "key.jsonl").write_text('{"body": "fine"}\n')
+    refuses("text", "preprocess", "--input", folder / "key.jsonl", *good)
+    (folder / "empty.txt").write_text("")
+    refuses("", "preprocess", "--input", folder / "empty.txt", *good)
+    (folder / "latin.txt").write_bytes(b"caf\xe9\n")
+    refuses("UTF-8", "preprocess", "--input", folder / "latin.txt", *good)
+    refuses("cannot", "preprocess", "--input", folder / "text.txt", "--tokenizer", tok,
+            "--output-prefix", folder / "text.txt" / "d")
+    if list(folder.glob("d_*")):
+        raise wrong("a refused run left files behind: " + str(list(folder.glob("d_*"))))
+
+
+def check_dry_run(folder):
+    page = works("train", "gpt", "--dry-run", *SMALL, *MOCK, "--pipeline-model-parallel-size", 2,
+                 "--world-size", 4, "--micro-batch-size", 1)
+    for expected in ["rank 3", "replica 1, stage 1", "0F0,0F1,0B0,0B1", "1F0,1B0,1F1,1B1", "head"]:
+        if expected not in page:
+            raise wrong(f"'{expected}' is not in the dry run:\n{page}")
+
+
+def check_data(folder):
+    tok = tokenizer(folder)
+    works("preprocess", "--input", folder / "text.txt", "--output-prefix", folder / "d",
+          "--tokenizer", tok, "--append-eod")
+    train = ["train", "gpt", *SMALL, "--tokenizer", tok, "--data-path"]
+    good = folder / "d_text_document"
+    works(*train, good, "--dry-run")
+    refuses("gone", *train, folder / "gone")
+    index = good.with_suffix(".idx").read_bytes()
+    for name, damaged in [("cut", index[:40]), ("foreign", b"not an index" + index[12:]),
+                          ("empty", b"")]:
+        (folder / f"{name}.idx").write_bytes(damaged)
+        (folder / f"{name}.bin").write_bytes(good.with_suffix(".bin").read_bytes())
+        refuses(f"{name}.idx", *train, folder / name)
+    (folder / "short.idx").write_bytes(index)
+    (folder / "short.bin").write_bytes(good.with_suffix(".bin").read_bytes()[:100])
+    refuses("short", *train, folder / "short")
+
+
+def check_model(folder):
+    """Trains for a few steps, then uses what was saved, and what is damaged."""
+    tok = tokenizer(folder)
+    works("preprocess", "--input", folder / "text.txt", "--output-prefix", folder / "d",
+          "--tokenizer", tok, "--append-eod")
+    saved, log = folder / "run", folder / "log.jsonl"
+    train = ["train", "gpt", *SMALL, "--tokenizer", tok, "--data-path", folder / "d_text_document",
+             "--split", "90,10,0", "--save", saved, "--load", saved, "--log-file", log,
+             "--pipeline-model-parallel-size", 2, "--world-size", 4, "--micro-batch-size", 1]
+    works(*train)
+    tok.rename(folder / "moved")  # the checkpoint does not need it any more
+    ask = ["generate", "--load", saved, "--tokens", 12, "--prompt", "The actor", "--greedy"]
+    text = works(*ask)
+    if not text.startswith("The actor") or text != works(*ask, "--no-cache"):
+        raise wrong(f"greedy text differs without the cache: {text}")
+    works("generate", "--load", saved, "--tokens", 3)
+    page = works("eval", "--load", saved, "--input", folder / "text.txt", "--trigram-from",
+                 folder / "text.txt")
+    if "bits per byte" not in page or "trigram" not in page:
+        raise wrong(page)
+    works("plot", log, "--output", folder / "loss.svg")
+    if "validation" not in (folder / "loss.svg").read_text():
+        raise wrong("the picture has no validation loss")
+    refuses("exclude each other", *ask[:-1], "--top-k", 3, "--top-p", 0.5)
+    refuses("--load DIR is missing", "generate")
+    refuses("no such folder", "generate", "--load", folder / "gone")
+    refuses("no checkpoint", "generate", "--load", folder / "moved")
+    (folder / "empty.txt").write_text("")
+    refuses("nothing to evaluate", "eval", "--load", saved, "--input", folder / "empty.txt")
+    refuses("line 1", "plot", folder / "text.txt")
+    shard = next(saved.glob("iter_*/model-00001*"))
+    shard.write_bytes(shard.read_bytes()[:-7] + b"damaged")
+    refuses("", "generate", "--load", saved)
+    shard.write_bytes(shard.read_bytes()[:100])
+    refuses("", "generate", "--load", saved)
+
+
+def main(program, names):
+    global PROGRAM
+    PROGRAM = program
+    checks = {name[6:]: check for name, check in globals().items() if name.startswith("check_")}
+    unknown = [name for name in names if name not in checks]
+    if unknown:
+        print(f"no such check: {unknown}; there are {sorted(checks)}")
+        return 1
+    failed = 0
+    for name in names or sorted(checks):
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                checks[name](pathlib.Path(folder))
+                print(f"{name}: passed")
+            except (wrong, subprocess.TimeoutExpired) as failure:
+                failed += 1
+                print(f"{name}: FAILED\n{failure}")
+    return failed != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], sys.argv[2:]))

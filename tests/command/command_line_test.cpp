@@ -1,0 +1,87 @@
+#include "actors/command/command_line.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+using namespace troupe::command;
+using Catch::Matchers::ContainsSubstring;
+
+TEST_CASE("the nearest name is the one with the fewest letters to change", "[command]") {
+  const std::vector<std::string> names = {"--seed", "--save", "--split", "--seq-length"};
+  CHECK(nearest("--sed", names) == "--seed");
+  CHECK(nearest("--seq-lenght", names) == "--seq-length");
+  CHECK(nearest("--something-else-entirely", names).empty());
+}
+
+TEST_CASE("a flag that is given twice counts as given last", "[command]") {
+  command_line line("x", "");
+  std::int64_t n = 0;
+  std::vector<std::string> list;
+  line.value("--n", "N", "", whole(n));
+  line.values("--list", "WORD", 1, 100, "", all(list));
+  line.runs([] { return 7; });
+  CHECK(line.parse({"--n", "1", "--list", "a", "b", "--n=2", "--list", "c"})() == 7);
+  CHECK(n == 2);
+  CHECK(list == std::vector<std::string>{"a", "b", "c"});
+}
+
+TEST_CASE("a value may be empty, negative or begin with dashes", "[command]") {
+  command_line line("x", "");
+  std::string words;
+  double number = 0;
+  line.value("--text", "TEXT", "", text(words));
+  line.value("--number", "X", "", real(number));
+  line.runs([] { return 0; });
+  line.parse({"--text", "--- not a flag", "--number", "-1.5e-3"});
+  CHECK(words == "--- not a flag");
+  CHECK(number == -1.5e-3);
+  line.parse({"--text", ""});
+  CHECK(words.empty());
+}
+
+TEST_CASE("a command is found by its name, and its errors name it", "[command]") {
+  command_line program("troupe", "");
+  auto& train = program.command("train", "trains");
+  train.command("gpt", "a GPT", [] { return 5; });
+  CHECK(program.parse({"train", "gpt"})() == 5);
+  try {
+    program.parse({"train", "gpt", "--frobnicate"});
+    FAIL("an unknown flag was accepted");
+  } catch (const usage_error& failure) {
+    CHECK(failure.command == "troupe train gpt");
+  }
+  CHECK_THROWS_WITH(program.parse({"tarin"}), ContainsSubstring("did you mean 'train'?"));
+  CHECK_THROWS_WITH(program.parse({"train"}), ContainsSubstring("needs a command: gpt"));
+}
+
+TEST_CASE("a usage error of the work names its command, too", "[command]") {
+  command_line program("troupe", "");
+  program.command("plot", "", []() -> int { throw usage_error("no log"); });
+  try {
+    program.parse({"plot"})();
+    FAIL("nothing was thrown");
+  } catch (const usage_error& failure) {
+    CHECK(failure.command == "troupe plot");
+  }
+}
+
+TEST_CASE("the help has every flag in its group and stays within 100 columns", "[command]") {
+  command_line line("troupe x", "does x.");
+  std::string a;
+  line.group("First");
+  line.value("--a",
+             "TEXT",
+             "A long story that has to be told in many words and goes on and on, "
+             "until it does not fit a line any more, as such stories do.",
+             text(a));
+  line.group("Empty");
+  line.group("Second");
+  line.toggle("--a-very-long-flag-name-that-needs-a-line-of-its-own", "Short.", [] {});
+  const auto page = line.help();
+  CHECK_THAT(page, ContainsSubstring("First\n  --a TEXT") && !ContainsSubstring("Empty"));
+  std::size_t column = 0;
+  for (const char c : page) {
+    column = c == '\n' ? 0 : column + 1;
+    REQUIRE(column <= 100);
+  }
+}

@@ -1,0 +1,296 @@
+#include "actors/command/flags.hpp"
+
+#include "runtime/model/choices.hpp"
+#include "tests/support/scratch_folder.hpp"
+
+#include <catch2/catch_approx.hpp>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <fstream>
+#include <sstream>
+
+using namespace troupe;
+using namespace troupe::command;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+std::vector<std::string> words(const std::string& text) {
+  std::istringstream in(text);
+  std::vector<std::string> out;
+  for (std::string word; in >> word;)
+    out.push_back(word);
+  return out;
+}
+
+/// A run that has no complaints; what is added counts, because the last word of a flag counts.
+const std::string small
+    = "--num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 32 "
+      "--micro-batch-size 2 --global-batch-size 16 --train-iters 100 --lr 1e-3 --mock-data "
+      "--tokenizer-type NullTokenizer --vocab-size 1000 ";
+
+runtime::training_job job(const std::string& more = "") {
+  return training_job_from(words(small + more));
+}
+
+std::string refusal(const std::string& all) {
+  try {
+    training_job_from(words(all));
+  } catch (const runtime::error& failure) {
+    return failure.what();
+  }
+  return "accepted";
+}
+
+}  // namespace
+
+TEST_CASE("what is not said is as in Megatron-LM", "[command]") {
+  const auto x = job();
+  const auto& m = x.how.model;
+  CHECK(m.ffn == 256);
+  CHECK(m.head_size == 16);
+  CHECK(m.groups == 4);
+  CHECK(m.positions == 32);
+  CHECK(m.padded_vocabulary == 1024);
+  CHECK(m.position == runtime::position_embedding::learned_absolute);
+  CHECK(m.normalization == runtime::normalization_kind::layer);
+  CHECK(m.activation == runtime::activation_kind::gelu_tanh);
+  CHECK(m.linear_bias);
+  CHECK(m.tied_embeddings);
+  CHECK(m.hidden_dropout == 0.1);
+  CHECK(m.attention_dropout == 0.1);
+  CHECK(m.init_std == 0.02);
+  CHECK(m.norm_epsilon == 1e-5);
+  CHECK(x.how.seed == 1234);
+  CHECK(x.how.optimizer == runtime::adamw_settings{0.9, 0.999, 1e-8, 0.01, 1.0});
+  CHECK(x.how.rate.style == runtime::decay_style::linear);
+  CHECK(x.watch.log_interval == 100);
+  CHECK(x.watch.eval_interval == 1000);
+  CHECK(x.watch.eval_batches == 100);
+  CHECK(x.data.split == "969,30,1");
+  CHECK(x.data.end_of_document == 999);
+  CHECK(x.layout.world == 1);
+  CHECK(x.backend == kernels::backend::cpu);
+}
+
+TEST_CASE("rates of a run in iterations are counted in samples of the full batch", "[command]") {
+  const auto x
+      = job("--lr-warmup-iters 10 --lr-decay-iters 80 --lr-decay-style cosine --min-lr 1e-5");
+  CHECK(x.train_iterations == 100);
+  CHECK(x.how.rate
+        == runtime::rate_schedule{1e-3, 1e-5, 0, 160, 1280, runtime::decay_style::cosine});
+  // docs: the vectors of megatron.md 2.12, through the flags.
+  const auto y = job(
+      "--lr 1.5e-4 --min-lr 1e-5 --lr-warmup-iters 10 --lr-decay-iters 100 "
+      "--lr-decay-style cosine");
+  CHECK(runtime::learning_rate(y.how.rate, 192) == Catch::Approx(1.498295e-4).epsilon(1e-6));
+  CHECK(runtime::learning_rate(y.how.rate, 800) == Catch::Approx(9.215537e-5).epsilon(1e-6));
+  CHECK(job("--lr-warmup-fraction 0.01").how.rate.warmup == 16);
+}
+
+TEST_CASE("a run in samples leaves out a partial last batch", "[command]") {
+  const auto in_samples = words(small);
+  auto given = in_samples;
+  const auto at = std::find(given.begin(), given.end(), "--train-iters");
+  given.erase(at, at + 2);
+  for (const auto& word : words("--train-samples 1000 --lr-warmup-samples 40"))
+    given.push_back(word);
+  const auto x = training_job_from(given);
+  CHECK(x.train_iterations == 62);
+  CHECK(x.how.rate.warmup == 40);
+  CHECK(x.how.rate.decay == 1000);
+
+  // 4 steps of 4, 4 of 8 and 4 of 12 bring more than 96 samples: then whole batches of 16.
+  for (const auto& word : words("--rampup-batch-size 4 4 96"))
+    given.push_back(word);
+  const auto y = training_job_from(given);
+  std::int64_t steps = 0;
+  for (std::int64_t consumed = 0;; ++steps) {
+    const auto next = runtime::global_batch_size(y.how.batch, consumed);
+    if (consumed + next > 1000)
+      break;
+    consumed += next;
+  }
+  CHECK(std::int64_t(y.train_iterations) == steps);
+  CHECK(y.how.batch.ramp_start == 4);
+}
+
+TEST_CASE("a layout fills in the rest", "[command]") {
+  const auto x = job("--pipeline-model-parallel-size 2 --world-size 4");
+  CHECK(x.how.batch.data_parallel == 2);
+  CHECK(x.layout.order == "tp-cp-ep-dp-pp");
+  CHECK(x.threads_per_worker >= 1);
+  CHECK(job("--pipeline-model-parallel-size 4").layout.world == 4);
+  CHECK(job("--use-tp-pp-dp-mapping").layout.order == "tp-cp-ep-pp-dp");
+  CHECK(job("--threads-per-worker 3").threads_per_worker == 3);
+}
+
+TEST_CASE("the layers of a Llama are asked for by Megatron-LM's flags", "[command]") {
+  const auto m = job("--group-query-attention --num-query-groups 2 --kv-channels 32 --swiglu "
+                     "--normalization RMSNorm --position-embedding-type rope --rotary-base 500000 "
+                     "--rotary-percent 0.5 --rotary-interleaved --disable-bias-linear "
+                     "--add-qkv-bias --untie-embeddings-and-output-weights --norm-epsilon 1e-6 "
+                     "--hidden-dropout 0 --attention-dropout 0")
+                     .how.model;
+  CHECK(m.groups == 2);
+  CHECK(m.head_size == 32);
+  CHECK(m.ffn == 128);  // 8/3 of 64 is 170; two times 64 fit
+  CHECK(m.activation == runtime::activation_kind::swiglu);
+  CHECK(m.normalization == runtime::normalization_kind::rms);
+  CHECK(m.position == runtime::position_embedding::rope);
+  CHECK(m.rotary_base == 500000);
+  CHECK(m.rotary_percent == 0.5);
+  CHECK(m.rotary_interleaved);
+  CHECK(!m.linear_bias);
+  CHECK(m.qkv_bias);
+  CHECK(!m.tied_embeddings);
+  CHECK(job("--no-bias-gelu-fusion").how.model.activation == runtime::activation_kind::gelu_erf);
+  CHECK(job("--no-position-embedding").how.model.position == runtime::position_embedding::none);
+}
+
+TEST_CASE("the flags of the GPT-3 345M script make its model", "[command]") {
+  const auto x = training_job_from(words(
+      "--num-layers 24 --hidden-size 1024 --num-attention-heads 16 --seq-length 1024 "
+      "--max-position-embeddings 1024 --attention-backend auto --micro-batch-size 1 "
+      "--global-batch-size 1536 --rampup-batch-size 16 16 5859375 --train-iters 500000 "
+      "--weight-decay 0.1 --adam-beta1 0.9 --adam-beta2 0.95 --init-method-std 0.006 --clip-grad "
+      "1.0 --lr 6.0e-5 --lr-decay-style cosine --min-lr 6.0e-6 --lr-warmup-fraction .001 "
+      "--lr-decay-iters 430000 --tensor-model-parallel-size 1 --pipeline-model-parallel-size 2 "
+      "--mock-data --tokenizer-type NullTokenizer --vocab-size 50257 --split 949,50,1 "
+      "--data-impl mmap --distributed-backend nccl --log-interval 100 --save-interval 10000 "
+      "--eval-interval 1000 --eval-iters 10 --save /tmp/x --load /tmp/x"));
+  CHECK(runtime::parameter_count(x.how.model) == 354823168);
+  CHECK(x.how.model.padded_vocabulary == 50304);
+  CHECK(x.how.rate.decay == std::int64_t{430000} * 1536);
+  CHECK(x.how.rate.warmup == 660480);
+  CHECK(x.how.batch.ramp_increment == 16);
+}
+
+TEST_CASE("the flags of the Llama-3 8B script make its model", "[command]") {
+  const auto x = training_job_from(words(
+      "--use-mcore-models --num-layers 32 --hidden-size 4096 --ffn-hidden-size 14336 "
+      "--num-attention-heads 32 --group-query-attention --num-query-groups 8 --kv-channels 128 "
+      "--seq-length 8192 --max-position-embeddings 8192 --position-embedding-type rope "
+      "--rotary-base 1000000 --rotary-percent 1.0 --attention-dropout 0.0 --hidden-dropout 0.0 "
+      "--swiglu --init-method-std 0.0134 --attention-backend fused --normalization RMSNorm "
+      "--untie-embeddings-and-output-weights --disable-bias-linear --micro-batch-size 1 "
+      "--global-batch-size 128 --train-samples 1953125000 --lr-decay-samples 1949218748 "
+      "--lr-warmup-samples 3906252 --lr 0.00015 --min-lr 0.00001 --lr-decay-style cosine "
+      "--clip-grad 1.0 --weight-decay 0.1 --adam-beta1 0.9 --adam-beta2 0.95 "
+      "--cross-entropy-loss-fusion --calculate-per-token-loss --manual-gc "
+      "--empty-unused-memory-level 1 --tensor-model-parallel-size 1 --context-parallel-size 1 "
+      "--mock-data --tokenizer-type NullTokenizer --vocab-size 128256 --tiktoken-pattern v2 "
+      "--no-create-attention-mask-in-dataloader --no-mmap-bin-files --num-workers 1 "
+      "--split 99,1,0 --log-interval 1 --eval-iters 32 --eval-interval 100 --save-interval 1000 "
+      "--log-throughput --distributed-timeout-minutes 60 --save /tmp/x --load /tmp/x"));
+  CHECK(runtime::parameter_count(x.how.model) == 8030261248);
+  CHECK(runtime::training_flops(x.how.model, 1) == 421645529382912);
+  CHECK(x.train_iterations == 1953125000 / 128);
+}
+
+TEST_CASE("what this build cannot do is refused with the reason", "[command]") {
+  const auto refused = [](const std::string& more) { return refusal(small + more); };
+  CHECK_THAT(refused("--bf16"),
+             ContainsSubstring("--bf16 is refused") && ContainsSubstring("fp32"));
+  CHECK_THAT(refused("--fp8-format hybrid"), ContainsSubstring("fp32"));
+  CHECK_THAT(refused("--fp8-some-new-flag 3"), ContainsSubstring("is refused"));
+  CHECK_THAT(refused("--moe-router-topk 2"), ContainsSubstring("mixture-of-experts"));
+  CHECK_THAT(refused("--tensor-model-parallel-size 2"), ContainsSubstring("give 1"));
+  CHECK_THAT(refused("--sequence-parallel"), ContainsSubstring("leave it out"));
+  CHECK_THAT(refused("--use-distributed-optimizer"), ContainsSubstring("optimizer state"));
+  CHECK_THAT(refused("--apply-layernorm-1p"), ContainsSubstring("leave it out"));
+  CHECK_THAT(refused("--decoupled-lr 5e-4"), ContainsSubstring("one learning rate"));
+  CHECK_THAT(refused("--tensorboard-dir x"), ContainsSubstring("--log-file"));
+  CHECK_THAT(refused("--profile --profile-step-start 4"), ContainsSubstring("--trace"));
+  CHECK_THAT(refused("--position-embedding-type yarn"),
+             ContainsSubstring("learned_absolute, rope, none"));
+  CHECK_THAT(refused("--lr-decay-style WSD"), ContainsSubstring("constant, linear, cosine"));
+  CHECK_THAT(refused("--calculate-per-token-loss --eod-mask-loss"),
+             ContainsSubstring("averages over each micro-batch"));
+  CHECK_THAT(refused("--ckpt-format zarr"), ContainsSubstring("torch_dist"));
+  CHECK_THAT(refused("--dataloader-type cyclic"), ContainsSubstring("give single"));
+}
+
+TEST_CASE("a flag that nobody knows is answered with the nearest", "[command]") {
+  CHECK_THAT(refusal("--num-layer 3"), ContainsSubstring("did you mean --num-layers?"));
+  CHECK_THAT(refusal("--adam-beta3=1"), ContainsSubstring("--adam-beta3 is not a flag"));
+  CHECK_THAT(refusal("--xyzzy"), !ContainsSubstring("did you mean"));
+  CHECK_THAT(refusal("gpt3"), ContainsSubstring("'gpt3' is a word too many"));
+}
+
+TEST_CASE("a bad value is named with its flag and what is allowed", "[command]") {
+  const auto refused = [](const std::string& more) { return refusal(small + more); };
+  CHECK_THAT(refused("--num-layers many"),
+             ContainsSubstring("--num-layers 'many': give a whole number from 1"));
+  CHECK_THAT(refused("--num-layers 0"), ContainsSubstring("from 1"));
+  CHECK_THAT(refused("--num-layers 99999999999999999999"), ContainsSubstring("whole number"));
+  CHECK_THAT(refused("--lr nan"), ContainsSubstring("--lr 'nan': give a number of 0 or more"));
+  CHECK_THAT(refused("--lr 1e-3x"), ContainsSubstring("'1e-3x'"));
+  CHECK_THAT(refused("--adam-beta1 2"), ContainsSubstring("from 0 to 1"));
+  CHECK_THAT(refused("--rampup-batch-size 4 4"), ContainsSubstring("START INCREMENT SAMPLES"));
+  CHECK_THAT(refused("--save --load x"), ContainsSubstring("--save needs a value"));
+  CHECK_THAT(refused("--lr"), ContainsSubstring("--lr needs a value"));
+  CHECK_THAT(refused("--plant-delays 1,2"), ContainsSubstring("SEED,LANE_US,MESSAGE_US"));
+}
+
+TEST_CASE("everything that is wrong is told at once", "[command]") {
+  const auto all = refusal(small
+                           + "--pipeline-model-parallel-size 3 --world-size 4 --global-batch-size "
+                             "15 --min-lr 1 --split 0,1 --trace /nowhere/x --hidden-dropout 1 "
+                             "--data-path nothing");
+  CHECK_THAT(all,
+             ContainsSubstring("--world-size 4") && ContainsSubstring("--num-layers 4")
+                 && ContainsSubstring("--global-batch-size 15") && ContainsSubstring("--min-lr 1")
+                 && ContainsSubstring("--split 0,1") && ContainsSubstring("/nowhere")
+                 && ContainsSubstring("--hidden-dropout") && ContainsSubstring("--mock-data"));
+  CHECK_THAT(refusal("--mock-data"),
+             ContainsSubstring("--num-layers is missing") && ContainsSubstring("--lr is missing")
+                 && ContainsSubstring("--train-iters or --train-samples")
+                 && ContainsSubstring("--vocab-file"));
+}
+
+TEST_CASE("iterations and samples are not mixed", "[command]") {
+  CHECK_THAT(refusal(small + "--lr-decay-samples 5"),
+             ContainsSubstring("count both in iterations"));
+  CHECK_THAT(refusal(small + "--train-samples 5"), ContainsSubstring("give one"));
+  CHECK_THAT(refusal(small + "--lr-warmup-iters 1 --lr-warmup-fraction 0.1"),
+             ContainsSubstring("give one"));
+  CHECK_THAT(refusal(small + "--lr-warmup-iters 100"), ContainsSubstring("warms up"));
+}
+
+TEST_CASE("a split without validation means no validation", "[command]") {
+  CHECK(job("--split 100,0,0").watch.eval_interval == 0);
+  CHECK(job("--eval-iters 0").watch.eval_interval == 0);
+}
+
+TEST_CASE("planted trouble is read", "[command]") {
+  const auto x = job("--plant-fault stage:0.1@3 --plant-delays 7,200,30 --backend reference");
+  CHECK(x.disturbance.fault == "stage:0.1@3");
+  CHECK(x.disturbance.seed == 7);
+  CHECK(x.disturbance.lane_delay_us == 200);
+  CHECK(x.disturbance.message_delay_us == 30);
+  CHECK(x.backend == kernels::backend::reference);
+}
+
+TEST_CASE("the shape of a hub model comes from its config.json, and no flag may change it",
+          "[command]") {
+  tests::scratch_folder folder;
+  std::ofstream(folder / "config.json")
+      << R"({"model_type": "gpt2", "n_layer": 2, "n_head": 2, "n_embd": 32, "n_positions": 64,
+             "vocab_size": 300})";
+  const auto base
+      = "--micro-batch-size 1 --train-iters 4 --lr 1e-3 --mock-data --tokenizer-type "
+        "NullTokenizer --vocab-size 300 --load-hf "
+        + folder.path().string() + " ";
+  const auto x = training_job_from(words(base + "--num-layers 2 --seq-length 16"));
+  CHECK(x.how.model.layers == 2);
+  CHECK(x.how.model.hidden == 32);
+  CHECK(x.how.model.sequence == 16);
+  CHECK(x.how.model.positions == 64);
+  CHECK(x.how.model.hidden_dropout == 0);
+  CHECK(x.checkpoints.load_hub == folder.path());
+  CHECK_THAT(refusal(base + "--num-layers 3"),
+             ContainsSubstring("--num-layers 3 contradicts --load-hf"));
+  CHECK_THAT(refusal(base + "--swiglu"), ContainsSubstring("--swiglu contradicts --load-hf"));
+}
