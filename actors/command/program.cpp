@@ -2,8 +2,11 @@
 #include "runtime/core/error.hpp"
 #include "runtime/device/backend_kind.hpp"
 
+#include <cerrno>
 #include <cstdio>
 #include <exception>
+#include <new>
+#include <system_error>
 
 namespace troupe::command {
 namespace {
@@ -23,6 +26,13 @@ int complain_of_us(const char* what) {
   return our_fault;
 }
 
+/// What was printed has arrived, or it is an error like any other: disks are full, pipes closed.
+int flushed(int exit_code) {
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
+    throw runtime::io_error("cannot write standard output: {}", runtime::system_message(errno));
+  return exit_code;
+}
+
 }  // namespace
 
 void add_commands(command_line& program) {
@@ -38,15 +48,14 @@ int run_program(const std::vector<std::string>& words) {
   try {
     command_line program("troupe",
                          "trains and serves large transformer models as a system of actors.");
-    bool version = false;
-    program.toggle("--version", "Prints the version and exits.", [&] { version = true; });
+    program.toggle("--version", "Prints the version and exits.", [] {});
     program.runs([] {
       std::puts("troupe " TROUPE_VERSION);
       return 0;
     });
     program.note("`troupe COMMAND --help` explains a command.");
     add_commands(program);
-    return program.parse(words)();
+    return flushed(program.parse(words)());
   } catch (const usage_error& failure) {
     complain(failure.what());
     if (!failure.command.empty())
@@ -57,6 +66,12 @@ int run_program(const std::vector<std::string>& words) {
     return users_fault;
   } catch (const kernels::backend_missing& failure) {
     complain(failure.what());
+    return users_fault;
+  } catch (const std::system_error& failure) {
+    complain(failure.what());
+    return users_fault;
+  } catch (const std::bad_alloc&) {
+    complain("out of memory; use a smaller model, micro-batch or vocabulary");
     return users_fault;
   } catch (const std::exception& failure) {
     return complain_of_us(failure.what());

@@ -72,6 +72,15 @@ def check_words(folder):
     refuses("'x' is a word too many", "generate", "x")
 
 
+def check_output(folder):
+    """Standard output that cannot be written is an error, too."""
+    with open("/dev/full", "w") as full:
+        for words in [["--help"], ["train", "gpt", "--dry-run", *map(str, SMALL + MOCK)]]:
+            done = subprocess.run([PROGRAM, *words], stdout=full, stderr=subprocess.PIPE)
+            if done.returncode != 2 or b"standard output" not in done.stderr:
+                raise wrong(f"{words[0]} > /dev/full: {done.returncode} {done.stderr}")
+
+
 def check_tokenizer(folder):
     tok = tokenizer(folder)
     text = "The actor's naïve café \U0001F3AD\n"
