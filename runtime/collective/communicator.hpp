@@ -14,7 +14,8 @@ namespace troupe::runtime {
 /// each on its own lane. Sums are taken in rank order, element by element, so that neither size,
 /// bucket nor transport changes their bits.
 ///
-/// A wait sleeps, and ends with `cancelled` as soon as the generation's token is set.
+/// A wait sleeps, and ends with `cancelled` as soon as the generation's token is set and nobody
+/// reads this rank's arrays any more: whoever is told `cancelled` may free them.
 class communicator {
  public:
   virtual ~communicator() = default;

@@ -27,7 +27,7 @@ local_group::local_group(axis along, int size, cancel_token generation)
 void local_group::meet() {
   std::unique_lock lock(mutex_);
   if (token_.is_cancelled())
-    throw cancelled();
+    leave(lock);
   const auto round = round_;
   if (++arrived_ == size_) {
     arrived_ = 0;
@@ -37,7 +37,25 @@ void local_group::meet() {
   }
   changed_.wait(lock, [&] { return round_ != round || token_.is_cancelled(); });
   if (round_ == round)
-    throw cancelled();
+    leave(lock);
+}
+
+void local_group::leave(std::unique_lock<std::mutex>& lock) {
+  changed_.wait(lock, [&] { return readers_ == 0; });
+  throw cancelled();
+}
+
+local_group::reading::reading(local_group& of) : of_(of) {
+  std::unique_lock lock(of_.mutex_);
+  if (of_.token_.is_cancelled())  // somebody may have left already
+    of_.leave(lock);
+  ++of_.readers_;
+}
+
+local_group::reading::~reading() {
+  const std::lock_guard lock(of_.mutex_);
+  if (--of_.readers_ == 0 && of_.token_.is_cancelled())
+    of_.changed_.notify_all();
 }
 
 // Each rank sums one slice over everybody's arrays, in its own place; then everybody fetches the
@@ -52,16 +70,21 @@ void local_communicator::all_reduce_sum(stream& on, std::span<float* const> part
   for (const auto& of_rank : all)
     for (const auto* part : of_rank)
       sources.push_back(part + begin);
-  if (end > begin)
+  if (end > begin) {
+    const local_group::reading everybody(*group_);
     on.run(kernels::ordered_sum<float>{
         parts[0] + begin, sources.data(), std::int64_t(sources.size()), end - begin});
+  }
   barrier();
-  for (int r = 0; r < size(); ++r) {
-    const auto from = slice_begin(n, r, size());
-    const auto to = r + 1 == size() ? n : slice_begin(n, r + 1, size());
-    if (r != rank_ && to > from)
-      std::memcpy(
-          parts[0] + from, all[std::size_t(r)][0] + from, std::size_t(to - from) * sizeof(float));
+  {
+    const local_group::reading everybody(*group_);
+    for (int r = 0; r < size(); ++r) {
+      const auto from = slice_begin(n, r, size());
+      const auto to = r + 1 == size() ? n : slice_begin(n, r + 1, size());
+      if (r != rank_ && to > from)
+        std::memcpy(
+            parts[0] + from, all[std::size_t(r)][0] + from, std::size_t(to - from) * sizeof(float));
+    }
   }
   barrier();
 }

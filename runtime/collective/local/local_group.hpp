@@ -22,12 +22,28 @@ class local_group {
   /// Returns when all have arrived. Throws `cancelled`.
   void meet();
 
+  /// For the time of its life everybody's arrays can be read: nobody leaves a cancelled generation
+  /// meanwhile. That time is bounded, as nothing waits in it. Throws `cancelled`.
+  class reading {
+   public:
+    explicit reading(local_group& of);
+    ~reading();
+    reading(const reading&) = delete;
+    reading& operator=(const reading&) = delete;
+
+   private:
+    local_group& of_;
+  };
+
+  [[noreturn]] void leave(std::unique_lock<std::mutex>& lock);
+
   const axis along_;
   const int size_;
   const cancel_token token_;
   std::mutex mutex_;
   std::condition_variable changed_;
   int arrived_ = 0;
+  int readers_ = 0;
   std::uint64_t round_ = 0;
   std::vector<std::vector<float*>> parts_;  ///< of each rank; valid between two meetings
   std::shared_ptr<void> waker_;

@@ -1,0 +1,211 @@
+#include "runtime/collective/local/local_group.hpp"
+
+#include "runtime/core/error.hpp"
+#include "tests/support/numbers.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/generators/catch_generators_range.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <functional>
+#include <thread>
+
+using namespace troupe::runtime;
+using namespace std::chrono_literals;
+namespace kernels = troupe::kernels;
+
+namespace {
+
+/// Calls `act` as every rank of a group, each on a thread of its own.
+void as_ranks(int size,
+              const cancel_token& token,
+              const std::function<void(local_communicator&)>& act) {
+  const auto group = std::make_shared<local_group>(axis::data, size, token);
+  std::vector<std::thread> threads;
+  for (int r = 0; r < size; ++r)
+    threads.emplace_back([&, r] {
+      local_communicator mine(group, r);
+      act(mine);
+    });
+  for (auto& t : threads)
+    t.join();
+}
+
+/// A delay that depends on nothing but its arguments.
+void planted_delay(int rank, int round) {
+  const auto mixed = (std::uint32_t(rank) * 7919U + std::uint32_t(round) * 104729U) * 2654435761U;
+  std::this_thread::sleep_for(std::chrono::microseconds(mixed >> 24));  // up to 255
+}
+
+using arrays = std::vector<std::vector<float>>;  ///< one for each (rank, part)
+
+/// Numbers of very different size, so that another order of the sum is another sum.
+arrays addends(int count, std::int64_t n, int round) {
+  arrays out;
+  for (int i = 0; i < count; ++i) {
+    out.push_back(troupe::tests::normal<float>(std::size_t(n), std::uint32_t(100 * round + i)));
+    for (std::size_t k = 0; k < out.back().size(); ++k)
+      out.back()[k] *= (k + std::size_t(i)) % 3 == 0 ? 1e4F : 1e-2F;
+  }
+  return out;
+}
+
+std::vector<float> sum_in_order(const arrays& all) {
+  auto out = all.front();
+  for (std::size_t i = 1; i < all.size(); ++i)
+    for (std::size_t k = 0; k < out.size(); ++k)
+      out[k] += all[i][k];
+  return out;
+}
+
+bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+  // An empty vector has no address to compare from.
+  return a.size() == b.size()
+         && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
+}
+
+}  // namespace
+
+TEST_CASE("a sum over ranks and parts is the scalar sum in rank order, to the bit",
+          "[collective]") {
+  const int size = GENERATE(1, 2, 3, 4), parts = GENERATE(1, 2, 3);
+  const std::int64_t n = GENERATE(0, 1, 15, 16, 17, 1000, 4099);
+  const auto where = GENERATE(kernels::backend::reference, kernels::backend::cpu);
+  CAPTURE(size, parts, n, int(where));
+  constexpr int rounds = 3;
+  std::vector<arrays> memory;
+  std::vector<std::vector<float>> expected;
+  for (int round = 0; round < rounds; ++round) {
+    memory.push_back(addends(size * parts, n, round));
+    expected.push_back(sum_in_order(memory.back()));
+  }
+  as_ranks(size, {}, [&](local_communicator& group) {
+    stream on(where, 1, {});
+    for (int round = 0; round < rounds; ++round) {
+      std::vector<float*> mine;
+      for (int p = 0; p < parts; ++p)
+        mine.push_back(memory[std::size_t(round)][std::size_t(group.rank() * parts + p)].data());
+      planted_delay(group.rank(), round);
+      group.all_reduce_sum(on, mine, n);
+      planted_delay(group.rank(), round + rounds);
+    }
+  });
+  for (int round = 0; round < rounds; ++round)
+    for (int r = 0; r < size; ++r)
+      CHECK(same_bits(memory[std::size_t(round)][std::size_t(r * parts)],
+                      expected[std::size_t(round)]));
+}
+
+TEST_CASE("a communicator knows its axis, its rank and its size", "[collective]") {
+  std::vector<int> ranks(3, -1);
+  as_ranks(3, {}, [&](local_communicator& group) {
+    ranks[std::size_t(group.rank())] = group.along() == axis::data ? group.size() : 0;
+  });
+  CHECK(ranks == std::vector<int>{3, 3, 3});
+}
+
+TEST_CASE("nobody leaves a barrier before everybody has come", "[collective]") {
+  std::atomic<int> arrived = 0, early = 0;
+  as_ranks(4, {}, [&](local_communicator& group) {
+    for (int round = 1; round <= 50; ++round) {
+      if (round % 10 == group.rank())
+        planted_delay(group.rank(), round);
+      ++arrived;
+      group.barrier();
+      early += arrived < 4 * round;
+      group.barrier();
+    }
+  });
+  CHECK(early == 0);
+  CHECK(arrived == 200);
+}
+
+TEST_CASE("a cancelled generation releases everybody who waits, at once", "[collective]") {
+  const bool summing = GENERATE(false, true);
+  const cancel_token token;
+  std::atomic<int> waiting = 0, released = 0;
+  std::atomic<std::chrono::steady_clock::time_point> cancelled_at{};
+  std::atomic<long> longest_us = 0;
+  as_ranks(4, token, [&](local_communicator& group) {
+    if (group.rank() == 2) {  // the one that never comes
+      while (waiting < 3)
+        std::this_thread::yield();
+      std::this_thread::sleep_for(5ms);
+      cancelled_at = std::chrono::steady_clock::now();
+      token.cancel();
+      return;
+    }
+    stream on(kernels::backend::reference, 1, {});
+    std::vector<float> mine(100);
+    float* const part = mine.data();
+    ++waiting;
+    try {
+      if (summing)
+        group.all_reduce_sum(on, {&part, 1}, 100);
+      else
+        group.barrier();
+    } catch (const cancelled&) {
+      ++released;
+      const auto took = std::chrono::steady_clock::now() - cancelled_at.load();
+      longest_us
+          = std::max(longest_us.load(),
+                     long(std::chrono::duration_cast<std::chrono::microseconds>(took).count()));
+    }
+  });
+  CHECK(released == 3);
+  // A wait that polls or times out takes a second or more; waking a thread takes microseconds, on
+  // a machine that is busy with other builds perhaps a hundred milliseconds.
+  CHECK(longest_us < 500'000);
+}
+
+TEST_CASE("nobody enters a group whose generation has ended", "[collective]") {
+  const cancel_token token;
+  token.cancel();
+  std::atomic<int> refused = 0;
+  as_ranks(2, token, [&](local_communicator& group) {
+    try {
+      group.barrier();
+    } catch (const cancelled&) {
+      ++refused;
+    }
+  });
+  CHECK(refused == 2);
+}
+
+TEST_CASE("whoever leaves a cancelled sum may free its memory: nobody reads it", "[collective]") {
+  // Each rank overwrites its array as soon as it is released. A thread sanitizer sees a rank that
+  // still sums from it, and an array that was summed from overwritten memory holds `poison`.
+  constexpr std::int64_t n = 1 << 18;
+  constexpr float poison = -1e30F;
+  const int delay_us = GENERATE(range(0, 2000, 100));
+  const cancel_token token;
+  std::atomic<int> poisoned = 0;
+  std::atomic<bool> begun = false;
+  std::thread end([&] {
+    while (!begun)
+      std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::microseconds(delay_us));
+    token.cancel();
+  });
+  as_ranks(4, token, [&](local_communicator& group) {
+    stream on(kernels::backend::reference, 1, {});
+    std::vector<float> mine(n, 1), copy;
+    float* const part = mine.data();
+    try {
+      for (;;) {
+        group.all_reduce_sum(on, {&part, 1}, n);
+        std::fill(mine.begin(), mine.end(), 1.0F);
+        begun = true;
+      }
+    } catch (const cancelled&) {
+      poisoned += std::count_if(mine.begin(), mine.end(), [](float x) { return x < 0; }) > 0;
+      std::fill(mine.begin(), mine.end(), poison);
+    }
+  });
+  end.join();
+  CHECK(poisoned == 0);
+}
