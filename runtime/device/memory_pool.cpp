@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <sys/mman.h>
@@ -23,6 +24,7 @@ std::size_t size_class(std::size_t bytes) {
   return (bytes + step - 1) / step * step;
 }
 
+/// Null when there is not so much.
 std::byte* fresh(std::size_t bytes) {
   const std::size_t alignment = bytes >= huge_page ? huge_page : 64;
   const std::size_t rounded = (bytes + alignment - 1) / alignment * alignment;
@@ -50,27 +52,31 @@ struct memory_pool::state {
 memory_pool::memory_pool() : state_(std::make_shared<state>()) {}
 
 memory_block memory_pool::allocate(std::size_t bytes) {
-  const auto size = size_class(bytes);
+  // Beyond half of what a pointer can name, rounding up would wrap around.
+  const bool possible = bytes <= std::numeric_limits<std::size_t>::max() / 2;
+  const auto size = possible ? size_class(bytes) : 0;
   std::byte* at = nullptr;
-  std::size_t in_use = 0;
-  {
+  if (possible) {
     const std::lock_guard lock(state_->mutex);
     auto& idle = state_->idle[size];
     if (!idle.empty()) {
       at = idle.back();
       idle.pop_back();
     }
-    in_use = state_->in_use += size;
-    state_->peak = std::max(state_->peak, in_use);
   }
-  if (at == nullptr)
+  if (possible && at == nullptr)
     at = fresh(size);
   if (at == nullptr)
     throw io_error(
         "out of memory: {} more were asked for, {} are in use; use a smaller "
         "--micro-batch-size, --seq-length or model",
         human_bytes(double(bytes)),
-        human_bytes(double(in_use - size)));
+        human_bytes(double(bytes_in_use())));
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->in_use += size;
+    state_->peak = std::max(state_->peak, state_->in_use);
+  }
   return {at, [owner = state_, size](std::byte* block) {
             const std::lock_guard lock(owner->mutex);
             owner->idle[size].push_back(block);

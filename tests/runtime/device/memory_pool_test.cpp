@@ -1,0 +1,142 @@
+#include "runtime/device/memory_pool.hpp"
+
+#include "runtime/core/error.hpp"
+#include "runtime/device/stream.hpp"
+#include "tests/support/numbers.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_exception.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <cstring>
+#include <limits>
+#include <optional>
+#include <random>
+#include <thread>
+#include <vector>
+
+using namespace troupe::runtime;
+namespace kernels = troupe::kernels;
+using Catch::Matchers::ContainsSubstring;
+
+// Otherwise a sanitizer ends the program where the system would say no.
+extern "C" const char* __asan_default_options() {
+  return "allocator_may_return_null=1";
+}
+extern "C" const char* __tsan_default_options() {
+  return "allocator_may_return_null=1";
+}
+
+TEST_CASE("every block begins at a multiple of 64 bytes and is as large as asked", "[device]") {
+  memory_pool pool;
+  for (const std::size_t bytes : {0, 1, 63, 64, 65, 255, 256, 257, 4095, 70001, 3 << 20}) {
+    CAPTURE(bytes);
+    const auto block = pool.allocate(bytes);
+    CHECK(std::uintptr_t(block.get()) % 64 == 0);
+    std::memset(block.get(), 0x5A, bytes);  // an address sanitizer sees a block that is too small
+  }
+}
+
+TEST_CASE("a block that came back is handed out again", "[device]") {
+  memory_pool pool;
+  auto block = pool.allocate(1000);
+  const auto* const place = block.get();
+  block.reset();
+  CHECK(pool.allocate(1000).get() == place);
+  CHECK(pool.allocate(1024).get() == place);  // of the same size class
+  const auto held = pool.allocate(1000);
+  CHECK(pool.allocate(1000).get() != place);
+}
+
+TEST_CASE("a block goes back with its last copy only", "[device]") {
+  memory_pool pool;
+  auto block = pool.allocate(512);
+  auto copy = block;
+  block.reset();
+  CHECK(pool.bytes_in_use() == 512);
+  copy.reset();
+  CHECK(pool.bytes_in_use() == 0);
+}
+
+TEST_CASE("at most a quarter of a block is waste", "[device]") {
+  memory_pool pool;
+  for (std::size_t bytes = 256; bytes < 100000; bytes += 37) {
+    const auto block = pool.allocate(bytes);
+    CHECK(pool.bytes_in_use() >= bytes);
+    CHECK(pool.bytes_in_use() <= bytes + bytes / 4);
+  }
+}
+
+TEST_CASE("the peak is the most that was in use since the last reset", "[device]") {
+  memory_pool pool;
+  { const auto a = pool.allocate(1024), b = pool.allocate(2048); }
+  const auto c = pool.allocate(512);
+  CHECK(pool.bytes_in_use() == 512);
+  CHECK(pool.peak_bytes() == 3072);
+  pool.reset_peak();
+  CHECK(pool.peak_bytes() == 512);
+}
+
+TEST_CASE("blocks outlive their pool, and copies share it", "[device]") {
+  std::optional<memory_pool> pool(std::in_place);
+  const auto copy = *pool;
+  auto block = pool->allocate(4096);
+  CHECK(copy.bytes_in_use() == 4096);
+  pool.reset();
+  std::memset(block.get(), 1, 4096);
+  CHECK(copy.bytes_in_use() == 4096);
+
+  memory_block alone = memory_pool().allocate(4096);
+  std::memset(alone.get(), 1, 4096);
+}
+
+TEST_CASE("running out of memory says how much was asked for, and counts nothing", "[device]") {
+  memory_pool pool;
+  const auto held = pool.allocate(1024);
+  for (const auto much : {std::size_t{1} << 60, std::numeric_limits<std::size_t>::max() - 3}) {
+    CHECK_THROWS_MATCHES(
+        pool.allocate(much),
+        io_error,
+        Catch::Matchers::MessageMatches(ContainsSubstring("out of memory")
+                                        && ContainsSubstring("--micro-batch-size")));
+    CHECK(pool.bytes_in_use() == 1024);
+    CHECK(pool.peak_bytes() == 1024);
+  }
+}
+
+TEST_CASE("threads that share a pool never hold one block", "[device]") {
+  memory_pool pool;
+  std::vector<std::thread> threads;
+  std::vector<int> foreign(4);
+  for (int who = 0; who < 4; ++who)
+    threads.emplace_back([&pool, &foreign, who] {
+      std::mt19937 rng(static_cast<unsigned>(who));
+      std::vector<std::pair<memory_block, std::size_t>> held(8);
+      for (int i = 0; i < 2000; ++i) {
+        auto& [block, size] = held[rng() % held.size()];
+        for (std::size_t k = 0; k < size; ++k)
+          foreign[std::size_t(who)] += block.get()[k] != std::byte(who);
+        size = 1 + rng() % 600;
+        block = pool.allocate(size);
+        std::memset(block.get(), who, size);
+      }
+    });
+  for (auto& t : threads)
+    t.join();
+  CHECK(foreign == std::vector<int>(4, 0));
+  CHECK(pool.bytes_in_use() == 0);
+}
+
+TEST_CASE("a stream gives its operations the scratch that they declare", "[device]") {
+  const auto x = troupe::tests::normal<float>(10000, 1);
+  memory_pool pool;
+  stream on(kernels::backend::cpu, 1, pool);
+  double small = 0, large = 0, again = 0;
+  on.run(kernels::square_norm<float>{&small, x.data(), 100});
+  on.run(kernels::square_norm<float>{&large, x.data(), 10000});
+  const auto kept = pool.bytes_in_use();
+  on.run(kernels::square_norm<float>{&again, x.data(), 100});
+  CHECK(pool.bytes_in_use() == kept);
+  CHECK(small == again);
+  CHECK(large > small);
+}
