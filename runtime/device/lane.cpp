@@ -103,13 +103,28 @@ class inline_lane final : public lane {
   explicit inline_lane(lane_settings settings) : performer_(std::move(settings)) {}
 
   void submit(work what, completion done) override {
-    if (!closed_)
-      performer_.perform(what, done);
+    if (closed_)
+      return;
+    queue_.emplace_back(std::move(what), std::move(done));
+    if (std::exchange(busy_, true))
+      return;  // submitted by work that has not ended: its turn comes
+    while (!queue_.empty()) {
+      const auto next = std::move(queue_.front());
+      queue_.pop_front();
+      performer_.perform(next.first, next.second);
+    }
+    busy_ = false;
   }
-  void close() override { closed_ = true; }
+
+  void close() override {
+    closed_ = true;
+    const auto dropped = std::exchange(queue_, {});
+  }
 
  private:
   performer performer_;
+  std::deque<std::pair<work, completion>> queue_;
+  bool busy_ = false;
   bool closed_ = false;
 };
 

@@ -38,7 +38,8 @@ struct lane_settings {
 /// A thread of its own, with its own stream. Its destructor waits for the work that has begun.
 std::unique_ptr<lane> make_thread_lane(lane_settings settings);
 
-/// No thread: `submit` does the work at once. For the deterministic simulation.
+/// No thread: `submit` does the work at once, or, when work of this lane submits, after that work.
+/// For the deterministic simulation.
 std::unique_ptr<lane> make_inline_lane(lane_settings settings);
 
 }  // namespace troupe::runtime
