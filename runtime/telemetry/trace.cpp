@@ -20,7 +20,7 @@ void trace_recorder::add(span x) {
   const std::lock_guard lock(mutex_);
   if (ring_.size() < capacity_)
     ring_.push_back(std::move(x));
-  else
+  else if (capacity_ > 0)
     ring_[added_ % capacity_] = std::move(x);
   ++added_;
 }
@@ -28,7 +28,7 @@ void trace_recorder::add(span x) {
 std::vector<span> trace_recorder::spans() const {
   const std::lock_guard lock(mutex_);
   auto out = ring_;
-  if (added_ > capacity_)
+  if (!out.empty() && added_ > capacity_)
     std::rotate(out.begin(), out.begin() + std::ptrdiff_t(added_ % capacity_), out.end());
   return out;
 }
