@@ -1,0 +1,162 @@
+// The gradient of the loss with respect to every parameter, against the slope of the loss.
+
+#include "runtime/core/hash.hpp"
+#include "tests/support/numbers.hpp"
+#include "tests/support/tiny_gpt.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/generators/catch_generators_range.hpp>
+
+#include <cmath>
+
+using namespace troupe::runtime;
+using namespace troupe::tests;
+namespace kernels = troupe::kernels;
+
+namespace {
+
+/// Slope of `loss` at `at`. Losses are means of a few dozen float32 numbers near 4 and so carry
+/// about 1e-7 of rounding; over a step of 1/64 that is 1e-5 at worst. Four points make the
+/// truncation h^4 / 30 times the fifth derivative: 2e-9 of it, which is some thousands where a norm
+/// divides by a row of small numbers.
+template <class Loss>
+double slope(float& at, Loss loss) {
+  constexpr float h = 1.0F / 64;
+  const float x = at;
+  const auto across = [&](float step) {
+    const float above = x + step, below = x - step;
+    at = above;
+    const double up = loss();
+    at = below;
+    const double down = loss();
+    at = x;
+    return (up - down) / (double(above) - double(below));
+  };
+  const double one = across(h), two = across(2 * h);
+  return (4 * one - two) / 3;
+}
+
+float largest(const std::vector<float>& x) {
+  float out = 0;
+  for (const float one : x)
+    out = std::max(out, std::abs(one));
+  return out;
+}
+
+std::vector<float> scale(std::vector<float> x, float by) {
+  for (float& one : x)
+    one *= by;
+  return x;
+}
+
+}  // namespace
+
+TEST_CASE("gradients of every parameter are slopes of the loss", "[model]") {
+  const auto all = tiny_gpts(2);
+  const auto [name, config] = *std::next(all.begin(), GENERATE(range(0, 6)));
+  const bool masked = GENERATE(false, true);
+  CAPTURE(name, masked);
+  stream on(kernels::backend::reference, 1, {});
+  stages under_test(config, 1, on);
+  auto& store = under_test.store();
+  const auto in = tiny_batch(on, config, 2, 3, masked);
+  // The same step and samples, hence the same dropout masks, in every evaluation.
+  const auto loss = [&] { return mean(under_test.forward(0, in, {.seed = 9, .step = 4})); };
+
+  under_test.forward_backward(0, in, {.seed = 9, .step = 4});
+  auto gradients = under_test.gradients();
+  if (config.tied_embeddings) {
+    auto& words = gradients.at("embedding.word_embeddings.weight");
+    const auto& output = gradients.at("output_layer.weight");
+    for (std::size_t i = 0; i < words.size(); ++i)
+      words[i] += output[i];
+  }
+  float overall = 0;
+  for (const auto& entry : gradients)
+    overall = std::max(overall, largest(entry.second));
+  CHECK(overall > 0.05);
+
+  for (const auto& e : store.entries()) {
+    if (e.owner >= 0)
+      continue;
+    const auto& g = gradients.at(e.spec.name);
+    CAPTURE(e.spec.name);
+    CHECK(largest(g) > 0);
+    for (std::uint64_t k = 0; k < 6; ++k) {
+      const auto i = std::int64_t(uniform(hash64(e.spec.name), k) * double(valid_size(e.spec)));
+      CAPTURE(i);
+      auto& element = store.values()[std::size_t(e.value_offset + i)];
+      // 2e-5: the rounding above. 1e-3 of the largest: what is left of the truncation where the
+      // loss bends most, ten times less than any mistake in a formula.
+      CHECK(std::abs(slope(element, loss) - g[std::size_t(i)]) < 2e-5 + 1e-3 * largest(g));
+    }
+  }
+}
+
+TEST_CASE("gradients grow with the loss scale and add up over micro-batches", "[model]") {
+  stream on(kernels::backend::reference, 1, {});
+  const auto config = tiny_gpt(2);
+  stages once(config, 1, on), scaled(config, 1, on), twice(config, 1, on);
+  const auto in = tiny_batch(on, config, 2, 3);
+  once.forward_backward(0, in);
+  scaled.forward_backward(0, in, {.loss_scale = 0.25});
+  twice.forward_backward(0, in);
+  twice.forward_backward(1, in);
+  const auto one = once.gradients(), quarter = scaled.gradients(), two = twice.gradients();
+  for (const auto& [name, g] : one) {
+    CAPTURE(name);
+    // A power of two scales every product exactly; adding equal halves does too, but for the
+    // double accumulators, which round once more or less: 1e-6.
+    CHECK(relative_error(quarter.at(name), scale(g, 0.25F)) < 1e-6);
+    CHECK(relative_error(two.at(name), scale(g, 2)) < 1e-6);
+  }
+}
+
+TEST_CASE("a micro-batch in which no row counts has no loss and no gradient", "[model]") {
+  stream on(kernels::backend::cpu, 1, {});
+  const auto config = tiny_gpt(2);
+  stages under_test(config, 1, on);
+  auto in = tiny_batch(on, config, 2, 3);
+  auto mask = in.at("mask");
+  std::fill_n(mask.data<float>(), mask.size(), 0.0F);
+  const auto loss = under_test.forward_backward(0, in);
+  CHECK(loss.total == 0);
+  CHECK(loss.tokens == 0);
+  for (const auto& [name, g] : under_test.gradients()) {
+    CAPTURE(name);
+    CHECK(largest(g) == 0);
+  }
+}
+
+TEST_CASE("padding of the vocabulary changes nothing", "[model]") {
+  const auto where = GENERATE(kernels::backend::reference, kernels::backend::cpu);
+  const bool tied = GENERATE(true, false);
+  CAPTURE(int(where), tied);
+  stream on(where, 1, {});
+  auto narrow = tiny_gpt(2);
+  narrow.vocabulary = 61;
+  narrow.padded_vocabulary = 64;
+  narrow.tied_embeddings = tied;
+  auto wide = narrow;
+  wide.padded_vocabulary = 128;
+  stages a(narrow, 1, on), b(wide, 1, on);
+  const auto in = tiny_batch(on, narrow, 2, 3, true);
+  const auto loss_a = a.forward_backward(0, in), loss_b = b.forward_backward(0, in);
+  // Zeros that are added change no sum; but a product of another width may be cut elsewhere by the
+  // library, so that only the reference promises the bits.
+  const bool exact = where == kernels::backend::reference;
+  CHECK(std::abs(loss_a.total - loss_b.total) <= (exact ? 0 : 1e-6 * loss_a.total));
+  CHECK(loss_a.tokens == loss_b.tokens);
+  const auto of_a = a.gradients(), of_b = b.gradients();
+  for (const auto& [name, g] : of_a) {
+    CAPTURE(name);
+    auto other = of_b.at(name);
+    if (other.size() > g.size()) {
+      const auto valid = std::ptrdiff_t(narrow.vocabulary * narrow.hidden);
+      CHECK(std::all_of(other.begin() + valid, other.end(), [](float x) { return x == 0; }));
+      other.resize(g.size());
+    }
+    CHECK(relative_error(other, g) <= (exact ? 0 : 1e-6));
+  }
+}

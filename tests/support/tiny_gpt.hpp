@@ -1,0 +1,203 @@
+// GPTs so small that their gradients can be checked one by one, and stages that run them without
+// actors.
+
+#pragma once
+
+#include "runtime/core/random.hpp"
+#include "runtime/model/chunk.hpp"
+#include "runtime/parameters/resident_store.hpp"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace troupe::tests {
+
+/// GPT-2's choices: learned positions, LayerNorm, GELU (tanh), biases, tied. No dropout.
+inline runtime::gpt_config tiny_gpt(std::int64_t layers) {
+  runtime::gpt_config c;
+  c.layers = layers;
+  c.hidden = 16;
+  c.heads = c.groups = 4;
+  c.head_size = 4;
+  c.ffn = 20;
+  c.sequence = 6;
+  c.positions = 8;
+  c.vocabulary = 21;
+  c.padded_vocabulary = 24;
+  c.hidden_dropout = c.attention_dropout = 0;
+  return c;
+}
+
+/// Six models in which every choice occurs, most of them in several company.
+inline std::map<std::string, runtime::gpt_config> tiny_gpts(std::int64_t layers) {
+  using runtime::position_embedding;
+  std::map<std::string, runtime::gpt_config> out;
+  auto& gpt2 = out["learned, layer norm, gelu tanh, biases, tied, dropout"] = tiny_gpt(layers);
+  gpt2.hidden_dropout = 0.2;
+  gpt2.attention_dropout = 0.3;
+
+  auto& llama = out["rope, rms norm, swiglu, no biases, untied, 2 groups"] = tiny_gpt(layers);
+  llama.position = position_embedding::rope;
+  llama.normalization = kernels::normalization::rms;
+  llama.activation = kernels::activation::swiglu;
+  llama.linear_bias = llama.tied_embeddings = false;
+  llama.groups = 2;
+
+  auto& qwen = out["rope, rms norm, swiglu, qkv biases, tied, 1 group, dropout"] = llama;
+  qwen.qkv_bias = qwen.tied_embeddings = true;
+  qwen.groups = 1;
+  qwen.attention_dropout = 0.3;
+
+  auto& bare = out["no positions, layer norm, gelu erf, biases, untied"] = tiny_gpt(layers);
+  bare.position = position_embedding::none;
+  bare.activation = kernels::activation::gelu_erf;
+  bare.tied_embeddings = false;
+
+  auto& mixed = out["learned, rms norm, gelu erf, no biases, tied, 2 groups"] = bare;
+  mixed.position = position_embedding::learned_absolute;
+  mixed.normalization = kernels::normalization::rms;
+  mixed.linear_bias = false;
+  mixed.tied_embeddings = true;
+  mixed.groups = 2;
+
+  auto& partial = out["half rope, interleaved, gelu tanh, untied, dropout"] = tiny_gpt(layers);
+  partial.position = position_embedding::rope;
+  partial.rotary_percent = 0.5;
+  partial.rotary_interleaved = true;
+  partial.tied_embeddings = false;
+  partial.hidden_dropout = 0.3;
+  return out;
+}
+
+/// Element i is value(i).
+template <class T, class Value>
+runtime::tensor filled(runtime::stream& on, runtime::shape extents, Value value) {
+  auto out = runtime::tensor::empty<T>(on, extents);
+  for (std::int64_t i = 0; i < out.size(); ++i)
+    out.template data<T>()[i] = T(value(i));
+  return out;
+}
+
+/// B samples of random tokens. Masked: about a third of the rows does not count.
+inline runtime::bundle tiny_batch(runtime::stream& on,
+                                  const runtime::gpt_config& c,
+                                  std::int64_t B,
+                                  std::uint64_t seed,
+                                  bool masked = false) {
+  const runtime::shape rows{B, c.sequence};
+  const auto draw = [&](std::uint64_t what) {
+    return [=](std::int64_t i) { return runtime::uniform(seed + what, std::uint64_t(i)); };
+  };
+  const auto token = [&](std::uint64_t what) {
+    return [n = double(c.vocabulary), u = draw(what)](std::int64_t i) { return n * u(i); };
+  };
+  runtime::bundle out;
+  out.add("tokens", filled<std::int32_t>(on, rows, token(100)));
+  out.add("labels", filled<std::int32_t>(on, rows, token(200)));
+  out.add("mask", filled<float>(on, rows, [&](auto i) { return !masked || draw(300)(i) > 0.33; }));
+  out.add("positions", filled<std::int32_t>(on, rows, [&](auto i) { return i % c.sequence; }));
+  out.add("samples", filled<std::uint64_t>(on, {B}, [&](auto b) { return 10 * seed + b; }));
+  return out;
+}
+
+/// Moves every value away from where it begins, so that no gain is 1 and no bias 0: by numbers that
+/// depend on the name and the element only.
+inline void shake(runtime::resident_store& store, double by) {
+  for (const auto& e : store.entries()) {
+    if (e.owner >= 0)
+      continue;
+    const auto& name = e.spec.tied_to.empty() ? e.spec.name : e.spec.tied_to;
+    const auto key = runtime::random_key(5, name, 0);
+    for (std::int64_t i = 0; i < valid_size(e.spec); ++i)
+      store.values()[std::size_t(e.value_offset + i)]
+          += float(by * runtime::standard_normal(key, std::uint64_t(i)));
+  }
+}
+
+/// The stages of a model in one thread, each with a store of its own.
+class stages {
+ public:
+  stages(const runtime::gpt_config& config, int count, runtime::stream& on) : on_(on) {
+    for (const auto& range : runtime::split_evenly(config, count)) {
+      auto& part = parts_.emplace_back(std::make_unique<runtime::chunk>(config, range), nullptr);
+      part.store = std::make_unique<runtime::resident_store>(part.model->units(), 1, on.pool());
+      runtime::initialise(*part.store, 1234);
+      shake(*part.store, 0.25);
+    }
+  }
+
+  runtime::loss_value forward(int microbatch,
+                              const runtime::bundle& in,
+                              const runtime::pass_settings& how = {}) {
+    auto hidden = in;
+    for (std::size_t s = 0; s < parts_.size(); ++s) {
+      auto& pass = parts_[s].passes[microbatch]
+          = std::make_unique<runtime::chunk_pass>(*parts_[s].model, on_, *parts_[s].store, how);
+      hidden = pass->forward(hidden);
+      if (s + 2 == parts_.size()) {
+        hidden.add("labels", in.at("labels"));
+        hidden.add("mask", in.at("mask"));
+      }
+    }
+    return parts_.back().passes.at(microbatch)->loss();
+  }
+
+  void input_gradients(int microbatch) {
+    runtime::bundle gradient;
+    for (auto part = parts_.rbegin(); part != parts_.rend(); ++part)
+      gradient = part->passes.at(microbatch)->input_gradients(gradient);
+  }
+
+  void weight_gradients(int microbatch) {
+    for (auto part = parts_.rbegin(); part != parts_.rend(); ++part) {
+      part->passes.at(microbatch)->weight_gradients();
+      part->passes.erase(microbatch);
+    }
+  }
+
+  runtime::loss_value forward_backward(int microbatch,
+                                       const runtime::bundle& in,
+                                       const runtime::pass_settings& how = {}) {
+    const auto loss = forward(microbatch, in, how);
+    input_gradients(microbatch);
+    weight_gradients(microbatch);
+    return loss;
+  }
+
+  /// Of each use of a parameter by its name, padding rows included.
+  std::map<std::string, std::vector<float>> gradients() {
+    std::map<std::string, std::vector<float>> out;
+    for (auto& part : parts_)
+      for (const auto& e : part.store->entries()) {
+        const auto g = part.store->gradients(0).subspan(std::size_t(e.gradient_offset),
+                                                        std::size_t(e.size()));
+        out.emplace(e.spec.name, std::vector<float>(g.begin(), g.end()));
+      }
+    return out;
+  }
+
+  runtime::resident_store& store(std::size_t at = 0) { return *parts_.at(at).store; }
+  const runtime::chunk& model(std::size_t at = 0) const { return *parts_.at(at).model; }
+
+ private:
+  struct stage {
+    stage(std::unique_ptr<runtime::chunk> m, std::unique_ptr<runtime::resident_store> s)
+        : model(std::move(m)), store(std::move(s)) {}
+    std::unique_ptr<runtime::chunk> model;
+    std::unique_ptr<runtime::resident_store> store;
+    std::map<int, std::unique_ptr<runtime::chunk_pass>> passes;
+  };
+
+  runtime::stream& on_;
+  std::vector<stage> parts_;
+};
+
+/// Mean over the rows that count.
+inline double mean(const runtime::loss_value& x) {
+  return x.total / std::max(x.tokens, 1.0);
+}
+
+}  // namespace troupe::tests
