@@ -71,16 +71,16 @@ train() {
     --max-position-embeddings 128 --position-embedding-type rope --normalization RMSNorm \
     --swiglu --ffn-hidden-size 512 --disable-bias-linear \
     --attention-dropout 0 --hidden-dropout 0 \
-    --micro-batch-size 4 --global-batch-size 16 --train-iters 900 \
+    --micro-batch-size 4 --global-batch-size 16 --train-iters 750 \
     --lr 3e-3 --min-lr 3e-4 --lr-decay-style cosine --lr-warmup-iters 50 --adam-beta2 0.95 \
     --weight-decay 0.1 --clip-grad 1.0 --init-method-std 0.03 \
     --world-size 4 --pipeline-model-parallel-size 2 \
     --data-path "$run/train_text_document" --split 98,2,0 "${tokenizer[@]}" \
-    --log-interval 50 --eval-interval 150 --eval-iters 5 --log-file "$run/log.jsonl" \
-    --save "$run/checkpoints" --load "$run/checkpoints" --save-interval 150 "$@"
+    --log-interval 50 --eval-interval 125 --eval-iters 5 --log-file "$run/log.jsonl" \
+    --save "$run/checkpoints" --load "$run/checkpoints" --save-interval 250 "$@"
 }
-say "training: 2 pipeline stages x 2 data-parallel replicas, stopped after 300 iterations"
-train --exit-interval 300
+say "training: 2 pipeline stages x 2 data-parallel replicas, stopped after 250 iterations"
+train --exit-interval 250
 say "the same command again: it goes on where it was stopped"
 train
 
