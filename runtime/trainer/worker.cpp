@@ -1,6 +1,7 @@
 #include "runtime/trainer/worker.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 namespace troupe::runtime {
@@ -101,8 +102,10 @@ void worker::reduce(communicator& data, communicator* ties) {
       data.all_reduce_sum(stream_, parts, std::int64_t(store.gradients(0).size()));
     add_tied_gradients(stream_, store);
   }
-  if (ties == nullptr)
+  if (ties == nullptr) {
+    add_ties_between_chunks();
     return;
+  }
   for (auto& [id, home] : homes_)
     for (const auto& e : home->store.entries()) {
       const bool copy = e.owner < 0 && !e.spec.tied_to.empty();
@@ -111,6 +114,23 @@ void worker::reduce(communicator& data, communicator* ties) {
         continue;
       float* const part = home->store.gradients(0).data() + e.gradient_offset;
       ties->all_reduce_sum(stream_, {&part, 1}, e.size());
+    }
+}
+
+void worker::add_ties_between_chunks() {
+  std::map<std::string, float*> owners;
+  for (auto& [id, home] : homes_)
+    for (const auto& e : home->store.entries())
+      owners.emplace(e.spec.name, home->store.gradients(0).data() + e.gradient_offset);
+  for (auto& [id, home] : homes_)
+    for (const auto& e : home->store.entries()) {
+      if (e.owner >= 0 || e.spec.tied_to.empty())
+        continue;
+      const auto owner = owners.find(e.spec.tied_to);
+      ensure(owner != owners.end(), "WORKER-6: both ends of a tied parameter see the sum");
+      float* const copy = home->store.gradients(0).data() + e.gradient_offset;
+      stream_.run(kernels::add<float>{copy, owner->second, copy, e.size()});
+      std::memcpy(owner->second, copy, std::size_t(e.size()) * sizeof(float));
     }
 }
 

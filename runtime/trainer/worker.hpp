@@ -106,6 +106,7 @@ class worker {
   };
 
   hosted& at(chunk_id id);
+  void add_ties_between_chunks();
 
   worker_settings settings_;
   stream& stream_;

@@ -1,0 +1,274 @@
+#include "runtime/trainer/worker.hpp"
+
+#include "runtime/collective/local/local_group.hpp"
+#include "runtime/core/error.hpp"
+#include "tests/support/tiny_gpt.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/matchers/catch_matchers_exception.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <functional>
+#include <thread>
+
+using namespace troupe::runtime;
+using namespace troupe::tests;
+namespace kernels = troupe::kernels;
+using Catch::Matchers::MessageMatches;
+using Catch::Matchers::StartsWith;
+
+namespace {
+
+worker_settings settings(const gpt_config& model, int chunks, int replicas = 1) {
+  worker_settings out{.model = model, .replicas = replicas};
+  for (const auto& range : split_evenly(model, chunks))
+    out.chunks.push_back({chunk_id(std::uint32_t(out.chunks.size())), range});
+  return out;
+}
+
+worker_settings only(worker_settings of, std::size_t chunk) {
+  of.chunks = {of.chunks.at(chunk)};
+  return of;
+}
+
+pass_key key(std::uint32_t microbatch, std::uint32_t chunk = 0, int replica = 0) {
+  return {replica, chunk_id(chunk), microbatch_id(microbatch)};
+}
+
+/// One micro-batch through all chunks and back. `by` hosts each chunk.
+void pass_through(const std::vector<worker*>& by,
+                  const bundle& in,
+                  std::uint32_t microbatch,
+                  int replica = 0) {
+  const auto chunks = std::uint32_t(by.size());
+  bundle x = in;
+  for (std::uint32_t c = 0; c < chunks; ++c) {
+    if (c > 0 && c + 1 == chunks) {
+      x.add("labels", in.at("labels"));
+      x.add("mask", in.at("mask"));
+    }
+    x = by[c]->forward(key(microbatch, c, replica), x);
+  }
+  x = {};
+  for (std::uint32_t c = chunks; c-- > 0;)
+    x = by[c]->input_gradients(key(microbatch, c, replica), x);
+  for (std::uint32_t c = chunks; c-- > 0;)
+    by[c]->weight_gradients(key(microbatch, c, replica));
+}
+
+local_communicator alone() {
+  return {std::make_shared<local_group>(axis::data, 1, cancel_token()), 0};
+}
+
+const step_settings first_step{.step = step_id(1), .microbatches = 2};
+const update_decision decision{.step = 1, .learning_rate = 0.01, .gradient_scale = 0.5};
+
+struct fixture {
+  gpt_config model = tiny_gpts(4).at("learned, layer norm, gelu tanh, biases, tied, dropout");
+  stream on{kernels::backend::reference, 1, {}};
+  worker under_test{settings(model, 1), on};
+
+  bundle batch(std::uint64_t seed) { return tiny_batch(on, model, 2, seed, true); }
+  fixture() { under_test.begin_step(first_step); }
+};
+
+}  // namespace
+
+TEST_CASE_METHOD(fixture, "WORKER-1: an action names a chunk that this rank hosts", "[trainer]") {
+  CHECK_THROWS_MATCHES(under_test.forward(key(0, 1), batch(1)),
+                       broken_promise,
+                       MessageMatches(StartsWith("WORKER-1")));
+}
+
+TEST_CASE_METHOD(fixture, "WORKER-2: a micro-batch passes a chunk once", "[trainer]") {
+  under_test.forward(key(0), batch(1));
+  CHECK_THROWS_MATCHES(
+      under_test.forward(key(0), batch(1)), broken_promise, MessageMatches(StartsWith("WORKER-2")));
+}
+
+TEST_CASE_METHOD(fixture,
+                 "WORKER-3, WORKER-4: the way back comes after the way there",
+                 "[trainer]") {
+  CHECK_THROWS_MATCHES(under_test.input_gradients(key(0), {}),
+                       broken_promise,
+                       MessageMatches(StartsWith("WORKER-3")));
+  CHECK_THROWS_MATCHES(
+      under_test.weight_gradients(key(0)), broken_promise, MessageMatches(StartsWith("WORKER-4")));
+  under_test.forward(key(0), batch(1));
+  under_test.input_gradients(key(0), {});
+  under_test.weight_gradients(key(0));
+  CHECK_THROWS_MATCHES(
+      under_test.weight_gradients(key(0)), broken_promise, MessageMatches(StartsWith("WORKER-4")));
+}
+
+TEST_CASE_METHOD(fixture, "WORKER-5: every pass has come back before the reduction", "[trainer]") {
+  under_test.forward(key(0), batch(1));
+  auto data = alone();
+  CHECK_THROWS_MATCHES(
+      under_test.reduce(data, nullptr), broken_promise, MessageMatches(StartsWith("WORKER-5")));
+}
+
+TEST_CASE_METHOD(fixture, "WORKER-6: both ends of a tied parameter see the sum", "[trainer]") {
+  worker head(only(settings(model, 2), 1), on);
+  head.begin_step(first_step);
+  auto data = alone();
+  CHECK_THROWS_MATCHES(
+      head.reduce(data, nullptr), broken_promise, MessageMatches(StartsWith("WORKER-6")));
+}
+
+TEST_CASE_METHOD(fixture, "losses add up in the order of the micro-batches", "[trainer]") {
+  worker backwards(settings(model, 1), on);
+  backwards.begin_step(first_step);
+  for (const std::uint32_t m : {0U, 1U, 2U}) {
+    under_test.forward(key(m), batch(m));
+    backwards.forward(key(2 - m), batch(2 - m));
+  }
+  const auto sum = under_test.loss(0);
+  CHECK(sum.tokens > 0);
+  CHECK(sum.total == backwards.loss(0).total);
+  CHECK(sum.tokens == backwards.loss(0).tokens);
+  CHECK(under_test.loss(1).tokens == 0);  // nobody passed for another replica
+}
+
+TEST_CASE_METHOD(fixture, "a step that was abandoned leaves nothing behind", "[trainer]") {
+  worker fresh(settings(model, 1), on);
+  fresh.begin_step(first_step);
+  pass_through({&fresh}, batch(1), 0);
+
+  pass_through({&under_test}, batch(2), 0);
+  under_test.forward(key(1), batch(3));  // and never comes back
+  under_test.begin_step(first_step);
+  pass_through({&under_test}, batch(1), 0);
+  CHECK(under_test.gradient_digest() == fresh.gradient_digest());
+  CHECK(under_test.loss(0).total == fresh.loss(0).total);
+  CHECK(under_test.norms() == fresh.norms());
+}
+
+TEST_CASE_METHOD(fixture, "a forward pass without training needs no way back", "[trainer]") {
+  const auto before = combine(under_test.digests());
+  pass_through({&under_test}, batch(1), 0);
+  const auto gradients = under_test.gradient_digest();
+  under_test.begin_step({.step = step_id(1), .training = false});
+  under_test.forward(key(0), batch(1));
+  under_test.forward(key(1), batch(2));
+  auto data = alone();
+  CHECK_NOTHROW(under_test.reduce(data, nullptr));
+  CHECK(combine(under_test.digests()) == before);
+  CHECK(gradients != digest());
+}
+
+TEST_CASE("one worker with all chunks has the bits of one with a single chunk", "[trainer]") {
+  const auto all = tiny_gpts(4);
+  for (const auto& [name, model] : all) {
+    CAPTURE(name);
+    stream on(kernels::backend::cpu, 1, {});
+    worker one(settings(model, 1), on), four(settings(model, 4), on);
+    for (std::uint64_t step = 1; step <= 2; ++step) {
+      for (auto* const x : {&one, &four}) {
+        x->begin_step({.step = step_id(step), .microbatches = 2});
+        for (std::uint32_t m = 0; m < 2; ++m)
+          pass_through(std::vector(x == &one ? 1 : 4, x), tiny_batch(on, model, 2, m), m);
+        auto data = alone();
+        x->reduce(data, nullptr);
+      }
+      CHECK(four.norms() == one.norms());
+      for (auto* const x : {&one, &four})
+        x->update({.step = step, .learning_rate = 0.01});
+      CHECK(combine(four.digests()) == combine(one.digests()));
+      CHECK(four.loss(0).total == one.loss(0).total);
+    }
+    CHECK(four.parameter_count() == one.parameter_count());
+    CHECK(one.parameter_count() == parameter_count(model));
+  }
+}
+
+TEST_CASE("stages and replicas in threads have the bits of one worker that plays all",
+          "[trainer]") {
+  const bool tied = GENERATE(true, false);
+  auto model = tiny_gpts(4).at("learned, layer norm, gelu tanh, biases, tied, dropout");
+  model.tied_embeddings = tied;
+  stream on(kernels::backend::reference, 1, {});
+  const step_settings step{.step = step_id(1), .microbatches = 2, .logical_replicas = 2};
+  worker judge(settings(model, 1, 2), on);
+  std::vector<std::unique_ptr<worker>> ranks;  // [2 * stage + replica]
+  std::vector<std::unique_ptr<stream>> streams;
+  for (std::size_t rank = 0; rank < 4; ++rank) {
+    streams.push_back(std::make_unique<stream>(kernels::backend::reference, 1, memory_pool()));
+    ranks.push_back(std::make_unique<worker>(only(settings(model, 2), rank / 2), *streams.back()));
+    ranks.back()->begin_step(step);
+  }
+  judge.begin_step(step);
+  for (std::uint32_t r = 0; r < 2; ++r)
+    for (std::uint32_t m = 0; m < 2; ++m) {
+      const auto in = tiny_batch(on, model, 2, 10 * r + m, true);
+      pass_through({&judge}, in, m, int(r));
+      pass_through({ranks[r].get(), ranks[2 + r].get()}, in, m);
+      CHECK(ranks[2 + r]->loss(0).total == judge.loss(int(r)).total);
+    }
+  auto data = alone();
+  judge.reduce(data, nullptr);
+
+  std::vector<std::shared_ptr<local_group>> of_stage, of_replica;
+  for (int i = 0; i < 2; ++i) {
+    of_stage.push_back(std::make_shared<local_group>(axis::data, 2, cancel_token()));
+    of_replica.push_back(std::make_shared<local_group>(axis::pipeline, 2, cancel_token()));
+  }
+  std::vector<std::thread> threads;
+  for (std::size_t rank = 0; rank < 4; ++rank)
+    threads.emplace_back([&, rank] {
+      local_communicator sum(of_stage[rank / 2], int(rank % 2));
+      local_communicator ties(of_replica[rank % 2], int(rank / 2));
+      ranks[rank]->reduce(sum, tied ? &ties : nullptr);
+      ranks[rank]->update(decision);
+    });
+  for (auto& t : threads)
+    t.join();
+  const auto expected = judge.norms();
+  judge.update(decision);
+  for (std::size_t r = 0; r < 2; ++r) {
+    auto norms = ranks[r]->norms();
+    norms.merge(ranks[2 + r]->norms());
+    CHECK(norms == expected);
+    auto digests = ranks[r]->digests();
+    digests.merge(ranks[2 + r]->digests());
+    CHECK(combine(digests) == combine(judge.digests()));
+  }
+}
+
+TEST_CASE("named arrays of parameters and moments make the same state again", "[trainer]") {
+  const auto all = tiny_gpts(4);
+  for (const auto& [name, model] : all) {
+    CAPTURE(name);
+    stream on(kernels::backend::cpu, 1, {});
+    worker from(settings(model, 1), on);
+    from.begin_step(first_step);
+    pass_through({&from}, tiny_batch(on, model, 2, 1), 0);
+    from.update(decision);
+    std::map<std::string, named_array> arrays;
+    for (const auto& x : from.parameters())
+      arrays.emplace(x.name, x);
+    const auto parameters = arrays.size();
+    for (const auto& x : from.moments())
+      arrays.emplace(x.name, x);
+    CHECK(arrays.size() == 3 * parameters);
+    CHECK(arrays.at("embedding.word_embeddings.weight").extents
+          == shape{model.vocabulary, model.hidden});
+
+    auto other = settings(model, 4);  // cut elsewhere, drawn from another seed
+    other.seed = 99;
+    worker to(other, on);
+    CHECK(combine(to.digests()) != combine(from.digests()));
+    std::map<std::string, int> asked;
+    to.restore(
+        [&](const std::string& array, const shape& extents, std::span<float> out) {
+          ++asked[array];
+          const auto& x = arrays.at(array);
+          CHECK(x.extents == extents);
+          std::copy(x.elements.begin(), x.elements.end(), out.begin());
+        },
+        true);
+    CHECK(asked.size() == arrays.size());
+    CHECK(combine(to.digests()) == combine(from.digests()));
+  }
+}
