@@ -11,7 +11,7 @@ void tape::enter(int unit) {
   ensure(unit_ < 0, "TAPE-1: segments do not overlap");
   unit_ = unit;
   store_.acquire(unit);
-  segments_.push_back({unit, false, {}});
+  segments_.push_back({.unit = unit});
 }
 
 void tape::leave() {
@@ -51,7 +51,8 @@ void tape::input_gradients(int index) {
 
 void tape::weight_gradients(int index) {
   auto& s = segments_.at(std::size_t(index));
-  ensure(s.i_done, "TAPE-3: weight gradients come after input gradients");
+  ensure(s.i_done && !std::exchange(s.w_done, true),
+         "TAPE-3: weight gradients come once, after input gradients");
   unit_ = s.unit;
   store_.acquire(unit_);
   for (auto at = s.nodes.rbegin(); at != s.nodes.rend(); ++at)

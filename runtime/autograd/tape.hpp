@@ -69,14 +69,15 @@ class tape {
 
   int segments() const { return int(segments_.size()); }
   void input_gradients(int segment);
-  /// After the last segment of a unit (in this backward order) the unit is emitted.
+  /// Once for each segment. After the last segment of a unit (in this backward order) the unit is
+  /// emitted.
   void weight_gradients(int segment);
 
  private:
   struct segment {
     int unit = 0;
-    bool i_done = false;
-    std::vector<std::unique_ptr<node>> nodes;
+    bool i_done = false, w_done = false;
+    std::vector<std::unique_ptr<node>> nodes = {};
   };
 
   stream& stream_;

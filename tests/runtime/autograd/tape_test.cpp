@@ -1,0 +1,153 @@
+#include "runtime/autograd/tape.hpp"
+
+#include "runtime/autograd/ops.hpp"
+#include "runtime/core/error.hpp"
+#include "runtime/parameters/resident_store.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_exception.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <string>
+
+using namespace troupe::runtime;
+namespace kernels = troupe::kernels;
+using Catch::Matchers::MessageMatches;
+using Catch::Matchers::StartsWith;
+
+namespace {
+
+/// Writes down what is asked of it.
+class diary_store final : public parameter_store {
+ public:
+  explicit diary_store(std::string& diary) : diary_(diary) {}
+  void acquire(int unit) override { diary_ += "+" + std::to_string(unit) + " "; }
+  void release(int unit) override { diary_ += "-" + std::to_string(unit) + " "; }
+  const float* value(int, int) const override { return nullptr; }
+  float* gradient(int, int) override { return nullptr; }
+  void emit(int unit) override { diary_ += "emit" + std::to_string(unit) + " "; }
+
+ private:
+  std::string& diary_;
+};
+
+struct diary_node final : node {
+  diary_node(std::string& to, std::string called) : diary(to), name(std::move(called)) {}
+  void input_gradients(tape&) override { diary += "I" + name + " "; }
+  void weight_gradients(tape&) override { diary += "W" + name + " "; }
+  std::string& diary;
+  std::string name;
+};
+
+struct fixture {
+  std::string diary;
+  diary_store store{diary};
+  stream on{kernels::backend::reference, 1, {}};
+  tape under_test{on, store, true};
+
+  /// A segment of two nodes.
+  void segment(int unit, const std::string& a, const std::string& b) {
+    under_test.enter(unit);
+    under_test.record(std::make_unique<diary_node>(diary, a));
+    under_test.record(std::make_unique<diary_node>(diary, b));
+    under_test.leave();
+  }
+  std::string told() { return std::exchange(diary, {}); }
+};
+
+tensor numbers(stream& on, std::initializer_list<float> x) {
+  auto out = tensor::empty<float>(on, {std::int64_t(x.size())});
+  std::copy(x.begin(), x.end(), out.data<float>());
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE_METHOD(fixture, "a segment goes back in reverse, its unit acquired meanwhile", "[tape]") {
+  segment(3, "a", "b");
+  CHECK(told() == "+3 -3 ");
+  under_test.input_gradients(0);
+  CHECK(told() == "+3 Ib Ia -3 ");
+  under_test.weight_gradients(0);
+  CHECK(told() == "+3 Wb Wa emit3 -3 ");
+}
+
+TEST_CASE_METHOD(fixture, "a unit is emitted with the last of its segments", "[tape]") {
+  segment(0, "a", "b");
+  segment(1, "c", "d");
+  segment(1, "e", "f");
+  CHECK(under_test.segments() == 3);
+  for (int s = 2; s >= 0; --s)
+    under_test.input_gradients(s);
+  told();
+  under_test.weight_gradients(2);
+  CHECK(told() == "+1 Wf We -1 ");
+  under_test.weight_gradients(1);
+  CHECK(told() == "+1 Wd Wc emit1 -1 ");
+  under_test.weight_gradients(0);
+  CHECK(told() == "+0 Wb Wa emit0 -0 ");
+}
+
+TEST_CASE_METHOD(fixture, "TAPE-1: segments do not overlap", "[tape]") {
+  under_test.enter(0);
+  CHECK_THROWS_MATCHES(under_test.enter(1), broken_promise, MessageMatches(StartsWith("TAPE-1")));
+  under_test.leave();
+  CHECK_NOTHROW(under_test.enter(1));
+}
+
+TEST_CASE_METHOD(fixture, "TAPE-2: a segment gives its input gradients once", "[tape]") {
+  segment(0, "a", "b");
+  under_test.input_gradients(0);
+  CHECK_THROWS_MATCHES(
+      under_test.input_gradients(0), broken_promise, MessageMatches(StartsWith("TAPE-2")));
+}
+
+TEST_CASE_METHOD(fixture, "TAPE-3: weight gradients come once, after input gradients", "[tape]") {
+  segment(0, "a", "b");
+  CHECK_THROWS_MATCHES(
+      under_test.weight_gradients(0), broken_promise, MessageMatches(StartsWith("TAPE-3")));
+  under_test.input_gradients(0);
+  under_test.weight_gradients(0);
+  CHECK_THROWS_MATCHES(
+      under_test.weight_gradients(0), broken_promise, MessageMatches(StartsWith("TAPE-3")));
+}
+
+TEST_CASE("a tape that does not record keeps no node and makes no gradient", "[tape]") {
+  std::string diary;
+  diary_store store(diary);
+  stream on(kernels::backend::reference, 1, {});
+  tape under_test(on, store, false);
+  under_test.enter(0);
+  under_test.record(std::make_unique<diary_node>(diary, "a"));
+  CHECK(under_test.make(numbers(on, {1})).gradient == nullptr);
+  under_test.leave();
+  under_test.input_gradients(0);
+  CHECK(diary == "+0 -0 +0 -0 ");
+}
+
+TEST_CASE("what comes back for a variable is added up, and changes nobody else's", "[tape]") {
+  std::string diary;
+  diary_store store(diary);
+  stream on(kernels::backend::reference, 1, {});
+  tape under_test(on, store, true);
+  const auto x = under_test.make(numbers(on, {0, 0}));
+  const auto shared = numbers(on, {1, 2});
+  under_test.add(*x.gradient, shared);
+  CHECK(x.gradient->sum.raw() == shared.raw());
+  under_test.add(*x.gradient, numbers(on, {10, 20}));
+  under_test.add(*x.gradient, numbers(on, {100, 200}));
+  CHECK(x.gradient->sum.elements<float>()[1] == 222);
+  CHECK(shared.elements<float>()[1] == 2);
+}
+
+TEST_CASE("CACHE-1: decoding has no way back", "[tape]") {
+  std::string diary;
+  diary_store store(diary);
+  stream on(kernels::backend::reference, 1, {});
+  tape under_test(on, store, true);
+  attention_cache cache;
+  CHECK_THROWS_MATCHES(
+      cached_attention(under_test, under_test.make(numbers(on, {1})), {}, {}, cache),
+      broken_promise,
+      MessageMatches(StartsWith("CACHE-1")));
+}
