@@ -55,7 +55,9 @@ void resident_store::acquire(int unit) {
 }
 
 void resident_store::release(int unit) {
-  ensure(held_.at(std::size_t(unit))-- > 0, "STORE-2: what is released was acquired");
+  auto& held = held_.at(std::size_t(unit));
+  ensure(held > 0, "STORE-2: what is released was acquired");
+  --held;
 }
 
 const float* resident_store::value(int unit, int index) const {

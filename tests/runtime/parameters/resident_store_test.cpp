@@ -1,0 +1,146 @@
+#include "runtime/parameters/resident_store.hpp"
+
+#include "runtime/core/error.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_exception.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <algorithm>
+
+using namespace troupe::runtime;
+using Catch::Matchers::MessageMatches;
+using Catch::Matchers::StartsWith;
+
+namespace {
+
+parameter_spec table(const std::string& name, const std::string& tied_to = {}) {
+  return {.name = name,
+          .extents = {7, 3},
+          .init_std = 0.5,
+          .decays = true,
+          .valid_rows = 5,
+          .tied_to = tied_to};
+}
+
+unit_spec embedding() {
+  return {"embedding", {table("words")}};
+}
+unit_spec head(const std::string& tied_to) {
+  return {"head", {{.name = "gain", .extents = {3}, .init_constant = 1}, table("out", tied_to)}};
+}
+
+}  // namespace
+
+TEST_CASE("arrays begin at multiples of 16 elements, zero at first", "[parameters]") {
+  resident_store x({embedding(), head("")}, 2, {});
+  CHECK(x.entries().size() == 3);
+  for (const auto& e : x.entries()) {
+    CHECK(e.value_offset % 16 == 0);
+    CHECK(e.gradient_offset % 16 == 0);
+  }
+  CHECK(x.values().size() == 32 + 16 + 32);
+  CHECK(std::all_of(x.values().begin(), x.values().end(), [](float v) { return v == 0; }));
+  for (const int r : {0, 1})
+    CHECK(
+        std::all_of(x.gradients(r).begin(), x.gradients(r).end(), [](float g) { return g == 0; }));
+}
+
+TEST_CASE("a parameter tied within the store has its owner's value and its own gradient",
+          "[parameters]") {
+  resident_store x({embedding(), head("words")}, 1, {});
+  CHECK(x.values().size() == 32 + 16);
+  CHECK(x.gradients(0).size() == 32 + 16 + 32);
+  x.acquire(0);
+  x.acquire(1);
+  CHECK(x.value(0, 0) == x.value(1, 1));
+  CHECK(x.gradient(0, 0) != x.gradient(1, 1));
+}
+
+TEST_CASE("STORE-1: tied parameters have one shape", "[parameters]") {
+  auto other = head("words");
+  other.parameters[1].extents = {7, 4};
+  CHECK_THROWS_MATCHES(resident_store({embedding(), other}, 1, {}),
+                       broken_promise,
+                       MessageMatches(StartsWith("STORE-1")));
+}
+
+TEST_CASE("STORE-2: what is released was acquired", "[parameters]") {
+  resident_store x({embedding()}, 1, {});
+  CHECK_THROWS_MATCHES(x.release(0), broken_promise, MessageMatches(StartsWith("STORE-2")));
+}
+
+TEST_CASE("STORE-3, STORE-4: values and gradients are reached while their unit is acquired",
+          "[parameters]") {
+  resident_store x({embedding(), head("")}, 1, {});
+  const auto reached = [&](int unit) {
+    CHECK(x.value(unit, 0) != nullptr);
+    CHECK(x.gradient(unit, 0) != nullptr);
+  };
+  const auto refused = [&](int unit) {
+    CHECK_THROWS_MATCHES(x.value(unit, 0), broken_promise, MessageMatches(StartsWith("STORE-3")));
+    CHECK_THROWS_MATCHES(
+        x.gradient(unit, 0), broken_promise, MessageMatches(StartsWith("STORE-4")));
+  };
+  refused(0);
+  x.acquire(0);
+  x.acquire(0);  // nests
+  reached(0);
+  refused(1);
+  x.release(0);
+  reached(0);
+  x.release(0);
+  refused(0);
+}
+
+TEST_CASE("a release too many does not count as a debt", "[parameters]") {
+  resident_store x({embedding()}, 1, {});
+  CHECK_THROWS_AS(x.release(0), broken_promise);
+  x.acquire(0);
+  CHECK_NOTHROW(x.value(0, 0));
+}
+
+TEST_CASE("logical replicas have separate gradients, and zeroing clears all", "[parameters]") {
+  resident_store x({embedding()}, 3, {});
+  CHECK(x.replicas() == 3);
+  x.acquire(0);
+  for (int r = 0; r < 3; ++r) {
+    x.select_replica(r);
+    x.gradient(0, 0)[4] += float(r + 1);
+    x.emit(0);
+  }
+  for (int r = 0; r < 3; ++r)
+    CHECK(x.gradients(r)[4] == float(r + 1));
+  CHECK(x.emitted(0) == 3);
+  x.select_replica(1);
+  x.gradient(0, 0)[4] += 10;
+  CHECK(x.gradients(1)[4] == 12);
+  x.zero_gradients();
+  CHECK(x.emitted(0) == 0);
+  for (int r = 0; r < 3; ++r)
+    CHECK(x.gradients(r)[4] == 0);
+}
+
+TEST_CASE("initial values leave padding rows zero and follow the owner's name", "[parameters]") {
+  resident_store both({embedding(), head("words")}, 1, {});
+  resident_store owner({embedding()}, 1, {}), copy({head("words")}, 1, {}), own({head("")}, 1, {});
+  for (auto* const x : {&both, &owner, &copy, &own})
+    initialise(*x, 42);
+  const auto values = [](resident_store& x, std::size_t entry) {
+    const auto& e = x.entries()[entry];
+    const auto at = x.values().subspan(std::size_t(e.value_offset), std::size_t(e.size()));
+    return std::vector<float>(at.begin(), at.end());
+  };
+  const auto words = values(owner, 0);
+  CHECK(std::count(words.begin(), words.begin() + 15, 0.0F) == 0);
+  CHECK(std::count(words.begin() + 15, words.end(), 0.0F) == 6);
+  CHECK(values(both, 0) == words);
+  CHECK(values(both, 2) == words);
+  CHECK(values(copy, 1) == words);  // on another stage
+  CHECK(values(own, 1) != words);
+  CHECK(values(copy, 0) == std::vector<float>(3, 1));
+  initialise(own, 43);
+  const auto other = values(own, 1);
+  initialise(own, 42);
+  CHECK(values(own, 1) != other);
+}
