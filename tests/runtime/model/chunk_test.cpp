@@ -1,0 +1,207 @@
+// However a model is cut and its passes are ordered: the same bits.
+
+#include "runtime/core/error.hpp"
+#include "tests/support/tiny_gpt.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/generators/catch_generators_range.hpp>
+
+using namespace troupe::runtime;
+using namespace troupe::tests;
+namespace kernels = troupe::kernels;
+
+namespace {
+
+const pass_settings with_dropout{.seed = 7, .step = 3};
+
+/// Runs the whole model's segments one at a time, so that others can run in between.
+class stepper {
+ public:
+  stepper(stages& of, stream& on, const bundle& in)
+      : program_(of.model().program()), tape_(on, of.store(), true) {
+    pass_.settings = with_dropout;
+    pass_.rows = {in.at("positions"), {}, in.at("samples")};
+    const auto B = pass_.rows.samples.size(), T = pass_.rows.positions.size() / B;
+    pass_.rows.starts = filled<std::int32_t>(on, {B + 1}, [T](auto b) { return b * T; });
+    pass_.tokens = in.at("tokens");
+    pass_.labels = in.at("labels");
+    pass_.mask = in.at("mask");
+  }
+
+  int segments() const { return int(program_.size()); }
+  void forward(int s) {
+    tape_.enter(program_[std::size_t(s)].unit);
+    program_[std::size_t(s)].forward(tape_, pass_);
+    tape_.leave();
+  }
+  void input_gradients(int s) { tape_.input_gradients(s); }
+  void weight_gradients(int s) { tape_.weight_gradients(s); }
+  const loss_value& loss() const { return pass_.loss; }
+
+ private:
+  const std::vector<segment>& program_;
+  tape tape_;
+  pass pass_ = {};
+};
+
+}  // namespace
+
+TEST_CASE("a model cut into 2 or 4 stages has the bits of the whole", "[model]") {
+  const auto all = tiny_gpts(4);
+  const auto [name, config] = *std::next(all.begin(), GENERATE(range(0, 6)));
+  const auto where = GENERATE(kernels::backend::reference, kernels::backend::cpu);
+  const int count = GENERATE(2, 4);
+  CAPTURE(name, int(where), count);
+  stream on(where, 1, {});
+  stages whole(config, 1, on), cut(config, count, on);
+  for (int m = 0; m < 3; ++m) {
+    const auto in = tiny_batch(on, config, 2, std::uint64_t(m), true);
+    const auto expected = whole.forward_backward(m, in, with_dropout);
+    const auto seen = cut.forward_backward(m, in, with_dropout);
+    CHECK(seen.total == expected.total);
+    CHECK(seen.tokens == expected.tokens);
+  }
+  CHECK(cut.gradients() == whole.gradients());
+}
+
+TEST_CASE("weight gradients that come later have the bits of those that come at once", "[model]") {
+  const int count = GENERATE(1, 2);
+  const auto config = tiny_gpts(4).at("learned, layer norm, gelu tanh, biases, tied, dropout");
+  stream on(kernels::backend::cpu, 1, {});
+  stages at_once(config, count, on), later(config, count, on);
+  constexpr int microbatches = 4;
+  std::vector<bundle> in;
+  for (int m = 0; m < microbatches; ++m)
+    in.push_back(tiny_batch(on, config, 2, std::uint64_t(m)));
+  for (int m = 0; m < microbatches; ++m)
+    at_once.forward_backward(m, in[std::size_t(m)], with_dropout);
+  for (int m = 0; m < microbatches; ++m)
+    later.forward(m, in[std::size_t(m)], with_dropout);
+  for (int m = 0; m < microbatches; ++m)
+    later.input_gradients(m);
+  for (int m = 0; m < microbatches; ++m)
+    later.weight_gradients(m);
+  CHECK(later.gradients() == at_once.gradients());
+}
+
+TEST_CASE("two micro-batches that take turns by segments have the bits of one by one", "[model]") {
+  const auto all = tiny_gpts(2);
+  const auto [name, config] = *std::next(all.begin(), GENERATE(range(0, 6)));
+  CAPTURE(name);
+  stream on(kernels::backend::cpu, 1, {});
+  stages one_by_one(config, 1, on), interleaved(config, 1, on);
+  const bundle in[] = {tiny_batch(on, config, 2, 1), tiny_batch(on, config, 2, 2)};
+  const auto first = one_by_one.forward_backward(0, in[0], with_dropout);
+  const auto second = one_by_one.forward_backward(1, in[1], with_dropout);
+
+  // The second is behind by one segment; its forward overlaps the way back of the first, and the
+  // weight gradients of each segment come when both have been there, first things first.
+  stepper a(interleaved, on, in[0]), b(interleaved, on, in[1]);
+  const int n = a.segments();
+  for (int s = 0; s < n; ++s) {
+    a.forward(s);
+    if (s > 0 && s < n - 1)
+      b.forward(s - 1);
+  }
+  a.input_gradients(n - 1);
+  b.forward(n - 2);
+  b.forward(n - 1);
+  for (int s = n - 1; s >= 0; --s) {
+    if (s > 0)
+      a.input_gradients(s - 1);
+    b.input_gradients(s);
+    a.weight_gradients(s);
+    b.weight_gradients(s);
+  }
+  CHECK(a.loss().total == first.total);
+  CHECK(b.loss().total == second.total);
+  CHECK(interleaved.gradients() == one_by_one.gradients());
+}
+
+TEST_CASE("every unit is emitted once a micro-batch and held by nobody afterwards", "[model]") {
+  const auto config = tiny_gpt(4);
+  stream on(kernels::backend::cpu, 1, {});
+  stages under_test(config, 2, on);
+  const auto in = tiny_batch(on, config, 2, 1);
+  under_test.forward(0, in);
+  under_test.input_gradients(0);
+  for (std::size_t s = 0; s < 2; ++s)
+    CHECK(under_test.store(s).emitted(0) == 0);
+  under_test.weight_gradients(0);
+  under_test.forward_backward(1, in);
+  for (std::size_t s = 0; s < 2; ++s) {
+    auto& store = under_test.store(s);
+    CHECK(store.units().size() == 3);  // two layers, and the embedding or the head
+    for (int unit = 0; unit < 3; ++unit) {
+      CHECK(store.emitted(unit) == 2);
+      CHECK_THROWS_AS(store.value(unit, 0), broken_promise);
+    }
+  }
+}
+
+TEST_CASE("a pass gives back all of its memory, and one without a way back keeps none", "[model]") {
+  const auto config = tiny_gpts(4).at("learned, layer norm, gelu tanh, biases, tied, dropout");
+  const memory_pool pool;
+  stream on(kernels::backend::cpu, 1, pool);
+  stages under_test(config, 1, on);
+  const auto in = tiny_batch(on, config, 2, 1);
+  under_test.forward_backward(0, in, with_dropout);  // the scratch of the stream has its size now
+  const auto before = pool.bytes_in_use();
+
+  under_test.forward(1, in, with_dropout);
+  const auto recorded = pool.bytes_in_use() - before;
+  under_test.input_gradients(1);
+  under_test.weight_gradients(1);
+  CHECK(pool.bytes_in_use() == before);
+
+  under_test.forward(2, in, {.training = false});
+  const auto kept = pool.bytes_in_use() - before;
+  // What remains is the start of each sequence and the rows that came in.
+  CHECK(kept <= 1024);
+  CHECK(recorded > 20 * kept);
+}
+
+TEST_CASE("dropout depends on seed, step and sample, and is off without training", "[model]") {
+  const auto config = tiny_gpts(2).at("learned, layer norm, gelu tanh, biases, tied, dropout");
+  stream on(kernels::backend::cpu, 1, {});
+  stages under_test(config, 1, on);
+  auto in = tiny_batch(on, config, 2, 1);
+  const auto loss = [&](const pass_settings& how) { return under_test.forward(0, in, how).total; };
+  const auto once = loss({.seed = 7, .step = 3});
+  CHECK(loss({.seed = 7, .step = 3}) == once);
+  CHECK(loss({.seed = 8, .step = 3}) != once);
+  CHECK(loss({.seed = 7, .step = 4}) != once);
+  const auto off = loss({.seed = 7, .step = 3, .training = false});
+  CHECK(loss({.seed = 8, .step = 4, .training = false}) == off);
+  auto samples = in.at("samples");
+  samples.data<std::uint64_t>()[1] += 1;
+  CHECK(loss({.seed = 7, .step = 3}) != once);
+}
+
+TEST_CASE("a sample has the same loss in whatever company it comes", "[model]") {
+  const auto config = tiny_gpts(2).at("learned, layer norm, gelu tanh, biases, tied, dropout");
+  stream on(kernels::backend::reference, 1, {});
+  stages under_test(config, 1, on);
+  const auto both = tiny_batch(on, config, 2, 1);
+  double apart = 0;
+  for (int b = 0; b < 2; ++b) {
+    bundle one;
+    for (const auto& [name, x] : both) {
+      const auto each = x.size() / 2;
+      one.add(name, x.slice(b * each, name == "samples" ? shape{1} : shape{1, each}));
+    }
+    apart += under_test.forward(b, one, with_dropout).total;
+  }
+  // Each row's loss is the same number; only their sum is taken in two parts.
+  CHECK(std::abs(under_test.forward(2, both, with_dropout).total - apart) < 1e-10);
+}
+
+TEST_CASE("stages are as even as possible, or refused with a divisor", "[model]") {
+  const auto ranges = split_evenly(tiny_gpt(6), 3);
+  CHECK(
+      ranges
+      == std::vector<chunk_range>{{0, 2, true, false}, {2, 4, false, false}, {4, 6, false, true}});
+  CHECK_THROWS_AS(split_evenly(tiny_gpt(6), 4), input_error);
+  CHECK_THROWS_AS(split_evenly(tiny_gpt(6), 0), input_error);
+}

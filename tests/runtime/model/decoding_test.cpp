@@ -1,0 +1,103 @@
+// Tokens one by one through a cache give the logits of all at once.
+
+#include "tests/support/numbers.hpp"
+#include "tests/support/tiny_gpt.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/generators/catch_generators_range.hpp>
+
+#include <limits>
+
+using namespace troupe::runtime;
+using namespace troupe::tests;
+namespace kernels = troupe::kernels;
+
+namespace {
+
+constexpr std::int64_t B = 2;
+
+/// Rows [first, end) of both sequences, as a pass takes them.
+bundle part(stream& on, const bundle& all, std::int64_t first, std::int64_t end) {
+  const auto T = all.at("tokens").extents()[1], n = end - first;
+  bundle out;
+  for (const auto* name : {"tokens", "positions"}) {
+    const auto from = all.at(name).elements<std::int32_t>();
+    out.add(name, filled<std::int32_t>(on, {B, n}, [&](std::int64_t i) {
+              return from[std::size_t(i / n * T + first + i % n)];
+            }));
+  }
+  out.add("samples", all.at("samples"));
+  return out;
+}
+
+std::vector<attention_cache> caches(stream& on, const gpt_config& c, std::int64_t capacity) {
+  std::vector<attention_cache> out(std::size_t(c.layers));
+  for (auto& x : out) {
+    x.entries = filled<float>(on, {B * capacity, c.groups, 2, c.head_size}, [](auto) { return 0; });
+    x.positions = filled<std::int32_t>(
+        on, {B * capacity}, [](auto) { return std::numeric_limits<std::int32_t>::max(); });
+    x.starts = filled<std::int32_t>(on, {B + 1}, [&](auto b) { return b * capacity; });
+  }
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("tokens one by one through a cache give the logits of all at once", "[model]") {
+  const auto all = tiny_gpts(2);
+  const auto [name, config] = *std::next(all.begin(), GENERATE(range(0, 6)));
+  const auto where = GENERATE(kernels::backend::reference, kernels::backend::cpu);
+  const std::int64_t prompt = GENERATE(1, 3);
+  CAPTURE(name, int(where), prompt);
+  stream on(where, 1, {});
+  stages model(config, 1, on);
+  const auto in = tiny_batch(on, config, B, 3);
+  const auto T = config.sequence, V = config.padded_vocabulary, capacity = T + 2;
+  const pass_settings how{.training = false};
+  const auto whole = chunk_pass(model.model(), on, model.store(), how).forward(part(on, in, 0, T));
+  const auto expected = whole.at("logits").elements<float>();
+
+  auto kept = caches(on, config, capacity);
+  std::int64_t first = 0;
+  for (std::int64_t end = prompt; end <= T; first = end++) {
+    const auto n = end - first;
+    for (auto& cache : kept)
+      cache.rows = filled<std::int32_t>(
+          on, {B * n}, [&](auto i) { return i / n * capacity + first + i % n; });
+    const auto out = chunk_pass(model.model(), on, model.store(), how)
+                         .forward(part(on, in, first, end), &kept);
+    const auto seen = out.at("logits").elements<float>();
+    for (std::int64_t b = 0; b < B; ++b) {
+      const auto rows = [&](std::span<const float> x, std::int64_t row) {
+        const auto cut = x.subspan(std::size_t(row * V), std::size_t(n * V));
+        return std::vector<float>(cut.begin(), cut.end());
+      };
+      CAPTURE(first, b);
+      // The same sums over the same rows; rows that nobody has written add zeros, and a library
+      // may order the products of fewer rows in another way: a few roundings, 1e-5.
+      CHECK(relative_error(rows(seen, b * n), rows(expected, b * T + first)) < 1e-5);
+    }
+  }
+}
+
+TEST_CASE("logits are what the loss was computed from", "[model]") {
+  const auto config = tiny_gpt(2);
+  stream on(kernels::backend::reference, 1, {});
+  stages model(config, 1, on);
+  const auto in = tiny_batch(on, config, B, 3);
+  const auto loss = mean(model.forward(0, in, {.training = false}));
+  const auto out = chunk_pass(model.model(), on, model.store(), {.training = false})
+                       .forward(part(on, in, 0, config.sequence));
+  const auto logits = out.at("logits").elements<float>();
+  const auto labels = in.at("labels").elements<std::int32_t>();
+  double expected = 0;
+  for (std::size_t r = 0; r < labels.size(); ++r) {
+    const auto row = logits.subspan(r * std::size_t(config.padded_vocabulary));
+    double sum = 0;
+    for (std::int64_t v = 0; v < config.vocabulary; ++v)
+      sum += std::exp(double(row[std::size_t(v)]));
+    expected += std::log(sum) - double(row[std::size_t(labels[r])]);
+  }
+  CHECK(std::abs(loss - expected / double(labels.size())) < 1e-6);  // float32 losses of about 4
+}
