@@ -1,0 +1,227 @@
+#include "runtime/optim/adamw.hpp"
+
+#include "tests/support/numbers.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+
+#include <cmath>
+#include <limits>
+
+using namespace troupe::runtime;
+using troupe::tests::normal;
+namespace kernels = troupe::kernels;
+
+namespace {
+
+parameter_spec matrix(const std::string& name, std::int64_t rows, const std::string& tied_to = {}) {
+  return {.name = name,
+          .extents = {rows, 5},
+          .init_std = 1,
+          .decays = true,
+          .valid_rows = rows - 2,
+          .tied_to = tied_to};
+}
+parameter_spec vector(const std::string& name) {
+  return {.name = name, .extents = {37}, .init_constant = 1};
+}
+
+unit_spec embedding() {
+  return {"embedding", {matrix("words", 9), matrix("positions", 6)}};
+}
+unit_spec head(const std::string& tied_to) {
+  return {"head", {vector("gain"), matrix("output", 9, tied_to)}};
+}
+
+/// A store with values, an optimizer, and gradients that depend on the names.
+struct stage {
+  resident_store store;
+  adamw optimizer;
+
+  stage(std::vector<unit_spec> units, const adamw_settings& how, int replicas = 1)
+      : store(std::move(units), replicas, {}), optimizer(store, how, {}) {
+    initialise(store, 1);
+    new_gradients(0);
+  }
+
+  std::span<float> gradient(std::size_t entry, int replica = 0) {
+    const auto& e = store.entries()[entry];
+    return store.gradients(replica).subspan(std::size_t(e.gradient_offset),
+                                            std::size_t(valid_size(e.spec)));
+  }
+  std::span<float> value(std::size_t entry) {
+    const auto& e = store.entries()[entry];
+    return store.values().subspan(std::size_t(e.value_offset), std::size_t(valid_size(e.spec)));
+  }
+
+  void new_gradients(std::uint32_t seed) {
+    for (int r = 0; r < store.replicas(); ++r)
+      for (std::size_t e = 0; e < store.entries().size(); ++e) {
+        const auto to = gradient(e, r);
+        const auto name = store.entries()[e].spec.name;
+        const auto from
+            = normal<float>(to.size(), std::uint32_t(hash64(name)) + 100 * seed + std::uint32_t(r));
+        std::copy(from.begin(), from.end(), to.begin());
+      }
+  }
+};
+
+}  // namespace
+
+TEST_CASE("the update is AdamW's formula, by a scalar loop in double", "[optim]") {
+  const auto where = GENERATE(kernels::backend::reference, kernels::backend::cpu);
+  CAPTURE(int(where));
+  const adamw_settings how{.beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-6, .weight_decay = 0.3};
+  stage x({embedding(), head("")}, how);
+  stream on(where, 1, {});
+  std::vector<std::vector<double>> value, m, v;
+  for (std::size_t e = 0; e < x.store.entries().size(); ++e) {
+    value.emplace_back(x.value(e).begin(), x.value(e).end());
+    m.emplace_back(value.back().size());
+    v.emplace_back(value.back().size());
+  }
+  for (std::uint64_t step = 1; step <= 6; ++step) {
+    x.new_gradients(std::uint32_t(step));
+    const double rate = 0.01 * double(step), scale = 0.5;
+    x.optimizer.update(on, {.step = step, .learning_rate = rate, .gradient_scale = scale});
+    for (std::size_t e = 0; e < value.size(); ++e) {
+      const double decay = x.store.entries()[e].spec.decays ? how.weight_decay : 0;
+      for (std::size_t i = 0; i < value[e].size(); ++i) {
+        const double g = double(x.gradient(e)[i]) * scale;
+        m[e][i] = how.beta1 * m[e][i] + (1 - how.beta1) * g;
+        v[e][i] = how.beta2 * v[e][i] + (1 - how.beta2) * g * g;
+        const double mean = m[e][i] / (1 - std::pow(how.beta1, double(step)));
+        const double square = v[e][i] / (1 - std::pow(how.beta2, double(step)));
+        value[e][i] -= rate * (decay * value[e][i] + mean / (std::sqrt(square) + how.epsilon));
+      }
+    }
+  }
+  for (std::size_t e = 0; e < value.size(); ++e) {
+    CAPTURE(x.store.entries()[e].spec.name);
+    // Six updates, each rounded to float32 (6e-8 of the value) a few times, of numbers near 1.
+    CHECK(troupe::tests::relative_error(std::vector(x.value(e).begin(), x.value(e).end()), value[e])
+          < 2e-6);
+  }
+}
+
+TEST_CASE("only what decays decays, and padding stays zero", "[optim]") {
+  stage x({embedding(), head("")}, {.weight_decay = 0.5});
+  x.store.zero_gradients();
+  for (float& moment : x.optimizer.first_moments())
+    CHECK(moment == 0);
+  const std::vector<float> before(x.store.values().begin(), x.store.values().end());
+  stream on(kernels::backend::cpu, 1, {});
+  x.optimizer.update(on, {.step = 1, .learning_rate = 0.1});
+  for (const auto& e : x.store.entries())
+    for (std::int64_t i = 0; i < e.size(); ++i) {
+      const auto at = std::size_t(e.value_offset + i);
+      const float expected = e.spec.decays ? before[at] * (1 - 0.1F * 0.5F) : before[at];
+      // Two roundings to float32, of 6e-8 each, may fall otherwise.
+      CHECK(std::abs(x.store.values()[at] - expected) <= 1.2e-7F * std::abs(expected));
+      if (i >= valid_size(e.spec))
+        CHECK(x.store.values()[at] == 0);
+    }
+}
+
+TEST_CASE("clipping scales a gradient that is too long, as Megatron-LM does", "[optim]") {
+  CHECK(clip_coefficient(0.5, 1) == 1);
+  CHECK(clip_coefficient(4, 1) == 1 / (4 + 1e-6));
+  CHECK(clip_coefficient(4, 2) == 2 / (4 + 1e-6));
+  CHECK(clip_coefficient(1, 1) == 1 / (1 + 1e-6));
+  CHECK(clip_coefficient(4, 0) == 1);
+  CHECK(clip_coefficient(0, 1) == 1);
+}
+
+TEST_CASE("the norm counts a tied parameter once and padding never", "[optim]") {
+  stream on(kernels::backend::cpu, 1, {});
+  stage both({embedding(), head("words")}, {}), copy({head("words")}, {});
+  for (auto* const x : {&both, &copy})
+    for (float& g : x->store.gradients(0))
+      g = 1;
+  const auto of_both = both.optimizer.norms(on);
+  CHECK(of_both == square_norms{{"gain", 37}, {"positions", 4 * 5}, {"words", 7 * 5}});
+  CHECK(copy.optimizer.norms(on) == square_norms{{"gain", 37}});
+  CHECK(total_norm(of_both) == std::sqrt(37.0 + 20 + 35));
+}
+
+TEST_CASE("the norm of a model does not depend on its chunks", "[optim]") {
+  stream on(kernels::backend::cpu, 1, {});
+  stage whole({embedding(), head("")}, {}), first({embedding()}, {}), last({head("")}, {});
+  auto parts = last.optimizer.norms(on);
+  parts.merge(first.optimizer.norms(on));
+  CHECK(parts == whole.optimizer.norms(on));
+  CHECK(total_norm(parts) == total_norm(whole.optimizer.norms(on)));
+}
+
+TEST_CASE("one gradient that is not finite is seen in its norm", "[optim]") {
+  stream on(kernels::backend::cpu, 1, {});
+  const auto bad
+      = GENERATE(std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN());
+  stage x({embedding(), head("")}, {});
+  x.gradient(2)[17] = bad;
+  auto norms = x.optimizer.norms(on);
+  CHECK(!std::isfinite(norms.at("gain")));
+  norms.erase("gain");
+  CHECK(std::isfinite(total_norm(norms)));
+}
+
+TEST_CASE("logical replicas are summed in their order, to the bit", "[optim]") {
+  stage x({embedding(), head("")}, {}, 4);
+  for (int r = 0; r < 4; ++r)  // of different size, so that another order is another sum
+    for (float& g : x.store.gradients(r))
+      g *= r % 2 == 0 ? 1e5F : 1;
+  auto expected = std::vector(x.store.gradients(0).begin(), x.store.gradients(0).end());
+  for (int r = 1; r < 4; ++r)
+    for (std::size_t i = 0; i < expected.size(); ++i)
+      expected[i] += x.store.gradients(r)[i];
+  stream on(kernels::backend::cpu, 1, {});
+  sum_replicas(on, x.store);
+  CHECK(std::equal(expected.begin(), expected.end(), x.store.gradients(0).begin()));
+}
+
+TEST_CASE("a tied gradient is added to its owner's: embedding + head", "[optim]") {
+  stage x({embedding(), head("words")}, {});
+  const auto words = std::vector(x.gradient(0).begin(), x.gradient(0).end());
+  const auto positions = std::vector(x.gradient(1).begin(), x.gradient(1).end());
+  const auto output = std::vector(x.gradient(3).begin(), x.gradient(3).end());
+  stream on(kernels::backend::cpu, 1, {});
+  add_tied_gradients(on, x.store);
+  for (std::size_t i = 0; i < words.size(); ++i)
+    CHECK(x.gradient(0)[i] == words[i] + output[i]);
+  CHECK(std::equal(positions.begin(), positions.end(), x.gradient(1).begin()));
+}
+
+TEST_CASE("the digest of a state does not depend on the chunks that hold it", "[optim]") {
+  stream on(kernels::backend::cpu, 1, {});
+  const bool tied = GENERATE(true, false);
+  const std::string owner = tied ? "words" : "";
+  stage whole({embedding(), head(owner)}, {}), first({embedding()}, {}), last({head(owner)}, {});
+  for (std::uint64_t step = 1; step <= 2; ++step)
+    for (auto* const x : {&whole, &first, &last})
+      x->optimizer.update(on, {.step = step, .learning_rate = 0.1});
+  auto parts = last.optimizer.digests();
+  CHECK(parts.size() == (tied ? 1 : 2));
+  parts.merge(first.optimizer.digests());
+  CHECK(parts == whole.optimizer.digests());
+  CHECK(combine(parts) == combine(whole.optimizer.digests()));
+}
+
+TEST_CASE("the digest sees every value and both moments, but no padding", "[optim]") {
+  stage x({embedding(), head("")}, {});
+  const auto before = combine(x.optimizer.digests());
+  const auto& e = x.store.entries()[0];
+  const auto changes = [&](std::span<float> array, std::int64_t element) {
+    float& at = array[std::size_t(e.value_offset + element)];
+    const float was = std::exchange(at, at + 1);
+    const bool changed = combine(x.optimizer.digests()) != before;
+    at = was;
+    return changed;
+  };
+  const auto last = valid_size(e.spec) - 1;
+  CHECK(changes(x.store.values(), 0));
+  CHECK(changes(x.store.values(), last));
+  CHECK(changes(x.optimizer.first_moments(), last));
+  CHECK(changes(x.optimizer.second_moments(), last));
+  CHECK(!changes(x.store.values(), last + 1));
+  CHECK(combine(x.optimizer.digests()) == before);
+}
