@@ -1,0 +1,170 @@
+#include "runtime/trainer/reference_trainer.hpp"
+
+#include "runtime/core/error.hpp"
+#include "tests/support/formula_source.hpp"
+#include "tests/support/tiny_gpt.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/matchers/catch_matchers_exception.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <cmath>
+#include <limits>
+
+using namespace troupe::runtime;
+using namespace troupe::tests;
+namespace kernels = troupe::kernels;
+using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::MessageMatches;
+
+namespace {
+
+recipe tiny_recipe(std::int64_t data_parallel = 1) {
+  recipe how;
+  how.model = tiny_gpts(2).at("learned, layer norm, gelu tanh, biases, tied, dropout");
+  how.rate = {.maximum = 1e-2, .minimum = 1e-3, .warmup = 8, .decay = 200};
+  how.batch = {.micro = 2, .global = 8, .data_parallel = data_parallel};
+  return how;
+}
+
+struct trained {
+  explicit trained(const recipe& what)
+      : how(what), by(how, std::make_shared<formula_source>(how, true), on) {}
+
+  std::vector<step_report> steps(int n) {
+    std::vector<step_report> out;
+    for (int i = 0; i < n; ++i)
+      out.push_back(by.step());
+    return out;
+  }
+
+  recipe how;
+  stream on{kernels::backend::cpu, 1, {}};
+  reference_trainer by;
+};
+
+std::vector<digest> states(const std::vector<step_report>& x) {
+  std::vector<digest> out;
+  for (const auto& report : x)
+    out.push_back(report.state);
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("training lowers the loss and reports what it did", "[trainer]") {
+  trained x(tiny_recipe());
+  const auto reports = x.steps(40);
+  CHECK(std::abs(reports.front().lm_loss - std::log(21.0)) < 0.2);  // nothing is known yet
+  CHECK(reports.back().lm_loss < 0.8 * reports.front().lm_loss);
+  for (std::size_t i = 0; i < reports.size(); ++i) {
+    const auto& r = reports[i];
+    CHECK(r.iteration == i + 1);
+    CHECK(r.consumed_samples == 8 * (i + 1));
+    CHECK(r.global_batch_size == 8);
+    CHECK(r.learning_rate == learning_rate(x.how.rate, std::int64_t(8 * i)));
+    CHECK(r.grad_norm > 0);
+    CHECK(r.tokens_per_second > 0);
+  }
+  CHECK(x.by.iteration() == 40);
+  CHECK(x.by.consumed_samples() == 320);
+}
+
+TEST_CASE("one recipe gives one sequence of states, another seed another", "[trainer]") {
+  trained a(tiny_recipe()), b(tiny_recipe());
+  auto how = tiny_recipe();
+  how.seed = 4321;
+  trained c(how);
+  const auto expected = states(a.steps(4));
+  CHECK(states(b.steps(4)) == expected);
+  CHECK(states(c.steps(4)) != expected);
+}
+
+TEST_CASE("2 and 4 logical replicas see the samples and losses of one", "[trainer]") {
+  const std::int64_t replicas = GENERATE(2, 4);
+  trained one(tiny_recipe(1)), several(tiny_recipe(replicas));
+  const auto expected = one.steps(10), seen = several.steps(10);
+  // The same samples in the same micro-batches; only the order of the sums is another. That is
+  // rounding in the first step (float32 losses near 3), and what ten updates make of it later.
+  CHECK(std::abs(seen[0].lm_loss - expected[0].lm_loss) < 1e-6);
+  CHECK(std::abs(seen[0].grad_norm - expected[0].grad_norm) < 1e-6 * expected[0].grad_norm);
+  for (std::size_t i = 0; i < seen.size(); ++i)
+    CHECK(std::abs(seen[i].lm_loss - expected[i].lm_loss) < 1e-4);
+}
+
+TEST_CASE("evaluation changes nothing and is the same each time", "[trainer]") {
+  trained watched(tiny_recipe(2)), alone(tiny_recipe(2));
+  const formula_source validation(watched.how, false);
+  CHECK(states(watched.steps(2)) == states(alone.steps(2)));
+  const auto before = combine(watched.by.state().digests());
+  const auto loss = watched.by.evaluate(validation, 3);
+  CHECK(std::isfinite(loss));
+  CHECK(watched.by.evaluate(validation, 3) == loss);
+  CHECK(watched.by.evaluate(validation, 1) != loss);
+  CHECK(combine(watched.by.state().digests()) == before);
+  CHECK(watched.by.iteration() == 2);
+  CHECK(states(watched.steps(3)) == states(alone.steps(3)));
+}
+
+TEST_CASE("restored parameters and moments continue with the same states", "[trainer]") {
+  const std::int64_t replicas = GENERATE(1, 2);
+  trained whole(tiny_recipe(replicas)), continued(tiny_recipe(replicas));
+  whole.steps(3);
+  std::map<std::string, std::vector<float>> saved;
+  for (auto arrays : {whole.by.state().parameters(), whole.by.state().moments()})
+    for (const auto& x : arrays)
+      saved[x.name].assign(x.elements.begin(), x.elements.end());
+  continued.by.state().restore(
+      [&](const std::string& name, const shape& extents, std::span<float> out) {
+        const auto& x = saved.at(name);
+        REQUIRE(std::int64_t(x.size()) == extents.size());
+        std::copy(x.begin(), x.end(), out.begin());
+      },
+      true);
+  continued.by.resume_at(3, 24);
+  CHECK(states(continued.steps(3)) == states(whole.steps(3)));
+}
+
+TEST_CASE("a gradient that is not finite is refused by name before the update", "[trainer]") {
+  const auto how = tiny_recipe();
+  const auto bad
+      = GENERATE(std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN());
+  double norm = 0;
+  CHECK_THROWS_MATCHES(decide(how, 7, 48, {{"a", 1.0}, {"b", bad}}, &norm),
+                       input_error,
+                       MessageMatches(ContainsSubstring("iteration 7") && ContainsSubstring("of b ")
+                                      && ContainsSubstring("--lr")));
+  const auto decision = decide(how, 7, 48, {{"a", 9.0}, {"b", 16.0}}, &norm);
+  CHECK(norm == 5);
+  CHECK(decision.step == 7);
+  CHECK(decision.learning_rate == learning_rate(how.rate, 48));
+  CHECK(decision.gradient_scale == clip_coefficient(5, how.optimizer.clip));
+}
+
+TEST_CASE("a step that is refused leaves the state as it was", "[trainer]") {
+  auto how = tiny_recipe();
+  how.rate = {.maximum = 1e30, .minimum = 1e30, .style = decay_style::constant};
+  trained x(how);
+  digest last;
+  const auto diverge = [&] {
+    for (;;) {
+      last = combine(x.by.state().digests());
+      x.by.step();
+    }
+  };
+  CHECK_THROWS_AS(diverge(), input_error);
+  CHECK(combine(x.by.state().digests()) == last);
+}
+
+TEST_CASE("BATCH-1: a batch has B * T elements", "[trainer]") {
+  memory_pool pool;
+  batch x{.B = 2, .T = 3};
+  x.tokens = x.labels = x.position_ids = std::vector<std::int32_t>(6);
+  x.loss_mask.resize(6);
+  x.positions.resize(2);
+  CHECK(to_bundle(x, pool).at("labels").extents() == shape{2, 3});
+  x.loss_mask.resize(5);
+  CHECK_THROWS_MATCHES(
+      to_bundle(x, pool), broken_promise, MessageMatches(Catch::Matchers::StartsWith("BATCH-1")));
+}
