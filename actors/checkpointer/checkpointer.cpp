@@ -9,21 +9,27 @@
 namespace troupe::actors {
 
 void checkpointer_state::start(messages::supervisor_actor supervisor,
+                               runtime::generation_id generation,
                                std::shared_ptr<const resources> shared,
-                               runtime::cancel_token generation) {
+                               runtime::cancel_token token) {
   supervisor_ = std::move(supervisor);
+  generation_ = generation;
   shared_ = std::move(shared);
-  generation_ = std::move(generation);
+  token_ = std::move(token);
   end_on_exception(self_, "checkpointer");
 }
 
 void checkpointer_state::expect(const messages::save& x) {
+  if (x.generation != generation_)
+    return;
   shared_->planted->strike("checkpointer", runtime::value(x.step));
   expected_[x.step] = x;
   write_if_complete(x.step);
 }
 
 void checkpointer_state::receive(const messages::snapshot& x) {
+  if (x.generation != generation_)
+    return;
   parts_[x.step][x.part] = x;
   write_if_complete(x.step);
 }
@@ -47,7 +53,7 @@ void checkpointer_state::write_if_complete(runtime::step_id step) {
   const auto& job = shared_->job;
   const auto& x = expected->second;
   runtime::checkpoint_writer by(
-      job.checkpoints.save, std::int64_t(runtime::value(step)), x.generation, generation_);
+      job.checkpoints.save, std::int64_t(runtime::value(step)), x.generation, token_);
   runtime::checkpoint_manifest manifest;
   manifest.consumed_samples = std::int64_t(x.consumed);
   manifest.model = job.how.model;
@@ -70,9 +76,10 @@ void checkpointer_state::write_if_complete(runtime::step_id step) {
 messages::checkpointer_actor::behavior_type checkpointer(
     messages::checkpointer_actor::stateful_pointer<checkpointer_state> self,
     messages::supervisor_actor supervisor,
+    runtime::generation_id generation,
     std::shared_ptr<const resources> shared,
-    runtime::cancel_token generation) {
-  self->state.start(std::move(supervisor), std::move(shared), std::move(generation));
+    runtime::cancel_token token) {
+  self->state.start(std::move(supervisor), generation, std::move(shared), std::move(token));
   return {[self](const messages::save& x) { self->state.expect(x); },
           [self](const messages::snapshot& x) { self->state.receive(x); }};
 }

@@ -22,8 +22,9 @@ class checkpointer_state {
   explicit checkpointer_state(messages::checkpointer_actor::pointer self) : self_(self) {}
 
   void start(messages::supervisor_actor supervisor,
+             runtime::generation_id generation,
              std::shared_ptr<const resources> shared,
-             runtime::cancel_token generation);
+             runtime::cancel_token token);
   void expect(const messages::save& x);
   void receive(const messages::snapshot& x);
 
@@ -38,7 +39,8 @@ class checkpointer_state {
   messages::checkpointer_actor::pointer self_;
   messages::supervisor_actor supervisor_;
   std::shared_ptr<const resources> shared_;
-  runtime::cancel_token generation_;
+  runtime::generation_id generation_ = {};
+  runtime::cancel_token token_;
   std::map<runtime::step_id, messages::save> expected_;
   std::map<runtime::step_id, std::map<int, messages::snapshot>> parts_;
 };
@@ -48,7 +50,8 @@ class checkpointer_state {
 messages::checkpointer_actor::behavior_type checkpointer(
     messages::checkpointer_actor::stateful_pointer<checkpointer_state> self,
     messages::supervisor_actor supervisor,
+    runtime::generation_id generation,
     std::shared_ptr<const resources> shared,
-    runtime::cancel_token generation);
+    runtime::cancel_token token);
 
 }  // namespace troupe::actors

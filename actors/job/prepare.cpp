@@ -8,6 +8,7 @@
 #include "runtime/data/mock_dataset.hpp"
 #include "runtime/transport/local/local_transport.hpp"
 
+#include <set>
 #include <unistd.h>
 #include <utility>
 
@@ -101,7 +102,8 @@ void go_on_from(resources& out, std::shared_ptr<const runtime::checkpoint_reader
   if (found.identity != runtime::identity(job))
     runtime::log_warning(
         "the checkpoint '{}' was written by a run with another identity (layout, threads, "
-        "instruction set, library or recipe): the states from here on will not be bit-identical to "
+        "instruction set, library or recipe): the states from here on are not promised to be the "
+        "bits of "
         "those of that run.\n  there: {}\n  here:  {}",
         from->folder().string(),
         found.identity,
@@ -143,12 +145,27 @@ void load_state(resources& out) {
   };
 }
 
+/// Every number of micro-batches that a step from here on can have.
+std::set<std::int64_t> microbatch_counts(const runtime::batch_schedule& batch,
+                                         std::uint64_t consumed) {
+  std::set<std::int64_t> out;
+  for (auto at = std::int64_t(consumed);; at += runtime::global_batch_size(batch, at)) {
+    out.insert(runtime::microbatches(batch, at));
+    if (runtime::global_batch_size(batch, at) == batch.global)
+      return out;
+  }
+}
+
 void check_plans(const resources& out) {
-  const auto m = runtime::microbatches(out.job.how.batch, std::int64_t(out.first_consumed));
-  for (const auto& plan : {runtime::one_forward_one_backward(out.stages(), int(m)),
-                           runtime::forward_only(out.stages(), int(m))})
+  const auto& batch = out.job.how.batch;
+  const auto check = [](const runtime::plan& plan) {
     for (const auto& complaint : runtime::complaints(plan))
       throw runtime::input_error("the schedule {} cannot be carried out: {}", plan.name, complaint);
+  };
+  for (const auto m : microbatch_counts(batch, out.first_consumed))
+    check(runtime::one_forward_one_backward(out.stages(), int(m)));
+  const auto each = batch.global / (batch.micro * batch.data_parallel);
+  check(runtime::forward_only(out.stages(), int(each * out.job.watch.eval_batches)));
 }
 
 }  // namespace

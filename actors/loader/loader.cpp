@@ -20,7 +20,7 @@ runtime::bundle chosen(const runtime::bundle& all, bool inputs, bool labels) {
 }  // namespace
 
 messages::loader_actor::behavior_type loader(messages::loader_actor::pointer self,
-                                             std::shared_ptr<const resources> shared) {
+                                             const std::shared_ptr<const resources>& shared) {
   end_on_exception(self, "loader");
   return {[shared](const messages::request_batch& x) -> messages::batch_ready {
     shared->planted->strike("loader", runtime::value(x.at.step));

@@ -11,6 +11,6 @@
 namespace troupe::actors {
 
 messages::loader_actor::behavior_type loader(messages::loader_actor::pointer self,
-                                             std::shared_ptr<const resources> shared);
+                                             const std::shared_ptr<const resources>& shared);
 
 }  // namespace troupe::actors

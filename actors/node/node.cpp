@@ -19,8 +19,7 @@ using messages::role;
 
 // However the node ends, nobody keeps waiting for it, and nobody stays behind.
 node_state::~node_state() {
-  if (groups_)
-    groups_->token().cancel();
+  end_generation(generation_);
   for (const auto& actor : spawned_)
     caf::anon_send(
         actor,
@@ -61,11 +60,12 @@ caf::actor node_state::make(const messages::spawn& what, const caf::actor& by) {
       checkpointer_
           = home.spawn<caf::detached>(checkpointer,
                                       caf::actor_cast<messages::supervisor_actor>(supervisor_),
+                                      what.generation,
                                       shared_,
                                       groups_->token());
       return caf::actor_cast<caf::actor>(checkpointer_);
     case role::monitor:
-      return caf::actor_cast<caf::actor>(home.spawn(monitor, shared_));
+      return caf::actor_cast<caf::actor>(home.spawn<caf::detached>(monitor, shared_));
     case role::replica:
       return caf::actor_cast<caf::actor>(
           home.spawn(replica,

@@ -42,6 +42,7 @@ runtime::bundle copied(const std::vector<runtime::named_array>& arrays, runtime:
 place stage_state::place_of(runtime::microbatch_id microbatch, int chunk) const {
   return {.generation = seat_.generation,
           .step = now_->step.step,
+          .validation = now_->step.validation,
           .chunk = chunk_id(chunk),
           .microbatch = microbatch};
 }
@@ -62,8 +63,9 @@ void stage_state::receive(const messages::batch_ready& x) {
 void stage_state::keep(arrival kind, const place& at, const ticket_bundle& data) {
   if (at.generation != seat_.generation)
     return;  // HANDOFF-3
-  const bool first = inbox_.emplace(inbox_key{kind, at}, data).second;
+  const bool first = seen_.emplace(kind, at).second && at.step >= step_;
   runtime::ensure(first, "HANDOFF-1: one activation and one gradient for each place");
+  inbox_.emplace(inbox_key{kind, at}, data);
   if (now_)
     pump();
 }
@@ -122,33 +124,32 @@ void stage_state::pump() {
 
 void stage_state::submit(const action& x, ticket_bundle inputs) {
   const auto outputs = std::make_shared<ticket_bundle>();
-  submit(
-      to_string(x),
-      [x, outputs, in = std::move(inputs), by = shared_->transport, g = seat_.generation](
-          bench& on, runtime::stream&) {
-        const runtime::pass_key key{0, x.chunk, x.microbatch};
-        switch (x.kind) {
-          case action_kind::forward:
-            *outputs = deposit(*by, on.worker->forward(key, redeem(*by, in)), g);
-            break;
-          case action_kind::input_gradients:
-            *outputs = deposit(*by, on.worker->input_gradients(key, redeem(*by, in)), g);
-            break;
-          case action_kind::weight_gradients:
-            on.worker->weight_gradients(key);
-            break;
-          case action_kind::backward:
-            throw runtime::broken_promise("STAGE-1: a row is lowered before it is carried out");
-        }
-      },
-      [this, x, outputs] {
-        --now_->in_lane;
-        pass_on(x, *outputs);
-        if (++now_->finished == now_->row.size())
-          vote();
-        else
-          pump();
-      });
+  submit((now_->step.validation ? "eval " : "") + to_string(x),
+         [x, outputs, in = std::move(inputs), by = shared_->transport, g = seat_.generation](
+             bench& on, runtime::stream&) {
+           const runtime::pass_key key{0, x.chunk, x.microbatch};
+           switch (x.kind) {
+             case action_kind::forward:
+               *outputs = deposit(*by, on.worker->forward(key, redeem(*by, in)), g);
+               break;
+             case action_kind::input_gradients:
+               *outputs = deposit(*by, on.worker->input_gradients(key, redeem(*by, in)), g);
+               break;
+             case action_kind::weight_gradients:
+               on.worker->weight_gradients(key);
+               break;
+             case action_kind::backward:
+               throw runtime::broken_promise("STAGE-1: a row is lowered before it is carried out");
+           }
+         },
+         [this, x, outputs] {
+           --now_->in_lane;
+           pass_on(x, *outputs);
+           if (++now_->finished == now_->row.size())
+             vote();
+           else
+             pump();
+         });
 }
 
 void stage_state::pass_on(const action& x, const ticket_bundle& outputs) {

@@ -9,25 +9,32 @@
 
 namespace troupe::actors {
 
+using messages::place;
 using runtime::chunk_id;
+
+stage_state::~stage_state() {
+  if (groups_)
+    groups_->token().cancel();
+}
 
 void stage_state::start(stage_seat seat,
                         std::shared_ptr<const resources> shared,
                         std::shared_ptr<group_registry> groups) {
   seat_ = seat;
   shared_ = std::move(shared);
+  groups_ = std::move(groups);
   who_ = fmt::format("stage:{}.{}", seat_.replica, seat_.part);
   end_on_exception(self_, who_);
   bench_ = std::make_shared<bench>();
-  bench_->data = groups->join(fmt::format("data of part {}", seat_.part),
-                              runtime::axis::data,
-                              shared_->replicas(),
-                              seat_.replica);
+  bench_->data = groups_->join(fmt::format("data of part {}", seat_.part),
+                               runtime::axis::data,
+                               shared_->replicas(),
+                               seat_.replica);
   if (shared_->job.how.model.tied_embeddings && shared_->stages() > 1 && (is_first() || is_last()))
-    bench_->ties = groups->join(fmt::format("ties of replica {}", seat_.replica),
-                                runtime::axis::pipeline,
-                                2,
-                                is_first() ? 0 : 1);
+    bench_->ties = groups_->join(fmt::format("ties of replica {}", seat_.replica),
+                                 runtime::axis::pipeline,
+                                 2,
+                                 is_first() ? 0 : 1);
   lane_ = shared_->make_lane(
       {.name = fmt::format("lane {}.{}", seat_.replica, seat_.part),
        .where = shared_->job.backend,
@@ -66,6 +73,9 @@ void stage_state::run(const messages::run_step& step) {
   shared_->planted->strike(who_, runtime::value(step.step));
   runtime::ensure(!now_, "STEP-4: a step begins after the one before has ended");
   step_ = step.step;
+  const auto first
+      = place{.generation = seat_.generation, .step = step.step, .validation = step.validation};
+  std::erase_if(seen_, [&](const inbox_key& x) { return x.second < first; });
   now_ = progress{step, lowered(step.what.ranks.at(std::size_t(seat_.part)))};
   const runtime::step_settings settings{.step = step.step,
                                         .training = step.what.training,
@@ -84,7 +94,9 @@ void stage_state::vote() {
                                                         .step = step.step,
                                                         .replica = seat_.replica,
                                                         .part = seat_.part});
-  const auto say = [this, result] {
+  const auto say = [this, result, training = step.what.training] {
+    if (training)
+      voted_ = result->step;
     now_.reset();
     shared_->planted->send(
         self_, caf::actor_cast<messages::replica_actor>(peers_.supervisor), *result);
@@ -113,6 +125,7 @@ void stage_state::vote() {
 void stage_state::decide(const messages::decision& x) {
   if (x.generation != seat_.generation)
     return;
+  runtime::ensure(x.step == voted_, "STEP-1: nobody updates before everybody has voted");
   const auto result
       = std::make_shared<messages::applied>(messages::applied{.generation = seat_.generation,
                                                               .step = x.step,

@@ -16,6 +16,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -38,6 +39,9 @@ class stage_state {
   static constexpr int ahead = 2;
 
   explicit stage_state(messages::stage_actor::pointer self) : self_(self) {}
+
+  /// Whoever waits for this stage is released first: its lane may be waiting for them.
+  ~stage_state();
 
   /// Builds the worker on the lane; `ready` is said when it stands.
   void start(stage_seat seat,
@@ -92,13 +96,15 @@ class stage_state {
   std::string who_;
   stage_seat seat_;
   std::shared_ptr<const resources> shared_;
+  std::shared_ptr<group_registry> groups_;
   messages::meet peers_;
   std::map<inbox_key, runtime::ticket_bundle> inbox_;
+  std::set<inbox_key> seen_;  ///< whatever has arrived for this step or a later one
   std::optional<progress> now_;
-  runtime::step_id step_ = {};  ///< the newest that has begun
+  runtime::step_id step_ = {};   ///< the newest that has begun
+  runtime::step_id voted_ = {};  ///< the newest training step that we have voted for
   std::uint64_t submitted_ = 0;
   std::map<std::uint64_t, std::function<void()>> after_;
-  bool built_ = false;  ///< the worker stands
   std::shared_ptr<bench> bench_;
   std::unique_ptr<runtime::lane> lane_;  ///< last: it goes first
 };

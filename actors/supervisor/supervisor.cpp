@@ -195,13 +195,24 @@ void supervisor_state::drain(const messages::drain& x) {
 }
 
 void supervisor_state::finish() {
-  if (std::exchange(dismissed_, true))
+  if (std::exchange(concluding_, true))
     return;
-  const auto dismiss = [this] { self_->send(node_, messages::dismiss{}); };
-  // A hung viewer loses its last lines, the job loses nothing.
+  const auto dismiss = [this] {
+    dismissed_ = true;
+    self_->send(node_, messages::dismiss{});
+  };
+  // A dead monitor is a death like any other; a hung one loses its last lines, the job nothing.
   self_->request(monitor_, viewer_patience, messages::conclude{})
       .then([dismiss](messages::concluded) { dismiss(); },
-            [dismiss](const caf::error&) { dismiss(); });
+            [dismiss](const caf::error& e) {
+              if (e != caf::sec::request_timeout)
+                return;
+              runtime::log_warning(
+                  "the monitor did not conclude in {} s: the last lines of the "
+                  "log may be missing",
+                  viewer_patience.count());
+              dismiss();
+            });
 }
 
 messages::supervisor_actor::behavior_type supervisor(

@@ -77,12 +77,13 @@ class supervisor_state {
   std::optional<messages::run_step> now_;
   std::uint64_t began_ns_ = 0;
   runtime::step_report report_;
+  bool decided_ = false;  ///< everybody has voted for the step that is running
   std::vector<messages::vote> votes_;
   std::vector<messages::applied> applied_;
   std::uint64_t validated_ = 0;  ///< the iteration after which validation last ran
   std::uint64_t save_begun_ = 0, saved_ = 0;
   bool draining_ = false;
-  bool dismissed_ = false;
+  bool concluding_ = false, dismissed_ = false;
 };
 
 messages::supervisor_actor::behavior_type supervisor(

@@ -49,6 +49,7 @@ void supervisor_state::decide() {
       shared_->job.how, iteration_ + 1, consumed_, square_norms, &report_.grad_norm);
   report_.lm_loss = loss.total / std::max(loss.tokens, 1.0);
   report_.learning_rate = update.learning_rate;
+  decided_ = true;
   tell_replicas(messages::decision{.generation = generation_,
                                    .step = now_->step,
                                    .learning_rate = update.learning_rate,
@@ -58,7 +59,7 @@ void supervisor_state::decide() {
 void supervisor_state::receive(const messages::applied& x) {
   if (x.generation != generation_)
     return;
-  runtime::ensure(now_ && !now_->validation && votes_.empty() && x.step == now_->step,
+  runtime::ensure(now_ && decided_ && x.step == now_->step,
                   "STEP-1: nobody updates before everybody has voted");
   if (complete(applied_, x, replicas_.size()))
     commit();
@@ -82,6 +83,7 @@ void supervisor_state::commit() {
       = runtime::training_flops(model, double(report_.global_batch_size)) / seconds;
   self_->send(monitor_, messages::committed{report_});
   now_.reset();
+  decided_ = false;
   proceed();
 }
 

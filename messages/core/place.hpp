@@ -13,6 +13,7 @@ namespace troupe::messages {
 struct place {
   runtime::generation_id generation = {};
   runtime::step_id step = {};
+  bool validation = false;  ///< of the validation that follows the step
   runtime::model_id model = {};
   runtime::chunk_id chunk = {};  ///< the receiver's
   runtime::copy_id copy = {};
@@ -23,8 +24,14 @@ struct place {
 
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, place& x) {
-  return f(
-      caf::meta::type_name("place"), x.generation, x.step, x.model, x.chunk, x.copy, x.microbatch);
+  return f(caf::meta::type_name("place"),
+           x.generation,
+           x.step,
+           x.validation,
+           x.model,
+           x.chunk,
+           x.copy,
+           x.microbatch);
 }
 
 }  // namespace troupe::messages

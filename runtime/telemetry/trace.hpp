@@ -16,7 +16,8 @@ namespace troupe::runtime {
 std::uint64_t now_ns();
 
 struct span {
-  std::string name;  ///< of an action: "0F3"; else "reduce", "update", "wait"
+  std::string name;  ///< of an action: "0F3"; "eval 0F3" in a validation; else "begin", "reduce",
+                     ///< "update", ...
   int rank = 0;
   step_id step = {};
   std::uint64_t begin_ns = 0;

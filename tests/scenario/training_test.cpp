@@ -55,3 +55,35 @@ TEST_CASE("every arrangement of actors gives the bits of the reference trainer",
   CHECK(shared->transport->counters().bytes_copied == 0);
   CHECK(shared->transport->leased() == 0);
 }
+
+TEST_CASE("validation by actors is validation by the reference trainer, and changes nothing",
+          "[scenario]") {
+  const int P = GENERATE(1, 2), D = GENERATE(1, 2);
+  CAPTURE(P, D);
+  const tests::scratch_folder folder;
+  auto job = tests::tiny_job(P, D);
+  job.train_iterations = 6;
+  job.watch.eval_interval = 4;
+  job.watch.eval_batches = 3;
+  job.watch.log_file = folder / "log.jsonl";
+  job.disturbance = {.seed = 5, .lane_delay_us = 200, .message_delay_us = 200};
+  REQUIRE(actors::run(tests::tiny_resources(job)).exit_code == 0);
+
+  runtime::stream on(job.backend, job.threads_per_worker, {});
+  runtime::reference_trainer trainer(
+      job.how, std::make_shared<tests::formula_source>(job.how, true), on);
+  std::vector<json> expected;
+  for (int i = 1; i <= 6; ++i) {
+    expected.push_back({{"iteration", i}, {"state_digest", to_string(trainer.step().state)}});
+    if (i == 4)
+      expected.push_back(
+          {{"iteration", 4},
+           {"validation_loss", trainer.evaluate(tests::formula_source(job.how, false), 3)}});
+  }
+  auto seen = lines_of(folder / "log.jsonl");
+  REQUIRE(seen.size() == expected.size() + 1);  // and the validation at the end
+  CHECK(seen.back().contains("validation_loss"));
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    for (const auto& [key, value] : expected[i].items())
+      CHECK(seen[i][key] == value);
+}
