@@ -49,7 +49,7 @@ class resident_store final : public parameter_store {
 
  private:
   const entry& at(int unit, int index) const {
-    return entries_[std::size_t(first_[std::size_t(unit)] + index)];
+    return entries_[std::size_t(first_[std::size_t(unit)]) + std::size_t(index)];
   }
 
   std::vector<unit_spec> units_;
