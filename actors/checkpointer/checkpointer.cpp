@@ -67,8 +67,8 @@ void checkpointer_state::write_if_complete(runtime::step_id step) {
     manifest.shards.push_back(write(by, "optimizer", part, x.parts, snapshot.moments));
   }
   const auto folder = by.commit(std::move(manifest));
-  runtime::log_info(" saved iteration {} to {}", runtime::value(step), folder.string());
   self_->send(supervisor_, messages::saved{x.generation, step});
+  runtime::log_info(" saved iteration {} to {}", runtime::value(step), folder.string());
   parts_.erase(step);
   expected_.erase(expected);
 }

@@ -17,7 +17,9 @@ signal_watch::signal_watch(std::function<void(const char* name)> first) : first_
   sigemptyset(&wanted);
   sigaddset(&wanted, SIGINT);
   sigaddset(&wanted, SIGTERM);
+  sigaddset(&wanted, SIGHUP);  // a terminal that goes away must not cost a step
   ::pthread_sigmask(SIG_BLOCK, &wanted, nullptr);
+  ::signal(SIGPIPE, SIG_IGN);  // nor must a reader of our output
   signals_ = ::signalfd(-1, &wanted, SFD_CLOEXEC);
   end_ = ::eventfd(0, EFD_CLOEXEC);
   if (signals_ < 0 || end_ < 0)
@@ -47,7 +49,7 @@ void signal_watch::loop() {
       return;
     if (seen > 0)
       ::_exit(128 + int(info.ssi_signo));
-    first_(info.ssi_signo == SIGINT ? "SIGINT" : "SIGTERM");
+    first_(info.ssi_signo == SIGINT ? "SIGINT" : info.ssi_signo == SIGHUP ? "SIGHUP" : "SIGTERM");
   }
 }
 

@@ -1,4 +1,4 @@
-// SIGINT and SIGTERM as events.
+// SIGINT, SIGTERM and SIGHUP as events. SIGPIPE is ignored from then on.
 
 #pragma once
 

@@ -54,7 +54,7 @@ caf::actor node_state::make(const messages::spawn& what, const caf::actor& by) {
   auto& home = self_->home_system();
   switch (what.who) {
     case role::loader:
-      loader_ = home.spawn(loader, shared_);
+      loader_ = home.spawn<caf::detached>(loader, shared_);
       return caf::actor_cast<caf::actor>(loader_);
     case role::checkpointer:
       checkpointer_

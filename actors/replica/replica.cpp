@@ -76,6 +76,8 @@ void replica_state::pass_down(const Order& x) {
 }
 
 void replica_state::receive(const messages::ready& x) {
+  if (x.generation != seat_.generation)
+    return;
   ready_.push_back(x);
   if (ready_.size() < stages_.size())
     return;

@@ -4,6 +4,7 @@
 #include "actors/support/guard.hpp"
 #include "runtime/core/error.hpp"
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <utility>
 
@@ -73,9 +74,10 @@ void stage_state::run(const messages::run_step& step) {
   shared_->planted->strike(who_, runtime::value(step.step));
   runtime::ensure(!now_, "STEP-4: a step begins after the one before has ended");
   step_ = step.step;
-  const auto first
-      = place{.generation = seat_.generation, .step = step.step, .validation = step.validation};
-  std::erase_if(seen_, [&](const inbox_key& x) { return x.second < first; });
+  const place now{.generation = seat_.generation, .step = step.step, .validation = step.validation};
+  const bool left = std::any_of(
+      inbox_.begin(), inbox_.end(), [&](const auto& x) { return x.first.second < now; });
+  runtime::ensure(!left, "HANDOFF-1: nothing of an earlier step is left when a step begins");
   now_ = progress{step, lowered(step.what.ranks.at(std::size_t(seat_.part)))};
   const runtime::step_settings settings{.step = step.step,
                                         .training = step.what.training,
@@ -88,6 +90,7 @@ void stage_state::run(const messages::run_step& step) {
 }
 
 void stage_state::vote() {
+  seen_.clear();  // nobody begins anything new before we have voted
   const auto& step = now_->step;
   const auto result
       = std::make_shared<messages::vote>(messages::vote{.generation = seat_.generation,

@@ -99,7 +99,7 @@ class stage_state {
   std::shared_ptr<group_registry> groups_;
   messages::meet peers_;
   std::map<inbox_key, runtime::ticket_bundle> inbox_;
-  std::set<inbox_key> seen_;  ///< whatever has arrived for this step or a later one
+  std::set<inbox_key> seen_;  ///< whatever has arrived since our last vote
   std::optional<progress> now_;
   runtime::step_id step_ = {};   ///< the newest that has begun
   runtime::step_id voted_ = {};  ///< the newest training step that we have voted for

@@ -18,6 +18,10 @@ namespace {
 
 constexpr auto viewer_patience = std::chrono::seconds(5);
 
+/// Micro-batches of one round of validation, for each stage: a longer round has a smaller bubble,
+/// a shorter one holds fewer activations.
+constexpr std::int64_t validation_depth = 4;
+
 }  // namespace
 
 void supervisor_state::start(messages::node_actor node, std::shared_ptr<const resources> shared) {
@@ -154,15 +158,28 @@ void supervisor_state::begin_validation() {
   validated_ = iteration_;
   const auto& job = shared_->job;
   const auto& batch = job.how.batch;
-  const auto each = batch.global / (batch.micro * batch.data_parallel);
   // As Megatron reads it: every evaluation goes on where the one before stopped.
   const auto before = iteration_ == 0 ? 0 : (iteration_ - 1) / job.watch.eval_interval;
-  now_ = messages::run_step{
-      .generation = generation_,
-      .step = runtime::step_id(iteration_),
-      .consumed = before * std::uint64_t(job.watch.eval_batches * batch.global),
-      .validation = true,
-      .what = runtime::forward_only(shared_->stages(), int(each * job.watch.eval_batches))};
+  validation_ = {};
+  validation_consumed_ = before * std::uint64_t(job.watch.eval_batches * batch.global);
+  validation_microbatches_
+      = batch.global / (batch.micro * batch.data_parallel) * job.watch.eval_batches;
+  begin_validation_round();
+}
+
+// Nothing but its end holds a forward-only plan back: the first stage would run ahead of the last
+// and fill the memory between them.
+void supervisor_state::begin_validation_round() {
+  const auto& batch = shared_->job.how.batch;
+  const auto now
+      = std::min<std::int64_t>(validation_microbatches_, validation_depth * shared_->stages());
+  now_ = messages::run_step{.generation = generation_,
+                            .step = runtime::step_id(iteration_),
+                            .consumed = validation_consumed_,
+                            .validation = true,
+                            .what = runtime::forward_only(shared_->stages(), int(now))};
+  validation_microbatches_ -= now;
+  validation_consumed_ += std::uint64_t(now * batch.micro * batch.data_parallel);
   tell_replicas(*now_);
 }
 
@@ -186,9 +203,16 @@ void supervisor_state::receive(const messages::saved& x) {
     proceed();
 }
 
+void supervisor_state::say_when(const std::string& why) const {
+  if (now_ && !now_->validation)
+    runtime::log_info(" {}: finishing iteration {}, then stopping", why, iteration_ + 1);
+  else
+    runtime::log_info(" {}: stopping after iteration {}", why, iteration_);
+}
+
 void supervisor_state::drain(const messages::drain& x) {
   if (!draining_)
-    runtime::log_info(" {}: finishing iteration {}, then stopping", x.why, iteration_ + 1);
+    say_when(x.why);
   draining_ = true;
   if (!now_ && expected_ == 0 && ready_ == shared_->replicas())
     proceed();

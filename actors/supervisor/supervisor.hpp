@@ -44,11 +44,13 @@ class supervisor_state {
   bool is_over() const;
   void begin_step();
   void begin_validation();
+  void begin_validation_round();
   void begin_save();
   void decide();
-  void end_validation();
+  void end_validation_round();
   void commit();
   void finish();
+  void say_when(const std::string& why) const;
 
   template <class Order>
   void tell_replicas(const Order& x) {
@@ -81,6 +83,9 @@ class supervisor_state {
   std::vector<messages::vote> votes_;
   std::vector<messages::applied> applied_;
   std::uint64_t validated_ = 0;  ///< the iteration after which validation last ran
+  runtime::loss_value validation_;
+  std::uint64_t validation_consumed_ = 0;  ///< samples of the validation set before the next round
+  std::int64_t validation_microbatches_ = 0;  ///< of each replica that are still to come
   std::uint64_t save_begun_ = 0, saved_ = 0;
   bool draining_ = false;
   bool concluding_ = false, dismissed_ = false;

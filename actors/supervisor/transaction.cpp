@@ -30,7 +30,7 @@ void supervisor_state::receive(const messages::vote& x) {
   if (!complete(votes_, x, replicas_.size()))
     return;
   if (now_->validation)
-    end_validation();
+    end_validation_round();
   else
     decide();
 }
@@ -87,15 +87,20 @@ void supervisor_state::commit() {
   proceed();
 }
 
-void supervisor_state::end_validation() {
-  runtime::loss_value loss;
+void supervisor_state::end_validation_round() {
   for (const auto& vote : votes_) {
-    loss.total += vote.loss_total;
-    loss.tokens += vote.loss_tokens;
+    validation_.total += vote.loss_total;
+    validation_.tokens += vote.loss_tokens;
   }
   votes_.clear();
-  self_->send(monitor_, messages::validated{{iteration_, loss.total / std::max(loss.tokens, 1.0)}});
   now_.reset();
+  if (validation_microbatches_ > 0 && !draining_)
+    return begin_validation_round();
+  // A validation that was cut short says nothing: it would be of other samples.
+  if (validation_microbatches_ == 0)
+    self_->send(
+        monitor_,
+        messages::validated{{iteration_, validation_.total / std::max(validation_.tokens, 1.0)}});
   proceed();
 }
 

@@ -4,6 +4,8 @@
 
 #include <caf/exit_reason.hpp>
 
+#include <new>
+#include <system_error>
 #include <utility>
 
 namespace troupe::actors {
@@ -17,8 +19,16 @@ caf::error reason_of(const std::string& who, const std::exception_ptr& thrown) {
     return messages::make_error(ec::cancelled, who + ": " + e.what());
   } catch (const runtime::error& e) {
     return messages::make_error(ec::refused, who + ": " + e.what());
+  } catch (const std::bad_alloc&) {
+    return messages::make_error(
+        ec::refused,
+        who + ": out of memory; use a smaller model, --micro-batch-size or --seq-length");
+  } catch (const std::system_error& e) {
+    return messages::make_error(ec::refused, who + ": the system refused: " + e.what());
   } catch (const std::exception& e) {
     return messages::make_error(ec::protocol_violated, who + ": " + e.what());
+  } catch (...) {
+    return messages::make_error(ec::protocol_violated, who + ": it threw what is no exception");
   }
 }
 

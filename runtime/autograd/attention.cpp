@@ -37,8 +37,8 @@ kernels::attention_shape fused_shape(const attention_options& how, const row_lay
   const auto width = group_width(how);
   return {.query_starts = rows.starts.data<std::int32_t>(),
           .key_starts = rows.starts.data<std::int32_t>(),
-          .query_position = rows.positions.data<std::int32_t>(),
-          .key_position = rows.positions.data<std::int32_t>(),
+          .query_position = rows.order.data<std::int32_t>(),
+          .key_position = rows.order.data<std::int32_t>(),
           .S = rows.starts.size() - 1,
           .H = how.heads,
           .G = how.groups,
@@ -76,7 +76,7 @@ struct attention_node final : node {
                                                    qkv.data<float>() + q,
                                                    qkv.data<float>() + q + how.head_size,
                                                    fused_shape(how, rows)});
-    rotate(on.on(), part, how, rows.positions, true);
+    rotate(on.on(), part, how, rows.order, true);
     qkv = o = lse = {};
     on.add(*dqkv, std::move(part));
   }
@@ -93,9 +93,9 @@ variable self_attention(tape& on,
                         variable qkv,
                         const attention_options& how,
                         const row_layout& rows) {
-  rotate(on.on(), qkv.data, how, rows.positions, false);
+  rotate(on.on(), qkv.data, how, rows.order, false);
   auto o = output_like(on.on(), qkv.data, how);
-  auto lse = tensor::empty<float>(on.on(), {rows.positions.size(), how.heads});
+  auto lse = tensor::empty<float>(on.on(), {rows.order.size(), how.heads});
   const auto q = heads_a_group(how) * how.head_size;
   const float* const at = qkv.data.data<float>();
   on.on().run(kernels::attention_forward<float>{o.data<float>(),
@@ -125,12 +125,12 @@ variable cached_attention(tape& on,
                           const row_layout& rows,
                           attention_cache& cache) {
   ensure(!on.recording(), "CACHE-1: decoding has no way back");
-  rotate(on.on(), qkv.data, how, rows.positions, false);
+  rotate(on.on(), qkv.data, how, rows.order, false);
   const auto q = heads_a_group(how) * how.head_size, pair = 2 * how.head_size;
   const auto width = group_width(how);
   const auto new_rows = cache.rows.elements<std::int32_t>();
   for (std::size_t r = 0; r < new_rows.size(); ++r) {
-    cache.positions.data<std::int32_t>()[new_rows[r]] = rows.positions.data<std::int32_t>()[r];
+    cache.positions.data<std::int32_t>()[new_rows[r]] = rows.order.data<std::int32_t>()[r];
     for (std::int64_t g = 0; g < how.groups; ++g)
       std::memcpy(cache.entries.data<float>() + (new_rows[r] * how.groups + g) * pair,
                   qkv.data.data<float>() + (std::int64_t(r) * how.groups + g) * width + q,
@@ -142,7 +142,7 @@ variable cached_attention(tape& on,
   at.key_row = how.groups * pair;
   at.key_group = pair;
   auto o = output_like(on.on(), qkv.data, how);
-  auto lse = tensor::empty<float>(on.on(), {rows.positions.size(), how.heads});
+  auto lse = tensor::empty<float>(on.on(), {rows.order.size(), how.heads});
   const float* const kept = cache.entries.data<float>();
   on.on().run(kernels::attention_forward<float>{
       o.data<float>(), lse.data<float>(), qkv.data.data<float>(), kept, kept + how.head_size, at});

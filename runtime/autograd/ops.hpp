@@ -15,7 +15,9 @@ constexpr int no_parameter = -1;
 
 /// What attention, rotary embedding and dropout must know of the rows of a micro-batch.
 struct row_layout {
-  tensor positions;  ///< (B, T) i32, position of each row in its sequence
+  tensor positions;  ///< (B, T) i32, which row of a learned position table is added to each row
+  tensor order;      ///< (B, T) i32, place of each row in its sequence, ascending: what attention,
+                     ///< rotation and dropout go by, as in Megatron-LM
   tensor starts;     ///< (B + 1) i32, first row of each sequence, then all rows
   tensor samples;    ///< (B) u64, global sample positions
 };

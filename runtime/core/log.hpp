@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <chrono>
 #include <fmt/format.h>
 #include <string_view>
 #include <utility>
@@ -13,6 +14,15 @@ enum class severity { debug, info, warning, error };
 
 /// Lines below this are not written. Default: info.
 void set_log_level(severity lowest);
+
+/// From now on lines are written by a thread of their own, and nobody waits for a reader: when
+/// 8,192 lines are waiting the oldest are dropped. For long runs; call it once, before other
+/// threads log.
+void write_log_beside();
+
+/// Waits until every line is written, at most so long. False: the reader hangs, and a process that
+/// ends normally would hang with it. True at once without write_log_beside.
+bool finish_log(std::chrono::milliseconds patience);
 
 /// `info` and `debug` go to standard output as they are; `warning` and `error` to standard error
 /// with the word in front. Any thread; lines are never mixed.

@@ -4,6 +4,18 @@
 
 namespace troupe::runtime {
 
+namespace {
+
+/// (B, T): 0, 1, ..., T - 1 in each row.
+tensor counted(stream& on, std::int64_t B, std::int64_t T) {
+  auto out = tensor::empty<std::int32_t>(on, {B, T});
+  for (std::int64_t i = 0; i < B * T; ++i)
+    out.data<std::int32_t>()[i] = std::int32_t(i % T);
+  return out;
+}
+
+}  // namespace
+
 chunk_pass::chunk_pass(const chunk& of,
                        stream& on,
                        parameter_store& store,
@@ -20,6 +32,8 @@ bundle chunk_pass::forward(const bundle& in, std::vector<attention_cache>* cache
   rows.starts = tensor::empty<std::int32_t>(tape_.on(), {B + 1});
   for (std::int64_t b = 0; b <= B; ++b)
     rows.starts.data<std::int32_t>()[b] = std::int32_t(b * T);
+  // A pass over whole sequences begins at their beginning, whatever their position ids say.
+  rows.order = caches != nullptr ? rows.positions : counted(tape_.on(), B, T);
   pass_.caches = caches;
 
   const auto& range = chunk_.range();

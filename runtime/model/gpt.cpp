@@ -218,19 +218,22 @@ void chunk::add_head() {
   if (c.tied_embeddings)
     table.tied_to = "embedding.word_embeddings.weight";
   const int output = to.add(std::move(table));
-  program_.push_back(
-      {"head", unit, [this, last_norm, output](tape& on, pass& p) {
-         const auto& shape = config_;
-         auto x = normalised(on, shape, p.hidden, last_norm);
-         p.hidden = {};
-         auto logits = linear(on, x, shape.padded_vocabulary, output, no_parameter);
-         if (!p.labels) {
-           p.logits = std::move(logits.data);
-           return;
-         }
-         p.loss = cross_entropy(
-             on, std::move(logits), p.labels, p.mask, shape.vocabulary, float(p.settings.loss_scale));
-       }});
+  program_.push_back({"head", unit, [this, last_norm, output](tape& on, pass& p) {
+                        const auto& shape = config_;
+                        auto x = normalised(on, shape, p.hidden, last_norm);
+                        p.hidden = {};
+                        auto logits = linear(on, x, shape.padded_vocabulary, output, no_parameter);
+                        if (!p.labels) {
+                          p.logits = std::move(logits.data);
+                          return;
+                        }
+                        p.loss = cross_entropy(on,
+                                               std::move(logits),
+                                               p.labels,
+                                               p.mask,
+                                               shape.vocabulary,
+                                               float(p.settings.loss_scale));
+                      }});
 }
 
 std::vector<chunk_range> split_evenly(const gpt_config& config, int stages) {
