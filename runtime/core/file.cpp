@@ -23,6 +23,21 @@ constexpr std::size_t buffer_size = std::size_t{1} << 20;
       "cannot {} '{}': {}{}", tried, path.string(), system_message(error_number), advice);
 }
 
+/// What a link leads to, whether it is there or not: the file is to be replaced, not the link.
+std::filesystem::path behind_links(std::filesystem::path path) {
+  constexpr int most_links = 40;  // as many as the kernel follows
+  std::error_code failure;
+  for (int i = 0; i < most_links && std::filesystem::is_symlink(path, failure); ++i)
+    path = path.parent_path() / std::filesystem::read_symlink(path, failure);
+  return path;
+}
+
+/// A device, a FIFO: something that is written into and must not be replaced.
+bool is_special(const std::filesystem::path& path) {
+  struct stat about = {};
+  return ::stat(path.c_str(), &about) == 0 && !S_ISREG(about.st_mode);
+}
+
 }  // namespace
 
 mapped_file::mapped_file(const std::filesystem::path& path) {
@@ -64,8 +79,15 @@ mapped_file::~mapped_file() {
     ::munmap(const_cast<std::byte*>(data_), size_);
 }
 
-file_writer::file_writer(std::filesystem::path path)
-    : path_(std::move(path)), partial_(path_.string() + ".partial-" + std::to_string(::getpid())) {
+file_writer::file_writer(std::filesystem::path path) : path_(std::move(path)) {
+  if (is_special(path_)) {
+    descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CLOEXEC);
+    if (descriptor_ < 0)
+      refuse("open for writing", path_, errno);
+    return;
+  }
+  path_ = behind_links(std::move(path_));
+  partial_ = path_.string() + ".partial-" + std::to_string(::getpid());
   descriptor_ = ::open(partial_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (descriptor_ < 0)
     refuse("create", partial_, errno);
@@ -74,7 +96,8 @@ file_writer::file_writer(std::filesystem::path path)
 file_writer::~file_writer() {
   if (descriptor_ >= 0) {
     ::close(descriptor_);
-    ::unlink(partial_.c_str());
+    if (!partial_.empty())
+      ::unlink(partial_.c_str());
   }
 }
 
@@ -90,7 +113,7 @@ void file_writer::flush() {
   while (done < buffer_.size()) {
     const auto n = ::write(descriptor_, buffer_.data() + done, buffer_.size() - done);
     if (n < 0 && errno != EINTR)
-      refuse("write", partial_, errno);
+      refuse("write", partial_.empty() ? path_ : partial_, errno);
     if (n > 0)
       done += static_cast<std::size_t>(n);
   }
@@ -99,12 +122,36 @@ void file_writer::flush() {
 
 void file_writer::commit() {
   flush();
+  if (partial_.empty()) {
+    if (::close(std::exchange(descriptor_, -1)) != 0)
+      refuse("write", path_, errno);
+    return;
+  }
   if (::fsync(descriptor_) != 0)
     refuse("sync", partial_, errno);
   if (::rename(partial_.c_str(), path_.c_str()) != 0)
     refuse("rename to its final name", partial_, errno);
   ::close(std::exchange(descriptor_, -1));
   sync_folder(path_.has_parent_path() ? path_.parent_path() : ".");
+}
+
+std::optional<std::string> write_obstacle(const std::filesystem::path& path) {
+  const auto answer = [](const std::filesystem::path& at) -> std::optional<std::string> {
+    if (::access(at.c_str(), W_OK) == 0)
+      return std::nullopt;
+    return fmt::format("'{}': {}", at.string(), system_message(errno));
+  };
+  auto at = std::filesystem::absolute(behind_links(path)).lexically_normal();
+  std::error_code failure;
+  if (std::filesystem::exists(path, failure))
+    if (const auto found = answer(path); found || is_special(path))
+      return found;
+  do
+    at = at.parent_path();
+  while (!std::filesystem::exists(at, failure) && at != at.root_path());
+  if (!std::filesystem::is_directory(at, failure))
+    return fmt::format("'{}' is not a folder", at.string());
+  return answer(at);
 }
 
 std::string read_text(const std::filesystem::path& path) {

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -30,10 +31,12 @@ class mapped_file {
 };
 
 /// A file being written, buffered. What was written is durable, and visible under its name, only
-/// after `commit`; without it the destructor removes the temporary file beside the target.
+/// after `commit`; without it the destructor removes the temporary file beside the target. A link
+/// is followed, and stays. What is there and no regular file (a device, a FIFO) is written into,
+/// not replaced: then what was written is visible at once and nothing is durable.
 class file_writer {
  public:
-  /// Opens "<path>.partial-<pid>". Throws io_error.
+  /// Opens "<path>.partial-<pid>", or the device. Throws io_error.
   explicit file_writer(std::filesystem::path path);
   file_writer(const file_writer&) = delete;
   file_writer& operator=(const file_writer&) = delete;
@@ -50,7 +53,7 @@ class file_writer {
   void flush();
 
   std::filesystem::path path_;
-  std::filesystem::path partial_;
+  std::filesystem::path partial_;  // empty: path_ is a device and written into
   std::string buffer_;
   std::size_t size_ = 0;
   int descriptor_ = -1;
@@ -59,6 +62,10 @@ class file_writer {
 /// Whole small files. Throw input_error (reading) and io_error (writing).
 std::string read_text(const std::filesystem::path& path);
 void write_text(const std::filesystem::path& path, std::string_view text);
+
+/// Why a file cannot be written there, or a folder made; nothing when it seems that it can. Asks
+/// about the nearest folder that exists, and changes nothing.
+std::optional<std::string> write_obstacle(const std::filesystem::path& path);
 
 /// Makes the folder and its parents. Throws io_error.
 void make_folder(const std::filesystem::path& path);

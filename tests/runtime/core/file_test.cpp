@@ -38,6 +38,35 @@ TEST_CASE("writing where one cannot says where and why", "[core]") {
   CHECK_THROWS_WITH(write_text("/dev/full/x", "a"), ContainsSubstring("/dev/full/x"));
 }
 
+TEST_CASE("a link is followed and stays; what is no regular file is written into", "[core]") {
+  const troupe::tests::scratch_folder folder;
+  std::filesystem::create_directory(folder / "there");
+  write_text(folder / "there/file", "old");
+  std::filesystem::create_symlink("there/file", folder / "link");
+  std::filesystem::create_symlink("there/new", folder / "dangling");
+  write_text(folder / "link", "new");
+  write_text(folder / "dangling", "made");
+  CHECK(std::filesystem::is_symlink(folder / "link"));
+  CHECK(std::filesystem::is_symlink(folder / "dangling"));
+  CHECK(read_text(folder / "there/file") == "new");
+  CHECK(read_text(folder / "there/new") == "made");
+  std::filesystem::create_symlink("/dev/null", folder / "nowhere");
+  write_text(folder / "nowhere", "lost");
+  CHECK(std::filesystem::is_character_file(folder / "nowhere"));
+  CHECK_THROWS_WITH(write_text("/dev/full", "a"), ContainsSubstring("No space left"));
+  CHECK_THROWS_WITH(write_text(folder / "there", "a"), ContainsSubstring("directory"));
+}
+
+TEST_CASE("what hinders writing is known without writing", "[core]") {
+  const troupe::tests::scratch_folder folder;
+  CHECK_FALSE(write_obstacle(folder / "file"));
+  CHECK_FALSE(write_obstacle(folder / "not/yet/there"));
+  CHECK_FALSE(write_obstacle("/dev/null"));
+  write_text(folder / "file", "");
+  CHECK_THAT(write_obstacle(folder / "file/x").value(), ContainsSubstring("not a folder"));
+  CHECK(std::filesystem::is_empty(folder / "file"));
+}
+
 TEST_CASE("hashes equal their published values", "[core]") {
   sha256 h;
   h.add("abc", 3);
