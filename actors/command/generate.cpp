@@ -2,7 +2,9 @@
 #include "actors/command/model_flags.hpp"
 #include "runtime/inference/generator.hpp"
 #include "runtime/inference/text_stream.hpp"
+#include "runtime/tokenizer/null_tokenizer.hpp"
 
+#include <cctype>
 #include <cstdio>
 #include <memory>
 
@@ -53,6 +55,9 @@ int generate_text(const generate_flags& flags) {
   if (what.prompt.empty())
     what.prompt.push_back(what.end_of_document);
   show(flags.prompt);
+  if (text.kind() == runtime::null_tokenizer::type_name && !flags.prompt.empty()
+      && !std::isspace(static_cast<unsigned char>(flags.prompt.back())))
+    show(" ");  // ids are words
   runtime::text_stream out(text);
   const auto end = runtime::generate(
       model->whole(), model->store(), model->on(), what, [&](std::int32_t token) {

@@ -28,9 +28,17 @@ int complain_of_us(const char* what) {
 
 /// What was printed has arrived, or it is an error like any other: disks are full, pipes closed.
 int flushed(int exit_code) {
-  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
+  const bool lost_before = std::ferror(stdout) != 0;
+  if (std::fflush(stdout) == 0 && !lost_before)
+    return exit_code;
+  if (!lost_before)
     throw runtime::io_error("cannot write standard output: {}", runtime::system_message(errno));
-  return exit_code;
+  // Whatever the system said then is gone: ask again.
+  std::clearerr(stdout);
+  const bool fails_still = std::fputc('\n', stdout) == EOF || std::fflush(stdout) != 0;
+  throw runtime::io_error(
+      "cannot write standard output: {}",
+      fails_still ? runtime::system_message(errno) : "a part of it was lost; run it again");
 }
 
 }  // namespace

@@ -167,8 +167,10 @@ gpt_config shape_from_hub(const training_flags& flags, sentences& wrong) {
 
 void resolve_model(const training_flags& flags, runtime::training_job& job, sentences& wrong) {
   auto& model = job.how.model;
+  bool known = false;
   collect(wrong, [&] {
     model = flags.model.hub.empty() ? shape_from_flags(flags, wrong) : shape_from_hub(flags, wrong);
+    known = true;
   });
   model.init_std = flags.model.init_std;
   collect(wrong, [&] {
@@ -177,7 +179,7 @@ void resolve_model(const training_flags& flags, runtime::training_job& job, sent
     job.tokenizer_description = runtime::describe(choice_of(flags.tokenizer), *tokens);
     if (flags.model.hub.empty())
       model.vocabulary = tokens->vocabulary_size();
-    else if (tokens->vocabulary_size() > model.vocabulary)
+    else if (known && tokens->vocabulary_size() > model.vocabulary)
       throw usage_error(
           "the tokenizer has {} tokens, but the model of --load-hf knows {}: use the tokenizer "
           "that it was trained with",

@@ -30,17 +30,24 @@ void count_words(const training_options& how, runtime::bpe_trainer& trainer) {
   for (const auto& path : how.inputs)
     total += runtime::mapped_file(path).bytes().size();
   progress_bar bar("reading", total, "B");
+  bool blank = true;
   for (const auto& path : how.inputs) {
     const runtime::text_options format{
         how.format.empty() ? runtime::text_format_of(path) : runtime::parse_text_format(how.format),
         how.json_key};
     runtime::for_each_document(path, format, [&](std::string_view text, std::uint64_t done) {
       trainer.add(text);
+      blank = blank && text.find_first_not_of(" \t\r\n\f\v") == std::string_view::npos;
       bar.advance_to(before + done);
     });
     before += runtime::mapped_file(path).bytes().size();
     bar.advance_to(before);
   }
+  if (blank)
+    throw runtime::input_error(
+        "nothing to learn from in '{}'{}: it is empty or blank; give --input a text",
+        how.inputs.front().string(),
+        how.inputs.size() > 1 ? fmt::format(" and {} others", how.inputs.size() - 1) : "");
 }
 
 int train_tokenizer(const training_options& how) {
@@ -50,7 +57,10 @@ int train_tokenizer(const training_options& how) {
     throw usage_error("--vocab-size N is missing: how many tokens to learn, at least 257");
   if (how.output.empty())
     throw usage_error("--output DIR is missing: where vocab.json and merges.txt go");
-  runtime::make_folder(how.output);
+  if (const auto obstacle = runtime::write_obstacle(how.output / "vocab.json"))
+    throw runtime::io_error("cannot write into --output '{}': {}; choose another folder",
+                            how.output.string(),
+                            *obstacle);
   runtime::bpe_trainer trainer;
   count_words(how, trainer);
   const auto wanted = std::uint64_t(*how.vocabulary_size);
@@ -62,6 +72,7 @@ int train_tokenizer(const training_options& how) {
          .minimum_count = std::uint64_t(how.minimum_count),
          .progress = [&](std::uint64_t done, std::uint64_t) { bar.advance_to(done); }});
   }
+  runtime::make_folder(how.output);
   runtime::save_bpe_vocabulary(learnt, how.output);
   fmt::print("learnt {} tokens from {} distinct words; wrote '{}' and '{}'\n",
              learnt.tokens.size(),

@@ -79,6 +79,8 @@ def check_output(folder):
             done = subprocess.run([PROGRAM, *words], stdout=full, stderr=subprocess.PIPE)
             if done.returncode != 2 or b"standard output" not in done.stderr:
                 raise wrong(f"{words[0]} > /dev/full: {done.returncode} {done.stderr}")
+            if b"No space left" not in done.stderr:
+                raise wrong(f"{words[0]} > /dev/full does not say why: {done.stderr}")
 
 
 def check_tokenizer(folder):
@@ -92,6 +94,13 @@ def check_tokenizer(folder):
             "--output", folder / "x")
     refuses("cannot open", "tokenizer", "train", "--input", folder / "gone", "--vocab-size", 300,
             "--output", folder / "x")
+    (folder / "blank.txt").write_text(" \n\n\n")
+    (folder / "empty.txt").write_text("")
+    for blank in ["blank.txt", "empty.txt"]:
+        refuses("nothing to learn from", "tokenizer", "train", "--input", folder / blank,
+                "--vocab-size", 300, "--output", folder / "x")
+    if (folder / "x").exists():
+        raise wrong("refused input left an output folder behind")
     refuses("300", "tokenizer", "decode", "--tokenizer", tok, "300")
     refuses("'a'", "tokenizer", "decode", "--tokenizer", tok, "a")
     refuses("vocab.json", "tokenizer", "encode", "--tokenizer", folder / "gone", "--text", "x")
@@ -143,6 +152,37 @@ def check_data(folder):
     (folder / "short.idx").write_bytes(index)
     (folder / "short.bin").write_bytes(good.with_suffix(".bin").read_bytes()[:100])
     refuses("short", *train, folder / "short")
+
+
+def record(iteration):
+    return '{"iteration": %d, "lm_loss": %f}\n' % (iteration, 5 / iteration)
+
+
+def check_plot(folder):
+    log = folder / "a.jsonl"
+    log.write_text(record(1) + record(2) + '{"iteration": 3, "lm\n' + record(4) + '{"iter')
+    refuses("name another file", "plot", log, "--output", log)
+    code, _, err = run("plot", log, "--output", folder / "loss.svg")
+    if code != 0 or "line 3" not in err or "line 5" in err:
+        raise wrong(f"a torn line is not left out with a warning: {code} {err}")
+    (folder / "real").mkdir()
+    (folder / "link.svg").symlink_to("real/loss.svg")
+    works("plot", log, "--output", folder / "link.svg")
+    if not (folder / "link.svg").is_symlink() or not (folder / "real/loss.svg").exists():
+        raise wrong("a link was replaced by the picture")
+    (folder / "out").symlink_to("/dev/stdout")
+    if not works("plot", log, "--output", folder / "out").rstrip().endswith("</svg>"):
+        raise wrong("the picture is not on standard output")
+    if not (folder / "out").is_symlink():
+        raise wrong("a link to a device was replaced by the picture")
+
+
+def check_null_tokenizer(folder):
+    """Ids are words: the prompt and what goes on are told apart."""
+    works("train", "gpt", *SMALL, *MOCK, "--save", folder / "run")
+    text = works("generate", "--load", folder / "run", "--prompt", "1 2", "--tokens", 2, "--greedy")
+    if not text.startswith("1 2 "):
+        raise wrong(f"prompt and continuation are glued: {text}")
 
 
 def check_model(folder):
