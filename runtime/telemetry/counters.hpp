@@ -11,6 +11,7 @@ struct transport_counters {
   std::atomic<std::uint64_t> bytes_handed = 0;  ///< changed hands without being copied
   std::atomic<std::uint64_t> bytes_copied = 0;
   std::atomic<std::uint64_t> tickets = 0;
+  std::atomic<std::uint64_t> dropped = 0;  ///< tickets that nobody had redeemed at the end
 };
 
 }  // namespace troupe::runtime

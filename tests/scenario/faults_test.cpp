@@ -35,8 +35,13 @@ TEST_CASE("a planted exception in any one actor ends the job, naming it", "[scen
   const auto end = actors::run(shared);
   CHECK(end.exit_code == 3);
   CHECK_THAT(end.reason, ContainsSubstring("the fault that was planted for " + who));
-  const auto actor = who.substr(0, 5) == "lane:" ? "stage:" + who.substr(5) : who;
-  CHECK_THAT(end.reason, ContainsSubstring(actor));
+  // The chain of those who passed it on stands in front of the cause.
+  const auto place = who.substr(who.find(':') + 1);
+  const auto chain = who.starts_with("lane:") ? "stage:" + place + ": reduce: the fault"
+                     : who.starts_with("stage:")
+                         ? "replica:" + place.substr(0, 1) + ": " + who + ": the"
+                         : who + ": the fault";
+  CHECK_THAT(end.reason, ContainsSubstring(chain));
   CHECK(shared->transport->leased() == 0);
 }
 
@@ -48,6 +53,24 @@ TEST_CASE("a loss that is not finite stops the job before anybody updates", "[sc
   CHECK(end.exit_code == 2);
   CHECK_THAT(end.reason, ContainsSubstring("is not finite"));
   CHECK_THAT(end.reason, ContainsSubstring("--lr"));
+}
+
+TEST_CASE("a monitor that dies at the very end is not forgotten", "[scenario][fault]") {
+  auto job = tests::tiny_job(1, 1);
+  job.train_iterations = 3;
+  job.disturbance.fault = "monitor@3";
+  const auto end = actors::run(tests::tiny_resources(job));
+  CHECK(end.exit_code == 3);
+  CHECK_THAT(end.reason, ContainsSubstring("monitor: the fault"));
+}
+
+TEST_CASE("a log file on a full disk ends the job with the system's reason", "[scenario][fault]") {
+  auto job = tests::tiny_job(1, 1);
+  job.train_iterations = 1;
+  job.watch.log_file = "/dev/full";
+  const auto end = actors::run(tests::tiny_resources(job));
+  CHECK(end.exit_code == 2);
+  CHECK_THAT(end.reason, ContainsSubstring("No space left on device"));
 }
 
 TEST_CASE("asking early for the end finishes the step, saves, and is no failure", "[scenario]") {

@@ -32,7 +32,8 @@ tensor local_transport::redeem(const ticket& x) {
 void local_transport::end_generation(generation_id last) {
   const std::lock_guard lock(mutex_);
   ended_ = std::max(ended_, last);
-  std::erase_if(leases_, [&](const auto& entry) { return entry.second.generation <= last; });
+  counters_.dropped
+      += std::erase_if(leases_, [&](const auto& entry) { return entry.second.generation <= last; });
 }
 
 std::size_t local_transport::leased() const {
