@@ -48,6 +48,10 @@ checkpoint_reader::checkpoint_reader(const fs::path& folder) : folder_(folder) {
   for (const auto& shard : manifest_.shards) {
     std::error_code failure;
     const auto size = fs::file_size(folder / shard.file, failure);
+    if (failure && failure != std::errc::no_such_file_or_directory)
+      throw io_error("cannot open '{}': {}; check its owner and permissions",
+                     (folder / shard.file).string(),
+                     failure.message());
     if (failure || size != shard.bytes)
       throw input_error(
           "'{}' should have {} bytes, but {}; the checkpoint is incomplete: use "

@@ -23,6 +23,12 @@ constexpr std::size_t buffer_size = std::size_t{1} << 20;
       "cannot {} '{}': {}{}", tried, path.string(), system_message(error_number), advice);
 }
 
+/// The path is wrong, as opposed to a system that refuses to open what may well be there.
+bool names_nothing(int error_number) {
+  return error_number == ENOENT || error_number == ENOTDIR || error_number == ELOOP
+         || error_number == ENAMETOOLONG;
+}
+
 /// What a link leads to, whether it is there or not: the file is to be replaced, not the link.
 std::filesystem::path behind_links(std::filesystem::path path) {
   constexpr int most_links = 40;  // as many as the kernel follows
@@ -42,6 +48,8 @@ bool is_special(const std::filesystem::path& path) {
 
 mapped_file::mapped_file(const std::filesystem::path& path) {
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0 && !names_nothing(errno))
+    refuse("open", path, errno);
   if (descriptor < 0)
     throw input_error("cannot open '{}': {}", path.string(), system_message(errno));
   struct stat about = {};

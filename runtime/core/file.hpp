@@ -16,7 +16,8 @@ namespace troupe::runtime {
 class mapped_file {
  public:
   mapped_file() = default;
-  /// Throws input_error when there is no such file or it cannot be read.
+  /// Throws input_error when there is no such file or it is none, and io_error when the system does
+  /// not let it be opened (permissions, descriptors, a broken disk).
   explicit mapped_file(const std::filesystem::path& path);
   mapped_file(mapped_file&& other) noexcept;
   mapped_file& operator=(mapped_file&& other) noexcept;

@@ -8,6 +8,8 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <sys/resource.h>
+
 using namespace troupe::runtime;
 using Catch::Matchers::ContainsSubstring;
 
@@ -31,6 +33,23 @@ TEST_CASE("a missing file, a folder and an empty file are told apart", "[core]")
   CHECK_THROWS_WITH(mapped_file(folder.path()), ContainsSubstring("folder"));
   write_text(folder / "empty", "");
   CHECK(mapped_file(folder / "empty").bytes().empty());
+}
+
+TEST_CASE("a file that the system does not open is not called missing", "[core]") {
+  const troupe::tests::scratch_folder folder;
+  write_text(folder / "a", "a");
+  rlimit before = {};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+  const rlimit none = {0, before.rlim_max};
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
+  std::string said;
+  try {
+    mapped_file(folder / "a");
+  } catch (const io_error& failure) {
+    said = failure.what();
+  }
+  ::setrlimit(RLIMIT_NOFILE, &before);
+  CHECK_THAT(said, ContainsSubstring("Too many open files"));
 }
 
 TEST_CASE("writing where one cannot says where and why", "[core]") {
