@@ -4,7 +4,9 @@
 #include "actors/job/prepare.hpp"
 #include "actors/job/run.hpp"
 #include "runtime/checkpoint/checkpoint.hpp"
+#include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
+#include "runtime/tokenizer/description.hpp"
 
 #include <mutex>
 #include <optional>
@@ -36,6 +38,23 @@ class drain_switch {
   actors::drain_request ask_;
 };
 
+constexpr int users_fault = 2;
+
+/// False when it cannot be written: that is told, and does not hide how the run ended.
+bool write_trace(const actors::resources& shared) {
+  if (!shared.trace)
+    return true;
+  const auto& file = shared.job.watch.trace_file;
+  try {
+    shared.trace->write_chrome(file);
+    runtime::log_info(" trace written to {}", file.string());
+    return true;
+  } catch (const runtime::error& failure) {
+    runtime::log_error("the trace is lost: {}", failure.what());
+    return false;
+  }
+}
+
 }  // namespace
 
 int run_training(const runtime::training_job& job) {
@@ -45,19 +64,18 @@ int run_training(const runtime::training_job& job) {
   if (!job.checkpoints.save.empty())
     lock.emplace(job.checkpoints.save);
   const auto shared = actors::prepare(job);
+  if (!job.checkpoints.save.empty() && !job.tokenizer_description.empty())
+    runtime::keep_tokenizer(job.tokenizer_description, job.checkpoints.save);
   if (shared->first_iteration >= job.train_iterations)
     runtime::log_info(" nothing to do: iteration {} of {} is already there",
                       shared->first_iteration,
                       job.train_iterations);
   const auto end
       = actors::run(shared, [&](const actors::drain_request& ask) { drain.connect(ask); });
-  if (shared->trace) {
-    shared->trace->write_chrome(job.watch.trace_file);
-    runtime::log_info(" trace written to {}", job.watch.trace_file.string());
-  }
   if (end.exit_code != 0)
     runtime::log_error("the run ended early: {}", end.reason);
-  return end.exit_code;
+  const bool traced = write_trace(*shared);
+  return end.exit_code == 0 && !traced ? users_fault : end.exit_code;
 }
 
 }  // namespace troupe::command

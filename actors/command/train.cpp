@@ -3,7 +3,6 @@
 #include "actors/command/flag_table.hpp"
 #include "actors/command/flags.hpp"
 #include "actors/command/run_training.hpp"
-#include "runtime/tokenizer/description.hpp"
 
 #include <cstdio>
 #include <memory>
@@ -30,8 +29,6 @@ void add_train(command_line& program) {
       std::fputs(describe(job).c_str(), stdout);
       return 0;
     }
-    if (!job.checkpoints.save.empty())
-      runtime::keep_tokenizer(job.tokenizer_description, job.checkpoints.save);
     return run_training(job);
   });
 }

@@ -1,5 +1,6 @@
 #include "actors/job/prepare.hpp"
 
+#include "actors/job/start.hpp"
 #include "runtime/checkpoint/checkpoint.hpp"
 #include "runtime/checkpoint/hub.hpp"
 #include "runtime/core/error.hpp"
@@ -90,24 +91,13 @@ void open_data(resources& out) {
 void go_on_from(resources& out, std::shared_ptr<const runtime::checkpoint_reader> from) {
   const auto& found = from->manifest();
   const auto& job = out.job;
-  auto expected = job.how.model;
-  expected.padded_vocabulary = found.model.padded_vocabulary;  // padding is not part of the state
-  if (!(found.model == expected))
-    throw runtime::input_error(
-        "cannot go on from '{}': it is a checkpoint of another model.\n  there: {}\n  here:  {}\n"
-        "Give the flags it was trained with, or another --load",
-        from->folder().string(),
-        runtime::to_json(found.model),
-        runtime::to_json(job.how.model));
-  if (found.identity != runtime::identity(job))
+  check_model(*from, job);
+  if (const auto other = differences(found.identity, runtime::identity(job)); !other.empty())
     runtime::log_warning(
-        "the checkpoint '{}' was written by a run with another identity (layout, threads, "
-        "instruction set, library or recipe): the states from here on are not promised to be the "
-        "bits of "
-        "those of that run.\n  there: {}\n  here:  {}",
+        "the checkpoint '{}' was written by a run with another identity: the states from here on "
+        "are not promised to be the bits of those of that run.{}",
         from->folder().string(),
-        found.identity,
-        runtime::identity(job));
+        other);
   out.first_iteration = std::uint64_t(found.iteration);
   out.first_consumed = std::uint64_t(found.consumed_samples);
   runtime::log_info(" going on from iteration {} ({})", found.iteration, from->folder().string());
@@ -122,16 +112,15 @@ void go_on_from(resources& out, std::shared_ptr<const runtime::checkpoint_reader
 
 void load_state(resources& out) {
   const auto& where = out.job.checkpoints;
-  if (!where.load.empty()) {
-    auto found = runtime::latest_checkpoint(where.load);
-    for (const auto& warning : found.warnings)
-      runtime::log_warning("{}", warning);
-    if (found.folder) {
-      go_on_from(out, std::make_shared<runtime::checkpoint_reader>(*found.folder));
-      return;
-    }
-    runtime::log_info(" no checkpoint in {} yet: starting from iteration 0", where.load.string());
+  const auto found = find_start(out.job);
+  for (const auto& warning : found.warnings)
+    runtime::log_warning("{}", warning);
+  if (found.folder) {
+    go_on_from(out, std::make_shared<runtime::checkpoint_reader>(*found.folder));
+    return;
   }
+  if (!where.load.empty())
+    runtime::log_info(" no checkpoint in {} yet: starting from iteration 0", where.load.string());
   if (where.load_hub.empty())
     return;
   const auto hub
@@ -182,6 +171,8 @@ std::shared_ptr<resources> prepare(const runtime::training_job& job) {
   open_data(*out);
   load_state(*out);
   check_plans(*out);
+  if (out->first_iteration > 0 && !job.watch.log_file.empty())
+    cut_log(job.watch.log_file, out->first_iteration);
   return out;
 }
 

@@ -9,7 +9,10 @@
 #include "runtime/layout/mesh.hpp"
 #include "runtime/model/chunk.hpp"
 
+#include <algorithm>
+#include <charconv>
 #include <nlohmann/json.hpp>
+#include <string_view>
 #include <utility>
 
 namespace troupe::runtime {
@@ -90,6 +93,71 @@ void complain_about_data(const training_job& job, sentences& wrong) {
   });
 }
 
+/// Only a log may be written over: another file that was named by mistake stays.
+void require_log(const fs::path& path) {
+  std::error_code failure;
+  if (path.empty() || !fs::is_regular_file(path, failure))
+    return;
+  const mapped_file file(path);
+  const auto text = file.text();
+  const auto line = text.substr(0, text.find('\n'));
+  const auto record = json::parse(line, nullptr, false);
+  const bool torn = line.size() == text.size() && line.starts_with("{\"iteration\"");
+  if (!text.empty() && !torn && !(record.is_object() && record.contains("iteration")))
+    throw input_error(
+        "--log-file '{}': this file is there and is no log, its first line is no JSON object with "
+        "an 'iteration'; it would be written over: name another one",
+        path.string());
+}
+
+/// "3" of "3.1": what is before the dot, when it is a number below `end`; and cut off `text`.
+bool takes_number(std::string_view& text, int end) {
+  int x = -1;
+  const auto [stop, failure] = std::from_chars(text.data(), text.data() + text.size(), x);
+  text.remove_prefix(std::size_t(stop - text.data()));
+  return failure == std::errc{} && x >= 0 && x < end;
+}
+
+bool is_actor(std::string_view who, const training_job& job) {
+  for (const auto* one : {"supervisor", "node", "loader", "checkpointer", "monitor"})
+    if (who == one)
+      return true;
+  const auto colon = std::min(who.find(':'), who.size());
+  const auto kind = who.substr(0, colon);
+  auto rank = who.substr(std::min(colon + 1, who.size()));
+  const bool whole = kind == "replica";
+  if ((!whole && kind != "stage" && kind != "lane")
+      || !takes_number(rank, int(job.how.batch.data_parallel)))
+    return false;
+  if (whole)
+    return rank.empty();
+  const bool dotted = rank.starts_with('.');
+  rank.remove_prefix(dotted ? 1 : 0);
+  return dotted && takes_number(rank, job.layout.pipeline) && rank.empty();
+}
+
+void complain_about_fault(const training_job& job, sentences& wrong) {
+  const std::string_view fault = job.disturbance.fault;
+  if (fault.empty())
+    return;
+  const auto at = std::min(fault.rfind('@'), fault.size());
+  const auto step = fault.substr(std::min(at + 1, fault.size()));
+  std::uint64_t number = 0;
+  const auto [stop, failure] = std::from_chars(step.data(), step.data() + step.size(), number);
+  if (!is_actor(fault.substr(0, at), job))
+    wrong.push_back(fmt::format(
+        "--plant-fault '{}' names nobody of this run: before the @ give supervisor, node, loader, "
+        "checkpointer, monitor, replica:R, stage:R.P or lane:R.P, with R below {} and P below {}",
+        fault,
+        job.how.batch.data_parallel,
+        job.layout.pipeline));
+  else if (failure != std::errc{} || stop != step.data() + step.size() || number < 1)
+    wrong.push_back(
+        fmt::format("--plant-fault '{}' names no step: after the @ give a number from 1, e.g. {}@3",
+                    fault,
+                    fault.substr(0, at)));
+}
+
 void complain_about_files(const training_job& job, sentences& wrong) {
   const auto& c = job.checkpoints;
   const auto folder = [&](const char* flag, const fs::path& path, bool must_be) {
@@ -122,6 +190,23 @@ void complain_about_files(const training_job& job, sentences& wrong) {
                                   path->string(),
                                   path->parent_path().string()));
   }
+  const auto same = [](const fs::path& a, const fs::path& b) {
+    std::error_code failure;
+    return !a.empty() && fs::weakly_canonical(a, failure) == fs::weakly_canonical(b, failure);
+  };
+  if (same(job.watch.log_file, job.watch.trace_file))
+    wrong.push_back(fmt::format("--log-file and --trace both name '{}': give each its own file",
+                                job.watch.trace_file.string()));
+  collect(wrong, [&] { require_log(job.watch.log_file); });
+  const std::pair<const char*, fs::path> targets[]
+      = {{"--save", c.save.empty() ? c.save : c.save / ".lock"},
+         {"--log-file", job.watch.log_file},
+         {"--trace", job.watch.trace_file}};
+  for (const auto& [flag, path] : targets)
+    if (!path.empty() && wrong.empty())
+      if (const auto obstacle = write_obstacle(path))
+        wrong.push_back(fmt::format(
+            "{} cannot be written: {}; choose a place that is writable", flag, *obstacle));
   if (c.save.empty() && c.save_interval > 0)
     wrong.emplace_back("--save-interval needs --save DIR: where checkpoints go");
 }
@@ -177,6 +262,7 @@ std::string identity(const training_job& job) {
   out["rate"] = describe(job.how.rate);
   out["batch"] = describe(job.how.batch);
   out["data"] = describe(job.data);
+  out["data"]["train_iterations"] = job.train_iterations;  // decides the order of samples
   if (!job.tokenizer_description.empty()) {
     out["tokenizer"] = json::parse(job.tokenizer_description);
     for (const auto* where : {"vocab_file", "merge_file"})
@@ -198,6 +284,7 @@ std::vector<std::string> complaints(const training_job& job) {
   complain_about_steps(job, wrong);
   complain_about_data(job, wrong);
   complain_about_files(job, wrong);
+  complain_about_fault(job, wrong);
   return wrong;
 }
 

@@ -177,6 +177,48 @@ def check_plot(folder):
         raise wrong("a link to a device was replaced by the picture")
 
 
+def check_resume(folder):
+    """What a run may go on from, and that its log is then that of one run."""
+    saved, log = folder / "run", folder / "log.jsonl"
+    train = ["train", "gpt", *SMALL, *MOCK]
+    mine = [*train, "--save", saved, "--load", saved, "--log-file", log, "--save-interval", 2]
+    refuses("neither a manifest.json", *train, "--load", folder / "gone")
+    if folder.joinpath("gone").exists() or folder.joinpath("run").exists():
+        raise wrong("a refused run left a folder behind")
+    works(*mine)
+
+    def digests():
+        return [line.split("state_digest")[-1] for line in log.read_text().splitlines()]
+
+    whole = digests()
+    log.write_text(log.read_text() + '{"iteration": 7, "lm_l')
+    works(*mine)
+    if digests() != whole:
+        raise wrong("the torn last line of the log is still there")
+    works(*mine, "--load", saved / "iter_0000002")
+    if digests() != whole:
+        raise wrong(f"the log of a resumed run is not that of an unbroken one:\n{log.read_text()}")
+    refuses("holds iteration 6 of another run", *train, "--save", saved)
+    refuses('hidden: 32 there, 64 here', *mine, "--hidden-size", 64)
+    refuses('positions: 16 there, 32 here', *mine, "--seq-length", 32)
+    code, _, err = run(*mine, "--hidden-dropout", 0, "--train-iters", 7)
+    if code != 0 or "model/hidden_dropout: 0.1 there, 0.0 here" not in err or "seed" in err:
+        raise wrong(f"another dropout is no warning that names it: {code} {err}")
+    refuses("each its own", *train, "--log-file", folder / "x", "--trace", folder / "x")
+    refuses("names nobody", *train, "--plant-fault", "prompter@3")
+    (folder / "thesis.txt").write_text("Chapter 1\n")
+    refuses("is no log", *train, "--log-file", folder / "thesis.txt")
+    code, _, err = run(*train, "--trace", "/dev/full")
+    if code != 2 or "the trace is lost" not in err:
+        raise wrong(f"a lost trace is not told: {code} {err}")
+
+
+def check_hub(folder):
+    code, _, err = run("train", "gpt", *SMALL[8:], *MOCK, "--load-hf", folder)
+    if code != 2 or "config.json" not in err or "tokens" in err:
+        raise wrong(f"a missing config.json is not the only thing told: {code} {err}")
+
+
 def check_null_tokenizer(folder):
     """Ids are words: the prompt and what goes on are told apart."""
     works("train", "gpt", *SMALL, *MOCK, "--save", folder / "run")

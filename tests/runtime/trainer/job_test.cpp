@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 using namespace troupe::runtime;
@@ -87,9 +88,33 @@ TEST_CASE("each broken rule of a job has its sentence", "[job]") {
   add("--log-file", [&](auto& x) { x.watch.log_file = folder / "no" / "log"; });
   add("this is a folder", [&](auto& x) { x.watch.trace_file = folder.path(); });
   add("--save-interval", [](auto& x) { x.checkpoints.save_interval = 3; });
+  add("each its own", [&](auto& x) {
+    x.watch.log_file = folder / "log";
+    x.watch.trace_file = folder / "." / "log";
+  });
+  std::ofstream(folder / "thesis.txt") << "Chapter 1\n";
+  add("is no log", [&](auto& x) { x.watch.log_file = folder / "thesis.txt"; });
+  add("is not a folder", [&](auto& x) { x.checkpoints.save = folder / "thesis.txt" / "x"; });
+  for (const auto* nobody :
+       {"@3", "stage:0.1@3", "stage:2.0@3", "replica:0.0@3", "lane:0@3", "x@3"})
+    add("names nobody", [&](auto& x) { x.disturbance.fault = nobody; });
+  for (const auto* no_step : {"monitor", "monitor@", "stage:1.0@0", "loader@x"})
+    add("names no step", [&](auto& x) { x.disturbance.fault = no_step; });
   for (const auto& [what, job] : broken) {
     CAPTURE(what);
     CHECK(tells(job, what));
+  }
+}
+
+TEST_CASE("a log, an empty file and a torn first record may be a log file", "[job]") {
+  const scratch_folder folder;
+  auto job = good();
+  job.watch.log_file = folder / "log";
+  job.disturbance.fault = "lane:1.0@3";
+  for (const auto* text : {"", "{\"iteration\":1}\n", "{\"iteration\":1,\"lm"}) {
+    std::ofstream(job.watch.log_file) << text;
+    CAPTURE(text);
+    CHECK(complaints(job).empty());
   }
 }
 
@@ -128,6 +153,7 @@ TEST_CASE("what decides the bits is in the identity, and where files lie is not"
   CHECK(differs([](auto& x) { x.how.optimizer.clip = 2; }));
   CHECK(differs([](auto& x) { x.how.batch.micro = 1; }));
   CHECK(differs([](auto& x) { x.layout.pipeline = 2; }));
+  CHECK(differs([](auto& x) { x.train_iterations = 11; }));
   CHECK(differs([](auto& x) { x.threads_per_worker = 2; }));
   CHECK(differs([](auto& x) { x.backend = troupe::kernels::backend::reference; }));
   CHECK(differs([](auto& x) { x.data.split = "1"; }));
