@@ -1,5 +1,6 @@
 #include "actors/command/dry_run.hpp"
 
+#include "actors/job/start.hpp"
 #include "runtime/core/progress.hpp"
 #include "runtime/device/backend_kind.hpp"
 #include "runtime/layout/mesh.hpp"
@@ -13,6 +14,8 @@ namespace troupe::command {
 namespace {
 
 using namespace runtime;  // every name below is one of its values
+
+constexpr double bytes = sizeof(float);
 
 /// Elements that a rank holds.
 struct holdings {
@@ -106,6 +109,29 @@ std::string steps_text(const training_job& job) {
              r.decay);
 }
 
+/// Throws what the run itself would.
+std::string start_text(const training_job& job) {
+  const auto found = actors::find_start(job);
+  std::string out;
+  for (const auto& warning : found.warnings)
+    out += fmt::format("warning     {}\n", warning);
+  if (found.folder) {
+    const checkpoint_reader from(*found.folder);
+    actors::check_model(from, job);
+    const auto at = from.manifest().iteration;
+    return out
+           + fmt::format("start       from iteration {} of {} ('{}')\n",
+                         at,
+                         job.train_iterations,
+                         found.folder->string());
+  }
+  const auto& hub = job.checkpoints.load_hub;
+  return out
+         + fmt::format(
+             "start       from iteration 0, with {}\n",
+             hub.empty() ? "initial values" : fmt::format("the values of '{}'", hub.string()));
+}
+
 }  // namespace
 
 std::string describe(const training_job& job) {
@@ -115,7 +141,8 @@ std::string describe(const training_job& job) {
   const auto steady
       = microbatches({job.how.batch.micro, job.how.batch.global, job.how.batch.data_parallel}, 0);
   auto plan = one_forward_one_backward(job.layout.pipeline, int(steady));
-  auto out = model_text(model) + steps_text(job);
+  auto out = model_text(model) + steps_text(job) + start_text(job);
+  holdings all;
   out += fmt::format(
       "layout      {} workers ({}): {} pipeline stages, {} replicas; {} threads each, "
       "backend {}\n",
@@ -130,7 +157,8 @@ std::string describe(const training_job& job) {
     const auto stage = std::size_t(at[std::size_t(axis::pipeline)]);
     const auto& range = stages[stage];
     const auto held = held_by(model, range);
-    constexpr double bytes = sizeof(float);
+    all.values += held.values;
+    all.gradients += held.gradients;
     out += fmt::format(
         "rank {:<6} replica {}, stage {}: {}layers {} to {}{}; {} parameters; values {}, gradients "
         "{}, moments {}\n",
@@ -146,6 +174,12 @@ std::string describe(const training_job& job) {
         human_bytes(bytes * double(held.gradients)),
         human_bytes(bytes * 2 * double(held.values)));
   }
+  out += fmt::format(
+      "all ranks   values {}, gradients {}, moments {}: {} in all, and activations\n",
+      human_bytes(bytes * double(all.values)),
+      human_bytes(bytes * double(all.gradients)),
+      human_bytes(bytes * 2 * double(all.values)),
+      human_bytes(bytes * (3 * double(all.values) + double(all.gradients))));
   out += fmt::format("plan        {}, {} micro-batches of each replica, one row a stage\n",
                      plan.name,
                      plan.microbatches);

@@ -130,7 +130,7 @@ def check_preprocess(folder):
 def check_dry_run(folder):
     page = works("train", "gpt", "--dry-run", *SMALL, *MOCK, "--pipeline-model-parallel-size", 2,
                  "--world-size", 4, "--micro-batch-size", 1)
-    for expected in ["rank 3", "replica 1, stage 1", "0F0,0F1,0B0,0B1", "1F0,1B0,1F1,1B1", "head"]:
+    for expected in ["start       from iteration 0", "all ranks", "rank 3", "replica 1, stage 1", "0F0,0F1,0B0,0B1", "1F0,1B0,1F1,1B1", "head"]:
         if expected not in page:
             raise wrong(f"'{expected}' is not in the dry run:\n{page}")
 
@@ -204,6 +204,11 @@ def check_resume(folder):
     code, _, err = run(*mine, "--hidden-dropout", 0, "--train-iters", 7)
     if code != 0 or "model/hidden_dropout: 0.1 there, 0.0 here" not in err or "seed" in err:
         raise wrong(f"another dropout is no warning that names it: {code} {err}")
+    if "start       from iteration 7 of 9" not in works(*mine, "--train-iters", 9, "--dry-run"):
+        raise wrong("a dry run does not say where the run would start from")
+    refuses("hidden: 32 there", *mine, "--hidden-size", 64, "--dry-run")
+    refuses("holds iteration 7", *train, "--save", saved, "--dry-run")
+    refuses("is not a folder", *train, "--save", log / "x", "--dry-run")
     refuses("each its own", *train, "--log-file", folder / "x", "--trace", folder / "x")
     refuses("names nobody", *train, "--plant-fault", "prompter@3")
     (folder / "thesis.txt").write_text("Chapter 1\n")
