@@ -279,12 +279,18 @@ void declare_layout(command_line& line, training_flags& to) {
 void declare_checkpoints(command_line& line, training_flags& to) {
   auto& c = to.checkpoints;
   line.group("Checkpoints");
-  line.value("--save", "DIR", "Where checkpoints go; the last step is always saved.", text(c.save));
-  line.value("--load",
+  line.value("--save",
              "DIR",
-             "Resumes from the latest checkpoint there; starts anew when there is none. With the "
-             "same folder as --save a run that is started again goes on by itself.",
-             text(c.load));
+             "Where checkpoints go; the last step is always saved. Refused when it has checkpoints "
+             "of a run that --load does not go on with.",
+             text(c.save));
+  line.value(
+      "--load",
+      "DIR",
+      "Resumes from the latest checkpoint there, or from one that is named as DIR/iter_0000100. "
+      "With the same folder as --save a run that is started again goes on by itself, and "
+      "starts anew when there is none yet.",
+      text(c.load));
   line.value("--save-interval",
              "N",
              "Steps between checkpoints. Default: only the last.",
@@ -301,10 +307,12 @@ void declare_watching(command_line& line, training_flags& to) {
   line.toggle("--log-throughput", "Adds floating-point operations a second to the line.", [&w] {
     w.log_throughput = true;
   });
-  line.value("--log-file",
-             "FILE",
-             "A JSON object for every step; `troupe plot` draws it.",
-             text(w.log_file));
+  line.value(
+      "--log-file",
+      "FILE",
+      "A JSON object for every step; `troupe plot` draws it. A run that resumes appends, after "
+      "cutting what came after its checkpoint; any other starts the log anew.",
+      text(w.log_file));
   line.value("--trace",
              "FILE",
              "Every action of every worker, for Chrome's or Perfetto's viewer.",

@@ -265,8 +265,8 @@ TEST_CASE("a split without validation means no validation", "[command]") {
 }
 
 TEST_CASE("planted trouble is read", "[command]") {
-  const auto x = job("--plant-fault stage:0.1@3 --plant-delays 7,200,30 --backend reference");
-  CHECK(x.disturbance.fault == "stage:0.1@3");
+  const auto x = job("--plant-fault stage:0.0@3 --plant-delays 7,200,30 --backend reference");
+  CHECK(x.disturbance.fault == "stage:0.0@3");
   CHECK(x.disturbance.seed == 7);
   CHECK(x.disturbance.lane_delay_us == 200);
   CHECK(x.disturbance.message_delay_us == 30);
