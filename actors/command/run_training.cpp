@@ -8,6 +8,8 @@
 #include "runtime/core/log.hpp"
 #include "runtime/tokenizer/description.hpp"
 
+#include <chrono>
+#include <cstdlib>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -39,6 +41,7 @@ class drain_switch {
 };
 
 constexpr int users_fault = 2;
+constexpr auto reader_patience = std::chrono::seconds(5);
 
 /// False when it cannot be written: that is told, and does not hide how the run ended.
 bool write_trace(const actors::resources& shared) {
@@ -55,11 +58,7 @@ bool write_trace(const actors::resources& shared) {
   }
 }
 
-}  // namespace
-
-int run_training(const runtime::training_job& job) {
-  drain_switch drain;
-  const signal_watch signals([&](const char* name) { drain.signalled(name); });
+int carry_out(const runtime::training_job& job, drain_switch& drain) {
   std::optional<runtime::directory_lock> lock;
   if (!job.checkpoints.save.empty())
     lock.emplace(job.checkpoints.save);
@@ -76,6 +75,24 @@ int run_training(const runtime::training_job& job) {
     runtime::log_error("the run ended early: {}", end.reason);
   const bool traced = write_trace(*shared);
   return end.exit_code == 0 && !traced ? users_fault : end.exit_code;
+}
+
+}  // namespace
+
+int run_training(const runtime::training_job& job) {
+  drain_switch drain;
+  const signal_watch signals([&](const char* name) { drain.signalled(name); });
+  runtime::write_log_beside();
+  int code = 0;
+  try {
+    code = carry_out(job, drain);
+  } catch (...) {
+    runtime::finish_log(reader_patience);
+    throw;
+  }
+  if (!runtime::finish_log(reader_patience))
+    std::_Exit(code);  // whoever should read our output hangs; an ordinary end would wait for it
+  return code;
 }
 
 }  // namespace troupe::command
