@@ -23,11 +23,7 @@ class stepper {
     pass_.settings = with_dropout;
     pass_.rows.positions = in.at("positions");
     pass_.rows.samples = in.at("samples");
-    const auto in_order = [&](auto& rows) {
-      if constexpr (requires { rows.order; })
-        rows.order = rows.positions;
-    };
-    in_order(pass_.rows);
+    pass_.rows.order = in.at("positions");
     const auto B = pass_.rows.samples.size(), T = pass_.rows.positions.size() / B;
     pass_.rows.starts = filled<std::int32_t>(on, {B + 1}, [T](auto b) { return b * T; });
     pass_.tokens = in.at("tokens");
