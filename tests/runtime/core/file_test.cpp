@@ -57,7 +57,7 @@ TEST_CASE("writing where one cannot says where and why", "[core]") {
   CHECK_THROWS_WITH(write_text("/dev/full/x", "a"), ContainsSubstring("/dev/full/x"));
 }
 
-TEST_CASE("a link is followed and stays; what is no regular file is written into", "[core]") {
+TEST_CASE("a link is followed and stays, and what is no regular file is written into", "[core]") {
   const troupe::tests::scratch_folder folder;
   std::filesystem::create_directory(folder / "there");
   write_text(folder / "there/file", "old");

@@ -39,7 +39,7 @@ TEST_CASE("the same name, seed and index give the same bits, on every machine", 
   CHECK(random_key(1, "a", 0) != random_key(1, "a", 1));
 }
 
-TEST_CASE("uniform numbers fill [0, 1) evenly", "[core]") {
+TEST_CASE("uniform numbers fill the interval from 0 to 1 evenly", "[core]") {
   int low = 0;
   for (int i = 0; i < 10000; ++i) {
     const double u = uniform(9, std::uint64_t(i));
