@@ -134,10 +134,9 @@ struct found_checkpoint {
 /// The checkpoint that the tracker names, verified; when it is damaged the newest older one that is
 /// not, with a warning for each one passed over. A missing or unreadable tracker beside checkpoints
 /// is a warning too. Reads every byte of the checkpoint that it returns. Throws input_error when
-/// there are checkpoints but none is valid: starting anew beside them is for the user to decide; and
-/// io_error when the system refuses to open one, which says nothing about it.
-/// Who is going to save takes the directory_lock before, so that an interrupted replacement is
-/// finished.
+/// there are checkpoints but none is valid: starting anew beside them is for the user to decide;
+/// and io_error when the system refuses to open one, which says nothing about it. Who is going to
+/// save takes the directory_lock before, so that an interrupted replacement is finished.
 found_checkpoint latest_checkpoint(const std::filesystem::path& dir);
 
 /// Removes checkpoints older than the tracked one but for the newest `keep` - 1 (keep >= 1) whose

@@ -11,7 +11,8 @@
 using namespace troupe::runtime;
 using namespace troupe::tests;
 
-TEST_CASE("replica r takes rows r m to (r + 1) m - 1 of each micro-batch across replicas", "[data]") {
+TEST_CASE("replica r takes rows r m to (r + 1) m - 1 of each micro-batch across replicas",
+          "[data]") {
   const batch_layout layout{.micro_batch_size = 2, .data_parallel = 3};
   CHECK(sample_position(layout, 0, 0, 0, 0) == 0);
   CHECK(sample_position(layout, 0, 0, 0, 1) == 1);
