@@ -53,17 +53,29 @@ struct gelu_erf {
   }
 };
 
-template <class Gelu>
-HWY_INLINE void gelu_forward(const float* x, float* y, std::int64_t n) {
+struct squared_relu {
+  static HWY_INLINE vec value(vec x) {
+    const vec above = hn::Max(x, hn::Zero(d));
+    return hn::Mul(above, above);
+  }
+
+  static HWY_INLINE vec slope(vec x) {
+    const vec above = hn::Max(x, hn::Zero(d));
+    return hn::Add(above, above);
+  }
+};
+
+template <class Function>
+HWY_INLINE void pointwise_forward(const float* x, float* y, std::int64_t n) {
   each(n, [=](std::int64_t i, auto step) HWY_ATTR {
-    step.store(Gelu::value(step.load(x + i)), y + i);
+    step.store(Function::value(step.load(x + i)), y + i);
   });
 }
 
-template <class Gelu>
-HWY_INLINE void gelu_backward(const float* x, const float* dy, float* dx, std::int64_t n) {
+template <class Function>
+HWY_INLINE void pointwise_backward(const float* x, const float* dy, float* dx, std::int64_t n) {
   each(n, [=](std::int64_t i, auto step) HWY_ATTR {
-    step.store(hn::Mul(step.load(dy + i), Gelu::slope(step.load(x + i))), dx + i);
+    step.store(hn::Mul(step.load(dy + i), Function::slope(step.load(x + i))), dx + i);
   });
 }
 
@@ -92,15 +104,17 @@ HWY_INLINE void swiglu_backward(const float* x, const float* dy, float* dx, std:
   });
 }
 
-// Both gelus are the same for every element: rows do not matter to them, [begin, end) is flat.
+// All but swiglu are the same for every element: rows do not matter to them, [begin, end) is flat.
 void activation_forward_range(const activation_forward<float>& op,
                               std::int64_t begin,
                               std::int64_t end) {
   switch (op.kind) {
     case activation::gelu_tanh:
-      return gelu_forward<gelu_tanh>(op.x + begin, op.y + begin, end - begin);
+      return pointwise_forward<gelu_tanh>(op.x + begin, op.y + begin, end - begin);
     case activation::gelu_erf:
-      return gelu_forward<gelu_erf>(op.x + begin, op.y + begin, end - begin);
+      return pointwise_forward<gelu_erf>(op.x + begin, op.y + begin, end - begin);
+    case activation::squared_relu:
+      return pointwise_forward<squared_relu>(op.x + begin, op.y + begin, end - begin);
     case activation::swiglu:
       for (std::int64_t r = begin; r < end; ++r) {
         const float* x = op.x + 2 * r * op.N;
@@ -114,9 +128,12 @@ void activation_backward_range(const activation_backward<float>& op,
                                std::int64_t end) {
   switch (op.kind) {
     case activation::gelu_tanh:
-      return gelu_backward<gelu_tanh>(op.x + begin, op.dy + begin, op.dx + begin, end - begin);
+      return pointwise_backward<gelu_tanh>(op.x + begin, op.dy + begin, op.dx + begin, end - begin);
     case activation::gelu_erf:
-      return gelu_backward<gelu_erf>(op.x + begin, op.dy + begin, op.dx + begin, end - begin);
+      return pointwise_backward<gelu_erf>(op.x + begin, op.dy + begin, op.dx + begin, end - begin);
+    case activation::squared_relu:
+      return pointwise_backward<squared_relu>(
+          op.x + begin, op.dy + begin, op.dx + begin, end - begin);
     case activation::swiglu:
       for (std::int64_t r = begin; r < end; ++r)
         swiglu_backward(op.x + 2 * r * op.N, op.dy + r * op.N, op.dx + 2 * r * op.N, op.N);

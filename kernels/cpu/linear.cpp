@@ -128,7 +128,16 @@ void multiply(matrix a,
 }
 
 activation of(epilogue e) {
-  return e == epilogue::gelu_tanh ? activation::gelu_tanh : activation::gelu_erf;
+  switch (e) {
+    case epilogue::gelu_erf:
+      return activation::gelu_erf;
+    case epilogue::squared_relu:
+      return activation::squared_relu;
+    case epilogue::gelu_tanh:
+    case epilogue::none:
+      break;
+  }
+  return activation::gelu_tanh;
 }
 
 }  // namespace

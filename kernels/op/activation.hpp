@@ -2,10 +2,12 @@
 //
 //   gelu_tanh  y = x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3)))       width N -> N
 //   gelu_erf   y = x/2 * (1 + erf(x / sqrt(2)))                            width N -> N
+//   squared_relu  y = max(x, 0)^2                                         width N -> N
 //   swiglu     y = silu(gate) * linear, x = [gate | linear] in each row    width 2N -> N
 //
-// Hendrycks, Gimpel: "Gaussian Error Linear Units", 2016; Shazeer: "GLU Variants Improve
-// Transformer", 2020. silu(g) = g / (1 + exp(-g)). The halves of swiglu are in Megatron's order.
+// So et al.: "Primer", 2021 (squared ReLU). Hendrycks, Gimpel: "Gaussian Error Linear Units", 2016;
+// Shazeer: "GLU Variants Improve Transformer", 2020. silu(g) = g / (1 + exp(-g)). The halves of
+// swiglu are in Megatron's order.
 
 #pragma once
 
@@ -13,7 +15,7 @@
 
 namespace troupe::kernels {
 
-enum class activation : std::uint8_t { gelu_tanh, gelu_erf, swiglu };
+enum class activation : std::uint8_t { gelu_tanh, gelu_erf, swiglu, squared_relu };
 
 /// Width of the input for an output of width 1.
 constexpr std::int64_t fan_in(activation kind) {

@@ -25,6 +25,7 @@ struct adamw {
   float beta1, beta2, eps;
   float weight_decay;
   float correction1, correction2;
+  bf16* rounded = nullptr;  ///< (n) or null: where the new parameters go, rounded
 };
 
 template <class T>

@@ -2,7 +2,8 @@
 //
 // For query row i and key row j of one sequence, head h of group g = h / (H / G):
 //
-//   s[i,j]  = scale * q[i,h] . k[j,g]     where key_position[j] <= query_position[i], or not causal
+//   s[i,j]  = scale * q[i,h] . k[j,g]     where 0 <= query_position[i] - key_position[j]
+//                                         <= window, or not causal
 //   lse[i]  = log sum_j exp(s[i,j])       p[i,j] = exp(s[i,j] - lse[i])
 //   m[i,j]  = dropout of p: 0 or 1 / (1 - p_drop); 1 without dropout
 //   o[i,h]  = sum_j p[i,j] * m[i,j] * v[j,g]
@@ -43,12 +44,17 @@ struct attention_shape {
   std::int64_t key_row, key_group;      ///< strides of k, v (and dk, dv)
   float scale;                          ///< usually 1 / sqrt(D)
   bool causal = true;
+  /// Keys up to this many positions before the query's own are seen (Megatron's left window size);
+  /// -1: all. Only with `causal`.
+  std::int32_t window = -1;
 
-  /// Dropout of probabilities. Word number h * 2^32 + key_position of the stream
+  /// Dropout of probabilities. Word number (first_head + h) * 2^32 + key_position of the
+  /// stream
   /// `sample[s] * 2^24 + query_position` decides: at most 2^24 positions.
   float p_drop = 0;
   std::uint64_t key = 0;                  ///< of the random numbers
   const std::uint64_t* sample = nullptr;  ///< (S) global sample position; may be null if p_drop = 0
+  std::int64_t first_head = 0;  ///< number of head 0 in the whole model: heads may be spread
 };
 
 template <class T>

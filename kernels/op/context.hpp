@@ -6,6 +6,8 @@
 
 #pragma once
 
+#include "kernels/op/bf16.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <span>

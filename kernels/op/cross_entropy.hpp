@@ -4,6 +4,12 @@
 //   loss[r] = lse[r] - logits[r, target[r]]
 //   dlogits[r,v] = (exp(logits[r,v] - lse[r]) - [v == target[r]]) * dloss[r]
 //
+// The columns may be a part of the vocabulary that begins at column `first` of the whole: forward
+// then gives the parts of lse and of the target's logit (0 where the target lies elsewhere), and
+// cross_entropy_merge puts the parts of all columns together, in their order:
+//
+//   lse[r] = log sum_k exp(part_lse[k][r])     loss[r] = lse[r] - sum_k part_logit[k][r]
+//
 // Columns from `vocabulary` to V are padding: they take no part and their gradient is zero. A loss
 // mask is a factor of dloss; a row whose dloss is 0 gets a gradient of exactly 0.
 
@@ -15,12 +21,14 @@ namespace troupe::kernels {
 
 template <class T>
 struct cross_entropy_forward {
-  float* loss;                 ///< (R) written
+  float* loss;                 ///< (R) written; null: not wanted
   float* lse;                  ///< (R) written; null: not wanted
   const T* logits;             ///< (R, V)
-  const std::int32_t* target;  ///< (R) below vocabulary
+  const std::int32_t* target;  ///< (R), of the whole vocabulary
   std::int64_t R, V;
-  std::int64_t vocabulary;  ///< at most V
+  std::int64_t vocabulary;        ///< at most V; 0: every column is padding, lse = -infinity
+  std::int32_t first = 0;         ///< id of column 0
+  float* target_logit = nullptr;  ///< (R) written, or null
 };
 
 template <class T>
@@ -32,6 +40,17 @@ struct cross_entropy_backward {
   const float* dloss;          ///< (R) gradient of the total with respect to loss[r]
   std::int64_t R, V;
   std::int64_t vocabulary;
+  std::int32_t first = 0;
+};
+
+template <class T>
+struct cross_entropy_merge {
+  T* loss;                     ///< (R) written
+  T* lse;                      ///< (R) written
+  const T* const* part_lse;    ///< (parts) arrays of R
+  const T* const* part_logit;  ///< (parts) arrays of R
+  std::int64_t parts;
+  std::int64_t R;
 };
 
 template <class T>
@@ -49,6 +68,15 @@ constexpr std::int64_t bytes_moved(const cross_entropy_forward<T>& op) {
 template <class T>
 constexpr std::int64_t bytes_moved(const cross_entropy_backward<T>& op) {
   return std::int64_t{sizeof(T)} * op.R * (op.vocabulary + op.V) + 12 * op.R;
+}
+
+template <class T>
+constexpr std::int64_t flops(const cross_entropy_merge<T>& op) {
+  return 4 * op.R * op.parts;
+}
+template <class T>
+constexpr std::int64_t bytes_moved(const cross_entropy_merge<T>& op) {
+  return std::int64_t{sizeof(T)} * 2 * op.R * (op.parts + 1);
 }
 
 }  // namespace troupe::kernels

@@ -1,9 +1,11 @@
 // Dropout, with the skip connection that follows it:
 //
-//   y[r,c] = residual[r,c] + x[r,c] * m[r,c]     m = 0 with probability p, else 1 / (1 - p)
+//   y[r,c] = residual[r,c] + (x[r,c] + bias[c]) * m[r,c]     m = 0 with probability p, else 1 / (1
+//   - p)
 //
-// Srivastava et al., 2014. Row r belongs to sequence r / T of the micro-batch; word number
-// (r % T) * C + c of the stream sample[r / T] is dropped below drop_threshold(p): a function of
+// Srivastava et al., 2014. The rows may be a part of the micro-batch: row r here is row
+// q = first_row + r there, and belongs to its sequence q / T; word number (q % T) * C + c of the
+// stream sample[q / T] is dropped below drop_threshold(p): a function of
 // (key, sample, element) alone, so that no layout, device or order changes it.
 //
 // Backwards: dx = dy * m; the gradient of the residual is dy itself.
@@ -21,10 +23,12 @@ struct dropout_forward {
   const T* x;         ///< (R, C)
   const T* residual;  ///< (R, C) or null
   std::int64_t R, C;
-  std::int64_t T_;              ///< rows of a sequence, divides R
+  std::int64_t T_;              ///< rows of a sequence
   float p;                      ///< 0 <= p < 1
   std::uint64_t key;            ///< of the random numbers
-  const std::uint64_t* sample;  ///< (R / T_) global sample positions; may be null if p = 0
+  const std::uint64_t* sample;  ///< (B) global sample positions; may be null if p = 0
+  std::int64_t first_row = 0;
+  const T* bias = nullptr;  ///< (C) or null; of a product whose parts were summed before
 };
 
 template <class T>
@@ -36,6 +40,7 @@ struct dropout_backward {
   float p;
   std::uint64_t key;
   const std::uint64_t* sample;
+  std::int64_t first_row = 0;
 };
 
 template <class T>

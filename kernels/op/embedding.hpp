@@ -5,11 +5,15 @@
 // Backwards: dtable[id[r]] += dy[r] and dposition_table[position[r]] += dy[r], in the order of the
 // rows, so that the sum has the same bits whatever the number of threads.
 //
-// The ids are below V and the positions below P: the caller has checked them.
+// The table may be a part of a larger one: an id outside [first, first + rows) finds zeros, and its
+// gradient goes nowhere. Otherwise the ids are below V, and the positions below P: the caller has
+// checked them.
 
 #pragma once
 
 #include "kernels/op/context.hpp"
+
+#include <limits>
 
 namespace troupe::kernels {
 
@@ -21,6 +25,8 @@ struct embedding_forward {
   const T* position_table;       ///< (P, C) or null
   const std::int32_t* position;  ///< (R), may be null without a position table
   std::int64_t R, C;
+  std::int32_t first = 0;                                        ///< id of the table's first row
+  std::int32_t rows = std::numeric_limits<std::int32_t>::max();  ///< of the table
 };
 
 template <class T>
@@ -31,6 +37,8 @@ struct embedding_backward {
   const std::int32_t* position;     ///< (R)
   const T* dy;                      ///< (R, C)
   std::int64_t R, C;
+  std::int32_t first = 0;
+  std::int32_t rows = std::numeric_limits<std::int32_t>::max();
 };
 
 template <class T>

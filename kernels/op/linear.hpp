@@ -16,7 +16,7 @@
 
 namespace troupe::kernels {
 
-enum class epilogue : std::uint8_t { none, gelu_tanh, gelu_erf };
+enum class epilogue : std::uint8_t { none, gelu_tanh, gelu_erf, squared_relu };
 
 template <class T>
 struct linear_forward {

@@ -1,10 +1,12 @@
 // Normalisation of each row.
 //
-//   layer:  xh = (x - mean) * rstd,  rstd = 1 / sqrt(var + eps)     y = xh * gain + bias
-//   rms:    xh = x * rstd,           rstd = 1 / sqrt(mean(x^2) + eps)    y = xh * gain
+// With g = gain + gain_offset (Megatron's "+1p" keeps gains less one):
+//
+//   layer:  xh = (x - mean) * rstd,  rstd = 1 / sqrt(var + eps)     y = xh * g + bias
+//   rms:    xh = x * rstd,           rstd = 1 / sqrt(mean(x^2) + eps)    y = xh * g
 //
 // Ba, Kiros, Hinton: "Layer Normalization", 2016; Zhang, Sennrich: "Root Mean Square Layer
-// Normalization", 2019. Backwards, with h = dy * gain:
+// Normalization", 2019. Backwards, with h = dy * g:
 //
 //   I:  layer dx = rstd * (h - mean_c(h) - xh * mean_c(h * xh))     rms without the second term
 //   W:  dgain += sum_r dy * xh     dbias += sum_r dy
@@ -28,6 +30,7 @@ struct norm_forward {
   std::int64_t R, C;
   float eps;
   normalization kind;
+  float gain_offset = 0;
 };
 
 template <class T>
@@ -41,6 +44,7 @@ struct norm_backward_input {
   std::int64_t R, C;
   normalization kind;
   const T* residual = nullptr;  ///< (R, C) or null; added to dx, as the skip connection needs it
+  float gain_offset = 0;
 };
 
 template <class T>

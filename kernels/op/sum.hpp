@@ -1,7 +1,8 @@
 // Sums over flat arrays, in a fixed order.
 //
 //   add            y[i] = a[i] + b[i]
-//   ordered_sum    y[i] = (((x_0[i] + x_1[i]) + x_2[i]) + ...) * scale       sources in rank order
+//   ordered_sum    y[i] = (((x_0[i] + x_1[i]) + x_2[i]) + ...) * scale       sources in rank order,
+//                  summed in float where T is narrower, rounded once
 //   square_norm    the sum of x[i]^2 in double: partial sums of 4,096 elements, added in order, so
 //                  that neither the number of threads nor the width of a vector changes its bits
 
@@ -25,7 +26,7 @@ struct ordered_sum {
   const T* const* x;  ///< (sources) arrays of n elements
   std::int64_t sources;
   std::int64_t n;
-  T scale = 1;
+  accumulator<T> scale = 1;
 };
 
 template <class T>

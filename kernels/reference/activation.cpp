@@ -16,6 +16,9 @@ void run(const activation_forward<T>& op) {
         case activation::gelu_erf:
           y[n] = T(gelu_erf(x[n]));
           break;
+        case activation::squared_relu:
+          y[n] = T(squared_relu(x[n]));
+          break;
         case activation::swiglu:
           y[n] = T(silu(x[n]) * double(x[op.N + n]));
           break;
@@ -37,6 +40,9 @@ void run(const activation_backward<T>& op) {
           break;
         case activation::gelu_erf:
           dx[n] = T(dy[n] * gelu_erf_slope(x[n]));
+          break;
+        case activation::squared_relu:
+          dx[n] = T(dy[n] * squared_relu_slope(x[n]));
           break;
         case activation::swiglu: {
           // Both are read before one is written, because dx may be x.

@@ -21,6 +21,9 @@ void run(const linear_forward<T>& op) {
         case epilogue::gelu_erf:
           z = gelu_erf(z);
           break;
+        case epilogue::squared_relu:
+          z = squared_relu(z);
+          break;
       }
       op.y[r * op.N + n] = T(z);
     }

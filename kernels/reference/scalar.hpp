@@ -31,6 +31,14 @@ inline double gelu_erf_slope(double x) {
   return (1 + std::erf(x / std::numbers::sqrt2)) / 2 + x * density;
 }
 
+inline double squared_relu(double x) {
+  return x > 0 ? x * x : 0;
+}
+
+inline double squared_relu_slope(double x) {
+  return x > 0 ? 2 * x : 0;
+}
+
 inline double sigmoid(double x) {
   return 1 / (1 + std::exp(-x));
 }

@@ -6,8 +6,16 @@ namespace troupe::runtime {
 namespace {
 
 kernels::activation matching(kernels::epilogue x) {
-  return x == kernels::epilogue::gelu_erf ? kernels::activation::gelu_erf
-                                          : kernels::activation::gelu_tanh;
+  switch (x) {
+    case kernels::epilogue::gelu_erf:
+      return kernels::activation::gelu_erf;
+    case kernels::epilogue::squared_relu:
+      return kernels::activation::squared_relu;
+    case kernels::epilogue::gelu_tanh:
+    case kernels::epilogue::none:
+      break;
+  }
+  return kernels::activation::gelu_tanh;
 }
 
 struct linear_node final : node {

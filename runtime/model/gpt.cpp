@@ -76,6 +76,8 @@ kernels::epilogue epilogue_of(kernels::activation kind) {
       return kernels::epilogue::gelu_tanh;
     case kernels::activation::gelu_erf:
       return kernels::epilogue::gelu_erf;
+    case kernels::activation::squared_relu:
+      return kernels::epilogue::squared_relu;
     case kernels::activation::swiglu:
       break;
   }
