@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/backend/backend.hpp"
+#include "runtime/model/recompute.hpp"
 #include "runtime/trainer/reference_trainer.hpp"
 
 #include <cstdint>
@@ -25,8 +26,27 @@ struct data_settings {
 
 struct layout_settings {
   int world = 1;     ///< --world-size: workers
+  int tensor = 1;    ///< --tensor-model-parallel-size
   int pipeline = 1;  ///< --pipeline-model-parallel-size; data parallelism is the rest
   std::string order = "tp-cp-ep-dp-pp";
+  bool sequence_parallel = false;  ///< --sequence-parallel: rows of the residual stream are spread
+
+  /// --replicas-per-worker: logical replicas that each data-parallel rank plays in turn, each with
+  /// its own gradients: the same bits as with as many ranks more.
+  int replicas_per_worker = 1;
+
+  /// The layers of each pipeline rank; filled in by `resolve` from --pipeline-model-parallel-layout
+  /// or --decoder-{first,last}-pipeline-num-layers or --account-for-{embedding,loss}-..., or
+  /// evenly.
+  std::vector<chunk_range> chunks;
+};
+
+/// How gradients and optimizer state are spread over the data axis. No choice here changes a bit.
+struct reduction_settings {
+  bool distributed_optimizer = false;   ///< --use-distributed-optimizer (ZeRO stage 1)
+  std::int64_t bucket_size = 40000000;  ///< --ddp-bucket-size: elements
+  bool overlap_gradients = false;       ///< --overlap-grad-reduce
+  bool overlap_parameters = false;      ///< --overlap-param-gather
 };
 
 struct checkpoint_settings {
@@ -34,6 +54,11 @@ struct checkpoint_settings {
   std::filesystem::path load;       ///< empty: none
   std::uint64_t save_interval = 0;  ///< iterations; 0: only at the end
   std::filesystem::path load_hub;   ///< --load-hf: a Hugging Face model folder; empty: none
+  int keep_last = 0;                ///< --keep-last: older ones are removed; 0: none is
+  bool finetune = false;            ///< --finetune: parameters only, iteration and data from 0
+  bool no_load_optim = false;       ///< --no-load-optim: moments begin at 0, the iteration goes on
+  bool override_scheduler = false;  ///< --override-opt_param-scheduler: the rate of the flags
+  bool use_checkpoint_scheduler = false;  ///< --use-checkpoint-opt_param-scheduler
 };
 
 struct watch_settings {
@@ -58,6 +83,8 @@ struct training_job {
   recipe how;
   data_settings data;
   layout_settings layout;
+  reduction_settings reduction;
+  recompute_settings recompute;
   checkpoint_settings checkpoints;
   watch_settings watch;
   disturbance_settings disturbance;

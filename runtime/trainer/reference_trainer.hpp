@@ -18,6 +18,10 @@ struct recipe {
   adamw_settings optimizer;
   rate_schedule rate;
   batch_schedule batch;  ///< data_parallel: the logical replicas
+
+  /// Of parameters and activations: f32 or bf16 (--bf16). Master weights, moments and gradients are
+  /// f32 always.
+  dtype precision = dtype::f32;
 };
 
 /// One worker holds the whole model and plays every logical replica in turn, each with its own
