@@ -1,4 +1,4 @@
-#include "runtime/autograd/ops.hpp"
+#include "runtime/autograd/parts.hpp"
 
 #include <cstring>
 #include <utility>
@@ -14,26 +14,43 @@ std::int64_t group_width(const attention_options& how) {
   return (heads_a_group(how) + 2) * how.head_size;
 }
 
+/// Where the keys of a group begin.
+std::int64_t key_offset(const attention_options& how) {
+  return heads_a_group(how) * how.head_size;
+}
+
+template <class T>
 void rotate(
     stream& on, tensor& qkv, const attention_options& how, const tensor& positions, bool backward) {
   if (how.rotary_frequency == nullptr)
     return;
   const auto width = group_width(how);
-  on.run(kernels::rope<float>{.x = qkv.data<float>(),
-                              .position = positions.data<std::int32_t>(),
-                              .frequency = how.rotary_frequency,
-                              .R = positions.size(),
-                              .G = how.groups,
-                              .heads = heads_a_group(how) + 1,
-                              .D = how.head_size,
-                              .rotated = how.rotated,
-                              .row = how.groups * width,
-                              .group = width,
-                              .interleaved = how.rotary_interleaved,
-                              .backward = backward});
+  on.run(kernels::rope<T>{.x = qkv.data<T>(),
+                          .position = positions.data<std::int32_t>(),
+                          .frequency = how.rotary_frequency,
+                          .R = positions.size(),
+                          .G = how.groups,
+                          .heads = heads_a_group(how) + 1,
+                          .D = how.head_size,
+                          .rotated = how.rotated,
+                          .row = how.groups * width,
+                          .group = width,
+                          .interleaved = how.rotary_interleaved,
+                          .backward = backward});
 }
 
-kernels::attention_shape fused_shape(const attention_options& how, const row_layout& rows) {
+/// What is going to be changed in place: the product itself, or a copy where others look at it.
+tensor own(stream& on, const tensor& x, bool shared) {
+  if (!shared)
+    return x;
+  auto out = tensor(on.allocate(x.bytes()), x.type(), x.extents());
+  std::memcpy(out.raw(), x.raw(), on.pool().is_shadow() ? 0 : x.bytes());
+  return out;
+}
+
+kernels::attention_shape fused_shape(const tape& on,
+                                     const attention_options& how,
+                                     const row_layout& rows) {
   const auto width = group_width(how);
   return {.query_starts = rows.starts.data<std::int32_t>(),
           .key_starts = rows.starts.data<std::int32_t>(),
@@ -49,11 +66,14 @@ kernels::attention_shape fused_shape(const attention_options& how, const row_lay
           .key_group = width,
           .scale = how.scale,
           .causal = true,
+          .window = how.window,
           .p_drop = how.dropout,
           .key = how.key,
-          .sample = rows.samples.data<std::uint64_t>()};
+          .sample = rows.samples.data<std::uint64_t>(),
+          .first_head = on.rank() * how.heads};
 }
 
+template <class T>
 struct attention_node final : node {
   tensor qkv;  ///< rotated
   tensor o;
@@ -64,50 +84,53 @@ struct attention_node final : node {
 
   void input_gradients(tape& on) override {
     const auto grad = std::move(dy->sum);
-    auto part = tensor::empty<float>(on.on(), qkv.extents());
-    const auto q = heads_a_group(how) * how.head_size;
-    on.on().run(kernels::attention_backward<float>{part.data<float>(),
-                                                   part.data<float>() + q,
-                                                   part.data<float>() + q + how.head_size,
-                                                   grad.data<float>(),
-                                                   o.data<float>(),
-                                                   lse.data<float>(),
-                                                   qkv.data<float>(),
-                                                   qkv.data<float>() + q,
-                                                   qkv.data<float>() + q + how.head_size,
-                                                   fused_shape(how, rows)});
-    rotate(on.on(), part, how, rows.order, true);
+    auto part = tensor::empty<T>(on.on(), qkv.extents());
+    const auto k = key_offset(how), v = k + how.head_size;
+    T* const to = part.template data<T>();
+    on.on().run(kernels::attention_backward<T>{to,
+                                               to + k,
+                                               to + v,
+                                               grad.data<T>(),
+                                               o.data<T>(),
+                                               lse.data<float>(),
+                                               qkv.data<T>(),
+                                               qkv.data<T>() + k,
+                                               qkv.data<T>() + v,
+                                               fused_shape(on, how, rows)});
+    rotate<T>(on.on(), part, how, rows.order, true);
     qkv = o = lse = {};
     on.add(*dqkv, std::move(part));
   }
 };
 
-tensor output_like(stream& on, const tensor& qkv, const attention_options& how) {
-  const auto& in = qkv.extents();
-  return tensor::empty<float>(on, {in[0], in[1], how.heads * how.head_size});
+tensor output_of(stream& on, const tensor& qkv, const attention_options& how) {
+  const auto extents = with_channels(qkv.extents(), how.heads * how.head_size);
+  return {on.allocate(std::size_t(extents.size()) * size_of(qkv.type())), qkv.type(), extents};
 }
 
-}  // namespace
-
-variable self_attention(tape& on,
-                        variable qkv,
-                        const attention_options& how,
-                        const row_layout& rows) {
-  rotate(on.on(), qkv.data, how, rows.order, false);
-  auto o = output_like(on.on(), qkv.data, how);
+template <class T>
+variable run_attention(tape& on,
+                       variable qkv,
+                       const attention_options& how,
+                       const row_layout& rows) {
+  // A variable that is kept for recomputation is looked at again.
+  auto product = own(on.on(), qkv.data, how.rotary_frequency != nullptr && qkv.kept);
+  qkv.data = {};
+  rotate<T>(on.on(), product, how, rows.order, false);
+  auto o = output_of(on.on(), product, how);
   auto lse = tensor::empty<float>(on.on(), {rows.order.size(), how.heads});
-  const auto q = heads_a_group(how) * how.head_size;
-  const float* const at = qkv.data.data<float>();
-  on.on().run(kernels::attention_forward<float>{o.data<float>(),
-                                                lse.data<float>(),
-                                                at,
-                                                at + q,
-                                                at + q + how.head_size,
-                                                fused_shape(how, rows)});
-  auto result = on.make(o);
+  const T* const at = product.data<T>();
+  const auto k = key_offset(how);
+  on.on().run(kernels::attention_forward<T>{o.data<T>(),
+                                            lse.data<float>(),
+                                            at,
+                                            at + k,
+                                            at + k + how.head_size,
+                                            fused_shape(on, how, rows)});
+  auto result = on.make(o, spread::features);
   if (on.recording()) {
-    auto n = std::make_unique<attention_node>();
-    n->qkv = std::move(qkv.data);
+    auto n = std::make_unique<attention_node<T>>();
+    n->qkv = std::move(product);
     n->o = std::move(o);
     n->lse = std::move(lse);
     n->dqkv = std::move(qkv.gradient);
@@ -119,34 +142,57 @@ variable self_attention(tape& on,
   return result;
 }
 
+template <class T>
+variable run_cached(tape& on,
+                    variable qkv,
+                    const attention_options& how,
+                    const row_layout& rows,
+                    attention_cache& cache) {
+  rotate<T>(on.on(), qkv.data, how, rows.order, false);
+  const auto q = key_offset(how), pair = 2 * how.head_size;
+  const auto width = group_width(how);
+  const auto new_rows = cache.rows.elements<std::int32_t>();
+  for (std::size_t r = 0; r < new_rows.size(); ++r) {
+    cache.positions.data<std::int32_t>()[new_rows[r]] = rows.order.data<std::int32_t>()[r];
+    for (std::int64_t g = 0; g < how.groups; ++g)
+      std::memcpy(cache.entries.data<T>() + (new_rows[r] * how.groups + g) * pair,
+                  qkv.data.data<T>() + (std::int64_t(r) * how.groups + g) * width + q,
+                  std::size_t(pair) * sizeof(T));
+  }
+  auto at = fused_shape(on, how, rows);
+  at.key_starts = cache.starts.data<std::int32_t>();
+  at.key_position = cache.positions.data<std::int32_t>();
+  at.key_row = how.groups * pair;
+  at.key_group = pair;
+  auto o = output_of(on.on(), qkv.data, how);
+  auto lse = tensor::empty<float>(on.on(), {rows.order.size(), how.heads});
+  const T* const kept = cache.entries.data<T>();
+  on.on().run(kernels::attention_forward<T>{
+      o.data<T>(), lse.data<float>(), qkv.data.data<T>(), kept, kept + how.head_size, at});
+  return on.make(std::move(o), spread::features);
+}
+
+}  // namespace
+
+variable self_attention(tape& on,
+                        variable qkv,
+                        const attention_options& how,
+                        const row_layout& rows) {
+  require_spread(qkv, spread::features, "self_attention");
+  return with_element(
+      on.type(), [&]<class T>(T) { return run_attention<T>(on, std::move(qkv), how, rows); });
+}
+
 variable cached_attention(tape& on,
                           variable qkv,
                           const attention_options& how,
                           const row_layout& rows,
                           attention_cache& cache) {
   ensure(!on.recording(), "CACHE-1: decoding has no way back");
-  rotate(on.on(), qkv.data, how, rows.order, false);
-  const auto q = heads_a_group(how) * how.head_size, pair = 2 * how.head_size;
-  const auto width = group_width(how);
-  const auto new_rows = cache.rows.elements<std::int32_t>();
-  for (std::size_t r = 0; r < new_rows.size(); ++r) {
-    cache.positions.data<std::int32_t>()[new_rows[r]] = rows.order.data<std::int32_t>()[r];
-    for (std::int64_t g = 0; g < how.groups; ++g)
-      std::memcpy(cache.entries.data<float>() + (new_rows[r] * how.groups + g) * pair,
-                  qkv.data.data<float>() + (std::int64_t(r) * how.groups + g) * width + q,
-                  std::size_t(pair) * sizeof(float));
-  }
-  auto at = fused_shape(how, rows);
-  at.key_starts = cache.starts.data<std::int32_t>();
-  at.key_position = cache.positions.data<std::int32_t>();
-  at.key_row = how.groups * pair;
-  at.key_group = pair;
-  auto o = output_like(on.on(), qkv.data, how);
-  auto lse = tensor::empty<float>(on.on(), {rows.order.size(), how.heads});
-  const float* const kept = cache.entries.data<float>();
-  on.on().run(kernels::attention_forward<float>{
-      o.data<float>(), lse.data<float>(), qkv.data.data<float>(), kept, kept + how.head_size, at});
-  return on.make(std::move(o));
+  require_spread(qkv, spread::features, "cached_attention");
+  return with_element(on.type(), [&]<class T>(T) {
+    return run_cached<T>(on, std::move(qkv), how, rows, cache);
+  });
 }
 
 }  // namespace troupe::runtime

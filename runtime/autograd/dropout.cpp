@@ -1,63 +1,84 @@
-#include "runtime/autograd/ops.hpp"
+#include "runtime/autograd/parts.hpp"
 
 #include <utility>
 
 namespace troupe::runtime {
 namespace {
 
+template <class T>
 struct dropout_node final : node {
   std::shared_ptr<gradient_slot> dx, dresidual, dy;
   tensor samples;
-  std::int64_t R, C, T;
+  tensor masked;  ///< (R, C) between I and W, where there is a bias
+  std::int64_t R, C, rows_of_sequence, first;
   float p;
   std::uint64_t key;
+  int bias;
 
   void input_gradients(tape& on) override {
-    const auto grad = std::move(dy->sum);
+    auto grad = std::move(dy->sum);
     if (dresidual)
       on.add(*dresidual, grad);
-    if (p == 0) {
-      on.add(*dx, grad);
-      return;
+    if (p > 0) {
+      auto part = tensor::empty<T>(on.on(), grad.extents());
+      on.on().run(kernels::dropout_backward<T>{part.template data<T>(),
+                                               grad.data<T>(),
+                                               R,
+                                               C,
+                                               rows_of_sequence,
+                                               p,
+                                               key,
+                                               samples.data<std::uint64_t>(),
+                                               first});
+      grad = std::move(part);
     }
-    auto part = tensor::empty<float>(on.on(), grad.extents());
-    on.on().run(kernels::dropout_backward<float>{
-        part.data<float>(), grad.data<float>(), R, C, T, p, key, samples.data<std::uint64_t>()});
-    on.add(*dx, std::move(part));
+    if (bias >= 0)
+      masked = grad;
+    on.add(*dx, std::move(grad));
+  }
+
+  void weight_gradients(tape& on) override {
+    if (bias >= 0)
+      on.on().run(kernels::bias_backward<T>{on.gradient(bias), masked.data<T>(), R, C});
   }
 };
 
+template <class T>
 variable run(tape& on,
              const variable& x,
              const variable* residual,
              float p,
              std::uint64_t key,
-             const row_layout& rows) {
-  const auto& in = x.data.extents();
-  const std::int64_t C = in[in.rank() - 1], R = x.data.size() / C;
-  const std::int64_t T = R / rows.samples.size();
-  auto y = tensor::empty<float>(on.on(), in);
-  on.on().run(kernels::dropout_forward<float>{y.data<float>(),
-                                              x.data.data<float>(),
-                                              residual ? residual->data.data<float>() : nullptr,
-                                              R,
-                                              C,
-                                              T,
-                                              p,
-                                              key,
-                                              rows.samples.data<std::uint64_t>()});
-  auto result = on.make(std::move(y));
+             const row_layout& rows,
+             int bias) {
+  const std::int64_t C = channels_of(x.data), R = x.data.size() / C;
+  const auto first = first_row(on, x);
+  auto y = tensor::empty<T>(on.on(), x.data.extents());
+  on.on().run(kernels::dropout_forward<T>{y.template data<T>(),
+                                          x.data.data<T>(),
+                                          residual ? residual->data.data<T>() : nullptr,
+                                          R,
+                                          C,
+                                          rows.T(),
+                                          p,
+                                          key,
+                                          rows.samples.data<std::uint64_t>(),
+                                          first,
+                                          bias < 0 ? nullptr : on.value<T>(bias)});
+  auto result = on.make(std::move(y), x.over);
   if (on.recording()) {
-    auto n = std::make_unique<dropout_node>();
+    auto n = std::make_unique<dropout_node<T>>();
     n->dx = x.gradient;
     n->dresidual = residual ? residual->gradient : nullptr;
     n->dy = result.gradient;
     n->samples = rows.samples;
     n->R = R;
     n->C = C;
-    n->T = T;
+    n->rows_of_sequence = rows.T();
+    n->first = first;
     n->p = p;
     n->key = key;
+    n->bias = bias;
     on.record(std::move(n));
   }
   return result;
@@ -70,12 +91,20 @@ variable dropout_add(tape& on,
                      const variable& residual,
                      float p,
                      std::uint64_t key,
-                     const row_layout& rows) {
-  return run(on, x, &residual, p, key, rows);
+                     const row_layout& rows,
+                     int bias) {
+  require_residual(residual, "dropout_add");
+  require_spread(x, residual.over, "dropout_add");
+  return with_element(
+      on.type(), [&]<class T>(T) { return run<T>(on, x, &residual, p, key, rows, bias); });
 }
 
 variable dropout(tape& on, const variable& x, float p, std::uint64_t key, const row_layout& rows) {
-  return p == 0 ? x : run(on, x, nullptr, p, key, rows);
+  require_residual(x, "dropout");
+  if (p == 0)
+    return x;
+  return with_element(
+      on.type(), [&]<class T>(T) { return run<T>(on, x, nullptr, p, key, rows, no_parameter); });
 }
 
 }  // namespace troupe::runtime

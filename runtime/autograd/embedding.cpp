@@ -1,30 +1,121 @@
-#include "runtime/autograd/ops.hpp"
+#include "runtime/autograd/parts.hpp"
 
 #include <utility>
 
 namespace troupe::runtime {
 namespace {
 
+template <class T>
 struct embedding_node final : node {
   tensor tokens, positions;
   std::shared_ptr<gradient_slot> dy;
   tensor grad;  ///< (R, C) between I and W
+  std::int64_t first, words;
   int table, position_table;
 
   void input_gradients(tape&) override { grad = std::move(dy->sum); }
 
   void weight_gradients(tape& on) override {
-    const auto& in = grad.extents();
-    on.on().run(kernels::embedding_backward<float>{
-        on.gradient(table),
-        tokens.data<std::int32_t>(),
-        position_table < 0 ? nullptr : on.gradient(position_table),
-        positions.data<std::int32_t>(),
-        grad.data<float>(),
-        tokens.size(),
-        in[in.rank() - 1]});
+    on.on().run(kernels::embedding_backward<T>{
+        .dtable = on.gradient(table),
+        .id = tokens.data<std::int32_t>(),
+        .dposition_table = position_table < 0 ? nullptr : on.gradient(position_table),
+        .position = positions.data<std::int32_t>(),
+        .dy = grad.data<T>(),
+        .R = tokens.size(),
+        .C = channels_of(grad),
+        .first = std::int32_t(first),
+        .rows = std::int32_t(words)});
   }
 };
+
+template <class T>
+variable run_embedding(tape& on,
+                       const tensor& tokens,
+                       const row_layout& rows,
+                       std::int64_t channels,
+                       std::int64_t words,
+                       int table,
+                       int position_table) {
+  const auto& in = tokens.extents();
+  const auto first = on.rank() * words;
+  auto y = tensor::empty<T>(on.on(), {in[0], in[1], channels});
+  on.on().run(kernels::embedding_forward<T>{
+      .y = y.template data<T>(),
+      .table = on.value<T>(table),
+      .id = tokens.data<std::int32_t>(),
+      .position_table = position_table < 0 ? nullptr : on.value<T>(position_table),
+      .position = rows.positions.data<std::int32_t>(),
+      .R = tokens.size(),
+      .C = channels,
+      .first = std::int32_t(first),
+      .rows = std::int32_t(words)});
+  auto result = on.make(std::move(y), spread::partial);
+  if (on.recording()) {
+    auto n = std::make_unique<embedding_node<T>>();
+    n->tokens = tokens;
+    n->positions = rows.positions;
+    n->dy = result.gradient;
+    n->first = first;
+    n->words = words;
+    n->table = table;
+    n->position_table = position_table;
+    on.record(std::move(n));
+  }
+  return result;
+}
+
+template <class T>
+struct positions_node final : node {
+  tensor positions;
+  std::shared_ptr<gradient_slot> dx, dy;
+  tensor grad;  ///< (R, C) between I and W
+  std::int64_t first;
+  int table;
+
+  void input_gradients(tape& on) override {
+    grad = std::move(dy->sum);
+    on.add(*dx, grad);
+  }
+
+  void weight_gradients(tape& on) override {
+    const auto C = channels_of(grad);
+    on.on().run(kernels::embedding_backward<T>{.dtable = on.gradient(table),
+                                               .id = positions.data<std::int32_t>() + first,
+                                               .dposition_table = nullptr,
+                                               .position = nullptr,
+                                               .dy = grad.data<T>(),
+                                               .R = grad.size() / C,
+                                               .C = C});
+  }
+};
+
+template <class T>
+variable run_positions(tape& on, const variable& x, const row_layout& rows, int table) {
+  const std::int64_t C = channels_of(x.data), first = first_row(on, x);
+  auto y = tensor::empty<T>(on.on(), x.data.extents());
+  T* const to = y.template data<T>();
+  on.on().run(
+      kernels::embedding_forward<T>{.y = to,
+                                    .table = on.value<T>(table),
+                                    .id = rows.positions.data<std::int32_t>() + first,
+                                    .position_table = nullptr,
+                                    .position = nullptr,
+                                    .R = x.data.size() / C,
+                                    .C = C});
+  on.on().run(kernels::add<T>{to, x.data.data<T>(), to, x.data.size()});
+  auto result = on.make(std::move(y), x.over);
+  if (on.recording()) {
+    auto n = std::make_unique<positions_node<T>>();
+    n->positions = rows.positions;
+    n->dx = x.gradient;
+    n->dy = result.gradient;
+    n->first = first;
+    n->table = table;
+    on.record(std::move(n));
+  }
+  return result;
+}
 
 }  // namespace
 
@@ -32,29 +123,20 @@ variable embedding(tape& on,
                    const tensor& tokens,
                    const row_layout& rows,
                    std::int64_t channels,
+                   std::int64_t words,
                    int table,
                    int position_table) {
-  const auto& in = tokens.extents();
-  auto y = tensor::empty<float>(on.on(), {in[0], in[1], channels});
-  on.on().run(
-      kernels::embedding_forward<float>{y.data<float>(),
-                                        on.value(table),
-                                        tokens.data<std::int32_t>(),
-                                        position_table < 0 ? nullptr : on.value(position_table),
-                                        rows.positions.data<std::int32_t>(),
-                                        tokens.size(),
-                                        channels});
-  auto result = on.make(std::move(y));
-  if (on.recording()) {
-    auto n = std::make_unique<embedding_node>();
-    n->tokens = tokens;
-    n->positions = rows.positions;
-    n->dy = result.gradient;
-    n->table = table;
-    n->position_table = position_table;
-    on.record(std::move(n));
-  }
-  return result;
+  ensure(position_table < 0 || on.ranks() == 1,
+         "SPREAD-3: positions are added once, after the sum over the tensor axis");
+  return with_element(on.type(), [&]<class T>(T) {
+    return run_embedding<T>(on, tokens, rows, channels, words, table, position_table);
+  });
+}
+
+variable add_positions(tape& on, const variable& x, const row_layout& rows, int table) {
+  require_residual(x, "add_positions");
+  return with_element(on.type(),
+                      [&]<class T>(T) { return run_positions<T>(on, x, rows, table); });
 }
 
 }  // namespace troupe::runtime

@@ -1,4 +1,4 @@
-#include "runtime/autograd/ops.hpp"
+#include "runtime/autograd/parts.hpp"
 
 #include <utility>
 
@@ -18,42 +18,87 @@ kernels::activation matching(kernels::epilogue x) {
   return kernels::activation::gelu_tanh;
 }
 
+template <class T>
 struct linear_node final : node {
-  tensor x;  ///< (R, K)
+  tensor x;  ///< (R, K); this rank's rows of it where `gather` is set
   tensor z;  ///< (R, N) before the activation; empty without one
   std::shared_ptr<gradient_slot> dx, dy;
   tensor dz;  ///< (R, N) between I and W
   std::int64_t R, N, K;
   int weight, bias;
   kernels::epilogue activation;
+  bool gather;
 
   void input_gradients(tape& on) override {
     dz = std::move(dy->sum);
     if (activation != kernels::epilogue::none) {
       // Over z, which nobody needs any more.
       const auto dh = std::exchange(dz, std::move(z));
-      on.on().run(kernels::activation_backward<float>{
-          dz.data<float>(), dh.data<float>(), dz.data<float>(), R, N, matching(activation)});
+      on.on().run(kernels::activation_backward<T>{
+          dz.data<T>(), dh.template data<T>(), dz.data<T>(), R, N, matching(activation)});
     }
     if (!dx)
       return;
-    auto part = tensor::empty<float>(on.on(), x.extents());
-    on.on().run(kernels::linear_backward_input<float>{
-        part.data<float>(), dz.data<float>(), on.value(weight), R, N, K});
+    auto part = tensor::empty<T>(on.on(), gather ? shape{R, K} : x.extents());
+    on.on().run(kernels::linear_backward_input<T>{
+        part.template data<T>(), dz.data<T>(), on.value<T>(weight), R, N, K});
     on.add(*dx, std::move(part));
   }
 
   void weight_gradients(tape& on) override {
-    on.on().run(kernels::linear_backward_weight<float>{on.gradient(weight),
-                                                       bias < 0 ? nullptr : on.gradient(bias),
-                                                       dz.data<float>(),
-                                                       x.data<float>(),
-                                                       R,
-                                                       N,
-                                                       K});
+    const auto all = gather ? gathered(on, x) : x;
+    on.on().run(kernels::linear_backward_weight<T>{on.gradient(weight),
+                                                   bias < 0 ? nullptr : on.gradient(bias),
+                                                   dz.data<T>(),
+                                                   all.template data<T>(),
+                                                   R,
+                                                   N,
+                                                   K});
   }
 };
 
+template <class T>
+variable run_linear(tape& on,
+                    const variable& x,
+                    spread result,
+                    std::int64_t N,
+                    int weight,
+                    int bias,
+                    kernels::epilogue activation) {
+  const std::int64_t K = channels_of(x.data), R = x.data.size() / K;
+  const auto out = with_channels(x.data.extents(), N);
+  auto y = tensor::empty<T>(on.on(), out);
+  const bool keep_z = on.recording() && activation != kernels::epilogue::none;
+  auto z = keep_z ? tensor::empty<T>(on.on(), out) : tensor();
+  on.on().run(kernels::linear_forward<T>{y.template data<T>(),
+                                         z.data<T>(),
+                                         x.data.data<T>(),
+                                         on.value<T>(weight),
+                                         bias < 0 ? nullptr : on.value<T>(bias),
+                                         R,
+                                         N,
+                                         K,
+                                         activation});
+  auto made = on.make(std::move(y), result);
+  if (on.recording()) {
+    auto n = std::make_unique<linear_node<T>>();
+    n->gather = bool(x.shard);
+    n->x = n->gather ? x.shard : x.data;
+    n->z = std::move(z);
+    n->dx = x.gradient;
+    n->dy = made.gradient;
+    n->R = R;
+    n->N = N;
+    n->K = K;
+    n->weight = weight;
+    n->bias = bias;
+    n->activation = activation;
+    on.record(std::move(n));
+  }
+  return made;
+}
+
+template <class T>
 struct activation_node final : node {
   tensor x;
   std::shared_ptr<gradient_slot> dx, dy;
@@ -63,70 +108,22 @@ struct activation_node final : node {
   void input_gradients(tape& on) override {
     const auto dh = std::move(dy->sum);
     auto part = std::move(x);
-    on.on().run(kernels::activation_backward<float>{
-        part.data<float>(), dh.data<float>(), part.data<float>(), R, N, kind});
+    on.on().run(kernels::activation_backward<T>{
+        part.data<T>(), dh.template data<T>(), part.data<T>(), R, N, kind});
     on.add(*dx, std::move(part));
   }
 };
 
-}  // namespace
-
-variable linear(tape& on,
-                const variable& x,
-                std::int64_t features,
-                int weight,
-                int bias,
-                kernels::epilogue activation) {
-  const auto& in = x.data.extents();
-  const std::int64_t K = in[in.rank() - 1], R = x.data.size() / K, N = features;
-  shape out;
-  for (int i = 0; i + 1 < in.rank(); ++i)
-    out.push_back(in[i]);
-  out.push_back(N);
-  auto y = tensor::empty<float>(on.on(), out);
-  const bool keep_z = on.recording() && activation != kernels::epilogue::none;
-  auto z = keep_z ? tensor::empty<float>(on.on(), out) : tensor();
-  on.on().run(kernels::linear_forward<float>{y.data<float>(),
-                                             z.data<float>(),
-                                             x.data.data<float>(),
-                                             on.value(weight),
-                                             bias < 0 ? nullptr : on.value(bias),
-                                             R,
-                                             N,
-                                             K,
-                                             activation});
-  auto result = on.make(std::move(y));
-  if (on.recording()) {
-    auto n = std::make_unique<linear_node>();
-    n->x = x.data;
-    n->z = std::move(z);
-    n->dx = x.gradient;
-    n->dy = result.gradient;
-    n->R = R;
-    n->N = N;
-    n->K = K;
-    n->weight = weight;
-    n->bias = bias;
-    n->activation = activation;
-    on.record(std::move(n));
-  }
-  return result;
-}
-
-variable activation(tape& on, const variable& x, kernels::activation kind) {
-  const auto& in = x.data.extents();
-  const std::int64_t width = in[in.rank() - 1], N = width / kernels::fan_in(kind);
+template <class T>
+variable run_activation(tape& on, const variable& x, kernels::activation kind) {
+  const std::int64_t width = channels_of(x.data), N = width / kernels::fan_in(kind);
   const std::int64_t R = x.data.size() / width;
-  shape out;
-  for (int i = 0; i + 1 < in.rank(); ++i)
-    out.push_back(in[i]);
-  out.push_back(N);
-  auto y = tensor::empty<float>(on.on(), out);
+  auto y = tensor::empty<T>(on.on(), with_channels(x.data.extents(), N));
   on.on().run(
-      kernels::activation_forward<float>{y.data<float>(), x.data.data<float>(), R, N, kind});
-  auto result = on.make(std::move(y));
+      kernels::activation_forward<T>{y.template data<T>(), x.data.data<T>(), R, N, kind});
+  auto result = on.make(std::move(y), spread::features);
   if (on.recording()) {
-    auto n = std::make_unique<activation_node>();
+    auto n = std::make_unique<activation_node<T>>();
     n->x = x.data;
     n->dx = x.gradient;
     n->dy = result.gradient;
@@ -136,6 +133,35 @@ variable activation(tape& on, const variable& x, kernels::activation kind) {
     on.record(std::move(n));
   }
   return result;
+}
+
+}  // namespace
+
+variable linear(tape& on,
+                const variable& x,
+                product kind,
+                std::int64_t features,
+                int weight,
+                int bias,
+                kernels::epilogue activation) {
+  const bool column = kind == product::column;
+  require_spread(x, column ? spread::entered : spread::features, "linear");
+  ensure(column || bias < 0 || on.ranks() == 1,
+         "SPREAD-2: a bias is added once, after the sum over the tensor axis");
+  return with_element(on.type(), [&]<class T>(T) {
+    return run_linear<T>(on,
+                         x,
+                         column ? spread::features : spread::partial,
+                         features,
+                         weight,
+                         bias,
+                         activation);
+  });
+}
+
+variable activation(tape& on, const variable& x, kernels::activation kind) {
+  require_spread(x, spread::features, "activation");
+  return with_element(on.type(), [&]<class T>(T) { return run_activation<T>(on, x, kind); });
 }
 
 }  // namespace troupe::runtime

@@ -1,16 +1,18 @@
-#include "runtime/autograd/ops.hpp"
+#include "runtime/autograd/parts.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace troupe::runtime {
 namespace {
 
+template <class T>
 struct cross_entropy_node final : node {
   tensor logits;  ///< (R, V)
-  tensor lse;     ///< (R)
+  tensor lse;     ///< (R), of the whole vocabulary
   tensor targets, mask;
   std::shared_ptr<gradient_slot> dlogits;
-  std::int64_t R, V, vocabulary;
+  std::int64_t R, V, vocabulary, first;
   float scale;
 
   void input_gradients(tape& on) override {
@@ -18,17 +20,87 @@ struct cross_entropy_node final : node {
     on.on().run(
         kernels::masked_loss_backward<float>{dloss.data<float>(), mask.data<float>(), scale, R});
     auto part = std::move(logits);  // its place is taken by its gradient
-    on.on().run(kernels::cross_entropy_backward<float>{part.data<float>(),
-                                                       part.data<float>(),
-                                                       lse.data<float>(),
-                                                       targets.data<std::int32_t>(),
-                                                       dloss.data<float>(),
-                                                       R,
-                                                       V,
-                                                       vocabulary});
+    on.on().run(kernels::cross_entropy_backward<T>{part.data<T>(),
+                                                   part.data<T>(),
+                                                   lse.data<float>(),
+                                                   targets.data<std::int32_t>(),
+                                                   dloss.data<float>(),
+                                                   R,
+                                                   V,
+                                                   vocabulary,
+                                                   std::int32_t(first)});
     on.add(*dlogits, std::move(part));
   }
 };
+
+/// Puts the parts of all ranks together: of each rank lse and target logit, (2, R).
+void merge(tape& on, const tensor& part, tensor& loss, tensor& lse) {
+  const auto R = loss.size();
+  const auto all = tensor::empty<float>(on.on(), {on.ranks(), 2, R});
+  const auto ends = equal_ends(std::int64_t(all.bytes()), on.ranks());
+  on.axis().all_gather(on.on(), part.raw(), const_cast<std::byte*>(all.raw()), ends);
+  std::vector<const float*> part_lse, part_logit;
+  for (int r = 0; r < on.ranks(); ++r) {
+    part_lse.push_back(all.data<float>() + 2 * r * R);
+    part_logit.push_back(all.data<float>() + (2 * r + 1) * R);
+  }
+  on.on().run(kernels::cross_entropy_merge<float>{loss.data<float>(),
+                                                  lse.data<float>(),
+                                                  part_lse.data(),
+                                                  part_logit.data(),
+                                                  on.ranks(),
+                                                  R});
+}
+
+template <class T>
+loss_value run(tape& on,
+               variable logits,
+               const tensor& targets,
+               const tensor& mask,
+               std::int64_t all_words,
+               float scale) {
+  const std::int64_t V = channels_of(logits.data), R = logits.data.size() / V;
+  const auto first = on.rank() * V;
+  const auto vocabulary = std::clamp<std::int64_t>(all_words - first, 0, V);
+  auto loss = tensor::empty<float>(on.on(), {R});
+  auto lse = tensor::empty<float>(on.on(), {R});
+  kernels::cross_entropy_forward<T> forward{.loss = loss.data<float>(),
+                                            .lse = lse.data<float>(),
+                                            .logits = logits.data.data<T>(),
+                                            .target = targets.data<std::int32_t>(),
+                                            .R = R,
+                                            .V = V,
+                                            .vocabulary = vocabulary,
+                                            .first = std::int32_t(first)};
+  if (on.ranks() == 1) {
+    on.on().run(forward);
+  } else {
+    auto part = tensor::empty<float>(on.on(), {2, R});
+    forward.loss = nullptr;
+    forward.lse = part.data<float>();
+    forward.target_logit = part.data<float>() + R;
+    on.on().run(forward);
+    merge(on, part, loss, lse);
+  }
+  loss_value result;
+  on.on().run(kernels::masked_loss_forward<float>{
+      &result.total, &result.tokens, loss.data<float>(), mask.data<float>(), R});
+  if (on.recording()) {
+    auto n = std::make_unique<cross_entropy_node<T>>();
+    n->logits = std::move(logits.data);
+    n->lse = std::move(lse);
+    n->targets = targets;
+    n->mask = mask;
+    n->dlogits = std::move(logits.gradient);
+    n->R = R;
+    n->V = V;
+    n->vocabulary = vocabulary;
+    n->first = first;
+    n->scale = result.tokens > 0 ? float(double(scale) / result.tokens) : 0.0F;
+    on.record(std::move(n));
+  }
+  return result;
+}
 
 }  // namespace
 
@@ -38,34 +110,10 @@ loss_value cross_entropy(tape& on,
                          const tensor& mask,
                          std::int64_t vocabulary,
                          float scale) {
-  const auto& in = logits.data.extents();
-  const std::int64_t V = in[in.rank() - 1], R = logits.data.size() / V;
-  auto loss = tensor::empty<float>(on.on(), {R});
-  auto lse = tensor::empty<float>(on.on(), {R});
-  on.on().run(kernels::cross_entropy_forward<float>{loss.data<float>(),
-                                                    lse.data<float>(),
-                                                    logits.data.data<float>(),
-                                                    targets.data<std::int32_t>(),
-                                                    R,
-                                                    V,
-                                                    vocabulary});
-  loss_value result;
-  on.on().run(kernels::masked_loss_forward<float>{
-      &result.total, &result.tokens, loss.data<float>(), mask.data<float>(), R});
-  if (on.recording()) {
-    auto n = std::make_unique<cross_entropy_node>();
-    n->logits = std::move(logits.data);
-    n->lse = std::move(lse);
-    n->targets = targets;
-    n->mask = mask;
-    n->dlogits = std::move(logits.gradient);
-    n->R = R;
-    n->V = V;
-    n->vocabulary = vocabulary;
-    n->scale = result.tokens > 0 ? float(double(scale) / result.tokens) : 0.0F;
-    on.record(std::move(n));
-  }
-  return result;
+  require_spread(logits, spread::features, "cross_entropy");
+  return with_element(on.type(), [&]<class T>(T) {
+    return run<T>(on, std::move(logits), targets, mask, vocabulary, scale);
+  });
 }
 
 }  // namespace troupe::runtime

@@ -1,7 +1,9 @@
 // The operations of a layer, on a tape. Each runs at once and leaves a node for the way back.
 //
 // Parameters are named by their index in the unit of the current segment; -1 means there is none.
-// Rows R = B * T throughout; a variable of C channels has extents (B, T, C).
+// Rows R = B * T throughout, less where they are spread; a variable of C channels has extents
+// (B, T, C), or (R, C) once its rows were spread. Beside each operation stands how its variables lie
+// on the tensor axis; with one rank all of it is the same.
 
 #pragma once
 
@@ -20,55 +22,95 @@ struct row_layout {
                      ///< rotation and dropout go by, as in Megatron-LM
   tensor starts;     ///< (B + 1) i32, first row of each sequence, then all rows
   tensor samples;    ///< (B) u64, global sample positions
+
+  std::int64_t T() const { return order.extents()[1]; }
 };
 
-/// Normalisation of each row. I: x, gain, statistics. W: x, dy, statistics.
-variable norm(
-    tape& on, const variable& x, kernels::normalization kind, int gain, int bias, float epsilon);
+/// whole or rows -> entered. What Megatron-LM calls f, or g-bar with sequence parallelism: nothing,
+/// or the rows of all ranks are gathered; the way back sums.
+variable enter(tape& on, const variable& x);
 
-/// act(x weight^T + bias): (.., K) -> (.., N). I: weight (z for an activation). W: x, dz.
+/// partial -> whole, or rows under sequence parallelism. Megatron-LM's g: the sum over the ranks.
+variable leave(tape& on, const variable& x);
+
+struct norm_options {
+  kernels::normalization kind = kernels::normalization::layer;
+  float epsilon = 1e-5F;
+  float gain_offset = 0;
+};
+
+/// Normalisation of each row; whole or rows. I: x, gain, statistics. W: x, dy, statistics.
+variable norm(tape& on, const variable& x, const norm_options& how, int gain, int bias);
+
+enum class product : std::uint8_t {
+  column,  ///< entered -> features: output features are spread
+  row,     ///< features -> partial: input features are spread; with several ranks without a bias
+};
+
+/// act(x weight^T + bias): (.., K) -> (.., N), N features on this rank. I: weight (z for an
+/// activation). W: x, dz; x is gathered again where it was.
 variable linear(tape& on,
                 const variable& x,
+                product kind,
                 std::int64_t features,
                 int weight,
                 int bias,
                 kernels::epilogue activation = kernels::epilogue::none);
 
-/// swiglu halves the width. I: x.
+/// features. swiglu halves the width. I: x.
 variable activation(tape& on, const variable& x, kernels::activation kind);
 
-/// residual + dropout(x). The mask is drawn again on the way back.
+/// residual + dropout(x + bias); both whole or both rows. The mask is drawn again on the way back.
 variable dropout_add(tape& on,
                      const variable& x,
                      const variable& residual,
                      float p,
                      std::uint64_t key,
-                     const row_layout& rows);
+                     const row_layout& rows,
+                     int bias = no_parameter);
 
 /// dropout(x) alone, without a residual. p = 0 gives x itself.
 variable dropout(tape& on, const variable& x, float p, std::uint64_t key, const row_layout& rows);
 
-/// table[tokens] + position_table[positions]: (B, T) -> (B, T, C). W: tokens, positions, dy.
+/// table[tokens] + position_table[positions]: (B, T) -> (B, T, C), partial; each rank has `words`
+/// rows of the table. With several ranks without a position table. W: tokens, positions, dy.
 variable embedding(tape& on,
                    const tensor& tokens,
                    const row_layout& rows,
                    std::int64_t channels,
+                   std::int64_t words,
                    int table,
                    int position_table);
 
+/// x + table[positions]; whole or rows. W: positions, dy.
+variable add_positions(tape& on, const variable& x, const row_layout& rows, int table);
+
 struct attention_options {
-  std::int64_t heads = 0, groups = 0, head_size = 0;
+  std::int64_t heads = 0, groups = 0, head_size = 0;  ///< on this rank
   float scale = 1;
   float dropout = 0;
   std::uint64_t key = 0;  ///< of the dropout
+  std::int32_t window = -1;
   const float* rotary_frequency
       = nullptr;  ///< (rotated / 2), or null: no rotation; outlives the tape
   std::int64_t rotated = 0;
   bool rotary_interleaved = false;
 };
 
+struct head_norm_parameters {
+  int gain = no_parameter, bias = no_parameter;
+};
+
+/// Normalises each head of queries and keys in a fused product; features. I and W: x, statistics.
+variable head_norm(tape& on,
+                   const variable& qkv,
+                   const attention_options& heads,
+                   const norm_options& how,
+                   head_norm_parameters query,
+                   head_norm_parameters key);
+
 /// Causal self-attention over a fused product, Megatron's [q .. q k v] in each group:
-/// (B, T, (H + 2 G) D) -> (B, T, H D). Rotates in place: `qkv` is consumed.
+/// (.., (H + 2 G) D) -> (.., H D), features. Rotates in place where nobody else has `qkv`.
 /// I: the rotated product, the output, its log-sum-exp.
 variable self_attention(tape& on,
                         variable qkv,
@@ -96,8 +138,9 @@ struct loss_value {
   double tokens = 0;  ///< how many count
 };
 
-/// Cross-entropy of (B, T, V) against `targets` (B, T) i32, where `mask` (B, T) f32 is 1. The
-/// gradient that goes back is that of scale * total / tokens. Consumes the logits. I: logits.
+/// Cross-entropy of (.., V), features, against `targets` (B, T) i32, where `mask` (B, T) f32 is 1.
+/// The gradient that goes back is that of scale * total / tokens. Consumes the logits. I: logits.
+/// Every rank has the same value.
 loss_value cross_entropy(tape& on,
                          variable logits,
                          const tensor& targets,

@@ -3,28 +3,66 @@
 #include "runtime/core/error.hpp"
 
 #include <algorithm>
+#include <fmt/format.h>
 #include <utility>
 
 namespace troupe::runtime {
 
-void tape::enter(int unit) {
+std::string_view to_string(spread x) {
+  switch (x) {
+    case spread::whole:
+      return "whole";
+    case spread::rows:
+      return "rows";
+    case spread::entered:
+      return "entered";
+    case spread::features:
+      return "features";
+    case spread::partial:
+      return "partial";
+  }
+  return "spread(?)";
+}
+
+void require_spread(const variable& x, spread wanted, std::string_view by) {
+  if (x.over != wanted)
+    throw broken_promise(fmt::format("SPREAD-1: {} takes what is spread as {}, not as {}",
+                                     by,
+                                     to_string(wanted),
+                                     to_string(x.over)));
+}
+
+void tape::enter(int unit, bool record) {
   ensure(unit_ < 0, "TAPE-1: segments do not overlap");
-  unit_ = unit;
   store_.acquire(unit);
-  segments_.push_back({.unit = unit});
+  unit_ = unit;
+  recording_now_ = record;
+  current_ = int(segments_.size());
+  segments_.push_back({.unit = unit, .recorded = record});
+}
+
+void tape::again(int index) {
+  ensure(unit_ < 0, "TAPE-1: segments do not overlap");
+  auto& s = segments_.at(std::size_t(index));
+  ensure(!std::exchange(s.recorded, true), "TAPE-4: a segment is recorded once");
+  store_.acquire(s.unit);
+  unit_ = s.unit;
+  recording_now_ = true;
+  current_ = index;
 }
 
 void tape::leave() {
+  recording_now_ = true;
   store_.release(std::exchange(unit_, -1));
 }
 
-variable tape::make(tensor data) const {
-  return {std::move(data), recording_ ? std::make_shared<gradient_slot>() : nullptr};
+variable tape::make(tensor data, spread over) const {
+  return {std::move(data), recording() ? std::make_shared<gradient_slot>() : nullptr, over};
 }
 
 void tape::record(std::unique_ptr<node> x) {
-  if (recording_)
-    segments_.back().nodes.push_back(std::move(x));
+  if (recording())
+    segments_[std::size_t(current_)].nodes.push_back(std::move(x));
 }
 
 void tape::add(gradient_slot& to, tensor part) {
@@ -33,17 +71,20 @@ void tape::add(gradient_slot& to, tensor part) {
     return;
   }
   // Into a new tensor: the old sum may be the very tensor that another variable was given.
-  auto sum = tensor::empty<float>(stream_, part.extents());
-  stream_.run(kernels::add<float>{
-      sum.data<float>(), to.sum.data<float>(), part.data<float>(), part.size()});
-  to.sum = std::move(sum);
+  with_element(type(), [&]<class T>(T) {
+    auto sum = tensor::empty<T>(stream_, part.extents());
+    stream_.run(
+        kernels::add<T>{sum.template data<T>(), to.sum.data<T>(), part.data<T>(), part.size()});
+    to.sum = std::move(sum);
+  });
 }
 
 void tape::input_gradients(int index) {
   auto& s = segments_.at(std::size_t(index));
-  ensure(!std::exchange(s.i_done, true), "TAPE-2: a segment gives its input gradients once");
+  ensure(s.recorded && !std::exchange(s.i_done, true),
+         "TAPE-2: a segment gives its input gradients once, after it was recorded");
+  store_.acquire(s.unit);
   unit_ = s.unit;
-  store_.acquire(unit_);
   for (auto at = s.nodes.rbegin(); at != s.nodes.rend(); ++at)
     (*at)->input_gradients(*this);
   store_.release(std::exchange(unit_, -1));
@@ -53,8 +94,8 @@ void tape::weight_gradients(int index) {
   auto& s = segments_.at(std::size_t(index));
   ensure(s.i_done && !std::exchange(s.w_done, true),
          "TAPE-3: weight gradients come once, after input gradients");
+  store_.acquire(s.unit);
   unit_ = s.unit;
-  store_.acquire(unit_);
   for (auto at = s.nodes.rbegin(); at != s.nodes.rend(); ++at)
     (*at)->weight_gradients(*this);
   s.nodes.clear();

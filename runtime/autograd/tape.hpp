@@ -3,10 +3,12 @@
 // Operations are recorded in segments; a segment belongs to one unit of parameters. Backwards, a
 // segment is asked for its input gradients (I) and, then or later, for its weight gradients (W):
 // schedules need that split, and B is exactly I then W. What only I needs is freed by I, the rest
-// by W.
+// by W. A segment may run without being recorded, and be recorded later, before its I
+// (recomputation).
 
 #pragma once
 
+#include "runtime/collective/communicator.hpp"
 #include "runtime/parameters/store.hpp"
 #include "runtime/tensor/tensor.hpp"
 
@@ -20,10 +22,26 @@ struct gradient_slot {
   tensor sum;  ///< empty: nothing yet
 };
 
+/// How a variable lies on the tensor axis. Operations check it (SPREAD-1): a reduction that is
+/// missing, doubled or on the wrong side is found when the first micro-batch passes, with one rank
+/// as with many.
+enum class spread : std::uint8_t {
+  whole,     ///< every rank has all of it, and all of its gradient
+  rows,      ///< each rank has its part of the rows (sequence parallelism)
+  entered,   ///< every rank has all of it, and comes back with a part of the sum of its gradient
+  features,  ///< each rank has its part of the last dimension: features, heads, vocabulary
+  partial,   ///< the sum over the ranks is meant; its gradient is whole
+};
+
+std::string_view to_string(spread x);
+
 /// A tensor on a tape. Copies are the same variable.
 struct variable {
   tensor data;
   std::shared_ptr<gradient_slot> gradient = {};  ///< null: nobody will ask for its gradient
+  spread over = spread::whole;
+  tensor shard = {};  ///< this rank's rows, where `data` was gathered from everybody's
+  bool kept = false;  ///< for recomputation: nobody may change `data` in place
 };
 
 class tape;
@@ -41,25 +59,44 @@ class node {
   virtual void weight_gradients(tape&) {}
 };
 
+struct tape_settings {
+  bool recording = true;
+  communicator* tensor = nullptr;  ///< the tensor axis; null: one rank
+  bool sequence_parallel = false;
+};
+
 /// Used by one lane. A tape that does not record only runs forward.
 class tape {
  public:
-  tape(stream& on, parameter_store& store, bool recording)
-      : stream_(on), store_(store), recording_(recording) {}
+  tape(stream& on, parameter_store& store, const tape_settings& how)
+      : stream_(on), store_(store), how_(how) {}
 
   stream& on() { return stream_; }
-  bool recording() const { return recording_; }
+  dtype type() const { return store_.type(); }
+  bool recording() const { return how_.recording && recording_now_; }
+
+  // The tensor axis.
+  int ranks() const { return how_.tensor == nullptr ? 1 : how_.tensor->size(); }
+  int rank() const { return how_.tensor == nullptr ? 0 : how_.tensor->rank(); }
+  communicator& axis() { return *how_.tensor; }  ///< where ranks() > 1
+  bool sequence_parallel() const { return how_.sequence_parallel && ranks() > 1; }
 
   /// Everything until `leave` belongs to a new segment of `unit`, which is acquired meanwhile.
-  void enter(int unit);
+  /// Without `record` it leaves nothing: `again` must come before its gradients.
+  void enter(int unit, bool record = true);
+  /// Everything until `leave` is recorded in a segment that ran without.
+  void again(int segment);
   void leave();
 
   /// Parameters of the current segment's unit.
-  const float* value(int index) const { return store_.value(unit_, index); }
+  template <class T>
+  const T* value(int index) const {
+    return static_cast<const T*>(store_.value(unit_, index));
+  }
   float* gradient(int index) { return store_.gradient(unit_, index); }
 
   /// A new variable that gradients can come back to.
-  variable make(tensor data) const;
+  variable make(tensor data, spread over) const;
 
   /// Keeps the node, when recording.
   void record(std::unique_ptr<node> x);
@@ -76,15 +113,21 @@ class tape {
  private:
   struct segment {
     int unit = 0;
+    bool recorded = true;
     bool i_done = false, w_done = false;
     std::vector<std::unique_ptr<node>> nodes = {};
   };
 
   stream& stream_;
   parameter_store& store_;
-  bool recording_;
+  tape_settings how_;
+  bool recording_now_ = true;
   int unit_ = -1;
+  int current_ = -1;
   std::vector<segment> segments_;
 };
+
+/// Broken promise SPREAD-1 unless x is spread as `wanted`; `by` is the operation.
+void require_spread(const variable& x, spread wanted, std::string_view by);
 
 }  // namespace troupe::runtime

@@ -23,6 +23,15 @@ struct digest {
   std::uint64_t high = 0;
   std::uint64_t low = 0;
 
+  /// Digests of the parts of something, each knowing its place, add up to one of the whole, in
+  /// whatever order: modulo 2^128. Bellare, Micciancio: "A New Paradigm for Collision-Free
+  /// Hashing", 1997 (AdHash); against mistakes, not against an adversary.
+  digest& operator+=(const digest& x) {
+    low += x.low;
+    high += x.high + (low < x.low ? 1 : 0);
+    return *this;
+  }
+
   friend bool operator==(const digest&, const digest&) = default;
 };
 

@@ -6,10 +6,12 @@
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
+#include <cstring>
 #include <limits>
 #include <map>
 #include <mutex>
 #include <sys/mman.h>
+#include <utility>
 #include <vector>
 
 namespace troupe::runtime {
@@ -41,8 +43,14 @@ struct memory_pool::state {
   std::map<std::size_t, std::vector<std::byte*>> idle;
   std::size_t in_use = 0;
   std::size_t peak = 0;
+  bool shadow = false;
+  std::byte* stage = nullptr;  // of a shadow: where every block lies
+  std::size_t stage_size = 0;
+  std::vector<std::pair<std::byte*, std::size_t>> stages;  // this one and the smaller ones before
 
   ~state() {
+    for (const auto& [at, size] : stages)
+      ::munmap(at, size);
     for (const auto& [size, blocks] : idle)
       for (auto* const block : blocks)
         std::free(block);
@@ -51,12 +59,48 @@ struct memory_pool::state {
 
 memory_pool::memory_pool() : state_(std::make_shared<state>()) {}
 
+memory_pool memory_pool::shadow() {
+  memory_pool out;
+  out.state_->shadow = true;
+  return out;
+}
+
+bool memory_pool::is_shadow() const {
+  return state_->shadow;
+}
+
+void memory_pool::clear(std::byte* block, std::size_t bytes) const {
+  if (!is_shadow())
+    std::memset(block, 0, bytes);
+}
+
+std::byte* memory_pool::in_shadow(std::size_t size) {
+  const std::lock_guard lock(state_->mutex);
+  if (size > state_->stage_size) {
+    const auto wanted = std::max(std::bit_ceil(size), std::size_t{1} << 30);
+    void* const at = ::mmap(nullptr,
+                            wanted,
+                            PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                            -1,
+                            0);
+    if (at == MAP_FAILED)
+      return nullptr;
+    state_->stage = static_cast<std::byte*>(at);
+    state_->stage_size = wanted;
+    state_->stages.emplace_back(state_->stage, wanted);
+  }
+  return state_->stage;
+}
+
 memory_block memory_pool::allocate(std::size_t bytes) {
   // Beyond half of what a pointer can name, rounding up would wrap around.
   const bool possible = bytes <= std::numeric_limits<std::size_t>::max() / 2;
   const auto size = possible ? size_class(bytes) : 0;
   std::byte* at = nullptr;
-  if (possible) {
+  if (possible && state_->shadow) {
+    at = in_shadow(size);
+  } else if (possible) {
     const std::lock_guard lock(state_->mutex);
     auto& idle = state_->idle[size];
     if (!idle.empty()) {
@@ -64,7 +108,7 @@ memory_block memory_pool::allocate(std::size_t bytes) {
       idle.pop_back();
     }
   }
-  if (possible && at == nullptr)
+  if (possible && at == nullptr && !state_->shadow)
     at = fresh(size);
   if (at == nullptr)
     throw io_error(
@@ -79,7 +123,8 @@ memory_block memory_pool::allocate(std::size_t bytes) {
   }
   return {at, [owner = state_, size](std::byte* block) {
             const std::lock_guard lock(owner->mutex);
-            owner->idle[size].push_back(block);
+            if (!owner->shadow)
+              owner->idle[size].push_back(block);
             owner->in_use -= size;
           }};
 }

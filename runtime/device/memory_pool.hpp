@@ -17,6 +17,14 @@ class memory_pool {
  public:
   memory_pool();
 
+  /// A pool that only counts: its blocks all lie in the same address space, which takes memory only
+  /// where it is written. For forecasts of what a run will need: whatever is written is nonsense.
+  static memory_pool shadow();
+  bool is_shadow() const;
+
+  /// Sets bytes of a fresh block to zero; those of a shadow are left alone.
+  void clear(std::byte* block, std::size_t bytes) const;
+
   /// Throws std::bad_alloc wrapped in io_error: how much was asked for, how much is in use.
   memory_block allocate(std::size_t bytes);
 
@@ -25,6 +33,8 @@ class memory_pool {
   void reset_peak();
 
  private:
+  std::byte* in_shadow(std::size_t size);
+
   struct state;
   std::shared_ptr<state> state_;
 };

@@ -1,5 +1,6 @@
 #include "runtime/optim/adamw.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <utility>
@@ -8,9 +9,24 @@
 namespace troupe::runtime {
 namespace {
 
-/// A copy of a parameter whose owner lives on another stage.
-bool is_foreign_copy(const resident_store::entry& e) {
-  return e.owner < 0 && !e.spec.tied_to.empty();
+using entry = resident_store::entry;
+
+/// Whether the first tensor rank answers for it, and this is another.
+bool is_repeated(const resident_store& store, const entry& e) {
+  return e.is_foreign_copy() || (e.spec.along == cut::none && store.seat().rank > 0);
+}
+
+/// Calls visit(begin, end) for each grain of a range; ranges begin with a grain.
+template <class Visit>
+void for_each_grain(const entry_range& x, std::int64_t grain, const Visit& visit) {
+  for (auto begin = x.begin; begin < x.end; begin += grain)
+    visit(begin, std::min(begin + grain, x.end));
+}
+
+tensor zeros(memory_pool& pool, std::int64_t n) {
+  tensor out(pool.allocate(std::size_t(n) * sizeof(float)), dtype::f32, {n});
+  pool.clear(out.raw(), out.bytes());
+  return out;
 }
 
 }  // namespace
@@ -22,31 +38,71 @@ double clip_coefficient(double norm, double clip) {
 }
 
 double total_norm(const square_norms& parts) {
-  double sum = 0;
+  exact_sum sum;
   for (const auto& [name, square] : parts)
     sum += square;
-  return std::sqrt(sum);
+  return std::sqrt(sum.value());
 }
 
-adamw::adamw(resident_store& store, const adamw_settings& settings, memory_pool pool)
-    : store_(store), settings_(settings) {
-  for (auto* const moment : {&first_, &second_}) {
-    const auto n = std::int64_t(store.values().size());
-    *moment = tensor(pool.allocate(std::size_t(n) * sizeof(float)), dtype::f32, {n});
-    std::memset(moment->raw(), 0, moment->bytes());
+void add_to(square_norms& sum, const square_norms& part) {
+  for (const auto& [name, square] : part)
+    sum[name] += square;
+}
+
+adamw::adamw(resident_store& store,
+             const adamw_settings& settings,
+             std::vector<entry_range> owned,
+             memory_pool pool,
+             std::int64_t grain)
+    : store_(store), settings_(settings), grain_(grain) {
+  constexpr std::int64_t line = 16;
+  std::int64_t size = 0;
+  for (const auto& range : owned)
+    if (store.entries()[std::size_t(range.entry)].owner < 0) {
+      parts_.push_back({range, size});
+      size += (range.size() + line - 1) / line * line;
+    }
+  first_ = zeros(pool, size);
+  second_ = zeros(pool, size);
+  if (store.type() != dtype::f32)
+    master_ = zeros(pool, size);
+}
+
+const float* adamw::weights_at(const part& x) const {
+  if (master_)
+    return master_.data<float>() + x.offset;
+  const auto& e = store_.entries()[std::size_t(x.range.entry)];
+  return store_.values().data() + e.value_offset + x.range.begin;
+}
+
+std::span<float> adamw::weights(const part& x) {
+  return {const_cast<float*>(weights_at(x)), std::size_t(x.range.size())};
+}
+
+void adamw::set_weights(int entry, std::int64_t begin, std::span<const float> from) {
+  const auto end = begin + std::int64_t(from.size());
+  for (const auto& x : parts_) {
+    const auto first = std::max(begin, x.range.begin), last = std::min(end, x.range.end);
+    if (x.range.entry == entry && first < last)
+      std::copy_n(
+          from.data() + (first - begin), last - first, weights(x).data() + (first - x.range.begin));
   }
 }
 
 square_norms adamw::norms(stream& on) const {
   square_norms out;
   const auto gradients = store_.gradients(0);
-  for (const auto& e : store_.entries()) {
-    if (e.owner >= 0 || is_foreign_copy(e))
+  for (const auto& x : parts_) {
+    const auto& e = store_.entries()[std::size_t(x.range.entry)];
+    if (is_repeated(store_, e))
       continue;
-    double square = 0;
-    on.run(kernels::square_norm<float>{
-        &square, gradients.data() + e.gradient_offset, valid_size(e.spec)});
-    out.emplace(e.spec.name, square);
+    auto& sum = out[e.spec.name];
+    for_each_grain(x.range, grain_, [&](std::int64_t begin, std::int64_t end) {
+      double square = 0;
+      on.run(kernels::square_norm<float>{
+          &square, gradients.data() + e.gradient_offset + begin, end - begin});
+      sum += square;
+    });
   }
   return out;
 }
@@ -54,14 +110,13 @@ square_norms adamw::norms(stream& on) const {
 void adamw::update(stream& on, const update_decision& decision) {
   const auto gradients = store_.gradients(0);
   const double t = double(decision.step);
-  for (const auto& e : store_.entries()) {
-    if (e.owner >= 0)
-      continue;
-    on.run(kernels::adamw<float>{.x = store_.values().data() + e.value_offset,
-                                 .m = first_.data<float>() + e.value_offset,
-                                 .v = second_.data<float>() + e.value_offset,
-                                 .dx = gradients.data() + e.gradient_offset,
-                                 .n = valid_size(e.spec),
+  for (const auto& x : parts_) {
+    const auto& e = store_.entries()[std::size_t(x.range.entry)];
+    on.run(kernels::adamw<float>{.x = weights(x).data(),
+                                 .m = first_moment(x).data(),
+                                 .v = second_moment(x).data(),
+                                 .dx = gradients.data() + e.gradient_offset + x.range.begin,
+                                 .n = x.range.size(),
                                  .gradient_scale = float(decision.gradient_scale),
                                  .rate = float(decision.learning_rate),
                                  .beta1 = float(settings_.beta1),
@@ -69,22 +124,30 @@ void adamw::update(stream& on, const update_decision& decision) {
                                  .eps = float(settings_.epsilon),
                                  .weight_decay = float(e.spec.decays ? settings_.weight_decay : 0),
                                  .correction1 = float(1 - std::pow(settings_.beta1, t)),
-                                 .correction2 = float(1 - std::pow(settings_.beta2, t))});
+                                 .correction2 = float(1 - std::pow(settings_.beta2, t)),
+                                 .rounded = master_ ? store_.all_values().data<kernels::bf16>()
+                                                          + e.value_offset + x.range.begin
+                                                    : nullptr});
   }
 }
 
-std::map<std::string, digest> adamw::digests() const {
-  std::map<std::string, digest> out;
-  for (const auto& e : store_.entries()) {
-    if (e.owner >= 0 || is_foreign_copy(e))
-      continue;
-    const auto bytes = std::size_t(valid_size(e.spec)) * sizeof(float);
-    digester d;
-    d.add(e.spec.name)
-        .add(store_.values().data() + e.value_offset, bytes)
-        .add(first_.data<float>() + e.value_offset, bytes)
-        .add(second_.data<float>() + e.value_offset, bytes);
-    out.emplace(e.spec.name, d.result());
+state_digests adamw::digests() const {
+  state_digests out;
+  for (const auto& x : parts_) {
+    const auto& e = store_.entries()[std::size_t(x.range.entry)];
+    auto& sum = (is_repeated(store_, e) ? out.copies : out.own)[e.known_as()];
+    for_each_grain(x.range, grain_, [&](std::int64_t begin, std::int64_t end) {
+      const std::int64_t place[] = {e.spec.along == cut::none ? 0 : store_.seat().rank, begin, end};
+      const auto bytes = std::size_t(end - begin) * sizeof(float);
+      const auto at = begin - x.range.begin;
+      digester d;
+      d.add(e.known_as())
+          .add(place, sizeof place)
+          .add(weights_at(x) + at, bytes)
+          .add(first_.data<float>() + x.offset + at, bytes)
+          .add(second_.data<float>() + x.offset + at, bytes);
+      sum += d.result();
+    });
   }
   return out;
 }
@@ -96,25 +159,15 @@ digest combine(const std::map<std::string, digest>& parts) {
   return d.result();
 }
 
-void add_tied_gradients(stream& on, resident_store& store) {
+void add_tied_gradients(stream& on, resident_store& store, const std::vector<entry_range>& owned) {
   float* const g = store.gradients(0).data();
-  for (const auto& e : store.entries()) {
+  for (const auto& range : owned) {
+    const auto& e = store.entries()[std::size_t(range.entry)];
     if (e.owner < 0)
       continue;
-    float* const owner = g + store.entries()[std::size_t(e.owner)].gradient_offset;
-    on.run(kernels::add<float>{owner, owner, g + e.gradient_offset, e.size()});
+    float* const owner = g + store.entries()[std::size_t(e.owner)].gradient_offset + range.begin;
+    on.run(kernels::add<float>{owner, owner, g + e.gradient_offset + range.begin, range.size()});
   }
-}
-
-void sum_replicas(stream& on, resident_store& store) {
-  if (store.replicas() == 1)
-    return;
-  std::vector<const float*> sources;
-  for (int r = 0; r < store.replicas(); ++r)
-    sources.push_back(store.gradients(r).data());
-  const auto first = store.gradients(0);
-  on.run(kernels::ordered_sum<float>{
-      first.data(), sources.data(), std::int64_t(sources.size()), std::int64_t(first.size())});
 }
 
 }  // namespace troupe::runtime

@@ -2,11 +2,14 @@
 
 #pragma once
 
+#include "runtime/core/exact_sum.hpp"
 #include "runtime/core/hash.hpp"
+#include "runtime/parameters/buckets.hpp"
 #include "runtime/parameters/resident_store.hpp"
 
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -32,17 +35,37 @@ struct update_decision {
 /// min(1, clip / (norm + 1e-6)), as Megatron-LM clips.
 double clip_coefficient(double norm, double clip);
 
-/// Square norms of the reduced gradients of each parameter, by name. A sum over the whole model is
-/// taken in the order of the names, so that no layout changes its bits. A tied parameter counts
-/// once, on the side of its owner.
-using square_norms = std::map<std::string, double>;
+/// Square norms of the reduced gradients of each parameter, by name. They add up exactly, in any
+/// order and from any parts, so that no layout of the data and pipeline axes changes their bits. A
+/// tied parameter counts once, on the side of its owner; one that every tensor rank has, on the
+/// first.
+using square_norms = std::map<std::string, exact_sum>;
 
 double total_norm(const square_norms& parts);
 
-/// Moments, and the update. One lane.
+/// Adds what other ranks hold of the same or other parameters.
+void add_to(square_norms& sum, const square_norms& part);
+
+/// Digests of a state by parameter: values in f32, moments. Those of parts add up.
+struct state_digests {
+  std::map<std::string, digest> own;
+  /// Of what another rank answers for: a tied copy of another stage, and what every tensor rank
+  /// has. They must equal its own.
+  std::map<std::string, digest> copies;
+
+  friend bool operator==(const state_digests&, const state_digests&) = default;
+};
+
+/// Moments, master weights where values are rounded, and the update, of the ranges that this rank
+/// owns. One lane.
 class adamw {
  public:
-  adamw(resident_store& store, const adamw_settings& settings, memory_pool pool);
+  /// Moments are zero, and so are masters: `set_weights` fills them.
+  adamw(resident_store& store,
+        const adamw_settings& settings,
+        std::vector<entry_range> owned,
+        memory_pool pool,
+        std::int64_t grain = default_grain);
 
   /// Of gradients(0) of the store, where the reduced gradients are.
   square_norms norms(stream& on) const;
@@ -50,28 +73,43 @@ class adamw {
   /// State n - 1 -> n, in place.
   void update(stream& on, const update_decision& decision);
 
-  /// Parameters and moments of each parameter, hashed, by name. Padding rows are left out, and a
-  /// tied copy is told by its owner: all layouts name the same things.
-  std::map<std::string, digest> digests() const;
+  /// Padding rows are left out.
+  state_digests digests() const;
 
-  std::span<float> first_moments() { return {first_.data<float>(), std::size_t(first_.size())}; }
-  std::span<float> second_moments() { return {second_.data<float>(), std::size_t(second_.size())}; }
+  /// A range that is owned, and its state. Tied copies of an entry of the same store have none.
+  struct part {
+    entry_range range;
+    std::int64_t offset = 0;  ///< in the arrays of the moments
+  };
+  const std::vector<part>& parts() const { return parts_; }
+  std::span<float> weights(const part& x);  ///< the masters, or the values themselves
+  std::span<float> first_moment(const part& x) { return slice(first_, x); }
+  std::span<float> second_moment(const part& x) { return slice(second_, x); }
+
+  /// Sets the weights of valid elements of an entry from `begin` on: those that are owned.
+  void set_weights(int entry, std::int64_t begin, std::span<const float> from);
+
   resident_store& store() { return store_; }
 
  private:
+  std::span<float> slice(tensor& of, const part& x) {
+    return {of.data<float>() + x.offset, std::size_t(x.range.size())};
+  }
+  const float* weights_at(const part& x) const;
+
   resident_store& store_;
   adamw_settings settings_;
-  tensor first_, second_;  ///< offsets of values()
+  std::int64_t grain_;
+  std::vector<part> parts_;
+  tensor first_, second_;
+  tensor master_;  ///< empty: values are f32
 };
 
 /// One digest for the state of the whole model: the parts in the order of their names.
 digest combine(const std::map<std::string, digest>& parts);
 
 /// Adds the gradient of a parameter that is tied within this store to its owner's: embedding +
-/// head, in this order. The norm and the update then see the sum.
-void add_tied_gradients(stream& on, resident_store& store);
-
-/// gradients(0) = the sum over the store's logical replicas, in their order.
-void sum_replicas(stream& on, resident_store& store);
+/// head, in this order, on the ranges that are owned. The norm and the update then see the sum.
+void add_tied_gradients(stream& on, resident_store& store, const std::vector<entry_range>& owned);
 
 }  // namespace troupe::runtime

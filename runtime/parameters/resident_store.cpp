@@ -9,32 +9,47 @@
 namespace troupe::runtime {
 namespace {
 
-constexpr std::int64_t alignment = 16;  // floats: one cache line, one AVX-512 register
+constexpr std::int64_t alignment = 16;  // elements: one cache line of floats
 
 std::int64_t aligned(std::int64_t n) {
   return (n + alignment - 1) / alignment * alignment;
 }
 
-tensor zeros(memory_pool& pool, std::int64_t n) {
-  tensor out(pool.allocate(std::size_t(n) * sizeof(float)), dtype::f32, {n});
-  std::memset(out.raw(), 0, out.bytes());
+tensor zeros(memory_pool& pool, dtype type, std::int64_t n) {
+  tensor out(pool.allocate(std::size_t(n) * size_of(type)), type, {n});
+  pool.clear(out.raw(), out.bytes());
   return out;
+}
+
+resident_store::entry entry_of(const parameter_spec& spec, int unit, tensor_seat seat) {
+  resident_store::entry e{
+      .spec = spec,
+      .unit = unit,
+      .extents = local_extents(spec, seat),
+      .boxes = local_boxes(spec, seat),
+  };
+  for (const auto& part : e.boxes)
+    e.valid += part.size();
+  return e;
 }
 
 }  // namespace
 
-resident_store::resident_store(std::vector<unit_spec> units, int replicas, memory_pool pool)
-    : units_(std::move(units)), held_(units_.size()), emitted_(units_.size()) {
+resident_store::resident_store(
+    std::vector<unit_spec> units, int replicas, memory_pool pool, dtype type, tensor_seat seat)
+    : units_(std::move(units)), seat_(seat), held_(units_.size()), emitted_(units_.size()) {
   std::int64_t values = 0, gradients = 0;
   for (std::size_t u = 0; u < units_.size(); ++u) {
     first_.push_back(int(entries_.size()));
     for (const auto& spec : units_[u].parameters) {
-      entry e{spec, int(u), values, gradients};
+      auto e = entry_of(spec, int(u), seat);
+      e.value_offset = values;
+      e.gradient_offset = gradients;
       const auto owner = std::find_if(entries_.begin(), entries_.end(), [&](const entry& other) {
         return other.spec.name == spec.tied_to;
       });
       if (owner != entries_.end()) {
-        ensure(owner->spec.extents == spec.extents, "STORE-1: tied parameters have one shape");
+        ensure(owner->extents == e.extents, "STORE-1: tied parameters have one shape");
         e.owner = int(owner - entries_.begin());
         e.value_offset = owner->value_offset;
       } else {
@@ -44,14 +59,21 @@ resident_store::resident_store(std::vector<unit_spec> units, int replicas, memor
       entries_.push_back(std::move(e));
     }
   }
-  values_ = zeros(pool, values);
+  values_ = zeros(pool, type, values);
   for (int r = 0; r < replicas; ++r)
-    gradients_.push_back(zeros(pool, gradients));
+    gradients_.push_back(zeros(pool, dtype::f32, gradients));
   select_replica(0);
 }
 
 void resident_store::acquire(int unit) {
   ++held_.at(std::size_t(unit));
+  if (curtain_.hidden.empty())
+    return;
+  std::unique_lock lock(curtain_.mutex);
+  curtain_.changed.wait(
+      lock, [&] { return !curtain_.hidden[std::size_t(unit)] || curtain_.token.is_cancelled(); });
+  if (curtain_.hidden[std::size_t(unit)])
+    throw cancelled();
 }
 
 void resident_store::release(int unit) {
@@ -60,9 +82,9 @@ void resident_store::release(int unit) {
   --held;
 }
 
-const float* resident_store::value(int unit, int index) const {
+const void* resident_store::value(int unit, int index) const {
   ensure(held_[std::size_t(unit)] > 0, "STORE-3: values are read while their unit is acquired");
-  return values_.data<float>() + at(unit, index).value_offset;
+  return values_.raw() + std::size_t(at(unit, index).value_offset) * size_of(type());
 }
 
 float* resident_store::gradient(int unit, int index) {
@@ -72,6 +94,24 @@ float* resident_store::gradient(int unit, int index) {
 
 void resident_store::emit(int unit) {
   ++emitted_.at(std::size_t(unit));
+}
+
+void resident_store::hide(const cancel_token& token) {
+  const std::lock_guard lock(curtain_.mutex);
+  curtain_.hidden.assign(units_.size(), 1);
+  if (curtain_.waker)
+    return;
+  curtain_.token = token;
+  curtain_.waker = token.on_cancel([this] {
+    const std::lock_guard at_wake(curtain_.mutex);
+    curtain_.changed.notify_all();
+  });
+}
+
+void resident_store::show(int unit) {
+  const std::lock_guard lock(curtain_.mutex);
+  curtain_.hidden.at(std::size_t(unit)) = 0;
+  curtain_.changed.notify_all();
 }
 
 void resident_store::select_replica(int replica) {
@@ -84,27 +124,43 @@ void resident_store::zero_gradients() {
   std::fill(emitted_.begin(), emitted_.end(), 0);
 }
 
+void resident_store::set(const entry& e, std::int64_t begin, std::span<const float> from) {
+  with_element(type(), [&]<class T>(T) {
+    T* const to = values_.data<T>() + e.value_offset + begin;
+    for (std::size_t i = 0; i < from.size(); ++i)
+      to[i] = T(from[i]);
+  });
+}
+
 std::span<float> resident_store::gradients(int replica) {
   auto& g = gradients_.at(std::size_t(replica));
   return {g.data<float>(), std::size_t(g.size())};
 }
 
-void initialise(resident_store& store, std::uint64_t seed) {
-  const auto values = store.values();
-  for (const auto& e : store.entries()) {
-    if (e.owner >= 0)
-      continue;
-    const auto out = values.subspan(std::size_t(e.value_offset), std::size_t(valid_size(e.spec)));
-    if (e.spec.init_std == 0) {
-      std::fill(out.begin(), out.end(), float(e.spec.init_constant));
-      continue;
-    }
-    // A tied copy on another stage draws what its owner draws.
-    const auto& name = e.spec.tied_to.empty() ? e.spec.name : e.spec.tied_to;
-    const auto key = random_key(seed, name, 0);
-    for (std::size_t i = 0; i < out.size(); ++i)
-      out[i] = float(e.spec.init_std * standard_normal(key, i));
+std::vector<float> initial_values(const resident_store::entry& e, std::uint64_t seed) {
+  if (e.spec.init_std == 0)
+    return std::vector<float>(std::size_t(e.valid), float(e.spec.init_constant));
+  // A tied copy draws what its owner draws.
+  const auto key = random_key(seed, e.known_as(), 0);
+  const auto columns = e.spec.extents.size() / e.spec.extents[0];
+  std::vector<float> out;
+  out.reserve(std::size_t(e.valid));
+  for (const auto& part : e.boxes) {
+    const auto width = part.size() / std::max<std::int64_t>(part.extents[0], 1);
+    const auto first = part.first.rank() > 1 ? part.first[1] : 0;
+    for (std::int64_t r = 0; r < part.extents[0]; ++r)
+      for (std::int64_t c = 0; c < width; ++c)
+        out.push_back(float(
+            e.spec.init_std
+            * standard_normal(key, std::uint64_t((part.first[0] + r) * columns + first + c))));
   }
+  return out;
+}
+
+void initialise(resident_store& store, std::uint64_t seed) {
+  for (const auto& e : store.entries())
+    if (e.owner < 0)
+      store.set(e, 0, initial_values(e, seed));
 }
 
 }  // namespace troupe::runtime

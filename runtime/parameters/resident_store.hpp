@@ -2,11 +2,14 @@
 
 #pragma once
 
+#include "runtime/core/cancel.hpp"
 #include "runtime/parameters/spec.hpp"
 #include "runtime/parameters/store.hpp"
 #include "runtime/tensor/tensor.hpp"
 
+#include <condition_variable>
 #include <cstdint>
+#include <mutex>
 #include <span>
 #include <vector>
 
@@ -19,20 +22,39 @@ class resident_store final : public parameter_store {
   struct entry {
     parameter_spec spec;
     int unit = 0;
+    shape extents;                     ///< of what lies here, padding rows included
+    std::vector<box> boxes;            ///< what it is of the whole, without padding
+    std::int64_t valid = 0;            ///< elements that are not padding: the first ones
     std::int64_t value_offset = 0;     ///< in values(); that of its owner when it is tied here
     std::int64_t gradient_offset = 0;  ///< in gradients()
     int owner = -1;  ///< index of the entry it is tied to in this same store, else -1
-    std::int64_t size() const { return spec.extents.size(); }
+
+    std::int64_t size() const { return extents.size(); }
+    /// A copy of a parameter whose owner lives on another stage.
+    bool is_foreign_copy() const { return owner < 0 && !spec.tied_to.empty(); }
+    /// The name under which its values are known.
+    const std::string& known_as() const { return spec.tied_to.empty() ? spec.name : spec.tied_to; }
   };
 
   /// Values and gradients are zero. Offsets are multiples of 16 elements.
-  resident_store(std::vector<unit_spec> units, int replicas, memory_pool pool);
+  resident_store(std::vector<unit_spec> units,
+                 int replicas,
+                 memory_pool pool,
+                 dtype type = dtype::f32,
+                 tensor_seat seat = {});
 
+  dtype type() const override { return values_.type(); }
   void acquire(int unit) override;
   void release(int unit) override;
-  const float* value(int unit, int index) const override;
+  const void* value(int unit, int index) const override;
   float* gradient(int unit, int index) override;
   void emit(int unit) override;
+
+  /// From now on `acquire` waits for each unit until it is shown, or the token is cancelled. Called
+  /// by the lane that acquires.
+  void hide(const cancel_token& token);
+  /// The values of the unit are in. Any thread.
+  void show(int unit);
 
   /// Which logical replica the following micro-batches belong to.
   void select_replica(int replica);
@@ -44,7 +66,14 @@ class resident_store final : public parameter_store {
   const std::vector<unit_spec>& units() const { return units_; }
   const std::vector<entry>& entries() const { return entries_; }
   int replicas() const { return int(gradients_.size()); }
+  std::int64_t gradient_size() const { return gradients_.front().size(); }
+  tensor_seat seat() const { return seat_; }
+
+  /// All values, of type().
+  tensor& all_values() { return values_; }
   std::span<float> values() { return {values_.data<float>(), std::size_t(values_.size())}; }
+  /// Sets valid elements [begin, begin + from.size()) of an entry, rounded to type().
+  void set(const entry& e, std::int64_t begin, std::span<const float> from);
   std::span<float> gradients(int replica);
 
  private:
@@ -53,6 +82,7 @@ class resident_store final : public parameter_store {
   }
 
   std::vector<unit_spec> units_;
+  tensor_seat seat_;
   std::vector<entry> entries_;
   std::vector<int> first_;  ///< first entry of each unit
   std::vector<int> held_;   ///< acquisitions of each unit that were not released
@@ -60,10 +90,22 @@ class resident_store final : public parameter_store {
   tensor values_;
   std::vector<tensor> gradients_;
   float* current_ = nullptr;  ///< gradients of the selected replica
+
+  struct curtain {
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::vector<char> hidden;  ///< of each unit
+    cancel_token token;
+    std::shared_ptr<void> waker;
+  };
+  curtain curtain_;
 };
 
-/// Draws the initial values: Megatron-LM's distribution, by random numbers that depend on nothing
-/// but (seed, name, element).
+/// The initial values of the valid elements of an entry: Megatron-LM's distribution, by random
+/// numbers that depend on nothing but (seed, name, element of the unsharded parameter).
+std::vector<float> initial_values(const resident_store::entry& e, std::uint64_t seed);
+
+/// Sets all of them.
 void initialise(resident_store& store, std::uint64_t seed);
 
 }  // namespace troupe::runtime

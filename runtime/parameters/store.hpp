@@ -6,6 +6,8 @@
 
 #pragma once
 
+#include "runtime/tensor/dtype.hpp"
+
 #include <cstdint>
 
 namespace troupe::runtime {
@@ -15,10 +17,14 @@ class parameter_store {
  public:
   virtual ~parameter_store() = default;
 
-  /// Makes the values of the unit readable until `release`. Nests.
+  /// Of the values: f32 or bf16. Gradients are f32.
+  virtual dtype type() const = 0;
+
+  /// Makes the values of the unit readable until `release`. Nests. May wait for them to arrive, and
+  /// then throws `cancelled`.
   virtual void acquire(int unit) = 0;
   virtual void release(int unit) = 0;
-  virtual const float* value(int unit, int index) const = 0;
+  virtual const void* value(int unit, int index) const = 0;
 
   /// Where this micro-batch's gradient is added, while the unit is acquired.
   virtual float* gradient(int unit, int index) = 0;

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "kernels/op/bf16.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -34,12 +36,24 @@ constexpr dtype dtype_of<float>() {
   return dtype::f32;
 }
 template <>
+constexpr dtype dtype_of<kernels::bf16>() {
+  return dtype::bf16;
+}
+template <>
 constexpr dtype dtype_of<std::int32_t>() {
   return dtype::i32;
 }
 template <>
 constexpr dtype dtype_of<std::uint64_t>() {
   return dtype::u64;
+}
+
+/// Calls visit(T{}) with the element type of activations: float or bf16.
+template <class Visit>
+decltype(auto) with_element(dtype x, Visit&& visit) {
+  if (x == dtype::bf16)
+    return visit(kernels::bf16());
+  return visit(float());
 }
 
 }  // namespace troupe::runtime

@@ -3,7 +3,11 @@
 #include "runtime/core/error.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
+#include <fmt/format.h>
+#include <string_view>
+#include <utility>
 
 namespace troupe::runtime {
 namespace {
@@ -11,13 +15,38 @@ namespace {
 /// Where the slice of rank r begins: whole cache lines, so that no two ranks write one.
 std::int64_t slice_begin(std::int64_t n, int r, int size) {
   const auto each = (n / size + 15) / 16 * 16;
-  return std::min(n, each * r);
+  return r == size ? n : std::min(n, each * r);
+}
+
+const std::byte* at(const void* from, std::int64_t bytes) {
+  return static_cast<const std::byte*>(from) + bytes;
+}
+std::byte* at(void* from, std::int64_t bytes) {
+  return static_cast<std::byte*>(from) + bytes;
+}
+
+std::int64_t begin_of(communicator::offsets ends, int rank) {
+  return rank == 0 ? 0 : ends[std::size_t(rank - 1)];
+}
+
+void move(void* to, const void* from, std::int64_t bytes) {
+  if (to != from && bytes > 0)
+    std::memcpy(to, from, std::size_t(bytes));
+}
+
+template <class T>
+void ordered_sum(stream& on, void* to, const std::vector<const void*>& from, std::int64_t n) {
+  std::vector<const T*> sources;
+  for (const auto* x : from)
+    sources.push_back(static_cast<const T*>(x));
+  on.run(kernels::ordered_sum<T>{
+      static_cast<T*>(to), sources.data(), std::int64_t(sources.size()), n});
 }
 
 }  // namespace
 
 local_group::local_group(axis along, int size, cancel_token generation)
-    : along_(along), size_(size), token_(std::move(generation)), parts_(std::size_t(size)) {
+    : along_(along), size_(size), token_(std::move(generation)), offers_(std::size_t(size)) {
   waker_ = token_.on_cancel([this] {
     const std::lock_guard lock(mutex_);
     changed_.notify_all();
@@ -30,14 +59,38 @@ void local_group::meet() {
     leave(lock);
   const auto round = round_;
   if (++arrived_ == size_) {
+    check_offers();
     arrived_ = 0;
     ++round_;
     changed_.notify_all();
-    return;
+  } else {
+    changed_.wait(lock, [&] { return round_ != round || token_.is_cancelled(); });
+    if (round_ == round)
+      leave(lock);
   }
-  changed_.wait(lock, [&] { return round_ != round || token_.is_cancelled(); });
-  if (round_ == round)
-    leave(lock);
+  if (!broken_.empty())
+    throw broken_promise(broken_);
+}
+
+void local_group::check_offers() {
+  const auto& first = offers_.front();
+  for (std::size_t r = 1; r < offers_.size(); ++r) {
+    const auto& x = offers_[r];
+    if (std::string_view(x.what) != first.what || x.elements != first.elements
+        || x.parts.size() != first.parts.size())
+      broken_ = fmt::format(
+          "COLLECTIVE-1: along {} rank 0 comes for {} of {} elements in {} parts, rank {} for {} "
+          "of "
+          "{} in {}",
+          short_name(along_),
+          first.what,
+          first.elements,
+          first.parts.size(),
+          r,
+          x.what,
+          x.elements,
+          x.parts.size());
+  }
 }
 
 void local_group::leave(std::unique_lock<std::mutex>& lock) {
@@ -58,35 +111,108 @@ local_group::reading::~reading() {
     of_.changed_.notify_all();
 }
 
-// Each rank sums one slice over everybody's arrays, in its own place; then everybody fetches the
-// other slices. A slice is read by its rank alone until the second meeting.
-void local_communicator::all_reduce_sum(stream& on, std::span<float* const> parts, std::int64_t n) {
-  auto& all = group_->parts_;
-  all[std::size_t(rank_)].assign(parts.begin(), parts.end());
-  barrier();
-  const auto begin = slice_begin(n, rank_, size());
-  const auto end = rank_ + 1 == size() ? n : slice_begin(n, rank_ + 1, size());
-  std::vector<const float*> sources;
-  for (const auto& of_rank : all)
-    for (const auto* part : of_rank)
-      sources.push_back(part + begin);
-  if (end > begin) {
-    const local_group::reading everybody(*group_);
-    on.run(kernels::ordered_sum<float>{
-        parts[0] + begin, sources.data(), std::int64_t(sources.size()), end - begin});
+void local_communicator::meet(offer mine) {
+  group_->offers_[std::size_t(rank_)] = std::move(mine);
+  group_->meet();
+}
+
+void local_communicator::barrier() {
+  meet({.what = "barrier"});
+}
+
+void local_communicator::sum(
+    stream& on, dtype type, void* to, std::int64_t begin, std::int64_t end) {
+  if (end <= begin)
+    return;
+  const auto element = std::int64_t(size_of(type));
+  std::vector<const void*> sources;
+  for (const auto& of_rank : group_->offers_)
+    for (const auto* part : of_rank.parts)
+      sources.push_back(at(part, begin * element));
+  const local_group::reading everybody(*group_);
+  switch (type) {
+    case dtype::f32:
+      return ordered_sum<float>(on, to, sources, end - begin);
+    case dtype::bf16:
+      return ordered_sum<kernels::bf16>(on, to, sources, end - begin);
+    case dtype::i32:
+    case dtype::u64:
+      break;
   }
-  barrier();
+  throw broken_promise("COLLECTIVE-3: sums take f32 and bf16");
+}
+
+// Each rank sums one slice over everybody's arrays, in its own place; then everybody fetches the
+// other slices. Where `to` is a part, its slice is read by its rank alone until the second meeting.
+void local_communicator::all_reduce_sum(
+    stream& on, dtype type, std::span<const void* const> parts, void* to, std::int64_t n) {
+  const auto element = std::int64_t(size_of(type));
+  meet({.what = "all_reduce_sum", .elements = n, .parts = {parts.begin(), parts.end()}, .to = to});
+  const auto begin = slice_begin(n, rank_, size());
+  sum(on, type, at(to, begin * element), begin, slice_begin(n, rank_ + 1, size()));
+  group_->meet();
   {
     const local_group::reading everybody(*group_);
     for (int r = 0; r < size(); ++r) {
-      const auto from = slice_begin(n, r, size());
-      const auto to = r + 1 == size() ? n : slice_begin(n, r + 1, size());
-      if (r != rank_ && to > from)
-        std::memcpy(
-            parts[0] + from, all[std::size_t(r)][0] + from, std::size_t(to - from) * sizeof(float));
+      const auto from = slice_begin(n, r, size()) * element;
+      const auto end = slice_begin(n, r + 1, size()) * element;
+      const auto* const theirs = group_->offers_[std::size_t(r)].to;
+      move(at(to, from), at(theirs, from), end - from);
     }
   }
-  barrier();
+  group_->meet();
+}
+
+void local_communicator::reduce_scatter_sum(
+    stream& on, dtype type, std::span<const void* const> parts, void* to, offsets ends) {
+  meet({.what = "reduce_scatter_sum",
+        .elements = ends.back(),
+        .parts = {parts.begin(), parts.end()}});
+  sum(on, type, to, begin_of(ends, rank_), ends[std::size_t(rank_)]);
+  group_->meet();
+}
+
+void local_communicator::all_gather(stream&, const void* mine, void* to, offsets ends) {
+  meet({.what = "all_gather", .elements = ends.back(), .parts = {mine}});
+  {
+    const local_group::reading everybody(*group_);
+    for (int r = 0; r < size(); ++r) {
+      const auto begin = begin_of(ends, r);
+      move(at(to, begin), group_->offers_[std::size_t(r)].parts[0], ends[std::size_t(r)] - begin);
+    }
+  }
+  group_->meet();
+}
+
+void local_communicator::all_to_all(
+    stream&, const void* from, offsets from_ends, void* to, offsets to_ends) {
+  meet({.what = "all_to_all", .parts = {from}, .ends = from_ends});
+  {
+    const local_group::reading everybody(*group_);
+    for (int r = 0; r < size(); ++r) {
+      const auto& theirs = group_->offers_[std::size_t(r)];
+      const auto begin = begin_of(theirs.ends, rank_), here = begin_of(to_ends, r);
+      const auto bytes = theirs.ends[std::size_t(rank_)] - begin;
+      ensure(bytes == to_ends[std::size_t(r)] - here,
+             "COLLECTIVE-4: what one rank sends is as much as the other expects");
+      move(at(to, here), at(theirs.parts[0], begin), bytes);
+    }
+  }
+  group_->meet();
+}
+
+void local_communicator::broadcast(stream&, void* data, std::int64_t bytes, int root) {
+  meet({.what = "broadcast", .elements = bytes, .parts = {data}});
+  if (rank_ != root) {
+    const local_group::reading everybody(*group_);
+    move(data, group_->offers_[std::size_t(root)].parts[0], bytes);
+  }
+  group_->meet();
+}
+
+std::shared_ptr<communicator> alone(axis along) {
+  return std::make_shared<local_communicator>(
+      std::make_shared<local_group>(along, 1, cancel_token()), 0);
 }
 
 }  // namespace troupe::runtime

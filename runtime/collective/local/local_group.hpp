@@ -8,6 +8,8 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <string>
+#include <vector>
 
 namespace troupe::runtime {
 
@@ -19,7 +21,17 @@ class local_group {
  private:
   friend class local_communicator;
 
-  /// Returns when all have arrived. Throws `cancelled`.
+  /// What a rank brings to the first meeting of an operation; nobody changes it before the last.
+  struct offer {
+    const char* what = "";      ///< the operation
+    std::int64_t elements = 0;  ///< whatever must be the same everywhere
+    std::vector<const void*> parts = {};
+    void* to = nullptr;
+    communicator::offsets ends = {};
+  };
+
+  /// Returns when all have arrived; the last one checks that all came for the same thing. Throws
+  /// `cancelled`, and broken_promise on every rank.
   void meet();
 
   /// For the time of its life everybody's arrays can be read: nobody leaves a cancelled generation
@@ -36,6 +48,7 @@ class local_group {
   };
 
   [[noreturn]] void leave(std::unique_lock<std::mutex>& lock);
+  void check_offers();
 
   const axis along_;
   const int size_;
@@ -45,7 +58,8 @@ class local_group {
   int arrived_ = 0;
   int readers_ = 0;
   std::uint64_t round_ = 0;
-  std::vector<std::vector<float*>> parts_;  ///< of each rank; valid between two meetings
+  std::vector<offer> offers_;  ///< of each rank; valid between two meetings
+  std::string broken_;         ///< what the ranks disagreed on
   std::shared_ptr<void> waker_;
 };
 
@@ -57,12 +71,32 @@ class local_communicator final : public communicator {
   axis along() const override { return group_->along_; }
   int rank() const override { return rank_; }
   int size() const override { return group_->size_; }
-  void barrier() override { group_->meet(); }
-  void all_reduce_sum(stream& on, std::span<float* const> parts, std::int64_t n) override;
+  void barrier() override;
+  void all_reduce_sum(stream& on,
+                      dtype type,
+                      std::span<const void* const> parts,
+                      void* to,
+                      std::int64_t n) override;
+  void reduce_scatter_sum(
+      stream& on, dtype type, std::span<const void* const> parts, void* to, offsets ends) override;
+  void all_gather(stream& on, const void* mine, void* to, offsets ends) override;
+  void all_to_all(
+      stream& on, const void* from, offsets from_ends, void* to, offsets to_ends) override;
+  void broadcast(stream& on, void* data, std::int64_t bytes, int root) override;
 
  private:
+  using offer = local_group::offer;
+
+  /// The first meeting of an operation: everybody has come for the same thing.
+  void meet(offer mine);
+  /// Sums elements [begin, end) of everybody's parts.
+  void sum(stream& on, dtype type, void* to, std::int64_t begin, std::int64_t end);
+
   std::shared_ptr<local_group> group_;
   int rank_;
 };
+
+/// The group of one: nothing to wait for.
+std::shared_ptr<communicator> alone(axis along);
 
 }  // namespace troupe::runtime

@@ -1,0 +1,36 @@
+// For the sources of this room.
+
+#pragma once
+
+#include "runtime/autograd/ops.hpp"
+
+namespace troupe::runtime {
+
+/// Rows of all tensor ranks, from this rank's.
+tensor gathered(tape& on, const tensor& rows);
+
+inline std::int64_t channels_of(const tensor& x) {
+  return x.extents()[x.extents().rank() - 1];
+}
+
+/// The same rows with another width.
+inline shape with_channels(const shape& x, std::int64_t channels) {
+  shape out;
+  for (int i = 0; i + 1 < x.rank(); ++i)
+    out.push_back(x[i]);
+  out.push_back(channels);
+  return out;
+}
+
+/// Broken promise SPREAD-1 unless whole or rows.
+inline void require_residual(const variable& x, std::string_view by) {
+  if (x.over != spread::rows)
+    require_spread(x, spread::whole, by);
+}
+
+/// Number in the micro-batch of the first row that lies on this rank.
+inline std::int64_t first_row(const tape& on, const variable& x) {
+  return x.over == spread::rows ? on.rank() * (x.data.size() / channels_of(x.data)) : 0;
+}
+
+}  // namespace troupe::runtime

@@ -1,0 +1,55 @@
+// Buckets: stretches of the gradients that are summed over the data axis at once, and of the values
+// that are gathered at once; and which rank owns what of each.
+//
+// Rajbhandari et al.: "ZeRO", 2020, stage 1. As in Megatron-LM buckets are filled from the last
+// parameter to the first, because gradients come in that order. Otherwise than there a cut never
+// runs through a grain of a parameter: what is computed grain by grain (norms, digests) then has
+// the same bits however many ranks share the work.
+
+#pragma once
+
+#include "runtime/parameters/resident_store.hpp"
+
+#include <cstdint>
+#include <vector>
+
+namespace troupe::runtime {
+
+/// Elements of a parameter, counted from its beginning on its rank, that are never parted.
+inline constexpr std::int64_t default_grain = 65536;
+
+struct bucket {
+  int first = 0, end = 0;          ///< entries
+  int lowest_unit = 0;             ///< complete when this unit was emitted: the last of its
+  std::int64_t begin = 0;          ///< in the gradients
+  std::int64_t value_begin = 0;    ///< in the values
+  std::vector<std::int64_t> ends;  ///< of each data rank's share, counted from `begin`
+  bool has_values = true;          ///< false: a tied copy, whose owner has them
+  std::int64_t size() const { return ends.back(); }
+};
+
+/// In the order in which gradients are complete: the last entries first. A parameter that is tied,
+/// or has copies, has a bucket of its own, so that its uses are cut alike wherever they are.
+std::vector<bucket> make_buckets(const resident_store& store,
+                                 std::int64_t size,
+                                 int ranks,
+                                 std::int64_t grain = default_grain);
+
+/// Valid elements [begin, end) of an entry.
+struct entry_range {
+  int entry = 0;
+  std::int64_t begin = 0, end = 0;
+
+  std::int64_t size() const { return end - begin; }
+  friend bool operator==(const entry_range&, const entry_range&) = default;
+};
+
+/// What data rank `rank` owns of every entry, in the order of the entries; tied ones included.
+std::vector<entry_range> owned_ranges(const resident_store& store,
+                                      const std::vector<bucket>& buckets,
+                                      int rank);
+
+/// All of every entry: what each rank owns when nothing is spread.
+std::vector<entry_range> whole_ranges(const resident_store& store);
+
+}  // namespace troupe::runtime
