@@ -143,7 +143,7 @@ int print_layout(const layout_flags& flags) {
   auto experts = runtime::fold_experts(
       dense, int(flags.expert), int(flags.expert_tensor.value_or(flags.tensor)));
   const two_views both{std::move(dense), std::move(experts)};
-  fmt::print("{}\n", flags.json ? as_json(both) : as_text(both));
+  fmt::print("{}", flags.json ? as_json(both) + "\n" : as_text(both));
   return 0;
 }
 
