@@ -12,6 +12,7 @@ void add_preprocess(command_line& program);  // preprocess.cpp
 void add_generate(command_line& program);    // generate.cpp
 void add_eval(command_line& program);        // eval.cpp
 void add_plot(command_line& program);        // plot.cpp
+void add_layout(command_line& program);      // layout.cpp
 
 /// All of them, in the order in which one needs them.
 void add_commands(command_line& program);

@@ -50,6 +50,7 @@ void add_commands(command_line& program) {
   add_plot(program);
   add_eval(program);
   add_generate(program);
+  add_layout(program);
 }
 
 int run_program(const std::vector<std::string>& words) {

@@ -5,10 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <nlohmann/json.hpp>
-#include <span>
-#include <string_view>
-#include <type_traits>
 #include <utility>
 
 namespace troupe::runtime {
@@ -18,100 +14,6 @@ namespace {
 constexpr std::int64_t largest_size = std::numeric_limits<std::int32_t>::max();
 // So that the bytes of parameters, gradients and optimizer state still fit in 64 bits.
 constexpr double largest_model = 1e17;
-
-struct enum_name {
-  std::string_view name;
-  int value;
-};
-constexpr enum_name position_names[]
-    = {{"learned_absolute", int(position_embedding::learned_absolute)},
-       {"rope", int(position_embedding::rope)},
-       {"none", int(position_embedding::none)}};
-constexpr enum_name normalization_names[]
-    = {{"layer", int(kernels::normalization::layer)}, {"rms", int(kernels::normalization::rms)}};
-constexpr enum_name activation_names[] = {{"gelu_tanh", int(kernels::activation::gelu_tanh)},
-                                          {"gelu_erf", int(kernels::activation::gelu_erf)},
-                                          {"swiglu", int(kernels::activation::swiglu)}};
-
-constexpr std::span<const enum_name> names_of(position_embedding) {
-  return position_names;
-}
-constexpr std::span<const enum_name> names_of(kernels::normalization) {
-  return normalization_names;
-}
-constexpr std::span<const enum_name> names_of(kernels::activation) {
-  return activation_names;
-}
-
-/// Calls `visit(name, field)` for every field: the one list that writing and reading share.
-template <class Config, class Visitor>
-void visit_fields(Config& x, Visitor&& visit) {
-  visit("layers", x.layers);
-  visit("hidden", x.hidden);
-  visit("heads", x.heads);
-  visit("groups", x.groups);
-  visit("head_size", x.head_size);
-  visit("ffn", x.ffn);
-  visit("sequence", x.sequence);
-  visit("positions", x.positions);
-  visit("vocabulary", x.vocabulary);
-  visit("padded_vocabulary", x.padded_vocabulary);
-  visit("position", x.position);
-  visit("rotary_base", x.rotary_base);
-  visit("rotary_percent", x.rotary_percent);
-  visit("rotary_interleaved", x.rotary_interleaved);
-  visit("normalization", x.normalization);
-  visit("norm_epsilon", x.norm_epsilon);
-  visit("activation", x.activation);
-  visit("linear_bias", x.linear_bias);
-  visit("qkv_bias", x.qkv_bias);
-  visit("tied_embeddings", x.tied_embeddings);
-  visit("hidden_dropout", x.hidden_dropout);
-  visit("attention_dropout", x.attention_dropout);
-  visit("init_std", x.init_std);
-}
-
-[[noreturn]] void refuse(const char* field,
-                         std::string_view expected,
-                         const nlohmann::json& found) {
-  throw input_error("model configuration: '{}' should be {}, but is {}",
-                    field,
-                    expected,
-                    found.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace));
-}
-
-void assign(const char* field, std::int64_t& to, const nlohmann::json& from) {
-  if (!from.is_number_integer()
-      || (from.is_number_unsigned() && from.get<std::uint64_t>() > std::uint64_t(largest_size)))
-    refuse(field, fmt::format("a whole number up to {}", largest_size), from);
-  to = from.get<std::int64_t>();
-}
-
-void assign(const char* field, double& to, const nlohmann::json& from) {
-  if (!from.is_number())
-    refuse(field, "a number", from);
-  to = from.get<double>();
-}
-
-void assign(const char* field, bool& to, const nlohmann::json& from) {
-  if (!from.is_boolean())
-    refuse(field, "true or false", from);
-  to = from.get<bool>();
-}
-
-template <class Enum>
-requires std::is_enum_v<Enum>
-void assign(const char* field, Enum& to, const nlohmann::json& from) {
-  std::string expected;
-  for (const auto& [name, value] : names_of(to)) {
-    if (from.is_string() && from.get_ref<const std::string&>() == name) {
-      to = Enum(value);
-      return;
-    }
-    expected += fmt::format("{}'{}'", expected.empty() ? "one of " : ", ", name);
-  }
-  refuse(field, expected, from);
-}
 
 std::int64_t nearest_divisor(std::int64_t number, std::int64_t wanted) {
   std::int64_t best = 1;
@@ -136,6 +38,62 @@ bool complain_about_sizes(const gpt_config& x, std::vector<std::string>& out) {
   return out.empty();
 }
 
+void complain_about_llama3(const gpt_config& x, std::vector<std::string>& out) {
+  if (!(x.llama3_low > 0 && x.llama3_low < x.llama3_high) || !std::isfinite(x.llama3_high))
+    out.push_back(
+        fmt::format("Llama 3's low_freq_factor is {} and its high_freq_factor {}: the first should "
+                    "be above 0 and below the second, usually 1 and 4",
+                    x.llama3_low,
+                    x.llama3_high));
+}
+
+void complain_about_yarn(const gpt_config& x, std::vector<std::string>& out) {
+  if (!(x.yarn_slow > 0 && x.yarn_slow < x.yarn_fast) || !std::isfinite(x.yarn_fast))
+    out.push_back(
+        fmt::format("--yarn-beta-slow is {} and --yarn-beta-fast {}: the first should be above 0 "
+                    "and below the second, usually 1 and 32",
+                    x.yarn_slow,
+                    x.yarn_fast));
+  if (!(x.yarn_mscale >= 0 && x.yarn_mscale_all >= 0) || !std::isfinite(x.yarn_mscale)
+      || !std::isfinite(x.yarn_mscale_all))
+    out.push_back(
+        fmt::format("--mscale is {} and --mscale-all-dim {}: give 0 or more, usually 1 and 0",
+                    x.yarn_mscale,
+                    x.yarn_mscale_all));
+  if (!(x.rotary_base > 1))
+    out.push_back(
+        fmt::format("--rotary-base is {}, and YaRN divides by its logarithm: give more than 1, "
+                    "usually 10000",
+                    x.rotary_base));
+  if (x.rotary_percent != 1 || x.rotary_interleaved || x.rotary_interpolation != 1)
+    out.emplace_back(
+        "--position-embedding-type yarn turns all channels of a head, by halves: leave out "
+        "--rotary-percent, --rotary-interleaved and --rotary-seq-len-interpolation-factor");
+}
+
+void complain_about_scaling(const gpt_config& x, std::vector<std::string>& out) {
+  if (!(x.rotary_interpolation >= 1) || !std::isfinite(x.rotary_interpolation))
+    out.push_back(fmt::format("--rotary-seq-len-interpolation-factor is {}; give 1 or more",
+                              x.rotary_interpolation));
+  if (x.scaling == rope_scaling::none)
+    return;
+  const bool yarn = x.scaling == rope_scaling::yarn;
+  if (!(x.scaling_factor >= 1) || !std::isfinite(x.scaling_factor))
+    out.push_back(fmt::format("{} is {}; give 1 or more",
+                              yarn ? "--rotary-scaling-factor" : "--rope-scaling-factor",
+                              x.scaling_factor));
+  if (x.scaling_positions < 1 || x.scaling_positions > largest_size)
+    out.push_back(
+        fmt::format("{} is {}; give the length of the sequences that the wavelengths were made for",
+                    yarn ? "--yarn-original-max-position-embeddings"
+                         : "Llama 3's original_max_position_embeddings",
+                    x.scaling_positions));
+  if (yarn)
+    complain_about_yarn(x, out);
+  else
+    complain_about_llama3(x, out);
+}
+
 void complain_about_positions(const gpt_config& x, std::vector<std::string>& out) {
   if (x.position == position_embedding::learned_absolute
       && (x.positions < x.sequence || x.positions > largest_size))
@@ -145,8 +103,14 @@ void complain_about_positions(const gpt_config& x, std::vector<std::string>& out
                     x.positions,
                     x.sequence,
                     x.sequence));
-  if (x.position != position_embedding::rope)
+  if (x.position != position_embedding::rope) {
+    if (x.scaling != rope_scaling::none || x.rotary_interpolation != 1)
+      out.emplace_back(
+          "--use-rope-scaling and --rotary-seq-len-interpolation-factor stretch rotary positions, "
+          "and these are not: give --position-embedding-type rope, or leave them out");
     return;
+  }
+  complain_about_scaling(x, out);
   if (!(x.rotary_base > 0) || !std::isfinite(x.rotary_base))
     out.push_back(
         fmt::format("--rotary-base is {}; give a positive number, usually 10000", x.rotary_base));
@@ -179,6 +143,12 @@ void complain_about_numbers(const gpt_config& x, std::vector<std::string>& out) 
   if (!(x.init_std >= 0) || !std::isfinite(x.init_std))
     out.push_back(fmt::format("--init-method-std is {}; give 0 or a positive number, usually 0.02",
                               x.init_std));
+  if (x.gain_offset != 0 && x.gain_offset != 1)
+    out.push_back(
+        fmt::format("gains are stored less {}: 0, or 1 with --apply-layernorm-1p", x.gain_offset));
+  if (x.window < -1)
+    out.push_back(fmt::format(
+        "--window-size sees {} tokens back; give 0 or more, or -1 for all of them", x.window));
   const std::pair<const char*, double> dropouts[]
       = {{"--hidden-dropout", x.hidden_dropout}, {"--attention-dropout", x.attention_dropout}};
   for (const auto& [flag, p] : dropouts)
@@ -192,8 +162,10 @@ Number layer_parameters(const gpt_config& x) {
   const auto C = Number(x.hidden), q = Number(x.heads) * Number(x.head_size);
   const auto qkv = Number(x.heads + 2 * x.groups) * Number(x.head_size);
   const auto fc1 = Number(x.fc1_width()), ffn = Number(x.ffn);
-  const auto norm = C * Number(x.normalization == kernels::normalization::layer ? 2 : 1);
-  Number n = 2 * norm + qkv * C + q * C + fc1 * C + ffn * C;
+  const auto per_norm = Number(x.normalization == kernels::normalization::layer ? 2 : 1);
+  Number n = 2 * per_norm * C + qkv * C + q * C + fc1 * C + ffn * C;
+  if (x.qk_norm)
+    n += 2 * per_norm * Number(x.head_size);
   if (x.linear_bias)
     n += qkv + C + fc1 + C;
   else if (x.qkv_bias)
@@ -209,6 +181,12 @@ Number count_parameters(const gpt_config& x) {
     n += Number(x.positions) * C;
   n += Number(x.layers) * layer_parameters<Number>(x);
   return n + C * Number(x.normalization == kernels::normalization::layer ? 2 : 1);
+}
+
+/// Pairs of a query and a key that it sees. Megatron-LM counts half the square when it sees all.
+double visible_pairs(double S, double window) {
+  const double causal = S * S / 2, back = std::min(window, S - 1);
+  return window < 0 ? causal : std::min(causal, S * (back + 1) - back * (back + 1) / 2);
 }
 
 }  // namespace
@@ -251,41 +229,6 @@ std::vector<std::string> complaints(const gpt_config& config) {
   return out;
 }
 
-std::string to_json(const gpt_config& config) {
-  nlohmann::ordered_json out;
-  visit_fields(config, [&]<class Field>(const char* name, const Field& field) {
-    if constexpr (std::is_enum_v<Field>) {
-      for (const auto& known : names_of(field))
-        if (known.value == int(field))
-          out[name] = known.name;
-    } else {
-      out[name] = field;
-    }
-  });
-  return out.dump();
-}
-
-gpt_config gpt_config_from_json(const std::string& text) {
-  auto in = nlohmann::json::parse(text, nullptr, false);
-  if (!in.is_object())
-    throw input_error("model configuration: should be a JSON object, but is '{}'",
-                      text.substr(0, 60));
-  gpt_config config;
-  visit_fields(config, [&](const char* name, auto& field) {
-    const auto found = in.find(name);
-    if (found == in.end())
-      throw input_error("model configuration: '{}' is missing", name);
-    assign(name, field, *found);
-    in.erase(found);
-  });
-  if (!in.empty())
-    throw input_error(
-        "model configuration: '{}' is not a field of a GPT; it was written by another version or "
-        "for another kind of model",
-        in.begin().key());
-  return config;
-}
-
 std::int64_t parameter_count(const gpt_config& config) {
   return count_parameters<std::int64_t>(config);
 }
@@ -298,7 +241,7 @@ double training_flops(const gpt_config& config, double samples) {
   const double per_token = 6 * h * double(config.ffn) * products * L
                            + 6 * L * (h * (q + 2 * kv) + q * h)
                            + 6 * h * double(config.padded_vocabulary);
-  const double attention = 6 * L * q * S * S;  // two products, causal: half
+  const double attention = 12 * L * q * visible_pairs(S, double(config.window));  // two products
   return samples * (S * per_token + attention);
 }
 

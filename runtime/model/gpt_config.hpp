@@ -13,6 +13,9 @@ namespace troupe::runtime {
 
 enum class position_embedding : std::uint8_t { learned_absolute, rope, none };
 
+/// How rotary wavelengths are stretched for sequences longer than those they were made for.
+enum class rope_scaling : std::uint8_t { none, llama3, yarn };
+
 struct gpt_config {
   std::int64_t layers = 0;
   std::int64_t hidden = 0;             ///< C
@@ -29,13 +32,27 @@ struct gpt_config {
   double rotary_base = 10000;
   double rotary_percent = 1;
   bool rotary_interleaved = false;
+  double rotary_interpolation = 1;  ///< positions are divided by it
+
+  rope_scaling scaling = rope_scaling::none;  ///< rotary.hpp has the formulas
+  double scaling_factor = 1;
+  std::int64_t scaling_positions = 8192;   ///< the sequence that the wavelengths were made for
+  double llama3_low = 1, llama3_high = 4;  ///< turns in scaling_positions
+  double yarn_fast = 32, yarn_slow = 1;    ///< turns in scaling_positions
+  double yarn_mscale = 1, yarn_mscale_all = 0;
+  bool yarn_round = true;  ///< the ends of the ramp are rounded to whole channels
 
   kernels::normalization normalization = kernels::normalization::layer;
   double norm_epsilon = 1e-5;
+  double gain_offset = 0;  ///< gains are stored less this: 1 with --apply-layernorm-1p, else 0
+  bool qk_norm = false;    ///< queries and keys are normalised, each head by itself
   kernels::activation activation = kernels::activation::gelu_tanh;
   bool linear_bias = true;
   bool qkv_bias = false;  ///< biases of queries, keys and values although linear_bias is off
   bool tied_embeddings = true;
+
+  /// Keys up to this many places before the query's own are seen; -1: all.
+  std::int64_t window = -1;
 
   double hidden_dropout = 0.1;
   double attention_dropout = 0.1;
@@ -58,7 +75,7 @@ std::int64_t padded_vocabulary_size(std::int64_t vocabulary,
 std::vector<std::string> complaints(const gpt_config& config);
 
 /// As JSON, and back. The names are those of the fields. Throws input_error for a field that is
-/// missing, unknown or of another type.
+/// missing, unknown or of another type; fields that older checkpoints lack may be missing.
 std::string to_json(const gpt_config& config);
 gpt_config gpt_config_from_json(const std::string& text);
 
@@ -66,7 +83,8 @@ gpt_config gpt_config_from_json(const std::string& text);
 std::int64_t parameter_count(const gpt_config& config);
 
 /// Floating-point operations of one training step on `samples` sequences, forward and backward,
-/// by Megatron-LM's formula: causal attention counts half, recomputation not at all.
+/// by Megatron-LM's formula: causal attention counts half, a window what it sees, recomputation
+/// nothing.
 double training_flops(const gpt_config& config, double samples);
 
 }  // namespace troupe::runtime

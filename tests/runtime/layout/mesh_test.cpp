@@ -1,13 +1,57 @@
 #include "runtime/layout/mesh.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/core/file.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
 using namespace troupe::runtime;
 using Catch::Matchers::ContainsSubstring;
 using groups = std::vector<std::vector<int>>;
+
+namespace {
+
+axis axis_of(const std::string& name) {
+  for (const auto x : {axis::tensor, axis::context, axis::expert, axis::data, axis::pipeline})
+    if (short_name(x) == name)
+      return x;
+  throw error("no axis is called " + name);
+}
+
+/// "tp-pp" as its axes' groups, one axis after the other by coordinates: an independent way.
+groups by_coordinates(const mesh& m, const std::string& names) {
+  std::map<coordinates, std::vector<int>> out;
+  for (int r = 0; r < m.size(); ++r) {
+    auto where = m.at(r);
+    for (std::size_t at = 0; at < names.size(); at += 3)
+      where[std::size_t(axis_of(names.substr(at, 2)))] = 0;
+    out[where].push_back(r);
+  }
+  groups all;
+  for (auto& [where, ranks] : out)
+    all.push_back(ranks);
+  std::sort(all.begin(), all.end());
+  return all;
+}
+
+groups grouped(const mesh& m, const std::string& names) {
+  switch (names.size()) {
+    case 2:
+      return m.groups(axis_of(names));
+    case 5:
+      return m.groups({axis_of(names.substr(0, 2)), axis_of(names.substr(3, 2))});
+    default:
+      return m.groups(
+          {axis_of(names.substr(0, 2)), axis_of(names.substr(3, 2)), axis_of(names.substr(6, 2))});
+  }
+}
+
+}  // namespace
 
 TEST_CASE("sixteen ranks, TP 2 and PP 4, are grouped as Megatron groups them", "[layout]") {
   const auto m = make_mesh(16, 2, 1, 4);
@@ -35,4 +79,33 @@ TEST_CASE("meshes that cannot be are refused with the rule they break", "[layout
   CHECK_THROWS_WITH(mesh({1, 1, 1, 1, 1}, "tp-tp"), ContainsSubstring("stands twice"));
   CHECK_THROWS_WITH(mesh({1, 1, 1, 1, 1}, "tp-xp"), ContainsSubstring("not an axis"));
   CHECK_THROWS_AS(mesh({0, 1, 1, 1, 1}), input_error);
+}
+
+TEST_CASE("groups along several axes, and those of experts, are megatron-core's",
+          "[layout][golden]") {
+  const auto golden
+      = nlohmann::json::parse(read_text(TROUPE_SOURCE_DIR "/tests/golden/layout/golden.json"));
+  REQUIRE(golden["layouts"].size() >= 10);
+  for (const auto& c : golden["layouts"]) {
+    const auto order = c["order"].get<std::string>();
+    INFO(c["world"] << " ranks in the order " << order);
+    const auto dense = make_mesh(c["world"], c["tp"], c["cp"], c["pp"], order);
+    const auto experts = fold_experts(dense, c["ep"], c["etp"]);
+    for (const auto& [name, expected] : c["groups"].items()) {
+      if (name.ends_with("embedding"))
+        continue;
+      INFO(name);
+      const bool folded = name.starts_with("expert ");
+      const auto along = folded ? name.substr(7) : name;
+      CHECK(grouped(folded ? experts : dense, along) == expected.get<groups>());
+      CHECK(by_coordinates(folded ? experts : dense, along) == expected.get<groups>());
+    }
+  }
+}
+
+TEST_CASE("experts that would lie in other pipelines are refused", "[layout]") {
+  CHECK_THROWS_WITH(fold_experts(make_mesh(16, 2, 1, 2, "tp-cp-ep-pp-dp"), 2, 2),
+                    ContainsSubstring("let pp be last"));
+  CHECK_NOTHROW(fold_experts(make_mesh(16, 2, 1, 2, "tp-cp-ep-dp-pp"), 2, 2));
+  CHECK_THROWS_WITH(fold_experts(make_mesh(16, 2, 1, 2), 3, 1), ContainsSubstring("would do: 18"));
 }

@@ -137,6 +137,77 @@ TEST_CASE("a configuration survives JSON", "[model]") {
   }
 }
 
+TEST_CASE("fields that came later survive JSON, and older JSON lacks them", "[model]") {
+  auto x = llama3_8b();
+  x.qk_norm = true;
+  x.gain_offset = 1;
+  x.window = 128;
+  x.activation = kernels::activation::squared_relu;
+  x.scaling = rope_scaling::yarn;
+  x.scaling_factor = 32;
+  x.scaling_positions = 4096;
+  x.yarn_mscale_all = 0.5;
+  x.yarn_round = false;
+  const auto text = to_json(x);
+  CHECK(gpt_config_from_json(text) == x);
+
+  const auto plain = to_json(llama3_8b());
+  auto older = plain.substr(0, plain.find(",\"qk_norm\"")) + "}";
+  CHECK(gpt_config_from_json(older) == llama3_8b());
+  older.replace(older.rfind('}'), 1, ",\"scaling\":\"linear\"}");
+  CHECK_THROWS_WITH(gpt_config_from_json(older), ContainsSubstring("'yarn'"));
+}
+
+TEST_CASE("normalising queries and keys costs a gain for each channel of a head", "[model]") {
+  auto x = llama3_8b();
+  const auto without = parameter_count(x);
+  x.qk_norm = true;
+  CHECK(parameter_count(x) == without + 2 * x.layers * x.head_size);
+  x.normalization = kernels::normalization::layer;
+  const auto with = parameter_count(x);
+  x.qk_norm = false;
+  CHECK(with == parameter_count(x) + 4 * x.layers * x.head_size);
+}
+
+TEST_CASE("a window costs the pairs that it sees", "[model]") {
+  auto x = llama3_8b();
+  const auto all = training_flops(x, 1);
+  x.window = 0;
+  const auto own = training_flops(x, 1);
+  x.window = 1023;
+  const double pairs = 8192.0 * 1024 - 1023.0 * 1024 / 2, per_pair = 12.0 * 32 * 4096;
+  CHECK(training_flops(x, 1) == own + per_pair * (pairs - 8192));
+  for (const auto wide : {8191, 1 << 20}) {
+    x.window = wide;
+    CHECK(training_flops(x, 1) == all);
+  }
+}
+
+TEST_CASE("stretched wavelengths that cannot be computed are complained about", "[model]") {
+  auto x = llama3_8b();
+  x.scaling = rope_scaling::llama3;
+  x.scaling_factor = 8;
+  CHECK(complaints(x).empty());
+  x.llama3_low = 4;
+  CHECK_THAT(only_complaint(x), ContainsSubstring("high_freq_factor"));
+  x = llama3_8b();
+  x.scaling = rope_scaling::yarn;
+  x.scaling_factor = 0.5;
+  CHECK_THAT(only_complaint(x), ContainsSubstring("--rotary-scaling-factor is 0.5"));
+  x.scaling_factor = 4;
+  x.rotary_percent = 0.5;
+  CHECK_THAT(only_complaint(x), ContainsSubstring("--rotary-percent"));
+  x = llama3_8b();
+  x.rotary_interpolation = 0;
+  CHECK_THAT(only_complaint(x), ContainsSubstring("--rotary-seq-len-interpolation-factor"));
+  x = gpt2(12, 768, 12);
+  x.scaling = rope_scaling::llama3;
+  CHECK_THAT(only_complaint(x), ContainsSubstring("--position-embedding-type rope"));
+  x = gpt2(12, 768, 12);
+  x.window = -2;
+  CHECK_THAT(only_complaint(x), ContainsSubstring("--window-size"));
+}
+
 TEST_CASE("JSON that is not exactly a configuration is refused by field", "[model]") {
   const auto text = to_json(llama3_8b());
   const auto with = [&](std::string_view from, std::string_view to) {

@@ -1,0 +1,188 @@
+#include "actors/command/commands.hpp"
+#include "runtime/layout/mesh.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+namespace troupe::command {
+namespace {
+
+using runtime::axis;
+using runtime::axis_set;
+using runtime::mesh;
+
+struct layout_flags {
+  std::optional<std::int64_t> world, expert_tensor;
+  std::int64_t tensor = 1, context = 1, expert = 1, pipeline = 1;
+  std::string order = "tp-cp-ep-dp-pp";
+  bool json = false;
+};
+
+struct group_list {
+  const char* name;
+  std::vector<std::vector<int>> groups;
+};
+
+struct two_views {
+  mesh dense, experts;
+};
+
+/// The first and the last of each pipeline hold the two uses of the word embedding.
+std::vector<group_list> embedding_groups(const mesh& dense) {
+  group_list words{"embedding", {}}, positions{"position embedding", {}};
+  for (const auto& pipeline : dense.groups(axis::pipeline)) {
+    auto& ends = words.groups.emplace_back(1, pipeline.front());
+    if (pipeline.size() > 1)
+      ends.push_back(pipeline.back());
+    positions.groups.push_back({pipeline.front()});
+  }
+  return {std::move(words), std::move(positions)};
+}
+
+std::vector<group_list> all_groups(const two_views& x) {
+  std::vector<group_list> out = {{"TP", x.dense.groups(axis::tensor)},
+                                 {"CP", x.dense.groups(axis::context)},
+                                 {"DP", x.dense.groups(axis::data)},
+                                 {"DP-CP", x.dense.groups({axis::data, axis::context})},
+                                 {"PP", x.dense.groups(axis::pipeline)},
+                                 {"TP-PP", x.dense.groups({axis::tensor, axis::pipeline})},
+                                 {"EP", x.experts.groups(axis::expert)},
+                                 {"ETP", x.experts.groups(axis::tensor)},
+                                 {"EDP", x.experts.groups(axis::data)}};
+  for (auto& more : embedding_groups(x.dense))
+    out.push_back(std::move(more));
+  return out;
+}
+
+/// Columns of the table, and keys of the JSON.
+std::vector<std::pair<const char*, int>> places(const two_views& x, int rank) {
+  const auto at = x.dense.at(rank), expert = x.experts.at(rank);
+  const auto of = [](const runtime::coordinates& all, axis a) { return all[std::size_t(a)]; };
+  return {{"tp", of(at, axis::tensor)},
+          {"cp", of(at, axis::context)},
+          {"dp", of(at, axis::data)},
+          {"pp", of(at, axis::pipeline)},
+          {"etp", of(expert, axis::tensor)},
+          {"ep", of(expert, axis::expert)},
+          {"edp", of(expert, axis::data)}};
+}
+
+std::vector<std::pair<const char*, int>> sizes(const two_views& x) {
+  return {{"tp", x.dense.extent(axis::tensor)},
+          {"cp", x.dense.extent(axis::context)},
+          {"dp", x.dense.extent(axis::data)},
+          {"pp", x.dense.extent(axis::pipeline)},
+          {"etp", x.experts.extent(axis::tensor)},
+          {"ep", x.experts.extent(axis::expert)},
+          {"edp", x.experts.extent(axis::data)}};
+}
+
+std::string as_json(const two_views& x) {
+  nlohmann::ordered_json out;
+  out["world_size"] = x.dense.size();
+  out["order"] = x.dense.order();
+  for (const auto& [name, size] : sizes(x))
+    out["sizes"][name] = size;
+  for (const auto& list : all_groups(x))
+    out["groups"][list.name] = list.groups;
+  for (int rank = 0; rank < x.dense.size(); ++rank) {
+    auto& row = out["ranks"].emplace_back();
+    row["rank"] = rank;
+    for (const auto& [name, place] : places(x, rank))
+      row[name] = place;
+  }
+  return out.dump();
+}
+
+/// "TP      [0,1] [2,3] ...", broken at 100 columns.
+std::string as_lines(const group_list& list) {
+  constexpr std::size_t widest = 100, margin = 20;
+  std::string out, line = fmt::format("{:<{}}", list.name, margin - 1);
+  for (const auto& group : list.groups) {
+    const auto word = fmt::format(" [{}]", fmt::join(group, ","));
+    if (line.size() + word.size() > widest && line.size() > margin) {
+      out += line + "\n";
+      line.assign(margin - 1, ' ');
+    }
+    line += word;
+  }
+  return out + line + "\n";
+}
+
+std::string as_text(const two_views& x) {
+  auto out = fmt::format("{} ranks in the order {}:", x.dense.size(), x.dense.order());
+  for (const auto& [name, size] : sizes(x))
+    out += fmt::format(" {} {}", name, size);
+  out += "\n\n";
+  for (const auto& list : all_groups(x))
+    out += as_lines(list);
+  out += "\n  rank";
+  for (const auto& [name, size] : sizes(x))
+    out += fmt::format("{:>6}", name);
+  for (int rank = 0; rank < x.dense.size(); ++rank) {
+    out += fmt::format("\n{:>6}", rank);
+    for (const auto& [name, place] : places(x, rank))
+      out += fmt::format("{:>6}", place);
+  }
+  return out + "\n";
+}
+
+int print_layout(const layout_flags& flags) {
+  const auto world = flags.world.value_or(flags.tensor * flags.context * flags.pipeline);
+  constexpr std::int64_t most = 1 << 20;
+  if (world > most)
+    throw usage_error(
+        "{} ranks are more than are drawn here: give sizes whose product is at most {}",
+        world,
+        most);
+  auto dense = runtime::make_mesh(
+      int(world), int(flags.tensor), int(flags.context), int(flags.pipeline), flags.order);
+  auto experts = runtime::fold_experts(
+      dense, int(flags.expert), int(flags.expert_tensor.value_or(flags.tensor)));
+  const two_views both{std::move(dense), std::move(experts)};
+  fmt::print("{}", flags.json ? as_json(both) + "\n" : as_text(both));
+  return 0;
+}
+
+}  // namespace
+
+void add_layout(command_line& program) {
+  auto& line = program.command(
+      "layout",
+      "prints which rank stands where, and with whom it talks, as Megatron-LM numbers it.");
+  const auto flags = std::make_shared<layout_flags>();
+  auto& x = *flags;
+  constexpr std::int64_t most = 1 << 16;
+  line.group("Sizes");
+  line.value("--world-size",
+             "N",
+             "Ranks. Data parallelism is what the other axes leave. Default: one replica.",
+             whole(x.world, 1, most));
+  line.value("--tensor-model-parallel-size", "N", "Default 1.", whole(x.tensor, 1, most));
+  line.value("--context-parallel-size", "N", "Default 1.", whole(x.context, 1, most));
+  line.value("--pipeline-model-parallel-size", "N", "Default 1.", whole(x.pipeline, 1, most));
+  line.value("--expert-model-parallel-size", "N", "Default 1.", whole(x.expert, 1, most));
+  line.value("--expert-tensor-parallel-size",
+             "N",
+             "Tensor parallelism of experts. Default: that of the rest.",
+             whole(x.expert_tensor, 1, most));
+  line.group("Order and form");
+  line.value("--order",
+             "ORDER",
+             "Axes by name, the fastest first; one of size 1 may be left out. Default "
+             "tp-cp-ep-dp-pp.",
+             text(x.order));
+  line.toggle(
+      "--use-tp-pp-dp-mapping", "The order tp-cp-ep-pp-dp.", [&x] { x.order = "tp-cp-ep-pp-dp"; });
+  line.toggle("--json", "As one JSON object.", [&x] { x.json = true; });
+  line.note(
+      "TP tensor, CP context, DP data, PP pipeline, EP expert, ETP and EDP tensor and data of "
+      "experts; TP-PP together hold one copy of the model. Gradients of the rest are summed along "
+      "DP-CP, those of experts along EDP.");
+  line.runs([flags] { return print_layout(*flags); });
+}
+
+}  // namespace troupe::command

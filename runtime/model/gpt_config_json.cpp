@@ -1,0 +1,181 @@
+#include "runtime/core/error.hpp"
+#include "runtime/model/gpt_config.hpp"
+
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string_view>
+#include <type_traits>
+
+namespace troupe::runtime {
+namespace {
+
+constexpr std::int64_t largest_size = std::numeric_limits<std::int32_t>::max();
+
+struct enum_name {
+  std::string_view name;
+  int value;
+};
+constexpr enum_name position_names[]
+    = {{"learned_absolute", int(position_embedding::learned_absolute)},
+       {"rope", int(position_embedding::rope)},
+       {"none", int(position_embedding::none)}};
+constexpr enum_name normalization_names[]
+    = {{"layer", int(kernels::normalization::layer)}, {"rms", int(kernels::normalization::rms)}};
+constexpr enum_name activation_names[] = {{"gelu_tanh", int(kernels::activation::gelu_tanh)},
+                                          {"gelu_erf", int(kernels::activation::gelu_erf)},
+                                          {"swiglu", int(kernels::activation::swiglu)},
+                                          {"squared_relu", int(kernels::activation::squared_relu)}};
+
+constexpr enum_name scaling_names[] = {{"none", int(rope_scaling::none)},
+                                       {"llama3", int(rope_scaling::llama3)},
+                                       {"yarn", int(rope_scaling::yarn)}};
+
+constexpr std::span<const enum_name> names_of(position_embedding) {
+  return position_names;
+}
+constexpr std::span<const enum_name> names_of(kernels::normalization) {
+  return normalization_names;
+}
+constexpr std::span<const enum_name> names_of(kernels::activation) {
+  return activation_names;
+}
+constexpr std::span<const enum_name> names_of(rope_scaling) {
+  return scaling_names;
+}
+
+/// Calls `visit(name, field)` for every field: the list that writing and reading share.
+template <class Config, class Visitor>
+void visit_fields(Config& x, Visitor&& visit) {
+  visit("layers", x.layers);
+  visit("hidden", x.hidden);
+  visit("heads", x.heads);
+  visit("groups", x.groups);
+  visit("head_size", x.head_size);
+  visit("ffn", x.ffn);
+  visit("sequence", x.sequence);
+  visit("positions", x.positions);
+  visit("vocabulary", x.vocabulary);
+  visit("padded_vocabulary", x.padded_vocabulary);
+  visit("position", x.position);
+  visit("rotary_base", x.rotary_base);
+  visit("rotary_percent", x.rotary_percent);
+  visit("rotary_interleaved", x.rotary_interleaved);
+  visit("normalization", x.normalization);
+  visit("norm_epsilon", x.norm_epsilon);
+  visit("activation", x.activation);
+  visit("linear_bias", x.linear_bias);
+  visit("qkv_bias", x.qkv_bias);
+  visit("tied_embeddings", x.tied_embeddings);
+  visit("hidden_dropout", x.hidden_dropout);
+  visit("attention_dropout", x.attention_dropout);
+  visit("init_std", x.init_std);
+}
+
+/// The fields that the first checkpoints did not have: without them a model is what it was then.
+template <class Config, class Visitor>
+void visit_later_fields(Config& x, Visitor&& visit) {
+  visit("qk_norm", x.qk_norm);
+  visit("gain_offset", x.gain_offset);
+  visit("window", x.window);
+  visit("rotary_interpolation", x.rotary_interpolation);
+  visit("scaling", x.scaling);
+  visit("scaling_factor", x.scaling_factor);
+  visit("scaling_positions", x.scaling_positions);
+  visit("llama3_low", x.llama3_low);
+  visit("llama3_high", x.llama3_high);
+  visit("yarn_fast", x.yarn_fast);
+  visit("yarn_slow", x.yarn_slow);
+  visit("yarn_mscale", x.yarn_mscale);
+  visit("yarn_mscale_all", x.yarn_mscale_all);
+  visit("yarn_round", x.yarn_round);
+}
+
+[[noreturn]] void refuse(const char* field,
+                         std::string_view expected,
+                         const nlohmann::json& found) {
+  throw input_error("model configuration: '{}' should be {}, but is {}",
+                    field,
+                    expected,
+                    found.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace));
+}
+
+void assign(const char* field, std::int64_t& to, const nlohmann::json& from) {
+  if (!from.is_number_integer()
+      || (from.is_number_unsigned() && from.get<std::uint64_t>() > std::uint64_t(largest_size)))
+    refuse(field, fmt::format("a whole number up to {}", largest_size), from);
+  to = from.get<std::int64_t>();
+}
+
+void assign(const char* field, double& to, const nlohmann::json& from) {
+  if (!from.is_number())
+    refuse(field, "a number", from);
+  to = from.get<double>();
+}
+
+void assign(const char* field, bool& to, const nlohmann::json& from) {
+  if (!from.is_boolean())
+    refuse(field, "true or false", from);
+  to = from.get<bool>();
+}
+
+template <class Enum>
+requires std::is_enum_v<Enum>
+void assign(const char* field, Enum& to, const nlohmann::json& from) {
+  std::string expected;
+  for (const auto& [name, value] : names_of(to)) {
+    if (from.is_string() && from.get_ref<const std::string&>() == name) {
+      to = Enum(value);
+      return;
+    }
+    expected += fmt::format("{}'{}'", expected.empty() ? "one of " : ", ", name);
+  }
+  refuse(field, expected, from);
+}
+
+}  // namespace
+
+std::string to_json(const gpt_config& config) {
+  nlohmann::ordered_json out;
+  const auto write = [&]<class Field>(const char* name, const Field& field) {
+    if constexpr (std::is_enum_v<Field>) {
+      for (const auto& known : names_of(field))
+        if (known.value == int(field))
+          out[name] = known.name;
+    } else {
+      out[name] = field;
+    }
+  };
+  visit_fields(config, write);
+  visit_later_fields(config, write);
+  return out.dump();
+}
+
+gpt_config gpt_config_from_json(const std::string& text) {
+  auto in = nlohmann::json::parse(text, nullptr, false);
+  if (!in.is_object())
+    throw input_error("model configuration: should be a JSON object, but is '{}'",
+                      text.substr(0, 60));
+  gpt_config config;
+  const auto take = [&](const char* name, auto& field) {
+    const auto found = in.find(name);
+    if (found == in.end())
+      return false;
+    assign(name, field, *found);
+    in.erase(found);
+    return true;
+  };
+  visit_fields(config, [&](const char* name, auto& field) {
+    if (!take(name, field))
+      throw input_error("model configuration: '{}' is missing", name);
+  });
+  visit_later_fields(config, take);
+  if (!in.empty())
+    throw input_error(
+        "model configuration: '{}' is not a field of a GPT; it was written by another version or "
+        "for another kind of model",
+        in.begin().key());
+  return config;
+}
+
+}  // namespace troupe::runtime

@@ -1,0 +1,252 @@
+#include "runtime/model/stages.hpp"
+
+#include "runtime/core/error.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+namespace troupe::runtime {
+namespace {
+
+using std::int64_t;
+
+/// A letter of the layout, every repetition written out.
+struct item {
+  char kind;
+  std::size_t at;  ///< where it stands in the text
+};
+
+class stage_reader {
+ public:
+  explicit stage_reader(std::string_view text) : text_(text) {}
+
+  std::vector<item> read() {
+    auto out = sequence(0);
+    if (at_ < text_.size())
+      refuse(at_, "this parenthesis closes nothing");
+    return out;
+  }
+
+  [[noreturn]] void refuse(std::size_t at, const std::string& why) const {
+    throw input_error(
+        "--pipeline-model-parallel-layout: {}\n    {}\n    {}^", why, text_, std::string(at, ' '));
+  }
+
+ private:
+  static constexpr std::size_t most_items = 1 << 20;
+  static constexpr int deepest = 16;
+
+  std::vector<item> sequence(int depth) {
+    std::vector<item> out;
+    while (at_ < text_.size() && text_[at_] != ')') {
+      const auto begin = at_;
+      auto one = repeated(depth);
+      out.insert(out.end(), one.begin(), one.end());
+      if (out.size() > most_items)
+        refuse(begin, fmt::format("with this there are more than {} letters", most_items));
+    }
+    return out;
+  }
+
+  std::vector<item> repeated(int depth) {
+    const auto begin = at_;
+    auto one = single(depth);
+    if (at_ == text_.size() || text_[at_] != '*')
+      return one;
+    const auto* digits = text_.data() + at_ + 1;
+    std::size_t count = 0;
+    const auto [end, failure] = std::from_chars(digits, text_.data() + text_.size(), count);
+    if (failure != std::errc{} || count < 1)
+      refuse(at_ + 1, "after * stands how often, a whole number from 1");
+    if (count > most_items || one.size() * count > most_items)
+      refuse(begin, fmt::format("with this there are more than {} letters", most_items));
+    at_ = std::size_t(end - text_.data());
+    std::vector<item> out;
+    for (std::size_t i = 0; i < count; ++i)
+      out.insert(out.end(), one.begin(), one.end());
+    return out;
+  }
+
+  std::vector<item> single(int depth) {
+    const auto begin = at_++;
+    switch (const char c = text_[begin]) {
+      case ',':
+        return {};
+      case 'E':
+      case 'L':
+      case 't':
+      case '|':
+        return {{c, begin}};
+      case '(':
+        return group(begin, depth);
+      case '*':
+        refuse(begin, "nothing stands before this * that it could repeat");
+      case 'm':
+        refuse(begin, "m is a layer that predicts several tokens, and this build has none");
+      default:
+        refuse(begin, "this is none of E embedding, t layer, L loss, | next stage, *n, ( ) and ,");
+    }
+  }
+
+  std::vector<item> group(std::size_t begin, int depth) {
+    if (depth == deepest)
+      refuse(begin, fmt::format("parentheses are nested more than {} deep", deepest));
+    auto out = sequence(depth + 1);
+    if (at_ == text_.size())
+      refuse(begin, "this parenthesis is not closed");
+    ++at_;
+    return out;
+  }
+
+  std::string_view text_;
+  std::size_t at_ = 0;
+};
+
+[[noreturn]] void refuse_uneven(int64_t layers, int stages, const uneven_ends& ends) {
+  const auto extra = int64_t{ends.embedding_counts} + int64_t{ends.loss_counts};
+  int nearest = 1;
+  for (int p = 1; p <= std::min<int64_t>(layers + extra, 1 << 16); ++p)
+    if ((layers + extra) % p == 0 && std::abs(p - stages) < std::abs(nearest - stages))
+      nearest = p;
+  throw input_error(
+      "--pipeline-model-parallel-size {} does not divide --num-layers {}{}, so that the stages "
+      "would not be even: choose {}, or say what the ends hold by "
+      "--decoder-first-pipeline-num-layers and --decoder-last-pipeline-num-layers, or what every "
+      "stage holds by --pipeline-model-parallel-layout, e.g. '{}'",
+      stages,
+      layers,
+      extra == 0 ? "" : fmt::format(" + {} for embedding and loss", extra),
+      nearest,
+      [&] {
+        std::vector<chunk_range> example;
+        for (int s = 0; s < std::min(stages, 64); ++s)
+          example.push_back(
+              {s * layers / stages, (s + 1) * layers / stages, s == 0, s == stages - 1});
+        return to_text(example);
+      }());
+}
+
+/// Layers of each stage when one end, or both, are told.
+std::vector<int64_t> around_given_ends(int64_t layers, int stages, const uneven_ends& ends) {
+  if (ends.embedding_counts || ends.loss_counts)
+    throw input_error(
+        "--decoder-first-pipeline-num-layers and -last- say what the ends hold, and "
+        "--account-for-embedding-in-pipeline-split and -loss- would reckon it: give one kind");
+  const int told = int{ends.first.has_value()} + int{ends.last.has_value()};
+  const auto rest = layers - ends.first.value_or(0) - ends.last.value_or(0);
+  const auto between = stages - told;
+  const auto share = between > 0 ? rest / between : 0;
+  if (between < 0 || rest < 0 || share * between != rest)
+    throw input_error(
+        "--decoder-first-pipeline-num-layers {} and --decoder-last-pipeline-num-layers {} of "
+        "--num-layers {} leave {} layers for the other {} of {} stages: they must share them "
+        "evenly; write every stage by --pipeline-model-parallel-layout instead",
+        ends.first ? std::to_string(*ends.first) : "(none)",
+        ends.last ? std::to_string(*ends.last) : "(none)",
+        layers,
+        rest,
+        std::max(between, 0),
+        stages);
+  std::vector<int64_t> out(std::size_t(stages), share);
+  if (ends.first)
+    out.front() = *ends.first;
+  if (ends.last)
+    out.back() = *ends.last;
+  return out;
+}
+
+std::vector<int64_t> counted_ends(int64_t layers, int stages, const uneven_ends& ends) {
+  const auto all = layers + int64_t{ends.embedding_counts} + int64_t{ends.loss_counts};
+  if (all % stages != 0)
+    refuse_uneven(layers, stages, ends);
+  std::vector<int64_t> out(std::size_t(stages), all / stages);
+  out.front() -= int64_t{ends.embedding_counts};
+  out.back() -= int64_t{ends.loss_counts};
+  return out;
+}
+
+}  // namespace
+
+std::vector<chunk_range> split_layers(int64_t layers, int stages, const uneven_ends& ends) {
+  ensure(layers > 0 && stages > 0, "STAGES-1: there is something to split, over somebody");
+  const auto counts = ends.first || ends.last ? around_given_ends(layers, stages, ends)
+                                              : counted_ends(layers, stages, ends);
+  std::vector<chunk_range> out;
+  int64_t first = 0;
+  for (int s = 0; s < stages; ++s) {
+    const auto end = first + counts[std::size_t(s)];
+    out.push_back({first, end, s == 0, s == stages - 1});
+    first = end;
+  }
+  return out;
+}
+
+std::vector<chunk_range> stages_from_text(std::string_view text, int64_t layers, int stages) {
+  stage_reader reader(text);
+  const auto items = reader.read();
+  if (items.empty() || items.front().kind != 'E')
+    reader.refuse(items.empty() ? 0 : items.front().at, "the first stage begins with E");
+  if (items.back().kind != 'L')
+    reader.refuse(items.back().at, "the last stage ends with L");
+  std::vector<chunk_range> out(1);
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    auto& stage = out.back();
+    switch (items[i].kind) {
+      case '|':
+        out.push_back({stage.end, stage.end, false, false});
+        break;
+      case 'E':
+        if (i > 0)
+          reader.refuse(items[i].at, "there is one embedding, at the beginning");
+        stage.embedding = true;
+        break;
+      case 'L':
+        if (i + 1 < items.size())
+          reader.refuse(items[i].at, "there is one loss, at the end");
+        stage.head = true;
+        break;
+      default:
+        if (++stage.end > layers)
+          reader.refuse(
+              items[i].at,
+              fmt::format("with this there are more layers than --num-layers {}", layers));
+    }
+  }
+  const auto last = items.back().at;
+  if (out.back().end < layers)
+    reader.refuse(
+        last,
+        fmt::format("there are {} layers up to here, --num-layers {}", out.back().end, layers));
+  const auto number = int64_t(out.size());
+  if (number != stages && number % stages == 0)
+    reader.refuse(last,
+                  fmt::format("there are {} stages, {} for each of --pipeline-model-parallel-size "
+                              "{}: this build gives each rank one; give {}",
+                              number,
+                              number / stages,
+                              stages,
+                              number));
+  if (number != stages)
+    reader.refuse(
+        last,
+        fmt::format("there are {} stages up to here, but --pipeline-model-parallel-size {}",
+                    number,
+                    stages));
+  return out;
+}
+
+std::string to_text(const std::vector<chunk_range>& stages) {
+  std::string out;
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    const auto& x = stages[s];
+    const auto layers = x.end - x.first;
+    out += s > 0 ? "|" : "";
+    out += x.embedding ? "E" : "";
+    if (layers > 0)
+      out += layers == 1 ? "t" : fmt::format("t*{}", layers);
+    out += x.head ? "L" : "";
+  }
+  return out;
+}
+
+}  // namespace troupe::runtime

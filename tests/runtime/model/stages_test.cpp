@@ -1,0 +1,130 @@
+#include "runtime/model/stages.hpp"
+
+#include "runtime/core/error.hpp"
+#include "runtime/core/file.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+using namespace troupe::runtime;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+std::string split(std::int64_t layers, int stages, const uneven_ends& ends = {}) {
+  return to_text(split_layers(layers, stages, ends));
+}
+
+std::string refusal(std::string_view text, std::int64_t layers, int stages) {
+  try {
+    return to_text(stages_from_text(text, layers, stages));
+  } catch (const input_error& failure) {
+    return failure.what();
+  }
+}
+
+}  // namespace
+
+TEST_CASE("stages are even unless their ends are told or counted", "[stages]") {
+  CHECK(split(8, 4) == "Et*2|t*2|t*2|t*2L");
+  CHECK(split(1, 1) == "EtL");
+  CHECK(split(10, 4, {.first = 1, .last = 3}) == "Et|t*3|t*3|t*3L");
+  CHECK(split(9, 3, {.last = 1}) == "Et*4|t*4|tL");
+  CHECK(split(8, 3, {.first = 0}) == "E|t*4|t*4L");
+  CHECK(split(5, 2, {.first = 4, .last = 1}) == "Et*4|tL");
+  CHECK(split(6, 4, {.embedding_counts = true, .loss_counts = true}) == "Et|t*2|t*2|tL");
+  CHECK(split(7, 8, {.embedding_counts = true}) == "E|t|t|t|t|t|t|tL");
+  CHECK(split(7, 8, {.loss_counts = true}) == "Et|t|t|t|t|t|t|L");
+}
+
+TEST_CASE("stages that do not come out even are refused with the way out", "[stages]") {
+  CHECK_THROWS_WITH(split(10, 4),
+                    ContainsSubstring("choose 5") && ContainsSubstring("--decoder-first-pipeline")
+                        && ContainsSubstring("'Et*2|t*3|t*2|t*3L'"));
+  CHECK_THROWS_WITH(split(8, 3, {.embedding_counts = true, .loss_counts = true}),
+                    ContainsSubstring("+ 2 for embedding and loss"));
+  CHECK_THROWS_WITH(split(10, 4, {.first = 2}),
+                    ContainsSubstring("leave 8 layers for the other 3"));
+  CHECK_THROWS_WITH(split(4, 2, {.first = 3, .last = 2}), ContainsSubstring("leave -1 layers"));
+  CHECK_THROWS_WITH(split(4, 1, {.first = 2, .last = 2}), ContainsSubstring("evenly"));
+  CHECK_THROWS_WITH(split(4, 2, {.first = 2, .embedding_counts = true}),
+                    ContainsSubstring("give one kind"));
+}
+
+TEST_CASE("a layout string means what megatron-core reads in it", "[stages][golden]") {
+  const auto golden
+      = nlohmann::json::parse(read_text(TROUPE_SOURCE_DIR "/tests/golden/layout/golden.json"));
+  REQUIRE(golden["stages"].size() >= 7);
+  for (const auto& c : golden["stages"]) {
+    const auto text = c["text"].get<std::string>();
+    const auto expected = c["stages"].get<std::vector<std::string>>();
+    INFO(text);
+    const auto count = [&](char letter) {
+      std::int64_t n = 0;
+      for (const auto& stage : expected)
+        n += std::count(stage.begin(), stage.end(), letter);
+      return n;
+    };
+    if (count('m') > 0) {
+      CHECK_THAT(refusal(text, count('t'), int(expected.size())),
+                 ContainsSubstring("several tokens, and this build has none"));
+      continue;
+    }
+    const auto stages = stages_from_text(text, count('t'), int(expected.size()));
+    REQUIRE(stages.size() == expected.size());
+    std::int64_t layer = 0;
+    for (std::size_t s = 0; s < stages.size(); ++s) {
+      const auto n = std::count(expected[s].begin(), expected[s].end(), 't');
+      CHECK(stages[s].first == layer);
+      CHECK(stages[s].end == layer + n);
+      CHECK(stages[s].embedding == (expected[s].find('E') != std::string::npos));
+      CHECK(stages[s].head == (expected[s].find('L') != std::string::npos));
+      layer += n;
+    }
+    CHECK(stages_from_text(to_text(stages), layer, int(stages.size())) == stages);
+  }
+}
+
+TEST_CASE("what is wrong with a layout string is shown by a caret", "[stages]") {
+  struct {
+    const char* text;
+    int layers, stages;
+    const char* why;
+    int column;
+  } const cases[] = {
+      {"Et|xL", 1, 2, "this is none of", 3},
+      {"Et|t*L", 2, 2, "after * stands how often", 5},
+      {"Et|t*0L", 2, 2, "from 1", 5},
+      {"*2EtL", 2, 2, "nothing stands before this *", 0},
+      {"Et*2*2|L", 4, 2, "nothing stands before this *", 4},
+      {"E(t|t", 2, 2, "is not closed", 1},
+      {"Et)|tL", 2, 2, "closes nothing", 2},
+      {"Ett|mL", 2, 2, "predicts several tokens", 4},
+      {"tE|tL", 2, 2, "begins with E", 0},
+      {"|EttL", 2, 2, "begins with E", 0},
+      {"", 2, 1, "begins with E", 0},
+      {"Et|t", 2, 2, "ends with L", 3},
+      {"EttL|", 2, 2, "ends with L", 4},
+      {"EtE|tL", 2, 2, "one embedding", 2},
+      {"EtL|tL", 2, 2, "one loss", 2},
+      {"Et|tttL", 3, 2, "more layers than --num-layers 3", 5},
+      {"Et|tL", 3, 2, "2 layers up to here, --num-layers 3", 4},
+      {"Et|t|tL", 3, 2, "3 stages up to here", 6},
+      {"Et|t|t|tL", 4, 2, "each rank one; give 4", 8},
+      {"E(t*1000)*2000L", 4, 2, "more than 1048576", 1},
+      {"Et*99999999999999999999L", 4, 2, "how often", 3},
+  };
+  for (const auto& c : cases) {
+    INFO(c.text);
+    const auto said = refusal(c.text, c.layers, c.stages);
+    CHECK_THAT(said, ContainsSubstring(c.why));
+    CHECK_THAT(said,
+               ContainsSubstring(std::string("\n    ") + c.text + "\n    "
+                                 + std::string(std::size_t(c.column), ' ') + "^"));
+  }
+  CHECK(refusal("Et|*2tL", 2, 3) == "Et||tL");
+  CHECK_THAT(refusal(std::string(40, '('), 1, 1), ContainsSubstring("16 deep"));
+}
