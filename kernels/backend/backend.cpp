@@ -83,4 +83,10 @@ std::string instruction_set() {
 TROUPE_EVERY_OP(TROUPE_INSTANTIATE)
 #undef TROUPE_INSTANTIATE
 
+#define TROUPE_INSTANTIATE(op)                                 \
+  template void run(backend, const op<bf16>&, const context&); \
+  template std::size_t scratch(backend, const op<bf16>&, int);
+TROUPE_EVERY_BF16_OP(TROUPE_INSTANTIATE)
+#undef TROUPE_INSTANTIATE
+
 }  // namespace troupe::kernels

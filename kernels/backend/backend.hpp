@@ -2,8 +2,9 @@
 //
 //   run(backend::cpu, rms, context)
 //
-// reference: plain loops, double accumulators, every T (float, double); it judges the others.
-// cpu: oneDNN and Highway, float. cuda: a plug-in opened at run time; where it is absent, running
+// reference: plain loops, double accumulators, every T (float, double, bf16); it judges the others.
+// cpu: oneDNN and Highway, float and bf16. Which operations exist in bf16: every_op.hpp.
+// cuda: a plug-in opened at run time; where it is absent, running
 // on it throws backend_missing.
 
 #pragma once

@@ -7,8 +7,8 @@
 
 namespace troupe::kernels::cuda_backend {
 
-// Defined for every operation with T = float. Both throw backend_missing where there is no CUDA
-// backend, with what the user can do about it.
+// Defined for every operation with T = float, and bf16 where it exists. Both throw backend_missing
+// where there is no CUDA backend, with what the user can do about it.
 
 /// Enqueues the operation on the stream of the context; returns before it has finished.
 template <class Op>

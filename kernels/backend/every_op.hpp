@@ -31,3 +31,22 @@
   X(square_norm)            \
   X(adamw)                  \
   X(sample_token)
+
+// The same, of those that exist in bf16 too: what a layer's activations and parameters pass
+// through.
+#define TROUPE_EVERY_BF16_OP(X) \
+  X(linear_forward)             \
+  X(linear_backward_input)      \
+  X(linear_backward_weight)     \
+  X(norm_forward)               \
+  X(norm_backward_input)        \
+  X(norm_backward_weight)       \
+  X(activation_forward)         \
+  X(activation_backward)        \
+  X(rope)                       \
+  X(embedding_forward)          \
+  X(embedding_backward)         \
+  X(dropout_forward)            \
+  X(dropout_backward)           \
+  X(add)                        \
+  X(ordered_sum)

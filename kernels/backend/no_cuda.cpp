@@ -29,4 +29,10 @@ std::size_t scratch(const Op&, int) {
 TROUPE_EVERY_OP(TROUPE_INSTANTIATE)
 #undef TROUPE_INSTANTIATE
 
+#define TROUPE_INSTANTIATE(op)                                 \
+  template void run(const kernels::op<bf16>&, const context&); \
+  template std::size_t scratch(const kernels::op<bf16>&, int);
+TROUPE_EVERY_BF16_OP(TROUPE_INSTANTIATE)
+#undef TROUPE_INSTANTIATE
+
 }  // namespace troupe::kernels::cuda_backend

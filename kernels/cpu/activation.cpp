@@ -161,12 +161,14 @@ void split_activation(const Op& op, int threads, const Range& range) {
 
 }  // namespace
 
+template <>
 void run(const activation_forward<float>& op, const context& in) {
   split_activation(op, in.threads, [&](std::int64_t begin, std::int64_t end) {
     HWY_DYNAMIC_DISPATCH(activation_forward_range)(op, begin, end);
   });
 }
 
+template <>
 void run(const activation_backward<float>& op, const context& in) {
   split_activation(op, in.threads, [&](std::int64_t begin, std::int64_t end) {
     HWY_DYNAMIC_DISPATCH(activation_backward_range)(op, begin, end);

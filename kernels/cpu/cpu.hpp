@@ -20,34 +20,51 @@
 
 namespace troupe::kernels::cpu {
 
+// Templates are defined for T = float and bf16.
+
 // linear.cpp
-void run(const linear_forward<float>& op, const context& in);
-void run(const linear_backward_input<float>& op, const context& in);
-void run(const linear_backward_weight<float>& op, const context& in);
+template <class T>
+void run(const linear_forward<T>& op, const context& in);
+template <class T>
+void run(const linear_backward_input<T>& op, const context& in);
+template <class T>
+void run(const linear_backward_weight<T>& op, const context& in);
 // attention_forward.cpp, attention_backward.cpp
 void run(const attention_forward<float>& op, const context& in);
 void run(const attention_backward<float>& op, const context& in);
 // norm.cpp
-void run(const norm_forward<float>& op, const context& in);
-void run(const norm_backward_input<float>& op, const context& in);
-void run(const norm_backward_weight<float>& op, const context& in);
+template <class T>
+void run(const norm_forward<T>& op, const context& in);
+template <class T>
+void run(const norm_backward_input<T>& op, const context& in);
+template <class T>
+void run(const norm_backward_weight<T>& op, const context& in);
 // activation.cpp
-void run(const activation_forward<float>& op, const context& in);
-void run(const activation_backward<float>& op, const context& in);
+template <class T>
+void run(const activation_forward<T>& op, const context& in);
+template <class T>
+void run(const activation_backward<T>& op, const context& in);
 // rope.cpp
-void run(const rope<float>& op, const context& in);
+template <class T>
+void run(const rope<T>& op, const context& in);
 // embedding.cpp
-void run(const embedding_forward<float>& op, const context& in);
-void run(const embedding_backward<float>& op, const context& in);
+template <class T>
+void run(const embedding_forward<T>& op, const context& in);
+template <class T>
+void run(const embedding_backward<T>& op, const context& in);
 // cross_entropy.cpp
 void run(const cross_entropy_forward<float>& op, const context& in);
 void run(const cross_entropy_backward<float>& op, const context& in);
 // dropout.cpp
-void run(const dropout_forward<float>& op, const context& in);
-void run(const dropout_backward<float>& op, const context& in);
+template <class T>
+void run(const dropout_forward<T>& op, const context& in);
+template <class T>
+void run(const dropout_backward<T>& op, const context& in);
 // sum.cpp
-void run(const add<float>& op, const context& in);
-void run(const ordered_sum<float>& op, const context& in);
+template <class T>
+void run(const add<T>& op, const context& in);
+template <class T>
+void run(const ordered_sum<T>& op, const context& in);
 void run(const square_norm<float>& op, const context& in);
 // adamw.cpp
 void run(const adamw<float>& op, const context& in);
@@ -60,8 +77,10 @@ void run(const masked_loss_backward<float>& op, const context& in);
 // Scratch of the operations that need some. Every other operation needs none.
 std::size_t scratch(const attention_forward<float>& op, int threads);
 std::size_t scratch(const attention_backward<float>& op, int threads);
-std::size_t scratch(const norm_backward_weight<float>& op, int threads);
-std::size_t scratch(const linear_backward_weight<float>& op, int threads);
+template <class T>
+std::size_t scratch(const norm_backward_weight<T>& op, int threads);
+template <class T>
+std::size_t scratch(const linear_backward_weight<T>& op, int threads);
 std::size_t scratch(const square_norm<float>& op, int threads);
 std::size_t scratch(const sample_token<float>& op, int threads);
 

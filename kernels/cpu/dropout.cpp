@@ -85,6 +85,7 @@ namespace troupe::kernels::cpu {
 HWY_EXPORT(dropout_range);
 HWY_EXPORT(kept_range);
 
+template <>
 void run(const dropout_forward<float>& op, const context& in) {
   split(
       in.threads, op.R * op.C, elements_worth_a_thread, [&](std::int64_t begin, std::int64_t end) {
@@ -96,6 +97,7 @@ void run(const dropout_forward<float>& op, const context& in) {
 }
 
 // The same masks on dy, and nothing to add them to.
+template <>
 void run(const dropout_backward<float>& op, const context& in) {
   run(dropout_forward<float>{.y = op.dx,
                              .x = op.dy,

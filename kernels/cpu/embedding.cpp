@@ -55,12 +55,14 @@ namespace troupe::kernels::cpu {
 HWY_EXPORT(embedding_rows);
 HWY_EXPORT(embedding_columns);
 
+template <>
 void run(const embedding_forward<float>& op, const context& in) {
   split(in.threads, op.R, rows_worth_a_thread(op.C), [&](std::int64_t begin, std::int64_t end) {
     HWY_DYNAMIC_DISPATCH(embedding_rows)(op, begin, end);
   });
 }
 
+template <>
 void run(const embedding_backward<float>& op, const context& in) {
   // A multiple of a cache line of columns, so that threads rarely share one.
   const std::int64_t columns = (rows_worth_a_thread(op.R) + 15) / 16 * 16;

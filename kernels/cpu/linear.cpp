@@ -142,6 +142,7 @@ activation of(epilogue e) {
 
 }  // namespace
 
+template <>
 void run(const linear_forward<float>& op, const context& in) {
   if (op.R == 0)
     return;
@@ -164,15 +165,18 @@ void run(const linear_forward<float>& op, const context& in) {
   });
 }
 
+template <>
 void run(const linear_backward_input<float>& op, const context& in) {
   if (op.R > 0)
     multiply({op.dz, op.N}, {op.weight, op.K}, op.dx, op.R, op.K, op.N, 0, in.threads);
 }
 
+template <>
 std::size_t scratch(const linear_backward_weight<float>&, int) {
   return 0;
 }
 
+template <>
 void run(const linear_backward_weight<float>& op, const context& in) {
   if (op.R == 0)
     return;

@@ -172,22 +172,26 @@ std::int64_t blocks_of_rows(std::int64_t R) {
 
 }  // namespace
 
+template <>
 void run(const norm_forward<float>& op, const context& in) {
   split(in.threads, op.R, rows_worth_a_thread(op.C), [&](std::int64_t begin, std::int64_t end) {
     HWY_DYNAMIC_DISPATCH(norm_rows)(op, begin, end);
   });
 }
 
+template <>
 void run(const norm_backward_input<float>& op, const context& in) {
   split(in.threads, op.R, rows_worth_a_thread(op.C), [&](std::int64_t begin, std::int64_t end) {
     HWY_DYNAMIC_DISPATCH(norm_input_rows)(op, begin, end);
   });
 }
 
+template <>
 std::size_t scratch(const norm_backward_weight<float>& op, int) {
   return sizeof(float) * std::size_t(blocks_of_rows(op.R) * op.C * (op.dbias ? 2 : 1));
 }
 
+template <>
 void run(const norm_backward_weight<float>& op, const context& in) {
   auto* partial_sums = scratch_array<float>(in, scratch(op, in.threads));
   const std::int64_t rows = rows_of_a_block(op.R), blocks = blocks_of_rows(op.R);

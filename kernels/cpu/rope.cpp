@@ -116,6 +116,7 @@ namespace troupe::kernels::cpu {
 
 HWY_EXPORT(rope_rows);
 
+template <>
 void run(const rope<float>& op, const context& in) {
   const std::int64_t grain = rows_worth_a_thread(op.G * op.heads * op.rotated);
   split(in.threads, op.R, grain, [&](std::int64_t begin, std::int64_t end) {

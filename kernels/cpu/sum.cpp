@@ -6,6 +6,7 @@
 #define HWY_TARGET_INCLUDE "kernels/cpu/sum.cpp"
 #include <hwy/foreach_target.h>
 // clang-format off: Highway needs this order
+#include "kernels/cpu/dispatch.hpp"
 #include "kernels/cpu/vector-inl.hpp"
 // clang-format on
 
@@ -13,18 +14,20 @@ HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::cpu::HWY_NAMESPACE {
 namespace {
 
-void add_range(const add<float>& op, std::int64_t begin, std::int64_t end) {
-  const float *a = op.a + begin, *b = op.b + begin;
-  float* y = op.y + begin;
+template <class T>
+void add_range(const add<T>& op, std::int64_t begin, std::int64_t end) {
+  const T *a = op.a + begin, *b = op.b + begin;
+  T* y = op.y + begin;
   each(end - begin, [=](std::int64_t i, auto step) HWY_ATTR {
     step.store(hn::Add(step.load(a + i), step.load(b + i)), y + i);
   });
 }
 
-void ordered_sum_range(const ordered_sum<float>& op, std::int64_t begin, std::int64_t end) {
-  const float* const* x = op.x;
+template <class T>
+void ordered_sum_range(const ordered_sum<T>& op, std::int64_t begin, std::int64_t end) {
+  const T* const* x = op.x;
   const std::int64_t sources = op.sources;
-  float* y = op.y + begin;
+  T* y = op.y + begin;
   const vec scale = hn::Set(d, op.scale);
   each(end - begin, [=](std::int64_t i, auto step) HWY_ATTR {
     vec s = sources > 0 ? step.load(x[0] + begin + i) : hn::Zero(d);
@@ -78,19 +81,21 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace troupe::kernels::cpu {
 
-HWY_EXPORT(add_range);
-HWY_EXPORT(ordered_sum_range);
+TROUPE_EXPORT(add_range);
+TROUPE_EXPORT(ordered_sum_range);
 HWY_EXPORT(square_norm_blocks);
 
-void run(const add<float>& op, const context& in) {
+template <class T>
+void run(const add<T>& op, const context& in) {
   split(in.threads, op.n, elements_worth_a_thread, [&](std::int64_t begin, std::int64_t end) {
-    HWY_DYNAMIC_DISPATCH(add_range)(op, begin, end);
+    TROUPE_DISPATCH(add_range, T)(op, begin, end);
   });
 }
 
-void run(const ordered_sum<float>& op, const context& in) {
+template <class T>
+void run(const ordered_sum<T>& op, const context& in) {
   split(in.threads, op.n, elements_worth_a_thread, [&](std::int64_t begin, std::int64_t end) {
-    HWY_DYNAMIC_DISPATCH(ordered_sum_range)(op, begin, end);
+    TROUPE_DISPATCH(ordered_sum_range, T)(op, begin, end);
   });
 }
 
@@ -110,6 +115,11 @@ void run(const square_norm<float>& op, const context& in) {
     total += of_block[b];
   *op.result = total;
 }
+
+template void run(const add<float>&, const context&);
+template void run(const add<bf16>&, const context&);
+template void run(const ordered_sum<float>&, const context&);
+template void run(const ordered_sum<bf16>&, const context&);
 
 }  // namespace troupe::kernels::cpu
 #endif

@@ -1,4 +1,5 @@
-// Vectors of float: loops with a partial last step, sums in a fixed order, exp and its kin.
+// Vectors of float: loops with a partial last step, sums in a fixed order, exp and its kin. Memory
+// holds float or bf16, promoted as it is loaded and rounded as it is stored.
 //
 // Compiled once per instruction set: included by the sources of this room between targets.hpp and
 // HWY_BEFORE_NAMESPACE, as Highway's own -inl headers are.
@@ -9,6 +10,8 @@
 #else
 #define TROUPE_KERNELS_CPU_VECTOR_INL_HPP
 #endif
+
+#include "kernels/op/bf16.hpp"
 
 #include <cstdint>
 #include <hwy/highway.h>
@@ -25,43 +28,87 @@ using vec = hn::Vec<tag>;
 constexpr tag d;
 constexpr std::int64_t width = hn::MaxLanes(d);
 
+/// Of as many bf16 as a vector has floats.
+using half_tag = hn::Rebind<std::uint16_t, tag>;
+using half_vec = hn::Vec<half_tag>;
+
+HWY_INLINE vec promoted(half_vec v) {
+  const hn::RebindToUnsigned<tag> du;
+  return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(du, v)));
+}
+
+/// As kernels/op/bf16.hpp rounds. Not Highway's DemoteTo, which cuts off, nor the instruction of
+/// AVX512_BF16, which makes denormal numbers zero.
+HWY_INLINE half_vec rounded(vec v) {
+  const hn::RebindToUnsigned<tag> du;
+  const auto bits = hn::BitCast(du, v);
+  const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1));
+  const auto nearest = hn::Add(bits, hn::Add(odd, hn::Set(du, 0x7fff)));
+  const auto quiet = hn::Or(bits, hn::Set(du, 0x400000));
+  const auto chosen = hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(v)), quiet, nearest);
+  return hn::TruncateTo(half_tag(), hn::ShiftRight<16>(chosen));
+}
+
 /// A step over a whole vector.
 struct whole {
   HWY_INLINE vec load(const float* p) const { return hn::LoadU(d, p); }
+  HWY_INLINE vec load(const bf16* p) const { return promoted(hn::LoadU(half_tag(), &p->bits)); }
   HWY_INLINE void store(vec v, float* p) const { hn::StoreU(v, d, p); }
+  HWY_INLINE void store(vec v, bf16* p) const { hn::StoreU(rounded(v), half_tag(), &p->bits); }
   HWY_INLINE vec or_zero(vec v) const { return v; }
 };
 
 /// The lanes of a mask made by FirstN; the others are zero and their memory is not touched.
 template <class D, class M>
 HWY_INLINE hn::Vec<D> load_first(D tag_of, M lanes, const hn::TFromD<D>* p) {
-#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
-  return hn::MaskedLoad(lanes, tag_of, p);
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2
+  constexpr bool masked = HWY_TARGET == HWY_AVX3 || sizeof(hn::TFromD<D>) >= 4;
 #else
-  // Elsewhere Highway loads the whole vector, and aligned, before it blends.
-  alignas(64) hn::TFromD<D> copy[hn::MaxLanes(D())] = {};
-  for (std::size_t i = 0, n = hn::CountTrue(tag_of, lanes); i < n; ++i)
-    copy[i] = p[i];
-  return hn::Load(tag_of, copy);
+  constexpr bool masked = false;
 #endif
+  if constexpr (masked) {
+    return hn::MaskedLoad(lanes, tag_of, p);
+  } else {
+    // Elsewhere Highway loads the whole vector, and aligned, before it blends.
+    alignas(64) hn::TFromD<D> copy[hn::MaxLanes(D())] = {};
+    for (std::size_t i = 0, n = hn::CountTrue(tag_of, lanes); i < n; ++i)
+      copy[i] = p[i];
+    return hn::Load(tag_of, copy);
+  }
+}
+
+/// Stores the lanes of a mask made by FirstN; the memory of the others is not touched.
+template <class D, class M>
+HWY_INLINE void store_first(hn::Vec<D> v, D tag_of, M lanes, hn::TFromD<D>* p) {
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2
+  constexpr bool masked = HWY_TARGET == HWY_AVX3 || sizeof(hn::TFromD<D>) >= 4;
+#else
+  constexpr bool masked = false;
+#endif
+  if constexpr (masked) {
+    hn::BlendedStore(v, lanes, tag_of, p);
+  } else {
+    alignas(64) hn::TFromD<D> copy[hn::MaxLanes(D())];
+    hn::Store(v, tag_of, copy);
+    for (std::size_t i = 0, n = hn::CountTrue(tag_of, lanes); i < n; ++i)
+      p[i] = copy[i];
+  }
 }
 
 /// The last step, over fewer lanes: the others load as zero and are not stored.
 struct partial {
   hn::Mask<tag> lanes;  ///< made by FirstN
   HWY_INLINE vec load(const float* p) const { return load_first(d, lanes, p); }
-  HWY_INLINE void store(vec v, float* p) const {
-#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
-    hn::BlendedStore(v, lanes, d, p);
-#else
-    alignas(64) float copy[width];
-    hn::Store(v, d, copy);
-    for (std::size_t i = 0, n = hn::CountTrue(d, lanes); i < n; ++i)
-      p[i] = copy[i];
-#endif
+  HWY_INLINE vec load(const bf16* p) const {
+    return promoted(load_first(half_tag(), half_lanes(), &p->bits));
   }
-  HWY_INLINE vec or_zero(vec v) const {
-    return hn::IfThenElseZero(lanes, v);
+  HWY_INLINE void store(vec v, float* p) const { store_first(v, d, lanes, p); }
+  HWY_INLINE void store(vec v, bf16* p) const {
+    store_first(rounded(v), half_tag(), half_lanes(), &p->bits);
+  }
+  HWY_INLINE vec or_zero(vec v) const { return hn::IfThenElseZero(lanes, v); }
+  HWY_INLINE hn::Mask<half_tag> half_lanes() const {
+    return hn::FirstN(half_tag(), hn::CountTrue(d, lanes));
   }
 };
 

@@ -11,16 +11,16 @@ void run(const activation_forward<T>& op) {
     for (std::int64_t n = 0; n < op.N; ++n) {
       switch (op.kind) {
         case activation::gelu_tanh:
-          y[n] = T(gelu_tanh(x[n]));
+          y[n] = T(gelu_tanh(double(x[n])));
           break;
         case activation::gelu_erf:
-          y[n] = T(gelu_erf(x[n]));
+          y[n] = T(gelu_erf(double(x[n])));
           break;
         case activation::squared_relu:
-          y[n] = T(squared_relu(x[n]));
+          y[n] = T(squared_relu(double(x[n])));
           break;
         case activation::swiglu:
-          y[n] = T(silu(x[n]) * double(x[op.N + n]));
+          y[n] = T(silu(double(x[n])) * double(x[op.N + n]));
           break;
       }
     }
@@ -36,19 +36,19 @@ void run(const activation_backward<T>& op) {
     for (std::int64_t n = 0; n < op.N; ++n) {
       switch (op.kind) {
         case activation::gelu_tanh:
-          dx[n] = T(dy[n] * gelu_tanh_slope(x[n]));
+          dx[n] = T(double(dy[n]) * gelu_tanh_slope(double(x[n])));
           break;
         case activation::gelu_erf:
-          dx[n] = T(dy[n] * gelu_erf_slope(x[n]));
+          dx[n] = T(double(dy[n]) * gelu_erf_slope(double(x[n])));
           break;
         case activation::squared_relu:
-          dx[n] = T(dy[n] * squared_relu_slope(x[n]));
+          dx[n] = T(double(dy[n]) * squared_relu_slope(double(x[n])));
           break;
         case activation::swiglu: {
           // Both are read before one is written, because dx may be x.
-          const double gate = x[n], linear = x[op.N + n];
-          dx[n] = T(dy[n] * linear * silu_slope(gate));
-          dx[op.N + n] = T(dy[n] * silu(gate));
+          const auto gate = double(x[n]), linear = double(x[op.N + n]);
+          dx[n] = T(double(dy[n]) * linear * silu_slope(gate));
+          dx[op.N + n] = T(double(dy[n]) * silu(gate));
           break;
         }
       }
@@ -58,7 +58,9 @@ void run(const activation_backward<T>& op) {
 
 template void run(const activation_forward<float>&);
 template void run(const activation_forward<double>&);
+template void run(const activation_forward<bf16>&);
 template void run(const activation_backward<float>&);
 template void run(const activation_backward<double>&);
+template void run(const activation_backward<bf16>&);
 
 }  // namespace troupe::kernels::reference

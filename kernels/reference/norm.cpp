@@ -63,7 +63,7 @@ void run(const norm_backward_weight<T>& op) {
   for (std::int64_t c = 0; c < op.C; ++c) {
     double dgain = op.dgain[c], dbias = op.dbias ? op.dbias[c] : 0;
     for (std::int64_t r = 0; r < op.R; ++r) {
-      const double dy = op.dy[r * op.C + c];
+      const auto dy = double(op.dy[r * op.C + c]);
       const double mean = layer ? op.mean[r] : 0;
       dgain += dy * (double(op.x[r * op.C + c]) - mean) * double(op.rstd[r]);
       dbias += dy;
@@ -76,9 +76,12 @@ void run(const norm_backward_weight<T>& op) {
 
 template void run(const norm_forward<float>&);
 template void run(const norm_forward<double>&);
+template void run(const norm_forward<bf16>&);
 template void run(const norm_backward_input<float>&);
 template void run(const norm_backward_input<double>&);
+template void run(const norm_backward_input<bf16>&);
 template void run(const norm_backward_weight<float>&);
 template void run(const norm_backward_weight<double>&);
+template void run(const norm_backward_weight<bf16>&);
 
 }  // namespace troupe::kernels::reference

@@ -16,7 +16,7 @@ void run(const rope<T>& op) {
           const double cos = std::cos(angle), sin = std::sin(op.backward ? -angle : angle);
           T& first = op.interleaved ? x[2 * i] : x[i];
           T& second = op.interleaved ? x[2 * i + 1] : x[i + half];
-          const double a = first, b = second;
+          const auto a = double(first), b = double(second);
           first = T(a * cos - b * sin);
           second = T(b * cos + a * sin);
         }
@@ -27,5 +27,6 @@ void run(const rope<T>& op) {
 
 template void run(const rope<float>&);
 template void run(const rope<double>&);
+template void run(const rope<bf16>&);
 
 }  // namespace troupe::kernels::reference

@@ -7,17 +7,17 @@ namespace troupe::kernels::reference {
 template <class T>
 void run(const add<T>& op) {
   for (std::int64_t i = 0; i < op.n; ++i)
-    op.y[i] = op.a[i] + op.b[i];
+    op.y[i] = T(accumulator<T>(op.a[i]) + accumulator<T>(op.b[i]));
 }
 
 // Not in double: the order of the sources and the rounding after each are the contract.
 template <class T>
 void run(const ordered_sum<T>& op) {
   for (std::int64_t i = 0; i < op.n; ++i) {
-    T sum = op.sources > 0 ? op.x[0][i] : T(0);
+    auto sum = accumulator<T>(op.sources > 0 ? op.x[0][i] : T(0.0f));
     for (std::int64_t s = 1; s < op.sources; ++s)
-      sum += op.x[s][i];
-    op.y[i] = sum * op.scale;
+      sum += accumulator<T>(op.x[s][i]);
+    op.y[i] = T(sum * op.scale);
   }
 }
 
@@ -39,8 +39,10 @@ void run(const square_norm<T>& op) {
 
 template void run(const add<float>&);
 template void run(const add<double>&);
+template void run(const add<bf16>&);
 template void run(const ordered_sum<float>&);
 template void run(const ordered_sum<double>&);
+template void run(const ordered_sum<bf16>&);
 template void run(const square_norm<float>&);
 template void run(const square_norm<double>&);
 

@@ -427,7 +427,7 @@ template <class T>
 struct sum_memory {
   std::int64_t n;
   std::int64_t sources = 3;
-  T scale = T(0.25);
+  kernels::accumulator<T> scale = 0.25;
   std::vector<std::vector<T>> x = vectors(n, sources);
   std::vector<const T*> pointers = std::vector<const T*>(std::size_t(sources));
   std::vector<T> y = blank<T>(n);
