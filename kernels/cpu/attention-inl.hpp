@@ -74,10 +74,11 @@ inline void pack_columns(
   }
 }
 
-/// Fills `visible`, `rows` and `reach` for the query rows from `first` of the sequence.
+/// Fills the numbers of `t` for the query rows from `first` of the sequence.
 inline void look(query_tile& t, const attention_shape& a, const sequence& in, std::int64_t first) {
   const std::int32_t* position = a.key_position + in.key;
   t.rows = std::min(tile, in.queries - first);
+  t.start = in.keys;
   t.reach = 0;
   std::int64_t seen = 0;
   for (std::int64_t i = 0; i < t.rows; ++i) {
@@ -94,11 +95,32 @@ inline void look(query_tile& t, const attention_shape& a, const sequence& in, st
       seen = in.keys;
     }
     t.visible[i] = seen;
-    t.reach = std::max(t.reach, seen);
+    t.hidden[i] = 0;
+    if (a.causal && a.window >= 0) {
+      const std::int32_t now = a.query_position[in.query + first + i];
+      t.hidden[i]
+          = std::lower_bound(position, position + seen, attention_horizon(a, now)) - position;
+      if (t.hidden[i] == seen) {  // sees none: does not widen what its neighbours see
+        t.hidden[i] = in.keys;
+        t.visible[i] = 0;
+      }
+    }
+    t.start = std::min(t.start, t.hidden[i]);
+    t.reach = std::max(t.reach, t.visible[i]);
   }
 }
 
-/// Keys from `begin` that any of the rows [first, first + n) sees, at most a tile.
+/// Keys from `begin` that none of the rows [first, first + n) sees before the first that one does,
+/// at most a tile.
+inline std::int64_t gap(const query_tile& t,
+                        std::int64_t first,
+                        std::int64_t n,
+                        std::int64_t begin) {
+  const std::int64_t least = *std::min_element(t.hidden + first, t.hidden + first + n);
+  return std::clamp<std::int64_t>(least - begin, 0, tile);
+}
+
+/// Keys from `begin` up to the last that any of the rows [first, first + n) sees, at most a tile.
 inline std::int64_t columns(const query_tile& t,
                             std::int64_t first,
                             std::int64_t n,
@@ -119,8 +141,11 @@ inline void score(const query_tile& t,
   const std::int64_t Dp = padded(D);
   for (std::int64_t i = 0; i < t.rows; i += block_rows) {
     const std::int64_t n = std::min<std::int64_t>(block_rows, t.rows - i);
-    const std::int64_t v = vectors(columns(t, i, n, begin));
-    product<side::rows>(n, from + i * Dp, Dp, keys, tile, D, to + i * tile, tile, v, false);
+    const std::int64_t c = gap(t, i, n, begin) / width * width;
+    const std::int64_t v = vectors(columns(t, i, n, begin) - c);
+    if (v > 0)
+      product<side::rows>(
+          n, from + i * Dp, Dp, keys + c, tile, D, to + i * tile + c, tile, v, false);
   }
 }
 
@@ -135,10 +160,18 @@ inline void gather(const query_tile& t,
   const std::int64_t Dp = padded(D), v = vectors(D);
   for (std::int64_t i = 0; i < t.rows; i += block_rows) {
     const std::int64_t n = std::min<std::int64_t>(block_rows, t.rows - i);
-    const std::int64_t depth = columns(t, i, n, begin);
+    const std::int64_t j = gap(t, i, n, begin), depth = columns(t, i, n, begin) - j;
     if (depth > 0)
-      product<side::rows>(
-          n, weights + i * tile, tile, rows, stride, depth, to + i * Dp, Dp, v, true);
+      product<side::rows>(n,
+                          weights + i * tile + j,
+                          tile,
+                          rows + j * stride,
+                          stride,
+                          depth,
+                          to + i * Dp,
+                          Dp,
+                          v,
+                          true);
   }
 }
 
@@ -148,7 +181,7 @@ class keeping {
   keeping(const attention_shape& a, std::uint64_t sample, std::int64_t head, std::uint32_t* words)
       : key_(a.key),
         sample_(sample),
-        head_(head),
+        head_(a.first_head + head),
         words_(words),
         threshold_(drop_threshold(a.p_drop)) {}
 

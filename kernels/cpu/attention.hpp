@@ -2,8 +2,8 @@
 //
 // Queries go in tiles of 64 rows, keys in tiles of 64 columns, on a grid that starts at the first
 // row of a sequence: the bits of a query row do not depend on how the tiles are spread over
-// threads. What causality hides is a number for each query row: it sees the first `visible` keys
-// of its sequence, because key positions ascend.
+// threads. What causality and the window hide are two numbers for each query row: of the first
+// `visible` keys of its sequence it sees all but the first `hidden`, because key positions ascend.
 //
 // Private to kernels/cpu.
 
@@ -51,15 +51,18 @@ class piece {
 
 /// State of one tile of query rows.
 struct query_tile {
-  std::int64_t* visible;  ///< (tile) keys that each row sees
+  std::int64_t* hidden;   ///< (tile) keys before the first that each row sees
+  std::int64_t* visible;  ///< (tile) keys up to the last that each row sees
   std::uint32_t* words;   ///< (tile + 32) random words of one row
   float* q;               ///< (tile, Dp) scaled
   float* s;               ///< (tile, tile) scores, then probabilities
   float* row;             ///< (2, tile) forward: maximum, sum; backward: lse, D
   std::int64_t rows;
+  std::int64_t start;  ///< the smallest `hidden`
   std::int64_t reach;  ///< the largest `visible`
 
   void take(piece& from, std::int64_t Dp) {
+    hidden = from.take<std::int64_t>(tile);
     visible = from.take<std::int64_t>(tile);
     words = from.take<std::uint32_t>(tile + 32);
     q = from.take<float>(tile * Dp);

@@ -110,7 +110,10 @@ class backward_part {
     std::fill_n(own_.dq, q.rows * Dp_, 0.0f);
 
     keeping kept(a_, a_.p_drop > 0 ? a_.sample[which_.s] : 0, head, q.words);
-    for (std::int64_t t = which_.first; t * tile < q.reach; t += which_.step) {
+    const std::int64_t hidden_tiles = std::max<std::int64_t>(0, q.start / tile - which_.first);
+    const std::int64_t turns = (hidden_tiles + which_.step - 1) / which_.step;
+    for (std::int64_t t = which_.first + turns * which_.step; t * tile < q.reach;
+         t += which_.step) {
       const std::int64_t j = t * tile, at = place(t) * tile;
       score(q, q.q, own_.key_columns + at * a_.D, a_.D, j, q.s);
       score(q, own_.d_o, own_.value_columns + at * a_.D, a_.D, j, own_.ds);
@@ -136,7 +139,7 @@ class backward_part {
     const std::int64_t wide = vectors(columns(q, 0, q.rows, begin)) * width;
     const vec rest = hn::Set(d, 1 / (1 - a_.p_drop));
     for (std::int64_t i = 0; i < q.rows; ++i) {
-      const std::int64_t seen = std::clamp<std::int64_t>(q.visible[i] - begin, 0, tile);
+      const std::int64_t hidden = gap(q, i, 1, begin), seen = columns(q, i, 1, begin);
       float* s = q.s + i * tile;
       float* ds = own_.ds + i * tile;
       if (Dropout && seen > 0)
@@ -151,14 +154,25 @@ class backward_part {
           pm = hn::IfThenElseZero(stays, hn::Mul(p, rest));
           dp = hn::IfThenElseZero(stays, hn::Mul(dp, rest));
         }
+        vec slope_of = hn::Mul(p, hn::Sub(dp, center));
+        if (c < hidden) {
+          const auto lanes = hn::FirstN(d, std::size_t(hidden - c));
+          pm = hn::IfThenZeroElse(lanes, pm);
+          slope_of = hn::IfThenZeroElse(lanes, slope_of);
+        }
         hn::StoreU(step.or_zero(pm), d, s + c);
-        hn::StoreU(step.or_zero(hn::Mul(p, hn::Sub(dp, center))), d, ds + c);
+        hn::StoreU(step.or_zero(slope_of), d, ds + c);
       };
-      each(seen, slope);
-      for (std::int64_t c = vectors(seen) * width; c < wide; c += width) {
-        hn::StoreU(hn::Zero(d), d, s + c);
-        hn::StoreU(hn::Zero(d), d, ds + c);
-      }
+      const auto clear = [=](std::int64_t from, std::int64_t to) HWY_ATTR {
+        for (std::int64_t c = from; c < to; c += width) {
+          hn::StoreU(hn::Zero(d), d, s + c);
+          hn::StoreU(hn::Zero(d), d, ds + c);
+        }
+      };
+      const std::int64_t unseen = std::min(hidden, seen) / width * width;
+      clear(0, unseen);
+      each(seen - unseen, [&](std::int64_t c, auto step) HWY_ATTR { slope(unseen + c, step); });
+      clear(vectors(seen) * width, wide);
     }
   }
 
@@ -167,16 +181,19 @@ class backward_part {
     const query_tile& q = own_.queries;
     const std::int64_t seen = columns(q, 0, q.rows, begin), v = vectors(a_.D);
     std::int64_t first = 0;
-    for (std::int64_t j = 0; j < seen; j += block_rows) {
+    for (std::int64_t j = gap(q, 0, q.rows, begin); j < seen; j += block_rows) {
       const std::int64_t n = std::min<std::int64_t>(block_rows, seen - j);
       while (q.visible[first] <= begin + j)  // ends: a row sees `seen` keys of this tile
         ++first;
+      std::int64_t last = q.rows;
+      while (last > first && q.hidden[last - 1] >= begin + j + n)
+        --last;
       product<side::columns>(n,
                              weights + first * tile + j,
                              tile,
                              rows + first * Dp_,
                              Dp_,
-                             q.rows - first,
+                             last - first,
                              to + j * Dp_,
                              Dp_,
                              v,

@@ -54,15 +54,22 @@ struct running_row {
   float* maximum;  ///< (1)
   float* total;    ///< (width) sums of every lane
 
-  /// `Whole`: all keys of the tile are seen, so that the scores stay in registers.
+  /// The keys [hidden, seen) of the tile are seen. `Whole`: all of them are, so that the scores
+  /// stay in registers.
   template <bool Dropout, bool Whole>
-  HWY_INLINE void soften(std::int64_t seen, std::int64_t Dp, const keeping& kept) const {
+  HWY_INLINE void soften(std::int64_t hidden,
+                         std::int64_t seen,
+                         std::int64_t Dp,
+                         const keeping& kept) const {
     constexpr std::int64_t most = tile / width;
-    const std::int64_t n = Whole ? most : vectors(seen);
+    const std::int64_t first = Whole ? 0 : hidden / width, n = Whole ? most : vectors(seen);
     vec x[most], top = hn::Set(d, -infinity);
 #pragma GCC unroll 4
-    for (std::int64_t v = 0; v < n; ++v) {
+    for (std::int64_t v = first; v < n; ++v) {
       x[v] = hn::LoadU(d, s + v * width);
+      if (!Whole && v == first)
+        x[v] = hn::IfThenElse(
+            hn::FirstN(d, std::size_t(hidden - v * width)), hn::Set(d, -infinity), x[v]);
       if (!Whole && v == n - 1)
         x[v] = hn::IfThenElse(
             hn::FirstN(d, std::size_t(seen - v * width)), x[v], hn::Set(d, -infinity));
@@ -72,7 +79,7 @@ struct running_row {
     const vec now = hn::Max(hn::Set(d, before), hn::MaxOfLanes(d, top));
     vec added = hn::Zero(d);
 #pragma GCC unroll 4
-    for (std::int64_t v = 0; v < n; ++v) {
+    for (std::int64_t v = first; v < n; ++v) {
       vec p = exp(hn::Sub(x[v], now));
       added = hn::Add(added, p);
       if constexpr (Dropout)
@@ -109,17 +116,27 @@ class forward_part {
         v_(op.v + in_.key * a_.key_row + which.g * a_.key_group) {}
 
   void run() {
-    std::int64_t packed = 0;  // tiles of keys copied so far
     for (std::int64_t t = which_.first; t < tiles(in_.queries); t += which_.step) {
       look(own_.queries, a_, in_, t * tile);
-      for (; !few_ && packed < tiles(own_.queries.reach); ++packed)
-        pack(packed);
+      if (!few_ && own_.queries.start < own_.queries.reach)
+        pack(own_.queries.start / tile, tiles(own_.queries.reach));
       for (std::int64_t h = 0; h < a_.H / a_.G; ++h)
         one_head(t * tile, which_.g * (a_.H / a_.G) + h, h);
     }
   }
 
  private:
+  // Copies the tiles of keys [first, end), but for those that are there: what lies between two
+  // windows is not copied.
+  void pack(std::int64_t first, std::int64_t end) {
+    if (first > packed_end_ || end < packed_first_)
+      packed_first_ = packed_end_ = first;
+    while (packed_first_ > first)
+      pack(--packed_first_);
+    while (packed_end_ < end)
+      pack(packed_end_++);
+  }
+
   void pack(std::int64_t t) {
     const std::int64_t j = t * tile, n = std::min(tile, in_.keys - j);
     pack_columns(k_ + j * a_.key_row, a_.key_row, n, a_.D, own_.columns + j * a_.D);
@@ -140,7 +157,7 @@ class forward_part {
     std::fill_n(own_.sums, q.rows * width, 0.0f);
 
     keeping kept(a_, a_.p_drop > 0 ? a_.sample[which_.s] : 0, head, q.words);
-    for (std::int64_t j = 0; j < q.reach; j += tile) {
+    for (std::int64_t j = q.start / tile * tile; j < q.reach; j += tile) {
       if (few_)
         score_in_place(j);
       else
@@ -163,7 +180,7 @@ class forward_part {
     for (std::int64_t i = 0; i < q.rows; ++i) {
       const float* row = q.q + i * Dp_;
       const std::int64_t seen = columns(q, i, 1, begin);
-      for (std::int64_t j = 0; j < seen; ++j) {
+      for (std::int64_t j = gap(q, i, 1, begin); j < seen; ++j) {
         const float* key = k_ + (begin + j) * a_.key_row;
         q.s[i * tile + j] = sum(a_.D, [&](std::int64_t c, auto step) HWY_ATTR {
           return hn::Mul(step.load(row + c), step.load(key + c));
@@ -190,8 +207,8 @@ class forward_part {
       const std::int64_t n = std::min<std::int64_t>(block_rows, q.rows - b);
       const std::int64_t wide = columns(q, b, n, begin);
       for (std::int64_t i = b; i < b + n; ++i) {
-        const std::int64_t seen = std::clamp<std::int64_t>(q.visible[i] - begin, 0, tile);
-        if (seen == 0) {
+        const std::int64_t hidden = gap(q, i, 1, begin), seen = columns(q, i, 1, begin);
+        if (seen <= hidden) {
           std::fill_n(q.s + i * tile, wide, 0.0f);
           continue;
         }
@@ -199,10 +216,12 @@ class forward_part {
           kept.draw(
               a_.query_position[in_.query + first + i], a_.key_position + in_.key + begin, seen);
         const running_row row{q.s + i * tile, own_.o + i * Dp_, q.row + i, own_.sums + i * width};
-        if (seen == tile) {
-          row.soften<Dropout, true>(seen, Dp_, kept);
+        if (hidden == 0 && seen == tile) {
+          row.soften<Dropout, true>(hidden, seen, Dp_, kept);
         } else {
-          row.soften<Dropout, false>(seen, Dp_, kept);
+          row.soften<Dropout, false>(hidden, seen, Dp_, kept);
+          for (std::int64_t c = 0; c < hidden / width * width; c += width)
+            hn::StoreU(hn::Zero(d), d, q.s + i * tile + c);
           for (std::int64_t c = vectors(seen) * width; c < wide; c += width)
             hn::StoreU(hn::Zero(d), d, q.s + i * tile + c);
         }
@@ -245,6 +264,7 @@ class forward_part {
   const std::int64_t Dp_;
   const float* const k_;
   const float* const v_;
+  std::int64_t packed_first_ = 0, packed_end_ = 0;  // tiles of keys that are copied
 };
 
 void attention_forward_part(const attention_forward<float>& op,

@@ -28,6 +28,9 @@
 #include "kernels/op/context.hpp"
 #include "kernels/op/philox.hpp"
 
+#include <algorithm>
+#include <limits>
+
 namespace troupe::kernels {
 
 /// The shape shared by both passes.
@@ -48,8 +51,7 @@ struct attention_shape {
   /// -1: all. Only with `causal`.
   std::int32_t window = -1;
 
-  /// Dropout of probabilities. Word number (first_head + h) * 2^32 + key_position of the
-  /// stream
+  /// Dropout of probabilities. Word number (first_head + h) * 2^32 + key_position of the stream
   /// `sample[s] * 2^24 + query_position` decides: at most 2^24 positions.
   float p_drop = 0;
   std::uint64_t key = 0;                  ///< of the random numbers
@@ -88,16 +90,26 @@ constexpr std::uint64_t attention_word(std::int64_t head, std::int32_t key_posit
   return (std::uint64_t(head) << 32) + std::uint64_t(key_position);
 }
 
+/// The first position that a query sees through the window.
+constexpr std::int64_t attention_horizon(const attention_shape& a, std::int32_t query_position) {
+  return a.window < 0 ? std::numeric_limits<std::int64_t>::min()
+                      : std::int64_t{query_position} - a.window;
+}
+
 /// Pairs (query row, key row) that are computed: a causal pair counts only where it is visible.
 inline std::int64_t attention_pairs(const attention_shape& a) {
   std::int64_t pairs = 0;
   for (std::int64_t s = 0; s < a.S; ++s) {
-    const std::int64_t begin = a.key_starts[s], end = a.key_starts[s + 1];
+    const std::int32_t *begin = a.key_position + a.key_starts[s],
+                       *end = a.key_position + a.key_starts[s + 1];
     for (std::int64_t i = a.query_starts[s]; i < a.query_starts[s + 1]; ++i) {
-      std::int64_t visible = end;
-      while (a.causal && visible > begin && a.key_position[visible - 1] > a.query_position[i])
-        --visible;
-      pairs += visible - begin;
+      if (a.causal) {
+        const std::int32_t now = a.query_position[i];
+        const auto* visible = std::upper_bound(begin, end, now);
+        pairs += visible - std::lower_bound(begin, visible, attention_horizon(a, now));
+      } else {
+        pairs += end - begin;
+      }
     }
   }
   return pairs;

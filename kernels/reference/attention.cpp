@@ -27,14 +27,16 @@ struct geometry : attention_shape {
     return j * key_row + group_of(at.h) * key_group;
   }
   bool sees(const place& at, std::int64_t j) const {
-    return !causal || key_position[j] <= query_position[at.i];
+    return !causal
+           || (key_position[j] <= query_position[at.i]
+               && key_position[j] >= attention_horizon(*this, query_position[at.i]));
   }
   /// The factor m of the probability of (row, key).
   double mask(const place& at, std::int64_t j) const {
     if (p_drop == 0)
       return 1;  // sample may be null
     const auto stream = attention_stream(sample[at.s], query_position[at.i]);
-    const auto word = philox_word(key, stream, attention_word(at.h, key_position[j]));
+    const auto word = philox_word(key, stream, attention_word(first_head + at.h, key_position[j]));
     return word < drop_threshold(p_drop) ? 0 : 1 / (1 - double(p_drop));
   }
   template <class Visit>

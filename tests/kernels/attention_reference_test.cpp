@@ -55,7 +55,8 @@ std::pair<std::vector<double>, double> by_the_book(const memory& t,
     double score = 0;
     for (std::int64_t d = 0; d < t.D; ++d)
       score += double(op.shape.scale) * q[d] * k[d];
-    const bool visible = !t.causal || t.key_position[j] <= t.query_position[i];
+    const auto age = t.query_position[i] - t.key_position[j];
+    const bool visible = !t.causal || (age >= 0 && (t.window < 0 || age <= t.window));
     exponentials.push_back(visible ? std::exp(score) : 0);
     sum += exponentials.back();
   }
@@ -74,6 +75,7 @@ TEST_CASE("attention is softmax of scaled products, causal or not, fused or apar
           "[kernels][reference][attention]") {
   const auto causal = GENERATE(true, false);
   auto t = GENERATE_COPY(fused(causal), apart(causal));
+  t.window = GENERATE(-1, 0, 2);
   run(t.forward());
   const auto op = t.forward();
   std::vector<double> o, lse;
@@ -95,6 +97,7 @@ TEST_CASE("attention backward agrees with finite differences",
   const auto causal = GENERATE(true, false);
   const auto p_drop = GENERATE(0.f, 0.3f);
   auto t = GENERATE_COPY(fused(causal, p_drop), apart(causal, p_drop));
+  t.window = GENERATE(-1, 1);
   run(t.forward());
   run(t.backward());
   const auto dq = t.dq, dk = t.dk, dv = t.dv;

@@ -40,6 +40,22 @@ TEST_CASE("the counts of attention are those of the visible pairs",
   CHECK(bytes_moved(t.backward()) == 4 * (4 * 24 + 4 * 16) + 4 * 6);  // q, o, do, dq; k, v, dk, dv
   t.causal = false;
   CHECK(attention_pairs(t.shape()) == 3 + 3 + 1);
+  t.window = 0;  // nothing without causality
+  CHECK(attention_pairs(t.shape()) == 3 + 3 + 1);
+}
+
+TEST_CASE("the pairs of attention are those within its window", "[kernels][reference][counts]") {
+  attention_memory<float> t{.H = 2, .G = 1, .D = 4, .query_lengths = {5, 2}, .key_lengths = {5, 9}};
+  const auto pairs = [&t](std::int32_t window) {
+    t.window = window;
+    return attention_pairs(t.shape());
+  };
+  CHECK(pairs(0) == 5 + 2);
+  CHECK(pairs(2) == 1 + 2 + 3 * 3 + 2 * 3);
+  CHECK(pairs(100) == pairs(-1));
+  CHECK(pairs(-1) == 15 + 8 + 9);
+  t.key_position[4] = 100;  // the last key is seen by nobody, the window ends before it
+  CHECK(pairs(0) == 4 + 2);
 }
 
 TEST_CASE("the counts of a norm are right", "[kernels][reference][counts]") {

@@ -93,6 +93,8 @@ struct attention_memory {
   bool causal = true;
   bool fused = false;
   float p_drop = 0;
+  std::int32_t window = -1;
+  std::int64_t first_head = 0;
 
   std::vector<std::int32_t> query_starts = starts(query_lengths);
   std::vector<std::int32_t> key_starts = starts(key_lengths);
@@ -133,9 +135,11 @@ struct attention_memory {
             .key_group = key_group,
             .scale = float(1 / std::sqrt(double(D))),
             .causal = causal,
+            .window = window,
             .p_drop = p_drop,
             .key = 0x5eed,
-            .sample = p_drop > 0 ? sample.data() : nullptr};
+            .sample = p_drop > 0 ? sample.data() : nullptr,
+            .first_head = first_head};
   }
   kernels::attention_forward<T> forward() {
     return {.o = o.data(),
