@@ -12,6 +12,7 @@
   X(linear_backward_weight) \
   X(attention_forward)      \
   X(attention_backward)     \
+  X(bias_backward)          \
   X(norm_forward)           \
   X(norm_backward_input)    \
   X(norm_backward_weight)   \
@@ -38,6 +39,7 @@
   X(linear_forward)             \
   X(linear_backward_input)      \
   X(linear_backward_weight)     \
+  X(bias_backward)              \
   X(norm_forward)               \
   X(norm_backward_input)        \
   X(norm_backward_weight)       \

@@ -6,6 +6,7 @@
 #include "kernels/op/activation.hpp"
 #include "kernels/op/adamw.hpp"
 #include "kernels/op/attention.hpp"
+#include "kernels/op/bias.hpp"
 #include "kernels/op/cross_entropy.hpp"
 #include "kernels/op/dropout.hpp"
 #include "kernels/op/embedding.hpp"
@@ -29,6 +30,9 @@ template <class T>
 void run(const linear_backward_input<T>& op, const context& in);
 template <class T>
 void run(const linear_backward_weight<T>& op, const context& in);
+// bias.cpp
+template <class T>
+void run(const bias_backward<T>& op, const context& in);
 // attention_forward.cpp, attention_backward.cpp
 void run(const attention_forward<float>& op, const context& in);
 void run(const attention_backward<float>& op, const context& in);

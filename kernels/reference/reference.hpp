@@ -5,6 +5,7 @@
 #include "kernels/op/activation.hpp"
 #include "kernels/op/adamw.hpp"
 #include "kernels/op/attention.hpp"
+#include "kernels/op/bias.hpp"
 #include "kernels/op/cross_entropy.hpp"
 #include "kernels/op/dropout.hpp"
 #include "kernels/op/embedding.hpp"
@@ -24,6 +25,8 @@ template <class T>
 void run(const linear_backward_input<T>& op);
 template <class T>
 void run(const linear_backward_weight<T>& op);
+template <class T>
+void run(const bias_backward<T>& op);
 template <class T>
 void run(const attention_forward<T>& op);
 template <class T>

@@ -179,8 +179,8 @@ variable self_attention(tape& on,
                         const attention_options& how,
                         const row_layout& rows) {
   require_spread(qkv, spread::features, "self_attention");
-  return with_element(
-      on.type(), [&]<class T>(T) { return run_attention<T>(on, std::move(qkv), how, rows); });
+  return with_element(on.type(),
+                      [&]<class T>(T) { return run_attention<T>(on, std::move(qkv), how, rows); });
 }
 
 variable cached_attention(tape& on,
@@ -190,9 +190,8 @@ variable cached_attention(tape& on,
                           attention_cache& cache) {
   ensure(!on.recording(), "CACHE-1: decoding has no way back");
   require_spread(qkv, spread::features, "cached_attention");
-  return with_element(on.type(), [&]<class T>(T) {
-    return run_cached<T>(on, std::move(qkv), how, rows, cache);
-  });
+  return with_element(
+      on.type(), [&]<class T>(T) { return run_cached<T>(on, std::move(qkv), how, rows, cache); });
 }
 
 }  // namespace troupe::runtime

@@ -95,8 +95,8 @@ variable dropout_add(tape& on,
                      int bias) {
   require_residual(residual, "dropout_add");
   require_spread(x, residual.over, "dropout_add");
-  return with_element(
-      on.type(), [&]<class T>(T) { return run<T>(on, x, &residual, p, key, rows, bias); });
+  return with_element(on.type(),
+                      [&]<class T>(T) { return run<T>(on, x, &residual, p, key, rows, bias); });
 }
 
 variable dropout(tape& on, const variable& x, float p, std::uint64_t key, const row_layout& rows) {

@@ -95,14 +95,13 @@ variable run_positions(tape& on, const variable& x, const row_layout& rows, int 
   const std::int64_t C = channels_of(x.data), first = first_row(on, x);
   auto y = tensor::empty<T>(on.on(), x.data.extents());
   T* const to = y.template data<T>();
-  on.on().run(
-      kernels::embedding_forward<T>{.y = to,
-                                    .table = on.value<T>(table),
-                                    .id = rows.positions.data<std::int32_t>() + first,
-                                    .position_table = nullptr,
-                                    .position = nullptr,
-                                    .R = x.data.size() / C,
-                                    .C = C});
+  on.on().run(kernels::embedding_forward<T>{.y = to,
+                                            .table = on.value<T>(table),
+                                            .id = rows.positions.data<std::int32_t>() + first,
+                                            .position_table = nullptr,
+                                            .position = nullptr,
+                                            .R = x.data.size() / C,
+                                            .C = C});
   on.on().run(kernels::add<T>{to, x.data.data<T>(), to, x.data.size()});
   auto result = on.make(std::move(y), x.over);
   if (on.recording()) {
@@ -135,8 +134,7 @@ variable embedding(tape& on,
 
 variable add_positions(tape& on, const variable& x, const row_layout& rows, int table) {
   require_residual(x, "add_positions");
-  return with_element(on.type(),
-                      [&]<class T>(T) { return run_positions<T>(on, x, rows, table); });
+  return with_element(on.type(), [&]<class T>(T) { return run_positions<T>(on, x, rows, table); });
 }
 
 }  // namespace troupe::runtime

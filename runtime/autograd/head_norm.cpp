@@ -62,14 +62,14 @@ struct head_norm_node final : node {
 
   void weight_gradients(tape& on) override {
     for (const auto& s : sides)
-      on.on().run(kernels::head_norm_backward_weight<T>{
-          on.gradient(s.by.gain),
-          s.by.bias < 0 ? nullptr : on.gradient(s.by.bias),
-          grad.data<T>() + s.which.offset,
-          x.data<T>() + s.which.offset,
-          s.mean(),
-          s.rstd(),
-          s.which.shape});
+      on.on().run(
+          kernels::head_norm_backward_weight<T>{on.gradient(s.by.gain),
+                                                s.by.bias < 0 ? nullptr : on.gradient(s.by.bias),
+                                                grad.data<T>() + s.which.offset,
+                                                x.data<T>() + s.which.offset,
+                                                s.mean(),
+                                                s.rstd(),
+                                                s.which.shape});
   }
 };
 
@@ -119,8 +119,8 @@ variable head_norm(tape& on,
                    head_norm_parameters query,
                    head_norm_parameters key) {
   require_spread(qkv, spread::features, "head_norm");
-  return with_element(
-      on.type(), [&]<class T>(T) { return run<T>(on, qkv, layout, how, query, key); });
+  return with_element(on.type(),
+                      [&]<class T>(T) { return run<T>(on, qkv, layout, how, query, key); });
 }
 
 }  // namespace troupe::runtime

@@ -69,7 +69,7 @@ variable run_linear(tape& on,
   const auto out = with_channels(x.data.extents(), N);
   auto y = tensor::empty<T>(on.on(), out);
   const bool keep_z = on.recording() && activation != kernels::epilogue::none;
-  auto z = keep_z ? tensor::empty<T>(on.on(), out) : tensor();
+  tensor z = keep_z ? tensor::empty<T>(on.on(), out) : tensor();
   on.on().run(kernels::linear_forward<T>{y.template data<T>(),
                                          z.data<T>(),
                                          x.data.data<T>(),
@@ -119,8 +119,7 @@ variable run_activation(tape& on, const variable& x, kernels::activation kind) {
   const std::int64_t width = channels_of(x.data), N = width / kernels::fan_in(kind);
   const std::int64_t R = x.data.size() / width;
   auto y = tensor::empty<T>(on.on(), with_channels(x.data.extents(), N));
-  on.on().run(
-      kernels::activation_forward<T>{y.template data<T>(), x.data.data<T>(), R, N, kind});
+  on.on().run(kernels::activation_forward<T>{y.template data<T>(), x.data.data<T>(), R, N, kind});
   auto result = on.make(std::move(y), spread::features);
   if (on.recording()) {
     auto n = std::make_unique<activation_node<T>>();
@@ -149,13 +148,8 @@ variable linear(tape& on,
   ensure(column || bias < 0 || on.ranks() == 1,
          "SPREAD-2: a bias is added once, after the sum over the tensor axis");
   return with_element(on.type(), [&]<class T>(T) {
-    return run_linear<T>(on,
-                         x,
-                         column ? spread::features : spread::partial,
-                         features,
-                         weight,
-                         bias,
-                         activation);
+    return run_linear<T>(
+        on, x, column ? spread::features : spread::partial, features, weight, bias, activation);
   });
 }
 

@@ -44,12 +44,8 @@ void merge(tape& on, const tensor& part, tensor& loss, tensor& lse) {
     part_lse.push_back(all.data<float>() + 2 * r * R);
     part_logit.push_back(all.data<float>() + (2 * r + 1) * R);
   }
-  on.on().run(kernels::cross_entropy_merge<float>{loss.data<float>(),
-                                                  lse.data<float>(),
-                                                  part_lse.data(),
-                                                  part_logit.data(),
-                                                  on.ranks(),
-                                                  R});
+  on.on().run(kernels::cross_entropy_merge<float>{
+      loss.data<float>(), lse.data<float>(), part_lse.data(), part_logit.data(), on.ranks(), R});
 }
 
 template <class T>

@@ -88,8 +88,7 @@ variable run(tape& on, const variable& x, const norm_options& how, int gain, int
 
 variable norm(tape& on, const variable& x, const norm_options& how, int gain, int bias) {
   require_residual(x, "norm");
-  return with_element(on.type(),
-                      [&]<class T>(T) { return run<T>(on, x, how, gain, bias); });
+  return with_element(on.type(), [&]<class T>(T) { return run<T>(on, x, how, gain, bias); });
 }
 
 }  // namespace troupe::runtime

@@ -2,8 +2,8 @@
 //
 // Parameters are named by their index in the unit of the current segment; -1 means there is none.
 // Rows R = B * T throughout, less where they are spread; a variable of C channels has extents
-// (B, T, C), or (R, C) once its rows were spread. Beside each operation stands how its variables lie
-// on the tensor axis; with one rank all of it is the same.
+// (B, T, C), or (R, C) once its rows were spread. Beside each operation stands how its variables
+// lie on the tensor axis; with one rank all of it is the same.
 
 #pragma once
 

@@ -7,6 +7,7 @@
 
 #include "runtime/autograd/ops.hpp"
 #include "runtime/model/gpt_config.hpp"
+#include "runtime/model/recompute.hpp"
 #include "runtime/parameters/spec.hpp"
 
 #include <functional>
@@ -38,39 +39,62 @@ struct pass {
   pass_settings settings;
   row_layout rows;
   tensor tokens, labels, mask;  ///< where the chunk has the embedding, the head
-  variable hidden;              ///< (B, T, C)
+  variable hidden;              ///< (B, T, C), whole; (rows, C) where they are spread
+  variable x;                   ///< what one segment of a layer hands to the next
   loss_value loss;
   tensor logits;                                   ///< (B, T, V), when no labels were given
   std::vector<attention_cache>* caches = nullptr;  ///< decoding: one for each layer of the chunk
 };
 
+/// Which module of a layer a segment belongs to, for selective recomputation.
+enum class module_kind : std::uint8_t { other, core_attention, feed_forward };
+
 struct segment {
   std::string name;
   int unit = 0;
+  std::int64_t layer = -1;  ///< -1: embedding or head
+  module_kind module = module_kind::other;
   std::function<void(tape&, pass&)> forward;
 };
 
 class chunk {
  public:
   /// A GPT. Radford et al., 2019; parameter names are Megatron-core's.
-  chunk(const gpt_config& config, const chunk_range& range);
+  /// With several tensor ranks: the part of the one that sits there. With sequence parallelism
+  /// (Korthikanti et al., 2022) the residual stream is spread over their rows.
+  chunk(const gpt_config& config,
+        const chunk_range& range,
+        tensor_seat seat = {},
+        bool sequence_parallel = false);
   chunk(const chunk&) = delete;  // its segments point into it
   chunk& operator=(const chunk&) = delete;
 
   const gpt_config& config() const { return config_; }
   const chunk_range& range() const { return range_; }
+  tensor_seat seat() const { return seat_; }
+  bool sequence_parallel() const { return sequence_parallel_; }
   const std::vector<unit_spec>& units() const { return units_; }
   const std::vector<segment>& program() const { return program_; }
 
  private:
   void add_embedding();
   void add_layer(std::int64_t layer);
-  void add_attention(int unit, const std::string& layer, std::size_t in_chunk);
-  void add_feed_forward(int unit, const std::string& layer);
+  void add_attention(int unit, std::int64_t layer);
+  void add_core_attention(int unit, std::int64_t layer, const std::string& name);
+  void add_feed_forward(int unit, std::int64_t layer);
   void add_head();
+  void add_segment(std::string name,
+                   int unit,
+                   std::int64_t layer,
+                   module_kind module,
+                   std::function<void(tape&, pass&)> forward);
+  attention_options attention_shape() const;
+  variable residual(tape& on, pass& p, double rate, const std::string& dropout, int bias) const;
 
   gpt_config config_;
   chunk_range range_;
+  tensor_seat seat_;
+  bool sequence_parallel_;
   std::vector<float> rotary_frequency_;
   std::vector<unit_spec> units_;
   std::vector<segment> program_;
@@ -80,31 +104,72 @@ class chunk {
 /// Throws input_error unless stages divides the layers.
 std::vector<chunk_range> split_evenly(const gpt_config& config, int stages);
 
-/// One micro-batch on one chunk: forward, then I, then W. Used by one lane; the chunk, the stream
-/// and the store outlive it.
+/// Segments [first, end) that leave nothing on the tape but what they began with, and run again.
+struct forgotten_segments {
+  int first = 0, end = 0;
+};
+
+/// What one action of the way back works on: segments [first, end).
+struct backward_block {
+  int first = 0, end = 0;
+  bool rebuilt = false;  ///< some of it was forgotten: R comes before its I
+};
+
+/// The way through a chunk under a recomputation setting. With `full` every group of layers that is
+/// forgotten together is a block of its own, so that only one is in memory whole.
+struct chunk_route {
+  chunk_route(const chunk& of, const recompute_settings& how);
+
+  std::vector<forgotten_segments> forgotten;  ///< ascending
+  std::vector<backward_block> blocks;         ///< ascending, at least one; the way back descends
+};
+
+/// One micro-batch on one chunk: forward, then for each block, the last first, R where it is
+/// rebuilt, I and W. Used by one lane; chunk, route, stream, store and axis outlive it.
 class chunk_pass {
  public:
-  chunk_pass(const chunk& of, stream& on, parameter_store& store, const pass_settings& how);
+  chunk_pass(const chunk& of,
+             const chunk_route& route,
+             stream& on,
+             parameter_store& store,
+             const pass_settings& how,
+             communicator* tensor_axis = nullptr);
 
   /// In: "positions" (B, T) i32, "samples" (B) u64, and "tokens" (B, T) i32 for the embedding or
   /// "hidden" (B, T, C); for the head "labels" i32 and "mask" f32, both (B, T), unless only logits
   /// are wanted. Out: "hidden" with "positions" and "samples", or "logits" without labels.
   bundle forward(const bundle& in, std::vector<attention_cache>* caches = nullptr);
 
-  /// I. In: "hidden", the gradient of what went out; nothing for the head. Out: "hidden", the
-  /// gradient of what came in; nothing for the embedding.
-  bundle input_gradients(const bundle& in);
+  /// R: runs again what the block forgot.
+  void recompute(int block);
 
-  /// W. Adds to the store and emits every unit.
-  void weight_gradients();
+  /// I. In: for the last block "hidden", the gradient of what went out; nothing for the head. Out:
+  /// for the first block "hidden", the gradient of what came in; nothing for the embedding.
+  bundle input_gradients(const bundle& in, int block);
 
+  /// W. Adds to the store and emits every unit that is complete.
+  void weight_gradients(int block);
+
+  int blocks() const { return int(route_.blocks.size()); }
   const loss_value& loss() const { return pass_.loss; }
 
  private:
+  /// What a forgotten group of segments began with, and the slots that it gave its results.
+  struct memory {
+    variable hidden, x;
+    std::shared_ptr<gradient_slot> hidden_slot, x_slot;
+  };
+
+  void begin_rows(const bundle& in, bool decoding);
+  void run(int first, int end);
+  void forget(const forgotten_segments& which);
+
   const chunk& chunk_;
+  const chunk_route& route_;
   tape tape_;
   pass pass_;
   variable input_;
+  std::vector<memory> memories_;  ///< of each forgotten group
 };
 
 }  // namespace troupe::runtime

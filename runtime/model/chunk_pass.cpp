@@ -1,5 +1,7 @@
+#include "runtime/core/error.hpp"
 #include "runtime/model/chunk.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace troupe::runtime {
@@ -14,17 +16,49 @@ tensor counted(stream& on, std::int64_t B, std::int64_t T) {
   return out;
 }
 
+/// What came back for a variable of the first run goes to the same one of the second.
+struct link_node final : node {
+  std::shared_ptr<gradient_slot> from, to;
+
+  void input_gradients(tape&) override { to->sum = std::move(from->sum); }
+};
+
+/// Gives a result of forgotten segments a place for its gradient; null when it has one already.
+std::shared_ptr<gradient_slot> placed(variable& x) {
+  if (!x.data || x.gradient)
+    return nullptr;
+  return x.gradient = std::make_shared<gradient_slot>();
+}
+
+void link(tape& on, const std::shared_ptr<gradient_slot>& from, const variable& to) {
+  if (!from)
+    return;
+  auto n = std::make_unique<link_node>();
+  n->from = from;
+  n->to = to.gradient;
+  on.record(std::move(n));
+}
+
 }  // namespace
 
 chunk_pass::chunk_pass(const chunk& of,
+                       const chunk_route& route,
                        stream& on,
                        parameter_store& store,
-                       const pass_settings& how)
-    : chunk_(of), tape_(on, store, how.training), pass_() {
+                       const pass_settings& how,
+                       communicator* tensor_axis)
+    : chunk_(of),
+      route_(route),
+      tape_(on, store, {how.training, tensor_axis, of.sequence_parallel()}),
+      pass_() {
   pass_.settings = how;
+  ensure((tensor_axis == nullptr ? 1 : tensor_axis->size()) == of.seat().size
+             && (tensor_axis == nullptr || tensor_axis->rank() == of.seat().rank)
+             && (tensor_axis == nullptr || tensor_axis->along() == axis::tensor),
+         "CHUNK-1: a chunk runs on the tensor axis and seat that it was cut for");
 }
 
-bundle chunk_pass::forward(const bundle& in, std::vector<attention_cache>* caches) {
+void chunk_pass::begin_rows(const bundle& in, bool decoding) {
   auto& rows = pass_.rows;
   rows.positions = in.at("positions");
   rows.samples = in.at("samples");
@@ -33,29 +67,36 @@ bundle chunk_pass::forward(const bundle& in, std::vector<attention_cache>* cache
   for (std::int64_t b = 0; b <= B; ++b)
     rows.starts.data<std::int32_t>()[b] = std::int32_t(b * T);
   // A pass over whole sequences begins at their beginning, whatever their position ids say.
-  rows.order = caches != nullptr ? rows.positions : counted(tape_.on(), B, T);
-  pass_.caches = caches;
+  rows.order = decoding ? rows.positions : counted(tape_.on(), B, T);
+}
 
+bundle chunk_pass::forward(const bundle& in, std::vector<attention_cache>* caches) {
+  begin_rows(in, caches != nullptr);
+  pass_.caches = caches;
   const auto& range = chunk_.range();
   if (range.embedding)
     pass_.tokens = in.at("tokens");
   else
-    pass_.hidden = input_ = tape_.make(in.at("hidden"));
+    pass_.hidden = input_
+        = tape_.make(in.at("hidden"), chunk_.sequence_parallel() ? spread::rows : spread::whole);
   if (range.head && in.has("labels")) {
     pass_.labels = in.at("labels");
     pass_.mask = in.at("mask");
   }
-  for (const auto& s : chunk_.program()) {
-    tape_.enter(s.unit);
-    s.forward(tape_, pass_);
-    tape_.leave();
-  }
+  int next = 0;
+  if (tape_.recording())
+    for (const auto& group : route_.forgotten) {
+      run(next, group.first);
+      forget(group);
+      next = group.end;
+    }
+  run(next, int(chunk_.program().size()));
 
   bundle out;
   if (!range.head) {
     out.add("hidden", pass_.hidden.data);
-    out.add("positions", rows.positions);
-    out.add("samples", rows.samples);
+    out.add("positions", pass_.rows.positions);
+    out.add("samples", pass_.rows.samples);
     pass_.hidden.data = {};
   } else if (pass_.logits) {
     out.add("logits", std::move(pass_.logits));
@@ -64,19 +105,66 @@ bundle chunk_pass::forward(const bundle& in, std::vector<attention_cache>* cache
   return out;
 }
 
-bundle chunk_pass::input_gradients(const bundle& in) {
-  if (!chunk_.range().head)
+void chunk_pass::run(int first, int end) {
+  for (int s = first; s < end; ++s) {
+    const auto& x = chunk_.program()[std::size_t(s)];
+    tape_.enter(x.unit);
+    x.forward(tape_, pass_);
+    tape_.leave();
+  }
+}
+
+void chunk_pass::forget(const forgotten_segments& which) {
+  auto& began = memories_.emplace_back(memory{pass_.hidden, pass_.x, nullptr, nullptr});
+  pass_.hidden.kept = pass_.x.kept = true;
+  for (int s = which.first; s < which.end; ++s) {
+    const auto& x = chunk_.program()[std::size_t(s)];
+    tape_.enter(x.unit, false);
+    x.forward(tape_, pass_);
+    tape_.leave();
+  }
+  pass_.hidden.kept = pass_.x.kept = false;
+  began.hidden_slot = placed(pass_.hidden);
+  began.x_slot = placed(pass_.x);
+}
+
+void chunk_pass::recompute(int block) {
+  const auto& b = route_.blocks.at(std::size_t(block));
+  for (std::size_t g = 0; g < route_.forgotten.size(); ++g) {
+    const auto& group = route_.forgotten[g];
+    if (group.first < b.first || group.end > b.end)
+      continue;
+    auto& began = memories_.at(g);
+    pass_.hidden = std::exchange(began.hidden, {});
+    pass_.x = std::exchange(began.x, {});
+    for (int s = group.first; s < group.end; ++s) {
+      tape_.again(s);
+      chunk_.program()[std::size_t(s)].forward(tape_, pass_);
+      if (s + 1 == group.end) {
+        link(tape_, began.hidden_slot, pass_.hidden);
+        link(tape_, began.x_slot, pass_.x);
+      }
+      tape_.leave();
+    }
+    pass_.hidden = pass_.x = {};
+  }
+}
+
+bundle chunk_pass::input_gradients(const bundle& in, int block) {
+  const auto& b = route_.blocks.at(std::size_t(block));
+  if (block + 1 == blocks() && !chunk_.range().head)
     pass_.hidden.gradient->sum = in.at("hidden");
-  for (int s = tape_.segments() - 1; s >= 0; --s)
+  for (int s = b.end - 1; s >= b.first; --s)
     tape_.input_gradients(s);
   bundle out;
-  if (!chunk_.range().embedding)
+  if (block == 0 && !chunk_.range().embedding)
     out.add("hidden", std::move(input_.gradient->sum));
   return out;
 }
 
-void chunk_pass::weight_gradients() {
-  for (int s = tape_.segments() - 1; s >= 0; --s)
+void chunk_pass::weight_gradients(int block) {
+  const auto& b = route_.blocks.at(std::size_t(block));
+  for (int s = b.end - 1; s >= b.first; --s)
     tape_.weight_gradients(s);
 }
 

@@ -1,6 +1,7 @@
 #include "runtime/core/error.hpp"
 #include "runtime/core/random.hpp"
 #include "runtime/model/chunk.hpp"
+#include "runtime/model/rotary.hpp"
 
 #include <cmath>
 #include <utility>
@@ -22,26 +23,35 @@ parameter_spec vector(std::string name, int64_t size, double constant) {
 /// Adds parameters to a unit and says where each went.
 class unit_builder {
  public:
-  explicit unit_builder(unit_spec& unit) : unit_(unit) {}
+  /// Of parameters that every tensor rank has, the gradient is partial where rows are spread.
+  unit_builder(unit_spec& unit, bool rows_are_spread) : unit_(unit), partial_(rows_are_spread) {}
 
   int add(parameter_spec x) {
+    x.partial_gradient = x.partial_gradient || (x.along == cut::none && partial_);
     unit_.parameters.push_back(std::move(x));
     return int(unit_.parameters.size()) - 1;
   }
 
  private:
   unit_spec& unit_;
+  bool partial_;
 };
 
 struct norm_parameters {
   int gain = no_parameter, bias = no_parameter;
 };
 
-norm_parameters add_norm(unit_builder& to, const gpt_config& c, const std::string& name) {
+norm_parameters add_norm(
+    unit_builder& to, const gpt_config& c, const std::string& name, int64_t size, bool heads) {
   norm_parameters p;
-  p.gain = to.add(vector(name + ".weight", c.hidden, 1));
-  if (c.normalization == kernels::normalization::layer)
-    p.bias = to.add(vector(name + ".bias", c.hidden, 0));
+  auto gain = vector(name + ".weight", size, 1 - c.gain_offset);
+  gain.partial_gradient = heads;  // each rank has its heads
+  p.gain = to.add(gain);
+  if (c.normalization != kernels::normalization::layer)
+    return p;
+  auto bias = vector(name + ".bias", size, 0);
+  bias.partial_gradient = heads;
+  p.bias = to.add(bias);
   return p;
 }
 
@@ -49,16 +59,17 @@ struct linear_parameters {
   int weight = no_parameter, bias = no_parameter;
 };
 
-linear_parameters add_linear(unit_builder& to,
-                             const std::string& name,
-                             int64_t out,
-                             int64_t in,
-                             double deviation,
-                             bool with_bias) {
+linear_parameters add_linear(unit_builder& to, parameter_spec weight, cut along, bool with_bias) {
   linear_parameters p;
-  p.weight = to.add(matrix(name + ".weight", out, in, deviation));
+  const auto stem = weight.name;
+  auto bias = vector(stem + ".bias", weight.extents[0], 0);
+  bias.along = along == cut::rows ? cut::rows : cut::none;
+  bias.sections = weight.sections;
+  weight.name += ".weight";
+  weight.along = along;
+  p.weight = to.add(std::move(weight));
   if (with_bias)
-    p.bias = to.add(vector(name + ".bias", out, 0));
+    p.bias = to.add(std::move(bias));
   return p;
 }
 
@@ -89,19 +100,27 @@ double output_deviation(const gpt_config& c) {
   return c.init_std / std::sqrt(2.0 * double(c.layers));
 }
 
+norm_options norm_of(const gpt_config& c) {
+  return {.kind = c.normalization,
+          .epsilon = float(c.norm_epsilon),
+          .gain_offset = float(c.gain_offset)};
+}
+
 variable normalised(tape& on, const gpt_config& c, const variable& x, norm_parameters p) {
-  return norm(on, x, c.normalization, p.gain, p.bias, float(c.norm_epsilon));
+  return norm(on, x, norm_of(c), p.gain, p.bias);
 }
 
 }  // namespace
 
-chunk::chunk(const gpt_config& config, const chunk_range& range) : config_(config), range_(range) {
-  if (config_.position == position_embedding::rope) {
-    const auto rotated = int64_t(double(config_.head_size) * config_.rotary_percent) / 2 * 2;
-    for (int64_t i = 0; i < rotated / 2; ++i)
-      rotary_frequency_.push_back(
-          float(std::pow(config_.rotary_base, -2.0 * double(i) / double(rotated))));
-  }
+chunk::chunk(const gpt_config& config,
+             const chunk_range& range,
+             tensor_seat seat,
+             bool sequence_parallel)
+    : config_(config),
+      range_(range),
+      seat_(seat),
+      sequence_parallel_(sequence_parallel && seat.size > 1),
+      rotary_frequency_(rotary_frequencies(config)) {
   if (range.embedding)
     add_embedding();
   for (int64_t layer = range.first; layer < range.end; ++layer)
@@ -110,132 +129,219 @@ chunk::chunk(const gpt_config& config, const chunk_range& range) : config_(confi
     add_head();
 }
 
+void chunk::add_segment(std::string name,
+                        int unit,
+                        int64_t layer,
+                        module_kind module,
+                        std::function<void(tape&, pass&)> forward) {
+  program_.push_back({std::move(name), unit, layer, module, std::move(forward)});
+}
+
+/// x, summed where its parts are spread, with its bias, through dropout, onto the residual stream.
+variable chunk::residual(
+    tape& on, pass& p, double rate, const std::string& dropout, int bias) const {
+  const auto sum = leave(on, std::exchange(p.x, {}));
+  return dropout_add(
+      on, sum, p.hidden, dropout_rate(p, rate), dropout_key(p, dropout), p.rows, bias);
+}
+
 void chunk::add_embedding() {
   const auto& c = config_;
   const int unit = int(units_.size());
-  unit_builder to(units_.emplace_back(unit_spec{"embedding", {}}));
+  unit_builder to(units_.emplace_back(unit_spec{"embedding", {}}), sequence_parallel_);
   auto table
       = matrix("embedding.word_embeddings.weight", c.padded_vocabulary, c.hidden, c.init_std);
   table.valid_rows = c.vocabulary;
+  table.along = cut::rows;
+  table.has_copies = c.tied_embeddings;
   const int words = to.add(std::move(table));
   int positions = no_parameter;
   if (c.position == position_embedding::learned_absolute)
     positions
         = to.add(matrix("embedding.position_embeddings.weight", c.positions, c.hidden, c.init_std));
-  program_.push_back({"embedding", unit, [this, words, positions](tape& on, pass& p) {
-                        const auto& shape = config_;
-                        auto x = embedding(on, p.tokens, p.rows, shape.hidden, words, positions);
-                        p.hidden = dropout(on,
-                                           x,
-                                           dropout_rate(p, shape.hidden_dropout),
-                                           dropout_key(p, "embedding.dropout"),
-                                           p.rows);
-                      }});
+  const bool together = seat_.size == 1;
+  add_segment("embedding", unit, -1, module_kind::other, [=, this](tape& on, pass& p) {
+    p.x = embedding(on,
+                    p.tokens,
+                    p.rows,
+                    config_.hidden,
+                    config_.padded_vocabulary / seat_.size,
+                    words,
+                    together ? positions : no_parameter);
+  });
+  add_segment("embedding.dropout", unit, -1, module_kind::other, [=, this](tape& on, pass& p) {
+    auto x = leave(on, std::exchange(p.x, {}));
+    if (positions >= 0 && !together)
+      x = add_positions(on, x, p.rows, positions);
+    p.hidden = dropout(on,
+                       x,
+                       dropout_rate(p, config_.hidden_dropout),
+                       dropout_key(p, "embedding.dropout"),
+                       p.rows);
+  });
 }
 
 void chunk::add_layer(int64_t layer) {
   const int unit = int(units_.size());
-  const auto name = "decoder.layers." + std::to_string(layer);
-  units_.push_back({name, {}});
-  add_attention(unit, name, std::size_t(layer - range_.first));
-  add_feed_forward(unit, name);
+  units_.push_back({"decoder.layers." + std::to_string(layer), {}});
+  add_attention(unit, layer);
+  add_feed_forward(unit, layer);
 }
 
-void chunk::add_attention(int unit, const std::string& layer, std::size_t in_chunk) {
+attention_options chunk::attention_shape() const {
   const auto& c = config_;
-  const auto name = layer + ".self_attention";
-  unit_builder to(units_[std::size_t(unit)]);
-  const auto before = add_norm(to, c, layer + ".input_layernorm");
-  const auto qkv = add_linear(
-      to, name + ".linear_qkv", c.qkv_width(), c.hidden, c.init_std, c.linear_bias || c.qkv_bias);
-  const auto proj = add_linear(to,
-                               name + ".linear_proj",
-                               c.hidden,
-                               c.heads * c.head_size,
-                               output_deviation(c),
-                               c.linear_bias);
-  const attention_options fixed{
-      .heads = c.heads,
-      .groups = c.groups,
-      .head_size = c.head_size,
-      .scale = float(1 / std::sqrt(double(c.head_size))),
-      .rotary_frequency = rotary_frequency_.empty() ? nullptr : rotary_frequency_.data(),
-      .rotated = int64_t(2 * rotary_frequency_.size()),
-      .rotary_interleaved = c.rotary_interleaved};
-  const auto core_dropout = name + ".core_attention.dropout", dropout = name + ".dropout";
-  program_.push_back({name, unit, [=, this](tape& on, pass& p) {
-                        const auto& shape = config_;
-                        auto x = normalised(on, shape, p.hidden, before);
-                        auto products = linear(on, x, shape.qkv_width(), qkv.weight, qkv.bias);
-                        auto how = fixed;
-                        how.dropout = dropout_rate(p, shape.attention_dropout);
-                        how.key = dropout_key(p, core_dropout);
-                        x = p.caches != nullptr
-                                ? cached_attention(
-                                    on, std::move(products), how, p.rows, p.caches->at(in_chunk))
-                                : self_attention(on, std::move(products), how, p.rows);
-                        x = linear(on, x, shape.hidden, proj.weight, proj.bias);
-                        p.hidden = dropout_add(on,
-                                               x,
-                                               p.hidden,
-                                               dropout_rate(p, shape.hidden_dropout),
-                                               dropout_key(p, dropout),
-                                               p.rows);
-                      }});
+  const auto concentration = rotary_concentration(c);
+  return {.heads = c.heads / seat_.size,
+          .groups = c.groups / seat_.size,
+          .head_size = c.head_size,
+          .scale = float(concentration * concentration / std::sqrt(double(c.head_size))),
+          .window = std::int32_t(c.window),
+          .rotary_frequency = rotary_frequency_.empty() ? nullptr : rotary_frequency_.data(),
+          .rotated = int64_t(2 * rotary_frequency_.size()),
+          .rotary_interleaved = c.rotary_interleaved};
 }
 
-void chunk::add_feed_forward(int unit, const std::string& layer) {
+void chunk::add_attention(int unit, int64_t layer) {
   const auto& c = config_;
-  const auto name = layer + ".mlp";
-  unit_builder to(units_[std::size_t(unit)]);
-  const auto before = add_norm(to, c, layer + ".pre_mlp_layernorm");
-  const auto fc1
-      = add_linear(to, name + ".linear_fc1", c.fc1_width(), c.hidden, c.init_std, c.linear_bias);
-  const auto fc2
-      = add_linear(to, name + ".linear_fc2", c.hidden, c.ffn, output_deviation(c), c.linear_bias);
-  program_.push_back(
-      {name, unit, [=, this, dropout = name + ".dropout"](tape& on, pass& p) {
-         const auto& shape = config_;
-         auto x = normalised(on, shape, p.hidden, before);
-         x = linear(on, x, shape.fc1_width(), fc1.weight, fc1.bias, epilogue_of(shape.activation));
-         if (shape.activation == kernels::activation::swiglu)
-           x = activation(on, x, shape.activation);
-         x = linear(on, x, shape.hidden, fc2.weight, fc2.bias);
-         p.hidden = dropout_add(on,
-                                x,
-                                p.hidden,
-                                dropout_rate(p, shape.hidden_dropout),
-                                dropout_key(p, dropout),
-                                p.rows);
-       }});
+  const auto stem = units_[std::size_t(unit)].name, name = stem + ".self_attention";
+  unit_builder to(units_[std::size_t(unit)], sequence_parallel_);
+  const auto before = add_norm(to, c, stem + ".input_layernorm", c.hidden, false);
+  const auto qkv = add_linear(to,
+                              matrix(name + ".linear_qkv", c.qkv_width(), c.hidden, c.init_std),
+                              cut::rows,
+                              c.linear_bias || c.qkv_bias);
+  norm_parameters q_norm, k_norm;
+  if (c.qk_norm) {
+    q_norm = add_norm(to, c, name + ".q_layernorm", c.head_size, seat_.size > 1);
+    k_norm = add_norm(to, c, name + ".k_layernorm", c.head_size, seat_.size > 1);
+  }
+  const auto proj = add_linear(
+      to,
+      matrix(name + ".linear_proj", c.hidden, c.heads * c.head_size, output_deviation(c)),
+      cut::columns,
+      c.linear_bias);
+  add_segment(name + ".norm", unit, layer, module_kind::other, [=, this](tape& on, pass& p) {
+    p.x = normalised(on, config_, p.hidden, before);
+  });
+  add_segment(name + ".qkv", unit, layer, module_kind::other, [=, this](tape& on, pass& p) {
+    p.x = linear(on,
+                 enter(on, p.x),
+                 product::column,
+                 config_.qkv_width() / seat_.size,
+                 qkv.weight,
+                 qkv.bias);
+    if (config_.qk_norm)
+      p.x = head_norm(on,
+                      p.x,
+                      attention_shape(),
+                      norm_of(config_),
+                      {q_norm.gain, q_norm.bias},
+                      {k_norm.gain, k_norm.bias});
+  });
+  add_core_attention(unit, layer, name);
+  const bool together = seat_.size == 1;
+  add_segment(name + ".proj", unit, layer, module_kind::other, [=, this](tape& on, pass& p) {
+    p.x = linear(
+        on, p.x, product::row, config_.hidden, proj.weight, together ? proj.bias : no_parameter);
+  });
+  add_segment(name + ".residual",
+              unit,
+              layer,
+              module_kind::other,
+              [=, this, dropout = name + ".dropout"](tape& on, pass& p) {
+                p.hidden = residual(
+                    on, p, config_.hidden_dropout, dropout, together ? no_parameter : proj.bias);
+              });
+}
+
+void chunk::add_core_attention(int unit, int64_t layer, const std::string& name) {
+  const auto in_chunk = std::size_t(layer - range_.first);
+  add_segment(name + ".core",
+              unit,
+              layer,
+              module_kind::core_attention,
+              [=, this, fixed = attention_shape(), dropout = name + ".core_attention.dropout"](
+                  tape& on, pass& p) {
+                auto how = fixed;
+                how.dropout = dropout_rate(p, config_.attention_dropout);
+                how.key = dropout_key(p, dropout);
+                auto products = std::exchange(p.x, {});
+                p.x = p.caches != nullptr ? cached_attention(
+                          on, std::move(products), how, p.rows, p.caches->at(in_chunk))
+                                          : self_attention(on, std::move(products), how, p.rows);
+              });
+}
+
+void chunk::add_feed_forward(int unit, int64_t layer) {
+  const auto& c = config_;
+  const auto stem = units_[std::size_t(unit)].name, name = stem + ".mlp";
+  unit_builder to(units_[std::size_t(unit)], sequence_parallel_);
+  const auto before = add_norm(to, c, stem + ".pre_mlp_layernorm", c.hidden, false);
+  auto first = matrix(name + ".linear_fc1", c.fc1_width(), c.hidden, c.init_std);
+  first.sections = int(kernels::fan_in(c.activation));
+  const auto fc1 = add_linear(to, std::move(first), cut::rows, c.linear_bias);
+  const auto fc2 = add_linear(to,
+                              matrix(name + ".linear_fc2", c.hidden, c.ffn, output_deviation(c)),
+                              cut::columns,
+                              c.linear_bias);
+  const auto add = [&](const char* what, std::function<void(tape&, pass&)> forward) {
+    add_segment(name + what, unit, layer, module_kind::feed_forward, std::move(forward));
+  };
+  add(".norm", [=, this](tape& on, pass& p) { p.x = normalised(on, config_, p.hidden, before); });
+  add(".fc1", [=, this](tape& on, pass& p) {
+    p.x = linear(on,
+                 enter(on, p.x),
+                 product::column,
+                 config_.fc1_width() / seat_.size,
+                 fc1.weight,
+                 fc1.bias,
+                 epilogue_of(config_.activation));
+    if (config_.activation == kernels::activation::swiglu)
+      p.x = activation(on, p.x, config_.activation);
+  });
+  const bool together = seat_.size == 1;
+  add(".fc2", [=, this](tape& on, pass& p) {
+    p.x = linear(
+        on, p.x, product::row, config_.hidden, fc2.weight, together ? fc2.bias : no_parameter);
+  });
+  add_segment(name + ".residual",
+              unit,
+              layer,
+              module_kind::other,
+              [=, this, dropout = name + ".dropout"](tape& on, pass& p) {
+                p.hidden = residual(
+                    on, p, config_.hidden_dropout, dropout, together ? no_parameter : fc2.bias);
+              });
 }
 
 void chunk::add_head() {
   const auto& c = config_;
   const int unit = int(units_.size());
-  unit_builder to(units_.emplace_back(unit_spec{"head", {}}));
-  const auto last_norm = add_norm(to, c, "decoder.final_layernorm");
+  unit_builder to(units_.emplace_back(unit_spec{"head", {}}), sequence_parallel_);
+  const auto last_norm = add_norm(to, c, "decoder.final_layernorm", c.hidden, false);
   auto table = matrix("output_layer.weight", c.padded_vocabulary, c.hidden, c.init_std);
   table.valid_rows = c.vocabulary;
+  table.along = cut::rows;
   if (c.tied_embeddings)
     table.tied_to = "embedding.word_embeddings.weight";
   const int output = to.add(std::move(table));
-  program_.push_back({"head", unit, [this, last_norm, output](tape& on, pass& p) {
-                        const auto& shape = config_;
-                        auto x = normalised(on, shape, p.hidden, last_norm);
-                        p.hidden = {};
-                        auto logits = linear(on, x, shape.padded_vocabulary, output, no_parameter);
-                        if (!p.labels) {
-                          p.logits = std::move(logits.data);
-                          return;
-                        }
-                        p.loss = cross_entropy(on,
-                                               std::move(logits),
-                                               p.labels,
-                                               p.mask,
-                                               shape.vocabulary,
-                                               float(p.settings.loss_scale));
-                      }});
+  add_segment("head.norm", unit, -1, module_kind::other, [=, this](tape& on, pass& p) {
+    p.x = normalised(on, config_, std::exchange(p.hidden, {}), last_norm);
+  });
+  add_segment("head", unit, -1, module_kind::other, [=, this](tape& on, pass& p) {
+    auto logits = linear(on,
+                         enter(on, std::exchange(p.x, {})),
+                         product::column,
+                         config_.padded_vocabulary / seat_.size,
+                         output,
+                         no_parameter);
+    if (!p.labels) {
+      p.logits = std::move(logits.data);
+      return;
+    }
+    p.loss = cross_entropy(
+        on, std::move(logits), p.labels, p.mask, config_.vocabulary, float(p.settings.loss_scale));
+  });
 }
 
 std::vector<chunk_range> split_evenly(const gpt_config& config, int stages) {

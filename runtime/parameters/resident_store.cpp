@@ -94,6 +94,8 @@ float* resident_store::gradient(int unit, int index) {
 
 void resident_store::emit(int unit) {
   ++emitted_.at(std::size_t(unit));
+  if (then_)
+    then_(unit);
 }
 
 void resident_store::hide(const cancel_token& token) {

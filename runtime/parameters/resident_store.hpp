@@ -9,6 +9,7 @@
 
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <span>
 #include <vector>
@@ -56,6 +57,9 @@ class resident_store final : public parameter_store {
   /// The values of the unit are in. Any thread.
   void show(int unit);
 
+  /// Called by `emit`, after it has counted.
+  void on_emit(std::function<void(int unit)> then) { then_ = std::move(then); }
+
   /// Which logical replica the following micro-batches belong to.
   void select_replica(int replica);
 
@@ -87,6 +91,7 @@ class resident_store final : public parameter_store {
   std::vector<int> first_;  ///< first entry of each unit
   std::vector<int> held_;   ///< acquisitions of each unit that were not released
   std::vector<std::int64_t> emitted_;
+  std::function<void(int)> then_;
   tensor values_;
   std::vector<tensor> gradients_;
   float* current_ = nullptr;  ///< gradients of the selected replica

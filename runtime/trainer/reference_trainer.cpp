@@ -14,7 +14,8 @@ worker_settings whole_model(const recipe& how) {
           .chunks = {{chunk_id(0), {0, how.model.layers, true, true}}},
           .seed = how.seed,
           .optimizer = how.optimizer,
-          .replicas = int(how.batch.data_parallel)};
+          .replicas = int(how.batch.data_parallel),
+          .precision = how.precision};
 }
 
 }  // namespace
@@ -25,7 +26,7 @@ update_decision decide(const recipe& how,
                        const square_norms& norms,
                        double* grad_norm) {
   for (const auto& [name, square] : norms)
-    if (!std::isfinite(square))
+    if (!square.is_finite())
       throw input_error(
           "iteration {}: the gradient of {} is not finite; the last committed state is that of "
           "iteration {}. Try a lower --lr, a longer warm-up or a smaller --clip-grad",
@@ -43,8 +44,8 @@ reference_trainer::reference_trainer(const recipe& how,
                                      stream& on)
     : recipe_(how),
       data_(std::move(data)),
-      worker_(whole_model(how), on),
-      alone_(std::make_shared<local_group>(axis::data, 1, cancel_token()), 0) {
+      alone_(std::make_shared<local_group>(axis::data, 1, cancel_token()), 0),
+      worker_(whole_model(how), on, {.data = &alone_}) {
   check(how.batch);
 }
 
@@ -62,14 +63,13 @@ step_report reference_trainer::step() {
     for (std::int64_t m = 0; m < now.microbatches; ++m) {
       const pass_key key{r, chunk_id(0), microbatch_id(m)};
       worker_.forward(key, data_->microbatch({consumed_, std::uint64_t(m), std::uint64_t(r)}));
-      worker_.input_gradients(key, {});
-      worker_.weight_gradients(key);
+      worker_.backward(key, {});
     }
     const auto part = worker_.loss(r);
     loss.total += part.total;
     loss.tokens += part.tokens;
   }
-  worker_.reduce(alone_, nullptr);
+  worker_.reduce();
   step_report report;
   const auto decision
       = decide(recipe_, iteration_ + 1, consumed_, worker_.norms(), &report.grad_norm);
@@ -81,7 +81,7 @@ step_report reference_trainer::step() {
   report.consumed_samples = consumed_;
   report.lm_loss = loss.total / std::max(loss.tokens, 1.0);
   report.learning_rate = decision.learning_rate;
-  report.state = combine(worker_.digests());
+  report.state = combine(worker_.digests().own);
   report.elapsed_ms = double(now_ns() - started) / 1e6;
   report.tokens_per_second
       = double(report.global_batch_size * recipe_.model.sequence) / (report.elapsed_ms / 1e3);

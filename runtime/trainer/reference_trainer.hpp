@@ -44,8 +44,8 @@ class reference_trainer {
  private:
   recipe recipe_;
   std::shared_ptr<const batch_source> data_;
-  worker worker_;
   local_communicator alone_;
+  worker worker_;
   std::uint64_t iteration_ = 0;
   std::uint64_t consumed_ = 0;
 };

@@ -1,43 +1,76 @@
 #include "runtime/trainer/worker.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 namespace troupe::runtime {
 namespace {
 
-shape without_padding(const parameter_spec& x) {
-  if (x.valid_rows < 0)
-    return x.extents;
-  return {x.valid_rows, x.extents[1]};
+tensor_seat seat_of(const worker_groups& groups) {
+  if (groups.tensor == nullptr)
+    return {};
+  ensure(groups.tensor->along() == axis::tensor, "WORKER-7: each group lies along its axis");
+  return {groups.tensor->rank(), groups.tensor->size()};
 }
 
-/// Parameters that a checkpoint names: not the aliases, not the copies of another stage's.
-template <class Visit>
-void for_each_own(const resident_store& store, Visit&& visit) {
-  for (const auto& e : store.entries())
-    if (e.spec.tied_to.empty())
-      visit(e);
+int data_ranks(const worker_groups& groups) {
+  ensure(groups.data == nullptr || groups.data->along() == axis::data,
+         "WORKER-7: each group lies along its axis");
+  return groups.data == nullptr ? 1 : groups.data->size();
 }
 
 }  // namespace
 
-worker::hosted::hosted(const worker_settings& settings, const hosted_chunk& which, stream& on)
-    : model(settings.model, which.range),
-      store(model.units(), settings.replicas, on.pool()),
-      optimizer(store, settings.optimizer, on.pool()) {
-  initialise(store, settings.seed);
+worker::hosted::hosted(const worker_settings& settings,
+                       const hosted_chunk& which,
+                       stream& on,
+                       const worker_groups& groups)
+    : model(settings.model, which.range, seat_of(groups), settings.sequence_parallel),
+      route(model, settings.recompute),
+      store(model.units(), settings.replicas, on.pool(), settings.precision, seat_of(groups)),
+      buckets(make_buckets(store,
+                           settings.bucket_size,
+                           settings.distributed_optimizer ? data_ranks(groups) : 1,
+                           settings.grain)),
+      owned(settings.distributed_optimizer && groups.data != nullptr
+                ? owned_ranges(store, buckets, groups.data->rank())
+                : whole_ranges(store)),
+      optimizer(store, settings.optimizer, owned, on.pool(), settings.grain) {
+  if (on.pool().is_shadow())
+    return;
+  for (int i = 0; i < int(store.entries().size()); ++i) {
+    const auto& e = store.entries()[std::size_t(i)];
+    if (e.owner >= 0)
+      continue;
+    const auto values = initial_values(e, settings.seed);
+    store.set(e, 0, values);
+    optimizer.set_weights(i, 0, values);
+  }
 }
 
-worker::worker(worker_settings settings, stream& on) : settings_(std::move(settings)), stream_(on) {
-  for (const auto& which : settings_.chunks)
-    homes_.emplace(which.id, std::make_unique<hosted>(settings_, which, on));
+worker::worker(worker_settings settings, stream& on, const worker_groups& groups)
+    : settings_(std::move(settings)), stream_(on), groups_(groups) {
+  ensure(groups.ties == nullptr || groups.ties->along() == axis::pipeline,
+         "WORKER-7: each group lies along its axis");
+  for (const auto& which : settings_.chunks) {
+    const auto home
+        = homes_.emplace(which.id, std::make_unique<hosted>(settings_, which, on, groups)).first;
+    auto& x = *home->second;
+    for (std::size_t b = 0; b < x.buckets.size(); ++b)
+      buckets_.push_back({&x, b});
+    x.store.on_emit([this, &x](int unit) { emitted(x, unit); });
+  }
 }
 
 worker::hosted& worker::at(chunk_id id) {
   const auto found = homes_.find(id);
   ensure(found != homes_.end(), "WORKER-1: an action names a chunk that this rank hosts");
+  return *found->second;
+}
+
+chunk_pass& worker::pass(const pass_key& key, const char* otherwise) {
+  const auto found = passes_.find(key);
+  ensure(found != passes_.end(), otherwise);
   return *found->second;
 }
 
@@ -56,7 +89,8 @@ bundle worker::forward(const pass_key& key, const bundle& in) {
                           .step = value(step_.step),
                           .training = step_.training,
                           .loss_scale = 1.0 / double(step_.microbatches * step_.logical_replicas)};
-  auto pass = std::make_unique<chunk_pass>(home.model, stream_, home.store, how);
+  auto pass = std::make_unique<chunk_pass>(
+      home.model, home.route, stream_, home.store, how, groups_.tensor);
   auto out = pass->forward(in);
   if (home.model.range().head)
     losses_.emplace(key, pass->loss());
@@ -67,18 +101,40 @@ bundle worker::forward(const pass_key& key, const bundle& in) {
   return out;
 }
 
-bundle worker::input_gradients(const pass_key& key, const bundle& in) {
-  const auto found = passes_.find(key);
-  ensure(found != passes_.end(), "WORKER-3: input gradients come after the forward pass");
-  return found->second->input_gradients(in);
+void worker::recompute(const pass_key& key, int block) {
+  pass(key, "WORKER-8: recomputation comes after the forward pass").recompute(block);
 }
 
-void worker::weight_gradients(const pass_key& key) {
-  const auto found = passes_.find(key);
-  ensure(found != passes_.end(), "WORKER-4: weight gradients come after the forward pass");
+bundle worker::input_gradients(const pass_key& key, const bundle& in, int block) {
+  return pass(key, "WORKER-3: input gradients come after the forward pass")
+      .input_gradients(in, block);
+}
+
+void worker::weight_gradients(const pass_key& key, int block) {
+  auto& found = pass(key, "WORKER-4: weight gradients come after the forward pass");
   at(key.chunk).store.select_replica(key.replica);
-  found->second->weight_gradients();
-  passes_.erase(found);
+  found.weight_gradients(block);
+  if (block == 0)
+    passes_.erase(key);
+}
+
+bundle worker::backward(const pass_key& key, const bundle& in) {
+  bundle out;
+  const auto all = blocks(key.chunk);
+  for (int b = int(all.size()) - 1; b >= 0; --b) {
+    if (all[std::size_t(b)])
+      recompute(key, b);
+    out = input_gradients(key, in, b);
+    weight_gradients(key, b);
+  }
+  return out;
+}
+
+std::vector<char> worker::blocks(chunk_id id) const {
+  std::vector<char> out;
+  for (const auto& b : homes_.at(id)->route.blocks)
+    out.push_back(b.rebuilt ? 1 : 0);
+  return out;
 }
 
 loss_value worker::loss(int replica) const {
@@ -91,57 +147,16 @@ loss_value worker::loss(int replica) const {
   return sum;
 }
 
-void worker::reduce(communicator& data, communicator* ties) {
-  ensure(passes_.empty(), "WORKER-5: every pass has come back before gradients are reduced");
-  for (auto& [id, home] : homes_) {
-    auto& store = home->store;
-    std::vector<float*> parts;
-    for (int r = 0; r < store.replicas(); ++r)
-      parts.push_back(store.gradients(r).data());
-    if (data.size() > 1 || parts.size() > 1)
-      data.all_reduce_sum(stream_, parts, std::int64_t(store.gradients(0).size()));
-    add_tied_gradients(stream_, store);
-  }
-  if (ties == nullptr) {
-    add_ties_between_chunks();
-    return;
-  }
-  for (auto& [id, home] : homes_)
-    for (const auto& e : home->store.entries()) {
-      const bool copy = e.owner < 0 && !e.spec.tied_to.empty();
-      const bool original = e.spec.name == "embedding.word_embeddings.weight";
-      if (!copy && !original)
-        continue;
-      float* const part = home->store.gradients(0).data() + e.gradient_offset;
-      ties->all_reduce_sum(stream_, {&part, 1}, e.size());
-    }
-}
-
-void worker::add_ties_between_chunks() {
-  std::map<std::string, float*> owners;
-  for (auto& [id, home] : homes_)
-    for (const auto& e : home->store.entries())
-      owners.emplace(e.spec.name, home->store.gradients(0).data() + e.gradient_offset);
-  for (auto& [id, home] : homes_)
-    for (const auto& e : home->store.entries()) {
-      if (e.owner >= 0 || e.spec.tied_to.empty())
-        continue;
-      const auto owner = owners.find(e.spec.tied_to);
-      ensure(owner != owners.end(), "WORKER-6: both ends of a tied parameter see the sum");
-      float* const copy = home->store.gradients(0).data() + e.gradient_offset;
-      stream_.run(kernels::add<float>{copy, owner->second, copy, e.size()});
-      std::memcpy(owner->second, copy, std::size_t(e.size()) * sizeof(float));
-    }
-}
-
 square_norms worker::norms() {
   square_norms out;
   for (auto& [id, home] : homes_)
-    out.merge(home->optimizer.norms(stream_));
+    add_to(out, home->optimizer.norms(stream_));
   return out;
 }
 
 digest worker::gradient_digest() {
+  if (settings_.distributed_optimizer)
+    return {};
   digester d;
   for (auto& [id, home] : homes_) {
     const auto g = home->store.gradients(0);
@@ -155,62 +170,24 @@ void worker::update(const update_decision& decision) {
     home->optimizer.update(stream_, decision);
 }
 
-std::map<std::string, digest> worker::digests() const {
-  std::map<std::string, digest> out;
-  for (const auto& [id, home] : homes_)
-    out.merge(home->optimizer.digests());
+state_digests worker::digests() const {
+  state_digests out;
+  for (const auto& [id, home] : homes_) {
+    auto part = home->optimizer.digests();
+    out.own.merge(part.own);
+    out.copies.merge(part.copies);
+  }
   return out;
-}
-
-std::vector<named_array> worker::parameters() {
-  std::vector<named_array> out;
-  for (auto& [id, home] : homes_)
-    for_each_own(home->store, [&](const resident_store::entry& e) {
-      out.push_back({e.spec.name,
-                     without_padding(e.spec),
-                     home->store.values().subspan(std::size_t(e.value_offset),
-                                                  std::size_t(valid_size(e.spec)))});
-    });
-  return out;
-}
-
-std::vector<named_array> worker::moments() {
-  std::vector<named_array> out;
-  for (auto& [id, home] : homes_)
-    for_each_own(home->store, [&](const resident_store::entry& e) {
-      const auto part = [&](std::span<float> all) {
-        return all.subspan(std::size_t(e.value_offset), std::size_t(valid_size(e.spec)));
-      };
-      const auto extents = without_padding(e.spec);
-      out.push_back({"exp_avg." + e.spec.name, extents, part(home->optimizer.first_moments())});
-      out.push_back({"exp_avg_sq." + e.spec.name, extents, part(home->optimizer.second_moments())});
-    });
-  return out;
-}
-
-void worker::restore(const reader& read, bool with_moments) {
-  for (auto& [id, home] : homes_)
-    for (const auto& e : home->store.entries()) {
-      if (e.owner >= 0)
-        continue;
-      // A copy of another stage's parameter is filled with what its owner has.
-      const auto& name = e.spec.tied_to.empty() ? e.spec.name : e.spec.tied_to;
-      const auto extents = without_padding(e.spec);
-      const auto part = [&](std::span<float> all) {
-        return all.subspan(std::size_t(e.value_offset), std::size_t(valid_size(e.spec)));
-      };
-      read(name, extents, part(home->store.values()));
-      if (!with_moments)
-        continue;
-      read("exp_avg." + name, extents, part(home->optimizer.first_moments()));
-      read("exp_avg_sq." + name, extents, part(home->optimizer.second_moments()));
-    }
 }
 
 std::int64_t worker::parameter_count() const {
   std::int64_t sum = 0;
   for (const auto& [id, home] : homes_)
-    for_each_own(home->store, [&](const resident_store::entry& e) { sum += valid_size(e.spec); });
+    for (const auto& e : home->store.entries()) {
+      const bool own
+          = e.spec.tied_to.empty() && (e.spec.along != cut::none || home->store.seat().rank == 0);
+      sum += own ? e.valid : 0;
+    }
   return sum;
 }
 

@@ -1,13 +1,15 @@
 // The arithmetic of one rank: its chunks, its share of the optimizer, the actions of a plan.
 //
 // A worker knows nothing of actors. The reference trainer drives one; a stage actor drives one
-// through its lane.
+// through its lanes.
 
 #pragma once
 
 #include "runtime/collective/communicator.hpp"
 #include "runtime/model/chunk.hpp"
+#include "runtime/model/recompute.hpp"
 #include "runtime/optim/adamw.hpp"
+#include "runtime/parameters/buckets.hpp"
 #include "runtime/schedule/plan.hpp"
 
 #include <functional>
@@ -29,6 +31,19 @@ struct worker_settings {
   std::uint64_t seed = 1234;
   adamw_settings optimizer;
   int replicas = 1;  ///< logical replicas that this worker hosts
+  dtype precision = dtype::f32;
+  recompute_settings recompute;
+  bool sequence_parallel = false;
+  bool distributed_optimizer = false;
+  std::int64_t bucket_size = 40000000;  ///< elements
+  std::int64_t grain = default_grain;
+};
+
+/// The groups that a worker belongs to; they outlive it. Null: it is alone there.
+struct worker_groups {
+  communicator* tensor = nullptr;
+  communicator* data = nullptr;
+  communicator* ties = nullptr;  ///< the stages that hold the ends of a tied parameter: first, last
 };
 
 /// What one step is told to everybody.
@@ -48,70 +63,128 @@ struct pass_key {
   friend auto operator<=>(const pass_key&, const pass_key&) = default;
 };
 
-/// A named array of a checkpoint: parameters by their names, moments as "exp_avg.<name>" and
-/// "exp_avg_sq.<name>". Padding rows are not part of it.
+/// A part of a named array of a checkpoint: parameters by their names, in f32, moments as
+/// "exp_avg.<name>" and "exp_avg_sq.<name>". Padding rows are not part of it.
 struct named_array {
   std::string name;
-  shape extents;
+  shape whole;  ///< extents of all of it
+  box part;
   std::span<float> elements;
 };
 
-/// Used by one lane, and bound to its stream.
+/// Used by one lane, and bound to its stream; what other lanes may call says so.
 class worker {
  public:
-  worker(worker_settings settings, stream& on);
+  worker(worker_settings settings, stream& on, const worker_groups& groups = {});
 
   const worker_settings& settings() const { return settings_; }
 
   /// Gradients become zero; passes of an abandoned step are dropped.
   void begin_step(const step_settings& step);
 
-  // The actions. See chunk_pass for the bundles.
+  // The actions. See chunk_pass for the bundles and blocks.
   bundle forward(const pass_key& key, const bundle& in);
-  bundle input_gradients(const pass_key& key, const bundle& in);
-  void weight_gradients(const pass_key& key);
+  void recompute(const pass_key& key, int block);
+  bundle input_gradients(const pass_key& key, const bundle& in, int block = 0);
+  void weight_gradients(const pass_key& key, int block = 0);
+
+  /// All of the way back: for each block, the last first, R where it is rebuilt, I, W.
+  bundle backward(const pass_key& key, const bundle& in);
+
+  /// The blocks of a chunk's way back: whether each is rebuilt.
+  std::vector<char> blocks(chunk_id id) const;
 
   /// Losses of this step's micro-batches on the head, added in the order of the micro-batches; of
   /// one hosted replica.
   loss_value loss(int replica) const;
 
-  /// Sums gradients over all logical replicas, then adds those of tied parameters: embedding +
-  /// head. `ties` joins the two stages that hold a tied parameter; null when one worker holds both.
-  void reduce(communicator& data, communicator* ties);
+  /// Gradients are summed over all logical replicas a bucket at a time, each as soon as it is
+  /// complete: `then` is called with its number, within weight_gradients.
+  void on_complete(std::function<void(int bucket)> then) { complete_ = std::move(then); }
+  int buckets() const { return int(buckets_.size()); }
+  /// Any lane, while the worker's own does not touch this bucket; once a step for each, in one
+  /// order on all ranks of the data axis.
+  void reduce_bucket(int bucket, stream& on);
 
-  /// Of the reduced gradients.
+  /// When every bucket is reduced: adds up what tensor ranks hold parts of, and the uses of tied
+  /// parameters: embedding + head.
+  void finish_reduction();
+
+  /// All of it at once.
+  void reduce();
+
+  /// Of the reduced gradients, as far as this rank answers for them.
   square_norms norms();
+  /// Of all of them; with a distributed optimizer nobody has all, and it is zero.
   digest gradient_digest();
 
+  /// With a distributed optimizer the values of other ranks are old until `gather`.
   void update(const update_decision& decision);
-  std::map<std::string, digest> digests() const;
+  state_digests digests() const;
 
-  /// Everything that a checkpoint of this worker holds. The spans are valid until the next update.
+  /// From now on units wait for their values, until gather_bucket brings them or the token is
+  /// cancelled.
+  void hide_parameters(const cancel_token& token);
+  /// Brings the values of a bucket from whoever owns them. Any lane; the last bucket first.
+  void gather_bucket(int bucket, stream& on);
+  /// All of them.
+  void gather();
+
+  /// What this rank adds to a checkpoint. The spans are valid until the next update.
   std::vector<named_array> parameters();
   std::vector<named_array> moments();
 
-  /// Fills parameters, and moments where wanted, from wherever `read` finds them by name.
-  using reader = std::function<void(const std::string& name, const shape&, std::span<float>)>;
+  /// Fills parameters, and moments where wanted, from wherever `read` finds parts of them.
+  using reader = std::function<void(
+      const std::string& name, const shape& whole, const box& part, std::span<float> to)>;
   void restore(const reader& read, bool with_moments);
 
+  /// Parameters that this rank answers for: over all ranks of a replica those of the model.
   std::int64_t parameter_count() const;
 
  private:
   struct hosted {
-    hosted(const worker_settings& settings, const hosted_chunk& which, stream& on);
+    hosted(const worker_settings& settings,
+           const hosted_chunk& which,
+           stream& on,
+           const worker_groups& groups);
 
     chunk model;
+    chunk_route route;
     resident_store store;
+    std::vector<bucket> buckets;
+    std::vector<entry_range> owned;
     adamw optimizer;
   };
 
+  /// A bucket of one of the chunks.
+  struct place {
+    hosted* home;
+    std::size_t at;
+
+    const bucket& stretch() const { return home->buckets[at]; }
+  };
+
   hosted& at(chunk_id id);
+  chunk_pass& pass(const pass_key& key, const char* otherwise);
+  int data_rank() const { return groups_.data == nullptr ? 0 : groups_.data->rank(); }
+  void emitted(hosted& home, int unit);
+  void add_partial_gradients(hosted& home);
+  void add_ties();
   void add_ties_between_chunks();
+  void append(std::vector<named_array>& to,
+              hosted& home,
+              const adamw::part& x,
+              const std::string& name,
+              std::span<float> all) const;
 
   worker_settings settings_;
   stream& stream_;
+  worker_groups groups_;
   step_settings step_;
   std::map<chunk_id, std::unique_ptr<hosted>> homes_;
+  std::vector<place> buckets_;
+  std::function<void(int)> complete_;
   std::map<pass_key, std::unique_ptr<chunk_pass>> passes_;
   std::map<pass_key, loss_value> losses_;
 };

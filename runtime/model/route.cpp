@@ -1,0 +1,73 @@
+#include "runtime/model/chunk.hpp"
+
+#include <algorithm>
+
+namespace troupe::runtime {
+namespace {
+
+/// Runs of segments of layers [first, end), counted in the chunk.
+forgotten_segments layers_of(const chunk& of, std::int64_t first, std::int64_t end) {
+  forgotten_segments out{-1, -1};
+  const auto& program = of.program();
+  for (int s = 0; s < int(program.size()); ++s) {
+    const auto layer = program[std::size_t(s)].layer - of.range().first;
+    if (program[std::size_t(s)].layer < 0 || layer < first || layer >= end)
+      continue;
+    if (out.first < 0)
+      out.first = s;
+    out.end = s + 1;
+  }
+  return out;
+}
+
+/// Runs of segments of one module.
+std::vector<forgotten_segments> module_of(const chunk& of, module_kind which) {
+  std::vector<forgotten_segments> out;
+  const auto& program = of.program();
+  for (int s = 0; s < int(program.size()); ++s) {
+    if (program[std::size_t(s)].module != which)
+      continue;
+    if (!out.empty() && out.back().end == s)
+      out.back().end = s + 1;
+    else
+      out.push_back({s, s + 1});
+  }
+  return out;
+}
+
+}  // namespace
+
+chunk_route::chunk_route(const chunk& of, const recompute_settings& how) {
+  const int segments = int(of.program().size());
+  const auto layers = of.range().end - of.range().first;
+  if (how.granularity == recompute_granularity::selective) {
+    for (const auto& [wanted, which] : {std::pair{how.core_attention, module_kind::core_attention},
+                                        std::pair{how.feed_forward, module_kind::feed_forward}}) {
+      const auto found = module_of(of, which);
+      if (wanted)
+        forgotten.insert(forgotten.end(), found.begin(), found.end());
+    }
+    std::sort(forgotten.begin(), forgotten.end(), [](const auto& a, const auto& b) {
+      return a.first < b.first;
+    });
+    blocks.push_back({0, segments, !forgotten.empty()});
+    return;
+  }
+  if (how.granularity == recompute_granularity::full) {
+    const bool uniform = how.method == recompute_method::uniform;
+    const std::int64_t each = uniform ? std::max(how.layers, 1) : 1;
+    const auto end = uniform ? layers : std::min<std::int64_t>(how.layers, layers);
+    for (std::int64_t layer = 0; layer < end; layer += each)
+      forgotten.push_back(layers_of(of, layer, std::min(layer + each, end)));
+  }
+  // A block ends where its group does; whatever comes before the first group goes with it.
+  int begin = 0;
+  for (const auto& group : forgotten) {
+    blocks.push_back({begin, group.end, true});
+    begin = group.end;
+  }
+  if (begin < segments || blocks.empty())
+    blocks.push_back({begin, segments, false});
+}
+
+}  // namespace troupe::runtime

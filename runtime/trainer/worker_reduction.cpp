@@ -1,0 +1,162 @@
+// What a worker does with others: sums of gradients, values from their owners.
+
+#include "runtime/trainer/worker.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace troupe::runtime {
+namespace {
+
+std::int64_t share_begin(const bucket& x, int rank) {
+  return x.ends.size() == 1 || rank == 0 ? 0 : x.ends[std::size_t(rank) - 1];
+}
+
+float* gradient_of(resident_store& store, const entry_range& x) {
+  return store.gradients(0).data() + store.entries()[std::size_t(x.entry)].gradient_offset
+         + x.begin;
+}
+
+void sum_in_place(communicator& group, stream& on, float* x, std::int64_t n) {
+  const void* const part = x;
+  group.all_reduce_sum(on, dtype::f32, {&part, 1}, x, n);
+}
+
+}  // namespace
+
+void worker::emitted(hosted& home, int unit) {
+  if (!complete_ || home.store.emitted(unit) != step_.microbatches * settings_.replicas)
+    return;
+  for (std::size_t b = 0; b < buckets_.size(); ++b)
+    if (buckets_[b].home == &home && buckets_[b].stretch().lowest_unit == unit)
+      complete_(int(b));
+}
+
+void worker::reduce_bucket(int which, stream& on) {
+  const auto& found = buckets_.at(std::size_t(which));
+  const auto& x = found.stretch();
+  auto& store = found.home->store;
+  std::vector<const void*> parts;
+  for (int r = 0; r < store.replicas(); ++r)
+    parts.push_back(store.gradients(r).data() + x.begin);
+  float* const sum = store.gradients(0).data() + x.begin;
+  if (groups_.data == nullptr) {
+    ensure(parts.size() == 1, "WORKER-9: several replicas are summed along the data axis");
+    return;
+  }
+  if (groups_.data->size() == 1 && parts.size() == 1)
+    return;
+  if (settings_.distributed_optimizer)
+    groups_.data->reduce_scatter_sum(
+        on, dtype::f32, parts, sum + share_begin(x, data_rank()), x.ends);
+  else
+    groups_.data->all_reduce_sum(on, dtype::f32, parts, sum, x.size());
+}
+
+void worker::reduce() {
+  for (int b = 0; b < buckets(); ++b)
+    reduce_bucket(b, stream_);
+  finish_reduction();
+}
+
+void worker::finish_reduction() {
+  ensure(passes_.empty(), "WORKER-5: every pass has come back before gradients are reduced");
+  for (auto& [id, home] : homes_) {
+    if (groups_.tensor != nullptr && groups_.tensor->size() > 1)
+      add_partial_gradients(*home);
+    add_tied_gradients(stream_, home->store, home->owned);
+  }
+  if (groups_.ties != nullptr)
+    add_ties();
+  else
+    add_ties_between_chunks();
+}
+
+// Many small ones, put together for the journey.
+void worker::add_partial_gradients(hosted& home) {
+  std::vector<entry_range> ranges;
+  std::int64_t size = 0;
+  for (const auto& x : home.owned)
+    if (home.store.entries()[std::size_t(x.entry)].spec.partial_gradient) {
+      ranges.push_back(x);
+      size += x.size();
+    }
+  if (size == 0)
+    return;
+  auto all = tensor::empty<float>(stream_, {size});
+  const auto each = [&](const auto& move) {
+    std::int64_t at = 0;
+    for (const auto& x : ranges) {
+      move(all.data<float>() + at, gradient_of(home.store, x), std::size_t(x.size()));
+      at += x.size();
+    }
+  };
+  each([](float* there, const float* here, std::size_t n) { std::copy_n(here, n, there); });
+  sum_in_place(*groups_.tensor, stream_, all.data<float>(), size);
+  each([](const float* there, float* here, std::size_t n) { std::copy_n(there, n, here); });
+}
+
+void worker::add_ties() {
+  for (auto& [id, home] : homes_)
+    for (const auto& x : home->owned) {
+      const auto& e = home->store.entries()[std::size_t(x.entry)];
+      if (e.is_foreign_copy() || e.spec.has_copies)
+        sum_in_place(*groups_.ties, stream_, gradient_of(home->store, x), x.size());
+    }
+}
+
+void worker::add_ties_between_chunks() {
+  std::map<std::string, std::pair<hosted*, entry_range>> owners;
+  for (auto& [id, home] : homes_)
+    for (const auto& x : home->owned) {
+      const auto& e = home->store.entries()[std::size_t(x.entry)];
+      if (e.spec.has_copies)
+        owners.insert_or_assign(e.spec.name, std::pair(home.get(), x));
+    }
+  for (auto& [id, home] : homes_)
+    for (const auto& x : home->owned) {
+      const auto& e = home->store.entries()[std::size_t(x.entry)];
+      if (!e.is_foreign_copy())
+        continue;
+      const auto found = owners.find(e.spec.tied_to);
+      ensure(found != owners.end() && found->second.second.begin == x.begin
+                 && found->second.second.end == x.end,
+             "WORKER-6: both ends of a tied parameter see the sum");
+      float* const copy = gradient_of(home->store, x);
+      float* const owner = gradient_of(found->second.first->store, found->second.second);
+      stream_.run(kernels::add<float>{copy, owner, copy, x.size()});
+      std::copy_n(copy, x.size(), owner);
+    }
+}
+
+void worker::hide_parameters(const cancel_token& token) {
+  for (auto& [id, home] : homes_)
+    home->store.hide(token);
+}
+
+void worker::gather_bucket(int which, stream& on) {
+  const auto& found = buckets_.at(std::size_t(which));
+  const auto& x = found.stretch();
+  auto& store = found.home->store;
+  if (settings_.distributed_optimizer && x.has_values && groups_.data != nullptr
+      && groups_.data->size() > 1) {
+    const auto element = std::int64_t(size_of(store.type()));
+    std::vector<std::int64_t> ends;
+    for (const auto end : x.ends)
+      ends.push_back(end * element);
+    auto* const values = store.all_values().raw() + x.value_begin * element;
+    groups_.data->all_gather(on, values + share_begin(x, data_rank()) * element, values, ends);
+  }
+  // The last bucket comes first: with its last parameter a unit is complete.
+  const auto& entries = store.entries();
+  for (auto e = std::size_t(x.first); e < std::size_t(x.end); ++e)
+    if (e + 1 == entries.size() || entries[e + 1].unit != entries[e].unit)
+      store.show(entries[e].unit);
+}
+
+void worker::gather() {
+  for (int b = buckets() - 1; b >= 0; --b)
+    gather_bucket(b, stream_);
+}
+
+}  // namespace troupe::runtime

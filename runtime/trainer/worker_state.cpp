@@ -1,0 +1,101 @@
+// The state of a worker as named parts, for checkpoints.
+
+#include "runtime/trainer/worker.hpp"
+
+#include <algorithm>
+
+namespace troupe::runtime {
+namespace {
+
+using entry = resident_store::entry;
+
+/// Calls visit(box, begin in the range) for the boxes of the whole that a range of an entry is.
+template <class Visit>
+void for_each_box(const entry& e, const entry_range& x, const Visit& visit) {
+  std::int64_t before = 0;
+  for (const auto& part : e.boxes) {
+    const auto begin = std::clamp<std::int64_t>(x.begin - before, 0, part.size());
+    const auto end = std::clamp<std::int64_t>(x.end - before, 0, part.size());
+    auto at = before + begin - x.begin;
+    for (const auto& piece : boxes_of_range(part, begin, end)) {
+      visit(piece, at);
+      at += piece.size();
+    }
+    before += part.size();
+  }
+}
+
+}  // namespace
+
+void worker::append(std::vector<named_array>& to,
+                    hosted& home,
+                    const adamw::part& x,
+                    const std::string& name,
+                    std::span<float> all) const {
+  const auto& e = home.store.entries()[std::size_t(x.range.entry)];
+  const bool another_answers
+      = !e.spec.tied_to.empty() || (e.spec.along == cut::none && home.store.seat().rank > 0);
+  if (another_answers)
+    return;
+  for_each_box(e, x.range, [&](const box& part, std::int64_t at) {
+    to.push_back({name + e.spec.name,
+                  whole_extents(e.spec),
+                  part,
+                  all.subspan(std::size_t(at), std::size_t(part.size()))});
+  });
+}
+
+std::vector<named_array> worker::parameters() {
+  std::vector<named_array> out;
+  for (auto& [id, home] : homes_)
+    for (const auto& x : home->optimizer.parts())
+      append(out, *home, x, "", home->optimizer.weights(x));
+  return out;
+}
+
+std::vector<named_array> worker::moments() {
+  std::vector<named_array> out;
+  for (auto& [id, home] : homes_)
+    for (const auto& x : home->optimizer.parts()) {
+      append(out, *home, x, "exp_avg.", home->optimizer.first_moment(x));
+      append(out, *home, x, "exp_avg_sq.", home->optimizer.second_moment(x));
+    }
+  return out;
+}
+
+void worker::restore(const reader& read, bool with_moments) {
+  for (auto& [id, home] : homes_) {
+    auto& store = home->store;
+    for (int i = 0; i < int(store.entries().size()); ++i) {
+      const auto& e = store.entries()[std::size_t(i)];
+      if (e.owner >= 0)
+        continue;
+      std::int64_t at = 0;
+      for (const auto& part : e.boxes) {
+        std::vector<float> values(std::size_t(part.size()));
+        // A copy of another stage's parameter is filled with what its owner has.
+        read(e.known_as(), whole_extents(e.spec), part, values);
+        store.set(e, at, values);
+        home->optimizer.set_weights(i, at, values);
+        at += part.size();
+      }
+    }
+    if (!with_moments)
+      continue;
+    for (const auto& x : home->optimizer.parts()) {
+      const auto& e = store.entries()[std::size_t(x.range.entry)];
+      for_each_box(e, x.range, [&](const box& part, std::int64_t begin) {
+        const auto fill = [&](const char* kind, std::span<float> all) {
+          read(kind + e.known_as(),
+               whole_extents(e.spec),
+               part,
+               all.subspan(std::size_t(begin), std::size_t(part.size())));
+        };
+        fill("exp_avg.", home->optimizer.first_moment(x));
+        fill("exp_avg_sq.", home->optimizer.second_moment(x));
+      });
+    }
+  }
+}
+
+}  // namespace troupe::runtime
