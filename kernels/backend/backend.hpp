@@ -16,6 +16,7 @@
 #include "kernels/op/cross_entropy.hpp"
 #include "kernels/op/dropout.hpp"
 #include "kernels/op/embedding.hpp"
+#include "kernels/op/head_norm.hpp"
 #include "kernels/op/linear.hpp"
 #include "kernels/op/masked_loss.hpp"
 #include "kernels/op/norm.hpp"
