@@ -22,7 +22,8 @@ inline std::int64_t vectors(std::int64_t floats) {
 }
 
 /// Copies rows of a head into padded rows, times `factor`; the padding is zero.
-inline void pack_rows(const float* from,
+template <class T>
+inline void pack_rows(const T* from,
                       std::int64_t from_stride,
                       std::int64_t rows,
                       std::int64_t D,
@@ -39,20 +40,31 @@ inline void pack_rows(const float* from,
   }
 }
 
+/// Four numbers, promoted.
+HWY_INLINE hn::Vec<hn::FixedTag<float, 4>> load_four(const float* p) {
+  return hn::LoadU(hn::FixedTag<float, 4>(), p);
+}
+HWY_INLINE hn::Vec<hn::FixedTag<float, 4>> load_four(const bf16* p) {
+  const hn::FixedTag<std::uint32_t, 4> bits;
+  const auto low = hn::PromoteTo(bits, hn::LoadU(hn::FixedTag<std::uint16_t, 4>(), &p->bits));
+  return hn::BitCast(hn::FixedTag<float, 4>(), hn::ShiftLeft<16>(low));
+}
+
 /// Copies at most `tile` rows of a head as columns: to (D, tile). The columns that are left over
 /// are zero.
+template <class T>
 inline void pack_columns(
-    const float* from, std::int64_t from_stride, std::int64_t rows, std::int64_t D, float* to) {
+    const T* from, std::int64_t from_stride, std::int64_t rows, std::int64_t D, float* to) {
   const hn::FixedTag<float, 4> four;
   const hn::Repartition<double, decltype(four)> pair;
   std::int64_t j = 0;
   for (; j + 4 <= rows; j += 4) {
-    const float* r = from + j * from_stride;
+    const T* r = from + j * from_stride;
     std::int64_t c = 0;
     for (; c + 4 <= D; c += 4) {
-      const auto r0 = hn::LoadU(four, r + c), r1 = hn::LoadU(four, r + from_stride + c);
-      const auto r2 = hn::LoadU(four, r + 2 * from_stride + c);
-      const auto r3 = hn::LoadU(four, r + 3 * from_stride + c);
+      const auto r0 = load_four(r + c), r1 = load_four(r + from_stride + c);
+      const auto r2 = load_four(r + 2 * from_stride + c);
+      const auto r3 = load_four(r + 3 * from_stride + c);
       const auto a = hn::BitCast(pair, hn::InterleaveLower(four, r0, r1));
       const auto b = hn::BitCast(pair, hn::InterleaveLower(four, r2, r3));
       const auto e = hn::BitCast(pair, hn::InterleaveUpper(four, r0, r1));
@@ -65,12 +77,12 @@ inline void pack_columns(
     }
     for (; c < D; ++c) {
       for (std::int64_t i = 0; i < 4; ++i)
-        to[c * tile + j + i] = r[i * from_stride + c];
+        to[c * tile + j + i] = float(r[i * from_stride + c]);
     }
   }
   for (; j < tile; ++j) {
     for (std::int64_t c = 0; c < D; ++c)
-      to[c * tile + j] = j < rows ? from[j * from_stride + c] : 0;
+      to[c * tile + j] = j < rows ? float(from[j * from_stride + c]) : 0;
   }
 }
 

@@ -9,6 +9,7 @@
 #include <hwy/foreach_target.h>
 // clang-format off: Highway needs this order
 #include "kernels/cpu/attention-inl.hpp"
+#include "kernels/cpu/dispatch.hpp"
 // clang-format on
 
 #ifndef TROUPE_KERNELS_CPU_ATTENTION_BACKWARD
@@ -49,10 +50,11 @@ HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::cpu::HWY_NAMESPACE {
 namespace {
 
+template <class T>
 class backward_part {
  public:
   /// Writes dq to `partial_dq` (query rows, H, D), or to where it belongs if that is null.
-  backward_part(const attention_backward<float>& op,
+  backward_part(const attention_backward<T>& op,
                 const part& which,
                 const backward_scratch& scratch,
                 float* partial_dq)
@@ -83,7 +85,7 @@ class backward_part {
 
   void pack(std::int64_t t) {
     const std::int64_t n = std::min(tile, in_.keys - t * tile), at = place(t) * tile;
-    const float* k = k_ + t * tile * a_.key_row;
+    const T* k = k_ + t * tile * a_.key_row;
     pack_columns(k, a_.key_row, n, a_.D, own_.key_columns + at * a_.D);
     pack_columns(v_ + t * tile * a_.key_row, a_.key_row, n, a_.D, own_.value_columns + at * a_.D);
     pack_rows(k, a_.key_row, n, a_.D, 1, own_.keys + at * Dp_);
@@ -97,8 +99,8 @@ class backward_part {
     const std::int64_t place_of_q
         = row * a_.query_row + which_.g * a_.query_group + of_group * a_.D;
     pack_rows(op_.q + place_of_q, a_.query_row, q.rows, a_.D, a_.scale, q.q);
-    const float* d_o = op_.d_o + (row * a_.H + head) * a_.D;
-    const float* o = op_.o + (row * a_.H + head) * a_.D;
+    const T* d_o = op_.d_o + (row * a_.H + head) * a_.D;
+    const T* o = op_.o + (row * a_.H + head) * a_.D;
     pack_rows(d_o, a_.H * a_.D, q.rows, a_.D, 1, own_.d_o);
     for (std::int64_t i = 0; i < q.rows; ++i) {
       const std::int64_t at = i * a_.H * a_.D;
@@ -208,7 +210,8 @@ class backward_part {
     write(own_.dv + at, n, 1, op_.dv + to, a_.key_row);
   }
 
-  void write(const float* from, std::int64_t rows, float factor, float* to, std::int64_t stride) {
+  template <class To>
+  void write(const float* from, std::int64_t rows, float factor, To* to, std::int64_t stride) {
     const vec times = hn::Set(d, factor);
     for (std::int64_t i = 0; i < rows; ++i, from += Dp_, to += stride) {
       each(a_.D, [=](std::int64_t c, auto step) HWY_ATTR {
@@ -217,22 +220,23 @@ class backward_part {
     }
   }
 
-  const attention_backward<float>& op_;
+  const attention_backward<T>& op_;
   const attention_shape& a_;
   const sequence in_;
   const part which_;
   backward_scratch own_;
   const std::int64_t Dp_;
-  const float* const k_;
-  const float* const v_;
+  const T* const k_;
+  const T* const v_;
   float* const partial_dq_;
 };
 
-void attention_backward_part(const attention_backward<float>& op,
+template <class T>
+void attention_backward_part(const attention_backward<T>& op,
                              const part& which,
                              const backward_scratch& scratch,
                              float* partial_dq) {
-  backward_part(op, which, scratch, partial_dq).run();
+  backward_part<T>(op, which, scratch, partial_dq).run();
 }
 
 }  // namespace
@@ -243,18 +247,20 @@ HWY_AFTER_NAMESPACE();
 namespace troupe::kernels::cpu {
 namespace {
 
-HWY_EXPORT(attention_backward_part);
+TROUPE_EXPORT(attention_backward_part);
 
 struct backward_plan {
   std::int64_t cuts;         ///< parts of a sequence and group
   std::int64_t part_tiles;   ///< key tiles of the largest part
   std::size_t thread_bytes;  ///< scratch of one thread
-  std::int64_t dq_floats;    ///< of one partial dq; the first part needs none
+  std::int64_t dq_floats;    ///< of one partial dq
+  std::int64_t partial_dqs;
 
   // Sequences and groups alone keep the threads busy where there are many. Otherwise each is cut
   // by keys, in turns, because the first keys are seen by the most queries; every part then has a
-  // dq of its own, and they are added in order.
-  backward_plan(const attention_shape& a, int threads) {
+  // dq of its own, and they are added in order. That of the first part may lie where the sum goes,
+  // if that keeps floats.
+  backward_plan(const attention_shape& a, int threads, bool in_place) {
     const longest most = longest_of(a);
     const std::int64_t groups = std::max<std::int64_t>(1, a.S * a.G);
     const std::int64_t all = tiles(most.keys);
@@ -266,16 +272,22 @@ struct backward_plan {
     backward_scratch(count, a.D, part_tiles);
     thread_bytes = count.used();
     dq_floats = a.S == 0 ? 0 : a.query_starts[a.S] * a.H * a.D;
+    partial_dqs = cuts == 1 ? 0 : cuts - (in_place ? 1 : 0);
   }
   std::size_t bytes(int threads) const {
     return thread_bytes * std::size_t(threads)
-           + sizeof(float) * std::size_t((cuts - 1) * dq_floats);
+           + sizeof(float) * std::size_t(partial_dqs * dq_floats);
   }
 };
 
-// dq += the partial ones, in the order of the parts.
-void add_partial(const attention_backward<float>& op,
-                 const float* partial,
+/// Whether the dq of the first part is that of the operation.
+template <class T>
+constexpr bool in_place = std::is_same_v<T, float>;
+
+// dq (+)= the partial ones, in the order of the parts.
+template <class T>
+void add_partial(const attention_backward<T>& op,
+                 float* partial,
                  const backward_plan& plan,
                  int threads) {
   const attention_shape& a = op.shape;
@@ -286,25 +298,31 @@ void add_partial(const attention_backward<float>& op,
         [&](std::int64_t begin, std::int64_t end) {
           for (std::int64_t i = begin * a.H; i < end * a.H; ++i) {
             const std::int64_t row = i / a.H, h = i % a.H;
-            float* dq
-                = op.dq + row * a.query_row + h / per_group * a.query_group + h % per_group * a.D;
-            for (std::int64_t p = 0; p < plan.cuts - 1; ++p) {
+            T* dq = op.dq + row * a.query_row + h / per_group * a.query_group + h % per_group * a.D;
+            float* total = partial + i * a.D;
+            if constexpr (in_place<T>)
+              total = dq;
+            for (std::int64_t p = in_place<T> ? 0 : 1; p < plan.partial_dqs; ++p) {
               for (std::int64_t c = 0; c < a.D; ++c)
-                dq[c] += partial[p * plan.dq_floats + i * a.D + c];
+                total[c] += partial[p * plan.dq_floats + i * a.D + c];
             }
+            if constexpr (!in_place<T>)
+              std::transform(total, total + a.D, dq, [](float x) { return T(x); });
           }
         });
 }
 
 }  // namespace
 
-std::size_t scratch(const attention_backward<float>& op, int threads) {
-  return backward_plan(op.shape, threads).bytes(threads);
+template <class T>
+std::size_t scratch(const attention_backward<T>& op, int threads) {
+  return backward_plan(op.shape, threads, in_place<T>).bytes(threads);
 }
 
-void run(const attention_backward<float>& op, const context& in) {
+template <class T>
+void run(const attention_backward<T>& op, const context& in) {
   const attention_shape& a = op.shape;
-  const backward_plan plan(a, in.threads);
+  const backward_plan plan(a, in.threads, in_place<T>);
   std::byte* const memory = scratch_array<std::byte>(in, plan.bytes(in.threads));
   float* const partial
       = reinterpret_cast<float*>(memory + plan.thread_bytes * std::size_t(in.threads));
@@ -314,12 +332,18 @@ void run(const attention_backward<float>& op, const context& in) {
     const backward_scratch own(from, a.D, plan.part_tiles);
     const std::int64_t cut = p % plan.cuts;
     const part which{p / plan.cuts / a.G, p / plan.cuts % a.G, cut, plan.cuts};
-    float* const dq = cut == 0 ? nullptr : partial + (cut - 1) * plan.dq_floats;
-    HWY_DYNAMIC_DISPATCH(attention_backward_part)(op, which, own, dq);
+    const std::int64_t dq = cut - (plan.cuts - plan.partial_dqs);
+    TROUPE_DISPATCH(attention_backward_part, T)
+    (op, which, own, dq < 0 ? nullptr : partial + dq * plan.dq_floats);
   }
   if (plan.cuts > 1)
     add_partial(op, partial, plan, in.threads);
 }
+
+template void run(const attention_backward<float>&, const context&);
+template void run(const attention_backward<bf16>&, const context&);
+template std::size_t scratch(const attention_backward<float>&, int);
+template std::size_t scratch(const attention_backward<bf16>&, int);
 
 }  // namespace troupe::kernels::cpu
 #endif

@@ -10,6 +10,7 @@
 #include <hwy/foreach_target.h>
 // clang-format off: Highway needs this order
 #include "kernels/cpu/attention-inl.hpp"
+#include "kernels/cpu/dispatch.hpp"
 
 #include <hwy/contrib/math/math-inl.h>
 // clang-format on
@@ -100,11 +101,10 @@ struct running_row {
   }
 };
 
+template <class T>
 class forward_part {
  public:
-  forward_part(const attention_forward<float>& op,
-               const part& which,
-               const forward_scratch& scratch)
+  forward_part(const attention_forward<T>& op, const part& which, const forward_scratch& scratch)
       : op_(op),
         a_(op.shape),
         in_(op.shape, which.s),
@@ -181,7 +181,7 @@ class forward_part {
       const float* row = q.q + i * Dp_;
       const std::int64_t seen = columns(q, i, 1, begin);
       for (std::int64_t j = gap(q, i, 1, begin); j < seen; ++j) {
-        const float* key = k_ + (begin + j) * a_.key_row;
+        const T* key = k_ + (begin + j) * a_.key_row;
         q.s[i * tile + j] = sum(a_.D, [&](std::int64_t c, auto step) HWY_ATTR {
           return hn::Mul(step.load(row + c), step.load(key + c));
         });
@@ -190,14 +190,16 @@ class forward_part {
   }
 
   void gather_in_place(std::int64_t begin) {
-    const float* rows = v_ + begin * a_.key_row;
-    std::int64_t stride = a_.key_row;
-    if (a_.D % width != 0) {  // a vector would reach beyond the row
-      pack_rows(rows, stride, std::min(tile, in_.keys - begin), a_.D, 1, own_.values);
-      rows = own_.values;
-      stride = Dp_;
+    const T* rows = v_ + begin * a_.key_row;
+    if constexpr (std::is_same_v<T, float>) {
+      if (a_.D % width == 0)  // otherwise a vector would reach beyond the row
+        return gather(own_.queries, own_.queries.s, rows, a_.key_row, a_.D, begin, own_.o);
     }
-    gather(own_.queries, own_.queries.s, rows, stride, a_.D, begin, own_.o);
+    const std::int64_t hidden = gap(own_.queries, 0, own_.queries.rows, begin);
+    const std::int64_t seen = columns(own_.queries, 0, own_.queries.rows, begin);
+    pack_rows(
+        rows + hidden * a_.key_row, a_.key_row, seen - hidden, a_.D, 1, own_.values + hidden * Dp_);
+    gather(own_.queries, own_.queries.s, own_.values, Dp_, a_.D, begin, own_.o);
   }
 
   template <bool Dropout>
@@ -246,7 +248,7 @@ class forward_part {
     for (std::int64_t i = 0; i < q.rows; ++i) {
       const std::int64_t at = (in_.query + first + i) * a_.H + head;
       const float* from = own_.o + i * Dp_;
-      float* to = op_.o + at * a_.D;
+      T* to = op_.o + at * a_.D;
       const vec times = hn::Set(d, q.row[tile + i]);
       each(a_.D, [=](std::int64_t c, auto step) HWY_ATTR {
         step.store(hn::Mul(hn::LoadU(d, from + c), times), to + c);
@@ -255,22 +257,23 @@ class forward_part {
     }
   }
 
-  const attention_forward<float>& op_;
+  const attention_forward<T>& op_;
   const attention_shape& a_;
   const sequence in_;
   const part which_;
   forward_scratch own_;
   const bool few_;
   const std::int64_t Dp_;
-  const float* const k_;
-  const float* const v_;
+  const T* const k_;
+  const T* const v_;
   std::int64_t packed_first_ = 0, packed_end_ = 0;  // tiles of keys that are copied
 };
 
-void attention_forward_part(const attention_forward<float>& op,
+template <class T>
+void attention_forward_part(const attention_forward<T>& op,
                             const part& which,
                             const forward_scratch& scratch) {
-  forward_part(op, which, scratch).run();
+  forward_part<T>(op, which, scratch).run();
 }
 
 }  // namespace
@@ -281,7 +284,7 @@ HWY_AFTER_NAMESPACE();
 namespace troupe::kernels::cpu {
 namespace {
 
-HWY_EXPORT(attention_forward_part);
+TROUPE_EXPORT(attention_forward_part);
 
 struct forward_plan {
   std::int64_t cuts;         ///< parts of a sequence and group
@@ -304,11 +307,13 @@ struct forward_plan {
 
 }  // namespace
 
-std::size_t scratch(const attention_forward<float>& op, int threads) {
+template <class T>
+std::size_t scratch(const attention_forward<T>& op, int threads) {
   return forward_plan(op.shape, threads).thread_bytes * std::size_t(threads);
 }
 
-void run(const attention_forward<float>& op, const context& in) {
+template <class T>
+void run(const attention_forward<T>& op, const context& in) {
   const attention_shape& a = op.shape;
   const forward_plan plan(a, in.threads);
   std::byte* const memory
@@ -318,9 +323,14 @@ void run(const attention_forward<float>& op, const context& in) {
     piece from(memory + plan.thread_bytes * std::size_t(omp_get_thread_num()));
     const forward_scratch own(from, a.D, plan.copied_keys);
     const part which{p / plan.cuts / a.G, p / plan.cuts % a.G, p % plan.cuts, plan.cuts};
-    HWY_DYNAMIC_DISPATCH(attention_forward_part)(op, which, own);
+    TROUPE_DISPATCH(attention_forward_part, T)(op, which, own);
   }
 }
+
+template void run(const attention_forward<float>&, const context&);
+template void run(const attention_forward<bf16>&, const context&);
+template std::size_t scratch(const attention_forward<float>&, int);
+template std::size_t scratch(const attention_forward<bf16>&, int);
 
 }  // namespace troupe::kernels::cpu
 #endif

@@ -10,6 +10,7 @@
 #include "kernels/op/cross_entropy.hpp"
 #include "kernels/op/dropout.hpp"
 #include "kernels/op/embedding.hpp"
+#include "kernels/op/head_norm.hpp"
 #include "kernels/op/linear.hpp"
 #include "kernels/op/masked_loss.hpp"
 #include "kernels/op/norm.hpp"
@@ -34,8 +35,10 @@ void run(const linear_backward_weight<T>& op, const context& in);
 template <class T>
 void run(const bias_backward<T>& op, const context& in);
 // attention_forward.cpp, attention_backward.cpp
-void run(const attention_forward<float>& op, const context& in);
-void run(const attention_backward<float>& op, const context& in);
+template <class T>
+void run(const attention_forward<T>& op, const context& in);
+template <class T>
+void run(const attention_backward<T>& op, const context& in);
 // norm.cpp
 template <class T>
 void run(const norm_forward<T>& op, const context& in);
@@ -43,6 +46,13 @@ template <class T>
 void run(const norm_backward_input<T>& op, const context& in);
 template <class T>
 void run(const norm_backward_weight<T>& op, const context& in);
+// head_norm.cpp
+template <class T>
+void run(const head_norm_forward<T>& op, const context& in);
+template <class T>
+void run(const head_norm_backward_input<T>& op, const context& in);
+template <class T>
+void run(const head_norm_backward_weight<T>& op, const context& in);
 // activation.cpp
 template <class T>
 void run(const activation_forward<T>& op, const context& in);
@@ -56,9 +66,12 @@ template <class T>
 void run(const embedding_forward<T>& op, const context& in);
 template <class T>
 void run(const embedding_backward<T>& op, const context& in);
-// cross_entropy.cpp
-void run(const cross_entropy_forward<float>& op, const context& in);
-void run(const cross_entropy_backward<float>& op, const context& in);
+// cross_entropy.cpp, cross_entropy_merge.cpp
+template <class T>
+void run(const cross_entropy_forward<T>& op, const context& in);
+template <class T>
+void run(const cross_entropy_backward<T>& op, const context& in);
+void run(const cross_entropy_merge<float>& op, const context& in);
 // dropout.cpp
 template <class T>
 void run(const dropout_forward<T>& op, const context& in);
@@ -79,8 +92,12 @@ void run(const masked_loss_forward<float>& op, const context& in);
 void run(const masked_loss_backward<float>& op, const context& in);
 
 // Scratch of the operations that need some. Every other operation needs none.
-std::size_t scratch(const attention_forward<float>& op, int threads);
-std::size_t scratch(const attention_backward<float>& op, int threads);
+template <class T>
+std::size_t scratch(const attention_forward<T>& op, int threads);
+template <class T>
+std::size_t scratch(const attention_backward<T>& op, int threads);
+template <class T>
+std::size_t scratch(const head_norm_backward_weight<T>& op, int threads);
 template <class T>
 std::size_t scratch(const norm_backward_weight<T>& op, int threads);
 std::size_t scratch(const linear_forward<bf16>& op, int threads);

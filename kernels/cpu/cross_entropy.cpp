@@ -10,6 +10,7 @@
 #define HWY_TARGET_INCLUDE "kernels/cpu/cross_entropy.cpp"
 #include <hwy/foreach_target.h>
 // clang-format off: Highway needs this order
+#include "kernels/cpu/dispatch.hpp"
 #include "kernels/cpu/vector-inl.hpp"
 // clang-format on
 
@@ -20,13 +21,14 @@ namespace {
 // log sum_i exp(x[i]). The row passes through the first cache in chunks, read from memory once:
 // within a chunk a maximum, then a sum of floats; across chunks a double, rescaled when the maximum
 // grows. Milakov, Gimelshein: "Online normalizer calculation for softmax", 2018.
-double log_sum_exp(const float* x, std::int64_t n) {
+template <class T>
+double log_sum_exp(const T* x, std::int64_t n) {
   constexpr std::int64_t chunk = 1024;
   float highest = -std::numeric_limits<float>::infinity();
   double total = 0;
   for (std::int64_t begin = 0; begin < n; begin += chunk) {
     const std::int64_t size = std::min(chunk, n - begin);
-    const float* from = x + begin;
+    const T* from = x + begin;
     const float here = largest(from, size);
     if (here > highest) {
       if (total > 0)
@@ -45,41 +47,58 @@ double log_sum_exp(const float* x, std::int64_t n) {
   return double(highest) + std::log(total);
 }
 
-void cross_entropy_rows(const cross_entropy_forward<float>& op,
-                        std::int64_t begin,
-                        std::int64_t end) {
+/// Where the target of row r is among the columns, or -1 when it lies elsewhere.
+template <class Op>
+std::int64_t target_column(const Op& op, std::int64_t r) {
+  const std::int64_t column = std::int64_t{op.target[r]} - op.first;
+  return column < op.vocabulary ? std::max<std::int64_t>(column, -1) : -1;
+}
+
+template <class T>
+void cross_entropy_rows(const cross_entropy_forward<T>& op, std::int64_t begin, std::int64_t end) {
   for (std::int64_t r = begin; r < end; ++r) {
-    const float* logits = op.logits + r * op.V;
+    const T* logits = op.logits + r * op.V;
     const double lse = log_sum_exp(logits, op.vocabulary);
+    const std::int64_t target = target_column(op, r);
+    const double logit = target < 0 ? 0 : double(logits[target]);
     // Before lse is rounded: where the model is sure, the loss is a small difference.
-    op.loss[r] = float(lse - double(logits[op.target[r]]));
+    if (op.loss)
+      op.loss[r] = float(lse - logit);
     if (op.lse)
       op.lse[r] = float(lse);
+    if (op.target_logit)
+      op.target_logit[r] = float(logit);
   }
 }
 
-HWY_INLINE void fill_zero(float* y, std::int64_t n) {
+template <class T>
+HWY_INLINE void fill_zero(T* y, std::int64_t n) {
   each(n, [=](std::int64_t i, auto step) HWY_ATTR { step.store(hn::Zero(d), y + i); });
 }
 
-void cross_entropy_gradient_rows(const cross_entropy_backward<float>& op,
+template <class T>
+void cross_entropy_gradient_rows(const cross_entropy_backward<T>& op,
                                  std::int64_t begin,
                                  std::int64_t end) {
   for (std::int64_t r = begin; r < end; ++r) {
-    const float* logits = op.logits + r * op.V;
-    float* dlogits = op.dlogits + r * op.V;
+    const T* logits = op.logits + r * op.V;
+    T* dlogits = op.dlogits + r * op.V;
     if (op.dloss[r] == 0) {
       fill_zero(dlogits, op.V);
       continue;
     }
     // First, because dlogits may be logits. p - 1 from expm1, for it is small where p is near 1.
+    const std::int64_t target = target_column(op, r);
     const float at_target
-        = float(std::expm1(double(logits[op.target[r]]) - double(op.lse[r])) * double(op.dloss[r]));
+        = target < 0
+              ? 0
+              : float(std::expm1(double(logits[target]) - double(op.lse[r])) * double(op.dloss[r]));
     const vec lse = hn::Set(d, op.lse[r]), dloss = hn::Set(d, op.dloss[r]);
     each(op.vocabulary, [=](std::int64_t i, auto step) HWY_ATTR {
       step.store(hn::Mul(exp(hn::Sub(step.load(logits + i), lse)), dloss), dlogits + i);
     });
-    dlogits[op.target[r]] = at_target;
+    if (target >= 0)
+      dlogits[target] = T(at_target);
     fill_zero(dlogits + op.vocabulary, op.V - op.vocabulary);
   }
 }
@@ -91,20 +110,27 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace troupe::kernels::cpu {
 
-HWY_EXPORT(cross_entropy_rows);
-HWY_EXPORT(cross_entropy_gradient_rows);
+TROUPE_EXPORT(cross_entropy_rows);
+TROUPE_EXPORT(cross_entropy_gradient_rows);
 
-void run(const cross_entropy_forward<float>& op, const context& in) {
+template <class T>
+void run(const cross_entropy_forward<T>& op, const context& in) {
   split(in.threads, op.R, rows_worth_a_thread(op.V), [&](std::int64_t begin, std::int64_t end) {
-    HWY_DYNAMIC_DISPATCH(cross_entropy_rows)(op, begin, end);
+    TROUPE_DISPATCH(cross_entropy_rows, T)(op, begin, end);
   });
 }
 
-void run(const cross_entropy_backward<float>& op, const context& in) {
+template <class T>
+void run(const cross_entropy_backward<T>& op, const context& in) {
   split(in.threads, op.R, rows_worth_a_thread(op.V), [&](std::int64_t begin, std::int64_t end) {
-    HWY_DYNAMIC_DISPATCH(cross_entropy_gradient_rows)(op, begin, end);
+    TROUPE_DISPATCH(cross_entropy_gradient_rows, T)(op, begin, end);
   });
 }
+
+template void run(const cross_entropy_forward<float>&, const context&);
+template void run(const cross_entropy_forward<bf16>&, const context&);
+template void run(const cross_entropy_backward<float>&, const context&);
+template void run(const cross_entropy_backward<bf16>&, const context&);
 
 }  // namespace troupe::kernels::cpu
 #endif

@@ -147,21 +147,22 @@ HWY_INLINE float sum(std::int64_t n, const Term& term) {
 }
 
 /// The largest of n numbers, none of them NaN; -infinity if there are none.
-HWY_INLINE float largest(const float* x, std::int64_t n) {
+template <class T>
+HWY_INLINE float largest(const T* x, std::int64_t n) {
   constexpr float lowest = -std::numeric_limits<float>::infinity();
   vec m0 = hn::Set(d, lowest), m1 = m0, m2 = m0, m3 = m0;
   std::int64_t i = 0;
   for (; i + 4 * width <= n; i += 4 * width) {
-    m0 = hn::Max(m0, hn::LoadU(d, x + i));
-    m1 = hn::Max(m1, hn::LoadU(d, x + i + width));
-    m2 = hn::Max(m2, hn::LoadU(d, x + i + 2 * width));
-    m3 = hn::Max(m3, hn::LoadU(d, x + i + 3 * width));
+    m0 = hn::Max(m0, whole{}.load(x + i));
+    m1 = hn::Max(m1, whole{}.load(x + i + width));
+    m2 = hn::Max(m2, whole{}.load(x + i + 2 * width));
+    m3 = hn::Max(m3, whole{}.load(x + i + 3 * width));
   }
   for (; i + width <= n; i += width)
-    m0 = hn::Max(m0, hn::LoadU(d, x + i));
+    m0 = hn::Max(m0, whole{}.load(x + i));
   if (i < n) {
-    const auto lanes = hn::FirstN(d, std::size_t(n - i));
-    m1 = hn::Max(m1, hn::IfThenElse(lanes, load_first(d, lanes, x + i), m1));
+    const partial last{hn::FirstN(d, std::size_t(n - i))};
+    m1 = hn::Max(m1, hn::IfThenElse(last.lanes, last.load(x + i), m1));
   }
   return hn::GetLane(hn::MaxOfLanes(d, hn::Max(hn::Max(m0, m1), hn::Max(m2, m3))));
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace troupe::kernels::reference {
 
@@ -10,14 +11,22 @@ void run(const cross_entropy_forward<T>& op) {
   for (std::int64_t r = 0; r < op.R; ++r) {
     const T* logits = op.logits + r * op.V;
     // The largest is taken out, or exp overflows.
-    const double largest = *std::max_element(logits, logits + op.vocabulary);
+    double largest = -std::numeric_limits<double>::infinity();
+    for (std::int64_t v = 0; v < op.vocabulary; ++v)
+      largest = std::max(largest, double(logits[v]));
     double sum = 0;
     for (std::int64_t v = 0; v < op.vocabulary; ++v)
       sum += std::exp(double(logits[v]) - largest);
     const double lse = largest + std::log(sum);
-    op.loss[r] = float(lse - double(logits[op.target[r]]));
+    const std::int64_t target = std::int64_t{op.target[r]} - op.first;
+    const bool here = target >= 0 && target < op.vocabulary;
+    const double logit = here ? double(logits[target]) : 0;
+    if (op.loss)
+      op.loss[r] = float(lse - logit);
     if (op.lse)
       op.lse[r] = float(lse);
+    if (op.target_logit)
+      op.target_logit[r] = float(logit);
   }
 }
 
@@ -29,18 +38,42 @@ void run(const cross_entropy_backward<T>& op) {
       T& dlogit = op.dlogits[r * op.V + v];
       // A masked row may hold infinities: 0 is said, not computed.
       if (v >= op.vocabulary || dloss == 0) {
-        dlogit = 0;
+        dlogit = T(0.0);
         continue;
       }
       const double p = std::exp(double(op.logits[r * op.V + v]) - double(op.lse[r]));
-      dlogit = T((p - (v == op.target[r] ? 1 : 0)) * dloss);
+      dlogit = T((p - (v + op.first == op.target[r] ? 1 : 0)) * dloss);
     }
+  }
+}
+
+// A part of nothing but -infinity is the largest only where all are, and exp of it less itself
+// would not be a number: the largest adds 1, as it is.
+template <class T>
+void run(const cross_entropy_merge<T>& op) {
+  for (std::int64_t r = 0; r < op.R; ++r) {
+    double largest = -std::numeric_limits<double>::infinity();
+    for (std::int64_t k = 0; k < op.parts; ++k)
+      largest = std::max(largest, double(op.part_lse[k][r]));
+    double sum = 0, logit = 0;
+    for (std::int64_t k = 0; k < op.parts; ++k) {
+      const double lse = op.part_lse[k][r];
+      sum += lse == largest ? 1 : std::exp(lse - largest);
+      logit += double(op.part_logit[k][r]);
+    }
+    const double lse = largest + std::log(sum);
+    op.loss[r] = T(lse - logit);
+    op.lse[r] = T(lse);
   }
 }
 
 template void run(const cross_entropy_forward<float>&);
 template void run(const cross_entropy_forward<double>&);
+template void run(const cross_entropy_forward<bf16>&);
 template void run(const cross_entropy_backward<float>&);
 template void run(const cross_entropy_backward<double>&);
+template void run(const cross_entropy_backward<bf16>&);
+template void run(const cross_entropy_merge<float>&);
+template void run(const cross_entropy_merge<double>&);
 
 }  // namespace troupe::kernels::reference

@@ -9,6 +9,7 @@
 #include "kernels/op/cross_entropy.hpp"
 #include "kernels/op/dropout.hpp"
 #include "kernels/op/embedding.hpp"
+#include "kernels/op/head_norm.hpp"
 #include "kernels/op/linear.hpp"
 #include "kernels/op/masked_loss.hpp"
 #include "kernels/op/norm.hpp"
@@ -38,6 +39,12 @@ void run(const norm_backward_input<T>& op);
 template <class T>
 void run(const norm_backward_weight<T>& op);
 template <class T>
+void run(const head_norm_forward<T>& op);
+template <class T>
+void run(const head_norm_backward_input<T>& op);
+template <class T>
+void run(const head_norm_backward_weight<T>& op);
+template <class T>
 void run(const activation_forward<T>& op);
 template <class T>
 void run(const activation_backward<T>& op);
@@ -51,6 +58,8 @@ template <class T>
 void run(const cross_entropy_forward<T>& op);
 template <class T>
 void run(const cross_entropy_backward<T>& op);
+template <class T>
+void run(const cross_entropy_merge<T>& op);
 template <class T>
 void run(const dropout_forward<T>& op);
 template <class T>

@@ -17,6 +17,7 @@
 #include "kernels/op/cross_entropy.hpp"
 #include "kernels/op/dropout.hpp"
 #include "kernels/op/embedding.hpp"
+#include "kernels/op/head_norm.hpp"
 #include "kernels/op/linear.hpp"
 #include "kernels/op/masked_loss.hpp"
 #include "kernels/op/norm.hpp"
@@ -242,6 +243,66 @@ struct norm_memory {
             .R = R,
             .C = C,
             .kind = kind};
+  }
+};
+
+/// Heads in a fused product (R, G, heads + 2, D): of each group the last two are not theirs.
+template <class T>
+struct head_norm_memory {
+  std::int64_t R, G, heads, D;
+  kernels::normalization kind = kernels::normalization::rms;
+  float gain_offset = 0;
+  float eps = 1e-5f;
+  std::vector<T> x = normal<T>(R * G * (heads + 2) * D, 121);
+  std::vector<T> gain = normal<T>(D, 122);
+  std::vector<T> bias = normal<T>(D, 123);
+  std::vector<T> dy = normal<T>(R * G * (heads + 2) * D, 124);
+  std::vector<T> y = blank<T>(R * G * (heads + 2) * D), dx = y;
+  std::vector<float> mean = blank<float>(R * G * heads), rstd = mean;
+  std::vector<kernels::accumulator<T>> dgain = normal<kernels::accumulator<T>>(D, 126);
+  std::vector<kernels::accumulator<T>> dbias = normal<kernels::accumulator<T>>(D, 127);
+
+  bool layer() const { return kind == kernels::normalization::layer; }
+
+  kernels::head_norm_shape shape() const {
+    return {.R = R,
+            .G = G,
+            .heads = heads,
+            .D = D,
+            .row = G * (heads + 2) * D,
+            .group = (heads + 2) * D,
+            .eps = eps,
+            .kind = kind,
+            .gain_offset = gain_offset};
+  }
+  kernels::head_norm_forward<T> forward() {
+    return {.y = y.data(),
+            .mean = mean.data(),
+            .rstd = rstd.data(),
+            .x = x.data(),
+            .gain = gain.data(),
+            .bias = layer() ? bias.data() : nullptr,
+            .shape = shape()};
+  }
+  /// After forward: reads mean and rstd.
+  kernels::head_norm_backward_input<T> backward_input() {
+    return {.dx = dx.data(),
+            .dy = dy.data(),
+            .x = x.data(),
+            .gain = gain.data(),
+            .mean = mean.data(),
+            .rstd = rstd.data(),
+            .shape = shape()};
+  }
+  /// After forward: reads mean and rstd.
+  kernels::head_norm_backward_weight<T> backward_weight() {
+    return {.dgain = dgain.data(),
+            .dbias = layer() ? dbias.data() : nullptr,
+            .dy = dy.data(),
+            .x = x.data(),
+            .mean = mean.data(),
+            .rstd = rstd.data(),
+            .shape = shape()};
   }
 };
 
