@@ -13,7 +13,11 @@
 #include "runtime/checkpoint/manifest.hpp"
 #include "runtime/core/cancel.hpp"
 
+#include <cstddef>
+#include <cstdint>
+#include <deque>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -97,29 +101,50 @@ class checkpoint_reader {
   const checkpoint_manifest& manifest() const { return manifest_; }
 
   /// Reads every byte and compares every hash. Throws input_error that names the file and the
-  /// tensors that are damaged.
-  void verify() const;
+  /// tensors that are damaged. `advance` is told now and then how many bytes are done.
+  void verify(const std::function<void(std::uint64_t)>& advance = {}) const;
 
   bool has(std::string_view name) const { return index_.count(name) != 0; }
-  /// Throws input_error when there is no such tensor.
-  const shape& extents(std::string_view name) const;
+  std::vector<std::string_view> names() const;  ///< of all tensors, sorted
 
-  /// A whole tensor, compared with its hash first, as floats (from F32, F16 or BF16). Throws
-  /// input_error when there is no such tensor, it has another size, or it is damaged.
+  /// Of the whole tensor. They throw input_error when there is no such tensor.
+  const shape& extents(std::string_view name) const;
+  stored_type type(std::string_view name) const;
+
+  /// A whole tensor as floats (from F32, F16 or BF16). Throws input_error when there is no such
+  /// tensor, it has another size, or it is damaged.
   void read(std::string_view name, std::span<float> out) const;
 
+  /// A box of a tensor, row-major, put together from whatever pieces there are. Each piece is
+  /// compared with its hash when it is first read from. Throws input_error when there is no such
+  /// tensor, the box does not lie in it, it is no tensor of floats, or a piece is damaged.
+  void read(std::string_view name, const box& part, std::span<float> out) const;
+
+  /// The same for a tensor of any type, as its elements lie in the files.
+  void read_bytes(std::string_view name, const box& part, std::span<std::byte> out) const;
+
  private:
-  struct place {
-    const safetensors_file* file;
-    const stored_tensor* tensor;
-    const tensor_record* record;
+  /// A piece of a tensor; not moved once it is made.
+  struct piece {
+    const safetensors_file* file = nullptr;
+    const stored_tensor* stored = nullptr;
+    const piece_record* record = nullptr;
+    mutable std::mutex checking = {};  // guards sound
+    mutable bool sound = false;        // it has its hash
   };
-  const place& find(std::string_view name) const;
+  using pieces = std::vector<const piece*>;
+
+  void add_shard(const shard_record& shard);
+  const pieces& find(std::string_view name) const;
+  const pieces& find(std::string_view name, const box& part) const;
+  static bool is_sound(const piece& x);
+  void require_sound(const piece& x) const;
 
   std::filesystem::path folder_;
   checkpoint_manifest manifest_;
   std::vector<std::unique_ptr<safetensors_file>> files_;  // one for each shard of the manifest
-  std::unordered_map<std::string_view, place> index_;     // keys point into manifest_
+  std::deque<piece> pieces_;                              // in the order of the manifest
+  std::unordered_map<std::string_view, pieces> index_;    // keys point into manifest_
 };
 
 /// Opens and verifies. Throws input_error that says exactly what is wrong.

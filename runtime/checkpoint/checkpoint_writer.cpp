@@ -14,6 +14,14 @@ namespace troupe::runtime {
 
 namespace fs = std::filesystem;
 
+namespace {
+
+bool is_cut(const tensor_to_write& x) {
+  return part_of(x) != whole(whole_of(x));
+}
+
+}  // namespace
+
 checkpoint_writer::checkpoint_writer(fs::path dir,
                                      std::int64_t iteration,
                                      generation_id generation,
@@ -50,10 +58,17 @@ shard_record checkpoint_writer::write_shard(const std::string& file,
            "CHECKPOINT-2: each shard of a checkpoint is written once");
     written_.push_back(file);
   }
+  for (const auto& x : tensors)
+    ensure(x.name.find(box_begin) == std::string::npos && (x.extents.size() > 0 || !is_cut(x)),
+           "CHECKPOINT-5: names have no bracket, and parts have elements");
   const auto done = write_safetensors(staging_ / file, tensors, {{"format", "pt"}});
   shard_record record{file, done.bytes, done.sha256, {}};
   for (std::size_t i = 0; i < tensors.size(); ++i)
-    record.tensors.push_back({tensors[i].name, tensors[i].extents, tensors[i].type, done.xxh3[i]});
+    record.pieces.push_back({tensors[i].name,
+                             whole_of(tensors[i]),
+                             part_of(tensors[i]),
+                             tensors[i].type,
+                             done.xxh3[i]});
   return record;
 }
 

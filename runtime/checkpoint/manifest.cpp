@@ -1,17 +1,19 @@
 #include "runtime/checkpoint/manifest.hpp"
 
+#include "runtime/checkpoint/cover.hpp"
 #include "runtime/checkpoint/json.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/hash.hpp"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 namespace troupe::runtime {
 namespace {
 
 constexpr const char* format_name = "troupe-checkpoint";
-constexpr std::int64_t format_version = 1;
+constexpr std::int64_t format_version = 2, oldest_version = 1;
 constexpr std::size_t sha256_digits = 64, xxh3_digits = 32;
 constexpr std::string_view seal_key = "\"manifest_sha256\": \"";
 constexpr std::string_view seal_end = "\"\n}\n";
@@ -56,38 +58,81 @@ std::pair<std::string, std::string> unsealed(std::string_view text, const std::s
   return {std::move(zeros), std::move(seal)};
 }
 
-tensor_record tensor_from(const std::string& name,
-                          const nlohmann::json& entry,
-                          const std::string& shard) {
+/// At most four numbers of a tensor with at most 2^40 elements: their product cannot overflow.
+shape numbers_member(const nlohmann::json& entry, const char* key, const std::string& where) {
+  const auto& list = member(entry, key, where);
+  constexpr std::size_t most_axes = 4;
+  constexpr std::uint64_t largest = std::uint64_t{1} << 40;
+  if (!list.is_array() || list.size() > most_axes)
+    throw input_error("{}: '{}' should be a list of at most {} numbers", where, key, most_axes);
+  shape out;
+  std::uint64_t size = 1;
+  for (const auto& one : list) {
+    const auto number = one.is_number_unsigned() ? one.get<std::uint64_t>() : std::uint64_t(-1);
+    if (number > largest / size)
+      throw input_error("{}: '{}' has a number that cannot be: {}", where, key, shown(one));
+    size *= std::max<std::uint64_t>(number, 1);
+    out.push_back(std::int64_t(number));
+  }
+  return out;
+}
+
+/// `where` is the shard; version 1 knows only whole tensors.
+piece_record piece_from(const std::string& name,
+                        const nlohmann::json& entry,
+                        std::int64_t version,
+                        const std::string& shard) {
   const auto where = fmt::format("{}, tensor {}", shard, shown(nlohmann::json(name)));
   if (!entry.is_object())
     throw input_error("{}: should be an object, but is {}", where, shown(entry));
-  tensor_record x;
+  piece_record x;
   x.name = name;
   const auto type = string_member(entry, "dtype", where);
   const auto known = stored_type_from(type);
   if (!known)
     throw input_error("{}: the type {} is not known", where, shown(nlohmann::json(type)));
   x.type = *known;
-  const auto& extents = member(entry, "shape", where);
-  constexpr std::size_t most_axes = 4;
-  constexpr std::uint64_t largest_extent = std::uint64_t{1} << 40;
-  if (!extents.is_array() || extents.size() > most_axes)
-    throw input_error("{}: 'shape' should be a list of at most {} extents", where, most_axes);
-  std::uint64_t size = 1;
-  for (const auto& one : extents) {
-    if (!one.is_number_unsigned() || one.get<std::uint64_t>() > largest_extent
-        || size * std::max<std::uint64_t>(one.get<std::uint64_t>(), 1) > largest_extent)
-      throw input_error("{}: 'shape' has an extent that cannot be: {}", where, shown(one));
-    size *= std::max<std::uint64_t>(one.get<std::uint64_t>(), 1);
-    x.extents.push_back(one.get<std::int64_t>());
-  }
+  x.whole = numbers_member(entry, "shape", where);
+  x.part = version == 1 ? whole(x.whole)
+                        : box{numbers_member(entry, "first", where),
+                              numbers_member(entry, "extents", where)};
+  if (x.part.first.rank() != x.part.extents.rank() || !contains(x.whole, x.part))
+    throw input_error("{}: its part from {} of extents {} does not lie inside its shape {}",
+                      where,
+                      to_string(x.part.first),
+                      to_string(x.part.extents),
+                      to_string(x.whole));
   x.xxh3 = hex_member(entry, "xxh3", xxh3_digits, where);
   return x;
 }
 
+std::vector<piece_record> pieces_from(const nlohmann::json& entry,
+                                      std::int64_t version,
+                                      const std::string& shard) {
+  std::vector<piece_record> out;
+  if (version == 1) {
+    for (const auto& [name, tensor] : object_member(entry, "tensors", shard).items())
+      out.push_back(piece_from(name, tensor, version, shard));
+    return out;
+  }
+  const auto& list = member(entry, "pieces", shard);
+  if (!list.is_array())
+    throw input_error("{}: 'pieces' should be a list, but is {}", shard, shown(list));
+  for (const auto& piece : list) {
+    if (!piece.is_object())
+      throw input_error("{}: a piece should be an object, but is {}", shard, shown(piece));
+    const auto name = string_member(piece, "name", shard);
+    if (name.find(box_begin) != std::string::npos)
+      throw input_error("{}: tensor {} has a bracket in its name, which begins a box",
+                        shard,
+                        shown(nlohmann::json(name)));
+    out.push_back(piece_from(name, piece, version, shard));
+  }
+  return out;
+}
+
 shard_record shard_from(const nlohmann::json& entry,
-                        std::set<std::string>& names,
+                        std::int64_t version,
                         const std::string& where) {
   if (!entry.is_object())
     throw input_error("{}: a shard should be an object, but is {}", where, shown(entry));
@@ -97,14 +142,48 @@ shard_record shard_from(const nlohmann::json& entry,
   const auto shard = fmt::format("{}, shard '{}'", where, x.file);
   x.bytes = std::uint64_t(count_member(entry, "bytes", shard));
   x.sha256 = hex_member(entry, "sha256", sha256_digits, shard);
-  for (const auto& [name, tensor] : object_member(entry, "tensors", shard).items()) {
-    if (!names.insert(name).second)
-      throw input_error("{}: tensor {} is in another shard too; use another checkpoint",
-                        shard,
-                        shown(nlohmann::json(name)));
-    x.tensors.push_back(tensor_from(name, tensor, shard));
-  }
+  x.pieces = pieces_from(entry, version, shard);
   return x;
+}
+
+std::string described(const piece_record& x) {
+  return fmt::format("{} {}", to_string(x.type), to_string(x.whole));
+}
+
+void require_exact_cover(const std::vector<shard_record>& shards, const std::string& where) {
+  struct tensor {
+    const piece_record* first = nullptr;
+    std::vector<box> parts;
+  };
+  std::map<std::string_view, tensor> all;
+  for (const auto& shard : shards)
+    for (const auto& x : shard.pieces) {
+      auto& of = all[x.name];
+      if (of.first == nullptr)
+        of.first = &x;
+      if (of.first->type != x.type || of.first->whole != x.whole)
+        throw input_error(
+            "{}: tensor {} is {} in one piece but {} in another; use another "
+            "checkpoint",
+            where,
+            shown(nlohmann::json(x.name)),
+            described(*of.first),
+            described(x));
+      of.parts.push_back(x.part);
+    }
+  for (const auto& [name, of] : all)
+    if (const auto wrong = cover_fault(of.first->whole, of.parts))
+      throw input_error(
+          "{}: tensor {} of shape {} is not there exactly once: {}; use another "
+          "checkpoint",
+          where,
+          shown(nlohmann::json(name)),
+          to_string(of.first->whole),
+          *wrong);
+}
+
+std::vector<std::int64_t> as_list(const shape& x) {
+  return {x.begin(), x.end()};
 }
 
 }  // namespace
@@ -130,16 +209,18 @@ std::string to_json(const checkpoint_manifest& x) {
          "MANIFEST-1: identity and layout are JSON objects");
   out["shards"] = nlohmann::ordered_json::array();
   for (const auto& shard : x.shards) {
-    auto tensors = nlohmann::ordered_json::object();
-    for (const auto& tensor : shard.tensors)
-      tensors[tensor.name]
-          = {{"shape", std::vector<std::int64_t>(tensor.extents.begin(), tensor.extents.end())},
-             {"dtype", to_string(tensor.type)},
-             {"xxh3", tensor.xxh3}};
+    auto pieces = nlohmann::ordered_json::array();
+    for (const auto& piece : shard.pieces)
+      pieces.push_back({{"name", piece.name},
+                        {"shape", as_list(piece.whole)},
+                        {"first", as_list(piece.part.first)},
+                        {"extents", as_list(piece.part.extents)},
+                        {"dtype", to_string(piece.type)},
+                        {"xxh3", piece.xxh3}});
     out["shards"].push_back({{"file", shard.file},
                              {"bytes", shard.bytes},
                              {"sha256", shard.sha256},
-                             {"tensors", tensors}});
+                             {"pieces", pieces}});
   }
   out["manifest_sha256"] = std::string(sha256_digits, '0');
   auto text = out.dump(1) + "\n";
@@ -159,12 +240,14 @@ checkpoint_manifest manifest_from_json(std::string_view text, const std::string&
   if (string_member(in, "format", where) != format_name)
     throw input_error(
         "{}: 'format' is not '{}'; it belongs to another program", where, format_name);
-  if (const auto version = count_member(in, "format_version", where); version != format_version)
+  const auto version = count_member(in, "format_version", where);
+  if (version < oldest_version || version > format_version)
     throw input_error(
-        "{} is of format version {}, and this program reads {}; use the program that "
+        "{} is of format version {}, and this program reads {} to {}; use the program that "
         "wrote it",
         where,
         version,
+        oldest_version,
         format_version);
   checkpoint_manifest x;
   x.iteration = count_member(in, "iteration", where);
@@ -180,12 +263,13 @@ checkpoint_manifest manifest_from_json(std::string_view text, const std::string&
   const auto& shards = member(in, "shards", where);
   if (!shards.is_array())
     throw input_error("{}: 'shards' should be a list, but is {}", where, shown(shards));
-  std::set<std::string> names, files;
+  std::set<std::string> files;
   for (const auto& shard : shards) {
-    x.shards.push_back(shard_from(shard, names, where));
+    x.shards.push_back(shard_from(shard, version, where));
     if (!files.insert(x.shards.back().file).second)
       throw input_error("{}: shard '{}' is listed twice", where, x.shards.back().file);
   }
+  require_exact_cover(x.shards, where);
   return x;
 }
 

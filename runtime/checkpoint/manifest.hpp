@@ -13,13 +13,15 @@
 
 namespace troupe::runtime {
 
-struct tensor_record {
-  std::string name;
-  shape extents;
+/// A tensor, or a part of one, in a file of a checkpoint.
+struct piece_record {
+  std::string name;  ///< of the tensor
+  shape whole;       ///< its extents
+  box part;          ///< what of it is here
   stored_type type = stored_type::f32;
   std::string xxh3;  ///< of the elements: XXH3, 128 bits, hex
 
-  friend bool operator==(const tensor_record&, const tensor_record&) = default;
+  friend bool operator==(const piece_record&, const piece_record&) = default;
 };
 
 /// One file of a checkpoint.
@@ -27,7 +29,7 @@ struct shard_record {
   std::string file;  ///< beside the manifest
   std::uint64_t bytes = 0;
   std::string sha256;  ///< of the whole file
-  std::vector<tensor_record> tensors;
+  std::vector<piece_record> pieces;
 
   friend bool operator==(const shard_record&, const shard_record&) = default;
 };
@@ -47,8 +49,13 @@ struct checkpoint_manifest {
 /// The text of manifest.json. It ends with the SHA-256 of itself.
 std::string to_json(const checkpoint_manifest& x);
 
-/// Back. `where` names the file in messages. Throws input_error unless every field is there, of its
-/// type and plausible, every tensor has one name and one shard, and the text has its own SHA-256.
+/// Begins a box in the name that a part has in its file; names of tensors do not have it.
+inline constexpr char box_begin = '[';
+
+/// Back, from format version 1 (whole tensors only) or 2. `where` names the file in messages.
+/// Throws input_error unless every field is there, of its type and plausible, the pieces of each
+/// tensor agree on its type and extents and cover it exactly once, and the text has its own
+/// SHA-256.
 checkpoint_manifest manifest_from_json(std::string_view text, const std::string& where);
 
 /// Throws input_error unless `name` can only mean a file beside another: no separators, not hidden.

@@ -4,6 +4,7 @@
 
 #include "runtime/checkpoint/stored_type.hpp"
 #include "runtime/core/file.hpp"
+#include "runtime/tensor/box.hpp"
 #include "runtime/tensor/shape.hpp"
 
 #include <cstdint>
@@ -17,13 +18,24 @@
 
 namespace troupe::runtime {
 
-/// A tensor to be written. `data` has extents.size() contiguous elements and outlives the writing.
+/// A tensor, or a part of one, to be written. `data` has extents.size() contiguous elements and
+/// outlives the writing.
 struct tensor_to_write {
-  std::string name;  ///< UTF-8, unique in its file
+  std::string name;  ///< UTF-8; with its box unique in its file
   stored_type type = stored_type::f32;
-  shape extents;
+  shape extents;  ///< of the data
   const void* data = nullptr;
+  shape whole = {};  ///< no extents: the data are the whole tensor
+  box part = {};     ///< else the data are this box, part.extents == extents, of that tensor
 };
+
+/// Extents of the tensor that x is, or is a part of; and which part it is.
+shape whole_of(const tensor_to_write& x);
+box part_of(const tensor_to_write& x);
+
+/// What a tensor, or a part of one, is called in a file: "a" when it is whole, else
+/// "a[0:512, 128:256]".
+std::string key_in_file(const std::string& name, const shape& whole, const box& part);
 
 /// What was written.
 struct written_tensors {
@@ -41,7 +53,7 @@ written_tensors write_safetensors(const std::filesystem::path& path,
 
 /// A tensor in a file.
 struct stored_tensor {
-  std::string name;
+  std::string name;  ///< its key: with a box when it is a part
   stored_type type = stored_type::f32;
   shape extents;
   std::size_t offset = 0;  ///< of its elements, from the start of the file

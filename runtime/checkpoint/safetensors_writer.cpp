@@ -21,14 +21,19 @@ std::string header_of(std::span<const tensor_to_write> tensors,
   nlohmann::ordered_json header = nlohmann::ordered_json::object();
   if (!metadata.empty())
     header["__metadata__"] = metadata;
-  std::set<std::string_view> names = {"__metadata__"};
+  std::set<std::string> names = {"__metadata__"};
   std::uint64_t offset = 0;
   for (const auto& x : tensors) {
-    ensure(names.insert(x.name).second, "SAFETENSORS-1: names in one file are unique");
+    const auto whole = whole_of(x);
+    const auto part = part_of(x);
+    ensure(contains(whole, part) && part.extents == x.extents,
+           "SAFETENSORS-3: a part lies inside its tensor and has the extents of its data");
+    const auto key = key_in_file(x.name, whole, part);
+    ensure(names.insert(key).second, "SAFETENSORS-1: names in one file are unique");
     const auto end = offset + bytes_of(x);
-    header[x.name] = {{"dtype", to_string(x.type)},
-                      {"shape", std::vector<std::int64_t>(x.extents.begin(), x.extents.end())},
-                      {"data_offsets", {offset, end}}};
+    header[key] = {{"dtype", to_string(x.type)},
+                   {"shape", std::vector<std::int64_t>(x.extents.begin(), x.extents.end())},
+                   {"data_offsets", {offset, end}}};
     offset = end;
   }
   auto text = header.dump();
@@ -37,6 +42,18 @@ std::string header_of(std::span<const tensor_to_write> tensors,
 }
 
 }  // namespace
+
+shape whole_of(const tensor_to_write& x) {
+  return x.whole.rank() == 0 ? x.extents : x.whole;
+}
+
+box part_of(const tensor_to_write& x) {
+  return x.whole.rank() == 0 ? whole(x.extents) : x.part;
+}
+
+std::string key_in_file(const std::string& name, const shape& whole, const box& part) {
+  return part == runtime::whole(whole) ? name : name + to_string(part);
+}
 
 written_tensors write_safetensors(const std::filesystem::path& path,
                                   std::span<const tensor_to_write> tensors,
