@@ -3,6 +3,7 @@
     cli_test.py PROGRAM NAME...   runs the named checks, or all
 """
 
+import json
 import pathlib
 import subprocess
 import sys
@@ -52,22 +53,22 @@ MOCK = ["--mock-data", "--tokenizer-type", "NullTokenizer", "--vocab-size", 100]
 
 def check_help(folder):
     for command in ["", "tokenizer", "tokenizer train", "tokenizer encode", "tokenizer decode",
-                    "preprocess", "train", "train gpt", "plot", "eval", "generate"]:
+                    "preprocess", "train", "train gpt", "plot", "eval", "generate", "layout"]:
         page = works(*command.split(), "--help")
         if not page.startswith(f"troupe {command}".strip() + ":"):
             raise wrong(f"the help of '{command}' does not begin with its name:\n{page[:200]}")
         if max(map(len, page.splitlines())) > 100:
             raise wrong(f"the help of '{command}' is wider than 100 columns")
     works("--version")
-    if "--bf16" not in works("train", "gpt", "--help-megatron"):
-        raise wrong("--help-megatron does not list --bf16")
+    if "--fp16" not in works("train", "gpt", "--help-megatron"):
+        raise wrong("--help-megatron does not list --fp16")
 
 
 def check_words(folder):
     refuses("did you mean 'train'?", "trian")
     refuses("needs a command: gpt", "train")
     refuses("did you mean --num-layers?", "train", "gpt", "--num-lyers", 3)
-    refuses("is refused", "train", "gpt", "--bf16")
+    refuses("is refused", "train", "gpt", "--fp16")
     refuses("--micro-batch-size is missing", "train", "gpt")
     refuses("'x' is a word too many", "generate", "x")
 
@@ -133,6 +134,34 @@ def check_dry_run(folder):
     for expected in ["start       from iteration 0", "all ranks", "rank 3", "replica 1, stage 1", "0F0,0F1,0B0,0B1", "1F0,1B0,1F1,1B1", "head"]:
         if expected not in page:
             raise wrong(f"'{expected}' is not in the dry run:\n{page}")
+
+
+def check_layout(folder):
+    """The sixteen ranks of Megatron-LM's own documentation, and what is said about what cannot be."""
+    words = ["layout", "--world-size", 16, "--tensor-model-parallel-size", 2, "--pipeline-model-parallel-size", 4]
+    found = json.loads(works(*words, "--json"))
+    pairs = [[2 * i, 2 * i + 1] for i in range(8)]
+    expected = {"TP": pairs, "ETP": pairs, "CP": [[i] for i in range(16)],
+                "DP": [[0, 2], [1, 3], [4, 6], [5, 7], [8, 10], [9, 11], [12, 14], [13, 15]],
+                "PP": [[0, 4, 8, 12], [1, 5, 9, 13], [2, 6, 10, 14], [3, 7, 11, 15]],
+                "TP-PP": [[0, 1, 4, 5, 8, 9, 12, 13], [2, 3, 6, 7, 10, 11, 14, 15]],
+                "embedding": [[0, 12], [1, 13], [2, 14], [3, 15]],
+                "position embedding": [[0], [1], [2], [3]]}
+    for name, groups in expected.items():
+        if found["groups"][name] != groups:
+            raise wrong(f"{name}: {found['groups'][name]}, expected {groups}")
+    if found["ranks"][13] != {"rank": 13, "tp": 1, "cp": 0, "dp": 0, "pp": 3, "etp": 1, "ep": 0, "edp": 0}:
+        raise wrong(f"rank 13 stands at {found['ranks'][13]}")
+    page = works(*words)
+    if "TP-PP               [0,1,4,5,8,9,12,13] [2,3,6,7,10,11,14,15]\n" not in page:
+        raise wrong(f"the page does not show the groups:\n{page}")
+    if json.loads(works(*words, "--use-tp-pp-dp-mapping", "--json"))["order"] != "tp-cp-ep-pp-dp":
+        raise wrong("--use-tp-pp-dp-mapping does not give its order")
+    refuses("would do: 16", *words, "--world-size", 15)
+    refuses("is not an axis", *words, "--order", "tp-pp-xx")
+    refuses("leaves out dp", *words, "--order", "tp-pp")
+    refuses("let pp be last", *words, "--expert-model-parallel-size", 2, "--order", "tp-cp-ep-pp-dp")
+    refuses("more than are drawn", "layout", "--tensor-model-parallel-size", 65536, "--context-parallel-size", 65536)
 
 
 def check_data(folder):
