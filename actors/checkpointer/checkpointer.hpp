@@ -34,7 +34,7 @@ class checkpointer_state {
                               const char* kind,
                               int part,
                               int parts,
-                              const runtime::ticket_bundle& arrays);
+                              const messages::fragments& arrays);
 
   messages::checkpointer_actor::pointer self_;
   messages::supervisor_actor supervisor_;

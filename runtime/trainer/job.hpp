@@ -47,6 +47,7 @@ struct reduction_settings {
   std::int64_t bucket_size = 40000000;  ///< --ddp-bucket-size: elements
   bool overlap_gradients = false;       ///< --overlap-grad-reduce
   bool overlap_parameters = false;      ///< --overlap-param-gather
+  std::int64_t grain = default_grain;   ///< elements that are never parted: see buckets.hpp
 };
 
 struct checkpoint_settings {
