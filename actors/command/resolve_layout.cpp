@@ -18,7 +18,7 @@ void resolve_stages(const training_flags& flags, runtime::training_job& job, sen
   const auto layers = job.how.model.layers;
   const int stages = job.layout.pipeline;
   const bool told = ends.first || ends.last || ends.embedding_counts || ends.loss_counts;
-  if (!flags.model.layers && flags.model.hub.empty())
+  if (layers < 1 || (!flags.model.layers && flags.model.hub.empty()))
     return;
   if (s.text && told)
     wrong.emplace_back(

@@ -1,6 +1,7 @@
 #include "actors/command/flag_groups.hpp"
 
 #include <algorithm>
+#include <limits>
 
 namespace troupe::command {
 namespace {
@@ -16,7 +17,7 @@ std::int64_t window_from(const std::string& flag, const std::string& word) {
         "{} '{}': give LEFT,0: how many tokens back are seen, and none that are yet to come",
         flag,
         word);
-  return parse_whole(flag, inner.substr(0, comma), -1, std::int64_t{1} << 31);
+  return parse_whole(flag, inner.substr(0, comma), -1, std::numeric_limits<std::int32_t>::max());
 }
 
 }  // namespace
@@ -53,7 +54,7 @@ void declare_shape(command_line& line, training_flags& to) {
   line.value(
       "--load-hf",
       "DIR",
-      "Starts from a Hugging Face GPT-2 or Llama folder (config.json, model.safetensors). "
+      "Starts from a Hugging Face GPT-2, Llama or Qwen 3 folder (config.json, model.safetensors). "
       "The shape comes from there: a flag of this section or the next may repeat it, not change "
       "it; dropout is free.",
       text(m.hub));

@@ -155,6 +155,21 @@ def check_layout(folder):
     page = works(*words)
     if "TP-PP               [0,1,4,5,8,9,12,13] [2,3,6,7,10,11,14,15]\n" not in page:
         raise wrong(f"the page does not show the groups:\n{page}")
+    golden = json.loads((pathlib.Path(__file__).parents[1] / "golden/layout/golden.json").read_text())
+    names = {"tp": "TP", "cp": "CP", "dp": "DP", "dp-cp": "DP-CP", "pp": "PP", "tp-pp": "TP-PP", "expert ep": "EP",
+             "expert tp": "ETP", "expert dp": "EDP", "embedding": "embedding",
+             "position embedding": "position embedding"}
+    for c in golden["layouts"]:
+        groups = json.loads(works(
+            "layout", "--world-size", c["world"], "--tensor-model-parallel-size", c["tp"],
+            "--context-parallel-size", c["cp"], "--expert-model-parallel-size", c["ep"],
+            "--expert-tensor-parallel-size", c["etp"], "--pipeline-model-parallel-size", c["pp"],
+            "--order", c["order"], "--json"))["groups"]
+        for theirs, ours in names.items():
+            if groups.pop(ours) != c["groups"][theirs]:
+                raise wrong(f"{ours} of {c} is not megatron-core's")
+        if groups:
+            raise wrong(f"nobody judges {list(groups)}")
     if json.loads(works(*words, "--use-tp-pp-dp-mapping", "--json"))["order"] != "tp-cp-ep-pp-dp":
         raise wrong("--use-tp-pp-dp-mapping does not give its order")
     refuses("would do: 16", *words, "--world-size", 15)

@@ -350,6 +350,7 @@ TEST_CASE("what this build cannot do is refused with the reason", "[command]") {
   CHECK_THAT(refused("--use-megatron-fsdp"), ContainsSubstring("--use-distributed-optimizer"));
   CHECK_THAT(refused("--grad-reduce-in-bf16"), ContainsSubstring("in fp32"));
   CHECK_THAT(refused("--ddp-average-in-collective"), ContainsSubstring("--ddp-bucket-size"));
+  CHECK_THAT(refused("--num-distributed-optimizer-instances 2"), ContainsSubstring("is spread"));
   CHECK_THAT(refused("--window-attn-skip-freq 4"), ContainsSubstring("same window"));
   CHECK_THAT(refused("--recompute-modules core_attn moe_act"),
              ContainsSubstring("moe_act is refused"));
