@@ -67,10 +67,10 @@ TEST_CASE("each broken rule of a job has its sentence", "[job]") {
   add("--hidden-size", [](auto& x) { x.how.model.hidden = 0; });
   add("--threads-per-worker", [](auto& x) { x.threads_per_worker = 0; });
   add("--pipeline-model-parallel-size 3", [](auto& x) {
-    x.layout = {6, 3};
+    x.layout = {.world = 6, .pipeline = 3};
     x.how.batch.data_parallel = 2;
   });
-  add("--world-size 3", [](auto& x) { x.layout = {3, 2}; });
+  add("--world-size 3", [](auto& x) { x.layout = {.world = 3, .pipeline = 2}; });
   add("--global-batch-size 5", [](auto& x) { x.how.batch.global = 5; });
   add("the run has no step", [](auto& x) { x.train_iterations = 0; });
   add("--lr is 0", [](auto& x) { x.how.rate.maximum = 0; });
