@@ -17,12 +17,17 @@ tensor whole_numbers(stream& on, shape extents, std::int32_t first, std::int32_t
   return out;
 }
 
-std::vector<attention_cache> empty_caches(const gpt_config& c, std::int64_t capacity, stream& on) {
+std::vector<attention_cache> empty_caches(const gpt_config& c,
+                                          std::int64_t capacity,
+                                          dtype type,
+                                          stream& on) {
   std::vector<attention_cache> out(std::size_t(c.layers));
   for (auto& cache : out) {
-    cache.entries = tensor::empty<float>(on, {capacity, c.groups, 2, c.head_size});
+    cache.entries = with_element(type, [&]<class T>(T) {
+      return tensor::empty<T>(on, {capacity, c.groups, 2, c.head_size});
+    });
     // Rows that nobody has written are masked by their position; what they hold must be finite.
-    std::fill_n(cache.entries.data<float>(), cache.entries.size(), 0.0F);
+    on.pool().clear(cache.entries.raw(), cache.entries.bytes());
     cache.positions = whole_numbers(on, {capacity}, std::numeric_limits<std::int32_t>::max(), 0);
     cache.starts = whole_numbers(on, {2}, 0, std::int32_t(capacity));
   }
@@ -49,9 +54,9 @@ std::int32_t draw(std::span<const float> logits,
 
 decoder::decoder(
     const chunk& whole, parameter_store& store, stream& on, std::int64_t capacity, bool cached)
-    : chunk_(whole), store_(store), stream_(on) {
+    : chunk_(whole), route_(whole, {}), store_(store), stream_(on) {
   if (cached)
-    caches_ = empty_caches(whole.config(), capacity, on);
+    caches_ = empty_caches(whole.config(), capacity, store.type(), on);
 }
 
 std::span<const float> decoder::advance(std::span<const std::int32_t> tokens) {
@@ -59,9 +64,9 @@ std::span<const float> decoder::advance(std::span<const std::int32_t> tokens) {
   const auto first = caches_ ? filled_ : 0;
   const auto rows = std::int64_t(so_far_.size()) - first;
   bundle in;
-  auto words = tensor::empty<std::int32_t>(stream_, {1, rows});
-  std::copy_n(so_far_.begin() + first, rows, words.data<std::int32_t>());
-  in.add("tokens", words);
+  auto tokens_in = tensor::empty<std::int32_t>(stream_, {1, rows});
+  std::copy_n(so_far_.begin() + first, rows, tokens_in.data<std::int32_t>());
+  in.add("tokens", tokens_in);
   in.add("positions", whole_numbers(stream_, {1, rows}, std::int32_t(first), 1));
   auto sample = tensor::empty<std::uint64_t>(stream_, {1});
   sample.data<std::uint64_t>()[0] = 0;
@@ -70,18 +75,24 @@ std::span<const float> decoder::advance(std::span<const std::int32_t> tokens) {
     for (auto& cache : *caches_)
       cache.rows = whole_numbers(stream_, {rows}, std::int32_t(first), 1);
 
-  chunk_pass pass(chunk_, stream_, store_, {.training = false});
-  logits_ = pass.forward(in, caches_ ? &*caches_ : nullptr).at("logits");
+  chunk_pass pass(chunk_, route_, stream_, store_, {.training = false});
+  const auto logits = pass.forward(in, caches_ ? &*caches_ : nullptr).at("logits");
   filled_ = std::int64_t(so_far_.size());
   const auto& config = chunk_.config();
-  const auto last = logits_.elements<float>().last(std::size_t(config.padded_vocabulary));
-  const auto real = last.first(std::size_t(config.vocabulary));
+  const auto words = std::size_t(config.padded_vocabulary);
+  with_element(store_.type(), [&]<class T>(T) {
+    const auto last = logits.elements<T>().last(words);
+    logits_.clear();
+    for (const T& x : last)
+      logits_.push_back(float(x));
+  });
+  const auto real = std::span(logits_).first(std::size_t(config.vocabulary));
   if (!std::all_of(real.begin(), real.end(), [](float x) { return std::isfinite(x); }))
     throw input_error(
         "the model's output after {} tokens is not finite: its training has diverged; load an "
         "earlier checkpoint",
         filled_);
-  return last;
+  return logits_;
 }
 
 generation_end generate(const chunk& whole,

@@ -54,12 +54,13 @@ class decoder {
 
  private:
   const chunk& chunk_;
+  chunk_route route_;
   parameter_store& store_;
   stream& stream_;
   std::vector<std::int32_t> so_far_;  ///< without caches: all tokens
   std::int64_t filled_ = 0;           ///< tokens in the caches
   std::optional<std::vector<attention_cache>> caches_;
-  tensor logits_;
+  std::vector<float> logits_;  ///< after the last token
 };
 
 /// Hands out each new token as soon as it is there. Token number i is drawn by the random number

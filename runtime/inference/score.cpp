@@ -25,6 +25,7 @@ double surprise(const chunk& whole,
                 std::int64_t stride,
                 const score_progress& progress) {
   const auto longest = whole.config().sequence;
+  const chunk_route route(whole, {});
   ensure(stride >= 1 && stride <= longest, "SCORE-1: windows move on by 1 to their length");
   const auto all = std::int64_t(tokens.size()) - 1;  // prediction i is of tokens[i + 1]
   double nats = 0;
@@ -41,7 +42,7 @@ double surprise(const chunk& whole,
     in.add("positions",
            row_of<std::int32_t>(on, T, [](std::int64_t i) { return std::int32_t(i); }));
     in.add("samples", row_of<std::uint64_t>(on, 1, [](std::int64_t) { return 0; }).view({1}));
-    chunk_pass pass(whole, on, store, {.training = false});
+    chunk_pass pass(whole, route, on, store, {.training = false});
     pass.forward(in);
     nats += pass.loss().total;
     done = end;

@@ -169,7 +169,8 @@ class chunk_pass {
   tape tape_;
   pass pass_;
   variable input_;
-  std::vector<memory> memories_;  ///< of each forgotten group
+  std::shared_ptr<gradient_slot> output_;  ///< where the gradient of what went out comes back
+  std::vector<memory> memories_;           ///< of each forgotten group
 };
 
 }  // namespace troupe::runtime

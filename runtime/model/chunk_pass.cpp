@@ -97,7 +97,7 @@ bundle chunk_pass::forward(const bundle& in, std::vector<attention_cache>* cache
     out.add("hidden", pass_.hidden.data);
     out.add("positions", pass_.rows.positions);
     out.add("samples", pass_.rows.samples);
-    pass_.hidden.data = {};
+    output_ = std::exchange(pass_.hidden, {}).gradient;
   } else if (pass_.logits) {
     out.add("logits", std::move(pass_.logits));
   }
@@ -153,7 +153,7 @@ void chunk_pass::recompute(int block) {
 bundle chunk_pass::input_gradients(const bundle& in, int block) {
   const auto& b = route_.blocks.at(std::size_t(block));
   if (block + 1 == blocks() && !chunk_.range().head)
-    pass_.hidden.gradient->sum = in.at("hidden");
+    output_->sum = in.at("hidden");
   for (int s = b.end - 1; s >= b.first; --s)
     tape_.input_gradients(s);
   bundle out;

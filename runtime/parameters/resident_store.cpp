@@ -3,7 +3,6 @@
 #include "runtime/core/random.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 namespace troupe::runtime {
@@ -37,7 +36,11 @@ resident_store::entry entry_of(const parameter_spec& spec, int unit, tensor_seat
 
 resident_store::resident_store(
     std::vector<unit_spec> units, int replicas, memory_pool pool, dtype type, tensor_seat seat)
-    : units_(std::move(units)), seat_(seat), held_(units_.size()), emitted_(units_.size()) {
+    : units_(std::move(units)),
+      seat_(seat),
+      pool_(std::move(pool)),
+      held_(units_.size()),
+      emitted_(units_.size()) {
   std::int64_t values = 0, gradients = 0;
   for (std::size_t u = 0; u < units_.size(); ++u) {
     first_.push_back(int(entries_.size()));
@@ -59,9 +62,9 @@ resident_store::resident_store(
       entries_.push_back(std::move(e));
     }
   }
-  values_ = zeros(pool, type, values);
+  values_ = zeros(pool_, type, values);
   for (int r = 0; r < replicas; ++r)
-    gradients_.push_back(zeros(pool, dtype::f32, gradients));
+    gradients_.push_back(zeros(pool_, dtype::f32, gradients));
   select_replica(0);
 }
 
@@ -99,15 +102,13 @@ void resident_store::emit(int unit) {
 }
 
 void resident_store::hide(const cancel_token& token) {
-  const std::lock_guard lock(curtain_.mutex);
-  curtain_.hidden.assign(units_.size(), 1);
-  if (curtain_.waker)
-    return;
-  curtain_.token = token;
   curtain_.waker = token.on_cancel([this] {
     const std::lock_guard at_wake(curtain_.mutex);
     curtain_.changed.notify_all();
   });
+  const std::lock_guard lock(curtain_.mutex);
+  curtain_.token = token;
+  curtain_.hidden.assign(units_.size(), 1);
 }
 
 void resident_store::show(int unit) {
@@ -122,7 +123,7 @@ void resident_store::select_replica(int replica) {
 
 void resident_store::zero_gradients() {
   for (auto& g : gradients_)
-    std::memset(g.raw(), 0, g.bytes());
+    pool_.clear(g.raw(), g.bytes());
   std::fill(emitted_.begin(), emitted_.end(), 0);
 }
 

@@ -87,6 +87,7 @@ class resident_store final : public parameter_store {
 
   std::vector<unit_spec> units_;
   tensor_seat seat_;
+  memory_pool pool_;
   std::vector<entry> entries_;
   std::vector<int> first_;  ///< first entry of each unit
   std::vector<int> held_;   ///< acquisitions of each unit that were not released

@@ -8,6 +8,7 @@
 #include "runtime/parameters/resident_store.hpp"
 
 #include <algorithm>
+#include <deque>
 #include <map>
 #include <memory>
 #include <string>
@@ -111,7 +112,7 @@ inline void shake(runtime::resident_store& store, double by) {
       continue;
     const auto& name = e.spec.tied_to.empty() ? e.spec.name : e.spec.tied_to;
     const auto key = runtime::random_key(5, name, 0);
-    for (std::int64_t i = 0; i < valid_size(e.spec); ++i)
+    for (std::int64_t i = 0; i < e.valid; ++i)
       store.values()[std::size_t(e.value_offset + i)]
           += float(by * runtime::standard_normal(key, std::uint64_t(i)));
   }
@@ -120,9 +121,13 @@ inline void shake(runtime::resident_store& store, double by) {
 /// The stages of a model in one thread, each with a store of its own.
 class stages {
  public:
-  stages(const runtime::gpt_config& config, int count, runtime::stream& on) : on_(on) {
+  stages(const runtime::gpt_config& config,
+         int count,
+         runtime::stream& on,
+         const runtime::recompute_settings& how = {})
+      : on_(on) {
     for (const auto& range : runtime::split_evenly(config, count)) {
-      auto& part = parts_.emplace_back(std::make_unique<runtime::chunk>(config, range), nullptr);
+      auto& part = parts_.emplace_back(std::make_unique<runtime::chunk>(config, range), how);
       part.store = std::make_unique<runtime::resident_store>(part.model->units(), 1, on.pool());
       runtime::initialise(*part.store, 1234);
       shake(*part.store, 0.25);
@@ -134,8 +139,8 @@ class stages {
                               const runtime::pass_settings& how = {}) {
     auto hidden = in;
     for (std::size_t s = 0; s < parts_.size(); ++s) {
-      auto& pass = parts_[s].passes[microbatch]
-          = std::make_unique<runtime::chunk_pass>(*parts_[s].model, on_, *parts_[s].store, how);
+      auto& pass = parts_[s].passes[microbatch] = std::make_unique<runtime::chunk_pass>(
+          *parts_[s].model, parts_[s].route, on_, *parts_[s].store, how);
       hidden = pass->forward(hidden);
       if (s + 2 == parts_.size()) {
         hidden.add("labels", in.at("labels"));
@@ -145,15 +150,26 @@ class stages {
     return parts_.back().passes.at(microbatch)->loss();
   }
 
+  /// With what was forgotten before it.
   void input_gradients(int microbatch) {
     runtime::bundle gradient;
-    for (auto part = parts_.rbegin(); part != parts_.rend(); ++part)
-      gradient = part->passes.at(microbatch)->input_gradients(gradient);
+    for (auto part = parts_.rbegin(); part != parts_.rend(); ++part) {
+      auto& pass = *part->passes.at(microbatch);
+      runtime::bundle out;
+      for (int b = pass.blocks() - 1; b >= 0; --b) {
+        if (part->route.blocks[std::size_t(b)].rebuilt)
+          pass.recompute(b);
+        out = pass.input_gradients(gradient, b);
+      }
+      gradient = out;
+    }
   }
 
   void weight_gradients(int microbatch) {
     for (auto part = parts_.rbegin(); part != parts_.rend(); ++part) {
-      part->passes.at(microbatch)->weight_gradients();
+      auto& pass = *part->passes.at(microbatch);
+      for (int b = pass.blocks() - 1; b >= 0; --b)
+        pass.weight_gradients(b);
       part->passes.erase(microbatch);
     }
   }
@@ -181,18 +197,20 @@ class stages {
 
   runtime::resident_store& store(std::size_t at = 0) { return *parts_.at(at).store; }
   const runtime::chunk& model(std::size_t at = 0) const { return *parts_.at(at).model; }
+  const runtime::chunk_route& route(std::size_t at = 0) const { return parts_.at(at).route; }
 
  private:
   struct stage {
-    stage(std::unique_ptr<runtime::chunk> m, std::unique_ptr<runtime::resident_store> s)
-        : model(std::move(m)), store(std::move(s)) {}
+    stage(std::unique_ptr<runtime::chunk> m, const runtime::recompute_settings& how)
+        : model(std::move(m)), route(*model, how) {}
     std::unique_ptr<runtime::chunk> model;
+    runtime::chunk_route route;
     std::unique_ptr<runtime::resident_store> store;
     std::map<int, std::unique_ptr<runtime::chunk_pass>> passes;
   };
 
   runtime::stream& on_;
-  std::vector<stage> parts_;
+  std::deque<stage> parts_;  // passes keep the address of their route
 };
 
 /// Mean over the rows that count.

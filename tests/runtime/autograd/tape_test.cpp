@@ -23,7 +23,8 @@ class diary_store final : public parameter_store {
   explicit diary_store(std::string& diary) : diary_(diary) {}
   void acquire(int unit) override { diary_ += "+" + std::to_string(unit) + " "; }
   void release(int unit) override { diary_ += "-" + std::to_string(unit) + " "; }
-  const float* value(int, int) const override { return nullptr; }
+  dtype type() const override { return dtype::f32; }
+  const void* value(int, int) const override { return nullptr; }
   float* gradient(int, int) override { return nullptr; }
   void emit(int unit) override { diary_ += "emit" + std::to_string(unit) + " "; }
 
@@ -43,7 +44,7 @@ struct fixture {
   std::string diary;
   diary_store store{diary};
   stream on{kernels::backend::reference, 1, {}};
-  tape under_test{on, store, true};
+  tape under_test{on, store, {}};
 
   /// A segment of two nodes.
   void segment(int unit, const std::string& a, const std::string& b) {
@@ -116,10 +117,10 @@ TEST_CASE("a tape that does not record keeps no node and makes no gradient", "[t
   std::string diary;
   diary_store store(diary);
   stream on(kernels::backend::reference, 1, {});
-  tape under_test(on, store, false);
+  tape under_test(on, store, {.recording = false});
   under_test.enter(0);
   under_test.record(std::make_unique<diary_node>(diary, "a"));
-  CHECK(under_test.make(numbers(on, {1})).gradient == nullptr);
+  CHECK(under_test.make(numbers(on, {1}), spread::whole).gradient == nullptr);
   under_test.leave();
   under_test.input_gradients(0);
   CHECK(diary == "+0 -0 +0 -0 ");
@@ -129,8 +130,8 @@ TEST_CASE("what comes back for a variable is added up, and changes nobody else's
   std::string diary;
   diary_store store(diary);
   stream on(kernels::backend::reference, 1, {});
-  tape under_test(on, store, true);
-  const auto x = under_test.make(numbers(on, {0, 0}));
+  tape under_test(on, store, {});
+  const auto x = under_test.make(numbers(on, {0, 0}), spread::whole);
   const auto shared = numbers(on, {1, 2});
   under_test.add(*x.gradient, shared);
   CHECK(x.gradient->sum.raw() == shared.raw());
@@ -144,10 +145,11 @@ TEST_CASE("CACHE-1: decoding has no way back", "[tape]") {
   std::string diary;
   diary_store store(diary);
   stream on(kernels::backend::reference, 1, {});
-  tape under_test(on, store, true);
+  tape under_test(on, store, {});
   attention_cache cache;
   CHECK_THROWS_MATCHES(
-      cached_attention(under_test, under_test.make(numbers(on, {1})), {}, {}, cache),
+      cached_attention(
+          under_test, under_test.make(numbers(on, {1}), spread::features), {}, {}, cache),
       broken_promise,
       MessageMatches(StartsWith("CACHE-1")));
 }

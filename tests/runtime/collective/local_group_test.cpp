@@ -86,11 +86,13 @@ TEST_CASE("a sum over ranks and parts is the scalar sum in rank order, to the bi
   as_ranks(size, {}, [&](local_communicator& group) {
     stream on(where, 1, {});
     for (int round = 0; round < rounds; ++round) {
-      std::vector<float*> mine;
+      std::vector<const void*> mine;
       for (int p = 0; p < parts; ++p)
         mine.push_back(memory[std::size_t(round)][std::size_t(group.rank() * parts + p)].data());
       planted_delay(group.rank(), round);
-      group.all_reduce_sum(on, mine, n);
+      float* const to
+          = memory[std::size_t(round)][std::size_t(group.rank() * parts)].data();  // in place
+      group.all_reduce_sum(on, dtype::f32, mine, to, n);
       planted_delay(group.rank(), round + rounds);
     }
   });
@@ -141,11 +143,11 @@ TEST_CASE("a cancelled generation releases everybody who waits, at once", "[coll
     }
     stream on(kernels::backend::reference, 1, {});
     std::vector<float> mine(100);
-    float* const part = mine.data();
+    const void* const part = mine.data();
     ++waiting;
     try {
       if (summing)
-        group.all_reduce_sum(on, {&part, 1}, 100);
+        group.all_reduce_sum(on, dtype::f32, {&part, 1}, mine.data(), 100);
       else
         group.barrier();
     } catch (const cancelled&) {
@@ -194,10 +196,10 @@ TEST_CASE("whoever leaves a cancelled sum may free its memory: nobody reads it",
   as_ranks(4, token, [&](local_communicator& group) {
     stream on(kernels::backend::reference, 1, {});
     std::vector<float> mine(n, 1), copy;
-    float* const part = mine.data();
+    const void* const part = mine.data();
     try {
       for (;;) {
-        group.all_reduce_sum(on, {&part, 1}, n);
+        group.all_reduce_sum(on, dtype::f32, {&part, 1}, mine.data(), n);
         std::fill(mine.begin(), mine.end(), 1.0F);
         begun = true;
       }

@@ -19,7 +19,7 @@ const pass_settings with_dropout{.seed = 7, .step = 3};
 class stepper {
  public:
   stepper(stages& of, stream& on, const bundle& in)
-      : program_(of.model().program()), tape_(on, of.store(), true) {
+      : program_(of.model().program()), tape_(on, of.store(), {}) {
     pass_.settings = with_dropout;
     pass_.rows.positions = in.at("positions");
     pass_.rows.samples = in.at("samples");

@@ -9,6 +9,7 @@
 #include <catch2/matchers/catch_matchers_exception.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <cmath>
 #include <functional>
 #include <thread>
 
@@ -57,10 +58,6 @@ void pass_through(const std::vector<worker*>& by,
     by[c]->weight_gradients(key(microbatch, c, replica));
 }
 
-local_communicator alone() {
-  return {std::make_shared<local_group>(axis::data, 1, cancel_token()), 0};
-}
-
 const step_settings first_step{.step = step_id(1), .microbatches = 2};
 const update_decision decision{.step = 1, .learning_rate = 0.01, .gradient_scale = 0.5};
 
@@ -104,17 +101,13 @@ TEST_CASE_METHOD(fixture,
 
 TEST_CASE_METHOD(fixture, "WORKER-5: every pass has come back before the reduction", "[trainer]") {
   under_test.forward(key(0), batch(1));
-  auto data = alone();
-  CHECK_THROWS_MATCHES(
-      under_test.reduce(data, nullptr), broken_promise, MessageMatches(StartsWith("WORKER-5")));
+  CHECK_THROWS_MATCHES(under_test.reduce(), broken_promise, MessageMatches(StartsWith("WORKER-5")));
 }
 
 TEST_CASE_METHOD(fixture, "WORKER-6: both ends of a tied parameter see the sum", "[trainer]") {
   worker head(only(settings(model, 2), 1), on);
   head.begin_step(first_step);
-  auto data = alone();
-  CHECK_THROWS_MATCHES(
-      head.reduce(data, nullptr), broken_promise, MessageMatches(StartsWith("WORKER-6")));
+  CHECK_THROWS_MATCHES(head.reduce(), broken_promise, MessageMatches(StartsWith("WORKER-6")));
 }
 
 TEST_CASE_METHOD(fixture, "losses add up in the order of the micro-batches", "[trainer]") {
@@ -146,15 +139,14 @@ TEST_CASE_METHOD(fixture, "a step that was abandoned leaves nothing behind", "[t
 }
 
 TEST_CASE_METHOD(fixture, "a forward pass without training needs no way back", "[trainer]") {
-  const auto before = combine(under_test.digests());
+  const auto before = combine(under_test.digests().own);
   pass_through({&under_test}, batch(1), 0);
   const auto gradients = under_test.gradient_digest();
   under_test.begin_step({.step = step_id(1), .training = false});
   under_test.forward(key(0), batch(1));
   under_test.forward(key(1), batch(2));
-  auto data = alone();
-  CHECK_NOTHROW(under_test.reduce(data, nullptr));
-  CHECK(combine(under_test.digests()) == before);
+  CHECK_NOTHROW(under_test.reduce());
+  CHECK(combine(under_test.digests().own) == before);
   CHECK(gradients != digest());
 }
 
@@ -169,13 +161,12 @@ TEST_CASE("one worker with all chunks has the bits of one with a single chunk", 
         x->begin_step({.step = step_id(step), .microbatches = 2});
         for (std::uint32_t m = 0; m < 2; ++m)
           pass_through(std::vector(x == &one ? 1 : 4, x), tiny_batch(on, model, 2, m), m);
-        auto data = alone();
-        x->reduce(data, nullptr);
+        x->reduce();
       }
       CHECK(four.norms() == one.norms());
       for (auto* const x : {&one, &four})
         x->update({.step = step, .learning_rate = 0.01});
-      CHECK(combine(four.digests()) == combine(one.digests()));
+      CHECK(combine(four.digests().own) == combine(one.digests().own));
       CHECK(four.loss(0).total == one.loss(0).total);
     }
     CHECK(four.parameter_count() == one.parameter_count());
@@ -190,12 +181,24 @@ TEST_CASE("stages and replicas in threads have the bits of one worker that plays
   model.tied_embeddings = tied;
   stream on(kernels::backend::reference, 1, {});
   const step_settings step{.step = step_id(1), .microbatches = 2, .logical_replicas = 2};
-  worker judge(settings(model, 1, 2), on);
+  const auto itself = alone(axis::data);
+  worker judge(settings(model, 1, 2), on, {.data = itself.get()});
+  std::vector<std::shared_ptr<local_group>> of_stage, of_replica;
+  for (int i = 0; i < 2; ++i) {
+    of_stage.push_back(std::make_shared<local_group>(axis::data, 2, cancel_token()));
+    of_replica.push_back(std::make_shared<local_group>(axis::pipeline, 2, cancel_token()));
+  }
+  std::vector<std::unique_ptr<local_communicator>> data, ties;
   std::vector<std::unique_ptr<worker>> ranks;  // [2 * stage + replica]
   std::vector<std::unique_ptr<stream>> streams;
   for (std::size_t rank = 0; rank < 4; ++rank) {
     streams.push_back(std::make_unique<stream>(kernels::backend::reference, 1, memory_pool()));
-    ranks.push_back(std::make_unique<worker>(only(settings(model, 2), rank / 2), *streams.back()));
+    data.push_back(std::make_unique<local_communicator>(of_stage[rank / 2], int(rank % 2)));
+    ties.push_back(std::make_unique<local_communicator>(of_replica[rank % 2], int(rank / 2)));
+    ranks.push_back(std::make_unique<worker>(
+        only(settings(model, 2), rank / 2),
+        *streams.back(),
+        worker_groups{.data = data.back().get(), .ties = tied ? ties.back().get() : nullptr}));
     ranks.back()->begin_step(step);
   }
   judge.begin_step(step);
@@ -206,20 +209,12 @@ TEST_CASE("stages and replicas in threads have the bits of one worker that plays
       pass_through({ranks[r].get(), ranks[2 + r].get()}, in, m);
       CHECK(ranks[2 + r]->loss(0).total == judge.loss(int(r)).total);
     }
-  auto data = alone();
-  judge.reduce(data, nullptr);
+  judge.reduce();
 
-  std::vector<std::shared_ptr<local_group>> of_stage, of_replica;
-  for (int i = 0; i < 2; ++i) {
-    of_stage.push_back(std::make_shared<local_group>(axis::data, 2, cancel_token()));
-    of_replica.push_back(std::make_shared<local_group>(axis::pipeline, 2, cancel_token()));
-  }
   std::vector<std::thread> threads;
   for (std::size_t rank = 0; rank < 4; ++rank)
     threads.emplace_back([&, rank] {
-      local_communicator sum(of_stage[rank / 2], int(rank % 2));
-      local_communicator ties(of_replica[rank % 2], int(rank / 2));
-      ranks[rank]->reduce(sum, tied ? &ties : nullptr);
+      ranks[rank]->reduce();
       ranks[rank]->update(decision);
     });
   for (auto& t : threads)
@@ -230,9 +225,14 @@ TEST_CASE("stages and replicas in threads have the bits of one worker that plays
     auto norms = ranks[r]->norms();
     norms.merge(ranks[2 + r]->norms());
     CHECK(norms == expected);
-    auto digests = ranks[r]->digests();
-    digests.merge(ranks[2 + r]->digests());
-    CHECK(combine(digests) == combine(judge.digests()));
+    auto digests = ranks[r]->digests().own;
+    const auto of_last = ranks[2 + r]->digests();
+    for (const auto& [name, copy] : of_last.copies)
+      CHECK(copy == digests.at(name));
+    CHECK(of_last.copies.size() == (tied ? 1 : 0));
+    auto others = of_last.own;
+    digests.merge(others);
+    CHECK(combine(digests) == combine(judge.digests().own));
   }
 }
 
@@ -245,30 +245,37 @@ TEST_CASE("named arrays of parameters and moments make the same state again", "[
     from.begin_step(first_step);
     pass_through({&from}, tiny_batch(on, model, 2, 1), 0);
     from.update(decision);
-    std::map<std::string, named_array> arrays;
-    for (const auto& x : from.parameters())
-      arrays.emplace(x.name, x);
+    std::map<std::string, std::vector<float>> arrays;
+    std::map<std::string, shape> extents;
+    const auto collect = [&](const std::vector<named_array>& parts) {
+      for (const auto& x : parts) {
+        extents[x.name] = x.whole;
+        arrays[x.name].resize(std::size_t(x.whole.size()), NAN);
+        copy_common(x.part, x.elements.data(), whole(x.whole), arrays[x.name].data(), 4);
+      }
+    };
+    collect(from.parameters());
     const auto parameters = arrays.size();
-    for (const auto& x : from.moments())
-      arrays.emplace(x.name, x);
+    collect(from.moments());
     CHECK(arrays.size() == 3 * parameters);
-    CHECK(arrays.at("embedding.word_embeddings.weight").extents
-          == shape{model.vocabulary, model.hidden});
+    CHECK(extents.at("embedding.word_embeddings.weight") == shape{model.vocabulary, model.hidden});
 
     auto other = settings(model, 4);  // cut elsewhere, drawn from another seed
     other.seed = 99;
     worker to(other, on);
-    CHECK(combine(to.digests()) != combine(from.digests()));
-    std::map<std::string, int> asked;
+    CHECK(combine(to.digests().own) != combine(from.digests().own));
+    std::map<std::string, std::int64_t> asked;
     to.restore(
-        [&](const std::string& array, const shape& extents, std::span<float> out) {
-          ++asked[array];
-          const auto& x = arrays.at(array);
-          CHECK(x.extents == extents);
-          std::copy(x.elements.begin(), x.elements.end(), out.begin());
+        [&](const std::string& array, const shape& of, const box& part, std::span<float> out) {
+          asked[array] += part.size();
+          CHECK(extents.at(array) == of);
+          CHECK(std::int64_t(out.size()) == part.size());
+          copy_common(whole(of), arrays.at(array).data(), part, out.data(), sizeof(float));
         },
         true);
     CHECK(asked.size() == arrays.size());
-    CHECK(combine(to.digests()) == combine(from.digests()));
+    for (const auto& [array, elements] : asked)
+      CHECK(elements % extents.at(array).size() == 0);  // a tied one is asked for twice
+    CHECK(combine(to.digests().own) == combine(from.digests().own));
   }
 }
