@@ -8,6 +8,7 @@
 #define HWY_TARGET_INCLUDE "kernels/cpu/activation.cpp"
 #include <hwy/foreach_target.h>
 // clang-format off: Highway needs this order
+#include "kernels/cpu/dispatch.hpp"
 #include "kernels/cpu/vector-inl.hpp"
 // clang-format on
 
@@ -54,26 +55,29 @@ struct gelu_erf {
 };
 
 struct squared_relu {
+  // Not a maximum, which on x86 hides what is not a number.
+  static HWY_INLINE vec positive(vec x) { return hn::IfThenZeroElse(hn::Le(x, hn::Zero(d)), x); }
+
   static HWY_INLINE vec value(vec x) {
-    const vec above = hn::Max(x, hn::Zero(d));
+    const vec above = positive(x);
     return hn::Mul(above, above);
   }
 
   static HWY_INLINE vec slope(vec x) {
-    const vec above = hn::Max(x, hn::Zero(d));
+    const vec above = positive(x);
     return hn::Add(above, above);
   }
 };
 
-template <class Function>
-HWY_INLINE void pointwise_forward(const float* x, float* y, std::int64_t n) {
+template <class Function, class T>
+HWY_INLINE void pointwise_forward(const T* x, T* y, std::int64_t n) {
   each(n, [=](std::int64_t i, auto step) HWY_ATTR {
     step.store(Function::value(step.load(x + i)), y + i);
   });
 }
 
-template <class Function>
-HWY_INLINE void pointwise_backward(const float* x, const float* dy, float* dx, std::int64_t n) {
+template <class Function, class T>
+HWY_INLINE void pointwise_backward(const T* x, const T* dy, T* dx, std::int64_t n) {
   each(n, [=](std::int64_t i, auto step) HWY_ATTR {
     step.store(hn::Mul(step.load(dy + i), Function::slope(step.load(x + i))), dx + i);
   });
@@ -81,7 +85,8 @@ HWY_INLINE void pointwise_backward(const float* x, const float* dy, float* dx, s
 
 // A row of swiglu is two short streams, which the processor's own prefetching loses at every end of
 // a row: both directions ask for the same place one row ahead.
-HWY_INLINE void swiglu_forward(const float* gate, const float* linear, float* y, std::int64_t n) {
+template <class T>
+HWY_INLINE void swiglu_forward(const T* gate, const T* linear, T* y, std::int64_t n) {
   each(n, [=](std::int64_t i, auto step) HWY_ATTR {
     hwy::Prefetch(gate + i + 2 * n);
     hwy::Prefetch(linear + i + 2 * n);
@@ -90,7 +95,8 @@ HWY_INLINE void swiglu_forward(const float* gate, const float* linear, float* y,
   });
 }
 
-HWY_INLINE void swiglu_backward(const float* x, const float* dy, float* dx, std::int64_t N) {
+template <class T>
+HWY_INLINE void swiglu_backward(const T* x, const T* dy, T* dx, std::int64_t N) {
   each(N, [=](std::int64_t i, auto step) HWY_ATTR {
     hwy::Prefetch(x + i + 2 * N);
     hwy::Prefetch(x + i + 3 * N);
@@ -105,7 +111,8 @@ HWY_INLINE void swiglu_backward(const float* x, const float* dy, float* dx, std:
 }
 
 // All but swiglu are the same for every element: rows do not matter to them, [begin, end) is flat.
-void activation_forward_range(const activation_forward<float>& op,
+template <class T>
+void activation_forward_range(const activation_forward<T>& op,
                               std::int64_t begin,
                               std::int64_t end) {
   switch (op.kind) {
@@ -117,13 +124,14 @@ void activation_forward_range(const activation_forward<float>& op,
       return pointwise_forward<squared_relu>(op.x + begin, op.y + begin, end - begin);
     case activation::swiglu:
       for (std::int64_t r = begin; r < end; ++r) {
-        const float* x = op.x + 2 * r * op.N;
+        const T* x = op.x + 2 * r * op.N;
         swiglu_forward(x, x + op.N, op.y + r * op.N, op.N);
       }
   }
 }
 
-void activation_backward_range(const activation_backward<float>& op,
+template <class T>
+void activation_backward_range(const activation_backward<T>& op,
                                std::int64_t begin,
                                std::int64_t end) {
   switch (op.kind) {
@@ -148,8 +156,8 @@ HWY_AFTER_NAMESPACE();
 namespace troupe::kernels::cpu {
 namespace {
 
-HWY_EXPORT(activation_forward_range);
-HWY_EXPORT(activation_backward_range);
+TROUPE_EXPORT(activation_forward_range);
+TROUPE_EXPORT(activation_backward_range);
 
 template <class Op, class Range>
 void split_activation(const Op& op, int threads, const Range& range) {
@@ -161,19 +169,24 @@ void split_activation(const Op& op, int threads, const Range& range) {
 
 }  // namespace
 
-template <>
-void run(const activation_forward<float>& op, const context& in) {
+template <class T>
+void run(const activation_forward<T>& op, const context& in) {
   split_activation(op, in.threads, [&](std::int64_t begin, std::int64_t end) {
-    HWY_DYNAMIC_DISPATCH(activation_forward_range)(op, begin, end);
+    TROUPE_DISPATCH(activation_forward_range, T)(op, begin, end);
   });
 }
 
-template <>
-void run(const activation_backward<float>& op, const context& in) {
+template <class T>
+void run(const activation_backward<T>& op, const context& in) {
   split_activation(op, in.threads, [&](std::int64_t begin, std::int64_t end) {
-    HWY_DYNAMIC_DISPATCH(activation_backward_range)(op, begin, end);
+    TROUPE_DISPATCH(activation_backward_range, T)(op, begin, end);
   });
 }
+
+template void run(const activation_forward<float>&, const context&);
+template void run(const activation_forward<bf16>&, const context&);
+template void run(const activation_backward<float>&, const context&);
+template void run(const activation_backward<bf16>&, const context&);
 
 }  // namespace troupe::kernels::cpu
 #endif

@@ -17,6 +17,7 @@ namespace {
 void adamw_range(const adamw<float>& op, std::int64_t begin, std::int64_t end) {
   float *x = op.x + begin, *m = op.m + begin, *v = op.v + begin;
   const float* dx = op.dx + begin;
+  bf16* rounded = op.rounded ? op.rounded + begin : nullptr;
   const vec gradient_scale = hn::Set(d, op.gradient_scale);
   const vec beta1 = hn::Set(d, op.beta1), beta2 = hn::Set(d, op.beta2);
   const vec rest1 = hn::Set(d, 1 - op.beta1), rest2 = hn::Set(d, 1 - op.beta2);
@@ -34,7 +35,10 @@ void adamw_range(const adamw<float>& op, std::int64_t begin, std::int64_t end) {
     const vec change = hn::MulAdd(decay, x0, hn::Div(hn::Mul(step1, m1), root));
     step.store(m1, m + i);
     step.store(v1, v + i);
-    step.store(hn::Sub(x0, change), x + i);
+    const vec x1 = hn::Sub(x0, change);
+    step.store(x1, x + i);
+    if (rounded)
+      step.store(x1, rounded + i);
   });
 }
 

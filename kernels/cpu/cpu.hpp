@@ -96,8 +96,9 @@ template <class T>
 std::size_t scratch(const head_norm_backward_weight<T>& op, int threads);
 template <class T>
 std::size_t scratch(const norm_backward_weight<T>& op, int threads);
-template <class T>
-std::size_t scratch(const linear_backward_weight<T>& op, int threads);
+std::size_t scratch(const linear_forward<bf16>& op, int threads);
+std::size_t scratch(const linear_backward_input<bf16>& op, int threads);
+std::size_t scratch(const linear_backward_weight<bf16>& op, int threads);
 std::size_t scratch(const square_norm<float>& op, int threads);
 std::size_t scratch(const sample_token<float>& op, int threads);
 

@@ -8,6 +8,7 @@
 #define HWY_TARGET_INCLUDE "kernels/cpu/dropout.cpp"
 #include <hwy/foreach_target.h>
 // clang-format off: Highway needs this order
+#include "kernels/cpu/dispatch.hpp"
 #include "kernels/cpu/philox-inl.hpp"
 #include "kernels/cpu/vector-inl.hpp"
 // clang-format on
@@ -16,19 +17,40 @@ HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::cpu::HWY_NAMESPACE {
 namespace {
 
-template <bool Residual>
-HWY_INLINE void scale_kept(const float* x,
-                           const float* residual,
-                           float* y,
-                           const std::uint32_t* words,
-                           std::int64_t n,
-                           float p) {
+/// Neighbouring elements of the operation. Null: there is none.
+template <class T>
+struct stretch {
+  T* y;
+  const T* x;
+  const T* residual;
+  const T* bias;
+  std::int64_t n;
+};
+
+/// Elements from `begin`, at most `n`; with a bias they end where its row does.
+template <class T>
+HWY_INLINE stretch<T> stretch_at(const dropout_forward<T>& op, std::int64_t begin, std::int64_t n) {
+  const std::int64_t column = op.bias ? begin % op.C : 0;
+  return {.y = op.y + begin,
+          .x = op.x + begin,
+          .residual = op.residual ? op.residual + begin : nullptr,
+          .bias = op.bias ? op.bias + column : nullptr,
+          .n = op.bias ? std::min(n, op.C - column) : n};
+}
+
+template <bool Residual, bool Bias, class T>
+HWY_INLINE void scale_kept(const stretch<T>& at, const std::uint32_t* words, float p) {
   const hn::RebindToUnsigned<tag> du;
   const vec scale = hn::Set(d, float(1 / (1 - double(p))));
   const auto threshold = hn::Set(du, drop_threshold(p));
-  each(n, [=](std::int64_t i, auto step) HWY_ATTR {
+  const T *x = at.x, *residual = at.residual, *bias = at.bias;
+  T* y = at.y;
+  each(at.n, [=](std::int64_t i, auto step) HWY_ATTR {
     const auto dropped = hn::RebindMask(d, hn::Lt(hn::LoadU(du, words + i), threshold));
-    const vec value = hn::IfThenZeroElse(dropped, step.load(x + i));
+    vec value = step.load(x + i);
+    if constexpr (Bias)
+      value = hn::Add(value, step.load(bias + i));
+    value = hn::IfThenZeroElse(dropped, value);
     if constexpr (Residual)
       step.store(hn::MulAdd(value, scale, step.load(residual + i)), y + i);
     else
@@ -36,43 +58,60 @@ HWY_INLINE void scale_kept(const float* x,
   });
 }
 
+template <class T>
+HWY_INLINE void scale_kept(const stretch<T>& at, const std::uint32_t* words, float p) {
+  if (at.residual)
+    at.bias ? scale_kept<true, true>(at, words, p) : scale_kept<true, false>(at, words, p);
+  else
+    at.bias ? scale_kept<false, true>(at, words, p) : scale_kept<false, false>(at, words, p);
+}
+
 // A sequence is one stretch of memory and one stretch of words, whatever its rows: word number and
 // element number are the same. Words are made a chunk ahead, in the first cache.
-void dropout_range(const dropout_forward<float>& op, std::int64_t begin, std::int64_t end) {
+template <class T>
+void dropout_range(const dropout_forward<T>& op, std::int64_t begin, std::int64_t end) {
   constexpr std::int64_t chunk = 512;
+  constexpr std::int64_t line = 64 / sizeof(T);
   // Beyond a chunk: up to 3 words before the first, and whole vectors read or written at the end.
   alignas(64) std::uint32_t words[chunk + 64];
   const std::int64_t sequence = op.T_ * op.C;
   while (begin < end) {
-    const std::int64_t s = begin / sequence, first = begin % sequence, before = first % 4;
-    const std::int64_t n = std::min({chunk, sequence - first, end - begin});
+    const std::int64_t here = op.first_row * op.C + begin;
+    const std::int64_t s = here / sequence, first = here % sequence, before = first % 4;
+    const auto at = stretch_at(op, begin, std::min({chunk, sequence - first, end - begin}));
     // Memory works while the words are made.
-    for (std::int64_t i = 0; i < n; i += 16) {
-      hwy::Prefetch(op.x + begin + i);
-      if (op.residual)
-        hwy::Prefetch(op.residual + begin + i);
-      __builtin_prefetch(op.y + begin + i, 1);
+    for (std::int64_t i = 0; i < at.n; i += line) {
+      hwy::Prefetch(at.x + i);
+      if (at.residual)
+        hwy::Prefetch(at.residual + i);
+      __builtin_prefetch(at.y + i, 1);
     }
-    philox_words(words, before + n, op.key, op.sample[s], std::uint64_t(first / 4));
-    if (op.residual)
-      scale_kept<true>(op.x + begin, op.residual + begin, op.y + begin, words + before, n, op.p);
-    else
-      scale_kept<false>(op.x + begin, nullptr, op.y + begin, words + before, n, op.p);
-    begin += n;
+    philox_words(words, before + at.n, op.key, op.sample[s], std::uint64_t(first / 4));
+    scale_kept(at, words + before, op.p);
+    begin += at.n;
   }
 }
 
 // p = 0 has no words: no streams need be given.
-void kept_range(const dropout_forward<float>& op, std::int64_t begin, std::int64_t end) {
-  const float *x = op.x + begin, *residual = op.residual ? op.residual + begin : nullptr;
-  float* y = op.y + begin;
-  if (residual)
-    each(end - begin, [=](std::int64_t i, auto step) HWY_ATTR {
-      step.store(hn::Add(step.load(x + i), step.load(residual + i)), y + i);
-    });
-  else if (y != x)
-    each(end - begin,
-         [=](std::int64_t i, auto step) HWY_ATTR { step.store(step.load(x + i), y + i); });
+template <class T>
+void kept_range(const dropout_forward<T>& op, std::int64_t begin, std::int64_t end) {
+  while (begin < end) {
+    const auto at = stretch_at(op, begin, end - begin);
+    const T *x = at.x, *residual = at.residual, *bias = at.bias;
+    T* y = at.y;
+    if (bias)
+      each(at.n, [=](std::int64_t i, auto step) HWY_ATTR {
+        const vec value = hn::Add(step.load(x + i), step.load(bias + i));
+        step.store(residual ? hn::Add(value, step.load(residual + i)) : value, y + i);
+      });
+    else if (residual)
+      each(at.n, [=](std::int64_t i, auto step) HWY_ATTR {
+        step.store(hn::Add(step.load(x + i), step.load(residual + i)), y + i);
+      });
+    else if (y != x)
+      std::copy_n(x, at.n, y);
+    begin += at.n;
+  }
 }
 
 }  // namespace
@@ -82,34 +121,40 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace troupe::kernels::cpu {
 
-HWY_EXPORT(dropout_range);
-HWY_EXPORT(kept_range);
+TROUPE_EXPORT(dropout_range);
+TROUPE_EXPORT(kept_range);
 
-template <>
-void run(const dropout_forward<float>& op, const context& in) {
+template <class T>
+void run(const dropout_forward<T>& op, const context& in) {
   split(
       in.threads, op.R * op.C, elements_worth_a_thread, [&](std::int64_t begin, std::int64_t end) {
         if (op.p > 0)
-          HWY_DYNAMIC_DISPATCH(dropout_range)(op, begin, end);
+          TROUPE_DISPATCH(dropout_range, T)(op, begin, end);
         else
-          HWY_DYNAMIC_DISPATCH(kept_range)(op, begin, end);
+          TROUPE_DISPATCH(kept_range, T)(op, begin, end);
       });
 }
 
 // The same masks on dy, and nothing to add them to.
-template <>
-void run(const dropout_backward<float>& op, const context& in) {
-  run(dropout_forward<float>{.y = op.dx,
-                             .x = op.dy,
-                             .residual = nullptr,
-                             .R = op.R,
-                             .C = op.C,
-                             .T_ = op.T_,
-                             .p = op.p,
-                             .key = op.key,
-                             .sample = op.sample},
+template <class T>
+void run(const dropout_backward<T>& op, const context& in) {
+  run(dropout_forward<T>{.y = op.dx,
+                         .x = op.dy,
+                         .residual = nullptr,
+                         .R = op.R,
+                         .C = op.C,
+                         .T_ = op.T_,
+                         .p = op.p,
+                         .key = op.key,
+                         .sample = op.sample,
+                         .first_row = op.first_row},
       in);
 }
+
+template void run(const dropout_forward<float>&, const context&);
+template void run(const dropout_forward<bf16>&, const context&);
+template void run(const dropout_backward<float>&, const context&);
+template void run(const dropout_backward<bf16>&, const context&);
 
 }  // namespace troupe::kernels::cpu
 #endif

@@ -6,6 +6,7 @@
 #define HWY_TARGET_INCLUDE "kernels/cpu/embedding.cpp"
 #include <hwy/foreach_target.h>
 // clang-format off: Highway needs this order
+#include "kernels/cpu/dispatch.hpp"
 #include "kernels/cpu/vector-inl.hpp"
 // clang-format on
 
@@ -13,33 +14,44 @@ HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::cpu::HWY_NAMESPACE {
 namespace {
 
-void embedding_rows(const embedding_forward<float>& op, std::int64_t begin, std::int64_t end) {
+/// The row of a part of the table, or null where it is in another.
+template <class Op, class Table>
+HWY_INLINE Table* row_of(const Op& op, Table* table, std::int64_t r) {
+  const std::int64_t row = std::int64_t{op.id[r]} - op.first;
+  return row >= 0 && row < op.rows ? table + row * op.C : nullptr;
+}
+
+template <class T>
+void embedding_rows(const embedding_forward<T>& op, std::int64_t begin, std::int64_t end) {
   for (std::int64_t r = begin; r < end; ++r) {
-    const float* token = op.table + op.id[r] * op.C;
-    float* y = op.y + r * op.C;
-    if (!op.position_table) {
-      each(op.C,
-           [=](std::int64_t i, auto step) HWY_ATTR { step.store(step.load(token + i), y + i); });
-      continue;
-    }
-    const float* position = op.position_table + op.position[r] * op.C;
-    each(op.C, [=](std::int64_t i, auto step) HWY_ATTR {
-      step.store(hn::Add(step.load(token + i), step.load(position + i)), y + i);
-    });
+    const T* token = row_of(op, op.table, r);
+    T* y = op.y + r * op.C;
+    const T* position = op.position_table ? op.position_table + op.position[r] * op.C : nullptr;
+    if (token && position)
+      each(op.C, [=](std::int64_t i, auto step) HWY_ATTR {
+        step.store(hn::Add(step.load(token + i), step.load(position + i)), y + i);
+      });
+    else if (token || position)
+      std::copy_n(token ? token : position, op.C, y);
+    else
+      std::fill_n(y, op.C, T(0.0f));
   }
 }
 
-HWY_INLINE void accumulate(float* into, const float* from, std::int64_t n) {
+template <class T>
+HWY_INLINE void accumulate(float* into, const T* from, std::int64_t n) {
   each(n, [=](std::int64_t i, auto step) HWY_ATTR {
     step.store(hn::Add(step.load(into + i), step.load(from + i)), into + i);
   });
 }
 
 // All rows in order, for the columns of one thread: two rows of one token never meet.
-void embedding_columns(const embedding_backward<float>& op, std::int64_t begin, std::int64_t end) {
+template <class T>
+void embedding_columns(const embedding_backward<T>& op, std::int64_t begin, std::int64_t end) {
   for (std::int64_t r = 0; r < op.R; ++r) {
-    const float* dy = op.dy + r * op.C + begin;
-    accumulate(op.dtable + op.id[r] * op.C + begin, dy, end - begin);
+    const T* dy = op.dy + r * op.C + begin;
+    if (float* token = row_of(op, op.dtable, r))
+      accumulate(token + begin, dy, end - begin);
     if (op.dposition_table)
       accumulate(op.dposition_table + op.position[r] * op.C + begin, dy, end - begin);
   }
@@ -52,24 +64,29 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace troupe::kernels::cpu {
 
-HWY_EXPORT(embedding_rows);
-HWY_EXPORT(embedding_columns);
+TROUPE_EXPORT(embedding_rows);
+TROUPE_EXPORT(embedding_columns);
 
-template <>
-void run(const embedding_forward<float>& op, const context& in) {
+template <class T>
+void run(const embedding_forward<T>& op, const context& in) {
   split(in.threads, op.R, rows_worth_a_thread(op.C), [&](std::int64_t begin, std::int64_t end) {
-    HWY_DYNAMIC_DISPATCH(embedding_rows)(op, begin, end);
+    TROUPE_DISPATCH(embedding_rows, T)(op, begin, end);
   });
 }
 
-template <>
-void run(const embedding_backward<float>& op, const context& in) {
+template <class T>
+void run(const embedding_backward<T>& op, const context& in) {
   // A multiple of a cache line of columns, so that threads rarely share one.
   const std::int64_t columns = (rows_worth_a_thread(op.R) + 15) / 16 * 16;
   split(in.threads, op.C, columns, [&](std::int64_t begin, std::int64_t end) {
-    HWY_DYNAMIC_DISPATCH(embedding_columns)(op, begin, end);
+    TROUPE_DISPATCH(embedding_columns, T)(op, begin, end);
   });
 }
+
+template void run(const embedding_forward<float>&, const context&);
+template void run(const embedding_forward<bf16>&, const context&);
+template void run(const embedding_backward<float>&, const context&);
+template void run(const embedding_backward<bf16>&, const context&);
 
 }  // namespace troupe::kernels::cpu
 #endif

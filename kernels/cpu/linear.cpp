@@ -1,15 +1,13 @@
 #include "kernels/cpu/cpu.hpp"
+#include "kernels/cpu/product.hpp"
 #include "kernels/cpu/split.hpp"
 #include "kernels/cpu/targets.hpp"
-
-#include <new>
-#include <omp.h>
-#include <oneapi/dnnl/dnnl.h>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/linear.cpp"
 #include <hwy/foreach_target.h>
 // clang-format off: Highway needs this order
+#include "kernels/cpu/dispatch.hpp"
 #include "kernels/cpu/vector-inl.hpp"
 // clang-format on
 
@@ -17,9 +15,10 @@ HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::cpu::HWY_NAMESPACE {
 namespace {
 
-void add_to_rows(float* y, const float* bias, std::int64_t rows, std::int64_t N) {
+template <class T>
+void add_to_rows(T* y, const T* bias, std::int64_t rows, std::int64_t N) {
   for (std::int64_t r = 0; r < rows; ++r) {
-    float* row = y + r * N;
+    T* row = y + r * N;
     each(N, [=](std::int64_t c, auto step) HWY_ATTR {
       step.store(hn::Add(step.load(row + c), step.load(bias + c)), row + c);
     });
@@ -27,9 +26,9 @@ void add_to_rows(float* y, const float* bias, std::int64_t rows, std::int64_t N)
 }
 
 // Sums of 128 rows first: a running sum over all of them would lose small terms.
-template <int Vectors, class Step>
+template <int Vectors, class T, class Step>
 HWY_INLINE void sum_column_vectors(
-    const float* x, std::int64_t R, std::int64_t N, float* total, Step step) {
+    const T* x, std::int64_t R, std::int64_t N, float* total, Step step) {
   constexpr std::int64_t chunk = 128;
   for (std::int64_t begin = 0; begin < R; begin += chunk) {
     vec part[Vectors];
@@ -47,7 +46,8 @@ HWY_INLINE void sum_column_vectors(
   }
 }
 
-void sum_columns(const float* x,
+template <class T>
+void sum_columns(const T* x,
                  std::int64_t R,
                  std::int64_t N,
                  float* total,
@@ -70,62 +70,8 @@ HWY_AFTER_NAMESPACE();
 namespace troupe::kernels::cpu {
 namespace {
 
-HWY_EXPORT(add_to_rows);
-HWY_EXPORT(sum_columns);
-
-// Multiplications below which waking another thread costs more than it saves (5 microseconds here).
-constexpr std::int64_t products_worth_a_thread = 1 << 18;
-
-// oneDNN takes the team of the calling thread as large as OpenMP says, a setting of that thread.
-class team {
- public:
-  explicit team(int threads) : before_(omp_get_max_threads()) { omp_set_num_threads(threads); }
-  ~team() { omp_set_num_threads(before_); }
-  team(const team&) = delete;
-  team& operator=(const team&) = delete;
-
- private:
-  int before_;
-};
-
-/// A matrix in rows, or its transpose.
-struct matrix {
-  const float* data;
-  std::int64_t row;
-  bool transposed = false;
-};
-
-/// c (M, N) = beta * c + a (M, K) times b (K, N).
-void multiply(matrix a,
-              matrix b,
-              float* c,
-              std::int64_t M,
-              std::int64_t N,
-              std::int64_t K,
-              float beta,
-              int threads) {
-  const std::int64_t worth = M * N * K / products_worth_a_thread;
-  const team sized(int(std::clamp<std::int64_t>(worth, 1, threads)));
-  const auto status = dnnl_sgemm(a.transposed ? 'T' : 'N',
-                                 b.transposed ? 'T' : 'N',
-                                 M,
-                                 N,
-                                 K,
-                                 1,
-                                 a.data,
-                                 a.row,
-                                 b.data,
-                                 b.row,
-                                 beta,
-                                 c,
-                                 N);
-  if (status == dnnl_out_of_memory)
-    throw std::bad_alloc();
-  if (status != dnnl_success)
-    throw std::logic_error("oneDNN refused a product of " + std::to_string(M) + " x "
-                           + std::to_string(N) + " x " + std::to_string(K) + ": status "
-                           + std::to_string(status));
-}
+TROUPE_EXPORT(add_to_rows);
+TROUPE_EXPORT(sum_columns);
 
 activation of(epilogue e) {
   switch (e) {
@@ -140,52 +86,98 @@ activation of(epilogue e) {
   return activation::gelu_tanh;
 }
 
+// Each returns the bias that is still to be added. In bf16 it is a part of the product: rounded
+// once.
+const float* product(const linear_forward<float>& op, float* z, const context& in) {
+  multiply({op.x, op.K}, {op.weight, op.K, true}, z, op.R, op.N, op.K, 0, in.threads);
+  return op.bias;
+}
+
+bf16_product shape_of(const linear_forward<bf16>& op) {
+  return {.M = op.R, .N = op.N, .K = op.K, .b_transposed = true, .biased = op.bias != nullptr};
+}
+const bf16* product(const linear_forward<bf16>& op, bf16* z, const context& in) {
+  multiply(shape_of(op), op.x, op.weight, op.bias, z, in);
+  return nullptr;
+}
+
+bf16_product shape_of(const linear_backward_input<bf16>& op) {
+  return {.M = op.R, .N = op.K, .K = op.N};
+}
+bf16_product shape_of(const linear_backward_weight<bf16>& op) {
+  return {.M = op.N, .N = op.K, .K = op.R, .a_transposed = true, .accumulated = true};
+}
+
+template <class Op>
+std::size_t product_scratch(const Op& op, int threads) {
+  return op.R > 0 ? scratch(shape_of(op), threads) : 0;
+}
+
 }  // namespace
 
-template <>
-void run(const linear_forward<float>& op, const context& in) {
+template <class T>
+void run(const linear_forward<T>& op, const context& in) {
   if (op.R == 0)
     return;
-  float* const z = op.z ? op.z : op.y;
-  multiply({op.x, op.K}, {op.weight, op.K, true}, z, op.R, op.N, op.K, 0, in.threads);
-  if (!op.bias && z == op.y && op.activation == epilogue::none)
+  T* const z = op.z ? op.z : op.y;
+  const T* const bias = product(op, z, in);
+  if (!bias && z == op.y && op.activation == epilogue::none)
     return;
   // A few rows at a time, so that they are still near when the activation reads them.
   const std::int64_t rows = rows_worth_a_thread(op.N);
   split(in.threads, op.R, rows, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t r = begin; r < end; r += rows) {
       const std::int64_t n = std::min(rows, end - r), at = r * op.N;
-      if (op.bias)
-        HWY_DYNAMIC_DISPATCH(add_to_rows)(z + at, op.bias, n, op.N);
+      if (bias)
+        TROUPE_DISPATCH(add_to_rows, T)(z + at, bias, n, op.N);
       if (op.activation != epilogue::none)
-        run(activation_forward<float>{op.y + at, z + at, n, op.N, of(op.activation)}, context{});
+        run(activation_forward<T>{op.y + at, z + at, n, op.N, of(op.activation)}, context{});
       else if (z != op.y)
         std::copy_n(z + at, n * op.N, op.y + at);
     }
   });
 }
 
-template <>
-void run(const linear_backward_input<float>& op, const context& in) {
-  if (op.R > 0)
-    multiply({op.dz, op.N}, {op.weight, op.K}, op.dx, op.R, op.K, op.N, 0, in.threads);
-}
-
-template <>
-std::size_t scratch(const linear_backward_weight<float>&, int) {
-  return 0;
-}
-
-template <>
-void run(const linear_backward_weight<float>& op, const context& in) {
+template <class T>
+void run(const linear_backward_input<T>& op, const context& in) {
   if (op.R == 0)
     return;
-  multiply({op.dz, op.N, true}, {op.x, op.K}, op.dweight, op.N, op.K, op.R, 1, in.threads);
+  if constexpr (std::is_same_v<T, float>)
+    multiply({op.dz, op.N}, {op.weight, op.K}, op.dx, op.R, op.K, op.N, 0, in.threads);
+  else
+    multiply(shape_of(op), op.dz, op.weight, nullptr, op.dx, in);
+}
+
+template <class T>
+void run(const linear_backward_weight<T>& op, const context& in) {
+  if (op.R == 0)
+    return;
+  if constexpr (std::is_same_v<T, float>)
+    multiply({op.dz, op.N, true}, {op.x, op.K}, op.dweight, op.N, op.K, op.R, 1, in.threads);
+  else
+    accumulate(shape_of(op), op.dz, op.x, op.dweight, in);
   if (op.dbias)
     split(in.threads, op.N, 64, [&](std::int64_t begin, std::int64_t end) {
-      HWY_DYNAMIC_DISPATCH(sum_columns)(op.dz, op.R, op.N, op.dbias, begin, end);
+      TROUPE_DISPATCH(sum_columns, T)(op.dz, op.R, op.N, op.dbias, begin, end);
     });
 }
+
+std::size_t scratch(const linear_forward<bf16>& op, int threads) {
+  return product_scratch(op, threads);
+}
+std::size_t scratch(const linear_backward_input<bf16>& op, int threads) {
+  return product_scratch(op, threads);
+}
+std::size_t scratch(const linear_backward_weight<bf16>& op, int threads) {
+  return product_scratch(op, threads);
+}
+
+template void run(const linear_forward<float>&, const context&);
+template void run(const linear_forward<bf16>&, const context&);
+template void run(const linear_backward_input<float>&, const context&);
+template void run(const linear_backward_input<bf16>&, const context&);
+template void run(const linear_backward_weight<float>&, const context&);
+template void run(const linear_backward_weight<bf16>&, const context&);
 
 }  // namespace troupe::kernels::cpu
 #endif

@@ -8,6 +8,7 @@
 #define HWY_TARGET_INCLUDE "kernels/cpu/norm.cpp"
 #include <hwy/foreach_target.h>
 // clang-format off: Highway needs this order
+#include "kernels/cpu/dispatch.hpp"
 #include "kernels/cpu/vector-inl.hpp"
 // clang-format on
 
@@ -15,12 +16,18 @@ HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::cpu::HWY_NAMESPACE {
 namespace {
 
+// Of a gain's offset. To add -0 changes no number, not even another zero.
+HWY_INLINE vec offset(float of_gain) {
+  return hn::Set(d, of_gain == 0 ? -0.0f : of_gain);
+}
+
 // Three passes over a row that lies in the first or second cache: memory is read once.
-void norm_rows(const norm_forward<float>& op, std::int64_t begin, std::int64_t end) {
+template <class T>
+void norm_rows(const norm_forward<T>& op, std::int64_t begin, std::int64_t end) {
   const bool centred = op.kind == normalization::layer;
   for (std::int64_t r = begin; r < end; ++r) {
-    const float* x = op.x + r * op.C;
-    float* y = op.y + r * op.C;
+    const T* x = op.x + r * op.C;
+    T* y = op.y + r * op.C;
 
     const float mean
         = centred ? sum(op.C, [=](std::int64_t i, auto step) HWY_ATTR { return step.load(x + i); })
@@ -34,16 +41,17 @@ void norm_rows(const norm_forward<float>& op, std::int64_t begin, std::int64_t e
     const float rstd = 1 / std::sqrt(squares / float(op.C) + op.eps);
 
     const vec scale = hn::Set(d, rstd);
-    const float *gain = op.gain, *bias = op.bias;
+    const vec above = offset(op.gain_offset);
+    const T *gain = op.gain, *bias = op.bias;
     if (bias)
       each(op.C, [=](std::int64_t i, auto step) HWY_ATTR {
         const vec xh = hn::Mul(hn::Sub(step.load(x + i), middle), scale);
-        step.store(hn::MulAdd(xh, step.load(gain + i), step.load(bias + i)), y + i);
+        step.store(hn::MulAdd(xh, hn::Add(step.load(gain + i), above), step.load(bias + i)), y + i);
       });
     else
       each(op.C, [=](std::int64_t i, auto step) HWY_ATTR {
         const vec xh = hn::Mul(hn::Sub(step.load(x + i), middle), scale);
-        step.store(hn::Mul(xh, step.load(gain + i)), y + i);
+        step.store(hn::Mul(xh, hn::Add(step.load(gain + i), above)), y + i);
       });
     if (op.mean)
       op.mean[r] = mean;
@@ -52,29 +60,30 @@ void norm_rows(const norm_forward<float>& op, std::int64_t begin, std::int64_t e
   }
 }
 
-void norm_input_rows(const norm_backward_input<float>& op, std::int64_t begin, std::int64_t end) {
+template <class T>
+void norm_input_rows(const norm_backward_input<T>& op, std::int64_t begin, std::int64_t end) {
   const bool centred = op.kind == normalization::layer;
   for (std::int64_t r = begin; r < end; ++r) {
-    const float *x = op.x + r * op.C, *dy = op.dy + r * op.C, *gain = op.gain;
-    const float* residual = op.residual ? op.residual + r * op.C : nullptr;
-    float* dx = op.dx + r * op.C;
+    const T *x = op.x + r * op.C, *dy = op.dy + r * op.C, *gain = op.gain;
+    const T* residual = op.residual ? op.residual + r * op.C : nullptr;
+    T* dx = op.dx + r * op.C;
     const vec middle = hn::Set(d, centred ? op.mean[r] : 0);
     const vec scale = hn::Set(d, op.rstd[r]);
+    const vec above = offset(op.gain_offset);
+    const auto scaled = [=](std::int64_t i, auto step) HWY_ATTR {
+      return hn::Mul(step.load(dy + i), hn::Add(step.load(gain + i), above));
+    };
 
-    const float h_sum = centred ? sum(op.C,
-                                      [=](std::int64_t i, auto step) HWY_ATTR {
-                                        return hn::Mul(step.load(dy + i), step.load(gain + i));
-                                      })
-                                : 0;
+    const float h_sum = centred ? sum(op.C, scaled) : 0;
     const float hx_sum = sum(op.C, [=](std::int64_t i, auto step) HWY_ATTR {
-      const vec h = hn::Mul(step.load(dy + i), step.load(gain + i));
+      const vec h = scaled(i, step);
       return hn::Mul(h, hn::Mul(hn::Sub(step.load(x + i), middle), scale));
     });
 
     const vec h_mean = hn::Set(d, h_sum / float(op.C));
     const vec hx_mean = hn::Set(d, hx_sum / float(op.C));
     const auto gradient = [=](std::int64_t i, auto step) HWY_ATTR {
-      const vec h = hn::Mul(step.load(dy + i), step.load(gain + i));
+      const vec h = scaled(i, step);
       const vec xh = hn::Mul(hn::Sub(step.load(x + i), middle), scale);
       return hn::Mul(scale, hn::NegMulAdd(xh, hx_mean, hn::Sub(h, h_mean)));
     };
@@ -89,12 +98,12 @@ void norm_input_rows(const norm_backward_input<float>& op, std::int64_t begin, s
 }
 
 // Adds `Rows` rows to the partial sums at once: their loads and stores cost more than the sums.
-template <int Rows>
-HWY_INLINE void add_rows(const norm_backward_weight<float>& op,
+template <int Rows, class T>
+HWY_INLINE void add_rows(const norm_backward_weight<T>& op,
                          std::int64_t r,
                          float* dgain,
                          float* dbias) {
-  const float *x = op.x + r * op.C, *dy = op.dy + r * op.C;
+  const T *x = op.x + r * op.C, *dy = op.dy + r * op.C;
   const std::int64_t C = op.C;
   float mean[Rows], rstd[Rows];
   for (int k = 0; k < Rows; ++k) {
@@ -117,7 +126,8 @@ HWY_INLINE void add_rows(const norm_backward_weight<float>& op,
   });
 }
 
-void norm_weight_rows(const norm_backward_weight<float>& op,
+template <class T>
+void norm_weight_rows(const norm_backward_weight<T>& op,
                       std::int64_t begin,
                       std::int64_t end,
                       float* dgain,
@@ -157,9 +167,9 @@ HWY_AFTER_NAMESPACE();
 namespace troupe::kernels::cpu {
 namespace {
 
-HWY_EXPORT(norm_rows);
-HWY_EXPORT(norm_input_rows);
-HWY_EXPORT(norm_weight_rows);
+TROUPE_EXPORT(norm_rows);
+TROUPE_EXPORT(norm_input_rows);
+TROUPE_EXPORT(norm_weight_rows);
 HWY_EXPORT(add_partial_sums);
 
 // At most 64 blocks, of at least 32 rows: a function of R alone, so that threads change no bits.
@@ -172,27 +182,27 @@ std::int64_t blocks_of_rows(std::int64_t R) {
 
 }  // namespace
 
-template <>
-void run(const norm_forward<float>& op, const context& in) {
+template <class T>
+void run(const norm_forward<T>& op, const context& in) {
   split(in.threads, op.R, rows_worth_a_thread(op.C), [&](std::int64_t begin, std::int64_t end) {
-    HWY_DYNAMIC_DISPATCH(norm_rows)(op, begin, end);
+    TROUPE_DISPATCH(norm_rows, T)(op, begin, end);
   });
 }
 
-template <>
-void run(const norm_backward_input<float>& op, const context& in) {
+template <class T>
+void run(const norm_backward_input<T>& op, const context& in) {
   split(in.threads, op.R, rows_worth_a_thread(op.C), [&](std::int64_t begin, std::int64_t end) {
-    HWY_DYNAMIC_DISPATCH(norm_input_rows)(op, begin, end);
+    TROUPE_DISPATCH(norm_input_rows, T)(op, begin, end);
   });
 }
 
-template <>
-std::size_t scratch(const norm_backward_weight<float>& op, int) {
+template <class T>
+std::size_t scratch(const norm_backward_weight<T>& op, int) {
   return sizeof(float) * std::size_t(blocks_of_rows(op.R) * op.C * (op.dbias ? 2 : 1));
 }
 
-template <>
-void run(const norm_backward_weight<float>& op, const context& in) {
+template <class T>
+void run(const norm_backward_weight<T>& op, const context& in) {
   auto* partial_sums = scratch_array<float>(in, scratch(op, in.threads));
   const std::int64_t rows = rows_of_a_block(op.R), blocks = blocks_of_rows(op.R);
   const std::int64_t stride = op.C * (op.dbias ? 2 : 1);
@@ -203,7 +213,7 @@ void run(const norm_backward_weight<float>& op, const context& in) {
   split(in.threads, blocks, grain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t b = begin; b < end; ++b) {
       float* dgain = partial_sums + b * stride;
-      HWY_DYNAMIC_DISPATCH(norm_weight_rows)
+      TROUPE_DISPATCH(norm_weight_rows, T)
       (op, b * rows, std::min(op.R, (b + 1) * rows), dgain, op.dbias ? dgain + op.C : nullptr);
     }
   });
@@ -218,6 +228,15 @@ void run(const norm_backward_weight<float>& op, const context& in) {
   if (op.dbias)
     finish(op.dbias, partial_sums + op.C);
 }
+
+template void run(const norm_forward<float>&, const context&);
+template void run(const norm_forward<bf16>&, const context&);
+template void run(const norm_backward_input<float>&, const context&);
+template void run(const norm_backward_input<bf16>&, const context&);
+template void run(const norm_backward_weight<float>&, const context&);
+template void run(const norm_backward_weight<bf16>&, const context&);
+template std::size_t scratch(const norm_backward_weight<float>&, int);
+template std::size_t scratch(const norm_backward_weight<bf16>&, int);
 
 }  // namespace troupe::kernels::cpu
 #endif

@@ -6,6 +6,7 @@
 #define HWY_TARGET_INCLUDE "kernels/cpu/rope.cpp"
 #include <hwy/foreach_target.h>
 // clang-format off: Highway needs this order
+#include "kernels/cpu/dispatch.hpp"
 #include "kernels/cpu/vector-inl.hpp"
 // clang-format on
 
@@ -63,8 +64,9 @@ void turns(double position,
   }
 }
 
+template <class T>
 HWY_INLINE void turn_halves(
-    float* first, float* second, const float* cosine, const float* sine, std::int64_t n) {
+    T* first, T* second, const float* cosine, const float* sine, std::int64_t n) {
   each(n, [=](std::int64_t i, auto step) HWY_ATTR {
     const vec a = step.load(first + i), b = step.load(second + i);
     const vec c = step.load(cosine + i), s = step.load(sine + i);
@@ -73,23 +75,44 @@ HWY_INLINE void turn_halves(
   });
 }
 
-HWY_INLINE void turn_neighbours(float* x, const float* cosine, const float* sine, std::int64_t n) {
+HWY_INLINE void load_neighbours(const float* x, vec& a, vec& b) {
+  hn::LoadInterleaved2(d, x, a, b);
+}
+HWY_INLINE void store_neighbours(vec a, vec b, float* x) {
+  hn::StoreInterleaved2(a, b, d, x);
+}
+
+// A pair of bf16 is one lane: the first is its lower half.
+HWY_INLINE void load_neighbours(const bf16* x, vec& a, vec& b) {
+  const auto pairs = hn::LoadU(bits_tag(), reinterpret_cast<const std::uint32_t*>(x));
+  a = hn::BitCast(d, hn::ShiftLeft<16>(pairs));
+  b = hn::BitCast(d, hn::And(pairs, hn::Set(bits_tag(), 0xffff0000u)));
+}
+HWY_INLINE void store_neighbours(vec a, vec b, bf16* x) {
+  const auto upper = hn::And(rounded_bits(b), hn::Set(bits_tag(), 0xffff0000u));
+  const auto pairs = hn::Or(upper, hn::ShiftRight<16>(rounded_bits(a)));
+  hn::StoreU(pairs, bits_tag(), reinterpret_cast<std::uint32_t*>(x));
+}
+
+template <class T>
+HWY_INLINE void turn_neighbours(T* x, const float* cosine, const float* sine, std::int64_t n) {
   std::int64_t i = 0;
   for (; i + width <= n; i += width) {
     vec a, b;
-    hn::LoadInterleaved2(d, x + 2 * i, a, b);
+    load_neighbours(x + 2 * i, a, b);
     const vec c = hn::LoadU(d, cosine + i), s = hn::LoadU(d, sine + i);
-    hn::StoreInterleaved2(
-        hn::NegMulAdd(b, s, hn::Mul(a, c)), hn::MulAdd(a, s, hn::Mul(b, c)), d, x + 2 * i);
+    store_neighbours(
+        hn::NegMulAdd(b, s, hn::Mul(a, c)), hn::MulAdd(a, s, hn::Mul(b, c)), x + 2 * i);
   }
   for (; i < n; ++i) {
-    const float a = x[2 * i], b = x[2 * i + 1];
-    x[2 * i] = a * cosine[i] - b * sine[i];
-    x[2 * i + 1] = b * cosine[i] + a * sine[i];
+    const auto a = float(x[2 * i]), b = float(x[2 * i + 1]);
+    x[2 * i] = T(a * cosine[i] - b * sine[i]);
+    x[2 * i + 1] = T(b * cosine[i] + a * sine[i]);
   }
 }
 
-void rope_rows(const rope<float>& op, std::int64_t begin, std::int64_t end) {
+template <class T>
+void rope_rows(const rope<T>& op, std::int64_t begin, std::int64_t end) {
   alignas(64) float cosine[pairs_at_once], sine[pairs_at_once];
   const std::int64_t half = op.rotated / 2;
   for (std::int64_t r = begin; r < end; ++r)
@@ -98,7 +121,7 @@ void rope_rows(const rope<float>& op, std::int64_t begin, std::int64_t end) {
       turns(op.position[r], op.frequency + i, n, op.backward, cosine, sine);
       for (std::int64_t g = 0; g < op.G; ++g)
         for (std::int64_t h = 0; h < op.heads; ++h) {
-          float* x = op.x + r * op.row + g * op.group + h * op.D;
+          T* x = op.x + r * op.row + g * op.group + h * op.D;
           if (op.interleaved)
             turn_neighbours(x + 2 * i, cosine, sine, n);
           else
@@ -114,15 +137,18 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace troupe::kernels::cpu {
 
-HWY_EXPORT(rope_rows);
+TROUPE_EXPORT(rope_rows);
 
-template <>
-void run(const rope<float>& op, const context& in) {
+template <class T>
+void run(const rope<T>& op, const context& in) {
   const std::int64_t grain = rows_worth_a_thread(op.G * op.heads * op.rotated);
   split(in.threads, op.R, grain, [&](std::int64_t begin, std::int64_t end) {
-    HWY_DYNAMIC_DISPATCH(rope_rows)(op, begin, end);
+    TROUPE_DISPATCH(rope_rows, T)(op, begin, end);
   });
 }
+
+template void run(const rope<float>&, const context&);
+template void run(const rope<bf16>&, const context&);
 
 }  // namespace troupe::kernels::cpu
 #endif

@@ -31,22 +31,25 @@ constexpr std::int64_t width = hn::MaxLanes(d);
 /// Of as many bf16 as a vector has floats.
 using half_tag = hn::Rebind<std::uint16_t, tag>;
 using half_vec = hn::Vec<half_tag>;
+using bits_tag = hn::RebindToUnsigned<tag>;
+using bits_vec = hn::Vec<bits_tag>;
 
 HWY_INLINE vec promoted(half_vec v) {
-  const hn::RebindToUnsigned<tag> du;
-  return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(du, v)));
+  return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(bits_tag(), v)));
 }
 
-/// As kernels/op/bf16.hpp rounds. Not Highway's DemoteTo, which cuts off, nor the instruction of
-/// AVX512_BF16, which makes denormal numbers zero.
-HWY_INLINE half_vec rounded(vec v) {
-  const hn::RebindToUnsigned<tag> du;
+/// In the upper half of each lane; the lower is noise. As kernels/op/bf16.hpp rounds. Not Highway's
+/// DemoteTo, which cuts off, nor the instruction of AVX512_BF16, which makes denormal numbers zero.
+HWY_INLINE bits_vec rounded_bits(vec v) {
+  const bits_tag du;
   const auto bits = hn::BitCast(du, v);
   const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1));
   const auto nearest = hn::Add(bits, hn::Add(odd, hn::Set(du, 0x7fff)));
   const auto quiet = hn::Or(bits, hn::Set(du, 0x400000));
-  const auto chosen = hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(v)), quiet, nearest);
-  return hn::TruncateTo(half_tag(), hn::ShiftRight<16>(chosen));
+  return hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(v)), quiet, nearest);
+}
+HWY_INLINE half_vec rounded(vec v) {
+  return hn::TruncateTo(half_tag(), hn::ShiftRight<16>(rounded_bits(v)));
 }
 
 /// A step over a whole vector.

@@ -34,7 +34,7 @@ constexpr std::int64_t flops(const adamw<T>& op) {
 }
 template <class T>
 constexpr std::int64_t bytes_moved(const adamw<T>& op) {
-  return std::int64_t{sizeof(T)} * 7 * op.n;
+  return std::int64_t{sizeof(T)} * 7 * op.n + (op.rounded ? 2 * op.n : 0);
 }
 
 }  // namespace troupe::kernels

@@ -1,7 +1,7 @@
 // Dropout, with the skip connection that follows it:
 //
-//   y[r,c] = residual[r,c] + (x[r,c] + bias[c]) * m[r,c]     m = 0 with probability p, else 1 / (1
-//   - p)
+//   y[r,c] = residual[r,c] + (x[r,c] + bias[c]) * m[r,c]
+//   m[r,c] = 0 with probability p, else 1 / (1 - p)
 //
 // Srivastava et al., 2014. The rows may be a part of the micro-batch: row r here is row
 // q = first_row + r there, and belongs to its sequence q / T; word number (q % T) * C + c of the
@@ -45,7 +45,7 @@ struct dropout_backward {
 
 template <class T>
 constexpr std::int64_t flops(const dropout_forward<T>& op) {
-  return op.R * op.C * ((op.p > 0 ? 1 : 0) + (op.residual ? 1 : 0));
+  return op.R * op.C * ((op.p > 0 ? 1 : 0) + (op.residual ? 1 : 0) + (op.bias ? 1 : 0));
 }
 template <class T>
 constexpr std::int64_t flops(const dropout_backward<T>& op) {

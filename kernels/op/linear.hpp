@@ -8,7 +8,8 @@
 //   W:  dweight[n,k] += sum_r dz[r,n] * x[r,k]             needs x
 //       dbias[n]     += sum_r dz[r,n]
 //
-// The gradient of the activation is an operation of its own (activation.hpp).
+// The gradient of the activation is an operation of its own (activation.hpp). In bf16 the
+// activation may read z as it is stored, rounded, which is what its gradient reads.
 
 #pragma once
 

@@ -17,6 +17,8 @@ void run(const adamw<T>& op) {
     op.x[i] = T(x - rate * double(op.weight_decay) * x - rate * step);
     op.m[i] = T(m);
     op.v[i] = T(v);
+    if (op.rounded)
+      op.rounded[i] = bf16(op.x[i]);
   }
 }
 

@@ -9,8 +9,9 @@ template <class Op>
 double mask(const Op& op, std::int64_t r, std::int64_t c) {
   if (op.p == 0)
     return 1;  // sample may be null
-  const auto index = std::uint64_t((r % op.T_) * op.C + c);
-  const bool dropped = philox_word(op.key, op.sample[r / op.T_], index) < drop_threshold(op.p);
+  const std::int64_t q = op.first_row + r;
+  const auto index = std::uint64_t((q % op.T_) * op.C + c);
+  const bool dropped = philox_word(op.key, op.sample[q / op.T_], index) < drop_threshold(op.p);
   return dropped ? 0 : 1 / (1 - double(op.p));
 }
 
@@ -21,7 +22,8 @@ void run(const dropout_forward<T>& op) {
   for (std::int64_t r = 0; r < op.R; ++r) {
     for (std::int64_t c = 0; c < op.C; ++c) {
       const std::int64_t i = r * op.C + c;
-      op.y[i] = T((op.residual ? double(op.residual[i]) : 0) + double(op.x[i]) * mask(op, r, c));
+      const double x = double(op.x[i]) + (op.bias ? double(op.bias[c]) : 0);
+      op.y[i] = T((op.residual ? double(op.residual[i]) : 0) + x * mask(op, r, c));
     }
   }
 }

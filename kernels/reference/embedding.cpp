@@ -2,11 +2,23 @@
 
 namespace troupe::kernels::reference {
 
+namespace {
+
+/// The row of the table, or -1 where it is in another part.
+template <class Op>
+std::int64_t row_of(const Op& op, std::int64_t r) {
+  const std::int64_t row = std::int64_t{op.id[r]} - op.first;
+  return row >= 0 && row < op.rows ? row : -1;
+}
+
+}  // namespace
+
 template <class T>
 void run(const embedding_forward<T>& op) {
   for (std::int64_t r = 0; r < op.R; ++r) {
+    const std::int64_t row = row_of(op, r);
     for (std::int64_t c = 0; c < op.C; ++c) {
-      auto y = double(op.table[op.id[r] * op.C + c]);
+      double y = row < 0 ? 0 : double(op.table[row * op.C + c]);
       if (op.position_table)
         y += double(op.position_table[op.position[r] * op.C + c]);
       op.y[r * op.C + c] = T(y);
@@ -18,9 +30,11 @@ void run(const embedding_forward<T>& op) {
 template <class T>
 void run(const embedding_backward<T>& op) {
   for (std::int64_t r = 0; r < op.R; ++r) {
+    const std::int64_t row = row_of(op, r);
     for (std::int64_t c = 0; c < op.C; ++c) {
       const auto dy = accumulator<T>(op.dy[r * op.C + c]);
-      op.dtable[op.id[r] * op.C + c] += dy;
+      if (row >= 0)
+        op.dtable[row * op.C + c] += dy;
       if (op.dposition_table)
         op.dposition_table[op.position[r] * op.C + c] += dy;
     }

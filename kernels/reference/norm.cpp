@@ -22,7 +22,7 @@ void run(const norm_forward<T>& op) {
     const double rstd = 1 / std::sqrt(squares / double(op.C) + double(op.eps));
 
     for (std::int64_t c = 0; c < op.C; ++c)
-      y[c] = T((double(x[c]) - mean) * rstd * double(op.gain[c])
+      y[c] = T((double(x[c]) - mean) * rstd * (double(op.gain[c]) + double(op.gain_offset))
                + (op.bias ? double(op.bias[c]) : 0));
     if (op.mean)
       op.mean[r] = float(mean);
@@ -41,7 +41,7 @@ void run(const norm_backward_input<T>& op) {
 
     double h_mean = 0, h_xh_mean = 0;
     for (std::int64_t c = 0; c < op.C; ++c) {
-      const double h = double(dy[c]) * double(op.gain[c]);
+      const double h = double(dy[c]) * (double(op.gain[c]) + double(op.gain_offset));
       h_mean += h / double(op.C);
       h_xh_mean += h * (double(x[c]) - mean) * rstd / double(op.C);
     }
@@ -49,7 +49,7 @@ void run(const norm_backward_input<T>& op) {
       h_mean = 0;
 
     for (std::int64_t c = 0; c < op.C; ++c) {
-      const double h = double(dy[c]) * double(op.gain[c]);
+      const double h = double(dy[c]) * (double(op.gain[c]) + double(op.gain_offset));
       const double xh = (double(x[c]) - mean) * rstd;
       const double skip = op.residual ? double(op.residual[r * op.C + c]) : 0;
       op.dx[r * op.C + c] = T(rstd * (h - h_mean - xh * h_xh_mean) + skip);

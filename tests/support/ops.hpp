@@ -192,6 +192,7 @@ struct norm_memory {
   kernels::normalization kind = kernels::normalization::layer;
   bool with_residual = false;
   float eps = 1e-5f;
+  float gain_offset = 0;
   std::vector<T> x = normal<T>(R * C, 21);
   std::vector<T> gain = normal<T>(C, 22);
   std::vector<T> bias = normal<T>(C, 23);
@@ -214,7 +215,8 @@ struct norm_memory {
             .R = R,
             .C = C,
             .eps = eps,
-            .kind = kind};
+            .kind = kind,
+            .gain_offset = gain_offset};
   }
   /// After forward: reads mean and rstd.
   kernels::norm_backward_input<T> backward_input() {
@@ -227,7 +229,8 @@ struct norm_memory {
             .R = R,
             .C = C,
             .kind = kind,
-            .residual = with_residual ? residual.data() : nullptr};
+            .residual = with_residual ? residual.data() : nullptr,
+            .gain_offset = gain_offset};
   }
   /// After forward: reads mean and rstd.
   kernels::norm_backward_weight<T> backward_weight() {
@@ -454,12 +457,14 @@ struct dropout_memory {
   std::int64_t sequences, T_, C;
   float p = 0.1f;
   bool with_residual = true;
+  bool with_bias = false;
   std::vector<T> x = normal<T>(sequences * T_ * C, 71);
   std::vector<T> residual = normal<T>(sequences * T_ * C, 72);
   std::vector<T> dy = normal<T>(sequences * T_ * C, 73);
   std::vector<T> y = blank<T>(sequences * T_ * C), dx = blank<T>(sequences * T_ * C);
   std::vector<std::uint64_t> sample = attention_memory<T>::samples(std::size_t(sequences));
   std::uint64_t key = 0x5eed;
+  std::vector<T> bias = normal<T>(C, 74);
 
   kernels::dropout_forward<T> forward() {
     return {.y = y.data(),
@@ -470,7 +475,8 @@ struct dropout_memory {
             .T_ = T_,
             .p = p,
             .key = key,
-            .sample = p > 0 ? sample.data() : nullptr};
+            .sample = p > 0 ? sample.data() : nullptr,
+            .bias = with_bias ? bias.data() : nullptr};
   }
   kernels::dropout_backward<T> backward() {
     return {.dx = dx.data(),
@@ -523,6 +529,7 @@ struct adamw_memory {
   std::vector<T> m = normal<T>(n, 92);
   std::vector<T> v = squares(normal<T>(n, 93));
   std::vector<T> dx = normal<T>(n, 94);
+  std::vector<kernels::bf16> rounded = {};  ///< wanted if it has n
 
   kernels::adamw<T> step() {
     return {.x = x.data(),
@@ -537,7 +544,8 @@ struct adamw_memory {
             .eps = 1e-8f,
             .weight_decay = weight_decay,
             .correction1 = float(1 - std::pow(0.9, 3)),
-            .correction2 = float(1 - std::pow(0.95, 3))};
+            .correction2 = float(1 - std::pow(0.95, 3)),
+            .rounded = rounded.empty() ? nullptr : rounded.data()};
   }
 
   static std::vector<T> squares(std::vector<T> x) {

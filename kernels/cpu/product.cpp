@@ -1,0 +1,224 @@
+#include "kernels/cpu/product.hpp"
+
+#include "kernels/cpu/split.hpp"
+
+#include <map>
+#include <new>
+#include <omp.h>
+#include <oneapi/dnnl/dnnl.hpp>
+#include <unordered_map>
+
+namespace troupe::kernels::cpu {
+
+namespace {
+
+// Multiplications below which waking another thread costs more than it saves (5 microseconds here).
+constexpr std::int64_t products_worth_a_thread = 1 << 18;
+constexpr std::int64_t bf16_products_worth_a_thread = 2 * products_worth_a_thread;
+
+// oneDNN takes the team of the calling thread as large as OpenMP says, a setting of that thread.
+class team {
+ public:
+  explicit team(int threads) : before_(omp_get_max_threads()) { omp_set_num_threads(threads); }
+  ~team() { omp_set_num_threads(before_); }
+  team(const team&) = delete;
+  team& operator=(const team&) = delete;
+
+ private:
+  int before_;
+};
+
+[[noreturn]] void refuse(
+    const char* of, std::int64_t M, std::int64_t N, std::int64_t K, dnnl_status_t status) {
+  if (status == dnnl_out_of_memory)
+    throw std::bad_alloc();
+  throw std::logic_error(std::string("oneDNN refused a product of ") + of + ", " + std::to_string(M)
+                         + " x " + std::to_string(N) + " x " + std::to_string(K) + ": status "
+                         + std::to_string(status));
+}
+
+/// A product made ready: kernels written for its shape and team, and where its operands are told.
+struct prepared {
+  dnnl::matmul product;
+  std::unordered_map<int, dnnl::memory> operands;
+  std::size_t scratch_bytes = 0;
+  bool exists = false;  ///< oneDNN has one on this processor
+  std::uint64_t used = 0;
+};
+
+const dnnl::engine& processor() {
+  static const dnnl::engine one(dnnl::engine::kind::cpu, 0);
+  return one;
+}
+
+prepared prepare(const bf16_product& p) {
+  using type = dnnl::memory::data_type;
+  using layout = dnnl::memory::format_tag;
+  const auto in_rows = [](std::int64_t rows, std::int64_t columns, type of, bool transposed) {
+    return dnnl::memory::desc({rows, columns}, of, transposed ? layout::ba : layout::ab);
+  };
+  std::unordered_map<int, dnnl::memory::desc> operands{
+      {DNNL_ARG_SRC, in_rows(p.M, p.K, type::bf16, p.a_transposed)},
+      {DNNL_ARG_WEIGHTS, in_rows(p.K, p.N, type::bf16, p.b_transposed)},
+      {DNNL_ARG_DST, in_rows(p.M, p.N, p.accumulated ? type::f32 : type::bf16, false)}};
+  if (p.biased)
+    operands.emplace(DNNL_ARG_BIAS, in_rows(1, p.N, type::bf16, false));
+
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  if (p.accumulated) {
+    dnnl::post_ops added;
+    added.append_sum(1);
+    attributes.set_post_ops(added);
+  }
+  prepared out;
+  try {
+    const dnnl::matmul::primitive_desc chosen(
+        p.biased ? dnnl::matmul::desc(operands[DNNL_ARG_SRC],
+                                      operands[DNNL_ARG_WEIGHTS],
+                                      operands[DNNL_ARG_BIAS],
+                                      operands[DNNL_ARG_DST])
+                 : dnnl::matmul::desc(
+                     operands[DNNL_ARG_SRC], operands[DNNL_ARG_WEIGHTS], operands[DNNL_ARG_DST]),
+        attributes,
+        processor());
+    out.product = dnnl::matmul(chosen);
+    operands.emplace(DNNL_ARG_SCRATCHPAD, chosen.scratchpad_desc());
+    out.scratch_bytes = chosen.scratchpad_desc().get_size();
+  } catch (const dnnl::error& e) {
+    if (e.status == dnnl_unimplemented)
+      return out;
+    refuse("bf16", p.M, p.N, p.K, e.status);
+  }
+  for (const auto& [which, shape] : operands)
+    out.operands.emplace(which, dnnl::memory(shape, processor(), nullptr));
+  out.exists = true;
+  return out;
+}
+
+/// The products that a thread has made ready, the least recently used forgotten: to make one ready
+/// takes as long as a small one runs (some hundred microseconds). Of a thread, because the operands
+/// are told to the product itself.
+class preparations {
+ public:
+  /// `threads`: of the team, whose size is part of a kernel. Valid until the next call.
+  prepared& of(const bf16_product& shape, int threads) {
+    auto found = made_.find({shape, threads});
+    if (found == made_.end()) {
+      make_room();
+      found = made_.emplace(std::pair{shape, threads}, prepare(shape)).first;
+    }
+    found->second.used = ++calls_;
+    return found->second;
+  }
+
+ private:
+  static constexpr std::size_t most = 256;
+
+  void make_room() {
+    if (made_.size() >= most)
+      made_.erase(std::min_element(made_.begin(), made_.end(), [](const auto& a, const auto& b) {
+        return a.second.used < b.second.used;
+      }));
+  }
+
+  std::map<std::pair<bf16_product, int>, prepared> made_;
+  std::uint64_t calls_ = 0;
+};
+
+int team_of(const bf16_product& p, int threads) {
+  return int(std::clamp<std::int64_t>(p.M * p.N * p.K / bf16_products_worth_a_thread, 1, threads));
+}
+
+/// Valid until the next call of this thread. The team must have the size `threads`.
+prepared& ready(const bf16_product& shape, int threads) {
+  static thread_local preparations mine;
+  return mine.of(shape, threads);
+}
+
+void execute(prepared& p,
+             const bf16_product& shape,
+             const bf16* a,
+             const bf16* b,
+             const bf16* bias,
+             void* c,
+             const context& in) {
+  const auto tell = [&](int which, const void* data) {
+    p.operands.at(which).set_data_handle(const_cast<void*>(data));
+  };
+  tell(DNNL_ARG_SRC, a);
+  tell(DNNL_ARG_WEIGHTS, b);
+  tell(DNNL_ARG_DST, c);
+  tell(DNNL_ARG_SCRATCHPAD, scratch_array<std::byte>(in, p.scratch_bytes));
+  if (shape.biased)
+    tell(DNNL_ARG_BIAS, bias);
+  static thread_local dnnl::stream order(processor());
+  try {
+    p.product.execute(order, p.operands);
+    order.wait();
+  } catch (const dnnl::error& e) {
+    refuse("bf16", shape.M, shape.N, shape.K, e.status);
+  }
+}
+
+}  // namespace
+
+void multiply(matrix a,
+              matrix b,
+              float* c,
+              std::int64_t M,
+              std::int64_t N,
+              std::int64_t K,
+              float beta,
+              int threads) {
+  const std::int64_t worth = M * N * K / products_worth_a_thread;
+  const team sized(int(std::clamp<std::int64_t>(worth, 1, threads)));
+  const auto status = dnnl_sgemm(a.transposed ? 'T' : 'N',
+                                 b.transposed ? 'T' : 'N',
+                                 M,
+                                 N,
+                                 K,
+                                 1,
+                                 a.data,
+                                 a.row,
+                                 b.data,
+                                 b.row,
+                                 beta,
+                                 c,
+                                 N);
+  if (status != dnnl_success)
+    refuse("float", M, N, K, status);
+}
+
+std::size_t scratch(const bf16_product& shape, int threads) {
+  const int size = team_of(shape, threads);
+  const team sized(size);
+  const prepared& p = ready(shape, size);
+  return p.exists ? p.scratch_bytes : widened_scratch(shape);
+}
+
+void multiply(const bf16_product& shape,
+              const bf16* a,
+              const bf16* b,
+              const bf16* bias,
+              bf16* c,
+              const context& in) {
+  const int size = team_of(shape, in.threads);
+  const team sized(size);
+  if (prepared& p = ready(shape, size); p.exists)
+    execute(p, shape, a, b, bias, c, in);
+  else
+    widened_multiply(shape, a, b, bias, c, in);
+}
+
+void accumulate(
+    const bf16_product& shape, const bf16* a, const bf16* b, float* c, const context& in) {
+  const int size = team_of(shape, in.threads);
+  const team sized(size);
+  if (prepared& p = ready(shape, size); p.exists)
+    execute(p, shape, a, b, nullptr, c, in);
+  else
+    widened_accumulate(shape, a, b, c, in);
+}
+
+}  // namespace troupe::kernels::cpu
