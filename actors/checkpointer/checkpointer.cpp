@@ -1,6 +1,7 @@
 #include "actors/checkpointer/checkpointer.hpp"
 
 #include "actors/support/guard.hpp"
+#include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
 
 #include <nlohmann/json.hpp>
@@ -83,6 +84,20 @@ void checkpointer_state::write_if_complete(runtime::step_id step) {
   runtime::log_info(" saved iteration {} to {}", runtime::value(step), folder.string());
   parts_.erase(step);
   expected_.erase(expected);
+  remove_older();
+}
+
+// Older checkpoints are in nobody's way: what cannot be removed is told, and the run goes on.
+void checkpointer_state::remove_older() const {
+  const auto& where = shared_->job.checkpoints;
+  if (where.keep_last < 1)
+    return;
+  try {
+    for (const auto& folder : runtime::remove_all_but_latest(where.save, where.keep_last))
+      runtime::log_info(" removed {} (--keep-last {})", folder.string(), where.keep_last);
+  } catch (const runtime::error& failure) {
+    runtime::log_warning("--keep-last {}: {}", where.keep_last, failure.what());
+  }
 }
 
 messages::checkpointer_actor::behavior_type checkpointer(

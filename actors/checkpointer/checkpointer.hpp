@@ -30,6 +30,7 @@ class checkpointer_state {
 
  private:
   void write_if_complete(runtime::step_id step);
+  void remove_older() const;
   runtime::shard_record write(runtime::checkpoint_writer& by,
                               const char* kind,
                               int part,

@@ -142,27 +142,11 @@ std::string steps_text(const training_job& job) {
              r.decay);
 }
 
-/// Throws what the run itself would.
-std::string start_text(const training_job& job) {
-  const auto found = actors::find_start(job);
+std::string start_text(const actors::start_point& start) {
   std::string out;
-  for (const auto& warning : found.warnings)
+  for (const auto& warning : start.warnings)
     out += fmt::format("warning     {}\n", warning);
-  if (found.folder) {
-    const checkpoint_reader from(*found.folder);
-    actors::check_model(from, job);
-    const auto at = from.manifest().iteration;
-    return out
-           + fmt::format("start       from iteration {} of {} ('{}')\n",
-                         at,
-                         job.train_iterations,
-                         found.folder->string());
-  }
-  const auto& hub = job.checkpoints.load_hub;
-  return out
-         + fmt::format(
-             "start       from iteration 0, with {}\n",
-             hub.empty() ? "initial values" : fmt::format("the values of '{}'", hub.string()));
+  return out + fmt::format("start       {}\n", start.text);
 }
 
 std::string layout_text(const training_job& job) {
@@ -203,14 +187,16 @@ std::string rank_text(int rank, const coordinates& at, int tensor, const chunk_r
 
 }  // namespace
 
-std::string describe(const training_job& job) {
+std::string describe(const training_job& given) {
+  auto job = given;
+  const auto start = actors::plan_start(job);  // throws what the run itself would
   const auto& model = job.how.model;
   const auto& l = job.layout;
   const auto ranks = make_mesh(l.world, l.tensor, 1, l.pipeline, l.order);
   const auto steady
       = microbatches({job.how.batch.micro, job.how.batch.global, job.how.batch.data_parallel}, 0);
   auto plan = one_forward_one_backward(l.pipeline, int(steady));
-  auto out = model_text(model) + steps_text(job) + start_text(job) + layout_text(job);
+  auto out = model_text(model) + steps_text(job) + start_text(start) + layout_text(job);
   holdings all;
   for (int rank = 0; rank < ranks.size(); ++rank) {
     const auto at = ranks.at(rank);

@@ -47,11 +47,16 @@ constexpr accepted_flag accepted_flags[] = {
     {"--manual-gc-interval", 1, no_collector},
     {"--empty-unused-memory-level", 1, no_collector},
     {"--exit-signal-handler", 0, "SIGTERM and SIGINT always finish the step, save, and exit"},
-    {"--override-opt_param-scheduler", 0, "the command line always decides the learning rate"},
     {"--deallocate-pipeline-outputs", 0, "what was sent is freed when nobody needs it"},
     {"--overlap-p2p-communication", 0, "stages never wait for what they send"},
     {"--no-overlap-p2p-communication", 0, "stages never wait for what they send"},
     {"--no-async-tensor-model-parallel-allreduce", 0, "when collectives run decides no result"},
+    {"--no-load-rng",
+     0,
+     "nothing is to be loaded: random numbers are a function of seed, name, step and sample"},
+    {"--no-save-rng",
+     0,
+     "nothing is to be saved: random numbers are a function of seed, name, step and sample"},
 };
 
 struct refused_flag {
@@ -76,9 +81,6 @@ constexpr const char* no_scaling
     = "gradients need no scaling in fp32 and bf16, which have the same range; leave it out";
 constexpr const char* two_rates = "one learning rate holds for all parameters; leave it out";
 constexpr const char* virtual_stages = "each worker holds one pipeline stage; leave it out";
-constexpr const char* whole_optimizer
-    = "a checkpoint is loaded whole; to start from weights alone "
-      "use --load-hf";
 
 constexpr refused_flag refused_flags[] = {
     {"--fp16",
@@ -124,14 +126,8 @@ constexpr refused_flag refused_flags[] = {
     {"--start-weight-decay", "weight decay is constant here; use --weight-decay"},
     {"--end-weight-decay", "weight decay is constant here; use --weight-decay"},
     {"--weight-decay-incr-style", "weight decay is constant here; use --weight-decay"},
-    {"--use-checkpoint-opt_param-scheduler",
-     "the command line decides the learning rate; repeat the flags of the first run"},
     {"--use-checkpoint-args", "give the flags of the first run again; what differs is said"},
-    {"--finetune", whole_optimizer},
-    {"--no-load-optim", whole_optimizer},
-    {"--no-load-rng", "random numbers are a function of the seed and the step; leave it out"},
     {"--no-save-optim", "a checkpoint that cannot resume exactly is not written; leave it out"},
-    {"--no-save-rng", "there is no random state to save; leave it out"},
     {"--async-save", "whether saving waits is not a choice here; leave it out"},
     {"--reset-attention-mask",
      "attention here sees the whole sample, across the ends of documents; leave it out"},

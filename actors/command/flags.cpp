@@ -131,6 +131,28 @@ void declare_rate(command_line& line, training_flags& to) {
   line.value("--lr-warmup-init", "X", "Where it rises from. Default 0.", real(r.warmup_start, 0));
 }
 
+void declare_resuming(command_line& line, runtime::checkpoint_settings& c) {
+  line.toggle("--finetune",
+              "With --load: takes the parameters only. Iteration, samples, moments and learning "
+              "rate begin at zero, as in a new run; --save names another folder.",
+              [&c] { c.finetune = true; });
+  line.toggle("--no-load-optim",
+              "With --load: moments begin at zero; iteration, samples and the learning rate of the "
+              "command line go on.",
+              [&c] { c.no_load_optim = true; });
+  line.toggle("--override-opt_param-scheduler",
+              "Resuming with another learning rate, decay, warm-up or weight decay is refused, "
+              "unless this flag says that those of the command line hold ...",
+              [&c] { c.override_scheduler = true; });
+  line.toggle("--use-checkpoint-opt_param-scheduler",
+              "... or this one that those of the checkpoint hold.",
+              [&c] { c.use_checkpoint_scheduler = true; });
+  line.toggle("--strict-identity",
+              "Refuses to resume when anything differs that may change bits: layout, threads, "
+              "data, build, machine. Without it the difference is told.",
+              [&c] { c.strict_identity = true; });
+}
+
 void declare_checkpoints(command_line& line, training_flags& to) {
   auto& c = to.checkpoints;
   line.group("Checkpoints");
@@ -150,6 +172,12 @@ void declare_checkpoints(command_line& line, training_flags& to) {
              "N",
              "Steps between checkpoints. Default: only the last.",
              whole(c.save_interval, 1, largest_count));
+  line.value("--keep-last",
+             "N",
+             "Removes older checkpoints once a newer one is durable, so that N stay. Default: none "
+             "is removed.",
+             whole(c.keep_last, 1));
+  declare_resuming(line, c);
 }
 
 void declare_watching(command_line& line, training_flags& to) {

@@ -88,35 +88,22 @@ void open_data(resources& out) {
       out.pool);
 }
 
-void go_on_from(resources& out, std::shared_ptr<const runtime::checkpoint_reader> from) {
-  const auto& found = from->manifest();
-  const auto& job = out.job;
-  check_model(*from, job);
-  if (const auto other = differences(found.identity, runtime::identity(job)); !other.empty())
-    runtime::log_warning(
-        "the checkpoint '{}' was written by a run with another identity: the states from here on "
-        "are not promised to be the bits of those of that run.{}",
-        from->folder().string(),
-        other);
-  out.first_iteration = std::uint64_t(found.iteration);
-  out.first_consumed = std::uint64_t(found.consumed_samples);
-  runtime::log_info(" going on from iteration {} ({})", found.iteration, from->folder().string());
-  out.restore = [from](runtime::worker& by) {
-    by.restore([&](const std::string& name,
-                   const runtime::shape&,
-                   const runtime::box& part,
-                   std::span<float> to) { from->read(name, part, to); },
-               true);
-  };
-}
-
 void load_state(resources& out) {
   const auto& where = out.job.checkpoints;
-  const auto found = find_start(out.job);
-  for (const auto& warning : found.warnings)
+  const auto start = plan_start(out.job);
+  for (const auto& warning : start.warnings)
     runtime::log_warning("{}", warning);
-  if (found.folder) {
-    go_on_from(out, std::make_shared<runtime::checkpoint_reader>(*found.folder));
+  out.first_iteration = start.iteration;
+  out.first_consumed = start.consumed;
+  if (const auto from = start.from) {
+    runtime::log_info(" going on {}", start.text);
+    out.restore = [from, moments = start.with_moments](runtime::worker& by) {
+      by.restore([&](const std::string& name,
+                     const runtime::shape&,
+                     const runtime::box& part,
+                     std::span<float> to) { from->read(name, part, to); },
+                 moments);
+    };
     return;
   }
   if (!where.load.empty())

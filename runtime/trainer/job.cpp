@@ -7,6 +7,7 @@
 #include "runtime/data/split.hpp"
 #include "runtime/device/backend_kind.hpp"
 #include "runtime/model/stages.hpp"
+#include "runtime/trainer/build.hpp"
 #include "runtime/trainer/layout_rules.hpp"
 
 #include <algorithm>
@@ -201,6 +202,23 @@ void complain_about_files(const training_job& job, sentences& wrong) {
     wrong.emplace_back("--save-interval needs --save DIR: where checkpoints go");
 }
 
+void complain_about_resuming(const training_job& job, sentences& wrong) {
+  const auto& c = job.checkpoints;
+  if (c.override_scheduler && c.use_checkpoint_scheduler)
+    wrong.emplace_back(
+        "--override-opt_param-scheduler and --use-checkpoint-opt_param-scheduler contradict each "
+        "other: give the one whose learning rate is to hold, the command line's or the "
+        "checkpoint's");
+  if (c.finetune && c.load.empty() && c.load_hub.empty())
+    wrong.emplace_back("--finetune needs --load DIR: whose parameters to start from");
+  if (c.strict_identity && (c.finetune || c.no_load_optim))
+    wrong.push_back(
+        fmt::format("--strict-identity holds a run to its bits, which {} gives up: leave one out",
+                    c.finetune ? "--finetune" : "--no-load-optim"));
+  if (c.keep_last > 0 && c.save.empty())
+    wrong.emplace_back("--keep-last needs --save DIR: where checkpoints go");
+}
+
 json describe(const batch_schedule& x) {
   return {{"micro", x.micro},
           {"global", x.global},
@@ -214,18 +232,18 @@ json describe(const rate_schedule& x) {
           {"warmup_start", x.warmup_start},
           {"warmup", x.warmup},
           {"decay", x.decay},
-          {"style",
-           x.style == decay_style::constant ? "constant"
-           : x.style == decay_style::linear ? "linear"
-                                            : "cosine"}};
+          {"style", to_string(x.style)}};
 }
 
 json describe(const adamw_settings& x) {
-  return {{"beta1", x.beta1},
-          {"beta2", x.beta2},
-          {"epsilon", x.epsilon},
-          {"weight_decay", x.weight_decay},
-          {"clip", x.clip}};
+  json out = {{"beta1", x.beta1},
+              {"beta2", x.beta2},
+              {"epsilon", x.epsilon},
+              {"weight_decay", x.weight_decay},
+              {"clip", x.clip}};
+  if (x.moments_from > 0)
+    out["moments_from"] = x.moments_from;
+  return out;
 }
 
 /// By what is in the data set, not by where it lies: it may be moved.
@@ -276,7 +294,7 @@ std::string identity(const training_job& job) {
   out["backend"] = to_string(job.backend);
   if (job.backend == backend_kind::cpu)
     out["instruction_set"] = kernels::instruction_set();
-  out["compiler"] = __VERSION__;
+  out["build"] = build_identity();
   return out.dump();  // keys sorted, no spaces: a manifest gives back the same text
 }
 
@@ -287,6 +305,7 @@ std::vector<std::string> complaints(const training_job& job) {
   complain_about_steps(job, wrong);
   complain_about_data(job, wrong);
   complain_about_files(job, wrong);
+  complain_about_resuming(job, wrong);
   complain_about_fault(job, wrong);
   return wrong;
 }

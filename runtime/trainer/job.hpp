@@ -60,6 +60,7 @@ struct checkpoint_settings {
   bool no_load_optim = false;       ///< --no-load-optim: moments begin at 0, the iteration goes on
   bool override_scheduler = false;  ///< --override-opt_param-scheduler: the rate of the flags
   bool use_checkpoint_scheduler = false;  ///< --use-checkpoint-opt_param-scheduler
+  bool strict_identity = false;  ///< --strict-identity: another identity is refused, not told
 };
 
 struct watch_settings {

@@ -245,10 +245,11 @@ def check_resume(folder):
     refuses("holds iteration 6 of another run", *train, "--save", saved)
     refuses('hidden: 32 there, 64 here', *mine, "--hidden-size", 64)
     refuses('positions: 16 there, 32 here', *mine, "--seq-length", 32)
-    code, _, err = run(*mine, "--hidden-dropout", 0, "--train-iters", 7)
+    longer = [*mine, "--override-opt_param-scheduler", "--train-iters"]
+    code, _, err = run(*longer, 7, "--hidden-dropout", 0)
     if code != 0 or "model/hidden_dropout: 0.1 there, 0.0 here" not in err or "seed" in err:
         raise wrong(f"another dropout is no warning that names it: {code} {err}")
-    if "start       from iteration 7 of 9" not in works(*mine, "--train-iters", 9, "--dry-run"):
+    if "start       from iteration 7 of 9" not in works(*longer, 9, "--dry-run"):
         raise wrong("a dry run does not say where the run would start from")
     refuses("hidden: 32 there", *mine, "--hidden-size", 64, "--dry-run")
     refuses("holds iteration 7", *train, "--save", saved, "--dry-run")
@@ -260,6 +261,109 @@ def check_resume(folder):
     code, _, err = run(*train, "--trace", "/dev/full")
     if code != 2 or "the trace is lost" not in err:
         raise wrong(f"a lost trace is not told: {code} {err}")
+
+
+def digests(log):
+    """Of each step in a log, by iteration."""
+    out = {}
+    for line in log.read_text().splitlines():
+        entry = json.loads(line)
+        if "state_digest" in entry:
+            out[entry["iteration"]] = entry["state_digest"]
+    return out
+
+
+def check_schedule(folder):
+    """Another learning rate is refused at resume, until a flag says which holds."""
+    train = ["train", "gpt", *SMALL, *MOCK, "--save", folder / "run", "--load", folder / "run"]
+    works(*train)
+    override, keep = "--override-opt_param-scheduler", "--use-checkpoint-opt_param-scheduler"
+    other = [*train, "--lr", 2e-3, "--weight-decay", 0.1, "--lr-decay-style", "cosine"]
+    for expected in ["--lr: 0.001 there, 0.002 here", "--weight-decay: 0.01 there, 0.1 here",
+                     "style: linear there, cosine here", override, keep]:
+        refuses(expected, *other)
+    refuses("another schedule", *other, "--dry-run")
+    refuses("another schedule", *train, "--train-iters", 9)
+    refuses("contradict each other", *train, override, keep)
+    if "0.002 to 0" not in works(*other, override, "--dry-run"):
+        raise wrong(f"{override} does not take the rate of the command line")
+    page = works(*other, keep, "--dry-run")
+    if "0.001 to 0" not in page or "linear" not in page or "identity" in page:
+        raise wrong(f"{keep} does not take the rate of the checkpoint:\n{page}")
+    works(*other, keep, "--train-iters", 8)
+    works(*other, override, "--train-iters", 9)
+
+
+def check_finetune(folder):
+    """Parameters only: everything else begins again."""
+    train = ["train", "gpt", *SMALL, *MOCK]
+    works(*train, "--save", folder / "base")
+    tune = [*train, "--finetune", "--load", folder / "base", "--lr", 3e-3]
+    refuses("--finetune needs --load", *train, "--finetune")
+    refuses("neither a manifest.json", *train, "--finetune", "--load", folder / "gone", "--save",
+            folder / "gone")
+    refuses("--finetune begins again at 0", *tune, "--save", folder / "base")
+    refuses("hidden: 32 there", *tune, "--hidden-size", 64)
+    if "from iteration 0, with the parameters of" not in works(*tune, "--dry-run"):
+        raise wrong("a dry run does not tell of --finetune")
+    works(*tune, "--save", folder / "tuned", "--log-file", folder / "log", "--log-interval", 1)
+    first = json.loads((folder / "log").read_text().splitlines()[0])
+    if first["iteration"] != 1 or first["learning_rate"] != 3e-3:
+        raise wrong(f"the first step of --finetune is not that of a new run: {first}")
+    # Padding rows are not stored: another padding is the same model.
+    works(*tune, "--make-vocab-size-divisible-by", 8, "--log-file", folder / "padded")
+    padded = json.loads((folder / "padded").read_text().splitlines()[0])
+    if abs(padded["lm_loss"] - first["lm_loss"]) > 1e-5:  # products of other shapes round otherwise
+        raise wrong(f"another padding is another model: {padded} {first}")
+
+
+def check_moments(folder):
+    """--no-load-optim: moments from zero, and what goes on from there knows since when."""
+    train = ["train", "gpt", *SMALL, *MOCK]
+    works(*train, "--save", folder / "base")
+    def go_on(name, load, *more):
+        works(*train, "--train-iters", 12, "--save", folder / name, "--load", load, "--log-file",
+              folder / f"{name}.log", *more)
+    go_on("whole", folder / "base", "--no-load-optim")
+    go_on("parts", folder / "base", "--no-load-optim", "--exit-interval", 8)
+    go_on("parts", folder / "parts", "--strict-identity")
+    whole, parts = digests(folder / "whole.log"), digests(folder / "parts.log")
+    if sorted(whole) != list(range(7, 13)) or whole != parts:
+        raise wrong(f"iterations of a resumed --no-load-optim differ:\n{whole}\n{parts}")
+    page = works(*train, "--train-iters", 12, "--load", folder / "base", "--no-load-optim",
+                 "--no-load-rng", "--dry-run")
+    if "from iteration 6 of 12" not in page or "moments from zero" not in page:
+        raise wrong(f"a dry run does not tell of --no-load-optim:\n{page}")
+
+
+def check_identity(folder):
+    """What differs at resume is told, and refused where bits were asked for."""
+    train = ["train", "gpt", *SMALL, *MOCK, "--save", folder / "run", "--load", folder / "run"]
+    works(*train)
+    again = [*train, "--dry-run"]
+    if "warning" in works(*again, "--strict-identity"):
+        raise wrong("the same run has another identity")
+    refuses("threads_per_worker: 1 there, 2 here", *again, "--strict-identity",
+            "--threads-per-worker", 2)
+    refuses("layout/pipeline: 1 there, 2 here", *again, "--strict-identity",
+            "--pipeline-model-parallel-size", 2)
+    refuses("which --finetune gives up", *again, "--strict-identity", "--finetune")
+    page = works(*again, "--pipeline-model-parallel-size", 2)
+    if "numerically, not to the bit" not in page or "another identity" in page:
+        raise wrong(f"another layout is not told as what it is:\n{page}")
+    manifest = next((folder / "run").glob("iter_*/manifest.json")).read_text()
+    build = json.loads(manifest)["identity"]["build"]
+    if not {"version", "compiler", "libc"} <= set(build) or "/" in json.dumps(build):
+        raise wrong(f"the build is not in the identity: {build}")
+
+
+def check_keep_last(folder):
+    train = ["train", "gpt", *SMALL, *MOCK, "--save-interval", 1, "--keep-last", 2]
+    refuses("--keep-last needs --save", *train[:-4], "--keep-last", 2)
+    works(*train, "--save", folder / "run")
+    left = sorted(x.name for x in (folder / "run").glob("iter_*"))
+    if left != ["iter_0000005", "iter_0000006"]:
+        raise wrong(f"--keep-last 2 left {left}")
 
 
 def check_hub(folder):

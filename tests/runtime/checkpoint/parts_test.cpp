@@ -205,6 +205,7 @@ TEST_CASE("a damaged part is named, and the others are still read", "[checkpoint
   CHECK(some[2] == 4);
   CHECK_THROWS_WITH(reader.read("w", box{{2}, {3}}, some), ContainsSubstring("'w[4:8]'"));
   CHECK_THROWS_WITH(reader.verify(), ContainsSubstring("in tensor 'w[4:8]'"));
+  CHECK_THROWS_AS(reader.read("w", box{{1}, {2}}, some), broken_promise);
   CHECK_THROWS_WITH(reader.read("w", box{{6}, {3}}, some),
                     ContainsSubstring("[6:9] is needed") && ContainsSubstring("(8)"));
   CHECK_THROWS_WITH(reader.read("w", box{{0, 0}, {1, 3}}, some), ContainsSubstring("is needed"));
