@@ -42,9 +42,10 @@ void run(runtime::training_job job, std::uint64_t until, const std::filesystem::
     shared->first_consumed = std::uint64_t(from->manifest().consumed_samples);
     shared->restore = [from](runtime::worker& by) {
       by.restore(
-          [&](const std::string& name, const runtime::shape&, std::span<float> to) {
-            from->read(name, to);
-          },
+          [&](const std::string& name,
+              const runtime::shape&,
+              const runtime::box& part,
+              std::span<float> to) { from->read(name, part, to); },
           true);
     };
   }
