@@ -1,5 +1,6 @@
 #include "actors/command/flags.hpp"
 
+#include "actors/command/checkpoint_flags.hpp"
 #include "actors/command/flag_groups.hpp"
 #include "actors/command/flag_table.hpp"
 #include "runtime/device/backend_kind.hpp"
@@ -131,55 +132,6 @@ void declare_rate(command_line& line, training_flags& to) {
   line.value("--lr-warmup-init", "X", "Where it rises from. Default 0.", real(r.warmup_start, 0));
 }
 
-void declare_resuming(command_line& line, runtime::checkpoint_settings& c) {
-  line.toggle("--finetune",
-              "With --load: takes the parameters only. Iteration, samples, moments and learning "
-              "rate begin at zero, as in a new run; --save names another folder.",
-              [&c] { c.finetune = true; });
-  line.toggle("--no-load-optim",
-              "With --load: moments begin at zero; iteration, samples and the learning rate of the "
-              "command line go on.",
-              [&c] { c.no_load_optim = true; });
-  line.toggle("--override-opt_param-scheduler",
-              "Resuming with another learning rate, decay, warm-up or weight decay is refused, "
-              "unless this flag says that those of the command line hold ...",
-              [&c] { c.override_scheduler = true; });
-  line.toggle("--use-checkpoint-opt_param-scheduler",
-              "... or this one that those of the checkpoint hold.",
-              [&c] { c.use_checkpoint_scheduler = true; });
-  line.toggle("--strict-identity",
-              "Refuses to resume when anything differs that may change bits: layout, threads, "
-              "data, build, machine. Without it the difference is told.",
-              [&c] { c.strict_identity = true; });
-}
-
-void declare_checkpoints(command_line& line, training_flags& to) {
-  auto& c = to.checkpoints;
-  line.group("Checkpoints");
-  line.value("--save",
-             "DIR",
-             "Where checkpoints go; the last step is always saved. Refused when it has checkpoints "
-             "of a run that --load does not go on with.",
-             text(c.save));
-  line.value(
-      "--load",
-      "DIR",
-      "Resumes from the latest checkpoint there, or from one that is named as DIR/iter_0000100. "
-      "With the same folder as --save a run that is started again goes on by itself, and "
-      "starts anew when there is none yet.",
-      text(c.load));
-  line.value("--save-interval",
-             "N",
-             "Steps between checkpoints. Default: only the last.",
-             whole(c.save_interval, 1, largest_count));
-  line.value("--keep-last",
-             "N",
-             "Removes older checkpoints once a newer one is durable, so that N stay. Default: none "
-             "is removed.",
-             whole(c.keep_last, 1));
-  declare_resuming(line, c);
-}
-
 void declare_watching(command_line& line, training_flags& to) {
   auto& w = to.watch;
   line.group("Watching");
@@ -255,7 +207,7 @@ void declare(command_line& line, training_flags& to) {
   declare_stages(line, to);
   declare_reduction(line, to);
   declare_recompute(line, to);
-  declare_checkpoints(line, to);
+  declare(line, to.checkpoints);
   declare_watching(line, to);
   declare_testing(line, to);
   declare_table(line, to);

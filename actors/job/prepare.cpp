@@ -96,7 +96,7 @@ void load_state(resources& out) {
   out.first_iteration = start.iteration;
   out.first_consumed = start.consumed;
   if (const auto from = start.from) {
-    runtime::log_info(" going on {}", start.text);
+    runtime::log_info(" {} {}", start.iteration > 0 ? "going on" : "starting", start.text);
     out.restore = [from, moments = start.with_moments](runtime::worker& by) {
       by.restore([&](const std::string& name,
                      const runtime::shape&,

@@ -53,7 +53,9 @@ MOCK = ["--mock-data", "--tokenizer-type", "NullTokenizer", "--vocab-size", 100]
 
 def check_help(folder):
     for command in ["", "tokenizer", "tokenizer train", "tokenizer encode", "tokenizer decode",
-                    "preprocess", "train", "train gpt", "plot", "eval", "generate", "layout"]:
+                    "preprocess", "train", "train gpt", "plot", "checkpoint",
+                    "checkpoint ls", "checkpoint show", "checkpoint verify", "checkpoint diff",
+                    "eval", "generate", "layout"]:
         page = works(*command.split(), "--help")
         if not page.startswith(f"troupe {command}".strip() + ":"):
             raise wrong(f"the help of '{command}' does not begin with its name:\n{page[:200]}")
@@ -364,6 +366,79 @@ def check_keep_last(folder):
     left = sorted(x.name for x in (folder / "run").glob("iter_*"))
     if left != ["iter_0000005", "iter_0000006"]:
         raise wrong(f"--keep-last 2 left {left}")
+
+
+def narrow(page):
+    """A page that fits into 80 columns."""
+    if max(map(len, page.splitlines())) > 80:
+        raise wrong(f"wider than 80 columns:\n{page}")
+    return page
+
+
+def check_checkpoint(folder):
+    """Lists, shows, verifies and compares what two layouts saved, then what is damaged."""
+    train = ["train", "gpt", *SMALL, *MOCK, "--save-interval", 3]
+    a, b = folder / "a", folder / "b"
+    works(*train, "--save", a)
+    works(*train, "--save", b, "--pipeline-model-parallel-size", 2)
+    page = narrow(works("checkpoint", "ls", a))
+    lines = page.splitlines()
+    if len(lines) != 3 or not lines[2].startswith("*         6") or not lines[1].endswith("sound"):
+        raise wrong(f"ls does not list two sound checkpoints:\n{page}")
+    if "world 2 pp 2" not in works("checkpoint", "ls", b / "iter_0000003"):
+        raise wrong("ls does not tell the layout")
+    listed = json.loads(works("checkpoint", "ls", a, "--json"))
+    if [(x["iteration"], x["tracked"]) for x in listed] != [(3, False), (6, True)]:
+        raise wrong(f"ls --json: {listed}")
+    page = narrow(works("checkpoint", "show", a, "--tensors"))
+    for expected in ["iteration   6, 24 samples", "hidden 32", "seed 1234", "build/version",
+                     "model-00001-of-00001.safetensors", "exp_avg_sq.decoder.layers.1.", "(96, 32)"]:
+        if expected not in page:
+            raise wrong(f"show does not tell '{expected}':\n{page}")
+    shown = json.loads(works("checkpoint", "show", a, "--tensors", "--json"))
+    if {"name": "decoder.final_layernorm.bias", "dtype": "F32", "shape": [32],
+            "pieces": 1} not in shown["tensors"] or shown["model"]["hidden"] != 32:
+        raise wrong(f"show --json: {shown}")
+    code, page, err = run("checkpoint", "diff", a, b)
+    if code != 0 or "equal to the bit" not in narrow(page).splitlines()[-1] or err:
+        raise wrong(f"another pipeline gave another state: {code}\n{page}{err}")
+    if "identity    layout/pipeline: 1 in A, 2 in B" not in page:
+        raise wrong(f"diff does not tell the layouts:\n{page}")
+    code, page, _ = run("checkpoint", "diff", a, b / "iter_0000003")
+    if code != 1 or "differ by at most" not in narrow(page) \
+            or "different by at most" not in page.splitlines()[-1]:
+        raise wrong(f"diff of two iterations: {code}\n{page}")
+    code, page, _ = run("checkpoint", "diff", a, a / "iter_0000003", "--json")
+    found = json.loads(page)
+    if code != 1 or found["equal"] or found["state"][1]["a"] != 6 \
+            or found["summary"]["largest"] <= 0:
+        raise wrong(f"diff --json: {code}\n{page}")
+    works(*train[:2], "--num-layers", 3, *SMALL[2:], *MOCK, "--save", folder / "c")
+    code, page, _ = run("checkpoint", "diff", a, folder / "c")
+    last = page.splitlines()[-1]
+    if code != 1 or "only in B" not in last or "other models" not in last:
+        raise wrong(f"diff of two models: {code}\n{page}")
+    code, page, err = run("checkpoint", "verify", a)
+    if code != 0 or page.count("sound") != 2 or err:  # nobody sees a bar here
+        raise wrong(f"verify: {code}\n{page}{err}")
+    refuses("name one folder", "checkpoint", "ls")
+    refuses("name two folders", "checkpoint", "diff", a)
+    refuses("there is no folder", "checkpoint", "show", folder / "gone")
+    refuses("has no checkpoint", "checkpoint", "verify", folder)
+    shard = a / "iter_0000006" / "optimizer-00001-of-00001.safetensors"
+    data = bytearray(shard.read_bytes())
+    data[-1] ^= 1
+    shard.write_bytes(data)
+    for words in [["verify", a], ["verify", a / "iter_0000006"], ["diff", a, b]]:
+        refuses("in tensor 'exp_avg_sq.", "checkpoint", *words)
+    code, page, _ = run("checkpoint", "verify", a, "--json")
+    if code != 2 or [x["sound"] for x in json.loads(page)] != [True, False]:
+        raise wrong(f"verify --json: {code}\n{page}")
+    shard.write_bytes(data[:-1])
+    code, page, _ = run("checkpoint", "ls", "a", cwd=folder)
+    if code != 0 or "wrong" not in narrow(page) or "incomplete" not in page:
+        raise wrong(f"ls does not tell what is wrong:\n{page}")
+    refuses("should have", "checkpoint", "show", a)
 
 
 def check_hub(folder):
