@@ -44,12 +44,16 @@ HWY_INLINE bits_vec rounded_bits(vec v) {
   const bits_tag du;
   const auto bits = hn::BitCast(du, v);
   const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1));
-  const auto nearest = hn::Add(bits, hn::Add(odd, hn::Set(du, 0x7fff)));
-  const auto quiet = hn::Or(bits, hn::Set(du, 0x400000));
-  return hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(v)), quiet, nearest);
+  const auto nearest = hn::Add(hn::Add(bits, hn::Set(du, 0x7fff)), odd);
+  const auto nan = hn::IsNaN(v);
+  if (HWY_LIKELY(hn::AllFalse(d, nan)))
+    return nearest;
+  return hn::IfThenElse(hn::RebindMask(du, nan), hn::Or(bits, hn::Set(du, 0x400000)), nearest);
 }
 HWY_INLINE half_vec rounded(vec v) {
-  return hn::TruncateTo(half_tag(), hn::ShiftRight<16>(rounded_bits(v)));
+  const hn::Repartition<std::uint16_t, tag> halves;
+  const auto bits = hn::BitCast(halves, rounded_bits(v));
+  return hn::LowerHalf(hn::ConcatOdd(halves, bits, bits));
 }
 
 /// A step over a whole vector.
