@@ -123,10 +123,21 @@ void rows(bench& b, std::int64_t R, std::int64_t C) {
   }
 }
 
+template <class T = float>
 void losses(bench& b, std::int64_t R, std::int64_t V) {
-  tests::cross_entropy_memory<float> m{.R = R, .V = V, .vocabulary = V};
-  b.line("cross-entropy forward", by(R, V), m.forward());
-  b.line("cross-entropy backward", by(R, V), m.backward());
+  tests::cross_entropy_memory<T> m{.R = R, .V = V, .vocabulary = V};
+  b.line("cross-entropy forward", by(R, V) + in<T>(), m.forward());
+  b.line("cross-entropy backward", by(R, V) + in<T>(), m.backward());
+}
+
+/// Queries of heads of 64, half of a fused product.
+template <class T>
+void heads(bench& b, std::int64_t R, std::int64_t H) {
+  tests::head_norm_memory<T> m{.R = R, .G = H / 2, .heads = 2, .D = 64};
+  const auto shape = by(R, H) + " x 64" + in<T>();
+  b.line("head norm forward", shape, m.forward());
+  b.line("head norm backward I", shape, m.backward_input());
+  b.line("head norm backward W", shape, m.backward_weight());
 }
 
 template <class T>
@@ -182,5 +193,8 @@ int main(int argc, char** argv) {
   rows<kernels::bf16>(b, 16384, 768);
   losses(b, 262144, 65);
   losses(b, 512, 50304);
+  losses<kernels::bf16>(b, 512, 50304);
+  heads<float>(b, 8192, 16);
+  heads<kernels::bf16>(b, 8192, 16);
   flat(b, 1 << 25);
 }

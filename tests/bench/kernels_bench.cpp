@@ -122,27 +122,34 @@ void layers(bench& b) {
   products<T>(b, 1, 1536, 384, epilogue::none);
 }
 
+template <class T = float>
 void attention(bench& b,
                std::int64_t S,
-               std::int32_t T,
+               std::int32_t queries,
                std::int32_t keys,
                std::int64_t H,
                std::int64_t G,
                std::int64_t D,
-               float p_drop) {
-  tests::attention_memory<float> m{.H = H,
-                                   .G = G,
-                                   .D = D,
-                                   .query_lengths = std::vector<std::int32_t>(std::size_t(S), T),
-                                   .key_lengths = std::vector<std::int32_t>(std::size_t(S), keys),
-                                   .fused = T == keys,
-                                   .p_drop = p_drop};
-  auto shape = std::to_string(S) + " x " + std::to_string(T) + "/" + std::to_string(keys) + ", "
-               + std::to_string(H) + "/" + std::to_string(G) + " x " + std::to_string(D);
+               float p_drop,
+               std::int32_t window = -1) {
+  tests::attention_memory<T> m{.H = H,
+                               .G = G,
+                               .D = D,
+                               .query_lengths = std::vector<std::int32_t>(std::size_t(S), queries),
+                               .key_lengths = std::vector<std::int32_t>(std::size_t(S), keys),
+                               .fused = queries == keys,
+                               .p_drop = p_drop,
+                               .window = window};
+  auto shape = std::to_string(S) + " x " + std::to_string(queries) + "/" + std::to_string(keys)
+               + ", " + std::to_string(H) + "/" + std::to_string(G) + " x " + std::to_string(D);
   if (p_drop > 0)
     shape += " dropout";
+  if (window >= 0)
+    shape += " window " + std::to_string(window);
+  if (std::is_same_v<T, kernels::bf16>)
+    shape += " bf16";
   b.line("attention forward", shape, m.forward());
-  if (T == keys)
+  if (queries == keys)
     b.line("attention backward", shape, m.backward());
 }
 
@@ -162,4 +169,9 @@ int main(int argc, char** argv) {
   attention(b, 1, 2048, 2048, 1, 1, 64, 0);
   attention(b, 8, 1, 1024, 12, 12, 64, 0);
   attention(b, 1, 1, 4096, 6, 6, 64, 0);
+  attention(b, 1, 4096, 4096, 4, 2, 64, 0);
+  attention(b, 1, 4096, 4096, 4, 2, 64, 0, 512);
+  attention<kernels::bf16>(b, 12, 256, 256, 6, 6, 64, 0);
+  attention<kernels::bf16>(b, 4, 1024, 1024, 12, 4, 64, 0);
+  attention<kernels::bf16>(b, 8, 1, 1024, 12, 12, 64, 0);
 }
