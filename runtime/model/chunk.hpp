@@ -115,8 +115,8 @@ struct backward_block {
   bool rebuilt = false;  ///< some of it was forgotten: R comes before its I
 };
 
-/// The way through a chunk under a recomputation setting. With `full` every group of layers that is
-/// forgotten together is a block of its own, so that only one is in memory whole.
+/// The way through a chunk under a recomputation setting. Every group of layers, or module of one,
+/// that is forgotten together ends a block of its own, so that only one is in memory whole.
 struct chunk_route {
   chunk_route(const chunk& of, const recompute_settings& how);
 

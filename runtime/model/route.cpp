@@ -50,8 +50,6 @@ chunk_route::chunk_route(const chunk& of, const recompute_settings& how) {
     std::sort(forgotten.begin(), forgotten.end(), [](const auto& a, const auto& b) {
       return a.first < b.first;
     });
-    blocks.push_back({0, segments, !forgotten.empty()});
-    return;
   }
   if (how.granularity == recompute_granularity::full) {
     const bool uniform = how.method == recompute_method::uniform;
@@ -60,7 +58,7 @@ chunk_route::chunk_route(const chunk& of, const recompute_settings& how) {
     for (std::int64_t layer = 0; layer < end; layer += each)
       forgotten.push_back(layers_of(of, layer, std::min(layer + each, end)));
   }
-  // A block ends where its group does; whatever comes before the first group goes with it.
+  // A block ends where its group does; whatever comes before the group goes with it.
   int begin = 0;
   for (const auto& group : forgotten) {
     blocks.push_back({begin, group.end, true});

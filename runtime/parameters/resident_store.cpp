@@ -113,6 +113,8 @@ void resident_store::hide(const cancel_token& token) {
 
 void resident_store::show(int unit) {
   const std::lock_guard lock(curtain_.mutex);
+  if (curtain_.hidden.empty())  // nothing ever was hidden
+    return;
   curtain_.hidden.at(std::size_t(unit)) = 0;
   curtain_.changed.notify_all();
 }

@@ -54,7 +54,7 @@ class resident_store final : public parameter_store {
   /// From now on `acquire` waits for each unit until it is shown, or the token is cancelled. Called
   /// by the lane that acquires.
   void hide(const cancel_token& token);
-  /// The values of the unit are in. Any thread.
+  /// The values of the unit are in; without `hide` before they always were. Any thread.
   void show(int unit);
 
   /// Called by `emit`, after it has counted.

@@ -1,0 +1,243 @@
+// Whatever is forgotten and computed again has the same bits.
+
+#include "runtime/collective/local/local_group.hpp"
+#include "runtime/core/error.hpp"
+#include "tests/support/tiny_gpt.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/generators/catch_generators_range.hpp>
+#include <catch2/matchers/catch_matchers_exception.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <array>
+#include <cstring>
+
+using namespace troupe::runtime;
+using namespace troupe::tests;
+namespace kernels = troupe::kernels;
+using Catch::Matchers::MessageMatches;
+using Catch::Matchers::StartsWith;
+
+namespace {
+
+const pass_settings with_dropout{.seed = 7, .step = 3};
+
+struct choice {
+  const char* name;
+  recompute_settings how;
+};
+
+recompute_settings full(recompute_method method, int layers) {
+  return {.granularity = recompute_granularity::full, .method = method, .layers = layers};
+}
+
+recompute_settings selective(bool attention, bool feed_forward) {
+  return {.granularity = recompute_granularity::selective,
+          .core_attention = attention,
+          .feed_forward = feed_forward};
+}
+
+const std::array<choice, 8> choices = {{{"core attention", selective(true, false)},
+                                        {"feed forward", selective(false, true)},
+                                        {"both modules", selective(true, true)},
+                                        {"neither module", selective(false, false)},
+                                        {"every layer", full(recompute_method::uniform, 1)},
+                                        {"two layers at once", full(recompute_method::uniform, 2)},
+                                        {"the first layer", full(recompute_method::block, 1)},
+                                        {"the first three", full(recompute_method::block, 3)}}};
+
+gpt_config with_dropouts(gpt_config c) {
+  c.hidden_dropout = 0.2;
+  c.attention_dropout = 0.3;
+  return c;
+}
+
+/// A whole deep model in one chunk, stepped through by hand.
+struct deep {
+  explicit deep(const recompute_settings& how, std::int64_t layers = 12)
+      : config(with_dropouts(tiny_gpt(layers))),
+        model(config, {0, layers, true, true}),
+        route(model, how),
+        store(model.units(), 1, on.pool()) {
+    initialise(store, 1);
+  }
+
+  gpt_config config;
+  stream on{kernels::backend::cpu, 1, {}};
+  chunk model;
+  chunk_route route;
+  resident_store store;
+};
+
+}  // namespace
+
+TEST_CASE("recomputation changes no bit of losses and gradients", "[recompute]") {
+  const auto all = tiny_gpts(4);
+  const auto [name, base] = *std::next(all.begin(), GENERATE(range(0, 6)));
+  const auto& [kind, how] = choices[std::size_t(GENERATE(range(0, 8)))];
+  const auto where = GENERATE(kernels::backend::reference, kernels::backend::cpu);
+  const int count = GENERATE(1, 2);
+  CAPTURE(name, kind, int(where), count);
+  const auto config = with_dropouts(base);
+  stream on(where, 1, {});
+  stages judge(config, count, on), seen(config, count, on, how);
+  for (int m = 0; m < 2; ++m) {
+    const auto in = tiny_batch(on, config, 2, std::uint64_t(m), true);
+    const auto expected = judge.forward_backward(m, in, with_dropout);
+    const auto again = seen.forward_backward(m, in, with_dropout);
+    CHECK(again.total == expected.total);
+    CHECK(again.tokens == expected.tokens);
+  }
+  CHECK(seen.gradients() == judge.gradients());
+  for (std::size_t s = 0; s < std::size_t(count); ++s)
+    for (int unit = 0; unit < int(seen.store(s).units().size()); ++unit)
+      CHECK(seen.store(s).emitted(unit) == 2);
+}
+
+TEST_CASE("micro-batches on their way at once are recomputed each for itself", "[recompute]") {
+  const auto config = with_dropouts(tiny_gpt(4));
+  stream on(kernels::backend::cpu, 1, {});
+  stages judge(config, 2, on), seen(config, 2, on, full(recompute_method::uniform, 1));
+  std::vector<bundle> in;
+  for (int m = 0; m < 3; ++m)
+    in.push_back(tiny_batch(on, config, 2, std::uint64_t(m)));
+  for (int m = 0; m < 3; ++m)
+    judge.forward_backward(m, in[std::size_t(m)], with_dropout);
+  for (int m = 0; m < 3; ++m)
+    seen.forward(m, in[std::size_t(m)], with_dropout);
+  for (int m = 0; m < 3; ++m)
+    seen.input_gradients(m);
+  for (int m = 0; m < 3; ++m)
+    seen.weight_gradients(m);
+  CHECK(seen.gradients() == judge.gradients());
+}
+
+TEST_CASE("a route has a block for every group of layers that is forgotten", "[recompute]") {
+  const auto blocks = [](const recompute_settings& how, const chunk_range& range) {
+    const auto config = tiny_gpt(8);
+    const chunk model(config, range);
+    const chunk_route route(model, how);
+    int next = 0;
+    std::vector<char> out;
+    for (const auto& b : route.blocks) {
+      CHECK(b.first == next);
+      next = b.end;
+      out.push_back(b.rebuilt ? 'R' : '-');
+    }
+    CHECK(next == int(model.program().size()));
+    return std::string(out.begin(), out.end());
+  };
+  const chunk_range whole{0, 8, true, true}, middle{2, 6, false, false}, empty{3, 3, false, false};
+  CHECK(blocks({}, whole) == "-");
+  CHECK(blocks(selective(true, false), whole) == "RRRRRRRR-");
+  CHECK(blocks(selective(true, true), middle) == "RRRRRRRR-");
+  CHECK(blocks(selective(false, false), whole) == "-");
+  CHECK(blocks(full(recompute_method::uniform, 1), whole) == "RRRRRRRR-");
+  CHECK(blocks(full(recompute_method::uniform, 3), whole) == "RRR-");
+  CHECK(blocks(full(recompute_method::uniform, 99), whole) == "R-");
+  CHECK(blocks(full(recompute_method::uniform, 2), middle) == "RR");
+  CHECK(blocks(full(recompute_method::block, 3), middle) == "RRR-");
+  CHECK(blocks(full(recompute_method::block, 99), middle) == "RRRR");
+  CHECK(blocks(full(recompute_method::block, 0), middle) == "-");
+  CHECK(blocks(full(recompute_method::uniform, 1), empty) == "-");
+  CHECK(blocks(selective(true, true), empty) == "-");
+}
+
+TEST_CASE("what is forgotten needs less memory, the more the less", "[recompute]") {
+  const auto peak = [](const recompute_settings& how) {
+    deep x(how);
+    const auto in = tiny_batch(x.on, x.config, 4, 1);
+    memory_pool pool = x.on.pool();
+    std::size_t out = 0;
+    for (int i = 0; i < 2; ++i) {  // the first time sizes the scratch
+      const auto before = pool.bytes_in_use();
+      pool.reset_peak();
+      chunk_pass pass(x.model, x.route, x.on, x.store, with_dropout);
+      pass.forward(in);
+      for (int b = pass.blocks() - 1; b >= 0; --b) {
+        if (x.route.blocks[std::size_t(b)].rebuilt)
+          pass.recompute(b);
+        pass.input_gradients({}, b);
+        pass.weight_gradients(b);
+      }
+      out = pool.peak_bytes() - before;
+    }
+    return out;
+  };
+  const auto none = peak({}), attention = peak(selective(true, false)),
+             feed_forward = peak(selective(false, true)),
+             half = peak(full(recompute_method::block, 6)),
+             all = peak(full(recompute_method::uniform, 1));
+  CAPTURE(none, attention, feed_forward, half, all);
+  CHECK(attention < none);
+  CHECK(feed_forward < attention);
+  CHECK(half < none);
+  CHECK(all < half);
+  CHECK(3 * all < none);  // of 12 layers one is whole, of the others what they began with
+}
+
+TEST_CASE("TAPE-2, TAPE-4: R comes once, before its I", "[recompute]") {
+  deep x(full(recompute_method::uniform, 1), 2);
+  const auto in = tiny_batch(x.on, x.config, 2, 1);
+  chunk_pass pass(x.model, x.route, x.on, x.store, with_dropout);
+  pass.forward(in);
+  REQUIRE(pass.blocks() == 3);
+  pass.input_gradients({}, 2);
+  SECTION("missing") {
+    CHECK_THROWS_MATCHES(
+        pass.input_gradients({}, 1), broken_promise, MessageMatches(StartsWith("TAPE-2")));
+  }
+  SECTION("doubled") {
+    pass.recompute(1);
+    CHECK_THROWS_MATCHES(pass.recompute(1), broken_promise, MessageMatches(StartsWith("TAPE-4")));
+  }
+  SECTION("W before I") {
+    pass.recompute(1);
+    CHECK_THROWS_MATCHES(
+        pass.weight_gradients(1), broken_promise, MessageMatches(StartsWith("TAPE-3")));
+  }
+}
+
+TEST_CASE("a pass that forgets gives back all of its memory", "[recompute]") {
+  const auto& [kind, how] = choices[std::size_t(GENERATE(range(0, 8)))];
+  CAPTURE(kind);
+  const auto config = with_dropouts(tiny_gpt(4));
+  const memory_pool pool;
+  stream on(kernels::backend::cpu, 1, pool);
+  stages under_test(config, 1, on, how);
+  const auto in = tiny_batch(on, config, 2, 1);
+  under_test.forward_backward(0, in, with_dropout);
+  const auto before = pool.bytes_in_use();
+  under_test.forward_backward(1, in, with_dropout);
+  CHECK(pool.bytes_in_use() == before);
+}
+
+TEST_CASE("without a way back nothing is forgotten or kept", "[recompute]") {
+  deep x(full(recompute_method::uniform, 1), 4);
+  deep judge({}, 4);
+  const auto in = tiny_batch(x.on, x.config, 2, 1);
+  const pass_settings how{.training = false};
+  chunk_pass a(x.model, x.route, x.on, x.store, how);
+  chunk_pass b(judge.model, judge.route, judge.on, judge.store, how);
+  a.forward(in);
+  b.forward(in);
+  CHECK(a.loss().total == b.loss().total);
+}
+
+TEST_CASE("CHUNK-1: a chunk runs on the tensor axis and seat that it was cut for", "[model]") {
+  const auto config = tiny_gpt(2);
+  stream on(kernels::backend::cpu, 1, {});
+  const chunk half(config, {0, 2, true, true}, {1, 2});
+  const chunk_route route(half, {});
+  resident_store store(half.units(), 1, on.pool(), dtype::f32, {1, 2});
+  CHECK_THROWS_MATCHES(chunk_pass(half, route, on, store, {}),
+                       broken_promise,
+                       MessageMatches(StartsWith("CHUNK-1")));
+  const auto data = alone(axis::data);
+  const chunk whole(config, {0, 2, true, true});
+  const chunk_route other(whole, {});
+  CHECK_THROWS_MATCHES(chunk_pass(whole, other, on, store, {}, data.get()),
+                       broken_promise,
+                       MessageMatches(StartsWith("CHUNK-1")));
+}

@@ -1,0 +1,197 @@
+// However work is spread over the data axis: the same bits.
+
+#include "tests/support/ranks.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/generators/catch_generators_range.hpp>
+
+#include <algorithm>
+
+using namespace troupe::runtime;
+using namespace troupe::tests;
+namespace kernels = troupe::kernels;
+
+namespace {
+
+/// Small buckets and grains, so that parameters of some hundred elements are parted.
+worker_settings spread_out(const gpt_config& model) {
+  return {.model = model, .bucket_size = 700, .grain = 32};
+}
+
+gpt_config cut_for(gpt_config c, int tensor) {
+  c.padded_vocabulary = 32;
+  c.groups = std::max<std::int64_t>(c.groups, tensor);
+  return c;
+}
+
+void check_same(const step_result& a, const step_result& b) {
+  REQUIRE(a.losses.size() == b.losses.size());
+  for (std::size_t r = 0; r < a.losses.size(); ++r) {
+    CHECK(a.losses[r].total == b.losses[r].total);
+    CHECK(a.losses[r].tokens == b.losses[r].tokens);
+  }
+  CHECK(a.norms == b.norms);
+  CHECK(a.digests == b.digests);
+}
+
+}  // namespace
+
+TEST_CASE("a distributed optimizer changes no bit", "[distributed]") {
+  const auto all = tiny_gpts(2);
+  const auto [name, base] = *std::next(all.begin(), GENERATE(range(0, 6)));
+  const int tensor = GENERATE(1, 2), pipeline = GENERATE(1, 2), data = GENERATE(2, 3);
+  const bool rounded = GENERATE(false, true);
+  CAPTURE(name, tensor, pipeline, data, rounded);
+  auto how = spread_out(cut_for(base, tensor));
+  how.precision = rounded ? dtype::bf16 : dtype::f32;
+  const grid g{tensor, pipeline, data};
+  ranks judge(g, how, kernels::backend::cpu);
+  how.distributed_optimizer = true;
+  ranks spread(g, how, kernels::backend::cpu);
+  for (auto* const x : {&judge, &spread})
+    x->shake();
+  for (std::uint64_t step = 1; step <= 3; ++step)
+    check_same(spread.step(step, 2), judge.step(step, 2));
+  CHECK(spread.gathered() == judge.gathered());
+  CHECK(spread.gathered(true) == judge.gathered(true));
+  int parted = 0;
+  for (int d = 0; d < data; ++d) {
+    std::map<std::string, std::int64_t> here;
+    for (const auto& x : spread.at({0, 0, d}).parameters())
+      here[x.name] += x.part.size();
+    for (const auto& x : judge.at({0, 0, 0}).parameters())
+      here[x.name] -= x.part.size();
+    for (const auto& [parameter, missing] : here)
+      parted += missing < 0;
+  }
+  CHECK(parted > data);  // it is indeed spread
+}
+
+TEST_CASE("4 logical replicas have the same bits on 1, 2 and 4 workers", "[distributed]") {
+  const auto all = tiny_gpts(2);
+  const auto [name, model] = *std::next(all.begin(), GENERATE(range(0, 6)));
+  const int pipeline = GENERATE(1, 2);
+  const bool spread = GENERATE(false, true);
+  CAPTURE(name, pipeline, spread);
+  auto how = spread_out(model);
+  how.replicas = 4;
+  ranks judge({1, pipeline, 1}, how, kernels::backend::cpu);
+  std::vector<step_result> expected;
+  for (std::uint64_t step = 1; step <= 2; ++step)
+    expected.push_back(judge.step(step, 2));
+  for (const int data : {1, 2, 4}) {
+    CAPTURE(data);
+    how.replicas = 4 / data;
+    how.distributed_optimizer = spread;
+    ranks seen({1, pipeline, data}, how, kernels::backend::cpu);
+    for (std::uint64_t step = 1; step <= 2; ++step)
+      check_same(seen.step(step, 2), expected[step - 1]);
+    CHECK(seen.gathered() == judge.gathered());
+  }
+}
+
+TEST_CASE("a state goes from any grid to any other, masters and moments included",
+          "[distributed]") {
+  auto model = cut_for(tiny_gpts(2).at("rope, rms norm, swiglu, no biases, untied, 2 groups"), 2);
+  model.tied_embeddings = GENERATE(false, true);
+  auto how = spread_out(model);
+  how.precision = GENERATE(false, true) ? dtype::bf16 : dtype::f32;
+  how.distributed_optimizer = true;
+  ranks from({2, 1, 2}, how, kernels::backend::cpu);
+  for (std::uint64_t step = 1; step <= 2; ++step)
+    from.step(step, 1);
+  const auto parameters = from.gathered(), moments = from.gathered(true);
+  CHECK(moments.size() == 2 * parameters.size());
+  how.seed = 99;
+  ranks to({1, 2, 3}, how, kernels::backend::cpu);
+  to.each([&](const seat& s) {
+    to.at(s).restore(
+        [&](const std::string& name, const shape& all, const box& part, std::span<float> out) {
+          const auto& x = (parameters.contains(name) ? parameters : moments).at(name);
+          ensure(std::int64_t(x.size()) == all.size() && contains(all, part), "asked for a part");
+          copy_common(whole(all), x.data(), part, out.data(), sizeof(float));
+        },
+        true);
+  });
+  CHECK(to.gathered() == parameters);
+  CHECK(to.gathered(true) == moments);
+}
+
+TEST_CASE("buckets are complete once each, and reduced as they come have the same bits",
+          "[distributed]") {
+  const auto model = tiny_gpts(4).at("learned, layer norm, gelu tanh, biases, tied, dropout");
+  auto how = spread_out(model);
+  how.replicas = 2;
+  if (GENERATE(false, true))
+    how.recompute.granularity = recompute_granularity::full;
+  how.chunks = {{chunk_id(0), {0, 4, true, true}}};
+  stream on(kernels::backend::cpu, 1, {});
+  const auto data = alone(axis::data);
+  worker judge(how, on, {.data = data.get()}), seen(how, on, {.data = data.get()});
+  std::vector<int> complete;
+  seen.on_complete([&](int bucket) {
+    complete.push_back(bucket);
+    seen.reduce_bucket(bucket, on);
+  });
+  for (auto* const x : {&judge, &seen}) {
+    x->begin_step({.step = step_id(1), .microbatches = 2, .logical_replicas = 2});
+    for (int r = 0; r < 2; ++r)
+      for (std::uint32_t m = 0; m < 2; ++m) {
+        CHECK(complete.empty());
+        const pass_key key{r, chunk_id(0), microbatch_id(m)};
+        x->forward(key, tiny_batch(on, model, 2, 10 * std::uint64_t(r) + m));
+        x->backward(key, {});
+      }
+    if (x == &judge)
+      x->reduce();
+    else
+      x->finish_reduction();
+  }
+  CHECK(seen.buckets() > 4);
+  REQUIRE(int(complete.size()) == seen.buckets());
+  for (int b = 0; b < seen.buckets(); ++b)
+    CHECK(complete[std::size_t(b)] == b);
+  CHECK(seen.norms() == judge.norms());
+  CHECK(seen.gradient_digest() == judge.gradient_digest());
+}
+
+TEST_CASE("values that are gathered behind a curtain are waited for", "[distributed]") {
+  const auto model = tiny_gpts(2).at("learned, layer norm, gelu tanh, biases, tied, dropout");
+  auto how = spread_out(model);
+  how.distributed_optimizer = true;
+  const grid g{1, 1, 2};
+  ranks judge(g, how, kernels::backend::cpu), seen(g, how, kernels::backend::cpu);
+  const cancel_token token;
+  judge.step(1, 1);
+  seen.step(1, 1);
+  const auto loss_of = [&](worker& by, stream& on) {
+    by.begin_step({.step = step_id(2), .training = false});
+    by.forward({0, chunk_id(0), microbatch_id(0)}, tiny_batch(on, model, 2, 3));
+    return by.loss(0).total;
+  };
+  seen.each([&](const seat& s) {
+    stream here(kernels::backend::cpu, 1, {}), there(kernels::backend::cpu, 1, {});
+    auto& by = seen.at(s);
+    by.hide_parameters(token);
+    std::thread gathering([&] {
+      for (int b = by.buckets() - 1; b >= 0; --b) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        by.gather_bucket(b, there);
+      }
+    });
+    const auto loss = loss_of(by, here);
+    gathering.join();
+    ensure(loss == loss_of(judge.at(s), here), "the loss of the gathered values");
+  });
+  // And without anybody who gathers, until the generation ends.
+  auto& by = seen.at({});
+  by.hide_parameters(token);
+  std::thread end([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    token.cancel();
+  });
+  stream here(kernels::backend::cpu, 1, {});
+  CHECK_THROWS_AS(loss_of(by, here), cancelled);
+  end.join();
+}

@@ -1,0 +1,146 @@
+// Models cut along the tensor axis, against one worker that holds all.
+
+#include "tests/support/numbers.hpp"
+#include "tests/support/ranks.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/generators/catch_generators_range.hpp>
+
+#include <cmath>
+
+using namespace troupe::runtime;
+using namespace troupe::tests;
+namespace kernels = troupe::kernels;
+
+namespace {
+
+/// With 4 tensor ranks of 8 words each, the last has mere padding.
+gpt_config cut_for(gpt_config c, int tensor) {
+  c.padded_vocabulary = 32;
+  c.groups = std::max<std::int64_t>(c.groups, tensor);
+  return c;
+}
+
+/// A large epsilon: otherwise the first update is the sign of the gradient, and that of a key's
+/// bias, which is 0 but for rounding, is chance.
+worker_settings settings(const gpt_config& model) {
+  return {.model = model, .optimizer = {.epsilon = 1e-2}};
+}
+
+struct outcome {
+  step_result first, second;
+  std::map<std::string, std::vector<float>> parameters;  ///< after the first
+};
+
+outcome outcome_of(ranks& x) {
+  x.shake();
+  outcome out;
+  out.first = x.step(1, 2);
+  out.parameters = x.gathered();
+  out.second = x.step(2, 2);
+  return out;
+}
+
+double relative(double a, double b) {
+  return std::abs(a - b) / std::abs(b);
+}
+
+void check_near(const outcome& seen, const outcome& judge, double loss, double norm, double state) {
+  for (std::size_t r = 0; r < judge.first.losses.size(); ++r) {
+    CHECK(seen.first.losses[r].tokens == judge.first.losses[r].tokens);
+    CHECK(relative(seen.first.losses[r].total, judge.first.losses[r].total) < loss);
+    CHECK(relative(seen.second.losses[r].total, judge.second.losses[r].total) < 10 * loss);
+  }
+  REQUIRE(seen.first.norms.size() == judge.first.norms.size());
+  const double all = total_norm(judge.first.norms);
+  CHECK(relative(total_norm(seen.first.norms), all) < norm);
+  for (const auto& [name, square] : judge.first.norms) {
+    CAPTURE(name);
+    // Of each parameter too, against all of them: some are 0 but for rounding.
+    CHECK(std::abs(std::sqrt(seen.first.norms.at(name).value()) - std::sqrt(square.value()))
+          < norm * all);
+  }
+  REQUIRE(seen.parameters.size() == judge.parameters.size());
+  for (const auto& [name, values] : judge.parameters) {
+    CAPTURE(name);
+    REQUIRE(seen.parameters.at(name).size() == values.size());
+    CHECK(relative_error(seen.parameters.at(name), values) < state);
+  }
+}
+
+/// What several ranks hold is the same everywhere: copies have the digests of their owners.
+void check_copies(ranks& x, const grid& g, const step_result& last) {
+  std::map<std::string, digest> tied;
+  for (int p = 0; p < g.pipeline; ++p)
+    for (int t = 0; t < g.tensor; ++t) {
+      const auto copies = x.at({t, p, 0}).digests().copies;
+      for (const auto& [name, copy] : copies) {
+        CAPTURE(name, p, t);
+        if (name == "embedding.word_embeddings.weight")  // of another stage, cut as there
+          tied[name] += copy;
+        else
+          CHECK(copy == last.digests.at(name));
+      }
+      CHECK(copies.empty() == (t == 0 && tied.empty()));
+    }
+  for (const auto& [name, sum] : tied)
+    CHECK(sum == last.digests.at(name));
+}
+
+}  // namespace
+
+TEST_CASE("a model on 2 or 4 tensor ranks computes what one worker computes", "[tensor_parallel]") {
+  const auto all = tiny_gpts(2);
+  const auto [name, base] = *std::next(all.begin(), GENERATE(range(0, 6)));
+  const int tensor = GENERATE(2, 4), pipeline = GENERATE(1, 2);
+  const bool rows = GENERATE(false, true);
+  CAPTURE(name, tensor, pipeline, rows);
+  auto how = settings(cut_for(base, tensor));
+  ranks judge({}, how, kernels::backend::reference);
+  how.sequence_parallel = rows;
+  const grid g{tensor, pipeline, 1};
+  ranks cut(g, how, kernels::backend::reference);
+  const auto expected = outcome_of(judge), seen = outcome_of(cut);
+  // Sums over the ranks are rounded to f32 once more, 6e-8 each, a few times in each layer. The
+  // gradients of some tens of rows are as near, relative to the largest; an update is a hundredth
+  // of a gradient divided by its size and epsilon.
+  check_near(seen, expected, 1e-6, 1e-4, 1e-5);
+  check_copies(cut, g, seen.second);
+}
+
+TEST_CASE("tensor ranks on the fast backend compute what one worker computes",
+          "[tensor_parallel]") {
+  const auto all = tiny_gpts(2);
+  const auto [name, base] = *std::next(all.begin(), GENERATE(range(0, 6)));
+  const bool rows = GENERATE(false, true);
+  CAPTURE(name, rows);
+  auto how = settings(cut_for(base, 2));
+  how.sequence_parallel = rows;
+  const grid g{2, 1, 2};
+  ranks cut(g, how, kernels::backend::cpu);
+  auto both = settings(how.model);
+  both.replicas = 2;
+  ranks judge({}, both, kernels::backend::cpu);
+  const auto expected = outcome_of(judge), seen = outcome_of(cut);
+  check_near(seen, expected, 1e-6, 1e-4, 1e-5);  // as above
+  check_copies(cut, g, seen.second);
+}
+
+TEST_CASE("tensor ranks in bf16 stay near one worker in f32", "[tensor_parallel]") {
+  const auto all = tiny_gpts(2);
+  const auto [name, base] = *std::next(all.begin(), GENERATE(range(0, 6)));
+  const int tensor = GENERATE(1, 2, 4);
+  const bool rows = GENERATE(false, true);
+  CAPTURE(name, tensor, rows);
+  auto how = settings(cut_for(base, tensor));
+  ranks judge({}, how, kernels::backend::cpu);
+  how.precision = dtype::bf16;
+  how.sequence_parallel = rows;
+  const grid g{tensor, 1, 1};
+  ranks cut(g, how, kernels::backend::cpu);
+  const auto expected = outcome_of(judge), seen = outcome_of(cut);
+  // bf16 has 8 bits: 4e-3 at each rounding, of which some dozens add up by chance.
+  check_near(seen, expected, 2e-2, 5e-2, 2e-2);
+  check_copies(cut, g, seen.second);
+}

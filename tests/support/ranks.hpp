@@ -1,0 +1,265 @@
+// Workers of a whole job, each on a thread with a stream of its own, without actors: activations
+// are passed by hand.
+
+#pragma once
+
+#include "runtime/collective/local/local_group.hpp"
+#include "runtime/core/error.hpp"
+#include "runtime/trainer/worker.hpp"
+#include "tests/support/tiny_gpt.hpp"
+
+#include <condition_variable>
+#include <exception>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <tuple>
+#include <vector>
+
+namespace troupe::tests {
+
+struct grid {
+  int tensor = 1, pipeline = 1, data = 1;
+  int size() const { return tensor * pipeline * data; }
+};
+
+struct seat {
+  int tensor = 0, pipeline = 0, data = 0;
+  friend auto operator<=>(const seat&, const seat&) = default;
+};
+
+/// Bundles on their way between threads.
+class hand_over {
+ public:
+  using key = std::tuple<seat, int, int, bool>;  ///< to whom, replica, micro-batch, way back
+
+  explicit hand_over(runtime::cancel_token token) : token_(std::move(token)) {
+    waker_ = token_.on_cancel([this] {
+      const std::lock_guard lock(mutex_);
+      changed_.notify_all();
+    });
+  }
+
+  void put(const key& to, runtime::bundle x) {
+    const std::lock_guard lock(mutex_);
+    under_way_[to] = std::move(x);
+    changed_.notify_all();
+  }
+  runtime::bundle take(const key& to) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return under_way_.contains(to) || token_.is_cancelled(); });
+    if (!under_way_.contains(to))
+      throw runtime::cancelled();
+    return std::move(under_way_.extract(to).mapped());
+  }
+
+ private:
+  runtime::cancel_token token_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<key, runtime::bundle> under_way_;
+  std::shared_ptr<void> waker_;
+};
+
+struct step_result {
+  std::vector<runtime::loss_value> losses;  ///< of each logical replica
+  runtime::square_norms norms;
+  std::map<std::string, runtime::digest> digests;  ///< of the state after the update
+};
+
+/// All ranks of a job. `how` says what each is told; its chunks are cut here.
+class ranks {
+ public:
+  ranks(const grid& g, const runtime::worker_settings& how, kernels::backend where)
+      : grid_(g), how_(how), where_(where) {
+    const auto stages = runtime::split_evenly(how.model, g.pipeline);
+    const bool ties = g.pipeline > 1 && how.model.tied_embeddings;
+    for_each_seat([&](const seat& s) {
+      auto& x = rooms_[s];
+      x.on = std::make_unique<runtime::stream>(where, 1, runtime::memory_pool());
+      if (g.tensor > 1)
+        x.tensor
+            = join(tensor_[{0, s.pipeline, s.data}], runtime::axis::tensor, g.tensor, s.tensor);
+      if (g.data * how.replicas > 1)
+        x.data = join(data_[{s.tensor, s.pipeline, 0}], runtime::axis::data, g.data, s.data);
+      if (ties && (s.pipeline == 0 || s.pipeline + 1 == g.pipeline))
+        x.ties = join(
+            ties_[{s.tensor, 0, s.data}], runtime::axis::pipeline, 2, s.pipeline == 0 ? 0 : 1);
+    });
+    each([&](const seat& s) {
+      auto& x = rooms_.at(s);
+      auto mine = how;
+      mine.chunks
+          = {{runtime::chunk_id(std::uint32_t(s.pipeline)), stages[std::size_t(s.pipeline)]}};
+      x.by = std::make_unique<runtime::worker>(
+          mine,
+          *x.on,
+          runtime::worker_groups{
+              .tensor = x.tensor.get(), .data = x.data.get(), .ties = x.ties.get()});
+    });
+  }
+
+  runtime::worker& at(const seat& s) { return *rooms_.at(s).by; }
+
+  /// The same state whatever the grid: gains near 1, all else near 0, nothing at either.
+  void shake(double by = 0.25) {
+    each([&](const seat& s) {
+      at(s).restore(
+          [&](const std::string& name,
+              const runtime::shape& whole,
+              const runtime::box& part,
+              std::span<float> to) {
+            const bool gain = name.ends_with("layernorm.weight");
+            const auto key = runtime::random_key(5, name, 0);
+            std::vector<float> all(std::size_t(whole.size()), gain ? 1.0F : 0.0F);
+            for (std::size_t i = 0; i < all.size(); ++i)
+              all[i] += float(by * runtime::standard_normal(key, i));
+            copy_common(runtime::whole(whole), all.data(), part, to.data(), sizeof(float));
+          },
+          false);
+    });
+  }
+
+  /// Forward and backward of every micro-batch, all forwards first; reduction; norms; update.
+  step_result step(std::uint64_t number, std::int64_t microbatches, double rate = 0.01) {
+    const int logical = grid_.data * how_.replicas;
+    hand_over wire(token_);
+    each([&](const seat& s) { passes(s, number, microbatches, logical, wire); });
+    step_result out;
+    for (int r = 0; r < logical; ++r)
+      out.losses.push_back(at({0, grid_.pipeline - 1, r / how_.replicas}).loss(r % how_.replicas));
+    for_each_seat([&](const seat& s) {
+      if (answers(s))
+        add_to(out.norms, at(s).norms());
+    });
+    const double scale = runtime::clip_coefficient(total_norm(out.norms), how_.optimizer.clip);
+    each([&](const seat& s) {
+      at(s).update({.step = number, .learning_rate = rate, .gradient_scale = scale});
+      at(s).gather();
+    });
+    for_each_seat([&](const seat& s) {
+      if (answers(s))
+        for (const auto& [name, part] : at(s).digests().own)
+          out.digests[name] += part;
+    });
+    return out;
+  }
+
+  /// Parameters, or moments, put together from the parts of all ranks.
+  std::map<std::string, std::vector<float>> gathered(bool moments = false) {
+    std::map<std::string, std::vector<float>> out;
+    std::map<std::string, std::int64_t> filled;
+    for_each_seat([&](const seat& s) {
+      if (!answers(s))
+        return;
+      for (const auto& x : moments ? at(s).moments() : at(s).parameters()) {
+        auto& to = out[x.name];
+        to.resize(std::size_t(x.whole.size()));
+        copy_common(x.part, x.elements.data(), runtime::whole(x.whole), to.data(), sizeof(float));
+        filled[x.name] += x.part.size();
+      }
+    });
+    for (const auto& [name, n] : filled)
+      runtime::ensure(n == std::int64_t(out.at(name).size()), "every element is saved once");
+    return out;
+  }
+
+  /// Calls visit(seat), each on a thread. What the first one throws is thrown again.
+  void each(const std::function<void(const seat&)>& visit) {
+    std::vector<std::thread> threads;
+    std::mutex mutex;
+    std::exception_ptr failure;
+    for_each_seat([&](const seat& s) {
+      threads.emplace_back([&, s] {
+        try {
+          visit(s);
+        } catch (const runtime::cancelled&) {
+        } catch (...) {
+          const std::lock_guard lock(mutex);
+          if (!failure)
+            failure = std::current_exception();
+          token_.cancel();
+        }
+      });
+    });
+    for (auto& t : threads)
+      t.join();
+    if (failure)
+      std::rethrow_exception(failure);
+  }
+
+  void for_each_seat(const std::function<void(const seat&)>& visit) const {
+    for (int p = 0; p < grid_.pipeline; ++p)
+      for (int d = 0; d < grid_.data; ++d)
+        for (int t = 0; t < grid_.tensor; ++t)
+          visit({t, p, d});
+  }
+
+  /// Whether what this rank holds is counted: of equal data ranks the first.
+  bool answers(const seat& s) const { return how_.distributed_optimizer || s.data == 0; }
+
+ private:
+  struct room {
+    std::unique_ptr<runtime::stream> on;
+    std::unique_ptr<runtime::communicator> tensor, data, ties;
+    std::unique_ptr<runtime::worker> by;
+  };
+
+  std::unique_ptr<runtime::communicator> join(std::shared_ptr<runtime::local_group>& group,
+                                              runtime::axis along,
+                                              int size,
+                                              int rank) {
+    if (!group)
+      group = std::make_shared<runtime::local_group>(along, size, token_);
+    return std::make_unique<runtime::local_communicator>(group, rank);
+  }
+
+  void passes(const seat& s,
+              std::uint64_t number,
+              std::int64_t microbatches,
+              int logical,
+              hand_over& wire) {
+    auto& x = rooms_.at(s);
+    const bool first = s.pipeline == 0, last = s.pipeline + 1 == grid_.pipeline;
+    const seat before{s.tensor, s.pipeline - 1, s.data}, after{s.tensor, s.pipeline + 1, s.data};
+    const auto key = [&](int r, std::int64_t m) {
+      return runtime::pass_key{r,
+                               runtime::chunk_id(std::uint32_t(s.pipeline)),
+                               runtime::microbatch_id(std::uint32_t(m))};
+    };
+    x.by->begin_step({.step = runtime::step_id(number),
+                      .microbatches = microbatches,
+                      .logical_replicas = logical});
+    for (int r = 0; r < how_.replicas; ++r)
+      for (int m = 0; m < int(microbatches); ++m) {
+        const auto seed = 1000 * number + 10 * std::uint64_t(s.data * how_.replicas + r);
+        const auto all = tiny_batch(*x.on, how_.model, 2, seed + std::uint64_t(m), true);
+        auto in = first ? all : wire.take({s, r, m, false});
+        if (last && !first) {
+          in.add("labels", all.at("labels"));
+          in.add("mask", all.at("mask"));
+        }
+        auto out = x.by->forward(key(r, m), in);
+        if (!last)
+          wire.put({after, r, m, false}, std::move(out));
+      }
+    for (int r = 0; r < how_.replicas; ++r)
+      for (int m = 0; m < int(microbatches); ++m) {
+        auto out = x.by->backward(key(r, m), last ? runtime::bundle() : wire.take({s, r, m, true}));
+        if (!first)
+          wire.put({before, r, m, true}, std::move(out));
+      }
+    x.by->reduce();
+  }
+
+  grid grid_;
+  runtime::worker_settings how_;
+  kernels::backend where_;
+  runtime::cancel_token token_;
+  std::map<seat, std::shared_ptr<runtime::local_group>> tensor_, data_, ties_;
+  std::map<seat, room> rooms_;
+};
+
+}  // namespace troupe::tests
