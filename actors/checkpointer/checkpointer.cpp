@@ -1,6 +1,7 @@
 #include "actors/checkpointer/checkpointer.hpp"
 
 #include "actors/support/guard.hpp"
+#include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
 
 #include <nlohmann/json.hpp>
@@ -38,11 +39,19 @@ runtime::shard_record checkpointer_state::write(runtime::checkpoint_writer& by,
                                                 const char* kind,
                                                 int part,
                                                 int parts,
-                                                const runtime::ticket_bundle& arrays) {
-  const auto held = redeem(*shared_->transport, arrays);
+                                                const messages::fragments& what) {
+  const auto held = redeem(*shared_->transport, what.arrays);
   std::vector<runtime::tensor_to_write> tensors;
-  for (const auto& [array, x] : held)
-    tensors.push_back({array, runtime::stored_type::f32, x.extents(), x.raw()});
+  auto place = what.places.begin();
+  for (const auto& [array, x] : held) {
+    tensors.push_back({.name = array,
+                       .type = runtime::stored_type::f32,
+                       .extents = x.extents(),
+                       .data = x.raw(),
+                       .whole = place->whole,
+                       .part = place->part});
+    ++place;
+  }
   return by.write_shard(runtime::shard_file(kind, part + 1, parts), tensors);
 }
 
@@ -59,18 +68,36 @@ void checkpointer_state::write_if_complete(runtime::step_id step) {
   manifest.model = job.how.model;
   manifest.identity = runtime::identity(job);
   manifest.layout = nlohmann::json{{"world_size", job.layout.world},
+                                   {"tensor_model_parallel_size", job.layout.tensor},
                                    {"pipeline_model_parallel_size", job.layout.pipeline},
+                                   {"distributed_optimizer", job.reduction.distributed_optimizer},
                                    {"rank_order", job.layout.order}}
                         .dump();
-  for (const auto& [part, snapshot] : parts_[step]) {
-    manifest.shards.push_back(write(by, "model", part, x.parts, snapshot.parameters));
-    manifest.shards.push_back(write(by, "optimizer", part, x.parts, snapshot.moments));
+  int number = 0;
+  for (const auto& [rank, snapshot] : parts_[step]) {
+    manifest.shards.push_back(write(by, "model", number, x.parts, snapshot.parameters));
+    manifest.shards.push_back(write(by, "optimizer", number, x.parts, snapshot.moments));
+    ++number;
   }
   const auto folder = by.commit(std::move(manifest));
   self_->send(supervisor_, messages::saved{x.generation, step});
   runtime::log_info(" saved iteration {} to {}", runtime::value(step), folder.string());
   parts_.erase(step);
   expected_.erase(expected);
+  remove_older();
+}
+
+// Older checkpoints are in nobody's way: what cannot be removed is told, and the run goes on.
+void checkpointer_state::remove_older() const {
+  const auto& where = shared_->job.checkpoints;
+  if (where.keep_last < 1)
+    return;
+  try {
+    for (const auto& folder : runtime::remove_all_but_latest(where.save, where.keep_last))
+      runtime::log_info(" removed {} (--keep-last {})", folder.string(), where.keep_last);
+  } catch (const runtime::error& failure) {
+    runtime::log_warning("--keep-last {}: {}", where.keep_last, failure.what());
+  }
 }
 
 messages::checkpointer_actor::behavior_type checkpointer(

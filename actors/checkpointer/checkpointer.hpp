@@ -30,11 +30,12 @@ class checkpointer_state {
 
  private:
   void write_if_complete(runtime::step_id step);
+  void remove_older() const;
   runtime::shard_record write(runtime::checkpoint_writer& by,
                               const char* kind,
                               int part,
                               int parts,
-                              const runtime::ticket_bundle& arrays);
+                              const messages::fragments& arrays);
 
   messages::checkpointer_actor::pointer self_;
   messages::supervisor_actor supervisor_;

@@ -66,8 +66,9 @@ void command_line::group(std::string title) {
   parts_->sections.push_back({std::move(title), {}});
 }
 
-void command_line::note(std::string text) {
+command_line& command_line::note(std::string text) {
   parts_->notes.push_back(std::move(text));
+  return *this;
 }
 
 void command_line::value(const std::string& flag,

@@ -52,7 +52,7 @@ class command_line {
   /// The flags declared from here on stand under this title in the help.
   void group(std::string title);
   /// A paragraph at the end of the help.
-  void note(std::string text);
+  command_line& note(std::string text);
 
   /// A flag with one word after it.
   void value(const std::string& flag, const std::string& type, std::string help, reader take);

@@ -17,7 +17,7 @@ struct accepted_flag {
 constexpr const char* fused
     = "which operations are fused is this program's affair; the function "
       "is the same";
-constexpr const char* always_fp32 = "everything here is fp32 anyway";
+constexpr const char* always_fp32 = "this is always done in fp32, with --bf16 too";
 constexpr const char* no_collector = "there is no garbage collector or allocator to advise";
 
 constexpr accepted_flag accepted_flags[] = {
@@ -47,8 +47,16 @@ constexpr accepted_flag accepted_flags[] = {
     {"--manual-gc-interval", 1, no_collector},
     {"--empty-unused-memory-level", 1, no_collector},
     {"--exit-signal-handler", 0, "SIGTERM and SIGINT always finish the step, save, and exit"},
-    {"--override-opt_param-scheduler", 0, "the command line always decides the learning rate"},
-    {"--no-async-tensor-model-parallel-allreduce", 0, "there is no tensor parallelism to overlap"},
+    {"--deallocate-pipeline-outputs", 0, "what was sent is freed when nobody needs it"},
+    {"--overlap-p2p-communication", 0, "stages never wait for what they send"},
+    {"--no-overlap-p2p-communication", 0, "stages never wait for what they send"},
+    {"--no-async-tensor-model-parallel-allreduce", 0, "when collectives run decides no result"},
+    {"--no-load-rng",
+     0,
+     "nothing is to be loaded: random numbers are a function of seed, name, step and sample"},
+    {"--no-save-rng",
+     0,
+     "nothing is to be saved: random numbers are a function of seed, name, step and sample"},
 };
 
 struct refused_flag {
@@ -56,75 +64,60 @@ struct refused_flag {
   const char* reason;
 };
 
-constexpr const char* precision = "this build computes and keeps everything in fp32; leave it out";
-constexpr const char* fp8
-    = "8-bit products need a GPU, and this build computes in fp32; leave it "
-      "out";
+constexpr const char* fp8 = "8-bit products need a GPU; leave it out, or use --bf16";
 constexpr const char* sharded
-    = "every replica of this build holds its whole optimizer state; "
-      "leave it out";
-constexpr const char* overlap
-    = "gradients are summed after the last micro-batch, in rank order, so "
-      "that the bits are always the same; leave it out";
+    = "parameters are not spread over replicas in this build; use --use-distributed-optimizer, "
+      "which "
+      "spreads the optimizer's state";
 constexpr const char* profiler = "no outer profiler is driven; use --trace FILE";
 constexpr const char* board
     = "nothing is written for TensorBoard; use --log-file FILE, and draw "
       "it with `troupe plot`";
 constexpr const char* recompute
-    = "activations are kept until their gradients are done; use a "
-      "smaller --micro-batch-size";
+    = "activations are computed again by --recompute-granularity, -method, -num-layers and "
+      "-modules "
+      "only; leave it out";
+constexpr const char* no_scaling
+    = "gradients need no scaling in fp32 and bf16, which have the same range; leave it out";
 constexpr const char* two_rates = "one learning rate holds for all parameters; leave it out";
 constexpr const char* virtual_stages = "each worker holds one pipeline stage; leave it out";
-constexpr const char* whole_optimizer
-    = "a checkpoint is loaded whole; to start from weights alone "
-      "use --load-hf";
 
 constexpr refused_flag refused_flags[] = {
-    {"--fp16", precision},
-    {"--bf16", precision},
-    {"--grad-reduce-in-bf16", precision},
-    {"--loss-scale", "fp32 gradients need no scaling; leave it out"},
-    {"--initial-loss-scale", "fp32 gradients need no scaling; leave it out"},
-    {"--min-loss-scale", "fp32 gradients need no scaling; leave it out"},
-    {"--loss-scale-window", "fp32 gradients need no scaling; leave it out"},
-    {"--hysteresis", "fp32 gradients need no scaling; leave it out"},
-    {"--sequence-parallel",
-     "it cuts activations between tensor-parallel workers, of which there is one; leave it out"},
-    {"--use-distributed-optimizer", sharded},
+    {"--fp16",
+     "it comes with the GPU, together with the scaling of losses that it needs; use --bf16"},
+    {"--grad-reduce-in-bf16",
+     "gradients are added and summed in fp32, so that their bits do not depend on the layout; "
+     "leave it out"},
+    {"--loss-scale", no_scaling},
+    {"--initial-loss-scale", no_scaling},
+    {"--min-loss-scale", no_scaling},
+    {"--loss-scale-window", no_scaling},
+    {"--hysteresis", no_scaling},
     {"--use-megatron-fsdp", sharded},
     {"--use-torch-fsdp2", sharded},
     {"--data-parallel-sharding-strategy", sharded},
-    {"--overlap-grad-reduce", overlap},
-    {"--overlap-param-gather", overlap},
-    {"--align-param-gather", overlap},
-    {"--tp-comm-overlap", "there is no tensor parallelism to overlap; leave it out"},
+    {"--align-param-gather",
+     "it is about virtual pipeline stages, and each worker holds one stage; leave it out"},
+    {"--tp-comm-overlap",
+     "collectives of tensor parallelism are not overlapped with products in this build; leave it "
+     "out"},
     {"--num-layers-per-virtual-pipeline-stage", virtual_stages},
     {"--num-virtual-stages-per-pipeline-rank", virtual_stages},
-    {"--pipeline-model-parallel-layout",
-     "stages hold the same number of layers; choose a --pipeline-model-parallel-size that divides "
-     "--num-layers"},
-    {"--decoder-first-pipeline-num-layers",
-     "stages hold the same number of layers; choose a --pipeline-model-parallel-size that divides "
-     "--num-layers"},
-    {"--decoder-last-pipeline-num-layers",
-     "stages hold the same number of layers; choose a --pipeline-model-parallel-size that divides "
-     "--num-layers"},
-    {"--recompute-granularity", recompute},
-    {"--recompute-method", recompute},
-    {"--recompute-num-layers", recompute},
-    {"--recompute-modules", recompute},
-    {"--recompute-activations", recompute},
-    {"--apply-layernorm-1p",
-     "it stores gains less one; the model that is trained is the same but for rounding: leave it "
-     "out"},
     {"--apply-query-key-layer-scaling",
-     "it guards against overflow in fp16, and this build computes in fp32; leave it out"},
-    {"--squared-relu", "the activations here are GELU and --swiglu"},
+     "it guards against overflow in fp16, which this build does not have; leave it out"},
     {"--openai-gelu", "it is the tanh formula, which is the default here; leave it out"},
-    {"--qk-layernorm", "queries and keys are not normalised in this build"},
-    {"--use-rope-scaling", "rotary wavelengths are not stretched in this build; leave it out"},
-    {"--rotary-seq-len-interpolation-factor",
-     "rotary wavelengths are not stretched in this build; leave it out"},
+    {"--qk-l2-norm", "queries and keys are normalised with gains, by --qk-layernorm"},
+    {"--apply-wd-to-qk-layernorm", "gains do not decay; leave it out"},
+    {"--overlap-param-gather-with-optimizer-step",
+     "it is about virtual pipeline stages, and each worker holds one stage; leave it out"},
+    {"--microbatch-group-size-per-virtual-pipeline-stage", virtual_stages},
+    {"--num-distributed-optimizer-instances",
+     "the optimizer's state is spread over all replicas; leave it out"},
+    {"--use-precision-aware-optimizer", "the optimizer's state is fp32; leave it out"},
+    {"--distribute-saved-activations",
+     "what is kept is not spread over tensor ranks by itself; use --sequence-parallel"},
+    {"--window-attn-skip-freq", "all layers see through the same window; leave it out"},
+    {"--no-rope-freq", "positions turn in every layer; leave it out"},
     {"--num-experts", "this build has no mixture-of-experts layers; leave it out"},
     {"--multi-latent-attention", "this build has no latent attention; leave it out"},
     {"--mtp-num-layers", "this build predicts one token at a time; leave it out"},
@@ -133,14 +126,8 @@ constexpr refused_flag refused_flags[] = {
     {"--start-weight-decay", "weight decay is constant here; use --weight-decay"},
     {"--end-weight-decay", "weight decay is constant here; use --weight-decay"},
     {"--weight-decay-incr-style", "weight decay is constant here; use --weight-decay"},
-    {"--use-checkpoint-opt_param-scheduler",
-     "the command line decides the learning rate; repeat the flags of the first run"},
     {"--use-checkpoint-args", "give the flags of the first run again; what differs is said"},
-    {"--finetune", whole_optimizer},
-    {"--no-load-optim", whole_optimizer},
-    {"--no-load-rng", "random numbers are a function of the seed and the step; leave it out"},
     {"--no-save-optim", "a checkpoint that cannot resume exactly is not written; leave it out"},
-    {"--no-save-rng", "there is no random state to save; leave it out"},
     {"--async-save", "whether saving waits is not a choice here; leave it out"},
     {"--reset-attention-mask",
      "attention here sees the whole sample, across the ends of documents; leave it out"},
@@ -170,8 +157,12 @@ constexpr refused_flag refused_families[] = {
     {"--fp8-", fp8},
     {"--fp4-", fp8},
     {"--moe-", "this build has no mixture-of-experts layers; leave it out"},
-    {"--tp-comm-", "there is no tensor parallelism to overlap; leave it out"},
-    {"--ddp-", "gradients are summed whole, in rank order; leave it out"},
+    {"--tp-comm-",
+     "collectives of tensor parallelism are not overlapped with products in this build; leave it "
+     "out"},
+    {"--ddp-",
+     "gradients are summed in rank order, so that the bits are always the same; use "
+     "--ddp-bucket-size, or leave it out"},
     {"--wandb-", board},
     {"--tensorboard-", board},
     {"--dist-ckpt-",

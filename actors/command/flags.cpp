@@ -1,5 +1,7 @@
 #include "actors/command/flags.hpp"
 
+#include "actors/command/checkpoint_flags.hpp"
+#include "actors/command/flag_groups.hpp"
 #include "actors/command/flag_table.hpp"
 #include "runtime/device/backend_kind.hpp"
 
@@ -9,106 +11,6 @@ namespace troupe::command {
 namespace {
 
 constexpr std::int64_t largest_count = std::int64_t{1} << 53;  // exact in a double
-
-void declare_shape(command_line& line, training_flags& to) {
-  auto& m = to.model;
-  line.group("Model: its shape");
-  line.value("--num-layers", "N", "Transformer layers.", whole(m.layers, 1));
-  line.value("--hidden-size", "N", "Channels of the residual stream (C).", whole(m.hidden, 1));
-  line.value("--num-attention-heads", "N", "Query heads (H).", whole(m.heads, 1));
-  line.value("--ffn-hidden-size",
-             "N",
-             "Width of the feed-forward layer. Default 4 C; with --swiglu 8/3 C, rounded down to a "
-             "multiple of 64.",
-             whole(m.ffn, 1));
-  line.value("--kv-channels", "N", "Size of a head (D). Default C / H.", whole(m.head_size, 1));
-  line.toggle("--group-query-attention",
-              "Several query heads share one key and value head; see --num-query-groups.",
-              [&m] { m.grouped_queries = true; });
-  line.value("--num-query-groups",
-             "N",
-             "Key and value heads (G), with --group-query-attention. Default 1.",
-             whole(m.query_groups, 1));
-  line.value("--seq-length", "N", "Tokens of a sample (T).", whole(m.sequence, 1));
-  line.value("--max-position-embeddings",
-             "N",
-             "Rows of the learned position table. Default --seq-length.",
-             whole(m.positions, 1));
-  line.value("--make-vocab-size-divisible-by",
-             "N",
-             "The embedding gets zero rows until its size is a multiple of N, because matrix "
-             "products like round sizes; they change nothing. Default 128.",
-             whole(m.vocabulary_divisor, 1));
-  line.value(
-      "--load-hf",
-      "DIR",
-      "Starts from a Hugging Face GPT-2 or Llama folder (config.json, model.safetensors). "
-      "The shape comes from there: a flag of this section or the next may repeat it, not change "
-      "it; dropout is free.",
-      text(m.hub));
-}
-
-void declare_function(command_line& line, training_flags& to) {
-  auto& m = to.model;
-  const auto set = [](auto& flag) { return [&flag] { flag = true; }; };
-  line.group("Model: its layers");
-  line.value("--position-embedding-type",
-             "TYPE",
-             "How a token knows its place: learned_absolute (default), rope (rotary) or none.",
-             [&m](const std::string& flag, const std::string& word) {
-               std::string type;
-               one_of(type, {"learned_absolute", "rope", "none"})(flag, word);
-               m.position = type;
-             });
-  line.toggle("--use-rotary-position-embeddings",
-              "The older name of --position-embedding-type rope.",
-              [&m] { m.position = "rope"; });
-  line.toggle("--no-position-embedding",
-              "No learned positions: none at all, unless they are rotary.",
-              set(m.no_position));
-  line.value(
-      "--rotary-base", "X", "Rotary: base of the wavelengths. Default 10000.", real(m.rotary_base));
-  line.value("--rotary-percent",
-             "X",
-             "Rotary: share of a head's channels that turn. Default 1.",
-             real(m.rotary_percent));
-  line.toggle("--rotary-interleaved",
-              "Rotary: neighbours turn as pairs, instead of the two halves of a head.",
-              set(m.rotary_interleaved));
-  line.value("--normalization",
-             "TYPE",
-             "LayerNorm (default) or RMSNorm.",
-             [&m](const std::string& flag, const std::string& word) {
-               std::string type;
-               one_of(type, {"LayerNorm", "RMSNorm"})(flag, word);
-               m.normalization = type;
-             });
-  line.value("--norm-epsilon", "X", "Added to the variance. Default 1e-5.", real(m.norm_epsilon));
-  line.toggle("--swiglu", "Gated feed-forward layer instead of GELU.", set(m.swiglu));
-  line.toggle("--no-bias-gelu-fusion",
-              "Exact GELU, by erf. Without it the tanh formula, as Megatron-LM's fused kernel.",
-              set(m.exact_gelu));
-  line.toggle("--disable-bias-linear", "No biases in matrix products.", set(m.no_linear_bias));
-  line.toggle("--add-qkv-bias",
-              "Biases of queries, keys and values, although --disable-bias-linear.",
-              set(m.qkv_bias));
-  line.toggle("--untie-embeddings-and-output-weights",
-              "The output layer has weights of its own, instead of the embedding's.",
-              set(m.untied));
-  line.value("--hidden-dropout",
-             "P",
-             "Dropout of the residual stream. Default 0.1, with --load-hf 0.",
-             real(m.hidden_dropout));
-  line.value("--attention-dropout",
-             "P",
-             "Dropout of attention probabilities. Default 0.1, with --load-hf 0.",
-             real(m.attention_dropout));
-  line.value("--init-method-std",
-             "X",
-             "Deviation of initial weights; those that add to the residual stream get X / sqrt(2 "
-             "layers). Default 0.02.",
-             real(m.init_std));
-}
 
 void declare_data(command_line& line, training_flags& to) {
   auto& d = to.data;
@@ -230,73 +132,6 @@ void declare_rate(command_line& line, training_flags& to) {
   line.value("--lr-warmup-init", "X", "Where it rises from. Default 0.", real(r.warmup_start, 0));
 }
 
-/// An axis that this build knows but cannot yet cut along.
-reader only_one(std::string why) {
-  return [why = std::move(why)](const std::string& flag, const std::string& word) {
-    if (parse_whole(flag, word, 1, 1 << 30) != 1)
-      throw usage_error("{} {} is refused: {}; give 1", flag, word, why);
-  };
-}
-
-void declare_layout(command_line& line, training_flags& to) {
-  auto& l = to.layout;
-  line.group("Layout: workers and what each holds");
-  line.value("--world-size",
-             "N",
-             "Workers. Data parallelism is what the other axes leave. Default: one replica.",
-             whole(l.world, 1, 1 << 16));
-  line.value("--pipeline-model-parallel-size",
-             "P",
-             "Pipeline stages; each holds 1/P of the layers. Default 1.",
-             whole(l.pipeline, 1, 1 << 16));
-  line.value("--tensor-model-parallel-size",
-             "N",
-             "1: this build does not cut matrices.",
-             only_one("this build does not cut matrices over workers; use "
-                      "--pipeline-model-parallel-size"));
-  line.value("--context-parallel-size",
-             "N",
-             "1: this build does not cut samples.",
-             only_one("this build does not cut samples over workers; use "
-                      "--pipeline-model-parallel-size"));
-  line.value("--expert-model-parallel-size",
-             "N",
-             "1: this build has no experts.",
-             only_one("this build has no mixture-of-experts layers"));
-  line.toggle("--use-tp-pp-dp-mapping",
-              "Numbers pipeline stages before replicas: rank order tp-cp-ep-pp-dp.",
-              [&l] { l.pipeline_before_data = true; });
-  line.value("--threads-per-worker",
-             "N",
-             "Threads of each worker's arithmetic. Part of the run's identity: another number may "
-             "give other bits. Default: cores / workers, at least 1.",
-             whole(l.threads, 1, 4096));
-  line.toggle("--dry-run",
-              "Resolves and checks everything, prints model, layout, plan and memory, and exits.",
-              [&to] { to.dry_run = true; });
-}
-
-void declare_checkpoints(command_line& line, training_flags& to) {
-  auto& c = to.checkpoints;
-  line.group("Checkpoints");
-  line.value("--save",
-             "DIR",
-             "Where checkpoints go; the last step is always saved. Refused when it has checkpoints "
-             "of a run that --load does not go on with.",
-             text(c.save));
-  line.value(
-      "--load",
-      "DIR",
-      "Resumes from the latest checkpoint there, or from one that is named as DIR/iter_0000100. "
-      "With the same folder as --save a run that is started again goes on by itself, and "
-      "starts anew when there is none yet.",
-      text(c.load));
-  line.value("--save-interval",
-             "N",
-             "Steps between checkpoints. Default: only the last.",
-             whole(c.save_interval, 1, largest_count));
-}
-
 void declare_watching(command_line& line, training_flags& to) {
   auto& w = to.watch;
   line.group("Watching");
@@ -363,12 +198,16 @@ void declare_testing(command_line& line, training_flags& to) {
 void declare(command_line& line, training_flags& to) {
   declare_shape(line, to);
   declare_function(line, to);
+  declare_rotary(line, to);
   declare_data(line, to);
   declare_steps(line, to);
   declare_optimizer(line, to);
   declare_rate(line, to);
   declare_layout(line, to);
-  declare_checkpoints(line, to);
+  declare_stages(line, to);
+  declare_reduction(line, to);
+  declare_recompute(line, to);
+  declare(line, to.checkpoints);
   declare_watching(line, to);
   declare_testing(line, to);
   declare_table(line, to);

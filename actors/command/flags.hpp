@@ -7,6 +7,7 @@
 
 #include "actors/command/command_line.hpp"
 #include "actors/command/tokenizer_flags.hpp"
+#include "runtime/model/stages.hpp"
 #include "runtime/trainer/job.hpp"
 
 #include <cstdint>
@@ -36,9 +37,20 @@ struct training_flags {
     bool no_position = false;
     std::optional<double> rotary_base, rotary_percent;
     bool rotary_interleaved = false;
+    std::optional<std::int64_t> rotary_interpolation;
+    bool rope_scaling = false;
+    std::optional<double> rope_scaling_factor;
+    struct {
+      std::optional<double> factor, fast, slow, mscale, mscale_all;
+      std::optional<std::int64_t> positions;
+      std::optional<bool> round;
+    } yarn;
     std::optional<std::string> normalization;
     std::optional<double> norm_epsilon;
-    bool swiglu = false, exact_gelu = false, no_linear_bias = false, qkv_bias = false;
+    bool gains_less_one = false, qk_norm = false;
+    std::optional<std::int64_t> window;
+    bool squared_relu = false, swiglu = false, exact_gelu = false, no_linear_bias = false,
+         qkv_bias = false;
     bool untied = false;
     std::optional<double> hidden_dropout, attention_dropout;
     double init_std = 0.02;
@@ -79,11 +91,25 @@ struct training_flags {
 
   struct {
     std::optional<std::int64_t> world;
-    std::int64_t pipeline = 1;
-    bool pipeline_before_data = false;
+    std::int64_t tensor = 1, pipeline = 1, replicas_per_worker = 1;
+    bool sequence_parallel = false, pipeline_before_data = false, bf16 = false;
     std::optional<std::int64_t> threads;
     std::string backend = "cpu";
   } layout;
+
+  struct {
+    std::optional<std::string> text;
+    runtime::uneven_ends ends;
+  } stages;
+
+  runtime::reduction_settings reduction;
+
+  struct {
+    std::optional<std::string> granularity, method;
+    std::optional<std::int64_t> layers;
+    bool activations = false;
+    bool modules_given = false, core_attention = true, feed_forward = false;
+  } recompute;
 
   runtime::checkpoint_settings checkpoints;
   runtime::watch_settings watch = megatron_watch();

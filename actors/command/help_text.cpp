@@ -6,10 +6,11 @@
 namespace troupe::command {
 namespace {
 
-constexpr std::size_t page = 100, widest_words = 34;
+constexpr std::size_t widest_words = 34;
 
-/// The text, broken at spaces, continued under its first letter.
-std::string wrapped(const std::string& text, std::size_t indent) {
+}  // namespace
+
+std::string wrapped(const std::string& text, std::size_t indent, std::size_t page) {
   std::istringstream in(text);
   std::string out, word;
   std::size_t column = indent;
@@ -27,8 +28,6 @@ std::string wrapped(const std::string& text, std::size_t indent) {
   }
   return out;
 }
-
-}  // namespace
 
 std::string format_help(const std::string& name,
                         const std::string& about,

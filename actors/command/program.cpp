@@ -48,6 +48,7 @@ void add_commands(command_line& program) {
   add_preprocess(program);
   add_train(program);
   add_plot(program);
+  add_checkpoint(program);
   add_eval(program);
   add_generate(program);
   add_layout(program);

@@ -1,35 +1,15 @@
 #include "actors/command/flags.hpp"
-#include "runtime/checkpoint/hub.hpp"
+#include "actors/command/resolve_parts.hpp"
 #include "runtime/core/error.hpp"
-#include "runtime/core/file.hpp"
 #include "runtime/data/split.hpp"
-#include "runtime/device/backend_kind.hpp"
-#include "runtime/model/choices.hpp"
 #include "runtime/tokenizer/description.hpp"
 
 #include <algorithm>
 #include <cmath>
-#include <thread>
 #include <utility>
 
 namespace troupe::command {
 namespace {
-
-using runtime::activation_kind;
-using runtime::gpt_config;
-using runtime::normalization_kind;
-using runtime::position_embedding;
-using sentences = std::vector<std::string>;
-
-/// Runs one part of the work; what it throws becomes a sentence, so that all are told at once.
-template <class Work>
-void collect(sentences& wrong, Work&& work) {
-  try {
-    work();
-  } catch (const runtime::error& failure) {
-    wrong.emplace_back(failure.what());
-  }
-}
 
 std::string together(const sentences& wrong) {
   if (wrong.size() == 1)
@@ -37,131 +17,6 @@ std::string together(const sentences& wrong) {
   std::string out = "this run cannot start:";
   for (const auto& sentence : wrong)
     out += "\n  " + sentence;
-  return out;
-}
-
-position_embedding position_of(const training_flags& flags) {
-  const auto name = flags.model.position.value_or("learned_absolute");
-  if (name == "rope")
-    return position_embedding::rope;
-  return name == "none" || flags.model.no_position ? position_embedding::none
-                                                   : position_embedding::learned_absolute;
-}
-
-activation_kind activation_of(const training_flags& flags) {
-  if (flags.model.swiglu)
-    return activation_kind::swiglu;
-  return flags.model.exact_gelu ? activation_kind::gelu_erf : activation_kind::gelu_tanh;
-}
-
-normalization_kind normalization_of(const training_flags& flags) {
-  return flags.model.normalization == "RMSNorm" ? normalization_kind::rms
-                                                : normalization_kind::layer;
-}
-
-/// Megatron-LM keeps the parameters of a gated layer those of an ungated one of 4 C.
-std::int64_t usual_ffn(const gpt_config& x) {
-  if (x.activation != activation_kind::swiglu)
-    return 4 * x.hidden;
-  return std::int64_t(double(4 * x.hidden) * 2 / 3) / 64 * 64;
-}
-
-gpt_config shape_from_flags(const training_flags& flags, sentences& wrong) {
-  const auto& m = flags.model;
-  const std::pair<const char*, bool> needed[] = {{"--num-layers", m.layers.has_value()},
-                                                 {"--hidden-size", m.hidden.has_value()},
-                                                 {"--num-attention-heads", m.heads.has_value()},
-                                                 {"--seq-length", m.sequence.has_value()}};
-  for (const auto& [flag, given] : needed)
-    if (!given)
-      wrong.push_back(
-          fmt::format("{} is missing; without --load-hf the model's shape is given by "
-                      "flags",
-                      flag));
-  gpt_config out;
-  out.layers = m.layers.value_or(1);
-  out.hidden = m.hidden.value_or(64);
-  out.heads = m.heads.value_or(1);
-  if (m.query_groups && !m.grouped_queries)
-    wrong.push_back(fmt::format(
-        "--num-query-groups {} does nothing without --group-query-attention: add it, or leave "
-        "both out",
-        *m.query_groups));
-  out.groups = m.grouped_queries ? m.query_groups.value_or(1) : out.heads;
-  if (!m.head_size && out.hidden % out.heads != 0)
-    wrong.push_back(fmt::format(
-        "--hidden-size {} is not a multiple of --num-attention-heads {}: choose another, or give "
-        "the size of a head by --kv-channels",
-        out.hidden,
-        out.heads));
-  out.head_size = m.head_size.value_or(std::max<std::int64_t>(out.hidden / out.heads, 1));
-  out.activation = activation_of(flags);
-  out.ffn = m.ffn.value_or(usual_ffn(out));
-  out.sequence = m.sequence.value_or(1);
-  out.positions = m.positions.value_or(out.sequence);
-  out.position = position_of(flags);
-  out.rotary_base = m.rotary_base.value_or(10000);
-  out.rotary_percent = m.rotary_percent.value_or(1);
-  out.rotary_interleaved = m.rotary_interleaved;
-  out.normalization = normalization_of(flags);
-  out.norm_epsilon = m.norm_epsilon.value_or(1e-5);
-  out.linear_bias = !m.no_linear_bias;
-  out.qkv_bias = m.qkv_bias;
-  out.tied_embeddings = !m.untied;
-  out.hidden_dropout = m.hidden_dropout.value_or(0.1);
-  out.attention_dropout = m.attention_dropout.value_or(0.1);
-  return out;
-}
-
-/// The shape of a model that is there already. Flags may repeat it; dropout, and a --seq-length
-/// that its positions reach, are not part of it.
-gpt_config shape_from_hub(const training_flags& flags, sentences& wrong) {
-  const auto& m = flags.model;
-  const auto file = m.hub / "config.json";
-  auto out = runtime::hub_config(runtime::read_text(file), fmt::format("'{}'", file.string()));
-  const auto agree = [&](const char* flag, const auto& given, const auto& there) {
-    if (given && *given != there)
-      wrong.push_back(fmt::format(
-          "{} {} contradicts --load-hf '{}', whose config.json says {}: leave the flag out",
-          flag,
-          *given,
-          m.hub.string(),
-          there));
-  };
-  const auto must_be = [&](const char* flag, bool given, bool there) {
-    if (given && !there)
-      wrong.push_back(
-          fmt::format("{} contradicts --load-hf '{}', whose config.json says otherwise: leave the "
-                      "flag out",
-                      flag,
-                      m.hub.string()));
-  };
-  agree("--num-layers", m.layers, out.layers);
-  agree("--hidden-size", m.hidden, out.hidden);
-  agree("--num-attention-heads", m.heads, out.heads);
-  agree("--num-query-groups", m.query_groups, out.groups);
-  agree("--kv-channels", m.head_size, out.head_size);
-  agree("--ffn-hidden-size", m.ffn, out.ffn);
-  agree("--max-position-embeddings", m.positions, out.positions);
-  agree("--rotary-base", m.rotary_base, out.rotary_base);
-  agree("--rotary-percent", m.rotary_percent, out.rotary_percent);
-  agree("--norm-epsilon", m.norm_epsilon, out.norm_epsilon);
-  must_be("--group-query-attention", m.grouped_queries, out.groups < out.heads);
-  must_be("--position-embedding-type", m.position.has_value(), out.position == position_of(flags));
-  must_be("--no-position-embedding",
-          m.no_position,
-          out.position != position_embedding::learned_absolute);
-  must_be("--rotary-interleaved", m.rotary_interleaved, out.rotary_interleaved);
-  must_be(
-      "--normalization", m.normalization.has_value(), out.normalization == normalization_of(flags));
-  must_be("--swiglu", m.swiglu, out.activation == activation_kind::swiglu);
-  must_be("--no-bias-gelu-fusion", m.exact_gelu, out.activation == activation_kind::gelu_erf);
-  must_be("--disable-bias-linear", m.no_linear_bias, !out.linear_bias);
-  must_be("--add-qkv-bias", m.qkv_bias, out.qkv_bias);
-  must_be("--untie-embeddings-and-output-weights", m.untied, !out.tied_embeddings);
-  out.sequence = m.sequence.value_or(out.sequence);
-  out.hidden_dropout = m.hidden_dropout.value_or(out.hidden_dropout);
-  out.attention_dropout = m.attention_dropout.value_or(out.attention_dropout);
   return out;
 }
 
@@ -185,8 +40,8 @@ void resolve_model(const training_flags& flags, runtime::training_job& job, sent
           "that it was trained with",
           tokens->vocabulary_size(),
           model.vocabulary);
-    model.padded_vocabulary
-        = runtime::padded_vocabulary_size(model.vocabulary, flags.model.vocabulary_divisor, 1);
+    model.padded_vocabulary = runtime::padded_vocabulary_size(
+        model.vocabulary, flags.model.vocabulary_divisor, flags.layout.tensor);
   });
 }
 
@@ -209,31 +64,6 @@ void resolve_data(const training_flags& flags, runtime::training_job& job, sente
     wrong.emplace_back(
         "--calculate-per-token-loss is refused with --eod-mask-loss: samples then differ in the "
         "tokens that count, and this build averages over each micro-batch first; leave one out");
-}
-
-void resolve_layout(const training_flags& flags, runtime::training_job& job, sentences& wrong) {
-  const auto& l = flags.layout;
-  job.layout.pipeline = int(l.pipeline);
-  job.layout.world = int(l.world.value_or(l.pipeline));
-  if (l.pipeline_before_data)
-    job.layout.order = "tp-cp-ep-pp-dp";
-  const auto cores = std::max(1U, std::thread::hardware_concurrency());
-  job.threads_per_worker
-      = int(l.threads.value_or(std::max<std::int64_t>(1, cores / job.layout.world)));
-  job.backend = runtime::backend_from(l.backend).value_or(runtime::backend_kind::cpu);
-  auto& batch = job.how.batch;
-  batch.data_parallel = std::max(1, job.layout.world / job.layout.pipeline);
-  if (!flags.steps.micro)
-    wrong.emplace_back("--micro-batch-size is missing: how many samples pass a stage at once");
-  batch.micro = flags.steps.micro.value_or(1);
-  batch.global = flags.steps.global.value_or(batch.micro * batch.data_parallel);
-  if (flags.steps.ramp.size() == 3) {
-    batch.ramp_start = flags.steps.ramp[0];
-    batch.ramp_increment = flags.steps.ramp[1];
-    batch.ramp_samples = flags.steps.ramp[2];
-    if (batch.ramp_start == 0)
-      wrong.emplace_back("--rampup-batch-size: START is 0; give at least 1");
-  }
 }
 
 /// Steps of a run that is counted in samples: a partial last batch is left out, as in Megatron-LM.
@@ -313,6 +143,7 @@ runtime::training_job resolve(const training_flags& flags, const std::vector<std
   resolve_model(flags, job, wrong);
   resolve_data(flags, job, wrong);
   resolve_layout(flags, job, wrong);
+  resolve_recompute(flags, job, wrong);
   resolve_steps(flags, job, wrong);
   resolve_watching(flags, job, wrong);
   job.how.seed = std::uint64_t(flags.optimizer.seed);

@@ -88,35 +88,22 @@ void open_data(resources& out) {
       out.pool);
 }
 
-void go_on_from(resources& out, std::shared_ptr<const runtime::checkpoint_reader> from) {
-  const auto& found = from->manifest();
-  const auto& job = out.job;
-  check_model(*from, job);
-  if (const auto other = differences(found.identity, runtime::identity(job)); !other.empty())
-    runtime::log_warning(
-        "the checkpoint '{}' was written by a run with another identity: the states from here on "
-        "are not promised to be the bits of those of that run.{}",
-        from->folder().string(),
-        other);
-  out.first_iteration = std::uint64_t(found.iteration);
-  out.first_consumed = std::uint64_t(found.consumed_samples);
-  runtime::log_info(" going on from iteration {} ({})", found.iteration, from->folder().string());
-  out.restore = [from](runtime::worker& by) {
-    by.restore(
-        [&](const std::string& name, const runtime::shape&, std::span<float> to) {
-          from->read(name, to);
-        },
-        true);
-  };
-}
-
 void load_state(resources& out) {
   const auto& where = out.job.checkpoints;
-  const auto found = find_start(out.job);
-  for (const auto& warning : found.warnings)
+  const auto start = plan_start(out.job);
+  for (const auto& warning : start.warnings)
     runtime::log_warning("{}", warning);
-  if (found.folder) {
-    go_on_from(out, std::make_shared<runtime::checkpoint_reader>(*found.folder));
+  out.first_iteration = start.iteration;
+  out.first_consumed = start.consumed;
+  if (const auto from = start.from) {
+    runtime::log_info(" {} {}", start.iteration > 0 ? "going on" : "starting", start.text);
+    out.restore = [from, moments = start.with_moments](runtime::worker& by) {
+      by.restore([&](const std::string& name,
+                     const runtime::shape&,
+                     const runtime::box& part,
+                     std::span<float> to) { from->read(name, part, to); },
+                 moments);
+    };
     return;
   }
   if (!where.load.empty())
@@ -127,8 +114,13 @@ void load_state(resources& out) {
       = std::make_shared<const runtime::hub_model>(runtime::read_hub_model(where.load_hub));
   out.restore = [hub](runtime::worker& by) {
     by.restore(
-        [&](const std::string& name, const runtime::shape&, std::span<float> to) {
-          hub->read(name, to);
+        [&](const std::string& name,
+            const runtime::shape& extents,
+            const runtime::box& part,
+            std::span<float> to) {
+          std::vector<float> all(std::size_t(extents.size()));
+          hub->read(name, all);
+          copy_common(runtime::whole(extents), all.data(), part, to.data(), sizeof(float));
         },
         false);
   };
@@ -152,18 +144,38 @@ void check_plans(const resources& out) {
       throw runtime::input_error("the schedule {} cannot be carried out: {}", plan.name, complaint);
   };
   for (const auto m : microbatch_counts(batch, out.first_consumed))
-    check(runtime::one_forward_one_backward(out.stages(), int(m)));
+    check(runtime::with_recomputation(
+        runtime::one_forward_one_backward(out.stages(), int(m) * out.replicas_each()), out.blocks));
   const auto each = batch.global / (batch.micro * batch.data_parallel);
   check(runtime::forward_only(out.stages(), int(each * out.job.watch.eval_batches)));
 }
 
 }  // namespace
 
+std::vector<runtime::chunk_range> stages_of(const runtime::training_job& job) {
+  return job.layout.chunks.empty() ? runtime::split_evenly(job.how.model, job.layout.pipeline)
+                                   : job.layout.chunks;
+}
+
+std::vector<std::vector<char>> blocks_of(const runtime::training_job& job,
+                                         const std::vector<runtime::chunk_range>& chunks) {
+  std::vector<std::vector<char>> out;
+  for (const auto& range : chunks) {
+    auto& blocks = out.emplace_back();
+    const runtime::chunk part(job.how.model, range);
+    for (const auto& block : runtime::chunk_route(part, job.recompute).blocks)
+      blocks.push_back(block.rebuilt ? 1 : 0);
+  }
+  return out;
+}
+
 std::shared_ptr<resources> prepare(const runtime::training_job& job) {
-  auto out = std::make_shared<resources>(resources{
-      .job = job,
-      .mesh = runtime::make_mesh(job.layout.world, 1, 1, job.layout.pipeline, job.layout.order),
-      .chunks = runtime::split_evenly(job.how.model, job.layout.pipeline)});
+  auto out = std::make_shared<resources>(
+      resources{.job = job,
+                .mesh = runtime::make_mesh(
+                    job.layout.world, job.layout.tensor, 1, job.layout.pipeline, job.layout.order),
+                .chunks = stages_of(job)});
+  out->blocks = blocks_of(job, out->chunks);
   out->planted = std::make_shared<disturbance>(job.disturbance);
   out->transport = std::make_shared<runtime::local_transport>(std::uint64_t(::getpid()));
   if (!job.watch.trace_file.empty())

@@ -8,6 +8,13 @@
 
 namespace troupe::actors {
 
+/// The layers of each pipeline rank.
+std::vector<runtime::chunk_range> stages_of(const runtime::training_job& job);
+
+/// Of each chunk the blocks of its way back, for the plan.
+std::vector<std::vector<char>> blocks_of(const runtime::training_job& job,
+                                         const std::vector<runtime::chunk_range>& chunks);
+
 /// Opens data sets, finds and verifies the checkpoint to go on from, checks the plan of every step.
 /// Throws input_error and io_error, before anybody is spawned.
 std::shared_ptr<resources> prepare(const runtime::training_job& job);

@@ -2,9 +2,11 @@
 
 #include "runtime/core/error.hpp"
 #include "runtime/core/file.hpp"
+#include "runtime/trainer/scheduler_values.hpp"
 
 #include <nlohmann/json.hpp>
 #include <set>
+#include <utility>
 
 namespace troupe::actors {
 namespace {
@@ -38,15 +40,25 @@ void require_own_folder(const runtime::checkpoint_settings& where) {
   if (where.save.empty())
     return;
   const auto save = resolved(where.save);
-  if (!where.load.empty()
-      && (resolved(where.load) == save || resolved(where.load).parent_path() == save))
+  const bool goes_on
+      = !where.load.empty() && !where.finetune
+        && (resolved(where.load) == save || resolved(where.load).parent_path() == save);
+  if (goes_on)
     return;
-  if (const auto newest = newest_in(save))
+  const auto newest = newest_in(save);
+  if (!newest)
+    return;
+  if (where.finetune)
     throw runtime::input_error(
-        "cannot save into '{0}': it holds iteration {1} of another run; add --load {0} to go on "
-        "with it, or choose another folder",
+        "cannot save into '{0}': it holds iteration {1}, and --finetune begins again at 0; to go "
+        "on from there give --load {0} without --finetune, or choose another folder",
         where.save.string(),
         *newest);
+  throw runtime::input_error(
+      "cannot save into '{0}': it holds iteration {1} of another run; add --load {0} to go on "
+      "with it, or choose another folder",
+      where.save.string(),
+      *newest);
 }
 
 /// Fields of a model that decide neither its parameters nor its function.
@@ -72,13 +84,139 @@ runtime::found_checkpoint find_start(const runtime::training_job& job) {
     return {where.load, {}};
   }
   auto found = runtime::latest_checkpoint(where.load);
-  if (!found.folder && resolved(where.load) != resolved(where.save))
+  if (!found.folder && (where.finetune || resolved(where.load) != resolved(where.save)))
     throw runtime::input_error(
         "cannot go on from --load '{}': it has neither a manifest.json, as a checkpoint has, nor "
         "iter_* folders, as the --save folder of a run has; correct it, or leave --load out to "
         "start from iteration 0",
         where.load.string());
   return found;
+}
+
+namespace {
+
+runtime::scheduler_values values_of(const runtime::training_job& job) {
+  return {job.how.rate, job.how.optimizer.weight_decay};
+}
+
+void settle_scheduler(const runtime::checkpoint_reader& from, runtime::training_job& job) {
+  const auto where = fmt::format("the identity in '{}'", from.folder().string());
+  const auto there = runtime::scheduler_values_in(from.manifest().identity, where);
+  const auto& how = job.checkpoints;
+  if (how.use_checkpoint_scheduler && !there)
+    throw runtime::input_error(
+        "{} has no learning rate to use: leave --use-checkpoint-opt_param-scheduler out", where);
+  if (how.override_scheduler || !there || *there == values_of(job))
+    return;
+  if (!how.use_checkpoint_scheduler)
+    throw runtime::input_error(
+        "cannot go on from '{}': its learning rate follows another schedule.{}\n"
+        "Say which holds: --override-opt_param-scheduler that of the command line, "
+        "--use-checkpoint-opt_param-scheduler that of the checkpoint; or give the flags it was "
+        "trained with",
+        from.folder().string(),
+        differences(*there, values_of(job)));
+  job.how.rate = there->rate;
+  job.how.optimizer.weight_decay = there->weight_decay;
+}
+
+/// The step after which the moments of a checkpoint were zero.
+std::uint64_t moments_from(const runtime::checkpoint_manifest& x) {
+  const auto all = json::parse(x.identity);
+  const auto found = all.find("optimizer");
+  if (found == all.end() || !found->is_object() || !found->contains("moments_from"))
+    return 0;
+  const auto& since = (*found)["moments_from"];
+  if (!since.is_number_unsigned() || since.get<std::uint64_t>() > std::uint64_t(x.iteration))
+    throw runtime::input_error(
+        "the identity of iteration {} says that its moments began after it; use another checkpoint",
+        x.iteration);
+  return since.get<std::uint64_t>();
+}
+
+/// Takes the fields that say how the work is spread out of an identity.
+json take_layout(json& identity) {
+  json out = json::object();
+  if (const auto layout = identity.find("layout"); layout != identity.end()) {
+    out["layout"] = *layout;
+    identity.erase("layout");
+  }
+  const auto batch = identity.find("batch");
+  if (batch != identity.end() && batch->is_object() && batch->contains("data_parallel")) {
+    out["batch"]["data_parallel"] = (*batch)["data_parallel"];
+    batch->erase("data_parallel");
+  }
+  return out;
+}
+
+/// What is told when a run goes on under another identity.
+std::vector<std::string> compare_identities(const runtime::checkpoint_reader& from,
+                                            const runtime::training_job& job) {
+  auto there = json::parse(from.manifest().identity), here = json::parse(runtime::identity(job));
+  const auto layout = differences(take_layout(there).dump(), take_layout(here).dump());
+  const auto others = differences(there.dump(), here.dump());
+  if (job.checkpoints.strict_identity && !(layout + others).empty())
+    throw runtime::input_error(
+        "cannot go on from '{}' to the bit, as --strict-identity asks: this run has another "
+        "identity.{}{}\nGive what it was trained with, or leave --strict-identity out",
+        from.folder().string(),
+        layout,
+        others);
+  std::vector<std::string> out;
+  if (!layout.empty())
+    out.push_back(fmt::format(
+        "the layout has changed since '{}': results agree with those of the other layout "
+        "numerically, not to the bit.{}",
+        from.folder().string(),
+        layout));
+  if (!others.empty())
+    out.push_back(fmt::format(
+        "the checkpoint '{}' was written by a run with another identity: the states from here on "
+        "are not promised to be the bits of those of that run.{}",
+        from.folder().string(),
+        others));
+  return out;
+}
+
+}  // namespace
+
+start_point plan_start(runtime::training_job& job) {
+  start_point out;
+  auto found = find_start(job);
+  out.warnings = std::move(found.warnings);
+  const auto& how = job.checkpoints;
+  if (!found.folder) {
+    out.text = how.load_hub.empty() ? "from iteration 0, with initial values"
+                                    : fmt::format("from iteration 0, with the values of '{}'",
+                                                  how.load_hub.string());
+    return out;
+  }
+  out.from = std::make_shared<const runtime::checkpoint_reader>(*found.folder);
+  check_model(*out.from, job);
+  const auto& there = out.from->manifest();
+  if (how.finetune) {
+    out.text = fmt::format("from iteration 0, with the parameters of '{}' (--finetune)",
+                           found.folder->string());
+    return out;
+  }
+  out.iteration = std::uint64_t(there.iteration);
+  out.consumed = std::uint64_t(there.consumed_samples);
+  out.text = fmt::format("from iteration {} of {} ('{}')",
+                         out.iteration,
+                         job.train_iterations,
+                         found.folder->string());
+  // As in Megatron-LM the schedule is a part of the optimizer: not loaded, not compared.
+  if (how.no_load_optim) {
+    out.text += ", moments from zero (--no-load-optim)";
+    job.how.optimizer.moments_from = out.iteration;
+    return out;
+  }
+  out.with_moments = true;
+  job.how.optimizer.moments_from = moments_from(there);
+  settle_scheduler(*out.from, job);
+  for (auto& told : compare_identities(*out.from, job))
+    out.warnings.push_back(std::move(told));
+  return out;
 }
 
 std::string differences(const std::string& there, const std::string& here) {

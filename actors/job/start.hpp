@@ -5,19 +5,43 @@
 #include "runtime/checkpoint/checkpoint.hpp"
 #include "runtime/trainer/job.hpp"
 
+#include <cstdint>
+#include <filesystem>
+#include <memory>
 #include <string>
+#include <vector>
 
 namespace troupe::actors {
 
 /// The checkpoint that --load names: that folder, when it is one checkpoint, else the latest in it.
 /// Throws input_error when there is none, unless it is the folder of --save, where the run's own
-/// checkpoints will be; and when --save has checkpoints that the run does not go on from.
+/// checkpoints will be; and when --save has checkpoints that the run does not go on from, which
+/// with --finetune are all.
 runtime::found_checkpoint find_start(const runtime::training_job& job);
 
 /// Throws input_error, naming what differs, unless the job's model has the parameters and the
 /// function of the checkpoint's. Dropout, initial values, padding and the length of samples may
 /// differ.
 void check_model(const runtime::checkpoint_reader& from, const runtime::training_job& job);
+
+/// Where a run starts, and what it takes along from there.
+struct start_point {
+  /// Null: no checkpoint, iteration 0 with initial values or those of --load-hf.
+  std::shared_ptr<const runtime::checkpoint_reader> from = {};
+  bool with_moments = false;  ///< of the checkpoint; else they begin at zero
+  std::uint64_t iteration = 0;
+  std::uint64_t consumed = 0;
+  std::vector<std::string> warnings;
+  std::string text;  ///< "from iteration 100 of 500 ('run/iter_0000100')"
+};
+
+/// Finds, verifies and compares the checkpoint of --load, and decides what is taken from it as
+/// Megatron-LM does for --finetune, --no-load-optim and the two ...-opt_param-scheduler flags. Sets
+/// what of the job the checkpoint decides: its learning rate and weight decay, where that flag says
+/// so, and when its moments began. Throws input_error as find_start and check_model, when the
+/// learning rate follows another schedule and no flag says which holds, and when --strict-identity
+/// is given and anything else differs.
+start_point plan_start(runtime::training_job& job);
 
 /// What differs between two JSON objects: "model/hidden: 32 there, 64 here", a line each.
 std::string differences(const std::string& there, const std::string& here);

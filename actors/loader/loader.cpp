@@ -25,8 +25,7 @@ messages::loader_actor::behavior_type loader(messages::loader_actor::pointer sel
   return {[shared](const messages::request_batch& x) -> messages::batch_ready {
     shared->planted->strike("loader", runtime::value(x.at.step));
     const auto& source = x.validation ? shared->validation : shared->training;
-    const auto all = source->microbatch(
-        {x.consumed, runtime::value(x.at.microbatch), std::uint64_t(x.replica)});
+    const auto all = source->microbatch({x.consumed, x.microbatch, std::uint64_t(x.replica)});
     return {x.at,
             runtime::deposit(*shared->transport, chosen(all, x.inputs, x.labels), x.at.generation)};
   }};

@@ -77,8 +77,11 @@ caf::actor node_state::make(const messages::spawn& what, const caf::actor& by) {
                                   checkpointer_},
                      shared_));
     case role::stage:
-      return caf::actor_cast<caf::actor>(home.spawn(
-          stage, stage_seat{what.generation, what.replica, what.part}, shared_, groups_));
+      return caf::actor_cast<caf::actor>(
+          home.spawn(stage,
+                     stage_seat{what.generation, what.replica, what.part, what.tensor},
+                     shared_,
+                     groups_));
   }
   throw runtime::broken_promise("NODE-1: a node is asked for a role that it knows");
 }

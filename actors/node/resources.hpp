@@ -24,7 +24,8 @@ namespace troupe::actors {
 struct resources {
   runtime::training_job job;
   runtime::mesh mesh;
-  std::vector<runtime::chunk_range> chunks;  ///< of each pipeline rank
+  std::vector<runtime::chunk_range> chunks;    ///< of each pipeline rank
+  std::vector<std::vector<char>> blocks = {};  ///< of each chunk's way back: see runtime::plan
   runtime::memory_pool pool = {};
   std::shared_ptr<runtime::transport> transport = {};
   std::shared_ptr<const runtime::batch_source> training = {}, validation = {};
@@ -39,7 +40,14 @@ struct resources {
 
   int replicas() const { return mesh.extent(runtime::axis::data); }
   int stages() const { return mesh.extent(runtime::axis::pipeline); }
-  int rank(int replica, int part) const { return mesh.rank({0, 0, 0, replica, part}); }
+  int tensor() const { return mesh.extent(runtime::axis::tensor); }
+  int rank(int replica, int part, int t) const { return mesh.rank({t, 0, 0, replica, part}); }
+  /// Ranks whose parts make up a checkpoint.
+  int snapshot_parts() const {
+    return stages() * tensor() * (job.reduction.distributed_optimizer ? replicas() : 1);
+  }
+  /// Logical replicas that each physical one plays.
+  int replicas_each() const { return job.layout.replicas_per_worker; }
 };
 
 /// The groups of one generation. Any thread.

@@ -6,6 +6,7 @@
 #include <caf/system_messages.hpp>
 
 #include <algorithm>
+#include <fmt/format.h>
 #include <utility>
 
 namespace troupe::actors {
@@ -25,6 +26,26 @@ bool complete(std::vector<Report>& reports, const Report& x, int stages) {
   return true;
 }
 
+/// A copy is what its owner is: a part of a tied table that of the same tensor rank, what every
+/// tensor rank has that of the first.
+void require_alike(const std::vector<messages::applied>& parts, int tensor) {
+  const auto owner = [&](const std::string& name, int t) -> const runtime::digest* {
+    for (const auto& x : parts)
+      if (const auto found = x.own.find(name); x.part % tensor == t && found != x.own.end())
+        return &found->second;
+    return nullptr;
+  };
+  for (const auto& part : parts)
+    for (const auto& [name, digest] : part.copies) {
+      const auto* found = owner(name, part.part % tensor);
+      if (found == nullptr)
+        found = owner(name, 0);
+      if (found == nullptr || *found != digest)
+        throw runtime::broken_promise(fmt::format(
+            "STEP-6: what several tensor ranks or stages hold, they hold alike; but not {}", name));
+    }
+}
+
 }  // namespace
 
 void replica_state::start(replica_seat seat, std::shared_ptr<const resources> shared) {
@@ -33,29 +54,35 @@ void replica_state::start(replica_seat seat, std::shared_ptr<const resources> sh
   who_ = "replica:" + std::to_string(seat_.replica);
   end_on_exception(self_, who_);
   self_->set_down_handler([this](const caf::down_msg& x) { lose(x); });
-  stages_.resize(std::size_t(shared_->stages()));
-  for (int p = 0; p < shared_->stages(); ++p)
+  stages_.resize(std::size_t(stages()));
+  for (int s = 0; s < stages(); ++s)
     self_
         ->request(seat_.node,
                   caf::infinite,
-                  messages::spawn{seat_.generation, messages::role::stage, seat_.replica, p})
-        .then([this, p](const caf::actor& stage) { spawned(p, stage); },
+                  messages::spawn{.generation = seat_.generation,
+                                  .who = messages::role::stage,
+                                  .replica = seat_.replica,
+                                  .part = s / shared_->tensor(),
+                                  .tensor = s % shared_->tensor()})
+        .then([this, s](const caf::actor& stage) { spawned(s, stage); },
               [](const caf::error&) { /* the node is dead, and takes us with it */ });
 }
 
-void replica_state::spawned(int part, const caf::actor& stage) {
-  stages_[std::size_t(part)] = stage;
-  self_->monitor(stage);
-  if (++spawned_ == shared_->stages())
+void replica_state::spawned(int stage, const caf::actor& actor) {
+  stages_[std::size_t(stage)] = actor;
+  self_->monitor(actor);
+  if (++spawned_ == stages())
     introduce();
 }
 
 void replica_state::introduce() {
-  for (std::size_t p = 0; p < stages_.size(); ++p)
-    self_->send(caf::actor_cast<messages::stage_actor>(stages_[p]),
+  const auto at
+      = [&](int s) { return s < 0 || s >= stages() ? caf::actor() : stages_[std::size_t(s)]; };
+  for (int s = 0; s < stages(); ++s)
+    self_->send(caf::actor_cast<messages::stage_actor>(at(s)),
                 messages::meet{.supervisor = caf::actor_cast<caf::actor>(self_),
-                               .previous = p == 0 ? caf::actor() : stages_[p - 1],
-                               .next = p + 1 == stages_.size() ? caf::actor() : stages_[p + 1],
+                               .previous = at(s - shared_->tensor()),
+                               .next = at(s + shared_->tensor()),
                                .loader = caf::actor_cast<caf::actor>(seat_.loader),
                                .checkpointer = caf::actor_cast<caf::actor>(seat_.checkpointer)});
 }
@@ -88,14 +115,15 @@ void replica_state::receive(const messages::ready& x) {
 }
 
 void replica_state::receive(const messages::vote& x) {
-  if (x.generation != seat_.generation || !complete(votes_, x, shared_->stages()))
+  if (x.generation != seat_.generation || !complete(votes_, x, stages()))
     return;
   messages::vote all{.generation = x.generation, .step = x.step, .replica = seat_.replica};
   runtime::digester gradients;
   for (auto& part : votes_) {
-    all.loss_total += part.loss_total;
-    all.loss_tokens += part.loss_tokens;
-    all.square_norms.merge(part.square_norms);
+    if (!part.losses.empty())
+      all.losses = std::move(part.losses);
+    for (const auto& [parameter, square] : part.square_norms)
+      all.square_norms[parameter] += square;
     gradients.add(part.gradients);
   }
   all.gradients = gradients.result();
@@ -104,11 +132,13 @@ void replica_state::receive(const messages::vote& x) {
 }
 
 void replica_state::receive(const messages::applied& x) {
-  if (x.generation != seat_.generation || !complete(applied_, x, shared_->stages()))
+  if (x.generation != seat_.generation || !complete(applied_, x, stages()))
     return;
   messages::applied all{.generation = x.generation, .step = x.step, .replica = seat_.replica};
-  for (auto& part : applied_)
-    all.digests.merge(part.digests);
+  for (const auto& part : applied_)
+    for (const auto& [parameter, digest] : part.own)
+      all.own[parameter] += digest;
+  require_alike(applied_, shared_->tensor());
   applied_.clear();
   shared_->planted->send(self_, seat_.supervisor, all);
 }

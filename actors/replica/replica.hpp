@@ -39,7 +39,9 @@ class replica_state {
   void receive(const messages::applied& x);
 
  private:
-  void spawned(int part, const caf::actor& stage);
+  /// Stages are counted pipeline rank first: part * tensor + t.
+  int stages() const { return shared_->stages() * shared_->tensor(); }
+  void spawned(int stage, const caf::actor& actor);
   void introduce();
   void lose(const caf::down_msg& x);
 

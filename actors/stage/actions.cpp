@@ -29,14 +29,45 @@ std::vector<action> lowered(const std::vector<action>& row) {
   return out;
 }
 
+runtime::worker_settings settings_of(const runtime::training_job& job,
+                                     const std::vector<runtime::chunk_range>& chunks,
+                                     int part) {
+  return {.model = job.how.model,
+          .chunks = {{chunk_id(part), chunks[std::size_t(part)]}},
+          .seed = job.how.seed,
+          .optimizer = job.how.optimizer,
+          .replicas = job.layout.replicas_per_worker,
+          .precision = job.how.precision,
+          .recompute = job.recompute,
+          .sequence_parallel = job.layout.sequence_parallel,
+          .distributed_optimizer = job.reduction.distributed_optimizer,
+          .bucket_size = job.reduction.bucket_size,
+          .grain = job.reduction.grain};
+}
+
 runtime::bundle copied(const std::vector<runtime::named_array>& arrays, runtime::stream& by) {
   runtime::bundle out;
   for (const auto& array : arrays) {
-    auto x = runtime::tensor::empty<float>(by, array.extents);
+    auto x = runtime::tensor::empty<float>(by, array.part.extents);
     std::memcpy(x.raw(), array.elements.data(), array.elements.size_bytes());
     out.add(array.name, std::move(x));
   }
   return out;
+}
+
+std::vector<messages::fragment> places_of(const std::vector<runtime::named_array>& arrays) {
+  std::vector<messages::fragment> out;
+  for (const auto& array : arrays)
+    out.push_back({array.whole, array.part});
+  return out;
+}
+
+// A stage that plays several logical replicas carries out the micro-batches of one after those of
+// the other; the plan counts them all.
+runtime::pass_key stage_state::key_of(chunk_id chunk, runtime::microbatch_id microbatch) const {
+  const auto each = now_->step.what.microbatches / shared_->replicas_each();
+  const auto m = int(runtime::value(microbatch));
+  return {m / each, chunk, runtime::microbatch_id(m % each)};
 }
 
 place stage_state::place_of(runtime::microbatch_id microbatch, int chunk) const {
@@ -74,16 +105,27 @@ void stage_state::request_batches() {
   if (!is_first() && !is_last())
     return;
   const auto& step = now_->step;
-  for (const auto& x : now_->row)
-    if (x.kind == action_kind::forward)
-      shared_->planted->send(self_,
-                             caf::actor_cast<messages::loader_actor>(peers_.loader),
-                             messages::request_batch{.at = place_of(x.microbatch, seat_.part),
-                                                     .replica = seat_.replica,
-                                                     .consumed = step.consumed,
-                                                     .validation = step.validation,
-                                                     .inputs = is_first(),
-                                                     .labels = is_last()});
+  for (const auto& x : now_->row) {
+    if (x.kind != action_kind::forward)
+      continue;
+    const auto key = key_of(x.chunk, x.microbatch);
+    const int replica = seat_.replica * shared_->replicas_each() + key.replica;
+    shared_->planted->send(self_,
+                           caf::actor_cast<messages::loader_actor>(peers_.loader),
+                           messages::request_batch{.at = place_of(x.microbatch, seat_.part),
+                                                   .replica = replica,
+                                                   .microbatch = runtime::value(key.microbatch),
+                                                   .consumed = step.consumed,
+                                                   .validation = step.validation,
+                                                   .inputs = is_first(),
+                                                   .labels = is_last()});
+  }
+}
+
+bool stage_state::begins_the_way_back(const action& x) const {
+  const auto& blocks = now_->step.what.blocks;
+  const auto last = blocks.empty() ? 0 : int(blocks[runtime::value(x.chunk)].size()) - 1;
+  return x.kind == action_kind::input_gradients && int(x.block) == last;
 }
 
 std::optional<ticket_bundle> stage_state::inputs_of(const action& x) {
@@ -93,7 +135,7 @@ std::optional<ticket_bundle> stage_state::inputs_of(const action& x) {
       wanted.push_back(arrival::batch);
     if (!is_first())
       wanted.push_back(arrival::activation);
-  } else if (x.kind == action_kind::input_gradients && !is_last()) {
+  } else if (begins_the_way_back(x) && !is_last()) {
     wanted.push_back(arrival::gradient);
   }
   const auto at = place_of(x.microbatch, seat_.part);
@@ -125,18 +167,25 @@ void stage_state::pump() {
 void stage_state::submit(const action& x, ticket_bundle inputs) {
   const auto outputs = std::make_shared<ticket_bundle>();
   submit((now_->step.validation ? "eval " : "") + to_string(x),
-         [x, outputs, in = std::move(inputs), by = shared_->transport, g = seat_.generation](
-             bench& on, runtime::stream&) {
-           const runtime::pass_key key{0, x.chunk, x.microbatch};
+         [x,
+          outputs,
+          in = std::move(inputs),
+          by = shared_->transport,
+          g = seat_.generation,
+          key = key_of(x.chunk, x.microbatch)](bench& on, runtime::stream&) {
            switch (x.kind) {
              case action_kind::forward:
                *outputs = deposit(*by, on.worker->forward(key, redeem(*by, in)), g);
                break;
              case action_kind::input_gradients:
-               *outputs = deposit(*by, on.worker->input_gradients(key, redeem(*by, in)), g);
+               *outputs
+                   = deposit(*by, on.worker->input_gradients(key, redeem(*by, in), x.block), g);
                break;
              case action_kind::weight_gradients:
-               on.worker->weight_gradients(key);
+               on.worker->weight_gradients(key, x.block);
+               break;
+             case action_kind::recompute:
+               on.worker->recompute(key, x.block);
                break;
              case action_kind::backward:
                throw runtime::broken_promise("STAGE-1: a row is lowered before it is carried out");
@@ -146,7 +195,7 @@ void stage_state::submit(const action& x, ticket_bundle inputs) {
            --now_->in_lane;
            pass_on(x, *outputs);
            if (++now_->finished == now_->row.size())
-             vote();
+             vote_if_done();
            else
              pump();
          });
@@ -165,28 +214,49 @@ void stage_state::pass_on(const action& x, const ticket_bundle& outputs) {
                            messages::gradient{place_of(x.microbatch, seat_.part - 1), outputs});
 }
 
-void stage_state::submit(std::string label, lane_work what, std::function<void()> after) {
-  const auto work = ++submitted_;
-  after_.emplace(work, std::move(after));
-  const auto rank = shared_->rank(seat_.replica, seat_.part);
-  lane_->submit(
-      [=, what = std::move(what), bench = bench_, trace = shared_->trace, step = step_](
-          runtime::stream& by) {
-        const auto begin = trace ? runtime::now_ns() : 0;
-        what(*bench, by);
-        if (trace)
-          trace->add({label, rank, step, begin, runtime::now_ns()});
+void stage_state::errand::submit(runtime::lane& to, lane_work what) const {
+  to.submit(
+      [x = *this, what = std::move(what)](runtime::stream& by) {
+        const auto begin = x.trace ? runtime::now_ns() : 0;
+        what(*x.on, by);
+        if (x.trace)
+          x.trace->add({x.label, x.rank, x.step, begin, runtime::now_ns(), x.track});
       },
-      [=, self = messages::stage_actor(self_)](std::exception_ptr failure) {
-        messages::lane_done done{.work = work};
+      [name = label, number = work, to_whom = whom](std::exception_ptr failure) {
+        messages::lane_done done{.work = number};
         if (failure) {
-          const auto reason = reason_of(label, failure);
+          const auto reason = reason_of(name, failure);
           done.failure = messages::text_of(reason);
           done.cancelled = is(reason, messages::ec::cancelled);
           done.refused = is(reason, messages::ec::refused);
         }
-        caf::anon_send(self, std::move(done));
+        caf::anon_send(to_whom, std::move(done));
       });
+}
+
+stage_state::errand stage_state::errand_for(std::string label,
+                                            int track,
+                                            std::uint64_t work) const {
+  return {.label = std::move(label),
+          .rank = shared_->rank(seat_.replica, seat_.part, seat_.tensor),
+          .track = track,
+          .step = step_,
+          .work = work,
+          .on = bench_,
+          .trace = shared_->trace,
+          .whom = messages::stage_actor(self_)};
+}
+
+void stage_state::submit(std::string label, lane_work what, std::function<void()> after) {
+  const auto work = ++submitted_;
+  after_.emplace(work, std::move(after));
+  errand_for(std::move(label), 0, work).submit(*lane_, std::move(what));
+}
+
+void stage_state::submit_to_wire(std::string label, lane_work what, std::function<void()> after) {
+  const auto work = ++submitted_;
+  after_.emplace(work, std::move(after));
+  errand_for(std::move(label), 1, work).submit(*wire_, std::move(what));
 }
 
 void stage_state::finish(const messages::lane_done& x) {

@@ -1,22 +1,42 @@
-// What a stage's lane works on. Only the lane touches it while there is work; the actor reads what
-// a finished piece of work has left.
+// What a stage's lanes work on. Only they touch it while there is work; the actor reads what a
+// finished piece of work has left.
 
 #pragma once
 
 #include "actors/stage/stage.hpp"
 
+#include <atomic>
 #include <memory>
 
 namespace troupe::actors {
 
-/// Shared, because the lane may still hold it when the actor is gone.
+/// Shared, because a lane may still hold it when the actor is gone.
 struct stage_state::bench {
+  std::unique_ptr<runtime::communicator> tensor, data, ties;
   std::unique_ptr<runtime::worker> worker;
-  std::unique_ptr<runtime::communicator> data, ties;
+  runtime::memory_pool pool;
   std::int64_t parameters = 0;
+  int buckets = 0;
+  /// Number of the piece of work that reduces bucket 0 in this step; that of bucket b is b more.
+  std::atomic<std::uint64_t> first_reduction = 0;
+  std::atomic<std::uint64_t> step = 0;
 };
 
-/// Each array in memory of its own.
+/// A piece of work: traced, and told to the actor when it has ended.
+struct stage_state::errand {
+  std::string label;
+  int rank = 0, track = 0;
+  runtime::step_id step = {};
+  std::uint64_t work = 0;
+  std::shared_ptr<bench> on;
+  std::shared_ptr<runtime::trace_recorder> trace;
+  messages::stage_actor whom;
+
+  void submit(runtime::lane& to, lane_work what) const;
+};
+
+/// Each array in memory of its own, and where it belongs.
 runtime::bundle copied(const std::vector<runtime::named_array>& arrays, runtime::stream& by);
+std::vector<messages::fragment> places_of(const std::vector<runtime::named_array>& arrays);
 
 }  // namespace troupe::actors

@@ -24,41 +24,83 @@ void stage_state::start(stage_seat seat,
   seat_ = seat;
   shared_ = std::move(shared);
   groups_ = std::move(groups);
-  who_ = fmt::format("stage:{}.{}", seat_.replica, seat_.part);
+  const auto where = fmt::format("{}.{}{}",
+                                 seat_.replica,
+                                 seat_.part,
+                                 shared_->tensor() > 1 ? fmt::format(".{}", seat_.tensor) : "");
+  who_ = "stage:" + where;
   end_on_exception(self_, who_);
   bench_ = std::make_shared<bench>();
-  bench_->data = groups_->join(fmt::format("data of part {}", seat_.part),
-                               runtime::axis::data,
-                               shared_->replicas(),
-                               seat_.replica);
+  join_groups();
+  runtime::lane_settings settings{
+      .name = "lane " + where,
+      .where = shared_->job.backend,
+      .threads = shared_->job.threads_per_worker,
+      .pool = {},
+      .before_each = [planted = shared_->planted] { planted->delay_lane(); }};
+  bench_->pool = settings.pool;
+  if (overlaps_gradients() || overlaps_parameters()) {
+    auto beside = settings;
+    beside.name = "wire " + where;
+    beside.threads = 1;
+    wire_ = shared_->make_lane(beside);
+  }
+  lane_ = shared_->make_lane(settings);
+}
+
+void stage_state::join_groups() {
+  using runtime::axis;
+  const int t = seat_.tensor, p = seat_.part, r = seat_.replica;
+  if (shared_->tensor() > 1)
+    bench_->tensor = groups_->join(
+        fmt::format("tensor of stage {}.{}", r, p), axis::tensor, shared_->tensor(), t);
+  bench_->data
+      = groups_->join(fmt::format("data of part {}.{}", p, t), axis::data, shared_->replicas(), r);
   if (shared_->job.how.model.tied_embeddings && shared_->stages() > 1 && (is_first() || is_last()))
-    bench_->ties = groups_->join(fmt::format("ties of replica {}", seat_.replica),
-                                 runtime::axis::pipeline,
-                                 2,
-                                 is_first() ? 0 : 1);
-  lane_ = shared_->make_lane(
-      {.name = fmt::format("lane {}.{}", seat_.replica, seat_.part),
-       .where = shared_->job.backend,
-       .threads = shared_->job.threads_per_worker,
-       .pool = shared_->pool,
-       .before_each = [planted = shared_->planted] { planted->delay_lane(); }});
+    bench_->ties = groups_->join(
+        fmt::format("ties of replica {}.{}", r, t), axis::pipeline, 2, is_first() ? 0 : 1);
+}
+
+bool stage_state::overlaps_gradients() const {
+  return shared_->job.reduction.overlap_gradients && shared_->replicas() > 1;
+}
+
+bool stage_state::overlaps_parameters() const {
+  return shared_->job.reduction.overlap_parameters && shared_->job.reduction.distributed_optimizer
+         && shared_->replicas() > 1;
 }
 
 void stage_state::meet(const messages::meet& whom) {
   peers_ = whom;
-  const runtime::worker_settings settings{
-      .model = shared_->job.how.model,
-      .chunks = {{chunk_id(seat_.part), shared_->chunks[std::size_t(seat_.part)]}},
-      .seed = shared_->job.how.seed,
-      .optimizer = shared_->job.how.optimizer,
-      .replicas = 1};
+  build();
+}
+
+void stage_state::build() {
+  // Called on the lane, in the midst of the work that completes a bucket.
+  const auto send_off
+      = [wire = wire_.get(), on = std::weak_ptr(bench_), blank = errand_for("", 1, 0)](int b) {
+          const auto held = on.lock();
+          auto x = blank;
+          x.on = held;
+          x.label = fmt::format("reduce {}", b);
+          x.work = held->first_reduction + std::uint64_t(b);
+          x.step = runtime::step_id(held->step.load());
+          x.submit(*wire, [b](bench& at, runtime::stream& by) { at.worker->reduce_bucket(b, by); });
+        };
   submit(
       "build",
-      [settings, shared = shared_](bench& on, runtime::stream& by) {
-        on.worker = std::make_unique<runtime::worker>(settings, by);
+      [shared = shared_, seat = seat_, send_off, overlap = overlaps_gradients()](
+          bench& on, runtime::stream& by) {
+        on.worker = std::make_unique<runtime::worker>(
+            settings_of(shared->job, shared->chunks, seat.part),
+            by,
+            runtime::worker_groups{on.tensor.get(), on.data.get(), on.ties.get()});
         if (shared->restore)
           shared->restore(*on.worker);
         on.parameters = on.worker->parameter_count();
+        on.buckets = on.worker->buckets();
+        if (overlap)
+          on.worker->on_complete(send_off);
       },
       [this] {
         shared_->planted->send(
@@ -79,14 +121,36 @@ void stage_state::run(const messages::run_step& step) {
       inbox_.begin(), inbox_.end(), [&](const auto& x) { return x.first.second < now; });
   runtime::ensure(!left, "HANDOFF-1: nothing of an earlier step is left when a step begins");
   now_ = progress{step, lowered(step.what.ranks.at(std::size_t(seat_.part)))};
-  const runtime::step_settings settings{.step = step.step,
-                                        .training = step.what.training,
-                                        .microbatches = step.what.microbatches,
-                                        .logical_replicas = shared_->replicas()};
+  const runtime::step_settings settings{
+      .step = step.step,
+      .training = step.what.training,
+      .microbatches = step.what.microbatches / shared_->replicas_each(),
+      .logical_replicas = shared_->job.how.batch.data_parallel};
+  if (step.what.training && overlaps_gradients())
+    expect_buckets();
   submit(
       "begin", [settings](bench& on, runtime::stream&) { on.worker->begin_step(settings); }, [] {});
   request_batches();
+  if (now_->row.empty())
+    return vote_if_done();
   pump();
+}
+
+void stage_state::expect_buckets() {
+  now_->unreduced = bench_->buckets;
+  bench_->step = runtime::value(step_);
+  bench_->first_reduction = submitted_ + 1;
+  for (int b = 0; b < bench_->buckets; ++b)
+    after_.emplace(++submitted_, [this] {
+      --now_->unreduced;
+      vote_if_done();
+    });
+}
+
+void stage_state::vote_if_done() {
+  if (now_->finished < now_->row.size() || now_->unreduced > 0 || std::exchange(now_->voting, true))
+    return;
+  vote();
 }
 
 void stage_state::vote() {
@@ -96,7 +160,7 @@ void stage_state::vote() {
       = std::make_shared<messages::vote>(messages::vote{.generation = seat_.generation,
                                                         .step = step.step,
                                                         .replica = seat_.replica,
-                                                        .part = seat_.part});
+                                                        .part = stage_number()});
   const auto say = [this, result, training = step.what.training] {
     if (training)
       voted_ = result->step;
@@ -104,21 +168,27 @@ void stage_state::vote() {
     shared_->planted->send(
         self_, caf::actor_cast<messages::replica_actor>(peers_.supervisor), *result);
   };
-  const auto add_loss = [result](bench& on) {
-    const auto loss = on.worker->loss(0);
-    result->loss_total = loss.total;
-    result->loss_tokens = loss.tokens;
+  const bool answers = is_last() && seat_.tensor == 0;
+  const auto add_losses = [result, answers, each = shared_->replicas_each()](bench& on) {
+    for (int r = 0; answers && r < each; ++r) {
+      const auto loss = on.worker->loss(r);
+      result->losses.push_back({loss.total, loss.tokens});
+    }
   };
   if (!step.what.training)
     return submit(
-        "loss", [add_loss](bench& on, runtime::stream&) { add_loss(on); }, say);
+        "loss", [add_losses](bench& on, runtime::stream&) { add_losses(on); }, say);
   submit(
       "reduce",
-      [=, planted = shared_->planted, seat = seat_](bench& on, runtime::stream&) {
+      [=, planted = shared_->planted, seat = seat_, overlapped = overlaps_gradients()](
+          bench& on, runtime::stream&) {
         planted->strike(fmt::format("lane:{}.{}", seat.replica, seat.part),
                         runtime::value(result->step));
-        on.worker->reduce(*on.data, on.ties.get());
-        add_loss(on);
+        if (overlapped)
+          on.worker->finish_reduction();
+        else
+          on.worker->reduce();
+        add_losses(on);
         result->square_norms = on.worker->norms();
         result->gradients = on.worker->gradient_digest();
       },
@@ -133,17 +203,36 @@ void stage_state::decide(const messages::decision& x) {
       = std::make_shared<messages::applied>(messages::applied{.generation = seat_.generation,
                                                               .step = x.step,
                                                               .replica = seat_.replica,
-                                                              .part = seat_.part});
+                                                              .part = stage_number()});
+  const bool later = overlaps_parameters();
+  const bool gathers = shared_->job.reduction.distributed_optimizer && !later;
   submit(
       "update",
-      [x, result](bench& on, runtime::stream&) {
+      [x, result, later, gathers, token = groups_->token()](bench& on, runtime::stream&) {
         on.worker->update({runtime::value(x.step), x.learning_rate, x.gradient_scale});
-        result->digests = on.worker->digests();
+        if (later)
+          on.worker->hide_parameters(token);
+        if (gathers)
+          on.worker->gather();
+        auto state = on.worker->digests();
+        result->own = std::move(state.own);
+        result->copies = std::move(state.copies);
       },
-      [this, result] {
+      [this, result, later] {
+        if (later)
+          gather_parameters();
         shared_->planted->send(
             self_, caf::actor_cast<messages::replica_actor>(peers_.supervisor), *result);
       });
+}
+
+// The next forward pass begins meanwhile, and waits for each layer at its door.
+void stage_state::gather_parameters() {
+  for (int b = bench_->buckets - 1; b >= 0; --b)
+    submit_to_wire(
+        fmt::format("gather {}", b),
+        [b](bench& on, runtime::stream& by) { on.worker->gather_bucket(b, by); },
+        [] {});
 }
 
 // The copy is made on the lane, between this step and the next; writing it is not our affair.
@@ -151,14 +240,18 @@ void stage_state::take_snapshot(const messages::take_snapshot& x) {
   if (x.generation != seat_.generation)
     return;
   const auto result = std::make_shared<messages::snapshot>(
-      messages::snapshot{.generation = x.generation, .step = x.step, .part = seat_.part});
+      messages::snapshot{.generation = x.generation,
+                         .step = x.step,
+                         .part = shared_->rank(seat_.replica, seat_.part, seat_.tensor)});
   submit(
       "snapshot",
       [result, by = shared_->transport](bench& on, runtime::stream& from) {
-        result->parameters
-            = runtime::deposit(*by, copied(on.worker->parameters(), from), result->generation);
-        result->moments
-            = runtime::deposit(*by, copied(on.worker->moments(), from), result->generation);
+        const auto take = [&](const std::vector<runtime::named_array>& arrays) {
+          return messages::fragments{
+              runtime::deposit(*by, copied(arrays, from), result->generation), places_of(arrays)};
+        };
+        result->parameters = take(on.worker->parameters());
+        result->moments = take(on.worker->moments());
       },
       [this, result] {
         shared_->planted->send(

@@ -1,8 +1,9 @@
 // The pipeline stage: carries out its row of the plan.
 //
 // It decides what is ready and who is told. The work itself is done by its lane, so that the actor
-// never blocks; the arithmetic is the worker's, which lives on the lane. At most `ahead` pieces of
-// work wait in the lane: enough to keep it busy, few enough to stay ready for change.
+// never blocks; the arithmetic is the worker's, which lives on the lane. Where sums of gradients
+// and gathered parameters are to overlap it, a second lane, the wire, carries them. At most `ahead`
+// pieces of work wait in the lane: enough to keep it busy, few enough to stay ready for change.
 
 #pragma once
 
@@ -27,8 +28,14 @@ namespace troupe::actors {
 struct stage_seat {
   runtime::generation_id generation = {};
   int replica = 0;
-  int part = 0;  ///< pipeline rank; its chunk has the same number
+  int part = 0;    ///< pipeline rank; its chunk has the same number
+  int tensor = 0;  ///< tensor rank: all of them carry out the same row
 };
+
+/// What the worker of pipeline rank `part` is made of.
+runtime::worker_settings settings_of(const runtime::training_job& job,
+                                     const std::vector<runtime::chunk_range>& chunks,
+                                     int part);
 
 /// The row with every B written as the I and the W that it is.
 std::vector<runtime::action> lowered(const std::vector<runtime::action>& row);
@@ -70,10 +77,14 @@ class stage_state {
     std::size_t next = 0;
     int in_lane = 0;
     std::size_t finished = 0;
+    int unreduced = 0;  ///< buckets whose sum is still on its way
+    bool voting = false;
   };
 
   bool is_first() const { return seat_.part == 0; }
   bool is_last() const { return seat_.part + 1 == shared_->stages(); }
+  /// In its replica.
+  int stage_number() const { return seat_.part * shared_->tensor() + seat_.tensor; }
 
   /// The place of a pass on a chunk, in the step that is running.
   messages::place place_of(runtime::microbatch_id microbatch, int chunk) const;
@@ -82,15 +93,33 @@ class stage_state {
 
   /// Hands the lane whatever is ready, in the order of the row.
   void pump();
+  /// It is the first to take the gradient that comes from the next stage.
+  bool begins_the_way_back(const runtime::action& x) const;
   /// The tickets that the action consumes, or nothing while one is missing.
   std::optional<runtime::ticket_bundle> inputs_of(const runtime::action& x);
   void submit(const runtime::action& x, runtime::ticket_bundle inputs);
   void pass_on(const runtime::action& x, const runtime::ticket_bundle& outputs);
+  /// When the row is done and every bucket reduced.
+  void vote_if_done();
   void vote();
+
+  void join_groups();
+  void build();
+  void expect_buckets();
+  void gather_parameters();
+  bool overlaps_gradients() const;
+  bool overlaps_parameters() const;
+  runtime::pass_key key_of(runtime::chunk_id chunk, runtime::microbatch_id microbatch) const;
 
   /// `what` runs on the lane, under this name in the trace; then `after` on the actor.
   using lane_work = std::function<void(bench&, runtime::stream&)>;
   void submit(std::string label, lane_work what, std::function<void()> after);
+  /// The same on the wire, beside it.
+  void submit_to_wire(std::string label, lane_work what, std::function<void()> after);
+
+  /// What any thread needs to put work on a lane and have it told to the actor.
+  struct errand;
+  errand errand_for(std::string label, int track, std::uint64_t work) const;
 
   messages::stage_actor::pointer self_;
   std::string who_;
@@ -106,7 +135,10 @@ class stage_state {
   std::uint64_t submitted_ = 0;
   std::map<std::uint64_t, std::function<void()>> after_;
   std::shared_ptr<bench> bench_;
-  std::unique_ptr<runtime::lane> lane_;  ///< last: it goes first
+  // Last: they go first. Gradients travel on the wire while the lane computes, where that is
+  // wanted. The lane before the wire: its work may hand some on.
+  std::unique_ptr<runtime::lane> wire_;
+  std::unique_ptr<runtime::lane> lane_;
 };
 
 messages::stage_actor::behavior_type stage(

@@ -142,12 +142,14 @@ void supervisor_state::begin_step() {
   shared_->planted->strike("supervisor", step);
   const auto& batch = shared_->job.how.batch;
   const auto microbatches = int(runtime::microbatches(batch, std::int64_t(consumed_)));
-  now_ = messages::run_step{
-      .generation = generation_,
-      .step = runtime::step_id(step),
-      .consumed = consumed_,
-      .validation = false,
-      .what = runtime::one_forward_one_backward(shared_->stages(), microbatches)};
+  now_ = messages::run_step{.generation = generation_,
+                            .step = runtime::step_id(step),
+                            .consumed = consumed_,
+                            .validation = false,
+                            .what = runtime::with_recomputation(
+                                runtime::one_forward_one_backward(
+                                    shared_->stages(), microbatches * shared_->replicas_each()),
+                                shared_->blocks)};
   report_ = {};
   report_.global_batch_size = runtime::global_batch_size(batch, std::int64_t(consumed_));
   began_ns_ = runtime::now_ns();
@@ -173,11 +175,12 @@ void supervisor_state::begin_validation_round() {
   const auto& batch = shared_->job.how.batch;
   const auto now
       = std::min<std::int64_t>(validation_microbatches_, validation_depth * shared_->stages());
-  now_ = messages::run_step{.generation = generation_,
-                            .step = runtime::step_id(iteration_),
-                            .consumed = validation_consumed_,
-                            .validation = true,
-                            .what = runtime::forward_only(shared_->stages(), int(now))};
+  now_ = messages::run_step{
+      .generation = generation_,
+      .step = runtime::step_id(iteration_),
+      .consumed = validation_consumed_,
+      .validation = true,
+      .what = runtime::forward_only(shared_->stages(), int(now) * shared_->replicas_each())};
   validation_microbatches_ -= now;
   validation_consumed_ += std::uint64_t(now * batch.micro * batch.data_parallel);
   tell_replicas(*now_);
@@ -190,9 +193,11 @@ void supervisor_state::begin_save() {
                          messages::save{.generation = generation_,
                                         .step = runtime::step_id(iteration_),
                                         .consumed = consumed_,
-                                        .parts = shared_->stages()});
-  shared_->planted->send(
-      self_, replicas_.front(), messages::take_snapshot{generation_, runtime::step_id(iteration_)});
+                                        .parts = shared_->snapshot_parts()});
+  const messages::take_snapshot order{generation_, runtime::step_id(iteration_)};
+  if (shared_->job.reduction.distributed_optimizer)
+    return tell_replicas(order);  // each holds a part
+  shared_->planted->send(self_, replicas_.front(), order);
 }
 
 void supervisor_state::receive(const messages::saved& x) {

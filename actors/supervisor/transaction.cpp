@@ -21,6 +21,15 @@ bool complete(std::vector<Report>& reports, const Report& x, std::size_t replica
   return true;
 }
 
+/// In the order of the logical replicas, however many a physical one plays.
+void add_losses(const std::vector<messages::vote>& votes, runtime::loss_value& to) {
+  for (const auto& vote : votes)
+    for (const auto& part : vote.losses) {
+      to.total += part.total;
+      to.tokens += part.tokens;
+    }
+}
+
 }  // namespace
 
 void supervisor_state::receive(const messages::vote& x) {
@@ -36,14 +45,15 @@ void supervisor_state::receive(const messages::vote& x) {
 }
 
 void supervisor_state::decide() {
-  runtime::loss_value loss;
-  for (const auto& vote : votes_) {
+  for (const auto& vote : votes_)
     runtime::ensure(vote.gradients == votes_.front().gradients,
                     "STEP-2: replicas vote the same digest of their reduced gradients");
-    loss.total += vote.loss_total;
-    loss.tokens += vote.loss_tokens;
-  }
-  const auto square_norms = std::move(votes_.front().square_norms);
+  runtime::loss_value loss;
+  add_losses(votes_, loss);
+  auto square_norms = std::move(votes_.front().square_norms);
+  if (shared_->job.reduction.distributed_optimizer)
+    for (std::size_t r = 1; r < votes_.size(); ++r)
+      runtime::add_to(square_norms, votes_[r].square_norms);
   votes_.clear();
   const auto update = runtime::decide(
       shared_->job.how, iteration_ + 1, consumed_, square_norms, &report_.grad_norm);
@@ -66,10 +76,16 @@ void supervisor_state::receive(const messages::applied& x) {
 }
 
 void supervisor_state::commit() {
-  for (const auto& one : applied_)
-    runtime::ensure(one.digests == applied_.front().digests,
-                    "STEP-5: replicas hold the same state after the same update");
-  report_.state = runtime::combine(applied_.front().digests);
+  auto state = std::move(applied_.front().own);
+  for (std::size_t r = 1; r < applied_.size(); ++r) {
+    if (shared_->job.reduction.distributed_optimizer)
+      for (const auto& [parameter, part] : applied_[r].own)
+        state[parameter] += part;
+    else
+      runtime::ensure(applied_[r].own == state,
+                      "STEP-5: replicas hold the same state after the same update");
+  }
+  report_.state = runtime::combine(state);
   applied_.clear();
   ++iteration_;
   consumed_ += std::uint64_t(report_.global_batch_size);
@@ -88,10 +104,7 @@ void supervisor_state::commit() {
 }
 
 void supervisor_state::end_validation_round() {
-  for (const auto& vote : votes_) {
-    validation_.total += vote.loss_total;
-    validation_.tokens += vote.loss_tokens;
-  }
+  add_losses(votes_, validation_);
   votes_.clear();
   now_.reset();
   if (validation_microbatches_ > 0 && !draining_)

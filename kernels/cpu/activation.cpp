@@ -55,13 +55,16 @@ struct gelu_erf {
 };
 
 struct squared_relu {
+  // Not a maximum, which on x86 hides what is not a number.
+  static HWY_INLINE vec positive(vec x) { return hn::IfThenZeroElse(hn::Le(x, hn::Zero(d)), x); }
+
   static HWY_INLINE vec value(vec x) {
-    const vec above = hn::Max(x, hn::Zero(d));
+    const vec above = positive(x);
     return hn::Mul(above, above);
   }
 
   static HWY_INLINE vec slope(vec x) {
-    const vec above = hn::Max(x, hn::Zero(d));
+    const vec above = positive(x);
     return hn::Add(above, above);
   }
 };

@@ -18,6 +18,27 @@ HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::cpu::HWY_NAMESPACE {
 namespace {
 
+/// The sum of e^(x[i] - top), where top is the largest x so far.
+///
+/// Comparisons of floats share their units with products, of which e^x is made; so the lowest
+/// exponent is a limit of integers, under which the bits of negative floats ascend. A term of
+/// 2^-126 in place of 0 is lost beside the 1 of the largest. What is not a number would be lost as
+/// well: a sum of all differences, by units that stand idle, remembers it.
+template <class T>
+HWY_INLINE float sum_exp(const T* x, std::int64_t n, float top, std::int64_t ahead) {
+  const hn::RebindToUnsigned<tag> du;
+  const vec middle = hn::Set(d, top);
+  const auto limit = hn::BitCast(du, hn::Set(d, lowest_exponent));
+  vec all = hn::Zero(d);
+  const float total = sum(n, [&](std::int64_t i, auto step) HWY_ATTR {
+    hwy::Prefetch(x + i + ahead);  // memory works while this chunk is computed
+    const vec away = hn::Sub(step.load(x + i), middle);
+    all = hn::Add(all, step.or_zero(away));
+    return exp_within(hn::BitCast(d, hn::Min(hn::BitCast(du, away), limit)));
+  });
+  return total + hn::GetLane(hn::SumOfLanes(d, hn::IfThenElseZero(hn::IsNaN(all), all)));
+}
+
 // log sum_i exp(x[i]). The row passes through the first cache in chunks, read from memory once:
 // within a chunk a maximum, then a sum of floats; across chunks a double, rescaled when the maximum
 // grows. Milakov, Gimelshein: "Online normalizer calculation for softmax", 2018.
@@ -38,11 +59,7 @@ double log_sum_exp(const T* x, std::int64_t n) {
     // A chunk of nothing but -infinity adds nothing; its differences would not be numbers.
     if (here == -std::numeric_limits<float>::infinity())
       continue;
-    const vec top = hn::Set(d, highest);
-    total += double(sum(size, [=](std::int64_t i, auto step) HWY_ATTR {
-      hwy::Prefetch(from + i + chunk);  // memory works while this chunk is computed
-      return exp(hn::Sub(step.load(from + i), top));
-    }));
+    total += double(sum_exp(from, size, highest, chunk));
   }
   return double(highest) + std::log(total);
 }

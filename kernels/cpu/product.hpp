@@ -25,7 +25,8 @@ void multiply(matrix a,
               float beta,
               int threads);
 
-/// The shape of a product of bf16, which is summed in float.
+/// The shape of a product of bf16, which is summed in float. Denormal numbers may count as zero, as
+/// the instructions of AVX512_BF16 have it.
 struct bf16_product {
   std::int64_t M, N, K;
   bool a_transposed = false;  ///< a lies in memory as (K, M)

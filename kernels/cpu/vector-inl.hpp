@@ -44,12 +44,16 @@ HWY_INLINE bits_vec rounded_bits(vec v) {
   const bits_tag du;
   const auto bits = hn::BitCast(du, v);
   const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1));
-  const auto nearest = hn::Add(bits, hn::Add(odd, hn::Set(du, 0x7fff)));
-  const auto quiet = hn::Or(bits, hn::Set(du, 0x400000));
-  return hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(v)), quiet, nearest);
+  const auto nearest = hn::Add(hn::Add(bits, hn::Set(du, 0x7fff)), odd);
+  const auto nan = hn::IsNaN(v);
+  if (HWY_LIKELY(hn::AllFalse(d, nan)))
+    return nearest;
+  return hn::IfThenElse(hn::RebindMask(du, nan), hn::Or(bits, hn::Set(du, 0x400000)), nearest);
 }
 HWY_INLINE half_vec rounded(vec v) {
-  return hn::TruncateTo(half_tag(), hn::ShiftRight<16>(rounded_bits(v)));
+  const hn::Repartition<std::uint16_t, tag> halves;
+  const auto bits = hn::BitCast(halves, rounded_bits(v));
+  return hn::LowerHalf(hn::ConcatOdd(halves, bits, bits));
 }
 
 /// A step over a whole vector.
@@ -167,14 +171,11 @@ HWY_INLINE float largest(const T* x, std::int64_t n) {
   return hn::GetLane(hn::MaxOfLanes(d, hn::Max(hn::Max(m0, m1), hn::Max(m2, m3))));
 }
 
-/// e^x to 2 units in the last place. Below e^-87.3 it is 0 (no denormals), above x = 88 it stays at
-/// e^88: a sigmoid of it is then right to float. Not a number stays so, for the vote to see it.
-HWY_INLINE vec exp(vec x) {
-  const hn::RebindToSigned<tag> di;
-  const auto vanishes = hn::Lt(x, hn::Set(d, -87.33654f));
-  // In this order: where x is NaN the second operand of x86's minimum is its result.
-  x = hn::Min(hn::Set(d, 88.0f), x);
+constexpr float lowest_exponent = -87.33654f;  ///< of a normal number: e^x is 2^-126
 
+/// e^x to 2 units in the last place, for x from lowest_exponent to 88 or not a number.
+HWY_INLINE vec exp_within(vec x) {
+  const hn::RebindToSigned<tag> di;
   // x = q ln 2 + r. Beside 1.5 * 2^23 a float has no fraction: the sum is rounded to q, which
   // stands in its lowest bits. The first part of ln 2 has 9 bits: q times it is exact without FMA
   // too.
@@ -195,7 +196,15 @@ HWY_INLINE vec exp(vec x) {
   // 2^q: the higher bits of the shifter fall off. A product, lest a NaN become a number.
   const auto bits = hn::Add(hn::BitCast(di, shifted), hn::Set(di, 127));
   const vec power = hn::BitCast(d, hn::ShiftLeft<23>(bits));
-  return hn::IfThenZeroElse(vanishes, hn::Mul(e, power));
+  return hn::Mul(e, power);
+}
+
+/// e^x to 2 units in the last place. Below e^-87.3 it is 0 (no denormals), above x = 88 it stays at
+/// e^88: a sigmoid of it is then right to float. Not a number stays so, for the vote to see it.
+HWY_INLINE vec exp(vec x) {
+  const auto vanishes = hn::Lt(x, hn::Set(d, lowest_exponent));
+  // In this order: where x is NaN the second operand of x86's minimum is its result.
+  return hn::IfThenZeroElse(vanishes, exp_within(hn::Min(hn::Set(d, 88.0f), x)));
 }
 
 /// s = 1 / (1 + e^-x), and rest = 1 - s without its cancellation where s is near 1.

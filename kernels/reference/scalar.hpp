@@ -31,12 +31,13 @@ inline double gelu_erf_slope(double x) {
   return (1 + std::erf(x / std::numbers::sqrt2)) / 2 + x * density;
 }
 
+/// Not a number stays so.
 inline double squared_relu(double x) {
-  return x > 0 ? x * x : 0;
+  return x <= 0 ? 0 : x * x;
 }
 
 inline double squared_relu_slope(double x) {
-  return x > 0 ? 2 * x : 0;
+  return x <= 0 ? 0 : 2 * x;
 }
 
 inline double sigmoid(double x) {

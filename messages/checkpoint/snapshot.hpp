@@ -10,11 +10,13 @@
 #pragma once
 
 #include "runtime/core/ids.hpp"
+#include "runtime/tensor/box.hpp"
 #include "runtime/tensor/ticket.hpp"
 
 #include <caf/meta/type_name.hpp>
 
 #include <cstdint>
+#include <vector>
 
 namespace troupe::messages {
 
@@ -34,12 +36,28 @@ struct save {
   friend bool operator==(const save&, const save&) = default;
 };
 
+/// Which part of a whole an array is.
+struct fragment {
+  runtime::shape whole = {};
+  runtime::box part = {};
+
+  friend bool operator==(const fragment&, const fragment&) = default;
+};
+
+/// Arrays, and for each which part of its tensor it is.
+struct fragments {
+  runtime::ticket_bundle arrays = {};
+  std::vector<fragment> places = {};
+
+  friend bool operator==(const fragments&, const fragments&) = default;
+};
+
 struct snapshot {
   runtime::generation_id generation = {};
   runtime::step_id step = {};
-  int part = 0;  ///< pipeline rank
-  runtime::ticket_bundle parameters = {};
-  runtime::ticket_bundle moments = {};
+  int part = 0;  ///< rank
+  fragments parameters = {};
+  fragments moments = {};
 
   friend bool operator==(const snapshot&, const snapshot&) = default;
 };
@@ -51,6 +69,14 @@ struct saved {
   friend bool operator==(const saved&, const saved&) = default;
 };
 
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, fragment& x) {
+  return f(caf::meta::type_name("fragment"), x.whole, x.part);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, fragments& x) {
+  return f(caf::meta::type_name("fragments"), x.arrays, x.places);
+}
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, take_snapshot& x) {
   return f(caf::meta::type_name("take_snapshot"), x.generation, x.step);

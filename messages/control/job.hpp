@@ -56,7 +56,8 @@ struct spawn {
   runtime::generation_id generation = {};
   role who = role::stage;
   int replica = 0;
-  int part = 0;  ///< pipeline rank
+  int part = 0;    ///< pipeline rank
+  int tensor = 0;  ///< tensor rank
 
   friend bool operator==(const spawn&, const spawn&) = default;
 };
@@ -64,8 +65,8 @@ struct spawn {
 /// From a replica to its stages, before anything else.
 struct meet {
   caf::actor supervisor;  ///< whom to answer: the replica
-  caf::actor previous;    ///< stage of the chunk before; invalid for the first
-  caf::actor next;        ///< stage of the chunk after; invalid for the last
+  caf::actor previous;    ///< stage of the chunk before, of the same tensor rank; invalid: first
+  caf::actor next;        ///< stage of the chunk after, of the same tensor rank; invalid: last
   caf::actor loader;
   caf::actor checkpointer;
 
@@ -104,7 +105,7 @@ typename Inspector::result_type inspect(Inspector& f, lane_done& x) {
 
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, spawn& x) {
-  return f(caf::meta::type_name("spawn"), x.generation, x.who, x.replica, x.part);
+  return f(caf::meta::type_name("spawn"), x.generation, x.who, x.replica, x.part, x.tensor);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, meet& x) {

@@ -18,7 +18,9 @@ namespace troupe::messages {
 
 struct request_batch {
   place at;
-  int replica = 0;             ///< logical
+  int replica = 0;  ///< logical
+  std::uint64_t microbatch
+      = 0;  ///< of that replica; the place counts those of all that a stage plays
   std::uint64_t consumed = 0;  ///< samples before this step
   bool validation = false;
   bool inputs = false;  ///< wants "tokens", "positions", "samples"
@@ -39,6 +41,7 @@ typename Inspector::result_type inspect(Inspector& f, request_batch& x) {
   return f(caf::meta::type_name("request_batch"),
            x.at,
            x.replica,
+           x.microbatch,
            x.consumed,
            x.validation,
            x.inputs,

@@ -12,9 +12,12 @@
 //   STEP-1  Nobody updates before everybody has voted.
 //   STEP-2  Replicas that hold the same parameters vote the same digest of their gradients.
 //   STEP-3  Steps are committed once each, in ascending order.
+//   STEP-5  Replicas that each hold the whole state hold the same.
+//   STEP-6  What several tensor ranks or stages hold, they hold alike.
 
 #pragma once
 
+#include "runtime/core/exact_sum.hpp"
 #include "runtime/core/hash.hpp"
 #include "runtime/core/ids.hpp"
 #include "runtime/schedule/plan.hpp"
@@ -25,6 +28,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 namespace troupe::messages {
 
@@ -33,9 +37,17 @@ struct run_step {
   runtime::step_id step = {};
   std::uint64_t consumed = 0;  ///< samples before this step, of the set that is read
   bool validation = false;     ///< reads the validation set
-  runtime::plan what;          ///< one row for each pipeline rank
+  runtime::plan what;          ///< one row for each pipeline rank; all its tensor ranks follow it
 
   friend bool operator==(const run_step&, const run_step&) = default;
+};
+
+/// Of one logical replica.
+struct loss_part {
+  double total = 0;  ///< over the tokens that count
+  double tokens = 0;
+
+  friend bool operator==(const loss_part&, const loss_part&) = default;
 };
 
 /// Of a stage, or merged over the stages of a replica.
@@ -43,11 +55,11 @@ struct vote {
   runtime::generation_id generation = {};
   runtime::step_id step = {};
   int replica = 0;
-  int part = 0;           ///< pipeline rank; of a replica: 0
-  double loss_total = 0;  ///< over the tokens that count; on the head
-  double loss_tokens = 0;
-  std::map<std::string, double> square_norms = {};  ///< of reduced gradients, by parameter
-  runtime::digest gradients = {};                   ///< of all reduced gradients
+  int part = 0;                        ///< counts the stages of a replica; of a replica: 0
+  std::vector<loss_part> losses = {};  ///< of each logical replica; of the head's first rank
+  std::map<std::string, runtime::exact_sum> square_norms
+      = {};                        ///< of reduced gradients, by parameter
+  runtime::digest gradients = {};  ///< of all reduced gradients that the sender holds
 
   friend bool operator==(const vote&, const vote&) = default;
 };
@@ -67,7 +79,8 @@ struct applied {
   runtime::step_id step = {};
   int replica = 0;
   int part = 0;
-  std::map<std::string, runtime::digest> digests = {};  ///< of the state, by parameter
+  std::map<std::string, runtime::digest> own = {};     ///< of the state, by parameter; parts add up
+  std::map<std::string, runtime::digest> copies = {};  ///< of what another rank answers for
 
   friend bool operator==(const applied&, const applied&) = default;
 };
@@ -91,14 +104,17 @@ typename Inspector::result_type inspect(Inspector& f, run_step& x) {
       caf::meta::type_name("run_step"), x.generation, x.step, x.consumed, x.validation, x.what);
 }
 template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, loss_part& x) {
+  return f(caf::meta::type_name("loss_part"), x.total, x.tokens);
+}
+template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, vote& x) {
   return f(caf::meta::type_name("vote"),
            x.generation,
            x.step,
            x.replica,
            x.part,
-           x.loss_total,
-           x.loss_tokens,
+           x.losses,
            x.square_norms,
            x.gradients);
 }
@@ -109,7 +125,8 @@ typename Inspector::result_type inspect(Inspector& f, decision& x) {
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, applied& x) {
-  return f(caf::meta::type_name("applied"), x.generation, x.step, x.replica, x.part, x.digests);
+  return f(
+      caf::meta::type_name("applied"), x.generation, x.step, x.replica, x.part, x.own, x.copies);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, committed& x) {

@@ -1,6 +1,6 @@
 // Models from the Hugging Face hub: a folder with config.json and safetensors files.
 //
-// GPT-2 (model_type gpt2) and Llama (model_type llama) are read. A setting that changes the
+// GPT-2 (model_type gpt2), Llama (llama) and Qwen 3 (qwen3) are read. A setting that changes the
 // function of the model and that a gpt_config cannot say is refused by its name, and so is a tensor
 // that nobody would read: a model is imported exactly or not at all.
 

@@ -2,6 +2,8 @@
 #include "runtime/checkpoint/json.hpp"
 #include "runtime/core/error.hpp"
 
+#include <algorithm>
+#include <cmath>
 #include <limits>
 #include <optional>
 
@@ -79,6 +81,13 @@ class hub_fields {
       refuse(key, only.is_null() ? "null" : shown(only));
   }
 
+  std::vector<std::string> keys() const {
+    std::vector<std::string> out;
+    for (const auto& [key, value] : fields_.items())
+      out.push_back(key);
+    return out;
+  }
+
   const std::string& where() const { return where_; }
 
  private:
@@ -122,25 +131,87 @@ gpt_config gpt2_config(const hub_fields& in) {
   return x;
 }
 
-/// Since version 5 the hub's library writes rope_parameters instead of rope_theta and rope_scaling.
-double rotary_base(const hub_fields& in) {
-  constexpr double usual = 10000;
-  in.require("rope_scaling", nullptr);
-  in.require("partial_rotary_factor", 1.0);
-  const auto* parameters = in.find("rope_parameters");
-  if (parameters == nullptr)
-    return in.number("rope_theta", usual);
-  const hub_fields rope(*parameters, in.where() + ", rope_parameters");
-  rope.require("rope_type", "default");
-  rope.require("partial_rotary_factor", 1.0);
-  for (const auto& [key, value] : parameters->items())
-    if (key != "rope_type" && key != "rope_theta" && key != "partial_rotary_factor")
-      rope.require(key.c_str(), nullptr);
-  return rope.number("rope_theta", in.number("rope_theta", usual));
+double yarn_magnitude(double factor) {
+  return 0.1 * std::log(factor) + 1;
 }
 
-gpt_config llama_config(const hub_fields& in) {
-  in.require("sliding_window", nullptr);
+/// As the hub's library: both mscales count or neither, and an attention factor stands for them.
+void read_yarn(const hub_fields& rope, gpt_config& x) {
+  x.yarn_fast = rope.number("beta_fast", 32);
+  x.yarn_slow = rope.number("beta_slow", 1);
+  x.yarn_round = rope.flag("truncate", true);
+  const auto mscale = rope.number("mscale", 0), all = rope.number("mscale_all_dim", 0);
+  if (mscale != 0 && all != 0) {
+    x.yarn_mscale = mscale;
+    x.yarn_mscale_all = all;
+  }
+  if (rope.find("attention_factor") == nullptr)
+    return;
+  const auto expected = yarn_magnitude(x.scaling_factor);
+  if (std::abs(rope.number("attention_factor", 0) - expected) > 1e-9)
+    rope.refuse("attention_factor", fmt::format("0.1 ln(factor) + 1, {}", expected));
+  x.yarn_mscale = 1;
+  x.yarn_mscale_all = 0;
+}
+
+/// `rope` says everything but, perhaps, the base and the length that the model was made for.
+void read_scaling(const hub_fields& in, const hub_fields& rope, gpt_config& x) {
+  rope.require("partial_rotary_factor", 1.0);
+  auto known = std::vector<std::string>{"rope_type", "type", "rope_theta", "partial_rotary_factor"};
+  const auto kind = rope.text("rope_type", rope.text("type", "default").c_str());
+  if (kind == "llama3" || kind == "yarn") {
+    in.require("original_max_position_embeddings", nullptr);
+    x.scaling = kind == "yarn" ? rope_scaling::yarn : rope_scaling::llama3;
+    x.scaling_factor = rope.number("factor", 0);
+    x.scaling_positions = rope.size("original_max_position_embeddings", x.positions);
+    known.insert(known.end(), {"factor", "original_max_position_embeddings"});
+  } else if (kind != "default") {
+    rope.refuse(rope.find("rope_type") ? "rope_type" : "type", "default, llama3 or yarn");
+  }
+  if (x.scaling == rope_scaling::llama3) {
+    x.llama3_low = rope.number("low_freq_factor", 0);
+    x.llama3_high = rope.number("high_freq_factor", 0);
+    known.insert(known.end(), {"low_freq_factor", "high_freq_factor"});
+  } else if (x.scaling == rope_scaling::yarn) {
+    read_yarn(rope, x);
+    known.insert(
+        known.end(),
+        {"beta_fast", "beta_slow", "truncate", "mscale", "mscale_all_dim", "attention_factor"});
+  }
+  for (const auto& key : rope.keys())
+    if (std::find(known.begin(), known.end(), key) == known.end())
+      rope.require(key.c_str(), nullptr);
+}
+
+/// Since version 5 the hub's library writes rope_parameters instead of rope_theta and rope_scaling.
+void read_rotary(const hub_fields& in, gpt_config& x) {
+  constexpr double usual = 10000;
+  in.require("partial_rotary_factor", 1.0);
+  x.position = position_embedding::rope;
+  x.rotary_base = in.number("rope_theta", usual);
+  for (const auto* key : {"rope_scaling", "rope_parameters"})
+    if (const auto* fields = in.find(key); fields != nullptr) {
+      const hub_fields rope(*fields, fmt::format("{}, {}", in.where(), key));
+      x.rotary_base = rope.number("rope_theta", x.rotary_base);
+      x.scaling = rope_scaling::none;
+      read_scaling(in, rope, x);
+    }
+}
+
+/// Qwen 3 is a Llama whose queries and keys are normalised.
+void read_qwen3(const hub_fields& in, gpt_config& x) {
+  x.qk_norm = true;
+  in.size("head_dim");
+  in.size("num_key_value_heads");
+  if (const auto* kinds = in.find("layer_types"); kinds != nullptr)
+    for (const auto& kind : *kinds)
+      if (kind != "full_attention")
+        in.refuse("layer_types", "full_attention in every layer");
+}
+
+gpt_config llama_config(const hub_fields& in, bool qwen3) {
+  if (!qwen3)  // there the window is off although its size is told
+    in.require("sliding_window", nullptr);
   in.require("use_sliding_window", false);
   in.require("hidden_act", "silu");
   gpt_config x;
@@ -155,8 +226,7 @@ gpt_config llama_config(const hub_fields& in) {
   x.head_size = in.size("head_dim", x.hidden / x.heads);
   x.ffn = in.size("intermediate_size");
   x.sequence = x.positions = in.size("max_position_embeddings", 2048);
-  x.position = position_embedding::rope;
-  x.rotary_base = rotary_base(in);
+  read_rotary(in, x);
   x.normalization = kernels::normalization::rms;
   x.norm_epsilon = in.number("rms_norm_eps", 1e-6);
   x.activation = activation::swiglu;
@@ -165,6 +235,8 @@ gpt_config llama_config(const hub_fields& in) {
     in.refuse(x.linear_bias ? "attention_bias" : "mlp_bias",
               "attention_bias and mlp_bias both true or both false");
   x.tied_embeddings = in.flag("tie_word_embeddings", false);
+  if (qwen3)
+    read_qwen3(in, x);
   return x;
 }
 
@@ -175,9 +247,9 @@ gpt_config hub_config(std::string_view config_json, const std::string& where) {
   in.require("quantization_config", nullptr);
   in.require("is_encoder_decoder", false);
   const auto kind = in.text("model_type", "");
-  if (kind != "gpt2" && kind != "llama")
-    in.refuse("model_type", "\"gpt2\" or \"llama\"");
-  auto x = kind == "gpt2" ? gpt2_config(in) : llama_config(in);
+  if (kind != "gpt2" && kind != "llama" && kind != "qwen3")
+    in.refuse("model_type", "\"gpt2\", \"llama\" or \"qwen3\"");
+  auto x = kind == "gpt2" ? gpt2_config(in) : llama_config(in, kind == "qwen3");
   x.vocabulary = x.padded_vocabulary = in.size("vocab_size");
   x.init_std = in.number("initializer_range", 0.02);
   x.hidden_dropout = x.attention_dropout = 0;

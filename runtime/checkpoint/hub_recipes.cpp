@@ -133,6 +133,12 @@ std::vector<hub_recipe> llama_recipes(const gpt_config& c) {
             theirs + "post_attention_layernorm.weight",
             c.hidden,
             vector);
+    if (c.qk_norm)
+      for (const auto* x : {"q", "k"})
+        to.copy(fmt::format("{}self_attention.{}_layernorm.weight", ours, x),
+                fmt::format("{}self_attn.{}_norm.weight", theirs, x),
+                c.head_size,
+                vector);
     add_llama_linears(to, c, ours, theirs, "weight");
     if (c.linear_bias)
       add_llama_linears(to, c, ours, theirs, "bias");

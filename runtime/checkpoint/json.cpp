@@ -10,34 +10,68 @@
 namespace troupe::runtime {
 namespace {
 
-/// Watches a document being parsed. The parser itself keeps the last of two equal keys, so that two
-/// readers of one file could see different values.
-class json_watcher {
+/// Looks at a document before it is built. The parser itself keeps the last of two equal keys, so
+/// that two readers of one file could see different values; and with a callback it looks at all
+/// that an object has at the end of each of its members, which takes the square of their number.
+class json_watcher : public nlohmann::json_sax<nlohmann::json> {
  public:
   json_watcher(const std::string& where, int most_depth) : where_(where), most_depth_(most_depth) {}
 
-  bool operator()(int depth, nlohmann::json::parse_event_t event, nlohmann::json& parsed) {
-    using event_t = nlohmann::json::parse_event_t;
-    if (event == event_t::object_start || event == event_t::array_start) {
-      if (depth >= most_depth_)
-        throw input_error(
-            "{} nests deeper than {} levels; it is damaged or was not written by a "
-            "program of this kind",
-            where_,
-            most_depth_);
-      if (event == event_t::object_start)
-        keys_.emplace_back();
-    } else if (event == event_t::object_end) {
-      keys_.pop_back();
-    } else if (event == event_t::key && !keys_.back().insert(parsed.get<std::string>()).second) {
-      throw input_error("{} has the key {} twice; remove one of them", where_, shown(parsed));
-    }
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t) override { return true; }
+  bool number_unsigned(number_unsigned_t) override { return true; }
+  bool number_float(number_float_t, const string_t&) override { return true; }
+  bool string(string_t&) override { return true; }
+  bool binary(binary_t&) override { return true; }
+
+  bool start_object(std::size_t) override {
+    enter();
+    keys_.emplace_back();
     return true;
+  }
+  bool end_object() override {
+    keys_.pop_back();
+    --depth_;
+    return true;
+  }
+  bool start_array(std::size_t) override {
+    enter();
+    return true;
+  }
+  bool end_array() override {
+    --depth_;
+    return true;
+  }
+  bool key(string_t& name) override {
+    if (!keys_.back().insert(name).second)
+      throw input_error(
+          "{} has the key {} twice; remove one of them", where_, shown(nlohmann::json(name)));
+    return true;
+  }
+  bool parse_error(std::size_t at,
+                   const std::string&,
+                   const nlohmann::json::exception& failure) override {
+    constexpr int number_out_of_range = 406;
+    if (failure.id == number_out_of_range)
+      throw input_error("{} has a number that no computer can hold", where_);
+    throw input_error(
+        "{} is not JSON from byte {} on; it is damaged or not what its name says", where_, at);
   }
 
  private:
+  void enter() {
+    if (depth_ >= most_depth_)
+      throw input_error(
+          "{} nests deeper than {} levels; it is damaged or was not written by a "
+          "program of this kind",
+          where_,
+          most_depth_);
+    ++depth_;
+  }
+
   const std::string& where_;
-  int most_depth_;
+  int most_depth_, depth_ = 0;
   std::vector<std::set<std::string>> keys_;  // of the objects that are open
 };
 
@@ -48,18 +82,8 @@ nlohmann::json parse_json(std::string_view text, const std::string& where, json_
     throw input_error(
         "{} has {} bytes of JSON; at most {} are accepted", where, text.size(), most.bytes);
   json_watcher watcher(where, most.depth);
-  try {
-    return nlohmann::json::parse(
-        text, [&](int depth, nlohmann::json::parse_event_t event, nlohmann::json& parsed) {
-          return watcher(depth, event, parsed);
-        });
-  } catch (const nlohmann::json::parse_error& failure) {
-    throw input_error("{} is not JSON from byte {} on; it is damaged or not what its name says",
-                      where,
-                      failure.byte);
-  } catch (const nlohmann::json::exception&) {
-    throw input_error("{} has a number that no computer can hold", where);
-  }
+  nlohmann::json::sax_parse(text, &watcher);
+  return nlohmann::json::parse(text);
 }
 
 std::string shown(const nlohmann::json& value) {

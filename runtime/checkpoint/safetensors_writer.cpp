@@ -21,6 +21,8 @@ std::string header_of(std::span<const tensor_to_write> tensors,
   nlohmann::ordered_json header = nlohmann::ordered_json::object();
   if (!metadata.empty())
     header["__metadata__"] = metadata;
+  // Put at the end: looking each key up first takes the square of their number.
+  auto& entries = header.get_ref<nlohmann::ordered_json::object_t&>();
   std::set<std::string> names = {"__metadata__"};
   std::uint64_t offset = 0;
   for (const auto& x : tensors) {
@@ -31,9 +33,12 @@ std::string header_of(std::span<const tensor_to_write> tensors,
     const auto key = key_in_file(x.name, whole, part);
     ensure(names.insert(key).second, "SAFETENSORS-1: names in one file are unique");
     const auto end = offset + bytes_of(x);
-    header[key] = {{"dtype", to_string(x.type)},
-                   {"shape", std::vector<std::int64_t>(x.extents.begin(), x.extents.end())},
-                   {"data_offsets", {offset, end}}};
+    entries.emplace_back(
+        key,
+        nlohmann::ordered_json{
+            {"dtype", to_string(x.type)},
+            {"shape", std::vector<std::int64_t>(x.extents.begin(), x.extents.end())},
+            {"data_offsets", {offset, end}}});
     offset = end;
   }
   auto text = header.dump();

@@ -146,9 +146,9 @@ void complain_about_numbers(const gpt_config& x, std::vector<std::string>& out) 
   if (x.gain_offset != 0 && x.gain_offset != 1)
     out.push_back(
         fmt::format("gains are stored less {}: 0, or 1 with --apply-layernorm-1p", x.gain_offset));
-  if (x.window < -1)
+  if (x.window < -1 || x.window > largest_size)
     out.push_back(fmt::format(
-        "--window-size sees {} tokens back; give 0 or more, or -1 for all of them", x.window));
+        "--window-size sees {} tokens back; give 0 to {}, or -1 for all", x.window, largest_size));
   const std::pair<const char*, double> dropouts[]
       = {{"--hidden-dropout", x.hidden_dropout}, {"--attention-dropout", x.attention_dropout}};
   for (const auto& [flag, p] : dropouts)

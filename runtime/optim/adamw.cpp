@@ -109,7 +109,7 @@ square_norms adamw::norms(stream& on) const {
 
 void adamw::update(stream& on, const update_decision& decision) {
   const auto gradients = store_.gradients(0);
-  const double t = double(decision.step);
+  const double t = double(decision.step - settings_.moments_from);
   for (const auto& x : parts_) {
     const auto& e = store_.entries()[std::size_t(x.range.entry)];
     on.run(kernels::adamw<float>{.x = weights(x).data(),

@@ -4,10 +4,16 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 namespace troupe::runtime {
 
 enum class decay_style : std::uint8_t { constant, linear, cosine };
+
+/// As --lr-decay-style spells it.
+constexpr std::string_view to_string(decay_style x) {
+  return x == decay_style::constant ? "constant" : x == decay_style::linear ? "linear" : "cosine";
+}
 
 struct rate_schedule {
   double maximum = 0;       ///< --lr

@@ -42,9 +42,11 @@ void trace_recorder::write_chrome(const std::filesystem::path& path) const {
   const auto all = spans();
   auto start = std::numeric_limits<std::uint64_t>::max();
   std::set<int> ranks;
+  std::set<std::pair<int, int>> tracks;
   for (const auto& x : all) {
     start = std::min(start, x.begin_ns);
     ranks.insert(x.rank);
+    tracks.emplace(x.rank, x.track);
   }
   file_writer out(path);
   out.write("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[");
@@ -58,10 +60,16 @@ void trace_recorder::write_chrome(const std::filesystem::path& path) const {
          {"pid", r},
          {"name", "process_name"},
          {"args", {{"name", fmt::format("rank {}", r)}}}});
+  for (const auto& [rank, track] : tracks)
+    add({{"ph", "M"},
+         {"pid", rank},
+         {"tid", track},
+         {"name", "thread_name"},
+         {"args", {{"name", track == 0 ? "computes" : "communicates"}}}});
   for (const auto& x : all)
     add({{"ph", "X"},
          {"pid", x.rank},
-         {"tid", 0},
+         {"tid", x.track},
          {"name", x.name},
          {"ts", double(x.begin_ns - start) / 1000},
          {"dur", double(x.end_ns - x.begin_ns) / 1000},

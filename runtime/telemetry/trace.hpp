@@ -22,6 +22,7 @@ struct span {
   step_id step = {};
   std::uint64_t begin_ns = 0;
   std::uint64_t end_ns = 0;
+  int track = 0;  ///< of the rank: 0 computes, 1 communicates beside it
 };
 
 /// Keeps the newest `capacity` spans and counts those it dropped. Any thread; a lane holds the lock

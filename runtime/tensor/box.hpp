@@ -19,6 +19,11 @@ struct box {
 
   std::int64_t size() const { return extents.size(); }
   friend bool operator==(const box&, const box&) = default;
+
+  template <class Inspector>
+  friend typename Inspector::result_type inspect(Inspector& f, box& x) {
+    return f(x.first, x.extents);
+  }
 };
 
 /// The whole of a tensor.

@@ -6,8 +6,9 @@
 #include "runtime/data/indexed_dataset.hpp"
 #include "runtime/data/split.hpp"
 #include "runtime/device/backend_kind.hpp"
-#include "runtime/layout/mesh.hpp"
-#include "runtime/model/chunk.hpp"
+#include "runtime/model/stages.hpp"
+#include "runtime/trainer/build.hpp"
+#include "runtime/trainer/layout_rules.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -30,20 +31,6 @@ void collect(sentences& wrong, Check&& check) {
   } catch (const error& failure) {
     wrong.emplace_back(failure.what());
   }
-}
-
-void complain_about_layout(const training_job& job, sentences& wrong) {
-  const auto& l = job.layout;
-  collect(wrong, [&] {
-    const auto ranks = make_mesh(l.world, 1, 1, l.pipeline, l.order);
-    ensure(ranks.extent(axis::data) == job.how.batch.data_parallel,
-           "JOB-1: the batch knows the replicas of the layout");
-  });
-  if (job.how.model.layers > 0)
-    collect(wrong, [&] { split_evenly(job.how.model, l.pipeline); });
-  if (job.threads_per_worker < 1)
-    wrong.push_back(
-        fmt::format("--threads-per-worker is {}; give at least 1", job.threads_per_worker));
 }
 
 void complain_about_steps(const training_job& job, sentences& wrong) {
@@ -118,6 +105,11 @@ bool takes_number(std::string_view& text, int end) {
   return failure == std::errc{} && x >= 0 && x < end;
 }
 
+/// A worker that plays several replicas in turn is one.
+int replica_actors(const training_job& job) {
+  return int(job.how.batch.data_parallel / std::max(1, job.layout.replicas_per_worker));
+}
+
 bool is_actor(std::string_view who, const training_job& job) {
   for (const auto* one : {"supervisor", "node", "loader", "checkpointer", "monitor"})
     if (who == one)
@@ -126,8 +118,7 @@ bool is_actor(std::string_view who, const training_job& job) {
   const auto kind = who.substr(0, colon);
   auto rank = who.substr(std::min(colon + 1, who.size()));
   const bool whole = kind == "replica";
-  if ((!whole && kind != "stage" && kind != "lane")
-      || !takes_number(rank, int(job.how.batch.data_parallel)))
+  if ((!whole && kind != "stage" && kind != "lane") || !takes_number(rank, replica_actors(job)))
     return false;
   if (whole)
     return rank.empty();
@@ -149,7 +140,7 @@ void complain_about_fault(const training_job& job, sentences& wrong) {
         "--plant-fault '{}' names nobody of this run: before the @ give supervisor, node, loader, "
         "checkpointer, monitor, replica:R, stage:R.P or lane:R.P, with R below {} and P below {}",
         fault,
-        job.how.batch.data_parallel,
+        replica_actors(job),
         job.layout.pipeline));
   else if (failure != std::errc{} || stop != step.data() + step.size() || number < 1)
     wrong.push_back(
@@ -211,6 +202,23 @@ void complain_about_files(const training_job& job, sentences& wrong) {
     wrong.emplace_back("--save-interval needs --save DIR: where checkpoints go");
 }
 
+void complain_about_resuming(const training_job& job, sentences& wrong) {
+  const auto& c = job.checkpoints;
+  if (c.override_scheduler && c.use_checkpoint_scheduler)
+    wrong.emplace_back(
+        "--override-opt_param-scheduler and --use-checkpoint-opt_param-scheduler contradict each "
+        "other: give the one whose learning rate is to hold, the command line's or the "
+        "checkpoint's");
+  if (c.finetune && c.load.empty() && c.load_hub.empty())
+    wrong.emplace_back("--finetune needs --load DIR: whose parameters to start from");
+  if (c.strict_identity && (c.finetune || c.no_load_optim))
+    wrong.push_back(
+        fmt::format("--strict-identity holds a run to its bits, which {} gives up: leave one out",
+                    c.finetune ? "--finetune" : "--no-load-optim"));
+  if (c.keep_last > 0 && c.save.empty())
+    wrong.emplace_back("--keep-last needs --save DIR: where checkpoints go");
+}
+
 json describe(const batch_schedule& x) {
   return {{"micro", x.micro},
           {"global", x.global},
@@ -224,18 +232,18 @@ json describe(const rate_schedule& x) {
           {"warmup_start", x.warmup_start},
           {"warmup", x.warmup},
           {"decay", x.decay},
-          {"style",
-           x.style == decay_style::constant ? "constant"
-           : x.style == decay_style::linear ? "linear"
-                                            : "cosine"}};
+          {"style", to_string(x.style)}};
 }
 
 json describe(const adamw_settings& x) {
-  return {{"beta1", x.beta1},
-          {"beta2", x.beta2},
-          {"epsilon", x.epsilon},
-          {"weight_decay", x.weight_decay},
-          {"clip", x.clip}};
+  json out = {{"beta1", x.beta1},
+              {"beta2", x.beta2},
+              {"epsilon", x.epsilon},
+              {"weight_decay", x.weight_decay},
+              {"clip", x.clip}};
+  if (x.moments_from > 0)
+    out["moments_from"] = x.moments_from;
+  return out;
 }
 
 /// By what is in the data set, not by where it lies: it may be moved.
@@ -249,6 +257,18 @@ json describe(const data_settings& x) {
   const mapped_file index(idx_path(x.path));
   out["index_xxh3"] = to_string(digester().add(index.text()).result());
   out["bytes"] = fs::file_size(bin_path(x.path));
+  return out;
+}
+
+/// As if every replica had workers of its own: who plays several in turn gets the same bits.
+json describe(const layout_settings& x) {
+  json out = {{"world", std::int64_t{x.world} * x.replicas_per_worker},
+              {"tensor", x.tensor},
+              {"pipeline", x.pipeline},
+              {"order", x.order},
+              {"sequence_parallel", x.sequence_parallel}};
+  if (!x.chunks.empty())
+    out["stages"] = to_text(x.chunks);
   return out;
 }
 
@@ -268,22 +288,24 @@ std::string identity(const training_job& job) {
     for (const auto* where : {"vocab_file", "merge_file"})
       out["tokenizer"].erase(where);  // its files may be moved; the fingerprint says what they are
   }
-  out["layout"] = {
-      {"world", job.layout.world}, {"pipeline", job.layout.pipeline}, {"order", job.layout.order}};
+  out["layout"] = describe(job.layout);
+  out["precision"] = to_string(job.how.precision);
   out["threads_per_worker"] = job.threads_per_worker;
   out["backend"] = to_string(job.backend);
   if (job.backend == backend_kind::cpu)
     out["instruction_set"] = kernels::instruction_set();
-  out["compiler"] = __VERSION__;
+  out["build"] = build_identity();
   return out.dump();  // keys sorted, no spaces: a manifest gives back the same text
 }
 
 std::vector<std::string> complaints(const training_job& job) {
   auto wrong = complaints(job.how.model);
-  complain_about_layout(job, wrong);
+  for (auto& sentence : layout_complaints(job))
+    wrong.push_back(std::move(sentence));
   complain_about_steps(job, wrong);
   complain_about_data(job, wrong);
   complain_about_files(job, wrong);
+  complain_about_resuming(job, wrong);
   complain_about_fault(job, wrong);
   return wrong;
 }

@@ -47,6 +47,7 @@ struct reduction_settings {
   std::int64_t bucket_size = 40000000;  ///< --ddp-bucket-size: elements
   bool overlap_gradients = false;       ///< --overlap-grad-reduce
   bool overlap_parameters = false;      ///< --overlap-param-gather
+  std::int64_t grain = default_grain;   ///< elements that are never parted: see buckets.hpp
 };
 
 struct checkpoint_settings {
@@ -59,6 +60,7 @@ struct checkpoint_settings {
   bool no_load_optim = false;       ///< --no-load-optim: moments begin at 0, the iteration goes on
   bool override_scheduler = false;  ///< --override-opt_param-scheduler: the rate of the flags
   bool use_checkpoint_scheduler = false;  ///< --use-checkpoint-opt_param-scheduler
+  bool strict_identity = false;  ///< --strict-identity: another identity is refused, not told
 };
 
 struct watch_settings {

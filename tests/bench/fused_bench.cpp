@@ -49,7 +49,7 @@ class bench {
     copy_ = 2.0 * sizeof(float) * n / s / 1e9;
     std::printf(
         "%s, threads %d: copy %.1f GB/s\n\n", kernels::instruction_set().c_str(), threads_, copy_);
-    std::printf("%-26s %-20s %10s %8s %7s\n", "op", "shape", "us", "GB/s", "share");
+    std::printf("%-26s %-22s %10s %8s %7s\n", "op", "shape", "us", "GB/s", "share");
   }
 
   template <class Op>
@@ -62,7 +62,7 @@ class bench {
     const kernels::context in{threads_, {workspace.data()->bytes, bytes}};
     const double s = best_seconds([&] { kernels::run(backend::cpu, op, in); });
     const double rate = double(kernels::bytes_moved(op)) / s / 1e9;
-    std::printf("%-26s %-20s %10.1f %8.1f %6.0f%%\n",
+    std::printf("%-26s %-22s %10.1f %8.1f %6.0f%%\n",
                 name.c_str(),
                 shape.c_str(),
                 s * 1e6,
@@ -80,56 +80,84 @@ std::string by(std::int64_t a, std::int64_t b) {
   return std::to_string(a) + " x " + std::to_string(b);
 }
 
+template <class T>
+std::string in() {
+  return std::is_same_v<T, kernels::bf16> ? " bf16" : "";
+}
+
+template <class T>
 void rows(bench& b, std::int64_t R, std::int64_t C) {
-  const auto shape = by(R, C);
+  const auto shape = by(R, C) + in<T>();
   for (const auto kind : {normalization::layer, normalization::rms}) {
     const std::string name = kind == normalization::layer ? "layer norm" : "rms norm";
-    tests::norm_memory<float> m{.R = R, .C = C, .kind = kind, .with_residual = true};
+    tests::norm_memory<T> m{.R = R, .C = C, .kind = kind, .with_residual = true};
     b.line(name + " forward", shape, m.forward());
     b.line(name + " backward I", shape, m.backward_input());
     b.line(name + " backward W", shape, m.backward_weight());
   }
   const auto feed_forward = [&](const std::string& name, activation kind) {
-    tests::activation_memory<float> m{.R = R, .N = C, .kind = kind};
+    tests::activation_memory<T> m{.R = R, .N = C, .kind = kind};
     b.line(name + " forward", shape, m.forward());
     b.line(name + " backward", shape, m.backward());
   };
   feed_forward("gelu tanh", activation::gelu_tanh);
   feed_forward("gelu erf", activation::gelu_erf);
   feed_forward("swiglu", activation::swiglu);
+  feed_forward("squared relu", activation::squared_relu);
   {
-    tests::dropout_memory<float> m{.sequences = R / 256, .T_ = 256, .C = C};
+    tests::dropout_memory<T> m{.sequences = R / 256, .T_ = 256, .C = C};
     b.line("dropout forward", shape, m.forward());
     b.line("dropout backward", shape, m.backward());
   }
   {
-    tests::embedding_memory<float> m{.R = R, .C = C, .V = 16384, .P = 256};
+    tests::embedding_memory<T> m{.R = R, .C = C, .V = 16384, .P = 256};
     b.line("embedding forward", shape, m.forward());
     b.line("embedding backward", shape, m.backward());
   }
   {
     // Queries and keys of heads of 64, in Megatron's layout with as many values.
-    tests::rope_memory<float> m{.R = R, .G = C / 192, .heads = 2, .D = 64, .rotated = 64};
+    tests::rope_memory<T> m{.R = R, .G = C / 192, .heads = 2, .D = 64, .rotated = 64};
     b.line("rope halves", shape, m.turn());
     m.interleaved = true;
     b.line("rope interleaved", shape, m.turn());
   }
 }
 
+template <class T = float>
 void losses(bench& b, std::int64_t R, std::int64_t V) {
-  tests::cross_entropy_memory<float> m{.R = R, .V = V, .vocabulary = V};
-  b.line("cross-entropy forward", by(R, V), m.forward());
-  b.line("cross-entropy backward", by(R, V), m.backward());
+  tests::cross_entropy_memory<T> m{.R = R, .V = V, .vocabulary = V};
+  b.line("cross-entropy forward", by(R, V) + in<T>(), m.forward());
+  b.line("cross-entropy backward", by(R, V) + in<T>(), m.backward());
+}
+
+/// Queries of heads of 64, half of a fused product.
+template <class T>
+void heads(bench& b, std::int64_t R, std::int64_t H) {
+  tests::head_norm_memory<T> m{.R = R, .G = H / 2, .heads = 2, .D = 64};
+  const auto shape = by(R, H) + " x 64" + in<T>();
+  b.line("head norm forward", shape, m.forward());
+  b.line("head norm backward I", shape, m.backward_input());
+  b.line("head norm backward W", shape, m.backward_weight());
+}
+
+template <class T>
+void sums(bench& b, std::int64_t n) {
+  const auto shape = std::to_string(n) + in<T>();
+  tests::sum_memory<T> m{.n = n, .sources = 4};
+  b.line("add", shape, m.add());
+  b.line("ordered sum of 4", shape, m.ordered_sum());
 }
 
 void flat(bench& b, std::int64_t n) {
+  sums<float>(b, n);
+  sums<kernels::bf16>(b, n);
   const auto shape = std::to_string(n);
-  tests::sum_memory<float> sums{.n = n, .sources = 4};
-  b.line("add", shape, sums.add());
-  b.line("ordered sum of 4", shape, sums.ordered_sum());
-  b.line("square norm", shape, sums.square_norm());
+  tests::sum_memory<float> one{.n = n, .sources = 1};
+  b.line("square norm", shape, one.square_norm());
   tests::adamw_memory<float> parameters{.n = n};
   b.line("adamw", shape, parameters.step());
+  parameters.rounded.resize(std::size_t(n));
+  b.line("adamw, rounded too", shape, parameters.step());
 }
 
 void draws(std::int64_t vocabulary) {
@@ -139,7 +167,7 @@ void draws(std::int64_t vocabulary) {
   const kernels::context in{1, std::as_writable_bytes(std::span(memory))};
   const auto time = [&](const char* name) {
     const double s = best_seconds([&] { kernels::run(backend::cpu, m.draw(), in); });
-    std::printf("%-26s %-20lld %10.1f\n", name, static_cast<long long>(vocabulary), s * 1e6);
+    std::printf("%-26s %-22lld %10.1f\n", name, static_cast<long long>(vocabulary), s * 1e6);
   };
   time("sample");
   m.top_k = 1;
@@ -155,13 +183,18 @@ void draws(std::int64_t vocabulary) {
 
 int main(int argc, char** argv) {
   bench b(argc > 1 ? std::atoi(argv[1]) : 1);
-  rows(b, 3072, 384);
+  rows<float>(b, 3072, 384);
+  rows<kernels::bf16>(b, 3072, 384);
   losses(b, 3072, 65);
   flat(b, 1 << 20);
   draws(50304);
 
-  rows(b, 16384, 768);
+  rows<float>(b, 16384, 768);
+  rows<kernels::bf16>(b, 16384, 768);
   losses(b, 262144, 65);
   losses(b, 512, 50304);
+  losses<kernels::bf16>(b, 512, 50304);
+  heads<float>(b, 8192, 16);
+  heads<kernels::bf16>(b, 8192, 16);
   flat(b, 1 << 25);
 }

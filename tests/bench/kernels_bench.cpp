@@ -2,10 +2,11 @@
 //
 //   bench_kernels [threads]
 //
-// The matrix rate is that of a square product of 256, the memory rate that of adding arrays of
-// 128 MiB. Both are measured first, with the same number of threads: a share compares with this
-// machine on this day. Each figure is the best of many runs, because a neighbour can only make a
-// run slower; short products find a quiet moment most surely.
+// The matrix rate is that of a square product of 256 in float (of bf16 some machines do twice
+// that), the memory rate that of adding arrays of 128 MiB. Both are measured first, with the same
+// number of threads: a share compares with this machine on this day. Each figure is the best of
+// many runs, because a neighbour can only make a run slower; short products find a quiet moment
+// most surely.
 
 #include "kernels/backend/backend.hpp"
 #include "tests/support/ops.hpp"
@@ -91,37 +92,64 @@ class bench {
   std::size_t size_ = 0;
 };
 
+template <class T>
 void products(bench& b, std::int64_t R, std::int64_t N, std::int64_t K, kernels::epilogue e) {
-  tests::linear_memory<float> m{.R = R, .N = N, .K = K, .activation = e};
+  tests::linear_memory<T> m{.R = R, .N = N, .K = K, .activation = e};
   const bool plain = e == kernels::epilogue::none;
   m.with_z = !plain;
-  const auto shape = std::to_string(R) + " x " + std::to_string(N) + " x " + std::to_string(K);
+  auto shape = std::to_string(R) + " x " + std::to_string(N) + " x " + std::to_string(K);
+  if (std::is_same_v<T, kernels::bf16>)
+    shape += " bf16";
   b.line(plain ? "linear forward" : "linear forward + gelu", shape, m.forward());
   b.line("linear backward I", shape, m.backward_input());
   b.line("linear backward W", shape, m.backward_weight());
 }
 
+// Of widths 384 and 1,024, a vocabulary, a small one, a token.
+template <class T>
+void layers(bench& b) {
+  using kernels::epilogue;
+  products<T>(b, 3072, 1152, 384, epilogue::none);
+  products<T>(b, 3072, 384, 384, epilogue::none);
+  products<T>(b, 3072, 1536, 384, epilogue::gelu_tanh);
+  products<T>(b, 3072, 384, 1536, epilogue::none);
+  products<T>(b, 2048, 3072, 1024, epilogue::none);
+  products<T>(b, 2048, 4096, 1024, epilogue::gelu_tanh);
+  products<T>(b, 2048, 1024, 4096, epilogue::none);
+  products<T>(b, 3072, 65, 384, epilogue::none);
+  products<T>(b, 2048, 50304, 384, epilogue::none);
+  products<T>(b, 64, 64, 64, epilogue::none);
+  products<T>(b, 1, 1536, 384, epilogue::none);
+}
+
+template <class T = float>
 void attention(bench& b,
                std::int64_t S,
-               std::int32_t T,
+               std::int32_t queries,
                std::int32_t keys,
                std::int64_t H,
                std::int64_t G,
                std::int64_t D,
-               float p_drop) {
-  tests::attention_memory<float> m{.H = H,
-                                   .G = G,
-                                   .D = D,
-                                   .query_lengths = std::vector<std::int32_t>(std::size_t(S), T),
-                                   .key_lengths = std::vector<std::int32_t>(std::size_t(S), keys),
-                                   .fused = T == keys,
-                                   .p_drop = p_drop};
-  auto shape = std::to_string(S) + " x " + std::to_string(T) + "/" + std::to_string(keys) + ", "
-               + std::to_string(H) + "/" + std::to_string(G) + " x " + std::to_string(D);
+               float p_drop,
+               std::int32_t window = -1) {
+  tests::attention_memory<T> m{.H = H,
+                               .G = G,
+                               .D = D,
+                               .query_lengths = std::vector<std::int32_t>(std::size_t(S), queries),
+                               .key_lengths = std::vector<std::int32_t>(std::size_t(S), keys),
+                               .fused = queries == keys,
+                               .p_drop = p_drop,
+                               .window = window};
+  auto shape = std::to_string(S) + " x " + std::to_string(queries) + "/" + std::to_string(keys)
+               + ", " + std::to_string(H) + "/" + std::to_string(G) + " x " + std::to_string(D);
   if (p_drop > 0)
     shape += " dropout";
+  if (window >= 0)
+    shape += " window " + std::to_string(window);
+  if (std::is_same_v<T, kernels::bf16>)
+    shape += " bf16";
   b.line("attention forward", shape, m.forward());
-  if (T == keys)
+  if (queries == keys)
     b.line("attention backward", shape, m.backward());
 }
 
@@ -130,15 +158,8 @@ void attention(bench& b,
 int main(int argc, char** argv) {
   bench b(argc > 1 ? std::atoi(argv[1]) : 1);
 
-  using kernels::epilogue;
-  products(b, 3072, 1152, 384, epilogue::none);
-  products(b, 3072, 384, 384, epilogue::none);
-  products(b, 3072, 1536, 384, epilogue::gelu_tanh);
-  products(b, 3072, 384, 1536, epilogue::none);
-  products(b, 3072, 65, 384, epilogue::none);
-  products(b, 2048, 50304, 384, epilogue::none);
-  products(b, 64, 64, 64, epilogue::none);
-  products(b, 1, 1536, 384, epilogue::none);
+  layers<float>(b);
+  layers<kernels::bf16>(b);
 
   attention(b, 12, 256, 256, 6, 6, 64, 0);
   attention(b, 12, 256, 256, 6, 6, 64, 0.1f);
@@ -148,4 +169,9 @@ int main(int argc, char** argv) {
   attention(b, 1, 2048, 2048, 1, 1, 64, 0);
   attention(b, 8, 1, 1024, 12, 12, 64, 0);
   attention(b, 1, 1, 4096, 6, 6, 64, 0);
+  attention(b, 1, 4096, 4096, 4, 2, 64, 0);
+  attention(b, 1, 4096, 4096, 4, 2, 64, 0, 512);
+  attention<kernels::bf16>(b, 12, 256, 256, 6, 6, 64, 0);
+  attention<kernels::bf16>(b, 4, 1024, 1024, 12, 4, 64, 0);
+  attention<kernels::bf16>(b, 8, 1, 1024, 12, 12, 64, 0);
 }

@@ -3,6 +3,7 @@
     cli_test.py PROGRAM NAME...   runs the named checks, or all
 """
 
+import json
 import pathlib
 import subprocess
 import sys
@@ -52,22 +53,24 @@ MOCK = ["--mock-data", "--tokenizer-type", "NullTokenizer", "--vocab-size", 100]
 
 def check_help(folder):
     for command in ["", "tokenizer", "tokenizer train", "tokenizer encode", "tokenizer decode",
-                    "preprocess", "train", "train gpt", "plot", "eval", "generate"]:
+                    "preprocess", "train", "train gpt", "plot", "checkpoint",
+                    "checkpoint ls", "checkpoint show", "checkpoint verify", "checkpoint diff",
+                    "eval", "generate", "layout"]:
         page = works(*command.split(), "--help")
         if not page.startswith(f"troupe {command}".strip() + ":"):
             raise wrong(f"the help of '{command}' does not begin with its name:\n{page[:200]}")
         if max(map(len, page.splitlines())) > 100:
             raise wrong(f"the help of '{command}' is wider than 100 columns")
     works("--version")
-    if "--bf16" not in works("train", "gpt", "--help-megatron"):
-        raise wrong("--help-megatron does not list --bf16")
+    if "--fp16" not in works("train", "gpt", "--help-megatron"):
+        raise wrong("--help-megatron does not list --fp16")
 
 
 def check_words(folder):
     refuses("did you mean 'train'?", "trian")
     refuses("needs a command: gpt", "train")
     refuses("did you mean --num-layers?", "train", "gpt", "--num-lyers", 3)
-    refuses("is refused", "train", "gpt", "--bf16")
+    refuses("is refused", "train", "gpt", "--fp16")
     refuses("--micro-batch-size is missing", "train", "gpt")
     refuses("'x' is a word too many", "generate", "x")
 
@@ -133,6 +136,49 @@ def check_dry_run(folder):
     for expected in ["start       from iteration 0", "all ranks", "rank 3", "replica 1, stage 1", "0F0,0F1,0B0,0B1", "1F0,1B0,1F1,1B1", "head"]:
         if expected not in page:
             raise wrong(f"'{expected}' is not in the dry run:\n{page}")
+
+
+def check_layout(folder):
+    """The sixteen ranks of Megatron-LM's own documentation, and what is said about what cannot be."""
+    words = ["layout", "--world-size", 16, "--tensor-model-parallel-size", 2, "--pipeline-model-parallel-size", 4]
+    found = json.loads(works(*words, "--json"))
+    pairs = [[2 * i, 2 * i + 1] for i in range(8)]
+    expected = {"TP": pairs, "ETP": pairs, "CP": [[i] for i in range(16)],
+                "DP": [[0, 2], [1, 3], [4, 6], [5, 7], [8, 10], [9, 11], [12, 14], [13, 15]],
+                "PP": [[0, 4, 8, 12], [1, 5, 9, 13], [2, 6, 10, 14], [3, 7, 11, 15]],
+                "TP-PP": [[0, 1, 4, 5, 8, 9, 12, 13], [2, 3, 6, 7, 10, 11, 14, 15]],
+                "embedding": [[0, 12], [1, 13], [2, 14], [3, 15]],
+                "position embedding": [[0], [1], [2], [3]]}
+    for name, groups in expected.items():
+        if found["groups"][name] != groups:
+            raise wrong(f"{name}: {found['groups'][name]}, expected {groups}")
+    if found["ranks"][13] != {"rank": 13, "tp": 1, "cp": 0, "dp": 0, "pp": 3, "etp": 1, "ep": 0, "edp": 0}:
+        raise wrong(f"rank 13 stands at {found['ranks'][13]}")
+    page = works(*words)
+    if "TP-PP               [0,1,4,5,8,9,12,13] [2,3,6,7,10,11,14,15]\n" not in page:
+        raise wrong(f"the page does not show the groups:\n{page}")
+    golden = json.loads((pathlib.Path(__file__).parents[1] / "golden/layout/golden.json").read_text())
+    names = {"tp": "TP", "cp": "CP", "dp": "DP", "dp-cp": "DP-CP", "pp": "PP", "tp-pp": "TP-PP", "expert ep": "EP",
+             "expert tp": "ETP", "expert dp": "EDP", "embedding": "embedding",
+             "position embedding": "position embedding"}
+    for c in golden["layouts"]:
+        groups = json.loads(works(
+            "layout", "--world-size", c["world"], "--tensor-model-parallel-size", c["tp"],
+            "--context-parallel-size", c["cp"], "--expert-model-parallel-size", c["ep"],
+            "--expert-tensor-parallel-size", c["etp"], "--pipeline-model-parallel-size", c["pp"],
+            "--order", c["order"], "--json"))["groups"]
+        for theirs, ours in names.items():
+            if groups.pop(ours) != c["groups"][theirs]:
+                raise wrong(f"{ours} of {c} is not megatron-core's")
+        if groups:
+            raise wrong(f"nobody judges {list(groups)}")
+    if json.loads(works(*words, "--use-tp-pp-dp-mapping", "--json"))["order"] != "tp-cp-ep-pp-dp":
+        raise wrong("--use-tp-pp-dp-mapping does not give its order")
+    refuses("would do: 16", *words, "--world-size", 15)
+    refuses("is not an axis", *words, "--order", "tp-pp-xx")
+    refuses("leaves out dp", *words, "--order", "tp-pp")
+    refuses("let pp be last", *words, "--expert-model-parallel-size", 2, "--order", "tp-cp-ep-pp-dp")
+    refuses("more than are drawn", "layout", "--tensor-model-parallel-size", 65536, "--context-parallel-size", 65536)
 
 
 def check_data(folder):
@@ -201,10 +247,11 @@ def check_resume(folder):
     refuses("holds iteration 6 of another run", *train, "--save", saved)
     refuses('hidden: 32 there, 64 here', *mine, "--hidden-size", 64)
     refuses('positions: 16 there, 32 here', *mine, "--seq-length", 32)
-    code, _, err = run(*mine, "--hidden-dropout", 0, "--train-iters", 7)
+    longer = [*mine, "--override-opt_param-scheduler", "--train-iters"]
+    code, _, err = run(*longer, 7, "--hidden-dropout", 0)
     if code != 0 or "model/hidden_dropout: 0.1 there, 0.0 here" not in err or "seed" in err:
         raise wrong(f"another dropout is no warning that names it: {code} {err}")
-    if "start       from iteration 7 of 9" not in works(*mine, "--train-iters", 9, "--dry-run"):
+    if "start       from iteration 7 of 9" not in works(*longer, 9, "--dry-run"):
         raise wrong("a dry run does not say where the run would start from")
     refuses("hidden: 32 there", *mine, "--hidden-size", 64, "--dry-run")
     refuses("holds iteration 7", *train, "--save", saved, "--dry-run")
@@ -216,6 +263,182 @@ def check_resume(folder):
     code, _, err = run(*train, "--trace", "/dev/full")
     if code != 2 or "the trace is lost" not in err:
         raise wrong(f"a lost trace is not told: {code} {err}")
+
+
+def digests(log):
+    """Of each step in a log, by iteration."""
+    out = {}
+    for line in log.read_text().splitlines():
+        entry = json.loads(line)
+        if "state_digest" in entry:
+            out[entry["iteration"]] = entry["state_digest"]
+    return out
+
+
+def check_schedule(folder):
+    """Another learning rate is refused at resume, until a flag says which holds."""
+    train = ["train", "gpt", *SMALL, *MOCK, "--save", folder / "run", "--load", folder / "run"]
+    works(*train)
+    override, keep = "--override-opt_param-scheduler", "--use-checkpoint-opt_param-scheduler"
+    other = [*train, "--lr", 2e-3, "--weight-decay", 0.1, "--lr-decay-style", "cosine"]
+    for expected in ["--lr: 0.001 there, 0.002 here", "--weight-decay: 0.01 there, 0.1 here",
+                     "style: linear there, cosine here", override, keep]:
+        refuses(expected, *other)
+    refuses("another schedule", *other, "--dry-run")
+    refuses("another schedule", *train, "--train-iters", 9)
+    refuses("contradict each other", *train, override, keep)
+    if "0.002 to 0" not in works(*other, override, "--dry-run"):
+        raise wrong(f"{override} does not take the rate of the command line")
+    page = works(*other, keep, "--dry-run")
+    if "0.001 to 0" not in page or "linear" not in page or "identity" in page:
+        raise wrong(f"{keep} does not take the rate of the checkpoint:\n{page}")
+    works(*other, keep, "--train-iters", 8)
+    works(*other, override, "--train-iters", 9)
+
+
+def check_finetune(folder):
+    """Parameters only: everything else begins again."""
+    train = ["train", "gpt", *SMALL, *MOCK]
+    works(*train, "--save", folder / "base")
+    tune = [*train, "--finetune", "--load", folder / "base", "--lr", 3e-3]
+    refuses("--finetune needs --load", *train, "--finetune")
+    refuses("neither a manifest.json", *train, "--finetune", "--load", folder / "gone", "--save",
+            folder / "gone")
+    refuses("--finetune begins again at 0", *tune, "--save", folder / "base")
+    refuses("hidden: 32 there", *tune, "--hidden-size", 64)
+    if "from iteration 0, with the parameters of" not in works(*tune, "--dry-run"):
+        raise wrong("a dry run does not tell of --finetune")
+    works(*tune, "--save", folder / "tuned", "--log-file", folder / "log", "--log-interval", 1)
+    first = json.loads((folder / "log").read_text().splitlines()[0])
+    if first["iteration"] != 1 or first["learning_rate"] != 3e-3:
+        raise wrong(f"the first step of --finetune is not that of a new run: {first}")
+    # Padding rows are not stored: another padding is the same model.
+    works(*tune, "--make-vocab-size-divisible-by", 8, "--log-file", folder / "padded")
+    padded = json.loads((folder / "padded").read_text().splitlines()[0])
+    if abs(padded["lm_loss"] - first["lm_loss"]) > 1e-5:  # products of other shapes round otherwise
+        raise wrong(f"another padding is another model: {padded} {first}")
+
+
+def check_moments(folder):
+    """--no-load-optim: moments from zero, and what goes on from there knows since when."""
+    train = ["train", "gpt", *SMALL, *MOCK]
+    works(*train, "--save", folder / "base")
+    def go_on(name, load, *more):
+        works(*train, "--train-iters", 12, "--save", folder / name, "--load", load, "--log-file",
+              folder / f"{name}.log", *more)
+    go_on("whole", folder / "base", "--no-load-optim")
+    go_on("parts", folder / "base", "--no-load-optim", "--exit-interval", 8)
+    go_on("parts", folder / "parts", "--strict-identity")
+    whole, parts = digests(folder / "whole.log"), digests(folder / "parts.log")
+    if sorted(whole) != list(range(7, 13)) or whole != parts:
+        raise wrong(f"iterations of a resumed --no-load-optim differ:\n{whole}\n{parts}")
+    page = works(*train, "--train-iters", 12, "--load", folder / "base", "--no-load-optim",
+                 "--no-load-rng", "--dry-run")
+    if "from iteration 6 of 12" not in page or "moments from zero" not in page:
+        raise wrong(f"a dry run does not tell of --no-load-optim:\n{page}")
+
+
+def check_identity(folder):
+    """What differs at resume is told, and refused where bits were asked for."""
+    train = ["train", "gpt", *SMALL, *MOCK, "--save", folder / "run", "--load", folder / "run"]
+    works(*train)
+    again = [*train, "--dry-run"]
+    if "warning" in works(*again, "--strict-identity"):
+        raise wrong("the same run has another identity")
+    refuses("threads_per_worker: 1 there, 2 here", *again, "--strict-identity",
+            "--threads-per-worker", 2)
+    refuses("layout/pipeline: 1 there, 2 here", *again, "--strict-identity",
+            "--pipeline-model-parallel-size", 2)
+    refuses("which --finetune gives up", *again, "--strict-identity", "--finetune")
+    page = works(*again, "--pipeline-model-parallel-size", 2)
+    if "numerically, not to the bit" not in page or "another identity" in page:
+        raise wrong(f"another layout is not told as what it is:\n{page}")
+    manifest = next((folder / "run").glob("iter_*/manifest.json")).read_text()
+    build = json.loads(manifest)["identity"]["build"]
+    if not {"version", "compiler", "libc"} <= set(build) or "/" in json.dumps(build):
+        raise wrong(f"the build is not in the identity: {build}")
+
+
+def check_keep_last(folder):
+    train = ["train", "gpt", *SMALL, *MOCK, "--save-interval", 1, "--keep-last", 2]
+    refuses("--keep-last needs --save", *train[:-4], "--keep-last", 2)
+    works(*train, "--save", folder / "run")
+    left = sorted(x.name for x in (folder / "run").glob("iter_*"))
+    if left != ["iter_0000005", "iter_0000006"]:
+        raise wrong(f"--keep-last 2 left {left}")
+
+
+def narrow(page):
+    """A page that fits into 80 columns."""
+    if max(map(len, page.splitlines())) > 80:
+        raise wrong(f"wider than 80 columns:\n{page}")
+    return page
+
+
+def check_checkpoint(folder):
+    """Lists, shows, verifies and compares what two layouts saved, then what is damaged."""
+    train = ["train", "gpt", *SMALL, *MOCK, "--save-interval", 3]
+    a, b = folder / "a", folder / "b"
+    works(*train, "--save", a)
+    works(*train, "--save", b, "--pipeline-model-parallel-size", 2)
+    page = narrow(works("checkpoint", "ls", a))
+    lines = page.splitlines()
+    if len(lines) != 3 or not lines[2].startswith("*         6") or not lines[1].endswith("sound"):
+        raise wrong(f"ls does not list two sound checkpoints:\n{page}")
+    if "world 2 pp 2" not in works("checkpoint", "ls", b / "iter_0000003"):
+        raise wrong("ls does not tell the layout")
+    listed = json.loads(works("checkpoint", "ls", a, "--json"))
+    if [(x["iteration"], x["tracked"]) for x in listed] != [(3, False), (6, True)]:
+        raise wrong(f"ls --json: {listed}")
+    page = narrow(works("checkpoint", "show", a, "--tensors"))
+    for expected in ["iteration   6, 24 samples", "hidden 32", "seed 1234", "build/version",
+                     "model-00001-of-00001.safetensors", "exp_avg_sq.decoder.layers.1.", "(96, 32)"]:
+        if expected not in page:
+            raise wrong(f"show does not tell '{expected}':\n{page}")
+    shown = json.loads(works("checkpoint", "show", a, "--tensors", "--json"))
+    if {"name": "decoder.final_layernorm.bias", "dtype": "F32", "shape": [32],
+            "pieces": 1} not in shown["tensors"] or shown["model"]["hidden"] != 32:
+        raise wrong(f"show --json: {shown}")
+    code, page, err = run("checkpoint", "diff", a, b)
+    if code != 0 or "equal to the bit" not in narrow(page).splitlines()[-1] or err:
+        raise wrong(f"another pipeline gave another state: {code}\n{page}{err}")
+    if "identity    layout/pipeline: 1 in A, 2 in B" not in page:
+        raise wrong(f"diff does not tell the layouts:\n{page}")
+    code, page, _ = run("checkpoint", "diff", a, b / "iter_0000003")
+    if code != 1 or "differ by at most" not in narrow(page) \
+            or "different by at most" not in page.splitlines()[-1]:
+        raise wrong(f"diff of two iterations: {code}\n{page}")
+    code, page, _ = run("checkpoint", "diff", a, a / "iter_0000003", "--json")
+    found = json.loads(page)
+    if code != 1 or found["equal"] or found["state"][1]["a"] != 6 \
+            or found["summary"]["largest"] <= 0:
+        raise wrong(f"diff --json: {code}\n{page}")
+    works(*train[:2], "--num-layers", 3, *SMALL[2:], *MOCK, "--save", folder / "c")
+    code, page, _ = run("checkpoint", "diff", a, folder / "c")
+    last = page.splitlines()[-1]
+    if code != 1 or "only in B" not in last or "other models" not in last:
+        raise wrong(f"diff of two models: {code}\n{page}")
+    code, page, err = run("checkpoint", "verify", a)
+    if code != 0 or page.count("sound") != 2 or err:  # nobody sees a bar here
+        raise wrong(f"verify: {code}\n{page}{err}")
+    refuses("name one folder", "checkpoint", "ls")
+    refuses("name two folders", "checkpoint", "diff", a)
+    refuses("there is no folder", "checkpoint", "show", folder / "gone")
+    refuses("has no checkpoint", "checkpoint", "verify", folder)
+    shard = a / "iter_0000006" / "optimizer-00001-of-00001.safetensors"
+    data = bytearray(shard.read_bytes())
+    data[-1] ^= 1
+    shard.write_bytes(data)
+    for words in [["verify", a], ["verify", a / "iter_0000006"], ["diff", a, b]]:
+        refuses("in tensor 'exp_avg_sq.", "checkpoint", *words)
+    code, page, _ = run("checkpoint", "verify", a, "--json")
+    if code != 2 or [x["sound"] for x in json.loads(page)] != [True, False]:
+        raise wrong(f"verify --json: {code}\n{page}")
+    shard.write_bytes(data[:-1])
+    code, page, _ = run("checkpoint", "ls", "a", cwd=folder)
+    if code != 0 or "wrong" not in narrow(page) or "incomplete" not in page:
+        raise wrong(f"ls does not tell what is wrong:\n{page}")
+    refuses("should have", "checkpoint", "show", a)
 
 
 def check_hub(folder):

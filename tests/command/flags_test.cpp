@@ -126,6 +126,154 @@ TEST_CASE("a layout fills in the rest", "[command]") {
   CHECK(job("--threads-per-worker 3").threads_per_worker == 3);
 }
 
+TEST_CASE("tensor, pipeline and replicas in turn multiply to the world and the batch",
+          "[command]") {
+  const auto x = job(
+      "--tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 --world-size 8 "
+      "--replicas-per-worker 2 --sequence-parallel --bf16");
+  CHECK(x.layout.tensor == 2);
+  CHECK(x.layout.sequence_parallel);
+  CHECK(x.how.batch.data_parallel == 4);
+  CHECK(x.how.precision == runtime::dtype::bf16);
+  CHECK(x.how.model.padded_vocabulary == 1024);
+  CHECK(runtime::to_text(x.layout.chunks) == "Et*2|t*2L");
+  const auto y = job("--tensor-model-parallel-size 4 --make-vocab-size-divisible-by 130");
+  CHECK(y.layout.world == 4);
+  CHECK(y.how.model.padded_vocabulary == 1040);
+  CHECK(y.how.precision == runtime::dtype::f32);
+  CHECK(!job("--sequence-parallel").layout.sequence_parallel);
+  CHECK(job("--accumulate-allreduce-grads-in-fp32").layout.tensor == 1);
+}
+
+TEST_CASE("stages are what the flags of the pipeline say", "[command]") {
+  const auto stages = [](const std::string& more) {
+    return runtime::to_text(job("--pipeline-model-parallel-size 2 " + more).layout.chunks);
+  };
+  CHECK(stages("--decoder-first-pipeline-num-layers 1") == "Et|t*3L");
+  CHECK(stages("--decoder-last-pipeline-num-layers 1") == "Et*3|tL");
+  CHECK(stages("--account-for-embedding-in-pipeline-split "
+               "--account-for-loss-in-pipeline-split")
+        == "Et*2|t*2L");
+  CHECK(stages("--pipeline-model-parallel-layout Et*4|L") == "Et*4|L");
+  CHECK(stages("--pipeline-model-parallel-layout E||(t|)*2t*2L --pipeline-model-parallel-size 5")
+        == "E||t|t|t*2L");
+  const auto refused = [](const std::string& more) {
+    return refusal(small + "--pipeline-model-parallel-size 2 " + more);
+  };
+  CHECK_THAT(refused("--pipeline-model-parallel-layout Ettx|L"),
+             ContainsSubstring("\n    Ettx|L\n       ^"));
+  CHECK_THAT(refused("--pipeline-model-parallel-layout Et*4|L "
+                     "--decoder-first-pipeline-num-layers 1"),
+             ContainsSubstring("leave out"));
+  CHECK_THAT(refused("--decoder-first-pipeline-num-layers 5"), ContainsSubstring("leave -1"));
+  CHECK_THAT(refused("--pipeline-model-parallel-size 3"),
+             ContainsSubstring("--pipeline-model-parallel-layout"));
+}
+
+TEST_CASE("how gradients are spread and what is computed again is read", "[command]") {
+  const auto x = job(
+      "--use-distributed-optimizer --overlap-grad-reduce --overlap-param-gather "
+      "--ddp-bucket-size 1000");
+  CHECK(x.reduction.distributed_optimizer);
+  CHECK(x.reduction.overlap_gradients);
+  CHECK(x.reduction.overlap_parameters);
+  CHECK(x.reduction.bucket_size == 1000);
+  CHECK(job().reduction.bucket_size == 40000000);
+  CHECK(job().recompute == runtime::recompute_settings{});
+
+  using granularity = runtime::recompute_granularity;
+  const auto full
+      = job("--recompute-granularity full --recompute-method block --recompute-num-layers 2")
+            .recompute;
+  CHECK(full.granularity == granularity::full);
+  CHECK(full.method == runtime::recompute_method::block);
+  CHECK(full.layers == 2);
+  const auto selective = job("--recompute-activations").recompute;
+  CHECK(selective.granularity == granularity::selective);
+  CHECK(selective.core_attention);
+  CHECK(!selective.feed_forward);
+  const auto both = job("--recompute-granularity selective --recompute-modules core_attn mlp");
+  CHECK(both.recompute.core_attention);
+  CHECK(both.recompute.feed_forward);
+  CHECK(!job("--recompute-activations --recompute-modules mlp").recompute.core_attention);
+}
+
+TEST_CASE("layouts that cannot be are refused before a worker starts", "[command]") {
+  const std::pair<const char*, const char*> cases[] = {
+      {"--tensor-model-parallel-size 3", "--num-attention-heads 4 is not a multiple"},
+      {"--tensor-model-parallel-size 3", "--tensor-model-parallel-size 2"},
+      {"--tensor-model-parallel-size 2 --group-query-attention", "--num-query-groups 1"},
+      {"--tensor-model-parallel-size 2 --ffn-hidden-size 63", "--ffn-hidden-size 63"},
+      {"--tensor-model-parallel-size 2 --world-size 5", "would do: 6"},
+      {"--replicas-per-worker 3", "the 3 data-parallel replicas"},
+      {"--tensor-model-parallel-size 2 --sequence-parallel --seq-length 33 --micro-batch-size 1",
+       "--seq-length 34"},
+      {"--overlap-param-gather --overlap-grad-reduce", "--use-distributed-optimizer"},
+      {"--overlap-param-gather --use-distributed-optimizer", "--overlap-grad-reduce"},
+      {"--recompute-granularity full", "--recompute-num-layers, usually 1"},
+      {"--recompute-granularity full --recompute-method uniform --recompute-num-layers 5",
+       "give 1 to 4"},
+      {"--recompute-granularity selective --recompute-method uniform", "belong to"},
+      {"--recompute-activations --recompute-granularity full", "give one"},
+      {"--recompute-modules mlp", "belongs to --recompute-granularity selective"},
+      {"--tensor-model-parallel-size 65536 --pipeline-model-parallel-size 65536", "65536"},
+  };
+  for (const auto& [flags, says] : cases) {
+    INFO(flags);
+    CHECK_THAT(refusal(small + flags), ContainsSubstring(says));
+  }
+}
+
+TEST_CASE("the layers of newer models are asked for by Megatron-LM's flags", "[command]") {
+  const auto m = job("--qk-layernorm --apply-layernorm-1p --squared-relu --window-size 16,0 "
+                     "--position-embedding-type rope --use-rope-scaling "
+                     "--rotary-seq-len-interpolation-factor 2")
+                     .how.model;
+  CHECK(m.qk_norm);
+  CHECK(m.gain_offset == 1);
+  CHECK(m.window == 16);
+  CHECK(m.activation == runtime::activation_kind::squared_relu);
+  CHECK(m.scaling == runtime::rope_scaling::llama3);
+  CHECK(m.scaling_factor == 8);
+  CHECK(m.scaling_positions == 8192);
+  CHECK(m.rotary_interpolation == 2);
+  CHECK(job("--window-size (16,0)").how.model.window == 16);
+  CHECK(job("--window-size -1,0").how.model.window == -1);
+  CHECK(job("--position-embedding-type rope --use-rope-scaling --rope-scaling-factor 32")
+            .how.model.scaling_factor
+        == 32);
+
+  const auto y = job("--position-embedding-type yarn --rotary-scaling-factor 32 --mscale 0.7 "
+                     "--mscale-all-dim 0.5 --yarn-beta-fast 30 --yarn-beta-slow 2 "
+                     "--no-yarn-correction-range-round-to-int")
+                     .how.model;
+  CHECK(y.position == runtime::position_embedding::rope);
+  CHECK(y.scaling == runtime::rope_scaling::yarn);
+  CHECK(y.scaling_factor == 32);
+  CHECK(y.scaling_positions == 4096);
+  CHECK(y.yarn_mscale == 0.7);
+  CHECK(y.yarn_mscale_all == 0.5);
+  CHECK(y.yarn_fast == 30);
+  CHECK(y.yarn_slow == 2);
+  CHECK(!y.yarn_round);
+
+  const std::pair<const char*, const char*> refused[] = {
+      {"--window-size 16", "give LEFT,0"},
+      {"--window-size 16,16", "none that are yet to come"},
+      {"--window-size x,0", "whole number"},
+      {"--squared-relu --swiglu", "give one"},
+      {"--use-rope-scaling", "--position-embedding-type rope"},
+      {"--position-embedding-type rope --rope-scaling-factor 4", "without --use-rope-scaling"},
+      {"--position-embedding-type rope --yarn-beta-fast 4", "--position-embedding-type yarn"},
+      {"--position-embedding-type yarn --use-rope-scaling", "give one"},
+      {"--position-embedding-type yarn --rotary-interleaved", "leave out"},
+  };
+  for (const auto& [flags, says] : refused) {
+    INFO(flags);
+    CHECK_THAT(refusal(small + flags), ContainsSubstring(says));
+  }
+}
+
 TEST_CASE("the layers of a Llama are asked for by Megatron-LM's flags", "[command]") {
   const auto m = job("--group-query-attention --num-query-groups 2 --kv-channels 32 --swiglu "
                      "--normalization RMSNorm --position-embedding-type rope --rotary-base 500000 "
@@ -191,20 +339,26 @@ TEST_CASE("the flags of the Llama-3 8B script make its model", "[command]") {
 
 TEST_CASE("what this build cannot do is refused with the reason", "[command]") {
   const auto refused = [](const std::string& more) { return refusal(small + more); };
-  CHECK_THAT(refused("--bf16"),
-             ContainsSubstring("--bf16 is refused") && ContainsSubstring("fp32"));
-  CHECK_THAT(refused("--fp8-format hybrid"), ContainsSubstring("fp32"));
+  CHECK_THAT(refused("--fp16"),
+             ContainsSubstring("--fp16 is refused") && ContainsSubstring("--bf16"));
+  CHECK_THAT(refused("--fp8-format hybrid"), ContainsSubstring("need a GPU"));
   CHECK_THAT(refused("--fp8-some-new-flag 3"), ContainsSubstring("is refused"));
   CHECK_THAT(refused("--moe-router-topk 2"), ContainsSubstring("mixture-of-experts"));
-  CHECK_THAT(refused("--tensor-model-parallel-size 2"), ContainsSubstring("give 1"));
-  CHECK_THAT(refused("--sequence-parallel"), ContainsSubstring("leave it out"));
-  CHECK_THAT(refused("--use-distributed-optimizer"), ContainsSubstring("optimizer state"));
-  CHECK_THAT(refused("--apply-layernorm-1p"), ContainsSubstring("leave it out"));
+  CHECK_THAT(refused("--context-parallel-size 2"), ContainsSubstring("give 1"));
+  CHECK_THAT(refused("--num-virtual-stages-per-pipeline-rank 2"),
+             ContainsSubstring("one pipeline stage"));
+  CHECK_THAT(refused("--use-megatron-fsdp"), ContainsSubstring("--use-distributed-optimizer"));
+  CHECK_THAT(refused("--grad-reduce-in-bf16"), ContainsSubstring("in fp32"));
+  CHECK_THAT(refused("--ddp-average-in-collective"), ContainsSubstring("--ddp-bucket-size"));
+  CHECK_THAT(refused("--num-distributed-optimizer-instances 2"), ContainsSubstring("is spread"));
+  CHECK_THAT(refused("--window-attn-skip-freq 4"), ContainsSubstring("same window"));
+  CHECK_THAT(refused("--recompute-modules core_attn moe_act"),
+             ContainsSubstring("moe_act is refused"));
   CHECK_THAT(refused("--decoupled-lr 5e-4"), ContainsSubstring("one learning rate"));
   CHECK_THAT(refused("--tensorboard-dir x"), ContainsSubstring("--log-file"));
   CHECK_THAT(refused("--profile --profile-step-start 4"), ContainsSubstring("--trace"));
-  CHECK_THAT(refused("--position-embedding-type yarn"),
-             ContainsSubstring("learned_absolute, rope, none"));
+  CHECK_THAT(refused("--position-embedding-type mrope"),
+             ContainsSubstring("learned_absolute, rope, yarn, none"));
   CHECK_THAT(refused("--lr-decay-style WSD"), ContainsSubstring("constant, linear, cosine"));
   CHECK_THAT(refused("--calculate-per-token-loss --eod-mask-loss"),
              ContainsSubstring("averages over each micro-batch"));

@@ -18,7 +18,8 @@ namespace {
 constexpr double rounding = 5e-7;
 
 activation any_kind() {
-  return GENERATE(activation::gelu_tanh, activation::gelu_erf, activation::swiglu);
+  return GENERATE(
+      activation::gelu_tanh, activation::gelu_erf, activation::swiglu, activation::squared_relu);
 }
 
 }  // namespace

@@ -32,6 +32,17 @@ TEST_CASE("swiglu gates with the first half of a row", "[kernels][reference][act
   CHECK(relative_error(t.y, std::vector<double>{10 / (1 + std::exp(-1.0)), 0}) < 1e-15);
 }
 
+TEST_CASE("squared relu is zero below zero and a parabola above",
+          "[kernels][reference][activation]") {
+  activation_memory<double> t{.R = 1, .N = 4, .kind = activation::squared_relu};
+  t.x = {-1000, -0.5, 0.5, 1000};
+  t.dy = {1, 1, 1, 1};
+  run(t.forward());
+  run(t.backward());
+  CHECK(t.y == std::vector<double>{0, 0, 0.25, 1e6});
+  CHECK(t.dx == std::vector<double>{0, 0, 1, 2000});
+}
+
 TEST_CASE("far from zero an activation is the identity or zero, never NaN",
           "[kernels][reference][activation]") {
   const auto kind = GENERATE(activation::gelu_tanh, activation::gelu_erf, activation::swiglu);
@@ -45,7 +56,8 @@ TEST_CASE("far from zero an activation is the identity or zero, never NaN",
 
 TEST_CASE("activation backward agrees with finite differences, also in place",
           "[kernels][reference][activation][gradient]") {
-  const auto kind = GENERATE(activation::gelu_tanh, activation::gelu_erf, activation::swiglu);
+  const auto kind = GENERATE(
+      activation::gelu_tanh, activation::gelu_erf, activation::swiglu, activation::squared_relu);
   activation_memory<double> t{.R = 3, .N = 5, .kind = kind};
   const auto expected = slopes(t.x, [&t] {
     run(t.forward());

@@ -48,3 +48,17 @@ TEST_CASE("adamw on the cpu has the same bits whatever the number of threads", "
   CHECK(one.m == three.m);
   CHECK(one.v == three.v);
 }
+
+TEST_CASE("adamw on the cpu leaves its parameters rounded beside the exact ones",
+          "[kernels][cpu]") {
+  const auto n = GENERATE(1, 7, 64, 100003);
+  adamw_memory<float> a{.n = n}, plain = a;
+  a.rounded = tests::blank<kernels::bf16>(n);
+  on_cpu(a.step(), 2);
+  on_cpu(plain.step(), 2);
+  CHECK(a.x == plain.x);
+  std::vector<kernels::bf16> expected;
+  for (const float x : a.x)
+    expected.push_back(kernels::bf16(x));
+  CHECK(a.rounded == expected);
+}

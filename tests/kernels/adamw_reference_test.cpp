@@ -76,3 +76,12 @@ TEST_CASE("AdamW agrees with a scalar written by hand over ten steps",
     CHECK(std::abs(t.v[i] - expected[i].v) < 1e-15);
   }
 }
+
+TEST_CASE("AdamW leaves its parameters rounded beside the exact ones",
+          "[kernels][reference][adamw]") {
+  adamw_memory<float> t{.n = 37};
+  t.rounded = blank<kernels::bf16>(t.n);
+  run(t.step());
+  for (std::size_t i = 0; i < t.x.size(); ++i)
+    CHECK(t.rounded[i] == kernels::bf16(t.x[i]));
+}

@@ -1,9 +1,9 @@
 // Attention in bf16 against the judge in double, on the same numbers.
 
 #include "kernels/reference/reference.hpp"
+#include "tests/support/bf16.hpp"
 #include "tests/support/on_cpu.hpp"
 #include "tests/support/ops.hpp"
-#include "tests/support/rounding.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 

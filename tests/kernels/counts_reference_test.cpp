@@ -28,6 +28,8 @@ TEST_CASE("the counts of a linear layer are right", "[kernels][reference][counts
 TEST_CASE("sums of gradients are counted in their own width", "[kernels][reference][counts]") {
   linear_memory<double> t{.R = 2, .N = 3, .K = 4};
   CHECK(bytes_moved(t.backward_weight()) == 8 * (6 + 8 + 24 + 6));
+  linear_memory<kernels::bf16> half{.R = 2, .N = 3, .K = 4};
+  CHECK(bytes_moved(half.backward_weight()) == 2 * (6 + 8) + 4 * (24 + 6));
 }
 
 TEST_CASE("the counts of attention are those of the visible pairs",
@@ -131,7 +133,9 @@ TEST_CASE("the counts of dropout are right", "[kernels][reference][counts]") {
   CHECK(flops(t.backward()) == 6);
   CHECK(bytes_moved(t.forward()) == 4 * (6 + 6 + 6));
   CHECK(bytes_moved(t.backward()) == 4 * (6 + 6));
-  t.with_residual = false;
+  t.with_bias = true;
+  CHECK(flops(t.forward()) == 6 + 6 + 6);
+  t.with_bias = t.with_residual = false;
   t.p = 0;
   CHECK(flops(t.forward()) == 0);
   CHECK(flops(t.backward()) == 0);
@@ -156,6 +160,8 @@ TEST_CASE("the counts of AdamW are right", "[kernels][reference][counts]") {
   // 1 scaled gradient, 3 and 4 for the moments, 1 decay, 4 of the quotient and its root, 2 to move
   CHECK(flops(t.step()) == 5 * (1 + 3 + 4 + 1 + 4 + 2));
   CHECK(bytes_moved(t.step()) == 4 * 5 * 7);  // x, m, v read and written, dx read
+  t.rounded.resize(5);
+  CHECK(bytes_moved(t.step()) == 4 * 5 * 7 + 2 * 5);
 }
 
 TEST_CASE("sampling declares a pair an entry", "[kernels][reference][counts]") {

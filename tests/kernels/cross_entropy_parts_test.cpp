@@ -1,9 +1,9 @@
 // Cross-entropy over parts of the vocabulary, and in bf16.
 
 #include "kernels/reference/reference.hpp"
+#include "tests/support/bf16.hpp"
 #include "tests/support/on_cpu.hpp"
 #include "tests/support/ops.hpp"
-#include "tests/support/rounding.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>

@@ -66,3 +66,49 @@ TEST_CASE("dropout on the cpu has the same bits whatever the number of threads",
   on_cpu(three.forward(), 3);
   CHECK(one.y == three.y);
 }
+
+TEST_CASE("parts of the rows on the cpu are dropped as in the whole, with residual and bias",
+          "[kernels][cpu]") {
+  const float p = GENERATE(0.0f, 0.3f);
+  const bool residual = GENERATE(false, true);
+  dropout_memory<float> whole{
+      .sequences = 3, .T_ = 7, .C = 133, .p = p, .with_residual = residual, .with_bias = true};
+  auto parts = whole;
+  on_cpu(whole.forward(), 2);
+  on_cpu(whole.backward(), 2);
+  for (const auto& [begin, end] : {std::pair{0, 2}, {2, 10}, {10, 11}, {11, 21}}) {
+    auto forward = parts.forward();
+    const std::int64_t at = begin * whole.C;
+    forward.y += at;
+    forward.x += at;
+    if (residual)
+      forward.residual += at;
+    forward.R = end - begin;
+    forward.first_row = begin;
+    on_cpu(forward, 2);
+    auto backward = parts.backward();
+    backward.dx += at;
+    backward.dy += at;
+    backward.R = end - begin;
+    backward.first_row = begin;
+    on_cpu(backward, 2);
+  }
+  CHECK(parts.y == whole.y);
+  CHECK(parts.dx == whole.dx);
+}
+
+TEST_CASE("dropout on the cpu adds a bias before it drops", "[kernels][cpu]") {
+  const auto [sequences, T, C] = GENERATE_REF(values(shapes));
+  const float p = GENERATE(0.0f, 0.5f);
+  const bool residual = GENERATE(false, true);
+  dropout_memory<float> a{.sequences = sequences,
+                          .T_ = T,
+                          .C = C,
+                          .p = p,
+                          .with_residual = residual,
+                          .with_bias = true},
+      b = a;
+  kernels::reference::run(a.forward());
+  on_cpu(b.forward(), 2);
+  CHECK(relative_error(b.y, a.y) < 3e-7);  // two sums and a product
+}

@@ -90,3 +90,33 @@ TEST_CASE("without dropout the samples need not be known", "[kernels][reference]
   CHECK(t.y == t.x);
   CHECK(t.dx == t.dy);
 }
+
+TEST_CASE("parts of the rows on the reference are dropped as in the whole, with residual and bias",
+          "[kernels][reference][dropout]") {
+  const float p = GENERATE(0.0f, 0.3f);
+  const bool residual = GENERATE(false, true);
+  dropout_memory<double> whole{
+      .sequences = 3, .T_ = 7, .C = 133, .p = p, .with_residual = residual, .with_bias = true};
+  auto parts = whole;
+  run(whole.forward());
+  run(whole.backward());
+  for (const auto& [begin, end] : {std::pair{0, 2}, {2, 10}, {10, 11}, {11, 21}}) {
+    auto forward = parts.forward();
+    const std::int64_t at = begin * whole.C;
+    forward.y += at;
+    forward.x += at;
+    if (residual)
+      forward.residual += at;
+    forward.R = end - begin;
+    forward.first_row = begin;
+    run(forward);
+    auto backward = parts.backward();
+    backward.dx += at;
+    backward.dy += at;
+    backward.R = end - begin;
+    backward.first_row = begin;
+    run(backward);
+  }
+  CHECK(parts.y == whole.y);
+  CHECK(parts.dx == whole.dx);
+}

@@ -41,3 +41,46 @@ TEST_CASE("embedding gradients on the cpu have the same bits whatever the number
   CHECK(one.dtable == three.dtable);
   CHECK(one.dposition_table == three.dposition_table);
 }
+
+TEST_CASE("parts of a table on the cpu add up to the whole", "[kernels][cpu]") {
+  tests::embedding_memory<float> whole{.R = 61, .C = 19, .V = 11, .P = 5, .with_positions = false},
+      parts = whole;
+  on_cpu(whole.forward(), 2);
+  on_cpu(whole.backward(), 2);
+  std::vector<float> sum(whole.y.size());
+  for (const auto& [first, rows] : {std::pair{0, 4}, {4, 1}, {5, 6}}) {
+    auto forward = parts.forward();
+    forward.table += first * parts.C;
+    forward.first = first;
+    forward.rows = rows;
+    on_cpu(forward, 2);
+    for (std::size_t i = 0; i < sum.size(); ++i)
+      sum[i] += parts.y[i];
+    auto backward = parts.backward();
+    backward.dtable += first * parts.C;
+    backward.first = first;
+    backward.rows = rows;
+    on_cpu(backward, 2);
+  }
+  CHECK(sum == whole.y);  // of one row and zeros
+  CHECK(parts.dtable == whole.dtable);
+}
+
+TEST_CASE("a token of another part of the table on the cpu finds its position alone",
+          "[kernels][cpu]") {
+  tests::embedding_memory<float> t{.R = 13, .C = 7, .V = 11, .P = 5};
+  const auto before = t.dtable;
+  auto forward = t.forward();
+  forward.first = 100;
+  forward.rows = 11;
+  on_cpu(forward);
+  auto backward = t.backward();
+  backward.first = 100;
+  backward.rows = 11;
+  on_cpu(backward);
+  for (std::int64_t r = 0; r < t.R; ++r)
+    CHECK(std::equal(t.y.begin() + r * t.C,
+                     t.y.begin() + (r + 1) * t.C,
+                     t.position_table.begin() + t.position[std::size_t(r)] * t.C));
+  CHECK(t.dtable == before);
+}

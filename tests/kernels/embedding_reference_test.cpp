@@ -55,3 +55,47 @@ TEST_CASE("embedding backward adds rows in their order, rounding after each",
   run(t.backward());
   CHECK(t.dtable[0] == 1);
 }
+
+TEST_CASE("parts of a table on the reference add up to the whole",
+          "[kernels][reference][embedding]") {
+  embedding_memory<double> whole{.R = 61, .C = 19, .V = 11, .P = 5, .with_positions = false},
+      parts = whole;
+  run(whole.forward());
+  run(whole.backward());
+  std::vector<double> sum(whole.y.size());
+  for (const auto& [first, rows] : {std::pair{0, 4}, {4, 1}, {5, 6}}) {
+    auto forward = parts.forward();
+    forward.table += first * parts.C;
+    forward.first = first;
+    forward.rows = rows;
+    run(forward);
+    for (std::size_t i = 0; i < sum.size(); ++i)
+      sum[i] += parts.y[i];
+    auto backward = parts.backward();
+    backward.dtable += first * parts.C;
+    backward.first = first;
+    backward.rows = rows;
+    run(backward);
+  }
+  CHECK(sum == whole.y);  // of one row and zeros
+  CHECK(parts.dtable == whole.dtable);
+}
+
+TEST_CASE("a token of another part of the table on the reference finds its position alone",
+          "[kernels][reference][embedding]") {
+  embedding_memory<double> t{.R = 13, .C = 7, .V = 11, .P = 5};
+  const auto before = t.dtable;
+  auto forward = t.forward();
+  forward.first = 100;
+  forward.rows = 11;
+  run(forward);
+  auto backward = t.backward();
+  backward.first = 100;
+  backward.rows = 11;
+  run(backward);
+  for (std::int64_t r = 0; r < t.R; ++r)
+    CHECK(std::equal(t.y.begin() + r * t.C,
+                     t.y.begin() + (r + 1) * t.C,
+                     t.position_table.begin() + t.position[std::size_t(r)] * t.C));
+  CHECK(t.dtable == before);
+}

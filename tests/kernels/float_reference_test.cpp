@@ -69,7 +69,8 @@ TEST_CASE("float and double agree on a norm", "[kernels][reference][norm]") {
 
 TEST_CASE("float and double agree on an activation", "[kernels][reference][activation]") {
   using kernels::activation;
-  const auto kind = GENERATE(activation::gelu_tanh, activation::gelu_erf, activation::swiglu);
+  const auto kind = GENERATE(
+      activation::gelu_tanh, activation::gelu_erf, activation::swiglu, activation::squared_relu);
   activation_memory<float> a{.R = 9, .N = 33, .kind = kind};
   activation_memory<double> b{.R = 9, .N = 33, .kind = kind};
   run(a.forward());

@@ -59,7 +59,8 @@ TEST_CASE("cpu products agree with the judge at odd sizes", "[kernels][linear]")
 }
 
 TEST_CASE("cpu products agree with the judge with every epilogue", "[kernels][linear]") {
-  for (const auto activation : {epilogue::none, epilogue::gelu_tanh, epilogue::gelu_erf}) {
+  for (const auto activation :
+       {epilogue::none, epilogue::gelu_tanh, epilogue::gelu_erf, epilogue::squared_relu}) {
     for (const bool with_bias : {false, true}) {
       for (const bool with_z : {false, true})
         check({.R = 37,

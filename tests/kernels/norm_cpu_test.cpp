@@ -91,3 +91,17 @@ TEST_CASE("norm on the cpu refuses a workspace that is too small", "[kernels][cp
   tests::norm_memory<float> a{.R = 3, .C = 19};
   CHECK_THROWS_AS(kernels::run(kernels::backend::cpu, a.backward_weight(), {}), std::logic_error);
 }
+
+TEST_CASE("norm on the cpu adds an offset to the gain", "[kernels][cpu]") {
+  const auto kind = GENERATE(normalization::layer, normalization::rms);
+  tests::norm_memory<float> offset{.R = 5, .C = 61, .kind = kind, .gain_offset = 1}, plain = offset;
+  plain.gain_offset = 0;
+  for (auto& gain : plain.gain)
+    gain += 1;
+  for (auto* t : {&offset, &plain}) {
+    on_cpu(t->forward());
+    on_cpu(t->backward_input());
+  }
+  CHECK(offset.y == plain.y);  // one addition, wherever it is made
+  CHECK(offset.dx == plain.dx);
+}

@@ -113,3 +113,20 @@ TEST_CASE("the gradient of the skip connection is added to dx",
   run(t.backward_input());
   CHECK(t.dx == expected);
 }
+
+TEST_CASE("an offset of the gain is a part of the gain, forwards and backwards",
+          "[kernels][reference][norm]") {
+  const auto kind = GENERATE(normalization::layer, normalization::rms);
+  norm_memory<double> offset{.R = 3, .C = 7, .kind = kind, .gain_offset = 1}, plain = offset;
+  plain.gain_offset = 0;
+  for (auto& gain : plain.gain)
+    gain += 1;
+  for (auto* t : {&offset, &plain}) {
+    run(t->forward());
+    run(t->backward_input());
+    run(t->backward_weight());
+  }
+  CHECK(offset.y == plain.y);
+  CHECK(offset.dx == plain.dx);
+  CHECK(offset.dgain == plain.dgain);  // the gradient of gain + 1 is that of gain
+}

@@ -42,9 +42,10 @@ void run(runtime::training_job job, std::uint64_t until, const std::filesystem::
     shared->first_consumed = std::uint64_t(from->manifest().consumed_samples);
     shared->restore = [from](runtime::worker& by) {
       by.restore(
-          [&](const std::string& name, const runtime::shape&, std::span<float> to) {
-            from->read(name, to);
-          },
+          [&](const std::string& name,
+              const runtime::shape&,
+              const runtime::box& part,
+              std::span<float> to) { from->read(name, part, to); },
           true);
     };
   }
@@ -79,4 +80,20 @@ TEST_CASE("a checkpoint of one layout goes on under another", "[scenario]") {
   run(tests::tiny_job(P, 2), 6, parts.path());
   // The pipeline is no part of any sum, so that even the bits are those of the other layout.
   CHECK(digests_in(parts / "log.jsonl") == digests_in(whole / "log.jsonl"));
+}
+
+TEST_CASE("only the newest checkpoints are kept, and what cannot be removed ends no run",
+          "[scenario]") {
+  auto job = tests::tiny_job(1, 1);
+  job.checkpoints.save_interval = 2;
+  job.checkpoints.keep_last = 1;
+  const tests::scratch_folder good, bad;
+  run(job, 6, good.path());
+  CHECK(std::filesystem::exists(good / "checkpoints/iter_0000006"));
+  CHECK_FALSE(std::filesystem::exists(good / "checkpoints/iter_0000004"));
+  // In the way of the name that a checkpoint has while it is removed.
+  std::filesystem::create_directories(bad / "checkpoints/.iter_0000002.removed/x");
+  run(job, 6, bad.path());
+  CHECK(std::filesystem::exists(bad / "checkpoints/iter_0000006"));
+  CHECK(std::filesystem::exists(bad / "checkpoints/iter_0000002"));
 }

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "actors/job/prepare.hpp"
 #include "actors/job/run.hpp"
 #include "runtime/transport/local/local_transport.hpp"
 #include "tests/support/formula_source.hpp"
@@ -42,8 +43,10 @@ inline runtime::training_job tiny_job(int pipeline, int data) {
 inline std::shared_ptr<actors::resources> tiny_resources(const runtime::training_job& job) {
   auto out = std::make_shared<actors::resources>(actors::resources{
       .job = job,
-      .mesh = runtime::make_mesh(job.layout.world, 1, 1, job.layout.pipeline, job.layout.order),
-      .chunks = runtime::split_evenly(job.how.model, job.layout.pipeline)});
+      .mesh = runtime::make_mesh(
+          job.layout.world, job.layout.tensor, 1, job.layout.pipeline, job.layout.order),
+      .chunks = actors::stages_of(job)});
+  out->blocks = actors::blocks_of(job, out->chunks);
   out->training = std::make_shared<formula_source>(job.how, true);
   if (job.watch.eval_interval > 0)
     out->validation = std::make_shared<formula_source>(job.how, false);

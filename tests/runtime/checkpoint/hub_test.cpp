@@ -1,8 +1,10 @@
 #include "runtime/checkpoint/hub.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/model/rotary.hpp"
 #include "tests/support/scratch_folder.hpp"
 
+#include <catch2/catch_approx.hpp>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
@@ -226,7 +228,17 @@ TEST_CASE("settings of a config.json that we cannot compute are refused by name"
   refused(gpt2_json(), "n_layer", nullptr);
   refused(gpt2_json(), "tie_word_embeddings", 1);
   refused(llama_json(), "hidden_act", "gelu");
-  refused(llama_json(), "rope_scaling", {{"rope_type", "llama3"}});
+  const auto stretched = [](const nlohmann::json& rope) {
+    auto config = llama_json();
+    config["rope_scaling"] = rope;
+    return refusal(config.dump());
+  };
+  CHECK_THAT(stretched({{"type", "linear"}, {"factor", 2.0}}), ContainsSubstring("'type'"));
+  CHECK_THAT(stretched({{"rope_type", "llama3"}}), ContainsSubstring("--rope-scaling-factor is 0"));
+  CHECK_THAT(stretched({{"rope_type", "yarn"}, {"factor", 4.0}, {"attention_factor", 1.0}}),
+             ContainsSubstring("'attention_factor'"));
+  CHECK_THAT(stretched({{"rope_type", "yarn"}, {"factor", 4.0}, {"short_factor", 1.0}}),
+             ContainsSubstring("'short_factor'"));
   refused(llama_json(), "sliding_window", 4096);
   refused(llama_json(), "attention_bias", true);
   refused(llama_json(), "mlp_bias", true);
@@ -234,8 +246,8 @@ TEST_CASE("settings of a config.json that we cannot compute are refused by name"
   refused(llama_json(), "num_key_value_heads", 3);
   refused(llama_json(), "rms_norm_eps", "1e-5");
   auto scaled = llama_json();
-  scaled["rope_parameters"] = {{"rope_type", "yarn"}, {"rope_theta", 10000.0}};
-  CHECK_THAT(refusal(scaled.dump()), ContainsSubstring("'rope_type' is \"yarn\""));
+  scaled["rope_parameters"] = {{"rope_type", "dynamic"}, {"rope_theta", 10000.0}};
+  CHECK_THAT(refusal(scaled.dump()), ContainsSubstring("'rope_type' is \"dynamic\""));
   CHECK_THAT(refusal("[]"), ContainsSubstring("object"));
   CHECK_THAT(refusal("{"), ContainsSubstring("not JSON"));
 }
@@ -248,6 +260,60 @@ TEST_CASE("the rotary base is found where either version of the hub's library pu
   CHECK(hub_config(config.dump(), "it").rotary_base == 500000);
   config["rope_parameters"] = {{"rope_type", "default"}, {"rope_theta", 1e6}};
   CHECK(hub_config(config.dump(), "it").rotary_base == 1e6);
+}
+
+TEST_CASE("stretched wavelengths of the hub are its library's", "[checkpoint][golden]") {
+  const auto golden
+      = nlohmann::json::parse(read_text(TROUPE_SOURCE_DIR "/tests/golden/rotary/golden.json"));
+  int seen = 0;
+  for (const auto& c : golden["cases"]) {
+    if (c["by"] != "transformers")
+      continue;
+    ++seen;
+    auto config = llama_json();
+    config.update(c["config"]);
+    const auto check = [&] {
+      const auto x = hub_config(config.dump(), "it");
+      const auto found = rotary_frequencies(x);
+      const auto expected = c["frequencies"].get<std::vector<float>>();
+      REQUIRE(found.size() == expected.size());
+      for (std::size_t i = 0; i < found.size(); ++i)
+        CHECK(found[i] == Catch::Approx(expected[i]).epsilon(2e-6));
+      CHECK(rotary_concentration(x) == Catch::Approx(c["concentration"].get<double>()));
+    };
+    check();
+    config["rope_theta"] = config["rope_parameters"]["rope_theta"];  // as version 4 writes it
+    config["rope_parameters"].erase("rope_theta");
+    config["rope_scaling"] = config["rope_parameters"];
+    config.erase("rope_parameters");
+    check();
+  }
+  CHECK(seen == 5);
+}
+
+TEST_CASE("a Qwen 3 is a Llama whose queries and keys are normalised", "[checkpoint]") {
+  auto config = llama_json();
+  config["model_type"] = "qwen3";
+  config["head_dim"] = 4;
+  config["sliding_window"] = 4096;
+  config["use_sliding_window"] = false;
+  config["layer_types"] = {"full_attention"};
+  const scratch_folder dir;
+  write_text(dir / "config.json", config.dump());
+  write_safetensors(dir / "model.safetensors", needed_by(hub_config(config.dump(), "it"), ""));
+  const auto model = read_hub_model(dir.path());
+  CHECK(model.config().qk_norm);
+  CHECK(read(model, "decoder.layers.0.self_attention.k_layernorm.weight")
+        == std::vector<float>(4, 1.0F));
+  std::int64_t parameters = 0;
+  for (const auto& x : model.parameters())
+    parameters += x.extents.size();
+  CHECK(parameters == parameter_count(model.config()));
+  config["layer_types"] = {"sliding_attention"};
+  CHECK_THAT(refusal(config.dump()), ContainsSubstring("'layer_types'"));
+  config.erase("layer_types");
+  config.erase("head_dim");
+  CHECK_THAT(refusal(config.dump()), ContainsSubstring("'head_dim' is missing"));
 }
 
 TEST_CASE("a Llama with biases everywhere is imported with them", "[checkpoint]") {

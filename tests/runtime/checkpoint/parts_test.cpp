@@ -7,6 +7,7 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -205,9 +206,32 @@ TEST_CASE("a damaged part is named, and the others are still read", "[checkpoint
   CHECK(some[2] == 4);
   CHECK_THROWS_WITH(reader.read("w", box{{2}, {3}}, some), ContainsSubstring("'w[4:8]'"));
   CHECK_THROWS_WITH(reader.verify(), ContainsSubstring("in tensor 'w[4:8]'"));
+  CHECK_THROWS_AS(reader.read("w", box{{1}, {2}}, some), broken_promise);
   CHECK_THROWS_WITH(reader.read("w", box{{6}, {3}}, some),
                     ContainsSubstring("[6:9] is needed") && ContainsSubstring("(8)"));
   CHECK_THROWS_WITH(reader.read("w", box{{0, 0}, {1, 3}}, some), ContainsSubstring("is needed"));
+}
+
+TEST_CASE("a checkpoint of thousands of pieces is written and read in no time", "[checkpoint]") {
+  const scratch_folder dir;
+  const shape of = {4096, 64};
+  const auto values = elements(1, std::size_t(of.size()));
+  std::vector<tensor_to_write> parts;
+  for (std::int64_t i = 0; i < 4096; ++i)
+    for (const auto& part : {box{{i, 0}, {1, 24}}, box{{i, 24}, {1, 40}}})
+      parts.push_back(
+          {"w", stored_type::f32, part.extents, values.data() + 64 * i + part.first[1], of, part});
+  const auto before = std::chrono::steady_clock::now();
+  checkpoint_writer writer(dir.path(), 1, generation_id{1});
+  checkpoint_manifest manifest;
+  manifest.model = tiny_model();
+  manifest.shards.push_back(writer.write_shard("a.safetensors", parts));
+  const checkpoint_reader reader(writer.commit(manifest));
+  std::vector<float> out(values.size());
+  reader.read("w", out);
+  CHECK(out == values);
+  // Tenths of a second; the square of their number would take longer than this.
+  CHECK(std::chrono::steady_clock::now() - before < std::chrono::seconds(20));
 }
 
 TEST_CASE("boxes are read by several threads at once", "[checkpoint]") {

@@ -1,9 +1,12 @@
 #include "runtime/model/rotary.hpp"
 
+#include "runtime/core/file.hpp"
+
 #include <catch2/catch_approx.hpp>
 #include <catch2/catch_test_macros.hpp>
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 using namespace troupe::runtime;
 
@@ -14,6 +17,27 @@ gpt_config rotating(std::int64_t head_size, double base) {
   x.head_size = head_size;
   x.position = position_embedding::rope;
   x.rotary_base = base;
+  return x;
+}
+
+/// The case of golden.json; what is not said is as gpt_config has it.
+gpt_config described(const nlohmann::json& c) {
+  auto x = rotating(c["head_size"], c["base"]);
+  const auto scaling = c.value("scaling", "none");
+  x.scaling = scaling == "llama3" ? rope_scaling::llama3
+              : scaling == "yarn" ? rope_scaling::yarn
+                                  : rope_scaling::none;
+  x.rotary_percent = c.value("percent", x.rotary_percent);
+  x.rotary_interpolation = c.value("interpolation", x.rotary_interpolation);
+  x.scaling_factor = c.value("factor", x.scaling_factor);
+  x.scaling_positions = c.value("positions", x.scaling_positions);
+  x.llama3_low = c.value("low", x.llama3_low);
+  x.llama3_high = c.value("high", x.llama3_high);
+  x.yarn_fast = c.value("fast", x.yarn_fast);
+  x.yarn_slow = c.value("slow", x.yarn_slow);
+  x.yarn_mscale = c.value("mscale", x.yarn_mscale);
+  x.yarn_mscale_all = c.value("mscale_all", x.yarn_mscale_all);
+  x.yarn_round = c.value("round", x.yarn_round);
   return x;
 }
 
@@ -63,4 +87,22 @@ TEST_CASE("YaRN keeps what turns often, stretches what turns less than once", "[
   CHECK(rotary_concentration(x) == Catch::Approx(1 + 0.1 * std::log(4.0)));
   x.yarn_mscale_all = 1;
   CHECK(rotary_concentration(x) == 1);
+}
+
+// Both libraries compute in single precision: a power and a handful of products, of which the last
+// subtracts, cost some units in the last place (6e-8 each).
+TEST_CASE("angles are those of megatron-core and of transformers", "[rotary][golden]") {
+  const auto golden
+      = nlohmann::json::parse(read_text(TROUPE_SOURCE_DIR "/tests/golden/rotary/golden.json"));
+  REQUIRE(golden["cases"].size() >= 17);
+  for (const auto& c : golden["cases"]) {
+    INFO(c.dump().substr(0, 120));
+    const auto x = described(c);
+    const auto found = rotary_frequencies(x);
+    const auto expected = c["frequencies"].get<std::vector<float>>();
+    REQUIRE(found.size() == expected.size());
+    for (std::size_t i = 0; i < found.size(); ++i)
+      CHECK(found[i] == Catch::Approx(expected[i]).epsilon(2e-6));
+    CHECK(rotary_concentration(x) == Catch::Approx(c["concentration"].get<double>()));
+  }
 }

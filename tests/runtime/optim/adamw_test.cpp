@@ -104,6 +104,19 @@ TEST_CASE("the update is AdamW's formula, by a scalar loop in double", "[optim]"
   }
 }
 
+TEST_CASE("moments that begin at zero in the middle of a run are corrected from there", "[optim]") {
+  adamw_settings how;
+  stage fresh({embedding()}, how);
+  how.moments_from = 1000;
+  stage later({embedding()}, how);
+  stream on(kernels::backend::cpu, 1, {});
+  for (std::uint64_t i = 1; i <= 3; ++i) {
+    fresh.optimizer.update(on, {.step = i, .learning_rate = 0.01});
+    later.optimizer.update(on, {.step = 1000 + i, .learning_rate = 0.01});
+  }
+  CHECK(fresh.optimizer.digests() == later.optimizer.digests());
+}
+
 TEST_CASE("only what decays decays, and padding stays zero", "[optim]") {
   stage x({embedding(), head("")}, {.weight_decay = 0.5});
   x.store.zero_gradients();

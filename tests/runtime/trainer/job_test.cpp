@@ -51,6 +51,11 @@ bool tells(const training_job& x, const std::string& what) {
   });
 }
 
+void cut(training_job& x) {
+  x.layout.tensor = 2;
+  x.layout.world = 4;
+}
+
 }  // namespace
 
 TEST_CASE("a job that can run has no complaints", "[job]") {
@@ -66,10 +71,7 @@ TEST_CASE("each broken rule of a job has its sentence", "[job]") {
   };
   add("--hidden-size", [](auto& x) { x.how.model.hidden = 0; });
   add("--threads-per-worker", [](auto& x) { x.threads_per_worker = 0; });
-  add("--pipeline-model-parallel-size 3", [](auto& x) {
-    x.layout = {.world = 6, .pipeline = 3};
-    x.how.batch.data_parallel = 2;
-  });
+  add("--pipeline-model-parallel-size 3", [](auto& x) { x.layout = {.world = 6, .pipeline = 3}; });
   add("--world-size 3", [](auto& x) { x.layout = {.world = 3, .pipeline = 2}; });
   add("--global-batch-size 5", [](auto& x) { x.how.batch.global = 5; });
   add("the run has no step", [](auto& x) { x.train_iterations = 0; });
@@ -104,6 +106,79 @@ TEST_CASE("each broken rule of a job has its sentence", "[job]") {
     CAPTURE(what);
     CHECK(tells(job, what));
   }
+}
+
+TEST_CASE("each impossible layout has its sentence, with the nearest that would do", "[job]") {
+  struct {
+    const char* says;
+    void (*change)(training_job&);
+  } const cases[] = {
+      {"--tensor-model-parallel-size is 0", [](auto& x) { x.layout.tensor = 0; }},
+      {"--replicas-per-worker is -1", [](auto& x) { x.layout.replicas_per_worker = -1; }},
+      {"--ddp-bucket-size is 0", [](auto& x) { x.reduction.bucket_size = 0; }},
+      {"--world-size 2 is not a multiple of tensor 4", [](auto& x) { x.layout.tensor = 4; }},
+      {"--num-attention-heads 2 is not a multiple of --tensor-model-parallel-size 4, which gives "
+       "every worker as much; the nearest of both that would do: 4 here, or "
+       "--tensor-model-parallel-size 2",
+       [](auto& x) { x.layout.tensor = 4; }},
+      {"--num-query-groups 1", [](auto& x) { x.how.model.groups = 1, cut(x); }},
+      {"--ffn-hidden-size 15", [](auto& x) { x.how.model.ffn = 15, cut(x); }},
+      {"the padded vocabulary 101", [](auto& x) { x.how.model.padded_vocabulary = 101, cut(x); }},
+      {"the nearest that would do: --seq-length 8",
+       [](auto& x) {
+         x.how.batch.micro = 1;
+         x.how.model.sequence = 7;
+         cut(x);
+         x.layout.sequence_parallel = true;
+       }},
+      {"--decoder-first-pipeline-num-layers",
+       [](auto& x) { x.layout.pipeline = 3, x.layout.world = 6; }},
+      {"'Et*2|L' do not hold each of --num-layers 2 once",
+       [](auto& x) {
+         x.layout.chunks = {{0, 2, true, false}, {2, 2, false, true}};
+       }},
+      {"'Et|t' do not hold",
+       [](auto& x) {
+         x.layout.pipeline = 2;
+         x.layout.world = 4;
+         x.layout.chunks = {{0, 1, true, false}, {1, 2, false, false}};
+       }},
+      {"give both, or neither", [](auto& x) { x.reduction.overlap_parameters = true; }},
+      {"needs --overlap-grad-reduce", [](auto& x) { x.reduction.overlap_parameters = true; }},
+      {"no --recompute-modules",
+       [](auto& x) {
+         x.recompute.granularity = recompute_granularity::selective;
+         x.recompute.core_attention = false;
+       }},
+      {"--recompute-num-layers 3: a pipeline stage has 2 layers; give 1 to 2",
+       [](auto& x) {
+         x.recompute.granularity = recompute_granularity::full;
+         x.recompute.layers = 3;
+       }},
+  };
+  for (const auto& c : cases) {
+    CAPTURE(c.says);
+    auto x = good();
+    c.change(x);
+    CHECK(tells(x, c.says));
+  }
+}
+
+TEST_CASE("replicas that take turns are the same run as replicas with workers of their own",
+          "[job]") {
+  auto turns = good();
+  turns.layout.world = 1;
+  turns.layout.replicas_per_worker = 2;
+  CHECK(complaints(turns).empty());
+  CHECK(identity(turns) == identity(good()));
+  turns.reduction.distributed_optimizer = true;
+  turns.recompute.granularity = recompute_granularity::selective;
+  CHECK(identity(turns) == identity(good()));
+  turns.how.precision = dtype::bf16;
+  CHECK(identity(turns) != identity(good()));
+  auto cut = good();
+  cut.layout.tensor = 2;
+  CHECK(identity(cut) != identity(good()));
 }
 
 TEST_CASE("a log, an empty file and a torn first record may be a log file", "[job]") {

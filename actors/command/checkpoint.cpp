@@ -1,0 +1,156 @@
+#include "actors/command/checkpoint_pages.hpp"
+#include "actors/command/commands.hpp"
+#include "runtime/core/error.hpp"
+#include "runtime/core/progress.hpp"
+
+#include <cstdio>
+#include <memory>
+
+namespace troupe::command {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr int differs = 1, damaged = 2;
+
+struct checkpoint_flags {
+  std::vector<std::string> folders;
+  bool json = false, tensors = false;
+};
+
+const std::string& only_folder(const checkpoint_flags& flags) {
+  if (flags.folders.size() != 1)
+    throw usage_error(
+        "name one folder: a checkpoint, DIR/iter_0000100, or the --save folder of a "
+        "run; there are {}",
+        flags.folders.size());
+  return flags.folders.front();
+}
+
+/// Names come from files that nobody vouches for: none of them steers the terminal.
+int print(std::string text, int code = 0) {
+  for (auto& c : text)
+    if ((c >= 0 && c < ' ' && c != '\n') || c == 127)
+      c = '?';
+  std::fputs(text.c_str(), stdout);
+  return code;
+}
+
+int print(const ordered_json& x, int code = 0) {
+  return print(x.dump(1, ' ', false, ordered_json::error_handler_t::replace) + "\n", code);
+}
+
+int list(const checkpoint_flags& flags) {
+  const auto all = runtime::list_checkpoints(only_folder(flags));
+  return flags.json ? print(list_json(all)) : print(list_page(all));
+}
+
+int show(const checkpoint_flags& flags) {
+  const auto x = runtime::list_checkpoints(runtime::named_checkpoint(only_folder(flags)).string());
+  if (!x.front().manifest)
+    throw runtime::input_error("{}", x.front().wrong);
+  return flags.json ? print(show_json(x.front(), flags.tensors))
+                    : print(show_page(x.front(), flags.tensors));
+}
+
+/// What is wrong with a checkpoint; empty: nothing.
+std::string damage_of(const runtime::listed_checkpoint& x) {
+  if (!x.manifest)
+    return x.wrong;
+  try {
+    runtime::progress_bar bar(fmt::format("verifying iteration {}", x.iteration), x.bytes, "B");
+    runtime::checkpoint_reader(x.folder).verify([&](auto done) { bar.advance_to(done); });
+    return "";
+  } catch (const runtime::error& damage) {
+    return damage.what();
+  }
+}
+
+int verify(const checkpoint_flags& flags) {
+  auto found = ordered_json::array();
+  std::string bad;
+  for (const auto& x : runtime::list_checkpoints(only_folder(flags))) {
+    const auto wrong = damage_of(x);
+    found.push_back({{"folder", x.folder.string()},
+                     {"iteration", x.iteration},
+                     {"bytes", x.bytes},
+                     {"sound", wrong.empty()},
+                     {"wrong", wrong}});
+    if (!wrong.empty())
+      bad += (bad.empty() ? "" : "\n  ") + wrong;
+    if (!flags.json)
+      print(fmt::format("iteration {:>8}  {:>8}  {}\n",
+                        x.iteration,
+                        runtime::human_bytes(double(x.bytes)),
+                        wrong.empty() ? "sound: every hash is right" : "damaged"));
+  }
+  if (flags.json)
+    return print(found, bad.empty() ? 0 : damaged);
+  if (!bad.empty())
+    throw runtime::input_error("{}", bad);
+  return 0;
+}
+
+int diff(const checkpoint_flags& flags) {
+  if (flags.folders.size() != 2)
+    throw usage_error(
+        "name two folders to compare: checkpoints, or the --save folders of runs; "
+        "there are {}",
+        flags.folders.size());
+  const runtime::checkpoint_reader a(runtime::named_checkpoint(flags.folders[0]));
+  const runtime::checkpoint_reader b(runtime::named_checkpoint(flags.folders[1]));
+  const auto found = diff_json(a, b);
+  const int code = found["equal"].get<bool>() ? 0 : differs;
+  return flags.json ? print(found, code) : print(diff_page(found), code);
+}
+
+/// A command of this group.
+command_line& add(command_line& to,
+                  const char* name,
+                  const char* about,
+                  const char* words,
+                  const char* help,
+                  int (*does)(const checkpoint_flags&)) {
+  const auto flags = std::make_shared<checkpoint_flags>();
+  auto& line = to.command(name, about, [flags, does] { return does(*flags); });
+  line.words(words, help, flags->folders);
+  line.toggle("--json", "Prints JSON, for programs.", [flags] { flags->json = true; });
+  if (does == show)
+    line.toggle("--tensors",
+                "Lists every tensor with its type, its shape, and the pieces it lies in.",
+                [flags] { flags->tensors = true; });
+  return line;
+}
+
+}  // namespace
+
+void add_checkpoint(command_line& program) {
+  auto& group = program.command("checkpoint", "lists, shows, verifies and compares checkpoints.");
+  constexpr const char* one
+      = "A checkpoint, as DIR/iter_0000100, or the --save folder of a run: then the checkpoint "
+        "that its tracker names.";
+  constexpr const char* all
+      = "The --save folder of a run, or one checkpoint in it, as DIR/iter_0000100.";
+  add(group, "ls", "lists the checkpoints of a run, a line each.", "DIR", all, list)
+      .note(
+          "A * marks the one that the tracker names: where --load goes on. `sound` says that "
+          "manifest, sizes and headers fit together; only `troupe checkpoint verify` reads the "
+          "elements.");
+  add(group, "show", "tells what a checkpoint says of itself.", "DIR", one, show)
+      .note(
+          "Model, identity (whatever changes bits) and layout are those of the run that saved. "
+          "Any other layout can load it.");
+  add(group, "verify", "reads every byte and compares every hash.", "DIR", all, verify)
+      .note(
+          "Exit code 0 when all is sound; 2 when something is damaged, which is named: the file, "
+          "and the tensor or the part of it.");
+  add(group, "diff", "compares two checkpoints, tensor by tensor.", "A B", one, diff)
+      .note(
+          "The layouts that saved them do not matter: tensors are put together from their "
+          "pieces, 16 MiB at a time. Identity, iteration and layout are told, but do not count.")
+      .note(
+          "Exit code 0 when models and tensors are equal to the bit, 1 when they differ, 2 when "
+          "one cannot be read.");
+}
+
+}  // namespace troupe::command

@@ -1,0 +1,35 @@
+// The parts of `resolve`: each fills in its part of the job and adds a sentence for whatever is
+// wrong.
+
+#pragma once
+
+#include "actors/command/flags.hpp"
+#include "runtime/core/error.hpp"
+
+#include <string>
+#include <vector>
+
+namespace troupe::command {
+
+using sentences = std::vector<std::string>;
+
+/// Runs one part of the work; what it throws becomes a sentence, so that all are told at once.
+template <class Work>
+void collect(sentences& wrong, Work&& work) {
+  try {
+    work();
+  } catch (const runtime::error& failure) {
+    wrong.emplace_back(failure.what());
+  }
+}
+
+/// The shape of a model that is made new, or of one that is there already. resolve_shape.cpp
+runtime::gpt_config shape_from_flags(const training_flags& flags, sentences& wrong);
+runtime::gpt_config shape_from_hub(const training_flags& flags, sentences& wrong);
+
+/// Layout, stages, reduction, precision, threads and batch; the model's layers are known.
+/// resolve_layout.cpp
+void resolve_layout(const training_flags& flags, runtime::training_job& job, sentences& wrong);
+void resolve_recompute(const training_flags& flags, runtime::training_job& job, sentences& wrong);
+
+}  // namespace troupe::command

@@ -1,0 +1,168 @@
+#include "runtime/trainer/layout_rules.hpp"
+
+#include "runtime/core/error.hpp"
+#include "runtime/layout/mesh.hpp"
+#include "runtime/model/stages.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+namespace troupe::runtime {
+namespace {
+
+using sentences = std::vector<std::string>;
+
+/// Runs a check that throws; what it throws is a sentence.
+template <class Check>
+void collect(sentences& wrong, Check&& check) {
+  try {
+    check();
+  } catch (const error& failure) {
+    wrong.emplace_back(failure.what());
+  }
+}
+
+bool complain_about_sizes(const training_job& job, sentences& wrong) {
+  const auto& l = job.layout;
+  const std::pair<const char*, std::int64_t> sizes[]
+      = {{"--world-size", l.world},
+         {"--tensor-model-parallel-size", l.tensor},
+         {"--pipeline-model-parallel-size", l.pipeline},
+         {"--replicas-per-worker", l.replicas_per_worker},
+         {"--threads-per-worker", job.threads_per_worker},
+         {"--ddp-bucket-size", job.reduction.bucket_size}};
+  const auto before = wrong.size();
+  for (const auto& [flag, size] : sizes)
+    if (size < 1)
+      wrong.push_back(fmt::format("{} is {}; give at least 1", flag, size));
+  return wrong.size() == before;
+}
+
+void complain_about_mesh(const training_job& job, sentences& wrong) {
+  const auto& l = job.layout;
+  collect(wrong, [&] {
+    const auto ranks = make_mesh(l.world, l.tensor, 1, l.pipeline, l.order);
+    ensure(std::int64_t{ranks.extent(axis::data)} * l.replicas_per_worker
+               == job.how.batch.data_parallel,
+           "JOB-1: the batch knows the replicas of the layout");
+  });
+}
+
+void complain_about_stages(const training_job& job, sentences& wrong) {
+  const auto& chunks = job.layout.chunks;
+  const auto layers = job.how.model.layers;
+  if (layers < 1)
+    return;
+  if (chunks.empty()) {
+    collect(wrong, [&] { split_layers(layers, job.layout.pipeline, {}); });
+    return;
+  }
+  std::int64_t next = 0;
+  bool whole = chunks.size() == std::size_t(job.layout.pipeline) && chunks.front().embedding
+               && chunks.back().head;
+  for (std::size_t s = 0; s < chunks.size(); ++s) {
+    const auto& x = chunks[s];
+    whole = whole && x.first == next && x.end >= x.first && (s == 0 || !x.embedding)
+            && (s + 1 == chunks.size() || !x.head);
+    next = x.end;
+  }
+  if (!whole || next != layers)
+    wrong.push_back(
+        fmt::format("the stages '{}' do not hold each of --num-layers {} once, in order, over "
+                    "--pipeline-model-parallel-size {}; write them anew by "
+                    "--pipeline-model-parallel-layout",
+                    to_text(chunks),
+                    layers,
+                    job.layout.pipeline));
+}
+
+/// The divisor of `number` that is nearest to `wanted`.
+std::int64_t nearest_divisor(std::int64_t number, std::int64_t wanted) {
+  std::int64_t best = 1;
+  for (std::int64_t d = 1; d <= std::min(number, 2 * wanted); ++d)
+    if (number % d == 0 && std::abs(d - wanted) < std::abs(best - wanted))
+      best = d;
+  return best;
+}
+
+void complain_about_tensor(const training_job& job, sentences& wrong) {
+  const auto& m = job.how.model;
+  const std::int64_t tensor = job.layout.tensor;
+  const std::pair<const char*, std::int64_t> shared[]
+      = {{"--num-attention-heads", m.heads},
+         {"--num-query-groups", m.groups},
+         {"--ffn-hidden-size", m.ffn},
+         {"the padded vocabulary", m.padded_vocabulary}};
+  std::int64_t common = 0;
+  for (const auto& [what, size] : shared)
+    common = std::gcd(common, size);
+  for (const auto& [what, size] : shared)
+    if (size > 0 && size % tensor != 0)
+      wrong.push_back(
+          fmt::format("{} {} is not a multiple of --tensor-model-parallel-size {}, which gives "
+                      "every worker as much; the nearest of both that would do: {} here, or "
+                      "--tensor-model-parallel-size {}",
+                      what,
+                      size,
+                      tensor,
+                      std::max<std::int64_t>(1, (size + tensor / 2) / tensor) * tensor,
+                      nearest_divisor(common, tensor)));
+  const auto rows = job.how.batch.micro * m.sequence;
+  if (job.layout.sequence_parallel && rows > 0 && rows % tensor != 0)
+    wrong.push_back(
+        fmt::format("--sequence-parallel spreads --micro-batch-size {} x --seq-length {} tokens "
+                    "over --tensor-model-parallel-size {}, and that does not come out even; the "
+                    "nearest that would do: --seq-length {}",
+                    job.how.batch.micro,
+                    m.sequence,
+                    tensor,
+                    std::max<std::int64_t>(1, (m.sequence + tensor / 2) / tensor) * tensor));
+}
+
+void complain_about_reduction(const training_job& job, sentences& wrong) {
+  const auto& r = job.reduction;
+  if (r.overlap_parameters && !r.distributed_optimizer)
+    wrong.emplace_back(
+        "--overlap-param-gather gathers what --use-distributed-optimizer has spread: give both, or "
+        "neither");
+  if (r.overlap_parameters && !r.overlap_gradients)
+    wrong.emplace_back(
+        "--overlap-param-gather needs --overlap-grad-reduce, as in Megatron-LM: give both");
+}
+
+void complain_about_recomputation(const training_job& job, sentences& wrong) {
+  const auto& r = job.recompute;
+  if (r.granularity == recompute_granularity::selective && !r.core_attention && !r.feed_forward)
+    wrong.emplace_back(
+        "--recompute-granularity selective with no --recompute-modules: give core_attn, mlp or "
+        "both");
+  const auto& l = job.layout;
+  if (r.granularity != recompute_granularity::full || job.how.model.layers < 1)
+    return;
+  std::int64_t most = job.how.model.layers / l.pipeline;
+  for (const auto& x : l.chunks)
+    most = std::max(most, x.end - x.first);
+  if (r.layers < 1 || r.layers > most)
+    wrong.push_back(
+        fmt::format("--recompute-num-layers {}: a pipeline stage has {} layers; give 1 to {}",
+                    r.layers,
+                    most,
+                    most));
+}
+
+}  // namespace
+
+std::vector<std::string> layout_complaints(const training_job& job) {
+  sentences wrong;
+  if (!complain_about_sizes(job, wrong))
+    return wrong;
+  complain_about_mesh(job, wrong);
+  complain_about_stages(job, wrong);
+  complain_about_tensor(job, wrong);
+  complain_about_reduction(job, wrong);
+  complain_about_recomputation(job, wrong);
+  return wrong;
+}
+
+}  // namespace troupe::runtime

@@ -1,0 +1,13 @@
+// What a layout must keep to, so that every worker gets a part of the same size.
+
+#pragma once
+
+#include "runtime/trainer/job.hpp"
+
+namespace troupe::runtime {
+
+/// Every rule of mesh, stages, tensor parallelism, reduction and recomputation that the job breaks,
+/// one sentence each; empty: none.
+std::vector<std::string> layout_complaints(const training_job& job);
+
+}  // namespace troupe::runtime

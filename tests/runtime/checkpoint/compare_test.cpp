@@ -1,0 +1,119 @@
+#include "runtime/checkpoint/compare.hpp"
+
+#include "runtime/checkpoint/listing.hpp"
+#include "runtime/core/error.hpp"
+#include "tests/runtime/checkpoint/saved.hpp"
+#include "tests/support/scratch_folder.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <cmath>
+#include <limits>
+
+using namespace troupe::tests;
+using Catch::Matchers::ContainsSubstring;
+namespace fs = std::filesystem;
+
+namespace {
+
+fs::path save_parts(const fs::path& dir, const std::vector<tensor_to_write>& parts) {
+  checkpoint_writer writer(dir, 1, generation_id{1});
+  checkpoint_manifest manifest;
+  manifest.model = tiny_model();
+  manifest.shards.push_back(writer.write_shard("a.safetensors", parts));
+  return writer.commit(manifest);
+}
+
+}  // namespace
+
+TEST_CASE("tensors are compared across cuts, however little memory there is", "[checkpoint]") {
+  const scratch_folder one, two;
+  auto x = elements(1, 60), y = x;
+  y[7] += 0.5F;
+  y[59] -= 2;
+  std::vector<float> left, right;
+  for (std::size_t i = 0; i < 60; ++i)
+    (i % 10 < 4 ? left : right).push_back(y[i]);
+  const checkpoint_reader a(
+      save_parts(one.path(),
+                 {{"w", stored_type::f32, {25}, x.data(), {60}, {{0}, {25}}},
+                  {"w", stored_type::f32, {35}, x.data() + 25, {60}, {{25}, {35}}},
+                  {"m", stored_type::f32, {6, 10}, x.data()}}));
+  const checkpoint_reader b(
+      save_parts(two.path(),
+                 {{"w", stored_type::f32, {60}, x.data()},
+                  {"m", stored_type::f32, {6, 4}, left.data(), {6, 10}, {{0, 0}, {6, 4}}},
+                  {"m", stored_type::f32, {6, 6}, right.data(), {6, 10}, {{0, 4}, {6, 6}}}}));
+  for (const std::size_t memory : {std::size_t(1), std::size_t(100), std::size_t(1) << 20}) {
+    std::int64_t told = 0;
+    const auto same = compare(
+        a, b, "w", [&](auto n) { told += n; }, memory);
+    CHECK(told == 60);
+    CHECK(same.elements == 60);
+    CHECK(same.different == 0);
+    CHECK_FALSE(same.largest);
+    const auto other = compare(a, b, "m", {}, memory);
+    CHECK(other.different == 2);
+    CHECK(other.largest == double(x[59]) - double(y[59]));
+  }
+}
+
+TEST_CASE("elements that are no numbers, zeros with signs and other types are compared",
+          "[checkpoint]") {
+  constexpr auto nan = std::numeric_limits<float>::quiet_NaN();
+  const scratch_folder one, two;
+  const float x[] = {0, nan, nan, 1}, y[] = {-0.0F, nan, 1, 1};
+  const std::uint16_t narrow[] = {0x3f80, 0x4000}, wide[] = {1, 2};
+  const float values[] = {1, 2};
+  const std::uint64_t counts[] = {1, 2}, others[] = {1, 3};
+  const checkpoint_reader a(save_parts(one.path(),
+                                       {{"special", stored_type::f32, {4}, x},
+                                        {"type", stored_type::bf16, {2}, narrow},
+                                        {"count", stored_type::u64, {2}, counts},
+                                        {"odd", stored_type::u16, {2}, wide},
+                                        {"empty", stored_type::f32, {0}, nullptr}}));
+  const checkpoint_reader b(save_parts(two.path(),
+                                       {{"special", stored_type::f32, {4}, y},
+                                        {"type", stored_type::f32, {2}, values},
+                                        {"count", stored_type::u64, {2}, others},
+                                        {"odd", stored_type::f32, {2}, values},
+                                        {"empty", stored_type::f32, {0}, nullptr}}));
+  const auto special = compare(a, b, "special");
+  CHECK(special.different == 2);
+  CHECK(std::isinf(special.largest.value()));
+  CHECK(compare(a, b, "type").different == 0);
+  const auto count = compare(a, b, "count");
+  CHECK(count.different == 1);
+  CHECK_FALSE(count.largest);
+  CHECK_THROWS_WITH(compare(a, b, "odd"), ContainsSubstring("U16") && ContainsSubstring("F32"));
+  CHECK(compare(a, b, "empty").elements == 0);
+}
+
+TEST_CASE("a folder tells its checkpoints, the tracked one and what is wrong", "[checkpoint]") {
+  const scratch_folder dir;
+  CHECK_THROWS_WITH(list_checkpoints(dir.path()), ContainsSubstring("has no checkpoint"));
+  CHECK_THROWS_WITH(list_checkpoints(dir / "gone"), ContainsSubstring("there is no folder"));
+  for (const int iteration : {1, 2, 3})
+    save(dir.path(), iteration);
+  write_text(dir / tracker, "2\n");
+  fs::remove(dir / "iter_0000001/manifest.json");
+  fs::remove(dir / "iter_0000003/model-00001-of-00001.safetensors");
+  const auto all = list_checkpoints(dir.path());
+  REQUIRE(all.size() == 3);
+  CHECK(all[0].iteration == 1);
+  CHECK_THAT(all[0].wrong, ContainsSubstring("manifest.json"));
+  CHECK(all[1].tracked);
+  CHECK(all[1].wrong.empty());
+  CHECK(all[1].manifest->consumed_samples == 8);
+  CHECK(all[1].bytes > 3 * 64 * sizeof(float));
+  CHECK_FALSE(all[2].tracked);
+  CHECK_THAT(all[2].wrong, ContainsSubstring("No such file"));
+  CHECK(named_checkpoint(dir.path()) == dir / "iter_0000002");
+  CHECK(named_checkpoint(dir / "iter_0000003/") == dir / "iter_0000003");
+  const auto one = list_checkpoints(dir / "iter_0000002");
+  REQUIRE(one.size() == 1);
+  CHECK(one[0].tracked);
+  write_text(dir / tracker, "nonsense\n");
+  CHECK(named_checkpoint(dir.path()) == dir / "iter_0000003");
+}
