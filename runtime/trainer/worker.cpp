@@ -9,13 +9,10 @@ namespace {
 tensor_seat seat_of(const worker_groups& groups) {
   if (groups.tensor == nullptr)
     return {};
-  ensure(groups.tensor->along() == axis::tensor, "WORKER-7: each group lies along its axis");
   return {groups.tensor->rank(), groups.tensor->size()};
 }
 
 int data_ranks(const worker_groups& groups) {
-  ensure(groups.data == nullptr || groups.data->along() == axis::data,
-         "WORKER-7: each group lies along its axis");
   return groups.data == nullptr ? 1 : groups.data->size();
 }
 
@@ -50,7 +47,11 @@ worker::hosted::hosted(const worker_settings& settings,
 
 worker::worker(worker_settings settings, stream& on, const worker_groups& groups)
     : settings_(std::move(settings)), stream_(on), groups_(groups) {
-  ensure(groups.ties == nullptr || groups.ties->along() == axis::pipeline,
+  const auto lies = [](const communicator* group, axis along) {
+    return group == nullptr || group->along() == along;
+  };
+  ensure(lies(groups.tensor, axis::tensor) && lies(groups.data, axis::data)
+             && lies(groups.ties, axis::pipeline),
          "WORKER-7: each group lies along its axis");
   for (const auto& which : settings_.chunks) {
     const auto home

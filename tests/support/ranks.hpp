@@ -69,12 +69,17 @@ struct step_result {
   std::map<std::string, runtime::digest> digests;  ///< of the state after the update
 };
 
-/// All ranks of a job. `how` says what each is told; its chunks are cut here.
+/// All ranks of a job. `how` says what each is told; its chunks are cut here, evenly where no
+/// stages are given.
 class ranks {
  public:
-  ranks(const grid& g, const runtime::worker_settings& how, kernels::backend where)
-      : grid_(g), how_(how), where_(where) {
-    const auto stages = runtime::split_evenly(how.model, g.pipeline);
+  ranks(const grid& g,
+        const runtime::worker_settings& how,
+        kernels::backend where,
+        std::vector<runtime::chunk_range> stages = {})
+      : grid_(g), how_(how) {
+    if (stages.empty())
+      stages = runtime::split_evenly(how.model, g.pipeline);
     const bool ties = g.pipeline > 1 && how.model.tied_embeddings;
     for_each_seat([&](const seat& s) {
       auto& x = rooms_[s];
@@ -113,7 +118,8 @@ class ranks {
               std::span<float> to) {
             const bool gain = name.ends_with("layernorm.weight");
             const auto key = runtime::random_key(5, name, 0);
-            std::vector<float> all(std::size_t(whole.size()), gain ? 1.0F : 0.0F);
+            std::vector<float> all(std::size_t(whole.size()),
+                                   gain ? float(1 - how_.model.gain_offset) : 0.0F);
             for (std::size_t i = 0; i < all.size(); ++i)
               all[i] += float(by * runtime::standard_normal(key, i));
             copy_common(runtime::whole(whole), all.data(), part, to.data(), sizeof(float));
@@ -256,7 +262,6 @@ class ranks {
 
   grid grid_;
   runtime::worker_settings how_;
-  kernels::backend where_;
   runtime::cancel_token token_;
   std::map<seat, std::shared_ptr<runtime::local_group>> tensor_, data_, ties_;
   std::map<seat, room> rooms_;

@@ -32,7 +32,7 @@ inline runtime::gpt_config tiny_gpt(std::int64_t layers) {
   return c;
 }
 
-/// Six models in which every choice occurs, most of them in several company.
+/// Seven models in which every choice occurs, most of them in several company.
 inline std::map<std::string, runtime::gpt_config> tiny_gpts(std::int64_t layers) {
   using runtime::position_embedding;
   std::map<std::string, runtime::gpt_config> out;
@@ -70,6 +70,14 @@ inline std::map<std::string, runtime::gpt_config> tiny_gpts(std::int64_t layers)
   partial.rotary_interleaved = true;
   partial.tied_embeddings = false;
   partial.hidden_dropout = 0.3;
+
+  auto& heads = out["rope, layer norm 1p, squared relu, head norms, window, 2 groups"] = partial;
+  heads.rotary_percent = 1;
+  heads.activation = kernels::activation::squared_relu;
+  heads.gain_offset = 1;
+  heads.qk_norm = true;
+  heads.window = 2;
+  heads.groups = 2;
   return out;
 }
 

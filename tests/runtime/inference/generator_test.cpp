@@ -97,6 +97,29 @@ TEST_CASE("logits with a cache are those without, in one piece or in several", "
     CHECK(std::abs(got[v] - judge[v]) < 1e-4F * (1 + std::abs(judge[v])));
 }
 
+TEST_CASE("a model in bf16 has nearly the logits of one in f32, with a cache and without",
+          "[inference]") {
+  fresh_model m(small(position_embedding::rope, 2));
+  resident_store rounded(m.model.units(), 1, m.on.pool(), dtype::bf16);
+  initialise(rounded, 17);
+  const ids tokens = {9, 8, 7, 6, 5, 4, 3};
+  const auto logits = [&](parameter_store& store, bool cached) {
+    decoder by(m.model, store, m.on, 7, cached);
+    by.advance(std::span(tokens).first(4));
+    const auto out = by.advance(std::span(tokens).subspan(4));
+    return std::vector<float>(out.begin(), out.end());
+  };
+  const auto exact = logits(m.store, true);
+  for (const bool cached : {false, true}) {
+    const auto seen = logits(rounded, cached);
+    REQUIRE(seen.size() == exact.size());
+    // Some dozens of roundings of 4e-3 each, by chance in both directions, of logits near 1.
+    for (std::size_t v = 0; v < 61; ++v)
+      CHECK(std::abs(seen[v] - exact[v]) < 0.1F);
+  }
+  CHECK(logits(rounded, true) != exact);
+}
+
 TEST_CASE("the same seed gives the same text, another one another", "[inference]") {
   fresh_model m(small(position_embedding::learned_absolute, 4));
   const auto a = m.text(request(30, {.seed = 1})).first;

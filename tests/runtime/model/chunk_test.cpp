@@ -51,7 +51,7 @@ class stepper {
 
 TEST_CASE("a model cut into 2 or 4 stages has the bits of the whole", "[model]") {
   const auto all = tiny_gpts(4);
-  const auto [name, config] = *std::next(all.begin(), GENERATE(range(0, 6)));
+  const auto [name, config] = *std::next(all.begin(), GENERATE(range(0, 7)));
   const auto where = GENERATE(kernels::backend::reference, kernels::backend::cpu);
   const int count = GENERATE(2, 4);
   CAPTURE(name, int(where), count);
@@ -89,7 +89,7 @@ TEST_CASE("weight gradients that come later have the bits of those that come at 
 
 TEST_CASE("two micro-batches that take turns by segments have the bits of one by one", "[model]") {
   const auto all = tiny_gpts(2);
-  const auto [name, config] = *std::next(all.begin(), GENERATE(range(0, 6)));
+  const auto [name, config] = *std::next(all.begin(), GENERATE(range(0, 7)));
   CAPTURE(name);
   stream on(kernels::backend::cpu, 1, {});
   stages one_by_one(config, 1, on), interleaved(config, 1, on);

@@ -46,7 +46,7 @@ std::vector<attention_cache> caches(stream& on, const gpt_config& c, std::int64_
 
 TEST_CASE("tokens one by one through a cache give the logits of all at once", "[model]") {
   const auto all = tiny_gpts(2);
-  const auto [name, config] = *std::next(all.begin(), GENERATE(range(0, 6)));
+  const auto [name, config] = *std::next(all.begin(), GENERATE(range(0, 7)));
   const auto where = GENERATE(kernels::backend::reference, kernels::backend::cpu);
   const std::int64_t prompt = GENERATE(1, 3);
   CAPTURE(name, int(where), prompt);

@@ -54,7 +54,7 @@ std::vector<float> scale(std::vector<float> x, float by) {
 
 TEST_CASE("gradients of every parameter are slopes of the loss", "[model]") {
   const auto all = tiny_gpts(2);
-  const auto [name, config] = *std::next(all.begin(), GENERATE(range(0, 6)));
+  const auto [name, config] = *std::next(all.begin(), GENERATE(range(0, 7)));
   const bool masked = GENERATE(false, true);
   CAPTURE(name, masked);
   stream on(kernels::backend::reference, 1, {});

@@ -51,7 +51,7 @@ bool tells(const training_job& x, const std::string& what) {
   });
 }
 
-void cut(training_job& x) {
+void in_parts(training_job& x) {
   x.layout.tensor = 2;
   x.layout.world = 4;
 }
@@ -121,14 +121,15 @@ TEST_CASE("each impossible layout has its sentence, with the nearest that would 
        "every worker as much; the nearest of both that would do: 4 here, or "
        "--tensor-model-parallel-size 2",
        [](auto& x) { x.layout.tensor = 4; }},
-      {"--num-query-groups 1", [](auto& x) { x.how.model.groups = 1, cut(x); }},
-      {"--ffn-hidden-size 15", [](auto& x) { x.how.model.ffn = 15, cut(x); }},
-      {"the padded vocabulary 101", [](auto& x) { x.how.model.padded_vocabulary = 101, cut(x); }},
+      {"--num-query-groups 1", [](auto& x) { x.how.model.groups = 1, in_parts(x); }},
+      {"--ffn-hidden-size 15", [](auto& x) { x.how.model.ffn = 15, in_parts(x); }},
+      {"the padded vocabulary 101",
+       [](auto& x) { x.how.model.padded_vocabulary = 101, in_parts(x); }},
       {"the nearest that would do: --seq-length 8",
        [](auto& x) {
          x.how.batch.micro = 1;
          x.how.model.sequence = 7;
-         cut(x);
+         in_parts(x);
          x.layout.sequence_parallel = true;
        }},
       {"--decoder-first-pipeline-num-layers",

@@ -92,7 +92,7 @@ void check_copies(ranks& x, const grid& g, const step_result& last) {
 
 TEST_CASE("a model on 2 or 4 tensor ranks computes what one worker computes", "[tensor_parallel]") {
   const auto all = tiny_gpts(2);
-  const auto [name, base] = *std::next(all.begin(), GENERATE(range(0, 6)));
+  const auto [name, base] = *std::next(all.begin(), GENERATE(range(0, 7)));
   const int tensor = GENERATE(2, 4), pipeline = GENERATE(1, 2);
   const bool rows = GENERATE(false, true);
   CAPTURE(name, tensor, pipeline, rows);
@@ -112,7 +112,7 @@ TEST_CASE("a model on 2 or 4 tensor ranks computes what one worker computes", "[
 TEST_CASE("tensor ranks on the fast backend compute what one worker computes",
           "[tensor_parallel]") {
   const auto all = tiny_gpts(2);
-  const auto [name, base] = *std::next(all.begin(), GENERATE(range(0, 6)));
+  const auto [name, base] = *std::next(all.begin(), GENERATE(range(0, 7)));
   const bool rows = GENERATE(false, true);
   CAPTURE(name, rows);
   auto how = settings(cut_for(base, 2));
@@ -129,7 +129,7 @@ TEST_CASE("tensor ranks on the fast backend compute what one worker computes",
 
 TEST_CASE("tensor ranks in bf16 stay near one worker in f32", "[tensor_parallel]") {
   const auto all = tiny_gpts(2);
-  const auto [name, base] = *std::next(all.begin(), GENERATE(range(0, 6)));
+  const auto [name, base] = *std::next(all.begin(), GENERATE(range(0, 7)));
   const int tensor = GENERATE(1, 2, 4);
   const bool rows = GENERATE(false, true);
   CAPTURE(name, tensor, rows);
@@ -143,4 +143,53 @@ TEST_CASE("tensor ranks in bf16 stay near one worker in f32", "[tensor_parallel]
   // bf16 has 8 bits: 4e-3 at each rounding, of which some dozens add up by chance.
   check_near(seen, expected, 2e-2, 5e-2, 2e-2);
   check_copies(cut, g, seen.second);
+}
+
+TEST_CASE("recomputation on tensor ranks and stages changes no bit", "[tensor_parallel]") {
+  const auto all = tiny_gpts(4);
+  const auto [name, base] = *std::next(all.begin(), GENERATE(range(0, 7)));
+  const bool rows = GENERATE(false, true), rounded = GENERATE(false, true);
+  CAPTURE(name, rows, rounded);
+  auto how = settings(cut_for(base, 2));
+  how.sequence_parallel = rows;
+  how.precision = rounded ? dtype::bf16 : dtype::f32;
+  const grid g{2, 2, 1};
+  ranks judge(g, how, kernels::backend::cpu);
+  const auto expected = outcome_of(judge);
+  using granularity = recompute_granularity;
+  for (const auto& kind :
+       {recompute_settings{.granularity = granularity::selective, .feed_forward = true},
+        recompute_settings{.granularity = granularity::full},
+        recompute_settings{
+            .granularity = granularity::full, .method = recompute_method::block, .layers = 1}}) {
+    CAPTURE(int(kind.granularity), int(kind.method));
+    how.recompute = kind;
+    ranks again(g, how, kernels::backend::cpu);
+    const auto seen = outcome_of(again);
+    CHECK(seen.first.losses[0].total == expected.first.losses[0].total);
+    CHECK(seen.second.losses[0].total == expected.second.losses[0].total);
+    CHECK(seen.first.norms == expected.first.norms);
+    CHECK(seen.second.digests == expected.second.digests);
+  }
+}
+
+TEST_CASE("stages may be uneven, and one without a layer passes on what it is given",
+          "[tensor_parallel]") {
+  const auto all = tiny_gpts(3);
+  const auto [name, base] = *std::next(all.begin(), GENERATE(range(0, 7)));
+  const int tensor = GENERATE(1, 2);
+  CAPTURE(name, tensor);
+  auto how = settings(cut_for(base, tensor));
+  how.sequence_parallel = true;
+  how.recompute.granularity = recompute_granularity::full;
+  ranks judge({tensor, 1, 1}, how, kernels::backend::reference);
+  ranks uneven(
+      {tensor, 4, 1},
+      how,
+      kernels::backend::reference,
+      {{0, 0, true, false}, {0, 2, false, false}, {2, 2, false, false}, {2, 3, false, true}});
+  const auto expected = outcome_of(judge), seen = outcome_of(uneven);
+  CHECK(seen.first.losses[0].total == expected.first.losses[0].total);
+  CHECK(seen.first.norms == expected.first.norms);
+  CHECK(seen.second.digests == expected.second.digests);
 }

@@ -110,6 +110,31 @@ TEST_CASE_METHOD(fixture, "WORKER-6: both ends of a tied parameter see the sum",
   CHECK_THROWS_MATCHES(head.reduce(), broken_promise, MessageMatches(StartsWith("WORKER-6")));
 }
 
+TEST_CASE_METHOD(fixture, "WORKER-7: each group lies along its axis", "[trainer]") {
+  const auto data = alone(axis::data), pipeline = alone(axis::pipeline);
+  const auto refused = [&](const worker_groups& groups) {
+    CHECK_THROWS_MATCHES(worker(settings(model, 1), on, groups),
+                         broken_promise,
+                         MessageMatches(StartsWith("WORKER-7")));
+  };
+  refused({.tensor = data.get()});
+  refused({.data = pipeline.get()});
+  refused({.ties = data.get()});
+}
+
+TEST_CASE_METHOD(fixture, "WORKER-8: recomputation comes after the forward pass", "[trainer]") {
+  CHECK_THROWS_MATCHES(
+      under_test.recompute(key(0), 0), broken_promise, MessageMatches(StartsWith("WORKER-8")));
+}
+
+TEST_CASE_METHOD(fixture,
+                 "WORKER-9: several replicas are summed along the data axis",
+                 "[trainer]") {
+  worker two(settings(model, 1, 2), on);
+  two.begin_step(first_step);
+  CHECK_THROWS_MATCHES(two.reduce(), broken_promise, MessageMatches(StartsWith("WORKER-9")));
+}
+
 TEST_CASE_METHOD(fixture, "losses add up in the order of the micro-batches", "[trainer]") {
   worker backwards(settings(model, 1), on);
   backwards.begin_step(first_step);

@@ -1,0 +1,197 @@
+// SPREAD-1 to SPREAD-3: what lies otherwise on the tensor axis than an operation takes it is
+// refused, with one rank as with many.
+
+#include "runtime/autograd/ops.hpp"
+#include "runtime/collective/local/local_group.hpp"
+#include "runtime/core/error.hpp"
+#include "runtime/parameters/resident_store.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/matchers/catch_matchers_exception.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <functional>
+#include <set>
+#include <string>
+#include <thread>
+
+using namespace troupe::runtime;
+namespace kernels = troupe::kernels;
+using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::MessageMatches;
+using Catch::Matchers::StartsWith;
+
+namespace {
+
+constexpr spread all[]
+    = {spread::whole, spread::rows, spread::entered, spread::features, spread::partial};
+
+/// B = 1, T = 2, C = 4; parameter 0 is a matrix of 4 rows and columns, 1 and 2 are vectors.
+struct fixture {
+  stream on{kernels::backend::reference, 1, {}};
+  resident_store store{{{"unit",
+                         {{.name = "matrix", .extents = {4, 4}},
+                          {.name = "gain", .extents = {4}},
+                          {.name = "bias", .extents = {4}}}}},
+                       1,
+                       {}};
+  tape under_test{on, store, {.recording = false}};
+  row_layout rows;
+
+  fixture() {
+    rows.positions = rows.order = zeros<std::int32_t>({1, 2});
+    rows.starts = zeros<std::int32_t>({2});
+    rows.starts.data<std::int32_t>()[1] = 2;
+    rows.samples = zeros<std::uint64_t>({1});
+    under_test.enter(0);
+  }
+
+  template <class T>
+  tensor zeros(shape extents) {
+    auto out = tensor::empty<T>(on, extents);
+    std::fill_n(out.template data<T>(), out.size(), T(0));
+    return out;
+  }
+  variable made(spread over, std::int64_t channels = 4) {
+    return under_test.make(zeros<float>({1, 2, channels}), over);
+  }
+
+  /// `op` takes what lies as one of `wanted`, and nothing else.
+  void takes(const std::string& name,
+             const std::set<spread>& wanted,
+             const std::function<void(spread)>& op) {
+    for (const auto over : all) {
+      CAPTURE(name, to_string(over));
+      if (wanted.contains(over))
+        CHECK_NOTHROW(op(over));
+      else
+        CHECK_THROWS_MATCHES(op(over),
+                             broken_promise,
+                             MessageMatches(StartsWith("SPREAD-1") && ContainsSubstring(name)
+                                            && ContainsSubstring(std::string(to_string(over)))));
+    }
+  }
+};
+
+const attention_options one_head{.heads = 1, .groups = 1, .head_size = 4};
+
+}  // namespace
+
+TEST_CASE_METHOD(fixture, "SPREAD-1: every operation refuses a wrong spread", "[spread]") {
+  const std::set<spread> residual{spread::whole, spread::rows};
+  takes("enter", residual, [&](spread x) { enter(under_test, made(x)); });
+  takes("leave", {spread::partial}, [&](spread x) { leave(under_test, made(x)); });
+  takes("norm", residual, [&](spread x) { norm(under_test, made(x), {}, 1, 2); });
+  takes("linear", {spread::entered}, [&](spread x) {
+    linear(under_test, made(x), product::column, 4, 0, 2);
+  });
+  takes("linear", {spread::features}, [&](spread x) {
+    linear(under_test, made(x), product::row, 4, 0, no_parameter);
+  });
+  takes("activation", {spread::features}, [&](spread x) {
+    activation(under_test, made(x), kernels::activation::swiglu);
+  });
+  takes("dropout", residual, [&](spread x) { dropout(under_test, made(x), 0.5F, 1, rows); });
+  takes("dropout", residual, [&](spread x) { dropout(under_test, made(x), 0, 1, rows); });
+  takes("dropout_add", residual, [&](spread x) {
+    dropout_add(under_test, made(x), made(x), 0.5F, 1, rows);
+  });
+  takes("dropout_add", {spread::whole}, [&](spread x) {
+    dropout_add(under_test, made(x), made(spread::whole), 0.5F, 1, rows);
+  });
+  takes("dropout_add", {spread::rows}, [&](spread x) {
+    dropout_add(under_test, made(spread::rows), made(x), 0.5F, 1, rows);
+  });
+  takes("add_positions", residual, [&](spread x) { add_positions(under_test, made(x), rows, 0); });
+  takes("head_norm", {spread::features}, [&](spread x) {
+    head_norm(under_test, made(x, 12), one_head, {}, {1, 2}, {1, 2});
+  });
+  takes("self_attention", {spread::features}, [&](spread x) {
+    self_attention(under_test, made(x, 12), one_head, rows);
+  });
+  takes("cached_attention", {spread::features}, [&](spread x) {
+    attention_cache cache{zeros<float>({2, 1, 2, 4}),
+                          zeros<std::int32_t>({2}),
+                          rows.starts,
+                          zeros<std::int32_t>({2})};
+    cached_attention(under_test, made(x, 12), one_head, rows, cache);
+  });
+  takes("cross_entropy", {spread::features}, [&](spread x) {
+    cross_entropy(under_test, made(x), zeros<std::int32_t>({1, 2}), zeros<float>({1, 2}), 4, 1);
+  });
+}
+
+TEST_CASE_METHOD(fixture, "operations say how their results lie", "[spread]") {
+  const auto tokens = zeros<std::int32_t>({1, 2});
+  CHECK(enter(under_test, made(spread::whole)).over == spread::entered);
+  CHECK(leave(under_test, made(spread::partial)).over == spread::whole);
+  CHECK(norm(under_test, made(spread::rows), {}, 1, 2).over == spread::rows);
+  CHECK(linear(under_test, made(spread::entered), product::column, 4, 0, 2).over
+        == spread::features);
+  CHECK(linear(under_test, made(spread::features), product::row, 4, 0, 2).over == spread::partial);
+  CHECK(embedding(under_test, tokens, rows, 4, 4, 0, no_parameter).over == spread::partial);
+  CHECK(dropout_add(under_test, made(spread::rows), made(spread::rows), 0, 1, rows).over
+        == spread::rows);
+  CHECK(self_attention(under_test, made(spread::features, 12), one_head, rows).over
+        == spread::features);
+}
+
+TEST_CASE("SPREAD-2, SPREAD-3: what is added once is added after the sum", "[spread]") {
+  // Two ranks, of which one comes; neither operation reaches a collective.
+  const auto group = std::make_shared<local_group>(axis::tensor, 2, cancel_token());
+  local_communicator first(group, 0);
+  fixture x;
+  tape cut(x.on, x.store, {.recording = false, .tensor = &first});
+  cut.enter(0);
+  CHECK_THROWS_MATCHES(linear(cut, x.made(spread::features), product::row, 4, 0, 2),
+                       broken_promise,
+                       MessageMatches(StartsWith("SPREAD-2")));
+  CHECK_NOTHROW(linear(cut, x.made(spread::features), product::row, 4, 0, no_parameter));
+  CHECK_NOTHROW(linear(cut, x.made(spread::entered), product::column, 4, 0, 2));
+  const auto tokens = x.zeros<std::int32_t>({1, 2});
+  CHECK_THROWS_MATCHES(embedding(cut, tokens, x.rows, 4, 4, 0, 0),
+                       broken_promise,
+                       MessageMatches(StartsWith("SPREAD-3")));
+  CHECK_NOTHROW(embedding(cut, tokens, x.rows, 4, 4, 0, no_parameter));
+}
+
+TEST_CASE("enter and leave are each other's way back", "[spread]") {
+  // Rank r holds r + 1 in each element: leave sums to 3 or gives each its rows of it.
+  const bool spread_rows = GENERATE(false, true);
+  CAPTURE(spread_rows);
+  const auto group = std::make_shared<local_group>(axis::tensor, 2, cancel_token());
+  std::vector<std::thread> threads;
+  std::vector<std::string> failures(2);
+  for (int r = 0; r < 2; ++r)
+    threads.emplace_back([&, r] {
+      const auto check = [&](bool good, const char* what) {
+        if (!good)
+          failures[std::size_t(r)] += std::string(what) + "; ";
+      };
+      local_communicator mine(group, r);
+      fixture x;
+      tape on(x.on, x.store, {.tensor = &mine, .sequence_parallel = spread_rows});
+      on.enter(0);
+      auto parts = on.make(x.zeros<float>({1, 2, 4}), spread::partial);
+      std::fill_n(parts.data.data<float>(), 8, float(r + 1));
+      const auto sum = leave(on, parts);
+      check(sum.over == (spread_rows ? spread::rows : spread::whole), "how the sum lies");
+      check(sum.data.size() == (spread_rows ? 4 : 8), "how much of it");
+      check(sum.data.elements<float>()[3] == 3, "the sum");
+      const auto again = enter(on, sum);
+      check(again.over == spread::entered && again.data.size() == 8, "all of it entered");
+      check(again.data.elements<float>()[7] == 3, "the last element");
+      on.leave();
+      again.gradient->sum = x.zeros<float>({2, 4});
+      std::fill_n(again.gradient->sum.data<float>(), 8, float(10 * (r + 1)));
+      on.input_gradients(0);
+      check(parts.gradient->sum.size() == 8, "all of the gradient");
+      for (const float g : parts.gradient->sum.elements<float>())
+        check(g == 30, "the gradient");
+    });
+  for (auto& t : threads)
+    t.join();
+  for (const auto& failure : failures)
+    CHECK(failure.empty());
+}

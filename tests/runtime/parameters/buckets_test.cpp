@@ -1,0 +1,207 @@
+#include "runtime/parameters/buckets.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <algorithm>
+#include <random>
+#include <string>
+
+using namespace troupe::runtime;
+
+namespace {
+
+std::int64_t below(std::mt19937& rng, std::int64_t n) {
+  return std::int64_t(rng() % std::uint64_t(n));
+}
+
+/// Some units of parameters of all sizes; sometimes the last is tied to the first, or to one of
+/// another stage.
+std::vector<unit_spec> random_units(std::mt19937& rng) {
+  std::vector<unit_spec> out;
+  const auto units = 1 + below(rng, 5);
+  const auto ties = below(rng, 3);  // none, here, elsewhere
+  for (std::int64_t u = 0; u < units; ++u) {
+    auto& unit = out.emplace_back(unit_spec{"unit" + std::to_string(u), {}});
+    const auto parameters = 1 + below(rng, 4);
+    for (std::int64_t p = 0; p < parameters; ++p) {
+      const auto rows = 1 + below(rng, 40);
+      parameter_spec x{.name = unit.name + "." + std::to_string(p),
+                       .extents = {rows, 1 + below(rng, 30)},
+                       .init_std = 1};
+      if (below(rng, 4) == 0)
+        x.valid_rows = below(rng, rows + 1);
+      unit.parameters.push_back(x);
+    }
+  }
+  auto& first = out.front().parameters.front();
+  auto copy = first;
+  copy.name = "copy";
+  copy.tied_to = first.name;
+  if (ties == 1) {
+    first.has_copies = true;
+    out.push_back({"head", {{.name = "gain", .extents = {7}}, copy}});
+  } else if (ties == 2) {
+    copy.tied_to = "elsewhere";
+    out.push_back({"head", {copy}});
+  }
+  return out;
+}
+
+struct cut_store {
+  resident_store store;
+  std::int64_t size, grain;
+  int ranks;
+  std::vector<bucket> buckets;
+
+  explicit cut_store(std::mt19937& rng)
+      : store(random_units(rng), 1, {}),
+        size(1 + below(rng, 3000)),
+        grain(std::int64_t(16) << below(rng, 6)),
+        ranks(int(1 + below(rng, 5))),
+        buckets(make_buckets(store, size, ranks, grain)) {}
+
+  const resident_store::entry& entry(int e) const { return store.entries()[std::size_t(e)]; }
+};
+
+constexpr int rounds = 300;
+
+}  // namespace
+
+TEST_CASE("buckets cover the gradients once, from the last to the first", "[buckets]") {
+  std::mt19937 rng{1};
+  for (int round = 0; round < rounds; ++round) {
+    const cut_store x(rng);
+    CAPTURE(round, x.size, x.grain, x.ranks);
+    auto end = x.store.gradient_size();
+    int last = int(x.store.entries().size());
+    for (const auto& b : x.buckets) {
+      REQUIRE(b.end == last);
+      REQUIRE(b.first < b.end);
+      REQUIRE(b.begin + b.size() == end);
+      REQUIRE(b.begin == x.entry(b.first).gradient_offset);
+      REQUIRE(b.value_begin == x.entry(b.first).value_offset);
+      REQUIRE(b.lowest_unit == x.entry(b.first).unit);
+      // Full as soon as it can be: without its first parameter it was not.
+      if (b.end - b.first > 1)
+        REQUIRE(b.begin + b.size() - x.entry(b.first + 1).gradient_offset < x.size);
+      end = b.begin;
+      last = b.first;
+    }
+    REQUIRE(end == 0);
+    REQUIRE(last == 0);
+  }
+}
+
+TEST_CASE("the values of a bucket lie as its gradients do", "[buckets]") {
+  std::mt19937 rng{2};
+  int without = 0;
+  for (int round = 0; round < rounds; ++round) {
+    const cut_store x(rng);
+    for (const auto& b : x.buckets) {
+      without += !b.has_values;
+      for (int e = b.first; e < b.end; ++e)
+        if (b.has_values)
+          REQUIRE(x.entry(e).value_offset - b.value_begin == x.entry(e).gradient_offset - b.begin);
+        else
+          REQUIRE(x.entry(e).owner >= 0);
+    }
+  }
+  CHECK(without > 10);
+}
+
+TEST_CASE("shares cover a bucket and part no grain", "[buckets]") {
+  std::mt19937 rng{3};
+  int parted = 0;
+  for (int round = 0; round < rounds; ++round) {
+    const cut_store x(rng);
+    CAPTURE(round, x.size, x.grain, x.ranks);
+    for (const auto& b : x.buckets) {
+      REQUIRE(int(b.ends.size()) == x.ranks);
+      std::int64_t before = 0;
+      for (const auto end : b.ends) {
+        REQUIRE(end >= before);
+        before = end;
+        for (int e = b.first; e < b.end; ++e) {
+          const auto at = b.begin + end - x.entry(e).gradient_offset;  // in the parameter
+          if (at <= 0 || at >= x.entry(e).valid)
+            continue;
+          REQUIRE(at % x.grain == 0);
+          ++parted;
+        }
+      }
+    }
+  }
+  CHECK(parted > 50);
+}
+
+TEST_CASE("shares are as even as grains and parameters allow", "[buckets]") {
+  // One long parameter: no share is further from an equal one than a grain.
+  resident_store store({{"u", {{.name = "x", .extents = {1000, 10}}}}}, 1, {});
+  for (int ranks = 1; ranks <= 7; ++ranks) {
+    const auto b = make_buckets(store, 1 << 20, ranks, 64).front();
+    std::int64_t before = 0;
+    for (const auto end : b.ends) {
+      CHECK(std::abs(end - before - b.size() / ranks) <= 64);
+      before = end;
+    }
+  }
+}
+
+TEST_CASE("a parameter that is tied is alone in its bucket, and cut like its owner", "[buckets]") {
+  std::mt19937 rng{4};
+  int pairs = 0;
+  for (int round = 0; round < rounds; ++round) {
+    const cut_store x(rng);
+    std::vector<std::vector<std::int64_t>> ends;
+    for (const auto& b : x.buckets) {
+      bool alone = false;
+      for (int e = b.first; e < b.end; ++e)
+        alone = alone || x.entry(e).spec.has_copies || !x.entry(e).spec.tied_to.empty();
+      if (alone) {
+        REQUIRE(b.end - b.first == 1);
+        ends.push_back(b.ends);
+      }
+    }
+    if (ends.size() == 2) {
+      REQUIRE(ends[0] == ends[1]);
+      ++pairs;
+    }
+    // On another stage there is other company: cut alone, it is cut the same.
+    for (const auto& b : x.buckets)
+      if (b.end - b.first == 1 && x.entry(b.first).spec.has_copies) {
+        auto copy = x.entry(b.first).spec;
+        copy.tied_to = copy.name;
+        copy.has_copies = false;
+        resident_store elsewhere({{"head", {{.name = "gain", .extents = {99}}, copy}}}, 1, {});
+        REQUIRE(make_buckets(elsewhere, x.size, x.ranks, x.grain).front().ends == b.ends);
+      }
+  }
+  CHECK(pairs > 20);
+}
+
+TEST_CASE("every valid element is owned once, and padding by nobody", "[buckets]") {
+  std::mt19937 rng{5};
+  for (int round = 0; round < rounds; ++round) {
+    const cut_store x(rng);
+    CAPTURE(round, x.size, x.grain, x.ranks);
+    std::vector<std::vector<int>> seen;
+    for (const auto& e : x.store.entries())
+      seen.emplace_back(std::size_t(e.size()), 0);
+    for (int rank = 0; rank < x.ranks; ++rank) {
+      int last = -1;
+      for (const auto& range : owned_ranges(x.store, x.buckets, rank)) {
+        REQUIRE(range.entry > last);  // in order, one each
+        last = range.entry;
+        REQUIRE(range.begin % x.grain == 0);
+        REQUIRE(range.size() > 0);
+        for (auto i = range.begin; i < range.end; ++i)
+          ++seen[std::size_t(range.entry)][std::size_t(i)];
+      }
+    }
+    for (std::size_t e = 0; e < seen.size(); ++e)
+      for (std::size_t i = 0; i < seen[e].size(); ++i)
+        REQUIRE(seen[e][i] == (std::int64_t(i) < x.entry(int(e)).valid ? 1 : 0));
+    if (x.ranks == 1)
+      REQUIRE(owned_ranges(x.store, x.buckets, 0) == whole_ranges(x.store));
+  }
+}

@@ -1,0 +1,109 @@
+// Units that are hidden until their values are in.
+
+#include "runtime/core/error.hpp"
+#include "runtime/parameters/resident_store.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+using namespace troupe::runtime;
+using namespace std::chrono_literals;
+
+namespace {
+
+struct fixture {
+  resident_store store{{{"a", {{.name = "x", .extents = {4}}}},
+                        {"b", {{.name = "y", .extents = {4}}}},
+                        {"c", {{.name = "z", .extents = {4}}}}},
+                       1,
+                       {}};
+  cancel_token token;
+};
+
+}  // namespace
+
+TEST_CASE_METHOD(fixture, "a unit that is hidden is waited for, another is not", "[curtain]") {
+  store.hide(token);
+  store.show(1);
+  store.acquire(1);  // at once
+  store.release(1);
+  std::atomic<bool> shown = false;
+  std::thread other([&] {
+    std::this_thread::sleep_for(5ms);
+    shown = true;
+    store.show(0);
+  });
+  store.acquire(0);
+  CHECK(shown);
+  CHECK(store.value(0, 0) != nullptr);
+  store.release(0);
+  other.join();
+  store.acquire(0);  // and stays shown
+  store.release(0);
+}
+
+TEST_CASE_METHOD(fixture, "hide hides what was shown before", "[curtain]") {
+  for (int round = 0; round < 3; ++round) {
+    store.hide(token);
+    std::atomic<int> shown = 0;
+    std::thread other([&] {
+      for (int unit = 0; unit < 3; ++unit) {
+        std::this_thread::sleep_for(1ms);
+        ++shown;
+        store.show(unit);
+      }
+    });
+    for (int unit = 0; unit < 3; ++unit) {
+      store.acquire(unit);
+      CHECK(shown > unit);
+      store.release(unit);
+    }
+    other.join();
+  }
+}
+
+TEST_CASE_METHOD(fixture, "without a curtain nothing is waited for", "[curtain]") {
+  store.show(2);
+  for (int unit = 0; unit < 3; ++unit) {
+    store.acquire(unit);
+    store.release(unit);
+  }
+  SUCCEED();
+}
+
+TEST_CASE_METHOD(fixture, "the end of a generation releases whoever waits", "[curtain]") {
+  store.hide(token);
+  std::thread end([&] {
+    std::this_thread::sleep_for(5ms);
+    token.cancel();
+  });
+  CHECK_THROWS_AS(store.acquire(0), cancelled);
+  end.join();
+  CHECK_THROWS_AS(store.acquire(1), cancelled);  // at once
+  store.show(2);
+  CHECK_NOTHROW(store.acquire(2));  // its values are there
+}
+
+TEST_CASE_METHOD(fixture, "each curtain falls under the token that it is given", "[curtain]") {
+  store.hide(token);
+  for (int unit = 0; unit < 3; ++unit)
+    store.show(unit);
+  const cancel_token next;
+  store.hide(next);
+  token.cancel();  // the old generation is over; this one is not
+  std::thread show([&] {
+    std::this_thread::sleep_for(5ms);
+    store.show(0);
+  });
+  CHECK_NOTHROW(store.acquire(0));
+  show.join();
+  std::thread end([&] {
+    std::this_thread::sleep_for(5ms);
+    next.cancel();
+  });
+  CHECK_THROWS_AS(store.acquire(1), cancelled);
+  end.join();
+}

@@ -1,0 +1,157 @@
+#include "runtime/parameters/spec.hpp"
+
+#include "runtime/core/error.hpp"
+#include "runtime/parameters/resident_store.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/matchers/catch_matchers_exception.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <algorithm>
+#include <map>
+
+using namespace troupe::runtime;
+using Catch::Matchers::MessageMatches;
+using Catch::Matchers::StartsWith;
+namespace kernels = troupe::kernels;
+
+namespace {
+
+parameter_spec matrix(cut along, int sections = 1, std::int64_t valid_rows = -1) {
+  return {.name = "x",
+          .extents = {16, 8},
+          .init_std = 0.5,
+          .valid_rows = valid_rows,
+          .along = along,
+          .sections = sections};
+}
+
+/// Every kind of parameter, and whole.
+std::vector<parameter_spec> every_kind() {
+  parameter_spec bias{
+      .name = "x", .extents = {16}, .init_std = 0.25, .along = cut::rows, .sections = 2};
+  return {matrix(cut::none),
+          matrix(cut::rows),
+          matrix(cut::columns),
+          matrix(cut::rows, 2),
+          matrix(cut::rows, 4),
+          matrix(cut::rows, 1, 9),
+          matrix(cut::none, 1, 9),
+          bias};
+}
+
+resident_store store_of(const parameter_spec& x, dtype type, tensor_seat seat = {}) {
+  return {{{"unit", {x}}}, 1, {}, type, seat};
+}
+
+}  // namespace
+
+TEST_CASE("rows, columns and sections are cut evenly", "[parameters]") {
+  CHECK(local_extents(matrix(cut::none), {1, 4}) == shape{16, 8});
+  CHECK(local_extents(matrix(cut::rows), {1, 4}) == shape{4, 8});
+  CHECK(local_extents(matrix(cut::columns), {1, 4}) == shape{16, 2});
+  CHECK(local_extents(matrix(cut::rows, 2), {1, 4}) == shape{4, 8});
+  CHECK(local_boxes(matrix(cut::rows), {1, 4}) == std::vector<box>{{{4, 0}, {4, 8}}});
+  CHECK(local_boxes(matrix(cut::columns), {3, 4}) == std::vector<box>{{{0, 6}, {16, 2}}});
+  CHECK(local_boxes(matrix(cut::rows, 2), {1, 4})
+        == std::vector<box>{{{2, 0}, {2, 8}}, {{10, 0}, {2, 8}}});
+}
+
+TEST_CASE("padding rows are nobody's, and a rank may have nothing else", "[parameters]") {
+  const auto x = matrix(cut::rows, 1, 9);
+  CHECK(whole_extents(x) == shape{9, 8});
+  CHECK(valid_size(x) == 72);
+  CHECK(local_boxes(x, {1, 4}) == std::vector<box>{{{4, 0}, {4, 8}}});
+  CHECK(local_boxes(x, {2, 4}) == std::vector<box>{{{8, 0}, {1, 8}}});
+  CHECK(local_boxes(x, {3, 4}).empty());
+  auto store = store_of(x, dtype::f32, {3, 4});
+  initialise(store, 1);
+  const auto& e = store.entries().front();
+  CHECK(e.size() == 32);
+  CHECK(e.valid == 0);
+  CHECK(std::all_of(store.values().begin(), store.values().end(), [](float v) { return v == 0; }));
+}
+
+TEST_CASE("PARAMETER-1: the tensor axis divides what it cuts", "[parameters][invariant]") {
+  const auto refused = [](const parameter_spec& x, int size) {
+    CHECK_THROWS_MATCHES(
+        local_extents(x, {0, size}), broken_promise, MessageMatches(StartsWith("PARAMETER-1")));
+  };
+  refused(matrix(cut::rows), 3);
+  refused(matrix(cut::columns), 16);
+  refused(matrix(cut::rows, 4), 8);  // it divides the rows, but not those of a section
+  CHECK_NOTHROW(local_extents(matrix(cut::none), {0, 3}));
+}
+
+TEST_CASE("the parts of all tensor ranks are the whole, each element once", "[parameters]") {
+  const int size = GENERATE(1, 2, 4);
+  for (const auto& x : every_kind()) {
+    CAPTURE(size, int(x.along), x.sections, x.valid_rows);
+    const auto all = whole_extents(x);
+    std::vector<int> seen(std::size_t(all.size()), 0);
+    for (int rank = 0; rank < size; ++rank) {
+      std::int64_t here = 0;
+      for (const auto& part : local_boxes(x, {rank, size})) {
+        CHECK(contains(all, part));
+        here += part.size();
+        std::vector<int> once(seen.size(), 0);
+        const std::vector<int> ones(std::size_t(part.size()), 1);
+        copy_common(part, ones.data(), whole(all), once.data(), sizeof(int));
+        for (std::size_t i = 0; i < seen.size(); ++i)
+          seen[i] += once[i];
+      }
+      CHECK(here <= local_extents(x, {rank, size}).size());
+    }
+    const int times = x.along == cut::none ? size : 1;
+    CHECK(seen == std::vector<int>(seen.size(), times));
+  }
+}
+
+TEST_CASE("a tensor part begins with the values of the whole, to the bit", "[parameters]") {
+  const int size = GENERATE(2, 4);
+  for (const auto& x : every_kind()) {
+    CAPTURE(size, int(x.along), x.sections, x.valid_rows);
+    auto judge = store_of(x, dtype::f32);
+    initialise(judge, 7);
+    const auto& all = judge.entries().front();
+    CHECK(std::count(judge.values().begin(), judge.values().begin() + all.valid, 0.0F) == 0);
+    for (int rank = 0; rank < size; ++rank) {
+      auto part = store_of(x, dtype::f32, {rank, size});
+      initialise(part, 7);
+      const auto& e = part.entries().front();
+      std::vector<float> expected;
+      for (const auto& of : e.boxes) {
+        std::vector<float> values(std::size_t(of.size()));
+        copy_common(
+            whole(whole_extents(x)), judge.values().data(), of, values.data(), sizeof(float));
+        expected.insert(expected.end(), values.begin(), values.end());
+      }
+      expected.resize(std::size_t(e.size()), 0.0F);  // padding
+      const auto seen = part.values().first(std::size_t(e.size()));
+      CHECK(std::equal(seen.begin(), seen.end(), expected.begin(), expected.end()));
+    }
+  }
+}
+
+TEST_CASE("values in bf16 are those in f32, rounded", "[parameters]") {
+  for (const auto& x : every_kind()) {
+    auto exact = store_of(x, dtype::f32, {1, 2}), rounded = store_of(x, dtype::bf16, {1, 2});
+    initialise(exact, 7);
+    initialise(rounded, 7);
+    CHECK(rounded.type() == dtype::bf16);
+    CHECK(rounded.gradients(0).size() == exact.gradients(0).size());  // f32 always
+    const auto values = rounded.all_values().elements<kernels::bf16>();
+    REQUIRE(values.size() == exact.values().size());
+    for (std::size_t i = 0; i < values.size(); ++i)
+      CHECK(values[i] == kernels::bf16(exact.values()[i]));
+  }
+}
+
+TEST_CASE("set fills a range of a parameter and nothing beside it", "[parameters]") {
+  auto store = store_of(matrix(cut::none), dtype::f32);
+  const std::vector<float> from{1, 2, 3};
+  store.set(store.entries().front(), 5, from);
+  for (std::size_t i = 0; i < store.values().size(); ++i)
+    CHECK(store.values()[i] == (i >= 5 && i < 8 ? float(i - 4) : 0.0F));
+}

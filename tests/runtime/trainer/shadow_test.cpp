@@ -1,0 +1,82 @@
+// What a run will need, without its memory.
+
+#include "runtime/trainer/worker.hpp"
+#include "tests/support/tiny_gpt.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+
+#include <fstream>
+#include <unistd.h>
+
+using namespace troupe::runtime;
+using namespace troupe::tests;
+namespace kernels = troupe::kernels;
+
+namespace {
+
+/// Bytes of this process that are in memory.
+std::size_t resident() {
+  std::size_t all = 0, pages = 0;
+  std::ifstream("/proc/self/statm") >> all >> pages;
+  return pages * std::size_t(::sysconf(_SC_PAGESIZE));
+}
+
+/// Four million parameters: 66 MB of values, gradients and moments.
+worker_settings settings() {
+  auto c = tiny_gpt(4);
+  c.hidden = 192;
+  c.heads = c.groups = 4;
+  c.head_size = 48;
+  c.ffn = 768;
+  c.sequence = c.positions = 64;
+  c.vocabulary = c.padded_vocabulary = 12288;
+  return {.model = c, .chunks = {{chunk_id(0), {0, c.layers, true, true}}}};
+}
+
+/// Builds a worker and takes a step; returns the peak.
+std::size_t peak_of(const worker_settings& how, const memory_pool& pool) {
+  stream on(kernels::backend::cpu, 1, pool);
+  worker x(how, on);
+  x.begin_step({.step = step_id(1), .microbatches = 2});
+  for (const std::uint32_t m : {0U, 1U}) {
+    const pass_key key{0, chunk_id(0), microbatch_id(m)};
+    x.forward(key, tiny_batch(on, how.model, 2, m));
+    x.backward(key, {});
+  }
+  x.reduce();
+  x.norms();
+  x.update({.step = 1, .learning_rate = 0.01});
+  return pool.peak_bytes();
+}
+
+}  // namespace
+
+TEST_CASE("a shadow of a worker needs as much as the worker, and takes next to nothing",
+          "[shadow]") {
+  auto how = settings();
+  const int kind = GENERATE(0, 1, 2, 3);
+  CAPTURE(kind);
+  if (kind == 1)
+    how.precision = dtype::bf16;
+  if (kind == 2)
+    how.recompute.granularity = recompute_granularity::full;
+  if (kind == 3)
+    how.recompute = {.granularity = recompute_granularity::selective, .feed_forward = true};
+  const auto before = resident();
+  const auto forecast = peak_of(how, memory_pool::shadow());
+  const auto taken = resident() - before;
+  CHECK(forecast > std::size_t(60) << 20);
+  // The tokens of a batch, the starts of its sequences, the worker itself.
+  CHECK(taken < std::size_t(4) << 20);
+  const auto real = peak_of(how, memory_pool());
+  CHECK(forecast == real);
+}
+
+TEST_CASE("more recomputation is a smaller forecast", "[shadow]") {
+  auto how = settings();
+  how.model.sequence = how.model.positions = 1024;
+  const auto none = peak_of(how, memory_pool::shadow());
+  how.recompute.granularity = recompute_granularity::full;
+  CHECK(peak_of(how, memory_pool::shadow()) < none);
+}
