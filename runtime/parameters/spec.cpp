@@ -36,7 +36,7 @@ shape local_extents(const parameter_spec& x, tensor_seat seat) {
 
 std::vector<box> local_boxes(const parameter_spec& x, tensor_seat seat) {
   const auto all = whole_extents(x);
-  if (x.along == cut::none)
+  if (x.along == cut::none || seat.size == 1)
     return {whole(all)};
   const int at = dimension(x);
   const auto section = x.extents[at] / x.sections, each = section / seat.size;

@@ -161,8 +161,10 @@ runtime::training_job job_of(const choice& x) {
     m.normalization = kernels::normalization::rms;
     m.activation = kernels::activation::swiglu;
     m.heads = 8;
-    m.head_size = 4;
+    m.head_size = 8;
     m.qk_norm = true;
+    m.norm_epsilon
+        = 1e-2;  // heads of 8 pass near zero, and with 1e-5 roundings would decide the norm
     m.window = 9;
     m.linear_bias = false;
   }
@@ -190,6 +192,18 @@ struct story {
   std::map<std::string, std::vector<float>> initial;
 };
 
+void collect(runtime::worker& from, story& to) {
+  for (const auto& array : from.parameters()) {
+    auto& whole = to.initial[array.name];
+    whole.resize(std::size_t(array.whole.size()));
+    copy_common(array.part,
+                array.elements.data(),
+                runtime::whole(array.whole),
+                whole.data(),
+                sizeof(float));
+  }
+}
+
 story told_by_reference(const choice& x) {
   static std::map<choice, story> known;
   const choice key = {x[DP] == 0 ? 0 : 1, x[model], x[tied], x[dropout], x[type]};
@@ -201,9 +215,7 @@ story told_by_reference(const choice& x) {
   runtime::reference_trainer trainer(
       job.how, std::make_shared<tests::formula_source>(job.how, true), on);
   story out;
-  for (const auto& array : trainer.state().parameters())
-    out.initial.emplace(array.name,
-                        std::vector<float>(array.elements.begin(), array.elements.end()));
+  collect(trainer.state(), out);
   for (std::uint64_t i = 0; i < steps; ++i) {
     const auto report = trainer.step();
     out.loss.push_back(report.lm_loss);
@@ -223,15 +235,7 @@ std::string told_by_actors(const choice& x, bool disturbed, story& out) {
   std::mutex mutex;
   shared->restore = [&](runtime::worker& by) {  // only looks
     const std::lock_guard lock(mutex);
-    for (const auto& array : by.parameters()) {
-      auto& whole = out.initial[array.name];
-      whole.resize(std::size_t(array.whole.size()));
-      copy_common(array.part,
-                  array.elements.data(),
-                  runtime::whole(array.whole),
-                  whole.data(),
-                  sizeof(float));
-    }
+    collect(by, out);
   };
   const auto end = actors::run(shared);
   if (end.exit_code != 0)
