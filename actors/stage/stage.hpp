@@ -117,6 +117,7 @@ class stage_state {
   errand errand_for(std::string label, int track, std::uint64_t work) const;
 
   messages::stage_actor::pointer self_;
+  std::string where_;  ///< "1.2", or "1.2.0" where there are several tensor ranks
   std::string who_;
   stage_seat seat_;
   std::shared_ptr<const resources> shared_;
