@@ -172,10 +172,12 @@ void declare_testing(command_line& line, training_flags& to) {
       "NAME",
       "cpu (default), or reference: plain loops with double sums, slow; it judges the other.",
       one_of(to.layout.backend, {"cpu", "reference"}));
-  line.value("--plant-fault",
-             "WHO@STEP",
-             "That actor fails in that step, e.g. stage:0.1@3: replica 0, stage 1.",
-             text(d.fault));
+  line.value(
+      "--plant-fault",
+      "WHO@STEP",
+      "That actor fails in that step, e.g. stage:0.1@3: replica 0, stage 1; stage:0.1.2 is its "
+      "tensor rank 2. lane:R.P.T fails in its reduction, wire:R.P.T beside it.",
+      text(d.fault));
   line.value(
       "--plant-delays",
       "SEED,LANE,MESSAGE",

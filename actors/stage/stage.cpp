@@ -3,6 +3,7 @@
 #include "actors/stage/bench.hpp"
 #include "actors/support/guard.hpp"
 #include "runtime/core/error.hpp"
+#include "runtime/trainer/memory_forecast.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -24,24 +25,24 @@ void stage_state::start(stage_seat seat,
   seat_ = seat;
   shared_ = std::move(shared);
   groups_ = std::move(groups);
-  const auto where = fmt::format("{}.{}{}",
-                                 seat_.replica,
-                                 seat_.part,
-                                 shared_->tensor() > 1 ? fmt::format(".{}", seat_.tensor) : "");
-  who_ = "stage:" + where;
+  where_ = fmt::format("{}.{}{}",
+                       seat_.replica,
+                       seat_.part,
+                       shared_->tensor() > 1 ? fmt::format(".{}", seat_.tensor) : "");
+  who_ = "stage:" + where_;
   end_on_exception(self_, who_);
   bench_ = std::make_shared<bench>();
   join_groups();
   runtime::lane_settings settings{
-      .name = "lane " + where,
+      .name = "lane " + where_,
       .where = shared_->job.backend,
       .threads = shared_->job.threads_per_worker,
       .pool = {},
       .before_each = [planted = shared_->planted] { planted->delay_lane(); }};
-  bench_->pool = settings.pool;
+  shared_->pools->add(shared_->rank(seat_.replica, seat_.part, seat_.tensor), settings.pool);
   if (overlaps_gradients() || overlaps_parameters()) {
     auto beside = settings;
-    beside.name = "wire " + where;
+    beside.name = "wire " + where_;
     beside.threads = 1;
     wire_ = shared_->make_lane(beside);
   }
@@ -77,22 +78,28 @@ void stage_state::meet(const messages::meet& whom) {
 
 void stage_state::build() {
   // Called on the lane, in the midst of the work that completes a bucket.
-  const auto send_off
-      = [wire = wire_.get(), on = std::weak_ptr(bench_), blank = errand_for("", 1, 0)](int b) {
-          const auto held = on.lock();
-          auto x = blank;
-          x.on = held;
-          x.label = fmt::format("reduce {}", b);
-          x.work = held->first_reduction + std::uint64_t(b);
-          x.step = runtime::step_id(held->step.load());
-          x.submit(*wire, [b](bench& at, runtime::stream& by) { at.worker->reduce_bucket(b, by); });
-        };
+  const auto send_off = [wire = wire_.get(),
+                         on = std::weak_ptr(bench_),
+                         blank = errand_for("", 1, 0),
+                         planted = shared_->planted,
+                         who = "wire:" + where_](int b) {
+    const auto held = on.lock();
+    auto x = blank;
+    x.on = held;
+    x.label = fmt::format("reduce {}", b);
+    x.work = held->first_reduction + std::uint64_t(b);
+    x.step = runtime::step_id(held->step.load());
+    x.submit(*wire, [=, step = held->step.load()](bench& at, runtime::stream& by) {
+      planted->strike(who, step);
+      at.worker->reduce_bucket(b, by);
+    });
+  };
   submit(
       "build",
       [shared = shared_, seat = seat_, send_off, overlap = overlaps_gradients()](
           bench& on, runtime::stream& by) {
         on.worker = std::make_unique<runtime::worker>(
-            settings_of(shared->job, shared->chunks, seat.part),
+            runtime::settings_of(shared->job, shared->chunks, seat.part),
             by,
             runtime::worker_groups{on.tensor.get(), on.data.get(), on.ties.get()});
         if (shared->restore)
@@ -180,10 +187,9 @@ void stage_state::vote() {
         "loss", [add_losses](bench& on, runtime::stream&) { add_losses(on); }, say);
   submit(
       "reduce",
-      [=, planted = shared_->planted, seat = seat_, overlapped = overlaps_gradients()](
+      [=, planted = shared_->planted, where = where_, overlapped = overlaps_gradients()](
           bench& on, runtime::stream&) {
-        planted->strike(fmt::format("lane:{}.{}", seat.replica, seat.part),
-                        runtime::value(result->step));
+        planted->strike("lane:" + where, runtime::value(result->step));
         if (overlapped)
           on.worker->finish_reduction();
         else

@@ -32,11 +32,6 @@ struct stage_seat {
   int tensor = 0;  ///< tensor rank: all of them carry out the same row
 };
 
-/// What the worker of pipeline rank `part` is made of.
-runtime::worker_settings settings_of(const runtime::training_job& job,
-                                     const std::vector<runtime::chunk_range>& chunks,
-                                     int part);
-
 /// The row with every B written as the I and the W that it is.
 std::vector<runtime::action> lowered(const std::vector<runtime::action>& row);
 
@@ -122,6 +117,7 @@ class stage_state {
   errand errand_for(std::string label, int track, std::uint64_t work) const;
 
   messages::stage_actor::pointer self_;
+  std::string where_;  ///< "1.2", or "1.2.0" where there are several tensor ranks
   std::string who_;
   stage_seat seat_;
   std::shared_ptr<const resources> shared_;

@@ -16,6 +16,13 @@ std::chrono::microseconds drawn(std::uint64_t seed, std::uint64_t index, int lon
       runtime::uniform(runtime::random_key(seed, "disturbance", 0), index) * double(longest_us)));
 }
 
+/// "stage:1.2" for "stage:1.2.0": tensor rank 0 goes without saying.
+std::string short_form(std::string who) {
+  if (std::count(who.begin(), who.end(), '.') == 2 && who.ends_with(".0"))
+    who.resize(who.size() - 2);
+  return who;
+}
+
 }  // namespace
 
 disturbance::disturbance(const runtime::disturbance_settings& settings) : settings_(settings) {
@@ -27,13 +34,13 @@ disturbance::disturbance(const runtime::disturbance_settings& settings) : settin
       || std::from_chars(settings_.fault.data() + at + 1, end, step_).ptr != end)
     throw runtime::input_error(
         "--plant-fault '{}' is not of the form WHO@STEP, e.g. stage:0.1@3; WHO is supervisor, "
-        "node, loader, checkpointer, monitor, replica:R, stage:R.P or lane:R.P",
+        "node, loader, checkpointer, monitor, replica:R, stage:R.P.T, lane:R.P.T or wire:R.P.T",
         settings_.fault);
-  who_ = settings_.fault.substr(0, at);
+  who_ = short_form(settings_.fault.substr(0, at));
 }
 
 void disturbance::strike(const std::string& who, std::uint64_t step) const {
-  if (step_ == step && who_ == who)
+  if (step_ == step && who_ == short_form(who))
     throw std::runtime_error("the fault that was planted for " + settings_.fault);
 }
 

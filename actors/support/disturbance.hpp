@@ -23,8 +23,9 @@ class disturbance {
   explicit disturbance(const runtime::disturbance_settings& settings);
 
   /// Throws when the fault is planted for `who` in this step. WHO is "supervisor", "node",
-  /// "loader", "checkpointer", "monitor", "replica:R", "stage:R.P", or "lane:R.P", which strikes
-  /// while the others of its group wait in the reduction.
+  /// "loader", "checkpointer", "monitor", "replica:R", "stage:R.P.T", or "lane:R.P.T", which
+  /// strikes while the others of its groups wait in the reduction, or "wire:R.P.T", which strikes
+  /// in the first bucket that is reduced beside the lane. Tensor rank T may be left out: it is 0.
   void strike(const std::string& who, std::uint64_t step) const;
 
   /// Sleeps as long as the seed says. For lanes.

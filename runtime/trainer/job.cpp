@@ -110,6 +110,21 @@ int replica_actors(const training_job& job) {
   return int(job.how.batch.data_parallel / std::max(1, job.layout.replicas_per_worker));
 }
 
+bool has_wires(const training_job& job) {
+  return job.reduction.overlap_gradients && replica_actors(job) > 1;
+}
+
+/// "R.P" or "R.P.T"
+bool is_seat(std::string_view rank, const training_job& job) {
+  const auto takes = [&](int end) {
+    const bool dotted = rank.starts_with('.');
+    rank.remove_prefix(dotted ? 1 : 0);
+    return dotted && takes_number(rank, end);
+  };
+  return takes_number(rank, replica_actors(job)) && takes(job.layout.pipeline)
+         && (rank.empty() || takes(job.layout.tensor)) && rank.empty();
+}
+
 bool is_actor(std::string_view who, const training_job& job) {
   for (const auto* one : {"supervisor", "node", "loader", "checkpointer", "monitor"})
     if (who == one)
@@ -117,14 +132,10 @@ bool is_actor(std::string_view who, const training_job& job) {
   const auto colon = std::min(who.find(':'), who.size());
   const auto kind = who.substr(0, colon);
   auto rank = who.substr(std::min(colon + 1, who.size()));
-  const bool whole = kind == "replica";
-  if ((!whole && kind != "stage" && kind != "lane") || !takes_number(rank, replica_actors(job)))
-    return false;
-  if (whole)
-    return rank.empty();
-  const bool dotted = rank.starts_with('.');
-  rank.remove_prefix(dotted ? 1 : 0);
-  return dotted && takes_number(rank, job.layout.pipeline) && rank.empty();
+  if (kind == "replica")
+    return takes_number(rank, replica_actors(job)) && rank.empty();
+  const bool seated = kind == "stage" || kind == "lane" || (kind == "wire" && has_wires(job));
+  return seated && is_seat(rank, job);
 }
 
 void complain_about_fault(const training_job& job, sentences& wrong) {
@@ -138,10 +149,15 @@ void complain_about_fault(const training_job& job, sentences& wrong) {
   if (!is_actor(fault.substr(0, at), job))
     wrong.push_back(fmt::format(
         "--plant-fault '{}' names nobody of this run: before the @ give supervisor, node, loader, "
-        "checkpointer, monitor, replica:R, stage:R.P or lane:R.P, with R below {} and P below {}",
+        "checkpointer, monitor, replica:R, stage:R.P.T or lane:R.P.T{}, with R below {}, P below "
+        "{} "
+        "and T below {}; T may be left out and is 0",
         fault,
+        has_wires(job) ? " or wire:R.P.T"
+                       : " (wire:R.P.T with --overlap-grad-reduce and several replicas)",
         replica_actors(job),
-        job.layout.pipeline));
+        job.layout.pipeline,
+        job.layout.tensor));
   else if (failure != std::errc{} || stop != step.data() + step.size() || number < 1)
     wrong.push_back(
         fmt::format("--plant-fault '{}' names no step: after the @ give a number from 1, e.g. {}@3",

@@ -143,6 +143,13 @@ class worker {
       const std::string& name, const shape& whole, const box& part, std::span<float> to)>;
   void restore(const reader& read, bool with_moments);
 
+  /// Elements that lie here from step to step, padding and alignment included; gradients of one
+  /// logical replica.
+  struct resident {
+    std::int64_t values = 0, gradients = 0;
+  };
+  resident resident_elements() const;
+
   /// Parameters that this rank answers for: over all ranks of a replica those of the model.
   std::int64_t parameter_count() const;
 

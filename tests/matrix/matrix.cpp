@@ -156,18 +156,8 @@ runtime::training_job job_of(const choice& x) {
   auto& m = job.how.model;
   m.hidden_dropout = m.attention_dropout = x[dropout] == 0 ? 0.1 : 0;
   m.tied_embeddings = x[tied] == 0;
-  if (x[model] == 1) {
-    m.position = runtime::position_embedding::rope;
-    m.normalization = kernels::normalization::rms;
-    m.activation = kernels::activation::swiglu;
-    m.heads = 8;
-    m.head_size = 8;
-    m.qk_norm = true;
-    m.norm_epsilon
-        = 1e-2;  // heads of 8 pass near zero, and with 1e-5 roundings would decide the norm
-    m.window = 9;
-    m.linear_bias = false;
-  }
+  if (x[model] == 1)
+    tests::make_llama(m);
   job.how.precision = x[type] == 0 ? runtime::dtype::f32 : runtime::dtype::bf16;
   job.layout.tensor = extent(x, TP);
   job.layout.replicas_per_worker = x[DP] == 2 ? 2 : 1;

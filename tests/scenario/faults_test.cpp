@@ -7,6 +7,8 @@
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <stdexcept>
+
 using namespace troupe;
 using Catch::Matchers::ContainsSubstring;
 
@@ -42,6 +44,61 @@ TEST_CASE("a planted exception in any one actor ends the job, naming it", "[scen
                          ? "replica:" + place.substr(0, 1) + ": " + who + ": the"
                          : who + ": the fault";
   CHECK_THAT(end.reason, ContainsSubstring(chain));
+  CHECK(shared->transport->leased() == 0);
+}
+
+TEST_CASE("a planted exception in one tensor rank ends the job, naming it", "[scenario][fault]") {
+  // Without a third number tensor rank 0 is meant. The others of the group wait in sums over the
+  // tensor axis, over the data axis, or at a layer's door for its parameters.
+  const auto [who, chain] = GENERATE(
+      table<std::string, std::string>({{"stage:0.0.1", "replica:0: stage:0.0.1: the fault"},
+                                       {"stage:1.1", "replica:1: stage:1.1.0: the fault"},
+                                       {"lane:1.0.0", "stage:1.0.0: reduce: the fault"},
+                                       {"lane:0.1", "stage:0.1.0: reduce: the fault"},
+                                       {"lane:0.1.1", "stage:0.1.1: reduce: the fault"},
+                                       {"wire:0.0.1", "stage:0.0.1: reduce "},
+                                       {"wire:1.1", "stage:1.1.0: reduce "}}));
+  const bool spread = GENERATE(false, true), disturbed = GENERATE(false, true);
+  CAPTURE(who, spread, disturbed);
+  auto job = tests::tiny_job(2, 2, 2);
+  job.layout.sequence_parallel = true;
+  job.reduction = {.distributed_optimizer = spread,
+                   .bucket_size = 4096,
+                   .overlap_gradients = spread || who.starts_with("wire"),
+                   .overlap_parameters = spread,
+                   .grain = 256};
+  if (disturbed)
+    job.disturbance = {.seed = 3, .lane_delay_us = 300, .message_delay_us = 300};
+  job.disturbance.fault = who + "@3";
+  const auto shared = tests::tiny_resources(job);
+  const auto end = actors::run(shared);
+  CHECK(end.exit_code == 3);
+  CHECK_THAT(end.reason, ContainsSubstring("the fault that was planted for " + who));
+  CHECK_THAT(end.reason, ContainsSubstring(chain));
+  CHECK(shared->transport->leased() == 0);
+}
+
+TEST_CASE("a lane that dies while its peers are in a sum over tensor ranks releases them",
+          "[scenario][fault]") {
+  // Each piece of work of a forward pass has sums over the tensor axis: whichever piece the lane
+  // dies at, its peer is in one of them or will come to it.
+  const int piece = GENERATE(3, 4, 5, 8);
+  const std::string name = GENERATE("lane 0.0.1", "lane 0.1.0");
+  CAPTURE(piece, name);
+  auto job = tests::tiny_job(2, 1, 2);
+  const auto shared = tests::tiny_resources(job);
+  shared->make_lane = [=](runtime::lane_settings settings) {
+    if (settings.name == name)
+      settings.before_each = [piece, done = 0]() mutable {
+        if (++done == piece)
+          throw std::runtime_error("the lane is torn");
+      };
+    return runtime::make_thread_lane(std::move(settings));
+  };
+  const auto end = actors::run(shared);
+  CHECK(end.exit_code == 3);
+  CHECK_THAT(end.reason, ContainsSubstring("replica:0: stage:" + name.substr(5) + ": "));
+  CHECK_THAT(end.reason, ContainsSubstring("the lane is torn"));
   CHECK(shared->transport->leased() == 0);
 }
 

@@ -1,32 +1,14 @@
 // A run that was stopped and resumed is the run that was not.
 
-#include "runtime/checkpoint/checkpoint.hpp"
+#include "tests/support/saved_job.hpp"
 #include "tests/support/scratch_folder.hpp"
-#include "tests/support/tiny_job.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
-#include <catch2/matchers/catch_matchers_string.hpp>
-
-#include <fstream>
-#include <map>
-#include <nlohmann/json.hpp>
 
 using namespace troupe;
-using json = nlohmann::json;
 
 namespace {
-
-std::map<int, std::string> digests_in(const std::filesystem::path& log) {
-  std::map<int, std::string> out;
-  std::ifstream in(log);
-  for (std::string line; std::getline(in, line);) {
-    const auto record = json::parse(line);
-    if (record.contains("state_digest"))
-      out[record["iteration"]] = record["state_digest"];
-  }
-  return out;
-}
 
 /// Runs until `until`, from the newest checkpoint if there is one.
 void run(runtime::training_job job, std::uint64_t until, const std::filesystem::path& folder) {
@@ -34,24 +16,21 @@ void run(runtime::training_job job, std::uint64_t until, const std::filesystem::
   job.checkpoints.save = folder / "checkpoints";
   job.watch.log_file = folder / "log.jsonl";
   std::filesystem::create_directories(job.checkpoints.save);
-  const auto shared = tests::tiny_resources(job);
   const auto found = runtime::latest_checkpoint(job.checkpoints.save);
-  if (found.folder) {
-    const auto from = std::make_shared<runtime::checkpoint_reader>(*found.folder);
-    shared->first_iteration = std::uint64_t(from->manifest().iteration);
-    shared->first_consumed = std::uint64_t(from->manifest().consumed_samples);
-    shared->restore = [from](runtime::worker& by) {
-      by.restore(
-          [&](const std::string& name,
-              const runtime::shape&,
-              const runtime::box& part,
-              std::span<float> to) { from->read(name, part, to); },
-          true);
-    };
-  }
-  const auto end = actors::run(shared);
+  const auto end = actors::run(found.folder ? tests::going_on(job, *found.folder)
+                                            : tests::tiny_resources(job));
   CHECK(end.reason == "");
   REQUIRE(end.exit_code == 0);
+}
+
+void check_resumed(const runtime::training_job& job) {
+  const tests::scratch_folder whole, parts;
+  run(job, 12, whole.path());
+  run(job, 5, parts.path());
+  run(job, 12, parts.path());
+  const auto expected = tests::digests_in(whole / "log.jsonl");
+  REQUIRE(expected.size() == 12);
+  CHECK(tests::digests_in(parts / "log.jsonl") == expected);
 }
 
 }  // namespace
@@ -62,13 +41,28 @@ TEST_CASE("resuming gives the digests of the run that was not stopped", "[scenar
   CAPTURE(P, D, tied);
   auto job = tests::tiny_job(P, D);
   job.how.model.tied_embeddings = tied;
-  const tests::scratch_folder whole, parts;
-  run(job, 12, whole.path());
-  run(job, 5, parts.path());
-  run(job, 12, parts.path());
-  const auto expected = digests_in(whole / "log.jsonl"), seen = digests_in(parts / "log.jsonl");
-  REQUIRE(expected.size() == 12);
-  CHECK(seen == expected);
+  check_resumed(job);
+}
+
+TEST_CASE("resuming gives the digests on tensor ranks and with spread optimizers", "[scenario]") {
+  const bool tensor = GENERATE(false, true), spread = GENERATE(false, true),
+             bf16 = GENERATE(false, true);
+  CAPTURE(tensor, spread, bf16);
+  auto job = tests::tiny_job(2, 2, tensor ? 2 : 1);
+  job.layout.sequence_parallel = tensor;
+  job.how.precision = bf16 ? runtime::dtype::bf16 : runtime::dtype::f32;
+  job.reduction = {.distributed_optimizer = spread,
+                   .bucket_size = 4096,
+                   .overlap_gradients = spread,
+                   .overlap_parameters = spread,
+                   .grain = 256};
+  check_resumed(job);
+}
+
+TEST_CASE("resuming gives the digests of a worker that plays two replicas in turn", "[scenario]") {
+  auto job = tests::tiny_job(2, 2);
+  tests::play_in_turn(job, 2);
+  check_resumed(job);
 }
 
 TEST_CASE("a checkpoint of one layout goes on under another", "[scenario]") {
@@ -79,7 +73,7 @@ TEST_CASE("a checkpoint of one layout goes on under another", "[scenario]") {
   run(tests::tiny_job(2, 2), 5, parts.path());
   run(tests::tiny_job(P, 2), 6, parts.path());
   // The pipeline is no part of any sum, so that even the bits are those of the other layout.
-  CHECK(digests_in(parts / "log.jsonl") == digests_in(whole / "log.jsonl"));
+  CHECK(tests::digests_in(parts / "log.jsonl") == tests::digests_in(whole / "log.jsonl"));
 }
 
 TEST_CASE("only the newest checkpoints are kept, and what cannot be removed ends no run",

@@ -4,6 +4,7 @@
 
 #include "actors/job/prepare.hpp"
 #include "actors/job/run.hpp"
+#include "runtime/trainer/memory_forecast.hpp"
 #include "runtime/transport/local/local_transport.hpp"
 #include "tests/support/formula_source.hpp"
 
@@ -12,7 +13,7 @@
 
 namespace troupe::tests {
 
-inline runtime::training_job tiny_job(int pipeline, int data) {
+inline runtime::training_job tiny_job(int pipeline, int data, int tensor = 1) {
   runtime::training_job job;
   auto& m = job.how.model;
   m.layers = 4;
@@ -33,11 +34,30 @@ inline runtime::training_job tiny_job(int pipeline, int data) {
                   .decay = 400,
                   .style = runtime::decay_style::cosine};
   job.how.batch = {.micro = 2, .global = 8, .data_parallel = data};
-  job.layout = {.world = pipeline * data, .pipeline = pipeline};
+  job.layout = {.world = tensor * pipeline * data, .tensor = tensor, .pipeline = pipeline};
   job.train_iterations = 12;
   job.watch.log_interval = 0;
   job.watch.progress = false;
   return job;
+}
+
+/// The replicas of a job on fewer workers, each of which plays `each` of them.
+inline void play_in_turn(runtime::training_job& job, int each) {
+  job.layout.replicas_per_worker = each;
+  job.layout.world /= each;
+}
+
+/// Another family: rotary positions, RMS norm, SwiGLU, norms of heads, a window, no biases.
+inline void make_llama(runtime::gpt_config& m) {
+  m.position = runtime::position_embedding::rope;
+  m.normalization = kernels::normalization::rms;
+  m.activation = kernels::activation::swiglu;
+  m.heads = 8;
+  m.head_size = 8;
+  m.qk_norm = true;
+  m.norm_epsilon = 1e-2;  // heads of 8 pass near zero; with 1e-5 roundings would decide the norm
+  m.window = 9;
+  m.linear_bias = false;
 }
 
 inline std::shared_ptr<actors::resources> tiny_resources(const runtime::training_job& job) {
@@ -45,7 +65,7 @@ inline std::shared_ptr<actors::resources> tiny_resources(const runtime::training
       .job = job,
       .mesh = runtime::make_mesh(
           job.layout.world, job.layout.tensor, 1, job.layout.pipeline, job.layout.order),
-      .chunks = actors::stages_of(job)});
+      .chunks = runtime::stages_of(job)});
   out->blocks = actors::blocks_of(job, out->chunks);
   out->training = std::make_shared<formula_source>(job.how, true);
   if (job.watch.eval_interval > 0)

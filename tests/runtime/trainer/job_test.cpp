@@ -97,8 +97,16 @@ TEST_CASE("each broken rule of a job has its sentence", "[job]") {
   std::ofstream(folder / "thesis.txt") << "Chapter 1\n";
   add("is no log", [&](auto& x) { x.watch.log_file = folder / "thesis.txt"; });
   add("is not a folder", [&](auto& x) { x.checkpoints.save = folder / "thesis.txt" / "x"; });
-  for (const auto* nobody :
-       {"@3", "stage:0.1@3", "stage:2.0@3", "replica:0.0@3", "lane:0@3", "x@3"})
+  for (const auto* nobody : {"@3",
+                             "stage:0.1@3",
+                             "stage:2.0@3",
+                             "replica:0.0@3",
+                             "lane:0@3",
+                             "x@3",
+                             "stage:0.0.1@3",
+                             "lane:0.0.@3",
+                             "stage:0.0.0.0@3",
+                             "wire:0.0@3"})
     add("names nobody", [&](auto& x) { x.disturbance.fault = nobody; });
   for (const auto* no_step : {"monitor", "monitor@", "stage:1.0@0", "loader@x"})
     add("names no step", [&](auto& x) { x.disturbance.fault = no_step; });

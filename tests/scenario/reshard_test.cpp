@@ -1,0 +1,165 @@
+// A checkpoint of one layout is loaded by any other: the same state to the bit, the same next loss.
+
+#include "tests/support/saved_job.hpp"
+#include "tests/support/scratch_folder.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators_range.hpp>
+
+#include <cmath>
+
+using namespace troupe;
+
+namespace {
+
+enum class spread { none, optimizer, overlapped };
+
+struct arrangement {
+  int tensor = 1, pipeline = 1, data = 1;
+  bool rows = false;           ///< --sequence-parallel
+  spread over = spread::none;  ///< the distributed optimizer
+  int in_turn = 1;             ///< replicas that a worker plays
+  bool bf16 = false;
+  std::int64_t padded = 64;  ///< rows of the vocabulary
+};
+
+struct move {
+  const char* what;
+  bool llama, tied;
+  arrangement from, to;
+};
+
+const arrangement one{};
+const std::vector<move> moves
+    = {{"one to all tensor ranks", false, true, one, {.tensor = 4}},
+       {"tensor ranks to one", false, true, {.tensor = 4, .rows = true}, one},
+       {"stages to tensor ranks", false, true, {.pipeline = 4}, {.tensor = 4, .rows = true}},
+       {"tensor ranks to stages", true, false, {.tensor = 2}, {.pipeline = 4}},
+       {"fewer tensor ranks, more replicas",
+        true,
+        true,
+        {.tensor = 4, .pipeline = 2},
+        {.tensor = 2, .pipeline = 2, .data = 2}},
+       {"whole optimizer to a spread one",
+        false,
+        true,
+        {.pipeline = 2, .data = 2},
+        {.pipeline = 2, .data = 2, .over = spread::optimizer}},
+       {"spread optimizer to a whole one",
+        true,
+        false,
+        {.data = 4, .over = spread::overlapped},
+        {.tensor = 2, .pipeline = 2}},
+       {"spread over 4 to spread over 2",
+        false,
+        true,
+        {.data = 4, .over = spread::optimizer},
+        {.tensor = 2, .data = 2, .over = spread::overlapped}},
+       {"spread over 2 on tensor ranks to 4 stages",
+        true,
+        true,
+        {.tensor = 2, .data = 2, .rows = true, .over = spread::overlapped},
+        {.pipeline = 4}},
+       {"replicas in turn to replicas at once",
+        false,
+        true,
+        {.tensor = 2, .data = 2, .in_turn = 2},
+        {.pipeline = 2, .data = 2}},
+       {"replicas at once to replicas in turn",
+        true,
+        false,
+        {.data = 4, .over = spread::optimizer},
+        {.pipeline = 2, .data = 4, .over = spread::optimizer, .in_turn = 2}},
+       {"another padding of the vocabulary",
+        false,
+        true,
+        {.tensor = 2},
+        {.tensor = 4, .rows = true, .padded = 96}},
+       {"bf16, one to all axes",
+        false,
+        true,
+        {.bf16 = true},
+        {.tensor = 2,
+         .pipeline = 2,
+         .data = 2,
+         .rows = true,
+         .over = spread::overlapped,
+         .bf16 = true}},
+       {"bf16, all axes to one",
+        true,
+        false,
+        {.tensor = 2,
+         .pipeline = 2,
+         .data = 2,
+         .rows = true,
+         .over = spread::overlapped,
+         .bf16 = true},
+        {.bf16 = true}},
+       {"bf16, spread masters to whole ones",
+        false,
+        true,
+        {.data = 2, .over = spread::optimizer, .bf16 = true},
+        {.tensor = 4, .bf16 = true}},
+       {"f32 to bf16", true, true, {.tensor = 2}, {.pipeline = 2, .bf16 = true}},
+       {"bf16 to f32", false, false, {.pipeline = 2, .bf16 = true}, {.tensor = 2}},
+       {"all axes to all others",
+        false,
+        true,
+        {.tensor = 2, .pipeline = 2, .data = 2, .rows = true, .over = spread::overlapped},
+        {.tensor = 4, .pipeline = 1, .data = 2, .over = spread::optimizer}}};
+
+runtime::training_job job_of(const move& x, const arrangement& how) {
+  auto job = tests::tiny_job(how.pipeline, how.data, how.tensor);
+  if (x.llama)
+    tests::make_llama(job.how.model);
+  job.how.model.tied_embeddings = x.tied;
+  job.how.model.padded_vocabulary = how.padded;
+  job.how.precision = how.bf16 ? runtime::dtype::bf16 : runtime::dtype::f32;
+  job.layout.sequence_parallel = how.rows;
+  tests::play_in_turn(job, how.in_turn);
+  job.reduction = {.distributed_optimizer = how.over != spread::none,
+                   .bucket_size = 4096,
+                   .overlap_gradients = how.over == spread::overlapped,
+                   .overlap_parameters = how.over == spread::overlapped,
+                   .grain = 256};
+  job.train_iterations = 4;
+  return job;
+}
+
+double loss_of_step_4(const std::filesystem::path& log) {
+  return tests::steps_in(log).at(4)["lm_loss"].get<double>();
+}
+
+}  // namespace
+
+TEST_CASE("a checkpoint of any layout loads under any other", "[scenario]") {
+  const auto at = GENERATE(range(std::size_t{0}, moves.size()));
+  const auto& x = moves[at];
+  CAPTURE(x.what);
+  const tests::scratch_folder there, here;
+
+  auto first = job_of(x, x.from);
+  first.checkpoints.save = there / "checkpoints";
+  first.checkpoints.save_interval = 3;
+  first.watch.log_file = there / "log.jsonl";
+  const auto saved = actors::run(tests::tiny_resources(first));
+  CHECK(saved.reason == "");
+  REQUIRE(saved.exit_code == 0);
+  const auto checkpoint = there / "checkpoints/iter_0000003";
+
+  auto second = job_of(x, x.to);
+  second.watch.log_file = here / "log.jsonl";
+  tests::gathered_state loaded;
+  const auto end = actors::run(tests::going_on(second, checkpoint, &loaded));
+  CHECK(end.reason == "");
+  REQUIRE(end.exit_code == 0);
+  CHECK(loaded.is_whole());
+  CHECK(loaded.difference_to(runtime::checkpoint_reader(checkpoint)) == "");
+
+  // f32: sums of products in another order. bf16: every activation is rounded to 2^-8.
+  const double allowed = x.from.bf16 || x.to.bf16 ? 1e-2 : 1e-6;
+  const auto expected = loss_of_step_4(there / "log.jsonl");
+  const auto seen = loss_of_step_4(here / "log.jsonl");
+  CAPTURE(expected, seen);
+  CHECK(std::abs(seen - expected) <= allowed * expected);
+}
