@@ -68,7 +68,8 @@ class group_registry {
  public:
   explicit group_registry(runtime::cancel_token generation) : token_(std::move(generation)) {}
 
-  /// The end of rank `rank` in the group called `name`; the first caller makes the group.
+  /// The end of rank `rank` in the group called `name`; the first caller makes the group. Each rank
+  /// joins once, all with the same axis and size.
   std::unique_ptr<runtime::communicator> join(const std::string& name,
                                               runtime::axis along,
                                               int size,

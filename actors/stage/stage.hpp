@@ -1,4 +1,4 @@
-// The pipeline stage: carries out its row of the plan.
+// The stage: one rank of the mesh, which carries out the row of its pipeline rank.
 //
 // It decides what is ready and who is told. The work itself is done by its lane, so that the actor
 // never blocks; the arithmetic is the worker's, which lives on the lane. Where sums of gradients
@@ -78,7 +78,7 @@ class stage_state {
 
   bool is_first() const { return seat_.part == 0; }
   bool is_last() const { return seat_.part + 1 == shared_->stages(); }
-  /// In its replica.
+  /// In its replica; pipeline rank first, as the replica counts.
   int stage_number() const { return seat_.part * shared_->tensor() + seat_.tensor; }
 
   /// The place of a pass on a chunk, in the step that is running.

@@ -1,0 +1,69 @@
+// What several workers hold, they hold alike: one that is planted otherwise ends the job.
+
+#include "tests/support/tiny_job.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+
+using namespace troupe;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+/// Each parameter is a hundredth, but for `name` on the worker that comes first of those that hold
+/// it.
+std::function<void(runtime::worker&)> planting(const std::string& name) {
+  const auto struck = std::make_shared<std::atomic<bool>>(false);
+  return [=](runtime::worker& by) {
+    bool here = false;
+    by.restore(
+        [&](const std::string& x, const runtime::shape&, const runtime::box&, std::span<float> to) {
+          std::fill(to.begin(), to.end(), 0.01F);
+          if (x == name && (here || !struck->exchange(true))) {
+            here = true;
+            std::fill(to.begin(), to.end(), 0.02F);
+          }
+        },
+        false);
+  };
+}
+
+std::string end_of(const runtime::training_job& job, const std::string& name) {
+  const auto shared = tests::tiny_resources(job);
+  shared->restore = planting(name);
+  const auto end = actors::run(shared);
+  CHECK(end.exit_code == (name.empty() ? 0 : 3));
+  return end.reason;
+}
+
+}  // namespace
+
+TEST_CASE("STEP-5: replicas hold the same state after the same update", "[scenario][fault]") {
+  auto job = tests::tiny_job(2, 2);
+  job.train_iterations = 2;
+  CHECK(end_of(job, "") == "");
+  CHECK_THAT(end_of(job, "decoder.final_layernorm.weight"), ContainsSubstring("STEP-5"));
+}
+
+TEST_CASE("STEP-6: what several tensor ranks or stages hold, they hold alike",
+          "[scenario][fault]") {
+  auto job = tests::tiny_job(2, 1, 2);
+  job.train_iterations = 2;
+  CHECK(end_of(job, "") == "");
+  const std::string name = GENERATE(
+      // what every tensor rank has; what is added after a sum over them; what two stages have
+      "decoder.final_layernorm.weight",
+      "decoder.layers.1.mlp.linear_fc2.bias",
+      "embedding.word_embeddings.weight");
+  CAPTURE(name);
+  // It names the first parameter that differs: whatever follows from the planted one does, too.
+  CHECK_THAT(end_of(job, name), ContainsSubstring("they hold alike; but not "));
+}
