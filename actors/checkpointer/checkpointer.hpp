@@ -1,4 +1,5 @@
-// The checkpointer: writes snapshots beside the training, on a thread of its own.
+// The checkpointer: writes snapshots beside the training, on a thread of its own. A part is what
+// one rank owns: a shard of weights and a shard of moments.
 
 #pragma once
 

@@ -1,5 +1,6 @@
 #include "actors/command/dry_run.hpp"
 
+#include "actors/job/prepare.hpp"
 #include "actors/job/start.hpp"
 #include "runtime/core/progress.hpp"
 #include "runtime/device/backend_kind.hpp"
@@ -7,49 +8,19 @@
 #include "runtime/model/choices.hpp"
 #include "runtime/model/stages.hpp"
 #include "runtime/schedule/plan.hpp"
+#include "runtime/trainer/memory_forecast.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <map>
 
 namespace troupe::command {
 namespace {
 
 using namespace runtime;  // every name below is one of its values
 
-constexpr double bytes = sizeof(float);
-
-/// Elements that a rank holds.
-struct holdings {
-  std::int64_t parameters = 0;  ///< its own: padding rows and copies of tied ones left out
-  std::int64_t values = 0;      ///< as they lie in memory; moments as many, twice
-  std::int64_t gradients = 0;
-};
-
-/// Megatron-LM's cut: products by their outputs or inputs, embedding and head by their rows.
-bool is_cut(const parameter_spec& x) {
-  for (const auto* part : {"linear_qkv.", "linear_fc1.", "word_embeddings.", "output_layer."})
-    if (x.name.find(part) != std::string::npos)
-      return true;
-  return x.name.ends_with("linear_proj.weight") || x.name.ends_with("linear_fc2.weight");
-}
-
-/// What rank `at` of `tensor` holds.
-holdings held_by(const gpt_config& model, const chunk_range& range, int at, int tensor) {
-  holdings out;
-  const chunk part(model, range);
-  for (const auto& unit : part.units())
-    for (const auto& x : unit.parameters) {
-      const auto workers = is_cut(x) ? tensor : 1;
-      const auto size = x.extents.size() / workers;
-      const bool shares = !x.tied_to.empty() && range.embedding;
-      out.gradients += size;
-      out.values += shares ? 0 : size;
-      if (x.tied_to.empty())
-        out.parameters += workers == 1
-                              ? valid_size(x)
-                              : std::clamp<std::int64_t>(valid_size(x) - at * size, 0, size);
-    }
-  return out;
+std::string human(std::int64_t bytes) {
+  return human_bytes(double(bytes));
 }
 
 std::string stretch_text(const gpt_config& x) {
@@ -195,28 +166,36 @@ std::string describe(const training_job& given) {
   const auto ranks = make_mesh(l.world, l.tensor, 1, l.pipeline, l.order);
   const auto steady
       = microbatches({job.how.batch.micro, job.how.batch.global, job.how.batch.data_parallel}, 0);
-  auto plan = one_forward_one_backward(l.pipeline, int(steady));
+  const auto plan = with_recomputation(
+      one_forward_one_backward(l.pipeline, int(steady) * l.replicas_per_worker),
+      actors::blocks_of(job, l.chunks));
   auto out = model_text(model) + steps_text(job) + start_text(start) + layout_text(job);
-  holdings all;
+  std::int64_t all = 0;
+  std::map<coordinates, memory_forecast> needs;
   for (int rank = 0; rank < ranks.size(); ++rank) {
     const auto at = ranks.at(rank);
-    const auto& range = l.chunks.at(std::size_t(at[std::size_t(axis::pipeline)]));
-    const auto held = held_by(model, range, at[std::size_t(axis::tensor)], l.tensor);
-    all.values += held.values;
-    all.gradients += held.gradients;
-    out += rank_text(rank, at, l.tensor, range)
-           + fmt::format("; {} parameters; values {}, gradients {}, moments {}\n",
-                         held.parameters,
-                         human_bytes(bytes * double(held.values)),
-                         human_bytes(bytes * double(held.gradients)),
-                         human_bytes(bytes * 2 * double(held.values)));
+    const auto stage = std::size_t(at[std::size_t(axis::pipeline)]);
+    auto alike = at;  // replicas need the same, unless each holds its part of the optimizer
+    if (!job.reduction.distributed_optimizer)
+      alike[std::size_t(axis::data)] = 0;
+    const auto found = needs.find(alike);
+    const auto need = found != needs.end()
+                          ? found->second
+                          : needs.emplace(alike, forecast_memory(job, alike)).first->second;
+    all += need.peak();
+    out += rank_text(rank, at, l.tensor, l.chunks.at(stage)) + "\n"
+           + fmt::format(
+               "            {}: values {}, gradients {}, optimizer {}, activations {}{}\n",
+               human(need.peak()),
+               human(need.parameters),
+               human(need.gradients),
+               human(need.optimizer),
+               human(need.activations),
+               job.checkpoints.save.empty()
+                   ? ""
+                   : fmt::format("; {} more while it saves", human(need.snapshot)));
   }
-  out += fmt::format(
-      "all ranks   values {}, gradients {}, moments {}: {} in all, and activations\n",
-      human_bytes(bytes * double(all.values)),
-      human_bytes(bytes * double(all.gradients)),
-      human_bytes(bytes * 2 * double(all.values)),
-      human_bytes(bytes * (3 * double(all.values) + double(all.gradients))));
+  out += fmt::format("all ranks   {}\n", human(all));
   out += fmt::format("plan        {}, {} micro-batches of each replica, one row a stage\n",
                      plan.name,
                      plan.microbatches);

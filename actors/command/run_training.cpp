@@ -6,8 +6,11 @@
 #include "runtime/checkpoint/checkpoint.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
+#include "runtime/core/progress.hpp"
 #include "runtime/tokenizer/description.hpp"
+#include "runtime/trainer/memory_forecast.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <mutex>
@@ -58,6 +61,37 @@ bool write_trace(const actors::resources& shared) {
   }
 }
 
+/// Before the first step, of the worker that needs most. Tensor and data ranks need the same.
+runtime::memory_forecast forecast(const runtime::training_job& job, int& stage) {
+  runtime::memory_forecast most;
+  for (int p = 0; p < job.layout.pipeline; ++p) {
+    const auto x = runtime::forecast_memory(job, {0, 0, 0, 0, p});
+    if (x.peak() <= most.peak())
+      continue;
+    most = x;
+    stage = p;
+  }
+  return most;
+}
+
+std::string human(std::int64_t bytes) {
+  return runtime::human_bytes(double(bytes));
+}
+
+/// What the forecast was worth.
+void compare_memory(const actors::resources& shared, const runtime::memory_forecast& expected) {
+  std::size_t most = 0;
+  for (const auto& [rank, peak] : shared.pools->peaks())
+    most = std::max(most, peak);
+  runtime::log_info(
+      " memory of a worker: at most {}; {} had been forecast{}",
+      human(std::int64_t(most)),
+      human(expected.peak()),
+      shared.job.checkpoints.save.empty()
+          ? ""
+          : fmt::format(", and {} more while a checkpoint is written", human(expected.snapshot)));
+}
+
 int carry_out(const runtime::training_job& job, drain_switch& drain) {
   std::optional<runtime::directory_lock> lock;
   if (!job.checkpoints.save.empty())
@@ -69,10 +103,23 @@ int carry_out(const runtime::training_job& job, drain_switch& drain) {
     runtime::log_info(" nothing to do: iteration {} of {} is already there",
                       shared->first_iteration,
                       job.train_iterations);
+  int stage = 0;
+  const auto memory = forecast(shared->job, stage);
+  runtime::log_info(
+      " memory of a worker: up to {}, on stage {} (parameters {}, gradients {}, optimizer {}, "
+      "activations {})",
+      human(memory.peak()),
+      stage,
+      human(memory.parameters),
+      human(memory.gradients),
+      human(memory.optimizer),
+      human(memory.activations));
   const auto end
       = actors::run(shared, [&](const actors::drain_request& ask) { drain.connect(ask); });
   if (end.exit_code != 0)
     runtime::log_error("the run ended early: {}", end.reason);
+  else if (!shared->pools->peaks().empty())
+    compare_memory(*shared, memory);
   const bool traced = write_trace(*shared);
   return end.exit_code == 0 && !traced ? users_fault : end.exit_code;
 }

@@ -7,6 +7,7 @@
 #include "runtime/core/log.hpp"
 #include "runtime/data/indexed_dataset.hpp"
 #include "runtime/data/mock_dataset.hpp"
+#include "runtime/trainer/memory_forecast.hpp"
 #include "runtime/transport/local/local_transport.hpp"
 
 #include <set>
@@ -152,11 +153,6 @@ void check_plans(const resources& out) {
 
 }  // namespace
 
-std::vector<runtime::chunk_range> stages_of(const runtime::training_job& job) {
-  return job.layout.chunks.empty() ? runtime::split_evenly(job.how.model, job.layout.pipeline)
-                                   : job.layout.chunks;
-}
-
 std::vector<std::vector<char>> blocks_of(const runtime::training_job& job,
                                          const std::vector<runtime::chunk_range>& chunks) {
   std::vector<std::vector<char>> out;
@@ -174,7 +170,7 @@ std::shared_ptr<resources> prepare(const runtime::training_job& job) {
       resources{.job = job,
                 .mesh = runtime::make_mesh(
                     job.layout.world, job.layout.tensor, 1, job.layout.pipeline, job.layout.order),
-                .chunks = stages_of(job)});
+                .chunks = runtime::stages_of(job)});
   out->blocks = blocks_of(job, out->chunks);
   out->planted = std::make_shared<disturbance>(job.disturbance);
   out->transport = std::make_shared<runtime::local_transport>(std::uint64_t(::getpid()));

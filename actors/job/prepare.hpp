@@ -8,9 +8,6 @@
 
 namespace troupe::actors {
 
-/// The layers of each pipeline rank.
-std::vector<runtime::chunk_range> stages_of(const runtime::training_job& job);
-
 /// Of each chunk the blocks of its way back, for the plan.
 std::vector<std::vector<char>> blocks_of(const runtime::training_job& job,
                                          const std::vector<runtime::chunk_range>& chunks);

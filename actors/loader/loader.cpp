@@ -4,6 +4,9 @@
 
 #include <caf/typed_event_based_actor.hpp>
 
+#include <map>
+#include <utility>
+
 namespace troupe::actors {
 namespace {
 
@@ -17,15 +20,37 @@ runtime::bundle chosen(const runtime::bundle& all, bool inputs, bool labels) {
   return out;
 }
 
+/// The micro-batches of the step that was asked for last: first and last stage want one each, and
+/// so does every tensor rank. What is kept is what they are being sent anyway.
+class recent_batches {
+ public:
+  runtime::bundle at(const runtime::batch_source& from, const messages::request_batch& x) {
+    if (const auto now = std::pair(x.consumed, x.validation); now != step_) {
+      step_ = now;
+      kept_.clear();
+    }
+    const auto key = std::pair(x.replica, x.microbatch);
+    const auto found = kept_.find(key);
+    if (found != kept_.end())
+      return found->second;
+    return kept_.emplace(key, from.microbatch({x.consumed, x.microbatch, std::uint64_t(x.replica)}))
+        .first->second;
+  }
+
+ private:
+  std::pair<std::uint64_t, bool> step_ = {};
+  std::map<std::pair<int, std::uint64_t>, runtime::bundle> kept_;
+};
+
 }  // namespace
 
 messages::loader_actor::behavior_type loader(messages::loader_actor::pointer self,
                                              const std::shared_ptr<const resources>& shared) {
   end_on_exception(self, "loader");
-  return {[shared](const messages::request_batch& x) -> messages::batch_ready {
+  return {[shared, recent = std::make_shared<recent_batches>()](
+              const messages::request_batch& x) -> messages::batch_ready {
     shared->planted->strike("loader", runtime::value(x.at.step));
-    const auto& source = x.validation ? shared->validation : shared->training;
-    const auto all = source->microbatch({x.consumed, x.microbatch, std::uint64_t(x.replica)});
+    const auto all = recent->at(x.validation ? *shared->validation : *shared->training, x);
     return {x.at,
             runtime::deposit(*shared->transport, chosen(all, x.inputs, x.labels), x.at.generation)};
   }};

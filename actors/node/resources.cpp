@@ -2,6 +2,19 @@
 
 namespace troupe::actors {
 
+void pool_registry::add(int rank, runtime::memory_pool pool) {
+  const std::lock_guard lock(mutex_);
+  pools_.insert_or_assign(rank, std::move(pool));
+}
+
+std::map<int, std::size_t> pool_registry::peaks() const {
+  const std::lock_guard lock(mutex_);
+  std::map<int, std::size_t> out;
+  for (const auto& [rank, pool] : pools_)
+    out.emplace(rank, pool.peak_bytes());
+  return out;
+}
+
 std::unique_ptr<runtime::communicator> group_registry::join(const std::string& name,
                                                             runtime::axis along,
                                                             int size,

@@ -21,6 +21,18 @@
 
 namespace troupe::actors {
 
+/// The memory pools of the workers of this process. Any thread.
+class pool_registry {
+ public:
+  void add(int rank, runtime::memory_pool pool);
+  /// Largest use of each so far, in bytes, by rank.
+  std::map<int, std::size_t> peaks() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<int, runtime::memory_pool> pools_;
+};
+
 struct resources {
   runtime::training_job job;
   runtime::mesh mesh;
@@ -31,6 +43,7 @@ struct resources {
   std::shared_ptr<const runtime::batch_source> training = {}, validation = {};
   std::shared_ptr<runtime::trace_recorder> trace = {};  ///< null: nobody watches
   std::shared_ptr<const disturbance> planted = {};
+  std::shared_ptr<pool_registry> pools = std::make_shared<pool_registry>();
   std::function<void(runtime::worker&)> restore
       = {};  ///< fills a new worker; null: initial weights
   std::function<std::unique_ptr<runtime::lane>(runtime::lane_settings)> make_lane
@@ -55,7 +68,8 @@ class group_registry {
  public:
   explicit group_registry(runtime::cancel_token generation) : token_(std::move(generation)) {}
 
-  /// The end of rank `rank` in the group called `name`; the first caller makes the group.
+  /// The end of rank `rank` in the group called `name`; the first caller makes the group. Each rank
+  /// joins once, all with the same axis and size.
   std::unique_ptr<runtime::communicator> join(const std::string& name,
                                               runtime::axis along,
                                               int size,

@@ -29,22 +29,6 @@ std::vector<action> lowered(const std::vector<action>& row) {
   return out;
 }
 
-runtime::worker_settings settings_of(const runtime::training_job& job,
-                                     const std::vector<runtime::chunk_range>& chunks,
-                                     int part) {
-  return {.model = job.how.model,
-          .chunks = {{chunk_id(part), chunks[std::size_t(part)]}},
-          .seed = job.how.seed,
-          .optimizer = job.how.optimizer,
-          .replicas = job.layout.replicas_per_worker,
-          .precision = job.how.precision,
-          .recompute = job.recompute,
-          .sequence_parallel = job.layout.sequence_parallel,
-          .distributed_optimizer = job.reduction.distributed_optimizer,
-          .bucket_size = job.reduction.bucket_size,
-          .grain = job.reduction.grain};
-}
-
 runtime::bundle copied(const std::vector<runtime::named_array>& arrays, runtime::stream& by) {
   runtime::bundle out;
   for (const auto& array : arrays) {

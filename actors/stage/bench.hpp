@@ -14,7 +14,6 @@ namespace troupe::actors {
 struct stage_state::bench {
   std::unique_ptr<runtime::communicator> tensor, data, ties;
   std::unique_ptr<runtime::worker> worker;
-  runtime::memory_pool pool;
   std::int64_t parameters = 0;
   int buckets = 0;
   /// Number of the piece of work that reduces bucket 0 in this step; that of bucket b is b more.

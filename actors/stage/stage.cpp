@@ -3,6 +3,7 @@
 #include "actors/stage/bench.hpp"
 #include "actors/support/guard.hpp"
 #include "runtime/core/error.hpp"
+#include "runtime/trainer/memory_forecast.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -38,7 +39,7 @@ void stage_state::start(stage_seat seat,
       .threads = shared_->job.threads_per_worker,
       .pool = {},
       .before_each = [planted = shared_->planted] { planted->delay_lane(); }};
-  bench_->pool = settings.pool;
+  shared_->pools->add(shared_->rank(seat_.replica, seat_.part, seat_.tensor), settings.pool);
   if (overlaps_gradients() || overlaps_parameters()) {
     auto beside = settings;
     beside.name = "wire " + where_;
@@ -98,7 +99,7 @@ void stage_state::build() {
       [shared = shared_, seat = seat_, send_off, overlap = overlaps_gradients()](
           bench& on, runtime::stream& by) {
         on.worker = std::make_unique<runtime::worker>(
-            settings_of(shared->job, shared->chunks, seat.part),
+            runtime::settings_of(shared->job, shared->chunks, seat.part),
             by,
             runtime::worker_groups{on.tensor.get(), on.data.get(), on.ties.get()});
         if (shared->restore)

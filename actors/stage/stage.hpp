@@ -1,4 +1,4 @@
-// The pipeline stage: carries out its row of the plan.
+// The stage: one rank of the mesh, which carries out the row of its pipeline rank.
 //
 // It decides what is ready and who is told. The work itself is done by its lane, so that the actor
 // never blocks; the arithmetic is the worker's, which lives on the lane. Where sums of gradients
@@ -31,11 +31,6 @@ struct stage_seat {
   int part = 0;    ///< pipeline rank; its chunk has the same number
   int tensor = 0;  ///< tensor rank: all of them carry out the same row
 };
-
-/// What the worker of pipeline rank `part` is made of.
-runtime::worker_settings settings_of(const runtime::training_job& job,
-                                     const std::vector<runtime::chunk_range>& chunks,
-                                     int part);
 
 /// The row with every B written as the I and the W that it is.
 std::vector<runtime::action> lowered(const std::vector<runtime::action>& row);
@@ -83,7 +78,7 @@ class stage_state {
 
   bool is_first() const { return seat_.part == 0; }
   bool is_last() const { return seat_.part + 1 == shared_->stages(); }
-  /// In its replica.
+  /// In its replica; pipeline rank first, as the replica counts.
   int stage_number() const { return seat_.part * shared_->tensor() + seat_.tensor; }
 
   /// The place of a pass on a chunk, in the step that is running.

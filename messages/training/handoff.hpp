@@ -1,4 +1,4 @@
-// What pipeline stages hand to each other.
+// What pipeline stages hand to each other, each tensor rank to the one of the same number.
 //
 //   activation   stage of chunk c -> stage of chunk c + 1      forward
 //   gradient     stage of chunk c -> stage of chunk c - 1      backward
@@ -20,7 +20,9 @@ namespace troupe::messages {
 /// Output of one chunk for one micro-batch. The bytes do not travel in the message.
 struct activation {
   place at;
-  runtime::ticket_bundle data;  ///< "hidden" (B, T, C), "positions" (B, T), "samples" (B)
+  /// "hidden" (B, T, C), with sequence parallelism this rank's rows of it; "positions" (B, T),
+  /// "samples" (B)
+  runtime::ticket_bundle data;
 
   friend bool operator==(const activation&, const activation&) = default;
 };
@@ -28,7 +30,7 @@ struct activation {
 /// dLoss/dInput of one chunk for one micro-batch.
 struct gradient {
   place at;
-  runtime::ticket_bundle data;  ///< "hidden" (B, T, C)
+  runtime::ticket_bundle data;  ///< "hidden", of the same extents
 
   friend bool operator==(const gradient&, const gradient&) = default;
 };

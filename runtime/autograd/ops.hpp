@@ -26,11 +26,12 @@ struct row_layout {
   std::int64_t T() const { return order.extents()[1]; }
 };
 
-/// whole or rows -> entered. What Megatron-LM calls f, or g-bar with sequence parallelism: nothing,
-/// or the rows of all ranks are gathered; the way back sums.
+/// whole or rows -> entered. What Megatron-LM calls f, or g with sequence parallelism: nothing, or
+/// the rows of all ranks are gathered; the way back sums, and scatters where it gathered.
 variable enter(tape& on, const variable& x);
 
-/// partial -> whole, or rows under sequence parallelism. Megatron-LM's g: the sum over the ranks.
+/// partial -> whole, or rows under sequence parallelism. The conjugate of `enter`, Megatron-LM's
+/// f-bar or g-bar: the sum over the ranks, or this rank's rows of it; the way back gathers these.
 variable leave(tape& on, const variable& x);
 
 struct norm_options {
@@ -89,8 +90,8 @@ struct attention_options {
   std::int64_t heads = 0, groups = 0, head_size = 0;  ///< on this rank
   float scale = 1;
   float dropout = 0;
-  std::uint64_t key = 0;  ///< of the dropout
-  std::int32_t window = -1;
+  std::uint64_t key = 0;     ///< of the dropout
+  std::int32_t window = -1;  ///< keys up to so many places back are seen; -1: all
   const float* rotary_frequency
       = nullptr;  ///< (rotated / 2), or null: no rotation; outlives the tape
   std::int64_t rotated = 0;
@@ -138,8 +139,9 @@ struct loss_value {
   double tokens = 0;  ///< how many count
 };
 
-/// Cross-entropy of (.., V), features, against `targets` (B, T) i32, where `mask` (B, T) f32 is 1.
-/// The gradient that goes back is that of scale * total / tokens. Consumes the logits. I: logits.
+/// Cross-entropy of (.., V), features: of the vocabulary this rank's columns. Against `targets` (B,
+/// T) i32, where `mask` (B, T) f32 is 1. The gradient that goes back is that of scale * total /
+/// tokens. Consumes the logits. I: logits. `vocabulary` is that of all ranks, without padding.
 /// Every rank has the same value.
 loss_value cross_entropy(tape& on,
                          variable logits,

@@ -65,7 +65,8 @@ struct tape_settings {
   bool sequence_parallel = false;
 };
 
-/// Used by one lane. A tape that does not record only runs forward.
+/// Used by one lane; stream, store and axis outlive it. A tape that does not record only runs
+/// forward.
 class tape {
  public:
   tape(stream& on, parameter_store& store, const tape_settings& how)

@@ -12,11 +12,12 @@ namespace troupe::runtime {
 
 /// One rank's end of a group. Every rank of the group calls the same operations with the same sizes
 /// in the same order (COLLECTIVE-1; where a transport can see that they do not, it says so), each
-/// on its own lane. Sums are taken in rank order, element by element, in f32, and rounded once:
-/// neither size, bucket nor transport changes their bits.
+/// on a lane of its own; one thread at a time. Sums are taken in rank order, element by element, in
+/// f32, and rounded once: neither size, bucket nor transport changes their bits.
 ///
 /// Arrays that are cut have `ends`: of rank r are the elements [ends[r - 1], ends[r]), and ends[-1]
-/// is 0. Sums take f32 and bf16; whatever only moves takes bytes.
+/// is 0. They count elements in sums, which take f32 and bf16 (COLLECTIVE-3), and bytes in whatever
+/// only moves.
 ///
 /// A wait sleeps, and ends with `cancelled` as soon as the generation's token is set and nobody
 /// reads this rank's arrays any more: whoever is told `cancelled` may free them.
@@ -48,7 +49,8 @@ class communicator {
   /// `to`, ends.back() bytes, receives everybody's `mine`; that may lie in `to` at its place.
   virtual void all_gather(stream& on, const void* mine, void* to, offsets ends) = 0;
 
-  /// Rank r receives the r-th cut of `from`; the r-th cut of `to` comes from rank r. In bytes.
+  /// Rank r receives the r-th cut of `from`; the r-th cut of `to` comes from rank r, as large on
+  /// both sides (COLLECTIVE-4).
   virtual void all_to_all(
       stream& on, const void* from, offsets from_ends, void* to, offsets to_ends)
       = 0;

@@ -10,7 +10,8 @@
 
 namespace troupe::runtime {
 
-/// Owned by one thread. On the CPU an operation has finished when `run` returns.
+/// Owned by one thread. On the CPU an operation has finished when `run` returns. With a shadow pool
+/// nothing is computed; only the scratch of operations is counted.
 class stream {
  public:
   stream(kernels::backend where, int threads, memory_pool pool)

@@ -1,7 +1,7 @@
 // A chunk: layers [first, end) of a model, with the embedding or the head where they belong.
 //
-// Its program is a list of segments, cut wherever a collective may stand. It knows names and axes,
-// not ranks or machines.
+// Its program is a list of segments, cut wherever a collective may stand. It knows its place on the
+// tensor axis; other axes, ranks of the mesh and machines it does not know.
 
 #pragma once
 
@@ -39,10 +39,10 @@ struct pass {
   pass_settings settings;
   row_layout rows;
   tensor tokens, labels, mask;  ///< where the chunk has the embedding, the head
-  variable hidden;              ///< (B, T, C), whole; (rows, C) where they are spread
-  variable x;                   ///< what one segment of a layer hands to the next
+  variable hidden;  ///< (B, T, C), whole; (B T / N, C) where rows are spread over N ranks
+  variable x;       ///< what one segment of a layer hands to the next
   loss_value loss;
-  tensor logits;                                   ///< (B, T, V), when no labels were given
+  tensor logits;                                   ///< (B, T, V / N), when no labels were given
   std::vector<attention_cache>* caches = nullptr;  ///< decoding: one for each layer of the chunk
 };
 
@@ -59,9 +59,9 @@ struct segment {
 
 class chunk {
  public:
-  /// A GPT. Radford et al., 2019; parameter names are Megatron-core's.
-  /// With several tensor ranks: the part of the one that sits there. With sequence parallelism
-  /// (Korthikanti et al., 2022) the residual stream is spread over their rows.
+  /// A GPT. Radford et al., 2019; parameter names are Megatron-core's. With several tensor ranks:
+  /// the part of the one with this seat. With sequence parallelism (Korthikanti et al., 2022) the
+  /// rows of the residual stream are spread over them.
   chunk(const gpt_config& config,
         const chunk_range& range,
         tensor_seat seat = {},
@@ -100,8 +100,8 @@ class chunk {
   std::vector<segment> program_;
 };
 
-/// The layers of each pipeline stage: as even as possible, `stages` ranges.
-/// Throws input_error unless stages divides the layers.
+/// The layers of each pipeline stage, as many for each. Throws input_error unless `stages` divides
+/// the layers; see stages.hpp for those that are not even.
 std::vector<chunk_range> split_evenly(const gpt_config& config, int stages);
 
 /// Segments [first, end) that leave nothing on the tape but what they began with, and run again.
@@ -125,7 +125,8 @@ struct chunk_route {
 };
 
 /// One micro-batch on one chunk: forward, then for each block, the last first, R where it is
-/// rebuilt, I and W. Used by one lane; chunk, route, stream, store and axis outlive it.
+/// rebuilt, I and W. Used by one lane; chunk, route, stream, store and axis outlive it. Broken
+/// promise CHUNK-1 unless the axis is that of the chunk's seat.
 class chunk_pass {
  public:
   chunk_pass(const chunk& of,
@@ -136,11 +137,12 @@ class chunk_pass {
              communicator* tensor_axis = nullptr);
 
   /// In: "positions" (B, T) i32, "samples" (B) u64, and "tokens" (B, T) i32 for the embedding or
-  /// "hidden" (B, T, C); for the head "labels" i32 and "mask" f32, both (B, T), unless only logits
-  /// are wanted. Out: "hidden" with "positions" and "samples", or "logits" without labels.
+  /// "hidden" (B, T, C), this rank's rows of it where they are spread; for the head "labels" i32
+  /// and "mask" f32, both (B, T), unless only logits are wanted. Out: "hidden" with "positions" and
+  /// "samples", or "logits" without labels.
   bundle forward(const bundle& in, std::vector<attention_cache>* caches = nullptr);
 
-  /// R: runs again what the block forgot.
+  /// R: runs again what the block forgot. Once, before its I.
   void recompute(int block);
 
   /// I. In: for the last block "hidden", the gradient of what went out; nothing for the head. Out:

@@ -3,8 +3,10 @@
 // With d channels that turn, f[i] = base^(-2i/d), wavelength w = 2 pi / f, N = scaling_positions
 // and s = scaling_factor:
 //
-//   llama3  w > N/low: f/s;  w < N/high: f;  else (1 - m) f/s + m f,  m = (N/w - low) / (high -
-//   low) yarn    f/s r + f (1 - r),  r[i] = clip((i - a) / (b - a), 0, 1),
+//   llama3  w > N/low: f/s;  w < N/high: f;  else (1 - m) f/s + m f
+//           m = (N/w - low) / (high - low)
+//
+//   yarn    f/s r + f (1 - r),  r[i] = clip((i - a) / (b - a), 0, 1)
 //           a = floor(c(fast)), b = ceil(c(slow)),  c(t) = d ln(N / (2 pi t)) / (2 ln base)
 //
 // Su et al.: "RoFormer", 2021; Grattafiori et al.: "The Llama 3 Herd of Models", 2024; Peng et al.:

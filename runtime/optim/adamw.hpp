@@ -50,7 +50,8 @@ double total_norm(const square_norms& parts);
 /// Adds what other ranks hold of the same or other parameters.
 void add_to(square_norms& sum, const square_norms& part);
 
-/// Digests of a state by parameter: values in f32, moments. Those of parts add up.
+/// Digests of a state by parameter: weights in f32 (masters, if any) and both moments, of this
+/// rank's ranges. Those of parts add up.
 struct state_digests {
   std::map<std::string, digest> own;
   /// Of what another rank answers for: a tied copy of another stage, and what every tensor rank

@@ -20,7 +20,7 @@ inline constexpr std::int64_t default_grain = 65536;
 
 struct bucket {
   int first = 0, end = 0;          ///< entries
-  int lowest_unit = 0;             ///< complete when this unit was emitted: the last of its
+  int lowest_unit = 0;             ///< the last of its units to be emitted: then it is complete
   std::int64_t begin = 0;          ///< in the gradients
   std::int64_t value_begin = 0;    ///< in the values
   std::vector<std::int64_t> ends;  ///< of each data rank's share, counted from `begin`
@@ -28,8 +28,10 @@ struct bucket {
   std::int64_t size() const { return ends.back(); }
 };
 
-/// In the order in which gradients are complete: the last entries first. A parameter that is tied,
-/// or has copies, has a bucket of its own, so that its uses are cut alike wherever they are.
+/// In the order in which gradients are complete: the last entries first. Each ends with the
+/// parameter with which it has `size` elements; its shares are as even as grains allow. A parameter
+/// that is tied, or has copies, has a bucket of its own, so that its uses are cut alike wherever
+/// they are.
 std::vector<bucket> make_buckets(const resident_store& store,
                                  std::int64_t size,
                                  int ranks,

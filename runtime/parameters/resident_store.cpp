@@ -69,14 +69,15 @@ resident_store::resident_store(
 }
 
 void resident_store::acquire(int unit) {
-  ++held_.at(std::size_t(unit));
-  if (curtain_.hidden.empty())
-    return;
-  std::unique_lock lock(curtain_.mutex);
-  curtain_.changed.wait(
-      lock, [&] { return !curtain_.hidden[std::size_t(unit)] || curtain_.token.is_cancelled(); });
-  if (curtain_.hidden[std::size_t(unit)])
-    throw cancelled();
+  auto& held = held_.at(std::size_t(unit));
+  if (!curtain_.hidden.empty()) {
+    std::unique_lock lock(curtain_.mutex);
+    curtain_.changed.wait(
+        lock, [&] { return !curtain_.hidden[std::size_t(unit)] || curtain_.token.is_cancelled(); });
+    if (curtain_.hidden[std::size_t(unit)])
+      throw cancelled();
+  }
+  ++held;
 }
 
 void resident_store::release(int unit) {

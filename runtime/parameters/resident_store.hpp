@@ -75,10 +75,11 @@ class resident_store final : public parameter_store {
 
   /// All values, of type().
   tensor& all_values() { return values_; }
+  /// Of an f32 store.
   std::span<float> values() { return {values_.data<float>(), std::size_t(values_.size())}; }
   /// Sets valid elements [begin, begin + from.size()) of an entry, rounded to type().
   void set(const entry& e, std::int64_t begin, std::span<const float> from);
-  std::span<float> gradients(int replica);
+  std::span<float> gradients(int replica);  ///< of all entries, padding included
 
  private:
   const entry& at(int unit, int index) const {

@@ -25,7 +25,7 @@ struct action {
   action_kind kind = action_kind::forward;
   chunk_id chunk = {};  ///< position of the chunk in the model: its stage
   microbatch_id microbatch = {};
-  /// Of R, I and W: which part of the chunk's way back; the last is the first to go.
+  /// Of R, B, I and W: which part of the chunk's way back; the last is the first to go.
   std::uint16_t block = 0;
 
   friend bool operator==(const action&, const action&) = default;

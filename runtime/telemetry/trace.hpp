@@ -16,8 +16,8 @@ namespace troupe::runtime {
 std::uint64_t now_ns();
 
 struct span {
-  std::string name;  ///< of an action: "0F3"; "eval 0F3" in a validation; else "begin", "reduce",
-                     ///< "update", ...
+  std::string name;  ///< of an action: "0F3", "0I3.1"; "eval 0F3" in a validation; of a bucket:
+                     ///< "reduce 2", "gather 2"; else "begin", "reduce", "update", ...
   int rank = 0;
   step_id step = {};
   std::uint64_t begin_ns = 0;

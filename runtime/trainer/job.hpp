@@ -41,7 +41,8 @@ struct layout_settings {
   std::vector<chunk_range> chunks;
 };
 
-/// How gradients and optimizer state are spread over the data axis. No choice here changes a bit.
+/// How gradients and optimizer state are spread over the data axis. No flag changes a bit; the
+/// grain, which is none, is part of what norms and digests are of.
 struct reduction_settings {
   bool distributed_optimizer = false;   ///< --use-distributed-optimizer (ZeRO stage 1)
   std::int64_t bucket_size = 40000000;  ///< --ddp-bucket-size: elements
@@ -78,7 +79,7 @@ struct disturbance_settings {
   std::uint64_t seed = 0;
   int lane_delay_us = 0;     ///< longest sleep before a lane's work
   int message_delay_us = 0;  ///< longest delay of a message
-  std::string fault;         ///< "stage:0.1@3": this actor throws in step 3; empty: none
+  std::string fault;         ///< "stage:0.1@3": stage 1 of replica 0 throws in step 3; empty: none
 };
 
 struct training_job {
@@ -98,8 +99,8 @@ struct training_job {
   std::vector<std::string> command_line;  ///< as it was given, for the checkpoint and the log
 };
 
-/// What of a job decides the bits of its states, as JSON: layout, threads, instruction set, library
-/// versions, seeds, recipe. Kept in the checkpoint; a difference at resume is said.
+/// What of a job decides the bits of its states, as JSON: seed, recipe, precision, data, layout,
+/// threads, instruction set, build. Kept in the checkpoint; a difference at resume is said.
 std::string identity(const training_job& job);
 
 /// Every rule that the job breaks, one sentence each with the flag and the nearest value that would

@@ -24,8 +24,9 @@ struct recipe {
   dtype precision = dtype::f32;
 };
 
-/// One worker holds the whole model and plays every logical replica in turn, each with its own
-/// gradients, which are then added in rank order: the same sums as of as many workers.
+/// One worker holds the whole model on one tensor rank and plays every logical replica in turn,
+/// each with its own gradients, which are then added in rank order: the same sums as of as many
+/// workers.
 class reference_trainer {
  public:
   reference_trainer(const recipe& how, std::shared_ptr<const batch_source> data, stream& on);

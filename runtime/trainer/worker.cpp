@@ -181,6 +181,15 @@ state_digests worker::digests() const {
   return out;
 }
 
+worker::resident worker::resident_elements() const {
+  resident out;
+  for (const auto& [id, home] : homes_) {
+    out.values += home->store.all_values().size();
+    out.gradients += home->store.gradient_size();
+  }
+  return out;
+}
+
 std::int64_t worker::parameter_count() const {
   std::int64_t sum = 0;
   for (const auto& [id, home] : homes_)

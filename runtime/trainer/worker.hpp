@@ -30,16 +30,17 @@ struct worker_settings {
   std::vector<hosted_chunk> chunks;
   std::uint64_t seed = 1234;
   adamw_settings optimizer;
-  int replicas = 1;  ///< logical replicas that this worker hosts
-  dtype precision = dtype::f32;
+  int replicas = 1;              ///< logical replicas that this worker hosts
+  dtype precision = dtype::f32;  ///< of values and activations
   recompute_settings recompute;
   bool sequence_parallel = false;
-  bool distributed_optimizer = false;
+  bool distributed_optimizer = false;   ///< masters and moments are spread over the data axis
   std::int64_t bucket_size = 40000000;  ///< elements
-  std::int64_t grain = default_grain;
+  std::int64_t grain = default_grain;   ///< elements; see buckets.hpp
 };
 
-/// The groups that a worker belongs to; they outlive it. Null: it is alone there.
+/// The groups that a worker belongs to, along the tensor, data and pipeline axes; they outlive it.
+/// Null: it is alone there. A worker that hosts several replicas has a data group, be it of one.
 struct worker_groups {
   communicator* tensor = nullptr;
   communicator* data = nullptr;
@@ -63,13 +64,13 @@ struct pass_key {
   friend auto operator<=>(const pass_key&, const pass_key&) = default;
 };
 
-/// A part of a named array of a checkpoint: parameters by their names, in f32, moments as
+/// A part of a named array of a checkpoint: weights (masters, if any) by their names, moments as
 /// "exp_avg.<name>" and "exp_avg_sq.<name>". Padding rows are not part of it.
 struct named_array {
   std::string name;
-  shape whole;  ///< extents of all of it
-  box part;
-  std::span<float> elements;
+  shape whole;                ///< extents of all of it
+  box part;                   ///< what of it is here
+  std::span<float> elements;  ///< of the part, row-major
 };
 
 /// Used by one lane, and bound to its stream; what other lanes may call says so.
@@ -103,19 +104,20 @@ class worker {
   void on_complete(std::function<void(int bucket)> then) { complete_ = std::move(then); }
   int buckets() const { return int(buckets_.size()); }
   /// Any lane, while the worker's own does not touch this bucket; once a step for each, in one
-  /// order on all ranks of the data axis.
+  /// order on all ranks of the data axis. The sum is where the first replica's gradients were: with
+  /// a distributed optimizer this rank's share of it.
   void reduce_bucket(int bucket, stream& on);
 
   /// When every bucket is reduced: adds up what tensor ranks hold parts of, and the uses of tied
   /// parameters: embedding + head.
   void finish_reduction();
 
-  /// All of it at once.
+  /// Every bucket, then finish_reduction.
   void reduce();
 
   /// Of the reduced gradients, as far as this rank answers for them.
   square_norms norms();
-  /// Of all of them; with a distributed optimizer nobody has all, and it is zero.
+  /// Of all reduced gradients; with a distributed optimizer nobody has all, and it is zero.
   digest gradient_digest();
 
   /// With a distributed optimizer the values of other ranks are old until `gather`.
@@ -130,14 +132,23 @@ class worker {
   /// All of them.
   void gather();
 
-  /// What this rank adds to a checkpoint. The spans are valid until the next update.
+  /// What this rank adds to a checkpoint: over all ranks that are asked, each element once. The
+  /// spans are valid until the next update.
   std::vector<named_array> parameters();
   std::vector<named_array> moments();
 
-  /// Fills parameters, and moments where wanted, from wherever `read` finds parts of them.
+  /// Fills values and masters, and moments where wanted, from wherever `read` finds parts of them:
+  /// it gets the array's name and whole extents, and fills the part, row-major.
   using reader = std::function<void(
       const std::string& name, const shape& whole, const box& part, std::span<float> to)>;
   void restore(const reader& read, bool with_moments);
+
+  /// Elements that lie here from step to step, padding and alignment included; gradients of one
+  /// logical replica.
+  struct resident {
+    std::int64_t values = 0, gradients = 0;
+  };
+  resident resident_elements() const;
 
   /// Parameters that this rank answers for: over all ranks of a replica those of the model.
   std::int64_t parameter_count() const;

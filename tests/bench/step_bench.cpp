@@ -2,6 +2,7 @@
 //
 //   bench_step                 the 6/384/6 character model, then a tiny one
 //   bench_step --threads 1     with another number of threads
+//   bench_step --bf16          with parameters and activations in bf16
 //
 // Every figure is a median over the steps after a warm-up. The share of the matrix rate divides by
 // the best of large products measured in the same run.
@@ -72,10 +73,9 @@ void parts(const runtime::training_job& job, double rate) {
   const auto& m = job.how.model;
   runtime::worker by({.model = m,
                       .chunks = {{runtime::chunk_id(0), {0, m.layers, true, true}}},
-                      .optimizer = job.how.optimizer},
+                      .optimizer = job.how.optimizer,
+                      .precision = job.how.precision},
                      on);
-  runtime::local_communicator alone(
-      std::make_shared<runtime::local_group>(runtime::axis::data, 1, runtime::cancel_token()), 0);
   const tests::formula_source source(job.how, false);
   const runtime::pass_key key{0, runtime::chunk_id(0), runtime::microbatch_id(0)};
   std::vector<std::vector<double>> seconds(8);
@@ -93,7 +93,7 @@ void parts(const runtime::training_job& job, double rate) {
     timed([&] { by.forward(key, in); });
     timed([&] { by.input_gradients(key, {}); });
     timed([&] { by.weight_gradients(key); });
-    timed([&] { by.reduce(alone, nullptr); });
+    timed([&] { by.reduce(); });
     timed([&] { by.norms(); });
     timed([&] { by.update({i, 1e-3, 1}); });
     timed([&] { by.digests(); });
@@ -190,13 +190,20 @@ void cost_of_an_action() {
 
 int main(int argc, char** argv) {
   int threads = 2;
-  if (argc == 3 && std::strcmp(argv[1], "--threads") == 0)
-    threads = std::atoi(argv[2]);
+  bool half = false;
+  for (int i = 1; i < argc; ++i) {
+    half = half || std::strcmp(argv[i], "--bf16") == 0;
+    if (i + 1 < argc && std::strcmp(argv[i], "--threads") == 0)
+      threads = std::atoi(argv[i + 1]);
+  }
   const double rate = matrix_rate(threads);
   fmt::print(
       "{}; {} threads; matrix rate {:.0f} GFLOP/s\n", kernels::instruction_set(), threads, rate);
-  const auto job = character_model(threads);
-  fmt::print("6 layers, 384 channels, 6 heads, T 256, V 65, B 12, fp32, without actors:\n");
+  auto job = character_model(threads);
+  if (half)
+    job.how.precision = runtime::dtype::bf16;
+  fmt::print("6 layers, 384 channels, 6 heads, T 256, V 65, B 12, {}, without actors:\n",
+             half ? "bf16" : "fp32");
   parts(job, rate);
   const double ms = by_actors(job);
   fmt::print("  by actors, one stage   {:8.2f} ms        {:.0f} tokens/s\n",

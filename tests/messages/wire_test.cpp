@@ -60,7 +60,7 @@ runtime::ticket_bundle tickets() {
 TEST_CASE_METHOD(wire, "hand-offs survive the wire", "[messages]") {
   survives(activation{somewhere, tickets()});
   survives(gradient{somewhere, tickets()});
-  survives(request_batch{somewhere, 1, 77, true, true, false});
+  survives(request_batch{somewhere, 1, 4, 77, true, true, false});
   survives(batch_ready{somewhere, tickets()});
 }
 
@@ -68,9 +68,18 @@ TEST_CASE_METHOD(wire, "the messages of a step survive the wire", "[messages]") 
   const auto g = runtime::generation_id(3);
   const auto step = runtime::step_id(9);
   survives(run_step{g, step, 123, true, runtime::one_forward_one_backward(2, 3)});
-  survives(vote{g, step, 1, 2, 1.5, 10, {{"a", 0.25}, {"b", 4}}, {1, 2}});
+  const auto recomputed
+      = runtime::with_recomputation(runtime::one_forward_one_backward(2, 3), {{0, 1}, {1}});
+  survives(run_step{g, step, 123, false, recomputed});
+  survives(vote{g,
+                step,
+                1,
+                2,
+                {{1.5, 10}, {2.5, 11}},
+                {{"a", runtime::exact_sum(0.25)}, {"b", runtime::exact_sum(1e300)}},
+                {1, 2}});
   survives(decision{g, step, 1e-3, 0.5});
-  survives(applied{g, step, 1, 2, {{"a", {3, 4}}}});
+  survives(applied{g, step, 1, 2, {{"a", {3, 4}}}, {{"b", {5, 6}}}});
   survives(committed{{.iteration = 9, .lm_loss = 2.5, .state = {5, 6}}});
   survives(validated{{9, 2.25}});
 }
@@ -80,13 +89,14 @@ TEST_CASE_METHOD(wire, "the messages of checkpoints and control survive the wire
   const auto step = runtime::step_id(9);
   survives(take_snapshot{g, step});
   survives(save{g, step, 123, 2});
-  survives(snapshot{g, step, 1, tickets(), tickets()});
+  const fragments some{tickets(), {{{8, 4}, {{2, 0}, {3, 4}}}, {{5}, {{1}, {2}}}}};
+  survives(snapshot{g, step, 1, some, some});
   survives(saved{g, step});
   survives(ready{g, 1, 1000});
   survives(drain{"SIGTERM"});
   survives(end_generation{g});
   survives(lane_done{7, "it broke", true, false});
-  survives(spawn{g, role::stage, 1, 2});
+  survives(spawn{g, role::stage, 1, 2, 3});
   survives(meet{});
   survives(dismiss{});
   survives(conclude{});

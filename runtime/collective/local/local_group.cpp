@@ -77,19 +77,21 @@ void local_group::check_offers() {
   for (std::size_t r = 1; r < offers_.size(); ++r) {
     const auto& x = offers_[r];
     if (std::string_view(x.what) != first.what || x.elements != first.elements
-        || x.parts.size() != first.parts.size())
+        || x.detail != first.detail || x.parts.size() != first.parts.size())
       broken_ = fmt::format(
-          "COLLECTIVE-1: along {} rank 0 comes for {} of {} elements in {} parts, rank {} for {} "
-          "of "
-          "{} in {}",
+          "COLLECTIVE-1: along {} rank 0 comes for {} of {} elements in {} parts (dtype or root "
+          "{}), "
+          "rank {} for {} of {} in {} ({})",
           short_name(along_),
           first.what,
           first.elements,
           first.parts.size(),
+          first.detail,
           r,
           x.what,
           x.elements,
-          x.parts.size());
+          x.parts.size(),
+          x.detail);
   }
 }
 
@@ -147,7 +149,11 @@ void local_communicator::sum(
 void local_communicator::all_reduce_sum(
     stream& on, dtype type, std::span<const void* const> parts, void* to, std::int64_t n) {
   const auto element = std::int64_t(size_of(type));
-  meet({.what = "all_reduce_sum", .elements = n, .parts = {parts.begin(), parts.end()}, .to = to});
+  meet({.what = "all_reduce_sum",
+        .elements = n,
+        .detail = int(type),
+        .parts = {parts.begin(), parts.end()},
+        .to = to});
   const auto begin = slice_begin(n, rank_, size());
   sum(on, type, at(to, begin * element), begin, slice_begin(n, rank_ + 1, size()));
   group_->meet();
@@ -167,6 +173,7 @@ void local_communicator::reduce_scatter_sum(
     stream& on, dtype type, std::span<const void* const> parts, void* to, offsets ends) {
   meet({.what = "reduce_scatter_sum",
         .elements = ends.back(),
+        .detail = int(type),
         .parts = {parts.begin(), parts.end()}});
   sum(on, type, to, begin_of(ends, rank_), ends[std::size_t(rank_)]);
   group_->meet();
@@ -202,7 +209,7 @@ void local_communicator::all_to_all(
 }
 
 void local_communicator::broadcast(stream&, void* data, std::int64_t bytes, int root) {
-  meet({.what = "broadcast", .elements = bytes, .parts = {data}});
+  meet({.what = "broadcast", .elements = bytes, .detail = root, .parts = {data}});
   if (rank_ != root) {
     const local_group::reading everybody(*group_);
     move(data, group_->offers_[std::size_t(root)].parts[0], bytes);

@@ -24,7 +24,8 @@ class local_group {
   /// What a rank brings to the first meeting of an operation; nobody changes it before the last.
   struct offer {
     const char* what = "";      ///< the operation
-    std::int64_t elements = 0;  ///< whatever must be the same everywhere
+    std::int64_t elements = 0;  ///< this and the next must be the same everywhere
+    int detail = 0;             ///< of sums the dtype, of a broadcast the root
     std::vector<const void*> parts = {};
     void* to = nullptr;
     communicator::offsets ends = {};

@@ -260,7 +260,7 @@ TEST_CASE("a broadcast makes everybody's array the root's", "[collective]") {
 
 TEST_CASE("COLLECTIVE-1: a rank that comes for something else breaks the promise of all",
           "[collective][invariant]") {
-  const int other = GENERATE(range(0, 3)), how = GENERATE(range(0, 5));
+  const int other = GENERATE(range(0, 3)), how = GENERATE(range(0, 7));
   CAPTURE(other, how);
   std::atomic<int> broken = 0;
   std::vector<std::string> said(3);
@@ -279,13 +279,16 @@ TEST_CASE("COLLECTIVE-1: a rank that comes for something else breaks the promise
           group.all_reduce_sum(on, dtype::f32, {&part, 1}, to.data(), me ? 15 : 16);
           break;
         case 2:
-          if (me)
-            group.all_reduce_sum(on, dtype::f32, two, to.data(), 16);
-          else
-            group.all_reduce_sum(on, dtype::f32, {&part, 1}, to.data(), 16);
+          group.all_reduce_sum(on, dtype::f32, std::span(two, me ? 2U : 1U), to.data(), 16);
           break;
         case 3:
           group.reduce_scatter_sum(on, dtype::f32, {&part, 1}, to.data(), me ? fewer : ends);
+          break;
+        case 4:
+          group.broadcast(on, x.data(), 64, me ? 1 : 0);
+          break;
+        case 5:
+          group.all_reduce_sum(on, me ? dtype::bf16 : dtype::f32, {&part, 1}, to.data(), 16);
           break;
         default:
           group.broadcast(on, x.data(), me ? 60 : 64, 0);

@@ -83,6 +83,7 @@ TEST_CASE_METHOD(fixture, "the end of a generation releases whoever waits", "[cu
   CHECK_THROWS_AS(store.acquire(0), cancelled);
   end.join();
   CHECK_THROWS_AS(store.acquire(1), cancelled);  // at once
+  CHECK_THROWS_AS(store.value(1, 0), broken_promise);
   store.show(2);
   CHECK_NOTHROW(store.acquire(2));  // its values are there
 }

@@ -1,0 +1,179 @@
+#include "runtime/trainer/memory_forecast.hpp"
+
+#include <algorithm>
+#include <map>
+
+namespace troupe::runtime {
+namespace {
+
+/// Everybody else is imagined.
+class shadow_communicator final : public communicator {
+ public:
+  shadow_communicator(axis along, int rank, int size) : along_(along), rank_(rank), size_(size) {}
+
+  axis along() const override { return along_; }
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+  void barrier() override {}
+  void all_reduce_sum(stream&, dtype, std::span<const void* const>, void*, std::int64_t) override {}
+  void reduce_scatter_sum(stream&, dtype, std::span<const void* const>, void*, offsets) override {}
+  void all_gather(stream&, const void*, void*, offsets) override {}
+  void all_to_all(stream&, const void*, offsets, void*, offsets) override {}
+  void broadcast(stream&, void*, std::int64_t, int) override {}
+
+ private:
+  axis along_;
+  int rank_, size_;
+};
+
+/// One worker, its neighbours played by whoever holds what passes between them.
+class rehearsal {
+ public:
+  rehearsal(const training_job& job, const coordinates& seat)
+      : job_(job),
+        chunks_(stages_of(job)),
+        part_(seat[std::size_t(axis::pipeline)]),
+        tensor_(axis::tensor, seat[std::size_t(axis::tensor)], job.layout.tensor),
+        data_(axis::data, seat[std::size_t(axis::data)], data_ranks()),
+        ties_(axis::pipeline, part_ == 0 ? 0 : 1, 2),
+        on_(job.backend, job.threads_per_worker, pool_),
+        worker_(settings_of(job, chunks_, part_),
+                on_,
+                {.tensor = job.layout.tensor > 1 ? &tensor_ : nullptr,
+                 .data = &data_,
+                 .ties = holds_tie() ? &ties_ : nullptr}) {}
+
+  memory_forecast run() {
+    memory_forecast out;
+    sizes(out);
+    const auto before = std::int64_t(pool_.bytes_in_use());
+    step();
+    out.activations = std::int64_t(pool_.peak_bytes()) - before;
+    for (const auto& arrays : {worker_.parameters(), worker_.moments()})
+      for (const auto& array : arrays)
+        out.snapshot += std::int64_t(array.elements.size_bytes());
+    return out;
+  }
+
+ private:
+  int data_ranks() const {
+    return std::max(1, job_.layout.world / (job_.layout.tensor * job_.layout.pipeline));
+  }
+  bool holds_tie() const {
+    return job_.how.model.tied_embeddings && job_.layout.pipeline > 1
+           && (part_ == 0 || part_ + 1 == job_.layout.pipeline);
+  }
+
+  /// What stays from step to step, told apart.
+  void sizes(memory_forecast& out) {
+    const auto all = std::int64_t(pool_.bytes_in_use());
+    memory_pool apart = memory_pool::shadow();
+    const auto held = [&](std::int64_t bytes) {
+      const auto block = apart.allocate(std::size_t(bytes));
+      return std::int64_t(apart.bytes_in_use());
+    };
+    const auto sizes = worker_.resident_elements();
+    out.parameters = held(sizes.values * std::int64_t(size_of(job_.how.precision)));
+    out.gradients = held(sizes.gradients * 4) * job_.layout.replicas_per_worker;
+    out.optimizer = all - out.parameters - out.gradients;
+  }
+
+  bundle batch() {
+    const auto B = job_.how.batch.micro, T = job_.how.model.sequence, C = job_.how.model.hidden;
+    stream others(job_.backend, 1, others_);
+    bundle out;
+    for (const auto* name : {"tokens", "positions", "labels"})
+      out.add(name, tensor::empty<std::int32_t>(others, {B, T}));
+    out.add("mask", tensor::empty<float>(others, {B, T}));
+    out.add("samples", tensor::empty<std::uint64_t>(others, {B}));
+    const bool rows = job_.layout.sequence_parallel && job_.layout.tensor > 1;
+    const auto hidden = rows ? shape{B * T / job_.layout.tensor, C} : shape{B, T, C};
+    out.add("hidden", with_element(job_.how.precision, [&]<class E>(E) {
+              return tensor::empty<E>(others, hidden);
+            }));
+    return out;
+  }
+
+  void step() {
+    // After the warm-up one micro-batch is like the other.
+    const auto steady
+        = microbatches({job_.how.batch.micro, job_.how.batch.global, job_.how.batch.data_parallel},
+                       0)
+          * job_.layout.replicas_per_worker;
+    const int count = int(std::min<std::int64_t>(steady, job_.layout.pipeline + 2));
+    std::vector<std::vector<char>> blocks(chunks_.size(), {0});
+    blocks[std::size_t(part_)] = worker_.blocks(chunk_id(part_));
+    const auto plan
+        = with_recomputation(one_forward_one_backward(job_.layout.pipeline, count), blocks);
+    worker_.begin_step({step_id(1), true, count, job_.how.batch.data_parallel});
+    for (const auto& x : plan.ranks[std::size_t(part_)])
+      act(x, blocks[std::size_t(part_)].size());
+    for (int b = 0; b < worker_.buckets(); ++b)
+      worker_.reduce_bucket(b, on_);
+    worker_.finish_reduction();
+    worker_.update({1, 0, 1});
+    worker_.gather();
+  }
+
+  void act(const action& x, std::size_t blocks) {
+    const pass_key key{0, x.chunk, x.microbatch};
+    switch (x.kind) {
+      case action_kind::forward:
+        // The next stage keeps its input until it has come back.
+        sent_[x.microbatch] = worker_.forward(key, batch());
+        return;
+      case action_kind::recompute:
+        return worker_.recompute(key, x.block);
+      case action_kind::input_gradients:
+        returned_ = worker_.input_gradients(key, batch(), x.block);
+        sent_.erase(x.microbatch);
+        return;
+      case action_kind::weight_gradients:
+        return worker_.weight_gradients(key, x.block);
+      case action_kind::backward:
+        for (auto b = std::uint16_t(blocks); b-- > 0;) {
+          act({action_kind::input_gradients, x.chunk, x.microbatch, b}, blocks);
+          act({action_kind::weight_gradients, x.chunk, x.microbatch, b}, blocks);
+        }
+    }
+  }
+
+  const training_job& job_;
+  std::vector<chunk_range> chunks_;
+  int part_;
+  shadow_communicator tensor_, data_, ties_;
+  memory_pool pool_ = memory_pool::shadow(), others_ = memory_pool::shadow();
+  stream on_;
+  worker worker_;
+  std::map<microbatch_id, bundle> sent_;
+  bundle returned_;
+};
+
+}  // namespace
+
+std::vector<chunk_range> stages_of(const training_job& job) {
+  return job.layout.chunks.empty() ? split_evenly(job.how.model, job.layout.pipeline)
+                                   : job.layout.chunks;
+}
+
+worker_settings settings_of(const training_job& job,
+                            const std::vector<chunk_range>& chunks,
+                            int part) {
+  return {.model = job.how.model,
+          .chunks = {{chunk_id(part), chunks[std::size_t(part)]}},
+          .seed = job.how.seed,
+          .optimizer = job.how.optimizer,
+          .replicas = job.layout.replicas_per_worker,
+          .precision = job.how.precision,
+          .recompute = job.recompute,
+          .sequence_parallel = job.layout.sequence_parallel,
+          .distributed_optimizer = job.reduction.distributed_optimizer,
+          .bucket_size = job.reduction.bucket_size,
+          .grain = job.reduction.grain};
+}
+
+memory_forecast forecast_memory(const training_job& job, const coordinates& seat) {
+  return rehearsal(job, seat).run();
+}
+
+}  // namespace troupe::runtime

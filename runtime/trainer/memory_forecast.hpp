@@ -1,0 +1,40 @@
+// How much memory each worker of a job will need, found by rehearsing it.
+//
+// The worker that will run is built on a pool that only counts (memory_pool::shadow), and carries
+// out its row of the plan with operations that do nothing: what is counted is what will be
+// allocated, whatever the model, the layout or the recomputation.
+
+#pragma once
+
+#include "runtime/layout/mesh.hpp"
+#include "runtime/trainer/job.hpp"
+#include "runtime/trainer/worker.hpp"
+
+#include <cstdint>
+
+namespace troupe::runtime {
+
+/// Bytes, as the pool hands them out: rounded up by at most a quarter.
+struct memory_forecast {
+  std::int64_t parameters = 0;   ///< values
+  std::int64_t gradients = 0;    ///< f32, of each logical replica that the worker plays
+  std::int64_t optimizer = 0;    ///< moments, and masters where values are bf16
+  std::int64_t activations = 0;  ///< what a training step needs beyond that, at most
+  std::int64_t snapshot = 0;     ///< what a checkpoint copies, until it is written
+
+  /// The most that training needs; while a checkpoint is written up to `snapshot` more.
+  std::int64_t peak() const { return parameters + gradients + optimizer + activations; }
+};
+
+/// The layers of each pipeline rank.
+std::vector<chunk_range> stages_of(const training_job& job);
+
+/// What the worker of pipeline rank `part` is made of.
+worker_settings settings_of(const training_job& job,
+                            const std::vector<chunk_range>& chunks,
+                            int part);
+
+/// Of the worker that sits there. Milliseconds, and next to no memory, whatever the model's size.
+memory_forecast forecast_memory(const training_job& job, const coordinates& seat);
+
+}  // namespace troupe::runtime
