@@ -610,7 +610,7 @@ def check_model(folder):
 
 def main(program, names):
     global PROGRAM
-    PROGRAM = program
+    PROGRAM = str(pathlib.Path(program).resolve())
     checks = {name[6:]: check for name, check in globals().items() if name.startswith("check_")}
     unknown = [name for name in names if name not in checks]
     if unknown:
