@@ -40,6 +40,41 @@ TEST_CASE("the executed order equals the plan, on every rank and in every step",
   }
 }
 
+TEST_CASE("tensor ranks carry out one row, with what is computed again, for replicas in turn",
+          "[scenario]") {
+  const bool full = GENERATE(true, false);
+  const int each = GENERATE(1, 2);
+  CAPTURE(full, each);
+  auto job = tests::tiny_job(2, 2, 2);
+  tests::play_in_turn(job, each);
+  job.train_iterations = 2;
+  job.recompute.granularity
+      = full ? runtime::recompute_granularity::full : runtime::recompute_granularity::selective;
+  job.disturbance = {.seed = 11, .lane_delay_us = 200, .message_delay_us = 200};
+  const auto shared = tests::tiny_resources(job);
+  REQUIRE(actors::run(shared).exit_code == 0);
+
+  std::map<std::pair<int, std::uint64_t>, std::vector<std::string>> executed;
+  for (const auto& x : shared->trace->spans())
+    if (x.track == 0 && x.name.size() > 2 && std::isdigit(x.name.front()) != 0)
+      executed[{x.rank, runtime::value(x.step)}].push_back(x.name);
+  // Micro-batches of each replica: 2. A worker that plays two has all four in its row.
+  const auto plan
+      = runtime::with_recomputation(runtime::one_forward_one_backward(2, 2 * each), shared->blocks);
+  CHECK(executed.size() == std::size_t(8 / each) * 2);
+  for (const auto& [where, names] : executed) {
+    const auto part = shared->mesh.at(where.first)[std::size_t(runtime::axis::pipeline)];
+    std::vector<std::string> planned;
+    int again = 0;
+    for (const auto& x : actors::lowered(plan.ranks[std::size_t(part)])) {
+      planned.push_back(to_string(x));
+      again += x.kind == runtime::action_kind::recompute;
+    }
+    CHECK(names == planned);
+    CHECK(again > 0);
+  }
+}
+
 TEST_CASE("the trace is JSON that Chrome and Perfetto read", "[scenario]") {
   const tests::scratch_folder folder;
   auto job = tests::tiny_job(2, 1);
