@@ -30,7 +30,7 @@ std::string size_text(const listed_checkpoint& x) {
   return runtime::human_bytes(double(x.bytes));
 }
 
-/// "world 8, tp 2, pp 2": what is in a layout, shortly.
+/// "world 8 tp 2 pp 2": what is in a layout, shortly: axes of one rank are left out.
 std::string layout_text(const runtime::checkpoint_manifest& x) {
   const auto layout = json::parse(x.layout);
   const std::pair<const char*, const char*> names[] = {{"world_size", "world"},
@@ -40,7 +40,8 @@ std::string layout_text(const runtime::checkpoint_manifest& x) {
                                                        {"pipeline_model_parallel_size", "pp"}};
   std::string out;
   for (const auto& [key, name] : names)
-    if (const auto found = layout.find(key); found != layout.end() && found->is_number_unsigned())
+    if (const auto found = layout.find(key);
+        found != layout.end() && found->is_number_unsigned() && (out.empty() || *found != 1))
       out += fmt::format("{}{} {}", out.empty() ? "" : " ", name, found->get<std::uint64_t>());
   return out;
 }
