@@ -113,10 +113,12 @@ gpt_config shape_from_flags(const training_flags& flags, sentences& wrong) {
   out.groups = m.grouped_queries ? m.query_groups.value_or(1) : out.heads;
   if (!m.head_size && out.hidden % out.heads != 0)
     wrong.push_back(fmt::format(
-        "--hidden-size {} is not a multiple of --num-attention-heads {}: choose another, or give "
-        "the size of a head by --kv-channels",
+        "--hidden-size {} is not a multiple of --num-attention-heads {}; the nearest that would "
+        "do: "
+        "--hidden-size {}; or give the size of a head by --kv-channels",
         out.hidden,
-        out.heads));
+        out.heads,
+        std::max<std::int64_t>(1, (out.hidden + out.heads / 2) / out.heads) * out.heads));
   out.head_size = m.head_size.value_or(std::max<std::int64_t>(out.hidden / out.heads, 1));
   if (m.swiglu && m.squared_relu)
     wrong.emplace_back("--swiglu and --squared-relu are both activations: give one");

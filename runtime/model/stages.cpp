@@ -126,6 +126,46 @@ class stage_reader {
       }());
 }
 
+/// "--decoder-first-pipeline-num-layers 3 and --decoder-last-pipeline-num-layers 2"
+std::string told_ends(const uneven_ends& ends) {
+  std::string out;
+  if (ends.first)
+    out = fmt::format("--decoder-first-pipeline-num-layers {}", *ends.first);
+  if (ends.last)
+    out += fmt::format(
+        "{}--decoder-last-pipeline-num-layers {}", ends.first ? " and " : "", *ends.last);
+  return out;
+}
+
+/// The same ends but for the first that is told, moved no further than it must be; or nothing.
+std::optional<uneven_ends> nearest_ends(int64_t layers, int64_t between, uneven_ends ends) {
+  auto& moved = ends.first ? *ends.first : *ends.last;
+  const auto most = layers - (ends.first ? ends.last.value_or(0) : 0);
+  if (between < 0 || most < 0)
+    return std::nullopt;
+  const auto least = between == 0 ? most : most % between;
+  const auto steps = between == 0 ? 0 : (moved - least + between / 2) / between;
+  moved = std::clamp(least + steps * between, least, most);
+  return ends;
+}
+
+[[noreturn]] void refuse_ends(int64_t layers, int stages, int between, const uneven_ends& ends) {
+  const auto ours = ends.first.value_or(0) + ends.last.value_or(0);
+  const auto better = nearest_ends(layers, between, ends);
+  const auto why
+      = between > 0 && ours <= layers ? fmt::format(
+            "that leaves {} layers for {} stages to share evenly", layers - ours, between)
+                                      : fmt::format("that is {} layers on {} stages", ours, stages);
+  throw input_error(
+      "{} of --num-layers {} over --pipeline-model-parallel-size {}: {}; {}or write every stage by "
+      "--pipeline-model-parallel-layout",
+      told_ends(ends),
+      layers,
+      stages,
+      why,
+      better ? fmt::format("the nearest that would do: {}; ", told_ends(*better)) : "");
+}
+
 /// Layers of each stage when one end, or both, are told.
 std::vector<int64_t> around_given_ends(int64_t layers, int stages, const uneven_ends& ends) {
   if (ends.embedding_counts || ends.loss_counts)
@@ -137,16 +177,7 @@ std::vector<int64_t> around_given_ends(int64_t layers, int stages, const uneven_
   const auto between = stages - told;
   const auto share = between > 0 ? rest / between : 0;
   if (between < 0 || rest < 0 || share * between != rest)
-    throw input_error(
-        "--decoder-first-pipeline-num-layers {} and --decoder-last-pipeline-num-layers {} of "
-        "--num-layers {} leave {} layers for the other {} of {} stages: they must share them "
-        "evenly; write every stage by --pipeline-model-parallel-layout instead",
-        ends.first ? std::to_string(*ends.first) : "(none)",
-        ends.last ? std::to_string(*ends.last) : "(none)",
-        layers,
-        rest,
-        std::max(between, 0),
-        stages);
+    refuse_ends(layers, stages, between, ends);
   std::vector<int64_t> out(std::size_t(stages), share);
   if (ends.first)
     out.front() = *ends.first;
@@ -214,14 +245,16 @@ std::vector<chunk_range> stages_from_text(std::string_view text, int64_t layers,
   }
   const auto last = items.back().at;
   if (out.back().end < layers)
-    reader.refuse(
-        last,
-        fmt::format("there are {} layers up to here, --num-layers {}", out.back().end, layers));
+    reader.refuse(last,
+                  fmt::format("there are {} layers up to here, of --num-layers {}: write {} more t",
+                              out.back().end,
+                              layers,
+                              layers - out.back().end));
   const auto number = int64_t(out.size());
   if (number != stages && number % stages == 0)
     reader.refuse(last,
                   fmt::format("there are {} stages, {} for each of --pipeline-model-parallel-size "
-                              "{}: this build gives each rank one; give {}",
+                              "{}: this build gives each rank one; give it {}",
                               number,
                               number / stages,
                               stages,
@@ -229,7 +262,8 @@ std::vector<chunk_range> stages_from_text(std::string_view text, int64_t layers,
   if (number != stages)
     reader.refuse(
         last,
-        fmt::format("there are {} stages up to here, but --pipeline-model-parallel-size {}",
+        fmt::format("there are {0} stages up to here, but --pipeline-model-parallel-size {1}: give "
+                    "it {0}",
                     number,
                     stages));
   return out;

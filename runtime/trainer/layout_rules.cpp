@@ -97,8 +97,11 @@ void complain_about_tensor(const training_job& job, sentences& wrong) {
   std::int64_t common = 0;
   for (const auto& [what, size] : shared)
     common = std::gcd(common, size);
+  // Without groups of their own heads are told once.
+  const auto told_before
+      = [&](const char* what) { return what == shared[1].first && m.groups == m.heads; };
   for (const auto& [what, size] : shared)
-    if (size > 0 && size % tensor != 0)
+    if (size > 0 && size % tensor != 0 && !told_before(what))
       wrong.push_back(
           fmt::format("{} {} is not a multiple of --tensor-model-parallel-size {}, which gives "
                       "every worker as much; the nearest of both that would do: {} here, or "

@@ -165,7 +165,7 @@ TEST_CASE("stages are what the flags of the pipeline say", "[command]") {
   CHECK_THAT(refused("--pipeline-model-parallel-layout Et*4|L "
                      "--decoder-first-pipeline-num-layers 1"),
              ContainsSubstring("leave out"));
-  CHECK_THAT(refused("--decoder-first-pipeline-num-layers 5"), ContainsSubstring("leave -1"));
+  CHECK_THAT(refused("--decoder-first-pipeline-num-layers 5"), ContainsSubstring("5 layers on 2 stages"));
   CHECK_THAT(refused("--pipeline-model-parallel-size 3"),
              ContainsSubstring("--pipeline-model-parallel-layout"));
 }

@@ -2,6 +2,7 @@
 
     run.py                 all of mutants.py; a table on standard output
     run.py --only TEXT     those whose description contains TEXT
+    run.py --texts         only looks whether what they replace is there: at once
     run.py --folder DIR    where the copy and its build lie (default: build/mutants); kept for
                            the next time
 
@@ -88,12 +89,19 @@ def judge(tree):
     return ""
 
 
+def misplaced(tree, mutant):
+    """Empty, or why the fault cannot be planted."""
+    what, file, text, _ = mutant
+    times = (tree / file).read_text().count(text) if (tree / file).is_file() else 0
+    return "" if times == 1 else f"the text to replace is {times} times in {file}: {what}"
+
+
 def plant(tree, mutant):
-    what, file, text, other = mutant
+    _, file, text, other = mutant
     path = tree / file
     sound = path.read_text()
     if sound.count(text) != 1:
-        return f"the text to replace is {sound.count(text)} times in {file}"
+        return misplaced(tree, mutant)
     path.write_text(sound.replace(text, other))
     try:
         return judge(tree)
@@ -105,7 +113,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--only", default="", metavar="TEXT")
     parser.add_argument("--folder", type=pathlib.Path, default=ROOT / "build/mutants", metavar="DIR")
+    parser.add_argument("--texts", action="store_true")
     how = parser.parse_args()
+    if how.texts:
+        wrong = list(filter(None, (misplaced(ROOT, x) for x in MUTANTS)))
+        print("\n".join(wrong) or f"{len(MUTANTS)} faults can be planted")
+        return 1 if wrong or not MUTANTS else 0
     tree = how.folder.resolve() / "tree"
     os.environ.setdefault("CCACHE_BASEDIR", str(ROOT.parent))
     os.environ.setdefault("CCACHE_NOHASHDIR", "1")
