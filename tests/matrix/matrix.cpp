@@ -1,8 +1,9 @@
 // Every layout, the same run: arrangements of workers and options against the reference trainer.
 //
-//   matrix           a selection in which every two choices meet: what CI runs
+//   matrix           a selection in which every three choices meet: what CI runs
 //   matrix --all     every possible arrangement of up to 8 workers
 //   matrix --only TEXT   of those, the ones whose row contains TEXT
+//   matrix --stop    ends with the first that fails
 
 #include "tests/support/scratch_folder.hpp"
 #include "tests/support/tiny_job.hpp"
@@ -17,7 +18,6 @@
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -113,40 +113,46 @@ std::vector<choice> every_choice() {
   }
 }
 
-using pair = std::pair<std::pair<std::size_t, int>, std::pair<std::size_t, int>>;
-
-std::set<pair> pairs_of(const choice& x) {
-  std::set<pair> out;
+/// Calls visit(number) for every three choices that meet in an arrangement.
+template <class Visit>
+void for_each_three(const choice& x, const Visit& visit) {
+  constexpr int most = 8;  // choices of a factor
+  const auto number = [&](std::size_t f) { return int(f) * most + x[f]; };
+  const int all = int(x.size()) * most;
   for (std::size_t a = 0; a < x.size(); ++a)
     for (std::size_t b = a + 1; b < x.size(); ++b)
-      out.insert({{a, x[a]}, {b, x[b]}});
-  return out;
+      for (std::size_t c = b + 1; c < x.size(); ++c)
+        visit(std::size_t((number(a) * all + number(b)) * all + number(c)));
 }
 
-/// Greedily the choice that shows most pairs that have not met, until all that can have met.
+/// Greedily the arrangement that shows most threes that have not met, until all that can have met.
 std::vector<choice> covering_selection() {
   const auto all = every_choice();
-  std::set<pair> missing;
+  std::vector<char> missing;
+  const auto fresh_of = [&](const choice& x) {
+    std::size_t out = 0;
+    for_each_three(x, [&](std::size_t three) { out += std::size_t(missing[three]); });
+    return out;
+  };
   for (const auto& x : all)
-    missing.merge(pairs_of(x));
+    for_each_three(x, [&](std::size_t three) {
+      missing.resize(std::max(missing.size(), three + 1));
+      missing[three] = 1;
+    });
   std::vector<choice> out;
-  while (!missing.empty()) {
+  for (;;) {
     std::size_t most = 0;
     const choice* best = nullptr;
-    for (const auto& x : all) {
-      std::size_t fresh = 0;
-      for (const auto& p : pairs_of(x))
-        fresh += missing.count(p);
-      if (fresh > most) {
+    for (const auto& x : all)
+      if (const auto fresh = fresh_of(x); fresh > most) {
         most = fresh;
         best = &x;
       }
-    }
-    for (const auto& p : pairs_of(*best))
-      missing.erase(p);
+    if (best == nullptr)
+      return out;
+    for_each_three(*best, [&](std::size_t three) { missing[three] = 0; });
     out.push_back(*best);
   }
-  return out;
 }
 
 runtime::training_job job_of(const choice& x) {
@@ -299,17 +305,19 @@ bool judge(const choice& x) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  bool all = false;
+  bool all = false, stop = false;
   std::optional<std::string> only;
   for (int i = 1; i < argc; ++i) {
     const std::string_view word = argv[i];
     if (word == "--all") {
       all = true;
+    } else if (word == "--stop") {
+      stop = true;
     } else if (word == "--only" && i + 1 < argc) {
       only = argv[++i];
       all = true;
     } else {
-      std::fprintf(stderr, "usage: matrix [--all | --only TEXT]\n");
+      std::fprintf(stderr, "usage: matrix [--all | --only TEXT] [--stop]\n");
       return 2;
     }
   }
@@ -321,6 +329,8 @@ int main(int argc, char** argv) {
     failed += !judge(x);
     ++done;
     std::fflush(stdout);
+    if (stop && failed > 0)
+      break;
   }
   std::printf("%d arrangements, %d failed\n", done, failed);
   return failed == 0 && done > 0 ? 0 : 1;

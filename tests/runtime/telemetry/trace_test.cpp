@@ -61,22 +61,26 @@ TEST_CASE("the clock of spans goes forwards in nanoseconds", "[telemetry]") {
 TEST_CASE("a trace is written as JSON that names ranks, actions, steps and times", "[telemetry]") {
   const troupe::tests::scratch_folder folder;
   trace_recorder under_test(8);
-  under_test.add({"1B0", 3, step_id(5), 7'000, 9'500});
+  under_test.add({"1B0", 3, step_id(5), 7'000, 9'500, 1});
   under_test.add({R"(a "quoted" name)", 0, step_id(6), 6'000, 6'000});
   under_test.write_chrome(folder / "trace.json");
   const auto written = json::parse(read_text(folder / "trace.json"));
   const auto& events = written["traceEvents"];
-  REQUIRE(events.size() == 4);
+  REQUIRE(events.size() == 6);
   CHECK(events[0]["ph"] == "M");
   CHECK(events[0]["args"]["name"] == "rank 0");
   CHECK(events[1]["pid"] == 3);
-  CHECK(events[2]["ph"] == "X");
-  CHECK(events[2]["name"] == "1B0");
-  CHECK(events[2]["pid"] == 3);
-  CHECK(events[2]["ts"] == 1.0);  // microseconds since the first span began
-  CHECK(events[2]["dur"] == 2.5);
-  CHECK(events[2]["args"]["step"] == 5);
-  CHECK(events[3]["name"] == R"(a "quoted" name)");
+  CHECK(events[2]["args"]["name"] == "computes");
+  CHECK(events[3]["args"]["name"] == "communicates");
+  CHECK(events[3]["tid"] == 1);
+  CHECK(events[4]["ph"] == "X");
+  CHECK(events[4]["name"] == "1B0");
+  CHECK(events[4]["pid"] == 3);
+  CHECK(events[4]["tid"] == 1);
+  CHECK(events[4]["ts"] == 1.0);  // microseconds since the first span began
+  CHECK(events[4]["dur"] == 2.5);
+  CHECK(events[4]["args"]["step"] == 5);
+  CHECK(events[5]["name"] == R"(a "quoted" name)");
 }
 
 TEST_CASE("an empty trace is JSON too, and a folder that is not there is said", "[telemetry]") {

@@ -16,10 +16,10 @@ namespace kernels = troupe::kernels;
 namespace {
 
 /// Bytes of this process that are in memory.
-std::size_t resident() {
-  std::size_t all = 0, pages = 0;
+std::int64_t resident() {
+  std::int64_t all = 0, pages = 0;
   std::ifstream("/proc/self/statm") >> all >> pages;
-  return pages * std::size_t(::sysconf(_SC_PAGESIZE));
+  return pages * ::sysconf(_SC_PAGESIZE);
 }
 
 /// Four million parameters: 66 MB of values, gradients and moments.
@@ -65,10 +65,13 @@ TEST_CASE("a shadow of a worker needs as much as the worker, and takes next to n
     how.recompute = {.granularity = recompute_granularity::selective, .feed_forward = true};
   const auto before = resident();
   const auto forecast = peak_of(how, memory_pool::shadow());
-  const auto taken = resident() - before;
+  const auto after = resident();
+  // Less than before, where the allocator has given back what an earlier test left.
+  const auto taken = after > before ? after - before : 0;
   CHECK(forecast > std::size_t(60) << 20);
-  // The tokens of a batch, the starts of its sequences, the worker itself.
-  CHECK(taken < std::size_t(4) << 20);
+  // The tokens of a batch, the starts of its sequences, the worker itself. Less than nothing where
+  // the system takes pages back meanwhile.
+  CHECK(taken < std::int64_t(4) << 20);
   const auto real = peak_of(how, memory_pool());
   CHECK(forecast == real);
 }

@@ -1,0 +1,103 @@
+"""Faults in the composition, seeded one at a time: (what, file, exact text, replacement).
+
+The text occurs once in its file. Where several places would do, it is cut long enough to be one.
+"""
+
+AXIS = "runtime/autograd/tensor_axis.cpp"
+GPT = "runtime/model/gpt.cpp"
+WORKER = "runtime/trainer/worker.cpp"
+REDUCTION = "runtime/trainer/worker_reduction.cpp"
+ADAMW = "runtime/optim/adamw.cpp"
+STAGE = "actors/stage/stage.cpp"
+
+MUTANTS = [
+    # A reduction is missing.
+    ("activations leave a layer without the sum over tensor ranks", AXIS,
+     "on.make(summed(on, x.data), spread::whole)", "on.make(x.data, spread::whole)"),
+    ("gradients leave a layer backward without the sum over tensor ranks", AXIS,
+     ": summed(on, grad));", ": grad);"),
+    ("gradients of norms are not summed where rows are spread", GPT,
+     "(x.along == cut::none && partial_);", "(x.along == cut::none && partial_ && false);"),
+    ("gradients of norms of heads are not summed over tensor ranks", GPT,
+     "gain.partial_gradient = heads;", "gain.partial_gradient = heads && false;"),
+    ("one bucket of gradients is not summed over replicas", REDUCTION,
+     "  const auto& x = found.stretch();\n  auto& store = found.home->store;\n  std::vector<const void*> parts;",
+     "  if (which == 1)\n    return;\n"
+     "  const auto& x = found.stretch();\n  auto& store = found.home->store;\n  std::vector<const void*> parts;"),
+    ("gradients of a tied table are not added between stages", REDUCTION,
+     "if (e.is_foreign_copy() || e.spec.has_copies)", "if (e.is_foreign_copy() && e.spec.has_copies)"),
+    ("the softmax of the loss knows only the words of one tensor rank", "runtime/autograd/loss.cpp",
+     "    merge(on, part, loss, lse);", "    merge(on, part, loss, lse);\n    lse = part;"),
+    ("the norm is that of the last tensor rank or stage", "actors/replica/replica.cpp",
+     "all.square_norms[parameter] += square;", "all.square_norms[parameter] = square;"),
+    ("the norm of a spread optimizer is that of one replica", "actors/supervisor/transaction.cpp",
+     "for (std::size_t r = 1; r < votes_.size(); ++r)\n      runtime::add_to",
+     "for (std::size_t r = 1; r + 1 < votes_.size(); ++r)\n      runtime::add_to"),
+    ("a bucket is summed before its last micro-batch has come back", REDUCTION,
+     "home.store.emitted(unit) != step_.microbatches * settings_.replicas)",
+     "home.store.emitted(unit) != step_.microbatches)"),
+    # It is done twice.
+    ("activations are summed twice over tensor ranks", AXIS,
+     "on.make(summed(on, x.data), spread::whole)", "on.make(summed(on, summed(on, x.data)), spread::whole)"),
+    ("gradients are summed twice over replicas", REDUCTION,
+     "    reduce_bucket(b, stream_);", "    reduce_bucket(b, stream_), reduce_bucket(b, stream_);"),
+    ("parts of gradients are summed twice over tensor ranks", REDUCTION,
+     "  sum_in_place(*groups_.tensor, stream_, all.data<float>(), size);",
+     "  sum_in_place(*groups_.tensor, stream_, all.data<float>(), size);\n"
+     "  sum_in_place(*groups_.tensor, stream_, all.data<float>(), size);"),
+    ("a tied gradient is added twice", REDUCTION,
+     "    add_tied_gradients(stream_, home->store, home->owned);",
+     "    add_tied_gradients(stream_, home->store, home->owned);\n"
+     "    add_tied_gradients(stream_, home->store, home->owned);"),
+    ("the norm counts the copy of a tied table", ADAMW,
+     "    if (is_repeated(store_, e))\n      continue;",
+     "    if (is_repeated(store_, e) && !e.is_foreign_copy())\n      continue;"),
+    ("the norm counts what every tensor rank has once for each", ADAMW,
+     "    if (is_repeated(store_, e))\n      continue;", "    if (e.is_foreign_copy())\n      continue;"),
+    ("a bias is added on every tensor rank", GPT,
+     "config_.hidden, proj.weight, together ? proj.bias : no_parameter);",
+     "config_.hidden, proj.weight, proj.bias);"),
+    ("positions are added on every tensor rank", GPT,
+     "together ? positions : no_parameter);", "positions);"),
+    # Along another axis.
+    ("tensor and data group are exchanged", STAGE,
+     "{on.tensor.get(), on.data.get(), on.ties.get()}", "{on.data.get(), on.tensor.get(), on.ties.get()}"),
+    ("the ends of a tied table meet between other tensor ranks", STAGE,
+     'fmt::format("ties of replica {}.{}", r, t)',
+     'fmt::format("ties of replica {}.{}", r, is_first() ? t : shared_->tensor() - 1 - t)'),
+    # A scale or an offset is left out.
+    ("the loss is not divided by the replicas", WORKER,
+     "1.0 / double(step_.microbatches * step_.logical_replicas)", "1.0 / double(step_.microbatches)"),
+    ("dropout of attention does not know which heads these are", "runtime/autograd/attention.cpp",
+     ".first_head = on.rank() * how.heads", ".first_head = 0 * on.rank()"),
+    ("dropout does not know which rows these are", "runtime/autograd/dropout.cpp",
+     "const auto first = first_row(on, x);", "const auto first = 0 * first_row(on, x);"),
+    ("positions do not know which rows these are", "runtime/autograd/embedding.cpp",
+     "first = first_row(on, x);", "first = 0 * first_row(on, x);"),
+    ("the embedding does not know which words these are", "runtime/autograd/embedding.cpp",
+     "const auto first = on.rank() * words;", "const auto first = 0 * on.rank() * words;"),
+    ("the loss does not know which words these are", "runtime/autograd/loss.cpp",
+     "const auto first = on.rank() * V;", "const auto first = 0 * on.rank() * V;"),
+    ("the loss counts the padding of the vocabulary", "runtime/autograd/loss.cpp",
+     "std::clamp<std::int64_t>(all_words - first, 0, V);", "std::max(V, 0 * (all_words - first));"),
+    ("recomputation draws another dropout", "runtime/model/chunk_pass.cpp",
+     "  const auto& b = route_.blocks.at(std::size_t(block));\n  for (std::size_t g = 0;",
+     "  const auto& b = route_.blocks.at(std::size_t(block));\n  ++pass_.settings.seed;\n"
+     "  for (std::size_t g = 0;"),
+    # The spread optimizer.
+    ("parameters are not gathered", REDUCTION,
+     "    groups_.data->all_gather(on,", "    if (which > 1000000)\n      groups_.data->all_gather(on,"),
+    ("the next step does not wait for gathered parameters", STAGE,
+     "        if (later)\n          on.worker->hide_parameters(token);", "        (void)token;"),
+    ("weights decay by the beginning of their part", ADAMW,
+     "float(e.spec.decays ? settings_.weight_decay : 0)",
+     "float(e.spec.decays && x.range.begin == 0 ? settings_.weight_decay : 0)"),
+    ("moments are spread, and the master is taken from the beginning", ADAMW,
+     "from.data() + (first - begin), last - first, weights(x)", "from.data(), last - first, weights(x)"),
+    ("gradients of an update are those of the beginning", ADAMW,
+     ".dx = gradients.data() + e.gradient_offset + x.range.begin,",
+     ".dx = gradients.data() + e.gradient_offset,"),
+    ("all replicas of a worker add to one accumulator that is summed twice", WORKER,
+     "  at(key.chunk).store.select_replica(key.replica);",
+     "  at(key.chunk).store.select_replica(0);"),
+]
