@@ -3,6 +3,7 @@
 #include "actors/support/guard.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
+#include "runtime/model/stages.hpp"
 
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -70,7 +71,10 @@ void checkpointer_state::write_if_complete(runtime::step_id step) {
   manifest.layout = nlohmann::json{{"world_size", job.layout.world},
                                    {"tensor_model_parallel_size", job.layout.tensor},
                                    {"pipeline_model_parallel_size", job.layout.pipeline},
+                                   {"sequence_parallel", job.layout.sequence_parallel},
+                                   {"pipeline_model_parallel_layout", to_text(shared_->chunks)},
                                    {"distributed_optimizer", job.reduction.distributed_optimizer},
+                                   {"replicas_per_worker", job.layout.replicas_per_worker},
                                    {"rank_order", job.layout.order}}
                         .dump();
   int number = 0;

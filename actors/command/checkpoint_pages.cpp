@@ -30,7 +30,7 @@ std::string size_text(const listed_checkpoint& x) {
   return runtime::human_bytes(double(x.bytes));
 }
 
-/// "world 8 tp 2 pp 2": what is in a layout, without axes of 1.
+/// "world 8 tp 2 pp 2": what is in a layout, shortly: axes of one rank are left out.
 std::string layout_text(const runtime::checkpoint_manifest& x) {
   const auto layout = json::parse(x.layout);
   const std::pair<const char*, const char*> names[] = {{"world_size", "world"},

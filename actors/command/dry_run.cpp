@@ -133,8 +133,9 @@ std::string layout_text(const training_job& job) {
   if (l.replicas_per_worker > 1)
     out += fmt::format(", {} in turn on each worker", l.replicas_per_worker);
   return out
-         + fmt::format("; {} threads each, backend {}, {}\nstages      {}\n",
+         + fmt::format("; {} {} each, backend {}, {}\nstages      {}\n",
                        job.threads_per_worker,
+                       job.threads_per_worker == 1 ? "thread" : "threads",
                        to_string(job.backend),
                        to_string(job.how.precision),
                        to_text(l.chunks));
@@ -196,9 +197,8 @@ std::string describe(const training_job& given) {
                    : fmt::format("; {} more while it saves", human(need.snapshot)));
   }
   out += fmt::format("all ranks   {}\n", human(all));
-  out += fmt::format("plan        {}, {} micro-batches of each replica, one row a stage\n",
-                     plan.name,
-                     plan.microbatches);
+  out += fmt::format(
+      "plan        {}, {} micro-batches a worker, one row a stage\n", plan.name, plan.microbatches);
   return out + to_csv(plan);
 }
 

@@ -80,8 +80,8 @@ void declare_layout(command_line& line, training_flags& to) {
               [&l] { l.pipeline_before_data = true; });
   line.value("--replicas-per-worker",
              "N",
-             "Every data-parallel rank plays N replicas in turn: fewer workers, the same bits. "
-             "Default 1.",
+             "Every data-parallel rank plays N replicas in turn: fewer workers, the same bits "
+             "for the same --threads-per-worker. Default 1.",
              whole(l.replicas_per_worker, 1, most_workers));
   line.value("--threads-per-worker",
              "N",

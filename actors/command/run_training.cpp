@@ -61,16 +61,19 @@ bool write_trace(const actors::resources& shared) {
   }
 }
 
-/// Before the first step, of the worker that needs most. Tensor and data ranks need the same.
+/// Before the first step, of the worker that needs most. Tensor ranks need the same, and so do data
+/// ranks unless each has its part of the optimizer.
 runtime::memory_forecast forecast(const runtime::training_job& job, int& stage) {
   runtime::memory_forecast most;
-  for (int p = 0; p < job.layout.pipeline; ++p) {
-    const auto x = runtime::forecast_memory(job, {0, 0, 0, 0, p});
-    if (x.peak() <= most.peak())
-      continue;
-    most = x;
-    stage = p;
-  }
+  const int replicas = job.layout.world / (job.layout.tensor * job.layout.pipeline);
+  for (int p = 0; p < job.layout.pipeline; ++p)
+    for (int d = 0; d < (job.reduction.distributed_optimizer ? replicas : 1); ++d) {
+      const auto x = runtime::forecast_memory(job, {0, 0, 0, d, p});
+      if (x.peak() <= most.peak())
+        continue;
+      most = x;
+      stage = p;
+    }
   return most;
 }
 

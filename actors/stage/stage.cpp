@@ -196,7 +196,7 @@ void stage_state::vote() {
           on.worker->reduce();
         add_losses(on);
         result->square_norms = on.worker->norms();
-        result->gradients = on.worker->gradient_digest();
+        result->gradients = on.worker->vote_digest();
       },
       say);
 }

@@ -47,7 +47,7 @@ void supervisor_state::receive(const messages::vote& x) {
 void supervisor_state::decide() {
   for (const auto& vote : votes_)
     runtime::ensure(vote.gradients == votes_.front().gradients,
-                    "STEP-2: replicas vote the same digest of their reduced gradients");
+                    "STEP-2: replicas vote the same digest of what they must have alike");
   runtime::loss_value loss;
   add_losses(votes_, loss);
   auto square_norms = std::move(votes_.front().square_norms);

@@ -10,7 +10,9 @@
 //
 // Invariants (tests name them):
 //   STEP-1  Nobody updates before everybody has voted.
-//   STEP-2  Replicas that each hold all reduced gradients vote the same digest of them.
+//   STEP-2  Replicas vote the same digest: of all reduced gradients, or, where each holds a share
+//   of
+//           those, of the values that the step was computed with.
 //   STEP-3  Steps are committed once each, in ascending order.
 //   STEP-5  Replicas that each hold the whole state hold the same.
 //   STEP-6  What several tensor ranks or stages hold, they hold alike.

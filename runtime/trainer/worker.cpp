@@ -155,10 +155,13 @@ square_norms worker::norms() {
   return out;
 }
 
-digest worker::gradient_digest() {
-  if (settings_.distributed_optimizer)
-    return {};
+digest worker::vote_digest() {
   digester d;
+  if (settings_.distributed_optimizer) {
+    for (auto& [id, home] : homes_)
+      d.add(home->store.all_values().raw(), home->store.all_values().bytes());
+    return d.result();
+  }
   for (auto& [id, home] : homes_) {
     const auto g = home->store.gradients(0);
     d.add(g.data(), g.size_bytes());

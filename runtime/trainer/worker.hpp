@@ -117,8 +117,9 @@ class worker {
 
   /// Of the reduced gradients, as far as this rank answers for them.
   square_norms norms();
-  /// Of all reduced gradients; with a distributed optimizer nobody has all, and it is zero.
-  digest gradient_digest();
+  /// What replicas must have alike: all reduced gradients. With a distributed optimizer nobody has
+  /// all of those, and it is of the values with which the step was computed: what was gathered.
+  digest vote_digest();
 
   /// With a distributed optimizer the values of other ranks are old until `gather`.
   void update(const update_decision& decision);

@@ -15,7 +15,8 @@ Needs the Python standard library only. Every number comes from one integer hash
 
 Weights: element i (row-major, in the stored shape) of tensor `name` of a case is
 
-  offset + 2^-s * uniform(CASE + "/" + name, i)      offset 1 for the gains of norms, otherwise 0
+  offset + 2^-s * uniform(CASE + "/" + name, i)      offset 1 for the gains of norms, otherwise 0;
+                                                     0 for gains that are stored less one
 
 with s by the kind of tensor (SHIFTS, or the case's own `shifts`). As s of a gain is 4, each value
 needs at most 24 significant bits: it is exact in float32 and no platform can round it differently.
@@ -75,10 +76,52 @@ def llama(vocabulary, hidden, layers, heads, kv_heads, ffn, tied, rope_theta=100
                 bos_token_id=0, eos_token_id=0, torch_dtype="float32")
 
 
+def llama_like(kind, name, **changes):
+    """config.json of a model whose parts are those of a Llama but for `changes`."""
+    shape = dict(vocabulary=128, hidden=64, layers=2, heads=4, kv_heads=2, ffn=96, tied=False)
+    shape.update((key, changes.pop(key)) for key in list(changes)
+                 if key in (*shape, "rope_theta", "eps"))
+    return {**llama(**shape), "architectures": [name], "model_type": kind, **changes}
+
+
+def qwen3(**changes):
+    """config.json of a Qwen 3: a Llama with a norm of each head, whose size is its own."""
+    return llama_like("qwen3", "Qwen3ForCausalLM",
+                      **{**dict(head_dim=32, tied=True, use_sliding_window=False), **changes})
+
+
+def nemotron():
+    """config.json of a Nemotron: LayerNorm 1p, squared ReLU, half of each head turns, no biases."""
+    return dict(architectures=["NemotronForCausalLM"], model_type="nemotron", vocab_size=128,
+                hidden_size=64, intermediate_size=160, num_hidden_layers=2, num_attention_heads=4,
+                num_key_value_heads=2, head_dim=16, hidden_act="relu2", max_position_embeddings=64,
+                norm_eps=1e-5, attention_bias=False, mlp_bias=False, attention_dropout=0.0,
+                rope_parameters=dict(rope_type="default", rope_theta=10000.0,
+                                     partial_rotary_factor=0.5),
+                initializer_range=0.02, tie_word_embeddings=False, use_cache=False,
+                bos_token_id=0, eos_token_id=0, torch_dtype="float32")
+
+
+def persimmon():
+    """config.json of a Persimmon: LayerNorm of the whole and of each head, squared ReLU, biases."""
+    return dict(architectures=["PersimmonForCausalLM"], model_type="persimmon", vocab_size=128,
+                hidden_size=48, intermediate_size=112, num_hidden_layers=2, num_attention_heads=3,
+                hidden_act="relu2", max_position_embeddings=64, layer_norm_eps=1e-5,
+                qk_layernorm=True, hidden_dropout=0.0, attention_dropout=0.0,
+                rope_parameters=dict(rope_type="default", rope_theta=25000.0,
+                                     partial_rotary_factor=0.5),
+                initializer_range=0.02, tie_word_embeddings=False, use_cache=False,
+                bos_token_id=0, eos_token_id=0, torch_dtype="float32")
+
+
 # prefix: what stands before the names of a GPT-2's tensors. Files saved from the model with its
 # head have "transformer.", the published files of GPT-2 have nothing.
 # shifts: a smaller embedding or head, so that the gradient is longer than clip_grad in some steps
 # and shorter in others.
+# precision: "bf16" for parameters and activations in bfloat16, masters and gradients in float32.
+#
+# Stretched rotations: of the 8 pairs of channels, at base 100 and 24 original positions, Llama 3
+# keeps one, mixes two and stretches five; YaRN keeps two, mixes two and stretches four.
 CASES = {
     "gpt2_learned_tied": dict(
         config=gpt2(vocabulary=128, hidden=32, layers=2, heads=4, positions=24),
@@ -101,11 +144,33 @@ CASES = {
         config=llama(vocabulary=256, hidden=64, layers=2, heads=8, kv_heads=2, ffn=96, tied=False),
         shifts=dict(head=5),
         training=training(sequence_length=16, global_batch_size=8, max_lr=3e-3)),
+    "qwen3_tied_gqa": dict(
+        config=qwen3(rope_theta=1000000.0, eps=1e-6), training=training()),
+    "mistral_window": dict(
+        config=llama_like("mistral", "MistralForCausalLM", sliding_window=5, head_dim=16),
+        training=training()),
+    "llama_rope_llama3": dict(
+        config=llama_like("llama", "LlamaForCausalLM", rope_theta=100.0,
+                          max_position_embeddings=192,
+                          rope_scaling=dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0,
+                                            high_freq_factor=3.0,
+                                            original_max_position_embeddings=24)),
+        training=training(sequence_length=32)),
+    "qwen3_yarn": dict(
+        config=qwen3(rope_theta=100.0, head_dim=16, max_position_embeddings=96,
+                     rope_scaling=dict(rope_type="yarn", factor=4.0, beta_fast=2.0, beta_slow=0.5,
+                                       original_max_position_embeddings=24)),
+        training=training(sequence_length=32)),
+    "nemotron": dict(config=nemotron(), training=training()),
+    "persimmon": dict(config=persimmon(), training=training()),
+    "qwen3_bf16": dict(
+        config=qwen3(rope_theta=1000000.0, eps=1e-6), precision="bf16",
+        training=training(sequence_length=16, global_batch_size=8, max_lr=5e-4)),
 }
 
 # s of 2^-s by the kind of tensor: large enough that attention is far from even and that positions,
 # rotation and biases can be seen in the loss.
-SHIFTS = dict(embedding=2, position=3, head=2, input=2, output=3, gain=4, bias=4)
+SHIFTS = dict(embedding=2, position=3, head=2, input=2, output=3, gain=4, gain1p=4, bias=4)
 
 
 def fnv(text):
@@ -129,6 +194,8 @@ def tensors(case):
     config = CASES[case]["config"]
     if config["model_type"] == "gpt2":
         return gpt2_tensors(config, CASES[case]["prefix"])
+    if config["model_type"] == "persimmon":
+        return persimmon_tensors(config)
     return llama_tensors(config)
 
 
@@ -150,25 +217,59 @@ def gpt2_tensors(config, prefix):
 
 
 def llama_tensors(config):
-    """Llama keeps its products as (outputs, inputs)."""
+    """Llama, Qwen 3, Mistral and Nemotron keep their products as (outputs, inputs)."""
     C, V, F = config["hidden_size"], config["vocab_size"], config["intermediate_size"]
-    G = C // config["num_attention_heads"] * config["num_key_value_heads"]
+    D = config.get("head_dim", C // config["num_attention_heads"])
+    Q, G = D * config["num_attention_heads"], D * config["num_key_value_heads"]
+    heads_normed = config["model_type"] == "qwen3"
+    nemotron_like = config["model_type"] == "nemotron"
+    gate = [] if nemotron_like else [("mlp.gate_proj.weight", (F, C), "input")]
+
+    def norm(name):
+        if nemotron_like:
+            return [(name + ".weight", (C,), "gain1p"), (name + ".bias", (C,), "bias")]
+        return [(name + ".weight", (C,), "gain")]
+
     rows = [("model.embed_tokens.weight", (V, C), "embedding")]
     for layer in range(config["num_hidden_layers"]):
-        block = [("input_layernorm.weight", (C,), "gain"),
-                 ("self_attn.q_proj.weight", (C, C), "input"),
+        block = [*norm("input_layernorm"),
+                 ("self_attn.q_proj.weight", (Q, C), "input"),
                  ("self_attn.k_proj.weight", (G, C), "input"),
                  ("self_attn.v_proj.weight", (G, C), "input"),
-                 ("self_attn.o_proj.weight", (C, C), "output"),
-                 ("post_attention_layernorm.weight", (C,), "gain"),
-                 ("mlp.gate_proj.weight", (F, C), "input"),
+                 ("self_attn.o_proj.weight", (C, Q), "output"),
+                 *[(f"self_attn.{x}_norm.weight", (D,), "gain") for x in "qk" if heads_normed],
+                 *norm("post_attention_layernorm"),
+                 *gate,
                  ("mlp.up_proj.weight", (F, C), "input"),
                  ("mlp.down_proj.weight", (C, F), "output")]
         rows += [(f"model.layers.{layer}.{name}", shape, kind) for name, shape, kind in block]
-    rows.append(("model.norm.weight", (C,), "gain"))
+    rows += norm("model.norm")
     if not config["tie_word_embeddings"]:
         rows.append(("lm_head.weight", (V, C), "head"))
     return rows
+
+
+def persimmon_tensors(config):
+    """Persimmon keeps [query key value] of each head together, as Megatron-LM does."""
+    C, V, F = config["hidden_size"], config["vocab_size"], config["intermediate_size"]
+    D = C // config["num_attention_heads"]
+
+    def norm(name, size):
+        return [(name + ".weight", (size,), "gain"), (name + ".bias", (size,), "bias")]
+
+    def linear(name, out, columns, kind):
+        return [(name + ".weight", (out, columns), kind), (name + ".bias", (out,), "bias")]
+
+    rows = [("model.embed_tokens.weight", (V, C), "embedding")]
+    for layer in range(config["num_hidden_layers"]):
+        block = (norm("input_layernorm", C)
+                 + linear("self_attn.query_key_value", 3 * C, C, "input")
+                 + norm("self_attn.q_layernorm", D) + norm("self_attn.k_layernorm", D)
+                 + linear("self_attn.dense", C, C, "output") + norm("post_attention_layernorm", C)
+                 + linear("mlp.dense_h_to_4h", F, C, "input")
+                 + linear("mlp.dense_4h_to_h", C, F, "output"))
+        rows += [(f"model.layers.{layer}.{name}", shape, kind) for name, shape, kind in block]
+    return rows + norm("model.final_layernorm", C) + [("lm_head.weight", (V, C), "head")]
 
 
 def weights(case, name, shape, kind):

@@ -153,7 +153,7 @@ TEST_CASE("buckets are complete once each, and reduced as they come have the sam
   for (int b = 0; b < seen.buckets(); ++b)
     CHECK(complete[std::size_t(b)] == b);
   CHECK(seen.norms() == judge.norms());
-  CHECK(seen.gradient_digest() == judge.gradient_digest());
+  CHECK(seen.vote_digest() == judge.vote_digest());
 }
 
 TEST_CASE("values that are gathered behind a curtain are waited for", "[distributed]") {

@@ -1,8 +1,8 @@
 // The reference trainer against losses made by PyTorch (tests/golden/gpt/README.md).
 
-#include "runtime/checkpoint/hub.hpp"
 #include "runtime/core/file.hpp"
 #include "runtime/trainer/reference_trainer.hpp"
+#include "tests/support/golden_model.hpp"
 #include "tests/support/scratch_folder.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -76,6 +76,55 @@ recipe recipe_of(const json& training, const gpt_config& model) {
   return how;
 }
 
+struct tolerance {
+  double first;  ///< of the first loss, before any update
+  double loss;   ///< absolute
+  double norm;   ///< relative
+};
+
+// float64 differs from PyTorch's own float32 by at most 3.3e-7 and 1.9e-7: 1e-5 leaves room for
+// another order of the sums and is still small enough to see a wrong epsilon or a wrong activation.
+constexpr tolerance in_f32{1e-5, 1e-5, 1e-4};
+
+// Another order of the sums moves the first loss by 4e-5; without bf16 it is 3.6e-4 away, with
+// further roundings within norms, rotation, attention or SwiGLU 1.1e-3. Once weights have been
+// updated PyTorch differs by 4.1e-3 and 1.8e-3 from itself with other roundings, as AdamW makes a
+// step of the sign of every gradient that is almost 0; and by 0.19 and 2e-2 without masters.
+constexpr tolerance in_bf16{2e-4, 1e-2, 5e-3};
+
+void meet(const std::string& name, kernels::backend where, dtype precision, tolerance allowed) {
+  CAPTURE(name, int(where));
+  const tests::scratch_folder folder;
+  const auto make = "python3 " + golden_folder + "hf_model.py " + name + " "
+                    + (folder / "model").string() + " > /dev/null";
+  REQUIRE(std::system(make.c_str()) == 0);
+
+  const auto golden = json::parse(read_text(golden_folder + name + ".json"));
+  const auto model = tests::open_golden_model(folder / "model");
+  auto how = recipe_of(golden["training"], model.shape);
+  how.precision = precision;
+  REQUIRE(golden.value("precision", "f32") == to_string(precision));
+  stream on(where, 1, {});
+  reference_trainer trainer(
+      how, std::make_shared<golden_source>(golden["data"], how.batch.micro), on);
+  trainer.state().restore(
+      [&](const std::string& parameter, const shape& all, const box& part, std::span<float> to) {
+        std::vector<float> values(std::size_t(all.size()));
+        model.read(parameter, values);
+        copy_common(whole(all), values.data(), part, to.data(), sizeof(float));
+      },
+      false);
+  for (const auto& expected : golden["steps"]) {
+    const auto report = trainer.step();
+    CAPTURE(report.iteration);
+    CHECK(std::abs(report.learning_rate - expected["learning_rate"].get<double>()) < 1e-12);
+    CHECK(std::abs(report.lm_loss - expected["lm_loss"].get<double>())
+          < (report.iteration == 1 ? allowed.first : allowed.loss));
+    const double norm = expected["grad_norm"];
+    CHECK(std::abs(report.grad_norm - norm) < allowed.norm * norm);
+  }
+}
+
 }  // namespace
 
 TEST_CASE("the reference trainer meets the losses and gradient norms of PyTorch", "[golden]") {
@@ -84,35 +133,19 @@ TEST_CASE("the reference trainer meets the losses and gradient norms of PyTorch"
                                     "gpt2_masked",
                                     "llama_untied_gqa",
                                     "llama_tied_rope_theta",
-                                    "llama_gqa_accumulate");
+                                    "llama_gqa_accumulate",
+                                    "qwen3_tied_gqa",
+                                    "mistral_window",
+                                    "llama_rope_llama3",
+                                    "qwen3_yarn",
+                                    "nemotron",
+                                    "persimmon");
   const auto where = GENERATE(kernels::backend::cpu, kernels::backend::reference);
-  CAPTURE(name, int(where));
-  const tests::scratch_folder folder;
-  const auto make = "python3 " + golden_folder + "hf_model.py " + name + " "
-                    + (folder / "model").string() + " > /dev/null";
-  REQUIRE(std::system(make.c_str()) == 0);
+  meet(name, where, dtype::f32, in_f32);
+}
 
-  const auto golden = json::parse(read_text(golden_folder + name + ".json"));
-  const auto hub = read_hub_model(folder / "model");
-  const auto how = recipe_of(golden["training"], hub.config());
-  stream on(where, 1, {});
-  reference_trainer trainer(
-      how, std::make_shared<golden_source>(golden["data"], how.batch.micro), on);
-  trainer.state().restore(
-      [&](const std::string& parameter, const shape& all, const box& part, std::span<float> to) {
-        std::vector<float> values(std::size_t(all.size()));
-        hub.read(parameter, values);
-        copy_common(whole(all), values.data(), part, to.data(), sizeof(float));
-      },
-      false);
-  for (const auto& expected : golden["steps"]) {
-    const auto report = trainer.step();
-    CAPTURE(report.iteration);
-    CHECK(std::abs(report.learning_rate - expected["learning_rate"].get<double>()) < 1e-12);
-    // float64 differs from PyTorch's own float32 by 3.3e-7 and 1.9e-7: 1e-5 leaves room for another
-    // order of the sums and is still small enough to see a wrong epsilon or a wrong activation.
-    CHECK(std::abs(report.lm_loss - expected["lm_loss"].get<double>()) < 1e-5);
-    const double norm = expected["grad_norm"];
-    CHECK(std::abs(report.grad_norm - norm) < 1e-4 * norm);
-  }
+TEST_CASE("in bf16, with masters and gradients in f32, the reference trainer meets PyTorch",
+          "[golden]") {
+  const auto where = GENERATE(kernels::backend::cpu, kernels::backend::reference);
+  meet("qwen3_bf16", where, dtype::bf16, in_bf16);
 }

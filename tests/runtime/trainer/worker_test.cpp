@@ -158,7 +158,7 @@ TEST_CASE_METHOD(fixture, "a step that was abandoned leaves nothing behind", "[t
   under_test.forward(key(1), batch(3));  // and never comes back
   under_test.begin_step(first_step);
   pass_through({&under_test}, batch(1), 0);
-  CHECK(under_test.gradient_digest() == fresh.gradient_digest());
+  CHECK(under_test.vote_digest() == fresh.vote_digest());
   CHECK(under_test.loss(0).total == fresh.loss(0).total);
   CHECK(under_test.norms() == fresh.norms());
 }
@@ -166,7 +166,7 @@ TEST_CASE_METHOD(fixture, "a step that was abandoned leaves nothing behind", "[t
 TEST_CASE_METHOD(fixture, "a forward pass without training needs no way back", "[trainer]") {
   const auto before = combine(under_test.digests().own);
   pass_through({&under_test}, batch(1), 0);
-  const auto gradients = under_test.gradient_digest();
+  const auto gradients = under_test.vote_digest();
   under_test.begin_step({.step = step_id(1), .training = false});
   under_test.forward(key(0), batch(1));
   under_test.forward(key(1), batch(2));
