@@ -46,6 +46,16 @@ std::string end_of(const runtime::training_job& job, const std::string& name) {
 
 }  // namespace
 
+TEST_CASE("STEP-2: with a spread optimizer replicas compute a step with the same values",
+          "[scenario][fault]") {
+  auto job = tests::tiny_job(2, 2);
+  job.train_iterations = 2;
+  job.reduction.distributed_optimizer = true;
+  job.reduction.grain = 256;
+  CHECK(end_of(job, "") == "");
+  CHECK_THAT(end_of(job, "decoder.final_layernorm.weight"), ContainsSubstring("STEP-2"));
+}
+
 TEST_CASE("STEP-5: replicas hold the same state after the same update", "[scenario][fault]") {
   auto job = tests::tiny_job(2, 2);
   job.train_iterations = 2;
