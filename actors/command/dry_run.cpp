@@ -193,6 +193,7 @@ std::string describe(const training_job& given) {
                human(need.optimizer),
                human(need.activations),
                job.checkpoints.save.empty()
+                       || (!job.reduction.distributed_optimizer && at[std::size_t(axis::data)] > 0)
                    ? ""
                    : fmt::format("; {} more while it saves", human(need.snapshot)));
   }

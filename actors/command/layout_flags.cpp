@@ -92,9 +92,11 @@ void declare_layout(command_line& line, training_flags& to) {
               "Parameters and activations in bf16; the weights that are updated, their moments and "
               "gradients stay fp32.",
               [&l] { l.bf16 = true; });
-  line.toggle("--dry-run",
-              "Resolves and checks everything, prints model, layout, plan and memory, and exits.",
-              [&to] { to.dry_run = true; });
+  line.toggle(
+      "--dry-run",
+      "Resolves and checks flags, files and layout, prints model, layout, plan and memory, and "
+      "exits; only the samples are not dealt out.",
+      [&to] { to.dry_run = true; });
 }
 
 void declare_stages(command_line& line, training_flags& to) {

@@ -89,6 +89,19 @@ void open_data(resources& out) {
       out.pool);
 }
 
+/// What the manifest says of the model says nothing of its tensors.
+void require_extents(const runtime::checkpoint_reader& from,
+                     const std::string& name,
+                     const runtime::shape& wanted) {
+  if (const auto& found = from.extents(name); found != wanted)
+    throw runtime::input_error(
+        "the checkpoint '{}' has '{}' as {}, but its model needs {}; use another checkpoint",
+        from.folder().string(),
+        name,
+        to_string(found),
+        to_string(wanted));
+}
+
 void load_state(resources& out) {
   const auto& where = out.job.checkpoints;
   const auto start = plan_start(out.job);
@@ -99,11 +112,15 @@ void load_state(resources& out) {
   if (const auto from = start.from) {
     runtime::log_info(" {} {}", start.iteration > 0 ? "going on" : "starting", start.text);
     out.restore = [from, moments = start.with_moments](runtime::worker& by) {
-      by.restore([&](const std::string& name,
-                     const runtime::shape&,
-                     const runtime::box& part,
-                     std::span<float> to) { from->read(name, part, to); },
-                 moments);
+      by.restore(
+          [&](const std::string& name,
+              const runtime::shape& extents,
+              const runtime::box& part,
+              std::span<float> to) {
+            require_extents(*from, name, extents);
+            from->read(name, part, to);
+          },
+          moments);
     };
     return;
   }

@@ -231,6 +231,11 @@ void complain_about_resuming(const training_job& job, sentences& wrong) {
     wrong.push_back(
         fmt::format("--strict-identity holds a run to its bits, which {} gives up: leave one out",
                     c.finetune ? "--finetune" : "--no-load-optim"));
+  if (c.use_checkpoint_scheduler && (c.finetune || c.no_load_optim))
+    wrong.push_back(fmt::format(
+        "--use-checkpoint-opt_param-scheduler asks for the checkpoint's learning rate, and {} for "
+        "that of the command line: leave one out",
+        c.finetune ? "--finetune" : "--no-load-optim"));
   if (c.keep_last > 0 && c.save.empty())
     wrong.emplace_back("--keep-last needs --save DIR: where checkpoints go");
 }

@@ -86,6 +86,15 @@ std::int64_t nearest_divisor(std::int64_t number, std::int64_t wanted) {
   return best;
 }
 
+/// The multiple of `tensor` nearest to `size` that divides `whole`; 0 when there is none.
+std::int64_t nearest_multiple(std::int64_t size, std::int64_t tensor, std::int64_t whole) {
+  std::int64_t best = 0;
+  for (auto x = tensor; x <= whole; x += tensor)
+    if (whole % x == 0 && (best == 0 || std::abs(x - size) < std::abs(best - size)))
+      best = x;
+  return best;
+}
+
 void complain_about_tensor(const training_job& job, sentences& wrong) {
   const auto& m = job.how.model;
   const std::int64_t tensor = job.layout.tensor;
@@ -100,17 +109,27 @@ void complain_about_tensor(const training_job& job, sentences& wrong) {
   // Without groups of their own heads are told once.
   const auto told_before
       = [&](const char* what) { return what == shared[1].first && m.groups == m.heads; };
-  for (const auto& [what, size] : shared)
-    if (size > 0 && size % tensor != 0 && !told_before(what))
-      wrong.push_back(
-          fmt::format("{} {} is not a multiple of --tensor-model-parallel-size {}, which gives "
-                      "every worker as much; the nearest of both that would do: {} here, or "
-                      "--tensor-model-parallel-size {}",
-                      what,
-                      size,
-                      tensor,
-                      std::max<std::int64_t>(1, (size + tensor / 2) / tensor) * tensor,
-                      nearest_divisor(common, tensor)));
+  // Heads divide the channels and groups the heads, whatever else is asked of them.
+  const auto near = [&](const char* what, std::int64_t size) {
+    if (what == shared[0].first)
+      return nearest_multiple(size, tensor, m.hidden);
+    if (what == shared[1].first)
+      return nearest_multiple(size, tensor, m.heads);
+    return std::max<std::int64_t>(1, (size + tensor / 2) / tensor) * tensor;
+  };
+  for (const auto& [what, size] : shared) {
+    if (size <= 0 || size % tensor == 0 || told_before(what))
+      continue;
+    const auto here = near(what, size);
+    wrong.push_back(
+        fmt::format("{} {} is not a multiple of --tensor-model-parallel-size {}, which gives every "
+                    "worker as much; the nearest that would do: {}--tensor-model-parallel-size {}",
+                    what,
+                    size,
+                    tensor,
+                    here == 0 ? "" : fmt::format("{} here, or ", here),
+                    nearest_divisor(common, tensor)));
+  }
   const auto rows = job.how.batch.micro * m.sequence;
   if (job.layout.sequence_parallel && rows > 0 && rows % tensor != 0)
     wrong.push_back(

@@ -10,6 +10,8 @@
 #include "tests/support/tiny_job.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <fmt/format.h>
 #include <map>
@@ -21,6 +23,13 @@ using namespace troupe;
 using runtime::now_ns;
 
 namespace {
+
+void require_end(const actors::outcome& end) {
+  if (end.exit_code == 0)
+    return;
+  fmt::print(stderr, "a run failed: {}\n", end.reason);
+  std::exit(1);
+}
 
 double median(std::vector<double> x) {
   std::sort(x.begin(), x.end());
@@ -71,9 +80,7 @@ struct figures {
 
 void measure(const layout& x, figures& to) {
   const auto shared = tests::tiny_resources(job_of(x));
-  const auto end = actors::run(shared);
-  if (end.exit_code != 0)
-    fmt::print("failed: {}\n", end.reason);
+  require_end(actors::run(shared));
   std::map<std::uint64_t, std::uint64_t> begin, worked;
   for (const auto& s : shared->trace->spans()) {
     if (s.rank != 0 || s.track != 0)
@@ -152,7 +159,9 @@ void cost() {
              one * (4 * 6 + 2));
 }
 
-void memory() {
+/// False when a forecast is more than a tenth away.
+bool memory() {
+  bool good = true;
   struct unlike {
     const char* name;
     void (*change)(runtime::training_job&);
@@ -206,9 +215,7 @@ void memory() {
     for (int p = 0; p < job.layout.pipeline; ++p)
       expected = std::max(expected, runtime::forecast_memory(job, {0, 0, 0, 0, p}).peak());
     const auto shared = tests::tiny_resources(job);
-    const auto end = actors::run(shared);
-    if (end.exit_code != 0)
-      fmt::print("failed: {}\n", end.reason);
+    require_end(actors::run(shared));
     std::size_t most = 0;
     for (const auto& [rank, peak] : shared->pools->peaks())
       most = std::max(most, peak);
@@ -217,7 +224,9 @@ void memory() {
                double(expected) / 1e6,
                double(most) / 1e6,
                double(most) / double(expected));
+    good = good && std::abs(double(most) / double(expected) - 1) < 0.1;
   }
+  return good;
 }
 
 }  // namespace
@@ -225,6 +234,5 @@ void memory() {
 int main(int argc, char** argv) {
   if (argc < 2 || std::strcmp(argv[1], "--memory") != 0)
     cost();
-  memory();
-  return 0;
+  return memory() ? 0 : 1;
 }

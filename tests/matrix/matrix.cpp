@@ -30,7 +30,8 @@ constexpr std::uint64_t steps = 20;
 
 // Across layouts sums are taken in another order; a step amplifies the difference. In f32 the first
 // loss differs by roundings of a few products, the rest by what 20 steps of AdamW make of them. In
-// bf16 every activation is rounded to 2^-8.
+// bf16 every activation is rounded to 2^-8; of all arrangements the largest norm is 2.8e-2 away,
+// after 20 steps and where the gradients are smallest.
 struct limits {
   double first, loss, norm;
 };
@@ -42,16 +43,17 @@ struct factor {
 };
 
 const std::vector<factor>& factors() {
-  static const std::vector<factor> all = {{"TP", {"1", "2", "4"}},
-                                          {"PP", {"1", "2", "4"}},
-                                          {"DP", {"1", "2", "2 in turn"}},
-                                          {"rows", {"whole", "spread"}},
-                                          {"optimizer", {"whole", "spread", "spread+overlap"}},
-                                          {"recompute", {"none", "selective", "full"}},
-                                          {"model", {"gpt", "llama"}},
-                                          {"tied", {"yes", "no"}},
-                                          {"dropout", {"0.1", "0"}},
-                                          {"type", {"f32", "bf16"}}};
+  static const std::vector<factor> all
+      = {{"TP", {"1", "2", "4"}},
+         {"PP", {"1", "2", "4"}},
+         {"DP", {"1", "2", "2 in turn"}},
+         {"rows", {"whole", "spread"}},
+         {"optimizer", {"whole", "whole+overlap", "spread", "spread+overlap"}},
+         {"recompute", {"none", "selective", "full"}},
+         {"model", {"gpt", "llama"}},
+         {"tied", {"yes", "no"}},
+         {"dropout", {"0.1", "0"}},
+         {"type", {"f32", "bf16"}}};
   return all;
 }
 
@@ -66,7 +68,7 @@ bool is_possible(const choice& x) {
   const int workers = extent(x, TP) * extent(x, PP) * extent(x, DP);
   if (workers > 8 || (x[rows] == 1 && x[TP] == 0))
     return false;
-  return x[optimizer] == 0 || x[DP] == 1;  // with one rank there is nothing to spread
+  return x[optimizer] == 0 || x[DP] == 1;  // one rank has nothing to spread or to overlap
 }
 
 std::string text(const choice& x) {
@@ -169,10 +171,10 @@ runtime::training_job job_of(const choice& x) {
   job.layout.replicas_per_worker = x[DP] == 2 ? 2 : 1;
   job.layout.world = extent(x, TP) * extent(x, PP) * extent(x, DP);
   job.layout.sequence_parallel = x[rows] == 1;
-  job.reduction = {.distributed_optimizer = x[optimizer] > 0,
+  job.reduction = {.distributed_optimizer = x[optimizer] > 1,
                    .bucket_size = 4096,
-                   .overlap_gradients = x[optimizer] == 2,
-                   .overlap_parameters = x[optimizer] == 2,
+                   .overlap_gradients = x[optimizer] % 2 == 1,
+                   .overlap_parameters = x[optimizer] == 3,
                    .grain = 256};
   if (x[recompute] > 0)
     job.recompute.granularity = x[recompute] == 1 ? runtime::recompute_granularity::selective

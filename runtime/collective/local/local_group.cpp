@@ -76,12 +76,12 @@ void local_group::check_offers() {
   const auto& first = offers_.front();
   for (std::size_t r = 1; r < offers_.size(); ++r) {
     const auto& x = offers_[r];
+    const bool cut_alike = x.cuts_are_own || std::ranges::equal(x.ends, first.ends);
     if (std::string_view(x.what) != first.what || x.elements != first.elements
-        || x.detail != first.detail || x.parts.size() != first.parts.size())
+        || x.detail != first.detail || x.parts.size() != first.parts.size() || !cut_alike)
       broken_ = fmt::format(
           "COLLECTIVE-1: along {} rank 0 comes for {} of {} elements in {} parts (dtype or root "
-          "{}), "
-          "rank {} for {} of {} in {} ({})",
+          "{}), rank {} for {} of {} in {} ({}){}",
           short_name(along_),
           first.what,
           first.elements,
@@ -91,7 +91,8 @@ void local_group::check_offers() {
           x.what,
           x.elements,
           x.parts.size(),
-          x.detail);
+          x.detail,
+          cut_alike ? "" : ", cut elsewhere");
   }
 }
 
@@ -174,13 +175,14 @@ void local_communicator::reduce_scatter_sum(
   meet({.what = "reduce_scatter_sum",
         .elements = ends.back(),
         .detail = int(type),
-        .parts = {parts.begin(), parts.end()}});
+        .parts = {parts.begin(), parts.end()},
+        .ends = ends});
   sum(on, type, to, begin_of(ends, rank_), ends[std::size_t(rank_)]);
   group_->meet();
 }
 
 void local_communicator::all_gather(stream&, const void* mine, void* to, offsets ends) {
-  meet({.what = "all_gather", .elements = ends.back(), .parts = {mine}});
+  meet({.what = "all_gather", .elements = ends.back(), .parts = {mine}, .ends = ends});
   {
     const local_group::reading everybody(*group_);
     for (int r = 0; r < size(); ++r) {
@@ -193,7 +195,7 @@ void local_communicator::all_gather(stream&, const void* mine, void* to, offsets
 
 void local_communicator::all_to_all(
     stream&, const void* from, offsets from_ends, void* to, offsets to_ends) {
-  meet({.what = "all_to_all", .parts = {from}, .ends = from_ends});
+  meet({.what = "all_to_all", .parts = {from}, .ends = from_ends, .cuts_are_own = true});
   {
     const local_group::reading everybody(*group_);
     for (int r = 0; r < size(); ++r) {

@@ -29,6 +29,7 @@ class local_group {
     std::vector<const void*> parts = {};
     void* to = nullptr;
     communicator::offsets ends = {};
+    bool cuts_are_own = false;  ///< each rank may have other ends
   };
 
   /// Returns when all have arrived; the last one checks that all came for the same thing. Throws
