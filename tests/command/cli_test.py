@@ -467,7 +467,7 @@ def check_identity(folder):
             "--pipeline-model-parallel-size", 2)
     refuses("which --finetune gives up", *again, "--strict-identity", "--finetune")
     page = works(*again, "--pipeline-model-parallel-size", 2)
-    if "numerically, not to the bit" not in page or "another identity" in page:
+    if "results agree with those of the other layout" not in page or "another identity" in page:
         raise wrong(f"another layout is not told as what it is:\n{page}")
     manifest = next((folder / "run").glob("iter_*/manifest.json")).read_text()
     build = json.loads(manifest)["identity"]["build"]

@@ -260,7 +260,7 @@ TEST_CASE("a broadcast makes everybody's array the root's", "[collective]") {
 
 TEST_CASE("COLLECTIVE-1: a rank that comes for something else breaks the promise of all",
           "[collective][invariant]") {
-  const int other = GENERATE(range(0, 3)), how = GENERATE(range(0, 7));
+  const int other = GENERATE(range(0, 3)), how = GENERATE(range(0, 8));
   CAPTURE(other, how);
   std::atomic<int> broken = 0;
   std::vector<std::string> said(3);
@@ -268,7 +268,7 @@ TEST_CASE("COLLECTIVE-1: a rank that comes for something else breaks the promise
     std::vector<float> x(16), to(64);
     const void* const part = x.data();
     const void* const two[] = {x.data(), x.data()};
-    const std::vector<std::int64_t> ends{4, 8, 16}, fewer{4, 8, 12};
+    const std::vector<std::int64_t> ends{4, 8, 16}, fewer{4, 8, 12}, elsewhere{4, 12, 16};
     const bool me = group.rank() == other;
     try {
       switch (how) {
@@ -283,6 +283,9 @@ TEST_CASE("COLLECTIVE-1: a rank that comes for something else breaks the promise
           break;
         case 3:
           group.reduce_scatter_sum(on, dtype::f32, {&part, 1}, to.data(), me ? fewer : ends);
+          break;
+        case 7:
+          group.all_gather(on, x.data(), to.data(), me ? elsewhere : ends);
           break;
         case 4:
           group.broadcast(on, x.data(), 64, me ? 1 : 0);

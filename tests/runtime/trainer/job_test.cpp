@@ -126,7 +126,7 @@ TEST_CASE("each impossible layout has its sentence, with the nearest that would 
       {"--ddp-bucket-size is 0", [](auto& x) { x.reduction.bucket_size = 0; }},
       {"--world-size 2 is not a multiple of tensor 4", [](auto& x) { x.layout.tensor = 4; }},
       {"--num-attention-heads 2 is not a multiple of --tensor-model-parallel-size 4, which gives "
-       "every worker as much; the nearest of both that would do: 4 here, or "
+       "every worker as much; the nearest that would do: 4 here, or "
        "--tensor-model-parallel-size 2",
        [](auto& x) { x.layout.tensor = 4; }},
       {"--num-query-groups 1", [](auto& x) { x.how.model.groups = 1, in_parts(x); }},

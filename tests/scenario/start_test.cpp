@@ -1,0 +1,22 @@
+// What is said of a checkpoint before a run goes on from it.
+
+#include "actors/job/start.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+using namespace troupe;
+using Catch::Matchers::ContainsSubstring;
+
+TEST_CASE("identities differ by what is in them, also when nothing is", "[scenario]") {
+  CHECK(actors::differences("{}", "{}").empty());
+  CHECK(actors::differences(R"({"a": {}})", R"({"a": {}})").empty());
+  CHECK_THAT(actors::differences("{}", R"({"a": {"b": 1}})"),
+             ContainsSubstring("a/b: nothing there, 1 here"));
+}
+
+TEST_CASE("a key that would move a terminal's cursor is shown, not obeyed", "[scenario]") {
+  const auto said = actors::differences("{\"x\\u001b[2J\": 1}", "{}");
+  CHECK_THAT(said, ContainsSubstring("x\\u001b[2J: 1 there, nothing here"));
+  CHECK(said.find('\x1b') == std::string::npos);
+}
