@@ -77,10 +77,12 @@ void stage_state::meet(const messages::meet& whom) {
 }
 
 void stage_state::build() {
+  auto blank_errand = errand_for("", 1, 0);
+  blank_errand.on = nullptr;  // the bench keeps what follows, and must not be kept by it
   // Called on the lane, in the midst of the work that completes a bucket.
   const auto send_off = [wire = wire_.get(),
                          on = std::weak_ptr(bench_),
-                         blank = errand_for("", 1, 0),
+                         blank = std::move(blank_errand),
                          planted = shared_->planted,
                          who = "wire:" + where_](int b) {
     const auto held = on.lock();

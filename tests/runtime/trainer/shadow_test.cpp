@@ -69,9 +69,9 @@ TEST_CASE("a shadow of a worker needs as much as the worker, and takes next to n
   // Less than before, where the allocator has given back what an earlier test left.
   const auto taken = after > before ? after - before : 0;
   CHECK(forecast > std::size_t(60) << 20);
-  // The tokens of a batch, the starts of its sequences, the worker itself. Less than nothing where
-  // the system takes pages back meanwhile.
-  CHECK(taken < std::int64_t(4) << 20);
+  // The tokens of a batch, the starts of its sequences, the worker itself, and what sanitizers
+  // write down of each. Less than nothing where the system takes pages back meanwhile.
+  CHECK(taken < std::int64_t(16) << 20);
   const auto real = peak_of(how, memory_pool());
   CHECK(forecast == real);
 }
