@@ -25,43 +25,6 @@ void add_to_rows(T* y, const T* bias, std::int64_t rows, std::int64_t N) {
   }
 }
 
-// Sums of 128 rows first: a running sum over all of them would lose small terms.
-template <int Vectors, class T, class Step>
-HWY_INLINE void sum_column_vectors(
-    const T* x, std::int64_t R, std::int64_t N, float* total, Step step) {
-  constexpr std::int64_t chunk = 128;
-  for (std::int64_t begin = 0; begin < R; begin += chunk) {
-    vec part[Vectors];
-#pragma GCC unroll 4
-    for (int v = 0; v < Vectors; ++v)
-      part[v] = hn::Zero(d);
-    for (std::int64_t r = begin; r < std::min(R, begin + chunk); ++r) {
-#pragma GCC unroll 4
-      for (int v = 0; v < Vectors; ++v)
-        part[v] = hn::Add(part[v], step.load(x + r * N + v * width));
-    }
-#pragma GCC unroll 4
-    for (int v = 0; v < Vectors; ++v)
-      step.store(hn::Add(step.load(total + v * width), part[v]), total + v * width);
-  }
-}
-
-template <class T>
-void sum_columns(const T* x,
-                 std::int64_t R,
-                 std::int64_t N,
-                 float* total,
-                 std::int64_t begin,
-                 std::int64_t end) {
-  std::int64_t c = begin;
-  for (; c + 4 * width <= end; c += 4 * width)
-    sum_column_vectors<4>(x + c, R, N, total + c, whole{});
-  for (; c + width <= end; c += width)
-    sum_column_vectors<1>(x + c, R, N, total + c, whole{});
-  if (c < end)
-    sum_column_vectors<1>(x + c, R, N, total + c, partial{hn::FirstN(d, std::size_t(end - c))});
-}
-
 }  // namespace
 }  // namespace troupe::kernels::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -71,7 +34,6 @@ namespace troupe::kernels::cpu {
 namespace {
 
 TROUPE_EXPORT(add_to_rows);
-TROUPE_EXPORT(sum_columns);
 
 activation of(epilogue e) {
   switch (e) {
@@ -157,9 +119,7 @@ void run(const linear_backward_weight<T>& op, const context& in) {
   else
     accumulate(shape_of(op), op.dz, op.x, op.dweight, in);
   if (op.dbias)
-    split(in.threads, op.N, 64, [&](std::int64_t begin, std::int64_t end) {
-      TROUPE_DISPATCH(sum_columns, T)(op.dz, op.R, op.N, op.dbias, begin, end);
-    });
+    run(bias_backward<T>{op.dbias, op.dz, op.R, op.N}, in);
 }
 
 std::size_t scratch(const linear_forward<bf16>& op, int threads) {
