@@ -49,6 +49,35 @@ void gpt_dataset::check_ids(std::span<const std::int32_t> ids,
           options_.vocabulary);
 }
 
+void gpt_dataset::refuse_index(std::uint64_t sample) const {
+  const auto where = options_.cache
+                         ? fmt::format("the cached index in '{}'", options_.cache->string())
+                         : std::string("the index");
+  throw input_error(
+      "cannot read sample {} of the {} data: {} leads outside the data; remove the folder, and it "
+      "is "
+      "built again",
+      sample,
+      to_string(part_),
+      where);
+}
+
+// The index may come from a file whose digest a stranger made fit.
+gpt_dataset::stretch gpt_dataset::stretch_of(std::uint64_t sample) const {
+  const auto j = index_.order[sample];
+  if (j < 0 || j >= plan_.samples)
+    refuse_index(sample);
+  const auto at = 2 * static_cast<std::size_t>(j);
+  const stretch out{.document = index_.bounds[at],
+                    .offset = index_.bounds[at + 1],
+                    .last = index_.bounds[at + 2],
+                    .end = index_.bounds[at + 3] + 1};  // the extra token
+  if (out.document < 0 || out.last < out.document
+      || out.last >= std::int64_t(index_.documents.size()))
+    refuse_index(sample);
+  return out;
+}
+
 void gpt_dataset::sample(std::uint64_t i, std::span<std::int32_t> text) const {
   ensure(text.size() == std::size_t(options_.sequence_length + 1),
          "SAMPLE-1: a sample has one token more than its sequence length");
@@ -59,18 +88,18 @@ void gpt_dataset::sample(std::uint64_t i, std::span<std::int32_t> text) const {
         i,
         to_string(part_),
         size());
-  const auto j = static_cast<std::size_t>(index_.order[i]);
-  auto document = index_.bounds[2 * j];
-  auto offset = index_.bounds[2 * j + 1];
-  const auto last = index_.bounds[2 * j + 2];
-  const auto end = index_.bounds[2 * j + 3] + 1;  // the extra token
-
   std::size_t done = 0;
-  for (; document <= last; ++document, offset = 0) {
+  const auto found = stretch_of(i);
+  for (auto document = found.document; document <= found.last; ++document) {
     const auto sequence = index_.documents[static_cast<std::size_t>(document)];
-    const auto stop = document == last ? end : source_->length(sequence);
-    ensure(0 <= offset && offset <= stop && std::size_t(stop - offset) <= text.size() - done,
-           "INDEX-3: a sample is no longer than its sequence length and one");
+    if (sequence < 0 || sequence >= source_->sequences())
+      refuse_index(i);
+    const auto all = std::int64_t{source_->length(sequence)};
+    const auto offset = document == found.document ? found.offset : 0;
+    const auto stop = document == found.last ? found.end : all;
+    if (offset < 0 || offset > stop || stop > all
+        || std::size_t(stop - offset) > text.size() - done)
+      refuse_index(i);
     const auto piece = text.subspan(done, static_cast<std::size_t>(stop - offset));
     source_->get(sequence, offset, piece);
     check_ids(piece, sequence, offset);

@@ -49,7 +49,8 @@ class gpt_dataset {
   const gpt_index& index() const { return index_; }
 
   /// The tokens of sample i, S + 1 of them; `padding` where the data ended before.
-  /// Throws input_error when i >= size() or an id is outside the vocabulary.
+  /// Throws input_error when i >= size(), an id is outside the vocabulary, or a cached index leads
+  /// outside the data.
   void sample(std::uint64_t i, std::span<std::int32_t> text) const;
 
   /// Sample i as inputs, labels, loss mask and positions. Where a label is padding the mask is 0;
@@ -62,6 +63,14 @@ class gpt_dataset {
   void check_ids(std::span<const std::int32_t> ids,
                  std::int64_t sequence,
                  std::int64_t offset) const;
+
+  /// A sample: from token `offset` of the stream's document `document` to before token `end` of
+  /// its document `last`.
+  struct stretch {
+    std::int64_t document, offset, last, end;
+  };
+  stretch stretch_of(std::uint64_t sample) const;
+  [[noreturn]] void refuse_index(std::uint64_t sample) const;
 
   std::shared_ptr<const token_source> source_;
   gpt_dataset_options options_;
