@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
@@ -32,7 +33,13 @@ struct command_line::parts {
   std::vector<help_section> sections = {{"", {}}};
   std::vector<std::string> notes;
   std::vector<std::string> names;  ///< of all flags, refused ones included
+  // Not the library's: it compares each of its options with all others, and there are hundreds.
+  std::map<std::string, std::string> refusals;
   std::vector<std::pair<std::string, std::string>> families;
+
+  bool knows(const std::string& word) const {
+    return app.get_option_no_throw(word) != nullptr || refusals.contains(word);
+  }
 
   CLI::Option* declare(const std::string& flag, CLI::callback_t take) {
     if (flag.starts_with("--"))
@@ -75,11 +82,10 @@ void command_line::value(const std::string& flag,
                          const std::string& type,
                          std::string help,
                          reader take) {
-  const auto& app = parts_->app;
   parts_
       ->declare(flag,
-                [flag, take = std::move(take), &app](const CLI::results_t& words) {
-                  if (words[0].starts_with("--") && app.get_option_no_throw(words[0]) != nullptr)
+                [flag, take = std::move(take), all = parts_.get()](const CLI::results_t& words) {
+                  if (words[0].starts_with("--") && all->knows(words[0]))
                     throw usage_error("{} needs a value, but the next word is {}", flag, words[0]);
                   take(flag, words[0]);
                   return true;
@@ -97,7 +103,10 @@ void command_line::values(const std::string& flag,
                           list_reader take) {
   parts_
       ->declare(flag,
-                [=, take = std::move(take)](const CLI::results_t& words) {
+                [=, take = std::move(take), all = parts_.get()](const CLI::results_t& words) {
+                  for (const auto& word : words)
+                    if (word.starts_with("--") && all->knows(word))
+                      throw usage_error("{} needs a value, but the next word is {}", flag, word);
                   if (int(words.size()) < least)
                     throw usage_error(
                         "{} needs {} values: {}; it got {}", flag, least, type, words.size());
@@ -127,12 +136,8 @@ void command_line::accepted(const std::string& flag, int words) {
 }
 
 void command_line::refused(const std::string& flag, const std::string& reason) {
-  parts_
-      ->declare(flag,
-                [flag, reason](const CLI::results_t&) -> bool {
-                  throw usage_error("{} is refused: {}", flag, reason);
-                })
-      ->expected(0, any_number);
+  parts_->names.push_back(flag);
+  parts_->refusals.emplace(flag, reason);
 }
 
 void command_line::refused_family(const std::string& beginning, const std::string& reason) {
@@ -190,9 +195,7 @@ command_line::work command_line::parse_flags(std::vector<std::string> words) {
     throw usage_error("{}", failure.what());
   }
   const auto left = parts_->app.remaining();
-  for (const auto& word : left)
-    if (word.starts_with("-") && word.size() > 1)
-      refuse_unknown(word);
+  refuse_flags(left);
   if (!left.empty())
     throw usage_error("'{}' is a word too many: it belongs to no flag", left.front());
   return [this] {
@@ -223,16 +226,28 @@ void command_line::refuse_command(const std::string& word) const {
                     near.empty() ? "there are: " + names_below() : "did you mean '" + near + "'?");
 }
 
-void command_line::refuse_unknown(const std::string& word) const {
-  const auto flag = word.substr(0, word.find('='));
+std::string command_line::why_not(const std::string& flag) const {
+  if (const auto found = parts_->refusals.find(flag); found != parts_->refusals.end())
+    return fmt::format("{} is refused: {}", flag, found->second);
   for (const auto& [beginning, reason] : parts_->families)
     if (flag.starts_with(beginning))
-      throw usage_error("{} is refused: {}", flag, reason);
+      return fmt::format("{} is refused: {}", flag, reason);
   const auto near = nearest(flag, parts_->names);
-  throw usage_error("{} is not a flag of '{}'{}",
-                    flag,
-                    path_,
-                    near.empty() ? "" : "; did you mean " + near + "?");
+  return fmt::format("{} is not a flag of '{}'{}",
+                     flag,
+                     path_,
+                     near.empty() ? "" : "; did you mean " + near + "?");
+}
+
+void command_line::refuse_flags(const std::vector<std::string>& left) const {
+  std::vector<std::string> wrong;
+  for (const auto& word : left)
+    if (word.starts_with("-") && word.size() > 1 && std::isdigit(word[1]) == 0)
+      wrong.push_back(why_not(word.substr(0, word.find('='))));
+  if (wrong.size() == 1)
+    throw usage_error("{}", wrong.front());
+  if (!wrong.empty())
+    throw usage_error("{} flags cannot be used:\n  {}", wrong.size(), fmt::join(wrong, "\n  "));
 }
 
 std::string command_line::help() const {

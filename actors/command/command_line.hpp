@@ -68,7 +68,8 @@ class command_line {
   void toggle(const std::string& flag, std::string help, std::function<void()> set);
   /// Understood, but it decides nothing here; `words` 0 or 1 after it. Not in the help.
   void accepted(const std::string& flag, int words);
-  /// Understood, and refused with this reason; any number of words after it. Not in the help.
+  /// Understood, and refused with this reason; any number of words after it. Not in the help. A
+  /// flag that is declared, too, is not refused.
   void refused(const std::string& flag, const std::string& reason);
   /// Every flag that begins so and is not declared is refused with this reason.
   void refused_family(const std::string& beginning, const std::string& reason);
@@ -90,7 +91,9 @@ class command_line {
   work parse_flags(std::vector<std::string> words);
   std::string names_below() const;
   [[noreturn]] void refuse_command(const std::string& word) const;
-  [[noreturn]] void refuse_unknown(const std::string& word) const;
+  std::string why_not(const std::string& flag) const;
+  /// Of the words that belong to no flag: throws with all that look like flags.
+  void refuse_flags(const std::vector<std::string>& left) const;
 
   std::string path_;
   std::vector<std::string> given_;

@@ -216,7 +216,7 @@ void declare(command_line& line, training_flags& to) {
   line.note(
       "A flag that is given twice counts as given last. Flags of Megatron-LM that decide nothing "
       "here are accepted, flags that would decide something this build cannot do are refused with "
-      "the reason: `troupe train gpt --help-megatron` lists both.");
+      "the reason: `troupe train gpt --help-megatron` lists all.");
 }
 
 runtime::training_job training_job_from(const std::vector<std::string>& words) {

@@ -6,6 +6,7 @@
 
 #include <cstdio>
 #include <memory>
+#include <string>
 
 namespace troupe::command {
 
@@ -14,14 +15,18 @@ void add_train(command_line& program) {
   auto& gpt = train.command(
       "gpt", "trains a GPT by Megatron-LM's own flags, and resumes where it was stopped.");
   const auto flags = std::make_shared<training_flags>();
-  const auto tables = std::make_shared<bool>(false);
+  const auto table = std::make_shared<std::string (*)()>(nullptr);
   gpt.toggle("--help-megatron",
-             "Prints the flags of Megatron-LM that are accepted or refused here, and why.",
-             [tables] { *tables = true; });
+             "Prints every flag of Megatron-LM, and whether it works, is accepted or refused here, "
+             "and why.",
+             [table] { *table = megatron_help; });
+  gpt.toggle("--help-megatron-markdown", "The same as tables in Markdown.", [table] {
+    *table = megatron_markdown;
+  });
   declare(gpt, *flags);
-  gpt.runs([flags, tables, &gpt] {
-    if (*tables) {
-      std::fputs(megatron_help().c_str(), stdout);
+  gpt.runs([flags, table, &gpt] {
+    if (*table != nullptr) {
+      std::fputs((*table)().c_str(), stdout);
       return 0;
     }
     const auto job = resolve(*flags, gpt.given());
