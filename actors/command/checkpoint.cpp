@@ -1,3 +1,4 @@
+#include "actors/command/checkpoint_hub.hpp"
 #include "actors/command/checkpoint_pages.hpp"
 #include "actors/command/commands.hpp"
 #include "runtime/core/error.hpp"
@@ -125,7 +126,8 @@ command_line& add(command_line& to,
 }  // namespace
 
 void add_checkpoint(command_line& program) {
-  auto& group = program.command("checkpoint", "lists, shows, verifies and compares checkpoints.");
+  auto& group
+      = program.command("checkpoint", "lists, shows, verifies, compares, exports, imports.");
   constexpr const char* one
       = "A checkpoint, as DIR/iter_0000100, or the --save folder of a run: then the checkpoint "
         "that its tracker names.";
@@ -151,6 +153,8 @@ void add_checkpoint(command_line& program) {
       .note(
           "Exit code 0 when models and tensors are equal to the bit, 1 when they differ, 2 when "
           "one cannot be read.");
+  add_export(group);
+  add_import(group);
 }
 
 }  // namespace troupe::command

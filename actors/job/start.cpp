@@ -183,6 +183,18 @@ std::vector<std::string> compare_identities(const runtime::checkpoint_reader& fr
   return out;
 }
 
+/// `troupe checkpoint import` makes checkpoints without.
+void require_moments(const runtime::checkpoint_reader& from) {
+  const auto names = from.names();
+  if (std::none_of(
+          names.begin(), names.end(), [](auto name) { return name.starts_with("exp_avg."); }))
+    throw runtime::input_error(
+        "cannot go on from '{}': it has parameters only, no moments of an optimizer. Give "
+        "--finetune to begin a new training with them, or --no-load-optim to go on from its "
+        "iteration with moments from zero",
+        from.folder().string());
+}
+
 }  // namespace
 
 start_point plan_start(runtime::training_job& job) {
@@ -216,6 +228,7 @@ start_point plan_start(runtime::training_job& job) {
     job.how.optimizer.moments_from = out.iteration;
     return out;
   }
+  require_moments(*out.from);
   out.with_moments = true;
   job.how.optimizer.moments_from = moments_from(there);
   settle_scheduler(*out.from, job);

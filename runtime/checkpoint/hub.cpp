@@ -16,14 +16,6 @@ namespace fs = std::filesystem;
 constexpr const char* one_file = "model.safetensors";
 constexpr const char* index_file = "model.safetensors.index.json";
 
-/// Of a source, as it lies in its file.
-shape source_extents(const hub_recipe& recipe, const hub_rows& rows) {
-  if (recipe.extents.rank() == 1)
-    return {rows.of};
-  const auto columns = recipe.extents[1];
-  return recipe.transposed ? shape{columns, rows.of} : shape{rows.of, columns};
-}
-
 /// Masks and tables that old files keep beside the parameters; they follow from the configuration.
 bool is_constant(std::string_view name) {
   return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias")
@@ -61,6 +53,13 @@ void transpose(const safetensors_file& file,
 }
 
 }  // namespace
+
+shape source_extents(const hub_recipe& recipe, const hub_rows& rows) {
+  if (recipe.extents.rank() == 1)
+    return {rows.of};
+  const auto columns = recipe.extents[1];
+  return recipe.transposed ? shape{columns, rows.of} : shape{rows.of, columns};
+}
 
 bool hub_model::has(std::string_view name) const {
   return std::any_of(

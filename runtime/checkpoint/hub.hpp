@@ -1,15 +1,18 @@
 // Models from the Hugging Face hub: a folder with config.json and safetensors files.
 //
-// GPT-2 (model_type gpt2), Llama (llama) and Qwen 3 (qwen3) are read. A setting that changes the
-// function of the model and that a gpt_config cannot say is refused by its name, and so is a tensor
-// that nobody would read: a model is imported exactly or not at all.
+// GPT-2 (model_type gpt2), Llama (llama), Mistral (mistral), Qwen 2 (qwen2) and Qwen 3 (qwen3) are
+// read here and written by hub_export.hpp. A setting that changes the function of the model and
+// that a gpt_config cannot say is refused by its name, and so is a tensor that nobody would read: a
+// model is imported exactly or not at all.
 
 #pragma once
 
 #include "runtime/checkpoint/safetensors.hpp"
 #include "runtime/model/gpt_config.hpp"
 
+#include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -41,6 +44,9 @@ struct hub_recipe {
   bool transposed = false;  ///< the sources are (in, out)
   std::vector<hub_rows> rows;
 };
+
+/// Extents of a source as it lies in its file.
+shape source_extents(const hub_recipe& recipe, const hub_rows& rows);
 
 /// The recipes of all parameters, in the order of the model: of a Llama when its positions are
 /// rotary, else of a GPT-2, whose names begin with `prefix` ("transformer." or nothing).
@@ -83,5 +89,13 @@ class hub_model {
 /// files that it names. Every tensor that is needed is there with its extents, or input_error says
 /// which is not.
 hub_model read_hub_model(const std::filesystem::path& dir);
+
+/// Saves the parameters as the checkpoint of iteration 0 in `dir`, without moments; returns its
+/// folder. `identity` is a JSON object. `advance` is told the parameters written so far. Throws
+/// input_error when `dir` has checkpoints already, and io_error.
+std::filesystem::path save_hub_model(const hub_model& model,
+                                     const std::filesystem::path& dir,
+                                     const std::string& identity,
+                                     const std::function<void(std::uint64_t)>& advance = {});
 
 }  // namespace troupe::runtime

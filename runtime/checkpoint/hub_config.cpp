@@ -21,6 +21,8 @@ class hub_fields {
       throw input_error("{} should have a JSON object", where_);
   }
 
+  bool has(const char* key) const { return fields_.contains(key); }
+
   const nlohmann::json* find(const char* key) const {
     const auto found = fields_.find(key);
     return found == fields_.end() || found->is_null() ? nullptr : &*found;
@@ -165,8 +167,11 @@ void read_scaling(const hub_fields& in, const hub_fields& rope, gpt_config& x) {
     x.scaling_factor = rope.number("factor", 0);
     x.scaling_positions = rope.size("original_max_position_embeddings", x.positions);
     known.insert(known.end(), {"factor", "original_max_position_embeddings"});
+  } else if (kind == "linear") {
+    x.rotary_interpolation = rope.number("factor", 0);
+    known.emplace_back("factor");
   } else if (kind != "default") {
-    rope.refuse(rope.find("rope_type") ? "rope_type" : "type", "default, llama3 or yarn");
+    rope.refuse(rope.find("rope_type") ? "rope_type" : "type", "default, linear, llama3 or yarn");
   }
   if (x.scaling == rope_scaling::llama3) {
     x.llama3_low = rope.number("low_freq_factor", 0);
@@ -198,19 +203,32 @@ void read_rotary(const hub_fields& in, gpt_config& x) {
     }
 }
 
-/// Qwen 3 is a Llama whose queries and keys are normalised.
-void read_qwen3(const hub_fields& in, gpt_config& x) {
-  x.qk_norm = true;
-  in.size("head_dim");
+/// Qwen 2 is a Llama with biases of queries, keys and values; Qwen 3 one whose queries and keys are
+/// normalised.
+void read_qwen(const hub_fields& in, const std::string& kind, gpt_config& x) {
+  x.qkv_bias = kind == "qwen2";
+  x.qk_norm = kind == "qwen3";
+  if (x.qk_norm)
+    in.size("head_dim");
   in.size("num_key_value_heads");
   if (const auto* kinds = in.find("layer_types"); kinds != nullptr)
-    for (const auto& kind : *kinds)
-      if (kind != "full_attention")
+    for (const auto& layer : *kinds)
+      if (layer != "full_attention")
         in.refuse("layer_types", "full_attention in every layer");
 }
 
-gpt_config llama_config(const hub_fields& in, bool qwen3) {
-  if (!qwen3)  // there the window is off although its size is told
+/// Mistral's window counts the query itself, ours does not. Where there is no such field the hub's
+/// library assumes 4096.
+void read_mistral(const hub_fields& in, gpt_config& x) {
+  in.size("num_key_value_heads");
+  if (!in.has("sliding_window"))
+    in.refuse("sliding_window", "null or a number");
+  if (in.find("sliding_window") != nullptr)
+    x.window = in.size("sliding_window") - 1;
+}
+
+gpt_config llama_config(const hub_fields& in, const std::string& kind) {
+  if (kind == "llama")  // a Qwen's window is off although its size is told
     in.require("sliding_window", nullptr);
   in.require("use_sliding_window", false);
   in.require("hidden_act", "silu");
@@ -235,8 +253,10 @@ gpt_config llama_config(const hub_fields& in, bool qwen3) {
     in.refuse(x.linear_bias ? "attention_bias" : "mlp_bias",
               "attention_bias and mlp_bias both true or both false");
   x.tied_embeddings = in.flag("tie_word_embeddings", false);
-  if (qwen3)
-    read_qwen3(in, x);
+  if (kind == "mistral")
+    read_mistral(in, x);
+  else if (kind != "llama")
+    read_qwen(in, kind, x);
   return x;
 }
 
@@ -247,9 +267,10 @@ gpt_config hub_config(std::string_view config_json, const std::string& where) {
   in.require("quantization_config", nullptr);
   in.require("is_encoder_decoder", false);
   const auto kind = in.text("model_type", "");
-  if (kind != "gpt2" && kind != "llama" && kind != "qwen3")
-    in.refuse("model_type", "\"gpt2\", \"llama\" or \"qwen3\"");
-  auto x = kind == "gpt2" ? gpt2_config(in) : llama_config(in, kind == "qwen3");
+  constexpr const char* llamas[] = {"llama", "mistral", "qwen2", "qwen3"};
+  if (kind != "gpt2" && std::find(std::begin(llamas), std::end(llamas), kind) == std::end(llamas))
+    in.refuse("model_type", "\"gpt2\", \"llama\", \"mistral\", \"qwen2\" or \"qwen3\"");
+  auto x = kind == "gpt2" ? gpt2_config(in) : llama_config(in, kind);
   x.vocabulary = x.padded_vocabulary = in.size("vocab_size");
   x.init_std = in.number("initializer_range", 0.02);
   x.hidden_dropout = x.attention_dropout = 0;

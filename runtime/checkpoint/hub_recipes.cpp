@@ -105,10 +105,6 @@ void add_llama_linears(recipe_book& to,
                        const std::string& theirs,
                        const std::string& kind) {
   const auto columns = [&](int64_t in) { return kind == "weight" ? in : vector; };
-  to.add(ours + "self_attention.linear_qkv." + kind,
-         c.qkv_width(),
-         columns(c.hidden),
-         llama_qkv(c, theirs + "self_attn.", kind));
   to.copy(ours + "self_attention.linear_proj." + kind,
           theirs + "self_attn.o_proj." + kind,
           c.hidden,
@@ -139,7 +135,16 @@ std::vector<hub_recipe> llama_recipes(const gpt_config& c) {
                 fmt::format("{}self_attn.{}_norm.weight", theirs, x),
                 c.head_size,
                 vector);
+    const auto qkv = [&](const char* kind, int64_t columns) {
+      to.add(fmt::format("{}self_attention.linear_qkv.{}", ours, kind),
+             c.qkv_width(),
+             columns,
+             llama_qkv(c, theirs + "self_attn.", kind));
+    };
+    qkv("weight", c.hidden);
     add_llama_linears(to, c, ours, theirs, "weight");
+    if (c.linear_bias || c.qkv_bias)
+      qkv("bias", vector);
     if (c.linear_bias)
       add_llama_linears(to, c, ours, theirs, "bias");
   }

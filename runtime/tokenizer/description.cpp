@@ -78,8 +78,7 @@ void keep_tokenizer(const std::string& description, const fs::path& folder) {
   }
 }
 
-std::unique_ptr<const tokenizer> described_tokenizer(const std::string& description,
-                                                     const fs::path& folder) {
+tokenizer_choice described_choice(const std::string& description, const fs::path& folder) {
   auto choice = parsed(description).choice;
   const auto kept = folder / kept_folder;
   if (std::error_code failure;
@@ -93,7 +92,12 @@ std::unique_ptr<const tokenizer> described_tokenizer(const std::string& descript
         choice.type,
         kept.string());
   }
-  auto out = make_tokenizer(choice);
+  return choice;
+}
+
+std::unique_ptr<const tokenizer> described_tokenizer(const std::string& description,
+                                                     const fs::path& folder) {
+  auto out = make_tokenizer(described_choice(description, folder));
   require_described(*out, description);
   return out;
 }

@@ -18,9 +18,13 @@ std::string describe(const tokenizer_choice& choice, const tokenizer& made);
 /// Throws input_error when they cannot be read or another tokenizer is kept there, and io_error.
 void keep_tokenizer(const std::string& description, const std::filesystem::path& folder);
 
-/// The tokenizer that was described: from `folder`/tokenizer when its files are there, else from
-/// where the description says they were, if it does. Throws input_error when they are gone or have
-/// another fingerprint.
+/// What was described, with the files in `folder`/tokenizer when they are there, else where the
+/// description says they were. Throws input_error when it does not.
+tokenizer_choice described_choice(const std::string& description,
+                                  const std::filesystem::path& folder);
+
+/// The tokenizer that was described. Throws input_error when its files are gone or have another
+/// fingerprint.
 std::unique_ptr<const tokenizer> described_tokenizer(const std::string& description,
                                                      const std::filesystem::path& folder);
 

@@ -1,7 +1,6 @@
 // The models of tests/golden/gpt: their shapes and their parameters, by our names.
 //
-// What the hub's reader knows it reads. Mistral it refuses for its window, so it is given a Llama
-// and the window is set afterwards. Nemotron and Persimmon are translated here.
+// What the hub's reader knows it reads. Nemotron and Persimmon are translated here.
 
 #pragma once
 
@@ -133,23 +132,10 @@ inline golden_model from_hub(const std::filesystem::path& folder) {
           [hub](const std::string& name, std::span<float> to) { hub->read(name, to); }};
 }
 
-/// A Llama whose queries see themselves and sliding_window - 1 keys before.
-inline golden_model mistral(const std::filesystem::path& folder, nlohmann::json config) {
-  const std::int64_t seen = config["sliding_window"];
-  config["sliding_window"] = nullptr;
-  config["model_type"] = "llama";
-  std::ofstream(folder / "config.json") << config;
-  auto out = from_hub(folder);
-  out.shape.window = seen - 1;
-  return out;
-}
-
 /// Of the folder that hf_model.py wrote.
 inline golden_model open_golden_model(const std::filesystem::path& folder) {
   const auto config = nlohmann::json::parse(runtime::read_text(folder / "config.json"));
   const std::string kind = config["model_type"];
-  if (kind == "mistral")
-    return mistral(folder, config);
   if (kind == "nemotron")
     return nemotron(folder, config);
   if (kind == "persimmon")

@@ -1,0 +1,188 @@
+// `troupe checkpoint export` and `import`: to and from a folder that Hugging Face's transformers
+// loads.
+
+#include "actors/command/checkpoint_hub.hpp"
+
+#include "actors/command/tokenizer_flags.hpp"
+#include "runtime/checkpoint/checkpoint.hpp"
+#include "runtime/checkpoint/hub_export.hpp"
+#include "runtime/checkpoint/json.hpp"
+#include "runtime/checkpoint/listing.hpp"
+#include "runtime/core/progress.hpp"
+#include "runtime/tokenizer/bpe_tokenizer.hpp"
+#include "runtime/tokenizer/description.hpp"
+#include "runtime/tokenizer/null_tokenizer.hpp"
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+namespace troupe::command {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct export_flags {
+  std::vector<std::string> folders;
+  fs::path hub, tokenizer;
+  std::string type = "float32";
+  double shard_gigabytes = 5;
+};
+
+struct import_flags {
+  fs::path hub, save, tokenizer;
+};
+
+/// The end of a document, and the files that transformers reads, where there are some.
+void find_tokenizer(const runtime::checkpoint_reader& from,
+                    const export_flags& flags,
+                    runtime::hub_export& what) {
+  const auto identity = runtime::parse_json(
+      from.manifest().identity, fmt::format("the identity in '{}'", from.folder().string()));
+  const auto found = identity.find("tokenizer");
+  if (found == identity.end())
+    return;
+  const auto description = found->dump();
+  const auto run = fs::absolute(from.folder()).lexically_normal().parent_path();
+  tokenizer_flags given;
+  given.folder = flags.tokenizer;
+  const auto choice
+      = flags.tokenizer.empty() ? runtime::described_choice(description, run) : choice_of(given);
+  const auto text = runtime::make_tokenizer(choice);
+  runtime::require_described(*text, description);
+  what.end_of_document = text->end_of_document();
+  what.vocab_file = choice.vocab_file;
+  what.merge_file = choice.merge_file;
+}
+
+int export_to_hub(const export_flags& flags) {
+  if (flags.folders.size() != 1)
+    throw usage_error("name one checkpoint, or the --save folder of a run; there are {}",
+                      flags.folders.size());
+  if (flags.hub.empty())
+    throw usage_error("--hf DIR is missing: the folder to be written");
+  const runtime::checkpoint_reader from(runtime::named_checkpoint(flags.folders.front()));
+  runtime::hub_export what;
+  what.model = from.manifest().model;
+  what.type = flags.type == "bfloat16" ? runtime::stored_type::bf16 : runtime::stored_type::f32;
+  what.shard_bytes = std::uint64_t(flags.shard_gigabytes * 1e9);
+  find_tokenizer(from, flags, what);
+  const auto bytes = runtime::hub_bytes(what);
+  {
+    runtime::progress_bar bar("exporting", bytes, "B");
+    runtime::write_hub_model(
+        flags.hub,
+        what,
+        [&](const std::string& name, const runtime::box& part, std::span<float> to) {
+          from.read(name, part, to);
+        },
+        [&](auto done) { bar.advance_to(done); });
+  }
+  fmt::print("wrote '{}': iteration {}, {} of {}, {}\n",
+             flags.hub.string(),
+             from.manifest().iteration,
+             runtime::human_bytes(double(bytes)),
+             flags.type,
+             what.vocab_file.empty() ? "without a tokenizer" : "with its tokenizer");
+  return 0;
+}
+
+/// vocab.json and merges.txt beside the model or where the flag says; without either ids are words.
+std::string tokenizer_of(const import_flags& flags, const runtime::hub_model& model) {
+  std::error_code failure;
+  runtime::tokenizer_choice choice;
+  const auto folder = flags.tokenizer.empty() ? flags.hub : flags.tokenizer;
+  if (!flags.tokenizer.empty() || fs::exists(folder / "vocab.json", failure)) {
+    choice.type = runtime::bpe_tokenizer::type_name;
+    choice.vocab_file = folder / "vocab.json";
+    choice.merge_file = folder / "merges.txt";
+  } else {
+    choice.type = runtime::null_tokenizer::type_name;
+    choice.vocabulary_size = std::int32_t(model.config().vocabulary);
+  }
+  return describe(choice, *make_tokenizer(choice));
+}
+
+int import_from_hub(const import_flags& flags) {
+  if (flags.hub.empty() || flags.save.empty())
+    throw usage_error("{} is missing: {}",
+                      flags.hub.empty() ? "--hf DIR" : "--save DIR",
+                      flags.hub.empty() ? "the folder with config.json and *.safetensors"
+                                        : "where the checkpoint goes");
+  const auto model = runtime::read_hub_model(flags.hub);
+  const auto description = tokenizer_of(flags, model);
+  const nlohmann::json identity = {{"imported_from", fs::absolute(flags.hub).string()},
+                                   {"tokenizer", nlohmann::json::parse(description)}};
+  const auto count = std::uint64_t(runtime::parameter_count(model.config()));
+  fs::path folder;
+  {
+    runtime::progress_bar bar("importing", count, "parameters");
+    folder = runtime::save_hub_model(
+        model, flags.save, identity.dump(), [&](auto done) { bar.advance_to(done); });
+  }
+  runtime::keep_tokenizer(description, flags.save);
+  fmt::print("wrote '{}': {} parameters\n", folder.string(), count);
+  if (identity["tokenizer"]["type"] == runtime::null_tokenizer::type_name)
+    fmt::print(
+        "there is no vocab.json in '{}', so texts are written as ids; give --tokenizer DIR if "
+        "you have one\n",
+        flags.hub.string());
+  return 0;
+}
+
+}  // namespace
+
+void add_export(command_line& to) {
+  auto& line = to.command("export", "writes a checkpoint as a folder for transformers.");
+  const auto flags = std::make_shared<export_flags>();
+  line.words(
+      "DIR",
+      "A checkpoint, as DIR/iter_0000100, or the --save folder of a run: then the checkpoint "
+      "that its tracker names.",
+      flags->folders);
+  line.value("--hf",
+             "DIR",
+             "The folder to be written: config.json, safetensors files, and the tokenizer where it "
+             "is byte-level BPE. It must not be there yet.",
+             text(flags->hub));
+  line.value("--dtype",
+             "NAME",
+             "float32 (default: what the optimizer keeps, to the bit) or bfloat16, rounded.",
+             one_of(flags->type, {"float32", "bfloat16"}));
+  line.value("--shard-size",
+             "GB",
+             "Largest file, in gigabytes of 1e9 bytes. Default 5.",
+             real(flags->shard_gigabytes, 1e-6, 1e6));
+  line.value("--tokenizer",
+             "DIR",
+             "vocab.json and merges.txt, should they not lie beside the checkpoint.",
+             text(flags->tokenizer));
+  line.note(
+      "What is written is a GPT-2, Llama, Mistral, Qwen 2 or Qwen 3, whichever is the same "
+      "function; a model that none of these is, is refused with the reason.");
+  line.note("Example: troupe checkpoint export runs/a/checkpoints --hf my-model");
+  line.runs([flags] { return export_to_hub(*flags); });
+}
+
+void add_import(command_line& to) {
+  auto& line = to.command("import", "makes a checkpoint of a folder written by transformers.");
+  const auto flags = std::make_shared<import_flags>();
+  line.value("--hf",
+             "DIR",
+             "A GPT-2, Llama, Mistral, Qwen 2 or Qwen 3: config.json and safetensors files.",
+             text(flags->hub));
+  line.value("--save",
+             "DIR",
+             "Where the checkpoint goes, as iteration 0, without moments; for `troupe generate "
+             "--load`, `troupe eval --load`, or `troupe train gpt --load DIR --finetune`.",
+             text(flags->save));
+  line.value("--tokenizer",
+             "DIR",
+             "vocab.json and merges.txt, should they not lie in the folder.",
+             text(flags->tokenizer));
+  line.note(
+      "Training can also begin with the folder itself: troupe train gpt --load-hf DIR, which takes "
+      "the shape of the model from it.");
+  line.runs([flags] { return import_from_hub(*flags); });
+}
+
+}  // namespace troupe::command

@@ -1,0 +1,198 @@
+#include "runtime/checkpoint/hub_export.hpp"
+
+#include "kernels/op/bf16.hpp"
+#include "runtime/checkpoint/folder.hpp"
+#include "runtime/core/error.hpp"
+#include "runtime/core/file.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+#include <unordered_map>
+#include <utility>
+
+namespace troupe::runtime {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// "model.safetensors" when it is the only one, as transformers looks for it.
+std::string file_name(std::size_t index, std::size_t count) {
+  return count == 1 ? "model.safetensors"
+                    : fmt::format("model-{:05d}-of-{:05d}.safetensors", index + 1, count);
+}
+
+std::uint64_t bytes_of(const hub_tensor& x, stored_type type) {
+  return std::uint64_t(x.extents.size()) * size_of(type);
+}
+
+/// Which tensors share a file: as many as fit, in their order.
+std::vector<std::span<const hub_tensor>> files_of(std::span<const hub_tensor> all,
+                                                  const hub_export& what) {
+  std::vector<std::span<const hub_tensor>> out;
+  for (std::size_t first = 0; first < all.size();) {
+    auto end = first;
+    for (std::uint64_t bytes = 0; end < all.size(); ++end) {
+      bytes += bytes_of(all[end], what.type);
+      if (end > first && bytes > what.shard_bytes)
+        break;
+    }
+    out.push_back(all.subspan(first, end - first));
+    first = end;
+  }
+  return out;
+}
+
+bool is_gain(const std::string& parameter) {
+  return parameter.ends_with("layernorm.weight");
+}
+
+std::vector<float> assembled(const hub_tensor& x, const hub_export& what, const hub_source& read) {
+  std::vector<float> out(std::size_t(x.extents.size()));
+  std::vector<float> rows;
+  for (const auto& piece : x.pieces) {
+    const auto columns = piece.extents.rank() == 1 ? 1 : piece.extents[1];
+    rows.resize(std::size_t(piece.count * columns));
+    const bool is_vector = piece.extents.rank() == 1;
+    const box part = is_vector ? box{{piece.first}, {piece.count}}
+                               : box{{piece.first, 0}, {piece.count, columns}};
+    read(piece.parameter, part, rows);
+    if (what.model.gain_offset != 0 && is_gain(piece.parameter))
+      for (auto& gain : rows)
+        gain += float(what.model.gain_offset);
+    if (!x.transposed) {
+      std::copy(rows.begin(), rows.end(), out.begin() + piece.at * columns);
+      continue;
+    }
+    const auto width = x.extents[1];
+    for (std::int64_t r = 0; r < piece.count; ++r)
+      for (std::int64_t c = 0; c < columns; ++c)
+        out[std::size_t(c * width + piece.at + r)] = rows[std::size_t(r * columns + c)];
+  }
+  return out;
+}
+
+/// The elements as they lie in the file.
+std::vector<std::byte> stored_bytes(const std::vector<float>& from, stored_type type) {
+  std::vector<std::byte> out(from.size() * size_of(type));
+  if (type == stored_type::f32) {
+    std::memcpy(out.data(), from.data(), out.size());
+    return out;
+  }
+  ensure(type == stored_type::bf16, "HUB-3: a model is exported as f32 or bf16");
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    const kernels::bf16 rounded(from[i]);
+    std::memcpy(out.data() + i * sizeof rounded, &rounded, sizeof rounded);
+  }
+  return out;
+}
+
+/// A folder beside the target, which takes its name when everything is in it.
+class staged_folder {
+ public:
+  explicit staged_folder(fs::path target) : target_(std::move(target)) {
+    std::error_code ignored;
+    if (fs::exists(target_, ignored) && !fs::is_empty(target_, ignored))
+      throw input_error("'{}' is there and not empty: name a folder that is not there yet",
+                        target_.string());
+    auto name = target_.filename().string();
+    const auto parent = target_.parent_path().empty() ? fs::path(".") : target_.parent_path();
+    staging_ = parent / fmt::format(".{}.partial-{}", name, ::getpid());
+    make_folder(staging_);
+  }
+  ~staged_folder() {
+    std::error_code ignored;
+    if (!staging_.empty())
+      fs::remove_all(staging_, ignored);
+  }
+  staged_folder(const staged_folder&) = delete;
+  staged_folder& operator=(const staged_folder&) = delete;
+
+  const fs::path& path() const { return staging_; }
+
+  void publish() {
+    rename_durably(staging_, target_);  // in place of an empty folder, if there is one
+    staging_.clear();
+  }
+
+ private:
+  fs::path target_, staging_;
+};
+
+void write_file(const fs::path& path,
+                std::span<const hub_tensor> tensors,
+                const hub_export& what,
+                const hub_source& read,
+                const std::function<void(std::uint64_t)>& advance,
+                std::uint64_t& done) {
+  std::vector<std::vector<std::byte>> elements;
+  std::vector<tensor_to_write> out;
+  for (const auto& x : tensors) {
+    elements.push_back(stored_bytes(assembled(x, what, read), what.type));
+    out.push_back({x.name, what.type, x.extents, elements.back().data()});
+    done += elements.back().size();
+    if (advance)
+      advance(done);
+  }
+  write_safetensors(path, out, {{"format", "pt"}});
+}
+
+void write_index(const fs::path& path,
+                 const std::vector<std::span<const hub_tensor>>& files,
+                 std::uint64_t bytes) {
+  nlohmann::ordered_json map;
+  for (std::size_t i = 0; i < files.size(); ++i)
+    for (const auto& x : files[i])
+      map[x.name] = file_name(i, files.size());
+  const nlohmann::ordered_json index
+      = {{"metadata", {{"total_size", bytes}}}, {"weight_map", std::move(map)}};
+  write_text(path, index.dump(2) + "\n");
+}
+
+}  // namespace
+
+std::vector<hub_tensor> hub_tensors(const gpt_config& config) {
+  std::vector<hub_tensor> out;
+  std::unordered_map<std::string, std::size_t> places;
+  for (const auto& recipe : hub_recipes(config, "transformer.")) {
+    std::int64_t first = 0;
+    for (const auto& rows : recipe.rows) {
+      const auto [place, is_new] = places.emplace(rows.source, out.size());
+      if (is_new)
+        out.push_back({rows.source, source_extents(recipe, rows), recipe.transposed, {}});
+      out[place->second].pieces.push_back(
+          {recipe.name, recipe.extents, first, rows.first, rows.count});
+      first += rows.count;
+    }
+  }
+  return out;
+}
+
+std::uint64_t hub_bytes(const hub_export& what) {
+  std::uint64_t bytes = 0;
+  for (const auto& x : hub_tensors(what.model))
+    bytes += bytes_of(x, what.type);
+  return bytes;
+}
+
+void write_hub_model(const fs::path& dir,
+                     const hub_export& what,
+                     const hub_source& read,
+                     const std::function<void(std::uint64_t)>& advance) {
+  const auto config = hub_config_json(what.model, what.end_of_document, what.type);
+  const auto tensors = hub_tensors(what.model);
+  const auto files = files_of(tensors, what);
+  staged_folder folder(fs::absolute(dir).lexically_normal());
+  std::uint64_t done = 0;
+  for (std::size_t i = 0; i < files.size(); ++i)
+    write_file(folder.path() / file_name(i, files.size()), files[i], what, read, advance, done);
+  if (files.size() > 1)
+    write_index(folder.path() / "model.safetensors.index.json", files, done);
+  write_text(folder.path() / "config.json", config);
+  if (!what.vocab_file.empty())
+    write_hub_tokenizer(folder.path(), what);
+  folder.publish();
+}
+
+}  // namespace troupe::runtime

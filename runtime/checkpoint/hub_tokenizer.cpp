@@ -1,0 +1,69 @@
+#include "runtime/checkpoint/hub_export.hpp"
+#include "runtime/checkpoint/json.hpp"
+#include "runtime/core/error.hpp"
+#include "runtime/core/file.hpp"
+
+namespace troupe::runtime {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr const char* end_of_text = "<|endoftext|>";
+
+/// The lines of merges.txt but for the version that may stand first.
+ordered_json merges_of(std::string_view text) {
+  auto out = ordered_json::array();
+  while (!text.empty()) {
+    const auto line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(text.size(), line.size() + 1));
+    if (!line.empty() && !line.starts_with("#version"))
+      out.push_back(std::string(line));
+  }
+  return out;
+}
+
+ordered_json byte_level(const char* which) {
+  ordered_json out = {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}};
+  if (which == std::string_view("pre_tokenizer"))
+    out["use_regex"] = true;  // GPT-2's expression
+  return out;
+}
+
+}  // namespace
+
+void write_hub_tokenizer(const std::filesystem::path& dir, const hub_export& what) {
+  const auto vocabulary = read_text(what.vocab_file), merges = read_text(what.merge_file);
+  write_text(dir / "vocab.json", vocabulary);
+  write_text(dir / "merges.txt", merges);
+  ordered_json out = {{"version", "1.0"}, {"truncation", nullptr}, {"padding", nullptr}};
+  out["added_tokens"] = ordered_json::array();
+  if (what.end_of_document)
+    out["added_tokens"].push_back({{"id", *what.end_of_document},
+                                   {"content", end_of_text},
+                                   {"single_word", false},
+                                   {"lstrip", false},
+                                   {"rstrip", false},
+                                   {"normalized", false},
+                                   {"special", true}});
+  out["normalizer"] = nullptr;
+  for (const auto* part : {"pre_tokenizer", "post_processor", "decoder"})
+    out[part] = byte_level(part);
+  out["model"] = {{"type", "BPE"},
+                  {"dropout", nullptr},
+                  {"unk_token", nullptr},
+                  {"continuing_subword_prefix", ""},
+                  {"end_of_word_suffix", ""},
+                  {"fuse_unk", false},
+                  {"byte_fallback", false},
+                  {"vocab", parse_json(vocabulary, "'" + what.vocab_file.string() + "'")},
+                  {"merges", merges_of(merges)}};
+  write_text(dir / "tokenizer.json", out.dump() + "\n");
+  ordered_json config = {{"tokenizer_class", "PreTrainedTokenizerFast"},
+                         {"clean_up_tokenization_spaces", false},
+                         {"model_max_length", what.model.positions}};
+  if (what.end_of_document)
+    config["bos_token"] = config["eos_token"] = end_of_text;
+  write_text(dir / "tokenizer_config.json", config.dump(2) + "\n");
+}
+
+}  // namespace troupe::runtime

@@ -1,0 +1,270 @@
+#include "runtime/checkpoint/hub_export.hpp"
+
+#include "kernels/op/bf16.hpp"
+#include "runtime/checkpoint/checkpoint.hpp"
+#include "runtime/core/error.hpp"
+#include "runtime/core/file.hpp"
+#include "tests/support/scratch_folder.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <algorithm>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <set>
+
+using namespace troupe::runtime;
+using Catch::Matchers::ContainsSubstring;
+using troupe::tests::scratch_folder;
+namespace fs = std::filesystem;
+
+namespace {
+
+/// The folder of a golden case, as transformers would have saved it.
+hub_model golden(const std::string& name, const fs::path& to) {
+  const auto command = "python3 " TROUPE_SOURCE_DIR "/tests/golden/gpt/hf_model.py " + name + " "
+                       + to.string() + " > /dev/null";
+  REQUIRE(std::system(command.c_str()) == 0);
+  return read_hub_model(to);
+}
+
+hub_source from(const hub_model& model) {
+  return [&](const std::string& name, const box& part, std::span<float> to) {
+    std::vector<float> all(std::size_t(model.extents(name).size()));
+    model.read(name, all);
+    copy_common(whole(model.extents(name)), all.data(), part, to.data(), sizeof(float));
+  };
+}
+
+gpt_config llama() {
+  gpt_config x;
+  x.layers = 2;
+  x.hidden = 8;
+  x.heads = 4;
+  x.groups = 2;
+  x.head_size = 2;
+  x.ffn = 12;
+  x.sequence = x.positions = 16;
+  x.vocabulary = 7;
+  x.padded_vocabulary = 8;
+  x.position = position_embedding::rope;
+  x.normalization = troupe::kernels::normalization::rms;
+  x.activation = troupe::kernels::activation::swiglu;
+  x.linear_bias = x.tied_embeddings = false;
+  return x;
+}
+
+/// As hub_config gives it back.
+gpt_config as_read(gpt_config x) {
+  x.sequence = x.positions;
+  x.padded_vocabulary = x.vocabulary;
+  x.hidden_dropout = x.attention_dropout = 0;
+  return x;
+}
+
+/// Elements that tell their place: of the parameter, and in it.
+void numbered(const std::string& name, const box& part, std::span<float> to) {
+  const auto columns = part.extents.rank() == 1 ? 1 : part.extents[1];
+  for (std::size_t i = 0; i < to.size(); ++i)
+    to[i] = float(name.size()) + float(part.first[0] * columns + std::int64_t(i)) / 1024;
+}
+
+}  // namespace
+
+TEST_CASE("a model that was imported is exported as the same bytes", "[checkpoint]") {
+  const std::string name = GENERATE("gpt2_learned_tied",
+                                    "llama_untied_gqa",
+                                    "llama_tied_rope_theta",
+                                    "llama_rope_llama3",
+                                    "mistral_window",
+                                    "qwen3_tied_gqa",
+                                    "qwen3_yarn");
+  INFO(name);
+  const scratch_folder dir;
+  const auto model = golden(name, dir / "theirs");
+  write_hub_model(dir / "ours", {.model = model.config()}, from(model));
+  const safetensors_file theirs(dir / "theirs" / "model.safetensors");
+  const safetensors_file ours(dir / "ours" / "model.safetensors");
+  CHECK(ours.tensors().size() == theirs.tensors().size());
+  for (const auto& x : theirs.tensors()) {
+    INFO(x.name);
+    const auto* found = ours.find(x.name);
+    REQUIRE(found != nullptr);
+    CHECK(found->extents == x.extents);
+    const auto a = ours.bytes(*found), b = theirs.bytes(x);
+    CHECK(std::equal(a.begin(), a.end(), b.begin(), b.end()));
+  }
+  CHECK(read_hub_model(dir / "ours").config() == model.config());
+}
+
+TEST_CASE("what the hub can say of a model is read back as the same model", "[checkpoint]") {
+  const auto check = [](gpt_config x, const char* kind) {
+    INFO(kind);
+    const auto text = hub_config_json(x, 3);
+    const auto json = nlohmann::json::parse(text);
+    CHECK(json["model_type"] == kind);
+    CHECK(json["eos_token_id"] == 3);
+    CHECK(hub_config(text, "it") == as_read(x));
+  };
+  auto x = llama();
+  check(x, "llama");
+  x.rotary_interpolation = 2.5;
+  check(x, "llama");
+  x = llama();
+  x.linear_bias = x.tied_embeddings = true;
+  check(x, "llama");
+  x = llama();
+  x.qkv_bias = true;
+  check(x, "qwen2");
+  x = llama();
+  x.window = 3;
+  check(x, "mistral");
+  x = llama();
+  x.qk_norm = true;
+  x.head_size = 6;
+  x.scaling = rope_scaling::yarn;
+  x.scaling_factor = 4;
+  x.scaling_positions = 8;
+  x.yarn_mscale = x.yarn_mscale_all = 0.7;
+  x.yarn_round = false;
+  check(x, "qwen3");
+  x = gpt_config();
+  x.layers = x.heads = x.groups = 1;
+  x.hidden = x.head_size = 4;
+  x.ffn = 6;
+  x.sequence = 3;
+  x.positions = 5;
+  x.vocabulary = x.padded_vocabulary = 9;
+  x.activation = troupe::kernels::activation::gelu_erf;
+  check(x, "gpt2");
+  CHECK(nlohmann::json::parse(hub_config_json(x))["eos_token_id"].is_null());
+}
+
+TEST_CASE("a model that the hub has not is refused with every reason at once", "[checkpoint]") {
+  const auto refusal = [](const gpt_config& x) {
+    try {
+      hub_config_json(x);
+      return std::string();
+    } catch (const input_error& failure) {
+      return std::string(failure.what());
+    }
+  };
+  auto x = llama();
+  x.normalization = troupe::kernels::normalization::layer;
+  x.rotary_percent = 0.5;
+  CHECK_THAT(
+      refusal(x),
+      ContainsSubstring("--normalization RMSNorm") && ContainsSubstring("--rotary-percent 1"));
+  x = llama();
+  x.position = position_embedding::none;
+  CHECK_THAT(refusal(x), ContainsSubstring("--position-embedding-type learned_absolute or rope"));
+  x = llama();
+  x.window = 3;
+  x.qk_norm = true;
+  CHECK_THAT(refusal(x), ContainsSubstring("only one of"));
+  const scratch_folder dir;
+  CHECK_THROWS_AS(write_hub_model(dir / "out", {.model = x}, numbered), input_error);
+  CHECK_FALSE(fs::exists(dir / "out"));
+}
+
+TEST_CASE("large models go into several files with an index", "[checkpoint]") {
+  const scratch_folder dir;
+  auto x = llama();
+  x.qkv_bias = true;
+  hub_export what{.model = x};
+  write_hub_model(dir / "one", what, numbered);
+  what.shard_bytes = 500;
+  std::uint64_t told = 0;
+  write_hub_model(dir / "many", what, numbered, [&](auto done) { told = done; });
+  CHECK(told == hub_bytes(what));
+  CHECK(told == std::uint64_t(4 * parameter_count(x)));
+  const auto index
+      = nlohmann::json::parse(read_text(dir / "many" / "model.safetensors.index.json"));
+  CHECK(index["metadata"]["total_size"] == told);
+  std::set<std::string> files;
+  for (const auto& [name, file] : index["weight_map"].items())
+    files.insert(file.get<std::string>());
+  CHECK(files.size() > 3);
+  const auto one = read_hub_model(dir / "one"), many = read_hub_model(dir / "many");
+  for (const auto& parameter : one.parameters()) {
+    INFO(parameter.name);
+    std::vector<float> a(std::size_t(parameter.extents.size())), b = a, c = a;
+    one.read(parameter.name, a);
+    many.read(parameter.name, b);
+    numbered(parameter.name, whole(parameter.extents), c);
+    CHECK(a == c);
+    CHECK(b == c);
+  }
+}
+
+TEST_CASE("elements are rounded to bfloat16 on request", "[checkpoint]") {
+  const scratch_folder dir;
+  write_hub_model(dir / "out", {.model = llama(), .type = stored_type::bf16}, numbered);
+  const auto model = read_hub_model(dir / "out");
+  const std::string name = "decoder.layers.1.mlp.linear_fc2.weight";
+  std::vector<float> read(std::size_t(model.extents(name).size())), exact = read;
+  model.read(name, read);
+  numbered(name, whole(model.extents(name)), exact);
+  for (std::size_t i = 0; i < read.size(); ++i)
+    CHECK(read[i] == float(troupe::kernels::bf16(exact[i])));
+  CHECK(nlohmann::json::parse(read_text(dir / "out" / "config.json"))["torch_dtype"] == "bfloat16");
+}
+
+TEST_CASE("gains that are stored less one are written as they act", "[checkpoint]") {
+  const scratch_folder dir;
+  auto x = llama();
+  x.gain_offset = 1;
+  write_hub_model(dir / "out", {.model = x}, [](const auto&, const auto&, std::span<float> to) {
+    std::fill(to.begin(), to.end(), 0.25F);
+  });
+  const auto model = read_hub_model(dir / "out");
+  CHECK(model.config().gain_offset == 0);
+  std::vector<float> gain(8), weight(8 * 12);
+  for (const auto* name : {"decoder.final_layernorm.weight",
+                           "decoder.layers.0.input_layernorm.weight",
+                           "decoder.layers.1.pre_mlp_layernorm.weight"}) {
+    model.read(name, gain);
+    CHECK(gain == std::vector<float>(8, 1.25F));
+  }
+  model.read("decoder.layers.1.mlp.linear_fc2.weight", weight);
+  CHECK(weight == std::vector<float>(8 * 12, 0.25F));
+}
+
+TEST_CASE("a folder with something in it is not written into, and a failure leaves none",
+          "[checkpoint]") {
+  const scratch_folder dir;
+  fs::create_directory(dir / "out");
+  write_text(dir / "out" / "mine.txt", "mine");
+  CHECK_THROWS_AS(write_hub_model(dir / "out", {.model = llama()}, numbered), input_error);
+  CHECK(read_text(dir / "out" / "mine.txt") == "mine");
+  CHECK_THROWS_AS(write_hub_model(dir / "new",
+                                  {.model = llama()},
+                                  [](const auto&, const auto&, auto) {
+                                    throw input_error("the checkpoint is damaged");
+                                  }),
+                  input_error);
+  CHECK(std::distance(fs::directory_iterator(dir.path()), {}) == 1);
+  fs::create_directory(dir / "empty");
+  write_hub_model(dir / "empty", {.model = llama()}, numbered);
+  CHECK(fs::exists(dir / "empty" / "config.json"));
+}
+
+TEST_CASE("an imported model is a checkpoint of its parameters", "[checkpoint]") {
+  const scratch_folder dir;
+  const auto model = golden("llama_untied_gqa", dir / "hub");
+  const auto folder = save_hub_model(model, dir / "save", R"({"tokenizer": null})");
+  CHECK(latest_checkpoint(dir / "save").folder == folder);
+  const auto saved = open_checkpoint(folder);
+  CHECK(saved->manifest().iteration == 0);
+  CHECK(saved->manifest().model == model.config());
+  CHECK(saved->names().size() == model.parameters().size());
+  for (const auto& x : model.parameters()) {
+    std::vector<float> a(std::size_t(x.extents.size())), b = a;
+    model.read(x.name, a);
+    saved->read(x.name, b);
+    CHECK(a == b);
+  }
+  CHECK_THROWS_AS(save_hub_model(model, dir / "save", "{}"), input_error);
+}
