@@ -1,12 +1,15 @@
 #include "actors/command/commands.hpp"
 #include "actors/command/model_flags.hpp"
+#include "runtime/checkpoint/safetensors.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/progress.hpp"
 #include "runtime/data/text_reader.hpp"
 #include "runtime/data/trigram.hpp"
 #include "runtime/inference/score.hpp"
 
+#include <cmath>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <numbers>
 #include <optional>
 #include <string>
@@ -17,9 +20,22 @@ namespace {
 
 struct eval_flags {
   model_flags model;
-  std::filesystem::path input, trigram_from;
+  std::filesystem::path input, trigram_from, logits;
   std::string format, json_key = "text";
   std::optional<std::int64_t> stride;
+  bool json = false;
+};
+
+struct evaluation {
+  std::size_t documents = 0;
+  std::size_t bytes = 0;  ///< with one for the end of each document: a line end in the text
+  std::size_t tokens = 0;
+  std::int64_t iteration = 0;
+  double nats = 0;
+  std::optional<double> trigram_bits;
+
+  double loss() const { return nats / double(tokens); }
+  double bits_per_byte() const { return nats / std::numbers::ln2 / double(bytes); }
 };
 
 std::vector<std::string> documents_of(const std::filesystem::path& path, const eval_flags& flags) {
@@ -35,7 +51,29 @@ std::vector<std::string> documents_of(const std::filesystem::path& path, const e
 }
 
 /// As in training: documents one after the other, each followed by its end.
-double model_bits(const std::vector<std::string>& documents, const eval_flags& flags) {
+std::vector<std::int32_t> tokens_of(const std::vector<std::string>& documents,
+                                    const runtime::tokenizer& text) {
+  std::vector<std::int32_t> out = {text.end_of_document()};
+  for (const auto& document : documents) {
+    text.append(document, out);
+    out.push_back(text.end_of_document());
+  }
+  return out;
+}
+
+void write_logits(runtime::loaded_model& model,
+                  std::span<const std::int32_t> tokens,
+                  const std::filesystem::path& to) {
+  const auto T = std::min<std::int64_t>(std::int64_t(tokens.size()), model.config().sequence);
+  const auto window = tokens.first(std::size_t(T));
+  const auto logits = logits_of(model.whole(), model.store(), model.on(), window);
+  const runtime::tensor_to_write tensors[]
+      = {{"tokens", runtime::stored_type::i32, {T}, window.data()},
+         {"logits", runtime::stored_type::f32, {T, model.config().vocabulary}, logits.data()}};
+  runtime::write_safetensors(to, tensors);
+}
+
+void measure(const std::vector<std::string>& documents, const eval_flags& flags, evaluation& out) {
   const auto model = load(flags.model);
   const auto longest = model->config().sequence;
   const auto stride = flags.stride.value_or(longest);
@@ -44,21 +82,16 @@ double model_bits(const std::vector<std::string>& documents, const eval_flags& f
         "--overlapping-eval {} is more than the model's sequence length {}: give less",
         stride,
         longest);
-  std::vector<std::int32_t> tokens = {model->text().end_of_document()};
-  for (const auto& text : documents) {
-    model->text().append(text, tokens);
-    tokens.push_back(model->text().end_of_document());
-  }
+  const auto tokens = tokens_of(documents, model->text());
+  if (!flags.logits.empty())
+    write_logits(*model, tokens, flags.logits);
   runtime::progress_bar bar("evaluating", tokens.size() - 1, "tokens");
-  const auto nats = runtime::surprise(
+  out.iteration = model->manifest().iteration;
+  out.tokens = tokens.size() - 1;
+  out.nats = runtime::surprise(
       model->whole(), model->store(), model->on(), tokens, stride, [&](auto done, auto) {
         bar.advance_to(done);
       });
-  fmt::print("model       iteration {}, {} tokens, loss {:.4f} nats a token\n",
-             model->manifest().iteration,
-             tokens.size() - 1,
-             nats / double(tokens.size() - 1));
-  return nats / std::numbers::ln2;
 }
 
 double trigram_bits(const std::vector<std::string>& documents, const eval_flags& flags) {
@@ -71,35 +104,65 @@ double trigram_bits(const std::vector<std::string>& documents, const eval_flags&
   return bits;
 }
 
+std::string json_of(const evaluation& x, const eval_flags& flags) {
+  nlohmann::ordered_json out = {{"input", flags.input.string()},
+                                {"documents", x.documents},
+                                {"bytes", x.bytes},
+                                {"iteration", x.iteration},
+                                {"tokens", x.tokens},
+                                {"loss", x.loss()},
+                                {"perplexity", std::exp(x.loss())},
+                                {"bits_per_byte", x.bits_per_byte()}};
+  if (x.trigram_bits)
+    out["trigram_bits_per_byte"] = *x.trigram_bits / double(x.bytes);
+  return out.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+std::string page_of(const evaluation& x, const eval_flags& flags) {
+  auto out = fmt::format(
+      "text        '{}': {} documents, {} bytes with an end for each\n"
+      "model       iteration {}, {} tokens, loss {:.4f} nats a token, perplexity {:.2f}\n"
+      "model       {:.4f} bits per byte\n",
+      flags.input.string(),
+      x.documents,
+      x.bytes,
+      x.iteration,
+      x.tokens,
+      x.loss(),
+      std::exp(x.loss()),
+      x.bits_per_byte());
+  if (!x.trigram_bits)
+    return out;
+  const auto trigram = *x.trigram_bits / double(x.bytes);
+  return out
+         + fmt::format(
+             "trigram     {:.4f} bits per byte (bytes by the two before, learnt from '{}')\n"
+             "the model needs {:.1f} % {} bits\n",
+             trigram,
+             flags.trigram_from.string(),
+             100 * std::abs(1 - x.bits_per_byte() / trigram),
+             x.bits_per_byte() < trigram ? "fewer" : "more");
+}
+
 int evaluate(const eval_flags& flags) {
   if (flags.input.empty())
     throw usage_error("--input FILE is missing: the text to evaluate on");
   const auto documents = documents_of(flags.input, flags);
-  std::size_t bytes = documents.size();  // an end is what one byte, a line end, was in the text
+  evaluation found{.documents = documents.size(), .bytes = documents.size()};
   for (const auto& text : documents)
-    bytes += text.size();
-  fmt::print("text        '{}': {} documents, {} bytes with an end for each\n",
-             flags.input.string(),
-             documents.size(),
-             bytes);
-  const auto model = model_bits(documents, flags) / double(bytes);
-  fmt::print("model       {:.4f} bits per byte\n", model);
-  if (flags.trigram_from.empty())
-    return 0;
-  const auto trigram = trigram_bits(documents, flags) / double(bytes);
-  fmt::print("trigram     {:.4f} bits per byte (bytes by the two before, learnt from '{}')\n",
-             trigram,
-             flags.trigram_from.string());
-  fmt::print("the model needs {:.1f} % {} bits\n",
-             100 * std::abs(1 - model / trigram),
-             model < trigram ? "fewer" : "more");
+    found.bytes += text.size();
+  measure(documents, flags, found);
+  if (!flags.trigram_from.empty())
+    found.trigram_bits = trigram_bits(documents, flags);
+  fmt::print("{}", flags.json ? json_of(found, flags) : page_of(found, flags));
   return 0;
 }
 
 }  // namespace
 
 void add_eval(command_line& program) {
-  auto& line = program.command("eval", "measures a trained model on a text: bits per byte.");
+  auto& line = program.command(
+      "eval", "measures a trained model on a text: loss, perplexity, bits per byte.");
   const auto flags = std::make_shared<eval_flags>();
   line.group("Text");
   line.value("--input", "FILE", "A text that the model was not trained on.", text(flags->input));
@@ -121,7 +184,18 @@ void add_eval(command_line& program) {
              "Predicts N tokens with each window, so that they have more context; slower. Default: "
              "the model's sequence length.",
              whole(flags->stride, 1));
+  line.group("Output");
+  line.toggle("--json", "Prints JSON, for programs.", [flags] { flags->json = true; });
+  line.value("--logits",
+             "FILE",
+             "Also writes the logits of the first window, to be compared with another system: a "
+             "safetensors file with `tokens` (T) I32 and `logits` (T, vocabulary) F32.",
+             text(flags->logits));
   declare(line, flags->model);
+  line.note(
+      "Loss and perplexity count tokens, so they compare only models of one tokenizer; bits per "
+      "byte compare all.");
+  line.note("Example: troupe eval --load runs/a/checkpoints --input held_out.txt");
   line.runs([flags] { return evaluate(*flags); });
 }
 

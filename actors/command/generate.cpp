@@ -1,6 +1,6 @@
+#include "actors/command/generate.hpp"
+
 #include "actors/command/commands.hpp"
-#include "actors/command/model_flags.hpp"
-#include "runtime/inference/generator.hpp"
 #include "runtime/inference/text_stream.hpp"
 #include "runtime/tokenizer/null_tokenizer.hpp"
 
@@ -9,16 +9,6 @@
 #include <memory>
 
 namespace troupe::command {
-namespace {
-
-struct generate_flags {
-  model_flags model;
-  std::string prompt;
-  std::int64_t tokens = 100;
-  double temperature = 1, top_p = 0;
-  std::int64_t top_k = 0, seed = 1234;
-  bool greedy = false, cached = true;
-};
 
 void show(const std::string& text) {
   std::fwrite(text.data(), 1, text.size(), stdout);
@@ -43,50 +33,79 @@ runtime::sampling sampling_of(const generate_flags& flags) {
           .seed = std::uint64_t(flags.seed)};
 }
 
-int generate_text(const generate_flags& flags) {
-  runtime::generation_request what;
-  what.tokens = flags.tokens;
-  what.how = sampling_of(flags);
-  what.cached = flags.cached;
-  const auto model = load(flags.model);
-  const auto& text = model->text();
-  what.prompt = text.encode(flags.prompt, runtime::special_tokens::recognised);
-  what.end_of_document = text.end_of_document();
-  if (what.prompt.empty())
-    what.prompt.push_back(what.end_of_document);
-  show(flags.prompt);
-  if (text.kind() == runtime::null_tokenizer::type_name && !flags.prompt.empty()
-      && !std::isspace(static_cast<unsigned char>(flags.prompt.back())))
-    show(" ");  // ids are words
-  runtime::text_stream out(text);
-  const auto end = runtime::generate(
-      model->whole(), model->store(), model->on(), what, [&](std::int32_t token) {
-        show(out.push(token));
-      });
-  show(out.finish() + "\n");
+runtime::generation_request request_for(const std::string& prompt,
+                                        std::uint64_t number,
+                                        const generate_flags& flags,
+                                        const runtime::tokenizer& text) {
+  runtime::generation_request out;
+  out.prompt = text.encode(prompt, runtime::special_tokens::recognised);
+  out.end_of_document = text.end_of_document();
+  if (out.prompt.empty())
+    out.prompt.push_back(out.end_of_document);
+  out.tokens = flags.tokens;
+  out.how = sampling_of(flags);
+  out.number = number;
+  return out;
+}
+
+shown_text stream_text(runtime::loaded_model& model,
+                       const generate_flags& flags,
+                       const std::string& prompt,
+                       const std::function<bool()>& wanted) {
+  const auto& text = model.text();
+  const auto what = request_for(prompt, 0, flags, text);
+  runtime::text_stream characters(text);
+  runtime::stop_words stop(flags.stop);
+  shown_text out;
+  const auto give = [&](const std::string& piece) {
+    show(piece);
+    out.text += piece;
+  };
+  if (text.kind() == runtime::null_tokenizer::type_name && !prompt.empty()
+      && !std::isspace(static_cast<unsigned char>(prompt.back())))
+    give(" ");  // ids are words
+  const auto visit = [&](std::size_t, std::int32_t token) {
+    give(stop.push(characters.push(token)));
+    return !stop.found() && wanted();
+  };
+  out.end
+      = runtime::generate(model.whole(), model.store(), model.on(), {&what, 1}, visit, flags.cached)
+            .front();
+  give(stop.push(characters.finish()));
+  give(stop.finish());
+  return out;
+}
+
+std::string end_note(runtime::generation_end end, const runtime::gpt_config& config) {
   if (end == runtime::generation_end::end_of_document)
-    std::fputs("[the model ended the document]\n", stderr);
-  else if (end == runtime::generation_end::end_of_positions)
-    std::fputs(fmt::format("[stopped after {} tokens, prompt included: the model has learned "
-                           "positions for no more]\n",
-                           model->config().sequence)
-                   .c_str(),
-               stderr);
+    return "[the model ended the document]\n";
+  if (end == runtime::generation_end::end_of_positions)
+    return fmt::format(
+        "[stopped after {} tokens, prompt included: the model has learned positions for no more]\n",
+        config.sequence);
+  return "";
+}
+
+namespace {
+
+int generate_text(const generate_flags& flags) {
+  if (int(flags.interactive) + int(!flags.prompts.empty()) + int(flags.prompt.has_value()) > 1)
+    throw usage_error("--prompt, --prompts and --interactive exclude each other: give one");
+  sampling_of(flags);  // before the model is read
+  if (flags.interactive)
+    return generate_interactively(flags);
+  if (!flags.prompts.empty())
+    return generate_batch(flags);
+  const auto model = load(flags.model);
+  const auto prompt = flags.prompt.value_or("");
+  show(prompt);
+  const auto end = stream_text(*model, flags, prompt).end;
+  show("\n");
+  std::fputs(end_note(end, model->config()).c_str(), stderr);
   return 0;
 }
 
-}  // namespace
-
-void add_generate(command_line& program) {
-  auto& line = program.command("generate", "continues a text with a trained model.");
-  const auto flags = std::make_shared<generate_flags>();
-  auto& f = *flags;
-  line.group("Text");
-  line.value("--prompt",
-             "TEXT",
-             "What to continue; <|endoftext|> in it ends a document. Default: a new document.",
-             text(f.prompt));
-  line.value("--tokens", "N", "How many to add, at most. Default 100.", whole(f.tokens, 1));
+void declare_sampling(command_line& line, generate_flags& f) {
   line.group("Sampling");
   line.value("--temperature",
              "X",
@@ -107,7 +126,45 @@ void add_generate(command_line& program) {
       "Computes every token from the beginning, instead of keeping keys and values: slower, "
       "the same text.",
       [&f] { f.cached = false; });
+}
+
+}  // namespace
+
+void add_generate(command_line& program) {
+  auto& line = program.command("generate", "continues texts with a trained model.");
+  const auto flags = std::make_shared<generate_flags>();
+  auto& f = *flags;
+  line.group("Text");
+  line.value("--prompt",
+             "TEXT",
+             "What to continue; <|endoftext|> in it ends a document. Default: a new document. The "
+             "text is shown as it comes.",
+             [&f](const std::string&, const std::string& word) { f.prompt = word; });
+  line.value("--prompts",
+             "FILE",
+             "Many prompts: a line each, or of a .jsonl file the field `prompt` of each object; - "
+             "is standard input, a line each. Prints a JSON object a line, in their order.",
+             text(f.prompts));
+  line.toggle("--interactive", "Asks for prompts, one after another, and answers each.", [&f] {
+    f.interactive = true;
+  });
+  line.value("--tokens", "N", "How many to add, at most. Default 100.", whole(f.tokens, 1));
+  line.values("--stop",
+              "TEXT",
+              1,
+              16,
+              "Ends a text before this one, which is not shown; several may be given.",
+              all(f.stop));
+  line.value(
+      "--batch-size",
+      "N",
+      "With --prompts: how many are continued together. What runs beside a prompt can change "
+      "the last bits of its logits. Default 8.",
+      whole(f.batch, 1, 4096));
+  declare_sampling(line, f);
   declare(line, f.model);
+  line.note(
+      "Example: troupe generate --load runs/a/checkpoints --prompt \"Once\" --temperature 0.8");
   line.runs([flags] { return generate_text(*flags); });
 }
 

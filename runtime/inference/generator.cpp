@@ -17,19 +17,18 @@ tensor whole_numbers(stream& on, shape extents, std::int32_t first, std::int32_t
   return out;
 }
 
-std::vector<attention_cache> empty_caches(const gpt_config& c,
-                                          std::int64_t capacity,
-                                          dtype type,
-                                          stream& on) {
+std::vector<attention_cache> empty_caches(
+    const gpt_config& c, std::int64_t sequences, std::int64_t capacity, dtype type, stream& on) {
   std::vector<attention_cache> out(std::size_t(c.layers));
+  const auto rows = sequences * capacity;
   for (auto& cache : out) {
     cache.entries = with_element(type, [&]<class T>(T) {
-      return tensor::empty<T>(on, {capacity, c.groups, 2, c.head_size});
+      return tensor::empty<T>(on, {rows, c.groups, 2, c.head_size});
     });
     // Rows that nobody has written are masked by their position; what they hold must be finite.
     on.pool().clear(cache.entries.raw(), cache.entries.bytes());
-    cache.positions = whole_numbers(on, {capacity}, std::numeric_limits<std::int32_t>::max(), 0);
-    cache.starts = whole_numbers(on, {2}, 0, std::int32_t(capacity));
+    cache.positions = whole_numbers(on, {rows}, std::numeric_limits<std::int32_t>::max(), 0);
+    cache.starts = whole_numbers(on, {sequences + 1}, 0, std::int32_t(capacity));
   }
   return out;
 }
@@ -50,79 +49,176 @@ std::int32_t draw(std::span<const float> logits,
   return token;
 }
 
-}  // namespace
-
-decoder::decoder(
-    const chunk& whole, parameter_store& store, stream& on, std::int64_t capacity, bool cached)
-    : chunk_(whole), route_(whole, {}), store_(store), stream_(on) {
-  if (cached)
-    caches_ = empty_caches(whole.config(), capacity, store.type(), on);
+std::size_t longest(std::span<const std::vector<std::int32_t>> tokens) {
+  std::size_t out = 0;
+  for (const auto& x : tokens)
+    out = std::max(out, x.size());
+  return out;
 }
 
-std::span<const float> decoder::advance(std::span<const std::int32_t> tokens) {
-  so_far_.insert(so_far_.end(), tokens.begin(), tokens.end());
-  const auto first = caches_ ? filled_ : 0;
-  const auto rows = std::int64_t(so_far_.size()) - first;
-  bundle in;
-  auto tokens_in = tensor::empty<std::int32_t>(stream_, {1, rows});
-  std::copy_n(so_far_.begin() + first, rows, tokens_in.data<std::int32_t>());
-  in.add("tokens", tokens_in);
-  in.add("positions", whole_numbers(stream_, {1, rows}, std::int32_t(first), 1));
-  auto sample = tensor::empty<std::uint64_t>(stream_, {1});
-  sample.data<std::uint64_t>()[0] = 0;
-  in.add("samples", sample);
-  if (caches_)
-    for (auto& cache : *caches_)
-      cache.rows = whole_numbers(stream_, {rows}, std::int32_t(first), 1);
-
-  chunk_pass pass(chunk_, route_, stream_, store_, {.training = false});
-  const auto logits = pass.forward(in, caches_ ? &*caches_ : nullptr).at("logits");
-  filled_ = std::int64_t(so_far_.size());
-  const auto& config = chunk_.config();
-  const auto words = std::size_t(config.padded_vocabulary);
-  with_element(store_.type(), [&]<class T>(T) {
-    const auto last = logits.elements<T>().last(words);
-    logits_.clear();
-    for (const T& x : last)
-      logits_.push_back(float(x));
-  });
-  const auto real = std::span(logits_).first(std::size_t(config.vocabulary));
-  if (!std::all_of(real.begin(), real.end(), [](float x) { return std::isfinite(x); }))
+void require_finite(std::span<const float> logits, std::size_t tokens) {
+  if (!std::all_of(logits.begin(), logits.end(), [](float x) { return std::isfinite(x); }))
     throw input_error(
         "the model's output after {} tokens is not finite: its training has diverged; load an "
         "earlier checkpoint",
-        filled_);
+        tokens);
+}
+
+/// How many tokens a request can get, and checks its prompt.
+std::int64_t tokens_allowed(const generation_request& what, bool alone, const gpt_config& config) {
+  const auto prompt = std::int64_t(what.prompt.size());
+  const auto name = alone ? "the prompt" : fmt::format("prompt {}", what.number + 1);
+  if (prompt == 0)
+    throw input_error("{} needs at least one token, such as the end of a document", name);
+  if (config.position != position_embedding::learned_absolute)
+    return what.tokens;
+  if (prompt > config.sequence)
+    throw input_error("{} has {} tokens, but the model has learned positions for {}: shorten it",
+                      name,
+                      prompt,
+                      config.sequence);
+  return std::min(what.tokens, config.sequence - prompt + 1);  // the last one is seen by nobody
+}
+
+/// One of several texts that grow together.
+struct growing_text {
+  const generation_request* what = nullptr;
+  std::int64_t most = 0;
+  std::uint64_t key = 0;
+  std::int64_t drawn = 0;
+  std::optional<generation_end> end = {};
+
+  void settle() {
+    if (!end && drawn == most)
+      end = most < what->tokens ? generation_end::end_of_positions : generation_end::enough;
+  }
+};
+
+}  // namespace
+
+decoder::decoder(const chunk& whole,
+                 parameter_store& store,
+                 stream& on,
+                 std::int64_t capacity,
+                 bool cached,
+                 std::size_t sequences)
+    : chunk_(whole),
+      route_(whole, {}),
+      store_(store),
+      stream_(on),
+      capacity_(capacity),
+      so_far_(cached ? 0 : sequences),
+      filled_(sequences, 0) {
+  if (cached)
+    caches_ = empty_caches(whole.config(), std::int64_t(sequences), capacity, store.type(), on);
+}
+
+/// Shorter sequences are filled up at their end: what stands there is seen by no token before it,
+/// and written over by the token that takes its place.
+bundle decoder::input(std::span<const std::vector<std::int32_t>> tokens) {
+  const auto B = std::int64_t(tokens.size()), T = std::int64_t(longest(tokens));
+  auto ids = whole_numbers(stream_, {B, T}, 0, 0);
+  auto positions = whole_numbers(stream_, {B, T}, 0, 0);
+  auto rows = whole_numbers(stream_, {B * T}, 0, 0);
+  auto samples = tensor::empty<std::uint64_t>(stream_, {B});
+  const bool bounded = chunk_.config().position == position_embedding::learned_absolute;
+  const auto last = bounded ? chunk_.config().positions - 1 : capacity_;
+  for (std::int64_t b = 0; b < B; ++b) {
+    const auto& own = tokens[std::size_t(b)];
+    const auto first = caches_ ? filled_[std::size_t(b)] : 0;
+    std::copy(own.begin(), own.end(), ids.data<std::int32_t>() + b * T);
+    samples.data<std::uint64_t>()[b] = 0;
+    for (std::int64_t t = 0; t < T; ++t) {
+      positions.data<std::int32_t>()[b * T + t] = std::int32_t(std::min(first + t, last));
+      rows.data<std::int32_t>()[b * T + t]
+          = std::int32_t(b * capacity_ + std::min(first + t, capacity_ - 1));
+    }
+  }
+  bundle in;
+  in.add("tokens", ids);
+  in.add("positions", positions);
+  in.add("samples", samples);
+  if (caches_)
+    for (auto& cache : *caches_)
+      cache.rows = rows;
+  return in;
+}
+
+void decoder::keep_last(const tensor& logits, std::span<const std::vector<std::int32_t>> tokens) {
+  const auto words = std::size_t(chunk_.config().padded_vocabulary), rows = longest(tokens);
+  logits_.clear();
+  with_element(store_.type(), [&]<class T>(T) {
+    const auto all = logits.template elements<T>();
+    for (std::size_t b = 0; b < tokens.size(); ++b)
+      for (const auto& x : all.subspan((b * rows + tokens[b].size() - 1) * words, words))
+        logits_.push_back(float(x));
+  });
+}
+
+std::span<const float> decoder::advance(std::span<const std::vector<std::int32_t>> tokens) {
+  ensure(tokens.size() == filled_.size(), "DECODE-1: every sequence is given its tokens");
+  for (std::size_t b = 0; b < tokens.size(); ++b)
+    ensure(!tokens[b].empty() && filled_[b] + std::int64_t(tokens[b].size()) <= capacity_,
+           "DECODE-2: a sequence grows by one token or more, up to its capacity");
+  chunk_pass pass(chunk_, route_, stream_, store_, {.training = false});
+  for (std::size_t b = 0; b < so_far_.size(); ++b)
+    so_far_[b].insert(so_far_[b].end(), tokens[b].begin(), tokens[b].end());
+  const auto seen = caches_ ? tokens : std::span<const std::vector<std::int32_t>>(so_far_);
+  const auto logits = pass.forward(input(seen), caches_ ? &*caches_ : nullptr).at("logits");
+  keep_last(logits, seen);
+  for (std::size_t b = 0; b < tokens.size(); ++b)
+    filled_[b] += std::int64_t(tokens[b].size());
   return logits_;
 }
 
-generation_end generate(const chunk& whole,
-                        parameter_store& store,
-                        stream& on,
-                        const generation_request& what,
-                        const std::function<void(std::int32_t)>& visit) {
+std::vector<generation_end> generate(const chunk& whole,
+                                     parameter_store& store,
+                                     stream& on,
+                                     std::span<const generation_request> what,
+                                     const token_visitor& visit,
+                                     bool cached) {
   const auto& config = whole.config();
-  const auto prompt = std::int64_t(what.prompt.size());
-  if (prompt == 0)
-    throw input_error("a prompt needs at least one token, such as the end of a document");
-  const bool bounded = config.position == position_embedding::learned_absolute;
-  if (bounded && prompt > config.sequence)
-    throw input_error(
-        "the prompt has {} tokens, but the model has learned positions for {}: shorten it",
-        prompt,
-        config.sequence);
-  const auto most = bounded ? std::min(what.tokens, config.sequence - prompt + 1) : what.tokens;
-  const auto key = random_key(what.how.seed, "generate", 0);
-  decoder state(whole, store, on, prompt + std::max<std::int64_t>(most, 1), what.cached);
-  std::vector<std::int32_t> fresh = what.prompt;
+  std::vector<growing_text> texts;
+  std::vector<std::vector<std::int32_t>> fresh;
+  std::int64_t longest_prompt = 0, most = 0;
+  for (const auto& x : what) {
+    const auto allowed = tokens_allowed(x, what.size() == 1, config);
+    texts.push_back({&x, allowed, random_key(x.how.seed, "generate", x.number)});
+    fresh.push_back(x.prompt);
+    longest_prompt = std::max(longest_prompt, std::int64_t(x.prompt.size()));
+    most = std::max(most, allowed);
+  }
+  decoder state(
+      whole, store, on, longest_prompt + std::max<std::int64_t>(most, 1), cached, what.size());
   for (std::int64_t i = 0; i < most; ++i) {
     const auto logits = state.advance(fresh);
-    const auto number = uniform(key, std::uint64_t(i));
-    fresh = {draw(logits, config.vocabulary, what.how, number, on)};
-    if (fresh[0] == what.end_of_document)
-      return generation_end::end_of_document;
-    visit(fresh[0]);
+    bool going_on = false;
+    for (std::size_t b = 0; b < texts.size(); ++b) {
+      auto& text = texts[b];
+      text.settle();
+      fresh[b] = {0};  // a text that has ended goes on in the dark
+      if (text.end)
+        continue;
+      const auto own = logits.subspan(b * std::size_t(config.padded_vocabulary));
+      require_finite(own.first(std::size_t(config.vocabulary)), what[b].prompt.size() + i);
+      const auto number = uniform(text.key, std::uint64_t(text.drawn++));
+      fresh[b][0] = draw(own, config.vocabulary, what[b].how, number, on);
+      if (fresh[b][0] == what[b].end_of_document)
+        text.end = generation_end::end_of_document;
+      else if (!visit(b, fresh[b][0]))
+        text.end = generation_end::stopped;
+      text.settle();
+      going_on = going_on || !text.end;
+    }
+    if (!going_on)
+      break;
   }
-  return most < what.tokens ? generation_end::end_of_positions : generation_end::enough;
+  std::vector<generation_end> out;
+  for (auto& text : texts) {
+    text.settle();
+    out.push_back(text.end.value());
+  }
+  return out;
 }
 
 }  // namespace troupe::runtime

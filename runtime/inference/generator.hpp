@@ -1,4 +1,4 @@
-// Turns a prompt into more text: one token at a time, each a function of all before it.
+// Turns prompts into more text: one token at a time, each a function of all before it.
 
 #pragma once
 
@@ -27,9 +27,10 @@ inline sampling greedy() {
 }
 
 enum class generation_end : std::uint8_t {
-  enough,           ///< as many tokens as were asked for
-  end_of_document,  ///< the model said so; that token is not handed out
-  end_of_positions  ///< learned positions end at the length that the model was trained for
+  enough,            ///< as many tokens as were asked for
+  end_of_document,   ///< the model said so; that token is not handed out
+  end_of_positions,  ///< learned positions end at the length that the model was trained for
+  stopped            ///< whoever got the tokens wanted no more
 };
 
 struct generation_request {
@@ -37,39 +38,53 @@ struct generation_request {
   std::int64_t tokens = 0;           ///< at most so many
   std::int32_t end_of_document = 0;
   sampling how;
-  bool cached = true;  ///< false: every token is computed anew from the beginning; the same text
+  std::uint64_t number = 0;  ///< of the prompt among several: its draws are keyed by it
 };
 
-/// Logits of the next token, after a sequence that grows. One thread; what it is made of outlives
-/// it.
+/// Logits of the next token, after sequences that grow. One thread; what it is made of outlives it.
 class decoder {
  public:
-  /// A sequence of at most `capacity` tokens. Without `cached` nothing is kept between calls.
-  decoder(
-      const chunk& whole, parameter_store& store, stream& on, std::int64_t capacity, bool cached);
+  /// `sequences` sequences of at most `capacity` tokens each. Without `cached` nothing is kept
+  /// between calls: slower, the same logits.
+  decoder(const chunk& whole,
+          parameter_store& store,
+          stream& on,
+          std::int64_t capacity,
+          bool cached,
+          std::size_t sequences = 1);
 
-  /// Appends tokens; returns the logits (padded vocabulary) after the last of them, valid until the
-  /// next call. Throws input_error when they are not finite.
-  std::span<const float> advance(std::span<const std::int32_t> tokens);
+  /// Appends to each sequence its tokens, one or more; returns the logits (sequences, padded
+  /// vocabulary) after the last of each, valid until the next call.
+  std::span<const float> advance(std::span<const std::vector<std::int32_t>> tokens);
 
  private:
+  bundle input(std::span<const std::vector<std::int32_t>> tokens);
+  void keep_last(const tensor& logits, std::span<const std::vector<std::int32_t>> tokens);
+
   const chunk& chunk_;
   chunk_route route_;
   parameter_store& store_;
   stream& stream_;
-  std::vector<std::int32_t> so_far_;  ///< without caches: all tokens
-  std::int64_t filled_ = 0;           ///< tokens in the caches
+  std::int64_t capacity_;
+  std::vector<std::vector<std::int32_t>> so_far_;  ///< of each sequence; without caches: all tokens
+  std::vector<std::int64_t> filled_;               ///< tokens of each sequence in the caches
   std::optional<std::vector<attention_cache>> caches_;
-  std::vector<float> logits_;  ///< after the last token
+  std::vector<float> logits_;  ///< after the last token of each sequence
 };
 
-/// Hands out each new token as soon as it is there. Token number i is drawn by the random number
-/// (seed, "generate", i): the same request gives the same text. Throws input_error for a prompt
-/// that is empty or, with learned positions, too long.
-generation_end generate(const chunk& whole,
-                        parameter_store& store,
-                        stream& on,
-                        const generation_request& what,
-                        const std::function<void(std::int32_t)>& visit);
+/// Told which request has which next token; false ends that text.
+using token_visitor = std::function<bool(std::size_t request, std::int32_t token)>;
+
+/// Continues all prompts together, one token of each at a time, and hands out each as soon as it is
+/// there; says how each ended. Token number i of a request is drawn by the random number (seed,
+/// "generate", number of the request, i): the same requests give the same texts. What runs beside a
+/// request can change the last bits of its logits, and nothing else. Throws input_error for a
+/// prompt that is empty or, with learned positions, too long, and for logits that are not finite.
+std::vector<generation_end> generate(const chunk& whole,
+                                     parameter_store& store,
+                                     stream& on,
+                                     std::span<const generation_request> what,
+                                     const token_visitor& visit,
+                                     bool cached = true);
 
 }  // namespace troupe::runtime

@@ -56,4 +56,30 @@ double surprise(const chunk& whole,
   return nats;
 }
 
+std::vector<float> logits_of(const chunk& whole,
+                             parameter_store& store,
+                             stream& on,
+                             std::span<const std::int32_t> tokens) {
+  const auto T = std::int64_t(tokens.size());
+  ensure(T >= 1 && T <= whole.config().sequence, "SCORE-2: logits are of one window");
+  const chunk_route route(whole, {});
+  bundle in;
+  in.add("tokens",
+         row_of<std::int32_t>(on, T, [&](std::int64_t i) { return tokens[std::size_t(i)]; }));
+  in.add("positions", row_of<std::int32_t>(on, T, [](std::int64_t i) { return std::int32_t(i); }));
+  in.add("samples", row_of<std::uint64_t>(on, 1, [](std::int64_t) { return 0; }).view({1}));
+  chunk_pass pass(whole, route, on, store, {.training = false});
+  const auto logits = pass.forward(in).at("logits");
+  const auto words = whole.config().vocabulary, padded = whole.config().padded_vocabulary;
+  std::vector<float> out;
+  out.reserve(std::size_t(T * words));
+  with_element(store.type(), [&]<class E>(E) {
+    const auto all = logits.template elements<E>();
+    for (std::int64_t row = 0; row < T; ++row)
+      for (std::int64_t word = 0; word < words; ++word)
+        out.push_back(float(all[std::size_t(row * padded + word)]));
+  });
+  return out;
+}
+
 }  // namespace troupe::runtime

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <vector>
 
 namespace troupe::runtime {
 
@@ -24,5 +25,12 @@ double surprise(const chunk& whole,
                 std::span<const std::int32_t> tokens,
                 std::int64_t stride,
                 const score_progress& progress = {});
+
+/// Logits (T, vocabulary), row-major, padding left out, after each of 1 <= T <= sequence length
+/// tokens.
+std::vector<float> logits_of(const chunk& whole,
+                             parameter_store& store,
+                             stream& on,
+                             std::span<const std::int32_t> tokens);
 
 }  // namespace troupe::runtime

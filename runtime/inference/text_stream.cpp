@@ -3,6 +3,7 @@
 #include "runtime/tokenizer/pre_tokenizer.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace troupe::runtime {
 namespace {
@@ -49,6 +50,35 @@ std::string text_stream::take(bool all) {
     pending_.erase(0, 1);
   }
   return out;
+}
+
+stop_words::stop_words(std::vector<std::string> words) : words_(std::move(words)) {
+  std::erase(words_, "");
+}
+
+std::string stop_words::push(std::string_view piece) {
+  if (found_)
+    return "";
+  pending_ += piece;
+  auto first = std::string::npos;
+  for (const auto& word : words_)
+    first = std::min(first, pending_.find(word));
+  if (first != std::string::npos) {
+    found_ = true;
+    return std::exchange(pending_, {}).substr(0, first);
+  }
+  std::size_t held = 0;
+  for (const auto& word : words_)
+    for (auto size = std::min(word.size() - 1, pending_.size()); size > held; --size)
+      if (std::string_view(pending_).ends_with(std::string_view(word).substr(0, size)))
+        held = size;
+  auto out = pending_.substr(0, pending_.size() - held);
+  pending_.erase(0, out.size());
+  return out;
+}
+
+std::string stop_words::finish() {
+  return std::exchange(pending_, {});
 }
 
 }  // namespace troupe::runtime

@@ -5,6 +5,7 @@
 #include "runtime/tokenizer/tokenizer.hpp"
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace troupe::runtime {
@@ -28,6 +29,24 @@ class text_stream {
   std::vector<std::int32_t> tokens_;
   std::size_t decoded_ = 0;  ///< bytes of the decoded text that were taken up
   std::string pending_;
+};
+
+/// Ends a text before the first of some words, however it is cut into pieces.
+class stop_words {
+ public:
+  /// Empty words are left out.
+  explicit stop_words(std::vector<std::string> words);
+
+  /// What can be shown after one more piece: what may be the beginning of a word is held back.
+  std::string push(std::string_view piece);
+  /// What is left when no more comes.
+  std::string finish();
+  bool found() const { return found_; }  ///< the text has ended; more pieces are ignored
+
+ private:
+  std::vector<std::string> words_;
+  std::string pending_;
+  bool found_ = false;
 };
 
 }  // namespace troupe::runtime

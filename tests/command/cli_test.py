@@ -55,6 +55,7 @@ def check_help(folder):
     for command in ["", "tokenizer", "tokenizer train", "tokenizer encode", "tokenizer decode",
                     "preprocess", "train", "train gpt", "plot", "checkpoint",
                     "checkpoint ls", "checkpoint show", "checkpoint verify", "checkpoint diff",
+                    "checkpoint export", "checkpoint import",
                     "eval", "generate", "layout"]:
         page = works(*command.split(), "--help")
         if not page.startswith(f"troupe {command}".strip() + ":"):
@@ -608,10 +609,12 @@ def check_model(folder):
     refuses("", "generate", "--load", saved)
 
 
-def main(program, names):
+def main(program, names, found=None):
+    """Runs the checks among `found`, the names of a module; this one's when there are none."""
     global PROGRAM
     PROGRAM = str(pathlib.Path(program).resolve())
-    checks = {name[6:]: check for name, check in globals().items() if name.startswith("check_")}
+    checks = {name[6:]: check for name, check in (found or globals()).items()
+              if name.startswith("check_")}
     unknown = [name for name in names if name not in checks]
     if unknown:
         print(f"no such check: {unknown}; there are {sorted(checks)}")

@@ -50,13 +50,30 @@ struct fresh_model {
 
   std::pair<ids, generation_end> text(const generation_request& what) {
     ids out;
-    const auto end = generate(model, store, on, what, [&](std::int32_t x) { out.push_back(x); });
-    return {out, end};
+    const auto visit = [&](std::size_t, std::int32_t x) {
+      out.push_back(x);
+      return true;
+    };
+    const auto end = generate(model, store, on, {&what, 1}, visit, cached);
+    return {out, end.front()};
+  }
+
+  /// All of them together.
+  std::vector<ids> texts(const std::vector<generation_request>& what) {
+    std::vector<ids> out(what.size());
+    const auto visit = [&](std::size_t which, std::int32_t x) {
+      out[which].push_back(x);
+      return true;
+    };
+    ends = generate(model, store, on, what, visit, cached);
+    return out;
   }
 
   stream on;
   chunk model;
   resident_store store;
+  bool cached = true;
+  std::vector<generation_end> ends;  ///< of the last texts()
 };
 
 generation_request request(std::int64_t tokens, sampling how) {
@@ -78,20 +95,20 @@ TEST_CASE("keeping keys and values gives the same text as computing all anew", "
   fresh_model m(small(position, groups));
   auto what = request(40, how);
   const auto kept = m.text(what).first;
-  what.cached = false;
+  m.cached = false;
   CHECK(kept == m.text(what).first);
   CHECK(kept.size() == 40);
 }
 
 TEST_CASE("logits with a cache are those without, in one piece or in several", "[inference]") {
   fresh_model m(small(position_embedding::rope, 2));
-  const ids tokens = {9, 8, 7, 6, 5, 4, 3};
+  const std::vector<ids> tokens = {{9, 8, 7, 6, 5, 4, 3}};
   decoder whole(m.model, m.store, m.on, 7, false), parts(m.model, m.store, m.on, 7, true);
   const auto expected = whole.advance(tokens);
   const std::vector<float> judge(expected.begin(), expected.end());
-  parts.advance(std::span(tokens).first(4));
-  parts.advance(std::span(tokens).subspan(4, 1));
-  const auto got = parts.advance(std::span(tokens).subspan(5));
+  parts.advance(std::vector<ids>{{9, 8, 7, 6}});
+  parts.advance(std::vector<ids>{{5}});
+  const auto got = parts.advance(std::vector<ids>{{4, 3}});
   for (std::size_t v = 0; v < judge.size(); ++v)
     // Two orders of fp32 sums over some hundred terms of size 1.
     CHECK(std::abs(got[v] - judge[v]) < 1e-4F * (1 + std::abs(judge[v])));
@@ -102,11 +119,10 @@ TEST_CASE("a model in bf16 has nearly the logits of one in f32, with a cache and
   fresh_model m(small(position_embedding::rope, 2));
   resident_store rounded(m.model.units(), 1, m.on.pool(), dtype::bf16);
   initialise(rounded, 17);
-  const ids tokens = {9, 8, 7, 6, 5, 4, 3};
   const auto logits = [&](parameter_store& store, bool cached) {
     decoder by(m.model, store, m.on, 7, cached);
-    by.advance(std::span(tokens).first(4));
-    const auto out = by.advance(std::span(tokens).subspan(4));
+    by.advance(std::vector<ids>{{9, 8, 7, 6}});
+    const auto out = by.advance(std::vector<ids>{{5, 4, 3}});
     return std::vector<float>(out.begin(), out.end());
   };
   const auto exact = logits(m.store, true);
@@ -139,9 +155,106 @@ TEST_CASE("learned positions end, and the end is said", "[inference]") {
   CHECK_THROWS_WITH(m.text(what), ContainsSubstring("49 tokens") && ContainsSubstring("shorten"));
   what.prompt.clear();
   CHECK_THROWS_WITH(m.text(what), ContainsSubstring("at least one token"));
+  CHECK_THROWS_WITH(m.texts({request(1, greedy()), what}), ContainsSubstring("prompt 1"));
 
   fresh_model turning(small(position_embedding::rope, 4));
   CHECK(turning.text(request(60, greedy())).second == generation_end::enough);
+}
+
+TEST_CASE("prompts of unlike lengths are continued together as they are alone", "[inference]") {
+  const auto position = GENERATE(position_embedding::learned_absolute, position_embedding::rope);
+  const bool cached = GENERATE(true, false);
+  fresh_model m(small(position, 2));
+  m.cached = cached;
+  std::vector<generation_request> all;
+  const ids prompts[] = {{3}, {1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7, 9}, {3, 2, 3}, {8, 4}};
+  for (const auto& prompt : prompts) {
+    all.push_back(request(20, sampling{.temperature = 0.8F, .top_k = 5, .seed = 3}));
+    all.back().prompt = prompt;
+    all.back().number = all.size() - 1;
+  }
+  all[1].tokens = 7;
+  const auto together = m.texts(all);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    INFO("prompt " << i);
+    CHECK(together[i].size() == (i == 1 ? 7 : 20));
+    CHECK(together[i] == m.text(all[i]).first);
+  }
+  CHECK(m.ends == std::vector(4, generation_end::enough));
+}
+
+TEST_CASE("equal prompts with other numbers are drawn otherwise", "[inference]") {
+  fresh_model m(small(position_embedding::rope, 4));
+  std::vector<generation_request> all(2, request(20, {.seed = 3}));
+  all[1].number = 1;
+  const auto texts = m.texts(all);
+  CHECK(texts[0] != texts[1]);
+  all[1].number = 0;
+  const auto alike = m.texts(all);
+  CHECK(alike[0] == alike[1]);
+}
+
+TEST_CASE("each of several texts ends for its own reason", "[inference]") {
+  fresh_model m(small(position_embedding::learned_absolute, 4));
+  std::vector<generation_request> all(4, request(100, greedy()));
+  all[0].prompt.assign(40, 1);
+  all[1].tokens = 3;
+  const auto free = m.text(all[2]).first;
+  all[2].end_of_document = free[5];
+  std::vector<ids> texts(4);
+  const auto ends = generate(m.model, m.store, m.on, all, [&](std::size_t which, std::int32_t x) {
+    texts[which].push_back(x);
+    return which != 3 || texts[3].size() < 4;
+  });
+  CHECK(ends
+        == std::vector{generation_end::end_of_positions,
+                       generation_end::enough,
+                       generation_end::end_of_document,
+                       generation_end::stopped});
+  CHECK(texts[0].size() == 9);
+  CHECK(texts[1] == ids(free.begin(), free.begin() + 3));
+  CHECK(texts[2] == ids(free.begin(), std::find(free.begin(), free.end(), free[5])));
+  CHECK(texts[3] == ids(free.begin(), free.begin() + 4));
+}
+
+TEST_CASE("a text ends before a stop word, however it comes in pieces", "[inference]") {
+  const std::string text = "one two three one four";
+  const auto shown = [&](std::vector<std::string> words, std::size_t size) {
+    stop_words stop(std::move(words));
+    std::string out;
+    for (std::size_t at = 0; at < text.size(); at += size)
+      out += stop.push(text.substr(at, size));
+    return out + stop.finish() + (stop.found() ? "." : "");
+  };
+  for (const std::size_t size : {1U, 2U, 3U, 5U, 100U}) {
+    INFO(size);
+    CHECK(shown({"three"}, size) == "one two .");
+    CHECK(shown({"four", "two t", "e f"}, size) == "one .");
+    CHECK(shown({"three two", "fourth"}, size) == text);
+    CHECK(shown({"one"}, size) == ".");
+    CHECK(shown({""}, size) == text);
+  }
+  stop_words held({"abac"});
+  CHECK(held.push("xab") == "x");
+  CHECK(held.push("ab") == "ab");
+  CHECK(held.push("ac").empty());
+  CHECK(held.found());
+  CHECK(held.push("more").empty());
+}
+
+TEST_CASE("the logits of a window are what a decoder says after each of its tokens",
+          "[inference]") {
+  fresh_model m(small(position_embedding::rope, 2));
+  const ids tokens = {9, 8, 7, 6};
+  const auto all = logits_of(m.model, m.store, m.on, tokens);
+  REQUIRE(all.size() == 4 * 61);
+  decoder by(m.model, m.store, m.on, 4, true);
+  for (std::size_t t = 0; t < 4; ++t) {
+    const auto one = by.advance(std::vector<ids>{{tokens[t]}});
+    for (std::size_t v = 0; v < 61; ++v)
+      // Two orders of fp32 sums over some hundred terms of size 1.
+      CHECK(std::abs(one[v] - all[t * 61 + v]) < 1e-4F * (1 + std::abs(one[v])));
+  }
 }
 
 TEST_CASE("the end of a document ends the text and is not part of it", "[inference]") {

@@ -1,0 +1,117 @@
+#include "actors/command/generate.hpp"
+#include "actors/command/standard_input.hpp"
+#include "runtime/core/error.hpp"
+#include "runtime/core/file.hpp"
+#include "runtime/core/progress.hpp"
+#include "runtime/data/text_reader.hpp"
+#include "runtime/inference/text_stream.hpp"
+
+#include <nlohmann/json.hpp>
+
+namespace troupe::command {
+namespace {
+
+using runtime::generation_end;
+
+std::vector<std::string> lines_of(std::string_view text) {
+  std::vector<std::string> out;
+  while (!text.empty()) {
+    const auto line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(text.size(), line.size() + 1));
+    out.emplace_back(line.ends_with('\r') ? line.substr(0, line.size() - 1) : line);
+  }
+  return out;
+}
+
+std::vector<std::string> read_prompts(const std::filesystem::path& from) {
+  std::vector<std::string> out;
+  if (from == "-")
+    out = lines_of(read_standard_input());
+  else if (from.extension() == ".jsonl")
+    runtime::for_each_document(from,
+                               {runtime::text_format_of(from), "prompt"},
+                               [&](std::string_view text, auto) { out.emplace_back(text); });
+  else
+    out = lines_of(runtime::read_text(from));
+  if (out.empty())
+    throw runtime::input_error("--prompts '{}' has no prompts: give one a line", from.string());
+  return out;
+}
+
+const char* name_of(generation_end end) {
+  switch (end) {
+    case generation_end::enough:
+      return "tokens";
+    case generation_end::end_of_document:
+      return "end_of_document";
+    case generation_end::end_of_positions:
+      return "positions";
+    case generation_end::stopped:
+      return "stop";
+  }
+  return "";
+}
+
+/// One text of several, as it grows.
+struct growing {
+  growing(const runtime::tokenizer& with, const std::vector<std::string>& stop)
+      : characters(with), words(stop) {}
+
+  bool add(std::int32_t token) {
+    text += words.push(characters.push(token));
+    ++tokens;
+    return !words.found();
+  }
+  std::string finished() {
+    text += words.push(characters.finish());
+    return text += words.finish();
+  }
+
+  runtime::text_stream characters;
+  runtime::stop_words words;
+  std::string text;
+  std::int64_t tokens = 0;
+};
+
+void continue_some(runtime::loaded_model& model,
+                   const generate_flags& flags,
+                   std::span<const std::string> prompts,
+                   std::uint64_t first) {
+  std::vector<runtime::generation_request> requests;
+  std::vector<growing> texts;
+  for (const auto& prompt : prompts) {
+    requests.push_back(request_for(prompt, first + requests.size(), flags, model.text()));
+    texts.emplace_back(model.text(), flags.stop);
+  }
+  const auto ends = runtime::generate(
+      model.whole(),
+      model.store(),
+      model.on(),
+      requests,
+      [&](std::size_t which, std::int32_t token) { return texts[which].add(token); },
+      flags.cached);
+  for (std::size_t i = 0; i < prompts.size(); ++i) {
+    const nlohmann::ordered_json line = {{"prompt", prompts[i]},
+                                         {"text", texts[i].finished()},
+                                         {"tokens", texts[i].tokens},
+                                         {"end", name_of(ends[i])}};
+    show(line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  }
+}
+
+}  // namespace
+
+int generate_batch(const generate_flags& flags) {
+  const auto prompts = read_prompts(flags.prompts);
+  const auto model = load(flags.model);
+  runtime::progress_bar bar("generating", prompts.size(), "texts");
+  const auto size = std::size_t(flags.batch);
+  for (std::size_t first = 0; first < prompts.size(); first += size) {
+    const auto some = std::span(prompts).subspan(first, std::min(size, prompts.size() - first));
+    continue_some(*model, flags, some, first);
+    bar.advance_to(first + some.size());
+  }
+  return 0;
+}
+
+}  // namespace troupe::command

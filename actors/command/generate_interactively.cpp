@@ -1,0 +1,110 @@
+#include "actors/command/generate.hpp"
+
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <iostream>
+#include <unistd.h>
+
+namespace troupe::command {
+namespace {
+
+constexpr const char* help
+    = "Write a text and press Enter: the model continues it. An empty line continues the last "
+      "text.\nCtrl-C ends an answer; Ctrl-D or :quit ends the conversation.\n"
+      "  :tokens N        how many to add, at most\n"
+      "  :temperature X   below 1 bolder, above 1 more varied\n"
+      "  :seed N          the same seed, the same text\n"
+      "  :help            prints this\n";
+
+volatile std::sig_atomic_t interrupted = 0;
+
+void interrupt(int) {
+  if (interrupted != 0)
+    ::_exit(128 + SIGINT);  // a second one, while the first is not heard
+  interrupted = 1;
+}
+
+/// While it lives Ctrl-C only sets `interrupted`, and ends a read.
+class interrupts {
+ public:
+  interrupts() {
+    struct sigaction how = {};
+    how.sa_handler = interrupt;
+    ::sigaction(SIGINT, &how, &before_);
+  }
+  ~interrupts() { ::sigaction(SIGINT, &before_, nullptr); }
+  interrupts(const interrupts&) = delete;
+  interrupts& operator=(const interrupts&) = delete;
+
+ private:
+  struct sigaction before_ = {};
+};
+
+/// ":seed 3". Throws usage_error for what is not understood.
+void obey(const std::string& line, generate_flags& flags) {
+  const auto space = line.find(' ');
+  const auto name = line.substr(0, space);
+  const auto word = space == std::string::npos ? std::string() : line.substr(space + 1);
+  if (name == ":help")
+    std::fputs(help, stderr);
+  else if (name == ":tokens")
+    whole(flags.tokens, 1)(name, word);
+  else if (name == ":temperature")
+    real(flags.temperature, 1e-6, 1e6)(name, word);
+  else if (name == ":seed")
+    whole(flags.seed)(name, word);
+  else
+    throw usage_error("{} is no command here; :help lists them", name);
+}
+
+/// Learned positions end: of a text that leaves no room for half an answer the beginning is left
+/// out.
+std::string fitting(const std::string& context, const runtime::loaded_model& model) {
+  const auto& config = model.config();
+  const auto ids = model.text().encode(context, runtime::special_tokens::recognised);
+  const auto most = std::size_t(config.sequence);
+  if (config.position != runtime::position_embedding::learned_absolute || ids.size() < most)
+    return context;
+  return model.text().decode(std::span(ids).last(most / 2));
+}
+
+void ask(bool terminal) {
+  if (terminal)
+    std::fputs("> ", stderr);
+}
+
+}  // namespace
+
+int generate_interactively(generate_flags flags) {
+  const auto model = load(flags.model);
+  const bool terminal = ::isatty(STDIN_FILENO) != 0;
+  if (terminal)
+    std::fprintf(stderr, "%s", help);
+  const interrupts watching;
+  std::string line, context;
+  for (ask(terminal); std::getline(std::cin, line) && line != ":quit"; ask(terminal)) {
+    interrupted = 0;
+    try {
+      if (line.starts_with(":")) {
+        obey(line, flags);
+        continue;
+      }
+      if (!line.empty())
+        context = line;
+      context = fitting(context, *model);
+      const auto answer = stream_text(*model, flags, context, [] { return interrupted == 0; });
+      context += answer.text;
+      show("\n");
+      std::fputs(end_note(answer.end, model->config()).c_str(), stderr);
+    } catch (const runtime::error& failure) {  // the next prompt may do
+      std::fprintf(stderr, "troupe: %s\n", failure.what());
+    }
+    interrupted = 0;
+  }
+  if (terminal)
+    std::fputs("\n", stderr);
+  return 0;
+}
+
+}  // namespace troupe::command

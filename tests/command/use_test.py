@@ -1,0 +1,149 @@
+"""What a trained model is used for: generate, eval, checkpoint export and import. Run by ctest.
+
+    use_test.py PROGRAM NAME...   runs the named checks, or all
+"""
+
+import json
+import struct
+import sys
+
+import cli_test
+from cli_test import MOCK, SMALL, refuses, run, tokenizer, works, wrong
+
+
+def trained(folder, *more):
+    """The --save folder of a model of text, six steps old."""
+    tok = tokenizer(folder)
+    if not (folder / "d_text_document.idx").exists():
+        works("preprocess", "--input", folder / "text.txt", "--output-prefix", folder / "d",
+              "--tokenizer", tok, "--append-eod")
+    save = folder / f"save{len(list(folder.glob('save*')))}"
+    works("train", "gpt", *SMALL, "--data-path", folder / "d_text_document", "--tokenizer", tok,
+          "--split", "100,0,0", "--eval-iters", 0, "--save", save, *more)
+    return save
+
+
+def expect(seen, wanted, what):
+    if seen != wanted:
+        raise wrong(f"{what}: {seen!r}, expected {wanted!r}")
+
+
+def tensors(path):
+    """Name to (type, extents, bytes) of a safetensors file."""
+    raw = path.read_bytes()
+    size, = struct.unpack("<Q", raw[:8])
+    head = json.loads(raw[8:8 + size])
+    head.pop("__metadata__", None)
+    out = {}
+    for name, x in head.items():
+        first, end = x["data_offsets"]
+        out[name] = (x["dtype"], x["shape"], raw[8 + size + first:8 + size + end])
+    return out
+
+
+LLAMA = ["--position-embedding-type", "rope", "--normalization", "RMSNorm", "--swiglu",
+         "--disable-bias-linear", "--untie-embeddings-and-output-weights", "--attention-dropout",
+         0, "--hidden-dropout", 0]
+
+
+def check_export(folder):
+    for name, shape in [("gpt2", []), ("llama", LLAMA)]:
+        save, hub, back = trained(folder, *shape), folder / name, folder / (name + "_back")
+        said = works("checkpoint", "export", save, "--hf", hub, "--shard-size", 1e-5)
+        if "with its tokenizer" not in said:
+            raise wrong(f"export says: {said}")
+        config = json.loads((hub / "config.json").read_text())
+        expect(config["model_type"], name, "model_type")
+        files = {x.name for x in hub.iterdir()}
+        for needed in ["config.json", "model.safetensors.index.json", "tokenizer.json",
+                       "tokenizer_config.json", "vocab.json", "merges.txt"]:
+            if needed not in files:
+                raise wrong(f"{needed} is missing: {files}")
+        vocabulary = json.loads((hub / "tokenizer.json").read_text())["model"]["vocab"]
+        expect(vocabulary, json.loads((hub / "vocab.json").read_text()), "tokenizer.json")
+        expect(config["eos_token_id"], vocabulary["<|endoftext|>"], "eos_token_id")
+        works("checkpoint", "import", "--hf", hub, "--save", back)
+        for words in [["eval", "--json", "--input", folder / "text.txt"],
+                      ["generate", "--prompt", "The actor", "--tokens", 8, "--greedy"]]:
+            here, there = (works(*words, "--load", x) for x in (save, back))
+            expect(there.replace('"iteration": 0', '"iteration": 6'), here, f"{name} {words[0]}")
+        code, out, err = run("checkpoint", "diff", "--json", save, back)
+        found = [x for x in json.loads(out)["tensors"] if not x["name"].startswith("exp_avg")]
+        if code != 1 or not found or any(x["state"] != "equal" for x in found):
+            raise wrong(f"parameters after export and import: {err}\n{out[:2000]}")
+        refuses("--finetune", "train", "gpt", *SMALL, *shape, "--data-path",
+                folder / "d_text_document", "--tokenizer", folder / "tok", "--load", back)
+        works("train", "gpt", *SMALL, *shape, "--data-path", folder / "d_text_document",
+              "--tokenizer", folder / "tok", "--split", "100,0,0", "--eval-iters", 0, "--load",
+              back, "--finetune", "--max-position-embeddings", 16)
+        refuses("not empty", "checkpoint", "export", save, "--hf", hub)
+        refuses("has checkpoints already", "checkpoint", "import", "--hf", hub, "--save", back)
+
+
+def check_export_refusals(folder):
+    save = trained(folder, "--position-embedding-type", "rope")
+    refuses("--normalization RMSNorm", "checkpoint", "export", save, "--hf", folder / "hub")
+    refuses("--hf DIR is missing", "checkpoint", "export", save)
+    refuses("name one checkpoint", "checkpoint", "export", "--hf", folder / "hub")
+    refuses("float32, bfloat16", "checkpoint", "export", save, "--hf", "x", "--dtype", "int8")
+    refuses("--save DIR is missing", "checkpoint", "import", "--hf", folder)
+    refuses("config.json", "checkpoint", "import", "--hf", folder, "--save", folder / "new")
+    if (folder / "hub").exists() or list(folder.glob(".*partial*")):
+        raise wrong("a refused export leaves something behind")
+    works("train", "gpt", *SMALL, *MOCK, "--save", folder / "mock")
+    said = works("checkpoint", "export", folder / "mock", "--hf", folder / "hub")
+    if "without a tokenizer" not in said or (folder / "hub" / "vocab.json").exists():
+        raise wrong(f"a model of ids has no tokenizer to export: {said}")
+    said = works("checkpoint", "import", "--hf", folder / "hub", "--save", folder / "back")
+    if "written as ids" not in said:
+        raise wrong(f"import without a tokenizer says: {said}")
+    works("generate", "--load", folder / "back", "--prompt", "1 2 3", "--tokens", 3)
+
+
+def check_eval(folder):
+    save = trained(folder)
+    found = json.loads(works("eval", "--json", "--load", save, "--input", folder / "text.txt",
+                             "--trigram-from", folder / "text.txt", "--logits", folder / "l"))
+    for key in ["loss", "perplexity", "bits_per_byte", "trigram_bits_per_byte", "tokens"]:
+        if not found[key] > 0:
+            raise wrong(f"{key} is {found[key]}")
+    page = works("eval", "--load", save, "--input", folder / "text.txt")
+    if f"perplexity {found['perplexity']:.2f}" not in page:
+        raise wrong(f"page and JSON differ: {page}")
+    logits = tensors(folder / "l")
+    expect(logits["tokens"][:2], ("I32", [16]), "tokens")
+    words = len(json.loads((folder / "tok" / "vocab.json").read_text()))
+    expect(logits["logits"][:2], ("F32", [16, words]), "logits")
+    refuses("cannot create", "eval", "--load", save, "--input", folder / "text.txt", "--logits",
+            folder / "none" / "l")
+
+
+def check_generate(folder):
+    save = trained(folder)
+    more = ["--load", save, "--tokens", 12, "--temperature", 0.9]
+    prompts = ["The actor", "", "waits.", "The stage is dark, and"]
+    (folder / "p.txt").write_text("".join(x + "\n" for x in prompts))
+    (folder / "p.jsonl").write_text("".join(json.dumps({"prompt": x}) + "\n" for x in prompts))
+    lines = works("generate", "--prompts", folder / "p.txt", "--batch-size", 3, *more)
+    found = [json.loads(x) for x in lines.splitlines()]
+    expect([x["prompt"] for x in found], prompts, "prompts, in order")
+    expect(works("generate", "--prompts", folder / "p.jsonl", "--batch-size", 3, *more), lines,
+           "the same prompts as JSON")
+    expect(works("generate", "--prompts", "-", "--batch-size", 3, *more,
+                 text="\n".join(prompts).encode()), lines, "the same prompts from standard input")
+    expect(works("generate", "--prompt", prompts[0], *more), prompts[0] + found[0]["text"] + "\n",
+           "the first prompt alone")
+    whole = found[0]["text"]
+    word = whole[4:6]
+    cut = works("generate", "--prompt", prompts[0], *more, "--stop", word, "never seen")
+    expect(cut, prompts[0] + whole[:whole.index(word)] + "\n", "up to the stop word")
+    said = works("generate", "--interactive", *more, text=b"The actor\n:seed 7\n:nonsense\n\n:quit\nx\n")
+    if not said.startswith(whole + "\n") or said.count("\n") < 2:
+        raise wrong(f"a conversation says: {said!r}")
+    refuses("exclude each other", "generate", "--interactive", "--prompt", "a", *more)
+    refuses("has no prompts", "generate", "--prompts", "-", *more, text=b"")
+    refuses("No such file", "generate", "--prompts", folder / "none.txt", *more)
+
+
+if __name__ == "__main__":
+    sys.exit(cli_test.main(sys.argv[1], sys.argv[2:], globals()))
