@@ -1,12 +1,10 @@
 #include "actors/command/command_line.hpp"
 
-#include "actors/command/help_text.hpp"
+#include "actors/command/configuration.hpp"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cctype>
-#include <charconv>
-#include <cmath>
 #include <cstdio>
 #include <map>
 #include <utility>
@@ -18,6 +16,7 @@ namespace {
 struct help_wanted {};
 
 constexpr int any_number = CLI::detail::expected_max_vector_size;
+constexpr const char* config_flag = "--config";
 
 std::string flag_of(const std::string& library_message) {
   return library_message.substr(0, library_message.find(':'));
@@ -25,36 +24,84 @@ std::string flag_of(const std::string& library_message) {
 
 }  // namespace
 
+/// A flag, what takes its words, and the words that it got.
+struct declared_flag {
+  flag_description what;
+  std::size_t group = 0;
+  list_reader take;  ///< of a toggle: no words
+  std::function<std::optional<std::string>()> now = {};
+  std::optional<std::vector<std::string>> given = {};  ///< of a toggle: "true" or "false"
+
+  bool is_toggle() const { return what.most == 0; }
+  void apply() const {
+    if (!is_toggle())
+      take(what.name, *given);
+    else if (given->front() == "true")
+      take(what.name, {});
+  }
+};
+
 struct command_line::parts {
-  std::string about;
+  command_description self;
   work does;
   CLI::App app;
   std::vector<std::unique_ptr<command_line>> commands;
-  std::vector<help_section> sections = {{"", {}}};
-  std::vector<std::string> notes;
-  std::vector<std::string> names;  ///< of all flags, refused ones included
+  std::vector<std::unique_ptr<declared_flag>> flags;  ///< accepted ones included
   // Not the library's: it compares each of its options with all others, and there are hundreds.
   std::map<std::string, std::string> refusals;
   std::vector<std::pair<std::string, std::string>> families;
+  std::vector<std::string> configurations;  ///< files named by --config
+  bool configurable = false;
 
   bool knows(const std::string& word) const {
     return app.get_option_no_throw(word) != nullptr || refusals.contains(word);
   }
 
-  CLI::Option* declare(const std::string& flag, CLI::callback_t take) {
-    if (flag.starts_with("--"))
-      names.push_back(flag);
-    return app.add_option(flag, std::move(take));
+  /// The library only cuts words apart; they are taken afterwards, configurations first.
+  CLI::Option* declare(flag_description what, list_reader take) {
+    auto& flag = *flags.emplace_back(std::make_unique<declared_flag>(
+        declared_flag{std::move(what), self.groups.size() - 1, std::move(take)}));
+    if (flag.what.use == flag_use::works)
+      self.groups.back().flags.push_back(flag.what);
+    else
+      self.others.push_back(flag.what);
+    if (flag.is_toggle())
+      return app.add_flag_function(flag.what.name, [&flag](std::int64_t count) {
+        flag.given = {count > 0 ? "true" : "false"};
+      });
+    return app.add_option(flag.what.name, [&flag](const CLI::results_t& words) {
+      flag.given = words;
+      return true;
+    });
+  }
+
+  std::vector<const declared_flag*> given() const {
+    std::vector<const declared_flag*> out;
+    for (const auto& flag : flags)
+      if (flag->given)
+        out.push_back(flag.get());
+    return out;
+  }
+
+  std::vector<std::string> names() const {
+    std::vector<std::string> out = {"--help"};
+    for (const auto& flag : flags)
+      if (flag->what.name.starts_with("--"))
+        out.push_back(flag->what.name);
+    for (const auto& [flag, reason] : refusals)
+      out.push_back(flag);
+    return out;
   }
 };
 
 command_line::command_line(std::string name, std::string about)
     : path_(std::move(name)), parts_(std::make_unique<parts>()) {
-  parts_->about = std::move(about);
+  parts_->self.path = path_;
+  parts_->self.about = std::move(about);
+  parts_->self.groups.emplace_back();
   parts_->app.set_help_flag("");
   parts_->app.allow_extras();
   parts_->app.add_flag_callback("-h,--help", [] { throw help_wanted(); });
-  parts_->names.push_back("--help");
 }
 
 command_line::~command_line() = default;
@@ -70,11 +117,11 @@ void command_line::runs(work does) {
 }
 
 void command_line::group(std::string title) {
-  parts_->sections.push_back({std::move(title), {}});
+  parts_->self.groups.push_back({std::move(title), {}});
 }
 
 command_line& command_line::note(std::string text) {
-  parts_->notes.push_back(std::move(text));
+  parts_->self.notes.push_back(std::move(text));
   return *this;
 }
 
@@ -82,17 +129,23 @@ void command_line::value(const std::string& flag,
                          const std::string& type,
                          std::string help,
                          reader take) {
+  const auto needs_value = [all = parts_.get(), take = take.take](
+                               const std::string& name, const std::vector<std::string>& words) {
+    if (words[0].starts_with("--") && all->knows(words[0]))
+      throw usage_error("{} needs a value, but the next word is {}", name, words[0]);
+    take(name, words[0]);
+  };
   parts_
-      ->declare(flag,
-                [flag, take = std::move(take), all = parts_.get()](const CLI::results_t& words) {
-                  if (words[0].starts_with("--") && all->knows(words[0]))
-                    throw usage_error("{} needs a value, but the next word is {}", flag, words[0]);
-                  take(flag, words[0]);
-                  return true;
-                })
+      ->declare({.name = flag,
+                 .type = type,
+                 .help = std::move(help),
+                 .least = 1,
+                 .most = 1,
+                 .choices = std::move(take.choices)},
+                needs_value)
       ->type_name(type)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-  parts_->sections.back().entries.push_back({flag + " " + type, std::move(help)});
+  parts_->flags.back()->now = std::move(take.now);
 }
 
 void command_line::values(const std::string& flag,
@@ -101,52 +154,67 @@ void command_line::values(const std::string& flag,
                           int most,
                           std::string help,
                           list_reader take) {
+  const auto counted = [=, take = std::move(take), known = parts_.get()](
+                           const std::string& name, const std::vector<std::string>& words) {
+    for (const auto& word : words)
+      if (word.starts_with("--") && known->knows(word))
+        throw usage_error("{} needs a value, but the next word is {}", name, word);
+    if (int(words.size()) < least || int(words.size()) > most)
+      throw usage_error("{} needs {} values: {}; it got {}", name, least, type, words.size());
+    take(name, words);
+  };
   parts_
-      ->declare(flag,
-                [=, take = std::move(take), all = parts_.get()](const CLI::results_t& words) {
-                  for (const auto& word : words)
-                    if (word.starts_with("--") && all->knows(word))
-                      throw usage_error("{} needs a value, but the next word is {}", flag, word);
-                  if (int(words.size()) < least)
-                    throw usage_error(
-                        "{} needs {} values: {}; it got {}", flag, least, type, words.size());
-                  take(flag, words);
-                  return true;
-                })
+      ->declare({.name = flag, .type = type, .help = std::move(help), .least = least, .most = most},
+                counted)
       ->expected(1, most)
       ->multi_option_policy(least == most ? CLI::MultiOptionPolicy::TakeLast
                                           : CLI::MultiOptionPolicy::TakeAll);
-  parts_->sections.back().entries.push_back({flag + " " + type, std::move(help)});
 }
 
 void command_line::toggle(const std::string& flag, std::string help, std::function<void()> set) {
-  parts_->names.push_back(flag);
-  parts_->app.add_flag_callback(flag, std::move(set));
-  parts_->sections.back().entries.push_back({flag, std::move(help)});
+  parts_->declare({.name = flag, .help = std::move(help)},
+                  [set = std::move(set)](const auto&, const auto&) { set(); });
 }
 
-void command_line::accepted(const std::string& flag, int words) {
-  if (words == 0) {
-    parts_->names.push_back(flag);
-    parts_->app.add_flag(flag);
-  } else {
-    parts_->declare(flag, [](const CLI::results_t&) { return true; })
-        ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-  }
+void command_line::accepted(const std::string& flag, int words, const std::string& reason) {
+  flag_description what{.name = flag,
+                        .type = words == 0 ? "" : "X",
+                        .help = reason,
+                        .least = words,
+                        .most = words,
+                        .use = flag_use::accepted};
+  auto* option = parts_->declare(std::move(what), [](const auto&, const auto&) {});
+  if (words > 0)
+    option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
 }
 
 void command_line::refused(const std::string& flag, const std::string& reason) {
-  parts_->names.push_back(flag);
   parts_->refusals.emplace(flag, reason);
+  parts_->self.others.push_back({.name = flag, .help = reason, .use = flag_use::refused});
 }
 
 void command_line::refused_family(const std::string& beginning, const std::string& reason) {
   parts_->families.emplace_back(beginning, reason);
+  parts_->self.others.push_back(
+      {.name = beginning + "...", .help = reason, .use = flag_use::refused});
 }
 
 void command_line::words(const std::string& type, std::string help, std::vector<std::string>& to) {
   parts_->app.add_option("words", to)->expected(0, any_number);
-  parts_->sections.front().entries.push_back({type, std::move(help)});
+  parts_->self.groups.front().flags.push_back(
+      {.type = type, .help = std::move(help), .most = any_number});
+}
+
+void command_line::configurable() {
+  parts_->configurable = true;
+  values(
+      config_flag,
+      "FILE...",
+      1,
+      1 << 10,
+      "Reads flags from YAML: their names without the dashes, as num-layers: 24. Of several files "
+      "the later counts, and the command line before all of them.",
+      all(parts_->configurations));
 }
 
 command_line::work command_line::parse(const std::vector<std::string>& words) {
@@ -181,6 +249,8 @@ command_line::work command_line::parse_here_or_below(const std::vector<std::stri
 
 command_line::work command_line::parse_flags(std::vector<std::string> words) {
   given_ = words;
+  for (auto& flag : parts_->flags)
+    flag->given.reset();
   std::reverse(words.begin(), words.end());  // the library takes them from the end
   try {
     parts_->app.parse(words);
@@ -194,10 +264,7 @@ command_line::work command_line::parse_flags(std::vector<std::string> words) {
   } catch (const CLI::ParseError& failure) {
     throw usage_error("{}", failure.what());
   }
-  const auto left = parts_->app.remaining();
-  refuse_flags(left);
-  if (!left.empty())
-    throw usage_error("'{}' is a word too many: it belongs to no flag", left.front());
+  take_words();
   return [this] {
     try {
       return parts_->does();
@@ -206,6 +273,63 @@ command_line::work command_line::parse_flags(std::vector<std::string> words) {
       throw;
     }
   };
+}
+
+/// Configurations first, so that a flag which says the same by another name still counts.
+void command_line::take_words() {
+  configuration from;
+  const auto said = parts_->given();
+  for (const auto* flag : said)
+    if (flag->what.name == config_flag)
+      flag->apply();
+  if (parts_->configurable)
+    for (const auto& file : parts_->configurations)
+      merge(from, read_configuration(file));
+  for (const auto& entry : from.entries)
+    entry.at([&] { configure(entry); });
+  for (const auto* flag : said)
+    flag->apply();
+  const auto left = parts_->app.remaining();
+  refuse_flags(left);
+  if (!left.empty())
+    throw usage_error("'{}' is a word too many: it belongs to no flag", left.front());
+}
+
+void command_line::configure(const configured_flag& entry) {
+  if (entry.key == "config")
+    throw usage_error("a configuration names no other: give --config twice");
+  for (auto& flag : parts_->flags) {
+    if (entry.key != key_of(flag->what.name))
+      continue;
+    if (!flag->given) {
+      flag->given = words_for(entry, flag->what);
+      flag->apply();
+    }
+    return;
+  }
+  for (const auto& [name, reason] : parts_->refusals)
+    if (entry.key == key_of(name))
+      throw usage_error("{} is refused: {}", name, reason);
+  throw usage_error("{}", why_not("--" + entry.key));
+}
+
+std::vector<setting> command_line::settings() const {
+  std::vector<setting> out;
+  for (const auto& flag : parts_->flags) {
+    const auto now = flag->now ? flag->now() : std::nullopt;
+    if (flag->what.name == config_flag || flag->given == std::vector<std::string>{"false"})
+      continue;
+    const auto same = [&](const setting& before) {
+      return key_of(before.flag.name) == key_of(flag->what.name);  // another spelling
+    };
+    if ((!flag->given && !now) || std::any_of(out.begin(), out.end(), same))
+      continue;
+    setting x{parts_->self.groups[flag->group].title, flag->what, {}};
+    if (!flag->is_toggle())
+      x.words = flag->given ? *flag->given : std::vector{*now};
+    out.push_back(std::move(x));
+  }
+  return out;
 }
 
 std::string command_line::names_below() const {
@@ -232,7 +356,7 @@ std::string command_line::why_not(const std::string& flag) const {
   for (const auto& [beginning, reason] : parts_->families)
     if (flag.starts_with(beginning))
       return fmt::format("{} is refused: {}", flag, reason);
-  const auto near = nearest(flag, parts_->names);
+  const auto near = nearest(flag, parts_->names());
   return fmt::format("{} is not a flag of '{}'{}",
                      flag,
                      path_,
@@ -250,78 +374,12 @@ void command_line::refuse_flags(const std::vector<std::string>& left) const {
     throw usage_error("{} flags cannot be used:\n  {}", wrong.size(), fmt::join(wrong, "\n  "));
 }
 
-std::string command_line::help() const {
-  std::vector<help_section> sections = parts_->sections;
-  if (!parts_->commands.empty()) {
-    auto& list = sections.front();
-    for (const auto& below : parts_->commands)
-      list.entries.push_back({below->path_.substr(path_.size() + 1), below->parts_->about});
-  }
-  sections.front().entries.push_back({"-h, --help", "Prints this and exits."});
-  return format_help(path_, parts_->about, sections, parts_->notes);
-}
-
-std::int64_t parse_whole(const std::string& flag,
-                         const std::string& word,
-                         std::int64_t least,
-                         std::int64_t most) {
-  std::int64_t out = 0;
-  const auto [end, failure] = std::from_chars(word.data(), word.data() + word.size(), out);
-  if (failure != std::errc() || end != word.data() + word.size() || out < least || out > most)
-    throw usage_error("{} '{}': give a whole number from {} to {}", flag, word, least, most);
+command_description command_line::describe() const {
+  auto out = parts_->self;
+  out.works = bool(parts_->does);
+  for (const auto& below : parts_->commands)
+    out.commands.push_back(below->describe());
   return out;
-}
-
-double parse_real(const std::string& flag, const std::string& word, double least, double most) {
-  double out = 0;
-  const auto [end, failure] = std::from_chars(word.data(), word.data() + word.size(), out);
-  const bool number = failure == std::errc() && end == word.data() + word.size();
-  if (number && std::isfinite(out) && out >= least && out <= most)
-    return out;
-  constexpr double largest = std::numeric_limits<double>::max();
-  std::string allowed = "a number";
-  if (least > -largest)
-    allowed += most < largest ? fmt::format(" from {} to {}", least, most)
-                              : fmt::format(" of {} or more", least);
-  throw usage_error("{} '{}': give {}", flag, word, allowed);
-}
-
-reader one_of(std::string& to, std::vector<std::string> allowed) {
-  return [&to, allowed = std::move(allowed)](const std::string& flag, const std::string& word) {
-    std::string list;
-    for (const auto& name : allowed) {
-      if (name == word) {
-        to = word;
-        return;
-      }
-      list += (list.empty() ? "" : ", ") + name;
-    }
-    throw usage_error("{} '{}': give one of {}", flag, word, list);
-  };
-}
-
-std::string nearest(std::string_view word, const std::vector<std::string>& names) {
-  std::string best;
-  auto least = std::max<std::size_t>(word.size() / 3, 2) + 1;
-  for (const auto& name : names) {
-    // Levenshtein's distance, row by row.
-    std::vector<std::size_t> row(name.size() + 1);
-    for (std::size_t j = 0; j <= name.size(); ++j)
-      row[j] = j;
-    for (std::size_t i = 0; i < word.size(); ++i) {
-      auto diagonal = std::exchange(row[0], i + 1);
-      for (std::size_t j = 0; j < name.size(); ++j) {
-        const auto replaced = diagonal + (word[i] == name[j] ? 0 : 1);
-        diagonal = row[j + 1];
-        row[j + 1] = std::min({replaced, row[j] + 1, row[j + 1] + 1});
-      }
-    }
-    if (row.back() < least) {
-      least = row.back();
-      best = name;
-    }
-  }
-  return best;
 }
 
 }  // namespace troupe::command

@@ -1,38 +1,29 @@
 // The words of a command line: which flags there are, what they take, what is said about the wrong
 // ones. Only command_line.cpp knows the library that cuts the words apart.
 //
-// A flag that is given twice counts as it was given last, as in Megatron-LM: scripts append.
+// A flag that is given twice counts as it was given last, as in Megatron-LM: scripts append. Where
+// configurations are read (--config FILE), a flag on the command line counts before any of them.
 
 #pragma once
 
-#include "runtime/core/error.hpp"
+#include "actors/command/command_description.hpp"
+#include "actors/command/readers.hpp"
 
-#include <cstdint>
-#include <filesystem>
-#include <fmt/format.h>
 #include <functional>
-#include <limits>
 #include <memory>
-#include <optional>
 #include <string>
-#include <string_view>
-#include <type_traits>
 #include <vector>
 
 namespace troupe::command {
 
-/// The command line is wrong. Exit code 2, with a hint at the command's --help.
-class usage_error : public runtime::error {
- public:
-  std::string command;  ///< "troupe train gpt", as far as it is known
+struct configured_flag;  // configuration.hpp
 
-  template <class... Args>
-  explicit usage_error(fmt::format_string<Args...> text, Args&&... args)
-      : error(fmt::format(text, std::forward<Args>(args)...)) {}
+/// A flag and the words that it has now.
+struct setting {
+  std::string group;  ///< its title
+  flag_description flag;
+  std::vector<std::string> words;  ///< of a toggle: none
 };
-
-/// Takes one word that stood after a flag. Throws usage_error that names both.
-using reader = std::function<void(const std::string& flag, const std::string& word)>;
 
 /// One command, with its flags and the commands below it. One thread.
 class command_line {
@@ -57,17 +48,17 @@ class command_line {
   /// A flag with one word after it.
   void value(const std::string& flag, const std::string& type, std::string help, reader take);
   /// A flag with `least` to `most` words. Where their number is not fixed, a second use adds.
-  using list_reader = std::function<void(const std::string&, const std::vector<std::string>&)>;
   void values(const std::string& flag,
               const std::string& type,
               int least,
               int most,
               std::string help,
               list_reader take);
-  /// A flag that stands alone.
+  /// A flag that stands alone. `--flag=false` takes back what a configuration says.
   void toggle(const std::string& flag, std::string help, std::function<void()> set);
-  /// Understood, but it decides nothing here; `words` 0 or 1 after it. Not in the help.
-  void accepted(const std::string& flag, int words);
+  /// Understood, but it decides nothing here, because of `reason`; `words` 0 or 1 after it. Not in
+  /// the help.
+  void accepted(const std::string& flag, int words, const std::string& reason);
   /// Understood, and refused with this reason; any number of words after it. Not in the help. A
   /// flag that is declared, too, is not refused.
   void refused(const std::string& flag, const std::string& reason);
@@ -76,11 +67,21 @@ class command_line {
   /// Words without a flag, any number.
   void words(const std::string& type, std::string help, std::vector<std::string>& to);
 
+  /// From here on --config FILE is a flag, which reads the others from YAML
+  /// (docs/formats/configuration.md).
+  void configurable();
+
   /// Reads the words of a command line, without the program's name, and returns what to do: the
   /// chosen command's work, or printing its help. Throws usage_error.
   work parse(const std::vector<std::string>& words);
 
-  std::string help() const;
+  command_description describe() const;
+  std::string help() const { return help_page(describe()); }
+
+  /// After `parse`: every flag that was set, by the command line or a configuration, or whose
+  /// target has a value, in the order of the help. The flags of a configuration that says the same.
+  std::vector<setting> settings() const;
+
   const std::string& path() const { return path_; }                 ///< "troupe train gpt"
   const std::vector<std::string>& given() const { return given_; }  ///< the words after it
 
@@ -89,6 +90,8 @@ class command_line {
 
   work parse_here_or_below(const std::vector<std::string>& words);
   work parse_flags(std::vector<std::string> words);
+  void take_words();
+  void configure(const configured_flag& entry);
   std::string names_below() const;
   [[noreturn]] void refuse_command(const std::string& word) const;
   std::string why_not(const std::string& flag) const;
@@ -99,63 +102,5 @@ class command_line {
   std::vector<std::string> given_;
   std::unique_ptr<parts> parts_;
 };
-
-// Readers -----------------------------------------------------------------------------------------
-
-std::int64_t parse_whole(const std::string& flag,
-                         const std::string& word,
-                         std::int64_t least,
-                         std::int64_t most);
-double parse_real(const std::string& flag, const std::string& word, double least, double most);
-
-template <class T>
-struct target {
-  using value = T;
-};
-template <class T>
-struct target<std::optional<T>> {
-  using value = T;
-};
-
-/// A whole number from `least` to `most`.
-template <class T>
-reader whole(T& to,
-             std::int64_t least = 0,
-             std::int64_t most = std::numeric_limits<std::int32_t>::max()) {
-  return [&to, least, most](const std::string& flag, const std::string& word) {
-    to = static_cast<typename target<T>::value>(parse_whole(flag, word, least, most));
-  };
-}
-
-/// A finite number from `least` to `most`.
-template <class T>
-reader real(T& to,
-            double least = std::numeric_limits<double>::lowest(),
-            double most = std::numeric_limits<double>::max()) {
-  return [&to, least, most](const std::string& flag, const std::string& word) {
-    to = parse_real(flag, word, least, most);
-  };
-}
-
-/// Any text, or a path; not a word that looks like the next flag.
-template <class T>
-reader text(T& to) {
-  return [&to](const std::string&, const std::string& word) { to = word; };
-}
-
-/// One of a few words.
-reader one_of(std::string& to, std::vector<std::string> allowed);
-
-/// As list_reader: paths or texts, one after the other.
-template <class T>
-command_line::list_reader all(std::vector<T>& to) {
-  return [&to](const std::string&, const std::vector<std::string>& words) {
-    to.assign(words.begin(), words.end());
-  };
-}
-
-/// The name that differs from `word` in the fewest letters; empty when all differ in more than a
-/// third.
-std::string nearest(std::string_view word, const std::vector<std::string>& names);
 
 }  // namespace troupe::command

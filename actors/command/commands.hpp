@@ -14,13 +14,17 @@ void add_eval(command_line& program);        // eval.cpp
 void add_plot(command_line& program);        // plot.cpp
 void add_layout(command_line& program);      // layout.cpp
 void add_checkpoint(command_line& program);  // checkpoint.cpp
+void add_completion(command_line& program);  // completion.cpp
+void add_manual(command_line& program);      // manual.cpp
 
 /// All of them, in the order in which one needs them.
 void add_commands(command_line& program);
 
+/// What each exit code means.
+std::vector<std::pair<int, std::string>> exit_codes();
+
 /// What main does: parses, works, and turns whatever goes wrong into a message on standard error
-/// and an exit code: 0 done, 1 done and found different (`checkpoint diff`), 2 the user's or the
-/// system's fault, 3 ours.
+/// and an exit code.
 int run_program(const std::vector<std::string>& words);
 
 }  // namespace troupe::command

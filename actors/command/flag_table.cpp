@@ -22,25 +22,26 @@ void declare_spellings(command_line& line, training_flags& to) {
   line.value("--persistent-save-interval",
              "N",
              "As --save-interval.",
-             whole(c.save_interval, 1, std::int64_t{1} << 53));
+             reader(whole(c.save_interval, 1, std::int64_t{1} << 53).take));
 }
 
 /// The flags that are harmless in one form only.
 void declare_conditional(command_line& line, training_flags& to) {
   line.group("Understood in one form only");
-  line.value("--ckpt-format",
-             "FORMAT",
-             "torch_dist is accepted and means our own format: safetensors shards and a manifest.",
-             [](const std::string& flag, const std::string& word) {
-               std::string format;
-               one_of(format, {"troupe", "torch_dist"})(flag, word);
-               if (format != "troupe")
-                 runtime::log_warning(
-                     "{} {}: checkpoints are written in Troupe's own format, safetensors shards "
-                     "with a manifest",
-                     flag,
-                     format);
-             });
+  line.value(
+      "--ckpt-format",
+      "FORMAT",
+      "torch_dist is accepted and means our own format: safetensors shards and a manifest.",
+      reader(
+          [](const std::string& flag, const std::string& word) {
+            if (chosen(flag, word, {"troupe", "torch_dist"}) != "troupe")
+              runtime::log_warning(
+                  "{} {}: checkpoints are written in Troupe's own format, safetensors shards "
+                  "with a manifest",
+                  flag,
+                  word);
+          },
+          {"troupe", "torch_dist"}));
   line.value("--dataloader-type",
              "TYPE",
              "single: samples in the order of the data set's index.",
@@ -83,7 +84,7 @@ void declare_table(command_line& line, training_flags& to) {
     for (const auto& row : section.rows)
       for (const auto& flag : megatron::names_in(row))
         if (row.what == accepted)
-          line.accepted(flag.name, flag.words);
+          line.accepted(flag.name, flag.words, row.note);
         else if (row.what != works)
           line.refused(flag.name, row.note);
   for (const auto& row : megatron::families())

@@ -77,13 +77,12 @@ void declare_steps(command_line& line, training_flags& to) {
 void declare_optimizer(command_line& line, training_flags& to) {
   auto& a = to.optimizer.adam;
   line.group("Optimizer");
-  line.value("--optimizer",
-             "NAME",
-             "adam (default): AdamW, weight decay beside the gradient.",
-             [](const std::string& flag, const std::string& word) {
-               std::string name;
-               one_of(name, {"adam"})(flag, word);
-             });
+  line.value(
+      "--optimizer",
+      "NAME",
+      "adam (default): AdamW, weight decay beside the gradient.",
+      reader([](const std::string& flag, const std::string& word) { chosen(flag, word, {"adam"}); },
+             {"adam"}));
   line.value("--adam-beta1", "X", "Memory of the gradient. Default 0.9.", real(a.beta1, 0, 1));
   line.value("--adam-beta2", "X", "Memory of its square. Default 0.999.", real(a.beta2, 0, 1));
   line.value(
@@ -198,6 +197,7 @@ void declare_testing(command_line& line, training_flags& to) {
 }  // namespace
 
 void declare(command_line& line, training_flags& to) {
+  line.configurable();
   declare_shape(line, to);
   declare_function(line, to);
   declare_rotary(line, to);

@@ -124,6 +124,11 @@ void declare(command_line& line, training_flags& to);
 /// at once, and input_error for files that cannot be read. `words` is the command line as given.
 runtime::training_job resolve(const training_flags& flags, const std::vector<std::string>& words);
 
+/// Fills in what `resolve` decided where a flag was not given (threads, layout, batch, the rest of
+/// the shape), so that the settings of the command line say it and another machine decides the
+/// same.
+void write_back(const runtime::training_job& job, training_flags& flags);
+
 /// Declares, parses, resolves: the job of `troupe train gpt WORDS`.
 runtime::training_job training_job_from(const std::vector<std::string>& words);
 

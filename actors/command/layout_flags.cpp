@@ -151,11 +151,7 @@ void declare_recompute(command_line& line, training_flags& to) {
       "WHAT",
       "full: whole layers. selective: parts of each layer, see --recompute-modules. Default: "
       "nothing.",
-      [&r](const std::string& flag, const std::string& word) {
-        std::string what;
-        one_of(what, {"full", "selective"})(flag, word);
-        r.granularity = what;
-      });
+      one_of(r.granularity, {"full", "selective"}));
   line.toggle("--recompute-activations", "The same as --recompute-granularity selective.", [&r] {
     r.activations = true;
   });
@@ -163,11 +159,7 @@ void declare_recompute(command_line& line, training_flags& to) {
              "HOW",
              "Of full: uniform, all layers of a stage, some at a time; or block, only the first "
              "layers of a stage, one at a time.",
-             [&r](const std::string& flag, const std::string& word) {
-               std::string method;
-               one_of(method, {"uniform", "block"})(flag, word);
-               r.method = method;
-             });
+             one_of(r.method, {"uniform", "block"}));
   line.value("--recompute-num-layers",
              "N",
              "Of uniform: how many at a time. Of block: how many are computed again.",

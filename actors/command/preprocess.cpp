@@ -75,8 +75,8 @@ void add_preprocess(command_line& program) {
              "Threads; the output does not depend on them. Default: the cores.",
              whole(flags->workers, 1, 4096));
   declare(line, flags->tokenizer);
-  line.accepted("--dataset-impl", 1);
-  line.accepted("--log-interval", 1);
+  line.accepted("--dataset-impl", 1, "the one format is mmap");
+  line.accepted("--log-interval", 1, "a progress bar says how far it is");
   line.refused("--split-sentences", "documents are not cut into sentences; leave it out");
   line.refused("--keep-newlines", "nothing inside a document is changed; leave it out");
   line.refused("--partitions", "--workers N shares the work among threads; leave it out");

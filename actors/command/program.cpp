@@ -1,6 +1,7 @@
 #include "actors/command/commands.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/device/backend_kind.hpp"
+#include "runtime/trainer/build.hpp"
 
 #include <cerrno>
 #include <cstdio>
@@ -52,15 +53,27 @@ void add_commands(command_line& program) {
   add_eval(program);
   add_generate(program);
   add_layout(program);
+  add_completion(program);
+  add_manual(program);
+}
+
+std::vector<std::pair<int, std::string>> exit_codes() {
+  return {{0, "Done, or ended early and in order."},
+          {1, "`troupe checkpoint diff` found differences."},
+          {2, "The input is wrong or the system refused; the message says what to do."},
+          {3, "We failed; please report it."}};
 }
 
 int run_program(const std::vector<std::string>& words) {
   try {
     command_line program("troupe",
                          "trains and serves large transformer models as a system of actors.");
-    program.toggle("--version", "Prints the version and exits.", [] {});
+    program.toggle(
+        "--version",
+        "Prints version, commit, compiler, its options and the instruction set, and exits.",
+        [] {});
     program.runs([] {
-      std::puts("troupe " TROUPE_VERSION);
+      std::puts(runtime::version_text().c_str());
       return 0;
     });
     program.note("`troupe COMMAND --help` explains a command.");

@@ -1,5 +1,6 @@
 #include "actors/command/run_training.hpp"
 
+#include "actors/command/saved_configuration.hpp"
 #include "actors/command/signals.hpp"
 #include "actors/job/prepare.hpp"
 #include "actors/job/run.hpp"
@@ -8,6 +9,7 @@
 #include "runtime/core/log.hpp"
 #include "runtime/core/progress.hpp"
 #include "runtime/tokenizer/description.hpp"
+#include "runtime/trainer/build.hpp"
 #include "runtime/trainer/memory_forecast.hpp"
 
 #include <algorithm>
@@ -95,13 +97,18 @@ void compare_memory(const actors::resources& shared, const runtime::memory_forec
           : fmt::format(", and {} more while a checkpoint is written", human(expected.snapshot)));
 }
 
-int carry_out(const runtime::training_job& job, drain_switch& drain) {
+int carry_out(const runtime::training_job& job,
+              const std::string& configuration,
+              drain_switch& drain) {
+  runtime::log_info(" {}", runtime::version_text());
   std::optional<runtime::directory_lock> lock;
   if (!job.checkpoints.save.empty())
     lock.emplace(job.checkpoints.save);
   const auto shared = actors::prepare(job);
   if (!job.checkpoints.save.empty() && !job.tokenizer_description.empty())
     runtime::keep_tokenizer(job.tokenizer_description, job.checkpoints.save);
+  if (!job.checkpoints.save.empty())
+    save_configuration(job.checkpoints.save, configuration);
   if (shared->first_iteration >= job.train_iterations)
     runtime::log_info(" nothing to do: iteration {} of {} is already there",
                       shared->first_iteration,
@@ -129,13 +136,13 @@ int carry_out(const runtime::training_job& job, drain_switch& drain) {
 
 }  // namespace
 
-int run_training(const runtime::training_job& job) {
+int run_training(const runtime::training_job& job, const std::string& configuration) {
   drain_switch drain;
   const signal_watch signals([&](const char* name) { drain.signalled(name); });
   runtime::write_log_beside();
   int code = 0;
   try {
-    code = carry_out(job, drain);
+    code = carry_out(job, configuration, drain);
   } catch (...) {
     runtime::finish_log(reader_patience);
     throw;

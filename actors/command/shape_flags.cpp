@@ -69,11 +69,7 @@ void declare_function(command_line& line, training_flags& to) {
       "TYPE",
       "How a token knows its place: learned_absolute (default), rope (rotary), yarn (rotary, "
       "stretched) or none.",
-      [&m](const std::string& flag, const std::string& word) {
-        std::string type;
-        one_of(type, {"learned_absolute", "rope", "yarn", "none"})(flag, word);
-        m.position = type;
-      });
+      one_of(m.position, {"learned_absolute", "rope", "yarn", "none"}));
   line.toggle("--use-rotary-position-embeddings",
               "The older name of --position-embedding-type rope.",
               [&m] { m.position = "rope"; });
@@ -83,11 +79,7 @@ void declare_function(command_line& line, training_flags& to) {
   line.value("--normalization",
              "TYPE",
              "LayerNorm (default) or RMSNorm.",
-             [&m](const std::string& flag, const std::string& word) {
-               std::string type;
-               one_of(type, {"LayerNorm", "RMSNorm"})(flag, word);
-               m.normalization = type;
-             });
+             one_of(m.normalization, {"LayerNorm", "RMSNorm"}));
   line.value("--norm-epsilon", "X", "Added to the variance. Default 1e-5.", real(m.norm_epsilon));
   line.toggle("--apply-layernorm-1p",
               "Gains of norms are stored less one, so that they begin at 0.",

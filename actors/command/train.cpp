@@ -1,8 +1,11 @@
 #include "actors/command/commands.hpp"
+#include "actors/command/configuration.hpp"
 #include "actors/command/dry_run.hpp"
 #include "actors/command/flag_table.hpp"
 #include "actors/command/flags.hpp"
 #include "actors/command/run_training.hpp"
+#include "actors/command/saved_configuration.hpp"
+#include "runtime/trainer/build.hpp"
 
 #include <cstdio>
 #include <memory>
@@ -34,7 +37,15 @@ void add_train(command_line& program) {
       std::fputs(describe(job).c_str(), stdout);
       return 0;
     }
-    return run_training(job);
+    write_back(job, *flags);
+    const auto again = (job.checkpoints.save / configuration_file).string();
+    return run_training(
+        job,
+        configuration_text(gpt.settings(),
+                           {"The configuration of a run: every flag that was set or "
+                            "decided. Paths are as they were given.",
+                            "Again: troupe train gpt --config " + again,
+                            runtime::version_text()}));
   });
 }
 

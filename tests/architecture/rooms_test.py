@@ -9,7 +9,7 @@ MAY = {
     "kernels": ["cuda", "cublas", "cudnn", "dnnl", "oneapi/", "hwy/", "omp.h"],
     "runtime": ["kernels/", "nccl", "ucp/", "uct/", "ucs/", "spdlog/", "fmt/", "nlohmann/", "openssl/", "xxhash.h", "pcre2.h", "omp.h"],
     "messages": ["runtime/core/", "runtime/tensor/", "runtime/layout/", "runtime/schedule/", "runtime/telemetry/", "caf/", "fmt/"],
-    "actors": ["messages/", "runtime/", "caf/", "fmt/", "CLI/", "nlohmann/"],
+    "actors": ["messages/", "runtime/", "caf/", "fmt/", "CLI/", "yaml-cpp/", "nlohmann/"],
     "examples": ["actors/", "messages/", "runtime/", "caf/", "fmt/"],
     "tests": ["omp.h", "kernels/", "runtime/", "messages/", "actors/", "caf/", "catch2/", "fmt/", "nlohmann/", "openssl/"],
 }
@@ -18,6 +18,7 @@ MAY = {
 ONLY = {
     "caf/": ["messages/", "actors/", "tests/", "examples/"],
     "CLI/": ["actors/command/"],
+    "yaml-cpp/": ["actors/command/"],
     "cuda": ["kernels/cuda/", "runtime/device/cuda/"],
     "nccl": ["runtime/collective/nccl/"],
     "ucp/": ["runtime/transport/ucx/"],

@@ -1,0 +1,33 @@
+#include "actors/command/command_description.hpp"
+
+#include "actors/command/help_text.hpp"
+
+namespace troupe::command {
+
+word_kind kind_of(const std::string& type) {
+  if (type.starts_with("DIR"))
+    return word_kind::folder;
+  for (const auto* file : {"FILE", "PREFIX", "LOG"})
+    if (type.starts_with(file))
+      return word_kind::file;
+  return word_kind::any;
+}
+
+std::string words_of(const flag_description& x) {
+  return x.name.empty() || x.type.empty() ? x.name + x.type : x.name + " " + x.type;
+}
+
+std::string help_page(const command_description& x) {
+  std::vector<help_section> sections;
+  for (const auto& group : x.groups) {
+    auto& section = sections.emplace_back(help_section{group.title, {}});
+    for (const auto& flag : group.flags)
+      section.entries.push_back({words_of(flag), flag.help});
+  }
+  for (const auto& below : x.commands)
+    sections.front().entries.push_back({below.name(), below.about});
+  sections.front().entries.push_back({"-h, --help", "Prints this and exits."});
+  return format_help(x.path, x.about, sections, x.notes);
+}
+
+}  // namespace troupe::command

@@ -1,0 +1,210 @@
+#include "actors/command/configuration.hpp"
+
+#include "actors/command/help_text.hpp"
+#include "actors/command/standard_input.hpp"
+#include "runtime/core/file.hpp"
+#include "runtime/data/utf8.hpp"
+
+#include <algorithm>
+#include <sstream>
+#include <yaml-cpp/emitter.h>
+#include <yaml-cpp/eventhandler.h>
+#include <yaml-cpp/exceptions.h>
+#include <yaml-cpp/mark.h>
+#include <yaml-cpp/parser.h>
+#include <yaml-cpp/stlemitter.h>
+
+namespace troupe::command {
+namespace {
+
+constexpr std::size_t largest = 1 << 20;  // bytes: far more than all flags with all their help
+
+std::string place(const std::string& name, const YAML::Mark& mark) {
+  return fmt::format("{}, line {}, column {}", name, mark.line + 1, mark.column + 1);
+}
+
+/// Takes what the parser finds, one event after the other. Nothing is kept but keys and words, so
+/// that no file takes more memory than it is long.
+class collector final : public YAML::EventHandler {
+ public:
+  explicit collector(std::string name) : name_(std::move(name)) {}
+
+  configuration take() { return std::move(out_); }
+
+  void OnDocumentStart(const YAML::Mark&) override {}
+  void OnDocumentEnd() override {}
+  void OnAnchor(const YAML::Mark& mark, const std::string& anchor) override {
+    refuse(mark, fmt::format("&{}: anchors are not read; write the value out", anchor));
+  }
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override {
+    refuse(mark, "aliases (*name) are not read; write the value out");
+  }
+
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t) override {
+    if (depth_ == 0)
+      return;  // an empty file
+    if (key_)
+      refuse(mark, fmt::format("'{}' has no value; give one, or leave the key out", *key_));
+    refuse(mark, "a key is empty; it is the name of a flag without its dashes");
+  }
+
+  void OnScalar(const YAML::Mark& mark,
+                const std::string& tag,
+                YAML::anchor_t,
+                const std::string& value) override {
+    require_no_tag(mark, tag);
+    if (depth_ == 0)
+      refuse_shape(mark);
+    if (!key_)
+      return begin(mark, value);
+    if (out_.entries.back().words.empty())
+      out_.entries.back().where = place(name_, mark);
+    out_.entries.back().words.push_back(value);
+    if (!out_.entries.back().list)
+      key_.reset();
+  }
+
+  void OnSequenceStart(const YAML::Mark& mark,
+                       const std::string& tag,
+                       YAML::anchor_t,
+                       YAML::EmitterStyle::value) override {
+    require_no_tag(mark, tag);
+    if (depth_ == 0)
+      refuse_shape(mark);
+    if (!key_)
+      refuse(mark, "a list is no key; a key is the name of a flag without its dashes");
+    if (out_.entries.back().list)
+      refuse(mark, fmt::format("'{}' has a list in a list; write its values in one", *key_));
+    out_.entries.back().list = true;
+    out_.entries.back().where = place(name_, mark);
+  }
+  void OnSequenceEnd() override { key_.reset(); }
+
+  void OnMapStart(const YAML::Mark& mark,
+                  const std::string& tag,
+                  YAML::anchor_t,
+                  YAML::EmitterStyle::value) override {
+    require_no_tag(mark, tag);
+    if (depth_++ > 0)
+      refuse(mark,
+             fmt::format("'{}' has keys below it; a configuration is flat: a line for each flag",
+                         key_.value_or("a key")));
+  }
+  void OnMapEnd() override { --depth_; }
+
+ private:
+  [[noreturn]] void refuse(const YAML::Mark& mark, const std::string& why) const {
+    throw usage_error("{}: {}", place(name_, mark), why);
+  }
+  [[noreturn]] void refuse_shape(const YAML::Mark& mark) const {
+    refuse(mark, "a configuration is lines of the form flag: value, as num-layers: 24");
+  }
+  void require_no_tag(const YAML::Mark& mark, const std::string& tag) const {
+    if (tag != "" && tag != "?" && tag != "!")
+      refuse(mark, fmt::format("the tag '{}' is not read; leave it out", tag));
+  }
+
+  void begin(const YAML::Mark& mark, const std::string& word) {
+    if (word.starts_with("-"))
+      refuse(mark, fmt::format("'{}': leave out the dashes", word));
+    const auto key = key_of("--" + word);
+    for (const auto& before : out_.entries)
+      if (before.key == key)
+        refuse(mark,
+               fmt::format("'{}' is there twice, before at {}; leave one out", word, before.where));
+    out_.entries.push_back({.key = key, .where = place(name_, mark)});
+    key_ = word;
+  }
+
+  std::string name_;
+  configuration out_;
+  int depth_ = 0;                   // maps that are open
+  std::optional<std::string> key_;  // whose value is expected
+};
+
+/// Quoted where YAML needs it.
+std::string value_text(const setting& x) {
+  if (x.flag.most == 0)
+    return "true";
+  YAML::Emitter out;
+  if (x.flag.most == 1)
+    out << x.words.front();
+  else
+    out << YAML::Flow << x.words;
+  return out.c_str();
+}
+
+}  // namespace
+
+std::string key_of(std::string_view flag) {
+  std::string out(flag.substr(flag.starts_with("--") ? 2 : 0));
+  std::replace(out.begin(), out.end(), '_', '-');
+  return out;
+}
+
+configuration parse_configuration(const std::string& text, const std::string& name) {
+  if (text.size() > largest)
+    throw usage_error(
+        "{} has {} bytes; a configuration has at most {}", name, text.size(), largest);
+  if (const auto bad = std::min(text.find('\0'), runtime::first_invalid_utf8(text));
+      bad != std::string::npos)
+    throw usage_error("{} is no UTF-8 text: byte {} is wrong; write it anew", name, bad);
+  std::istringstream in(text);
+  try {
+    YAML::Parser parser(in);
+    collector found(name);
+    parser.HandleNextDocument(found);
+    collector second(name);
+    if (parser.HandleNextDocument(second))
+      throw usage_error("{} has a second document after ---; give each its file", name);
+    return found.take();
+  } catch (const YAML::Exception& failure) {
+    throw usage_error("{}: this is no YAML: {}", place(name, failure.mark), failure.msg);
+  }
+}
+
+configuration read_configuration(const std::string& file) {
+  if (file == "-")
+    return parse_configuration(read_standard_input(), "standard input");
+  return parse_configuration(runtime::read_text(file), fmt::format("'{}'", file));
+}
+
+void merge(configuration& into, configuration later) {
+  for (auto& entry : later.entries) {
+    std::erase_if(into.entries, [&](const auto& before) { return before.key == entry.key; });
+    into.entries.push_back(std::move(entry));
+  }
+}
+
+std::vector<std::string> words_for(const configured_flag& entry, const flag_description& flag) {
+  if (flag.most <= 1 && entry.list)
+    throw usage_error("{} takes one value, and this is a list: write it without brackets",
+                      flag.name);
+  if (flag.most == 0 && entry.words.front() != "true" && entry.words.front() != "false")
+    throw usage_error(
+        "{} '{}': it is on or off; give true or false", flag.name, entry.words.front());
+  if (flag.least > 1 && !entry.list)
+    throw usage_error(
+        "{} takes {} values: write them as a list, [{}]", flag.name, flag.least, flag.type);
+  return entry.words;
+}
+
+std::string configuration_text(const std::vector<setting>& settings,
+                               const std::vector<std::string>& about) {
+  std::string out;
+  for (const auto& line : about)
+    out += "# " + line + "\n";
+  std::string group;
+  for (const auto& x : settings) {
+    if (x.group != group)
+      out += fmt::format("\n# {}\n", group = x.group);
+    const auto line = fmt::format("{}: {}", x.flag.name.substr(2), value_text(x));
+    std::istringstream help(wrapped(x.flag.help, 0, 96));
+    for (std::string comment; std::getline(help, comment);)
+      out += "#   " + comment + "\n";
+    out += line + "\n";
+  }
+  return out;
+}
+
+}  // namespace troupe::command

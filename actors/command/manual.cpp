@@ -1,0 +1,220 @@
+#include "actors/command/manual.hpp"
+
+#include "actors/command/commands.hpp"
+#include "runtime/core/file.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+
+namespace troupe::command {
+namespace {
+
+/// Text for roff: nothing in it is a request, and dashes stay dashes.
+std::string roff(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '\\')
+      out += "\\e";
+    else if (c == '-')
+      out += "\\-";
+    else
+      out += c;
+  }
+  return out.starts_with('.') || out.starts_with('\'') ? "\\&" + out : out;
+}
+
+std::string dashed(std::string path) {
+  std::replace(path.begin(), path.end(), ' ', '-');
+  return path;
+}
+
+std::string upper(std::string text) {
+  for (auto& c : text)
+    c = char(std::toupper(static_cast<unsigned char>(c)));
+  return text;
+}
+
+std::string entry(const std::string& words, const std::string& text) {
+  return ".TP\n" + words + "\n" + roff(text) + "\n";
+}
+
+/// "\fB\-\-num\-layers\fR \fIN\fR"
+std::string flag_words(const flag_description& x) {
+  std::string out;
+  if (!x.name.empty())
+    out += "\\fB" + roff(x.name) + "\\fR";
+  if (!x.type.empty())
+    out += (out.empty() ? "" : " ") + ("\\fI" + roff(x.type)) + "\\fR";
+  return out;
+}
+
+std::string synopsis(const command_description& x) {
+  auto out = "\\fB" + roff(x.path) + "\\fR";
+  if (!x.commands.empty())
+    return out + " \\fIcommand\\fR";
+  for (const auto& group : x.groups)
+    for (const auto& flag : group.flags)
+      if (flag.name.empty())
+        out += " \\fI" + roff(flag.type) + "\\fR";
+  return out + " [\\fIflag\\fR ...]";
+}
+
+std::string options(const command_description& x) {
+  std::string out = ".SH OPTIONS\n";
+  for (const auto& group : x.groups) {
+    if (group.flags.empty())
+      continue;
+    if (!group.title.empty())
+      out += ".SS " + roff(group.title) + "\n";
+    for (const auto& flag : group.flags)
+      out += entry(flag_words(flag), flag.help);
+    if (group.title.empty())
+      out += entry("\\fB\\-h\\fR, \\fB\\-\\-help\\fR", "Prints the help and exits.");
+  }
+  if (x.groups.front().flags.empty())
+    out += ".SS Help\n" + entry("\\fB\\-h\\fR, \\fB\\-\\-help\\fR", "Prints the help and exits.");
+  return out;
+}
+
+std::string foreign_flags(const command_description& x) {
+  std::string out;
+  for (const auto use : {flag_use::accepted, flag_use::refused}) {
+    std::string list;
+    for (const auto& flag : x.others)
+      if (flag.use == use)
+        list += entry(flag_words(flag), flag.help);
+    if (!list.empty())
+      out += (use == flag_use::accepted ? ".SS Accepted: they decide nothing here\n"
+                                        : ".SS Refused, with the reason\n")
+             + list;
+  }
+  return out;
+}
+
+std::string see_also(const command_description& x, const command_description* above) {
+  std::string out;
+  const auto add = [&out](const std::string& path) {
+    out += (out.empty() ? "" : ",\n") + (".BR " + roff(dashed(path))) + " (1)";
+  };
+  if (above != nullptr)
+    add(above->path);
+  for (const auto& below : x.commands)
+    add(below.path);
+  return out.empty() ? "" : ".SH SEE ALSO\n" + out + "\n";
+}
+
+std::string page(const command_description& x,
+                 const command_description* above,
+                 const std::string& version) {
+  auto out
+      = fmt::format(".TH {} 1 \"\" \"{}\" \"Troupe\"\n.SH NAME\n{} \\- {}\n",
+                    roff(upper(dashed(x.path))),
+                    roff(version),
+                    roff(dashed(x.path)),
+                    roff(x.about.ends_with('.') ? x.about.substr(0, x.about.size() - 1) : x.about));
+  out += ".SH SYNOPSIS\n" + synopsis(x) + "\n";
+  if (!x.notes.empty()) {
+    out += ".SH DESCRIPTION\n";
+    for (const auto& note : x.notes)
+      out += (&note == &x.notes.front() ? "" : ".PP\n") + roff(note) + "\n";
+  }
+  if (!x.commands.empty()) {
+    out += ".SH COMMANDS\n";
+    for (const auto& below : x.commands)
+      out += entry("\\fB" + roff(below.name()) + "\\fR", below.about);
+  }
+  out += options(x) + foreign_flags(x);
+  out += ".SH EXIT STATUS\n";
+  for (const auto& [code, meaning] : exit_codes())
+    out += entry(fmt::format("\\fB{}\\fR", code), meaning);
+  return out + see_also(x, above);
+}
+
+void add_pages(const command_description& x,
+               const command_description* above,
+               const std::string& version,
+               std::map<std::string, std::string>& out) {
+  out[dashed(x.path) + ".1"] = page(x, above, version);
+  for (const auto& below : x.commands)
+    add_pages(below, &x, version, out);
+}
+
+void add_markdown(const command_description& x, std::string& out) {
+  out += fmt::format("\n## {}\n\n`{}` {}\n", x.path, x.path, x.about);
+  for (const auto& group : x.groups) {
+    if (group.flags.empty())
+      continue;
+    out += group.title.empty() ? "\n" : fmt::format("\n**{}**\n\n", group.title);
+    for (const auto& flag : group.flags)
+      out += fmt::format("* `{}`: {}\n", words_of(flag), flag.help);
+  }
+  for (const auto& note : x.notes)
+    out += "\n" + note + "\n";
+  for (const auto& below : x.commands)
+    add_markdown(below, out);
+}
+
+struct manual_flags {
+  std::filesystem::path output;
+  std::string format = "man";
+};
+
+int write_manual(const command_description& program, const manual_flags& flags) {
+  if (flags.format == "markdown") {
+    const auto text = markdown_manual(program);
+    if (flags.output.empty())
+      std::fputs(text.c_str(), stdout);
+    else
+      runtime::write_text(flags.output, text);
+    return 0;
+  }
+  if (flags.output.empty())
+    throw usage_error("--output DIR is missing: where the pages go, e.g. share/man/man1");
+  const auto pages = manual_pages(program, "troupe " TROUPE_VERSION);
+  runtime::make_folder(flags.output);
+  for (const auto& [name, text] : pages)
+    runtime::write_text(flags.output / name, text);
+  fmt::print("wrote {} pages to '{}'; read one: man -l '{}'\n",
+             pages.size(),
+             flags.output.string(),
+             (flags.output / "troupe-train-gpt.1").string());
+  return 0;
+}
+
+}  // namespace
+
+std::map<std::string, std::string> manual_pages(const command_description& program,
+                                                const std::string& version) {
+  std::map<std::string, std::string> out;
+  add_pages(program, nullptr, version, out);
+  return out;
+}
+
+std::string markdown_manual(const command_description& program) {
+  std::string out = "# Commands and flags of " + program.path + "\n";
+  add_markdown(program, out);
+  return out;
+}
+
+void add_manual(command_line& program) {
+  auto& line = program.command("manual", "writes manual pages, one a command.");
+  const auto flags = std::make_shared<manual_flags>();
+  line.value("--output",
+             "DIR",
+             "Gets troupe.1, troupe-train-gpt.1 and so on; with --format markdown a file, and "
+             "without it standard output.",
+             text(flags->output));
+  line.value("--format",
+             "FORMAT",
+             "man (default): a page a command. markdown: one text.",
+             one_of(flags->format, {"man", "markdown"}));
+  line.note(
+      "man finds pages in share/man/man1 beside the bin of the program, when that is in $PATH; "
+      "elsewhere: man -l DIR/troupe-train-gpt.1");
+  line.runs([flags, &program] { return write_manual(program.describe(), *flags); });
+}
+
+}  // namespace troupe::command

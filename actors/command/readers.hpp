@@ -1,0 +1,149 @@
+// What takes the words that stand after a flag: a number, a text, one of a few words.
+
+#pragma once
+
+#include "runtime/core/error.hpp"
+
+#include <concepts>
+#include <cstdint>
+#include <fmt/format.h>
+#include <functional>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace troupe::command {
+
+/// The command line, or a configuration, is wrong. Exit code 2, with a hint at the command's
+/// --help.
+class usage_error : public runtime::error {
+ public:
+  std::string command;  ///< "troupe train gpt", as far as it is known
+
+  template <class... Args>
+  explicit usage_error(fmt::format_string<Args...> text, Args&&... args)
+      : error(fmt::format(text, std::forward<Args>(args)...)) {}
+};
+
+/// Takes one word that stood after a flag. Throws usage_error that names both.
+struct reader {
+  std::function<void(const std::string& flag, const std::string& word)> take;
+  std::vector<std::string> choices = {};  ///< the only words it takes; empty: not so few
+
+  /// What its target is now, as a word that it would take; nothing: it is not decided. Empty for a
+  /// reader that has no target.
+  std::function<std::optional<std::string>()> now = {};
+
+  reader(decltype(take) t,
+         std::vector<std::string> c = {},
+         std::function<std::optional<std::string>()> n = {})
+      : take(std::move(t)), choices(std::move(c)), now(std::move(n)) {}
+  template <std::invocable<const std::string&, const std::string&> Take>
+  reader(Take t) : take(std::move(t)) {}
+
+  void operator()(const std::string& flag, const std::string& word) const { take(flag, word); }
+};
+
+/// Takes all words that stood after a flag.
+using list_reader = std::function<void(const std::string&, const std::vector<std::string>&)>;
+
+std::int64_t parse_whole(const std::string& flag,
+                         const std::string& word,
+                         std::int64_t least,
+                         std::int64_t most);
+double parse_real(const std::string& flag, const std::string& word, double least, double most);
+
+template <class T>
+struct target {
+  using value = T;
+};
+template <class T>
+struct target<std::optional<T>> {
+  using value = T;
+};
+
+/// The value, or that of an optional; null: none.
+template <class T>
+const typename target<T>::value* decided(const T& x) {
+  if constexpr (std::is_same_v<T, typename target<T>::value>)
+    return &x;
+  else
+    return x ? &*x : nullptr;
+}
+
+/// A whole number from `least` to `most`.
+template <class T>
+reader whole(T& to,
+             std::int64_t least = 0,
+             std::int64_t most = std::numeric_limits<std::int32_t>::max()) {
+  return {[&to, least, most](const std::string& flag, const std::string& word) {
+            to = static_cast<typename target<T>::value>(parse_whole(flag, word, least, most));
+          },
+          {},
+          [&to, least, most]() -> std::optional<std::string> {
+            const auto* x = decided(to);
+            if (x == nullptr || std::cmp_less(*x, least) || std::cmp_greater(*x, most))
+              return std::nullopt;  // a default that stands for "none"
+            return std::to_string(*x);
+          }};
+}
+
+/// A finite number from `least` to `most`.
+template <class T>
+reader real(T& to,
+            double least = std::numeric_limits<double>::lowest(),
+            double most = std::numeric_limits<double>::max()) {
+  return {[&to, least, most](const std::string& flag, const std::string& word) {
+            to = parse_real(flag, word, least, most);
+          },
+          {},
+          [&to]() -> std::optional<std::string> {
+            const auto* x = decided(to);
+            return x == nullptr ? std::nullopt : std::optional(fmt::format("{}", *x));
+          }};
+}
+
+/// Any text, or a path; not a word that looks like the next flag.
+template <class T>
+reader text(T& to) {
+  return {[&to](const std::string&, const std::string& word) { to = word; },
+          {},
+          [&to]() -> std::optional<std::string> {
+            const auto* x = decided(to);
+            return x == nullptr || x->empty() ? std::nullopt : std::optional(std::string(*x));
+          }};
+}
+
+/// `word`, if it is one of these; throws usage_error that lists them.
+const std::string& chosen(const std::string& flag,
+                          const std::string& word,
+                          const std::vector<std::string>& allowed);
+
+/// One of a few words. `to`: std::string, or an optional one.
+template <class T>
+reader one_of(T& to, std::vector<std::string> allowed) {
+  auto now = text(to).now;
+  return {[&to, allowed](const std::string& flag, const std::string& word) {
+            to = chosen(flag, word, allowed);
+          },
+          allowed,
+          std::move(now)};
+}
+
+/// As list_reader: paths or texts, one after the other.
+template <class T>
+list_reader all(std::vector<T>& to) {
+  return [&to](const std::string&, const std::vector<std::string>& words) {
+    to.assign(words.begin(), words.end());
+  };
+}
+
+/// The name that differs from `word` in the fewest letters; empty when all differ in more than a
+/// third.
+std::string nearest(std::string_view word, const std::vector<std::string>& names);
+
+}  // namespace troupe::command
