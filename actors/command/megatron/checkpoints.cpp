@@ -78,7 +78,9 @@ flag_section checkpoint_section() {
            "--save-params-interval --save-activations-interval --save-wgrads-interval "
            "--save-dgrads-interval"},
           {refused,
-           "checkpoints of Megatron-LM are not read; come by a Hugging Face folder and --load-hf",
+           "checkpoints of Megatron-LM are not read; come by a Hugging Face folder, with --load-hf "
+           "or "
+           "`troupe checkpoint import`",
            "--ckpt-convert-format --ckpt-convert-save "
            "--ckpt-convert-update-legacy-dist-opt-format"},
           {refused,

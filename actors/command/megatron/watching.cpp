@@ -62,7 +62,7 @@ flag_section log_section() {
           {refused, "energy is not measured; leave it out", "--log-energy"},
           {refused, "use --log-file FILE: it has a line for every step", "--log-progress"},
           {refused, "there is one level of messages; leave it out", "--logging-level"},
-          {refused, "the configuration is the command line", "--yaml-cfg"},
+          {refused, "use --config FILE, whose keys are the flags without --", "--yaml-cfg"},
       }};
 }
 
