@@ -44,11 +44,17 @@ class rehearsal {
                  .ties = holds_tie() ? &ties_ : nullptr}) {}
 
   memory_forecast run() {
-    memory_forecast out;
-    sizes(out);
+    auto out = at_rest();
     const auto before = std::int64_t(pool_.bytes_in_use());
     step();
     out.activations = std::int64_t(pool_.peak_bytes()) - before;
+    return out;
+  }
+
+  /// Without activations, which take a step.
+  memory_forecast at_rest() {
+    memory_forecast out;
+    sizes(out);
     for (const auto& arrays : {worker_.parameters(), worker_.moments()})
       for (const auto& array : arrays)
         out.snapshot += std::int64_t(array.elements.size_bytes());
@@ -174,6 +180,29 @@ worker_settings settings_of(const training_job& job,
 
 memory_forecast forecast_memory(const training_job& job, const coordinates& seat) {
   return rehearsal(job, seat).run();
+}
+
+std::vector<forecast_group> forecast_workers(const training_job& job) {
+  std::vector<forecast_group> out;
+  const int tensor = job.layout.tensor;
+  const int data = std::max(1, job.layout.world / (tensor * job.layout.pipeline));
+  for (int p = 0; p < job.layout.pipeline; ++p) {
+    out.push_back({p, 0, 0, tensor, forecast_memory(job, {0, 0, 0, 0, p})});
+    for (int d = 1; d < data; ++d) {
+      auto need = out.back().need;
+      if (job.reduction.distributed_optimizer) {
+        need = rehearsal(job, {0, 0, 0, d, p}).at_rest();
+        need.activations = out.back().need.activations;
+      }
+      if (need == out.back().need) {
+        out.back().last_data = d;
+        out.back().ranks += tensor;
+      } else {
+        out.push_back({p, d, d, tensor, need});
+      }
+    }
+  }
+  return out;
 }
 
 }  // namespace troupe::runtime

@@ -22,6 +22,8 @@ struct memory_forecast {
   std::int64_t activations = 0;  ///< what a training step needs beyond that, at most
   std::int64_t snapshot = 0;     ///< what a checkpoint copies, until it is written
 
+  friend bool operator==(const memory_forecast&, const memory_forecast&) = default;
+
   /// The most that training needs; while a checkpoint is written up to `snapshot` more.
   std::int64_t peak() const { return parameters + gradients + optimizer + activations; }
 };
@@ -36,5 +38,17 @@ worker_settings settings_of(const training_job& job,
 
 /// Of the worker that sits there. Milliseconds, and next to no memory, whatever the model's size.
 memory_forecast forecast_memory(const training_job& job, const coordinates& seat);
+
+/// Workers of a stage that need the same.
+struct forecast_group {
+  int pipeline = 0;
+  int first_data = 0, last_data = 0;  ///< data ranks, neighbours
+  int ranks = 0;                      ///< workers, over all tensor ranks of these
+  memory_forecast need;               ///< of tensor rank 0: the others save less
+};
+
+/// Of all workers of the job, by stages and data ranks. Rehearses one worker of each stage, and of
+/// the others only what is theirs alone: their share of the optimizer.
+std::vector<forecast_group> forecast_workers(const training_job& job);
 
 }  // namespace troupe::runtime

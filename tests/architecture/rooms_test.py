@@ -34,7 +34,7 @@ ONLY = {
 VALUES = re.compile(r"^runtime/(core|layout|schedule|telemetry)/|^runtime/tensor/(box|dtype|shape|ticket)\.hpp$")
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]')
-STANDARD = re.compile(r"^[a-z_0-9]+$|^(sys|arpa|netinet)/|^(unistd|fcntl|dirent|signal|poll|pthread)\.h$")
+STANDARD = re.compile(r"^[a-z_0-9]+$|^(sys|arpa|netinet)/|^(unistd|fcntl|dirent|signal|poll|pthread|dlfcn|sched)\.h$")
 
 
 def complaints(root):

@@ -1,0 +1,106 @@
+#include "runtime/trainer/theoretical_memory.hpp"
+
+#include "runtime/trainer/memory_forecast.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+using namespace troupe;
+using namespace troupe::runtime;
+
+namespace {
+
+/// GPT-3 345M on 8 replicas, micro-batches of 4.
+training_job gpt3_345m() {
+  training_job out;
+  auto& m = out.how.model;
+  m.layers = 24;
+  m.hidden = 1024;
+  m.heads = m.groups = 16;
+  m.head_size = 64;
+  m.ffn = 4096;
+  m.sequence = m.positions = 1024;
+  m.vocabulary = 50257;
+  m.padded_vocabulary = 50304;
+  out.layout.world = 8;
+  out.how.batch.micro = 4;
+  out.how.batch.global = 32;
+  out.how.batch.data_parallel = 8;
+  return out;
+}
+
+}  // namespace
+
+// Both lines are what Megatron-LM printed for these arguments.
+TEST_CASE("the theoretical memory is what Megatron-LM prints", "[memory]") {
+  auto spread = gpt3_345m();
+  spread.reduction.distributed_optimizer = true;
+  spread.layout.sequence_parallel = true;
+  spread.recompute.granularity = recompute_granularity::selective;
+  CHECK(to_text(megatron_memory(spread))
+        == "Theoretical memory footprints: weight and optimizer=2529.16 MB, "
+           "activation=4070.03 MB, total=6599.19 MB");
+  CHECK(to_text(megatron_memory(gpt3_345m()))
+        == "Theoretical memory footprints: weight and optimizer=6069.97 MB, "
+           "activation=3852.48 MB, total=9922.46 MB");
+}
+
+TEST_CASE("the theoretical memory follows gates, norms, groups, ties and the layout", "[memory]") {
+  auto job = gpt3_345m();
+  const auto weights = [&] { return megatron_memory(job).weights_and_optimizer / 18; };
+  const auto plain = weights();
+  CHECK(plain == 24 * (12 * 1024. * 1024 + 4 * 1024) + 2 * 1024 + 50304 * 1024.);
+  job.how.model.activation = kernels::activation::swiglu;
+  CHECK(weights() == plain + 24 * 4096. * 1024);
+  job = gpt3_345m();
+  job.how.model.normalization = kernels::normalization::rms;
+  CHECK(weights() == plain - 24 * 2 * 1024 - 1024);
+  job = gpt3_345m();
+  job.how.model.groups = 4;
+  CHECK(weights() == plain - 24 * 2 * 1024. * 1024 * 0.75);
+  job = gpt3_345m();
+  job.how.model.tied_embeddings = false;
+  CHECK(weights() == plain + 50304 * 1024.);
+  job.layout.pipeline = 2;  // the second embedding lies on the last stage, which has less else
+  CHECK(weights() == (plain - 50304 * 1024.) / 2 + 50304 * 1024.);
+  job.layout.tensor = 2;
+  CHECK(weights() == (plain - 50304 * 1024.) / 4 + 50304 * 512.);
+  // Four micro-batches a replica fill two stages, one fills half of them.
+  job.how.batch = {.micro = 4, .global = 32, .data_parallel = 2};
+  const auto full = megatron_memory(job).activations;
+  job.how.batch.global = 8;
+  CHECK(megatron_memory(job).activations == full / 2);
+}
+
+TEST_CASE("the forecast of all workers is that of each", "[memory]") {
+  auto job = gpt3_345m();
+  auto& m = job.how.model;
+  m.layers = 2;
+  m.hidden = 64;
+  m.ffn = 256;
+  m.heads = m.groups = 4;
+  m.head_size = 16;
+  m.sequence = m.positions = 8;
+  m.vocabulary = m.padded_vocabulary = 128;
+  job.layout = {.world = 12, .tensor = 2, .pipeline = 2};
+  job.how.batch = {.micro = 2, .global = 12, .data_parallel = 3};
+  for (const bool spread : {false, true}) {
+    job.reduction.distributed_optimizer = spread;
+    job.reduction.grain = 64;
+    int workers = 0;
+    for (const auto& x : forecast_workers(job)) {
+      workers += x.ranks;
+      for (int d = x.first_data; d <= x.last_data; ++d)
+        for (int t = 0; t < 2; ++t) {
+          const auto y = forecast_memory(job, {t, 0, 0, d, x.pipeline});
+          CAPTURE(spread, x.pipeline, d, t);
+          CHECK(y.parameters == x.need.parameters);
+          CHECK(y.gradients == x.need.gradients);
+          CHECK(y.optimizer == x.need.optimizer);
+          CHECK(y.activations == x.need.activations);
+          // What tensor ranks have alike, the first saves.
+          CHECK((t == 0 ? y.snapshot == x.need.snapshot : y.snapshot <= x.need.snapshot));
+        }
+    }
+    CHECK(workers == 12);
+  }
+}
