@@ -15,6 +15,8 @@ void add_plot(command_line& program);        // plot.cpp
 void add_layout(command_line& program);      // layout.cpp
 void add_checkpoint(command_line& program);  // checkpoint.cpp
 void add_completion(command_line& program);  // completion.cpp
+void add_memory(command_line& program);      // memory.cpp
+void add_doctor(command_line& program);      // doctor.cpp
 void add_manual(command_line& program);      // manual.cpp
 
 /// All of them, in the order in which one needs them.

@@ -53,6 +53,8 @@ void add_commands(command_line& program) {
   add_eval(program);
   add_generate(program);
   add_layout(program);
+  add_memory(program);
+  add_doctor(program);
   add_completion(program);
   add_manual(program);
 }

@@ -1,0 +1,236 @@
+#include "actors/command/commands.hpp"
+#include "actors/command/doctor_findings.hpp"
+#include "actors/command/help_text.hpp"
+#include "runtime/core/libraries.hpp"
+#include "runtime/core/progress.hpp"
+#include "runtime/trainer/build.hpp"
+
+#include <caf/config.hpp>
+
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <system_error>
+
+namespace troupe::command {
+namespace {
+
+using nlohmann::ordered_json;
+
+struct doctor_flags {
+  std::filesystem::path folder = ".";
+  bool json = false, measure = false;
+};
+
+machine_facts look(const doctor_flags& flags) {
+  machine_facts out{.processor = runtime::look_at_processor(),
+                    .memory = runtime::look_at_memory(),
+                    .disk = runtime::look_at_disk(flags.folder),
+                    .limits = runtime::look_at_limits(),
+                    .gpus = runtime::look_at_gpus(),
+                    .transports = runtime::look_at_transports(),
+                    .rates = std::nullopt};
+  if (flags.measure)
+    out.rates = runtime::measure_rates(out.processor.usable());
+  return out;
+}
+
+std::vector<std::pair<std::string, std::string>> libraries() {
+  auto out = runtime::library_versions();
+  out.insert(
+      out.begin(),
+      {"CAF",
+       fmt::format("{}.{}.{}", CAF_VERSION / 10000, CAF_VERSION / 100 % 100, CAF_VERSION % 100)});
+  out.emplace_back("yaml-cpp", TROUPE_YAML_CPP_VERSION);
+  return out;
+}
+
+std::string bytes(std::int64_t x) {
+  return runtime::human_bytes(double(x));
+}
+
+std::string or_unlimited(const std::optional<std::int64_t>& x, bool is_bytes) {
+  return !x ? "unlimited" : is_bytes ? bytes(*x) : std::to_string(*x);
+}
+
+std::string processor_text(const runtime::processor_facts& x) {
+  return fmt::format(
+      "{}; {} online, {} allowed, {}; {} can run at once",
+      x.name.empty() ? "of an unknown kind" : x.name,
+      x.online,
+      x.allowed,
+      x.quota ? fmt::format("{:.2f} by control groups", *x.quota) : "no control group limits them",
+      x.usable());
+}
+
+std::string memory_text(const runtime::memory_facts& x) {
+  return fmt::format("{}, {} available{}",
+                     bytes(x.total),
+                     bytes(x.available),
+                     x.limit ? fmt::format("; control groups leave {}, of which {} are taken",
+                                           bytes(*x.limit),
+                                           bytes(x.used_of_limit))
+                             : "; no control group limits it");
+}
+
+std::string gpu_text(const runtime::gpu_facts& x) {
+  return fmt::format("devices {}; libcuda.so.1 {}; {}; nvidia-smi {}",
+                     x.devices.empty() ? "none" : fmt::format("{}", fmt::join(x.devices, ", ")),
+                     x.driver ? "serves CUDA " + x.driver_version : "absent",
+                     x.names.empty() ? "no names" : fmt::format("{}", fmt::join(x.names, ", ")),
+                     x.tool ? "present" : "absent");
+}
+
+std::string transport_text(const runtime::transport_facts& x) {
+  auto out = fmt::format("within the process; UCX library {}, ucx_info {}",
+                         x.ucx.empty() ? "absent" : x.ucx,
+                         x.tool ? "present" : "absent");
+  if (!x.transports.empty())
+    out += fmt::format(", which lists {}", fmt::join(x.transports, ", "));
+  return out;
+}
+
+std::string rate_text(const runtime::measured_rates& x) {
+  return fmt::format("products {:.0f} GFLOP/s in fp32, {:.0f} in bf16; copies {:.1f} GB/s",
+                     x.f32 / 1e9,
+                     x.bf16 / 1e9,
+                     x.copy / 1e9);
+}
+
+std::string library_text() {
+  std::string out;
+  for (const auto& [name, version] : libraries())
+    out += (out.empty() ? "" : ", ") + name + " " + version;
+  return out;
+}
+
+std::string page(const machine_facts& x, const std::vector<finding>& all) {
+  std::string out;
+  const auto line = [&](const char* about, const std::string& text) {
+    out += fmt::format("{:<12}{}\n", about, wrapped(text, 12));
+  };
+  line("program", runtime::version_text());
+  line("libraries", library_text());
+  line("processor", processor_text(x.processor));
+  line("", fmt::format("instructions: {}", fmt::join(x.processor.instructions, " ")));
+  line("", "arithmetic by " + x.processor.arithmetic);
+  line("clock", x.processor.clock.empty() ? "unknown" : x.processor.clock);
+  line("memory", memory_text(x.memory));
+  line("disk",
+       fmt::format("{} of {} left in '{}'",
+                   bytes(x.disk.available),
+                   bytes(x.disk.total),
+                   x.disk.folder.string()));
+  line("limits",
+       fmt::format("open files {}, locked memory {}, stack {}; /dev/shm {}",
+                   or_unlimited(x.limits.open_files, false),
+                   or_unlimited(x.limits.locked_memory, true),
+                   or_unlimited(x.limits.stack, true),
+                   x.limits.shared_memory ? bytes(*x.limits.shared_memory) : "absent"));
+  line("GPU", gpu_text(x.gpus));
+  line("transports", transport_text(x.transports));
+  if (x.rates)
+    line("rates", rate_text(*x.rates));
+  out += "\n";
+  for (const auto& f : all) {
+    const auto text = f.about + ": " + f.text + ".";
+    line(f.how == weight::missing ? "MISSING" : "note", text);
+    if (!f.remedy.empty())
+      line("", "mend: " + f.remedy);
+  }
+  return out
+         + (can_train(all) ? "\nThis machine can train.\n" : "\nThis machine cannot train yet.\n");
+}
+
+template <class T>
+ordered_json or_null(const std::optional<T>& x) {
+  return x ? ordered_json(*x) : ordered_json();
+}
+
+ordered_json machine_json(const machine_facts& x) {
+  return {{"processor",
+           {{"name", x.processor.name},
+            {"online", x.processor.online},
+            {"allowed", x.processor.allowed},
+            {"quota", or_null(x.processor.quota)},
+            {"usable", x.processor.usable()},
+            {"instructions", x.processor.instructions},
+            {"arithmetic", x.processor.arithmetic},
+            {"clock", x.processor.clock}}},
+          {"memory",
+           {{"total", x.memory.total},
+            {"available", x.memory.available},
+            {"limit", or_null(x.memory.limit)},
+            {"usable", x.memory.usable()}}},
+          {"disk",
+           {{"folder", x.disk.folder.string()},
+            {"total", x.disk.total},
+            {"available", x.disk.available},
+            {"obstacle", x.disk.obstacle}}},
+          {"limits",
+           {{"open_files", or_null(x.limits.open_files)},
+            {"locked_memory", or_null(x.limits.locked_memory)},
+            {"stack", or_null(x.limits.stack)},
+            {"shared_memory", or_null(x.limits.shared_memory)}}},
+          {"gpu",
+           {{"devices", x.gpus.devices},
+            {"driver", x.gpus.driver},
+            {"driver_version", x.gpus.driver_version},
+            {"names", x.gpus.names},
+            {"nvidia_smi", x.gpus.tool}}},
+          {"transports",
+           {{"ucx", x.transports.ucx},
+            {"ucx_info", x.transports.tool},
+            {"listed", x.transports.transports}}}};
+}
+
+ordered_json as_json(const machine_facts& x, const std::vector<finding>& all) {
+  auto out = machine_json(x);
+  out["program"] = runtime::version_text();
+  for (const auto& [name, version] : libraries())
+    out["libraries"][name] = version;
+  if (x.rates)
+    out["rates"] = {{"f32", x.rates->f32}, {"bf16", x.rates->bf16}, {"copy", x.rates->copy}};
+  out["findings"] = ordered_json::array();
+  for (const auto& f : all)
+    out["findings"].push_back({{"missing", f.how == weight::missing},
+                               {"about", f.about},
+                               {"text", f.text},
+                               {"remedy", f.remedy}});
+  out["can_train"] = can_train(all);
+  return out;
+}
+
+int examine(const doctor_flags& flags) {
+  constexpr int something_missing = 2;
+  const auto facts = look(flags);
+  const auto all = findings_of(facts);
+  const auto text
+      = flags.json
+            ? as_json(facts, all).dump(1, ' ', false, ordered_json::error_handler_t::replace) + "\n"
+            : page(facts, all);
+  std::fputs(text.c_str(), stdout);
+  return can_train(all) ? 0 : something_missing;
+}
+
+}  // namespace
+
+void add_doctor(command_line& program) {
+  auto& line = program.command(
+      "doctor",
+      "looks at this machine and tells what is missing to train on it, and what mends it.");
+  const auto flags = std::make_shared<doctor_flags>();
+  line.value("--folder", "DIR", "Where checkpoints are to go. Default: here.", text(flags->folder));
+  line.toggle("--measure",
+              "Takes some seconds to measure matrix products in fp32 and bf16, and copies.",
+              [flags] { flags->measure = true; });
+  line.toggle("--json", "Prints JSON, for programs: bytes, and operations a second.", [flags] {
+    flags->json = true;
+  });
+  line.note(
+      "Exit code 0 when this machine can train, 2 when something is missing. Nothing is changed.");
+  line.runs([flags] { return examine(*flags); });
+}
+
+}  // namespace troupe::command

@@ -1,0 +1,212 @@
+#include "actors/command/commands.hpp"
+#include "actors/command/flags.hpp"
+#include "runtime/core/progress.hpp"
+#include "runtime/trainer/memory_forecast.hpp"
+#include "runtime/trainer/theoretical_memory.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+namespace troupe::command {
+namespace {
+
+using nlohmann::ordered_json;
+using runtime::forecast_group;
+
+std::string human(std::int64_t bytes) {
+  return runtime::human_bytes(double(bytes));
+}
+
+/// Memory depends on shape, batch and layout. Whatever else a run needs to know is left out, so
+/// that neither data nor tokenizer files have to be there.
+training_flags shape_and_layout(training_flags flags) {
+  flags.data = {.mock = true};
+  if (flags.tokenizer.vocabulary_size)
+    flags.tokenizer = {.type = "NullTokenizer", .vocabulary_size = flags.tokenizer.vocabulary_size};
+  flags.steps.ramp.clear();
+  flags.steps.samples.reset();
+  flags.steps.iterations = 1;
+  flags.steps.exit_interval = 0;
+  flags.rate = {.maximum = 1};
+  flags.checkpoints = {};
+  flags.watch = megatron_watch();
+  flags.disturbance = {};
+  return flags;
+}
+
+std::int64_t microbatches_of(const runtime::training_job& job) {
+  const auto& b = job.how.batch;
+  return b.global / (b.micro * b.data_parallel);
+}
+
+double operations(const runtime::training_job& job) {
+  return runtime::training_flops(job.how.model, double(job.how.batch.global));
+}
+
+double operations_per_token(const runtime::training_job& job) {
+  return runtime::training_flops(job.how.model, 1) / double(job.how.model.sequence);
+}
+
+std::string heads_text(const runtime::training_job& job) {
+  const auto& m = job.how.model;
+  const auto& b = job.how.batch;
+  const auto& l = job.layout;
+  return fmt::format(
+      "parameters  {} ({} with the padding of the vocabulary to {})\n"
+      "step        {} samples of {} tokens: {:.4g} floating-point operations, {:.5g} a token\n"
+      "            (Megatron-LM's count: forward and backward, causal attention half, nothing for "
+      "recomputation)\n"
+      "workers     {}: {} tensor{} x {} pipeline x {} data; {} micro-batches of {} each, {}\n",
+      runtime::parameter_count(m),
+      runtime::parameter_count(m)
+          + (m.padded_vocabulary - m.vocabulary) * m.hidden * (m.tied_embeddings ? 1 : 2),
+      m.padded_vocabulary,
+      b.global,
+      m.sequence,
+      operations(job),
+      operations_per_token(job),
+      l.world,
+      l.tensor,
+      l.sequence_parallel ? " (sequence parallel)" : "",
+      l.pipeline,
+      l.world / (l.tensor * l.pipeline),
+      microbatches_of(job) * l.replicas_per_worker,
+      b.micro,
+      to_string(job.how.precision));
+}
+
+/// One for each stage: all its workers, and what those that need most of each kind need.
+std::vector<forecast_group> by_stages(const std::vector<forecast_group>& groups) {
+  std::vector<forecast_group> out;
+  for (const auto& x : groups) {
+    if (out.empty() || out.back().pipeline != x.pipeline) {
+      out.push_back(x);
+      continue;
+    }
+    auto& all = out.back();
+    all.last_data = x.last_data;
+    all.ranks += x.ranks;
+    all.need.optimizer = std::max(all.need.optimizer, x.need.optimizer);
+    all.need.snapshot = std::max(all.need.snapshot, x.need.snapshot);
+  }
+  return out;
+}
+
+std::int64_t together(const std::vector<forecast_group>& groups) {
+  std::int64_t all = 0;
+  for (const auto& x : groups)
+    all += x.need.peak() * x.ranks;
+  return all;
+}
+
+std::string forecast_text(const std::vector<forecast_group>& groups) {
+  constexpr const char* form = "{:>5}  {:>7}  {:>7}  {:>9}  {:>9}  {:>11}  {:>7}  {:>9}\n";
+  const auto row = [&](const auto&... cells) { return fmt::format(fmt::runtime(form), cells...); };
+  auto out
+      = "\nTroupe's forecast for a worker, of a stage the one that needs most: by rehearsal\n"
+        + row(
+            "stage", "workers", "values", "gradients", "optimizer", "activations", "all", "saving");
+  for (const auto& x : by_stages(groups))
+    out += row(x.pipeline,
+               x.ranks,
+               human(x.need.parameters),
+               human(x.need.gradients),
+               human(x.need.optimizer),
+               human(x.need.activations),
+               human(x.need.peak()),
+               "+ " + human(x.need.snapshot));
+  return out + fmt::format("all workers together {}\n", human(together(groups)));
+}
+
+std::string growth_text(const runtime::training_job& job) {
+  const bool bf16 = job.how.precision == runtime::dtype::bf16;
+  const bool spread = job.reduction.distributed_optimizer;
+  return fmt::format(
+      "\nWhat grows with what\n"
+      "  values       {} bytes for each parameter that a worker holds: fall with tensor and "
+      "pipeline "
+      "ranks\n"
+      "  gradients    4 bytes for each, once for each of --replicas-per-worker\n"
+      "  optimizer    {} bytes for each: two moments{}; {}\n"
+      "  activations  grow with --micro-batch-size x --seq-length x --hidden-size x the layers of "
+      "a\n"
+      "               stage x the micro-batches under way (as many as stages follow, and one), and "
+      "on\n"
+      "               the last stage with the vocabulary; fall with tensor ranks, more with\n"
+      "               --sequence-parallel, and with --recompute-granularity selective or full\n"
+      "  saving       what a checkpoint copies until it is written\n",
+      bf16 ? 2 : 4,
+      bf16 ? 12 : 8,
+      bf16 ? " and the fp32 master" : "",
+      spread ? "shared by the data ranks"
+             : "all of it on every data rank; --use-distributed-optimizer shares it among them");
+}
+
+std::string page(const runtime::training_job& job, const std::vector<forecast_group>& groups) {
+  return heads_text(job) + forecast_text(groups)
+         + "\nMegatron-LM's own estimate for its heaviest worker, by its formula\n  "
+         + to_text(runtime::megatron_memory(job)) + "\n" + growth_text(job);
+}
+
+ordered_json as_json(const runtime::training_job& job, const std::vector<forecast_group>& groups) {
+  const auto& l = job.layout;
+  const auto theory = runtime::megatron_memory(job);
+  ordered_json out = {{"parameters", runtime::parameter_count(job.how.model)},
+                      {"padded_vocabulary", job.how.model.padded_vocabulary},
+                      {"flops_per_token", operations_per_token(job)},
+                      {"flops_per_sample", runtime::training_flops(job.how.model, 1)},
+                      {"flops_per_iteration", operations(job)},
+                      {"batch", {{"micro", job.how.batch.micro}, {"global", job.how.batch.global}}},
+                      {"layout",
+                       {{"world", l.world},
+                        {"tensor", l.tensor},
+                        {"pipeline", l.pipeline},
+                        {"data", l.world / (l.tensor * l.pipeline)}}},
+                      {"precision", to_string(job.how.precision)},
+                      {"workers", ordered_json::array()}};
+  for (const auto& x : groups)
+    out["workers"].push_back({{"pipeline", x.pipeline},
+                              {"first_data", x.first_data},
+                              {"last_data", x.last_data},
+                              {"count", x.ranks},
+                              {"values", x.need.parameters},
+                              {"gradients", x.need.gradients},
+                              {"optimizer", x.need.optimizer},
+                              {"activations", x.need.activations},
+                              {"peak", x.need.peak()},
+                              {"snapshot", x.need.snapshot}});
+  out["all_workers"] = together(groups);
+  out["megatron"] = {{"weights_and_optimizer", theory.weights_and_optimizer},
+                     {"activations", theory.activations},
+                     {"total", theory.total()},
+                     {"text", to_text(theory)}};
+  return out;
+}
+
+}  // namespace
+
+void add_memory(command_line& program) {
+  auto& line = program.command(
+      "memory", "tells the memory and the arithmetic that a training run will need.");
+  const auto flags = std::make_shared<training_flags>();
+  const auto json = std::make_shared<bool>(false);
+  line.toggle("--json", "Prints JSON, for programs: bytes and floating-point operations.", [json] {
+    *json = true;
+  });
+  declare(line, *flags);
+  line.note(
+      "Takes the flags and configurations of `troupe train gpt`, and looks at shape, batch and "
+      "layout. No data is needed, no tokenizer where --vocab-size is given, and no memory: a model "
+      "of 175B on 1024 workers takes seconds.");
+  line.runs([flags, json, &line] {
+    const auto job = resolve(shape_and_layout(*flags), line.given());
+    const auto groups = runtime::forecast_workers(job);
+    const auto text = *json ? as_json(job, groups).dump(1) + "\n" : page(job, groups);
+    std::fputs(text.c_str(), stdout);
+    return 0;
+  });
+}
+
+}  // namespace troupe::command
