@@ -6,18 +6,25 @@
 #include "runtime/data/utf8.hpp"
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <sstream>
 #include <yaml-cpp/emitter.h>
+#include <yaml-cpp/emittermanip.h>
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/exceptions.h>
 #include <yaml-cpp/mark.h>
 #include <yaml-cpp/parser.h>
-#include <yaml-cpp/stlemitter.h>
 
 namespace troupe::command {
 namespace {
 
 constexpr std::size_t largest = 1 << 20;  // bytes: far more than all flags with all their help
+
+/// Of text: zero, or what is no UTF-8; npos when all is right.
+std::size_t first_wrong_byte(const std::string& text) {
+  return std::min(text.find('\0'), runtime::first_invalid_utf8(text));
+}
 
 std::string place(const std::string& name, const YAML::Mark& mark) {
   return fmt::format("{}, line {}, column {}", name, mark.line + 1, mark.column + 1);
@@ -53,6 +60,8 @@ class collector final : public YAML::EventHandler {
                 YAML::anchor_t,
                 const std::string& value) override {
     require_no_tag(mark, tag);
+    if (first_wrong_byte(value) != std::string::npos)  // by an escape
+      refuse(mark, "an escape in it makes no text; write the character itself");
     if (depth_ == 0)
       refuse_shape(mark);
     if (!key_)
@@ -122,15 +131,35 @@ class collector final : public YAML::EventHandler {
   std::optional<std::string> key_;  // whose value is expected
 };
 
-/// Quoted where YAML needs it.
+/// A pipe of the shell, as <(command) makes it, has no size to be mapped by.
+std::string text_of_pipe(const std::string& file) {
+  std::ifstream in(file, std::ios::binary);
+  std::string out(largest + 1, '\0');
+  in.read(out.data(), std::streamsize(out.size()));
+  out.resize(std::size_t(in.gcount()));
+  if (in.bad() || (out.empty() && !in.is_open()))
+    throw runtime::io_error("cannot read '{}'", file);
+  return out;
+}
+
+/// Quoted where YAML needs it. The library sees that by itself, but for control characters.
+void put(YAML::Emitter& out, const std::string& word) {
+  const auto control = [](char c) { return (c >= 0 && c < ' ') || c == 127; };
+  if (std::any_of(word.begin(), word.end(), control))
+    out << YAML::DoubleQuoted;
+  out << word;
+}
+
 std::string value_text(const setting& x) {
   if (x.flag.most == 0)
     return "true";
   YAML::Emitter out;
-  if (x.flag.most == 1)
-    out << x.words.front();
-  else
-    out << YAML::Flow << x.words;
+  if (x.flag.most > 1)
+    out << YAML::Flow << YAML::BeginSeq;
+  for (const auto& word : x.words)
+    put(out, word);
+  if (x.flag.most > 1)
+    out << YAML::EndSeq;
   return out.c_str();
 }
 
@@ -146,8 +175,7 @@ configuration parse_configuration(const std::string& text, const std::string& na
   if (text.size() > largest)
     throw usage_error(
         "{} has {} bytes; a configuration has at most {}", name, text.size(), largest);
-  if (const auto bad = std::min(text.find('\0'), runtime::first_invalid_utf8(text));
-      bad != std::string::npos)
+  if (const auto bad = first_wrong_byte(text); bad != std::string::npos)
     throw usage_error("{} is no UTF-8 text: byte {} is wrong; write it anew", name, bad);
   std::istringstream in(text);
   try {
@@ -166,7 +194,10 @@ configuration parse_configuration(const std::string& text, const std::string& na
 configuration read_configuration(const std::string& file) {
   if (file == "-")
     return parse_configuration(read_standard_input(), "standard input");
-  return parse_configuration(runtime::read_text(file), fmt::format("'{}'", file));
+  std::error_code failure;
+  const auto text
+      = std::filesystem::is_fifo(file, failure) ? text_of_pipe(file) : runtime::read_text(file);
+  return parse_configuration(text, fmt::format("'{}'", file));
 }
 
 void merge(configuration& into, configuration later) {

@@ -79,19 +79,13 @@ std::string options(const command_description& x) {
   return out;
 }
 
-std::string foreign_flags(const command_description& x) {
-  std::string out;
-  for (const auto use : {flag_use::accepted, flag_use::refused}) {
-    std::string list;
-    for (const auto& flag : x.others)
-      if (flag.use == use)
-        list += entry(flag_words(flag), flag.help);
-    if (!list.empty())
-      out += (use == flag_use::accepted ? ".SS Accepted: they decide nothing here\n"
-                                        : ".SS Refused, with the reason\n")
-             + list;
-  }
-  return out;
+/// Refused ones are hundreds; `troupe train gpt --help-megatron` lists them.
+std::string accepted_flags(const command_description& x) {
+  std::string list;
+  for (const auto& flag : x.others)
+    if (flag.use == flag_use::accepted)
+      list += entry(flag_words(flag), flag.help);
+  return list.empty() ? "" : ".SS Accepted: they decide nothing here\n" + list;
 }
 
 std::string see_also(const command_description& x, const command_description* above) {
@@ -126,7 +120,7 @@ std::string page(const command_description& x,
     for (const auto& below : x.commands)
       out += entry("\\fB" + roff(below.name()) + "\\fR", below.about);
   }
-  out += options(x) + foreign_flags(x);
+  out += options(x) + accepted_flags(x);
   out += ".SH EXIT STATUS\n";
   for (const auto& [code, meaning] : exit_codes())
     out += entry(fmt::format("\\fB{}\\fR", code), meaning);

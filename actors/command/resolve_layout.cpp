@@ -1,9 +1,9 @@
 #include "actors/command/resolve_parts.hpp"
 #include "runtime/core/log.hpp"
 #include "runtime/device/backend_kind.hpp"
+#include "runtime/machine/machine.hpp"
 
 #include <algorithm>
-#include <thread>
 
 namespace troupe::command {
 namespace {
@@ -51,7 +51,7 @@ void resolve_layout(const training_flags& flags, runtime::training_job& job, sen
   resolve_stages(flags, job, wrong);
   job.reduction = flags.reduction;
   job.how.precision = l.bf16 ? runtime::dtype::bf16 : runtime::dtype::f32;
-  const auto cores = std::max(1U, std::thread::hardware_concurrency());
+  const auto cores = runtime::look_at_processor().usable();  // control groups may leave fewer
   job.threads_per_worker = int(l.threads.value_or(std::max<std::int64_t>(1, cores / out.world)));
   job.backend = runtime::backend_from(l.backend).value_or(runtime::backend_kind::cpu);
   auto& batch = job.how.batch;

@@ -75,7 +75,7 @@ struct pipe_end {
 /// "#      Transport: tcp"
 std::vector<std::string> listed_transports() {
   std::vector<std::string> out;
-  const std::unique_ptr<FILE, pipe_end> pipe(::popen("ucx_info -d 2>/dev/null", "r"));
+  const std::unique_ptr<FILE, pipe_end> pipe(::popen("timeout 10 ucx_info -d 2>/dev/null", "r"));
   std::array<char, 512> line{};
   while (pipe != nullptr && std::fgets(line.data(), int(line.size()), pipe.get()) != nullptr) {
     std::istringstream words(line.data());

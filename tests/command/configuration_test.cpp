@@ -6,7 +6,14 @@
 #include "tests/support/scratch_folder.hpp"
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <fstream>
+#include <iterator>
+#include <sstream>
+#include <sys/stat.h>
+#include <thread>
 
 using namespace troupe;
 using namespace troupe::command;
@@ -165,6 +172,8 @@ TEST_CASE("what YAML has and a configuration has not is refused", "[command]") {
   CHECK_THAT(refusal("~: 1\n"), ContainsSubstring("a key is empty"));
   CHECK_THAT(refusal(std::string("n: 1\0\n", 6)), ContainsSubstring("byte 4 is wrong"));
   CHECK_THAT(refusal("name: caf\xe9\n"), ContainsSubstring("no UTF-8 text"));
+  CHECK_THAT(refusal("name: \"a\\0b\"\n"), ContainsSubstring("an escape in it makes no text"));
+  CHECK_THAT(refusal("name: \"a\\_b\"\n"), ContainsSubstring("an escape in it makes no text"));
   CHECK_THAT(refusal("list: " + std::string(100000, '[')), ContainsSubstring("line 1"));
   CHECK_THAT(refusal("# " + std::string(1 << 20, 'x') + "\n"),
              ContainsSubstring("at most 1048576"));
@@ -175,7 +184,7 @@ TEST_CASE("what YAML has and a configuration has not is refused", "[command]") {
 TEST_CASE("settings written as YAML are the same settings when they are read", "[command]") {
   some_flags x;
   const std::vector<std::string> odd
-      = {"", "~", "a: b", "#", "true", "[", "é", "- x", "*y", "a\nb"};
+      = {"", "~", "a: b", "#", "true", "[", "é", "- x", "a\rb", "a\nb"};
   x.line.parse({"--name", "it's \"so\": #1",
                 "--on",   "--three",
                 "1",      "2",
@@ -218,29 +227,28 @@ TEST_CASE("a kept configuration is never lost to another", "[command]") {
 }
 
 TEST_CASE("what was decided is written back, and decides the same again", "[command]") {
-  const std::vector<std::string> words = {"--num-layers",
-                                          "4",
-                                          "--hidden-size",
-                                          "64",
-                                          "--num-attention-heads",
-                                          "4",
-                                          "--seq-length",
-                                          "32",
-                                          "--micro-batch-size",
-                                          "2",
-                                          "--train-iters",
-                                          "100",
-                                          "--lr",
-                                          "1e-3",
-                                          "--mock-data",
-                                          "--tokenizer-type",
-                                          "NullTokenizer",
-                                          "--vocab-size",
-                                          "1000",
-                                          "--world-size",
-                                          "4",
-                                          "--swiglu",
-                                          "--group-query-attention"};
+  const std::string model
+      = "--num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 32 "
+        "--micro-batch-size 2 --lr 1e-3 --mock-data --tokenizer-type NullTokenizer "
+        "--vocab-size 1000 ";
+  const std::string more = GENERATE(
+      as<std::string>(),
+      "--train-iters 100 --world-size 4 --swiglu --group-query-attention",
+      "--train-samples 1000 --rampup-batch-size 4 4 96 --global-batch-size 16 "
+      "--lr-warmup-samples 40 --no-position-embedding",
+      "--train-iters 100 --position-embedding-type yarn --rotary-scaling-factor 4 --mscale 0.7 "
+      "--no-yarn-correction-range-round-to-int --normalization RMSNorm",
+      "--train-iters 100 --use-rotary-position-embeddings --use-rope-scaling --qk-layernorm "
+      "--window-size (7,0) --lr-decay-style cosine --lr-warmup-fraction 0.1",
+      "--train-iters 9 --pipeline-model-parallel-size 2 --pipeline-model-parallel-layout "
+      "Et|tttL --recompute-granularity selective --recompute-modules core_attn mlp --bf16 "
+      "--world-size 4 --use-distributed-optimizer --overlap-grad-reduce --ddp-bucket-size 999",
+      "--train-iters 9 --tensor-model-parallel-size 2 --sequence-parallel --eval-iters 0 "
+      "--recompute-granularity full --recompute-method block --recompute-num-layers 2 "
+      "--plant-delays 1,2,3 --init-method-std 0.0134 --adam-beta2 0.95 --seed 7");
+  CAPTURE(more);
+  std::istringstream in(model + more);
+  const std::vector<std::string> words{std::istream_iterator<std::string>(in), {}};
   training_flags flags;
   command_line line("troupe train gpt", "");
   declare(line, flags);
@@ -251,12 +259,27 @@ TEST_CASE("what was decided is written back, and decides the same again", "[comm
   const auto text = configuration_text(line.settings(), {});
   INFO(text);
   for (const auto* decided : {"threads-per-worker: ",
-                              "global-batch-size: 8\n",
-                              "ffn-hidden-size: 128\n",
-                              "lr-decay-iters: 100\n",
-                              "swiglu: true\n",
-                              "seed: 1234\n"})
+                              "global-batch-size: ",
+                              "ffn-hidden-size: ",
+                              "seed: ",
+                              "adam-beta1: 0.9\n",
+                              "lr-decay-"})
     CHECK_THAT(text, ContainsSubstring(decided));
   const file_of file(text);
-  CHECK(runtime::identity(training_job_from({"--config", file.path})) == runtime::identity(job));
+  const auto again = training_job_from({"--config", file.path});
+  CHECK(runtime::identity(again) == runtime::identity(job));
+  CHECK(again.recompute == job.recompute);
+  CHECK(again.reduction.bucket_size == job.reduction.bucket_size);
+  CHECK(again.disturbance.message_delay_us == job.disturbance.message_delay_us);
+}
+
+TEST_CASE("a configuration can come from a pipe", "[command]") {
+  const tests::scratch_folder folder;
+  const auto pipe = (folder.path() / "pipe").string();
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  std::thread writer([&] { std::ofstream(pipe) << "n: 9\n"; });
+  some_flags x;
+  x.line.parse({"--config", pipe});
+  writer.join();
+  CHECK(x.n == 9);
 }
