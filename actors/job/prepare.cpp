@@ -175,7 +175,7 @@ std::vector<std::vector<char>> blocks_of(const runtime::training_job& job,
   std::vector<std::vector<char>> out;
   for (const auto& range : chunks) {
     auto& blocks = out.emplace_back();
-    const runtime::chunk part(job.how.model, range);
+    const runtime::chunk part(job.how.model, range, {}, false, job.how.own);
     for (const auto& block : runtime::chunk_route(part, job.recompute).blocks)
       blocks.push_back(block.rebuilt ? 1 : 0);
   }

@@ -7,7 +7,6 @@
 
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
-#include <caf/send.hpp>
 
 #include <future>
 #include <utility>
@@ -34,19 +33,17 @@ outcome outcome_of(const caf::error& reason) {
 }  // namespace
 
 outcome run(std::shared_ptr<const resources> shared,
-            const std::function<void(const drain_request&)>& started) {
+            const std::function<void(const drain_request&)>& started,
+            const std::vector<make_viewer>& viewers) {
   configuration config;
   caf::actor_system system(config);
   std::promise<outcome> ended;
   // Held until the end: CAF ends an actor that nobody refers to.
   const auto root = system.spawn(node, shared);
-  const auto head = system.spawn(supervisor, root, std::move(shared));
+  const auto head = system.spawn(supervisor, root, std::move(shared), viewers);
   head->attach_functor([&ended](const caf::error& reason) { ended.set_value(outcome_of(reason)); });
   if (started)
-    started([weak = caf::actor_cast<caf::weak_actor_ptr>(head)](const std::string& why) {
-      if (const auto alive = caf::actor_cast<caf::strong_actor_ptr>(weak))
-        caf::anon_send(caf::actor_cast<messages::supervisor_actor>(alive), messages::drain{why});
-    });
+    started(drain_by(head));
   auto result = ended.get_future().get();
   system.await_all_actors_done();
   return result;

@@ -2,11 +2,13 @@
 
 #pragma once
 
+#include "actors/job/viewer.hpp"
 #include "actors/node/resources.hpp"
 
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace troupe::actors {
 
@@ -16,11 +18,9 @@ struct outcome {
   std::string reason;  ///< empty when it is done; else who ended and why
 };
 
-/// Asks a running job to finish its step, save and end. Any thread; also after the end.
-using drain_request = std::function<void(const std::string& why)>;
-
 /// Blocks until everybody has gone home. `started` is given the way to ask for an early end.
 outcome run(std::shared_ptr<const resources> shared,
-            const std::function<void(const drain_request&)>& started = {});
+            const std::function<void(const drain_request&)>& started = {},
+            const std::vector<make_viewer>& viewers = {});
 
 }  // namespace troupe::actors

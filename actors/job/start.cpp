@@ -1,5 +1,6 @@
 #include "actors/job/start.hpp"
 
+#include "runtime/checkpoint/same_extension.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/file.hpp"
 #include "runtime/trainer/scheduler_values.hpp"
@@ -103,6 +104,8 @@ void settle_scheduler(const runtime::checkpoint_reader& from, runtime::training_
   const auto where = fmt::format("the identity in '{}'", from.folder().string());
   const auto there = runtime::scheduler_values_in(from.manifest().identity, where);
   const auto& how = job.checkpoints;
+  if (job.how.rate_of.at)
+    return;  // another name is told with the rest of the identity
   if (how.use_checkpoint_scheduler && !there)
     throw runtime::input_error(
         "{} has no learning rate to use: leave --use-checkpoint-opt_param-scheduler out", where);
@@ -261,6 +264,7 @@ std::string differences(const std::string& there, const std::string& here) {
 }
 
 void check_model(const runtime::checkpoint_reader& from, const runtime::training_job& job) {
+  runtime::require_extension(from.manifest(), job.how.own, from.folder());
   const auto wrong
       = differences(essence(from.manifest().model).dump(), essence(job.how.model).dump());
   if (!wrong.empty())

@@ -24,7 +24,24 @@ constexpr std::int64_t validation_depth = 4;
 
 }  // namespace
 
-void supervisor_state::start(messages::node_actor node, std::shared_ptr<const resources> shared) {
+drain_request drain_by(const messages::supervisor_actor& head) {
+  return [weak = caf::actor_cast<caf::weak_actor_ptr>(head)](const std::string& why) {
+    if (const auto alive = caf::actor_cast<caf::strong_actor_ptr>(weak))
+      caf::anon_send(caf::actor_cast<messages::supervisor_actor>(alive), messages::drain{why});
+  };
+}
+
+// However the job ends, viewers go home, after whatever they were told.
+supervisor_state::~supervisor_state() {
+  for (const auto& viewer : viewers_)
+    caf::anon_send(
+        caf::actor_cast<caf::actor>(viewer),
+        caf::exit_msg{viewer.address(), caf::make_error(caf::exit_reason::user_shutdown)});
+}
+
+void supervisor_state::start(messages::node_actor node,
+                             std::shared_ptr<const resources> shared,
+                             const std::vector<make_viewer>& viewers) {
   node_ = std::move(node);
   shared_ = std::move(shared);
   iteration_ = validated_ = save_begun_ = saved_ = shared_->first_iteration;
@@ -34,6 +51,8 @@ void supervisor_state::start(messages::node_actor node, std::shared_ptr<const re
   self_->set_down_handler([this](const caf::down_msg& x) { lose(x); });
   self_->monitor(node_);
   people_.push_back({"node", caf::actor_cast<caf::actor>(node_)});
+  for (const auto& make : viewers)
+    self_->monitor(viewers_.emplace_back(make(self_->home_system(), drain_by(self_))));
   // In this order: a replica is given the loader and the checkpointer.
   ask_for(role::monitor, 0);
   ask_for(role::loader, 0);
@@ -90,6 +109,10 @@ void supervisor_state::lose(const caf::down_msg& x) {
   const auto who = std::find_if(people_.begin(), people_.end(), [&](const person& p) {
     return p.actor.address() == x.source;
   });
+  for (const auto& viewer : viewers_)
+    if (viewer.address() == x.source)
+      return runtime::log_warning("a viewer has ended ({}); the job goes on without it",
+                                  messages::text_of(x.reason));
   if (who == people_.end() || is(x.reason, messages::ec::cancelled))
     return;  // whoever was cancelled is not the cause
   if (dismissed_) {
@@ -247,8 +270,9 @@ void supervisor_state::finish() {
 messages::supervisor_actor::behavior_type supervisor(
     messages::supervisor_actor::stateful_pointer<supervisor_state> self,
     messages::node_actor node,
-    std::shared_ptr<const resources> shared) {
-  self->state.start(std::move(node), std::move(shared));
+    std::shared_ptr<const resources> shared,
+    const std::vector<make_viewer>& viewers) {
+  self->state.start(std::move(node), std::move(shared), viewers);
   return {
       [self](const messages::ready& x) { self->state.receive(x); },
       [self](const messages::vote& x) { self->state.receive(x); },

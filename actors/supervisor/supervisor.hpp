@@ -6,6 +6,7 @@
 
 #pragma once
 
+#include "actors/job/viewer.hpp"
 #include "actors/node/resources.hpp"
 #include "messages/protocol/actors.hpp"
 
@@ -19,13 +20,19 @@
 
 namespace troupe::actors {
 
+/// The way to ask this supervisor for an early end; does not keep it alive.
+drain_request drain_by(const messages::supervisor_actor& head);
+
 class supervisor_state {
  public:
   static constexpr const char* name = "supervisor";
 
   explicit supervisor_state(messages::supervisor_actor::pointer self) : self_(self) {}
+  ~supervisor_state();
 
-  void start(messages::node_actor node, std::shared_ptr<const resources> shared);
+  void start(messages::node_actor node,
+             std::shared_ptr<const resources> shared,
+             const std::vector<make_viewer>& viewers);
   void receive(const messages::ready& x);
   void receive(const messages::vote& x);
   void receive(const messages::applied& x);
@@ -58,6 +65,13 @@ class supervisor_state {
       shared_->planted->send(self_, replica, x);
   }
 
+  template <class Fact>
+  void tell_watchers(const Fact& x) {
+    self_->send(monitor_, x);
+    for (const auto& viewer : viewers_)
+      self_->send(viewer, x);
+  }
+
   messages::supervisor_actor::pointer self_;
   messages::node_actor node_;
   std::shared_ptr<const resources> shared_;
@@ -70,6 +84,7 @@ class supervisor_state {
   std::vector<person> people_;  ///< everybody whose death ends the job
   std::vector<messages::replica_actor> replicas_;
   messages::monitor_actor monitor_;
+  std::vector<messages::viewer_actor> viewers_;
   messages::checkpointer_actor checkpointer_;
   int expected_ = 0;  ///< spawned actors that have not answered yet
   int ready_ = 0;     ///< replicas that stand
@@ -94,6 +109,7 @@ class supervisor_state {
 messages::supervisor_actor::behavior_type supervisor(
     messages::supervisor_actor::stateful_pointer<supervisor_state> self,
     messages::node_actor node,
-    std::shared_ptr<const resources> shared);
+    std::shared_ptr<const resources> shared,
+    const std::vector<make_viewer>& viewers);
 
 }  // namespace troupe::actors

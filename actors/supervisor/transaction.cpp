@@ -97,7 +97,7 @@ void supervisor_state::commit() {
   report_.tokens_per_second = double(report_.global_batch_size * model.sequence) / seconds;
   report_.flops_per_second
       = runtime::training_flops(model, double(report_.global_batch_size)) / seconds;
-  self_->send(monitor_, messages::committed{report_});
+  tell_watchers(messages::committed{report_});
   now_.reset();
   decided_ = false;
   proceed();
@@ -111,8 +111,7 @@ void supervisor_state::end_validation_round() {
     return begin_validation_round();
   // A validation that was cut short says nothing: it would be of other samples.
   if (validation_microbatches_ == 0)
-    self_->send(
-        monitor_,
+    tell_watchers(
         messages::validated{{iteration_, validation_.total / std::max(validation_.tokens, 1.0)}});
   proceed();
 }

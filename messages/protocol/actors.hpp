@@ -76,4 +76,8 @@ using monitor_actor
                        // Asked once, at the end: everything before it has been written.
                        caf::replies_to<conclude>::with<concluded>>;
 
+/// Whoever else wants to be told what is committed. Nobody waits for it, and its death ends
+/// nothing.
+using viewer_actor = caf::typed_actor<caf::reacts_to<committed>, caf::reacts_to<validated>>;
+
 }  // namespace troupe::messages

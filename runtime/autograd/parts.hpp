@@ -1,4 +1,4 @@
-// For the sources of this room.
+// For the sources of operations: of this room, and of a user's own.
 
 #pragma once
 

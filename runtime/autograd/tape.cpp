@@ -65,6 +65,17 @@ void tape::record(std::unique_ptr<node> x) {
     segments_[std::size_t(current_)].nodes.push_back(std::move(x));
 }
 
+void tape::record(std::function<void(tape&)> input_gradients) {
+  struct function_node final : node {
+    std::function<void(tape&)> run;
+
+    void input_gradients(tape& on) override { std::exchange(run, {})(on); }
+  };
+  auto x = std::make_unique<function_node>();
+  x->run = std::move(input_gradients);
+  record(std::unique_ptr<node>(std::move(x)));
+}
+
 void tape::add(gradient_slot& to, tensor part) {
   if (!to.sum) {
     to.sum = std::move(part);

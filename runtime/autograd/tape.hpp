@@ -12,6 +12,7 @@
 #include "runtime/parameters/store.hpp"
 #include "runtime/tensor/tensor.hpp"
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -101,6 +102,9 @@ class tape {
 
   /// Keeps the node, when recording.
   void record(std::unique_ptr<node> x);
+  /// A node without parameters, as a function: for operations of a user's own. What it holds is
+  /// freed when it has run.
+  void record(std::function<void(tape&)> input_gradients);
 
   /// Adds `part` to what has come back for `to`.
   void add(gradient_slot& to, tensor part);

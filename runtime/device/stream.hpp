@@ -6,6 +6,7 @@
 #include "runtime/device/memory_pool.hpp"
 
 #include <chrono>
+#include <concepts>
 #include <cstddef>
 
 namespace troupe::runtime {
@@ -28,6 +29,14 @@ class stream {
     kernels::run(where_, op, in);
     busy_ += std::chrono::steady_clock::now() - began;
     ++operations_;
+  }
+
+  /// Work of a user's own on elements, on this thread: no kernel of ours has it. Nothing with a
+  /// shadow pool, whose elements mean nothing.
+  template <std::invocable Work>
+  void run(const Work& work) {
+    if (!pool_.is_shadow())
+      work();
   }
 
   /// From now on the time inside operations is added up. For benchmarks.

@@ -2,6 +2,7 @@
 
 #include "runtime/checkpoint/checkpoint.hpp"
 #include "runtime/checkpoint/json.hpp"
+#include "runtime/checkpoint/same_extension.hpp"
 #include "runtime/core/log.hpp"
 #include "runtime/tokenizer/description.hpp"
 
@@ -66,6 +67,7 @@ void fill(resident_store& store, const checkpoint_reader& from) {
 loaded_model::loaded_model(loading how) : stream_(how.backend, how.threads, memory_pool()) {
   const auto checkpoint = open(how.from);
   manifest_ = checkpoint->manifest();
+  require_extension(manifest_, how.own, checkpoint->folder());
   const auto description = tokenizer_description(*checkpoint);
   tokenizer_
       = how.with ? std::move(how.with) : described_tokenizer(description, run_folder(*checkpoint));
@@ -76,7 +78,8 @@ loaded_model::loaded_model(loading how) : stream_(how.backend, how.threads, memo
                       tokenizer_->vocabulary_size(),
                       checkpoint->folder().string(),
                       config.vocabulary);
-  model_ = std::make_unique<chunk>(config, chunk_range{0, config.layers, true, true});
+  model_ = std::make_unique<chunk>(
+      config, chunk_range{0, config.layers, true, true}, tensor_seat{}, false, std::move(how.own));
   store_ = std::make_unique<resident_store>(model_->units(), 1, stream_.pool());
   fill(*store_, *checkpoint);
 }

@@ -18,6 +18,7 @@ struct loading {
   int threads = 1;
   /// Instead of the one that is kept beside the checkpoints; must have its fingerprint.
   std::unique_ptr<const tokenizer> with = nullptr;
+  extension own = {};  ///< that the model was trained with
 };
 
 /// The whole model on one stream. One thread.

@@ -5,10 +5,8 @@
 
 #pragma once
 
-#include "runtime/autograd/ops.hpp"
-#include "runtime/model/gpt_config.hpp"
+#include "runtime/model/extension.hpp"
 #include "runtime/model/recompute.hpp"
-#include "runtime/parameters/spec.hpp"
 
 #include <functional>
 #include <string>
@@ -61,11 +59,13 @@ class chunk {
  public:
   /// A GPT. Radford et al., 2019; parameter names are Megatron-core's. With several tensor ranks:
   /// the part of the one with this seat. With sequence parallelism (Korthikanti et al., 2022) the
-  /// rows of the residual stream are spread over them.
+  /// rows of the residual stream are spread over them. Throws input_error when the extension has
+  /// no name.
   chunk(const gpt_config& config,
         const chunk_range& range,
         tensor_seat seat = {},
-        bool sequence_parallel = false);
+        bool sequence_parallel = false,
+        extension own = {});
   chunk(const chunk&) = delete;  // its segments point into it
   chunk& operator=(const chunk&) = delete;
 
@@ -82,6 +82,7 @@ class chunk {
   void add_attention(int unit, std::int64_t layer);
   void add_core_attention(int unit, std::int64_t layer, const std::string& name);
   void add_feed_forward(int unit, std::int64_t layer);
+  void add_own_feed_forward(int unit, std::int64_t layer);
   void add_head();
   void add_segment(std::string name,
                    int unit,
@@ -96,6 +97,7 @@ class chunk {
   tensor_seat seat_;
   bool sequence_parallel_;
   std::vector<float> rotary_frequency_;
+  extension own_;
   std::vector<unit_spec> units_;
   std::vector<segment> program_;
 };

@@ -115,12 +115,18 @@ variable normalised(tape& on, const gpt_config& c, const variable& x, norm_param
 chunk::chunk(const gpt_config& config,
              const chunk_range& range,
              tensor_seat seat,
-             bool sequence_parallel)
+             bool sequence_parallel,
+             extension own)
     : config_(config),
       range_(range),
       seat_(seat),
       sequence_parallel_(sequence_parallel && seat.size > 1),
-      rotary_frequency_(rotary_frequencies(config)) {
+      rotary_frequency_(rotary_frequencies(config)),
+      own_(std::move(own)) {
+  if (own_.name.empty() && (own_.feed_forward || own_.loss))
+    throw input_error(
+        "an extension of the model needs a name: checkpoints tell by it what they hold; set "
+        "extension::name");
   if (range.embedding)
     add_embedding();
   for (int64_t layer = range.first; layer < range.end; ++layer)
@@ -185,7 +191,10 @@ void chunk::add_layer(int64_t layer) {
   const int unit = int(units_.size());
   units_.push_back({"decoder.layers." + std::to_string(layer), {}});
   add_attention(unit, layer);
-  add_feed_forward(unit, layer);
+  if (own_.feed_forward)
+    add_own_feed_forward(unit, layer);
+  else
+    add_feed_forward(unit, layer);
 }
 
 attention_options chunk::attention_shape() const {
@@ -314,6 +323,19 @@ void chunk::add_feed_forward(int unit, int64_t layer) {
               });
 }
 
+void chunk::add_own_feed_forward(int unit, int64_t layer) {
+  auto& home = units_[std::size_t(unit)];
+  block_builder to(home.name + ".mlp",
+                   layer,
+                   config_,
+                   seat_,
+                   sequence_parallel_,
+                   unit,
+                   home.parameters,
+                   program_);
+  own_.feed_forward(to);
+}
+
 void chunk::add_head() {
   const auto& c = config_;
   const int unit = int(units_.size());
@@ -339,8 +361,11 @@ void chunk::add_head() {
       p.logits = std::move(logits.data);
       return;
     }
-    p.loss = cross_entropy(
-        on, std::move(logits), p.labels, p.mask, config_.vocabulary, float(p.settings.loss_scale));
+    const auto scale = float(p.settings.loss_scale);
+    p.loss
+        = own_.loss
+              ? own_.loss(on, std::move(logits), p.labels, p.mask, config_.vocabulary, scale)
+              : cross_entropy(on, std::move(logits), p.labels, p.mask, config_.vocabulary, scale);
   });
 }
 

@@ -4,6 +4,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <string>
 #include <string_view>
 
 namespace troupe::runtime {
@@ -34,6 +36,15 @@ struct rate_schedule {
 ///   else          minimum + c * (maximum - minimum), r = (n - warmup) / (decay - warmup),
 ///                 c = 1 - r (linear) or (1 + cos(pi r)) / 2 (cosine)
 double learning_rate(const rate_schedule& schedule, std::int64_t consumed);
+
+/// A schedule of the user's own. The name is part of a run's identity: a function cannot be
+/// compared.
+struct own_rate {
+  std::string name = {};
+  /// The rate of the step that begins after `consumed` samples; a pure function, called by any
+  /// thread.
+  std::function<double(std::int64_t consumed)> at = {};
+};
 
 struct batch_schedule {
   std::int64_t micro = 1;          ///< --micro-batch-size: rows of a micro-batch

@@ -298,9 +298,11 @@ json describe(const layout_settings& x) {
 std::string identity(const training_job& job) {
   json out;
   out["model"] = json::parse(to_json(job.how.model));
+  if (!job.how.own.name.empty())
+    out["extension"] = job.how.own.name;
   out["seed"] = job.how.seed;
   out["optimizer"] = describe(job.how.optimizer);
-  out["rate"] = describe(job.how.rate);
+  out["rate"] = job.how.rate_of.at ? json{{"own", job.how.rate_of.name}} : describe(job.how.rate);
   out["batch"] = describe(job.how.batch);
   out["data"] = describe(job.data);
   out["data"]["train_iterations"] = job.train_iterations;  // decides the order of samples

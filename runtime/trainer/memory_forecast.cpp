@@ -166,6 +166,7 @@ worker_settings settings_of(const training_job& job,
                             const std::vector<chunk_range>& chunks,
                             int part) {
   return {.model = job.how.model,
+          .own = job.how.own,
           .chunks = {{chunk_id(part), chunks[std::size_t(part)]}},
           .seed = job.how.seed,
           .optimizer = job.how.optimizer,

@@ -11,6 +11,7 @@ namespace {
 
 worker_settings whole_model(const recipe& how) {
   return {.model = how.model,
+          .own = how.own,
           .chunks = {{chunk_id(0), {0, how.model.layers, true, true}}},
           .seed = how.seed,
           .optimizer = how.optimizer,
@@ -35,7 +36,8 @@ update_decision decide(const recipe& how,
           iteration - 1);
   *grad_norm = total_norm(norms);
   return {.step = iteration,
-          .learning_rate = learning_rate(how.rate, std::int64_t(consumed)),
+          .learning_rate = how.rate_of.at ? how.rate_of.at(std::int64_t(consumed))
+                                          : learning_rate(how.rate, std::int64_t(consumed)),
           .gradient_scale = clip_coefficient(*grad_norm, how.optimizer.clip)};
 }
 

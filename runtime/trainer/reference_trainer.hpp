@@ -14,10 +14,12 @@ namespace troupe::runtime {
 
 struct recipe {
   gpt_config model;
+  extension own = {};  ///< what of the model is the user's
   std::uint64_t seed = 1234;
   adamw_settings optimizer;
   rate_schedule rate;
-  batch_schedule batch;  ///< data_parallel: the logical replicas
+  own_rate rate_of = {};  ///< in place of `rate`, where its function is given
+  batch_schedule batch;   ///< data_parallel: the logical replicas
 
   /// Of parameters and activations: f32 or bf16 (--bf16). Master weights, moments and gradients are
   /// f32 always.

@@ -38,6 +38,8 @@ std::optional<scheduler_values> scheduler_values_in(const std::string& identity,
   if (!all.is_object() || !all.contains("rate") || !all.contains("optimizer"))
     return std::nullopt;
   const auto& in = object_member(all, "rate", where);
+  if (in.contains("own"))
+    return std::nullopt;  // a function of the user's, known by its name alone
   scheduler_values out;
   out.rate.maximum = real_member(in, "maximum", where);
   out.rate.minimum = real_member(in, "minimum", where);

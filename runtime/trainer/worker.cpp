@@ -22,7 +22,7 @@ worker::hosted::hosted(const worker_settings& settings,
                        const hosted_chunk& which,
                        stream& on,
                        const worker_groups& groups)
-    : model(settings.model, which.range, seat_of(groups), settings.sequence_parallel),
+    : model(settings.model, which.range, seat_of(groups), settings.sequence_parallel, settings.own),
       route(model, settings.recompute),
       store(model.units(), settings.replicas, on.pool(), settings.precision, seat_of(groups)),
       buckets(make_buckets(store,

@@ -1,0 +1,44 @@
+#include "runtime/model/extension.hpp"
+
+#include "runtime/core/error.hpp"
+#include "runtime/model/chunk.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace troupe::runtime {
+
+block_builder::block_builder(std::string name,
+                             std::int64_t layer,
+                             const gpt_config& config,
+                             tensor_seat seat,
+                             bool rows_are_spread,
+                             int unit,
+                             std::vector<parameter_spec>& parameters,
+                             std::vector<runtime::segment>& program)
+    : name_(std::move(name)),
+      layer_(layer),
+      config_(config),
+      seat_(seat),
+      rows_are_spread_(rows_are_spread),
+      unit_(unit),
+      parameters_(parameters),
+      program_(program) {}
+
+int block_builder::add(parameter_spec x) {
+  x.name = name_ + "." + x.name;
+  const auto same = [&](const parameter_spec& other) { return other.name == x.name; };
+  if (std::any_of(parameters_.begin(), parameters_.end(), same))
+    throw input_error("an extension adds '{}' twice: each parameter needs a name of its own",
+                      x.name);
+  x.partial_gradient = x.partial_gradient || (x.along == cut::none && rows_are_spread_);
+  parameters_.push_back(std::move(x));
+  return int(parameters_.size()) - 1;
+}
+
+void block_builder::segment(const std::string& name, std::function<void(tape&, pass&)> forward) {
+  program_.push_back(
+      {name_ + "." + name, unit_, layer_, module_kind::feed_forward, std::move(forward)});
+}
+
+}  // namespace troupe::runtime

@@ -1,0 +1,87 @@
+#include "runtime/core/error.hpp"
+#include "runtime/model/chunk.hpp"
+#include "tests/support/tiny_gpt.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_exception.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <algorithm>
+
+using namespace troupe::runtime;
+using namespace troupe::tests;
+using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::MessageMatches;
+
+namespace {
+
+chunk whole(const extension& own) {
+  return chunk(tiny_gpt(2), {0, 2, true, true}, {}, false, own);
+}
+
+}  // namespace
+
+TEST_CASE("an extension takes the place of the feed-forward block of every layer", "[model]") {
+  std::vector<std::string> seen;
+  const auto model = whole({.name = "mine", .feed_forward = [&](block_builder& to) {
+                              seen.push_back(to.name());
+                              CHECK(to.config() == tiny_gpt(2));
+                              const int a = to.add({.name = "a", .extents = {16}});
+                              CHECK(to.add({.name = "b", .extents = {16}}) == a + 1);
+                              to.segment("only", [](tape&, pass&) {});
+                            }});
+  CHECK(seen == std::vector<std::string>{"decoder.layers.0.mlp", "decoder.layers.1.mlp"});
+  int own = 0;
+  for (const auto& unit : model.units())
+    for (const auto& x : unit.parameters) {
+      CHECK(x.name.find("mlp.linear") == std::string::npos);
+      CHECK(x.name.find("pre_mlp_layernorm") == std::string::npos);
+      own += int(x.name.find(".mlp.") != std::string::npos);
+    }
+  CHECK(own == 4);
+  const auto& program = model.program();
+  CHECK(std::count_if(program.begin(),
+                      program.end(),
+                      [](const segment& x) {
+                        return x.name.ends_with(".mlp.only")
+                               && x.module == module_kind::feed_forward;
+                      })
+        == 2);
+}
+
+TEST_CASE("an extension is refused without a name, and with two parameters of one", "[model]") {
+  CHECK_THROWS_MATCHES(whole({.feed_forward = [](block_builder&) {}}),
+                       input_error,
+                       MessageMatches(ContainsSubstring("extension::name")));
+  CHECK_THROWS_MATCHES(whole({.loss = cross_entropy}),
+                       input_error,
+                       MessageMatches(ContainsSubstring("extension::name")));
+  const auto twice = [](block_builder& to) {
+    to.add({.name = "weight", .extents = {4}});
+    to.add({.name = "weight", .extents = {8}});
+  };
+  CHECK_THROWS_MATCHES(whole({.name = "mine", .feed_forward = twice}),
+                       input_error,
+                       MessageMatches(ContainsSubstring("'decoder.layers.0.mlp.weight' twice")));
+}
+
+TEST_CASE("a function is recorded as a node, runs once, and frees what it holds", "[autograd]") {
+  stream on(troupe::kernels::backend::reference, 1, {});
+  const chunk model(tiny_gpt(2), {0, 2, true, true});
+  resident_store store(model.units(), 1, on.pool());
+  tape t(on, store, {});
+  auto held = std::make_shared<int>(0);
+  t.enter(0);
+  t.record([held](tape&) { ++*held; });
+  t.leave();
+  t.input_gradients(0);
+  CHECK(*held == 1);
+  CHECK(held.use_count() == 1);
+}
+
+TEST_CASE("work of a user's own is done on memory, and not on a shadow", "[device]") {
+  int runs = 0;
+  stream(troupe::kernels::backend::cpu, 1, memory_pool()).run([&] { ++runs; });
+  stream(troupe::kernels::backend::cpu, 1, memory_pool::shadow()).run([&] { ++runs; });
+  CHECK(runs == 1);
+}

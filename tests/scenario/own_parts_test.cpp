@@ -1,0 +1,189 @@
+// What a user's program brings along: a block, a loss, a rate, an actor that watches.
+
+#include "actors/job/start.hpp"
+#include "runtime/inference/loaded_model.hpp"
+#include "runtime/tokenizer/description.hpp"
+#include "tests/support/saved_job.hpp"
+#include "tests/support/scratch_folder.hpp"
+
+#include <caf/actor_system.hpp>
+#include <caf/typed_event_based_actor.hpp>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/matchers/catch_matchers_exception.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <cmath>
+
+using namespace troupe;
+using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::MessageMatches;
+
+namespace {
+
+/// max(x, 0)^2 between two products, with a norm before and the residual after.
+void squared_block(runtime::block_builder& to) {
+  using namespace runtime;
+  const auto C = to.config().hidden, N = to.config().ffn, ranks = std::int64_t{to.seat().size};
+  const int gain = to.add({.name = "gain", .extents = {C}, .init_constant = 1});
+  const int up = to.add(
+      {.name = "up", .extents = {N, C}, .init_std = 0.1, .decays = true, .along = cut::rows});
+  const int down = to.add(
+      {.name = "down", .extents = {C, N}, .init_std = 0.1, .decays = true, .along = cut::columns});
+  to.segment("norm", [=](tape& on, pass& p) {
+    p.x = norm(on, p.hidden, {kernels::normalization::rms}, gain, no_parameter);
+  });
+  to.segment("squares", [=](tape& on, pass& p) {
+    const auto x = linear(on,
+                          enter(on, p.x),
+                          product::column,
+                          N / ranks,
+                          up,
+                          no_parameter,
+                          kernels::epilogue::squared_relu);
+    p.x = linear(on, x, product::row, C, down, no_parameter);
+  });
+  to.segment("residual", [=](tape& on, pass& p) {
+    p.hidden = dropout_add(on, leave(on, std::exchange(p.x, {})), p.hidden, 0, 0, p.rows);
+  });
+}
+
+/// Twice the usual.
+runtime::loss_value doubled(runtime::tape& on,
+                            runtime::variable logits,
+                            const runtime::tensor& targets,
+                            const runtime::tensor& mask,
+                            std::int64_t vocabulary,
+                            float scale) {
+  auto out = runtime::cross_entropy(on, std::move(logits), targets, mask, vocabulary, 2 * scale);
+  out.total *= 2;
+  return out;
+}
+
+runtime::training_job own_job(int pipeline, int data, int tensor = 1) {
+  auto job = tests::tiny_job(pipeline, data, tensor);
+  job.how.own = {.name = "squares", .feed_forward = squared_block, .loss = doubled};
+  job.how.rate_of
+      = {.name = "falling", .at = [](std::int64_t n) { return 3e-3 / (1 + double(n) / 100); }};
+  return job;
+}
+
+std::vector<runtime::step_report> reports_of(const runtime::training_job& job) {
+  std::vector<runtime::step_report> out;
+  const auto watch = [&](caf::actor_system& system, const actors::drain_request&) {
+    return system.spawn([&out]() -> messages::viewer_actor::behavior_type {
+      return {[&out](const messages::committed& x) { out.push_back(x.report); },
+              [](const messages::validated&) {}};
+    });
+  };
+  const auto end = actors::run(tests::tiny_resources(job), {}, {watch});
+  CHECK(end.reason == "");
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("a block, a loss and a rate of the user's own give the bits of the reference trainer",
+          "[scenario]") {
+  const int P = GENERATE(1, 2), D = GENERATE(1, 2);
+  const bool forgets = GENERATE(false, true);
+  CAPTURE(P, D, forgets);
+  auto job = own_job(P, D);
+  if (forgets)
+    job.recompute
+        = {.granularity = runtime::recompute_granularity::selective, .feed_forward = true};
+  const auto expected = tests::by_reference_trainer(job), seen = reports_of(job);
+  REQUIRE(seen.size() == expected.size());
+  CHECK(std::abs(expected[0].lm_loss / 2 - std::log(61.0)) < 0.3);
+  CHECK(expected[4].learning_rate == job.how.rate_of.at(32));
+  for (std::size_t i = 0; i < seen.size(); ++i) {
+    CHECK(seen[i].state == expected[i].state);
+    CHECK(seen[i].lm_loss == expected[i].lm_loss);
+    CHECK(seen[i].learning_rate == expected[i].learning_rate);
+  }
+}
+
+TEST_CASE("a block of the user's own is cut over tensor ranks", "[scenario]") {
+  auto job = own_job(2, 1, 2);
+  job.layout.sequence_parallel = GENERATE(false, true);
+  const auto expected = tests::by_reference_trainer(job), seen = reports_of(job);
+  REQUIRE(seen.size() == expected.size());
+  for (std::size_t i = 0; i < seen.size(); ++i)
+    CHECK(std::abs(seen[i].lm_loss - expected[i].lm_loss) < 1e-4);  // another order of sums
+}
+
+TEST_CASE("the memory of a user's own block is forecast", "[scenario]") {
+  const auto job = own_job(1, 1);
+  auto more = job;
+  more.how.own.feed_forward = [](runtime::block_builder& to) {
+    squared_block(to);
+    to.add({.name = "spare", .extents = {1000, 32}});
+  };
+  const auto usual = runtime::forecast_memory(job, {}), fat = runtime::forecast_memory(more, {});
+  // 4 layers x 32,000 values of 4 bytes; blocks of the pool are up to a quarter larger than asked.
+  CHECK(fat.parameters - usual.parameters > 4 * 32000 * 4 * 3 / 4);
+}
+
+TEST_CASE("what an extension trained is loaded with it, and refused without", "[scenario]") {
+  const tests::scratch_folder folder;
+  auto job = own_job(2, 1);
+  job.checkpoints.save = folder / "run";
+  job.train_iterations = 2;
+  const runtime::tokenizer_choice numbers{.type = "NullTokenizer", .vocabulary_size = 61};
+  job.tokenizer_description = runtime::describe(numbers, *runtime::make_tokenizer(numbers));
+  std::filesystem::create_directories(job.checkpoints.save);
+  REQUIRE(actors::run(tests::tiny_resources(job)).exit_code == 0);
+
+  job.checkpoints.load = job.checkpoints.save;
+  CHECK(actors::plan_start(job).iteration == 2);
+  auto another = job;
+  another.how.own.name = "cubes";
+  CHECK_THROWS_MATCHES(
+      actors::plan_start(another),
+      runtime::input_error,
+      MessageMatches(ContainsSubstring("'squares'") && ContainsSubstring("'cubes'")));
+  another.how.own = {};
+  CHECK_THROWS_MATCHES(actors::plan_start(another),
+                       runtime::input_error,
+                       MessageMatches(ContainsSubstring("no extension")));
+  CHECK_THROWS_MATCHES(runtime::loaded_model({.from = folder / "run"}),
+                       runtime::input_error,
+                       MessageMatches(ContainsSubstring("'squares'")));
+  runtime::loaded_model model({.from = folder / "run", .own = job.how.own});
+  CHECK(model.manifest().iteration == 2);
+
+  auto slower = job;  // another function: its name is told, and nothing is refused
+  slower.how.rate_of.name = "slower";
+  const auto start = actors::plan_start(slower);
+  CHECK(start.warnings.size() == 1);
+  CHECK_THAT(start.warnings.at(0), ContainsSubstring("rate/own"));
+}
+
+TEST_CASE("a viewer ends the job when it asks to, and its death ends nothing", "[scenario]") {
+  auto job = tests::tiny_job(2, 2);
+  int seen = 0;
+  const auto dies = [](caf::actor_system& system, const actors::drain_request&) {
+    return system.spawn(
+        [](messages::viewer_actor::pointer self) -> messages::viewer_actor::behavior_type {
+          return {[=](const messages::committed&) {
+                    self->quit(caf::exit_reason::unhandled_exception);
+                  },
+                  [](const messages::validated&) {}};
+        });
+  };
+  const auto asks = [&](caf::actor_system& system, const actors::drain_request& drain) {
+    return system.spawn([&seen, drain]() -> messages::viewer_actor::behavior_type {
+      return {[&seen, drain](const messages::committed& x) {
+                seen = int(x.report.iteration);
+                if (seen == 3)
+                  drain("enough");
+              },
+              [](const messages::validated&) {}};
+    });
+  };
+  job.train_iterations = 100000;
+  const auto end = actors::run(tests::tiny_resources(job), {}, {dies, asks});
+  CHECK(end.reason == "");
+  CHECK(end.exit_code == 0);
+  CHECK(seen >= 3);
+}
