@@ -4,6 +4,7 @@
 #   bash examples/install_packages.sh build        to build the program
 #   bash examples/install_packages.sh build test   to build and run the tests as well
 #   bash examples/install_packages.sh check        clang-format and clang-tidy, as CI runs them
+#   bash examples/install_packages.sh package      to make Debian packages and try them in a chroot
 #   bash examples/install_packages.sh text         an English text to train on
 #
 # Why each package was chosen: docs/decisions/0001-dependencies.md.
@@ -14,6 +15,7 @@ build=(g++ cmake ninja-build ccache pkg-config python3 git
        libcli11-dev libyaml-cpp-dev nlohmann-json3-dev libssl-dev libxxhash-dev libpcre2-dev)
 test=(catch2/bookworm-backports)
 check=(clang-format clang-tidy)
+package=(dpkg-dev file debootstrap)
 text=(bible-kjv bible-kjv-text)
 
 wanted=()
@@ -22,9 +24,10 @@ for group in "$@"; do
     build) wanted+=("${build[@]}") ;;
     test) wanted+=("${test[@]}") ;;
     check) wanted+=("${check[@]}") ;;
+    package) wanted+=("${package[@]}") ;;
     text) wanted+=("${text[@]}") ;;
     *)
-      echo "install_packages.sh: there is no group '$group'; there are: build test check text" >&2
+      echo "install_packages.sh: there is no group '$group'; there are: build test check package text" >&2
       exit 2
       ;;
   esac
@@ -33,10 +36,10 @@ done
 installed() { dpkg-query -W -f '${db:Status-Abbrev} ${Version}\n' "$1" 2>/dev/null | grep -q "^ii *$2"; }
 
 missing=()
-for package in "${wanted[@]}"; do
-  case $package in
-    catch2/*) installed catch2 3 || missing+=("$package") ;;
-    *) installed "$package" "" || missing+=("$package") ;;
+for one in "${wanted[@]}"; do
+  case $one in
+    catch2/*) installed catch2 3 || missing+=("$one") ;;
+    *) installed "$one" "" || missing+=("$one") ;;
   esac
 done
 if ((${#missing[@]} == 0)); then

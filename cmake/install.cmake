@@ -1,0 +1,64 @@
+# What `cmake --install` puts where. Components: program, development.
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/troupe)
+
+# --- program -----------------------------------------------------------------------------------
+
+install(TARGETS troupe RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
+install(FILES README.md cmake/copyright DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
+# The program writes its own manual and completions.
+set(usage ${PROJECT_BINARY_DIR}/usage)
+add_custom_command(OUTPUT ${usage}/done
+  COMMAND ${CMAKE_COMMAND} -E rm -rf ${usage}
+  COMMAND ${CMAKE_COMMAND} -E make_directory ${usage}
+  COMMAND troupe manual --output ${usage}/man1
+  COMMAND gzip -9nr ${usage}/man1
+  COMMAND troupe completion bash > ${usage}/troupe
+  COMMAND troupe completion zsh > ${usage}/_troupe
+  COMMAND troupe completion fish > ${usage}/troupe.fish
+  COMMAND ${CMAKE_COMMAND} -E touch ${usage}/done
+  DEPENDS troupe VERBATIM)
+add_custom_target(usage ALL DEPENDS ${usage}/done)
+install(DIRECTORY ${usage}/man1 DESTINATION ${CMAKE_INSTALL_MANDIR} COMPONENT program)
+install(FILES ${usage}/troupe DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
+        COMPONENT program)
+install(FILES ${usage}/_troupe DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions
+        COMPONENT program)
+install(FILES ${usage}/troupe.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d
+        COMPONENT program)
+install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs COMPONENT program)
+
+# --- development -------------------------------------------------------------------------------
+
+# By rooms, as our own sources include them. What only a room's own sources need stays here: the
+# backends behind kernels/backend, and the program.
+install(DIRECTORY kernels/op kernels/backend DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/troupe/kernels
+        COMPONENT development FILES_MATCHING PATTERN *.hpp
+        PATTERN cuda_backend.hpp EXCLUDE PATTERN every_op.hpp EXCLUDE)
+install(DIRECTORY runtime messages DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/troupe
+        COMPONENT development FILES_MATCHING PATTERN *.hpp)
+install(DIRECTORY actors DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/troupe
+        COMPONENT development FILES_MATCHING PATTERN *.hpp PATTERN actors/command EXCLUDE)
+install(DIRECTORY examples/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples COMPONENT development
+        USE_SOURCE_PERMISSIONS)
+install(FILES cmake/copyright DESTINATION ${CMAKE_INSTALL_DOCDIR}-dev COMPONENT development)
+
+get_property(libraries GLOBAL PROPERTY TROUPE_LIBRARIES)
+add_custom_target(all_installed DEPENDS troupe usage ${libraries})
+foreach(library ${libraries})
+  string(REGEX REPLACE "^troupe_" "" exported ${library})
+  set_target_properties(${library} PROPERTIES EXPORT_NAME ${exported})
+endforeach()
+install(TARGETS ${libraries} EXPORT troupe COMPONENT development
+        ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
+        INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/troupe)
+install(EXPORT troupe NAMESPACE troupe:: FILE troupe-targets.cmake DESTINATION ${package_dir}
+        COMPONENT development)
+configure_package_config_file(cmake/troupe-config.cmake.in troupe-config.cmake
+                              INSTALL_DESTINATION ${package_dir})
+# Before 1.0 every minor version may change what it likes.
+write_basic_package_version_file(troupe-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/troupe-config.cmake
+              ${PROJECT_BINARY_DIR}/troupe-config-version.cmake cmake/FindCAF.cmake
+        DESTINATION ${package_dir} COMPONENT development)

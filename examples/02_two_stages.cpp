@@ -1,0 +1,71 @@
+// Two pipeline stages by hand: what stage actors do, without the actors.
+//
+// A chunk is some layers of a model. The first stage hands its output on; the last computes the
+// loss and hands the gradient of its input back. Backward is two actions, because schedules need
+// them apart: I gives the gradient of the input, W adds those of the weights.
+
+#include "hand_made_stage.hpp"
+#include "small.hpp"
+
+#include <fmt/format.h>
+
+using namespace troupe::runtime;
+
+int main() {
+  const auto how = story::small_recipe();
+  const story::counting data(how);
+  const auto m_each = how.batch.global / how.batch.micro;
+  stream on(backend_kind::cpu, 1, memory_pool());
+
+  const auto half = split_evenly(how.model, 2);
+  story::stage first(how, half[0], on), last(how, half[1], on);
+  reference_trainer whole(how, std::make_shared<story::counting>(how), on);
+
+  std::uint64_t consumed = 0;
+  for (std::uint64_t n = 1; n <= 5; ++n) {
+    first.begin_step();
+    last.begin_step();
+    loss_value loss;
+    for (std::int64_t m = 0; m < m_each; ++m) {
+      const auto batch = data.microbatch({.consumed = consumed, .microbatch = std::uint64_t(m)});
+      auto f = first.pass(n, m_each), l = last.pass(n, m_each);
+
+      bundle hidden = f->forward(batch);  // F: activations, with their positions and samples
+      hidden.add("labels", batch.at("labels"));
+      hidden.add("mask", batch.at("mask"));
+      l->forward(hidden);
+      loss.total += l->loss().total;
+      loss.tokens += l->loss().tokens;
+
+      const bundle gradient = l->input_gradients({}, 0);  // I: could be sent off at once
+      l->weight_gradients(0);                             // W: while the other stage works
+      f->input_gradients(gradient, 0);
+      f->weight_gradients(0);
+    }
+
+    // A step is a transaction: all norms first, then one decision, then everybody updates.
+    auto norms = first.optimizer.norms(on);
+    add_to(norms, last.optimizer.norms(on));
+    double norm = 0;
+    const auto decision = decide(how, n, consumed, norms, &norm);
+    first.optimizer.update(on, decision);
+    last.optimizer.update(on, decision);
+    consumed += std::uint64_t(how.batch.global);
+
+    auto state = first.optimizer.digests().own;
+    state.merge(last.optimizer.digests().own);
+    const auto judge = whole.step();
+    fmt::print("step {}: loss {:.2f}, of the whole model {:.2f}; the same state to the bit: {}\n",
+               n,
+               loss.total / loss.tokens,
+               judge.lm_loss,
+               combine(state) == judge.state);
+  }
+}
+
+// Expected output:
+//   step 1: loss 2.29, of the whole model 2.29; the same state to the bit: true
+//   step 2: loss 2.30, of the whole model 2.30; the same state to the bit: true
+//   step 3: loss 2.24, of the whole model 2.24; the same state to the bit: true
+//   step 4: loss 2.15, of the whole model 2.15; the same state to the bit: true
+//   step 5: loss 2.06, of the whole model 2.06; the same state to the bit: true

@@ -1,0 +1,172 @@
+// A layer and a loss of your own. The layer: a feed-forward block with a gate that Troupe does not
+// have. The loss: cross-entropy with smoothed labels. docs/guides/own_layer.md explains the steps.
+
+#include "runtime/autograd/parts.hpp"
+#include "small.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+#include <numeric>
+
+using namespace troupe::runtime;
+
+/// max(g, 0) u for x = [g | u], features (.., 2 N) -> (.., N), f32; with its way back. Shazeer:
+/// "GLU Variants Improve Transformer", 2020.
+variable reglu(tape& on, const variable& x) {
+  require_spread(x, spread::features, "reglu");
+  const auto N = channels_of(x.data) / 2;
+  // Element i of the output has its gate at gate(i) of the input, and what it gates N further on.
+  const auto gate = [N](std::int64_t i) { return i / N * 2 * N + i % N; };
+  auto y = tensor::empty<float>(on.on(), with_channels(x.data.extents(), N));
+  on.on().run([&] {
+    const auto* in = x.data.data<float>();
+    for (std::int64_t i = 0; i < y.size(); ++i)
+      y.data<float>()[i] = std::max(in[gate(i)], 0.0F) * in[gate(i) + N];
+  });
+  auto out = on.make(std::move(y), spread::features);
+  on.record([=, in = x.data, to = x.gradient, from = out.gradient](tape& back) {
+    const auto dy = std::move(from->sum);
+    auto dx = tensor::empty<float>(back.on(), in.extents());
+    back.on().run([&] {
+      for (std::int64_t i = 0; i < dy.size(); ++i) {
+        const float g = in.data<float>()[gate(i)], u = in.data<float>()[gate(i) + N];
+        dx.data<float>()[gate(i)] = g > 0 ? dy.data<float>()[i] * u : 0;
+        dx.data<float>()[gate(i) + N] = dy.data<float>()[i] * std::max(g, 0.0F);
+      }
+    });
+    back.add(*to, std::move(dx));
+  });
+  return out;
+}
+
+// --- a block of it: parameters and segments
+// --------------------------------------------------------
+
+void reglu_block(block_builder& to) {
+  const auto C = to.config().hidden, N = to.config().ffn, ranks = std::int64_t{to.seat().size};
+  const int gain = to.add({.name = "norm.weight", .extents = {C}, .init_constant = 1});
+  const int up = to.add({.name = "up.weight",
+                         .extents = {2 * N, C},
+                         .init_std = 0.02,
+                         .decays = true,
+                         .along = cut::rows,
+                         .sections = 2});
+  const int down = to.add({.name = "down.weight",
+                           .extents = {C, N},
+                           .init_std = 0.02,
+                           .decays = true,
+                           .along = cut::columns});
+  to.segment("norm", [=](tape& on, pass& p) {
+    p.x = norm(on, p.hidden, {troupe::kernels::normalization::rms}, gain, no_parameter);
+  });
+  to.segment("gate", [=](tape& on, pass& p) {
+    p.x = linear(on, enter(on, p.x), product::column, 2 * N / ranks, up, no_parameter);
+    p.x = linear(on, reglu(on, p.x), product::row, C, down, no_parameter);
+  });
+  to.segment("residual", [=](tape& on, pass& p) {
+    p.hidden = dropout_add(on, leave(on, std::exchange(p.x, {})), p.hidden, 0, 0, p.rows);
+  });
+}
+
+/// Cross-entropy with smoothed labels, 0.9 at the label and 0.1 / V everywhere: the loss of a row
+/// is log sum exp - 0.9 logit[label] - 0.1 mean logit, its gradient softmax - target. Szegedy et
+/// al., 2016. Logits (B, T, V and padding) f32.
+loss_value smooth_loss(tape& on,
+                       variable logits,
+                       const tensor& labels,
+                       const tensor& mask,
+                       std::int64_t V,
+                       float scale) {
+  if (on.ranks() > 1)
+    throw input_error("smooth_loss needs the whole vocabulary: set --tensor-model-parallel-size 1");
+  loss_value out;
+  const auto counts = mask.elements<float>();
+  auto gradient = tensor::empty<float>(on.on(), logits.data.extents());
+  on.on().run([&] {
+    out.tokens = std::accumulate(counts.begin(), counts.end(), 0.0);
+    const auto width = channels_of(gradient);
+    for (std::int64_t r = 0; r < mask.size(); ++r) {
+      const float* row = logits.data.data<float>() + r * width;
+      const double weight = counts[std::size_t(r)],
+                   each = scale * weight / std::max(out.tokens, 1.0);
+      double sum = 0;
+      for (std::int64_t v = 0; v < V; ++v)
+        sum += std::exp(double(row[v]));
+      out.total += weight * std::log(sum);
+      for (std::int64_t v = 0; v < width; ++v) {
+        const double target = (v == labels.data<std::int32_t>()[r] ? 0.9 : 0) + 0.1 / double(V);
+        gradient.data<float>()[r * width + v]
+            = v < V ? float(each * (std::exp(double(row[v])) / sum - target)) : 0;
+        out.total -= v < V ? weight * target * double(row[v]) : 0;
+      }
+    }
+  });
+  on.record([gradient, to = logits.gradient](tape& back) { back.add(*to, gradient); });
+  return out;
+}
+
+// --- the judge of both: finite differences
+// -------------------------------------------------------------
+
+/// Largest difference between the gradients of one micro-batch and the slopes of its loss, relative
+/// to the largest gradient; of some elements of each parameter.
+double check_gradients(const recipe& how) {
+  stream on(backend_kind::reference, 1, memory_pool());  // sums in double
+  const chunk model(how.model, {0, how.model.layers, true, true}, {}, false, how.own);
+  const chunk_route route(model, {});
+  resident_store store(model.units(), 1, on.pool());
+  initialise(store, how.seed);
+  const auto batch = story::counting(how).microbatch({});
+  const auto loss = [&] {
+    chunk_pass pass(model, route, on, store, {});
+    pass.forward(batch);
+    return pass.loss().total / pass.loss().tokens;
+  };
+  chunk_pass pass(model, route, on, store, {});
+  pass.forward(batch);
+  pass.input_gradients({}, 0);
+  pass.weight_gradients(0);
+
+  double worst = 0, largest = 0;
+  for (const auto& e : store.entries())
+    for (std::int64_t i = 0; i < e.valid; i += e.valid / 4) {
+      float& x = store.values()[std::size_t(e.value_offset + i)];
+      const double g = store.gradients(0)[std::size_t(e.gradient_offset + i)];
+      const float before = x, h = 1.0F / 1024;
+      x = before + h;
+      const double up = loss();
+      x = before - h;
+      worst = std::max(worst, std::abs((up - loss()) / (2 * h) - g));
+      largest = std::max(largest, std::abs(g));
+      x = before;
+    }
+  return worst / largest;
+}
+
+int main() {
+  auto how = story::small_recipe();
+  // The name goes into every checkpoint: without the extension it is not loaded.
+  how.own
+      = {.name = "story 3: ReGLU, smoothing 0.1", .feed_forward = reglu_block, .loss = smooth_loss};
+  fmt::print("gradients are the slopes of the loss to 1 %: {}\n", check_gradients(how) < 0.01);
+
+  stream on(backend_kind::cpu, 1, memory_pool());
+  reference_trainer trainer(how, std::make_shared<story::counting>(how), on);
+  for (const auto& e : trainer.state().parameters())
+    if (e.name.find("layers.0.mlp") != std::string::npos)
+      fmt::print("{} {}\n", e.name, to_string(e.whole));
+  for (int i = 0; i < 200; ++i) {
+    const auto now = trainer.step();
+    if (now.iteration == 1 || now.iteration == 200)
+      fmt::print("iteration {:3}  loss {:.1f}\n", now.iteration, now.lm_loss);
+  }
+}
+
+// Expected output:
+//   gradients are the slopes of the loss to 1 %: true
+//   decoder.layers.0.mlp.norm.weight (32)
+//   decoder.layers.0.mlp.up.weight (128, 32)
+//   decoder.layers.0.mlp.down.weight (32, 64)
+//   iteration   1  loss 2.3
+//   iteration 200  loss 0.5

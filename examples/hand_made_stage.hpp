@@ -1,0 +1,40 @@
+// One pipeline stage: a chunk, its parameters and its optimizer. For the stories of two stages.
+
+#pragma once
+
+#include "runtime/trainer/reference_trainer.hpp"
+
+#include <memory>
+
+namespace story {
+
+namespace rt = troupe::runtime;
+
+struct stage {
+  stage(const rt::recipe& how, const rt::chunk_range& range, rt::stream& by)
+      : seed(how.seed),
+        on(by),
+        model(how.model, range),
+        route(model, {}),
+        store(model.units(), 1, by.pool()),
+        optimizer(store, how.optimizer, rt::whole_ranges(store), by.pool()) {
+    rt::initialise(store, seed);  // by names: the cut changes no bit
+  }
+
+  void begin_step() { store.zero_gradients(); }
+
+  /// One micro-batch of a step that has so many; the gradient is that of the mean over them.
+  std::unique_ptr<rt::chunk_pass> pass(std::uint64_t step, std::int64_t microbatches) {
+    const rt::pass_settings how{.seed = seed, .step = step, .loss_scale = 1 / double(microbatches)};
+    return std::make_unique<rt::chunk_pass>(model, route, on, store, how);
+  }
+
+  std::uint64_t seed;
+  rt::stream& on;
+  rt::chunk model;
+  rt::chunk_route route;  ///< the way back; nothing is recomputed
+  rt::resident_store store;
+  rt::adamw optimizer;
+};
+
+}  // namespace story

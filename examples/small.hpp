@@ -1,0 +1,80 @@
+// What the stories train: a model of some thousand parameters, on sequences that count.
+
+#pragma once
+
+#include "runtime/core/random.hpp"
+#include "runtime/device/backend_kind.hpp"
+#include "runtime/trainer/reference_trainer.hpp"
+
+namespace story {
+
+namespace rt = troupe::runtime;
+
+/// Two layers as Llama has them, with digits for words.
+inline rt::gpt_config small_gpt() {
+  rt::gpt_config c;
+  c.layers = 2;
+  c.hidden = 32;
+  c.heads = c.groups = 4;
+  c.head_size = 8;
+  c.ffn = 64;
+  c.sequence = 16;
+  c.vocabulary = 10;
+  c.padded_vocabulary = rt::padded_vocabulary_size(c.vocabulary, 8, 1);
+  c.position = rt::position_embedding::rope;
+  c.normalization = troupe::kernels::normalization::rms;
+  c.activation = troupe::kernels::activation::swiglu;
+  c.linear_bias = c.tied_embeddings = false;
+  c.hidden_dropout = c.attention_dropout = 0;
+  return c;
+}
+
+/// Everything that decides a run: the model, the optimizer, its rate, how samples are dealt out.
+/// Times are counted in samples, as Megatron-LM counts them.
+inline rt::recipe small_recipe() {
+  rt::recipe how;
+  how.model = small_gpt();
+  how.rate = {.maximum = 1e-2, .minimum = 1e-3, .warmup = 80, .decay = 1600};
+  how.batch = {.micro = 4, .global = 8};
+  return how;
+}
+
+/// Sample n counts from a random digit in ones or in twos: "7 8 9 0 1 ..." or "4 6 8 0 2 ...". What
+/// a micro-batch holds is a function of its address alone, so that nothing depends on who asks
+/// when.
+class counting final : public rt::batch_source {
+ public:
+  explicit counting(const rt::recipe& how) : how_(how) {}
+
+  rt::bundle microbatch(const rt::microbatch_address& at) const override {
+    const auto& deal = how_.batch;
+    rt::batch x{.B = deal.micro, .T = how_.model.sequence};
+    for (std::int64_t b = 0; b < x.B; ++b) {
+      const auto sample
+          = rt::sample_position({std::uint64_t(deal.micro), std::uint64_t(deal.data_parallel)},
+                                at.consumed,
+                                at.microbatch,
+                                at.replica,
+                                std::uint64_t(b));
+      x.positions.push_back(sample);
+      for (std::int64_t t = 0; t < x.T; ++t) {
+        x.tokens.push_back(digit(sample, t));
+        x.labels.push_back(digit(sample, t + 1));
+        x.loss_mask.push_back(1);
+        x.position_ids.push_back(std::int32_t(t));
+      }
+    }
+    return rt::to_bundle(x, pool_);
+  }
+
+ private:
+  static std::int32_t digit(std::uint64_t sample, std::int64_t t) {
+    const auto start = std::int64_t(10 * rt::uniform(sample, 0));
+    return std::int32_t((start + t * std::int64_t(1 + sample % 2)) % 10);
+  }
+
+  rt::recipe how_;
+  mutable rt::memory_pool pool_;
+};
+
+}  // namespace story

@@ -1,0 +1,70 @@
+"""Installs into a scratch folder, moves it, and builds and runs stories against it with nothing but
+find_package(troupe). Run by ctest:
+
+    install_test.py CMAKE SOURCE_DIR BUILD_DIR FLAGS
+"""
+
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+STORIES = ["03_own_layer", "05_monitor"]  # troupe::runtime, troupe::actors
+PRIVATE = re.compile(r"CLI11|CLI/|hwy/|dnnl\.|omp\.h|spdlog/|openssl/|pcre2\.h|xxhash\.h")
+
+
+def run(*command):
+    command = [str(x) for x in command]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(command)}: ended with {done.returncode}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def leaks(prefix, folders):
+    """What an installed package must not know: folders of the build, headers of our sources."""
+    files = [*prefix.rglob("*.hpp"), *prefix.rglob("*.cmake")]
+    if len(files) < 50:
+        yield f"only {len(files)} headers and package files were installed"
+    for path in files:
+        text = path.read_text()
+        for folder in folders:
+            if str(folder) in text:
+                yield f"{path} names the folder {folder}"
+        if path.suffix == ".hpp" and (found := PRIVATE.search(text)):
+            yield f"{path} needs '{found[0]}', which only sources should"
+    for name in ("include/troupe/actors/command", "include/troupe/kernels/cpu"):
+        if (prefix / name).exists():
+            yield f"{name} is installed, which is nobody else's affair"
+
+
+def main(cmake, source, build, flags):
+    sys.path.insert(0, str(source / "tests/examples"))
+    import story
+
+    work = build / "tests/package"  # always the same, so that ccache knows it
+    shutil.rmtree(work, ignore_errors=True)
+    run(cmake, "--install", build, "--prefix", work / "first")
+    prefix = work / "moved"  # a package may lie anywhere
+    (work / "first").rename(prefix)
+    wrong = list(leaks(prefix, [source, build]))
+
+    version = run(prefix / "bin/troupe", "--version")
+    wanted = re.search(r"VERSION ([\d.]+)", (source / "CMakeLists.txt").read_text().split("project(")[1])
+    if wanted[1] not in version:
+        wrong.append(f"--version says {version!r}, CMakeLists.txt {wanted[1]}")
+
+    shutil.copytree(prefix / "share/doc/troupe/examples", work / "mine")
+    run(cmake, "-S", work / "mine", "-B", work / "mine/build", "-G", "Ninja",
+        f"-DCMAKE_PREFIX_PATH={prefix}", f"-DCMAKE_CXX_FLAGS={flags} -Wall -Werror",
+        *([f"-DCMAKE_CXX_COMPILER_LAUNCHER={ccache}"] if (ccache := shutil.which("ccache")) else []))
+    run(cmake, "--build", work / "mine/build", "--target", *[f"story_{x}" for x in STORIES])
+    for name in STORIES:
+        wrong += story.complaints(work / f"mine/build/story_{name}", work / f"mine/{name}.cpp")
+    print("\n".join(wrong) or "installed, moved, found, built against and run")
+    return len(wrong) != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3]), sys.argv[4]))
