@@ -38,16 +38,27 @@ int main() {
   fmt::print(
       "iteration {}, {} parameters\n", model.manifest().iteration, parameter_count(model.config()));
 
-  generation_request what{.prompt = model.text().encode("1 2 3"), .tokens = 9, .how = greedy()};
-  what.end_of_document = model.text().end_of_document();
-  std::vector<std::int32_t> said;
-  generate(
-      model.whole(), model.store(), model.on(), what, [&](std::int32_t id) { said.push_back(id); });
-  // 9 ends a document: it stops there, although more was asked for.
-  fmt::print("1 2 3 -> {}\n", model.text().decode(said));
+  std::vector<generation_request> prompts;  // continued together, a token of each at a time
+  for (const auto* text : {"1 2 3", "5"})
+    prompts.push_back({.prompt = model.text().encode(text),
+                       .tokens = 4,
+                       .end_of_document = model.text().end_of_document(),
+                       .how = greedy()});
+  std::vector<std::vector<std::int32_t>> said(prompts.size());
+  const auto ends = generate(
+      model.whole(), model.store(), model.on(), prompts, [&](std::size_t which, std::int32_t id) {
+        said[which].push_back(id);
+        return true;  // false would end this text
+      });
+  for (std::size_t i = 0; i < prompts.size(); ++i)
+    fmt::print("{} -> {}{}\n",
+               model.text().decode(prompts[i].prompt),
+               model.text().decode(said[i]),
+               ends[i] == generation_end::end_of_document ? ", and the document ends" : "");
 }
 
 // Expected output:
 //   trained, exit code 0
 //   iteration 200, 21280 parameters
-//   1 2 3 -> 4 5 6 7 8
+//   1 2 3 -> 4 5 6 7
+//   5 -> 6 7 8, and the document ends
