@@ -28,6 +28,7 @@ install(FILES ${usage}/_troupe DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/vendor-c
 install(FILES ${usage}/troupe.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d
         COMPONENT program)
 install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs COMPONENT program)
+install(DIRECTORY examples/configurations DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples COMPONENT program)
 
 # --- development -------------------------------------------------------------------------------
 
@@ -41,7 +42,8 @@ install(DIRECTORY runtime messages DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/troup
 install(DIRECTORY actors DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/troupe
         COMPONENT development FILES_MATCHING PATTERN *.hpp PATTERN actors/command EXCLUDE)
 install(DIRECTORY examples/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples COMPONENT development
-        USE_SOURCE_PERMISSIONS)
+        FILES_MATCHING PATTERN *.cpp PATTERN *.hpp PATTERN CMakeLists.txt PATTERN README.md
+        PATTERN configurations EXCLUDE)
 install(FILES cmake/copyright DESTINATION ${CMAKE_INSTALL_DOCDIR}-dev COMPONENT development)
 
 get_property(libraries GLOBAL PROPERTY TROUPE_LIBRARIES)

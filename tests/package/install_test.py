@@ -50,6 +50,10 @@ def main(cmake, source, build, flags):
     (work / "first").rename(prefix)
     wrong = list(leaks(prefix, [source, build]))
 
+    for name in ("share/man/man1/troupe.1.gz", "share/bash-completion/completions/troupe",
+                 "share/doc/troupe/copyright", "share/doc/troupe/docs/tour.md"):
+        if not (prefix / name).is_file():
+            wrong.append(f"{name} is not installed")
     version = run(prefix / "bin/troupe", "--version")
     wanted = re.search(r"VERSION ([\d.]+)", (source / "CMakeLists.txt").read_text().split("project(")[1])
     if wanted[1] not in version:
