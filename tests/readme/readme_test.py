@@ -21,6 +21,7 @@ SMALL = {"--vocab-size 8192": "--vocab-size 300", "--num-layers 6": "--num-layer
          "--eval-interval 200": "--eval-interval 2", "--eval-iters 10": "--eval-iters 1",
          "--save-interval 200": "--save-interval 2", "--tokens 200": "--tokens 5"}
 HEADING = "## Your own run\n"
+WITH_THE_SAME_FLAGS = ["troupe memory"]  # as the page says of it
 AT_LEAST = 8  # commands; fewer mean that this reader no longer understands the page
 
 
@@ -47,6 +48,8 @@ def commands(section):
     for piece in pieces(section):
         if piece.startswith("--") and training and re.search(r"--world-size \d", piece):
             yield re.sub(r"--world-size \S+( --[a-z-]*parallel-size \S+)*", piece, training)
+        elif piece in WITH_THE_SAME_FLAGS and training:
+            yield training.replace("troupe train gpt", piece)
         elif piece.startswith("troupe ") and not re.search(r"\b[A-Z]{3,}\b|\.\.\.", piece):
             yield piece
             if " --dry-run" in piece:
