@@ -3,7 +3,7 @@
 #
 #   bash examples/install_packages.sh build        to build the program
 #   bash examples/install_packages.sh build test   to build and run the tests as well
-#   bash examples/install_packages.sh check        clang-format and clang-tidy, as CI runs them
+#   bash examples/install_packages.sh check        what CI checks format, manual pages and completions with
 #   bash examples/install_packages.sh package      to make Debian packages and try them in a chroot
 #   bash examples/install_packages.sh text         an English text to train on
 #
@@ -14,7 +14,7 @@ build=(g++ cmake ninja-build ccache pkg-config python3 git
        libcaf-dev libspdlog-dev libfmt-dev libdnnl-dev ocl-icd-opencl-dev libhwy-dev
        libcli11-dev libyaml-cpp-dev nlohmann-json3-dev libssl-dev libxxhash-dev libpcre2-dev)
 test=(catch2/bookworm-backports)
-check=(clang-format clang-tidy)
+check=(clang-format clang-tidy mandoc man-db zsh fish)
 package=(dpkg-dev file debootstrap)
 text=(bible-kjv bible-kjv-text)
 

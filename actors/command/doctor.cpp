@@ -101,7 +101,7 @@ std::string rate_text(const runtime::measured_rates& x) {
 std::string library_text() {
   std::string out;
   for (const auto& [name, version] : libraries())
-    out += (out.empty() ? "" : ", ") + name + " " + version;
+    out += fmt::format("{}{} {}", out.empty() ? "" : ", ", name, version);
   return out;
 }
 

@@ -32,7 +32,7 @@ bool says_the_same(const fs::path& file, const std::string& text) {
 
 fs::path free_name(const fs::path& folder) {
   for (int i = 1;; ++i)
-    if (const auto name = folder / fmt::format("config.{}.yaml", i); !fs::exists(name))
+    if (auto name = folder / fmt::format("config.{}.yaml", i); !fs::exists(name))
       return name;
 }
 

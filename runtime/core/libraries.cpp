@@ -20,7 +20,7 @@ std::vector<std::pair<std::string, std::string>> library_versions() {
                    NLOHMANN_JSON_VERSION_MAJOR,
                    NLOHMANN_JSON_VERSION_MINOR,
                    NLOHMANN_JSON_VERSION_PATCH)},
-      {"OpenSSL", OpenSSL_version(OPENSSL_VERSION)},
+      {"OpenSSL", OpenSSL_version(OPENSSL_VERSION_STRING)},
       {"xxHash", fmt::format("{}.{}.{}", xxhash / 10000, xxhash / 100 % 100, xxhash % 100)},
   };
 }

@@ -52,6 +52,7 @@ double copy_rate(int threads) {
   std::vector<char> from(bytes, 1), to(bytes, 2);
   const auto seconds = best_seconds([&] {
     std::vector<std::jthread> team;
+    team.reserve(std::size_t(threads));
     for (int t = 0; t < threads; ++t)
       team.emplace_back(
           [&, at = std::size_t(t) * part] { std::memcpy(to.data() + at, from.data() + at, part); });

@@ -34,7 +34,8 @@ double in_flight(const training_job& job, double layers) {
   const double stages = job.layout.pipeline;
   const double all = layers + 8 * tokens * stages + tokens * double(m.hidden) * stages;
   const auto& b = job.how.batch;
-  const double each = double(b.global / (b.micro * b.data_parallel));
+  const std::int64_t microbatches = b.global / (b.micro * b.data_parallel);
+  const auto each = double(microbatches);
   return stages > 1 ? all * std::min(1.0, each / stages) : all;
 }
 

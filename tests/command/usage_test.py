@@ -208,6 +208,17 @@ def check_doctor(folder):
     code, out, err = run("doctor", "--folder", folder / "file")
     if code != 2 or "MISSING" not in out or "mend: cd" not in out:
         raise wrong(f"a folder that is a file: {code} {out} {err}")
+    drivers = pathlib.Path(cli_test.PROGRAM).parents[1] / "drivers"
+    (folder / "ucx_info").write_text("#!/bin/sh\necho '#      Transport: tcp'\necho '#      Transport: rc_mlx5'\n")
+    (folder / "ucx_info").chmod(0o755)
+    done = subprocess.run([cli_test.PROGRAM, "doctor", "--json"], capture_output=True, timeout=60,
+                          env={**os.environ, "LD_LIBRARY_PATH": str(drivers),
+                               "PATH": f"{folder}:{os.environ['PATH']}"})
+    planted = json.loads(done.stdout)
+    if planted["gpu"]["names"] != ["Planted GPU 0", "Planted GPU 1"] or planted["gpu"]["driver_version"] != "12.4":
+        raise wrong(f"the planted driver is not found: {planted['gpu']}")
+    if planted["transports"] != {"ucx": "1.99.0", "ucx_info": True, "listed": ["tcp", "rc_mlx5"]}:
+        raise wrong(f"the planted UCX is not found: {planted['transports']}")
     rates = json.loads(works("doctor", "--json", "--measure"))["rates"]
     if not all(rates[kind] > 0 for kind in ["f32", "bf16", "copy"]):
         raise wrong(f"rates: {rates}")
