@@ -48,7 +48,7 @@ word_kind kind_of(const std::string& type);
 /// "--num-layers N", or the words alone.
 std::string words_of(const flag_description& x);
 
-/// The help page, at most 100 columns wide.
+/// The help page, at most 80 columns wide.
 std::string help_page(const command_description& x);
 
 }  // namespace troupe::command

@@ -214,6 +214,11 @@ void declare(command_line& line, training_flags& to) {
   declare_testing(line, to);
   declare_table(line, to);
   line.note(
+      "Example, with made-up data: troupe train gpt --num-layers 2 --hidden-size 64 "
+      "--num-attention-heads 4 --seq-length 64 --micro-batch-size 4 --train-iters 100 --lr 1e-3 "
+      "--mock-data --tokenizer-type NullTokenizer --vocab-size 1000 --eval-iters 0 "
+      "--log-interval 10");
+  line.note(
       "A flag that is given twice counts as given last. Flags of Megatron-LM that decide nothing "
       "here are accepted, flags that would decide something this build cannot do are refused with "
       "the reason: `troupe train gpt --help-megatron` lists all.");

@@ -6,7 +6,7 @@
 namespace troupe::command {
 namespace {
 
-constexpr std::size_t widest_words = 34;
+constexpr std::size_t widest_words = 30;
 
 }  // namespace
 

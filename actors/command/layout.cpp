@@ -182,6 +182,9 @@ void add_layout(command_line& program) {
       "TP tensor, CP context, DP data, PP pipeline, EP expert, ETP and EDP tensor and data of "
       "experts; TP-PP together hold one copy of the model. Gradients of the rest are summed along "
       "DP-CP, those of experts along EDP.");
+  line.note(
+      "Example: troupe layout --world-size 8 --tensor-model-parallel-size 2 "
+      "--pipeline-model-parallel-size 2");
   line.runs([flags] { return print_layout(*flags); });
 }
 

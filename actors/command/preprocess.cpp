@@ -80,6 +80,12 @@ void add_preprocess(command_line& program) {
   line.refused("--split-sentences", "documents are not cut into sentences; leave it out");
   line.refused("--keep-newlines", "nothing inside a document is changed; leave it out");
   line.refused("--partitions", "--workers N shares the work among threads; leave it out");
+  line.note(
+      "Example, which writes data/corpus_text_document.bin and .idx, for --data-path "
+      "data/corpus_text_document:");
+  line.note(
+      "troupe preprocess --input corpus.txt --output-prefix data/corpus --tokenizer tok "
+      "--append-eod");
   line.runs([flags] { return preprocess_files(*flags); });
 }
 

@@ -54,7 +54,8 @@ void declare_shape(command_line& line, training_flags& to) {
   line.value(
       "--load-hf",
       "DIR",
-      "Starts from a Hugging Face GPT-2, Llama or Qwen 3 folder (config.json, model.safetensors). "
+      "Starts from a Hugging Face GPT-2, Llama, Mistral, Qwen 2 or Qwen 3 folder (config.json, "
+      "model.safetensors). "
       "The shape comes from there: a flag of this section or the next may repeat it, not change "
       "it; dropout is free.",
       text(m.hub));

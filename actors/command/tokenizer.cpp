@@ -103,6 +103,7 @@ void add_training(command_line& tokenizer) {
               "N",
               "A pair that occurs more rarely is not merged. Default 2.",
               whole(how->minimum_count, 1));
+  train.note("Example: troupe tokenizer train --input corpus.txt --vocab-size 8192 --output tok");
   train.runs([how] { return train_tokenizer(*how); });
 }
 
@@ -123,6 +124,7 @@ void add_encoding(command_line& tokenizer) {
                 "<|endoftext|> in the text is the end of a document, not thirteen characters.",
                 [how] { how->specials = true; });
   declare(encode, how->tokenizer);
+  encode.note("Example: troupe tokenizer encode --tokenizer tok --text \"In the beginning\"");
   encode.runs([how] {
     const auto with = make(how->tokenizer);
     const auto ids = with->encode(
@@ -143,6 +145,7 @@ void add_decoding(command_line& tokenizer) {
   const auto how = std::make_shared<decoding_options>();
   decode.words("ID...", "The ids. Default: standard input.", how->ids);
   declare(decode, how->tokenizer);
+  decode.note("Example: troupe tokenizer decode --tokenizer tok 1142 258 1795");
   decode.runs([how] {
     const auto with = make(how->tokenizer);
     if (how->ids.empty()) {

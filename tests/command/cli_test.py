@@ -60,8 +60,8 @@ def check_help(folder):
         page = works(*command.split(), "--help")
         if not page.startswith(f"troupe {command}".strip() + ":"):
             raise wrong(f"the help of '{command}' does not begin with its name:\n{page[:200]}")
-        if max(map(len, page.splitlines())) > 100:
-            raise wrong(f"the help of '{command}' is wider than 100 columns")
+        if max(map(len, page.splitlines())) > 80:
+            raise wrong(f"the help of '{command}' is wider than 80 columns")
     works("--version")
     if "--fp16" not in works("train", "gpt", "--help-megatron"):
         raise wrong("--help-megatron does not list --fp16")

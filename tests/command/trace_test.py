@@ -12,7 +12,7 @@ import sys
 import tempfile
 import xml.etree.ElementTree as xml
 
-JOB = """--num-layers 2 --hidden-size 16 --num-attention-heads 2 --seq-length 8 --micro-batch-size 1
+JOB = """--num-layers 2 --hidden-size 16 --num-attention-heads 2 --seq-length 256 --micro-batch-size 1
     --global-batch-size 8 --train-iters 3 --lr 1e-3 --mock-data --tokenizer-type NullTokenizer
     --vocab-size 100 --eval-iters 0 --threads-per-worker 1 --world-size 4
     --pipeline-model-parallel-size 2 --overlap-grad-reduce --ddp-bucket-size 1000""".split()
