@@ -6,7 +6,11 @@ set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/troupe)
 # --- program -----------------------------------------------------------------------------------
 
 install(TARGETS troupe RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
-install(FILES README.md cmake/copyright DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
+string(TIMESTAMP TROUPE_CONFIGURED "%a, %d %b %Y %H:%M:%S +0000" UTC)
+configure_file(cmake/changelog.in changelog)
+execute_process(COMMAND gzip -9nf changelog WORKING_DIRECTORY ${PROJECT_BINARY_DIR})
+install(FILES README.md cmake/copyright ${PROJECT_BINARY_DIR}/changelog.gz
+        DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
 # The program writes its own manual and completions.
 set(usage ${PROJECT_BINARY_DIR}/usage)
 add_custom_command(OUTPUT ${usage}/done
@@ -44,7 +48,8 @@ install(DIRECTORY actors DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/troupe
 install(DIRECTORY examples/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples COMPONENT development
         FILES_MATCHING PATTERN *.cpp PATTERN *.hpp PATTERN CMakeLists.txt PATTERN README.md
         PATTERN configurations EXCLUDE)
-install(FILES cmake/copyright DESTINATION ${CMAKE_INSTALL_DOCDIR}-dev COMPONENT development)
+install(FILES cmake/copyright ${PROJECT_BINARY_DIR}/changelog.gz
+        DESTINATION ${CMAKE_INSTALL_DOCDIR}-dev COMPONENT development)
 
 get_property(libraries GLOBAL PROPERTY TROUPE_LIBRARIES)
 add_custom_target(all_installed DEPENDS troupe usage ${libraries})
@@ -55,6 +60,12 @@ endforeach()
 install(TARGETS ${libraries} EXPORT troupe COMPONENT development
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
         INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/troupe)
+install(CODE [[
+  if(CMAKE_INSTALL_DO_STRIP)  # which leaves archives alone
+    file(GLOB archives $ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}/lib*/libtroupe_*.a
+                       $ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}/lib/*/libtroupe_*.a)
+    execute_process(COMMAND strip --strip-debug --enable-deterministic-archives ${archives})
+  endif()]] COMPONENT development)
 install(EXPORT troupe NAMESPACE troupe:: FILE troupe-targets.cmake DESTINATION ${package_dir}
         COMPONENT development)
 configure_package_config_file(cmake/troupe-config.cmake.in troupe-config.cmake

@@ -13,16 +13,15 @@ set(CPACK_DEBIAN_PACKAGE_SECTION science)
 
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_NAME troupe)
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_SHLIBDEPS ON)
-set(CPACK_COMPONENT_PROGRAM_DESCRIPTION "train large transformer models with actors
- The program troupe makes tokenizers and data sets, trains GPTs in any layout of
- tensor, pipeline and data parallelism on the CPU, keeps checkpoints that any other
- layout loads, and generates text. Flags and files are those of Megatron-LM.")
+set(CPACK_COMPONENT_PROGRAM_DESCRIPTION "The program troupe makes tokenizers and data sets, trains GPTs in any layout of
+tensor, pipeline and data parallelism on the CPU, keeps checkpoints that any
+other layout loads, and generates text. Flags and files are Megatron-LM's.")
 
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME troupe-dev)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
-set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION "train large transformer models with actors: C++ library
- Headers, static libraries and the CMake package of Troupe, with stories to begin
- with in /usr/share/doc/troupe/examples.")
+set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION "Headers, static libraries and the CMake package, for programs with models,
+layers, losses and actors of their own. Stories to begin with are in
+/usr/share/doc/troupe/examples.")
 # What find_package(troupe) looks for; see troupe-config.cmake.in.
 string(JOIN ", " CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS
        libcaf-dev libspdlog-dev libfmt-dev libdnnl-dev ocl-icd-opencl-dev libhwy-dev

@@ -23,6 +23,6 @@ if(TROUPE_SANITIZE)
 endif()
 add_test(NAME package/install
          COMMAND Python3::Interpreter -B ${CMAKE_CURRENT_SOURCE_DIR}/package/install_test.py
-                 ${CMAKE_COMMAND} ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR} ${flags})
+                 ${CMAKE_COMMAND} ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR} "${flags}")
 set_tests_properties(package/install PROPERTIES TIMEOUT 600 LABELS package)
 add_custom_target(tests_package DEPENDS all_installed)

@@ -46,6 +46,7 @@ clean_up() {
 }
 trap clean_up EXIT
 trap 'exit 130' INT TERM HUP
+chmod 755 "$root"  # its users look into it
 mkdir "$root/proc"
 mount -t proc proc "$root/proc" 2>/dev/null || not_run "this machine lets nobody mount /proc"
 umount "$root/proc"
@@ -56,18 +57,20 @@ mirror=$(sed -n 's/^URIs: *\([^ ]*\).*/\1/p; s/^deb  *\(\[[^]]*\] *\)\{0,1\}\([^
   2>/dev/null | grep -v security | head -n 1 || true)
 log=$root.log
 quietly() {
-  timeout 900 "$@" >"$log" 2>&1 || { tail -n 20 "$log" >&2; echo "failed: $*" >&2; exit 1; }
+  "$@" >"$log" 2>&1 || { tail -n 20 "$log" >&2; echo "failed: $*" >&2; exit 1; }
   rm -f "$log"
 }
-quietly debootstrap --variant=minbase bookworm "$root" "${mirror:-http://deb.debian.org/debian}"
+quietly timeout 900 debootstrap --variant=minbase bookworm "$root" "${mirror:-http://deb.debian.org/debian}"
 mountpoint -q "$root/proc" || mount -t proc proc "$root/proc"
 # As this machine reaches its mirror.
 cp /etc/resolv.conf "$root/etc/"
 cp /etc/apt/apt.conf.d/*proxy* "$root/etc/apt/apt.conf.d/" 2>/dev/null || true
 cp $build/troupe*.deb "$root/tmp/"
 
-within() { timeout 300 chroot "$root" env -i PATH=/usr/bin:/bin HOME=/tmp "$@"; }
-as_user() { timeout 300 chroot --userspec=nobody:nogroup "$root" env -i PATH=/usr/bin:/bin HOME=/tmp "$@"; }
+within() { timeout 600 chroot "$root" env -i PATH=/usr/bin:/bin HOME=/tmp "$@"; }
+as_user() {
+  timeout 300 chroot --userspec=nobody:nogroup "$root" env -i PATH=/usr/bin:/bin HOME=/tmp "$@"
+}
 step "apt-get install ./troupe.deb"
 quietly within env DEBIAN_FRONTEND=noninteractive apt-get update
 quietly within env DEBIAN_FRONTEND=noninteractive sh -c \
@@ -75,8 +78,11 @@ quietly within env DEBIAN_FRONTEND=noninteractive sh -c \
 
 step "the program, as a user who is not root"
 version=$(sed -n 's/^project(troupe VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)
-as_user troupe --version | tee /dev/stderr | grep -qF "$version"
-as_user sh -c 'mkdir -p /tmp/run'
+said=$(as_user troupe --version)
+echo "$said"
+[[ $said == *"$version"* ]] || { echo "tests/package/run.sh: that is not version $version" >&2; exit 1; }
+as_user mkdir /tmp/run
+as_user troupe doctor
 as_user troupe train gpt --mock-data --tokenizer-type NullTokenizer --vocab-size 100 \
   --num-layers 2 --hidden-size 32 --num-attention-heads 4 --seq-length 32 \
   --max-position-embeddings 32 --micro-batch-size 2 --global-batch-size 8 --train-iters 20 \
