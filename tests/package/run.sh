@@ -67,9 +67,9 @@ cp /etc/resolv.conf "$root/etc/"
 cp /etc/apt/apt.conf.d/*proxy* "$root/etc/apt/apt.conf.d/" 2>/dev/null || true
 cp $build/troupe*.deb "$root/tmp/"
 
-within() { timeout 600 chroot "$root" env -i PATH=/usr/bin:/bin HOME=/tmp "$@"; }
+within() { timeout 600 chroot "$root" env -i -C / PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root "$@"; }
 as_user() {
-  timeout 300 chroot --userspec=nobody:nogroup "$root" env -i PATH=/usr/bin:/bin HOME=/tmp "$@"
+  timeout 300 chroot --userspec=nobody:nogroup "$root" env -i -C /tmp PATH=/usr/bin:/bin HOME=/tmp "$@"
 }
 step "apt-get install ./troupe.deb"
 quietly within env DEBIAN_FRONTEND=noninteractive apt-get update
