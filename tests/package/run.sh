@@ -60,7 +60,12 @@ quietly() {
   "$@" >"$log" 2>&1 || { tail -n 20 "$log" >&2; echo "failed: $*" >&2; exit 1; }
   rm -f "$log"
 }
-quietly timeout 900 debootstrap --variant=minbase bookworm "$root" "${mirror:-http://deb.debian.org/debian}"
+mirror=${mirror:-http://deb.debian.org/debian}
+if ! timeout 900 debootstrap --variant=minbase bookworm "$root" "$mirror" >"$log" 2>&1; then
+  tail -n 5 "$log" >&2
+  not_run "debootstrap got no Debian from $mirror; its last lines stand above"
+fi
+rm -f "$log"
 mountpoint -q "$root/proc" || mount -t proc proc "$root/proc"
 # As this machine reaches its mirror.
 cp /etc/resolv.conf "$root/etc/"
