@@ -41,6 +41,7 @@ done
 
 root=$(mktemp -d)
 clean_up() {
+  rm -f "$root.log"
   umount "$root/proc" 2>/dev/null || true
   mountpoint -q "$root/proc" || rm -rf --one-file-system "$root"
 }
