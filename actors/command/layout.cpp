@@ -113,7 +113,10 @@ std::string as_lines(const group_list& list) {
 }
 
 std::string as_text(const two_views& x) {
-  auto out = fmt::format("{} ranks in the order {}:", x.dense.size(), x.dense.order());
+  auto out = fmt::format("{} rank{} in the order {}:",
+                         x.dense.size(),
+                         x.dense.size() == 1 ? "" : "s",
+                         x.dense.order());
   for (const auto& [name, size] : sizes(x))
     out += fmt::format(" {} {}", name, size);
   out += "\n\n";
