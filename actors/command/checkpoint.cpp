@@ -131,6 +131,9 @@ void add_checkpoint(command_line& program) {
   constexpr const char* one
       = "A checkpoint, as DIR/iter_0000100, or the --save folder of a run: then the checkpoint "
         "that its tracker names.";
+  constexpr const char* two
+      = "Two checkpoints, each as DIR/iter_0000100 or the --save folder of a run: then the "
+        "checkpoint that its tracker names.";
   constexpr const char* all
       = "The --save folder of a run, or one checkpoint in it, as DIR/iter_0000100.";
   add(group, "ls", "lists the checkpoints of a run, a line each.", "DIR", all, list)
@@ -146,7 +149,7 @@ void add_checkpoint(command_line& program) {
       .note(
           "Exit code 0 when all is sound; 2 when something is damaged, which is named: the file, "
           "and the tensor or the part of it.");
-  add(group, "diff", "compares two checkpoints, tensor by tensor.", "A B", one, diff)
+  add(group, "diff", "compares two checkpoints, tensor by tensor.", "A B", two, diff)
       .note(
           "The layouts that saved them do not matter: tensors are put together from their "
           "pieces, 16 MiB at a time. Identity, iteration and layout are told, but do not count.")

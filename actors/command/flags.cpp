@@ -12,6 +12,13 @@ namespace {
 
 constexpr std::int64_t largest_count = std::int64_t{1} << 53;  // exact in a double
 
+/// Scripts of Megatron-LM's pass '99,1,0' with quotes that the shell has not taken away.
+std::string unquoted(const std::string& word) {
+  const bool quoted = word.size() >= 2 && word.front() == word.back()
+                      && (word.front() == '\'' || word.front() == '"');
+  return quoted ? word.substr(1, word.size() - 2) : word;
+}
+
 void declare_data(command_line& line, training_flags& to) {
   auto& d = to.data;
   line.group("Data");
@@ -26,7 +33,7 @@ void declare_data(command_line& line, training_flags& to) {
   line.value("--split",
              "A,B,C",
              "Shares of training, validation and test documents. Default 969,30,1.",
-             text(d.split));
+             [&d](const std::string&, const std::string& word) { d.split = unquoted(word); });
   line.value("--data-cache-path",
              "DIR",
              "Keeps the order of samples there, so that it is computed once.",
@@ -45,7 +52,7 @@ void declare_steps(command_line& line, training_flags& to) {
   line.group("Batch and steps");
   line.value("--micro-batch-size",
              "N",
-             "Samples that pass a stage at once. Memory grows with it.",
+             "Samples that pass a stage at once; memory grows with it. Needed.",
              whole(s.micro, 1));
   line.value("--global-batch-size",
              "N",
@@ -62,15 +69,18 @@ void declare_steps(command_line& line, training_flags& to) {
                 for (const auto& word : words)
                   s.ramp.push_back(parse_whole(flag, word, 0, largest_count));
               });
-  line.value(
-      "--train-iters", "N", "Steps of the whole run.", whole(s.iterations, 0, largest_count));
+  line.value("--train-iters",
+             "N",
+             "Steps of the whole run. Needed, or --train-samples.",
+             whole(s.iterations, 0, largest_count));
   line.value("--train-samples",
              "N",
              "The same, counted in samples. Rates are then counted in samples, too.",
              whole(s.samples, 1, largest_count));
   line.value("--exit-interval",
              "N",
-             "Saves (with --save) and exits after a step that N divides. Default: runs to the end.",
+             "Saves (with --save) and exits after a step that N divides. Default: runs to the end. "
+             "By time: `timeout 60m troupe train gpt ...` ends a run in order, too.",
              whole(s.exit_interval, 1, largest_count));
 }
 
@@ -104,7 +114,7 @@ void declare_optimizer(command_line& line, training_flags& to) {
 void declare_rate(command_line& line, training_flags& to) {
   auto& r = to.rate;
   line.group("Learning rate: counted in steps (-iters) with --train-iters, else in samples");
-  line.value("--lr", "X", "The highest.", real(r.maximum, 0));
+  line.value("--lr", "X", "The highest. Needed.", real(r.maximum, 0));
   line.value("--min-lr", "X", "The lowest, after the decay. Default 0.", real(r.minimum, 0));
   line.value("--lr-decay-style",
              "STYLE",

@@ -149,12 +149,13 @@ void add_generate(command_line& program) {
     f.interactive = true;
   });
   line.value("--tokens", "N", "How many to add, at most. Default 100.", whole(f.tokens, 1));
-  line.values("--stop",
-              "TEXT",
-              1,
-              16,
-              "Ends a text before this one, which is not shown; several may be given.",
-              all(f.stop));
+  line.values(
+      "--stop",
+      "TEXT",
+      1,
+      16,
+      "Ends a text before this one, which is not shown. Several: TEXT TEXT, or the flag again.",
+      all(f.stop));
   line.value(
       "--batch-size",
       "N",

@@ -79,6 +79,13 @@ int run_program(const std::vector<std::string>& words) {
       return 0;
     });
     program.note("`troupe COMMAND --help` explains a command.");
+    program.note(
+        "First: `troupe doctor` looks at this machine. Then text becomes a model by `troupe "
+        "tokenizer train`, `troupe preprocess`, `troupe train gpt`, and a model text by `troupe "
+        "generate`.");
+    program.note(
+        "Exit codes: 0 done; 1 `troupe checkpoint diff` found differences; 2 the input is wrong or "
+        "the system refused; 3 we failed.");
     add_commands(program);
     return flushed(program.parse(words)());
   } catch (const usage_error& failure) {

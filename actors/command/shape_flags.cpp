@@ -25,7 +25,11 @@ std::int64_t window_from(const std::string& flag, const std::string& word) {
 void declare_shape(command_line& line, training_flags& to) {
   auto& m = to.model;
   line.group("Model: its shape");
-  line.value("--num-layers", "N", "Transformer layers.", whole(m.layers, 1));
+  line.value("--num-layers",
+             "N",
+             "Transformer layers. Needed, as are the next two and --seq-length, unless "
+             "--load-hf tells them.",
+             whole(m.layers, 1));
   line.value("--hidden-size", "N", "Channels of the residual stream (C).", whole(m.hidden, 1));
   line.value("--num-attention-heads", "N", "Query heads (H).", whole(m.heads, 1));
   line.value("--ffn-hidden-size",

@@ -16,7 +16,7 @@ void declare(command_line& line, tokenizer_flags& to) {
       "--tokenizer-type",
       "TYPE",
       "GPT2BPETokenizer (default): byte-level BPE from two files. NullTokenizer: the text is "
-      "token ids already; for mock data.",
+      "token ids already, of a tokenizer that Troupe does not have, or of mock data.",
       one_of(to.type, {bpe, null}));
   line.value("--vocab-file", "FILE", "vocab.json of the BPE.", text(to.vocab_file));
   line.value("--merge-file", "FILE", "merges.txt of the BPE.", text(to.merge_file));

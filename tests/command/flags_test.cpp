@@ -414,6 +414,12 @@ TEST_CASE("iterations and samples are not mixed", "[command]") {
   CHECK_THAT(refusal(small + "--lr-warmup-iters 100"), ContainsSubstring("warms up"));
 }
 
+TEST_CASE("quotes that a script left around a split do no harm", "[command]") {
+  CHECK(job("--split '98,1,1'").data.split == "98,1,1");
+  CHECK(job("--split \"98,1,1\"").data.split == "98,1,1");
+  CHECK_THROWS_AS(job("--split '98,1,1"), usage_error);
+}
+
 TEST_CASE("a split without validation means no validation", "[command]") {
   CHECK(job("--split 100,0,0").watch.eval_interval == 0);
   CHECK(job("--eval-iters 0").watch.eval_interval == 0);
