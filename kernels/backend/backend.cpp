@@ -2,7 +2,9 @@
 
 #include "kernels/backend/cuda_backend.hpp"
 #include "kernels/backend/every_op.hpp"
+#include "kernels/cpu/count.hpp"
 #include "kernels/cpu/cpu.hpp"
+#include "kernels/reference/count.hpp"
 #include "kernels/reference/reference.hpp"
 
 namespace troupe::kernels {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "kernels/backend/backend.hpp"
+#include "kernels/op/count.hpp"
 
 // X is a macro of one argument, the class template of an operation.
 #define TROUPE_EVERY_OP(X)     \
@@ -34,6 +35,7 @@
   X(add)                       \
   X(ordered_sum)               \
   X(square_norm)               \
+  X(count_zeros)               \
   X(adamw)                     \
   X(sample_token)
 
