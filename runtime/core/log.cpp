@@ -8,7 +8,10 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <poll.h>
+#include <string>
 #include <thread>
+#include <unistd.h>
 #include <utility>
 
 namespace troupe::runtime {
@@ -16,16 +19,69 @@ namespace {
 
 constexpr std::size_t waiting_lines = 8192;
 
+constexpr const char* clear_line = "\r\x1b[K";
+
+/// What stands at the bottom of the terminal. Nobody waits here for a terminal that was stopped:
+/// whoever writes a line of the log may (it has a thread of its own), and then holds the mutex.
+class bottom_line {
+ public:
+  void show(std::string_view text) {
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    if (!lock.owns_lock() || !takes_something())
+      return;
+    text_ = text;
+    put(clear_line + text_);
+  }
+
+  /// The last text, which is not to be missed for a line that is just being written.
+  void end(std::string_view text) {
+    const std::unique_lock lock(mutex_, patience);
+    if (lock.owns_lock() && takes_something())
+      put(clear_line + std::string(text) + "\n");
+    if (lock.owns_lock())
+      text_.clear();
+  }
+
+  /// Writes a line of the log above it.
+  template <class Write>
+  void pass(const Write& write) {
+    const std::lock_guard lock(mutex_);
+    if (!text_.empty())
+      put(clear_line);
+    write();
+    if (!text_.empty())
+      put(text_);
+  }
+
+ private:
+  static bool takes_something() {
+    pollfd terminal{STDERR_FILENO, POLLOUT, 0};
+    return ::poll(&terminal, 1, 0) == 1 && (terminal.revents & POLLOUT) != 0;
+  }
+
+  // What a terminal does not take of a bar is not missed.
+  static void put(const std::string& text) {
+    [[maybe_unused]] const auto taken = ::write(STDERR_FILENO, text.data(), text.size());
+  }
+
+  static constexpr auto patience = std::chrono::milliseconds(500);
+
+  std::timed_mutex mutex_;
+  std::string text_;
+};
+
 /// Counts what was written, so that one can wait for it.
 class counting_sink final : public spdlog::sinks::base_sink<std::mutex> {
  public:
-  explicit counting_sink(spdlog::sink_ptr to) : to_(std::move(to)) {}
+  counting_sink(spdlog::sink_ptr to, bottom_line& above) : to_(std::move(to)), above_(above) {}
   std::uint64_t written() const { return written_; }
 
  protected:
   void sink_it_(const spdlog::details::log_msg& line) override {
-    to_->log(line);
-    to_->flush();
+    above_.pass([&] {
+      to_->log(line);
+      to_->flush();
+    });
     ++written_;
   }
   void flush_() override { to_->flush(); }
@@ -36,14 +92,16 @@ class counting_sink final : public spdlog::sinks::base_sink<std::mutex> {
 
  private:
   spdlog::sink_ptr to_;
+  bottom_line& above_;
   std::atomic<std::uint64_t> written_ = 0;
 };
 
 struct log_state {
+  bottom_line bottom;
   std::shared_ptr<counting_sink> out_sink
-      = std::make_shared<counting_sink>(std::make_shared<spdlog::sinks::stdout_sink_mt>());
+      = std::make_shared<counting_sink>(std::make_shared<spdlog::sinks::stdout_sink_mt>(), bottom);
   std::shared_ptr<counting_sink> err_sink
-      = std::make_shared<counting_sink>(std::make_shared<spdlog::sinks::stderr_sink_mt>());
+      = std::make_shared<counting_sink>(std::make_shared<spdlog::sinks::stderr_sink_mt>(), bottom);
   std::shared_ptr<spdlog::details::thread_pool> writer;  ///< null: lines are written at once
   std::shared_ptr<spdlog::logger> out, err;
   std::atomic<std::uint64_t> posted = 0;  ///< to the writer
@@ -118,6 +176,14 @@ bool finish_log(std::chrono::milliseconds patience) {
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
   return true;
+}
+
+void show_status_line(std::string_view text) {
+  state().bottom.show(text);
+}
+
+void end_status_line(std::string_view text) {
+  state().bottom.end(text);
 }
 
 void log_line(severity how, std::string_view text) {

@@ -28,6 +28,14 @@ bool finish_log(std::chrono::milliseconds patience);
 /// with the word in front. Any thread; lines are never mixed.
 void log_line(severity how, std::string_view text);
 
+/// A line at the bottom of the terminal that standard error is: lines of the log pass above it, and
+/// the next call writes over it. Who calls knows that it is a terminal; one that takes nothing at
+/// the moment is left alone. Any thread.
+void show_status_line(std::string_view text);
+/// Its last text; it stays, and is no longer at the bottom. May wait half a second for a line that
+/// is being written.
+void end_status_line(std::string_view text);
+
 template <class... Args>
 void log_info(fmt::format_string<Args...> text, Args&&... args) {
   log_line(severity::info, fmt::format(text, std::forward<Args>(args)...));

@@ -1,16 +1,33 @@
 #include "runtime/core/progress.hpp"
 
+#include "runtime/core/log.hpp"
+
 #include <algorithm>
-#include <cstdio>
+#include <cstdlib>
 #include <fmt/format.h>
+#include <string_view>
+#include <sys/ioctl.h>
 #include <unistd.h>
 #include <utility>
 
 namespace troupe::runtime {
 namespace {
 
-constexpr int width = 24;
+constexpr int widest = 24, narrowest = 5, usual_columns = 80;
 constexpr auto redraw_after = std::chrono::milliseconds(100);
+
+bool can_draw() {
+  const char* const kind = std::getenv("TERM");
+  return ::isatty(STDERR_FILENO) == 1 && kind != nullptr && std::string_view(kind) != "dumb"
+         && *kind != '\0';
+}
+
+/// Asked for each time: windows are resized.
+int columns() {
+  winsize size = {};
+  const bool known = ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  return known ? size.ws_col : usual_columns;
+}
 
 }  // namespace
 
@@ -24,18 +41,45 @@ std::string human_bytes(double bytes) {
   return unit == 0 ? fmt::format("{:.0f} B", bytes) : fmt::format("{:.3g} {}", bytes, units[unit]);
 }
 
-progress_bar::progress_bar(std::string what, std::uint64_t total, std::string unit)
+std::string progress_text(const std::string& what,
+                          double share,
+                          const std::string& speed,
+                          int columns) {
+  const auto percent = fmt::format("{:3.0f} %", std::clamp(share, 0.0, 1.0) * 100);
+  const auto text = [&](const std::string& before, int width, const std::string& after) {
+    const auto full = std::size_t(std::clamp(share, 0.0, 1.0) * width);
+    return fmt::format("{}[{}{}] {}{}",
+                       before,
+                       std::string(full, '#'),
+                       std::string(std::size_t(width) - full, '-'),
+                       percent,
+                       after);
+  };
+  const std::pair<std::string, std::string> wishes[]
+      = {{what + " ", "  " + speed}, {what + " ", ""}, {"", ""}};
+  for (const auto& [before, after] : wishes) {
+    const int room = columns - 1 - int(text(before, 0, after).size());
+    if (room >= narrowest)
+      return text(before, std::min(room, widest), after);
+  }
+  return columns - 1 >= int(percent.size()) ? percent : std::string();
+}
+
+progress_bar::progress_bar(std::string what,
+                           std::uint64_t total,
+                           std::string unit,
+                           std::uint64_t first)
     : what_(std::move(what)),
       total_(total),
       unit_(std::move(unit)),
+      first_(first),
+      done_(first),
       started_(std::chrono::steady_clock::now()),
-      visible_(::isatty(STDERR_FILENO) == 1) {}
+      visible_(can_draw()) {}
 
 progress_bar::~progress_bar() {
-  if (drawn_once_) {
-    draw();
-    std::fputc('\n', stderr);
-  }
+  if (drawn_once_)
+    end_status_line(text());
 }
 
 void progress_bar::advance_to(std::uint64_t done) {
@@ -47,26 +91,20 @@ void progress_bar::advance_to(std::uint64_t done) {
     return;
   drawn_ = now;
   drawn_once_ = true;
-  draw();
+  show_status_line(text());
 }
 
 double progress_bar::rate() const {
   const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - started_;
-  return double(done_) / std::max(passed.count(), 1e-9);
+  return double(done_ - first_) / std::max(passed.count(), 1e-9);
 }
 
-void progress_bar::draw() {
-  const double share = total_ == 0 ? 1.0 : std::min(1.0, double(done_) / double(total_));
-  const auto full = std::size_t(share * width);
-  const auto speed = unit_ == "B" ? human_bytes(rate()) : fmt::format("{:.0f} {}", rate(), unit_);
-  const auto line = fmt::format("\r{} [{}{}] {:3.0f} %  {}/s\x1b[K",
-                                what_,
-                                std::string(full, '#'),
-                                std::string(width - full, '-'),
-                                share * 100,
-                                speed);
-  std::fwrite(line.data(), 1, line.size(), stderr);
-  std::fflush(stderr);
+std::string progress_bar::text() const {
+  const double share = total_ == 0 ? 1.0 : double(done_) / double(total_);
+  const auto speed = unit_ == "B"  ? human_bytes(rate())
+                     : rate() < 10 ? fmt::format("{:.2g} {}", rate(), unit_)
+                                   : fmt::format("{:.0f} {}", rate(), unit_);
+  return progress_text(what_, share, speed + "/s", columns());
 }
 
 }  // namespace troupe::runtime

@@ -9,11 +9,14 @@
 namespace troupe::runtime {
 
 /// Draws "<what> [#####-----]  42 %  12.3 MB/s" on standard error, at most ten times a second, and
-/// only when that is a terminal. One thread uses it.
+/// only when that is a terminal that can (not TERM=dumb). It fits the terminal's columns at that
+/// moment, lines of the log pass above it, and a terminal that takes nothing is not waited for. One
+/// thread uses it; one bar at a time.
 class progress_bar {
  public:
-  /// `unit` is a name ("tokens", "merges") or "B", which is shown as kB, MB, GB.
-  progress_bar(std::string what, std::uint64_t total, std::string unit);
+  /// `unit` is a name ("tokens", "merges") or "B", which is shown as kB, MB, GB. `first` was done
+  /// before.
+  progress_bar(std::string what, std::uint64_t total, std::string unit, std::uint64_t first = 0);
   ~progress_bar();  ///< ends the line
   progress_bar(const progress_bar&) = delete;
   progress_bar& operator=(const progress_bar&) = delete;
@@ -24,17 +27,24 @@ class progress_bar {
   double rate() const;
 
  private:
-  void draw();
+  std::string text() const;
 
   std::string what_;
   std::uint64_t total_;
   std::string unit_;
-  std::uint64_t done_ = 0;
+  std::uint64_t first_, done_;
   std::chrono::steady_clock::time_point started_;
   std::chrono::steady_clock::time_point drawn_;
   bool visible_;
   bool drawn_once_ = false;
 };
+
+/// The text of a bar in less than `columns` columns, the last of which stays free: where there is
+/// little room the bar becomes short, then the speed goes, then all but the share.
+std::string progress_text(const std::string& what,
+                          double share,
+                          const std::string& speed,
+                          int columns);
 
 /// "1.5 GB", "812 kB": powers of ten, three digits.
 std::string human_bytes(double bytes);
