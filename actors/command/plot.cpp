@@ -4,100 +4,253 @@
 #include "runtime/core/error.hpp"
 #include "runtime/core/file.hpp"
 #include "runtime/core/log.hpp"
+#include "runtime/telemetry/run_table.hpp"
 
+#include <algorithm>
+#include <cmath>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 namespace troupe::command {
 namespace {
 
+namespace fs = std::filesystem;
 using runtime::curve;
+using runtime::curve_point;
+using runtime::run_table;
 
 struct plot_flags {
-  std::vector<std::string> logs;
-  std::filesystem::path output = "loss.svg";
-  std::string title = "Loss";
+  std::vector<std::string> runs;
+  fs::path output = "loss.svg";
+  std::string title;
+  std::string y = "loss", x = "iteration";
+  std::int64_t smooth = 1;
+  bool logarithmic = false;
 };
 
-/// The two curves of one log. A last line without its end is one that is being written; a line that
-/// is no record is skipped, unless there is none that is one.
-std::pair<curve, curve> read_log(const std::filesystem::path& path) {
-  const runtime::mapped_file file(path);
-  std::pair<curve, curve> out;
-  auto& [training, validation] = out;
-  validation.marked = true;
-  std::string_view rest = file.text();
-  std::vector<std::size_t> skipped;
-  bool is_log = false;
-  for (std::size_t number = 1; rest.find('\n') != std::string_view::npos; ++number) {
-    const auto line = rest.substr(0, rest.find('\n'));
-    rest.remove_prefix(line.size() + 1);
-    const auto entry = nlohmann::json::parse(line, nullptr, false);
-    if (!entry.is_object() || !entry.contains("iteration") || !entry["iteration"].is_number()) {
-      skipped.push_back(number);
-      continue;
-    }
-    is_log = true;
-    const auto take = [&](const char* key, curve& to) {
-      if (const auto found = entry.find(key); found != entry.end() && found->is_number())
-        to.points.push_back({entry["iteration"].get<double>(), found->get<double>()});
-    };
-    take("lm_loss", training);
-    take("validation_loss", validation);
-  }
-  if (!is_log && !skipped.empty())
-    throw runtime::input_error(
-        "cannot plot '{}': line {} is no JSON object with an 'iteration'; give a file that "
-        "`troupe train` wrote by --log-file",
-        path.string(),
-        skipped.front());
-  for (const auto number : skipped)
-    runtime::log_warning("'{}': line {} is no JSON object with an 'iteration'; it is left out",
-                         path.string(),
-                         number);
-  if (training.points.empty() && validation.points.empty())
-    throw runtime::input_error("cannot plot '{}': it has no losses yet", path.string());
+struct named_run {
+  fs::path log;
+  std::string name;
+  run_table table;
+};
+
+std::string listed(const std::vector<std::string>& words) {
+  std::string out;
+  for (const auto& word : words)
+    out += (out.empty() ? "" : ", ") + word;
   return out;
 }
 
-int plot_logs(const plot_flags& flags) {
-  if (flags.logs.empty())
-    throw usage_error("name a log, or several: what `troupe train` wrote by --log-file");
-  std::error_code failure;
-  for (const auto& log : flags.logs)
-    if (std::filesystem::equivalent(log, flags.output, failure))
-      throw usage_error(
-          "--output '{}' is a log that is to be drawn: name another file for the "
-          "picture",
-          flags.output.string());
-  std::vector<curve> curves;
-  for (const auto& log : flags.logs) {
-    auto [training, validation] = read_log(log);
-    const auto name
-        = flags.logs.size() == 1 ? "" : std::filesystem::path(log).stem().string() + ": ";
-    training.label = name + "training";
-    validation.label = name + "validation";
-    for (auto* x : {&training, &validation})
-      if (!x->points.empty())
-        curves.push_back(std::move(*x));
+std::string y_label(const std::string& field) {
+  const std::pair<const char*, const char*> known[]
+      = {{"loss", "loss (nats per token)"},
+         {"lm_loss", "training loss (nats per token)"},
+         {"validation_loss", "validation loss (nats per token)"},
+         {"grad_norm", "norm of the gradient"},
+         {"learning_rate", "learning rate"},
+         {"tokens_per_second", "tokens per second"},
+         {"elapsed_ms", "time of a step (ms)"},
+         {"params_norm", "norm of the parameters"},
+         {"num_zeros", "zeros in the gradient"},
+         {"teraflops_per_second", "TFLOP/s of the model"}};
+  for (const auto& [name, label] : known)
+    if (field == name)
+      return label;
+  return field;
+}
+
+std::string x_label(const std::string& x) {
+  return x == "time" ? "time in steps (s)" : x;
+}
+
+/// Where an iteration stands on the x axis. Validations are not steps: they stand where their step
+/// does.
+std::vector<curve_point> placed(const std::vector<curve_point>& points,
+                                const named_run& run,
+                                const std::string& x) {
+  if (x == "iteration")
+    return points;
+  const std::string field = x == "samples"  ? "consumed_samples"
+                            : x == "tokens" ? "consumed_tokens"
+                                            : "elapsed_ms";
+  auto places = run.table.by_iteration(field);
+  if (places.empty())
+    throw runtime::input_error("cannot plot '{}' by --x {}: its records have no '{}'; they have {}",
+                               run.log.string(),
+                               x,
+                               field,
+                               listed(run.table.fields()));
+  if (x == "time") {
+    double seconds = 0;
+    for (auto& place : places)
+      place.y = seconds += place.y / 1e3;
   }
-  const runtime::plot_text text{flags.title, "iteration", "loss (nats per token)"};
-  runtime::write_text(flags.output, runtime::svg_plot(text, curves));
-  if (std::filesystem::is_regular_file(flags.output, failure))
+  std::vector<curve_point> out;
+  auto at = places.begin();
+  for (const auto& p : points) {
+    at = std::find_if(at, places.end(), [&](const auto& place) { return place.x >= p.x; });
+    if (at != places.end() && at->x == p.x)
+      out.push_back({at->y, p.y});
+  }
+  return out;
+}
+
+std::vector<named_run> read_runs(const plot_flags& flags) {
+  if (flags.runs.empty())
+    throw usage_error(
+        "name a run, or several: a --save folder, or a file written by --log-file or "
+        "--log-csv");
+  std::vector<fs::path> logs;
+  for (const auto& run : flags.runs)
+    logs.push_back(runtime::find_log(run));
+  std::error_code failure;
+  for (const auto& log : logs)
+    if (fs::equivalent(log, flags.output, failure))
+      throw usage_error(
+          "--output '{}' is a log that is to be drawn: name another file for the picture",
+          flags.output.string());
+  const auto names = runtime::names_of_runs(logs);
+  std::vector<named_run> out;
+  for (std::size_t i = 0; i < logs.size(); ++i) {
+    out.push_back({logs[i], names[i], run_table(logs[i])});
+    for (const auto number : out.back().table.skipped())
+      runtime::log_warning(
+          "'{}': line {} is no record of a step; it is left out", logs[i].string(), number);
+  }
+  return out;
+}
+
+/// The curves of one run: what --y names, smoothed over a pale one where that is wanted.
+std::vector<curve> curves_of(const named_run& run,
+                             int number,
+                             bool alone,
+                             const plot_flags& flags) {
+  std::vector<curve> out;
+  const auto add = [&](const std::string& field, const std::string& what, int colour) {
+    auto points = placed(run.table.by_iteration(field), run, flags.x);
+    if (points.empty())
+      return;
+    const bool few = field == "validation_loss";
+    const auto label = alone ? what : run.name + (flags.y == "loss" ? ": " + what : "");
+    curve x{label, points, few, colour};
+    if (flags.smooth > 1 && !few) {
+      out.push_back({"", std::move(points), false, colour, true});
+      x.points = runtime::smoothed(x.points, int(flags.smooth));
+    }
+    out.push_back(std::move(x));
+  };
+  if (flags.y == "loss") {
+    add("lm_loss", "training", number);
+    add("validation_loss", "validation", alone ? 1 : number);
+  } else {
+    add(flags.y, flags.y, number);
+  }
+  return out;
+}
+
+std::string number_or_dash(std::optional<double> x, const char* format) {
+  return x ? fmt::format(fmt::runtime(format), *x) : "-";
+}
+
+std::optional<double> last_of(const run_table& table, const std::string& field) {
+  const auto points = table.by_iteration(field);
+  return points.empty() ? std::nullopt : std::optional(points.back().y);
+}
+
+std::optional<double> median_of(const run_table& table, const std::string& field) {
+  auto points = table.by_iteration(field);
+  if (points.empty())
+    return std::nullopt;
+  const auto middle = points.begin() + std::ptrdiff_t(points.size() / 2);
+  std::nth_element(
+      points.begin(), middle, points.end(), [](const auto& a, const auto& b) { return a.y < b.y; });
+  return middle->y;
+}
+
+std::string best_validation(const run_table& table) {
+  const auto points = table.by_iteration("validation_loss");
+  const auto best = std::min_element(
+      points.begin(), points.end(), [](const auto& a, const auto& b) { return a.y < b.y; });
+  return best == points.end() ? "-" : fmt::format("{:.4f} at {:.0f}", best->y, best->x);
+}
+
+void print_table(const std::vector<named_run>& runs) {
+  std::size_t widest = 3;
+  for (const auto& run : runs)
+    widest = std::max(widest, run.name.size());
+  const auto row = [&](const auto&... cells) {
+    fmt::print("{:<{}}  {:>9}  {:>9}  {:>18}  {:>10}  {:>8}\n", cells...);
+  };
+  row("run", widest, "iteration", "last loss", "best validation", "tokens/s", "skipped");
+  for (const auto& run : runs)
+    row(run.name,
+        widest,
+        run.table.last_iteration(),
+        number_or_dash(last_of(run.table, "lm_loss"), "{:.4f}"),
+        best_validation(run.table),
+        number_or_dash(median_of(run.table, "tokens_per_second"), "{:.0f}"),
+        number_or_dash(last_of(run.table, "skipped_iterations"), "{:.0f}"));
+}
+
+int plot_runs(const plot_flags& flags) {
+  const auto runs = read_runs(flags);
+  std::vector<curve> curves;
+  for (std::size_t r = 0; r < runs.size(); ++r) {
+    auto some = curves_of(runs[r], int(r), runs.size() == 1, flags);
+    if (some.empty())
+      throw runtime::input_error(
+          "cannot plot '{}': {}; its records have {}",
+          runs[r].log.string(),
+          flags.y == "loss" ? "it has no losses yet" : fmt::format("it has no '{}'", flags.y),
+          listed(runs[r].table.fields()));
+    std::move(some.begin(), some.end(), std::back_inserter(curves));
+  }
+  auto x = x_label(flags.x);
+  if (flags.smooth > 1)
+    x += fmt::format(" (means of {} steps)", flags.smooth);
+  const auto title = !flags.title.empty() ? flags.title
+                     : flags.y == "loss"  ? std::string("Loss")
+                                          : flags.y;
+  runtime::write_text(flags.output,
+                      runtime::svg_plot({title, x, y_label(flags.y), flags.logarithmic}, curves));
+  std::error_code failure;
+  if (fs::is_regular_file(flags.output, failure)) {  // else it may be where we print
+    print_table(runs);
     fmt::print("wrote '{}'\n", flags.output.string());
+  }
   return 0;
 }
 
 }  // namespace
 
 void add_plot(command_line& program) {
-  auto& line = program.command("plot", "draws the losses of training logs as an SVG.");
+  auto& line = program.command("plot", "draws the logs of runs in one picture (SVG).");
   const auto flags = std::make_shared<plot_flags>();
-  line.words("LOG...", "Files written by --log-file; several are drawn together.", flags->logs);
+  line.words("RUN...",
+             "Runs to compare: each a --save folder, which has its log, or a file written by "
+             "--log-file or --log-csv.",
+             flags->runs);
   line.value("--output", "FILE", "The picture. Default loss.svg.", text(flags->output));
-  line.value("--title", "TEXT", "Above the picture. Default Loss.", text(flags->title));
-  line.runs([flags] { return plot_logs(*flags); });
+  line.value("--y",
+             "FIELD",
+             "What to draw: loss (default; training and validation), or any field of the log, such "
+             "as validation_loss, grad_norm, learning_rate, tokens_per_second.",
+             text(flags->y));
+  line.value("--x",
+             "AXIS",
+             "iteration (default), samples, tokens, or time: seconds spent in steps.",
+             one_of(flags->x, {"iteration", "samples", "tokens", "time"}));
+  line.value("--smooth",
+             "N",
+             "Draws means of N steps, and what they are of behind them. Validations stay as they "
+             "are.",
+             whole(flags->smooth, 1));
+  line.toggle("--log-y", "A logarithmic y axis.", [flags] { flags->logarithmic = true; });
+  line.value("--title", "TEXT", "Above the picture. Default: what is drawn.", text(flags->title));
+  line.note(
+      "A table on standard output has, for each run, its newest iteration and loss, its best "
+      "validation, the median of tokens per second, and how many steps were skipped.");
+  line.runs([flags] { return plot_runs(*flags); });
 }
 
 }  // namespace troupe::command

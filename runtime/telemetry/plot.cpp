@@ -9,13 +9,38 @@
 namespace troupe::runtime {
 namespace {
 
-constexpr double width = 860, height = 500;
+constexpr double width = 860, plot_height = 500;
 constexpr double left = 76, right = 28, top = 52, bottom = 60;
-constexpr double inner_width = width - left - right, inner_height = height - top - bottom;
+constexpr double inner_width = width - left - right, inner_height = plot_height - top - bottom;
 
 // Okabe and Ito: "Color Universal Design", 2008: told apart by everybody, without yellow.
 constexpr const char* colours[]
     = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000"};
+
+constexpr const char* colour_of(int number) {
+  return colours[std::size_t(number) % std::size(colours)];
+}
+
+/// Once all colours are used, the next curves are told apart by dashes, too.
+const char* dashes_of(const curve& c, int number) {
+  if (c.marked)
+    return "5 4";
+  constexpr const char* of_round[] = {"", "12 4", "2 3", "12 4 2 4"};
+  return of_round[std::size_t(number) / std::size(colours) % std::size(of_round)];
+}
+
+std::string stroke(const curve& c, int number) {
+  const std::string dashes = dashes_of(c, number);
+  return fmt::format("stroke=\"{}\" stroke-width=\"{}\"{}{}",
+                     colour_of(number),
+                     c.pale ? 1.0 : 1.8,
+                     c.pale ? " stroke-opacity=\"0.25\"" : "",
+                     dashes.empty() ? "" : " stroke-dasharray=\"" + dashes + "\"");
+}
+
+int number_of(const std::vector<curve>& curves, std::size_t i) {
+  return curves[i].colour >= 0 ? curves[i].colour : int(i);
+}
 
 struct interval {
   double low = std::numeric_limits<double>::infinity();
@@ -48,19 +73,29 @@ std::string escaped(const std::string& text) {
   return out;
 }
 
-bool drawable(const curve_point& p) {
-  return std::isfinite(p.x) && std::isfinite(p.y);
-}
+struct frame {
+  interval x, y;
+  bool logarithmic = false;  ///< y is then of logarithms
+
+  bool can_draw(const curve_point& p) const {
+    return std::isfinite(p.x) && std::isfinite(p.y) && (!logarithmic || p.y > 0);
+  }
+  double scaled(double v) const { return logarithmic ? std::log10(v) : v; }
+  double at_x(double v) const { return left + x.share(v) * inner_width; }
+  double at_y(double v) const { return top + (1 - y.share(scaled(v))) * inner_height; }
+};
 
 /// As drawn: at most two points a column of pixels, the extreme ones in their order.
-std::vector<curve_point> thinned(const curve& from, const interval& along) {
+std::vector<curve_point> thinned(const curve& from, const frame& f) {
   std::vector<curve_point> in, out;
-  std::copy_if(from.points.begin(), from.points.end(), std::back_inserter(in), drawable);
+  std::copy_if(from.points.begin(), from.points.end(), std::back_inserter(in), [&](const auto& p) {
+    return f.can_draw(p);
+  });
   if (in.size() <= 2 * std::size_t(inner_width))
     return in;
   std::map<long, std::pair<curve_point, curve_point>> columns;  // lowest, highest
   for (const auto& p : in) {
-    const auto [at, fresh] = columns.try_emplace(std::lround(along.share(p.x) * inner_width), p, p);
+    const auto [at, fresh] = columns.try_emplace(std::lround(f.x.share(p.x) * inner_width), p, p);
     if (!fresh && p.y < at->second.first.y)
       at->second.first = p;
     if (!fresh && p.y > at->second.second.y)
@@ -95,20 +130,14 @@ std::string line(double x1, double y1, double x2, double y2, const char* colour)
       colour);
 }
 
-struct frame {
-  interval x, y;
-
-  double at_x(double v) const { return left + x.share(v) * inner_width; }
-  double at_y(double v) const { return top + (1 - y.share(v)) * inner_height; }
-};
-
-frame frame_of(const std::vector<curve>& curves) {
+frame frame_of(const std::vector<curve>& curves, bool logarithmic) {
   frame out;
+  out.logarithmic = logarithmic;
   for (const auto& c : curves)
     for (const auto& p : c.points)
-      if (drawable(p)) {
+      if (out.can_draw(p)) {
         out.x.take(p.x);
-        out.y.take(p.y);
+        out.y.take(out.scaled(p.y));
       }
   for (auto* side : {&out.x, &out.y}) {
     if (!(side->low <= side->high))
@@ -121,6 +150,39 @@ frame frame_of(const std::vector<curve>& curves) {
   return out;
 }
 
+std::vector<double> ticks_of_y(const frame& f) {
+  if (!f.logarithmic)
+    return round_ticks(f.y.low, f.y.high, 7);
+  return logarithmic_ticks(std::pow(10.0, f.y.low), std::pow(10.0, f.y.high));
+}
+
+bool continues_a_letter(char c) {
+  return (static_cast<unsigned char>(c) & 0xc0) == 0x80;
+}
+
+std::size_t letters_of(const std::string& text) {
+  return text.size() - std::size_t(std::count_if(text.begin(), text.end(), continues_a_letter));
+}
+
+/// Where its nth letter begins.
+std::size_t begin_of(const std::string& text, std::size_t nth) {
+  std::size_t at = 0;
+  for (; at < text.size(); ++at)
+    if (!continues_a_letter(text[at]) && nth-- == 0)
+      break;
+  return at;
+}
+
+/// Its ends, where it has more than `most` letters.
+std::string shortened(const std::string& text, std::size_t most) {
+  const auto letters = letters_of(text);
+  if (letters <= most)
+    return text;
+  const auto head = (most - 1) / 2, tail = most - 1 - head;
+  return text.substr(0, begin_of(text, head)) + "\u2026"
+         + text.substr(begin_of(text, letters - tail));
+}
+
 std::string axes(const frame& f, const plot_text& text) {
   constexpr const char *grid = "#e6e6e6", *ink = "#444444";
   std::string out;
@@ -128,23 +190,24 @@ std::string axes(const frame& f, const plot_text& text) {
     out += line(f.at_x(v), top, f.at_x(v), top + inner_height, grid);
     out += text_at(f.at_x(v), top + inner_height + 20, "middle", 12, fmt::format("{:.6g}", v));
   }
-  for (const auto v : round_ticks(f.y.low, f.y.high, 7)) {
+  for (const auto v : ticks_of_y(f)) {
     out += line(left, f.at_y(v), left + inner_width, f.at_y(v), grid);
     out += text_at(left - 8, f.at_y(v) + 4, "end", 12, fmt::format("{:.4g}", v));
   }
   out += line(left, top + inner_height, left + inner_width, top + inner_height, ink);
   out += line(left, top, left, top + inner_height, ink);
-  out += text_at(left + inner_width / 2, height - 16, "middle", 13, text.x_label);
+  out += text_at(left + inner_width / 2, plot_height - 16, "middle", 13, text.x_label);
   out += fmt::format(
       "<text transform=\"translate(20 {:.1f}) rotate(-90)\" text-anchor=\"middle\" "
       "font-size=\"13\">{}</text>\n",
       top + inner_height / 2,
       escaped(text.y_label));
-  return out + text_at(left, 30, "start", 16, text.title);
+  return out
+         + text_at(left, 30, "start", 16, shortened(text.title, std::size_t(inner_width / 9.5)));
 }
 
-std::string drawn(const curve& c, const frame& f, const char* colour) {
-  const auto points = thinned(c, f.x);
+std::string drawn(const curve& c, const frame& f, int number) {
+  const auto points = thinned(c, f);
   std::string path, dots;
   for (const auto& p : points) {
     path += fmt::format("{}{:.1f} {:.1f}", path.empty() ? "M" : " L", f.at_x(p.x), f.at_y(p.y));
@@ -152,47 +215,97 @@ std::string drawn(const curve& c, const frame& f, const char* colour) {
       dots += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3\" fill=\"{}\"/>\n",
                           f.at_x(p.x),
                           f.at_y(p.y),
-                          colour);
+                          colour_of(number));
   }
-  return fmt::format(
-      "<path d=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"1.6\" "
-      "stroke-linejoin=\"round\"/>\n{}",
-      path,
-      colour,
-      dots);
+  return fmt::format("<path d=\"{}\" fill=\"none\" {} stroke-linejoin=\"round\"/>\n{}",
+                     path,
+                     stroke(c, number),
+                     dots);
 }
 
-std::string legend(const std::vector<curve>& curves) {
-  constexpr double letter = 6.8, row = 20, sample = 24, edge = 10;
-  std::size_t longest = 0;
-  for (const auto& c : curves)
-    longest = std::max(longest, c.label.size());
-  const double box = sample + 3 * edge + letter * double(longest);
-  const double x = left + inner_width - box - 8, y = top + 8;
-  auto out = fmt::format(
-      "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"white\" "
-      "fill-opacity=\"0.85\" stroke=\"#cccccc\"/>\n",
-      x,
-      y,
-      box,
-      row * double(curves.size()) + edge);
+/// An entry of the legend: where it stands, below the plot.
+struct legend_entry {
+  std::size_t curve;
+  std::string label;
+  double x = 0;
+  int row = 0;
+};
+
+constexpr double letter = 7.2, legend_row = 20, sample = 28, gap = 8, between = 22;
+
+std::vector<legend_entry> legend_of(const std::vector<curve>& curves) {
+  std::vector<legend_entry> out;
+  double x = left;
+  int row = 0;
+  const auto longest = std::size_t((inner_width - sample - gap) / letter);
   for (std::size_t i = 0; i < curves.size(); ++i) {
-    const double at = y + edge / 2 + row * (double(i) + 0.5);
-    const auto* const colour = colours[i % std::size(colours)];
-    out += fmt::format(
-        "<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"{}\" "
-        "stroke-width=\"2\"/>\n",
-        x + edge,
-        at,
-        x + edge + sample,
-        at,
-        colour);
-    out += text_at(x + 2 * edge + sample, at + 4, "start", 12, curves[i].label);
+    if (curves[i].label.empty())
+      continue;
+    const auto label = shortened(curves[i].label, longest);
+    const double wide = sample + gap + letter * double(letters_of(label));
+    if (x > left && x + wide > left + inner_width) {
+      x = left;
+      ++row;
+    }
+    out.push_back({i, label, x, row});
+    x += wide + between;
+  }
+  if (out.size() == 1)
+    out.clear();
+  return out;
+}
+
+std::string drawn(const legend_entry& at, const std::vector<curve>& curves) {
+  const double y = plot_height + legend_row * (at.row + 0.5);
+  const auto& c = curves[at.curve];
+  const int number = number_of(curves, at.curve);
+  auto out = fmt::format("<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" {}/>\n",
+                         at.x,
+                         y,
+                         at.x + sample,
+                         y,
+                         stroke(c, number));
+  if (c.marked)
+    out += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3\" fill=\"{}\"/>\n",
+                       at.x + sample / 2,
+                       y,
+                       colour_of(number));
+  return out + text_at(at.x + sample + gap, y + 4, "start", 12, at.label);
+}
+
+}  // namespace
+
+std::vector<curve_point> smoothed(const std::vector<curve_point>& points, int width) {
+  std::vector<curve_point> out, in;
+  std::copy_if(points.begin(), points.end(), std::back_inserter(in), [](const auto& p) {
+    return std::isfinite(p.y);
+  });
+  std::vector<double> before = {0};  // sums of all that come before
+  for (const auto& p : in)
+    before.push_back(before.back() + p.y);
+  const auto half = std::size_t(width) / 2;
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    const auto first = i < half ? 0 : i - half;
+    const auto end = std::min(first + std::size_t(width) - (i < half ? half - i : 0), in.size());
+    out.push_back({in[i].x, (before[end] - before[first]) / double(end - first)});
   }
   return out;
 }
 
-}  // namespace
+std::vector<double> logarithmic_ticks(double low, double high) {
+  constexpr std::size_t many = 12;
+  std::vector<double> fine, coarse;
+  for (double ten = std::pow(10.0, std::floor(std::log10(low))); ten <= high; ten *= 10)
+    for (const double round : {1.0, 2.0, 5.0})
+      if (const double v = round * ten; v >= low && v <= high) {
+        fine.push_back(v);
+        if (round == 1.0)
+          coarse.push_back(v);
+      }
+  if (fine.size() < 2)
+    return round_ticks(low, high, 7);
+  return fine.size() > many ? coarse : fine;
+}
 
 std::vector<double> round_ticks(double low, double high, int count) {
   const double rough = (high - low) / count;
@@ -205,12 +318,15 @@ std::vector<double> round_ticks(double low, double high, int count) {
     }
   std::vector<double> out;
   for (double i = std::ceil(low / step - 1e-9); i * step <= high + 1e-9 * step; ++i)
-    out.push_back(i * step);
+    out.push_back(i * step + 0.0);  // no -0
   return out;
 }
 
 std::string svg_plot(const plot_text& text, const std::vector<curve>& curves) {
-  const auto f = frame_of(curves);
+  const auto f = frame_of(curves, text.logarithmic);
+  const auto entries = legend_of(curves);
+  const double height
+      = plot_height + (entries.empty() ? 0 : legend_row * (entries.back().row + 1.5));
   auto out = fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" "
       "height=\"{1}\" font-family=\"Helvetica, Arial, sans-serif\" fill=\"#222222\">\n"
@@ -218,10 +334,12 @@ std::string svg_plot(const plot_text& text, const std::vector<curve>& curves) {
       width,
       height);
   out += axes(f, text);
-  for (std::size_t i = 0; i < curves.size(); ++i)
-    out += drawn(curves[i], f, colours[i % std::size(colours)]);
-  if (curves.size() > 1)
-    out += legend(curves);
+  for (const bool pale : {true, false})
+    for (std::size_t i = 0; i < curves.size(); ++i)
+      if (curves[i].pale == pale)
+        out += drawn(curves[i], f, number_of(curves, i));
+  for (const auto& x : entries)
+    out += drawn(x, curves);
   return out + "</svg>\n";
 }
 

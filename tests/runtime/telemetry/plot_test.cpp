@@ -3,6 +3,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <cmath>
 #include <limits>
 
 using namespace troupe::runtime;
@@ -34,7 +35,7 @@ TEST_CASE("each curve is drawn, with a legend when there are several", "[telemet
   const auto both = svg_plot({"Loss", "iteration", "loss"}, {training, validation});
   CHECK(count(both, "<path") == 2);
   CHECK_THAT(both, ContainsSubstring(">training<") && ContainsSubstring("&lt;valid &amp; co>"));
-  CHECK(count(both, "<circle") == 1);
+  CHECK(count(both, "<circle") == 2);  // on the curve and in the legend
 }
 
 TEST_CASE("points that are no numbers are left out", "[telemetry]") {
@@ -55,4 +56,48 @@ TEST_CASE("a million points make a small picture that keeps the peaks", "[teleme
   CHECK(page.size() < 60'000);
   x.points.resize(400'000);
   CHECK(svg_plot({"", "", ""}, {x}) != page);
+}
+
+TEST_CASE("means are of neighbours on both sides, and of fewer at the ends", "[telemetry]") {
+  const std::vector<curve_point> x = {{1, 3}, {2, 6}, {3, std::nan("")}, {4, 0}, {5, 9}};
+  const auto ys = [](const std::vector<curve_point>& points) {
+    std::vector<double> out;
+    for (const auto& p : points)
+      out.push_back(p.y);
+    return out;
+  };
+  CHECK(ys(smoothed(x, 1)) == std::vector<double>{3, 6, 0, 9});
+  CHECK(ys(smoothed(x, 3)) == std::vector<double>{4.5, 3, 5, 4.5});
+  CHECK(ys(smoothed(x, 100)) == std::vector<double>{4.5, 4.5, 4.5, 4.5});
+  CHECK(smoothed(x, 3)[2].x == 4);
+}
+
+TEST_CASE("a logarithmic axis has round ticks and leaves out what is not positive", "[telemetry]") {
+  CHECK(logarithmic_ticks(0.9, 11) == std::vector<double>{1, 2, 5, 10});
+  CHECK(logarithmic_ticks(1e-9, 1).size() == 10);
+  CHECK(logarithmic_ticks(3.3, 3.4).size() >= 3);
+  const auto page = svg_plot({"", "", "", true}, {{"x", {{1, 100}, {2, 0}, {3, -1}, {4, 1}}}});
+  CHECK(count(page, " L") == 1);
+}
+
+TEST_CASE("a legend stands below the plot, and long labels are cut in their middle",
+          "[telemetry]") {
+  std::string longest;
+  for (int i = 0; i < 100; ++i)
+    longest += "\u00e4\u4e2d";
+  const auto page
+      = svg_plot({"", "", ""}, {{"beginning" + longest + "end", {{1, 1}}}, {"b", {{1, 2}}}});
+  CHECK_THAT(page,
+             ContainsSubstring(">beginning") && ContainsSubstring("\u2026")
+                 && ContainsSubstring("end<") && !ContainsSubstring(longest));
+  CHECK_THAT(page, ContainsSubstring("height=\"550\""));  // two rows
+}
+
+TEST_CASE("more curves than colours are told apart by dashes", "[telemetry]") {
+  std::vector<curve> many;
+  for (int i = 0; i < 8; ++i)
+    many.push_back({std::to_string(i), {{0, double(i)}, {1, double(i)}}});
+  CHECK(count(svg_plot({"", "", ""}, many), "stroke-dasharray") == 2);  // curve and legend
+  many.pop_back();
+  CHECK(count(svg_plot({"", "", ""}, many), "stroke-dasharray") == 0);
 }
