@@ -46,10 +46,10 @@ int main() {
     // A step is a transaction: all norms first, then one decision, then everybody updates.
     auto norms = first.optimizer.norms(on);
     add_to(norms, last.optimizer.norms(on));
-    double norm = 0;
-    const auto decision = decide(how, n, consumed, norms, &norm);
-    first.optimizer.update(on, decision);
-    last.optimizer.update(on, decision);
+    const auto verdict = decide(
+        how, {.iteration = n - 1, .consumed = consumed}, {.losses = {loss}, .norms = norms});
+    first.optimizer.update(on, verdict.update);
+    last.optimizer.update(on, verdict.update);
     consumed += std::uint64_t(how.batch.global);
 
     auto state = first.optimizer.digests().own;

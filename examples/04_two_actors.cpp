@@ -161,14 +161,18 @@ conductor_actor::behavior_type conductor(conductor_actor::stateful_pointer<condu
         state.loss.tokens += x.losses[0].tokens;
         if (++state.votes < state.stages.size())
           return;
-        const auto update = decide(shared->how,
-                                   value(x.step),
-                                   state.report.consumed_samples,
-                                   state.norms,
-                                   &state.report.grad_norm);
+        const auto verdict = decide(
+            shared->how,
+            {.iteration = state.report.iteration, .consumed = state.report.consumed_samples},
+            {.losses = {state.loss}, .norms = state.norms});
+        state.report.grad_norm = verdict.grad_norm;
         for (const auto& each : state.stages)
           self->send(each,
-                     messages::decision{now, x.step, update.learning_rate, update.gradient_scale});
+                     messages::decision{.generation = now,
+                                        .step = x.step,
+                                        .update = verdict.update.step,
+                                        .learning_rate = verdict.update.learning_rate,
+                                        .gradient_scale = verdict.update.gradient_scale});
       },
       [=, &state](const messages::applied& x) {
         state.digests.insert(x.own.begin(), x.own.end());

@@ -66,6 +66,7 @@ void checkpointer_state::write_if_complete(runtime::step_id step) {
       job.checkpoints.save, std::int64_t(runtime::value(step)), x.generation, token_);
   runtime::checkpoint_manifest manifest;
   manifest.consumed_samples = std::int64_t(x.consumed);
+  manifest.skipped = x.skipped;
   manifest.model = job.how.model;
   manifest.identity = runtime::identity(job);
   manifest.layout = nlohmann::json{{"world_size", job.layout.world},

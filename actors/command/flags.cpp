@@ -82,6 +82,19 @@ void declare_steps(command_line& line, training_flags& to) {
              "Saves (with --save) and exits after a step that N divides. Default: runs to the end. "
              "By time: `timeout 60m troupe train gpt ...` ends a run in order, too.",
              whole(s.exit_interval, 1, largest_count));
+  line.value(
+      "--on-nonfinite",
+      "WHAT",
+      "When a step's loss or gradient is NaN or infinite. stop (default): ends with exit code "
+      "2, and saves the state before that step (with --save). skip: leaves the step out: no "
+      "update, the learning rate waits, the data goes on.",
+      one_of(to.nonfinite.policy, {"stop", "skip"}));
+  line.value(
+      "--max-skipped-in-a-row",
+      "N",
+      "With --on-nonfinite skip: so many such steps one after the other, and no more. Default "
+      "10.",
+      whole(to.nonfinite.most_in_a_row, 1, largest_count));
 }
 
 void declare_optimizer(command_line& line, training_flags& to) {
@@ -148,15 +161,37 @@ void declare_watching(command_line& line, training_flags& to) {
              "N",
              "Steps between two lines. Default 100.",
              whole(w.log_interval, 1, largest_count));
-  line.toggle("--log-throughput", "Adds floating-point operations a second to the line.", [&w] {
-    w.log_throughput = true;
+  line.toggle("--log-throughput",
+              "Adds floating-point operations a second (of the model, as Megatron-LM counts them) "
+              "and their share of what the machine's matrix products reach.",
+              [&w] { w.log_throughput = true; });
+  line.value("--matrix-rate",
+             "TFLOPS",
+             "What all workers' matrix products reach together, in TFLOP/s. Default: measured at "
+             "the start, in a fifth of a second.",
+             real(to.matrix_rate, 1e-6, 1e9));
+  line.toggle(
+      "--log-params-norm", "Adds the norm of all parameters.", [&w] { w.log_params_norm = true; });
+  line.toggle("--log-num-zeros-in-grad", "Adds how many elements of the gradient are zero.", [&w] {
+    w.log_zero_gradients = true;
   });
   line.value(
       "--log-file",
       "FILE",
       "A JSON object for every step; `troupe plot` draws it. A run that resumes appends, after "
-      "cutting what came after its checkpoint; any other starts the log anew.",
+      "cutting what came after its checkpoint; any other starts the log anew. Default: log.jsonl "
+      "in "
+      "the --save folder, if there is one.",
       text(w.log_file));
+  line.value("--log-csv", "FILE", "The same as a table, a row for every step.", text(w.csv_file));
+  line.value("--tensorboard-dir",
+             "DIR",
+             "Event files for TensorBoard, with Megatron-LM's names. A run that resumes adds one.",
+             text(w.board_dir));
+  line.value("--tensorboard-log-interval",
+             "N",
+             "Steps between two that are written there. Default 1.",
+             whole(w.board_interval, 1, largest_count));
   line.value("--trace",
              "FILE",
              "Every action of every worker, for Chrome's or Perfetto's viewer.",
@@ -185,7 +220,8 @@ void declare_testing(command_line& line, training_flags& to) {
       "--plant-fault",
       "WHO@STEP",
       "That actor fails in that step, e.g. stage:0.1@3: replica 0, stage 1; stage:0.1.2 is its "
-      "tensor rank 2. lane:R.P.T fails in its reduction, wire:R.P.T beside it.",
+      "tensor rank 2. lane:R.P.T fails in its reduction, wire:R.P.T beside it. With nan:R.P.T one "
+      "of its gradients is NaN; @3-5 means three steps.",
       text(d.fault));
   line.value(
       "--plant-delays",

@@ -76,6 +76,11 @@ struct training_flags {
   } steps;
 
   struct {
+    std::string policy = "stop";
+    std::optional<std::int64_t> most_in_a_row;
+  } nonfinite;
+
+  struct {
     runtime::adamw_settings adam;
     std::int64_t seed = 1234;
   } optimizer;
@@ -113,6 +118,7 @@ struct training_flags {
 
   runtime::checkpoint_settings checkpoints;
   runtime::watch_settings watch = megatron_watch();
+  std::optional<double> matrix_rate;  ///< TFLOP a second
   runtime::disturbance_settings disturbance;
   bool dry_run = false;
 };

@@ -128,11 +128,25 @@ void resolve_steps(const training_flags& flags, runtime::training_job& job, sent
 /// Without documents for it there is no validation, as in Megatron-LM: --split 100,0,0 says so.
 void resolve_watching(const training_flags& flags, runtime::training_job& job, sentences& wrong) {
   job.watch = flags.watch;
+  job.watch.matrix_rate = flags.matrix_rate.value_or(0) * 1e12;
+  if (flags.matrix_rate && !flags.watch.log_throughput)
+    wrong.emplace_back("--matrix-rate needs --log-throughput: whose share of it to tell");
+  if (job.watch.log_file.empty() && !flags.checkpoints.save.empty())
+    job.watch.log_file = flags.checkpoints.save / "log.jsonl";
   collect(wrong, [&] {
     const runtime::split_matrix split(job.data.split);
     if (!split.share(runtime::data_split::valid) || job.watch.eval_batches == 0)
       job.watch.eval_interval = 0;
   });
+}
+
+void resolve_nonfinite(const training_flags& flags, runtime::training_job& job, sentences& wrong) {
+  constexpr std::int64_t usual = 10;
+  const auto& x = flags.nonfinite;
+  const bool skips = x.policy == "skip";
+  if (x.most_in_a_row && !skips)
+    wrong.emplace_back("--max-skipped-in-a-row needs --on-nonfinite skip: else none is skipped");
+  job.how.skippable_in_a_row = skips ? std::uint64_t(x.most_in_a_row.value_or(usual)) : 0;
 }
 
 }  // namespace
@@ -146,6 +160,7 @@ runtime::training_job resolve(const training_flags& flags, const std::vector<std
   resolve_recompute(flags, job, wrong);
   resolve_steps(flags, job, wrong);
   resolve_watching(flags, job, wrong);
+  resolve_nonfinite(flags, job, wrong);
   job.how.seed = std::uint64_t(flags.optimizer.seed);
   job.how.optimizer = flags.optimizer.adam;
   job.checkpoints = flags.checkpoints;

@@ -7,6 +7,7 @@
 #include "runtime/core/log.hpp"
 #include "runtime/data/indexed_dataset.hpp"
 #include "runtime/data/mock_dataset.hpp"
+#include "runtime/machine/matrix_rate.hpp"
 #include "runtime/trainer/memory_forecast.hpp"
 #include "runtime/transport/local/local_transport.hpp"
 
@@ -109,6 +110,7 @@ void load_state(resources& out) {
     runtime::log_warning("{}", warning);
   out.first_iteration = start.iteration;
   out.first_consumed = start.consumed;
+  out.first_skipped = start.skipped;
   if (const auto from = start.from) {
     runtime::log_info(" {} {}", start.iteration > 0 ? "going on" : "starting", start.text);
     out.restore = [from, moments = start.with_moments](runtime::worker& by) {
@@ -155,6 +157,27 @@ std::set<std::int64_t> microbatch_counts(const runtime::batch_schedule& batch,
   }
 }
 
+void find_matrix_rate(resources& out) {
+  const auto& job = out.job;
+  if (!job.watch.log_throughput)
+    return;
+  out.matrix_rate = job.watch.matrix_rate;
+  if (out.matrix_rate > 0)
+    return;
+  out.matrix_rate = runtime::measured_matrix_rate(job.backend,
+                                                  job.layout.world,
+                                                  job.threads_per_worker,
+                                                  job.how.precision == runtime::dtype::bf16);
+  runtime::log_info(
+      " matrix rate: {:.3f} TFLOP/s, measured with products in {} on {} x {} threads; "
+      "--matrix-rate "
+      "gives it instead",
+      out.matrix_rate / 1e12,
+      to_string(job.how.precision),
+      job.layout.world,
+      job.threads_per_worker);
+}
+
 void check_plans(const resources& out) {
   const auto& batch = out.job.how.batch;
   const auto check = [](const runtime::plan& plan) {
@@ -196,8 +219,9 @@ std::shared_ptr<resources> prepare(const runtime::training_job& job) {
   open_data(*out);
   load_state(*out);
   check_plans(*out);
-  if (out->first_iteration > 0 && !job.watch.log_file.empty())
-    cut_log(job.watch.log_file, out->first_iteration);
+  find_matrix_rate(*out);
+  if (out->first_iteration > 0)
+    cut_logs(job.watch, out->first_iteration);
   return out;
 }
 

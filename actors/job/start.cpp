@@ -3,6 +3,7 @@
 #include "runtime/checkpoint/same_extension.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/file.hpp"
+#include "runtime/telemetry/run_log.hpp"
 #include "runtime/trainer/scheduler_values.hpp"
 
 #include <nlohmann/json.hpp>
@@ -221,6 +222,7 @@ start_point plan_start(runtime::training_job& job) {
   }
   out.iteration = std::uint64_t(there.iteration);
   out.consumed = std::uint64_t(there.consumed_samples);
+  out.skipped = there.skipped;
   out.text = fmt::format("from iteration {} of {} ('{}')",
                          out.iteration,
                          job.train_iterations,
@@ -228,7 +230,7 @@ start_point plan_start(runtime::training_job& job) {
   // As in Megatron-LM the schedule is a part of the optimizer: not loaded, not compared.
   if (how.no_load_optim) {
     out.text += ", moments from zero (--no-load-optim)";
-    job.how.optimizer.moments_from = out.iteration;
+    job.how.optimizer.moments_from = out.iteration - out.skipped.iterations;
     return out;
   }
   require_moments(*out.from);
@@ -275,9 +277,13 @@ void check_model(const runtime::checkpoint_reader& from, const runtime::training
         wrong);
 }
 
-void cut_log(const fs::path& log, std::uint64_t iteration) {
+namespace {
+
+/// `iteration_of` tells of a line without its end; what is no record stays.
+template <class IterationOf>
+void cut_log(const fs::path& log, std::uint64_t iteration, const IterationOf& iteration_of) {
   std::error_code failure;
-  if (!fs::is_regular_file(log, failure))
+  if (log.empty() || !fs::is_regular_file(log, failure))
     return;
   const auto text = runtime::read_text(log);
   std::string kept;
@@ -285,14 +291,19 @@ void cut_log(const fs::path& log, std::uint64_t iteration) {
   for (auto end = rest.find('\n'); end != std::string_view::npos; end = rest.find('\n')) {
     const auto line = rest.substr(0, end + 1);
     rest.remove_prefix(line.size());
-    const auto record = json::parse(line, nullptr, false);
-    const auto at = record.is_object() ? record.find("iteration") : record.end();
-    if (!record.is_object() || at == record.end() || !at->is_number_unsigned()
-        || at->get<std::uint64_t>() <= iteration)
+    const std::int64_t at = iteration_of(line.substr(0, end));
+    if (at < 0 || std::uint64_t(at) <= iteration)
       kept += line;
   }
   if (kept.size() != text.size())
     runtime::write_text(log, kept);
+}
+
+}  // namespace
+
+void cut_logs(const runtime::watch_settings& watch, std::uint64_t iteration) {
+  cut_log(watch.log_file, iteration, runtime::iteration_of_json);
+  cut_log(watch.csv_file, iteration, runtime::iteration_of_row);
 }
 
 }  // namespace troupe::actors

@@ -31,6 +31,7 @@ struct start_point {
   bool with_moments = false;  ///< of the checkpoint; else they begin at zero
   std::uint64_t iteration = 0;
   std::uint64_t consumed = 0;
+  runtime::skipped_steps skipped = {};
   std::vector<std::string> warnings;
   std::string text;  ///< "from iteration 100 of 500 ('run/iter_0000100')"
 };
@@ -46,9 +47,9 @@ start_point plan_start(runtime::training_job& job);
 /// What differs between two JSON objects: "model/hidden: 32 there, 64 here", a line each.
 std::string differences(const std::string& there, const std::string& here);
 
-/// Cuts a log back to what the first `iteration` iterations wrote, so that a run which goes on
-/// appends to it as if it had never been stopped: drops later records, and a last line without its
-/// end. Throws input_error and io_error.
-void cut_log(const std::filesystem::path& log, std::uint64_t iteration);
+/// Cuts the logs (--log-file, --log-csv) back to what the first `iteration` iterations wrote, so
+/// that a run which goes on appends to them as if it had never been stopped: drops later records,
+/// and a last line without its end. Throws input_error and io_error.
+void cut_logs(const runtime::watch_settings& watch, std::uint64_t iteration);
 
 }  // namespace troupe::actors

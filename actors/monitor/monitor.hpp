@@ -1,53 +1,49 @@
-// The monitor: the console, the log file, the progress bar. It watches and never delays: nobody
-// waits for it.
+// The monitor: the console, the logs, the progress bar. It watches and never delays: nobody waits
+// for it, and it waits for nobody. Files are written by recorders, each on a thread of its own with
+// a bounded queue; lines of the console by the log's.
 
 #pragma once
 
+#include "actors/monitor/log_line.hpp"
 #include "actors/node/resources.hpp"
 #include "messages/protocol/actors.hpp"
-#include "runtime/core/file.hpp"
 #include "runtime/core/progress.hpp"
+#include "runtime/telemetry/recorder.hpp"
 
 #include <caf/typed_event_based_actor.hpp>
 
-#include <cstdio>
 #include <memory>
-#include <optional>
+#include <string>
+#include <vector>
 
 namespace troupe::actors {
-
-/// Megatron-LM's log line, with tokens/s.
-std::string log_line(const runtime::step_report& x,
-                     std::uint64_t train_iterations,
-                     double mean_loss,
-                     double mean_ms,
-                     bool throughput);
-
-/// One JSON object, no line end.
-std::string log_record(const runtime::step_report& x);
-std::string log_record(const runtime::validation_report& x);
 
 class monitor_state {
  public:
   static constexpr const char* name = "monitor";
 
   explicit monitor_state(messages::monitor_actor::pointer self) : self_(self) {}
-  ~monitor_state();
 
-  /// Throws io_error when the log file cannot be opened.
   void start(std::shared_ptr<const resources> shared);
+  /// These throw io_error when a file could not be opened or written.
   void receive(const messages::committed& x);
   void receive(const messages::validated& x);
+  /// Waits, not for long, until everything is written; what is missing is told.
+  void conclude();
 
  private:
-  void record(const std::string& line);
+  struct watcher {
+    std::string what;  ///< "--log-file 'run.jsonl'"
+    std::unique_ptr<runtime::recorder> by;
+  };
+  void open_recorders();
+  void record(const runtime::watched& x);
 
   messages::monitor_actor::pointer self_;
   std::shared_ptr<const resources> shared_;
-  std::FILE* log_ = nullptr;
+  std::vector<watcher> watchers_;
   std::unique_ptr<runtime::progress_bar> bar_;
-  double loss_sum_ = 0, ms_sum_ = 0;  ///< since the last line
-  int steps_ = 0;
+  since_last_line since_;
 };
 
 messages::monitor_actor::behavior_type monitor(

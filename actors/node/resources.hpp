@@ -50,6 +50,8 @@ struct resources {
       = runtime::make_thread_lane;
   std::uint64_t first_iteration = 0;  ///< the state that workers start from
   std::uint64_t first_consumed = 0;
+  runtime::skipped_steps first_skipped = {};
+  double matrix_rate = 0;  ///< products of all workers together, FLOP a second; 0: not asked for
 
   int replicas() const { return mesh.extent(runtime::axis::data); }
   int stages() const { return mesh.extent(runtime::axis::pipeline); }

@@ -125,6 +125,9 @@ void replica_state::receive(const messages::vote& x) {
     for (const auto& [parameter, square] : part.square_norms)
       all.square_norms[parameter] += square;
     gradients.add(part.gradients);
+    all.zeros += part.zeros;
+    if (all.nonfinite.yields_to(part.nonfinite))
+      all.nonfinite = part.nonfinite;
   }
   all.gradients = gradients.result();
   votes_.clear();
@@ -135,9 +138,11 @@ void replica_state::receive(const messages::applied& x) {
   if (x.generation != seat_.generation || !complete(applied_, x, stages()))
     return;
   messages::applied all{.generation = x.generation, .step = x.step, .replica = seat_.replica};
-  for (const auto& part : applied_)
+  for (const auto& part : applied_) {
     for (const auto& [parameter, digest] : part.own)
       all.own[parameter] += digest;
+    all.square_norm += part.square_norm;
+  }
   require_alike(applied_, shared_->tensor());
   applied_.clear();
   shared_->planted->send(self_, seat_.supervisor, all);

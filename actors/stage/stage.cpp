@@ -138,7 +138,13 @@ void stage_state::run(const messages::run_step& step) {
   if (step.what.training && overlaps_gradients())
     expect_buckets();
   submit(
-      "begin", [settings](bench& on, runtime::stream&) { on.worker->begin_step(settings); }, [] {});
+      "begin",
+      [settings, planted = shared_->planted, who = "nan:" + where_](bench& on, runtime::stream&) {
+        on.worker->begin_step(settings);
+        if (settings.training && planted->hits(who, runtime::value(settings.step)))
+          on.worker->spoil_gradient();
+      },
+      [] {});
   request_batches();
   if (now_->row.empty())
     return vote_if_done();
@@ -189,8 +195,12 @@ void stage_state::vote() {
         "loss", [add_losses](bench& on, runtime::stream&) { add_losses(on); }, say);
   submit(
       "reduce",
-      [=, planted = shared_->planted, where = where_, overlapped = overlaps_gradients()](
-          bench& on, runtime::stream&) {
+      [=,
+       planted = shared_->planted,
+       where = where_,
+       stage = seat_.part,
+       counts = shared_->job.watch.log_zero_gradients,
+       overlapped = overlaps_gradients()](bench& on, runtime::stream&) {
         planted->strike("lane:" + where, runtime::value(result->step));
         if (overlapped)
           on.worker->finish_reduction();
@@ -199,6 +209,10 @@ void stage_state::vote() {
         add_losses(on);
         result->square_norms = on.worker->norms();
         result->gradients = on.worker->vote_digest();
+        if (const auto found = on.worker->first_nonfinite(result->square_norms); found.entry >= 0)
+          result->nonfinite = {found.name, where, stage, found.entry};
+        if (counts)
+          result->zeros = on.worker->zero_gradients();
       },
       say);
 }
@@ -212,12 +226,20 @@ void stage_state::decide(const messages::decision& x) {
                                                               .step = x.step,
                                                               .replica = seat_.replica,
                                                               .part = stage_number()});
-  const bool later = overlaps_parameters();
-  const bool gathers = shared_->job.reduction.distributed_optimizer && !later;
+  const bool later = overlaps_parameters() && !x.skip;
+  const bool gathers = shared_->job.reduction.distributed_optimizer && !later && !x.skip;
   submit(
-      "update",
-      [x, result, later, gathers, token = groups_->token()](bench& on, runtime::stream&) {
-        on.worker->update({runtime::value(x.step), x.learning_rate, x.gradient_scale});
+      x.skip ? "skip" : "update",
+      [x,
+       result,
+       later,
+       gathers,
+       with_norm = shared_->job.watch.log_params_norm,
+       token = groups_->token()](bench& on, runtime::stream&) {
+        if (!x.skip)
+          on.worker->update({x.update, x.learning_rate, x.gradient_scale});
+        if (with_norm)
+          result->square_norm = on.worker->square_norm_of_parameters();
         if (later)
           on.worker->hide_parameters(token);
         if (gathers)

@@ -44,8 +44,8 @@ void supervisor_state::start(messages::node_actor node,
                              const std::vector<make_viewer>& viewers) {
   node_ = std::move(node);
   shared_ = std::move(shared);
-  iteration_ = validated_ = save_begun_ = saved_ = shared_->first_iteration;
-  consumed_ = shared_->first_consumed;
+  at_ = {shared_->first_iteration, shared_->first_consumed, shared_->first_skipped};
+  validated_ = save_begun_ = saved_ = at_.iteration;
   replicas_.resize(std::size_t(shared_->replicas()));
   end_on_exception(self_, "supervisor");
   self_->set_down_handler([this](const caf::down_msg& x) { lose(x); });
@@ -120,6 +120,8 @@ void supervisor_state::lose(const caf::down_msg& x) {
       self_->quit();
     return;
   }
+  if (!diagnosis_.empty())  // why it all came to an end
+    return self_->quit(messages::make_error(messages::ec::refused, diagnosis_));
   const bool known
       = is(x.reason, messages::ec::refused) || is(x.reason, messages::ec::protocol_violated);
   self_->quit(known ? x.reason : because_of(who->name, x.reason));
@@ -127,23 +129,24 @@ void supervisor_state::lose(const caf::down_msg& x) {
 
 bool supervisor_state::is_over() const {
   const auto& job = shared_->job;
-  return draining_ || iteration_ >= job.train_iterations
-         || (job.exit_interval > 0 && iteration_ > shared_->first_iteration
-             && iteration_ % job.exit_interval == 0);
+  return draining_ || !diagnosis_.empty() || at_.iteration >= job.train_iterations
+         || (job.exit_interval > 0 && at_.iteration > shared_->first_iteration
+             && at_.iteration % job.exit_interval == 0);
 }
 
 bool supervisor_state::save_is_due() const {
   const auto& where = shared_->job.checkpoints;
-  if (where.save.empty() || save_begun_ == iteration_)
+  if (where.save.empty() || save_begun_ == at_.iteration)
     return false;
-  return is_over() || (where.save_interval > 0 && iteration_ % where.save_interval == 0);
+  return is_over() || (where.save_interval > 0 && at_.iteration % where.save_interval == 0);
 }
 
 bool supervisor_state::validation_is_due() const {
   const auto& watch = shared_->job.watch;
-  return shared_->validation && !draining_ && watch.eval_interval > 0 && watch.eval_batches > 0
-         && validated_ != iteration_
-         && (iteration_ % watch.eval_interval == 0 || iteration_ >= shared_->job.train_iterations);
+  return shared_->validation && !draining_ && diagnosis_.empty() && watch.eval_interval > 0
+         && watch.eval_batches > 0 && validated_ != at_.iteration
+         && (at_.iteration % watch.eval_interval == 0
+             || at_.iteration >= shared_->job.train_iterations);
 }
 
 void supervisor_state::proceed() {
@@ -161,30 +164,30 @@ void supervisor_state::proceed() {
 }
 
 void supervisor_state::begin_step() {
-  const auto step = iteration_ + 1;
+  const auto step = at_.iteration + 1;
   shared_->planted->strike("supervisor", step);
   const auto& batch = shared_->job.how.batch;
-  const auto microbatches = int(runtime::microbatches(batch, std::int64_t(consumed_)));
+  const auto microbatches = int(runtime::microbatches(batch, std::int64_t(at_.consumed)));
   now_ = messages::run_step{.generation = generation_,
                             .step = runtime::step_id(step),
-                            .consumed = consumed_,
+                            .consumed = at_.consumed,
                             .validation = false,
                             .what = runtime::with_recomputation(
                                 runtime::one_forward_one_backward(
                                     shared_->stages(), microbatches * shared_->replicas_each()),
                                 shared_->blocks)};
   report_ = {};
-  report_.global_batch_size = runtime::global_batch_size(batch, std::int64_t(consumed_));
+  report_.global_batch_size = runtime::global_batch_size(batch, std::int64_t(at_.consumed));
   began_ns_ = runtime::now_ns();
   tell_replicas(*now_);
 }
 
 void supervisor_state::begin_validation() {
-  validated_ = iteration_;
+  validated_ = at_.iteration;
   const auto& job = shared_->job;
   const auto& batch = job.how.batch;
   // As Megatron reads it: every evaluation goes on where the one before stopped.
-  const auto before = iteration_ == 0 ? 0 : (iteration_ - 1) / job.watch.eval_interval;
+  const auto before = at_.iteration == 0 ? 0 : (at_.iteration - 1) / job.watch.eval_interval;
   validation_ = {};
   validation_consumed_ = before * std::uint64_t(job.watch.eval_batches * batch.global);
   validation_microbatches_
@@ -200,7 +203,7 @@ void supervisor_state::begin_validation_round() {
       = std::min<std::int64_t>(validation_microbatches_, validation_depth * shared_->stages());
   now_ = messages::run_step{
       .generation = generation_,
-      .step = runtime::step_id(iteration_),
+      .step = runtime::step_id(at_.iteration),
       .consumed = validation_consumed_,
       .validation = true,
       .what = runtime::forward_only(shared_->stages(), int(now) * shared_->replicas_each())};
@@ -210,14 +213,15 @@ void supervisor_state::begin_validation_round() {
 }
 
 void supervisor_state::begin_save() {
-  save_begun_ = iteration_;
+  save_begun_ = at_.iteration;
   shared_->planted->send(self_,
                          checkpointer_,
                          messages::save{.generation = generation_,
-                                        .step = runtime::step_id(iteration_),
-                                        .consumed = consumed_,
-                                        .parts = shared_->snapshot_parts()});
-  const messages::take_snapshot order{generation_, runtime::step_id(iteration_)};
+                                        .step = runtime::step_id(at_.iteration),
+                                        .consumed = at_.consumed,
+                                        .parts = shared_->snapshot_parts(),
+                                        .skipped = at_.skipped});
+  const messages::take_snapshot order{generation_, runtime::step_id(at_.iteration)};
   if (shared_->job.reduction.distributed_optimizer)
     return tell_replicas(order);  // each holds a part
   shared_->planted->send(self_, replicas_.front(), order);
@@ -233,9 +237,9 @@ void supervisor_state::receive(const messages::saved& x) {
 
 void supervisor_state::say_when(const std::string& why) const {
   if (now_ && !now_->validation)
-    runtime::log_info(" {}: finishing iteration {}, then stopping", why, iteration_ + 1);
+    runtime::log_info(" {}: finishing iteration {}, then stopping", why, at_.iteration + 1);
   else
-    runtime::log_info(" {}: stopping after iteration {}", why, iteration_);
+    runtime::log_info(" {}: stopping after iteration {}", why, at_.iteration);
 }
 
 void supervisor_state::drain(const messages::drain& x) {
@@ -250,6 +254,8 @@ void supervisor_state::finish() {
   if (std::exchange(concluding_, true))
     return;
   const auto dismiss = [this] {
+    if (!diagnosis_.empty())
+      return self_->quit(messages::make_error(messages::ec::refused, diagnosis_));
     dismissed_ = true;
     self_->send(node_, messages::dismiss{});
   };

@@ -54,8 +54,10 @@ class supervisor_state {
   void begin_validation_round();
   void begin_save();
   void decide();
+  runtime::step_result take_votes();
   void end_validation_round();
   void commit();
+  void report_step();
   void finish();
   void say_when(const std::string& why) const;
 
@@ -89,12 +91,12 @@ class supervisor_state {
   int expected_ = 0;  ///< spawned actors that have not answered yet
   int ready_ = 0;     ///< replicas that stand
 
-  std::uint64_t iteration_ = 0;  ///< the newest committed
-  std::uint64_t consumed_ = 0;
+  runtime::training_position at_;  ///< the newest committed step
   std::optional<messages::run_step> now_;
   std::uint64_t began_ns_ = 0;
   runtime::step_report report_;
-  bool decided_ = false;  ///< everybody has voted for the step that is running
+  runtime::digest state_ = {};  ///< after the newest step of this run
+  bool decided_ = false;        ///< everybody has voted for the step that is running
   std::vector<messages::vote> votes_;
   std::vector<messages::applied> applied_;
   std::uint64_t validated_ = 0;  ///< the iteration after which validation last ran
@@ -103,6 +105,7 @@ class supervisor_state {
   std::int64_t validation_microbatches_ = 0;  ///< of each replica that are still to come
   std::uint64_t save_begun_ = 0, saved_ = 0;
   bool draining_ = false;
+  std::string diagnosis_;  ///< why the run ends early, with an error; empty: it does not
   bool concluding_ = false, dismissed_ = false;
 };
 

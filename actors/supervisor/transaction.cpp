@@ -2,8 +2,10 @@
 
 #include "actors/supervisor/supervisor.hpp"
 #include "runtime/core/error.hpp"
+#include "runtime/core/log.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 namespace troupe::actors {
@@ -44,26 +46,61 @@ void supervisor_state::receive(const messages::vote& x) {
     decide();
 }
 
-void supervisor_state::decide() {
+/// Without a distributed optimizer each replica has voted all of it; with one its part.
+runtime::step_result supervisor_state::take_votes() {
   for (const auto& vote : votes_)
     runtime::ensure(vote.gradients == votes_.front().gradients,
                     "STEP-2: replicas vote the same digest of what they must have alike");
-  runtime::loss_value loss;
-  add_losses(votes_, loss);
-  auto square_norms = std::move(votes_.front().square_norms);
-  if (shared_->job.reduction.distributed_optimizer)
-    for (std::size_t r = 1; r < votes_.size(); ++r)
-      runtime::add_to(square_norms, votes_[r].square_norms);
+  runtime::step_result out;
+  for (const auto& vote : votes_)
+    for (const auto& part : vote.losses)
+      out.losses.push_back({part.total, part.tokens});
+  const auto& watch = shared_->job.watch;
+  const bool spread = shared_->job.reduction.distributed_optimizer;
+  messages::nonfinite_gradient first;
+  std::int64_t zeros = 0;
+  for (std::size_t r = 0; r < (spread ? votes_.size() : 1); ++r) {
+    runtime::add_to(out.norms, votes_[r].square_norms);
+    zeros += votes_[r].zeros;
+    if (first.yields_to(votes_[r].nonfinite))
+      first = votes_[r].nonfinite;
+  }
+  out.nonfinite_parameter = first.parameter;
+  out.nonfinite_where = first.where;
+  report_.zero_gradients = watch.log_zero_gradients ? zeros : -1;
   votes_.clear();
-  const auto update = runtime::decide(
-      shared_->job.how, iteration_ + 1, consumed_, square_norms, &report_.grad_norm);
-  report_.lm_loss = loss.total / std::max(loss.tokens, 1.0);
-  report_.learning_rate = update.learning_rate;
+  return out;
+}
+
+void supervisor_state::decide() {
+  const auto verdict = runtime::decide(shared_->job.how, at_, take_votes());
+  if (verdict.stops) {
+    diagnosis_ = runtime::diagnosis(verdict, at_);
+    if (const auto& save = shared_->job.checkpoints.save;
+        !save.empty() && at_.iteration > shared_->first_iteration)
+      diagnosis_ += fmt::format("; '{}' has the state of iteration {}, to go on from with --load",
+                                save.string(),
+                                at_.iteration);
+    now_.reset();
+    return proceed();
+  }
+  if (verdict.skips())
+    runtime::log_warning("iteration {}: {}; this step is left out, the {}. in a row of at most {}",
+                         at_.iteration + 1,
+                         verdict.fault,
+                         verdict.skipped.in_a_row,
+                         shared_->job.how.skippable_in_a_row);
+  report_.lm_loss = verdict.loss;
+  report_.grad_norm = verdict.grad_norm;
+  report_.learning_rate = verdict.update.learning_rate;
+  report_.skipped = verdict.skipped;
   decided_ = true;
   tell_replicas(messages::decision{.generation = generation_,
                                    .step = now_->step,
-                                   .learning_rate = update.learning_rate,
-                                   .gradient_scale = update.gradient_scale});
+                                   .skip = verdict.skips(),
+                                   .update = verdict.update.step,
+                                   .learning_rate = verdict.update.learning_rate,
+                                   .gradient_scale = verdict.update.gradient_scale});
 }
 
 void supervisor_state::receive(const messages::applied& x) {
@@ -76,31 +113,45 @@ void supervisor_state::receive(const messages::applied& x) {
 }
 
 void supervisor_state::commit() {
+  const bool spread = shared_->job.reduction.distributed_optimizer;
   auto state = std::move(applied_.front().own);
-  for (std::size_t r = 1; r < applied_.size(); ++r) {
-    if (shared_->job.reduction.distributed_optimizer)
+  auto square_norm = applied_.front().square_norm;
+  for (std::size_t r = 1; r < applied_.size(); ++r)
+    if (spread) {
       for (const auto& [parameter, part] : applied_[r].own)
         state[parameter] += part;
-    else
+      square_norm += applied_[r].square_norm;
+    } else {
       runtime::ensure(applied_[r].own == state,
                       "STEP-5: replicas hold the same state after the same update");
-  }
-  report_.state = runtime::combine(state);
+    }
   applied_.clear();
-  ++iteration_;
-  consumed_ += std::uint64_t(report_.global_batch_size);
+  report_.state = runtime::combine(state);
+  runtime::ensure(!report_.was_skipped() || state_ == runtime::digest{} || report_.state == state_,
+                  "STEP-7: a step that is left out changes no state");
+  state_ = report_.state;
+  if (shared_->job.watch.log_params_norm)
+    report_.params_norm = std::sqrt(square_norm.value());
+  ++at_.iteration;
+  at_.consumed += std::uint64_t(report_.global_batch_size);
+  at_.skipped = report_.skipped;
+  report_step();
+  now_.reset();
+  decided_ = false;
+  proceed();
+}
+
+void supervisor_state::report_step() {
   const auto& model = shared_->job.how.model;
   const double seconds = double(runtime::now_ns() - began_ns_) / 1e9;
-  report_.iteration = iteration_;
-  report_.consumed_samples = consumed_;
+  report_.iteration = at_.iteration;
+  report_.consumed_samples = at_.consumed;
+  report_.consumed_tokens = at_.consumed * std::uint64_t(model.sequence);
   report_.elapsed_ms = seconds * 1e3;
   report_.tokens_per_second = double(report_.global_batch_size * model.sequence) / seconds;
   report_.flops_per_second
       = runtime::training_flops(model, double(report_.global_batch_size)) / seconds;
   tell_watchers(messages::committed{report_});
-  now_.reset();
-  decided_ = false;
-  proceed();
 }
 
 void supervisor_state::end_validation_round() {
@@ -111,8 +162,8 @@ void supervisor_state::end_validation_round() {
     return begin_validation_round();
   // A validation that was cut short says nothing: it would be of other samples.
   if (validation_microbatches_ == 0)
-    tell_watchers(
-        messages::validated{{iteration_, validation_.total / std::max(validation_.tokens, 1.0)}});
+    tell_watchers(messages::validated{
+        {at_.iteration, validation_.total / std::max(validation_.tokens, 1.0)}});
   proceed();
 }
 

@@ -30,17 +30,28 @@ disturbance::disturbance(const runtime::disturbance_settings& settings) : settin
     return;
   const auto at = settings_.fault.rfind('@');
   const char* const end = settings_.fault.data() + settings_.fault.size();
-  if (at == std::string::npos || at == 0
-      || std::from_chars(settings_.fault.data() + at + 1, end, step_).ptr != end)
+  const char* stop = nullptr;
+  if (at != std::string::npos && at > 0) {
+    stop = std::from_chars(settings_.fault.data() + at + 1, end, first_).ptr;
+    last_step_ = first_;
+    if (stop != end && *stop == '-')
+      stop = std::from_chars(stop + 1, end, last_step_).ptr;
+  }
+  if (stop != end)
     throw runtime::input_error(
-        "--plant-fault '{}' is not of the form WHO@STEP, e.g. stage:0.1@3; WHO is supervisor, "
-        "node, loader, checkpointer, monitor, replica:R, stage:R.P.T, lane:R.P.T or wire:R.P.T",
+        "--plant-fault '{}' is not of the form WHO@STEP or WHO@FIRST-LAST, e.g. stage:0.1@3; WHO "
+        "is supervisor, node, loader, checkpointer, monitor, replica:R, stage:R.P.T, lane:R.P.T, "
+        "wire:R.P.T or nan:R.P.T",
         settings_.fault);
   who_ = short_form(settings_.fault.substr(0, at));
 }
 
+bool disturbance::hits(const std::string& who, std::uint64_t step) const {
+  return first_ <= step && step <= last_step_ && who_ == short_form(who);
+}
+
 void disturbance::strike(const std::string& who, std::uint64_t step) const {
-  if (step_ == step && who_ == short_form(who))
+  if (hits(who, step))
     throw std::runtime_error("the fault that was planted for " + settings_.fault);
 }
 

@@ -19,7 +19,7 @@ namespace troupe::actors {
 /// Shared by all actors of a process. Any thread.
 class disturbance {
  public:
-  /// Throws input_error when the fault is not of the form WHO@STEP.
+  /// Throws input_error when the fault is not of the form WHO@STEP or WHO@FIRST-LAST.
   explicit disturbance(const runtime::disturbance_settings& settings);
 
   /// Throws when the fault is planted for `who` in this step. WHO is "supervisor", "node",
@@ -27,6 +27,10 @@ class disturbance {
   /// strikes while the others of its groups wait in the reduction, or "wire:R.P.T", which strikes
   /// in the first bucket that is reduced beside the lane. Tensor rank T may be left out: it is 0.
   void strike(const std::string& who, std::uint64_t step) const;
+
+  /// Whether something is planted for `who` in this step. "nan:R.P.T" is no fault of anybody's:
+  /// that rank finds NaN in a gradient.
+  bool hits(const std::string& who, std::uint64_t step) const;
 
   /// Sleeps as long as the seed says. For lanes.
   void delay_lane() const;
@@ -46,7 +50,7 @@ class disturbance {
 
   runtime::disturbance_settings settings_;
   std::string who_;
-  std::uint64_t step_ = 0;
+  std::uint64_t first_ = 1, last_step_ = 0;  ///< the steps in which it is
   mutable std::atomic<std::uint64_t> drawn_ = 0;
   mutable std::mutex mutex_;
   using link = std::pair<std::uint64_t, std::uint64_t>;

@@ -10,6 +10,7 @@
 #pragma once
 
 #include "runtime/core/ids.hpp"
+#include "runtime/telemetry/step_report.hpp"
 #include "runtime/tensor/box.hpp"
 #include "runtime/tensor/ticket.hpp"
 
@@ -32,6 +33,7 @@ struct save {
   runtime::step_id step = {};
   std::uint64_t consumed = 0;
   int parts = 0;
+  runtime::skipped_steps skipped = {};
 
   friend bool operator==(const save&, const save&) = default;
 };
@@ -83,7 +85,7 @@ typename Inspector::result_type inspect(Inspector& f, take_snapshot& x) {
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, save& x) {
-  return f(caf::meta::type_name("save"), x.generation, x.step, x.consumed, x.parts);
+  return f(caf::meta::type_name("save"), x.generation, x.step, x.consumed, x.parts, x.skipped);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, snapshot& x) {

@@ -16,6 +16,8 @@
 //   STEP-3  Steps are committed once each, in ascending order.
 //   STEP-5  Replicas that each hold the whole state hold the same.
 //   STEP-6  What several tensor ranks or stages hold, they hold alike.
+//   STEP-7  A step whose loss or gradient is not finite changes no state: all leave it out, or the
+//           job ends.
 
 #pragma once
 
@@ -52,6 +54,22 @@ struct loss_part {
   friend bool operator==(const loss_part&, const loss_part&) = default;
 };
 
+/// A parameter whose reduced gradient is not finite: that which the way back came to first, among
+/// all that are not.
+struct nonfinite_gradient {
+  std::string parameter = {};  ///< empty: all are finite
+  std::string where = {};      ///< the stage's seat, "0.1" or "0.1.0"
+  int part = -1;               ///< its pipeline rank
+  int entry = -1;              ///< counts the parameters of the stage
+
+  /// Whether the way back comes to `x` before this one; the lowest of ranks that do alike is named.
+  bool yields_to(const nonfinite_gradient& x) const {
+    return x.part != part ? x.part > part : x.entry > entry;
+  }
+
+  friend bool operator==(const nonfinite_gradient&, const nonfinite_gradient&) = default;
+};
+
 /// Of a stage, or merged over the stages of a replica.
 struct vote {
   runtime::generation_id generation = {};
@@ -62,6 +80,8 @@ struct vote {
   std::map<std::string, runtime::exact_sum> square_norms
       = {};                        ///< of reduced gradients, by parameter
   runtime::digest gradients = {};  ///< of all reduced gradients that the sender holds
+  nonfinite_gradient nonfinite = {};
+  std::int64_t zeros = 0;  ///< elements of the reduced gradients that are zero, where asked for
 
   friend bool operator==(const vote&, const vote&) = default;
 };
@@ -69,6 +89,8 @@ struct vote {
 struct decision {
   runtime::generation_id generation = {};
   runtime::step_id step = {};
+  bool skip = false;         ///< no update: answer with the state as it is
+  std::uint64_t update = 0;  ///< counts the updates; the first is 1
   double learning_rate = 0;
   double gradient_scale = 1;
 
@@ -83,6 +105,7 @@ struct applied {
   int part = 0;
   std::map<std::string, runtime::digest> own = {};     ///< of the state, by parameter; parts add up
   std::map<std::string, runtime::digest> copies = {};  ///< of what another rank answers for
+  runtime::exact_sum square_norm = {};                 ///< of the parameters, where asked for
 
   friend bool operator==(const applied&, const applied&) = default;
 };
@@ -110,6 +133,10 @@ typename Inspector::result_type inspect(Inspector& f, loss_part& x) {
   return f(caf::meta::type_name("loss_part"), x.total, x.tokens);
 }
 template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, nonfinite_gradient& x) {
+  return f(caf::meta::type_name("nonfinite_gradient"), x.parameter, x.where, x.part, x.entry);
+}
+template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, vote& x) {
   return f(caf::meta::type_name("vote"),
            x.generation,
@@ -118,17 +145,30 @@ typename Inspector::result_type inspect(Inspector& f, vote& x) {
            x.part,
            x.losses,
            x.square_norms,
-           x.gradients);
+           x.gradients,
+           x.nonfinite,
+           x.zeros);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, decision& x) {
-  return f(
-      caf::meta::type_name("decision"), x.generation, x.step, x.learning_rate, x.gradient_scale);
+  return f(caf::meta::type_name("decision"),
+           x.generation,
+           x.step,
+           x.skip,
+           x.update,
+           x.learning_rate,
+           x.gradient_scale);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, applied& x) {
-  return f(
-      caf::meta::type_name("applied"), x.generation, x.step, x.replica, x.part, x.own, x.copies);
+  return f(caf::meta::type_name("applied"),
+           x.generation,
+           x.step,
+           x.replica,
+           x.part,
+           x.own,
+           x.copies,
+           x.square_norm);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, committed& x) {

@@ -182,6 +182,28 @@ void require_exact_cover(const std::vector<shard_record>& shards, const std::str
           *wrong);
 }
 
+/// Absent in checkpoints of trainings that have skipped nothing.
+skipped_steps skipped_from(const nlohmann::json& in,
+                           std::int64_t iterations,
+                           std::int64_t samples,
+                           const std::string& manifest) {
+  if (!in.contains("skipped"))
+    return {};
+  const auto where = manifest + ", 'skipped'";
+  const auto& x = object_member(in, "skipped", manifest);
+  const auto count = [&](const char* key) { return std::uint64_t(count_member(x, key, where)); };
+  const skipped_steps out{count("iterations"), count("samples"), count("nan"), count("in_a_row")};
+  if (out.iterations > std::uint64_t(iterations) || out.samples > std::uint64_t(samples)
+      || out.nan > out.iterations || out.in_a_row > out.iterations)
+    throw input_error(
+        "{}: it counts more than all {} iterations and {} samples; use another "
+        "checkpoint",
+        where,
+        iterations,
+        samples);
+  return out;
+}
+
 std::vector<std::int64_t> as_list(const shape& x) {
   return {x.begin(), x.end()};
 }
@@ -202,6 +224,11 @@ std::string to_json(const checkpoint_manifest& x) {
                                 {"iteration", x.iteration},
                                 {"consumed_samples", x.consumed_samples},
                                 {"generation", value(x.generation)}};
+  if (x.skipped != skipped_steps{})
+    out["skipped"] = {{"iterations", x.skipped.iterations},
+                      {"samples", x.skipped.samples},
+                      {"nan", x.skipped.nan},
+                      {"in_a_row", x.skipped.in_a_row}};
   out["model"] = nlohmann::ordered_json::parse(to_json(x.model));
   out["identity"] = nlohmann::ordered_json::parse(x.identity);
   out["layout"] = nlohmann::ordered_json::parse(x.layout);
@@ -252,6 +279,7 @@ checkpoint_manifest manifest_from_json(std::string_view text, const std::string&
   checkpoint_manifest x;
   x.iteration = count_member(in, "iteration", where);
   x.consumed_samples = count_member(in, "consumed_samples", where);
+  x.skipped = skipped_from(in, x.iteration, x.consumed_samples, where);
   x.generation = generation_id(count_member(in, "generation", where));
   try {
     x.model = gpt_config_from_json(object_member(in, "model", where).dump());

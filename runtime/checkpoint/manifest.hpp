@@ -5,6 +5,7 @@
 #include "runtime/checkpoint/safetensors.hpp"
 #include "runtime/core/ids.hpp"
 #include "runtime/model/gpt_config.hpp"
+#include "runtime/telemetry/step_report.hpp"
 
 #include <cstdint>
 #include <string>
@@ -37,6 +38,7 @@ struct shard_record {
 struct checkpoint_manifest {
   std::int64_t iteration = 0;
   std::int64_t consumed_samples = 0;
+  skipped_steps skipped;          ///< of those iterations: steps without an update
   generation_id generation = {};  ///< of the run that wrote it
   gpt_config model;
   std::string identity = "{}";  ///< JSON object, opaque here: whatever changes bits

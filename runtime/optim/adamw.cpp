@@ -1,5 +1,7 @@
 #include "runtime/optim/adamw.hpp"
 
+#include "kernels/op/count.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -89,21 +91,48 @@ void adamw::set_weights(int entry, std::int64_t begin, std::span<const float> fr
   }
 }
 
+template <class Visit>
+void adamw::for_each_answered(const Visit& visit) const {
+  for (const auto& x : parts_) {
+    const auto& e = store_.entries()[std::size_t(x.range.entry)];
+    if (!is_repeated(store_, e))
+      for_each_grain(
+          x.range, grain_, [&](std::int64_t begin, std::int64_t end) { visit(x, e, begin, end); });
+  }
+}
+
 square_norms adamw::norms(stream& on) const {
   square_norms out;
   const auto gradients = store_.gradients(0);
-  for (const auto& x : parts_) {
-    const auto& e = store_.entries()[std::size_t(x.range.entry)];
-    if (is_repeated(store_, e))
-      continue;
-    auto& sum = out[e.spec.name];
-    for_each_grain(x.range, grain_, [&](std::int64_t begin, std::int64_t end) {
-      double square = 0;
-      on.run(kernels::square_norm<float>{
-          &square, gradients.data() + e.gradient_offset + begin, end - begin});
-      sum += square;
-    });
-  }
+  for_each_answered([&](const part&, const entry& e, std::int64_t begin, std::int64_t end) {
+    double square = 0;
+    on.run(kernels::square_norm<float>{
+        &square, gradients.data() + e.gradient_offset + begin, end - begin});
+    out[e.spec.name] += square;
+  });
+  return out;
+}
+
+std::int64_t adamw::zero_gradients(stream& on) const {
+  std::int64_t out = 0;
+  const auto gradients = store_.gradients(0);
+  for_each_answered([&](const part&, const entry& e, std::int64_t begin, std::int64_t end) {
+    std::int64_t zeros = 0;
+    on.run(kernels::count_zeros<float>{
+        &zeros, gradients.data() + e.gradient_offset + begin, end - begin});
+    out += zeros;
+  });
+  return out;
+}
+
+exact_sum adamw::square_norm_of_weights(stream& on) const {
+  exact_sum out;
+  for_each_answered([&](const part& x, const entry&, std::int64_t begin, std::int64_t end) {
+    double square = 0;
+    on.run(
+        kernels::square_norm<float>{&square, weights_at(x) + (begin - x.range.begin), end - begin});
+    out += square;
+  });
   return out;
 }
 

@@ -20,8 +20,8 @@ struct adamw_settings {
   double weight_decay = 0.01;
   double clip = 1.0;  ///< largest norm of all gradients; 0: no clipping
 
-  /// The step after which moments were zero: 0, or where --no-load-optim went on. The bias of
-  /// moments is corrected by the steps since then.
+  /// The update after which moments were zero: 0, or where --no-load-optim went on. The bias of
+  /// moments is corrected by the updates since then.
   std::uint64_t moments_from = 0;
 
   friend bool operator==(const adamw_settings&, const adamw_settings&) = default;
@@ -29,7 +29,7 @@ struct adamw_settings {
 
 /// What the whole job decides before anybody updates.
 struct update_decision {
-  std::uint64_t step = 0;  ///< 1 is the first
+  std::uint64_t step = 0;  ///< counts updates: 1 is the first
   double learning_rate = 0;
   double gradient_scale = 1;  ///< clipping
 
@@ -75,6 +75,11 @@ class adamw {
   /// Of gradients(0) of the store, where the reduced gradients are.
   square_norms norms(stream& on) const;
 
+  /// The same elements, counted: those that are zero.
+  std::int64_t zero_gradients(stream& on) const;
+  /// Of the weights (the masters, if any) that this rank answers for, as the norms of gradients.
+  exact_sum square_norm_of_weights(stream& on) const;
+
   /// State n - 1 -> n, in place.
   void update(stream& on, const update_decision& decision);
 
@@ -101,6 +106,9 @@ class adamw {
     return {of.data<float>() + x.offset, std::size_t(x.range.size())};
   }
   const float* weights_at(const part& x) const;
+  /// Calls visit(part, entry, begin, end) for each grain that this rank answers for.
+  template <class Visit>
+  void for_each_answered(const Visit& visit) const;
 
   resident_store& store_;
   adamw_settings settings_;

@@ -8,17 +8,34 @@
 
 namespace troupe::runtime {
 
+/// Steps without an update, because their loss or gradient was not finite. Part of a training's
+/// state: the learning rate and the correction of the moments count only the others.
+struct skipped_steps {
+  std::uint64_t iterations = 0;  ///< since the beginning of the training
+  std::uint64_t samples = 0;     ///< that they read
+  std::uint64_t nan = 0;         ///< of them, those whose loss was not finite
+  std::uint64_t in_a_row = 0;    ///< the newest ones; 0: the newest step was updated with
+
+  friend bool operator==(const skipped_steps&, const skipped_steps&) = default;
+};
+
 struct step_report {
   std::uint64_t iteration = 0;         ///< 1 is the first
   std::uint64_t consumed_samples = 0;  ///< after this step
+  std::uint64_t consumed_tokens = 0;   ///< the same in tokens
   std::int64_t global_batch_size = 0;
   double lm_loss = 0;        ///< mean over the tokens of the step that count
-  double grad_norm = 0;      ///< before clipping
+  double grad_norm = 0;      ///< before clipping; infinite where it is not finite
   double learning_rate = 0;  ///< that this step's update used
   double elapsed_ms = 0;
   double tokens_per_second = 0;
   double flops_per_second = 0;
-  digest state;  ///< parameters and moments after this step
+  digest state;                      ///< parameters and moments after this step
+  skipped_steps skipped;             ///< after this step
+  double params_norm = -1;           ///< after this step; negative: nobody asked
+  std::int64_t zero_gradients = -1;  ///< elements of the reduced gradients; negative: nobody asked
+
+  bool was_skipped() const { return skipped.in_a_row > 0; }
 
   friend bool operator==(const step_report&, const step_report&) = default;
 };
@@ -35,9 +52,14 @@ typename Inspector::result_type inspect(Inspector& f, digest& x) {
   return f(x.high, x.low);
 }
 template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, skipped_steps& x) {
+  return f(x.iterations, x.samples, x.nan, x.in_a_row);
+}
+template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, step_report& x) {
   return f(x.iteration,
            x.consumed_samples,
+           x.consumed_tokens,
            x.global_batch_size,
            x.lm_loss,
            x.grad_norm,
@@ -45,7 +67,10 @@ typename Inspector::result_type inspect(Inspector& f, step_report& x) {
            x.elapsed_ms,
            x.tokens_per_second,
            x.flops_per_second,
-           x.state);
+           x.state,
+           x.skipped,
+           x.params_norm,
+           x.zero_gradients);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, validation_report& x) {

@@ -7,6 +7,7 @@
 #include "runtime/data/split.hpp"
 #include "runtime/device/backend_kind.hpp"
 #include "runtime/model/stages.hpp"
+#include "runtime/telemetry/run_log.hpp"
 #include "runtime/trainer/build.hpp"
 #include "runtime/trainer/layout_rules.hpp"
 
@@ -88,12 +89,26 @@ void require_log(const fs::path& path) {
   const mapped_file file(path);
   const auto text = file.text();
   const auto line = text.substr(0, text.find('\n'));
-  const auto record = json::parse(line, nullptr, false);
   const bool torn = line.size() == text.size() && line.starts_with("{\"iteration\"");
-  if (!text.empty() && !torn && !(record.is_object() && record.contains("iteration")))
+  if (!text.empty() && !torn && iteration_of_json(line) < 0)
     throw input_error(
         "--log-file '{}': this file is there and is no log, its first line is no JSON object with "
         "an 'iteration'; it would be written over: name another one",
+        path.string());
+}
+
+/// Only such a table, for the same reason; and a run goes on with the columns that it has.
+void require_table(const fs::path& path) {
+  std::error_code failure;
+  if (path.empty() || !fs::is_regular_file(path, failure))
+    return;
+  const mapped_file file(path);
+  const auto text = file.text();
+  const auto header = csv_header();
+  if (!text.starts_with(header) && !header.starts_with(text))
+    throw input_error(
+        "--log-csv '{}': this file is there and its first line is not the header of such a table; "
+        "name another one",
         path.string());
 }
 
@@ -134,7 +149,8 @@ bool is_actor(std::string_view who, const training_job& job) {
   auto rank = who.substr(std::min(colon + 1, who.size()));
   if (kind == "replica")
     return takes_number(rank, replica_actors(job)) && rank.empty();
-  const bool seated = kind == "stage" || kind == "lane" || (kind == "wire" && has_wires(job));
+  const bool seated
+      = kind == "stage" || kind == "lane" || kind == "nan" || (kind == "wire" && has_wires(job));
   return seated && is_seat(rank, job);
 }
 
@@ -143,24 +159,34 @@ void complain_about_fault(const training_job& job, sentences& wrong) {
   if (fault.empty())
     return;
   const auto at = std::min(fault.rfind('@'), fault.size());
-  const auto step = fault.substr(std::min(at + 1, fault.size()));
-  std::uint64_t number = 0;
-  const auto [stop, failure] = std::from_chars(step.data(), step.data() + step.size(), number);
+  auto steps = fault.substr(std::min(at + 1, fault.size()));
+  const auto takes_step = [&steps] {
+    std::uint64_t number = 0;
+    const auto [stop, failure] = std::from_chars(steps.data(), steps.data() + steps.size(), number);
+    steps.remove_prefix(std::size_t(stop - steps.data()));
+    return failure == std::errc{} ? number : 0;
+  };
+  const auto first = takes_step();
+  auto last = first;
+  if (steps.starts_with('-')) {
+    steps.remove_prefix(1);
+    last = takes_step();
+  }
   if (!is_actor(fault.substr(0, at), job))
     wrong.push_back(fmt::format(
         "--plant-fault '{}' names nobody of this run: before the @ give supervisor, node, loader, "
-        "checkpointer, monitor, replica:R, stage:R.P.T or lane:R.P.T{}, with R below {}, P below "
-        "{} "
-        "and T below {}; T may be left out and is 0",
+        "checkpointer, monitor, replica:R, stage:R.P.T, lane:R.P.T or nan:R.P.T{}, with R below "
+        "{}, P below {} and T below {}; T may be left out and is 0",
         fault,
         has_wires(job) ? " or wire:R.P.T"
                        : " (wire:R.P.T with --overlap-grad-reduce and several replicas)",
         replica_actors(job),
         job.layout.pipeline,
         job.layout.tensor));
-  else if (failure != std::errc{} || stop != step.data() + step.size() || number < 1)
+  else if (!steps.empty() || first < 1 || last < first)
     wrong.push_back(
-        fmt::format("--plant-fault '{}' names no step: after the @ give a number from 1, e.g. {}@3",
+        fmt::format("--plant-fault '{0}' names no step: after the @ give a number from 1, e.g. "
+                    "{1}@3, or the first and the last of several, e.g. {1}@3-5",
                     fault,
                     fault.substr(0, at)));
 }
@@ -181,17 +207,20 @@ void complain_about_files(const training_job& job, sentences& wrong) {
   folder("--save", c.save, false);
   folder("--load", c.load, false);
   folder("--load-hf", c.load_hub, true);
+  folder("--tensorboard-dir", job.watch.board_dir, false);
   if (job.data.cache)
     folder("--data-cache-path", *job.data.cache, false);
-  const std::pair<const char*, const fs::path*> files[]
-      = {{"--log-file", &job.watch.log_file}, {"--trace", &job.watch.trace_file}};
+  const std::pair<const char*, const fs::path*> files[] = {{"--log-file", &job.watch.log_file},
+                                                           {"--log-csv", &job.watch.csv_file},
+                                                           {"--trace", &job.watch.trace_file}};
   for (const auto& [flag, path] : files) {
     std::error_code failure;
     if (path->empty())
       continue;
     if (fs::is_directory(*path, failure))
       wrong.push_back(fmt::format("{} '{}': this is a folder; name a file", flag, path->string()));
-    else if (path->has_parent_path() && !fs::is_directory(path->parent_path(), failure))
+    else if (path->has_parent_path() && c.save / path->filename() != *path  // which the run makes
+             && !fs::is_directory(path->parent_path(), failure))
       wrong.push_back(fmt::format("{} '{}': there is no folder '{}' to write it in; make it first",
                                   flag,
                                   path->string(),
@@ -201,13 +230,19 @@ void complain_about_files(const training_job& job, sentences& wrong) {
     std::error_code failure;
     return !a.empty() && fs::weakly_canonical(a, failure) == fs::weakly_canonical(b, failure);
   };
-  if (same(job.watch.log_file, job.watch.trace_file))
-    wrong.push_back(fmt::format("--log-file and --trace both name '{}': give each its own file",
-                                job.watch.trace_file.string()));
+  for (const auto& [flag, path] : files)
+    for (const auto& [other, its] : files)
+      if (std::string_view(flag) < other && same(*path, *its))
+        wrong.push_back(fmt::format(
+            "{} and {} both name '{}': give each its own file", flag, other, path->string()));
   collect(wrong, [&] { require_log(job.watch.log_file); });
+  collect(wrong, [&] { require_table(job.watch.csv_file); });
   const std::pair<const char*, fs::path> targets[]
       = {{"--save", c.save.empty() ? c.save : c.save / ".lock"},
          {"--log-file", job.watch.log_file},
+         {"--log-csv", job.watch.csv_file},
+         {"--tensorboard-dir",
+          job.watch.board_dir.empty() ? fs::path() : job.watch.board_dir / "events.out.tfevents"},
          {"--trace", job.watch.trace_file}};
   for (const auto& [flag, path] : targets)
     if (!path.empty() && wrong.empty())

@@ -67,10 +67,16 @@ struct checkpoint_settings {
 struct watch_settings {
   std::uint64_t log_interval = 100;
   std::filesystem::path log_file;    ///< --log-file: a JSON object a line; empty: none
+  std::filesystem::path csv_file;    ///< --log-csv: the same as a table; empty: none
+  std::filesystem::path board_dir;   ///< --tensorboard-dir: event files; empty: none
+  std::uint64_t board_interval = 1;  ///< --tensorboard-log-interval: steps between two records
   std::filesystem::path trace_file;  ///< --trace; empty: none
   std::uint64_t eval_interval = 0;   ///< 0: never
   std::int64_t eval_batches = 0;     ///< --eval-iters: global batches of one evaluation
   bool log_throughput = false;
+  double matrix_rate = 0;           ///< --matrix-rate: FLOP a second; 0: measured at the start
+  bool log_params_norm = false;     ///< --log-params-norm
+  bool log_zero_gradients = false;  ///< --log-num-zeros-in-grad
   bool progress = true;
 };
 
@@ -79,7 +85,9 @@ struct disturbance_settings {
   std::uint64_t seed = 0;
   int lane_delay_us = 0;     ///< longest sleep before a lane's work
   int message_delay_us = 0;  ///< longest delay of a message
-  std::string fault;         ///< "stage:0.1@3": stage 1 of replica 0 throws in step 3; empty: none
+  /// "stage:0.1@3": stage 1 of replica 0 throws in step 3. "nan:0.1@3-5": one of its gradients is
+  /// NaN in steps 3 to 5. Empty: none.
+  std::string fault;
 };
 
 struct training_job {

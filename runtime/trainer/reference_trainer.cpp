@@ -3,7 +3,6 @@
 #include "runtime/core/error.hpp"
 #include "runtime/telemetry/trace.hpp"
 
-#include <cmath>
 #include <utility>
 
 namespace troupe::runtime {
@@ -21,26 +20,6 @@ worker_settings whole_model(const recipe& how) {
 
 }  // namespace
 
-update_decision decide(const recipe& how,
-                       std::uint64_t iteration,
-                       std::uint64_t consumed,
-                       const square_norms& norms,
-                       double* grad_norm) {
-  for (const auto& [name, square] : norms)
-    if (!square.is_finite())
-      throw input_error(
-          "iteration {}: the gradient of {} is not finite; the last committed state is that of "
-          "iteration {}. Try a lower --lr, a longer warm-up or a smaller --clip-grad",
-          iteration,
-          name,
-          iteration - 1);
-  *grad_norm = total_norm(norms);
-  return {.step = iteration,
-          .learning_rate = how.rate_of.at ? how.rate_of.at(std::int64_t(consumed))
-                                          : learning_rate(how.rate, std::int64_t(consumed)),
-          .gradient_scale = clip_coefficient(*grad_norm, how.optimizer.clip)};
-}
-
 reference_trainer::reference_trainer(const recipe& how,
                                      std::shared_ptr<const batch_source> data,
                                      stream& on)
@@ -54,35 +33,44 @@ reference_trainer::reference_trainer(const recipe& how,
 step_report reference_trainer::step() {
   const auto started = now_ns();
   const auto replicas = recipe_.batch.data_parallel;
-  const auto consumed = std::int64_t(consumed_);
-  const step_settings now{.step = step_id(iteration_ + 1),
+  const auto consumed = std::int64_t(at_.consumed);
+  const auto iteration = at_.iteration + 1;
+  const step_settings now{.step = step_id(iteration),
                           .training = true,
                           .microbatches = microbatches(recipe_.batch, consumed),
                           .logical_replicas = replicas};
   worker_.begin_step(now);
-  loss_value loss;
+  if (iteration >= spoilt_first_ && iteration <= spoilt_last_)
+    worker_.spoil_gradient();
+  step_result result;
   for (int r = 0; r < int(replicas); ++r) {
     for (std::int64_t m = 0; m < now.microbatches; ++m) {
       const pass_key key{r, chunk_id(0), microbatch_id(m)};
-      worker_.forward(key, data_->microbatch({consumed_, std::uint64_t(m), std::uint64_t(r)}));
+      worker_.forward(key, data_->microbatch({at_.consumed, std::uint64_t(m), std::uint64_t(r)}));
       worker_.backward(key, {});
     }
-    const auto part = worker_.loss(r);
-    loss.total += part.total;
-    loss.tokens += part.tokens;
+    result.losses.push_back(worker_.loss(r));
   }
   worker_.reduce();
-  step_report report;
-  const auto decision
-      = decide(recipe_, iteration_ + 1, consumed_, worker_.norms(), &report.grad_norm);
-  worker_.update(decision);
+  result.norms = worker_.norms();
+  result.nonfinite_parameter = worker_.first_nonfinite(result.norms).name;
+  const auto verdict = decide(recipe_, at_, result);
+  if (verdict.stops)
+    throw input_error("{}", diagnosis(verdict, at_));
+  if (!verdict.skips())
+    worker_.update(verdict.update);
 
+  step_report report;
   report.global_batch_size = global_batch_size(recipe_.batch, consumed);
-  consumed_ += std::uint64_t(report.global_batch_size);
-  report.iteration = ++iteration_;
-  report.consumed_samples = consumed_;
-  report.lm_loss = loss.total / std::max(loss.tokens, 1.0);
-  report.learning_rate = decision.learning_rate;
+  at_.consumed += std::uint64_t(report.global_batch_size);
+  at_.skipped = verdict.skipped;
+  report.iteration = ++at_.iteration;
+  report.consumed_samples = at_.consumed;
+  report.consumed_tokens = at_.consumed * std::uint64_t(recipe_.model.sequence);
+  report.lm_loss = verdict.loss;
+  report.grad_norm = verdict.grad_norm;
+  report.learning_rate = verdict.update.learning_rate;
+  report.skipped = verdict.skipped;
   report.state = combine(worker_.digests().own);
   report.elapsed_ms = double(now_ns() - started) / 1e6;
   report.tokens_per_second
@@ -95,7 +83,7 @@ double reference_trainer::evaluate(const batch_source& source, std::int64_t batc
   const auto m_each = recipe_.batch.global / (recipe_.batch.micro * replicas);
   loss_value loss;
   for (std::int64_t b = 0; b < batches; ++b) {
-    worker_.begin_step({step_id(iteration_), false, m_each, replicas});
+    worker_.begin_step({step_id(at_.iteration), false, m_each, replicas});
     for (int r = 0; r < int(replicas); ++r) {
       for (std::int64_t m = 0; m < m_each; ++m)
         worker_.forward(
@@ -110,9 +98,10 @@ double reference_trainer::evaluate(const batch_source& source, std::int64_t batc
   return loss.total / std::max(loss.tokens, 1.0);
 }
 
-void reference_trainer::resume_at(std::uint64_t iteration, std::uint64_t consumed) {
-  iteration_ = iteration;
-  consumed_ = consumed;
+void reference_trainer::resume_at(std::uint64_t iteration,
+                                  std::uint64_t consumed,
+                                  skipped_steps skipped) {
+  at_ = {iteration, consumed, skipped};
 }
 
 }  // namespace troupe::runtime

@@ -3,28 +3,14 @@
 #pragma once
 
 #include "runtime/collective/local/local_group.hpp"
-#include "runtime/optim/schedules.hpp"
 #include "runtime/telemetry/step_report.hpp"
 #include "runtime/trainer/batch_source.hpp"
+#include "runtime/trainer/decision.hpp"
 #include "runtime/trainer/worker.hpp"
 
 #include <memory>
 
 namespace troupe::runtime {
-
-struct recipe {
-  gpt_config model;
-  extension own = {};  ///< what of the model is the user's
-  std::uint64_t seed = 1234;
-  adamw_settings optimizer;
-  rate_schedule rate;
-  own_rate rate_of = {};  ///< in place of `rate`, where its function is given
-  batch_schedule batch;   ///< data_parallel: the logical replicas
-
-  /// Of parameters and activations: f32 or bf16 (--bf16). Master weights, moments and gradients are
-  /// f32 always.
-  dtype precision = dtype::f32;
-};
 
 /// One worker holds the whole model on one tensor rank and plays every logical replica in turn,
 /// each with its own gradients, which are then added in rank order: the same sums as of as many
@@ -33,32 +19,32 @@ class reference_trainer {
  public:
   reference_trainer(const recipe& how, std::shared_ptr<const batch_source> data, stream& on);
 
-  /// One step. Throws input_error when the loss or the gradient is not finite.
+  /// One step. Throws input_error, with nothing changed, when the loss or the gradient is not
+  /// finite and no such step may be left out any more.
   step_report step();
+
+  /// Plants NaN in a gradient of these steps: what the others' worker::spoil_gradient does.
+  void spoil(std::uint64_t first, std::uint64_t last) {
+    spoilt_first_ = first;
+    spoilt_last_ = last;
+  }
 
   /// Mean loss over `batches` global batches from `source`, without dropout; nothing changes.
   double evaluate(const batch_source& source, std::int64_t batches);
 
   worker& state() { return worker_; }
-  std::uint64_t iteration() const { return iteration_; }
-  std::uint64_t consumed_samples() const { return consumed_; }
-  void resume_at(std::uint64_t iteration, std::uint64_t consumed);
+  std::uint64_t iteration() const { return at_.iteration; }
+  std::uint64_t consumed_samples() const { return at_.consumed; }
+  const training_position& position() const { return at_; }
+  void resume_at(std::uint64_t iteration, std::uint64_t consumed, skipped_steps skipped = {});
 
  private:
   recipe recipe_;
   std::shared_ptr<const batch_source> data_;
   local_communicator alone_;
   worker worker_;
-  std::uint64_t iteration_ = 0;
-  std::uint64_t consumed_ = 0;
+  training_position at_;
+  std::uint64_t spoilt_first_ = 1, spoilt_last_ = 0;
 };
-
-/// The decision of step n, from the votes. Throws input_error, naming the iteration and the first
-/// parameter, when a gradient is not finite.
-update_decision decide(const recipe& how,
-                       std::uint64_t iteration,
-                       std::uint64_t consumed,
-                       const square_norms& norms,
-                       double* grad_norm);
 
 }  // namespace troupe::runtime

@@ -1,6 +1,7 @@
 #include "runtime/trainer/worker.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 namespace troupe::runtime {
@@ -153,6 +154,44 @@ square_norms worker::norms() {
   for (auto& [id, home] : homes_)
     add_to(out, home->optimizer.norms(stream_));
   return out;
+}
+
+worker::finding worker::first_nonfinite(const square_norms& norms) const {
+  finding out;
+  int number = 0;
+  for (const auto& [id, home] : homes_)
+    for (const auto& e : home->store.entries()) {
+      const auto found = norms.find(e.spec.name);
+      if (found != norms.end() && !found->second.is_finite())
+        out = {e.spec.name, number};
+      ++number;
+    }
+  return out;
+}
+
+std::int64_t worker::zero_gradients() {
+  std::int64_t sum = 0;
+  for (auto& [id, home] : homes_)
+    sum += home->optimizer.zero_gradients(stream_);
+  return sum;
+}
+
+exact_sum worker::square_norm_of_parameters() {
+  exact_sum sum;
+  for (auto& [id, home] : homes_)
+    sum += home->optimizer.square_norm_of_weights(stream_);
+  return sum;
+}
+
+void worker::spoil_gradient() {
+  for (auto& [id, home] : homes_)
+    for (const auto& e : home->store.entries())
+      if (e.owner < 0 && e.spec.tied_to.empty()
+          && (e.spec.along != cut::none || home->store.seat().rank == 0)) {
+        home->store.gradients(0)[std::size_t(e.gradient_offset)]
+            = std::numeric_limits<float>::quiet_NaN();
+        return;
+      }
 }
 
 digest worker::vote_digest() {

@@ -118,6 +118,20 @@ class worker {
 
   /// Of the reduced gradients, as far as this rank answers for them.
   square_norms norms();
+  /// The parameter whose gradient is not finite, by these norms, that the way back came to first.
+  struct finding {
+    std::string name = {};  ///< empty: there is none
+    int entry = -1;         ///< counts the parameters of this worker
+  };
+  finding first_nonfinite(const square_norms& norms) const;
+  /// Of the reduced gradients, as far as this rank answers for them: those that are zero.
+  std::int64_t zero_gradients();
+  /// Of the weights, as far as this rank answers for them; with master weights of those.
+  exact_sum square_norm_of_parameters();
+
+  /// Plants NaN in a gradient that this rank answers for: after begin_step, to show what follows.
+  void spoil_gradient();
+
   /// What replicas must have alike: all reduced gradients. With a distributed optimizer nobody has
   /// all of those, and it is of the values with which the step was computed: what was gathered.
   digest vote_digest();

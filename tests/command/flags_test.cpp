@@ -356,7 +356,8 @@ TEST_CASE("what this build cannot do is refused with the reason", "[command]") {
   CHECK_THAT(refused("--recompute-modules core_attn moe_act"),
              ContainsSubstring("moe_act is refused"));
   CHECK_THAT(refused("--decoupled-lr 5e-4"), ContainsSubstring("one learning rate"));
-  CHECK_THAT(refused("--tensorboard-dir x"), ContainsSubstring("--log-file"));
+  CHECK_THAT(refused("--wandb-project x"), ContainsSubstring("--tensorboard-dir"));
+  CHECK_THAT(refused("--no-check-for-nan-in-loss-and-grad"), ContainsSubstring("--on-nonfinite"));
   CHECK_THAT(refused("--profile --profile-step-start 4"), ContainsSubstring("--trace"));
   CHECK_THAT(refused("--position-embedding-type mrope"),
              ContainsSubstring("learned_absolute, rope, yarn, none"));

@@ -77,10 +77,19 @@ TEST_CASE_METHOD(wire, "the messages of a step survive the wire", "[messages]") 
                 2,
                 {{1.5, 10}, {2.5, 11}},
                 {{"a", runtime::exact_sum(0.25)}, {"b", runtime::exact_sum(1e300)}},
-                {1, 2}});
-  survives(decision{g, step, 1e-3, 0.5});
-  survives(applied{g, step, 1, 2, {{"a", {3, 4}}}, {{"b", {5, 6}}}});
-  survives(committed{{.iteration = 9, .lm_loss = 2.5, .state = {5, 6}}});
+                {1, 2},
+                {"b", "1.2", 2, 7},
+                12});
+  survives(decision{g, step, false, 8, 1e-3, 0.5});
+  survives(decision{.generation = g, .step = step, .skip = true});
+  survives(applied{g, step, 1, 2, {{"a", {3, 4}}}, {{"b", {5, 6}}}, runtime::exact_sum(0.5)});
+  survives(committed{{.iteration = 9,
+                      .consumed_tokens = 77,
+                      .lm_loss = 2.5,
+                      .state = {5, 6},
+                      .skipped = {.iterations = 4, .samples = 3, .nan = 2, .in_a_row = 1},
+                      .params_norm = 1.5,
+                      .zero_gradients = 6}});
   survives(validated{{9, 2.25}});
 }
 
@@ -88,7 +97,7 @@ TEST_CASE_METHOD(wire, "the messages of checkpoints and control survive the wire
   const auto g = runtime::generation_id(3);
   const auto step = runtime::step_id(9);
   survives(take_snapshot{g, step});
-  survives(save{g, step, 123, 2});
+  survives(save{g, step, 123, 2, {.iterations = 4, .samples = 3, .nan = 2, .in_a_row = 1}});
   const fragments some{tickets(), {{{8, 4}, {{2, 0}, {3, 4}}}, {{5}, {{1}, {2}}}}};
   survives(snapshot{g, step, 1, some, some});
   survives(saved{g, step});

@@ -31,8 +31,7 @@ MUTANTS = [
     ("the norm is that of the last tensor rank or stage", "actors/replica/replica.cpp",
      "all.square_norms[parameter] += square;", "all.square_norms[parameter] = square;"),
     ("the norm of a spread optimizer is that of one replica", "actors/supervisor/transaction.cpp",
-     "for (std::size_t r = 1; r < votes_.size(); ++r)\n      runtime::add_to",
-     "for (std::size_t r = 1; r + 1 < votes_.size(); ++r)\n      runtime::add_to"),
+     "r < (spread ? votes_.size() : 1)", "r < (spread ? votes_.size() - 1 : 1)"),
     ("a bucket is summed before its last micro-batch has come back", REDUCTION,
      "home.store.emitted(unit) != step_.microbatches * settings_.replicas)",
      "home.store.emitted(unit) != step_.microbatches)"),
@@ -50,10 +49,9 @@ MUTANTS = [
      "    add_tied_gradients(stream_, home->store, home->owned);\n"
      "    add_tied_gradients(stream_, home->store, home->owned);"),
     ("the norm counts the copy of a tied table", ADAMW,
-     "    if (is_repeated(store_, e))\n      continue;",
-     "    if (is_repeated(store_, e) && !e.is_foreign_copy())\n      continue;"),
+     "    if (!is_repeated(store_, e))", "    if (!is_repeated(store_, e) || e.is_foreign_copy())"),
     ("the norm counts what every tensor rank has once for each", ADAMW,
-     "    if (is_repeated(store_, e))\n      continue;", "    if (e.is_foreign_copy())\n      continue;"),
+     "    if (!is_repeated(store_, e))", "    if (!e.is_foreign_copy())"),
     ("a bias is added on every tensor rank", GPT,
      "config_.hidden, proj.weight, together ? proj.bias : no_parameter);",
      "config_.hidden, proj.weight, proj.bias);"),
@@ -84,6 +82,12 @@ MUTANTS = [
      "  const auto& b = route_.blocks.at(std::size_t(block));\n  for (std::size_t g = 0;",
      "  const auto& b = route_.blocks.at(std::size_t(block));\n  ++pass_.settings.seed;\n"
      "  for (std::size_t g = 0;"),
+    # Steps that are left out.
+    ("the learning rate goes on over a step that is left out", "runtime/trainer/decision.cpp",
+     "std::int64_t(at.consumed - at.skipped.samples)", "std::int64_t(at.consumed)"),
+    ("a step that is left out counts as an update", "runtime/trainer/decision.cpp",
+     "out.update.step = at.iteration + 1 - skipped.iterations;", "out.update.step = at.iteration + 1;"),
+    ("a step that is left out is not left out", STAGE, "        if (!x.skip)\n          on.worker->update", "        on.worker->update"),
     # The spread optimizer.
     ("parameters are not gathered", REDUCTION,
      "    groups_.data->all_gather(on,", "    if (which > 1000000)\n      groups_.data->all_gather(on,"),

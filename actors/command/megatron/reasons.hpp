@@ -47,9 +47,9 @@ constexpr const char* rank_order
 constexpr const char* torch_files
     = "it is about the files of torch.distributed, and checkpoints here are safetensors shards "
       "with a manifest; leave it out";
-constexpr const char* board
-    = "nothing is written for TensorBoard or W&B; use --log-file FILE, and draw it with `troupe "
-      "plot`";
+constexpr const char* board = "--tensorboard-dir writes what it writes; leave it out";
+constexpr const char* other_services
+    = "nothing is sent to a service; use --tensorboard-dir, --log-csv or --log-file";
 constexpr const char* profiler = "no outer profiler is driven; use --trace FILE";
 constexpr const char* supervision = "supervision is part of every run here; leave it out";
 constexpr const char* faults = "use --plant-fault WHO@STEP";

@@ -26,17 +26,23 @@ flag_section log_section() {
   return {
       "Logs and profiles",
       {
+          {works, "also tokens/s", "--log-interval"},
           {works,
-           "also tokens/s, and no count of skipped or nan iterations: a step is never skipped",
-           "--log-interval"},
-          {works, "", "--log-throughput"},
+           "of all workers together; also the share of what matrix products reach",
+           "--log-throughput"},
+          {works, "", "--log-params-norm --log-num-zeros-in-grad"},
+          {works, "", "--tensorboard-dir --tensorboard-log-interval"},
+          {accepted,
+           "--tensorboard-dir always has it, written beside the training",
+           "--tensorboard-queue-size X --log-timers-to-tensorboard "
+           "--log-validation-ppl-to-tensorboard"},
+          {accepted,
+           "there is no loss scale",
+           "--no-log-loss-scale-to-tensorboard --disable-log-loss-scale-to-tensorboard"},
+          {refused, board, "--log-memory-to-tensorboard --log-world-size-to-tensorboard"},
           {refused,
-           board,
-           "--tensorboard-dir --tensorboard-log-interval --tensorboard-queue-size "
-           "--log-timers-to-tensorboard --no-log-loss-scale-to-tensorboard "
-           "--disable-log-loss-scale-to-tensorboard --log-validation-ppl-to-tensorboard "
-           "--log-memory-to-tensorboard --log-world-size-to-tensorboard --wandb-project "
-           "--wandb-exp-name --wandb-save-dir --wandb-entity --one-logger-project "
+           other_services,
+           "--wandb-project --wandb-exp-name --wandb-save-dir --wandb-entity --one-logger-project "
            "--one-logger-run-name --one-logger-async --app-tag-run-name --app-tag-run-version"},
           {accepted, "nobody is told of the run", "--no-one-logger"},
           {refused,
@@ -53,10 +59,6 @@ flag_section log_section() {
            "--run-workload-inspector-server --otel-enabled --otel-service-name --otel-span-groups"},
           {accepted, when_only, "--no-barrier-with-level-1-timing"},
           {refused,
-           "the norm of the parameters is not computed; leave it out",
-           "--log-params-norm"},
-          {refused, "zeros are not counted; leave it out", "--log-num-zeros-in-grad"},
-          {refused,
            "memory of a worker is told once, at the end of a run; leave it out",
            "--log-memory-interval --log-device-memory-used"},
           {refused, "energy is not measured; leave it out", "--log-energy"},
@@ -71,10 +73,12 @@ flag_section failure_section() {
       "Failure",
       {
           {refused,
-           "a gradient that is not finite ends the run before it changes a weight; leave it out",
+           "it would let NaN into the weights for good; --on-nonfinite says whether such a step "
+           "ends the run or is left out",
            "--no-check-for-nan-in-loss-and-grad"},
           {refused,
-           "only gradients that are not finite end a run; use --clip-grad against large ones",
+           "only what is not finite counts, see --on-nonfinite; use --clip-grad against large "
+           "gradients",
            "--check-for-large-grads --check-for-spiky-loss"},
           {refused,
            supervision,

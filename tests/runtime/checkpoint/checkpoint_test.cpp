@@ -164,3 +164,22 @@ TEST_CASE("shards of two checkpoints do not make one", "[checkpoint]") {
   fs::remove(two / "model-00001-of-00001.safetensors");
   CHECK_THROWS_WITH(open_checkpoint(two), ContainsSubstring("No such file"));
 }
+
+TEST_CASE("skipped steps come back from a manifest, and cannot be more than there were",
+          "[checkpoint]") {
+  checkpoint_manifest x;
+  x.iteration = 5;
+  x.consumed_samples = 40;
+  x.model = tiny_model();
+  CHECK_THAT(to_json(x), !ContainsSubstring("skipped"));
+  CHECK(manifest_from_json(to_json(x), "'it'") == x);
+  x.skipped = {.iterations = 3, .samples = 24, .nan = 2, .in_a_row = 1};
+  CHECK(manifest_from_json(to_json(x), "'it'") == x);
+  for (const auto& wrong : {skipped_steps{.iterations = 6},
+                            skipped_steps{.iterations = 1, .samples = 41},
+                            skipped_steps{.iterations = 1, .nan = 2},
+                            skipped_steps{.iterations = 1, .in_a_row = 2}}) {
+    x.skipped = wrong;
+    CHECK_THROWS_WITH(manifest_from_json(to_json(x), "'it'"), ContainsSubstring("'skipped'"));
+  }
+}

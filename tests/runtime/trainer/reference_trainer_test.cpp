@@ -129,22 +129,6 @@ TEST_CASE("restored parameters and moments continue with the same states", "[tra
   CHECK(states(continued.steps(3)) == states(original.steps(3)));
 }
 
-TEST_CASE("a gradient that is not finite is refused by name before the update", "[trainer]") {
-  const auto how = tiny_recipe();
-  const auto bad
-      = GENERATE(std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN());
-  double norm = 0;
-  CHECK_THROWS_MATCHES(decide(how, 7, 48, {{"a", exact_sum(1)}, {"b", exact_sum(bad)}}, &norm),
-                       input_error,
-                       MessageMatches(ContainsSubstring("iteration 7") && ContainsSubstring("of b ")
-                                      && ContainsSubstring("--lr")));
-  const auto decision = decide(how, 7, 48, {{"a", exact_sum(9)}, {"b", exact_sum(16)}}, &norm);
-  CHECK(norm == 5);
-  CHECK(decision.step == 7);
-  CHECK(decision.learning_rate == learning_rate(how.rate, 48));
-  CHECK(decision.gradient_scale == clip_coefficient(5, how.optimizer.clip));
-}
-
 TEST_CASE("a step that is refused leaves the state as it was", "[trainer]") {
   auto how = tiny_recipe();
   how.rate = {.maximum = 1e30, .minimum = 1e30, .style = decay_style::constant};

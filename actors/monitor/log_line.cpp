@@ -1,0 +1,76 @@
+#include "actors/monitor/log_line.hpp"
+
+#include <chrono>
+#include <cmath>
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+namespace troupe::actors {
+namespace {
+
+std::string timestamp() {
+  const auto now = std::chrono::system_clock::now();
+  const auto us = std::chrono::duration_cast<std::chrono::microseconds>(now.time_since_epoch());
+  return fmt::format("{:%Y-%m-%d %H:%M:%S}.{:06d}",
+                     fmt::localtime(std::chrono::system_clock::to_time_t(now)),
+                     us.count() % 1000000);
+}
+
+std::string throughput(const runtime::step_report& x,
+                       double speedup,
+                       const runtime::log_settings& how) {
+  const double rate = x.flops_per_second * speedup;
+  auto out = fmt::format(" throughput (TFLOP/s): {:.3f} |", rate / 1e12);
+  if (how.matrix_rate > 0)
+    out += fmt::format(" share of matrix rate: {:.2f} |", rate / how.matrix_rate);
+  return out;
+}
+
+}  // namespace
+
+void since_last_line::add(const runtime::step_report& x) {
+  ++steps;
+  ms += x.elapsed_ms;
+  if (!x.was_skipped()) {
+    loss += x.lm_loss;
+    return;
+  }
+  ++skipped;
+  nan += std::isfinite(x.lm_loss) ? 0 : 1;
+}
+
+std::string log_line(const runtime::step_report& x,
+                     const since_last_line& since,
+                     std::uint64_t train_iterations,
+                     const runtime::log_settings& how) {
+  const double mean_ms = since.ms / since.steps;
+  const double speedup = x.elapsed_ms > 0 && mean_ms > 0 ? x.elapsed_ms / mean_ms : 1;
+  auto line = fmt::format(
+      " [{}] iteration {:8d}/{:8d} | consumed samples: {:12d} | elapsed time per iteration (ms): "
+      "{:.1f} |",
+      timestamp(),
+      x.iteration,
+      train_iterations,
+      x.consumed_samples,
+      mean_ms);
+  if (how.throughput)
+    line += throughput(x, speedup, how);
+  line += fmt::format(" tokens/s: {:.0f} | learning rate: {:.6E} | global batch size: {:5d} |",
+                      x.tokens_per_second * speedup,
+                      x.learning_rate,
+                      x.global_batch_size);
+  if (since.steps > since.skipped)
+    line += fmt::format(" lm loss: {:.6E} |", since.loss / (since.steps - since.skipped));
+  if (!x.was_skipped())
+    line += fmt::format(" grad norm: {:.3f} |", x.grad_norm);
+  if (x.zero_gradients >= 0)
+    line += fmt::format(" num zeros: {} |", x.zero_gradients);
+  if (x.params_norm >= 0)
+    line += fmt::format(" params norm: {:.3f} |", x.params_norm);
+  return line
+         + fmt::format(" number of skipped iterations: {:3d} | number of nan iterations: {:3d} |",
+                       since.skipped,
+                       since.nan);
+}
+
+}  // namespace troupe::actors

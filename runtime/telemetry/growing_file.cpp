@@ -1,0 +1,49 @@
+#include "runtime/telemetry/growing_file.hpp"
+
+#include "runtime/core/error.hpp"
+
+#include <cerrno>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <utility>
+
+namespace troupe::runtime {
+
+growing_file::growing_file(std::string flag, std::filesystem::path path, bool append)
+    : flag_(std::move(flag)), path_(std::move(path)) {
+  const int how = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (append ? 0 : O_TRUNC);
+  do
+    descriptor_ = ::open(path_.c_str(), how, 0666);
+  while (descriptor_ < 0 && errno == EINTR);
+  if (descriptor_ < 0)
+    throw io_error("cannot open {} '{}': {}; name another place",
+                   flag_,
+                   path_.string(),
+                   system_message(errno));
+}
+
+growing_file::~growing_file() {
+  ::close(descriptor_);
+}
+
+void growing_file::append(std::string_view record) {
+  while (!record.empty()) {
+    const auto written = ::write(descriptor_, record.data(), record.size());
+    if (written < 0 && errno == EINTR)
+      continue;
+    if (written < 0)
+      throw io_error("cannot write {} '{}': {}; make room, or name another place",
+                     flag_,
+                     path_.string(),
+                     system_message(errno));
+    record.remove_prefix(std::size_t(written));
+  }
+}
+
+bool growing_file::is_empty() const {
+  struct stat what = {};
+  return ::fstat(descriptor_, &what) != 0 || what.st_size == 0;
+}
+
+}  // namespace troupe::runtime

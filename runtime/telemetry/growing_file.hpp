@@ -1,0 +1,30 @@
+// A file that grows by whole records.
+
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+namespace troupe::runtime {
+
+/// Each record is handed to the system at once, so that whoever reads the file sees whole records
+/// and a killed process has torn none. One thread.
+class growing_file {
+ public:
+  /// `flag` names it in messages. Without `append` it begins anew. Throws io_error.
+  growing_file(std::string flag, std::filesystem::path path, bool append);
+  ~growing_file();
+  growing_file(const growing_file&) = delete;
+  growing_file& operator=(const growing_file&) = delete;
+
+  void append(std::string_view record);  ///< throws io_error
+  bool is_empty() const;
+
+ private:
+  std::string flag_;
+  std::filesystem::path path_;
+  int descriptor_ = -1;
+};
+
+}  // namespace troupe::runtime

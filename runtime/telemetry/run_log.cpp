@@ -1,0 +1,168 @@
+#include "runtime/telemetry/run_log.hpp"
+
+#include "runtime/telemetry/growing_file.hpp"
+
+#include <charconv>
+#include <cmath>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+namespace troupe::runtime {
+namespace {
+
+constexpr const char* line_end = "\r\n";  // RFC 4180
+
+double teraflops(const step_report& x, const log_settings& how) {
+  return how.throughput ? x.flops_per_second / 1e12 : NAN;
+}
+
+double share_of_rate(const step_report& x, const log_settings& how) {
+  return how.throughput && how.matrix_rate > 0 ? x.flops_per_second / how.matrix_rate : NAN;
+}
+
+/// As many digits as bring back the same double; empty when it is not finite.
+std::string cell(double x) {
+  return std::isfinite(x) ? fmt::format("{}", x) : std::string();
+}
+
+class json_log final : public record_sink {
+ public:
+  json_log(const std::filesystem::path& path, const log_settings& how)
+      : how_(how), file_("--log-file", path, how.append) {}
+
+  void write(const step_report& x) override { file_.append(json_record(x, how_) + "\n"); }
+  void write(const validation_report& x) override { file_.append(json_record(x) + "\n"); }
+
+ private:
+  log_settings how_;
+  growing_file file_;
+};
+
+class csv_log final : public record_sink {
+ public:
+  csv_log(const std::filesystem::path& path,
+          const log_settings& how,
+          std::function<bool(std::uint64_t)> is_validated)
+      : how_(how), is_validated_(std::move(is_validated)), file_("--log-csv", path, how.append) {
+    if (file_.is_empty())
+      file_.append(csv_header());
+  }
+
+  void write(const step_report& x) override {
+    finish();
+    held_ = x;
+    if (!is_validated_(x.iteration))
+      finish();
+  }
+
+  void write(const validation_report& x) override {
+    if (!held_ || held_->iteration != x.iteration)
+      return;  // the step is an older run's: its row stands already
+    file_.append(csv_row(*held_, &x, how_));
+    held_.reset();
+  }
+
+  void finish() override {
+    if (held_)
+      file_.append(csv_row(*held_, nullptr, how_));
+    held_.reset();
+  }
+
+ private:
+  log_settings how_;
+  std::function<bool(std::uint64_t)> is_validated_;
+  growing_file file_;
+  std::optional<step_report> held_;
+};
+
+}  // namespace
+
+std::string json_record(const step_report& x, const log_settings& how) {
+  nlohmann::ordered_json out{{"iteration", x.iteration},
+                             {"consumed_samples", x.consumed_samples},
+                             {"consumed_tokens", x.consumed_tokens},
+                             {"lm_loss", x.lm_loss},
+                             {"grad_norm", x.grad_norm},
+                             {"learning_rate", x.learning_rate},
+                             {"global_batch_size", x.global_batch_size},
+                             {"elapsed_ms", x.elapsed_ms},
+                             {"tokens_per_second", x.tokens_per_second}};
+  if (how.throughput)
+    out["teraflops_per_second"] = teraflops(x, how);
+  if (how.throughput && how.matrix_rate > 0)
+    out["share_of_matrix_rate"] = share_of_rate(x, how);
+  if (x.params_norm >= 0)
+    out["params_norm"] = x.params_norm;
+  if (x.zero_gradients >= 0)
+    out["num_zeros"] = x.zero_gradients;
+  out["skipped_iterations"] = x.skipped.iterations;
+  out["nan_iterations"] = x.skipped.nan;
+  out["state_digest"] = to_string(x.state);
+  return out.dump();
+}
+
+std::string json_record(const validation_report& x) {
+  return nlohmann::ordered_json{{"iteration", x.iteration}, {"validation_loss", x.loss}}.dump();
+}
+
+std::string csv_header() {
+  return std::string(
+             "iteration,consumed_samples,consumed_tokens,lm_loss,validation_loss,grad_norm,"
+             "learning_rate,global_batch_size,elapsed_ms,tokens_per_second,teraflops_per_second,"
+             "share_of_matrix_rate,params_norm,num_zeros,skipped_iterations,nan_iterations,"
+             "state_digest")
+         + line_end;
+}
+
+std::string csv_row(const step_report& x,
+                    const validation_report* validated,
+                    const log_settings& how) {
+  return fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}{}",
+                     x.iteration,
+                     x.consumed_samples,
+                     x.consumed_tokens,
+                     cell(x.lm_loss),
+                     validated == nullptr ? "" : cell(validated->loss),
+                     cell(x.grad_norm),
+                     cell(x.learning_rate),
+                     x.global_batch_size,
+                     cell(x.elapsed_ms),
+                     cell(x.tokens_per_second),
+                     cell(teraflops(x, how)),
+                     cell(share_of_rate(x, how)),
+                     x.params_norm >= 0 ? cell(x.params_norm) : "",
+                     x.zero_gradients >= 0 ? std::to_string(x.zero_gradients) : "",
+                     x.skipped.iterations,
+                     x.skipped.nan,
+                     to_string(x.state),
+                     line_end);
+}
+
+std::unique_ptr<record_sink> open_json_log(const std::filesystem::path& path,
+                                           const log_settings& how) {
+  return std::make_unique<json_log>(path, how);
+}
+
+std::unique_ptr<record_sink> open_csv_log(const std::filesystem::path& path,
+                                          const log_settings& how,
+                                          std::function<bool(std::uint64_t)> is_validated) {
+  return std::make_unique<csv_log>(path, how, std::move(is_validated));
+}
+
+std::int64_t iteration_of_json(std::string_view line) {
+  const auto record = nlohmann::json::parse(line, nullptr, false);
+  const auto at = record.is_object() ? record.find("iteration") : record.end();
+  const bool known = record.is_object() && at != record.end() && at->is_number_unsigned();
+  return known ? at->get<std::int64_t>() : -1;
+}
+
+std::int64_t iteration_of_row(std::string_view line) {
+  std::int64_t out = -1;
+  const auto [end, failure] = std::from_chars(line.data(), line.data() + line.size(), out);
+  const bool known = failure == std::errc{} && end != line.data() + line.size() && *end == ',';
+  return known ? out : -1;
+}
+
+}  // namespace troupe::runtime

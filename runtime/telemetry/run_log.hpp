@@ -1,0 +1,48 @@
+// The log of a run, as JSON lines and as a table: docs/formats/log.md has every field.
+
+#pragma once
+
+#include "runtime/telemetry/recorder.hpp"
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace troupe::runtime {
+
+/// What a log has beside the reports.
+struct log_settings {
+  bool throughput = false;
+  double matrix_rate = 0;  ///< FLOP a second; 0: not known
+  bool append = false;     ///< the run goes on from a checkpoint
+};
+
+/// One JSON object, no line end. Numbers that are not finite are null.
+std::string json_record(const step_report& x, const log_settings& how);
+std::string json_record(const validation_report& x);
+
+/// One row, with its line end; numbers that are not finite, or were not asked for, are empty.
+std::string csv_row(const step_report& x,
+                    const validation_report* validated,
+                    const log_settings& how);
+/// The names of the columns, with the line end.
+std::string csv_header();
+
+/// JSON lines, one for each report.
+std::unique_ptr<record_sink> open_json_log(const std::filesystem::path& path,
+                                           const log_settings& how);
+
+/// A table, one row for each step. `is_validated` tells of which iterations a validation follows:
+/// their rows wait for it, until the next step or the end.
+std::unique_ptr<record_sink> open_csv_log(const std::filesystem::path& path,
+                                          const log_settings& how,
+                                          std::function<bool(std::uint64_t)> is_validated);
+
+/// The iteration of a line of either, without its end; negative: it is no record.
+std::int64_t iteration_of_json(std::string_view line);
+std::int64_t iteration_of_row(std::string_view line);
+
+}  // namespace troupe::runtime

@@ -1,0 +1,72 @@
+// What becomes of a step, once everybody has voted: one decision for all ranks, and the same one
+// without actors.
+
+#pragma once
+
+#include "runtime/model/chunk.hpp"
+#include "runtime/optim/adamw.hpp"
+#include "runtime/optim/schedules.hpp"
+#include "runtime/telemetry/step_report.hpp"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace troupe::runtime {
+
+struct recipe {
+  gpt_config model;
+  extension own = {};  ///< what of the model is the user's
+  std::uint64_t seed = 1234;
+  adamw_settings optimizer;
+  rate_schedule rate;
+  own_rate rate_of = {};  ///< in place of `rate`, where its function is given
+  batch_schedule batch;   ///< data_parallel: the logical replicas
+
+  /// Of parameters and activations: f32 or bf16 (--bf16). Master weights, moments and gradients are
+  /// f32 always.
+  dtype precision = dtype::f32;
+
+  /// Steps in a row that are left out because their loss or gradient is not finite; the next one
+  /// ends the run. 0: the first does (--on-nonfinite stop).
+  std::uint64_t skippable_in_a_row = 0;
+};
+
+/// Where a training stands, beside its parameters and moments.
+struct training_position {
+  std::uint64_t iteration = 0;  ///< steps done, those left out included
+  std::uint64_t consumed = 0;   ///< samples that they read
+  skipped_steps skipped;
+};
+
+/// What all votes of a step say together.
+struct step_result {
+  std::vector<loss_value> losses;  ///< of each logical replica, in their order
+  square_norms norms;              ///< of the reduced gradients
+  /// The parameter whose gradient the way back found not finite first, and the stage that has it:
+  /// empty where all are.
+  std::string nonfinite_parameter, nonfinite_where;
+};
+
+struct step_verdict {
+  /// What is not finite, in words, and whether steps before it were not either; empty: it all is.
+  std::string fault;
+  bool stops
+      = false;  ///< with a fault: the run ends and the step has not been; else it is left out
+
+  update_decision update;  ///< with a fault only the rate that it would have had
+  double loss = 0;         ///< mean over the tokens that count
+  double grad_norm = 0;    ///< before clipping
+  skipped_steps skipped;   ///< after this step
+
+  bool skips() const { return !fault.empty() && !stops; }
+};
+
+/// The decision of the step after `at`. A step that is left out counts as an iteration and has read
+/// its samples; the learning rate and the count of updates stay where they are, as in Megatron-LM.
+step_verdict decide(const recipe& how, const training_position& at, const step_result& result);
+
+/// The diagnosis of a verdict that stops.
+std::string diagnosis(const step_verdict& x, const training_position& at);
+
+}  // namespace troupe::runtime

@@ -1,0 +1,332 @@
+"""What a run writes about itself, as a user meets it: logs, event files, pictures, the terminal.
+Run by ctest.
+
+    watch_test.py PROGRAM NAME...   runs the named checks, or all
+"""
+
+import csv
+import fcntl
+import json
+import os
+import pathlib
+import pty
+import struct
+import subprocess
+import sys
+import tempfile
+import termios
+
+PROGRAM = None
+
+
+class wrong(Exception):
+    pass
+
+
+def run(*words, **more):
+    done = subprocess.run([PROGRAM, *map(str, words)], capture_output=True, timeout=120, **more)
+    return done.returncode, done.stdout.decode("utf8", "replace"), done.stderr.decode("utf8", "replace")
+
+
+def works(*words):
+    code, out, err = run(*words)
+    if code != 0:
+        raise wrong(f"troupe {' '.join(map(str, words))}: exit code {code}\n{err}")
+    return out
+
+
+def refuses(says, *words):
+    code, out, err = run(*words)
+    if code != 2 or says not in err or not err.startswith("troupe: "):
+        raise wrong(f"troupe {' '.join(map(str, words))}: exit code {code}\n{err}\n"
+                    f"expected exit code 2 and a message with '{says}'")
+
+
+TRAIN = ["train", "gpt", "--num-layers", 2, "--hidden-size", 32, "--num-attention-heads", 2, "--seq-length", 16,
+         "--micro-batch-size", 2, "--global-batch-size", 4, "--train-iters", 6, "--lr", 1e-3,
+         "--eval-iters", 1, "--eval-interval", 3, "--threads-per-worker", 1, "--log-interval", 2,
+         "--mock-data", "--tokenizer-type", "NullTokenizer", "--vocab-size", 100]
+
+
+def checksum(data):
+    """CRC-32C, from a table made here, and masked as in event files."""
+    table = []
+    for x in range(256):
+        for _ in range(8):
+            x = x >> 1 ^ 0x82F63B78 if x & 1 else x >> 1
+        table.append(x)
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc = table[(crc ^ byte) & 255] ^ crc >> 8
+    crc ^= 0xFFFFFFFF
+    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def fields(data):
+    """(number, content) of a message of protocol buffers."""
+    at = 0
+
+    def varint():
+        nonlocal at
+        x = shift = 0
+        while True:
+            x |= (data[at] & 127) << shift
+            at += 1
+            if data[at - 1] < 128:
+                return x
+            shift += 7
+
+    while at < len(data):
+        key = varint()
+        if key & 7 == 0:
+            yield key >> 3, varint()
+            continue
+        size = {1: 8, 5: 4}.get(key & 7) or varint()
+        yield key >> 3, data[at:at + size]
+        at += size
+
+
+def events(folder):
+    """(step, whether a session begins, {name: value}) of all files, in the order in which TensorBoard reads them."""
+    for file in sorted(pathlib.Path(folder).glob("events.out.tfevents.*")):
+        data = file.read_bytes()
+        while data:
+            size, its = struct.unpack("<QI", data[:12])
+            event, (sum_of_event,) = data[12:12 + size], struct.unpack("<I", data[12 + size:16 + size])
+            if its != checksum(data[:8]) or sum_of_event != checksum(event):
+                raise wrong(f"{file}: a checksum is wrong")
+            data = data[16 + size:]
+            found = dict(fields(event))
+            if found.get(3, b"brain.Event:2") != b"brain.Event:2":
+                raise wrong(f"{file}: begins with {found[3]}")
+            values = [dict(fields(value)) for _, value in fields(found.get(5, b""))]
+            yield found[2], 7 in found, {x[1].decode(): struct.unpack("<f", x[2])[0] for x in values}
+
+
+def shown(folder):
+    """{name: [(step, value)]} by the readers' rule: the beginning of a session takes away what follows it."""
+    out = {}
+    for step, begins, values in events(folder):
+        if begins:
+            out = {name: [x for x in curve if x[0] < step] for name, curve in out.items()}
+        for name, value in values.items():
+            out.setdefault(name, []).append((step, value))
+    return out
+
+
+def rows(file):
+    with open(file, newline="", encoding="utf8") as text:
+        return list(csv.DictReader(text))
+
+
+SAME = ["iteration", "consumed_samples", "consumed_tokens", "lm_loss", "validation_loss", "grad_norm",
+        "learning_rate", "params_norm", "num_zeros", "skipped_iterations", "state_digest"]
+
+
+def check_logs(folder):
+    """The table and the event files of a run that was interrupted are those of one that was not."""
+    def flags(name):
+        return ["--save", folder / name, "--load", folder / name, "--log-csv", folder / f"{name}.csv",
+                "--tensorboard-dir", folder / f"{name}-board", "--log-params-norm", "--log-num-zeros-in-grad",
+                "--save-interval", 3]
+
+    works(*TRAIN, *flags("whole"))
+    works(*TRAIN, *flags("cut"), "--exit-interval", 5)
+    torn = folder / "cut.csv"
+    torn.write_bytes(torn.read_bytes() + b"6,24,38")
+    works(*TRAIN, *flags("cut"), "--load", folder / "cut/iter_0000003")
+    whole, cut = rows(folder / "whole.csv"), rows(torn)
+    if [[row[x] for x in SAME] for row in whole] != [[row[x] for x in SAME] for row in cut]:
+        raise wrong(f"the table of a resumed run is another:\n{torn.read_text()}")
+    if [row["iteration"] for row in whole] != list("123456"):
+        raise wrong(f"not one row for each step: {whole}")
+    if [bool(row["validation_loss"]) for row in whole] != [False, False, True] * 2:
+        raise wrong(f"validations are not in the rows of their steps: {whole}")
+    if whole[0]["teraflops_per_second"] or not whole[0]["params_norm"] or not whole[0]["num_zeros"]:
+        raise wrong(f"a cell is there or empty that should not be: {whole[0]}")
+    raw = torn.read_bytes()
+    if raw.count(b"\r\n") != 7 or raw.count(b"\n") != 7:
+        raise wrong("lines of the table do not end as RFC 4180 says")
+
+    records = [json.loads(line) for line in (folder / "cut/log.jsonl").read_text().splitlines()]
+    steps = [x for x in records if "lm_loss" in x]
+    if [str(x["lm_loss"]) for x in steps] != [row["lm_loss"] for row in cut]:
+        raise wrong("log.jsonl of the --save folder has not what the table has")
+
+    a, b = ({**shown(folder / name), **shown(folder / name / "samples")} for name in ["whole-board", "cut-board"])
+    for name in ["lm loss", "lm loss vs samples", "learning-rate", "grad-norm", "batch-size", "params-norm",
+                 "num-zeros", "lm loss validation", "lm loss validation ppl vs samples"]:
+        if a[name] != b[name] or not a[name]:
+            raise wrong(f"'{name}' of a resumed run is {b[name]}, of an unbroken one {a[name]}")
+    if [step for step, _ in b["lm loss vs samples"]] != [4, 8, 12, 16, 20, 24]:
+        raise wrong(f"'vs samples' is at {b['lm loss vs samples']}")
+    for row, (step, value) in zip(cut, b["lm loss"]):
+        if int(row["iteration"]) != step or abs(float(row["lm_loss"]) - value) > 1e-6:
+            raise wrong(f"TensorBoard would show {step}: {value} for {row}")
+    if len(list((folder / "cut-board").glob("events*"))) != 2:
+        raise wrong("a resumed run has not added one file")
+
+    (folder / "thesis").write_text("Chapter 1\n")
+    refuses("not the header", *TRAIN, "--log-csv", folder / "thesis")
+    refuses("this is a file", *TRAIN, "--tensorboard-dir", folder / "thesis")
+    refuses("each its own", *TRAIN, "--log-csv", folder / "x", "--log-file", folder / "x")
+    refuses("no folder", *TRAIN, "--log-csv", folder / "no/x")
+    code, _, err = run(*TRAIN, "--log-csv", "/dev/full")
+    if code != 2 or "No space left on device" not in err:
+        raise wrong(f"a full disk under the table: {code} {err}")
+
+
+def check_throughput(folder):
+    log = folder / "log.jsonl"
+    out = works(*TRAIN, "--log-throughput", "--matrix-rate", 0.5, "--log-file", log)
+    if "share of matrix rate: " not in out or "matrix rate: 0" in out.split("share", 1)[0]:
+        raise wrong(f"a given rate was measured, or no share told:\n{out}")
+    for line in log.read_text().splitlines():
+        x = json.loads(line)
+        if "lm_loss" in x and abs(x["share_of_matrix_rate"] * 0.5 / x["teraflops_per_second"] - 1) > 1e-9:
+            raise wrong(f"the share is not that of the given rate: {line}")
+    if "matrix rate: " not in works(*TRAIN, "--log-throughput"):
+        raise wrong("it is not told what was measured")
+    refuses("needs --log-throughput", *TRAIN, "--matrix-rate", 0.5)
+
+
+def check_nonfinite(folder):
+    saved, log = folder / "run", folder / "run/log.jsonl"
+    mine = [*TRAIN, "--save", saved, "--load", saved, "--plant-fault", "nan:0.0@4"]
+    code, _, err = run(*mine)
+    for part in ["iteration 4: the gradient of", "on stage 0.0", "state of iteration 3", "--on-nonfinite skip"]:
+        if code != 2 or part not in err:
+            raise wrong(f"a NaN ended the run with {code} and not '{part}': {err}")
+    if not (saved / "iter_0000003/manifest.json").exists():
+        raise wrong("the state before a NaN is not saved")
+    code, out, err = run(*mine, "--on-nonfinite", "skip")
+    if code != 0 or "this step is left out" not in err or "number of skipped iterations:   1" not in out:
+        raise wrong(f"a step is not left out: {code}\n{out}\n{err}")
+    steps = [x for x in map(json.loads, log.read_text().splitlines()) if "lm_loss" in x]
+    if [x["skipped_iterations"] for x in steps] != [0, 0, 0, 1, 1, 1] or steps[3]["grad_norm"] is not None:
+        raise wrong(f"the log does not tell which step was left out: {steps}")
+    if steps[3]["state_digest"] != steps[2]["state_digest"] or steps[4]["state_digest"] == steps[3]["state_digest"]:
+        raise wrong("a step that was left out changed the state, or the one after it did not")
+    if "skipped" not in json.loads((saved / "iter_0000006/manifest.json").read_text()):
+        raise wrong("the checkpoint does not know of the skipped step")
+    code, _, err = run(*TRAIN, "--plant-fault", "nan:0.0@2-5", "--on-nonfinite", "skip", "--max-skipped-in-a-row", 2)
+    if code != 2 or "iteration 4: " not in err or "the 2 steps before it" not in err:
+        raise wrong(f"the third in a row did not end the run: {code} {err}")
+    refuses("needs --on-nonfinite skip", *TRAIN, "--max-skipped-in-a-row", 3)
+    refuses("--on-nonfinite", *TRAIN, "--on-nonfinite", "ignore")
+    refuses("NaN into the weights", *TRAIN, "--no-check-for-nan-in-loss-and-grad")
+    works(*TRAIN, "--check-for-nan-in-loss-and-grad", "--tensorboard-queue-size", 5)
+    for bad in ["nan:1.0@3", "nan:0.0@5-3", "nan:0.0@3-", "nan:0.0@0"]:
+        refuses("--plant-fault", *TRAIN, "--plant-fault", bad)
+
+
+def check_plot(folder):
+    for name, rate in [("slow", 1e-4), ("fast", 1e-3)]:
+        works(*TRAIN, "--lr", rate, "--save", folder / name)
+    works(*TRAIN, "--log-csv", folder / "table.csv")
+    picture = folder / "all.svg"
+    out = works("plot", folder / "slow", folder / "fast", folder / "table.csv", "--output", picture)
+    lines = out.splitlines()
+    for line, name in zip(lines[1:], ["slow", "fast", "table"]):
+        cells = line.split()
+        if cells[0] != name or cells[1] != "6" or cells[4] != "at" or float(cells[6]) <= 0 or cells[7] != "0":
+            raise wrong(f"the table does not tell of {name}:\n{out}")
+    page = picture.read_text()
+    for label in ["slow: training", "slow: validation", "fast: training", "table: validation"]:
+        if f">{label}<" not in page:
+            raise wrong(f"the legend lacks {label}")
+    last = json.loads((folder / "fast/log.jsonl").read_text().splitlines()[-2])["lm_loss"]
+    if f"{last:.4f}" not in lines[2]:
+        raise wrong(f"the last loss of 'fast' is {last}:\n{out}")
+    for axis in ["iteration", "samples", "tokens", "time"]:
+        works("plot", folder / "slow", "--x", axis, "--output", folder / f"{axis}.svg")
+        if axis not in (folder / f"{axis}.svg").read_text():
+            raise wrong(f"the axis does not say that it counts {axis}")
+    pictures = {(folder / f"{x}.svg").read_text() for x in ["iteration", "samples", "tokens", "time"]}
+    if len(pictures) != 4:
+        raise wrong("two axes gave the same picture")
+    for more in [["--y", "grad_norm"], ["--y", "validation_loss"], ["--log-y"], ["--smooth", 3]]:
+        works("plot", folder / "slow", folder / "table.csv", "--output", picture, *more)
+        if picture.read_text() in pictures or "nan" in picture.read_text():
+            raise wrong(f"{more} changed nothing, or draws what is no number")
+        pictures.add(picture.read_text())
+    refuses("it has no 'speed'; its records have consumed_samples", "plot", folder / "slow", "--y", "speed")
+    refuses("--x", "plot", folder / "slow", "--x", "age")
+    (folder / "none").mkdir()
+    refuses("no log.jsonl", "plot", folder / "none")
+    refuses("'" + str(folder / "gone"), "plot", folder / "gone")
+    (folder / "twice").mkdir()
+    for name in "ab":
+        (folder / f"twice/{name}.csv").write_text("iteration,lm_loss\n1,2\n")
+    refuses("several files", "plot", folder / "twice")
+    works("plot", folder / "twice/a.csv", folder / "twice/b.csv", "--output", picture)
+    (folder / "empty.csv").write_text("iteration,lm_loss\n")
+    refuses("no steps yet", "plot", folder / "empty.csv")
+
+
+def on_terminal(words, columns, **environment):
+    """What a command writes on a terminal of so many columns."""
+    ours, its = pty.openpty()
+    fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    with subprocess.Popen([PROGRAM, *map(str, words)], stdout=its, stderr=its, stdin=subprocess.DEVNULL,
+                          env={**os.environ, "TERM": "xterm", **environment}) as program:
+        os.close(its)
+        text = b""
+        try:
+            while more := os.read(ours, 65536):
+                text += more
+        except OSError:  # the other end is closed
+            pass
+        if program.wait(timeout=60) != 0:
+            raise wrong(f"on a terminal: {text.decode()}")
+    os.close(ours)
+    return text.decode()
+
+
+def check_terminal(folder):
+    """A bar on a terminal, as wide as fits, and lines whole above it; elsewhere no control characters."""
+    for columns in [200, 80, 30, 7]:
+        text = on_terminal(TRAIN, columns)
+        drawn = [x.split("\r\n")[0] for x in text.split("\r\x1b[K") if "%" in x and "loss" not in x.split("\r\n")[0]]
+        if not drawn or any(len(x) >= columns for x in drawn):
+            raise wrong(f"no bar, or wider than {columns} columns: {text!r}")
+        if not any("100 %" in x for x in drawn):
+            raise wrong(f"the bar does not end: {text!r}")
+        for line in text.split("\r\n"):
+            if "lm loss" in line and not line.split("\x1b[K")[-1].startswith((" [", " validation")):
+                raise wrong(f"a line of the log begins behind the bar: {line!r}")
+        if not text.endswith("\r\n"):
+            raise wrong(f"the prompt would stand behind the last line: {text[-80:]!r}")
+    for quiet in [on_terminal(TRAIN, 80, TERM="dumb"), on_terminal([*TRAIN, "--no-progress"], 80),
+                  *run(*TRAIN)[1:]]:
+        if "%" in quiet or "\x1b" in quiet or "\r" in quiet.replace("\r\n", "\n"):
+            raise wrong(f"a bar or control characters where none should be: {quiet!r}")
+    text = folder / "text.txt"
+    text.write_text("The actor bows.\n\n" * 2000)
+    for command in [["tokenizer", "train", "--input", text, "--vocab-size", 270, "--output", folder / "tok"],
+                    ["preprocess", "--input", text, "--output-prefix", folder / "data", "--tokenizer-type",
+                     "GPT2BPETokenizer", "--vocab-file", folder / "tok/vocab.json", "--merge-file",
+                     folder / "tok/merges.txt"]]:
+        code, out, err = run(*command)
+        if code != 0 or "\x1b" in out + err or "\r" in out + err:
+            raise wrong(f"{command}: {code}, or control characters in a pipe: {out!r} {err!r}")
+
+
+CHECKS = {name[6:]: check for name, check in list(globals().items()) if name.startswith("check_")}
+
+
+def main(program, names):
+    global PROGRAM
+    PROGRAM = program
+    for name in names or CHECKS:
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                CHECKS[name](pathlib.Path(folder))
+            except wrong as failure:
+                print(f"{name}: {failure}")
+                return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], sys.argv[2:]))

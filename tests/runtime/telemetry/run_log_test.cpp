@@ -1,0 +1,134 @@
+#include "runtime/telemetry/run_log.hpp"
+
+#include "runtime/core/error.hpp"
+#include "runtime/core/file.hpp"
+#include "tests/support/scratch_folder.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+using namespace troupe::runtime;
+using Catch::Matchers::ContainsSubstring;
+using troupe::tests::scratch_folder;
+
+namespace {
+
+step_report step(std::uint64_t iteration) {
+  return {.iteration = iteration,
+          .consumed_samples = 8 * iteration,
+          .consumed_tokens = 128 * iteration,
+          .global_batch_size = 8,
+          .lm_loss = 0.1,
+          .grad_norm = 0.5,
+          .learning_rate = 1e-3,
+          .elapsed_ms = 2,
+          .tokens_per_second = 64000,
+          .flops_per_second = 5e11,
+          .state = {1, 2}};
+}
+
+const std::string digest_text = "00000000000000010000000000000002";
+
+bool even(std::uint64_t iteration) {
+  return iteration % 2 == 0;
+}
+
+std::size_t columns_of(std::string_view row) {
+  return std::size_t(std::count(row.begin(), row.end(), ',')) + 1;
+}
+
+}  // namespace
+
+TEST_CASE("a JSON record brings back the same doubles and has what was asked for", "[log]") {
+  auto x = step(3);
+  auto plain = nlohmann::json::parse(json_record(x, {}));
+  CHECK(plain["iteration"] == 3);
+  CHECK(plain["consumed_tokens"] == 384);
+  CHECK(plain["lm_loss"].get<double>() == 0.1);
+  CHECK(plain["skipped_iterations"] == 0);
+  CHECK(plain["state_digest"] == digest_text);
+  for (const auto* absent :
+       {"params_norm", "num_zeros", "teraflops_per_second", "share_of_matrix_rate"})
+    CHECK_FALSE(plain.contains(absent));
+  x.params_norm = 7;
+  x.zero_gradients = 0;
+  x.lm_loss = NAN;
+  x.skipped = {.iterations = 2, .nan = 1, .in_a_row = 1};
+  const auto all = nlohmann::json::parse(json_record(x, {.throughput = true, .matrix_rate = 1e12}));
+  CHECK(all["lm_loss"].is_null());
+  CHECK(all["params_norm"] == 7);
+  CHECK(all["num_zeros"] == 0);
+  CHECK(all["teraflops_per_second"] == 0.5);
+  CHECK(all["share_of_matrix_rate"] == 0.5);
+  CHECK(all["skipped_iterations"] == 2);
+  CHECK(all["nan_iterations"] == 1);
+}
+
+TEST_CASE("a row has a cell for every column, empty where there is nothing", "[log]") {
+  const auto header = csv_header();
+  auto x = step(3);
+  CHECK(csv_row(x, nullptr, {})
+        == "3,24,384,0.1,,0.5,0.001,8,2,64000,,,,,0,0," + digest_text + "\r\n");
+  x.params_norm = 7;
+  x.zero_gradients = 5;
+  x.grad_norm = HUGE_VAL;
+  const validation_report validated{3, 2.25};
+  const auto full = csv_row(x, &validated, {.throughput = true, .matrix_rate = 1e12});
+  CHECK(full == "3,24,384,0.1,2.25,,0.001,8,2,64000,0.5,0.5,7,5,0,0," + digest_text + "\r\n");
+  CHECK(columns_of(header) == columns_of(full));
+}
+
+TEST_CASE("a row waits for the validation that follows it, and only then", "[log]") {
+  const scratch_folder folder;
+  const auto file = folder / "log.csv";
+  const auto log = open_csv_log(file, {}, even);
+  log->write(step(1));
+  CHECK(read_text(file) == csv_header() + csv_row(step(1), nullptr, {}));
+  log->write(step(2));
+  const validation_report validated{2, 3.5};
+  log->write(validated);
+  log->write(step(4));
+  log->write(step(5));  // the validation of 4 was cut short
+  log->write(step(6));
+  const auto before = csv_header() + csv_row(step(1), nullptr, {})
+                      + csv_row(step(2), &validated, {}) + csv_row(step(4), nullptr, {})
+                      + csv_row(step(5), nullptr, {});
+  CHECK(read_text(file) == before);
+  log->finish();
+  CHECK(read_text(file) == before + csv_row(step(6), nullptr, {}));
+}
+
+TEST_CASE("a log that goes on is appended to, any other begins anew", "[log]") {
+  const scratch_folder folder;
+  const auto json = folder / "log.jsonl", csv = folder / "log.csv";
+  for (const bool append : {false, true, false}) {
+    open_json_log(json, {.append = append})->write(step(1));
+    open_csv_log(csv, {.append = append}, even)->write(step(1));
+    const auto once = json_record(step(1), {}) + "\n", row = csv_row(step(1), nullptr, {});
+    CHECK(read_text(json) == (append ? once + once : once));
+    CHECK(read_text(csv) == csv_header() + (append ? row + row : row));
+  }
+}
+
+TEST_CASE("lines know their iteration, or that they are none", "[log]") {
+  CHECK(iteration_of_json(R"({"iteration":12,"lm_loss":1})") == 12);
+  for (const auto* none :
+       {"", "{}", "12", "[1]", R"({"iteration":-1})", R"({"iteration":"1"})", R"({"iteration":1)"})
+    CHECK(iteration_of_json(none) == -1);
+  CHECK(iteration_of_row("12,3") == 12);
+  for (const auto* none : {"", "iteration,x", "12", ",1", "-"})
+    CHECK(iteration_of_row(none) < 0);
+}
+
+TEST_CASE("a log that cannot be opened or written says which and why", "[log]") {
+  const scratch_folder folder;
+  CHECK_THROWS_WITH(open_json_log(folder / "no" / "log", {}),
+                    ContainsSubstring("--log-file") && ContainsSubstring("No such file"));
+  CHECK_THROWS_AS(open_csv_log(folder.path(), {}, even), io_error);
+  CHECK_THROWS_WITH(open_csv_log("/dev/full", {}, even),
+                    ContainsSubstring("--log-csv '/dev/full': No space left on device"));
+}

@@ -1,0 +1,107 @@
+#include "runtime/trainer/decision.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <cmath>
+
+using namespace troupe::runtime;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+recipe simple() {
+  recipe out;
+  out.rate = {.maximum = 1, .minimum = 0, .decay = 100, .style = decay_style::linear};
+  out.batch = {.micro = 1, .global = 10, .data_parallel = 2};
+  return out;
+}
+
+step_result finite() {
+  return {.losses = {{6, 2}, {2, 2}}, .norms = {{"a", exact_sum(9)}, {"b", exact_sum(16)}}};
+}
+
+step_result not_finite() {
+  auto out = finite();
+  out.norms["b"] += NAN;
+  out.nonfinite_parameter = "b";
+  out.nonfinite_where = "1.0";
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("a finite step is decided by its norm and its place", "[decision]") {
+  const auto x = decide(simple(), {.iteration = 3, .consumed = 30}, finite());
+  CHECK(x.fault.empty());
+  CHECK_FALSE(x.stops);
+  CHECK(x.loss == 2);
+  CHECK(x.grad_norm == 5);
+  CHECK(x.update.step == 4);
+  CHECK(x.update.learning_rate == 0.7);
+  CHECK(x.update.gradient_scale == 1.0 / (5 + 1e-6));
+  CHECK(x.skipped == skipped_steps{});
+}
+
+TEST_CASE("a step that is not finite stops the run and names what, where and when", "[decision]") {
+  const training_position at{.iteration = 2, .consumed = 20};
+  const auto x = decide(simple(), at, not_finite());
+  CHECK(x.stops);
+  CHECK_FALSE(x.skips());
+  const auto text = diagnosis(x, at);
+  for (const auto* part : {"iteration 3: the gradient of b on stage 1.0 is not finite",
+                           "state is that of iteration 2",
+                           "--lr",
+                           "--on-nonfinite skip"})
+    CHECK_THAT(text, ContainsSubstring(part));
+}
+
+TEST_CASE("a loss that is not finite is named by its replica", "[decision]") {
+  auto result = finite();
+  result.losses[1].total = NAN;
+  const auto x = decide(simple(), {}, result);
+  CHECK(x.stops);
+  CHECK_THAT(x.fault, ContainsSubstring("the loss of replica 1 is nan"));
+  result.nonfinite_parameter = "a";
+  CHECK_THAT(decide(simple(), {}, result).fault,
+             ContainsSubstring("replica 1 is nan, and the gradient of a is not finite"));
+  // Finite parts whose sum is not.
+  auto large = finite();
+  for (int i = 0; i < 4; ++i)
+    large.norms["c" + std::to_string(i)] += std::ldexp(1, 189);
+  CHECK_THAT(decide(simple(), {}, large).fault, ContainsSubstring("the norm of all gradients"));
+}
+
+TEST_CASE("a step that is left out moves data and iterations, and neither rate nor updates",
+          "[decision]") {
+  auto how = simple();
+  how.skippable_in_a_row = 2;
+  training_position at{.iteration = 5, .consumed = 50};
+  const auto skip = decide(how, at, not_finite());
+  CHECK(skip.skips());
+  CHECK(skip.skipped == skipped_steps{.iterations = 1, .samples = 10, .nan = 0, .in_a_row = 1});
+  at = {.iteration = 6, .consumed = 60, .skipped = skip.skipped};
+  const auto next = decide(how, at, finite());
+  CHECK(next.update.step == 6);             // the sixth update, in the seventh iteration
+  CHECK(next.update.learning_rate == 0.5);  // of 50 samples, as if the step had not been
+  CHECK(next.skipped.iterations == 1);
+  CHECK(next.skipped.in_a_row == 0);
+}
+
+TEST_CASE("only so many steps in a row are left out, and the diagnosis tells how many",
+          "[decision]") {
+  auto how = simple();
+  how.skippable_in_a_row = 2;
+  training_position at;
+  for (int i = 0; i < 2; ++i) {
+    const auto x = decide(how, at, not_finite());
+    CHECK(x.skips());
+    at = {.iteration = at.iteration + 1, .consumed = at.consumed + 10, .skipped = x.skipped};
+  }
+  const auto last = decide(how, at, not_finite());
+  CHECK(last.stops);
+  CHECK_THAT(diagnosis(last, at),
+             ContainsSubstring("the 2 steps before it") && ContainsSubstring("--max-skipped"));
+  at.skipped.in_a_row = 0;  // one that was updated with came between
+  CHECK(decide(how, at, not_finite()).skips());
+}

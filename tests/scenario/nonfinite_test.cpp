@@ -1,0 +1,185 @@
+// STEP-7: a step whose loss or gradient is not finite changes no state: all leave it out, or the
+// job ends.
+
+#include "tests/support/saved_job.hpp"
+#include "tests/support/scratch_folder.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <cmath>
+
+using namespace troupe;
+using Catch::Matchers::ContainsSubstring;
+using nlohmann::json;
+
+namespace {
+
+std::map<int, json> log_of(runtime::training_job job) {
+  const tests::scratch_folder folder;
+  job.watch.log_file = folder / "log.jsonl";
+  const auto shared = tests::tiny_resources(job);
+  const auto end = actors::run(shared);
+  CHECK(end.reason == "");
+  CHECK(shared->transport->leased() == 0);
+  return tests::steps_in(folder / "log.jsonl");
+}
+
+std::vector<runtime::step_report> by_reference(const runtime::training_job& job,
+                                               std::uint64_t first,
+                                               std::uint64_t last) {
+  runtime::stream on(job.backend, job.threads_per_worker, {});
+  runtime::reference_trainer trainer(
+      job.how, std::make_shared<tests::formula_source>(job.how, true), on);
+  trainer.spoil(first, last);
+  std::vector<runtime::step_report> out;
+  for (std::uint64_t i = 0; i < job.train_iterations; ++i)
+    out.push_back(trainer.step());
+  return out;
+}
+
+runtime::training_job skipping_job(int pipeline, int data, int tensor = 1) {
+  auto job = tests::tiny_job(pipeline, data, tensor);
+  job.train_iterations = 7;
+  job.how.skippable_in_a_row = 3;
+  return job;
+}
+
+/// Steps 3 and 4 were left out, and nothing of them but their data is left.
+void check_skipped(const std::map<int, json>& steps) {
+  REQUIRE(steps.size() == 7);
+  for (const int i : {3, 4}) {
+    CHECK(steps.at(i)["state_digest"] == steps.at(2)["state_digest"]);
+    CHECK(steps.at(i)["grad_norm"].is_null());
+    CHECK(steps.at(i)["lm_loss"].is_number());  // only a gradient was planted
+    CHECK(steps.at(i)["skipped_iterations"] == i - 2);
+    CHECK(steps.at(i)["consumed_samples"] == 8 * i);
+  }
+  CHECK(steps.at(5)["state_digest"] != steps.at(2)["state_digest"]);
+  CHECK(steps.at(7)["skipped_iterations"] == 2);
+  CHECK(steps.at(5)["learning_rate"] == steps.at(3)["learning_rate"]);  // it waited
+}
+
+}  // namespace
+
+TEST_CASE("STEP-7: whoever finds NaN, all leave the step out, with the reference trainer's bits",
+          "[scenario]") {
+  const auto [P, D, who] = GENERATE(table<int, int, std::string>({{1, 1, "nan:0.0"},
+                                                                  {2, 1, "nan:0.1"},
+                                                                  {4, 1, "nan:0.2"},
+                                                                  {1, 2, "nan:1.0"},
+                                                                  {2, 2, "nan:1.0"}}));
+  const bool spread = GENERATE(false, true);
+  CAPTURE(P, D, who, spread);
+  auto job = skipping_job(P, D);
+  job.disturbance = {.seed = 3, .lane_delay_us = 200, .message_delay_us = 200};
+  job.disturbance.fault = who + "@3-4";
+  job.reduction = {.distributed_optimizer = spread,
+                   .bucket_size = 4096,
+                   .overlap_gradients = spread,
+                   .overlap_parameters = spread};
+  const auto steps = log_of(job);
+  check_skipped(steps);
+  const auto expected = by_reference(job, 3, 4);
+  for (const auto& x : expected) {
+    const auto& seen = steps.at(int(x.iteration));
+    CHECK(seen["state_digest"] == to_string(x.state));
+    CHECK(seen["lm_loss"] == x.lm_loss);
+    CHECK(seen["learning_rate"] == x.learning_rate);
+    CHECK(seen["skipped_iterations"] == x.skipped.iterations);
+  }
+}
+
+TEST_CASE("STEP-7: tensor ranks leave a step out together", "[scenario]") {
+  const std::string who = GENERATE("nan:0.0.1", "nan:1.1.0", "nan:1.1.1");
+  const bool spread = GENERATE(false, true);
+  CAPTURE(who, spread);
+  auto job = skipping_job(2, 2, 2);
+  job.layout.sequence_parallel = true;
+  job.reduction.distributed_optimizer = spread;
+  job.reduction.grain = 256;
+  job.disturbance.fault = who + "@3-4";
+  const auto steps = log_of(job);
+  check_skipped(steps);
+  job.disturbance.fault.clear();
+  CHECK(log_of(job).at(2)["state_digest"] == steps.at(2)["state_digest"]);
+}
+
+TEST_CASE("a run that was stopped after a skipped step goes on as the one that was not",
+          "[scenario]") {
+  // In the middle of two skipped steps, right after them, and later.
+  const std::uint64_t until = GENERATE(3, 4, 6);
+  const bool spread = GENERATE(false, true);
+  CAPTURE(until, spread);
+  auto job = skipping_job(2, 2);
+  job.reduction.distributed_optimizer = spread;
+  job.reduction.grain = 256;
+  job.disturbance.fault = "nan:0.0@3-4";
+  const auto expected = log_of(job);
+
+  const tests::scratch_folder folder;
+  job.checkpoints.save = folder / "checkpoints";
+  job.watch.log_file = folder / "log.jsonl";
+  job.exit_interval = until;
+  REQUIRE(actors::run(tests::tiny_resources(job)).exit_code == 0);
+  const auto found = runtime::latest_checkpoint(job.checkpoints.save);
+  REQUIRE(found.folder);
+  job.exit_interval = 0;
+  REQUIRE(actors::run(tests::going_on(job, *found.folder)).exit_code == 0);
+  const auto seen = tests::steps_in(folder / "log.jsonl");
+  REQUIRE(seen.size() == expected.size());
+  for (const auto& [iteration, x] : expected)
+    for (const auto* same :
+         {"state_digest", "lm_loss", "learning_rate", "skipped_iterations", "consumed_samples"})
+      CHECK(seen.at(iteration)[same] == x[same]);
+}
+
+TEST_CASE(
+    "a step that is not finite ends the run with what, where and when, and saves the state "
+    "before it",
+    "[scenario][fault]") {
+  const auto [T, who, where] = GENERATE(table<int, std::string, std::string>(
+      {{1, "nan:0.1", "on stage 0.1"}, {2, "nan:1.0.1", "on stage 0.0.1"}}));
+  const bool spread = GENERATE(false, true);
+  CAPTURE(who, spread);
+  const tests::scratch_folder whole, cut;
+  auto job = tests::tiny_job(2, T, T);
+  job.reduction.distributed_optimizer = spread;
+  job.reduction.grain = 256;
+  job.checkpoints.save = cut / "checkpoints";
+  job.watch.log_file = cut / "log.jsonl";
+  job.disturbance.fault = who + "@4";
+  const auto shared = tests::tiny_resources(job);
+  const auto end = actors::run(shared);
+  CHECK(end.exit_code == 2);
+  CHECK_THAT(end.reason, ContainsSubstring("iteration 4: the gradient of "));
+  if (!spread)  // else whichever replica owns that share is named
+    CHECK_THAT(end.reason, ContainsSubstring(where));
+  CHECK_THAT(end.reason, ContainsSubstring("has the state of iteration 3"));
+  CHECK(shared->transport->leased() == 0);
+  CHECK(tests::steps_in(cut / "log.jsonl").size() == 3);
+  const auto found = runtime::latest_checkpoint(job.checkpoints.save);
+  REQUIRE(found.folder);
+  CHECK(found.folder->filename() == "iter_0000003");
+
+  // What it saved is the state of a run in which nothing was planted.
+  job.disturbance.fault.clear();
+  REQUIRE(actors::run(tests::going_on(job, *found.folder)).exit_code == 0);
+  auto clean = job;
+  clean.checkpoints.save.clear();
+  CHECK(tests::steps_in(cut / "log.jsonl").at(12)["state_digest"]
+        == log_of(clean).at(12)["state_digest"]);
+}
+
+TEST_CASE("a run that diverges for good is ended after so many steps in a row",
+          "[scenario][fault]") {
+  auto job = tests::tiny_job(2, 1);
+  job.how.rate = {.maximum = 1e30, .style = runtime::decay_style::constant};
+  job.how.skippable_in_a_row = 4;
+  job.train_iterations = 50;
+  const auto end = actors::run(tests::tiny_resources(job));
+  CHECK(end.exit_code == 2);
+  CHECK_THAT(end.reason, ContainsSubstring("the 4 steps before it were left out"));
+  CHECK_THAT(end.reason, ContainsSubstring("the loss of replica 0 is "));
+}

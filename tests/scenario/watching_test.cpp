@@ -1,0 +1,109 @@
+// What is told of a step is the same for every layout, and telling it delays nothing.
+
+#include "tests/support/saved_job.hpp"
+#include "tests/support/scratch_folder.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <cmath>
+#include <sys/stat.h>
+
+using namespace troupe;
+
+namespace {
+
+struct measures {
+  std::vector<double> params_norm;
+  std::vector<std::int64_t> zeros;
+};
+
+measures measured(runtime::training_job job) {
+  const tests::scratch_folder folder;
+  job.train_iterations = 3;
+  job.watch.log_params_norm = job.watch.log_zero_gradients = true;
+  job.watch.log_file = folder / "log.jsonl";
+  REQUIRE(actors::run(tests::tiny_resources(job)).reason == "");
+  measures out;
+  for (const auto& [iteration, x] : tests::steps_in(folder / "log.jsonl")) {
+    out.params_norm.push_back(x["params_norm"]);
+    out.zeros.push_back(x["num_zeros"]);
+  }
+  REQUIRE(out.zeros.size() == 3);
+  return out;
+}
+
+/// From the arrays of a checkpoint, and so of whole parameters, each once and without padding.
+measures by_hand(runtime::training_job job) {
+  runtime::stream on(job.backend, job.threads_per_worker, {});
+  runtime::reference_trainer trainer(
+      job.how, std::make_shared<tests::formula_source>(job.how, true), on);
+  measures out;
+  for (int i = 0; i < 3; ++i) {
+    trainer.step();
+    long double sum = 0;
+    for (const auto& x : trainer.state().parameters())
+      for (const float e : x.elements)
+        sum += static_cast<long double>(e) * static_cast<long double>(e);
+    out.params_norm.push_back(double(std::sqrt(sum)));
+    out.zeros.push_back(trainer.state().zero_gradients());
+  }
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("the norm of parameters and the zeros of gradients are those of any layout",
+          "[scenario]") {
+  const bool tied = GENERATE(true, false);
+  CAPTURE(tied);
+  const auto model_of = [tied](runtime::training_job& job) {
+    job.how.model.tied_embeddings = tied;
+    job.how.model.linear_bias = false;  // those of keys have zero gradients, but for rounding
+  };
+  const auto with = [&](int P, int D, int N, bool spread) {
+    auto job = tests::tiny_job(P, D, N);
+    model_of(job);
+    job.layout.sequence_parallel = N > 1;
+    job.reduction.distributed_optimizer = spread;
+    job.reduction.grain = 256;
+    return measured(job);
+  };
+  auto alone = tests::tiny_job(1, 2);
+  model_of(alone);
+  const auto expected = by_hand(alone);
+  CHECK((tied || expected.zeros.front() > 0));  // rows of words that no sample has
+  for (const auto& [P, D, N, spread] : {std::tuple{2, 2, 1, false},
+                                        std::tuple{2, 2, 1, true},
+                                        std::tuple{1, 2, 1, true},
+                                        std::tuple{4, 2, 1, false},
+                                        std::tuple{1, 2, 2, false},
+                                        std::tuple{2, 2, 2, true}}) {
+    CAPTURE(P, D, N, spread);
+    const auto seen = with(P, D, N, spread);
+    CHECK(seen.zeros == expected.zeros);
+    for (std::size_t i = 0; i < 3; ++i)
+      // Sums of squares in double; and with tensor ranks the states differ by roundings of f32.
+      CHECK(std::abs(seen.params_norm[i] / expected.params_norm[i] - 1) < (N > 1 ? 1e-6 : 1e-13));
+    if (N == 1)
+      CHECK(seen.params_norm == with(1, 2, 1, false).params_norm);  // to the bit
+  }
+}
+
+TEST_CASE("a log file that takes nothing delays no step, and the end but a few seconds",
+          "[scenario]") {
+  const tests::scratch_folder folder;
+  auto job = tests::tiny_job(2, 1);
+  job.watch.log_file = folder / "pipe";  // nobody reads: not even opening it returns
+  job.watch.csv_file = folder / "log.csv";
+  REQUIRE(::mkfifo(job.watch.log_file.c_str(), 0600) == 0);
+  const auto end = actors::run(tests::tiny_resources(job));
+  CHECK(end.exit_code == 0);
+  CHECK(end.reason == "");
+  std::ifstream table(job.watch.csv_file);  // which another thread writes
+  int lines = 0;
+  for (std::string line; std::getline(table, line);)
+    ++lines;
+  CHECK(lines == 13);
+}
