@@ -5,6 +5,7 @@
 #   bash examples/install_packages.sh build test   to build and run the tests as well
 #   bash examples/install_packages.sh check        what CI checks format, manual pages and completions with
 #   bash examples/install_packages.sh package      to make Debian packages and try them in a chroot
+#   bash examples/install_packages.sh fuzz         clang++ with libFuzzer, for tests/fuzz/run.sh
 #   bash examples/install_packages.sh text         an English text to train on
 #
 # Why each package was chosen: docs/decisions/0001-dependencies.md.
@@ -16,6 +17,7 @@ build=(g++ cmake ninja-build ccache pkg-config python3 git
 test=(catch2/bookworm-backports)
 check=(clang-format clang-tidy mandoc man-db zsh fish)
 package=(dpkg-dev file debootstrap)
+fuzz=(clang libclang-rt-14-dev libomp-dev)
 text=(bible-kjv bible-kjv-text)
 
 wanted=()
@@ -25,9 +27,10 @@ for group in "$@"; do
     test) wanted+=("${test[@]}") ;;
     check) wanted+=("${check[@]}") ;;
     package) wanted+=("${package[@]}") ;;
+    fuzz) wanted+=("${fuzz[@]}") ;;
     text) wanted+=("${text[@]}") ;;
     *)
-      echo "install_packages.sh: there is no group '$group'; there are: build test check package text" >&2
+      echo "install_packages.sh: there is no group '$group'; there are: build test check fuzz package text" >&2
       exit 2
       ;;
   esac

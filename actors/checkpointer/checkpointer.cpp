@@ -36,15 +36,17 @@ void checkpointer_state::receive(const messages::snapshot& x) {
   write_if_complete(x.step);
 }
 
+checkpointer_state::state_of_rank checkpointer_state::redeemed(
+    const messages::fragments& what) const {
+  return {redeem(*shared_->transport, what.arrays), what.places};
+}
+
 runtime::shard_record checkpointer_state::write(runtime::checkpoint_writer& by,
-                                                const char* kind,
-                                                int part,
-                                                int parts,
-                                                const messages::fragments& what) {
-  const auto held = redeem(*shared_->transport, what.arrays);
+                                                const std::string& file,
+                                                const state_of_rank& what) {
   std::vector<runtime::tensor_to_write> tensors;
   auto place = what.places.begin();
-  for (const auto& [array, x] : held) {
+  for (const auto& [array, x] : what.arrays) {
     tensors.push_back({.name = array,
                        .type = runtime::stored_type::f32,
                        .extents = x.extents(),
@@ -53,20 +55,43 @@ runtime::shard_record checkpointer_state::write(runtime::checkpoint_writer& by,
                        .part = place->part});
     ++place;
   }
-  return by.write_shard(runtime::shard_file(kind, part + 1, parts), tensors);
+  return by.write_shard(file, tensors);
 }
 
 void checkpointer_state::write_if_complete(runtime::step_id step) {
   const auto expected = expected_.find(step);
   if (expected == expected_.end() || int(parts_[step].size()) < expected->second.parts)
     return;
+  const auto order = expected->second;
+  std::vector<std::pair<state_of_rank, state_of_rank>> parts;  // parameters, moments
+  for (const auto& [rank, x] : parts_[step])
+    parts.emplace_back(redeemed(x.parameters), redeemed(x.moments));
+  expected_.erase(expected);
+  parts_.erase(step);
+  try {
+    const auto folder = write(order, parts);
+    self_->send(supervisor_, messages::saved{order.generation, step});
+    runtime::log_info(" saved iteration {} to {}", runtime::value(step), folder.string());
+  } catch (const runtime::io_error& failure) {
+    failed_ = true;
+    self_->send(supervisor_, messages::save_failed{order.generation, step, failure.what()});
+    return;
+  }
+  failed_ = false;
+  remove_older();
+}
+
+std::filesystem::path checkpointer_state::write(
+    const messages::save& order,
+    const std::vector<std::pair<state_of_rank, state_of_rank>>& parts) const {
   const auto& job = shared_->job;
-  const auto& x = expected->second;
+  if (failed_)  // a disk that refuses to write may have refused to remove
+    runtime::clear_remains(job.checkpoints.save);
   runtime::checkpoint_writer by(
-      job.checkpoints.save, std::int64_t(runtime::value(step)), x.generation, token_);
+      job.checkpoints.save, std::int64_t(runtime::value(order.step)), order.generation, token_);
   runtime::checkpoint_manifest manifest;
-  manifest.consumed_samples = std::int64_t(x.consumed);
-  manifest.skipped = x.skipped;
+  manifest.consumed_samples = std::int64_t(order.consumed);
+  manifest.skipped = order.skipped;
   manifest.model = job.how.model;
   manifest.identity = runtime::identity(job);
   manifest.layout = nlohmann::json{{"world_size", job.layout.world},
@@ -79,17 +104,14 @@ void checkpointer_state::write_if_complete(runtime::step_id step) {
                                    {"rank_order", job.layout.order}}
                         .dump();
   int number = 0;
-  for (const auto& [rank, snapshot] : parts_[step]) {
-    manifest.shards.push_back(write(by, "model", number, x.parts, snapshot.parameters));
-    manifest.shards.push_back(write(by, "optimizer", number, x.parts, snapshot.moments));
+  for (const auto& [parameters, moments] : parts) {
     ++number;
+    const auto file
+        = [&](const char* kind) { return runtime::shard_file(kind, number, order.parts); };
+    manifest.shards.push_back(write(by, file("model"), parameters));
+    manifest.shards.push_back(write(by, file("optimizer"), moments));
   }
-  const auto folder = by.commit(std::move(manifest));
-  self_->send(supervisor_, messages::saved{x.generation, step});
-  runtime::log_info(" saved iteration {} to {}", runtime::value(step), folder.string());
-  parts_.erase(step);
-  expected_.erase(expected);
-  remove_older();
+  return by.commit(std::move(manifest));
 }
 
 // Older checkpoints are in nobody's way: what cannot be removed is told, and the run goes on.

@@ -11,7 +11,8 @@
 
 #include <map>
 #include <memory>
-#include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 namespace troupe::actors {
@@ -32,11 +33,19 @@ class checkpointer_state {
  private:
   void write_if_complete(runtime::step_id step);
   void remove_older() const;
-  runtime::shard_record write(runtime::checkpoint_writer& by,
-                              const char* kind,
-                              int part,
-                              int parts,
-                              const messages::fragments& arrays);
+
+  /// Parameters or moments of a rank.
+  struct state_of_rank {
+    runtime::bundle arrays;
+    std::vector<messages::fragment> places;
+  };
+  state_of_rank redeemed(const messages::fragments& what) const;
+  std::filesystem::path write(
+      const messages::save& order,
+      const std::vector<std::pair<state_of_rank, state_of_rank>>& parts) const;
+  static runtime::shard_record write(runtime::checkpoint_writer& by,
+                                     const std::string& file,
+                                     const state_of_rank& what);
 
   messages::checkpointer_actor::pointer self_;
   messages::supervisor_actor supervisor_;
@@ -45,10 +54,11 @@ class checkpointer_state {
   runtime::cancel_token token_;
   std::map<runtime::step_id, messages::save> expected_;
   std::map<runtime::step_id, std::map<int, messages::snapshot>> parts_;
+  bool failed_ = false;  ///< the newest could not be written
 };
 
-/// Spawn with caf::detached: writing blocks. Ends with the reason when it cannot save; whatever was
-/// saved before is intact.
+/// Spawn with caf::detached: writing blocks. What cannot be written is told with save_failed, and
+/// the memory of its snapshot is free again; whatever was saved before is intact.
 messages::checkpointer_actor::behavior_type checkpointer(
     messages::checkpointer_actor::stateful_pointer<checkpointer_state> self,
     messages::supervisor_actor supervisor,

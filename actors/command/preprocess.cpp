@@ -1,6 +1,7 @@
 #include "runtime/data/preprocess.hpp"
 
 #include "actors/command/commands.hpp"
+#include "actors/command/signals.hpp"
 #include "actors/command/tokenizer_flags.hpp"
 #include "runtime/core/progress.hpp"
 
@@ -19,8 +20,9 @@ struct preprocess_flags {
   std::optional<std::int64_t> workers;
 };
 
-int preprocess_files(preprocess_flags& flags) {
+int preprocess_files(preprocess_flags& flags, const runtime::cancel_token& stop) {
   auto& what = flags.what;
+  what.stop = stop;
   if (what.inputs.empty())
     throw usage_error("--input FILE... is missing: the text to tokenize");
   if (what.output_prefix.empty())
@@ -86,7 +88,10 @@ void add_preprocess(command_line& program) {
   line.note(
       "troupe preprocess --input corpus.txt --output-prefix data/corpus --tokenizer tok "
       "--append-eod");
-  line.runs([flags] { return preprocess_files(*flags); });
+  line.runs([flags] {
+    return interruptible(
+        [&](const runtime::cancel_token& stop) { return preprocess_files(*flags, stop); });
+  });
 }
 
 }  // namespace troupe::command

@@ -6,6 +6,7 @@
 #include "actors/job/run.hpp"
 #include "runtime/checkpoint/checkpoint.hpp"
 #include "runtime/core/error.hpp"
+#include "runtime/core/file_lock.hpp"
 #include "runtime/core/log.hpp"
 #include "runtime/core/progress.hpp"
 #include "runtime/tokenizer/description.hpp"
@@ -18,6 +19,8 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace troupe::command {
 namespace {
@@ -30,6 +33,8 @@ class drain_switch {
     why_ = name;
     if (ask_)
       ask_(why_);
+    else
+      stop_.cancel();
   }
 
   void connect(const actors::drain_request& ask) {
@@ -39,9 +44,17 @@ class drain_switch {
       ask_(why_);
   }
 
+  /// Cancelled when there is nobody to tell: the run is still being prepared.
+  const runtime::cancel_token& stop() const { return stop_; }
+  std::string why() {
+    const std::lock_guard lock(mutex_);
+    return why_;
+  }
+
  private:
   std::mutex mutex_;
   std::string why_;
+  runtime::cancel_token stop_;
   actors::drain_request ask_;
 };
 
@@ -97,6 +110,20 @@ void compare_memory(const actors::resources& shared, const runtime::memory_forec
           : fmt::format(", and {} more while a checkpoint is written", human(expected.snapshot)));
 }
 
+/// Two runs that wrote one log would leave none.
+std::vector<runtime::file_lock> locked_outputs(const runtime::watch_settings& watch) {
+  std::vector<runtime::file_lock> out;
+  const std::pair<const char*, const std::filesystem::path&> all[]
+      = {{"write --log-file", watch.log_file},
+         {"write --log-csv", watch.csv_file},
+         {"write --tensorboard-dir", watch.board_dir},
+         {"write --trace", watch.trace_file}};
+  for (const auto& [what, path] : all)
+    if (!path.empty())
+      out.emplace_back(path, what);
+  return out;
+}
+
 int carry_out(const runtime::training_job& job,
               const std::string& configuration,
               drain_switch& drain) {
@@ -104,7 +131,8 @@ int carry_out(const runtime::training_job& job,
   std::optional<runtime::directory_lock> lock;
   if (!job.checkpoints.save.empty())
     lock.emplace(job.checkpoints.save);
-  const auto shared = actors::prepare(job);
+  const auto outputs = locked_outputs(job.watch);
+  const auto shared = actors::prepare(job, drain.stop());
   if (!job.checkpoints.save.empty() && !job.tokenizer_description.empty())
     runtime::keep_tokenizer(job.tokenizer_description, job.checkpoints.save);
   if (!job.checkpoints.save.empty())
@@ -143,6 +171,9 @@ int run_training(const runtime::training_job& job, const std::string& configurat
   int code = 0;
   try {
     code = carry_out(job, configuration, drain);
+  } catch (const runtime::cancelled&) {
+    runtime::log_info(" {}: stopped before the first iteration; nothing was trained or saved",
+                      drain.why());
   } catch (...) {
     runtime::finish_log(reader_patience);
     throw;

@@ -3,8 +3,11 @@
 #include "runtime/core/error.hpp"
 
 #include <cerrno>
+#include <cstdio>
+#include <mutex>
 #include <poll.h>
 #include <signal.h>
+#include <string>
 #include <sys/eventfd.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
@@ -50,6 +53,26 @@ void signal_watch::loop() {
     if (seen > 0)
       ::_exit(128 + int(info.ssi_signo));
     first_(info.ssi_signo == SIGINT ? "SIGINT" : info.ssi_signo == SIGHUP ? "SIGHUP" : "SIGTERM");
+  }
+}
+
+int interruptible(const std::function<int(const runtime::cancel_token& stop)>& work) {
+  const runtime::cancel_token stop;
+  std::mutex mutex;
+  std::string name;
+  const signal_watch signals([&](const char* which) {
+    {
+      const std::lock_guard lock(mutex);
+      name = which;
+    }
+    stop.cancel();
+  });
+  try {
+    return work(stop);
+  } catch (const runtime::cancelled&) {
+    const std::lock_guard lock(mutex);
+    std::fprintf(stderr, "troupe: %s: stopped; nothing of the output was written\n", name.c_str());
+    return 128 + (name == "SIGINT" ? SIGINT : name == "SIGHUP" ? SIGHUP : SIGTERM);
   }
 }
 

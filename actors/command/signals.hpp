@@ -2,6 +2,8 @@
 
 #pragma once
 
+#include "runtime/core/cancel.hpp"
+
 #include <functional>
 #include <thread>
 
@@ -25,5 +27,9 @@ class signal_watch {
   int end_ = -1;      ///< eventfd
   std::thread thread_;
 };
+
+/// Carries out `work`; the first of these signals cancels its token. When that makes it throw
+/// `cancelled`, says so on standard error and returns 128 + signal; else what it returned.
+int interruptible(const std::function<int(const runtime::cancel_token& stop)>& work);
 
 }  // namespace troupe::command

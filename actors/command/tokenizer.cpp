@@ -1,7 +1,9 @@
 #include "actors/command/commands.hpp"
+#include "actors/command/signals.hpp"
 #include "actors/command/standard_input.hpp"
 #include "actors/command/tokenizer_flags.hpp"
 #include "runtime/core/file.hpp"
+#include "runtime/core/file_lock.hpp"
 #include "runtime/core/progress.hpp"
 #include "runtime/data/text_reader.hpp"
 #include "runtime/tokenizer/bpe_trainer.hpp"
@@ -25,7 +27,9 @@ struct training_options {
   std::int64_t minimum_count = 2;
 };
 
-void count_words(const training_options& how, runtime::bpe_trainer& trainer) {
+void count_words(const training_options& how,
+                 runtime::bpe_trainer& trainer,
+                 const runtime::cancel_token& stop) {
   std::uint64_t total = 0, before = 0;
   for (const auto& path : how.inputs)
     total += runtime::mapped_file(path).bytes().size();
@@ -36,6 +40,7 @@ void count_words(const training_options& how, runtime::bpe_trainer& trainer) {
         how.format.empty() ? runtime::text_format_of(path) : runtime::parse_text_format(how.format),
         how.json_key};
     runtime::for_each_document(path, format, [&](std::string_view text, std::uint64_t done) {
+      stop.throw_if_cancelled();
       trainer.add(text);
       blank = blank && text.find_first_not_of(" \t\r\n\f\v") == std::string_view::npos;
       bar.advance_to(before + done);
@@ -50,7 +55,7 @@ void count_words(const training_options& how, runtime::bpe_trainer& trainer) {
         how.inputs.size() > 1 ? fmt::format(" and {} others", how.inputs.size() - 1) : "");
 }
 
-int train_tokenizer(const training_options& how) {
+int train_tokenizer(const training_options& how, const runtime::cancel_token& stop) {
   if (how.inputs.empty())
     throw usage_error("--input FILE... is missing: the text to learn from");
   if (!how.vocabulary_size)
@@ -61,16 +66,19 @@ int train_tokenizer(const training_options& how) {
     throw runtime::io_error("cannot write into --output '{}': {}; choose another folder",
                             how.output.string(),
                             *obstacle);
+  const runtime::file_lock lock(how.output, "write the tokenizer");
   runtime::bpe_trainer trainer;
-  count_words(how, trainer);
+  count_words(how, trainer, stop);
   const auto wanted = std::uint64_t(*how.vocabulary_size);
   runtime::bpe_vocabulary learnt;
   {
     progress_bar bar("merging", wanted, "tokens");
-    learnt = trainer.train(
-        {.vocabulary_size = std::int32_t(*how.vocabulary_size),
-         .minimum_count = std::uint64_t(how.minimum_count),
-         .progress = [&](std::uint64_t done, std::uint64_t) { bar.advance_to(done); }});
+    learnt = trainer.train({.vocabulary_size = std::int32_t(*how.vocabulary_size),
+                            .minimum_count = std::uint64_t(how.minimum_count),
+                            .progress = [&](std::uint64_t done, std::uint64_t) {
+                              stop.throw_if_cancelled();
+                              bar.advance_to(done);
+                            }});
   }
   runtime::make_folder(how.output);
   runtime::save_bpe_vocabulary(learnt, how.output);
@@ -104,7 +112,10 @@ void add_training(command_line& tokenizer) {
               "A pair that occurs more rarely is not merged. Default 2.",
               whole(how->minimum_count, 1));
   train.note("Example: troupe tokenizer train --input corpus.txt --vocab-size 8192 --output tok");
-  train.runs([how] { return train_tokenizer(*how); });
+  train.runs([how] {
+    return interruptible(
+        [&](const runtime::cancel_token& stop) { return train_tokenizer(*how, stop); });
+  });
 }
 
 struct encoding_options {

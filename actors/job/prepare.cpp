@@ -40,7 +40,8 @@ std::shared_ptr<const runtime::batch_source> open_split(
     const runtime::split_matrix& split,
     runtime::data_split part,
     std::uint64_t samples,
-    const runtime::memory_pool& pool) {
+    const runtime::memory_pool& pool,
+    const runtime::cancel_token& stop) {
   const auto data = std::make_shared<runtime::gpt_dataset>(
       tokens,
       split,
@@ -52,7 +53,8 @@ std::shared_ptr<const runtime::batch_source> open_split(
                                    .end_of_document = job.data.end_of_document,
                                    .eod_mask_loss = job.data.eod_mask_loss,
                                    .reset_position_ids = job.data.reset_position_ids,
-                                   .cache = job.data.cache});
+                                   .cache = job.data.cache,
+                                   .stop = stop});
   return std::make_shared<runtime::dataset_source>(
       data,
       runtime::batch_layout{std::uint64_t(job.how.batch.micro),
@@ -60,7 +62,7 @@ std::shared_ptr<const runtime::batch_source> open_split(
       pool);
 }
 
-void open_data(resources& out) {
+void open_data(resources& out, const runtime::cancel_token& stop) {
   const auto& job = out.job;
   const auto tokens = open_tokens(job);
   const runtime::split_matrix split(job.data.split);
@@ -70,7 +72,8 @@ void open_data(resources& out) {
                             split,
                             runtime::data_split::train,
                             samples_of(job.how.batch, job.train_iterations),
-                            out.pool);
+                            out.pool,
+                            stop);
   const auto& watch = job.watch;
   if (watch.eval_interval == 0 || watch.eval_batches == 0)
     return;
@@ -87,7 +90,8 @@ void open_data(resources& out) {
       split,
       runtime::data_split::valid,
       (job.train_iterations / watch.eval_interval + 1) * std::uint64_t(watch.eval_batches) * global,
-      out.pool);
+      out.pool,
+      stop);
 }
 
 /// What the manifest says of the model says nothing of its tensors.
@@ -103,9 +107,9 @@ void require_extents(const runtime::checkpoint_reader& from,
         to_string(wanted));
 }
 
-void load_state(resources& out) {
+void load_state(resources& out, const runtime::cancel_token& stop) {
   const auto& where = out.job.checkpoints;
-  const auto start = plan_start(out.job);
+  const auto start = plan_start(out.job, stop);
   for (const auto& warning : start.warnings)
     runtime::log_warning("{}", warning);
   out.first_iteration = start.iteration;
@@ -113,14 +117,17 @@ void load_state(resources& out) {
   out.first_skipped = start.skipped;
   if (const auto from = start.from) {
     runtime::log_info(" {} {}", start.iteration > 0 ? "going on" : "starting", start.text);
-    out.restore = [from, moments = start.with_moments](runtime::worker& by) {
+    const auto held = std::make_shared<std::shared_ptr<const runtime::checkpoint_reader>>(from);
+    out.restored = [held] { held->reset(); };
+    out.restore = [held, moments = start.with_moments](runtime::worker& by) {
+      const auto& checkpoint = **held;
       by.restore(
           [&](const std::string& name,
               const runtime::shape& extents,
               const runtime::box& part,
               std::span<float> to) {
-            require_extents(*from, name, extents);
-            from->read(name, part, to);
+            require_extents(checkpoint, name, extents);
+            checkpoint.read(name, part, to);
           },
           moments);
     };
@@ -205,7 +212,8 @@ std::vector<std::vector<char>> blocks_of(const runtime::training_job& job,
   return out;
 }
 
-std::shared_ptr<resources> prepare(const runtime::training_job& job) {
+std::shared_ptr<resources> prepare(const runtime::training_job& job,
+                                   const runtime::cancel_token& stop) {
   auto out = std::make_shared<resources>(
       resources{.job = job,
                 .mesh = runtime::make_mesh(
@@ -216,8 +224,8 @@ std::shared_ptr<resources> prepare(const runtime::training_job& job) {
   out->transport = std::make_shared<runtime::local_transport>(std::uint64_t(::getpid()));
   if (!job.watch.trace_file.empty())
     out->trace = std::make_shared<runtime::trace_recorder>();
-  open_data(*out);
-  load_state(*out);
+  open_data(*out, stop);
+  load_state(*out, stop);
   check_plans(*out);
   find_matrix_rate(*out);
   if (out->first_iteration > 0)

@@ -13,7 +13,9 @@ std::vector<std::vector<char>> blocks_of(const runtime::training_job& job,
                                          const std::vector<runtime::chunk_range>& chunks);
 
 /// Opens data sets, finds and verifies the checkpoint to go on from, checks the plan of every step.
-/// Throws input_error and io_error, before anybody is spawned.
-std::shared_ptr<resources> prepare(const runtime::training_job& job);
+/// Throws input_error and io_error, before anybody is spawned, and `cancelled` soon after `stop`
+/// is.
+std::shared_ptr<resources> prepare(const runtime::training_job& job,
+                                   const runtime::cancel_token& stop = {});
 
 }  // namespace troupe::actors

@@ -76,16 +76,18 @@ json essence(const runtime::gpt_config& model) {
 
 }  // namespace
 
-runtime::found_checkpoint find_start(const runtime::training_job& job) {
+runtime::found_checkpoint find_start(const runtime::training_job& job,
+                                     const runtime::cancel_token& stop) {
+  const auto look = [&stop](std::uint64_t) { stop.throw_if_cancelled(); };
   const auto& where = job.checkpoints;
   require_own_folder(where);
   if (where.load.empty())
     return {};
   if (is_checkpoint(where.load)) {
-    runtime::open_checkpoint(where.load);
+    runtime::open_checkpoint(where.load, look);
     return {where.load, {}};
   }
-  auto found = runtime::latest_checkpoint(where.load);
+  auto found = runtime::latest_checkpoint(where.load, look);
   if (!found.folder && (where.finetune || resolved(where.load) != resolved(where.save)))
     throw runtime::input_error(
         "cannot go on from --load '{}': it has neither a manifest.json, as a checkpoint has, nor "
@@ -201,9 +203,9 @@ void require_moments(const runtime::checkpoint_reader& from) {
 
 }  // namespace
 
-start_point plan_start(runtime::training_job& job) {
+start_point plan_start(runtime::training_job& job, const runtime::cancel_token& stop) {
   start_point out;
-  auto found = find_start(job);
+  auto found = find_start(job, stop);
   out.warnings = std::move(found.warnings);
   const auto& how = job.checkpoints;
   if (!found.folder) {

@@ -16,8 +16,9 @@ namespace troupe::actors {
 /// The checkpoint that --load names: that folder, when it is one checkpoint, else the latest in it.
 /// Throws input_error when there is none, unless it is the folder of --save, where the run's own
 /// checkpoints will be; and when --save has checkpoints that the run does not go on from, which
-/// with --finetune are all.
-runtime::found_checkpoint find_start(const runtime::training_job& job);
+/// with --finetune are all. Throws `cancelled` when `stop` is, as plan_start does.
+runtime::found_checkpoint find_start(const runtime::training_job& job,
+                                     const runtime::cancel_token& stop = {});
 
 /// Throws input_error, naming what differs, unless the job's model has the parameters and the
 /// function of the checkpoint's. Dropout, initial values, padding and the length of samples may
@@ -42,7 +43,7 @@ struct start_point {
 /// so, and when its moments began. Throws input_error as find_start and check_model, when the
 /// learning rate follows another schedule and no flag says which holds, and when --strict-identity
 /// is given and anything else differs.
-start_point plan_start(runtime::training_job& job);
+start_point plan_start(runtime::training_job& job, const runtime::cancel_token& stop = {});
 
 /// What differs between two JSON objects: "model/hidden: 32 there, 64 here", a line each.
 std::string differences(const std::string& there, const std::string& here);

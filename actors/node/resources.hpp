@@ -46,6 +46,9 @@ struct resources {
   std::shared_ptr<pool_registry> pools = std::make_shared<pool_registry>();
   std::function<void(runtime::worker&)> restore
       = {};  ///< fills a new worker; null: initial weights
+  /// Every worker is filled: what `restore` reads may be closed. A checkpoint that is mapped keeps
+  /// its space on the disk even when it is removed.
+  std::function<void()> restored = {};
   std::function<std::unique_ptr<runtime::lane>(runtime::lane_settings)> make_lane
       = runtime::make_thread_lane;
   std::uint64_t first_iteration = 0;  ///< the state that workers start from

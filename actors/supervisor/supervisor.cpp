@@ -45,7 +45,9 @@ void supervisor_state::start(messages::node_actor node,
   node_ = std::move(node);
   shared_ = std::move(shared);
   at_ = {shared_->first_iteration, shared_->first_consumed, shared_->first_skipped};
-  validated_ = save_begun_ = saved_ = at_.iteration;
+  validated_ = at_.iteration;
+  const auto& where = shared_->job.checkpoints;
+  saves_ = {!where.save.empty(), at_.iteration, where.save_interval};
   replicas_.resize(std::size_t(shared_->replicas()));
   end_on_exception(self_, "supervisor");
   self_->set_down_handler([this](const caf::down_msg& x) { lose(x); });
@@ -92,16 +94,23 @@ void supervisor_state::spawned(role who, const caf::actor& actor) {
       people_.push_back({"replica", actor});
       break;
   }
-  if (--expected_ == 0 && ready_ == shared_->replicas())
-    proceed();
+  --expected_;
+  begin_when_ready();
 }
 
 void supervisor_state::receive(const messages::ready& x) {
   if (x.generation != generation_)
     return;
   ++ready_;
-  if (expected_ == 0 && ready_ == shared_->replicas())
-    proceed();
+  begin_when_ready();
+}
+
+void supervisor_state::begin_when_ready() {
+  if (expected_ > 0 || ready_ < shared_->replicas())
+    return;
+  if (shared_->restored)
+    shared_->restored();
+  proceed();
 }
 
 // Whoever dies is named by its own reason: it carries the root cause.
@@ -134,13 +143,6 @@ bool supervisor_state::is_over() const {
              && at_.iteration % job.exit_interval == 0);
 }
 
-bool supervisor_state::save_is_due() const {
-  const auto& where = shared_->job.checkpoints;
-  if (where.save.empty() || save_begun_ == at_.iteration)
-    return false;
-  return is_over() || (where.save_interval > 0 && at_.iteration % where.save_interval == 0);
-}
-
 bool supervisor_state::validation_is_due() const {
   const auto& watch = shared_->job.watch;
   return shared_->validation && !draining_ && diagnosis_.empty() && watch.eval_interval > 0
@@ -152,14 +154,16 @@ bool supervisor_state::validation_is_due() const {
 void supervisor_state::proceed() {
   if (validation_is_due())
     return begin_validation();
-  if (save_is_due()) {
-    if (saved_ != save_begun_)
+  if (waits_to_save_)
+    return;
+  if (saves_.is_due(at_.iteration, is_over())) {
+    if (saves_.is_writing())
       return;  // snapshots hold memory: one at a time
     begin_save();
   }
   if (!is_over())
     return begin_step();
-  if (saved_ == save_begun_)
+  if (!saves_.is_writing())
     finish();
 }
 
@@ -213,7 +217,7 @@ void supervisor_state::begin_validation_round() {
 }
 
 void supervisor_state::begin_save() {
-  save_begun_ = at_.iteration;
+  saves_.begin(at_.iteration, is_over());
   shared_->planted->send(self_,
                          checkpointer_,
                          messages::save{.generation = generation_,
@@ -230,9 +234,45 @@ void supervisor_state::begin_save() {
 void supervisor_state::receive(const messages::saved& x) {
   if (x.generation != generation_)
     return;
-  saved_ = runtime::value(x.step);
+  saves_.succeed();
+  unsaved_.clear();
   if (!now_)
     proceed();
+}
+
+// A disk that refuses costs no step: the run goes on, and tries again.
+void supervisor_state::receive(const messages::save_failed& x) {
+  if (x.generation != generation_)
+    return;
+  const auto step = runtime::value(x.step);
+  saves_.fail(at_.iteration);
+  unsaved_ = fmt::format("iteration {} is not saved: {}", step, x.why);
+  if (!is_over()) {
+    runtime::log_error(
+        "{}; training goes on, and a checkpoint is tried again after iteration {}; those that were "
+        "saved before are intact",
+        unsaved_,
+        saves_.next_try());
+  } else if (saves_.may_try_last_again(at_.iteration)) {
+    const auto pause = saves_.pause(shared_->job.checkpoints.last_pause);
+    runtime::log_error(
+        "{}; it is the last one: tried again in {} s", unsaved_, double(pause.count()) / 1e3);
+    waits_to_save_ = true;
+    self_->delayed_send(
+        messages::supervisor_actor(self_), pause, messages::save_again{generation_});
+    return;
+  } else if (!saves_.is_saved(at_.iteration)) {
+    runtime::log_error("{}", unsaved_);
+  }
+  if (!now_)
+    proceed();
+}
+
+void supervisor_state::receive(const messages::save_again& x) {
+  if (x.generation != generation_)
+    return;
+  waits_to_save_ = false;
+  proceed();
 }
 
 void supervisor_state::say_when(const std::string& why) const {
@@ -254,8 +294,11 @@ void supervisor_state::finish() {
   if (std::exchange(concluding_, true))
     return;
   const auto dismiss = [this] {
-    if (!diagnosis_.empty())
-      return self_->quit(messages::make_error(messages::ec::refused, diagnosis_));
+    std::string why = diagnosis_;
+    if (!saves_.is_saved(at_.iteration))
+      why += (why.empty() ? "" : "; ") + unsaved_;
+    if (!why.empty())
+      return self_->quit(messages::make_error(messages::ec::refused, why));
     dismissed_ = true;
     self_->send(node_, messages::dismiss{});
   };
@@ -284,6 +327,8 @@ messages::supervisor_actor::behavior_type supervisor(
       [self](const messages::vote& x) { self->state.receive(x); },
       [self](const messages::applied& x) { self->state.receive(x); },
       [self](const messages::saved& x) { self->state.receive(x); },
+      [self](const messages::save_failed& x) { self->state.receive(x); },
+      [self](const messages::save_again& x) { self->state.receive(x); },
       [self](const messages::drain& x) { self->state.drain(x); },
   };
 }

@@ -8,6 +8,7 @@
 
 #include "actors/job/viewer.hpp"
 #include "actors/node/resources.hpp"
+#include "actors/supervisor/save_schedule.hpp"
 #include "messages/protocol/actors.hpp"
 
 #include <caf/typed_event_based_actor.hpp>
@@ -37,16 +38,18 @@ class supervisor_state {
   void receive(const messages::vote& x);
   void receive(const messages::applied& x);
   void receive(const messages::saved& x);
+  void receive(const messages::save_failed& x);
+  void receive(const messages::save_again& x);
   void drain(const messages::drain& x);
 
  private:
   void ask_for(messages::role who, int replica);
   void spawned(messages::role who, const caf::actor& actor);
   void lose(const caf::down_msg& x);
+  void begin_when_ready();
 
   /// What comes after a step, or after whatever came after it.
   void proceed();
-  bool save_is_due() const;
   bool validation_is_due() const;
   bool is_over() const;
   void begin_step();
@@ -103,7 +106,9 @@ class supervisor_state {
   runtime::loss_value validation_;
   std::uint64_t validation_consumed_ = 0;  ///< samples of the validation set before the next round
   std::int64_t validation_microbatches_ = 0;  ///< of each replica that are still to come
-  std::uint64_t save_begun_ = 0, saved_ = 0;
+  save_schedule saves_;
+  bool waits_to_save_ = false;  ///< until save_again
+  std::string unsaved_;         ///< why the newest save failed; empty: it did not
   bool draining_ = false;
   std::string diagnosis_;  ///< why the run ends early, with an error; empty: it does not
   bool concluding_ = false, dismissed_ = false;

@@ -4,8 +4,9 @@
 //   supervisor -> checkpointer       save            how many parts to expect
 //   stage -> checkpointer            snapshot        its arrays, copied, as tickets
 //   checkpointer -> supervisor       saved           it is durable and visible
+//                                    save_failed     the disk refused; nothing of it is left
 //
-// A checkpointer that cannot save ends with the reason.
+// After save_failed the supervisor decides when to try again: with a snapshot of a later step.
 
 #pragma once
 
@@ -17,6 +18,7 @@
 #include <caf/meta/type_name.hpp>
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace troupe::messages {
@@ -71,6 +73,15 @@ struct saved {
   friend bool operator==(const saved&, const saved&) = default;
 };
 
+/// What was saved before is intact.
+struct save_failed {
+  runtime::generation_id generation = {};
+  runtime::step_id step = {};
+  std::string why;
+
+  friend bool operator==(const save_failed&, const save_failed&) = default;
+};
+
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, fragment& x) {
   return f(caf::meta::type_name("fragment"), x.whole, x.part);
@@ -94,6 +105,10 @@ typename Inspector::result_type inspect(Inspector& f, snapshot& x) {
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, saved& x) {
   return f(caf::meta::type_name("saved"), x.generation, x.step);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, save_failed& x) {
+  return f(caf::meta::type_name("save_failed"), x.generation, x.step, x.why);
 }
 
 }  // namespace troupe::messages

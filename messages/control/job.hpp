@@ -4,6 +4,7 @@
 //   signal -> supervisor             drain          finish the step, save, end
 //   supervisor, node                 end_generation whatever waits in it is released at once
 //   lane -> its stage                lane_done      one piece of work has ended
+//   supervisor, to itself            save_again     the last iteration is still not saved
 
 #pragma once
 
@@ -46,6 +47,13 @@ struct lane_done {
   bool refused = false;      ///< the failure is the user's or the system's
 
   friend bool operator==(const lane_done&, const lane_done&) = default;
+};
+
+/// The supervisor has waited long enough since the last iteration could not be saved.
+struct save_again {
+  runtime::generation_id generation = {};
+
+  friend bool operator==(const save_again&, const save_again&) = default;
 };
 
 /// Who can be asked of a node.
@@ -103,6 +111,10 @@ typename Inspector::result_type inspect(Inspector& f, lane_done& x) {
   return f(caf::meta::type_name("lane_done"), x.work, x.failure, x.cancelled, x.refused);
 }
 
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, save_again& x) {
+  return f(caf::meta::type_name("save_again"), x.generation);
+}
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, spawn& x) {
   return f(caf::meta::type_name("spawn"), x.generation, x.who, x.replica, x.part, x.tensor);

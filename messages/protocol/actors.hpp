@@ -28,6 +28,10 @@ using supervisor_actor = caf::typed_actor<
     caf::reacts_to<applied>,
     // A checkpoint is durable.
     caf::reacts_to<saved>,
+    // A checkpoint could not be written.
+    caf::reacts_to<save_failed>,
+    // It is time to try once more.
+    caf::reacts_to<save_again>,
     // Finish the step, save, end.
     caf::reacts_to<drain>>;
 

@@ -46,6 +46,11 @@ class directory_lock {
   int descriptor_ = -1;
 };
 
+/// Removes what writers left that died, or that a disk did not let remove: staging and removed
+/// folders, half-written trackers; and finishes interrupted replacements. Only for who holds the
+/// lock and is not writing. Throws io_error.
+void clear_remains(const std::filesystem::path& dir);
+
 /// "iter_0000100"; and back: nothing for any other name.
 std::string iteration_folder(std::int64_t iteration);
 std::optional<std::int64_t> iteration_of_folder(std::string_view name);
@@ -149,8 +154,10 @@ class checkpoint_reader {
   std::unordered_map<std::string_view, pieces> index_;    // keys point into manifest_
 };
 
-/// Opens and verifies. Throws input_error that says exactly what is wrong.
-std::unique_ptr<checkpoint_reader> open_checkpoint(const std::filesystem::path& folder);
+/// Opens and verifies. Throws input_error that says exactly what is wrong. `advance` as `verify`.
+std::unique_ptr<checkpoint_reader> open_checkpoint(const std::filesystem::path& folder,
+                                                   const std::function<void(std::uint64_t)>& advance
+                                                   = {});
 
 /// What latest_checkpoint found.
 struct found_checkpoint {
@@ -164,7 +171,8 @@ struct found_checkpoint {
 /// there are checkpoints but none is valid: starting anew beside them is for the user to decide;
 /// and io_error when the system refuses to open one, which says nothing about it. Who is going to
 /// save takes the directory_lock before, so that an interrupted replacement is finished.
-found_checkpoint latest_checkpoint(const std::filesystem::path& dir);
+found_checkpoint latest_checkpoint(const std::filesystem::path& dir,
+                                   const std::function<void(std::uint64_t)>& advance = {});
 
 /// Removes checkpoints older than the tracked one but for the newest `keep` - 1 (keep >= 1) whose
 /// manifest is sound; those without a sound manifest do not count. Newer than tracked ones stay.

@@ -63,10 +63,16 @@ checkpoint_reader::checkpoint_reader(const fs::path& folder) : folder_(folder) {
 void checkpoint_reader::add_shard(const shard_record& shard) {
   const auto path = folder_ / shard.file;
   std::error_code failure;
-  const auto size = fs::file_size(path, failure);
-  if (failure && failure != std::errc::no_such_file_or_directory)
+  const auto kind = fs::status(path, failure).type();
+  const bool leads_nowhere
+      = kind == fs::file_type::not_found || failure == std::errc::too_many_symbolic_link_levels;
+  if (failure && !leads_nowhere)
     throw io_error(
         "cannot open '{}': {}; check its owner and permissions", path.string(), failure.message());
+  if (!leads_nowhere && kind != fs::file_type::regular)
+    throw input_error("'{}' is no regular file, so the checkpoint is damaged: use another one",
+                      path.string());
+  const auto size = fs::file_size(path, failure);
   if (failure || size != shard.bytes)
     throw input_error(
         "'{}' should have {} bytes, but {}; the checkpoint is incomplete: use "
@@ -240,9 +246,10 @@ void checkpoint_reader::read_bytes(std::string_view name,
   }
 }
 
-std::unique_ptr<checkpoint_reader> open_checkpoint(const fs::path& folder) {
+std::unique_ptr<checkpoint_reader> open_checkpoint(
+    const fs::path& folder, const std::function<void(std::uint64_t)>& advance) {
   auto reader = std::make_unique<checkpoint_reader>(folder);
-  reader->verify();
+  reader->verify(advance);
   return reader;
 }
 

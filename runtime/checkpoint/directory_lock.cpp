@@ -2,6 +2,7 @@
 #include "runtime/checkpoint/folder.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/file.hpp"
+#include "runtime/core/file_lock.hpp"
 
 #include <cerrno>
 #include <fcntl.h>
@@ -9,19 +10,6 @@
 #include <unistd.h>
 
 namespace troupe::runtime {
-namespace {
-
-std::string holder_of(int descriptor) {
-  char text[32] = {};
-  const auto size = ::pread(descriptor, text, sizeof text - 1, 0);
-  std::string pid(text, size > 0 ? std::size_t(size) : 0);
-  pid.erase(pid.find_last_not_of('\n') + 1);
-  const bool known = !pid.empty() && pid.find_first_not_of("0123456789") == std::string::npos;
-  return known ? "process " + pid : "another process";
-}
-
-}  // namespace
-
 directory_lock::directory_lock(const std::filesystem::path& dir) {
   make_folder(dir);
   const auto path = dir / lock_file;

@@ -130,7 +130,8 @@ void clear_remains(const fs::path& dir) {
   for (const auto& folder : entries_in(dir, fs::file_type::directory)) {
     const auto name = folder.filename().string();
     const auto replaced = hidden_iteration(name, replaced_mark);
-    if (replaced && !fs::exists(dir / iteration_folder(*replaced)))
+    std::error_code failure;
+    if (replaced && !fs::exists(dir / iteration_folder(*replaced), failure) && !failure)
       rename_durably(folder, dir / iteration_folder(*replaced));
     else if (replaced || is_staging(name) || hidden_iteration(name, removed_mark))
       remove_all_of(folder);

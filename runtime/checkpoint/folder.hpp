@@ -26,10 +26,6 @@ std::vector<std::int64_t> iterations_in(const std::filesystem::path& dir);
 /// What the tracker says: nothing when there is none. Throws input_error when it is no iteration.
 std::optional<std::int64_t> tracked_iteration(const std::filesystem::path& dir);
 
-/// Removes staging and removed folders and half-written trackers, and finishes interrupted
-/// replacements. Only for who holds the lock: nobody alive has such folders then. Throws io_error.
-void clear_remains(const std::filesystem::path& dir);
-
 /// Renames, and on failure throws io_error saying so.
 void rename_durably(const std::filesystem::path& from, const std::filesystem::path& to);
 

@@ -46,7 +46,8 @@ std::int64_t expected_iteration(const fs::path& dir,
 
 }  // namespace
 
-found_checkpoint latest_checkpoint(const fs::path& dir) {
+found_checkpoint latest_checkpoint(const fs::path& dir,
+                                   const std::function<void(std::uint64_t)>& advance) {
   found_checkpoint out;
   const auto there = iterations_in(dir);
   std::error_code failure;
@@ -58,7 +59,7 @@ found_checkpoint latest_checkpoint(const fs::path& dir) {
       continue;  // saved by a run that was left behind
     const auto folder = dir / iteration_folder(iteration);
     try {
-      open_checkpoint(folder);
+      open_checkpoint(folder, advance);
       if (!out.warnings.empty())
         out.warnings.push_back(fmt::format("going on from '{}'", folder.string()));
       out.folder = folder;

@@ -47,7 +47,8 @@ bool is_special(const std::filesystem::path& path) {
 }  // namespace
 
 mapped_file::mapped_file(const std::filesystem::path& path) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int descriptor
+      = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a FIFO would wait for a writer
   if (descriptor < 0 && !names_nothing(errno))
     refuse("open", path, errno);
   if (descriptor < 0)

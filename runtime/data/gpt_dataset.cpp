@@ -31,8 +31,9 @@ gpt_dataset::gpt_dataset(std::shared_ptr<const token_source> source,
   } catch (const input_error& e) {
     throw input_error("cannot make the {} data: {}", to_string(part), e.what());
   }
-  index_ = options.cache ? load_or_build_gpt_index(*source_, request, plan_, part, *options.cache)
-                         : build_gpt_index(*source_, request, plan_);
+  index_ = options.cache ? load_or_build_gpt_index(
+               *source_, request, plan_, part, *options.cache, options.stop)
+                         : build_gpt_index(*source_, request, plan_, options.stop);
 }
 
 void gpt_dataset::check_ids(std::span<const std::int32_t> ids,

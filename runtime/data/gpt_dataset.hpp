@@ -22,6 +22,7 @@ struct gpt_dataset_options {
   bool reset_position_ids = false;                  ///< positions start again after each end
   bool drop_last_partial_validation = true;         ///< false: the last one is padded
   std::optional<std::filesystem::path> cache = {};  ///< folder; none: index in memory only
+  cancel_token stop = {};                           ///< looked at while the index is built
 };
 
 /// One row of a batch, S elements each.
@@ -37,7 +38,7 @@ struct gpt_row {
 class gpt_dataset {
  public:
   /// The part of `source` that `split` gives to `part`. Throws input_error when that part has no
-  /// tokens or the options are wrong, io_error when the cache cannot be written.
+  /// tokens or the options are wrong, and `cancelled`.
   gpt_dataset(std::shared_ptr<const token_source> source,
               const split_matrix& split,
               data_split part,

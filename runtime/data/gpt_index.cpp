@@ -10,7 +10,8 @@
 namespace troupe::runtime {
 namespace {
 
-constexpr std::int64_t extra = 1;  // the label of a sample's last token
+constexpr std::int64_t extra = 1;             // the label of a sample's last token
+constexpr std::int64_t look_every = 1 << 16;  // samples between two looks at the token
 constexpr std::int64_t most = std::int64_t{1} << 62;
 constexpr std::int64_t most_i32 = std::numeric_limits<std::int32_t>::max();
 constexpr std::int64_t most_u32 = std::numeric_limits<std::uint32_t>::max();
@@ -31,7 +32,8 @@ template <class T>
 std::vector<T> cut(const token_source& source,
                    const std::vector<std::int32_t>& documents,
                    std::int64_t sequence_length,
-                   std::int64_t samples) {
+                   std::int64_t samples,
+                   const cancel_token& stop) {
   std::vector<T> out;
   out.reserve(2 * static_cast<std::size_t>(samples + 1));
   std::int64_t document = 0, offset = 0;
@@ -45,6 +47,8 @@ std::vector<T> cut(const token_source& source,
   };
   push();
   for (std::int64_t sample = 0; sample < samples; ++sample) {
+    if (sample % look_every == 0)
+      stop.throw_if_cancelled();
     auto remaining = sequence_length + extra;
     while (remaining > 0) {
       const auto here = size_of_document(document) - offset;
@@ -141,7 +145,8 @@ gpt_index_plan plan_gpt_index(const token_source& source, const gpt_index_reques
 
 gpt_index build_gpt_index(const token_source& source,
                           const gpt_index_request& request,
-                          const gpt_index_plan& plan) {
+                          const gpt_index_plan& plan,
+                          const cancel_token& stop) {
   numpy_random_state random(request.seed);
   const auto S = request.sequence_length;
 
@@ -150,14 +155,16 @@ gpt_index build_gpt_index(const token_source& source,
   add_shuffled(documents, request.range, plan.epochs - plan.separate_final_epoch, random);
   if (plan.separate_final_epoch)
     add_shuffled(documents, request.range, 1, random);
+  stop.throw_if_cancelled();
 
   gpt_index index;
   const auto bounds = plan.bounds(request);
   if (bounds.type == index_type::i32)
-    index.bounds = {bounds, cut<std::int32_t>(source, documents, S, plan.samples)};
+    index.bounds = {bounds, cut<std::int32_t>(source, documents, S, plan.samples, stop)};
   else
-    index.bounds = {bounds, cut<std::int64_t>(source, documents, S, plan.samples)};
+    index.bounds = {bounds, cut<std::int64_t>(source, documents, S, plan.samples, stop)};
   index.documents = {plan.documents(request), std::move(documents)};
+  stop.throw_if_cancelled();
 
   const auto order = plan.order();
   const auto first = plan.samples_sans_final;

@@ -8,6 +8,7 @@
 
 #pragma once
 
+#include "runtime/core/cancel.hpp"
 #include "runtime/data/index_array.hpp"
 #include "runtime/data/split.hpp"
 #include "runtime/data/token_source.hpp"
@@ -47,9 +48,10 @@ struct gpt_index {
   index_array order;   ///< the j-th of all samples that is seen as number i
 };
 
-/// A pure function of its arguments.
+/// A pure function of its arguments; throws `cancelled` when `stop` is.
 gpt_index build_gpt_index(const token_source& source,
                           const gpt_index_request& request,
-                          const gpt_index_plan& plan);
+                          const gpt_index_plan& plan,
+                          const cancel_token& stop = {});
 
 }  // namespace troupe::runtime

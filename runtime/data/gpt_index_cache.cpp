@@ -106,33 +106,61 @@ std::string describe(const token_source& source,
       request.drop_last_partial);
 }
 
+namespace {
+
+void save(const gpt_index& index,
+          const cache_files& files,
+          const std::string& description,
+          const cancel_token& stop) {
+  index.documents.save(files.path(documents_file));
+  stop.throw_if_cancelled();
+  index.bounds.save(files.path(bounds_file));
+  stop.throw_if_cancelled();
+  index.order.save(files.path(order_file));
+  // The description is written last: without it the other files are the rest of a crash.
+  write_text(files.path(description_file), with_digests(description, index));
+}
+
+}  // namespace
+
 gpt_index load_or_build_gpt_index(const token_source& source,
                                   const gpt_index_request& request,
                                   const gpt_index_plan& plan,
                                   data_split part,
-                                  const std::filesystem::path& folder) {
+                                  const std::filesystem::path& folder,
+                                  const cancel_token& stop) {
   const auto description = describe(source, request, part);
   digester name;
   name.add(description);
   const cache_files files{
       folder, fmt::format("{}-GPTDataset-{}", to_string(name.result()), to_string(part))};
-
-  make_folder(folder);
-  const folder_lock held(files.path("lock"));
-  // The description is written last: without it the other files are the rest of a crash.
-  const bool present = std::filesystem::exists(files.path(description_file));
-  if (present) {
-    if (auto found = load(files, request, plan, description))
-      return std::move(*found);
-    log_warning("the cached index '{}' is damaged; it is built again",
-                files.path(description_file).string());
+  // A disk that cannot keep an index costs time at the next start, nothing now.
+  const auto tell = [&](const io_error& failure) {
+    log_warning("the index of the {} data is not kept for the next run: {}",
+                to_string(part),
+                failure.what());
+  };
+  std::optional<folder_lock> held;
+  try {
+    make_folder(folder);
+    held.emplace(files.path("lock"));
+    std::error_code failure;
+    if (std::filesystem::exists(files.path(description_file), failure)) {
+      if (auto found = load(files, request, plan, description))
+        return std::move(*found);
+      log_warning("the cached index '{}' is damaged; it is built again",
+                  files.path(description_file).string());
+    }
+  } catch (const io_error& failure) {
+    tell(failure);
+    return build_gpt_index(source, request, plan, stop);
   }
-
-  auto index = build_gpt_index(source, request, plan);
-  index.documents.save(files.path(documents_file));
-  index.bounds.save(files.path(bounds_file));
-  index.order.save(files.path(order_file));
-  write_text(files.path(description_file), with_digests(description, index));
+  auto index = build_gpt_index(source, request, plan, stop);
+  try {
+    save(index, files, description, stop);
+  } catch (const io_error& failure) {
+    tell(failure);
+  }
   return index;
 }
 

@@ -17,11 +17,13 @@ std::string describe(const token_source& source, const gpt_index_request& reques
 
 /// Maps the cached index, or builds and saves it when it is absent, from something else, or damaged
 /// in any byte (then it says so in the log). Threads and processes that ask at once wait for the
-/// one that builds (a lock file beside it). Throws io_error when the folder cannot be written.
+/// one that builds (a lock file beside it). When the index cannot be saved, that is told in the log
+/// and it is kept in memory. Throws `cancelled` when `stop` is.
 gpt_index load_or_build_gpt_index(const token_source& source,
                                   const gpt_index_request& request,
                                   const gpt_index_plan& plan,
                                   data_split part,
-                                  const std::filesystem::path& folder);
+                                  const std::filesystem::path& folder,
+                                  const cancel_token& stop = {});
 
 }  // namespace troupe::runtime

@@ -2,6 +2,7 @@
 
 #include "runtime/core/error.hpp"
 #include "runtime/core/file.hpp"
+#include "runtime/core/file_lock.hpp"
 #include "runtime/core/progress.hpp"
 #include "runtime/data/indexed_dataset_builder.hpp"
 
@@ -38,6 +39,7 @@ class pipeline {
   }
 
   void add(std::string_view text) {
+    options_.stop.throw_if_cancelled();
     waiting_.push_back({.text = std::string(text), .number = ++number_});
     waiting_bytes_ += text.size();
     bytes_ += text.size();
@@ -48,6 +50,7 @@ class pipeline {
 
   void flush() {
     tokenise();
+    options_.stop.throw_if_cancelled();
     for (auto& d : waiting_) {
       if (d.failure)
         fail(d);
@@ -78,6 +81,8 @@ class pipeline {
     const auto work = [this, &next] {
       for (auto i = next++; i < waiting_.size(); i = next++) {
         auto& d = waiting_[i];
+        if (options_.stop.is_cancelled())
+          return;
         try {
           with_.append(d.text, d.ids);
         } catch (...) {
@@ -139,12 +144,14 @@ std::vector<preprocess_result> preprocess(const tokenizer& with,
   if (options.output_prefix.has_parent_path())
     make_folder(options.output_prefix.parent_path());
 
+  std::vector<file_lock> locks;
   std::vector<std::unique_ptr<indexed_dataset_builder>> builders;
   std::vector<preprocess_result> results;
   for (const auto& key : options.json_keys) {
     const auto started = std::chrono::steady_clock::now();
     auto& result = results.emplace_back();
     result.prefix = options.output_prefix.string() + "_" + key + "_document";
+    locks.emplace_back(result.prefix, "write the data set");
     auto& out = *builders.emplace_back(
         std::make_unique<indexed_dataset_builder>(result.prefix, with.vocabulary_size()));
 

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "runtime/core/cancel.hpp"
 #include "runtime/data/text_reader.hpp"
 #include "runtime/tokenizer/tokenizer.hpp"
 
@@ -20,6 +21,7 @@ struct preprocess_options {
   std::vector<std::string> json_keys = {"text"};  ///< a data set for each
   bool append_eod = false;                        ///< end each document with the tokenizer's id
   unsigned workers = 1;                           ///< threads that tokenise, at least 1
+  cancel_token stop = {};                         ///< looked at before each document
 };
 
 struct preprocess_result {
@@ -34,8 +36,9 @@ struct preprocess_result {
 /// The output does not depend on `workers`. Memory is bounded by some megabytes per worker, the
 /// largest document, and 12 bytes per document. Draws a bar when standard error is a terminal.
 ///
-/// Throws input_error for unreadable input (file, line and reason) and when there are no tokens at
-/// all, io_error when the disk refuses; then no file of the output is left behind.
+/// Throws input_error for unreadable input (file, line and reason), when there are no tokens at all,
+/// and when another process writes the same output; io_error when the disk refuses; and `cancelled`.
+/// Then no file of the output is left behind.
 std::vector<preprocess_result> preprocess(const tokenizer& with, const preprocess_options& options);
 
 }  // namespace troupe::runtime

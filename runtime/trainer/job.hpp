@@ -6,6 +6,7 @@
 #include "runtime/model/recompute.hpp"
 #include "runtime/trainer/reference_trainer.hpp"
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -61,6 +62,8 @@ struct checkpoint_settings {
   bool no_load_optim = false;       ///< --no-load-optim: moments begin at 0, the iteration goes on
   bool override_scheduler = false;  ///< --override-opt_param-scheduler: the rate of the flags
   bool use_checkpoint_scheduler = false;  ///< --use-checkpoint-opt_param-scheduler
+  /// Before the second try to save the last iteration; twice as long before each further one.
+  std::chrono::milliseconds last_pause = std::chrono::seconds(1);
   bool strict_identity = false;  ///< --strict-identity: another identity is refused, not told
 };
 

@@ -64,7 +64,8 @@ std::vector<named_array> worker::moments() {
 }
 
 void worker::restore(const reader& read, bool with_moments) {
-  for (auto& [id, home] : homes_) {
+  for (auto& one : homes_) {
+    auto& home = one.second;
     auto& store = home->store;
     for (int i = 0; i < int(store.entries().size()); ++i) {
       const auto& e = store.entries()[std::size_t(i)];

@@ -11,7 +11,7 @@ MAY = {
     "messages": ["runtime/core/", "runtime/tensor/", "runtime/layout/", "runtime/schedule/", "runtime/telemetry/", "caf/", "fmt/"],
     "actors": ["messages/", "runtime/", "caf/", "fmt/", "CLI/", "yaml-cpp/", "nlohmann/"],
     "examples": ["actors/", "messages/", "runtime/", "caf/", "fmt/"],
-    "tests": ["omp.h", "kernels/", "runtime/", "messages/", "actors/", "caf/", "catch2/", "fmt/", "nlohmann/", "openssl/"],
+    "tests": ["omp.h", "dlfcn.h", "kernels/", "runtime/", "messages/", "actors/", "caf/", "catch2/", "fmt/", "nlohmann/", "openssl/"],
 }
 
 # library -> the only folders that may name it

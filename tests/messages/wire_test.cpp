@@ -101,6 +101,8 @@ TEST_CASE_METHOD(wire, "the messages of checkpoints and control survive the wire
   const fragments some{tickets(), {{{8, 4}, {{2, 0}, {3, 4}}}, {{5}, {{1}, {2}}}}};
   survives(snapshot{g, step, 1, some, some});
   survives(saved{g, step});
+  survives(save_failed{g, step, "No space left on device"});
+  survives(save_again{g});
   survives(ready{g, 1, 1000});
   survives(drain{"SIGTERM"});
   survives(end_generation{g});

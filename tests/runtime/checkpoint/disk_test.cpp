@@ -1,12 +1,12 @@
 #include "runtime/core/error.hpp"
 #include "tests/runtime/checkpoint/saved.hpp"
 #include "tests/support/scratch_folder.hpp"
+#include "tests/support/small_disk.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <csignal>
-#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -16,30 +16,6 @@ using Catch::Matchers::ContainsSubstring;
 namespace fs = std::filesystem;
 
 namespace {
-
-/// A file system of one megabyte in memory; nothing where one may not mount.
-class small_disk {
- public:
-  explicit small_disk(fs::path at) : at_(std::move(at)) {
-    fs::create_directory(at_);
-    mounted_ = ::mount("tmpfs", at_.c_str(), "tmpfs", 0, "size=1m") == 0;
-  }
-  ~small_disk() {
-    if (mounted_)
-      ::umount2(at_.c_str(), MNT_DETACH);
-  }
-  small_disk(const small_disk&) = delete;
-  small_disk& operator=(const small_disk&) = delete;
-
-  bool mounted() const { return mounted_; }
-  bool make_read_only() const {
-    return ::mount("", at_.c_str(), "", MS_REMOUNT | MS_RDONLY, "") == 0;
-  }
-
- private:
-  fs::path at_;
-  bool mounted_ = false;
-};
 
 /// Again and again over the same iterations, until killed.
 [[noreturn]] void save_for_ever(const fs::path& dir) {
@@ -106,17 +82,23 @@ TEST_CASE("a file that may not grow is an error that leaves the older checkpoint
 TEST_CASE("a full disk is an error that leaves the older checkpoint", "[checkpoint]") {
   const scratch_folder around;
   const auto dir = around / "full";
-  const small_disk disk(dir);
-  if (!disk.mounted())
-    SKIP("needs the right to mount a file system");
+  const small_disk disk(dir, "1m");
+  UNSCOPED_INFO(disk.way());
   save(dir, 1);
   for (const std::size_t n : {100000, 150000, 400000}) {  // 0.4, 0.6 and 1.6 MB a tensor
+    if (!disk.mounted())
+      plant({.below = dir.string(),
+             .nth = 3 + n / 100000,
+             .error = ENOSPC,
+             .count = 1000,
+             .calls = "write"});
     std::string refusal;
     try {
       save(dir, 2, n);
     } catch (const io_error& failure) {
       refusal = failure.what();
     }
+    plant({});
     CHECK_THAT(
         refusal,
         ContainsSubstring("No space left on device") && ContainsSubstring("free some space"));
@@ -125,8 +107,21 @@ TEST_CASE("a full disk is an error that leaves the older checkpoint", "[checkpoi
   }
   save(dir, 2);  // there is space again
   CHECK(latest_checkpoint(dir).folder == dir / "iter_0000002");
-  REQUIRE(disk.make_read_only());
+}
+
+TEST_CASE("a disk that is mounted for reading only is an error that leaves what is there",
+          "[checkpoint]") {
+  const scratch_folder around;
+  const auto dir = around / "read_only";
+  const small_disk disk(dir, "1m");
+  UNSCOPED_INFO(disk.way());
+  save(dir, 2);
+  if (disk.mounted())
+    REQUIRE(disk.make_read_only());
+  else
+    plant({.below = dir.string(), .nth = 1, .error = EROFS, .count = 1000});
   CHECK_THROWS_WITH(save(dir, 3), ContainsSubstring("Read-only file system"));
   CHECK_THROWS_AS(directory_lock(dir), io_error);
+  plant({});
   CHECK(latest_checkpoint(dir).folder == dir / "iter_0000002");
 }

@@ -3,10 +3,12 @@
 #include "runtime/core/log.hpp"
 #include "runtime/data/gpt_dataset.hpp"
 #include "tests/runtime/data/golden.hpp"
+#include "tests/support/disk_faults.hpp"
 #include "tests/support/scratch_folder.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
+#include <cerrno>
 #include <map>
 #include <thread>
 
@@ -123,8 +125,46 @@ TEST_CASE("threads that ask for one index at once all get it", "[data]") {
   CHECK(c.files().size() == 5);
 }
 
-TEST_CASE("a cache folder that cannot be written says so", "[data]") {
-  const cached c;
+TEST_CASE("an index that cannot be kept is used all the same", "[data]") {
+  const cached c, usual;
   write_text(c.folder / "cache", "a file in the way");
-  CHECK_THROWS_AS(c.open(), io_error);
+  CHECK(same(c.open(), usual.open()));
+  CHECK(read_text(c.folder / "cache") == "a file in the way");
+}
+
+TEST_CASE("an index on a disk that refuses any of its writes is used all the same", "[data]") {
+  const cached usual;
+  const auto expected = usual.open();
+  for (std::uint64_t nth = 1;; ++nth) {
+    const cached c;
+    std::uint64_t calls = 0;
+    {
+      const planted_disk_fault fault(
+          {.below = (c.folder / "cache").string(), .nth = nth, .error = ENOSPC, .count = 1000});
+      CHECK(same(c.open(), expected));
+      calls = disk_calls();
+    }
+    CHECK(same(c.open(), expected));  // whatever was left of it
+    if (calls < nth) {
+      CHECK(nth > 20);  // four files, each opened, written, synced, renamed
+      break;
+    }
+  }
+}
+
+TEST_CASE("building an index ends when it is cancelled, and leaves no half of it", "[data]") {
+  const cached c;
+  const cancel_token stop;
+  stop.cancel();
+  CHECK_THROWS_AS(gpt_dataset(c.source,
+                              split_matrix("1"),
+                              data_split::train,
+                              {.sequence_length = 4,
+                               .samples = 10,
+                               .vocabulary = 97,
+                               .cache = c.folder / "cache",
+                               .stop = stop}),
+                  cancelled);
+  for (const auto& [name, text] : c.files())
+    CHECK(name.ends_with("lock"));
 }

@@ -50,6 +50,16 @@ const byte_tokenizer bytes;
 
 }  // namespace
 
+TEST_CASE("preprocessing that is stopped leaves nothing behind", "[data]") {
+  const scratch_folder folder;
+  write_text(folder / "text.txt", "1 2 3\n\n4 5\n");
+  preprocess_options options{.inputs = {folder / "text.txt"}, .output_prefix = folder / "out/x"};
+  options.stop.cancel();
+  const auto with = make_tokenizer({.type = "NullTokenizer", .vocabulary_size = 10});
+  CHECK_THROWS_AS(preprocess(*with, options), cancelled);
+  CHECK(std::filesystem::is_empty(folder / "out"));
+}
+
 TEST_CASE("each document becomes a sequence, under Megatron's name", "[data]") {
   const scratch_folder folder;
   write_text(folder / "a.jsonl", "{\"text\": \"one\"}\n{\"text\": \"\"}\n{\"text\": \"two\"}\n");

@@ -1,0 +1,50 @@
+"""Nothing is decided by the time of day: it jumps. Only what dates lines and pages may ask for it.
+Run by ctest."""
+
+import pathlib
+import re
+import sys
+
+ROOMS = ["kernels", "runtime", "messages", "actors"]
+TIME_OF_DAY = re.compile(r"system_clock|high_resolution_clock|CLOCK_REALTIME|gettimeofday|\bstd::time\(|[^_\w.>]::time\(|\btime\(nullptr\)")
+
+# source -> what it dates
+DATES = {
+    "actors/monitor/": "lines of the console",
+    "runtime/telemetry/": "records of the logs",
+    "runtime/checkpoint/listing": "when a checkpoint was written, for people",
+    "actors/command/checkpoint_pages": "when a checkpoint was written, for people",
+}
+
+
+def complaints(root):
+    seen = 0
+    for room in ROOMS:
+        for path in sorted((root / room).rglob("*.[ch]pp")):
+            seen += 1
+            here = path.relative_to(root).as_posix()
+            if any(here.startswith(place) for place in DATES):
+                continue
+            for number, line in enumerate(path.read_text().splitlines(), 1):
+                if TIME_OF_DAY.search(line.split("//")[0]):
+                    yield f"{here}:{number}: asks for the time of day; durations are of a steady clock"
+    if seen == 0:
+        yield f"{root}: no sources found, so nothing was checked"
+
+
+def main(root):
+    import tempfile
+    with tempfile.TemporaryDirectory() as tmp:
+        planted = pathlib.Path(tmp) / "runtime/core/a.cpp"
+        planted.parent.mkdir(parents=True)
+        planted.write_text("auto t = std::chrono::system_clock::now();\n")
+        if len(list(complaints(pathlib.Path(tmp)))) != 1:
+            print("clocks_test.py does not find what it plants itself")
+            return 1
+    wrong = list(complaints(root))
+    print("\n".join(wrong) or "nobody decides by the time of day")
+    return len(wrong) != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(pathlib.Path(sys.argv[1])))

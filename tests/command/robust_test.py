@@ -1,0 +1,289 @@
+"""The program when the system or somebody else interferes: signals at any moment, full disks, two
+runs in one place. Run by ctest.
+
+    robust_test.py PROGRAM DISK_FAULTS NAME...   runs the named checks, or all
+
+DISK_FAULTS is the library of tests/support/disk_faults.hpp, preloaded to strike at a chosen call.
+"""
+
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import cli_test
+from cli_test import MOCK, SMALL, TEXT, wrong
+
+FAULTS = None
+ENOSPC = 28
+PATIENCE = 240  # seconds, for a machine that has much else to do
+
+
+def words_of(*words):
+    return [cli_test.PROGRAM, *map(str, words)]
+
+
+def environment(fault):
+    """`fault` is (folder, nth, error or -signal, count, calls)."""
+    out = dict(os.environ)
+    if fault:
+        out["LD_PRELOAD"] = FAULTS
+        out["ASAN_OPTIONS"] = "verify_asan_link_order=0"
+        out["TROUPE_TEST_DISK_FAULT"] = " ".join(map(str, fault))
+    return out
+
+
+def run(*words, fault=None):
+    done = subprocess.run(words_of(*words), capture_output=True, timeout=PATIENCE,
+                          env=environment(fault))
+    return done.returncode, done.stdout.decode(), done.stderr.decode()
+
+
+def expect(code, *words, fault=None, says=""):
+    found, out, err = run(*words, fault=fault)
+    if found != code or says not in out + err:
+        raise wrong(f"{words} with {fault}: exit code {found} instead of {code}, or nothing says "
+                    f"'{says}'\n{out}\n{err}")
+    return out + err
+
+
+class running:
+    """A run that goes on until it is told otherwise."""
+
+    def __init__(self, *words):
+        self.it = subprocess.Popen(words_of(*words), stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.it.kill()
+        self.it.stdout.close()
+        self.it.wait()
+
+    def wait_for(self, text):
+        for line in self.it.stdout:
+            if text in line.decode():
+                return
+        raise wrong(f"the run ended without saying '{text}'")
+
+    def end(self, code):
+        self.it.send_signal(signal.SIGTERM)
+        out = self.it.communicate(timeout=PATIENCE)[0].decode()
+        if self.it.returncode != code:
+            raise wrong(f"exit code {self.it.returncode} instead of {code}\n{out}")
+
+
+def training(folder, *more, log="log.jsonl"):
+    return ["train", "gpt", *SMALL, *MOCK, "--log-interval", 1, "--log-file", folder / log,
+            "--save", folder / "run", "--load", folder / "run", "--save-interval", 2, *more]
+
+
+ENDLESS = ["--train-iters", 1000000, "--lr-decay-iters", 1000000, "--eval-iters", 0]
+
+
+def steps(folder, log="log.jsonl"):
+    out = {}
+    for line in (folder / log).read_text().splitlines():
+        record = json.loads(line)
+        if "state_digest" in record:
+            out[record["iteration"]] = record["state_digest"]
+    return out
+
+
+def undisturbed(folder, *more):
+    place = folder / "whole"
+    place.mkdir()
+    expect(0, *training(place, *more))
+    return steps(place)
+
+
+def require_clean(place):
+    """Nothing half-written: checkpoints, the tracker, what belongs to the folder."""
+    for path in place.rglob("*"):
+        if ".partial" in path.name or ".removed" in path.name or ".replaced" in path.name:
+            raise wrong(f"'{path}' was left behind")
+
+
+def check_signals_in_saves(folder):
+    """Wherever in a save a run is asked to end, it ends in order, and goes on to the same bits."""
+    expected = undisturbed(folder)
+    for number, which in enumerate([signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGTERM]):
+        place = folder / str(number)
+        place.mkdir()
+        expect(0, *training(place), fault=(place / "run", 4 + 11 * number, -which, 1))
+        require_clean(place)
+        expect(0, *training(place))
+        if steps(place) != expected:
+            raise wrong(f"signal {which} in a save: the run that went on has other digests")
+
+
+def check_second_signal(folder):
+    """The second signal ends the run at once; what it left is cleared away by the next."""
+    expected = undisturbed(folder)
+    place = folder / "run2"
+    place.mkdir()
+    # Until one of the signals after the first is seen: the process may save on for some calls.
+    found, out, err = run(*training(place), fault=(place / "run", 12, -signal.SIGTERM, 1000))
+    if found not in (0, 128 + signal.SIGTERM):
+        raise wrong(f"a second signal: exit code {found}\n{out}\n{err}")
+    expect(0, *training(place))
+    require_clean(place)
+    if steps(place) != expected:
+        raise wrong("after a second signal the run that went on has other digests")
+
+
+def check_signals_while_preparing(folder):
+    """A run is asked to end while it builds the index of its data: it ends, soon and in order."""
+    (folder / "text.txt").write_text(TEXT)
+    expect(0, "tokenizer", "train", "--input", folder / "text.txt", "--vocab-size", 300,
+           "--output", folder / "tok")
+    tok = ["--vocab-file", folder / "tok/vocab.json", "--merge-file", folder / "tok/merges.txt",
+           "--tokenizer-type", "GPT2BPETokenizer"]
+    expect(0, "preprocess", "--input", folder / "text.txt", "--output-prefix", folder / "data", *tok)
+    for nth in [2, 9, 17]:
+        cache, run_folder = folder / f"cache{nth}", folder / f"run{nth}"
+        words = ["train", "gpt", *SMALL, *tok, "--data-path", folder / "data_text_document",
+                 "--split", "90,10,0", "--data-cache-path", cache, "--save", run_folder]
+        # It may be seen only after the index is built: then the actors end it.
+        told = expect(0, *words, fault=(cache, nth, -signal.SIGTERM, 1), says="SIGTERM")
+        require_clean(cache)
+        if "before the first iteration" in told and list(run_folder.glob("iter_*")):
+            raise wrong("a run that was stopped before its first iteration saved something")
+        expect(0, *words, "--load", run_folder)
+
+
+def check_signals_in_preprocess(folder):
+    """Whoever is stopped leaves no half of an output behind: none of it, or, when the signal came too
+    late, all of it."""
+    (folder / "text.txt").write_text(TEXT)
+    (folder / "long.txt").write_text(TEXT * 100)
+    tok, out = folder / "tok", folder / "out"
+    vocabulary = ["--vocab-file", tok / "vocab.json", "--merge-file", tok / "merges.txt",
+                  "--tokenizer-type", "GPT2BPETokenizer"]
+    expect(0, "tokenizer", "train", "--input", folder / "text.txt", "--vocab-size", 300,
+           "--output", tok)
+    whole = {"x_text_document.bin", "x_text_document.idx"}
+    for which in [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]:
+        for nth in [1, 3, 7]:
+            out.mkdir()
+            code, _, err = run("preprocess", "--input", folder / "long.txt", "--output-prefix",
+                               out / "x", *vocabulary, fault=(out, nth, -which, 1))
+            left = {x.name for x in out.iterdir()}
+            if (code, left) != (0, whole) and (
+                    (code, left) != (128 + which, set()) or "was written" not in err):
+                raise wrong(f"signal {which} at call {nth}: exit code {code}, {left}\n{err}")
+            shutil.rmtree(out)
+
+
+def check_stopped(folder):
+    """SIGSTOP and SIGCONT change nothing; nor does a reader that goes away."""
+    expected = undisturbed(folder)
+    place = folder / "stopped"
+    place.mkdir()
+    with running(*training(place)) as it:
+        it.wait_for("iteration        2/")
+        it.it.send_signal(signal.SIGSTOP)
+        while "State:\tT" not in pathlib.Path(f"/proc/{it.it.pid}/status").read_text():
+            time.sleep(0.01)
+        it.it.send_signal(signal.SIGCONT)
+        it.it.stdout.close()
+        # 2: what it had to say is lost, and nothing else.
+        if it.it.wait(timeout=PATIENCE) not in (0, 2):
+            raise wrong(f"a run without a reader: exit code {it.it.returncode}")
+    if steps(place) != expected:
+        raise wrong("a run that was stopped for a while has other digests")
+
+
+def check_two_runs(folder):
+    """A second run in the same place is refused and told who is there; a dead one is in nobody's way."""
+    with running(*training(folder, *ENDLESS)) as first:
+        first.wait_for("iteration        1/")
+        who = f"process {first.it.pid}"
+        expect(2, *training(folder, log="other.jsonl"), says=who)
+        expect(2, "train", "gpt", *SMALL, *MOCK, "--log-file", folder / "log.jsonl", says=who)
+        expect(2, "train", "gpt", *SMALL, *MOCK, "--log-file", folder / "run/../log.jsonl", says=who)
+        first.it.kill()  # no chance to unlock anything
+        first.it.wait()
+    expect(0, *training(folder, *ENDLESS, "--exit-interval", 1))
+
+
+def check_two_outputs(folder):
+    """Two preprocesses of one output: the second is refused, and the first is not disturbed."""
+    words = ["preprocess", "--input", folder / "text.txt", "--output-prefix", folder / "x",
+             "--tokenizer-type", "NullTokenizer", "--vocab-size", 100]
+    (folder / "text.txt").write_text("1 2 3\n\n4 5\n")
+    # The first stops itself as soon as it writes, and goes on when it is told.
+    first = subprocess.Popen(words_of(*words), stdout=subprocess.DEVNULL,
+                             env=environment((folder / "x", 1, -signal.SIGSTOP, 1)))
+    try:
+        while "State:\tT" not in pathlib.Path(f"/proc/{first.pid}/status").read_text():
+            time.sleep(0.01)
+        expect(2, *words, says=f"process {first.pid}")
+    finally:
+        first.send_signal(signal.SIGCONT)
+        if first.wait(timeout=PATIENCE) != 0:
+            raise wrong(f"the first preprocess: exit code {first.returncode}")
+    expect(0, *words)
+
+
+def check_full_disk(folder):
+    """On a disk that is full training goes on; the exit code says whether the last save succeeded."""
+    longer = ["--train-iters", 8]  # so that a save fails before the last iteration, however slow it is
+    expected = undisturbed(folder, *longer)
+    place, disk = folder / "place", folder / "place/run"
+    disk.mkdir(parents=True)
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=900k", "tmpfs", disk],
+                             capture_output=True).returncode == 0
+    print("full_disk:", "a small tmpfs" if mounted else "planted refusals: may not mount")
+    try:
+        fault = None
+        if mounted:
+            (disk / "filler").write_bytes(bytes(400 << 10))
+        else:
+            fault = (disk, 60, ENOSPC, 1000000)
+        told = expect(2, *training(place, *longer), fault=fault, says="is not saved")
+        for text in ["No space left on device", "training goes on", "free some space", "tried again"]:
+            if text not in told:
+                raise wrong(f"a full disk is not told with '{text}':\n{told}")
+        if steps(place) != expected:
+            raise wrong("a full disk changed the training")
+        expect(0, "checkpoint", "verify", disk)
+        if mounted:
+            (disk / "filler").unlink()
+        expect(0, *training(place, *longer, "--keep-last", 1))
+        if steps(place) != expected:
+            raise wrong("the run that went on after a full disk has other digests")
+    finally:
+        if mounted:
+            subprocess.run(["umount", "--lazy", disk], check=True)
+
+
+def check_places(folder):
+    """Folders and files that are not what they should be."""
+    (folder / "file").write_text("not a folder")
+    mine = ["train", "gpt", *SMALL, *MOCK]
+    expect(2, *mine, "--save", folder / "file", says="file")
+    expect(2, *mine, "--save", folder / "file/below", says="file")
+    expect(2, *mine, "--load", folder / "file", says="file")
+    expect(2, *mine, "--load-hf", folder / "file", says="file")
+    (folder / "run/iter_0000002").mkdir(parents=True)
+    expect(2, *mine, "--load", folder / "run", says="iter_0000002")
+    # A trace that cannot be written is told by the exit code, and costs the run nothing.
+    expect(2, *mine, "--save", folder / "saved", "--trace", "/dev/full", says="the trace is lost")
+    expect(0, "checkpoint", "verify", folder / "saved")
+
+
+def main():
+    global FAULTS
+    FAULTS = str(pathlib.Path(sys.argv[2]).resolve())
+    return cli_test.main(sys.argv[1], sys.argv[3:], globals())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,60 @@
+#include "runtime/core/file_lock.hpp"
+
+#include "runtime/core/error.hpp"
+#include "tests/support/scratch_folder.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <csignal>
+#include <fstream>
+#include <sys/wait.h>
+#include <unistd.h>
+
+using namespace troupe::runtime;
+using Catch::Matchers::ContainsSubstring;
+using troupe::tests::scratch_folder;
+
+TEST_CASE("an output has one writer, and the second is told who it is", "[core]") {
+  const scratch_folder folder;
+  {
+    const file_lock first(folder / "log", "write --log-file");
+    const auto second = [&](const std::filesystem::path& path) {
+      const file_lock lock(path, "write --log-file");
+    };
+    CHECK_THROWS_WITH(second(folder / "log"),
+                      ContainsSubstring("cannot write --log-file")
+                          && ContainsSubstring("process " + std::to_string(::getpid())));
+    CHECK_THROWS_AS(second(folder.path() / "." / "log"), input_error);  // whatever it is called
+    second(folder / "other");
+  }
+  CHECK(is_empty(folder.path()));
+  const file_lock again(folder / "log", "write --log-file");
+}
+
+TEST_CASE("a writer that was killed is in nobody's way", "[core]") {
+  const scratch_folder folder;
+  int held[2];
+  REQUIRE(::pipe(held) == 0);
+  const auto child = ::fork();
+  if (child == 0) {
+    const file_lock lock(folder / "log", "write");
+    if (::write(held[1], "x", 1) == 1)
+      ::pause();
+    ::_exit(1);
+  }
+  char byte = 0;
+  REQUIRE(::read(held[0], &byte, 1) == 1);
+  CHECK_THROWS_WITH(file_lock(folder / "log", "write"),
+                    ContainsSubstring("process " + std::to_string(child)));
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  CHECK_FALSE(is_empty(folder.path()));  // its lock file
+  { const file_lock lock(folder / "log", "write"); }
+  CHECK(is_empty(folder.path()));
+}
+
+TEST_CASE("devices and places where no lock can be are locked by nobody", "[core]") {
+  const file_lock a("/dev/null", "write"), b("/dev/null", "write");
+  const file_lock c("/nowhere/at/all/log", "write"), d("/nowhere/at/all/log", "write");
+}

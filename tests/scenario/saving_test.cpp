@@ -1,0 +1,226 @@
+// Checkpoints on disks that refuse: training goes on, and tries again.
+
+#include "tests/support/disk_faults.hpp"
+#include "tests/support/saved_job.hpp"
+#include "tests/support/scratch_folder.hpp"
+#include "tests/support/small_disk.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/generators/catch_generators_range.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <cerrno>
+#include <csignal>
+#include <sys/wait.h>
+#include <unistd.h>
+
+using namespace troupe;
+using Catch::Matchers::ContainsSubstring;
+namespace fs = std::filesystem;
+
+namespace {
+
+runtime::training_job saving_job(const fs::path& folder) {
+  auto job = tests::tiny_job(1, 1);
+  job.checkpoints.save = folder / "checkpoints";
+  job.checkpoints.save_interval = 4;
+  job.checkpoints.last_pause = std::chrono::milliseconds(1);
+  job.watch.log_file = folder / "log.jsonl";
+  fs::create_directories(job.checkpoints.save);
+  return job;
+}
+
+const std::map<int, std::string>& undisturbed() {
+  static const auto digests = [] {
+    const tests::scratch_folder folder;
+    actors::run(tests::tiny_resources(saving_job(folder.path())));
+    return tests::digests_in(folder / "log.jsonl");
+  }();
+  return digests;
+}
+
+std::vector<std::string> iterations_in(const fs::path& dir) {
+  std::vector<std::string> out;
+  for (const auto& entry : fs::directory_iterator(dir))
+    if (const auto name = entry.path().filename().string(); name != ".lock")
+      out.push_back(name);
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+using names = std::vector<std::string>;
+const std::string tracker = "latest_checkpointed_iteration.txt";
+
+/// Calls that change something below the folder in one save of this job.
+std::uint64_t calls_of_a_save() {
+  static const auto count = [] {
+    const tests::scratch_folder folder;
+    auto job = saving_job(folder.path());
+    job.checkpoints.save_interval = 0;
+    const tests::planted_disk_fault counting({.below = job.checkpoints.save.string()});
+    actors::run(tests::tiny_resources(job));
+    return tests::disk_calls();
+  }();
+  return count;
+}
+
+}  // namespace
+
+TEST_CASE("a save that the disk refuses costs no step, and is made up for", "[scenario][fault]") {
+  const int error = GENERATE(ENOSPC, EROFS, EIO, ESTALE);
+  // The save of iteration 4 fails, and a try or two after it, which have fewer calls.
+  const std::uint64_t struck = GENERATE(1, 3);
+  CAPTURE(error, struck);
+  const tests::scratch_folder folder;
+  const auto job = saving_job(folder.path());
+  const auto shared = tests::tiny_resources(job);
+  actors::outcome end;
+  {
+    const tests::planted_disk_fault fault({.below = job.checkpoints.save.string(),
+                                           .nth = 1,
+                                           .error = error,
+                                           .count = struck,
+                                           .calls = "open,mkdir,rename"});
+    end = actors::run(shared);
+  }
+  CHECK(end.reason == "");
+  CHECK(end.exit_code == 0);
+  CHECK(tests::digests_in(folder / "log.jsonl") == undisturbed());
+  CHECK(runtime::latest_checkpoint(job.checkpoints.save).folder
+        == job.checkpoints.save / "iter_0000012");
+  CHECK_FALSE(fs::exists(job.checkpoints.save / "iter_0000004"));
+  for (const auto& name : iterations_in(job.checkpoints.save))
+    CHECK((name == tracker || name.starts_with("iter_")));  // nothing half-written
+  CHECK(shared->transport->leased() == 0);
+}
+
+TEST_CASE("a rename that fails once is tried again", "[scenario][fault]") {
+  const auto nth = std::uint64_t(GENERATE(range(1, 6)));
+  CAPTURE(nth);
+  const tests::scratch_folder folder;
+  const auto job = saving_job(folder.path());
+  {
+    const tests::planted_disk_fault fault({.below = job.checkpoints.save.string(),
+                                           .nth = nth,
+                                           .error = ESTALE,
+                                           .count = 1,
+                                           .calls = "rename"});
+    const auto end = actors::run(tests::tiny_resources(job));
+    CHECK(end.exit_code == 0);
+  }
+  CHECK(tests::digests_in(folder / "log.jsonl") == undisturbed());
+  CHECK(runtime::latest_checkpoint(job.checkpoints.save).warnings.empty());
+  CHECK(runtime::latest_checkpoint(job.checkpoints.save).folder
+        == job.checkpoints.save / "iter_0000012");
+}
+
+TEST_CASE("a last save that fails for good is told by the exit code, and what was saved is intact",
+          "[scenario][fault]") {
+  const tests::scratch_folder folder;
+  const auto disk_folder = folder / "checkpoints";
+  const tests::small_disk disk(disk_folder,
+                               "700k");  // there is room for one checkpoint, not for two
+  UNSCOPED_INFO(disk.way());
+  const auto job = saving_job(folder.path());
+  if (!disk.mounted())
+    tests::plant({.below = disk_folder.string(),
+                  .nth = calls_of_a_save() + 8,
+                  .error = ENOSPC,
+                  .count = 1000000});
+  const auto shared = tests::tiny_resources(job);
+  const auto end = actors::run(shared);
+  tests::plant({});
+  CHECK(end.exit_code == 2);
+  CHECK_THAT(end.reason,
+             ContainsSubstring("iteration 12 is not saved")
+                 && ContainsSubstring("No space left on device")
+                 && ContainsSubstring("free some space"));
+  CHECK(tests::digests_in(folder / "log.jsonl") == undisturbed());
+  CHECK(iterations_in(disk_folder) == names{"iter_0000004", tracker});
+  CHECK(runtime::open_checkpoint(disk_folder / "iter_0000004")->manifest().iteration == 4);
+  CHECK(shared->transport->leased() == 0);
+}
+
+TEST_CASE("a folder of checkpoints that vanishes is made again", "[scenario][fault]") {
+  const tests::scratch_folder folder;
+  auto job = saving_job(folder.path());
+  const auto shared = tests::tiny_resources(job);
+  shared->make_lane = [&, count = 0](runtime::lane_settings settings) mutable {
+    settings.before_each = [&job, done = 0]() mutable {
+      if (++done == 60)  // in the middle of the run
+        fs::remove_all(job.checkpoints.save);
+    };
+    return runtime::make_thread_lane(std::move(settings));
+  };
+  CHECK(actors::run(shared).exit_code == 0);
+  CHECK(runtime::latest_checkpoint(job.checkpoints.save).folder
+        == job.checkpoints.save / "iter_0000012");
+}
+
+TEST_CASE("a file in place of the folder of checkpoints is told, and training goes on",
+          "[scenario][fault]") {
+  const tests::scratch_folder folder;
+  auto job = saving_job(folder.path());
+  fs::remove(job.checkpoints.save);
+  std::ofstream(job.checkpoints.save) << "not a folder";
+  const auto end = actors::run(tests::tiny_resources(job));
+  CHECK(end.exit_code == 2);
+  CHECK_THAT(end.reason, ContainsSubstring("iteration 12 is not saved"));
+  CHECK(tests::digests_in(folder / "log.jsonl") == undisturbed());
+}
+
+namespace {
+
+/// Runs in a process of its own, as a run does: killed at call `nth`, or not at all with 0.
+int run_in_a_child(const fs::path& folder, std::uint64_t nth) {
+  const auto child = ::fork();
+  if (child == 0) {
+    auto job = saving_job(folder);
+    job.checkpoints.save_interval = 3;
+    job.checkpoints.keep_last = 1;
+    job.train_iterations = 7;
+    if (nth > 0)
+      tests::plant({.below = job.checkpoints.save.string(), .nth = nth});
+    int code = 1;
+    try {
+      const runtime::directory_lock lock(job.checkpoints.save);
+      const auto found = runtime::latest_checkpoint(job.checkpoints.save);
+      code = actors::run(found.folder ? tests::going_on(job, *found.folder)
+                                      : tests::tiny_resources(job))
+                 .exit_code;
+    } catch (...) {
+    }
+    ::_exit(code);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return status;
+}
+
+}  // namespace
+
+TEST_CASE("a run that is killed anywhere in its saves goes on to the same bits",
+          "[scenario][fault]") {
+  const tests::scratch_folder whole;
+  REQUIRE(run_in_a_child(whole.path(), 0) == 0);
+  const auto expected = tests::digests_in(whole / "log.jsonl").at(7);
+  int killed = 0;
+  // Every call of a single save is struck in runtime/checkpoint/killed_test.cpp; here some of a
+  // run.
+  for (std::uint64_t nth = 2;; nth += 9) {
+    CAPTURE(nth);
+    const tests::scratch_folder folder;
+    const int status = run_in_a_child(folder.path(), nth);
+    if (!WIFSIGNALED(status)) {
+      CHECK(status == 0);
+      break;
+    }
+    ++killed;
+    CHECK(WTERMSIG(status) == SIGKILL);
+    REQUIRE(run_in_a_child(folder.path(), 0) == 0);
+    CHECK(tests::digests_in(folder / "log.jsonl").at(7) == expected);
+    CHECK(iterations_in(folder / "checkpoints") == names{"iter_0000007", tracker});
+  }
+  CHECK(killed > 8);
+}

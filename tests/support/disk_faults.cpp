@@ -1,0 +1,224 @@
+#include "tests/support/disk_faults.hpp"
+
+#include <atomic>
+#include <cerrno>
+#include <climits>
+#include <csignal>
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <sstream>
+#include <sys/types.h>
+#include <unistd.h>
+
+namespace troupe::tests {
+namespace {
+
+struct planted {
+  disk_fault what;
+  std::atomic<std::uint64_t> seen = 0;
+};
+
+// Never destroyed: others write while the process ends.
+planted& state() {
+  static auto* const it = new planted;
+  return *it;
+}
+
+[[gnu::constructor]] void read_environment() {
+  const char* const text = std::getenv("TROUPE_TEST_DISK_FAULT");
+  if (text == nullptr)
+    return;
+  disk_fault what;
+  std::istringstream(text) >> what.below >> what.nth >> what.error >> what.count >> what.calls;
+  plant(what);
+}
+
+/// The path that a call means, as far as it matters: absolute.
+std::string absolute(int folder, const char* path) {
+  char buffer[PATH_MAX] = {};
+  if (path != nullptr && path[0] == '/')
+    return path;
+  if (folder == AT_FDCWD) {
+    if (::getcwd(buffer, sizeof buffer) == nullptr)
+      return {};
+  } else {
+    char link[64];
+    std::snprintf(link, sizeof link, "/proc/self/fd/%d", folder);
+    if (::readlink(link, buffer, sizeof buffer - 1) < 0)
+      return {};
+  }
+  return path == nullptr || path[0] == '\0' ? buffer : std::string(buffer) + "/" + path;
+}
+
+enum class verdict { pass, refuse, die };
+
+verdict judge(const char* call, int folder, const char* path) {
+  const auto& what = state().what;
+  if (what.below.empty())
+    return verdict::pass;
+  if (!what.calls.empty()
+      && ("," + what.calls + ",").find("," + std::string(call) + ",") == std::string::npos)
+    return verdict::pass;
+  const int before = errno;
+  const bool counts = absolute(folder, path).starts_with(what.below);
+  errno = before;
+  if (!counts)
+    return verdict::pass;
+  const auto number = ++state().seen;
+  if (what.nth == 0 || number < what.nth || number - what.nth >= what.count)
+    return verdict::pass;
+  if (what.error < 0) {
+    ::kill(::getpid(), -what.error);
+    return verdict::pass;
+  }
+  return what.error == 0 ? verdict::die : verdict::refuse;
+}
+
+/// True: do it. Else the call fails with errno set.
+bool may(const char* call, int folder, const char* path) {
+  switch (judge(call, folder, path)) {
+    case verdict::pass:
+      return true;
+    case verdict::die:
+      ::kill(::getpid(), SIGKILL);
+      ::pause();
+      break;
+    case verdict::refuse:
+      errno = state().what.error;
+      break;
+  }
+  return false;
+}
+
+template <class Function>
+Function* next(const char* name) {
+  return reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, name));
+}
+
+bool writes(int flags) {
+  return (flags & (O_WRONLY | O_RDWR | O_CREAT)) != 0;
+}
+
+/// Who dies in a write has written the half of it.
+template <class Write>
+ssize_t write_or_die(int descriptor, std::size_t size, const Write& write) {
+  switch (judge("write", descriptor, nullptr)) {
+    case verdict::pass:
+      return write(size);
+    case verdict::die:
+      write(size / 2);
+      ::kill(::getpid(), SIGKILL);
+      ::pause();
+      break;
+    case verdict::refuse:
+      errno = state().what.error;
+      break;
+  }
+  return -1;
+}
+
+}  // namespace
+
+void plant(const disk_fault& what) {
+  state().what = what;
+  state().seen = 0;
+}
+
+std::uint64_t disk_calls() {
+  return state().seen;
+}
+
+}  // namespace troupe::tests
+
+using namespace troupe::tests;
+
+extern "C" {
+
+int open(const char* path, int flags, ...) {
+  static const auto real = next<int(const char*, int, ...)>("open");
+  va_list list;
+  va_start(list, flags);
+  const auto mode = va_arg(list, unsigned);
+  va_end(list);
+  return writes(flags) && !may("open", AT_FDCWD, path) ? -1 : real(path, flags, mode);
+}
+
+int open64(const char* path, int flags, ...) {
+  static const auto real = next<int(const char*, int, ...)>("open64");
+  va_list list;
+  va_start(list, flags);
+  const auto mode = va_arg(list, unsigned);
+  va_end(list);
+  return writes(flags) && !may("open", AT_FDCWD, path) ? -1 : real(path, flags, mode);
+}
+
+int openat(int folder, const char* path, int flags, ...) {
+  static const auto real = next<int(int, const char*, int, ...)>("openat");
+  va_list list;
+  va_start(list, flags);
+  const auto mode = va_arg(list, unsigned);
+  va_end(list);
+  return writes(flags) && !may("open", folder, path) ? -1 : real(folder, path, flags, mode);
+}
+
+ssize_t write(int descriptor, const void* data, std::size_t size) {
+  static const auto real = next<ssize_t(int, const void*, std::size_t)>("write");
+  return write_or_die(descriptor, size, [&](std::size_t n) { return real(descriptor, data, n); });
+}
+
+ssize_t pwrite(int descriptor, const void* data, std::size_t size, off_t at) {
+  static const auto real = next<ssize_t(int, const void*, std::size_t, off_t)>("pwrite");
+  return write_or_die(
+      descriptor, size, [&](std::size_t n) { return real(descriptor, data, n, at); });
+}
+
+int fsync(int descriptor) {
+  static const auto real = next<int(int)>("fsync");
+  return may("fsync", descriptor, nullptr) ? real(descriptor) : -1;
+}
+
+int ftruncate(int descriptor, off_t size) noexcept {
+  static const auto real = next<int(int, off_t)>("ftruncate");
+  return may("ftruncate", descriptor, nullptr) ? real(descriptor, size) : -1;
+}
+
+int rename(const char* from, const char* to) noexcept {
+  static const auto real = next<int(const char*, const char*)>("rename");
+  return may("rename", AT_FDCWD, to) ? real(from, to) : -1;
+}
+
+int renameat2(
+    int from_folder, const char* from, int to_folder, const char* to, unsigned flags) noexcept {
+  static const auto real = next<int(int, const char*, int, const char*, unsigned)>("renameat2");
+  return may("rename", to_folder, to) ? real(from_folder, from, to_folder, to, flags) : -1;
+}
+
+int unlink(const char* path) noexcept {
+  static const auto real = next<int(const char*)>("unlink");
+  return may("unlink", AT_FDCWD, path) ? real(path) : -1;
+}
+
+int unlinkat(int folder, const char* path, int flags) noexcept {
+  static const auto real = next<int(int, const char*, int)>("unlinkat");
+  return may("unlink", folder, path) ? real(folder, path, flags) : -1;
+}
+
+int remove(const char* path) noexcept {
+  static const auto real = next<int(const char*)>("remove");
+  return may("unlink", AT_FDCWD, path) ? real(path) : -1;
+}
+
+int rmdir(const char* path) noexcept {
+  static const auto real = next<int(const char*)>("rmdir");
+  return may("rmdir", AT_FDCWD, path) ? real(path) : -1;
+}
+
+int mkdir(const char* path, mode_t mode) noexcept {
+  static const auto real = next<int(const char*, mode_t)>("mkdir");
+  return may("mkdir", AT_FDCWD, path) ? real(path, mode) : -1;
+}
+}
