@@ -64,8 +64,9 @@ void monitor_state::open_recorders() {
 
 void monitor_state::record(const runtime::watched& x) {
   for (auto& to : watchers_) {
-    to.by->check();
     to.by->record(x);
+    if (const auto trouble = to.by->trouble())
+      runtime::log_warning("{}; the run goes on, and it is tried again", *trouble);
   }
 }
 
@@ -101,16 +102,16 @@ void monitor_state::conclude() {
   for (auto& to : watchers_) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
         until - std::chrono::steady_clock::now());
-    if (!to.by->finish(std::max(left, std::chrono::milliseconds(0))))
+    const bool whole = to.by->finish(std::max(left, std::chrono::milliseconds(0)));
+    if (const auto trouble = to.by->trouble())
+      runtime::log_warning("{}", *trouble);
+    const auto missing
+        = to.by->dropped() + (whole ? 0 : std::max<std::uint64_t>(to.by->waiting(), 1));
+    if (!whole)
       runtime::log_warning(
-          "{} is not written to its end: it takes nothing, or too slowly; {} "
-          "records are missing",
-          to.what,
-          to.by->dropped() + to.by->waiting() + 1);
-    else if (to.by->dropped() > 0)
-      runtime::log_warning(
-          "{} has gaps: it took records too slowly, and {} are missing", to.what, to.by->dropped());
-    to.by->check();
+          "{} is not written to its end: {} records are missing", to.what, missing);
+    else if (missing > 0)
+      runtime::log_warning("{} has gaps: {} records are missing", to.what, missing);
   }
   bar_.reset();
 }

@@ -25,7 +25,7 @@ class monitor_state {
   explicit monitor_state(messages::monitor_actor::pointer self) : self_(self) {}
 
   void start(std::shared_ptr<const resources> shared);
-  /// These throw io_error when a file could not be opened or written.
+  /// A file that cannot be opened or written is told, once, and tried again.
   void receive(const messages::committed& x);
   void receive(const messages::validated& x);
   /// Waits, not for long, until everything is written; what is missing is told.

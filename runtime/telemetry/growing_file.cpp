@@ -28,15 +28,22 @@ growing_file::~growing_file() {
 }
 
 void growing_file::append(std::string_view record) {
+  struct stat before = {};
+  const bool can_shrink = ::fstat(descriptor_, &before) == 0 && S_ISREG(before.st_mode);
   while (!record.empty()) {
     const auto written = ::write(descriptor_, record.data(), record.size());
     if (written < 0 && errno == EINTR)
       continue;
-    if (written < 0)
+    if (written < 0) {
+      const auto reason = system_message(errno);
+      // If that fails, too, a reader leaves the torn line out.
+      [[maybe_unused]] const auto ignored
+          = can_shrink ? ::ftruncate(descriptor_, before.st_size) : 0;
       throw io_error("cannot write {} '{}': {}; make room, or name another place",
                      flag_,
                      path_.string(),
-                     system_message(errno));
+                     reason);
+    }
     record.remove_prefix(std::size_t(written));
   }
 }

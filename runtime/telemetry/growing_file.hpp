@@ -18,7 +18,8 @@ class growing_file {
   growing_file(const growing_file&) = delete;
   growing_file& operator=(const growing_file&) = delete;
 
-  void append(std::string_view record);  ///< throws io_error
+  /// Throws io_error; of a record that did not fit nothing stays.
+  void append(std::string_view record);
   bool is_empty() const;
 
  private:

@@ -1,5 +1,6 @@
 #include "runtime/telemetry/recorder.hpp"
 
+#include <algorithm>
 #include <condition_variable>
 #include <deque>
 #include <exception>
@@ -10,6 +11,7 @@ namespace troupe::runtime {
 namespace {
 
 constexpr auto patience_at_the_end = std::chrono::milliseconds(500);
+constexpr int longest_pause = 64;
 
 }  // namespace
 
@@ -18,48 +20,88 @@ struct recorder::desk {
   std::condition_variable changed;
   std::deque<watched> queue;
   std::size_t capacity = 0;
+  std::chrono::milliseconds pause = {};
   std::uint64_t dropped = 0;
   bool closing = false;  // nothing more comes
-  bool done = false;     // the thread has nothing more to write
-  std::exception_ptr failure;
+  bool done = false;     // the thread has nothing more to do
+  bool failing = false;  // the last call was refused
+  std::optional<std::string> trouble;
 };
 
-recorder::recorder(opener open, std::size_t capacity) : desk_(std::make_shared<desk>()) {
+recorder::recorder(opener open, std::size_t capacity, std::chrono::milliseconds pause)
+    : desk_(std::make_shared<desk>()) {
   desk_->capacity = capacity;
+  desk_->pause = pause;
   thread_ = std::thread([at = desk_, how = std::move(open)] { work(at, how); });
 }
 
 recorder::~recorder() {
-  if (finish(patience_at_the_end))
+  finish(patience_at_the_end);
+  const auto done = [this] {
+    const std::lock_guard lock(desk_->mutex);
+    return desk_->done;
+  }();
+  if (done)
     thread_.join();
   else
     thread_.detach();
 }
 
-void recorder::work(const std::shared_ptr<desk>& at, const opener& open) {
-  std::exception_ptr failure;
+namespace {
+
+/// Nothing: it is done; else what the system said.
+std::optional<std::string> refusal_of(const std::function<void()>& call) {
   try {
-    const auto sink = open();
-    std::unique_lock lock(at->mutex);
-    while (true) {
-      at->changed.wait(lock, [&] { return !at->queue.empty() || at->closing; });
-      if (at->queue.empty())
-        break;
-      const auto next = std::move(at->queue.front());
+    call();
+    return std::nullopt;
+  } catch (const std::exception& failure) {
+    return failure.what();
+  }
+}
+
+}  // namespace
+
+void recorder::work(const std::shared_ptr<desk>& at, const opener& open) {
+  std::unique_ptr<record_sink> sink;
+  std::optional<watched> next;
+  auto pause = at->pause;
+  std::unique_lock lock(at->mutex);
+  while (true) {
+    if (sink)
+      at->changed.wait(lock, [&] { return next || !at->queue.empty() || at->closing; });
+    if (!next && !at->queue.empty()) {
+      next = std::move(at->queue.front());
       at->queue.pop_front();
-      lock.unlock();
-      std::visit([&](const auto& x) { sink->write(x); }, next);
-      lock.lock();
     }
     lock.unlock();
-    sink->finish();
-  } catch (...) {
-    failure = std::current_exception();
+    const bool opens = !sink;
+    const auto refusal = refusal_of([&] {
+      if (opens)
+        sink = open();
+      else if (next)
+        std::visit([&](const auto& x) { sink->write(x); }, *next);
+      else
+        sink->finish();
+    });
+    lock.lock();
+    if (!refusal) {
+      at->failing = false;
+      pause = at->pause;
+      if (!opens && !std::exchange(next, std::nullopt))
+        break;
+      continue;
+    }
+    if (!at->failing)
+      at->trouble = refusal;
+    at->failing = true;
+    if (at->closing)
+      break;
+    at->changed.wait_for(lock, pause, [&] { return at->closing; });
+    pause = std::min(2 * pause, longest_pause * at->pause);
   }
-  const std::lock_guard lock(at->mutex);
-  at->failure = failure;
+  if (next)
+    at->queue.push_front(*std::move(next));
   at->done = true;
-  at->queue.clear();
   at->changed.notify_all();
 }
 
@@ -75,10 +117,9 @@ void recorder::record(watched x) {
   desk_->changed.notify_all();
 }
 
-void recorder::check() const {
+std::optional<std::string> recorder::trouble() {
   const std::lock_guard lock(desk_->mutex);
-  if (desk_->failure)
-    std::rethrow_exception(desk_->failure);
+  return std::exchange(desk_->trouble, std::nullopt);
 }
 
 void recorder::close() {
@@ -90,7 +131,7 @@ void recorder::close() {
 bool recorder::finish(std::chrono::milliseconds patience) {
   close();
   std::unique_lock lock(desk_->mutex);
-  return desk_->changed.wait_for(lock, patience, [this] { return desk_->done; });
+  return desk_->changed.wait_for(lock, patience, [this] { return desk_->done; }) && !desk_->failing;
 }
 
 std::uint64_t recorder::dropped() const {

@@ -51,8 +51,10 @@ class csv_log final : public record_sink {
   }
 
   void write(const step_report& x) override {
-    finish();
-    held_ = x;
+    if (!held_ || held_->iteration != x.iteration) {  // else it is tried again
+      finish();
+      held_ = x;
+    }
     if (!is_validated_(x.iteration))
       finish();
   }

@@ -3,10 +3,12 @@
 #include "runtime/core/error.hpp"
 
 #include <catch2/catch_test_macros.hpp>
-#include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <atomic>
 #include <future>
 #include <mutex>
+#include <optional>
+#include <thread>
 #include <vector>
 
 using namespace troupe::runtime;
@@ -19,7 +21,9 @@ struct got {
   std::mutex mutex;
   std::vector<std::uint64_t> iterations;
   bool finished = false;
-  std::promise<void> gate;  ///< the sink waits for it before each record
+  std::atomic<std::uint64_t> fails_at = 0;  ///< the iteration that is refused
+  std::atomic<int> tries = 0;               ///< how often it was refused
+  std::promise<void> gate;                  ///< the sink waits for it before each record
   std::shared_future<void> opened = gate.get_future().share();
 
   std::vector<std::uint64_t> taken() {
@@ -30,12 +34,13 @@ struct got {
 
 class sink final : public record_sink {
  public:
-  explicit sink(std::shared_ptr<got> to, std::uint64_t fails_at = 0)
-      : to_(std::move(to)), fails_at_(fails_at) {}
+  explicit sink(std::shared_ptr<got> to) : to_(std::move(to)) {}
   void write(const step_report& x) override {
     to_->opened.wait();
-    if (x.iteration == fails_at_)
+    if (x.iteration == to_->fails_at) {
+      ++to_->tries;
       throw io_error("the disk is full");
+    }
     const std::lock_guard lock(to_->mutex);
     to_->iterations.push_back(x.iteration);
   }
@@ -44,7 +49,6 @@ class sink final : public record_sink {
 
  private:
   std::shared_ptr<got> to_;
-  std::uint64_t fails_at_;
 };
 
 step_report step(std::uint64_t iteration) {
@@ -84,7 +88,7 @@ TEST_CASE("a sink that hangs costs nothing but the oldest records", "[recorder]"
     CHECK(by.waiting() == 4);
     CHECK(by.dropped() == 5);
     CHECK_FALSE(by.finish(1ms));
-    CHECK_NOTHROW(by.check());
+    CHECK_FALSE(by.trouble().has_value());
     to->gate.set_value();
     CHECK(by.finish(long_enough));
   }
@@ -104,16 +108,55 @@ TEST_CASE("a file that cannot even be opened hangs its own thread alone", "[reco
   CHECK(to->taken() == std::vector<std::uint64_t>{1});
 }
 
-TEST_CASE("what a sink throws is found by the next look, and nothing more is written",
-          "[recorder]") {
+TEST_CASE("what the system refuses is told once, tried again, and then written", "[recorder]") {
   const auto to = std::make_shared<got>();
   to->gate.set_value();
-  recorder by([to] { return std::make_unique<sink>(to, 2); });
+  to->fails_at = 2;
+  recorder by([to] { return std::make_unique<sink>(to); }, 4096, 1ms);
   for (std::uint64_t i = 1; i < 4; ++i)
     by.record(step(i));
+  std::optional<std::string> trouble;
+  while (!(trouble = by.trouble()))
+    std::this_thread::yield();
+  CHECK(*trouble == "the disk is full");
+  while (to->tries < 4)
+    std::this_thread::yield();
+  CHECK_FALSE(by.trouble().has_value());
+  to->fails_at = 0;
   CHECK(by.finish(long_enough));
+  CHECK(to->taken() == std::vector<std::uint64_t>{1, 2, 3});
+  CHECK(to->finished);
+}
+
+TEST_CASE("what is refused to the end is counted", "[recorder]") {
+  const auto to = std::make_shared<got>();
+  to->gate.set_value();
+  to->fails_at = 2;
+  recorder by([to] { return std::make_unique<sink>(to); }, 4096, 1h);
+  for (std::uint64_t i = 1; i < 5; ++i)
+    by.record(step(i));
+  CHECK_FALSE(by.finish(long_enough));
+  CHECK(by.waiting() == 3);
   CHECK(to->taken() == std::vector<std::uint64_t>{1});
   CHECK_FALSE(to->finished);
-  CHECK_THROWS_AS(by.check(), io_error);
-  CHECK_THROWS_WITH(by.check(), "the disk is full");
+  CHECK(by.trouble() == "the disk is full");
+}
+
+TEST_CASE("a file that cannot be opened is tried again", "[recorder]") {
+  const auto to = std::make_shared<got>();
+  to->gate.set_value();
+  int tries = 0;
+  recorder by(
+      [&]() -> std::unique_ptr<record_sink> {
+        if (++tries < 3)
+          throw io_error("not yet");
+        return std::make_unique<sink>(to);
+      },
+      4096,
+      1ms);
+  by.record(step(1));
+  while (to->taken().empty())
+    std::this_thread::yield();
+  CHECK(by.finish(long_enough));
+  CHECK(tries == 3);
 }
