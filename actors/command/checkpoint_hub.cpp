@@ -115,13 +115,13 @@ int import_from_hub(const import_flags& flags) {
   const nlohmann::json identity = {{"imported_from", fs::absolute(flags.hub).string()},
                                    {"tokenizer", nlohmann::json::parse(description)}};
   const auto count = std::uint64_t(runtime::parameter_count(model.config()));
+  runtime::keep_tokenizer(description, flags.save);  // before the checkpoint that needs it is there
   fs::path folder;
   {
     runtime::progress_bar bar("importing", count, "parameters");
     folder = runtime::save_hub_model(
         model, flags.save, identity.dump(), [&](auto done) { bar.advance_to(done); });
   }
-  runtime::keep_tokenizer(description, flags.save);
   fmt::print("wrote '{}': {} parameters\n", folder.string(), count);
   if (identity["tokenizer"]["type"] == runtime::null_tokenizer::type_name)
     fmt::print(

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <sstream>
 #include <yaml-cpp/emitter.h>
 #include <yaml-cpp/emittermanip.h>
@@ -117,18 +118,19 @@ class collector final : public YAML::EventHandler {
     if (word.starts_with("-"))
       refuse(mark, fmt::format("'{}': leave out the dashes", word));
     const auto key = key_of("--" + word);
-    for (const auto& before : out_.entries)
-      if (before.key == key)
-        refuse(mark,
-               fmt::format("'{}' is there twice, before at {}; leave one out", word, before.where));
+    const auto [before, is_new] = places_.emplace(key, place(name_, mark));
+    if (!is_new)
+      refuse(mark,
+             fmt::format("'{}' is there twice, before at {}; leave one out", word, before->second));
     out_.entries.push_back({.key = key, .where = place(name_, mark)});
     key_ = word;
   }
 
   std::string name_;
   configuration out_;
-  int depth_ = 0;                   // maps that are open
-  std::optional<std::string> key_;  // whose value is expected
+  std::map<std::string, std::string> places_;  // of the keys
+  int depth_ = 0;                              // maps that are open
+  std::optional<std::string> key_;             // whose value is expected
 };
 
 /// A pipe of the shell, as <(command) makes it, has no size to be mapped by.

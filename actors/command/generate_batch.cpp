@@ -73,16 +73,25 @@ struct growing {
   std::int64_t tokens = 0;
 };
 
+/// All of them, so that one that does not fit is told before any is answered.
+std::vector<runtime::generation_request> requests_for(const std::vector<std::string>& prompts,
+                                                      const generate_flags& flags,
+                                                      const runtime::loaded_model& model) {
+  std::vector<runtime::generation_request> out;
+  for (const auto& prompt : prompts) {
+    out.push_back(request_for(prompt, out.size(), flags, model.text()));
+    require_fitting(out.back(), model.config());
+  }
+  return out;
+}
+
 void continue_some(runtime::loaded_model& model,
                    const generate_flags& flags,
                    std::span<const std::string> prompts,
-                   std::uint64_t first) {
-  std::vector<runtime::generation_request> requests;
+                   std::span<const runtime::generation_request> requests) {
   std::vector<growing> texts;
-  for (const auto& prompt : prompts) {
-    requests.push_back(request_for(prompt, first + requests.size(), flags, model.text()));
+  for (std::size_t i = 0; i < prompts.size(); ++i)
     texts.emplace_back(model.text(), flags.stop);
-  }
   const auto ends = runtime::generate(
       model.whole(),
       model.store(),
@@ -105,10 +114,11 @@ int generate_batch(const generate_flags& flags) {
   const auto prompts = read_prompts(flags.prompts);
   const auto model = load(flags.model);
   runtime::progress_bar bar("generating", prompts.size(), "texts");
+  const auto requests = requests_for(prompts, flags, *model);
   const auto size = std::size_t(flags.batch);
   for (std::size_t first = 0; first < prompts.size(); first += size) {
     const auto some = std::span(prompts).subspan(first, std::min(size, prompts.size() - first));
-    continue_some(*model, flags, some, first);
+    continue_some(*model, flags, some, std::span(requests).subspan(first, some.size()));
     bar.advance_to(first + some.size());
   }
   return 0;

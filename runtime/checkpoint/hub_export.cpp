@@ -92,13 +92,14 @@ std::vector<std::byte> stored_bytes(const std::vector<float>& from, stored_type 
 class staged_folder {
  public:
   explicit staged_folder(fs::path target) : target_(std::move(target)) {
+    if (!target_.has_filename())  // a slash at its end
+      target_ = target_.parent_path();
     std::error_code ignored;
     if (fs::exists(target_, ignored) && !fs::is_empty(target_, ignored))
       throw input_error("'{}' is there and not empty: name a folder that is not there yet",
                         target_.string());
-    auto name = target_.filename().string();
-    const auto parent = target_.parent_path().empty() ? fs::path(".") : target_.parent_path();
-    staging_ = parent / fmt::format(".{}.partial-{}", name, ::getpid());
+    staging_ = target_.parent_path()
+               / fmt::format(".{}.partial-{}", target_.filename().string(), ::getpid());
     make_folder(staging_);
   }
   ~staged_folder() {

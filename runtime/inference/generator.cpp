@@ -64,20 +64,12 @@ void require_finite(std::span<const float> logits, std::size_t tokens) {
         tokens);
 }
 
-/// How many tokens a request can get, and checks its prompt.
-std::int64_t tokens_allowed(const generation_request& what, bool alone, const gpt_config& config) {
-  const auto prompt = std::int64_t(what.prompt.size());
-  const auto name = alone ? "the prompt" : fmt::format("prompt {}", what.number + 1);
-  if (prompt == 0)
-    throw input_error("{} needs at least one token, such as the end of a document", name);
+/// How many tokens a request can get.
+std::int64_t tokens_allowed(const generation_request& what, const gpt_config& config) {
   if (config.position != position_embedding::learned_absolute)
     return what.tokens;
-  if (prompt > config.sequence)
-    throw input_error("{} has {} tokens, but the model has learned positions for {}: shorten it",
-                      name,
-                      prompt,
-                      config.sequence);
-  return std::min(what.tokens, config.sequence - prompt + 1);  // the last one is seen by nobody
+  // The last one is seen by nobody.
+  return std::min(what.tokens, config.sequence - std::int64_t(what.prompt.size()) + 1);
 }
 
 /// One of several texts that grow together.
@@ -171,6 +163,19 @@ std::span<const float> decoder::advance(std::span<const std::vector<std::int32_t
   return logits_;
 }
 
+void require_fitting(const generation_request& what, const gpt_config& config) {
+  const auto prompt = std::int64_t(what.prompt.size());
+  if (prompt == 0)
+    throw input_error("prompt {} needs at least one token, such as the end of a document",
+                      what.number + 1);
+  if (config.position == position_embedding::learned_absolute && prompt > config.sequence)
+    throw input_error(
+        "prompt {} has {} tokens, but the model has learned positions for {}: shorten it",
+        what.number + 1,
+        prompt,
+        config.sequence);
+}
+
 std::vector<generation_end> generate(const chunk& whole,
                                      parameter_store& store,
                                      stream& on,
@@ -182,7 +187,8 @@ std::vector<generation_end> generate(const chunk& whole,
   std::vector<std::vector<std::int32_t>> fresh;
   std::int64_t longest_prompt = 0, most = 0;
   for (const auto& x : what) {
-    const auto allowed = tokens_allowed(x, what.size() == 1, config);
+    require_fitting(x, config);
+    const auto allowed = tokens_allowed(x, config);
     texts.push_back({&x, allowed, random_key(x.how.seed, "generate", x.number)});
     fresh.push_back(x.prompt);
     longest_prompt = std::max(longest_prompt, std::int64_t(x.prompt.size()));

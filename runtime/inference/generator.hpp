@@ -72,6 +72,9 @@ class decoder {
   std::vector<float> logits_;  ///< after the last token of each sequence
 };
 
+/// Throws input_error for a prompt that is empty or, with learned positions, too long.
+void require_fitting(const generation_request& what, const gpt_config& config);
+
 /// Told which request has which next token; false ends that text.
 using token_visitor = std::function<bool(std::size_t request, std::int32_t token)>;
 
@@ -79,7 +82,7 @@ using token_visitor = std::function<bool(std::size_t request, std::int32_t token
 /// there; says how each ended. Token number i of a request is drawn by the random number (seed,
 /// "generate", number of the request, i): the same requests give the same texts. What runs beside a
 /// request can change the last bits of its logits, and nothing else. Throws input_error for a
-/// prompt that is empty or, with learned positions, too long, and for logits that are not finite.
+/// prompt that does not fit and for logits that are not finite.
 std::vector<generation_end> generate(const chunk& whole,
                                      parameter_store& store,
                                      stream& on,

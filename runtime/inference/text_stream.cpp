@@ -26,11 +26,11 @@ bool may_grow(std::string_view bytes) {
 }  // namespace
 
 std::string text_stream::push(std::int32_t token) {
-  // Decoded from the first token on, because what a token reads as may depend on those before it.
-  tokens_.push_back(token);
-  const auto all = with_.decode(tokens_);
-  pending_ += all.substr(std::min(decoded_, all.size()));
-  decoded_ = all.size();
+  // What a token reads as may depend on the one before it: ids as words have a space between them.
+  const std::int32_t both[] = {last_.value_or(token), token};
+  const auto first = last_ ? with_.decode(std::span(both).first(1)).size() : 0;
+  pending_ += with_.decode(std::span(both).last(last_ ? 2 : 1)).substr(first);
+  last_ = token;
   return take(false);
 }
 

@@ -4,6 +4,7 @@
 
 #include "runtime/tokenizer/tokenizer.hpp"
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,7 +12,8 @@
 namespace troupe::runtime {
 
 /// Holds back the bytes of a character until it is complete. A byte that cannot be part of one
-/// becomes U+FFFD. The tokenizer outlives it.
+/// becomes U+FFFD. The tokenizer outlives it; what an id of it reads as depends on itself and the
+/// one before it, which holds of all of ours.
 class text_stream {
  public:
   explicit text_stream(const tokenizer& with) : with_(with) {}
@@ -26,8 +28,7 @@ class text_stream {
   std::string take(bool all);
 
   const tokenizer& with_;
-  std::vector<std::int32_t> tokens_;
-  std::size_t decoded_ = 0;  ///< bytes of the decoded text that were taken up
+  std::optional<std::int32_t> last_;  ///< token
   std::string pending_;
 };
 

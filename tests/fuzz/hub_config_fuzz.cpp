@@ -1,6 +1,6 @@
 // config.json of a Hugging Face model.
 
-#include "runtime/checkpoint/hub.hpp"
+#include "runtime/checkpoint/hub_export.hpp"
 #include "tests/fuzz/fuzz.hpp"
 
 using namespace troupe::runtime;
@@ -46,6 +46,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     fuzz::require(parameter_count(found) > 0, "its parameters can be counted");
     fuzz::require(gpt_config_from_json(to_json(found)) == found,
                   "the shape of a model is written again as it was");
+    std::string exported;
+    try {
+      exported = hub_config_json(found);
+    } catch (const input_error&) {  // the hub reads more than we write
+    }
+    fuzz::require(exported.empty() || hub_config(exported, "exported") == found,
+                  "what is exported is imported as it was");
     if (found.layers <= 100)
       hub_recipes(found, "");
   });

@@ -246,6 +246,8 @@ TEST_CASE("a folder with something in it is not written into, and a failure leav
                                   }),
                   input_error);
   CHECK(std::distance(fs::directory_iterator(dir.path()), {}) == 1);
+  write_hub_model((dir / "slash").string() + "/", {.model = llama()}, numbered);
+  CHECK(fs::exists(dir / "slash" / "config.json"));
   fs::create_directory(dir / "empty");
   write_hub_model(dir / "empty", {.model = llama()}, numbered);
   CHECK(fs::exists(dir / "empty" / "config.json"));
