@@ -159,7 +159,7 @@ void declare_watching(command_line& line, training_flags& to) {
   line.group("Watching");
   line.value("--log-interval",
              "N",
-             "Steps between two lines. Default 100.",
+             "Steps between two lines; the last step of a run has one, too. Default 100.",
              whole(w.log_interval, 1, largest_count));
   line.toggle("--log-throughput",
               "Adds floating-point operations a second (of the model, as Megatron-LM counts them) "
@@ -265,7 +265,8 @@ void declare(command_line& line, training_flags& to) {
       "--mock-data --tokenizer-type NullTokenizer --vocab-size 1000 --eval-iters 0 "
       "--log-interval 10");
   line.note(
-      "A flag that is given twice counts as given last. Flags of Megatron-LM that decide nothing "
+      "A flag that is given twice counts as given last; of one that takes any number of words all "
+      "count. Flags of Megatron-LM that decide nothing "
       "here are accepted, flags that would decide something this build cannot do are refused with "
       "the reason: `troupe train gpt --help-megatron` lists all.");
 }

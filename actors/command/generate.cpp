@@ -21,10 +21,6 @@ runtime::sampling sampling_of(const generate_flags& flags) {
         "--greedy always takes the most probable token: leave out --top-k and --top-p");
   if (flags.top_k > 0 && flags.top_p > 0)
     throw usage_error("--top-k and --top-p exclude each other: give one");
-  if (!(flags.temperature > 0))
-    throw usage_error(
-        "--temperature {}: give a positive number; for the most probable token use --greedy",
-        flags.temperature);
   if (flags.greedy)
     return runtime::greedy();
   return {.temperature = float(flags.temperature),
@@ -109,8 +105,8 @@ void declare_sampling(command_line& line, generate_flags& f) {
   line.group("Sampling");
   line.value("--temperature",
              "X",
-             "Divides the logits: below 1 bolder, above 1 more varied. Default 1.",
-             real(f.temperature, 0, 1e6));
+             "Divides the logits: below 1 more predictable, above 1 more varied. Default 1.",
+             real(f.temperature, 1e-6, 1e6));
   line.value("--top-k", "N", "Only among the N most probable tokens; 0: all.", whole(f.top_k));
   line.value("--top-p",
              "P",

@@ -13,7 +13,7 @@ constexpr const char* help
     = "Write a text and press Enter: the model continues it. An empty line continues the last "
       "text.\nCtrl-C ends an answer; Ctrl-D or :quit ends the conversation.\n"
       "  :tokens N        how many to add, at most\n"
-      "  :temperature X   below 1 bolder, above 1 more varied\n"
+      "  :temperature X   below 1 more predictable, above 1 more varied\n"
       "  :seed N          the same seed, the same text\n"
       "  :help            prints this\n";
 

@@ -104,7 +104,7 @@ std::string page(const command_description& x,
                  const command_description* above,
                  const std::string& version) {
   auto out
-      = fmt::format(".TH {} 1 \"\" \"{}\" \"Troupe\"\n.SH NAME\n{} \\- {}\n",
+      = fmt::format(".TH {} 1 \"\" \"{}\" \"Troupe\"\n.nh\n.ad l\n.SH NAME\n{} \\- {}\n",
                     roff(upper(dashed(x.path))),
                     roff(version),
                     roff(dashed(x.path)),

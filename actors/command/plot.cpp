@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <memory>
 #include <utility>
 
@@ -100,6 +101,12 @@ std::vector<named_run> read_runs(const plot_flags& flags) {
     throw usage_error(
         "name a run, or several: a --save folder, or a file written by --log-file or "
         "--log-csv");
+  if (const auto kind = flags.output.extension();
+      kind == ".png" || kind == ".pdf" || kind == ".jpg" || kind == ".jpeg")
+    throw usage_error(
+        "--output '{}': the picture is SVG; name it .svg, and turn it into another form by "
+        "rsvg-convert (Debian's librsvg2-bin)",
+        flags.output.string());
   std::vector<fs::path> logs;
   for (const auto& run : flags.runs)
     logs.push_back(runtime::find_log(run));
@@ -211,8 +218,12 @@ int plot_runs(const plot_flags& flags) {
   const auto title = !flags.title.empty() ? flags.title
                      : flags.y == "loss"  ? std::string("Loss")
                                           : flags.y;
-  runtime::write_text(flags.output,
-                      runtime::svg_plot({title, x, y_label(flags.y), flags.logarithmic}, curves));
+  const auto picture = runtime::svg_plot({title, x, y_label(flags.y), flags.logarithmic}, curves);
+  if (flags.output == "-") {
+    std::fwrite(picture.data(), 1, picture.size(), stdout);
+    return 0;
+  }
+  runtime::write_text(flags.output, picture);
   std::error_code failure;
   if (fs::is_regular_file(flags.output, failure)) {  // else it may be where we print
     print_table(runs);
@@ -230,7 +241,10 @@ void add_plot(command_line& program) {
              "Runs to compare: each a --save folder, which has its log, or a file written by "
              "--log-file or --log-csv.",
              flags->runs);
-  line.value("--output", "FILE", "The picture. Default loss.svg.", text(flags->output));
+  line.value("--output",
+             "FILE",
+             "The picture, as SVG; - is standard output. Default loss.svg.",
+             text(flags->output));
   line.value("--y",
              "FIELD",
              "What to draw: loss (default; training and validation), or any field of the log, such "

@@ -29,7 +29,7 @@ void declare_shape(command_line& line, training_flags& to) {
              "N",
              "Transformer layers. Needed, as are the next two and --seq-length, unless "
              "--load-hf tells them.",
-             whole(m.layers, 1));
+             whole(m.layers, 1, 10000));
   line.value("--hidden-size", "N", "Channels of the residual stream (C).", whole(m.hidden, 1));
   line.value("--num-attention-heads", "N", "Query heads (H).", whole(m.heads, 1));
   line.value("--ffn-hidden-size",

@@ -7,11 +7,30 @@
 #include "actors/command/saved_configuration.hpp"
 #include "runtime/trainer/build.hpp"
 
+#include <algorithm>
+#include <cctype>
 #include <cstdio>
 #include <memory>
 #include <string>
 
 namespace troupe::command {
+namespace {
+
+/// As one word of a shell's line.
+std::string for_shell(const std::string& word) {
+  const auto is_plain = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0
+           || std::string_view("/._-+,:=@%").find(c) != std::string_view::npos;
+  };
+  if (std::all_of(word.begin(), word.end(), is_plain))
+    return word;
+  std::string out = "'";
+  for (const char c : word)
+    out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
+}
+
+}  // namespace
 
 void add_train(command_line& program) {
   auto& train = program.command("train", "trains a model.");
@@ -38,7 +57,7 @@ void add_train(command_line& program) {
       return 0;
     }
     write_back(job, *flags);
-    const auto again = (job.checkpoints.save / configuration_file).string();
+    const auto again = for_shell((job.checkpoints.save / configuration_file).string());
     return run_training(
         job,
         configuration_text(gpt.settings(),

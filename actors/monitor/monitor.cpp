@@ -77,7 +77,8 @@ void monitor_state::receive(const messages::committed& x) {
   since_.add(report);
   const auto& job = shared_->job;
   const auto interval = job.watch.log_interval;
-  if (interval > 0 && report.iteration % interval == 0) {
+  if (interval > 0
+      && (report.iteration % interval == 0 || report.iteration == job.train_iterations)) {
     runtime::log_line(runtime::severity::info,
                       log_line(report, since_, job.train_iterations, log_settings_of(*shared_)));
     since_ = {};

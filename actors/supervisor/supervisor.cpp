@@ -277,7 +277,10 @@ void supervisor_state::receive(const messages::save_again& x) {
 
 void supervisor_state::say_when(const std::string& why) const {
   if (now_ && !now_->validation)
-    runtime::log_info(" {}: finishing iteration {}, then stopping", why, at_.iteration + 1);
+    runtime::log_info(" {}: finishing iteration {}, then stopping; a second signal ends at once{}",
+                      why,
+                      at_.iteration + 1,
+                      at_.iteration > 0 ? ", without saving" : "");
   else
     runtime::log_info(" {}: stopping after iteration {}", why, at_.iteration);
 }

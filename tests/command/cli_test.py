@@ -338,6 +338,9 @@ def check_plot(folder):
         raise wrong("the picture is not on standard output")
     if not (folder / "out").is_symlink():
         raise wrong("a link to a device was replaced by the picture")
+    if not works("plot", log, "--output", "-").rstrip().endswith("</svg>"):
+        raise wrong("- is not standard output")
+    refuses("rsvg-convert", "plot", log, "--output", folder / "loss.png")
 
 
 def check_resume(folder):
