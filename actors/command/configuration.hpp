@@ -41,7 +41,8 @@ std::string key_of(std::string_view flag);
 /// no value, anchors, tags, a second document.
 configuration parse_configuration(const std::string& text, const std::string& name);
 
-/// Of the file, of a pipe, or of standard input for "-". Throws usage_error and what read_text throws.
+/// Of the file, of a pipe, or of standard input for "-". Throws usage_error and what read_text
+/// throws.
 configuration read_configuration(const std::string& file);
 
 /// What `later` says counts.

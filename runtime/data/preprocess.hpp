@@ -36,9 +36,9 @@ struct preprocess_result {
 /// The output does not depend on `workers`. Memory is bounded by some megabytes per worker, the
 /// largest document, and 12 bytes per document. Draws a bar when standard error is a terminal.
 ///
-/// Throws input_error for unreadable input (file, line and reason), when there are no tokens at all,
-/// and when another process writes the same output; io_error when the disk refuses; and `cancelled`.
-/// Then no file of the output is left behind.
+/// Throws input_error for unreadable input (file, line and reason), when there are no tokens at
+/// all, and when another process writes the same output; io_error when the disk refuses; and
+/// `cancelled`. Then no file of the output is left behind.
 std::vector<preprocess_result> preprocess(const tokenizer& with, const preprocess_options& options);
 
 }  // namespace troupe::runtime

@@ -45,8 +45,9 @@ void complain_about_steps(const training_job& job, sentences& wrong) {
   if (!(rate.maximum > 0))
     wrong.push_back(fmt::format("--lr is {}; give a positive number", rate.maximum));
   if (rate.minimum > rate.maximum)
-    wrong.push_back(
-        fmt::format("--min-lr {} is above --lr {}: lower the one or raise the other", rate.minimum, rate.maximum));
+    wrong.push_back(fmt::format("--min-lr {} is above --lr {}: lower the one or raise the other",
+                                rate.minimum,
+                                rate.maximum));
   if (rate.warmup_start > rate.maximum)
     wrong.push_back(fmt::format(
         "--lr-warmup-init {} is above --lr {}: give less", rate.warmup_start, rate.maximum));

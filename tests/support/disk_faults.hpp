@@ -17,8 +17,8 @@
 namespace troupe::tests {
 
 struct disk_fault {
-  std::string below;        ///< absolute; empty: nothing is planted or counted
-  std::uint64_t nth = 0;    ///< the first call that is struck, from 1; 0: they are only counted
+  std::string below;      ///< absolute; empty: nothing is planted or counted
+  std::uint64_t nth = 0;  ///< the first call that is struck, from 1; 0: they are only counted
   /// The errno of those that are struck; 0: the process is killed; below 0: it gets the signal
   /// -error, and the call is carried out.
   int error = 0;
