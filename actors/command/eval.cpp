@@ -1,6 +1,7 @@
 #include "actors/command/commands.hpp"
 #include "actors/command/model_flags.hpp"
 #include "runtime/checkpoint/safetensors.hpp"
+#include "runtime/core/counted.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/progress.hpp"
 #include "runtime/data/text_reader.hpp"
@@ -120,11 +121,11 @@ std::string json_of(const evaluation& x, const eval_flags& flags) {
 
 std::string page_of(const evaluation& x, const eval_flags& flags) {
   auto out = fmt::format(
-      "text        '{}': {} documents, {} bytes with an end for each\n"
+      "text        '{}': {}, {} bytes with an end for each\n"
       "model       iteration {}, {} tokens, loss {:.4f} nats a token, perplexity {:.2f}\n"
       "model       {:.4f} bits per byte\n",
       flags.input.string(),
-      x.documents,
+      runtime::counted(x.documents, "document"),
       x.bytes,
       x.iteration,
       x.tokens,

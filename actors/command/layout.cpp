@@ -1,4 +1,5 @@
 #include "actors/command/commands.hpp"
+#include "runtime/core/counted.hpp"
 #include "runtime/layout/mesh.hpp"
 
 #include <algorithm>
@@ -113,9 +114,8 @@ std::string as_lines(const group_list& list) {
 }
 
 std::string as_text(const two_views& x) {
-  auto out = fmt::format("{} rank{} in the order {}:",
-                         x.dense.size(),
-                         x.dense.size() == 1 ? "" : "s",
+  auto out = fmt::format("{} in the order {}:",
+                         runtime::counted(std::int64_t(x.dense.size()), "rank"),
                          x.dense.order());
   for (const auto& [name, size] : sizes(x))
     out += fmt::format(" {} {}", name, size);

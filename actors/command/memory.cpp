@@ -1,5 +1,6 @@
 #include "actors/command/commands.hpp"
 #include "actors/command/flags.hpp"
+#include "runtime/core/counted.hpp"
 #include "runtime/core/progress.hpp"
 #include "runtime/trainer/memory_forecast.hpp"
 #include "runtime/trainer/theoretical_memory.hpp"
@@ -55,16 +56,16 @@ std::string heads_text(const runtime::training_job& job) {
   const auto& l = job.layout;
   return fmt::format(
       "parameters  {} ({} with the padding of the vocabulary to {})\n"
-      "step        {} samples of {} tokens: {:.4g} floating-point operations, {:.5g} a token\n"
+      "step        {} of {}: {:.4g} floating-point operations, {:.5g} a token\n"
       "            (Megatron-LM's count: forward and backward, causal attention half, nothing for "
       "recomputation)\n"
-      "workers     {}: {} tensor{} x {} pipeline x {} data; {} micro-batches of {} each, {}\n",
+      "workers     {}: {} tensor{} x {} pipeline x {} data; {} of {} each, {}\n",
       runtime::parameter_count(m),
       runtime::parameter_count(m)
           + (m.padded_vocabulary - m.vocabulary) * m.hidden * (m.tied_embeddings ? 1 : 2),
       m.padded_vocabulary,
-      b.global,
-      m.sequence,
+      runtime::counted(b.global, "sample"),
+      runtime::counted(m.sequence, "token"),
       operations(job),
       operations_per_token(job),
       l.world,
@@ -72,7 +73,8 @@ std::string heads_text(const runtime::training_job& job) {
       l.sequence_parallel ? " (sequence parallel)" : "",
       l.pipeline,
       l.world / (l.tensor * l.pipeline),
-      microbatches_of(job) * l.replicas_per_worker,
+      runtime::counted(
+          microbatches_of(job) * l.replicas_per_worker, "micro-batch", "micro-batches"),
       b.micro,
       to_string(job.how.precision));
 }
@@ -102,12 +104,20 @@ std::int64_t together(const std::vector<forecast_group>& groups) {
 }
 
 std::string forecast_text(const std::vector<forecast_group>& groups) {
-  constexpr const char* form = "{:>5}  {:>7}  {:>7}  {:>9}  {:>9}  {:>11}  {:>7}  {:>9}\n";
+  constexpr const char* form = "{:>5}  {:>7}  {:>10}  {:>9}  {:>9}  {:>11}  {:>7}  {:>9}\n";
   const auto row = [&](const auto&... cells) { return fmt::format(fmt::runtime(form), cells...); };
   auto out
-      = "\nTroupe's forecast for a worker, of a stage the one that needs most: by rehearsal\n"
-        + row(
-            "stage", "workers", "values", "gradients", "optimizer", "activations", "all", "saving");
+      = "\nTroupe's forecast: for each stage, what its worker that needs most will take (one step "
+        "is\n"
+        "rehearsed with operations that do nothing)\n"
+        + row("stage",
+              "workers",
+              "parameters",
+              "gradients",
+              "optimizer",
+              "activations",
+              "all",
+              "saving");
   for (const auto& x : by_stages(groups))
     out += row(x.pipeline,
                x.ranks,
@@ -125,9 +135,7 @@ std::string growth_text(const runtime::training_job& job) {
   const bool spread = job.reduction.distributed_optimizer;
   return fmt::format(
       "\nWhat grows with what\n"
-      "  values       {} bytes for each parameter that a worker holds: fall with tensor and "
-      "pipeline "
-      "ranks\n"
+      "  parameters   {} bytes for each that a worker holds: fall with tensor and pipeline ranks\n"
       "  gradients    4 bytes for each, once for each of --replicas-per-worker\n"
       "  optimizer    {} bytes for each: two moments{}; {}\n"
       "  activations  grow with --micro-batch-size x --seq-length x --hidden-size x the layers of "
@@ -146,7 +154,8 @@ std::string growth_text(const runtime::training_job& job) {
 
 std::string page(const runtime::training_job& job, const std::vector<forecast_group>& groups) {
   return heads_text(job) + forecast_text(groups)
-         + "\nMegatron-LM's own estimate for its heaviest worker, by its formula\n  "
+         + "\nMegatron-LM's own estimate for its heaviest worker, by its formula (its MB is 2^20 bytes; "
+           "above it is 10^6)\n  "
          + to_text(runtime::megatron_memory(job)) + "\n" + growth_text(job);
 }
 

@@ -3,6 +3,7 @@
 #include "actors/command/commands.hpp"
 #include "actors/command/signals.hpp"
 #include "actors/command/tokenizer_flags.hpp"
+#include "runtime/core/counted.hpp"
 #include "runtime/core/progress.hpp"
 
 #include <algorithm>
@@ -34,11 +35,11 @@ int preprocess_files(preprocess_flags& flags, const runtime::cancel_token& stop)
   const auto with = make(flags.tokenizer);
   for (const auto& made : runtime::preprocess(*with, what))
     fmt::print(
-        "wrote '{}.bin' and '.idx': {} documents, {} tokens from {} ({:.2f} bytes a token) "
+        "wrote '{}.bin' and '.idx': {}, {} from {} ({:.2f} bytes a token) "
         "in {:.1f} s\n",
         made.prefix.string(),
-        made.documents,
-        made.tokens,
+        runtime::counted(made.documents, "document"),
+        runtime::counted(made.tokens, "token"),
         runtime::human_bytes(double(made.bytes)),
         double(made.bytes) / double(std::max<std::int64_t>(made.tokens, 1)),
         made.seconds);

@@ -1,5 +1,6 @@
 #include "runtime/data/preprocess.hpp"
 
+#include "runtime/core/counted.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/file.hpp"
 #include "runtime/core/file_lock.hpp"
@@ -170,9 +171,9 @@ std::vector<preprocess_result> preprocess(const tokenizer& with,
     }
     through.flush();
     if (out.tokens() == 0)
-      throw input_error("cannot preprocess '{}': it gave {} documents and no tokens",
+      throw input_error("cannot preprocess '{}': it gave {} and no tokens",
                         options.inputs.front().string(),
-                        out.documents());
+                        counted(out.documents(), "document"));
     result.documents = out.documents();
     result.tokens = out.tokens();
     result.bytes = through.bytes();

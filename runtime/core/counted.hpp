@@ -1,0 +1,22 @@
+// Numbers of things, for people.
+
+#pragma once
+
+#include <cstdint>
+#include <fmt/format.h>
+#include <string>
+#include <string_view>
+
+namespace troupe::runtime {
+
+/// "1 worker", "2 workers".
+inline std::string counted(std::int64_t number, std::string_view one) {
+  return fmt::format("{} {}{}", number, one, number == 1 ? "" : "s");
+}
+
+/// "1 micro-batch", "2 micro-batches": where more than an s is added.
+inline std::string counted(std::int64_t number, std::string_view one, std::string_view many) {
+  return fmt::format("{} {}", number, number == 1 ? one : many);
+}
+
+}  // namespace troupe::runtime
