@@ -121,7 +121,7 @@ std::string page(const machine_facts& x, const std::vector<finding>& all) {
        fmt::format("{} of {} left in '{}'",
                    bytes(x.disk.available),
                    bytes(x.disk.total),
-                   x.disk.folder.string()));
+                   x.disk.existing.string()));
   line("limits",
        fmt::format("open files {}, locked memory {}, stack {}; /dev/shm {}",
                    or_unlimited(x.limits.open_files, false),
@@ -165,6 +165,7 @@ ordered_json machine_json(const machine_facts& x) {
             {"usable", x.memory.usable()}}},
           {"disk",
            {{"folder", x.disk.folder.string()},
+            {"existing", x.disk.existing.string()},
             {"total", x.disk.total},
             {"available", x.disk.available},
             {"obstacle", x.disk.obstacle}}},

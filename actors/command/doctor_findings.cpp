@@ -1,5 +1,6 @@
 #include "actors/command/doctor_findings.hpp"
 
+#include "runtime/core/counted.hpp"
 #include "runtime/core/progress.hpp"
 
 #include <algorithm>
@@ -89,6 +90,14 @@ void look(const runtime::disk_facts& x, findings& out) {
                                folder,
                                human(x.available)),
                    "make room (du -sh *), or name --save on another disk (df -h)"});
+  if (x.existing != x.folder)
+    out.push_back(
+        {weight::note,
+         "disk",
+         fmt::format("there is no folder '{}'; looked at is the nearest above it, '{}'",
+                     folder,
+                     x.existing.string()),
+         fmt::format("mkdir -p '{}' (--save makes it, too), unless another was meant", folder)});
 }
 
 void look(const runtime::limit_facts& x, findings& out) {
@@ -115,10 +124,9 @@ void look(const runtime::gpu_facts& x, findings& out) {
   else
     out.push_back({weight::note,
                    "GPU",
-                   fmt::format("a driver for CUDA {} sees {} {}; {}",
+                   fmt::format("a driver for CUDA {} sees {}; {}",
                                x.driver_version,
-                               x.names.size(),
-                               x.names.size() == 1 ? "device" : "devices",
+                               runtime::counted(std::int64_t(x.names.size()), "device"),
                                no_backend),
                    ""});
 }

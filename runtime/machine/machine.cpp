@@ -81,6 +81,10 @@ std::int64_t memory_facts::usable() const {
   return limit ? std::min(available, std::max<std::int64_t>(0, *limit - used_of_limit)) : available;
 }
 
+std::int64_t memory_facts::ceiling() const {
+  return std::min(total, limit.value_or(total)) + swap;
+}
+
 processor_facts look_at_processor(const fs::path& root) {
   const auto info = root / "proc/cpuinfo";
   processor_facts out;
@@ -107,13 +111,20 @@ memory_facts look_at_memory(const fs::path& root) {
   return {.total = kilobytes_in(info, "MemTotal"),
           .available = kilobytes_in(info, "MemAvailable"),
           .limit = group.memory,
-          .used_of_limit = group.memory_used};
+          .used_of_limit = group.memory_used,
+          .swap = kilobytes_in(info, "SwapTotal")};
 }
 
 disk_facts look_at_disk(const fs::path& folder) {
-  disk_facts out{.folder = folder};
+  disk_facts out{.folder = folder, .existing = folder};
+  std::error_code failure;
+  if (!fs::exists(folder, failure)) {
+    out.existing = fs::absolute(folder).lexically_normal();
+    while (!fs::exists(out.existing, failure) && out.existing.has_relative_path())
+      out.existing = out.existing.parent_path();
+  }
   struct statvfs x {};
-  if (::statvfs(folder.c_str(), &x) == 0) {
+  if (::statvfs(out.existing.c_str(), &x) == 0) {
     out.total = std::int64_t(x.f_blocks) * std::int64_t(x.f_frsize);
     out.available = std::int64_t(x.f_bavail) * std::int64_t(x.f_frsize);
   }

@@ -28,13 +28,19 @@ struct memory_facts {
   std::int64_t total = 0, available = 0;  ///< bytes of the machine
   std::optional<std::int64_t> limit;      ///< bytes that the control groups leave in all; none: all
   std::int64_t used_of_limit = 0;         ///< meaningless without one
+  std::int64_t swap = 0;                  ///< bytes of the machine, beyond `total`
 
   /// Bytes that can still be taken.
   std::int64_t usable() const;
+
+  /// Bytes that nothing that runs here can exceed, were it alone: memory within the limit, and
+  /// swap.
+  std::int64_t ceiling() const;
 };
 
 struct disk_facts {
   std::filesystem::path folder;
+  std::filesystem::path existing;         ///< the folder, or where there is none the nearest above
   std::int64_t total = 0, available = 0;  ///< bytes, of its file system
   std::string obstacle;                   ///< why nothing can be written there; empty: it can
 };

@@ -17,7 +17,10 @@ machine_facts healthy() {
                    .arithmetic = "x",
                    .clock = "tsc"};
   out.memory = {.total = std::int64_t{8} << 30, .available = std::int64_t{4} << 30};
-  out.disk = {.folder = ".", .total = std::int64_t{8} << 30, .available = std::int64_t{4} << 30};
+  out.disk = {.folder = ".",
+              .existing = ".",
+              .total = std::int64_t{8} << 30,
+              .available = std::int64_t{4} << 30};
   out.limits.open_files = 1024;
   return out;
 }
@@ -57,6 +60,17 @@ TEST_CASE("what is missing is named, with what mends it", "[doctor]") {
   x.limits.open_files = 8;
   CHECK(remedy(x, "limits") == "ulimit -n 1024");
   CHECK_FALSE(can_train(findings_of(x)));
+}
+
+TEST_CASE("a folder that is not there is a note, and no full disk", "[doctor]") {
+  auto x = healthy();
+  x.disk.folder = "/a/b";
+  x.disk.existing = "/";
+  const auto all = findings_of(x);
+  CHECK(can_train(all));
+  REQUIRE(all.front().about == "disk");
+  CHECK(all.front().text.find("no folder '/a/b'") != std::string::npos);
+  CHECK(all.front().remedy.find("mkdir -p '/a/b'") == 0);
 }
 
 TEST_CASE("what only costs time or room is a note", "[doctor]") {

@@ -186,7 +186,7 @@ def check_memory(folder):
     if not 6.4 < ratio < 10:  # 8 data ranks; pools round up by at most a quarter
         raise wrong(f"a distributed optimizer over 8 saves {ratio}")
     page = works("memory", "--config", EXAMPLES / "llama3_8b.yaml")
-    for expected in ["parameters  8030261248", "Theoretical memory footprints", "What grows with what"]:
+    for expected in ["parameters  8030261248", "Theoretical memory footprints", "its MB is 2^20 bytes", "What grows with what"]:
         if expected not in page:
             raise wrong(f"'{expected}' is not in the page:\n{page}")
     refuses("--num-layers is missing", "memory", "--vocab-size", 100)
@@ -204,6 +204,9 @@ def check_doctor(folder):
                      found["processor"]["arithmetic"]]:
         if " ".join(expected.split()) not in " ".join(page.split()):
             raise wrong(f"'{expected}' is not in the page:\n{page}")
+    page = " ".join(works("doctor", "--folder", folder / "not" / "there").split())
+    if "there is no folder" not in page or "mend: mkdir -p" not in page or "0 B of 0 B" in page:
+        raise wrong(f"a folder that is not there:\n{page}")
     (folder / "file").write_text("")
     code, out, err = run("doctor", "--folder", folder / "file")
     if code != 2 or "MISSING" not in out or "mend: cd" not in out:

@@ -36,7 +36,10 @@ TEST_CASE("this machine has processors, memory, disk and a way to compute", "[ma
   const auto disk = look_at_disk(folder.path());
   CHECK(disk.total > 0);
   CHECK(disk.obstacle.empty());
-  CHECK(look_at_disk(folder.path() / "gone").total == 0);
+  CHECK(disk.existing == folder.path());
+  const auto gone = look_at_disk(folder.path() / "gone" / "for" / "good");
+  CHECK(gone.existing == folder.path());
+  CHECK(gone.total == disk.total);
   CHECK(has_program("sh"));
   CHECK_FALSE(has_program("no-program-has-this-name"));
 }
@@ -51,7 +54,8 @@ TEST_CASE("processor and memory are read from what the kernel writes", "[machine
   const planted at;
   at.file("proc/cpuinfo",
           "processor\t: 0\nmodel name\t: A Fast One\nflags\t\t: fpu avx2 nonsense avx512_bf16\n");
-  at.file("proc/meminfo", "MemTotal:  1024 kB\nMemFree: 1 kB\nMemAvailable:  512 kB\n");
+  at.file("proc/meminfo",
+          "MemTotal:  1024 kB\nMemFree: 1 kB\nMemAvailable:  512 kB\nSwapTotal: 2 kB\n");
   at.file("sys/devices/system/clocksource/clocksource0/current_clocksource", "hpet\n");
   const auto processor = look_at_processor(at.root.path());
   CHECK(processor.name == "A Fast One");
@@ -63,6 +67,7 @@ TEST_CASE("processor and memory are read from what the kernel writes", "[machine
   CHECK(memory.available == 512 * 1024);
   CHECK(memory.usable() == 512 * 1024);
   CHECK_FALSE(memory.limit);
+  CHECK(memory.ceiling() == 1026 * 1024);
 }
 
 TEST_CASE("the tightest control group counts, of version 2", "[machine]") {
@@ -80,6 +85,7 @@ TEST_CASE("the tightest control group counts, of version 2", "[machine]") {
   CHECK(x.memory_used == 1000);
   at.file("proc/meminfo", "MemTotal: 1024 kB\nMemAvailable: 512 kB\n");
   CHECK(look_at_memory(at.root.path()).usable() == 3096);
+  CHECK(look_at_memory(at.root.path()).ceiling() == 4096);
 }
 
 TEST_CASE("the limits of control groups of version 1 count, too", "[machine]") {
