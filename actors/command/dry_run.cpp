@@ -1,7 +1,9 @@
 #include "actors/command/dry_run.hpp"
 
+#include "actors/command/memory_advice.hpp"
 #include "actors/job/prepare.hpp"
 #include "actors/job/start.hpp"
+#include "runtime/core/counted.hpp"
 #include "runtime/core/progress.hpp"
 #include "runtime/device/backend_kind.hpp"
 #include "runtime/layout/mesh.hpp"
@@ -52,15 +54,14 @@ std::string model_text(const gpt_config& x) {
                           : x.activation == activation_kind::squared_relu ? "squared ReLU"
                           : x.activation == activation_kind::gelu_tanh    ? "GELU (tanh)"
                                                                           : "GELU (erf)";
-  std::string out = fmt::format(
-      "model       {} layers, C {}, {} heads of {} in {} groups, feed-forward {}, T {}\n",
-      x.layers,
-      x.hidden,
-      x.heads,
-      x.head_size,
-      x.groups,
-      x.ffn,
-      x.sequence);
+  std::string out = fmt::format("model       {}, C {}, {} of {} in {}, feed-forward {}, T {}\n",
+                                counted(x.layers, "layer"),
+                                x.hidden,
+                                counted(x.heads, "head"),
+                                x.head_size,
+                                counted(x.groups, "group"),
+                                x.ffn,
+                                x.sequence);
   out += fmt::format("            {}, {}, {}, {} biases, {} embeddings, dropout {} / {}\n",
                      position_text(x),
                      x.normalization == normalization_kind::layer ? "LayerNorm" : "RMSNorm",
@@ -87,11 +88,12 @@ std::string steps_text(const training_job& job) {
   const auto& b = job.how.batch;
   const auto& r = job.how.rate;
   auto out = fmt::format(
-      "batch       {} samples ({} tokens) a step: {} replicas x {} micro-batches x {}\n",
-      b.global,
-      b.global * job.how.model.sequence,
-      b.data_parallel,
-      microbatches({b.micro, b.global, b.data_parallel}, 0),
+      "batch       {} ({}) a step: {} x {} x {}\n",
+      counted(b.global, "sample"),
+      counted(b.global * job.how.model.sequence, "token"),
+      counted(b.data_parallel, "replica"),
+      counted(
+          microbatches({b.micro, b.global, b.data_parallel}, 0), "micro-batch", "micro-batches"),
       b.micro);
   if (b.ramp_start > 0)
     out += fmt::format("            from {} in steps of {} over {} samples\n",
@@ -122,20 +124,18 @@ std::string start_text(const actors::start_point& start) {
 
 std::string layout_text(const training_job& job) {
   const auto& l = job.layout;
-  auto out = fmt::format(
-      "layout      {} workers ({}): {} tensor ranks{} x {} pipeline stages, {} replicas",
-      l.world,
-      l.order,
-      l.tensor,
-      l.sequence_parallel ? " (sequence parallel)" : "",
-      l.pipeline,
-      job.how.batch.data_parallel);
+  auto out = fmt::format("layout      {} ({}): {}{} x {}, {}",
+                         counted(l.world, "worker"),
+                         l.order,
+                         counted(l.tensor, "tensor rank"),
+                         l.sequence_parallel ? " (sequence parallel)" : "",
+                         counted(l.pipeline, "pipeline stage"),
+                         counted(job.how.batch.data_parallel, "replica"));
   if (l.replicas_per_worker > 1)
     out += fmt::format(", {} in turn on each worker", l.replicas_per_worker);
   return out
-         + fmt::format("; {} {} each, backend {}, {}\nstages      {}\n",
-                       job.threads_per_worker,
-                       job.threads_per_worker == 1 ? "thread" : "threads",
+         + fmt::format("; {} each, backend {}, {}\nstages      {}\n",
+                       counted(job.threads_per_worker, "thread"),
                        to_string(job.backend),
                        to_string(job.how.precision),
                        to_text(l.chunks));
@@ -186,7 +186,7 @@ std::string describe(const training_job& given) {
     all += need.peak();
     out += rank_text(rank, at, l.tensor, l.chunks.at(stage)) + "\n"
            + fmt::format(
-               "            {}: values {}, gradients {}, optimizer {}, activations {}{}\n",
+               "            {}: parameters {}, gradients {}, optimizer {}, activations {}{}\n",
                human(need.peak()),
                human(need.parameters),
                human(need.gradients),
@@ -198,8 +198,11 @@ std::string describe(const training_job& given) {
                    : fmt::format("; {} more while it saves", human(need.snapshot)));
   }
   out += fmt::format("all ranks   {}\n", human(all));
-  out += fmt::format(
-      "plan        {}, {} micro-batches a worker, one row a stage\n", plan.name, plan.microbatches);
+  if (const auto machine = look_at_memory(); machine.total > 0 && all > machine.ceiling())
+    out += fmt::format("warning     {}\n", memory_advice(given, all, machine));
+  out += fmt::format("plan        {}, {} a worker, one row a stage\n",
+                     plan.name,
+                     counted(plan.microbatches, "micro-batch", "micro-batches"));
   return out + to_csv(plan);
 }
 

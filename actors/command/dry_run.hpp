@@ -10,7 +10,8 @@ namespace troupe::command {
 
 /// Model, batch, learning rate, where it would start from, layout, and for each rank its layers,
 /// parameters, memory and the row of its plan. Nothing of the model is allocated, and nothing is
-/// written. Throws input_error and io_error when the run could not go on from its checkpoint.
+/// written. Warns when this machine is too small: it may be planning for another. Throws
+/// input_error and io_error when the run could not go on from its checkpoint.
 std::string describe(const runtime::training_job& job);
 
 }  // namespace troupe::command

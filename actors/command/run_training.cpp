@@ -1,5 +1,6 @@
 #include "actors/command/run_training.hpp"
 
+#include "actors/command/memory_advice.hpp"
 #include "actors/command/saved_configuration.hpp"
 #include "actors/command/signals.hpp"
 #include "actors/job/prepare.hpp"
@@ -9,6 +10,7 @@
 #include "runtime/core/file_lock.hpp"
 #include "runtime/core/log.hpp"
 #include "runtime/core/progress.hpp"
+#include "runtime/machine/machine.hpp"
 #include "runtime/tokenizer/description.hpp"
 #include "runtime/trainer/build.hpp"
 #include "runtime/trainer/memory_forecast.hpp"
@@ -76,24 +78,41 @@ bool write_trace(const actors::resources& shared) {
   }
 }
 
-/// Before the first step, of the worker that needs most. Tensor ranks need the same, and so do data
-/// ranks unless each has its part of the optimizer.
-runtime::memory_forecast forecast(const runtime::training_job& job, int& stage) {
-  runtime::memory_forecast most;
-  const int replicas = job.layout.world / (job.layout.tensor * job.layout.pipeline);
-  for (int p = 0; p < job.layout.pipeline; ++p)
-    for (int d = 0; d < (job.reduction.distributed_optimizer ? replicas : 1); ++d) {
-      const auto x = runtime::forecast_memory(job, {0, 0, 0, d, p});
-      if (x.peak() <= most.peak())
-        continue;
-      most = x;
-      stage = p;
-    }
-  return most;
+using forecasts = std::vector<runtime::forecast_group>;
+
+const runtime::forecast_group& neediest(const forecasts& groups) {
+  return *std::max_element(groups.begin(), groups.end(), [](const auto& a, const auto& b) {
+    return a.need.peak() < b.need.peak();
+  });
+}
+
+/// All workers live in this process. Else it would read and deal out data first, and then be killed
+/// without a word.
+void require_memory(const runtime::training_job& job, const forecasts& groups) {
+  std::int64_t need = 0;
+  for (const auto& x : groups)
+    need += x.need.peak() * x.ranks;
+  const auto machine = runtime::look_at_memory();
+  // A fifth of a block may be there only because pools round up: it is never touched.
+  if (machine.total > 0 && need / 5 * 4 > machine.ceiling())
+    throw runtime::input_error("this run cannot start: {}", memory_advice(job, need, machine));
 }
 
 std::string human(std::int64_t bytes) {
   return runtime::human_bytes(double(bytes));
+}
+
+void tell(const runtime::forecast_group& most) {
+  const auto& memory = most.need;
+  runtime::log_info(
+      " memory of a worker: up to {}, on stage {} (parameters {}, gradients {}, optimizer {}, "
+      "activations {})",
+      human(memory.peak()),
+      most.pipeline,
+      human(memory.parameters),
+      human(memory.gradients),
+      human(memory.optimizer),
+      human(memory.activations));
 }
 
 /// What the forecast was worth.
@@ -127,6 +146,8 @@ std::vector<runtime::file_lock> locked_outputs(const runtime::watch_settings& wa
 int carry_out(const runtime::training_job& job,
               const std::string& configuration,
               drain_switch& drain) {
+  const auto groups = runtime::forecast_workers(job);
+  require_memory(job, groups);
   runtime::log_info(" {}", runtime::version_text());
   std::optional<runtime::directory_lock> lock;
   if (!job.checkpoints.save.empty())
@@ -137,27 +158,15 @@ int carry_out(const runtime::training_job& job,
     runtime::keep_tokenizer(job.tokenizer_description, job.checkpoints.save);
   if (!job.checkpoints.save.empty())
     save_configuration(job.checkpoints.save, configuration);
-  if (shared->first_iteration >= job.train_iterations)
-    runtime::log_info(" nothing to do: iteration {} of {} is already there",
-                      shared->first_iteration,
-                      job.train_iterations);
-  int stage = 0;
-  const auto memory = forecast(shared->job, stage);
-  runtime::log_info(
-      " memory of a worker: up to {}, on stage {} (parameters {}, gradients {}, optimizer {}, "
-      "activations {})",
-      human(memory.peak()),
-      stage,
-      human(memory.parameters),
-      human(memory.gradients),
-      human(memory.optimizer),
-      human(memory.activations));
+  const bool any_step = shared->first_iteration < job.train_iterations;
+  if (any_step)
+    tell(neediest(groups));
   const auto end
       = actors::run(shared, [&](const actors::drain_request& ask) { drain.connect(ask); });
   if (end.exit_code != 0)
     runtime::log_error("the run ended early: {}", end.reason);
-  else if (!shared->pools->peaks().empty())
-    compare_memory(*shared, memory);
+  else if (any_step && !shared->pools->peaks().empty())
+    compare_memory(*shared, neediest(groups).need);
   const bool traced = write_trace(*shared);
   return end.exit_code == 0 && !traced ? users_fault : end.exit_code;
 }

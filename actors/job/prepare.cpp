@@ -116,7 +116,10 @@ void load_state(resources& out, const runtime::cancel_token& stop) {
   out.first_consumed = start.consumed;
   out.first_skipped = start.skipped;
   if (const auto from = start.from) {
-    runtime::log_info(" {} {}", start.iteration > 0 ? "going on" : "starting", start.text);
+    const auto* how = start.iteration >= out.job.train_iterations ? ""
+                      : start.iteration > 0                       ? "going on "
+                                                                  : "starting ";
+    runtime::log_info(" {}{}", how, start.text);
     const auto held = std::make_shared<std::shared_ptr<const runtime::checkpoint_reader>>(from);
     out.restored = [held] { held->reset(); };
     out.restore = [held, moments = start.with_moments](runtime::worker& by) {

@@ -225,13 +225,19 @@ start_point plan_start(runtime::training_job& job, const runtime::cancel_token& 
   out.iteration = std::uint64_t(there.iteration);
   out.consumed = std::uint64_t(there.consumed_samples);
   out.skipped = there.skipped;
-  out.text = fmt::format("from iteration {} of {} ('{}')",
-                         out.iteration,
-                         job.train_iterations,
-                         found.folder->string());
+  const bool ended = out.iteration >= job.train_iterations;
+  out.text = fmt::format(
+      fmt::runtime(
+          ended ? "nothing to do: iteration {} of {} is already there ('{}'); to go on, give "
+                  "--train-iters (or --train-samples) more"
+                : "from iteration {} of {} ('{}')"),
+      out.iteration,
+      job.train_iterations,
+      found.folder->string());
   // As in Megatron-LM the schedule is a part of the optimizer: not loaded, not compared.
   if (how.no_load_optim) {
-    out.text += ", moments from zero (--no-load-optim)";
+    if (!ended)
+      out.text += ", moments from zero (--no-load-optim)";
     job.how.optimizer.moments_from = out.iteration - out.skipped.iterations;
     return out;
   }

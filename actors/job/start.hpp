@@ -34,7 +34,7 @@ struct start_point {
   std::uint64_t consumed = 0;
   runtime::skipped_steps skipped = {};
   std::vector<std::string> warnings;
-  std::string text;  ///< "from iteration 100 of 500 ('run/iter_0000100')"
+  std::string text;  ///< "from iteration 100 of 500 ('run/iter_0000100')", or that no step is left
 };
 
 /// Finds, verifies and compares the checkpoint of --load, and decides what is taken from it as

@@ -129,6 +129,9 @@ def check_preprocess(folder):
             "--output-prefix", folder / "text.txt" / "d")
     if list(folder.glob("d_*")):
         raise wrong("a refused run left files behind: " + str(list(folder.glob("d_*"))))
+    (folder / "one.txt").write_text("one document\n")
+    if "'.idx': 1 document, " not in (out := works("preprocess", "--input", folder / "one.txt", *good)):
+        raise wrong(f"one document is not told as one:\n{out}")
 
 
 def check_dry_run(folder):
@@ -137,6 +140,30 @@ def check_dry_run(folder):
     for expected in ["start       from iteration 0", "all ranks", "rank 3", "replica 1, stage 1", "0F0,0F1,0B0,0B1", "1F0,1B0,1F1,1B1", "head"]:
         if expected not in page:
             raise wrong(f"'{expected}' is not in the dry run:\n{page}")
+    if "this machine has" in page:
+        raise wrong(f"a tiny model is said to be too large:\n{page}")
+    page = works("train", "gpt", "--dry-run", *SMALL, *MOCK, "--world-size", 1, "--threads-per-worker", 1,
+                 "--micro-batch-size", SMALL[SMALL.index("--global-batch-size") + 1])
+    for expected in ["1 replica x 1 micro-batch x", "1 worker (", "1 tensor rank x 1 pipeline stage, 1 replica;",
+                     "1 thread each", "1 micro-batch a worker"]:
+        if expected not in page:
+            raise wrong(f"'{expected}' is not in the dry run of one worker:\n{page}")
+
+
+def check_too_large(folder):
+    """What no memory can hold is refused before data are opened; a plan may be for another machine."""
+    train = ["train", "gpt", *SMALL, *MOCK, "--seq-length", 100000000, "--position-embedding-type", "rope"]
+    page = works(*train, "--dry-run")
+    warning = [line for line in page.splitlines() if line.startswith("warning ")]
+    for expected in ["TB, and this machine has", "--seq-length", "--recompute-granularity full", "more memory"]:
+        if len(warning) != 1 or expected not in warning[0]:
+            raise wrong(f"a dry run does not warn of '{expected}':\n{page}")
+    refuses("TB, and this machine has", *train, "--save", folder / "run")
+    if (folder / "run").exists():
+        raise wrong("a refused run left a folder behind")
+    if "--recompute-granularity" in works(*train, "--recompute-granularity", "full", "--recompute-method",
+                                          "uniform", "--recompute-num-layers", 1, "--dry-run"):
+        raise wrong("what is given already is asked for")
 
 
 def check_layout(folder):
@@ -371,6 +398,11 @@ def check_resume(folder):
     code, _, err = run(*longer, 7, "--hidden-dropout", 0)
     if code != 0 or "model/hidden_dropout: 0.1 there, 0.0 here" not in err or "seed" in err:
         raise wrong(f"another dropout is no warning that names it: {code} {err}")
+    out = works(*longer, 5, "--hidden-dropout", 0)
+    if "nothing to do: iteration 7 of 5" not in out or "give --train-iters" not in out:
+        raise wrong(f"a run that is past its end does not say so:\n{out}")
+    if "memory of a worker" in out or "going on" in out or "had been forecast" in out:
+        raise wrong(f"a run without a step tells of memory:\n{out}")
     if "start       from iteration 7 of 9" not in works(*longer, 9, "--dry-run"):
         raise wrong("a dry run does not say where the run would start from")
     refuses("hidden: 32 there", *mine, "--hidden-size", 64, "--dry-run")
