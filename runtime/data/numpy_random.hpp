@@ -6,6 +6,8 @@
 
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <random>
 #include <span>
@@ -30,11 +32,21 @@ class numpy_random_state {
   /// randint(low, high): uniform in [low, high), low < high.
   std::int64_t randint(std::int64_t low, std::int64_t high);
 
-  /// shuffle(x) of a one-dimensional array.
+  /// shuffle(x) of a one-dimensional array. Draws do not depend on elements, so they are made some
+  /// ahead: a large array waits for memory at every element, and these waits then overlap.
   template <class T>
   void shuffle(std::span<T> x) {
-    for (std::size_t i = x.size(); i-- > 1;)
-      std::swap(x[i], x[interval(i)]);
+    std::array<std::size_t, 64> other;
+    for (std::size_t end = x.size(); end > 1;) {
+      const auto count = std::min(other.size(), end - 1);
+      for (std::size_t k = 0; k < count; ++k) {
+        other[k] = interval(end - 1 - k);
+        __builtin_prefetch(&x[other[k]], 1);
+      }
+      for (std::size_t k = 0; k < count; ++k)
+        std::swap(x[end - 1 - k], x[other[k]]);
+      end -= count;
+    }
   }
 
  private:

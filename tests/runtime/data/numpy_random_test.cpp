@@ -52,3 +52,18 @@ TEST_CASE("an empty range of random numbers is a broken promise", "[data]") {
   CHECK_THROWS_AS(numpy_random_state(1).randint(3, 3), broken_promise);
   CHECK_THROWS_AS(numpy_generator(1).integer32(3, 2), broken_promise);
 }
+
+TEST_CASE("drawing ahead shuffles as one swap after the other", "[data]") {
+  for (const std::size_t size : {0, 1, 2, 63, 64, 65, 66, 128, 129, 130, 1000}) {
+    INFO(size);
+    std::vector<std::int32_t> ahead(size);
+    std::iota(ahead.begin(), ahead.end(), 0);
+    auto plain = ahead;
+    numpy_random_state a(7), b(7);
+    a.shuffle(std::span(ahead));
+    for (std::size_t i = size; i-- > 1;)
+      std::swap(plain[i], plain[b.interval(i)]);
+    CHECK(ahead == plain);
+    CHECK(a.next64() == b.next64());
+  }
+}
