@@ -27,6 +27,24 @@ std::size_t first_wrong_byte(const std::string& text) {
   return std::min(text.find('\0'), runtime::first_invalid_utf8(text));
 }
 
+/// Whether the library would not write it again: a byte order mark, or one of the code points that
+/// Unicode keeps from ever being characters (U+FDD0 to U+FDEF, and the last two of each plane).
+bool has_no_character(std::string_view utf8) {
+  if (utf8.find("\xEF\xBB\xBF") != std::string_view::npos)
+    return true;
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(utf8[i]); };
+  for (std::size_t i = 0; i + 2 < utf8.size(); ++i) {
+    const bool ends_plane = byte(i + 1) == 0xBF && (byte(i + 2) == 0xBE || byte(i + 2) == 0xBF);
+    if (byte(i) == 0xEF && ends_plane)
+      return true;
+    if (byte(i) == 0xEF && byte(i + 1) == 0xB7 && byte(i + 2) >= 0x90 && byte(i + 2) <= 0xAF)
+      return true;
+    if (i > 0 && byte(i - 1) >= 0xF0 && (byte(i) & 0x0F) == 0x0F && ends_plane)
+      return true;
+  }
+  return false;
+}
+
 std::string place(const std::string& name, const YAML::Mark& mark) {
   return fmt::format("{}, line {}, column {}", name, mark.line + 1, mark.column + 1);
 }
@@ -63,6 +81,9 @@ class collector final : public YAML::EventHandler {
     require_no_tag(mark, tag);
     if (first_wrong_byte(value) != std::string::npos)  // by an escape
       refuse(mark, "an escape in it makes no text; write the character itself");
+    if (has_no_character(value))
+      refuse(mark,
+             "it has a byte order mark or another code point that is no character; take it out");
     if (depth_ == 0)
       refuse_shape(mark);
     if (!key_)

@@ -163,6 +163,8 @@ TEST_CASE("what YAML has and a configuration has not is refused", "[command]") {
   CHECK_THAT(refusal("n: &a 1\n"), ContainsSubstring("anchors are not read"));
   CHECK_THAT(refusal("n: *a\n"), ContainsSubstring("line 1, column"));
   CHECK_THAT(refusal("n: !!int 1\n"), ContainsSubstring("the tag"));
+  for (const auto* text : {"n: a\xEF\xBB\xBF\n", "n: \"\\uFFFF\"\n", "n: \"\\U0001FFFE\"\n"})
+    CHECK_THAT(refusal(text), ContainsSubstring("no character"));
   CHECK_THAT(refusal("- n\n"), ContainsSubstring("lines of the form flag: value"));
   CHECK_THAT(refusal("n\n"), ContainsSubstring("lines of the form flag: value"));
   CHECK_THAT(refusal("n: 1\n---\nn: 2\n"), ContainsSubstring("a second document"));
