@@ -16,8 +16,16 @@ namespace {
 /// system has no locks everybody builds; all build the same bytes and each file appears whole.
 class folder_lock {
  public:
-  explicit folder_lock(const std::filesystem::path& path)
-      : descriptor_(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644)) {
+  folder_lock() = default;
+  ~folder_lock() {
+    if (descriptor_ >= 0)
+      ::close(descriptor_);
+  }
+  folder_lock(const folder_lock&) = delete;
+  folder_lock& operator=(const folder_lock&) = delete;
+
+  void take(const std::filesystem::path& path) {
+    descriptor_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
     if (descriptor_ < 0)
       throw io_error(
           "cannot create '{}': {}; give a cache folder that can be written, or none to keep the "
@@ -27,12 +35,9 @@ class folder_lock {
     while (::flock(descriptor_, LOCK_EX) != 0 && errno == EINTR) {
     }
   }
-  ~folder_lock() { ::close(descriptor_); }
-  folder_lock(const folder_lock&) = delete;
-  folder_lock& operator=(const folder_lock&) = delete;
 
  private:
-  int descriptor_;
+  int descriptor_ = -1;
 };
 
 struct cache_files {
@@ -140,10 +145,10 @@ gpt_index load_or_build_gpt_index(const token_source& source,
                 to_string(part),
                 failure.what());
   };
-  std::optional<folder_lock> held;
+  folder_lock held;
   try {
     make_folder(folder);
-    held.emplace(files.path("lock"));
+    held.take(files.path("lock"));
     std::error_code failure;
     if (std::filesystem::exists(files.path(description_file), failure)) {
       if (auto found = load(files, request, plan, description))
