@@ -9,7 +9,7 @@
 #include "runtime/layout/mesh.hpp"
 #include "runtime/model/choices.hpp"
 #include "runtime/model/stages.hpp"
-#include "runtime/schedule/plan.hpp"
+#include "runtime/schedule/csv.hpp"
 #include "runtime/trainer/memory_forecast.hpp"
 
 #include <algorithm>

@@ -8,6 +8,7 @@
 #include "runtime/data/indexed_dataset.hpp"
 #include "runtime/data/mock_dataset.hpp"
 #include "runtime/machine/matrix_rate.hpp"
+#include "runtime/schedule/check.hpp"
 #include "runtime/trainer/memory_forecast.hpp"
 #include "runtime/transport/local/local_transport.hpp"
 

@@ -171,7 +171,7 @@ void stage_state::submit(const action& x, ticket_bundle inputs) {
              case action_kind::recompute:
                on.worker->recompute(key, x.block);
                break;
-             case action_kind::backward:
+             default:
                throw runtime::broken_promise("STAGE-1: a row is lowered before it is carried out");
            }
          },

@@ -1,4 +1,4 @@
-#include "runtime/schedule/plan.hpp"
+#include "runtime/schedule/check.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -88,6 +88,8 @@ class rehearsal {
         return c < last ? wait_for(action_kind::input_gradients, c + 1) : "";
       case action_kind::weight_gradients:
         return wait_for(action_kind::input_gradients, c, b);
+      default:
+        return "";
     }
     return "";
   }

@@ -2,16 +2,36 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <iterator>
 
 namespace troupe::runtime {
 
-std::string to_string(const action& x) {
-  static constexpr char letters[] = {'F', 'B', 'I', 'W', 'R'};
-  return fmt::format("{}{}{}{}",
-                     value(x.chunk),
-                     letters[std::size_t(x.kind)],
-                     value(x.microbatch),
-                     x.block == 0 ? "" : fmt::format(".{}", x.block));
+std::string to_string(const action& x, int copies) {
+  static constexpr const char* names[]
+      = {"F", "B", "I", "W", "R", "SEND_F", "RECV_F", "SEND_B", "RECV_B", "REDUCE_GRAD"};
+  std::string out;
+  if (copies > 1)
+    out += char('a' + value(x.copy));
+  fmt::format_to(std::back_inserter(out), "{}{}", value(x.chunk), names[std::size_t(x.kind)]);
+  if (x.kind != action_kind::reduce_gradients)
+    fmt::format_to(std::back_inserter(out), "{}", value(x.microbatch));
+  if (x.block != 0)
+    fmt::format_to(std::back_inserter(out), ".{}", x.block);
+  return out;
+}
+
+std::vector<int> placed_in_turn(int ranks, int chunks_per_rank) {
+  std::vector<int> out;
+  for (int c = 0; c < ranks * chunks_per_rank; ++c)
+    out.push_back(c % ranks);
+  return out;
+}
+
+std::vector<int> placed_in_v(int ranks) {
+  std::vector<int> out;
+  for (int c = 0; c < 2 * ranks; ++c)
+    out.push_back(c < ranks ? c : 2 * ranks - 1 - c);
+  return out;
 }
 
 plan one_forward_one_backward(int ranks, int microbatches) {
@@ -35,15 +55,20 @@ plan one_forward_one_backward(int ranks, int microbatches) {
   return out;
 }
 
-plan forward_only(int ranks, int microbatches) {
-  plan out{"forward-only", ranks, microbatches, false, {}, {}};
-  for (int r = 0; r < ranks; ++r) {
-    out.placement.push_back(r);
-    auto& row = out.ranks.emplace_back();
-    for (int m = 0; m < microbatches; ++m)
-      row.push_back({action_kind::forward, chunk_id(r), microbatch_id(m)});
-  }
+plan forward_only(int ranks, const std::vector<int>& placement, int microbatches) {
+  const auto chunks = int(placement.size());
+  plan out{"forward-only", chunks, microbatches, false, placement, {}};
+  out.ranks.resize(std::size_t(ranks));
+  // Micro-batch m is at chunk c at time m + c: whoever goes by that time waits for nobody in vain.
+  for (int time = 0; time < chunks + microbatches - 1; ++time)
+    for (int c = std::max(0, time - microbatches + 1); c <= std::min(time, chunks - 1); ++c)
+      out.ranks[std::size_t(placement[std::size_t(c)])].push_back(
+          {action_kind::forward, chunk_id(c), microbatch_id(time - c)});
   return out;
+}
+
+plan forward_only(int ranks, int microbatches) {
+  return forward_only(ranks, placed_in_turn(ranks, 1), microbatches);
 }
 
 plan with_recomputation(plan x, const std::vector<std::vector<char>>& blocks) {
@@ -76,16 +101,6 @@ plan with_recomputation(plan x, const std::vector<std::vector<char>>& blocks) {
   }
   x.blocks = blocks;
   return x;
-}
-
-std::string to_csv(const plan& x) {
-  std::string out;
-  for (const auto& row : x.ranks) {
-    for (std::size_t i = 0; i < row.size(); ++i)
-      out += (i ? "," : "") + to_string(row[i]);
-    out += '\n';
-  }
-  return out;
 }
 
 }  // namespace troupe::runtime

@@ -1,3 +1,5 @@
+#include "runtime/schedule/check.hpp"
+#include "runtime/schedule/csv.hpp"
 #include "runtime/schedule/plan.hpp"
 
 #include <catch2/catch_test_macros.hpp>

@@ -1,0 +1,89 @@
+// A schedule that is decided while it runs: for each stage a behaviour, which is asked what to do
+// whenever something has arrived or has been done.
+//
+// What it answers is one of the actions that could be carried out now, so it can break nothing but
+// its own progress. Every answer is recorded; the record is a plan.
+
+#pragma once
+
+#include "runtime/schedule/plan.hpp"
+#include "runtime/schedule/simulate.hpp"
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace troupe::runtime {
+
+/// Where a stage stands in its step.
+struct stage_view {
+  int rank = 0, ranks = 0;
+  int chunks = 0;                ///< of the model
+  int microbatches = 0;          ///< of the step
+  std::vector<chunk_id> hosted;  ///< of this rank, ascending
+  /// What could be carried out now: of each hosted chunk at most one F (the next micro-batch, if
+  /// its input is here), one I (the next whose gradient is here) and one W (the next whose I is
+  /// done): micro-batches ascend, so that the bits are those of every single-copy schedule.
+  std::vector<action> ready;
+  struct done {
+    int forward = 0, input_gradients = 0, weight_gradients = 0;
+  };
+  std::vector<done> finished;  ///< of each hosted chunk, what was chosen so far
+  int held = 0;  ///< micro-batches, each chunk's counted, whose F was chosen and whose I was not
+};
+
+/// Used by one thread.
+class behaviour {
+ public:
+  virtual ~behaviour() = default;
+  /// One of `now.ready`; nothing: wait for what comes. Whatever it throws ends the run.
+  virtual std::optional<action> next(const stage_view& now) = 0;
+};
+
+/// What makes the behaviour of each rank; each step has new ones. Any thread.
+struct behaviour_factory {
+  std::string name;
+  std::function<std::unique_ptr<behaviour>(int rank, int ranks, int chunks, int microbatches)> make;
+  std::function<std::vector<int>(int ranks, int chunks)> placement = {};  ///< empty: in turn
+  int chunks_per_rank = 1;
+};
+
+/// What of a rank's chunks could be carried out, by what was chosen and what has arrived. The book
+/// that both the rehearsal and the stage actor keep.
+class stage_book {
+ public:
+  stage_book(const plan& frame, int rank);
+
+  void arrive_activation(chunk_id c, microbatch_id m);
+  void arrive_gradient(chunk_id c, microbatch_id m);
+  /// For the next question.
+  const stage_view& view();
+  /// Throws input_error, with the behaviour's name, for what is not ready.
+  void choose(const action& x, const std::string& by);
+  bool is_complete() const;
+
+ private:
+  struct hosted {
+    chunk_id id = {};
+    bool first = false, last = false;
+    stage_view::done done;
+    std::vector<char> activations, gradients;  ///< by micro-batch: has arrived
+  };
+  hosted& at(chunk_id c);
+
+  stage_view view_;
+  std::vector<hosted> chunks_;
+};
+
+/// Plays all ranks with these costs and records what they decide. Throws input_error: a behaviour
+/// failed, chose what is not ready, or everybody waits (who has what ready is named).
+plan rehearse(const behaviour_factory& how, int ranks, int microbatches, const cost_model& by = {});
+
+/// Behaviours of the user's own source, found by name; before the job starts, by one thread.
+void register_behaviour(behaviour_factory how);
+const behaviour_factory* find_behaviour(const std::string& name);
+std::vector<std::string> registered_behaviours();
+
+}  // namespace troupe::runtime

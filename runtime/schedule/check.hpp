@@ -1,0 +1,50 @@
+// Whether a plan can be carried out, before anything runs.
+//
+//   PLAN-1  every (copy, chunk, micro-batch) has F once, and in training each of its blocks B once
+//   or
+//           I and W once each, on its rank; R once where it is rebuilt, else not
+//   PLAN-2  R, I and B come after F, I after R and after I of the next block, W after I
+//   PLAN-3  some order of all ranks satisfies every dependency: nobody waits for ever; else the
+//           cycle of actions that wait for each other is named
+//   PLAN-4  weight gradients are added in ascending order of micro-batches, so that every
+//           single-copy schedule has the same bits; another order is told, not refused
+//   PLAN-5  in a lowered plan each send meets its receive, in the order of their link's queue
+//   PLAN-6  so many micro-batches as a link has credits may be on their way or unread, and nobody
+//           waits for ever
+//   PLAN-7  no rank holds more than its memory limit
+//   PLAN-8  in a lowered plan a chunk's gradients are reduced once, after all its W
+
+#pragma once
+
+#include "runtime/schedule/plan.hpp"
+#include "runtime/schedule/simulate.hpp"
+
+#include <string>
+#include <vector>
+
+namespace troupe::runtime {
+
+struct check_settings {
+  int credits = 0;                       ///< of each link, direction and kind; 0: no bound
+  double memory_limit = 0;               ///< of each rank, in units of `held`; 0: none
+  std::vector<held_memory> held = {{}};  ///< of each chunk, or one for all
+};
+
+struct check_report {
+  std::vector<std::string> complaints;  ///< a sentence each, "PLAN-3: ..."; empty: it can be done
+  std::vector<std::string> notes;       ///< what is no fault, but changes bits (PLAN-4)
+
+  bool is_sound() const { return complaints.empty(); }
+};
+
+/// O(actions) but for what is wrong; at most some dozens of complaints, the rest counted.
+check_report check_plan(const plan& x, const check_settings& by = {});
+
+/// Its complaints.
+std::vector<std::string> complaints(const plan& x);
+
+/// The order in which W of a chunk (of a copy) adds micro-batches is ascending everywhere, and
+/// there is one copy: the bits are those of the reference trainer.
+bool accumulates_in_order(const plan& x);
+
+}  // namespace troupe::runtime
