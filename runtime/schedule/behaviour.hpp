@@ -23,9 +23,10 @@ struct stage_view {
   int chunks = 0;                ///< of the model
   int microbatches = 0;          ///< of the step
   std::vector<chunk_id> hosted;  ///< of this rank, ascending
-  /// What could be carried out now: of each hosted chunk at most one F (the next micro-batch, if
-  /// its input is here), one I (the next whose gradient is here) and one W (the next whose I is
-  /// done): micro-batches ascend, so that the bits are those of every single-copy schedule.
+  /// What could be carried out now: of each hosted chunk, ascending, at most one F (the next
+  /// micro-batch, if its input is here), one I (the next whose gradient is here) and one W (the
+  /// next whose I is done): micro-batches ascend, so that the bits are those of every single-copy
+  /// schedule.
   std::vector<action> ready;
   struct done {
     int forward = 0, input_gradients = 0, weight_gradients = 0;
@@ -56,6 +57,8 @@ class stage_book {
  public:
   stage_book(const plan& frame, int rank);
 
+  /// From another rank, for a hosted chunk: its input, the gradient of its output. Between
+  /// neighbours on this rank nothing arrives: they have it when it was chosen.
   void arrive_activation(chunk_id c, microbatch_id m);
   void arrive_gradient(chunk_id c, microbatch_id m);
   /// For the next question.
@@ -63,17 +66,25 @@ class stage_book {
   /// Throws input_error, with the behaviour's name, for what is not ready.
   void choose(const action& x, const std::string& by);
   bool is_complete() const;
+  /// The actions of other ranks whose results could come next, if those chose them: of each hosted
+  /// chunk the first F and the first I. None, and not complete: only this rank can go on.
+  std::vector<action> awaited() const;
 
  private:
   struct hosted {
     chunk_id id = {};
-    bool first = false, last = false;
+    bool first = false, last = false;            ///< of the model
+    bool after_own = false, before_own = false;  ///< its neighbour is on this rank
     stage_view::done done;
     std::vector<char> activations, gradients;  ///< by micro-batch: has arrived
   };
   hosted& at(chunk_id c);
+  /// Why it is not ready, in words; empty: it is.
+  std::string objection(const action& x) const;
+  std::string missing(const hosted& of, const action& x) const;
 
   stage_view view_;
+  bool training_ = true;
   std::vector<hosted> chunks_;
 };
 
