@@ -2,7 +2,9 @@
 //
 // A rank carries out its row in order. An action begins when the rank is free and what it needs has
 // arrived; what it makes for another rank arrives `transfer` after its end, or later when transfers
-// queue. An overlapped pair begins when both could, and ends both at once.
+// queue. An overlapped pair begins when both could, and ends both at once. Sends and receives that
+// the plan writes out take no time: a send is off at once, and a receive waits for what it
+// receives.
 
 #pragma once
 
@@ -16,8 +18,9 @@ namespace troupe::runtime {
 /// Of one chunk and micro-batch.
 struct action_costs {
   double forward = 1, input_gradients = 1, weight_gradients = 1;
-  double recompute = 0;   ///< of all blocks that are rebuilt, together
-  double overlapped = 0;  ///< an F and a B as a pair; 0: as long as one after the other
+  double recompute = 0;  ///< of all blocks that are rebuilt, together
+  /// An F and a B as a pair, of chunks that differ their mean; 0: as long as one after the other.
+  double overlapped = 0;
 
   friend bool operator==(const action_costs&, const action_costs&) = default;
 };
@@ -37,13 +40,14 @@ struct cost_model {
   /// Of a rank for what it sends: 0, every transfer at once; 1, one after the other; 2, one queue
   /// for activations and one for gradients.
   int queues = 0;
-  double overhead = 0;  ///< before each action, on its rank
+  double overhead = 0;  ///< before each action or pair, on its rank; it counts as idle
 
   const action_costs& cost_of(chunk_id c) const { return costs[costs.size() == 1 ? 0 : value(c)]; }
   const held_memory& held_by(chunk_id c) const { return held[held.size() == 1 ? 0 : value(c)]; }
 };
 
-/// F, I and W of a rank's whole share, as schedules are compared: a chunk takes 1/v of it.
+/// F, I and W of a rank's whole share, as schedules are compared: a chunk takes 1/v of it, and
+/// holds 1/v.
 cost_model shared_costs(const action_costs& of_a_rank, int chunks_per_rank);
 
 struct timed_action {
@@ -72,7 +76,7 @@ struct timeline {
 };
 
 /// A plan without complaints (check.hpp), lowered or not; throws broken_promise for one that
-/// waits for ever. O(actions).
+/// waits for ever. The blocks of a chunk share its costs and what it holds. O(actions).
 timeline simulate(const plan& x, const cost_model& by);
 
 }  // namespace troupe::runtime

@@ -1,6 +1,7 @@
+#include "runtime/schedule/plan.hpp"
+
 #include "runtime/schedule/check.hpp"
 #include "runtime/schedule/csv.hpp"
-#include "runtime/schedule/plan.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
