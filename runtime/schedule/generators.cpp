@@ -1,0 +1,180 @@
+#include "runtime/schedule/generators.hpp"
+
+#include "runtime/core/error.hpp"
+#include "runtime/schedule/generators/rules.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <fmt/ranges.h>
+
+namespace troupe::runtime {
+namespace {
+
+constexpr std::int64_t most_forwards = 1 << 23;
+
+using rule = plan (*)(const schedule_request&);
+
+struct entry {
+  named_schedule told;
+  rule make;
+  bool in_groups = false;      ///< it looks at `group`
+  bool keeps_a_limit = false;  ///< it looks at `memory_limit`
+};
+
+// clang-format off
+constexpr std::array table = {
+    entry{{"gpipe", "all forwards, then all backwards",
+           "Huang et al., GPipe, 2019", 1, false, false, 1}, schedules::gpipe},
+    entry{{"1f1b", "one forward, one backward: holds p micro-batches at most",
+           "Narayanan et al., Memory-Efficient Pipeline-Parallel DNN Training, 2021",
+           1, false, false, 1}, schedules::one_forward_one_backward},
+    entry{{"interleaved", "1F1B over several chunks per rank: less bubble, more transfers",
+           "Narayanan et al., Efficient Large-Scale Language Model Training on GPU Clusters, 2021",
+           2, true, false, 1}, schedules::interleaved, true},
+    entry{{"looped-bfs", "chunk after chunk, all micro-batches at each: as GPipe with less bubble",
+           "Lamy-Poirier, Breadth-First Pipeline Parallelism, 2023", 2, true, false, 1},
+          schedules::looped_breadth_first},
+    entry{{"zb-h1", "1F1B with W later than I: a third of the bubble, same memory",
+           "Qi et al., Zero Bubble Pipeline Parallelism, 2024", 1, false, false, 1},
+          schedules::zero_bubble_in_turn},
+    entry{{"izb", "interleaved with W later than I: p activations on every rank",
+           "torch.distributed.pipelining, ScheduleInterleavedZeroBubble", 2, true, false, 1},
+          schedules::zero_bubble_in_turn, true},
+    entry{{"zb-h2", "no bubble but the skew of the ranks, for up to 2 p - 1 activations",
+           "Qi et al., Zero Bubble Pipeline Parallelism, 2024", 1, false, false, 1},
+          schedules::zero_bubble_2, false, true},
+};
+// clang-format on
+
+const entry* entry_of(std::string_view name) {
+  const auto* found = std::find_if(
+      table.begin(), table.end(), [&](const entry& x) { return x.told.name == name; });
+  return found == table.end() ? nullptr : found;
+}
+
+constexpr auto told = [] {
+  std::array<named_schedule, table.size()> out{};
+  for (std::size_t i = 0; i < table.size(); ++i)
+    out[i] = table[i].told;
+  return out;
+}();
+
+void check_request(const entry& of, const schedule_request& how) {
+  const auto name = of.told.name;
+  if (how.ranks < 1 || how.microbatches < 1)
+    throw input_error("{} for {} ranks and {} micro-batches: give at least 1 of each",
+                      name,
+                      how.ranks,
+                      how.microbatches);
+  const int v = of.told.chunks_per_rank;
+  if (how.chunks_per_rank < 0
+      || (!of.told.other_chunks && how.chunks_per_rank > 0 && how.chunks_per_rank != v))
+    throw input_error("{} has {} {} per rank; {} were asked for: leave it out",
+                      name,
+                      v,
+                      v == 1 ? "chunk" : "chunks",
+                      how.chunks_per_rank);
+  if (how.group != 0 && !of.in_groups)
+    throw input_error(
+        "{} does not take micro-batches in groups, but a group of {} was asked for: "
+        "leave it out, or take interleaved or izb",
+        name,
+        how.group);
+  for (const double x : {how.memory_limit,
+                         how.transfer,
+                         how.costs.forward,
+                         how.costs.input_gradients,
+                         how.costs.weight_gradients})
+    if (!std::isfinite(x) || x < 0)
+      throw input_error(
+          "{}: times and memory limits are finite and at least 0; {} is not", name, x);
+  const auto forwards = std::int64_t(how.ranks) * std::max(v, how.chunks_per_rank);
+  if (forwards > most_forwards / how.microbatches)
+    throw input_error(
+        "{} for {} ranks with {} chunks each and {} micro-batches: that is more than "
+        "{} forwards, which no plan holds: give fewer",
+        name,
+        how.ranks,
+        std::max(v, how.chunks_per_rank),
+        how.microbatches,
+        most_forwards);
+}
+
+/// Activations of one micro-batch through a rank's whole share, and on which rank: held from F to
+/// B or W.
+std::pair<double, int> peak_of(const plan& x, int chunks_per_rank) {
+  int most = 0, where = 0;
+  for (std::size_t r = 0; r < x.ranks.size(); ++r) {
+    int held = 0;
+    for (const auto& a : x.ranks[r]) {
+      held += a.kind == action_kind::forward;
+      if (held > most) {
+        most = held;
+        where = int(r);
+      }
+      held -= a.kind == action_kind::backward || a.kind == action_kind::weight_gradients;
+    }
+  }
+  return {double(most) / chunks_per_rank, where};
+}
+
+}  // namespace
+
+std::span<const named_schedule> named_schedules() {
+  return told;
+}
+
+const named_schedule* find_schedule(std::string_view name) {
+  const auto* found = std::find_if(
+      told.begin(), told.end(), [&](const named_schedule& x) { return x.name == name; });
+  return found == told.end() ? nullptr : found;
+}
+
+plan generate(std::string_view name, const schedule_request& how) {
+  const auto* of = entry_of(name);
+  if (!of) {
+    std::vector<std::string_view> names;
+    for (const auto& x : told)
+      names.push_back(x.name);
+    throw input_error("no schedule is named '{}': there are {}", name, fmt::join(names, ", "));
+  }
+  check_request(*of, how);
+  auto asked = how;
+  if (asked.chunks_per_rank == 0)
+    asked.chunks_per_rank = of->told.chunks_per_rank;
+  auto out = of->make(asked);
+  out.name = name;
+  if (how.memory_limit > 0 && !of->keeps_a_limit)
+    if (const auto [peak, rank] = peak_of(out, asked.chunks_per_rank * out.copies);
+        peak > how.memory_limit)
+      throw input_error(
+          "{} for {} ranks and {} micro-batches holds {} activations at its peak, on "
+          "rank {}, but the limit is {}: give {} or more, or take zb-h2 or auto, "
+          "which keep a limit",
+          name,
+          how.ranks,
+          how.microbatches,
+          peak,
+          rank,
+          how.memory_limit,
+          peak);
+  return out;
+}
+
+namespace schedules {
+
+plan empty_plan(const schedule_request& how, std::vector<int> placement, int copies) {
+  plan out;
+  out.microbatches = how.microbatches;
+  out.copies = copies;
+  out.chunks = int(placement.size()) / copies;
+  out.placement = std::move(placement);
+  out.ranks.resize(std::size_t(how.ranks));
+  for (auto& row : out.ranks)
+    row.reserve(std::size_t(how.microbatches) * std::size_t(how.chunks_per_rank) * 3);
+  return out;
+}
+
+}  // namespace schedules
+}  // namespace troupe::runtime

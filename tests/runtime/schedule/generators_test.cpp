@@ -1,0 +1,226 @@
+#include "runtime/schedule/generators.hpp"
+
+#include "runtime/core/error.hpp"
+#include "tests/runtime/schedule/generated.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_exception.hpp>
+#include <catch2/matchers/catch_matchers_floating_point.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <random>
+#include <string>
+
+using namespace troupe::runtime;
+using namespace troupe::tests;
+using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::MessageMatches;
+using Catch::Matchers::WithinAbs;
+
+namespace {
+
+// Sums of some thousand times of about one: rounding stays far below what any schedule differs by.
+constexpr double rounding = 1e-8;
+
+/// p = 4, m = 8, F = I = W = 1: what the field's own generators give.
+struct known {
+  std::string_view name;
+  double makespan, idle, span_idle;
+  std::vector<int> peaks;             ///< of each rank, in chunks
+  std::vector<double> ends;           ///< of each rank's last action
+  std::vector<double> with_transfer;  ///< makespans for .05, .1 and .2; empty: not known
+};
+
+const std::vector<known>& reference() {
+  static const std::vector<known> all = {
+      {"gpipe", 33, 9, 9, {8, 8, 8, 8}, {33, 31, 29, 27}, {33.3, 33.6, 34.2}},
+      {"1f1b", 33, 9, 9, {4, 3, 2, 1}, {33, 31, 29, 27}, {33.8, 34.6, 36.2}},
+      {"interleaved", 28.5, 4.5, 4.5, {11, 9, 7, 5}, {28.5, 27.5, 26.5, 25.5}, {29.2, 29.9, 31.3}},
+      {"looped-bfs", 28.5, 4.5, 4.5, {16, 16, 16, 16}, {28.5, 27.5, 26.5, 25.5}, {}},
+      {"zb-h1", 27, 3, 3, {4, 4, 4, 4}, {27, 27, 27, 27}, {27.6, 28.2, 29.4}},
+      {"izb", 25.5, 1.5, 1.5, {8, 8, 8, 8}, {25.5, 25.5, 25.5, 25.5}, {26.3, 27.1, 28.7}},
+      {"zb-h2", 27, 3, 0, {7, 7, 7, 7}, {24, 25, 26, 27}, {}},
+  };
+  return all;
+}
+
+struct drawn_times {
+  std::mt19937 random{1};
+  double operator()(double low, double high) {
+    return low + (high - low) * double(random()) / double(random.max());
+  }
+  int operator()(int low, int high) { return low + int(random() % unsigned(high - low + 1)); }
+};
+
+}  // namespace
+
+TEST_CASE("p 4, m 8 and equal times give the reference's figures to the last digit", "[schedule]") {
+  for (const auto& x : reference()) {
+    CAPTURE(x.name);
+    const auto plan = generated(x.name, 4, 8);
+    const auto found = carried_out(plan);
+    CHECK_THAT(found.makespan, WithinAbs(x.makespan, rounding));
+    CHECK_THAT(longest_span_idle(found), WithinAbs(x.span_idle, rounding));
+    for (std::size_t r = 0; r < 4; ++r) {
+      CAPTURE(r);
+      CHECK_THAT(found.idle(int(r)), WithinAbs(x.idle, rounding));
+      CHECK(found.ranks[r].peak_chunks == x.peaks[r]);
+      CHECK_THAT(found.ranks[r].last_end, WithinAbs(x.ends[r], rounding));
+    }
+    for (std::size_t i = 0; i < x.with_transfer.size(); ++i)
+      CHECK_THAT(carried_out(plan, {}, 0.05 * double(1 << i)).makespan,
+                 WithinAbs(x.with_transfer[i], rounding));
+  }
+}
+
+TEST_CASE("every named schedule is sound for every size that it admits", "[schedule]") {
+  int made = 0;
+  for (const auto& x : named_schedules())
+    for (const int p : {1, 2, 3, 4, 5, 8})
+      for (const int m : {1, 2, 3, 4, 5, 7, 8, 9, 12, 16, 21, 33})
+        for (const int v : {0, 1, 2, 3, 4}) {
+          if (v != 0 && !x.other_chunks)
+            continue;
+          CAPTURE(x.name, p, m, v);
+          plan found;
+          try {
+            found = generated(x.name, p, m, v);
+          } catch (const input_error&) {
+            CHECK(x.copies + int(x.in_v) > 1);
+            continue;
+          }
+          ++made;
+          CHECK(found.name == x.name);
+          CHECK(found.copies == x.copies);
+          CHECK(is_sound(found));
+          CHECK(adds_in_order(found) == (x.name != "looped-bfs" || m == 1));
+          CHECK(carried_out(found).makespan >= 3.0 * m - rounding);
+        }
+  CHECK(made > 1000);
+}
+
+TEST_CASE("ZB-H1 and IZB wait (p - 1) max(F, I, F + I - W) / v whatever the times", "[schedule]") {
+  drawn_times draw;
+  for (int i = 0; i < 600; ++i) {
+    const int p = draw(2, 8), v = draw(1, 3), m = p * draw(2, 5);
+    const action_costs by{draw(0.1, 2.0), draw(0.1, 2.0), draw(0.1, 2.0)};
+    CAPTURE(p, v, m, by.forward, by.input_gradients, by.weight_gradients);
+    const auto x = carried_out(v == 1 ? generated("zb-h1", p, m) : generated("izb", p, m, v), by);
+    const double most = std::max(
+        {by.forward, by.input_gradients, by.forward + by.input_gradients - by.weight_gradients});
+    CHECK_THAT(longest_idle(x), WithinAbs((p - 1) * most / v, rounding));
+    CHECK(most_chunks(x) == v * p);
+  }
+}
+
+TEST_CASE("schedules of whole backwards wait (p - 1) (F + B) / v", "[schedule]") {
+  drawn_times draw;
+  for (const int p : {2, 3, 4, 8})
+    for (const int rounds : {2, 3, 5}) {
+      const int m = p * rounds;
+      const action_costs by{draw(0.1, 2.0), draw(0.1, 2.0), draw(0.1, 2.0)};
+      CAPTURE(p, m, by.forward, by.input_gradients, by.weight_gradients);
+      const double all = by.forward + by.input_gradients + by.weight_gradients;
+      const auto idle = [&](std::string_view name, int v) {
+        return longest_idle(carried_out(generated(name, p, m, v), by));
+      };
+      CHECK_THAT(idle("gpipe", 1), WithinAbs((p - 1) * all, rounding));
+      CHECK_THAT(idle("1f1b", 1), WithinAbs((p - 1) * all, rounding));
+      for (const int v : {2, 3, 4}) {
+        CHECK_THAT(idle("interleaved", v), WithinAbs((p - 1) * all / v, rounding));
+        CHECK_THAT(idle("looped-bfs", v), WithinAbs((p - 1) * all / v, rounding));
+        for (int r = 0; r < p; ++r) {
+          const auto x = carried_out(generated("interleaved", p, m, v));
+          CHECK(x.ranks[std::size_t(r)].peak_chunks
+                == std::min(v * m, (v - 1) * p + 2 * (p - 1 - r) + 1));
+        }
+      }
+    }
+}
+
+TEST_CASE("ZB-H2 waits within its span only as long as 2 p - 1 activations make it", "[schedule]") {
+  drawn_times draw;
+  for (int i = 0; i < 200; ++i) {
+    const int p = draw(2, 10), m = draw(2 * p - 1, 5 * p);
+    const action_costs by{draw(0.1, 2.0), draw(0.1, 2.0), draw(0.1, 2.0)};
+    CAPTURE(p, m, by.forward, by.input_gradients, by.weight_gradients);
+    const auto x = carried_out(generated("zb-h2", p, m), by);
+    // F + I - 2 W from the papers; I - F because the first I comes p F + (p - 1) I after the start,
+    // and until then the limit admits no more than 2 p - 1 forwards.
+    const double each = std::max({0.0,
+                                  by.forward + by.input_gradients - 2 * by.weight_gradients,
+                                  by.input_gradients - by.forward});
+    CHECK_THAT(longest_span_idle(x), WithinAbs((p - 1) * each, rounding));
+    CHECK(most_chunks(x) == 2 * p - 1);
+  }
+}
+
+TEST_CASE("ZB-H2 keeps any memory limit, and pays for it with idle time", "[schedule]") {
+  for (const int p : {1, 2, 4, 7})
+    for (const int m : {1, 3, 8, 20}) {
+      double before = 1e9;
+      for (int limit = 1; limit <= 2 * p; ++limit) {
+        CAPTURE(p, m, limit);
+        schedule_request how;
+        how.ranks = p;
+        how.microbatches = m;
+        how.memory_limit = limit + 0.5;
+        const auto plan = generate("zb-h2", how);
+        CHECK(is_sound(plan));
+        const auto x = carried_out(plan);
+        CHECK(most_chunks(x) <= limit);
+        if (m >= 2 * p)
+          CHECK(x.makespan <= before + rounding);
+        before = x.makespan;
+        if (limit == p && m >= p)
+          CHECK(plan.ranks == generated("zb-h1", p, m).ranks);
+      }
+    }
+}
+
+TEST_CASE("groups of micro-batches follow Megatron's rule", "[schedule]") {
+  schedule_request how;
+  how.ranks = 4;
+  how.chunks_per_rank = 2;
+  for (const std::string_view name : {"interleaved", "izb"})
+    for (how.microbatches = 1; how.microbatches < 24; ++how.microbatches)
+      for (how.group = 1; how.group < 24; ++how.group) {
+        CAPTURE(name, how.microbatches, how.group);
+        const int rest = how.microbatches % how.group;
+        const bool admitted = how.group >= std::min(4, how.microbatches)
+                              && how.group <= how.microbatches && (rest == 0 || rest >= 4);
+        if (admitted)
+          CHECK(is_sound(generate(name, how)));
+        else
+          CHECK_THROWS_AS(generate(name, how), input_error);
+      }
+  how.group = 5;
+  how.microbatches = 10;
+  const auto x = generate("interleaved", how);
+  CHECK(to_string(x.ranks[0][4]) == "0F4");
+  CHECK(to_string(x.ranks[0][5]) == "4F0");
+}
+
+TEST_CASE("what a schedule does not admit is refused with what it does", "[schedule]") {
+  const auto refused = [](std::string_view name, schedule_request how, const std::string& why) {
+    CAPTURE(name);
+    CHECK_THROWS_MATCHES(generate(name, how), input_error, MessageMatches(ContainsSubstring(why)));
+  };
+  refused("foo", {4, 0, 8}, "there are gpipe, 1f1b, interleaved");
+  refused("1f1b", {0, 0, 8}, "give at least 1 of each");
+  refused("1f1b", {4, 0, 0}, "give at least 1 of each");
+  refused("1f1b", {4, 2, 8}, "1f1b has 1 chunk per rank; 2 were asked for");
+  refused("izb", {4, -1, 8}, "-1 were asked for");
+  refused("1f1b", {4, 0, 8, 4}, "take interleaved or izb");
+  refused("interleaved", {4, 2, 9, 4}, "give 8 or 12 micro-batches");
+  refused("interleaved", {4, 2, 8, 3}, "give between 4 and 8");
+  refused("izb", {4, 2, 8, 9}, "give between 4 and 8");
+  refused(
+      "1f1b", {4, 0, 8, 0, 3}, "holds 4 activations at its peak, on rank 0, but the limit is 3");
+  refused("interleaved", {4, 2, 8, 0, 5}, "holds 5.5 activations");
+  refused("zb-h2", {4, 0, 8, 0, 0.5}, "give 1 or more");
+  refused("zb-h2", {4, 0, 8, 0, -1}, "at least 0; -1 is not");
+  refused("gpipe", {1 << 20, 0, 1 << 20}, "give fewer");
+  refused("gpipe", {2147483647, 0, 2147483647}, "give fewer");
+  refused("izb", {2147483647, 2147483647, 2147483647}, "give fewer");
+}
