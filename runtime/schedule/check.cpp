@@ -1,199 +1,333 @@
 #include "runtime/schedule/check.hpp"
 
+#include "runtime/schedule/accumulation.hpp"
+#include "runtime/schedule/lower.hpp"
+#include "runtime/schedule/plan_graph.hpp"
+#include "runtime/schedule/waits.hpp"
+
 #include <algorithm>
+#include <array>
 #include <fmt/format.h>
-#include <map>
-#include <set>
-#include <tuple>
+#include <iterator>
 
 namespace troupe::runtime {
 namespace {
 
-using key = std::tuple<action_kind, std::uint32_t, std::uint32_t, int>;
+constexpr std::size_t kinds = std::size_t(action_kind::reduce_gradients) + 1;
+constexpr std::size_t told = 24;
 
-key key_of(action_kind kind, std::uint32_t chunk, std::uint32_t microbatch, int block = 0) {
-  return {kind, chunk, microbatch, block};
-}
-
-int blocks_of(const plan& x, std::uint32_t chunk) {
-  return x.blocks.empty() ? 1 : int(x.blocks[chunk].size());
-}
-
-bool is_rebuilt(const plan& x, std::uint32_t chunk, int block) {
-  return !x.blocks.empty() && x.blocks[chunk][std::size_t(block)] != 0;
-}
-
-/// Carries the plan out as far as it goes, one action at a time, without doing any work.
-class rehearsal {
+class check {
  public:
-  explicit rehearsal(const plan& x) : plan_(x), next_(x.ranks.size()) {}
+  check(const plan& x, std::vector<std::string>& out) : plan_(x), graph_(x), links_(x), out_(out) {}
 
-  /// True when every rank came to its end.
-  bool run() {
-    for (bool moved = true; moved;) {
-      moved = false;
-      for (std::size_t r = 0; r < next_.size(); ++r)
-        while (next_[r] < plan_.ranks[r].size() && missing(plan_.ranks[r][next_[r]]).empty()) {
-          finish(plan_.ranks[r][next_[r]++]);
-          moved = true;
-        }
-    }
-    for (std::size_t r = 0; r < next_.size(); ++r)
-      if (next_[r] < plan_.ranks[r].size())
-        return false;
-    return true;
+  const plan_graph& graph() const { return graph_; }
+
+  template <class... Args>
+  void complain(fmt::format_string<Args...> text, Args&&... args) {
+    if (++found_ <= told)
+      out_.push_back(fmt::format(text, std::forward<Args>(args)...));
+  }
+  bool nothing_found() const { return found_ == 0; }
+  void count_the_rest() {
+    if (found_ > told)
+      out_.push_back(fmt::format("and {} more like these", found_ - told));
   }
 
-  /// "rank 0 waits at 0B0 for 1I0; rank 1 ...".
-  std::string who_waits() const {
-    std::string out;
-    for (std::size_t r = 0; r < next_.size(); ++r) {
-      if (next_[r] == plan_.ranks[r].size())
-        continue;
-      const auto& at = plan_.ranks[r][next_[r]];
-      out += fmt::format(
-          "{}rank {} waits at {} for {}", out.empty() ? "" : "; ", r, to_string(at), missing(at));
-    }
-    return out;
-  }
+  void check_once();
+  void check_order_on_ranks();
+  void check_queues();
+  void check_reductions();
 
  private:
-  bool done(action_kind kind, std::uint32_t chunk, std::uint32_t m, int block = 0) const {
-    return done_.contains(key_of(kind, chunk, m, block));
+  std::string name(const action& x) const { return to_string(x, plan_.copies); }
+  bool stands_well(const action& x, std::size_t rank);
+  void check_counts(const action& of);
+  void check_transfers(const action& of);
+  int& count(action_kind kind, action of, int block = 0) {
+    of.block = std::uint16_t(block);
+    return counts_[std::size_t(kind)][graph_.slot(of)];
   }
-
-  std::string missing(const action& x) const {
-    const auto c = value(x.chunk), m = value(x.microbatch);
-    const auto last = std::uint32_t(plan_.chunks - 1);
-    const auto name = [&](action_kind kind, std::uint32_t chunk, int block = 0) {
-      return to_string(action{kind, chunk_id(chunk), microbatch_id(m), std::uint16_t(block)});
-    };
-    const auto wait_for = [&](action_kind kind, std::uint32_t chunk, int block = 0) {
-      return done(kind, chunk, m, block) ? std::string() : name(kind, chunk, block);
-    };
-    const int b = x.block;
-    switch (x.kind) {
-      case action_kind::forward:
-        return c > 0 ? wait_for(action_kind::forward, c - 1) : "";
-      case action_kind::recompute:
-        return wait_for(action_kind::forward, c);
-      case action_kind::backward:
-      case action_kind::input_gradients:
-        if (const auto forward = wait_for(action_kind::forward, c); !forward.empty())
-          return forward;
-        if (is_rebuilt(plan_, c, b) && !done(action_kind::recompute, c, m, b))
-          return name(action_kind::recompute, c, b);
-        if (b + 1 < blocks_of(plan_, c))
-          return wait_for(action_kind::input_gradients, c, b + 1);
-        return c < last ? wait_for(action_kind::input_gradients, c + 1) : "";
-      case action_kind::weight_gradients:
-        return wait_for(action_kind::input_gradients, c, b);
-      default:
-        return "";
-    }
-    return "";
+  template <class Each>
+  void for_each_microbatch(Each&& each) {
+    for (int k = 0; k < plan_.copies; ++k)
+      for (int c = 0; c < plan_.chunks; ++c)
+        for (int m = 0; m < plan_.microbatches_each(); ++m)
+          each(action{action_kind::forward, chunk_id(c), microbatch_id(m), 0, copy_id(k)});
   }
-
-  void finish(const action& x) {
-    const auto kind = x.kind == action_kind::backward ? action_kind::input_gradients : x.kind;
-    done_.insert(key_of(kind, value(x.chunk), value(x.microbatch), x.block));
+  std::vector<std::vector<action>> on_links(bool sends) const;
+  std::string name(const plan_links::link& x) const {
+    return fmt::format("the link of rank {} to rank {} for {}",
+                       x.from,
+                       x.to,
+                       x.gradients ? "gradients" : "activations");
   }
 
   const plan& plan_;
-  std::vector<std::size_t> next_;
-  std::set<key> done_;
+  const plan_graph graph_;
+  const plan_links links_;
+  std::vector<std::string>& out_;
+  std::size_t found_ = 0;
+  std::array<std::vector<int>, kinds> counts_;
 };
 
-void check_block(const plan& x,
-                 std::map<key, int>& count,
-                 std::uint32_t c,
-                 std::uint32_t m,
-                 int block,
-                 std::vector<std::string>& out) {
-  const auto n = [&](action_kind kind, int of) { return count[key_of(kind, c, m, of)]; };
-  const int f = n(action_kind::forward, 0), b = n(action_kind::backward, block),
-            i = n(action_kind::input_gradients, block), w = n(action_kind::weight_gradients, block),
-            r = n(action_kind::recompute, block);
-  const int back = x.training ? 1 : 0;
-  const int again = x.training && is_rebuilt(x, c, block) ? 1 : 0;
-  if (f != 1 || b + i != back || b + w != back || r != again)
-    out.push_back(
-        fmt::format("PLAN-1: chunk {} micro-batch {} block {} has F {} times, B {}, R {}, I {}, W "
-                    "{}; it needs F once, in training B once or I and W once each, and R {} times",
-                    c,
-                    m,
-                    block,
-                    f,
-                    b,
-                    r,
-                    i,
-                    w,
-                    again));
+bool check::stands_well(const action& x, std::size_t rank) {
+  const auto k = value(x.copy), c = value(x.chunk);
+  if (k >= std::uint32_t(plan_.copies) || c >= std::uint32_t(plan_.chunks)
+      || value(x.microbatch) >= std::uint32_t(plan_.microbatches_each())) {
+    complain(
+        "PLAN-1: {} on rank {} is of no chunk or micro-batch of this step ({} chunks, {} "
+        "micro-batches{})",
+        name(x),
+        rank,
+        plan_.chunks,
+        plan_.microbatches_each(),
+        plan_.copies > 1 ? " of each copy" : "");
+    return false;
+  }
+  const bool has_block = x.kind != action_kind::forward && is_work(x.kind);
+  if (int(x.block) >= (has_block ? graph_.blocks_of(c) : 1)) {
+    if (has_block)
+      complain(
+          "PLAN-1: {} on rank {}: chunk {} has {} blocks", name(x), rank, c, graph_.blocks_of(c));
+    else
+      complain("PLAN-1: {} on rank {}: only R, B, I and W are of a block", name(x), rank);
+    return false;
+  }
+  if (const int home = graph_.rank_of(k, c); home != int(rank))
+    complain("PLAN-1: {} stands on rank {}, but its chunk is on rank {}", name(x), rank, home);
+  if (is_transfer(x.kind) && links_.of(x) == plan_links::none) {
+    complain("PLAN-5: {} on rank {} goes to or comes from no other rank", name(x), rank);
+    return false;
+  }
+  return true;
 }
 
-void check_once(const plan& x, std::vector<std::string>& out) {
-  std::map<key, int> count;
-  for (std::size_t r = 0; r < x.ranks.size(); ++r)
-    for (const auto& a : x.ranks[r]) {
-      const auto c = value(a.chunk), m = value(a.microbatch);
-      if (int(c) >= x.chunks || int(m) >= x.microbatches)
-        out.push_back(
-            fmt::format("PLAN-1: {} on rank {} is of no chunk or micro-batch of this "
-                        "step ({} chunks, {} micro-batches)",
-                        to_string(a),
-                        r,
-                        x.chunks,
-                        x.microbatches));
-      else if (x.placement[c] != int(r))
-        out.push_back(fmt::format("PLAN-1: {} stands on rank {}, but its chunk is on rank {}",
-                                  to_string(a),
-                                  r,
-                                  x.placement[c]));
-      else if (int(a.block) >= blocks_of(x, c))
-        out.push_back(fmt::format(
-            "PLAN-1: {} on rank {}: chunk {} has {} blocks", to_string(a), r, c, blocks_of(x, c)));
-      ++count[key_of(a.kind, c, m, a.block)];
-    }
-  for (int c = 0; c < x.chunks; ++c)
-    for (int m = 0; m < x.microbatches; ++m)
-      for (int block = 0; block < blocks_of(x, std::uint32_t(c)); ++block)
-        check_block(x, count, std::uint32_t(c), std::uint32_t(m), block, out);
+void check::check_counts(const action& of) {
+  const auto c = value(of.chunk);
+  const int back = plan_.training ? 1 : 0;
+  const int f = count(action_kind::forward, of);
+  for (int block = 0; block < graph_.blocks_of(c); ++block) {
+    const int b = count(action_kind::backward, of, block),
+              i = count(action_kind::input_gradients, of, block),
+              w = count(action_kind::weight_gradients, of, block),
+              r = count(action_kind::recompute, of, block);
+    const int again = plan_.training && graph_.is_rebuilt(c, block) ? 1 : 0;
+    if (f == 1 && b + i == back && b + w == back && r == again)
+      continue;
+    complain(
+        "PLAN-1: {}chunk {} micro-batch {} block {} has F {} times, B {}, R {}, I {}, W {}; "
+        "it needs F once, {}, and R {} times",
+        plan_.copies > 1 ? fmt::format("copy {} ", char('a' + value(of.copy))) : "",
+        c,
+        value(of.microbatch),
+        block,
+        f,
+        b,
+        r,
+        i,
+        w,
+        plan_.training ? "B once or I and W once each" : "no B, I or W",
+        again);
+  }
 }
 
-void check_accumulation(const plan& x, std::vector<std::string>& out) {
-  for (std::size_t r = 0; r < x.ranks.size(); ++r) {
-    std::map<std::pair<std::uint32_t, int>, std::uint32_t> next;
-    for (const auto& a : x.ranks[r]) {
-      if (a.kind != action_kind::backward && a.kind != action_kind::weight_gradients)
+void check::check_transfers(const action& of) {
+  const auto expect = [&](action_kind kind, bool training) {
+    auto x = of;
+    x.kind = kind;
+    if (links_.of(x) == plan_links::none)
+      return;
+    const int wanted = training && !plan_.training ? 0 : 1, seen = count(kind, of);
+    if (seen != wanted)
+      complain("PLAN-5: {} stands in the plan {} times, not {}", name(x), seen, wanted);
+  };
+  expect(action_kind::send_activation, false);
+  expect(action_kind::receive_activation, false);
+  expect(action_kind::send_gradient, true);
+  expect(action_kind::receive_gradient, true);
+}
+
+void check::check_once() {
+  for (auto& of : counts_)
+    of.assign(graph_.slots(), 0);
+  for (std::size_t r = 0; r < plan_.ranks.size(); ++r) {
+    const auto& row = plan_.ranks[r];
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      const auto& a = row[i];
+      if (stands_well(a, r))
+        ++count(a.kind, a, a.block);
+      if (!a.with_next)
         continue;
-      auto& expected = next[{value(a.chunk), a.block}];
-      if (value(a.microbatch) != expected++) {
-        out.push_back(
-            fmt::format("PLAN-4: on rank {} the weight gradients of {} are added out of "
-                        "order",
-                        r,
-                        to_string(a)));
-        break;
+      const auto is_back = [](const action& x) {
+        return x.kind == action_kind::backward || x.kind == action_kind::input_gradients;
+      };
+      const auto is_forward = [](const action& x) { return x.kind == action_kind::forward; };
+      if (i + 1 == row.size() || row[i + 1].with_next
+          || !((is_forward(a) && is_back(row[i + 1])) || (is_back(a) && is_forward(row[i + 1]))))
+        complain(
+            "PLAN-1: {} on rank {} begins a pair, and a pair is an F and a B or I, side by "
+            "side",
+            name(a),
+            r);
+    }
+  }
+  for_each_microbatch([&](const action& of) { check_counts(of); });
+  if (graph_.has_transfers())
+    for_each_microbatch([&](const action& of) { check_transfers(of); });
+}
+
+/// What an action needs of its own rank stands before it.
+void check::check_order_on_ranks() {
+  for (std::size_t r = 0; r < plan_.ranks.size(); ++r)
+    for (auto n = graph_.row_begin(r); n < graph_.row_end(r); ++n) {
+      const auto& a = graph_.at(n, r);
+      const bool second = n > graph_.row_begin(r) && graph_.at(n - 1, r).with_next;
+      for (const auto& need : graph_.needs_of(n, r)) {
+        if (need.of < graph_.row_begin(r) || need.of >= graph_.row_end(r))
+          continue;
+        if (need.of > n)
+          complain("PLAN-2: on rank {} {} stands before {}, which it needs",
+                   r,
+                   name(a),
+                   name(graph_.at(need.of, r)));
+        else if (second && need.of == n - 1)
+          complain("PLAN-2: on rank {} {} cannot overlap with {}, which it needs",
+                   r,
+                   name(a),
+                   name(graph_.at(need.of, r)));
       }
     }
+}
+
+/// Sends as the receives that they are for, receives as they are.
+std::vector<std::vector<action>> check::on_links(bool sends) const {
+  std::vector<std::vector<action>> out(links_.size());
+  for (const auto& row : plan_.ranks)
+    for (auto a : row) {
+      if (!is_transfer(a.kind) || is_send(a.kind) != sends)
+        continue;
+      const auto link = links_.of(a);
+      if (a.kind == action_kind::send_activation) {
+        a.kind = action_kind::receive_activation;
+        a.chunk = chunk_id(value(a.chunk) + 1);
+      } else if (a.kind == action_kind::send_gradient) {
+        a.kind = action_kind::receive_gradient;
+        a.chunk = chunk_id(value(a.chunk) - 1);
+      }
+      out[link].push_back(a);
+    }
+  return out;
+}
+
+void check::check_queues() {
+  if (!graph_.has_transfers())
+    return;
+  const auto sent = on_links(true), received = on_links(false);
+  for (std::size_t on = 0; on < links_.size(); ++on) {
+    const auto [s, r]
+        = std::mismatch(sent[on].begin(), sent[on].end(), received[on].begin(), received[on].end());
+    if (s != sent[on].end() && r != received[on].end())
+      complain(
+          "PLAN-5: {} delivers in the order of its sends: number {} is for {}, and {} waits "
+          "for it",
+          name(links_[on]),
+          s - sent[on].begin(),
+          name(*s),
+          name(*r));
+  }
+}
+
+void check::check_reductions() {
+  std::vector<int> reduced(plan_.placement.size());
+  const auto owner
+      = [&](const action& a) { return value(a.copy) * std::size_t(plan_.chunks) + value(a.chunk); };
+  bool any = false;
+  for (std::size_t r = 0; r < plan_.ranks.size(); ++r)
+    for (const auto& a : plan_.ranks[r]) {
+      if (a.kind == action_kind::reduce_gradients) {
+        any = true;
+        ++reduced[owner(a)];
+      } else if (reduced[owner(a)] > 0
+                 && (a.kind == action_kind::backward || a.kind == action_kind::weight_gradients))
+        complain("PLAN-8: on rank {} {} comes after the gradients of its chunk were reduced",
+                 r,
+                 name(a));
+    }
+  for (std::size_t i = 0; any && i < reduced.size(); ++i)
+    if (reduced[i] != (plan_.training ? 1 : 0))
+      complain("PLAN-8: the gradients of {}chunk {} are reduced {} times, not {}",
+               plan_.copies > 1
+                   ? fmt::format("copy {} ", char('a' + int(i / std::size_t(plan_.chunks))))
+                   : "",
+               i % std::size_t(plan_.chunks),
+               reduced[i],
+               plan_.training ? 1 : 0);
+}
+
+void check_credits(const plan& x, int credits, check& to) {
+  const auto written = has_transfers(x) ? x : lowered(x);
+  for (const auto& circle : circular_waits(plan_graph(written, credits)))
+    to.complain("PLAN-6: with room for {} on each link, {}", credits, circle);
+}
+
+void check_memory(const plan& x, const check_settings& by, check& to) {
+  cost_model model;
+  model.held = by.held;
+  const auto seen = simulate(x, model);
+  for (std::size_t r = 0; r < seen.ranks.size(); ++r) {
+    const auto& rank = seen.ranks[r];
+    // Sums of shares such as 1/3 may end beside the limit that they mean.
+    const double limit = by.memory_limit * (1 + 1e-9);
+    if (rank.peak_memory <= limit)
+      continue;
+    const auto over = std::find_if(
+        rank.memory.begin(), rank.memory.end(), [&](const auto& at) { return at.second > limit; });
+    const auto when = over == rank.memory.end() ? 0 : over->first;
+    const auto what
+        = std::find_if(rank.actions.begin(), rank.actions.end(), [&](const timed_action& a) {
+            return a.begin == when && a.what.kind == action_kind::forward;
+          });
+    to.complain("PLAN-7: rank {} holds up to {:.6g}, and its limit is {:.6g}{}",
+                r,
+                rank.peak_memory,
+                by.memory_limit,
+                what == rank.actions.end()
+                    ? ""
+                    : fmt::format(": it is first above it at {}", to_string(what->what, x.copies)));
   }
 }
 
 }  // namespace
 
-std::vector<std::string> complaints(const plan& x) {
-  std::vector<std::string> out;
-  if (int(x.placement.size()) != x.chunks) {
-    out.push_back("PLAN-1: every chunk has a rank");
+check_report check_plan(const plan& x, const check_settings& by) {
+  check_report out;
+  if (auto wrong = misfit(x); !wrong.empty()) {
+    out.complaints.push_back("PLAN-1: " + wrong);
     return out;
   }
-  check_once(x, out);
-  rehearsal play(x);
-  if (out.empty() && !play.run())
-    out.push_back("PLAN-3: " + play.who_waits());
-  if (out.empty())
-    check_accumulation(x, out);
+  check all(x, out.complaints);
+  all.check_once();
+  if (all.nothing_found()) {
+    all.check_order_on_ranks();
+    all.check_queues();
+    all.check_reductions();
+  }
+  if (all.nothing_found())
+    for (const auto& circle : circular_waits(all.graph()))
+      all.complain("PLAN-3: {}", circle);
+  if (all.nothing_found()) {
+    if (by.credits > 0)
+      check_credits(x, by.credits, all);
+    if (by.memory_limit > 0)
+      check_memory(x, by, all);
+    out.notes = accumulation_notes(x);
+  }
+  all.count_the_rest();
   return out;
+}
+
+std::vector<std::string> complaints(const plan& x) {
+  return check_plan(x).complaints;
 }
 
 }  // namespace troupe::runtime

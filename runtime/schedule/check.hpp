@@ -1,18 +1,19 @@
 // Whether a plan can be carried out, before anything runs.
 //
 //   PLAN-1  every (copy, chunk, micro-batch) has F once, and in training each of its blocks B once
-//   or
-//           I and W once each, on its rank; R once where it is rebuilt, else not
-//   PLAN-2  R, I and B come after F, I after R and after I of the next block, W after I
+//           or I and W once each, on its rank; R once where it is rebuilt, else not; a pair is an F
+//           beside a B or I
+//   PLAN-2  what an action needs of its own rank stands before it: R, I and B come after F, I after
+//           R and after I of the next block, W after I; a pair's actions do not need each other
 //   PLAN-3  some order of all ranks satisfies every dependency: nobody waits for ever; else the
 //           cycle of actions that wait for each other is named
 //   PLAN-4  weight gradients are added in ascending order of micro-batches, so that every
 //           single-copy schedule has the same bits; another order is told, not refused
-//   PLAN-5  in a lowered plan each send meets its receive, in the order of their link's queue
+//   PLAN-5  where a plan has sends, each meets its receive, in the order of their link's queue
 //   PLAN-6  so many micro-batches as a link has credits may be on their way or unread, and nobody
-//           waits for ever
+//           waits for ever; a plan without sends is looked at as it is lowered
 //   PLAN-7  no rank holds more than its memory limit
-//   PLAN-8  in a lowered plan a chunk's gradients are reduced once, after all its W
+//   PLAN-8  where a plan reduces gradients, each chunk's are reduced once, after all its W
 
 #pragma once
 
@@ -43,8 +44,8 @@ check_report check_plan(const plan& x, const check_settings& by = {});
 /// Its complaints.
 std::vector<std::string> complaints(const plan& x);
 
-/// The order in which W of a chunk (of a copy) adds micro-batches is ascending everywhere, and
-/// there is one copy: the bits are those of the reference trainer.
+/// The order in which W of a chunk adds micro-batches is ascending everywhere, and there is one
+/// copy: the bits are those of the reference trainer. Of a sound plan.
 bool accumulates_in_order(const plan& x);
 
 }  // namespace troupe::runtime

@@ -1,0 +1,17 @@
+// Who waits for whom when a plan comes to no end.
+
+#pragma once
+
+#include "runtime/schedule/plan_graph.hpp"
+
+#include <string>
+#include <vector>
+
+namespace troupe::runtime {
+
+/// A sentence for each circle of ranks that wait for each other: "rank 0 waits at 0B0 for 1B0 of
+/// rank 1, which waits at 1F1 for 0F1 of rank 0; 2 other ranks wait for these". Empty: every row
+/// comes to its end. O(actions). Of a plan that lacks nothing.
+std::vector<std::string> circular_waits(const plan_graph& graph);
+
+}  // namespace troupe::runtime
