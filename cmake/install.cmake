@@ -32,7 +32,7 @@ install(FILES ${usage}/_troupe DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/vendor-c
 install(FILES ${usage}/troupe.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d
         COMPONENT program)
 install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs COMPONENT program)
-install(DIRECTORY examples/configurations DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples COMPONENT program)
+install(DIRECTORY examples/configurations examples/schedules DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples COMPONENT program)
 
 # --- development -------------------------------------------------------------------------------
 
@@ -47,7 +47,7 @@ install(DIRECTORY actors DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/troupe
         COMPONENT development FILES_MATCHING PATTERN *.hpp PATTERN actors/command EXCLUDE)
 install(DIRECTORY examples/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples COMPONENT development
         FILES_MATCHING PATTERN *.cpp PATTERN *.hpp PATTERN CMakeLists.txt PATTERN README.md
-        PATTERN configurations EXCLUDE)
+        PATTERN configurations EXCLUDE PATTERN schedules EXCLUDE)
 install(FILES cmake/copyright ${PROJECT_BINARY_DIR}/changelog.gz
         DESTINATION ${CMAKE_INSTALL_DOCDIR}-dev COMPONENT development)
 

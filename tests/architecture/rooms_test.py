@@ -7,7 +7,7 @@ import sys
 # room -> what it may include besides itself and the standard library
 MAY = {
     "kernels": ["cuda", "cublas", "cudnn", "dnnl", "oneapi/", "hwy/", "omp.h"],
-    "runtime": ["kernels/", "nccl", "ucp/", "uct/", "ucs/", "spdlog/", "fmt/", "nlohmann/", "openssl/", "xxhash.h", "pcre2.h", "omp.h"],
+    "runtime": ["kernels/", "nccl", "ucp/", "uct/", "ucs/", "spdlog/", "fmt/", "nlohmann/", "openssl/", "xxhash.h", "pcre2.h", "lua.hpp", "omp.h"],
     "messages": ["runtime/core/", "runtime/tensor/", "runtime/layout/", "runtime/schedule/", "runtime/telemetry/", "caf/", "fmt/"],
     "actors": ["messages/", "runtime/", "caf/", "fmt/", "CLI/", "yaml-cpp/", "nlohmann/"],
     "examples": ["actors/", "messages/", "runtime/", "caf/", "fmt/"],
@@ -24,6 +24,7 @@ ONLY = {
     "ucp/": ["runtime/transport/ucx/"],
     "spdlog/": ["runtime/core/"],
     "pcre2.h": ["runtime/tokenizer/"],
+    "lua.hpp": ["runtime/script/"],
     "dnnl": ["kernels/cpu/"],
     "hwy/": ["kernels/cpu/"],
     "openssl/": ["runtime/core/", "tests/"],

@@ -11,7 +11,7 @@ import subprocess
 import sys
 
 STORIES = ["03_own_layer", "05_monitor"]  # troupe::runtime, troupe::actors
-PRIVATE = re.compile(r"CLI11|CLI/|hwy/|dnnl\.|omp\.h|spdlog/|openssl/|pcre2\.h|xxhash\.h")
+PRIVATE = re.compile(r"CLI11|CLI/|hwy/|dnnl\.|omp\.h|spdlog/|openssl/|pcre2\.h|xxhash\.h|lua\.hpp")
 
 
 def run(*command):
