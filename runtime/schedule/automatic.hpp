@@ -16,8 +16,13 @@ struct found_schedule {
 };
 
 /// The fastest plan found within the limits, never slower than the named single-copy schedules that
-/// keep them. `chunks_per_rank` 1 or 2 keeps to that many; 0 tries both. Deterministic. Throws
-/// input_error when nothing fits the memory limit, with the least that would do.
+/// keep them; of equally fast ones that which adds micro-batches in order, then that which holds
+/// least. `memory_limit` 0 is none. `chunks_per_rank` 1 or more keeps to that many; 0 tries 1 and
+/// 2, these in turn and in a V.
+///
+/// Deterministic; the effort is bounded by counts of actions: about a second for 8 ranks and 32
+/// micro-batches, a few for 64 and 512. Throws input_error when nothing fits the memory limit, with
+/// the least that would do.
 found_schedule find_best(const schedule_request& how);
 
 }  // namespace troupe::runtime

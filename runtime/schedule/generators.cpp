@@ -1,6 +1,7 @@
 #include "runtime/schedule/generators.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/schedule/automatic.hpp"
 #include "runtime/schedule/generators/rules.hpp"
 
 #include <algorithm>
@@ -44,6 +45,9 @@ constexpr std::array table = {
     entry{{"zb-h2", "no bubble but the skew of the ranks, for up to 2 p - 1 activations",
            "Qi et al., Zero Bubble Pipeline Parallelism, 2024", 1, false, false, 1},
           schedules::zero_bubble_2, false, true},
+    entry{{"auto", "made for the given times and memory limit; never slower than those that fit",
+           "a search after Qi et al., Zero Bubble Pipeline Parallelism, 2024", 0, true, false, 1},
+          [](const schedule_request& how) { return find_best(how).what; }, false, true},
 };
 // clang-format on
 

@@ -1,0 +1,187 @@
+#include "runtime/schedule/automatic.hpp"
+
+#include "runtime/core/error.hpp"
+#include "runtime/schedule/check.hpp"
+#include "runtime/schedule/search.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+#include <optional>
+#include <tuple>
+
+namespace troupe::runtime {
+namespace {
+
+// In actions: what a search may schedule, and time, for each placement.
+constexpr std::int64_t greedy_budget = 6'000'000;
+constexpr std::int64_t improvement_budget = 25'000'000;
+constexpr std::int64_t most_rounds = 50'000;
+constexpr std::int64_t largest_search = 4'000'000;
+
+struct candidate {
+  plan what;
+  std::string from;
+  double makespan = 0;
+  double peak = 0;  ///< of a rank's whole share
+};
+
+struct placement_choice {
+  std::string words;
+  std::vector<int> of;
+};
+
+void check_request(const schedule_request& how) {
+  if (how.ranks < 1 || how.microbatches < 1 || how.chunks_per_rank < 0)
+    throw input_error(
+        "auto for {} ranks, {} micro-batches and {} chunks per rank: give at least 1 of each "
+        "(chunks may be left out)",
+        how.ranks,
+        how.microbatches,
+        how.chunks_per_rank);
+  for (const double x : {how.memory_limit,
+                         how.transfer,
+                         how.costs.forward,
+                         how.costs.input_gradients,
+                         how.costs.weight_gradients,
+                         how.costs.overlapped})
+    if (!std::isfinite(x) || x < 0)
+      throw input_error("auto: times and memory limits are finite and at least 0; {} is not", x);
+  if (how.memory_limit > 0 && how.memory_limit < 1)
+    throw input_error(
+        "auto: no schedule keeps a memory limit of {}: a rank holds at least 1, which is one "
+        "micro-batch through its whole share; give 1 or more",
+        how.memory_limit);
+}
+
+std::string words_of(int v, bool in_v) {
+  return fmt::format("{} chunk{} per rank{}",
+                     v,
+                     v == 1 ? "" : "s",
+                     v == 1 ? ""
+                     : in_v ? ", in a V"
+                            : ", in turn");
+}
+
+class finder {
+ public:
+  explicit finder(const schedule_request& how) : how_(how) {}
+
+  found_schedule run() {
+    std::vector<int> numbers{how_.chunks_per_rank};
+    if (how_.chunks_per_rank == 0)
+      numbers = how_.ranks == 1 ? std::vector{1} : std::vector{1, 2};
+    for (const int v : numbers) {
+      const auto named = all_named(v);
+      for (const auto& x : named)
+        offer(x);
+      if (3ll * v * how_.ranks * how_.microbatches > largest_search)
+        continue;
+      search(problem(v, placed_in_turn(how_.ranks, v)), named, words_of(v, false));
+      if (v == 2 && how_.ranks > 1)
+        search(problem(v, placed_in_v(how_.ranks)), named, words_of(v, true));
+    }
+    if (!best_)
+      throw input_error(
+          "auto for {} ranks and {} micro-batches: that is too large to search, and no named "
+          "schedule keeps a memory limit of {}: give a higher one, or fewer micro-batches",
+          how_.ranks,
+          how_.microbatches,
+          how_.memory_limit);
+    const int v = best_->what.chunks / how_.ranks;
+    const double bound = lower_bound(problem(v, best_->what.placement));
+    best_->what.name = "auto";
+    return {std::move(best_->what), best_->from, best_->makespan, std::min(bound, best_->makespan)};
+  }
+
+ private:
+  search_problem problem(int v, std::vector<int> placement) const {
+    const double all = double(how_.microbatches) * v;
+    const double most = how_.memory_limit > 0 ? how_.memory_limit * v + 1e-9 : all;
+    return {
+        how_.ranks, how_.microbatches, std::move(placement), costs(v), int(std::min(most, all))};
+  }
+
+  cost_model costs(int v) const {
+    auto out = shared_costs(how_.costs, v);
+    out.transfer = how_.transfer;
+    return out;
+  }
+
+  /// Those that keep the limit.
+  std::vector<candidate> all_named(int v) const {
+    std::vector<candidate> out;
+    for (const auto& name : named_schedules()) {
+      if (name.copies > 1 || name.name == "auto"
+          || (name.chunks_per_rank != v && !name.other_chunks))
+        continue;
+      auto asked = how_;
+      asked.chunks_per_rank = v;
+      asked.group = 0;
+      try {
+        if (auto x = timed(generate(name.name, asked), std::string(name.name)); fits(x))
+          out.push_back(std::move(x));
+      } catch (const input_error&) {
+        // It does not admit these sizes, or this limit.
+      }
+    }
+    return out;
+  }
+
+  candidate timed(plan x, std::string from) const {
+    const int v = x.chunks / how_.ranks;
+    const auto when = simulate(x, costs(v));
+    candidate out{std::move(x), std::move(from), when.makespan};
+    for (const auto& rank : when.ranks)
+      out.peak = std::max(out.peak, double(rank.peak_chunks) / v);
+    return out;
+  }
+
+  bool fits(const candidate& x) const {
+    return how_.memory_limit == 0 || x.peak <= how_.memory_limit + 1e-9;
+  }
+
+  void search(const search_problem& of,
+              const std::vector<candidate>& named,
+              const std::string& words) {
+    const double bound = lower_bound(of);
+    auto found = search_policies(of, bound, greedy_budget);
+    auto from = "search, " + words;
+    offer(timed(to_plan(of, found.rows), from));
+    for (const auto& x : named)
+      if (auto rows = to_rows(of, x.what); rows && x.makespan < found.makespan) {
+        found = {std::move(*rows), x.makespan};
+        from = x.from + ", improved";
+      }
+    const auto budget = std::min(improvement_budget, most_rounds * of.actions());
+    offer(timed(to_plan(of, improve(of, std::move(found), bound, budget).rows), from));
+  }
+
+  void offer(candidate x) {
+    if (!fits(x))
+      throw broken_promise("SEARCH-2: what a search finds keeps the memory limit");
+    if (!best_ || is_better(x, *best_))
+      best_ = std::move(x);
+  }
+
+  static bool is_better(const candidate& a, const candidate& b) {
+    if (std::abs(a.makespan - b.makespan) > 1e-9 * b.makespan)
+      return a.makespan < b.makespan;
+    const auto blame = [](const candidate& x) {
+      return std::tuple(!accumulates_in_order(x.what), x.peak, x.what.chunks);
+    };
+    return blame(a) < blame(b);
+  }
+
+  const schedule_request& how_;
+  std::optional<candidate> best_;
+};
+
+}  // namespace
+
+found_schedule find_best(const schedule_request& how) {
+  check_request(how);
+  return finder(how).run();
+}
+
+}  // namespace troupe::runtime
