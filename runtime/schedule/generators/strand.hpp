@@ -21,9 +21,8 @@ class strand {
   void input_gradients() { add(action_kind::input_gradients, inputs_++); }
   void weight_gradients() { add(action_kind::weight_gradients, weights_++); }
 
-  int forwards() const { return forwards_; }
+  int inputs() const { return inputs_; }
   int weights() const { return weights_; }
-  bool has_forwards_left() const { return forwards_ < microbatches_; }
   bool has_weights_left() const { return weights_ < microbatches_; }
 
  private:

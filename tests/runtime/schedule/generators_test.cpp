@@ -40,6 +40,11 @@ const std::vector<known>& reference() {
       {"zb-h1", 27, 3, 3, {4, 4, 4, 4}, {27, 27, 27, 27}, {27.6, 28.2, 29.4}},
       {"izb", 25.5, 1.5, 1.5, {8, 8, 8, 8}, {25.5, 25.5, 25.5, 25.5}, {26.3, 27.1, 28.7}},
       {"zb-h2", 27, 3, 0, {7, 7, 7, 7}, {24, 25, 26, 27}, {}},
+      {"zb-v", 25.5, 1.5, 0, {8, 8, 8, 8}, {24, 24.5, 25, 25.5}, {26.15, 26.8, 28.1}},
+      {"v-half", 26.5, 2.5, 2.5, {6, 6, 6, 6}, {26.5, 26, 26.5, 26.5}, {}},
+      {"v-min", 29.5, 5.5, 5.5, {4, 4, 4, 4}, {29.5, 29, 28.5, 28.5}, {}},
+      {"dualpipe", 26, 2, 2, {5, 5, 5, 5}, {26, 26, 26, 26}, {26.45, 26.9, 27.8}},
+      {"dualpipev", 27, 3, 3, {9, 9, 9, 9}, {27, 27, 27, 27}, {27.8, 28.7, 30.9}},
   };
   return all;
 }
@@ -79,7 +84,8 @@ TEST_CASE("every named schedule is sound for every size that it admits", "[sched
     for (const int p : {1, 2, 3, 4, 5, 8})
       for (const int m : {1, 2, 3, 4, 5, 7, 8, 9, 12, 16, 21, 33})
         for (const int v : {0, 1, 2, 3, 4}) {
-          if (v != 0 && !x.other_chunks)
+          // "auto" searches; its own test makes fewer sizes.
+          if (x.name == "auto" || (v != 0 && !x.other_chunks))
             continue;
           CAPTURE(x.name, p, m, v);
           plan found;
@@ -178,6 +184,70 @@ TEST_CASE("ZB-H2 keeps any memory limit, and pays for it with idle time", "[sche
     }
 }
 
+TEST_CASE("ZB-V waits only for the skew of half a forward per rank when F, I and W are equal",
+          "[schedule]") {
+  for (const int p : {1, 2, 3, 4, 8, 13})
+    for (const int m : {2 * p - 1, 2 * p, 3 * p + 1, 6 * p}) {
+      CAPTURE(p, m);
+      const auto x = carried_out(generated("zb-v", p, m));
+      CHECK_THAT(longest_span_idle(x), WithinAbs(0, rounding));
+      CHECK_THAT(longest_idle(x), WithinAbs((p - 1) / 2.0, rounding));
+      CHECK(most_chunks(x) == 2 * p);
+    }
+}
+
+TEST_CASE("DualPipe and DualPipeV wait as their authors say when F, I and W are equal",
+          "[schedule]") {
+  for (const int p : {2, 4, 6, 8, 16})
+    for (const int m : {2 * p, 2 * p + 2, 4 * p, 6 * p + 2})
+      for (const double pair : {3.0, 2.7, 2.25}) {
+        CAPTURE(p, m, pair);
+        const action_costs by{1, 1, 1, 0, pair};
+        const auto dual = carried_out(generated("dualpipe", p, m), by);
+        CHECK_THAT(longest_idle(dual), WithinAbs((p / 2 - 1) * (pair + 2 - 3), rounding));
+        CHECK(most_chunks(dual) == p + 1);
+        const auto folded = carried_out(generated("dualpipev", p, m), by);
+        CHECK_THAT(longest_idle(folded), WithinAbs((p - 1) * (pair + 2 - 3) / 2, rounding));
+        CHECK(most_chunks(folded) == 2 * p + 1);
+      }
+}
+
+TEST_CASE("V-Half and V-Min wait as long and hold as much as their authors' own", "[schedule]") {
+  struct known {
+    int p;
+    double idle_half, idle_min;  // for any m
+    int peak_half, peak_min;     // in chunks
+  };
+  for (const auto& [p, idle_half, idle_min, peak_half, peak_min] : {known{1, 0, 0, 2, 2},
+                                                                    {2, 0.5, 1.5, 4, 4},
+                                                                    {3, 2.5, 2.5, 4, 4},
+                                                                    {4, 2.5, 5.5, 6, 4},
+                                                                    {5, 5.5, 7.5, 6, 6},
+                                                                    {6, 5.5, 8.5, 8, 6},
+                                                                    {8, 8.5, 13.5, 10, 8},
+                                                                    {9, 11.5, 14.5, 10, 8},
+                                                                    {12, 14.5, 20.5, 14, 10}})
+    for (const int m : {2 * p, 3 * p, 5 * p + 1, 40}) {
+      CAPTURE(p, m);
+      const auto half = carried_out(generated("v-half", p, m));
+      CHECK_THAT(longest_idle(half), WithinAbs(idle_half, rounding));
+      CHECK(most_chunks(half) == peak_half);
+      const auto min = carried_out(generated("v-min", p, m));
+      CHECK_THAT(longest_idle(min), WithinAbs(idle_min, rounding));
+      CHECK(most_chunks(min) == peak_min);
+    }
+}
+
+TEST_CASE("V-Half and V-Min are made for every number of ranks", "[schedule]") {
+  for (int p = 1; p <= 40; ++p)
+    for (const int m : {1, p, 2 * p + 1}) {
+      CAPTURE(p, m);
+      // Above half, and a third, by what is rounded up to whole micro-batches on both chunks.
+      CHECK(most_chunks(carried_out(generated("v-half", p, m))) <= p + 3);
+      CHECK(most_chunks(carried_out(generated("v-min", p, m))) <= 2 * p / 3 + 4);
+    }
+}
+
 TEST_CASE("groups of micro-batches follow Megatron's rule", "[schedule]") {
   schedule_request how;
   how.ranks = 4;
@@ -220,6 +290,12 @@ TEST_CASE("what a schedule does not admit is refused with what it does", "[sched
   refused("interleaved", {4, 2, 8, 0, 5}, "holds 5.5 activations");
   refused("zb-h2", {4, 0, 8, 0, 0.5}, "give 1 or more");
   refused("zb-h2", {4, 0, 8, 0, -1}, "at least 0; -1 is not");
+  refused("dualpipe", {5, 0, 20}, "5 is odd: give 4 or 6");
+  refused("dualpipe", {1, 0, 20}, "1 is odd: give 2");
+  refused("dualpipe", {4, 0, 9}, "9 is odd: give 8 or 10");
+  refused("dualpipe", {4, 0, 5}, "at least 8; 5 is fewer: give 8");
+  refused("dualpipev", {4, 0, 7}, "at least 8 micro-batches; 7 is fewer: give 8");
+  refused("zb-v", {4, 1, 7}, "zb-v has 2 chunks per rank; 1 were asked for");
   refused("gpipe", {1 << 20, 0, 1 << 20}, "give fewer");
   refused("gpipe", {2147483647, 0, 2147483647}, "give fewer");
   refused("izb", {2147483647, 2147483647, 2147483647}, "give fewer");

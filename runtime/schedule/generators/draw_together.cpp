@@ -1,0 +1,139 @@
+#include "runtime/schedule/generators/draw_together.hpp"
+
+#include <algorithm>
+
+namespace troupe::runtime::schedules {
+namespace {
+
+/// The steady part is from the first micro-batch that comes back from where it began, to the last
+/// that begins.
+class steady_part {
+ public:
+  explicit steady_part(const slot_grid& x)
+      : from_(x.slot_of(step::down_inputs, 0, 0)),
+        to_(x.slot_of(step::down_forward, 0, x.microbatches() - 1)) {}
+
+  bool is_before(int slot) const { return slot < from_; }
+  bool is_after(int rank, int slot) const { return slot > to_ || (slot == to_ && rank > 0); }
+
+ private:
+  int from_, to_;
+};
+
+/// What a rank has after a slot.
+struct tally {
+  int held = 0;     ///< micro-batches of a chunk, from F to W
+  int pending = 0;  ///< W that wait for a free slot; only where W have none of their own
+
+  friend bool operator==(const tally&, const tally&) = default;
+};
+
+enum class weights_are { in_slots, anywhere };
+
+/// What each rank holds when, kept up to date while steps move.
+class memory {
+ public:
+  memory(const slot_grid& x, weights_are how)
+      : grid_(x), how_(how), after_(std::size_t(x.ranks())) {
+    for (int r = 0; r < x.ranks(); ++r) {
+      tally now;
+      for (int slot = 0; slot < x.slots(r); ++slot) {
+        now = next(now, x.at(r, slot).what);
+        limit_ = std::max(limit_, now.held);
+        after_[std::size_t(r)].push_back(now);
+      }
+    }
+  }
+
+  /// Whether what stands in `from` can stand in the earlier slot `to` within the limit.
+  bool admits(int rank, int from, int to) const {
+    bool fits = true;
+    replay(rank, from, to, [&](int, const tally& now) { return fits = now.held <= limit_; });
+    return fits;
+  }
+
+  /// Before the grid moves it.
+  void move(int rank, int from, int to) {
+    auto& row = after_[std::size_t(rank)];
+    replay(rank, from, to, [&](int slot, const tally& now) {
+      row[std::size_t(slot)] = now;
+      return true;
+    });
+  }
+
+ private:
+  tally next(tally x, step what) const {
+    x.held += is_forward(what) - (what == step::weights);
+    if (how_ == weights_are::in_slots)
+      return x;
+    x.pending += is_input_gradients(what);
+    if (what == step::none && x.pending > 0) {
+      --x.pending;
+      --x.held;
+    }
+    return x;
+  }
+
+  /// From `to` on as it would be, until it is as before.
+  template <class Use>
+  void replay(int rank, int from, int to, Use&& use) const {
+    const auto& row = after_[std::size_t(rank)];
+    tally now = to > 0 ? row[std::size_t(to - 1)] : tally{};
+    for (int slot = to; slot < grid_.slots(rank); ++slot) {
+      const auto what = slot == to     ? grid_.at(rank, from).what
+                        : slot == from ? step::none
+                                       : grid_.at(rank, slot).what;
+      now = next(now, what);
+      if (slot >= from && now == row[std::size_t(slot)])
+        return;
+      if (!use(slot, now))
+        return;
+    }
+  }
+
+  const slot_grid& grid_;
+  weights_are how_;
+  std::vector<std::vector<tally>> after_;  ///< (rank, slot)
+  int limit_ = 0;
+};
+
+/// In the order of time, what `may_move` admits goes to the earliest slot that is free, not before
+/// what it needs, and within the memory.
+template <class MayMove>
+void move_earlier(slot_grid& x, weights_are how, MayMove&& may_move) {
+  memory held(x, how);
+  const int last = x.slots();
+  for (int slot = 0; slot < last; ++slot)
+    for (int r = 0; r < x.ranks(); ++r) {
+      if (slot >= x.slots(r) || x.is_free(r, slot) || !may_move(r, slot))
+        continue;
+      for (int to = x.ready(r, slot); to < slot; ++to)
+        if (x.is_free(r, to) && held.admits(r, slot, to)) {
+          held.move(r, slot, to);
+          x.move(r, slot, to);
+          break;
+        }
+    }
+}
+
+}  // namespace
+
+void draw_together(slot_grid& x) {
+  x.put_weights();
+  const steady_part steady(x);
+  move_earlier(x, weights_are::in_slots, [&](int r, int slot) {
+    return steady.is_before(slot) || steady.is_after(r, slot);
+  });
+  x.squeeze();
+  x.take_out_weights();
+}
+
+void draw_end_together(slot_grid& x) {
+  const steady_part steady(x);
+  move_earlier(x, weights_are::anywhere, [&](int r, int slot) { return steady.is_after(r, slot); });
+  x.put_weights();
+  x.squeeze();
+  x.take_out_weights();
+}
+
+}  // namespace troupe::runtime::schedules
