@@ -70,7 +70,7 @@ class finder {
   found_schedule run() {
     std::vector<int> numbers{how_.chunks_per_rank};
     if (how_.chunks_per_rank == 0)
-      numbers = how_.ranks == 1 ? std::vector{1} : std::vector{1, 2};
+      numbers = {1, 2};
     for (const int v : numbers) {
       const auto named = all_named(v);
       for (const auto& x : named)

@@ -8,13 +8,14 @@ namespace {
 
 /// The least that one micro-batch on a chunk takes, whether or not F and B are paired.
 struct least_times {
-  double forward, input, weight, all;
+  double forward, input, weight, all, before_weight;
 
   explicit least_times(const action_costs& x)
       : forward(x.forward),
         input(x.input_gradients),
         weight(x.weight_gradients),
-        all(x.forward + x.input_gradients + x.weight_gradients) {
+        all(x.forward + x.input_gradients + x.weight_gradients),
+        before_weight(x.forward + x.input_gradients) {
     if (x.overlapped <= 0 || x.overlapped >= all)
       return;
     all = x.overlapped;
@@ -22,6 +23,7 @@ struct least_times {
     // In a pair I and W end together with all of it.
     input = std::min(input, all);
     weight = 0;
+    before_weight = std::min(before_weight, all);
   }
 };
 
@@ -50,7 +52,7 @@ double lower_bound(const search_problem& of) {
   for (int r = 0; r < of.ranks; ++r) {
     const auto never = std::numeric_limits<double>::infinity();
     double first = never, first_input = never, last = never, longest_forward = 0;
-    double work = 0, back = 0, weights = 0, trips = 0, longest_rest = 0;
+    double work = 0, work_before_weights = 0, weights = 0, trips = 0, longest_rest = 0;
     int hosted = 0;
     for (std::size_t c = 0; c < n; ++c) {
       if (of.placement[c] != r)
@@ -63,7 +65,7 @@ double lower_bound(const search_problem& of) {
       work += m * least[c].all;
       weights += m * least[c].weight;
       trips += m * trip[c];
-      back += m * least[c].input;
+      work_before_weights += m * least[c].before_weight;
       ++hosted;
     }
     if (hosted == 0)
@@ -72,7 +74,7 @@ double lower_bound(const search_problem& of) {
     const double room = std::min(double(of.capacity), m * hosted) * longest_forward;
     const double begun = std::min(room, first_input - first);
     bound = std::max(bound, first_input - begun + work);
-    bound = std::max(bound, first_input - begun + work - weights + last);
+    bound = std::max(bound, first_input - begun + work_before_weights + last);
     // Whoever holds memory holds it for a round trip, and so many at once as there is room.
     bound = std::max(bound, first + trips / of.capacity);
     if (hosted == 1) {
