@@ -165,8 +165,7 @@ plan generate(std::string_view name, const schedule_request& how) {
   auto out = of->make(asked);
   out.name = name;
   if (how.memory_limit > 0 && !of->keeps_a_limit)
-    if (const auto [peak, rank] = peak_of(out, asked.chunks_per_rank * out.copies);
-        peak > how.memory_limit)
+    if (const auto [peak, rank] = peak_of(out, asked.chunks_per_rank); peak > how.memory_limit)
       throw input_error(
           "{} for {} ranks and {} micro-batches holds {} activations at its peak, on "
           "rank {}, but the limit is {}: give {} or more, or take zb-h2 or auto, "

@@ -288,6 +288,7 @@ TEST_CASE("what a schedule does not admit is refused with what it does", "[sched
   refused(
       "1f1b", {4, 0, 8, 0, 3}, "holds 4 activations at its peak, on rank 0, but the limit is 3");
   refused("interleaved", {4, 2, 8, 0, 5}, "holds 5.5 activations");
+  refused("dualpipe", {4, 0, 8, 0, 4}, "holds 5 activations");
   refused("zb-h2", {4, 0, 8, 0, 0.5}, "give 1 or more");
   refused("zb-h2", {4, 0, 8, 0, -1}, "at least 0; -1 is not");
   refused("dualpipe", {5, 0, 20}, "5 is odd: give 4 or 6");
