@@ -135,8 +135,8 @@ void charge(lua_State* lua, std::int64_t instructions) {
 }
 
 void print_line(lua_State* lua, const std::string& text) {
-  charge(lua, 100'000);
   const auto& a = account_of(lua);
+  charge(lua, 1 + std::int64_t(a.limits.instructions / 1000));  // a thousand lines are enough
   if (a.prints)
     log_line(severity::warning,
              fmt::format("{}:{}: {}", a.file, script_line(lua), printable(text, 1000)));
