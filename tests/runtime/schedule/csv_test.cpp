@@ -2,12 +2,15 @@
 
 #include "runtime/core/error.hpp"
 #include "runtime/schedule/generators.hpp"
+#include "runtime/schedule/lower.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_exception.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <fstream>
 #include <string>
+#include <vector>
 
 using namespace troupe::runtime;
 using Catch::Matchers::ContainsSubstring;
@@ -86,6 +89,31 @@ TEST_CASE("every named schedule is read as it was written", "[schedule]") {
   const auto rebuilt = with_recomputation(one_forward_one_backward(2, 3), {{0, 1}, {1, 1, 0}});
   CHECK(plan_from_csv(to_csv(rebuilt), "1f1b") == rebuilt);
   CHECK(plan_from_csv(to_csv(forward_only(3, 4)), "forward-only") == forward_only(3, 4));
+}
+
+TEST_CASE("the examples of docs/formats/schedule.md are what generators and writers give",
+          "[schedule]") {
+  std::ifstream page(TROUPE_SOURCE_DIR "/docs/formats/schedule.md");
+  std::vector<std::string> found(1);
+  for (std::string line; std::getline(page, line);)
+    if (const auto text = line.find_first_not_of(' '); text != line.npos && text >= 4)
+      found.back() += line.substr(text) + "\n";
+    else if (!found.back().empty())
+      found.emplace_back();
+  schedule_request two{2, 0, 3}, four{2, 0, 4}, alone{1, 0, 2};
+  CHECK(found
+        == std::vector<std::string>{
+            to_csv(generate("1f1b", two)),
+            to_csv(generate("zb-h1", two)),
+            to_csv(lowered(one_forward_one_backward(2, 2))),
+            to_csv(with_recomputation(one_forward_one_backward(2, 1), {{0, 1}, {1, 0}})),
+            to_csv(generate("dualpipev", alone)),
+            to_csv(generate("dualpipe", four)),
+            to_csv(forward_only(3, 2)),
+            ""});
+  for (const auto& text : found)
+    if (!text.empty())
+      check_kept(text);
 }
 
 TEST_CASE("a fault in a CSV is told with line and cell", "[schedule]") {
