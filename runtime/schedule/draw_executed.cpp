@@ -1,0 +1,242 @@
+#include "runtime/core/error.hpp"
+#include "runtime/schedule/csv_action.hpp"
+#include "runtime/schedule/draw.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <limits>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <tuple>
+
+namespace troupe::runtime {
+namespace {
+
+struct traced {
+  action what;
+  double begin, end;  ///< ms
+};
+
+/// Nothing for spans that are none of the plan's: "reduce", "update", "eval 0F3".
+std::optional<action> action_of(const std::string& name) {
+  if (name.find_first_of("FBIWR") == std::string::npos
+      || !std::isdigit(static_cast<unsigned char>(name.back())))
+    return {};
+  try {
+    return action_from_text(name).what;
+  } catch (const input_error&) {
+    return {};
+  }
+}
+
+/// The computing tracks of a trace's processes.
+struct step_reader {
+  std::uint64_t step;
+  std::map<int, std::vector<traced>> spans = {};
+  std::uint64_t first = std::numeric_limits<std::uint64_t>::max(), last = 0;
+  bool is_trace = false;
+
+  void take(const nlohmann::json& event) {
+    if (!event.contains("ph") || event["ph"] != "X" || event.value("tid", 0) != 0
+        || !event.contains("args") || !event["args"].contains("step"))
+      return;
+    is_trace = true;
+    const auto of = event["args"]["step"].get<std::uint64_t>();
+    const auto what = action_of(event.at("name").get<std::string>());
+    if (!what)
+      return;
+    first = std::min(first, of);
+    last = std::max(last, of);
+    if (of != step)
+      return;
+    const double begin = event.at("ts").get<double>() / 1000;
+    spans[event.at("pid").get<int>()].push_back(
+        {*what, begin, begin + event.at("dur").get<double>() / 1000});
+  }
+
+  void read(std::string_view json) {
+    // Traces may be large: an event is forgotten as soon as it has been looked at.
+    const auto look = [&](int depth, nlohmann::json::parse_event_t event, nlohmann::json& parsed) {
+      if (event != nlohmann::json::parse_event_t::object_end || depth != 2)
+        return true;
+      take(parsed);
+      return false;
+    };
+    try {
+      const auto rest = nlohmann::json::parse(json, look);
+      if (!rest.is_object() || !rest.contains("traceEvents"))
+        throw input_error(
+            "a trace was to be read, but the file has no traceEvents: give what `troupe train "
+            "--trace FILE` wrote");
+    } catch (const nlohmann::json::exception& e) {
+      throw input_error(
+          "a trace was to be read, but the file is none: {}; give what `troupe train --trace FILE` "
+          "wrote",
+          e.what());
+    }
+    if (!is_trace || first > last)
+      throw input_error(
+          "the trace has no actions of any step: give what `troupe train --trace FILE` wrote");
+    if (spans.empty())
+      throw input_error(
+          "the trace has no step {}; it has {} to {}: give one of them", step, first, last);
+  }
+};
+
+using key = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t>;
+
+struct interval {
+  double begin = std::numeric_limits<double>::infinity(), end = 0;
+
+  void include(const traced& x) {
+    begin = std::min(begin, x.begin);
+    end = std::max(end, x.end);
+  }
+};
+
+/// When what a plan calls one action was done on a rank: of B its I and W, of a chunk that the plan
+/// does not take apart all its blocks.
+class executed_rank {
+ public:
+  executed_rank(const plan& planned, const std::vector<traced>& spans) : planned_(planned) {
+    for (const auto& x : spans)
+      intervals_[key_of(x.what)].include(x);
+  }
+
+  std::optional<interval> find(const action& x) const {
+    if (x.kind != action_kind::backward) {
+      const auto at = intervals_.find(key_of(x));
+      return at == intervals_.end() ? std::nullopt : std::optional(at->second);
+    }
+    if (const auto at = intervals_.find(key_of(x)); at != intervals_.end())
+      return at->second;
+    auto half = x;
+    half.kind = action_kind::input_gradients;
+    const auto inputs = find(half);
+    half.kind = action_kind::weight_gradients;
+    const auto weights = find(half);
+    if (!inputs || !weights)
+      return {};
+    return interval{std::min(inputs->begin, weights->begin), std::max(inputs->end, weights->end)};
+  }
+
+ private:
+  key key_of(const action& x) const {
+    auto kind = x.kind;
+    std::uint32_t block = x.block;
+    if (planned_.blocks.empty()) {
+      block = 0;
+      if (kind == action_kind::recompute)
+        kind = action_kind::input_gradients;
+    }
+    return {std::uint32_t(kind) << 16 | value(x.copy), value(x.chunk), value(x.microbatch), block};
+  }
+
+  const plan& planned_;
+  std::map<key, interval> intervals_;
+};
+
+/// A pair that was done at the same time stays one, from the begin of the first to the end of the
+/// last; else it is two actions.
+void join_pairs(std::vector<timed_action>& row) {
+  for (std::size_t i = 0; i + 1 < row.size(); ++i) {
+    auto &a = row[i], &b = row[i + 1];
+    if (!a.what.with_next)
+      continue;
+    a.what.with_next = a.begin < b.end && b.begin < a.end;
+    if (!a.what.with_next)
+      continue;
+    a.begin = b.begin = std::min(a.begin, b.begin);
+    a.end = b.end = std::max(a.end, b.end);
+  }
+}
+
+/// By the order of actions: clocks round, and a W may seem to end after the next F began.
+void measure(rank_timeline& rank, bool training) {
+  const auto& row = rank.actions;
+  const auto change = [&](double time, int by) {
+    const double last = rank.memory.empty() ? 0 : rank.memory.back().first;
+    const int held = (rank.memory.empty() ? 0 : int(rank.memory.back().second)) + by;
+    rank.peak_chunks = std::max(rank.peak_chunks, held);
+    rank.memory.emplace_back(std::max(last, time), held);
+  };
+  for (std::size_t i = 0, n = 0; i < row.size(); i += n) {
+    n = row[i].what.with_next && i + 1 < row.size() ? 2 : 1;
+    rank.busy += row[i].end - row[i].begin;
+    rank.last_end = std::max(rank.last_end, row[i].end);
+    for (auto k = i; k < i + n; ++k)
+      if (row[k].what.kind == action_kind::forward && training)
+        change(row[k].begin, 1);
+    for (auto k = i; k < i + n; ++k)
+      if ((row[k].what.kind == action_kind::backward
+           || row[k].what.kind == action_kind::weight_gradients)
+          && row[k].what.block == 0)
+        change(row[k].end, -1);
+  }
+  rank.first_begin = row.empty() ? 0 : row.front().begin;
+  rank.peak_memory = rank.peak_chunks;
+}
+
+}  // namespace
+
+timeline executed_from_trace(std::string_view json, const plan& planned, std::uint64_t step) {
+  step_reader trace{step};
+  trace.read(json);
+  timeline out;
+  double begin = std::numeric_limits<double>::infinity();
+  std::vector<executed_rank> all;
+  for (const auto& [pid, spans] : trace.spans)
+    all.emplace_back(planned, spans);
+  for (std::size_t r = 0; r < planned.ranks.size(); ++r) {
+    auto& rank = out.ranks.emplace_back();
+    if (planned.ranks[r].empty())
+      continue;
+    const auto& first = planned.ranks[r].front();
+    // Of replicas and tensor ranks, which all have these actions, the first.
+    const auto executed = std::find_if(
+        all.begin(), all.end(), [&](const auto& x) { return x.find(first).has_value(); });
+    if (executed == all.end())
+      throw input_error(
+          "step {} of the trace has {} on no rank, which the plan '{}' has on rank {}: is the "
+          "trace "
+          "of another plan?",
+          step,
+          to_string(first, planned.copies),
+          planned.name,
+          r);
+    for (const auto& x : planned.ranks[r]) {
+      if (x.kind > action_kind::recompute)
+        continue;
+      const auto when = executed->find(x);
+      if (!when)
+        throw input_error(
+            "step {} of the trace lacks {}, which the plan '{}' has on rank {}: is the trace of "
+            "another plan, or was the step interrupted?",
+            step,
+            to_string(x, planned.copies),
+            planned.name,
+            r);
+      rank.actions.push_back({x, when->begin, when->end});
+      begin = std::min(begin, when->begin);
+    }
+  }
+  for (auto& rank : out.ranks) {
+    join_pairs(rank.actions);
+    for (auto& x : rank.actions) {
+      x.begin -= begin;
+      x.end -= begin;
+    }
+    std::stable_sort(rank.actions.begin(), rank.actions.end(), [](const auto& a, const auto& b) {
+      return a.begin < b.begin;
+    });
+    measure(rank, planned.training);
+    out.makespan = std::max(out.makespan, rank.last_end);
+  }
+  return out;
+}
+
+}  // namespace troupe::runtime
