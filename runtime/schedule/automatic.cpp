@@ -39,14 +39,27 @@ void check_request(const schedule_request& how) {
         how.ranks,
         how.microbatches,
         how.chunks_per_rank);
-  for (const double x : {how.memory_limit,
-                         how.transfer,
-                         how.costs.forward,
-                         how.costs.input_gradients,
-                         how.costs.weight_gradients,
-                         how.costs.overlapped})
+  const auto require_time = [](double x) {
     if (!std::isfinite(x) || x < 0)
       throw input_error("auto: times and memory limits are finite and at least 0; {} is not", x);
+  };
+  require_time(how.memory_limit);
+  require_time(how.transfer);
+  auto all = how.each;
+  all.push_back(how.costs);
+  for (const auto& x : all)
+    for (const double time : {x.forward, x.input_gradients, x.weight_gradients, x.overlapped})
+      require_time(time);
+  const auto ranks = std::size_t(how.ranks);
+  if (!how.each.empty()
+      && (how.each.size() % ranks != 0
+          || (how.chunks_per_rank != 0
+              && how.each.size() / ranks != std::size_t(how.chunks_per_rank))))
+    throw input_error(
+        "auto for {} ranks: times of {} chunks were given, which are not as many for each rank as "
+        "was asked for: give those of all chunks",
+        how.ranks,
+        how.each.size());
   if (how.memory_limit > 0 && how.memory_limit < 1)
     throw input_error(
         "auto: no schedule keeps a memory limit of {}: a rank holds at least 1, which is one "
@@ -69,7 +82,9 @@ class finder {
 
   found_schedule run() {
     std::vector<int> numbers{how_.chunks_per_rank};
-    if (how_.chunks_per_rank == 0)
+    if (!how_.each.empty())
+      numbers = {int(how_.each.size()) / how_.ranks};
+    else if (how_.chunks_per_rank == 0)
       numbers = {1, 2};
     for (const int v : numbers) {
       const auto named = all_named(v);
@@ -104,6 +119,8 @@ class finder {
 
   cost_model costs(int v) const {
     auto out = shared_costs(how_.costs, v);
+    if (!how_.each.empty())
+      out.costs = how_.each;
     out.transfer = how_.transfer;
     return out;
   }
@@ -118,6 +135,7 @@ class finder {
       auto asked = how_;
       asked.chunks_per_rank = v;
       asked.group = 0;
+      asked.each.clear();
       try {
         if (auto x = timed(generate(name.name, asked), std::string(name.name)); fits(x))
           out.push_back(std::move(x));

@@ -8,6 +8,7 @@
 
 #include <span>
 #include <string_view>
+#include <vector>
 
 namespace troupe::runtime {
 
@@ -23,6 +24,8 @@ struct schedule_request {
   double memory_limit = 0;
   action_costs costs = {};  ///< of a rank's whole share: for schedules that look at them
   double transfer = 0;
+  /// Of each chunk of the model, where they differ: for auto, which keeps to that many chunks.
+  std::vector<action_costs> each = {};
 };
 
 struct named_schedule {

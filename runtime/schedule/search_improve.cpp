@@ -201,9 +201,11 @@ search_result improve(const search_problem& of,
   std::vector<stopwatch::place> critical;
   clock.find_critical(rows, critical);
   const auto rounds = budget / std::max<std::int64_t>(1, of.actions());
-  const double period = of.costs.cost_of(chunk_id(0)).forward
-                        + of.costs.cost_of(chunk_id(0)).input_gradients
-                        + of.costs.cost_of(chunk_id(0)).weight_gradients;
+  double period = 0;
+  for (int c = 0; c < of.chunks(); ++c) {
+    const auto& cost = of.costs.cost_of(chunk_id(c));
+    period += (cost.forward + cost.input_gradients + cost.weight_gradients) / of.chunks();
+  }
   for (std::int64_t round = 0; round < rounds && best.makespan > goal && !critical.empty();
        ++round) {
     // What is worse than the best by less than this is taken as well, ever less.

@@ -174,6 +174,14 @@ search_problem reduced(const search_problem& of, std::int64_t actions) {
     out.capacity = std::max(v, (out.capacity + 1) / 2);
     out.placement.resize(std::size_t(out.ranks * v));
   }
+  if (of.costs.costs.size() > 1) {
+    out.costs.costs.clear();
+    for (int c = 0; c < out.ranks * v; ++c) {
+      const int pass = c / out.ranks, place = c % out.ranks;
+      out.costs.costs.push_back(
+          of.costs.cost_of(chunk_id(pass * of.ranks + place * of.ranks / out.ranks)));
+    }
+  }
   const bool in_v = v > 1 && of.placement[std::size_t(of.ranks)] == of.ranks - 1;
   out.placement = in_v ? placed_in_v(out.ranks) : placed_in_turn(out.ranks, v);
   while (out.actions() > actions && out.microbatches > 4 * out.ranks)

@@ -20,6 +20,8 @@ namespace {
 cost_model costs_of(const schedule_request& how, int chunks_per_rank) {
   auto out = shared_costs(how.costs, chunks_per_rank);
   out.transfer = how.transfer;
+  if (!how.each.empty())
+    out.costs = how.each;
   return out;
 }
 
@@ -56,6 +58,7 @@ std::vector<plan> named_that_fit(const schedule_request& how) {
         continue;
       auto asked = how;
       asked.chunks_per_rank = v;
+      asked.each.clear();
       try {
         auto x = generate(name.name, asked);
         if (how.memory_limit == 0 || measure(how, x).peak <= how.memory_limit + 1e-9)
@@ -131,6 +134,33 @@ TEST_CASE("with unequal times and transfers what is found is faster than all tha
     if (limit >= p)
       CHECK(found.makespan < 1.07 * found.lower_bound);
   }
+}
+
+TEST_CASE("uneven stages are reckoned with", "[schedule]") {
+  for (const int v : {1, 2}) {
+    // An embedding is cheap, a head with a large vocabulary is not.
+    schedule_request how{4, v, 11, 0, 6, {}, 0.05};
+    for (int c = 0; c < 4 * v; ++c)
+      how.each.push_back(c == 0           ? action_costs{0.6, 0.5, 0.4}
+                         : c == 4 * v - 1 ? action_costs{1.6, 1.5, 0.9}
+                                          : action_costs{1, 1.1, 0.7});
+    const auto found = find_best(how);
+    CHECK(found.what.chunks == 4 * v);
+    CHECK(complaints(found.what).empty());
+    CHECK(measure(how, found.what).makespan == Approx(found.makespan));
+    CHECK(found.lower_bound <= found.makespan);
+    for (const auto& x : named_that_fit(how)) {
+      CHECK(found.makespan <= measure(how, x).makespan * (1 + 1e-9));
+      CHECK(bound_of(how, x) <= measure(how, x).makespan * (1 + 1e-9));
+    }
+    how.each.pop_back();
+    CHECK_THROWS_WITH(find_best(how), ContainsSubstring("give those of all chunks"));
+  }
+  schedule_request large{40, 1, 130, 0, 40, {}, 0.05};
+  large.each.assign(40, {1, 1, 1});
+  large.each.back() = {2, 2, 1};
+  const auto found = find_best(large);
+  CHECK(found.makespan < 1.1 * found.lower_bound);
 }
 
 TEST_CASE("where the bound can be reached it is", "[schedule]") {
