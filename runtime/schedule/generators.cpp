@@ -108,14 +108,14 @@ void check_request(const entry& of, const schedule_request& how) {
     if (!std::isfinite(x) || x < 0)
       throw input_error(
           "{}: times and memory limits are finite and at least 0; {} is not", name, x);
-  const auto forwards = std::int64_t(how.ranks) * std::max(v, how.chunks_per_rank);
-  if (forwards > most_forwards / how.microbatches)
+  const int chunks = std::max({1, v, how.chunks_per_rank});
+  if (std::int64_t(how.ranks) * chunks > most_forwards / how.microbatches)
     throw input_error(
         "{} for {} ranks with {} chunks each and {} micro-batches: that is more than "
         "{} forwards, which no plan holds: give fewer",
         name,
         how.ranks,
-        std::max(v, how.chunks_per_rank),
+        chunks,
         how.microbatches,
         most_forwards);
 }

@@ -45,16 +45,26 @@ class memory {
     }
   }
 
-  /// Whether what stands in `from` can stand in the earlier slot `to` within the limit.
-  bool admits(int rank, int from, int to) const {
-    bool fits = true;
-    replay(rank, from, to, [&](int, const tally& now) { return fits = now.held <= limit_; });
-    return fits;
+  /// The first free slot from `ready` on that what stands in `from` can move to within the limit;
+  /// `from` when there is none.
+  int earliest(int rank, int from, int ready) const {
+    if (how_ == weights_are::in_slots)
+      ready = first_with_room(rank, from, ready);
+    for (int to = ready; to < from; ++to)
+      if (grid_.is_free(rank, to) && (how_ == weights_are::in_slots || admits(rank, from, to)))
+        return to;
+    return from;
   }
 
   /// Before the grid moves it.
   void move(int rank, int from, int to) {
     auto& row = after_[std::size_t(rank)];
+    if (how_ == weights_are::in_slots) {
+      const int more = next({}, grid_.at(rank, from).what).held;
+      for (int slot = to; more != 0 && slot < from; ++slot)
+        row[std::size_t(slot)].held += more;
+      return;
+    }
     replay(rank, from, to, [&](int slot, const tally& now) {
       row[std::size_t(slot)] = now;
       return true;
@@ -62,6 +72,24 @@ class memory {
   }
 
  private:
+  /// Where W has a slot of its own, a forward that comes sooner is held in between, and that is
+  /// all.
+  int first_with_room(int rank, int from, int ready) const {
+    if (!is_forward(grid_.at(rank, from).what))
+      return ready;
+    const auto& row = after_[std::size_t(rank)];
+    int to = from;
+    while (to > ready && row[std::size_t(to - 1)].held < limit_)
+      --to;
+    return to;
+  }
+
+  bool admits(int rank, int from, int to) const {
+    bool fits = true;
+    replay(rank, from, to, [&](int, const tally& now) { return fits = now.held <= limit_; });
+    return fits;
+  }
+
   tally next(tally x, step what) const {
     x.held += is_forward(what) - (what == step::weights);
     if (how_ == weights_are::in_slots)
@@ -107,12 +135,10 @@ void move_earlier(slot_grid& x, weights_are how, MayMove&& may_move) {
     for (int r = 0; r < x.ranks(); ++r) {
       if (slot >= x.slots(r) || x.is_free(r, slot) || !may_move(r, slot))
         continue;
-      for (int to = x.ready(r, slot); to < slot; ++to)
-        if (x.is_free(r, to) && held.admits(r, slot, to)) {
-          held.move(r, slot, to);
-          x.move(r, slot, to);
-          break;
-        }
+      if (const int to = held.earliest(r, slot, x.ready(r, slot)); to < slot) {
+        held.move(r, slot, to);
+        x.move(r, slot, to);
+      }
     }
 }
 

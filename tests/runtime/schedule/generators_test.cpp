@@ -299,5 +299,6 @@ TEST_CASE("what a schedule does not admit is refused with what it does", "[sched
   refused("zb-v", {4, 1, 7}, "zb-v has 2 chunks per rank; 1 were asked for");
   refused("gpipe", {1 << 20, 0, 1 << 20}, "give fewer");
   refused("gpipe", {2147483647, 0, 2147483647}, "give fewer");
+  refused("auto", {2147483647, 0, 2147483647}, "give fewer");
   refused("izb", {2147483647, 2147483647, 2147483647}, "give fewer");
 }
