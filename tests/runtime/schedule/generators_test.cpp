@@ -1,6 +1,7 @@
 #include "runtime/schedule/generators.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/schedule/automatic.hpp"
 #include "tests/runtime/schedule/generated.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -300,5 +301,8 @@ TEST_CASE("what a schedule does not admit is refused with what it does", "[sched
   refused("gpipe", {1 << 20, 0, 1 << 20}, "give fewer");
   refused("gpipe", {2147483647, 0, 2147483647}, "give fewer");
   refused("auto", {2147483647, 0, 2147483647}, "give fewer");
+  CHECK_THROWS_MATCHES(find_best({1 << 20, 2, 1 << 20}),
+                       input_error,
+                       MessageMatches(ContainsSubstring("give fewer")));
   refused("izb", {2147483647, 2147483647, 2147483647}, "give fewer");
 }
