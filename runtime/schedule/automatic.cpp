@@ -14,7 +14,7 @@ namespace troupe::runtime {
 namespace {
 
 // In actions: what a search may schedule, and time, for each placement.
-constexpr std::int64_t greedy_budget = 6'000'000;
+constexpr std::int64_t greedy_budget = 4'000'000;
 constexpr std::int64_t improvement_budget = 25'000'000;
 constexpr std::int64_t most_rounds = 50'000;
 constexpr std::int64_t largest_search = 4'000'000;
@@ -172,15 +172,23 @@ class finder {
               const std::string& words) {
     const double bound = lower_bound(of);
     auto found = search_policies(of, bound, greedy_budget);
-    auto from = "search, " + words;
+    const auto from = "search, " + words;
     offer(timed(to_plan(of, found.rows), from));
-    for (const auto& x : named)
-      if (auto rows = to_rows(of, x.what); rows && x.makespan < found.makespan) {
-        found = {std::move(*rows), x.makespan};
-        from = x.from + ", improved";
-      }
     const auto budget = std::min(improvement_budget, most_rounds * of.actions());
-    offer(timed(to_plan(of, improve(of, std::move(found), bound, budget).rows), from));
+    const auto improved = [&](search_result start, const std::string& name) {
+      offer(timed(to_plan(of, improve(of, std::move(start), bound, budget).rows), name));
+    };
+    improved(std::move(found), from);
+    const candidate* best = nullptr;
+    std::optional<search_rows> rows;
+    for (const auto& x : named)
+      if (!best || x.makespan < best->makespan)
+        if (auto same = to_rows(of, x.what)) {
+          best = &x;
+          rows = std::move(same);
+        }
+    if (best)
+      improved({std::move(*rows), best->makespan}, best->from + ", improved");
   }
 
   void offer(candidate x) {
