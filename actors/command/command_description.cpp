@@ -7,7 +7,7 @@ namespace troupe::command {
 word_kind kind_of(const std::string& type) {
   if (type.starts_with("DIR"))
     return word_kind::folder;
-  for (const auto* file : {"FILE", "PREFIX", "LOG"})
+  for (const auto* file : {"FILE", "PREFIX", "LOG", "NAME|FILE"})
     if (type.starts_with(file))
       return word_kind::file;
   return word_kind::any;

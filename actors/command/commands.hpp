@@ -13,6 +13,7 @@ void add_generate(command_line& program);    // generate.cpp
 void add_eval(command_line& program);        // eval.cpp
 void add_plot(command_line& program);        // plot.cpp
 void add_layout(command_line& program);      // layout.cpp
+void add_schedule(command_line& program);    // schedule.cpp
 void add_checkpoint(command_line& program);  // checkpoint.cpp
 void add_completion(command_line& program);  // completion.cpp
 void add_memory(command_line& program);      // memory.cpp

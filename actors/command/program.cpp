@@ -53,6 +53,7 @@ void add_commands(command_line& program) {
   add_eval(program);
   add_generate(program);
   add_layout(program);
+  add_schedule(program);
   add_memory(program);
   add_doctor(program);
   add_completion(program);

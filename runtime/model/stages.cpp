@@ -18,7 +18,11 @@ struct item {
 
 class stage_reader {
  public:
-  explicit stage_reader(std::string_view text) : text_(text) {}
+  /// `predicts`: m is read, too.
+  explicit stage_reader(std::string_view text,
+                        std::string_view flag = "--pipeline-model-parallel-layout",
+                        bool predicts = false)
+      : text_(text), flag_(flag), predicts_(predicts) {}
 
   std::vector<item> read() {
     auto out = sequence(0);
@@ -28,8 +32,7 @@ class stage_reader {
   }
 
   [[noreturn]] void refuse(std::size_t at, const std::string& why) const {
-    throw input_error(
-        "--pipeline-model-parallel-layout: {}\n    {}\n    {}^", why, text_, std::string(at, ' '));
+    throw input_error("{}: {}\n    {}\n    {}^", flag_, why, text_, std::string(at, ' '));
   }
 
  private:
@@ -82,6 +85,8 @@ class stage_reader {
       case '*':
         refuse(begin, "nothing stands before this * that it could repeat");
       case 'm':
+        if (predicts_)
+          return {{c, begin}};
         refuse(begin, "m is a layer that predicts several tokens, and this build has none");
       default:
         refuse(begin, "this is none of E embedding, t layer, L loss, | next stage, *n, ( ) and ,");
@@ -98,7 +103,8 @@ class stage_reader {
     return out;
   }
 
-  std::string_view text_;
+  std::string_view text_, flag_;
+  bool predicts_;
   std::size_t at_ = 0;
 };
 
@@ -209,6 +215,19 @@ std::vector<chunk_range> split_layers(int64_t layers, int stages, const uneven_e
     out.push_back({first, end, s == 0, s == stages - 1});
     first = end;
   }
+  return out;
+}
+
+std::vector<int64_t> layers_of_stages(std::string_view text, std::string_view flag) {
+  stage_reader reader(text, flag, true);
+  std::vector<int64_t> out(1);
+  for (const auto& x : reader.read())
+    if (x.kind == '|')
+      out.push_back(0);
+    else if (x.kind == 't' || x.kind == 'm')
+      ++out.back();
+  if (std::all_of(out.begin(), out.end(), [](int64_t n) { return n == 0; }))
+    reader.refuse(0, "no stage has a layer: write t for each");
   return out;
 }
 

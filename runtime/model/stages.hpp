@@ -27,6 +27,11 @@ std::vector<chunk_range> split_layers(std::int64_t layers, int stages, const une
 /// the eye. A stage may be empty. Throws input_error with a caret under the place.
 std::vector<chunk_range> stages_from_text(std::string_view text, std::int64_t layers, int stages);
 
+/// Layers of each stage of a layout string, however many there are; m, a layer that predicts
+/// several tokens, counts as one: for schedules that are looked at, not run. `flag` stands in
+/// messages.
+std::vector<std::int64_t> layers_of_stages(std::string_view text, std::string_view flag);
+
 /// As a layout string, which stages_from_text reads back.
 std::string to_text(const std::vector<chunk_range>& stages);
 

@@ -125,7 +125,7 @@ struct outbox {
 
 }  // namespace
 
-cost_model shared_costs(const action_costs& of_a_rank, int chunks_per_rank) {
+cost_model shared_costs(const action_costs& of_a_rank, double chunks_per_rank) {
   const double v = chunks_per_rank;
   const auto& x = of_a_rank;
   cost_model out;

@@ -48,7 +48,7 @@ struct cost_model {
 
 /// F, I and W of a rank's whole share, as schedules are compared: a chunk takes 1/v of it, and
 /// holds 1/v.
-cost_model shared_costs(const action_costs& of_a_rank, int chunks_per_rank);
+cost_model shared_costs(const action_costs& of_a_rank, double chunks_per_rank);
 
 struct timed_action {
   action what;

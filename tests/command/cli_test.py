@@ -56,7 +56,8 @@ def check_help(folder):
                     "preprocess", "train", "train gpt", "plot", "checkpoint",
                     "checkpoint ls", "checkpoint show", "checkpoint verify", "checkpoint diff",
                     "checkpoint export", "checkpoint import",
-                    "eval", "generate", "layout", "completion", "completion bash", "manual", "memory", "doctor"]:
+                    "eval", "generate", "layout", "completion", "completion bash", "manual", "memory", "doctor",
+                    "schedule", "schedule plan", "schedule check", "schedule simulate"]:
         page = works(*command.split(), "--help")
         if not page.startswith(f"troupe {command}".strip() + ":"):
             raise wrong(f"the help of '{command}' does not begin with its name:\n{page[:200]}")

@@ -4,6 +4,7 @@
 #include "runtime/core/file.hpp"
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_exception.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <algorithm>
@@ -136,4 +137,16 @@ TEST_CASE("what is wrong with a layout string is shown by a caret", "[stages]") 
   }
   CHECK(refusal("Et|*2tL", 2, 3) == "Et||tL");
   CHECK_THAT(refusal(std::string(40, '('), 1, 1), ContainsSubstring("16 deep"));
+}
+
+TEST_CASE("layers of each stage are counted, those that predict several tokens too", "[model]") {
+  CHECK(layers_of_stages("Et*3|(tt|)*2,m|L", "--layout")
+        == std::vector<std::int64_t>{3, 2, 2, 1, 0});
+  CHECK(layers_of_stages("t", "--layout") == std::vector<std::int64_t>{1});
+  CHECK_THROWS_WITH(
+      layers_of_stages("Et|x", "--layout"),
+      ContainsSubstring("--layout: this is none of") && ContainsSubstring("    Et|x\n       ^"));
+  CHECK_THROWS_WITH(layers_of_stages("E||L", "--layout"),
+                    ContainsSubstring("no stage has a layer"));
+  CHECK_THROWS_WITH(layers_of_stages("", "--layout"), ContainsSubstring("no stage has a layer"));
 }

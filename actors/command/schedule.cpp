@@ -1,0 +1,181 @@
+#include "actors/command/commands.hpp"
+#include "actors/command/schedule_plans.hpp"
+#include "runtime/core/counted.hpp"
+#include "runtime/core/file.hpp"
+#include "runtime/schedule/behaviour.hpp"
+#include "runtime/schedule/check.hpp"
+#include "runtime/schedule/csv.hpp"
+
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+namespace troupe::command {
+namespace {
+
+using nlohmann::ordered_json;
+
+struct plan_flags : schedule_flags {
+  std::filesystem::path output;
+};
+
+struct check_flags : schedule_flags {
+  int credits = 0;
+  bool json = false;
+};
+
+std::string list_of_schedules() {
+  std::string out = "Schedules that can be named (`troupe schedule simulate` compares them):\n\n";
+  for (const auto& x : runtime::named_schedules()) {
+    out += fmt::format("  {:<12} {}\n", x.name, x.what);
+    out += fmt::format("               {}\n", x.paper);
+    out += fmt::format("               chunks a rank: {}{}{}\n",
+                       x.chunks_per_rank > 0 ? std::to_string(x.chunks_per_rank) : "1 or 2",
+                       x.other_chunks && x.chunks_per_rank > 0 ? " (or --chunks)" : "",
+                       x.copies > 1 ? fmt::format("; {} copies of the model", x.copies)
+                       : x.in_v     ? "; they run down the ranks and up again"
+                                    : "");
+  }
+  for (const auto& name : runtime::registered_behaviours())
+    out += fmt::format("  {:<12} a behaviour of this program's own\n", name);
+  return out
+         + "\nA plan: troupe schedule plan 1f1b --ranks 4 --microbatches 8\n"
+           "Its form is told in docs/formats/schedule.md; how to write your own in "
+           "docs/guides/write_a_schedule.md.\n";
+}
+
+int print_plan(const plan_flags& flags, const command_line& line) {
+  if (flags.names.empty()) {
+    std::fputs(list_of_schedules().c_str(), stdout);
+    return 0;
+  }
+  const auto& name = only_name(flags, line);
+  const auto made = sound_plan_of(name, flags);
+  const auto csv = runtime::to_csv(made.what);
+  if (flags.output.empty() || flags.output == "-") {
+    std::fwrite(csv.data(), 1, csv.size(), stdout);
+    return 0;
+  }
+  runtime::write_text(flags.output, csv);
+  fmt::print("wrote '{}': {}\n", flags.output.string(), size_of(made.what));
+  return 0;
+}
+
+void add_plan(command_line& group) {
+  const auto flags = std::make_shared<plan_flags>();
+  auto& line = group.command("plan",
+                             "prints a schedule's plan as CSV; without a name, which schedules "
+                             "there are.");
+  line.words("NAME|FILE", "A schedule's name, FILE.lua, or a plan, FILE.csv.", flags->names);
+  declare_plan(line, *flags);
+  line.value("--output",
+             "FILE",
+             "Where the plan goes; - is standard output. Default -.",
+             text(flags->output));
+  declare_costs(line, *flags);
+  line.note(
+      "A row is what a rank does in one step, a cell an action: stage, kind, micro-batch. F is "
+      "forward, B backward, which is I, gradients of the input, and W, gradients of the weights. "
+      "Costs matter to schedules that look at them: auto, and scripts that react.");
+  line.note("Example: troupe schedule plan zb-h1 --ranks 4 --microbatches 8 --output zb.csv");
+  line.note("Next: `troupe schedule simulate` tells how long it takes and what it holds.");
+  line.runs([flags, &line] { return print_plan(*flags, line); });
+}
+
+struct verdict {
+  std::string name;
+  runtime::plan what;
+  runtime::check_report report;
+};
+
+std::size_t actions_of(const runtime::plan& x) {
+  std::size_t out = 0;
+  for (const auto& row : x.ranks)
+    out += row.size();
+  return out;
+}
+
+int check_plans(const check_flags& flags, const command_line& line) {
+  if (flags.names.empty())
+    only_name(flags, line);
+  std::string wrong;
+  auto all = ordered_json::array();
+  for (const auto& name : flags.names) {
+    verdict seen{name, plan_of(name, flags).what, {}};
+    const bool lower = flags.lowered && runtime::complaints(seen.what).empty();
+    if (lower)
+      seen.what = sound_plan_of(name, flags).what;
+    seen.report = runtime::check_plan(seen.what,
+                                      {.credits = flags.credits,
+                                       .memory_limit = flags.memory_limit.value_or(0),
+                                       .held = costs_of(seen.what, flags).held});
+    all.push_back({{"name", name},
+                   {"sound", seen.report.is_sound()},
+                   {"complaints", seen.report.complaints},
+                   {"notes", seen.report.notes}});
+    if (!seen.report.is_sound())
+      wrong += fmt::format("{}'{}' cannot be carried out:\n  {}",
+                           wrong.empty() ? "" : "\n",
+                           name,
+                           fmt::join(seen.report.complaints, "\n  "));
+    if (flags.json)
+      continue;
+    if (seen.report.is_sound())
+      fmt::print("{}: sound: {}, {}\n",
+                 name,
+                 size_of(seen.what),
+                 runtime::counted(std::int64_t(actions_of(seen.what)), "action"));
+    for (const auto& note : seen.report.notes)
+      fmt::print("  note: {}\n", note);
+  }
+  if (flags.json)
+    fmt::print("{}\n",
+               (all.size() == 1 ? all.front() : all)
+                   .dump(1, ' ', false, ordered_json::error_handler_t::replace));
+  if (!wrong.empty())
+    throw runtime::input_error("{}", wrong);
+  return 0;
+}
+
+void add_check(command_line& group) {
+  const auto flags = std::make_shared<check_flags>();
+  auto& line = group.command("check", "tells whether a plan can be carried out, and if not, why.");
+  line.words(
+      "NAME|FILE", "Plans, FILE.csv; scripts, FILE.lua; or schedules by name.", flags->names);
+  declare_plan(line, *flags);
+  line.value("--credits",
+             "K",
+             "So many results may be on a link (rank to rank, activations or gradients) before "
+             "their receives have taken them. Default: any number.",
+             whole(flags->credits, 1));
+  line.toggle("--json", "Prints JSON, for programs.", [flags] { flags->json = true; });
+  declare_costs(line, *flags);
+  line.note(
+      "Every action once, in an order in which nobody waits for ever: else the circle of ranks "
+      "that wait for each other is named. Sends meet their receives in the order of their link. A "
+      "note tells what is no fault, but gives a run other bits.");
+  line.note("Exit code 0 when all are sound, else 2.");
+  line.note("Example: troupe schedule check my.csv --credits 2 --memory-limit 4");
+  line.note("Which promises are checked: PLAN-1 to PLAN-8 in docs/architecture.md.");
+  line.runs([flags, &line] { return check_plans(*flags, line); });
+}
+
+}  // namespace
+
+void add_schedule(command_line& program) {
+  auto& group = program.command(
+      "schedule", "prints, checks and simulates pipeline schedules: what each rank does when.");
+  add_plan(group);
+  add_check(group);
+  add_schedule_simulate(group);
+  group.note(
+      "A schedule says in which order each pipeline rank carries out the forward and backward "
+      "passes of a step's micro-batches. It decides how long ranks wait for each other (the "
+      "bubble) and how many activations they hold.");
+  group.note(
+      "First: `troupe schedule plan` lists those that have a name; `troupe schedule simulate 1f1b "
+      "zb-h1 --ranks 4 --microbatches 8` compares two.");
+}
+
+}  // namespace troupe::command

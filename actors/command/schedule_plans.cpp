@@ -1,0 +1,302 @@
+#include "actors/command/schedule_plans.hpp"
+
+#include "runtime/core/counted.hpp"
+#include "runtime/core/file.hpp"
+#include "runtime/model/stages.hpp"
+#include "runtime/schedule/automatic.hpp"
+#include "runtime/schedule/behaviour.hpp"
+#include "runtime/schedule/check.hpp"
+#include "runtime/schedule/csv.hpp"
+#include "runtime/schedule/lower.hpp"
+#include "runtime/script/schedule_script.hpp"
+
+#include <filesystem>
+#include <numeric>
+#include <utility>
+
+namespace troupe::command {
+namespace {
+
+namespace fs = std::filesystem;
+using runtime::counted;
+using runtime::input_error;
+using runtime::plan;
+
+// Of times and memory: sums of very many of them are numbers still.
+constexpr double largest = 1e15;
+
+/// "1,2,1": as many numbers as there are names.
+list_reader numbers(std::vector<std::pair<const char*, double*>> to) {
+  return [to = std::move(to)](const std::string& flag, const std::vector<std::string>& words) {
+    std::string form, example;
+    for (std::size_t i = 0; i < to.size(); ++i) {
+      form += fmt::format("{}{}", i ? "," : "", to[i].first);
+      example += i ? ",1" : "1";
+    }
+    const auto& text = words.front();
+    std::vector<std::string> cells(1);
+    for (const char c : text)
+      if (c == ',')
+        cells.emplace_back();
+      else
+        cells.back() += c;
+    if (cells.size() != to.size())
+      throw usage_error(
+          "{} {}: give {} numbers, {}, such as {}", flag, text, to.size(), form, example);
+    for (std::size_t i = 0; i < to.size(); ++i)
+      *to[i].second = parse_real(flag, cells[i], 0, largest);
+  };
+}
+
+int required(const std::optional<int>& x, const char* flag, const std::string& name) {
+  if (!x)
+    throw usage_error(
+        "{} is missing: '{}' is made for a number of ranks and micro-batches, such as --ranks 4 "
+        "--microbatches 8",
+        flag,
+        name);
+  return *x;
+}
+
+std::vector<std::int64_t> layers_of(const schedule_flags& flags) {
+  return runtime::layers_of_stages(flags.layout, "--layout");
+}
+
+/// What part of a rank's whole share each stage is, by its layers.
+std::vector<double> shares(int ranks, const std::vector<std::int64_t>& layers) {
+  const auto all = std::accumulate(layers.begin(), layers.end(), std::int64_t{0});
+  std::vector<double> out;
+  for (const auto n : layers)
+    out.push_back(double(ranks) * double(n) / double(all));
+  return out;
+}
+
+runtime::action_costs scaled(const runtime::action_costs& x, double by) {
+  return {x.forward * by,
+          x.input_gradients * by,
+          x.weight_gradients * by,
+          x.recompute * by,
+          x.overlapped * by};
+}
+
+/// Stages over ranks: how many each has where the layout says so.
+int chunks_by_layout(const runtime::named_schedule& of, int ranks, const schedule_flags& flags) {
+  if (flags.chunks_per_rank || flags.layout.empty() || !of.other_chunks)
+    return flags.chunks_per_rank.value_or(0);
+  const auto stages = int(layers_of(flags).size());
+  return stages % ranks == 0 ? stages / ranks : 0;
+}
+
+chosen_plan generated(const runtime::named_schedule& of, const schedule_flags& flags) {
+  const std::string name(of.name);
+  runtime::schedule_request how;
+  how.ranks = required(flags.ranks, "--ranks", name);
+  how.microbatches = required(flags.microbatches, "--microbatches", name);
+  how.chunks_per_rank = chunks_by_layout(of, how.ranks, flags);
+  how.group = flags.group.value_or(0);
+  how.memory_limit = flags.memory_limit.value_or(0);
+  how.costs = flags.times;
+  how.transfer = flags.transfer;
+  if (name != "auto")
+    return {runtime::generate(name, how), "", std::nullopt};
+  if (!flags.layout.empty())
+    for (const double part : shares(how.ranks, layers_of(flags)))
+      how.each.push_back(scaled(flags.times, part));
+  auto found = runtime::find_best(how);
+  return {std::move(found.what), found.from, found.lower_bound};
+}
+
+plan rehearsed(const runtime::behaviour_factory& how, const schedule_flags& flags) {
+  auto by = runtime::shared_costs(flags.times, how.chunks_per_rank);
+  by.transfer = flags.transfer;
+  return runtime::rehearse(how,
+                           required(flags.ranks, "--ranks", how.name),
+                           required(flags.microbatches, "--microbatches", how.name),
+                           by);
+}
+
+void require_same(const std::string& file, const char* what, const char* flag, int has, int said) {
+  if (has != said)
+    throw input_error("'{}' has {} {}, but {} says {}: leave the flag out, or write the plan anew",
+                      file,
+                      has,
+                      what,
+                      flag,
+                      said);
+}
+
+plan from_file(const std::string& path, const schedule_flags& flags) {
+  auto out = runtime::plan_from_csv(runtime::read_text(path), path);
+  const auto ranks = int(out.ranks.size());
+  require_same(path, "rows, one a rank", "--ranks", ranks, flags.ranks.value_or(ranks));
+  require_same(path,
+               "micro-batches",
+               "--microbatches",
+               out.microbatches,
+               flags.microbatches.value_or(out.microbatches));
+  if (flags.chunks_per_rank)
+    require_same(path, "stages", "--chunks", out.chunks, *flags.chunks_per_rank * ranks);
+  return out;
+}
+
+plan from_script(const std::string& path, const schedule_flags& flags) {
+  const runtime::schedule_script script(path, runtime::read_text(path));
+  if (flags.chunks_per_rank)
+    require_same(
+        path, "chunks a rank", "--chunks", script.chunks_per_rank(), *flags.chunks_per_rank);
+  if (script.is_behaviour())
+    return rehearsed(script.behaviours(), flags);
+  return script.make_plan(required(flags.ranks, "--ranks", path),
+                          required(flags.microbatches, "--microbatches", path));
+}
+
+[[noreturn]] void refuse_name(const std::string& argument) {
+  std::vector<std::string> names = runtime::registered_behaviours();
+  for (const auto& x : runtime::named_schedules())
+    names.emplace_back(x.name);
+  const auto close = nearest(argument, names);
+  throw usage_error(
+      "'{}' is no schedule and no file: {}`troupe schedule plan` lists the schedules, and a file "
+      "is "
+      "FILE.csv or FILE.lua",
+      argument,
+      close.empty() ? "" : fmt::format("did you mean {}? ", close));
+}
+
+}  // namespace
+
+void declare_plan(command_line& line, schedule_flags& to) {
+  constexpr int most = 1 << 20;
+  line.group("Which plan");
+  line.value("--ranks", "P", "Pipeline ranks.", whole(to.ranks, 1, most));
+  line.value("--microbatches",
+             "M",
+             "Micro-batches of a step, of one replica.",
+             whole(to.microbatches, 1, most));
+  line.value("--chunks",
+             "V",
+             "Chunks of the model on each rank. Default: what the schedule is made for.",
+             whole(to.chunks_per_rank, 1, most));
+  line.value("--group",
+             "N",
+             "Micro-batches of a chunk before the rank turns to the next: interleaved, izb. "
+             "Default: as many as ranks.",
+             whole(to.group, 1, most));
+  line.value("--memory-limit",
+             "X",
+             "Of each rank, in activations of one micro-batch through its whole share: zb-h2 and "
+             "auto keep it, others are refused above it.",
+             real(to.memory_limit, 0, largest));
+  line.toggle("--lowered",
+              "With sends, receives and the reduction of gradients written out, and B as I and W.",
+              [&to] { to.lowered = true; });
+}
+
+void declare_costs(command_line& line, schedule_flags& to) {
+  auto& t = to.times;
+  line.group("What actions cost");
+  line.values("--times",
+              "F,I,W",
+              1,
+              1,
+              "Times of forward, input gradients and weight gradients of a rank's whole share, in "
+              "any unit; a chunk takes 1/V of it. Default 1,1,1.",
+              numbers({{"F", &t.forward}, {"I", &t.input_gradients}, {"W", &t.weight_gradients}}));
+  line.value("--comm", "C", "From one rank to another. Default 0.", real(to.transfer, 0, largest));
+  line.value("--queues",
+             "N",
+             "Of a rank for what it sends: 0, all at once; 1, one after the other; 2, one queue "
+             "for activations and one for gradients. Default 0.",
+             whole(to.queues, 0, 2));
+  line.value("--overlap",
+             "X",
+             "Of a forward and a backward of a rank's whole share as an overlapped pair. Default: "
+             "F + I + W.",
+             real(t.overlapped, 0, largest));
+  line.value("--overhead", "X", "Before each action. Default 0.", real(to.overhead, 0, largest));
+  line.values(
+      "--held",
+      "F,I",
+      1,
+      1,
+      "Memory that one micro-batch of a rank's whole share holds from F to I, and from I to "
+      "W. Default 1,1.",
+      numbers({{"F", &to.held.before_input_gradients}, {"I", &to.held.before_weight_gradients}}));
+  line.value("--layout",
+             "TEXT",
+             "Uneven stages, as Megatron-LM writes them, e.g. Et*3|(tt|)*6tL: a stage costs what "
+             "its layers do.",
+             text(to.layout));
+}
+
+chosen_plan plan_of(const std::string& argument, const schedule_flags& flags) {
+  if (const auto* named = runtime::find_schedule(argument))
+    return generated(*named, flags);
+  if (const auto* own = runtime::find_behaviour(argument))
+    return {rehearsed(*own, flags), "", std::nullopt};
+  const auto kind = fs::path(argument).extension();
+  std::error_code failure;
+  if (kind == ".lua")
+    return {from_script(argument, flags), "", std::nullopt};
+  if (kind == ".csv" || fs::exists(argument, failure))
+    return {from_file(argument, flags), "", std::nullopt};
+  refuse_name(argument);
+}
+
+chosen_plan sound_plan_of(const std::string& argument, const schedule_flags& flags) {
+  auto out = plan_of(argument, flags);
+  const auto report = runtime::check_plan(out.what);
+  if (!report.is_sound())
+    throw input_error(
+        "'{}' cannot be carried out:\n  {}", argument, fmt::join(report.complaints, "\n  "));
+  if (flags.lowered)
+    out.what = runtime::lowered(out.what);
+  return out;
+}
+
+runtime::cost_model costs_of(const plan& x, const schedule_flags& flags) {
+  const auto ranks = int(x.ranks.size());
+  std::vector<double> parts = {double(ranks) / double(x.chunks)};
+  if (!flags.layout.empty()) {
+    const auto layers = layers_of(flags);
+    if (int(layers.size()) != x.chunks)
+      throw input_error("--layout '{}' has {}, but '{}' has {}: give as many",
+                        flags.layout,
+                        counted(std::int64_t(layers.size()), "stage"),
+                        x.name,
+                        counted(std::int64_t(x.chunks), "stage"));
+    parts = shares(ranks, layers);
+  }
+  runtime::cost_model out;
+  out.costs.clear();
+  out.held.clear();
+  for (const double part : parts) {
+    out.costs.push_back(scaled(flags.times, part));
+    out.held.push_back(
+        {flags.held.before_input_gradients * part, flags.held.before_weight_gradients * part});
+  }
+  out.transfer = flags.transfer;
+  out.queues = flags.queues;
+  out.overhead = flags.overhead;
+  return out;
+}
+
+std::string size_of(const plan& x) {
+  return fmt::format("{}, {}, {}{}",
+                     counted(std::int64_t(x.ranks.size()), "rank"),
+                     counted(std::int64_t(x.chunks), "stage"),
+                     counted(std::int64_t(x.microbatches), "micro-batch", "micro-batches"),
+                     x.copies > 1 ? fmt::format(", {} copies of the model", x.copies) : "");
+}
+
+const std::string& only_name(const schedule_flags& flags, const command_line& line) {
+  if (flags.names.size() != 1)
+    throw usage_error(
+        "name one schedule or file, as in: {} 1f1b --ranks 4 --microbatches 8; there {} {}",
+        line.path(),
+        flags.names.empty() ? "is" : "are",
+        flags.names.empty() ? std::string("none") : std::to_string(flags.names.size()));
+  return flags.names.front();
+}
+
+}  // namespace troupe::command

@@ -1,0 +1,204 @@
+"""Schedules on the command line: printed, checked, simulated; what is wrong is named. Run by ctest.
+
+    schedule_test.py PROGRAM NAME...   runs the named checks, or all
+"""
+
+import json
+import sys
+
+import cli_test
+from cli_test import refuses, run, works, wrong
+
+SIZE = ["--ranks", 4, "--microbatches", 8]
+
+# p = 4, m = 8, F = I = W = 1: makespan, most idle, most span-idle, peak chunks, ends of ranks.
+TABLE = {
+    "gpipe": (33, 9, 9, [8, 8, 8, 8], [33, 31, 29, 27]),
+    "1f1b": (33, 9, 9, [4, 3, 2, 1], [33, 31, 29, 27]),
+    "interleaved": (28.5, 4.5, 4.5, [11, 9, 7, 5], [28.5, 27.5, 26.5, 25.5]),
+    "looped-bfs": (28.5, 4.5, 4.5, [16, 16, 16, 16], [28.5, 27.5, 26.5, 25.5]),
+    "zb-h1": (27, 3, 3, [4, 4, 4, 4], [27, 27, 27, 27]),
+    "izb": (25.5, 1.5, 1.5, [8, 8, 8, 8], [25.5] * 4),
+    "zb-h2": (27, 3, 0, [7, 7, 7, 7], [24, 25, 26, 27]),
+    "zb-v": (25.5, 1.5, 0, [8, 8, 8, 8], [24, 24.5, 25, 25.5]),
+    "v-half": (26.5, 2.5, 2.5, [6, 6, 6, 6], [26.5, 26, 26.5, 26.5]),
+    "v-min": (29.5, 5.5, 5.5, [4, 4, 4, 4], [29.5, 29, 28.5, 28.5]),
+    "dualpipe": (26, 2, 2, [5, 5, 5, 5], [26] * 4),
+    "dualpipev": (27, 3, 3, [9, 9, 9, 9], [27] * 4),
+}
+
+
+def expect(seen, wanted, what):
+    if seen != wanted:
+        raise wrong(f"{what}: {seen!r}, expected {wanted!r}")
+
+
+def simulated(*words):
+    return json.loads(works("schedule", "simulate", *words, "--json"))
+
+
+def of(found, key):
+    return [x[key] for x in found["ranks"]]
+
+
+def check_table(folder):
+    """The field's table, from one call; and each alone."""
+    all_of_them = simulated(*TABLE, *SIZE)
+    for found, (name, known) in zip(all_of_them, TABLE.items(), strict=True):
+        makespan, idle, span, peaks, ends = known
+        expect(found["name"], name, "name")
+        expect(found["makespan"], makespan, name)
+        expect(max(of(found, "idle")), idle, name)
+        expect(max(of(found, "span_idle")), span, name)
+        expect(of(found, "peak_chunks"), peaks, name)
+        expect(of(found, "last_end"), ends, name)
+        expect(of(found, "busy"), [24] * 4, name)
+        if abs(found["bubble"] - sum(of(found, "idle")) / 4 / makespan) > 1e-12:
+            raise wrong(f"{name}: bubble {found['bubble']}")
+        share = 4 / found["stages"]
+        expect(of(found, "peak_memory"), [n * share for n in peaks], name)
+        expect(bool(found["notes"]), name in ("looped-bfs", "dualpipe"), f"notes of {name}")
+    expect(simulated("zb-v", *SIZE), all_of_them[7], "zb-v alone")
+    text = works("schedule", "simulate", *TABLE, *SIZE)
+    for name in TABLE:
+        if f"\n{name} " not in text:
+            raise wrong(f"{name} is not compared: {text}")
+
+
+def check_costs(folder):
+    for costs, known in [(0.05, 33.8), (0.1, 34.6), (0.2, 36.2)]:
+        expect(simulated("1f1b", *SIZE, "--comm", costs)["makespan"], known, f"--comm {costs}")
+    expect(simulated("1f1b", *SIZE, "--times", "2,1,0.5")["makespan"], 11 * 3.5, "--times")
+    expect(simulated("1f1b", *SIZE, "--overhead", 0.5)["ranks"][0]["busy"], 24, "overhead is idle")
+    expect(simulated("dualpipev", *SIZE, "--overlap", 2)["ranks"][3]["busy"]
+           < simulated("dualpipev", *SIZE)["ranks"][3]["busy"], True, "pairs that overlap")
+    held = simulated("zb-h2", *SIZE, "--held", "1,0.5")
+    expect(of(held, "peak_memory"), [7, 6, 5, 4], "memory when W holds half")
+    expect(simulated("gpipe", *SIZE, "--queues", 1, "--comm", 4)["makespan"]
+           > simulated("gpipe", *SIZE, "--comm", 4)["makespan"], True, "a queue delays")
+    # With B in two parts gradients go before W: the ranks' skew is F and I alone.
+    expect(simulated("1f1b", *SIZE, "--lowered")["makespan"], 8 * 3 + 3 * 2, "1F1B as it is carried out")
+    series = simulated("1f1b", "--ranks", 1, "--microbatches", 1, "--series")["ranks"][0]
+    expect(series["memory"], [[0, 1], [3, 0]], "series")
+    expect("memory" in simulated("1f1b", *SIZE)["ranks"][0], False, "series only when asked for")
+    auto = simulated("auto", *SIZE, "--times", "1,1.5,0.5", "--comm", 0.1, "--memory-limit", 4)
+    if not (auto["lower_bound"] <= auto["makespan"] and max(of(auto, "peak_memory")) <= 4 and auto["from"]):
+        raise wrong(f"auto: {auto}")
+
+
+def check_layout(folder):
+    """Stages cost what their layers do; the layout says how many a rank has."""
+    even = simulated("interleaved", *SIZE, "--layout", "E(tt|)*7ttL")
+    expect(even["makespan"], 28.5, "an even layout changes nothing")
+    uneven = simulated("interleaved", *SIZE, "--layout", "Et|(tt|)*6tmmL")
+    expect(uneven["stages"], 8, "stages")
+    # 16 layers: a rank's whole share is 4 of them, 12 times unit for 8 micro-batches and F, I, W.
+    expect(of(uneven, "busy"), [18, 24, 24, 30], "busy")
+    expect(simulated("interleaved", *SIZE, "--layout", "E" + "t|" * 11 + "tL")["stages"], 12, "three a rank")
+    auto = simulated("auto", *SIZE, "--layout", "Et|(tt|)*6tttL")
+    if not auto["lower_bound"] <= auto["makespan"] <= uneven["makespan"]:
+        raise wrong(f"auto on uneven stages: {auto['makespan']}")
+    refuses("has 3 stages, but '1f1b' has 4", "schedule", "simulate", "1f1b", *SIZE, "--layout", "Et|t|tL")
+    refuses("--layout: this is none of", "schedule", "simulate", "1f1b", *SIZE, "--layout", "Ex")
+    refuses("no stage has a layer", "schedule", "simulate", "1f1b", *SIZE, "--layout", "E|||L")
+
+
+def check_plans(folder):
+    small = ["--ranks", 2, "--microbatches", 2]
+    expect(works("schedule", "plan", "1f1b", *small), "0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n", "1f1b")
+    lowered = works("schedule", "plan", "1f1b", *small, "--lowered")
+    expect(lowered.splitlines()[1], "1RECV_F0,1F0,1I0,1SEND_B0,1W0,1RECV_F1,1F1,1I1,1SEND_B1,1W1,1REDUCE_GRAD",
+           "lowered")
+    said = works("schedule", "plan", "dualpipe", *SIZE, "--output", folder / "d.csv")
+    if "4 ranks, 4 stages, 8 micro-batches, 2 copies" not in said:
+        raise wrong(f"--output says: {said}")
+    expect((folder / "d.csv").read_text(), works("schedule", "plan", "dualpipe", *SIZE), "--output")
+    for name in TABLE:
+        for how in [[], ["--lowered"]]:
+            works("schedule", "plan", name, *SIZE, *how, "--output", folder / "x.csv")
+            if "sound: 4 ranks" not in works("schedule", "check", folder / "x.csv"):
+                raise wrong(f"{name} is not sound")
+            here, there = (simulated(x, *SIZE, *how) for x in (name, folder / "x.csv"))
+            expect(there["ranks"], here["ranks"], f"{name} from a file")
+    listed = works("schedule", "plan")
+    for name in [*TABLE, "auto", "Huang et al."]:
+        if name not in listed:
+            raise wrong(f"{name} is not listed: {listed}")
+    (folder / "own.lua").write_text("""
+function plan(rank, ranks, chunks, microbatches)
+  local row = {}
+  for m = 0, microbatches - 1 do row[#row + 1] = {"F", rank, m} end
+  for m = 0, microbatches - 1 do row[#row + 1] = {"B", rank, m} end
+  return row
+end
+""")
+    expect(works("schedule", "plan", folder / "own.lua", *small), works("schedule", "plan", "gpipe", *small),
+           "a script")
+    (folder / "last.lua").write_text("function next(state) return state.ready[#state.ready] end")
+    if "sound" not in works("schedule", "check", folder / "last.lua", *SIZE):
+        raise wrong("a behaviour is not sound")
+
+
+def check_checks(folder):
+    def file(text):
+        (folder / "x.csv").write_text(text)
+        return folder / "x.csv"
+
+    refuses("rank 0 waits at 0B0 for 1B0 of rank 1, which waits at 1F1 for 0F1 of rank 0", "schedule", "check",
+            file("0F0,0B0,0F1,0B1\n1F0,1F1,1B0,1B1\n"))
+    refuses("PLAN-1: chunk 1 micro-batch 1", "schedule", "check", file("0F0,0F1,0B0,0B1\n1F0,1B0,1F1\n"))
+    refuses("PLAN-2: on rank 0 0B0 stands before 0F0", "schedule", "simulate", file("0B0,0F0\n"))
+    refuses("PLAN-6: with room for 1 on each link", "schedule", "check", "izb", *SIZE, "--credits", 1)
+    refuses("PLAN-7: rank 0 holds up to 2, and its limit is 1.5", "schedule", "check",
+            file("0F0,0F1,0B0,0B1\n"), "--memory-limit", 1.5)
+    works("schedule", "check", "1f1b", "zb-h1", "zb-v", *SIZE, "--credits", 2)
+    said = works("schedule", "check", file("0F0,0F1,0B1,0B0\n"))
+    if "sound" not in said or "note: PLAN-4: weight gradients of stage 0 are added in the order 1, 0" not in said:
+        raise wrong(f"an order of its own is not noted: {said}")
+    code, out, _ = run("schedule", "check", file("0F0\n0F1\n1F0\n"), "--json")
+    expect((code, out), (2, ""), "a file that is no plan")
+    code, out, _ = run("schedule", "check", file("0F0,0F0,0B0\n"), "1f1b", "--ranks", 1, "--microbatches", 1,
+                       "--json")
+    found = json.loads(out)
+    expect(code, 2, "exit code")
+    expect([x["sound"] for x in found], [False, True], "two plans")
+    if "PLAN-1" not in found[0]["complaints"][0]:
+        raise wrong(f"complaints: {found}")
+
+
+def check_refusals(folder):
+    refuses("did you mean zb-h1?", "schedule", "plan", "zb-h11", *SIZE)
+    refuses("`troupe schedule plan` lists the schedules", "schedule", "simulate", "something-else", *SIZE)
+    for missing in ["--ranks", "--microbatches"]:
+        rest = [x for x in ("--ranks", "--microbatches") if x != missing]
+        refuses(f"{missing} is missing", "schedule", "plan", "1f1b", *rest, 4)
+    refuses("name one schedule or file", "schedule", "plan", "1f1b", "gpipe", *SIZE)
+    refuses("name one schedule or file", "schedule", "simulate")
+    refuses("name one schedule or file", "schedule", "check")
+    refuses("even number of ranks", "schedule", "plan", "dualpipe", "--ranks", 3, "--microbatches", 8)
+    refuses("1 chunk per rank; 2 were asked for", "schedule", "plan", "1f1b", *SIZE, "--chunks", 2)
+    refuses("give 3 numbers, F,I,W", "schedule", "simulate", "1f1b", *SIZE, "--times", "1,1")
+    for text in ["1,1,-1", "1,1,x", "1,1,nan", "1,,1", "1,1,1e999"]:
+        refuses("--times", "schedule", "simulate", "1f1b", *SIZE, "--times", text)
+    refuses("--comm", "schedule", "simulate", "1f1b", *SIZE, "--comm", -1)
+    refuses("--queues", "schedule", "simulate", "1f1b", *SIZE, "--queues", 3)
+    refuses("--ranks", "schedule", "simulate", "1f1b", "--ranks", 0, "--microbatches", 8)
+    refuses("--series is of --json", "schedule", "simulate", "1f1b", *SIZE, "--series")
+    refuses("there.csv", "schedule", "check", folder / "there.csv")
+    refuses("there.lua", "schedule", "check", folder / "there.lua", *SIZE)
+    (folder / "x.csv").write_text("0F0,0X1\n")
+    refuses("0X1", "schedule", "check", folder / "x.csv")
+    (folder / "x.csv").write_text("0F0,0B0\n")
+    refuses("has 1 rows, one a rank, but --ranks says 2", "schedule", "check", folder / "x.csv", "--ranks", 2)
+    refuses("micro-batches, but --microbatches says 2", "schedule", "check", folder / "x.csv", "--microbatches", 2)
+    refuses("stages, but --chunks says 2", "schedule", "check", folder / "x.csv", "--chunks", 2)
+    (folder / "x.lua").write_text("function plan(rank)\n  return rank .. nil\nend\n")
+    refuses("x.lua:2", "schedule", "plan", folder / "x.lua", *SIZE)
+    for command in ["plan", "check", "simulate"]:
+        text = works("schedule", command, "--help")
+        if "Example: troupe schedule" not in text or "--ranks P" not in text:
+            raise wrong(f"the help of {command} does not teach: {text}")
+
+
+if __name__ == "__main__":
+    sys.exit(cli_test.main(sys.argv[1], sys.argv[2:], globals()))
