@@ -107,12 +107,13 @@ chosen_plan generated(const runtime::named_schedule& of, const schedule_flags& f
 }
 
 plan rehearsed(const runtime::behaviour_factory& how, const schedule_flags& flags) {
-  auto by = runtime::shared_costs(flags.times, how.chunks_per_rank);
-  by.transfer = flags.transfer;
-  return runtime::rehearse(how,
-                           required(flags.ranks, "--ranks", how.name),
-                           required(flags.microbatches, "--microbatches", how.name),
-                           by);
+  const int ranks = required(flags.ranks, "--ranks", how.name);
+  plan frame;
+  frame.name = how.name;
+  frame.chunks = ranks * how.chunks_per_rank;
+  frame.ranks.resize(std::size_t(ranks));
+  return runtime::rehearse(
+      how, ranks, required(flags.microbatches, "--microbatches", how.name), costs_of(frame, flags));
 }
 
 void require_same(const std::string& file, const char* what, const char* flag, int has, int said) {
