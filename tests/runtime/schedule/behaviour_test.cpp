@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <random>
 
 using namespace troupe::runtime;
 using Catch::Matchers::ContainsSubstring;
@@ -167,6 +168,35 @@ TEST_CASE("what a behaviour decided is a sound plan, and the same one every time
     CHECK(complaints(once).empty());
     CHECK(once.name == "greedy");
     CHECK(rehearse(factory("greedy", greedy), 4, 9, by) == once);
+  }
+}
+
+TEST_CASE(
+    "CHOICE-READY: whatever is chosen of what is ready, the record is sound and adds in order",
+    "[schedule][invariant]") {
+  std::mt19937 random(7);
+  const auto any = factory("any", [&](const stage_view& now) -> answer {
+    if (now.ready.empty())
+      return {};
+    return now.ready[random() % now.ready.size()];
+  });
+  for (int i = 0; i < 200; ++i) {
+    auto how = any;
+    how.chunks_per_rank = 1 + int(random() % 3);
+    if (random() % 2)
+      how.placement = [&](int ranks, int chunks) {
+        std::vector<int> out;
+        for (int c = 0; c < chunks; ++c)
+          out.push_back(int(random() % unsigned(ranks)));
+        return out;
+      };
+    const int ranks = 1 + int(random() % 5), microbatches = 1 + int(random() % 8);
+    cost_model by;
+    by.transfer = double(random() % 3);
+    by.queues = int(random() % 3);
+    const auto x = rehearse(how, ranks, microbatches, by);
+    CHECK(complaints(x).empty());
+    CHECK(accumulates_in_order(x));
   }
 }
 
