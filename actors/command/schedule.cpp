@@ -169,6 +169,7 @@ void add_schedule(command_line& program) {
   add_plan(group);
   add_check(group);
   add_schedule_simulate(group);
+  add_schedule_draw(group);
   group.note(
       "A schedule says in which order each pipeline rank carries out the forward and backward "
       "passes of a step's micro-batches. It decides how long ranks wait for each other (the "

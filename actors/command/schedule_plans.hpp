@@ -52,5 +52,6 @@ std::string size_of(const runtime::plan& x);
 const std::string& only_name(const schedule_flags& flags, const command_line& line);
 
 void add_schedule_simulate(command_line& group);  // schedule_simulate.cpp
+void add_schedule_draw(command_line& group);      // schedule_draw.cpp
 
 }  // namespace troupe::command

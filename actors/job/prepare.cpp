@@ -199,7 +199,8 @@ void check_plans(const resources& out) {
     check(runtime::with_recomputation(
         runtime::one_forward_one_backward(out.stages(), int(m) * out.replicas_each()), out.blocks));
   const auto each = batch.global / (batch.micro * batch.data_parallel);
-  check(runtime::forward_only(out.stages(), int(each * out.job.watch.eval_batches)));
+  if (out.job.watch.eval_batches > 0)
+    check(runtime::forward_only(out.stages(), int(each * out.job.watch.eval_batches)));
 }
 
 }  // namespace

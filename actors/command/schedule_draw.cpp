@@ -1,0 +1,197 @@
+#include "actors/command/schedule_plans.hpp"
+#include "runtime/core/error.hpp"
+#include "runtime/core/file.hpp"
+#include "runtime/schedule/draw.hpp"
+#include "runtime/schedule/lower.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <limits>
+#include <memory>
+#include <string_view>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+namespace troupe::command {
+namespace {
+
+namespace fs = std::filesystem;
+using runtime::drawn_timeline;
+
+struct draw_flags : schedule_flags {
+  fs::path svg, trace, executed;
+  std::optional<std::uint64_t> step;
+  std::optional<int> width;
+  bool memory = false;
+};
+
+bool was_given(const command_line& line, std::string_view flag) {
+  return std::any_of(line.given().begin(), line.given().end(), [&](std::string_view word) {
+    return word == flag || (word.starts_with(flag) && word.substr(flag.size()).starts_with("="));
+  });
+}
+
+void require_sense(const draw_flags& flags, const command_line& line) {
+  if (flags.names.empty() || (!flags.executed.empty() && flags.names.size() != 1))
+    only_name(flags, line);
+  if (flags.executed.empty() != !flags.step)
+    throw usage_error(
+        "--executed and --step belong together: the trace of a run, as `troupe train --trace FILE` "
+        "writes it, and which of its steps");
+  if (const auto kind = flags.svg.extension();
+      kind == ".png" || kind == ".pdf" || kind == ".jpg" || kind == ".jpeg")
+    throw usage_error(
+        "--svg '{}': the picture is SVG; name it .svg, and turn it into another form by "
+        "rsvg-convert (Debian's librsvg2-bin)",
+        flags.svg.string());
+  if (flags.svg == "-" && flags.trace == "-")
+    throw usage_error("--svg - and --trace -: only one can go to standard output");
+  std::error_code failure;
+  for (const auto& out : {flags.svg, flags.trace})
+    if (!out.empty() && fs::equivalent(out, flags.executed, failure))
+      throw usage_error("'{}' is the trace to be read: name another file to write", out.string());
+}
+
+/// Of each chunk, in ms.
+std::vector<runtime::action_costs> mean_costs(const runtime::plan& plan,
+                                              const runtime::timeline& executed) {
+  std::vector<runtime::action_costs> out(std::size_t(plan.chunks), {0, 0, 0, 0, 0});
+  for (const auto& rank : executed.ranks)
+    for (const auto& x : rank.actions) {
+      auto& of = out[value(x.what.chunk)];
+      const double share = (x.end - x.begin) / plan.microbatches;
+      (x.what.kind == runtime::action_kind::forward            ? of.forward
+       : x.what.kind == runtime::action_kind::input_gradients  ? of.input_gradients
+       : x.what.kind == runtime::action_kind::weight_gradients ? of.weight_gradients
+                                                               : of.recompute)
+          += share;
+    }
+  return out;
+}
+
+/// What was planned, with the times that the step itself took unless others were given, above what
+/// was executed.
+std::vector<drawn_timeline> planned_and_executed(const draw_flags& flags,
+                                                 const command_line& line) {
+  const auto& name = flags.names.front();
+  auto plan = sound_plan_of(name, flags).what;
+  for (auto& row : plan.ranks)
+    row = runtime::with_split_backward(row);
+  const runtime::mapped_file file(flags.executed);
+  auto executed = runtime::executed_from_trace(file.text(), plan, *flags.step);
+  auto by = costs_of(plan, flags);
+  if (!was_given(line, "--times"))
+    by.costs = mean_costs(plan, executed);
+  auto planned = runtime::simulate(plan, by);
+  return {{fmt::format("{}, planned", name), std::move(planned), plan.copies, "ms"},
+          {fmt::format("{}, executed, step {}", name, *flags.step),
+           std::move(executed),
+           plan.copies,
+           "ms"}};
+}
+
+std::vector<drawn_timeline> timelines(const draw_flags& flags, const command_line& line) {
+  if (!flags.executed.empty())
+    return planned_and_executed(flags, line);
+  std::vector<drawn_timeline> out;
+  for (const auto& name : flags.names) {
+    const auto plan = sound_plan_of(name, flags).what;
+    out.push_back({name, runtime::simulate(plan, costs_of(plan, flags)), plan.copies});
+  }
+  return out;
+}
+
+void write(const fs::path& to, const std::string& text) {
+  if (to.empty())
+    return;
+  if (to == "-") {
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    return;
+  }
+  runtime::write_text(to, text);
+  std::error_code failure;
+  if (fs::is_regular_file(to, failure))  // else it may be where we print
+    fmt::print("wrote '{}'\n", to.string());
+}
+
+runtime::text_settings terminal() {
+  winsize size = {};
+  const char* const kind = std::getenv("TERM");
+  const bool is_one = ::isatty(STDOUT_FILENO) == 1;
+  const bool sized = is_one && ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  // https://no-color.org
+  const char* const plain = std::getenv("NO_COLOR");
+  const bool colours = is_one && kind != nullptr && *kind != '\0'
+                       && std::string_view(kind) != "dumb" && (plain == nullptr || *plain == '\0');
+  return {sized ? size.ws_col : 80, colours};
+}
+
+int draw(const draw_flags& flags, const command_line& line) {
+  require_sense(flags, line);
+  const auto all = timelines(flags, line);
+  if (flags.svg.empty() && flags.trace.empty()) {
+    auto how = terminal();
+    how.width = flags.width.value_or(how.width);
+    const auto text = runtime::to_text(all, how);
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    return 0;
+  }
+  if (!flags.svg.empty())
+    write(flags.svg, runtime::to_svg(all, {flags.width.value_or(1200), flags.memory}));
+  if (!flags.trace.empty())
+    write(flags.trace, runtime::to_chrome_trace(all));
+  return 0;
+}
+
+}  // namespace
+
+void add_schedule_draw(command_line& group) {
+  const auto flags = std::make_shared<draw_flags>();
+  auto& line = group.command(
+      "draw", "draws when each rank does what: on the terminal, as SVG, or as a trace.");
+  line.words("NAME|FILE",
+             "Schedules by name; plans, FILE.csv; or scripts, FILE.lua. Several are drawn below "
+             "each other, on one axis of time.",
+             flags->names);
+  declare_plan(line, *flags);
+  declare_costs(line, *flags);
+  line.group("What was executed");
+  line.value("--executed",
+             "FILE",
+             "The trace of a run by this plan, as `troupe train --trace FILE` writes it: drawn "
+             "below what was planned. Unless --times are given the plan takes the times that its "
+             "actions took there.",
+             text(flags->executed));
+  line.value("--step",
+             "N",
+             "Which step of it.",
+             whole(flags->step, 1, std::numeric_limits<std::int64_t>::max()));
+  line.group("Form");
+  line.value("--svg", "FILE", "A picture, as SVG; - is standard output.", text(flags->svg));
+  line.value("--trace",
+             "FILE",
+             "A trace for Chrome or https://ui.perfetto.dev; - is standard output.",
+             text(flags->trace));
+  line.toggle("--memory", "In the picture: what each rank holds, below its row.", [flags] {
+    flags->memory = true;
+  });
+  line.value("--width",
+             "N",
+             "Of the picture, in pixels (default 1200), or of the text, in columns (default: the "
+             "terminal's, or 80).",
+             whole(flags->width, 20, 20000));
+  line.note(
+      "On the terminal a line is a rank, and an action its letter (F forward, B backward, I "
+      "gradients of the input, W gradients of the weights, R forward again, P an overlapped pair), "
+      "its micro-batch where there is room, and dashes to its end. Small letters: a later chunk of "
+      "the rank, or the second copy of the model. Dots: idle.");
+  line.note("Example: troupe schedule draw 1f1b zb-h1 --ranks 4 --microbatches 8 --svg both.svg");
+  line.note(
+      "Example: troupe schedule draw 1f1b --ranks 2 --microbatches 8 --executed trace.json --step "
+      "20 --svg executed.svg");
+  line.runs([flags, &line] { return draw(*flags, line); });
+}
+
+}  // namespace troupe::command
