@@ -5,6 +5,7 @@
 #include "runtime/schedule/behaviour.hpp"
 #include "runtime/schedule/check.hpp"
 #include "runtime/schedule/csv.hpp"
+#include "runtime/schedule/lower.hpp"
 
 #include <cstdio>
 #include <filesystem>
@@ -103,9 +104,8 @@ int check_plans(const check_flags& flags, const command_line& line) {
   auto all = ordered_json::array();
   for (const auto& name : flags.names) {
     verdict seen{name, plan_of(name, flags).what, {}};
-    const bool lower = flags.lowered && runtime::complaints(seen.what).empty();
-    if (lower)
-      seen.what = sound_plan_of(name, flags).what;
+    if (flags.lowered && runtime::complaints(seen.what).empty())
+      seen.what = runtime::lowered(seen.what);
     seen.report = runtime::check_plan(seen.what,
                                       {.credits = flags.credits,
                                        .memory_limit = flags.memory_limit.value_or(0),

@@ -66,6 +66,7 @@ std::vector<std::int64_t> layers_of(const schedule_flags& flags) {
 std::vector<double> shares(int ranks, const std::vector<std::int64_t>& layers) {
   const auto all = std::accumulate(layers.begin(), layers.end(), std::int64_t{0});
   std::vector<double> out;
+  out.reserve(layers.size());
   for (const auto n : layers)
     out.push_back(double(ranks) * double(n) / double(all));
   return out;

@@ -6,10 +6,10 @@
 #include "runtime/schedule/plan.hpp"
 
 #include <array>
-#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -40,7 +40,11 @@ class plan_links {
   struct link {
     int from = 0, to = 0;
     bool gradients = false;
-    friend auto operator<=>(const link&, const link&) = default;
+
+    friend bool operator==(const link&, const link&) = default;
+    friend bool operator<(const link& a, const link& b) {
+      return std::tie(a.from, a.to, a.gradients) < std::tie(b.from, b.to, b.gradients);
+    }
   };
 
   /// Of a plan without misfit.

@@ -2,11 +2,13 @@
 
 #include "runtime/core/error.hpp"
 #include "runtime/schedule/plan.hpp"
+#include "tests/runtime/schedule/generated.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_floating_point.hpp>
 
 #include <algorithm>
+#include <random>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -250,4 +252,139 @@ TEST_CASE("what waits for ever, or lacks an action, is not simulated", "[schedul
   x = one_forward_one_backward(2, 2);
   x.placement.pop_back();
   CHECK_THROWS_AS(simulate(x, {}), broken_promise);
+}
+
+namespace {
+
+/// When each action begins, found by putting off whatever begins too early until nothing does:
+/// nothing is shared with the simulator but the rules.
+class slow_clock {
+ public:
+  slow_clock(const plan& x, const cost_model& by) : plan_(x), by_(by) {
+    for (const auto& row : x.ranks)
+      begins.emplace_back(row.size(), 0.0);
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (std::size_t r = 0; r < begins.size(); ++r)
+        for (std::size_t i = 0; i < begins[r].size(); ++i)
+          if (const double at = earliest(r, i); at > begins[r][i] + rounding) {
+            begins[r][i] = at;
+            changed = true;
+          }
+    }
+  }
+
+  std::vector<std::vector<double>> begins;
+
+ private:
+  struct unit {
+    std::size_t first = 0, count = 1;
+  };
+  unit unit_of(std::size_t r, std::size_t i) const {
+    const auto& row = plan_.ranks[r];
+    if (i > 0 && row[i - 1].with_next)
+      return {i - 1, 2};
+    return {i, row[i].with_next ? 2U : 1U};
+  }
+  double cost(const action& x) const {
+    const auto& of = by_.cost_of(x.chunk);
+    return x.kind == F   ? of.forward
+           : x.kind == B ? of.input_gradients + of.weight_gradients
+           : x.kind == I ? of.input_gradients
+           : x.kind == W ? of.weight_gradients
+                         : 0;
+  }
+  double end(std::size_t r, std::size_t i) const {
+    const auto [first, count] = unit_of(r, i);
+    const auto* row = &plan_.ranks[r][first];
+    const double x = by_.cost_of(row[0].chunk).overlapped,
+                 y = count == 2 ? by_.cost_of(row[1].chunk).overlapped : 0;
+    const double both = count == 1 ? cost(row[0])
+                        : y > 0    ? (x + y) / 2
+                                   : cost(row[0]) + cost(row[1]);
+    return begins[r][first] + both;
+  }
+  std::pair<std::size_t, std::size_t> find(const action& like, action_kind a, action_kind b) const {
+    for (std::size_t r = 0; r < plan_.ranks.size(); ++r)
+      for (std::size_t i = 0; i < plan_.ranks[r].size(); ++i) {
+        const auto& x = plan_.ranks[r][i];
+        if ((x.kind == a || x.kind == b) && x.chunk == like.chunk && x.copy == like.copy
+            && x.microbatch == like.microbatch)
+          return {r, i};
+      }
+    FAIL("an action is missing");
+    return {};
+  }
+  bool leaves(const action& x) const {
+    const int c = int(value(x.chunk)), to = x.kind == F ? c + 1 : c - 1;
+    return (x.kind == F || x.kind == B || x.kind == I) && to >= 0 && to < plan_.chunks
+           && plan_.rank_of(x.chunk, x.copy) != plan_.rank_of(chunk_id(to), x.copy);
+  }
+  /// Everything that the rank sends up to this action, one after the other in its queue.
+  double arrival(std::size_t r, std::size_t i) const {
+    const auto& what = plan_.ranks[r][i];
+    if (by_.queues == 0)
+      return end(r, i) + by_.transfer;
+    double free = 0;
+    for (std::size_t j = 0; j <= i; ++j) {
+      const auto& x = plan_.ranks[r][j];
+      if (leaves(x) && (by_.queues == 1 || (x.kind == F) == (what.kind == F)))
+        free = std::max(free, end(r, j)) + by_.transfer;
+    }
+    return free;
+  }
+  double ready(std::size_t r, action x) const {
+    const int c = int(value(x.chunk));
+    const bool starts
+        = (x.kind == F && c == 0) || (x.kind != F && x.kind != W && c + 1 == plan_.chunks);
+    double out = 0;
+    if (x.kind == W)
+      return end_of(find(x, I, I));
+    if (x.kind != F)
+      out = end_of(find(x, F, F));
+    if (starts)
+      return out;
+    const bool forward = x.kind == F;
+    x.chunk = chunk_id(forward ? c - 1 : c + 1);
+    const auto from = forward ? find(x, F, F) : find(x, B, I);
+    return std::max(out, from.first == r ? end_of(from) : arrival(from.first, from.second));
+  }
+  double end_of(std::pair<std::size_t, std::size_t> at) const { return end(at.first, at.second); }
+  double earliest(std::size_t r, std::size_t i) const {
+    const auto [first, count] = unit_of(r, i);
+    double out = first == 0 ? 0 : end(r, first - 1);
+    for (auto j = first; j < first + count; ++j)
+      out = std::max(out, ready(r, plan_.ranks[r][j]));
+    return out;
+  }
+
+  const plan& plan_;
+  const cost_model& by_;
+};
+
+}  // namespace
+
+TEST_CASE("a slow clock sees every action of every schedule begin when the simulator does",
+          "[schedule][simulate]") {
+  std::mt19937 random(7);
+  const auto draw = [&](double most) { return most * double(random()) / double(random.max()); };
+  for (const auto& one : named_schedules()) {
+    if (one.name == "auto")
+      continue;  // it is one of these, or like one
+    const auto x = troupe::tests::generated(one.name, 4, 8);
+    for (const int queues : {0, 1, 2}) {
+      CAPTURE(one.name, queues);
+      cost_model by;
+      by.costs.clear();
+      for (int c = 0; c < x.chunks; ++c)
+        by.costs.push_back({draw(2), draw(2), draw(2), 0, draw(5)});
+      by.transfer = draw(1);
+      by.queues = queues;
+      const auto seen = simulate(x, by);
+      const slow_clock known(x, by);
+      for (std::size_t r = 0; r < 4; ++r)
+        for (std::size_t i = 0; i < known.begins[r].size(); ++i)
+          CHECK_THAT(seen.ranks[r].actions[i].begin, WithinAbs(known.begins[r][i], 100 * rounding));
+    }
+  }
 }
