@@ -19,12 +19,16 @@ class policy_search {
     return std::move(best_);
   }
 
-  /// The best that run() tried, each once.
-  std::vector<greedy_policy> liked(std::size_t most) const {
+  /// The best that run() tried, each once, for a problem of so many ranks: what was found for
+  /// single ranks says nothing of others.
+  std::vector<greedy_policy> liked(std::size_t most, int ranks) const {
     std::vector<greedy_policy> out;
-    for (const auto& [makespan, x] : tried_)
+    for (auto [makespan, x] : tried_) {
+      if (ranks != of_.ranks)
+        x.extra_depth.clear();
       if (out.size() < most && std::find(out.begin(), out.end(), x) == out.end())
         out.push_back(x);
+    }
     return out;
   }
 
@@ -198,7 +202,8 @@ search_result search_policies(const search_problem& of, double bound, std::int64
   const auto small = reduced(of, budget / runs);
   policy_search scout(small, lower_bound(small), budget);
   scout.run();
-  return policy_search(of, bound, budget).run(scout.liked(std::size_t(budget / of.actions())));
+  return policy_search(of, bound, budget)
+      .run(scout.liked(std::size_t(budget / of.actions()), of.ranks));
 }
 
 }  // namespace troupe::runtime
