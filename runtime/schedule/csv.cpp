@@ -29,6 +29,13 @@ std::string shortened(std::string_view cell) {
   return cell.size() <= 60 ? std::string(cell) : std::string(cell.substr(0, 57)) + "...";
 }
 
+/// Plans are ASCII, and files are anybody's: nothing of them steers a terminal.
+std::string printable(std::string text) {
+  std::replace_if(
+      text.begin(), text.end(), [](unsigned char c) { return c < ' ' || c > '~'; }, '?');
+  return text;
+}
+
 /// Reads cell after cell; what holds for the plan as a whole comes at the end.
 class plan_reader {
  public:
@@ -47,8 +54,8 @@ class plan_reader {
                             out_.name,
                             out_.ranks.size(),
                             cell_,
-                            shortened(text),
-                            why.what());
+                            printable(shortened(text)),
+                            printable(why.what()));
         }
   }
 

@@ -121,6 +121,8 @@ TEST_CASE("a fault in a CSV is told with line and cell", "[schedule]") {
   check_refused("0F0,0f1\n", "there are F, B, I, W, R and, in lowered plans, SEND_F");
   check_refused("0FB1", "there is no action 'FB'");
   check_refused("hello", "the number of its stage is missing");
+  check_refused("\033[31mX\xff", "cell 1, '?[31mX?': the number of its stage is missing");
+  check_refused("0F1\033[2J", "cell 1, '0F1?[2J': '?[2J' follows where the action ends");
   check_refused("0F0,0B\n", "line 1, cell 2, '0B': the number of its micro-batch is missing");
   check_refused("c0F1", "the number of its stage is missing");
   check_refused("0F-1", "there is no action 'F-'");
