@@ -94,15 +94,16 @@ std::filesystem::path checkpointer_state::write(
   manifest.skipped = order.skipped;
   manifest.model = job.how.model;
   manifest.identity = runtime::identity(job);
-  manifest.layout = nlohmann::json{{"world_size", job.layout.world},
-                                   {"tensor_model_parallel_size", job.layout.tensor},
-                                   {"pipeline_model_parallel_size", job.layout.pipeline},
-                                   {"sequence_parallel", job.layout.sequence_parallel},
-                                   {"pipeline_model_parallel_layout", to_text(shared_->chunks)},
-                                   {"distributed_optimizer", job.reduction.distributed_optimizer},
-                                   {"replicas_per_worker", job.layout.replicas_per_worker},
-                                   {"rank_order", job.layout.order}}
-                        .dump();
+  manifest.layout
+      = nlohmann::json{{"world_size", job.layout.world},
+                       {"tensor_model_parallel_size", job.layout.tensor},
+                       {"pipeline_model_parallel_size", job.layout.pipeline},
+                       {"sequence_parallel", job.layout.sequence_parallel},
+                       {"pipeline_model_parallel_layout", to_text(shared_->pipeline.chunks)},
+                       {"distributed_optimizer", job.reduction.distributed_optimizer},
+                       {"replicas_per_worker", job.layout.replicas_per_worker},
+                       {"rank_order", job.layout.order}}
+            .dump();
   int number = 0;
   for (const auto& [parameters, moments] : parts) {
     ++number;

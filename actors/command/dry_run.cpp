@@ -141,20 +141,31 @@ std::string layout_text(const training_job& job) {
                        to_text(l.chunks));
 }
 
-std::string rank_text(int rank, const coordinates& at, int tensor, const chunk_range& range) {
-  auto out = fmt::format("rank {:<6} replica {}, stage {}",
-                         rank,
-                         at[std::size_t(axis::data)],
-                         at[std::size_t(axis::pipeline)]);
-  if (tensor > 1)
-    out += fmt::format(", tensor {} of {}", at[std::size_t(axis::tensor)], tensor);
+std::string chunk_text(const chunk_range& range) {
   std::string what = range.embedding ? "embedding" : "";
   const auto add = [&what](const std::string& more) { what += (what.empty() ? "" : ", ") + more; };
   if (range.end > range.first)
     add(fmt::format("layers {} to {}", range.first, range.end - 1));
   if (range.head)
     add("head");
-  return out + ": " + (what.empty() ? "passes on" : what);
+  return what.empty() ? "passes on" : what;
+}
+
+std::string rank_text(
+    int rank, const coordinates& at, int tensor, const job_pipeline& pipeline, int part) {
+  auto out = fmt::format("rank {:<6} replica {}, stage {}",
+                         rank,
+                         at[std::size_t(axis::data)],
+                         at[std::size_t(axis::pipeline)]);
+  if (tensor > 1)
+    out += fmt::format(", tensor {} of {}", at[std::size_t(axis::tensor)], tensor);
+  std::string what;
+  for (const auto& seat : pipeline.schedule->hosted_by(part))
+    what += (what.empty() ? "" : "; ") + chunk_text(pipeline.chunks[value(seat.chunk)])
+            + (pipeline.schedule->copies() > 1
+                   ? fmt::format(" of copy {}", char('a' + value(seat.copy)))
+                   : "");
+  return out + ": " + what;
 }
 
 }  // namespace
@@ -165,11 +176,8 @@ std::string describe(const training_job& given) {
   const auto& model = job.how.model;
   const auto& l = job.layout;
   const auto ranks = make_mesh(l.world, l.tensor, 1, l.pipeline, l.order);
-  const auto steady
-      = microbatches({job.how.batch.micro, job.how.batch.global, job.how.batch.data_parallel}, 0);
-  const auto plan = with_recomputation(
-      one_forward_one_backward(l.pipeline, int(steady) * l.replicas_per_worker),
-      actors::blocks_of(job, l.chunks));
+  const auto pipeline = pipeline_of(job);
+  const auto& plan = *pipeline.schedule->training(planned_microbatches(job));
   auto out = model_text(model) + steps_text(job) + start_text(start) + layout_text(job);
   std::int64_t all = 0;
   std::map<coordinates, memory_forecast> needs;
@@ -180,11 +188,12 @@ std::string describe(const training_job& given) {
     if (!job.reduction.distributed_optimizer)
       alike[std::size_t(axis::data)] = 0;
     const auto found = needs.find(alike);
-    const auto need = found != needs.end()
-                          ? found->second
-                          : needs.emplace(alike, forecast_memory(job, alike)).first->second;
+    const auto need
+        = found != needs.end()
+              ? found->second
+              : needs.emplace(alike, forecast_memory(job, pipeline, alike)).first->second;
     all += need.peak();
-    out += rank_text(rank, at, l.tensor, l.chunks.at(stage)) + "\n"
+    out += rank_text(rank, at, l.tensor, pipeline, int(stage)) + "\n"
            + fmt::format(
                "            {}: parameters {}, gradients {}, optimizer {}, activations {}{}\n",
                human(need.peak()),
@@ -200,9 +209,18 @@ std::string describe(const training_job& given) {
   out += fmt::format("all ranks   {}\n", human(all));
   if (const auto machine = look_at_memory(); machine.total > 0 && all > machine.ceiling())
     out += fmt::format("warning     {}\n", memory_advice(given, all, machine));
-  out += fmt::format("plan        {}, {} a worker, one row a stage\n",
-                     plan.name,
-                     counted(plan.microbatches, "micro-batch", "micro-batches"));
+  for (const auto& note : pipeline.schedule->notes())
+    out += fmt::format("note        {}\n", note);
+  if (pipeline.schedule->behaviours())
+    out += fmt::format(
+        "plan        {} decides while it runs; rehearsed it gives, for {}, one row a "
+        "rank\n",
+        plan.name,
+        counted(plan.microbatches, "micro-batch", "micro-batches"));
+  else
+    out += fmt::format("plan        {}, {} a worker, one row a rank\n",
+                       plan.name,
+                       counted(plan.microbatches, "micro-batch", "micro-batches"));
   return out + to_csv(plan);
 }
 

@@ -192,6 +192,11 @@ void declare_watching(command_line& line, training_flags& to) {
              "N",
              "Steps between two that are written there. Default 1.",
              whole(w.board_interval, 1, largest_count));
+  line.value("--record-schedule",
+             "FILE",
+             "The last step as it was executed, as a plan in CSV, which --pipeline-schedule and "
+             "`troupe schedule` take.",
+             text(w.schedule_record));
   line.value("--trace",
              "FILE",
              "Every action of every worker, for Chrome's or Perfetto's viewer.",
@@ -253,6 +258,7 @@ void declare(command_line& line, training_flags& to) {
   declare_rate(line, to);
   declare_layout(line, to);
   declare_stages(line, to);
+  declare_schedule(line, to);
   declare_reduction(line, to);
   declare_recompute(line, to);
   declare(line, to.checkpoints);

@@ -107,6 +107,13 @@ struct training_flags {
     runtime::uneven_ends ends;
   } stages;
 
+  struct {
+    std::string how;
+    std::optional<std::int64_t> virtual_stages, layers_per_virtual_stage, group;
+    std::optional<double> memory_limit;
+    std::string times;
+  } schedule;
+
   runtime::reduction_settings reduction;
 
   struct {

@@ -123,6 +123,42 @@ void declare_stages(command_line& line, training_flags& to) {
               [&s] { s.ends.loss_counts = true; });
 }
 
+void declare_schedule(command_line& line, training_flags& to) {
+  auto& s = to.schedule;
+  line.group("Pipeline schedule: who does what when");
+  line.value(
+      "--pipeline-schedule",
+      "HOW",
+      "A name (`troupe schedule plan` lists them), FILE.csv, or FILE.lua. It is checked before "
+      "anything runs. Default: 1f1b, or interleaved where a rank has several virtual stages.",
+      text(s.how));
+  line.value("--num-virtual-stages-per-pipeline-rank",
+             "V",
+             "The model is cut into V stages for each pipeline rank. Default: what the schedule is "
+             "made for.",
+             whole(s.virtual_stages, 1, 1 << 10));
+  line.value("--num-layers-per-virtual-pipeline-stage",
+             "N",
+             "The same, told by the layers of each virtual stage.",
+             whole(s.layers_per_virtual_stage, 1));
+  line.value(
+      "--microbatch-group-size-per-virtual-pipeline-stage",
+      "N",
+      "Of interleaved schedules: so many micro-batches of a virtual stage follow each other. "
+      "Default: --pipeline-model-parallel-size.",
+      whole(s.group, 1, 1 << 20));
+  line.value("--pipeline-memory-limit",
+             "X",
+             "Of zb-h2 and auto: micro-batches whose activations a rank may hold at once, each "
+             "counted as its whole share of the model.",
+             real(s.memory_limit, 0.01, 1e6));
+  line.value("--pipeline-times",
+             "F,I,W[,C]",
+             "Of auto and behaviours: what forward, input gradients, weight gradients and a "
+             "transfer take, in any one unit. Default 1,1,1,0.",
+             text(s.times));
+}
+
 void declare_reduction(command_line& line, training_flags& to) {
   auto& r = to.reduction;
   line.group("Gradients and optimizer state over replicas: no choice here changes a bit");

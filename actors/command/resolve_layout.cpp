@@ -2,6 +2,7 @@
 #include "runtime/core/log.hpp"
 #include "runtime/device/backend_kind.hpp"
 #include "runtime/machine/machine.hpp"
+#include "runtime/trainer/pipeline.hpp"
 
 #include <algorithm>
 
@@ -10,26 +11,92 @@ namespace {
 
 constexpr std::int64_t most_workers = 1 << 16;
 
+/// "F,I,W" or "F,I,W,C"
+void read_times(const std::string& text, runtime::schedule_settings& to) {
+  constexpr const char* flag = "--pipeline-times";
+  std::vector<double> all;
+  for (std::size_t at = 0; at <= text.size();) {
+    const auto end = std::min(text.find(',', at), text.size());
+    all.push_back(parse_real(flag, text.substr(at, end - at), 0, 1e12));
+    at = end + 1;
+  }
+  if (all.size() != 3 && all.size() != 4)
+    throw usage_error(
+        "{} {}: there are {} numbers; give what forward, input gradients and weight gradients "
+        "take, "
+        "and maybe a transfer, e.g. 1,1.1,0.7,0.05",
+        flag,
+        text,
+        all.size());
+  to.costs = {.forward = all[0], .input_gradients = all[1], .weight_gradients = all[2]};
+  to.transfer = all.size() == 4 ? all[3] : 0;
+}
+
+/// How many stages of the model each rank is told to have; 0: nobody says.
+int told_virtual_stages(const training_flags& flags, std::int64_t layers, int ranks) {
+  const auto& s = flags.schedule;
+  if (!s.layers_per_virtual_stage)
+    return int(s.virtual_stages.value_or(0));
+  if (s.virtual_stages)
+    throw usage_error(
+        "--num-virtual-stages-per-pipeline-rank and --num-layers-per-virtual-pipeline-stage say "
+        "the "
+        "same in two ways: give one");
+  const auto each = *s.layers_per_virtual_stage * ranks;
+  if (layers % each != 0)
+    throw usage_error(
+        "--num-layers-per-virtual-pipeline-stage {} on --pipeline-model-parallel-size {} takes a "
+        "multiple of {} layers, and --num-layers is {}",
+        *s.layers_per_virtual_stage,
+        ranks,
+        each,
+        layers);
+  return int(layers / each);
+}
+
 /// Stages that cannot be even are left to be told with the other rules of the layout.
 void resolve_stages(const training_flags& flags, runtime::training_job& job, sentences& wrong) {
   const auto& s = flags.stages;
   const auto& ends = s.ends;
   auto& chunks = job.layout.chunks;
+  auto& schedule = job.layout.schedule;
   const auto layers = job.how.model.layers;
-  const int stages = job.layout.pipeline;
+  const int ranks = job.layout.pipeline;
   const bool told = ends.first || ends.last || ends.embedding_counts || ends.loss_counts;
+  schedule.how = flags.schedule.how;
+  schedule.group = int(flags.schedule.group.value_or(0));
+  schedule.memory_limit = flags.schedule.memory_limit.value_or(0);
+  if (!flags.schedule.times.empty())
+    collect(wrong, [&] { read_times(flags.schedule.times, schedule); });
   if (layers < 1 || (!flags.model.layers && flags.model.hub.empty()))
     return;
-  if (s.text && told)
+  if (s.text && told) {
     wrong.emplace_back(
         "--pipeline-model-parallel-layout says what every stage holds: leave out "
         "--decoder-first-pipeline-num-layers, -last- and --account-for-...");
-  else if (s.text)
-    collect(wrong, [&] { chunks = runtime::stages_from_text(*s.text, layers, stages); });
-  else if (told)
-    collect(wrong, [&] { chunks = runtime::split_layers(layers, stages, ends); });
-  else if (layers % stages == 0)
-    chunks = runtime::split_layers(layers, stages, {});
+    return;
+  }
+  collect(wrong, [&] {
+    schedule.chunks_per_rank = told_virtual_stages(flags, layers, ranks);
+    if (s.text) {
+      // On one rank several stages are more likely a forgotten --pipeline-model-parallel-size.
+      const int each = ranks == 1 && schedule.chunks_per_rank == 0 ? 1 : schedule.chunks_per_rank;
+      chunks = runtime::stages_from_text(*s.text, layers, ranks, each);
+      const auto found = int(chunks.size()) / ranks;
+      schedule.chunks_per_rank = found > 1 ? found : schedule.chunks_per_rank;
+    }
+    try {
+      check(job.how.batch);
+    } catch (const runtime::error&) {
+      return;  // told with the steps
+    }
+    const int stages
+        = runtime::pipeline_schedule(schedule, ranks, runtime::planned_microbatches(job)).chunks();
+    if (told)
+      chunks = runtime::split_layers(layers, stages, ends);
+    else if (!s.text && layers % stages == 0)
+      chunks = runtime::split_layers(layers, stages, {});
+  });
 }
 
 }  // namespace
@@ -48,7 +115,6 @@ void resolve_layout(const training_flags& flags, runtime::training_job& job, sen
         "--sequence-parallel does nothing with --tensor-model-parallel-size 1: it is off");
   if (l.pipeline_before_data)
     out.order = "tp-cp-ep-pp-dp";
-  resolve_stages(flags, job, wrong);
   job.reduction = flags.reduction;
   job.how.precision = l.bf16 ? runtime::dtype::bf16 : runtime::dtype::f32;
   const auto cores = runtime::look_at_processor().usable();  // control groups may leave fewer
@@ -67,6 +133,7 @@ void resolve_layout(const training_flags& flags, runtime::training_job& job, sen
     if (batch.ramp_start == 0)
       wrong.emplace_back("--rampup-batch-size: START is 0; give at least 1");
   }
+  resolve_stages(flags, job, wrong);
 }
 
 void resolve_recompute(const training_flags& flags, runtime::training_job& job, sentences& wrong) {

@@ -8,7 +8,6 @@
 #include "runtime/data/indexed_dataset.hpp"
 #include "runtime/data/mock_dataset.hpp"
 #include "runtime/machine/matrix_rate.hpp"
-#include "runtime/schedule/check.hpp"
 #include "runtime/trainer/memory_forecast.hpp"
 #include "runtime/transport/local/local_transport.hpp"
 
@@ -189,33 +188,16 @@ void find_matrix_rate(resources& out) {
       job.threads_per_worker);
 }
 
+/// Before anybody starts: a step that cannot be carried out is told now.
 void check_plans(const resources& out) {
-  const auto& batch = out.job.how.batch;
-  const auto check = [](const runtime::plan& plan) {
-    for (const auto& complaint : runtime::complaints(plan))
-      throw runtime::input_error("the schedule {} cannot be carried out: {}", plan.name, complaint);
-  };
-  for (const auto m : microbatch_counts(batch, out.first_consumed))
-    check(runtime::with_recomputation(
-        runtime::one_forward_one_backward(out.stages(), int(m) * out.replicas_each()), out.blocks));
-  const auto each = batch.global / (batch.micro * batch.data_parallel);
-  if (out.job.watch.eval_batches > 0)
-    check(runtime::forward_only(out.stages(), int(each * out.job.watch.eval_batches)));
+  const auto& schedule = *out.pipeline.schedule;
+  for (const auto m : microbatch_counts(out.job.how.batch, out.first_consumed))
+    schedule.training(int(m) * out.replicas_each());
+  for (const auto& note : schedule.notes())
+    runtime::log_info(" {}", note);
 }
 
 }  // namespace
-
-std::vector<std::vector<char>> blocks_of(const runtime::training_job& job,
-                                         const std::vector<runtime::chunk_range>& chunks) {
-  std::vector<std::vector<char>> out;
-  for (const auto& range : chunks) {
-    auto& blocks = out.emplace_back();
-    const runtime::chunk part(job.how.model, range, {}, false, job.how.own);
-    for (const auto& block : runtime::chunk_route(part, job.recompute).blocks)
-      blocks.push_back(block.rebuilt ? 1 : 0);
-  }
-  return out;
-}
 
 std::shared_ptr<resources> prepare(const runtime::training_job& job,
                                    const runtime::cancel_token& stop) {
@@ -223,8 +205,7 @@ std::shared_ptr<resources> prepare(const runtime::training_job& job,
       resources{.job = job,
                 .mesh = runtime::make_mesh(
                     job.layout.world, job.layout.tensor, 1, job.layout.pipeline, job.layout.order),
-                .chunks = runtime::stages_of(job)});
-  out->blocks = blocks_of(job, out->chunks);
+                .pipeline = runtime::pipeline_of(job)});
   out->planted = std::make_shared<disturbance>(job.disturbance);
   out->transport = std::make_shared<runtime::local_transport>(std::uint64_t(::getpid()));
   if (!job.watch.trace_file.empty())

@@ -8,10 +8,6 @@
 
 namespace troupe::actors {
 
-/// Of each chunk the blocks of its way back, for the plan.
-std::vector<std::vector<char>> blocks_of(const runtime::training_job& job,
-                                         const std::vector<runtime::chunk_range>& chunks);
-
 /// Opens data sets, finds and verifies the checkpoint to go on from, checks the plan of every step.
 /// Throws input_error and io_error, before anybody is spawned, and `cancelled` soon after `stop`
 /// is.

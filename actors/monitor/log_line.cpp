@@ -1,5 +1,6 @@
 #include "actors/monitor/log_line.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <fmt/chrono.h>
@@ -39,6 +40,39 @@ void since_last_line::add(const runtime::step_report& x) {
   nan += std::isfinite(x.lm_loss) ? 0 : 1;
 }
 
+void pipeline_since_start::add(const runtime::pipeline_times& x) {
+  ++steps;
+  sum.ms += x.ms;
+  sum.planned_ms += x.planned_ms;
+  sum.bubble += x.bubble;
+  sum.planned_bubble += x.planned_bubble;
+  sum.gap_ms += x.gap_ms;
+  sum.hand_off_ms += x.hand_off_ms;
+  sum.late_ms += x.late_ms;
+  sum.worst_late_ms = std::max(sum.worst_late_ms, x.worst_late_ms);
+}
+
+std::string pipeline_line(const pipeline_since_start& all, const std::string& schedule) {
+  const auto& x = all.sum;
+  const double n = all.steps;
+  return fmt::format(
+      "schedule {}: bubble {:.1f} %, planned {:.1f} %; a step's actions take {:.1f} ms, planned "
+      "{:.1f}; "
+      "actions begin {:.2f} ms late on average, {:.2f} at most; {:.0f} us between actions, {:.0f} "
+      "us "
+      "more from stage to stage ({} timed)",
+      schedule,
+      100 * x.bubble / n,
+      100 * x.planned_bubble / n,
+      x.ms / n,
+      x.planned_ms / n,
+      x.late_ms / n,
+      x.worst_late_ms,
+      1e3 * x.gap_ms / n,
+      1e3 * x.hand_off_ms / n,
+      all.steps == 1 ? "1 step was" : fmt::format("{} steps were", all.steps));
+}
+
 std::string log_line(const runtime::step_report& x,
                      const since_last_line& since,
                      std::uint64_t train_iterations,
@@ -67,6 +101,10 @@ std::string log_line(const runtime::step_report& x,
     line += fmt::format(" num zeros: {} |", x.zero_gradients);
   if (x.params_norm >= 0)
     line += fmt::format(" params norm: {:.3f} |", x.params_norm);
+  if (x.pipeline.ms >= 0)
+    line += fmt::format(" bubble: {:.1f} %, planned {:.1f} % |",
+                        100 * x.pipeline.bubble,
+                        100 * x.pipeline.planned_bubble);
   return line
          + fmt::format(" number of skipped iterations: {:3d} | number of nan iterations: {:3d} |",
                        since.skipped,

@@ -19,6 +19,17 @@ struct since_last_line {
   void add(const runtime::step_report& x);
 };
 
+/// How the steps that were timed went through the pipeline.
+struct pipeline_since_start {
+  runtime::pipeline_times sum;  ///< but of the worst lateness, which is the worst
+  int steps = 0;
+
+  void add(const runtime::pipeline_times& x);
+};
+
+/// What a run says of its schedule when it ends.
+std::string pipeline_line(const pipeline_since_start& all, const std::string& schedule);
+
 /// `x` is the newest of the steps in `since`; at least one.
 std::string log_line(const runtime::step_report& x,
                      const since_last_line& since,

@@ -1,7 +1,10 @@
 #include "actors/monitor/monitor.hpp"
 
 #include "actors/support/guard.hpp"
+#include "runtime/core/file.hpp"
 #include "runtime/core/log.hpp"
+#include "runtime/schedule/csv.hpp"
+#include "runtime/schedule/execution.hpp"
 #include "runtime/telemetry/event_file.hpp"
 #include "runtime/telemetry/run_log.hpp"
 
@@ -70,8 +73,34 @@ void monitor_state::record(const runtime::watched& x) {
   }
 }
 
+// Simulating a step takes a while: it is done here, where nobody waits.
+runtime::step_report monitor_state::with_pipeline(const messages::committed& x) const {
+  auto out = x.report;
+  const auto& schedule = *shared_->pipeline.schedule;
+  if (int(x.executed.size()) != schedule.ranks())
+    return out;
+  std::vector<std::vector<runtime::timed_action>> rows(x.executed.size());
+  for (const auto& row : x.executed)
+    rows.at(std::size_t(row.rank)) = row.actions;
+  const auto frame = schedule.training(x.microbatches);
+  const auto found = runtime::compare(*frame, rows);
+  out.pipeline = {found.makespan,
+                  found.planned_makespan,
+                  found.bubble,
+                  found.planned_bubble,
+                  found.measured.overhead,
+                  found.measured.transfer,
+                  found.lateness,
+                  found.worst_lateness};
+  return out;
+}
+
 void monitor_state::receive(const messages::committed& x) {
-  const auto& report = x.report;
+  const auto report = with_pipeline(x);
+  if (report.pipeline.ms >= 0) {
+    pipeline_.add(report.pipeline);
+    executed_ = x;
+  }
   shared_->planted->strike("monitor", report.iteration);
   record(report);
   since_.add(report);
@@ -96,7 +125,33 @@ void monitor_state::receive(const messages::validated& x) {
       std::exp(std::min(20.0, x.report.loss)));
 }
 
+// So that what a behaviour decided can be drawn, and run again.
+void monitor_state::write_record() const {
+  const auto& file = shared_->job.watch.schedule_record;
+  if (file.empty() || executed_.executed.empty())
+    return;
+  auto plan = *shared_->pipeline.schedule->training(executed_.microbatches);
+  for (const auto& row : executed_.executed) {
+    auto& to = plan.ranks.at(std::size_t(row.rank));
+    to.clear();
+    // Blocks and R come from the flags of whoever runs it again.
+    for (const auto& x : row.actions)
+      if (x.what.block == 0 && x.what.kind != runtime::action_kind::recompute)
+        to.push_back(x.what);
+  }
+  try {
+    runtime::write_text(file, to_csv(plan));
+    runtime::log_info(
+        " iteration {} as it was executed: {}", executed_.report.iteration, file.string());
+  } catch (const runtime::error& failure) {
+    runtime::log_warning("the schedule is not recorded: {}", failure.what());
+  }
+}
+
 void monitor_state::conclude() {
+  if (pipeline_.steps > 0)
+    runtime::log_info(" {}", pipeline_line(pipeline_, shared_->pipeline.schedule->name()));
+  write_record();
   const auto until = std::chrono::steady_clock::now() + patience;
   for (auto& to : watchers_)
     to.by->close();

@@ -37,13 +37,17 @@ class monitor_state {
     std::unique_ptr<runtime::recorder> by;
   };
   void open_recorders();
+  runtime::step_report with_pipeline(const messages::committed& x) const;
   void record(const runtime::watched& x);
+  void write_record() const;
 
   messages::monitor_actor::pointer self_;
   std::shared_ptr<const resources> shared_;
   std::vector<watcher> watchers_;
   std::unique_ptr<runtime::progress_bar> bar_;
   since_last_line since_;
+  pipeline_since_start pipeline_;
+  messages::committed executed_;  ///< the newest step that was timed
 };
 
 messages::monitor_actor::behavior_type monitor(

@@ -9,7 +9,7 @@
 #include "runtime/layout/mesh.hpp"
 #include "runtime/telemetry/trace.hpp"
 #include "runtime/trainer/batch_source.hpp"
-#include "runtime/trainer/job.hpp"
+#include "runtime/trainer/pipeline.hpp"
 #include "runtime/transport/transport.hpp"
 
 #include <functional>
@@ -36,8 +36,7 @@ class pool_registry {
 struct resources {
   runtime::training_job job;
   runtime::mesh mesh;
-  std::vector<runtime::chunk_range> chunks;    ///< of each pipeline rank
-  std::vector<std::vector<char>> blocks = {};  ///< of each chunk's way back: see runtime::plan
+  runtime::job_pipeline pipeline;  ///< chunks, where they stand, and the plans of steps
   runtime::memory_pool pool = {};
   std::shared_ptr<runtime::transport> transport = {};
   std::shared_ptr<const runtime::batch_source> training = {}, validation = {};

@@ -76,15 +76,19 @@ void replica_state::spawned(int stage, const caf::actor& actor) {
 }
 
 void replica_state::introduce() {
-  const auto at
-      = [&](int s) { return s < 0 || s >= stages() ? caf::actor() : stages_[std::size_t(s)]; };
-  for (int s = 0; s < stages(); ++s)
-    self_->send(caf::actor_cast<messages::stage_actor>(at(s)),
-                messages::meet{.supervisor = caf::actor_cast<caf::actor>(self_),
-                               .previous = at(s - shared_->tensor()),
-                               .next = at(s + shared_->tensor()),
-                               .loader = caf::actor_cast<caf::actor>(seat_.loader),
-                               .checkpointer = caf::actor_cast<caf::actor>(seat_.checkpointer)});
+  const int tensor = shared_->tensor();
+  const auto at = [&](int p, int t) { return stages_[std::size_t(p * tensor + t)]; };
+  for (int p = 0; p < shared_->stages(); ++p)
+    for (int t = 0; t < tensor; ++t) {
+      messages::meet whom{.supervisor = caf::actor_cast<caf::actor>(self_),
+                          .loader = caf::actor_cast<caf::actor>(seat_.loader),
+                          .checkpointer = caf::actor_cast<caf::actor>(seat_.checkpointer)};
+      for (int other = 0; other < shared_->stages(); ++other)
+        whom.pipeline.push_back(at(other, t));
+      for (int other = 0; other < tensor; ++other)
+        whom.tensor.push_back(at(p, other));
+      self_->send(caf::actor_cast<messages::stage_actor>(at(p, t)), whom);
+    }
 }
 
 void replica_state::lose(const caf::down_msg& x) {
@@ -120,8 +124,9 @@ void replica_state::receive(const messages::vote& x) {
   messages::vote all{.generation = x.generation, .step = x.step, .replica = seat_.replica};
   runtime::digester gradients;
   for (auto& part : votes_) {
-    if (!part.losses.empty())
-      all.losses = std::move(part.losses);
+    all.losses.insert(all.losses.end(), part.losses.begin(), part.losses.end());
+    for (auto& row : part.executed)
+      all.executed.push_back(std::move(row));
     for (const auto& [parameter, square] : part.square_norms)
       all.square_norms[parameter] += square;
     gradients.add(part.gradients);
@@ -129,6 +134,9 @@ void replica_state::receive(const messages::vote& x) {
     if (all.nonfinite.yields_to(part.nonfinite))
       all.nonfinite = part.nonfinite;
   }
+  std::sort(all.losses.begin(), all.losses.end(), [](const auto& a, const auto& b) {
+    return a.number < b.number;
+  });
   all.gradients = gradients.result();
   votes_.clear();
   shared_->planted->send(self_, seat_.supervisor, all);

@@ -16,19 +16,6 @@ using runtime::action_kind;
 using runtime::chunk_id;
 using runtime::ticket_bundle;
 
-std::vector<action> lowered(const std::vector<action>& row) {
-  std::vector<action> out;
-  for (const auto& x : row) {
-    if (x.kind != action_kind::backward) {
-      out.push_back(x);
-      continue;
-    }
-    out.push_back({action_kind::input_gradients, x.chunk, x.microbatch});
-    out.push_back({action_kind::weight_gradients, x.chunk, x.microbatch});
-  }
-  return out;
-}
-
 runtime::bundle copied(const std::vector<runtime::named_array>& arrays, runtime::stream& by) {
   runtime::bundle out;
   for (const auto& array : arrays) {
@@ -49,17 +36,18 @@ std::vector<messages::fragment> places_of(const std::vector<runtime::named_array
 // A stage that plays several logical replicas carries out the micro-batches of one after those of
 // the other; the plan counts them all.
 runtime::pass_key stage_state::key_of(chunk_id chunk, runtime::microbatch_id microbatch) const {
-  const auto each = now_->step.what.microbatches / shared_->replicas_each();
+  const auto each = now_->step.microbatches / shared_->replicas_each();
   const auto m = int(runtime::value(microbatch));
   return {m / each, chunk, runtime::microbatch_id(m % each)};
 }
 
-place stage_state::place_of(runtime::microbatch_id microbatch, int chunk) const {
+place stage_state::place_of(const action& x) const {
   return {.generation = seat_.generation,
           .step = now_->step.step,
           .validation = now_->step.validation,
-          .chunk = chunk_id(chunk),
-          .microbatch = microbatch};
+          .chunk = x.chunk,
+          .copy = x.copy,
+          .microbatch = x.microbatch};
 }
 
 void stage_state::receive(const messages::activation& x) {
@@ -81,33 +69,48 @@ void stage_state::keep(arrival kind, const place& at, const ticket_bundle& data)
   const bool first = seen_.emplace(kind, at).second && at.step >= step_;
   runtime::ensure(first, "HANDOFF-1: one activation and one gradient for each place");
   inbox_.emplace(inbox_key{kind, at}, data);
-  if (now_)
-    pump();
+  if (!now_)
+    return;
+  tell_book(kind, at);
+  deliberate();
+  pump();
 }
 
 void stage_state::request_batches() {
-  if (!is_first() && !is_last())
-    return;
+  const auto& plan = *now_->plan;
+  for (int m = 0; m < plan.microbatches_each(); ++m)
+    for (const auto& seat : shared_->pipeline.schedule->hosted_by(seat_.part))
+      if (int(value(seat.copy)) < plan.copies && (is_first(seat.chunk) || is_last(seat.chunk)))
+        request_batch(seat, m);
+}
+
+// The copies of a model are replicas: micro-batch m of each comes from the same stretch of samples.
+void stage_state::request_batch(const runtime::hosted_seat& seat, int microbatch) {
+  const action x{action_kind::forward,
+                 seat.chunk,
+                 runtime::microbatch_id(std::uint32_t(microbatch)),
+                 0,
+                 seat.copy};
+  const auto key = key_of(seat.chunk, x.microbatch);
+  const int copies = now_->plan->copies;
+  const auto logical = std::uint64_t(seat_.replica * shared_->replicas_each() + key.replica);
+  const auto replicas = std::uint64_t(shared_->job.how.batch.data_parallel);
+  const auto stretch
+      = (value(key.microbatch) * replicas + logical) * std::uint64_t(copies) + value(seat.copy);
   const auto& step = now_->step;
-  for (const auto& x : now_->row) {
-    if (x.kind != action_kind::forward)
-      continue;
-    const auto key = key_of(x.chunk, x.microbatch);
-    const int replica = seat_.replica * shared_->replicas_each() + key.replica;
-    shared_->planted->send(self_,
-                           caf::actor_cast<messages::loader_actor>(peers_.loader),
-                           messages::request_batch{.at = place_of(x.microbatch, seat_.part),
-                                                   .replica = replica,
-                                                   .microbatch = runtime::value(key.microbatch),
-                                                   .consumed = step.consumed,
-                                                   .validation = step.validation,
-                                                   .inputs = is_first(),
-                                                   .labels = is_last()});
-  }
+  shared_->planted->send(self_,
+                         caf::actor_cast<messages::loader_actor>(peers_.loader),
+                         messages::request_batch{.at = place_of(x),
+                                                 .replica = int(stretch % replicas),
+                                                 .microbatch = stretch / replicas,
+                                                 .consumed = step.consumed,
+                                                 .validation = step.validation,
+                                                 .inputs = is_first(seat.chunk),
+                                                 .labels = is_last(seat.chunk)});
 }
 
 bool stage_state::begins_the_way_back(const action& x) const {
-  const auto& blocks = now_->step.what.blocks;
+  const auto& blocks = now_->plan->blocks;
   const auto last = blocks.empty() ? 0 : int(blocks[runtime::value(x.chunk)].size()) - 1;
   return x.kind == action_kind::input_gradients && int(x.block) == last;
 }
@@ -115,14 +118,14 @@ bool stage_state::begins_the_way_back(const action& x) const {
 std::optional<ticket_bundle> stage_state::inputs_of(const action& x) {
   std::vector<arrival> wanted;
   if (x.kind == action_kind::forward) {
-    if (is_first() || is_last())
+    if (is_first(x.chunk) || is_last(x.chunk))
       wanted.push_back(arrival::batch);
-    if (!is_first())
+    if (!is_first(x.chunk))
       wanted.push_back(arrival::activation);
-  } else if (begins_the_way_back(x) && !is_last()) {
+  } else if (begins_the_way_back(x) && !is_last(x.chunk)) {
     wanted.push_back(arrival::gradient);
   }
-  const auto at = place_of(x.microbatch, seat_.part);
+  const auto at = place_of(x);
   for (const auto kind : wanted)
     if (!inbox_.contains({kind, at}))
       return std::nullopt;
@@ -149,20 +152,26 @@ void stage_state::pump() {
 }
 
 void stage_state::submit(const action& x, ticket_bundle inputs) {
-  const auto outputs = std::make_shared<ticket_bundle>();
-  submit((now_->step.validation ? "eval " : "") + to_string(x),
+  struct deed {
+    ticket_bundle outputs;
+    std::int64_t begin = 0, end = 0;
+  };
+  const auto done = std::make_shared<deed>();
+  submit((now_->step.validation ? "eval " : "") + to_string(x, now_->plan->copies),
          [x,
-          outputs,
+          done,
           in = std::move(inputs),
           by = shared_->transport,
           g = seat_.generation,
+          timed = now_->step.timed,
           key = key_of(x.chunk, x.microbatch)](bench& on, runtime::stream&) {
+           done->begin = timed ? runtime::now_ns() : 0;
            switch (x.kind) {
              case action_kind::forward:
-               *outputs = deposit(*by, on.worker->forward(key, redeem(*by, in)), g);
+               done->outputs = deposit(*by, on.worker->forward(key, redeem(*by, in)), g);
                break;
              case action_kind::input_gradients:
-               *outputs
+               done->outputs
                    = deposit(*by, on.worker->input_gradients(key, redeem(*by, in), x.block), g);
                break;
              case action_kind::weight_gradients:
@@ -172,30 +181,41 @@ void stage_state::submit(const action& x, ticket_bundle inputs) {
                on.worker->recompute(key, x.block);
                break;
              default:
-               throw runtime::broken_promise("STAGE-1: a row is lowered before it is carried out");
+               throw runtime::broken_promise("STAGE-1: a row is split before it is carried out");
            }
+           done->end = timed ? runtime::now_ns() : 0;
          },
-         [this, x, outputs] {
+         [this, x, done] {
            --now_->in_lane;
-           pass_on(x, *outputs);
-           if (++now_->finished == now_->row.size())
-             vote_if_done();
-           else
-             pump();
+           if (now_->step.timed)
+             now_->executed.push_back({x, double(done->begin) / 1e6, double(done->end) / 1e6});
+           pass_on(x, done->outputs);
+           if (++now_->finished == now_->length)
+             return vote_if_done();
+           deliberate();
+           pump();
          });
+}
+
+const caf::actor& stage_state::holder_of(const place& at) const {
+  return peers_.pipeline.at(std::size_t(shared_->pipeline.schedule->rank_of(at.chunk, at.copy)));
 }
 
 void stage_state::pass_on(const action& x, const ticket_bundle& outputs) {
   if (outputs.tickets.empty())
     return;
-  if (x.kind == action_kind::forward)
+  auto to = place_of(x);
+  if (x.kind == action_kind::forward) {
+    to.chunk = next(to.chunk);
     shared_->planted->send(self_,
-                           caf::actor_cast<messages::stage_actor>(peers_.next),
-                           messages::activation{place_of(x.microbatch, seat_.part + 1), outputs});
-  else
+                           caf::actor_cast<messages::stage_actor>(holder_of(to)),
+                           messages::activation{to, outputs});
+  } else {
+    to.chunk = chunk_id(value(to.chunk) - 1);
     shared_->planted->send(self_,
-                           caf::actor_cast<messages::stage_actor>(peers_.previous),
-                           messages::gradient{place_of(x.microbatch, seat_.part - 1), outputs});
+                           caf::actor_cast<messages::stage_actor>(holder_of(to)),
+                           messages::gradient{to, outputs});
+  }
 }
 
 void stage_state::errand::submit(runtime::lane& to, lane_work what) const {

@@ -13,6 +13,8 @@ namespace troupe::actors {
 /// Shared, because a lane may still hold it when the actor is gone.
 struct stage_state::bench {
   std::unique_ptr<runtime::communicator> tensor, data, ties;
+  /// Of each hosted chunk, where the model has several copies.
+  std::map<runtime::chunk_id, std::unique_ptr<runtime::communicator>> data_of;
   std::unique_ptr<runtime::worker> worker;
   std::int64_t parameters = 0;
   int buckets = 0;

@@ -3,7 +3,7 @@
 #include "actors/stage/bench.hpp"
 #include "actors/support/guard.hpp"
 #include "runtime/core/error.hpp"
-#include "runtime/trainer/memory_forecast.hpp"
+#include "runtime/schedule/lower.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -55,11 +55,22 @@ void stage_state::join_groups() {
   if (shared_->tensor() > 1)
     bench_->tensor = groups_->join(
         fmt::format("tensor of stage {}.{}", r, p), axis::tensor, shared_->tensor(), t);
-  bench_->data
-      = groups_->join(fmt::format("data of part {}.{}", p, t), axis::data, shared_->replicas(), r);
-  if (shared_->job.how.model.tied_embeddings && shared_->stages() > 1 && (is_first() || is_last()))
+  const auto& pipeline = shared_->pipeline;
+  const int copies = pipeline.schedule->copies();
+  if (copies == 1)
+    bench_->data = groups_->join(
+        fmt::format("data of part {}.{}", p, t), axis::data, shared_->replicas(), r);
+  else  // a copy is a replica whose stages stand elsewhere
+    for (const auto& seat : pipeline.schedule->hosted_by(p))
+      bench_->data_of[seat.chunk]
+          = groups_->join(fmt::format("data of chunk {}.{}", value(seat.chunk), t),
+                          axis::data,
+                          shared_->replicas() * copies,
+                          r * copies + int(value(seat.copy)));
+  const int first = pipeline.first_rank(), last = pipeline.last_rank();
+  if (shared_->job.how.model.tied_embeddings && first != last && (p == first || p == last))
     bench_->ties = groups_->join(
-        fmt::format("ties of replica {}.{}", r, t), axis::pipeline, 2, is_first() ? 0 : 1);
+        fmt::format("ties of replica {}.{}", r, t), axis::pipeline, 2, p == first ? 0 : 1);
 }
 
 bool stage_state::overlaps_gradients() const {
@@ -100,10 +111,11 @@ void stage_state::build() {
       "build",
       [shared = shared_, seat = seat_, send_off, overlap = overlaps_gradients()](
           bench& on, runtime::stream& by) {
+        runtime::worker_groups groups{on.tensor.get(), on.data.get(), on.ties.get()};
+        for (const auto& [chunk, group] : on.data_of)
+          groups.data_of.emplace(chunk, group.get());
         on.worker = std::make_unique<runtime::worker>(
-            runtime::settings_of(shared->job, shared->chunks, seat.part),
-            by,
-            runtime::worker_groups{on.tensor.get(), on.data.get(), on.ties.get()});
+            runtime::settings_of(shared->job, shared->pipeline, seat.part), by, groups);
         if (shared->restore)
           shared->restore(*on.worker);
         on.parameters = on.worker->parameter_count();
@@ -129,13 +141,15 @@ void stage_state::run(const messages::run_step& step) {
   const bool left = std::any_of(
       inbox_.begin(), inbox_.end(), [&](const auto& x) { return x.first.second < now; });
   runtime::ensure(!left, "HANDOFF-1: nothing of an earlier step is left when a step begins");
-  now_ = progress{step, lowered(step.what.ranks.at(std::size_t(seat_.part)))};
+  begin_row(step);
+  // Only training has several copies: validation is forward by the first.
+  const auto copies = now_->plan->copies;
   const runtime::step_settings settings{
       .step = step.step,
-      .training = step.what.training,
-      .microbatches = step.what.microbatches / shared_->replicas_each(),
-      .logical_replicas = shared_->job.how.batch.data_parallel};
-  if (step.what.training && overlaps_gradients())
+      .training = !step.validation,
+      .microbatches = step.microbatches / (shared_->replicas_each() * copies),
+      .logical_replicas = shared_->job.how.batch.data_parallel * copies};
+  if (!step.validation && overlaps_gradients())
     expect_buckets();
   submit(
       "begin",
@@ -146,9 +160,30 @@ void stage_state::run(const messages::run_step& step) {
       },
       [] {});
   request_batches();
-  if (now_->row.empty())
+  if (now_->length == 0)
     return vote_if_done();
+  deliberate();
   pump();
+}
+
+void stage_state::begin_row(const messages::run_step& step) {
+  const auto& schedule = *shared_->pipeline.schedule;
+  auto plan = step.validation ? schedule.validation(step.microbatches)
+                              : schedule.training(step.microbatches);
+  auto row = runtime::with_split_backward(plan->ranks.at(std::size_t(seat_.part)));
+  const auto length = row.size();
+  now_ = progress{step, plan, std::move(row), length};
+  const auto* behaviours = schedule.behaviours();
+  if (step.validation || behaviours == nullptr)
+    return;
+  now_->row.clear();  // what was rehearsed only says how long it gets
+  if (seat_.tensor == 0)
+    now_->open.emplace(
+        behaviours->make(seat_.part, schedule.ranks(), plan->chunks, plan->microbatches),
+        runtime::stage_book(*plan, seat_.part));
+  for (const auto& [key, data] : inbox_)  // what came before the step
+    tell_book(key.first, key.second);
+  append_early();
 }
 
 void stage_state::expect_buckets() {
@@ -163,7 +198,7 @@ void stage_state::expect_buckets() {
 }
 
 void stage_state::vote_if_done() {
-  if (now_->finished < now_->row.size() || now_->unreduced > 0 || std::exchange(now_->voting, true))
+  if (now_->finished < now_->length || now_->unreduced > 0 || std::exchange(now_->voting, true))
     return;
   vote();
 }
@@ -176,21 +211,23 @@ void stage_state::vote() {
                                                         .step = step.step,
                                                         .replica = seat_.replica,
                                                         .part = stage_number()});
-  const auto say = [this, result, training = step.what.training] {
+  if (seat_.tensor == 0 && step.timed)
+    result->executed = {{seat_.part, std::move(now_->executed)}};
+  const auto say = [this, result, training = !step.validation] {
     if (training)
       voted_ = result->step;
     now_.reset();
     shared_->planted->send(
         self_, caf::actor_cast<messages::replica_actor>(peers_.supervisor), *result);
   };
-  const bool answers = is_last() && seat_.tensor == 0;
-  const auto add_losses = [result, answers, each = shared_->replicas_each()](bench& on) {
-    for (int r = 0; answers && r < each; ++r) {
+  const auto head = head_copy();
+  const auto add_losses = [result, head, each = shared_->replicas_each()](bench& on) {
+    for (int r = 0; head >= 0 && r < each; ++r) {
       const auto loss = on.worker->loss(r);
-      result->losses.push_back({loss.total, loss.tokens});
+      result->losses.push_back({loss.total, loss.tokens, head * each + r});
     }
   };
-  if (!step.what.training)
+  if (step.validation)
     return submit(
         "loss", [add_losses](bench& on, runtime::stream&) { add_losses(on); }, say);
   submit(
@@ -198,7 +235,6 @@ void stage_state::vote() {
       [=,
        planted = shared_->planted,
        where = where_,
-       stage = seat_.part,
        counts = shared_->job.watch.log_zero_gradients,
        overlapped = overlaps_gradients()](bench& on, runtime::stream&) {
         planted->strike("lane:" + where, runtime::value(result->step));
@@ -210,11 +246,20 @@ void stage_state::vote() {
         result->square_norms = on.worker->norms();
         result->gradients = on.worker->vote_digest();
         if (const auto found = on.worker->first_nonfinite(result->square_norms); found.entry >= 0)
-          result->nonfinite = {found.name, where, stage, found.entry};
+          result->nonfinite = {found.name, where, found.chunk, found.entry};
         if (counts)
           result->zeros = on.worker->zero_gradients();
       },
       say);
+}
+
+// The first tensor rank says the loss, of the copy whose head it has.
+int stage_state::head_copy() const {
+  const auto last = chunk_id(now_->plan->chunks - 1);
+  for (int k = 0; seat_.tensor == 0 && k < now_->plan->copies; ++k)
+    if (hosts(last, runtime::copy_id(k)))
+      return k;
+  return -1;
 }
 
 void stage_state::decide(const messages::decision& x) {
@@ -301,6 +346,8 @@ messages::stage_actor::behavior_type stage(
       [self](const messages::activation& x) { self->state.receive(x); },
       [self](const messages::gradient& x) { self->state.receive(x); },
       [self](const messages::batch_ready& x) { self->state.receive(x); },
+      [self](const messages::chosen& x) { self->state.receive(x); },
+      [self](const messages::ask_again& x) { self->state.ask_again(x); },
       [self](const messages::decision& x) { self->state.decide(x); },
       [self](const messages::take_snapshot& x) { self->state.take_snapshot(x); },
       [self](const messages::lane_done& x) { self->state.finish(x); },

@@ -4,11 +4,15 @@
 // never blocks; the arithmetic is the worker's, which lives on the lane. Where sums of gradients
 // and gathered parameters are to overlap it, a second lane, the wire, carries them. At most `ahead`
 // pieces of work wait in the lane: enough to keep it busy, few enough to stay ready for change.
+//
+// The row is that of the plan; or a behaviour decides it while it runs: that of the first tensor
+// rank is asked, and tells the others.
 
 #pragma once
 
 #include "actors/node/resources.hpp"
 #include "messages/protocol/actors.hpp"
+#include "runtime/schedule/behaviour.hpp"
 #include "runtime/trainer/worker.hpp"
 
 #include <caf/typed_event_based_actor.hpp>
@@ -28,12 +32,9 @@ namespace troupe::actors {
 struct stage_seat {
   runtime::generation_id generation = {};
   int replica = 0;
-  int part = 0;    ///< pipeline rank; its chunk has the same number
+  int part = 0;    ///< pipeline rank
   int tensor = 0;  ///< tensor rank: all of them carry out the same row
 };
-
-/// The row with every B written as the I and the W that it is.
-std::vector<runtime::action> lowered(const std::vector<runtime::action>& row);
 
 class stage_state {
  public:
@@ -55,6 +56,8 @@ class stage_state {
   void receive(const messages::activation& x);
   void receive(const messages::gradient& x);
   void receive(const messages::batch_ready& x);
+  void receive(const messages::chosen& x);
+  void ask_again(const messages::ask_again& x);
   void decide(const messages::decision& x);
   void take_snapshot(const messages::take_snapshot& x);
   void finish(const messages::lane_done& x);
@@ -66,25 +69,52 @@ class stage_state {
   /// What the lane works on; shared, because a lane may outlive the actor by one piece of work.
   struct bench;
 
+  /// Where a behaviour decides, on the tensor rank that asks it.
+  struct deliberation {
+    std::unique_ptr<runtime::behaviour> by;
+    runtime::stage_book book;
+    std::uint64_t questions = 0;
+  };
+
   struct progress {
     messages::run_step step;
-    std::vector<runtime::action> row;
+    std::shared_ptr<const runtime::plan> plan;
+    std::vector<runtime::action> row;  ///< B written as I and W; where a behaviour decides it grows
+    std::size_t length = 0;            ///< of the row in the end
     std::size_t next = 0;
     int in_lane = 0;
     std::size_t finished = 0;
     int unreduced = 0;  ///< buckets whose sum is still on its way
     bool voting = false;
+    std::optional<deliberation> open = {};
+    std::uint64_t choices = 0;                         ///< of the behaviour, in this row
+    std::vector<runtime::timed_action> executed = {};  ///< where asked for
   };
 
-  bool is_first() const { return seat_.part == 0; }
-  bool is_last() const { return seat_.part + 1 == shared_->stages(); }
+  bool is_first(runtime::chunk_id c) const { return shared_->pipeline.is_first(c); }
+  bool is_last(runtime::chunk_id c) const { return shared_->pipeline.is_last(c); }
+  bool hosts(runtime::chunk_id c, runtime::copy_id copy = {}) const {
+    return shared_->pipeline.schedule->rank_of(c, copy) == seat_.part;
+  }
+  /// Logical replicas that this one plays: in turn, or each with its copy of the model.
+  int logical_replicas() const {
+    return shared_->replicas_each() * shared_->pipeline.schedule->copies();
+  }
   /// In its replica; pipeline rank first, as the replica counts.
   int stage_number() const { return seat_.part * shared_->tensor() + seat_.tensor; }
 
-  /// The place of a pass on a chunk, in the step that is running.
-  messages::place place_of(runtime::microbatch_id microbatch, int chunk) const;
+  /// Where an action belongs, in the step that is running.
+  messages::place place_of(const runtime::action& x) const;
   void keep(arrival kind, const messages::place& at, const runtime::ticket_bundle& data);
   void request_batches();
+  void request_batch(const runtime::hosted_seat& seat, int microbatch);
+
+  /// Asks the behaviour, as long as the lane has room.
+  void deliberate();
+  void append_chosen(const runtime::action& x);
+  void append_early();
+  void choose(const runtime::action& x);
+  void tell_book(arrival kind, const messages::place& at);
 
   /// Hands the lane whatever is ready, in the order of the row.
   void pump();
@@ -94,10 +124,14 @@ class stage_state {
   std::optional<runtime::ticket_bundle> inputs_of(const runtime::action& x);
   void submit(const runtime::action& x, runtime::ticket_bundle inputs);
   void pass_on(const runtime::action& x, const runtime::ticket_bundle& outputs);
+  const caf::actor& holder_of(const messages::place& at) const;
   /// When the row is done and every bucket reduced.
   void vote_if_done();
   void vote();
+  /// The copy of the model whose head is here, if it is this rank that says its loss; else -1.
+  int head_copy() const;
 
+  void begin_row(const messages::run_step& step);
   void join_groups();
   void build();
   void expect_buckets();
@@ -124,6 +158,8 @@ class stage_state {
   std::shared_ptr<group_registry> groups_;
   messages::meet peers_;
   std::map<inbox_key, runtime::ticket_bundle> inbox_;
+  /// Choices of the first tensor rank that came before their turn, by step and number.
+  std::map<std::pair<runtime::step_id, std::uint64_t>, runtime::action> early_;
   std::set<inbox_key> seen_;  ///< whatever has arrived since our last vote
   std::optional<progress> now_;
   runtime::step_id step_ = {};   ///< the newest that has begun

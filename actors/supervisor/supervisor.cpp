@@ -176,14 +176,22 @@ void supervisor_state::begin_step() {
                             .step = runtime::step_id(step),
                             .consumed = at_.consumed,
                             .validation = false,
-                            .what = runtime::with_recomputation(
-                                runtime::one_forward_one_backward(
-                                    shared_->stages(), microbatches * shared_->replicas_each()),
-                                shared_->blocks)};
+                            .microbatches = microbatches * shared_->replicas_each(),
+                            .timed = is_timed(step)};
   report_ = {};
   report_.global_batch_size = runtime::global_batch_size(batch, std::int64_t(at_.consumed));
   began_ns_ = runtime::now_ns();
   tell_replicas(*now_);
+}
+
+// Where stages have something to wait for, and somebody will read it.
+bool supervisor_state::is_timed(std::uint64_t step) const {
+  const auto& watch = shared_->job.watch;
+  const bool logged = watch.log_interval > 0 && step % watch.log_interval == 0;
+  const bool written = !watch.log_file.empty() || !watch.csv_file.empty()
+                       || !watch.board_dir.empty() || !watch.schedule_record.empty()
+                       || !viewers_.empty();
+  return shared_->stages() > 1 && (logged || written || step >= shared_->job.train_iterations);
 }
 
 void supervisor_state::begin_validation() {
@@ -205,12 +213,11 @@ void supervisor_state::begin_validation_round() {
   const auto& batch = shared_->job.how.batch;
   const auto now
       = std::min<std::int64_t>(validation_microbatches_, validation_depth * shared_->stages());
-  now_ = messages::run_step{
-      .generation = generation_,
-      .step = runtime::step_id(at_.iteration),
-      .consumed = validation_consumed_,
-      .validation = true,
-      .what = runtime::forward_only(shared_->stages(), int(now) * shared_->replicas_each())};
+  now_ = messages::run_step{.generation = generation_,
+                            .step = runtime::step_id(at_.iteration),
+                            .consumed = validation_consumed_,
+                            .validation = true,
+                            .microbatches = int(now) * shared_->replicas_each()};
   validation_microbatches_ -= now;
   validation_consumed_ += std::uint64_t(now * batch.micro * batch.data_parallel);
   tell_replicas(*now_);

@@ -53,11 +53,13 @@ class supervisor_state {
   bool validation_is_due() const;
   bool is_over() const;
   void begin_step();
+  bool is_timed(std::uint64_t step) const;
   void begin_validation();
   void begin_validation_round();
   void begin_save();
   void decide();
   runtime::step_result take_votes();
+  void take_executed();
   void end_validation_round();
   void commit();
   void report_step();
@@ -101,6 +103,7 @@ class supervisor_state {
   runtime::digest state_ = {};  ///< after the newest step of this run
   bool decided_ = false;        ///< everybody has voted for the step that is running
   std::vector<messages::vote> votes_;
+  std::vector<messages::executed_row> executed_;  ///< of the step that is running
   std::vector<messages::applied> applied_;
   std::uint64_t validated_ = 0;  ///< the iteration after which validation last ran
   runtime::loss_value validation_;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 namespace troupe::actors {
@@ -68,8 +69,27 @@ runtime::step_result supervisor_state::take_votes() {
   out.nonfinite_parameter = first.parameter;
   out.nonfinite_where = first.where;
   report_.zero_gradients = watch.log_zero_gradients ? zeros : -1;
+  take_executed();
   votes_.clear();
   return out;
+}
+
+// The slowest replica is the one that the others waited for.
+void supervisor_state::take_executed() {
+  executed_.clear();
+  double longest = -1;
+  for (auto& vote : votes_) {
+    double first = std::numeric_limits<double>::infinity(), last = -first;
+    for (const auto& row : vote.executed)
+      for (const auto& x : row.actions) {
+        first = std::min(first, x.begin);
+        last = std::max(last, x.end);
+      }
+    if (last - first > longest) {
+      longest = last - first;
+      executed_ = std::move(vote.executed);
+    }
+  }
 }
 
 void supervisor_state::decide() {
@@ -151,7 +171,7 @@ void supervisor_state::report_step() {
   report_.tokens_per_second = double(report_.global_batch_size * model.sequence) / seconds;
   report_.flops_per_second
       = runtime::training_flops(model, double(report_.global_batch_size)) / seconds;
-  tell_watchers(messages::committed{report_});
+  tell_watchers(messages::committed{report_, std::exchange(executed_, {}), now_->microbatches});
 }
 
 void supervisor_state::end_validation_round() {

@@ -15,6 +15,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace troupe::messages {
 
@@ -72,9 +73,9 @@ struct spawn {
 
 /// From a replica to its stages, before anything else.
 struct meet {
-  caf::actor supervisor;  ///< whom to answer: the replica
-  caf::actor previous;    ///< stage of the chunk before, of the same tensor rank; invalid: first
-  caf::actor next;        ///< stage of the chunk after, of the same tensor rank; invalid: last
+  caf::actor supervisor;             ///< whom to answer: the replica
+  std::vector<caf::actor> pipeline;  ///< the stages of the same tensor rank, by pipeline rank
+  std::vector<caf::actor> tensor;    ///< the stages of the same pipeline rank, by tensor rank
   caf::actor loader;
   caf::actor checkpointer;
 
@@ -122,7 +123,7 @@ typename Inspector::result_type inspect(Inspector& f, spawn& x) {
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, meet& x) {
   return f(
-      caf::meta::type_name("meet"), x.supervisor, x.previous, x.next, x.loader, x.checkpointer);
+      caf::meta::type_name("meet"), x.supervisor, x.pipeline, x.tensor, x.loader, x.checkpointer);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, conclude&) {

@@ -44,5 +44,7 @@ CAF_BEGIN_TYPE_ID_BLOCK(troupe_messages, caf::first_custom_type_id)
   CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::concluded))
   CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::save_failed))
   CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::save_again))
+  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::chosen))
+  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::ask_again))
 
 CAF_END_TYPE_ID_BLOCK(troupe_messages)

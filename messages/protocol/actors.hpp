@@ -56,6 +56,10 @@ using stage_actor = caf::typed_actor<
     caf::reacts_to<activation>,
     caf::reacts_to<gradient>,
     caf::reacts_to<batch_ready>,
+    // Where a behaviour decides: what the first tensor rank has chosen.
+    caf::reacts_to<chosen>,
+    // To itself, when its behaviour would rather wait.
+    caf::reacts_to<ask_again>,
     // Update.
     caf::reacts_to<decision>,
     // Copy the state for the checkpointer.

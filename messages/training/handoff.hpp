@@ -3,6 +3,8 @@
 //   activation   stage of chunk c -> stage of chunk c + 1      forward
 //   gradient     stage of chunk c -> stage of chunk c - 1      backward
 //
+// within a copy of the model. Whoever has both chunks hands to itself.
+//
 // Invariants (tests name them):
 //   HANDOFF-1  For each place a stage receives one activation and one gradient.
 //   HANDOFF-2  Every ticket is redeemed exactly once, by the receiver.

@@ -1,6 +1,7 @@
 // One step, a transaction of the job:
 //
 //   supervisor -> replica -> stage   run_step       carry out your row of the plan
+//   stage -> its tensor peers        chosen         where a behaviour decides: the next action
 //   stage -> replica -> supervisor   vote           reduced gradients stand; norms and digest
 //   supervisor -> replica -> stage   decision       the update, the same for everybody
 //   stage -> replica -> supervisor   applied        state n stands
@@ -24,7 +25,7 @@
 #include "runtime/core/exact_sum.hpp"
 #include "runtime/core/hash.hpp"
 #include "runtime/core/ids.hpp"
-#include "runtime/schedule/plan.hpp"
+#include "runtime/schedule/simulate.hpp"
 #include "runtime/telemetry/step_report.hpp"
 
 #include <caf/meta/type_name.hpp>
@@ -41,15 +42,38 @@ struct run_step {
   runtime::step_id step = {};
   std::uint64_t consumed = 0;  ///< samples before this step, of the set that is read
   bool validation = false;     ///< reads the validation set
-  runtime::plan what;          ///< one row for each pipeline rank; all its tensor ranks follow it
+  /// Of each replica, for all that it plays. The plan is a function of it, which everybody has: one
+  /// row for each pipeline rank; all its tensor ranks follow it.
+  int microbatches = 0;
+  bool timed = false;  ///< the vote is to say what was done when
 
   friend bool operator==(const run_step&, const run_step&) = default;
+};
+
+/// From the first tensor rank of a stage to the others: all follow one decision.
+struct chosen {
+  runtime::generation_id generation = {};
+  runtime::step_id step = {};
+  runtime::action what = {};
+  std::uint64_t number = 0;  ///< counts those of the step, from 0: the order that all keep to
+
+  friend bool operator==(const chosen&, const chosen&) = default;
+};
+
+/// To a stage by itself: its behaviour would wait, and has been asked again since or not.
+struct ask_again {
+  runtime::generation_id generation = {};
+  runtime::step_id step = {};
+  std::uint64_t question = 0;  ///< how many it had answered or left unanswered
+
+  friend bool operator==(const ask_again&, const ask_again&) = default;
 };
 
 /// Of one logical replica.
 struct loss_part {
   double total = 0;  ///< over the tokens that count
   double tokens = 0;
+  int number = 0;  ///< counts the logical replicas of the physical one
 
   friend bool operator==(const loss_part&, const loss_part&) = default;
 };
@@ -59,15 +83,23 @@ struct loss_part {
 struct nonfinite_gradient {
   std::string parameter = {};  ///< empty: all are finite
   std::string where = {};      ///< the stage's seat, "0.1" or "0.1.0"
-  int part = -1;               ///< its pipeline rank
-  int entry = -1;              ///< counts the parameters of the stage
+  int chunk = -1;              ///< of the model
+  int entry = -1;              ///< counts the parameters of the chunk
 
   /// Whether the way back comes to `x` before this one; the lowest of ranks that do alike is named.
   bool yields_to(const nonfinite_gradient& x) const {
-    return x.part != part ? x.part > part : x.entry > entry;
+    return x.chunk != chunk ? x.chunk > chunk : x.entry > entry;
   }
 
   friend bool operator==(const nonfinite_gradient&, const nonfinite_gradient&) = default;
+};
+
+/// What a stage did when, by a steady clock of its machine, in ms.
+struct executed_row {
+  int rank = 0;  ///< in the pipeline
+  std::vector<runtime::timed_action> actions = {};
+
+  friend bool operator==(const executed_row&, const executed_row&) = default;
 };
 
 /// Of a stage, or merged over the stages of a replica.
@@ -82,6 +114,7 @@ struct vote {
   runtime::digest gradients = {};  ///< of all reduced gradients that the sender holds
   nonfinite_gradient nonfinite = {};
   std::int64_t zeros = 0;  ///< elements of the reduced gradients that are zero, where asked for
+  std::vector<executed_row> executed = {};  ///< of the first tensor rank, where asked for
 
   friend bool operator==(const vote&, const vote&) = default;
 };
@@ -113,6 +146,10 @@ struct applied {
 /// Told to whoever watches.
 struct committed {
   runtime::step_report report;
+  /// What the stages of the slowest replica did when, where asked for; the plan was one for so many
+  /// micro-batches.
+  std::vector<executed_row> executed = {};
+  int microbatches = 0;
 
   friend bool operator==(const committed&, const committed&) = default;
 };
@@ -125,16 +162,33 @@ struct validated {
 
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, run_step& x) {
-  return f(
-      caf::meta::type_name("run_step"), x.generation, x.step, x.consumed, x.validation, x.what);
+  return f(caf::meta::type_name("run_step"),
+           x.generation,
+           x.step,
+           x.consumed,
+           x.validation,
+           x.microbatches,
+           x.timed);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, chosen& x) {
+  return f(caf::meta::type_name("chosen"), x.generation, x.step, x.what, x.number);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, ask_again& x) {
+  return f(caf::meta::type_name("ask_again"), x.generation, x.step, x.question);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, executed_row& x) {
+  return f(caf::meta::type_name("executed_row"), x.rank, x.actions);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, loss_part& x) {
-  return f(caf::meta::type_name("loss_part"), x.total, x.tokens);
+  return f(caf::meta::type_name("loss_part"), x.total, x.tokens, x.number);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, nonfinite_gradient& x) {
-  return f(caf::meta::type_name("nonfinite_gradient"), x.parameter, x.where, x.part, x.entry);
+  return f(caf::meta::type_name("nonfinite_gradient"), x.parameter, x.where, x.chunk, x.entry);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, vote& x) {
@@ -147,7 +201,8 @@ typename Inspector::result_type inspect(Inspector& f, vote& x) {
            x.square_norms,
            x.gradients,
            x.nonfinite,
-           x.zeros);
+           x.zeros,
+           x.executed);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, decision& x) {
@@ -172,7 +227,7 @@ typename Inspector::result_type inspect(Inspector& f, applied& x) {
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, committed& x) {
-  return f(caf::meta::type_name("committed"), x.report);
+  return f(caf::meta::type_name("committed"), x.report, x.executed, x.microbatches);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, validated& x) {

@@ -231,7 +231,10 @@ std::vector<int64_t> layers_of_stages(std::string_view text, std::string_view fl
   return out;
 }
 
-std::vector<chunk_range> stages_from_text(std::string_view text, int64_t layers, int stages) {
+std::vector<chunk_range> stages_from_text(std::string_view text,
+                                          int64_t layers,
+                                          int ranks,
+                                          int each) {
   stage_reader reader(text);
   const auto items = reader.read();
   if (items.empty() || items.front().kind != 'E')
@@ -270,21 +273,29 @@ std::vector<chunk_range> stages_from_text(std::string_view text, int64_t layers,
                               layers,
                               layers - out.back().end));
   const auto number = int64_t(out.size());
-  if (number != stages && number % stages == 0)
+  if (each == 1 && number != ranks && number % ranks == 0)
     reader.refuse(last,
                   fmt::format("there are {} stages, {} for each of --pipeline-model-parallel-size "
-                              "{}: this build gives each rank one; give it {}",
+                              "{}, but the schedule gives each rank one; give it {}",
                               number,
-                              number / stages,
-                              stages,
+                              number / ranks,
+                              ranks,
                               number));
-  if (number != stages)
+  if (each > 1 && number != ranks * each)
+    reader.refuse(last,
+                  fmt::format("there are {} stages up to here, but {} virtual stages on each of "
+                              "--pipeline-model-parallel-size {} are {}",
+                              number,
+                              each,
+                              ranks,
+                              ranks * each));
+  if (number % ranks != 0)
     reader.refuse(
         last,
         fmt::format("there are {0} stages up to here, but --pipeline-model-parallel-size {1}: give "
                     "it {0}",
                     number,
-                    stages));
+                    ranks));
   return out;
 }
 

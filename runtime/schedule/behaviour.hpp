@@ -39,7 +39,8 @@ struct stage_view {
 class behaviour {
  public:
   virtual ~behaviour() = default;
-  /// One of `now.ready`; nothing: wait for what comes. Whatever it throws ends the run.
+  /// One of `now.ready`, of which there is at least one; nothing: wait for what comes. Whatever it
+  /// throws ends the run.
   virtual std::optional<action> next(const stage_view& now) = 0;
 };
 

@@ -82,13 +82,16 @@ plan with_recomputation(plan x, const std::vector<std::vector<char>>& blocks) {
     for (const auto& a : row) {
       if (a.kind == action_kind::forward) {
         out.push_back(a);
+        out.back().with_next = false;  // whose partner is now several
         continue;
       }
       const auto& of = blocks.at(value(a.chunk));
       const bool inputs = a.kind != action_kind::weight_gradients;
       const bool weights = a.kind != action_kind::input_gradients;
       for (auto b = std::uint16_t(of.size()); b-- > 0;) {
-        const auto add = [&](action_kind kind) { out.push_back({kind, a.chunk, a.microbatch, b}); };
+        const auto add = [&](action_kind kind) {
+          out.push_back({kind, a.chunk, a.microbatch, b, a.copy});
+        };
         if (inputs && of[b])
           add(action_kind::recompute);
         if (inputs)

@@ -109,7 +109,10 @@ class rehearsal {
     auto& one = ranks_[r];
     if (one.book.is_complete())
       return;
-    const auto answer = guarded(int(r), [&] { return one.decides->next(one.book.view()); });
+    const auto& view = one.book.view();
+    if (view.ready.empty())
+      return;
+    const auto answer = guarded(int(r), [&] { return one.decides->next(view); });
     if (!answer)
       return;
     one.book.choose(*answer, plan_.name);

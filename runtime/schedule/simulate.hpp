@@ -53,7 +53,14 @@ cost_model shared_costs(const action_costs& of_a_rank, double chunks_per_rank);
 struct timed_action {
   action what;
   double begin = 0, end = 0;
+
+  friend bool operator==(const timed_action&, const timed_action&) = default;
 };
+
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, timed_action& x) {
+  return f(x.what, x.begin, x.end);
+}
 
 struct rank_timeline {
   std::vector<timed_action> actions;  ///< as the row

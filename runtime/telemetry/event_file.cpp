@@ -130,6 +130,10 @@ class event_file final : public record_sink {
       values.emplace_back("params-norm", x.params_norm);
     if (x.zero_gradients >= 0)
       values.emplace_back("num-zeros", double(x.zero_gradients));
+    if (x.pipeline.ms >= 0) {
+      values.emplace_back("pipeline-bubble", x.pipeline.bubble);
+      values.emplace_back("planned-pipeline-bubble", x.pipeline.planned_bubble);
+    }
     if (how_.log.throughput)
       values.emplace_back("throughput", x.flops_per_second / 1e12);
     if (how_.log.throughput && how_.log.matrix_rate > 0)

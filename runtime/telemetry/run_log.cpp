@@ -99,6 +99,16 @@ std::string json_record(const step_report& x, const log_settings& how) {
     out["params_norm"] = x.params_norm;
   if (x.zero_gradients >= 0)
     out["num_zeros"] = x.zero_gradients;
+  if (x.pipeline.ms >= 0) {
+    out["pipeline_ms"] = x.pipeline.ms;
+    out["planned_pipeline_ms"] = x.pipeline.planned_ms;
+    out["bubble"] = x.pipeline.bubble;
+    out["planned_bubble"] = x.pipeline.planned_bubble;
+    out["action_gap_ms"] = x.pipeline.gap_ms;
+    out["hand_off_ms"] = x.pipeline.hand_off_ms;
+    out["action_lateness_ms"] = x.pipeline.late_ms;
+    out["worst_action_lateness_ms"] = x.pipeline.worst_late_ms;
+  }
   out["skipped_iterations"] = x.skipped.iterations;
   out["nan_iterations"] = x.skipped.nan;
   out["state_digest"] = to_string(x.state);

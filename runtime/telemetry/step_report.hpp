@@ -19,6 +19,19 @@ struct skipped_steps {
   friend bool operator==(const skipped_steps&, const skipped_steps&) = default;
 };
 
+/// How a step went through the pipeline, by the first tensor rank of each stage of the slowest
+/// replica.
+struct pipeline_times {
+  double ms = -1;         ///< from the first action to the end of the last; negative: not measured
+  double planned_ms = 0;  ///< the same by the plan, with the mean time that each action took
+  double bubble = 0, planned_bubble = 0;  ///< share of the stages' time in which they waited
+  double gap_ms = 0;       ///< usual, between two actions of a stage that had all they need
+  double hand_off_ms = 0;  ///< usual, from one stage to another that waits
+  double late_ms = 0, worst_late_ms = 0;  ///< an action's begin behind its planned one
+
+  friend bool operator==(const pipeline_times&, const pipeline_times&) = default;
+};
+
 struct step_report {
   std::uint64_t iteration = 0;         ///< 1 is the first
   std::uint64_t consumed_samples = 0;  ///< after this step
@@ -34,6 +47,8 @@ struct step_report {
   skipped_steps skipped;             ///< after this step
   double params_norm = -1;           ///< after this step; negative: nobody asked
   std::int64_t zero_gradients = -1;  ///< elements of the reduced gradients; negative: nobody asked
+
+  pipeline_times pipeline = {};
 
   bool was_skipped() const { return skipped.in_a_row > 0; }
 
@@ -56,6 +71,17 @@ typename Inspector::result_type inspect(Inspector& f, skipped_steps& x) {
   return f(x.iterations, x.samples, x.nan, x.in_a_row);
 }
 template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, pipeline_times& x) {
+  return f(x.ms,
+           x.planned_ms,
+           x.bubble,
+           x.planned_bubble,
+           x.gap_ms,
+           x.hand_off_ms,
+           x.late_ms,
+           x.worst_late_ms);
+}
+template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, step_report& x) {
   return f(x.iteration,
            x.consumed_samples,
@@ -70,7 +96,8 @@ typename Inspector::result_type inspect(Inspector& f, step_report& x) {
            x.state,
            x.skipped,
            x.params_norm,
-           x.zero_gradients);
+           x.zero_gradients,
+           x.pipeline);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, validation_report& x) {

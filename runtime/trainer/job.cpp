@@ -10,9 +10,11 @@
 #include "runtime/telemetry/run_log.hpp"
 #include "runtime/trainer/build.hpp"
 #include "runtime/trainer/layout_rules.hpp"
+#include "runtime/trainer/pipeline.hpp"
 
 #include <algorithm>
 #include <charconv>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <utility>
@@ -211,9 +213,11 @@ void complain_about_files(const training_job& job, sentences& wrong) {
   folder("--tensorboard-dir", job.watch.board_dir, false);
   if (job.data.cache)
     folder("--data-cache-path", *job.data.cache, false);
-  const std::pair<const char*, const fs::path*> files[] = {{"--log-file", &job.watch.log_file},
-                                                           {"--log-csv", &job.watch.csv_file},
-                                                           {"--trace", &job.watch.trace_file}};
+  const std::pair<const char*, const fs::path*> files[]
+      = {{"--log-file", &job.watch.log_file},
+         {"--log-csv", &job.watch.csv_file},
+         {"--record-schedule", &job.watch.schedule_record},
+         {"--trace", &job.watch.trace_file}};
   for (const auto& [flag, path] : files) {
     std::error_code failure;
     if (path->empty())
@@ -244,6 +248,7 @@ void complain_about_files(const training_job& job, sentences& wrong) {
          {"--log-csv", job.watch.csv_file},
          {"--tensorboard-dir",
           job.watch.board_dir.empty() ? fs::path() : job.watch.board_dir / "events.out.tfevents"},
+         {"--record-schedule", job.watch.schedule_record},
          {"--trace", job.watch.trace_file}};
   for (const auto& [flag, path] : targets)
     if (!path.empty() && wrong.empty())
@@ -329,6 +334,23 @@ json describe(const layout_settings& x) {
   return out;
 }
 
+/// Which schedule, where its order of sums decides bits; empty: it adds as all others do.
+std::string gradient_sums(const training_job& job) {
+  const int microbatches = planned_microbatches(job);
+  const pipeline_schedule schedule(job.layout.schedule, job.layout.pipeline, microbatches);
+  if (schedule.accumulates_in_order())
+    return "";
+  std::map<std::pair<copy_id, chunk_id>, std::string> orders;
+  for (const auto& row : schedule.training(microbatches)->ranks)
+    for (const auto& x : row)
+      if (x.kind == action_kind::backward || x.kind == action_kind::weight_gradients)
+        orders[{x.copy, x.chunk}] += fmt::format("{},", value(x.microbatch));
+  digester all;
+  for (const auto& [where, order] : orders)
+    all.add(fmt::format("{} {}: {}\n", value(where.first), value(where.second), order));
+  return to_string(all.result());
+}
+
 }  // namespace
 
 std::string identity(const training_job& job) {
@@ -348,6 +370,8 @@ std::string identity(const training_job& job) {
       out["tokenizer"].erase(where);  // its files may be moved; the fingerprint says what they are
   }
   out["layout"] = describe(job.layout);
+  if (auto sums = gradient_sums(job); !sums.empty())
+    out["layout"]["gradient_sums"] = std::move(sums);
   out["precision"] = to_string(job.how.precision);
   out["threads_per_worker"] = job.threads_per_worker;
   out["backend"] = to_string(job.backend);

@@ -4,6 +4,7 @@
 
 #include "kernels/backend/backend.hpp"
 #include "runtime/model/recompute.hpp"
+#include "runtime/trainer/pipeline_schedule.hpp"
 #include "runtime/trainer/reference_trainer.hpp"
 
 #include <chrono>
@@ -36,9 +37,11 @@ struct layout_settings {
   /// its own gradients: the same bits as with as many ranks more.
   int replicas_per_worker = 1;
 
-  /// The layers of each pipeline rank; filled in by `resolve` from --pipeline-model-parallel-layout
-  /// or --decoder-{first,last}-pipeline-num-layers or --account-for-{embedding,loss}-..., or
-  /// evenly.
+  schedule_settings schedule;  ///< who does what when, and how many chunks each rank has
+
+  /// The layers of each chunk of the model; filled in by `resolve` from
+  /// --pipeline-model-parallel-layout or --decoder-{first,last}-pipeline-num-layers or
+  /// --account-for-{embedding,loss}-..., or evenly.
   std::vector<chunk_range> chunks;
 };
 
@@ -69,13 +72,14 @@ struct checkpoint_settings {
 
 struct watch_settings {
   std::uint64_t log_interval = 100;
-  std::filesystem::path log_file;    ///< --log-file: a JSON object a line; empty: none
-  std::filesystem::path csv_file;    ///< --log-csv: the same as a table; empty: none
-  std::filesystem::path board_dir;   ///< --tensorboard-dir: event files; empty: none
-  std::uint64_t board_interval = 1;  ///< --tensorboard-log-interval: steps between two records
-  std::filesystem::path trace_file;  ///< --trace; empty: none
-  std::uint64_t eval_interval = 0;   ///< 0: never
-  std::int64_t eval_batches = 0;     ///< --eval-iters: global batches of one evaluation
+  std::filesystem::path log_file;         ///< --log-file: a JSON object a line; empty: none
+  std::filesystem::path csv_file;         ///< --log-csv: the same as a table; empty: none
+  std::filesystem::path board_dir;        ///< --tensorboard-dir: event files; empty: none
+  std::uint64_t board_interval = 1;       ///< --tensorboard-log-interval: steps between two records
+  std::filesystem::path trace_file;       ///< --trace; empty: none
+  std::filesystem::path schedule_record;  ///< --record-schedule: CSV; empty: none
+  std::uint64_t eval_interval = 0;        ///< 0: never
+  std::int64_t eval_batches = 0;          ///< --eval-iters: global batches of one evaluation
   bool log_throughput = false;
   double matrix_rate = 0;           ///< --matrix-rate: FLOP a second; 0: measured at the start
   bool log_params_norm = false;     ///< --log-params-norm

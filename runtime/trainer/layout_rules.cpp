@@ -3,8 +3,10 @@
 #include "runtime/core/error.hpp"
 #include "runtime/layout/mesh.hpp"
 #include "runtime/model/stages.hpp"
+#include "runtime/trainer/pipeline.hpp"
 
 #include <algorithm>
+#include <memory>
 #include <numeric>
 #include <utility>
 
@@ -49,18 +51,33 @@ void complain_about_mesh(const training_job& job, sentences& wrong) {
   });
 }
 
-void complain_about_stages(const training_job& job, sentences& wrong) {
+/// Null when the batch or the schedule is wrong, which is told.
+std::unique_ptr<pipeline_schedule> schedule_of(const training_job& job, sentences& wrong) {
+  try {
+    check(job.how.batch);
+  } catch (const error&) {
+    return nullptr;  // told with the steps
+  }
+  std::unique_ptr<pipeline_schedule> out;
+  collect(wrong, [&] {
+    out = std::make_unique<pipeline_schedule>(
+        job.layout.schedule, job.layout.pipeline, planned_microbatches(job));
+  });
+  return out;
+}
+
+void complain_about_stages(const training_job& job, int stages, sentences& wrong) {
   const auto& chunks = job.layout.chunks;
   const auto layers = job.how.model.layers;
   if (layers < 1)
     return;
   if (chunks.empty()) {
-    collect(wrong, [&] { split_layers(layers, job.layout.pipeline, {}); });
+    collect(wrong, [&] { split_layers(layers, stages, {}); });
     return;
   }
   std::int64_t next = 0;
-  bool whole = chunks.size() == std::size_t(job.layout.pipeline) && chunks.front().embedding
-               && chunks.back().head;
+  bool whole
+      = chunks.size() == std::size_t(stages) && chunks.front().embedding && chunks.back().head;
   for (std::size_t s = 0; s < chunks.size(); ++s) {
     const auto& x = chunks[s];
     whole = whole && x.first == next && x.end >= x.first && (s == 0 || !x.embedding)
@@ -69,12 +86,40 @@ void complain_about_stages(const training_job& job, sentences& wrong) {
   }
   if (!whole || next != layers)
     wrong.push_back(
-        fmt::format("the stages '{}' do not hold each of --num-layers {} once, in order, over "
-                    "--pipeline-model-parallel-size {}; write them anew by "
+        fmt::format("the stages '{}' do not hold each of --num-layers {} once, in order, over {} "
+                    "stages on --pipeline-model-parallel-size {}; write them anew by "
                     "--pipeline-model-parallel-layout",
                     to_text(chunks),
                     layers,
+                    stages,
                     job.layout.pipeline));
+}
+
+void complain_about_schedule(const training_job& job,
+                             const pipeline_schedule& schedule,
+                             sentences& wrong) {
+  const auto& name = schedule.name();
+  if (schedule.copies() > 1 && job.layout.replicas_per_worker > 1)
+    wrong.push_back(
+        fmt::format("--pipeline-schedule {} has two copies of the model, each with half of the "
+                    "micro-batches, and --replicas-per-worker {} would divide them once more: "
+                    "leave that out",
+                    name,
+                    job.layout.replicas_per_worker));
+  if (schedule.copies() > 1 && job.reduction.distributed_optimizer && job.how.model.tied_embeddings)
+    wrong.push_back(
+        fmt::format("--pipeline-schedule {} has two copies of the model, and with "
+                    "--use-distributed-optimizer the ends of a tied embedding would have their "
+                    "shares on different ranks: give --untie-embeddings-and-output-weights, or "
+                    "leave --use-distributed-optimizer out",
+                    name));
+  if (job.reduction.overlap_gradients && (schedule.copies() > 1 || schedule.behaviours()))
+    wrong.push_back(fmt::format(
+        "--overlap-grad-reduce needs an order of gradients that is the same on all replicas, and "
+        "--pipeline-schedule {} {}: leave --overlap-grad-reduce out",
+        name,
+        schedule.copies() > 1 ? "fills the two copies of a stage at different times"
+                              : "is decided while it runs"));
 }
 
 /// The divisor of `number` that is nearest to `wanted`.
@@ -162,7 +207,7 @@ void complain_about_recomputation(const training_job& job, sentences& wrong) {
   const auto& l = job.layout;
   if (r.granularity != recompute_granularity::full || job.how.model.layers < 1)
     return;
-  std::int64_t most = job.how.model.layers / l.pipeline;
+  std::int64_t most = job.how.model.layers / (l.pipeline * std::max(1, l.schedule.chunks_per_rank));
   for (const auto& x : l.chunks)
     most = std::max(most, x.end - x.first);
   if (r.layers < 1 || r.layers > most)
@@ -180,7 +225,13 @@ std::vector<std::string> layout_complaints(const training_job& job) {
   if (!complain_about_sizes(job, wrong))
     return wrong;
   complain_about_mesh(job, wrong);
-  complain_about_stages(job, wrong);
+  const auto before = wrong.size();
+  if (const auto schedule = schedule_of(job, wrong)) {
+    complain_about_stages(job, schedule->chunks(), wrong);
+    complain_about_schedule(job, *schedule, wrong);
+  } else if (wrong.size() == before) {
+    complain_about_stages(job, job.layout.pipeline, wrong);
+  }
   complain_about_tensor(job, wrong);
   complain_about_reduction(job, wrong);
   complain_about_recomputation(job, wrong);

@@ -29,15 +29,15 @@ class shadow_communicator final : public communicator {
 /// One worker, its neighbours played by whoever holds what passes between them.
 class rehearsal {
  public:
-  rehearsal(const training_job& job, const coordinates& seat)
+  rehearsal(const training_job& job, const job_pipeline& pipeline, const coordinates& seat)
       : job_(job),
-        chunks_(stages_of(job)),
+        pipeline_(pipeline),
         part_(seat[std::size_t(axis::pipeline)]),
         tensor_(axis::tensor, seat[std::size_t(axis::tensor)], job.layout.tensor),
-        data_(axis::data, seat[std::size_t(axis::data)], data_ranks()),
-        ties_(axis::pipeline, part_ == 0 ? 0 : 1, 2),
+        data_(axis::data, seat[std::size_t(axis::data)] * copies(), data_ranks() * copies()),
+        ties_(axis::pipeline, part_ == pipeline.first_rank() ? 0 : 1, 2),
         on_(job.backend, job.threads_per_worker, pool_),
-        worker_(settings_of(job, chunks_, part_),
+        worker_(settings_of(job, pipeline, part_),
                 on_,
                 {.tensor = job.layout.tensor > 1 ? &tensor_ : nullptr,
                  .data = &data_,
@@ -65,9 +65,10 @@ class rehearsal {
   int data_ranks() const {
     return std::max(1, job_.layout.world / (job_.layout.tensor * job_.layout.pipeline));
   }
+  int copies() const { return pipeline_.schedule->copies(); }
   bool holds_tie() const {
-    return job_.how.model.tied_embeddings && job_.layout.pipeline > 1
-           && (part_ == 0 || part_ + 1 == job_.layout.pipeline);
+    const auto first = pipeline_.first_rank(), last = pipeline_.last_rank();
+    return job_.how.model.tied_embeddings && first != last && (part_ == first || part_ == last);
   }
 
   /// What stays from step to step, told apart.
@@ -101,19 +102,12 @@ class rehearsal {
   }
 
   void step() {
-    // After the warm-up one micro-batch is like the other.
-    const auto steady
-        = microbatches({job_.how.batch.micro, job_.how.batch.global, job_.how.batch.data_parallel},
-                       0)
-          * job_.layout.replicas_per_worker;
-    const int count = int(std::min<std::int64_t>(steady, job_.layout.pipeline + 2));
-    std::vector<std::vector<char>> blocks(chunks_.size(), {0});
-    blocks[std::size_t(part_)] = worker_.blocks(chunk_id(part_));
-    const auto plan
-        = with_recomputation(one_forward_one_backward(job_.layout.pipeline, count), blocks);
-    worker_.begin_step({step_id(1), true, count, job_.how.batch.data_parallel});
-    for (const auto& x : plan.ranks[std::size_t(part_)])
-      act(x, blocks[std::size_t(part_)].size());
+    const int count = rehearsed_microbatches();
+    const auto plan = pipeline_.schedule->training(count);
+    worker_.begin_step(
+        {step_id(1), true, plan->microbatches_each(), job_.how.batch.data_parallel * plan->copies});
+    for (const auto& x : plan->ranks[std::size_t(part_)])
+      act(x);
     for (int b = 0; b < worker_.buckets(); ++b)
       worker_.reduce_bucket(b, on_);
     worker_.finish_reduction();
@@ -121,25 +115,34 @@ class rehearsal {
     worker_.gather();
   }
 
-  void act(const action& x, std::size_t blocks) {
+  /// Of 1F1B one micro-batch is like the other, once it has warmed up.
+  int rehearsed_microbatches() const {
+    const int all = planned_microbatches(job_);
+    return pipeline_.schedule->name() == "1f1b" ? std::min(all, job_.layout.pipeline + 2) : all;
+  }
+
+  void act(const action& x) {
     const pass_key key{0, x.chunk, x.microbatch};
+    const auto back = [&](action_kind kind, std::uint16_t block) {
+      act({kind, x.chunk, x.microbatch, block, x.copy});
+    };
     switch (x.kind) {
       case action_kind::forward:
         // The next stage keeps its input until it has come back.
-        sent_[x.microbatch] = worker_.forward(key, batch());
+        sent_[{x.chunk, x.microbatch}] = worker_.forward(key, batch());
         return;
       case action_kind::recompute:
         return worker_.recompute(key, x.block);
       case action_kind::input_gradients:
         returned_ = worker_.input_gradients(key, batch(), x.block);
-        sent_.erase(x.microbatch);
+        sent_.erase({x.chunk, x.microbatch});
         return;
       case action_kind::weight_gradients:
         return worker_.weight_gradients(key, x.block);
       case action_kind::backward:
-        for (auto b = std::uint16_t(blocks); b-- > 0;) {
-          act({action_kind::input_gradients, x.chunk, x.microbatch, b}, blocks);
-          act({action_kind::weight_gradients, x.chunk, x.microbatch, b}, blocks);
+        for (auto b = std::uint16_t(pipeline_.blocks[value(x.chunk)].size()); b-- > 0;) {
+          back(action_kind::input_gradients, b);
+          back(action_kind::weight_gradients, b);
         }
         return;
       default:  // what lowering adds costs no memory of ours
@@ -148,54 +151,39 @@ class rehearsal {
   }
 
   const training_job& job_;
-  std::vector<chunk_range> chunks_;
+  const job_pipeline& pipeline_;
   int part_;
   shadow_communicator tensor_, data_, ties_;
   memory_pool pool_ = memory_pool::shadow(), others_ = memory_pool::shadow();
   stream on_;
   worker worker_;
-  std::map<microbatch_id, bundle> sent_;
+  std::map<std::pair<chunk_id, microbatch_id>, bundle> sent_;
   bundle returned_;
 };
 
 }  // namespace
 
-std::vector<chunk_range> stages_of(const training_job& job) {
-  return job.layout.chunks.empty() ? split_evenly(job.how.model, job.layout.pipeline)
-                                   : job.layout.chunks;
-}
-
-worker_settings settings_of(const training_job& job,
-                            const std::vector<chunk_range>& chunks,
-                            int part) {
-  return {.model = job.how.model,
-          .own = job.how.own,
-          .chunks = {{chunk_id(part), chunks[std::size_t(part)]}},
-          .seed = job.how.seed,
-          .optimizer = job.how.optimizer,
-          .replicas = job.layout.replicas_per_worker,
-          .precision = job.how.precision,
-          .recompute = job.recompute,
-          .sequence_parallel = job.layout.sequence_parallel,
-          .distributed_optimizer = job.reduction.distributed_optimizer,
-          .bucket_size = job.reduction.bucket_size,
-          .grain = job.reduction.grain};
+memory_forecast forecast_memory(const training_job& job,
+                                const job_pipeline& pipeline,
+                                const coordinates& seat) {
+  return rehearsal(job, pipeline, seat).run();
 }
 
 memory_forecast forecast_memory(const training_job& job, const coordinates& seat) {
-  return rehearsal(job, seat).run();
+  return forecast_memory(job, pipeline_of(job), seat);
 }
 
 std::vector<forecast_group> forecast_workers(const training_job& job) {
   std::vector<forecast_group> out;
+  const auto pipeline = pipeline_of(job);
   const int tensor = job.layout.tensor;
   const int data = std::max(1, job.layout.world / (tensor * job.layout.pipeline));
   for (int p = 0; p < job.layout.pipeline; ++p) {
-    out.push_back({p, 0, 0, tensor, forecast_memory(job, {0, 0, 0, 0, p})});
+    out.push_back({p, 0, 0, tensor, forecast_memory(job, pipeline, {0, 0, 0, 0, p})});
     for (int d = 1; d < data; ++d) {
       auto need = out.back().need;
       if (job.reduction.distributed_optimizer) {
-        need = rehearsal(job, {0, 0, 0, d, p}).at_rest();
+        need = rehearsal(job, pipeline, {0, 0, 0, d, p}).at_rest();
         need.activations = out.back().need.activations;
       }
       if (need == out.back().need) {

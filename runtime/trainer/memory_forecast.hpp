@@ -7,8 +7,7 @@
 #pragma once
 
 #include "runtime/layout/mesh.hpp"
-#include "runtime/trainer/job.hpp"
-#include "runtime/trainer/worker.hpp"
+#include "runtime/trainer/pipeline.hpp"
 
 #include <cstdint>
 
@@ -28,15 +27,11 @@ struct memory_forecast {
   std::int64_t peak() const { return parameters + gradients + optimizer + activations; }
 };
 
-/// The layers of each pipeline rank.
-std::vector<chunk_range> stages_of(const training_job& job);
-
-/// What the worker of pipeline rank `part` is made of.
-worker_settings settings_of(const training_job& job,
-                            const std::vector<chunk_range>& chunks,
-                            int part);
-
-/// Of the worker that sits there. Milliseconds, and next to no memory, whatever the model's size.
+/// Of the worker that sits there: it carries out its row of the plan on memory that is only
+/// counted. Milliseconds, and next to no memory, whatever the model's size.
+memory_forecast forecast_memory(const training_job& job,
+                                const job_pipeline& pipeline,
+                                const coordinates& seat);
 memory_forecast forecast_memory(const training_job& job, const coordinates& seat);
 
 /// Workers of a stage that need the same.

@@ -27,6 +27,12 @@ double parameters_of_heaviest_worker(const training_job& job) {
   return out / job.layout.tensor;
 }
 
+double virtual_stages(const training_job& job) {
+  const auto& l = job.layout;
+  const double cut = double(l.chunks.size()) / l.pipeline;
+  return std::max({1.0, cut, double(l.schedule.chunks_per_rank)});
+}
+
 /// What passes between the embedding and the layers, and how many micro-batches are under way.
 double in_flight(const training_job& job, double layers) {
   const auto& m = job.how.model;
@@ -36,6 +42,8 @@ double in_flight(const training_job& job, double layers) {
   const auto& b = job.how.batch;
   const std::int64_t microbatches = b.global / (b.micro * b.data_parallel);
   const auto each = double(microbatches);
+  if (const auto v = virtual_stages(job); stages > 1 && v > 1)
+    return all * (1 + (stages - 1) / (stages * v));  // interleaved: more warm up
   return stages > 1 ? all * std::min(1.0, each / stages) : all;
 }
 

@@ -13,8 +13,11 @@ tensor_seat seat_of(const worker_groups& groups) {
   return {groups.tensor->rank(), groups.tensor->size()};
 }
 
-int data_ranks(const worker_groups& groups) {
-  return groups.data == nullptr ? 1 : groups.data->size();
+/// Two copies on one rank are alike.
+void add_copies(std::map<std::string, digest>& to, const std::map<std::string, digest>& more) {
+  for (const auto& [name, found] : more)
+    ensure(to.emplace(name, found).first->second == found,
+           "STEP-6: what several tensor ranks or stages hold, they hold alike");
 }
 
 }  // namespace
@@ -23,16 +26,18 @@ worker::hosted::hosted(const worker_settings& settings,
                        const hosted_chunk& which,
                        stream& on,
                        const worker_groups& groups)
-    : model(settings.model, which.range, seat_of(groups), settings.sequence_parallel, settings.own),
+    : copy(which.copy),
+      data(groups.data_of_chunk(which.id)),
+      spread(settings.distributed_optimizer),
+      model(settings.model, which.range, seat_of(groups), settings.sequence_parallel, settings.own),
       route(model, settings.recompute),
       store(model.units(), settings.replicas, on.pool(), settings.precision, seat_of(groups)),
       buckets(make_buckets(store,
                            settings.bucket_size,
-                           settings.distributed_optimizer ? data_ranks(groups) : 1,
+                           spread && data != nullptr ? data->size() : 1,
                            settings.grain)),
-      owned(settings.distributed_optimizer && groups.data != nullptr
-                ? owned_ranges(store, buckets, groups.data->rank())
-                : whole_ranges(store)),
+      owned(spread && data != nullptr ? owned_ranges(store, buckets, data->rank())
+                                      : whole_ranges(store)),
       optimizer(store, settings.optimizer, owned, on.pool(), settings.grain) {
   if (on.pool().is_shadow())
     return;
@@ -54,6 +59,8 @@ worker::worker(worker_settings settings, stream& on, const worker_groups& groups
   ensure(lies(groups.tensor, axis::tensor) && lies(groups.data, axis::data)
              && lies(groups.ties, axis::pipeline),
          "WORKER-7: each group lies along its axis");
+  for (const auto& [chunk, group] : groups.data_of)
+    ensure(lies(group, axis::data), "WORKER-7: each group lies along its axis");
   for (const auto& which : settings_.chunks) {
     const auto home
         = homes_.emplace(which.id, std::make_unique<hosted>(settings_, which, on, groups)).first;
@@ -152,34 +159,37 @@ loss_value worker::loss(int replica) const {
 square_norms worker::norms() {
   square_norms out;
   for (auto& [id, home] : homes_)
-    add_to(out, home->optimizer.norms(stream_));
+    if (home->answers())
+      add_to(out, home->optimizer.norms(stream_));
   return out;
 }
 
 worker::finding worker::first_nonfinite(const square_norms& norms) const {
   finding out;
-  int number = 0;
-  for (const auto& [id, home] : homes_)
+  for (const auto& [id, home] : homes_) {  // ascending: the way back begins at the last
+    int number = 0;
     for (const auto& e : home->store.entries()) {
       const auto found = norms.find(e.spec.name);
-      if (found != norms.end() && !found->second.is_finite())
-        out = {e.spec.name, number};
+      if (home->answers() && found != norms.end() && !found->second.is_finite())
+        out = {e.spec.name, int(value(id)), number};
       ++number;
     }
+  }
   return out;
 }
 
 std::int64_t worker::zero_gradients() {
   std::int64_t sum = 0;
   for (auto& [id, home] : homes_)
-    sum += home->optimizer.zero_gradients(stream_);
+    sum += home->answers() ? home->optimizer.zero_gradients(stream_) : 0;
   return sum;
 }
 
 exact_sum worker::square_norm_of_parameters() {
   exact_sum sum;
   for (auto& [id, home] : homes_)
-    sum += home->optimizer.square_norm_of_weights(stream_);
+    if (home->answers())
+      sum += home->optimizer.square_norm_of_weights(stream_);
   return sum;
 }
 
@@ -217,8 +227,11 @@ state_digests worker::digests() const {
   state_digests out;
   for (const auto& [id, home] : homes_) {
     auto part = home->optimizer.digests();
-    out.own.merge(part.own);
-    out.copies.merge(part.copies);
+    if (home->answers())
+      out.own.merge(part.own);
+    else
+      add_copies(out.copies, part.own);
+    add_copies(out.copies, part.copies);
   }
   return out;
 }
@@ -236,8 +249,8 @@ std::int64_t worker::parameter_count() const {
   std::int64_t sum = 0;
   for (const auto& [id, home] : homes_)
     for (const auto& e : home->store.entries()) {
-      const bool own
-          = e.spec.tied_to.empty() && (e.spec.along != cut::none || home->store.seat().rank == 0);
+      const bool own = home->copy == copy_id(0) && e.spec.tied_to.empty()
+                       && (e.spec.along != cut::none || home->store.seat().rank == 0);
       sum += own ? e.valid : 0;
     }
   return sum;

@@ -23,6 +23,9 @@ namespace troupe::runtime {
 struct hosted_chunk {
   chunk_id id = {};
   chunk_range range;
+  /// Of the model. Another than the first is a replica like any other, which shares its rank with a
+  /// chunk of the first: it is summed with the others, and the first answers for both.
+  copy_id copy = {};
 };
 
 struct worker_settings {
@@ -46,6 +49,13 @@ struct worker_groups {
   communicator* tensor = nullptr;
   communicator* data = nullptr;
   communicator* ties = nullptr;  ///< the stages that hold the ends of a tied parameter: first, last
+  /// Where the model has several copies each chunk has a group of its own, of all its copies.
+  std::map<chunk_id, communicator*> data_of = {};
+
+  communicator* data_of_chunk(chunk_id c) const {
+    const auto found = data_of.find(c);
+    return found == data_of.end() ? data : found->second;
+  }
 };
 
 /// What one step is told to everybody.
@@ -121,7 +131,8 @@ class worker {
   /// The parameter whose gradient is not finite, by these norms, that the way back came to first.
   struct finding {
     std::string name = {};  ///< empty: there is none
-    int entry = -1;         ///< counts the parameters of this worker
+    int chunk = -1;         ///< of the model
+    int entry = -1;         ///< counts the parameters of the chunk
   };
   finding first_nonfinite(const square_norms& norms) const;
   /// Of the reduced gradients, as far as this rank answers for them: those that are zero.
@@ -176,6 +187,13 @@ class worker {
            stream& on,
            const worker_groups& groups);
 
+    /// Whether the sums, norms and digests of this rank are to count what it holds of the chunk.
+    bool answers() const { return copy == copy_id(0) || spread; }
+    int data_rank() const { return data == nullptr ? 0 : data->rank(); }
+
+    copy_id copy;
+    communicator* data;
+    bool spread;  ///< over the data axis: the optimizer's state is
     chunk model;
     chunk_route route;
     resident_store store;
@@ -194,7 +212,6 @@ class worker {
 
   hosted& at(chunk_id id);
   chunk_pass& pass(const pass_key& key, const char* otherwise);
-  int data_rank() const { return groups_.data == nullptr ? 0 : groups_.data->rank(); }
   void emitted(hosted& home, int unit);
   void add_partial_gradients(hosted& home);
   void add_ties();

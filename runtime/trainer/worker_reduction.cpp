@@ -40,17 +40,17 @@ void worker::reduce_bucket(int which, stream& on) {
   for (int r = 0; r < store.replicas(); ++r)
     parts.push_back(store.gradients(r).data() + x.begin);
   float* const sum = store.gradients(0).data() + x.begin;
-  if (groups_.data == nullptr) {
+  auto* const group = found.home->data;
+  if (group == nullptr) {
     ensure(parts.size() == 1, "WORKER-9: several replicas are summed along the data axis");
     return;
   }
-  if (groups_.data->size() == 1 && parts.size() == 1)
+  if (group->size() == 1 && parts.size() == 1)
     return;
   if (settings_.distributed_optimizer)
-    groups_.data->reduce_scatter_sum(
-        on, dtype::f32, parts, sum + share_begin(x, data_rank()), x.ends);
+    group->reduce_scatter_sum(on, dtype::f32, parts, sum + share_begin(x, group->rank()), x.ends);
   else
-    groups_.data->all_reduce_sum(on, dtype::f32, parts, sum, x.size());
+    group->all_reduce_sum(on, dtype::f32, parts, sum, x.size());
 }
 
 void worker::reduce() {
@@ -98,8 +98,15 @@ void worker::add_partial_gradients(hosted& home) {
   each([](const float* there, float* here, std::size_t n) { std::copy_n(there, n, here); });
 }
 
+// Both ends come in the order of the copies, for they meet within their copy.
 void worker::add_ties() {
+  std::vector<hosted*> homes;
   for (auto& [id, home] : homes_)
+    homes.push_back(home.get());
+  std::stable_sort(homes.begin(), homes.end(), [](const hosted* a, const hosted* b) {
+    return a->copy < b->copy;
+  });
+  for (auto* const home : homes)
     for (const auto& x : home->owned) {
       const auto& e = home->store.entries()[std::size_t(x.entry)];
       if (e.is_foreign_copy() || e.spec.has_copies)
@@ -140,14 +147,14 @@ void worker::gather_bucket(int which, stream& on) {
   const auto& found = buckets_.at(std::size_t(which));
   const auto& x = found.stretch();
   auto& store = found.home->store;
-  if (settings_.distributed_optimizer && x.has_values && groups_.data != nullptr
-      && groups_.data->size() > 1) {
+  auto* const group = found.home->data;
+  if (settings_.distributed_optimizer && x.has_values && group != nullptr && group->size() > 1) {
     const auto element = std::int64_t(size_of(store.type()));
     std::vector<std::int64_t> ends;
     for (const auto end : x.ends)
       ends.push_back(end * element);
     auto* const values = store.all_values().raw() + x.value_begin * element;
-    groups_.data->all_gather(on, values + share_begin(x, data_rank()) * element, values, ends);
+    group->all_gather(on, values + share_begin(x, group->rank()) * element, values, ends);
   }
   // The last bucket comes first: with its last parameter a unit is complete.
   const auto& entries = store.entries();

@@ -49,7 +49,8 @@ std::vector<named_array> worker::parameters() {
   std::vector<named_array> out;
   for (auto& [id, home] : homes_)
     for (const auto& x : home->optimizer.parts())
-      append(out, *home, x, "", home->optimizer.weights(x));
+      if (home->answers())
+        append(out, *home, x, "", home->optimizer.weights(x));
   return out;
 }
 
@@ -57,6 +58,8 @@ std::vector<named_array> worker::moments() {
   std::vector<named_array> out;
   for (auto& [id, home] : homes_)
     for (const auto& x : home->optimizer.parts()) {
+      if (!home->answers())
+        break;
       append(out, *home, x, "exp_avg.", home->optimizer.first_moment(x));
       append(out, *home, x, "exp_avg_sq.", home->optimizer.second_moment(x));
     }

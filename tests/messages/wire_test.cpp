@@ -67,19 +67,26 @@ TEST_CASE_METHOD(wire, "hand-offs survive the wire", "[messages]") {
 TEST_CASE_METHOD(wire, "the messages of a step survive the wire", "[messages]") {
   const auto g = runtime::generation_id(3);
   const auto step = runtime::step_id(9);
-  survives(run_step{g, step, 123, true, runtime::one_forward_one_backward(2, 3)});
-  const auto recomputed
-      = runtime::with_recomputation(runtime::one_forward_one_backward(2, 3), {{0, 1}, {1}});
-  survives(run_step{g, step, 123, false, recomputed});
+  survives(run_step{g, step, 123, true, 7, false});
+  survives(run_step{g, step, 123, false, 8, true});
+  const runtime::action some{runtime::action_kind::input_gradients,
+                             runtime::chunk_id(3),
+                             runtime::microbatch_id(9),
+                             2,
+                             runtime::copy_id(1),
+                             true};
+  survives(chosen{g, step, some, 7});
+  survives(ask_again{g, step, 5});
   survives(vote{g,
                 step,
                 1,
                 2,
-                {{1.5, 10}, {2.5, 11}},
+                {{1.5, 10, 0}, {2.5, 11, 1}},
                 {{"a", runtime::exact_sum(0.25)}, {"b", runtime::exact_sum(1e300)}},
                 {1, 2},
                 {"b", "1.2", 2, 7},
-                12});
+                12,
+                {{1, {{some, 0.5, 2.25}}}}});
   survives(decision{g, step, false, 8, 1e-3, 0.5});
   survives(decision{.generation = g, .step = step, .skip = true});
   survives(applied{g, step, 1, 2, {{"a", {3, 4}}}, {{"b", {5, 6}}}, runtime::exact_sum(0.5)});
@@ -89,7 +96,10 @@ TEST_CASE_METHOD(wire, "the messages of a step survive the wire", "[messages]") 
                       .state = {5, 6},
                       .skipped = {.iterations = 4, .samples = 3, .nan = 2, .in_a_row = 1},
                       .params_norm = 1.5,
-                      .zero_gradients = 6}});
+                      .zero_gradients = 6,
+                      .pipeline = {5, 4, 0.25, 0.125, 0.1, 0.2, 0.5, 0.75}},
+                     {{1, {{some, 0.5, 2.25}}}},
+                     8});
   survives(validated{{9, 2.25}});
 }
 

@@ -90,7 +90,7 @@ MUTANTS = [
     ("a step that is left out is not left out", STAGE, "        if (!x.skip)\n          on.worker->update", "        on.worker->update"),
     # The spread optimizer.
     ("parameters are not gathered", REDUCTION,
-     "    groups_.data->all_gather(on,", "    if (which > 1000000)\n      groups_.data->all_gather(on,"),
+     "    group->all_gather(on,", "    if (which > 1000000)\n      group->all_gather(on,"),
     ("the next step does not wait for gathered parameters", STAGE,
      "        if (later)\n          on.worker->hide_parameters(token);", "        (void)token;"),
     ("weights decay by the beginning of their part", ADAMW,

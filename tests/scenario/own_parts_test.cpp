@@ -3,6 +3,7 @@
 #include "actors/job/start.hpp"
 #include "runtime/inference/loaded_model.hpp"
 #include "runtime/tokenizer/description.hpp"
+#include "runtime/trainer/memory_forecast.hpp"
 #include "tests/support/saved_job.hpp"
 #include "tests/support/scratch_folder.hpp"
 

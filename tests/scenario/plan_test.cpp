@@ -2,6 +2,7 @@
 
 #include "actors/stage/stage.hpp"
 #include "runtime/core/file.hpp"
+#include "runtime/schedule/lower.hpp"
 #include "tests/support/scratch_folder.hpp"
 #include "tests/support/tiny_job.hpp"
 
@@ -34,7 +35,7 @@ TEST_CASE("the executed order equals the plan, on every rank and in every step",
   for (const auto& [where, names] : executed) {
     const auto part = shared->mesh.at(where.first)[std::size_t(runtime::axis::pipeline)];
     std::vector<std::string> planned;
-    for (const auto& x : actors::lowered(plan.ranks[std::size_t(part)]))
+    for (const auto& x : runtime::with_split_backward(plan.ranks[std::size_t(part)]))
       planned.push_back(to_string(x));
     CHECK(names == planned);
   }
@@ -59,14 +60,14 @@ TEST_CASE("tensor ranks carry out one row, with what is computed again, for repl
     if (x.track == 0 && x.name.size() > 2 && std::isdigit(x.name.front()) != 0)
       executed[{x.rank, runtime::value(x.step)}].push_back(x.name);
   // Micro-batches of each replica: 2. A worker that plays two has all four in its row.
-  const auto plan
-      = runtime::with_recomputation(runtime::one_forward_one_backward(2, 2 * each), shared->blocks);
+  const auto plan = runtime::with_recomputation(runtime::one_forward_one_backward(2, 2 * each),
+                                                shared->pipeline.blocks);
   CHECK(executed.size() == std::size_t(8 / each) * 2);
   for (const auto& [where, names] : executed) {
     const auto part = shared->mesh.at(where.first)[std::size_t(runtime::axis::pipeline)];
     std::vector<std::string> planned;
     int again = 0;
-    for (const auto& x : actors::lowered(plan.ranks[std::size_t(part)])) {
+    for (const auto& x : runtime::with_split_backward(plan.ranks[std::size_t(part)])) {
       planned.push_back(to_string(x));
       again += x.kind == runtime::action_kind::recompute;
     }

@@ -26,7 +26,6 @@ TEST_CASE("stages of any shape, and empty ones, give the bits of the reference t
   job.train_iterations = 10;
   job.watch.log_file = folder / "log.jsonl";
   const auto shared = tests::tiny_resources(job);
-  shared->chunks = job.layout.chunks;
   const auto end = actors::run(shared);
   CHECK(end.reason == "");
   REQUIRE(end.exit_code == 0);

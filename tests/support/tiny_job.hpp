@@ -4,7 +4,6 @@
 
 #include "actors/job/prepare.hpp"
 #include "actors/job/run.hpp"
-#include "runtime/trainer/memory_forecast.hpp"
 #include "runtime/transport/local/local_transport.hpp"
 #include "tests/support/formula_source.hpp"
 
@@ -65,8 +64,7 @@ inline std::shared_ptr<actors::resources> tiny_resources(const runtime::training
       .job = job,
       .mesh = runtime::make_mesh(
           job.layout.world, job.layout.tensor, 1, job.layout.pipeline, job.layout.order),
-      .chunks = runtime::stages_of(job)});
-  out->blocks = actors::blocks_of(job, out->chunks);
+      .pipeline = runtime::pipeline_of(job)});
   out->training = std::make_shared<formula_source>(job.how, true);
   if (job.watch.eval_interval > 0)
     out->validation = std::make_shared<formula_source>(job.how, false);

@@ -20,14 +20,17 @@ flag_section layout_section() {
            "--decoder-last-pipeline-num-layers --account-for-embedding-in-pipeline-split "
            "--account-for-loss-in-pipeline-split"},
           {works,
-           "one chunk a stage, and no m: there are no multi-token heads",
+           "no m: there are no multi-token heads",
            "--pipeline-model-parallel-layout"},
-          {coming,
-           virtual_stages,
+          {works,
+           "",
            "--num-layers-per-virtual-pipeline-stage --num-virtual-stages-per-pipeline-rank "
-           "--microbatch-group-size-per-virtual-pipeline-stage "
-           "--overlap-p2p-communication-warmup-flush --overlap-param-gather-with-optimizer-step"},
-          {coming,
+           "--microbatch-group-size-per-virtual-pipeline-stage"},
+          {accepted,
+           "stages never wait for what they send",
+           "--overlap-p2p-communication-warmup-flush"},
+          {refused, gather_with_update, "--overlap-param-gather-with-optimizer-step"},
+          {refused,
            split_backward,
            "--delay-wgrad-compute --defer-embedding-wgrad-compute --wgrad-deferral-limit"},
           {coming,

@@ -24,7 +24,8 @@ flag_section old_section() {
            "gradients lie in buckets, always",
            "--DDP-impl X --no-contiguous-buffers-in-local-ddp --use-contiguous-buffers-in-ddp"},
           {refused,
-           "it is about virtual pipeline stages, and each worker holds one stage; leave it out",
+           "the stages of a worker gather one after the other, each before its next forward pass; "
+           "leave it out",
            "--align-param-gather"},
           {refused, "use --norm-epsilon", "--layernorm-epsilon"},
           {refused, "use --override-opt_param-scheduler", "--override-lr-scheduler"},

@@ -16,11 +16,12 @@ constexpr const char* context
       "out, or use --pipeline-model-parallel-size";
 constexpr const char* machines
     = "it comes with several machines; this build runs in one process; leave it out";
-constexpr const char* virtual_stages
-    = "it comes with interleaved schedules; in this build each worker holds one pipeline stage; "
-      "leave it out";
+constexpr const char* gather_with_update
+    = "parameters are gathered after the update, beside the next step: use "
+      "--overlap-param-gather";
 constexpr const char* split_backward
-    = "it comes with schedules that put weight gradients off; leave it out";
+    = "weight gradients are put off by the schedule, for all layers: use --pipeline-schedule zb-h1, "
+      "or another that splits the way back";
 constexpr const char* sharded
     = "it comes with sharded parameters, which this build does not spread over replicas; use "
       "--use-distributed-optimizer, which spreads the optimizer's state";

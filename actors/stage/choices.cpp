@@ -1,0 +1,121 @@
+// Where a behaviour decides the row while it runs.
+
+#include "actors/stage/bench.hpp"
+#include "runtime/core/error.hpp"
+#include "runtime/core/log.hpp"
+#include "runtime/schedule/lower.hpp"
+
+#include <chrono>
+#include <fmt/format.h>
+#include <utility>
+
+namespace troupe::actors {
+namespace {
+
+/// So long may a behaviour leave an idle lane idle before the stage goes on without it.
+constexpr auto patience = std::chrono::seconds(2);
+
+/// The choice as the worker carries it out: with the blocks of the way back, B as I and W.
+std::vector<runtime::action> spelt_out(const runtime::action& x, const runtime::plan& frame) {
+  runtime::plan one{.name = frame.name, .ranks = {{x}}};
+  if (!frame.blocks.empty())
+    one = runtime::with_recomputation(std::move(one), frame.blocks);
+  return runtime::with_split_backward(one.ranks.front());
+}
+
+}  // namespace
+
+void stage_state::tell_book(arrival kind, const messages::place& at) {
+  if (!now_->open || at.step != now_->step.step || at.validation)
+    return;
+  using runtime::chunk_id;
+  const auto own_neighbour
+      = [&](int by) { return hosts(chunk_id(std::uint32_t(int(value(at.chunk)) + by)), at.copy); };
+  if (kind == arrival::activation && !own_neighbour(-1))
+    now_->open->book.arrive_activation(at.chunk, at.microbatch);
+  else if (kind == arrival::gradient && !own_neighbour(1))
+    now_->open->book.arrive_gradient(at.chunk, at.microbatch);
+}
+
+void stage_state::append_chosen(const runtime::action& x) {
+  ++now_->choices;
+  for (const auto& part : spelt_out(x, *now_->plan))
+    now_->row.push_back(part);
+}
+
+void stage_state::choose(const runtime::action& x) {
+  now_->open->book.choose(x, shared_->pipeline.schedule->name());
+  const auto number = now_->choices;
+  append_chosen(x);
+  for (std::size_t t = 1; t < peers_.tensor.size(); ++t)
+    shared_->planted->send(self_,
+                           caf::actor_cast<messages::stage_actor>(peers_.tensor[t]),
+                           messages::chosen{seat_.generation, step_, x, number});
+}
+
+void stage_state::deliberate() {
+  if (!now_ || !now_->open)
+    return;
+  auto& open = *now_->open;
+  while (now_->row.size() < now_->finished + ahead && !open.book.is_complete()) {
+    const auto& view = open.book.view();
+    if (view.ready.empty())
+      return;
+    ++open.questions;
+    const auto choice = open.by->next(view);
+    if (!choice) {
+      if (now_->row.size() == now_->finished)
+        self_->delayed_send(messages::stage_actor(self_),
+                            patience,
+                            messages::ask_again{seat_.generation, step_, open.questions});
+      return;
+    }
+    choose(*choice);
+  }
+}
+
+// They may overtake each other, and our own step may not have begun.
+void stage_state::receive(const messages::chosen& x) {
+  if (x.generation != seat_.generation)
+    return;
+  early_.emplace(std::pair(x.step, x.number), x.what);
+  if (!now_ || now_->step.validation)
+    return;
+  append_early();
+  pump();
+}
+
+void stage_state::append_early() {
+  for (;;) {
+    const auto found = early_.find({step_, now_->choices});
+    if (found == early_.end())
+      return;
+    append_chosen(found->second);
+    early_.erase(found);
+  }
+}
+
+// Every rank may be waiting for one that waits by choice; whatever is ready may be done, so the
+// stage does the first of it.
+void stage_state::ask_again(const messages::ask_again& x) {
+  if (!now_ || !now_->open || x.generation != seat_.generation || x.step != step_)
+    return;
+  auto& open = *now_->open;
+  const auto& ready = open.book.view().ready;
+  if (open.questions != x.question || now_->row.size() != now_->finished || ready.empty())
+    return;
+  const auto first = ready.front();
+  runtime::log_warning(
+      "{}: the behaviour {} has left {} and others undone for {} s, and nothing has come: the "
+      "stage "
+      "does {} without it",
+      who_,
+      shared_->pipeline.schedule->name(),
+      to_string(first),
+      patience.count(),
+      to_string(first));
+  choose(first);
+  pump();
+}
+
+}  // namespace troupe::actors

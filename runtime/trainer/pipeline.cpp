@@ -1,0 +1,60 @@
+#include "runtime/trainer/pipeline.hpp"
+
+#include "runtime/core/error.hpp"
+#include "runtime/model/stages.hpp"
+
+#include <utility>
+
+namespace troupe::runtime {
+
+int planned_microbatches(const training_job& job) {
+  const auto& batch = job.how.batch;
+  return int(microbatches({batch.micro, batch.global, batch.data_parallel}, 0)
+             * job.layout.replicas_per_worker);
+}
+
+job_pipeline pipeline_of(const training_job& job) {
+  const auto schedule = std::make_shared<pipeline_schedule>(
+      job.layout.schedule, job.layout.pipeline, planned_microbatches(job));
+  job_pipeline out;
+  out.chunks = job.layout.chunks;
+  if (out.chunks.empty())
+    out.chunks = split_layers(job.how.model.layers, schedule->chunks(), {});
+  if (int(out.chunks.size()) != schedule->chunks())
+    throw input_error(
+        "the layers are cut into {} stages ('{}'), but the schedule {} has {} for "
+        "--pipeline-model-parallel-size {}: write as many by --pipeline-model-parallel-layout",
+        out.chunks.size(),
+        to_text(out.chunks),
+        schedule->name(),
+        schedule->chunks(),
+        job.layout.pipeline);
+  for (const auto& range : out.chunks) {
+    auto& blocks = out.blocks.emplace_back();
+    const chunk part(job.how.model, range, {}, false, job.how.own);
+    for (const auto& block : chunk_route(part, job.recompute).blocks)
+      blocks.push_back(block.rebuilt ? 1 : 0);
+  }
+  schedule->recompute(out.blocks);
+  out.schedule = schedule;
+  return out;
+}
+
+worker_settings settings_of(const training_job& job, const job_pipeline& pipeline, int rank) {
+  worker_settings out{.model = job.how.model,
+                      .own = job.how.own,
+                      .seed = job.how.seed,
+                      .optimizer = job.how.optimizer,
+                      .replicas = job.layout.replicas_per_worker,
+                      .precision = job.how.precision,
+                      .recompute = job.recompute,
+                      .sequence_parallel = job.layout.sequence_parallel,
+                      .distributed_optimizer = job.reduction.distributed_optimizer,
+                      .bucket_size = job.reduction.bucket_size,
+                      .grain = job.reduction.grain};
+  for (const auto& seat : pipeline.schedule->hosted_by(rank))
+    out.chunks.push_back({seat.chunk, pipeline.chunks[value(seat.chunk)], seat.copy});
+  return out;
+}
+
+}  // namespace troupe::runtime

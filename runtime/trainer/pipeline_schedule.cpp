@@ -1,0 +1,176 @@
+#include "runtime/trainer/pipeline_schedule.hpp"
+
+#include "runtime/core/error.hpp"
+#include "runtime/core/file.hpp"
+#include "runtime/schedule/check.hpp"
+#include "runtime/schedule/csv.hpp"
+#include "runtime/schedule/plan_graph.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <fmt/format.h>
+#include <utility>
+
+namespace troupe::runtime {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* flag = "--pipeline-schedule";
+
+std::string name_of(const schedule_settings& how) {
+  if (!how.how.empty())
+    return how.how;
+  return how.chunks_per_rank > 1 ? "interleaved" : "1f1b";
+}
+
+std::string known_names() {
+  std::string out;
+  for (const auto& x : named_schedules())
+    out += (out.empty() ? "" : ", ") + std::string(x.name);
+  for (const auto& x : registered_behaviours())
+    out += ", " + x;
+  return out;
+}
+
+plan read_plan(const std::string& path, int ranks) {
+  auto out = plan_from_csv(read_text(path), path);
+  for (auto& row : out.ranks)  // what lowering adds the actors do by themselves
+    std::erase_if(row, [](const action& x) { return !is_work(x.kind); });
+  if (int(out.ranks.size()) != ranks)
+    throw input_error("{} '{}' has {} rows, one a rank, but --pipeline-model-parallel-size is {}",
+                      flag,
+                      path,
+                      out.ranks.size(),
+                      ranks);
+  return out;
+}
+
+void require_chunks(const schedule_settings& how, int of_schedule) {
+  if (how.chunks_per_rank > 0 && of_schedule > 0 && how.chunks_per_rank != of_schedule)
+    throw input_error(
+        "{} '{}' has {} chunks a rank, but --num-virtual-stages-per-pipeline-rank says {}: leave "
+        "that out, or give another schedule",
+        flag,
+        how.how,
+        of_schedule,
+        how.chunks_per_rank);
+}
+
+}  // namespace
+
+pipeline_schedule::pipeline_schedule(schedule_settings how, int ranks, int microbatches)
+    : how_(std::move(how)), name_(name_of(how_)), ranks_(ranks) {
+  const auto kind = fs::path(name_).extension();
+  if (kind == ".csv") {
+    file_ = read_plan(name_, ranks);
+    require_chunks(how_, file_->chunks % ranks == 0 ? file_->chunks / ranks : 0);
+  } else if (kind == ".lua") {
+    script_.emplace(name_, read_text(name_));
+    require_chunks(how_, script_->chunks_per_rank());
+    if (script_->is_behaviour())
+      behaviours_ = script_->behaviours();
+  } else if (const auto* found = find_behaviour(name_)) {
+    behaviours_ = *found;
+    require_chunks(how_, found->chunks_per_rank);
+  } else if (find_schedule(name_) == nullptr) {
+    throw input_error(
+        "{} '{}': there is no such schedule, and no file that ends so; give one of {}, or a file "
+        "FILE.csv or FILE.lua",
+        flag,
+        name_,
+        known_names());
+  }
+  frame_ = checked(microbatches);
+  notes_ = check_plan(*frame_).notes;
+  in_order_ = runtime::accumulates_in_order(*frame_);
+}
+
+std::vector<hosted_seat> pipeline_schedule::hosted_by(int rank) const {
+  std::vector<hosted_seat> out;
+  for (int c = 0; c < chunks(); ++c)
+    for (int k = 0; k < copies(); ++k)
+      if (rank_of(chunk_id(c), copy_id(k)) == rank)
+        out.push_back({chunk_id(c), copy_id(k)});
+  return out;
+}
+
+void pipeline_schedule::recompute(std::vector<std::vector<char>> blocks) {
+  const std::lock_guard lock(mutex_);
+  blocks_ = std::move(blocks);
+  training_.clear();
+}
+
+plan pipeline_schedule::make(int microbatches) const {
+  if (file_) {
+    if (file_->microbatches != microbatches)
+      throw input_error(
+          "{} '{}' is a plan for {} micro-batches, but a step has {}: change --global-batch-size, "
+          "--micro-batch-size or --rampup-batch-size, or write another plan",
+          flag,
+          name_,
+          file_->microbatches,
+          microbatches);
+    return *file_;
+  }
+  if (behaviours_)
+    return rehearse(
+        *behaviours_, ranks_, microbatches, shared_costs(how_.costs, behaviours_->chunks_per_rank));
+  if (script_)
+    return script_->make_plan(ranks_, microbatches);
+  return generate(name_,
+                  {.ranks = ranks_,
+                   .chunks_per_rank = how_.chunks_per_rank,
+                   .microbatches = microbatches,
+                   .group = how_.group,
+                   .memory_limit = how_.memory_limit,
+                   .costs = how_.costs,
+                   .transfer = how_.transfer});
+}
+
+std::shared_ptr<const plan> pipeline_schedule::checked(int microbatches) const {
+  auto out = make(microbatches);
+  const auto report = check_plan(out);
+  for (const auto& complaint : report.complaints)
+    throw input_error("{} '{}' cannot be carried out: {}", flag, name_, complaint);
+  if (frame_ && (frame_->placement != out.placement || frame_->copies != out.copies))
+    throw input_error(
+        "{} '{}' places the chunks of the model otherwise for {} micro-batches than for {}: a run "
+        "whose steps differ needs one placement",
+        flag,
+        name_,
+        microbatches,
+        frame_->microbatches);
+  return std::make_shared<const plan>(std::move(out));
+}
+
+std::shared_ptr<const plan> pipeline_schedule::training(int microbatches) const {
+  const std::lock_guard lock(mutex_);
+  auto& out = training_[microbatches];
+  if (!out) {
+    const auto plain = microbatches == frame_->microbatches ? frame_ : checked(microbatches);
+    if (!plain->blocks.empty() && plain->blocks != blocks_)
+      throw input_error(
+          "{} '{}' says itself what is computed again (R, or blocks such as 0I3.1), and otherwise "
+          "than the --recompute flags: leave it out of the plan, and the flags put it in",
+          flag,
+          name_);
+    out = blocks_.empty() || !plain->blocks.empty()
+              ? plain
+              : std::make_shared<const plan>(with_recomputation(*plain, blocks_));
+  }
+  return out;
+}
+
+std::shared_ptr<const plan> pipeline_schedule::validation(int microbatches) const {
+  const std::lock_guard lock(mutex_);
+  auto& out = validation_[microbatches];
+  if (!out) {
+    const auto first = frame_->placement.begin();
+    out = std::make_shared<const plan>(
+        forward_only(ranks_, {first, first + frame_->chunks}, microbatches));
+  }
+  return out;
+}
+
+}  // namespace troupe::runtime

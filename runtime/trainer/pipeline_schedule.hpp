@@ -1,0 +1,87 @@
+// How a job's pipeline is played: where each chunk of the model stands, and the plan of each step.
+
+#pragma once
+
+#include "runtime/schedule/behaviour.hpp"
+#include "runtime/schedule/generators.hpp"
+#include "runtime/schedule/plan.hpp"
+#include "runtime/script/schedule_script.hpp"
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace troupe::runtime {
+
+struct schedule_settings {
+  /// --pipeline-schedule: a name (generators.hpp), a registered behaviour, FILE.csv or FILE.lua.
+  /// Empty: 1f1b, or interleaved where a rank has several chunks, as in Megatron-LM.
+  std::string how;
+  int chunks_per_rank = 0;  ///< --num-virtual-stages-per-pipeline-rank; 0: what the schedule has
+  int group = 0;            ///< --microbatch-group-size-per-virtual-pipeline-stage; 0: ranks
+  double memory_limit = 0;  ///< --pipeline-memory-limit: activations of a whole share; 0: its own
+  action_costs costs = {};  ///< --pipeline-times: of a whole share, for schedules that look at them
+  double transfer = 0;
+
+  friend bool operator==(const schedule_settings&, const schedule_settings&) = default;
+};
+
+/// A copy of a chunk that a rank hosts.
+struct hosted_seat {
+  chunk_id chunk = {};
+  copy_id copy = {};
+
+  friend bool operator==(const hosted_seat&, const hosted_seat&) = default;
+};
+
+/// Any thread, once `recompute` was told.
+class pipeline_schedule {
+ public:
+  /// Makes, or reads, and checks the plan for `microbatches` of each physical replica. Throws
+  /// input_error: no such schedule or file, a script's error, a plan that cannot be carried out.
+  pipeline_schedule(schedule_settings how, int ranks, int microbatches);
+
+  const std::string& name() const { return name_; }
+  int ranks() const { return ranks_; }
+  int chunks() const { return frame_->chunks; }  ///< of the model
+  int copies() const { return frame_->copies; }
+  int rank_of(chunk_id chunk, copy_id copy = {}) const { return frame_->rank_of(chunk, copy); }
+  /// Ascending by chunk.
+  std::vector<hosted_seat> hosted_by(int rank) const;
+  /// Null: everything is planned.
+  const behaviour_factory* behaviours() const { return behaviours_ ? &*behaviours_ : nullptr; }
+  /// The sums of gradients have the bits of every such schedule.
+  bool accumulates_in_order() const { return in_order_; }
+  /// What a user should know before the run; empty: nothing.
+  const std::vector<std::string>& notes() const { return notes_; }
+
+  /// From now on plans have these blocks: of each chunk whether each is rebuilt.
+  void recompute(std::vector<std::vector<char>> blocks);
+
+  /// Throws input_error as the constructor does. Made once for each number.
+  std::shared_ptr<const plan> training(int microbatches) const;
+  /// Forward only, by the first copy.
+  std::shared_ptr<const plan> validation(int microbatches) const;
+
+ private:
+  plan make(int microbatches) const;
+  std::shared_ptr<const plan> checked(int microbatches) const;
+
+  schedule_settings how_;
+  std::string name_;
+  int ranks_;
+  std::optional<behaviour_factory> behaviours_;
+  std::optional<plan> file_;
+  std::optional<schedule_script> script_;
+  std::vector<std::vector<char>> blocks_;
+  bool in_order_ = true;
+  std::vector<std::string> notes_;
+  std::shared_ptr<const plan> frame_;
+  mutable std::mutex mutex_;
+  mutable std::map<int, std::shared_ptr<const plan>> training_, validation_;
+};
+
+}  // namespace troupe::runtime
