@@ -346,8 +346,6 @@ TEST_CASE("what this build cannot do is refused with the reason", "[command]") {
   CHECK_THAT(refused("--fp8-some-new-flag 3"), ContainsSubstring("is refused"));
   CHECK_THAT(refused("--moe-router-topk 2"), ContainsSubstring("mixture-of-experts"));
   CHECK_THAT(refused("--context-parallel-size 2"), ContainsSubstring("give 1"));
-  CHECK_THAT(refused("--num-virtual-stages-per-pipeline-rank 2"),
-             ContainsSubstring("one pipeline stage"));
   CHECK_THAT(refused("--use-megatron-fsdp"), ContainsSubstring("--use-distributed-optimizer"));
   CHECK_THAT(refused("--grad-reduce-in-bf16"), ContainsSubstring("in fp32"));
   CHECK_THAT(refused("--ddp-average-in-collective"), ContainsSubstring("--ddp-bucket-size"));

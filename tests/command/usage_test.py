@@ -91,8 +91,8 @@ def check_completion(folder):
     (folder / "runs").mkdir()
     (folder / "run.yaml").write_text("")
     expected = {("tra",): ["train"], ("train", ""): ["gpt"],
-                ("train", "gpt", "--num-l"): ["--num-layers"],
-                ("train", "gpt", "--swiglu", "--num-l"): ["--num-layers"],
+                ("train", "gpt", "--num-layers-"): ["--num-layers-per-virtual-pipeline-stage"],
+                ("train", "gpt", "--swiglu", "--num-q"): ["--num-query-groups"],
                 ("train", "gpt", "--position-embedding-type", "r"): ["rope"],
                 ("train", "gpt", "--lr-decay-style", "=", "c"): ["constant", "cosine"],
                 ("train", "gpt", "--num-layers", ""): [""],

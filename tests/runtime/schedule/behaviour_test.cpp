@@ -232,7 +232,7 @@ TEST_CASE("who chooses what is not there is told what was", "[schedule]") {
       rehearse(wrong, 2, 2),
       input_error,
       MessageMatches(ContainsSubstring("wrong: rank 1 of 2 chose 1I0, which cannot be carried out "
-                                       "now: 1F0 comes first; ready: nothing")));
+                                       "now: 1F0 comes first; ready: 1F0")));
   const auto elsewhere = factory("elsewhere", [](const stage_view&) -> answer {
     return action{action_kind::forward, chunk_id(0), microbatch_id(0)};
   });

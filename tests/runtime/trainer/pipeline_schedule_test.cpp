@@ -1,0 +1,111 @@
+#include "runtime/core/file.hpp"
+#include "runtime/trainer/pipeline.hpp"
+#include "tests/support/scratch_folder.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_exception.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <algorithm>
+
+using namespace troupe::runtime;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+training_job job_of(const std::string& schedule, int pipeline, int replicas = 1) {
+  training_job job;
+  auto& m = job.how.model;
+  m.layers = 8;
+  m.hidden = 32;
+  m.heads = m.groups = 4;
+  m.head_size = 8;
+  m.ffn = 64;
+  m.sequence = m.positions = 16;
+  m.vocabulary = m.padded_vocabulary = 64;
+  job.how.rate = {.maximum = 1e-3, .minimum = 1e-4, .warmup = 2, .decay = 100};
+  job.how.batch = {.micro = 1, .global = 8 * replicas, .data_parallel = replicas};
+  job.layout.world = pipeline * replicas;
+  job.layout.pipeline = pipeline;
+  job.layout.schedule.how = schedule;
+  job.data.mock = true;
+  job.train_iterations = 10;
+  return job;
+}
+
+std::string complaint(const training_job& job) {
+  const auto all = complaints(job);
+  REQUIRE(all.size() == 1);
+  return all.front();
+}
+
+}  // namespace
+
+TEST_CASE("chunks stand where their schedule puts them", "[trainer]") {
+  const auto hosts = [](const std::string& name, int rank) {
+    std::vector<std::pair<int, int>> out;
+    for (const auto& seat : pipeline_schedule({.how = name}, 4, 8).hosted_by(rank))
+      out.emplace_back(int(value(seat.chunk)), int(value(seat.copy)));
+    return out;
+  };
+  using seats = std::vector<std::pair<int, int>>;
+  CHECK(hosts("1f1b", 1) == seats{{1, 0}});
+  CHECK(hosts("interleaved", 1) == seats{{1, 0}, {5, 0}});
+  CHECK(hosts("zb-v", 1) == seats{{1, 0}, {6, 0}});
+  CHECK(hosts("dualpipe", 1) == seats{{1, 0}, {2, 1}});
+}
+
+TEST_CASE("without a name the schedule is Megatron's", "[trainer]") {
+  CHECK(pipeline_schedule({}, 4, 8).name() == "1f1b");
+  CHECK(pipeline_schedule({.chunks_per_rank = 2}, 4, 8).name() == "interleaved");
+}
+
+TEST_CASE("layers are cut into the chunks that the schedule has", "[trainer]") {
+  const auto x = pipeline_of(job_of("zb-v", 4));
+  CHECK(x.chunks.size() == 8);
+  CHECK(x.first_rank() == 0);
+  CHECK(x.last_rank() == 0);
+  auto uneven = job_of("zb-v", 4);
+  uneven.layout.chunks = {{0, 4, true, false}, {4, 8, false, true}};
+  CHECK_THROWS_WITH(pipeline_of(uneven), ContainsSubstring("cut into 2 stages"));
+}
+
+TEST_CASE("schedules that cannot be carried out are refused, with what to do", "[trainer]") {
+  const troupe::tests::scratch_folder folder;
+  const auto bad = (folder / "bad.csv").string();
+  write_text(bad, "0F0,0B0,0F1,0B1\n1F1,1B1,1F0,1B0\n");
+  const auto of = [](const std::string& how, int ranks, int m) {
+    return [=] { pipeline_schedule({.how = how}, ranks, m); };
+  };
+  CHECK_THROWS_WITH(of("1f2b", 2, 4)(), ContainsSubstring("give one of gpipe, 1f1b"));
+  CHECK_THROWS_WITH(of("dualpipe", 3, 8)(), ContainsSubstring("even"));
+  CHECK_THROWS_WITH(of("dualpipe", 4, 4)(), ContainsSubstring("8"));
+  CHECK_THROWS_WITH(of(bad, 2, 2)(), ContainsSubstring("PLAN-3"));
+  CHECK_THROWS_WITH(of(bad, 3, 2)(), ContainsSubstring("has 2 rows"));
+  CHECK_THROWS_WITH(of((folder / "none.csv").string(), 2, 1)(), ContainsSubstring("none.csv"));
+  CHECK_THROWS_WITH(pipeline_schedule({.how = bad, .chunks_per_rank = 2}, 2, 2),
+                    ContainsSubstring("--num-virtual-stages-per-pipeline-rank"));
+}
+
+TEST_CASE("what does not go together with a schedule is told", "[trainer]") {
+  CHECK(complaints(job_of("dualpipe", 4)).empty());
+  auto x = job_of("dualpipe", 4);
+  x.reduction.distributed_optimizer = true;
+  CHECK_THAT(complaint(x), ContainsSubstring("--untie-embeddings-and-output-weights"));
+  x.how.model.tied_embeddings = false;
+  CHECK(complaints(x).empty());
+  x.reduction.overlap_gradients = true;
+  CHECK_THAT(complaint(x), ContainsSubstring("leave --overlap-grad-reduce out"));
+  auto turns = job_of("dualpipe", 4, 2);
+  turns.layout.replicas_per_worker = 2;
+  turns.layout.world = 4;
+  CHECK_THAT(complaint(turns), ContainsSubstring("--replicas-per-worker 2"));
+}
+
+TEST_CASE("the identity tells a schedule only where it decides bits", "[trainer]") {
+  const auto plain = identity(job_of("1f1b", 4));
+  CHECK(identity(job_of("zb-h1", 4)) == plain);
+  CHECK(identity(job_of("gpipe", 4)) == plain);
+  CHECK(identity(job_of("dualpipe", 4)) != plain);
+  CHECK(identity(job_of("looped-bfs", 4)) != plain);
+}

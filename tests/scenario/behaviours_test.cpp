@@ -1,0 +1,199 @@
+// Schedules that are decided while the step runs: the same bits, one decision for all tensor ranks,
+// and a record that is a plan.
+
+#include "runtime/schedule/check.hpp"
+#include "tests/support/scratch_folder.hpp"
+#include "tests/support/tiny_job.hpp"
+
+#include <caf/actor_system.hpp>
+#include <caf/typed_event_based_actor.hpp>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <atomic>
+#include <cctype>
+#include <map>
+#include <mutex>
+
+using namespace troupe;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+std::string shipped(const std::string& name) {
+  return std::string(TROUPE_SOURCE_DIR) + "/examples/schedules/" + name;
+}
+
+runtime::training_job job_of(const std::string& schedule, int pipeline, int data, int tensor) {
+  auto job = tests::tiny_job(pipeline, data, tensor);
+  job.how.batch = {.micro = 1, .global = 6 * data, .data_parallel = data};
+  job.layout.schedule.how = schedule;
+  job.train_iterations = 5;
+  return job;
+}
+
+/// What a viewer was told.
+struct seen {
+  std::mutex mutex;
+  std::vector<messages::committed> steps;
+};
+
+actors::make_viewer viewer(const std::shared_ptr<seen>& to) {
+  return [to](caf::actor_system& home, const actors::drain_request&) {
+    return home.spawn([to]() -> messages::viewer_actor::behavior_type {
+      return {[to](const messages::committed& x) {
+                const std::lock_guard lock(to->mutex);
+                to->steps.push_back(x);
+              },
+              [](const messages::validated&) {}};
+    });
+  };
+}
+
+std::vector<messages::committed> run(const std::shared_ptr<actors::resources>& shared) {
+  const auto told = std::make_shared<seen>();
+  const auto end = actors::run(shared, {}, {viewer(told)});
+  CHECK(end.reason == "");
+  REQUIRE(end.exit_code == 0);
+  return told->steps;
+}
+
+/// Takes what is ready, gradients first; `odd` may do something else.
+class eager final : public runtime::behaviour {
+ public:
+  explicit eager(std::function<std::optional<std::optional<runtime::action>>()> odd)
+      : odd_(std::move(odd)) {}
+
+  std::optional<runtime::action> next(const runtime::stage_view& now) override {
+    if (odd_)
+      if (const auto other = odd_())
+        return *other;
+    for (const auto& x : now.ready)
+      if (x.kind == runtime::action_kind::input_gradients)
+        return x;
+    return now.ready.front();
+  }
+
+ private:
+  std::function<std::optional<std::optional<runtime::action>>()> odd_;
+};
+
+}  // namespace
+
+TEST_CASE("what a script decides while it runs has the bits of the reference trainer",
+          "[scenario]") {
+  const std::string script = GENERATE("reactive.lua", "1f1b.lua", "zb_h1.lua");
+  const bool disturbed = GENERATE(false, true);
+  CAPTURE(script, disturbed);
+  auto job = job_of(shipped(script), 2, 2, 1);
+  if (disturbed)
+    job.disturbance = {.seed = 3, .lane_delay_us = 500, .message_delay_us = 500};
+  const auto shared = tests::tiny_resources(job);
+  const auto steps = run(shared);
+  const auto expected = tests::by_reference_trainer(job);
+  REQUIRE(steps.size() == expected.size());
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    CHECK(steps[i].report.state == expected[i].state);
+    CHECK(steps[i].report.lm_loss == expected[i].lm_loss);
+  }
+}
+
+TEST_CASE("tensor ranks follow what the first decides, also with what is computed again",
+          "[scenario]") {
+  auto job = job_of(shipped("reactive.lua"), 2, 2, 2);
+  job.recompute.granularity = runtime::recompute_granularity::selective;
+  job.disturbance = {.seed = 4, .lane_delay_us = 400, .message_delay_us = 400};
+  const auto shared = tests::tiny_resources(job);
+  const auto steps = run(shared);
+  auto planned = job;
+  planned.layout.schedule.how = "1f1b";
+  const auto others = run(tests::tiny_resources(planned));
+  REQUIRE(steps.size() == others.size());
+  for (std::size_t i = 0; i < steps.size(); ++i)
+    CHECK(steps[i].report.state == others[i].report.state);
+
+  std::map<std::tuple<int, int, std::uint64_t>, std::map<int, std::vector<std::string>>> rows;
+  for (const auto& x : shared->trace->spans()) {
+    const auto at = shared->mesh.at(x.rank);
+    if (std::isdigit(x.name.front()) != 0)
+      rows[{at[std::size_t(runtime::axis::data)],
+            at[std::size_t(runtime::axis::pipeline)],
+            runtime::value(x.step)}][at[std::size_t(runtime::axis::tensor)]]
+          .push_back(x.name);
+  }
+  CHECK(rows.size() == 2 * 2 * job.train_iterations);
+  for (const auto& [stage, by_tensor] : rows)
+    CHECK(by_tensor.at(0) == by_tensor.at(1));
+}
+
+TEST_CASE("the record of what was decided is a plan without complaints, and can be run again",
+          "[scenario]") {
+  auto job = job_of(shipped("reactive.lua"), 4, 1, 1);
+  job.disturbance = {.seed = 9, .lane_delay_us = 800, .message_delay_us = 300};
+  const tests::scratch_folder folder;
+  job.watch.schedule_record = folder / "done.csv";
+  const auto shared = tests::tiny_resources(job);
+  const auto steps = run(shared);
+  auto again = job;
+  again.layout.schedule.how = job.watch.schedule_record.string();
+  again.watch.schedule_record.clear();
+  again.recompute = {};
+  const auto replayed = run(tests::tiny_resources(again));
+  CHECK(replayed.back().report.state == steps.back().report.state);
+  REQUIRE(replayed.back().executed.size() == 4);
+  for (const auto& step : steps) {
+    auto plan = *shared->pipeline.schedule->training(step.microbatches);
+    REQUIRE(step.executed.size() == plan.ranks.size());
+    for (const auto& row : step.executed) {
+      auto& to = plan.ranks.at(std::size_t(row.rank));
+      to.clear();
+      for (const auto& x : row.actions)
+        to.push_back(x.what);
+    }
+    CHECK(runtime::complaints(plan).empty());
+    CHECK(runtime::accumulates_in_order(plan));
+  }
+}
+
+TEST_CASE("a behaviour that leaves what is ready undone is not waited for for ever", "[scenario]") {
+  const auto real = std::make_shared<std::atomic<int>>(0);
+  runtime::register_behaviour({.name = "falls-asleep", .make = [real](int rank, int, int, int) {
+                                 const bool tired
+                                     = ++*real > 2 && rank == 0;  // the first two are rehearsed
+                                 // Asked at the begin of the step and when each of its 6 batches
+                                 // comes; then nothing does.
+                                 auto naps = std::make_shared<int>(tired ? 7 : 0);
+                                 return std::make_unique<eager>([naps] {
+                                   return (*naps)-- > 0
+                                              ? std::optional(std::optional<runtime::action>())
+                                              : std::optional<std::optional<runtime::action>>();
+                                 });
+                               }});
+  auto job = job_of("falls-asleep", 2, 1, 1);
+  job.train_iterations = 1;
+  const auto steps = run(tests::tiny_resources(job));
+  CHECK(steps.front().report.state == tests::by_reference_trainer(job).front().state);
+}
+
+TEST_CASE("a behaviour that fails while it runs ends the run, and is named", "[scenario]") {
+  const bool throws = GENERATE(true, false);
+  CAPTURE(throws);
+  const auto made = std::make_shared<std::atomic<int>>(0);
+  runtime::register_behaviour(
+      {.name = throws ? "throws-late" : "wrong-late", .make = [=](int, int, int, int) {
+         const bool real = ++*made > 2;
+         return std::make_unique<eager>([=]() -> std::optional<std::optional<runtime::action>> {
+           if (!real)
+             return std::nullopt;
+           if (throws)
+             throw runtime::input_error("mine.cpp: I have no idea");
+           return std::optional(
+               runtime::action{runtime::action_kind::weight_gradients, runtime::chunk_id(0), {}});
+         });
+       }});
+  const auto end
+      = actors::run(tests::tiny_resources(job_of(throws ? "throws-late" : "wrong-late", 2, 1, 1)));
+  CHECK(end.exit_code == 2);
+  CHECK_THAT(end.reason, ContainsSubstring(throws ? "I have no idea" : "wrong-late"));
+}

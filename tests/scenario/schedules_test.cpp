@@ -1,0 +1,231 @@
+// Every schedule on the real model: the same bits, and what was executed is what was planned.
+
+#include "runtime/core/file.hpp"
+#include "runtime/schedule/check.hpp"
+#include "runtime/schedule/csv.hpp"
+#include "runtime/schedule/lower.hpp"
+#include "tests/support/scratch_folder.hpp"
+#include "tests/support/tiny_job.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/matchers/catch_matchers_exception.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <cctype>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+
+using namespace troupe;
+using nlohmann::json;
+
+namespace {
+
+runtime::training_job job_of(const std::string& schedule,
+                             int pipeline,
+                             int data = 1,
+                             int tensor = 1) {
+  auto job = tests::tiny_job(pipeline, data, tensor);
+  job.how.model.layers = 8;
+  job.how.batch = {.micro = 1, .global = 8 * data, .data_parallel = data};
+  job.layout.schedule.how = schedule;
+  job.train_iterations = 20;
+  return job;
+}
+
+struct record {
+  std::string digest;
+  double loss = 0, norm = 0;
+
+  friend bool operator==(const record&, const record&) = default;
+};
+
+std::vector<record> records(const std::filesystem::path& log) {
+  std::vector<record> out;
+  std::ifstream file(log);
+  for (std::string line; std::getline(file, line);) {
+    const auto x = json::parse(line);
+    out.push_back({x["state_digest"], x["lm_loss"], x["grad_norm"]});
+  }
+  return out;
+}
+
+/// Runs the job; its steps, by the log.
+std::vector<record> run(runtime::training_job job,
+                        std::shared_ptr<actors::resources>* shared_out = nullptr) {
+  const tests::scratch_folder folder;
+  job.watch.log_file = folder / "log.jsonl";
+  const auto shared = tests::tiny_resources(job);
+  const auto end = actors::run(shared);
+  CHECK(end.reason == "");
+  REQUIRE(end.exit_code == 0);
+  if (shared_out != nullptr)
+    *shared_out = shared;
+  return records(job.watch.log_file);
+}
+
+std::vector<record> by_reference(const runtime::training_job& job) {
+  std::vector<record> out;
+  for (const auto& x : tests::by_reference_trainer(job))
+    out.push_back({to_string(x.state), x.lm_loss, x.grad_norm});
+  return out;
+}
+
+void check_trace_equals_plan(const actors::resources& shared) {
+  std::map<std::pair<int, std::uint64_t>, std::vector<std::string>> executed;
+  for (const auto& x : shared.trace->spans())
+    if (x.track == 0 && x.name.size() > 2
+        && (std::isdigit(x.name[0]) != 0 || std::isdigit(x.name[1]) != 0))
+      executed[{x.rank, runtime::value(x.step)}].push_back(x.name);
+  const auto& schedule = *shared.pipeline.schedule;
+  const auto plan = schedule.training(runtime::planned_microbatches(shared.job));
+  CHECK(executed.size() == std::size_t(shared.mesh.size()) * shared.job.train_iterations);
+  for (const auto& [where, names] : executed) {
+    const auto part = shared.mesh.at(where.first)[std::size_t(runtime::axis::pipeline)];
+    std::vector<std::string> planned;
+    for (const auto& x : runtime::with_split_backward(plan->ranks[std::size_t(part)]))
+      planned.push_back(to_string(x, plan->copies));
+    CHECK(names == planned);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("every single-copy schedule that adds in order has the bits of the reference trainer",
+          "[scenario]") {
+  const std::string schedule = GENERATE("gpipe",
+                                        "1f1b",
+                                        "interleaved",
+                                        "zb-h1",
+                                        "izb",
+                                        "zb-h2",
+                                        "zb-v",
+                                        "v-half",
+                                        "v-min",
+                                        "dualpipev",
+                                        "auto");
+  CAPTURE(schedule);
+  auto job = job_of(schedule, schedule == "auto" ? 2 : 4);
+  if (schedule == "zb-v" || schedule == "izb")
+    job.disturbance = {.seed = 11, .lane_delay_us = 300, .message_delay_us = 300};
+  std::shared_ptr<actors::resources> shared;
+  const auto seen = run(job, &shared);
+  CHECK(seen.size() == 20);
+  CHECK(seen == by_reference(job));
+  CHECK(shared->pipeline.schedule->accumulates_in_order());
+  check_trace_equals_plan(*shared);
+}
+
+TEST_CASE("a schedule that adds otherwise says so, and has bits of its own", "[scenario]") {
+  const auto job = job_of("looped-bfs", 2);
+  std::shared_ptr<actors::resources> shared;
+  const auto seen = run(job, &shared);
+  CHECK_FALSE(shared->pipeline.schedule->accumulates_in_order());
+  CHECK_FALSE(shared->pipeline.schedule->notes().empty());
+  CHECK(seen == run(job));
+  const auto expected = by_reference(job);
+  REQUIRE(seen.size() == expected.size());
+  // Sums of 8 micro-batches in another order: some units in the last place, grown over 20 steps.
+  for (std::size_t i = 0; i < seen.size(); ++i)
+    CHECK(std::abs(seen[i].loss / expected[i].loss - 1) < 1e-4);
+  check_trace_equals_plan(*shared);
+}
+
+TEST_CASE(
+    "DualPipe's two copies are two replicas: the same bits as two with half of the batch each",
+    "[scenario]") {
+  const bool tied = GENERATE(true, false), spread = GENERATE(false, true);
+  if (tied && spread)
+    return;  // refused: tests/runtime/trainer/pipeline_schedule_test.cpp
+  CAPTURE(tied, spread);
+  auto job = job_of("dualpipe", 4);
+  job.how.model.tied_embeddings = tied;
+  job.reduction.distributed_optimizer = spread;
+  std::shared_ptr<actors::resources> shared;
+  const auto seen = run(job, &shared);
+  check_trace_equals_plan(*shared);
+  auto two = job_of("1f1b", 4, 2);
+  two.how.batch = {.micro = 1, .global = 8, .data_parallel = 2};
+  two.how.model.tied_embeddings = tied;
+  CHECK(seen == run(two));
+}
+
+TEST_CASE(
+    "several chunks a rank go with replicas, tensor ranks, recomputation, distributed optimizer",
+    "[scenario]") {
+  const std::string schedule = GENERATE("interleaved", "zb-v", "izb", "dualpipev");
+  CAPTURE(schedule);
+  auto job = job_of(schedule, 2, 2);
+  job.train_iterations = 6;
+  job.reduction = {.distributed_optimizer = true,
+                   .bucket_size = 3000,
+                   .overlap_gradients = true,
+                   .overlap_parameters = true};
+  job.recompute.granularity = runtime::recompute_granularity::full;
+  CHECK(run(job) == by_reference(job));
+  auto wide = job_of(schedule, 2, 1, 2);
+  wide.train_iterations = 6;
+  auto plain = wide;
+  plain.layout.schedule.how = "1f1b";
+  CHECK(run(wide) == run(plain));
+  auto turns = job_of(schedule, 2, 2);
+  turns.train_iterations = 6;
+  tests::play_in_turn(turns, 2);
+  CHECK(run(turns) == by_reference(turns));
+}
+
+TEST_CASE("two copies go with replicas, tensor ranks and recomputation", "[scenario]") {
+  auto job = job_of("dualpipe", 2, 2, 2);
+  job.train_iterations = 6;
+  job.recompute.granularity = runtime::recompute_granularity::selective;
+  job.disturbance = {.seed = 5, .lane_delay_us = 200, .message_delay_us = 200};
+  auto four = job_of("1f1b", 2, 4, 2);
+  four.how.batch = {.micro = 1, .global = 16, .data_parallel = 4};
+  four.train_iterations = 6;
+  CHECK(run(job) == run(four));
+}
+
+TEST_CASE("a plan from a file is carried out, uneven stages and three chunks on two ranks included",
+          "[scenario]") {
+  const tests::scratch_folder folder;
+  const auto file = folder / "mine.csv";
+  runtime::write_text(file,
+                      "0F0,0F1,2F0,2I0,0F2,2F1,2I1,2W0,0I0,2F2,2W1,2I2,0W0,0I1,0W1,2W2,0B2\n"
+                      "1F0,1F1,1F2,1I0,1W0,1B1,1B2\n");
+  auto job = job_of(file.string(), 2);
+  job.how.batch = {.micro = 1, .global = 3, .data_parallel = 1};
+  job.layout.chunks = {{0, 5, true, false}, {5, 7, false, false}, {7, 8, false, true}};
+  std::shared_ptr<actors::resources> shared;
+  CHECK(run(job, &shared) == by_reference(job));
+  check_trace_equals_plan(*shared);
+  job.how.batch.global = 4;
+  CHECK_THROWS_WITH(runtime::pipeline_of(job),
+                    Catch::Matchers::ContainsSubstring("is a plan for 3 micro-batches, but a step "
+                                                       "has 4"));
+}
+
+TEST_CASE("validation goes forward through chunks in turn, in a V and by the first of two copies",
+          "[scenario]") {
+  const std::string schedule = GENERATE("1f1b", "interleaved", "zb-v", "dualpipe");
+  CAPTURE(schedule);
+  const tests::scratch_folder folder;
+  auto job = job_of(schedule, 2);
+  job.train_iterations = 1;
+  job.watch.eval_interval = 1;
+  job.watch.eval_batches = 2;
+  job.watch.log_file = folder / "log.jsonl";
+  const auto shared = tests::tiny_resources(job);
+  REQUIRE(actors::run(shared).exit_code == 0);
+  double loss = 0;
+  std::ifstream log(job.watch.log_file);
+  for (std::string line; std::getline(log, line);)
+    if (const auto x = json::parse(line); x.contains("validation_loss"))
+      loss = x["validation_loss"];
+  runtime::stream on(job.backend, 1, {});
+  runtime::reference_trainer trainer(
+      job.how, std::make_shared<tests::formula_source>(job.how, true), on);
+  trainer.step();
+  const auto expected = trainer.evaluate(tests::formula_source(job.how, false), 2);
+  CHECK(std::abs(loss / expected - 1) < (schedule == "dualpipe" ? 1e-5 : 1e-15));
+}
