@@ -10,7 +10,7 @@ import sys
 import tempfile
 
 PROGRAM = None
-SCHEDULE = re.compile(r"^\$ (troupe schedule .*)$")
+SHOWN = re.compile(r"^\$ (troupe .*)$")
 
 
 def run(folder, *words):
@@ -45,9 +45,9 @@ def scripts_of(text):
 def commands_of(text):
     """(command, expected lines) of a page's indented blocks."""
     command, lines = None, []
-    for line in [*text.split("\n"), ""]:
+    for line in [*text.replace("\\\n", " ").split("\n"), ""]:
         inside = line.startswith("    ")
-        found = SCHEDULE.match(line[4:]) if inside else None
+        found = SHOWN.match(line[4:]) if inside else None
         if command and (found or not inside):
             yield command, lines
             command = None
