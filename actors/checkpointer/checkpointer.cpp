@@ -93,7 +93,7 @@ std::filesystem::path checkpointer_state::write(
   manifest.consumed_samples = std::int64_t(order.consumed);
   manifest.skipped = order.skipped;
   manifest.model = job.how.model;
-  manifest.identity = runtime::identity(job);
+  manifest.identity = shared_->identity;
   manifest.layout
       = nlohmann::json{{"world_size", job.layout.world},
                        {"tensor_model_parallel_size", job.layout.tensor},

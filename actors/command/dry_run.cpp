@@ -177,6 +177,8 @@ std::string describe(const training_job& given) {
   const auto& l = job.layout;
   const auto ranks = make_mesh(l.world, l.tensor, 1, l.pipeline, l.order);
   const auto pipeline = pipeline_of(job);
+  for (const int m : planned_microbatches(job, 0))
+    pipeline.schedule->training(m);  // throws what the run itself would
   const auto& plan = *pipeline.schedule->training(planned_microbatches(job));
   auto out = model_text(model) + steps_text(job) + start_text(start) + layout_text(job);
   std::int64_t all = 0;

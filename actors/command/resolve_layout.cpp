@@ -80,10 +80,14 @@ void resolve_stages(const training_flags& flags, runtime::training_job& job, sen
     schedule.chunks_per_rank = told_virtual_stages(flags, layers, ranks);
     if (s.text) {
       // On one rank several stages are more likely a forgotten --pipeline-model-parallel-size.
-      const int each = ranks == 1 && schedule.chunks_per_rank == 0 ? 1 : schedule.chunks_per_rank;
+      const bool of_file = schedule.how.ends_with(".csv");  // which may have any number
+      const int each = of_file                                      ? -1
+                       : ranks == 1 && schedule.chunks_per_rank == 0 ? 1
+                                                                     : schedule.chunks_per_rank;
       chunks = runtime::stages_from_text(*s.text, layers, ranks, each);
       const auto found = int(chunks.size()) / ranks;
-      schedule.chunks_per_rank = found > 1 ? found : schedule.chunks_per_rank;
+      if (!of_file && found > 1)
+        schedule.chunks_per_rank = found;
     }
     try {
       check(job.how.batch);

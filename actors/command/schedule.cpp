@@ -38,8 +38,6 @@ std::string list_of_schedules() {
                        : x.in_v     ? "; they run down the ranks and up again"
                                     : "");
   }
-  for (const auto& name : runtime::registered_behaviours())
-    out += fmt::format("  {:<12} a behaviour of this program's own\n", name);
   return out
          + "\nA plan: troupe schedule plan 1f1b --ranks 4 --microbatches 8\n"
            "Its form is told in docs/formats/schedule.md; how to write your own in "

@@ -153,7 +153,7 @@ plan from_script(const std::string& path, const schedule_flags& flags) {
 }
 
 [[noreturn]] void refuse_name(const std::string& argument) {
-  std::vector<std::string> names = runtime::registered_behaviours();
+  std::vector<std::string> names;
   for (const auto& x : runtime::named_schedules())
     names.emplace_back(x.name);
   const auto close = nearest(argument, names);
@@ -234,8 +234,6 @@ void declare_costs(command_line& line, schedule_flags& to) {
 chosen_plan plan_of(const std::string& argument, const schedule_flags& flags) {
   if (const auto* named = runtime::find_schedule(argument))
     return generated(*named, flags);
-  if (const auto* own = runtime::find_behaviour(argument))
-    return {rehearsed(*own, flags), "", std::nullopt};
   const auto kind = fs::path(argument).extension();
   std::error_code failure;
   if (kind == ".lua")

@@ -156,17 +156,6 @@ void load_state(resources& out, const runtime::cancel_token& stop) {
   };
 }
 
-/// Every number of micro-batches that a step from here on can have.
-std::set<std::int64_t> microbatch_counts(const runtime::batch_schedule& batch,
-                                         std::uint64_t consumed) {
-  std::set<std::int64_t> out;
-  for (auto at = std::int64_t(consumed);; at += runtime::global_batch_size(batch, at)) {
-    out.insert(runtime::microbatches(batch, at));
-    if (runtime::global_batch_size(batch, at) == batch.global)
-      return out;
-  }
-}
-
 void find_matrix_rate(resources& out) {
   const auto& job = out.job;
   if (!job.watch.log_throughput)
@@ -191,8 +180,8 @@ void find_matrix_rate(resources& out) {
 /// Before anybody starts: a step that cannot be carried out is told now.
 void check_plans(const resources& out) {
   const auto& schedule = *out.pipeline.schedule;
-  for (const auto m : microbatch_counts(out.job.how.batch, out.first_consumed))
-    schedule.training(int(m) * out.replicas_each());
+  for (const int m : runtime::planned_microbatches(out.job, out.first_consumed))
+    schedule.training(m);
   for (const auto& note : schedule.notes())
     runtime::log_info(" {}", note);
 }
@@ -213,6 +202,7 @@ std::shared_ptr<resources> prepare(const runtime::training_job& job,
   open_data(*out, stop);
   load_state(*out, stop);
   check_plans(*out);
+  out->identity = runtime::identity(out->job);
   find_matrix_rate(*out);
   if (out->first_iteration > 0)
     cut_logs(job.watch, out->first_iteration);

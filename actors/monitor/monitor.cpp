@@ -82,8 +82,7 @@ runtime::step_report monitor_state::with_pipeline(const messages::committed& x) 
   std::vector<std::vector<runtime::timed_action>> rows(x.executed.size());
   for (const auto& row : x.executed)
     rows.at(std::size_t(row.rank)) = row.actions;
-  const auto frame = schedule.training(x.microbatches);
-  const auto found = runtime::compare(*frame, rows);
+  const auto found = runtime::compare(*schedule.training(x.microbatches), rows);
   out.pipeline = {found.makespan,
                   found.planned_makespan,
                   found.bubble,

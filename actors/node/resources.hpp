@@ -50,6 +50,7 @@ struct resources {
   std::function<void()> restored = {};
   std::function<std::unique_ptr<runtime::lane>(runtime::lane_settings)> make_lane
       = runtime::make_thread_lane;
+  std::string identity = {};          ///< of the job; kept, because its schedule may be a file
   std::uint64_t first_iteration = 0;  ///< the state that workers start from
   std::uint64_t first_consumed = 0;
   runtime::skipped_steps first_skipped = {};

@@ -5,6 +5,7 @@
 
 #include <caf/send.hpp>
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -78,8 +79,9 @@ void stage_state::keep(arrival kind, const place& at, const ticket_bundle& data)
 
 void stage_state::request_batches() {
   const auto& plan = *now_->plan;
+  const auto hosted = shared_->pipeline.schedule->hosted_by(seat_.part);
   for (int m = 0; m < plan.microbatches_each(); ++m)
-    for (const auto& seat : shared_->pipeline.schedule->hosted_by(seat_.part))
+    for (const auto& seat : hosted)
       if (int(value(seat.copy)) < plan.copies && (is_first(seat.chunk) || is_last(seat.chunk)))
         request_batch(seat, m);
 }
@@ -163,7 +165,7 @@ void stage_state::submit(const action& x, ticket_bundle inputs) {
           in = std::move(inputs),
           by = shared_->transport,
           g = seat_.generation,
-          timed = now_->step.timed,
+          timed = now_->step.timed || now_->open.has_value(),
           key = key_of(x.chunk, x.microbatch)](bench& on, runtime::stream&) {
            done->begin = timed ? runtime::now_ns() : 0;
            switch (x.kind) {
@@ -187,6 +189,7 @@ void stage_state::submit(const action& x, ticket_bundle inputs) {
          },
          [this, x, done] {
            --now_->in_lane;
+           longest_ms_ = std::max(longest_ms_, double(done->end - done->begin) / 1e6);
            if (now_->step.timed)
              now_->executed.push_back({x, double(done->begin) / 1e6, double(done->end) / 1e6});
            pass_on(x, done->outputs);

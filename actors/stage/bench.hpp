@@ -18,6 +18,7 @@ struct stage_state::bench {
   std::unique_ptr<runtime::worker> worker;
   std::int64_t parameters = 0;
   int buckets = 0;
+  std::vector<int> gather_order;
   /// Number of the piece of work that reduces bucket 0 in this step; that of bucket b is b more.
   std::atomic<std::uint64_t> first_reduction = 0;
   std::atomic<std::uint64_t> step = 0;

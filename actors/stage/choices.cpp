@@ -5,6 +5,7 @@
 #include "runtime/core/log.hpp"
 #include "runtime/schedule/lower.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <fmt/format.h>
 #include <utility>
@@ -12,8 +13,27 @@
 namespace troupe::actors {
 namespace {
 
-/// So long may a behaviour leave an idle lane idle before the stage goes on without it.
-constexpr auto patience = std::chrono::seconds(2);
+/// So long at least may a behaviour leave an idle lane idle, though something is ready.
+constexpr auto least_patience = std::chrono::seconds(2);
+
+/// Longer than any sensible schedule waits: the longest action that this stage has seen, there and
+/// back through all stages, several times over.
+std::chrono::milliseconds patience(double longest_ms, int ranks) {
+  const auto long_enough = std::chrono::milliseconds(std::int64_t(20 * ranks * longest_ms));
+  return std::max<std::chrono::milliseconds>(least_patience, long_enough);
+}
+
+/// What others wait for, and what frees memory, before what takes it.
+const runtime::action& most_wanted(const std::vector<runtime::action>& ready) {
+  const auto rank = [](const runtime::action& x) {
+    return x.kind == runtime::action_kind::input_gradients    ? 0
+           : x.kind == runtime::action_kind::weight_gradients ? 1
+                                                              : 2;
+  };
+  return *std::min_element(ready.begin(), ready.end(), [&](const auto& a, const auto& b) {
+    return rank(a) < rank(b);
+  });
+}
 
 /// The choice as the worker carries it out: with the blocks of the way back, B as I and W.
 std::vector<runtime::action> spelt_out(const runtime::action& x, const runtime::plan& frame) {
@@ -62,11 +82,11 @@ void stage_state::deliberate() {
     if (view.ready.empty())
       return;
     ++open.questions;
-    const auto choice = open.by->next(view);
+    const auto choice = ask([&] { return open.by->next(view); });
     if (!choice) {
       if (now_->row.size() == now_->finished)
         self_->delayed_send(messages::stage_actor(self_),
-                            patience,
+                            patience(longest_ms_, shared_->stages()),
                             messages::ask_again{seat_.generation, step_, open.questions});
       return;
     }
@@ -104,16 +124,13 @@ void stage_state::ask_again(const messages::ask_again& x) {
   const auto& ready = open.book.view().ready;
   if (open.questions != x.question || now_->row.size() != now_->finished || ready.empty())
     return;
-  const auto first = ready.front();
+  const auto first = most_wanted(ready);
   runtime::log_warning(
-      "{}: the behaviour {} has left {} and others undone for {} s, and nothing has come: the "
-      "stage "
-      "does {} without it",
+      "{}: the behaviour {} has left {} undone for {:.0f} s, and nothing has come: the stage does it",
       who_,
       shared_->pipeline.schedule->name(),
       to_string(first),
-      patience.count(),
-      to_string(first));
+      double(patience(longest_ms_, shared_->stages()).count()) / 1e3);
   choose(first);
   pump();
 }

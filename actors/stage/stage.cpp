@@ -120,6 +120,7 @@ void stage_state::build() {
           shared->restore(*on.worker);
         on.parameters = on.worker->parameter_count();
         on.buckets = on.worker->buckets();
+        on.gather_order = on.worker->gather_order();
         if (overlap)
           on.worker->on_complete(send_off);
       },
@@ -178,9 +179,11 @@ void stage_state::begin_row(const messages::run_step& step) {
     return;
   now_->row.clear();  // what was rehearsed only says how long it gets
   if (seat_.tensor == 0)
-    now_->open.emplace(
-        behaviours->make(seat_.part, schedule.ranks(), plan->chunks, plan->microbatches),
-        runtime::stage_book(*plan, seat_.part));
+    now_->open.emplace(ask([&] {
+                         return behaviours->make(
+                             seat_.part, schedule.ranks(), plan->chunks, plan->microbatches);
+                       }),
+                       runtime::stage_book(*plan, seat_.part));
   for (const auto& [key, data] : inbox_)  // what came before the step
     tell_book(key.first, key.second);
   append_early();
@@ -303,7 +306,7 @@ void stage_state::decide(const messages::decision& x) {
 
 // The next forward pass begins meanwhile, and waits for each layer at its door.
 void stage_state::gather_parameters() {
-  for (int b = bench_->buckets - 1; b >= 0; --b)
+  for (const int b : bench_->gather_order)
     submit_to_wire(
         fmt::format("gather {}", b),
         [b](bench& on, runtime::stream& by) { on.worker->gather_bucket(b, by); },

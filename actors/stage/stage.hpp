@@ -111,6 +111,12 @@ class stage_state {
 
   /// Asks the behaviour, as long as the lane has room.
   void deliberate();
+  /// What the call on a behaviour returns; its failure is the user's, and named.
+  template <class Call>
+  auto ask(Call&& call) {
+    const auto& schedule = *shared_->pipeline.schedule;
+    return runtime::ask_behaviour(schedule.name(), seat_.part, schedule.ranks(), call);
+  }
   void append_chosen(const runtime::action& x);
   void append_early();
   void choose(const runtime::action& x);
@@ -165,6 +171,7 @@ class stage_state {
   runtime::step_id step_ = {};   ///< the newest that has begun
   runtime::step_id voted_ = {};  ///< the newest training step that we have voted for
   std::uint64_t submitted_ = 0;
+  double longest_ms_ = 0;  ///< of the actions that were timed: with a behaviour all of them
   std::map<std::uint64_t, std::function<void()>> after_;
   std::shared_ptr<bench> bench_;
   // Last: they go first. Gradients travel on the wire while the lane computes, where that is

@@ -289,7 +289,7 @@ std::vector<chunk_range> stages_from_text(std::string_view text,
                               each,
                               ranks,
                               ranks * each));
-  if (number % ranks != 0)
+  if (each >= 0 && number % ranks != 0)
     reader.refuse(
         last,
         fmt::format("there are {0} stages up to here, but --pipeline-model-parallel-size {1}: give "

@@ -24,8 +24,8 @@ std::vector<chunk_range> split_layers(std::int64_t layers, int stages, const une
 
 /// From Megatron-LM's layout string, e.g. "Et*3|(tt|)*5L": E embedding, t layer, L loss, | the next
 /// stage, *n repeats what stands before it, a letter or a group in parentheses; commas are only for
-/// the eye. A stage may be empty. There are as many for each of `ranks` as `each` says; 0: as many
-/// as there are. Throws input_error with a caret under the place.
+/// the eye. A stage may be empty. There are as many for each of `ranks` as `each` says; 0: any
+/// multiple of `ranks`; below 0: any number. Throws input_error with a caret under the place.
 std::vector<chunk_range> stages_from_text(std::string_view text,
                                           std::int64_t layers,
                                           int ranks,

@@ -6,6 +6,7 @@
 
 #pragma once
 
+#include "runtime/core/error.hpp"
 #include "runtime/schedule/plan.hpp"
 #include "runtime/schedule/simulate.hpp"
 
@@ -93,9 +94,17 @@ class stage_book {
 /// failed, chose what is not ready, or everybody waits (who has what ready is named).
 plan rehearse(const behaviour_factory& how, int ranks, int microbatches, const cost_model& by = {});
 
-/// Behaviours of the user's own source, found by name; before the job starts, by one thread.
-void register_behaviour(behaviour_factory how);
-const behaviour_factory* find_behaviour(const std::string& name);
-std::vector<std::string> registered_behaviours();
+/// What the call returns; whatever else than an error of ours it throws becomes an input_error that
+/// names the behaviour and the rank.
+template <class Call>
+auto ask_behaviour(const std::string& name, int rank, int ranks, Call&& call) -> decltype(call()) {
+  try {
+    return call();
+  } catch (const error&) {
+    throw;
+  } catch (const std::exception& e) {
+    throw input_error("{}: on rank {} of {}: {}", name, rank, ranks, e.what());
+  }
+}
 
 }  // namespace troupe::runtime

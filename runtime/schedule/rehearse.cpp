@@ -93,16 +93,9 @@ class rehearsal {
     double queue_free[2] = {0, 0};
   };
 
-  /// What is no message for a user yet becomes one that names schedule and rank.
   template <class Call>
   auto guarded(int rank, Call&& call) -> decltype(call()) {
-    try {
-      return call();
-    } catch (const error&) {
-      throw;
-    } catch (const std::exception& e) {
-      throw input_error("{}: on rank {} of {}: {}", plan_.name, rank, plan_.ranks.size(), e.what());
-    }
+    return ask_behaviour(plan_.name, rank, int(plan_.ranks.size()), call);
   }
 
   void ask(std::size_t r, double now) {

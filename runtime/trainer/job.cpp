@@ -7,6 +7,7 @@
 #include "runtime/data/split.hpp"
 #include "runtime/device/backend_kind.hpp"
 #include "runtime/model/stages.hpp"
+#include "runtime/schedule/csv.hpp"
 #include "runtime/telemetry/run_log.hpp"
 #include "runtime/trainer/build.hpp"
 #include "runtime/trainer/layout_rules.hpp"
@@ -14,7 +15,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <utility>
@@ -113,6 +113,33 @@ void require_table(const fs::path& path) {
         "--log-csv '{}': this file is there and its first line is not the header of such a table; "
         "name another one",
         path.string());
+}
+
+/// Only a plan, and never the one that is being carried out.
+void require_plan(const training_job& job) {
+  const auto& path = job.watch.schedule_record;
+  std::error_code failure;
+  if (path.empty())
+    return;
+  if (job.layout.pipeline < 2)
+    throw input_error(
+        "--record-schedule '{}': one pipeline stage has no schedule worth a record; leave it out, "
+        "or "
+        "give a --pipeline-model-parallel-size above 1",
+        path.string());
+  if (!fs::is_regular_file(path, failure))
+    return;
+  if (fs::equivalent(path, job.layout.schedule.how, failure))
+    throw input_error("--record-schedule '{}' would write over the schedule: name another file",
+                      path.string());
+  try {
+    plan_from_csv(read_text(path), path.string());
+  } catch (const error&) {
+    throw input_error(
+        "--record-schedule '{}': this file is there and is no plan; it would be written over: name "
+        "another one",
+        path.string());
+  }
 }
 
 /// "3" of "3.1": what is before the dot, when it is a number below `end`; and cut off `text`.
@@ -242,6 +269,7 @@ void complain_about_files(const training_job& job, sentences& wrong) {
             "{} and {} both name '{}': give each its own file", flag, other, path->string()));
   collect(wrong, [&] { require_log(job.watch.log_file); });
   collect(wrong, [&] { require_table(job.watch.csv_file); });
+  collect(wrong, [&] { require_plan(job); });
   const std::pair<const char*, fs::path> targets[]
       = {{"--save", c.save.empty() ? c.save : c.save / ".lock"},
          {"--log-file", job.watch.log_file},
@@ -334,21 +362,12 @@ json describe(const layout_settings& x) {
   return out;
 }
 
-/// Which schedule, where its order of sums decides bits; empty: it adds as all others do.
+/// Stands for the order of sums, where that of the schedule decides bits; empty: it does not.
 std::string gradient_sums(const training_job& job) {
-  const int microbatches = planned_microbatches(job);
-  const pipeline_schedule schedule(job.layout.schedule, job.layout.pipeline, microbatches);
-  if (schedule.accumulates_in_order())
-    return "";
-  std::map<std::pair<copy_id, chunk_id>, std::string> orders;
-  for (const auto& row : schedule.training(microbatches)->ranks)
-    for (const auto& x : row)
-      if (x.kind == action_kind::backward || x.kind == action_kind::weight_gradients)
-        orders[{x.copy, x.chunk}] += fmt::format("{},", value(x.microbatch));
-  digester all;
-  for (const auto& [where, order] : orders)
-    all.add(fmt::format("{} {}: {}\n", value(where.first), value(where.second), order));
-  return to_string(all.result());
+  const auto order
+      = pipeline_schedule(job.layout.schedule, job.layout.pipeline, planned_microbatches(job))
+            .order_of_sums();
+  return order.empty() ? "" : to_string(digester().add(order).result());
 }
 
 }  // namespace

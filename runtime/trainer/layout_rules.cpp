@@ -113,6 +113,17 @@ void complain_about_schedule(const training_job& job,
                     "shares on different ranks: give --untie-embeddings-and-output-weights, or "
                     "leave --use-distributed-optimizer out",
                     name));
+  const auto head = chunk_id(schedule.chunks() - 1);
+  const auto ends = [&](copy_id copy) {
+    return std::minmax({schedule.rank_of(chunk_id(0), copy), schedule.rank_of(head, copy)});
+  };
+  if (schedule.copies() > 1 && job.how.model.tied_embeddings
+      && ends(copy_id(0)) != ends(copy_id(1)))
+    wrong.push_back(
+        fmt::format("--pipeline-schedule {} has the first and the last stage of its two copies on "
+                    "different ranks, and a tied embedding is added up between two ranks: mirror one "
+                    "copy, or give --untie-embeddings-and-output-weights",
+                    name));
   if (job.reduction.overlap_gradients && (schedule.copies() > 1 || schedule.behaviours()))
     wrong.push_back(fmt::format(
         "--overlap-grad-reduce needs an order of gradients that is the same on all replicas, and "
@@ -207,7 +218,7 @@ void complain_about_recomputation(const training_job& job, sentences& wrong) {
   const auto& l = job.layout;
   if (r.granularity != recompute_granularity::full || job.how.model.layers < 1)
     return;
-  std::int64_t most = job.how.model.layers / (l.pipeline * std::max(1, l.schedule.chunks_per_rank));
+  std::int64_t most = l.chunks.empty() ? job.how.model.layers / l.pipeline : 0;
   for (const auto& x : l.chunks)
     most = std::max(most, x.end - x.first);
   if (r.layers < 1 || r.layers > most)

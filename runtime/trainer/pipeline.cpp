@@ -13,6 +13,16 @@ int planned_microbatches(const training_job& job) {
              * job.layout.replicas_per_worker);
 }
 
+std::set<int> planned_microbatches(const training_job& job, std::uint64_t consumed) {
+  const auto& batch = job.how.batch;
+  std::set<int> out;
+  for (auto at = std::int64_t(consumed);; at += global_batch_size(batch, at)) {
+    out.insert(int(microbatches(batch, at) * job.layout.replicas_per_worker));
+    if (global_batch_size(batch, at) == batch.global)
+      return out;
+  }
+}
+
 job_pipeline pipeline_of(const training_job& job) {
   const auto schedule = std::make_shared<pipeline_schedule>(
       job.layout.schedule, job.layout.pipeline, planned_microbatches(job));

@@ -6,7 +6,9 @@
 #include "runtime/trainer/pipeline_schedule.hpp"
 #include "runtime/trainer/worker.hpp"
 
+#include <cstdint>
 #include <memory>
+#include <set>
 #include <vector>
 
 namespace troupe::runtime {
@@ -27,6 +29,9 @@ struct job_pipeline {
 /// Micro-batches that the plan of a step has when the batch is not ramped up: of each physical
 /// replica, for all that it plays.
 int planned_microbatches(const training_job& job);
+
+/// Of every step from `consumed` samples on: several where the batch is ramped up.
+std::set<int> planned_microbatches(const training_job& job, std::uint64_t consumed);
 
 /// Throws input_error as pipeline_schedule does, and when layers cannot be shared out evenly.
 job_pipeline pipeline_of(const training_job& job);

@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <filesystem>
 #include <fmt/format.h>
+#include <map>
+#include <tuple>
 #include <utility>
 
 namespace troupe::runtime {
@@ -19,6 +21,8 @@ namespace fs = std::filesystem;
 constexpr const char* flag = "--pipeline-schedule";
 
 std::string name_of(const schedule_settings& how) {
+  if (how.own)
+    return how.own->name;
   if (!how.how.empty())
     return how.how;
   return how.chunks_per_rank > 1 ? "interleaved" : "1f1b";
@@ -28,8 +32,6 @@ std::string known_names() {
   std::string out;
   for (const auto& x : named_schedules())
     out += (out.empty() ? "" : ", ") + std::string(x.name);
-  for (const auto& x : registered_behaviours())
-    out += ", " + x;
   return out;
 }
 
@@ -57,11 +59,49 @@ void require_chunks(const schedule_settings& how, int of_schedule) {
         how.chunks_per_rank);
 }
 
+/// A script or a file knows nothing of them.
+void require_no_options(const schedule_settings& how, const std::string& name) {
+  const bool group = how.group > 0;
+  if (group || how.memory_limit > 0)
+    throw input_error(
+        "{} does nothing with {} '{}', which says itself what is done when: leave it out",
+        group ? "--microbatch-group-size-per-virtual-pipeline-stage" : "--pipeline-memory-limit",
+        flag,
+        name);
+}
+
+/// What a plan may be, and a step of training by workers may not. Empty: nothing.
+std::string misfit_of(const plan& x) {
+  if (!x.training)
+    return "it has no way back: a step of training needs B, or I and W, for each F";
+  for (int c = 0; x.copies > 1 && c < x.chunks; ++c)
+    if (x.rank_of(chunk_id(c), copy_id(0)) == x.rank_of(chunk_id(c), copy_id(1)))
+      return fmt::format("both copies of stage {} are on rank {}: they need ranks of their own",
+                         c,
+                         x.rank_of(chunk_id(c)));
+  for (const auto& row : x.ranks) {
+    std::map<std::tuple<copy_id, chunk_id, microbatch_id>, int> last;
+    for (const auto& a : row) {
+      if (x.blocks.empty() || a.kind != action_kind::weight_gradients)
+        continue;
+      const auto [found, first] = last.try_emplace({a.copy, a.chunk, a.microbatch}, a.block);
+      if (!first && std::exchange(found->second, a.block) < int(a.block))
+        return fmt::format(
+            "{} comes after W of a lower block: weight gradients go as I does, the "
+            "last block first",
+            to_string(a, x.copies));
+    }
+  }
+  return "";
+}
+
 }  // namespace
 
 pipeline_schedule::pipeline_schedule(schedule_settings how, int ranks, int microbatches)
     : how_(std::move(how)), name_(name_of(how_)), ranks_(ranks) {
-  const auto kind = fs::path(name_).extension();
+  const auto kind = how_.own ? fs::path() : fs::path(name_).extension();
+  if (kind == ".csv" || kind == ".lua" || how_.own)
+    require_no_options(how_, name_);
   if (kind == ".csv") {
     file_ = read_plan(name_, ranks);
     require_chunks(how_, file_->chunks % ranks == 0 ? file_->chunks / ranks : 0);
@@ -70,9 +110,9 @@ pipeline_schedule::pipeline_schedule(schedule_settings how, int ranks, int micro
     require_chunks(how_, script_->chunks_per_rank());
     if (script_->is_behaviour())
       behaviours_ = script_->behaviours();
-  } else if (const auto* found = find_behaviour(name_)) {
-    behaviours_ = *found;
-    require_chunks(how_, found->chunks_per_rank);
+  } else if (how_.own) {
+    behaviours_ = how_.own;
+    require_chunks(how_, behaviours_->chunks_per_rank);
   } else if (find_schedule(name_) == nullptr) {
     throw input_error(
         "{} '{}': there is no such schedule, and no file that ends so; give one of {}, or a file "
@@ -82,7 +122,6 @@ pipeline_schedule::pipeline_schedule(schedule_settings how, int ranks, int micro
         known_names());
   }
   frame_ = checked(microbatches);
-  notes_ = check_plan(*frame_).notes;
   in_order_ = runtime::accumulates_in_order(*frame_);
 }
 
@@ -92,6 +131,25 @@ std::vector<hosted_seat> pipeline_schedule::hosted_by(int rank) const {
     for (int k = 0; k < copies(); ++k)
       if (rank_of(chunk_id(c), copy_id(k)) == rank)
         out.push_back({chunk_id(c), copy_id(k)});
+  return out;
+}
+
+std::vector<std::string> pipeline_schedule::notes() const {
+  const std::lock_guard lock(mutex_);
+  return notes_;
+}
+
+std::string pipeline_schedule::order_of_sums() const {
+  if (in_order_)
+    return "";
+  std::map<std::pair<copy_id, chunk_id>, std::string> orders;
+  for (const auto& row : frame_->ranks)
+    for (const auto& x : row)
+      if (x.kind == action_kind::backward || x.kind == action_kind::weight_gradients)
+        orders[{x.copy, x.chunk}] += fmt::format("{},", value(x.microbatch));
+  std::string out;
+  for (const auto& [where, order] : orders)
+    out += fmt::format("{} {}: {}\n", value(where.first), value(where.second), order);
   return out;
 }
 
@@ -113,9 +171,11 @@ plan pipeline_schedule::make(int microbatches) const {
           microbatches);
     return *file_;
   }
-  if (behaviours_)
-    return rehearse(
-        *behaviours_, ranks_, microbatches, shared_costs(how_.costs, behaviours_->chunks_per_rank));
+  if (behaviours_) {
+    auto costs = shared_costs(how_.costs, behaviours_->chunks_per_rank);
+    costs.transfer = how_.transfer;
+    return rehearse(*behaviours_, ranks_, microbatches, costs);
+  }
   if (script_)
     return script_->make_plan(ranks_, microbatches);
   return generate(name_,
@@ -133,6 +193,11 @@ std::shared_ptr<const plan> pipeline_schedule::checked(int microbatches) const {
   const auto report = check_plan(out);
   for (const auto& complaint : report.complaints)
     throw input_error("{} '{}' cannot be carried out: {}", flag, name_, complaint);
+  if (const auto wrong = misfit_of(out); !wrong.empty())
+    throw input_error("{} '{}' cannot be carried out: {}", flag, name_, wrong);
+  for (const auto& note : report.notes)
+    if (std::find(notes_.begin(), notes_.end(), note) == notes_.end())
+      notes_.push_back(note);
   if (frame_ && (frame_->placement != out.placement || frame_->copies != out.copies))
     throw input_error(
         "{} '{}' places the chunks of the model otherwise for {} micro-batches than for {}: a run "

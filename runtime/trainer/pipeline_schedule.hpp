@@ -17,7 +17,7 @@
 namespace troupe::runtime {
 
 struct schedule_settings {
-  /// --pipeline-schedule: a name (generators.hpp), a registered behaviour, FILE.csv or FILE.lua.
+  /// --pipeline-schedule: a name (generators.hpp), FILE.csv or FILE.lua.
   /// Empty: 1f1b, or interleaved where a rank has several chunks, as in Megatron-LM.
   std::string how;
   int chunks_per_rank = 0;  ///< --num-virtual-stages-per-pipeline-rank; 0: what the schedule has
@@ -25,8 +25,7 @@ struct schedule_settings {
   double memory_limit = 0;  ///< --pipeline-memory-limit: activations of a whole share; 0: its own
   action_costs costs = {};  ///< --pipeline-times: of a whole share, for schedules that look at them
   double transfer = 0;
-
-  friend bool operator==(const schedule_settings&, const schedule_settings&) = default;
+  std::optional<behaviour_factory> own = {};  ///< the user's, in C++; then `how` is empty
 };
 
 /// A copy of a chunk that a rank hosts.
@@ -55,8 +54,11 @@ class pipeline_schedule {
   const behaviour_factory* behaviours() const { return behaviours_ ? &*behaviours_ : nullptr; }
   /// The sums of gradients have the bits of every such schedule.
   bool accumulates_in_order() const { return in_order_; }
-  /// What a user should know before the run; empty: nothing.
-  const std::vector<std::string>& notes() const { return notes_; }
+  /// What a user should know before the run, of all plans made so far; empty: nothing.
+  std::vector<std::string> notes() const;
+  /// In which order each chunk's weight gradients are added, as text; empty: as by every such
+  /// schedule.
+  std::string order_of_sums() const;
 
   /// From now on plans have these blocks: of each chunk whether each is rebuilt.
   void recompute(std::vector<std::vector<char>> blocks);
@@ -78,9 +80,9 @@ class pipeline_schedule {
   std::optional<schedule_script> script_;
   std::vector<std::vector<char>> blocks_;
   bool in_order_ = true;
-  std::vector<std::string> notes_;
   std::shared_ptr<const plan> frame_;
   mutable std::mutex mutex_;
+  mutable std::vector<std::string> notes_;
   mutable std::map<int, std::shared_ptr<const plan>> training_, validation_;
 };
 

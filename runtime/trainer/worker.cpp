@@ -196,7 +196,7 @@ exact_sum worker::square_norm_of_parameters() {
 void worker::spoil_gradient() {
   for (auto& [id, home] : homes_)
     for (const auto& e : home->store.entries())
-      if (e.owner < 0 && e.spec.tied_to.empty()
+      if (home->answers() && e.owner < 0 && e.spec.tied_to.empty()
           && (e.spec.along != cut::none || home->store.seat().rank == 0)) {
         home->store.gradients(0)[std::size_t(e.gradient_offset)]
             = std::numeric_limits<float>::quiet_NaN();

@@ -154,8 +154,10 @@ class worker {
   /// From now on units wait for their values, until gather_bucket brings them or the token is
   /// cancelled.
   void hide_parameters(const cancel_token& token);
-  /// Brings the values of a bucket from whoever owns them. Any lane; the last bucket first.
+  /// Brings the values of a bucket from whoever owns them. Any lane; in gather_order.
   void gather_bucket(int bucket, stream& on);
+  /// As the next forward passes want them: chunks ascending, of each the last bucket first.
+  std::vector<int> gather_order() const;
   /// All of them.
   void gather();
 

@@ -163,8 +163,19 @@ void worker::gather_bucket(int which, stream& on) {
       store.show(entries[e].unit);
 }
 
+std::vector<int> worker::gather_order() const {
+  std::vector<int> out;
+  for (int begin = 0, end = 0; begin < buckets(); begin = end) {
+    while (end < buckets() && buckets_[std::size_t(end)].home == buckets_[std::size_t(begin)].home)
+      ++end;
+    for (int b = end - 1; b >= begin; --b)
+      out.push_back(b);
+  }
+  return out;
+}
+
 void worker::gather() {
-  for (int b = buckets() - 1; b >= 0; --b)
+  for (const int b : gather_order())
     gather_bucket(b, stream_);
 }
 

@@ -65,6 +65,7 @@ inline std::shared_ptr<actors::resources> tiny_resources(const runtime::training
       .mesh = runtime::make_mesh(
           job.layout.world, job.layout.tensor, 1, job.layout.pipeline, job.layout.order),
       .pipeline = runtime::pipeline_of(job)});
+  out->identity = runtime::identity(job);
   out->training = std::make_shared<formula_source>(job.how, true);
   if (job.watch.eval_interval > 0)
     out->validation = std::make_shared<formula_source>(job.how, false);

@@ -19,9 +19,7 @@ flag_section layout_section() {
            "--use-tp-pp-dp-mapping --decoder-first-pipeline-num-layers "
            "--decoder-last-pipeline-num-layers --account-for-embedding-in-pipeline-split "
            "--account-for-loss-in-pipeline-split"},
-          {works,
-           "no m: there are no multi-token heads",
-           "--pipeline-model-parallel-layout"},
+          {works, "no m: there are no multi-token heads", "--pipeline-model-parallel-layout"},
           {works,
            "",
            "--num-layers-per-virtual-pipeline-stage --num-virtual-stages-per-pipeline-rank "

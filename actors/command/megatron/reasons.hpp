@@ -20,7 +20,8 @@ constexpr const char* gather_with_update
     = "parameters are gathered after the update, beside the next step: use "
       "--overlap-param-gather";
 constexpr const char* split_backward
-    = "weight gradients are put off by the schedule, for all layers: use --pipeline-schedule zb-h1, "
+    = "weight gradients are put off by the schedule, for all layers: use --pipeline-schedule "
+      "zb-h1, "
       "or another that splits the way back";
 constexpr const char* sharded
     = "it comes with sharded parameters, which this build does not spread over replicas; use "

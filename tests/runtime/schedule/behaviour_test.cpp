@@ -280,13 +280,3 @@ TEST_CASE("what a behaviour throws names schedule and rank", "[schedule]") {
                        input_error,
                        MessageMatches(ContainsSubstring("broken: on rank 0 of 2: no idea")));
 }
-
-TEST_CASE("behaviours are found by the name they were registered with", "[schedule]") {
-  register_behaviour(factory("found-by-test", greedy));
-  REQUIRE(find_behaviour("found-by-test") != nullptr);
-  CHECK(find_behaviour("found-by-test")->name == "found-by-test");
-  CHECK(find_behaviour("nobody") == nullptr);
-  CHECK(registered_behaviours() == std::vector<std::string>{"found-by-test"});
-  CHECK_THROWS_AS(register_behaviour(factory("found-by-test", greedy)), input_error);
-  CHECK_THROWS_AS(register_behaviour(factory("a.lua", greedy)), input_error);
-}
