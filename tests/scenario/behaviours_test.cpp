@@ -15,6 +15,7 @@
 #include <cctype>
 #include <map>
 #include <mutex>
+#include <stdexcept>
 
 using namespace troupe;
 using Catch::Matchers::ContainsSubstring;
@@ -157,43 +158,55 @@ TEST_CASE("the record of what was decided is a plan without complaints, and can 
 }
 
 TEST_CASE("a behaviour that leaves what is ready undone is not waited for for ever", "[scenario]") {
-  const auto real = std::make_shared<std::atomic<int>>(0);
-  runtime::register_behaviour({.name = "falls-asleep", .make = [real](int rank, int, int, int) {
-                                 const bool tired
-                                     = ++*real > 2 && rank == 0;  // the first two are rehearsed
-                                 // Asked at the begin of the step and when each of its 6 batches
-                                 // comes; then nothing does.
-                                 auto naps = std::make_shared<int>(tired ? 7 : 0);
-                                 return std::make_unique<eager>([naps] {
-                                   return (*naps)-- > 0
-                                              ? std::optional(std::optional<runtime::action>())
-                                              : std::optional<std::optional<runtime::action>>();
-                                 });
-                               }});
-  auto job = job_of("falls-asleep", 2, 1, 1);
+  // On rank 0 it does nothing until somebody has done its first forward, which it alone could.
+  class lazy final : public runtime::behaviour {
+   public:
+    explicit lazy(bool tired) : tired_(tired) {}
+    std::optional<runtime::action> next(const runtime::stage_view& now) override {
+      if (tired_ && now.finished.front().forward == 0)
+        return std::nullopt;
+      return now.ready.front();
+    }
+
+   private:
+    bool tired_;
+  };
+  const auto made = std::make_shared<std::atomic<int>>(0);
+  auto job = job_of("", 2, 1, 1);
+  const auto rehearsed = std::make_shared<std::atomic<bool>>(false);
+  job.layout.schedule.own = {.name = "lazy", .make = [=](int rank, int, int, int) {
+                               ++*made;
+                               return std::make_unique<lazy>(*rehearsed && rank == 0);
+                             }};
   job.train_iterations = 1;
-  const auto steps = run(tests::tiny_resources(job));
+  const auto shared = tests::tiny_resources(job);
+  *rehearsed = true;
+  const int before = *made;
+  const auto steps = run(shared);
+  CHECK(*made == before + 2);
   CHECK(steps.front().report.state == tests::by_reference_trainer(job).front().state);
 }
 
 TEST_CASE("a behaviour that fails while it runs ends the run, and is named", "[scenario]") {
   const bool throws = GENERATE(true, false);
   CAPTURE(throws);
-  const auto made = std::make_shared<std::atomic<int>>(0);
-  runtime::register_behaviour(
-      {.name = throws ? "throws-late" : "wrong-late", .make = [=](int, int, int, int) {
-         const bool real = ++*made > 2;
-         return std::make_unique<eager>([=]() -> std::optional<std::optional<runtime::action>> {
-           if (!real)
-             return std::nullopt;
-           if (throws)
-             throw runtime::input_error("mine.cpp: I have no idea");
-           return std::optional(
-               runtime::action{runtime::action_kind::weight_gradients, runtime::chunk_id(0), {}});
-         });
-       }});
-  const auto end
-      = actors::run(tests::tiny_resources(job_of(throws ? "throws-late" : "wrong-late", 2, 1, 1)));
+  const auto rehearsed = std::make_shared<std::atomic<bool>>(false);
+  auto job = job_of("", 2, 1, 1);
+  job.layout.schedule.own
+      = {.name = "mine", .make = [=](int, int, int, int) {
+           return std::make_unique<eager>([=]() -> std::optional<std::optional<runtime::action>> {
+             if (!*rehearsed)
+               return std::nullopt;
+             if (throws)
+               throw std::out_of_range("I have no idea");
+             return std::optional(runtime::action{
+                 runtime::action_kind::weight_gradients, runtime::chunk_id(0), {}});
+           });
+         }};
+  const auto shared = tests::tiny_resources(job);
+  *rehearsed = true;
+  const auto end = actors::run(shared);
   CHECK(end.exit_code == 2);
-  CHECK_THAT(end.reason, ContainsSubstring(throws ? "I have no idea" : "wrong-late"));
+  CHECK_THAT(end.reason, ContainsSubstring("mine"));
+  CHECK_THAT(end.reason, ContainsSubstring(throws ? "I have no idea" : "cannot be carried out"));
 }

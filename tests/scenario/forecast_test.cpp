@@ -30,6 +30,7 @@ TEST_CASE("each schedule's peak of memory is forecast within 5 percent on every 
   job.train_iterations = 2;
   const auto shared = tests::tiny_resources(job);
   REQUIRE(actors::run(shared).exit_code == 0);
+  CHECK(shared->pools->peaks().size() == 2);
   for (const auto& [rank, peak] : shared->pools->peaks()) {
     CAPTURE(rank, peak);
     const auto expected
