@@ -71,6 +71,22 @@ std::vector<runtime::action_costs> mean_costs(const runtime::plan& plan,
   return out;
 }
 
+/// For the caption. What does not fit there goes to standard error: the picture may go to standard
+/// output.
+std::vector<std::string> notes_on(const runtime::executed_step& x) {
+  std::vector<std::string> out;
+  if (!x.other_order.empty())
+    out.emplace_back("in another order than planned");
+  for (const auto& rank : x.other_order)
+    fmt::print(stderr, "note: {}\n", rank);
+  if (x.pairs_apart > 0)
+    out.push_back(fmt::format("the two of {} ran one after the other (a lane does one at a time)",
+                              x.pairs_apart == x.pairs
+                                  ? "a pair"
+                                  : fmt::format("{} of {} pairs", x.pairs_apart, x.pairs)));
+  return out;
+}
+
 /// What was planned, with the times that the step itself took unless others were given, above what
 /// was executed.
 std::vector<drawn_timeline> planned_and_executed(const draw_flags& flags,
@@ -80,16 +96,19 @@ std::vector<drawn_timeline> planned_and_executed(const draw_flags& flags,
   for (auto& row : plan.ranks)
     row = runtime::with_split_backward(row);
   const runtime::mapped_file file(flags.executed);
-  auto executed = runtime::executed_from_trace(file.text(), plan, *flags.step);
+  auto executed
+      = runtime::executed_from_trace(file.text(), flags.executed.string(), plan, *flags.step);
   auto by = costs_of(plan, flags);
   if (!was_given(line, "--times"))
-    by.costs = mean_costs(plan, executed);
+    by.costs = mean_costs(plan, executed.what);
   auto planned = runtime::simulate(plan, by);
+  const auto notes = notes_on(executed);
   return {{fmt::format("{}, planned", name), std::move(planned), plan.copies, "ms"},
           {fmt::format("{}, executed, step {}", name, *flags.step),
-           std::move(executed),
+           std::move(executed.what),
            plan.copies,
-           "ms"}};
+           "ms",
+           fmt::format("{}", fmt::join(notes, "; "))}};
 }
 
 std::vector<drawn_timeline> timelines(const draw_flags& flags, const command_line& line) {

@@ -17,6 +17,7 @@ struct drawn_timeline {
   timeline what;
   int copies = 1;
   std::string unit = {};  ///< of time; "" for none, "ms"
+  std::string note = {};  ///< for its caption, behind makespan and bubble
 };
 
 struct drawing_settings {
@@ -45,11 +46,22 @@ std::string to_text(const std::vector<drawn_timeline>& all, const text_settings&
 /// rank, what it holds as a counter. A unit of time is 1 ms.
 std::string to_chrome_trace(const std::vector<drawn_timeline>& all);
 
+struct executed_step {
+  timeline what;
+  int pairs = 0, pairs_apart = 0;  ///< planned; done one after the other instead
+  /// Of each rank whose order is not the plan's: "rank 0: from its 5th action on the order differs
+  /// from the plan: 0B0, planned 0F4". No fault: a behaviour decides as it goes.
+  std::vector<std::string> other_order;
+};
+
 /// A step of a run from the file that `troupe train --trace` wrote: of one replica and tensor rank,
 /// those of the lowest number. Every planned action is there, B from the begin of its I to the end
 /// of its W, in the order in which they began; memory as micro-batches held. Times in ms from the
-/// step's first action. Throws input_error for what is no such file, or has no such step, or lacks
-/// an action.
-timeline executed_from_trace(std::string_view json, const plan& planned, std::uint64_t step);
+/// step's first action. Throws input_error, which names `file`, for what is no such file, or has no
+/// such step, or lacks an action of the plan, or has one that the plan lacks.
+executed_step executed_from_trace(std::string_view json,
+                                  const std::string& file,
+                                  const plan& planned,
+                                  std::uint64_t step);
 
 }  // namespace troupe::runtime

@@ -36,6 +36,7 @@ std::optional<action> action_of(const std::string& name) {
 /// The computing tracks of a trace's processes.
 struct step_reader {
   std::uint64_t step;
+  const std::string& file;
   std::map<int, std::vector<traced>> spans = {};
   std::uint64_t first = std::numeric_limits<std::uint64_t>::max(), last = 0;
   bool is_trace = false;
@@ -69,25 +70,72 @@ struct step_reader {
     try {
       const auto rest = nlohmann::json::parse(json, look);
       if (!rest.is_object() || !rest.contains("traceEvents"))
-        throw input_error(
-            "a trace was to be read, but the file has no traceEvents: give what `troupe train "
-            "--trace FILE` wrote");
-    } catch (const nlohmann::json::exception& e) {
-      throw input_error(
-          "a trace was to be read, but the file is none: {}; give what `troupe train --trace FILE` "
-          "wrote",
-          e.what());
+        refuse("it has no traceEvents");
+    } catch (const nlohmann::json::parse_error& e) {
+      refuse(e.byte > json.size()
+                 ? fmt::format("its JSON ends too early, after {} bytes", json.size())
+                 : fmt::format("it is no JSON from byte {} on", e.byte));
+    } catch (const nlohmann::json::exception&) {
+      refuse("its events are not as that writes them");
     }
     if (!is_trace || first > last)
-      throw input_error(
-          "the trace has no actions of any step: give what `troupe train --trace FILE` wrote");
+      refuse("it has no actions of any step");
     if (spans.empty())
-      throw input_error(
-          "the trace has no step {}; it has {} to {}: give one of them", step, first, last);
+      throw input_error("the trace '{}' has no step {}; it has {} to {}: give one of them",
+                        file,
+                        step,
+                        first,
+                        last);
+  }
+
+  [[noreturn]] void refuse(const std::string& why) const {
+    throw input_error(
+        "'{}' is no trace of `troupe train --trace`: {}; give what `troupe train --trace FILE` "
+        "wrote",
+        file,
+        why);
   }
 };
 
 using key = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t>;
+
+/// What a plan does not take apart is one for it.
+key key_of(const plan& planned, const action& x) {
+  auto kind = x.kind;
+  std::uint32_t block = x.block;
+  if (planned.blocks.empty()) {
+    block = 0;
+    if (kind == action_kind::recompute)
+      kind = action_kind::input_gradients;
+  }
+  return {std::uint32_t(kind) << 16 | value(x.copy), value(x.chunk), value(x.microbatch), block};
+}
+
+/// Who runs more micro-batches or stages than the plan has did not run this plan.
+void require_all_planned(const step_reader& trace, const plan& planned) {
+  std::set<key> known;
+  for (const auto& row : planned.ranks)
+    for (auto x : row) {
+      known.insert(key_of(planned, x));
+      if (x.kind != action_kind::backward)
+        continue;
+      for (const auto half : {action_kind::input_gradients, action_kind::weight_gradients}) {
+        x.kind = half;
+        known.insert(key_of(planned, x));
+      }
+    }
+  for (const auto& [pid, spans] : trace.spans)
+    for (const auto& x : spans)
+      if (x.what.kind <= action_kind::recompute && !known.contains(key_of(planned, x.what)))
+        throw input_error(
+            "step {} of the trace '{}' has {}, which the plan '{}' lacks: draw it with the plan of "
+            "its run, of as many ranks and micro-batches (`troupe train --record-schedule FILE` "
+            "writes it)",
+            trace.step,
+            trace.file,
+            to_string(x.what, value(x.what.copy) > 0 ? 2 : planned.copies),
+            planned.name);
+}
 
 struct interval {
   double begin = std::numeric_limits<double>::infinity(), end = 0;
@@ -125,16 +173,7 @@ class executed_rank {
   }
 
  private:
-  key key_of(const action& x) const {
-    auto kind = x.kind;
-    std::uint32_t block = x.block;
-    if (planned_.blocks.empty()) {
-      block = 0;
-      if (kind == action_kind::recompute)
-        kind = action_kind::input_gradients;
-    }
-    return {std::uint32_t(kind) << 16 | value(x.copy), value(x.chunk), value(x.microbatch), block};
-  }
+  key key_of(const action& x) const { return runtime::key_of(planned_, x); }
 
   const plan& planned_;
   std::map<key, interval> intervals_;
@@ -142,17 +181,48 @@ class executed_rank {
 
 /// A pair that was done at the same time stays one, from the begin of the first to the end of the
 /// last; else it is two actions.
-void join_pairs(std::vector<timed_action>& row) {
+void join_pairs(std::vector<timed_action>& row, executed_step& out) {
   for (std::size_t i = 0; i + 1 < row.size(); ++i) {
     auto &a = row[i], &b = row[i + 1];
     if (!a.what.with_next)
       continue;
+    ++out.pairs;
     a.what.with_next = a.begin < b.end && b.begin < a.end;
-    if (!a.what.with_next)
+    if (!a.what.with_next) {
+      ++out.pairs_apart;
       continue;
+    }
     a.begin = b.begin = std::min(a.begin, b.begin);
     a.end = b.end = std::max(a.end, b.end);
   }
+}
+
+/// Nothing where the order is the plan's; of a pair either may come first.
+std::string other_order(const plan& planned, std::size_t rank, std::vector<timed_action> executed) {
+  std::vector<action> row;
+  for (const auto& x : planned.ranks[rank])
+    if (x.kind <= action_kind::recompute)
+      row.push_back(x);
+  const auto same = [](const action& a, action b) {
+    b.with_next = a.with_next;
+    return a == b;
+  };
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    if (row[i].with_next && i + 1 < row.size() && same(row[i + 1], executed[i].what))
+      std::swap(executed[i], executed[i + 1]);
+    if (!same(row[i], executed[i].what))
+      return fmt::format(
+          "rank {}: from its {}{} action on the order differs from the plan: {}, planned {}",
+          rank,
+          i + 1,
+          i / 10 % 10 == 1 || i % 10 > 2 ? "th"
+          : i % 10 == 0                  ? "st"
+          : i % 10 == 1                  ? "nd"
+                                         : "rd",
+          to_string(executed[i].what, planned.copies),
+          to_string(row[i], planned.copies));
+  }
+  return "";
 }
 
 /// By the order of actions: clocks round, and a W may seem to end after the next F began.
@@ -183,10 +253,14 @@ void measure(rank_timeline& rank, bool training) {
 
 }  // namespace
 
-timeline executed_from_trace(std::string_view json, const plan& planned, std::uint64_t step) {
-  step_reader trace{step};
+executed_step executed_from_trace(std::string_view json,
+                                  const std::string& file,
+                                  const plan& planned,
+                                  std::uint64_t step) {
+  step_reader trace{step, file};
   trace.read(json);
-  timeline out;
+  executed_step done;
+  auto& out = done.what;
   double begin = std::numeric_limits<double>::infinity();
   std::vector<executed_rank> all;
   for (const auto& [pid, spans] : trace.spans)
@@ -201,10 +275,10 @@ timeline executed_from_trace(std::string_view json, const plan& planned, std::ui
         all.begin(), all.end(), [&](const auto& x) { return x.find(first).has_value(); });
     if (executed == all.end())
       throw input_error(
-          "step {} of the trace has {} on no rank, which the plan '{}' has on rank {}: is the "
-          "trace "
-          "of another plan?",
+          "step {} of the trace '{}' has {} on no rank, which the plan '{}' has on rank {}: is the "
+          "trace of another plan?",
           step,
+          file,
           to_string(first, planned.copies),
           planned.name,
           r);
@@ -214,9 +288,10 @@ timeline executed_from_trace(std::string_view json, const plan& planned, std::ui
       const auto when = executed->find(x);
       if (!when)
         throw input_error(
-            "step {} of the trace lacks {}, which the plan '{}' has on rank {}: is the trace of "
-            "another plan, or was the step interrupted?",
+            "step {} of the trace '{}' lacks {}, which the plan '{}' has on rank {}: is the trace "
+            "of another plan, or was the step interrupted?",
             step,
+            file,
             to_string(x, planned.copies),
             planned.name,
             r);
@@ -224,8 +299,10 @@ timeline executed_from_trace(std::string_view json, const plan& planned, std::ui
       begin = std::min(begin, when->begin);
     }
   }
-  for (auto& rank : out.ranks) {
-    join_pairs(rank.actions);
+  require_all_planned(trace, planned);
+  for (std::size_t r = 0; r < out.ranks.size(); ++r) {
+    auto& rank = out.ranks[r];
+    join_pairs(rank.actions, done);
     for (auto& x : rank.actions) {
       x.begin -= begin;
       x.end -= begin;
@@ -233,10 +310,12 @@ timeline executed_from_trace(std::string_view json, const plan& planned, std::ui
     std::stable_sort(rank.actions.begin(), rank.actions.end(), [](const auto& a, const auto& b) {
       return a.begin < b.begin;
     });
+    if (auto other = other_order(planned, r, rank.actions); !other.empty())
+      done.other_order.push_back(std::move(other));
     measure(rank, planned.training);
     out.makespan = std::max(out.makespan, rank.last_end);
   }
-  return out;
+  return done;
 }
 
 }  // namespace troupe::runtime

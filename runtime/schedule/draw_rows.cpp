@@ -43,11 +43,13 @@ double last_end(const std::vector<drawn_timeline>& all) {
 }
 
 std::string caption_of(const drawn_timeline& x) {
-  return fmt::format("makespan {:.4g}{}{}, bubble {:.1f} %",
+  return fmt::format("makespan {:.4g}{}{}, bubble {:.1f} %{}{}",
                      x.what.makespan,
                      x.unit.empty() ? "" : " ",
                      x.unit,
-                     100 * x.what.bubble());
+                     100 * x.what.bubble(),
+                     x.note.empty() ? "" : "; ",
+                     x.note);
 }
 
 }  // namespace troupe::runtime

@@ -163,8 +163,38 @@ def check_executed(folder):
     refuses("name another file", "schedule", "draw", *what, "--step", 2, "--trace", trace)
     other = folder / "other.json"
     other.write_text("{}")
-    refuses("no traceEvents", "schedule", "draw", *what[:-1], other, "--step", 2)
+    refuses("other.json' is no trace of `troupe train --trace`: it has no traceEvents", "schedule", "draw",
+            *what[:-1], other, "--step", 2)
+    other.write_text("neither")
+    refuses("other.json' is no trace of `troupe train --trace`: it is no JSON from byte 2 on", "schedule", "draw",
+            *what[:-1], other, "--step", 2)
+    refuses("has 0F3, which the plan '1f1b' lacks", "schedule", "draw", "1f1b", "--ranks", 2, "--microbatches", 3,
+            "--executed", trace, "--step", 2)
+    code, out, err = run("schedule", "draw", "gpipe", *what[1:], "--step", 2)
+    same("exit code", code, 0)
+    same("notes", err, "note: rank 0: from its 3rd action on the order differs from the plan: 0I0, planned 0F2\n"
+                       "note: rank 1: from its 2nd action on the order differs from the plan: 1I0, planned 1F1\n")
+    if not re.search("gpipe, executed, step 2: makespan .*; in another order than planned\n", out):
+        raise wrong(f"the caption does not tell of the order: {out}")
     refuses("no-such.json", "schedule", "draw", *what[:-1], folder / "no-such.json", "--step", 2)
+
+
+def check_executed_pairs(folder):
+    """A lane does one at a time: the caption says what became of the plan's pairs."""
+    trace = folder / "run.json"
+    works("train", "gpt", "--num-layers", 2, "--hidden-size", 16, "--num-attention-heads", 2,
+          "--seq-length", 64, "--micro-batch-size", 1, "--global-batch-size", 4, "--train-iters", 2,
+          "--lr", 1e-3, "--mock-data", "--tokenizer-type", "NullTokenizer", "--vocab-size", 100,
+          "--eval-iters", 0, "--threads-per-worker", 1, "--world-size", 2,
+          "--pipeline-model-parallel-size", 2, "--pipeline-schedule", "dualpipe", "--trace", trace)
+    what = ("schedule", "draw", "dualpipe", "--ranks", 2, "--microbatches", 4, "--executed", trace, "--step", 2)
+    code, out, err = run(*what)
+    same("what it ends with", (code, err), (0, ""))
+    if "; the two of a pair ran one after the other (a lane does one at a time)\n" not in out:
+        raise wrong(f"the caption does not tell of the pairs: {out}")
+    titles = [x.text for x in xml.fromstring(works(*what, "--svg", "-")).iter(SVG + "tspan")]
+    if "one after the other" not in titles[3]:
+        raise wrong(f"the captions are {titles}")
 
 
 def check_refusals(folder):

@@ -181,7 +181,7 @@ TEST_CASE("what was executed is read from a trace, whatever replicas there are",
       CAPTURE(name, replicas);
       const auto x = generate(name, {3, 0, 7});
       const auto planned = simulate(x, shared_costs({1, 1.2, 0.8}, x.chunks / 3));
-      const auto read = executed_from_trace(trace_of(x, planned, 5, replicas), x, 5);
+      const auto read = executed_from_trace(trace_of(x, planned, 5, replicas), "t", x, 5).what;
       CHECK(read.makespan == Approx(planned.makespan));
       REQUIRE(read.ranks.size() == 3);
       for (std::size_t r = 0; r < 3; ++r) {
@@ -201,7 +201,7 @@ TEST_CASE("what was executed is read from a trace, whatever replicas there are",
 TEST_CASE("pairs and copies of a trace are those of the plan", "[schedule]") {
   const auto x = generate("dualpipe", {4, 0, 12});
   const auto planned = simulate(x, {});
-  const auto read = executed_from_trace(trace_of(x, planned, 1, 1), x, 1);
+  const auto read = executed_from_trace(trace_of(x, planned, 1, 1), "t", x, 1).what;
   for (std::size_t r = 0; r < 4; ++r) {
     CHECK(read.ranks[r].actions.size() == planned.ranks[r].actions.size());
     CHECK(read.ranks[r].busy == Approx(planned.ranks[r].busy));
@@ -221,7 +221,8 @@ TEST_CASE("a chunk that is taken apart in the trace only is one action of the pl
                       {"ts", ts += 1000},
                       {"dur", 1000},
                       {"args", {{"step", 1}}}});
-  const auto read = executed_from_trace(nlohmann::json{{"traceEvents", events}}.dump(), x, 1);
+  const auto read
+      = executed_from_trace(nlohmann::json{{"traceEvents", events}}.dump(), "t", x, 1).what;
   REQUIRE(read.ranks[0].actions.size() == 2);
   CHECK(read.ranks[0].actions[1].begin == Approx(1));
   CHECK(read.ranks[0].actions[1].end == Approx(7));
@@ -233,19 +234,77 @@ TEST_CASE("a file that is no trace, or of another plan, is refused by what is wr
   const auto planned = simulate(x, {});
   const auto good = trace_of(x, planned, 5, 1);
   const auto refused = [&](const std::string& text, std::uint64_t step, const std::string& why) {
-    CHECK_THROWS_WITH(executed_from_trace(text, x, step), ContainsSubstring(why));
-    CHECK_THROWS_AS(executed_from_trace(text, x, step), input_error);
+    CHECK_THROWS_WITH(executed_from_trace(text, "t.json", x, step), ContainsSubstring(why));
+    CHECK_THROWS_AS(executed_from_trace(text, "t.json", x, step), input_error);
   };
-  refused("", 5, "the file is none");
-  refused(good.substr(0, good.size() / 2), 5, "the file is none");
+  refused(
+      "", 5, "'t.json' is no trace of `troupe train --trace`: its JSON ends too early, after 0 b");
+  refused(good.substr(0, good.size() / 2), 5, "its JSON ends too early");
+  refused("not JSON", 5, "it is no JSON from byte 2 on; give what");
   refused("{}", 5, "no traceEvents");
   refused("[1, 2]", 5, "no traceEvents");
   refused("{\"traceEvents\": []}", 5, "no actions of any step");
-  refused("{\"traceEvents\": [{\"ph\": \"X\", \"args\": {\"step\": \"a\"}}]}", 5, "none");
+  refused(
+      "{\"traceEvents\": [{\"ph\": \"X\", \"args\": {\"step\": \"a\"}}]}", 5, "its events are not");
   refused("{\"traceEvents\": 1}", 5, "no actions of any step");
   refused(good, 7, "no step 7; it has 5 to 6");
-  CHECK_THROWS_WITH(executed_from_trace(good, generate("zb-h1", {2, 0, 4}), 5),
+  CHECK_THROWS_WITH(executed_from_trace(good, "t.json", generate("zb-h1", {2, 0, 4}), 5),
                     ContainsSubstring("lacks 0F3"));
-  CHECK_THROWS_WITH(executed_from_trace(good, generate("zb-h1", {3, 0, 3}), 5),
+  CHECK_THROWS_WITH(executed_from_trace(good, "t.json", generate("zb-h1", {3, 0, 3}), 5),
                     ContainsSubstring("2F0 on no rank"));
+  CHECK_THROWS_WITH(executed_from_trace(good, "t.json", generate("zb-h1", {2, 0, 2}), 5),
+                    ContainsSubstring("step 5 of the trace 't.json' has 0F2, which the plan "
+                                      "'zb-h1' lacks: draw it with the plan of its run"));
+  CHECK_THROWS_WITH(executed_from_trace(good, "t.json", generate("zb-h1", {1, 0, 3}), 5),
+                    ContainsSubstring("has 1F0, which the plan"));
+}
+
+TEST_CASE("of two copies both must be the plan's", "[schedule]") {
+  const auto both = generate("dualpipe", {2, 0, 4});
+  const auto text = trace_of(both, simulate(both, {}), 1, 1);
+  auto one = both;
+  one.copies = 1;
+  one.microbatches = 2;
+  one.placement.resize(2);
+  for (auto& row : one.ranks) {
+    std::erase_if(row, [](const action& a) { return value(a.copy) != 0; });
+    for (auto& a : row)
+      a.with_next = false;
+  }
+  CHECK_THROWS_WITH(executed_from_trace(text, "t", one, 1),
+                    ContainsSubstring("has b1F0, which the plan"));
+}
+
+TEST_CASE("an executed order that is not the plan's is told with its first other action",
+          "[schedule]") {
+  const auto planned = generate("gpipe", {2, 0, 8}), done = generate("1f1b", {2, 0, 8});
+  const auto text = trace_of(done, simulate(done, {}), 1, 1);
+  CHECK(executed_from_trace(text, "t", done, 1).other_order.empty());
+  const auto read = executed_from_trace(text, "t", planned, 1);
+  CHECK(read.other_order
+        == std::vector<std::string>{
+            "rank 0: from its 3rd action on the order differs from the plan: 0B0, planned 0F2",
+            "rank 1: from its 2nd action on the order differs from the plan: 1B0, planned 1F1"});
+}
+
+TEST_CASE("pairs that ran one after the other are counted, in whichever order", "[schedule]") {
+  const auto x = generate("dualpipe", {4, 0, 12});
+  const auto together = executed_from_trace(trace_of(x, simulate(x, {}), 1, 1), "t", x, 1);
+  CHECK(together.pairs > 0);
+  CHECK(together.pairs_apart == 0);
+  auto apart = simulate(x, {});
+  for (auto& rank : apart.ranks)
+    for (std::size_t i = 0; i + 1 < rank.actions.size(); ++i)
+      if (auto& a = rank.actions[i], &b = rank.actions[i + 1]; a.what.with_next) {
+        const double middle = (a.begin + a.end) / 2;
+        (i % 2 ? a : b).begin = middle;
+        (i % 2 ? b : a).end = middle;
+      }
+  const auto read = executed_from_trace(trace_of(x, apart, 1, 1), "t", x, 1);
+  CHECK(read.pairs == together.pairs);
+  CHECK(read.pairs_apart == read.pairs);
+  CHECK(read.other_order.empty());
+  auto shown = drawn("dualpipe", 4, 12);
+  shown.note = "one after the other";
+  CHECK_THAT(to_text({shown}), ContainsSubstring(" %; one after the other\n"));
 }
