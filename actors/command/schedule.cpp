@@ -3,7 +3,6 @@
 #include "runtime/core/counted.hpp"
 #include "runtime/core/file.hpp"
 #include "runtime/schedule/behaviour.hpp"
-#include "runtime/schedule/check.hpp"
 #include "runtime/schedule/csv.hpp"
 #include "runtime/schedule/lower.hpp"
 
@@ -83,9 +82,9 @@ void add_plan(command_line& group) {
 }
 
 struct verdict {
-  std::string name;
   runtime::plan what;
   runtime::check_report report;
+  bool is_plan = true;
 };
 
 std::size_t actions_of(const runtime::plan& x) {
@@ -95,27 +94,50 @@ std::size_t actions_of(const runtime::plan& x) {
   return out;
 }
 
+verdict judged(const std::string& name, const check_flags& flags) {
+  verdict out{plan_of(name, flags).what, {}};
+  costs_of(out.what, flags);  // refuses a --layout of other stages
+  if (flags.lowered && runtime::complaints(out.what).empty())
+    out.what = runtime::lowered(out.what);
+  auto by = settings_of(out.what, flags);
+  by.credits = flags.credits;
+  out.report = runtime::check_plan(out.what, by);
+  return out;
+}
+
+/// What cannot be read, or is no plan, is a verdict too: it must not hide those of the others.
+verdict judged_in_turn(const std::string& name, const check_flags& flags) {
+  const auto no_plan = [](const runtime::error& why) {
+    return verdict{{}, {{why.what()}, {}}, false};
+  };
+  try {
+    return judged(name, flags);
+  } catch (const runtime::input_error& why) {
+    return no_plan(why);
+  } catch (const runtime::io_error& why) {
+    return no_plan(why);
+  } catch (const usage_error& why) {
+    if (flags.names.size() == 1)
+      throw;
+    return no_plan(why);
+  }
+}
+
 int check_plans(const check_flags& flags, const command_line& line) {
   if (flags.names.empty())
     only_name(flags, line);
   std::string wrong;
   auto all = ordered_json::array();
   for (const auto& name : flags.names) {
-    verdict seen{name, plan_of(name, flags).what, {}};
-    if (flags.lowered && runtime::complaints(seen.what).empty())
-      seen.what = runtime::lowered(seen.what);
-    seen.report = runtime::check_plan(seen.what,
-                                      {.credits = flags.credits,
-                                       .memory_limit = flags.memory_limit.value_or(0),
-                                       .held = costs_of(seen.what, flags).held});
+    const auto seen = judged_in_turn(name, flags);
     all.push_back({{"name", name},
                    {"sound", seen.report.is_sound()},
                    {"complaints", seen.report.complaints},
                    {"notes", seen.report.notes}});
     if (!seen.report.is_sound())
-      wrong += fmt::format("{}'{}' cannot be carried out:\n  {}",
+      wrong += fmt::format("{}{}{}",
                            wrong.empty() ? "" : "\n",
-                           name,
+                           seen.is_plan ? fmt::format("'{}' cannot be carried out:\n  ", name) : "",
                            fmt::join(seen.report.complaints, "\n  "));
     if (flags.json)
       continue;
@@ -153,7 +175,10 @@ void add_check(command_line& group) {
       "Every action once, in an order in which nobody waits for ever: else the circle of ranks "
       "that wait for each other is named. Sends meet their receives in the order of their link. A "
       "note tells what is no fault, but gives a run other bits.");
-  line.note("Exit code 0 when all are sound, else 2.");
+  line.note(
+      "Exit code 0 when all are sound, else 2; a file that is no plan does not hide the verdicts "
+      "of "
+      "the others.");
   line.note("Example: troupe schedule check my.csv --credits 2 --memory-limit 4");
   line.note("Which promises are checked: PLAN-1 to PLAN-8 in docs/architecture.md.");
   line.runs([flags, &line] { return check_plans(*flags, line); });

@@ -5,11 +5,11 @@
 #include "runtime/model/stages.hpp"
 #include "runtime/schedule/automatic.hpp"
 #include "runtime/schedule/behaviour.hpp"
-#include "runtime/schedule/check.hpp"
 #include "runtime/schedule/csv.hpp"
 #include "runtime/schedule/lower.hpp"
 #include "runtime/script/schedule_script.hpp"
 
+#include <algorithm>
 #include <filesystem>
 #include <numeric>
 #include <utility>
@@ -25,7 +25,12 @@ using runtime::plan;
 // Of times and memory: sums of very many of them are numbers still.
 constexpr double largest = 1e15;
 
-/// "1,2,1": as many numbers as there are names.
+std::string without_blanks(const std::string& x) {
+  const auto first = std::min(x.find_first_not_of(" \t"), x.size());
+  return x.substr(first, x.find_last_not_of(" \t") + 1 - first);
+}
+
+/// "1,2,1", or "1, 2, 1": as many numbers as there are names.
 list_reader numbers(std::vector<std::pair<const char*, double*>> to) {
   return [to = std::move(to)](const std::string& flag, const std::vector<std::string>& words) {
     std::string form, example;
@@ -44,7 +49,7 @@ list_reader numbers(std::vector<std::pair<const char*, double*>> to) {
       throw usage_error(
           "{} {}: give {} numbers, {}, such as {}", flag, text, to.size(), form, example);
     for (std::size_t i = 0; i < to.size(); ++i)
-      *to[i].second = parse_real(flag, cells[i], 0, largest);
+      *to[i].second = parse_real(flag, without_blanks(cells[i]), 0, largest);
   };
 }
 
@@ -186,8 +191,9 @@ void declare_plan(command_line& line, schedule_flags& to) {
              whole(to.group, 1, most));
   line.value("--memory-limit",
              "X",
-             "Of each rank, in activations of one micro-batch through its whole share: zb-h2 and "
-             "auto keep it, others are refused above it.",
+             "Of each rank, in activations of one micro-batch through its whole share, held from F "
+             "to B or W (whatever --held says): zb-h2 and auto keep it, others are refused above "
+             "it.",
              real(to.memory_limit, 0, largest));
   line.toggle("--lowered",
               "With sends, receives and the reduction of gradients written out, and B as I and W.",
@@ -245,7 +251,7 @@ chosen_plan plan_of(const std::string& argument, const schedule_flags& flags) {
 
 chosen_plan sound_plan_of(const std::string& argument, const schedule_flags& flags) {
   auto out = plan_of(argument, flags);
-  const auto report = runtime::check_plan(out.what);
+  const auto report = runtime::check_plan(out.what, settings_of(out.what, flags));
   if (!report.is_sound())
     throw input_error(
         "'{}' cannot be carried out:\n  {}", argument, fmt::join(report.complaints, "\n  "));
@@ -279,6 +285,11 @@ runtime::cost_model costs_of(const plan& x, const schedule_flags& flags) {
   out.queues = flags.queues;
   out.overhead = flags.overhead;
   return out;
+}
+
+runtime::check_settings settings_of(const plan& x, const schedule_flags& flags) {
+  const double part = double(x.ranks.size()) / double(x.chunks);
+  return {.memory_limit = flags.memory_limit.value_or(0), .held = {{part, part}}};
 }
 
 std::string size_of(const plan& x) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "actors/command/command_line.hpp"
+#include "runtime/schedule/check.hpp"
 #include "runtime/schedule/generators.hpp"
 #include "runtime/schedule/plan.hpp"
 #include "runtime/schedule/simulate.hpp"
@@ -39,11 +40,16 @@ void declare_costs(command_line& line, schedule_flags& to);
 /// A schedule's name, a registered behaviour, FILE.lua, or a file of CSV. Not yet checked. Throws
 /// usage_error and input_error.
 chosen_plan plan_of(const std::string& argument, const schedule_flags& flags);
-/// The same, checked, and lowered where that is wanted; throws input_error with all complaints.
+/// The same, checked, --memory-limit with it, and lowered where that is wanted; throws input_error
+/// with all complaints.
 chosen_plan sound_plan_of(const std::string& argument, const schedule_flags& flags);
 
 /// Of each chunk, by --times, --held and --layout.
 runtime::cost_model costs_of(const runtime::plan& x, const schedule_flags& flags);
+
+/// --memory-limit, whose unit is the same for every plan and whatever --held says: one micro-batch
+/// through a rank's whole share, from F to B or W.
+runtime::check_settings settings_of(const runtime::plan& x, const schedule_flags& flags);
 
 /// "4 ranks, 8 stages, 16 micro-batches"
 std::string size_of(const runtime::plan& x);

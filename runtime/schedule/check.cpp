@@ -1,6 +1,8 @@
 #include "runtime/schedule/check.hpp"
 
+#include "runtime/core/counted.hpp"
 #include "runtime/schedule/accumulation.hpp"
+#include "runtime/schedule/block_tally.hpp"
 #include "runtime/schedule/lower.hpp"
 #include "runtime/schedule/plan_graph.hpp"
 #include "runtime/schedule/waits.hpp"
@@ -8,7 +10,9 @@
 #include <algorithm>
 #include <array>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <iterator>
+#include <map>
 
 namespace troupe::runtime {
 namespace {
@@ -41,7 +45,8 @@ class check {
  private:
   std::string name(const action& x) const { return to_string(x, plan_.copies); }
   bool stands_well(const action& x, std::size_t rank);
-  void check_counts(const action& of);
+  void check_counts();
+  void check_counts(copy_id copy, chunk_id chunk, int block);
   void check_transfers(const action& of);
   int& count(action_kind kind, action of, int block = 0) {
     of.block = std::uint16_t(block);
@@ -75,7 +80,7 @@ bool check::stands_well(const action& x, std::size_t rank) {
   if (k >= std::uint32_t(plan_.copies) || c >= std::uint32_t(plan_.chunks)
       || value(x.microbatch) >= std::uint32_t(plan_.microbatches_each())) {
     complain(
-        "PLAN-1: {} on rank {} is of no chunk or micro-batch of this step ({} chunks, {} "
+        "PLAN-1: {} on rank {} is of no stage or micro-batch of this step ({} stages, {} "
         "micro-batches{})",
         name(x),
         rank,
@@ -88,13 +93,13 @@ bool check::stands_well(const action& x, std::size_t rank) {
   if (int(x.block) >= (has_block ? graph_.blocks_of(c) : 1)) {
     if (has_block)
       complain(
-          "PLAN-1: {} on rank {}: chunk {} has {} blocks", name(x), rank, c, graph_.blocks_of(c));
+          "PLAN-1: {} on rank {}: stage {} has {} blocks", name(x), rank, c, graph_.blocks_of(c));
     else
       complain("PLAN-1: {} on rank {}: only R, B, I and W are of a block", name(x), rank);
     return false;
   }
   if (const int home = graph_.rank_of(k, c); home != int(rank))
-    complain("PLAN-1: {} stands on rank {}, but its chunk is on rank {}", name(x), rank, home);
+    complain("PLAN-1: {} stands on rank {}, but its stage is on rank {}", name(x), rank, home);
   if (is_transfer(x.kind) && links_.of(x) == plan_links::none) {
     complain("PLAN-5: {} on rank {} goes to or comes from no other rank", name(x), rank);
     return false;
@@ -102,33 +107,64 @@ bool check::stands_well(const action& x, std::size_t rank) {
   return true;
 }
 
-void check::check_counts(const action& of) {
-  const auto c = value(of.chunk);
+/// What is wrong with many micro-batches in the same way is told once.
+void check::check_counts(copy_id copy, chunk_id chunk, int block) {
   const int back = plan_.training ? 1 : 0;
-  const int f = count(action_kind::forward, of);
-  for (int block = 0; block < graph_.blocks_of(c); ++block) {
-    const int b = count(action_kind::backward, of, block),
-              i = count(action_kind::input_gradients, of, block),
-              w = count(action_kind::weight_gradients, of, block),
-              r = count(action_kind::recompute, of, block);
-    const int again = plan_.training && graph_.is_rebuilt(c, block) ? 1 : 0;
-    if (f == 1 && b + i == back && b + w == back && r == again)
-      continue;
-    complain(
-        "PLAN-1: {}chunk {} micro-batch {} block {} has F {} times, B {}, R {}, I {}, W {}; "
-        "it needs F once, {}, and R {} times",
-        plan_.copies > 1 ? fmt::format("copy {} ", char('a' + value(of.copy))) : "",
-        c,
-        value(of.microbatch),
-        block,
-        f,
-        b,
-        r,
-        i,
-        w,
-        plan_.training ? "B once or I and W once each" : "no B, I or W",
-        again);
+  const int again = plan_.training && graph_.is_rebuilt(value(chunk), block) ? 1 : 0;
+  std::map<block_tally, std::vector<int>> wrong;
+  for (int m = 0; m < plan_.microbatches_each(); ++m) {
+    const action of{action_kind::forward, chunk, microbatch_id(m), 0, copy};
+    const block_tally seen{count(action_kind::forward, of),
+                           count(action_kind::backward, of, block),
+                           count(action_kind::recompute, of, block),
+                           count(action_kind::input_gradients, of, block),
+                           count(action_kind::weight_gradients, of, block)};
+    if (!seen.is_complete(back, again))
+      wrong[seen].push_back(m);
   }
+  const auto stage
+      = fmt::format("{}stage {}{}",
+                    plan_.copies > 1 ? fmt::format("copy {} ", char('a' + value(copy))) : "",
+                    value(chunk),
+                    graph_.blocks_of(value(chunk)) > 1 ? fmt::format(" block {}", block) : "");
+  for (const auto& [seen, microbatches] : wrong)
+    if (const auto missing = seen.missing(back, again); !missing.empty())
+      complain("PLAN-1: {} lacks {} of {}", stage, missing, list_of_microbatches(microbatches));
+    else
+      complain(
+          "PLAN-1: {} has F {} times, B {}, R {}, I {}, W {} of {}; it needs F once, {}, and R {} "
+          "times",
+          stage,
+          seen.f,
+          seen.b,
+          seen.r,
+          seen.i,
+          seen.w,
+          list_of_microbatches(microbatches),
+          plan_.training ? "B once or I and W once each" : "no B, I or W",
+          again);
+}
+
+void check::check_counts() {
+  std::map<int, std::vector<int>> of_idle;  // stages by rank
+  for (int k = 0; k < plan_.copies; ++k)
+    for (int c = 0; c < plan_.chunks; ++c) {
+      const int home = graph_.rank_of(std::uint32_t(k), std::uint32_t(c));
+      if (plan_.ranks[std::size_t(home)].empty()) {
+        of_idle[home].push_back(c);
+        continue;
+      }
+      for (int block = 0; block < graph_.blocks_of(std::uint32_t(c)); ++block)
+        check_counts(copy_id(k), chunk_id(c), block);
+    }
+  for (const auto& [rank, stages] : of_idle)
+    complain("PLAN-1: rank {} does nothing: {} {} lack{} F{} of {}",
+             rank,
+             stages.size() == 1 ? "stage" : "stages",
+             fmt::join(stages, ", "),
+             stages.size() == 1 ? "s" : "",
+             plan_.training ? " and B" : "",
+             counted(plan_.microbatches_each(), "micro-batch", "micro-batches"));
 }
 
 void check::check_transfers(const action& of) {
@@ -171,7 +207,7 @@ void check::check_once() {
             r);
     }
   }
-  for_each_microbatch([&](const action& of) { check_counts(of); });
+  check_counts();
   if (graph_.has_transfers())
     for_each_microbatch([&](const action& of) { check_transfers(of); });
 }
@@ -249,13 +285,13 @@ void check::check_reductions() {
         ++reduced[owner(a)];
       } else if (reduced[owner(a)] > 0
                  && (a.kind == action_kind::backward || a.kind == action_kind::weight_gradients))
-        complain("PLAN-8: on rank {} {} comes after the gradients of its chunk were reduced",
+        complain("PLAN-8: on rank {} {} comes after the gradients of its stage were reduced",
                  r,
                  name(a));
     }
   for (std::size_t i = 0; any && i < reduced.size(); ++i)
     if (reduced[i] != (plan_.training ? 1 : 0))
-      complain("PLAN-8: the gradients of {}chunk {} are reduced {} times, not {}",
+      complain("PLAN-8: the gradients of {}stage {} are reduced {} times, not {}",
                plan_.copies > 1
                    ? fmt::format("copy {} ", char('a' + int(i / std::size_t(plan_.chunks))))
                    : "",

@@ -30,10 +30,11 @@ std::string shortened(std::string_view cell) {
 }
 
 /// Plans are ASCII, and files are anybody's: nothing of them steers a terminal.
-std::string printable(std::string text) {
+std::string printable(std::string_view text) {
+  std::string out(text);
   std::replace_if(
-      text.begin(), text.end(), [](unsigned char c) { return c < ' ' || c > '~'; }, '?');
-  return text;
+      out.begin(), out.end(), [](unsigned char c) { return c < ' ' || c > '~'; }, '?');
+  return out;
 }
 
 /// Reads cell after cell; what holds for the plan as a whole comes at the end.
@@ -46,7 +47,7 @@ class plan_reader {
       throw input_error("{}: more than {} lines, and each is a rank", out_.name, most_ranks);
     row_ = &out_.ranks.emplace_back();
     for (cell_ = 1; !line.empty(); ++cell_)
-      if (const auto text = trimmed(cut(line, ',')); !text.empty())
+      if (const auto text = printable(trimmed(cut(line, ','))); !text.empty())
         try {
           add_cell(text);
         } catch (const input_error& why) {
@@ -54,8 +55,8 @@ class plan_reader {
                             out_.name,
                             out_.ranks.size(),
                             cell_,
-                            printable(shortened(text)),
-                            printable(why.what()));
+                            shortened(text),
+                            why.what());
         }
   }
 

@@ -126,13 +126,17 @@ std::pair<double, int> peak_of(const plan& x, int chunks_per_rank) {
   int most = 0, where = 0;
   for (std::size_t r = 0; r < x.ranks.size(); ++r) {
     int held = 0;
-    for (const auto& a : x.ranks[r]) {
-      held += a.kind == action_kind::forward;
+    const auto& row = x.ranks[r];
+    for (auto a = row.begin(); a != row.end();) {
+      const auto end = a + (a->with_next && row.end() - a > 1 ? 2 : 1);  // of a pair both are there
+      held += int(
+          std::count_if(a, end, [](const action& y) { return y.kind == action_kind::forward; }));
       if (held > most) {
         most = held;
         where = int(r);
       }
-      held -= a.kind == action_kind::backward || a.kind == action_kind::weight_gradients;
+      for (; a != end; ++a)
+        held -= a->kind == action_kind::backward || a->kind == action_kind::weight_gradients;
     }
   }
   return {double(most) / chunks_per_rank, where};

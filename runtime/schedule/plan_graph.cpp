@@ -14,7 +14,7 @@ bool has_transfers(const plan& x) {
 std::string misfit(const plan& x) {
   if (x.chunks < 1 || x.microbatches < 1 || x.copies < 1)
     return fmt::format(
-        "a plan has at least one chunk, one micro-batch and one copy, not {}, {}, {}",
+        "a plan has at least one stage, one micro-batch and one copy, not {}, {}, {}",
         x.chunks,
         x.microbatches,
         x.copies);
@@ -23,19 +23,19 @@ std::string misfit(const plan& x) {
                        x.microbatches,
                        x.copies);
   if (x.placement.size() != std::size_t(x.chunks) * std::size_t(x.copies))
-    return fmt::format("every chunk has a rank: {} chunks, {} placed",
+    return fmt::format("every stage has a rank: {} stages, {} placed",
                        std::size_t(x.chunks) * std::size_t(x.copies),
                        x.placement.size());
   for (std::size_t i = 0; i < x.placement.size(); ++i)
     if (x.placement[i] < 0 || std::size_t(x.placement[i]) >= x.ranks.size())
-      return fmt::format("chunk {} is on rank {}, and there are {} ranks",
+      return fmt::format("stage {} is on rank {}, and there are {} ranks",
                          i % std::size_t(x.chunks),
                          x.placement[i],
                          x.ranks.size());
   if (!x.blocks.empty() && x.blocks.size() != std::size_t(x.chunks))
-    return fmt::format("{} chunks, and blocks of {}", x.chunks, x.blocks.size());
+    return fmt::format("{} stages, and blocks of {}", x.chunks, x.blocks.size());
   if (std::any_of(x.blocks.begin(), x.blocks.end(), [](const auto& of) { return of.empty(); }))
-    return "every chunk has a block";
+    return "every stage has a block";
   std::size_t actions = 0, needed = 0;
   for (const auto& row : x.ranks)
     actions += row.size();
@@ -45,7 +45,7 @@ std::string misfit(const plan& x) {
   // A guard for numbers out of proportion, not a count: that names what is missing.
   if (needed > 16 * actions + 100'000)
     return fmt::format(
-        "{} chunks and {} micro-batches are {} forwards, and the plan has {} actions",
+        "{} stages and {} micro-batches are {} forwards, and the plan has {} actions",
         x.chunks,
         x.microbatches,
         std::size_t(x.chunks) * std::size_t(x.microbatches),

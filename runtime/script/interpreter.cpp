@@ -163,6 +163,8 @@ interpreter::interpreter(const std::string& file,
       std::string_view code = text;
       if (code.starts_with("\xEF\xBB\xBF"))
         code.remove_prefix(3);
+      if (code.starts_with('#'))  // as lua does with "#!"; the line's end stays, and is counted
+        code.remove_prefix(std::min(code.find('\n'), code.size()));
       if (luaL_loadbufferx(lua, code.data(), code.size(), chunk, "t") != LUA_OK)
         lua_error(lua);
       lua_call(lua, 0, 0);

@@ -146,7 +146,7 @@ def check_checks(folder):
 
     refuses("rank 0 waits at 0B0 for 1B0 of rank 1, which waits at 1F1 for 0F1 of rank 0", "schedule", "check",
             file("0F0,0B0,0F1,0B1\n1F0,1F1,1B0,1B1\n"))
-    refuses("PLAN-1: chunk 1 micro-batch 1", "schedule", "check", file("0F0,0F1,0B0,0B1\n1F0,1B0,1F1\n"))
+    refuses("PLAN-1: stage 1 lacks B of micro-batch 1", "schedule", "check", file("0F0,0F1,0B0,0B1\n1F0,1B0,1F1\n"))
     refuses("PLAN-2: on rank 0 0B0 stands before 0F0", "schedule", "simulate", file("0B0,0F0\n"))
     refuses("PLAN-6: with room for 1 on each link", "schedule", "check", "izb", *SIZE, "--credits", 1)
     refuses("PLAN-7: rank 0 holds up to 2, and its limit is 1.5", "schedule", "check",
@@ -156,7 +156,11 @@ def check_checks(folder):
     if "sound" not in said or "note: PLAN-4: weight gradients of stage 0 are added in the order 1, 0" not in said:
         raise wrong(f"an order of its own is not noted: {said}")
     code, out, _ = run("schedule", "check", file("0F0\n0F1\n1F0\n"), "--json")
-    expect((code, out), (2, ""), "a file that is no plan")
+    expect(code, 2, "a file that is no plan")
+    found = json.loads(out)
+    expect(found["sound"], False, "a file that is no plan")
+    if "x.csv, line 2: 0F1 is of stage 0" not in found["complaints"][0]:
+        raise wrong(f"a file that is no plan: {found}")
     code, out, _ = run("schedule", "check", file("0F0,0F0,0B0\n"), "1f1b", "--ranks", 1, "--microbatches", 1,
                        "--json")
     found = json.loads(out)
@@ -164,6 +168,54 @@ def check_checks(folder):
     expect([x["sound"] for x in found], [False, True], "two plans")
     if "PLAN-1" not in found[0]["complaints"][0]:
         raise wrong(f"complaints: {found}")
+
+
+def check_all_judged(folder):
+    """What is no plan, or no file, hides no verdict."""
+    (folder / "no.csv").write_text("0F0,0X1\n")
+    (folder / "nul.csv").write_bytes(b"0F0,0\0F1,0B0\n")
+    (folder / "stuck.csv").write_text("0B0,0F0\n")
+    (folder / "good.csv").write_text("0F0,0B0\n")
+    names = [folder / f"{x}.csv" for x in ("no", "nul", "none", "stuck", "good")] + ["zb-h11"]
+    code, out, err = run("schedule", "check", *names)
+    expect(code, 2, "exit code")
+    if "good.csv: sound" not in out:
+        raise wrong(f"the good one has no verdict: {out}")
+    for text in ["no.csv, line 1, cell 2, '0X1'", "nul.csv, line 1, cell 2, '0?F1': ",
+                 "none.csv", "stuck.csv' cannot be carried out", "did you mean zb-h1?"]:
+        if text not in err:
+            raise wrong(f"'{text}' is missing: {err}")
+    code, out, _ = run("schedule", "check", *names, "--json")
+    found = json.loads(out)
+    expect(code, 2, "exit code")
+    expect([x["sound"] for x in found], [False] * 4 + [True, False], "verdicts")
+    expect([len(x["complaints"]) for x in found], [1, 1, 1, 1, 0, 1], "complaints")
+
+
+def check_memory_limit(folder):
+    """One unit, and every command refuses what is above it."""
+    csv, lua = folder / "x.csv", folder / "x.lua"
+    csv.write_text(works("schedule", "plan", "1f1b", *SIZE))
+    lua.write_text("function next(state) return state.ready[1] end\n")
+    for command in ["plan", "check", "simulate", "draw"]:
+        for file, peak in [(csv, 4), (lua, 8)]:
+            size = SIZE if file == lua else []
+            refuses(f"{file.name}' cannot be carried out:\n  PLAN-7: rank 0 holds up to {peak}, and its limit is 3.5",
+                    "schedule", command, file, *size, "--memory-limit", 3.5)
+            works("schedule", command, file, *size, "--memory-limit", peak)
+        for held in [[], ["--held", "10,9"], ["--held", "0.1,0"]] if command != "plan" else [[]]:
+            for name in ["1f1b", "zb-h2", "auto", "zb-v", csv]:
+                works("schedule", command, name, *([] if name == csv else SIZE), "--memory-limit", 4, *held)
+            refuses("PLAN-7", "schedule", command, csv, "--memory-limit", 3, *held)
+            refuses("the limit is 3", "schedule", command, "1f1b", *SIZE, "--memory-limit", 3, *held)
+    # A pair is held while both of it run: what is made within a limit is found within it.
+    for name in [x for x in TABLE if x != "zb-h2"]:
+        found = simulated(name, *SIZE)
+        peak = max(of(found, "peak_memory"))
+        works("schedule", "check", name, *SIZE, "--memory-limit", peak)
+        refuses("limit is", "schedule", "check", name, *SIZE, "--memory-limit", peak - 0.25)
+    works("schedule", "check", "auto", *SIZE, "--layout", "Et|(tt|)*6tttL", "--memory-limit", 4)
+    refuses("has 3 stages", "schedule", "check", csv, "--layout", "Et|t|tL")
 
 
 def check_refusals(folder):
@@ -178,7 +230,8 @@ def check_refusals(folder):
     refuses("even number of ranks", "schedule", "plan", "dualpipe", "--ranks", 3, "--microbatches", 8)
     refuses("1 chunk per rank; 2 were asked for", "schedule", "plan", "1f1b", *SIZE, "--chunks", 2)
     refuses("give 3 numbers, F,I,W", "schedule", "simulate", "1f1b", *SIZE, "--times", "1,1")
-    for text in ["1,1,-1", "1,1,x", "1,1,nan", "1,,1", "1,1,1e999"]:
+    expect(simulated("1f1b", *SIZE, "--times", "2, 1,\t0.5 "), simulated("1f1b", *SIZE, "--times", "2,1,0.5"), "blanks")
+    for text in ["1,1,-1", "1 1,1,1", "1,1,x", "1,1,nan", "1,,1", "1,1,1e999"]:
         refuses("--times", "schedule", "simulate", "1f1b", *SIZE, "--times", text)
     refuses("--comm", "schedule", "simulate", "1f1b", *SIZE, "--comm", -1)
     refuses("--queues", "schedule", "simulate", "1f1b", *SIZE, "--queues", 3)
@@ -194,6 +247,10 @@ def check_refusals(folder):
     refuses("stages, but --chunks says 2", "schedule", "check", folder / "x.csv", "--chunks", 2)
     (folder / "x.lua").write_text("function plan(rank)\n  return rank .. nil\nend\n")
     refuses("x.lua:2", "schedule", "plan", folder / "x.lua", *SIZE)
+    (folder / "x.lua").write_text("#!/usr/bin/env lua\nfunction plan(rank)\n  return rank .. nil\nend\n")
+    refuses("x.lua:3", "schedule", "plan", folder / "x.lua", *SIZE)
+    (folder / "x.lua").write_text("#!/usr/bin/env lua\nfunction next(state) return state.ready[1] end\n")
+    works("schedule", "check", folder / "x.lua", *SIZE)
     for command in ["plan", "check", "simulate"]:
         text = works("schedule", command, "--help")
         if "Example: troupe schedule" not in text or "--ranks P" not in text:

@@ -147,17 +147,20 @@ TEST_CASE("PLAN-1: R stands where its block is rebuilt and nowhere else", "[sche
 
 TEST_CASE("PLAN-1: what is missing, doubled or misplaced is named", "[schedule][invariant]") {
   const auto sound = one_forward_one_backward(2, 3);
-  CHECK(said(without(sound, 1, "1B2"))
-        == "PLAN-1: chunk 1 micro-batch 2 block 0 has F 1 times, B 0, R 0, I 0, W 0; it needs F "
-           "once, B once or I and W once each, and R 0 times\n");
+  CHECK(said(without(sound, 1, "1B2")) == "PLAN-1: stage 1 lacks B of micro-batch 2\n");
   auto x = sound;
+  x.ranks[0].push_back(of(B, 0, 1));
+  CHECK(said(x)
+        == "PLAN-1: stage 0 has F 1 times, B 2, R 0, I 0, W 0 of micro-batch 1; it needs F once, B "
+           "once or I and W once each, and R 0 times\n");
+  x = sound;
   x.ranks[0].push_back(of(F, 0, 7));
   CHECK(said(x)
-        == "PLAN-1: 0F7 on rank 0 is of no chunk or micro-batch of this step (2 chunks, 3 "
+        == "PLAN-1: 0F7 on rank 0 is of no stage or micro-batch of this step (2 stages, 3 "
            "micro-batches)\n");
   x = sound;
   std::swap(x.ranks[0], x.ranks[1]);
-  CHECK_THAT(said(x), StartsWith("PLAN-1: 1F0 stands on rank 0, but its chunk is on rank 1\n"));
+  CHECK_THAT(said(x), StartsWith("PLAN-1: 1F0 stands on rank 0, but its stage is on rank 1\n"));
   x = sound;
   x.ranks[0][0].block = 1;
   CHECK_THAT(said(x), StartsWith("PLAN-1: 0F0.1 on rank 0: only R, B, I and W are of a block\n"));
@@ -184,10 +187,10 @@ TEST_CASE("PLAN-1: sizes that do not fit each other are told before anything els
           "[schedule][invariant]") {
   auto x = one_forward_one_backward(2, 3);
   x.placement.pop_back();
-  CHECK(said(x) == "PLAN-1: every chunk has a rank: 2 chunks, 1 placed\n");
+  CHECK(said(x) == "PLAN-1: every stage has a rank: 2 stages, 1 placed\n");
   x = one_forward_one_backward(2, 3);
   x.placement[1] = 2;
-  CHECK(said(x) == "PLAN-1: chunk 1 is on rank 2, and there are 2 ranks\n");
+  CHECK(said(x) == "PLAN-1: stage 1 is on rank 2, and there are 2 ranks\n");
   x = one_forward_one_backward(2, 3);
   x.copies = 2;
   CHECK_THAT(said(x), StartsWith("PLAN-1: 3 micro-batches are no equal shares for 2 copies"));
@@ -197,16 +200,37 @@ TEST_CASE("PLAN-1: sizes that do not fit each other are told before anything els
 TEST_CASE("numbers out of all proportion cost neither time nor memory", "[schedule]") {
   plan x{"sparse", 1'000'000, 1'000'000, true, std::vector<int>(1'000'000, 0), {{of(F, 0, 0)}}};
   CHECK(said(x)
-        == "PLAN-1: 1000000 chunks and 1000000 micro-batches are 1000000000000 forwards, and the "
+        == "PLAN-1: 1000000 stages and 1000000 micro-batches are 1000000000000 forwards, and the "
            "plan has 1 actions\n");
 }
 
 TEST_CASE("more than some dozens of complaints are counted", "[schedule]") {
-  auto x = one_forward_one_backward(2, 50);
-  x.ranks[0].clear();
+  auto x = one_forward_one_backward(2, 25);
+  std::swap(x.ranks[0], x.ranks[1]);  // 50 actions on each
   const auto all = complaints(x);
   CHECK(all.size() == 25);
-  CHECK(all.back() == "and 26 more like these");
+  CHECK(all.back() == "and 76 more like these");
+}
+
+TEST_CASE("PLAN-1: what many micro-batches lack alike is told once", "[schedule][invariant]") {
+  const auto sound = one_forward_one_backward(2, 512);
+  auto x = sound;
+  std::erase_if(x.ranks[1], [](const action& a) { return a.kind == B; });
+  CHECK(said(x) == "PLAN-1: stage 1 lacks B of 512 micro-batches (0 to 511)\n");
+  x = sound;
+  x.ranks[0].clear();
+  CHECK(said(x) == "PLAN-1: rank 0 does nothing: stage 0 lacks F and B of 512 micro-batches\n");
+  x = sound;
+  std::erase_if(x.ranks[0], [](const action& a) {
+    const auto m = value(a.microbatch);
+    return (a.kind == F && m % 2 == 1 && m < 40) || (m >= 7 && m < 10);
+  });
+  CHECK(said(x)
+        == "PLAN-1: stage 0 lacks F and B of 3 micro-batches (7 to 9)\n"
+           "PLAN-1: stage 0 lacks F of 18 micro-batches (1, 3, 5, 11, 13, 15, 17, 19, ...)\n");
+  auto split = with_recomputation(one_forward_one_backward(1, 4), {{1, 0}});
+  std::erase_if(split.ranks[0], [](const action& a) { return a.kind == W && a.block == 0; });
+  CHECK(said(split) == "PLAN-1: stage 0 block 0 lacks W of 4 micro-batches (0 to 3)\n");
 }
 
 TEST_CASE("PLAN-2: what an action needs of its own rank stands before it",
@@ -332,7 +356,8 @@ TEST_CASE("PLAN-4: two copies of the model are noted", "[schedule][invariant]") 
         = {in(of(F, 0, 0), r), in(of(F, 1, 0), 1 - r), in(of(B, 1, 0), 1 - r), in(of(B, 0, 0), r)};
   CHECK_THAT(noted(x), StartsWith("PLAN-4: 2 copies of the model add the gradients"));
   CHECK_FALSE(accumulates_in_order(x));
-  CHECK_THAT(said(without(x, 0, "b1B0")), StartsWith("PLAN-1: copy b chunk 1 micro-batch 0"));
+  CHECK_THAT(said(without(x, 0, "b1B0")),
+             StartsWith("PLAN-1: copy b stage 1 lacks B of micro-batch 0"));
 }
 
 TEST_CASE("PLAN-5: each send meets its receive", "[schedule][invariant]") {
@@ -417,12 +442,12 @@ TEST_CASE("PLAN-7: a rank that holds more than its limit is named, with the acti
 TEST_CASE("PLAN-8: gradients are reduced once, after the last W", "[schedule][invariant]") {
   const auto sound = lowered(one_forward_one_backward(2, 2));
   CHECK(said(swapped(sound, 0, "0W1", "0REDUCE_GRAD"))
-        == "PLAN-8: on rank 0 0W1 comes after the gradients of its chunk were reduced\n");
+        == "PLAN-8: on rank 0 0W1 comes after the gradients of its stage were reduced\n");
   CHECK(said(without(sound, 0, "0REDUCE_GRAD"))
-        == "PLAN-8: the gradients of chunk 0 are reduced 0 times, not 1\n");
+        == "PLAN-8: the gradients of stage 0 are reduced 0 times, not 1\n");
   auto x = sound;
   x.ranks[1].push_back(of(action_kind::reduce_gradients, 1, 0));
-  CHECK(said(x) == "PLAN-8: the gradients of chunk 1 are reduced 2 times, not 1\n");
+  CHECK(said(x) == "PLAN-8: the gradients of stage 1 are reduced 2 times, not 1\n");
 }
 
 TEST_CASE("a lowered plan is as sound as what it was made of", "[schedule][lower]") {
