@@ -192,11 +192,12 @@ void declare_watching(command_line& line, training_flags& to) {
              "N",
              "Steps between two that are written there. Default 1.",
              whole(w.board_interval, 1, largest_count));
-  line.value("--record-schedule",
-             "FILE",
-             "The last step as it was executed, as a plan in CSV, which --pipeline-schedule and "
-             "`troupe schedule` take.",
-             text(w.schedule_record));
+  line.value(
+      "--record-schedule",
+      "FILE",
+      "The last step that was executed, as a plan in CSV, which --pipeline-schedule and "
+      "`troupe schedule` take: the plan, or what a behaviour decided on the slowest replica.",
+      text(w.schedule_record));
   line.value("--trace",
              "FILE",
              "Every action of every worker, for Chrome's or Perfetto's viewer.",

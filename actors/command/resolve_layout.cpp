@@ -81,7 +81,7 @@ void resolve_stages(const training_flags& flags, runtime::training_job& job, sen
     if (s.text) {
       // On one rank several stages are more likely a forgotten --pipeline-model-parallel-size.
       const bool of_file = schedule.how.ends_with(".csv");  // which may have any number
-      const int each = of_file                                      ? -1
+      const int each = of_file                                       ? -1
                        : ranks == 1 && schedule.chunks_per_rank == 0 ? 1
                                                                      : schedule.chunks_per_rank;
       chunks = runtime::stages_from_text(*s.text, layers, ranks, each);
@@ -96,6 +96,13 @@ void resolve_stages(const training_flags& flags, runtime::training_job& job, sen
     }
     const int stages
         = runtime::pipeline_schedule(schedule, ranks, runtime::planned_microbatches(job)).chunks();
+    if (told && stages != ranks)
+      throw runtime::input_error(
+          "--decoder-first-pipeline-num-layers, -last- and --account-for-... say what pipeline "
+          "ranks "
+          "hold, and this schedule gives each {} stages: write what every stage holds by "
+          "--pipeline-model-parallel-layout",
+          stages / ranks);
     if (told)
       chunks = runtime::split_layers(layers, stages, ends);
     else if (!s.text && layers % stages == 0)

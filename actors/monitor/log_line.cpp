@@ -60,7 +60,7 @@ std::string pipeline_line(const pipeline_since_start& all, const std::string& sc
       "{:.1f}; "
       "actions begin {:.2f} ms late on average, {:.2f} at most; {:.0f} us between actions, {:.0f} "
       "us "
-      "more from stage to stage ({} timed)",
+      "more from stage to stage ({})",
       schedule,
       100 * x.bubble / n,
       100 * x.planned_bubble / n,
@@ -70,7 +70,8 @@ std::string pipeline_line(const pipeline_since_start& all, const std::string& sc
       x.worst_late_ms,
       1e3 * x.gap_ms / n,
       1e3 * x.hand_off_ms / n,
-      all.steps == 1 ? "1 step was" : fmt::format("{} steps were", all.steps));
+      all.steps == 1 ? "by the one step that was logged"
+                     : fmt::format("means of the {} steps that were logged", all.steps));
 }
 
 std::string log_line(const runtime::step_report& x,

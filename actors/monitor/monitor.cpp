@@ -129,9 +129,12 @@ void monitor_state::write_record() const {
   const auto& file = shared_->job.watch.schedule_record;
   if (file.empty() || executed_.executed.empty())
     return;
-  auto plan = *shared_->pipeline.schedule->training(executed_.microbatches);
+  const auto& schedule = *shared_->pipeline.schedule;
+  auto plan = *schedule.plain(executed_.microbatches);
   for (const auto& row : executed_.executed) {
     auto& to = plan.ranks.at(std::size_t(row.rank));
+    if (!schedule.behaviours())
+      continue;  // a stage carries out the plan, or ends
     to.clear();
     // Blocks and R come from the flags of whoever runs it again.
     for (const auto& x : row.actions)

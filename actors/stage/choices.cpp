@@ -16,6 +16,9 @@ namespace {
 /// So long at least may a behaviour leave an idle lane idle, though something is ready.
 constexpr auto least_patience = std::chrono::seconds(2);
 
+/// A behaviour that has slept so often will sleep on.
+constexpr int most_passed_over = 2;
+
 /// Longer than any sensible schedule waits: the longest action that this stage has seen, there and
 /// back through all stages, several times over.
 std::chrono::milliseconds patience(double longest_ms, int ranks) {
@@ -30,9 +33,8 @@ const runtime::action& most_wanted(const std::vector<runtime::action>& ready) {
            : x.kind == runtime::action_kind::weight_gradients ? 1
                                                               : 2;
   };
-  return *std::min_element(ready.begin(), ready.end(), [&](const auto& a, const auto& b) {
-    return rank(a) < rank(b);
-  });
+  return *std::min_element(
+      ready.begin(), ready.end(), [&](const auto& a, const auto& b) { return rank(a) < rank(b); });
 }
 
 /// The choice as the worker carries it out: with the blocks of the way back, B as I and W.
@@ -64,7 +66,7 @@ void stage_state::append_chosen(const runtime::action& x) {
 }
 
 void stage_state::choose(const runtime::action& x) {
-  now_->open->book.choose(x, shared_->pipeline.schedule->name());
+  ask([&] { now_->open->book.choose(x, shared_->pipeline.schedule->name()); });
   const auto number = now_->choices;
   append_chosen(x);
   for (std::size_t t = 1; t < peers_.tensor.size(); ++t)
@@ -125,8 +127,18 @@ void stage_state::ask_again(const messages::ask_again& x) {
   if (open.questions != x.question || now_->row.size() != now_->finished || ready.empty())
     return;
   const auto first = most_wanted(ready);
+  if (++passed_over_ > most_passed_over)
+    throw runtime::input_error(
+        "the behaviour {} leaves {} undone in step {}, and nothing else can come: it was passed "
+        "over {} "
+        "times before; let next() choose whenever nobody else can go on",
+        shared_->pipeline.schedule->name(),
+        to_string(first),
+        runtime::value(step_),
+        most_passed_over);
   runtime::log_warning(
-      "{}: the behaviour {} has left {} undone for {:.0f} s, and nothing has come: the stage does it",
+      "{}: the behaviour {} has left {} undone for {:.0f} s, and nothing has come: the stage does "
+      "it",
       who_,
       shared_->pipeline.schedule->name(),
       to_string(first),

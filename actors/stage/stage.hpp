@@ -12,6 +12,7 @@
 
 #include "actors/node/resources.hpp"
 #include "messages/protocol/actors.hpp"
+#include "runtime/core/error.hpp"
 #include "runtime/schedule/behaviour.hpp"
 #include "runtime/trainer/worker.hpp"
 
@@ -115,7 +116,13 @@ class stage_state {
   template <class Call>
   auto ask(Call&& call) {
     const auto& schedule = *shared_->pipeline.schedule;
-    return runtime::ask_behaviour(schedule.name(), seat_.part, schedule.ranks(), call);
+    try {
+      return runtime::ask_behaviour(schedule.name(), seat_.part, schedule.ranks(), call);
+    } catch (const runtime::input_error& failure) {
+      throw runtime::input_error("{} (in step {}; in its rehearsal it had come to an end)",
+                                 failure.what(),
+                                 runtime::value(step_));
+    }
   }
   void append_chosen(const runtime::action& x);
   void append_early();
@@ -171,6 +178,7 @@ class stage_state {
   runtime::step_id step_ = {};   ///< the newest that has begun
   runtime::step_id voted_ = {};  ///< the newest training step that we have voted for
   std::uint64_t submitted_ = 0;
+  int passed_over_ = 0;    ///< how often the behaviour was
   double longest_ms_ = 0;  ///< of the actions that were timed: with a behaviour all of them
   std::map<std::uint64_t, std::function<void()>> after_;
   std::shared_ptr<bench> bench_;

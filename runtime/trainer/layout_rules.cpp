@@ -71,6 +71,19 @@ void complain_about_stages(const training_job& job, int stages, sentences& wrong
   const auto layers = job.how.model.layers;
   if (layers < 1)
     return;
+  if (chunks.empty() && stages != job.layout.pipeline && layers % stages != 0) {
+    wrong.push_back(fmt::format(
+        "--num-layers {} cannot be shared evenly by {} stages, {} on each of "
+        "--pipeline-model-parallel-size {}: give --num-layers {}, another schedule or other "
+        "virtual "
+        "stages, or write what every stage holds by --pipeline-model-parallel-layout",
+        layers,
+        stages,
+        stages % job.layout.pipeline == 0 ? std::to_string(stages / job.layout.pipeline) : "some",
+        job.layout.pipeline,
+        (layers + stages - 1) / stages * stages));
+    return;
+  }
   if (chunks.empty()) {
     collect(wrong, [&] { split_layers(layers, stages, {}); });
     return;
@@ -119,11 +132,11 @@ void complain_about_schedule(const training_job& job,
   };
   if (schedule.copies() > 1 && job.how.model.tied_embeddings
       && ends(copy_id(0)) != ends(copy_id(1)))
-    wrong.push_back(
-        fmt::format("--pipeline-schedule {} has the first and the last stage of its two copies on "
-                    "different ranks, and a tied embedding is added up between two ranks: mirror one "
-                    "copy, or give --untie-embeddings-and-output-weights",
-                    name));
+    wrong.push_back(fmt::format(
+        "--pipeline-schedule {} has the first and the last stage of its two copies on "
+        "different ranks, and a tied embedding is added up between two ranks: mirror one "
+        "copy, or give --untie-embeddings-and-output-weights",
+        name));
   if (job.reduction.overlap_gradients && (schedule.copies() > 1 || schedule.behaviours()))
     wrong.push_back(fmt::format(
         "--overlap-grad-reduce needs an order of gradients that is the same on all replicas, and "

@@ -2,6 +2,7 @@
 
 #include "runtime/core/error.hpp"
 #include "runtime/core/file.hpp"
+#include "runtime/schedule/automatic.hpp"
 #include "runtime/schedule/check.hpp"
 #include "runtime/schedule/csv.hpp"
 #include "runtime/schedule/plan_graph.hpp"
@@ -113,7 +114,9 @@ pipeline_schedule::pipeline_schedule(schedule_settings how, int ranks, int micro
   } else if (how_.own) {
     behaviours_ = how_.own;
     require_chunks(how_, behaviours_->chunks_per_rank);
-  } else if (find_schedule(name_) == nullptr) {
+  } else if (const auto* named = find_schedule(name_)) {
+    require_chunks(how_, named->other_chunks ? 0 : named->chunks_per_rank);
+  } else {
     throw input_error(
         "{} '{}': there is no such schedule, and no file that ends so; give one of {}, or a file "
         "FILE.csv or FILE.lua",
@@ -178,21 +181,39 @@ plan pipeline_schedule::make(int microbatches) const {
   }
   if (script_)
     return script_->make_plan(ranks_, microbatches);
-  return generate(name_,
-                  {.ranks = ranks_,
-                   .chunks_per_rank = how_.chunks_per_rank,
-                   .microbatches = microbatches,
-                   .group = how_.group,
-                   .memory_limit = how_.memory_limit,
-                   .costs = how_.costs,
-                   .transfer = how_.transfer});
+  const schedule_request request{.ranks = ranks_,
+                                 .chunks_per_rank = how_.chunks_per_rank,
+                                 .microbatches = microbatches,
+                                 .group = how_.group,
+                                 .memory_limit = how_.memory_limit,
+                                 .costs = how_.costs,
+                                 .transfer = how_.transfer};
+  return name_ == "auto" ? search(request) : generate(name_, request);
+}
+
+plan pipeline_schedule::search(const schedule_request& how) const {
+  auto found = find_best(how);
+  notes_.push_back(
+      fmt::format("auto: {}, for {} micro-batches {:.2f} % above the lower bound by the "
+                  "given times",
+                  found.from,
+                  how.microbatches,
+                  100 * (found.makespan / found.lower_bound - 1)));
+  return std::move(found.what);
 }
 
 std::shared_ptr<const plan> pipeline_schedule::checked(int microbatches) const {
   auto out = make(microbatches);
   const auto report = check_plan(out);
-  for (const auto& complaint : report.complaints)
-    throw input_error("{} '{}' cannot be carried out: {}", flag, name_, complaint);
+  if (!report.is_sound())
+    throw input_error("{} '{}' cannot be carried out: {}{}",
+                      flag,
+                      name_,
+                      report.complaints.front(),
+                      report.complaints.size() == 1
+                          ? ""
+                          : fmt::format(" (and {} more complaints: see `troupe schedule check`)",
+                                        report.complaints.size() - 1));
   if (const auto wrong = misfit_of(out); !wrong.empty())
     throw input_error("{} '{}' cannot be carried out: {}", flag, name_, wrong);
   for (const auto& note : report.notes)
@@ -209,11 +230,23 @@ std::shared_ptr<const plan> pipeline_schedule::checked(int microbatches) const {
   return std::make_shared<const plan>(std::move(out));
 }
 
+std::shared_ptr<const plan> pipeline_schedule::plain(int microbatches) const {
+  const std::lock_guard lock(mutex_);
+  return plain_of(microbatches);
+}
+
+std::shared_ptr<const plan> pipeline_schedule::plain_of(int microbatches) const {
+  auto& out = plain_[microbatches];
+  if (!out)
+    out = microbatches == frame_->microbatches ? frame_ : checked(microbatches);
+  return out;
+}
+
 std::shared_ptr<const plan> pipeline_schedule::training(int microbatches) const {
   const std::lock_guard lock(mutex_);
   auto& out = training_[microbatches];
   if (!out) {
-    const auto plain = microbatches == frame_->microbatches ? frame_ : checked(microbatches);
+    const auto plain = plain_of(microbatches);
     if (!plain->blocks.empty() && plain->blocks != blocks_)
       throw input_error(
           "{} '{}' says itself what is computed again (R, or blocks such as 0I3.1), and otherwise "

@@ -65,12 +65,16 @@ class pipeline_schedule {
 
   /// Throws input_error as the constructor does. Made once for each number.
   std::shared_ptr<const plan> training(int microbatches) const;
+  /// The same without blocks.
+  std::shared_ptr<const plan> plain(int microbatches) const;
   /// Forward only, by the first copy.
   std::shared_ptr<const plan> validation(int microbatches) const;
 
  private:
   plan make(int microbatches) const;
+  plan search(const schedule_request& how) const;
   std::shared_ptr<const plan> checked(int microbatches) const;
+  std::shared_ptr<const plan> plain_of(int microbatches) const;
 
   schedule_settings how_;
   std::string name_;
@@ -83,7 +87,7 @@ class pipeline_schedule {
   std::shared_ptr<const plan> frame_;
   mutable std::mutex mutex_;
   mutable std::vector<std::string> notes_;
-  mutable std::map<int, std::shared_ptr<const plan>> training_, validation_;
+  mutable std::map<int, std::shared_ptr<const plan>> plain_, training_, validation_;
 };
 
 }  // namespace troupe::runtime

@@ -187,6 +187,25 @@ TEST_CASE("a behaviour that leaves what is ready undone is not waited for for ev
   CHECK(steps.front().report.state == tests::by_reference_trainer(job).front().state);
 }
 
+TEST_CASE("a behaviour that leaves everything undone ends the run", "[scenario]") {
+  const auto rehearsed = std::make_shared<std::atomic<bool>>(false);
+  auto job = job_of("", 2, 1, 1);
+  job.layout.schedule.own
+      = {.name = "asleep", .make = [=](int, int, int, int) {
+           return std::make_unique<eager>([=]() -> std::optional<std::optional<runtime::action>> {
+             if (!*rehearsed)
+               return std::nullopt;
+             return std::optional<std::optional<runtime::action>>(std::in_place, std::nullopt);
+           });
+         }};
+  const auto shared = tests::tiny_resources(job);
+  *rehearsed = true;
+  const auto end = actors::run(shared);
+  CHECK(end.exit_code == 2);
+  CHECK_THAT(end.reason, ContainsSubstring("asleep"));
+  CHECK_THAT(end.reason, ContainsSubstring("undone in step 1"));
+}
+
 TEST_CASE("a behaviour that fails while it runs ends the run, and is named", "[scenario]") {
   const bool throws = GENERATE(true, false);
   CAPTURE(throws);
@@ -199,8 +218,8 @@ TEST_CASE("a behaviour that fails while it runs ends the run, and is named", "[s
                return std::nullopt;
              if (throws)
                throw std::out_of_range("I have no idea");
-             return std::optional(runtime::action{
-                 runtime::action_kind::weight_gradients, runtime::chunk_id(0), {}});
+             return std::optional(
+                 runtime::action{runtime::action_kind::weight_gradients, runtime::chunk_id(0), {}});
            });
          }};
   const auto shared = tests::tiny_resources(job);
@@ -208,5 +227,6 @@ TEST_CASE("a behaviour that fails while it runs ends the run, and is named", "[s
   const auto end = actors::run(shared);
   CHECK(end.exit_code == 2);
   CHECK_THAT(end.reason, ContainsSubstring("mine"));
+  CHECK_THAT(end.reason, ContainsSubstring("in step 1"));
   CHECK_THAT(end.reason, ContainsSubstring(throws ? "I have no idea" : "cannot be carried out"));
 }
