@@ -179,11 +179,11 @@ void stage_state::begin_row(const messages::run_step& step) {
     return;
   now_->row.clear();  // what was rehearsed only says how long it gets
   if (seat_.tensor == 0)
-    now_->open.emplace(ask([&] {
-                         return behaviours->make(
-                             seat_.part, schedule.ranks(), plan->chunks, plan->microbatches);
-                       }),
-                       runtime::stage_book(*plan, seat_.part));
+    now_->open = deliberation{ask([&] {
+                                return behaviours->make(
+                                    seat_.part, schedule.ranks(), plan->chunks, plan->microbatches);
+                              }),
+                              runtime::stage_book(*plan, seat_.part)};
   for (const auto& [key, data] : inbox_)  // what came before the step
     tell_book(key.first, key.second);
   append_early();
