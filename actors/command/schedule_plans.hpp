@@ -37,7 +37,7 @@ void declare_plan(command_line& line, schedule_flags& to);
 /// What actions cost and hold.
 void declare_costs(command_line& line, schedule_flags& to);
 
-/// A schedule's name, a registered behaviour, FILE.lua, or a file of CSV. Not yet checked. Throws
+/// A schedule's name, FILE.lua, or a file of CSV. Not yet checked. Throws
 /// usage_error and input_error.
 chosen_plan plan_of(const std::string& argument, const schedule_flags& flags);
 /// The same, checked, --memory-limit with it, and lowered where that is wanted; throws input_error
