@@ -16,6 +16,10 @@ constexpr bool is_double = false;
 template <template <class> class Op>
 constexpr bool is_double<Op<double>> = true;
 
+/// Operations whose arrays are host memory, whatever the backend.
+template <class Op>
+constexpr bool on_host = std::is_same_v<Op, sample_token<float>>;
+
 /// Asks for the scratch of those operations that declare some.
 template <class Op>
 std::size_t cpu_scratch(const Op& op, int threads) {
@@ -46,7 +50,10 @@ void run(backend where, const Op& op, const context& in) {
       case backend::cpu:
         return cpu::run(op, in);
       case backend::cuda:
-        return cuda_backend::run(op, in);
+        if constexpr (on_host<Op>)
+          return cpu::run(op, in);
+        else
+          return cuda_backend::run(op, in);
       case backend::reference:
         break;
     }
@@ -65,7 +72,10 @@ std::size_t scratch(backend where, const Op& op, int threads) {
       case backend::cpu:
         return cpu_scratch(op, threads);
       case backend::cuda:
-        return cuda_backend::scratch(op, threads);
+        if constexpr (on_host<Op>)
+          return cpu_scratch(op, threads);
+        else
+          return cuda_backend::scratch(op, threads);
       case backend::reference:
         break;
     }
@@ -88,7 +98,7 @@ TROUPE_EVERY_OP(TROUPE_INSTANTIATE)
 #define TROUPE_INSTANTIATE(op)                                 \
   template void run(backend, const op<bf16>&, const context&); \
   template std::size_t scratch(backend, const op<bf16>&, int);
-TROUPE_EVERY_BF16_OP(TROUPE_INSTANTIATE)
+TROUPE_EVERY_NARROW_OP(TROUPE_INSTANTIATE)
 #undef TROUPE_INSTANTIATE
 
 }  // namespace troupe::kernels

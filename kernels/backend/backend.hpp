@@ -4,8 +4,9 @@
 //
 // reference: plain loops, double accumulators, every T (float, double, bf16); it judges the others.
 // cpu: oneDNN and Highway, float and bf16. Which operations exist in bf16: every_op.hpp.
-// cuda: a plug-in opened at run time; where it is absent, running
-// on it throws backend_missing.
+// cuda: a plug-in opened at run time (plugin.hpp); where it or its device is absent, running on it
+// throws backend_missing with the reason. sample_token, whose arrays are always host memory, runs
+// on the cpu backend there too.
 
 #pragma once
 
@@ -13,10 +14,13 @@
 #include "kernels/op/adamw.hpp"
 #include "kernels/op/attention.hpp"
 #include "kernels/op/bias.hpp"
+#include "kernels/op/cast.hpp"
 #include "kernels/op/context.hpp"
+#include "kernels/op/count.hpp"
 #include "kernels/op/cross_entropy.hpp"
 #include "kernels/op/dropout.hpp"
 #include "kernels/op/embedding.hpp"
+#include "kernels/op/fingerprint.hpp"
 #include "kernels/op/head_norm.hpp"
 #include "kernels/op/linear.hpp"
 #include "kernels/op/masked_loss.hpp"

@@ -1,5 +1,4 @@
-// The door to the CUDA rooms. Exactly one source stands behind it: the one that opens the plug-in,
-// or no_cuda.cpp, which answers in its absence. The build chooses the source; no line of code asks.
+// The door to the CUDA rooms: they are a plug-in, opened with the first operation.
 
 #pragma once
 
@@ -7,10 +6,11 @@
 
 namespace troupe::kernels::cuda_backend {
 
-// Defined for every operation with T = float, and bf16 where it exists. Both throw backend_missing
-// where there is no CUDA backend, with what the user can do about it.
+// Defined for every operation that runs on a device with T = float, and narrow types where it
+// exists in them. Both throw backend_missing where there is no CUDA backend, with what the user can
+// do about it.
 
-/// Enqueues the operation on the stream of the context; returns before it has finished.
+/// Enqueues the operation on the queue of the context; returns before it has finished.
 template <class Op>
 void run(const Op& op, const context& in);
 

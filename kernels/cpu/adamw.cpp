@@ -17,7 +17,7 @@ namespace {
 void adamw_range(const adamw<float>& op, std::int64_t begin, std::int64_t end) {
   float *x = op.x + begin, *m = op.m + begin, *v = op.v + begin;
   const float* dx = op.dx + begin;
-  bf16* rounded = op.rounded ? op.rounded + begin : nullptr;
+  bf16* rounded = op.rounded ? static_cast<bf16*>(op.rounded) + begin : nullptr;
   const vec gradient_scale = hn::Set(d, op.gradient_scale);
   const vec beta1 = hn::Set(d, op.beta1), beta2 = hn::Set(d, op.beta2);
   const vec rest1 = hn::Set(d, 1 - op.beta1), rest2 = hn::Set(d, 1 - op.beta2);
@@ -55,6 +55,11 @@ void run(const adamw<float>& op, const context& in) {
   split(in.threads, op.n, elements_worth_a_thread, [&](std::int64_t begin, std::int64_t end) {
     HWY_DYNAMIC_DISPATCH(adamw_range)(op, begin, end);
   });
+}
+
+void run(const adamw_pieces<float>& op, const context& in) {
+  for (std::int64_t i = 0; i < op.count; ++i)
+    run(piece_of(op, i), in);
 }
 
 }  // namespace troupe::kernels::cpu

@@ -7,9 +7,11 @@
 #include "kernels/op/adamw.hpp"
 #include "kernels/op/attention.hpp"
 #include "kernels/op/bias.hpp"
+#include "kernels/op/cast.hpp"
 #include "kernels/op/cross_entropy.hpp"
 #include "kernels/op/dropout.hpp"
 #include "kernels/op/embedding.hpp"
+#include "kernels/op/fingerprint.hpp"
 #include "kernels/op/head_norm.hpp"
 #include "kernels/op/linear.hpp"
 #include "kernels/op/masked_loss.hpp"
@@ -83,8 +85,19 @@ void run(const add<T>& op, const context& in);
 template <class T>
 void run(const ordered_sum<T>& op, const context& in);
 void run(const square_norm<float>& op, const context& in);
+void run(const square_norms<float>& op, const context& in);
 // adamw.cpp
 void run(const adamw<float>& op, const context& in);
+void run(const adamw_pieces<float>& op, const context& in);
+// fingerprint.cpp
+void run(const fingerprint<float>& op, const context& in);
+// move.cpp
+template <class T>
+void run(const cache_rows<T>& op, const context& in);
+template <class T>
+void run(const narrow<T>& op, const context& in);
+template <class T>
+void run(const widen<T>& op, const context& in);
 // sample.cpp
 void run(const sample_token<float>& op, const context& in);
 // masked_loss.cpp
@@ -104,6 +117,7 @@ std::size_t scratch(const linear_forward<bf16>& op, int threads);
 std::size_t scratch(const linear_backward_input<bf16>& op, int threads);
 std::size_t scratch(const linear_backward_weight<bf16>& op, int threads);
 std::size_t scratch(const square_norm<float>& op, int threads);
+std::size_t scratch(const square_norms<float>& op, int threads);
 std::size_t scratch(const sample_token<float>& op, int threads);
 
 /// What Highway and oneDNN chose on this machine, for it changes bits: e.g. "AVX3, oneDNN 2.6.3

@@ -14,8 +14,9 @@ void run(const masked_loss_forward<float>& op, const context&) {
 }
 
 void run(const masked_loss_backward<float>& op, const context&) {
+  const float factor = *op.tokens > 0 ? float(op.scale / *op.tokens) : 0.0F;
   for (std::int64_t r = 0; r < op.R; ++r)
-    op.dloss[r] = op.mask[r] * op.scale;
+    op.dloss[r] = op.mask[r] * factor;
 }
 
 }  // namespace troupe::kernels::cpu

@@ -116,6 +116,15 @@ void run(const square_norm<float>& op, const context& in) {
   *op.result = total;
 }
 
+std::size_t scratch(const square_norms<float>& op, int threads) {
+  return workspace_bytes(op, threads);
+}
+
+void run(const square_norms<float>& op, const context& in) {
+  for (std::int64_t i = 0; i < op.count; ++i)
+    run(piece_of(op, i), in);
+}
+
 template void run(const add<float>&, const context&);
 template void run(const add<bf16>&, const context&);
 template void run(const ordered_sum<float>&, const context&);

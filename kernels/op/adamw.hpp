@@ -25,8 +25,52 @@ struct adamw {
   float beta1, beta2, eps;
   float weight_decay;
   float correction1, correction2;
-  bf16* rounded = nullptr;  ///< (n) or null: where the new parameters go, rounded
+  void* rounded = nullptr;  ///< (n) of `rounded_to`, or null: the new parameters, rounded
+  narrow_type rounded_to = narrow_type::bf16;
 };
+
+/// The same for many arrays at once, which share all but their weight decay: on a device one launch
+/// takes dozens of them.
+template <class T>
+struct adamw_pieces {
+  struct piece {
+    T* x;           ///< (n) parameters, changed
+    T* m;           ///< (n) first moment, changed
+    T* v;           ///< (n) second moment, changed
+    const T* dx;    ///< (n) gradient
+    void* rounded;  ///< (n) of `rounded_to`, or null
+    std::int64_t n;
+    float weight_decay;
+  };
+  const piece* pieces;  ///< (count) host
+  std::int64_t count;
+  narrow_type rounded_to = narrow_type::bf16;
+  float gradient_scale = 1;
+  float rate;
+  float beta1, beta2, eps;
+  float correction1, correction2;
+};
+
+/// One of the pieces, as an operation.
+template <class T>
+constexpr adamw<T> piece_of(const adamw_pieces<T>& op, std::int64_t i) {
+  const auto& p = op.pieces[i];
+  return {.x = p.x,
+          .m = p.m,
+          .v = p.v,
+          .dx = p.dx,
+          .n = p.n,
+          .gradient_scale = op.gradient_scale,
+          .rate = op.rate,
+          .beta1 = op.beta1,
+          .beta2 = op.beta2,
+          .eps = op.eps,
+          .weight_decay = p.weight_decay,
+          .correction1 = op.correction1,
+          .correction2 = op.correction2,
+          .rounded = p.rounded,
+          .rounded_to = op.rounded_to};
+}
 
 template <class T>
 constexpr std::int64_t flops(const adamw<T>& op) {
@@ -35,6 +79,21 @@ constexpr std::int64_t flops(const adamw<T>& op) {
 template <class T>
 constexpr std::int64_t bytes_moved(const adamw<T>& op) {
   return std::int64_t{sizeof(T)} * 7 * op.n + (op.rounded ? 2 * op.n : 0);
+}
+
+template <class T>
+constexpr std::int64_t flops(const adamw_pieces<T>& op) {
+  std::int64_t sum = 0;
+  for (std::int64_t i = 0; i < op.count; ++i)
+    sum += 15 * op.pieces[i].n;
+  return sum;
+}
+template <class T>
+constexpr std::int64_t bytes_moved(const adamw_pieces<T>& op) {
+  std::int64_t sum = 0;
+  for (std::int64_t i = 0; i < op.count; ++i)
+    sum += op.pieces[i].n * (std::int64_t{sizeof(T)} * 7 + (op.pieces[i].rounded ? 2 : 0));
+  return sum;
 }
 
 }  // namespace troupe::kernels

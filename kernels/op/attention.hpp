@@ -57,6 +57,14 @@ struct attention_shape {
   std::uint64_t key = 0;                  ///< of the random numbers
   const std::uint64_t* sample = nullptr;  ///< (S) global sample position; may be null if p_drop = 0
   std::int64_t first_head = 0;  ///< number of head 0 in the whole model: heads may be spread
+
+  /// The extents of the arrays above, for a backend whose arrays the host cannot read: rows in all
+  /// and the longest sequence. -1: unknown, which the cuda backend refuses (ATTENTION-1).
+  std::int64_t query_rows = -1, key_rows = -1;
+  std::int64_t longest_query = -1, longest_key = -1;
+  /// Every sequence has longest_query rows, which are its positions 0, 1, ... in order, and the
+  /// keys likewise: what most of training does. Lets a backend take a library's kernel.
+  bool uniform = false;
 };
 
 template <class T>
@@ -81,6 +89,18 @@ struct attention_backward {
   const T* k;
   const T* v;
   attention_shape shape;
+};
+
+/// A cache of keys and values grows: row r goes to row at[r] of the cache, with its position.
+template <class T>
+struct cache_rows {
+  T* entries;                    ///< (cache rows, G, width) rows at[r] written
+  std::int32_t* positions;       ///< (cache rows) written at the same places
+  const T* kv;                   ///< the first key of row 0; strides of q
+  const std::int32_t* position;  ///< (R)
+  const std::int32_t* at;        ///< (R) rows of the cache, each another
+  std::int64_t R, G, width;      ///< width: a key and its value, 2 * D elements
+  std::int64_t row, group;       ///< strides of kv, in elements
 };
 
 constexpr std::uint64_t attention_stream(std::uint64_t sample, std::int32_t query_position) {
@@ -135,6 +155,15 @@ std::int64_t bytes_moved(const attention_backward<T>& op) {
   const auto& a = op.shape;
   const std::int64_t queries = a.query_starts[a.S], keys = a.key_starts[a.S];
   return std::int64_t{sizeof(T)} * a.D * (4 * queries * a.H + 4 * keys * a.G) + 4 * queries * a.H;
+}
+
+template <class T>
+constexpr std::int64_t flops(const cache_rows<T>&) {
+  return 0;
+}
+template <class T>
+constexpr std::int64_t bytes_moved(const cache_rows<T>& op) {
+  return 2 * op.R * (std::int64_t{sizeof(T)} * op.G * op.width + 4);
 }
 
 }  // namespace troupe::kernels

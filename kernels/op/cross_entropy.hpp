@@ -47,8 +47,8 @@ template <class T>
 struct cross_entropy_merge {
   T* loss;                     ///< (R) written
   T* lse;                      ///< (R) written
-  const T* const* part_lse;    ///< (parts) arrays of R
-  const T* const* part_logit;  ///< (parts) arrays of R
+  const T* const* part_lse;    ///< (parts) host: arrays of R
+  const T* const* part_logit;  ///< (parts) host: arrays of R
   std::int64_t parts;
   std::int64_t R;
 };

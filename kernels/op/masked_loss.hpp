@@ -1,10 +1,10 @@
 // The loss of a micro-batch: the mean over the rows that count.
 //
 //   total  = sum_r loss[r] * mask[r]        tokens = sum_r mask[r]        in double, in row order
-//   dloss[r] = mask[r] * scale
+//   dloss[r] = mask[r] * float(scale / tokens)                            0 where tokens = 0
 //
-// The mean is total / tokens; its gradient has scale = 1 / tokens, times what the caller averages
-// over (micro-batches, replicas).
+// The mean is total / tokens; `scale` is what the caller averages over (micro-batches, replicas),
+// times the loss scale of fp16. The divisor is read where it was written: nobody waits for it.
 
 #pragma once
 
@@ -23,9 +23,10 @@ struct masked_loss_forward {
 
 template <class T>
 struct masked_loss_backward {
-  float* dloss;   ///< (R) written
-  const T* mask;  ///< (R)
-  float scale;
+  float* dloss;          ///< (R) written
+  const T* mask;         ///< (R)
+  const double* tokens;  ///< (1) of the forward pass
+  double scale;
   std::int64_t R;
 };
 

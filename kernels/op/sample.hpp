@@ -12,6 +12,8 @@
 // Holtzman et al.: "The Curious Case of Neural Text Degeneration", 2020. Equal logits rank by
 // token, lowest first. top_k = 1 is greedy decoding.
 
+// One row is too little for a device: the arrays lie in host memory whatever the backend.
+
 #pragma once
 
 #include "kernels/op/context.hpp"

@@ -5,6 +5,7 @@
 //                  summed in float where T is narrower, rounded once
 //   square_norm    the sum of x[i]^2 in double: partial sums of 4,096 elements, added in order, so
 //                  that neither the number of threads nor the width of a vector changes its bits
+//   square_norms   the same of many arrays, one result for each
 
 #pragma once
 
@@ -23,7 +24,7 @@ struct add {
 template <class T>
 struct ordered_sum {
   T* y;               ///< (n) written; may be one of the sources
-  const T* const* x;  ///< (sources) arrays of n elements
+  const T* const* x;  ///< (sources) host: arrays of n elements
   std::int64_t sources;
   std::int64_t n;
   accumulator<T> scale = 1;
@@ -40,6 +41,23 @@ struct square_norm {
   static constexpr std::int64_t block = 4096;
   static constexpr int lanes = 16;
 };
+
+template <class T>
+struct square_norms {
+  struct piece {
+    const T* x;  ///< (n)
+    std::int64_t n;
+  };
+  double* results;      ///< (count) written
+  const piece* pieces;  ///< (count) host
+  std::int64_t count;
+};
+
+/// One of the pieces, as an operation.
+template <class T>
+constexpr square_norm<T> piece_of(const square_norms<T>& op, std::int64_t i) {
+  return {op.results + i, op.pieces[i].x, op.pieces[i].n};
+}
 
 template <class T>
 constexpr std::int64_t flops(const add<T>& op) {
@@ -70,6 +88,33 @@ constexpr std::int64_t bytes_moved(const square_norm<T>& op) {
 template <class T>
 constexpr std::size_t workspace_bytes(const square_norm<T>& op, int) {
   return sizeof(double) * std::size_t((op.n + op.block - 1) / op.block);
+}
+
+/// Elements of all pieces of an operation that has some.
+template <class Op>
+constexpr std::int64_t elements_of(const Op& op) {
+  std::int64_t sum = 0;
+  for (std::int64_t i = 0; i < op.count; ++i)
+    sum += op.pieces[i].n;
+  return sum;
+}
+
+template <class T>
+constexpr std::int64_t flops(const square_norms<T>& op) {
+  return 2 * elements_of(op);
+}
+template <class T>
+constexpr std::int64_t bytes_moved(const square_norms<T>& op) {
+  return std::int64_t{sizeof(T)} * elements_of(op);
+}
+/// Scratch: the sums of the blocks of all pieces.
+template <class T>
+constexpr std::size_t workspace_bytes(const square_norms<T>& op, int) {
+  constexpr auto block = square_norm<T>::block;
+  std::int64_t blocks = 0;
+  for (std::int64_t i = 0; i < op.count; ++i)
+    blocks += (op.pieces[i].n + block - 1) / block;
+  return sizeof(double) * std::size_t(blocks);
 }
 
 }  // namespace troupe::kernels

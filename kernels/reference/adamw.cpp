@@ -17,12 +17,22 @@ void run(const adamw<T>& op) {
     op.x[i] = T(x - rate * double(op.weight_decay) * x - rate * step);
     op.m[i] = T(m);
     op.v[i] = T(v);
-    if (op.rounded)
-      op.rounded[i] = bf16(op.x[i]);
+    if (op.rounded && op.rounded_to == narrow_type::bf16)
+      static_cast<bf16*>(op.rounded)[i] = bf16(op.x[i]);
+    else if (op.rounded)
+      static_cast<f16*>(op.rounded)[i] = f16(op.x[i]);
   }
+}
+
+template <class T>
+void run(const adamw_pieces<T>& op) {
+  for (std::int64_t i = 0; i < op.count; ++i)
+    run(piece_of(op, i));
 }
 
 template void run(const adamw<float>&);
 template void run(const adamw<double>&);
+template void run(const adamw_pieces<float>&);
+template void run(const adamw_pieces<double>&);
 
 }  // namespace troupe::kernels::reference

@@ -14,8 +14,9 @@ void run(const masked_loss_forward<T>& op) {
 
 template <class T>
 void run(const masked_loss_backward<T>& op) {
+  const float factor = *op.tokens > 0 ? float(op.scale / *op.tokens) : 0.0F;
   for (std::int64_t r = 0; r < op.R; ++r)
-    op.dloss[r] = float(op.mask[r]) * op.scale;
+    op.dloss[r] = float(op.mask[r]) * factor;
 }
 
 template void run(const masked_loss_forward<float>&);

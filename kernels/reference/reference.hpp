@@ -6,9 +6,11 @@
 #include "kernels/op/adamw.hpp"
 #include "kernels/op/attention.hpp"
 #include "kernels/op/bias.hpp"
+#include "kernels/op/cast.hpp"
 #include "kernels/op/cross_entropy.hpp"
 #include "kernels/op/dropout.hpp"
 #include "kernels/op/embedding.hpp"
+#include "kernels/op/fingerprint.hpp"
 #include "kernels/op/head_norm.hpp"
 #include "kernels/op/linear.hpp"
 #include "kernels/op/masked_loss.hpp"
@@ -74,6 +76,18 @@ template <class T>
 void run(const adamw<T>& op);
 template <class T>
 void run(const sample_token<T>& op);
+template <class T>
+void run(const square_norms<T>& op);
+template <class T>
+void run(const adamw_pieces<T>& op);
+template <class T>
+void run(const fingerprint<T>& op);
+template <class T>
+void run(const cache_rows<T>& op);
+template <class T>
+void run(const narrow<T>& op);  ///< narrow types alone
+template <class T>
+void run(const widen<T>& op);
 template <class T>
 void run(const masked_loss_forward<T>& op);
 template <class T>

@@ -37,6 +37,12 @@ void run(const square_norm<T>& op) {
   *op.result = total;
 }
 
+template <class T>
+void run(const square_norms<T>& op) {
+  for (std::int64_t i = 0; i < op.count; ++i)
+    run(piece_of(op, i));
+}
+
 template void run(const add<float>&);
 template void run(const add<double>&);
 template void run(const add<bf16>&);
@@ -45,5 +51,7 @@ template void run(const ordered_sum<double>&);
 template void run(const ordered_sum<bf16>&);
 template void run(const square_norm<float>&);
 template void run(const square_norm<double>&);
+template void run(const square_norms<float>&);
+template void run(const square_norms<double>&);
 
 }  // namespace troupe::kernels::reference

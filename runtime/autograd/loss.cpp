@@ -12,13 +12,18 @@ struct cross_entropy_node final : node {
   tensor lse;     ///< (R), of the whole vocabulary
   tensor targets, mask;
   std::shared_ptr<gradient_slot> dlogits;
+  memory_block sums;  ///< total, tokens: doubles
   std::int64_t R, V, vocabulary, first;
   float scale;
 
   void input_gradients(tape& on) override {
     auto dloss = tensor::empty<float>(on.on(), {R});
     on.on().run(
-        kernels::masked_loss_backward<float>{dloss.data<float>(), mask.data<float>(), scale, R});
+        kernels::masked_loss_backward<float>{dloss.data<float>(),
+                                             mask.data<float>(),
+                                             reinterpret_cast<const double*>(sums.get()) + 1,
+                                             double(scale),
+                                             R});
     auto part = std::move(logits);  // its place is taken by its gradient
     on.on().run(kernels::cross_entropy_backward<T>{part.data<T>(),
                                                    part.data<T>(),
@@ -78,9 +83,11 @@ loss_value run(tape& on,
     on.on().run(forward);
     merge(on, part, loss, lse);
   }
-  loss_value result;
-  on.on().run(kernels::masked_loss_forward<float>{
-      &result.total, &result.tokens, loss.data<float>(), mask.data<float>(), R});
+  const auto sums = on.on().allocate(2 * sizeof(double));
+  auto* const at = reinterpret_cast<double*>(sums.get());
+  on.on().run(
+      kernels::masked_loss_forward<float>{at, at + 1, loss.data<float>(), mask.data<float>(), R});
+  const loss_value result{at[0], at[1]};
   if (on.recording()) {
     auto n = std::make_unique<cross_entropy_node<T>>();
     n->logits = std::move(logits.data);
@@ -92,7 +99,8 @@ loss_value run(tape& on,
     n->V = V;
     n->vocabulary = vocabulary;
     n->first = first;
-    n->scale = result.tokens > 0 ? float(double(scale) / result.tokens) : 0.0F;
+    n->sums = sums;
+    n->scale = scale;
     on.record(std::move(n));
   }
   return result;

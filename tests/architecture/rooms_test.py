@@ -6,12 +6,12 @@ import sys
 
 # room -> what it may include besides itself and the standard library
 MAY = {
-    "kernels": ["cuda", "cublas", "cudnn", "dnnl", "oneapi/", "hwy/", "omp.h"],
-    "runtime": ["kernels/", "nccl", "ucp/", "uct/", "ucs/", "spdlog/", "fmt/", "nlohmann/", "openssl/", "xxhash.h", "pcre2.h", "lua.hpp", "omp.h"],
+    "kernels": ["cuda", "cublas", "cudnn", "dnnl", "oneapi/", "hwy/", "omp.h", "dlfcn.h"],
+    "runtime": ["kernels/", "cuda", "nccl", "ucp/", "uct/", "ucs/", "spdlog/", "fmt/", "nlohmann/", "openssl/", "xxhash.h", "pcre2.h", "lua.hpp", "omp.h"],
     "messages": ["runtime/core/", "runtime/tensor/", "runtime/layout/", "runtime/schedule/", "runtime/telemetry/", "caf/", "fmt/"],
     "actors": ["messages/", "runtime/", "caf/", "fmt/", "CLI/", "yaml-cpp/", "nlohmann/"],
     "examples": ["actors/", "messages/", "runtime/", "caf/", "fmt/"],
-    "tests": ["omp.h", "dlfcn.h", "kernels/", "runtime/", "messages/", "actors/", "caf/", "catch2/", "fmt/", "nlohmann/", "openssl/"],
+    "tests": ["cuda", "cublas", "nccl", "omp.h", "dlfcn.h", "kernels/", "runtime/", "messages/", "actors/", "caf/", "catch2/", "fmt/", "nlohmann/", "openssl/"],
 }
 
 # library -> the only folders that may name it
@@ -19,8 +19,10 @@ ONLY = {
     "caf/": ["messages/", "actors/", "tests/", "examples/"],
     "CLI/": ["actors/command/"],
     "yaml-cpp/": ["actors/command/"],
-    "cuda": ["kernels/cuda/", "runtime/device/cuda/"],
-    "nccl": ["runtime/collective/nccl/"],
+    "cuda": ["kernels/cuda/", "kernels/cudnn/", "runtime/device/cuda/", "runtime/collective/nccl/", "tests/emulator/"],
+    "cublas": ["kernels/cuda/", "tests/emulator/"],
+    "cudnn": ["kernels/cudnn/"],
+    "nccl": ["runtime/collective/nccl/", "tests/emulator/"],
     "ucp/": ["runtime/transport/ucx/"],
     "spdlog/": ["runtime/core/"],
     "pcre2.h": ["runtime/tokenizer/"],

@@ -38,12 +38,13 @@ TEST_CASE("BACKEND-2: a number that is no backend is a broken promise", "[kernel
   CHECK_THROWS_AS(scratch(backend{77}, t.add(), 1), std::logic_error);
 }
 
-TEST_CASE("a build without CUDA says so, and what to do", "[kernels][backend]") {
+TEST_CASE("a machine without CUDA says so, and what to do", "[kernels][backend]") {
   sum_memory<float> t{.n = 5};
   CHECK_THROWS_AS(run(backend::cuda, t.add(), {}), kernels::backend_missing);
   CHECK_THROWS_AS(scratch(backend::cuda, t.add(), 1), kernels::backend_missing);
   CHECK_THROWS_WITH(run(backend::cuda, t.add(), {}),
-                    ContainsSubstring("no CUDA backend") && ContainsSubstring("choose"));
+                    ContainsSubstring("CUDA backend cannot run")
+                        && ContainsSubstring("Choose the backend 'cpu'"));
 }
 
 TEST_CASE("only operations that declare scratch need some", "[kernels][backend]") {

@@ -4,6 +4,8 @@
 
 #include "tests/support/ops_common.hpp"
 
+#include <algorithm>
+
 namespace troupe::tests {
 
 template <class T>
@@ -99,7 +101,11 @@ struct attention_memory {
             .p_drop = p_drop,
             .key = 0x5eed,
             .sample = p_drop > 0 ? sample.data() : nullptr,
-            .first_head = first_head};
+            .first_head = first_head,
+            .query_rows = query_rows,
+            .key_rows = key_rows,
+            .longest_query = *std::max_element(query_lengths.begin(), query_lengths.end()),
+            .longest_key = *std::max_element(key_lengths.begin(), key_lengths.end())};
   }
   kernels::attention_forward<T> forward() {
     return {.o = o.data(),

@@ -130,7 +130,7 @@ struct cross_entropy_memory {
 template <class T>
 struct masked_loss_memory {
   std::int64_t R;
-  float scale = 0.25f;
+  double scale = 0.75;
   std::vector<float> loss = normal<float>(R, 66);
   std::vector<T> mask = masks(R);
   std::vector<float> dloss = blank<float>(R);
@@ -140,7 +140,7 @@ struct masked_loss_memory {
     return {.total = &total, .tokens = &tokens, .loss = loss.data(), .mask = mask.data(), .R = R};
   }
   kernels::masked_loss_backward<T> backward() {
-    return {.dloss = dloss.data(), .mask = mask.data(), .scale = scale, .R = R};
+    return {.dloss = dloss.data(), .mask = mask.data(), .tokens = &tokens, .scale = scale, .R = R};
   }
 
   static std::vector<T> masks(std::int64_t R) {

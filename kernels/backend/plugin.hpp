@@ -1,0 +1,49 @@
+// Plug-ins: libraries of ours that need a vendor's, opened when they are asked for, so that the
+// same program starts on a machine that has neither.
+//
+//   libtroupe_cuda.so    kernels/cuda, runtime/device/cuda     the CUDA runtime, cuBLASLt
+//   libtroupe_cudnn.so   kernels/cudnn                         cuDNN
+//   libtroupe_nccl.so    runtime/collective/nccl               NCCL
+//
+// They are looked for in the folder that the environment variable TROUPE_PLUGINS names, then beside
+// the program, then in ../lib/troupe from there. A plug-in is of the same build as the program:
+// both say so, and another is refused.
+
+#pragma once
+
+#include <string>
+
+namespace troupe::kernels {
+
+/// A plug-in that was opened, or why it was not. It stays open until the process ends.
+class plugin {
+ public:
+  /// Opens "libtroupe_<name>.so". Does not throw; the same object for the same name. Any thread.
+  static const plugin& open(const std::string& name);
+
+  explicit operator bool() const { return handle_ != nullptr; }
+  const std::string& path() const { return path_; }
+  /// Empty when it is open: what was tried and what the system said, a sentence without its end.
+  const std::string& reason() const { return reason_; }
+
+  /// The C function of that name. Throws std::logic_error when the plug-in does not have it
+  /// (PLUGIN-1).
+  template <class Function>
+  Function* function(const char* name) const {
+    return reinterpret_cast<Function*>(symbol(name));
+  }
+
+ private:
+  explicit plugin(const std::string& name);
+  bool try_to_open(const std::string& path);
+  void* symbol(const char* name) const;
+
+  void* handle_ = nullptr;
+  std::string path_;
+  std::string reason_;
+};
+
+/// What both sides of a plug-in say of their build.
+const char* build_of_plugins();
+
+}  // namespace troupe::kernels

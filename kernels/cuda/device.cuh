@@ -1,0 +1,160 @@
+// What every kernel of this folder stands on: launching, element types, sums over a warp and a block.
+//
+// The folder is compiled by nvcc for devices and by g++ for the emulated device (tests/emulator): only
+// what both have is used. Shared memory is static, launches go through `launch`, and reductions have an
+// order that depends on nothing but the shape.
+
+#pragma once
+
+#include "kernels/backend/cuda_library.hpp"
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+
+#include <string>
+#include <utility>
+
+namespace troupe::kernels::cuda {
+
+// --- the host's side ---------------------------------------------------------------------------
+
+/// Throws device_failure unless all went well; `what` says what was tried.
+inline void check(cudaError_t status, const char* what) {
+  if (status != cudaSuccess)
+    throw device_failure(std::string(what) + ": " + cudaGetErrorName(status) + ", "
+                         + cudaGetErrorString(status));
+}
+
+inline cudaStream_t queue_of(const context& in) {
+  return static_cast<cudaStream_t>(in.queue);
+}
+
+/// Puts the kernel on the queue of the context. Failures of the launch itself throw; those of the
+/// kernel are found by whoever waits.
+template <class... Params, class... Args>
+void launch(const context& in, dim3 grid, dim3 block, void (*kernel)(Params...), Args&&... args) {
+  if (grid.x == 0 || grid.y == 0 || grid.z == 0)
+    return;  // nothing to do: CUDA refuses an empty grid
+  cudaLaunchConfig_t how = {};
+  how.gridDim = grid;
+  how.blockDim = block;
+  how.stream = queue_of(in);
+  check(cudaLaunchKernelEx(&how, kernel, Params(std::forward<Args>(args))...), "launching a kernel");
+}
+
+/// The scratch memory as an array of T. Throws std::logic_error if the caller gave too little.
+template <class T>
+T* scratch_array(const context& in, std::size_t bytes) {
+  if (in.workspace.size() < bytes)
+    throw std::logic_error("workspace of " + std::to_string(in.workspace.size())
+                           + " bytes, but the operation declared " + std::to_string(bytes));
+  return reinterpret_cast<T*>(in.workspace.data());
+}
+
+constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
+  return (a + b - 1) / b;
+}
+
+/// Blocks for n pieces of work, at most `most`: kernels loop over what is left, grid by grid.
+inline unsigned blocks_for(std::int64_t n, std::int64_t most) {
+  return unsigned(n < most ? n : most);
+}
+
+// --- element types -----------------------------------------------------------------------------
+
+constexpr int warp = 32;
+
+__device__ __forceinline__ float to_float(float x) {
+  return x;
+}
+__device__ __forceinline__ float to_float(bf16 x) {
+  return __uint_as_float(unsigned(x.bits) << 16);
+}
+__device__ __forceinline__ float to_float(f16 x) {
+  return __half2float(__ushort_as_half(x.bits));
+}
+
+/// Rounded to nearest, ties to even.
+template <class T>
+__device__ __forceinline__ T from_float(float x);
+template <>
+__device__ __forceinline__ float from_float<float>(float x) {
+  return x;
+}
+template <>
+__device__ __forceinline__ bf16 from_float<bf16>(float x) {
+  bf16 out;
+  out.bits = __bfloat16_as_ushort(__float2bfloat16_rn(x));
+  return out;
+}
+template <>
+__device__ __forceinline__ f16 from_float<f16>(float x) {
+  f16 out;
+  out.bits = __half_as_ushort(__float2half_rn(x));
+  return out;
+}
+
+/// N neighbouring elements, loaded and stored at once: 16 bytes make the most of a transaction.
+template <class T, int N>
+struct alignas(sizeof(T) * N) pack {
+  T x[N];
+};
+template <class T>
+constexpr int wide = 16 / int(sizeof(T));  ///< elements in 16 bytes
+
+template <class T, int N>
+__device__ __forceinline__ pack<T, N> load(const T* from) {
+  return *reinterpret_cast<const pack<T, N>*>(from);
+}
+template <class T, int N>
+__device__ __forceinline__ void store(T* to, const pack<T, N>& x) {
+  *reinterpret_cast<pack<T, N>*>(to) = x;
+}
+
+/// Whether 16-byte accesses may be used on all of these pointers (null counts as aligned).
+template <class... Pointers>
+bool all_aligned(Pointers... pointers) {
+  return ((reinterpret_cast<std::uintptr_t>(pointers) % 16 == 0) && ...);
+}
+
+// --- sums --------------------------------------------------------------------------------------
+
+/// The sum over the warp, in every lane: a tree of fixed shape. All 32 lanes take part.
+template <class T>
+__device__ __forceinline__ T warp_sum(T x) {
+#pragma unroll
+  for (int step = warp / 2; step > 0; step /= 2)
+    x += __shfl_xor_sync(0xffffffffU, x, step);
+  return x;
+}
+
+__device__ __forceinline__ float warp_max(float x) {
+#pragma unroll
+  for (int step = warp / 2; step > 0; step /= 2)
+    x = fmaxf(x, __shfl_xor_sync(0xffffffffU, x, step));
+  return x;
+}
+
+/// The sum over a block of Threads (a multiple of 32), in every thread. All threads take part; two
+/// sums in a row need no barrier between them.
+template <int Threads, class T>
+__device__ __forceinline__ T block_sum(T x) {
+  constexpr int warps = Threads / warp;
+  static_assert(Threads % warp == 0 && warps <= warp);
+  x = warp_sum(x);
+  if constexpr (warps == 1)
+    return x;
+  __shared__ T part[warps];
+  __syncthreads();  // whoever read the last sum has done so
+  if (threadIdx.x % warp == 0)
+    part[threadIdx.x / warp] = x;
+  __syncthreads();
+  T sum = part[0];
+#pragma unroll
+  for (int w = 1; w < warps; ++w)
+    sum += part[w];
+  return sum;
+}
+
+}  // namespace troupe::kernels::cuda
