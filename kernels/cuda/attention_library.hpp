@@ -1,0 +1,53 @@
+// Attention that another library computes: the seat of libtroupe_cudnn.so (kernels/cudnn).
+//
+// The plug-in exports two C functions beside troupe_plugin_build:
+//
+//   const char* troupe_attention_obstacle()        why it cannot compute on this machine, a
+//   sentence
+//                                                  without its end; empty if it can
+//   attention_library* troupe_attention_library()  the one object of the process
+//
+// Where it opened and the environment variable TROUPE_ATTENTION is not "own", every operation that
+// it serves is its own; all others are computed by attention_forward.cu and attention_backward.cu,
+// whose results have the same meaning: forward of one and backward of the other go together.
+
+#pragma once
+
+#include "kernels/op/attention.hpp"
+
+#include <cstddef>
+#include <string>
+
+namespace troupe::kernels::cuda {
+
+/// Any thread; operations of one queue are called by one thread at a time.
+///
+/// serves    a pure function of the type and of the shape's numbers: no array is read, no pointer
+///           looked at, no device asked. It refuses what it cannot do with the same meaning: shapes
+///           that are not `uniform`, dropout, strides that it cannot say
+/// scratch   bytes of workspace for an operation that it serves: likewise of the shape
+/// run       puts an operation that it serves on `in.queue`. The pointers are aligned to 16 bytes
+///           and the shape has at least one sequence, query and key. No memory of the device is
+///           allocated, nothing waited for, and the bits are the same every time. Throws
+///           device_failure
+class attention_library {
+ public:
+  virtual ~attention_library() = default;
+
+#define TROUPE_DECLARE(op)                         \
+  virtual bool serves(const op& what) const = 0;   \
+  virtual std::size_t scratch(const op& what) = 0; \
+  virtual void run(const op& what, const context& in) = 0;
+  TROUPE_DECLARE(attention_forward<bf16>)
+  TROUPE_DECLARE(attention_forward<f16>)
+  TROUPE_DECLARE(attention_backward<bf16>)
+  TROUPE_DECLARE(attention_backward<f16>)
+#undef TROUPE_DECLARE
+
+  virtual std::string version() const = 0;  ///< "cuDNN 9.19.0": decides bits
+};
+
+using attention_obstacle_function = const char*();
+using attention_library_function = attention_library*();
+
+}  // namespace troupe::kernels::cuda
