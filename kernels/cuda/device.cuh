@@ -6,29 +6,16 @@
 
 #pragma once
 
-#include "kernels/backend/cuda_library.hpp"
+#include "kernels/cuda/host.hpp"
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
-#include <cuda_runtime.h>
 
-#include <string>
 #include <utility>
 
 namespace troupe::kernels::cuda {
 
 // --- the host's side ---------------------------------------------------------------------------
-
-/// Throws device_failure unless all went well; `what` says what was tried.
-inline void check(cudaError_t status, const char* what) {
-  if (status != cudaSuccess)
-    throw device_failure(std::string(what) + ": " + cudaGetErrorName(status) + ", "
-                         + cudaGetErrorString(status));
-}
-
-inline cudaStream_t queue_of(const context& in) {
-  return static_cast<cudaStream_t>(in.queue);
-}
 
 /// Puts the kernel on the queue of the context. Failures of the launch itself throw; those of the
 /// kernel are found by whoever waits.
@@ -110,12 +97,6 @@ __device__ __forceinline__ pack<T, N> load(const T* from) {
 template <class T, int N>
 __device__ __forceinline__ void store(T* to, const pack<T, N>& x) {
   *reinterpret_cast<pack<T, N>*>(to) = x;
-}
-
-/// Whether 16-byte accesses may be used on all of these pointers (null counts as aligned).
-template <class... Pointers>
-bool all_aligned(Pointers... pointers) {
-  return ((reinterpret_cast<std::uintptr_t>(pointers) % 16 == 0) && ...);
 }
 
 // --- sums --------------------------------------------------------------------------------------

@@ -1,0 +1,30 @@
+// What the host's side of this folder stands on: sources that g++ compiles, and device.cuh.
+
+#pragma once
+
+#include "kernels/backend/cuda_library.hpp"
+
+#include <cuda_runtime.h>
+
+#include <string>
+
+namespace troupe::kernels::cuda {
+
+/// Throws device_failure unless all went well; `what` says what was tried.
+inline void check(cudaError_t status, const char* what) {
+  if (status != cudaSuccess)
+    throw device_failure(std::string(what) + ": " + cudaGetErrorName(status) + ", "
+                         + cudaGetErrorString(status));
+}
+
+inline cudaStream_t queue_of(const context& in) {
+  return static_cast<cudaStream_t>(in.queue);
+}
+
+/// Whether 16-byte accesses may be used on all of these pointers (null counts as aligned).
+template <class... Pointers>
+bool all_aligned(Pointers... pointers) {
+  return ((reinterpret_cast<std::uintptr_t>(pointers) % 16 == 0) && ...);
+}
+
+}  // namespace troupe::kernels::cuda
