@@ -11,7 +11,7 @@ MAY = {
     "messages": ["runtime/core/", "runtime/tensor/", "runtime/layout/", "runtime/schedule/", "runtime/telemetry/", "caf/", "fmt/"],
     "actors": ["messages/", "runtime/", "caf/", "fmt/", "CLI/", "yaml-cpp/", "nlohmann/"],
     "examples": ["actors/", "messages/", "runtime/", "caf/", "fmt/"],
-    "tests": ["cuda", "cublas", "nccl", "omp.h", "dlfcn.h", "kernels/", "runtime/", "messages/", "actors/", "caf/", "catch2/", "fmt/", "nlohmann/", "openssl/"],
+    "tests": ["boost/", "cuda", "cublas", "nccl", "sanitizer/", "omp.h", "dlfcn.h", "kernels/", "runtime/", "messages/", "actors/", "caf/", "catch2/", "fmt/", "nlohmann/", "openssl/"],
 }
 
 # library -> the only folders that may name it
@@ -19,10 +19,12 @@ ONLY = {
     "caf/": ["messages/", "actors/", "tests/", "examples/"],
     "CLI/": ["actors/command/"],
     "yaml-cpp/": ["actors/command/"],
-    "cuda": ["kernels/cuda/", "kernels/cudnn/", "runtime/device/cuda/", "runtime/collective/nccl/", "tests/emulator/"],
+    "cuda": ["kernels/cuda/", "kernels/cudnn/", "runtime/device/cuda/", "runtime/collective/nccl/", "tests/emulator/", "tests/kernels_cuda/", "tests/support/"],
+    "boost/": ["tests/emulator/"],
+    "sanitizer/": ["tests/emulator/"],
     "cublas": ["kernels/cuda/", "tests/emulator/"],
     "cudnn": ["kernels/cudnn/"],
-    "nccl": ["runtime/collective/nccl/", "tests/emulator/"],
+    "nccl": ["runtime/collective/nccl/", "tests/emulator/", "tests/kernels_cuda/", "tests/support/"],
     "ucp/": ["runtime/transport/ucx/"],
     "spdlog/": ["runtime/core/"],
     "pcre2.h": ["runtime/tokenizer/"],
@@ -37,7 +39,7 @@ ONLY = {
 VALUES = re.compile(r"^runtime/(core|layout|schedule|telemetry)/|^runtime/tensor/(box|dtype|shape|ticket)\.hpp$")
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]')
-STANDARD = re.compile(r"^[a-z_0-9]+$|^(sys|arpa|netinet)/|^(unistd|fcntl|dirent|signal|poll|pthread|dlfcn|sched)\.h$")
+STANDARD = re.compile(r"^[a-z_0-9]+$|^(sys|arpa|netinet)/|^(unistd|fcntl|dirent|signal|poll|pthread|dlfcn|sched|elf|link|cxxabi)\.h$")
 
 
 def complaints(root):

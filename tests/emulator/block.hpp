@@ -1,0 +1,128 @@
+// One block of a kernel on one thread of the host: its CUDA threads are fibers, and whoever waits
+// for others lets them run. Which of those that can run is next is drawn from the seed, so that a
+// kernel which relies on an order gives wrong results for some seed.
+
+#pragma once
+
+#include "tests/emulator/fibers.hpp"
+#include "tests/emulator/include/cuda_runtime.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace troupe::emulator {
+
+/// What ends a launch: the error that the device then has, and a text for people.
+struct kernel_failure {
+  cudaError_t error;
+  std::string text;
+};
+
+struct block_task {
+  const kernel_call& call;
+  dim3 grid;
+  dim3 block;
+  uint3 index;
+  std::uint64_t seed;
+};
+
+/// What one CUDA thread waits for.
+struct waiting {
+  place where = {};
+  // at a barrier
+  vote what = vote::none;
+  bool predicate = false;
+  // with other lanes of its warp
+  warp_step step = warp_step::wait;
+  unsigned mask = 0;
+  std::uint64_t bits = 0;
+  int argument = 0;
+  int width = 32;
+};
+
+/// One for each thread of the host that runs blocks; used by that thread alone. Its fibers are kept
+/// from block to block: as many as ever waited at once.
+class block_runner {
+ public:
+  /// Of the calling thread; null if it is running no block.
+  static block_runner* current();
+
+  /// Nothing if every thread of the block came to its end.
+  std::optional<kernel_failure> run(const block_task& task);
+
+  // What a kernel calls, through the functions of emulated/warp.h.
+  int barrier(vote what, bool predicate, place where);
+  std::uint64_t collective(const waiting& step);
+  unsigned active_lanes() const;
+  [[noreturn]] void fail(cudaError_t error, std::string text);
+
+ private:
+  enum class state { fresh, ready, at_barrier, in_warp, ended };
+  struct stopped {};  ///< thrown through a kernel's frames when its launch has failed
+
+  /// A fiber and the thread that runs on it.
+  struct worker {
+    fiber* stack = nullptr;
+    unsigned runs = 0;
+  };
+
+  struct thread {
+    uint3 index = {};
+    state is = state::fresh;
+    worker* on = nullptr;
+    waiting what;
+    std::uint64_t result = 0;
+  };
+
+  struct warp {
+    unsigned lanes = 0;    ///< those that there are
+    unsigned waiting = 0;  ///< in a step of the warp
+    unsigned ended = 0;
+  };
+
+  void start(const block_task& task);
+  void resume(unsigned number);
+  void unwind();
+  void work(worker& self);
+  void run_thread(worker& self);
+  unsigned draw_ready();
+  void take_up(unsigned number);
+  void wait();
+  void make_ready(unsigned number, std::uint64_t result);
+  void ended(unsigned number);
+
+  void open_barrier();
+  void finish_if_complete(unsigned in, unsigned mask);
+  std::uint64_t result_of(unsigned in, unsigned lane, unsigned lanes);
+  std::uint64_t exchanged(unsigned in, unsigned lane, unsigned lanes);
+  void check_mask(const waiting& step);
+
+  std::string name(unsigned number) const;
+  static std::string lane_names(unsigned lanes);
+  std::string who_waits_where() const;
+  kernel_failure described(cudaError_t error, const std::string& text) const;
+
+  const block_task* task_ = nullptr;
+  std::vector<thread> threads_;
+  std::vector<warp> warps_;
+  std::vector<unsigned> ready_;  ///< fresh ones too
+  std::vector<worker*> idle_;
+  unsigned running_ = 0;
+  unsigned alive_ = 0;
+  unsigned at_barrier_ = 0;
+  std::uint64_t random_ = 0;
+  std::optional<kernel_failure> failure_;
+};
+
+/// Uniform below n, from a state that it moves on.
+inline unsigned draw(std::uint64_t& state, unsigned n) {
+  state += 0x9e3779b97f4a7c15U;
+  std::uint64_t x = state;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9U;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebU;
+  return unsigned(((x ^ (x >> 31)) >> 32) * n >> 32);
+}
+
+}  // namespace troupe::emulator

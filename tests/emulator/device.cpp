@@ -1,0 +1,150 @@
+#include "tests/emulator/device.hpp"
+
+#include "tests/emulator/settings.hpp"
+
+#include <array>
+#include <atomic>
+#include <cstdio>
+
+namespace troupe::emulator {
+namespace {
+
+constexpr int most_devices = 64;
+constinit std::array<std::atomic<int>, most_devices> errors = {};
+constinit thread_local int chosen = 0;
+constinit thread_local cudaError_t last_error = cudaSuccess;
+
+const char* name_of(cudaError_t error) {
+  switch (error) {
+#define TROUPE_EMULATED_ERROR(name, value, text) \
+  case name:                                     \
+    return #name;
+    TROUPE_EMULATED_ERRORS(TROUPE_EMULATED_ERROR)
+#undef TROUPE_EMULATED_ERROR
+  }
+  return "unrecognized error code";
+}
+
+const char* text_of(cudaError_t error) {
+  switch (error) {
+#define TROUPE_EMULATED_ERROR(name, value, text) \
+  case name:                                     \
+    return text;
+    TROUPE_EMULATED_ERRORS(TROUPE_EMULATED_ERROR)
+#undef TROUPE_EMULATED_ERROR
+  }
+  return "unrecognized error code";
+}
+
+/// The runtime's own version must not pass the driver's major one.
+cudaError_t driver_obstacle() {
+  if (machine().driver / 1000 < CUDART_VERSION / 1000)
+    return cudaErrorInsufficientDriver;
+  return machine().devices == 0 ? cudaErrorNoDevice : cudaSuccess;
+}
+
+bool exists(int device) {
+  return device >= 0 && device < machine().devices;
+}
+
+}  // namespace
+
+int current_device() {
+  return chosen;
+}
+
+void say(const std::string& text) {
+  const std::string line = "emulated device: " + text + "\n";
+  std::fwrite(line.data(), 1, line.size(), stderr);
+}
+
+void break_device(int device, const kernel_failure& by) {
+  say("device " + std::to_string(device) + ": " + by.text);
+  int none = 0;
+  errors[std::size_t(device)].compare_exchange_strong(none, int(by.error));
+}
+
+cudaError_t device_error(int device) {
+  return cudaError_t(errors[std::size_t(device)].load());
+}
+
+void mend_device(int device) {
+  errors[std::size_t(device)] = 0;
+}
+
+cudaError_t obstacle(const char* call) {
+  if (const auto driver = driver_obstacle(); driver != cudaSuccess)
+    return driver;
+  if (const int planted = planted_fault(call); planted != 0)
+    return cudaError_t(planted);
+  return device_error(chosen);
+}
+
+cudaError_t noted(cudaError_t error) {
+  if (error != cudaSuccess)
+    last_error = error;
+  return error;
+}
+
+}  // namespace troupe::emulator
+
+using namespace troupe::emulator;
+
+extern "C" {
+
+cudaError_t cudaGetLastError() {
+  const cudaError_t last = cudaPeekAtLastError();
+  last_error = cudaSuccess;
+  return last;
+}
+
+cudaError_t cudaPeekAtLastError() {
+  const cudaError_t broken = device_error(chosen);
+  return broken != cudaSuccess ? broken : last_error;
+}
+
+const char* cudaGetErrorName(cudaError_t error) {
+  return name_of(error);
+}
+
+const char* cudaGetErrorString(cudaError_t error) {
+  return text_of(error);
+}
+
+cudaError_t cudaDriverGetVersion(int* version) {
+  *version = machine().driver;
+  return cudaSuccess;
+}
+
+cudaError_t cudaRuntimeGetVersion(int* version) {
+  *version = CUDART_VERSION;
+  return cudaSuccess;
+}
+
+cudaError_t cudaGetDeviceCount(int* count) {
+  *count = 0;
+  const cudaError_t before = driver_obstacle();
+  if (before == cudaSuccess)
+    *count = machine().devices;
+  return noted(before);
+}
+
+cudaError_t cudaSetDevice(int device) {
+  if (const auto driver = driver_obstacle(); driver != cudaSuccess)
+    return noted(driver);
+  if (!exists(device))
+    return noted(cudaErrorInvalidDevice);
+  if (const int planted = planted_fault("cudaSetDevice"); planted != 0)
+    return noted(cudaError_t(planted));
+  chosen = device;
+  return noted(device_error(device));
+}
+
+cudaError_t cudaGetDevice(int* device) {
+  return runtime_call("cudaGetDevice", [&] {
+    *device = chosen;
+    return cudaSuccess;
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,143 @@
+// Barriers of a block, and what the lanes of a warp do together.
+//
+// Each of these switches to another thread of the block. All threads of a block that have not ended
+// must come to the same barrier, and all lanes of a mask that have not ended to the same operation
+// of the same line with the same mask; anything else ends the launch with an error that names them.
+
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <source_location>
+#include <type_traits>
+
+namespace troupe::emulator {
+
+using place = std::source_location;
+
+enum class vote { none, any, all, count };
+
+/// Returns what __syncthreads_<vote> returns.
+int block_barrier(vote what, bool predicate, place where);
+
+enum class warp_step {
+  wait,
+  index,
+  up,
+  down,
+  exclusive,
+  ballot,
+  add,
+  least,
+  most,
+  and_,
+  or_,
+  xor_
+};
+
+/// The other lanes' bits, by step: of the lane that `argument` means within groups of `width`, or
+/// the votes or the sum of all.
+std::uint64_t warp_collective(
+    warp_step step, unsigned mask, std::uint64_t bits, int argument, int width, place where);
+
+unsigned active_lanes();
+
+template <class T>
+T shuffled(warp_step step, unsigned mask, T value, int argument, int width, place where) {
+  static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= 8);
+  std::uint64_t bits = 0;
+  std::memcpy(&bits, &value, sizeof value);
+  bits = warp_collective(step, mask, bits, argument, width, where);
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+}  // namespace troupe::emulator
+
+#define TROUPE_EMULATED_PLACE troupe::emulator::place where = troupe::emulator::place::current()
+
+inline void __syncthreads(TROUPE_EMULATED_PLACE) {
+  troupe::emulator::block_barrier(troupe::emulator::vote::none, false, where);
+}
+inline int __syncthreads_or(int predicate, TROUPE_EMULATED_PLACE) {
+  return troupe::emulator::block_barrier(troupe::emulator::vote::any, predicate != 0, where);
+}
+inline int __syncthreads_and(int predicate, TROUPE_EMULATED_PLACE) {
+  return troupe::emulator::block_barrier(troupe::emulator::vote::all, predicate != 0, where);
+}
+inline int __syncthreads_count(int predicate, TROUPE_EMULATED_PLACE) {
+  return troupe::emulator::block_barrier(troupe::emulator::vote::count, predicate != 0, where);
+}
+
+inline void __syncwarp(unsigned mask = 0xffffffffU, TROUPE_EMULATED_PLACE) {
+  troupe::emulator::warp_collective(troupe::emulator::warp_step::wait, mask, 0, 0, 32, where);
+}
+inline unsigned __activemask() {
+  return troupe::emulator::active_lanes();
+}
+
+template <class T>
+T __shfl_sync(unsigned mask, T value, int lane, int width = 32, TROUPE_EMULATED_PLACE) {
+  using troupe::emulator::warp_step;
+  return troupe::emulator::shuffled(warp_step::index, mask, value, lane, width, where);
+}
+template <class T>
+T __shfl_up_sync(unsigned mask, T value, unsigned by, int width = 32, TROUPE_EMULATED_PLACE) {
+  using troupe::emulator::warp_step;
+  return troupe::emulator::shuffled(warp_step::up, mask, value, int(by), width, where);
+}
+template <class T>
+T __shfl_down_sync(unsigned mask, T value, unsigned by, int width = 32, TROUPE_EMULATED_PLACE) {
+  using troupe::emulator::warp_step;
+  return troupe::emulator::shuffled(warp_step::down, mask, value, int(by), width, where);
+}
+template <class T>
+T __shfl_xor_sync(unsigned mask, T value, int bits, int width = 32, TROUPE_EMULATED_PLACE) {
+  using troupe::emulator::warp_step;
+  return troupe::emulator::shuffled(warp_step::exclusive, mask, value, bits, width, where);
+}
+
+inline unsigned __ballot_sync(unsigned mask, int predicate, TROUPE_EMULATED_PLACE) {
+  using troupe::emulator::warp_step;
+  return unsigned(
+      troupe::emulator::warp_collective(warp_step::ballot, mask, predicate != 0, 0, 32, where));
+}
+inline int __any_sync(unsigned mask, int predicate, TROUPE_EMULATED_PLACE) {
+  return __ballot_sync(mask, predicate, where) != 0;
+}
+inline int __all_sync(unsigned mask, int predicate, TROUPE_EMULATED_PLACE) {
+  return __ballot_sync(mask, !predicate, where) == 0;
+}
+
+#define TROUPE_EMULATED_REDUCE(name, type, step)                                      \
+  inline type name(unsigned mask, type value, TROUPE_EMULATED_PLACE) {                \
+    return type(troupe::emulator::warp_collective(troupe::emulator::warp_step::step,  \
+                                                  mask,                               \
+                                                  std::uint64_t(std::int64_t(value)), \
+                                                  0,                                  \
+                                                  32,                                 \
+                                                  where));                            \
+  }
+TROUPE_EMULATED_REDUCE(__reduce_add_sync, unsigned, add)
+TROUPE_EMULATED_REDUCE(__reduce_add_sync, int, add)
+TROUPE_EMULATED_REDUCE(__reduce_min_sync, unsigned, least)
+TROUPE_EMULATED_REDUCE(__reduce_min_sync, int, least)
+TROUPE_EMULATED_REDUCE(__reduce_max_sync, unsigned, most)
+TROUPE_EMULATED_REDUCE(__reduce_max_sync, int, most)
+TROUPE_EMULATED_REDUCE(__reduce_and_sync, unsigned, and_)
+TROUPE_EMULATED_REDUCE(__reduce_or_sync, unsigned, or_)
+TROUPE_EMULATED_REDUCE(__reduce_xor_sync, unsigned, xor_)
+#undef TROUPE_EMULATED_REDUCE
+#undef TROUPE_EMULATED_PLACE
+
+/// What one thread wrote is seen by the block, the device, everyone.
+inline void __threadfence_block() {
+  __atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+inline void __threadfence() {
+  __atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+inline void __threadfence_system() {
+  __atomic_thread_fence(__ATOMIC_SEQ_CST);
+}

@@ -1,0 +1,133 @@
+#include "tests/emulator/settings.hpp"
+
+#include "tests/emulator/control.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+#include <regex>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+namespace troupe::emulator {
+namespace {
+
+struct fault {
+  std::string call;
+  std::uint64_t nth;
+  bool ever_after;
+  int error;
+  std::uint64_t seen = 0;
+};
+
+struct fault_list {
+  std::mutex mutex;
+  std::vector<fault> faults;
+  std::atomic<bool> any = false;
+};
+
+[[noreturn]] void refuse(const char* name, const std::string& text, const char* expected) {
+  std::fprintf(stderr, "%s is '%s': %s is expected\n", name, text.c_str(), expected);
+  std::exit(2);
+}
+
+template <class T>
+T number(const char* name, T otherwise) {
+  const char* const text = std::getenv(name);
+  if (text == nullptr)
+    return otherwise;
+  const std::string all = text;
+  T value = {};
+  const auto [end, error] = std::from_chars(all.data(), all.data() + all.size(), value);
+  if (error != std::errc{} || end != all.data() + all.size())
+    refuse(name, all, "a whole number");
+  return value;
+}
+
+// Never destroyed: streams work while the process ends.
+fault_list& faults() {
+  static auto* const list = new fault_list;
+  return *list;
+}
+
+settings* from_environment() {
+  auto* const is = new settings;
+  const int cores = int(std::max(1U, std::thread::hardware_concurrency()));
+  is->devices = number("TROUPE_EMULATED_DEVICES", is->devices);
+  is->memory = number("TROUPE_EMULATED_MEMORY", is->memory);
+  is->driver = number("TROUPE_EMULATED_DRIVER", is->driver);
+  is->processors = number("TROUPE_EMULATED_PROCESSORS", is->processors);
+  is->architecture = number("TROUPE_EMULATED_ARCHITECTURE", is->architecture);
+  is->threads = std::max(1, number("TROUPE_EMULATED_THREADS", std::min(4, cores)));
+  is->seed = number("TROUPE_EMULATED_SEED", is->seed.load());
+  is->delay_us = number("TROUPE_EMULATED_DELAY_US", is->delay_us.load());
+  if (const char* const text = std::getenv("TROUPE_EMULATED_FAULT"); text != nullptr)
+    plant_faults(text);
+  return is;
+}
+
+}  // namespace
+
+settings& machine() {
+  static auto* const is = from_environment();
+  return *is;
+}
+
+void plant_faults(const std::string& text) {
+  static const std::regex form(R"(^([A-Za-z0-9]+)@([0-9]+)(\+?)=([0-9]+)$)");
+  auto& list = faults();
+  const std::lock_guard lock(list.mutex);
+  list.faults.clear();
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find(',', at), text.size());
+    const std::string one = text.substr(at, end - at);
+    std::smatch parts;
+    if (!std::regex_match(one, parts, form))
+      refuse("TROUPE_EMULATED_FAULT", one, "<call>@<nth>=<error>, as cudaMalloc@3=2,");
+    list.faults.push_back({.call = parts[1],
+                           .nth = std::stoull(parts[2]),
+                           .ever_after = parts[3].length() > 0,
+                           .error = std::stoi(parts[4])});
+    at = end + 1;
+  }
+  list.any = !list.faults.empty();
+}
+
+int planted_fault(const char* name) {
+  auto& list = faults();
+  if (!list.any)
+    return 0;
+  const std::lock_guard lock(list.mutex);
+  int error = 0;
+  for (auto& one : list.faults) {
+    if (one.call != name)
+      continue;
+    ++one.seen;
+    if (one.seen == one.nth || (one.ever_after && one.seen > one.nth))
+      error = one.error;
+  }
+  return error;
+}
+
+void set_seed(std::uint64_t seed) {
+  machine().seed = seed;
+}
+
+void set_delay(std::uint64_t us) {
+  machine().delay_us = us;
+}
+
+bool host_can_read(const void* at) {
+  int ends[2];
+  if (::pipe(ends) != 0)
+    return false;
+  const bool readable = ::write(ends[1], at, 1) == 1;  // EFAULT otherwise
+  ::close(ends[0]);
+  ::close(ends[1]);
+  return readable;
+}
+
+}  // namespace troupe::emulator

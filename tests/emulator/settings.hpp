@@ -1,0 +1,41 @@
+// What the environment says of the emulated machine, read once; tests change it in their process.
+//
+//   TROUPE_EMULATED_DEVICES   how many devices there are; 1
+//   TROUPE_EMULATED_MEMORY    bytes of each; 2147483648
+//   TROUPE_EMULATED_DRIVER    the driver's version; 13000. 0: there is no driver
+//   TROUPE_EMULATED_PROCESSORS  multiprocessors of each device; 4
+//   TROUPE_EMULATED_ARCHITECTURE  its compute capability, 10 * major + minor; 90
+//   TROUPE_EMULATED_THREADS   threads of the host that run blocks; as many as it has, at most 4
+//   TROUPE_EMULATED_SEED      of all that is drawn; 1
+//   TROUPE_EMULATED_DELAY_US  the longest sleep before a stream takes up an item; 0
+//   TROUPE_EMULATED_FAULT     calls that fail: "cudaMalloc@3=2", the third cudaMalloc with error 2;
+//                             several with commas; "cudaMalloc@3+=2": from the third on
+//
+// A text that cannot be read ends the process with a message.
+
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace troupe::emulator {
+
+struct settings {
+  int devices = 1;
+  std::size_t memory = std::size_t{2} << 30;
+  int driver = 13000;
+  int processors = 4;
+  int architecture = 90;
+  int threads = 1;
+  std::atomic<std::uint64_t> seed = 1;
+  std::atomic<std::uint64_t> delay_us = 0;
+};
+
+settings& machine();
+
+/// The error planted for this call of `name`, or 0.
+int planted_fault(const char* name);
+
+}  // namespace troupe::emulator

@@ -1,0 +1,144 @@
+// Memory and a queue of a device, for tests of what runs there. Only CUDA's runtime is used; the
+// tests are linked to the emulated device (tests/emulator), whose orders and delays can be set.
+//
+//   device_array<float> x(host_x), y(n);         // y is poisoned
+//   run_on_device(norm_forward<float>{.y = y.data(), .x = x.data(), ...});
+//   CHECK(relative_error(y.download(), expected) < ...);
+//
+// Failures of the device throw std::runtime_error. A test that breaks the device calls
+// cudaDeviceReset in the end, after which no array of it may be used.
+
+#pragma once
+
+#include "kernels/cuda/run.hpp"
+#include "tests/emulator/control.hpp"
+
+#include <cuda_runtime.h>
+
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace troupe::tests {
+
+inline void must(cudaError_t status, const char* what) {
+  if (status != cudaSuccess)
+    throw std::runtime_error(std::string(what) + ": " + cudaGetErrorName(status));
+}
+
+/// n elements of device memory, aligned to 256 bytes; with `shift` they begin as many elements
+/// later, for pointers that vectors cannot be loaded from.
+template <class T>
+class device_array {
+ public:
+  explicit device_array(std::size_t n, std::size_t shift = 0) : n_(n), shift_(shift) {
+    if (n + shift > 0)
+      must(cudaMalloc(&at_, (n + shift) * sizeof(T)), "cudaMalloc");
+    poison();
+  }
+
+  explicit device_array(std::span<const T> from, std::size_t shift = 0)
+      : device_array(from.size(), shift) {
+    upload(from);
+  }
+  explicit device_array(const std::vector<T>& from, std::size_t shift = 0)
+      : device_array(std::span<const T>(from), shift) {}
+
+  device_array(device_array&& from) noexcept
+      : at_(std::exchange(from.at_, nullptr)), n_(std::exchange(from.n_, 0)), shift_(from.shift_) {}
+  device_array& operator=(device_array&& from) noexcept {
+    std::swap(at_, from.at_);
+    std::swap(n_, from.n_);
+    std::swap(shift_, from.shift_);
+    return *this;
+  }
+  ~device_array() {
+    if (at_ != nullptr)
+      cudaFree(at_);
+  }
+
+  T* data() { return at_ + shift_; }
+  const T* data() const { return at_ + shift_; }
+  std::size_t size() const { return n_; }
+
+  void upload(std::span<const T> from) {
+    if (from.size() != n_)
+      throw std::logic_error("device_array::upload: another size");
+    must(cudaMemcpy(data(), from.data(), n_ * sizeof(T), cudaMemcpyHostToDevice), "uploading");
+  }
+
+  /// Waits for the whole device first.
+  std::vector<T> download() const {
+    must(cudaDeviceSynchronize(), "waiting for the device");
+    std::vector<T> to(n_);
+    must(cudaMemcpy(to.data(), data(), n_ * sizeof(T), cudaMemcpyDeviceToHost), "downloading");
+    return to;
+  }
+
+  /// Bytes of 0xa5: a float of -2.9e-16, a negative integer, no index.
+  void poison() { must(cudaMemset(at_, 0xa5, (n_ + shift_) * sizeof(T)), "poisoning"); }
+
+ private:
+  T* at_ = nullptr;
+  std::size_t n_ = 0;
+  std::size_t shift_ = 0;
+};
+
+/// A stream, and contexts for operations on it.
+class device_queue {
+ public:
+  device_queue() {
+    must(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "creating a stream");
+  }
+  ~device_queue() { cudaStreamDestroy(stream_); }
+  device_queue(const device_queue&) = delete;
+  device_queue& operator=(const device_queue&) = delete;
+
+  cudaStream_t stream() const { return stream_; }
+  kernels::context context(std::span<std::byte> workspace = {}) const {
+    return {.workspace = workspace, .queue = stream_};
+  }
+  void wait() const { must(cudaStreamSynchronize(stream_), "waiting for a stream"); }
+
+ private:
+  cudaStream_t stream_ = nullptr;
+};
+
+template <class Op>
+std::size_t scratch_on_device(const Op& op) {
+  if constexpr (requires { kernels::cuda::scratch(op); })
+    return kernels::cuda::scratch(op);
+  else
+    return 0;
+}
+
+/// Runs the operation with as much workspace as it declares, poisoned, and waits for it.
+template <class Op>
+void run_on_device(const Op& op) {
+  const device_queue queue;
+  device_array<std::byte> workspace(scratch_on_device(op));
+  kernels::cuda::run(op, queue.context({workspace.data(), workspace.size()}));
+  queue.wait();
+}
+
+/// Orders are drawn from this seed while it stands.
+class emulated_seed {
+ public:
+  explicit emulated_seed(int seed) { emulator::set_seed(std::uint64_t(seed)); }
+  ~emulated_seed() { emulator::set_seed(1); }
+  emulated_seed(const emulated_seed&) = delete;
+  emulated_seed& operator=(const emulated_seed&) = delete;
+};
+
+/// Streams sleep up to so many microseconds before each item while it stands.
+class emulated_delay {
+ public:
+  explicit emulated_delay(int us) { emulator::set_delay(std::uint64_t(us)); }
+  ~emulated_delay() { emulator::set_delay(0); }
+  emulated_delay(const emulated_delay&) = delete;
+  emulated_delay& operator=(const emulated_delay&) = delete;
+};
+
+}  // namespace troupe::tests
