@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
-#include <regex>
+#include <sstream>
 #include <thread>
 #include <unistd.h>
 #include <vector>
@@ -47,6 +47,20 @@ T number(const char* name, T otherwise) {
   return value;
 }
 
+/// "cudaMalloc@3+=2"
+fault fault_of(const std::string& text) {
+  std::istringstream from(text);
+  fault is = {};
+  char equals = 0;
+  std::getline(from, is.call, '@');
+  from >> is.nth;
+  is.ever_after = from.peek() == '+' && from.get() != 0;
+  from >> equals >> is.error;
+  if (!from || equals != '=' || from.peek() != std::istringstream::traits_type::eof())
+    refuse("TROUPE_EMULATED_FAULT", text, "<call>@<nth>=<error>, as cudaMalloc@3=2,");
+  return is;
+}
+
 // Never destroyed: streams work while the process ends.
 fault_list& faults() {
   static auto* const list = new fault_list;
@@ -77,22 +91,12 @@ settings& machine() {
 }
 
 void plant_faults(const std::string& text) {
-  static const std::regex form(R"(^([A-Za-z0-9]+)@([0-9]+)(\+?)=([0-9]+)$)");
   auto& list = faults();
   const std::lock_guard lock(list.mutex);
   list.faults.clear();
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = std::min(text.find(',', at), text.size());
-    const std::string one = text.substr(at, end - at);
-    std::smatch parts;
-    if (!std::regex_match(one, parts, form))
-      refuse("TROUPE_EMULATED_FAULT", one, "<call>@<nth>=<error>, as cudaMalloc@3=2,");
-    list.faults.push_back({.call = parts[1],
-                           .nth = std::stoull(parts[2]),
-                           .ever_after = parts[3].length() > 0,
-                           .error = std::stoi(parts[4])});
-    at = end + 1;
-  }
+  std::istringstream all(text);
+  for (std::string one; std::getline(all, one, ',');)
+    list.faults.push_back(fault_of(one));
   list.any = !list.faults.empty();
 }
 

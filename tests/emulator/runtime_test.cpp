@@ -1,0 +1,285 @@
+// What the runtime of the emulated device promises: streams.hpp, memory.hpp, events.cpp.
+
+#include "tests/support/emulated.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <cuda_runtime.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+using namespace troupe;
+using namespace troupe::tests;
+
+namespace {
+
+/// Pinned memory of the host.
+template <class T>
+class pinned_array {
+ public:
+  explicit pinned_array(std::size_t n) { must(cudaMallocHost(&at_, n * sizeof(T)), "pinning"); }
+  ~pinned_array() { cudaFreeHost(at_); }
+  pinned_array(const pinned_array&) = delete;
+  pinned_array& operator=(const pinned_array&) = delete;
+  T* data() { return at_; }
+  T& operator[](std::size_t i) { return at_[i]; }
+
+ private:
+  T* at_ = nullptr;
+};
+
+class event {
+ public:
+  explicit event(unsigned flags = cudaEventDisableTiming) {
+    must(cudaEventCreateWithFlags(&is_, flags), "creating an event");
+  }
+  ~event() { cudaEventDestroy(is_); }
+  event(const event&) = delete;
+  event& operator=(const event&) = delete;
+  operator cudaEvent_t() const { return is_; }
+
+ private:
+  cudaEvent_t is_ = nullptr;
+};
+
+__global__ void add_one(int* x, int n) {
+  const int i = int(blockIdx.x * blockDim.x + threadIdx.x);
+  if (i < n)
+    x[i] += 1;
+}
+
+/// Address sanitizer would end the process at the write itself.
+__attribute__((no_sanitize_address)) __global__ void past_the_end(char* x, int at) {
+  x[at] = 1;
+}
+
+void add_one_on(cudaStream_t stream, device_array<int>& x) {
+  cudaLaunchConfig_t how = {};
+  how.gridDim = dim3(unsigned(x.size() + 63) / 64);
+  how.blockDim = 64;
+  how.stream = stream;
+  must(cudaLaunchKernelEx(&how, add_one, x.data(), int(x.size())), "launching add_one");
+}
+
+/// Holds a stream up until it is released.
+struct gate {
+  std::atomic<bool> open = false;
+
+  void block(cudaStream_t stream) {
+    must(cudaLaunchHostFunc(
+             stream,
+             [](void* self) {
+               while (!static_cast<gate*>(self)->open)
+                 std::this_thread::sleep_for(std::chrono::microseconds(100));
+             },
+             this),
+         "cudaLaunchHostFunc");
+  }
+};
+
+}  // namespace
+
+TEST_CASE("the host cannot read device memory while no stream works") {
+  device_array<int> x(std::vector<int>(1000, 7));
+  must(cudaDeviceSynchronize(), "waiting");
+  CHECK_FALSE(emulator::host_can_read(x.data()));
+  CHECK(x.download() == std::vector<int>(1000, 7));
+}
+
+TEST_CASE("device memory that nobody wrote is full of nonsense, and so is what was freed") {
+  void* at = nullptr;
+  REQUIRE(cudaMalloc(&at, 3 << 20) == cudaSuccess);
+  std::vector<unsigned char> host(3 << 20);
+  REQUIRE(cudaMemcpy(host.data(), at, host.size(), cudaMemcpyDeviceToHost) == cudaSuccess);
+  CHECK(host == std::vector<unsigned char>(3 << 20, 0xa5));
+  std::fill(host.begin(), host.end(), 1);
+  REQUIRE(cudaMemcpy(at, host.data(), host.size(), cudaMemcpyHostToDevice) == cudaSuccess);
+  REQUIRE(cudaFree(at) == cudaSuccess);
+  REQUIRE(cudaMalloc(&at, 3 << 20) == cudaSuccess);
+  REQUIRE(cudaMemcpy(host.data(), at, host.size(), cudaMemcpyDefault) == cudaSuccess);
+  CHECK(host == std::vector<unsigned char>(3 << 20, 0xa5));
+  CHECK(cudaFree(at) == cudaSuccess);
+  CHECK(cudaFree(at) == cudaErrorInvalidValue);
+  cudaGetLastError();
+}
+
+TEST_CASE("a host that does not wait reads what was there before") {
+  device_queue queue;
+  device_array<int> x(std::vector<int>(100, 7));
+  pinned_array<int> to(100);
+  std::fill_n(to.data(), 100, 0);
+  gate held;
+  held.block(queue.stream());
+  REQUIRE(cudaMemcpyAsync(to.data(), x.data(), 400, cudaMemcpyDeviceToHost, queue.stream())
+          == cudaSuccess);
+  CHECK(to[0] == 0);
+  CHECK(cudaStreamQuery(queue.stream()) == cudaErrorNotReady);
+  held.open = true;
+  queue.wait();
+  CHECK(to[0] == 7);
+  CHECK(cudaStreamQuery(queue.stream()) == cudaSuccess);
+  cudaGetLastError();
+}
+
+TEST_CASE(
+    "pageable memory is read before a copy returns, pinned memory when the stream comes to it") {
+  device_queue queue;
+  device_array<int> from_pageable(1), from_pinned(1);
+  int pageable = 1;
+  pinned_array<int> pinned(1);
+  pinned[0] = 1;
+  gate held;
+  held.block(queue.stream());
+  const auto copy = [&](int* to, const int* from) {
+    must(cudaMemcpyAsync(to, from, 4, cudaMemcpyHostToDevice, queue.stream()), "copying");
+  };
+  copy(from_pageable.data(), &pageable);
+  copy(from_pinned.data(), pinned.data());
+  pageable = 2;
+  pinned[0] = 2;
+  held.open = true;
+  CHECK(from_pageable.download().front() == 1);
+  CHECK(from_pinned.download().front() == 2);
+}
+
+TEST_CASE("an event orders what two streams do, and without it they do not wait") {
+  const bool with_event = GENERATE(false, true);
+  device_queue writer, reader;
+  device_array<int> x(std::vector<int>(64, 0)), seen(64);
+  const event written;
+  gate held;
+  held.block(writer.stream());
+  add_one_on(writer.stream(), x);
+  REQUIRE(cudaEventRecord(written, writer.stream()) == cudaSuccess);
+  CHECK(cudaEventQuery(written) == cudaErrorNotReady);
+  if (with_event)
+    REQUIRE(cudaStreamWaitEvent(reader.stream(), written) == cudaSuccess);
+  must(cudaMemcpyAsync(seen.data(), x.data(), 256, cudaMemcpyDefault, reader.stream()), "copying");
+  if (!with_event)
+    reader.wait();
+  held.open = true;
+  CHECK(seen.download() == std::vector<int>(64, with_event ? 1 : 0));
+  CHECK(cudaEventQuery(written) == cudaSuccess);
+  cudaGetLastError();
+}
+
+TEST_CASE("one stream does everything in order, whatever sleeps between") {
+  const emulated_delay delay(300);
+  device_queue queue;
+  device_array<int> x(std::vector<int>(130, 0));
+  for (int i = 0; i < 20; ++i)
+    add_one_on(queue.stream(), x);
+  CHECK(x.download() == std::vector<int>(130, 20));
+}
+
+TEST_CASE("the null stream waits for streams that do not say otherwise, and they for it") {
+  const unsigned flags = GENERATE(unsigned{cudaStreamDefault}, unsigned{cudaStreamNonBlocking});
+  cudaStream_t stream = nullptr;
+  REQUIRE(cudaStreamCreateWithFlags(&stream, flags) == cudaSuccess);
+  device_array<int> x(std::vector<int>(1, 0));
+  must(cudaDeviceSynchronize(), "waiting");
+  gate held;
+  held.block(stream);
+  add_one_on(nullptr, x);
+  std::this_thread::sleep_for(std::chrono::milliseconds(2));  // more only makes the check stronger
+  CHECK((flags == cudaStreamNonBlocking || cudaStreamQuery(nullptr) == cudaErrorNotReady));
+  if (flags == cudaStreamNonBlocking)
+    CHECK(cudaStreamSynchronize(nullptr) == cudaSuccess);
+  held.open = true;
+  add_one_on(stream, x);
+  CHECK(x.download().front() == 2);
+  CHECK(cudaStreamDestroy(stream) == cudaSuccess);
+  CHECK(cudaStreamDestroy(stream) == cudaErrorInvalidResourceHandle);
+  CHECK(cudaStreamQuery(stream) == cudaErrorInvalidResourceHandle);
+  cudaGetLastError();
+}
+
+TEST_CASE("the time between two events passes, and only events with time have it") {
+  device_queue queue;
+  const event start(cudaEventDefault), end(cudaEventDefault), untimed;
+  float ms = -1;
+  REQUIRE(cudaEventRecord(start, queue.stream()) == cudaSuccess);
+  cudaLaunchHostFunc(
+      queue.stream(),
+      [](void*) { std::this_thread::sleep_for(std::chrono::milliseconds(3)); },
+      nullptr);
+  REQUIRE(cudaEventRecord(end, queue.stream()) == cudaSuccess);
+  REQUIRE(cudaEventRecord(untimed, queue.stream()) == cudaSuccess);
+  REQUIRE(cudaEventSynchronize(untimed) == cudaSuccess);
+  REQUIRE(cudaEventElapsedTime(&ms, start, end) == cudaSuccess);
+  CHECK(ms >= 3);
+  CHECK(cudaEventElapsedTime(&ms, start, untimed) == cudaErrorInvalidResourceHandle);
+  cudaGetLastError();
+}
+
+TEST_CASE("memory ends where the device ends, and what is freed can be had again") {
+  std::size_t free = 0, total = 0;
+  REQUIRE(cudaMemGetInfo(&free, &total) == cudaSuccess);
+  void *large = nullptr, *more = nullptr;
+  REQUIRE(cudaMalloc(&large, free - 1000) == cudaSuccess);
+  CHECK(cudaMalloc(&more, 1001) == cudaErrorMemoryAllocation);
+  CHECK(more == nullptr);
+  CHECK(cudaGetLastError() == cudaErrorMemoryAllocation);
+  REQUIRE(cudaMalloc(&more, 1000) == cudaSuccess);
+  std::size_t left = 1;
+  CHECK(cudaMemGetInfo(&left, &total) == cudaSuccess);
+  CHECK(left == 0);
+  CHECK(cudaFree(large) == cudaSuccess);
+  CHECK(cudaFree(more) == cudaSuccess);
+  CHECK(cudaMemGetInfo(&left, &total) == cudaSuccess);
+  CHECK(left == free);
+}
+
+TEST_CASE("a kernel that writes behind the end of an allocation is found when that is freed") {
+  char* at = nullptr;
+  REQUIRE(cudaMalloc(&at, 100) == cudaSuccess);
+  cudaLaunchConfig_t how = {};
+  how.gridDim = how.blockDim = 1;
+  REQUIRE(cudaLaunchKernelEx(&how, past_the_end, at, 100) == cudaSuccess);
+  CHECK(cudaFree(at) == cudaErrorIllegalAddress);
+  cudaDeviceReset();
+}
+
+TEST_CASE("copies outside of allocations and against their direction are refused") {
+  device_array<int> x(16);
+  int host[32] = {};
+  CHECK(cudaMemcpy(x.data(), host, 65, cudaMemcpyHostToDevice) == cudaErrorInvalidValue);
+  CHECK(cudaMemcpy(x.data() + 1, host, 64, cudaMemcpyHostToDevice) == cudaErrorInvalidValue);
+  CHECK(cudaMemcpy(x.data(), host, 64, cudaMemcpyDeviceToHost) == cudaErrorInvalidMemcpyDirection);
+  CHECK(cudaMemset(host, 0, 4) == cudaErrorInvalidValue);
+  CHECK(cudaMemset(x.data(), 0, 68) == cudaErrorInvalidValue);
+  cudaGetLastError();
+}
+
+TEST_CASE("pointers know what they point to") {
+  device_array<int> x(16);
+  pinned_array<int> pinned(4);
+  int pageable = 0;
+  cudaPointerAttributes is = {};
+  REQUIRE(cudaPointerGetAttributes(&is, x.data() + 3) == cudaSuccess);
+  CHECK((is.type == cudaMemoryTypeDevice && is.device == 0 && is.devicePointer == x.data() + 3));
+  REQUIRE(cudaPointerGetAttributes(&is, pinned.data() + 1) == cudaSuccess);
+  CHECK((is.type == cudaMemoryTypeHost && is.hostPointer == pinned.data() + 1));
+  REQUIRE(cudaPointerGetAttributes(&is, &pageable) == cudaSuccess);
+  CHECK(is.type == cudaMemoryTypeUnregistered);
+}
+
+TEST_CASE("a planted fault fails the call that it names, once or from then on") {
+  void* at = nullptr;
+  emulator::plant_faults("cudaMalloc@2=2,cudaStreamCreateWithFlags@1+=999");
+  REQUIRE(cudaMalloc(&at, 16) == cudaSuccess);
+  CHECK(cudaFree(at) == cudaSuccess);
+  CHECK(cudaMalloc(&at, 16) == cudaErrorMemoryAllocation);
+  CHECK(cudaMalloc(&at, 16) == cudaSuccess);
+  CHECK(cudaFree(at) == cudaSuccess);
+  cudaStream_t stream = nullptr;
+  for (int i = 0; i < 3; ++i)
+    CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) == cudaErrorUnknown);
+  emulator::plant_faults("");
+  CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) == cudaSuccess);
+  CHECK(cudaStreamDestroy(stream) == cudaSuccess);
+  cudaGetLastError();
+}
