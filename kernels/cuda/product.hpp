@@ -1,0 +1,120 @@
+// A matrix product as cuBLASLt computes it. Used by product*.cpp only.
+//
+// cuBLASLt's matrices are in columns. Ours, in rows, are the transposes of those, so that with the
+// letters of kernels/op/linear.hpp
+//
+//   forward          y^T (N, R)        = weight   x^T       A transposed
+//   backward_input   dx^T (K, R)       = weight^T dz^T
+//   backward_weight  dweight^T (K, N) += x^T dz             B transposed
+//
+// where A is the first and B the second factor. The leading dimension of each is the length of its
+// row with us.
+
+#pragma once
+
+#include "kernels/cuda/host.hpp"
+
+#include <cublasLt.h>
+
+#include <span>
+
+namespace troupe::kernels::cuda {
+
+enum class product_role : std::uint8_t { forward, backward_input, backward_weight };
+enum class product_type : std::uint8_t { f32, tf32, bf16, f16 };
+
+/// What cuBLASLt does to the sum before it is stored.
+enum class product_epilogue : std::uint8_t { none, gelu, gelu_gradient };
+
+/// Everything that decides which algorithms there are and how fast they are. `alignment` counts in
+/// powers of two, up to 2^8, of the factors, the result, and of what the epilogue reads and writes.
+struct product_key {
+  product_role role;
+  product_type type;
+  product_epilogue epilogue = product_epilogue::none;
+  bool biased = false;  ///< a bias is added
+  bool kept = false;    ///< gelu: the sum itself is stored too
+  std::uint8_t device_kind = 0;
+  std::uint8_t alignment[4] = {};
+  std::int64_t R, N, K;
+
+  friend bool operator==(const product_key&, const product_key&) = default;
+};
+
+/// Memory of the device.
+struct product_operands {
+  const void* a;
+  const void* b;
+  void* d;
+  const void* bias = nullptr;
+  void* aux = nullptr;  ///< gelu: the sum, written if kept; gelu_gradient: the sum, read
+};
+
+/// Bytes that an algorithm may use. cuBLASLt's own advice for devices of compute capability 9.0.
+inline constexpr std::size_t product_workspace = std::size_t{32} << 20;
+/// cuBLASLt wants its workspace aligned so.
+inline constexpr std::size_t product_workspace_alignment = 256;
+
+/// The alignments of the operands, into the key.
+void note_alignments(product_key& key, const product_operands& at);
+
+/// cuBLASLt's description of a product. Lives on the stack: making one allocates nothing.
+class product_description {
+ public:
+  product_description(const product_key& key, const product_operands& at);
+  product_description(const product_description&) = delete;
+  product_description& operator=(const product_description&) = delete;
+
+  /// At most `most` candidates, the library's favourite first. May be none.
+  int candidates(cublasLtHandle_t library, cublasLtMatmulHeuristicResult_t* out, int most);
+  /// Whether the library takes this algorithm for it.
+  cublasStatus_t try_algorithm(cublasLtHandle_t library,
+                               const cublasLtMatmulAlgo_t& algorithm,
+                               cublasLtMatmulHeuristicResult_t& out);
+  /// Puts it on the queue, with another result than the description's if `d` says so.
+  cublasStatus_t run(cublasLtHandle_t library,
+                     const cublasLtMatmulAlgo_t& algorithm,
+                     void* d,
+                     void* workspace,
+                     cudaStream_t queue);
+
+ private:
+  product_key key_;
+  product_operands at_;
+  cublasLtMatmulDescOpaque_t what_;
+  cublasLtMatrixLayoutOpaque_t a_, b_, d_;
+};
+
+/// The fastest candidate, and how it did.
+struct measured_product {
+  cublasLtMatmulAlgo_t algorithm;
+  double microseconds = 0;
+};
+
+/// Runs every candidate on the queue and waits, asleep: the fastest, or the first within 2 % of it,
+/// so that a rerun chooses alike. What the product adds to stays as it was, a result that is only
+/// written is written. Operands are as near as repeating brings them: in a step they may come from
+/// farther away. `name` is for failures.
+measured_product measure(product_description& what,
+                         const product_key& key,
+                         const product_operands& at,
+                         std::span<const cublasLtMatmulHeuristicResult_t> candidates,
+                         cublasLtHandle_t library,
+                         void* workspace,
+                         cudaStream_t queue,
+                         const std::string& name);
+
+/// Puts the product on the queue of the context, which has `product_workspace` bytes and as many
+/// more as aligning them takes. Sets the rest of the key. The thread's device is the queue's.
+void multiply(product_key key, const product_operands& at, const context& in);
+
+/// Throws device_failure unless all went well.
+void check(cublasStatus_t status, const char* what);
+
+/// Bytes of the elements of a product's result.
+constexpr std::size_t result_size(const product_key& key) {
+  const bool narrow = key.type == product_type::bf16 || key.type == product_type::f16;
+  return narrow && key.role != product_role::backward_weight ? 2 : 4;
+}
+
+}  // namespace troupe::kernels::cuda
