@@ -27,7 +27,7 @@ enum class product_type : std::uint8_t { f32, tf32, bf16, f16 };
 enum class product_epilogue : std::uint8_t { none, gelu, gelu_gradient };
 
 /// Everything that decides which algorithms there are and how fast they are. `alignment` counts in
-/// powers of two, up to 2^8, of the factors, the result, and of what the epilogue reads and writes.
+/// powers of two, up to 2^4, of the factors, the result, and of what the epilogue reads and writes.
 struct product_key {
   product_role role;
   product_type type;
