@@ -58,11 +58,11 @@ class library final : public cuda_library {
 
 }  // namespace
 
-extern "C" const char* troupe_plugin_build() {
+TROUPE_PLUGIN_FUNCTION const char* troupe_plugin_build() {
   return build_of_plugins();
 }
 
-extern "C" cuda_library* troupe_cuda_library() {
+TROUPE_PLUGIN_FUNCTION cuda_library* troupe_cuda_library() {
   static library one;
   return &one;
 }

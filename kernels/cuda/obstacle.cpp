@@ -1,5 +1,7 @@
 // Why this machine cannot compute on a device, where it cannot.
 
+#include "kernels/backend/plugin.hpp"
+
 #include <cuda_runtime.h>
 
 #include <string>
@@ -45,7 +47,7 @@ std::string obstacle() {
 }  // namespace
 
 /// Empty: there is none. Asked once: drivers do not come and go.
-extern "C" const char* troupe_cuda_obstacle() {
+TROUPE_PLUGIN_FUNCTION const char* troupe_cuda_obstacle() {
   static const std::string found = obstacle();
   return found.c_str();
 }

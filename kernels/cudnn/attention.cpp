@@ -176,14 +176,14 @@ std::string obstacle() {
 
 }  // namespace
 
-extern "C" const char* troupe_plugin_build() {
+TROUPE_PLUGIN_FUNCTION const char* troupe_plugin_build() {
   return build_of_plugins();
 }
-extern "C" const char* troupe_attention_obstacle() {
+TROUPE_PLUGIN_FUNCTION const char* troupe_attention_obstacle() {
   static const std::string found = obstacle();
   return found.c_str();
 }
-extern "C" cuda::attention_library* troupe_attention_library() {
+TROUPE_PLUGIN_FUNCTION cuda::attention_library* troupe_attention_library() {
   static library one;
   return &one;
 }
