@@ -72,12 +72,12 @@ void reglu_block(block_builder& to) {
 /// Cross-entropy with smoothed labels, 0.9 at the label and 0.1 / V everywhere: the loss of a row
 /// is log sum exp - 0.9 logit[label] - 0.1 mean logit, its gradient softmax - target. Szegedy et
 /// al., 2016. Logits (B, T, V and padding) f32.
-loss_value smooth_loss(tape& on,
-                       variable logits,
-                       const tensor& labels,
-                       const tensor& mask,
-                       std::int64_t V,
-                       float scale) {
+tensor smooth_loss(tape& on,
+                   variable logits,
+                   const tensor& labels,
+                   const tensor& mask,
+                   std::int64_t V,
+                   float scale) {
   if (on.ranks() > 1)
     throw input_error("smooth_loss needs the whole vocabulary: set --tensor-model-parallel-size 1");
   loss_value out;
@@ -103,7 +103,7 @@ loss_value smooth_loss(tape& on,
     }
   });
   on.record([gradient, to = logits.gradient](tape& back) { back.add(*to, gradient); });
-  return out;
+  return loss_sums(on.on(), out);
 }
 
 // --- the judge of both: finite differences

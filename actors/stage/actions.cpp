@@ -6,7 +6,6 @@
 #include <caf/send.hpp>
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 namespace troupe::actors {
@@ -19,9 +18,11 @@ using runtime::ticket_bundle;
 
 runtime::bundle copied(const std::vector<runtime::named_array>& arrays, runtime::stream& by) {
   runtime::bundle out;
+  auto pool = by.pool();
   for (const auto& array : arrays) {
-    auto x = runtime::tensor::empty<float>(by, array.part.extents);
-    std::memcpy(x.raw(), array.elements.data(), array.elements.size_bytes());
+    runtime::tensor x(
+        pool.allocate_pinned(array.elements.size_bytes()), runtime::dtype::f32, array.part.extents);
+    by.copy(x.raw(), array.elements.data(), array.elements.size_bytes());
     out.add(array.name, std::move(x));
   }
   return out;

@@ -37,7 +37,8 @@ struct stage_state::errand {
   void submit(runtime::lane& to, lane_work what) const;
 };
 
-/// Each array in memory of its own, and where it belongs.
+/// Each array in host memory of its own, which is filled when the stream has finished, and where it
+/// belongs.
 runtime::bundle copied(const std::vector<runtime::named_array>& arrays, runtime::stream& by);
 std::vector<messages::fragment> places_of(const std::vector<runtime::named_array>& arrays);
 

@@ -330,6 +330,7 @@ void stage_state::take_snapshot(const messages::take_snapshot& x) {
         };
         result->parameters = take(on.worker->parameters());
         result->moments = take(on.worker->moments());
+        from.finish();  // whoever is told may read
       },
       [this, result] {
         shared_->planted->send(

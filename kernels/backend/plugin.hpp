@@ -13,6 +13,9 @@
 
 #include <string>
 
+/// Before the functions that a plug-in is asked for; nothing else of it is seen from outside.
+#define TROUPE_PLUGIN_FUNCTION extern "C" __attribute__((visibility("default")))
+
 namespace troupe::kernels {
 
 /// A plug-in that was opened, or why it was not. It stays open until the process ends.
@@ -45,8 +48,5 @@ class plugin {
 
 /// What both sides of a plug-in say of their build.
 const char* build_of_plugins();
-
-/// Before the definition of a function that a plug-in exports: everything else in it is hidden.
-#define TROUPE_PLUGIN_FUNCTION extern "C" __attribute__((visibility("default")))
 
 }  // namespace troupe::kernels

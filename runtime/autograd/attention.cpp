@@ -1,6 +1,6 @@
 #include "runtime/autograd/parts.hpp"
+#include "runtime/tensor/moves.hpp"
 
-#include <cstring>
 #include <utility>
 
 namespace troupe::runtime {
@@ -22,12 +22,14 @@ std::int64_t key_offset(const attention_options& how) {
 template <class T>
 void rotate(
     stream& on, tensor& qkv, const attention_options& how, const tensor& positions, bool backward) {
-  if (how.rotary_frequency == nullptr)
+  if (how.rotated == 0)
     return;
+  ensure(how.rotary_frequency.size() * 2 == how.rotated && how.rotary_frequency,
+         "ATTENTION-2: what turns has a frequency for each pair");
   const auto width = group_width(how);
   on.run(kernels::rope<T>{.x = qkv.data<T>(),
                           .position = positions.data<std::int32_t>(),
-                          .frequency = how.rotary_frequency,
+                          .frequency = how.rotary_frequency.data<float>(),
                           .R = positions.size(),
                           .G = how.groups,
                           .heads = heads_a_group(how) + 1,
@@ -43,9 +45,7 @@ void rotate(
 tensor own(stream& on, const tensor& x, bool shared) {
   if (!shared)
     return x;
-  auto out = tensor(on.allocate(x.bytes()), x.type(), x.extents());
-  std::memcpy(out.raw(), x.raw(), on.pool().is_shadow() ? 0 : x.bytes());
-  return out;
+  return copy_of(on, x);
 }
 
 kernels::attention_shape fused_shape(const tape& on,
@@ -70,7 +70,12 @@ kernels::attention_shape fused_shape(const tape& on,
           .p_drop = how.dropout,
           .key = how.key,
           .sample = rows.samples.data<std::uint64_t>(),
-          .first_head = on.rank() * how.heads};
+          .first_head = on.rank() * how.heads,
+          .query_rows = rows.order.size(),
+          .key_rows = rows.order.size(),
+          .longest_query = rows.T(),
+          .longest_key = rows.T(),
+          .uniform = rows.uniform};
 }
 
 template <class T>
@@ -114,7 +119,7 @@ variable run_attention(tape& on,
                        const attention_options& how,
                        const row_layout& rows) {
   // A variable that is kept for recomputation is looked at again.
-  auto product = own(on.on(), qkv.data, how.rotary_frequency != nullptr && qkv.kept);
+  auto product = own(on.on(), qkv.data, how.rotated > 0 && qkv.kept);
   qkv.data = {};
   rotate<T>(on.on(), product, how, rows.order, false);
   auto o = output_of(on.on(), product, how);
@@ -151,19 +156,23 @@ variable run_cached(tape& on,
   rotate<T>(on.on(), qkv.data, how, rows.order, false);
   const auto q = key_offset(how), pair = 2 * how.head_size;
   const auto width = group_width(how);
-  const auto new_rows = cache.rows.elements<std::int32_t>();
-  for (std::size_t r = 0; r < new_rows.size(); ++r) {
-    cache.positions.data<std::int32_t>()[new_rows[r]] = rows.order.data<std::int32_t>()[r];
-    for (std::int64_t g = 0; g < how.groups; ++g)
-      std::memcpy(cache.entries.data<T>() + (new_rows[r] * how.groups + g) * pair,
-                  qkv.data.data<T>() + (std::int64_t(r) * how.groups + g) * width + q,
-                  std::size_t(pair) * sizeof(T));
-  }
+  on.on().run(kernels::cache_rows<T>{.entries = cache.entries.data<T>(),
+                                     .positions = cache.positions.data<std::int32_t>(),
+                                     .kv = qkv.data.data<T>() + q,
+                                     .position = rows.order.data<std::int32_t>(),
+                                     .at = cache.rows.data<std::int32_t>(),
+                                     .R = cache.rows.size(),
+                                     .G = how.groups,
+                                     .width = pair,
+                                     .row = how.groups * width,
+                                     .group = width});
   auto at = fused_shape(on, how, rows);
   at.key_starts = cache.starts.data<std::int32_t>();
   at.key_position = cache.positions.data<std::int32_t>();
   at.key_row = how.groups * pair;
   at.key_group = pair;
+  at.key_rows = cache.positions.size();
+  at.longest_key = at.key_rows / at.S;
   auto o = output_of(on.on(), qkv.data, how);
   auto lse = tensor::empty<float>(on.on(), {rows.order.size(), how.heads});
   const T* const kept = cache.entries.data<T>();

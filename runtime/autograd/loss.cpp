@@ -1,4 +1,5 @@
 #include "runtime/autograd/parts.hpp"
+#include "runtime/tensor/moves.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -12,18 +13,14 @@ struct cross_entropy_node final : node {
   tensor lse;     ///< (R), of the whole vocabulary
   tensor targets, mask;
   std::shared_ptr<gradient_slot> dlogits;
-  memory_block sums;  ///< total, tokens: doubles
+  tensor sums;  ///< total, tokens
   std::int64_t R, V, vocabulary, first;
   float scale;
 
   void input_gradients(tape& on) override {
     auto dloss = tensor::empty<float>(on.on(), {R});
-    on.on().run(
-        kernels::masked_loss_backward<float>{dloss.data<float>(),
-                                             mask.data<float>(),
-                                             reinterpret_cast<const double*>(sums.get()) + 1,
-                                             double(scale),
-                                             R});
+    on.on().run(kernels::masked_loss_backward<float>{
+        dloss.data<float>(), mask.data<float>(), sums.data<double>() + 1, double(scale), R});
     auto part = std::move(logits);  // its place is taken by its gradient
     on.on().run(kernels::cross_entropy_backward<T>{part.data<T>(),
                                                    part.data<T>(),
@@ -54,12 +51,12 @@ void merge(tape& on, const tensor& part, tensor& loss, tensor& lse) {
 }
 
 template <class T>
-loss_value run(tape& on,
-               variable logits,
-               const tensor& targets,
-               const tensor& mask,
-               std::int64_t all_words,
-               float scale) {
+tensor run(tape& on,
+           variable logits,
+           const tensor& targets,
+           const tensor& mask,
+           std::int64_t all_words,
+           float scale) {
   const std::int64_t V = channels_of(logits.data), R = logits.data.size() / V;
   const auto first = on.rank() * V;
   const auto vocabulary = std::clamp<std::int64_t>(all_words - first, 0, V);
@@ -83,11 +80,10 @@ loss_value run(tape& on,
     on.on().run(forward);
     merge(on, part, loss, lse);
   }
-  const auto sums = on.on().allocate(2 * sizeof(double));
-  auto* const at = reinterpret_cast<double*>(sums.get());
+  auto sums = tensor::empty<double>(on.on(), {2});
+  auto* const at = sums.data<double>();
   on.on().run(
       kernels::masked_loss_forward<float>{at, at + 1, loss.data<float>(), mask.data<float>(), R});
-  const loss_value result{at[0], at[1]};
   if (on.recording()) {
     auto n = std::make_unique<cross_entropy_node<T>>();
     n->logits = std::move(logits.data);
@@ -103,17 +99,26 @@ loss_value run(tape& on,
     n->scale = scale;
     on.record(std::move(n));
   }
-  return result;
+  return sums;
 }
 
 }  // namespace
 
-loss_value cross_entropy(tape& on,
-                         variable logits,
-                         const tensor& targets,
-                         const tensor& mask,
-                         std::int64_t vocabulary,
-                         float scale) {
+loss_value loss_of(const stream& on, const tensor& sums) {
+  const auto found = elements_of<double>(on, sums);
+  return {found[0], found[1]};
+}
+
+tensor loss_sums(stream& on, const loss_value& x) {
+  return uploaded<double>(on, std::vector<double>{x.total, x.tokens}, {2});
+}
+
+tensor cross_entropy(tape& on,
+                     variable logits,
+                     const tensor& targets,
+                     const tensor& mask,
+                     std::int64_t vocabulary,
+                     float scale) {
   require_spread(logits, spread::features, "cross_entropy");
   return with_element(on.type(), [&]<class T>(T) {
     return run<T>(on, std::move(logits), targets, mask, vocabulary, scale);

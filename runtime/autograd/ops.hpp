@@ -22,6 +22,8 @@ struct row_layout {
                      ///< rotation and dropout go by, as in Megatron-LM
   tensor starts;     ///< (B + 1) i32, first row of each sequence, then all rows
   tensor samples;    ///< (B) u64, global sample positions
+  /// `order` is 0, 1, ..., T - 1 in every sequence.
+  bool uniform = false;
 
   std::int64_t T() const { return order.extents()[1]; }
 };
@@ -90,11 +92,10 @@ struct attention_options {
   std::int64_t heads = 0, groups = 0, head_size = 0;  ///< on this rank
   float scale = 1;
   float dropout = 0;
-  std::uint64_t key = 0;     ///< of the dropout
-  std::int32_t window = -1;  ///< keys up to so many places back are seen; -1: all
-  const float* rotary_frequency
-      = nullptr;  ///< (rotated / 2), or null: no rotation; outlives the tape
-  std::int64_t rotated = 0;
+  std::uint64_t key = 0;         ///< of the dropout
+  std::int32_t window = -1;      ///< keys up to so many places back are seen; -1: all
+  std::int64_t rotated = 0;      ///< elements of a head that turn
+  tensor rotary_frequency = {};  ///< (rotated / 2) f32
   bool rotary_interleaved = false;
 };
 
@@ -134,20 +135,27 @@ variable cached_attention(tape& on,
                           const row_layout& rows,
                           attention_cache& cache);
 
+/// Where it is computed, a loss is a tensor (2) f64 of these two: nobody waits for it before the
+/// end of a step.
 struct loss_value {
   double total = 0;   ///< sum of the losses of the rows that count
   double tokens = 0;  ///< how many count
 };
 
+/// Waits until the stream has come so far.
+loss_value loss_of(const stream& on, const tensor& sums);
+/// Of a loss that was computed on the host.
+tensor loss_sums(stream& on, const loss_value& x);
+
 /// Cross-entropy of (.., V), features: of the vocabulary this rank's columns. Against `targets` (B,
 /// T) i32, where `mask` (B, T) f32 is 1. The gradient that goes back is that of scale * total /
 /// tokens. Consumes the logits. I: logits. `vocabulary` is that of all ranks, without padding.
-/// Every rank has the same value.
-loss_value cross_entropy(tape& on,
-                         variable logits,
-                         const tensor& targets,
-                         const tensor& mask,
-                         std::int64_t vocabulary,
-                         float scale);
+/// Returns the loss as (2) f64: total, tokens; every rank has the same.
+tensor cross_entropy(tape& on,
+                     variable logits,
+                     const tensor& targets,
+                     const tensor& mask,
+                     std::int64_t vocabulary,
+                     float scale);
 
 }  // namespace troupe::runtime

@@ -38,6 +38,7 @@ constexpr stored_type stored(dtype x) {
     case dtype::i32:
       return stored_type::i32;
     case dtype::u64:
+    case dtype::f64:
       return stored_type::u64;
   }
   return stored_type::u8;

@@ -17,7 +17,10 @@ class performer {
  public:
   explicit performer(lane_settings settings)
       : settings_(std::move(settings)),
-        stream_(settings_.where, settings_.threads, settings_.pool) {}
+        stream_(settings_.where, settings_.threads, settings_.pool, settings_.device) {}
+
+  /// On the thread that performs.
+  void attend() { stream_.attend(); }
 
   void perform(const lane::work& what, const lane::completion& done) {
     std::exception_ptr failure;
@@ -27,6 +30,7 @@ class performer {
       if (settings_.before_each)
         settings_.before_each();
       what(stream_);
+      stream_.check();
     } catch (...) {
       failure = std::current_exception();
       failed_ = true;
@@ -76,6 +80,7 @@ class thread_lane final : public lane {
 
  private:
   void loop() {
+    performer_.attend();
     for (;;) {
       std::pair<work, completion> next;
       {

@@ -12,8 +12,11 @@
 namespace troupe::runtime {
 
 /// Work is carried out one piece at a time, in the order in which it was submitted. Any thread may
-/// submit; `done` is called on the lane, right after its work, with null or what the work threw.
-/// After a failure the lane carries out nothing more: later work is told `cancelled`.
+/// submit; `done` is called on the lane, right after its work, with null or what the work threw. On
+/// a device that is when it has been enqueued: what it hands to others carries the event to wait
+/// for (tensor.hpp), and a failure of the device is told with later work, at the latest when
+/// somebody waits. After a failure the lane carries out nothing more: later work is told
+/// `cancelled`.
 class lane {
  public:
   using work = std::function<void(stream&)>;
@@ -32,6 +35,7 @@ struct lane_settings {
   kernels::backend where = kernels::backend::cpu;
   int threads = 1;
   memory_pool pool;
+  int device = 0;                          ///< of the cuda backend
   std::function<void()> before_each = {};  ///< planted disturbances; called before each work
 };
 

@@ -2,10 +2,10 @@
 
 #include "runtime/core/error.hpp"
 #include "runtime/core/progress.hpp"
+#include "runtime/device/device_memory.hpp"
 
 #include <algorithm>
 #include <bit>
-#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <map>
@@ -15,47 +15,182 @@
 #include <vector>
 
 namespace troupe::runtime {
+
 namespace {
 
 constexpr std::size_t smallest = 256;
+constexpr std::size_t coarse = std::size_t{16} << 20;
 constexpr std::size_t huge_page = std::size_t{2} << 20;
 
 std::size_t size_class(std::size_t bytes) {
   bytes = std::max(bytes, smallest);
-  const std::size_t step = std::bit_floor(bytes) / 4;
+  const std::size_t step = bytes >= coarse ? huge_page : std::bit_floor(bytes) / 4;
   return (bytes + step - 1) / step * step;
 }
 
-/// Null when there is not so much.
-std::byte* fresh(std::size_t bytes) {
-  const std::size_t alignment = bytes >= huge_page ? huge_page : 64;
-  const std::size_t rounded = (bytes + alignment - 1) / alignment * alignment;
-  auto* const at = static_cast<std::byte*>(std::aligned_alloc(alignment, rounded));
-  if (at != nullptr && alignment == huge_page)
-    ::madvise(at, rounded, MADV_HUGEPAGE);  // a wish: without it the pages are small
-  return at;
-}
+using events = std::vector<std::shared_ptr<device_event>>;
+
+/// What is known of a device's block while somebody has it.
+struct block_story {
+  std::mutex mutex;
+  std::shared_ptr<device_event> written;
+  events used;  ///< by other queues, until then
+};
 
 }  // namespace
 
 struct memory_pool::state {
+  struct idle_block {
+    std::byte* at = nullptr;
+    events used;
+  };
+
   std::mutex mutex;
-  std::map<std::size_t, std::vector<std::byte*>> idle;
+  std::map<std::size_t, std::vector<idle_block>> idle, idle_pinned;
   std::size_t in_use = 0;
   std::size_t peak = 0;
+  std::size_t held = 0;  // of a device: in use and idle
   bool shadow = false;
-  std::byte* stage = nullptr;  // of a shadow: where every block lies
+  std::shared_ptr<device_queue> queue;  // null: host memory
+  std::byte* stage = nullptr;           // of a shadow: where every block lies
   std::size_t stage_size = 0;
   std::vector<std::pair<std::byte*, std::size_t>> stages;  // this one and the smaller ones before
 
   ~state() {
     for (const auto& [at, size] : stages)
       ::munmap(at, size);
+    release_idle();
+    for (const auto& [size, blocks] : idle_pinned)
+      for (const auto& block : blocks)
+        release_pinned(queue.get(), block.at, block.used);
+  }
+
+  /// Gives back what nobody has; the bytes. With the mutex held, or by the last owner.
+  std::size_t release_idle() {
+    std::size_t bytes = 0;
     for (const auto& [size, blocks] : idle)
-      for (auto* const block : blocks)
-        std::free(block);
+      for (const auto& block : blocks) {
+        release_fresh(queue.get(), block.at, block.used);
+        bytes += size;
+      }
+    idle.clear();
+    held -= queue != nullptr ? bytes : 0;
+    return bytes;
+  }
+
+  /// Null: there is none that can be used now.
+  std::byte* take_idle(std::size_t size) {
+    auto& blocks = idle[size];
+    if (blocks.empty())
+      return nullptr;
+    auto block = std::move(blocks.back());
+    blocks.pop_back();
+    for (const auto& event : block.used)
+      queue->wait_for(*event);
+    return block.at;
+  }
+
+  /// The host writes to it at once, so nothing may be under way.
+  std::byte* take_idle_pinned(std::size_t size) {
+    auto& blocks = idle_pinned[size];
+    const auto free = std::find_if(blocks.begin(), blocks.end(), [](const idle_block& x) {
+      return std::all_of(x.used.begin(), x.used.end(), [](const auto& e) { return e->passed(); });
+    });
+    if (free == blocks.end())
+      return nullptr;
+    auto* const at = free->at;
+    blocks.erase(free);
+    return at;
   }
 };
+
+/// Brings a block back to its pool.
+struct block_keeper {
+  std::shared_ptr<memory_pool::state> owner;
+  std::size_t size = 0;
+  memory_kind kind = memory_kind::host;
+  std::shared_ptr<block_story> story;  ///< of a device's block
+
+  void operator()(std::byte* at) const {
+    events used;
+    if (story != nullptr)
+      used = std::move(story->used);
+    if (kind == memory_kind::pinned)
+      used.push_back(owner->queue->mark());  // copies from it may be under way
+    const std::lock_guard lock(owner->mutex);
+    if (kind == memory_kind::pinned) {
+      owner->idle_pinned[size].push_back({at, std::move(used)});
+      return;
+    }
+    if (!owner->shadow)
+      owner->idle[size].push_back({at, std::move(used)});
+    owner->in_use -= size;
+  }
+};
+
+namespace {
+
+/// Tells the block that a queue had it, when that drops it.
+struct borrower {
+  memory_block original;
+  std::shared_ptr<device_queue> by;
+  std::shared_ptr<block_story> story;
+
+  void operator()(std::byte*) {
+    {
+      const std::lock_guard lock(story->mutex);
+      story->used.push_back(by->mark());
+    }
+    original.reset();
+  }
+};
+
+const block_keeper* keeper_of(const memory_block& x) {
+  return std::get_deleter<block_keeper>(x);
+}
+
+std::shared_ptr<block_story> story_of(const memory_block& x) {
+  if (const auto* const lent = std::get_deleter<borrower>(x))
+    return lent->story;
+  const auto* const keeper = keeper_of(x);
+  return keeper == nullptr ? nullptr : keeper->story;
+}
+
+const device_queue* queue_of(const memory_block& x) {
+  if (const auto* const lent = std::get_deleter<borrower>(x))
+    return lent->by.get();
+  const auto* const keeper = keeper_of(x);
+  return keeper == nullptr ? nullptr : keeper->owner->queue.get();
+}
+
+}  // namespace
+
+memory_kind kind_of(const memory_block& x) {
+  if (std::get_deleter<borrower>(x) != nullptr)
+    return memory_kind::device;
+  const auto* const keeper = keeper_of(x);
+  return keeper == nullptr ? memory_kind::host : keeper->kind;
+}
+
+void publish(const memory_block& x, std::shared_ptr<device_event> event) {
+  const auto story = story_of(x);
+  if (story == nullptr)
+    return;
+  const std::lock_guard lock(story->mutex);
+  story->written = std::move(event);
+}
+
+memory_block lend(const memory_block& x, const std::shared_ptr<device_queue>& to) {
+  const auto story = story_of(x);
+  if (story == nullptr || to == nullptr || queue_of(x) == to.get())
+    return x;
+  {
+    const std::lock_guard lock(story->mutex);
+    ensure(story->written != nullptr, "POOL-2: what is lent to another queue was published");
+    to->wait_for(*story->written);
+  }
+  return {x.get(), borrower{x, to, story}};
+}
 
 memory_pool::memory_pool() : state_(std::make_shared<state>()) {}
 
@@ -69,9 +204,64 @@ bool memory_pool::is_shadow() const {
   return state_->shadow;
 }
 
+void memory_pool::serve(std::shared_ptr<device_queue> queue) {
+  const std::lock_guard lock(state_->mutex);
+  ensure(state_->in_use == 0 && state_->idle.empty() && !state_->shadow && !state_->queue,
+         "POOL-1: a pool serves one queue from its first block on");
+  state_->queue = std::move(queue);
+  register_pool(state_->queue->device(),
+                [weak = std::weak_ptr(state_)]() -> std::optional<std::size_t> {
+                  const auto held = weak.lock();
+                  if (held == nullptr)
+                    return std::nullopt;
+                  const std::lock_guard mine(held->mutex);
+                  return held->release_idle();
+                });
+}
+
+memory_kind memory_pool::kind() const {
+  return state_->queue != nullptr ? memory_kind::device : memory_kind::host;
+}
+
 void memory_pool::clear(std::byte* block, std::size_t bytes) const {
-  if (!is_shadow())
+  if (is_shadow())
+    return;
+  if (state_->queue != nullptr)
+    state_->queue->clear(block, bytes);
+  else
     std::memset(block, 0, bytes);
+}
+
+// Through pinned memory, a piece at a time: the host fills one while the device takes the other.
+void memory_pool::write(void* block, const void* from, std::size_t bytes) const {
+  if (is_shadow() || bytes == 0)
+    return;
+  if (state_->queue == nullptr)
+    return void(std::memcpy(block, from, bytes));
+  auto pool = *this;
+  for (std::size_t done = 0; done < bytes;) {
+    const auto piece = std::min(bytes - done, coarse);
+    const auto staged = pool.allocate_pinned(piece);
+    std::memcpy(staged.get(), static_cast<const std::byte*>(from) + done, piece);
+    state_->queue->copy(static_cast<std::byte*>(block) + done, staged.get(), piece);
+    done += piece;
+  }
+}
+
+void memory_pool::read(void* to, const void* block, std::size_t bytes) const {
+  if (is_shadow() || bytes == 0)
+    return;
+  if (state_->queue == nullptr)
+    return void(std::memcpy(to, block, bytes));
+  auto pool = *this;
+  for (std::size_t done = 0; done < bytes;) {
+    const auto piece = std::min(bytes - done, coarse);
+    const auto staged = pool.allocate_pinned(piece);
+    state_->queue->copy(staged.get(), static_cast<const std::byte*>(block) + done, piece);
+    state_->queue->mark()->wait();
+    std::memcpy(static_cast<std::byte*>(to) + done, staged.get(), piece);
+    done += piece;
+  }
 }
 
 std::byte* memory_pool::in_shadow(std::size_t size) {
@@ -102,31 +292,37 @@ memory_block memory_pool::allocate(std::size_t bytes) {
     at = in_shadow(size);
   } else if (possible) {
     const std::lock_guard lock(state_->mutex);
-    auto& idle = state_->idle[size];
-    if (!idle.empty()) {
-      at = idle.back();
-      idle.pop_back();
-    }
+    at = state_->take_idle(size);
   }
-  if (possible && at == nullptr && !state_->shadow)
-    at = fresh(size);
+  if (possible && at == nullptr && !state_->shadow) {
+    at = fresh_block(state_->queue.get(), size);
+    const std::lock_guard lock(state_->mutex);
+    state_->held += at != nullptr && state_->queue != nullptr ? size : 0;
+  }
   if (at == nullptr)
-    throw io_error(
-        "out of memory: {} more were asked for, {} are in use; use a smaller "
-        "--micro-batch-size, --seq-length or model",
-        human_bytes(double(bytes)),
-        human_bytes(double(bytes_in_use())));
+    refuse_memory(state_->queue.get(), bytes, bytes_in_use());
+  const auto kind = this->kind();
+  auto story = kind == memory_kind::device ? std::make_shared<block_story>() : nullptr;
   {
     const std::lock_guard lock(state_->mutex);
     state_->in_use += size;
     state_->peak = std::max(state_->peak, state_->in_use);
   }
-  return {at, [owner = state_, size](std::byte* block) {
-            const std::lock_guard lock(owner->mutex);
-            if (!owner->shadow)
-              owner->idle[size].push_back(block);
-            owner->in_use -= size;
-          }};
+  return {at, block_keeper{state_, size, kind, std::move(story)}};
+}
+
+memory_block memory_pool::allocate_pinned(std::size_t bytes) {
+  if (state_->queue == nullptr)
+    return allocate(bytes);
+  const auto size = size_class(bytes);
+  std::byte* at = nullptr;
+  {
+    const std::lock_guard lock(state_->mutex);
+    at = state_->take_idle_pinned(size);
+  }
+  if (at == nullptr)
+    at = fresh_pinned(size);
+  return {at, block_keeper{state_, size, memory_kind::pinned, nullptr}};
 }
 
 std::size_t memory_pool::bytes_in_use() const {

@@ -1,4 +1,5 @@
-// Memory that is kept and used again: a page fault costs more than most operations on the page.
+// Memory that is kept and used again: a page fault costs more than most operations on the page, and
+// asking a device for memory stops it.
 
 #pragma once
 
@@ -8,25 +9,52 @@
 
 namespace troupe::runtime {
 
+class device_event;
+class device_queue;
+
 /// Aligned to 64 bytes; goes back to its pool with the last copy.
 using memory_block = std::shared_ptr<std::byte>;
 
-/// Hands out blocks and keeps those that come back, by size class (four to a power of two, so at
-/// most a quarter is waste). Copies share the pool; blocks may outlive it. Any thread.
+enum class memory_kind : std::uint8_t {
+  host,
+  pinned,  ///< host memory that devices read and write by themselves
+  device,
+};
+
+/// Of a block of a pool; anything else is host memory.
+memory_kind kind_of(const memory_block& x);
+
+/// Hands out blocks and keeps those that come back, by size class: four to a power of two below 16
+/// MiB, so at most a quarter is waste, and multiples of 2 MiB above. Copies share the pool; blocks
+/// may outlive it. Any thread.
+///
+/// The pool of a queue hands out the memory of its device, in the order of the queue: a block that
+/// comes back is used again at once, for what is enqueued later happens later. Blocks that were
+/// lent to other queues (`lend`) are used again when those have done with them.
 class memory_pool {
  public:
-  memory_pool();
+  memory_pool();  ///< of host memory, until it serves a queue
 
   /// A pool that only counts: its blocks all lie in the same address space, which takes memory only
   /// where it is written. For forecasts of what a run will need: whatever is written is nonsense.
   static memory_pool shadow();
   bool is_shadow() const;
 
+  /// From now on it hands out memory of the queue's device. Before its first block (POOL-1).
+  void serve(std::shared_ptr<device_queue> queue);
+  memory_kind kind() const;
+
   /// Sets bytes of a fresh block to zero; those of a shadow are left alone.
   void clear(std::byte* block, std::size_t bytes) const;
+  /// Between the host and blocks of this pool. `write` has read `from` when it returns; `read`
+  /// waits until the queue has come so far. With a shadow nothing is moved.
+  void write(void* block, const void* from, std::size_t bytes) const;
+  void read(void* to, const void* block, std::size_t bytes) const;
 
   /// Throws std::bad_alloc wrapped in io_error: how much was asked for, how much is in use.
   memory_block allocate(std::size_t bytes);
+  /// Host memory that the queue's device writes to; ordinary where there is none.
+  memory_block allocate_pinned(std::size_t bytes);
 
   std::size_t bytes_in_use() const;  ///< rounded to size classes
   std::size_t peak_bytes() const;    ///< largest bytes_in_use since the last reset
@@ -36,7 +64,17 @@ class memory_pool {
   std::byte* in_shadow(std::size_t size);
 
   struct state;
+  friend struct block_keeper;
   std::shared_ptr<state> state_;
 };
+
+/// What a queue wrote into a block until `event` can be read by other queues that wait for it. No
+/// effect on host memory.
+void publish(const memory_block& x, std::shared_ptr<device_event> event);
+
+/// The same memory for the use of another queue: that waits for what was published, and the memory
+/// is used again only after what that queue had enqueued when the last copy was dropped. The block
+/// itself where it is host memory or of that queue already.
+memory_block lend(const memory_block& x, const std::shared_ptr<device_queue>& to);
 
 }  // namespace troupe::runtime

@@ -3,43 +3,63 @@
 #pragma once
 
 #include "kernels/backend/backend.hpp"
+#include "runtime/device/device.hpp"
 #include "runtime/device/memory_pool.hpp"
 
 #include <chrono>
 #include <concepts>
 #include <cstddef>
+#include <vector>
 
 namespace troupe::runtime {
 
-/// Owned by one thread. On the CPU an operation has finished when `run` returns. With a shadow pool
-/// nothing is computed; only the scratch of operations is counted.
+/// A moment on a stream: on the host, or a point in a device's queue.
+class moment {
+ public:
+  moment() = default;
+  explicit moment(std::int64_t ns) : ns_(ns) {}
+  explicit moment(std::shared_ptr<device_event> event) : event_(std::move(event)) {}
+
+ private:
+  friend class stream;
+  std::int64_t ns_ = 0;
+  std::shared_ptr<device_event> event_;
+};
+
+/// Owned by one thread. On the CPU an operation has finished when `run` returns; on a device it has
+/// been enqueued, and whoever reads results on the host goes through `read` or waits. With a shadow
+/// pool nothing is computed; only the scratch of operations is counted.
 class stream {
  public:
-  stream(kernels::backend where, int threads, memory_pool pool)
-      : where_(where), threads_(threads), pool_(std::move(pool)) {}
+  /// On the cuda backend a queue is made on the device, and the pool serves it. Throws
+  /// backend_missing.
+  stream(kernels::backend where, int threads, memory_pool pool, int device = 0);
 
   template <class Op>
   void run(const Op& op) {
     if (pool_.is_shadow())  // only its scratch is counted
       return void(scratch(kernels::scratch(where_, op, threads_)));
-    const kernels::context in{threads_, scratch(kernels::scratch(where_, op, threads_))};
+    const kernels::context in{
+        threads_, scratch(kernels::scratch(where_, op, threads_)), native_queue_};
     if (!measuring_)
       return kernels::run(where_, op, in);
-    const auto began = std::chrono::steady_clock::now();
+    const auto began = begin_measure();
     kernels::run(where_, op, in);
-    busy_ += std::chrono::steady_clock::now() - began;
-    ++operations_;
+    end_measure(began);
   }
 
   /// Work of a user's own on elements, on this thread: no kernel of ours has it. Nothing with a
-  /// shadow pool, whose elements mean nothing.
+  /// shadow pool, whose elements mean nothing. Throws input_error on a device, whose memory the
+  /// host cannot read.
   template <std::invocable Work>
   void run(const Work& work) {
+    require_host("work of a model's own");
     if (!pool_.is_shadow())
       work();
   }
 
-  /// From now on the time inside operations is added up. For benchmarks.
+  /// From now on the time inside operations is added up; a device is waited for after each. For
+  /// benchmarks.
   void measure() { measuring_ = true; }
   std::chrono::nanoseconds busy() const { return busy_; }
   std::uint64_t operations() const { return operations_; }
@@ -48,6 +68,36 @@ class stream {
   const memory_pool& pool() const { return pool_; }
   kernels::backend where() const { return where_; }
   int threads() const { return threads_; }
+  /// Null on the CPU and in a shadow.
+  const std::shared_ptr<device_queue>& queue() const { return queue_; }
+
+  // Bytes, in the order of the stream. Both ends in memory that it computes on.
+  void copy(void* to, const void* from, std::size_t bytes);
+  void clear(void* at, std::size_t bytes) { pool_.clear(static_cast<std::byte*>(at), bytes); }
+
+  // Between the host and what it computes on: see memory_pool.
+  void write(void* to, const void* from, std::size_t bytes) { pool_.write(to, from, bytes); }
+  void read(void* to, const void* from, std::size_t bytes) const { pool_.read(to, from, bytes); }
+
+  /// A point that other streams can wait for; null on the CPU, where all has been done.
+  std::shared_ptr<device_event> mark() { return queue_ ? queue_->mark() : nullptr; }
+  /// What is run from now on comes after the point. Nobody sleeps.
+  void wait_for(const std::shared_ptr<device_event>& point);
+
+  /// Now, as the operations see it; `ns_of` says when that was on the clock of now_ns(), as soon as
+  /// the stream has finished what came before.
+  moment now();
+  std::int64_t ns_of(const moment& x) const;
+
+  /// The thread that calls it uses the stream from now on.
+  void attend();
+  /// Everything has been carried out; the caller sleeps until then.
+  void finish();
+  /// Throws device_failure when the device has failed; does not wait.
+  void check();
+
+  /// Throws input_error on a device: `what` is only computed on the host.
+  void require_host(const char* what) const;
 
  private:
   std::span<std::byte> scratch(std::size_t bytes) {
@@ -57,6 +107,8 @@ class stream {
     }
     return {scratch_.get(), bytes};
   }
+  std::chrono::steady_clock::time_point begin_measure();
+  void end_measure(std::chrono::steady_clock::time_point began);
 
   kernels::backend where_;
   int threads_;
@@ -66,6 +118,10 @@ class stream {
   memory_pool pool_;
   memory_block scratch_;
   std::size_t scratch_size_ = 0;
+  std::shared_ptr<device_queue> queue_;
+  void* native_queue_ = nullptr;
+  std::shared_ptr<device_event> began_;  ///< of the queue, timed
+  std::int64_t began_ns_ = 0;
 };
 
 }  // namespace troupe::runtime

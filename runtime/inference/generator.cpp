@@ -2,6 +2,7 @@
 
 #include "runtime/core/error.hpp"
 #include "runtime/core/random.hpp"
+#include "runtime/tensor/moves.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -11,10 +12,10 @@ namespace troupe::runtime {
 namespace {
 
 tensor whole_numbers(stream& on, shape extents, std::int32_t first, std::int32_t step) {
-  auto out = tensor::empty<std::int32_t>(on, extents);
-  for (std::int64_t i = 0; i < out.size(); ++i)
-    out.data<std::int32_t>()[i] = first + std::int32_t(i) * step;
-  return out;
+  std::vector<std::int32_t> out(std::size_t(extents.size()));
+  for (std::size_t i = 0; i < out.size(); ++i)
+    out[i] = first + std::int32_t(i) * step;
+  return uploaded(on, out, extents);
 }
 
 std::vector<attention_cache> empty_caches(
@@ -109,27 +110,23 @@ decoder::decoder(const chunk& whole,
 /// and written over by the token that takes its place.
 bundle decoder::input(std::span<const std::vector<std::int32_t>> tokens) {
   const auto B = std::int64_t(tokens.size()), T = std::int64_t(longest(tokens));
-  auto ids = whole_numbers(stream_, {B, T}, 0, 0);
-  auto positions = whole_numbers(stream_, {B, T}, 0, 0);
-  auto rows = whole_numbers(stream_, {B * T}, 0, 0);
-  auto samples = tensor::empty<std::uint64_t>(stream_, {B});
+  std::vector<std::int32_t> ids(std::size_t(B * T)), positions, places;
   const bool bounded = chunk_.config().position == position_embedding::learned_absolute;
   const auto last = bounded ? chunk_.config().positions - 1 : capacity_;
   for (std::int64_t b = 0; b < B; ++b) {
     const auto& own = tokens[std::size_t(b)];
     const auto first = caches_ ? filled_[std::size_t(b)] : 0;
-    std::copy(own.begin(), own.end(), ids.data<std::int32_t>() + b * T);
-    samples.data<std::uint64_t>()[b] = 0;
+    std::copy(own.begin(), own.end(), ids.begin() + b * T);
     for (std::int64_t t = 0; t < T; ++t) {
-      positions.data<std::int32_t>()[b * T + t] = std::int32_t(std::min(first + t, last));
-      rows.data<std::int32_t>()[b * T + t]
-          = std::int32_t(b * capacity_ + std::min(first + t, capacity_ - 1));
+      positions.push_back(std::int32_t(std::min(first + t, last)));
+      places.push_back(std::int32_t(b * capacity_ + std::min(first + t, capacity_ - 1)));
     }
   }
+  const auto rows = uploaded(stream_, places, {B * T});
   bundle in;
-  in.add("tokens", ids);
-  in.add("positions", positions);
-  in.add("samples", samples);
+  in.add("tokens", uploaded(stream_, ids, {B, T}));
+  in.add("positions", uploaded(stream_, positions, {B, T}));
+  in.add("samples", uploaded(stream_, std::vector<std::uint64_t>(std::size_t(B)), {B}));
   if (caches_)
     for (auto& cache : *caches_)
       cache.rows = rows;
@@ -140,10 +137,13 @@ void decoder::keep_last(const tensor& logits, std::span<const std::vector<std::i
   const auto words = std::size_t(chunk_.config().padded_vocabulary), rows = longest(tokens);
   logits_.clear();
   with_element(store_.type(), [&]<class T>(T) {
-    const auto all = logits.template elements<T>();
-    for (std::size_t b = 0; b < tokens.size(); ++b)
-      for (const auto& x : all.subspan((b * rows + tokens[b].size() - 1) * words, words))
+    std::vector<T> row(words);
+    for (std::size_t b = 0; b < tokens.size(); ++b) {
+      const auto first = (b * rows + tokens[b].size() - 1) * words;
+      stream_.read(row.data(), logits.template data<T>() + first, words * sizeof(T));
+      for (const auto& x : row)
         logits_.push_back(float(x));
+    }
   });
 }
 

@@ -57,8 +57,9 @@ void fill(resident_store& store, const checkpoint_reader& from) {
                         name,
                         to_string(from.extents(name)),
                         to_string(extents));
-    from.read(name,
-              store.values().subspan(std::size_t(e.value_offset), std::size_t(extents.size())));
+    std::vector<float> values(std::size_t(extents.size()));
+    from.read(name, values);
+    store.set(e, 0, values);
   }
 }
 

@@ -1,6 +1,7 @@
 #include "runtime/inference/score.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/tensor/moves.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -10,10 +11,10 @@ namespace {
 
 template <class T>
 tensor row_of(stream& on, std::int64_t size, const std::function<T(std::int64_t)>& element) {
-  tensor out = tensor::empty<T>(on, {1, size});
+  std::vector<T> out;
   for (std::int64_t i = 0; i < size; ++i)
-    out.data<T>()[i] = element(i);
-  return out;
+    out.push_back(element(i));
+  return uploaded(on, out, {1, size});
 }
 
 }  // namespace
@@ -74,7 +75,7 @@ std::vector<float> logits_of(const chunk& whole,
   std::vector<float> out;
   out.reserve(std::size_t(T * words));
   with_element(store.type(), [&]<class E>(E) {
-    const auto all = logits.template elements<E>();
+    const auto all = elements_of<E>(on, logits);
     for (std::int64_t row = 0; row < T; ++row)
       for (std::int64_t word = 0; word < words; ++word)
         out.push_back(float(all[std::size_t(row * padded + word)]));

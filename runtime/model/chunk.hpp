@@ -37,10 +37,11 @@ struct pass {
   pass_settings settings;
   row_layout rows;
   tensor tokens, labels, mask;  ///< where the chunk has the embedding, the head
-  variable hidden;  ///< (B, T, C), whole; (B T / N, C) where rows are spread over N ranks
-  variable x;       ///< what one segment of a layer hands to the next
-  loss_value loss;
-  tensor logits;                                   ///< (B, T, V / N), when no labels were given
+  variable hidden;          ///< (B, T, C), whole; (B T / N, C) where rows are spread over N ranks
+  variable x;               ///< what one segment of a layer hands to the next
+  tensor loss;              ///< (2) f64, see loss_value; with labels
+  tensor rotary_frequency;  ///< (rotated / 2) f32, where there are some
+  tensor logits;            ///< (B, T, V / N), when no labels were given
   std::vector<attention_cache>* caches = nullptr;  ///< decoding: one for each layer of the chunk
 };
 
@@ -75,6 +76,8 @@ class chunk {
   bool sequence_parallel() const { return sequence_parallel_; }
   const std::vector<unit_spec>& units() const { return units_; }
   const std::vector<segment>& program() const { return program_; }
+  /// Radians a position, of each pair that turns; empty: no rotation.
+  const std::vector<float>& rotary_frequency() const { return rotary_frequency_; }
 
  private:
   void add_embedding();
@@ -89,7 +92,7 @@ class chunk {
                    std::int64_t layer,
                    module_kind module,
                    std::function<void(tape&, pass&)> forward);
-  attention_options attention_shape() const;
+  attention_options attention_shape() const;  ///< without the frequencies, which lie with the pass
   variable residual(tape& on, pass& p, double rate, const std::string& dropout, int bias) const;
 
   gpt_config config_;
@@ -155,7 +158,10 @@ class chunk_pass {
   void weight_gradients(int block);
 
   int blocks() const { return int(route_.blocks.size()); }
-  const loss_value& loss() const { return pass_.loss; }
+  /// (2) f64, see loss_value.
+  const tensor& loss_sums() const { return pass_.loss; }
+  /// Waits until the stream has come so far.
+  loss_value loss() { return loss_of(tape_.on(), pass_.loss); }
 
  private:
   /// What a forgotten group of segments began with, and the slots that it gave its results.

@@ -1,5 +1,6 @@
 #include "runtime/core/error.hpp"
 #include "runtime/model/chunk.hpp"
+#include "runtime/tensor/moves.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -10,10 +11,18 @@ namespace {
 
 /// (B, T): 0, 1, ..., T - 1 in each row.
 tensor counted(stream& on, std::int64_t B, std::int64_t T) {
-  auto out = tensor::empty<std::int32_t>(on, {B, T});
-  for (std::int64_t i = 0; i < B * T; ++i)
-    out.data<std::int32_t>()[i] = std::int32_t(i % T);
-  return out;
+  std::vector<std::int32_t> out(std::size_t(B * T));
+  for (std::size_t i = 0; i < out.size(); ++i)
+    out[i] = std::int32_t(std::int64_t(i) % T);
+  return uploaded(on, out, {B, T});
+}
+
+/// (B + 1): 0, T, 2 T, ...
+tensor first_rows(stream& on, std::int64_t B, std::int64_t T) {
+  std::vector<std::int32_t> out;
+  for (std::int64_t b = 0; b <= B; ++b)
+    out.push_back(std::int32_t(b * T));
+  return uploaded(on, out, {B + 1});
 }
 
 /// What came back for a variable of the first run goes to the same one of the second.
@@ -63,14 +72,16 @@ void chunk_pass::begin_rows(const bundle& in, bool decoding) {
   rows.positions = in.at("positions");
   rows.samples = in.at("samples");
   const auto B = rows.positions.extents()[0], T = rows.positions.extents()[1];
-  rows.starts = tensor::empty<std::int32_t>(tape_.on(), {B + 1});
-  for (std::int64_t b = 0; b <= B; ++b)
-    rows.starts.data<std::int32_t>()[b] = std::int32_t(b * T);
+  rows.starts = first_rows(tape_.on(), B, T);
   // A pass over whole sequences begins at their beginning, whatever their position ids say.
   rows.order = decoding ? rows.positions : counted(tape_.on(), B, T);
+  rows.uniform = !decoding;
+  if (const auto& turns = chunk_.rotary_frequency(); !turns.empty())
+    pass_.rotary_frequency = uploaded(tape_.on(), turns, {std::int64_t(turns.size())});
 }
 
-bundle chunk_pass::forward(const bundle& in, std::vector<attention_cache>* caches) {
+bundle chunk_pass::forward(const bundle& from, std::vector<attention_cache>* caches) {
+  const auto in = taken(tape_.on(), from);
   begin_rows(in, caches != nullptr);
   pass_.caches = caches;
   const auto& range = chunk_.range();
@@ -102,6 +113,7 @@ bundle chunk_pass::forward(const bundle& in, std::vector<attention_cache>* cache
     out.add("logits", std::move(pass_.logits));
   }
   input_.data = {};
+  publish(tape_.on(), out);
   return out;
 }
 
@@ -153,12 +165,13 @@ void chunk_pass::recompute(int block) {
 bundle chunk_pass::input_gradients(const bundle& in, int block) {
   const auto& b = route_.blocks.at(std::size_t(block));
   if (block + 1 == blocks() && !chunk_.range().head)
-    output_->sum = in.at("hidden");
+    output_->sum = taken(tape_.on(), in.at("hidden"));
   for (int s = b.end - 1; s >= b.first; --s)
     tape_.input_gradients(s);
   bundle out;
   if (block == 0 && !chunk_.range().embedding)
     out.add("hidden", std::move(input_.gradient->sum));
+  publish(tape_.on(), out);
   return out;
 }
 

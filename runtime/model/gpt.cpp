@@ -205,7 +205,6 @@ attention_options chunk::attention_shape() const {
           .head_size = c.head_size,
           .scale = float(concentration * concentration / std::sqrt(double(c.head_size))),
           .window = std::int32_t(c.window),
-          .rotary_frequency = rotary_frequency_.empty() ? nullptr : rotary_frequency_.data(),
           .rotated = int64_t(2 * rotary_frequency_.size()),
           .rotary_interleaved = c.rotary_interleaved};
 }
@@ -274,6 +273,7 @@ void chunk::add_core_attention(int unit, int64_t layer, const std::string& name)
                 auto how = fixed;
                 how.dropout = dropout_rate(p, config_.attention_dropout);
                 how.key = dropout_key(p, dropout);
+                how.rotary_frequency = p.rotary_frequency;
                 auto products = std::exchange(p.x, {});
                 p.x = p.caches != nullptr ? cached_attention(
                           on, std::move(products), how, p.rows, p.caches->at(in_chunk))

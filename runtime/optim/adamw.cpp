@@ -1,10 +1,10 @@
 #include "runtime/optim/adamw.hpp"
 
-#include "kernels/op/count.hpp"
+#include "runtime/optim/fingerprints.hpp"
+#include "runtime/tensor/moves.hpp"
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -23,6 +23,14 @@ template <class Visit>
 void for_each_grain(const entry_range& x, std::int64_t grain, const Visit& visit) {
   for (auto begin = x.begin; begin < x.end; begin += grain)
     visit(begin, std::min(begin + grain, x.end));
+}
+
+std::vector<double> squares_of(stream& on,
+                               const std::vector<kernels::square_norms<float>::piece>& pieces) {
+  auto results = tensor::empty<double>(on, {std::int64_t(pieces.size())});
+  on.run(kernels::square_norms<float>{
+      results.data<double>(), pieces.data(), std::int64_t(pieces.size())});
+  return elements_of<double>(on, results);
 }
 
 tensor zeros(memory_pool& pool, std::int64_t n) {
@@ -86,8 +94,9 @@ void adamw::set_weights(int entry, std::int64_t begin, std::span<const float> fr
   for (const auto& x : parts_) {
     const auto first = std::max(begin, x.range.begin), last = std::min(end, x.range.end);
     if (x.range.entry == entry && first < last)
-      std::copy_n(
-          from.data() + (first - begin), last - first, weights(x).data() + (first - x.range.begin));
+      store_.pool().write(weights(x).data() + (first - x.range.begin),
+                          from.data() + (first - begin),
+                          std::size_t(last - first) * sizeof(float));
   }
 }
 
@@ -102,82 +111,109 @@ void adamw::for_each_answered(const Visit& visit) const {
 }
 
 square_norms adamw::norms(stream& on) const {
-  square_norms out;
+  std::vector<kernels::square_norms<float>::piece> pieces;
+  std::vector<const std::string*> names;
   const auto gradients = store_.gradients(0);
   for_each_answered([&](const part&, const entry& e, std::int64_t begin, std::int64_t end) {
-    double square = 0;
-    on.run(kernels::square_norm<float>{
-        &square, gradients.data() + e.gradient_offset + begin, end - begin});
-    out[e.spec.name] += square;
+    pieces.push_back({gradients.data() + e.gradient_offset + begin, end - begin});
+    names.push_back(&e.spec.name);
   });
+  const auto squares = squares_of(on, pieces);
+  square_norms out;
+  for (std::size_t i = 0; i < squares.size(); ++i)
+    out[*names[i]] += squares[i];
   return out;
 }
 
 std::int64_t adamw::zero_gradients(stream& on) const {
-  std::int64_t out = 0;
+  std::vector<std::pair<const float*, std::int64_t>> pieces;
   const auto gradients = store_.gradients(0);
   for_each_answered([&](const part&, const entry& e, std::int64_t begin, std::int64_t end) {
-    std::int64_t zeros = 0;
-    on.run(kernels::count_zeros<float>{
-        &zeros, gradients.data() + e.gradient_offset + begin, end - begin});
-    out += zeros;
+    pieces.emplace_back(gradients.data() + e.gradient_offset + begin, end - begin);
   });
+  // A count fits where a u64 does.
+  const auto counts = tensor::empty<std::uint64_t>(on, {std::int64_t(pieces.size())});
+  auto* const to = const_cast<std::byte*>(counts.raw());
+  for (std::size_t i = 0; i < pieces.size(); ++i)
+    on.run(kernels::count_zeros<float>{
+        reinterpret_cast<std::int64_t*>(to) + i, pieces[i].first, pieces[i].second});
+  std::int64_t out = 0;
+  for (const auto zeros : elements_of<std::uint64_t>(on, counts))
+    out += std::int64_t(zeros);
   return out;
 }
 
 exact_sum adamw::square_norm_of_weights(stream& on) const {
-  exact_sum out;
+  std::vector<kernels::square_norms<float>::piece> pieces;
   for_each_answered([&](const part& x, const entry&, std::int64_t begin, std::int64_t end) {
-    double square = 0;
-    on.run(
-        kernels::square_norm<float>{&square, weights_at(x) + (begin - x.range.begin), end - begin});
-    out += square;
+    pieces.push_back({weights_at(x) + (begin - x.range.begin), end - begin});
   });
+  exact_sum out;
+  for (const double square : squares_of(on, pieces))
+    out += square;
   return out;
 }
 
 void adamw::update(stream& on, const update_decision& decision) {
   const auto gradients = store_.gradients(0);
   const double t = double(decision.step - settings_.moments_from);
+  std::vector<kernels::adamw_pieces<float>::piece> pieces;
   for (const auto& x : parts_) {
     const auto& e = store_.entries()[std::size_t(x.range.entry)];
-    on.run(kernels::adamw<float>{.x = weights(x).data(),
-                                 .m = first_moment(x).data(),
-                                 .v = second_moment(x).data(),
-                                 .dx = gradients.data() + e.gradient_offset + x.range.begin,
-                                 .n = x.range.size(),
-                                 .gradient_scale = float(decision.gradient_scale),
-                                 .rate = float(decision.learning_rate),
-                                 .beta1 = float(settings_.beta1),
-                                 .beta2 = float(settings_.beta2),
-                                 .eps = float(settings_.epsilon),
-                                 .weight_decay = float(e.spec.decays ? settings_.weight_decay : 0),
-                                 .correction1 = float(1 - std::pow(settings_.beta1, t)),
-                                 .correction2 = float(1 - std::pow(settings_.beta2, t)),
-                                 .rounded = master_ ? store_.all_values().data<kernels::bf16>()
-                                                          + e.value_offset + x.range.begin
-                                                    : nullptr});
+    auto* const rounded
+        = master_ ? store_.all_values().raw()
+                        + std::size_t(e.value_offset + x.range.begin) * size_of(store_.type())
+                  : nullptr;
+    pieces.push_back({.x = weights(x).data(),
+                      .m = first_moment(x).data(),
+                      .v = second_moment(x).data(),
+                      .dx = gradients.data() + e.gradient_offset + x.range.begin,
+                      .rounded = rounded,
+                      .n = x.range.size(),
+                      .weight_decay = float(e.spec.decays ? settings_.weight_decay : 0)});
   }
+  on.run(kernels::adamw_pieces<float>{.pieces = pieces.data(),
+                                      .count = std::int64_t(pieces.size()),
+                                      .rounded_to = kernels::narrow_type::bf16,
+                                      .gradient_scale = float(decision.gradient_scale),
+                                      .rate = float(decision.learning_rate),
+                                      .beta1 = float(settings_.beta1),
+                                      .beta2 = float(settings_.beta2),
+                                      .eps = float(settings_.epsilon),
+                                      .correction1 = float(1 - std::pow(settings_.beta1, t)),
+                                      .correction2 = float(1 - std::pow(settings_.beta2, t))});
 }
 
-state_digests adamw::digests() const {
+state_digests adamw::digests(stream& on) const {
+  enum class kind : std::uint64_t { weights, first, second };
+  struct place {
+    std::uint64_t name;
+    std::int64_t rank, begin, end;
+    kind what;
+  };
+  std::vector<kernels::fingerprint<float>::piece> pieces;
   state_digests out;
+  std::vector<digest*> sums;
   for (const auto& x : parts_) {
     const auto& e = store_.entries()[std::size_t(x.range.entry)];
     auto& sum = (is_repeated(store_, e) ? out.copies : out.own)[e.known_as()];
+    const auto name = hash64(e.known_as());
+    const auto rank = e.spec.along == cut::none ? 0 : store_.seat().rank;
     for_each_grain(x.range, grain_, [&](std::int64_t begin, std::int64_t end) {
-      const std::int64_t place[] = {e.spec.along == cut::none ? 0 : store_.seat().rank, begin, end};
-      const auto bytes = std::size_t(end - begin) * sizeof(float);
+      const auto add = [&](const float* array, kind what) {
+        const place where{name, rank, begin, end, what};
+        pieces.push_back({array, end - begin, hash64(&where, sizeof where)});
+        sums.push_back(&sum);
+      };
       const auto at = begin - x.range.begin;
-      digester d;
-      d.add(e.known_as())
-          .add(place, sizeof place)
-          .add(weights_at(x) + at, bytes)
-          .add(first_.data<float>() + x.offset + at, bytes)
-          .add(second_.data<float>() + x.offset + at, bytes);
-      sum += d.result();
+      add(weights_at(x) + at, kind::weights);
+      add(first_.data<float>() + x.offset + at, kind::first);
+      add(second_.data<float>() + x.offset + at, kind::second);
     });
   }
+  const auto found = fingerprints_of(on, pieces);
+  for (std::size_t i = 0; i < found.size(); ++i)
+    *sums[i] += found[i];
   return out;
 }
 

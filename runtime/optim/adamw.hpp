@@ -84,7 +84,7 @@ class adamw {
   void update(stream& on, const update_decision& decision);
 
   /// Padding rows are left out.
-  state_digests digests() const;
+  state_digests digests(stream& on) const;
 
   /// A range that is owned, and its state. Tied copies of an entry of the same store have none.
   struct part {
@@ -92,11 +92,13 @@ class adamw {
     std::int64_t offset = 0;  ///< in the arrays of the moments
   };
   const std::vector<part>& parts() const { return parts_; }
+  // Where the store's arrays lie.
   std::span<float> weights(const part& x);  ///< the masters, or the values themselves
   std::span<float> first_moment(const part& x) { return slice(first_, x); }
   std::span<float> second_moment(const part& x) { return slice(second_, x); }
 
-  /// Sets the weights of valid elements of an entry from `begin` on: those that are owned.
+  /// Sets the weights of valid elements of an entry from `begin` on, from the host: those that are
+  /// owned.
   void set_weights(int entry, std::int64_t begin, std::span<const float> from);
 
   resident_store& store() { return store_; }

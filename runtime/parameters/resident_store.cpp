@@ -76,6 +76,8 @@ void resident_store::acquire(int unit) {
         lock, [&] { return !curtain_.hidden[std::size_t(unit)] || curtain_.token.is_cancelled(); });
     if (curtain_.hidden[std::size_t(unit)])
       throw cancelled();
+    if (const auto point = std::exchange(curtain_.points[std::size_t(unit)], nullptr))
+      wait_(point);
   }
   ++held;
 }
@@ -110,13 +112,15 @@ void resident_store::hide(const cancel_token& token) {
   const std::lock_guard lock(curtain_.mutex);
   curtain_.token = token;
   curtain_.hidden.assign(units_.size(), 1);
+  curtain_.points.assign(units_.size(), nullptr);
 }
 
-void resident_store::show(int unit) {
+void resident_store::show(int unit, std::shared_ptr<device_event> point) {
   const std::lock_guard lock(curtain_.mutex);
   if (curtain_.hidden.empty())  // nothing ever was hidden
     return;
   curtain_.hidden.at(std::size_t(unit)) = 0;
+  curtain_.points.at(std::size_t(unit)) = std::move(point);
   curtain_.changed.notify_all();
 }
 
@@ -131,10 +135,13 @@ void resident_store::zero_gradients() {
 }
 
 void resident_store::set(const entry& e, std::int64_t begin, std::span<const float> from) {
+  auto* const to = values_.raw() + std::size_t(e.value_offset + begin) * size_of(type());
+  if (type() == dtype::f32)
+    return pool_.write(to, from.data(), from.size_bytes());
   with_element(type(), [&]<class T>(T) {
-    T* const to = values_.data<T>() + e.value_offset + begin;
-    for (std::size_t i = 0; i < from.size(); ++i)
-      to[i] = T(from[i]);
+    std::vector<T> rounded(from.size());
+    std::transform(from.begin(), from.end(), rounded.begin(), [](float x) { return T(x); });
+    pool_.write(to, rounded.data(), rounded.size() * sizeof(T));
   });
 }
 

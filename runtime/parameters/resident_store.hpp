@@ -54,8 +54,13 @@ class resident_store final : public parameter_store {
   /// From now on `acquire` waits for each unit until it is shown, or the token is cancelled. Called
   /// by the lane that acquires.
   void hide(const cancel_token& token);
-  /// The values of the unit are in; without `hide` before they always were. Any thread.
-  void show(int unit);
+  /// The values of the unit are in, or will be when the point is passed; without `hide` before they
+  /// always were. Any thread.
+  void show(int unit, std::shared_ptr<device_event> point = nullptr);
+  /// Called by `acquire` with the point that a unit was shown with.
+  void on_shown(std::function<void(const std::shared_ptr<device_event>&)> wait) {
+    wait_ = std::move(wait);
+  }
 
   /// Called by `emit`, after it has counted.
   void on_emit(std::function<void(int unit)> then) { then_ = std::move(then); }
@@ -73,13 +78,17 @@ class resident_store final : public parameter_store {
   std::int64_t gradient_size() const { return gradients_.front().size(); }
   tensor_seat seat() const { return seat_; }
 
+  // The arrays lie where the pool's blocks do: the host or a device.
+
   /// All values, of type().
   tensor& all_values() { return values_; }
   /// Of an f32 store.
   std::span<float> values() { return {values_.data<float>(), std::size_t(values_.size())}; }
-  /// Sets valid elements [begin, begin + from.size()) of an entry, rounded to type().
+  /// Sets valid elements [begin, begin + from.size()) of an entry, rounded to type(), from the
+  /// host.
   void set(const entry& e, std::int64_t begin, std::span<const float> from);
   std::span<float> gradients(int replica);  ///< of all entries, padding included
+  const memory_pool& pool() const { return pool_; }
 
  private:
   const entry& at(int unit, int index) const {
@@ -94,6 +103,7 @@ class resident_store final : public parameter_store {
   std::vector<int> held_;   ///< acquisitions of each unit that were not released
   std::vector<std::int64_t> emitted_;
   std::function<void(int)> then_;
+  std::function<void(const std::shared_ptr<device_event>&)> wait_;
   tensor values_;
   std::vector<tensor> gradients_;
   float* current_ = nullptr;  ///< gradients of the selected replica
@@ -102,6 +112,7 @@ class resident_store final : public parameter_store {
     std::mutex mutex;
     std::condition_variable changed;
     std::vector<char> hidden;  ///< of each unit
+    std::vector<std::shared_ptr<device_event>> points;
     cancel_token token;
     std::shared_ptr<void> waker;
   };

@@ -8,10 +8,10 @@
 
 namespace troupe::runtime {
 
-enum class dtype : std::uint8_t { f32, bf16, i32, u64 };
+enum class dtype : std::uint8_t { f32, bf16, i32, u64, f64 };
 
 constexpr std::size_t size_of(dtype x) {
-  return x == dtype::u64 ? 8 : x == dtype::bf16 ? 2 : 4;
+  return x == dtype::u64 || x == dtype::f64 ? 8 : x == dtype::bf16 ? 2 : 4;
 }
 
 constexpr std::string_view to_string(dtype x) {
@@ -24,6 +24,8 @@ constexpr std::string_view to_string(dtype x) {
       return "i32";
     case dtype::u64:
       return "u64";
+    case dtype::f64:
+      return "f64";
   }
   return "dtype(?)";
 }
@@ -46,6 +48,10 @@ constexpr dtype dtype_of<std::int32_t>() {
 template <>
 constexpr dtype dtype_of<std::uint64_t>() {
   return dtype::u64;
+}
+template <>
+constexpr dtype dtype_of<double>() {
+  return dtype::f64;
 }
 
 /// Calls visit(T{}) with the element type of activations: float or bf16.

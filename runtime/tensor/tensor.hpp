@@ -35,8 +35,11 @@ class tensor {
   std::size_t bytes() const { return std::size_t(size()) * size_of(type_); }
   const std::byte* raw() const { return block_.get(); }
   std::byte* raw() { return block_.get(); }
+  const memory_block& block() const { return block_; }
+  memory_kind kind() const { return kind_of(block_); }
 
-  /// The elements. Asking for another type than the tensor has breaks a promise.
+  /// The elements: in the host's memory or a device's (kind()). Asking for another type than the
+  /// tensor has breaks a promise.
   template <class T>
   T* data() {
     ensure(!block_ || type_ == dtype_of<T>(), "TENSOR-1: elements are read as the type they have");

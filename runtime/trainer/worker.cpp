@@ -1,5 +1,7 @@
 #include "runtime/trainer/worker.hpp"
 
+#include "runtime/optim/fingerprints.hpp"
+
 #include <algorithm>
 #include <limits>
 #include <utility>
@@ -68,6 +70,7 @@ worker::worker(worker_settings settings, stream& on, const worker_groups& groups
     for (std::size_t b = 0; b < x.buckets.size(); ++b)
       buckets_.push_back({&x, b});
     x.store.on_emit([this, &x](int unit) { emitted(x, unit); });
+    x.store.on_shown([this](const auto& point) { stream_.wait_for(point); });
   }
 }
 
@@ -102,7 +105,7 @@ bundle worker::forward(const pass_key& key, const bundle& in) {
       home.model, home.route, stream_, home.store, how, groups_.tensor);
   auto out = pass->forward(in);
   if (home.model.range().head)
-    losses_.emplace(key, pass->loss());
+    losses_.emplace(key, pass->loss_sums());
   if (step_.training) {
     const bool fresh = passes_.emplace(key, std::move(pass)).second;
     ensure(fresh, "WORKER-2: a micro-batch passes a chunk once");
@@ -150,8 +153,9 @@ loss_value worker::loss(int replica) const {
   loss_value sum;
   for (const auto& [key, x] : losses_)  // ascending: replica, chunk, micro-batch
     if (key.replica == replica) {
-      sum.total += x.total;
-      sum.tokens += x.tokens;
+      const auto found = loss_of(stream_, x);
+      sum.total += found.total;
+      sum.tokens += found.tokens;
     }
   return sum;
 }
@@ -198,35 +202,40 @@ void worker::spoil_gradient() {
     for (const auto& e : home->store.entries())
       if (home->answers() && e.owner < 0 && e.spec.tied_to.empty()
           && (e.spec.along != cut::none || home->store.seat().rank == 0)) {
-        home->store.gradients(0)[std::size_t(e.gradient_offset)]
-            = std::numeric_limits<float>::quiet_NaN();
+        const float nan = std::numeric_limits<float>::quiet_NaN();
+        stream_.write(home->store.gradients(0).data() + e.gradient_offset, &nan, sizeof nan);
         return;
       }
 }
 
 digest worker::vote_digest() {
-  digester d;
-  if (settings_.distributed_optimizer) {
-    for (auto& [id, home] : homes_)
-      d.add(home->store.all_values().raw(), home->store.all_values().bytes());
-    return d.result();
-  }
+  std::vector<kernels::fingerprint<float>::piece> pieces;
   for (auto& [id, home] : homes_) {
-    const auto g = home->store.gradients(0);
-    d.add(g.data(), g.size_bytes());
+    const auto key = std::uint64_t(pieces.size());
+    if (settings_.distributed_optimizer) {
+      const auto& values = home->store.all_values();
+      pieces.push_back({values.raw(), std::int64_t(values.bytes() / 4), key});
+    } else {
+      const auto g = home->store.gradients(0);
+      pieces.push_back({g.data(), std::int64_t(g.size()), key});
+    }
   }
+  digester d;
+  for (const auto& x : fingerprints_of(stream_, pieces))
+    d.add(x);
   return d.result();
 }
 
 void worker::update(const update_decision& decision) {
   for (auto& [id, home] : homes_)
     home->optimizer.update(stream_, decision);
+  updated_ = stream_.mark();
 }
 
-state_digests worker::digests() const {
+state_digests worker::digests() {
   state_digests out;
   for (const auto& [id, home] : homes_) {
-    auto part = home->optimizer.digests();
+    auto part = home->optimizer.digests(stream_);
     if (home->answers())
       out.own.merge(part.own);
     else

@@ -81,7 +81,7 @@ struct named_array {
   std::string name;
   shape whole;                ///< extents of all of it
   box part;                   ///< what of it is here
-  std::span<float> elements;  ///< of the part, row-major
+  std::span<float> elements;  ///< of the part, row-major; where the worker computes
 };
 
 /// Used by one lane, and bound to its stream; what other lanes may call says so.
@@ -149,7 +149,7 @@ class worker {
 
   /// With a distributed optimizer the values of other ranks are old until `gather`.
   void update(const update_decision& decision);
-  state_digests digests() const;
+  state_digests digests();
 
   /// From now on units wait for their values, until gather_bucket brings them or the token is
   /// cancelled.
@@ -208,6 +208,8 @@ class worker {
   struct place {
     hosted* home;
     std::size_t at;
+    /// Complete, or summed: for the stream that reads it next, where that is another.
+    std::shared_ptr<device_event> point = {};
 
     const bucket& stretch() const { return home->buckets[at]; }
   };
@@ -215,6 +217,7 @@ class worker {
   hosted& at(chunk_id id);
   chunk_pass& pass(const pass_key& key, const char* otherwise);
   void emitted(hosted& home, int unit);
+  void sum_bucket(const place& which, stream& on);
   void add_partial_gradients(hosted& home);
   void add_ties();
   void add_ties_between_chunks();
@@ -231,8 +234,9 @@ class worker {
   std::map<chunk_id, std::unique_ptr<hosted>> homes_;
   std::vector<place> buckets_;
   std::function<void(int)> complete_;
+  std::shared_ptr<device_event> updated_;
   std::map<pass_key, std::unique_ptr<chunk_pass>> passes_;
-  std::map<pass_key, loss_value> losses_;
+  std::map<pass_key, tensor> losses_;  ///< see loss_value
 };
 
 }  // namespace troupe::runtime

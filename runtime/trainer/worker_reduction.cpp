@@ -3,7 +3,6 @@
 #include "runtime/trainer/worker.hpp"
 
 #include <algorithm>
-#include <cstring>
 
 namespace troupe::runtime {
 namespace {
@@ -28,12 +27,22 @@ void worker::emitted(hosted& home, int unit) {
   if (!complete_ || home.store.emitted(unit) != step_.microbatches * settings_.replicas)
     return;
   for (std::size_t b = 0; b < buckets_.size(); ++b)
-    if (buckets_[b].home == &home && buckets_[b].stretch().lowest_unit == unit)
+    if (buckets_[b].home == &home && buckets_[b].stretch().lowest_unit == unit) {
+      buckets_[b].point = stream_.mark();
       complete_(int(b));
+    }
 }
 
 void worker::reduce_bucket(int which, stream& on) {
-  const auto& found = buckets_.at(std::size_t(which));
+  auto& found = buckets_.at(std::size_t(which));
+  if (&on != &stream_)
+    on.wait_for(found.point);
+  sum_bucket(found, on);
+  if (&on != &stream_)
+    found.point = on.mark();
+}
+
+void worker::sum_bucket(const place& found, stream& on) {
   const auto& x = found.stretch();
   auto& store = found.home->store;
   std::vector<const void*> parts;
@@ -61,6 +70,8 @@ void worker::reduce() {
 
 void worker::finish_reduction() {
   ensure(passes_.empty(), "WORKER-5: every pass has come back before gradients are reduced");
+  for (auto& x : buckets_)  // those that another stream has summed
+    stream_.wait_for(std::exchange(x.point, nullptr));
   for (auto& [id, home] : homes_) {
     if (groups_.tensor != nullptr && groups_.tensor->size() > 1)
       add_partial_gradients(*home);
@@ -93,9 +104,13 @@ void worker::add_partial_gradients(hosted& home) {
       at += x.size();
     }
   };
-  each([](float* there, const float* here, std::size_t n) { std::copy_n(here, n, there); });
+  each([&](float* there, const float* here, std::size_t n) {
+    stream_.copy(there, here, n * sizeof(float));
+  });
   sum_in_place(*groups_.tensor, stream_, all.data<float>(), size);
-  each([](const float* there, float* here, std::size_t n) { std::copy_n(there, n, here); });
+  each([&](const float* there, float* here, std::size_t n) {
+    stream_.copy(here, there, n * sizeof(float));
+  });
 }
 
 // Both ends come in the order of the copies, for they meet within their copy.
@@ -134,7 +149,7 @@ void worker::add_ties_between_chunks() {
       float* const copy = gradient_of(home->store, x);
       float* const owner = gradient_of(found->second.first->store, found->second.second);
       stream_.run(kernels::add<float>{copy, owner, copy, x.size()});
-      std::copy_n(copy, x.size(), owner);
+      stream_.copy(owner, copy, std::size_t(x.size()) * sizeof(float));
     }
 }
 
@@ -154,13 +169,15 @@ void worker::gather_bucket(int which, stream& on) {
     for (const auto end : x.ends)
       ends.push_back(end * element);
     auto* const values = store.all_values().raw() + x.value_begin * element;
+    if (&on != &stream_)
+      on.wait_for(updated_);
     group->all_gather(on, values + share_begin(x, group->rank()) * element, values, ends);
   }
   // The last bucket comes first: with its last parameter a unit is complete.
   const auto& entries = store.entries();
   for (auto e = std::size_t(x.first); e < std::size_t(x.end); ++e)
     if (e + 1 == entries.size() || entries[e + 1].unit != entries[e].unit)
-      store.show(entries[e].unit);
+      store.show(entries[e].unit, &on == &stream_ ? nullptr : on.mark());
 }
 
 std::vector<int> worker::gather_order() const {

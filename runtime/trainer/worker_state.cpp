@@ -90,10 +90,9 @@ void worker::restore(const reader& read, bool with_moments) {
       const auto& e = store.entries()[std::size_t(x.range.entry)];
       for_each_box(e, x.range, [&](const box& part, std::int64_t begin) {
         const auto fill = [&](const char* kind, std::span<float> all) {
-          read(kind + e.known_as(),
-               whole_extents(e.spec),
-               part,
-               all.subspan(std::size_t(begin), std::size_t(part.size())));
+          std::vector<float> values(std::size_t(part.size()));
+          read(kind + e.known_as(), whole_extents(e.spec), part, values);
+          stream_.write(all.data() + begin, values.data(), values.size() * sizeof(float));
         };
         fill("exp_avg.", home->optimizer.first_moment(x));
         fill("exp_avg_sq.", home->optimizer.second_moment(x));

@@ -97,7 +97,7 @@ MUTANTS = [
      "float(e.spec.decays ? settings_.weight_decay : 0)",
      "float(e.spec.decays && x.range.begin == 0 ? settings_.weight_decay : 0)"),
     ("moments are spread, and the master is taken from the beginning", ADAMW,
-     "from.data() + (first - begin), last - first, weights(x)", "from.data(), last - first, weights(x)"),
+     "from.data() + (first - begin),", "from.data(),"),
     ("gradients of an update are those of the beginning", ADAMW,
      ".dx = gradients.data() + e.gradient_offset + x.range.begin,",
      ".dx = gradients.data() + e.gradient_offset,"),

@@ -50,15 +50,15 @@ void squared_block(runtime::block_builder& to) {
 }
 
 /// Twice the usual.
-runtime::loss_value doubled(runtime::tape& on,
-                            runtime::variable logits,
-                            const runtime::tensor& targets,
-                            const runtime::tensor& mask,
-                            std::int64_t vocabulary,
-                            float scale) {
-  auto out = runtime::cross_entropy(on, std::move(logits), targets, mask, vocabulary, 2 * scale);
-  out.total *= 2;
-  return out;
+runtime::tensor doubled(runtime::tape& on,
+                        runtime::variable logits,
+                        const runtime::tensor& targets,
+                        const runtime::tensor& mask,
+                        std::int64_t vocabulary,
+                        float scale) {
+  const auto once = runtime::loss_of(
+      on.on(), runtime::cross_entropy(on, std::move(logits), targets, mask, vocabulary, 2 * scale));
+  return runtime::loss_sums(on.on(), {2 * once.total, once.tokens});
 }
 
 runtime::training_job own_job(int pipeline, int data, int tensor = 1) {

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstring>
 #include <fmt/format.h>
 #include <string_view>
 #include <utility>
@@ -29,9 +28,9 @@ std::int64_t begin_of(communicator::offsets ends, int rank) {
   return rank == 0 ? 0 : ends[std::size_t(rank - 1)];
 }
 
-void move(void* to, const void* from, std::int64_t bytes) {
+void move(stream& on, void* to, const void* from, std::int64_t bytes) {
   if (to != from && bytes > 0)
-    std::memcpy(to, from, std::size_t(bytes));
+    on.copy(to, from, std::size_t(bytes));
 }
 
 template <class T>
@@ -47,17 +46,22 @@ void ordered_sum(stream& on, void* to, const std::vector<const void*>& from, std
 
 local_group::local_group(axis along, int size, cancel_token generation)
     : along_(along), size_(size), token_(std::move(generation)), offers_(std::size_t(size)) {
+  for (auto& points : points_)
+    points.resize(std::size_t(size));
   waker_ = token_.on_cancel([this] {
     const std::lock_guard lock(mutex_);
     changed_.notify_all();
   });
 }
 
-void local_group::meet() {
+void local_group::meet(int rank, stream* on) {
+  auto point = on == nullptr ? nullptr : on->mark();
   std::unique_lock lock(mutex_);
   if (token_.is_cancelled())
     leave(lock);
   const auto round = round_;
+  auto& points = points_[round % 2];
+  points[std::size_t(rank)] = std::move(point);
   if (++arrived_ == size_) {
     check_offers();
     arrived_ = 0;
@@ -70,6 +74,10 @@ void local_group::meet() {
   }
   if (!broken_.empty())
     throw broken_promise(broken_);
+  lock.unlock();
+  for (int r = 0; on != nullptr && r < size_; ++r)
+    if (r != rank)
+      on->wait_for(points[std::size_t(r)]);
 }
 
 void local_group::check_offers() {
@@ -114,13 +122,14 @@ local_group::reading::~reading() {
     of_.changed_.notify_all();
 }
 
-void local_communicator::meet(offer mine) {
+void local_communicator::meet(stream& on, offer mine) {
   group_->offers_[std::size_t(rank_)] = std::move(mine);
-  group_->meet();
+  group_->meet(rank_, &on);
 }
 
 void local_communicator::barrier() {
-  meet({.what = "barrier"});
+  group_->offers_[std::size_t(rank_)] = {.what = "barrier"};
+  group_->meet(rank_, nullptr);
 }
 
 void local_communicator::sum(
@@ -140,6 +149,7 @@ void local_communicator::sum(
       return ordered_sum<kernels::bf16>(on, to, sources, end - begin);
     case dtype::i32:
     case dtype::u64:
+    case dtype::f64:
       break;
   }
   throw broken_promise("COLLECTIVE-3: sums take f32 and bf16");
@@ -150,52 +160,57 @@ void local_communicator::sum(
 void local_communicator::all_reduce_sum(
     stream& on, dtype type, std::span<const void* const> parts, void* to, std::int64_t n) {
   const auto element = std::int64_t(size_of(type));
-  meet({.what = "all_reduce_sum",
+  meet(on,
+       {.what = "all_reduce_sum",
         .elements = n,
         .detail = int(type),
         .parts = {parts.begin(), parts.end()},
         .to = to});
   const auto begin = slice_begin(n, rank_, size());
   sum(on, type, at(to, begin * element), begin, slice_begin(n, rank_ + 1, size()));
-  group_->meet();
+  group_->meet(rank_, &on);
   {
     const local_group::reading everybody(*group_);
     for (int r = 0; r < size(); ++r) {
       const auto from = slice_begin(n, r, size()) * element;
       const auto end = slice_begin(n, r + 1, size()) * element;
       const auto* const theirs = group_->offers_[std::size_t(r)].to;
-      move(at(to, from), at(theirs, from), end - from);
+      move(on, at(to, from), at(theirs, from), end - from);
     }
   }
-  group_->meet();
+  group_->meet(rank_, &on);
 }
 
 void local_communicator::reduce_scatter_sum(
     stream& on, dtype type, std::span<const void* const> parts, void* to, offsets ends) {
-  meet({.what = "reduce_scatter_sum",
+  meet(on,
+       {.what = "reduce_scatter_sum",
         .elements = ends.back(),
         .detail = int(type),
         .parts = {parts.begin(), parts.end()},
         .ends = ends});
   sum(on, type, to, begin_of(ends, rank_), ends[std::size_t(rank_)]);
-  group_->meet();
+  group_->meet(rank_, &on);
 }
 
-void local_communicator::all_gather(stream&, const void* mine, void* to, offsets ends) {
-  meet({.what = "all_gather", .elements = ends.back(), .parts = {mine}, .ends = ends});
+void local_communicator::all_gather(stream& on, const void* mine, void* to, offsets ends) {
+  meet(on, {.what = "all_gather", .elements = ends.back(), .parts = {mine}, .ends = ends});
   {
     const local_group::reading everybody(*group_);
     for (int r = 0; r < size(); ++r) {
       const auto begin = begin_of(ends, r);
-      move(at(to, begin), group_->offers_[std::size_t(r)].parts[0], ends[std::size_t(r)] - begin);
+      move(on,
+           at(to, begin),
+           group_->offers_[std::size_t(r)].parts[0],
+           ends[std::size_t(r)] - begin);
     }
   }
-  group_->meet();
+  group_->meet(rank_, &on);
 }
 
 void local_communicator::all_to_all(
-    stream&, const void* from, offsets from_ends, void* to, offsets to_ends) {
-  meet({.what = "all_to_all", .parts = {from}, .ends = from_ends, .cuts_are_own = true});
+    stream& on, const void* from, offsets from_ends, void* to, offsets to_ends) {
+  meet(on, {.what = "all_to_all", .parts = {from}, .ends = from_ends, .cuts_are_own = true});
   {
     const local_group::reading everybody(*group_);
     for (int r = 0; r < size(); ++r) {
@@ -204,19 +219,19 @@ void local_communicator::all_to_all(
       const auto bytes = theirs.ends[std::size_t(rank_)] - begin;
       ensure(bytes == to_ends[std::size_t(r)] - here,
              "COLLECTIVE-4: what one rank sends is as much as the other expects");
-      move(at(to, here), at(theirs.parts[0], begin), bytes);
+      move(on, at(to, here), at(theirs.parts[0], begin), bytes);
     }
   }
-  group_->meet();
+  group_->meet(rank_, &on);
 }
 
-void local_communicator::broadcast(stream&, void* data, std::int64_t bytes, int root) {
-  meet({.what = "broadcast", .elements = bytes, .detail = root, .parts = {data}});
+void local_communicator::broadcast(stream& on, void* data, std::int64_t bytes, int root) {
+  meet(on, {.what = "broadcast", .elements = bytes, .detail = root, .parts = {data}});
   if (rank_ != root) {
     const local_group::reading everybody(*group_);
-    move(data, group_->offers_[std::size_t(root)].parts[0], bytes);
+    move(on, data, group_->offers_[std::size_t(root)].parts[0], bytes);
   }
-  group_->meet();
+  group_->meet(rank_, &on);
 }
 
 std::shared_ptr<communicator> alone(axis along) {

@@ -32,9 +32,10 @@ class local_group {
     bool cuts_are_own = false;  ///< each rank may have other ends
   };
 
-  /// Returns when all have arrived; the last one checks that all came for the same thing. Throws
+  /// Returns when all have arrived; the last one checks that all came for the same thing. What the
+  /// rank runs on its stream from then on comes after what everybody had run before. Throws
   /// `cancelled`, and broken_promise on every rank.
-  void meet();
+  void meet(int rank, stream* on);
 
   /// For the time of its life everybody's arrays can be read: nobody leaves a cancelled generation
   /// meanwhile. That time is bounded, as nothing waits in it. Throws `cancelled`.
@@ -61,7 +62,10 @@ class local_group {
   int readers_ = 0;
   std::uint64_t round_ = 0;
   std::vector<offer> offers_;  ///< of each rank; valid between two meetings
-  std::string broken_;         ///< what the ranks disagreed on
+  /// Where each rank's stream was when it arrived, of this meeting and the one before: who is a
+  /// meeting ahead writes to the other.
+  std::vector<std::shared_ptr<device_event>> points_[2];
+  std::string broken_;  ///< what the ranks disagreed on
   std::shared_ptr<void> waker_;
 };
 
@@ -90,7 +94,7 @@ class local_communicator final : public communicator {
   using offer = local_group::offer;
 
   /// The first meeting of an operation: everybody has come for the same thing.
-  void meet(offer mine);
+  void meet(stream& on, offer mine);
   /// Sums elements [begin, end) of everybody's parts.
   void sum(stream& on, dtype type, void* to, std::int64_t begin, std::int64_t end);
 

@@ -195,3 +195,13 @@ TEST_CASE("enter and leave are each other's way back", "[spread]") {
   for (const auto& failure : failures)
     CHECK(failure.empty());
 }
+
+TEST_CASE_METHOD(fixture, "ATTENTION-2: what turns has a frequency for each pair", "[spread]") {
+  auto how = one_head;
+  how.rotated = 4;
+  CHECK_THROWS_MATCHES(self_attention(under_test, made(spread::features, 12), how, rows),
+                       broken_promise,
+                       MessageMatches(StartsWith("ATTENTION-2")));
+  how.rotary_frequency = zeros<float>({2});
+  CHECK_NOTHROW(self_attention(under_test, made(spread::features, 12), how, rows));
+}

@@ -1,6 +1,7 @@
 // However a model is cut and its passes are ordered: the same bits.
 
 #include "runtime/core/error.hpp"
+#include "runtime/tensor/moves.hpp"
 #include "tests/support/tiny_gpt.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -29,6 +30,8 @@ class stepper {
     pass_.tokens = in.at("tokens");
     pass_.labels = in.at("labels");
     pass_.mask = in.at("mask");
+    if (const auto& turns = of.model().rotary_frequency(); !turns.empty())
+      pass_.rotary_frequency = uploaded(on, turns, {std::int64_t(turns.size())});
   }
 
   int segments() const { return int(program_.size()); }
@@ -39,7 +42,7 @@ class stepper {
   }
   void input_gradients(int s) { tape_.input_gradients(s); }
   void weight_gradients(int s) { tape_.weight_gradients(s); }
-  const loss_value& loss() const { return pass_.loss; }
+  loss_value loss() { return loss_of(tape_.on(), pass_.loss); }
 
  private:
   const std::vector<segment>& program_;

@@ -85,9 +85,10 @@ struct job {
   }
 
   std::map<std::string, digest> digests() const {
+    stream on(kernels::backend::cpu, 1, {});
     std::map<std::string, digest> out;
     for (const auto& x : ranks)
-      for (const auto& [name, part] : x->optimizer.digests().own)
+      for (const auto& [name, part] : x->optimizer.digests(on).own)
         out[name] += part;
     return out;
   }
@@ -204,7 +205,7 @@ TEST_CASE("what another rank answers for is a copy, and in no norm", "[optim]") 
     const auto norms = optimizer.norms(on);
     CHECK(norms.contains("gain") == (r == 0));
     CHECK(norms.at("cut").value() == 16);
-    digests.push_back(optimizer.digests());
+    digests.push_back(optimizer.digests(on));
   }
   CHECK(digests[0].copies.empty());
   CHECK(digests[1].copies.size() == 1);

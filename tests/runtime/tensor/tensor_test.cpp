@@ -1,5 +1,6 @@
 #include "runtime/tensor/tensor.hpp"
 
+#include "runtime/tensor/moves.hpp"
 #include "runtime/tensor/ticket.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -76,6 +77,19 @@ TEST_CASE("TENSOR-3: a slice lies inside, and keeps the memory alive", "[tensor]
   for (const std::int64_t offset : {-1, 3, 6})
     CHECK_THROWS_MATCHES(
         y.slice(offset, {4}), broken_promise, MessageMatches(StartsWith("TENSOR-3")));
+}
+
+TEST_CASE("TENSOR-4: a tensor is filled as a whole, and read back", "[tensor]") {
+  stream on(troupe::kernels::backend::cpu, 1, {});
+  const std::vector<float> values{1, 2, 3, 4, 5, 6};
+  const auto x = uploaded(on, values, {2, 3});
+  CHECK(x.extents() == shape{2, 3});
+  CHECK(elements_of<float>(on, x) == values);
+  const auto beside = copy_of(on, x);
+  CHECK(beside.raw() != x.raw());
+  CHECK(elements_of<float>(on, beside) == values);
+  CHECK_THROWS_MATCHES(
+      uploaded(on, values, {7}), broken_promise, MessageMatches(StartsWith("TENSOR-4")));
 }
 
 TEST_CASE("BUNDLE-1: a bundle has the tensor that is asked for", "[tensor]") {

@@ -1,0 +1,246 @@
+// Devices, queues and events by the CUDA runtime. Part of the plug-in libtroupe_cuda.so.
+
+#include "kernels/backend/plugin.hpp"
+#include "runtime/device/device.hpp"
+
+#include <cuda_runtime.h>
+
+#include <mutex>
+
+namespace troupe::runtime::cuda {
+
+namespace {
+
+void require(cudaError_t status, const char* what) {
+  if (status != cudaSuccess)
+    throw device_failure(std::string(what) + ": " + cudaGetErrorName(status) + ", "
+                         + cudaGetErrorString(status));
+}
+
+/// Events that nobody has, for one device: making one costs a call of the driver.
+class event_store {
+ public:
+  explicit event_store(int device) : device_(device) {}
+  ~event_store() {
+    for (auto& idle : idle_)
+      for (auto* const event : idle)
+        cudaEventDestroy(event);
+  }
+
+  cudaEvent_t take(bool timed) {
+    {
+      const std::lock_guard lock(mutex_);
+      auto& idle = idle_[timed ? 1 : 0];
+      if (!idle.empty()) {
+        auto* const event = idle.back();
+        idle.pop_back();
+        return event;
+      }
+    }
+    require(cudaSetDevice(device_), "choosing a device");
+    cudaEvent_t event = nullptr;
+    // Whoever waits sleeps: the processor belongs to other lanes.
+    const unsigned how = cudaEventBlockingSync | (timed ? 0U : unsigned(cudaEventDisableTiming));
+    require(cudaEventCreateWithFlags(&event, how), "making an event");
+    return event;
+  }
+
+  void give_back(cudaEvent_t event, bool timed) {
+    const std::lock_guard lock(mutex_);
+    idle_[timed ? 1 : 0].push_back(event);
+  }
+
+ private:
+  int device_;
+  std::mutex mutex_;
+  std::vector<cudaEvent_t> idle_[2];
+};
+
+class cuda_event final : public device_event {
+ public:
+  cuda_event(std::shared_ptr<event_store> from, bool timed)
+      : store_(std::move(from)), event_(store_->take(timed)), timed_(timed) {}
+  ~cuda_event() override { store_->give_back(event_, timed_); }
+  cuda_event(const cuda_event&) = delete;
+  cuda_event& operator=(const cuda_event&) = delete;
+
+  bool passed() const override {
+    const auto status = cudaEventQuery(event_);
+    if (status == cudaErrorNotReady)
+      return false;
+    require(status, "asking for an event");
+    return true;
+  }
+
+  void wait() const override { require(cudaEventSynchronize(event_), "waiting for the device"); }
+
+  double ms_after(const device_event& earlier) const override {
+    float ms = 0;
+    require(cudaEventElapsedTime(&ms, static_cast<const cuda_event&>(earlier).event_, event_),
+            "asking for the time between two events");
+    return ms;
+  }
+
+  cudaEvent_t native() const { return event_; }
+
+ private:
+  std::shared_ptr<event_store> store_;
+  cudaEvent_t event_;
+  bool timed_;
+};
+
+class cuda_queue final : public device_queue {
+ public:
+  cuda_queue(int device, std::shared_ptr<event_store> events)
+      : device_(device), events_(std::move(events)) {
+    attend();
+    require(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a queue");
+  }
+  ~cuda_queue() override {
+    cudaStreamSynchronize(stream_);
+    cudaStreamDestroy(stream_);
+  }
+  cuda_queue(const cuda_queue&) = delete;
+  cuda_queue& operator=(const cuda_queue&) = delete;
+
+  int device() const override { return device_; }
+  void* native() const override { return stream_; }
+
+  void attend() override { require(cudaSetDevice(device_), "choosing a device"); }
+
+  void copy(void* to, const void* from, std::size_t bytes) override {
+    require(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_), "copying memory");
+  }
+
+  void clear(void* at, std::size_t bytes) override {
+    if (bytes > 0)
+      require(cudaMemsetAsync(at, 0, bytes, stream_), "clearing memory");
+  }
+
+  std::shared_ptr<device_event> mark(bool timed) override {
+    auto event = std::make_shared<cuda_event>(events_, timed);
+    require(cudaEventRecord(event->native(), stream_), "marking a queue");
+    return event;
+  }
+
+  void wait_for(const device_event& event) override {
+    require(cudaStreamWaitEvent(stream_, static_cast<const cuda_event&>(event).native(), 0),
+            "waiting for another queue");
+  }
+
+  void finish() override { mark(false)->wait(); }
+
+  void check() override {
+    const auto status = cudaStreamQuery(stream_);
+    if (status != cudaErrorNotReady)
+      require(status, "the device failed at work that was enqueued earlier");
+  }
+
+ private:
+  int device_;
+  std::shared_ptr<event_store> events_;
+  cudaStream_t stream_ = nullptr;
+};
+
+std::string version_text(int version) {
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
+
+class cuda_driver final : public device_driver {
+ public:
+  cuda_driver() {
+    int count = 0;
+    require(cudaGetDeviceCount(&count), "counting devices");
+    for (int d = 0; d < count; ++d)
+      events_.push_back(std::make_shared<event_store>(d));
+    for (int d = 0; d < count; ++d)
+      for (int other = 0; other < count; ++other)
+        if (other != d)
+          let_read(d, other);
+  }
+
+  driver_facts facts() const override {
+    int driver = 0, runtime = 0;
+    require(cudaDriverGetVersion(&driver), "asking for the driver's version");
+    require(cudaRuntimeGetVersion(&runtime), "asking for the runtime's version");
+    return {version_text(driver), version_text(runtime)};
+  }
+
+  int count() const override { return int(events_.size()); }
+
+  device_facts facts(int device) const override {
+    cudaDeviceProp x = {};
+    require(cudaGetDeviceProperties(&x, device), "asking what a device is");
+    device_facts out{.number = device,
+                     .name = x.name,
+                     .major = x.major,
+                     .minor = x.minor,
+                     .memory = std::int64_t(x.totalGlobalMem),
+                     .multiprocessors = x.multiProcessorCount};
+    std::size_t free = 0, total = 0;
+    if (cudaSetDevice(device) == cudaSuccess && cudaMemGetInfo(&free, &total) == cudaSuccess)
+      out.free = std::int64_t(free);
+    return out;
+  }
+
+  std::shared_ptr<device_queue> make_queue(int device) override {
+    return std::make_shared<cuda_queue>(device, events_.at(std::size_t(device)));
+  }
+
+  std::byte* allocate(int device, std::size_t bytes) override {
+    require(cudaSetDevice(device), "choosing a device");
+    void* at = nullptr;
+    const auto status = cudaMalloc(&at, bytes);
+    if (status == cudaErrorMemoryAllocation) {
+      cudaGetLastError();  // it is answered, and does not stick
+      return nullptr;
+    }
+    require(status, "asking for device memory");
+    return static_cast<std::byte*>(at);
+  }
+
+  void release(int device, std::byte* at) noexcept override {
+    if (cudaSetDevice(device) == cudaSuccess)
+      cudaFree(at);
+  }
+
+  std::byte* allocate_pinned(std::size_t bytes) override {
+    void* at = nullptr;
+    const auto status = cudaHostAlloc(&at, bytes, cudaHostAllocPortable);
+    if (status == cudaErrorMemoryAllocation) {
+      cudaGetLastError();
+      return nullptr;
+    }
+    require(status, "asking for pinned memory");
+    return static_cast<std::byte*>(at);
+  }
+
+  void release_pinned(std::byte* at) noexcept override { cudaFreeHost(at); }
+
+ private:
+  /// Workers of one process read each other's memory, on whichever devices they are: a copy between
+  /// devices that cannot goes through the host by itself.
+  static void let_read(int device, int other) {
+    int can = 0;
+    require(cudaDeviceCanAccessPeer(&can, device, other), "asking whether devices see each other");
+    if (can == 0)
+      return;
+    require(cudaSetDevice(device), "choosing a device");
+    const auto status = cudaDeviceEnablePeerAccess(other, 0);
+    if (status == cudaErrorPeerAccessAlreadyEnabled)
+      cudaGetLastError();
+    else
+      require(status, "letting a device read another's memory");
+  }
+
+  std::vector<std::shared_ptr<event_store>> events_;
+};
+
+}  // namespace
+
+TROUPE_PLUGIN_FUNCTION device_driver* troupe_device_driver() {
+  static cuda_driver one;
+  return &one;
+}
+
+}  // namespace troupe::runtime::cuda

@@ -1,0 +1,23 @@
+#include "runtime/device/device.hpp"
+
+#include "kernels/backend/plugin.hpp"
+
+namespace troupe::runtime {
+
+device_driver& open_devices() {
+  static device_driver& driver = []() -> device_driver& {
+    kernels::open_cuda();  // refuses with the reason where nothing can run
+    return *kernels::plugin::open("cuda").function<device_driver*()>("troupe_device_driver")();
+  }();
+  return driver;
+}
+
+void require_device(int number) {
+  const int count = open_devices().count();
+  if (number < 0 || number >= count)
+    throw kernels::backend_missing("there is no device " + std::to_string(number)
+                                   + ": this machine has " + std::to_string(count)
+                                   + ", counted from 0");
+}
+
+}  // namespace troupe::runtime

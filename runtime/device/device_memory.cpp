@@ -1,0 +1,121 @@
+#include "runtime/device/device_memory.hpp"
+
+#include "runtime/core/error.hpp"
+#include "runtime/core/progress.hpp"
+
+#include <cstdlib>
+#include <mutex>
+#include <sys/mman.h>
+#include <utility>
+
+namespace troupe::runtime {
+
+namespace {
+
+constexpr std::size_t huge_page = std::size_t{2} << 20;
+
+std::byte* fresh_of_host(std::size_t bytes) {
+  const std::size_t alignment = bytes >= huge_page ? huge_page : 64;
+  const std::size_t rounded = (bytes + alignment - 1) / alignment * alignment;
+  auto* const at = static_cast<std::byte*>(std::aligned_alloc(alignment, rounded));
+  if (at != nullptr && alignment == huge_page)
+    ::madvise(at, rounded, MADV_HUGEPAGE);  // a wish: without it the pages are small
+  return at;
+}
+
+/// Part of the list of devices: which pools could give something back.
+struct pool_list {
+  std::mutex mutex;
+  std::vector<std::pair<int, std::function<std::optional<std::size_t>()>>> pools;
+};
+
+pool_list& pools() {
+  static pool_list all;
+  return all;
+}
+
+std::size_t give_back_idle(int device) {
+  const std::lock_guard lock(pools().mutex);
+  std::size_t bytes = 0;
+  std::erase_if(pools().pools, [&](const auto& x) {
+    const auto found = x.first == device ? x.second() : std::optional<std::size_t>(0);
+    bytes += found.value_or(0);
+    return !found;
+  });
+  return bytes;
+}
+
+void wait_for_all(const std::vector<std::shared_ptr<device_event>>& events) noexcept {
+  for (const auto& event : events)
+    try {
+      event->wait();
+    } catch (const device_failure&) {
+      // Nothing runs on a failed device any more.
+    }
+}
+
+}  // namespace
+
+std::byte* fresh_block(device_queue* queue, std::size_t bytes) {
+  if (queue == nullptr)
+    return fresh_of_host(bytes);
+  auto& driver = open_devices();
+  auto* at = driver.allocate(queue->device(), bytes);
+  if (at == nullptr && give_back_idle(queue->device()) > 0)
+    at = driver.allocate(queue->device(), bytes);
+  return at;
+}
+
+void release_fresh(device_queue* queue,
+                   std::byte* at,
+                   const std::vector<std::shared_ptr<device_event>>& after) noexcept {
+  if (queue == nullptr)
+    return std::free(at);
+  wait_for_all(after);
+  open_devices().release(queue->device(), at);
+}
+
+std::byte* fresh_pinned(std::size_t bytes) {
+  auto* const at = open_devices().allocate_pinned(bytes);
+  if (at == nullptr)
+    throw io_error(
+        "out of memory: {} of host memory that a device can read were asked for; free some of the "
+        "host's memory, or raise the limit on locked memory (ulimit -l)",
+        human_bytes(double(bytes)));
+  return at;
+}
+
+void release_pinned(device_queue*,
+                    std::byte* at,
+                    const std::vector<std::shared_ptr<device_event>>& after) noexcept {
+  wait_for_all(after);
+  open_devices().release_pinned(at);
+}
+
+void register_pool(int device, std::function<std::optional<std::size_t>()> give_back) {
+  const std::lock_guard lock(pools().mutex);
+  pools().pools.emplace_back(device, std::move(give_back));
+}
+
+void refuse_memory(device_queue* queue, std::size_t bytes, std::size_t in_use) {
+  if (queue == nullptr)
+    throw io_error(
+        "out of memory: {} more were asked for, {} are in use; use a smaller "
+        "--micro-batch-size, --seq-length or model",
+        human_bytes(double(bytes)),
+        human_bytes(double(in_use)));
+  const auto facts = open_devices().facts(queue->device());
+  throw io_error(
+      "out of memory on device {} ({}, {}): {} more were asked for, this worker has {} in use, and "
+      "{} "
+      "are free; use a smaller --micro-batch-size, --recompute-granularity full, "
+      "--use-distributed-optimizer over more devices, or more pipeline or tensor ranks",
+      facts.number,
+      facts.name,
+      human_bytes(double(facts.memory)),
+      human_bytes(double(bytes)),
+      human_bytes(double(in_use)),
+      human_bytes(double(facts.free)));
+}
+
+}  // namespace troupe::runtime

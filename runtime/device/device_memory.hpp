@@ -1,0 +1,32 @@
+// Where pools get fresh memory from: the host's allocator, or a device.
+
+#pragma once
+
+#include "runtime/device/device.hpp"
+
+#include <functional>
+#include <optional>
+
+namespace troupe::runtime {
+
+/// Null when there is not so much. Of the queue's device; of the host where the queue is null.
+/// Where a device is short, all its pools give back what is idle before null is returned.
+std::byte* fresh_block(device_queue* queue, std::size_t bytes);
+/// After the events have passed.
+void release_fresh(device_queue* queue,
+                   std::byte* at,
+                   const std::vector<std::shared_ptr<device_event>>& after) noexcept;
+
+/// Throws io_error when the system does not give so much.
+std::byte* fresh_pinned(std::size_t bytes);
+void release_pinned(device_queue* queue,
+                    std::byte* at,
+                    const std::vector<std::shared_ptr<device_event>>& after) noexcept;
+
+/// `give_back` releases what is idle and returns the bytes; nothing when its pool is gone.
+void register_pool(int device, std::function<std::optional<std::size_t>()> give_back);
+
+/// Throws io_error: what was asked for, what is in use, what is free and which setting to change.
+[[noreturn]] void refuse_memory(device_queue* queue, std::size_t bytes, std::size_t in_use);
+
+}  // namespace troupe::runtime

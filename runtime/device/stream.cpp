@@ -1,0 +1,86 @@
+#include "runtime/device/stream.hpp"
+
+#include "runtime/core/error.hpp"
+#include "runtime/telemetry/trace.hpp"
+
+#include <cstring>
+
+namespace troupe::runtime {
+
+stream::stream(kernels::backend where, int threads, memory_pool pool, int device)
+    : where_(where), threads_(threads), pool_(std::move(pool)) {
+  if (where != kernels::backend::cuda || pool_.is_shadow())
+    return;
+  require_device(device);
+  queue_ = open_devices().make_queue(device);
+  queue_->attend();
+  native_queue_ = queue_->native();
+  pool_.serve(queue_);
+  began_ = queue_->mark(true);
+  began_->wait();
+  began_ns_ = now_ns();
+}
+
+void stream::copy(void* to, const void* from, std::size_t bytes) {
+  if (pool_.is_shadow() || bytes == 0)
+    return;
+  if (queue_ != nullptr)
+    queue_->copy(to, from, bytes);
+  else
+    std::memcpy(to, from, bytes);
+}
+
+void stream::wait_for(const std::shared_ptr<device_event>& point) {
+  if (point == nullptr)
+    return;
+  if (queue_ != nullptr)
+    queue_->wait_for(*point);
+  else
+    point->wait();
+}
+
+moment stream::now() {
+  return queue_ != nullptr ? moment(queue_->mark(true)) : moment(now_ns());
+}
+
+std::int64_t stream::ns_of(const moment& x) const {
+  if (x.event_ == nullptr)
+    return x.ns_;
+  return began_ns_ + std::int64_t(x.event_->ms_after(*began_) * 1e6);
+}
+
+void stream::attend() {
+  if (queue_ != nullptr)
+    queue_->attend();
+}
+
+void stream::finish() {
+  if (queue_ != nullptr)
+    queue_->finish();
+}
+
+void stream::check() {
+  if (queue_ != nullptr)
+    queue_->check();
+}
+
+void stream::require_host(const char* what) const {
+  if (queue_ != nullptr)
+    throw input_error(
+        "{} computes on elements in the host's memory, and this run computes on a device: set "
+        "--backend cpu, or write it with operations that devices have",
+        what);
+}
+
+std::chrono::steady_clock::time_point stream::begin_measure() {
+  finish();
+  return std::chrono::steady_clock::now();
+}
+
+void stream::end_measure(std::chrono::steady_clock::time_point began) {
+  finish();
+  busy_ += std::chrono::steady_clock::now() - began;
+  ++operations_;
+}
+
+}  // namespace troupe::runtime

@@ -1,0 +1,143 @@
+#include "runtime/core/error.hpp"
+#include "runtime/tensor/moves.hpp"
+#include "tests/support/emulated_plugins.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_exception.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <limits>
+#include <numeric>
+#include <thread>
+
+using namespace troupe::runtime;
+using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::MessageMatches;
+using Catch::Matchers::StartsWith;
+
+namespace {
+
+std::vector<float> counted(std::int64_t n, float first = 0) {
+  std::vector<float> out(static_cast<std::size_t>(n));
+  std::iota(out.begin(), out.end(), first);
+  return out;
+}
+
+stream on_device() {
+  return {backend_kind::cuda, 1, {}};
+}
+
+}  // namespace
+
+TEST_CASE("POOL-1: a pool serves one queue from its first block on", "[device]") {
+  memory_pool used;
+  const auto block = used.allocate(5);
+  CHECK_THROWS_MATCHES(
+      stream(backend_kind::cuda, 1, used), broken_promise, MessageMatches(StartsWith("POOL-1")));
+  memory_pool taken;
+  const stream first(backend_kind::cuda, 1, taken);
+  CHECK_THROWS_MATCHES(
+      stream(backend_kind::cuda, 1, taken), broken_promise, MessageMatches(StartsWith("POOL-1")));
+}
+
+TEST_CASE("what is written to a device is read back, small or in many pieces", "[device]") {
+  auto on = on_device();
+  for (const std::int64_t n : {1, 5, 4096, 9000001}) {
+    const auto values = counted(n);
+    const auto x = uploaded(on, values, {n});
+    CHECK(x.kind() == memory_kind::device);
+    CHECK(elements_of<float>(on, x) == values);
+    const auto there = to_host(on, x);
+    on.finish();
+    CHECK(there.kind() == memory_kind::pinned);
+    CHECK(std::equal(values.begin(), values.end(), there.data<float>()));
+  }
+}
+
+TEST_CASE("a cleared block is zero, and a block that came back is handed out again", "[device]") {
+  auto on = on_device();
+  const float* first = nullptr;
+  for (int i = 0; i < 2; ++i) {
+    auto x = tensor::empty<float>(on, {1000});
+    if (first == nullptr)
+      first = x.data<float>();
+    CHECK(x.data<float>() == first);
+    on.clear(x.raw(), x.bytes());
+    CHECK(elements_of<float>(on, x) == std::vector<float>(1000));
+  }
+}
+
+TEST_CASE("POOL-2: what is lent to another queue was published", "[device]") {
+  auto a = on_device(), b = on_device();
+  const auto x = uploaded(a, counted(100), {100});
+  CHECK_THROWS_MATCHES(taken(b, x), broken_promise, MessageMatches(StartsWith("POOL-2")));
+  CHECK(taken(a, x).raw() == x.raw());
+}
+
+// The emulated queues run late and at their own pace: without the events the second would read what
+// the first has not written yet, and the first would write over what the second still reads.
+TEST_CASE(
+    "a tensor that is handed to another queue is read after it was written, and its memory is "
+    "used again after it was read",
+    "[device]") {
+  auto a = on_device(), b = on_device();
+  constexpr std::int64_t n = 50000;
+  for (int round = 0; round < 20; ++round) {
+    const auto values = counted(n, float(round));
+    auto x = uploaded(a, values, {n});
+    const auto* const at = x.raw();
+    bundle parts;
+    parts.add("x", std::move(x));
+    publish(a, parts);
+    auto lent = taken(b, parts);
+    parts = {};
+    CHECK(lent.at("x").raw() == at);
+    const auto copy = copy_of(b, lent.at("x"));
+    lent = {};
+    const auto next = uploaded(a, counted(n, -1), {n});
+    CHECK(next.raw() == at);
+    CHECK(elements_of<float>(b, copy) == values);
+  }
+}
+
+TEST_CASE("a tensor of the host is copied to the device when it is taken", "[device]") {
+  auto on = on_device();
+  stream host(backend_kind::cpu, 1, {});
+  const auto values = counted(77);
+  const auto x = uploaded(host, values, {77});
+  const auto there = taken(on, x);
+  CHECK(there.kind() == memory_kind::device);
+  CHECK(elements_of<float>(on, there) == values);
+}
+
+TEST_CASE("memory that a device does not have is refused with what is free and what to change",
+          "[device]") {
+  auto on = on_device();
+  CHECK_THROWS_MATCHES(
+      on.allocate(std::size_t{1} << 40),
+      io_error,
+      MessageMatches(ContainsSubstring("out of memory on device 0") && ContainsSubstring("1.00 TiB")
+                     && ContainsSubstring("are free") && ContainsSubstring("--micro-batch-size")));
+}
+
+TEST_CASE("what other pools of a device hold idle is given back before memory is refused",
+          "[device]") {
+  auto a = on_device();
+  const auto free = std::size_t(open_devices().facts(0).free);
+  const auto most = free / 8 * 7;
+  a.allocate(most);  // idle at once
+  auto b = on_device();
+  CHECK_NOTHROW(b.allocate(most));
+}
+
+TEST_CASE("work of a model's own on elements is refused on a device", "[device]") {
+  auto on = on_device();
+  CHECK_THROWS_MATCHES(
+      on.run([] {}), input_error, MessageMatches(ContainsSubstring("--backend cpu")));
+}
+
+TEST_CASE("a device that is not there is refused by its number", "[device]") {
+  CHECK_THROWS_MATCHES(stream(backend_kind::cuda, 1, {}, 7),
+                       troupe::kernels::backend_missing,
+                       MessageMatches(ContainsSubstring("there is no device 7")));
+}

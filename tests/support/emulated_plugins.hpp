@@ -1,0 +1,13 @@
+// The program's own way to a device, for tests: plug-ins are opened, and find the emulated one.
+
+#pragma once
+
+#include <cstdlib>
+
+namespace troupe::tests {
+
+/// Before the first plug-in is opened.
+inline const bool plugins_are_emulated
+    = ::setenv("TROUPE_PLUGINS", TROUPE_EMULATED_PLUGINS, 1) == 0;
+
+}  // namespace troupe::tests
