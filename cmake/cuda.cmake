@@ -32,13 +32,14 @@ if(NOT TROUPE_CUDA STREQUAL "OFF")
 endif()
 
 # troupe_plugin(<name> <source>... LIBRARIES <library>...): libtroupe_<name>.so beside the programs.
-# Its sources see only headers of ours: what is not inline lives in the program.
+# The program exports nothing to it: but for headers it has all that it uses, and may open others.
 function(troupe_plugin name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "LIBRARIES")
   if(NOT arg_UNPARSED_ARGUMENTS)
     return()
   endif()
   add_library(plugin_${name} MODULE EXCLUDE_FROM_ALL ${arg_UNPARSED_ARGUMENTS}
+              ${PROJECT_SOURCE_DIR}/kernels/backend/plugin.cpp
               ${PROJECT_SOURCE_DIR}/kernels/backend/plugin_build.cpp)
   set_target_properties(plugin_${name} PROPERTIES OUTPUT_NAME troupe_${name}
                         CUDA_RUNTIME_LIBRARY Static CUDA_VISIBILITY_PRESET hidden

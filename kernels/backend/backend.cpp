@@ -97,7 +97,9 @@ TROUPE_EVERY_OP(TROUPE_INSTANTIATE)
 
 #define TROUPE_INSTANTIATE(op)                                 \
   template void run(backend, const op<bf16>&, const context&); \
-  template std::size_t scratch(backend, const op<bf16>&, int);
+  template std::size_t scratch(backend, const op<bf16>&, int); \
+  template void run(backend, const op<f16>&, const context&);  \
+  template std::size_t scratch(backend, const op<f16>&, int);
 TROUPE_EVERY_NARROW_OP(TROUPE_INSTANTIATE)
 #undef TROUPE_INSTANTIATE
 

@@ -2,8 +2,9 @@
 //
 //   run(backend::cpu, rms, context)
 //
-// reference: plain loops, double accumulators, every T (float, double, bf16); it judges the others.
-// cpu: oneDNN and Highway, float and bf16. Which operations exist in bf16: every_op.hpp.
+// reference: plain loops, double accumulators, every T (float, double, bf16, f16); it judges the
+// others.
+// cpu: oneDNN and Highway, float, bf16 and f16. Which operations exist in those two: every_op.hpp.
 // cuda: a plug-in opened at run time (plugin.hpp); where it or its device is absent, running on it
 // throws backend_missing with the reason. sample_token, whose arrays are always host memory, runs
 // on the cpu backend there too.

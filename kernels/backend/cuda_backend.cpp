@@ -38,7 +38,9 @@ TROUPE_EVERY_DEVICE_OP(TROUPE_INSTANTIATE)
 
 #define TROUPE_INSTANTIATE(op)                                 \
   template void run(const kernels::op<bf16>&, const context&); \
-  template std::size_t scratch(const kernels::op<bf16>&, int);
+  template std::size_t scratch(const kernels::op<bf16>&, int); \
+  template void run(const kernels::op<f16>&, const context&);  \
+  template std::size_t scratch(const kernels::op<f16>&, int);
 TROUPE_EVERY_NARROW_OP(TROUPE_INSTANTIATE)
 #undef TROUPE_INSTANTIATE
 

@@ -49,4 +49,7 @@ class plugin {
 /// What both sides of a plug-in say of their build.
 const char* build_of_plugins();
 
+/// Before the definition of a function that a plug-in exports: everything else in it is hidden.
+#define TROUPE_PLUGIN_FUNCTION extern "C" __attribute__((visibility("default")))
+
 }  // namespace troupe::kernels

@@ -185,8 +185,10 @@ void run(const activation_backward<T>& op, const context& in) {
 
 template void run(const activation_forward<float>&, const context&);
 template void run(const activation_forward<bf16>&, const context&);
+template void run(const activation_forward<f16>&, const context&);
 template void run(const activation_backward<float>&, const context&);
 template void run(const activation_backward<bf16>&, const context&);
+template void run(const activation_backward<f16>&, const context&);
 
 }  // namespace troupe::kernels::cpu
 #endif

@@ -6,6 +6,7 @@
 #define HWY_TARGET_INCLUDE "kernels/cpu/adamw.cpp"
 #include <hwy/foreach_target.h>
 // clang-format off: Highway needs this order
+#include "kernels/cpu/dispatch.hpp"
 #include "kernels/cpu/vector-inl.hpp"
 // clang-format on
 
@@ -13,11 +14,13 @@ HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::cpu::HWY_NAMESPACE {
 namespace {
 
-// The vectors are captured by value: the compiler cannot know that x does not alias op.
+// T: of the rounded weights. The vectors are captured by value: the compiler cannot know that x
+// does not alias op.
+template <class T>
 void adamw_range(const adamw<float>& op, std::int64_t begin, std::int64_t end) {
   float *x = op.x + begin, *m = op.m + begin, *v = op.v + begin;
   const float* dx = op.dx + begin;
-  bf16* rounded = op.rounded ? static_cast<bf16*>(op.rounded) + begin : nullptr;
+  T* rounded = op.rounded ? static_cast<T*>(op.rounded) + begin : nullptr;
   const vec gradient_scale = hn::Set(d, op.gradient_scale);
   const vec beta1 = hn::Set(d, op.beta1), beta2 = hn::Set(d, op.beta2);
   const vec rest1 = hn::Set(d, 1 - op.beta1), rest2 = hn::Set(d, 1 - op.beta2);
@@ -49,11 +52,14 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace troupe::kernels::cpu {
 
-HWY_EXPORT(adamw_range);
+TROUPE_EXPORT(adamw_range);
 
 void run(const adamw<float>& op, const context& in) {
   split(in.threads, op.n, elements_worth_a_thread, [&](std::int64_t begin, std::int64_t end) {
-    HWY_DYNAMIC_DISPATCH(adamw_range)(op, begin, end);
+    if (op.rounded_to == narrow_type::f16)
+      TROUPE_DISPATCH(adamw_range, f16)(op, begin, end);
+    else
+      TROUPE_DISPATCH(adamw_range, bf16)(op, begin, end);
   });
 }
 

@@ -49,6 +49,10 @@ HWY_INLINE hn::Vec<hn::FixedTag<float, 4>> load_four(const bf16* p) {
   const auto low = hn::PromoteTo(bits, hn::LoadU(hn::FixedTag<std::uint16_t, 4>(), &p->bits));
   return hn::BitCast(hn::FixedTag<float, 4>(), hn::ShiftLeft<16>(low));
 }
+HWY_INLINE hn::Vec<hn::FixedTag<float, 4>> load_four(const f16* p) {
+  return promoted_f16(hn::FixedTag<float, 4>(),
+                      hn::LoadU(hn::FixedTag<std::uint16_t, 4>(), &p->bits));
+}
 
 /// Copies at most `tile` rows of a head as columns: to (D, tile). The columns that are left over
 /// are zero.

@@ -342,8 +342,10 @@ void run(const attention_backward<T>& op, const context& in) {
 
 template void run(const attention_backward<float>&, const context&);
 template void run(const attention_backward<bf16>&, const context&);
+template void run(const attention_backward<f16>&, const context&);
 template std::size_t scratch(const attention_backward<float>&, int);
 template std::size_t scratch(const attention_backward<bf16>&, int);
+template std::size_t scratch(const attention_backward<f16>&, int);
 
 }  // namespace troupe::kernels::cpu
 #endif

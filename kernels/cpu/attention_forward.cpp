@@ -329,8 +329,10 @@ void run(const attention_forward<T>& op, const context& in) {
 
 template void run(const attention_forward<float>&, const context&);
 template void run(const attention_forward<bf16>&, const context&);
+template void run(const attention_forward<f16>&, const context&);
 template std::size_t scratch(const attention_forward<float>&, int);
 template std::size_t scratch(const attention_forward<bf16>&, int);
+template std::size_t scratch(const attention_forward<f16>&, int);
 
 }  // namespace troupe::kernels::cpu
 #endif

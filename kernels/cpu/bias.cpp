@@ -65,6 +65,7 @@ void run(const bias_backward<T>& op, const context& in) {
 
 template void run(const bias_backward<float>&, const context&);
 template void run(const bias_backward<bf16>&, const context&);
+template void run(const bias_backward<f16>&, const context&);
 
 }  // namespace troupe::kernels::cpu
 #endif

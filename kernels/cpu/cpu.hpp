@@ -24,7 +24,7 @@
 
 namespace troupe::kernels::cpu {
 
-// Templates are defined for T = float and bf16.
+// Templates are defined for T = float, bf16 and f16.
 
 // linear.cpp
 template <class T>
@@ -113,9 +113,12 @@ template <class T>
 std::size_t scratch(const head_norm_backward_weight<T>& op, int threads);
 template <class T>
 std::size_t scratch(const norm_backward_weight<T>& op, int threads);
-std::size_t scratch(const linear_forward<bf16>& op, int threads);
-std::size_t scratch(const linear_backward_input<bf16>& op, int threads);
-std::size_t scratch(const linear_backward_weight<bf16>& op, int threads);
+template <class T>
+std::size_t scratch(const linear_forward<T>& op, int threads);
+template <class T>
+std::size_t scratch(const linear_backward_input<T>& op, int threads);
+template <class T>
+std::size_t scratch(const linear_backward_weight<T>& op, int threads);
 std::size_t scratch(const square_norm<float>& op, int threads);
 std::size_t scratch(const square_norms<float>& op, int threads);
 std::size_t scratch(const sample_token<float>& op, int threads);

@@ -146,8 +146,10 @@ void run(const cross_entropy_backward<T>& op, const context& in) {
 
 template void run(const cross_entropy_forward<float>&, const context&);
 template void run(const cross_entropy_forward<bf16>&, const context&);
+template void run(const cross_entropy_forward<f16>&, const context&);
 template void run(const cross_entropy_backward<float>&, const context&);
 template void run(const cross_entropy_backward<bf16>&, const context&);
+template void run(const cross_entropy_backward<f16>&, const context&);
 
 }  // namespace troupe::kernels::cpu
 #endif

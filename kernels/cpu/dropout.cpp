@@ -153,8 +153,10 @@ void run(const dropout_backward<T>& op, const context& in) {
 
 template void run(const dropout_forward<float>&, const context&);
 template void run(const dropout_forward<bf16>&, const context&);
+template void run(const dropout_forward<f16>&, const context&);
 template void run(const dropout_backward<float>&, const context&);
 template void run(const dropout_backward<bf16>&, const context&);
+template void run(const dropout_backward<f16>&, const context&);
 
 }  // namespace troupe::kernels::cpu
 #endif

@@ -85,8 +85,10 @@ void run(const embedding_backward<T>& op, const context& in) {
 
 template void run(const embedding_forward<float>&, const context&);
 template void run(const embedding_forward<bf16>&, const context&);
+template void run(const embedding_forward<f16>&, const context&);
 template void run(const embedding_backward<float>&, const context&);
 template void run(const embedding_backward<bf16>&, const context&);
+template void run(const embedding_backward<f16>&, const context&);
 
 }  // namespace troupe::kernels::cpu
 #endif

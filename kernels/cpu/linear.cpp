@@ -48,31 +48,48 @@ activation of(epilogue e) {
   return activation::gelu_tanh;
 }
 
-// Each returns the bias that is still to be added. In bf16 it is a part of the product: rounded
-// once.
+// Each returns the bias that is still to be added. In a narrow type it is a part of the product:
+// rounded once.
 const float* product(const linear_forward<float>& op, float* z, const context& in) {
   multiply({op.x, op.K}, {op.weight, op.K, true}, z, op.R, op.N, op.K, 0, in.threads);
   return op.bias;
 }
 
-bf16_product shape_of(const linear_forward<bf16>& op) {
-  return {.M = op.R, .N = op.N, .K = op.K, .b_transposed = true, .biased = op.bias != nullptr};
+template <class T>
+narrow_product shape_of(const linear_forward<T>& op) {
+  return {.type = narrow_type_of<T>(),
+          .M = op.R,
+          .N = op.N,
+          .K = op.K,
+          .b_transposed = true,
+          .biased = op.bias != nullptr};
 }
-const bf16* product(const linear_forward<bf16>& op, bf16* z, const context& in) {
+template <class T>
+const T* product(const linear_forward<T>& op, T* z, const context& in) {
   multiply(shape_of(op), op.x, op.weight, op.bias, z, in);
   return nullptr;
 }
 
-bf16_product shape_of(const linear_backward_input<bf16>& op) {
-  return {.M = op.R, .N = op.K, .K = op.N};
+template <class T>
+narrow_product shape_of(const linear_backward_input<T>& op) {
+  return {.type = narrow_type_of<T>(), .M = op.R, .N = op.K, .K = op.N};
 }
-bf16_product shape_of(const linear_backward_weight<bf16>& op) {
-  return {.M = op.N, .N = op.K, .K = op.R, .a_transposed = true, .accumulated = true};
+template <class T>
+narrow_product shape_of(const linear_backward_weight<T>& op) {
+  return {.type = narrow_type_of<T>(),
+          .M = op.N,
+          .N = op.K,
+          .K = op.R,
+          .a_transposed = true,
+          .accumulated = true};
 }
 
-template <class Op>
-std::size_t product_scratch(const Op& op, int threads) {
-  return op.R > 0 ? scratch(shape_of(op), threads) : 0;
+template <template <class> class Op, class T>
+std::size_t product_scratch(const Op<T>& op, int threads) {
+  if constexpr (std::is_same_v<T, float>)
+    return 0;
+  else
+    return op.R > 0 ? scratch(shape_of(op), threads) : 0;
 }
 
 }  // namespace
@@ -107,7 +124,7 @@ void run(const linear_backward_input<T>& op, const context& in) {
   if constexpr (std::is_same_v<T, float>)
     multiply({op.dz, op.N}, {op.weight, op.K}, op.dx, op.R, op.K, op.N, 0, in.threads);
   else
-    multiply(shape_of(op), op.dz, op.weight, nullptr, op.dx, in);
+    multiply<T>(shape_of(op), op.dz, op.weight, nullptr, op.dx, in);
 }
 
 template <class T>
@@ -122,22 +139,37 @@ void run(const linear_backward_weight<T>& op, const context& in) {
     run(bias_backward<T>{op.dbias, op.dz, op.R, op.N}, in);
 }
 
-std::size_t scratch(const linear_forward<bf16>& op, int threads) {
+template <class T>
+std::size_t scratch(const linear_forward<T>& op, int threads) {
   return product_scratch(op, threads);
 }
-std::size_t scratch(const linear_backward_input<bf16>& op, int threads) {
+template <class T>
+std::size_t scratch(const linear_backward_input<T>& op, int threads) {
   return product_scratch(op, threads);
 }
-std::size_t scratch(const linear_backward_weight<bf16>& op, int threads) {
+template <class T>
+std::size_t scratch(const linear_backward_weight<T>& op, int threads) {
   return product_scratch(op, threads);
 }
 
+template std::size_t scratch(const linear_forward<float>&, int);
+template std::size_t scratch(const linear_forward<bf16>&, int);
+template std::size_t scratch(const linear_forward<f16>&, int);
 template void run(const linear_forward<float>&, const context&);
 template void run(const linear_forward<bf16>&, const context&);
+template void run(const linear_forward<f16>&, const context&);
+template std::size_t scratch(const linear_backward_input<float>&, int);
+template std::size_t scratch(const linear_backward_input<bf16>&, int);
+template std::size_t scratch(const linear_backward_input<f16>&, int);
 template void run(const linear_backward_input<float>&, const context&);
 template void run(const linear_backward_input<bf16>&, const context&);
+template void run(const linear_backward_input<f16>&, const context&);
+template std::size_t scratch(const linear_backward_weight<float>&, int);
+template std::size_t scratch(const linear_backward_weight<bf16>&, int);
+template std::size_t scratch(const linear_backward_weight<f16>&, int);
 template void run(const linear_backward_weight<float>&, const context&);
 template void run(const linear_backward_weight<bf16>&, const context&);
+template void run(const linear_backward_weight<f16>&, const context&);
 
 }  // namespace troupe::kernels::cpu
 #endif

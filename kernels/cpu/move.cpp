@@ -34,7 +34,10 @@ void run(const widen<T>& op, const context& in) {
 
 template void run(const cache_rows<float>&, const context&);
 template void run(const cache_rows<bf16>&, const context&);
+template void run(const cache_rows<f16>&, const context&);
 template void run(const narrow<bf16>&, const context&);
+template void run(const narrow<f16>&, const context&);
 template void run(const widen<bf16>&, const context&);
+template void run(const widen<f16>&, const context&);
 
 }  // namespace troupe::kernels::cpu

@@ -231,12 +231,16 @@ void run(const norm_backward_weight<T>& op, const context& in) {
 
 template void run(const norm_forward<float>&, const context&);
 template void run(const norm_forward<bf16>&, const context&);
+template void run(const norm_forward<f16>&, const context&);
 template void run(const norm_backward_input<float>&, const context&);
 template void run(const norm_backward_input<bf16>&, const context&);
+template void run(const norm_backward_input<f16>&, const context&);
 template void run(const norm_backward_weight<float>&, const context&);
 template void run(const norm_backward_weight<bf16>&, const context&);
+template void run(const norm_backward_weight<f16>&, const context&);
 template std::size_t scratch(const norm_backward_weight<float>&, int);
 template std::size_t scratch(const norm_backward_weight<bf16>&, int);
+template std::size_t scratch(const norm_backward_weight<f16>&, int);
 
 }  // namespace troupe::kernels::cpu
 #endif

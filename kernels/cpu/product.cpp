@@ -14,7 +14,7 @@ namespace {
 
 // Multiplications below which waking another thread costs more than it saves (5 microseconds here).
 constexpr std::int64_t products_worth_a_thread = 1 << 18;
-constexpr std::int64_t bf16_products_worth_a_thread = 2 * products_worth_a_thread;
+constexpr std::int64_t narrow_products_worth_a_thread = 2 * products_worth_a_thread;
 
 // oneDNN takes the team of the calling thread as large as OpenMP says, a setting of that thread.
 class team {
@@ -37,6 +37,10 @@ class team {
                          + std::to_string(status));
 }
 
+const char* name(narrow_type x) {
+  return x == narrow_type::f16 ? "f16" : "bf16";
+}
+
 /// A product made ready: kernels written for its shape and team, and where its operands are told.
 struct prepared {
   dnnl::matmul product;
@@ -51,18 +55,19 @@ const dnnl::engine& processor() {
   return one;
 }
 
-prepared prepare(const bf16_product& p) {
+prepared prepare(const narrow_product& p) {
   using type = dnnl::memory::data_type;
+  const auto narrow = p.type == narrow_type::f16 ? type::f16 : type::bf16;
   using layout = dnnl::memory::format_tag;
   const auto in_rows = [](std::int64_t rows, std::int64_t columns, type of, bool transposed) {
     return dnnl::memory::desc({rows, columns}, of, transposed ? layout::ba : layout::ab);
   };
   std::unordered_map<int, dnnl::memory::desc> operands{
-      {DNNL_ARG_SRC, in_rows(p.M, p.K, type::bf16, p.a_transposed)},
-      {DNNL_ARG_WEIGHTS, in_rows(p.K, p.N, type::bf16, p.b_transposed)},
-      {DNNL_ARG_DST, in_rows(p.M, p.N, p.accumulated ? type::f32 : type::bf16, false)}};
+      {DNNL_ARG_SRC, in_rows(p.M, p.K, narrow, p.a_transposed)},
+      {DNNL_ARG_WEIGHTS, in_rows(p.K, p.N, narrow, p.b_transposed)},
+      {DNNL_ARG_DST, in_rows(p.M, p.N, p.accumulated ? type::f32 : narrow, false)}};
   if (p.biased)
-    operands.emplace(DNNL_ARG_BIAS, in_rows(1, p.N, type::bf16, false));
+    operands.emplace(DNNL_ARG_BIAS, in_rows(1, p.N, narrow, false));
 
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
@@ -88,7 +93,7 @@ prepared prepare(const bf16_product& p) {
   } catch (const dnnl::error& e) {
     if (e.status == dnnl_unimplemented)
       return out;
-    refuse("bf16", p.M, p.N, p.K, e.status);
+    refuse(name(p.type), p.M, p.N, p.K, e.status);
   }
   for (const auto& [which, shape] : operands)
     out.operands.emplace(which, dnnl::memory(shape, processor(), nullptr));
@@ -102,7 +107,7 @@ prepared prepare(const bf16_product& p) {
 class preparations {
  public:
   /// `threads`: of the team, whose size is part of a kernel. Valid until the next call.
-  prepared& of(const bf16_product& shape, int threads) {
+  prepared& of(const narrow_product& shape, int threads) {
     auto found = made_.find({shape, threads});
     if (found == made_.end()) {
       make_room();
@@ -122,25 +127,26 @@ class preparations {
       }));
   }
 
-  std::map<std::pair<bf16_product, int>, prepared> made_;
+  std::map<std::pair<narrow_product, int>, prepared> made_;
   std::uint64_t calls_ = 0;
 };
 
-int team_of(const bf16_product& p, int threads) {
-  return int(std::clamp<std::int64_t>(p.M * p.N * p.K / bf16_products_worth_a_thread, 1, threads));
+int team_of(const narrow_product& p, int threads) {
+  return int(
+      std::clamp<std::int64_t>(p.M * p.N * p.K / narrow_products_worth_a_thread, 1, threads));
 }
 
 /// Valid until the next call of this thread. The team must have the size `threads`.
-prepared& ready(const bf16_product& shape, int threads) {
+prepared& ready(const narrow_product& shape, int threads) {
   static thread_local preparations mine;
   return mine.of(shape, threads);
 }
 
 void execute(prepared& p,
-             const bf16_product& shape,
-             const bf16* a,
-             const bf16* b,
-             const bf16* bias,
+             const narrow_product& shape,
+             const void* a,
+             const void* b,
+             const void* bias,
              void* c,
              const context& in) {
   const auto tell = [&](int which, const void* data) {
@@ -157,7 +163,7 @@ void execute(prepared& p,
     p.product.execute(order, p.operands);
     order.wait();
   } catch (const dnnl::error& e) {
-    refuse("bf16", shape.M, shape.N, shape.K, e.status);
+    refuse(name(shape.type), shape.M, shape.N, shape.K, e.status);
   }
 }
 
@@ -190,19 +196,16 @@ void multiply(matrix a,
     refuse("float", M, N, K, status);
 }
 
-std::size_t scratch(const bf16_product& shape, int threads) {
+std::size_t scratch(const narrow_product& shape, int threads) {
   const int size = team_of(shape, threads);
   const team sized(size);
   const prepared& p = ready(shape, size);
   return p.exists ? p.scratch_bytes : widened_scratch(shape);
 }
 
-void multiply(const bf16_product& shape,
-              const bf16* a,
-              const bf16* b,
-              const bf16* bias,
-              bf16* c,
-              const context& in) {
+template <class T>
+void multiply(
+    const narrow_product& shape, const T* a, const T* b, const T* bias, T* c, const context& in) {
   const int size = team_of(shape, in.threads);
   const team sized(size);
   if (prepared& p = ready(shape, size); p.exists)
@@ -211,8 +214,8 @@ void multiply(const bf16_product& shape,
     widened_multiply(shape, a, b, bias, c, in);
 }
 
-void accumulate(
-    const bf16_product& shape, const bf16* a, const bf16* b, float* c, const context& in) {
+template <class T>
+void accumulate(const narrow_product& shape, const T* a, const T* b, float* c, const context& in) {
   const int size = team_of(shape, in.threads);
   const team sized(size);
   if (prepared& p = ready(shape, size); p.exists)
@@ -220,5 +223,12 @@ void accumulate(
   else
     widened_accumulate(shape, a, b, c, in);
 }
+
+#define TROUPE_INSTANTIATE(T)                                                                      \
+  template void multiply(const narrow_product&, const T*, const T*, const T*, T*, const context&); \
+  template void accumulate(const narrow_product&, const T*, const T*, float*, const context&);
+TROUPE_INSTANTIATE(bf16)
+TROUPE_INSTANTIATE(f16)
+#undef TROUPE_INSTANTIATE
 
 }  // namespace troupe::kernels::cpu

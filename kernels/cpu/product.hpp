@@ -25,42 +25,51 @@ void multiply(matrix a,
               float beta,
               int threads);
 
-/// The shape of a product of bf16, which is summed in float. Denormal numbers may count as zero, as
-/// the instructions of AVX512_BF16 have it.
-struct bf16_product {
+template <class T>
+constexpr narrow_type narrow_type_of();
+template <>
+constexpr narrow_type narrow_type_of<bf16>() {
+  return narrow_type::bf16;
+}
+template <>
+constexpr narrow_type narrow_type_of<f16>() {
+  return narrow_type::f16;
+}
+
+/// The shape of a product of narrow numbers, which is summed in float. By oneDNN, of bf16, denormal
+/// numbers may count as zero, as the instructions of AVX512_BF16 have it.
+struct narrow_product {
+  narrow_type type;
   std::int64_t M, N, K;
   bool a_transposed = false;  ///< a lies in memory as (K, M)
   bool b_transposed = false;  ///< b lies in memory as (N, K)
   bool biased = false;
   bool accumulated = false;  ///< c is float and added to; then without bias
 
-  friend auto operator<=>(const bf16_product&, const bf16_product&) = default;
+  friend auto operator<=>(const narrow_product&, const narrow_product&) = default;
 };
 
 /// Bytes of workspace that `multiply` needs.
-std::size_t scratch(const bf16_product& shape, int threads);
+std::size_t scratch(const narrow_product& shape, int threads);
 
-/// c (M, N) = a (M, K) times b (K, N) + bias (N), rounded once; `bias` is null unless biased.
-void multiply(const bf16_product& shape,
-              const bf16* a,
-              const bf16* b,
-              const bf16* bias,
-              bf16* c,
-              const context& in);
+/// c (M, N) = a (M, K) times b (K, N) + bias (N), rounded once; `bias` is null unless biased. For
+/// bf16 and f16.
+template <class T>
+void multiply(
+    const narrow_product& shape, const T* a, const T* b, const T* bias, T* c, const context& in);
 /// c (M, N) += a (M, K) times b (K, N).
-void accumulate(
-    const bf16_product& shape, const bf16* a, const bf16* b, float* c, const context& in);
+template <class T>
+void accumulate(const narrow_product& shape, const T* a, const T* b, float* c, const context& in);
 
-// widened_product.cpp: the same by products of float, for processors on which oneDNN has none of
-// bf16. Some rows at a time are converted, and a weight as a whole.
-std::size_t widened_scratch(const bf16_product& shape);
-void widened_multiply(const bf16_product& shape,
-                      const bf16* a,
-                      const bf16* b,
-                      const bf16* bias,
-                      bf16* c,
-                      const context& in);
+// widened_product.cpp: the same by products of float, where oneDNN has no others: of f16, and of
+// bf16 on processors that do not multiply it. Some rows at a time are converted, and a weight as a
+// whole.
+std::size_t widened_scratch(const narrow_product& shape);
+template <class T>
+void widened_multiply(
+    const narrow_product& shape, const T* a, const T* b, const T* bias, T* c, const context& in);
+template <class T>
 void widened_accumulate(
-    const bf16_product& shape, const bf16* a, const bf16* b, float* c, const context& in);
+    const narrow_product& shape, const T* a, const T* b, float* c, const context& in);
 
 }  // namespace troupe::kernels::cpu

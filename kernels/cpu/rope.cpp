@@ -94,6 +94,19 @@ HWY_INLINE void store_neighbours(vec a, vec b, bf16* x) {
   hn::StoreU(pairs, bits_tag(), reinterpret_cast<std::uint32_t*>(x));
 }
 
+HWY_INLINE void load_neighbours(const f16* x, vec& a, vec& b) {
+  const hn::Repartition<std::uint16_t, tag> halves;
+  const auto pairs = hn::LoadU(halves, &x->bits);
+  a = promoted(hn::LowerHalf(hn::ConcatEven(halves, pairs, pairs)), f16());
+  b = promoted(hn::LowerHalf(hn::ConcatOdd(halves, pairs, pairs)), f16());
+}
+HWY_INLINE void store_neighbours(vec a, vec b, f16* x) {
+  const bits_tag du;
+  const auto lower = hn::PromoteTo(du, rounded(a, f16()));
+  const auto upper = hn::ShiftLeft<16>(hn::PromoteTo(du, rounded(b, f16())));
+  hn::StoreU(hn::Or(lower, upper), du, reinterpret_cast<std::uint32_t*>(x));
+}
+
 template <class T>
 HWY_INLINE void turn_neighbours(T* x, const float* cosine, const float* sine, std::int64_t n) {
   std::int64_t i = 0;
@@ -149,6 +162,7 @@ void run(const rope<T>& op, const context& in) {
 
 template void run(const rope<float>&, const context&);
 template void run(const rope<bf16>&, const context&);
+template void run(const rope<f16>&, const context&);
 
 }  // namespace troupe::kernels::cpu
 #endif

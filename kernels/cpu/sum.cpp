@@ -127,8 +127,10 @@ void run(const square_norms<float>& op, const context& in) {
 
 template void run(const add<float>&, const context&);
 template void run(const add<bf16>&, const context&);
+template void run(const add<f16>&, const context&);
 template void run(const ordered_sum<float>&, const context&);
 template void run(const ordered_sum<bf16>&, const context&);
+template void run(const ordered_sum<f16>&, const context&);
 
 }  // namespace troupe::kernels::cpu
 #endif

@@ -1,5 +1,5 @@
 // Vectors of float: loops with a partial last step, sums in a fixed order, exp and its kin. Memory
-// holds float or bf16, promoted as it is loaded and rounded as it is stored.
+// holds float, bf16 or f16, promoted as it is loaded and rounded as it is stored.
 //
 // Compiled once per instruction set: included by the sources of this room between targets.hpp and
 // HWY_BEFORE_NAMESPACE, as Highway's own -inl headers are.
@@ -12,6 +12,7 @@
 #endif
 
 #include "kernels/op/bf16.hpp"
+#include "kernels/op/f16.hpp"
 
 #include <cstdint>
 #include <hwy/highway.h>
@@ -28,13 +29,13 @@ using vec = hn::Vec<tag>;
 constexpr tag d;
 constexpr std::int64_t width = hn::MaxLanes(d);
 
-/// Of as many bf16 as a vector has floats.
+/// Of as many narrow numbers as a vector has floats.
 using half_tag = hn::Rebind<std::uint16_t, tag>;
 using half_vec = hn::Vec<half_tag>;
 using bits_tag = hn::RebindToUnsigned<tag>;
 using bits_vec = hn::Vec<bits_tag>;
 
-HWY_INLINE vec promoted(half_vec v) {
+HWY_INLINE vec promoted(half_vec v, bf16) {
   return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(bits_tag(), v)));
 }
 
@@ -50,18 +51,76 @@ HWY_INLINE bits_vec rounded_bits(vec v) {
     return nearest;
   return hn::IfThenElse(hn::RebindMask(du, nan), hn::Or(bits, hn::Set(du, 0x400000)), nearest);
 }
-HWY_INLINE half_vec rounded(vec v) {
+HWY_INLINE half_vec rounded(vec v, bf16) {
   const hn::Repartition<std::uint16_t, tag> halves;
   const auto bits = hn::BitCast(halves, rounded_bits(v));
   return hn::LowerHalf(hn::ConcatOdd(halves, bits, bits));
 }
 
+// f16 by the instructions of F16C, which AVX2 processors have: they know its denormal numbers
+// whatever the control register says. Elsewhere as kernels/op/f16.hpp; Highway's own substitute
+// knows no infinity and cuts off.
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+template <class D>
+HWY_INLINE hn::Vec<D> promoted_f16(D to, hn::Vec<hn::Rebind<std::uint16_t, D>> v) {
+  return hn::PromoteTo(to, hn::BitCast(hn::Rebind<hwy::float16_t, D>(), v));
+}
+HWY_INLINE half_vec rounded(vec v, f16) {
+  return hn::BitCast(half_tag(), hn::DemoteTo(hn::Rebind<hwy::float16_t, tag>(), v));
+}
+#else
+template <class D>
+HWY_INLINE hn::Vec<D> promoted_f16(D to, hn::Vec<hn::Rebind<std::uint16_t, D>> v) {
+  const hn::RebindToUnsigned<D> du;
+  const auto bits = hn::PromoteTo(du, v);
+  const auto magnitude = hn::And(bits, hn::Set(du, 0x7fff));
+  const auto moved = hn::ShiftLeft<13>(magnitude);
+  const auto normal = hn::Add(moved, hn::Set(du, 0x38000000));
+  const auto denormal
+      = hn::Sub(hn::BitCast(to, hn::Add(moved, hn::Set(du, 0x38800000))), hn::Set(to, 0x1p-14f));
+  auto out
+      = hn::IfThenElse(hn::Gt(hn::Set(du, 0x400), magnitude), hn::BitCast(du, denormal), normal);
+  out = hn::IfThenElse(
+      hn::Gt(magnitude, hn::Set(du, 0x7bff)), hn::Or(moved, hn::Set(du, 0x7f800000)), out);
+  const auto sign = hn::ShiftLeft<16>(hn::And(bits, hn::Set(du, 0x8000)));
+  return hn::BitCast(to, hn::Or(sign, out));
+}
+HWY_INLINE half_vec rounded(vec v, f16) {
+  const bits_tag du;
+  const auto bits = hn::BitCast(du, v);
+  const auto magnitude = hn::And(bits, hn::Set(du, 0x7fffffff));
+  const auto rebased = hn::Sub(magnitude, hn::Set(du, 0x38000000));
+  const auto odd = hn::And(hn::ShiftRight<13>(rebased), hn::Set(du, 1));
+  auto out = hn::ShiftRight<13>(hn::Add(hn::Add(rebased, hn::Set(du, 0xfff)), odd));
+  // Below 2^-14 the adder rounds to multiples of 2^-24.
+  const vec beside_half = hn::Add(hn::BitCast(d, magnitude), hn::Set(d, 0.5f));
+  out = hn::IfThenElse(hn::Gt(hn::Set(du, 0x38800000), magnitude),
+                       hn::Sub(hn::BitCast(du, beside_half), hn::Set(du, 0x3f000000)),
+                       out);
+  out = hn::IfThenElse(hn::Gt(magnitude, hn::Set(du, 0x477fefff)), hn::Set(du, 0x7c00), out);
+  const auto kept = hn::And(hn::ShiftRight<13>(magnitude), hn::Set(du, 0x3ff));
+  out = hn::IfThenElse(
+      hn::Gt(magnitude, hn::Set(du, 0x7f800000)), hn::Or(kept, hn::Set(du, 0x7e00)), out);
+  const auto sign = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 0x8000));
+  return hn::DemoteTo(half_tag(), hn::BitCast(hn::RebindToSigned<tag>(), hn::Or(sign, out)));
+}
+#endif
+HWY_INLINE vec promoted(half_vec v, f16) {
+  return promoted_f16(d, v);
+}
+
 /// A step over a whole vector.
 struct whole {
   HWY_INLINE vec load(const float* p) const { return hn::LoadU(d, p); }
-  HWY_INLINE vec load(const bf16* p) const { return promoted(hn::LoadU(half_tag(), &p->bits)); }
+  template <class T>
+  HWY_INLINE vec load(const T* p) const {
+    return promoted(hn::LoadU(half_tag(), &p->bits), T());
+  }
   HWY_INLINE void store(vec v, float* p) const { hn::StoreU(v, d, p); }
-  HWY_INLINE void store(vec v, bf16* p) const { hn::StoreU(rounded(v), half_tag(), &p->bits); }
+  template <class T>
+  HWY_INLINE void store(vec v, T* p) const {
+    hn::StoreU(rounded(v, T()), half_tag(), &p->bits);
+  }
   HWY_INLINE vec or_zero(vec v) const { return v; }
 };
 
@@ -106,12 +165,14 @@ HWY_INLINE void store_first(hn::Vec<D> v, D tag_of, M lanes, hn::TFromD<D>* p) {
 struct partial {
   hn::Mask<tag> lanes;  ///< made by FirstN
   HWY_INLINE vec load(const float* p) const { return load_first(d, lanes, p); }
-  HWY_INLINE vec load(const bf16* p) const {
-    return promoted(load_first(half_tag(), half_lanes(), &p->bits));
+  template <class T>
+  HWY_INLINE vec load(const T* p) const {
+    return promoted(load_first(half_tag(), half_lanes(), &p->bits), T());
   }
   HWY_INLINE void store(vec v, float* p) const { store_first(v, d, lanes, p); }
-  HWY_INLINE void store(vec v, bf16* p) const {
-    store_first(rounded(v), half_tag(), half_lanes(), &p->bits);
+  template <class T>
+  HWY_INLINE void store(vec v, T* p) const {
+    store_first(rounded(v, T()), half_tag(), half_lanes(), &p->bits);
   }
   HWY_INLINE vec or_zero(vec v) const { return hn::IfThenElseZero(lanes, v); }
   HWY_INLINE hn::Mask<half_tag> half_lanes() const {

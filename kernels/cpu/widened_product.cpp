@@ -6,6 +6,7 @@
 #define HWY_TARGET_INCLUDE "kernels/cpu/widened_product.cpp"
 #include <hwy/foreach_target.h>
 // clang-format off: Highway needs this order
+#include "kernels/cpu/dispatch.hpp"
 #include "kernels/cpu/vector-inl.hpp"
 // clang-format on
 
@@ -13,11 +14,13 @@ HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::cpu::HWY_NAMESPACE {
 namespace {
 
-void widen(const bf16* from, float* to, std::int64_t n) {
+template <class T>
+void widen_range(const T* from, float* to, std::int64_t n) {
   each(n, [=](std::int64_t i, auto step) HWY_ATTR { step.store(step.load(from + i), to + i); });
 }
 
-void narrow_rows(const float* from, const bf16* bias, bf16* to, std::int64_t rows, std::int64_t N) {
+template <class T>
+void narrow_rows(const float* from, const T* bias, T* to, std::int64_t rows, std::int64_t N) {
   for (std::int64_t r = 0; r < rows; ++r, from += N, to += N)
     each(N, [=](std::int64_t i, auto step) HWY_ATTR {
       const vec sum = step.load(from + i);
@@ -33,34 +36,32 @@ HWY_AFTER_NAMESPACE();
 namespace troupe::kernels::cpu {
 namespace {
 
-HWY_EXPORT(widen);
-HWY_EXPORT(narrow_rows);
+TROUPE_EXPORT(widen_range);
+TROUPE_EXPORT(narrow_rows);
 
 constexpr std::int64_t rows_at_once = 256;
 
-void widen_all(const bf16* from, float* to, std::int64_t n, int threads) {
+template <class T>
+void widen_all(const T* from, float* to, std::int64_t n, int threads) {
   split(threads, n, elements_worth_a_thread, [&](std::int64_t begin, std::int64_t end) {
-    HWY_DYNAMIC_DISPATCH(widen)(from + begin, to + begin, end - begin);
+    TROUPE_DISPATCH(widen_range, T)(from + begin, to + begin, end - begin);
   });
 }
 
 }  // namespace
 
-std::size_t widened_scratch(const bf16_product& p) {
+std::size_t widened_scratch(const narrow_product& p) {
   const std::int64_t floats
       = p.accumulated ? rows_at_once * (p.M + p.N) : p.K * p.N + rows_at_once * (p.K + p.N);
   return sizeof(float) * std::size_t(floats);
 }
 
 // Rows of a at a time.
-void widened_multiply(const bf16_product& p,
-                      const bf16* a,
-                      const bf16* b,
-                      const bf16* bias,
-                      bf16* c,
-                      const context& in) {
+template <class T>
+void widened_multiply(
+    const narrow_product& p, const T* a, const T* b, const T* bias, T* c, const context& in) {
   if (p.a_transposed)
-    throw std::logic_error("a product of bf16 with its first operand transposed only accumulates");
+    throw std::logic_error("a narrow product with its first operand transposed only accumulates");
   float* const b_wide = scratch_array<float>(in, widened_scratch(p));
   float* const a_wide = b_wide + p.K * p.N;
   float* const c_wide = a_wide + rows_at_once * p.K;
@@ -71,17 +72,18 @@ void widened_multiply(const bf16_product& p,
     widen_all(a + r * p.K, a_wide, rows * p.K, in.threads);
     multiply({a_wide, p.K}, weight, c_wide, rows, p.N, p.K, 0, in.threads);
     split(in.threads, rows, rows_worth_a_thread(p.N), [&](std::int64_t begin, std::int64_t end) {
-      HWY_DYNAMIC_DISPATCH(narrow_rows)
+      TROUPE_DISPATCH(narrow_rows, T)
       (c_wide + begin * p.N, bias, c + (r + begin) * p.N, end - begin, p.N);
     });
   }
 }
 
 // Both operands lie with the summed dimension in rows: some rows of the sum at a time.
+template <class T>
 void widened_accumulate(
-    const bf16_product& p, const bf16* a, const bf16* b, float* c, const context& in) {
+    const narrow_product& p, const T* a, const T* b, float* c, const context& in) {
   if (!p.a_transposed || p.b_transposed)
-    throw std::logic_error("a product of bf16 accumulates over rows only");
+    throw std::logic_error("a narrow product accumulates over rows only");
   float* const a_wide = scratch_array<float>(in, widened_scratch(p));
   float* const b_wide = a_wide + rows_at_once * p.M;
   for (std::int64_t k = 0; k < p.K; k += rows_at_once) {
@@ -91,6 +93,15 @@ void widened_accumulate(
     multiply({a_wide, p.M, true}, {b_wide, p.N}, c, p.M, p.N, rows, 1, in.threads);
   }
 }
+
+#define TROUPE_INSTANTIATE(T)                                                   \
+  template void widened_multiply(                                               \
+      const narrow_product&, const T*, const T*, const T*, T*, const context&); \
+  template void widened_accumulate(                                             \
+      const narrow_product&, const T*, const T*, float*, const context&);
+TROUPE_INSTANTIATE(bf16)
+TROUPE_INSTANTIATE(f16)
+#undef TROUPE_INSTANTIATE
 
 }  // namespace troupe::kernels::cpu
 #endif

@@ -2,9 +2,8 @@
 //
 // The plug-in exports two C functions beside troupe_plugin_build:
 //
-//   const char* troupe_attention_obstacle()        why it cannot compute on this machine, a
-//   sentence
-//                                                  without its end; empty if it can
+//   const char* troupe_attention_obstacle()        why it cannot compute on this machine,
+//                                                  a sentence without its end; empty if it can
 //   attention_library* troupe_attention_library()  the one object of the process
 //
 // Where it opened and the environment variable TROUPE_ATTENTION is not "own", every operation that

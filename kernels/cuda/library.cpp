@@ -1,4 +1,5 @@
 #include "kernels/backend/plugin.hpp"
+#include "kernels/cuda/attention_choice.hpp"
 #include "kernels/cuda/products.hpp"
 #include "kernels/cuda/run.hpp"
 
@@ -52,7 +53,7 @@ class library final : public cuda_library {
     return products::of_process().choices();
   }
   std::string libraries() const override {
-    return products::of_process().version();
+    return products::of_process().version() + ", " + attention_version();
   }
 };
 

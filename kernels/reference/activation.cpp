@@ -59,8 +59,10 @@ void run(const activation_backward<T>& op) {
 template void run(const activation_forward<float>&);
 template void run(const activation_forward<double>&);
 template void run(const activation_forward<bf16>&);
+template void run(const activation_forward<f16>&);
 template void run(const activation_backward<float>&);
 template void run(const activation_backward<double>&);
 template void run(const activation_backward<bf16>&);
+template void run(const activation_backward<f16>&);
 
 }  // namespace troupe::kernels::reference

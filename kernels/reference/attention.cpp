@@ -133,8 +133,10 @@ void run(const attention_backward<T>& op) {
 template void run(const attention_forward<float>&);
 template void run(const attention_forward<double>&);
 template void run(const attention_forward<bf16>&);
+template void run(const attention_forward<f16>&);
 template void run(const attention_backward<float>&);
 template void run(const attention_backward<double>&);
 template void run(const attention_backward<bf16>&);
+template void run(const attention_backward<f16>&);
 
 }  // namespace troupe::kernels::reference

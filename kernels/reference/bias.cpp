@@ -15,5 +15,6 @@ void run(const bias_backward<T>& op) {
 template void run(const bias_backward<float>&);
 template void run(const bias_backward<double>&);
 template void run(const bias_backward<bf16>&);
+template void run(const bias_backward<f16>&);
 
 }  // namespace troupe::kernels::reference

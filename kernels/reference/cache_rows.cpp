@@ -15,5 +15,6 @@ void run(const cache_rows<T>& op) {
 template void run(const cache_rows<float>&);
 template void run(const cache_rows<double>&);
 template void run(const cache_rows<bf16>&);
+template void run(const cache_rows<f16>&);
 
 }  // namespace troupe::kernels::reference

@@ -15,6 +15,8 @@ void run(const widen<T>& op) {
 }
 
 template void run(const narrow<bf16>&);
+template void run(const narrow<f16>&);
 template void run(const widen<bf16>&);
+template void run(const widen<f16>&);
 
 }  // namespace troupe::kernels::reference

@@ -70,9 +70,11 @@ void run(const cross_entropy_merge<T>& op) {
 template void run(const cross_entropy_forward<float>&);
 template void run(const cross_entropy_forward<double>&);
 template void run(const cross_entropy_forward<bf16>&);
+template void run(const cross_entropy_forward<f16>&);
 template void run(const cross_entropy_backward<float>&);
 template void run(const cross_entropy_backward<double>&);
 template void run(const cross_entropy_backward<bf16>&);
+template void run(const cross_entropy_backward<f16>&);
 template void run(const cross_entropy_merge<float>&);
 template void run(const cross_entropy_merge<double>&);
 

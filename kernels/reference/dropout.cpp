@@ -39,8 +39,10 @@ void run(const dropout_backward<T>& op) {
 template void run(const dropout_forward<float>&);
 template void run(const dropout_forward<double>&);
 template void run(const dropout_forward<bf16>&);
+template void run(const dropout_forward<f16>&);
 template void run(const dropout_backward<float>&);
 template void run(const dropout_backward<double>&);
 template void run(const dropout_backward<bf16>&);
+template void run(const dropout_backward<f16>&);
 
 }  // namespace troupe::kernels::reference

@@ -44,8 +44,10 @@ void run(const embedding_backward<T>& op) {
 template void run(const embedding_forward<float>&);
 template void run(const embedding_forward<double>&);
 template void run(const embedding_forward<bf16>&);
+template void run(const embedding_forward<f16>&);
 template void run(const embedding_backward<float>&);
 template void run(const embedding_backward<double>&);
 template void run(const embedding_backward<bf16>&);
+template void run(const embedding_backward<f16>&);
 
 }  // namespace troupe::kernels::reference

@@ -63,11 +63,14 @@ void run(const linear_backward_weight<T>& op) {
 template void run(const linear_forward<float>&);
 template void run(const linear_forward<double>&);
 template void run(const linear_forward<bf16>&);
+template void run(const linear_forward<f16>&);
 template void run(const linear_backward_input<float>&);
 template void run(const linear_backward_input<double>&);
 template void run(const linear_backward_input<bf16>&);
+template void run(const linear_backward_input<f16>&);
 template void run(const linear_backward_weight<float>&);
 template void run(const linear_backward_weight<double>&);
 template void run(const linear_backward_weight<bf16>&);
+template void run(const linear_backward_weight<f16>&);
 
 }  // namespace troupe::kernels::reference

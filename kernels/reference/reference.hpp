@@ -21,7 +21,7 @@
 
 namespace troupe::kernels::reference {
 
-// Defined for T = float and double, and for bf16 where the operation exists in it.
+// Defined for T = float and double, and for bf16 and f16 where the operation exists in it.
 template <class T>
 void run(const linear_forward<T>& op);
 template <class T>

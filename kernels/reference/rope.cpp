@@ -28,5 +28,6 @@ void run(const rope<T>& op) {
 template void run(const rope<float>&);
 template void run(const rope<double>&);
 template void run(const rope<bf16>&);
+template void run(const rope<f16>&);
 
 }  // namespace troupe::kernels::reference

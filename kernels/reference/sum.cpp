@@ -46,9 +46,11 @@ void run(const square_norms<T>& op) {
 template void run(const add<float>&);
 template void run(const add<double>&);
 template void run(const add<bf16>&);
+template void run(const add<f16>&);
 template void run(const ordered_sum<float>&);
 template void run(const ordered_sum<double>&);
 template void run(const ordered_sum<bf16>&);
+template void run(const ordered_sum<f16>&);
 template void run(const square_norm<float>&);
 template void run(const square_norm<double>&);
 template void run(const square_norms<float>&);

@@ -2,6 +2,7 @@
 #include "tests/support/on_cpu.hpp"
 #include "tests/support/ops.hpp"
 
+#include <catch2/catch_template_test_macros.hpp>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 
@@ -49,16 +50,18 @@ TEST_CASE("adamw on the cpu has the same bits whatever the number of threads", "
   CHECK(one.v == three.v);
 }
 
-TEST_CASE("adamw on the cpu leaves its parameters rounded beside the exact ones",
-          "[kernels][cpu]") {
+TEMPLATE_TEST_CASE("adamw on the cpu leaves its parameters rounded beside the exact ones",
+                   "[kernels][cpu]",
+                   kernels::bf16,
+                   kernels::f16) {
   const auto n = GENERATE(1, 7, 64, 100003);
-  adamw_memory<float> a{.n = n}, plain = a;
-  a.rounded = tests::blank<kernels::bf16>(n);
+  adamw_memory<float, TestType> a{.n = n}, plain = a;
+  a.rounded = tests::blank<TestType>(n);
   on_cpu(a.step(), 2);
   on_cpu(plain.step(), 2);
   CHECK(a.x == plain.x);
-  std::vector<kernels::bf16> expected;
+  std::vector<TestType> expected;
   for (const float x : a.x)
-    expected.push_back(kernels::bf16(x));
+    expected.push_back(TestType(x));
   CHECK(a.rounded == expected);
 }

@@ -1,6 +1,7 @@
 #include "kernels/reference/reference.hpp"
 #include "tests/support/ops.hpp"
 
+#include <catch2/catch_template_test_macros.hpp>
 #include <catch2/catch_test_macros.hpp>
 
 using namespace troupe;
@@ -77,11 +78,13 @@ TEST_CASE("AdamW agrees with a scalar written by hand over ten steps",
   }
 }
 
-TEST_CASE("AdamW leaves its parameters rounded beside the exact ones",
-          "[kernels][reference][adamw]") {
-  adamw_memory<float> t{.n = 37};
-  t.rounded = blank<kernels::bf16>(t.n);
+TEMPLATE_TEST_CASE("AdamW leaves its parameters rounded beside the exact ones",
+                   "[kernels][reference][adamw]",
+                   kernels::bf16,
+                   kernels::f16) {
+  adamw_memory<float, TestType> t{.n = 37};
+  t.rounded = blank<TestType>(t.n);
   run(t.step());
   for (std::size_t i = 0; i < t.x.size(); ++i)
-    CHECK(t.rounded[i] == kernels::bf16(t.x[i]));
+    CHECK(t.rounded[i] == TestType(t.x[i]));
 }

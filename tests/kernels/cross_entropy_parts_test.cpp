@@ -1,10 +1,11 @@
-// Cross-entropy over parts of the vocabulary, and in bf16.
+// Cross-entropy over parts of the vocabulary, and in narrow types.
 
 #include "kernels/reference/reference.hpp"
-#include "tests/support/bf16.hpp"
+#include "tests/support/narrow.hpp"
 #include "tests/support/on_cpu.hpp"
 #include "tests/support/ops.hpp"
 
+#include <catch2/catch_template_test_macros.hpp>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 
@@ -12,6 +13,7 @@
 
 using namespace troupe;
 using kernels::bf16;
+using kernels::f16;
 using tests::beyond_rounding;
 using tests::cross_entropy_memory;
 using tests::exactly;
@@ -124,6 +126,7 @@ TEST_CASE("parts of the vocabulary, merged, are the whole", "[kernels][cross_ent
   const int threads = GENERATE(0, 1, 2);
   check_parts<float>(parts, threads);
   check_parts<bf16>(parts, threads);
+  check_parts<f16>(parts, threads);
 }
 
 TEST_CASE("every part of the vocabulary has targets in the test of parts",
@@ -207,17 +210,19 @@ TEST_CASE("merging in double is the formula", "[kernels][reference][cross_entrop
   }
 }
 
-TEST_CASE("cross-entropy in bf16 on the cpu is that in double of the same logits",
-          "[kernels][cpu][bf16]") {
+TEMPLATE_TEST_CASE("cross-entropy in a narrow type on the cpu is that in double of the same logits",
+                   "[kernels][cpu][narrow]",
+                   bf16,
+                   f16) {
   const auto V = GENERATE(1, 65, 1031, 4099);
   const int threads = GENERATE(1, 2);
   const std::int64_t vocabulary = V > 64 ? V - 3 : V;
-  cross_entropy_memory<bf16> mine{.R = 37, .V = V, .vocabulary = vocabulary};
+  cross_entropy_memory<TestType> mine{.R = 37, .V = V, .vocabulary = vocabulary};
   cross_entropy_memory<double> judge{.R = 37, .V = V, .vocabulary = vocabulary};
   judge.logits = exactly(mine.logits);
   kernels::reference::run(judge.forward());
   on_cpu(mine.forward(), threads);
-  // Nothing of loss and lse is rounded to bf16.
+  // Nothing of loss and lse is rounded.
   CHECK(relative_error(mine.loss, judge.loss) < rounding);
   CHECK(relative_error(mine.lse, judge.lse) < rounding);
 

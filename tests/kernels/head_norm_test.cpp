@@ -1,15 +1,17 @@
 #include "kernels/reference/reference.hpp"
-#include "tests/support/bf16.hpp"
 #include "tests/support/gradient.hpp"
+#include "tests/support/narrow.hpp"
 #include "tests/support/on_cpu.hpp"
 #include "tests/support/ops.hpp"
 
+#include <catch2/catch_template_test_macros.hpp>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 
 using namespace troupe;
 using namespace troupe::tests;
 using kernels::bf16;
+using kernels::f16;
 using kernels::normalization;
 
 namespace {
@@ -144,11 +146,13 @@ TEST_CASE("a norm of heads on the cpu agrees with the reference", "[kernels][cpu
   CHECK(relative_error(b.dbias, a.dbias) < rounding);
 }
 
-TEST_CASE("a norm of heads in bf16 on the cpu is that in double, rounded once",
-          "[kernels][cpu][head_norm][bf16]") {
+TEMPLATE_TEST_CASE("a norm of heads in a narrow type on the cpu is that in double, rounded once",
+                   "[kernels][cpu][head_norm][narrow]",
+                   bf16,
+                   f16) {
   const auto [R, G, heads, D] = GENERATE_REF(values(shapes));
   const auto kind = GENERATE(normalization::layer, normalization::rms);
-  head_norm_memory<bf16> b{.R = R, .G = G, .heads = heads, .D = D, .kind = kind};
+  head_norm_memory<TestType> b{.R = R, .G = G, .heads = heads, .D = D, .kind = kind};
   head_norm_memory<double> a{.R = R, .G = G, .heads = heads, .D = D, .kind = kind};
   a.x = exactly(b.x);
   a.dy = exactly(b.dy);
@@ -180,6 +184,8 @@ TEST_CASE("a norm of heads on the cpu has the same bits again and for any number
   CHECK(same_bits(one, computed(m, 3)));
   const head_norm_memory<bf16> n{.R = R, .G = G, .heads = heads, .D = D};
   CHECK(same_bits(computed(n, 1), computed(n, 2)));
+  const head_norm_memory<f16> h{.R = R, .G = G, .heads = heads, .D = D};
+  CHECK(same_bits(computed(h, 1), computed(h, 2)));
 }
 
 TEST_CASE("a norm of heads may be written where it was read", "[kernels][cpu][head_norm]") {

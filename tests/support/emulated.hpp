@@ -78,7 +78,10 @@ class device_array {
   }
 
   /// Bytes of 0xa5: a float of -2.9e-16, a negative integer, no index.
-  void poison() { must(cudaMemset(at_, 0xa5, (n_ + shift_) * sizeof(T)), "poisoning"); }
+  void poison() {
+    if (at_ != nullptr)
+      must(cudaMemset(at_, 0xa5, (n_ + shift_) * sizeof(T)), "poisoning");
+  }
 
  private:
   T* at_ = nullptr;

@@ -220,7 +220,7 @@ struct sum_memory {
 };
 
 /// Step 3 of a run whose moments are already warm.
-template <class T>
+template <class T, class Narrow = kernels::bf16>
 struct adamw_memory {
   std::int64_t n;
   float weight_decay = 0.1f;
@@ -229,7 +229,7 @@ struct adamw_memory {
   std::vector<T> m = normal<T>(n, 92);
   std::vector<T> v = squares(normal<T>(n, 93));
   std::vector<T> dx = normal<T>(n, 94);
-  std::vector<kernels::bf16> rounded = {};  ///< wanted if it has n
+  std::vector<Narrow> rounded = {};  ///< wanted if it has n
 
   kernels::adamw<T> step() {
     return {.x = x.data(),
@@ -245,7 +245,9 @@ struct adamw_memory {
             .weight_decay = weight_decay,
             .correction1 = float(1 - std::pow(0.9, 3)),
             .correction2 = float(1 - std::pow(0.95, 3)),
-            .rounded = rounded.empty() ? nullptr : rounded.data()};
+            .rounded = rounded.empty() ? nullptr : rounded.data(),
+            .rounded_to = std::is_same_v<Narrow, kernels::f16> ? kernels::narrow_type::f16
+                                                               : kernels::narrow_type::bf16};
   }
 
   static std::vector<T> squares(std::vector<T> x) {

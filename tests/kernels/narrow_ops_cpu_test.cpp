@@ -1,17 +1,19 @@
-// What stands between the products, in bf16 against the judge on the same inputs. Both compute
-// nearly the same number, in float and in double, and round it once: see tests/support/bf16.hpp.
+// What stands between the products, in bf16 and f16 against the judge on the same inputs. Both
+// compute nearly the same number, in float and in double, and round it once: see
+// tests/support/narrow.hpp.
 
 #include "kernels/reference/reference.hpp"
-#include "tests/support/bf16.hpp"
+#include "tests/support/narrow.hpp"
 #include "tests/support/on_cpu.hpp"
 #include "tests/support/ops.hpp"
 
-#include <catch2/catch_test_macros.hpp>
+#include <catch2/catch_template_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 
 using namespace troupe;
 using kernels::activation;
 using kernels::bf16;
+using kernels::f16;
 using kernels::normalization;
 using tests::neighbours;
 using tests::on_cpu;
@@ -29,13 +31,16 @@ activation any_kind() {
 
 }  // namespace
 
-TEST_CASE("norm in bf16 agrees with the reference", "[kernels][cpu][bf16]") {
+TEMPLATE_TEST_CASE("norm in a narrow type agrees with the reference",
+                   "[kernels][cpu][narrow]",
+                   bf16,
+                   f16) {
   const auto [R, C] = GENERATE(table<std::int64_t, std::int64_t>(
       {{1, 1}, {3, 7}, {5, 61}, {37, 64}, {2, 65}, {131, 257}, {2100, 33}}));
   const auto kind = GENERATE(normalization::layer, normalization::rms);
   const bool residual = GENERATE(false, true);
   const float gain_offset = GENERATE(0.0f, 1.0f);
-  tests::norm_memory<bf16> a{
+  tests::norm_memory<TestType> a{
       .R = R, .C = C, .kind = kind, .with_residual = residual, .gain_offset = gain_offset},
       b = a;
   kernels::reference::run(a.forward());
@@ -58,10 +63,13 @@ TEST_CASE("norm in bf16 agrees with the reference", "[kernels][cpu][bf16]") {
   CHECK(relative_error(b.dbias, a.dbias) < norm_noise);
 }
 
-TEST_CASE("activations in bf16 agree with the reference", "[kernels][cpu][bf16]") {
+TEMPLATE_TEST_CASE("activations in a narrow type agree with the reference",
+                   "[kernels][cpu][narrow]",
+                   bf16,
+                   f16) {
   const auto N = GENERATE(1, 7, 16, 61, 4099);
   const auto R = GENERATE(1, 3, 11);
-  tests::activation_memory<bf16> a{.R = R, .N = N, .kind = any_kind()}, b = a;
+  tests::activation_memory<TestType> a{.R = R, .N = N, .kind = any_kind()}, b = a;
   kernels::reference::run(a.forward());
   on_cpu(b.forward(), 2);
   CHECK(neighbours(b.y, a.y, activation_noise));
@@ -70,9 +78,11 @@ TEST_CASE("activations in bf16 agree with the reference", "[kernels][cpu][bf16]"
   CHECK(neighbours(b.dx, a.dx, activation_noise));
 }
 
-TEST_CASE("the gradient of an activation may take the place of its input in bf16",
-          "[kernels][cpu][bf16]") {
-  tests::activation_memory<bf16> a{.R = 5, .N = 61, .kind = any_kind()}, b = a;
+TEMPLATE_TEST_CASE("the gradient of an activation may take the place of its input in a narrow type",
+                   "[kernels][cpu][narrow]",
+                   bf16,
+                   f16) {
+  tests::activation_memory<TestType> a{.R = 5, .N = 61, .kind = any_kind()}, b = a;
   on_cpu(a.backward());
   auto op = b.backward();
   op.dx = b.x.data();
@@ -80,11 +90,14 @@ TEST_CASE("the gradient of an activation may take the place of its input in bf16
   CHECK(b.x == a.dx);
 }
 
-TEST_CASE("rope in bf16 agrees with the reference", "[kernels][cpu][bf16]") {
+TEMPLATE_TEST_CASE("rope in a narrow type agrees with the reference",
+                   "[kernels][cpu][narrow]",
+                   bf16,
+                   f16) {
   const bool interleaved = GENERATE(false, true), backward = GENERATE(false, true);
   const auto [D, rotated] = GENERATE(
       table<std::int64_t, std::int64_t>({{2, 2}, {16, 16}, {30, 22}, {64, 32}, {600, 600}}));
-  tests::rope_memory<bf16> a{
+  tests::rope_memory<TestType> a{
       .R = 37, .G = 2, .heads = 3, .D = D, .rotated = rotated, .interleaved = interleaved};
   auto b = a;
   kernels::reference::run(a.turn(backward));
@@ -92,11 +105,14 @@ TEST_CASE("rope in bf16 agrees with the reference", "[kernels][cpu][bf16]") {
   CHECK(neighbours(b.x, a.x, rope_noise));  // the values too: they stay
 }
 
-TEST_CASE("embedding in bf16 agrees with the reference", "[kernels][cpu][bf16]") {
+TEMPLATE_TEST_CASE("embedding in a narrow type agrees with the reference",
+                   "[kernels][cpu][narrow]",
+                   bf16,
+                   f16) {
   const auto R = GENERATE(1, 13, 1031);
   const auto C = GENERATE(1, 7, 64, 131);
   const bool positions = GENERATE(false, true);
-  tests::embedding_memory<bf16> a{.R = R, .C = C, .V = 11, .P = 5, .with_positions = positions},
+  tests::embedding_memory<TestType> a{.R = R, .C = C, .V = 11, .P = 5, .with_positions = positions},
       b = a;
   kernels::reference::run(a.forward());
   on_cpu(b.forward(), 2);
@@ -107,17 +123,20 @@ TEST_CASE("embedding in bf16 agrees with the reference", "[kernels][cpu][bf16]")
   CHECK(b.dposition_table == a.dposition_table);
 }
 
-TEST_CASE("dropout in bf16 agrees with the reference", "[kernels][cpu][bf16]") {
+TEMPLATE_TEST_CASE("dropout in a narrow type agrees with the reference",
+                   "[kernels][cpu][narrow]",
+                   bf16,
+                   f16) {
   const auto [sequences, T, C] = GENERATE(table<std::int64_t, std::int64_t, std::int64_t>(
       {{1, 1, 1}, {3, 5, 7}, {2, 64, 16}, {5, 37, 131}, {2, 67, 521}}));
   const float p = GENERATE(0.0f, 0.1f, 0.5f);
   const bool residual = GENERATE(false, true), bias = GENERATE(false, true);
-  tests::dropout_memory<bf16> a{.sequences = sequences,
-                                .T_ = T,
-                                .C = C,
-                                .p = p,
-                                .with_residual = residual,
-                                .with_bias = bias};
+  tests::dropout_memory<TestType> a{.sequences = sequences,
+                                    .T_ = T,
+                                    .C = C,
+                                    .p = p,
+                                    .with_residual = residual,
+                                    .with_bias = bias};
   auto b = a;
   kernels::reference::run(a.forward());
   on_cpu(b.forward(), 2);
@@ -127,13 +146,15 @@ TEST_CASE("dropout in bf16 agrees with the reference", "[kernels][cpu][bf16]") {
   CHECK(neighbours(b.dx, a.dx, 2e-7));
 }
 
-TEST_CASE("operations in bf16 have the same bits whatever the number of threads",
-          "[kernels][cpu][bf16]") {
+TEMPLATE_TEST_CASE("operations in a narrow type have the same bits whatever the number of threads",
+                   "[kernels][cpu][narrow]",
+                   bf16,
+                   f16) {
   const auto both = [](auto& one, auto& three, auto op) {
     on_cpu(op(one), 1);
     on_cpu(op(three), 3);
   };
-  tests::norm_memory<bf16> n1{.R = 2100, .C = 33}, n3 = n1;
+  tests::norm_memory<TestType> n1{.R = 2100, .C = 33}, n3 = n1;
   both(n1, n3, [](auto& m) { return m.forward(); });
   CHECK(n1.y == n3.y);
   both(n1, n3, [](auto& m) { return m.backward_input(); });
@@ -142,21 +163,22 @@ TEST_CASE("operations in bf16 have the same bits whatever the number of threads"
   CHECK(n1.dgain == n3.dgain);
   CHECK(n1.dbias == n3.dbias);
 
-  tests::activation_memory<bf16> a1{.R = 61, .N = 1031, .kind = activation::swiglu}, a3 = a1;
+  tests::activation_memory<TestType> a1{.R = 61, .N = 1031, .kind = activation::swiglu}, a3 = a1;
   both(a1, a3, [](auto& m) { return m.forward(); });
   CHECK(a1.y == a3.y);
   both(a1, a3, [](auto& m) { return m.backward(); });
   CHECK(a1.dx == a3.dx);
 
-  tests::dropout_memory<bf16> d1{.sequences = 3, .T_ = 67, .C = 521, .with_bias = true}, d3 = d1;
+  tests::dropout_memory<TestType> d1{.sequences = 3, .T_ = 67, .C = 521, .with_bias = true},
+      d3 = d1;
   both(d1, d3, [](auto& m) { return m.forward(); });
   CHECK(d1.y == d3.y);
 
-  tests::rope_memory<bf16> r1{.R = 331, .G = 2, .heads = 3, .D = 30, .rotated = 22}, r3 = r1;
+  tests::rope_memory<TestType> r1{.R = 331, .G = 2, .heads = 3, .D = 30, .rotated = 22}, r3 = r1;
   both(r1, r3, [](auto& m) { return m.turn(); });
   CHECK(r1.x == r3.x);
 
-  tests::embedding_memory<bf16> e1{.R = 2053, .C = 133, .V = 17, .P = 64}, e3 = e1;
+  tests::embedding_memory<TestType> e1{.R = 2053, .C = 133, .V = 17, .P = 64}, e3 = e1;
   both(e1, e3, [](auto& m) { return m.backward(); });
   CHECK(e1.dtable == e3.dtable);
   CHECK(e1.dposition_table == e3.dposition_table);

@@ -1,0 +1,400 @@
+// What both passes of attention share: tiles of 64 queries by 64 keys, and the steps on one.
+//
+// A block goes over the tiles of its rows. Scores come of tiles in depth-major order (32 of D by 64
+// rows), a thread has Rows x 4 of them: rows in the order of threadIdx.x / 16, columns in that of
+// threadIdx.x % 16. Weights go through shared memory, columns by rows, and times rows of D they
+// add to the result of a thread: Rows x (every 64 columns) x 4. All of it is fp32.
+//
+// Blocks find their tile without a table: sequence s has the numbers from starts[s] / 64 + s on,
+// which are enough for its tiles, so that rows / 64 + S blocks serve any lengths.
+
+#pragma once
+
+#include "kernels/cuda/attention_choice.hpp"
+#include "kernels/cuda/device.cuh"
+
+#include <initializer_list>
+#include <limits>
+
+namespace troupe::kernels::cuda {
+
+constexpr int tile = 64;   ///< queries, and keys, of a tile
+constexpr int depth = 32;  ///< of D, at a time
+
+/// Numbers of all blocks, made on the host.
+struct attention_work : attention_shape {
+  unsigned reach;      ///< seen is what lies so many positions back at most, as an unsigned number
+  float scale2;        ///< of exponents to base 2
+  float rest;          ///< what dropout makes of 1
+  unsigned threshold;  ///< words below it are dropped
+  bool vectors;        ///< rows of heads are multiples of 16 bytes, and aligned so
+};
+
+constexpr float log2_e = 1.44269504088896341F;
+constexpr float infinity = std::numeric_limits<float>::infinity();
+
+/// `arrays`: all that hold rows of heads.
+template <class T>
+attention_work work_of(const attention_shape& shape, std::initializer_list<const T*> arrays) {
+  attention_work a = {shape};
+  a.reach = !a.causal      ? ~0U
+            : a.window < 0 ? unsigned(std::numeric_limits<std::int32_t>::max())
+                           : unsigned(a.window);
+  a.scale2 = a.scale * log2_e;
+  a.rest = 1 / (1 - a.p_drop);
+  a.threshold = drop_threshold(a.p_drop);
+  a.vectors = true;
+  for (const T* array : arrays)
+    a.vectors = a.vectors && all_aligned(array);
+  for (const std::int64_t n : {a.D, a.query_row, a.query_group, a.key_row, a.key_group})
+    a.vectors = a.vectors && n % wide<T> == 0;
+  return a;
+}
+
+inline std::int64_t tile_numbers(std::int64_t rows, std::int64_t S) {
+  return rows / tile + S;
+}
+
+/// At most 64 rows of one sequence.
+struct tile_place {
+  int s;
+  int number;  ///< in its sequence
+  int first;   ///< row of all
+  int rows;    ///< 0 or less: a number that is not used
+};
+
+__device__ inline tile_place find_tile(const std::int32_t* starts, std::int64_t S, int number) {
+  int low = 0, high = int(S) - 1;  // the last sequence whose numbers begin at most here
+  while (low < high) {
+    const int middle = (low + high + 1) / 2;
+    if (starts[middle] / tile + middle <= number)
+      low = middle;
+    else
+      high = middle - 1;
+  }
+  const int begin = starts[low], t = number - (begin / tile + low), first = begin + t * tile;
+  return {low, t, first, min(tile, starts[low + 1] - first)};
+}
+
+/// What a block has in shared memory: a chunk that is at hand, weights, and where its rows stand.
+struct shared_tiles {
+  alignas(16) float hand[2 * depth * tile];
+  alignas(16) float weights[tile * tile];
+  std::int32_t query_position[tile], key_position[tile];
+};
+
+/// Lowest and highest position of some rows.
+struct span {
+  std::int32_t low, high;
+};
+
+/// Of `rows` positions, by every warp for itself.
+__device__ inline span span_of(const std::int32_t* positions, int rows) {
+  const int lane = int(threadIdx.x) % warp;
+  int low = positions[0], high = low;
+  for (int i = lane; i < rows; i += warp) {
+    low = min(low, positions[i]);
+    high = max(high, positions[i]);
+  }
+  return {__reduce_min_sync(0xffffffffU, low), __reduce_max_sync(0xffffffffU, high)};
+}
+
+/// Whether any pair, or every pair, of queries and keys with these positions is seen.
+__device__ __forceinline__ bool any_seen(const attention_work& a, span queries, span keys) {
+  return !a.causal
+         || (keys.low <= queries.high
+             && (a.window < 0 || attention_horizon(a, queries.low) <= keys.high));
+}
+__device__ __forceinline__ bool all_seen(const attention_work& a, span queries, span keys) {
+  return !a.causal
+         || (keys.high <= queries.low
+             && (a.window < 0 || attention_horizon(a, queries.high) <= keys.low));
+}
+__device__ __forceinline__ bool seen(const attention_work& a, int query, int key) {
+  return unsigned(query - key) <= a.reach;
+}
+
+/// The keys of a sequence, in tiles. Their positions ascend.
+struct key_tiles {
+  const std::int32_t* positions;  ///< (rows)
+  int rows;
+
+  __device__ int rows_of(int t) const { return min(tile, rows - t * tile); }
+  __device__ span span_of_tile(int t) const {
+    return {positions[t * tile], positions[t * tile + rows_of(t) - 1]};
+  }
+  /// The first tile for which `after` holds, which holds for all that follow.
+  template <class After>
+  __device__ int first(After after) const {
+    int low = 0, high = (rows + tile - 1) / tile;
+    while (low < high) {
+      const int middle = (low + high) / 2;
+      if (after(span_of_tile(middle)))
+        high = middle;
+      else
+        low = middle + 1;
+    }
+    return low;
+  }
+};
+
+__device__ __forceinline__ void load_keys(const key_tiles& keys, int t, shared_tiles& to) {
+  const int i = int(threadIdx.x);
+  if (i < tile)
+    to.key_position[i] = i < keys.rows_of(t) ? keys.positions[t * tile + i] : 0;
+}
+
+/// Of the tiles of keys, the first that queries at these positions see, and the end.
+__device__ __forceinline__ int keys_begin(const attention_work& a,
+                                          const key_tiles& keys,
+                                          span queries) {
+  return keys.first([&](span x) {
+    return !a.causal || a.window < 0 || x.high >= attention_horizon(a, queries.low);
+  });
+}
+__device__ __forceinline__ int keys_end(const attention_work& a,
+                                        const key_tiles& keys,
+                                        span queries) {
+  return keys.first([&](span x) { return a.causal && x.low > queries.high; });
+}
+
+// --- from memory to shared memory ---------------------------------------------------------------
+
+/// Columns [begin, begin + depth) of rows, depth-major: to (depth, 64). What is not there is 0.
+template <int Threads, class T>
+__device__ __forceinline__ void load_columns(
+    const attention_work& a, float* to, const T* from, std::int64_t stride, int rows, int begin) {
+  constexpr int W = wide<T>;
+  if (a.vectors) {
+#pragma unroll
+    for (int i = 0; i < tile * depth / W / Threads; ++i) {
+      const int item = i * Threads + int(threadIdx.x), row = item % tile, d = item / tile * W;
+      pack<T, W> x = {};
+      if (row < rows && begin + d < a.D)
+        x = load<T, W>(from + row * stride + begin + d);
+#pragma unroll
+      for (int w = 0; w < W; ++w)
+        to[(d + w) * tile + row] = to_float(x.x[w]);
+    }
+  } else {
+#pragma unroll 4
+    for (int i = 0; i < tile * depth / Threads; ++i) {
+      const int item = i * Threads + int(threadIdx.x), row = item % tile, d = item / tile;
+      const bool there = row < rows && begin + d < a.D;
+      to[item] = there ? to_float(from[row * stride + begin + d]) : 0.0F;
+    }
+  }
+}
+
+/// Rows that are at hand at a time where results have Dp columns.
+template <int Dp>
+constexpr int rows_at_hand = 2 * depth* tile / Dp;
+
+/// Rows as they are: to (rows_at_hand, Dp). What is not there is 0.
+template <int Threads, int Dp, class T>
+__device__ __forceinline__ void load_rows(
+    const attention_work& a, float* to, const T* from, std::int64_t stride, int rows) {
+  constexpr int W = wide<T>;
+  if (a.vectors) {
+#pragma unroll
+    for (int i = 0; i < rows_at_hand<Dp> * Dp / W / Threads; ++i) {
+      const int item = i * Threads + int(threadIdx.x), row = item / (Dp / W),
+                d = item % (Dp / W) * W;
+      pack<T, W> x = {};
+      if (row < rows && d < a.D)
+        x = load<T, W>(from + row * stride + d);
+      pack<float, W> wider;
+#pragma unroll
+      for (int w = 0; w < W; ++w)
+        wider.x[w] = to_float(x.x[w]);
+#pragma unroll
+      for (int w = 0; w < W; w += 4)
+        store(to + row * Dp + d + w,
+              pack<float, 4>{wider.x[w], wider.x[w + 1], wider.x[w + 2], wider.x[w + 3]});
+    }
+  } else {
+#pragma unroll 4
+    for (int i = 0; i < rows_at_hand<Dp> * Dp / Threads; ++i) {
+      const int item = i * Threads + int(threadIdx.x), row = item / Dp, d = item % Dp;
+      to[item] = row < rows && d < a.D ? to_float(from[row * stride + d]) : 0.0F;
+    }
+  }
+}
+
+// --- products -----------------------------------------------------------------------------------
+
+/// out += a b^T of a chunk: a and b are (depth, 64).
+template <int Rows>
+__device__ __forceinline__ void add_scores(float (&out)[Rows][4], const float* a, const float* b) {
+  a += int(threadIdx.x) / 16 * Rows;
+  b += int(threadIdx.x) % 16 * 4;
+#pragma unroll 8
+  for (int d = 0; d < depth; ++d) {
+    float left[Rows];
+#pragma unroll
+    for (int r = 0; r < Rows; r += 4) {
+      const auto four = load<float, 4>(a + d * tile + r);
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        left[r + i] = four.x[i];
+    }
+    const auto right = load<float, 4>(b + d * tile);
+#pragma unroll
+    for (int r = 0; r < Rows; ++r)
+#pragma unroll
+      for (int c = 0; c < 4; ++c)
+        out[r][c] += left[r] * right.x[c];
+  }
+}
+
+/// Scores of two tiles of rows over all of D. Chunks go through `hand` (2, depth, 64).
+template <int Rows, class A, class B>
+__device__ __forceinline__ void score(const attention_work& a,
+                                      float (&out)[Rows][4],
+                                      float* hand,
+                                      const A* left,
+                                      std::int64_t left_stride,
+                                      int left_rows,
+                                      const B* right,
+                                      std::int64_t right_stride,
+                                      int right_rows) {
+  constexpr int threads = tile / Rows * 16;
+#pragma unroll
+  for (int r = 0; r < Rows; ++r)
+#pragma unroll
+    for (int c = 0; c < 4; ++c)
+      out[r][c] = 0;
+#pragma unroll 1
+  for (int d = 0; d < a.D; d += depth) {
+    __syncthreads();  // whoever used the hand has done so
+    load_columns<threads>(a, hand, left, left_stride, left_rows, d);
+    load_columns<threads>(a, hand + depth * tile, right, right_stride, right_rows, d);
+    __syncthreads();
+    add_scores(out, hand, hand + depth * tile);
+  }
+}
+
+/// Where the weight of (column, row) lies in (64 columns, 64 rows): rows of four columns are turned
+/// by fours, so that neighbouring threads store to other banks.
+__device__ __forceinline__ int weight_place(int column, int row) {
+  return column * tile + (row ^ (column / 4 % 8 * 4));
+}
+
+template <int Rows>
+__device__ __forceinline__ void store_weights(float* weights, const float (&x)[Rows][4]) {
+  const int row = int(threadIdx.x) / 16 * Rows, column = int(threadIdx.x) % 16 * 4;
+#pragma unroll
+  for (int c = 0; c < 4; ++c)
+#pragma unroll
+    for (int r = 0; r < Rows; r += 4)
+      store(weights + weight_place(column + c, row + r),
+            pack<float, 4>{x[r][c], x[r + 1][c], x[r + 2][c], x[r + 3][c]});
+}
+
+/// out[r][64 n + 4 (thread % 16) + c] += sum over `rows` of weights times rows of D, where `out`
+/// has Dp / 16 columns. Rows go through `hand` (rows_at_hand, Dp).
+template <int Rows, int Dp, class T>
+__device__ __forceinline__ void add_weighted(const attention_work& a,
+                                             float (&out)[Rows][Dp / 16],
+                                             const float* weights,
+                                             float* hand,
+                                             const T* from,
+                                             std::int64_t stride,
+                                             int rows) {
+  constexpr int threads = tile / Rows * 16, at_hand = rows_at_hand<Dp>;
+  const int mine = int(threadIdx.x) / 16 * Rows;
+#pragma unroll 1
+  for (int begin = 0; begin < rows; begin += at_hand) {
+    __syncthreads();  // whoever used the hand has done so
+    load_rows<threads, Dp>(a, hand, from + begin * stride, stride, rows - begin);
+    __syncthreads();  // the weights, too, are there
+    const float* right = hand + int(threadIdx.x) % 16 * 4;
+    const int n = min(at_hand, rows - begin);  // what fills up to four is 0
+#pragma unroll 1
+    for (int j = 0; j < n; j += 4) {
+#pragma unroll
+      for (int k = 0; k < 4; ++k) {
+        float left[Rows];
+#pragma unroll
+        for (int r = 0; r < Rows; r += 4) {
+          const auto four = load<float, 4>(weights + weight_place(begin + j, mine + r) + k * tile);
+#pragma unroll
+          for (int i = 0; i < 4; ++i)
+            left[r + i] = four.x[i];
+        }
+#pragma unroll
+        for (int g = 0; g < Dp / 64; ++g) {
+          const auto four = load<float, 4>(right + (j + k) * Dp + g * 64);
+#pragma unroll
+          for (int r = 0; r < Rows; ++r)
+#pragma unroll
+            for (int c = 0; c < 4; ++c)
+              out[r][g * 4 + c] += left[r] * four.x[c];
+        }
+      }
+    }
+  }
+}
+
+/// Writes the first `rows` rows of a result, each times its factor.
+template <int Rows, int Dp, class T>
+__device__ __forceinline__ void write_rows(const attention_work& a,
+                                           const float (&out)[Rows][Dp / 16],
+                                           const float (&factor)[Rows],
+                                           T* to,
+                                           std::int64_t stride,
+                                           int rows) {
+  const int first = int(threadIdx.x) / 16 * Rows, column = int(threadIdx.x) % 16 * 4;
+#pragma unroll
+  for (int r = 0; r < Rows; ++r) {
+    if (first + r >= rows)
+      break;
+    T* row = to + (first + r) * stride;
+#pragma unroll
+    for (int g = 0; g < Dp / 64; ++g) {
+      const int d = g * 64 + column;
+      pack<T, 4> x;
+#pragma unroll
+      for (int c = 0; c < 4; ++c)
+        x.x[c] = from_float<T>(out[r][g * 4 + c] * factor[r]);
+      if (a.vectors) {
+        if (d < a.D)
+          store(row + d, x);
+      } else {
+#pragma unroll
+        for (int c = 0; c < 4; ++c)
+          if (d + c < a.D)
+            row[d + c] = x.x[c];
+      }
+    }
+  }
+}
+
+// --- dropout ------------------------------------------------------------------------------------
+
+/// Bit j says whether the probability of (query, keys[j]) is kept, for n neighbouring keys. Four
+/// positions in a row share their words.
+__device__ inline unsigned kept_keys(const attention_work& a,
+                                     std::uint64_t sample,
+                                     std::int64_t head,
+                                     std::int32_t query,
+                                     const std::int32_t* keys,
+                                     int n) {
+  const std::uint64_t stream = attention_stream(sample, query);
+  std::uint64_t drawn = ~std::uint64_t{0};
+  philox_counter words = {};
+  unsigned bits = 0;
+#pragma unroll 1
+  for (int j = 0; j < n; ++j) {
+    const std::uint64_t word = attention_word(a.first_head + head, keys[j]);
+    if (word / 4 != drawn) {
+      drawn = word / 4;
+      words = philox(a.key, philox_block(stream, drawn));
+    }
+    const unsigned of_two[2] = {word & 1 ? words[1] : words[0], word & 1 ? words[3] : words[2]};
+    bits |= unsigned((word & 2 ? of_two[1] : of_two[0]) >= a.threshold) << j;
+  }
+  return bits;
+}
+
+}  // namespace troupe::kernels::cuda

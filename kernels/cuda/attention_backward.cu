@@ -1,0 +1,320 @@
+#include "kernels/cuda/attention.cuh"
+#include "kernels/cuda/run.hpp"
+
+namespace troupe::kernels::cuda {
+
+namespace {
+
+// Two kernels compute the probabilities anew, so that each sum has one owner and no atomics: one
+// has a tile of keys and goes over the queries, for dk and dv; the other has a tile of queries and
+// goes over the keys, for dq. A third, before them, finds what both need of a row.
+
+/// Scratch: D of each row and head, and the positions of each tile of queries.
+struct prepared {
+  float* center;  ///< (query rows, H)
+  span* spans;    ///< (tile numbers)
+};
+
+constexpr int prepare_threads = 256;
+
+template <class T>
+__global__ void __launch_bounds__(prepare_threads)
+    prepare(const attention_backward<T> op, const attention_work a, const prepared to) {
+  const tile_place at = find_tile(a.query_starts, a.S, int(blockIdx.x));
+  const int h = int(blockIdx.y), lane = int(threadIdx.x) % warp;
+  if (at.rows <= 0)
+    return;
+  if (h == 0 && threadIdx.x < warp) {
+    const span positions = span_of(a.query_position + at.first, at.rows);
+    if (threadIdx.x == 0)
+      to.spans[blockIdx.x] = positions;
+  }
+  for (int r = int(threadIdx.x) / warp; r < at.rows; r += prepare_threads / warp) {
+    const std::int64_t place = std::int64_t{at.first + r} * a.H + h;
+    const T *d_o = op.d_o + place * a.D, *o = op.o + place * a.D;
+    constexpr int W = wide<T>;
+    float sum = 0;
+    for (int d = lane * W; d < a.D; d += warp * W) {
+      if (a.vectors) {
+        const auto x = load<T, W>(d_o + d), y = load<T, W>(o + d);
+#pragma unroll
+        for (int w = 0; w < W; ++w)
+          sum += to_float(x.x[w]) * to_float(y.x[w]);
+      } else {
+        for (int w = 0; w < W && d + w < a.D; ++w)
+          sum += to_float(d_o[d + w]) * to_float(o[d + w]);
+      }
+    }
+    sum = warp_sum(sum);
+    if (lane == 0)
+      to.center[place] = sum;
+  }
+}
+
+struct backward_tiles : shared_tiles {
+  float lse2[tile];  ///< of the queries, to base 2
+  float center[tile];
+};
+
+/// The queries of a tile: their positions, log-sum-exp and D of head h. Others wait.
+template <class T>
+__device__ __forceinline__ void load_queries(const attention_backward<T>& op,
+                                             const attention_work& a,
+                                             const prepared& from,
+                                             backward_tiles& to,
+                                             int first,
+                                             int rows,
+                                             int h) {
+  const int i = int(threadIdx.x);
+  if (i >= tile)
+    return;
+  const bool there = i < rows;
+  const std::int64_t place = std::int64_t{first + i} * a.H + h;
+  to.query_position[i] = there ? a.query_position[first + i] : 0;
+  to.lse2[i] = there ? op.lse[place] * log2_e : 0.0F;
+  to.center[i] = there ? from.center[place] : 0.0F;
+}
+
+template <int Rows>
+constexpr int threads_of = tile / Rows * 16;
+
+// --- dk and dv: rows of a thread are keys, its columns are queries
+// --------------------------------
+
+template <class T, int Dp, int Rows>
+__global__ void __launch_bounds__(threads_of<Rows>, Dp == 256 ? 1 : 2)
+    backward_keys(const attention_backward<T> op, const attention_work a, const prepared from) {
+  __shared__ backward_tiles own;
+  const tile_place at = find_tile(a.key_starts, a.S, int(blockIdx.x));
+  if (at.rows <= 0)
+    return;
+  const int g = int(blockIdx.y), per_group = int(a.H / a.G), first_key = a.key_starts[at.s];
+  const int first_query = a.query_starts[at.s], queries = a.query_starts[at.s + 1] - first_query;
+  const key_tiles keys{a.key_position + first_key, a.key_starts[at.s + 1] - first_key};
+  const span key_span = keys.span_of_tile(at.number);
+  const span* const query_spans = from.spans + first_query / tile + at.s;
+  const int query_tiles = (queries + tile - 1) / tile;
+  const std::int64_t place = at.first * a.key_row + g * a.key_group;
+  const int first_row = int(threadIdx.x) / 16 * Rows, first_column = int(threadIdx.x) % 16 * 4;
+
+  load_keys(keys, at.number, own);
+  float dk[Rows][Dp / 16] = {}, dv[Rows][Dp / 16] = {};
+
+  const auto add_tile = [&](int t, int member) {
+    const int h = g * per_group + member, first = first_query + t * tile;
+    const int n = min(tile, queries - t * tile);
+    const T* q = op.q + first * a.query_row + g * a.query_group + member * a.D;
+    const T* d_o = op.d_o + (std::int64_t{first} * a.H + h) * a.D;
+    load_queries(op, a, from, own, first, n, h);
+    unsigned kept = ~0U;
+    if (a.p_drop > 0) {
+      __syncthreads();
+      kept = 0;
+#pragma unroll 1
+      for (int c = 0; c < 4; ++c)
+        kept |= kept_keys(a,
+                          a.sample[at.s],
+                          h,
+                          own.query_position[first_column + c],
+                          own.key_position + first_row,
+                          Rows)
+                << (Rows * c);
+    }
+    float p[Rows][4], ds[Rows][4];
+    score<Rows>(a, p, own.hand, op.k + place, a.key_row, at.rows, q, a.query_row, n);
+    const bool whole = at.rows == tile && n == tile && all_seen(a, query_spans[t], key_span);
+    unsigned unseen = 0;
+#pragma unroll
+    for (int r = 0; r < Rows; ++r)
+#pragma unroll
+      for (int c = 0; c < 4; ++c) {
+        const int query = first_column + c, key = first_row + r;
+        const bool hidden = !whole
+                            && (query >= n || key >= at.rows
+                                || !seen(a, own.query_position[query], own.key_position[key]));
+        unseen |= unsigned(hidden) << (Rows * c + r);
+        p[r][c] = hidden ? 0.0F : exp2f(p[r][c] * a.scale2 - own.lse2[query]);
+      }
+    score<Rows>(a, ds, own.hand, op.v + place, a.key_row, at.rows, d_o, a.H * a.D, n);
+#pragma unroll
+    for (int r = 0; r < Rows; ++r)
+#pragma unroll
+      for (int c = 0; c < 4; ++c) {
+        const float m = kept >> (Rows * c + r) & 1 ? a.rest : 0.0F;
+        const float slope = p[r][c] * (m * ds[r][c] - own.center[first_column + c]);
+        ds[r][c] = unseen >> (Rows * c + r) & 1 ? 0.0F : slope;
+        p[r][c] *= m;
+      }
+    store_weights(own.weights, p);
+    add_weighted<Rows, Dp>(a, dv, own.weights, own.hand, d_o, a.H * a.D, n);
+    __syncthreads();
+    store_weights(own.weights, ds);
+    add_weighted<Rows, Dp>(a, dk, own.weights, own.hand, q, a.query_row, n);
+  };
+
+#pragma unroll 1
+  for (int member = 0; member < per_group; ++member)
+#pragma unroll 1
+    for (int begin = 0; begin < query_tiles; begin += warp) {
+      const int mine = begin + int(threadIdx.x) % warp;
+      // Every warp finds the same.
+      unsigned touched = __ballot_sync(
+          0xffffffffU, mine < query_tiles && any_seen(a, query_spans[mine], key_span));
+#pragma unroll 1
+      for (; touched != 0; touched &= touched - 1)
+        add_tile(begin + __ffs(int(touched)) - 1, member);
+    }
+
+  float factor[Rows];
+#pragma unroll
+  for (int r = 0; r < Rows; ++r)
+    factor[r] = a.scale;
+  write_rows<Rows, Dp>(a, dk, factor, op.dk + place, a.key_row, at.rows);
+#pragma unroll
+  for (int r = 0; r < Rows; ++r)
+    factor[r] = 1;
+  write_rows<Rows, Dp>(a, dv, factor, op.dv + place, a.key_row, at.rows);
+}
+
+// --- dq: rows of a thread are queries, its columns are keys
+// ---------------------------------------
+
+template <class T, int Dp, int Rows>
+__global__ void __launch_bounds__(threads_of<Rows>, Dp == 256 ? 1 : 2)
+    backward_queries(const attention_backward<T> op, const attention_work a, const prepared from) {
+  __shared__ backward_tiles own;
+  const int number = int(gridDim.x - 1 - blockIdx.x);  // as forward: what takes longest, first
+  const tile_place at = find_tile(a.query_starts, a.S, number);
+  if (at.rows <= 0)
+    return;
+  const int h = int(blockIdx.y), per_group = int(a.H / a.G), g = h / per_group;
+  const int first_key = a.key_starts[at.s];
+  const key_tiles keys{a.key_position + first_key, a.key_starts[at.s + 1] - first_key};
+  const span queries = from.spans[number];
+  const std::int64_t place = at.first * a.query_row + g * a.query_group + (h - g * per_group) * a.D;
+  const T* d_o = op.d_o + (std::int64_t{at.first} * a.H + h) * a.D;
+  const T* k = op.k + first_key * a.key_row + g * a.key_group;
+  const T* v = op.v + first_key * a.key_row + g * a.key_group;
+  const int first_row = int(threadIdx.x) / 16 * Rows, first_column = int(threadIdx.x) % 16 * 4;
+
+  load_queries(op, a, from, own, at.first, at.rows, h);
+  float dq[Rows][Dp / 16] = {};
+  const int end = keys_end(a, keys, queries);
+#pragma unroll 1
+  for (int t = keys_begin(a, keys, queries); t < end; ++t) {
+    const int n = keys.rows_of(t);
+    const std::int64_t first = std::int64_t{t} * tile * a.key_row;
+    load_keys(keys, t, own);
+    unsigned kept = ~0U;
+    if (a.p_drop > 0) {
+      __syncthreads();
+      kept = 0;
+#pragma unroll 1
+      for (int r = 0; r < Rows; ++r)
+        kept |= kept_keys(a,
+                          a.sample[at.s],
+                          h,
+                          own.query_position[first_row + r],
+                          own.key_position + first_column,
+                          4)
+                << (4 * r);
+    }
+    float p[Rows][4], ds[Rows][4];
+    score<Rows>(a, p, own.hand, op.q + place, a.query_row, at.rows, k + first, a.key_row, n);
+    score<Rows>(a, ds, own.hand, d_o, a.H * a.D, at.rows, v + first, a.key_row, n);
+    const bool whole = n == tile && at.rows == tile && all_seen(a, queries, keys.span_of_tile(t));
+#pragma unroll
+    for (int r = 0; r < Rows; ++r)
+#pragma unroll
+      for (int c = 0; c < 4; ++c) {
+        const int query = first_row + r, key = first_column + c;
+        const bool hidden = !whole
+                            && (query >= at.rows || key >= n
+                                || !seen(a, own.query_position[query], own.key_position[key]));
+        const float m = kept >> (4 * r + c) & 1 ? a.rest : 0.0F;
+        const float probability = exp2f(p[r][c] * a.scale2 - own.lse2[query]);
+        ds[r][c] = hidden ? 0.0F : probability * (m * ds[r][c] - own.center[query]);
+      }
+    store_weights(own.weights, ds);
+    add_weighted<Rows, Dp>(a, dq, own.weights, own.hand, k + first, a.key_row, n);
+  }
+
+  float factor[Rows];
+#pragma unroll
+  for (int r = 0; r < Rows; ++r)
+    factor[r] = a.scale;
+  write_rows<Rows, Dp>(a, dq, factor, op.dq + place, a.query_row, at.rows);
+}
+
+// --------------------------------------------------------------------------------------------------
+
+struct scratch_plan {
+  std::size_t centers;  ///< bytes
+  std::size_t bytes;
+
+  explicit scratch_plan(const attention_shape& a)
+      : centers(std::size_t(ceil_div(a.query_rows * a.H * 4, 16) * 16)),
+        bytes(centers + std::size_t(tile_numbers(a.query_rows, a.S)) * sizeof(span)) {}
+};
+
+template <class T, int Dp>
+void backward_own(const attention_backward<T>& op, const attention_work& a, const context& in) {
+  const scratch_plan plan(op.shape);
+  auto* const memory = scratch_array<std::byte>(in, plan.bytes);
+  const prepared rows{reinterpret_cast<float*>(memory),
+                      reinterpret_cast<span*>(memory + plan.centers)};
+  const auto query_tiles = unsigned(tile_numbers(a.query_rows, a.S));
+  const auto key_tiles = unsigned(tile_numbers(a.key_rows, a.S));
+  constexpr int key_rows = Dp == 64 ? 8 : 4, query_rows = Dp == 256 ? 4 : 8;
+  launch(in, dim3(query_tiles, unsigned(a.H)), dim3(prepare_threads), prepare<T>, op, a, rows);
+  launch(in,
+         dim3(key_tiles, unsigned(a.G)),
+         dim3(threads_of<key_rows>),
+         backward_keys<T, Dp, key_rows>,
+         op,
+         a,
+         rows);
+  launch(in,
+         dim3(query_tiles, unsigned(a.H)),
+         dim3(threads_of<query_rows>),
+         backward_queries<T, Dp, query_rows>,
+         op,
+         a,
+         rows);
+}
+
+template <class T>
+void compute(const attention_backward<T>& op, const context& in) {
+  check_attention(op.shape);
+  if (run_by_library(
+          op, chosen_attention(), in, op.dq, op.dk, op.dv, op.d_o, op.o, op.lse, op.q, op.k, op.v))
+    return;
+  const auto a = work_of<T>(op.shape, {op.dq, op.dk, op.dv, op.d_o, op.o, op.q, op.k, op.v});
+  if (a.D <= 64)
+    backward_own<T, 64>(op, a, in);
+  else if (a.D <= 128)
+    backward_own<T, 128>(op, a, in);
+  else
+    backward_own<T, 256>(op, a, in);
+}
+
+}  // namespace
+
+template <class T>
+std::size_t scratch(const attention_backward<T>& op) {
+  check_attention(op.shape);
+  return attention_scratch(op, scratch_plan(op.shape).bytes);
+}
+
+#define TROUPE_DEFINE(T)                                         \
+  template <>                                                    \
+  void run(const attention_backward<T>& op, const context& in) { \
+    compute(op, in);                                             \
+  }                                                              \
+  template std::size_t scratch(const attention_backward<T>&);
+TROUPE_DEFINE(float)
+TROUPE_DEFINE(bf16)
+TROUPE_DEFINE(f16)
+#undef TROUPE_DEFINE
+
+}  // namespace troupe::kernels::cuda

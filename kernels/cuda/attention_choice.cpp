@@ -1,0 +1,70 @@
+#include "kernels/cuda/attention_choice.hpp"
+
+#include <cstdlib>
+
+namespace troupe::kernels::cuda {
+
+namespace {
+
+constexpr std::int64_t most_head = 256;  // as attention.cuh has it
+
+std::string obstacle_of(const plugin& from) {
+  return from ? from.function<attention_obstacle_function>("troupe_attention_obstacle")()
+              : from.reason();
+}
+
+}  // namespace
+
+attention_wish attention_wish_of(const char* text) {
+  const std::string word = text == nullptr ? "" : text;
+  if (word.empty())
+    return attention_wish::library_if_there;
+  if (word == "own")
+    return attention_wish::own;
+  if (word == "cudnn")
+    return attention_wish::library;
+  throw backend_missing("the environment variable TROUPE_ATTENTION is '" + word
+                        + "', which names no attention: set it to 'own' or 'cudnn', or to nothing"
+                          " for cuDNN's where it is there");
+}
+
+attention_library* attention_by(attention_wish wish, const plugin& (*open)()) {
+  if (wish == attention_wish::own)
+    return nullptr;
+  const plugin& from = open();
+  const std::string obstacle = obstacle_of(from);
+  if (obstacle.empty())
+    return from.function<attention_library_function>("troupe_attention_library")();
+  if (wish == attention_wish::library)
+    throw backend_missing("TROUPE_ATTENTION asks for cuDNN's attention, which cannot run: "
+                          + obstacle + ". Set it to 'own', or see what `troupe doctor` says");
+  return nullptr;
+}
+
+attention_library* chosen_attention() {
+  static attention_library* const chosen
+      = attention_by(attention_wish_of(std::getenv("TROUPE_ATTENTION")),
+                     []() -> const plugin& { return plugin::open("cudnn"); });
+  return chosen;
+}
+
+std::string attention_version() {
+  const auto* const library = chosen_attention();
+  return "attention by " + (library == nullptr ? "troupe" : library->version());
+}
+
+void check_attention(const attention_shape& a) {
+  if (a.query_rows < 0 || a.key_rows < 0 || a.longest_query < 0 || a.longest_key < 0)
+    throw std::logic_error(
+        "ATTENTION-1: the extents of rows that lie on a device are known: attention was given "
+        + std::to_string(a.query_rows) + " query rows, " + std::to_string(a.key_rows)
+        + " key rows, the longest " + std::to_string(a.longest_query) + " and "
+        + std::to_string(a.longest_key));
+  if (a.D > most_head)
+    throw backend_missing("attention on a CUDA device takes heads of at most "
+                          + std::to_string(most_head) + " numbers, and these have "
+                          + std::to_string(a.D) + ": choose more and smaller heads, or the backend"
+                          " 'cpu'");
+}
+
+}  // namespace troupe::kernels::cuda

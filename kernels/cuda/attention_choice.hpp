@@ -1,0 +1,78 @@
+// Who computes attention: a library in its plug-in (attention_library.hpp), or kernels of our own.
+//
+// The environment variable TROUPE_ATTENTION says "own" or "cudnn"; where it is not set, the library
+// is taken if its plug-in opens. Every operation that the library does not serve is ours either
+// way. Nothing else decides: no measurement, no order of calls.
+
+#pragma once
+
+#include "kernels/backend/plugin.hpp"
+#include "kernels/cuda/attention_library.hpp"
+#include "kernels/cuda/host.hpp"
+
+namespace troupe::kernels::cuda {
+
+/// What TROUPE_ATTENTION asks for.
+enum class attention_wish : std::uint8_t { library_if_there, own, library };
+
+/// Null and the empty text ask for nothing. Throws backend_missing on another word.
+attention_wish attention_wish_of(const char* text);
+
+/// The library of a plug-in, or null for our own kernels. Throws backend_missing when the library
+/// is asked for and cannot compute here, with the reason.
+attention_library* attention_by(attention_wish wish, const plugin& (*open)());
+
+/// Decided with the first call, for the life of the process. Any thread.
+attention_library* chosen_attention();
+
+/// "attention by cuDNN 9.19.0", "attention by troupe".
+std::string attention_version();
+
+/// Throws std::logic_error when the extents are not known (ATTENTION-1), backend_missing when heads
+/// are larger than our kernels take.
+void check_attention(const attention_shape& shape);
+
+/// Of a type that libraries know.
+template <class Op>
+concept may_be_served = requires(const attention_library& x, const Op& op) {
+  x.serves(op);
+};
+
+/// The library, where it serves the operation, or null. Arguments `library` are for tests.
+template <may_be_served Op>
+attention_library* library_for(const Op& op, attention_library* library = chosen_attention()) {
+  const bool some = op.shape.query_rows > 0 && op.shape.key_rows > 0;
+  return library != nullptr && some && library->serves(op) ? library : nullptr;
+}
+
+/// Runs the operation by the library, if it may: where false is returned nothing was done.
+template <class Op, class... Pointers>
+bool run_by_library(const Op& op,
+                    attention_library* library,
+                    const context& in,
+                    Pointers... pointers) {
+  if constexpr (may_be_served<Op>) {
+    auto* const by = library_for(op, library);
+    if (by != nullptr && all_aligned(pointers...)) {
+      by->run(op, in);
+      return true;
+    }
+  }
+  return false;
+}
+
+/// Scratch for both ways to compute it: which one is taken depends on pointers, too.
+template <class Op>
+std::size_t attention_scratch(const Op& op,
+                              std::size_t own,
+                              attention_library* library = chosen_attention()) {
+  if constexpr (may_be_served<Op>) {
+    auto* const by = library_for(op, library);
+    const std::size_t other = by == nullptr ? 0 : by->scratch(op);
+    return own < other ? other : own;
+  } else {
+    return own;
+  }
+}
+
+}  // namespace troupe::kernels::cuda

@@ -1,0 +1,191 @@
+// libtroupe_cudnn.so: see kernels/cuda/attention_library.hpp.
+
+#include "kernels/backend/plugin.hpp"
+#include "kernels/cuda/attention_library.hpp"
+#include "kernels/cuda/host.hpp"
+#include "kernels/cudnn/attention_plans.hpp"
+#include "kernels/cudnn/attention_split.hpp"
+
+#include <atomic>
+
+namespace troupe::kernels::cudnn {
+
+namespace {
+
+constexpr int most_devices = 64;
+constexpr std::size_t alignment = 256;
+
+// Earlier ones mistreat key lengths that are no multiple of 128.
+constexpr std::size_t oldest_version = 91600;
+
+struct device {
+  explicit device(int number) : plans(properties_of_device(number)) {}
+  attention_plans plans;
+  handles all_handles;
+};
+
+/// The current device of the thread, which is its queue's. Null: no plan of ours is for its kind.
+device* current_device() {
+  static std::mutex mutex;
+  static std::atomic<device*> made[most_devices];
+  static bool refused[most_devices];
+  int number = 0;
+  cuda::check(cudaGetDevice(&number), "asking for the current device");
+  if (number >= most_devices)
+    return nullptr;
+  if (device* const found = made[number].load(std::memory_order_acquire))
+    return found;
+  const std::lock_guard lock(mutex);
+  if (made[number] == nullptr && !refused[number]) {
+    int major = 0;
+    cuda::check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, number),
+                "asking for the architecture of a device");
+    // On later ones a backward pass of the same bits is asked for in another way.
+    refused[number] = major < 8 || major > 9;
+    if (!refused[number])
+      made[number] = new device(number);  // for the life of the process: lanes may outlive main
+  }
+  return made[number];
+}
+
+std::size_t aligned(std::size_t bytes) {
+  return (bytes + alignment - 1) / alignment * alignment;
+}
+
+/// Of one launch: D of the backward pass, then cuDNN's own.
+std::size_t row_bytes(const attention_problem& x) {
+  return aligned(sizeof(float) * std::size_t(x.B * x.H * x.T));
+}
+
+template <class T>
+constexpr bool is_half = std::is_same_v<T, f16>;
+
+template <class T>
+constexpr bool is_backward(const attention_forward<T>*) {
+  return false;
+}
+template <class T>
+constexpr bool is_backward(const attention_backward<T>*) {
+  return true;
+}
+
+template <class T>
+attention_split split_for(const attention_forward<T>& op) {
+  return split_of(op.shape, is_half<T>, false);
+}
+template <class T>
+attention_split split_for(const attention_backward<T>& op) {
+  return split_of(op.shape, is_half<T>, true);
+}
+
+/// Null where it is not served.
+template <class Op>
+const plan* plan_for(const Op& op) {
+  if (!sayable(op.shape))
+    return nullptr;
+  device* const on = current_device();
+  return on ? on->plans.find(split_for(op).problem, is_backward(&op)) : nullptr;
+}
+
+template <class Op>
+std::size_t scratch_of(const Op& op) {
+  const plan* const found = plan_for(op);
+  if (found == nullptr)
+    return 0;
+  const std::size_t rows = is_backward(&op) ? row_bytes(split_for(op).problem) : 0;
+  return found->facts().workspace + rows + alignment;
+}
+
+void* memory_of(const void* x) {
+  return const_cast<void*>(x);  // which cuDNN's interface does not tell from what is written
+}
+
+template <class T>
+std::vector<void*> memory(const attention_forward<T>& op, const attention_offsets& at, void*) {
+  return {memory_of(op.q + at.q),
+          memory_of(op.k + at.k),
+          memory_of(op.v + at.k),
+          op.o + at.o,
+          op.lse + at.lse};
+}
+template <class T>
+std::vector<void*> memory(const attention_backward<T>& op,
+                          const attention_offsets& at,
+                          void* sums) {
+  return {memory_of(op.q + at.q),
+          memory_of(op.k + at.k),
+          memory_of(op.v + at.k),
+          memory_of(op.o + at.o),
+          memory_of(op.d_o + at.o),
+          memory_of(op.lse + at.lse),
+          op.dq + at.q,
+          op.dk + at.k,
+          op.dv + at.k,
+          sums};
+}
+
+template <class Op>
+void run_on(const Op& op, const context& in) {
+  const plan* const found = plan_for(op);
+  if (found == nullptr)
+    throw std::logic_error("cuDNN was given an attention that it does not serve");
+  const auto split = split_for(op);
+  const std::size_t rows = is_backward(&op) ? row_bytes(split.problem) : 0;
+  void* workspace = in.workspace.data();
+  std::size_t left = in.workspace.size();
+  const std::size_t needed = rows + found->facts().workspace;
+  if (needed > 0 && !std::align(alignment, needed, workspace, left))
+    throw std::logic_error("workspace of " + std::to_string(in.workspace.size())
+                           + " bytes, but attention by cuDNN declared more");
+  void* const own = static_cast<std::byte*>(workspace) + rows;
+  const handles::lease handle(current_device()->all_handles, cuda::queue_of(in));
+  for (std::int64_t s = 0; s < split.sequences; ++s) {
+    for (std::int64_t g = 0; g < split.groups; ++g)
+      found->execute(handle.handle(), memory(op, offsets_of(op.shape, s, g), workspace), own);
+  }
+}
+
+class library final : public cuda::attention_library {
+ public:
+#define TROUPE_DEFINE(op)                                \
+  bool serves(const op& what) const override {           \
+    return plan_for(what) != nullptr;                    \
+  }                                                      \
+  std::size_t scratch(const op& what) override {         \
+    return scratch_of(what);                             \
+  }                                                      \
+  void run(const op& what, const context& in) override { \
+    run_on(what, in);                                    \
+  }
+  TROUPE_DEFINE(attention_forward<bf16>)
+  TROUPE_DEFINE(attention_forward<f16>)
+  TROUPE_DEFINE(attention_backward<bf16>)
+  TROUPE_DEFINE(attention_backward<f16>)
+#undef TROUPE_DEFINE
+
+  std::string version() const override {
+    return "cuDNN " + library_version();
+  }
+};
+
+std::string obstacle() {
+  if (cudnnGetVersion() < oldest_version)
+    return "cuDNN " + library_version() + " is older than 9.16, which attention needs";
+  return "";
+}
+
+}  // namespace
+
+TROUPE_PLUGIN_FUNCTION const char* troupe_plugin_build() {
+  return build_of_plugins();
+}
+TROUPE_PLUGIN_FUNCTION const char* troupe_attention_obstacle() {
+  static const std::string found = obstacle();
+  return found.c_str();
+}
+TROUPE_PLUGIN_FUNCTION cuda::attention_library* troupe_attention_library() {
+  static library one;
+  return &one;
+}
+
+}  // namespace troupe::kernels::cudnn

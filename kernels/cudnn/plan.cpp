@@ -1,0 +1,128 @@
+#include "kernels/cudnn/graph.hpp"
+
+#include <algorithm>
+
+namespace troupe::kernels::cudnn {
+
+namespace {
+
+/// Whether cuDNN says of the engine of a configuration that its bits differ from run to run.
+bool differs_each_time(const descriptor& engine) {
+  cudnnBackendNumericalNote_t notes[CUDNN_NUMERICAL_NOTE_TYPE_COUNT] = {};
+  std::int64_t count = 0;
+  check(cudnnBackendGetAttribute(engine.handle(),
+                                 CUDNN_ATTR_ENGINE_NUMERICAL_NOTE,
+                                 CUDNN_TYPE_NUMERICAL_NOTE,
+                                 CUDNN_NUMERICAL_NOTE_TYPE_COUNT,
+                                 &count,
+                                 notes),
+        "asking cuDNN for the notes of an engine");
+  return std::find(notes, notes + count, CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC) != notes + count;
+}
+
+descriptor engine_of(const descriptor& configuration) {
+  descriptor out(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+  auto handle = out.handle();
+  std::int64_t count = 0;
+  check(cudnnBackendGetAttribute(configuration.handle(),
+                                 CUDNN_ATTR_ENGINECFG_ENGINE,
+                                 CUDNN_TYPE_BACKEND_DESCRIPTOR,
+                                 1,
+                                 &count,
+                                 &handle),
+        "asking cuDNN for an engine");
+  return out;
+}
+
+}  // namespace
+
+std::vector<descriptor> graph::candidates(const descriptor& all, const descriptor& device) {
+  descriptor heuristics(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+  heuristics.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, all);
+  const auto mode = CUDNN_HEUR_MODE_A;
+  heuristics.set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
+  heuristics.set(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, device);
+  heuristics.finish("asking cuDNN for engines");
+  std::int64_t count = 0;
+  check(cudnnBackendGetAttribute(heuristics.handle(),
+                                 CUDNN_ATTR_ENGINEHEUR_RESULTS,
+                                 CUDNN_TYPE_BACKEND_DESCRIPTOR,
+                                 0,
+                                 &count,
+                                 nullptr),
+        "asking cuDNN for engines");
+  std::vector<descriptor> out;
+  std::vector<cudnnBackendDescriptor_t> handles;
+  for (std::int64_t i = 0; i < count; ++i)
+    handles.push_back(out.emplace_back(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR).handle());
+  check(cudnnBackendGetAttribute(heuristics.handle(),
+                                 CUDNN_ATTR_ENGINEHEUR_RESULTS,
+                                 CUDNN_TYPE_BACKEND_DESCRIPTOR,
+                                 count,
+                                 &count,
+                                 handles.data()),
+        "asking cuDNN for engines");
+  out.erase(out.begin() + count, out.end());
+  return out;
+}
+
+plan graph::make_plan(const descriptor& device, bool same_bits) {
+  descriptor all(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+  std::vector<cudnnBackendDescriptor_t> handles;
+  for (const auto& operation : operations_)
+    handles.push_back(operation.handle());
+  all.set(CUDNN_ATTR_OPERATIONGRAPH_OPS,
+          CUDNN_TYPE_BACKEND_DESCRIPTOR,
+          std::int64_t(handles.size()),
+          handles.data());
+  all.finish("describing a graph to cuDNN");
+
+  std::string why = "its heuristics know none";
+  for (const auto& configuration : candidates(all, device)) {
+    const auto engine = engine_of(configuration);
+    const bool differs = differs_each_time(engine);
+    if (same_bits && differs) {
+      why = "those that it has give other bits each time";
+      continue;
+    }
+    descriptor made(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+    made.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configuration);
+    made.set(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, device);
+    try {
+      made.finish("making a plan of cuDNN");
+    } catch (const not_supported& e) {
+      why = e.what();
+      continue;
+    }
+    plan out(std::move(made));
+    out.facts_.workspace = std::size_t(out.made_.number(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE));
+    out.facts_.engine = engine.number(CUDNN_ATTR_ENGINE_GLOBAL_INDEX);
+    out.facts_.same_bits = !differs;
+    out.stored_ = stored_;
+    out.constants_ = constants_;
+    out.values_ = values_;
+    return out;
+  }
+  throw not_supported("cuDNN has no engine for the graph: " + why);
+}
+
+void plan::execute(cudnnHandle_t handle, std::span<void* const> memory, void* workspace) const {
+  std::vector<std::int64_t> numbers = stored_;
+  std::vector<void*> pointers(memory.begin(), memory.end());
+  for (std::size_t i = 0; i < constants_.size(); ++i) {
+    numbers.push_back(constants_[i]);
+    pointers.push_back(const_cast<float*>(&values_[i]));  // read, by a library without const
+  }
+  descriptor given(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
+  given.set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, numbers);
+  given.set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS,
+            CUDNN_TYPE_VOID_PTR,
+            std::int64_t(pointers.size()),
+            pointers.data());
+  given.set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &workspace);
+  given.finish("telling cuDNN where tensors lie");
+  check(cudnnBackendExecute(handle, made_.handle(), given.handle()),
+        "computing attention with cuDNN");
+}
+
+}  // namespace troupe::kernels::cudnn

@@ -1,0 +1,118 @@
+// cuBLASLt of the emulated device: what a product is once its descriptors have been read.
+
+#pragma once
+
+#include "tests/emulator/include/cublasLt.h"
+
+#include <array>
+#include <cstring>
+#include <string>
+#include <type_traits>
+
+namespace troupe::emulator {
+
+// What the opaque descriptors hold, from their first byte on.
+
+struct matmul_desc {
+  std::int32_t compute = CUBLAS_COMPUTE_32F;
+  std::int32_t scale = CUDA_R_32F;
+  std::int32_t pointer_mode = CUBLASLT_POINTER_MODE_HOST;
+  std::int32_t transa = CUBLAS_OP_N;
+  std::int32_t transb = CUBLAS_OP_N;
+  std::int32_t transc = CUBLAS_OP_N;
+  std::uint32_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+  void* bias = nullptr;
+  std::int64_t bias_stride = 0;
+  void* aux = nullptr;
+  std::int64_t aux_ld = 0;
+  std::int64_t aux_stride = 0;
+  std::int32_t processors = 0;
+  std::int32_t aux_type = -1;
+  std::int32_t bias_type = -1;
+};
+
+struct matrix_layout {
+  std::uint32_t type;
+  std::int32_t order = CUBLASLT_ORDER_COL;
+  std::uint64_t rows;
+  std::uint64_t cols;
+  std::int64_t ld;
+  std::int32_t batches = 1;
+  std::int64_t stride = 0;
+};
+
+struct matmul_preference {
+  std::uint32_t search = 0;
+  std::uint64_t workspace = 0;
+  std::uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_MASK;
+  std::uint32_t alignment_a = 256;
+  std::uint32_t alignment_b = 256;
+  std::uint32_t alignment_c = 256;
+  std::uint32_t alignment_d = 256;
+  float waves = 0;
+};
+
+template <class Descriptor, class Opaque>
+Descriptor read_as(const Opaque* from) {
+  static_assert(sizeof(Descriptor) <= sizeof(Opaque) && std::is_trivially_copyable_v<Descriptor>);
+  Descriptor to;
+  std::memcpy(static_cast<void*>(&to), from, sizeof to);
+  return to;
+}
+
+/// How a product is summed: `lanes` partial sums of each part of the inner dimension, then those,
+/// then the parts by way of the workspace.
+struct algorithm {
+  int id;
+  int lanes;
+  int parts;
+  std::size_t alignment;  ///< of pointers and columns, in bytes; 1: as the types need
+};
+
+/// Everything that a product needs: a value that outlives its descriptors.
+struct product {
+  matmul_desc how;
+  matrix_layout a, b, c, d;
+  algorithm by;
+  // null when a product is only judged
+  const void* alpha = nullptr;
+  const void* beta = nullptr;
+  const void* a_data = nullptr;
+  const void* b_data = nullptr;
+  const void* c_data = nullptr;
+  void* d_data = nullptr;
+  void* workspace = nullptr;
+
+  std::size_t m() const { return d.rows; }
+  std::size_t n() const { return d.cols; }
+  std::size_t k() const { return how.transa == CUBLAS_OP_N ? a.cols : a.rows; }
+  bool has(unsigned epilogue_bit) const { return (how.epilogue & epilogue_bit) != 0; }
+};
+
+constexpr unsigned with_bias = 4, with_bias_gradient = 16, with_gelu = 32, with_gelu_gradient = 64,
+                   with_aux = 128;
+
+std::size_t bytes_of(std::uint32_t type);
+
+/// Bytes of workspace for the algorithm, a multiple of 256.
+std::size_t workspace_of(const product& what);
+
+/// Says why, and answers CUBLAS_STATUS_INVALID_VALUE.
+cublasStatus_t invalid(const std::string& why);
+
+/// Whether a device would take the product, pointers aside.
+cublasStatus_t judged(const product& is);
+
+/// Whether the algorithm can take columns that begin at multiples of the leading dimensions, from
+/// pointers to A, B, C and D that are aligned to so many bytes.
+bool can_take(const product& is, const std::array<std::uint32_t, 4>& alignments);
+
+/// Whether everything that the product touches lies in device memory, and as the algorithm needs.
+cublasStatus_t pointers_fit(const product& is, bool reads_c, std::size_t workspace_bytes);
+
+bool lies_on_device(const void* at, std::size_t bytes);
+
+/// Computes it, on memory that is open to the caller. `alpha` and `beta` are the values.
+void compute(const product& what, float alpha, float beta);
+
+}  // namespace troupe::emulator

@@ -1,0 +1,265 @@
+// cuBLASLt's calls: what it takes, which algorithms it offers, and the product on a stream.
+
+#include "tests/emulator/cublaslt.hpp"
+#include "tests/emulator/settings.hpp"
+#include "tests/emulator/streams.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <optional>
+
+struct cublasLtContext {
+  int device;
+};
+
+namespace troupe::emulator {
+namespace {
+
+// The first two take 16 bytes at a time, the last takes anything.
+constexpr std::array<algorithm, 3> algorithms = {{
+    {.id = 21, .lanes = 8, .parts = 1, .alignment = 16},
+    {.id = 23, .lanes = 16, .parts = 2, .alignment = 16},
+    {.id = 0, .lanes = 4, .parts = 1, .alignment = 1},
+}};
+constexpr std::uint64_t seal = 0x54726f757065;  // an algorithm that was not given by us is refused
+
+cublasLtMatmulAlgo_t packed(const algorithm& which) {
+  return {{std::uint64_t(which.id), seal}};
+}
+
+std::optional<algorithm> unpacked(const cublasLtMatmulAlgo_t& from) {
+  for (const auto& one : algorithms)
+    if (from.data[0] == std::uint64_t(one.id) && from.data[1] == seal)
+      return one;
+  return std::nullopt;
+}
+
+/// What stands in the way of a call, as for the runtime's.
+cublasStatus_t obstacle_to(const char* call, const cublasLtContext* handle) {
+  if (handle == nullptr)
+    return CUBLAS_STATUS_NOT_INITIALIZED;
+  if (const int planted = planted_fault(call); planted != 0)
+    return cublasStatus_t(planted);
+  return device_error(current_device()) == cudaSuccess ? CUBLAS_STATUS_SUCCESS
+                                                       : CUBLAS_STATUS_EXECUTION_FAILED;
+}
+
+cublasLtMatmulHeuristicResult_t result_of(const product& is) {
+  cublasLtMatmulHeuristicResult_t result = {};
+  result.algo = packed(is.by);
+  result.workspaceSize = workspace_of(is);
+  result.wavesCount = 1;
+  return result;
+}
+
+}  // namespace
+}  // namespace troupe::emulator
+
+using namespace troupe::emulator;
+
+extern "C" {
+
+std::size_t cublasLtGetVersion() {
+  return CUBLAS_VERSION;
+}
+std::size_t cublasLtGetCudartVersion() {
+  return CUDART_VERSION;
+}
+
+cublasStatus_t cublasLtGetProperty(libraryPropertyType type, int* value) {
+  constexpr int parts[] = {CUBLAS_VER_MAJOR, CUBLAS_VER_MINOR, CUBLAS_VER_PATCH};
+  *value = parts[type];
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+const char* cublasLtGetStatusName(cublasStatus_t status) {
+  switch (status) {
+    case CUBLAS_STATUS_SUCCESS:
+      return "CUBLAS_STATUS_SUCCESS";
+    case CUBLAS_STATUS_NOT_INITIALIZED:
+      return "CUBLAS_STATUS_NOT_INITIALIZED";
+    case CUBLAS_STATUS_ALLOC_FAILED:
+      return "CUBLAS_STATUS_ALLOC_FAILED";
+    case CUBLAS_STATUS_INVALID_VALUE:
+      return "CUBLAS_STATUS_INVALID_VALUE";
+    case CUBLAS_STATUS_ARCH_MISMATCH:
+      return "CUBLAS_STATUS_ARCH_MISMATCH";
+    case CUBLAS_STATUS_MAPPING_ERROR:
+      return "CUBLAS_STATUS_MAPPING_ERROR";
+    case CUBLAS_STATUS_EXECUTION_FAILED:
+      return "CUBLAS_STATUS_EXECUTION_FAILED";
+    case CUBLAS_STATUS_INTERNAL_ERROR:
+      return "CUBLAS_STATUS_INTERNAL_ERROR";
+    case CUBLAS_STATUS_NOT_SUPPORTED:
+      return "CUBLAS_STATUS_NOT_SUPPORTED";
+    case CUBLAS_STATUS_LICENSE_ERROR:
+      return "CUBLAS_STATUS_LICENSE_ERROR";
+  }
+  return "an unknown status";
+}
+
+const char* cublasLtGetStatusString(cublasStatus_t status) {
+  return cublasLtGetStatusName(status);
+}
+
+cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
+  if (handle == nullptr)
+    return CUBLAS_STATUS_INVALID_VALUE;
+  if (obstacle("cublasLtCreate") != cudaSuccess)
+    return CUBLAS_STATUS_NOT_INITIALIZED;
+  *handle = new cublasLtContext{current_device()};
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
+  delete handle;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle,
+                                              cublasLtMatmulDesc_t desc,
+                                              cublasLtMatrixLayout_t a,
+                                              cublasLtMatrixLayout_t b,
+                                              cublasLtMatrixLayout_t c,
+                                              cublasLtMatrixLayout_t d,
+                                              cublasLtMatmulPreference_t preference,
+                                              int requested,
+                                              cublasLtMatmulHeuristicResult_t results[],
+                                              int* returned) {
+  if (const auto before = obstacle_to("cublasLtMatmulAlgoGetHeuristic", handle);
+      before != CUBLAS_STATUS_SUCCESS)
+    return before;
+  if (requested < 1 || preference == nullptr || results == nullptr || returned == nullptr)
+    return CUBLAS_STATUS_INVALID_VALUE;
+  *returned = 0;
+  const auto wish = read_as<matmul_preference>(preference);
+  product is{.how = read_as<matmul_desc>(desc),
+             .a = read_as<matrix_layout>(a),
+             .b = read_as<matrix_layout>(b),
+             .c = read_as<matrix_layout>(c),
+             .d = read_as<matrix_layout>(d),
+             .by = algorithms[0]};
+  if (const auto status = judged(is); status != CUBLAS_STATUS_SUCCESS)
+    return status;
+  for (const auto& one : algorithms) {
+    is.by = one;
+    const std::array alignments
+        = {wish.alignment_a, wish.alignment_b, wish.alignment_c, wish.alignment_d};
+    const bool splits = (wish.reductions & CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE) != 0;
+    if (*returned == requested || !can_take(is, alignments) || (one.parts > 1 && !splits)
+        || workspace_of(is) > wish.workspace)
+      continue;
+    results[(*returned)++] = result_of(is);
+  }
+  return *returned > 0 ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
+}
+
+cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t handle,
+                                       cublasLtMatmulDesc_t desc,
+                                       cublasLtMatrixLayout_t a,
+                                       cublasLtMatrixLayout_t b,
+                                       cublasLtMatrixLayout_t c,
+                                       cublasLtMatrixLayout_t d,
+                                       const cublasLtMatmulAlgo_t* algo,
+                                       cublasLtMatmulHeuristicResult_t* result) {
+  if (const auto before = obstacle_to("cublasLtMatmulAlgoCheck", handle);
+      before != CUBLAS_STATUS_SUCCESS)
+    return before;
+  const auto by = unpacked(*algo);
+  if (!by)
+    return CUBLAS_STATUS_INVALID_VALUE;
+  const product is{.how = read_as<matmul_desc>(desc),
+                   .a = read_as<matrix_layout>(a),
+                   .b = read_as<matrix_layout>(b),
+                   .c = read_as<matrix_layout>(c),
+                   .d = read_as<matrix_layout>(d),
+                   .by = *by};
+  if (const auto status = judged(is); status != CUBLAS_STATUS_SUCCESS)
+    return status;
+  if (!can_take(is, {256, 256, 256, 256}))
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+  *result = result_of(is);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t* algo,
+                                                    cublasLtMatmulAlgoConfigAttributes_t attribute,
+                                                    void* to,
+                                                    std::size_t bytes,
+                                                    std::size_t* written) {
+  const auto is = unpacked(*algo);
+  if (!is || bytes != sizeof(std::int32_t))
+    return CUBLAS_STATUS_INVALID_VALUE;
+  std::int32_t value = 0;
+  switch (attribute) {
+    case CUBLASLT_ALGO_CONFIG_ID:
+      value = is->id;
+      break;
+    case CUBLASLT_ALGO_CONFIG_SPLITK_NUM:
+      value = is->parts;
+      break;
+    case CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME:
+      value = is->parts > 1 ? CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE : 0;
+      break;
+    default:
+      break;
+  }
+  std::memcpy(to, &value, sizeof value);
+  if (written != nullptr)
+    *written = sizeof value;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle,
+                              cublasLtMatmulDesc_t desc,
+                              const void* alpha,
+                              const void* a_data,
+                              cublasLtMatrixLayout_t a,
+                              const void* b_data,
+                              cublasLtMatrixLayout_t b,
+                              const void* beta,
+                              const void* c_data,
+                              cublasLtMatrixLayout_t c,
+                              void* d_data,
+                              cublasLtMatrixLayout_t d,
+                              const cublasLtMatmulAlgo_t* algo,
+                              void* workspace,
+                              std::size_t workspace_bytes,
+                              cudaStream_t stream) {
+  if (const auto before = obstacle_to("cublasLtMatmul", handle); before != CUBLAS_STATUS_SUCCESS)
+    return before;
+  const auto by = algo == nullptr ? algorithms[2] : unpacked(*algo);
+  const auto queue = find_stream(stream);
+  if (!by || alpha == nullptr || beta == nullptr || !queue)
+    return invalid("an algorithm or a stream that does not exist, or no alpha or beta");
+  const product is{.how = read_as<matmul_desc>(desc),
+                   .a = read_as<matrix_layout>(a),
+                   .b = read_as<matrix_layout>(b),
+                   .c = read_as<matrix_layout>(c),
+                   .d = read_as<matrix_layout>(d),
+                   .by = *by,
+                   .a_data = a_data,
+                   .b_data = b_data,
+                   .c_data = c_data,
+                   .d_data = d_data,
+                   .workspace = workspace};
+  if (const auto status = judged(is); status != CUBLAS_STATUS_SUCCESS)
+    return status;
+  const bool on_device = is.how.pointer_mode == CUBLASLT_POINTER_MODE_DEVICE;
+  if (on_device && (!lies_on_device(alpha, 4) || !lies_on_device(beta, 4)))
+    return invalid("alpha and beta are said to lie on the device");
+  const float alpha_now = on_device ? 0 : *static_cast<const float*>(alpha);
+  const float beta_now = on_device ? 1 : *static_cast<const float*>(beta);
+  if (const auto status = pointers_fit(is, beta_now != 0, workspace_bytes);
+      status != CUBLAS_STATUS_SUCCESS)
+    return status;
+  queue->push(item_kind::work, [=] {
+    compute(is,
+            on_device ? *static_cast<const float*>(alpha) : alpha_now,
+            on_device ? *static_cast<const float*>(beta) : beta_now);
+  });
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+}  // extern "C"

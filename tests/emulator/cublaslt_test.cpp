@@ -1,0 +1,313 @@
+// cuBLASLt on the emulated device against plain loops in double: cublaslt.hpp.
+
+#include "tests/support/emulated.hpp"
+#include "tests/support/numbers.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <cublasLt.h>
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <cmath>
+#include <numbers>
+
+using namespace troupe;
+using namespace troupe::tests;
+
+namespace {
+
+template <class T>
+constexpr cudaDataType type_of = CUDA_R_32F;
+template <>
+constexpr cudaDataType type_of<__nv_bfloat16> = CUDA_R_16BF;
+template <>
+constexpr cudaDataType type_of<__half> = CUDA_R_16F;
+
+double gelu(double x) {
+  return 0.5 * x * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
+}
+
+double gelu_slope(double x) {
+  const double h = 1e-5;
+  return (gelu(x + h) - gelu(x - h)) / (2 * h);
+}
+
+/// One product with its memory and descriptors. In is the type of A and B, Out of C and D.
+template <class In, class Out>
+struct lt_product {
+  std::int64_t m, n, k;
+  cublasOperation_t op_a = CUBLAS_OP_N, op_b = CUBLAS_OP_N;
+  std::uint32_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+  float alpha = 1, beta = 0;
+  cublasComputeType_t compute = CUBLAS_COMPUTE_32F;
+  std::int64_t lda = (op_a == CUBLAS_OP_N ? m : k) + 8;
+  std::int64_t ldb = (op_b == CUBLAS_OP_N ? k : n) + 8;
+  std::int64_t ldc = m + 8;
+  std::int64_t ld_aux = (m + 7) / 8 * 8;
+
+  std::vector<In> a = drawn<In>(lda * (op_a == CUBLAS_OP_N ? k : m), 1);
+  std::vector<In> b = drawn<In>(ldb * (op_b == CUBLAS_OP_N ? n : k), 2);
+  std::vector<Out> c = drawn<Out>(ldc * n, 3);
+  std::vector<Out> bias = drawn<Out>(std::max(m, n), 4);
+  std::vector<Out> aux = drawn<Out>(ld_aux * n, 5);
+
+  template <class T>
+  static std::vector<T> drawn(std::int64_t count, int seed) {
+    std::vector<T> to;
+    for (const float x : normal<float>(std::size_t(count), std::uint32_t(seed)))
+      to.push_back(T(x));
+    return to;
+  }
+
+  cublasLtHandle_t handle = nullptr;
+  cublasLtMatmulDesc_t desc = nullptr;
+  cublasLtMatrixLayout_t a_is = nullptr, b_is = nullptr, c_is = nullptr;
+  cublasLtMatmulPreference_t preference = nullptr;
+  device_array<In> a_there{a}, b_there{b};
+  device_array<Out> c_there{c}, bias_there{bias}, aux_there{aux};
+  device_array<std::byte> workspace{1 << 20};
+
+  ~lt_product() {
+    cublasLtMatmulPreferenceDestroy(preference);
+    cublasLtMatrixLayoutDestroy(c_is);
+    cublasLtMatrixLayoutDestroy(b_is);
+    cublasLtMatrixLayoutDestroy(a_is);
+    cublasLtMatmulDescDestroy(desc);
+    cublasLtDestroy(handle);
+  }
+
+  void describe() {
+    cublasLtCreate(&handle);
+    cublasLtMatmulDescCreate(&desc, compute, CUDA_R_32F);
+    const auto set = [&](cublasLtMatmulDescAttributes_t which, const auto& value) {
+      if (cublasLtMatmulDescSetAttribute(desc, which, &value, sizeof value) != 0)
+        throw std::runtime_error("an attribute is refused");
+    };
+    set(CUBLASLT_MATMUL_DESC_TRANSA, std::int32_t(op_a));
+    set(CUBLASLT_MATMUL_DESC_TRANSB, std::int32_t(op_b));
+    set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
+    set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias_there.data());
+    set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, aux_there.data());
+    set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, ld_aux);
+    const auto rows = [](cublasOperation_t op, auto one, auto other) {
+      return std::uint64_t(op == CUBLAS_OP_N ? one : other);
+    };
+    cublasLtMatrixLayoutCreate(&a_is, type_of<In>, rows(op_a, m, k), rows(op_a, k, m), lda);
+    cublasLtMatrixLayoutCreate(&b_is, type_of<In>, rows(op_b, k, n), rows(op_b, n, k), ldb);
+    cublasLtMatrixLayoutCreate(&c_is, type_of<Out>, std::uint64_t(m), std::uint64_t(n), ldc);
+    cublasLtMatmulPreferenceCreate(&preference);
+    const std::uint64_t most = workspace.size();
+    cublasLtMatmulPreferenceSetAttribute(
+        preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &most, sizeof most);
+  }
+
+  std::vector<cublasLtMatmulHeuristicResult_t> candidates(cublasStatus_t* status = nullptr) {
+    describe();
+    std::vector<cublasLtMatmulHeuristicResult_t> all(8);
+    int found = 0;
+    const auto got = cublasLtMatmulAlgoGetHeuristic(
+        handle, desc, a_is, b_is, c_is, c_is, preference, int(all.size()), all.data(), &found);
+    if (status != nullptr)
+      *status = got;
+    all.resize(std::size_t(found));
+    return all;
+  }
+
+  cublasStatus_t run(const cublasLtMatmulAlgo_t* algo, std::size_t shift = 0) {
+    device_queue queue;
+    const auto status = cublasLtMatmul(handle,
+                                       desc,
+                                       &alpha,
+                                       a_there.data() + shift,
+                                       a_is,
+                                       b_there.data(),
+                                       b_is,
+                                       &beta,
+                                       c_there.data(),
+                                       c_is,
+                                       c_there.data(),
+                                       c_is,
+                                       algo,
+                                       workspace.data(),
+                                       workspace.size(),
+                                       queue.stream());
+    queue.wait();
+    return status;
+  }
+
+  double a_at(std::int64_t row, std::int64_t i) const {
+    return float(a[std::size_t(op_a == CUBLAS_OP_N ? i * lda + row : row * lda + i)]);
+  }
+  double b_at(std::int64_t i, std::int64_t col) const {
+    return float(b[std::size_t(op_b == CUBLAS_OP_N ? col * ldb + i : i * ldb + col)]);
+  }
+
+  /// Before the epilogue's function, with the bias.
+  double inner(std::int64_t row, std::int64_t col) const {
+    double sum = 0;
+    for (std::int64_t i = 0; i < k; ++i)
+      sum += a_at(row, i) * b_at(i, col);
+    sum = alpha * sum + (beta != 0 ? beta * float(c[std::size_t(col * ldc + row)]) : 0);
+    return sum + ((epilogue & 4) != 0 ? float(bias[std::size_t(row)]) : 0);
+  }
+
+  double expected(std::int64_t row, std::int64_t col) const {
+    const double x = inner(row, col);
+    if ((epilogue & 32) != 0)
+      return gelu(x);
+    return (epilogue & 64) != 0 ? x * gelu_slope(float(aux[std::size_t(col * ld_aux + row)])) : x;
+  }
+};
+
+/// The largest error of a matrix over its largest element.
+template <class T, class Expected>
+double matrix_error(
+    const std::vector<T>& got, std::int64_t ld, std::int64_t m, std::int64_t n, Expected expected) {
+  double largest = 0, error = 0;
+  for (std::int64_t col = 0; col < n; ++col)
+    for (std::int64_t row = 0; row < m; ++row) {
+      const double right = expected(row, col);
+      largest = std::max(largest, std::abs(right));
+      error = std::max(error, std::abs(right - double(float(got[std::size_t(col * ld + row)]))));
+    }
+  return error / largest;
+}
+
+// One rounding of the result: 2^-9 of the largest element in bf16, 2^-12 in fp16; sums of k < 100
+// products in fp32 stay far below both, and below 1e-5 on their own.
+template <class T>
+constexpr double tolerance = 1e-5;
+template <>
+constexpr double tolerance<__nv_bfloat16> = 0x1p-8;
+template <>
+constexpr double tolerance<__half> = 0x1p-11;
+
+template <class In, class Out>
+void check_everything() {
+  const auto [op_a, op_b] = GENERATE(std::pair(CUBLAS_OP_N, CUBLAS_OP_N),
+                                     std::pair(CUBLAS_OP_T, CUBLAS_OP_N),
+                                     std::pair(CUBLAS_OP_N, CUBLAS_OP_T),
+                                     std::pair(CUBLAS_OP_T, CUBLAS_OP_T));
+  const auto epilogue = GENERATE(CUBLASLT_EPILOGUE_DEFAULT,
+                                 CUBLASLT_EPILOGUE_BIAS,
+                                 CUBLASLT_EPILOGUE_GELU_AUX_BIAS,
+                                 CUBLASLT_EPILOGUE_DGELU_BGRAD,
+                                 CUBLASLT_EPILOGUE_BGRADA,
+                                 CUBLASLT_EPILOGUE_BGRADB);
+  lt_product<In, Out> p{.m = 24,
+                        .n = 13,
+                        .k = 61,
+                        .op_a = op_a,
+                        .op_b = op_b,
+                        .epilogue = epilogue,
+                        .alpha = 0.5F,
+                        .beta = 2.0F};
+  p.describe();
+  REQUIRE(p.run(nullptr) == CUBLAS_STATUS_SUCCESS);
+  const auto d = p.c_there.download();
+  CHECK(matrix_error(d, p.ldc, p.m, p.n, [&](auto r, auto c) { return p.expected(r, c); })
+        < tolerance<Out>);
+  CHECK(float(d[std::size_t(p.m)]) == float(p.c[std::size_t(p.m)]));  // between the columns
+  if ((epilogue & 32) != 0)
+    CHECK(matrix_error(p.aux_there.download(),
+                       p.ld_aux,
+                       p.m,
+                       p.n,
+                       [&](auto r, auto c) { return p.inner(r, c); })
+          < tolerance<Out>);
+  const auto sum_over = [](std::int64_t count, auto f) {
+    double sum = 0;
+    for (std::int64_t i = 0; i < count; ++i)
+      sum += f(i);
+    return sum;
+  };
+  const auto of_bias = [&](std::int64_t count, auto f) {
+    return matrix_error(
+        p.bias_there.download(), count, count, 1, [&](auto r, auto) { return f(r); });
+  };
+  if (epilogue == CUBLASLT_EPILOGUE_DGELU_BGRAD)
+    CHECK(of_bias(p.m,
+                  [&](auto r) { return sum_over(p.n, [&](auto c) { return p.expected(r, c); }); })
+          < tolerance<Out>);
+  if (epilogue == CUBLASLT_EPILOGUE_BGRADA)
+    CHECK(of_bias(p.m, [&](auto r) { return sum_over(p.k, [&](auto i) { return p.a_at(r, i); }); })
+          < tolerance<Out>);
+  if (epilogue == CUBLASLT_EPILOGUE_BGRADB)
+    CHECK(of_bias(p.n, [&](auto c) { return sum_over(p.k, [&](auto i) { return p.b_at(i, c); }); })
+          < tolerance<Out>);
+}
+
+}  // namespace
+
+TEST_CASE("products of floats are right, with every operation and epilogue") {
+  check_everything<float, float>();
+}
+TEST_CASE("products of bf16 are right, with every operation and epilogue") {
+  check_everything<__nv_bfloat16, __nv_bfloat16>();
+}
+TEST_CASE("products of fp16 are right, with every operation and epilogue") {
+  check_everything<__half, __half>();
+}
+TEST_CASE("products of bf16 into floats are right, with every operation and epilogue") {
+  check_everything<__nv_bfloat16, float>();
+}
+
+TEST_CASE(
+    "three algorithms are offered, each right, each the same in every run, not of the same bits") {
+  std::vector<std::vector<float>> bits;
+  lt_product<float, float> p{.m = 32, .n = 16, .k = 96};
+  const auto all = p.candidates();
+  REQUIRE(all.size() == 3);
+  for (const auto& one : all) {
+    for (int again = 0; again < 2; ++again) {
+      REQUIRE(p.run(&one.algo) == CUBLAS_STATUS_SUCCESS);
+      bits.push_back(p.c_there.download());
+    }
+    CHECK(bits.back() == bits[bits.size() - 2]);
+    CHECK(
+        matrix_error(bits.back(), p.ldc, p.m, p.n, [&](auto r, auto c) { return p.expected(r, c); })
+        < 1e-5);
+  }
+  CHECK(bits[0] != bits[2]);
+  CHECK(bits[0] != bits[4]);
+  CHECK(bits[2] != bits[4]);
+}
+
+TEST_CASE("columns and pointers that are not aligned leave the algorithms that can take them") {
+  lt_product<float, float> odd{.m = 5, .n = 3, .k = 7};
+  const auto all = odd.candidates();
+  REQUIRE(all.size() == 1);
+  CHECK(odd.run(&all[0].algo) == CUBLAS_STATUS_SUCCESS);
+  lt_product<float, float> even{.m = 8, .n = 3, .k = 8};
+  const auto fast = even.candidates();
+  REQUIRE(fast.size() == 3);
+  CHECK(even.run(&fast[0].algo, 1) == CUBLAS_STATUS_INVALID_VALUE);
+}
+
+TEST_CASE("TF32 rounds the inputs to 10 bits of fraction") {
+  lt_product<float, float> p{.m = 1, .n = 1, .k = 1, .compute = CUBLAS_COMPUTE_32F_FAST_TF32};
+  p.a_there.upload(std::vector<float>(p.a.size(), 1.0F + 0x1p-11F + 0x1p-20F));
+  p.b_there.upload(std::vector<float>(p.b.size(), 1.0F));
+  p.describe();
+  REQUIRE(p.run(nullptr) == CUBLAS_STATUS_SUCCESS);
+  CHECK(p.c_there.download().front() == 1.0F + 0x1p-10F);
+}
+
+TEST_CASE("what the library does not have, and what cannot be, is refused") {
+  cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
+  lt_product<__half, __nv_bfloat16> mixed{.m = 8, .n = 8, .k = 8};
+  CHECK(mixed.candidates(&status).empty());
+  CHECK(status == CUBLAS_STATUS_NOT_SUPPORTED);
+  lt_product<float, float> aux{
+      .m = 12, .n = 8, .k = 8, .epilogue = CUBLASLT_EPILOGUE_GELU_AUX, .ld_aux = 12};
+  CHECK(aux.candidates(&status).empty());
+  CHECK(status == CUBLAS_STATUS_INVALID_VALUE);
+  lt_product<float, float> shapes{.m = 8, .n = 8, .k = 8, .ldc = 7};
+  CHECK(shapes.candidates(&status).empty());
+  CHECK(status == CUBLAS_STATUS_INVALID_VALUE);
+  lt_product<float, float> foreign{.m = 8, .n = 8, .k = 8};
+  auto given = foreign.candidates();
+  given[0].algo.data[0] = 7;
+  CHECK(foreign.run(&given[0].algo) == CUBLAS_STATUS_INVALID_VALUE);
+}

@@ -1,0 +1,129 @@
+// NCCL of the emulated device. A world is what one id, or one colour of a split, brings together; a
+// member is one rank of it, which a communicator's handle names.
+//
+// One mutex guards all of it, and every change wakes all who wait: there are few ranks.
+
+#pragma once
+
+#include "tests/emulator/include/nccl.h"
+#include "tests/emulator/streams.hpp"
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace troupe::emulator {
+struct nccl_member;
+}
+
+struct ncclComm {
+  std::shared_ptr<troupe::emulator::nccl_member> is;
+};
+
+namespace troupe::emulator {
+
+enum class nccl_kind { send, receive, all_reduce, reduce, reduce_scatter, all_gather, broadcast };
+
+struct nccl_operation {
+  nccl_kind kind;
+  const void* from = nullptr;
+  void* to = nullptr;
+  std::size_t count = 0;  ///< as the call names it: of the smaller side
+  ncclDataType_t type = ncclFloat32;
+  ncclRedOp_t op = ncclSum;
+  int peer = 0;              ///< or the root
+  std::uint64_t number = 0;  ///< of a collective: which of the rank's it is
+};
+
+/// What a rank sends to another, until that has read it.
+struct nccl_message {
+  const void* from;
+  std::size_t bytes;
+  enum { posted, taken, read } is = posted;
+};
+
+/// One collective operation of a world: its ranks arrive, read each other's input, then write.
+struct nccl_meeting {
+  std::map<int, nccl_operation> arrived;
+  int reading = 0;
+  int have_read = 0;
+  int have_left = 0;
+  bool broken = false;  ///< a rank was aborted before all had read
+};
+
+struct nccl_world {
+  int size;
+  std::map<int, std::shared_ptr<nccl_member>> members = {};
+  std::map<std::uint64_t, nccl_meeting> meetings = {};
+  std::map<std::pair<int, int>, std::deque<std::shared_ptr<nccl_message>>> messages = {};
+  /// By number of the split: what each rank that has come says.
+  struct split {
+    int color;
+    int key;
+    std::shared_ptr<nccl_member> child;
+  };
+  std::map<std::uint64_t, std::map<int, split>> splits = {};
+};
+
+struct nccl_member {
+  int device;
+  bool blocking;
+  int rank = -1;
+  std::shared_ptr<nccl_world> world = {};  ///< null until a split is complete
+  ncclResult_t state = ncclInProgress;
+  std::string last_error = {};
+  bool aborted = false;
+  int outstanding = 0;  ///< bundles that are not finished
+  std::uint64_t meetings = 0;
+  std::uint64_t splits = 0;
+};
+
+using nccl_member_pointer = std::shared_ptr<nccl_member>;
+
+struct nccl_lock {
+  std::unique_lock<std::mutex> held;
+  nccl_lock();
+  /// Until `condition`, called with the lock held.
+  void wait(const std::function<bool()>& condition);
+  static void wake();
+};
+
+/// Of a bundle: what one rank called for in one group, for one stream. Returns when all of it has
+/// happened, or the rank's communicator was aborted. By the stream's thread, memory closed.
+void carry_out(const nccl_member_pointer& by, const std::vector<nccl_operation>& bundle);
+
+/// Joins the world of an id; its members' states change when the last one has come.
+ncclResult_t join(const std::string& id, int size, int rank, const nccl_member_pointer& as);
+
+/// A rank's part in the next split of its world.
+void join_split(const nccl_member_pointer& parent, int color, int key, nccl_member_pointer child);
+
+/// With the lock held: an error that stays, with a text for people.
+void fail(nccl_member& member, ncclResult_t error, const std::string& text);
+
+// For the calls. Handles that were not destroyed, and whose they are: with the lock held.
+std::set<const ncclComm*>& handles();
+nccl_member_pointer member_of(const ncclComm* comm);
+
+/// Says why, and answers ncclInvalidArgument.
+ncclResult_t refused(const std::string& why);
+
+/// A communicator on which something may be called for now.
+ncclResult_t usable(const ncclComm* comm, nccl_member_pointer* to);
+
+/// Checks an operation, then starts it or keeps it for the end of the thread's group.
+ncclResult_t nccl_call(const char* name, ncclComm_t comm, cudaStream_t stream, nccl_operation is);
+
+std::size_t bytes_of(ncclDataType_t type);
+
+/// The element-wise result over `inputs`, in their order, rounded after each step.
+void reduce(const std::vector<const void*>& inputs,
+            std::size_t count,
+            ncclDataType_t type,
+            ncclRedOp_t op,
+            void* to);
+
+}  // namespace troupe::emulator

@@ -1,0 +1,178 @@
+// What ranks do together on their streams.
+
+#include "tests/emulator/memory.hpp"
+#include "tests/emulator/nccl.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace troupe::emulator {
+namespace {
+
+struct withdrawn {};  ///< the rank's communicator was aborted: the work ends where it is
+
+const void* moved(const void* from, std::size_t bytes) {
+  return static_cast<const std::byte*>(from) + bytes;
+}
+
+/// Chunk c of a sum goes round the ring against the order of the ranks, beginning at rank c.
+std::vector<const void*> ring(const nccl_meeting& at, int chunk, std::size_t offset) {
+  const int size = int(at.arrived.size());
+  std::vector<const void*> inputs;
+  for (int hop = 0; hop < size; ++hop)
+    inputs.push_back(moved(at.arrived.at((chunk + size - hop) % size).from, offset));
+  return inputs;
+}
+
+using bytes = std::vector<std::byte>;
+
+bytes sum_of_chunks(const nccl_operation& is, const nccl_meeting& at) {
+  const std::size_t width = bytes_of(is.type), size = at.arrived.size();
+  bytes out(is.count * width);
+  for (std::size_t c = 0; c < size; ++c) {
+    const std::size_t begin = is.count * c / size, end = is.count * (c + 1) / size;
+    reduce(ring(at, int(c), begin * width), end - begin, is.type, is.op, &out[begin * width]);
+  }
+  return out;
+}
+
+/// What a rank writes, from everybody's input.
+bytes result(const nccl_operation& is, int rank, const nccl_meeting& at) {
+  const std::size_t all = is.count * bytes_of(is.type);
+  bytes out(is.kind == nccl_kind::all_gather ? all * at.arrived.size() : all);
+  switch (is.kind) {
+    case nccl_kind::all_reduce:
+      return sum_of_chunks(is, at);
+    case nccl_kind::reduce:
+      return rank == is.peer ? sum_of_chunks(is, at) : bytes{};
+    case nccl_kind::reduce_scatter:
+      reduce(ring(at, rank, std::size_t(rank) * all), is.count, is.type, is.op, out.data());
+      break;
+    case nccl_kind::all_gather:
+      for (const auto& [from, other] : at.arrived)
+        std::memcpy(&out[std::size_t(from) * all], other.from, all);
+      break;
+    default:
+      std::memcpy(out.data(), at.arrived.at(is.peer).from, all);
+      break;
+  }
+  return out;
+}
+
+bool same(const nccl_operation& a, const nccl_operation& b) {
+  const bool reduces = a.kind == nccl_kind::all_reduce || a.kind == nccl_kind::reduce
+                       || a.kind == nccl_kind::reduce_scatter;
+  const bool rooted = a.kind == nccl_kind::reduce || a.kind == nccl_kind::broadcast;
+  return a.kind == b.kind && a.count == b.count && a.type == b.type && (!reduces || a.op == b.op)
+         && (!rooted || a.peer == b.peer);
+}
+
+void meet(nccl_lock& lock, nccl_member& self, const nccl_operation& is) {
+  auto& world = *self.world;
+  auto& at = world.meetings[is.number];
+  at.arrived[self.rank] = is;
+  nccl_lock::wake();
+  const auto all = [&] { return int(at.arrived.size()) == world.size && !at.broken; };
+  lock.wait([&] { return all() || self.aborted; });
+  if (!all()) {
+    at.broken = true;
+    throw withdrawn{};
+  }
+  const bool agreed
+      = std::ranges::all_of(at.arrived, [&](const auto& other) { return same(is, other.second); });
+  if (!agreed) {
+    fail(self, ncclInvalidUsage, "the ranks came to one collective with different calls or counts");
+    lock.wait([&] { return self.aborted; });
+    throw withdrawn{};
+  }
+  ++at.reading;
+  lock.held.unlock();
+  bytes out;
+  {
+    const memory_access access;
+    out = result(is, self.rank, at);
+  }
+  lock.held.lock();
+  --at.reading;
+  ++at.have_read;
+  nccl_lock::wake();
+  lock.wait([&] { return at.have_read == world.size || (self.aborted && at.reading == 0); });
+  if (at.have_read != world.size) {
+    at.broken = true;
+    throw withdrawn{};
+  }
+  lock.held.unlock();
+  if (!out.empty()) {
+    const memory_access access;
+    std::memcpy(is.to, out.data(), out.size());
+  }
+  lock.held.lock();
+  if (++at.have_left == world.size)
+    world.meetings.erase(is.number);
+}
+
+void receive(nccl_lock& lock, nccl_member& self, const nccl_operation& is) {
+  auto& queue = self.world->messages[{is.peer, self.rank}];
+  lock.wait([&] { return !queue.empty() || self.aborted; });
+  if (self.aborted)
+    throw withdrawn{};
+  const auto message = queue.front();
+  queue.pop_front();
+  const std::size_t wanted = is.count * bytes_of(is.type);
+  if (message->bytes != wanted)
+    fail(self,
+         ncclInvalidUsage,
+         "rank " + std::to_string(is.peer) + " sends " + std::to_string(message->bytes)
+             + " bytes to rank " + std::to_string(self.rank) + ", which expects "
+             + std::to_string(wanted));
+  message->is = nccl_message::taken;
+  lock.held.unlock();
+  {
+    const memory_access access;
+    std::memcpy(is.to, message->from, std::min(wanted, message->bytes));
+  }
+  lock.held.lock();
+  message->is = nccl_message::read;
+  nccl_lock::wake();
+}
+
+/// Returns when they have been read; takes back, when aborted, what nobody has begun to read.
+void wait_for(nccl_lock& lock,
+              nccl_member& self,
+              const std::vector<std::pair<int, std::shared_ptr<nccl_message>>>& sent) {
+  for (const auto& [peer, message] : sent) {
+    lock.wait([&, &one = message] {
+      return one->is == nccl_message::read || (self.aborted && one->is == nccl_message::posted);
+    });
+    if (message->is == nccl_message::posted)
+      std::erase(self.world->messages[{self.rank, peer}], message);
+  }
+}
+
+}  // namespace
+
+void carry_out(const nccl_member_pointer& by, const std::vector<nccl_operation>& bundle) {
+  nccl_lock lock;
+  std::vector<std::pair<int, std::shared_ptr<nccl_message>>> sent;
+  // All that this rank sends is offered before it waits for anything: a group cannot block itself.
+  for (const auto& one : bundle)
+    if (one.kind == nccl_kind::send && !by->aborted) {
+      sent.emplace_back(
+          one.peer,
+          std::make_shared<nccl_message>(nccl_message{one.from, one.count * bytes_of(one.type)}));
+      by->world->messages[{by->rank, one.peer}].push_back(sent.back().second);
+    }
+  nccl_lock::wake();
+  try {
+    for (const auto& one : bundle)
+      if (one.kind != nccl_kind::send && one.kind != nccl_kind::receive)
+        meet(lock, *by, one);
+    for (const auto& one : bundle)
+      if (one.kind == nccl_kind::receive)
+        receive(lock, *by, one);
+  } catch (const withdrawn&) {
+  }
+  wait_for(lock, *by, sent);
+}
+
+}  // namespace troupe::emulator

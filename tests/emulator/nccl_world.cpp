@@ -1,0 +1,108 @@
+// How ranks come together.
+
+#include "tests/emulator/nccl.hpp"
+
+#include <algorithm>
+#include <condition_variable>
+#include <set>
+
+namespace troupe::emulator {
+namespace {
+
+struct shared_state {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::map<std::string, std::shared_ptr<nccl_world>> waiting;  ///< worlds that are not complete
+};
+
+// Never destroyed: streams work while the process ends.
+shared_state& shared() {
+  static auto* const is = new shared_state;
+  return *is;
+}
+
+/// Every member's state, once all are there: NCCL serves one rank a device.
+void complete(nccl_world& world) {
+  std::set<int> devices;
+  for (const auto& [rank, member] : world.members)
+    devices.insert(member->device);
+  for (const auto& [rank, member] : world.members) {
+    if (int(devices.size()) < world.size)
+      fail(*member, ncclInvalidUsage, "two ranks of a communicator are on one device");
+    else if (member->state == ncclInProgress)
+      member->state = ncclSuccess;
+  }
+  nccl_lock::wake();
+}
+
+}  // namespace
+
+nccl_lock::nccl_lock() : held(shared().mutex) {}
+
+void nccl_lock::wait(const std::function<bool()>& condition) {
+  shared().changed.wait(held, condition);
+}
+
+void nccl_lock::wake() {
+  shared().changed.notify_all();
+}
+
+void fail(nccl_member& member, ncclResult_t error, const std::string& text) {
+  say("NCCL: " + text);
+  member.last_error = text;
+  member.state = error;
+  nccl_lock::wake();
+}
+
+ncclResult_t join(const std::string& id, int size, int rank, const nccl_member_pointer& as) {
+  const nccl_lock lock;
+  auto& world = shared().waiting[id];
+  if (!world)
+    world = std::make_shared<nccl_world>(nccl_world{size});
+  if (world->size != size || world->members.contains(rank)) {
+    fail(*as,
+         ncclInvalidUsage,
+         "rank " + std::to_string(rank) + " of " + std::to_string(size) + " came to a world of "
+             + std::to_string(world->size) + ", or came twice");
+    return ncclInvalidUsage;
+  }
+  as->rank = rank;
+  as->world = world;
+  world->members[rank] = as;
+  if (int(world->members.size()) == size) {
+    complete(*world);
+    shared().waiting.erase(id);
+  }
+  return ncclSuccess;
+}
+
+void join_split(const nccl_member_pointer& parent, int color, int key, nccl_member_pointer child) {
+  const nccl_lock lock;
+  auto& world = *parent->world;
+  const std::uint64_t number = parent->splits++;
+  auto& all = world.splits[number];
+  all[parent->rank] = {color, key, std::move(child)};
+  if (int(all.size()) < world.size)
+    return;
+  std::map<int, std::vector<std::pair<int, nccl_member_pointer>>> by_color;
+  for (const auto& [rank, one] : all)  // ascending: ranks of equal keys keep their order
+    if (one.color != NCCL_SPLIT_NOCOLOR)
+      by_color[one.color].emplace_back(one.key, one.child);
+  for (auto& [one_color, members] : by_color) {
+    std::stable_sort(members.begin(), members.end(), [](const auto& a, const auto& b) {
+      return a.first < b.first;
+    });
+    auto made = std::make_shared<nccl_world>(nccl_world{int(members.size())});
+    for (int rank = 0; rank < made->size; ++rank) {
+      const auto& member = members[std::size_t(rank)].second;
+      member->rank = rank;
+      member->world = made;
+      made->members[rank] = member;
+    }
+    complete(*made);
+  }
+  world.splits.erase(number);
+  nccl_lock::wake();
+}
+
+}  // namespace troupe::emulator

@@ -1,0 +1,168 @@
+// The fast products of bf16 and f16 against the judge, on the same inputs.
+
+#include "tests/support/narrow.hpp"
+#include "tests/support/on_cpu.hpp"
+#include "tests/support/ops.hpp"
+
+#include <catch2/catch_template_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+
+#include <thread>
+
+using namespace troupe;
+using kernels::backend;
+using kernels::bf16;
+using kernels::epilogue;
+using kernels::f16;
+template <class T>
+using memory = tests::linear_memory<T>;
+
+namespace {
+
+// A product of two narrow numbers is exact in float; sums of at most 1,543 of them are rounded as
+// those of linear_cpu_test.cpp.
+constexpr double noise = 3e-6;
+
+template <class T>
+memory<T> judged(memory<T> m) {
+  kernels::run(backend::reference, m.forward(), {});
+  kernels::run(backend::reference, m.backward_input(), {});
+  kernels::run(backend::reference, m.backward_weight(), {});
+  return m;
+}
+
+template <class T>
+memory<T> computed(memory<T> m, int threads) {
+  tests::on_cpu(m.forward(), threads);
+  tests::on_cpu(m.backward_input(), threads);
+  tests::on_cpu(m.backward_weight(), threads);
+  return m;
+}
+
+template <class T>
+void check(const memory<T>& m) {
+  const auto judge = judged(m);
+  for (const int threads : {1, 2}) {
+    const auto mine = computed(m, threads);
+    INFO("R " << m.R << " N " << m.N << " K " << m.K << " threads " << threads);
+    CHECK(tests::neighbours(mine.y, judge.y, noise));
+    CHECK(tests::neighbours(mine.dx, judge.dx, noise));
+    CHECK(tests::relative_error(mine.dweight, judge.dweight) < noise);
+    CHECK(tests::relative_error(mine.dbias, judge.dbias) < noise);
+  }
+}
+
+}  // namespace
+
+TEMPLATE_TEST_CASE("cpu products of narrow numbers agree with the judge at odd sizes",
+                   "[kernels][linear][narrow]",
+                   bf16,
+                   f16) {
+  const bool with_bias = GENERATE(false, true), with_z = GENERATE(false, true);
+  for (const auto [R, N, K] : {std::array{1, 1, 1},
+                               {1, 97, 64},
+                               {31, 1, 7},
+                               {17, 65, 1},
+                               {131, 113, 127},
+                               {1543, 67, 19},
+                               {5, 19, 1543}})
+    check<TestType>({.R = R, .N = N, .K = K, .with_bias = with_bias, .with_z = with_z});
+}
+
+TEMPLATE_TEST_CASE("a product of narrow numbers is rounded once, with its bias",
+                   "[kernels][linear][narrow]",
+                   bf16,
+                   f16) {
+  memory<TestType> m{.R = 257, .N = 129, .K = 65};
+  const auto judge = judged(m), mine = computed(m, 2);
+  // A product differs from the judge's by 1e-7 of a sum of some 8, a unit of bf16 is 2^-5 there, of
+  // f16 2^-8, and smaller near zero: a second rounding, of product or bias alone, would be seen in
+  // a fifth of all.
+  CHECK(tests::unequal(mine.y, judge.y) < 1e-3);
+  CHECK(tests::unequal(mine.dx, judge.dx) < 1e-3);
+}
+
+TEMPLATE_TEST_CASE("an epilogue in a narrow type is the activation of the z that is stored",
+                   "[kernels][linear][narrow]",
+                   bf16,
+                   f16) {
+  const auto [e, kind] = GENERATE(table<epilogue, kernels::activation>(
+      {{epilogue::gelu_tanh, kernels::activation::gelu_tanh},
+       {epilogue::gelu_erf, kernels::activation::gelu_erf},
+       {epilogue::squared_relu, kernels::activation::squared_relu}}));
+  const int threads = GENERATE(1, 2);
+  memory<TestType> m{.R = 371, .N = 71, .K = 29, .activation = e};
+  tests::on_cpu(m.forward(), threads);
+  memory<TestType> plain{.R = 371, .N = 71, .K = 29};
+  tests::on_cpu(plain.forward(), threads);
+  CHECK(m.z == plain.y);
+
+  tests::activation_memory<TestType> after{.R = m.R, .N = m.N, .kind = kind, .x = m.z};
+  tests::on_cpu(after.forward());
+  CHECK(m.y == after.y);
+
+  memory<TestType> without{.R = 371, .N = 71, .K = 29, .activation = e, .with_z = false};
+  tests::on_cpu(without.forward(), threads);
+  CHECK(without.y == m.y);
+}
+
+TEMPLATE_TEST_CASE("the gradient of a weight in float is added to what is there, of narrow numbers",
+                   "[kernels][linear][narrow]",
+                   bf16,
+                   f16) {
+  memory<TestType> m{.R = 7, .N = 5, .K = 3};
+  const auto before = m.dweight;
+  std::fill(m.dz.begin(), m.dz.end(), TestType(0.0f));
+  tests::on_cpu(m.backward_weight());
+  CHECK(m.dweight == before);
+}
+
+TEMPLATE_TEST_CASE("cpu products of no rows of narrow numbers write nothing",
+                   "[kernels][linear][narrow]",
+                   bf16,
+                   f16) {
+  memory<TestType> m{.R = 0, .N = 5, .K = 3};
+  const auto before = m.dweight;
+  CHECK(computed(m, 2).dweight == before);
+}
+
+TEMPLATE_TEST_CASE("cpu products of narrow numbers give the same bits again, on any thread",
+                   "[kernels][linear][narrow]",
+                   bf16,
+                   f16) {
+  const memory<TestType> m{.R = 771, .N = 129, .K = 385, .activation = epilogue::gelu_tanh};
+  for (const int threads : {1, 2}) {
+    const memory<TestType> one = computed(m, threads), again = computed(m, threads);
+    memory<TestType> elsewhere = m;
+    std::thread([&] { elsewhere = computed(m, threads); }).join();
+    for (const memory<TestType>* other :
+         {&again, static_cast<const memory<TestType>*>(&elsewhere)}) {
+      CHECK(one.y == other->y);
+      CHECK(one.dx == other->dx);
+      CHECK(one.dweight == other->dweight);
+      CHECK(one.dbias == other->dbias);
+    }
+  }
+}
+
+TEMPLATE_TEST_CASE("more shapes of products than a thread remembers are still right",
+                   "[kernels][linear][narrow]",
+                   bf16,
+                   f16) {
+  for (std::int64_t R = 1; R < 300; ++R) {  // beyond 256
+    memory<TestType> m{.R = R, .N = 3, .K = 5};
+    tests::on_cpu(m.forward());
+    if (R % 50 == 0)
+      CHECK(tests::neighbours(m.y, judged(m).y, noise));
+  }
+  check<TestType>({.R = 1, .N = 3, .K = 5});  // forgotten, and made again
+}
+
+TEMPLATE_TEST_CASE("a product of narrow numbers refuses a workspace that is too small",
+                   "[kernels][linear][narrow]",
+                   bf16,
+                   f16) {
+  memory<TestType> m{.R = 64, .N = 64, .K = 64};
+  REQUIRE(kernels::scratch(backend::cpu, m.forward(), 1) > 0);
+  CHECK_THROWS_AS(kernels::run(backend::cpu, m.forward(), {}), std::logic_error);
+}

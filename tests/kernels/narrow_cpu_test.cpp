@@ -1,0 +1,184 @@
+// How bf16 and f16 pass through memory: promoted exactly, rounded once, on every path of a loop and
+// with every instruction set that this processor has.
+
+#include "kernels/reference/reference.hpp"
+#include "tests/support/narrow.hpp"
+#include "tests/support/on_cpu.hpp"
+#include "tests/support/ops.hpp"
+
+#include <catch2/catch_template_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+
+#include <hwy/targets.h>
+
+using namespace troupe;
+using kernels::bf16;
+using kernels::f16;
+using tests::all_numbers;
+using tests::on_cpu;
+using tests::sum_memory;
+
+namespace {
+
+/// Whose bits are different, but for those that are both not numbers.
+template <class T>
+std::size_t differences(const std::vector<T>& a, const std::vector<T>& b) {
+  std::size_t n = 0;
+  for (std::size_t i = 0; i < a.size(); ++i)
+    n += a[i] != b[i] && !(std::isnan(float(a[i])) && std::isnan(float(b[i])));
+  return n;
+}
+
+/// Until it ends, kernels use at best this instruction set.
+class instruction_set {
+ public:
+  explicit instruction_set(std::int64_t target) {
+    hwy::SetSupportedTargetsForTest(target);
+    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+  }
+  ~instruction_set() {
+    hwy::SetSupportedTargetsForTest(0);
+    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+  }
+  instruction_set(const instruction_set&) = delete;
+  instruction_set& operator=(const instruction_set&) = delete;
+};
+
+std::vector<std::int64_t> instruction_sets() {
+  std::vector<std::int64_t> out;
+  for (const std::int64_t one : {HWY_SSE4, HWY_AVX2, HWY_AVX3})
+    if ((hwy::SupportedTargets() & one) != 0)
+      out.push_back(one);
+  return out;
+}
+
+/// So small that products by it are denormal.
+template <class T>
+constexpr float tiny = std::is_same_v<T, bf16> ? 7.34683969e-40f : 2.3e-5f;
+
+/// The first that is not of itself followed by its next: 2^fraction * 2.
+template <class T>
+constexpr float gapless = 2 << tests::narrow_format<T>::fraction;
+
+}  // namespace
+
+TEMPLATE_TEST_CASE("every narrow number passes through a vector as it is",
+                   "[kernels][cpu][narrow]",
+                   bf16,
+                   f16) {
+  for (const auto target : instruction_sets()) {
+    const instruction_set now(target);
+    sum_memory<TestType> a{.n = 65536, .sources = 1, .scale = 1};
+    a.x[0] = all_numbers<TestType>();
+    on_cpu(a.ordered_sum());
+    CHECK(differences(a.y, a.x[0]) == 0);
+  }
+}
+
+TEMPLATE_TEST_CASE("results are rounded to a narrow type as a scalar is",
+                   "[kernels][cpu][narrow]",
+                   bf16,
+                   f16) {
+  // Products by 1/3, and by a number that puts them just at the middle between two; by 37 many are
+  // infinite.
+  const float middle = 1 + 1 / gapless<TestType>;
+  const float scale = GENERATE_COPY(1 / 3.0f, middle, 37.0f, tiny<TestType>);
+  for (const auto target : instruction_sets()) {
+    const instruction_set now(target);
+    sum_memory<TestType> a{.n = 65536, .sources = 1, .scale = scale}, b = a;
+    a.x[0] = b.x[0] = all_numbers<TestType>();
+    kernels::reference::run(a.ordered_sum());
+    on_cpu(b.ordered_sum());
+    CHECK(differences(b.y, a.y) == 0);
+  }
+}
+
+TEMPLATE_TEST_CASE("what is not a number stays so in a narrow type",
+                   "[kernels][cpu][narrow]",
+                   bf16,
+                   f16) {
+  for (const auto target : instruction_sets()) {
+    const instruction_set now(target);
+    sum_memory<TestType> a{.n = 5, .sources = 2};
+    // Its mantissa would be lost if it were rounded as a number is.
+    a.x[0][3].bits = std::is_same_v<TestType, bf16> ? 0x7f81 : 0x7c01;
+    on_cpu(a.add());
+    CHECK(std::isnan(float(a.y[3])));
+    CHECK_FALSE(std::isnan(float(a.y[2])));
+  }
+}
+
+TEMPLATE_TEST_CASE("sums in a narrow type on the cpu have the bits of the reference",
+                   "[kernels][cpu][narrow]",
+                   bf16,
+                   f16) {
+  const auto n = GENERATE(0, 1, 7, 61, 4096, 100003);
+  const int threads = GENERATE(1, 2, 3), sources = GENERATE(2, 5);
+  sum_memory<TestType> a{.n = n, .sources = sources}, b = a;
+  kernels::reference::run(a.add());
+  on_cpu(b.add(), threads);
+  CHECK(b.y == a.y);
+  kernels::reference::run(a.ordered_sum());
+  on_cpu(b.ordered_sum(), threads);
+  CHECK(b.y == a.y);
+}
+
+TEMPLATE_TEST_CASE("a sum in a narrow type is rounded once, not after each source",
+                   "[kernels][cpu][narrow]",
+                   bf16,
+                   f16) {
+  sum_memory<TestType> a{.n = 1, .sources = 3, .scale = 1};
+  const float large = gapless<TestType>;  // it and 1 are no number of the type
+  a.x = {{TestType(large)}, {TestType(1.0f)}, {TestType(1.0f)}};
+  on_cpu(a.ordered_sum());
+  CHECK(float(a.y[0]) == large + 2);
+}
+
+TEMPLATE_TEST_CASE("a partial step touches nothing beyond its end",
+                   "[kernels][cpu][narrow]",
+                   bf16,
+                   f16) {
+  const auto n = GENERATE(1, 5, 15, 17, 31);
+  for (const auto target : instruction_sets()) {
+    const instruction_set now(target);
+    sum_memory<TestType> a{.n = 64, .sources = 2};
+    auto op = a.add();
+    op.n = n;
+    on_cpu(op);
+    CHECK(std::all_of(
+        a.y.begin() + n, a.y.end(), [](TestType x) { return x == TestType(tests::unwritten); }));
+  }
+}
+
+TEMPLATE_TEST_CASE("neighbours are turned with every instruction set as by the judge",
+                   "[kernels][cpu][narrow]",
+                   bf16,
+                   f16) {
+  for (const auto target : instruction_sets()) {
+    const instruction_set now(target);
+    tests::rope_memory<TestType> a{
+        .R = 5, .G = 1, .heads = 2, .D = 70, .rotated = 66, .interleaved = true};
+    auto b = a;
+    kernels::reference::run(a.turn());
+    on_cpu(b.turn());
+    CHECK(tests::neighbours(b.x, a.x, 5e-7));  // as in float
+  }
+}
+
+TEMPLATE_TEST_CASE("casts to and from a narrow type have the bits of the reference",
+                   "[kernels][cpu][narrow]",
+                   bf16,
+                   f16) {
+  const auto all = all_numbers<TestType>();
+  const auto n = std::int64_t(all.size());
+  std::vector<float> wide(all.size()), judged(all.size());
+  on_cpu(kernels::widen<TestType>{wide.data(), all.data(), n}, 2);
+  kernels::reference::run(kernels::widen<TestType>{judged.data(), all.data(), n});
+  CHECK(std::memcmp(wide.data(), judged.data(), all.size() * sizeof(float)) == 0);
+
+  const auto x = tests::normal<float>(all.size(), 5);
+  std::vector<TestType> mine(all.size()), theirs(all.size());
+  on_cpu(kernels::narrow<TestType>{mine.data(), x.data(), n}, 2);
+  kernels::reference::run(kernels::narrow<TestType>{theirs.data(), x.data(), n});
+  CHECK(mine == theirs);
+}

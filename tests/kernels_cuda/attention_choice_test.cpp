@@ -1,0 +1,137 @@
+// Which attention is used: ours, or that of a library in a plug-in.
+
+#include "kernels/cuda/attention_choice.hpp"
+
+#include "tests/support/attention_on_device.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_exception.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <cstdlib>
+
+using namespace troupe;
+using namespace troupe::kernels::cuda;
+using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::MessageMatches;
+using kernels::backend_missing;
+using kernels::bf16;
+using kernels::plugin;
+
+namespace {
+
+const plugin& absent() {
+  return plugin::open("that_nobody_made");
+}
+
+/// The plug-in of tests/support/attention_plugin.cpp.
+const plugin& for_tests() {
+  ::setenv("TROUPE_PLUGINS", TROUPE_TEST_PLUGINS, 1);
+  return plugin::open("attention_for_tests");
+}
+
+template <class T>
+tests::attention_memory<T> one_sequence(std::int64_t D) {
+  return {.H = 2, .G = 1, .D = D, .query_lengths = {9}, .key_lengths = {9}};
+}
+
+/// As every sequence of training is.
+template <class Op>
+Op uniform(Op op) {
+  op.shape.uniform = true;
+  return op;
+}
+
+}  // namespace
+
+TEST_CASE("TROUPE_ATTENTION is own or cudnn, and another word is refused", "[attention]") {
+  CHECK(attention_wish_of(nullptr) == attention_wish::library_if_there);
+  CHECK(attention_wish_of("") == attention_wish::library_if_there);
+  CHECK(attention_wish_of("own") == attention_wish::own);
+  CHECK(attention_wish_of("cudnn") == attention_wish::library);
+  CHECK_THROWS_MATCHES(attention_wish_of("flash"),
+                       backend_missing,
+                       MessageMatches(ContainsSubstring("TROUPE_ATTENTION is 'flash'")
+                                      && ContainsSubstring("'own' or 'cudnn'")));
+}
+
+TEST_CASE("without a library attention is ours, unless the library is asked for", "[attention]") {
+  CHECK(attention_by(attention_wish::library_if_there, absent) == nullptr);
+  CHECK(attention_by(attention_wish::own, absent) == nullptr);
+  CHECK_THROWS_MATCHES(
+      attention_by(attention_wish::library, absent),
+      backend_missing,
+      MessageMatches(ContainsSubstring("libtroupe_that_nobody_made.so is not there")
+                     && ContainsSubstring("Set it to 'own'")));
+}
+
+TEST_CASE("a library that opens is taken, unless ours is asked for", "[attention]") {
+  auto* const library = attention_by(attention_wish::library_if_there, for_tests);
+  REQUIRE(library != nullptr);
+  CHECK(library->version() == "a library for tests");
+  CHECK(attention_by(attention_wish::library, for_tests) == library);
+  CHECK(attention_by(attention_wish::own, for_tests) == nullptr);
+}
+
+TEST_CASE("PLUGIN-1: a function that a plug-in does not have is a broken promise", "[attention]") {
+  REQUIRE(for_tests());
+  CHECK_THROWS_MATCHES(for_tests().function<void()>("troupe_no_such_function"),
+                       std::logic_error,
+                       MessageMatches(ContainsSubstring("PLUGIN-1")));
+}
+
+TEST_CASE("the library runs what it serves, ours all the rest", "[attention]") {
+  auto* const library = attention_by(attention_wish::library, for_tests);
+  auto m = one_sequence<bf16>(64);
+  CHECK(library_for(uniform(m.forward()), library) == library);
+  CHECK(library_for(m.forward(), library) == nullptr);  // does not say that it is uniform
+  CHECK(library_for(uniform(m.forward()), nullptr) == nullptr);
+  CHECK(library_for(uniform(one_sequence<bf16>(72).forward()), library) == nullptr);
+  auto empty = uniform(m.forward());
+  empty.shape.query_rows = 0;
+  CHECK(library_for(empty, library) == nullptr);
+
+  CHECK(attention_scratch(uniform(m.forward()), 10, library) == 1000);
+  CHECK(attention_scratch(uniform(m.forward()), 2000, library) == 2000);
+  CHECK(attention_scratch(m.forward(), 10, library) == 10);
+  CHECK(attention_scratch(one_sequence<float>(64).forward(), 10, library) == 10);
+
+  tests::device_array<bf16> o(m.o.size() + 8), q(m.q.size());
+  tests::device_array<std::byte> workspace(1000);
+  const tests::device_queue queue;
+  auto op = uniform(m.forward());
+  op.o = o.data();
+  const auto in = queue.context({workspace.data(), workspace.size()});
+  CHECK(run_by_library(op, library, in, op.o, q.data()));
+  queue.wait();
+  for (std::size_t i = 0; i < m.o.size(); ++i)
+    REQUIRE(o.download()[i].bits == 0x4242);
+  op.o = o.data() + 1;  // not aligned
+  CHECK_FALSE(run_by_library(op, library, in, op.o, q.data()));
+}
+
+TEST_CASE("ATTENTION-1: attention on a device knows the extents of its rows", "[attention]") {
+  auto m = one_sequence<float>(16);
+  for (auto extent : {&kernels::attention_shape::query_rows,
+                      &kernels::attention_shape::key_rows,
+                      &kernels::attention_shape::longest_query,
+                      &kernels::attention_shape::longest_key}) {
+    auto forward = m.forward();
+    forward.shape.*extent = -1;
+    auto backward = m.backward();
+    backward.shape.*extent = -1;
+    const auto broken = MessageMatches(ContainsSubstring("ATTENTION-1"));
+    CHECK_THROWS_MATCHES(run(forward, {}), std::logic_error, broken);
+    CHECK_THROWS_MATCHES(run(backward, {}), std::logic_error, broken);
+    CHECK_THROWS_MATCHES(scratch(forward), std::logic_error, broken);
+    CHECK_THROWS_MATCHES(scratch(backward), std::logic_error, broken);
+  }
+}
+
+TEST_CASE("heads that are too large for our kernels are refused", "[attention]") {
+  auto m = one_sequence<float>(257);
+  CHECK_THROWS_MATCHES(
+      run(m.forward(), {}),
+      backend_missing,
+      MessageMatches(ContainsSubstring("at most 256") && ContainsSubstring("257")));
+}

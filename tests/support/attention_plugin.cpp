@@ -1,0 +1,71 @@
+// An attention library for tests, in place of libtroupe_cudnn.so: it serves what cuDNN would, and
+// its results are bytes that no attention computes, so that it is seen who was asked.
+
+#include "kernels/backend/plugin.hpp"
+#include "kernels/cuda/attention_library.hpp"
+#include "kernels/cuda/host.hpp"
+
+namespace troupe::kernels::cuda {
+
+namespace {
+
+bool common(const attention_shape& a) {
+  return a.uniform && a.D == 64 && a.p_drop == 0;
+}
+
+class library final : public attention_library {
+ public:
+#define TROUPE_DEFINE(T)                                                  \
+  bool serves(const attention_forward<T>& op) const override {            \
+    return common(op.shape);                                              \
+  }                                                                       \
+  bool serves(const attention_backward<T>& op) const override {           \
+    return common(op.shape);                                              \
+  }                                                                       \
+  std::size_t scratch(const attention_forward<T>&) override {             \
+    return 1000;                                                          \
+  }                                                                       \
+  std::size_t scratch(const attention_backward<T>&) override {            \
+    return 100'000;                                                       \
+  }                                                                       \
+  void run(const attention_forward<T>& op, const context& in) override {  \
+    const auto& a = op.shape;                                             \
+    fill(op.o, a.query_rows* a.H* a.D, in);                               \
+    if (in.workspace.size() < scratch(op))                                \
+      throw device_failure("less workspace than was declared");           \
+  }                                                                       \
+  void run(const attention_backward<T>& op, const context& in) override { \
+    const auto& a = op.shape;                                             \
+    fill(op.dq, a.query_rows* a.query_row, in);                           \
+    if (in.workspace.size() < scratch(op))                                \
+      throw device_failure("less workspace than was declared");           \
+  }
+  TROUPE_DEFINE(bf16)
+  TROUPE_DEFINE(f16)
+#undef TROUPE_DEFINE
+
+  std::string version() const override {
+    return "a library for tests";
+  }
+
+ private:
+  template <class T>
+  static void fill(T* to, std::int64_t n, const context& in) {
+    check(cudaMemsetAsync(to, 0x42, std::size_t(n) * sizeof(T), queue_of(in)), "filling");
+  }
+};
+
+}  // namespace
+
+TROUPE_PLUGIN_FUNCTION const char* troupe_plugin_build() {
+  return build_of_plugins();
+}
+TROUPE_PLUGIN_FUNCTION const char* troupe_attention_obstacle() {
+  return "";
+}
+TROUPE_PLUGIN_FUNCTION attention_library* troupe_attention_library() {
+  static library one;
+  return &one;
+}
+
+}  // namespace troupe::kernels::cuda
