@@ -1,8 +1,9 @@
-// What every kernel of this folder stands on: launching, element types, sums over a warp and a block.
+// What every kernel of this folder stands on: launching, element types, sums over a warp and a
+// block.
 //
-// The folder is compiled by nvcc for devices and by g++ for the emulated device (tests/emulator): only
-// what both have is used. Shared memory is static, launches go through `launch`, and reductions have an
-// order that depends on nothing but the shape.
+// The folder is compiled by nvcc for devices and by g++ for the emulated device (tests/emulator):
+// only what both have is used. Shared memory is static, launches go through `launch`, and
+// reductions have an order that depends on nothing but the shape.
 
 #pragma once
 
@@ -11,6 +12,8 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
+#include <cstring>
+#include <string>
 #include <utility>
 
 namespace troupe::kernels::cuda {
@@ -27,7 +30,8 @@ void launch(const context& in, dim3 grid, dim3 block, void (*kernel)(Params...),
   how.gridDim = grid;
   how.blockDim = block;
   how.stream = queue_of(in);
-  check(cudaLaunchKernelEx(&how, kernel, Params(std::forward<Args>(args))...), "launching a kernel");
+  check(cudaLaunchKernelEx(&how, kernel, Params(std::forward<Args>(args))...),
+        "launching a kernel");
 }
 
 /// The scratch memory as an array of T. Throws std::logic_error if the caller gave too little.
@@ -42,6 +46,29 @@ T* scratch_array(const context& in, std::size_t bytes) {
 constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
   return (a + b - 1) / b;
 }
+
+constexpr int processors = 132;  ///< of the device that grids are made for: an H200
+
+/// Division of whole numbers below 2^31 by always the same one: a product and a shift.
+///
+/// Granlund, Montgomery: "Division by Invariant Integers using Multiplication", 1994.
+class divider {
+ public:
+  /// 1 <= by <= 2^31.
+  explicit divider(std::int64_t by) : by_(unsigned(by)) {
+    while ((std::int64_t{1} << shift_) < by)
+      ++shift_;
+    factor_ = unsigned(ceil_div(std::int64_t{1} << (31 + shift_), by));
+  }
+  __device__ __forceinline__ unsigned quotient(unsigned x) const {
+    return __umulhi(2 * x, factor_) >> shift_;
+  }
+  __device__ __forceinline__ unsigned by() const { return by_; }
+
+ private:
+  unsigned by_, factor_ = 0;
+  int shift_ = 0;
+};
 
 /// Blocks for n pieces of work, at most `most`: kernels loop over what is left, grid by grid.
 inline unsigned blocks_for(std::int64_t n, std::int64_t most) {
@@ -82,21 +109,70 @@ __device__ __forceinline__ f16 from_float<f16>(float x) {
   return out;
 }
 
-/// N neighbouring elements, loaded and stored at once: 16 bytes make the most of a transaction.
+/// N neighbouring elements, loaded and stored at once: 16 bytes make the most of a transaction, and
+/// more are several such accesses.
 template <class T, int N>
-struct alignas(sizeof(T) * N) pack {
+struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) pack {
   T x[N];
 };
 template <class T>
 constexpr int wide = 16 / int(sizeof(T));  ///< elements in 16 bytes
 
+/// What one access moves.
+template <int Bytes>
+struct access_of;
+template <>
+struct access_of<2> {
+  using type = unsigned short;
+};
+template <>
+struct access_of<4> {
+  using type = unsigned;
+};
+template <>
+struct access_of<8> {
+  using type = uint2;
+};
+template <>
+struct access_of<16> {
+  using type = uint4;
+};
+
+// As whole words: a structure of small elements would be copied element by element.
 template <class T, int N>
 __device__ __forceinline__ pack<T, N> load(const T* from) {
-  return *reinterpret_cast<const pack<T, N>*>(from);
+  using word = typename access_of<alignof(pack<T, N>)>::type;
+  word words[sizeof(pack<T, N>) / sizeof(word)];
+#pragma unroll
+  for (int i = 0; i < int(sizeof(words) / sizeof(word)); ++i)
+    words[i] = reinterpret_cast<const word*>(from)[i];
+  pack<T, N> out;
+  memcpy(&out, words, sizeof(out));
+  return out;
 }
 template <class T, int N>
 __device__ __forceinline__ void store(T* to, const pack<T, N>& x) {
-  *reinterpret_cast<pack<T, N>*>(to) = x;
+  using word = typename access_of<alignof(pack<T, N>)>::type;
+  word words[sizeof(pack<T, N>) / sizeof(word)];
+  memcpy(words, &x, sizeof(x));
+#pragma unroll
+  for (int i = 0; i < int(sizeof(words) / sizeof(word)); ++i)
+    reinterpret_cast<word*>(to)[i] = words[i];
+}
+
+/// The same to the memory of the device, never to shared memory: 16 bytes are one access for sure.
+/// (The compiler divides a plain store where it loses sight of the pointer's alignment in a loop.)
+template <class T, int N>
+__device__ __forceinline__ void store_global(T* to, const pack<T, N>& x) {
+  if constexpr (sizeof(x) % 16 != 0) {
+    store(to, x);
+  } else {
+    uint4 words[sizeof(x) / 16];
+    memcpy(words, &x, sizeof(x));
+#pragma unroll
+    for (int i = 0; i < int(sizeof(x) / 16); ++i)
+      __stwb(reinterpret_cast<uint4*>(to) + i, words[i]);
+  }
 }
 
 // --- sums --------------------------------------------------------------------------------------

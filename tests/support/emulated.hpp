@@ -66,14 +66,16 @@ class device_array {
   void upload(std::span<const T> from) {
     if (from.size() != n_)
       throw std::logic_error("device_array::upload: another size");
-    must(cudaMemcpy(data(), from.data(), n_ * sizeof(T), cudaMemcpyHostToDevice), "uploading");
+    if (n_ > 0)
+      must(cudaMemcpy(data(), from.data(), n_ * sizeof(T), cudaMemcpyHostToDevice), "uploading");
   }
 
   /// Waits for the whole device first.
   std::vector<T> download() const {
     must(cudaDeviceSynchronize(), "waiting for the device");
     std::vector<T> to(n_);
-    must(cudaMemcpy(to.data(), data(), n_ * sizeof(T), cudaMemcpyDeviceToHost), "downloading");
+    if (n_ > 0)
+      must(cudaMemcpy(to.data(), data(), n_ * sizeof(T), cudaMemcpyDeviceToHost), "downloading");
     return to;
   }
 
