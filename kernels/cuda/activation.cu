@@ -1,0 +1,244 @@
+#include "kernels/cuda/each.cuh"
+#include "kernels/cuda/run.hpp"
+
+namespace troupe::kernels::cuda {
+
+namespace {
+
+// The fast exponential and division are wrong by some units in the last place, which is as much as
+// the rounding of their arguments costs; the accurate ones would take longer than memory does.
+
+/// s = 1 / (1 + e^-x), and rest = 1 - s without its cancellation. Finite below -88 too; of NaN it
+/// is some number: what it is multiplied with keeps the NaN.
+__device__ __forceinline__ float sigmoid(float x, float& rest) {
+  const float e = __expf(-fmaxf(x, -88.0f));
+  const float s = __fdividef(1.0f, 1.0f + e);
+  rest = e * s;
+  return s;
+}
+__device__ __forceinline__ float sigmoid(float x) {
+  return __fdividef(1.0f, 1.0f + __expf(-x));
+}
+
+// tanh(u) = 2 sigmoid(2u) - 1 turns gelu_tanh into x sigmoid(2u): no cancellation, one division.
+constexpr float twice_sqrt_2_over_pi = 1.59576912f;
+constexpr float cubic = 0.044715f;
+
+struct gelu_tanh {
+  static __device__ __forceinline__ float value(float x) {
+    return x * sigmoid(x * fmaf(x * x, cubic * twice_sqrt_2_over_pi, twice_sqrt_2_over_pi));
+  }
+  static __device__ __forceinline__ float slope(float x) {
+    const float x2 = x * x;
+    float rest;
+    const float s = sigmoid(x * fmaf(x2, cubic * twice_sqrt_2_over_pi, twice_sqrt_2_over_pi), rest);
+    const float inner = fmaf(x2, 3 * cubic * twice_sqrt_2_over_pi, twice_sqrt_2_over_pi);
+    return fmaf(x * inner, s * rest, s);
+  }
+};
+
+struct gelu_erf {
+  /// The normal distribution function of x, and bell = e^(-x^2 / 2): the form of Abramowitz,
+  /// Stegun, "Handbook of Mathematical Functions", 7.1.26, with the polynomial of
+  /// kernels/cpu/vector-inl.hpp, whose relative error is below 5e-8. The library's erf takes twice
+  /// as long.
+  static __device__ __forceinline__ float below(float x, float& bell) {
+    const float t = __fdividef(1.0f, fmaf(fabsf(x), 0.353553391f, 1.0f));
+    bell = __expf(x * x * -0.5f);
+    float p = -0.0294238519f;
+    p = fmaf(p, t, 0.141745244f);
+    p = fmaf(p, t, -0.242471324f);
+    p = fmaf(p, t, 0.137734681f);
+    p = fmaf(p, t, -0.0124118998f);
+    p = fmaf(p, t, 0.100959208f);
+    p = fmaf(p, t, 0.121649891f);
+    p = fmaf(p, t, 0.141174036f);
+    p = fmaf(p, t, 0.141043995f);
+    const float tail = p * t * bell;
+    return x > 0.0f ? 1.0f - tail : tail;
+  }
+  static __device__ __forceinline__ float value(float x) {
+    float bell;
+    return x * below(x, bell);
+  }
+  static __device__ __forceinline__ float slope(float x) {
+    float bell;
+    const float s = below(x, bell);
+    return fmaf(x * bell, 0.398942280f, s);  // 1 / sqrt(2 pi)
+  }
+};
+
+struct squared_relu {
+  // Not a maximum, which hides what is not a number.
+  static __device__ __forceinline__ float positive(float x) { return x <= 0.0f ? 0.0f : x; }
+  static __device__ __forceinline__ float value(float x) { return positive(x) * positive(x); }
+  static __device__ __forceinline__ float slope(float x) { return 2 * positive(x); }
+};
+
+template <class Function, class T, int W>
+struct pointwise_forward {
+  static constexpr int width = W, steps = 4;
+  using inputs = pack<T, W>;
+  T* y;
+  const T* x;
+
+  __device__ __forceinline__ inputs load(std::int64_t i) const { return cuda::load<T, W>(x + i); }
+  __device__ __forceinline__ void store(std::int64_t i, const inputs& in) const {
+    pack<T, W> out;
+#pragma unroll
+    for (int k = 0; k < W; ++k)
+      out.x[k] = from_float<T>(Function::value(to_float(in.x[k])));
+    store_global(y + i, out);
+  }
+};
+
+template <class Function, class T, int W>
+struct pointwise_backward {
+  static constexpr int width = W, steps = 2;
+  struct inputs {
+    pack<T, W> x, dy;
+  };
+  T* dx;
+  const T* dy;
+  const T* x;
+
+  __device__ __forceinline__ inputs load(std::int64_t i) const {
+    return {cuda::load<T, W>(x + i), cuda::load<T, W>(dy + i)};
+  }
+  __device__ __forceinline__ void store(std::int64_t i, const inputs& in) const {
+    pack<T, W> out;
+#pragma unroll
+    for (int k = 0; k < W; ++k)
+      out.x[k] = from_float<T>(to_float(in.dy.x[k]) * Function::slope(to_float(in.x.x[k])));
+    store_global(dx + i, out);
+  }
+};
+
+// Element i of the output, of row r = i / N, lies at i + r N of the gates, N before its linear
+// half.
+template <class T, int W>
+struct swiglu_forward {
+  static constexpr int width = W, steps = 2;
+  struct inputs {
+    pack<T, W> gate, linear;
+  };
+  T* y;
+  const T* x;
+  std::int64_t N;
+  divider steps_of_row;
+
+  __device__ __forceinline__ inputs load(std::int64_t i) const {
+    const T* const gate = x + i + steps_of_row.quotient(unsigned(i / W)) * N;
+    return {cuda::load<T, W>(gate), cuda::load<T, W>(gate + N)};
+  }
+  __device__ __forceinline__ void store(std::int64_t i, const inputs& in) const {
+    pack<T, W> out;
+#pragma unroll
+    for (int k = 0; k < W; ++k) {
+      const float g = to_float(in.gate.x[k]);
+      out.x[k] = from_float<T>(g * sigmoid(g) * to_float(in.linear.x[k]));
+    }
+    store_global(y + i, out);
+  }
+};
+
+template <class T, int W>
+struct swiglu_backward {
+  static constexpr int width = W, steps = 2;
+  struct inputs {
+    pack<T, W> gate, linear, dy;
+  };
+  T* dx;
+  const T* dy;
+  const T* x;
+  std::int64_t N;
+  divider steps_of_row;
+
+  __device__ __forceinline__ std::int64_t gate_at(std::int64_t i) const {
+    return i + steps_of_row.quotient(unsigned(i / W)) * N;
+  }
+  __device__ __forceinline__ inputs load(std::int64_t i) const {
+    const T* const gate = x + gate_at(i);
+    return {cuda::load<T, W>(gate), cuda::load<T, W>(gate + N), cuda::load<T, W>(dy + i)};
+  }
+  __device__ __forceinline__ void store(std::int64_t i, const inputs& in) const {
+    pack<T, W> of_gate, of_linear;
+#pragma unroll
+    for (int k = 0; k < W; ++k) {
+      const float g = to_float(in.gate.x[k]), up = to_float(in.dy.x[k]);
+      float rest;
+      const float s = sigmoid(g, rest);
+      const float silu = g * s;
+      of_gate.x[k] = from_float<T>(up * to_float(in.linear.x[k]) * fmaf(silu, rest, s));
+      of_linear.x[k] = from_float<T>(up * silu);
+    }
+    T* const to = dx + gate_at(i);
+    store_global(to, of_gate);
+    store_global(to + N, of_linear);
+  }
+};
+
+template <class Function, class T>
+void pointwise(const activation_forward<T>& op, const context& in) {
+  each_flat<wide<T>>(in, op.R * op.N, all_aligned(op.y, op.x), [&](auto width) {
+    return pointwise_forward<Function, T, width()>{op.y, op.x};
+  });
+}
+
+template <class Function, class T>
+void pointwise(const activation_backward<T>& op, const context& in) {
+  each_flat<wide<T>>(in, op.R * op.N, all_aligned(op.dx, op.dy, op.x), [&](auto width) {
+    return pointwise_backward<Function, T, width()>{op.dx, op.dy, op.x};
+  });
+}
+
+template <class T>
+void swiglu(const activation_forward<T>& op, const context& in) {
+  const bool vectors = all_aligned(op.y, op.x) && op.N % wide<T> == 0;
+  each_in_rows<wide<T>>(
+      in, op.R, op.N, vectors, [&](auto width, std::int64_t r, const divider& steps) {
+        return swiglu_forward<T, width()>{op.y + r * op.N, op.x + 2 * r * op.N, op.N, steps};
+      });
+}
+
+template <class T>
+void swiglu(const activation_backward<T>& op, const context& in) {
+  const bool vectors = all_aligned(op.dx, op.dy, op.x) && op.N % wide<T> == 0;
+  each_in_rows<wide<T>>(
+      in, op.R, op.N, vectors, [&](auto width, std::int64_t r, const divider& steps) {
+        const std::int64_t at = 2 * r * op.N;
+        return swiglu_backward<T, width()>{op.dx + at, op.dy + r * op.N, op.x + at, op.N, steps};
+      });
+}
+
+template <class Op>
+void run_op(const Op& op, const context& in) {
+  switch (op.kind) {
+    case activation::gelu_tanh:
+      return pointwise<gelu_tanh>(op, in);
+    case activation::gelu_erf:
+      return pointwise<gelu_erf>(op, in);
+    case activation::squared_relu:
+      return pointwise<squared_relu>(op, in);
+    case activation::swiglu:
+      return swiglu(op, in);
+  }
+}
+
+}  // namespace
+
+#define TROUPE_INSTANTIATE(T)                                     \
+  template <>                                                     \
+  void run(const activation_forward<T>& op, const context& in) {  \
+    run_op(op, in);                                               \
+  }                                                               \
+  template <>                                                     \
+  void run(const activation_backward<T>& op, const context& in) { \
+    run_op(op, in);                                               \
+  }
+TROUPE_INSTANTIATE(float)
+TROUPE_INSTANTIATE(bf16)
+TROUPE_INSTANTIATE(f16)
+#undef TROUPE_INSTANTIATE
+
+}  // namespace troupe::kernels::cuda
