@@ -1,0 +1,143 @@
+// Sums over all rows of a matrix, without atomics: blocks of rows first, each of which leaves a
+// partial sum of every column in the workspace, then those in their order.
+//
+// Which rows make a block is a function of the shape alone. A body has `width` neighbouring columns
+// of a row at a time, `sums` sums of each column, and loads `unroll` rows before it adds them:
+//
+//   inputs load(std::int64_t r, std::int64_t c) const;
+//   void add(const inputs&, float (&to)[sums][width]) const;
+
+#pragma once
+
+#include "kernels/cuda/device.cuh"
+
+namespace troupe::kernels::cuda {
+
+/// How R rows of C columns are divided. Not more blocks than keep a device busy, and of not less
+/// than 64 rows: the partial sums are then a few hundredths of what is read.
+struct row_blocks {
+  std::int64_t rows;   ///< of a block
+  std::int64_t count;  ///< of blocks
+
+  row_blocks(std::int64_t R, std::int64_t C) {
+    const std::int64_t wanted = ceil_div(4 * processors, ceil_div(C > 0 ? C : 1, 256));
+    rows = ceil_div(R, wanted) < 64 ? 64 : ceil_div(R, wanted);
+    count = ceil_div(R, rows);
+  }
+  std::size_t scratch(std::int64_t C, int sums) const {
+    return sizeof(float) * std::size_t(count * C * sums);
+  }
+};
+
+constexpr int columns_threads = 256;
+
+/// partial_sums: (blocks, sums, C). Lanes neighbours have Lanes * width columns; the other threads
+/// have the same columns of other rows.
+template <int Lanes, class Body>
+__global__ void __launch_bounds__(columns_threads) columns_kernel(
+    const Body body, std::int64_t R, std::int64_t C, std::int64_t rows, float* partial_sums) {
+  constexpr int W = Body::width, slots = columns_threads / Lanes, unroll = Body::unroll;
+  const int lane = int(threadIdx.x) % Lanes, slot = int(threadIdx.x) / Lanes;
+  const std::int64_t c = (std::int64_t{blockIdx.x} * Lanes + lane) * W;
+  const std::int64_t begin = blockIdx.y * rows, end = begin + rows < R ? begin + rows : R;
+
+  float sum[Body::sums][W] = {};
+  if (c < C)
+    for (std::int64_t r = begin + slot; r < end; r += slots * unroll) {
+      typename Body::inputs in[unroll];
+#pragma unroll
+      for (int u = 0; u < unroll; ++u)
+        if (r + u * slots < end)
+          in[u] = body.load(r + u * slots, c);
+#pragma unroll
+      for (int u = 0; u < unroll; ++u)
+        if (r + u * slots < end)
+          body.add(in[u], sum);
+    }
+
+  __shared__ float of_slot[slots][Lanes * W];
+#pragma unroll
+  for (int s = 0; s < Body::sums; ++s) {
+    __syncthreads();
+#pragma unroll
+    for (int k = 0; k < W; ++k)
+      of_slot[slot][lane * W + k] = sum[s][k];
+    __syncthreads();
+    const std::int64_t column = std::int64_t{blockIdx.x} * Lanes * W + threadIdx.x;
+    if (threadIdx.x < Lanes * W && column < C) {
+      float total = of_slot[0][threadIdx.x];
+#pragma unroll
+      for (int k = 1; k < slots; ++k)
+        total += of_slot[k][threadIdx.x];
+      partial_sums[(std::int64_t{blockIdx.y} * Body::sums + s) * C + column] = total;
+    }
+  }
+}
+
+/// total[c] += the partial sums of column c, where columns from C on belong to `second`.
+template <int Slots>
+__global__ void __launch_bounds__(warp* Slots) add_columns_kernel(float* first,
+                                                                  float* second,
+                                                                  const float* partial_sums,
+                                                                  std::int64_t blocks,
+                                                                  std::int64_t C,
+                                                                  std::int64_t columns) {
+  const int lane = int(threadIdx.x) % warp, slot = int(threadIdx.x) / warp;
+  const std::int64_t c = std::int64_t{blockIdx.x} * warp + lane;
+  float sum = 0;
+  if (c < columns)
+#pragma unroll 4
+    for (std::int64_t b = slot; b < blocks; b += Slots)
+      sum += partial_sums[b * columns + c];
+  __shared__ float of_slot[Slots][warp];
+  of_slot[slot][lane] = sum;
+  __syncthreads();
+  if (slot != 0 || c >= columns)
+    return;
+#pragma unroll
+  for (int k = 1; k < Slots; ++k)
+    sum += of_slot[k][lane];
+  float* const to = c < C ? first + c : second + (c - C);
+  *to += sum;
+}
+
+/// first[c] += the first sums of the columns, second[c] += the second, where there are two.
+template <class Body>
+void add_columns(const context& in,
+                 const Body& body,
+                 std::int64_t R,
+                 std::int64_t C,
+                 float* first,
+                 float* second,
+                 std::size_t scratch) {
+  auto* const partial_sums = scratch_array<float>(in, scratch);
+  if (R == 0 || C == 0)
+    return;
+  const row_blocks blocks(R, C);
+  const std::int64_t steps = C / Body::width;
+  const auto start = [&](auto lanes, auto* kernel) {
+    const dim3 grid(unsigned(ceil_div(steps, lanes)), unsigned(blocks.count));
+    launch(in, grid, columns_threads, kernel, body, R, C, blocks.rows, partial_sums);
+  };
+  if (steps <= 8)
+    start(8, columns_kernel<8, Body>);
+  else if (steps <= 16)
+    start(16, columns_kernel<16, Body>);
+  else
+    start(warp, columns_kernel<warp, Body>);
+
+  constexpr int slots = 16;
+  const std::int64_t columns = C * Body::sums;
+  launch(in,
+         unsigned(ceil_div(columns, warp)),
+         warp * slots,
+         add_columns_kernel<slots>,
+         first,
+         second,
+         partial_sums,
+         blocks.count,
+         C,
+         columns);
+}
+
+}  // namespace troupe::kernels::cuda
