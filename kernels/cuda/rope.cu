@@ -1,0 +1,199 @@
+#include "kernels/cuda/device.cuh"
+#include "kernels/cuda/run.hpp"
+
+namespace troupe::kernels::cuda {
+
+namespace {
+
+constexpr int rope_threads = 256;  ///< and pairs whose sines a block holds at once
+
+/// Cosine and sine of position * frequency. The angle is a double, because at position 100,000 a
+/// float knows it to 0.004 only; once it is within pi/4 of zero, floats are enough. As
+/// kernels/cpu/rope.cpp does, with the same polynomials.
+__device__ __forceinline__ void turn_of(
+    std::int32_t position, float frequency, bool backward, float& cosine, float& sine) {
+  const double angle = double(frequency) * double(position);
+  // In quarter turns, and what remains. The two parts of pi/2 keep it exact to 2^31 radians.
+  const double quarters = rint(angle * 0.63661977236758134);
+  const double upper = fma(-quarters, 1.5707963267948966, angle);
+  const auto x = float(fma(-quarters, 6.1232339957367660e-17, upper));
+
+  const float x2 = x * x;
+  float s = fmaf(x2, -1.95169751e-4f, 8.33217582e-3f);
+  s = fmaf(x2, s, -1.66666549e-1f);
+  s = fmaf(x2 * s, x, x);
+  float c = fmaf(x2, 2.44380868e-5f, -1.38873644e-3f);
+  c = fmaf(x2, c, 4.16666468e-2f);
+  c = fmaf(x2 * x2, c, fmaf(-x2, 0.5f, 1.0f));
+
+  // Odd quarters swap the two; the sine is negative in the last two quarters, the cosine in the
+  // middle two.
+  const auto quarter = unsigned(int(quarters));
+  const bool odd = quarter & 1;
+  cosine = (quarter + 1) & 2 ? -(odd ? s : c) : (odd ? s : c);
+  sine = (quarter & 2 ? 1 : 0) != (backward ? 1 : 0) ? -(odd ? c : s) : (odd ? c : s);
+}
+
+/// What a thread turns at once: `pairs` neighbouring pairs.
+template <class T, int W, bool Interleaved>
+struct turned {
+  static constexpr int pairs = Interleaved && W > 1 ? W / 2 : W;
+
+  pack<T, W> a, b;  ///< the halves, or [a b a b ..] in `a`; with W = 1 the pair
+
+  __device__ __forceinline__ void load(const T* x, std::int64_t half) {
+    a = cuda::load<T, W>(x);
+    if constexpr (!Interleaved || W == 1)
+      b = cuda::load<T, W>(x + half);
+  }
+  /// The sines are shared memory, in as wide a load as their place allows.
+  __device__ __forceinline__ void turn(const float* cosines, const float* sines) {
+    constexpr int N = pairs < 4 ? pairs : 4;
+    float cosine[pairs], sine[pairs];
+#pragma unroll
+    for (int k = 0; k < pairs; k += N) {
+      const auto c = cuda::load<float, N>(cosines + k), s = cuda::load<float, N>(sines + k);
+#pragma unroll
+      for (int j = 0; j < N; ++j) {
+        cosine[k + j] = c.x[j];
+        sine[k + j] = s.x[j];
+      }
+    }
+    if constexpr (Interleaved && W > 1) {
+#pragma unroll
+      for (int k = 0; k < pairs; ++k)
+        turn_pair(a.x[2 * k], a.x[2 * k + 1], cosine[k], sine[k]);
+    } else {
+#pragma unroll
+      for (int k = 0; k < W; ++k)
+        turn_pair(a.x[k], b.x[k], cosine[k], sine[k]);
+    }
+  }
+  __device__ __forceinline__ void store(T* x, std::int64_t half) const {
+    store_global(x, a);
+    if constexpr (!Interleaved || W == 1)
+      store_global(x + half, b);
+  }
+
+  static __device__ __forceinline__ void turn_pair(T& first, T& second, float c, float s) {
+    const float u = to_float(first), v = to_float(second);
+    first = from_float<T>(fmaf(-v, s, u * c));
+    second = from_float<T>(fmaf(u, s, v * c));
+  }
+};
+
+struct rope_division {
+  divider pairs;  ///< at once, of a row
+  divider steps;  ///< of these pairs
+  divider heads;  ///< in all groups
+  divider of_group;
+  divider stretches;  ///< of a row's pairs
+  int rows;           ///< whose sines a block holds at once
+};
+
+// The sines of a few rows are made once, for all heads.
+template <class T, int W, bool Interleaved>
+__global__ void __launch_bounds__(rope_threads)
+    rope_kernel(const rope<T> op, const rope_division by, std::int64_t tiles) {
+  using piece = turned<T, W, Interleaved>;
+  constexpr int at_once = 2;
+  alignas(16) __shared__ float cosine[rope_threads];
+  alignas(16) __shared__ float sine[rope_threads];
+  const std::int64_t half = op.rotated / 2;
+  // From an element to its partner; pairs that are neighbours in memory are `apart` elements apart.
+  const std::int64_t partner = Interleaved ? 1 : half;
+  constexpr int apart = Interleaved ? 2 : 1;
+  for (std::int64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+    const unsigned rows_before = by.stretches.quotient(unsigned(tile));
+    const std::int64_t first_row = std::int64_t{rows_before} * by.rows;
+    const std::int64_t first_pair
+        = std::int64_t{unsigned(tile) - rows_before * by.stretches.by()} * by.pairs.by();
+    const int rows = int(op.R - first_row < by.rows ? op.R - first_row : by.rows);
+
+    const int own_row = int(by.pairs.quotient(threadIdx.x));
+    const std::int64_t own = first_pair + (threadIdx.x - unsigned(own_row) * by.pairs.by());
+    if (own_row < rows && own < half)
+      turn_of(op.position[first_row + own_row],
+              op.frequency[own],
+              op.backward,
+              cosine[threadIdx.x],
+              sine[threadIdx.x]);
+    __syncthreads();
+
+    const int items = rows * int(by.heads.by() * by.steps.by());
+    for (int item = int(threadIdx.x); item < items; item += at_once * rope_threads) {
+      piece x[at_once];
+      T* at[at_once];
+      int pair[at_once];
+#pragma unroll
+      for (int u = 0; u < at_once; ++u) {
+        const auto i = unsigned(item + u * rope_threads);
+        const unsigned before = by.steps.quotient(i), row = by.heads.quotient(before);
+        const unsigned head = before - row * by.heads.by(), group = by.of_group.quotient(head);
+        const int in_row = int(i - before * by.steps.by()) * piece::pairs;
+        pair[u] = int(row * by.pairs.by()) + in_row;
+        at[u] = op.x + (first_row + row) * op.row + group * op.group
+                + (head - group * by.of_group.by()) * op.D + (first_pair + in_row) * apart;
+        if (int(i) >= items || first_pair + in_row >= half)
+          at[u] = nullptr;
+        else
+          x[u].load(at[u], partner);
+      }
+#pragma unroll
+      for (int u = 0; u < at_once; ++u)
+        if (at[u]) {
+          x[u].turn(cosine + pair[u], sine + pair[u]);
+          x[u].store(at[u], partner);
+        }
+    }
+    __syncthreads();
+  }
+}
+
+template <int W, bool Interleaved, class T>
+void turn_rows(const rope<T>& op, const context& in) {
+  const std::int64_t half = op.rotated / 2;
+  const std::int64_t pairs = half < rope_threads ? half : rope_threads;
+  const std::int64_t stretches = ceil_div(half, pairs), rows = rope_threads / pairs;
+  const rope_division by{.pairs = divider(pairs),
+                         .steps = divider(ceil_div(pairs, turned<T, W, Interleaved>::pairs)),
+                         .heads = divider(op.G * op.heads),
+                         .of_group = divider(op.heads),
+                         .stretches = divider(stretches),
+                         .rows = int(rows)};
+  const std::int64_t tiles = ceil_div(op.R, rows) * stretches;
+  launch(in,
+         blocks_for(tiles, 16 * processors),
+         rope_threads,
+         rope_kernel<T, W, Interleaved>,
+         op,
+         by,
+         tiles);
+}
+
+template <class T>
+void run_op(const rope<T>& op, const context& in) {
+  if (op.R * op.G * op.heads * op.rotated == 0)
+    return;
+  constexpr int W = wide<T>;
+  const bool vectors = all_aligned(op.x) && op.D % W == 0 && op.row % W == 0 && op.group % W == 0
+                       && op.rotated / 2 % (op.interleaved ? W / 2 : W) == 0;
+  if (op.interleaved)
+    vectors ? turn_rows<W, true>(op, in) : turn_rows<1, true>(op, in);
+  else
+    vectors ? turn_rows<W, false>(op, in) : turn_rows<1, false>(op, in);
+}
+
+}  // namespace
+
+#define TROUPE_INSTANTIATE(T)                      \
+  template <>                                      \
+  void run(const rope<T>& op, const context& in) { \
+    run_op(op, in);                                \
+  }
+TROUPE_INSTANTIATE(float)
+TROUPE_INSTANTIATE(bf16)
+TROUPE_INSTANTIATE(f16)
+#undef TROUPE_INSTANTIATE
+
+}  // namespace troupe::kernels::cuda
