@@ -48,10 +48,8 @@ void copy(T* to, const T* from, std::int64_t n, const context& in) {
       "copying the result of a matrix product");
 }
 
-}  // namespace
-
 template <class T>
-void run(const linear_forward<T>& op, const context& in) {
+void run_op(const linear_forward<T>& op, const context& in) {
   if (op.R == 0 || op.N == 0)
     return;
   const bool fused = op.K > 0 && fuses(op);
@@ -80,7 +78,7 @@ void run(const linear_forward<T>& op, const context& in) {
 }
 
 template <class T>
-void run(const linear_backward_input<T>& op, const context& in) {
+void run_op(const linear_backward_input<T>& op, const context& in) {
   if (op.R == 0 || op.K == 0)
     return;
   if (op.N == 0)
@@ -94,7 +92,7 @@ void run(const linear_backward_input<T>& op, const context& in) {
 // The bias by a kernel of ours: cuBLASLt's epilogue for it (BGRADA, BGRADB) overwrites, in the
 // type of the result, where this adds to what is there.
 template <class T>
-void run(const linear_backward_weight<T>& op, const context& in) {
+void run_op(const linear_backward_weight<T>& op, const context& in) {
   if (op.R == 0 || op.N == 0)
     return;
   if (op.K > 0)
@@ -108,6 +106,8 @@ void run(const linear_backward_weight<T>& op, const context& in) {
   if (op.dbias)
     run(bias_backward<T>{op.dbias, op.dz, op.R, op.N}, in);
 }
+
+}  // namespace
 
 template <class T>
 std::size_t scratch(const linear_forward<T>& op) {
@@ -125,16 +125,20 @@ std::size_t scratch(const linear_backward_weight<T>& op) {
   return std::max(product, scratch(bias_backward<T>{op.dbias, op.dz, op.R, op.N}));
 }
 
-#define TROUPE_INSTANTIATE(T)                                          \
-  template void run(const linear_forward<T>&, const context&);         \
-  template void run(const linear_backward_input<T>&, const context&);  \
-  template void run(const linear_backward_weight<T>&, const context&); \
-  template std::size_t scratch(const linear_forward<T>&);              \
-  template std::size_t scratch(const linear_backward_input<T>&);       \
-  template std::size_t scratch(const linear_backward_weight<T>&);
-TROUPE_INSTANTIATE(float)
-TROUPE_INSTANTIATE(bf16)
-TROUPE_INSTANTIATE(f16)
-#undef TROUPE_INSTANTIATE
+#define TROUPE_DEFINE(op, T)                       \
+  template std::size_t scratch(const op<T>&);      \
+  template <>                                      \
+  void run(const op<T>& what, const context& in) { \
+    run_op(what, in);                              \
+  }
+#define TROUPE_EVERY(T)                   \
+  TROUPE_DEFINE(linear_forward, T)        \
+  TROUPE_DEFINE(linear_backward_input, T) \
+  TROUPE_DEFINE(linear_backward_weight, T)
+TROUPE_EVERY(float)
+TROUPE_EVERY(bf16)
+TROUPE_EVERY(f16)
+#undef TROUPE_EVERY
+#undef TROUPE_DEFINE
 
 }  // namespace troupe::kernels::cuda

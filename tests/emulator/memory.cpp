@@ -27,8 +27,9 @@ namespace {
 constexpr std::size_t alignment = 256;
 constexpr std::size_t page = 4096;
 constexpr int poison = 0xa5;
-/// What is larger is poisoned at its beginning only: a gigabyte would take a second.
-constexpr std::size_t poisoned_at_most = std::size_t{64} << 20;
+/// What is larger is poisoned at its beginning only: pages that exist are opened and closed with
+/// every item of a stream, and a workspace of 32 MiB has 8192.
+constexpr std::size_t poisoned_at_most = std::size_t{1} << 20;
 
 /// With the space behind it in which nobody may write.
 std::size_t with_margin(std::size_t bytes) {

@@ -1,0 +1,245 @@
+// Matrix products by cuBLASLt on the emulated device, against the judge in double. Where it is not
+// said, algorithms are the library's first guess: measuring takes many products for each.
+
+#include "kernels/backend/backend.hpp"
+#include "kernels/cuda/products.hpp"
+#include "tests/kernels_cuda/run_product.hpp"
+#include "tests/support/ops.hpp"
+
+#include <catch2/catch_template_test_macros.hpp>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/generators/catch_generators_range.hpp>
+
+#include <array>
+#include <cmath>
+
+using namespace troupe;
+using namespace troupe::tests;
+using kernels::bf16;
+using kernels::epilogue;
+using kernels::f16;
+
+namespace {
+
+constexpr std::array all_epilogues
+    = {epilogue::none, epilogue::gelu_tanh, epilogue::gelu_erf, epilogue::squared_relu};
+
+// Sums of at most 300 products of numbers around 1 in fp32, in whatever order: 2^-24 each time,
+// relative to sums of about 17.
+constexpr double noise = 3e-6;
+
+/// A unit in the last place, relative.
+template <class T>
+constexpr double rounding = 0;
+template <>
+constexpr double rounding<bf16> = 1.0 / 256;
+template <>
+constexpr double rounding<f16> = 1.0 / 2048;
+
+template <class T>
+std::vector<double> widened(const std::vector<T>& from) {
+  return {from.begin(), from.end()};
+}
+
+template <class T>
+linear_memory<double> judged(const linear_memory<T>& m) {
+  linear_memory<double> out{.R = m.R,
+                            .N = m.N,
+                            .K = m.K,
+                            .activation = m.activation,
+                            .with_bias = m.with_bias,
+                            .x = widened(m.x),
+                            .weight = widened(m.weight),
+                            .bias = widened(m.bias),
+                            .dz = widened(m.dz),
+                            .dweight = widened(m.dweight),
+                            .dbias = widened(m.dbias)};
+  kernels::run(kernels::backend::reference, out.forward(), {});
+  kernels::run(kernels::backend::reference, out.backward_input(), {});
+  kernels::run(kernels::backend::reference, out.backward_weight(), {});
+  return out;
+}
+
+/// Products are computed so while it stands.
+class measuring {
+ public:
+  explicit measuring(bool is) { kernels::cuda::products::of_process().configure({.measure = is}); }
+  ~measuring() { kernels::cuda::products::of_process().configure({}); }
+  measuring(const measuring&) = delete;
+  measuring& operator=(const measuring&) = delete;
+};
+
+/// The memory of a product on the device; results are poisoned.
+template <class T>
+struct linear_on_device {
+  using sums = kernels::accumulator<T>;
+  const linear_memory<T>& m;
+  std::size_t shift = 0;
+  device_array<T> x{m.x, shift}, weight{m.weight, shift}, bias{m.bias, shift}, dz{m.dz, shift};
+  device_array<T> y{m.y.size(), shift}, z{m.z.size(), shift}, dx{m.dx.size(), shift};
+  device_array<sums> dweight{m.dweight, shift}, dbias{m.dbias, shift};
+
+  linear_memory<T> run() {
+    auto mine = m;
+    run_product(kernels::linear_forward<T>{.y = y.data(),
+                                           .z = m.with_z ? z.data() : nullptr,
+                                           .x = x.data(),
+                                           .weight = weight.data(),
+                                           .bias = m.with_bias ? bias.data() : nullptr,
+                                           .R = m.R,
+                                           .N = m.N,
+                                           .K = m.K,
+                                           .activation = m.activation});
+    run_product(kernels::linear_backward_input<T>{
+        .dx = dx.data(), .dz = dz.data(), .weight = weight.data(), .R = m.R, .N = m.N, .K = m.K});
+    run_product(kernels::linear_backward_weight<T>{.dweight = dweight.data(),
+                                                   .dbias = m.with_bias ? dbias.data() : nullptr,
+                                                   .dz = dz.data(),
+                                                   .x = x.data(),
+                                                   .R = m.R,
+                                                   .N = m.N,
+                                                   .K = m.K});
+    mine.y = y.download();
+    mine.z = z.download();
+    mine.dx = dx.download();
+    mine.dweight = dweight.download();
+    mine.dbias = dbias.download();
+    return mine;
+  }
+};
+
+template <class T>
+linear_memory<T> computed(const linear_memory<T>& m, std::size_t shift = 0) {
+  return linear_on_device<T>{m, shift}.run();
+}
+
+/// The worst |mine - judge| in units of what may be: `noise` of the largest, and `units` roundings
+/// of the value and of what it was made of.
+template <class T>
+double worst(const std::vector<T>& mine,
+             const std::vector<double>& judge,
+             const std::vector<double>& made_of,
+             double units) {
+  double largest = 1e-30, out = 0;
+  for (const double x : made_of)
+    largest = std::max(largest, std::abs(x));
+  for (std::size_t i = 0; i < judge.size(); ++i) {
+    const double allowed
+        = noise * largest + units * rounding<T> * (std::abs(judge[i]) + std::abs(made_of[i]));
+    const double wrong = std::abs(double(mine[i]) - judge[i]);
+    out = std::max(out, std::isfinite(wrong) ? wrong / allowed : 1e30);
+  }
+  return out;
+}
+
+template <class T>
+void check(const linear_memory<T>& m, std::size_t shift = 0, bool measured = false) {
+  INFO("R " << m.R << " N " << m.N << " K " << m.K << " epilogue " << int(m.activation) << " bias "
+            << m.with_bias << " z " << m.with_z << " shift " << shift);
+  const auto judge = judged(m);
+  const measuring first(measured);
+  const auto mine = computed(m, shift);
+  if (m.with_z)
+    CHECK(worst(mine.z, judge.z, judge.z, 0.51) < 1);
+  // Slopes of the activations are below 1.13, and of squared ReLU 2 z, at most 2 * 70 here; where z
+  // is stored, y may be made of what was rounded.
+  const double slope = m.activation == epilogue::squared_relu ? 140 : 1.13;
+  CHECK(worst(mine.y, judge.y, judge.z, m.activation == epilogue::none ? 0.51 : slope) < 1);
+  CHECK(worst(mine.dx, judge.dx, judge.dx, 0.51) < 1);
+  CHECK(relative_error(mine.dweight, judge.dweight) < noise);
+  if (m.with_bias)
+    CHECK(relative_error(mine.dbias, judge.dbias) < noise);
+  else
+    CHECK(mine.dbias == m.dbias);
+}
+
+}  // namespace
+
+TEMPLATE_TEST_CASE(
+    "products on a device agree with the judge at odd sizes", "[cuda][linear]", float, bf16, f16) {
+  const bool with_bias = GENERATE(false, true);
+  for (const auto& [R, N, K] : {std::array{1, 1, 1},
+                                {1, 97, 64},
+                                {31, 1, 7},
+                                {17, 65, 1},
+                                {61, 67, 127},
+                                {300, 67, 19},
+                                {5, 19, 300}})
+    check(linear_memory<TestType>{.R = R, .N = N, .K = K, .with_bias = with_bias, .with_z = false});
+}
+
+TEMPLATE_TEST_CASE("products on a device agree with the judge with every epilogue",
+                   "[cuda][linear]",
+                   float,
+                   bf16,
+                   f16) {
+  const auto activation = GENERATE(from_range(all_epilogues));
+  const bool with_bias = GENERATE(false, true), with_z = GENERATE(false, true);
+  // Rows of 24 and of 20 elements: cuBLASLt's own GELU stores z in multiples of 8 only.
+  for (const std::int64_t N : {24, 20, 7})
+    check(linear_memory<TestType>{.R = 13,
+                                  .N = N,
+                                  .K = 40,
+                                  .activation = activation,
+                                  .with_bias = with_bias,
+                                  .with_z = with_z});
+}
+
+TEMPLATE_TEST_CASE("products on a device take pointers that vectors cannot be loaded from",
+                   "[cuda][linear]",
+                   float,
+                   bf16,
+                   f16) {
+  const auto activation = GENERATE(epilogue::none, epilogue::gelu_tanh);
+  for (const std::size_t shift : {1, 2, 4})
+    check(linear_memory<TestType>{.R = 16, .N = 24, .K = 32, .activation = activation}, shift);
+}
+
+TEMPLATE_TEST_CASE("products on a device give the same bits again, measured or not",
+                   "[cuda][linear]",
+                   float,
+                   bf16,
+                   f16) {
+  const linear_memory<TestType> m{.R = 33, .N = 40, .K = 48, .activation = epilogue::gelu_tanh};
+  const auto first = computed(m);  // measures
+  const emulated_seed other(7);
+  const auto second = computed(m);
+  CHECK(first.y == second.y);
+  CHECK(first.z == second.z);
+  CHECK(first.dx == second.dx);
+  CHECK(first.dweight == second.dweight);
+  CHECK(first.dbias == second.dbias);
+}
+
+TEMPLATE_TEST_CASE("measuring a product on a device leaves no trace in its result",
+                   "[cuda][linear]",
+                   float,
+                   bf16,
+                   f16) {
+  for (const auto activation : {epilogue::none, epilogue::gelu_tanh})
+    check(linear_memory<TestType>{.R = 24, .N = 32, .K = 56, .activation = activation}, 0, true);
+}
+
+TEMPLATE_TEST_CASE("products of nothing on a device are the bias, zero or what was there",
+                   "[cuda][linear]",
+                   float,
+                   bf16,
+                   f16) {
+  const auto activation = GENERATE(epilogue::none, epilogue::gelu_tanh, epilogue::gelu_erf);
+  const bool with_bias = GENERATE(false, true);
+  for (const auto& [R, N, K] : {std::array{0, 24, 32}, {5, 0, 32}, {5, 24, 0}, {0, 0, 0}})
+    check(linear_memory<TestType>{
+        .R = R, .N = N, .K = K, .activation = activation, .with_bias = with_bias});
+}
+
+TEST_CASE("a product on a device with too little workspace is a broken promise", "[cuda][linear]") {
+  const linear_memory<float> m{.R = 4, .N = 4, .K = 4};
+  linear_on_device<float> there{m};
+  const device_queue queue;
+  CHECK_THROWS_AS(kernels::cuda::run(
+                      kernels::linear_backward_input<float>{
+                          there.dx.data(), there.dz.data(), there.weight.data(), m.R, m.N, m.K},
+                      queue.context()),
+                  std::logic_error);
+}
