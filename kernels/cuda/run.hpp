@@ -40,11 +40,9 @@ std::size_t scratch(const attention_backward<T>& op);
 template <class T>
 std::size_t scratch(const cross_entropy_forward<T>& op);
 // sum.cu
+template <class T>
+std::size_t scratch(const ordered_sum<T>& op);
 std::size_t scratch(const square_norm<float>& op);
 std::size_t scratch(const square_norms<float>& op);
-// masked_loss.cu
-std::size_t scratch(const masked_loss_forward<float>& op);
-// fingerprint.cu
-std::size_t scratch(const fingerprint<float>& op);
 
 }  // namespace troupe::kernels::cuda

@@ -1,0 +1,60 @@
+// Many arrays a launch: what is known of each goes to the kernel by value, and what its blocks do
+// is numbered through all of them.
+//
+// A `Piece` has a member `first`: the number of its first tile in this launch. Pieces without tiles
+// are left out.
+
+#pragma once
+
+#include "kernels/cuda/device.cuh"
+
+namespace troupe::kernels::cuda {
+
+/// As many as the 4 KiB of a kernel's parameters hold, beside a few other parameters.
+template <class Piece>
+struct piece_table {
+  static constexpr int most = int(3840 / sizeof(Piece));
+  Piece piece[most];
+  int count = 0;
+
+  /// The piece that the tile is of.
+  __device__ __forceinline__ int find(std::int64_t tile) const {
+    int low = 0, high = count;
+    while (high - low > 1) {
+      const int middle = (low + high) / 2;
+      if (piece[middle].first <= tile)
+        low = middle;
+      else
+        high = middle;
+    }
+    return low;
+  }
+};
+
+/// Calls start(table, tiles of it, tiles before it) for the pieces make(i), i < count, in order.
+template <class Piece, class Make, class Tiles, class Start>
+void in_tables(std::int64_t count, const Make& make, const Tiles& tiles_of, const Start& start) {
+  piece_table<Piece> table;
+  std::int64_t tiles = 0, before = 0;
+  const auto flush = [&] {
+    if (table.count > 0)
+      start(table, tiles, before);
+    before += tiles;
+    tiles = 0;
+    table.count = 0;
+  };
+  for (std::int64_t i = 0; i < count; ++i) {
+    Piece piece = make(i);
+    const std::int64_t own = tiles_of(piece);
+    if (own == 0)
+      continue;
+    piece.first = tiles;
+    table.piece[table.count++] = piece;
+    tiles += own;
+    if (table.count == table.most)
+      flush();
+  }
+  flush();
+}
+
+}  // namespace troupe::kernels::cuda

@@ -1,0 +1,292 @@
+#include "kernels/cuda/each.cuh"
+#include "kernels/cuda/pieces.cuh"
+#include "kernels/cuda/run.hpp"
+
+namespace troupe::kernels::cuda {
+
+namespace {
+
+// --- add, ordered_sum --------------------------------------------------------------------------
+
+template <class T, int W>
+struct add_body {
+  static constexpr int width = W, steps = 2;
+  struct inputs {
+    pack<T, W> a, b;
+  };
+  T* y;
+  const T* a;
+  const T* b;
+
+  __device__ __forceinline__ inputs load(std::int64_t i) const {
+    return {cuda::load<T, W>(a + i), cuda::load<T, W>(b + i)};
+  }
+  __device__ __forceinline__ void store(std::int64_t i, const inputs& in) const {
+    pack<T, W> out;
+#pragma unroll
+    for (int k = 0; k < W; ++k)
+      out.x[k] = from_float<T>(to_float(in.a.x[k]) + to_float(in.b.x[k]));
+    store_global(y + i, out);
+  }
+};
+
+template <class T>
+void run_op(const add<T>& op, const context& in) {
+  each_flat<wide<T>>(in, op.n, all_aligned(op.y, op.a, op.b), [&](auto width) {
+    return add_body<T, width()>{op.y, op.a, op.b};
+  });
+}
+
+/// So many pointers go to a kernel by value; more lie in the workspace.
+constexpr int most_sources = 448;
+
+template <class T>
+struct source_table {
+  const T* x[most_sources];
+};
+
+constexpr int sum_threads = 256;
+
+/// Sources are `table.x`, or `more` where that is not null. Four of them are under way at once.
+template <class T, int W>
+__global__ void __launch_bounds__(sum_threads)
+    ordered_sum_kernel(const __grid_constant__ source_table<T> table,
+                       const T* const* more,
+                       int sources,
+                       T* y,
+                       std::int64_t begin,
+                       std::int64_t end,
+                       float scale) {
+  constexpr int at_once = 4;
+  for (std::int64_t i = begin + (std::int64_t{blockIdx.x} * sum_threads + threadIdx.x) * W; i < end;
+       i += std::int64_t{gridDim.x} * sum_threads * W) {
+    float sum[W] = {};
+    for (int first = 0; first < sources; first += at_once) {
+      pack<T, W> x[at_once];
+#pragma unroll
+      for (int s = 0; s < at_once; ++s)
+        if (first + s < sources)
+          x[s] = load<T, W>((more ? more[first + s] : table.x[first + s]) + i);
+#pragma unroll
+      for (int s = 0; s < at_once; ++s)
+        if (first + s < sources)
+#pragma unroll
+          for (int k = 0; k < W; ++k)
+            sum[k] = first + s == 0 ? to_float(x[s].x[k]) : sum[k] + to_float(x[s].x[k]);
+    }
+    pack<T, W> out;
+#pragma unroll
+    for (int k = 0; k < W; ++k)
+      out.x[k] = from_float<T>(sum[k] * scale);
+    store_global(y + i, out);
+  }
+}
+
+template <class T>
+__global__ void write_sources(const __grid_constant__ source_table<T> table, const T** to, int n) {
+  for (int i = int(threadIdx.x); i < n; i += int(blockDim.x))
+    to[i] = table.x[i];
+}
+
+template <class T>
+source_table<T> sources_from(const ordered_sum<T>& op, std::int64_t first) {
+  source_table<T> table = {};
+  for (std::int64_t s = first; s < op.sources && s < first + most_sources; ++s)
+    table.x[s - first] = op.x[s];
+  return table;
+}
+
+template <class T>
+void run_op(const ordered_sum<T>& op, const context& in) {
+  const auto table = sources_from(op, 0);
+  const T** more = nullptr;
+  if (op.sources > most_sources) {
+    more = scratch_array<const T*>(in, scratch(op));
+    for (std::int64_t s = 0; s < op.sources; s += most_sources) {
+      const std::int64_t n = op.sources - s < most_sources ? op.sources - s : most_sources;
+      launch(in, 1, 256, write_sources<T>, sources_from(op, s), more + s, int(n));
+    }
+  }
+  bool aligned = all_aligned(op.y);
+  for (std::int64_t s = 0; s < op.sources; ++s)
+    aligned = aligned && all_aligned(op.x[s]);
+  constexpr int W = wide<T>;
+  const std::int64_t whole = aligned ? op.n / W * W : 0;
+  const auto start = [&](auto* kernel, int width, std::int64_t begin, std::int64_t end) {
+    const auto grid
+        = blocks_for(ceil_div(end - begin, std::int64_t{sum_threads} * width), 16 * processors);
+    launch(in, grid, sum_threads, kernel, table, more, int(op.sources), op.y, begin, end, op.scale);
+  };
+  start(ordered_sum_kernel<T, W>, W, 0, whole);
+  start(ordered_sum_kernel<T, 1>, 1, whole, op.n);
+}
+
+// --- square_norm, square_norms -----------------------------------------------------------------
+
+constexpr std::int64_t norm_block = square_norm<float>::block;
+constexpr int norm_lanes = square_norm<float>::lanes;
+constexpr int lanes_a_thread = 4, threads_a_block = norm_lanes / lanes_a_thread;
+constexpr int square_threads = 64;
+
+struct square_piece {
+  const float* x;
+  std::int64_t n;
+  std::int64_t first;
+};
+
+// A block of 4,096 elements is added by 16 lanes, as the operation says: four threads have four of
+// them each, so that a load is of 16 bytes and the four threads' loads are neighbours.
+__global__ void __launch_bounds__(square_threads)
+    square_blocks_kernel(const __grid_constant__ piece_table<square_piece> table,
+                         std::int64_t blocks,
+                         double* of_block) {
+  constexpr int at_once = 16;
+  const int quarter = int(threadIdx.x) % threads_a_block;
+  const std::int64_t stride = std::int64_t{gridDim.x} * square_threads / threads_a_block;
+  // The bound is of the whole warp: all its threads shuffle.
+  for (std::int64_t base = std::int64_t{blockIdx.x} * (square_threads / threads_a_block);
+       base < blocks;
+       base += stride) {
+    const std::int64_t b = base + threadIdx.x / threads_a_block;
+    double sum[lanes_a_thread] = {};
+    if (b < blocks) {
+      const square_piece& piece = table.piece[table.find(b)];
+      const std::int64_t begin = (b - piece.first) * norm_block;
+      const float* const x = piece.x + begin + quarter * lanes_a_thread;
+      const std::int64_t left = piece.n - begin;
+      if (left >= norm_block && reinterpret_cast<std::uintptr_t>(x) % 16 == 0) {
+        for (int i = 0; i < norm_block; i += at_once * norm_lanes) {
+          pack<float, lanes_a_thread> in[at_once];
+#pragma unroll
+          for (int u = 0; u < at_once; ++u)
+            in[u] = load<float, lanes_a_thread>(x + i + u * norm_lanes);
+#pragma unroll
+          for (int u = 0; u < at_once; ++u)
+#pragma unroll
+            for (int k = 0; k < lanes_a_thread; ++k)
+              sum[k] = fma(double(in[u].x[k]), double(in[u].x[k]), sum[k]);
+        }
+      } else {
+        const std::int64_t end = left < norm_block ? left : norm_block;
+        for (std::int64_t i = 0; i < end; i += norm_lanes)
+#pragma unroll
+          for (int k = 0; k < lanes_a_thread; ++k)
+            if (i + quarter * lanes_a_thread + k < end)
+              sum[k] = fma(double(x[i + k]), double(x[i + k]), sum[k]);
+      }
+    }
+    double total = 0;
+#pragma unroll
+    for (int t = 0; t < threads_a_block; ++t)
+#pragma unroll
+      for (int k = 0; k < lanes_a_thread; ++k)
+        total += __shfl_sync(0xffffffffU, sum[k], t, threads_a_block);
+    if (quarter == 0 && b < blocks)
+      of_block[b] = total;
+  }
+}
+
+struct total_piece {
+  double* result;
+  std::int64_t blocks;
+  std::int64_t before;  ///< blocks of the pieces before
+  std::int64_t first;
+};
+
+constexpr int total_threads = 256, total_chunk = 1024;
+
+// One thread adds the blocks of a piece in their order; the others fetch what comes next.
+__global__ void __launch_bounds__(total_threads)
+    square_totals_kernel(const __grid_constant__ piece_table<total_piece> table,
+                         const double* of_block) {
+  __shared__ double chunk[2][total_chunk];
+  const total_piece& piece = table.piece[blockIdx.x];
+  const double* const from = of_block + piece.before;
+  const std::int64_t n = piece.blocks;
+  for (std::int64_t i = threadIdx.x; i < total_chunk && i < n; i += total_threads)
+    chunk[0][i] = from[i];
+  __syncthreads();
+  double total = 0;
+  for (std::int64_t begin = 0; begin < n; begin += total_chunk) {
+    const auto now = begin / total_chunk % 2;
+    if (threadIdx.x == 0) {
+      const int here = int(n - begin < total_chunk ? n - begin : total_chunk);
+#pragma unroll 16
+      for (int i = 0; i < here; ++i)
+        total += chunk[now][i];
+    } else if (threadIdx.x >= warp) {
+      for (std::int64_t i = std::int64_t{threadIdx.x} - warp; i < total_chunk;
+           i += total_threads - warp)
+        if (begin + total_chunk + i < n)
+          chunk[1 - now][i] = from[begin + total_chunk + i];
+    }
+    __syncthreads();
+  }
+  if (threadIdx.x == 0)
+    *piece.result = total;
+}
+
+}  // namespace
+
+template <class T>
+std::size_t scratch(const ordered_sum<T>& op) {
+  return op.sources > most_sources ? sizeof(const T*) * std::size_t(op.sources) : 0;
+}
+
+std::size_t scratch(const square_norms<float>& op) {
+  return workspace_bytes(op, 1);
+}
+std::size_t scratch(const square_norm<float>& op) {
+  return workspace_bytes(op, 1);
+}
+
+template <>
+void run(const square_norms<float>& op, const context& in) {
+  auto* const of_block = scratch_array<double>(in, scratch(op));
+  in_tables<square_piece>(
+      op.count,
+      [&](std::int64_t i) { return square_piece{.x = op.pieces[i].x, .n = op.pieces[i].n}; },
+      [](const square_piece& p) { return ceil_div(p.n, norm_block); },
+      [&](const piece_table<square_piece>& table, std::int64_t blocks, std::int64_t before) {
+        const auto grid
+            = blocks_for(ceil_div(blocks * threads_a_block, square_threads), 64 * processors);
+        launch(in, grid, square_threads, square_blocks_kernel, table, blocks, of_block + before);
+      });
+  std::int64_t before = 0;
+  in_tables<total_piece>(
+      op.count,
+      [&](std::int64_t i) {
+        const total_piece out{.result = op.results + i,
+                              .blocks = ceil_div(op.pieces[i].n, norm_block),
+                              .before = before};
+        before += out.blocks;
+        return out;
+      },
+      [](const total_piece&) { return std::int64_t{1}; },
+      [&](const piece_table<total_piece>& table, std::int64_t pieces, std::int64_t) {
+        launch(in, unsigned(pieces), total_threads, square_totals_kernel, table, of_block);
+      });
+}
+
+template <>
+void run(const square_norm<float>& op, const context& in) {
+  const square_norms<float>::piece one{op.x, op.n};
+  run(square_norms<float>{op.result, &one, 1}, in);
+}
+
+#define TROUPE_INSTANTIATE(T)                             \
+  template std::size_t scratch(const ordered_sum<T>&);    \
+  template <>                                             \
+  void run(const add<T>& op, const context& in) {         \
+    run_op(op, in);                                       \
+  }                                                       \
+  template <>                                             \
+  void run(const ordered_sum<T>& op, const context& in) { \
+    run_op(op, in);                                       \
+  }
+TROUPE_INSTANTIATE(float)
+TROUPE_INSTANTIATE(bf16)
+TROUPE_INSTANTIATE(f16)
+#undef TROUPE_INSTANTIATE
+
+}  // namespace troupe::kernels::cuda
