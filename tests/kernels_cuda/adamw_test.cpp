@@ -1,0 +1,103 @@
+#include "tests/support/device_ops.hpp"
+
+#include <catch2/catch_template_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+
+using namespace troupe;
+using tests::adamw_memory;
+using tests::device_array;
+
+namespace {
+
+// A dozen roundings of 6e-8.
+constexpr double rounding = 1e-6;
+
+template <class Narrow>
+void check_step(const adamw_memory<float, Narrow>& mine, adamw_memory<double, Narrow> exact) {
+  kernels::reference::run(exact.step());
+  CHECK(tests::error_of(mine.x, exact.x) < rounding);
+  CHECK(tests::error_of(mine.m, exact.m) < rounding);
+  CHECK(tests::error_of(mine.v, exact.v) < rounding);
+  for (std::size_t i = 0; i < mine.rounded.size(); ++i)
+    CHECK(mine.rounded[i] == Narrow(mine.x[i]));
+}
+
+template <class Narrow>
+adamw_memory<double, Narrow> wide(const adamw_memory<float, Narrow>& m) {
+  adamw_memory<double, Narrow> out{.n = m.n, .weight_decay = m.weight_decay};
+  tests::copy_array(out.x, m.x);
+  tests::copy_array(out.m, m.m);
+  tests::copy_array(out.v, m.v);
+  tests::copy_array(out.dx, m.dx);
+  return out;
+}
+
+}  // namespace
+
+TEMPLATE_TEST_CASE("AdamW on a device agrees with the judge, and rounds what it wrote",
+                   "[kernels][cuda]",
+                   kernels::bf16,
+                   kernels::f16) {
+  const std::int64_t n = GENERATE(0, 1, 7, 61, 2048, 2049, 10007);
+  const std::size_t shift = GENERATE(0, 1);
+  const bool rounds = GENERATE(false, true);
+  adamw_memory<float, TestType> m{.n = n};
+  if (rounds)
+    m.rounded.assign(std::size_t(n), TestType(tests::unwritten));
+  const auto exact = wide(m);
+  tests::on_device(m, m.step(), shift);
+  check_step(m, exact);
+}
+
+TEMPLATE_TEST_CASE("AdamW of many arrays on a device has the bits of each alone",
+                   "[kernels][cuda]",
+                   kernels::bf16,
+                   kernels::f16) {
+  const std::size_t count = GENERATE(0, 1, 7, 150);  // one launch holds 50 or so
+  using memory = adamw_memory<float, TestType>;
+  std::vector<memory> alone;
+  std::vector<device_array<float>> x, m, v, dx;
+  std::vector<device_array<TestType>> rounded;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::int64_t n = i == 3 ? 5003 : std::int64_t(i * 37 % 301);
+    memory one{.n = n, .weight_decay = i % 2 == 0 ? 0.1f : 0.0f};
+    one = tests::redrawn(one, int(i));
+    one.v = memory::squares(one.v);
+    if (i % 3 != 1)
+      one.rounded.assign(std::size_t(n), TestType(tests::unwritten));
+    x.emplace_back(one.x, i % 5 == 4 ? 1 : 0);
+    m.emplace_back(one.m);
+    v.emplace_back(one.v);
+    dx.emplace_back(one.dx);
+    rounded.emplace_back(one.rounded);
+    alone.push_back(one);
+  }
+  std::vector<typename kernels::adamw_pieces<float>::piece> pieces;
+  for (std::size_t i = 0; i < count; ++i)
+    pieces.push_back({.x = x[i].data(),
+                      .m = m[i].data(),
+                      .v = v[i].data(),
+                      .dx = dx[i].data(),
+                      .rounded = rounded[i].size() > 0 ? rounded[i].data() : nullptr,
+                      .n = alone[i].n,
+                      .weight_decay = alone[i].weight_decay});
+  memory any{.n = 1};
+  const auto like = any.step();
+  tests::run_on_device(kernels::adamw_pieces<float>{.pieces = pieces.data(),
+                                                    .count = std::int64_t(count),
+                                                    .rounded_to = like.rounded_to,
+                                                    .gradient_scale = like.gradient_scale,
+                                                    .rate = like.rate,
+                                                    .beta1 = like.beta1,
+                                                    .beta2 = like.beta2,
+                                                    .eps = like.eps,
+                                                    .correction1 = like.correction1,
+                                                    .correction2 = like.correction2});
+  for (std::size_t i = 0; i < count; ++i) {
+    tests::on_device(alone[i], alone[i].step());
+    CHECK(x[i].download() == alone[i].x);
+    CHECK(m[i].download() == alone[i].m);
+    CHECK(v[i].download() == alone[i].v);
+    CHECK(rounded[i].download() == alone[i].rounded);
+  }
+}
