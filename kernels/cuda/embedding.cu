@@ -1,0 +1,258 @@
+#include "kernels/cuda/each.cuh"
+#include "kernels/cuda/run.hpp"
+
+namespace troupe::kernels::cuda {
+
+namespace {
+
+// --- forward -----------------------------------------------------------------------------------
+
+template <class T, int W>
+struct embedding_body {
+  static constexpr int width = W, steps = 2;
+  struct inputs {
+    pack<T, W> token, position;
+  };
+  T* y;
+  const T* table;
+  const T* position_table;
+  const std::int32_t* id;
+  const std::int32_t* position;
+  std::int64_t C;
+  std::int32_t first, rows;
+  divider steps_of_row;
+
+  __device__ __forceinline__ inputs load(std::int64_t i) const {
+    const std::int64_t r = steps_of_row.quotient(unsigned(i / W)), c = i - r * C;
+    const std::int64_t row = std::int64_t{id[r]} - first;
+    inputs in;
+    if (row >= 0 && row < rows)
+      in.token = cuda::load<T, W>(table + row * C + c);
+    else
+      in.token = {};
+    if (position_table)
+      in.position = cuda::load<T, W>(position_table + position[r] * C + c);
+    else
+      in.position = {};
+    return in;
+  }
+  __device__ __forceinline__ void store(std::int64_t i, const inputs& in) const {
+    pack<T, W> out;
+#pragma unroll
+    for (int k = 0; k < W; ++k)
+      out.x[k] = from_float<T>(to_float(in.token.x[k]) + to_float(in.position.x[k]));
+    store_global(y + i, out);
+  }
+};
+
+template <class T>
+void run_op(const embedding_forward<T>& op, const context& in) {
+  const bool vectors = op.C % wide<T> == 0 && all_aligned(op.y, op.table, op.position_table);
+  each_in_rows<wide<T>>(
+      in, op.R, op.C, vectors, [&](auto width, std::int64_t r, const divider& steps) {
+        return embedding_body<T, width()>{.y = op.y + r * op.C,
+                                          .table = op.table,
+                                          .position_table = op.position_table,
+                                          .id = op.id + r,
+                                          .position = op.position ? op.position + r : nullptr,
+                                          .C = op.C,
+                                          .first = op.first,
+                                          .rows = op.rows,
+                                          .steps_of_row = steps};
+      });
+}
+
+// --- backward ----------------------------------------------------------------------------------
+
+// Rows of dy are sorted by their row of the table, and rows of one row of the table among
+// themselves by number: keys are (row of the table) * 2^32 + (row of dy), all different, so that
+// the order is one and any sort finds it. Then a warp adds all rows of one row of the table, in
+// their order, to a stretch of its columns, which no other warp touches.
+//
+// Tiles of 2,048 keys are sorted in shared memory. The place of a key is then how many are less:
+// the sum of its places in all tiles, each found by bisection. With R = 65,536 that is 32 tiles of
+// 11 steps a key, in the second cache; dy is hundreds of times larger.
+
+constexpr int sort_tile = 2048, sort_threads = 1024, place_threads = 256;
+constexpr std::uint64_t nowhere = ~std::uint64_t{0};  ///< of another part of the table: sorted last
+
+/// One sum into a table, as far as the sorting knows it: for tokens, and for positions.
+struct scattered {
+  const std::int32_t* row;  ///< (R)
+  std::int32_t first, rows;
+  std::uint64_t* tiles;   ///< (R) scratch
+  std::uint64_t* sorted;  ///< (R) scratch
+};
+struct scattered_pair {
+  scattered of[2];
+};
+
+__global__ void __launch_bounds__(sort_threads)
+    sort_tiles_kernel(const __grid_constant__ scattered_pair pair, std::int64_t R) {
+  __shared__ std::uint64_t keys[sort_tile];
+  const scattered& to = pair.of[blockIdx.y];
+  const std::int64_t begin = std::int64_t{blockIdx.x} * sort_tile;
+  for (int k = int(threadIdx.x); k < sort_tile; k += sort_threads) {
+    const std::int64_t r = begin + k;
+    std::uint64_t key = nowhere;
+    if (r < R) {
+      const std::int64_t row = std::int64_t{to.row[r]} - to.first;
+      const bool here = row >= 0 && row < to.rows;
+      key = (here ? std::uint64_t(row) : nowhere >> 32) << 32 | std::uint64_t(r);
+    }
+    keys[k] = key;
+  }
+  // Batcher: "Sorting Networks and Their Applications", 1968: the bitonic one.
+  for (int run = 2; run <= sort_tile; run *= 2)
+    for (int apart = run / 2; apart > 0; apart /= 2) {
+      __syncthreads();
+      const int low = 2 * int(threadIdx.x) - (int(threadIdx.x) & (apart - 1)), high = low + apart;
+      const std::uint64_t a = keys[low], b = keys[high];
+      if ((a > b) == ((low & run) == 0)) {
+        keys[low] = b;
+        keys[high] = a;
+      }
+    }
+  __syncthreads();
+  for (int k = int(threadIdx.x); k < sort_tile; k += sort_threads)
+    if (begin + k < R)
+      to.tiles[begin + k] = keys[k];
+}
+
+__global__ void __launch_bounds__(place_threads)
+    place_keys_kernel(const __grid_constant__ scattered_pair pair, std::int64_t R) {
+  const scattered& to = pair.of[blockIdx.y];
+  const std::int64_t i = std::int64_t{blockIdx.x} * place_threads + threadIdx.x;
+  if (i >= R)
+    return;
+  const std::uint64_t key = to.tiles[i];
+  std::int64_t place = i % sort_tile;
+  for (std::int64_t begin = 0; begin < R; begin += sort_tile) {
+    if (begin == i - i % sort_tile)
+      continue;
+    std::int64_t low = begin, high = R - begin < sort_tile ? R : begin + sort_tile;
+    while (low < high) {
+      const std::int64_t middle = (low + high) / 2;
+      if (to.tiles[middle] < key)
+        low = middle + 1;
+      else
+        high = middle;
+    }
+    place += low - begin;
+  }
+  to.sorted[place] = key;
+}
+
+constexpr int scatter_threads = 128;
+
+// A warp for each key: of the first key of a row of the table it adds them all, of others nothing.
+template <class T, int W>
+__global__ void __launch_bounds__(scatter_threads) add_rows_kernel(
+    float* table, const std::uint64_t* sorted, const T* dy, std::int64_t R, std::int64_t C) {
+  constexpr int at_once = 8;
+  const int lane = int(threadIdx.x) % warp;
+  std::int64_t p = std::int64_t{blockIdx.x} * (scatter_threads / warp) + threadIdx.x / warp;
+  if (p >= R)
+    return;
+  const std::uint64_t row = sorted[p] >> 32;
+  if (row == nowhere >> 32 || (p > 0 && sorted[p - 1] >> 32 == row))
+    return;
+  const std::int64_t c = (std::int64_t{blockIdx.y} * warp + lane) * W;
+  const bool mine = c < C;
+  float* const to = table + std::int64_t(row) * C + c;
+  float sum[W] = {};
+  if (mine) {
+    const auto before = load<float, W>(to);
+#pragma unroll
+    for (int k = 0; k < W; ++k)
+      sum[k] = before.x[k];
+  }
+  for (bool last = false; !last; p += warp) {
+    const std::uint64_t key = p + lane < R ? sorted[p + lane] : nowhere;
+    const unsigned others = __ballot_sync(0xffffffffU, key >> 32 != row);
+    const int n = others == 0 ? warp : __ffs(int(others)) - 1;
+    last = others != 0;
+    for (int first = 0; first < n; first += at_once) {
+      pack<T, W> x[at_once];
+#pragma unroll
+      for (int u = 0; u < at_once; ++u) {
+        const auto r = __shfl_sync(0xffffffffU, unsigned(key), (first + u) % warp);
+        if (first + u < n && mine)
+          x[u] = load<T, W>(dy + std::int64_t{r} * C + c);
+      }
+#pragma unroll
+      for (int u = 0; u < at_once; ++u)
+        if (first + u < n)
+#pragma unroll
+          for (int k = 0; k < W; ++k)
+            sum[k] += to_float(x[u].x[k]);
+    }
+  }
+  if (mine) {
+    pack<float, W> after;
+#pragma unroll
+    for (int k = 0; k < W; ++k)
+      after.x[k] = sum[k];
+    store_global(to, after);
+  }
+}
+
+template <class T>
+void add_sorted_rows(const embedding_backward<T>& op,
+                     float* table,
+                     const std::uint64_t* sorted,
+                     const context& in) {
+  const auto start = [&](int width, auto* kernel) {
+    const dim3 grid(unsigned(ceil_div(op.R, scatter_threads / warp)),
+                    unsigned(ceil_div(op.C, warp * width)));
+    launch(in, grid, scatter_threads, kernel, table, sorted, op.dy, op.R, op.C);
+  };
+  if (op.C % wide<T> == 0 && all_aligned(table, op.dy))
+    start(wide<T>, add_rows_kernel<T, wide<T>>);
+  else
+    start(1, add_rows_kernel<T, 1>);
+}
+
+template <class T>
+void run_op(const embedding_backward<T>& op, const context& in) {
+  auto* const keys = scratch_array<std::uint64_t>(in, scratch(op));
+  if (op.R == 0 || op.C == 0)
+    return;
+  scattered_pair pair;
+  pair.of[0] = {op.id, op.first, op.rows, keys, keys + op.R};
+  const unsigned tables = op.dposition_table ? 2 : 1;
+  if (op.dposition_table)
+    pair.of[1] = {
+        op.position, 0, std::numeric_limits<std::int32_t>::max(), keys + 2 * op.R, keys + 3 * op.R};
+  const dim3 tiles(unsigned(ceil_div(op.R, sort_tile)), tables);
+  const dim3 places(unsigned(ceil_div(op.R, place_threads)), tables);
+  launch(in, tiles, sort_threads, sort_tiles_kernel, pair, op.R);
+  launch(in, places, place_threads, place_keys_kernel, pair, op.R);
+  add_sorted_rows(op, op.dtable, pair.of[0].sorted, in);
+  if (op.dposition_table)
+    add_sorted_rows(op, op.dposition_table, pair.of[1].sorted, in);
+}
+
+}  // namespace
+
+template <class T>
+std::size_t scratch(const embedding_backward<T>& op) {
+  return sizeof(std::uint64_t) * std::size_t(op.R) * (op.dposition_table ? 4 : 2);
+}
+
+#define TROUPE_INSTANTIATE(T)                                    \
+  template std::size_t scratch(const embedding_backward<T>&);    \
+  template <>                                                    \
+  void run(const embedding_forward<T>& op, const context& in) {  \
+    run_op(op, in);                                              \
+  }                                                              \
+  template <>                                                    \
+  void run(const embedding_backward<T>& op, const context& in) { \
+    run_op(op, in);                                              \
+  }
+TROUPE_INSTANTIATE(float)
+TROUPE_INSTANTIATE(bf16)
+TROUPE_INSTANTIATE(f16)
+#undef TROUPE_INSTANTIATE
+
+}  // namespace troupe::kernels::cuda
