@@ -12,6 +12,10 @@
 //   ds = scale * p * (do v^T - D)             dk = ds^T q         dq = ds k
 //
 // Several query heads share a key head: dk and dv are sums over them.
+//
+// Shown by tests, without a device: cuDNN 9.19 recognises both patterns for compute capability 9.0
+// and its kernels compile. Not shown, as no device was at hand: that what they compute is right,
+// that it has the same bits every time, and how fast it is.
 
 #pragma once
 

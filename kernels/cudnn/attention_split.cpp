@@ -4,7 +4,7 @@ namespace troupe::kernels::cudnn {
 
 namespace {
 
-constexpr std::int64_t most_head_size = 256;
+constexpr std::int64_t most_head_size = 128;
 constexpr std::int64_t head_size_step = 8;  // 16 bytes
 constexpr std::int64_t tile = 128;
 
