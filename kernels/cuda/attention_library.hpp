@@ -21,10 +21,11 @@ namespace troupe::kernels::cuda {
 
 /// Any thread; operations of one queue are called by one thread at a time.
 ///
-/// serves    a pure function of the type and of the shape's numbers: no array is read, no pointer
-///           looked at, no device asked. It refuses what it cannot do with the same meaning: shapes
-///           that are not `uniform`, dropout, strides that it cannot say
-/// scratch   bytes of workspace for an operation that it serves: likewise of the shape
+/// serves    a function of the type, of the shape's numbers and of the kind of the current device:
+///           no array is read, no pointer looked at. The first time it may compile kernels, for a
+///           second. It refuses what it cannot do with the same meaning: shapes that are not
+///           `uniform`, dropout, strides that it cannot say
+/// scratch   bytes of workspace for an operation that it serves: likewise
 /// run       puts an operation that it serves on `in.queue`. The pointers are aligned to 16 bytes
 ///           and the shape has at least one sequence, query and key. No memory of the device is
 ///           allocated, nothing waited for, and the bits are the same every time. Throws
