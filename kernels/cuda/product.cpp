@@ -65,9 +65,8 @@ void run_op(const linear_forward<T>& op, const context& in) {
                           .R = op.R,
                           .N = op.N,
                           .K = op.K};
-    multiply(key,
-             {.a = op.weight, .b = op.x, .d = z, .bias = op.bias, .aux = fused ? op.z : nullptr},
-             in);
+    multiply(
+        key, {.a = op.weight, .b = op.x, .d = z, .bias = op.bias, .z = fused ? op.z : nullptr}, in);
   }
   if (fused)
     return;

@@ -24,7 +24,7 @@ enum class product_role : std::uint8_t { forward, backward_input, backward_weigh
 enum class product_type : std::uint8_t { f32, tf32, bf16, f16 };
 
 /// What cuBLASLt does to the sum before it is stored.
-enum class product_epilogue : std::uint8_t { none, gelu, gelu_gradient };
+enum class product_epilogue : std::uint8_t { none, gelu };
 
 /// Everything that decides which algorithms there are and how fast they are. `alignment` counts in
 /// powers of two, up to 2^4, of the factors, the result, and of what the epilogue reads and writes.
@@ -47,7 +47,7 @@ struct product_operands {
   const void* b;
   void* d;
   const void* bias = nullptr;
-  void* aux = nullptr;  ///< gelu: the sum, written if kept; gelu_gradient: the sum, read
+  void* z = nullptr;  ///< gelu: the sum, written if kept
 };
 
 /// Bytes that an algorithm may use. cuBLASLt's own advice for devices of compute capability 9.0.

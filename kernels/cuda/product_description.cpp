@@ -22,8 +22,6 @@ cudaDataType_t stored(product_type type) {
 
 cublasLtEpilogue_t library_epilogue(const product_key& key) {
   switch (key.epilogue) {
-    case product_epilogue::gelu_gradient:
-      return CUBLASLT_EPILOGUE_DGELU;
     case product_epilogue::gelu:
       if (key.kept)
         return key.biased ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
@@ -72,7 +70,7 @@ void note_alignments(product_key& key, const product_operands& at) {
   key.alignment[0] = alignment_of(at.a);
   key.alignment[1] = alignment_of(at.b);
   key.alignment[2] = alignment_of(at.d);
-  key.alignment[3] = std::min(alignment_of(at.bias), alignment_of(at.aux));
+  key.alignment[3] = std::min(alignment_of(at.bias), alignment_of(at.z));
 }
 
 product_description::product_description(const product_key& key, const product_operands& at)
@@ -109,10 +107,9 @@ product_description::product_description(const product_key& key, const product_o
     set(what_, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
   if (key.biased)
     set(what_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, at.bias);
-  if (at.aux != nullptr) {
-    const std::int64_t leading = key.role == product_role::forward ? key.N : key.K;
-    set(what_, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, at.aux);
-    set(what_, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, leading);
+  if (key.kept) {
+    set(what_, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, at.z);
+    set(what_, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, key.N);
   }
 }
 

@@ -24,7 +24,7 @@ constexpr std::int64_t fan_in(activation kind) {
 
 template <class T>
 struct activation_forward {
-  T* y;        ///< (R, N) written
+  T* y;        ///< (R, N) written; may be `x` itself where fan_in is 1
   const T* x;  ///< (R, fan_in * N)
   std::int64_t R, N;
   activation kind;
