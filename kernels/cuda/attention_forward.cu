@@ -1,6 +1,8 @@
 #include "kernels/cuda/attention.cuh"
 #include "kernels/cuda/run.hpp"
 
+#include <algorithm>
+
 namespace troupe::kernels::cuda {
 
 namespace {
@@ -59,9 +61,25 @@ __device__ __forceinline__ void soften(float (&s)[rows][4],
     }
 }
 
-template <class T, int Dp>
+__device__ __forceinline__ float result_factor(const attention_work& a, float sum) {
+  return sum == 0 ? 0.0F : a.rest / sum;
+}
+__device__ __forceinline__ float log_sum_exp(float highest, float sum) {
+  return sum == 0 ? -infinity : (highest + log2f(sum)) / log2_e;
+}
+
+/// What is left to merge where the keys of a row are spread over blocks: sums that are relative to
+/// the highest score of the part.
+struct parts {
+  float* o;        ///< (parts, query rows, H, D)
+  float* highest;  ///< (parts, query rows, H)
+  float* sum;      ///< (parts, query rows, H)
+};
+
+/// Spread: the block of blockIdx.z takes its part of the keys.
+template <class T, int Dp, bool Spread>
 __global__ void __launch_bounds__(threads, blocks<Dp>)
-    forward_tile(const attention_forward<T> op, const attention_work a) {
+    forward_tile(const attention_forward<T> op, const attention_work a, const parts to) {
   __shared__ shared_tiles own;
   __shared__ running so_far;
 
@@ -85,12 +103,17 @@ __global__ void __launch_bounds__(threads, blocks<Dp>)
   }
   __syncthreads();
   const span queries = span_of(own.query_position, at.rows);
-  const int end = keys_end(a, keys, queries);
+  int begin = keys_begin(a, keys, queries), end = keys_end(a, keys, queries);
+  if (Spread) {
+    const int each = (end - begin + int(gridDim.z) - 1) / int(gridDim.z);
+    begin += int(blockIdx.z) * each;
+    end = min(end, begin + each);
+  }
   float o[rows][Dp / 16] = {};
   const int first_row = int(threadIdx.x) / 16 * rows, first_column = int(threadIdx.x) % 16 * 4;
 
 #pragma unroll 1
-  for (int t = keys_begin(a, keys, queries); t < end; ++t) {
+  for (int t = begin; t < end; ++t) {
     const int n = keys.rows_of(t);
     load_keys(keys, t, own);
     unsigned kept = 0;
@@ -132,24 +155,97 @@ __global__ void __launch_bounds__(threads, blocks<Dp>)
     add_weighted<rows, Dp>(a, o, own.weights, own.hand, v + first, a.key_row, n);
   }
 
-  __syncwarp();
+  const std::int64_t row = std::int64_t{at.first} * a.H + h;
+  const std::int64_t part = std::int64_t{blockIdx.z} * a.query_rows * a.H + row;
   float factor[rows];
 #pragma unroll
   for (int r = 0; r < rows; ++r) {
     const float sum = so_far.sum[first_row + r], highest = so_far.highest[first_row + r];
-    factor[r] = sum == 0 ? 0.0F : a.rest / sum;
-    if (threadIdx.x % 16 == 0 && first_row + r < at.rows)
-      op.lse[std::int64_t{at.first + first_row + r} * a.H + h]
-          = sum == 0 ? -infinity : (highest + log2f(sum)) / log2_e;
+    const bool mine = threadIdx.x % 16 == 0 && first_row + r < at.rows;
+    factor[r] = Spread ? 1.0F : result_factor(a, sum);
+    if (Spread && mine) {
+      to.highest[part + (first_row + r) * a.H] = highest;
+      to.sum[part + (first_row + r) * a.H] = sum;
+    } else if (mine) {
+      op.lse[row + (first_row + r) * a.H] = log_sum_exp(highest, sum);
+    }
   }
-  write_rows<rows, Dp>(a, o, factor, op.o + (at.first * a.H + h) * a.D, a.H * a.D, at.rows);
+  if (Spread)
+    write_rows<rows, Dp>(a, o, factor, to.o + part * a.D, a.H * a.D, at.rows);
+  else
+    write_rows<rows, Dp>(a, o, factor, op.o + row * a.D, a.H * a.D, at.rows);
 }
+
+constexpr int merge_threads = 128;
+
+/// A warp for each row and head.
+template <class T>
+__global__ void __launch_bounds__(merge_threads)
+    merge_parts(const attention_forward<T> op, const attention_work a, const parts from, int n) {
+  const std::int64_t all = a.query_rows * a.H;
+  const std::int64_t row
+      = std::int64_t{blockIdx.x} * (merge_threads / warp) + int(threadIdx.x) / warp;
+  const int lane = int(threadIdx.x) % warp;
+  if (row >= all)
+    return;
+  float highest = -infinity;
+  for (int p = 0; p < n; ++p)
+    highest = fmaxf(highest, from.highest[p * all + row]);
+  const float center = highest == -infinity ? 0.0F : highest;
+  float sum = 0;
+  for (int p = 0; p < n; ++p)
+    sum += from.sum[p * all + row] * exp2f(from.highest[p * all + row] - center);
+  const float factor = result_factor(a, sum);
+  for (int d = lane; d < a.D; d += warp) {
+    float o = 0;
+    for (int p = 0; p < n; ++p)
+      o += from.o[(p * all + row) * a.D + d] * exp2f(from.highest[p * all + row] - center);
+    op.o[row * a.D + d] = from_float<T>(o * factor);
+  }
+  if (lane == 0)
+    op.lse[row] = log_sum_exp(highest, sum);
+}
+
+/// Few queries, as in decoding, do not keep a device busy: the keys of each are spread.
+struct forward_plan {
+  std::int64_t parts;
+  std::int64_t floats;  ///< of `highest` and of `sum`, a multiple of 4
+
+  explicit forward_plan(const attention_shape& a) {
+    constexpr std::int64_t enough = 2 * 132, least = 2;  // blocks; tiles of keys of a part
+    const std::int64_t tiles = ceil_div(a.longest_key, tile);
+    const std::int64_t there
+        = std::max<std::int64_t>(1, std::max(a.S, ceil_div(a.query_rows, tile)) * a.H);
+    parts = std::max<std::int64_t>(1, std::min(ceil_div(tiles, least), enough / there));
+    floats = ceil_div(parts * a.query_rows * a.H, 4) * 4;
+  }
+  std::size_t bytes(const attention_shape& a) const {
+    return parts == 1 ? 0 : std::size_t(floats * (2 + a.D)) * sizeof(float);
+  }
+};
 
 template <class T, int Dp>
 void forward_own(const attention_forward<T>& op, const context& in) {
   const attention_work a = work_of<T>(op.shape, {op.o, op.q, op.k, op.v});
-  const dim3 grid(unsigned(tile_numbers(a.query_rows, a.S)), unsigned(a.H));
-  launch(in, grid, dim3(threads), forward_tile<T, Dp>, op, a);
+  const forward_plan plan(op.shape);
+  dim3 grid(unsigned(tile_numbers(a.query_rows, a.S)), unsigned(a.H));
+  if (plan.parts == 1) {
+    launch(in, grid, dim3(threads), forward_tile<T, Dp, false>, op, a, parts{});
+    return;
+  }
+  auto* const memory = scratch_array<float>(in, plan.bytes(op.shape));
+  const parts partial{memory + 2 * plan.floats, memory, memory + plan.floats};
+  grid.z = unsigned(plan.parts);
+  launch(in, grid, dim3(threads), forward_tile<T, Dp, true>, op, a, partial);
+  const auto rows_at_once = std::int64_t{merge_threads / warp};
+  launch(in,
+         dim3(unsigned(ceil_div(a.query_rows * a.H, rows_at_once))),
+         dim3(merge_threads),
+         merge_parts<T>,
+         op,
+         a,
+         partial,
+         plan.parts);
 }
 
 template <class T>
@@ -171,7 +267,7 @@ void compute(const attention_forward<T>& op, const context& in) {
 template <class T>
 std::size_t scratch(const attention_forward<T>& op) {
   check_attention(op.shape);
-  return attention_scratch(op, 0);
+  return attention_scratch(op, forward_plan(op.shape).bytes(op.shape));
 }
 
 #define TROUPE_DEFINE(T)                                        \

@@ -89,8 +89,7 @@ __device__ __forceinline__ partial_sum whole_sum(const running_sum& mine) {
   float highest = warp_max(mine.highest);
   if constexpr (warps > 1) {
     __shared__ float of_warp[warps];
-    __syncthreads();  // whoever read the last has done so
-    if (threadIdx.x % warp == 0)
+    if (threadIdx.x % warp == 0)  // the last were read before the sum's barriers
       of_warp[threadIdx.x / warp] = highest;
     __syncthreads();
 #pragma unroll
@@ -232,7 +231,7 @@ void compute(const cross_entropy_forward<T>& op, const context& in) {
   else if (op.vocabulary <= 8192)
     forward<T, 128>(op, in);
   else
-    forward<T, 512>(op, in);
+    forward<T, 256>(op, in);
 }
 
 // --- backward

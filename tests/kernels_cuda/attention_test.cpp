@@ -104,9 +104,39 @@ TEST_CASE("attention on a device of grouped queries in packed sequences and one 
                 seed));
 }
 
+TEST_CASE("attention on a device of queries that begin anywhere in a tile of keys", "[attention]") {
+  const std::int32_t keys = GENERATE(130, 131, 132, 133);
+  check(memory{.H = 1, .G = 1, .D = 16, .query_lengths = {69}, .key_lengths = {keys}});
+}
+
 TEST_CASE("attention on a device decodes: few queries, many keys", "[attention]") {
   check(memory{.H = 4, .G = 2, .D = 20, .query_lengths = {1, 4, 2}, .key_lengths = {200, 64, 65}});
   check(memory{.H = 2, .G = 1, .D = 64, .query_lengths = {7}, .key_lengths = {150}});
+}
+
+TEST_CASE("attention on a device spreads many keys of few queries, and merges the parts",
+          "[attention]") {
+  const std::int32_t keys = GENERATE(257, 641);  // three parts, the last of one tile; six
+  for (const std::int32_t window : {-1, 100}) {  // parts that see nothing
+    INFO("keys " << keys << " window " << window);
+    const memory m{.H = 2,
+                   .G = 1,
+                   .D = 24,
+                   .query_lengths = {1, 0, 3},
+                   .key_lengths = {keys, 7, 70},
+                   .p_drop = 0.2f,
+                   .window = window};
+    CHECK(kernels::cuda::scratch(memory(m).forward()) > 0);
+    check(m);
+    check(tests::attention_memory<bf16>{
+        .H = 2, .G = 2, .D = 136, .query_lengths = {2}, .key_lengths = {keys}, .window = window});
+  }
+}
+
+TEST_CASE("attention on a device keeps many queries together", "[attention]") {
+  memory m{.H = 46, .G = 2, .D = 8, .query_lengths = {131}, .key_lengths = {195}};
+  CHECK(kernels::cuda::scratch(m.forward()) == 0);
+  check(m);
 }
 
 TEST_CASE("attention on a device takes empty sequences", "[attention]") {
@@ -142,7 +172,7 @@ TEST_CASE("on a device a query that sees no key gets zeros and minus infinity", 
 }
 
 TEST_CASE("attention on a device sees through a window what the judge sees", "[attention]") {
-  const std::int32_t window = GENERATE(0, 1, 17, 63, 64, 65, 130);
+  const std::int32_t window = GENERATE(0, 1, 17, 63, 64, 65, 125, 126, 127, 130);
   INFO("window " << window);
   check(memory{.H = 2,
                .G = 1,
