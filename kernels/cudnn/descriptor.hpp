@@ -16,9 +16,9 @@
 namespace troupe::kernels::cudnn {
 
 /// cuDNN has nothing that computes what is described, on that device.
-class not_supported : public std::runtime_error {
+class not_supported : public device_failure {
  public:
-  using std::runtime_error::runtime_error;
+  using device_failure::device_failure;
 };
 
 /// Throws not_supported or device_failure unless all went well; `what` says what was tried.

@@ -25,6 +25,17 @@ constexpr const char* h200 = R"({
   "smClockRateKHz": 1980000, "memClockRateKHz": 3201000, "pciDeviceId": 0, "isTccDriver": 0,
   "supportCoopLaunch": 1})";
 
+/// Of an A100.
+constexpr const char* a100 = R"({
+  "deviceName": "NVIDIA A100-SXM4-80GB", "deviceVer": 800, "driverVer": 13000, "cudaDeviceId": 0,
+  "multiProcessorCount": 108, "warpSize": 32, "regsPerBlock": 65536, "maxRegistersPerSM": 65536,
+  "maxGridSize": [2147483647, 65535, 65535], "maxBlockSize": [1024, 1024, 64],
+  "maxThreadsPerBlock": 1024, "maxThreadsPerSM": 2048, "maxCtasPerSM": 32,
+  "maxSharedMemoryPerBlock": 49152, "maxSharedMemoryPerBlockOptin": 166912,
+  "reservedSharedMemoryPerBlock": 1024, "l2CacheSize": 41943040, "totalGlobalMem": 85100000000,
+  "smClockRateKHz": 1410000, "memClockRateKHz": 1593000, "pciDeviceId": 0, "isTccDriver": 0,
+  "supportCoopLaunch": 1})";
+
 attention_plans& plans() {
   static attention_plans all(properties_from_text(h200));
   return all;
@@ -65,7 +76,6 @@ attention_shape shape_of(const sizes& x) {
 TEST_CASE("cuDNN makes plans of attention for an H200 where there is none", "[cudnn][attention]") {
   const auto x = GENERATE(sizes{8, 12, 12, 1024, 64},                 // GPT-2
                           sizes{1, 32, 8, 2048, 128},                 // Llama-3
-                          sizes{4, 16, 1, 512, 128},                  // one group
                           sizes{4, 16, 4, 512, 128, false},           // groups, not fused
                           sizes{2, 3, 3, 77, 64},                     // odd
                           sizes{3, 4, 4, 256, 64, true, false},       // not causal
@@ -88,6 +98,13 @@ TEST_CASE("cuDNN makes plans of attention for an H200 where there is none", "[cu
   CHECK(backward->facts().workspace
         <= std::size_t(2 * p.B * p.H * longest * (longest + 2 * p.D)) + (1 << 20));
   CHECK(plans().find(split.problem, true) == backward);
+}
+
+TEST_CASE("cuDNN makes plans of attention for an A100 where there is none", "[cudnn][attention]") {
+  attention_plans there(properties_from_text(a100));
+  const auto shape = shape_of({8, 12, 12, 1024, 64});
+  CHECK(there.find(split_of(shape, false, false).problem, false));
+  CHECK(there.find(split_of(shape, false, true).problem, true));
 }
 
 TEST_CASE("what cuDNN has no engine for is served by nobody there", "[cudnn][attention]") {
