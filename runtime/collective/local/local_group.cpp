@@ -1,11 +1,11 @@
 #include "runtime/collective/local/local_group.hpp"
 
+#include "runtime/collective/call.hpp"
+#include "runtime/collective/ordered_sum.hpp"
 #include "runtime/core/error.hpp"
 
 #include <algorithm>
 #include <cstddef>
-#include <fmt/format.h>
-#include <string_view>
 #include <utility>
 
 namespace troupe::runtime {
@@ -31,15 +31,6 @@ std::int64_t begin_of(communicator::offsets ends, int rank) {
 void move(stream& on, void* to, const void* from, std::int64_t bytes) {
   if (to != from && bytes > 0)
     on.copy(to, from, std::size_t(bytes));
-}
-
-template <class T>
-void ordered_sum(stream& on, void* to, const std::vector<const void*>& from, std::int64_t n) {
-  std::vector<const T*> sources;
-  for (const auto* x : from)
-    sources.push_back(static_cast<const T*>(x));
-  on.run(kernels::ordered_sum<T>{
-      static_cast<T*>(to), sources.data(), std::int64_t(sources.size()), n});
 }
 
 }  // namespace
@@ -81,27 +72,13 @@ void local_group::meet(int rank, stream* on) {
 }
 
 void local_group::check_offers() {
-  const auto& first = offers_.front();
-  for (std::size_t r = 1; r < offers_.size(); ++r) {
-    const auto& x = offers_[r];
-    const bool cut_alike = x.cuts_are_own || std::ranges::equal(x.ends, first.ends);
-    if (std::string_view(x.what) != first.what || x.elements != first.elements
-        || x.detail != first.detail || x.parts.size() != first.parts.size() || !cut_alike)
-      broken_ = fmt::format(
-          "COLLECTIVE-1: along {} rank 0 comes for {} of {} elements in {} parts (dtype or root "
-          "{}), rank {} for {} of {} in {} ({}){}",
-          short_name(along_),
-          first.what,
-          first.elements,
-          first.parts.size(),
-          first.detail,
-          r,
-          x.what,
-          x.elements,
-          x.parts.size(),
-          x.detail,
-          cut_alike ? "" : ", cut elsewhere");
-  }
+  const auto call_of = [](const offer& x) {
+    return collective_call{x.what, x.elements, x.detail, x.parts.size(), x.ends, x.cuts_are_own};
+  };
+  for (std::size_t r = 1; r < offers_.size(); ++r)
+    if (auto wrong = disagreement(along_, 0, call_of(offers_.front()), int(r), call_of(offers_[r]));
+        !wrong.empty())
+      broken_ = std::move(wrong);
 }
 
 void local_group::leave(std::unique_lock<std::mutex>& lock) {
@@ -142,17 +119,7 @@ void local_communicator::sum(
     for (const auto* part : of_rank.parts)
       sources.push_back(at(part, begin * element));
   const local_group::reading everybody(*group_);
-  switch (type) {
-    case dtype::f32:
-      return ordered_sum<float>(on, to, sources, end - begin);
-    case dtype::bf16:
-      return ordered_sum<kernels::bf16>(on, to, sources, end - begin);
-    case dtype::i32:
-    case dtype::u64:
-    case dtype::f64:
-      break;
-  }
-  throw broken_promise("COLLECTIVE-3: sums take f32 and bf16");
+  ordered_sum(on, type, to, sources, end - begin);
 }
 
 // Each rank sums one slice over everybody's arrays, in its own place; then everybody fetches the

@@ -1,0 +1,96 @@
+#include "runtime/collective/nccl_group.hpp"
+
+#include "kernels/backend/plugin.hpp"
+#include "runtime/collective/nccl_rank.hpp"
+#include "runtime/core/error.hpp"
+
+#include <fmt/format.h>
+
+namespace troupe::runtime {
+
+std::string_view to_string(collective_mode x) {
+  return x == collective_mode::ordered ? "ordered" : "fast";
+}
+
+std::string nccl_version_text(int version) {
+  return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+}
+
+void require_nccl(int version) {
+  if (version < oldest_nccl)
+    throw kernels::backend_missing(fmt::format(
+        "NCCL {} is too old: {} or later is needed; install a newer libnccl2, or let the dynamic "
+        "linker find one first (LD_LIBRARY_PATH)",
+        nccl_version_text(version),
+        nccl_version_text(oldest_nccl)));
+}
+
+nccl_library& open_nccl() {
+  static nccl_library& library = []() -> nccl_library& {
+    const auto& found = kernels::plugin::open("nccl");
+    if (!found)
+      throw kernels::backend_missing("there is no NCCL: " + found.reason());
+    auto& out = *found.function<nccl_library*()>("troupe_nccl_library")();
+    require_nccl(out.version());
+    return out;
+  }();
+  return library;
+}
+
+void nccl_meeting::give(const std::string& group, std::uint64_t generation, const nccl_id& id) {
+  const std::lock_guard lock(mutex_);
+  const bool is_new = ids_.emplace(std::pair(group, generation), id).second;
+  ensure(is_new, "COLLECTIVE-6: a group of a generation has one id");
+  changed_.notify_all();
+}
+
+nccl_id nccl_meeting::wait_for(const std::string& group,
+                               std::uint64_t generation,
+                               const cancel_token& token) {
+  const auto waker = token.on_cancel([this] {
+    const std::lock_guard lock(mutex_);
+    changed_.notify_all();
+  });
+  const std::pair key(group, generation);
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return ids_.contains(key) || token.is_cancelled(); });
+  const auto found = ids_.find(key);
+  if (found == ids_.end())
+    throw cancelled();
+  return found->second;
+}
+
+nccl_groups::nccl_groups(cancel_token generation,
+                         std::uint64_t number,
+                         collective_mode mode,
+                         std::shared_ptr<nccl_meeting> ids,
+                         std::int64_t scratch)
+    : token_(std::move(generation)),
+      number_(number),
+      mode_(mode),
+      ids_(std::move(ids)),
+      scratch_(scratch),
+      watch_(std::make_shared<nccl_watch>()) {}
+
+nccl_groups::~nccl_groups() = default;
+
+std::unique_ptr<nccl_communicator> make_nccl_communicator(nccl_groups& of, const nccl_seat& seat) {
+  open_nccl();
+  require_device(seat.device);
+  std::shared_ptr<nccl_group> group;
+  {
+    const std::lock_guard lock(of.mutex_);
+    auto& found = of.groups_[seat.group];
+    if (found == nullptr)
+      found = std::make_shared<nccl_group>(
+          seat.group,
+          seat.along,
+          seat.size,
+          nccl_terms{of.token_, of.number_, of.mode_, of.ids_, of.scratch_, of.watch_});
+    group = found;
+  }
+  group->take(seat);
+  return std::make_unique<nccl_rank>(std::move(group), seat.rank, seat.device);
+}
+
+}  // namespace troupe::runtime

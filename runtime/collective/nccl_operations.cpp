@@ -1,0 +1,228 @@
+#include "runtime/collective/nccl_rank.hpp"
+#include "runtime/collective/ordered_sum.hpp"
+#include "runtime/core/error.hpp"
+
+#include <algorithm>
+
+namespace troupe::runtime {
+
+namespace {
+
+using offsets = communicator::offsets;
+
+const std::byte* at(const void* from, std::int64_t bytes) {
+  return static_cast<const std::byte*>(from) + bytes;
+}
+std::byte* at(void* from, std::int64_t bytes) {
+  return static_cast<std::byte*>(from) + bytes;
+}
+
+std::int64_t begin_of(offsets ends, int rank) {
+  return rank == 0 ? 0 : ends[std::size_t(rank - 1)];
+}
+
+std::int64_t cut_of(offsets ends, int rank) {
+  return ends[std::size_t(rank)] - begin_of(ends, rank);
+}
+
+bool equal_cuts(offsets ends) {
+  const auto size = std::int64_t(ends.size());
+  for (std::int64_t r = 0; r < size; ++r)
+    if (ends[std::size_t(r)] * size != ends.back() * (r + 1))
+      return false;
+  return true;
+}
+
+void copy(stream& on, void* to, const void* from, std::int64_t bytes) {
+  if (to != from && bytes > 0)
+    on.copy(to, from, std::size_t(bytes));
+}
+
+/// Slices of whole 64-byte lines, one for each rank.
+std::vector<std::int64_t> slices(std::int64_t n, int size) {
+  const auto each = (n / size + 15) / 16 * 16;
+  std::vector<std::int64_t> out;
+  for (int r = 1; r < size; ++r)
+    out.push_back(std::min(n, each * r));
+  out.push_back(n);
+  return out;
+}
+
+}  // namespace
+
+void nccl_rank::move(stream& on,
+                     const std::vector<nccl_send>& sends,
+                     const std::vector<nccl_receive>& receives) {
+  if (!sends.empty() || !receives.empty())
+    call([&](nccl_end& x) { x.exchange(on.queue()->native(), sends, receives); });
+}
+
+// Everybody's part of this rank's cut comes here, a piece at a time, and is added in rank order.
+void nccl_rank::ordered_cut(
+    stream& on, dtype type, std::span<const void* const> parts, void* to, offsets ends) {
+  const auto element = std::int64_t(size_of(type)), count = std::int64_t(parts.size());
+  std::int64_t widest = 0;
+  for (int r = 0; r < size_; ++r)
+    widest = std::max(widest, cut_of(ends, r));
+  if (widest == 0)
+    return;
+  const auto arrays = (size_ - 1) * count;
+  const auto step = arrays == 0 ? widest
+                                : std::clamp(group_->terms().scratch / (arrays * element) / 64 * 64,
+                                             std::int64_t{64},
+                                             widest);
+  const auto stride = (step * element + 255) / 256 * 256;
+  const auto arrived = arrays == 0 ? memory_block() : on.allocate(std::size_t(arrays * stride));
+  for (std::int64_t done = 0; done < widest; done += step) {
+    const auto length
+        = [&](int r) { return std::clamp(cut_of(ends, r) - done, std::int64_t{0}, step); };
+    std::vector<nccl_send> sends;
+    std::vector<nccl_receive> receives;
+    std::vector<const void*> sources;
+    auto* room = arrived.get();
+    for (int r = 0; r < size_; ++r)
+      for (const auto* part : parts) {
+        const auto* const theirs = at(part, (begin_of(ends, r) + done) * element);
+        if (r == rank_) {
+          sources.push_back(theirs);
+          continue;
+        }
+        if (length(r) > 0)
+          sends.push_back({theirs, length(r) * element, r});
+        if (length(rank_) > 0)
+          receives.push_back({room, length(rank_) * element, r});
+        sources.push_back(room);
+        room += stride;
+      }
+    move(on, sends, receives);
+    ordered_sum(on, type, at(to, done * element), sources, length(rank_));
+  }
+}
+
+/// Everybody's cut of `data` comes to its place.
+void nccl_rank::gather_cuts(stream& on, void* data, std::int64_t bytes_each, offsets ends) {
+  const auto place = [&](int r) { return at(data, begin_of(ends, r) * bytes_each); };
+  if (equal_cuts(ends))
+    return call([&](nccl_end& x) {
+      x.all_gather(on.queue()->native(), place(rank_), data, cut_of(ends, rank_) * bytes_each);
+    });
+  std::vector<nccl_send> sends;
+  std::vector<nccl_receive> receives;
+  for (int r = 0; r < size_; ++r) {
+    if (r == rank_)
+      continue;
+    if (cut_of(ends, rank_) > 0)
+      sends.push_back({place(rank_), cut_of(ends, rank_) * bytes_each, r});
+    if (cut_of(ends, r) > 0)
+      receives.push_back({place(r), cut_of(ends, r) * bytes_each, r});
+  }
+  move(on, sends, receives);
+}
+
+void nccl_rank::all_reduce_sum(
+    stream& on, dtype type, std::span<const void* const> parts, void* to, std::int64_t n) {
+  require_summable(type);
+  prepare(on);
+  group_->enter(
+      rank_, {.what = "all_reduce_sum", .elements = n, .detail = int(type), .parts = parts.size()});
+  if (n == 0)
+    return;
+  if (size_ == 1)
+    return ordered_sum(on, type, to, parts, n);
+  if (mode() == collective_mode::ordered) {
+    const auto ends = slices(n, size_);
+    const auto element = std::int64_t(size_of(type));
+    ordered_cut(on, type, parts, at(to, begin_of(ends, rank_) * element), ends);
+    return gather_cuts(on, to, element, ends);
+  }
+  const void* from = parts[0];
+  if (parts.size() > 1) {
+    ordered_sum(on, type, to, parts, n);
+    from = to;
+  }
+  call([&](nccl_end& x) { x.all_reduce_sum(on.queue()->native(), type, from, to, n); });
+}
+
+void nccl_rank::reduce_scatter_sum(
+    stream& on, dtype type, std::span<const void* const> parts, void* to, offsets ends) {
+  require_summable(type);
+  prepare(on);
+  group_->enter(rank_,
+                {.what = "reduce_scatter_sum",
+                 .elements = ends.back(),
+                 .detail = int(type),
+                 .parts = parts.size(),
+                 .ends = ends});
+  const auto n = ends.back();
+  if (n == 0)
+    return;
+  if (size_ == 1 || mode() == collective_mode::ordered)
+    return ordered_cut(on, type, parts, to, ends);
+  const void* from = parts[0];
+  memory_block own;
+  if (parts.size() > 1) {
+    own = on.allocate(std::size_t(n) * size_of(type));
+    ordered_sum(on, type, own.get(), parts, n);
+    from = own.get();
+  }
+  call([&](nccl_end& x) {
+    if (equal_cuts(ends))
+      x.reduce_scatter_sum(on.queue()->native(), type, from, to, n / size_);
+    else
+      x.reduce_cuts(on.queue()->native(), type, from, to, ends);
+  });
+}
+
+void nccl_rank::all_gather(stream& on, const void* mine, void* to, offsets ends) {
+  prepare(on);
+  group_->enter(rank_, {.what = "all_gather", .elements = ends.back(), .parts = 1, .ends = ends});
+  if (ends.back() == 0)
+    return;
+  copy(on, at(to, begin_of(ends, rank_)), mine, cut_of(ends, rank_));
+  if (size_ > 1)
+    gather_cuts(on, to, 1, ends);
+}
+
+void nccl_rank::all_to_all(
+    stream& on, const void* from, offsets from_ends, void* to, offsets to_ends) {
+  prepare(on);
+  group_->enter(
+      rank_, {.what = "all_to_all", .parts = 1, .ends = from_ends, .cuts_are_own = true}, to_ends);
+  std::vector<nccl_send> sends;
+  std::vector<nccl_receive> receives;
+  for (int r = 0; r < size_; ++r) {
+    const auto* const theirs = at(from, begin_of(from_ends, r));
+    auto* const here = at(to, begin_of(to_ends, r));
+    if (r == rank_) {
+      copy(on, here, theirs, cut_of(to_ends, r));
+      continue;
+    }
+    if (cut_of(from_ends, r) > 0)
+      sends.push_back({theirs, cut_of(from_ends, r), r});
+    if (cut_of(to_ends, r) > 0)
+      receives.push_back({here, cut_of(to_ends, r), r});
+  }
+  move(on, sends, receives);
+}
+
+void nccl_rank::broadcast(stream& on, void* data, std::int64_t bytes, int root) {
+  prepare(on);
+  group_->enter(rank_, {.what = "broadcast", .elements = bytes, .detail = root, .parts = 1});
+  if (bytes > 0 && size_ > 1)
+    call([&](nccl_end& x) { x.broadcast(on.queue()->native(), data, bytes, root); });
+}
+
+void nccl_rank::exchange(stream& on,
+                         std::span<const nccl_send> sends,
+                         std::span<const nccl_receive> receives) {
+  const auto is_peer = [&](int r) { return r >= 0 && r < size_ && r != rank_; };
+  ensure(std::ranges::all_of(sends, is_peer, &nccl_send::to)
+             && std::ranges::all_of(receives, is_peer, &nccl_receive::from),
+         "COLLECTIVE-7: what is sent and received goes between two ranks of a group");
+  prepare(on);
+  group_->enter(rank_, sends, receives);
+  if (!sends.empty() || !receives.empty())
+    call([&](nccl_end& x) { x.exchange(on.queue()->native(), sends, receives); });
+}
+
+}  // namespace troupe::runtime

@@ -1,0 +1,90 @@
+#include "runtime/collective/nccl_rank.hpp"
+
+#include "runtime/core/error.hpp"
+
+namespace troupe::runtime {
+
+void nccl_rank::connect() {
+  if (end_ != nullptr || size_ == 1)
+    return;
+  auto end = group_->make_end(rank_, device_);
+  const auto& of = group_->terms();
+  group_->carry_out(*end, [&](nccl_end& x) {
+    if (rank_ == 0)
+      of.ids->give(group_->name(), of.generation, open_nccl().make_id());
+    x.join(of.ids->wait_for(group_->name(), of.generation, of.token), size_, rank_);
+  });
+  group_->connected(end);
+  end_ = std::move(end);
+}
+
+void nccl_rank::prepare(stream& on) {
+  ensure(on.queue() != nullptr && on.queue()->device() == device_,
+         "COLLECTIVE-5: a rank's streams are on its device");
+  connect();
+  if (queues_.insert(on.queue()).second)
+    group_->works_on(on.queue());
+}
+
+void nccl_rank::barrier() {
+  if (size_ == 1)
+    return;
+  if (own_ == nullptr) {
+    own_ = std::make_unique<stream>(kernels::backend::cuda, 1, memory_pool(), device_);
+    token_ = own_->allocate(std::size_t(size_));
+  }
+  prepare(*own_);
+  group_->enter(rank_, {.what = "barrier"});
+  call([&](nccl_end& x) {
+    x.all_gather(own_->queue()->native(), token_.get() + rank_, token_.get(), 1);
+  });
+  const auto met = own_->mark();
+  group_->wait_until([&] { return met->passed(); });
+  group_->check();
+}
+
+void nccl_rank::call(const std::function<void(nccl_end&)>& of_nccl) {
+  group_->carry_out(*end_, of_nccl);
+}
+
+// A split wants nothing under way.
+std::unique_ptr<nccl_communicator> nccl_rank::split(axis along, int color, int key) {
+  connect();
+  if (size_ == 1) {
+    if (color < 0)
+      return nullptr;
+    auto child = group_->child(along, rank_, color);
+    child->sized(1);
+    return std::make_unique<nccl_rank>(std::move(child), 0, device_);
+  }
+  group_->enter(rank_, {.what = "split"});
+  for (const auto& queue : queues_) {
+    const auto done = queue->mark();
+    group_->wait_until([&] { return done->passed(); });
+  }
+  if (color < 0) {
+    call([](nccl_end& x) { x.split_for_others(); });
+    return nullptr;
+  }
+  auto child = group_->child(along, rank_, color);
+  auto end = child->make_end(rank_, device_);
+  child->carry_out(*end, [&](nccl_end& x) { x.split_from(*end_, color, key); });
+  int rank = 0;
+  child->carry_out(*end, [&](nccl_end& x) {
+    rank = x.rank();
+    child->sized(x.size());
+  });
+  child->connected(end);
+  return std::make_unique<nccl_rank>(std::move(child), rank, device_, std::move(end));
+}
+
+std::shared_ptr<void> nccl_rank::hold(void* at, std::size_t bytes) {
+  connect();
+  if (size_ == 1)
+    return std::make_shared<char>();
+  void* handle = nullptr;
+  call([&](nccl_end& x) { handle = x.hold(at, bytes); });
+  return {handle, [end = end_](void* held) { end->let_go(held); }};
+}
+
+}  // namespace troupe::runtime

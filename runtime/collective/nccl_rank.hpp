@@ -1,0 +1,68 @@
+// A communicator by NCCL: nccl_group.hpp tells what it does.
+
+#pragma once
+
+#include "runtime/collective/nccl_shared.hpp"
+
+namespace troupe::runtime {
+
+class nccl_rank final : public nccl_communicator {
+ public:
+  /// A child's end has been made.
+  nccl_rank(std::shared_ptr<nccl_group> group,
+            int rank,
+            int device,
+            std::shared_ptr<nccl_end> end = nullptr)
+      : group_(std::move(group)),
+        rank_(rank),
+        size_(group_->size()),
+        device_(device),
+        end_(std::move(end)) {}
+
+  axis along() const override { return group_->along(); }
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+  collective_mode mode() const override { return group_->terms().mode; }
+
+  void connect() override;
+  void barrier() override;
+  void all_reduce_sum(stream& on,
+                      dtype type,
+                      std::span<const void* const> parts,
+                      void* to,
+                      std::int64_t n) override;
+  void reduce_scatter_sum(
+      stream& on, dtype type, std::span<const void* const> parts, void* to, offsets ends) override;
+  void all_gather(stream& on, const void* mine, void* to, offsets ends) override;
+  void all_to_all(
+      stream& on, const void* from, offsets from_ends, void* to, offsets to_ends) override;
+  void broadcast(stream& on, void* data, std::int64_t bytes, int root) override;
+  void exchange(stream& on,
+                std::span<const nccl_send> sends,
+                std::span<const nccl_receive> receives) override;
+  std::unique_ptr<nccl_communicator> split(axis along, int color, int key) override;
+  std::shared_ptr<void> hold(void* at, std::size_t bytes) override;
+
+ private:
+  /// Before anything is put on the stream.
+  void prepare(stream& on);
+  /// One call of NCCL.
+  void call(const std::function<void(nccl_end&)>& of_nccl);
+  void move(stream& on,
+            const std::vector<nccl_send>& sends,
+            const std::vector<nccl_receive>& receives);
+  void ordered_cut(
+      stream& on, dtype type, std::span<const void* const> parts, void* to, offsets ends);
+  void gather_cuts(stream& on, void* data, std::int64_t bytes_each, offsets ends);
+
+  std::shared_ptr<nccl_group> group_;
+  int rank_;
+  int size_;
+  int device_;
+  std::shared_ptr<nccl_end> end_;  ///< once all have come
+  std::set<std::shared_ptr<device_queue>> queues_;
+  std::unique_ptr<stream> own_;  ///< of barriers
+  memory_block token_;           ///< what barriers pass round
+};
+
+}  // namespace troupe::runtime

@@ -1,0 +1,273 @@
+#include "runtime/collective/nccl_shared.hpp"
+
+#include "runtime/core/error.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <fmt/format.h>
+#include <system_error>
+
+namespace troupe::runtime {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+/// Failures that nobody waits for are rare, and who waits for what comes of them has time.
+constexpr auto between_looks = 100ms;
+
+/// A call settles within microseconds, or when the peers have come: long waits cost nothing then.
+constexpr int eager_rounds = 64;
+constexpr auto shortest_break = 10us, longest_break = 1000us;
+
+}  // namespace
+
+nccl_watch::~nccl_watch() {
+  {
+    const std::lock_guard lock(mutex_);
+    over_ = true;
+  }
+  changed_.notify_all();
+  if (thread_.joinable())
+    thread_.join();
+}
+
+void nccl_watch::add(nccl_group* group) {
+  const std::lock_guard lock(mutex_);
+  groups_.insert(group);
+  if (!thread_.joinable())
+    thread_ = std::thread([this] { watch(); });
+}
+
+void nccl_watch::remove(nccl_group* group) {
+  const std::lock_guard lock(mutex_);
+  groups_.erase(group);
+}
+
+void nccl_watch::watch() {
+  std::unique_lock lock(mutex_);
+  while (!over_) {
+    for (auto* const group : groups_)
+      group->look();
+    changed_.wait_for(lock, between_looks, [this] { return over_; });
+  }
+}
+
+nccl_group::nccl_group(
+    std::string name, axis along, int size, nccl_terms terms, std::shared_ptr<nccl_group> parent)
+    : name_(std::move(name)),
+      along_(along),
+      size_(size),
+      terms_(std::move(terms)),
+      parent_(std::move(parent)) {
+  if (parent_ == nullptr)  // children are stopped by theirs
+    waker_ = terms_.token.on_cancel([this] { stop(cause::cancelled, ""); });
+}
+
+nccl_group::~nccl_group() {
+  if (parent_ != nullptr) {
+    const std::lock_guard lock(parent_->mutex_);
+    parent_->living_children_.erase(this);
+  }
+  terms_.watch->remove(this);
+  std::vector<std::thread> closes;
+  for (const auto& end : ends_)
+    closes.emplace_back([&end] { end->close(); });
+  for (auto& one : closes)
+    one.join();
+  waker_.reset();  // only now: an abort ends a close that does not come to an end
+  for (auto& one : aborts_)
+    one.join();
+}
+
+void nccl_group::take(const nccl_seat& seat) {
+  const std::lock_guard lock(mutex_);
+  ensure(seat.along == along_ && seat.size == size_ && seat.rank >= 0 && seat.rank < size_
+             && !device_of_.contains(seat.rank),
+         "COLLECTIVE-6: each rank of a group joins once, and all say the same of it");
+  for (const auto& [rank, device] : device_of_)
+    if (device == seat.device)
+      throw input_error(
+          "NCCL serves one rank a device: ranks {} and {} of the group '{}' are both on device {}; "
+          "spread the workers over more devices, or choose collectives that read each other's "
+          "memory",
+          rank,
+          seat.rank,
+          name_,
+          device);
+  device_of_[seat.rank] = seat.device;
+  ++members_;
+}
+
+void nccl_group::sized(int size) {
+  const std::lock_guard lock(mutex_);
+  size_ = size;
+}
+
+int nccl_group::size() const {
+  const std::lock_guard lock(mutex_);
+  return size_;
+}
+
+std::shared_ptr<nccl_group> nccl_group::child(axis along, int rank, int color) {
+  check();
+  const std::lock_guard lock(mutex_);
+  const auto name = fmt::format("{}, color {} of split {}", name_, color, splits_[rank]++);
+  auto out = children_[name].lock();
+  if (out == nullptr) {
+    out = std::make_shared<nccl_group>(name, along, -1, terms_, shared_from_this());
+    children_[name] = out;
+    living_children_.insert(out.get());
+  }
+  ++out->members_;
+  return out;
+}
+
+std::shared_ptr<nccl_end> nccl_group::make_end(int rank, int device) {
+  const auto who
+      = fmt::format("rank {} of the group '{}', generation {}", rank, name_, terms_.generation);
+  std::shared_ptr<nccl_end> end = open_nccl().make_end(who, device);
+  {
+    const std::lock_guard lock(mutex_);
+    if (why_ == cause::none) {
+      ends_.push_back(end);
+      return end;
+    }
+  }
+  leave();
+}
+
+void nccl_group::connected(const std::shared_ptr<nccl_end>& end) {
+  {
+    const std::lock_guard lock(mutex_);
+    connected_.push_back(end);
+  }
+  terms_.watch->add(this);
+}
+
+void nccl_group::enter(int rank, const collective_call& call, communicator::offsets to_ends) {
+  check();
+  std::unique_lock lock(mutex_);
+  const auto wrong = ledger_.enter(along_, members_, rank, call, to_ends);
+  lock.unlock();
+  promise_broken(wrong);
+}
+
+void nccl_group::enter(int rank,
+                       std::span<const nccl_send> sends,
+                       std::span<const nccl_receive> receives) {
+  check();
+  std::unique_lock lock(mutex_);
+  if (members_ != size_)
+    return;
+  const auto wrong = ledger_.exchange(along_, rank, sends, receives);
+  lock.unlock();
+  promise_broken(wrong);
+}
+
+void nccl_group::promise_broken(const std::string& text) {
+  if (text.empty())
+    return;
+  stop(cause::promise, text);
+  leave();
+}
+
+void nccl_group::wait_until(const std::function<bool()>& condition) {
+  auto pause = shortest_break;
+  for (int round = 0; !condition(); ++round) {
+    std::unique_lock lock(mutex_);
+    if (why_ == cause::none && round >= eager_rounds) {
+      changed_.wait_for(lock, pause, [this] { return why_ != cause::none; });
+      pause = std::min<std::chrono::microseconds>(pause * 2, longest_break);
+    }
+    if (why_ != cause::none) {
+      lock.unlock();
+      leave();
+    }
+    lock.unlock();
+    std::this_thread::yield();
+  }
+}
+
+void nccl_group::works_on(const std::shared_ptr<device_queue>& queue) {
+  const std::lock_guard lock(mutex_);
+  queues_.insert(queue);
+}
+
+void nccl_group::check() {
+  std::unique_lock lock(mutex_);
+  if (why_ == cause::none)
+    return;
+  lock.unlock();
+  leave();
+}
+
+void nccl_group::look() {
+  std::vector<std::shared_ptr<nccl_end>> all;
+  {
+    const std::lock_guard lock(mutex_);
+    if (why_ != cause::none)
+      return;
+    all = connected_;
+  }
+  for (const auto& end : all)
+    try {
+      end->settled();
+    } catch (const nccl_end::failure& x) {
+      stop(cause::failure, x.what());
+    }
+}
+
+// Of several ranks of a process NCCL frees nothing before all have been aborted, and an abort may
+// wait for work of other groups on its device: so each has a thread, and nobody waits for another.
+void nccl_group::stop(cause why, const std::string& text) {
+  const std::lock_guard lock(mutex_);
+  if (why_ != cause::none)
+    return;
+  why_ = why;
+  text_ = text;
+  for (auto* const child : living_children_)
+    child->stop(why, text);
+  for (const auto& end : ends_) {
+    const auto abort = [this, end] {
+      end->abort();
+      const std::lock_guard inner(mutex_);
+      --aborting_;
+      changed_.notify_all();
+    };
+    ++aborting_;
+    try {
+      aborts_.emplace_back(abort);
+    } catch (const std::system_error&) {  // no thread is to be had
+      end->abort();
+      --aborting_;
+    }
+  }
+  changed_.notify_all();
+}
+
+// Peers may write to a rank's arrays as long as their own queues have not passed. Waiting chooses
+// devices, so another thread does it: the caller keeps its own.
+void nccl_group::leave() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return aborting_ == 0; });
+  const auto why = why_;
+  const auto text = text_;
+  const auto queues = queues_;
+  lock.unlock();
+  if (why == cause::promise)
+    throw broken_promise(text);
+  if (why == cause::failure)
+    throw device_failure(text);
+  std::thread([&queues] {
+    for (const auto& queue : queues)
+      try {
+        queue->finish();
+      } catch (const device_failure&) {
+        // Nothing runs on a failed device any more.
+      }
+  }).join();
+  throw cancelled();
+}
+
+}  // namespace troupe::runtime

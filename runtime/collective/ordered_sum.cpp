@@ -1,0 +1,37 @@
+#include "runtime/collective/ordered_sum.hpp"
+
+#include "runtime/core/error.hpp"
+
+#include <vector>
+
+namespace troupe::runtime {
+
+namespace {
+
+template <class T>
+void sum(stream& on, void* to, std::span<const void* const> from, std::int64_t n) {
+  std::vector<const T*> sources;
+  for (const auto* x : from)
+    sources.push_back(static_cast<const T*>(x));
+  on.run(kernels::ordered_sum<T>{
+      static_cast<T*>(to), sources.data(), std::int64_t(sources.size()), n});
+}
+
+}  // namespace
+
+void require_summable(dtype type) {
+  ensure(type == dtype::f32 || type == dtype::bf16, "COLLECTIVE-3: sums take f32 and bf16");
+}
+
+void ordered_sum(
+    stream& on, dtype type, void* to, std::span<const void* const> sources, std::int64_t n) {
+  require_summable(type);
+  if (n <= 0)
+    return;
+  if (type == dtype::f32)
+    sum<float>(on, to, sources, n);
+  else
+    sum<kernels::bf16>(on, to, sources, n);
+}
+
+}  // namespace troupe::runtime
