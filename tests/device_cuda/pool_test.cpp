@@ -1,4 +1,5 @@
 #include "runtime/core/error.hpp"
+#include "runtime/device/backend_kind.hpp"
 #include "runtime/tensor/moves.hpp"
 #include "tests/support/emulated_plugins.hpp"
 
