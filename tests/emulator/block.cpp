@@ -1,7 +1,5 @@
 #include "tests/emulator/block.hpp"
 
-#include "tests/emulator/symbols.hpp"
-
 #include <map>
 #include <utility>
 
@@ -27,6 +25,7 @@ block_runner* block_runner::current() {
 
 std::optional<kernel_failure> block_runner::run(const block_task& task) {
   start(task);
+  poison_shared(task.symbols);
   while (!ready_.empty() && !failure_) {
     const unsigned next = draw_ready();
     ready_.pop_back();
@@ -152,11 +151,17 @@ void block_runner::fail(cudaError_t error, std::string text) {
   throw stopped{};
 }
 
+std::string block_runner::where_in_grid() const {
+  return "kernel " + task_->symbols.name + ", block " + text_of(task_->index) + " of a grid "
+         + text_of(task_->grid) + " of blocks " + text_of(task_->block);
+}
+
+std::string block_runner::where() const {
+  return where_in_grid() + ", thread " + name(running_);
+}
+
 kernel_failure block_runner::described(cudaError_t error, const std::string& text) const {
-  return {error,
-          "kernel " + kernel_name(task_->call.kernel) + ", block " + text_of(task_->index)
-              + " of a grid " + text_of(task_->grid) + " of blocks " + text_of(task_->block) + ": "
-              + text};
+  return {error, where_in_grid() + ": " + text};
 }
 
 std::string block_runner::name(unsigned number) const {

@@ -6,6 +6,7 @@
 
 #include "tests/emulator/fibers.hpp"
 #include "tests/emulator/include/cuda_runtime.h"
+#include "tests/emulator/symbols.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -22,6 +23,7 @@ struct kernel_failure {
 
 struct block_task {
   const kernel_call& call;
+  const kernel_symbols& symbols;
   dim3 grid;
   dim3 block;
   uint3 index;
@@ -51,6 +53,9 @@ class block_runner {
 
   /// Nothing if every thread of the block came to its end.
   std::optional<kernel_failure> run(const block_task& task);
+
+  /// Kernel, block and thread that run now, for people.
+  std::string where() const;
 
   // What a kernel calls, through the functions of emulated/warp.h.
   int barrier(vote what, bool predicate, place where);
@@ -100,6 +105,7 @@ class block_runner {
   void check_mask(const waiting& step);
 
   std::string name(unsigned number) const;
+  std::string where_in_grid() const;
   static std::string lane_names(unsigned lanes);
   std::string who_waits_where() const;
   kernel_failure described(cudaError_t error, const std::string& text) const;

@@ -4,6 +4,7 @@
 #include "tests/emulator/memory.hpp"
 #include "tests/emulator/settings.hpp"
 #include "tests/emulator/streams.hpp"
+#include "tests/emulator/symbols.hpp"
 
 #include <cstdio>
 #include <map>
@@ -213,7 +214,9 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* ke
   return runtime_call("cudaFuncGetAttributes", [&] {
     if (kernel == nullptr)
       return cudaErrorInvalidDeviceFunction;
-    *attributes = {.maxThreadsPerBlock = 1024, .numRegs = 32};
+    *attributes = {.sharedSizeBytes = symbols_of(kernel).shared_bytes,
+                   .maxThreadsPerBlock = 1024,
+                   .numRegs = 32};
     attributes->ptxVersion = attributes->binaryVersion = machine().architecture;
     return cudaSuccess;
   });

@@ -15,6 +15,7 @@ namespace {
 
 struct job {
   const kernel_call& call;
+  const kernel_symbols& symbols;
   dim3 grid;
   dim3 block;
   std::uint64_t seed;
@@ -82,6 +83,7 @@ class pool {
                          unsigned(at / of.grid.x % of.grid.y),
                          unsigned(at / of.grid.x / of.grid.y)};
     return {.call = of.call,
+            .symbols = of.symbols,
             .grid = of.grid,
             .block = of.block,
             .index = index,
@@ -107,6 +109,7 @@ std::optional<kernel_failure> run_grid(const kernel_call& call,
   while (std::gcd(factor, blocks) != 1)
     ++factor;
   job all{.call = call,
+          .symbols = symbols_of(call.kernel),
           .grid = grid,
           .block = block,
           .seed = seed,

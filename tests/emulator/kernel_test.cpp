@@ -6,6 +6,7 @@
 #include <catch2/generators/catch_generators.hpp>
 #include <cuda_runtime.h>
 
+#include <cmath>
 #include <numeric>
 
 using namespace troupe::tests;
@@ -113,6 +114,29 @@ __global__ void counts(unsigned* at) {
 
 __global__ void crooked(const float4* from, float4* to) {
   *to = __ldg(from);
+}
+
+__device__ float in_a_helper() {
+  __shared__ float part[32];
+  const float found = part[threadIdx.x % 32];
+  __syncthreads();
+  part[threadIdx.x % 32] = 1;
+  return found;
+}
+
+/// Reads shared memory before anybody has written it, and leaves it full of ones.
+__global__ void stale(float* out) {
+  __shared__ float tile[64];
+  out[2 * threadIdx.x] = tile[threadIdx.x];
+  out[2 * threadIdx.x + 1] = in_a_helper();
+  tile[threadIdx.x] = 1;
+}
+
+__global__ void greedy(float* out) {
+  __shared__ float tile[12289];
+  tile[threadIdx.x] = 1;
+  __syncthreads();
+  out[threadIdx.x] = tile[63 - threadIdx.x];
 }
 
 struct large {
@@ -245,6 +269,26 @@ TEST_CASE("a launch that no device would take is refused at once, and nothing br
   CHECK(cudaGetLastError() == cudaErrorIllegalAddress);
   CHECK(cudaGetLastError() == cudaSuccess);
   CHECK(cudaDeviceSynchronize() == cudaSuccess);
+}
+
+TEST_CASE("shared memory holds nonsense when a block begins") {
+  device_array<float> out(128);
+  int numbers = 0;
+  for (int again = 0; again < 3; ++again) {
+    REQUIRE(finish(4, 64, stale, out.data()) == cudaSuccess);
+    for (const float x : out.download())
+      numbers += !std::isnan(x);
+  }
+  CHECK(numbers == 0);
+}
+
+TEST_CASE("more than 48 KiB of shared memory is refused") {
+  device_array<float> out(64);
+  CHECK(start(1, 64, greedy, out.data()) == cudaErrorInvalidConfiguration);
+  cudaFuncAttributes is = {};
+  REQUIRE(cudaFuncGetAttributes(&is, greedy) == cudaSuccess);
+  CHECK(is.sharedSizeBytes == 49156);
+  cudaGetLastError();
 }
 
 TEST_CASE("blocks on several threads of the host add up") {

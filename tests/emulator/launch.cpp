@@ -16,6 +16,7 @@ constexpr unsigned most_threads = 1024;
 constexpr unsigned most_blocks_x = 0x7fffffff;
 constexpr unsigned most_blocks_yz = 65535;
 constexpr std::size_t most_argument_bytes = 4096;
+constexpr std::size_t most_shared_bytes = 48 << 10;
 
 std::string text_of(dim3 v) {
   return std::to_string(v.x) + " x " + std::to_string(v.y) + " x " + std::to_string(v.z);
@@ -34,6 +35,8 @@ std::string wrong_with(const cudaLaunchConfig_t& how, const kernel_call& call) {
     return "dynamic shared memory; kernels here have static shared memory only";
   if (call.argument_bytes > most_argument_bytes)
     return std::to_string(call.argument_bytes) + " bytes of arguments; at most 4096";
+  if (const auto shared = symbols_of(call.kernel).shared_bytes; shared > most_shared_bytes)
+    return std::to_string(shared) + " bytes of shared memory; at most 49152";
   return {};
 }
 

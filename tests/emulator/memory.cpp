@@ -1,6 +1,7 @@
 #include "tests/emulator/memory.hpp"
 
 #include "tests/emulator/device.hpp"
+#include "tests/emulator/faults.hpp"
 #include "tests/emulator/settings.hpp"
 
 #include <algorithm>
@@ -26,7 +27,6 @@ namespace {
 
 constexpr std::size_t alignment = 256;
 constexpr std::size_t page = 4096;
-constexpr int poison = 0xa5;
 /// What is larger is poisoned at its beginning only: pages that exist are opened and closed with
 /// every item of a stream, and a workspace of 32 MiB has 8192.
 constexpr std::size_t poisoned_at_most = std::size_t{1} << 20;
@@ -34,6 +34,11 @@ constexpr std::size_t poisoned_at_most = std::size_t{1} << 20;
 /// With the space behind it in which nobody may write.
 std::size_t with_margin(std::size_t bytes) {
   return (bytes + alignment - 1) / alignment * alignment + alignment;
+}
+
+/// From an even address.
+void fill_with_poison(std::byte* at, std::size_t bytes) {
+  std::fill_n(reinterpret_cast<std::uint16_t*>(at), bytes / 2, poison);
 }
 
 class device_memory {
@@ -60,6 +65,7 @@ class device_memory {
     const std::lock_guard lock(gate_);
     if (--opened_ == 0)
       protect(PROT_NONE);
+    explain_faults();
   }
 
   void* allocate(int device, std::size_t bytes) {
@@ -175,10 +181,10 @@ class device_memory {
     ASAN_UNPOISON_MEMORY_REGION(begin, space);
     const std::size_t first = std::min(space, poisoned_at_most);
     const std::size_t last = space - std::min(space - first, page);
-    std::memset(begin, poison, first);
+    fill_with_poison(begin, first);
     if (last > first)
       ::madvise(begin + first, (last - first) / page * page, MADV_DONTNEED);
-    std::memset(begin + last, poison, space - last);
+    fill_with_poison(begin + last, space - last);
     ASAN_POISON_MEMORY_REGION(begin + usable, space - usable);
   }
 
@@ -190,7 +196,7 @@ class device_memory {
     const std::size_t space = with_margin(bytes);
     ASAN_UNPOISON_MEMORY_REGION(begin + bytes, space - bytes);
     for (std::size_t i = bytes; i < space; ++i)
-      if (begin[i] != std::byte(poison)) {
+      if (begin[i] != std::byte(poison >> (i % 2 * 8) & 0xff)) {
         break_device(device,
                      {cudaErrorIllegalAddress,
                       "something wrote " + std::to_string(i - bytes) + " bytes behind the end of "

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 
 namespace troupe::emulator {
@@ -23,11 +24,15 @@ struct memory_block {
   int device;
 };
 
-/// Filled with 0xa5; null if the device has not as much left. Aligned to 256 bytes; behind it lie
-/// at least as many that belong to nobody.
+/// What lies in memory that nobody has written: not a number as float, double, bf16 or fp16, and
+/// far outside of every array as an index.
+constexpr std::uint16_t poison = 0xffa5;
+
+/// Filled with the poison, in its first MiB; null if the device has not as much left. Aligned to 256 bytes; behind it
+/// lie at least as many that belong to nobody.
 void* allocate_device(int device, std::size_t bytes);
 
-/// False if nothing begins there. Filled with 0xa5 again. Says who wrote past an end.
+/// False if nothing begins there. Filled with the poison again. Says who wrote past an end.
 bool free_device(void* at);
 void free_all_of(int device);
 

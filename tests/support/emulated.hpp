@@ -15,6 +15,7 @@
 
 #include <cuda_runtime.h>
 
+#include <cstdint>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -79,10 +80,13 @@ class device_array {
     return to;
   }
 
-  /// Bytes of 0xa5: a float of -2.9e-16, a negative integer, no index.
+  /// As memory that nobody has written: not a number, and no index.
   void poison() {
-    if (at_ != nullptr)
-      must(cudaMemset(at_, 0xa5, (n_ + shift_) * sizeof(T)), "poisoning");
+    if (at_ == nullptr)
+      return;
+    const std::vector<std::uint16_t> nonsense((n_ + shift_) * sizeof(T) / 2 + 1, 0xffa5);
+    must(cudaMemcpy(at_, nonsense.data(), (n_ + shift_) * sizeof(T), cudaMemcpyHostToDevice),
+         "poisoning");
   }
 
  private:

@@ -21,7 +21,7 @@
 
 namespace troupe::tests {
 
-/// What a result holds before it is written. Not NaN: relative_error would not see it.
+/// What a result holds before it is written: no operation computes it.
 inline constexpr float unwritten = -777;
 
 template <class T>

@@ -1,7 +1,8 @@
 // CUDA's qualifiers and built-in variables.
 //
-// A block runs on one thread of the host, so its shared memory is that thread's own: memory of the
-// thread that ran a block before, as a device leaves it. Shared memory is always static here;
+// A block runs on one thread of the host, so its shared memory is that thread's own. When a block
+// begins, the variables of its kernel are not numbers, and small ones of the functions that it calls
+// neither; larger ones of such functions hold what the block before left. Shared memory is always static here;
 // `extern __shared__` does not compile.
 
 #pragma once
