@@ -1,5 +1,5 @@
 #include "actors/command/commands.hpp"
-#include "actors/command/doctor_findings.hpp"
+#include "actors/command/doctor_gpu.hpp"
 #include "actors/command/help_text.hpp"
 #include "runtime/core/libraries.hpp"
 #include "runtime/core/progress.hpp"
@@ -8,6 +8,7 @@
 #include <caf/config.hpp>
 
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -29,8 +30,13 @@ machine_facts look(const doctor_flags& flags) {
                     .disk = runtime::look_at_disk(flags.folder),
                     .limits = runtime::look_at_limits(),
                     .gpus = runtime::look_at_gpus(),
+                    .accelerators = {},
                     .transports = runtime::look_at_transports(),
                     .rates = std::nullopt};
+  // Loading a vendor's library takes a second, for nothing where there is neither a device nor a
+  // driver; who names a folder of plug-ins wants to hear of them.
+  out.accelerators = runtime::look_at_accelerators(may_have_gpu(out)
+                                                   || std::getenv("TROUPE_PLUGINS") != nullptr);
   if (flags.measure)
     out.rates = runtime::measure_rates(out.processor.usable());
   return out;
@@ -72,14 +78,6 @@ std::string memory_text(const runtime::memory_facts& x) {
                                            bytes(*x.limit),
                                            bytes(x.used_of_limit))
                              : "; no control group limits it");
-}
-
-std::string gpu_text(const runtime::gpu_facts& x) {
-  return fmt::format("devices {}; libcuda.so.1 {}; {}; nvidia-smi {}",
-                     x.devices.empty() ? "none" : fmt::format("{}", fmt::join(x.devices, ", ")),
-                     x.driver ? "serves CUDA " + x.driver_version : "absent",
-                     x.names.empty() ? "no names" : fmt::format("{}", fmt::join(x.names, ", ")),
-                     x.tool ? "present" : "absent");
 }
 
 std::string transport_text(const runtime::transport_facts& x) {
@@ -128,7 +126,8 @@ std::string page(const machine_facts& x, const std::vector<finding>& all) {
                    or_unlimited(x.limits.locked_memory, true),
                    or_unlimited(x.limits.stack, true),
                    x.limits.shared_memory ? bytes(*x.limits.shared_memory) : "absent"));
-  line("GPU", gpu_text(x.gpus));
+  for (const auto& [about, text] : gpu_lines(x))
+    line(about.c_str(), text);
   line("transports", transport_text(x.transports));
   if (x.rates)
     line("rates", rate_text(*x.rates));
@@ -174,12 +173,7 @@ ordered_json machine_json(const machine_facts& x) {
             {"locked_memory", or_null(x.limits.locked_memory)},
             {"stack", or_null(x.limits.stack)},
             {"shared_memory", or_null(x.limits.shared_memory)}}},
-          {"gpu",
-           {{"devices", x.gpus.devices},
-            {"driver", x.gpus.driver},
-            {"driver_version", x.gpus.driver_version},
-            {"names", x.gpus.names},
-            {"nvidia_smi", x.gpus.tool}}},
+          {"gpu", gpu_json(x)},
           {"transports",
            {{"ucx", x.transports.ucx},
             {"ucx_info", x.transports.tool},

@@ -1,5 +1,6 @@
 #include "actors/command/doctor_findings.hpp"
 
+#include "actors/command/doctor_gpu.hpp"
 #include "runtime/core/counted.hpp"
 #include "runtime/core/progress.hpp"
 
@@ -109,28 +110,6 @@ void look(const runtime::limit_facts& x, findings& out) {
          "ulimit -n 1024"});
 }
 
-void look(const runtime::gpu_facts& x, findings& out) {
-  constexpr const char* no_backend
-      = "this build has no CUDA backend yet: runs compute on processors";
-  if (x.devices.empty() && !x.driver)
-    out.push_back({weight::note, "GPU", fmt::format("there is no NVIDIA GPU; {}", no_backend), ""});
-  else if (!x.driver)
-    out.push_back({weight::note,
-                   "GPU",
-                   fmt::format("{} is there, but its driver's libcuda.so.1 cannot be loaded; {}",
-                               fmt::join(x.devices, ", "),
-                               no_backend),
-                   "apt-get install nvidia-driver, of Debian's non-free part"});
-  else
-    out.push_back({weight::note,
-                   "GPU",
-                   fmt::format("a driver for CUDA {} sees {}; {}",
-                               x.driver_version,
-                               runtime::counted(std::int64_t(x.names.size()), "device"),
-                               no_backend),
-                   ""});
-}
-
 void look(const runtime::transport_facts& x, findings& out) {
   constexpr const char* own
       = "Troupe's own UCX transport is not built yet: all workers live in one process";
@@ -151,7 +130,7 @@ std::vector<finding> findings_of(const machine_facts& x) {
   look(x.memory, out);
   look(x.disk, out);
   look(x.limits, out);
-  look(x.gpus, out);
+  add_gpu_findings(x, out);
   look(x.transports, out);
   return out;
 }

@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include "runtime/machine/accelerators.hpp"
 #include "runtime/machine/machine.hpp"
 #include "runtime/machine/measure.hpp"
 
@@ -18,6 +19,7 @@ struct machine_facts {
   runtime::disk_facts disk;
   runtime::limit_facts limits;
   runtime::gpu_facts gpus;
+  runtime::accelerator_facts accelerators;
   runtime::transport_facts transports;
   std::optional<runtime::measured_rates> rates;
 };
@@ -33,6 +35,9 @@ struct finding {
   std::string text;    ///< what is so
   std::string remedy;  ///< what to do, a command where there is one; empty: nothing is to be done
 };
+
+/// Whether anything says that there is an NVIDIA GPU, or was to be.
+bool may_have_gpu(const machine_facts& x);
 
 /// In the order of the facts.
 std::vector<finding> findings_of(const machine_facts& x);

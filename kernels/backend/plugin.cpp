@@ -28,7 +28,21 @@ std::vector<std::filesystem::path> folders() {
   return out;
 }
 
+std::string file_of(const std::string& name) {
+  return "libtroupe_" + name + ".so";
+}
+
 }  // namespace
+
+std::string plugin::find(const std::string& name) {
+  std::error_code failed;
+  for (const auto& folder : folders()) {
+    auto path = folder / file_of(name);
+    if (std::filesystem::exists(path, failed))
+      return path.string();
+  }
+  return "";
+}
 
 const plugin& plugin::open(const std::string& name) {
   static std::mutex mutex;
@@ -41,21 +55,16 @@ const plugin& plugin::open(const std::string& name) {
 }
 
 plugin::plugin(const std::string& name) {
-  const std::string file = "libtroupe_" + name + ".so";
-  std::string tried;
-  for (const auto& folder : folders()) {
-    const auto path = (folder / file).string();
-    std::error_code failed;
-    if (!std::filesystem::exists(path, failed)) {
-      tried += (tried.empty() ? "'" : ", '") + folder.string() + "'";
-      continue;
-    }
+  if (const auto path = find(name); !path.empty()) {
     if (!try_to_open(path))
       handle_ = nullptr;
     return;
   }
-  reason_
-      = file + " is not there: this build of troupe was made without it (looked in " + tried + ")";
+  std::string tried;
+  for (const auto& folder : folders())
+    tried += (tried.empty() ? "'" : ", '") + folder.string() + "'";
+  reason_ = file_of(name) + " is not there: this build of troupe was made without it (looked in "
+            + tried + ")";
 }
 
 bool plugin::try_to_open(const std::string& path) {

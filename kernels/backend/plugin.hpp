@@ -8,6 +8,9 @@
 // They are looked for in the folder that the environment variable TROUPE_PLUGINS names, then beside
 // the program, then in ../lib/troupe from there. A plug-in is of the same build as the program:
 // both say so, and another is refused.
+//
+// Each exports `troupe_plugin_build`, which says of which build it is, and `troupe_plugin_library`,
+// the vendor's library that it runs on: "cuDNN 9.19.0".
 
 #pragma once
 
@@ -23,6 +26,9 @@ class plugin {
  public:
   /// Opens "libtroupe_<name>.so". Does not throw; the same object for the same name. Any thread.
   static const plugin& open(const std::string& name);
+
+  /// The file that `open` would open; empty where there is none.
+  static std::string find(const std::string& name);
 
   explicit operator bool() const { return handle_ != nullptr; }
   const std::string& path() const { return path_; }

@@ -63,6 +63,17 @@ TROUPE_PLUGIN_FUNCTION const char* troupe_plugin_build() {
   return build_of_plugins();
 }
 
+TROUPE_PLUGIN_FUNCTION const char* troupe_plugin_library() {
+  static const std::string version = products::of_process().version();
+  return version.c_str();
+}
+
+/// "attention by cuDNN 9.19.0". Throws backend_missing where what is asked for is not there.
+TROUPE_PLUGIN_FUNCTION const char* troupe_cuda_attention() {
+  static const std::string text = attention_version();
+  return text.c_str();
+}
+
 TROUPE_PLUGIN_FUNCTION cuda_library* troupe_cuda_library() {
   static library one;
   return &one;

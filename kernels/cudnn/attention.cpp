@@ -179,6 +179,10 @@ std::string obstacle() {
 TROUPE_PLUGIN_FUNCTION const char* troupe_plugin_build() {
   return build_of_plugins();
 }
+TROUPE_PLUGIN_FUNCTION const char* troupe_plugin_library() {
+  static const std::string version = "cuDNN " + library_version();
+  return version.c_str();
+}
 TROUPE_PLUGIN_FUNCTION const char* troupe_attention_obstacle() {
   static const std::string found = obstacle();
   return found.c_str();

@@ -38,7 +38,7 @@ std::string remedy(const machine_facts& x, const std::string& about) {
 TEST_CASE("a healthy machine can train, without a GPU and without UCX", "[doctor]") {
   const auto all = findings_of(healthy());
   CHECK(can_train(all));
-  CHECK(all.size() == 2);  // of the GPU and of UCX: notes, with nothing to be done
+  CHECK(all.size() == 1);  // of UCX: a note, with nothing to be done
   for (const auto& f : all)
     CHECK(f.remedy.empty());
 }
@@ -83,4 +83,69 @@ TEST_CASE("what only costs time or room is a note", "[doctor]") {
   const auto all = findings_of(x);
   CHECK(can_train(all));
   CHECK(all.size() == 6);
+}
+
+namespace {
+
+/// A machine with a device that the CUDA plug-in can compute on, and every other plug-in.
+machine_facts with_gpu() {
+  auto out = healthy();
+  out.gpus = {.devices = {"/dev/nvidia0"}, .driver = true, .driver_version = "13.0"};
+  const auto plugin = [](const char* name) {
+    return runtime::plugin_facts{.name = name, .path = name, .opened = true};
+  };
+  out.accelerators = {.cuda = plugin("cuda"), .cudnn = plugin("cudnn"), .nccl = plugin("nccl")};
+  out.accelerators.devices.resize(1);
+  return out;
+}
+
+/// Texts and remedies of what is said of the GPU.
+std::string said_of_gpu(const machine_facts& x) {
+  std::string out;
+  for (const auto& f : findings_of(x))
+    if (f.about == "GPU")
+      out += f.text + " -> " + f.remedy + "\n";
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("where everything for a GPU is there, one note says so", "[doctor]") {
+  CHECK(said_of_gpu(with_gpu()) == "1 device can compute: --backend cuda -> \n");
+}
+
+TEST_CASE("without a GPU nothing is said of it, whatever plug-ins lie about", "[doctor]") {
+  auto x = healthy();
+  CHECK_FALSE(may_have_gpu(x));
+  x.accelerators.cuda.path = "/lib/libtroupe_cuda.so";  // not opened: nobody tried
+  CHECK(said_of_gpu(x).empty());
+}
+
+TEST_CASE("a library that a plug-in needs and that is absent is named with its package",
+          "[doctor]") {
+  const std::string absent = "libx.so: cannot open shared object file: No such file or directory";
+  auto x = with_gpu();
+  x.accelerators.cuda.opened = false;
+  x.accelerators.cuda.reason = absent;
+  CHECK(said_of_gpu(x).find("libcublas-13-0") != std::string::npos);
+  x = with_gpu();
+  x.accelerators.cudnn.opened = false;
+  x.accelerators.cudnn.reason = absent;
+  CHECK(said_of_gpu(x).find("attention is troupe's own, which is slower -> install cuDNN 9")
+        != std::string::npos);
+  x = with_gpu();
+  x.accelerators.nccl.opened = false;
+  x.accelerators.nccl.reason = absent;
+  CHECK(said_of_gpu(x).find("NCCL") == std::string::npos);  // for one device
+  x.accelerators.devices.resize(4);
+  CHECK(said_of_gpu(x).find("several of these 4 devices need it -> install NCCL")
+        != std::string::npos);
+}
+
+TEST_CASE("a cuDNN that is too old is a note: attention is our own", "[doctor]") {
+  auto x = with_gpu();
+  x.accelerators.cudnn.obstacle = "cuDNN 9.1.0 is older than 9.16, which attention needs";
+  CHECK(said_of_gpu(x).find(
+            "9.1.0 is older than 9.16, which attention needs; attention is troupe's own")
+        != std::string::npos);
 }

@@ -1,0 +1,215 @@
+#include "actors/command/doctor_gpu.hpp"
+
+#include "runtime/core/counted.hpp"
+#include "runtime/core/progress.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+namespace troupe::command {
+namespace {
+
+using nlohmann::ordered_json;
+using runtime::plugin_facts;
+
+constexpr const char* on_processors = "runs compute on processors";
+
+bool contains(const std::string& text, const char* part) {
+  return text.find(part) != std::string::npos;
+}
+
+/// Why a plug-in that is there could not be opened: from what the loader or plugin.cpp said.
+std::string remedy_of_closed(const plugin_facts& x) {
+  if (contains(x.reason, "another build"))
+    return "take the program and its plug-ins from one build (cmake --build ... --target troupe "
+           "plugins), or name that build's folder in TROUPE_PLUGINS";
+  if (contains(x.reason, "cannot open shared object file"))
+    return x.name == "cuda" ? "install cuBLAS of CUDA 13 (apt-get install libcublas-13-0, of "
+                              "NVIDIA's repository), or name its folder in LD_LIBRARY_PATH"
+           : x.name == "cudnn"
+               ? "install cuDNN 9 (apt-get install libcudnn9-cuda-13, of NVIDIA's repository), or "
+                 "name its folder in LD_LIBRARY_PATH"
+               : "install NCCL (apt-get install libnccl2, of NVIDIA's repository), or name its "
+                 "folder in LD_LIBRARY_PATH";
+  return "build or install it again: the file is damaged, or of another kind of machine";
+}
+
+std::string remedy_of_missing(const char* needed) {
+  return fmt::format(
+      "build troupe where {} (cmake says what it found), or name the folder of the "
+      "plug-ins in TROUPE_PLUGINS",
+      needed);
+}
+
+std::string remedy_of_obstacle(const std::string& obstacle) {
+  if (contains(obstacle, "no NVIDIA driver"))
+    return "apt-get install nvidia-driver, of Debian's non-free part; in a container: docker run "
+           "--gpus all";
+  if (contains(obstacle, "serves CUDA up to"))
+    return "a newer driver (nvidia-smi shows the one there is), or a build of troupe with an older "
+           "CUDA toolkit";
+  if (contains(obstacle, "compute capability"))
+    return "another device; on this one nothing of troupe runs";
+  return "see whether nvidia-smi works, and what CUDA_VISIBLE_DEVICES says; dmesg | grep NVRM";
+}
+
+void note(std::vector<finding>& out, std::string text, std::string remedy) {
+  out.push_back({weight::note, "GPU", std::move(text), std::move(remedy)});
+}
+
+/// Of a machine that may have a GPU. Whether the plug-in can compute.
+bool look_at_cuda(const machine_facts& x, std::vector<finding>& out) {
+  const auto& cuda = x.accelerators.cuda;
+  if (cuda.path.empty()) {
+    note(out,
+         fmt::format("this build has no CUDA plug-in: {}", on_processors),
+         remedy_of_missing("nvcc of CUDA 12 or later is"));
+    return false;
+  }
+  if (!cuda.opened) {
+    note(out, fmt::format("{}; {}", cuda.reason, on_processors), remedy_of_closed(cuda));
+    return false;
+  }
+  if (!cuda.obstacle.empty()) {
+    note(out,
+         fmt::format("{}; {}", cuda.obstacle, on_processors),
+         remedy_of_obstacle(cuda.obstacle));
+    return false;
+  }
+  return true;
+}
+
+/// cuDNN and NCCL, which one can do without.
+void look_at_others(const machine_facts& x, std::vector<finding>& out) {
+  const auto& [cuda, cudnn, nccl, driver, devices, attention, obstacle] = x.accelerators;
+  if (!obstacle.empty())
+    note(out, obstacle, "unset TROUPE_ATTENTION: then cuDNN's is taken where it is there");
+  else if (cudnn.path.empty())
+    note(out,
+         "this build has no cuDNN plug-in: attention is troupe's own, which is slower",
+         remedy_of_missing("cuDNN 9.16 or later is"));
+  else if (!cudnn.opened)
+    note(out,
+         fmt::format("{}; attention is troupe's own, which is slower", cudnn.reason),
+         remedy_of_closed(cudnn));
+  else if (!cudnn.obstacle.empty())
+    note(out,
+         fmt::format("{}; attention is troupe's own, which is slower", cudnn.obstacle),
+         "install cuDNN 9.16 or later (apt-get install libcudnn9-cuda-13, of NVIDIA's repository)");
+  if (devices.size() < 2 || nccl.opened)
+    return;  // one device needs no NCCL
+  const auto what = fmt::format("; runs over several of these {} devices need it", devices.size());
+  if (nccl.path.empty())
+    note(out, "this build has no NCCL plug-in" + what, remedy_of_missing("NCCL is"));
+  else
+    note(out, nccl.reason + what, remedy_of_closed(nccl));
+}
+
+std::string plugin_text(const plugin_facts& x) {
+  if (x.path.empty())
+    return fmt::format("{}: not in this build", x.name);
+  if (!x.opened)
+    return fmt::format("{}: '{}', not opened", x.name, x.path);
+  return fmt::format("{}: '{}', {}", x.name, x.path, x.library);
+}
+
+std::string device_text(const runtime::device_facts& x) {
+  return fmt::format("{}, compute capability {}.{}, {}, {}, {} free",
+                     x.name,
+                     x.major,
+                     x.minor,
+                     runtime::counted(std::int64_t(x.multiprocessors), "multiprocessor"),
+                     runtime::human_bytes(double(x.memory)),
+                     runtime::human_bytes(double(x.free)));
+}
+
+std::string driver_text(const machine_facts& x) {
+  const auto& driver = x.accelerators.driver;
+  const auto& gpus = x.gpus;
+  std::string out = fmt::format(
+      "devices {}; libcuda.so.1 {}; nvidia-smi {}",
+      gpus.devices.empty() ? "none" : fmt::format("{}", fmt::join(gpus.devices, ", ")),
+      gpus.driver ? "serves CUDA " + gpus.driver_version : "absent",
+      gpus.tool ? "present" : "absent");
+  if (driver)
+    out += fmt::format(
+        "; the driver serves CUDA {}, the plug-in has CUDA {}", driver->driver, driver->runtime);
+  else if (!gpus.names.empty())
+    out += fmt::format("; the driver sees {}", fmt::join(gpus.names, ", "));
+  return out;
+}
+
+ordered_json plugin_json(const plugin_facts& x) {
+  return {{"path", x.path},
+          {"opened", x.opened},
+          {"reason", x.reason},
+          {"library", x.library},
+          {"obstacle", x.obstacle}};
+}
+
+ordered_json device_json(const runtime::device_facts& x) {
+  return {{"number", x.number},
+          {"name", x.name},
+          {"compute_capability", fmt::format("{}.{}", x.major, x.minor)},
+          {"multiprocessors", x.multiprocessors},
+          {"memory", x.memory},
+          {"free", x.free}};
+}
+
+}  // namespace
+
+bool may_have_gpu(const machine_facts& x) {
+  const auto& a = x.accelerators;
+  const bool refused = !a.cuda.reason.empty() || !a.cuda.obstacle.empty();
+  return !x.gpus.devices.empty() || x.gpus.driver || !a.devices.empty()
+         || (!a.cuda.path.empty() && refused);
+}
+
+void add_gpu_findings(const machine_facts& x, std::vector<finding>& out) {
+  if (!may_have_gpu(x) || !look_at_cuda(x, out))
+    return;
+  look_at_others(x, out);
+  note(out,
+       fmt::format("{} can compute: --backend cuda",
+                   runtime::counted(std::int64_t(x.accelerators.devices.size()), "device")),
+       "");
+}
+
+std::vector<std::pair<std::string, std::string>> gpu_lines(const machine_facts& x) {
+  if (!may_have_gpu(x))
+    return {{"GPU", fmt::format("none: {}", on_processors)}};
+  const auto& a = x.accelerators;
+  std::vector<std::pair<std::string, std::string>> out{{"GPU", driver_text(x)}};
+  for (const auto& device : a.devices)
+    out.emplace_back(fmt::format("device {}", device.number), device_text(device));
+  out.emplace_back("plug-ins", plugin_text(a.cuda));
+  out.emplace_back("", plugin_text(a.cudnn));
+  out.emplace_back("", plugin_text(a.nccl));
+  if (!a.attention.empty())
+    out.emplace_back("", a.attention);
+  return out;
+}
+
+ordered_json gpu_json(const machine_facts& x) {
+  const auto& a = x.accelerators;
+  ordered_json out{{"devices", x.gpus.devices},
+                   {"driver", x.gpus.driver},
+                   {"driver_version", x.gpus.driver_version},
+                   {"names", x.gpus.names},
+                   {"nvidia_smi", x.gpus.tool},
+                   {"plugins",
+                    {{"cuda", plugin_json(a.cuda)},
+                     {"cudnn", plugin_json(a.cudnn)},
+                     {"nccl", plugin_json(a.nccl)}}},
+                   {"cuda", nullptr},
+                   {"seen", ordered_json::array()},
+                   {"attention", a.attention}};
+  if (a.driver)
+    out["cuda"] = {{"driver", a.driver->driver}, {"runtime", a.driver->runtime}};
+  for (const auto& device : a.devices)
+    out["seen"].push_back(device_json(device));
+  return out;
+}
+
+}  // namespace troupe::command

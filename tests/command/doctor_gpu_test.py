@@ -1,0 +1,144 @@
+"""What `troupe doctor` says of GPUs and plug-ins on machines that have none, or planted ones. Run by ctest.
+
+    doctor_gpu_test.py PROGRAM BUILD_FOLDER NAME...   runs the named checks, or all
+
+The program is copied, so that no plug-in of the build lies beside it. Its drivers are planted
+(tests/support/drivers), its devices emulated (tests/emulator).
+"""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import time
+
+import cli_test
+from cli_test import wrong
+
+BUILD = None
+
+
+def doctor(folder, *words, **environment):
+    program = folder / "bin" / "troupe"
+    if not program.exists():
+        program.parent.mkdir()
+        shutil.copy(cli_test.PROGRAM, program)
+    clean = {k: v for k, v in os.environ.items() if not k.startswith("TROUPE_")}
+    done = subprocess.run([program, "doctor", *words], capture_output=True, text=True, timeout=60,
+                          env={**clean, **{k: str(v) for k, v in environment.items()}})
+    if done.returncode != 0:
+        raise wrong(f"doctor {words} {environment}: {done.returncode}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def flat(text):
+    return " ".join(text.split())
+
+
+def says(folder, *expected, **environment):
+    page = flat(doctor(folder, **environment))
+    for text in expected:
+        if text not in page:
+            raise wrong(f"'{text}' is not in the page of {environment}:\n{page}")
+    found = json.loads(doctor(folder, "--json", **environment))
+    if not found["can_train"] or any(x["missing"] for x in found["findings"]):
+        raise wrong(f"a machine without a GPU cannot train: {found['findings']}")
+    return found
+
+
+def notes(found):
+    return [x for x in found["findings"] if x["about"] == "GPU"]
+
+
+def no_gpu_here():
+    return not list(pathlib.Path("/dev").glob("nvidia[0-9]*"))
+
+
+def check_absent(folder):
+    """Neither a GPU nor a plug-in: one line, and nothing to be done."""
+    if not no_gpu_here():
+        return
+    (folder / "empty").mkdir()
+    for environment in [{}, {"TROUPE_PLUGINS": folder / "empty"}, {"TROUPE_PLUGINS": folder / "not_there"}]:
+        found = says(folder, "GPU none: runs compute on processors", **environment)
+        if notes(found) or found["gpu"]["seen"] or found["gpu"]["plugins"]["cuda"]["path"]:
+            raise wrong(f"a machine without a GPU is complained of: {found}")
+
+
+def check_no_plugin(folder):
+    """A driver is there, and this build has nothing for it."""
+    found = says(folder, "this build has no CUDA plug-in: runs compute on processors", "mend: build troupe where nvcc",
+                 "the driver sees Planted GPU 0, Planted GPU 1", LD_LIBRARY_PATH=BUILD / "drivers")
+    if len(notes(found)) != 1 or found["gpu"]["driver_version"] != "12.4":
+        raise wrong(f"{found['gpu']} {notes(found)}")
+
+
+def check_damaged(folder):
+    plugins = folder / "plugins"
+    plugins.mkdir()
+    file = plugins / "libtroupe_cuda.so"
+    for bytes_, expected in [(b"", "file too short"), (b"no library at all" * 1000, "invalid ELF header")]:
+        file.write_bytes(bytes_)
+        found = says(folder, f"'{file}' cannot be opened", expected, "mend: build or install it again", TROUPE_PLUGINS=plugins)
+        if len(notes(found)) != 1 or found["gpu"]["plugins"]["cuda"]["opened"]:
+            raise wrong(f"{found['gpu']} {notes(found)}")
+
+
+def check_other_build(folder):
+    """A library that says it is of another build, and one that does not say."""
+    for name, expected in [("other_build", "is of another build of troupe (0.0.0 of long ago, this is"),
+                           ("no_build", "is of another build of troupe (it does not say which, this is")]:
+        plugins = BUILD / "planted_plugins" / name
+        found = says(folder, expected, "mend: take the program and its plug-ins from one build", TROUPE_PLUGINS=plugins)
+        if found["gpu"]["plugins"]["cuda"]["opened"] or found["gpu"]["seen"]:
+            raise wrong(f"a plug-in of another build is asked: {found['gpu']}")
+
+
+def emulated(**environment):
+    return {"TROUPE_PLUGINS": BUILD / "emulated", **{f"TROUPE_EMULATED_{k}": v for k, v in environment.items()}}
+
+
+def check_device(folder):
+    """Devices are told, with what computes on them; what is slower or lacking is a note with its remedy."""
+    began = time.monotonic()
+    found = says(folder, "device 0", "compute capability 9.0, 4 multiprocessors, 2.15 GB", "device 1",
+                 "2 devices can compute: --backend cuda", "attention by troupe",
+                 "no cuDNN plug-in: attention is troupe's own, which is slower", **emulated(DEVICES=2))
+    if time.monotonic() - began > 30:
+        raise wrong("looking at two emulated devices takes half a minute")
+    gpu = found["gpu"]
+    if [x["number"] for x in gpu["seen"]] != [0, 1] or gpu["seen"][0]["memory"] != 1 << 31:
+        raise wrong(f"{gpu}")
+    if gpu["cuda"] != {"driver": "13.0", "runtime": "13.0"} or not gpu["plugins"]["cuda"]["library"].startswith("cuBLASLt "):
+        raise wrong(f"{gpu}")
+    nccl = gpu["plugins"]["nccl"]
+    if nccl["path"] and not (nccl["opened"] and nccl["library"].startswith("NCCL ")):
+        raise wrong(f"NCCL's plug-in is there and not open: {nccl}")
+    if not nccl["path"] and not any("no NCCL plug-in" in x["text"] for x in notes(found)):
+        raise wrong(f"nothing is said of NCCL: {notes(found)}")
+    one = says(folder, "1 device can compute", **emulated(DEVICES=1))
+    if any("NCCL" in x["text"] for x in notes(one)):
+        raise wrong(f"one device needs no NCCL: {notes(one)}")
+
+
+def check_obstacles(folder):
+    """What keeps a plug-in from computing: no driver, one that is too old, devices that are."""
+    for environment, *expected in [
+            (emulated(DRIVER=0), "no NVIDIA driver is installed", "mend: apt-get install nvidia-driver"),
+            (emulated(DRIVER=11080), "serves CUDA up to 11.8, and this build needs CUDA 13.0", "mend: a newer driver"),
+            (emulated(DEVICES=0), "the driver finds no device", "mend: see whether nvidia-smi works"),
+            (emulated(ARCHITECTURE=75), "no device is of compute capability 8.0", "compute capability 7.5", "another device")]:
+        found = says(folder, *expected, **environment)
+        if any("can compute" in x["text"] for x in notes(found)):
+            raise wrong(f"{environment} can compute: {notes(found)}")
+    found = says(folder, "TROUPE_ATTENTION asks for cuDNN's attention, which cannot run", "mend: unset TROUPE_ATTENTION",
+                 TROUPE_ATTENTION="cudnn", **emulated())
+    if found["gpu"]["attention"]:
+        raise wrong(f"an attention that is not there: {found['gpu']}")
+
+
+if __name__ == "__main__":
+    BUILD = pathlib.Path(sys.argv[2]).resolve()
+    sys.exit(cli_test.main(sys.argv[1], sys.argv[3:], globals()))
