@@ -63,7 +63,7 @@ struct product {
     return out;
   }
   std::string name() const {
-    return kernels::cuda::name_of(key(), "Troupe emulated device", all().version());
+    return kernels::cuda::name_of(key(), device_name(), all().version());
   }
   /// What the library proposes for it.
   std::vector<std::string> candidates() const {
@@ -106,11 +106,11 @@ TEST_CASE("a product's choice is measured among all candidates and named in full
   one.run();
   const auto choice = one.choice();
   CHECK(choice.product
-        == "backward_input fp32 16 x 24 x 40, aligned 16 16 16 16, on Troupe emulated device with "
+        == "backward_input fp32 16 x 24 x 40, aligned 16 16 16 16, on " + device_name() + " with "
                + all().version());
   CHECK(choice.product == one.name());
   CHECK(choice.candidates == int(one.candidates().size()));
-  CHECK(choice.candidates == 3);
+  CHECK(choice.candidates > 1);
   CHECK(choice.microseconds > 0);
   const auto candidates = one.candidates();
   CHECK(std::count(candidates.begin(), candidates.end(), choice.algorithm) == 1);
@@ -146,8 +146,9 @@ TEST_CASE("epilogues, types and alignments are in a product's name", "[cuda][pro
   CHECK(names.contains("backward_weight tf32 8 x 56 x 24, aligned 16 16 16 16"));
 }
 
+// Of the emulated library all three algorithms have bits of their own.
 TEST_CASE("the same product by another algorithm has other bits, which a given choice decides",
-          "[cuda][products]") {
+          "[cuda][products][emulated]") {
   const product one{.R = 32, .N = 304, .K = 48};
   const auto algorithms = one.candidates();
   REQUIRE(algorithms.size() == 3);

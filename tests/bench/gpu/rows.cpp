@@ -1,0 +1,191 @@
+#include "tests/bench/gpu/cases.hpp"
+
+#include <cmath>
+
+namespace troupe::bench {
+
+namespace {
+
+using kernels::bf16;
+
+kernels::norm_forward<bf16> norm_of(arena& a, const model_shape& m) {
+  return {.y = a.empty<bf16>(m.rows * m.hidden),
+          .mean = a.empty<float>(m.rows),
+          .rstd = a.empty<float>(m.rows),
+          .x = a.drawn<bf16>(m.rows * m.hidden),
+          .gain = a.drawn<bf16>(m.hidden),
+          .bias = m.llama ? nullptr : a.drawn<bf16>(m.hidden),
+          .R = m.rows,
+          .C = m.hidden,
+          .eps = 1e-5f,
+          .kind = m.norm()};
+}
+
+void norms(harness& in, const model_shape& m) {
+  const auto shape = by(m.rows, m.hidden) + (m.llama ? " rms" : " layer");
+  in.line(bound::memory, shape, [&](arena& a) { return norm_of(a, m); });
+  in.line(bound::memory, shape + " + residual", [&](arena& a) {
+    const auto f = norm_of(a, m);
+    a.on().run(f);
+    return kernels::norm_backward_input<bf16>{.dx = a.empty<bf16>(m.rows * m.hidden),
+                                              .dy = a.drawn<bf16>(m.rows * m.hidden),
+                                              .x = f.x,
+                                              .gain = f.gain,
+                                              .mean = f.mean,
+                                              .rstd = f.rstd,
+                                              .R = m.rows,
+                                              .C = m.hidden,
+                                              .kind = m.norm(),
+                                              .residual = a.drawn<bf16>(m.rows * m.hidden)};
+  });
+  in.line(bound::memory, shape, [&](arena& a) {
+    const auto f = norm_of(a, m);
+    a.on().run(f);
+    return kernels::norm_backward_weight<bf16>{
+        .dgain = a.drawn<float>(m.hidden),
+        .dbias = m.llama ? nullptr : a.drawn<float>(m.hidden),
+        .dy = a.drawn<bf16>(m.rows * m.hidden),
+        .x = f.x,
+        .mean = f.mean,
+        .rstd = f.rstd,
+        .R = m.rows,
+        .C = m.hidden,
+        .kind = m.norm()};
+  });
+}
+
+/// Queries and their key of a fused product, as QK norm takes them.
+kernels::head_norm_forward<bf16> head_norm_of(arena& a, const model_shape& m) {
+  const auto heads = m.heads / m.groups;
+  return {.y = a.empty<bf16>(m.rows * m.fused()),
+          .mean = a.empty<float>(m.rows * m.heads),
+          .rstd = a.empty<float>(m.rows * m.heads),
+          .x = a.drawn<bf16>(m.rows * m.fused()),
+          .gain = a.drawn<bf16>(m.D()),
+          .bias = nullptr,
+          .shape = {.R = m.rows,
+                    .G = m.groups,
+                    .heads = heads,
+                    .D = m.D(),
+                    .row = m.fused(),
+                    .group = (heads + 2) * m.D(),
+                    .eps = 1e-5f,
+                    .kind = kernels::normalization::rms}};
+}
+
+void head_norms(harness& in, const model_shape& m) {
+  const auto shape = by(m.rows, m.heads) + " x " + std::to_string(m.D());
+  in.line(bound::memory, shape, [&](arena& a) { return head_norm_of(a, m); });
+  in.line(bound::memory, shape, [&](arena& a) {
+    const auto f = head_norm_of(a, m);
+    a.on().run(f);
+    return kernels::head_norm_backward_input<bf16>{.dx = a.empty<bf16>(m.rows * m.fused()),
+                                                   .dy = a.drawn<bf16>(m.rows * m.fused()),
+                                                   .x = f.x,
+                                                   .gain = f.gain,
+                                                   .mean = f.mean,
+                                                   .rstd = f.rstd,
+                                                   .shape = f.shape};
+  });
+  in.line(bound::memory, shape, [&](arena& a) {
+    const auto f = head_norm_of(a, m);
+    a.on().run(f);
+    return kernels::head_norm_backward_weight<bf16>{.dgain = a.drawn<float>(m.D()),
+                                                    .dbias = nullptr,
+                                                    .dy = a.drawn<bf16>(m.rows * m.fused()),
+                                                    .x = f.x,
+                                                    .mean = f.mean,
+                                                    .rstd = f.rstd,
+                                                    .shape = f.shape};
+  });
+}
+
+void activations(harness& in, const model_shape& m) {
+  const auto kind = m.llama ? kernels::activation::swiglu : kernels::activation::gelu_tanh;
+  const auto wide = m.rows * m.ffn * kernels::fan_in(kind);
+  const auto shape = by(m.rows, m.ffn) + (m.llama ? " swiglu" : " gelu");
+  in.line(bound::memory, shape, [&](arena& a) {
+    return kernels::activation_forward<bf16>{.y = a.empty<bf16>(m.rows * m.ffn),
+                                             .x = a.drawn<bf16>(wide),
+                                             .R = m.rows,
+                                             .N = m.ffn,
+                                             .kind = kind};
+  });
+  in.line(bound::memory, shape, [&](arena& a) {
+    return kernels::activation_backward<bf16>{.dx = a.empty<bf16>(wide),
+                                              .dy = a.drawn<bf16>(m.rows * m.ffn),
+                                              .x = a.drawn<bf16>(wide),
+                                              .R = m.rows,
+                                              .N = m.ffn,
+                                              .kind = kind};
+  });
+}
+
+void dropouts(harness& in, const model_shape& m) {
+  const auto samples = [&](arena& a) { return a.constant<std::uint64_t>(m.sequences(), 7); };
+  in.line(bound::memory, by(m.rows, m.hidden) + " + residual", [&](arena& a) {
+    return kernels::dropout_forward<bf16>{.y = a.empty<bf16>(m.rows * m.hidden),
+                                          .x = a.drawn<bf16>(m.rows * m.hidden),
+                                          .residual = a.drawn<bf16>(m.rows * m.hidden),
+                                          .R = m.rows,
+                                          .C = m.hidden,
+                                          .T_ = m.T,
+                                          .p = 0.1f,
+                                          .key = 1,
+                                          .sample = samples(a)};
+  });
+  in.line(bound::memory, by(m.rows, m.hidden), [&](arena& a) {
+    return kernels::dropout_backward<bf16>{.dx = a.empty<bf16>(m.rows * m.hidden),
+                                           .dy = a.drawn<bf16>(m.rows * m.hidden),
+                                           .R = m.rows,
+                                           .C = m.hidden,
+                                           .T_ = m.T,
+                                           .p = 0.1f,
+                                           .key = 1,
+                                           .sample = samples(a)};
+  });
+}
+
+void rope(harness& in, const model_shape& m) {
+  std::vector<float> frequency;
+  for (std::int64_t i = 0; i < m.D() / 2; ++i)
+    frequency.push_back(float(std::pow(500000.0, -2.0 * double(i) / double(m.D()))));
+  const auto heads = m.heads / m.groups;
+  for (const bool backward : {false, true})
+    in.line(bound::memory,
+            by(m.rows, m.heads + m.groups) + " x " + std::to_string(m.D())
+                + (backward ? " backward" : ""),
+            [&](arena& a) {
+              return kernels::rope<bf16>{.x = a.drawn<bf16>(m.rows * m.fused()),
+                                         .position = a.positions(m.rows, m.T),
+                                         .frequency = a.filled(frequency),
+                                         .R = m.rows,
+                                         .G = m.groups,
+                                         .heads = heads + 1,
+                                         .D = m.D(),
+                                         .rotated = m.D(),
+                                         .row = m.fused(),
+                                         .group = (heads + 2) * m.D(),
+                                         .backward = backward};
+            });
+}
+
+}  // namespace
+
+void time_rows(harness& in, const model_shape& m) {
+  norms(in, m);
+  activations(in, m);
+  dropouts(in, m);
+  in.line(bound::memory, by(m.rows, m.hidden), [&](arena& a) {
+    return kernels::bias_backward<bf16>{.dbias = a.drawn<float>(m.hidden),
+                                        .dz = a.drawn<bf16>(m.rows * m.hidden),
+                                        .R = m.rows,
+                                        .N = m.hidden};
+  });
+  if (!m.llama)
+    return;
+  rope(in, m);
+  head_norms(in, m);
+}
+
+}  // namespace troupe::bench

@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# Puts what gpu.sh needs into one folder, for a machine with a GPU that has neither our packages nor
+# the network: the programs, the plug-ins and every library that they need beside the system's C and
+# C++ libraries and CUDA's. There: bash tests/bench/gpu.sh --prebuilt FOLDER
+#
+#   bash tests/bench/gpu_carry.sh FOLDER [BUILD_FOLDER]
+#
+# Built before: cmake --build --preset release --target troupe bench_gpu plugins test_kernels_device
+set -euo pipefail
+root=$(cd "$(dirname "$0")/../.." && pwd)
+to=${1:?usage: gpu_carry.sh FOLDER [BUILD_FOLDER]}
+bin=${2:-$root/build/release}/bin
+most=$((60 << 20))
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+mkdir -p "$work/lib" "$to"
+programs=()
+for name in troupe bench_gpu test_kernels_device libtroupe_cuda.so libtroupe_cudnn.so libtroupe_nccl.so \
+  libtroupe_attention_for_tests.so; do
+  if [[ -e $bin/$name ]]; then
+    strip -o "$work/$name" "$bin/$name"
+    programs+=("$bin/$name")
+  else
+    echo "gpu_carry.sh: left out, for it is not built: $name"
+  fi
+done
+[[ -e $work/troupe ]] || { echo "gpu_carry.sh: there is no troupe in '$bin': build it first" >&2; exit 2; }
+
+# The machine has its own of these; CUDA's come with its toolkit or with PyTorch.
+own='^(linux-vdso|ld-linux.*|libc|libm|libdl|librt|libpthread|libstdc\+\+|libgcc_s|libcuda|libcudart|libcublas.*|libcudnn.*|libnccl.*|libnvrtc.*)\.so'
+ldd "${programs[@]}" | awk '$3 ~ "^/" {print $1, $3}' | sort -u | while read -r name path; do
+  [[ $name =~ $own ]] || cp -L "$path" "$work/lib/$name"
+done
+
+tar -czf "$to/troupe.tar.gz" -C "$work" .
+size=$(stat -c %s "$to/troupe.tar.gz")
+du -ab "$work" | sort -rn | head -12 | awk -v w="$work" '{sub(w, ""); printf "%10.1f MiB %s\n", $1 / 1048576, $2}'
+printf 'gpu_carry.sh: %s, %d MiB\n' "$to/troupe.tar.gz" $((size >> 20))
+((size <= most)) || { echo "gpu_carry.sh: that is more than 60 MiB: build with -DTROUPE_CUDA_ARCHITECTURES=90a-real" >&2; exit 1; }
