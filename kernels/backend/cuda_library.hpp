@@ -13,7 +13,7 @@ namespace troupe::kernels {
 
 /// A product's algorithm, chosen by measurement for a device, a shape and types.
 struct product_choice {
-  std::string product;      ///< e.g. "forward bf16 gelu_tanh 8192 x 3072 x 768"
+  std::string product;      ///< all that the choice depends on: docs/formats/products.md
   std::string algorithm;    ///< hexadecimal digits: what cuBLASLt keeps of it
   double microseconds = 0;  ///< as measured; 0: taken without measuring
   int candidates = 1;       ///< among so many

@@ -28,13 +28,14 @@ activation matching(epilogue e) {
 }
 
 /// Whether cuBLASLt's own GELU serves, which is the one by tanh. It stores z only in rows of a
-/// multiple of 8 elements, aligned to 16 bytes. Not in fp32, which is the judge of the narrow
+/// multiple of 8 elements, aligned to 16 bytes; everything else is asked for the same, because not
+/// every algorithm for odd rows has the epilogue. Not in fp32, which is the judge of the narrow
 /// types: what tanh the library takes is not written down.
 template <class T>
 bool fuses(const linear_forward<T>& op) {
   if (std::is_same_v<T, float> || op.activation != epilogue::gelu_tanh)
     return false;
-  return op.z == nullptr || (op.N % 8 == 0 && all_aligned(op.z));
+  return op.N % 8 == 0 && op.K % 8 == 0 && all_aligned(op.y, op.z, op.x, op.weight);
 }
 
 std::size_t product_scratch(std::int64_t R, std::int64_t N, std::int64_t K) {

@@ -28,7 +28,7 @@ class products {
   ~products();
   struct state;
   std::unique_ptr<state> state_;
-  friend struct product_access;  ///< product.cpp
+  friend struct product_access;  ///< products.cpp
 };
 
 }  // namespace troupe::kernels::cuda
