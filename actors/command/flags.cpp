@@ -214,14 +214,38 @@ void declare_watching(command_line& line, training_flags& to) {
       "--no-progress", "No progress bar, on a terminal either.", [&w] { w.progress = false; });
 }
 
+void declare_device(command_line& line, training_flags& to) {
+  auto& d = to.device;
+  line.group("Device");
+  line.value("--backend",
+             "NAME",
+             "What computes. auto (default): cuda where a device can be used, else cpu. cuda; cpu; "
+             "reference: plain loops with double sums, slow, which judges the others.",
+             one_of(d.backend, {"auto", "cuda", "cpu", "reference"}));
+  line.value(
+      "--devices",
+      "N,N,...",
+      "GPUs of this machine, counted from 0, for the workers in turn: several may share one. "
+      "Default: all of them.",
+      text(d.numbers));
+  line.toggle(
+      "--allow-tf32",
+      "Products of fp32 on a GPU may round their inputs to 10 bits of fraction: faster, and "
+      "other bits.",
+      [&d] { d.tf32 = true; });
+  line.value(
+      "--product-choices",
+      "FILE",
+      "Where the algorithms of matrix products on a GPU are kept, each measured once, so that "
+      "every later run has the same bits; beside the checkpoints too. Default: "
+      "~/.cache/troupe/products.json. none: nothing is measured, the library's first guess "
+      "is taken.",
+      text(d.product_choices));
+}
+
 void declare_testing(command_line& line, training_flags& to) {
   auto& d = to.disturbance;
   line.group("Testing");
-  line.value(
-      "--backend",
-      "NAME",
-      "cpu (default), or reference: plain loops with double sums, slow; it judges the other.",
-      one_of(to.layout.backend, {"cpu", "reference"}));
   line.value(
       "--plant-fault",
       "WHO@STEP",
@@ -264,6 +288,7 @@ void declare(command_line& line, training_flags& to) {
   declare_recompute(line, to);
   declare(line, to.checkpoints);
   declare_watching(line, to);
+  declare_device(line, to);
   declare_testing(line, to);
   declare_table(line, to);
   line.note(

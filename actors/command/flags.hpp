@@ -99,8 +99,13 @@ struct training_flags {
     std::int64_t tensor = 1, pipeline = 1, replicas_per_worker = 1;
     bool sequence_parallel = false, pipeline_before_data = false, bf16 = false;
     std::optional<std::int64_t> threads;
-    std::string backend = "cpu";
   } layout;
+
+  struct {
+    std::string backend = "auto";
+    std::string numbers, product_choices;
+    bool tf32 = false;
+  } device;
 
   struct {
     std::optional<std::string> text;

@@ -21,8 +21,10 @@ void declare(command_line& line, model_flags& to) {
              "N",
              "Of the arithmetic. Default 1: small models gain nothing from more.",
              whole(to.threads, 1, 4096));
-  line.value(
-      "--backend", "NAME", "cpu (default) or reference.", one_of(to.backend, {"cpu", "reference"}));
+  line.value("--backend",
+             "NAME",
+             "cpu (default), cuda or reference.",
+             one_of(to.backend, {"cpu", "cuda", "reference"}));
 }
 
 std::unique_ptr<runtime::loaded_model> load(const model_flags& flags) {

@@ -2,9 +2,11 @@
 #include "runtime/core/log.hpp"
 #include "runtime/device/backend_kind.hpp"
 #include "runtime/machine/machine.hpp"
+#include "runtime/trainer/device_setup.hpp"
 #include "runtime/trainer/pipeline.hpp"
 
 #include <algorithm>
+#include <sstream>
 
 namespace troupe::command {
 namespace {
@@ -110,6 +112,41 @@ void resolve_stages(const training_flags& flags, runtime::training_job& job, sen
   });
 }
 
+/// "0,2": whole numbers; the devices themselves are looked for when the run begins.
+std::vector<int> device_numbers(const std::string& text, sentences& wrong) {
+  std::vector<int> out;
+  std::istringstream in(text);
+  for (std::string part; std::getline(in, part, ',');)
+    if (!part.empty() && part.size() < 5 && part.find_first_not_of("0123456789") == part.npos)
+      out.push_back(std::stoi(part));
+    else
+      wrong.push_back(fmt::format(
+          "--devices '{}': '{}' is no number of a device; give e.g. 0 or 0,1,2", text, part));
+  return out;
+}
+
+void resolve_device(const training_flags& flags, runtime::training_job& job, sentences& wrong) {
+  const auto& d = flags.device;
+  job.backend
+      = d.backend == "auto" ? runtime::chosen_backend() : runtime::backend_from(d.backend).value();
+  job.devices.numbers = device_numbers(d.numbers, wrong);
+  job.devices.tf32 = d.tf32;
+  job.devices.measure_products = d.product_choices != "none";
+  if (job.devices.measure_products)
+    job.devices.product_choices = d.product_choices;
+  if (job.backend == runtime::backend_kind::cuda)
+    return;
+  for (const auto& [given, flag] : {std::pair(!d.numbers.empty(), "--devices"),
+                                    std::pair(d.tf32, "--allow-tf32"),
+                                    std::pair(!d.product_choices.empty(), "--product-choices")})
+    if (given)
+      wrong.push_back(fmt::format(
+          "{} is about GPUs, and this run computes on the backend {}: leave it out, or give "
+          "--backend cuda",
+          flag,
+          runtime::to_string(job.backend)));
+}
+
 }  // namespace
 
 void resolve_layout(const training_flags& flags, runtime::training_job& job, sentences& wrong) {
@@ -130,7 +167,7 @@ void resolve_layout(const training_flags& flags, runtime::training_job& job, sen
   job.how.precision = l.bf16 ? runtime::dtype::bf16 : runtime::dtype::f32;
   const auto cores = runtime::look_at_processor().usable();  // control groups may leave fewer
   job.threads_per_worker = int(l.threads.value_or(std::max<std::int64_t>(1, cores / out.world)));
-  job.backend = runtime::backend_from(l.backend).value_or(runtime::backend_kind::cpu);
+  resolve_device(flags, job, wrong);
   auto& batch = job.how.batch;
   batch.data_parallel = std::max<std::int64_t>(1, out.world / model) * l.replicas_per_worker;
   if (!flags.steps.micro)

@@ -8,6 +8,7 @@
 #include "runtime/data/indexed_dataset.hpp"
 #include "runtime/data/mock_dataset.hpp"
 #include "runtime/machine/matrix_rate.hpp"
+#include "runtime/trainer/device_setup.hpp"
 #include "runtime/trainer/memory_forecast.hpp"
 #include "runtime/transport/local/local_transport.hpp"
 
@@ -163,18 +164,19 @@ void find_matrix_rate(resources& out) {
   out.matrix_rate = job.watch.matrix_rate;
   if (out.matrix_rate > 0)
     return;
-  out.matrix_rate = runtime::measured_matrix_rate(job.backend,
-                                                  job.layout.world,
-                                                  job.threads_per_worker,
-                                                  job.how.precision == runtime::dtype::bf16);
+  const bool in_bf16 = job.how.precision == runtime::dtype::bf16;
+  out.matrix_rate = job.backend == kernels::backend::cuda
+                        ? runtime::matrix_rate_of_devices(job)
+                        : runtime::measured_matrix_rate(
+                            job.backend, job.layout.world, job.threads_per_worker, in_bf16);
   runtime::log_info(
-      " matrix rate: {:.3f} TFLOP/s, measured with products in {} on {} x {} threads; "
-      "--matrix-rate "
-      "gives it instead",
+      " matrix rate: {:.3f} TFLOP/s, measured with products in {} on {}; --matrix-rate gives it "
+      "instead",
       out.matrix_rate / 1e12,
       to_string(job.how.precision),
-      job.layout.world,
-      job.threads_per_worker);
+      job.backend == kernels::backend::cuda
+          ? runtime::device_identity(job)
+          : fmt::format("{} x {} threads", job.layout.world, job.threads_per_worker));
 }
 
 /// Before anybody starts: a step that cannot be carried out is told now.
@@ -195,6 +197,7 @@ std::shared_ptr<resources> prepare(const runtime::training_job& job,
                 .mesh = runtime::make_mesh(
                     job.layout.world, job.layout.tensor, 1, job.layout.pipeline, job.layout.order),
                 .pipeline = runtime::pipeline_of(job)});
+  runtime::prepare_devices(job);
   out->planted = std::make_shared<disturbance>(job.disturbance);
   out->transport = std::make_shared<runtime::local_transport>(std::uint64_t(::getpid()));
   if (!job.watch.trace_file.empty())

@@ -28,6 +28,21 @@ runtime::bundle copied(const std::vector<runtime::named_array>& arrays, runtime:
   return out;
 }
 
+void stage_state::bench::trace(runtime::trace_recorder& to,
+                               runtime::span what,
+                               runtime::moment begin,
+                               runtime::stream& by) {
+  auto& late = late_[what.track == 0 ? 0 : 1];
+  late.push_back({std::move(what), std::move(begin), by.now()});
+  while (!late.empty() && by.has_passed(late.front().end)) {
+    auto& x = late.front();
+    x.what.begin_ns = std::uint64_t(by.ns_of(x.begin));
+    x.what.end_ns = std::uint64_t(by.ns_of(x.end));
+    to.add(std::move(x.what));
+    late.pop_front();
+  }
+}
+
 std::vector<messages::fragment> places_of(const std::vector<runtime::named_array>& arrays) {
   std::vector<messages::fragment> out;
   for (const auto& array : arrays)
@@ -157,7 +172,8 @@ void stage_state::pump() {
 void stage_state::submit(const action& x, ticket_bundle inputs) {
   struct deed {
     ticket_bundle outputs;
-    std::int64_t begin = 0, end = 0;
+    runtime::moment begin = {}, end = {};
+    std::int64_t begin_ns = 0, end_ns = 0;  // of the lane's thread: on a device it only enqueues
   };
   const auto done = std::make_shared<deed>();
   submit((now_->step.validation ? "eval " : "") + to_string(x, now_->plan->copies),
@@ -167,8 +183,11 @@ void stage_state::submit(const action& x, ticket_bundle inputs) {
           by = shared_->transport,
           g = seat_.generation,
           timed = now_->step.timed || now_->open.has_value(),
-          key = key_of(x.chunk, x.microbatch)](bench& on, runtime::stream&) {
-           done->begin = timed ? runtime::now_ns() : 0;
+          key = key_of(x.chunk, x.microbatch)](bench& on, runtime::stream& by_stream) {
+           if (timed) {
+             done->begin = by_stream.now();
+             done->begin_ns = std::int64_t(runtime::now_ns());
+           }
            switch (x.kind) {
              case action_kind::forward:
                done->outputs = deposit(*by, on.worker->forward(key, redeem(*by, in)), g);
@@ -186,13 +205,16 @@ void stage_state::submit(const action& x, ticket_bundle inputs) {
              default:
                throw runtime::broken_promise("STAGE-1: a row is split before it is carried out");
            }
-           done->end = timed ? runtime::now_ns() : 0;
+           if (timed) {
+             done->end = by_stream.now();
+             done->end_ns = std::int64_t(runtime::now_ns());
+           }
          },
          [this, x, done] {
            --now_->in_lane;
-           longest_ms_ = std::max(longest_ms_, double(done->end - done->begin) / 1e6);
+           longest_ms_ = std::max(longest_ms_, double(done->end_ns - done->begin_ns) / 1e6);
            if (now_->step.timed)
-             now_->executed.push_back({x, double(done->begin) / 1e6, double(done->end) / 1e6});
+             now_->executed.push_back({x, done->begin, done->end});
            pass_on(x, done->outputs);
            if (++now_->finished == now_->length)
              return vote_if_done();
@@ -225,10 +247,11 @@ void stage_state::pass_on(const action& x, const ticket_bundle& outputs) {
 void stage_state::errand::submit(runtime::lane& to, lane_work what) const {
   to.submit(
       [x = *this, what = std::move(what)](runtime::stream& by) {
-        const auto begin = x.trace ? runtime::now_ns() : 0;
+        if (!x.trace)
+          return what(*x.on, by);
+        const auto begin = by.now();
         what(*x.on, by);
-        if (x.trace)
-          x.trace->add({x.label, x.rank, x.step, begin, runtime::now_ns(), x.track});
+        x.on->trace(*x.trace, {x.label, x.rank, x.step, 0, 0, x.track}, begin, by);
       },
       [name = label, number = work, to_whom = whom](std::exception_ptr failure) {
         messages::lane_done done{.work = number};

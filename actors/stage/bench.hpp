@@ -6,6 +6,7 @@
 #include "actors/stage/stage.hpp"
 
 #include <atomic>
+#include <deque>
 #include <memory>
 
 namespace troupe::actors {
@@ -22,6 +23,20 @@ struct stage_state::bench {
   /// Number of the piece of work that reduces bucket 0 in this step; that of bucket b is b more.
   std::atomic<std::uint64_t> first_reduction = 0;
   std::atomic<std::uint64_t> step = 0;
+
+  /// Work from `begin` until now. A device has only enqueued it: its spans are added when it has
+  /// carried them out, with later work of the same lane.
+  void trace(runtime::trace_recorder& to,
+             runtime::span what,
+             runtime::moment begin,
+             runtime::stream& by);
+
+ private:
+  struct late_span {
+    runtime::span what;
+    runtime::moment begin, end;
+  };
+  std::deque<late_span> late_[2];  ///< of each lane, in its order
 };
 
 /// A piece of work: traced, and told to the actor when it has ended.

@@ -4,6 +4,7 @@
 #include "actors/support/guard.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/schedule/lower.hpp"
+#include "runtime/trainer/device_setup.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -38,12 +39,16 @@ void stage_state::start(stage_seat seat,
       .where = shared_->job.backend,
       .threads = shared_->job.threads_per_worker,
       .pool = {},
+      .device
+      = runtime::device_of(shared_->job, shared_->rank(seat_.replica, seat_.part, seat_.tensor)),
       .before_each = [planted = shared_->planted] { planted->delay_lane(); }};
   shared_->pools->add(shared_->rank(seat_.replica, seat_.part, seat_.tensor), settings.pool);
   if (overlaps_gradients() || overlaps_parameters()) {
     auto beside = settings;
     beside.name = "wire " + where_;
     beside.threads = 1;
+    if (settings.where == kernels::backend::cuda)
+      beside.pool = {};  // a pool serves one queue
     wire_ = shared_->make_lane(beside);
   }
   lane_ = shared_->make_lane(settings);
@@ -214,8 +219,18 @@ void stage_state::vote() {
                                                         .step = step.step,
                                                         .replica = seat_.replica,
                                                         .part = stage_number()});
-  if (seat_.tensor == 0 && step.timed)
-    result->executed = {{seat_.part, std::move(now_->executed)}};
+  // When everything before has been carried out: after the loss was read.
+  const auto add_times = [result,
+                          part = seat_.part,
+                          wanted = seat_.tensor == 0 && step.timed,
+                          executed = std::move(now_->executed)](const runtime::stream& by) {
+    if (!wanted)
+      return;
+    result->executed = {{part, {}}};
+    for (const auto& x : executed)
+      result->executed.front().actions.push_back(
+          {x.what, double(by.ns_of(x.begin)) / 1e6, double(by.ns_of(x.end)) / 1e6});
+  };
   const auto say = [this, result, training = !step.validation] {
     if (training)
       voted_ = result->step;
@@ -232,14 +247,20 @@ void stage_state::vote() {
   };
   if (step.validation)
     return submit(
-        "loss", [add_losses](bench& on, runtime::stream&) { add_losses(on); }, say);
+        "loss",
+        [add_losses, add_times](bench& on, runtime::stream& by) {
+          add_losses(on);
+          by.finish();
+          add_times(by);
+        },
+        say);
   submit(
       "reduce",
       [=,
        planted = shared_->planted,
        where = where_,
        counts = shared_->job.watch.log_zero_gradients,
-       overlapped = overlaps_gradients()](bench& on, runtime::stream&) {
+       overlapped = overlaps_gradients()](bench& on, runtime::stream& by) {
         planted->strike("lane:" + where, runtime::value(result->step));
         if (overlapped)
           on.worker->finish_reduction();
@@ -252,6 +273,7 @@ void stage_state::vote() {
           result->nonfinite = {found.name, where, found.chunk, found.entry};
         if (counts)
           result->zeros = on.worker->zero_gradients();
+        add_times(by);
       },
       say);
 }
@@ -282,10 +304,13 @@ void stage_state::decide(const messages::decision& x) {
        result,
        later,
        gathers,
+       shared = shared_,
        with_norm = shared_->job.watch.log_params_norm,
        token = groups_->token()](bench& on, runtime::stream&) {
-        if (!x.skip)
+        if (!x.skip) {
           on.worker->update({x.update, x.learning_rate, x.gradient_scale});
+          runtime::keep_product_choices(shared->job);
+        }
         if (with_norm)
           result->square_norm = on.worker->square_norm_of_parameters();
         if (later)

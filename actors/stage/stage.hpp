@@ -77,6 +77,12 @@ class stage_state {
     std::uint64_t questions = 0;
   };
 
+  /// An action, and when its stream came to it and left it.
+  struct carried_out {
+    runtime::action what;
+    runtime::moment begin = {}, end = {};
+  };
+
   struct progress {
     messages::run_step step;
     std::shared_ptr<const runtime::plan> plan;
@@ -88,8 +94,8 @@ class stage_state {
     int unreduced = 0;  ///< buckets whose sum is still on its way
     bool voting = false;
     std::optional<deliberation> open = {};
-    std::uint64_t choices = 0;                         ///< of the behaviour, in this row
-    std::vector<runtime::timed_action> executed = {};  ///< where asked for
+    std::uint64_t choices = 0;               ///< of the behaviour, in this row
+    std::vector<carried_out> executed = {};  ///< where asked for
   };
 
   bool is_first(runtime::chunk_id c) const { return shared_->pipeline.is_first(c); }

@@ -49,6 +49,10 @@ std::int64_t stream::ns_of(const moment& x) const {
   return began_ns_ + std::int64_t(x.event_->ms_after(*began_) * 1e6);
 }
 
+bool stream::has_passed(const moment& x) const {
+  return x.event_ == nullptr || x.event_->passed();
+}
+
 void stream::attend() {
   if (queue_ != nullptr)
     queue_->attend();

@@ -88,6 +88,7 @@ class stream {
   /// the stream has finished what came before.
   moment now();
   std::int64_t ns_of(const moment& x) const;
+  bool has_passed(const moment& x) const;
 
   /// The thread that calls it uses the stream from now on.
   void attend();

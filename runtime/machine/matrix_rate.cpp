@@ -1,11 +1,13 @@
 #include "runtime/machine/matrix_rate.hpp"
 
 #include "kernels/op/linear.hpp"
-#include "runtime/device/stream.hpp"
+#include "runtime/core/random.hpp"
+#include "runtime/tensor/moves.hpp"
 
 #include <algorithm>
 #include <barrier>
 #include <chrono>
+#include <limits>
 #include <numeric>
 #include <thread>
 #include <vector>
@@ -41,7 +43,51 @@ double rate_of(stream& on, std::int64_t side, std::barrier<>& start) {
   return double(product_flops(product)) / fastest.count();
 }
 
+template <class T>
+tensor random_square(stream& on, std::int64_t side, std::uint64_t key) {
+  std::vector<T> out(std::size_t(side * side));
+  for (std::size_t i = 0; i < out.size(); ++i)
+    out[i] = T(float(uniform(key, i) - 0.5));
+  return uploaded(on, out, {side, side});
+}
+
+/// Milliseconds of the fastest of some products.
+template <class T>
+double product_ms(stream& on, std::int64_t side) {
+  const auto x = random_square<T>(on, side, 1), weight = random_square<T>(on, side, 2);
+  auto y = tensor::empty<T>(on, {side, side});
+  const kernels::linear_forward<T> product{.y = y.template data<T>(),
+                                           .z = nullptr,
+                                           .x = x.template data<T>(),
+                                           .weight = weight.template data<T>(),
+                                           .bias = nullptr,
+                                           .R = side,
+                                           .N = side,
+                                           .K = side};
+  on.run(product);  // the first one chooses its code
+  std::vector<moment> points{on.now()};
+  for (int i = 0; i < 10; ++i) {
+    on.run(product);
+    points.push_back(on.now());
+  }
+  on.finish();
+  std::int64_t fastest = std::numeric_limits<std::int64_t>::max();
+  for (std::size_t i = 1; i < points.size(); ++i)
+    fastest = std::min(fastest, on.ns_of(points[i]) - on.ns_of(points[i - 1]));
+  return double(std::max<std::int64_t>(fastest, 1)) / 1e6;
+}
+
 }  // namespace
+
+double measured_device_rate(int device, bool in_bf16) {
+  stream on(kernels::backend::cuda, 1, {}, device);
+  constexpr double long_enough_ms = 1;
+  for (std::int64_t side = 64;; side *= 2) {
+    const auto ms = in_bf16 ? product_ms<kernels::bf16>(on, side) : product_ms<float>(on, side);
+    if (ms >= long_enough_ms || side == 8192)
+      return 2.0 * double(side) * double(side) * double(side) / (ms / 1e3);
+  }
+}
 
 double measured_matrix_rate(kernels::backend where, int workers, int threads, bool in_bf16) {
   // A millisecond of one fast core; plain loops take as long for much less.

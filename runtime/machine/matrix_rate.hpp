@@ -12,4 +12,8 @@ namespace troupe::runtime {
 /// second.
 double measured_matrix_rate(kernels::backend where, int workers, int threads, bool in_bf16);
 
+/// The same of one device of the cuda backend, on random numbers (zeros are faster): the sides
+/// double until a product takes some milliseconds.
+double measured_device_rate(int device, bool in_bf16);
+
 }  // namespace troupe::runtime

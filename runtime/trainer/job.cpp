@@ -10,6 +10,7 @@
 #include "runtime/schedule/csv.hpp"
 #include "runtime/telemetry/run_log.hpp"
 #include "runtime/trainer/build.hpp"
+#include "runtime/trainer/device_setup.hpp"
 #include "runtime/trainer/layout_rules.hpp"
 #include "runtime/trainer/pipeline.hpp"
 
@@ -396,6 +397,11 @@ std::string identity(const training_job& job) {
   out["backend"] = to_string(job.backend);
   if (job.backend == backend_kind::cpu)
     out["instruction_set"] = kernels::instruction_set();
+  if (job.backend == backend_kind::cuda)
+    out["device"] = {{"name", device_identity(job)},
+                     {"libraries", library_identity()},
+                     {"tf32", job.devices.tf32},
+                     {"products", job.devices.measure_products ? "measured" : "first guess"}};
   out["build"] = build_identity();
   return out.dump();  // keys sorted, no spaces: a manifest gives back the same text
 }

@@ -97,6 +97,14 @@ struct disturbance_settings {
   std::string fault;
 };
 
+/// Of the cuda backend.
+struct device_settings {
+  std::vector<int> numbers;               ///< --devices: the workers' in turn; empty: all
+  bool tf32 = false;                      ///< --allow-tf32: in products of fp32
+  bool measure_products = true;           ///< --product-choices none: the library's first guess
+  std::filesystem::path product_choices;  ///< --product-choices; empty: in the user's cache
+};
+
 struct training_job {
   recipe how;
   data_settings data;
@@ -110,6 +118,7 @@ struct training_job {
   std::uint64_t exit_interval = 0;  ///< --exit-interval: stop after an iteration it divides; 0: no
   int threads_per_worker = 1;
   kernels::backend backend = kernels::backend::cpu;
+  device_settings devices;
   std::string tokenizer_description;      ///< JSON: kind, files, fingerprint; kept in checkpoints
   std::vector<std::string> command_line;  ///< as it was given, for the checkpoint and the log
 };

@@ -1,0 +1,139 @@
+#include "runtime/trainer/device_setup.hpp"
+
+#include "kernels/backend/cuda_library.hpp"
+#include "runtime/core/log.hpp"
+#include "runtime/device/device.hpp"
+#include "runtime/device/product_choices.hpp"
+#include "runtime/machine/matrix_rate.hpp"
+
+#include <algorithm>
+#include <dlfcn.h>
+#include <mutex>
+#include <set>
+
+namespace troupe::runtime {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Opening the plug-in loads hundreds of megabytes: not where there is no driver anyway.
+bool has_driver() {
+  void* const driver = ::dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+  if (driver == nullptr)
+    return false;
+  ::dlclose(driver);
+  return true;
+}
+
+std::vector<int> devices_of(const training_job& job) {
+  if (!job.devices.numbers.empty())
+    return job.devices.numbers;
+  std::vector<int> all;
+  for (int d = 0; d < open_devices().count(); ++d)
+    all.push_back(d);
+  return all;
+}
+
+fs::path beside(const fs::path& checkpoints) {
+  return checkpoints.empty() ? fs::path() : checkpoints / "products.json";
+}
+
+/// Where choices are kept, the first first: what a checkpoint was computed with holds.
+std::vector<fs::path> choice_files(const training_job& job) {
+  std::vector<fs::path> out;
+  for (const auto& path : {beside(job.checkpoints.load),
+                           beside(job.checkpoints.save),
+                           job.devices.product_choices.empty() ? default_product_choices()
+                                                               : job.devices.product_choices})
+    if (!path.empty() && std::find(out.begin(), out.end(), path) == out.end())
+      out.push_back(path);
+  return out;
+}
+
+}  // namespace
+
+kernels::backend chosen_backend() {
+  if (!has_driver())
+    return kernels::backend::cpu;
+  try {
+    open_devices();
+    return kernels::backend::cuda;
+  } catch (const kernels::backend_missing& failure) {
+    log_warning("{}; computing on processors", failure.what());
+    return kernels::backend::cpu;
+  }
+}
+
+int device_of(const training_job& job, int rank) {
+  if (job.backend != kernels::backend::cuda)
+    return 0;
+  const auto all = devices_of(job);
+  return all[std::size_t(rank) % all.size()];
+}
+
+void prepare_devices(const training_job& job) {
+  if (job.backend != kernels::backend::cuda)
+    return;
+  for (const int d : devices_of(job))
+    require_device(d);
+  auto& library = kernels::open_cuda();
+  library.set_products({.tf32 = job.devices.tf32, .measure = job.devices.measure_products});
+  std::set<std::string> known;
+  std::vector<product_choice> given;
+  for (const auto& path : choice_files(job))
+    for (const auto& choice : load_product_choices(path))
+      if (known.insert(choice.product).second)
+        given.push_back(choice);
+  library.give_choices(given);
+}
+
+void keep_product_choices(const training_job& job) {
+  if (job.backend != kernels::backend::cuda || !job.devices.measure_products)
+    return;
+  static std::mutex mutex;
+  static std::size_t kept = 0;
+  static bool told = false;
+  const std::lock_guard lock(mutex);
+  const auto all = kernels::open_cuda().choices();
+  if (all.size() == kept)
+    return;
+  for (const auto& path : choice_files(job)) {
+    if (path == beside(job.checkpoints.load) && job.checkpoints.load != job.checkpoints.save)
+      continue;  // another run's folder
+    try {
+      add_product_choices(path, all);
+    } catch (const error& failure) {
+      if (!std::exchange(told, true))
+        log_warning("{}; a later run measures its matrix products again, and may get other bits",
+                    failure.what());
+    }
+  }
+  kept = all.size();
+}
+
+double matrix_rate_of_devices(const training_job& job) {
+  std::set<int> used;
+  for (int rank = 0; rank < job.layout.world; ++rank)
+    used.insert(device_of(job, rank));
+  double sum = 0;
+  for (const int d : used)
+    sum += measured_device_rate(d, job.how.precision != dtype::f32);
+  return sum;
+}
+
+std::string device_identity(const training_job& job) {
+  std::string out;
+  for (const int d : devices_of(job)) {
+    const auto name = open_devices().facts(d).name;
+    if (out.find(name) == std::string::npos)
+      out += (out.empty() ? "" : ", ") + name;
+  }
+  return out;
+}
+
+std::string library_identity() {
+  return kernels::open_cuda().libraries();
+}
+
+}  // namespace troupe::runtime

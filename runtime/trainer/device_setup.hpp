@@ -1,0 +1,36 @@
+// Devices of a job: which worker computes where, and how matrix products are computed there.
+
+#pragma once
+
+#include "runtime/trainer/job.hpp"
+
+#include <string>
+
+namespace troupe::runtime {
+
+/// What a user's "auto" means on this machine: cuda where a device can be used, else cpu. A GPU
+/// that is there and cannot be used is told in the log, with the reason.
+kernels::backend chosen_backend();
+
+/// The device of a worker of this process: its devices in turn, by rank.
+int device_of(const training_job& job, int rank);
+
+/// Before the first worker of a job on the cuda backend: its devices are there, and products are
+/// computed as the job says; algorithms that were chosen before, beside its checkpoints or in the
+/// user's cache, are taken again. Throws input_error and backend_missing. Nothing on other
+/// backends.
+void prepare_devices(const training_job& job);
+
+/// Writes down the algorithms that were chosen meanwhile, beside the checkpoints and in the cache:
+/// the next run takes them, and has the same bits. Any thread; cheap when there is nothing new. A
+/// file that cannot be written is told in the log, once.
+void keep_product_choices(const training_job& job);
+
+/// Of the devices that the job's workers use, together: FLOP a second, see measured_device_rate.
+double matrix_rate_of_devices(const training_job& job);
+
+/// For the identity: "NVIDIA H200", and the libraries that decide bits.
+std::string device_identity(const training_job& job);
+std::string library_identity();
+
+}  // namespace troupe::runtime
