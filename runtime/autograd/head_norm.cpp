@@ -1,6 +1,6 @@
 #include "runtime/autograd/parts.hpp"
+#include "runtime/tensor/moves.hpp"
 
-#include <cstring>
 #include <utility>
 
 namespace troupe::runtime {
@@ -46,9 +46,7 @@ struct head_norm_node final : node {
 
   void input_gradients(tape& on) override {
     grad = std::move(dy->sum);
-    auto part = tensor::empty<T>(on.on(), grad.extents());
-    if (!on.on().pool().is_shadow())
-      std::memcpy(part.raw(), grad.raw(), grad.bytes());  // values pass
+    auto part = copy_of(on.on(), grad);  // values pass
     for (const auto& s : sides)
       on.on().run(kernels::head_norm_backward_input<T>{part.template data<T>() + s.which.offset,
                                                        grad.data<T>() + s.which.offset,
@@ -81,9 +79,7 @@ variable run(tape& on,
              head_norm_parameters query,
              head_norm_parameters key) {
   auto n = std::make_unique<head_norm_node<T>>();
-  auto y = tensor::empty<T>(on.on(), qkv.data.extents());
-  if (!on.on().pool().is_shadow())
-    std::memcpy(y.raw(), qkv.data.raw(), y.bytes());
+  auto y = copy_of(on.on(), qkv.data);
   for (const bool keys : {false, true}) {
     auto& s = n->sides[keys ? 1 : 0];
     s.which = heads(qkv.data, layout, how, keys);

@@ -1,0 +1,82 @@
+// The trainer without actors on a device, against itself on the CPU.
+
+#include "runtime/device/backend_kind.hpp"
+#include "runtime/trainer/reference_trainer.hpp"
+#include "tests/support/emulated_plugins.hpp"
+#include "tests/support/formula_source.hpp"
+#include "tests/support/tiny_gpt.hpp"
+
+#include <catch2/catch_approx.hpp>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/generators/catch_generators_range.hpp>
+
+using namespace troupe::runtime;
+using namespace troupe::tests;
+
+namespace {
+
+recipe tiny_recipe(const gpt_config& model, dtype precision, std::int64_t data_parallel = 1) {
+  recipe how;
+  how.model = model;
+  how.precision = precision;
+  how.rate = {.maximum = 1e-2, .minimum = 1e-3, .warmup = 8, .decay = 200};
+  how.batch = {.micro = 2, .global = 8, .data_parallel = data_parallel};
+  return how;
+}
+
+std::vector<step_report> steps(const recipe& how, backend_kind where, int n) {
+  stream on(where, 1, {});
+  reference_trainer by(how, std::make_shared<formula_source>(how, true), on);
+  std::vector<step_report> out;
+  for (int i = 0; i < n; ++i)
+    out.push_back(by.step());
+  return out;
+}
+
+}  // namespace
+
+// Both add in f32 and in orders of their own, and a step passes a hundred sums: 1e-4 is what the
+// project promises of a device.
+TEST_CASE("a device trains as the processor does, and twice to the same bits", "[device]") {
+  const auto all = tiny_gpts(2);
+  const auto [name, model] = *std::next(all.begin(), GENERATE(range(0, 7)));
+  CAPTURE(name);
+  const auto how = tiny_recipe(model, dtype::f32);
+  const auto here = steps(how, backend_kind::cpu, 6);
+  const auto there = steps(how, backend_kind::cuda, 6), again = steps(how, backend_kind::cuda, 6);
+  for (std::size_t i = 0; i < here.size(); ++i) {
+    CAPTURE(i);
+    CHECK(there[i].lm_loss == Catch::Approx(here[i].lm_loss).epsilon(1e-4));
+    CHECK(there[i].grad_norm == Catch::Approx(here[i].grad_norm).epsilon(1e-3));
+    CHECK(there[i].state == again[i].state);
+    CHECK(there[i].lm_loss == again[i].lm_loss);
+  }
+}
+
+// Initial weights are the host's, and their digests are taken where they lie: the same bits.
+TEST_CASE("a state has one digest, on the processor and on a device", "[device]") {
+  auto how = tiny_recipe(tiny_gpts(2).begin()->second, dtype::f32);
+  how.rate = {.maximum = 0, .minimum = 0};
+  how.optimizer.beta1 = how.optimizer.beta2 = 1;  // moments stay zero
+  CHECK(steps(how, backend_kind::cpu, 1)[0].state == steps(how, backend_kind::cuda, 1)[0].state);
+}
+
+TEST_CASE("a device trains in bf16 within 1 % of the processor's fp32", "[device]") {
+  const auto model = tiny_gpts(2).begin()->second;
+  const auto exact = steps(tiny_recipe(model, dtype::f32), backend_kind::cpu, 20);
+  const auto how = tiny_recipe(model, dtype::bf16);
+  const auto there = steps(how, backend_kind::cuda, 20), again = steps(how, backend_kind::cuda, 20);
+  for (std::size_t i = 0; i < exact.size(); ++i) {
+    CAPTURE(i);
+    CHECK(there[i].lm_loss == Catch::Approx(exact[i].lm_loss).epsilon(1e-2));
+    CHECK(there[i].state == again[i].state);
+  }
+}
+
+TEST_CASE("replicas that a device plays in turn add up as on the processor", "[device]") {
+  const auto how = tiny_recipe(tiny_gpts(2).begin()->second, dtype::f32, 2);
+  const auto here = steps(how, backend_kind::cpu, 3), there = steps(how, backend_kind::cuda, 3);
+  for (std::size_t i = 0; i < here.size(); ++i)
+    CHECK(there[i].lm_loss == Catch::Approx(here[i].lm_loss).epsilon(1e-4));
+}
