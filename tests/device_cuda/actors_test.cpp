@@ -1,0 +1,102 @@
+// Jobs of actors on devices: several workers share one, or each has its own.
+
+#include "runtime/device/backend_kind.hpp"
+#include "tests/support/emulated_plugins.hpp"
+#include "tests/support/scratch_folder.hpp"
+#include "tests/support/tiny_job.hpp"
+
+#include <catch2/catch_approx.hpp>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+using namespace troupe;
+using json = nlohmann::json;
+
+namespace {
+
+std::vector<json> lines_of(const std::filesystem::path& path) {
+  std::vector<json> out;
+  std::ifstream in(path);
+  for (std::string line; std::getline(in, line);)
+    out.push_back(json::parse(line));
+  return out;
+}
+
+runtime::training_job device_job(int pipeline, int data, int tensor = 1) {
+  auto job = tests::tiny_job(pipeline, data, tensor);
+  job.backend = runtime::backend_kind::cuda;
+  job.how.model.layers = 2;
+  job.how.model.attention_dropout = 0;
+  job.how.batch.micro = 1;
+  job.how.batch.global = 4;
+  job.train_iterations = 4;
+  job.layout.chunks = {};
+  return job;
+}
+
+/// (state, loss) of each step.
+using course = std::vector<std::pair<std::string, double>>;
+
+course by_actors(runtime::training_job job, const tests::scratch_folder& folder) {
+  job.watch.log_file = folder / "log.jsonl";
+  std::filesystem::remove(job.watch.log_file);
+  REQUIRE(actors::run(tests::tiny_resources(job)).exit_code == 0);
+  course out;
+  for (const auto& line : lines_of(job.watch.log_file))
+    if (line.contains("state_digest"))
+      out.emplace_back(line["state_digest"], line["lm_loss"]);
+  return out;
+}
+
+course by_one_thread(const runtime::training_job& job) {
+  course out;
+  for (const auto& x : tests::by_reference_trainer(job))
+    out.emplace_back(to_string(x.state), x.lm_loss);
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("stages and replicas that share a device have the bits of the trainer without actors",
+          "[device]") {
+  const auto [P, D] = GENERATE(std::pair(2, 1), std::pair(1, 2), std::pair(2, 2));
+  CAPTURE(P, D);
+  const tests::scratch_folder folder;
+  auto job = device_job(P, D);
+  const auto expected = by_one_thread(job);
+  CHECK(expected.size() == 4);
+  CHECK(by_actors(job, folder) == expected);
+  if (D == 1)
+    return;
+  job.reduction.bucket_size = 2000;
+  job.reduction.overlap_gradients = true;
+  CHECK(by_actors(job, folder) == expected);
+  job.reduction.distributed_optimizer = true;
+  job.reduction.overlap_parameters = true;
+  CHECK(by_actors(job, folder) == expected);
+}
+
+TEST_CASE("tensor ranks on a device train as one does, twice to the same bits", "[device]") {
+  const tests::scratch_folder folder;
+  const auto sequence_parallel = GENERATE(false, true);
+  auto job = device_job(1, 1, 2);
+  job.layout.sequence_parallel = sequence_parallel;
+  const auto first = by_actors(job, folder), again = by_actors(job, folder);
+  CHECK(first == again);
+  const auto whole = by_one_thread(device_job(1, 1));
+  for (std::size_t i = 0; i < whole.size(); ++i)
+    CHECK(first[i].second == Catch::Approx(whole[i].second).epsilon(1e-4));
+}
+
+TEST_CASE("planted delays of a device's lanes change no bit, nor does recomputation", "[device]") {
+  const tests::scratch_folder folder;
+  auto job = device_job(2, 1);
+  const auto expected = by_actors(job, folder);
+  job.disturbance = {.seed = 7, .lane_delay_us = 400, .message_delay_us = 400};
+  CHECK(by_actors(job, folder) == expected);
+  job.recompute.granularity = runtime::recompute_granularity::full;
+  CHECK(by_actors(job, folder) == expected);
+}
