@@ -194,6 +194,8 @@ std::vector<generation_end> generate(const chunk& whole,
     longest_prompt = std::max(longest_prompt, std::int64_t(x.prompt.size()));
     most = std::max(most, allowed);
   }
+  // Logits are read on the host, and drawn from there.
+  stream drawing(on.queue() == nullptr ? on.where() : kernels::backend::cpu, on.threads(), {});
   decoder state(
       whole, store, on, longest_prompt + std::max<std::int64_t>(most, 1), cached, what.size());
   for (std::int64_t i = 0; i < most; ++i) {
@@ -208,7 +210,7 @@ std::vector<generation_end> generate(const chunk& whole,
       const auto own = logits.subspan(b * std::size_t(config.padded_vocabulary));
       require_finite(own.first(std::size_t(config.vocabulary)), what[b].prompt.size() + i);
       const auto number = uniform(text.key, std::uint64_t(text.drawn++));
-      fresh[b][0] = draw(own, config.vocabulary, what[b].how, number, on);
+      fresh[b][0] = draw(own, config.vocabulary, what[b].how, number, drawing);
       if (fresh[b][0] == what[b].end_of_document)
         text.end = generation_end::end_of_document;
       else if (!visit(b, fresh[b][0]))

@@ -87,7 +87,7 @@ MUTANTS = [
      "std::int64_t(at.consumed - at.skipped.samples)", "std::int64_t(at.consumed)"),
     ("a step that is left out counts as an update", "runtime/trainer/decision.cpp",
      "out.update.step = at.iteration + 1 - skipped.iterations;", "out.update.step = at.iteration + 1;"),
-    ("a step that is left out is not left out", STAGE, "        if (!x.skip)\n          on.worker->update", "        on.worker->update"),
+    ("a step that is left out is not left out", STAGE, "        if (!x.skip) {\n          on.worker->update", "        {\n          on.worker->update"),
     # The spread optimizer.
     ("parameters are not gathered", REDUCTION,
      "    group->all_gather(on,", "    if (which > 1000000)\n      group->all_gather(on,"),

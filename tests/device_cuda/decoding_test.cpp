@@ -1,0 +1,67 @@
+// Decoding on a device: the same text as on the processor.
+
+#include "runtime/device/backend_kind.hpp"
+#include "runtime/inference/generator.hpp"
+#include "runtime/inference/score.hpp"
+#include "tests/support/emulated_plugins.hpp"
+#include "tests/support/tiny_gpt.hpp"
+
+#include <catch2/catch_approx.hpp>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/generators/catch_generators_range.hpp>
+
+using namespace troupe::runtime;
+using namespace troupe::tests;
+
+namespace {
+
+struct loaded {
+  loaded(const gpt_config& config, backend_kind where)
+      : on(where, 1, {}),
+        model(config, {0, config.layers, true, true}),
+        store(model.units(), 1, on.pool()) {
+    initialise(store, 1234);
+  }
+
+  std::vector<std::int32_t> text(bool cached) {
+    const generation_request what{.prompt = {1, 2, 3}, .tokens = 6, .how = {.top_k = 1}};
+    std::vector<std::int32_t> out;
+    generate(
+        model,
+        store,
+        on,
+        {&what, 1},
+        [&](std::size_t, std::int32_t token) {
+          out.push_back(token);
+          return true;
+        },
+        cached);
+    return out;
+  }
+
+  stream on;
+  chunk model;
+  resident_store store;
+};
+
+}  // namespace
+
+TEST_CASE("a device decodes what the processor decodes, with a cache and without", "[device]") {
+  const auto all = tiny_gpts(2);
+  const auto [name, config] = *std::next(all.begin(), GENERATE(range(0, 7)));
+  CAPTURE(name);
+  loaded here(config, backend_kind::cpu), there(config, backend_kind::cuda);
+  const auto expected = here.text(true);
+  CHECK(there.text(true) == expected);
+  CHECK(there.text(false) == expected);
+}
+
+TEST_CASE("a text is as surprising on a device as on the processor", "[device]") {
+  const auto config = tiny_gpts(2).begin()->second;
+  loaded here(config, backend_kind::cpu), there(config, backend_kind::cuda);
+  const std::vector<std::int32_t> text{1, 5, 2, 7, 3, 3, 9, 4, 0, 6, 8};
+  const auto expected = surprise(here.model, here.store, here.on, text, 2, {});
+  CHECK(surprise(there.model, there.store, there.on, text, 2, {})
+        == Catch::Approx(expected).epsilon(1e-5));
+}
