@@ -78,8 +78,7 @@ __device__ __forceinline__ void load_queries(const attention_backward<T>& op,
 template <int Rows>
 constexpr int threads_of = tile / Rows * 16;
 
-// --- dk and dv: rows of a thread are keys, its columns are queries
-// --------------------------------
+// --- dk and dv: rows of a thread are keys, its columns queries -----------------------------------
 
 template <class T, int Dp, int Rows>
 __global__ void __launch_bounds__(threads_of<Rows>, Dp == 256 ? 1 : 2)
@@ -176,8 +175,7 @@ __global__ void __launch_bounds__(threads_of<Rows>, Dp == 256 ? 1 : 2)
   write_rows<Rows, Dp>(a, dv, factor, op.dv + place, a.key_row, at.rows);
 }
 
-// --- dq: rows of a thread are queries, its columns are keys
-// ---------------------------------------
+// --- dq: rows of a thread are queries, its columns keys ------------------------------------------
 
 template <class T, int Dp, int Rows>
 __global__ void __launch_bounds__(threads_of<Rows>, Dp == 256 ? 1 : 2)
@@ -245,8 +243,6 @@ __global__ void __launch_bounds__(threads_of<Rows>, Dp == 256 ? 1 : 2)
     factor[r] = a.scale;
   write_rows<Rows, Dp>(a, dq, factor, op.dq + place, a.query_row, at.rows);
 }
-
-// --------------------------------------------------------------------------------------------------
 
 struct scratch_plan {
   std::size_t centers;  ///< bytes

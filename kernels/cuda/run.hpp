@@ -36,7 +36,7 @@ template <class T>
 std::size_t scratch(const attention_forward<T>& op);
 template <class T>
 std::size_t scratch(const attention_backward<T>& op);
-// cross_entropy.cu
+// cross_entropy_forward.cu
 template <class T>
 std::size_t scratch(const cross_entropy_forward<T>& op);
 // sum.cu

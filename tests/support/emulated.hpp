@@ -29,6 +29,13 @@ inline void must(cudaError_t status, const char* what) {
     throw std::runtime_error(std::string(what) + ": " + cudaGetErrorName(status));
 }
 
+/// As the driver names it.
+inline std::string device_name() {
+  cudaDeviceProp device = {};
+  must(cudaGetDeviceProperties(&device, 0), "asking for a device's properties");
+  return device.name;
+}
+
 /// n elements of device memory, aligned to 256 bytes; with `shift` they begin as many elements
 /// later, for pointers that vectors cannot be loaded from.
 template <class T>

@@ -1,32 +1,13 @@
-#include "kernels/cuda/device.cuh"
+#include "kernels/cuda/cross_entropy.cuh"
 #include "kernels/cuda/run.hpp"
 
 #include <algorithm>
-#include <limits>
 
 namespace troupe::kernels::cuda {
 
 namespace {
 
-constexpr float infinity = std::numeric_limits<float>::infinity();
-constexpr float log2_e = 1.44269504088896341F;
-constexpr int ahead = 4;  ///< loads of a thread that are under way at a time
-constexpr std::int64_t most_blocks = 1 << 30;
-
-/// e^(x - center). The difference first: near 0, where e^x is large, it is exact.
-__device__ __forceinline__ float exponential(float x, float center) {
-  return exp2f((x - center) * log2_e);
-}
-
-/// Elements before the first that 16 bytes may be loaded from, of n.
-template <class T>
-__device__ __forceinline__ int before_vectors(const T* from, int n) {
-  const auto past = unsigned(reinterpret_cast<std::uintptr_t>(from) % 16);
-  return min(int((16 - past) % 16 / sizeof(T)), n);
-}
-
-// --- forward
-// --------------------------------------------------------------------------------------
+using namespace cross_entropy;
 
 /// sum of e^(x - highest). Milakov, Gimelshein: "Online normalizer calculation for softmax", 2018.
 struct partial_sum {
@@ -234,144 +215,6 @@ void compute(const cross_entropy_forward<T>& op, const context& in) {
     forward<T, 256>(op, in);
 }
 
-// --- backward
-// -------------------------------------------------------------------------------------
-
-constexpr int backward_threads = 256;
-
-/// The gradient of a row's loss, once its target is apart.
-struct row_slope {
-  float lse, dloss;
-
-  __device__ __forceinline__ float of(float x) const { return exponential(x, lse) * dloss; }
-  /// p - 1 from expm1: it is small where p is near 1.
-  __device__ __forceinline__ float of_target(float x) const { return expm1f(x - lse) * dloss; }
-};
-
-/// One block for `ahead` vectors of W columns for each thread. A thread writes what it has read,
-/// for both arrays may be one.
-template <class T, int W>
-__global__ void __launch_bounds__(backward_threads)
-    backward_row_parts(const cross_entropy_backward<T> op, int row_parts) {
-  const int me = int(threadIdx.x), V = int(op.V), vocabulary = int(op.vocabulary);
-  for (std::int64_t item = blockIdx.x; item < op.R * row_parts; item += gridDim.x) {
-    const std::int64_t r = item / row_parts;
-    const int part = int(item % row_parts);
-    const T* from = op.logits + r * op.V;
-    T* to = op.dlogits + r * op.V;
-    const int before = W == 1 ? 0 : before_vectors(from, V);
-    const int vectors = (V - before) / W, after = before + vectors * W;
-    const row_slope slope{op.lse[r], op.dloss[r]};
-    // A masked row may hold infinities: 0 is said, not computed, and nothing read.
-    const int seen = slope.dloss == 0 ? 0 : vocabulary;
-    const std::int64_t wanted = std::int64_t{op.target[r]} - op.first;
-    const int target = wanted >= 0 && wanted < seen ? int(wanted) : -W;
-
-    pack<T, W> x[ahead] = {};
-    float at_target = 0;
-    bool has_target = false;
-    const int first = part * ahead * backward_threads + me;
-#pragma unroll
-    for (int u = 0; u < ahead; ++u) {
-      const int i = first + u * backward_threads, column = before + i * W;
-      if (i < vectors && column < seen) {
-        x[u] = load<T, W>(from + column);
-        if (unsigned(target - column) < unsigned(W)) {
-          at_target = to_float(from[target]);
-          has_target = true;
-        }
-      }
-    }
-#pragma unroll
-    for (int u = 0; u < ahead; ++u) {
-      const int i = first + u * backward_threads, column = before + i * W;
-      if (i >= vectors)
-        break;
-      pack<T, W> y;
-#pragma unroll
-      for (int w = 0; w < W; ++w)
-        y.x[w] = column + w < seen ? from_float<T>(slope.of(to_float(x[u].x[w]))) : T{};
-      store(to + column, y);
-    }
-    if (has_target)
-      to[target] = from_float<T>(slope.of_target(at_target));
-
-    const auto one = [&](int column) {
-      const float here = to_float(from[column]);
-      const float slope_here = column == target ? slope.of_target(here) : slope.of(here);
-      to[column] = column < seen ? from_float<T>(slope_here) : T{};
-    };
-    if (part == 0 && me < before)
-      one(me);
-    if (part == row_parts - 1 && me < V - after)
-      one(after + me);
-  }
-}
-
-template <class T, int W>
-void backward(const cross_entropy_backward<T>& op, const context& in) {
-  const std::int64_t parts
-      = std::max<std::int64_t>(1, ceil_div(op.V, W * ahead * backward_threads));
-  launch(in,
-         dim3(blocks_for(op.R * parts, most_blocks)),
-         dim3(backward_threads),
-         backward_row_parts<T, W>,
-         op,
-         parts);
-}
-
-template <class T>
-void compute(const cross_entropy_backward<T>& op, const context& in) {
-  const auto distance
-      = reinterpret_cast<std::uintptr_t>(op.logits) - reinterpret_cast<std::uintptr_t>(op.dlogits);
-  if (op.V == 0)
-    return;
-  if (distance % 16 == 0)
-    backward<T, wide<T>>(op, in);
-  else
-    backward<T, 1>(op, in);
-}
-
-// --- parts of the vocabulary
-// ------------------------------------------------------------------------
-
-constexpr int merge_threads = 128;
-constexpr int most_parts = 128;  ///< of one launch: what fits into a kernel's parameters
-
-struct part_arrays {
-  const float* lse[most_parts];
-  const float* logit[most_parts];
-};
-
-/// `more`: loss and lse hold the logit and lse of parts that were merged before; `last`: none
-/// follow.
-__global__ void __launch_bounds__(merge_threads) merge(float* loss,
-                                                       float* lse,
-                                                       const part_arrays part,
-                                                       int parts,
-                                                       std::int64_t R,
-                                                       bool more,
-                                                       bool last) {
-  for (std::int64_t r = std::int64_t{blockIdx.x} * merge_threads + threadIdx.x; r < R;
-       r += std::int64_t{gridDim.x} * merge_threads) {
-    const float before = more ? lse[r] : -infinity;
-    float highest = before;
-    for (int k = 0; k < parts; ++k)
-      highest = fmaxf(highest, part.lse[k][r]);
-    // A part of nothing but -infinity is the highest only where all are.
-    const auto share
-        = [highest](float x) { return x == highest ? 1.0 : exp(double(x) - double(highest)); };
-    double sum = more ? share(before) : 0, logit = more ? double(loss[r]) : 0;
-    for (int k = 0; k < parts; ++k) {
-      sum += share(part.lse[k][r]);
-      logit += double(part.logit[k][r]);
-    }
-    const double all = double(highest) + log(sum);
-    lse[r] = float(all);
-    loss[r] = float(last ? all - logit : logit);
-  }
-}
-
 }  // namespace
 
 template <class T>
@@ -379,40 +222,15 @@ std::size_t scratch(const cross_entropy_forward<T>& op) {
   return forward_plan(op).bytes(op.R);
 }
 
-#define TROUPE_DEFINE(T)                                             \
-  template <>                                                        \
-  void run(const cross_entropy_forward<T>& op, const context& in) {  \
-    compute(op, in);                                                 \
-  }                                                                  \
-  template <>                                                        \
-  void run(const cross_entropy_backward<T>& op, const context& in) { \
-    compute(op, in);                                                 \
-  }                                                                  \
+#define TROUPE_DEFINE(T)                                            \
+  template <>                                                       \
+  void run(const cross_entropy_forward<T>& op, const context& in) { \
+    compute(op, in);                                                \
+  }                                                                 \
   template std::size_t scratch(const cross_entropy_forward<T>&);
 TROUPE_DEFINE(float)
 TROUPE_DEFINE(bf16)
 TROUPE_DEFINE(f16)
 #undef TROUPE_DEFINE
-
-template <>
-void run(const cross_entropy_merge<float>& op, const context& in) {
-  for (std::int64_t begin = 0; begin < op.parts; begin += most_parts) {
-    const int n = int(std::min<std::int64_t>(most_parts, op.parts - begin));
-    part_arrays part = {};
-    std::copy_n(op.part_lse + begin, n, part.lse);
-    std::copy_n(op.part_logit + begin, n, part.logit);
-    launch(in,
-           dim3(blocks_for(ceil_div(op.R, merge_threads), most_blocks)),
-           dim3(merge_threads),
-           merge,
-           op.loss,
-           op.lse,
-           part,
-           n,
-           op.R,
-           begin > 0,
-           begin + n == op.parts);
-  }
-}
 
 }  // namespace troupe::kernels::cuda

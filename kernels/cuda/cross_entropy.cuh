@@ -1,0 +1,28 @@
+// What both passes of cross-entropy share.
+
+#pragma once
+
+#include "kernels/cuda/device.cuh"
+
+#include <limits>
+
+namespace troupe::kernels::cuda::cross_entropy {
+
+constexpr float infinity = std::numeric_limits<float>::infinity();
+constexpr float log2_e = 1.44269504088896341F;
+constexpr int ahead = 4;  ///< loads of a thread that are under way at a time
+constexpr std::int64_t most_blocks = 1 << 30;
+
+/// e^(x - center). The difference first: near 0, where e^x is large, it is exact.
+__device__ __forceinline__ float exponential(float x, float center) {
+  return exp2f((x - center) * log2_e);
+}
+
+/// Elements before the first that 16 bytes may be loaded from, of n.
+template <class T>
+__device__ __forceinline__ int before_vectors(const T* from, int n) {
+  const auto past = unsigned(reinterpret_cast<std::uintptr_t>(from) % 16);
+  return min(int((16 - past) % 16 / sizeof(T)), n);
+}
+
+}  // namespace troupe::kernels::cuda::cross_entropy
