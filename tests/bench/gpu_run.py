@@ -31,7 +31,6 @@ SMOKE = {
     "gpt2": dict(layers=[2], hidden=32, heads=2, T=16, vocab=96, batches=[2, 4]),
     "llama": dict(layers=[2], hidden=32, heads=4, groups=2, ffn=48, T=16, vocab=96, batches=[2]),
 }
-STEPS, DROPPED = 14, 4
 
 
 class bench:
@@ -41,6 +40,7 @@ class bench:
         self.out = pathlib.Path(o.out).resolve()
         self.out.mkdir(parents=True, exist_ok=True)
         self.ends = time.monotonic() + o.seconds
+        self.steps, self.dropped = (5, 2) if o.smoke else (14, 4)
         self.rows = []
         self.failed = 0
 
@@ -197,8 +197,8 @@ def train(b, name, model, m, layers, batch, steps, limit, more=()):
     return dict(lines=lines, peak=float(peak[1]) * scale.get(peak[2], 0) if peak else 0)
 
 
-def tokens_per_second(run):
-    return statistics.median(x["tokens_per_second"] for x in run["lines"][DROPPED:])
+def tokens_per_second(b, run):
+    return statistics.median(x["tokens_per_second"] for x in run["lines"][b.dropped:])
 
 
 def losses(b):
@@ -233,7 +233,7 @@ def peer(b, name, model, m, layers, batch, limit, compiled):
     if not b.o.peer:
         return None
     words = [sys.executable, b.o.peer, "--layers", layers, "--hidden", m["hidden"], "--heads", m["heads"], "--seq", m["T"],
-             "--vocab", m["vocab"], "--batch", batch, "--dtype", "bf16", "--attention", "flash", "--steps", STEPS,
+             "--vocab", m["vocab"], "--batch", batch, "--dtype", "bf16", "--attention", "flash", "--steps", b.steps,
              "--device", "cpu" if b.o.smoke else "cuda"]
     if model == "llama":
         words += ["--llama", "--kv-heads", m["groups"], "--ffn", m["ffn"]]
@@ -265,11 +265,11 @@ def one_model(b, model, m, rate):
         best = None
         for batch in m["batches"]:
             name = f"{model}_{layers}x{batch}"
-            mine = train(b, name, model, m, layers, batch, STEPS, 90 if big else 45,
+            mine = train(b, name, model, m, layers, batch, b.steps, 90 if big else 45,
                          [*device_words(b), "--bf16"])
             if mine is None:
                 continue
-            rates = {"troupe": tokens_per_second(mine)}
+            rates = {"troupe": tokens_per_second(b, mine)}
             peaks = {"troupe": mine["peak"]}
             for compiled in [False] if b.o.smoke else [False, True]:
                 kind = "compile" if compiled else "eager"
@@ -302,13 +302,13 @@ def tell(b, model, m, x, rate):
 def stages(b, m):
     """The same batch of 8 micro-batches by one stage, and by two that share the GPU."""
     batch = m["batches"][0]
-    common = [*device_words(b, "--devices", 0), "--bf16", "--global-batch-size", 8 * batch]
+    common = [*device_words(b, "--devices", 0), "--bf16", "--global-batch-size", (2 if b.o.smoke else 8) * batch]
     rates = {}
     for n in [1, 2]:
-        run = train(b, f"stages_{n}", "gpt2", m, m["layers"][0], batch, STEPS, 60, [*common, "--pipeline-model-parallel-size", n])
+        run = train(b, f"stages_{n}", "gpt2", m, m["layers"][0], batch, b.steps, 60, [*common, "--pipeline-model-parallel-size", n])
         if run is None:
             return
-        rates[n] = tokens_per_second(run)
+        rates[n] = tokens_per_second(b, run)
     ratio = rates[2] / rates[1]
     b.row("two stages on one GPU, of one", f"{ratio:.3f}", "0.97", None if b.o.smoke else ratio >= 0.97)
 
@@ -337,6 +337,8 @@ def main():
     o = a.parse_args()
     parts = [o.part] if o.part else [1, 2]
     failed = 0
+    if o.smoke:  # algorithms of products that an earlier emulator had
+        (pathlib.Path(o.out) / "products.json").unlink(missing_ok=True)
     for o.part in parts:
         b = bench(o)
         for part in [doctor, kernel_tests, operations, losses, sanitizer] if o.part == 1 else [doctor, steps]:
@@ -346,7 +348,8 @@ def main():
                 b.failed += 1
                 b.rows.append((part.__name__, "FAILED", f"{type(e).__name__}: {e}"[:100], "NO"))
         b.table()
-        failed += b.failed
+        # Of tiny models times say nothing, and so no goal of theirs is in the table.
+        failed += b.failed + (sum(r[3] == "NO" for r in b.rows) if o.smoke else 0)
     return 1 if failed else 0
 
 
