@@ -51,6 +51,7 @@ function(troupe_plugin name)
     $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wshadow;-Wno-missing-field-initializers>
     $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;--Werror=cross-execution-space-call;-Xcompiler=-Wall>)
   target_link_libraries(plugin_${name} PRIVATE ${arg_LIBRARIES})
+  target_link_options(plugin_${name} PRIVATE LINKER:--no-undefined)
   add_dependencies(plugins plugin_${name})
 endfunction()
 

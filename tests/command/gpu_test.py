@@ -1,0 +1,104 @@
+"""`troupe train --backend cuda` as a user has it, on the emulated device. Run by ctest:
+gpu_test.py PROGRAM PLUGINS CHECK"""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+PROGRAM, PLUGINS = sys.argv[1], sys.argv[2]
+MODEL = ("--mock-data --tokenizer-type NullTokenizer --vocab-size 63 --num-layers 2 --hidden-size 32 "
+         "--num-attention-heads 2 --seq-length 16 --max-position-embeddings 16 --micro-batch-size 2 "
+         "--global-batch-size 4 --lr 1e-3 --lr-decay-iters 8 --log-interval 1 --eval-iters 0").split()
+
+
+def run(words, folder, **settings):
+    env = {**os.environ, "TROUPE_PLUGINS": PLUGINS, "XDG_CACHE_HOME": str(folder / "cache"),
+           **{k: str(v) for k, v in settings.items()}}
+    return subprocess.run([PROGRAM, *words], cwd=folder, env=env, capture_output=True, text=True, timeout=240)
+
+
+def train(folder, *more, iterations=4, settings=None):
+    return run(["train", "gpt", *MODEL, "--train-iters", str(iterations), "--backend", "cuda", *more], folder,
+               **(settings or {}))
+
+
+def digests(path):
+    lines = [json.loads(x) for x in path.read_text().splitlines()]
+    return {x["iteration"]: x["state_digest"] for x in lines if "state_digest" in x}
+
+
+def expect(condition, what, answer=None):
+    if condition:
+        return
+    print("failed:", what)
+    if answer is not None:
+        print(f"exit {answer.returncode}\n{answer.stdout}\n{answer.stderr}")
+    sys.exit(1)
+
+
+def says(answer, code, *parts):
+    text = answer.stdout + answer.stderr
+    expect(answer.returncode == code, f"exit code {code}", answer)
+    for part in parts:
+        expect(part in text, f"it says '{part}'", answer)
+
+
+def check_same_bits(folder):
+    """Two runs, and one that is stopped and resumed, have the same digests; choices are kept."""
+    says(train(folder, "--log-file", "a.jsonl", "--save", "a"), 0)
+    expect((folder / "cache/troupe/products.json").exists(), "choices are kept in the cache")
+    expect((folder / "a/products.json").exists(), "choices are kept beside the checkpoints")
+    says(train(folder, "--log-file", "b.jsonl"), 0)
+    says(train(folder, "--log-file", "c.jsonl", "--save", "c", "--exit-interval", "2"), 0)
+    for kept in folder.glob("cache/troupe/*"):
+        kept.unlink()  # what is beside the checkpoints holds
+    says(train(folder, "--log-file", "c.jsonl", "--save", "c", "--load", "c"), 0, "going on from iteration 2")
+    all_of = digests(folder / "a.jsonl")
+    expect(len(all_of) == 4, "four steps are logged")
+    expect(digests(folder / "b.jsonl") == all_of, "a second run has the same bits")
+    expect(digests(folder / "c.jsonl") == all_of, "a resumed run has the same bits")
+
+
+def check_choices(folder):
+    """The library's first guess needs no file; a damaged file is refused by name."""
+    says(train(folder, "--product-choices", "none", iterations=1), 0)
+    expect(not (folder / "cache").exists(), "nothing is kept where nothing is measured")
+    (folder / "broken.json").write_text("{")
+    says(train(folder, "--product-choices", "broken.json", iterations=1), 2, "broken.json")
+
+
+def check_refusals(folder):
+    """What cannot run on a device is said before anything is done."""
+    says(train(folder, settings={"TROUPE_EMULATED_DRIVER": 0}), 2, "no NVIDIA driver", "'cpu'")
+    says(train(folder, settings={"TROUPE_EMULATED_DRIVER": 11080}), 2, "up to 11.8", "newer driver")
+    says(train(folder, "--devices", "3"), 2, "there is no device 3")
+    says(train(folder, "--devices", "0,x"), 2, "'x' is no number of a device")
+    empty = folder / "empty"
+    empty.mkdir()
+    answer = train(folder, settings={"TROUPE_PLUGINS": empty})
+    says(answer, 2, "the CUDA backend cannot run")
+    words = ["train", "gpt", *MODEL, "--train-iters", "1", "--backend", "cpu"]
+    for flag in (["--devices", "0"], ["--allow-tf32"], ["--product-choices", "none"]):
+        says(run([*words, *flag], folder), 2, flag[0], "--backend cuda")
+
+
+def check_memory(folder):
+    """A device that is too small: how much was asked for, how much is free, what to change."""
+    answer = train(folder, "--hidden-size", "1024", "--num-attention-heads", "16", settings={"TROUPE_EMULATED_MEMORY": 64 << 20})
+    expect(answer.returncode in (2, 3), "the run ends", answer)
+    says(answer, answer.returncode, "out of memory on device 0", "are free", "--micro-batch-size")
+
+
+def check_failing_device(folder):
+    """A device that fails ends the run with what failed, and the chain of who ended."""
+    answer = train(folder, settings={"TROUPE_EMULATED_FAULT": "cudaLaunchKernelEx@200=700"})
+    expect(answer.returncode == 3, "the run ends with exit code 3", answer)
+    says(answer, 3, "cudaErrorIllegalAddress", "stage:0.0")
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as tmp:
+        globals()["check_" + sys.argv[3]](pathlib.Path(tmp))
