@@ -13,6 +13,8 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdio>
+#include <unistd.h>
 
 using namespace troupe;
 using namespace troupe::runtime;
@@ -65,6 +67,31 @@ struct planted {
   ~planted() { emulator::plant_faults(""); }
   planted(const planted&) = delete;
   planted& operator=(const planted&) = delete;
+};
+
+/// What comes to the error output while it stands.
+class said_by_device {
+ public:
+  said_by_device() : before_(::dup(2)), file_(std::tmpfile()) { ::dup2(::fileno(file_), 2); }
+  ~said_by_device() {
+    ::dup2(before_, 2);
+    ::close(before_);
+    std::fclose(file_);
+  }
+  said_by_device(const said_by_device&) = delete;
+  said_by_device& operator=(const said_by_device&) = delete;
+
+  std::string text() const {
+    std::fflush(stderr);
+    std::string out(4096, 0);
+    const auto n = ::pread(::fileno(file_), out.data(), out.size(), 0);
+    out.resize(n < 0 ? 0 : std::size_t(n));
+    return out;
+  }
+
+ private:
+  int before_;
+  std::FILE* file_;
 };
 
 }  // namespace
@@ -195,6 +222,57 @@ TEST_CASE(
   });
   end.join();
   CHECK(released == 4);
+}
+
+TEST_CASE(
+    "whoever is told that its generation has ended finds every queue of the group past its work",
+    "[collective][nccl]") {
+  emulator::set_delay(5000);
+  const cancel_token token;
+  auto groups = groups_of(token);
+  std::vector<std::shared_ptr<device_event>> last(3);
+  std::atomic<int> waiting = 0, early = 0;
+  as_nccl_ranks(groups, 3, [&](nccl_communicator& mine, stream& on) {
+    auto x = ones(on, 100);
+    mine.barrier();
+    if (mine.rank() > 0)  // 0 does not come
+      mine.broadcast(on, x.raw(), 16, 1);
+    for (int i = 0; i < 4; ++i)  // items that the queue takes up late
+      on.clear(x.raw(), x.bytes());
+    last[std::size_t(mine.rank())] = on.mark();
+    ++waiting;
+    while (waiting < 3)
+      std::this_thread::yield();
+    if (mine.rank() == 0)
+      token.cancel();
+    while (!token.is_cancelled())
+      std::this_thread::yield();
+    while (ending([&] { sum(mine, on, x); }).empty()) {
+    }
+    for (const auto& one : last)
+      early += !one->passed();
+  });
+  emulator::set_delay(0);
+  CHECK(early == 0);
+}
+
+TEST_CASE("memory that is held is let go before communicators are aborted or closed",
+          "[collective][nccl]") {
+  const bool aborted = GENERATE(false, true);
+  const said_by_device said;  // it refuses, in words, what is let go too late
+  const cancel_token token;
+  std::vector<std::shared_ptr<void>> held(2);
+  {
+    auto groups = groups_of(token);
+    as_nccl_ranks(groups, 2, [&](nccl_communicator& mine, stream& on) {
+      auto x = ones(on, 100);
+      held[std::size_t(mine.rank())] = mine.hold(x.raw(), x.bytes());
+      mine.barrier();
+    });
+    if (aborted)
+      token.cancel();
+  }
+  CHECK_THAT(said.text(), !ContainsSubstring("ncclCommDeregister"));
 }
 
 TEST_CASE("nobody enters a group whose generation has ended", "[collective][nccl]") {

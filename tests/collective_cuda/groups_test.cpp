@@ -2,6 +2,7 @@
 
 #include "runtime/core/error.hpp"
 #include "runtime/tensor/moves.hpp"
+#include "tests/emulator/control.hpp"
 #include "tests/support/nccl_ranks.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -126,6 +127,18 @@ TEST_CASE("children have the ranks of one colour, in the order of the keys", "[c
     mine.barrier();  // children are closed when nobody needs them
   });
   SUCCEED();
+}
+
+TEST_CASE("a split waits for what its rank has put on queues", "[collective][nccl]") {
+  emulator::set_delay(3000);  // the sum is under way for a while
+  auto groups = ordered_groups();
+  as_nccl_ranks(groups, 2, [&](nccl_communicator& mine, stream& on) {
+    auto x = four(on, 1);
+    mine.broadcast(on, x.raw(), 16, 0);
+    const auto child = mine.split(axis::data, 0, mine.rank());
+    ensure(sum(*child, on, 1) == std::vector<float>(4, 2), "the child serves");
+  });
+  emulator::set_delay(0);
 }
 
 TEST_CASE("a group of one needs no NCCL, and has children of one", "[collective][nccl]") {

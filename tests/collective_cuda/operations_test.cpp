@@ -214,7 +214,7 @@ TEST_CASE("ordered operations between devices have the bits of those on the host
   for (int r = 0; r < size; ++r)
     for (std::size_t i = 0; i < all.size(); ++i) {
       CAPTURE(r, i);
-      CHECK(found[std::size_t(r)][i] == expected[std::size_t(r)][i]);
+      CHECK((found[std::size_t(r)][i] == expected[std::size_t(r)][i]));
     }
 }
 
@@ -226,7 +226,7 @@ TEST_CASE("an ordered sum that does not fit into its scratch goes in pieces, wit
       [=](communicator& g, stream& on) {
         return scattered<bf16>(g, on, 1, uneven_ends(3001, size), false);
       }};
-  CHECK(by_nccl(size, all, collective_mode::ordered, 4096) == by_host(size, all));
+  CHECK((by_nccl(size, all, collective_mode::ordered, 4096) == by_host(size, all)));
 }
 
 TEST_CASE("fast sums are those of a second run, and the ordered ones up to rounding",
@@ -244,7 +244,7 @@ TEST_CASE("fast sums are those of a second run, and the ordered ones up to round
         return scattered<float>(g, on, parts, uneven_ends(n, size), in_place);
       }};
   const auto first = by_nccl(size, all, collective_mode::fast);
-  CHECK(by_nccl(size, all, collective_mode::fast) == first);
+  CHECK((by_nccl(size, all, collective_mode::fast) == first));
   const auto ordered = by_host(size, all);
   for (int r = 0; r < size; ++r)
     for (std::size_t i = 0; i < all.size(); ++i)
@@ -260,5 +260,5 @@ TEST_CASE("what only moves is the same in both modes", "[collective][nccl]") {
       [](communicator& g, stream& on) { return gathered(g, on, equal_ends(99, 3), true); },
       [](communicator& g, stream& on) { return exchanged(g, on, 2); },
       [](communicator& g, stream& on) { return broadcast(g, on, 2); }};
-  CHECK(by_nccl(3, all, collective_mode::fast) == by_host(3, all));
+  CHECK((by_nccl(3, all, collective_mode::fast) == by_host(3, all)));
 }
