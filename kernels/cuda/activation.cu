@@ -78,17 +78,17 @@ struct squared_relu {
 template <class Function, class T, int W>
 struct pointwise_forward {
   static constexpr int width = W, steps = 4;
-  using inputs = pack<T, W>;
+  using inputs = bundle<T, W>;
   T* y;
   const T* x;
 
-  __device__ __forceinline__ inputs load(std::int64_t i) const { return cuda::load<T, W>(x + i); }
+  __device__ __forceinline__ inputs load(std::int64_t i) const { return fetch<T, W>(x + i); }
   __device__ __forceinline__ void store(std::int64_t i, const inputs& in) const {
-    pack<T, W> out;
+    float out[W];
 #pragma unroll
     for (int k = 0; k < W; ++k)
-      out.x[k] = from_float<T>(Function::value(to_float(in.x[k])));
-    store_global(y + i, out);
+      out[k] = Function::value(in[k]);
+    put(y + i, out);
   }
 };
 
@@ -96,21 +96,21 @@ template <class Function, class T, int W>
 struct pointwise_backward {
   static constexpr int width = W, steps = 2;
   struct inputs {
-    pack<T, W> x, dy;
+    bundle<T, W> x, dy;
   };
   T* dx;
   const T* dy;
   const T* x;
 
   __device__ __forceinline__ inputs load(std::int64_t i) const {
-    return {cuda::load<T, W>(x + i), cuda::load<T, W>(dy + i)};
+    return {fetch<T, W>(x + i), fetch<T, W>(dy + i)};
   }
   __device__ __forceinline__ void store(std::int64_t i, const inputs& in) const {
-    pack<T, W> out;
+    float out[W];
 #pragma unroll
     for (int k = 0; k < W; ++k)
-      out.x[k] = from_float<T>(to_float(in.dy.x[k]) * Function::slope(to_float(in.x.x[k])));
-    store_global(dx + i, out);
+      out[k] = in.dy[k] * Function::slope(in.x[k]);
+    put(dx + i, out);
   }
 };
 
@@ -120,7 +120,7 @@ template <class T, int W>
 struct swiglu_forward {
   static constexpr int width = W, steps = 2;
   struct inputs {
-    pack<T, W> gate, linear;
+    bundle<T, W> gate, linear;
   };
   T* y;
   const T* x;
@@ -129,16 +129,16 @@ struct swiglu_forward {
 
   __device__ __forceinline__ inputs load(std::int64_t i) const {
     const T* const gate = x + i + steps_of_row.quotient(unsigned(i / W)) * N;
-    return {cuda::load<T, W>(gate), cuda::load<T, W>(gate + N)};
+    return {fetch<T, W>(gate), fetch<T, W>(gate + N)};
   }
   __device__ __forceinline__ void store(std::int64_t i, const inputs& in) const {
-    pack<T, W> out;
+    float out[W];
 #pragma unroll
     for (int k = 0; k < W; ++k) {
-      const float g = to_float(in.gate.x[k]);
-      out.x[k] = from_float<T>(g * sigmoid(g) * to_float(in.linear.x[k]));
+      const float g = in.gate[k];
+      out[k] = g * sigmoid(g) * in.linear[k];
     }
-    store_global(y + i, out);
+    put(y + i, out);
   }
 };
 
@@ -146,7 +146,7 @@ template <class T, int W>
 struct swiglu_backward {
   static constexpr int width = W, steps = 2;
   struct inputs {
-    pack<T, W> gate, linear, dy;
+    bundle<T, W> gate, linear, dy;
   };
   T* dx;
   const T* dy;
@@ -159,22 +159,22 @@ struct swiglu_backward {
   }
   __device__ __forceinline__ inputs load(std::int64_t i) const {
     const T* const gate = x + gate_at(i);
-    return {cuda::load<T, W>(gate), cuda::load<T, W>(gate + N), cuda::load<T, W>(dy + i)};
+    return {fetch<T, W>(gate), fetch<T, W>(gate + N), fetch<T, W>(dy + i)};
   }
   __device__ __forceinline__ void store(std::int64_t i, const inputs& in) const {
-    pack<T, W> of_gate, of_linear;
+    float of_gate[W], of_linear[W];
 #pragma unroll
     for (int k = 0; k < W; ++k) {
-      const float g = to_float(in.gate.x[k]), up = to_float(in.dy.x[k]);
+      const float g = in.gate[k], up = in.dy[k];
       float rest;
       const float s = sigmoid(g, rest);
       const float silu = g * s;
-      of_gate.x[k] = from_float<T>(up * to_float(in.linear.x[k]) * fmaf(silu, rest, s));
-      of_linear.x[k] = from_float<T>(up * silu);
+      of_gate[k] = up * in.linear[k] * fmaf(silu, rest, s);
+      of_linear[k] = up * silu;
     }
     T* const to = dx + gate_at(i);
-    store_global(to, of_gate);
-    store_global(to + N, of_linear);
+    put(to, of_gate);
+    put(to + N, of_linear);
   }
 };
 

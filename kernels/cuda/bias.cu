@@ -8,17 +8,17 @@ namespace {
 template <class T, int W>
 struct column_sum {
   static constexpr int width = W, sums = 1, unroll = 4;
-  using inputs = pack<T, W>;
+  using inputs = bundle<T, W>;
   const T* dz;
   std::int64_t N;
 
   __device__ __forceinline__ inputs load(std::int64_t r, std::int64_t n) const {
-    return cuda::load<T, W>(dz + r * N + n);
+    return fetch<T, W>(dz + r * N + n);
   }
   __device__ __forceinline__ void add(const inputs& in, float (&to)[sums][W]) const {
 #pragma unroll
     for (int k = 0; k < W; ++k)
-      to[0][k] += to_float(in.x[k]);
+      to[0][k] += in[k];
   }
 };
 

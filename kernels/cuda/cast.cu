@@ -8,19 +8,17 @@ namespace {
 template <class To, class From, int W>
 struct cast_body {
   static constexpr int width = W, steps = 2;
-  using inputs = pack<From, W>;
+  using inputs = bundle<From, W>;
   To* y;
   const From* x;
 
-  __device__ __forceinline__ inputs load(std::int64_t i) const {
-    return cuda::load<From, W>(x + i);
-  }
+  __device__ __forceinline__ inputs load(std::int64_t i) const { return fetch<From, W>(x + i); }
   __device__ __forceinline__ void store(std::int64_t i, const inputs& in) const {
-    pack<To, W> out;
+    float out[W];
 #pragma unroll
     for (int k = 0; k < W; ++k)
-      out.x[k] = from_float<To>(to_float(in.x[k]));
-    store_global(y + i, out);
+      out[k] = in[k];
+    put(y + i, out);
   }
 };
 

@@ -13,14 +13,15 @@
 
 namespace troupe::kernels::cuda {
 
-/// How R rows of C columns are divided. Not more blocks than keep a device busy, and of not less
-/// than 64 rows: the partial sums are then a few hundredths of what is read.
+/// How R rows of C columns are divided. Not more blocks than a device runs at once (three a
+/// processor, as their registers allow), and of not less than 64 rows: the partial sums are then a
+/// few hundredths of what is read.
 struct row_blocks {
   std::int64_t rows;   ///< of a block
   std::int64_t count;  ///< of blocks
 
   row_blocks(std::int64_t R, std::int64_t C) {
-    const std::int64_t wanted = ceil_div(4 * processors, ceil_div(C > 0 ? C : 1, 256));
+    const std::int64_t wanted = ceil_div(3 * processors, ceil_div(C > 0 ? C : 1, 256));
     rows = ceil_div(R, wanted) < 64 ? 64 : ceil_div(R, wanted);
     count = ceil_div(R, rows);
   }

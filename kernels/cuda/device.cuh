@@ -14,6 +14,7 @@
 
 #include <cstring>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 namespace troupe::kernels::cuda {
@@ -173,6 +174,61 @@ __device__ __forceinline__ void store_global(T* to, const pack<T, N>& x) {
     for (int i = 0; i < int(sizeof(x) / 16); ++i)
       __stwb(reinterpret_cast<uint4*>(to) + i, words[i]);
   }
+}
+
+/// W neighbouring elements as they lie in memory, read as floats. In registers they are whole
+/// words: elements of 16 bits of their own would take a register each.
+template <class T, int W>
+struct bundle {
+  static constexpr bool halves = sizeof(T) == 2 && W % 2 == 0;
+  using word = std::conditional_t<halves, unsigned, T>;
+  word words[halves ? W / 2 : W];
+
+  __device__ __forceinline__ float operator[](int k) const {
+    if constexpr (!halves)
+      return to_float(words[k]);
+    else if constexpr (std::is_same_v<T, bf16>)
+      return __uint_as_float(k % 2 ? words[k / 2] & 0xffff0000U : words[k / 2] << 16);
+    else
+      return __half2float(
+          __ushort_as_half(static_cast<unsigned short>(words[k / 2] >> (k % 2 ? 16 : 0))));
+  }
+};
+
+template <class T, int W>
+__device__ __forceinline__ bundle<T, W> fetch(const T* from) {
+  using word = typename bundle<T, W>::word;
+  const auto x
+      = load<word, int(sizeof(bundle<T, W>) / sizeof(word))>(reinterpret_cast<const word*>(from));
+  bundle<T, W> out;
+#pragma unroll
+  for (int i = 0; i < int(sizeof(out) / sizeof(word)); ++i)
+    out.words[i] = x.x[i];
+  return out;
+}
+
+/// Rounds W floats and stores them, as store_global does.
+template <class T, int W>
+__device__ __forceinline__ void put(T* to, const float (&x)[W]) {
+  using word = typename bundle<T, W>::word;
+  pack<word, int(sizeof(bundle<T, W>) / sizeof(word))> out;
+  if constexpr (bundle<T, W>::halves) {
+#pragma unroll
+    for (int k = 0; k < W; k += 2) {
+      if constexpr (std::is_same_v<T, bf16>) {
+        const auto two = __floats2bfloat162_rn(x[k], x[k + 1]);
+        memcpy(&out.x[k / 2], &two, sizeof(two));
+      } else {
+        const auto two = __floats2half2_rn(x[k], x[k + 1]);
+        memcpy(&out.x[k / 2], &two, sizeof(two));
+      }
+    }
+  } else {
+#pragma unroll
+    for (int k = 0; k < W; ++k)
+      out.x[k] = from_float<T>(x[k]);
+  }
+  store_global(reinterpret_cast<word*>(to), out);
 }
 
 // --- sums --------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ template <class T, int W, bool Drops>
 struct dropout_body {
   static constexpr int width = W, steps = 2;
   struct inputs {
-    pack<T, W> x, residual, bias;
+    bundle<T, W> x, residual, bias;
   };
   T* y;
   const T* x;
@@ -37,13 +37,13 @@ struct dropout_body {
 
   __device__ __forceinline__ inputs load(std::int64_t i) const {
     inputs in;
-    in.x = cuda::load<T, W>(x + i);
+    in.x = fetch<T, W>(x + i);
     if (residual)
-      in.residual = cuda::load<T, W>(residual + i);
+      in.residual = fetch<T, W>(residual + i);
     else
       in.residual = {};
     if (bias)
-      in.bias = cuda::load<T, W>(bias + (i - row_of(i) * C));
+      in.bias = fetch<T, W>(bias + (i - row_of(i) * C));
     else
       in.bias = {};
     return in;
@@ -69,15 +69,15 @@ struct dropout_body {
         }
       }
     }
-    pack<T, W> out;
+    float out[W];
 #pragma unroll
     for (int k = 0; k < W; ++k) {
-      float value = to_float(in.x.x[k]) + to_float(in.bias.x[k]);
+      float value = in.x[k] + in.bias[k];
       if constexpr (Drops)
         value = words[k] < threshold ? 0.0f : value;
-      out.x[k] = from_float<T>(fmaf(value, Drops ? scale : 1.0f, to_float(in.residual.x[k])));
+      out[k] = fmaf(value, Drops ? scale : 1.0f, in.residual[k]);
     }
-    store_global(y + i, out);
+    put(y + i, out);
   }
 };
 

@@ -11,7 +11,7 @@ template <class T, int W>
 struct embedding_body {
   static constexpr int width = W, steps = 2;
   struct inputs {
-    pack<T, W> token, position;
+    bundle<T, W> token, position;
   };
   T* y;
   const T* table;
@@ -27,21 +27,21 @@ struct embedding_body {
     const std::int64_t row = std::int64_t{id[r]} - first;
     inputs in;
     if (row >= 0 && row < rows)
-      in.token = cuda::load<T, W>(table + row * C + c);
+      in.token = fetch<T, W>(table + row * C + c);
     else
       in.token = {};
     if (position_table)
-      in.position = cuda::load<T, W>(position_table + position[r] * C + c);
+      in.position = fetch<T, W>(position_table + position[r] * C + c);
     else
       in.position = {};
     return in;
   }
   __device__ __forceinline__ void store(std::int64_t i, const inputs& in) const {
-    pack<T, W> out;
+    float out[W];
 #pragma unroll
     for (int k = 0; k < W; ++k)
-      out.x[k] = from_float<T>(to_float(in.token.x[k]) + to_float(in.position.x[k]));
-    store_global(y + i, out);
+      out[k] = in.token[k] + in.position[k];
+    put(y + i, out);
   }
 };
 
@@ -162,10 +162,10 @@ __global__ void __launch_bounds__(scatter_threads) add_rows_kernel(
   float* const to = table + std::int64_t(row) * C + c;
   float sum[W] = {};
   if (mine) {
-    const auto before = load<float, W>(to);
+    const auto before = fetch<float, W>(to);
 #pragma unroll
     for (int k = 0; k < W; ++k)
-      sum[k] = before.x[k];
+      sum[k] = before[k];
   }
   for (bool last = false; !last; p += warp) {
     const std::uint64_t key = p + lane < R ? sorted[p + lane] : nowhere;
@@ -173,28 +173,23 @@ __global__ void __launch_bounds__(scatter_threads) add_rows_kernel(
     const int n = others == 0 ? warp : __ffs(int(others)) - 1;
     last = others != 0;
     for (int first = 0; first < n; first += at_once) {
-      pack<T, W> x[at_once];
+      bundle<T, W> x[at_once];
 #pragma unroll
       for (int u = 0; u < at_once; ++u) {
         const auto r = __shfl_sync(0xffffffffU, unsigned(key), (first + u) % warp);
         if (first + u < n && mine)
-          x[u] = load<T, W>(dy + std::int64_t{r} * C + c);
+          x[u] = fetch<T, W>(dy + std::int64_t{r} * C + c);
       }
 #pragma unroll
       for (int u = 0; u < at_once; ++u)
         if (first + u < n)
 #pragma unroll
           for (int k = 0; k < W; ++k)
-            sum[k] += to_float(x[u].x[k]);
+            sum[k] += x[u][k];
     }
   }
-  if (mine) {
-    pack<float, W> after;
-#pragma unroll
-    for (int k = 0; k < W; ++k)
-      after.x[k] = sum[k];
-    store_global(to, after);
-  }
+  if (mine)
+    put(to, sum);
 }
 
 template <class T>

@@ -80,7 +80,7 @@ template <class T, int W, int Sums>
 struct head_weight_sums {
   static constexpr int width = W, sums = Sums, unroll = 2;
   struct inputs {
-    pack<T, W> dy, x;
+    bundle<T, W> dy, x;
     float mean, rstd;
   };
   const T* dy;
@@ -91,13 +91,13 @@ struct head_weight_sums {
 
   __device__ __forceinline__ inputs load(std::int64_t n, std::int64_t d) const {
     const std::int64_t at = place(n) + d;
-    return {cuda::load<T, W>(dy + at), cuda::load<T, W>(x + at), mean ? mean[n] : 0.0f, rstd[n]};
+    return {fetch<T, W>(dy + at), fetch<T, W>(x + at), mean ? mean[n] : 0.0f, rstd[n]};
   }
   __device__ __forceinline__ void add(const inputs& in, float (&to)[Sums][W]) const {
 #pragma unroll
     for (int k = 0; k < W; ++k) {
-      const float up = to_float(in.dy.x[k]);
-      to[0][k] = fmaf(up, (to_float(in.x.x[k]) - in.mean) * in.rstd, to[0][k]);
+      const float up = in.dy[k];
+      to[0][k] = fmaf(up, (in.x[k] - in.mean) * in.rstd, to[0][k]);
       if constexpr (Sums == 2)
         to[1][k] += up;
     }

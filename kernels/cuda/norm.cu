@@ -51,7 +51,7 @@ template <class T, int W, int Sums>
 struct weight_sums {
   static constexpr int width = W, sums = Sums, unroll = 2;
   struct inputs {
-    pack<T, W> dy, x;
+    bundle<T, W> dy, x;
     float mean, rstd;
   };
   const T* dy;
@@ -61,16 +61,14 @@ struct weight_sums {
   std::int64_t C;
 
   __device__ __forceinline__ inputs load(std::int64_t r, std::int64_t c) const {
-    return {cuda::load<T, W>(dy + r * C + c),
-            cuda::load<T, W>(x + r * C + c),
-            mean ? mean[r] : 0.0f,
-            rstd[r]};
+    return {
+        fetch<T, W>(dy + r * C + c), fetch<T, W>(x + r * C + c), mean ? mean[r] : 0.0f, rstd[r]};
   }
   __device__ __forceinline__ void add(const inputs& in, float (&to)[Sums][W]) const {
 #pragma unroll
     for (int k = 0; k < W; ++k) {
-      const float up = to_float(in.dy.x[k]);
-      to[0][k] = fmaf(up, (to_float(in.x.x[k]) - in.mean) * in.rstd, to[0][k]);
+      const float up = in.dy[k];
+      to[0][k] = fmaf(up, (in.x[k] - in.mean) * in.rstd, to[0][k]);
       if constexpr (Sums == 2)
         to[1][k] += up;
     }

@@ -91,21 +91,21 @@ __device__ __forceinline__ float group_sum(float x) {
 
 /// Batch rows a group at a time, each of up to Packs packs a lane.
 template <class T, int W, int Lanes, int Packs, int Batch, class Place>
-__global__ void __launch_bounds__(norm_threads)
+__global__ void __launch_bounds__(norm_threads, 2)
     norm_forward_kernel(const norm_rows_forward<T, Place> op) {
   constexpr int rows = norm_threads / Lanes;
   const int lane = int(threadIdx.x) % Lanes, packs = int(op.C / W);
   for (std::int64_t first = std::int64_t{blockIdx.x} * rows * Batch; first < op.R;
        first += std::int64_t{gridDim.x} * rows * Batch) {
     const std::int64_t r = first + threadIdx.x / Lanes;
-    pack<T, W> x[Batch][Packs];
+    bundle<T, W> x[Batch][Packs];
 #pragma unroll
     for (int b = 0; b < Batch; ++b)
 #pragma unroll
       for (int p = 0; p < Packs; ++p) {
         const int v = lane + p * Lanes;
         if (r + b * rows < op.R && v < packs)
-          x[b][p] = load<T, W>(op.x + op.place(r + b * rows) + v * W);
+          x[b][p] = fetch<T, W>(op.x + op.place(r + b * rows) + v * W);
         else
           x[b][p] = {};
       }
@@ -120,7 +120,7 @@ __global__ void __launch_bounds__(norm_threads)
         for (int p = 0; p < Packs; ++p)
 #pragma unroll
           for (int k = 0; k < W; ++k)
-            sum += to_float(x[b][p].x[k]);
+            sum += x[b][p][k];
         mean[b] = group_sum<Lanes>(sum) / float(op.C);
       }
       float squares = 0;
@@ -129,10 +129,10 @@ __global__ void __launch_bounds__(norm_threads)
         if (lane + p * Lanes < packs)
 #pragma unroll
           for (int k = 0; k < W; ++k) {
-            const float away = to_float(x[b][p].x[k]) - mean[b];
+            const float away = x[b][p][k] - mean[b];
             squares = fmaf(away, away, squares);
           }
-      rstd[b] = 1 / sqrtf(group_sum<Lanes>(squares) / float(op.C) + op.eps);
+      rstd[b] = rsqrtf(group_sum<Lanes>(squares) / float(op.C) + op.eps);
       if (lane == 0 && r + b * rows < op.R) {
         if (op.mean)
           op.mean[r + b * rows] = mean[b];
@@ -146,36 +146,35 @@ __global__ void __launch_bounds__(norm_threads)
       const int v = lane + p * Lanes;
       if (v >= packs)
         continue;
-      const auto gain = load<T, W>(op.gain + v * W);
-      pack<T, W> bias = {};
+      const auto gain = fetch<T, W>(op.gain + v * W);
+      bundle<T, W> bias = {};
       if (op.bias)
-        bias = load<T, W>(op.bias + v * W);
+        bias = fetch<T, W>(op.bias + v * W);
 #pragma unroll
       for (int b = 0; b < Batch; ++b) {
         if (r + b * rows >= op.R)
           continue;
-        pack<T, W> y;
+        float y[W];
 #pragma unroll
         for (int k = 0; k < W; ++k) {
-          const float xh = (to_float(x[b][p].x[k]) - mean[b]) * rstd[b];
-          y.x[k]
-              = from_float<T>(fmaf(xh, to_float(gain.x[k]) + op.gain_offset, to_float(bias.x[k])));
+          const float xh = (x[b][p][k] - mean[b]) * rstd[b];
+          y[k] = fmaf(xh, gain[k] + op.gain_offset, bias[k]);
         }
-        store_global(op.y + op.place(r + b * rows) + v * W, y);
+        put(op.y + op.place(r + b * rows) + v * W, y);
       }
     }
   }
 }
 
 template <class T, int W, int Lanes, int Packs, int Batch, class Place>
-__global__ void __launch_bounds__(norm_threads)
+__global__ void __launch_bounds__(norm_threads, 2)
     norm_backward_kernel(const norm_rows_backward<T, Place> op) {
   constexpr int rows = norm_threads / Lanes;
   const int lane = int(threadIdx.x) % Lanes, packs = int(op.C / W);
   for (std::int64_t first = std::int64_t{blockIdx.x} * rows * Batch; first < op.R;
        first += std::int64_t{gridDim.x} * rows * Batch) {
     const std::int64_t r = first + threadIdx.x / Lanes;
-    pack<T, W> x[Batch][Packs], dy[Batch][Packs];
+    bundle<T, W> x[Batch][Packs], dy[Batch][Packs];
     float mean[Batch], rstd[Batch];
 #pragma unroll
     for (int b = 0; b < Batch; ++b) {
@@ -185,8 +184,8 @@ __global__ void __launch_bounds__(norm_threads)
         const int v = lane + p * Lanes;
         if (mine && v < packs) {
           const std::int64_t at = op.place(r + b * rows) + v * W;
-          dy[b][p] = load<T, W>(op.dy + at);
-          x[b][p] = load<T, W>(op.x + at);
+          dy[b][p] = fetch<T, W>(op.dy + at);
+          x[b][p] = fetch<T, W>(op.x + at);
         } else {
           dy[b][p] = {};
           x[b][p] = {};
@@ -202,14 +201,14 @@ __global__ void __launch_bounds__(norm_threads)
       const int v = lane + p * Lanes;
       if (v >= packs)
         continue;
-      const auto gain = load<T, W>(op.gain + v * W);
+      const auto gain = fetch<T, W>(op.gain + v * W);
 #pragma unroll
       for (int b = 0; b < Batch; ++b)
 #pragma unroll
         for (int k = 0; k < W; ++k) {
-          const float h = to_float(dy[b][p].x[k]) * (to_float(gain.x[k]) + op.gain_offset);
+          const float h = dy[b][p][k] * (gain[k] + op.gain_offset);
           sums[b].a += h;
-          sums[b].b = fmaf(h, (to_float(x[b][p].x[k]) - mean[b]) * rstd[b], sums[b].b);
+          sums[b].b = fmaf(h, (x[b][p][k] - mean[b]) * rstd[b], sums[b].b);
         }
     }
 #pragma unroll
@@ -224,23 +223,24 @@ __global__ void __launch_bounds__(norm_threads)
       const int v = lane + p * Lanes;
       if (v >= packs)
         continue;
-      const auto gain = load<T, W>(op.gain + v * W);
+      const auto gain = fetch<T, W>(op.gain + v * W);
 #pragma unroll
       for (int b = 0; b < Batch; ++b) {
         if (r + b * rows >= op.R)
           continue;
         const std::int64_t at = op.place(r + b * rows) + v * W;
-        pack<T, W> residual = {}, dx;
+        bundle<T, W> residual = {};
+        float dx[W];
         if (op.residual)
-          residual = load<T, W>(op.residual + at);
+          residual = fetch<T, W>(op.residual + at);
 #pragma unroll
         for (int k = 0; k < W; ++k) {
-          const float h = to_float(dy[b][p].x[k]) * (to_float(gain.x[k]) + op.gain_offset);
-          const float xh = (to_float(x[b][p].x[k]) - mean[b]) * rstd[b];
+          const float h = dy[b][p][k] * (gain[k] + op.gain_offset);
+          const float xh = (x[b][p][k] - mean[b]) * rstd[b];
           const float along = fmaf(-xh, sums[b].b, h - sums[b].a);
-          dx.x[k] = from_float<T>(fmaf(rstd[b], along, to_float(residual.x[k])));
+          dx[k] = fmaf(rstd[b], along, residual[k]);
         }
-        store_global(op.dx + at, dx);
+        put(op.dx + at, dx);
       }
     }
   }
@@ -288,7 +288,7 @@ __device__ __forceinline__ moments group_moments(moments x) {
 }
 
 template <class T, int W, int Lanes, class Place>
-__global__ void __launch_bounds__(norm_threads)
+__global__ void __launch_bounds__(norm_threads, 2)
     norm_forward_long_kernel(const norm_rows_forward<T, Place> op) {
   constexpr int rows = norm_threads / Lanes;
   const int lane = int(threadIdx.x) % Lanes;
@@ -298,23 +298,23 @@ __global__ void __launch_bounds__(norm_threads)
     const std::int64_t C = r < op.R ? op.C : 0, at = r < op.R ? op.place(r) : 0;
     moments sum = {};
     for (std::int64_t c = std::int64_t{lane} * W; c < C; c += Lanes * W) {
-      const auto x = load<T, W>(op.x + at + c);
+      const auto x = fetch<T, W>(op.x + at + c);
       moments part = {W, 0, 0};
       if (op.centred) {
 #pragma unroll
         for (int k = 0; k < W; ++k)
-          part.mean += to_float(x.x[k]);
+          part.mean += x[k];
         part.mean /= W;
       }
 #pragma unroll
       for (int k = 0; k < W; ++k) {
-        const float away = to_float(x.x[k]) - part.mean;
+        const float away = x[k] - part.mean;
         part.squares = fmaf(away, away, part.squares);
       }
       sum = merged(sum, part);
     }
     sum = group_moments<Lanes>(sum);
-    const float mean = sum.mean, rstd = 1 / sqrtf(sum.squares / float(op.C) + op.eps);
+    const float mean = sum.mean, rstd = rsqrtf(sum.squares / float(op.C) + op.eps);
     if (lane == 0 && r < op.R) {
       if (op.mean)
         op.mean[r] = mean;
@@ -322,22 +322,23 @@ __global__ void __launch_bounds__(norm_threads)
         op.rstd[r] = rstd;
     }
     for (std::int64_t c = std::int64_t{lane} * W; c < C; c += Lanes * W) {
-      const auto x = load<T, W>(op.x + at + c), gain = load<T, W>(op.gain + c);
-      pack<T, W> bias = {}, y;
+      const auto x = fetch<T, W>(op.x + at + c), gain = fetch<T, W>(op.gain + c);
+      bundle<T, W> bias = {};
+      float y[W];
       if (op.bias)
-        bias = load<T, W>(op.bias + c);
+        bias = fetch<T, W>(op.bias + c);
 #pragma unroll
       for (int k = 0; k < W; ++k) {
-        const float xh = (to_float(x.x[k]) - mean) * rstd;
-        y.x[k] = from_float<T>(fmaf(xh, to_float(gain.x[k]) + op.gain_offset, to_float(bias.x[k])));
+        const float xh = (x[k] - mean) * rstd;
+        y[k] = fmaf(xh, gain[k] + op.gain_offset, bias[k]);
       }
-      store_global(op.y + at + c, y);
+      put(op.y + at + c, y);
     }
   }
 }
 
 template <class T, int W, int Lanes, class Place>
-__global__ void __launch_bounds__(norm_threads)
+__global__ void __launch_bounds__(norm_threads, 2)
     norm_backward_long_kernel(const norm_rows_backward<T, Place> op) {
   constexpr int rows = norm_threads / Lanes;
   const int lane = int(threadIdx.x) % Lanes;
@@ -349,31 +350,32 @@ __global__ void __launch_bounds__(norm_threads)
     const float mean = mine && op.centred ? op.mean[r] : 0, rstd = mine ? op.rstd[r] : 0;
     two_sums sums = {};
     for (std::int64_t c = std::int64_t{lane} * W; c < C; c += Lanes * W) {
-      const auto x = load<T, W>(op.x + at + c), dy = load<T, W>(op.dy + at + c),
-                 gain = load<T, W>(op.gain + c);
+      const auto x = fetch<T, W>(op.x + at + c), dy = fetch<T, W>(op.dy + at + c),
+                 gain = fetch<T, W>(op.gain + c);
 #pragma unroll
       for (int k = 0; k < W; ++k) {
-        const float h = to_float(dy.x[k]) * (to_float(gain.x[k]) + op.gain_offset);
+        const float h = dy[k] * (gain[k] + op.gain_offset);
         sums.a += h;
-        sums.b = fmaf(h, (to_float(x.x[k]) - mean) * rstd, sums.b);
+        sums.b = fmaf(h, (x[k] - mean) * rstd, sums.b);
       }
     }
     sums = group_sums<Lanes>(sums);
     const float h_mean = op.centred ? sums.a / float(op.C) : 0, hx_mean = sums.b / float(op.C);
     for (std::int64_t c = std::int64_t{lane} * W; c < C; c += Lanes * W) {
-      const auto x = load<T, W>(op.x + at + c), dy = load<T, W>(op.dy + at + c),
-                 gain = load<T, W>(op.gain + c);
-      pack<T, W> residual = {}, dx;
+      const auto x = fetch<T, W>(op.x + at + c), dy = fetch<T, W>(op.dy + at + c),
+                 gain = fetch<T, W>(op.gain + c);
+      bundle<T, W> residual = {};
+      float dx[W];
       if (op.residual)
-        residual = load<T, W>(op.residual + at + c);
+        residual = fetch<T, W>(op.residual + at + c);
 #pragma unroll
       for (int k = 0; k < W; ++k) {
-        const float h = to_float(dy.x[k]) * (to_float(gain.x[k]) + op.gain_offset);
-        const float xh = (to_float(x.x[k]) - mean) * rstd;
+        const float h = dy[k] * (gain[k] + op.gain_offset);
+        const float xh = (x[k] - mean) * rstd;
         const float along = fmaf(-xh, hx_mean, h - h_mean);
-        dx.x[k] = from_float<T>(fmaf(rstd, along, to_float(residual.x[k])));
+        dx[k] = fmaf(rstd, along, residual[k]);
       }
-      store_global(op.dx + at + c, dx);
+      put(op.dx + at + c, dx);
     }
   }
 }

@@ -39,46 +39,40 @@ template <class T, int W, bool Interleaved>
 struct turned {
   static constexpr int pairs = Interleaved && W > 1 ? W / 2 : W;
 
-  pack<T, W> a, b;  ///< the halves, or [a b a b ..] in `a`; with W = 1 the pair
+  bundle<T, W> a, b;  ///< the halves, or [a b a b ..] in `a`; with W = 1 the pair
 
   __device__ __forceinline__ void load(const T* x, std::int64_t half) {
-    a = cuda::load<T, W>(x);
+    a = fetch<T, W>(x);
     if constexpr (!Interleaved || W == 1)
-      b = cuda::load<T, W>(x + half);
+      b = fetch<T, W>(x + half);
   }
   /// The sines are shared memory, in as wide a load as their place allows.
-  __device__ __forceinline__ void turn(const float* cosines, const float* sines) {
+  __device__ __forceinline__ void turn(T* x,
+                                       std::int64_t half,
+                                       const float* cosines,
+                                       const float* sines) const {
     constexpr int N = pairs < 4 ? pairs : 4;
-    float cosine[pairs], sine[pairs];
+    float first[W], second[W];
 #pragma unroll
-    for (int k = 0; k < pairs; k += N) {
-      const auto c = cuda::load<float, N>(cosines + k), s = cuda::load<float, N>(sines + k);
+    for (int i = 0; i < pairs; i += N) {
+      const auto cosine = cuda::load<float, N>(cosines + i);
+      const auto sine = cuda::load<float, N>(sines + i);
 #pragma unroll
       for (int j = 0; j < N; ++j) {
-        cosine[k + j] = c.x[j];
-        sine[k + j] = s.x[j];
+        const float c = cosine.x[j], s = sine.x[j];
+        const int k = i + j;
+        if constexpr (Interleaved && W > 1) {
+          first[2 * k] = fmaf(-a[2 * k + 1], s, a[2 * k] * c);
+          first[2 * k + 1] = fmaf(a[2 * k], s, a[2 * k + 1] * c);
+        } else {
+          first[k] = fmaf(-b[k], s, a[k] * c);
+          second[k] = fmaf(a[k], s, b[k] * c);
+        }
       }
     }
-    if constexpr (Interleaved && W > 1) {
-#pragma unroll
-      for (int k = 0; k < pairs; ++k)
-        turn_pair(a.x[2 * k], a.x[2 * k + 1], cosine[k], sine[k]);
-    } else {
-#pragma unroll
-      for (int k = 0; k < W; ++k)
-        turn_pair(a.x[k], b.x[k], cosine[k], sine[k]);
-    }
-  }
-  __device__ __forceinline__ void store(T* x, std::int64_t half) const {
-    store_global(x, a);
+    put(x, first);
     if constexpr (!Interleaved || W == 1)
-      store_global(x + half, b);
-  }
-
-  static __device__ __forceinline__ void turn_pair(T& first, T& second, float c, float s) {
-    const float u = to_float(first), v = to_float(second);
-    first = from_float<T>(fmaf(-v, s, u * c));
-    second = from_float<T>(fmaf(u, s, v * c));
+      put(x + half, second);
   }
 };
 
@@ -141,10 +135,8 @@ __global__ void __launch_bounds__(rope_threads)
       }
 #pragma unroll
       for (int u = 0; u < at_once; ++u)
-        if (at[u]) {
-          x[u].turn(cosine + pair[u], sine + pair[u]);
-          x[u].store(at[u], partner);
-        }
+        if (at[u])
+          x[u].turn(at[u], partner, cosine + pair[u], sine + pair[u]);
     }
     __syncthreads();
   }

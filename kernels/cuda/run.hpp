@@ -1,4 +1,19 @@
 // The operations on CUDA devices, each in the source of its family. See cuda_library.hpp.
+//
+// Those that compute element by element or row by row move what `bytes_moved` says, each byte once.
+// What they move beside it, or less:
+//
+//   norm_forward            rows above 16,384 elements (8,192 of fp32), or unaligned ones: x twice
+//   norm_backward_input     rows above 8,192 elements, or unaligned ones: x and dy twice, mostly
+//   from
+//                           a cache the second time
+//   *_backward_weight, bias_backward
+//                           partial sums of 64 rows or more, written and read: at most a 16th
+//   head_norm_*             mean and rstd of a head, 8 bytes, which bytes_moved leaves out
+//   embedding_forward       a row that is asked for again comes from a cache
+//   embedding_backward      dy once for each table, whose rows it has in another order; 28 bytes a
+//                           row and table to sort; a row of a table once, however often it is used
+//   square_norm(s)          8 bytes for 4,096 elements, written and read
 
 #pragma once
 

@@ -12,21 +12,21 @@ template <class T, int W>
 struct add_body {
   static constexpr int width = W, steps = 2;
   struct inputs {
-    pack<T, W> a, b;
+    bundle<T, W> a, b;
   };
   T* y;
   const T* a;
   const T* b;
 
   __device__ __forceinline__ inputs load(std::int64_t i) const {
-    return {cuda::load<T, W>(a + i), cuda::load<T, W>(b + i)};
+    return {fetch<T, W>(a + i), fetch<T, W>(b + i)};
   }
   __device__ __forceinline__ void store(std::int64_t i, const inputs& in) const {
-    pack<T, W> out;
+    float out[W];
 #pragma unroll
     for (int k = 0; k < W; ++k)
-      out.x[k] = from_float<T>(to_float(in.a.x[k]) + to_float(in.b.x[k]));
-    store_global(y + i, out);
+      out[k] = in.a[k] + in.b[k];
+    put(y + i, out);
   }
 };
 
@@ -62,23 +62,23 @@ __global__ void __launch_bounds__(sum_threads)
        i += std::int64_t{gridDim.x} * sum_threads * W) {
     float sum[W] = {};
     for (int first = 0; first < sources; first += at_once) {
-      pack<T, W> x[at_once];
+      bundle<T, W> x[at_once];
 #pragma unroll
       for (int s = 0; s < at_once; ++s)
         if (first + s < sources)
-          x[s] = load<T, W>((more ? more[first + s] : table.x[first + s]) + i);
+          x[s] = fetch<T, W>((more ? more[first + s] : table.x[first + s]) + i);
 #pragma unroll
       for (int s = 0; s < at_once; ++s)
         if (first + s < sources)
 #pragma unroll
           for (int k = 0; k < W; ++k)
-            sum[k] = first + s == 0 ? to_float(x[s].x[k]) : sum[k] + to_float(x[s].x[k]);
+            sum[k] = first + s == 0 ? x[s][k] : sum[k] + x[s][k];
     }
-    pack<T, W> out;
+    float out[W];
 #pragma unroll
     for (int k = 0; k < W; ++k)
-      out.x[k] = from_float<T>(sum[k] * scale);
-    store_global(y + i, out);
+      out[k] = sum[k] * scale;
+    put(y + i, out);
   }
 }
 
