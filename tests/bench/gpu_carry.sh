@@ -26,6 +26,10 @@ for name in troupe bench_gpu test_kernels_device libtroupe_cuda.so libtroupe_cud
   fi
 done
 [[ -e $work/troupe ]] || { echo "gpu_carry.sh: there is no troupe in '$bin': build it first" >&2; exit 2; }
+if TROUPE_PLUGINS=$bin "$bin/troupe" doctor --json | grep 'of another build'; then
+  echo "gpu_carry.sh: the program and its plug-ins in '$bin' are not of one build: build them together" >&2
+  exit 2
+fi
 
 # The machine has its own of these; CUDA's come with its toolkit or with PyTorch.
 own='^(linux-vdso|ld-linux.*|libc|libm|libdl|librt|libpthread|libstdc\+\+|libgcc_s|libcuda|libcudart|libcublas.*|libcudnn.*|libnccl.*|libnvrtc.*)\.so'

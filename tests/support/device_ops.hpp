@@ -18,6 +18,7 @@
 #include "tests/support/ops.hpp"
 
 #include <functional>
+#include <memory>
 #include <tuple>
 
 namespace troupe::tests {
