@@ -16,9 +16,9 @@ namespace {
 
 /// Where plug-ins may lie, the first first.
 std::vector<std::filesystem::path> folders() {
-  std::vector<std::filesystem::path> out;
   if (const char* const named = std::getenv("TROUPE_PLUGINS"); named != nullptr && *named != 0)
-    out.emplace_back(named);
+    return {named};
+  std::vector<std::filesystem::path> out;
   std::error_code failed;
   const auto program = std::filesystem::read_symlink("/proc/self/exe", failed);
   if (!failed) {

@@ -5,9 +5,10 @@
 //   libtroupe_cudnn.so   kernels/cudnn                         cuDNN
 //   libtroupe_nccl.so    runtime/collective/nccl               NCCL
 //
-// They are looked for in the folder that the environment variable TROUPE_PLUGINS names, then beside
-// the program, then in ../lib/troupe from there. A plug-in is of the same build as the program:
-// both say so, and another is refused.
+// They are looked for in the folder that the environment variable TROUPE_PLUGINS names, and nowhere
+// else; where it is not set or empty, beside the program, then in ../lib/troupe from there. (Those
+// of one folder go together: a real cuDNN cannot work on an emulated device.) A plug-in is of the
+// same build as the program: both say so, and another is refused.
 //
 // Each exports `troupe_plugin_build`, which says of which build it is, and `troupe_plugin_library`,
 // the vendor's library that it runs on: "cuDNN 9.19.0".

@@ -75,6 +75,16 @@ def check_no_plugin(folder):
         raise wrong(f"{found['gpu']} {notes(found)}")
 
 
+def check_named_folder(folder):
+    """Where a folder is named nothing is taken from elsewhere: plug-ins of one folder go together."""
+    doctor(folder)
+    beside = folder / "bin" / "libtroupe_cuda.so"
+    beside.write_bytes(b"no library at all" * 1000)
+    says(folder, f"'{beside}' cannot be opened", LD_LIBRARY_PATH=BUILD / "drivers")
+    (folder / "empty").mkdir()
+    says(folder, "this build has no CUDA plug-in", LD_LIBRARY_PATH=BUILD / "drivers", TROUPE_PLUGINS=folder / "empty")
+
+
 def check_damaged(folder):
     plugins = folder / "plugins"
     plugins.mkdir()
