@@ -241,6 +241,13 @@ void declare_device(command_line& line, training_flags& to) {
       "~/.cache/troupe/products.json. none: nothing is measured, the library's first guess "
       "is taken.",
       text(d.product_choices));
+  line.value(
+      "--collectives",
+      "NAME",
+      "How workers on GPUs sum and exchange. local (default): they read each other's memory. "
+      "nccl: NCCL moves, sums are taken in rank order: the same bits. nccl-fast: NCCL sums in "
+      "an order of its own: other bits, the same again in every run on such machines.",
+      one_of(d.collectives, {"local", "nccl", "nccl-fast"}));
 }
 
 void declare_testing(command_line& line, training_flags& to) {

@@ -103,7 +103,7 @@ struct training_flags {
 
   struct {
     std::string backend = "auto";
-    std::string numbers, product_choices;
+    std::string numbers, product_choices, collectives = "local";
     bool tf32 = false;
   } device;
 

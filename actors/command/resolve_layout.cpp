@@ -131,6 +131,7 @@ void resolve_device(const training_flags& flags, runtime::training_job& job, sen
       = d.backend == "auto" ? runtime::chosen_backend() : runtime::backend_from(d.backend).value();
   job.devices.numbers = device_numbers(d.numbers, wrong);
   job.devices.tf32 = d.tf32;
+  job.devices.exchange = runtime::collectives_from(d.collectives).value();
   job.devices.measure_products = d.product_choices != "none";
   if (job.devices.measure_products)
     job.devices.product_choices = d.product_choices;
@@ -138,6 +139,7 @@ void resolve_device(const training_flags& flags, runtime::training_job& job, sen
     return;
   for (const auto& [given, flag] : {std::pair(!d.numbers.empty(), "--devices"),
                                     std::pair(d.tf32, "--allow-tf32"),
+                                    std::pair(d.collectives != "local", "--collectives"),
                                     std::pair(!d.product_choices.empty(), "--product-choices")})
     if (given)
       wrong.push_back(fmt::format(

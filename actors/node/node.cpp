@@ -37,7 +37,8 @@ caf::actor node_state::spawn(const messages::spawn& what, const caf::actor& by) 
   if (what.generation > generation_) {
     end_generation(generation_);
     generation_ = what.generation;
-    groups_ = std::make_shared<group_registry>(runtime::cancel_token());
+    groups_ = std::make_shared<group_registry>(
+        runtime::cancel_token(), value(generation_), shared_->job.devices.exchange);
   }
   if (!supervisor_) {  // the first who asks is the root
     supervisor_ = by;

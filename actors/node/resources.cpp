@@ -15,11 +15,23 @@ std::map<int, std::size_t> pool_registry::peaks() const {
   return out;
 }
 
-std::unique_ptr<runtime::communicator> group_registry::join(const std::string& name,
-                                                            runtime::axis along,
-                                                            int size,
-                                                            int rank) {
+group_registry::group_registry(runtime::cancel_token token,
+                               std::uint64_t generation,
+                               runtime::collectives how)
+    : token_(std::move(token)) {
+  using runtime::collective_mode;
+  if (how != runtime::collectives::local)
+    by_nccl_ = std::make_unique<runtime::nccl_groups>(
+        token_,
+        generation,
+        how == runtime::collectives::nccl ? collective_mode::ordered : collective_mode::fast);
+}
+
+std::unique_ptr<runtime::communicator> group_registry::join(
+    const std::string& name, runtime::axis along, int size, int rank, int device) {
   const std::lock_guard lock(mutex_);
+  if (by_nccl_ != nullptr && size > 1)
+    return runtime::make_nccl_communicator(*by_nccl_, {name, along, rank, size, device});
   auto& group = groups_[name];
   if (!group)
     group = std::make_shared<runtime::local_group>(along, size, token_);

@@ -4,6 +4,7 @@
 
 #include "actors/support/disturbance.hpp"
 #include "runtime/collective/local/local_group.hpp"
+#include "runtime/collective/nccl_group.hpp"
 #include "runtime/core/cancel.hpp"
 #include "runtime/device/lane.hpp"
 #include "runtime/layout/mesh.hpp"
@@ -71,14 +72,14 @@ struct resources {
 /// The groups of one generation. Any thread.
 class group_registry {
  public:
-  explicit group_registry(runtime::cancel_token generation) : token_(std::move(generation)) {}
+  explicit group_registry(runtime::cancel_token token,
+                          std::uint64_t generation = 0,
+                          runtime::collectives how = runtime::collectives::local);
 
-  /// The end of rank `rank` in the group called `name`; the first caller makes the group. Each rank
-  /// joins once, all with the same axis and size.
-  std::unique_ptr<runtime::communicator> join(const std::string& name,
-                                              runtime::axis along,
-                                              int size,
-                                              int rank);
+  /// The end of rank `rank`, on that device, in the group called `name`; the first caller makes the
+  /// group. Each rank joins once, all with the same axis and size.
+  std::unique_ptr<runtime::communicator> join(
+      const std::string& name, runtime::axis along, int size, int rank, int device = 0);
 
   const runtime::cancel_token& token() const { return token_; }
 
@@ -86,6 +87,7 @@ class group_registry {
   runtime::cancel_token token_;
   std::mutex mutex_;
   std::map<std::string, std::shared_ptr<runtime::local_group>> groups_;
+  std::unique_ptr<runtime::nccl_groups> by_nccl_;  ///< null: they read each other's memory
 };
 
 }  // namespace troupe::actors

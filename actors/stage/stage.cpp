@@ -57,25 +57,27 @@ void stage_state::start(stage_seat seat,
 void stage_state::join_groups() {
   using runtime::axis;
   const int t = seat_.tensor, p = seat_.part, r = seat_.replica;
+  const int device = runtime::device_of(shared_->job, shared_->rank(r, p, t));
   if (shared_->tensor() > 1)
     bench_->tensor = groups_->join(
-        fmt::format("tensor of stage {}.{}", r, p), axis::tensor, shared_->tensor(), t);
+        fmt::format("tensor of stage {}.{}", r, p), axis::tensor, shared_->tensor(), t, device);
   const auto& pipeline = shared_->pipeline;
   const int copies = pipeline.schedule->copies();
   if (copies == 1)
     bench_->data = groups_->join(
-        fmt::format("data of part {}.{}", p, t), axis::data, shared_->replicas(), r);
+        fmt::format("data of part {}.{}", p, t), axis::data, shared_->replicas(), r, device);
   else  // a copy is a replica whose stages stand elsewhere
     for (const auto& seat : pipeline.schedule->hosted_by(p))
       bench_->data_of[seat.chunk]
           = groups_->join(fmt::format("data of chunk {}.{}", value(seat.chunk), t),
                           axis::data,
                           shared_->replicas() * copies,
-                          r * copies + int(value(seat.copy)));
+                          r * copies + int(value(seat.copy)),
+                          device);
   const int first = pipeline.first_rank(), last = pipeline.last_rank();
   if (shared_->job.how.model.tied_embeddings && first != last && (p == first || p == last))
     bench_->ties = groups_->join(
-        fmt::format("ties of replica {}.{}", r, t), axis::pipeline, 2, p == first ? 0 : 1);
+        fmt::format("ties of replica {}.{}", r, t), axis::pipeline, 2, p == first ? 0 : 1, device);
 }
 
 bool stage_state::overlaps_gradients() const {

@@ -53,6 +53,17 @@ std::vector<fs::path> choice_files(const training_job& job) {
 
 }  // namespace
 
+std::string_view to_string(collectives x) {
+  return x == collectives::local ? "local" : x == collectives::nccl ? "nccl" : "nccl-fast";
+}
+
+std::optional<collectives> collectives_from(std::string_view name) {
+  for (const auto x : {collectives::local, collectives::nccl, collectives::nccl_fast})
+    if (to_string(x) == name)
+      return x;
+  return std::nullopt;
+}
+
 kernels::backend chosen_backend() {
   if (!has_driver())
     return kernels::backend::cpu;
@@ -77,6 +88,14 @@ void prepare_devices(const training_job& job) {
     return;
   for (const int d : devices_of(job))
     require_device(d);
+  if (const auto devices = devices_of(job);
+      job.devices.exchange != collectives::local && job.layout.world > int(devices.size()))
+    throw input_error(
+        "--collectives {} wants a device for each of the {} workers, and there are {}: NCCL serves "
+        "one rank a device; give --collectives local, or more --devices",
+        to_string(job.devices.exchange),
+        job.layout.world,
+        devices.size());
   auto& library = kernels::open_cuda();
   library.set_products({.tf32 = job.devices.tf32, .measure = job.devices.measure_products});
   std::set<std::string> known;

@@ -402,6 +402,8 @@ std::string identity(const training_job& job) {
                      {"libraries", library_identity()},
                      {"tf32", job.devices.tf32},
                      {"products", job.devices.measure_products ? "measured" : "first guess"}};
+  if (job.devices.exchange == collectives::nccl_fast)
+    out["device"]["collectives"] = to_string(job.devices.exchange);
   out["build"] = build_identity();
   return out.dump();  // keys sorted, no spaces: a manifest gives back the same text
 }

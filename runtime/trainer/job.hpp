@@ -97,12 +97,22 @@ struct disturbance_settings {
   std::string fault;
 };
 
+/// How workers of one process exchange and sum.
+enum class collectives : std::uint8_t {
+  local,      ///< they read each other's memory; sums in rank order
+  nccl,       ///< NCCL moves, sums in rank order: the same bits
+  nccl_fast,  ///< NCCL sums in its own order: other bits, the same in every run on such machines
+};
+std::string_view to_string(collectives x);  ///< as the flag takes it
+std::optional<collectives> collectives_from(std::string_view name);
+
 /// Of the cuda backend.
 struct device_settings {
-  std::vector<int> numbers;               ///< --devices: the workers' in turn; empty: all
-  bool tf32 = false;                      ///< --allow-tf32: in products of fp32
-  bool measure_products = true;           ///< --product-choices none: the library's first guess
-  std::filesystem::path product_choices;  ///< --product-choices; empty: in the user's cache
+  std::vector<int> numbers;                   ///< --devices: the workers' in turn; empty: all
+  bool tf32 = false;                          ///< --allow-tf32: in products of fp32
+  bool measure_products = true;               ///< --product-choices none: the library's first guess
+  std::filesystem::path product_choices;      ///< --product-choices; empty: in the user's cache
+  collectives exchange = collectives::local;  ///< --collectives
 };
 
 struct training_job {

@@ -1,6 +1,7 @@
 // Jobs of actors on devices: several workers share one, or each has its own.
 
 #include "runtime/device/backend_kind.hpp"
+#include "runtime/trainer/device_setup.hpp"
 #include "tests/support/emulated_plugins.hpp"
 #include "tests/support/scratch_folder.hpp"
 #include "tests/support/tiny_job.hpp"
@@ -8,6 +9,7 @@
 #include <catch2/catch_approx.hpp>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -99,4 +101,31 @@ TEST_CASE("planted delays of a device's lanes change no bit, nor does recomputat
   CHECK(by_actors(job, folder) == expected);
   job.recompute.granularity = runtime::recompute_granularity::full;
   CHECK(by_actors(job, folder) == expected);
+}
+
+TEST_CASE("workers on devices of their own have the same bits, whoever moves what they sum",
+          "[device]") {
+  const tests::scratch_folder folder;
+  auto job = device_job(1, 2);
+  job.how.batch.global = 8;
+  const auto expected = by_one_thread(job);
+  job.reduction.distributed_optimizer = true;
+  job.devices.numbers = {0, 1};
+  CHECK(by_actors(job, folder) == expected);
+  job.devices.exchange = runtime::collectives::nccl;
+  CHECK(by_actors(job, folder) == expected);
+  job.devices.exchange = runtime::collectives::nccl_fast;
+  const auto fast = by_actors(job, folder);
+  CHECK(by_actors(job, folder) == fast);
+  for (std::size_t i = 0; i < fast.size(); ++i)
+    CHECK(fast[i].second == Catch::Approx(expected[i].second).epsilon(1e-4));
+}
+
+TEST_CASE("NCCL wants a device for each worker", "[device]") {
+  auto job = device_job(1, 2);
+  job.devices.numbers = {1};
+  job.devices.exchange = runtime::collectives::nccl;
+  CHECK_THROWS_WITH(runtime::prepare_devices(job),
+                    Catch::Matchers::ContainsSubstring("--collectives nccl wants a device for each "
+                                                       "of the 2 workers, and there are 1"));
 }
