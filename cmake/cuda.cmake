@@ -8,7 +8,7 @@ set(TROUPE_CUDA_ARCHITECTURES "80-real;90a-real;90-virtual" CACHE STRING
     "As CMake's CUDA_ARCHITECTURES: A100, H100 and H200, and PTX for what comes after")
 
 set(TROUPE_CUDA_BUILT OFF)
-if(NOT TROUPE_CUDA STREQUAL "OFF")
+if(NOT TROUPE_CUDA STREQUAL "OFF" AND NOT TROUPE_SANITIZE)  # which know nothing of devices
   find_package(CUDAToolkit 12.0 QUIET)
   if(CUDAToolkit_FOUND AND CUDAToolkit_NVCC_EXECUTABLE)
     set(CMAKE_CUDA_COMPILER ${CUDAToolkit_NVCC_EXECUTABLE} CACHE FILEPATH "nvcc")
@@ -53,9 +53,10 @@ function(troupe_plugin name)
   target_link_libraries(plugin_${name} PRIVATE ${arg_LIBRARIES})
   target_link_options(plugin_${name} PRIVATE LINKER:--no-undefined)
   add_dependencies(plugins plugin_${name})
+  install(TARGETS plugin_${name} LIBRARY DESTINATION lib/troupe COMPONENT cuda)
 endfunction()
 
-add_custom_target(plugins)  # ALL when every operation is there
+add_custom_target(plugins ALL)
 if(TROUPE_CUDA_BUILT)
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/kernels/cuda/*.cu
        ${PROJECT_SOURCE_DIR}/kernels/cuda/*.cpp ${PROJECT_SOURCE_DIR}/runtime/device/cuda/*.cpp)

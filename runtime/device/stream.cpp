@@ -16,9 +16,9 @@ stream::stream(kernels::backend where, int threads, memory_pool pool, int device
   queue_->attend();
   native_queue_ = queue_->native();
   pool_.serve(queue_);
-  began_ = queue_->mark(true);
-  began_->wait();
-  began_ns_ = now_ns();
+  anchor_ = queue_->mark(true);
+  anchor_->wait();
+  anchor_ns_ = std::int64_t(now_ns());
 }
 
 void stream::copy(void* to, const void* from, std::size_t bytes) {
@@ -46,7 +46,13 @@ moment stream::now() {
 std::int64_t stream::ns_of(const moment& x) const {
   if (x.event_ == nullptr)
     return x.ns_;
-  return began_ns_ + std::int64_t(x.event_->ms_after(*began_) * 1e6);
+  const auto ns = anchor_ns_ + std::int64_t(x.event_->ms_after(*anchor_) * 1e6);
+  // Drivers tell milliseconds in single precision: 4 us off after a minute.
+  if (ns - anchor_ns_ > 1'000'000'000) {
+    anchor_ = x.event_;
+    anchor_ns_ = ns;
+  }
+  return ns;
 }
 
 bool stream::has_passed(const moment& x) const {

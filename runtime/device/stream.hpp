@@ -121,8 +121,8 @@ class stream {
   std::size_t scratch_size_ = 0;
   std::shared_ptr<device_queue> queue_;
   void* native_queue_ = nullptr;
-  std::shared_ptr<device_event> began_;  ///< of the queue, timed
-  std::int64_t began_ns_ = 0;
+  mutable std::shared_ptr<device_event> anchor_;  ///< of the queue, timed: what times are told from
+  mutable std::int64_t anchor_ns_ = 0;
 };
 
 }  // namespace troupe::runtime

@@ -1,0 +1,95 @@
+# Tests of what runs on devices: on the emulated one (tests/emulator), and what can be shown of the
+# real libraries without a device.
+
+add_subdirectory(emulator)
+troupe_test(emulator troupe_emulated_options)
+troupe_test(kernels_cuda troupe_emulated_kernels troupe_kernels_backend)
+
+# In the seat of cuDNN's plug-in.
+add_library(attention_for_tests MODULE EXCLUDE_FROM_ALL support/attention_plugin.cpp
+            ${PROJECT_SOURCE_DIR}/kernels/backend/plugin_build.cpp)
+set_target_properties(attention_for_tests PROPERTIES OUTPUT_NAME troupe_attention_for_tests
+                      LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/plugins)
+target_compile_definitions(attention_for_tests PRIVATE ${TROUPE_PLUGIN_BUILD})
+target_link_libraries(attention_for_tests PRIVATE troupe_emulated_options)
+add_dependencies(test_kernels_cuda attention_for_tests)
+target_compile_definitions(test_kernels_cuda PRIVATE
+                           TROUPE_TEST_PLUGINS="${PROJECT_BINARY_DIR}/tests/plugins")
+
+# The same tests on a real device, with the objects of the real plug-in: what they call of the
+# emulator has no effect there. Built by its name alone; says SKIPPED where there is no device, and
+# leaves out what only the emulated one can show.
+if(TARGET plugin_cuda)
+  add_library(attention_for_device_tests MODULE EXCLUDE_FROM_ALL support/attention_plugin.cpp
+              ${PROJECT_SOURCE_DIR}/kernels/backend/plugin_build.cpp)
+  set_target_properties(attention_for_device_tests PROPERTIES
+                        OUTPUT_NAME troupe_attention_for_tests
+                        LIBRARY_OUTPUT_DIRECTORY ${CMAKE_RUNTIME_OUTPUT_DIRECTORY})
+  target_compile_definitions(attention_for_device_tests PRIVATE ${TROUPE_PLUGIN_BUILD})
+  target_link_libraries(attention_for_device_tests PRIVATE troupe_options CUDA::cudart_static)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS kernels_cuda/*_test.cpp)
+  add_executable(test_kernels_device EXCLUDE_FROM_ALL ${sources} support/device_control.cpp
+                 support/device_main.cpp $<TARGET_OBJECTS:plugin_cuda>)
+  set_target_properties(test_kernels_device PROPERTIES LINKER_LANGUAGE CXX)
+  # No plug-ins are named: the one for tests lies beside the program, wherever that is carried.
+  target_compile_definitions(test_kernels_device PRIVATE TROUPE_TEST_PLUGINS="")
+  target_link_libraries(test_kernels_device PRIVATE troupe_kernels_backend CUDA::cublasLt
+                        CUDA::cudart_static Catch2::Catch2)
+  add_dependencies(test_kernels_device attention_for_device_tests)
+  add_test(NAME kernels_device
+           COMMAND sh -c "test -x '$<TARGET_FILE:test_kernels_device>' || { echo 'SKIPPED: test_kernels_device is not built'; exit 77; }; exec '$<TARGET_FILE:test_kernels_device>' '~[emulated]'")
+  set_tests_properties(kernels_device PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 600 LABELS device)
+endif()
+
+# The runtime and the actors on a device, by its plug-in.
+troupe_test(device_cuda troupe_actors troupe_runtime_inference)
+target_compile_definitions(test_device_cuda PRIVATE
+                           TROUPE_EMULATED_PLUGINS="${PROJECT_BINARY_DIR}/emulated")
+add_dependencies(test_device_cuda emulated_plugins)
+troupe_test(collective_cuda troupe_runtime_collective troupe_emulator)
+target_compile_definitions(test_collective_cuda PRIVATE
+                           TROUPE_EMULATED_PLUGINS="${PROJECT_BINARY_DIR}/emulated")
+add_dependencies(test_collective_cuda emulated_plugins)
+
+# Operations on a device, timed: here only whether all of them are there and run.
+file(GLOB sources CONFIGURE_DEPENDS bench/gpu/*.cpp)
+add_executable(bench_gpu ${sources})
+target_link_libraries(bench_gpu PRIVATE troupe_runtime_device)
+add_dependencies(tests_device bench_gpu emulated_plugins)
+add_test(NAME bench/gpu_operations COMMAND bench_gpu --smoke)
+set_tests_properties(bench/gpu_operations PROPERTIES TIMEOUT 300 LABELS device
+                     ENVIRONMENT "TROUPE_PLUGINS=${PROJECT_BINARY_DIR}/emulated")
+add_test(NAME bench/gpu_run
+         COMMAND Python3::Interpreter -B ${CMAKE_CURRENT_SOURCE_DIR}/bench/gpu_run.py --smoke
+                 --bin $<TARGET_FILE_DIR:troupe> --out ${PROJECT_BINARY_DIR}/gpu_smoke)
+set_tests_properties(bench/gpu_run PROPERTIES TIMEOUT 300 LABELS device
+                     ENVIRONMENT "TROUPE_PLUGINS=${PROJECT_BINARY_DIR}/emulated")
+foreach(check same_bits choices refusals memory failing_device)
+  add_test(NAME command/gpu_${check}
+           COMMAND Python3::Interpreter -B ${CMAKE_CURRENT_SOURCE_DIR}/command/gpu_test.py
+                   $<TARGET_FILE:troupe> ${PROJECT_BINARY_DIR}/emulated ${check})
+  set_tests_properties(command/gpu_${check} PROPERTIES TIMEOUT 300 LABELS command)
+endforeach()
+
+# cuDNN's plans are made without a device, for one that is described; a driver that takes their code
+# stands in for the real one. NVIDIA's libraries are not made for sanitizers.
+if(TROUPE_CUDNN AND NOT TROUPE_SANITIZE)
+  add_library(accepting_driver SHARED kernels_cudnn/accepting_driver.cpp)
+  set_target_properties(accepting_driver PROPERTIES PREFIX "" SUFFIX "" OUTPUT_NAME libcuda.so.1
+                        LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/accepting_driver)
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/kernels/cudnn/*.cpp)
+  list(FILTER sources EXCLUDE REGEX "/attention\\.cpp$")
+  add_library(troupe_cudnn_plans STATIC EXCLUDE_FROM_ALL ${sources})
+  target_include_directories(troupe_cudnn_plans SYSTEM PUBLIC ${CUDAToolkit_INCLUDE_DIRS})
+  target_link_libraries(troupe_cudnn_plans PUBLIC troupe_kernels_op ${TROUPE_CUDNN})
+  get_filename_component(libraries ${TROUPE_CUDNN} DIRECTORY)
+  set(TROUPE_TEST_PROPERTIES
+      ENVIRONMENT "LD_LIBRARY_PATH=${PROJECT_BINARY_DIR}/accepting_driver:${libraries}")
+  troupe_test(kernels_cudnn troupe_cudnn_plans)
+  unset(TROUPE_TEST_PROPERTIES)
+  add_dependencies(test_kernels_cudnn accepting_driver)
+else()
+  add_test(NAME kernels_cudnn/plans COMMAND ${CMAKE_COMMAND} -E echo
+           "not run: no cuDNN was found when this was configured, or sanitizers are on")
+  set_tests_properties(kernels_cudnn/plans PROPERTIES SKIP_REGULAR_EXPRESSION "not run" LABELS kernels)
+endif()
