@@ -92,6 +92,7 @@ std::filesystem::path checkpointer_state::write(
   runtime::checkpoint_manifest manifest;
   manifest.consumed_samples = std::int64_t(order.consumed);
   manifest.skipped = order.skipped;
+  manifest.scale = order.scale;
   manifest.model = job.how.model;
   manifest.identity = shared_->identity;
   manifest.layout

@@ -65,7 +65,9 @@ int export_to_hub(const export_flags& flags) {
   runtime::require_extension(from.manifest(), {}, from.folder());
   runtime::hub_export what;
   what.model = from.manifest().model;
-  what.type = flags.type == "bfloat16" ? runtime::stored_type::bf16 : runtime::stored_type::f32;
+  what.type = flags.type == "bfloat16"  ? runtime::stored_type::bf16
+              : flags.type == "float16" ? runtime::stored_type::f16
+                                        : runtime::stored_type::f32;
   what.shard_bytes = std::uint64_t(flags.shard_gigabytes * 1e9);
   find_tokenizer(from, flags, what);
   const auto bytes = runtime::hub_bytes(what);
@@ -146,10 +148,11 @@ void add_export(command_line& to) {
              "The folder to be written: config.json, safetensors files, and the tokenizer where it "
              "is byte-level BPE. It must not be there yet.",
              text(flags->hub));
-  line.value("--dtype",
-             "NAME",
-             "float32 (default: what the optimizer keeps, to the bit) or bfloat16, rounded.",
-             one_of(flags->type, {"float32", "bfloat16"}));
+  line.value(
+      "--dtype",
+      "NAME",
+      "float32 (default: what the optimizer keeps, to the bit), or bfloat16 or float16, rounded.",
+      one_of(flags->type, {"float32", "bfloat16", "float16"}));
   line.value("--shard-size",
              "GB",
              "Largest file, in gigabytes of 1e9 bytes. Default 5.",

@@ -124,6 +124,34 @@ void declare_optimizer(command_line& line, training_flags& to) {
              whole(to.optimizer.seed, 0, std::int64_t{4294967295}));
 }
 
+void declare_scaling(command_line& line, training_flags& to) {
+  constexpr double largest = 0x1p100;
+  auto& s = to.scaling;
+  line.group("Loss scale: by what the loss is multiplied with --fp16, lest gradients become zero");
+  line.value("--loss-scale",
+             "X",
+             "Always this; a step that is not finite is then --on-nonfinite's. Default: it is "
+             "halved and doubled as the following four say.",
+             real(s.constant, 1, largest));
+  line.value("--initial-loss-scale",
+             "X",
+             "The first. Default 4294967296, which is left within some steps.",
+             real(s.initial, 1, largest));
+  line.value("--min-loss-scale",
+             "X",
+             "The lowest; a step that is not finite even so is --on-nonfinite's. Default 1.",
+             real(s.minimum, 0x1p-100, largest));
+  line.value("--loss-scale-window",
+             "N",
+             "Steps in a row that are finite before it is doubled. Default 1000.",
+             whole(s.window, 1, largest_count));
+  line.value("--hysteresis",
+             "N",
+             "Steps that are not finite before it is halved; refilled when it is doubled. Default "
+             "2.",
+             whole(s.hysteresis, 1, largest_count));
+}
+
 void declare_rate(command_line& line, training_flags& to) {
   auto& r = to.rate;
   line.group("Learning rate: counted in steps (-iters) with --train-iters, else in samples");
@@ -287,6 +315,7 @@ void declare(command_line& line, training_flags& to) {
   declare_data(line, to);
   declare_steps(line, to);
   declare_optimizer(line, to);
+  declare_scaling(line, to);
   declare_rate(line, to);
   declare_layout(line, to);
   declare_stages(line, to);

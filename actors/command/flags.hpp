@@ -86,6 +86,11 @@ struct training_flags {
   } optimizer;
 
   struct {
+    std::optional<double> constant, initial, minimum;
+    std::optional<std::int64_t> window, hysteresis;
+  } scaling;
+
+  struct {
     std::optional<double> maximum;
     double minimum = 0, warmup_start = 0;
     std::string style = "linear";
@@ -97,7 +102,8 @@ struct training_flags {
   struct {
     std::optional<std::int64_t> world;
     std::int64_t tensor = 1, pipeline = 1, replicas_per_worker = 1;
-    bool sequence_parallel = false, pipeline_before_data = false, bf16 = false;
+    bool sequence_parallel = false, pipeline_before_data = false;
+    bool bf16 = false, fp16 = false;
     std::optional<std::int64_t> threads;
   } layout;
 

@@ -131,7 +131,7 @@ std::string forecast_text(const std::vector<forecast_group>& groups) {
 }
 
 std::string growth_text(const runtime::training_job& job) {
-  const bool bf16 = job.how.precision == runtime::dtype::bf16;
+  const bool rounded = job.how.precision != runtime::dtype::f32;
   const bool spread = job.reduction.distributed_optimizer;
   return fmt::format(
       "\nWhat grows with what\n"
@@ -145,9 +145,9 @@ std::string growth_text(const runtime::training_job& job) {
       "               the last stage with the vocabulary; fall with tensor ranks, more with\n"
       "               --sequence-parallel, and with --recompute-granularity selective or full\n"
       "  saving       what a checkpoint copies until it is written\n",
-      bf16 ? 2 : 4,
-      bf16 ? 12 : 8,
-      bf16 ? " and the fp32 master" : "",
+      rounded ? 2 : 4,
+      rounded ? 12 : 8,
+      rounded ? " and the fp32 master" : "",
       spread ? "shared by the data ranks"
              : "all of it on every data rank; --use-distributed-optimizer shares it among them");
 }

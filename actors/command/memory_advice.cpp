@@ -21,7 +21,7 @@ std::string memory_advice(const runtime::training_job& job,
     give("--recompute-granularity full");
   if (!job.reduction.distributed_optimizer && layout.world > layout.tensor * layout.pipeline)
     give("--use-distributed-optimizer");
-  if (job.how.precision != runtime::dtype::bf16)
+  if (job.how.precision == runtime::dtype::f32)
     give("--bf16");
   return fmt::format(
       "{} {} {}, and this machine has {}{}; lower {} or the model's size,{} or take a machine with "

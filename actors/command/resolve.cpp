@@ -149,6 +149,31 @@ void resolve_nonfinite(const training_flags& flags, runtime::training_job& job, 
   job.how.skippable_in_a_row = skips ? std::uint64_t(x.most_in_a_row.value_or(usual)) : 0;
 }
 
+void resolve_scaling(const training_flags& flags, runtime::training_job& job, sentences& wrong) {
+  const auto& x = flags.scaling;
+  auto& out = job.how.scaling;
+  const bool dynamic = x.initial || x.minimum || x.window || x.hysteresis;
+  if ((x.constant || dynamic) && !flags.layout.fp16)
+    wrong.emplace_back(
+        "--loss-scale, --initial-loss-scale, --min-loss-scale, --loss-scale-window and "
+        "--hysteresis "
+        "belong to --fp16: gradients need no scaling in fp32 and bf16, which have the same range; "
+        "leave them out");
+  if (x.constant && dynamic)
+    wrong.emplace_back(
+        "--loss-scale is constant, and --initial-loss-scale, --min-loss-scale, --loss-scale-window "
+        "and --hysteresis say how it changes: leave it or them out");
+  out.constant = x.constant.value_or(0);
+  out.initial = x.initial.value_or(out.initial);
+  out.minimum = x.minimum.value_or(std::min(out.minimum, out.initial));
+  out.window = x.window.value_or(out.window);
+  out.hysteresis = x.hysteresis.value_or(out.hysteresis);
+  if (out.minimum > out.initial)
+    wrong.push_back(fmt::format("--min-loss-scale {} is above --initial-loss-scale {}: lower it",
+                                out.minimum,
+                                out.initial));
+}
+
 }  // namespace
 
 runtime::training_job resolve(const training_flags& flags, const std::vector<std::string>& words) {
@@ -161,6 +186,7 @@ runtime::training_job resolve(const training_flags& flags, const std::vector<std
   resolve_steps(flags, job, wrong);
   resolve_watching(flags, job, wrong);
   resolve_nonfinite(flags, job, wrong);
+  resolve_scaling(flags, job, wrong);
   job.how.seed = std::uint64_t(flags.optimizer.seed);
   job.how.optimizer = flags.optimizer.adam;
   job.checkpoints = flags.checkpoints;

@@ -166,7 +166,11 @@ void resolve_layout(const training_flags& flags, runtime::training_job& job, sen
   if (l.pipeline_before_data)
     out.order = "tp-cp-ep-pp-dp";
   job.reduction = flags.reduction;
-  job.how.precision = l.bf16 ? runtime::dtype::bf16 : runtime::dtype::f32;
+  if (l.bf16 && l.fp16)
+    wrong.emplace_back("--bf16 and --fp16 are two types for the same numbers: give one");
+  job.how.precision = l.fp16   ? runtime::dtype::f16
+                      : l.bf16 ? runtime::dtype::bf16
+                               : runtime::dtype::f32;
   const auto cores = runtime::look_at_processor().usable();  // control groups may leave fewer
   job.threads_per_worker = int(l.threads.value_or(std::max<std::int64_t>(1, cores / out.world)));
   resolve_device(flags, job, wrong);

@@ -116,6 +116,7 @@ void load_state(resources& out, const runtime::cancel_token& stop) {
   out.first_iteration = start.iteration;
   out.first_consumed = start.consumed;
   out.first_skipped = start.skipped;
+  out.first_scale = start.scale;
   if (const auto from = start.from) {
     const auto* how = start.iteration >= out.job.train_iterations ? ""
                       : start.iteration > 0                       ? "going on "
@@ -169,11 +170,13 @@ void find_matrix_rate(resources& out) {
                         ? runtime::matrix_rate_of_devices(job)
                         : runtime::measured_matrix_rate(
                             job.backend, job.layout.world, job.threads_per_worker, in_bf16);
+  const bool widened = job.how.precision == runtime::dtype::f16
+                       && job.backend != kernels::backend::cuda;  // products are of f32
   runtime::log_info(
       " matrix rate: {:.3f} TFLOP/s, measured with products in {} on {}; --matrix-rate gives it "
       "instead",
       out.matrix_rate / 1e12,
-      to_string(job.how.precision),
+      widened ? "f32" : to_string(job.how.precision),
       job.backend == kernels::backend::cuda
           ? runtime::device_identity(job)
           : fmt::format("{} x {} threads", job.layout.world, job.threads_per_worker));

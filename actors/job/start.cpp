@@ -243,6 +243,8 @@ start_point plan_start(runtime::training_job& job, const runtime::cancel_token& 
   }
   require_moments(*out.from);
   out.with_moments = true;
+  if (job.how.precision == runtime::dtype::f16 && there.scale.is_used())
+    out.scale = runtime::resumed_scale(job.how.scaling, there.scale);
   job.how.optimizer.moments_from = moments_from(there);
   settle_scheduler(*out.from, job);
   for (auto& told : compare_identities(*out.from, job))

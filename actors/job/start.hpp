@@ -33,6 +33,7 @@ struct start_point {
   std::uint64_t iteration = 0;
   std::uint64_t consumed = 0;
   runtime::skipped_steps skipped = {};
+  runtime::loss_scale scale = {};  ///< not used: it begins anew, in fp16
   std::vector<std::string> warnings;
   std::string text;  ///< "from iteration 100 of 500 ('run/iter_0000100')", or that no step is left
 };

@@ -96,6 +96,8 @@ std::string log_line(const runtime::step_report& x,
                       x.global_batch_size);
   if (since.steps > since.skipped)
     line += fmt::format(" lm loss: {:.6E} |", since.loss / (since.steps - since.skipped));
+  if (x.scale.is_used())
+    line += fmt::format(" loss scale: {:.1f} |", x.scale.value);
   if (!x.was_skipped())
     line += fmt::format(" grad norm: {:.3f} |", x.grad_norm);
   if (x.zero_gradients >= 0)

@@ -55,6 +55,7 @@ struct resources {
   std::uint64_t first_iteration = 0;  ///< the state that workers start from
   std::uint64_t first_consumed = 0;
   runtime::skipped_steps first_skipped = {};
+  runtime::loss_scale first_scale = {};  ///< not used: it begins anew, in fp16
   double matrix_rate = 0;  ///< products of all workers together, FLOP a second; 0: not asked for
 
   int replicas() const { return mesh.extent(runtime::axis::data); }

@@ -156,7 +156,8 @@ void stage_state::run(const messages::run_step& step) {
       .step = step.step,
       .training = !step.validation,
       .microbatches = step.microbatches / (shared_->replicas_each() * copies),
-      .logical_replicas = shared_->job.how.batch.data_parallel * copies};
+      .logical_replicas = shared_->job.how.batch.data_parallel * copies,
+      .loss_scale = step.loss_scale};
   if (!step.validation && overlaps_gradients())
     expect_buckets();
   submit(

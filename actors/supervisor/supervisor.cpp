@@ -44,7 +44,11 @@ void supervisor_state::start(messages::node_actor node,
                              const std::vector<make_viewer>& viewers) {
   node_ = std::move(node);
   shared_ = std::move(shared);
-  at_ = {shared_->first_iteration, shared_->first_consumed, shared_->first_skipped};
+  at_ = {shared_->first_iteration,
+         shared_->first_consumed,
+         shared_->first_skipped,
+         shared_->first_scale.is_used() ? shared_->first_scale
+                                        : runtime::beginning(shared_->job.how).scale};
   validated_ = at_.iteration;
   const auto& where = shared_->job.checkpoints;
   saves_ = {!where.save.empty(), at_.iteration, where.save_interval};
@@ -177,7 +181,8 @@ void supervisor_state::begin_step() {
                             .consumed = at_.consumed,
                             .validation = false,
                             .microbatches = microbatches * shared_->replicas_each(),
-                            .timed = is_timed(step)};
+                            .timed = is_timed(step),
+                            .loss_scale = at_.scale.factor()};
   report_ = {};
   report_.global_batch_size = runtime::global_batch_size(batch, std::int64_t(at_.consumed));
   began_ns_ = runtime::now_ns();
@@ -231,7 +236,8 @@ void supervisor_state::begin_save() {
                                         .step = runtime::step_id(at_.iteration),
                                         .consumed = at_.consumed,
                                         .parts = shared_->snapshot_parts(),
-                                        .skipped = at_.skipped});
+                                        .skipped = at_.skipped,
+                                        .scale = at_.scale});
   const messages::take_snapshot order{generation_, runtime::step_id(at_.iteration)};
   if (shared_->job.reduction.distributed_optimizer)
     return tell_replicas(order);  // each holds a part

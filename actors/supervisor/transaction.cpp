@@ -104,16 +104,17 @@ void supervisor_state::decide() {
     now_.reset();
     return proceed();
   }
-  if (verdict.skips())
+  if (verdict.skips() && !verdict.overflows)  // that is how a loss scale is found
     runtime::log_warning("iteration {}: {}; this step is left out, the {}. in a row of at most {}",
                          at_.iteration + 1,
                          verdict.fault,
-                         verdict.skipped.in_a_row,
+                         verdict.before + 1,
                          shared_->job.how.skippable_in_a_row);
   report_.lm_loss = verdict.loss;
   report_.grad_norm = verdict.grad_norm;
   report_.learning_rate = verdict.update.learning_rate;
   report_.skipped = verdict.skipped;
+  report_.scale = verdict.scale;
   decided_ = true;
   tell_replicas(messages::decision{.generation = generation_,
                                    .step = now_->step,
@@ -155,6 +156,7 @@ void supervisor_state::commit() {
   ++at_.iteration;
   at_.consumed += std::uint64_t(report_.global_batch_size);
   at_.skipped = report_.skipped;
+  at_.scale = report_.scale;
   report_step();
   now_.reset();
   decided_ = false;

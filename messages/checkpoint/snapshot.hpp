@@ -36,6 +36,7 @@ struct save {
   std::uint64_t consumed = 0;
   int parts = 0;
   runtime::skipped_steps skipped = {};
+  runtime::loss_scale scale = {};  ///< of the next step
 
   friend bool operator==(const save&, const save&) = default;
 };
@@ -96,7 +97,8 @@ typename Inspector::result_type inspect(Inspector& f, take_snapshot& x) {
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, save& x) {
-  return f(caf::meta::type_name("save"), x.generation, x.step, x.consumed, x.parts, x.skipped);
+  return f(
+      caf::meta::type_name("save"), x.generation, x.step, x.consumed, x.parts, x.skipped, x.scale);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, snapshot& x) {

@@ -46,6 +46,8 @@ struct run_step {
   /// row for each pipeline rank; all its tensor ranks follow it.
   int microbatches = 0;
   bool timed = false;  ///< the vote is to say what was done when
+  double loss_scale
+      = 1;  ///< gradients, and the norms that are voted, are of so much times the loss
 
   friend bool operator==(const run_step&, const run_step&) = default;
 };
@@ -168,7 +170,8 @@ typename Inspector::result_type inspect(Inspector& f, run_step& x) {
            x.consumed,
            x.validation,
            x.microbatches,
-           x.timed);
+           x.timed,
+           x.loss_scale);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, chosen& x) {

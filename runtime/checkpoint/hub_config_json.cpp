@@ -145,7 +145,9 @@ std::string hub_config_json(const gpt_config& config,
   out["vocab_size"] = config.vocabulary;
   out["tie_word_embeddings"] = config.tied_embeddings;
   out["initializer_range"] = config.init_std;
-  out["torch_dtype"] = type == stored_type::bf16 ? "bfloat16" : "float32";
+  out["torch_dtype"] = type == stored_type::bf16  ? "bfloat16"
+                       : type == stored_type::f16 ? "float16"
+                                                  : "float32";
   const ordered_json end = end_of_document ? ordered_json(*end_of_document) : ordered_json(nullptr);
   out["bos_token_id"] = end;
   out["eos_token_id"] = end;

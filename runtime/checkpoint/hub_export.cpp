@@ -1,11 +1,13 @@
 #include "runtime/checkpoint/hub_export.hpp"
 
 #include "kernels/op/bf16.hpp"
+#include "kernels/op/f16.hpp"
 #include "runtime/checkpoint/folder.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/file.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <unistd.h>
@@ -73,18 +75,32 @@ std::vector<float> assembled(const hub_tensor& x, const hub_export& what, const 
   return out;
 }
 
-/// The elements as they lie in the file.
-std::vector<std::byte> stored_bytes(const std::vector<float>& from, stored_type type) {
-  std::vector<std::byte> out(from.size() * size_of(type));
-  if (type == stored_type::f32) {
-    std::memcpy(out.data(), from.data(), out.size());
-    return out;
-  }
-  ensure(type == stored_type::bf16, "HUB-3: a model is exported as f32 or bf16");
+template <class T>
+std::vector<std::byte> rounded_bytes(const std::vector<float>& from, const std::string& name) {
+  std::vector<std::byte> out(from.size() * sizeof(T));
   for (std::size_t i = 0; i < from.size(); ++i) {
-    const kernels::bf16 rounded(from[i]);
+    const T rounded(from[i]);
+    if (std::isfinite(from[i]) && !std::isfinite(float(rounded)))
+      throw input_error(
+          "{} has an element {}, which is beyond float16 (65504): export as bfloat16 or float32",
+          name,
+          from[i]);
     std::memcpy(out.data() + i * sizeof rounded, &rounded, sizeof rounded);
   }
+  return out;
+}
+
+/// The elements as they lie in the file.
+std::vector<std::byte> stored_bytes(const std::vector<float>& from,
+                                    stored_type type,
+                                    const std::string& name) {
+  if (type == stored_type::bf16)
+    return rounded_bytes<kernels::bf16>(from, name);
+  if (type == stored_type::f16)
+    return rounded_bytes<kernels::f16>(from, name);
+  ensure(type == stored_type::f32, "HUB-3: a model is exported as f32, bf16 or f16");
+  std::vector<std::byte> out(from.size() * sizeof(float));
+  std::memcpy(out.data(), from.data(), out.size());
   return out;
 }
 
@@ -130,7 +146,7 @@ void write_file(const fs::path& path,
   std::vector<std::vector<std::byte>> elements;
   std::vector<tensor_to_write> out;
   for (const auto& x : tensors) {
-    elements.push_back(stored_bytes(assembled(x, what, read), what.type));
+    elements.push_back(stored_bytes(assembled(x, what, read), what.type, x.name));
     out.push_back({x.name, what.type, x.extents, elements.back().data()});
     done += elements.back().size();
     if (advance)

@@ -53,7 +53,7 @@ using hub_source
 struct hub_export {
   gpt_config model;
   std::optional<std::int32_t> end_of_document;
-  stored_type type = stored_type::f32;           ///< f32 or bf16, rounded to nearest
+  stored_type type = stored_type::f32;           ///< f32, bf16 or f16, rounded to nearest
   std::uint64_t shard_bytes = 5'000'000'000;     ///< at most so much in a file, one tensor at least
   std::filesystem::path vocab_file, merge_file;  ///< of a byte-level BPE, or none
 };

@@ -6,6 +6,7 @@
 #include "runtime/core/hash.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 
@@ -204,6 +205,35 @@ skipped_steps skipped_from(const nlohmann::json& in,
   return out;
 }
 
+/// Absent where the loss is not scaled.
+loss_scale scale_from(const nlohmann::json& in,
+                      std::int64_t iterations,
+                      const std::string& manifest) {
+  if (!in.contains("loss_scale"))
+    return {};
+  const auto where = manifest + ", 'loss_scale'";
+  const auto& x = object_member(in, "loss_scale", manifest);
+  const auto& value = member(x, "value", where);
+  const auto& hysteresis = member(x, "hysteresis", where);
+  if (!value.is_number() || !(value.get<double>() > 0) || !std::isfinite(value.get<double>()))
+    throw input_error("{}: 'value' should be a number above 0, but is {}; use another checkpoint",
+                      where,
+                      shown(value));
+  if (!hysteresis.is_number_integer())
+    throw input_error(
+        "{}: 'hysteresis' should be a whole number, but is {}; use another checkpoint",
+        where,
+        shown(hysteresis));
+  const loss_scale out{.value = value.get<double>(),
+                       .finite = count_member(x, "finite", where),
+                       .hysteresis = hysteresis.get<std::int64_t>(),
+                       .at_minimum = std::uint64_t(count_member(x, "at_minimum", where))};
+  if (out.finite > iterations || out.at_minimum > std::uint64_t(iterations))
+    throw input_error(
+        "{}: it counts more than all {} iterations; use another checkpoint", where, iterations);
+  return out;
+}
+
 std::vector<std::int64_t> as_list(const shape& x) {
   return {x.begin(), x.end()};
 }
@@ -229,6 +259,11 @@ std::string to_json(const checkpoint_manifest& x) {
                       {"samples", x.skipped.samples},
                       {"nan", x.skipped.nan},
                       {"in_a_row", x.skipped.in_a_row}};
+  if (x.scale.is_used())
+    out["loss_scale"] = {{"value", x.scale.value},
+                         {"finite", x.scale.finite},
+                         {"hysteresis", x.scale.hysteresis},
+                         {"at_minimum", x.scale.at_minimum}};
   out["model"] = nlohmann::ordered_json::parse(to_json(x.model));
   out["identity"] = nlohmann::ordered_json::parse(x.identity);
   out["layout"] = nlohmann::ordered_json::parse(x.layout);
@@ -280,6 +315,7 @@ checkpoint_manifest manifest_from_json(std::string_view text, const std::string&
   x.iteration = count_member(in, "iteration", where);
   x.consumed_samples = count_member(in, "consumed_samples", where);
   x.skipped = skipped_from(in, x.iteration, x.consumed_samples, where);
+  x.scale = scale_from(in, x.iteration, where);
   x.generation = generation_id(count_member(in, "generation", where));
   try {
     x.model = gpt_config_from_json(object_member(in, "model", where).dump());

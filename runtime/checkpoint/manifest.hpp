@@ -39,6 +39,7 @@ struct checkpoint_manifest {
   std::int64_t iteration = 0;
   std::int64_t consumed_samples = 0;
   skipped_steps skipped;          ///< of those iterations: steps without an update
+  loss_scale scale;               ///< of the next step; unused: fp32 or bf16
   generation_id generation = {};  ///< of the run that wrote it
   gpt_config model;
   std::string identity = "{}";  ///< JSON object, opaque here: whatever changes bits

@@ -35,6 +35,8 @@ constexpr stored_type stored(dtype x) {
       return stored_type::f32;
     case dtype::bf16:
       return stored_type::bf16;
+    case dtype::f16:
+      return stored_type::f16;
     case dtype::i32:
       return stored_type::i32;
     case dtype::u64:

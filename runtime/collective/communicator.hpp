@@ -16,8 +16,8 @@ namespace troupe::runtime {
 /// f32, and rounded once: neither size, bucket nor transport changes their bits.
 ///
 /// Arrays that are cut have `ends`: of rank r are the elements [ends[r - 1], ends[r]), and ends[-1]
-/// is 0. They count elements in sums, which take f32 and bf16 (COLLECTIVE-3), and bytes in whatever
-/// only moves.
+/// is 0. They count elements in sums, which take f32, bf16 and f16 (COLLECTIVE-3), and bytes in
+/// whatever only moves.
 ///
 /// A wait sleeps, and ends with `cancelled` as soon as the generation's token is set and nobody
 /// reads this rank's arrays any more: whoever is told `cancelled` may free them.

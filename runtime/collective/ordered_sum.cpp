@@ -20,18 +20,15 @@ void sum(stream& on, void* to, std::span<const void* const> from, std::int64_t n
 }  // namespace
 
 void require_summable(dtype type) {
-  ensure(type == dtype::f32 || type == dtype::bf16, "COLLECTIVE-3: sums take f32 and bf16");
+  ensure(type == dtype::f32 || type == dtype::bf16 || type == dtype::f16,
+         "COLLECTIVE-3: sums take f32, bf16 and f16");
 }
 
 void ordered_sum(
     stream& on, dtype type, void* to, std::span<const void* const> sources, std::int64_t n) {
   require_summable(type);
-  if (n <= 0)
-    return;
-  if (type == dtype::f32)
-    sum<float>(on, to, sources, n);
-  else
-    sum<kernels::bf16>(on, to, sources, n);
+  if (n > 0)
+    with_element(type, [&]<class T>(T) { sum<T>(on, to, sources, n); });
 }
 
 }  // namespace troupe::runtime

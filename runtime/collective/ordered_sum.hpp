@@ -9,7 +9,7 @@
 
 namespace troupe::runtime {
 
-/// COLLECTIVE-3: sums take f32 and bf16.
+/// COLLECTIVE-3: sums take f32, bf16 and f16.
 void require_summable(dtype type);
 
 /// `to`, which may be one of the sources, = their sum; n elements each.

@@ -174,7 +174,9 @@ void adamw::update(stream& on, const update_decision& decision) {
   }
   on.run(kernels::adamw_pieces<float>{.pieces = pieces.data(),
                                       .count = std::int64_t(pieces.size()),
-                                      .rounded_to = kernels::narrow_type::bf16,
+                                      .rounded_to = store_.type() == dtype::f16
+                                                        ? kernels::narrow_type::f16
+                                                        : kernels::narrow_type::bf16,
                                       .gradient_scale = float(decision.gradient_scale),
                                       .rate = float(decision.learning_rate),
                                       .beta1 = float(settings_.beta1),

@@ -31,7 +31,7 @@ struct adamw_settings {
 struct update_decision {
   std::uint64_t step = 0;  ///< counts updates: 1 is the first
   double learning_rate = 0;
-  double gradient_scale = 1;  ///< clipping
+  double gradient_scale = 1;  ///< clipping, and what undoes the scale of the loss
 
   friend bool operator==(const update_decision&, const update_decision&) = default;
 };

@@ -17,7 +17,7 @@ class parameter_store {
  public:
   virtual ~parameter_store() = default;
 
-  /// Of the values: f32 or bf16. Gradients are f32.
+  /// Of the values: f32, bf16 or f16. Gradients are f32.
   virtual dtype type() const = 0;
 
   /// Makes the values of the unit readable until `release`. Nests. May wait for them to arrive, and

@@ -126,6 +126,8 @@ class event_file final : public record_sink {
                       {"iteration-time", x.elapsed_ms / 1e3},
                       {"skipped-iterations", double(x.skipped.iterations)},
                       {"nan-iterations", double(x.skipped.nan)}};
+    if (x.scale.is_used())
+      values.emplace_back("loss-scale", x.scale.value);
     if (x.params_norm >= 0)
       values.emplace_back("params-norm", x.params_norm);
     if (x.zero_gradients >= 0)

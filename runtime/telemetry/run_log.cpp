@@ -109,6 +109,8 @@ std::string json_record(const step_report& x, const log_settings& how) {
     out["action_lateness_ms"] = x.pipeline.late_ms;
     out["worst_action_lateness_ms"] = x.pipeline.worst_late_ms;
   }
+  if (x.scale.is_used())
+    out["loss_scale"] = x.scale.value;
   out["skipped_iterations"] = x.skipped.iterations;
   out["nan_iterations"] = x.skipped.nan;
   out["state_digest"] = to_string(x.state);
@@ -123,7 +125,8 @@ std::string csv_header() {
   return std::string(
              "iteration,consumed_samples,consumed_tokens,lm_loss,validation_loss,grad_norm,"
              "learning_rate,global_batch_size,elapsed_ms,tokens_per_second,teraflops_per_second,"
-             "share_of_matrix_rate,params_norm,num_zeros,skipped_iterations,nan_iterations,"
+             "share_of_matrix_rate,params_norm,num_zeros,loss_scale,skipped_iterations,nan_"
+             "iterations,"
              "state_digest")
          + line_end;
 }
@@ -131,7 +134,7 @@ std::string csv_header() {
 std::string csv_row(const step_report& x,
                     const validation_report* validated,
                     const log_settings& how) {
-  return fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}{}",
+  return fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}{}",
                      x.iteration,
                      x.consumed_samples,
                      x.consumed_tokens,
@@ -146,6 +149,7 @@ std::string csv_row(const step_report& x,
                      cell(share_of_rate(x, how)),
                      x.params_norm >= 0 ? cell(x.params_norm) : "",
                      x.zero_gradients >= 0 ? std::to_string(x.zero_gradients) : "",
+                     x.scale.is_used() ? cell(x.scale.value) : "",
                      x.skipped.iterations,
                      x.skipped.nan,
                      to_string(x.state),

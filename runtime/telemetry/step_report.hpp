@@ -19,6 +19,20 @@ struct skipped_steps {
   friend bool operator==(const skipped_steps&, const skipped_steps&) = default;
 };
 
+/// By what the loss is multiplied in fp16: part of a training's state
+/// (runtime/optim/loss_scale.hpp).
+struct loss_scale {
+  double value = 0;              ///< 0: it is not, in fp32 and bf16
+  std::int64_t finite = 0;       ///< steps in a row that were, since the scale changed
+  std::int64_t hysteresis = 0;   ///< steps that are not finite before the scale falls
+  std::uint64_t at_minimum = 0;  ///< the newest steps, if not finite though it could not fall
+
+  bool is_used() const { return value > 0; }
+  double factor() const { return is_used() ? value : 1; }
+
+  friend bool operator==(const loss_scale&, const loss_scale&) = default;
+};
+
 /// How a step went through the pipeline, by the first tensor rank of each stage of the slowest
 /// replica.
 struct pipeline_times {
@@ -45,6 +59,7 @@ struct step_report {
   double flops_per_second = 0;
   digest state;                      ///< parameters and moments after this step
   skipped_steps skipped;             ///< after this step
+  loss_scale scale;                  ///< after this step
   double params_norm = -1;           ///< after this step; negative: nobody asked
   std::int64_t zero_gradients = -1;  ///< elements of the reduced gradients; negative: nobody asked
 
@@ -71,6 +86,10 @@ typename Inspector::result_type inspect(Inspector& f, skipped_steps& x) {
   return f(x.iterations, x.samples, x.nan, x.in_a_row);
 }
 template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, loss_scale& x) {
+  return f(x.value, x.finite, x.hysteresis, x.at_minimum);
+}
+template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, pipeline_times& x) {
   return f(x.ms,
            x.planned_ms,
@@ -95,6 +114,7 @@ typename Inspector::result_type inspect(Inspector& f, step_report& x) {
            x.flops_per_second,
            x.state,
            x.skipped,
+           x.scale,
            x.params_norm,
            x.zero_gradients,
            x.pipeline);

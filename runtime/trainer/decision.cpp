@@ -27,7 +27,22 @@ std::string fault_of(const step_result& x) {
   return out.empty() ? out : out + ": not finite";
 }
 
+/// What there is to say of a loss scale that does not fall.
+std::string standing_scale(const recipe& how, const loss_scale& at) {
+  return how.scaling.constant > 0
+             ? fmt::format(", with the constant loss scale {} (--loss-scale)", at.value)
+             : fmt::format(", though the loss scale is down at its minimum, {} (--min-loss-scale)",
+                           at.value);
+}
+
 }  // namespace
+
+training_position beginning(const recipe& how) {
+  training_position out;
+  if (how.precision == dtype::f16)
+    out.scale = first_scale(how.scaling);
+  return out;
+}
 
 step_verdict decide(const recipe& how, const training_position& at, const step_result& result) {
   step_verdict out;
@@ -37,15 +52,22 @@ step_verdict decide(const recipe& how, const training_position& at, const step_r
     loss.tokens += part.tokens;
   }
   out.loss = loss.total / std::max(loss.tokens, 1.0);
-  out.grad_norm = total_norm(result.norms);
+  out.grad_norm = total_norm(result.norms) / at.scale.factor();
   out.fault = fault_of(result);
+  if (at.scale.is_used())
+    out.scale = next_scale(how.scaling, at.scale, out.fault.empty());
   out.skipped = at.skipped;
   auto& skipped = out.skipped;
   const auto place = std::int64_t(at.consumed - at.skipped.samples);
   out.update.learning_rate
       = how.rate_of.at ? how.rate_of.at(place) : learning_rate(how.rate, place);
   if (!out.fault.empty()) {
-    out.stops = at.skipped.in_a_row >= how.skippable_in_a_row;
+    const bool dynamic = at.scale.is_used() && how.scaling.constant == 0;
+    out.overflows = dynamic && can_fall(how.scaling, at.scale);
+    out.before = dynamic ? at.scale.at_minimum : at.skipped.in_a_row;
+    out.stops = !out.overflows && out.before >= how.skippable_in_a_row;
+    if (at.scale.is_used() && !out.overflows)
+      out.fault += standing_scale(how, at.scale);
     ++skipped.iterations;
     ++skipped.in_a_row;
     skipped.samples += std::uint64_t(global_batch_size(how.batch, std::int64_t(at.consumed)));
@@ -54,25 +76,26 @@ step_verdict decide(const recipe& how, const training_position& at, const step_r
   }
   skipped.in_a_row = 0;
   out.update.step = at.iteration + 1 - skipped.iterations;
-  out.update.gradient_scale = clip_coefficient(out.grad_norm, how.optimizer.clip);
+  out.update.gradient_scale
+      = clip_coefficient(out.grad_norm, how.optimizer.clip) / at.scale.factor();
   return out;
 }
 
 std::string diagnosis(const step_verdict& x, const training_position& at) {
-  const auto before = at.skipped.in_a_row;
   auto out = fmt::format(
-      "iteration {}: {}; the last committed state is that of iteration {}. Try a lower --lr, a "
+      "iteration {}: {}; the last committed state is that of iteration {}. Try {}a lower --lr, a "
       "longer warm-up or a smaller --clip-grad",
       at.iteration + 1,
       x.fault,
-      at.iteration);
-  if (before == 0)
+      at.iteration,
+      at.scale.is_used() ? "--bf16, " : "");
+  if (x.before == 0)
     return out + ", or leave such steps out: --on-nonfinite skip";
   return out
          + fmt::format(
              "; the {} steps before it were left out for the same, which is as many in a row as "
              "--max-skipped-in-a-row allows",
-             before);
+             x.before);
 }
 
 }  // namespace troupe::runtime

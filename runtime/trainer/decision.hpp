@@ -5,6 +5,7 @@
 
 #include "runtime/model/chunk.hpp"
 #include "runtime/optim/adamw.hpp"
+#include "runtime/optim/loss_scale.hpp"
 #include "runtime/optim/schedules.hpp"
 #include "runtime/telemetry/step_report.hpp"
 
@@ -23,12 +24,14 @@ struct recipe {
   own_rate rate_of = {};  ///< in place of `rate`, where its function is given
   batch_schedule batch;   ///< data_parallel: the logical replicas
 
-  /// Of parameters and activations: f32 or bf16 (--bf16). Master weights, moments and gradients are
-  /// f32 always.
+  /// Of parameters and activations: f32, bf16 (--bf16) or f16 (--fp16). Master weights, moments and
+  /// gradients are f32 always.
   dtype precision = dtype::f32;
+  loss_scaling scaling;  ///< with f16 alone
 
   /// Steps in a row that are left out because their loss or gradient is not finite; the next one
-  /// ends the run. 0: the first does (--on-nonfinite stop).
+  /// ends the run. 0: the first does (--on-nonfinite stop). With a dynamic loss scale those count
+  /// that find it at its minimum: others are left out always, and lower it.
   std::uint64_t skippable_in_a_row = 0;
 };
 
@@ -37,7 +40,11 @@ struct training_position {
   std::uint64_t iteration = 0;  ///< steps done, those left out included
   std::uint64_t consumed = 0;   ///< samples that they read
   skipped_steps skipped;
+  loss_scale scale = {};  ///< of the next step
 };
+
+/// Before the first step.
+training_position beginning(const recipe& how);
 
 /// What all votes of a step say together.
 struct step_result {
@@ -53,17 +60,22 @@ struct step_verdict {
   std::string fault;
   bool stops
       = false;  ///< with a fault: the run ends and the step has not been; else it is left out
+  bool overflows = false;  ///< with a fault: it is left out because a smaller loss scale may help
+  /// Steps in a row before it that were left out, of those that count for skippable_in_a_row.
+  std::uint64_t before = 0;
 
   update_decision update;  ///< with a fault only the rate that it would have had
   double loss = 0;         ///< mean over the tokens that count
-  double grad_norm = 0;    ///< before clipping
+  double grad_norm = 0;    ///< before clipping, of the loss itself
   skipped_steps skipped;   ///< after this step
+  loss_scale scale;        ///< after this step
 
   bool skips() const { return !fault.empty() && !stops; }
 };
 
 /// The decision of the step after `at`. A step that is left out counts as an iteration and has read
 /// its samples; the learning rate and the count of updates stay where they are, as in Megatron-LM.
+/// Norms that were voted are of the scaled loss.
 step_verdict decide(const recipe& how, const training_position& at, const step_result& result);
 
 /// The diagnosis of a verdict that stops.

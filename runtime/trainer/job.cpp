@@ -337,6 +337,15 @@ json describe(const adamw_settings& x) {
   return out;
 }
 
+json describe(const loss_scaling& x) {
+  if (x.constant > 0)
+    return {{"constant", x.constant}};
+  return {{"initial", x.initial},
+          {"minimum", x.minimum},
+          {"window", x.window},
+          {"hysteresis", x.hysteresis}};
+}
+
 /// By what is in the data set, not by where it lies: it may be moved.
 json describe(const data_settings& x) {
   json out = {{"mock", x.mock},
@@ -393,6 +402,8 @@ std::string identity(const training_job& job) {
   if (auto sums = gradient_sums(job); !sums.empty())
     out["layout"]["gradient_sums"] = std::move(sums);
   out["precision"] = to_string(job.how.precision);
+  if (job.how.precision == dtype::f16)
+    out["loss_scale"] = describe(job.how.scaling);
   out["threads_per_worker"] = job.threads_per_worker;
   out["backend"] = to_string(job.backend);
   if (job.backend == backend_kind::cpu)

@@ -17,7 +17,7 @@ namespace troupe::runtime {
 struct memory_forecast {
   std::int64_t parameters = 0;   ///< values
   std::int64_t gradients = 0;    ///< f32, of each logical replica that the worker plays
-  std::int64_t optimizer = 0;    ///< moments, and masters where values are bf16
+  std::int64_t optimizer = 0;    ///< moments, and masters where values are rounded
   std::int64_t activations = 0;  ///< what a training step needs beyond that, at most
   std::int64_t snapshot = 0;     ///< what a checkpoint copies, until it is written
 

@@ -26,7 +26,8 @@ reference_trainer::reference_trainer(const recipe& how,
     : recipe_(how),
       data_(std::move(data)),
       alone_(std::make_shared<local_group>(axis::data, 1, cancel_token()), 0),
-      worker_(whole_model(how), on, {.data = &alone_}) {
+      worker_(whole_model(how), on, {.data = &alone_}),
+      at_(beginning(how)) {
   check(how.batch);
 }
 
@@ -38,7 +39,8 @@ step_report reference_trainer::step() {
   const step_settings now{.step = step_id(iteration),
                           .training = true,
                           .microbatches = microbatches(recipe_.batch, consumed),
-                          .logical_replicas = replicas};
+                          .logical_replicas = replicas,
+                          .loss_scale = at_.scale.factor()};
   worker_.begin_step(now);
   if (iteration >= spoilt_first_ && iteration <= spoilt_last_)
     worker_.spoil_gradient();
@@ -64,6 +66,7 @@ step_report reference_trainer::step() {
   report.global_batch_size = global_batch_size(recipe_.batch, consumed);
   at_.consumed += std::uint64_t(report.global_batch_size);
   at_.skipped = verdict.skipped;
+  at_.scale = verdict.scale;
   report.iteration = ++at_.iteration;
   report.consumed_samples = at_.consumed;
   report.consumed_tokens = at_.consumed * std::uint64_t(recipe_.model.sequence);
@@ -71,6 +74,7 @@ step_report reference_trainer::step() {
   report.grad_norm = verdict.grad_norm;
   report.learning_rate = verdict.update.learning_rate;
   report.skipped = verdict.skipped;
+  report.scale = verdict.scale;
   report.state = combine(worker_.digests().own);
   report.elapsed_ms = double(now_ns() - started) / 1e6;
   report.tokens_per_second
@@ -100,8 +104,9 @@ double reference_trainer::evaluate(const batch_source& source, std::int64_t batc
 
 void reference_trainer::resume_at(std::uint64_t iteration,
                                   std::uint64_t consumed,
-                                  skipped_steps skipped) {
-  at_ = {iteration, consumed, skipped};
+                                  skipped_steps skipped,
+                                  loss_scale scale) {
+  at_ = {iteration, consumed, skipped, scale.is_used() ? scale : beginning(recipe_).scale};
 }
 
 }  // namespace troupe::runtime

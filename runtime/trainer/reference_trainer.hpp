@@ -36,7 +36,11 @@ class reference_trainer {
   std::uint64_t iteration() const { return at_.iteration; }
   std::uint64_t consumed_samples() const { return at_.consumed; }
   const training_position& position() const { return at_; }
-  void resume_at(std::uint64_t iteration, std::uint64_t consumed, skipped_steps skipped = {});
+  /// In fp16 the loss scale begins anew unless it is given.
+  void resume_at(std::uint64_t iteration,
+                 std::uint64_t consumed,
+                 skipped_steps skipped = {},
+                 loss_scale scale = {});
 
  private:
   recipe recipe_;

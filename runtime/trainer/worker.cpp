@@ -97,10 +97,11 @@ void worker::begin_step(const step_settings& step) {
 
 bundle worker::forward(const pass_key& key, const bundle& in) {
   auto& home = at(key.chunk);
-  const pass_settings how{.seed = settings_.seed,
-                          .step = value(step_.step),
-                          .training = step_.training,
-                          .loss_scale = 1.0 / double(step_.microbatches * step_.logical_replicas)};
+  const pass_settings how{
+      .seed = settings_.seed,
+      .step = value(step_.step),
+      .training = step_.training,
+      .loss_scale = step_.loss_scale / double(step_.microbatches * step_.logical_replicas)};
   auto pass = std::make_unique<chunk_pass>(
       home.model, home.route, stream_, home.store, how, groups_.tensor);
   auto out = pass->forward(in);

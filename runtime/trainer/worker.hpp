@@ -64,6 +64,7 @@ struct step_settings {
   bool training = true;
   std::int64_t microbatches = 1;      ///< of each logical replica
   std::int64_t logical_replicas = 1;  ///< of the whole job
+  double loss_scale = 1;              ///< gradients are of so much times the mean loss
 };
 
 /// Which pass: a micro-batch of one of the hosted replicas on one of the hosted chunks.

@@ -93,13 +93,17 @@ class bench {
 };
 
 template <class T>
+const char* type_text() {
+  return std::is_same_v<T, kernels::bf16> ? " bf16" : std::is_same_v<T, kernels::f16> ? " f16" : "";
+}
+
+template <class T>
 void products(bench& b, std::int64_t R, std::int64_t N, std::int64_t K, kernels::epilogue e) {
   tests::linear_memory<T> m{.R = R, .N = N, .K = K, .activation = e};
   const bool plain = e == kernels::epilogue::none;
   m.with_z = !plain;
   auto shape = std::to_string(R) + " x " + std::to_string(N) + " x " + std::to_string(K);
-  if (std::is_same_v<T, kernels::bf16>)
-    shape += " bf16";
+  shape += type_text<T>();
   b.line(plain ? "linear forward" : "linear forward + gelu", shape, m.forward());
   b.line("linear backward I", shape, m.backward_input());
   b.line("linear backward W", shape, m.backward_weight());
@@ -146,8 +150,7 @@ void attention(bench& b,
     shape += " dropout";
   if (window >= 0)
     shape += " window " + std::to_string(window);
-  if (std::is_same_v<T, kernels::bf16>)
-    shape += " bf16";
+  shape += type_text<T>();
   b.line("attention forward", shape, m.forward());
   if (queries == keys)
     b.line("attention backward", shape, m.backward());
@@ -160,6 +163,7 @@ int main(int argc, char** argv) {
 
   layers<float>(b);
   layers<kernels::bf16>(b);
+  layers<kernels::f16>(b);
 
   attention(b, 12, 256, 256, 6, 6, 64, 0);
   attention(b, 12, 256, 256, 6, 6, 64, 0.1f);
@@ -174,4 +178,5 @@ int main(int argc, char** argv) {
   attention<kernels::bf16>(b, 12, 256, 256, 6, 6, 64, 0);
   attention<kernels::bf16>(b, 4, 1024, 1024, 12, 4, 64, 0);
   attention<kernels::bf16>(b, 8, 1, 1024, 12, 12, 64, 0);
+  attention<kernels::f16>(b, 4, 1024, 1024, 12, 4, 64, 0);
 }

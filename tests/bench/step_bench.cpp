@@ -2,7 +2,7 @@
 //
 //   bench_step                 the 6/384/6 character model, then a tiny one
 //   bench_step --threads 1     with another number of threads
-//   bench_step --bf16          with parameters and activations in bf16
+//   bench_step --bf16          with parameters and activations in bf16; --fp16: in fp16
 //
 // Every figure is a median over the steps after a warm-up. The share of the matrix rate divides by
 // the best of large products measured in the same run.
@@ -190,9 +190,12 @@ void cost_of_an_action() {
 
 int main(int argc, char** argv) {
   int threads = 2;
-  bool half = false;
+  auto type = runtime::dtype::f32;
   for (int i = 1; i < argc; ++i) {
-    half = half || std::strcmp(argv[i], "--bf16") == 0;
+    if (std::strcmp(argv[i], "--bf16") == 0)
+      type = runtime::dtype::bf16;
+    if (std::strcmp(argv[i], "--fp16") == 0)
+      type = runtime::dtype::f16;
     if (i + 1 < argc && std::strcmp(argv[i], "--threads") == 0)
       threads = std::atoi(argv[i + 1]);
   }
@@ -200,10 +203,10 @@ int main(int argc, char** argv) {
   fmt::print(
       "{}; {} threads; matrix rate {:.0f} GFLOP/s\n", kernels::instruction_set(), threads, rate);
   auto job = character_model(threads);
-  if (half)
-    job.how.precision = runtime::dtype::bf16;
+  job.how.precision = type;
+  job.how.scaling.initial = 65536;
   fmt::print("6 layers, 384 channels, 6 heads, T 256, V 65, B 12, {}, without actors:\n",
-             half ? "bf16" : "fp32");
+             to_string(type));
   parts(job, rate);
   const double ms = by_actors(job);
   fmt::print("  by actors, one stage   {:8.2f} ms        {:.0f} tokens/s\n",

@@ -474,7 +474,7 @@ TEST_CASE("COLLECTIVE-4: between devices, too, what one rank sends is as much as
                    "tp rank "));
 }
 
-TEST_CASE("COLLECTIVE-3: between devices, too, sums take f32 and bf16",
+TEST_CASE("COLLECTIVE-3: between devices, too, sums take f32, bf16 and f16",
           "[collective][nccl][invariant]") {
   auto groups = groups_of({});
   const auto mine = make_nccl_communicator(groups, {"one", axis::data, 0, 1, 0});

@@ -72,7 +72,7 @@ def check_words(folder):
     refuses("did you mean 'train'?", "trian")
     refuses("needs a command: gpt", "train")
     refuses("did you mean --num-layers?", "train", "gpt", "--num-lyers", 3)
-    refuses("is refused", "train", "gpt", "--fp16")
+    refuses("is refused", "train", "gpt", "--fp8-format", "hybrid")
     refuses("--micro-batch-size is missing", "train", "gpt")
     refuses("'x' is a word too many", "generate", "x")
 

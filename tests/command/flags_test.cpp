@@ -338,10 +338,27 @@ TEST_CASE("the flags of the Llama-3 8B script make its model", "[command]") {
   CHECK(x.train_iterations == 1953125000 / 128);
 }
 
+TEST_CASE("--fp16 comes with a loss scale, which nothing else has", "[command]") {
+  const auto usual = job("--fp16").how;
+  CHECK(usual.precision == runtime::dtype::f16);
+  CHECK(usual.scaling == runtime::loss_scaling{});
+  const auto told = job("--fp16 --initial-loss-scale 65536 --min-loss-scale 2 "
+                        "--loss-scale-window 500 --hysteresis 3")
+                        .how.scaling;
+  CHECK(told
+        == runtime::loss_scaling{.initial = 65536, .minimum = 2, .window = 500, .hysteresis = 3});
+  CHECK(job("--fp16 --loss-scale 128").how.scaling.constant == 128);
+  const auto refused = [](const std::string& more) { return refusal(small + more); };
+  CHECK_THAT(refused("--fp16 --bf16"), ContainsSubstring("give one"));
+  CHECK_THAT(refused("--loss-scale 128"), ContainsSubstring("belong to --fp16"));
+  CHECK_THAT(refused("--bf16 --hysteresis 2"), ContainsSubstring("belong to --fp16"));
+  CHECK_THAT(refused("--fp16 --loss-scale 128 --hysteresis 2"), ContainsSubstring("is constant"));
+  CHECK_THAT(refused("--fp16 --initial-loss-scale 2 --min-loss-scale 4"),
+             ContainsSubstring("lower it"));
+}
+
 TEST_CASE("what this build cannot do is refused with the reason", "[command]") {
   const auto refused = [](const std::string& more) { return refusal(small + more); };
-  CHECK_THAT(refused("--fp16"),
-             ContainsSubstring("--fp16 is refused") && ContainsSubstring("--bf16"));
   CHECK_THAT(refused("--fp8-format hybrid"), ContainsSubstring("need a GPU"));
   CHECK_THAT(refused("--fp8-some-new-flag 3"), ContainsSubstring("is refused"));
   CHECK_THAT(refused("--moe-router-topk 2"), ContainsSubstring("mixture-of-experts"));

@@ -85,7 +85,7 @@ def check_export_refusals(folder):
     refuses("--normalization RMSNorm", "checkpoint", "export", save, "--hf", folder / "hub")
     refuses("--hf DIR is missing", "checkpoint", "export", save)
     refuses("name one checkpoint", "checkpoint", "export", "--hf", folder / "hub")
-    refuses("float32, bfloat16", "checkpoint", "export", save, "--hf", "x", "--dtype", "int8")
+    refuses("float32, bfloat16, float16", "checkpoint", "export", save, "--hf", "x", "--dtype", "int8")
     refuses("--save DIR is missing", "checkpoint", "import", "--hf", folder)
     refuses("config.json", "checkpoint", "import", "--hf", folder, "--save", folder / "new")
     if (folder / "hub").exists() or list(folder.glob(".*partial*")):

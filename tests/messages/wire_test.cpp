@@ -95,6 +95,7 @@ TEST_CASE_METHOD(wire, "the messages of a step survive the wire", "[messages]") 
                       .lm_loss = 2.5,
                       .state = {5, 6},
                       .skipped = {.iterations = 4, .samples = 3, .nan = 2, .in_a_row = 1},
+                      .scale = {.value = 64, .finite = 5, .hysteresis = -1, .at_minimum = 2},
                       .params_norm = 1.5,
                       .zero_gradients = 6,
                       .pipeline = {5, 4, 0.25, 0.125, 0.1, 0.2, 0.5, 0.75}},
@@ -107,7 +108,12 @@ TEST_CASE_METHOD(wire, "the messages of checkpoints and control survive the wire
   const auto g = runtime::generation_id(3);
   const auto step = runtime::step_id(9);
   survives(take_snapshot{g, step});
-  survives(save{g, step, 123, 2, {.iterations = 4, .samples = 3, .nan = 2, .in_a_row = 1}});
+  survives(save{g,
+                step,
+                123,
+                2,
+                {.iterations = 4, .samples = 3, .nan = 2, .in_a_row = 1},
+                {.value = 64, .finite = 5, .hysteresis = -1, .at_minimum = 2}});
   const fragments some{tickets(), {{{8, 4}, {{2, 0}, {3, 4}}}, {{5}, {{1}, {2}}}}};
   survives(snapshot{g, step, 1, some, some});
   survives(saved{g, step});

@@ -114,6 +114,7 @@ inline std::shared_ptr<actors::resources> going_on(const runtime::training_job& 
   out->first_iteration = std::uint64_t(from->manifest().iteration);
   out->first_consumed = std::uint64_t(from->manifest().consumed_samples);
   out->first_skipped = from->manifest().skipped;
+  out->first_scale = from->manifest().scale;
   out->restore = [from, look](runtime::worker& by) {
     by.restore([&](const std::string& name,
                    const runtime::shape&,

@@ -97,7 +97,7 @@ flag_section layer_section() {
            "attention has the plain softmax, and no gate at its output; leave it out",
            "--softmax-type --attention-output-gate"},
           {refused,
-           "it guards against overflow in fp16, which this build does not have; leave it out",
+           "it guards against overflow of scores in fp16, which are fp32 here; leave it out",
            "--apply-query-key-layer-scaling"},
           {refused,
            "norms stand before attention and feed-forward layer; leave it out",

@@ -9,12 +9,9 @@ flag_section precision_section() {
   return {
       "Precision",
       {
-          {works, "gradients are added, summed and kept in fp32", "--bf16"},
-          {coming,
-           "it comes with the GPU, together with the scaling of losses that it needs; use --bf16",
-           "--fp16"},
-          {refused,
-           no_scaling,
+          {works, "gradients are added, summed and kept in fp32", "--bf16 --fp16"},
+          {works,
+           "with --fp16; refused without, where gradients need no scaling",
            "--loss-scale --initial-loss-scale --min-loss-scale --loss-scale-window --hysteresis"},
           {accepted,
            always_fp32,

@@ -41,8 +41,6 @@ constexpr const char* depths
 
 // Refused ----------------------------------------------------------------------------------------
 
-constexpr const char* no_scaling
-    = "gradients need no scaling in fp32 and bf16, which have the same range; leave it out";
 constexpr const char* rank_order
     = "gradients are summed in rank order, so that the bits are always the same; use "
       "--ddp-bucket-size, or leave it out";
@@ -73,7 +71,7 @@ constexpr const char* encoders
 
 constexpr const char* fused
     = "which operations are fused is this program's affair; the function is the same";
-constexpr const char* always_fp32 = "this is always done in fp32, with --bf16 too";
+constexpr const char* always_fp32 = "this is always done in fp32, with --bf16 and --fp16 too";
 constexpr const char* no_collector = "there is no garbage collector or allocator to advise";
 constexpr const char* one_gpt = "there is one implementation of the GPT";
 constexpr const char* one_attention = "the attention kernel never stores the T x T matrix";

@@ -36,8 +36,8 @@ flag_section log_section() {
            "--tensorboard-dir always has it, written beside the training",
            "--tensorboard-queue-size X --log-timers-to-tensorboard "
            "--log-validation-ppl-to-tensorboard"},
-          {accepted,
-           "there is no loss scale",
+          {refused,
+           board,
            "--no-log-loss-scale-to-tensorboard --disable-log-loss-scale-to-tensorboard"},
           {refused, board, "--log-memory-to-tensorboard --log-world-size-to-tensorboard"},
           {refused,

@@ -19,6 +19,8 @@ summed summed_as(dtype type) {
       return {ncclFloat32, 4};
     case dtype::bf16:
       return {ncclBfloat16, 2};
+    case dtype::f16:
+      return {ncclFloat16, 2};
     case dtype::i32:
     case dtype::u64:
     case dtype::f64:

@@ -5,6 +5,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <cmath>
 #include <thread>
 
 using namespace troupe::tests;
@@ -163,6 +164,23 @@ TEST_CASE("shards of two checkpoints do not make one", "[checkpoint]") {
   CHECK_THROWS_WITH(open_checkpoint(two), ContainsSubstring("should have"));
   fs::remove(two / "model-00001-of-00001.safetensors");
   CHECK_THROWS_WITH(open_checkpoint(two), ContainsSubstring("No such file"));
+}
+
+TEST_CASE("a loss scale comes back from a manifest, and is a number above 0", "[checkpoint]") {
+  checkpoint_manifest x;
+  x.iteration = 5;
+  x.consumed_samples = 40;
+  x.model = tiny_model();
+  CHECK_THAT(to_json(x), !ContainsSubstring("loss_scale"));
+  x.scale = {.value = 0.75, .finite = 3, .hysteresis = -2, .at_minimum = 1};
+  CHECK(manifest_from_json(to_json(x), "'it'") == x);
+  for (const auto& wrong : {loss_scale{.value = HUGE_VAL},
+                            loss_scale{.value = 1, .finite = 6},
+                            loss_scale{.value = 1, .finite = -1},
+                            loss_scale{.value = 1, .at_minimum = 6}}) {
+    x.scale = wrong;
+    CHECK_THROWS_WITH(manifest_from_json(to_json(x), "'it'"), ContainsSubstring("'loss_scale'"));
+  }
 }
 
 TEST_CASE("skipped steps come back from a manifest, and cannot be more than there were",

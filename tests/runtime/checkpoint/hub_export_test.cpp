@@ -1,6 +1,7 @@
 #include "runtime/checkpoint/hub_export.hpp"
 
 #include "kernels/op/bf16.hpp"
+#include "kernels/op/f16.hpp"
 #include "runtime/checkpoint/checkpoint.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/file.hpp"
@@ -210,6 +211,31 @@ TEST_CASE("elements are rounded to bfloat16 on request", "[checkpoint]") {
   for (std::size_t i = 0; i < read.size(); ++i)
     CHECK(read[i] == float(troupe::kernels::bf16(exact[i])));
   CHECK(nlohmann::json::parse(read_text(dir / "out" / "config.json"))["torch_dtype"] == "bfloat16");
+}
+
+TEST_CASE("elements are rounded to float16 on request, and what is beyond it is refused",
+          "[checkpoint]") {
+  const scratch_folder dir;
+  hub_export what{.model = llama(), .type = stored_type::f16};
+  const std::string name = "decoder.layers.1.mlp.linear_fc2.weight";
+  float factor = 1;
+  const auto source = [&](const std::string& parameter, const box& part, std::span<float> to) {
+    numbered(parameter, part, to);
+    for (auto& x : to)
+      x *= factor;
+  };
+  write_hub_model(dir / "out", what, source);
+  const auto model = read_hub_model(dir / "out");
+  std::vector<float> read(std::size_t(model.extents(name).size())), exact = read;
+  model.read(name, read);
+  source(name, whole(model.extents(name)), exact);
+  for (std::size_t i = 0; i < read.size(); ++i)
+    CHECK(read[i] == float(troupe::kernels::f16(exact[i])));
+  CHECK(nlohmann::json::parse(read_text(dir / "out" / "config.json"))["torch_dtype"] == "float16");
+  factor = 1e5F;
+  CHECK_THROWS_WITH(write_hub_model(dir / "large", what, source),
+                    ContainsSubstring("beyond float16") && ContainsSubstring("bfloat16"));
+  CHECK_FALSE(std::filesystem::exists(dir / "large"));
 }
 
 TEST_CASE("gains that are stored less one are written as they act", "[checkpoint]") {

@@ -26,6 +26,7 @@ using Catch::Matchers::MessageMatches;
 using Catch::Matchers::StartsWith;
 namespace kernels = troupe::kernels;
 using kernels::bf16;
+using kernels::f16;
 
 namespace {
 
@@ -166,6 +167,7 @@ TEST_CASE("a sum has its bits out of place and in place, in f32 and bf16", "[col
   CAPTURE(size, parts, n, in_place);
   check_all_reduce<float>(size, parts, n, in_place);
   check_all_reduce<bf16>(size, parts, n, in_place);
+  check_all_reduce<f16>(size, parts, n, in_place);
 }
 
 TEST_CASE("a sum in bf16 is rounded once", "[collective]") {
@@ -189,6 +191,7 @@ TEST_CASE("each rank receives the sum of its own cut, however uneven", "[collect
   CAPTURE(size, parts, n, in_place);
   check_reduce_scatter<float>(size, parts, n, in_place);
   check_reduce_scatter<bf16>(size, parts, n, in_place);
+  check_reduce_scatter<f16>(size, parts, n, in_place);
 }
 
 TEST_CASE("what everybody has is gathered in rank order", "[collective]") {
@@ -314,7 +317,7 @@ TEST_CASE("COLLECTIVE-2: equal cuts have no remainder", "[collective][invariant]
       equal_ends(13, 4), broken_promise, MessageMatches(StartsWith("COLLECTIVE-2")));
 }
 
-TEST_CASE("COLLECTIVE-3: sums take f32 and bf16", "[collective][invariant]") {
+TEST_CASE("COLLECTIVE-3: sums take f32, bf16 and f16", "[collective][invariant]") {
   stream on(kernels::backend::cpu, 1, {});
   std::vector<std::int32_t> x(4);
   const void* const part = x.data();

@@ -3,6 +3,7 @@
 #include "runtime/optim/adamw.hpp"
 #include "tests/support/numbers.hpp"
 
+#include <catch2/catch_template_test_macros.hpp>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 
@@ -118,10 +119,10 @@ const auto second = [](adamw& x, const adamw::part& of) { return x.second_moment
 
 TEST_CASE("an update in ranges has the bits of a whole one", "[optim]") {
   const int count = GENERATE(1, 2, 3);
-  const bool tied = GENERATE(false, true), rounded = GENERATE(false, true);
+  const bool tied = GENERATE(false, true);
+  const auto type = GENERATE(dtype::f32, dtype::bf16, dtype::f16);
   const auto where = GENERATE(kernels::backend::reference, kernels::backend::cpu);
-  CAPTURE(count, tied, rounded, int(where));
-  const auto type = rounded ? dtype::bf16 : dtype::f32;
+  CAPTURE(count, tied, to_string(type), int(where));
   stream on(where, 1, {});
   job judge(tied, type, 1), seen(tied, type, count);
   judge.ranks[0]->owned = whole_ranges(judge.ranks[0]->store);
@@ -145,9 +146,12 @@ TEST_CASE("a grain is part of what a digest is of", "[optim]") {
   CHECK(other.digests() != judge.digests());
 }
 
-TEST_CASE("values in bf16 are the masters, rounded, and small updates are not lost", "[optim]") {
+TEMPLATE_TEST_CASE("narrow values are the masters, rounded, and small updates are not lost",
+                   "[optim]",
+                   kernels::bf16,
+                   kernels::f16) {
   stream on(kernels::backend::cpu, 1, {});
-  job x(false, dtype::bf16, 1);
+  job x(false, dtype_of<TestType>(), 1);
   auto& optimizer = x.ranks[0]->optimizer;
   auto& store = x.ranks[0]->store;
   const auto check_rounded = [&] {
@@ -155,9 +159,9 @@ TEST_CASE("values in bf16 are the masters, rounded, and small updates are not lo
       const auto& e = store.entries()[std::size_t(part.range.entry)];
       const auto masters = optimizer.weights(part);
       const auto* const values
-          = store.all_values().data<kernels::bf16>() + e.value_offset + part.range.begin;
+          = store.all_values().data<TestType>() + e.value_offset + part.range.begin;
       for (std::size_t i = 0; i < masters.size(); ++i)
-        REQUIRE(values[i] == kernels::bf16(masters[i]));
+        REQUIRE(values[i] == TestType(masters[i]));
     }
   };
   check_rounded();
@@ -168,7 +172,7 @@ TEST_CASE("values in bf16 are the masters, rounded, and small updates are not lo
     for (auto* const of : {&x, &exact}) {
       std::fill(
           of->ranks[0]->store.gradients(0).begin(), of->ranks[0]->store.gradients(0).end(), 1.0F);
-      // A thousandth of a unit in the last place of bf16, for numbers near 1.
+      // A thousandth of a unit in the last place of bf16, for numbers near 1, a hundredth of f16.
       of->ranks[0]->optimizer.update(on, {.step = s, .learning_rate = 1e-5});
     }
     check_rounded();

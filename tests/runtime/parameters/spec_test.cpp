@@ -3,6 +3,7 @@
 #include "runtime/core/error.hpp"
 #include "runtime/parameters/resident_store.hpp"
 
+#include <catch2/catch_template_test_macros.hpp>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_exception.hpp>
@@ -134,17 +135,21 @@ TEST_CASE("a tensor part begins with the values of the whole, to the bit", "[par
   }
 }
 
-TEST_CASE("values in bf16 are those in f32, rounded", "[parameters]") {
+TEMPLATE_TEST_CASE("narrow values are those in f32, rounded",
+                   "[parameters]",
+                   kernels::bf16,
+                   kernels::f16) {
+  const auto type = dtype_of<TestType>();
   for (const auto& x : every_kind()) {
-    auto exact = store_of(x, dtype::f32, {1, 2}), rounded = store_of(x, dtype::bf16, {1, 2});
+    auto exact = store_of(x, dtype::f32, {1, 2}), rounded = store_of(x, type, {1, 2});
     initialise(exact, 7);
     initialise(rounded, 7);
-    CHECK(rounded.type() == dtype::bf16);
+    CHECK(rounded.type() == type);
     CHECK(rounded.gradients(0).size() == exact.gradients(0).size());  // f32 always
-    const auto values = rounded.all_values().elements<kernels::bf16>();
+    const auto values = rounded.all_values().template elements<TestType>();
     REQUIRE(values.size() == exact.values().size());
     for (std::size_t i = 0; i < values.size(); ++i)
-      CHECK(values[i] == kernels::bf16(exact.values()[i]));
+      CHECK(values[i] == TestType(exact.values()[i]));
   }
 }
 

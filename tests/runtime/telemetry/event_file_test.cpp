@@ -206,6 +206,7 @@ TEST_CASE("what was asked for is there, and what is not finite is not", "[event_
   const scratch_folder folder;
   auto x = step(3);
   x.params_norm = 9;
+  x.scale.value = 65536;
   x.zero_gradients = 12;
   x.lm_loss = NAN;
   x.grad_norm = HUGE_VAL;
@@ -218,6 +219,7 @@ TEST_CASE("what was asked for is there, and what is not finite is not", "[event_
   CHECK(values.at("skipped-iterations") == 1);
   CHECK(values.at("nan-iterations") == 1);
   CHECK(values.at("params-norm") == 9);
+  CHECK(values.at("loss-scale") == 65536);
   CHECK(values.at("num-zeros") == 12);
   CHECK(values.at("throughput") == 3);
   CHECK(values.at("share-of-matrix-rate") == 0.5F);

@@ -52,16 +52,18 @@ TEST_CASE("a JSON record brings back the same doubles and has what was asked for
   CHECK(plain["skipped_iterations"] == 0);
   CHECK(plain["state_digest"] == digest_text);
   for (const auto* absent :
-       {"params_norm", "num_zeros", "teraflops_per_second", "share_of_matrix_rate"})
+       {"params_norm", "num_zeros", "teraflops_per_second", "share_of_matrix_rate", "loss_scale"})
     CHECK_FALSE(plain.contains(absent));
   x.params_norm = 7;
   x.zero_gradients = 0;
+  x.scale.value = 65536;
   x.lm_loss = NAN;
   x.skipped = {.iterations = 2, .nan = 1, .in_a_row = 1};
   const auto all = nlohmann::json::parse(json_record(x, {.throughput = true, .matrix_rate = 1e12}));
   CHECK(all["lm_loss"].is_null());
   CHECK(all["params_norm"] == 7);
   CHECK(all["num_zeros"] == 0);
+  CHECK(all["loss_scale"] == 65536);
   CHECK(all["teraflops_per_second"] == 0.5);
   CHECK(all["share_of_matrix_rate"] == 0.5);
   CHECK(all["skipped_iterations"] == 2);
@@ -72,13 +74,14 @@ TEST_CASE("a row has a cell for every column, empty where there is nothing", "[l
   const auto header = csv_header();
   auto x = step(3);
   CHECK(csv_row(x, nullptr, {})
-        == "3,24,384,0.1,,0.5,0.001,8,2,64000,,,,,0,0," + digest_text + "\r\n");
+        == "3,24,384,0.1,,0.5,0.001,8,2,64000,,,,,,0,0," + digest_text + "\r\n");
   x.params_norm = 7;
   x.zero_gradients = 5;
+  x.scale.value = 65536;
   x.grad_norm = HUGE_VAL;
   const validation_report validated{3, 2.25};
   const auto full = csv_row(x, &validated, {.throughput = true, .matrix_rate = 1e12});
-  CHECK(full == "3,24,384,0.1,2.25,,0.001,8,2,64000,0.5,0.5,7,5,0,0," + digest_text + "\r\n");
+  CHECK(full == "3,24,384,0.1,2.25,,0.001,8,2,64000,0.5,0.5,7,5,65536,0,0," + digest_text + "\r\n");
   CHECK(columns_of(header) == columns_of(full));
 }
 

@@ -42,9 +42,11 @@ TEST_CASE("a shape knows its extents, their product and its text", "[tensor]") {
 TEST_CASE("element types have names and sizes", "[tensor]") {
   CHECK(size_of(dtype::f32) == 4);
   CHECK(size_of(dtype::bf16) == 2);
+  CHECK(size_of(dtype::f16) == 2);
   CHECK(size_of(dtype::i32) == 4);
   CHECK(size_of(dtype::u64) == 8);
   CHECK(to_string(dtype::bf16) == "bf16");
+  CHECK(to_string(dtype::f16) == "f16");
 }
 
 TEST_CASE("TENSOR-1: elements are read as the type they have", "[tensor]") {

@@ -105,3 +105,80 @@ TEST_CASE("only so many steps in a row are left out, and the diagnosis tells how
   at.skipped.in_a_row = 0;  // one that was updated with came between
   CHECK(decide(how, at, not_finite()).skips());
 }
+
+TEST_CASE("in fp16 norms, clipping and update are those of the loss itself", "[decision]") {
+  auto how = simple();
+  how.precision = dtype::f16;
+  how.scaling = {.initial = 64, .window = 2};
+  auto at = beginning(how);
+  CHECK(at.scale.value == 64);
+  auto scaled = finite();
+  for (auto& [name, square] : scaled.norms)
+    square = exact_sum(square.value() * 64 * 64);
+  const auto x = decide(how, at, scaled);
+  CHECK(x.grad_norm == 5);
+  CHECK(x.update.gradient_scale == 1.0 / (5 + 1e-6) / 64);
+  CHECK(x.scale.value == 64);
+  at.scale = x.scale;
+  CHECK(decide(how, at, scaled).scale.value == 128);
+}
+
+TEST_CASE("in fp16 a step that is not finite is left out and lowers the loss scale, without an end",
+          "[decision]") {
+  auto how = simple();
+  how.precision = dtype::f16;
+  how.scaling = {.initial = 8, .hysteresis = 1};
+  auto at = beginning(how);
+  for (const double after : {4.0, 2.0, 1.0}) {
+    const auto x = decide(how, at, not_finite());
+    CHECK(x.skips());
+    CHECK(x.overflows);
+    CHECK(x.scale.value == after);
+    at = {at.iteration + 1, at.consumed + 10, x.skipped, x.scale};
+  }
+  CHECK(at.skipped.in_a_row == 3);
+  SECTION("at its minimum the next ends the run") {
+    const auto last = decide(how, at, not_finite());
+    CHECK(last.stops);
+    const auto text = diagnosis(last, at);
+    for (const auto* part : {"the gradient of b on stage 1.0 is not finite, though the loss scale "
+                             "is down at its minimum, 1 (--min-loss-scale)",
+                             "Try --bf16",
+                             "--on-nonfinite skip"})
+      CHECK_THAT(text, ContainsSubstring(part));
+  }
+  SECTION("or is left out, as many in a row as may be, counted from there") {
+    how.skippable_in_a_row = 2;
+    for (int i = 0; i < 2; ++i) {
+      const auto x = decide(how, at, not_finite());
+      CHECK(x.skips());
+      CHECK_FALSE(x.overflows);
+      at = {at.iteration + 1, at.consumed + 10, x.skipped, x.scale};
+    }
+    const auto last = decide(how, at, not_finite());
+    CHECK(last.stops);
+    CHECK_THAT(diagnosis(last, at), ContainsSubstring("the 2 steps before it"));
+  }
+}
+
+TEST_CASE("with a constant loss scale a step that is not finite is as in fp32", "[decision]") {
+  auto how = simple();
+  how.precision = dtype::f16;
+  how.scaling.constant = 4096;
+  const auto at = beginning(how);
+  const auto x = decide(how, at, not_finite());
+  CHECK(x.stops);
+  CHECK_THAT(x.fault, ContainsSubstring("with the constant loss scale 4096 (--loss-scale)"));
+  how.skippable_in_a_row = 1;
+  CHECK(decide(how, at, not_finite()).skips());
+  CHECK(decide(how, at, not_finite()).scale == at.scale);
+}
+
+TEST_CASE("in fp32 and bf16 there is no loss scale", "[decision]") {
+  auto how = simple();
+  for (const auto type : {dtype::f32, dtype::bf16}) {
+    how.precision = type;
+    CHECK_FALSE(beginning(how).scale.is_used());
+    CHECK(decide(how, beginning(how), finite()).scale == loss_scale{});
+  }
+}
