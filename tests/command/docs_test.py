@@ -93,7 +93,7 @@ def self_test(known, megatron):
     """Planted mistakes are found, and nothing else."""
     text = ("`troupe trian gpt` `troupe plot` `--no-such-flag` `--lr 3`\n\n"
             "    troupe train gpt --lr 3 \\\n      --wrong 4 | tee --not-ours\n"
-            "    troupe train gpt --fp16\n    troupe: error: --x\n\n```\ntroupe evil\n```\n")
+            "    troupe train gpt --fp8-format hybrid\n    troupe: error: --x\n\n```\ntroupe evil\n```\n")
     return len(list(complaints(known, megatron, text))) == 5
 
 

@@ -65,7 +65,7 @@ MUTANTS = [
      'fmt::format("ties of replica {}.{}", r, is_first() ? t : shared_->tensor() - 1 - t)'),
     # A scale or an offset is left out.
     ("the loss is not divided by the replicas", WORKER,
-     "1.0 / double(step_.microbatches * step_.logical_replicas)", "1.0 / double(step_.microbatches)"),
+     "/ double(step_.microbatches * step_.logical_replicas)", "/ double(step_.microbatches)"),
     ("dropout of attention does not know which heads these are", "runtime/autograd/attention.cpp",
      ".first_head = on.rank() * how.heads", ".first_head = 0 * on.rank()"),
     ("dropout does not know which rows these are", "runtime/autograd/dropout.cpp",
