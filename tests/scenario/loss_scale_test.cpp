@@ -140,7 +140,7 @@ TEST_CASE("fp16 whose scale can fall no more ends the run and says so", "[scenar
 TEST_CASE("losses in fp16 are those in fp32 within a hundredth", "[scenario][fp16]") {
   auto job = fp16_job(1, 1);
   job.train_iterations = 50;
-  job.how.scaling.initial = 4096;
+  job.how.scaling = {.initial = 4096};
   const auto half = by_reference(job);
   job.how.precision = runtime::dtype::f32;
   const auto whole = by_reference(job);
