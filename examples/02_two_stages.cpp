@@ -52,8 +52,8 @@ int main() {
     last.optimizer.update(on, verdict.update);
     consumed += std::uint64_t(how.batch.global);
 
-    auto state = first.optimizer.digests().own;
-    state.merge(last.optimizer.digests().own);
+    auto state = first.optimizer.digests(on).own;
+    state.merge(last.optimizer.digests(on).own);
     const auto judge = whole.step();
     fmt::print("step {}: loss {:.2f}, of the whole model {:.2f}; the same state to the bit: {}\n",
                n,
