@@ -113,10 +113,10 @@ stage_actor::behavior_type stage(stage_actor::stateful_pointer<stage_state> self
       },
       [=, &state](const messages::decision& x) {
         state.part->optimizer.update(state.on, {value(x.step), x.learning_rate, x.gradient_scale});
-        self->send(
-            conductor,
-            messages::applied{
-                .generation = now, .step = x.step, .own = state.part->optimizer.digests().own});
+        self->send(conductor,
+                   messages::applied{.generation = now,
+                                     .step = x.step,
+                                     .own = state.part->optimizer.digests(state.on).own});
       },
   };
 }

@@ -80,6 +80,10 @@ class device_driver {
 
   virtual std::shared_ptr<device_queue> make_queue(int device) = 0;
 
+  /// Kernels of a device may read another's memory from now on; false: they cannot. Copies between
+  /// devices need no leave.
+  virtual bool let_read(int device, int other) = 0;
+
   /// Null when there is not so much. Aligned to 256 bytes.
   virtual std::byte* allocate(int device, std::size_t bytes) = 0;
   virtual void release(int device, std::byte* at) noexcept = 0;

@@ -26,7 +26,7 @@ std::byte* fresh_of_host(std::size_t bytes) {
 /// Part of the list of devices: which pools could give something back.
 struct pool_list {
   std::mutex mutex;
-  std::vector<std::pair<int, std::function<std::optional<std::size_t>()>>> pools;
+  std::vector<std::pair<int, idle_source>> pools;
 };
 
 pool_list& pools() {
@@ -35,20 +35,24 @@ pool_list& pools() {
 }
 
 std::size_t give_back_idle(int device) {
-  const std::lock_guard lock(pools().mutex);
+  std::vector<idle_source> asked;
+  {
+    const std::lock_guard lock(pools().mutex);
+    for (const auto& [where, what] : pools().pools)
+      if (where == device)
+        asked.push_back(what);
+  }
   std::size_t bytes = 0;
-  std::erase_if(pools().pools, [&](const auto& x) {
-    const auto found = x.first == device ? x.second() : std::optional<std::size_t>(0);
-    bytes += found.value_or(0);
-    return !found;
-  });
+  for (const auto& what : asked)  // without the lock: it may take as long as a queue does
+    bytes += what.release();
   return bytes;
 }
 
 void wait_for_all(const std::vector<std::shared_ptr<device_event>>& events) noexcept {
   for (const auto& event : events)
     try {
-      event->wait();
+      if (event != nullptr)
+        event->wait();
     } catch (const device_failure&) {
       // Nothing runs on a failed device any more.
     }
@@ -92,9 +96,10 @@ void release_pinned(device_queue*,
   open_devices().release_pinned(at);
 }
 
-void register_pool(int device, std::function<std::optional<std::size_t>()> give_back) {
+void register_pool(int device, idle_source what) {
   const std::lock_guard lock(pools().mutex);
-  pools().pools.emplace_back(device, std::move(give_back));
+  std::erase_if(pools().pools, [](const auto& x) { return x.second.pool.expired(); });
+  pools().pools.emplace_back(device, std::move(what));
 }
 
 void refuse_memory(device_queue* queue, std::size_t bytes, std::size_t in_use) {

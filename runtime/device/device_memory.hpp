@@ -5,7 +5,7 @@
 #include "runtime/device/device.hpp"
 
 #include <functional>
-#include <optional>
+#include <memory>
 
 namespace troupe::runtime {
 
@@ -23,8 +23,13 @@ void release_pinned(device_queue* queue,
                     std::byte* at,
                     const std::vector<std::shared_ptr<device_event>>& after) noexcept;
 
-/// `give_back` releases what is idle and returns the bytes; nothing when its pool is gone.
-void register_pool(int device, std::function<std::optional<std::size_t>()> give_back);
+/// A pool of a device, for others that are short: `release` gives back what is idle and returns the
+/// bytes. Forgotten when the pool is gone.
+struct idle_source {
+  std::weak_ptr<void> pool;
+  std::function<std::size_t()> release;
+};
+void register_pool(int device, idle_source what);
 
 /// Throws io_error: what was asked for, what is in use, what is free and which setting to change.
 [[noreturn]] void refuse_memory(device_queue* queue, std::size_t bytes, std::size_t in_use);

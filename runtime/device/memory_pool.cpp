@@ -30,6 +30,16 @@ std::size_t size_class(std::size_t bytes) {
 
 using events = std::vector<std::shared_ptr<device_event>>;
 
+/// Null: the device has failed, and nothing runs on it any more. Whoever drops memory may be on his
+/// way out with that very failure.
+std::shared_ptr<device_event> mark_or_null(device_queue& queue) noexcept {
+  try {
+    return queue.mark();
+  } catch (...) {
+    return nullptr;
+  }
+}
+
 /// What is known of a device's block while somebody has it.
 struct block_story {
   std::mutex mutex;
@@ -49,7 +59,6 @@ struct memory_pool::state {
   std::map<std::size_t, std::vector<idle_block>> idle, idle_pinned;
   std::size_t in_use = 0;
   std::size_t peak = 0;
-  std::size_t held = 0;  // of a device: in use and idle
   bool shadow = false;
   std::shared_ptr<device_queue> queue;  // null: host memory
   std::byte* stage = nullptr;           // of a shadow: where every block lies
@@ -65,16 +74,20 @@ struct memory_pool::state {
         release_pinned(queue.get(), block.at, block.used);
   }
 
-  /// Gives back what nobody has; the bytes. With the mutex held, or by the last owner.
+  /// Gives back what nobody has; the bytes. Waits for those that had it, without the mutex: they
+  /// may need the pool meanwhile.
   std::size_t release_idle() {
+    std::map<std::size_t, std::vector<idle_block>> taken;
+    {
+      const std::lock_guard lock(mutex);
+      taken.swap(idle);
+    }
     std::size_t bytes = 0;
-    for (const auto& [size, blocks] : idle)
+    for (const auto& [size, blocks] : taken)
       for (const auto& block : blocks) {
         release_fresh(queue.get(), block.at, block.used);
         bytes += size;
       }
-    idle.clear();
-    held -= queue != nullptr ? bytes : 0;
     return bytes;
   }
 
@@ -86,7 +99,8 @@ struct memory_pool::state {
     auto block = std::move(blocks.back());
     blocks.pop_back();
     for (const auto& event : block.used)
-      queue->wait_for(*event);
+      if (event != nullptr)
+        queue->wait_for(*event);
     return block.at;
   }
 
@@ -94,7 +108,8 @@ struct memory_pool::state {
   std::byte* take_idle_pinned(std::size_t size) {
     auto& blocks = idle_pinned[size];
     const auto free = std::find_if(blocks.begin(), blocks.end(), [](const idle_block& x) {
-      return std::all_of(x.used.begin(), x.used.end(), [](const auto& e) { return e->passed(); });
+      return std::all_of(
+          x.used.begin(), x.used.end(), [](const auto& e) { return e == nullptr || e->passed(); });
     });
     if (free == blocks.end())
       return nullptr;
@@ -115,8 +130,8 @@ struct block_keeper {
     events used;
     if (story != nullptr)
       used = std::move(story->used);
-    if (kind == memory_kind::pinned)
-      used.push_back(owner->queue->mark());  // copies from it may be under way
+    if (kind == memory_kind::pinned)  // copies from it may be under way
+      used.push_back(mark_or_null(*owner->queue));
     const std::lock_guard lock(owner->mutex);
     if (kind == memory_kind::pinned) {
       owner->idle_pinned[size].push_back({at, std::move(used)});
@@ -139,7 +154,7 @@ struct borrower {
   void operator()(std::byte*) {
     {
       const std::lock_guard lock(story->mutex);
-      story->used.push_back(by->mark());
+      story->used.push_back(mark_or_null(*by));
     }
     original.reset();
   }
@@ -170,6 +185,11 @@ memory_kind kind_of(const memory_block& x) {
     return memory_kind::device;
   const auto* const keeper = keeper_of(x);
   return keeper == nullptr ? memory_kind::host : keeper->kind;
+}
+
+int device_of(const memory_block& x) {
+  const auto* const queue = queue_of(x);
+  return queue == nullptr || kind_of(x) != memory_kind::device ? -1 : queue->device();
 }
 
 void publish(const memory_block& x, std::shared_ptr<device_event> event) {
@@ -209,14 +229,11 @@ void memory_pool::serve(std::shared_ptr<device_queue> queue) {
   ensure(state_->in_use == 0 && state_->idle.empty() && !state_->shadow && !state_->queue,
          "POOL-1: a pool serves one queue from its first block on");
   state_->queue = std::move(queue);
-  register_pool(state_->queue->device(),
-                [weak = std::weak_ptr(state_)]() -> std::optional<std::size_t> {
-                  const auto held = weak.lock();
-                  if (held == nullptr)
-                    return std::nullopt;
-                  const std::lock_guard mine(held->mutex);
-                  return held->release_idle();
-                });
+  const std::weak_ptr<state> weak = state_;
+  register_pool(state_->queue->device(), {weak, [weak]() -> std::size_t {
+                                            const auto there = weak.lock();
+                                            return there == nullptr ? 0 : there->release_idle();
+                                          }});
 }
 
 memory_kind memory_pool::kind() const {
@@ -294,11 +311,8 @@ memory_block memory_pool::allocate(std::size_t bytes) {
     const std::lock_guard lock(state_->mutex);
     at = state_->take_idle(size);
   }
-  if (possible && at == nullptr && !state_->shadow) {
+  if (possible && at == nullptr && !state_->shadow)
     at = fresh_block(state_->queue.get(), size);
-    const std::lock_guard lock(state_->mutex);
-    state_->held += at != nullptr && state_->queue != nullptr ? size : 0;
-  }
   if (at == nullptr)
     refuse_memory(state_->queue.get(), bytes, bytes_in_use());
   const auto kind = this->kind();

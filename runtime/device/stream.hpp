@@ -103,6 +103,7 @@ class stream {
  private:
   std::span<std::byte> scratch(std::size_t bytes) {
     if (bytes > scratch_size_) {
+      scratch_.reset();  // what uses it comes earlier on the same stream
       scratch_ = pool_.allocate(bytes);
       scratch_size_ = bytes;
     }

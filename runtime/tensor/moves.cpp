@@ -5,8 +5,10 @@ namespace troupe::runtime {
 tensor taken(stream& on, const tensor& x) {
   if (on.queue() == nullptr || !x)
     return x;
-  if (x.kind() == memory_kind::device)
+  if (x.kind() == memory_kind::device && device_of(x.block()) == on.queue()->device())
     return {lend(x.block(), on.queue()), x.type(), x.extents()};
+  if (x.kind() == memory_kind::device)  // once over the link, whatever reads it later
+    return copy_of(on, {lend(x.block(), on.queue()), x.type(), x.extents()});
   tensor out(on.allocate(x.bytes()), x.type(), x.extents());
   on.write(out.raw(), x.raw(), x.bytes());
   return out;

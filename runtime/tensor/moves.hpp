@@ -30,8 +30,8 @@ std::vector<T> elements_of(const stream& on, const tensor& x) {
   return out;
 }
 
-/// For the use of the stream: a tensor of the host is copied to its device, one of another queue is
-/// waited for, by the device, and lent; anything else is itself.
+/// For the use of the stream: a tensor of the host or of another device is copied to its device,
+/// one of another queue is waited for, by the device, and lent; anything else is itself.
 tensor taken(stream& on, const tensor& x);
 bundle taken(stream& on, const bundle& x);
 

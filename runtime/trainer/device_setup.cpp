@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <dlfcn.h>
+#include <map>
 #include <mutex>
 #include <set>
 
@@ -49,6 +50,33 @@ std::vector<fs::path> choice_files(const training_job& job) {
     if (!path.empty() && std::find(out.begin(), out.end(), path) == out.end())
       out.push_back(path);
   return out;
+}
+
+}  // namespace
+
+namespace {
+
+std::set<int> used_devices(const training_job& job) {
+  std::set<int> out;
+  for (int rank = 0; rank < job.layout.world; ++rank)
+    out.insert(device_of(job, rank));
+  return out;
+}
+
+/// Sums of workers that read each other's memory need devices that can.
+void let_workers_read(const training_job& job) {
+  const auto used = used_devices(job);
+  for (const int d : used)
+    for (const int other : used)
+      if (d != other && !open_devices().let_read(d, other)
+          && job.devices.exchange == collectives::local
+          && job.layout.world > job.layout.pipeline)  // stages only copy
+        throw input_error(
+            "device {} cannot read the memory of device {}, as workers with --collectives local "
+            "do: "
+            "give --collectives nccl, or --devices that see each other (nvidia-smi topo -p2p r)",
+            d,
+            other);
 }
 
 }  // namespace
@@ -96,6 +124,7 @@ void prepare_devices(const training_job& job) {
         to_string(job.devices.exchange),
         job.layout.world,
         devices.size());
+  let_workers_read(job);
   auto& library = kernels::open_cuda();
   library.set_products({.tf32 = job.devices.tf32, .measure = job.devices.measure_products});
   std::set<std::string> known;
@@ -111,15 +140,15 @@ void keep_product_choices(const training_job& job) {
   if (job.backend != kernels::backend::cuda || !job.devices.measure_products)
     return;
   static std::mutex mutex;
-  static std::size_t kept = 0;
+  static std::map<fs::path, std::size_t> kept;  // by file, for the process may have several jobs
   static bool told = false;
   const std::lock_guard lock(mutex);
   const auto all = kernels::open_cuda().choices();
-  if (all.size() == kept)
-    return;
   for (const auto& path : choice_files(job)) {
     if (path == beside(job.checkpoints.load) && job.checkpoints.load != job.checkpoints.save)
       continue;  // another run's folder
+    if (std::exchange(kept[path], all.size()) == all.size())
+      continue;
     try {
       add_product_choices(path, all);
     } catch (const error& failure) {
@@ -128,15 +157,11 @@ void keep_product_choices(const training_job& job) {
                     failure.what());
     }
   }
-  kept = all.size();
 }
 
 double matrix_rate_of_devices(const training_job& job) {
-  std::set<int> used;
-  for (int rank = 0; rank < job.layout.world; ++rank)
-    used.insert(device_of(job, rank));
   double sum = 0;
-  for (const int d : used)
+  for (const int d : used_devices(job))
     sum += measured_device_rate(d, job.how.precision != dtype::f32);
   return sum;
 }

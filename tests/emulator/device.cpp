@@ -43,6 +43,11 @@ cudaError_t driver_obstacle() {
   return machine().devices == 0 ? cudaErrorNoDevice : cudaSuccess;
 }
 
+/// Errors of kernels, after which a context answers nothing else: an illegal address and its like.
+bool ends_a_device(int error) {
+  return error == 700 || error == 710 || (error >= 714 && error <= 719);
+}
+
 bool exists(int device) {
   return device >= 0 && device < machine().devices;
 }
@@ -75,8 +80,11 @@ void mend_device(int device) {
 cudaError_t obstacle(const char* call) {
   if (const auto driver = driver_obstacle(); driver != cudaSuccess)
     return driver;
-  if (const int planted = planted_fault(call); planted != 0)
+  if (const int planted = planted_fault(call); planted != 0) {
+    if (ends_a_device(planted))
+      break_device(chosen, {cudaError_t(planted), std::string(call) + ": a planted error"});
     return cudaError_t(planted);
+  }
   return device_error(chosen);
 }
 

@@ -9,7 +9,8 @@
 //   TROUPE_EMULATED_SEED      of all that is drawn; 1
 //   TROUPE_EMULATED_DELAY_US  the longest sleep before a stream takes up an item; 0
 //   TROUPE_EMULATED_FAULT     calls that fail: "cudaMalloc@3=2", the third cudaMalloc with error 2;
-//                             several with commas; "cudaMalloc@3+=2": from the third on
+//                             several with commas; "cudaMalloc@3+=2": from the third on. What a
+//                             kernel's mistake would end the device with (700, 719) ends it here
 //
 // A text that cannot be read ends the process with a message.
 

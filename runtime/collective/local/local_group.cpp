@@ -39,6 +39,7 @@ local_group::local_group(axis along, int size, cancel_token generation)
     : along_(along), size_(size), token_(std::move(generation)), offers_(std::size_t(size)) {
   for (auto& points : points_)
     points.resize(std::size_t(size));
+  queues_.resize(std::size_t(size));
   waker_ = token_.on_cancel([this] {
     const std::lock_guard lock(mutex_);
     changed_.notify_all();
@@ -53,6 +54,8 @@ void local_group::meet(int rank, stream* on) {
   const auto round = round_;
   auto& points = points_[round % 2];
   points[std::size_t(rank)] = std::move(point);
+  if (on != nullptr)
+    queues_[std::size_t(rank)] = on->queue();
   if (++arrived_ == size_) {
     check_offers();
     arrived_ = 0;
@@ -83,6 +86,15 @@ void local_group::check_offers() {
 
 void local_group::leave(std::unique_lock<std::mutex>& lock) {
   changed_.wait(lock, [&] { return readers_ == 0; });
+  const auto queues = queues_;
+  lock.unlock();
+  for (const auto& queue : queues)  // what readers have enqueued reads later
+    try {
+      if (queue != nullptr)
+        queue->mark()->wait();
+    } catch (const device_failure&) {
+      // Nothing runs on a failed device any more.
+    }
   throw cancelled();
 }
 

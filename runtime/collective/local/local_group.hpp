@@ -65,7 +65,8 @@ class local_group {
   /// Where each rank's stream was when it arrived, of this meeting and the one before: who is a
   /// meeting ahead writes to the other.
   std::vector<std::shared_ptr<device_event>> points_[2];
-  std::string broken_;  ///< what the ranks disagreed on
+  std::vector<std::shared_ptr<device_queue>> queues_;  ///< of each rank that has come, if any
+  std::string broken_;                                 ///< what the ranks disagreed on
   std::shared_ptr<void> waker_;
 };
 

@@ -17,6 +17,28 @@ void require(cudaError_t status, const char* what) {
                          + cudaGetErrorString(status));
 }
 
+/// For its life the calling thread works on that device; then on its own again, which launches
+/// need.
+class visit {
+ public:
+  explicit visit(int device) {
+    require(cudaGetDevice(&before_), "asking which device a thread works on");
+    if (before_ != device)
+      require(cudaSetDevice(device), "choosing a device");
+    else
+      before_ = -1;
+  }
+  ~visit() {
+    if (before_ >= 0)
+      cudaSetDevice(before_);
+  }
+  visit(const visit&) = delete;
+  visit& operator=(const visit&) = delete;
+
+ private:
+  int before_ = -1;
+};
+
 /// Events that nobody has, for one device: making one costs a call of the driver.
 class event_store {
  public:
@@ -37,7 +59,7 @@ class event_store {
         return event;
       }
     }
-    require(cudaSetDevice(device_), "choosing a device");
+    const visit there(device_);
     cudaEvent_t event = nullptr;
     // Whoever waits sleeps: the processor belongs to other lanes.
     const unsigned how = cudaEventBlockingSync | (timed ? 0U : unsigned(cudaEventDisableTiming));
@@ -153,10 +175,6 @@ class cuda_driver final : public device_driver {
     require(cudaGetDeviceCount(&count), "counting devices");
     for (int d = 0; d < count; ++d)
       events_.push_back(std::make_shared<event_store>(d));
-    for (int d = 0; d < count; ++d)
-      for (int other = 0; other < count; ++other)
-        if (other != d)
-          let_read(d, other);
   }
 
   driver_facts facts() const override {
@@ -177,8 +195,9 @@ class cuda_driver final : public device_driver {
                      .minor = x.minor,
                      .memory = std::int64_t(x.totalGlobalMem),
                      .multiprocessors = x.multiProcessorCount};
+    const visit there(device);
     std::size_t free = 0, total = 0;
-    if (cudaSetDevice(device) == cudaSuccess && cudaMemGetInfo(&free, &total) == cudaSuccess)
+    if (cudaMemGetInfo(&free, &total) == cudaSuccess)
       out.free = std::int64_t(free);
     return out;
   }
@@ -187,8 +206,22 @@ class cuda_driver final : public device_driver {
     return std::make_shared<cuda_queue>(device, events_.at(std::size_t(device)));
   }
 
+  bool let_read(int device, int other) override {
+    int can = 0;
+    require(cudaDeviceCanAccessPeer(&can, device, other), "asking whether devices see each other");
+    if (can == 0)
+      return false;
+    const visit there(device);
+    const auto status = cudaDeviceEnablePeerAccess(other, 0);
+    if (status == cudaErrorPeerAccessAlreadyEnabled)
+      cudaGetLastError();  // it is answered, and does not stick
+    else
+      require(status, "letting a device read another's memory");
+    return true;
+  }
+
   std::byte* allocate(int device, std::size_t bytes) override {
-    require(cudaSetDevice(device), "choosing a device");
+    const visit there(device);
     void* at = nullptr;
     const auto status = cudaMalloc(&at, bytes);
     if (status == cudaErrorMemoryAllocation) {
@@ -200,8 +233,12 @@ class cuda_driver final : public device_driver {
   }
 
   void release(int device, std::byte* at) noexcept override {
-    if (cudaSetDevice(device) == cudaSuccess)
+    try {
+      const visit there(device);
       cudaFree(at);
+    } catch (const device_failure&) {
+      // A device that has failed keeps its memory until the process ends.
+    }
   }
 
   std::byte* allocate_pinned(std::size_t bytes) override {
@@ -218,21 +255,6 @@ class cuda_driver final : public device_driver {
   void release_pinned(std::byte* at) noexcept override { cudaFreeHost(at); }
 
  private:
-  /// Workers of one process read each other's memory, on whichever devices they are: a copy between
-  /// devices that cannot goes through the host by itself.
-  static void let_read(int device, int other) {
-    int can = 0;
-    require(cudaDeviceCanAccessPeer(&can, device, other), "asking whether devices see each other");
-    if (can == 0)
-      return;
-    require(cudaSetDevice(device), "choosing a device");
-    const auto status = cudaDeviceEnablePeerAccess(other, 0);
-    if (status == cudaErrorPeerAccessAlreadyEnabled)
-      cudaGetLastError();
-    else
-      require(status, "letting a device read another's memory");
-  }
-
   std::vector<std::shared_ptr<event_store>> events_;
 };
 
