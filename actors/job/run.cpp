@@ -4,6 +4,7 @@
 #include "actors/supervisor/supervisor.hpp"
 #include "messages/core/error.hpp"
 #include "messages/core/type_ids.hpp"
+#include "runtime/trainer/device_setup.hpp"
 
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
@@ -35,6 +36,7 @@ outcome outcome_of(const caf::error& reason) {
 outcome run(std::shared_ptr<const resources> shared,
             const std::function<void(const drain_request&)>& started,
             const std::vector<make_viewer>& viewers) {
+  const auto job = shared;
   configuration config;
   caf::actor_system system(config);
   std::promise<outcome> ended;
@@ -46,6 +48,7 @@ outcome run(std::shared_ptr<const resources> shared,
     started(drain_by(head));
   auto result = ended.get_future().get();
   system.await_all_actors_done();
+  runtime::keep_product_choices(job->job);  // of what came after the last update, too
   return result;
 }
 

@@ -107,14 +107,21 @@ std::vector<product_choice> load_product_choices(const std::filesystem::path& pa
 }
 
 void add_product_choices(const std::filesystem::path& path,
-                         const std::vector<product_choice>& more) {
+                         const std::vector<product_choice>& more,
+                         standing which) {
   std::map<std::string, product_choice> all;
   for (auto& choice : load_product_choices(path))
     all.emplace(choice.product, choice);
-  const std::size_t before = all.size();
-  for (const auto& choice : more)
-    all.emplace(choice.product, choice);
-  if (all.size() == before)
+  bool changed = false;
+  for (const auto& choice : more) {
+    const auto [at, is_new] = all.emplace(choice.product, choice);
+    const bool other
+        = !is_new && which == standing::used && at->second.algorithm != choice.algorithm;
+    if (other)
+      at->second = choice;
+    changed = changed || is_new || other;
+  }
+  if (!changed)
     return;
   make_folder(path.parent_path());
   file_writer out(path);

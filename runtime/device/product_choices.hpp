@@ -19,11 +19,18 @@ std::filesystem::path default_product_choices();
 /// way: it names the file, says where it is wrong, and that it may be removed.
 std::vector<product_choice> load_product_choices(const std::filesystem::path& path);
 
+/// Whose choice stays where the file has another for a product.
+enum class standing : std::uint8_t {
+  there,  ///< the file's: a choice is made once
+  used,   ///< the new one: the file says what its run was computed with
+};
+
 /// Adds those that the file does not have and replaces it in one step, with its folder where that
-/// is missing. A choice is made once: those that are there stay. Nothing is written when there is
-/// nothing to add. Of two processes that add at the same moment one may lose its additions, never
-/// the file: what is lost is measured again. Throws input_error as above, and io_error.
+/// is missing. Nothing is written when there is nothing to add. Of two processes that add at the
+/// same moment one may lose its additions, never the file: what is lost is measured again. Throws
+/// input_error as above, and io_error.
 void add_product_choices(const std::filesystem::path& path,
-                         const std::vector<product_choice>& more);
+                         const std::vector<product_choice>& more,
+                         standing which = standing::there);
 
 }  // namespace troupe::runtime

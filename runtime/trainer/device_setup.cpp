@@ -125,6 +125,14 @@ void prepare_devices(const training_job& job) {
         job.layout.world,
         devices.size());
   let_workers_read(job);
+  if (const auto& from = job.checkpoints.load;
+      job.devices.measure_products && fs::exists(from / "latest_checkpointed_iteration.txt")
+      && !fs::exists(beside(from)))
+    log_warning(
+        "'{}' is not there: which algorithms computed the matrix products of these checkpoints is "
+        "not "
+        "known, and the run may go on with other bits",
+        beside(from).string());
   auto& library = kernels::open_cuda();
   library.set_products({.tf32 = job.devices.tf32, .measure = job.devices.measure_products});
   std::set<std::string> known;
@@ -150,7 +158,8 @@ void keep_product_choices(const training_job& job) {
     if (std::exchange(kept[path], all.size()) == all.size())
       continue;
     try {
-      add_product_choices(path, all);
+      add_product_choices(
+          path, all, path == beside(job.checkpoints.save) ? standing::used : standing::there);
     } catch (const error& failure) {
       if (!std::exchange(told, true))
         log_warning("{}; a later run measures its matrix products again, and may get other bits",

@@ -62,6 +62,23 @@ def check_same_bits(folder):
     expect(digests(folder / "c.jsonl") == all_of, "a resumed run has the same bits")
 
 
+def check_lost_choices(folder):
+    """Checkpoints whose choices are lost are told; what a run used stands beside what it saved."""
+    says(train(folder, "--save", "a", "--exit-interval", "2"), 0)
+    kept = json.loads((folder / "a/products.json").read_text())
+    (folder / "a/products.json").unlink()
+    says(train(folder, "--save", "a", "--load", "a"), 0, "a/products.json' is not there", "other bits")
+    first = kept["choices"][0]
+    other = first["algorithm"][:-1] + ("1" if first["algorithm"].endswith("0") else "0")
+    changed = {**kept, "choices": [{**first, "algorithm": other}]}
+    (folder / "b").mkdir()
+    (folder / "b/products.json").write_text(json.dumps(changed))
+    says(train(folder, "--save", "b", "--load", "a", "--finetune"), 0)
+    used = {x["product"]: x["algorithm"] for x in json.loads((folder / "b/products.json").read_text())["choices"]}
+    again = {x["product"]: x["algorithm"] for x in json.loads((folder / "a/products.json").read_text())["choices"]}
+    expect(used[first["product"]] == again[first["product"]], "what was used replaces what was there")
+
+
 def check_choices(folder):
     """The library's first guess needs no file; a damaged file is refused by name."""
     says(train(folder, "--product-choices", "none", iterations=1), 0)
