@@ -81,6 +81,15 @@ TEST_CASE("stages and replicas that share a device have the bits of the trainer 
   CHECK(by_actors(job, folder) == expected);
 }
 
+TEST_CASE("stages in fp16 that share a device have the bits of the trainer without actors",
+          "[device]") {
+  const tests::scratch_folder folder;
+  auto job = device_job(2, 1);
+  job.how.precision = runtime::dtype::f16;
+  const auto expected = by_one_thread(job);
+  CHECK(by_actors(job, folder) == expected);
+}
+
 TEST_CASE("tensor ranks on a device train as one does, twice to the same bits", "[device]") {
   const tests::scratch_folder folder;
   const auto sequence_parallel = GENERATE(false, true);

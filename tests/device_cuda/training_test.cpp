@@ -80,3 +80,20 @@ TEST_CASE("replicas that a device plays in turn add up as on the processor", "[d
   for (std::size_t i = 0; i < here.size(); ++i)
     CHECK(there[i].lm_loss == Catch::Approx(here[i].lm_loss).epsilon(1e-4));
 }
+
+TEST_CASE("a device trains in fp16 under a loss scale, as the processor does", "[device]") {
+  auto how = tiny_recipe(tiny_gpts(2).begin()->second, dtype::f16);
+  how.scaling.initial = 1 << 24;  // overflows: the first steps are left out
+  const auto here = steps(how, backend_kind::cpu, 16), there = steps(how, backend_kind::cuda, 16);
+  const auto again = steps(how, backend_kind::cuda, 16);
+  int left_out = 0;
+  for (std::size_t i = 0; i < here.size(); ++i) {
+    CAPTURE(i);
+    CHECK(there[i].lm_loss == Catch::Approx(here[i].lm_loss).epsilon(1e-2));
+    CHECK(there[i].scale == here[i].scale);
+    CHECK(there[i].state == again[i].state);
+    left_out += i > 0 && there[i].scale.value < there[i - 1].scale.value ? 1 : 0;
+  }
+  CHECK(left_out > 0);
+  CHECK(there.back().state != there.front().state);
+}
