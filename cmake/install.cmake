@@ -40,7 +40,7 @@ install(DIRECTORY examples/configurations examples/schedules DESTINATION ${CMAKE
 # backends behind kernels/backend, and the program.
 install(DIRECTORY kernels/op kernels/backend DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/troupe/kernels
         COMPONENT development FILES_MATCHING PATTERN *.hpp
-        PATTERN cuda_backend.hpp EXCLUDE PATTERN every_op.hpp EXCLUDE)
+        PATTERN cuda_backend.hpp EXCLUDE)
 install(DIRECTORY runtime messages DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/troupe
         COMPONENT development FILES_MATCHING PATTERN *.hpp)
 install(DIRECTORY actors DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/troupe

@@ -13,12 +13,15 @@ def complaints(text, where):
         name = "".join(re.findall(r'"((?:[^"\\]|\\.)*)"', found[1]))
         if BROKEN & set(name):
             yield f"{where}: the name '{name}' has one of [ ] ; \\, which CMake's lists cannot hold"
+        if name.startswith("-"):
+            yield f"{where}: the name '{name}' begins as an option does, and Catch2 takes it for one"
 
 
 def main(root):
-    if not list(complaints('TEST_CASE("a [0, 1) b", "[x]") {', "planted")):
-        print("names_test.py does not find the name that it plants itself")
-        return 1
+    for planted in ("a [0, 1) b", "--a is b"):
+        if not list(complaints(f'TEST_CASE("{planted}", "[x]") {{', "planted")):
+            print("names_test.py does not find the name that it plants itself")
+            return 1
     wrong, seen = [], 0
     for path in sorted((root / "tests").rglob("*_test.cpp")):
         text = path.read_text()

@@ -338,7 +338,7 @@ TEST_CASE("the flags of the Llama-3 8B script make its model", "[command]") {
   CHECK(x.train_iterations == 1953125000 / 128);
 }
 
-TEST_CASE("--fp16 comes with a loss scale, which nothing else has", "[command]") {
+TEST_CASE("fp16 comes with a loss scale, which nothing else has", "[command]") {
   const auto usual = job("--fp16").how;
   CHECK(usual.precision == runtime::dtype::f16);
   CHECK(usual.scaling == runtime::loss_scaling{});
