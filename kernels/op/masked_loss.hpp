@@ -3,8 +3,8 @@
 //   total  = sum_r loss[r] * mask[r]        tokens = sum_r mask[r]        in double, in row order
 //   dloss[r] = mask[r] * float(scale / tokens)                            0 where tokens = 0
 //
-// The mean is total / tokens; `scale` is what the caller averages over, times fp16's loss scale; the
-// divisor is read where it was written. A device adds lanes of 1,024 rows: masked_loss.cu.
+// The mean is total / tokens; `scale` is what the caller averages over, times fp16's loss scale;
+// the divisor is read where it was written. A device adds lanes of 1,024 rows: masked_loss.cu.
 
 #pragma once
 

@@ -111,7 +111,7 @@ nccl_member_pointer member_of(const ncclComm* comm);
 /// Says why, and answers ncclInvalidArgument.
 ncclResult_t refused(const std::string& why);
 
-/// A communicator on which something may be called for now.
+/// A communicator on which something may be called at this moment.
 ncclResult_t usable(const ncclComm* comm, nccl_member_pointer* to);
 
 /// Checks an operation, then starts it or keeps it for the end of the thread's group.

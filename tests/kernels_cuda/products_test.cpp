@@ -62,9 +62,7 @@ struct product {
     note_alignments(out, {.a = at.data(), .b = at.data(), .d = at.data()});
     return out;
   }
-  std::string name() const {
-    return kernels::cuda::name_of(key(), device_name(), all().version());
-  }
+  std::string name() const { return kernels::cuda::name_of(key(), device_name(), all().version()); }
   /// What the library proposes for it.
   std::vector<std::string> candidates() const {
     device_array<float> at(1);
