@@ -7,6 +7,9 @@ set(TROUPE_CUDA "AUTO" CACHE STRING "Build the CUDA plug-ins: AUTO, ON or OFF")
 set(TROUPE_CUDA_ARCHITECTURES "80-real;90a-real;90-virtual" CACHE STRING
     "As CMake's CUDA_ARCHITECTURES: A100, H100 and H200, and PTX for what comes after")
 
+string(REPLACE ";" "," architectures "${TROUPE_CUDA_ARCHITECTURES}")
+set(TROUPE_ARCHITECTURES_DEFINITION "TROUPE_CUDA_ARCHITECTURES=\"${architectures}\"")
+
 set(TROUPE_CUDA_BUILT OFF)
 if(NOT TROUPE_CUDA STREQUAL "OFF" AND NOT TROUPE_SANITIZE)  # which know nothing of devices
   find_package(CUDAToolkit 12.0 QUIET)
@@ -39,14 +42,12 @@ function(troupe_plugin name)
     return()
   endif()
   add_library(plugin_${name} MODULE EXCLUDE_FROM_ALL ${arg_UNPARSED_ARGUMENTS}
-              ${PROJECT_SOURCE_DIR}/kernels/backend/plugin.cpp
-              ${PROJECT_SOURCE_DIR}/kernels/backend/plugin_build.cpp)
+              ${PROJECT_SOURCE_DIR}/kernels/backend/plugin.cpp $<TARGET_OBJECTS:plugin_build>)
   set_target_properties(plugin_${name} PROPERTIES OUTPUT_NAME troupe_${name}
                         CUDA_RUNTIME_LIBRARY Static CUDA_VISIBILITY_PRESET hidden
                         CXX_VISIBILITY_PRESET hidden
                         LIBRARY_OUTPUT_DIRECTORY ${CMAKE_RUNTIME_OUTPUT_DIRECTORY})
   target_include_directories(plugin_${name} PRIVATE ${PROJECT_SOURCE_DIR})
-  target_compile_definitions(plugin_${name} PRIVATE ${TROUPE_PLUGIN_BUILD})
   target_compile_options(plugin_${name} PRIVATE
     $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wshadow;-Wno-missing-field-initializers>
     $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;--Werror=cross-execution-space-call;-Xcompiler=-Wall>)
@@ -61,6 +62,8 @@ if(TROUPE_CUDA_BUILT)
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/kernels/cuda/*.cu
        ${PROJECT_SOURCE_DIR}/kernels/cuda/*.cpp ${PROJECT_SOURCE_DIR}/runtime/device/cuda/*.cpp)
   troupe_plugin(cuda ${sources} LIBRARIES CUDA::cublasLt)
+  set_source_files_properties(kernels/cuda/architecture.cpp PROPERTIES COMPILE_DEFINITIONS
+                              ${TROUPE_ARCHITECTURES_DEFINITION})
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/kernels/cudnn/*.cpp)
   find_library(TROUPE_CUDNN cudnn HINTS ${CUDAToolkit_LIBRARY_DIR})
   if(TROUPE_CUDNN)

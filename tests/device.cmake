@@ -7,10 +7,9 @@ troupe_test(kernels_cuda troupe_emulated_kernels troupe_kernels_backend)
 
 # In the seat of cuDNN's plug-in.
 add_library(attention_for_tests MODULE EXCLUDE_FROM_ALL support/attention_plugin.cpp
-            ${PROJECT_SOURCE_DIR}/kernels/backend/plugin_build.cpp)
+            $<TARGET_OBJECTS:plugin_build>)
 set_target_properties(attention_for_tests PROPERTIES OUTPUT_NAME troupe_attention_for_tests
                       LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/plugins)
-target_compile_definitions(attention_for_tests PRIVATE ${TROUPE_PLUGIN_BUILD})
 target_link_libraries(attention_for_tests PRIVATE troupe_emulated_options)
 add_dependencies(test_kernels_cuda attention_for_tests)
 target_compile_definitions(test_kernels_cuda PRIVATE
@@ -21,11 +20,10 @@ target_compile_definitions(test_kernels_cuda PRIVATE
 # leaves out what only the emulated one can show.
 if(TARGET plugin_cuda)
   add_library(attention_for_device_tests MODULE EXCLUDE_FROM_ALL support/attention_plugin.cpp
-              ${PROJECT_SOURCE_DIR}/kernels/backend/plugin_build.cpp)
+              $<TARGET_OBJECTS:plugin_build>)
   set_target_properties(attention_for_device_tests PROPERTIES
                         OUTPUT_NAME troupe_attention_for_tests
                         LIBRARY_OUTPUT_DIRECTORY ${CMAKE_RUNTIME_OUTPUT_DIRECTORY})
-  target_compile_definitions(attention_for_device_tests PRIVATE ${TROUPE_PLUGIN_BUILD})
   target_link_libraries(attention_for_device_tests PRIVATE troupe_options CUDA::cudart_static)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS kernels_cuda/*_test.cpp)
   add_executable(test_kernels_device EXCLUDE_FROM_ALL ${sources} support/device_control.cpp

@@ -3,6 +3,7 @@
 #include "runtime/core/counted.hpp"
 #include "runtime/core/progress.hpp"
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
@@ -50,7 +51,9 @@ std::string remedy_of_obstacle(const std::string& obstacle) {
     return "a newer driver (nvidia-smi shows the one there is), or a build of troupe with an older "
            "CUDA toolkit";
   if (contains(obstacle, "compute capability"))
-    return "another device; on this one nothing of troupe runs";
+    return "another device: on this one nothing of troupe runs. Where the build lacks its code: "
+           "cmake "
+           "-DTROUPE_CUDA_ARCHITECTURES=..., as troupe's cmake/cuda.cmake says";
   return "see whether nvidia-smi works, and what CUDA_VISIBLE_DEVICES says; dmesg | grep NVRM";
 }
 
@@ -98,8 +101,11 @@ void look_at_others(const machine_facts& x, std::vector<finding>& out) {
          fmt::format("{}; attention is troupe's own, which is slower", cudnn.obstacle),
          "install cuDNN 9.16 or later (apt-get install libcudnn9-cuda-13, of NVIDIA's repository)");
   if (devices.size() < 2 || nccl.opened)
-    return;  // one device needs no NCCL
-  const auto what = fmt::format("; runs over several of these {} devices need it", devices.size());
+    return;  // one device has nobody to exchange with
+  const auto what = fmt::format(
+      "; workers of these {} devices read each other's memory (--collectives local): only "
+      "--collectives nccl and nccl-fast need it",
+      devices.size());
   if (nccl.path.empty())
     note(out, "this build has no NCCL plug-in" + what, remedy_of_missing("NCCL is"));
   else
@@ -154,7 +160,8 @@ ordered_json device_json(const runtime::device_facts& x) {
           {"compute_capability", fmt::format("{}.{}", x.major, x.minor)},
           {"multiprocessors", x.multiprocessors},
           {"memory", x.memory},
-          {"free", x.free}};
+          {"free", x.free},
+          {"obstacle", x.obstacle}};
 }
 
 }  // namespace
@@ -170,10 +177,18 @@ void add_gpu_findings(const machine_facts& x, std::vector<finding>& out) {
   if (!may_have_gpu(x) || !look_at_cuda(x, out))
     return;
   look_at_others(x, out);
-  note(out,
-       fmt::format("{} can compute: --backend cuda",
-                   runtime::counted(std::int64_t(x.accelerators.devices.size()), "device")),
-       "");
+  const auto& devices = x.accelerators.devices;
+  const auto able = std::count_if(
+      devices.begin(), devices.end(), [](const auto& d) { return d.obstacle.empty(); });
+  for (const auto& device : devices)
+    if (!device.obstacle.empty())
+      note(out,
+           fmt::format("device {} {}: runs leave it out", device.number, device.obstacle),
+           remedy_of_obstacle(device.obstacle));
+  note(
+      out,
+      fmt::format("{} can compute: --backend cuda", runtime::counted(std::int64_t(able), "device")),
+      "");
 }
 
 std::vector<std::pair<std::string, std::string>> gpu_lines(const machine_facts& x) {

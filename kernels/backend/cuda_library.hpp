@@ -4,6 +4,7 @@
 
 #pragma once
 
+#include "kernels/backend/device_failure.hpp"
 #include "kernels/backend/every_op.hpp"
 
 #include <string>
@@ -56,12 +57,6 @@ class cuda_library {
 
   /// "cuBLASLt 13.1.0.3, attention by cuDNN 9.19": what decides bits beside the choices.
   virtual std::string libraries() const = 0;
-};
-
-/// The device or its driver failed, or refused: what was called, on what, what it said.
-class device_failure : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
 };
 
 /// The library, opened on the first call. Throws backend_missing with the reason.

@@ -8,7 +8,8 @@
 // They are looked for in the folder that the environment variable TROUPE_PLUGINS names, and nowhere
 // else; where it is not set or empty, beside the program, then in ../lib/troupe from there. (Those
 // of one folder go together: a real cuDNN cannot work on an emulated device.) A plug-in is of the
-// same build as the program: both say so, and another is refused.
+// same build as the program: both say so, with a hash of the headers between them
+// (cmake/plugin_build.cmake), and another is refused.
 //
 // Each exports `troupe_plugin_build`, which says of which build it is, and `troupe_plugin_library`,
 // the vendor's library that it runs on: "cuDNN 9.19.0".
@@ -17,7 +18,7 @@
 
 #include <string>
 
-/// Before the functions that a plug-in is asked for; nothing else of it is seen from outside.
+/// Before the definition of a function that a plug-in exports: everything else in it is hidden.
 #define TROUPE_PLUGIN_FUNCTION extern "C" __attribute__((visibility("default")))
 
 namespace troupe::kernels {
@@ -55,8 +56,5 @@ class plugin {
 
 /// What both sides of a plug-in say of their build.
 const char* build_of_plugins();
-
-/// Before the definition of a function that a plug-in exports: everything else in it is hidden.
-#define TROUPE_PLUGIN_FUNCTION extern "C" __attribute__((visibility("default")))
 
 }  // namespace troupe::kernels

@@ -1,5 +1,7 @@
 #include "kernels/cuda/attention_choice.hpp"
 
+#include "kernels/backend/backend.hpp"
+
 #include <cstdlib>
 
 namespace troupe::kernels::cuda {

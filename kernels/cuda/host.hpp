@@ -2,7 +2,8 @@
 
 #pragma once
 
-#include "kernels/backend/cuda_library.hpp"
+#include "kernels/backend/device_failure.hpp"
+#include "kernels/op/context.hpp"
 
 #include <cuda_runtime.h>
 

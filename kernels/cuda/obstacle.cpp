@@ -1,6 +1,7 @@
 // Why this machine cannot compute on a device, where it cannot.
 
 #include "kernels/backend/plugin.hpp"
+#include "kernels/cuda/architecture.hpp"
 
 #include <cuda_runtime.h>
 
@@ -14,9 +15,6 @@ namespace {
 std::string version_text(int version) {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
-
-/// The oldest devices that the plug-in has code for: see TROUPE_CUDA_ARCHITECTURES.
-constexpr int oldest_major = 8;
 
 std::string obstacle() {
   int driver = 0;
@@ -35,13 +33,17 @@ std::string obstacle() {
            + cudaGetErrorString(status);
   if (devices == 0)
     return "the driver finds no device";
+  std::string last;
   for (int d = 0; d < devices; ++d) {
-    cudaDeviceProp x = {};
-    if (cudaGetDeviceProperties(&x, d) == cudaSuccess && x.major >= oldest_major)
+    int major = 0, minor = 0;
+    cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, d);
+    cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, d);
+    last = architecture_obstacle(major, minor);
+    if (last.empty())
       return "";
   }
-  return "no device is of compute capability " + std::to_string(oldest_major)
-         + ".0 (A100) or later, which this build has code for";
+  return devices == 1 ? "the only device " + last
+                      : "there is no device that this build has code for; the last " + last;
 }
 
 }  // namespace

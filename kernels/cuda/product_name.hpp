@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "kernels/backend/cuda_library.hpp"
 #include "kernels/cuda/product.hpp"
 
 namespace troupe::kernels::cuda {

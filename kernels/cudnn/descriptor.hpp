@@ -5,7 +5,7 @@
 
 #pragma once
 
-#include "kernels/backend/cuda_library.hpp"
+#include "kernels/backend/device_failure.hpp"
 
 #include <cudnn.h>
 #include <memory>

@@ -1,5 +1,6 @@
 #include "runtime/device/device.hpp"
 
+#include "kernels/backend/cuda_library.hpp"
 #include "kernels/backend/plugin.hpp"
 
 namespace troupe::runtime {
@@ -18,6 +19,10 @@ void require_device(int number) {
     throw kernels::backend_missing("there is no device " + std::to_string(number)
                                    + ": this machine has " + std::to_string(count)
                                    + ", counted from 0");
+  if (const auto why = open_devices().obstacle(number); !why.empty())
+    throw kernels::backend_missing(
+        "device " + std::to_string(number) + " (" + open_devices().facts(number).name + ") " + why
+        + ": name others with --devices (`troupe doctor` shows them), or compute with --backend cpu");
 }
 
 }  // namespace troupe::runtime

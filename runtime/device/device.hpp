@@ -5,7 +5,7 @@
 
 #pragma once
 
-#include "kernels/backend/cuda_library.hpp"
+#include "kernels/backend/device_failure.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -24,6 +24,7 @@ struct device_facts {
   std::int64_t memory = 0;   ///< bytes in all
   std::int64_t free = 0;     ///< bytes now, of all processes
   int multiprocessors = 0;
+  std::string obstacle;  ///< see device_driver::obstacle
 };
 
 struct driver_facts {
@@ -77,6 +78,9 @@ class device_driver {
   virtual driver_facts facts() const = 0;
   virtual int count() const = 0;
   virtual device_facts facts(int device) const = 0;
+  /// Why nothing can be computed on a device, a sentence without its subject: "is of compute
+  /// capability 7.5, and ..."; empty: it can. Makes no context.
+  virtual std::string obstacle(int device) const = 0;
 
   virtual std::shared_ptr<device_queue> make_queue(int device) = 0;
 
@@ -95,7 +99,8 @@ class device_driver {
 /// The driver, opened on the first call. Throws backend_missing with the reason (backend.hpp).
 device_driver& open_devices();
 
-/// Throws backend_missing: there is no device of that number, and which there are.
+/// Throws backend_missing: there is no device of that number, and which there are; or nothing can
+/// be computed on it, and why.
 void require_device(int number);
 
 }  // namespace troupe::runtime

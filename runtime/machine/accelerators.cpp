@@ -1,5 +1,6 @@
 #include "runtime/machine/accelerators.hpp"
 
+#include "kernels/backend/backend.hpp"
 #include "kernels/backend/plugin.hpp"
 
 namespace troupe::runtime {

@@ -32,7 +32,8 @@ std::vector<int> devices_of(const training_job& job) {
     return job.devices.numbers;
   std::vector<int> all;
   for (int d = 0; d < open_devices().count(); ++d)
-    all.push_back(d);
+    if (open_devices().obstacle(d).empty())
+      all.push_back(d);
   return all;
 }
 
@@ -61,6 +62,13 @@ std::set<int> used_devices(const training_job& job) {
   for (int rank = 0; rank < job.layout.world; ++rank)
     out.insert(device_of(job, rank));
   return out;
+}
+
+/// Nobody asked for these devices by number: they are left out, which is told.
+void tell_left_out() {
+  for (int d = 0; d < open_devices().count(); ++d)
+    if (const auto why = open_devices().obstacle(d); !why.empty())
+      log_warning("device {} {}: it is left out", d, why);
 }
 
 /// Sums of workers that read each other's memory need devices that can.
@@ -116,6 +124,8 @@ void prepare_devices(const training_job& job) {
     return;
   for (const int d : devices_of(job))
     require_device(d);
+  if (job.devices.numbers.empty())
+    tell_left_out();
   if (const auto devices = devices_of(job);
       job.devices.exchange != collectives::local && job.layout.world > int(devices.size()))
     throw input_error(

@@ -99,6 +99,7 @@ def check_damaged(folder):
 def check_other_build(folder):
     """A library that says it is of another build, and one that does not say."""
     for name, expected in [("other_build", "is of another build of troupe (0.0.0 of long ago, this is"),
+                           ("other_headers", "headers of another, this is"),
                            ("no_build", "is of another build of troupe (it does not say which, this is")]:
         plugins = BUILD / "planted_plugins" / name
         found = says(folder, expected, "mend: take the program and its plug-ins from one build", TROUPE_PLUGINS=plugins)
@@ -126,7 +127,8 @@ def check_device(folder):
     nccl = gpu["plugins"]["nccl"]
     if nccl["path"] and not (nccl["opened"] and nccl["library"].startswith("NCCL ")):
         raise wrong(f"NCCL's plug-in is there and not open: {nccl}")
-    if not nccl["path"] and not any("no NCCL plug-in" in x["text"] for x in notes(found)):
+    if not nccl["path"] and not any("no NCCL plug-in" in x["text"] and "--collectives local" in x["text"]
+                                    for x in notes(found)):
         raise wrong(f"nothing is said of NCCL: {notes(found)}")
     one = says(folder, "1 device can compute", **emulated(DEVICES=1))
     if any("NCCL" in x["text"] for x in notes(one)):
@@ -139,10 +141,14 @@ def check_obstacles(folder):
             (emulated(DRIVER=0), "no NVIDIA driver is installed", "mend: apt-get install nvidia-driver"),
             (emulated(DRIVER=11080), "serves CUDA up to 11.8, and this build needs CUDA 13.0", "mend: a newer driver"),
             (emulated(DEVICES=0), "the driver finds no device", "mend: see whether nvidia-smi works"),
-            (emulated(ARCHITECTURE=75), "no device is of compute capability 8.0", "compute capability 7.5", "another device")]:
+            (emulated(ARCHITECTURE=75), "the only device is of compute capability 7.5, and troupe computes on 8.0 (A100) and later", "another device")]:
         found = says(folder, *expected, **environment)
         if any("can compute" in x["text"] for x in notes(found)):
             raise wrong(f"{environment} can compute: {notes(found)}")
+    found = says(folder, "1 device can compute", "device 1 is of compute capability 7.5", "runs leave it out",
+                 **emulated(DEVICES=2, ARCHITECTURE="90,75"))
+    if [bool(x["obstacle"]) for x in found["gpu"]["seen"]] != [False, True]:
+        raise wrong(f"which device can compute: {found['gpu']}")
     found = says(folder, "TROUPE_ATTENTION asks for cuDNN's attention, which cannot run", "mend: unset TROUPE_ATTENTION",
                  TROUPE_ATTENTION="cudnn", **emulated())
     if found["gpu"]["attention"]:

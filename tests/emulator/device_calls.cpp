@@ -35,8 +35,8 @@ cudaDeviceProp properties_of(int device) {
   is.maxGridSize[1] = is.maxGridSize[2] = 65535;
   is.maxThreadsPerMultiProcessor = 2048;
   is.maxBlocksPerMultiProcessor = 32;
-  is.major = machine().architecture / 10;
-  is.minor = machine().architecture % 10;
+  is.major = architecture_of(device) / 10;
+  is.minor = architecture_of(device) % 10;
   is.multiProcessorCount = machine().processors;
   is.concurrentKernels = 1;
   is.asyncEngineCount = 3;
@@ -217,7 +217,7 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* ke
     *attributes = {.sharedSizeBytes = symbols_of(kernel).shared_bytes,
                    .maxThreadsPerBlock = 1024,
                    .numRegs = 32};
-    attributes->ptxVersion = attributes->binaryVersion = machine().architecture;
+    attributes->ptxVersion = attributes->binaryVersion = architecture_of(current_device());
     return cudaSuccess;
   });
 }

@@ -35,16 +35,31 @@ struct fault_list {
 }
 
 template <class T>
-T number(const char* name, T otherwise) {
-  const char* const text = std::getenv(name);
-  if (text == nullptr)
-    return otherwise;
-  const std::string all = text;
+T number_in(const char* name, const std::string& all) {
   T value = {};
   const auto [end, error] = std::from_chars(all.data(), all.data() + all.size(), value);
   if (error != std::errc{} || end != all.data() + all.size())
     refuse(name, all, "a whole number");
   return value;
+}
+
+template <class T>
+T number(const char* name, T otherwise) {
+  const char* const text = std::getenv(name);
+  return text == nullptr ? otherwise : number_in<T>(name, text);
+}
+
+std::vector<int> numbers(const char* name, std::vector<int> otherwise) {
+  const char* const text = std::getenv(name);
+  if (text == nullptr)
+    return otherwise;
+  std::vector<int> out;
+  std::istringstream all(text);
+  for (std::string one; std::getline(all, one, ',');)
+    out.push_back(number_in<int>(name, one));
+  if (out.empty())
+    refuse(name, text, "a whole number, or several with commas,");
+  return out;
 }
 
 /// "cudaMalloc@3+=2"
@@ -74,7 +89,7 @@ settings* from_environment() {
   is->memory = number("TROUPE_EMULATED_MEMORY", is->memory);
   is->driver = number("TROUPE_EMULATED_DRIVER", is->driver);
   is->processors = number("TROUPE_EMULATED_PROCESSORS", is->processors);
-  is->architecture = number("TROUPE_EMULATED_ARCHITECTURE", is->architecture);
+  is->architectures = numbers("TROUPE_EMULATED_ARCHITECTURE", is->architectures);
   is->threads = std::max(1, number("TROUPE_EMULATED_THREADS", std::min(4, cores)));
   is->seed = number("TROUPE_EMULATED_SEED", is->seed.load());
   is->delay_us = number("TROUPE_EMULATED_DELAY_US", is->delay_us.load());
@@ -88,6 +103,11 @@ settings* from_environment() {
 settings& machine() {
   static auto* const is = from_environment();
   return *is;
+}
+
+int architecture_of(int device) {
+  const auto& all = machine().architectures;
+  return all[std::min(std::size_t(device), all.size() - 1)];
 }
 
 void plant_faults(const std::string& text) {

@@ -4,7 +4,8 @@
 //   TROUPE_EMULATED_MEMORY    bytes of each; 2147483648
 //   TROUPE_EMULATED_DRIVER    the driver's version; 13000. 0: there is no driver
 //   TROUPE_EMULATED_PROCESSORS  multiprocessors of each device; 4
-//   TROUPE_EMULATED_ARCHITECTURE  its compute capability, 10 * major + minor; 90
+//   TROUPE_EMULATED_ARCHITECTURE  its compute capability, 10 * major + minor; 90. Several with
+//                             commas: of each device, the last of all that follow
 //   TROUPE_EMULATED_THREADS   threads of the host that run blocks; as many as it has, at most 4
 //   TROUPE_EMULATED_SEED      of all that is drawn; 1
 //   TROUPE_EMULATED_DELAY_US  the longest sleep before a stream takes up an item; 0
@@ -20,6 +21,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace troupe::emulator {
 
@@ -28,13 +30,15 @@ struct settings {
   std::size_t memory = std::size_t{2} << 30;
   int driver = 13000;
   int processors = 4;
-  int architecture = 90;
+  std::vector<int> architectures = {90};
   int threads = 1;
   std::atomic<std::uint64_t> seed = 1;
   std::atomic<std::uint64_t> delay_us = 0;
 };
 
 settings& machine();
+
+int architecture_of(int device);
 
 /// The error planted for this call of `name`, or 0.
 int planted_fault(const char* name);

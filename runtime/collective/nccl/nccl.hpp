@@ -6,7 +6,7 @@
 
 #pragma once
 
-#include "kernels/backend/cuda_library.hpp"
+#include "kernels/backend/device_failure.hpp"
 #include "runtime/tensor/dtype.hpp"
 
 #include <array>

@@ -1,6 +1,7 @@
 // Devices, queues and events by the CUDA runtime. Part of the plug-in libtroupe_cuda.so.
 
 #include "kernels/backend/plugin.hpp"
+#include "kernels/cuda/architecture.hpp"
 #include "runtime/device/device.hpp"
 
 #include <cuda_runtime.h>
@@ -194,12 +195,21 @@ class cuda_driver final : public device_driver {
                      .major = x.major,
                      .minor = x.minor,
                      .memory = std::int64_t(x.totalGlobalMem),
-                     .multiprocessors = x.multiProcessorCount};
+                     .multiprocessors = x.multiProcessorCount,
+                     .obstacle = obstacle(device)};
     const visit there(device);
     std::size_t free = 0, total = 0;
     if (cudaMemGetInfo(&free, &total) == cudaSuccess)
       out.free = std::int64_t(free);
     return out;
+  }
+
+  std::string obstacle(int device) const override {
+    int major = 0, minor = 0;
+    const char* const what = "asking for the architecture of a device";
+    require(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), what);
+    require(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device), what);
+    return kernels::cuda::architecture_obstacle(major, minor);
   }
 
   std::shared_ptr<device_queue> make_queue(int device) override {

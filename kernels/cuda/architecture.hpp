@@ -1,0 +1,22 @@
+// For which devices this build has code.
+
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace troupe::kernels::cuda {
+
+/// Whether a device of that compute capability runs code that was made for `architectures`, as
+/// CMake's CUDA_ARCHITECTURES names them with commas between: "80-real,90a-real,90-virtual". Code
+/// runs on later devices of the same major number, PTX ("virtual") on all later ones, and what
+/// ends in a letter on that very architecture. A name without a number, as "all", says nothing.
+///
+/// NVIDIA: "CUDA C++ Programming Guide", binary and PTX compatibility.
+bool runs_on(std::string_view architectures, int major, int minor);
+
+/// Why nothing can be computed on a device of that capability, a sentence without its subject:
+/// "is of compute capability 7.5, and ..."; empty: it can.
+std::string architecture_obstacle(int major, int minor);
+
+}  // namespace troupe::kernels::cuda

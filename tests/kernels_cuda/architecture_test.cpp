@@ -1,0 +1,39 @@
+#include "kernels/cuda/architecture.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+using troupe::kernels::cuda::architecture_obstacle;
+using troupe::kernels::cuda::runs_on;
+
+TEST_CASE("code runs on later devices of its major number, PTX on all later ones") {
+  CHECK(runs_on("80-real", 8, 0));
+  CHECK(runs_on("80-real", 8, 9));
+  CHECK_FALSE(runs_on("86-real", 8, 0));
+  CHECK_FALSE(runs_on("80-real", 9, 0));
+  CHECK(runs_on("80-virtual", 9, 0));
+  CHECK(runs_on("80", 12, 0));
+  CHECK_FALSE(runs_on("90-virtual", 8, 9));
+}
+
+TEST_CASE("what is made for one architecture alone runs on that") {
+  CHECK(runs_on("90a-real", 9, 0));
+  CHECK_FALSE(runs_on("90a-real", 10, 0));
+  CHECK_FALSE(runs_on("90a", 10, 0));
+  CHECK_FALSE(runs_on("100f-virtual", 11, 0));
+}
+
+TEST_CASE("one of several architectures suffices, and a name without a number says nothing") {
+  const auto* const usual = "80-real,90a-real,90-virtual";
+  for (const int capability : {80, 86, 89, 90, 100, 120})
+    CHECK(runs_on(usual, capability / 10, capability % 10));
+  CHECK_FALSE(runs_on("90a-real,100-real", 8, 0));
+  CHECK(runs_on("native", 8, 6));
+}
+
+TEST_CASE("devices that are older than what kernels use are refused by name whatever was built") {
+  CHECK_FALSE(runs_on("70-virtual", 7, 5));
+  CHECK_FALSE(runs_on("all", 7, 5));
+  CHECK(architecture_obstacle(7, 5)
+        == "is of compute capability 7.5, and troupe computes on 8.0 (A100) and later");
+  CHECK(architecture_obstacle(9, 0).empty());
+}
