@@ -230,6 +230,12 @@ void declare_watching(command_line& line, training_flags& to) {
              "FILE",
              "Every action of every worker, for Chrome's or Perfetto's viewer.",
              text(w.trace_file));
+  line.value(
+      "--profile-operations",
+      "FILE",
+      "Times every operation, from the third step on: the longest as a table in the end, all "
+      "of them as JSON. Bits do not change.",
+      text(w.profile_file));
   line.value("--eval-interval",
              "N",
              "Steps between two validations; 0: never. Default 1000.",

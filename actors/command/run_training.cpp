@@ -78,6 +78,25 @@ bool write_trace(const actors::resources& shared) {
   }
 }
 
+constexpr std::size_t table_lines = 16;
+
+/// The same of the profile.
+bool write_profile(const actors::resources& shared) {
+  if (!shared.profile)
+    return true;
+  const auto& file = shared.job.watch.profile_file;
+  for (const auto& line : shared.profile->table(table_lines))
+    runtime::log_info(" {}", line);
+  try {
+    shared.profile->write_json(file);
+    runtime::log_info(" profile of operations written to {}", file.string());
+    return true;
+  } catch (const runtime::error& failure) {
+    runtime::log_error("the profile of operations is lost: {}", failure.what());
+    return false;
+  }
+}
+
 using forecasts = std::vector<runtime::forecast_group>;
 
 const runtime::forecast_group& neediest(const forecasts& groups) {
@@ -136,7 +155,8 @@ std::vector<runtime::file_lock> locked_outputs(const runtime::watch_settings& wa
       = {{"write --log-file", watch.log_file},
          {"write --log-csv", watch.csv_file},
          {"write --tensorboard-dir", watch.board_dir},
-         {"write --trace", watch.trace_file}};
+         {"write --trace", watch.trace_file},
+         {"write --profile-operations", watch.profile_file}};
   for (const auto& [what, path] : all)
     if (!path.empty())
       out.emplace_back(path, what);
@@ -167,8 +187,8 @@ int carry_out(const runtime::training_job& job,
     runtime::log_error("the run ended early: {}", end.reason);
   else if (any_step && !shared->pools->peaks().empty())
     compare_memory(*shared, neediest(groups).need);
-  const bool traced = write_trace(*shared);
-  return end.exit_code == 0 && !traced ? users_fault : end.exit_code;
+  const bool profiled = write_profile(*shared), traced = write_trace(*shared);
+  return end.exit_code == 0 && !(profiled && traced) ? users_fault : end.exit_code;
 }
 
 }  // namespace

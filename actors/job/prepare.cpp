@@ -205,6 +205,8 @@ std::shared_ptr<resources> prepare(const runtime::training_job& job,
   out->transport = std::make_shared<runtime::local_transport>(std::uint64_t(::getpid()));
   if (!job.watch.trace_file.empty())
     out->trace = std::make_shared<runtime::trace_recorder>();
+  if (!job.watch.profile_file.empty())
+    out->profile = std::make_shared<runtime::operation_profile>();
   open_data(*out, stop);
   load_state(*out, stop);
   check_plans(*out);

@@ -8,6 +8,7 @@
 #include "runtime/core/cancel.hpp"
 #include "runtime/device/lane.hpp"
 #include "runtime/layout/mesh.hpp"
+#include "runtime/telemetry/operation_profile.hpp"
 #include "runtime/telemetry/trace.hpp"
 #include "runtime/trainer/batch_source.hpp"
 #include "runtime/trainer/pipeline.hpp"
@@ -41,7 +42,8 @@ struct resources {
   runtime::memory_pool pool = {};
   std::shared_ptr<runtime::transport> transport = {};
   std::shared_ptr<const runtime::batch_source> training = {}, validation = {};
-  std::shared_ptr<runtime::trace_recorder> trace = {};  ///< null: nobody watches
+  std::shared_ptr<runtime::trace_recorder> trace = {};       ///< null: nobody watches
+  std::shared_ptr<runtime::operation_profile> profile = {};  ///< null: nobody asked
   std::shared_ptr<const disturbance> planted = {};
   std::shared_ptr<pool_registry> pools = std::make_shared<pool_registry>();
   std::function<void(runtime::worker&)> restore

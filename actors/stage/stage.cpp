@@ -118,6 +118,8 @@ void stage_state::build() {
       "build",
       [shared = shared_, seat = seat_, send_off, overlap = overlaps_gradients()](
           bench& on, runtime::stream& by) {
+        if (shared->profile)
+          by.time_operations(shared->profile);
         runtime::worker_groups groups{on.tensor.get(), on.data.get(), on.ties.get()};
         for (const auto& [chunk, group] : on.data_of)
           groups.data_of.emplace(chunk, group.get());

@@ -31,6 +31,15 @@ struct sample_token {
   double uniform = 0;  ///< in [0, 1)
 };
 
+template <class T>
+constexpr std::int64_t flops(const sample_token<T>& op) {
+  return op.vocabulary;  // the softmax's sum
+}
+template <class T>
+constexpr std::int64_t bytes_moved(const sample_token<T>& op) {
+  return std::int64_t{sizeof(T)} * op.vocabulary;
+}
+
 /// Scratch: one pair (probability, token) an entry of the vocabulary.
 template <class T>
 constexpr std::size_t workspace_bytes(const sample_token<T>& op, int) {

@@ -21,6 +21,15 @@ stream::stream(kernels::backend where, int threads, memory_pool pool, int device
   anchor_ns_ = std::int64_t(now_ns());
 }
 
+stream::~stream() {
+  if (!timer_)
+    return;
+  try {
+    timer_->close(*this);
+  } catch (const device_failure&) {  // its times are lost; whoever worked on it has been told
+  }
+}
+
 void stream::copy(void* to, const void* from, std::size_t bytes) {
   if (pool_.is_shadow() || bytes == 0)
     return;
@@ -82,15 +91,13 @@ void stream::require_host(const char* what) const {
         what);
 }
 
-std::chrono::steady_clock::time_point stream::begin_measure() {
-  finish();
-  return std::chrono::steady_clock::now();
+void stream::time_operations(std::shared_ptr<operation_profile> to) {
+  timer_ = std::make_unique<operation_timer>(std::move(to));
 }
 
-void stream::end_measure(std::chrono::steady_clock::time_point began) {
-  finish();
-  busy_ += std::chrono::steady_clock::now() - began;
-  ++operations_;
+void stream::begin_step(bool training) {
+  if (timer_)
+    timer_->begin_step(training, *this);
 }
 
 }  // namespace troupe::runtime

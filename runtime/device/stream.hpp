@@ -5,26 +5,14 @@
 #include "kernels/backend/backend.hpp"
 #include "runtime/device/device.hpp"
 #include "runtime/device/memory_pool.hpp"
+#include "runtime/device/moment.hpp"
+#include "runtime/device/operation_timer.hpp"
 
-#include <chrono>
 #include <concepts>
 #include <cstddef>
 #include <vector>
 
 namespace troupe::runtime {
-
-/// A moment on a stream: on the host, or a point in a device's queue.
-class moment {
- public:
-  moment() = default;
-  explicit moment(std::int64_t ns) : ns_(ns) {}
-  explicit moment(std::shared_ptr<device_event> event) : event_(std::move(event)) {}
-
- private:
-  friend class stream;
-  std::int64_t ns_ = 0;
-  std::shared_ptr<device_event> event_;
-};
 
 /// Owned by one thread. On the CPU an operation has finished when `run` returns; on a device it has
 /// been enqueued, and whoever reads results on the host goes through `read` or waits. With a shadow
@@ -34,6 +22,9 @@ class stream {
   /// On the cuda backend a queue is made on the device, and the pool serves it. Throws
   /// backend_missing.
   stream(kernels::backend where, int threads, memory_pool pool, int device = 0);
+  ~stream();
+  stream(const stream&) = delete;
+  stream& operator=(const stream&) = delete;
 
   template <class Op>
   void run(const Op& op) {
@@ -41,11 +32,11 @@ class stream {
       return void(scratch(kernels::scratch(where_, op, threads_)));
     const kernels::context in{
         threads_, scratch(kernels::scratch(where_, op, threads_)), native_queue_};
-    if (!measuring_)
+    if (!timer_ || !timer_->counts())
       return kernels::run(where_, op, in);
-    const auto began = begin_measure();
+    auto began = now();
     kernels::run(where_, op, in);
-    end_measure(began);
+    timer_->add(kind_of(op), std::move(began), now(), *this);
   }
 
   /// Work of a user's own on elements, on this thread: no kernel of ours has it. Nothing with a
@@ -58,11 +49,10 @@ class stream {
       work();
   }
 
-  /// From now on the time inside operations is added up; a device is waited for after each. For
-  /// benchmarks.
-  void measure() { measuring_ = true; }
-  std::chrono::nanoseconds busy() const { return busy_; }
-  std::uint64_t operations() const { return operations_; }
+  /// From now on operations are timed. What they took in training steps, but for the first few, is
+  /// told to the profile when the stream ends.
+  void time_operations(std::shared_ptr<operation_profile> to);
+  void begin_step(bool training);
 
   memory_block allocate(std::size_t bytes) { return pool_.allocate(bytes); }
   const memory_pool& pool() const { return pool_; }
@@ -109,14 +99,9 @@ class stream {
     }
     return {scratch_.get(), bytes};
   }
-  std::chrono::steady_clock::time_point begin_measure();
-  void end_measure(std::chrono::steady_clock::time_point began);
-
   kernels::backend where_;
   int threads_;
-  bool measuring_ = false;
-  std::chrono::nanoseconds busy_{0};
-  std::uint64_t operations_ = 0;
+  std::unique_ptr<operation_timer> timer_;
   memory_pool pool_;
   memory_block scratch_;
   std::size_t scratch_size_ = 0;

@@ -245,7 +245,8 @@ void complain_about_files(const training_job& job, sentences& wrong) {
       = {{"--log-file", &job.watch.log_file},
          {"--log-csv", &job.watch.csv_file},
          {"--record-schedule", &job.watch.schedule_record},
-         {"--trace", &job.watch.trace_file}};
+         {"--trace", &job.watch.trace_file},
+         {"--profile-operations", &job.watch.profile_file}};
   for (const auto& [flag, path] : files) {
     std::error_code failure;
     if (path->empty())
@@ -278,7 +279,8 @@ void complain_about_files(const training_job& job, sentences& wrong) {
          {"--tensorboard-dir",
           job.watch.board_dir.empty() ? fs::path() : job.watch.board_dir / "events.out.tfevents"},
          {"--record-schedule", job.watch.schedule_record},
-         {"--trace", job.watch.trace_file}};
+         {"--trace", job.watch.trace_file},
+         {"--profile-operations", job.watch.profile_file}};
   for (const auto& [flag, path] : targets)
     if (!path.empty() && wrong.empty())
       if (const auto obstacle = write_obstacle(path))

@@ -77,6 +77,7 @@ struct watch_settings {
   std::filesystem::path board_dir;        ///< --tensorboard-dir: event files; empty: none
   std::uint64_t board_interval = 1;       ///< --tensorboard-log-interval: steps between two records
   std::filesystem::path trace_file;       ///< --trace; empty: none
+  std::filesystem::path profile_file;     ///< --profile-operations: JSON; empty: none
   std::filesystem::path schedule_record;  ///< --record-schedule: CSV; empty: none
   std::uint64_t eval_interval = 0;        ///< 0: never
   std::int64_t eval_batches = 0;          ///< --eval-iters: global batches of one evaluation

@@ -87,6 +87,7 @@ chunk_pass& worker::pass(const pass_key& key, const char* otherwise) {
 }
 
 void worker::begin_step(const step_settings& step) {
+  stream_.begin_step(step.training);
   step_ = step;
   passes_.clear();
   losses_.clear();

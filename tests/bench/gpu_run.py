@@ -249,17 +249,19 @@ def flops_per_token(model, m, layers):
     return 6 * (layers * layer + m["vocab"] * m["hidden"]) + 6 * layers * m["T"] * m["hidden"]
 
 
-def matrix_rate(b):
+def ceilings(b):
+    """Of bf16 products in FLOP/s, of copies within the device in bytes/s; 0 where they failed."""
     file = b.out / "ceilings.json"
     smoke = ["--smoke"] if b.o.smoke else []
     if b.run("ceilings", [b.bin / "bench_gpu", *smoke, "--ceilings", "--json", file], 60) is None:
-        return 0
-    rate = json.loads(file.read_text())["matrix_flops_per_second"]
+        return 0, 0
+    found = json.loads(file.read_text())
+    rate, copy = found["matrix_flops_per_second"], found["copy_bytes_per_second"]
     b.row("bf16 products of 8192", f"{rate / 1e12:.0f} TFLOP/s")
-    return rate
+    return rate, copy
 
 
-def one_model(b, model, m, rate):
+def one_model(b, model, m, rate, copy):
     big = model != "gpt2"
     for layers in m["layers"]:
         best = None
@@ -279,7 +281,7 @@ def one_model(b, model, m, rate):
             best = dict(layers=layers, batch=batch, rates=rates, peaks=peaks)
             tell(b, model, m, best, rate)
         if best:
-            return
+            return profile(b, model, m, best["layers"], best["batch"], rate, copy)
 
 
 def tell(b, model, m, x, rate):
@@ -297,6 +299,23 @@ def tell(b, model, m, x, rate):
         mfu = {k: v * flops_per_token(model, m, x["layers"]) / rate for k, v in rates.items()}
         b.row(f"{name}: MFU of the measured rate", ", ".join(f"{k} {100 * v:.0f} %" for k, v in mfu.items()),
               "55 %" if model != "gpt2" else "", mfu["troupe"] >= 0.55 if judged and model != "gpt2" else None)
+
+
+def profile(b, model, m, layers, batch, rate, copy):
+    """Where the time of a step is left: the longest operations, beside what the device can do."""
+    file = b.out / f"profile_{model}.json"
+    name = f"{model}_profile"
+    if train(b, name, model, m, layers, batch, b.steps, 90, [*device_words(b), "--bf16", "--profile-operations", file]) is None:
+        return
+    found = json.loads(file.read_text())
+    for x in found["operations"][:8]:
+        seconds = x["ms_per_step"] / 1e3
+        flops, moved = (x[k] * x["calls_per_step"] / seconds for k in ["flops", "bytes"])
+        compute = rate and flops / rate > (moved / copy if copy else 0)
+        of = f"{100 * flops / rate:.0f} % of the matrix rate" if compute else f"{100 * moved / copy:.0f} % of the copy" if copy else ""
+        sizes = " x ".join(map(str, x["extents"])) if any(x["extents"]) else ""
+        b.row(f"profile of {model}: {x['name']} {sizes}".rstrip(), f"{100 * x['ms_per_step'] / found['step_ms']:.1f} % of a step, {of}")
+    b.row(f"profile of {model}: between operations", f"{100 * found['between_ms'] / found['step_ms']:.1f} % of a step")
 
 
 def stages(b, m):
@@ -318,10 +337,10 @@ def steps(b):
         return
     if not b.o.peer:
         b.left_out("PyTorch", "no --peer was given")
-    rate = matrix_rate(b)
+    rate, copy = ceilings(b)
     models = SMOKE if b.o.smoke else MODELS
     for model, m in models.items():
-        one_model(b, model, m, rate)
+        one_model(b, model, m, rate, copy)
     stages(b, models["gpt2"])
 
 

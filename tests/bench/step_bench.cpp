@@ -145,19 +145,19 @@ double by_actors(runtime::training_job job) {
   return median(ms);
 }
 
-/// Median milliseconds of a step by the reference trainer, and of the time inside its operations.
+/// Median milliseconds of a step by the reference trainer, and the mean inside its operations.
 std::pair<double, double> by_trainer(const runtime::training_job& job) {
-  runtime::stream on(job.backend, job.threads_per_worker, {});
-  runtime::reference_trainer trainer(
-      job.how, std::make_shared<tests::formula_source>(job.how, true), on);
-  on.measure();
-  std::vector<double> all, inside;
-  for (std::uint64_t i = 0; i < job.train_iterations; ++i) {
-    const auto before = on.busy();
-    all.push_back(trainer.step().elapsed_ms);
-    inside.push_back(double((on.busy() - before).count()) / 1e6);
+  const auto profile = std::make_shared<runtime::operation_profile>();
+  std::vector<double> all;
+  {
+    runtime::stream on(job.backend, job.threads_per_worker, {});
+    runtime::reference_trainer trainer(
+        job.how, std::make_shared<tests::formula_source>(job.how, true), on);
+    on.time_operations(profile);
+    for (std::uint64_t i = 0; i < job.train_iterations; ++i)
+      all.push_back(trainer.step().elapsed_ms);
   }
-  return {median(all), median(inside)};
+  return {median(all), profile->step_ms() - profile->between_ms()};
 }
 
 void cost_of_an_action() {

@@ -50,7 +50,8 @@ constexpr const char* torch_files
 constexpr const char* board = "--tensorboard-dir writes what it writes; leave it out";
 constexpr const char* other_services
     = "nothing is sent to a service; use --tensorboard-dir, --log-csv or --log-file";
-constexpr const char* profiler = "no outer profiler is driven; use --trace FILE";
+constexpr const char* profiler
+    = "no outer profiler is driven; use --profile-operations FILE, or --trace FILE";
 constexpr const char* supervision = "supervision is part of every run here; leave it out";
 constexpr const char* faults = "use --plant-fault WHO@STEP";
 constexpr const char* other_recomputation

@@ -1,0 +1,90 @@
+#include "runtime/device/operation_timer.hpp"
+
+#include "runtime/device/stream.hpp"
+
+#include <vector>
+
+namespace troupe::runtime {
+
+namespace {
+
+constexpr std::size_t many_marks = 1024;  ///< then the first are read
+
+void remove_all(std::string& from, std::string_view what) {
+  for (auto at = from.find(what); at != std::string::npos; at = from.find(what, at))
+    from.erase(at, what.size());
+}
+
+}  // namespace
+
+// "... [with Op = troupe::kernels::add<float>; ...]" by GCC, "... [Op = ...]" by Clang.
+std::string operation_name(std::string_view signature) {
+  constexpr std::string_view before = "Op = ";
+  const auto begin = signature.find(before);
+  if (begin == std::string_view::npos)
+    return std::string(signature);
+  signature.remove_prefix(begin + before.size());
+  std::string out(signature.substr(0, signature.find_first_of(";]")));
+  remove_all(out, "troupe::kernels::");
+  return out;
+}
+
+void operation_timer::begin_step(bool training, stream& on) {
+  if (counting_)
+    end_step(on.now());
+  counting_ = training && ++begun_ > warm_up;
+  if (counting_)
+    marks_.push_back({mark::of::step_begin, nullptr, last_ = on.now(), {}});
+}
+
+void operation_timer::add(const operation_kind& kind, moment begin, moment end, const stream& on) {
+  auto& of = times_.try_emplace(kind, operation_time{kind}).first->second;
+  last_ = end;
+  marks_.push_back({mark::of::operation, &of, std::move(begin), std::move(end)});
+  if (marks_.size() >= many_marks)
+    read(on);
+}
+
+void operation_timer::close(stream& on) {
+  if (counting_)
+    end_step(last_);
+  on.finish();
+  read(on);
+  std::vector<operation_time> out;
+  for (const auto& [kind, x] : times_)
+    out.push_back(x);
+  to_->add(out, steps_, seconds_);
+  times_.clear();
+  steps_ = 0;
+  seconds_ = 0;
+}
+
+void operation_timer::end_step(moment at) {
+  marks_.push_back({mark::of::step_end, nullptr, {}, std::move(at)});
+  counting_ = false;
+}
+
+void operation_timer::read(const stream& on) {
+  for (; !marks_.empty(); marks_.pop_front()) {
+    auto& x = marks_.front();
+    if (!on.has_passed(x.begin) || !on.has_passed(x.end))
+      return;
+    switch (x.what) {
+      case mark::of::step_begin:
+        began_ns_ = on.ns_of(x.begin);
+        break;
+      case mark::of::operation: {
+        const auto began = on.ns_of(x.begin);
+        x.operation->seconds += double(on.ns_of(x.end) - began) / 1e9;
+        ++x.operation->calls;
+        break;
+      }
+      case mark::of::step_end:
+        seconds_ += double(on.ns_of(x.end) - began_ns_) / 1e9;
+        ++steps_;
+        break;
+    }
+  }
+}
+
+}  // namespace troupe::runtime

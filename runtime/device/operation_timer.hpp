@@ -1,0 +1,75 @@
+// Times the operations of one stream, for an operation_profile.
+//
+// On a device a mark is put into the queue before and after each operation, and read when the
+// device has passed it: nobody waits; an operation costs the device about a microsecond more.
+
+#pragma once
+
+#include "runtime/device/moment.hpp"
+#include "runtime/telemetry/operation_profile.hpp"
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace troupe::runtime {
+
+class stream;
+
+/// "linear_forward<bf16>", from the signature of a function of one parameter, its type.
+std::string operation_name(std::string_view signature);
+
+template <class Op>
+std::string_view operation_name() {
+  static const std::string name = operation_name(__PRETTY_FUNCTION__);
+  return name;
+}
+
+template <class Op>
+operation_kind kind_of(const Op& op) {
+  operation_kind out{operation_name<Op>(), {}, flops(op), bytes_moved(op)};
+  if constexpr (requires { op.R, op.N, op.K; })
+    out.extents = {op.R, op.N, op.K};
+  return out;
+}
+
+/// Used by the stream's thread alone.
+class operation_timer {
+ public:
+  /// In the first steps products are measured and pools grow: they are not counted.
+  static constexpr int warm_up = 2;
+
+  explicit operation_timer(std::shared_ptr<operation_profile> to) : to_(std::move(to)) {}
+
+  /// A step begins. One that is no training is not counted.
+  void begin_step(bool training, stream& on);
+  bool counts() const { return counting_; }
+  void add(const operation_kind& kind, moment begin, moment end, const stream& on);
+  /// Waits for the stream, and tells the profile. The last step ends with its last operation.
+  void close(stream& on);
+
+ private:
+  struct mark {
+    enum class of : std::uint8_t { step_begin, operation, step_end } what;
+    operation_time* operation;
+    moment begin, end;  ///< the same of a step's
+  };
+  /// Reads what the stream has passed.
+  void read(const stream& on);
+  void end_step(moment at);
+
+  std::shared_ptr<operation_profile> to_;
+  std::map<operation_kind, operation_time> times_;
+  std::deque<mark> marks_;  ///< in the order of the stream
+  moment last_;             ///< end of the newest operation
+  int begun_ = 0;
+  bool counting_ = false;
+  std::uint64_t steps_ = 0;
+  std::int64_t began_ns_ = 0;  ///< the step whose marks are being read
+  double seconds_ = 0;         ///< of the steps that were read
+};
+
+}  // namespace troupe::runtime

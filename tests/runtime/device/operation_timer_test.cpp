@@ -1,0 +1,83 @@
+#include "runtime/device/stream.hpp"
+
+#include <catch2/catch_approx.hpp>
+#include <catch2/catch_test_macros.hpp>
+
+#include <numeric>
+#include <vector>
+
+using namespace troupe;
+using namespace troupe::runtime;
+
+namespace {
+
+void multiply(stream& on, std::int64_t R, std::int64_t N, std::int64_t K) {
+  const std::vector<float> x(std::size_t(R * K), 0.5F), w(std::size_t(N * K), 0.25F);
+  std::vector<float> y(std::size_t(R * N));
+  on.run(kernels::linear_forward<float>{y.data(), nullptr, x.data(), w.data(), nullptr, R, N, K});
+}
+
+double inside_ms(const operation_profile& of) {
+  const auto all = of.times();
+  return 1e3 * std::accumulate(all.begin(), all.end(), 0.0, [](double sum, const auto& x) {
+           return sum + x.seconds;
+         });
+}
+
+}  // namespace
+
+TEST_CASE("an operation's name is its type's, without our namespaces, by GCC and by Clang") {
+  CHECK(operation_name("std::string_view f() [with Op = troupe::kernels::add<float>; "
+                       "std::string_view = std::basic_string_view<char>]")
+        == "add<float>");
+  CHECK(operation_name("string_view f() [Op = troupe::kernels::rope<troupe::kernels::bf16>]")
+        == "rope<bf16>");
+  CHECK(operation_name<kernels::norm_forward<kernels::bf16>>() == "norm_forward<bf16>");
+}
+
+TEST_CASE("operations are timed by kind and size, in training steps after the first two") {
+  const auto profile = std::make_shared<operation_profile>();
+  {
+    stream on(kernels::backend::reference, 1, {});
+    on.time_operations(profile);
+    for (int step = 1; step <= 5; ++step) {
+      on.begin_step(true);
+      multiply(on, 3, 5, 7);
+      multiply(on, 3, 5, 7);
+      multiply(on, 2, 2, 2);
+      on.begin_step(false);  // a validation
+      multiply(on, 9, 9, 9);
+    }
+    CHECK(profile->steps() == 0);  // it is told when the stream ends
+  }
+  CHECK(profile->steps() == 3);
+  auto all = profile->times();
+  REQUIRE(all.size() == 2);
+  if (all[0].kind.extents[0] != 3)
+    std::swap(all[0], all[1]);
+  CHECK(all[0].kind.name == "linear_forward<float>");
+  CHECK(all[0].kind.extents == std::array<std::int64_t, 3>{3, 5, 7});
+  CHECK(all[0].kind.flops == 2 * 3 * 5 * 7);
+  CHECK(all[0].kind.bytes == 4 * (3 * 7 + 5 * 7 + 3 * 5));
+  CHECK(all[0].calls == 6);
+  CHECK(all[1].calls == 3);
+  CHECK(all[0].seconds > 0);
+  CHECK(profile->between_ms() >= 0);
+  CHECK(profile->step_ms() == Catch::Approx(inside_ms(*profile) / 3 + profile->between_ms()));
+}
+
+TEST_CASE("a step that the stream ends in is over with its last operation") {
+  const auto profile = std::make_shared<operation_profile>();
+  {
+    stream on(kernels::backend::reference, 1, {});
+    on.time_operations(profile);
+    for (int step = 1; step <= 3; ++step) {
+      on.begin_step(true);
+      for (int i = 0; i < 2000; ++i)  // more marks than are kept unread
+        multiply(on, 1, 1, 1);
+    }
+  }
+  CHECK(profile->steps() == 1);
+  REQUIRE(profile->times().size() == 1);
+  CHECK(profile->times()[0].calls == 2000);
+}
