@@ -121,13 +121,12 @@ std::string plugin_text(const plugin_facts& x) {
 }
 
 std::string device_text(const runtime::device_facts& x) {
-  return fmt::format("{}, compute capability {}.{}, {}, {}, {} free",
+  return fmt::format("{}, compute capability {}.{}, {}, {}",
                      x.name,
                      x.major,
                      x.minor,
                      runtime::counted(std::int64_t(x.multiprocessors), "multiprocessor"),
-                     runtime::human_bytes(double(x.memory)),
-                     runtime::human_bytes(double(x.free)));
+                     runtime::human_bytes(double(x.memory)));
 }
 
 std::string driver_text(const machine_facts& x) {
@@ -160,7 +159,6 @@ ordered_json device_json(const runtime::device_facts& x) {
           {"compute_capability", fmt::format("{}.{}", x.major, x.minor)},
           {"multiprocessors", x.multiprocessors},
           {"memory", x.memory},
-          {"free", x.free},
           {"obstacle", x.obstacle}};
 }
 

@@ -206,7 +206,9 @@ std::string describe(const training_job& given) {
                job.checkpoints.save.empty()
                        || (!job.reduction.distributed_optimizer && at[std::size_t(axis::data)] > 0)
                    ? ""
-                   : fmt::format("; {} more while it saves", human(need.snapshot)));
+                   : fmt::format("; {} more{} while it saves",
+                                 human(need.snapshot),
+                                 job.backend == backend_kind::cuda ? " of the host's memory" : ""));
   }
   out += fmt::format("all ranks   {}\n", human(all));
   if (const auto machine = look_at_memory(); machine.total > 0 && all > machine.ceiling())

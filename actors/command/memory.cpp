@@ -144,7 +144,8 @@ std::string growth_text(const runtime::training_job& job) {
       "on\n"
       "               the last stage with the vocabulary; fall with tensor ranks, more with\n"
       "               --sequence-parallel, and with --recompute-granularity selective or full\n"
-      "  saving       what a checkpoint copies until it is written\n",
+      "  saving       what a checkpoint copies until it is written; from a device to the host's "
+      "memory\n",
       rounded ? 2 : 4,
       rounded ? 12 : 8,
       rounded ? " and the fp32 master" : "",

@@ -10,6 +10,7 @@
 #include "runtime/core/file_lock.hpp"
 #include "runtime/core/log.hpp"
 #include "runtime/core/progress.hpp"
+#include "runtime/device/backend_kind.hpp"
 #include "runtime/machine/machine.hpp"
 #include "runtime/tokenizer/description.hpp"
 #include "runtime/trainer/build.hpp"
@@ -145,7 +146,10 @@ void compare_memory(const actors::resources& shared, const runtime::memory_forec
       human(expected.peak()),
       shared.job.checkpoints.save.empty()
           ? ""
-          : fmt::format(", and {} more while a checkpoint is written", human(expected.snapshot)));
+          : fmt::format(
+              ", and {} more{} while a checkpoint is written",
+              human(expected.snapshot),
+              shared.job.backend == runtime::backend_kind::cuda ? " of the host's memory" : ""));
 }
 
 /// Two runs that wrote one log would leave none.

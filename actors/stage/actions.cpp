@@ -18,14 +18,26 @@ using runtime::ticket_bundle;
 
 runtime::bundle copied(const std::vector<runtime::named_array>& arrays, runtime::stream& by) {
   runtime::bundle out;
-  auto pool = by.pool();
+  // What is copied from a device goes back to the system as soon as it has been written.
+  runtime::memory_pool pool = by.queue() == nullptr ? by.pool() : runtime::memory_pool();
   for (const auto& array : arrays) {
     runtime::tensor x(
-        pool.allocate_pinned(array.elements.size_bytes()), runtime::dtype::f32, array.part.extents);
-    by.copy(x.raw(), array.elements.data(), array.elements.size_bytes());
+        pool.allocate(array.elements.size_bytes()), runtime::dtype::f32, array.part.extents);
+    by.read(x.raw(), array.elements.data(), array.elements.size_bytes());
     out.add(array.name, std::move(x));
   }
   return out;
+}
+
+double stage_state::bench::longest_ms(runtime::moment begin,
+                                      runtime::moment end,
+                                      const runtime::stream& by) {
+  timed_.emplace_back(std::move(begin), std::move(end));
+  for (; !timed_.empty() && by.has_passed(timed_.front().second); timed_.pop_front()) {
+    const auto from = by.ns_of(timed_.front().first);
+    longest_ms_ = std::max(longest_ms_, double(by.ns_of(timed_.front().second) - from) / 1e6);
+  }
+  return longest_ms_;
 }
 
 void stage_state::bench::trace(runtime::trace_recorder& to,
@@ -173,7 +185,7 @@ void stage_state::submit(const action& x, ticket_bundle inputs) {
   struct deed {
     ticket_bundle outputs;
     runtime::moment begin = {}, end = {};
-    std::int64_t begin_ns = 0, end_ns = 0;  // of the lane's thread: on a device it only enqueues
+    double longest_ms = 0;
   };
   const auto done = std::make_shared<deed>();
   submit((now_->step.validation ? "eval " : "") + to_string(x, now_->plan->copies),
@@ -184,10 +196,8 @@ void stage_state::submit(const action& x, ticket_bundle inputs) {
           g = seat_.generation,
           timed = now_->step.timed || now_->open.has_value(),
           key = key_of(x.chunk, x.microbatch)](bench& on, runtime::stream& by_stream) {
-           if (timed) {
+           if (timed)
              done->begin = by_stream.now();
-             done->begin_ns = std::int64_t(runtime::now_ns());
-           }
            switch (x.kind) {
              case action_kind::forward:
                done->outputs = deposit(*by, on.worker->forward(key, redeem(*by, in)), g);
@@ -207,12 +217,12 @@ void stage_state::submit(const action& x, ticket_bundle inputs) {
            }
            if (timed) {
              done->end = by_stream.now();
-             done->end_ns = std::int64_t(runtime::now_ns());
+             done->longest_ms = on.longest_ms(done->begin, done->end, by_stream);
            }
          },
          [this, x, done] {
            --now_->in_lane;
-           longest_ms_ = std::max(longest_ms_, double(done->end_ns - done->begin_ns) / 1e6);
+           longest_ms_ = std::max(longest_ms_, done->longest_ms);
            if (now_->step.timed)
              now_->executed.push_back({x, done->begin, done->end});
            pass_on(x, done->outputs);
@@ -288,6 +298,33 @@ void stage_state::submit_to_wire(std::string label, lane_work what, std::functio
   const auto work = ++submitted_;
   after_.emplace(work, std::move(after));
   errand_for(std::move(label), 1, work).submit(*wire_, std::move(what));
+}
+
+void stage_state::submit_to_saver(std::string label,
+                                  std::function<lane_work(bench&)> begin,
+                                  std::function<void()> after) {
+  if (!saver_)
+    saver_ = shared_->make_lane(settings_of_lane("save " + where_));
+  const auto work = ++submitted_;
+  after_.emplace(work, std::move(after));
+  auto x = errand_for(label, 0, work);
+  x.trace = nullptr;  // the lane's spans are the lane's
+  x.on = nullptr;     // the bench may keep what follows, and must not be kept by it
+  submit(
+      std::move(label),
+      [x, begin = std::move(begin), to = saver_.get()](bench& on, runtime::stream& by) {
+        const auto over = std::make_shared<std::promise<void>>();
+        on.saving = over->get_future().share();
+        auto beside = x;
+        beside.on = on.shared_from_this();
+        beside.submit(
+            *to, [over, what = begin(on), point = by.mark()](bench& at, runtime::stream& from) {
+              from.wait_for(point);
+              what(at, from);
+              over->set_value();
+            });
+      },
+      [] {});
 }
 
 void stage_state::finish(const messages::lane_done& x) {

@@ -7,12 +7,14 @@
 
 #include <atomic>
 #include <deque>
+#include <future>
 #include <memory>
+#include <utility>
 
 namespace troupe::actors {
 
 /// Shared, because a lane may still hold it when the actor is gone.
-struct stage_state::bench {
+struct stage_state::bench : std::enable_shared_from_this<stage_state::bench> {
   std::unique_ptr<runtime::communicator> tensor, data, ties;
   /// Of each hosted chunk, where the model has several copies.
   std::map<runtime::chunk_id, std::unique_ptr<runtime::communicator>> data_of;
@@ -23,6 +25,12 @@ struct stage_state::bench {
   /// Number of the piece of work that reduces bucket 0 in this step; that of bucket b is b more.
   std::atomic<std::uint64_t> first_reduction = 0;
   std::atomic<std::uint64_t> step = 0;
+  /// Of a snapshot that is read beside the lane: over, or given up. Nobody updates before.
+  std::shared_future<void> saving;
+
+  /// Takes down an action of the lane; the longest so far of those that its stream has passed, in
+  /// milliseconds.
+  double longest_ms(runtime::moment begin, runtime::moment end, const runtime::stream& by);
 
   /// Work from `begin` until now. A device has only enqueued it: its spans are added when it has
   /// carried them out, with later work of the same lane.
@@ -37,6 +45,8 @@ struct stage_state::bench {
     runtime::moment begin, end;
   };
   std::deque<late_span> late_[2];  ///< of each lane, in its order
+  std::deque<std::pair<runtime::moment, runtime::moment>> timed_;
+  double longest_ms_ = 0;
 };
 
 /// A piece of work: traced, and told to the actor when it has ended.
@@ -52,8 +62,8 @@ struct stage_state::errand {
   void submit(runtime::lane& to, lane_work what) const;
 };
 
-/// Each array in host memory of its own, which is filled when the stream has finished, and where it
-/// belongs.
+/// Each array in host memory of its own, and where it belongs. From a device through a little that
+/// is pinned; waits until all is there.
 runtime::bundle copied(const std::vector<runtime::named_array>& arrays, runtime::stream& by);
 std::vector<messages::fragment> places_of(const std::vector<runtime::named_array>& arrays);
 

@@ -34,14 +34,7 @@ void stage_state::start(stage_seat seat,
   end_on_exception(self_, who_);
   bench_ = std::make_shared<bench>();
   join_groups();
-  runtime::lane_settings settings{
-      .name = "lane " + where_,
-      .where = shared_->job.backend,
-      .threads = shared_->job.threads_per_worker,
-      .pool = {},
-      .device
-      = runtime::device_of(shared_->job, shared_->rank(seat_.replica, seat_.part, seat_.tensor)),
-      .before_each = [planted = shared_->planted] { planted->delay_lane(); }};
+  const auto settings = settings_of_lane("lane " + where_);
   shared_->pools->add(shared_->rank(seat_.replica, seat_.part, seat_.tensor), settings.pool);
   if (overlaps_gradients() || overlaps_parameters()) {
     auto beside = settings;
@@ -52,6 +45,16 @@ void stage_state::start(stage_seat seat,
     wire_ = shared_->make_lane(beside);
   }
   lane_ = shared_->make_lane(settings);
+}
+
+runtime::lane_settings stage_state::settings_of_lane(const std::string& called) const {
+  return {.name = called,
+          .where = shared_->job.backend,
+          .threads = shared_->job.threads_per_worker,
+          .pool = {},
+          .device = runtime::device_of(shared_->job,
+                                       shared_->rank(seat_.replica, seat_.part, seat_.tensor)),
+          .before_each = [planted = shared_->planted] { planted->delay_lane(); }};
 }
 
 void stage_state::join_groups() {
@@ -244,18 +247,27 @@ void stage_state::vote() {
         self_, caf::actor_cast<messages::replica_actor>(peers_.supervisor), *result);
   };
   const auto head = head_copy();
-  const auto add_losses = [result, head, each = shared_->replicas_each()](bench& on) {
-    for (int r = 0; head >= 0 && r < each; ++r) {
-      const auto loss = on.worker->loss(r);
-      result->losses.push_back({loss.total, loss.tokens, head * each + r});
-    }
-  };
+  const auto add_losses
+      = [result, head, each = shared_->replicas_each()](bench& on, runtime::reads& by) {
+          if (head < 0)
+            return;
+          const auto found = std::make_shared<std::vector<runtime::loss_value>>(std::size_t(each));
+          for (int r = 0; r < each; ++r)
+            on.worker->loss(by, r, (*found)[std::size_t(r)]);
+          by.then([=] {
+            for (int r = 0; r < each; ++r) {
+              const auto& x = (*found)[std::size_t(r)];
+              result->losses.push_back({x.total, x.tokens, head * each + r});
+            }
+          });
+        };
   if (step.validation)
     return submit(
         "loss",
         [add_losses, add_times](bench& on, runtime::stream& by) {
-          add_losses(on);
-          by.finish();
+          runtime::reads wanted(by);
+          add_losses(on, wanted);
+          wanted.finish();
           add_times(by);
         },
         say);
@@ -271,13 +283,15 @@ void stage_state::vote() {
           on.worker->finish_reduction();
         else
           on.worker->reduce();
-        add_losses(on);
-        result->square_norms = on.worker->norms();
-        result->gradients = on.worker->vote_digest();
+        runtime::reads wanted(by);
+        add_losses(on, wanted);
+        on.worker->norms(wanted, result->square_norms);
+        on.worker->vote_digest(wanted, result->gradients);
+        if (counts)
+          on.worker->zero_gradients(wanted, result->zeros);
+        wanted.finish();
         if (const auto found = on.worker->first_nonfinite(result->square_norms); found.entry >= 0)
           result->nonfinite = {found.name, where, found.chunk, found.entry};
-        if (counts)
-          result->zeros = on.worker->zero_gradients();
         add_times(by);
       },
       say);
@@ -311,18 +325,23 @@ void stage_state::decide(const messages::decision& x) {
        gathers,
        shared = shared_,
        with_norm = shared_->job.watch.log_params_norm,
-       token = groups_->token()](bench& on, runtime::stream&) {
+       token = groups_->token()](bench& on, runtime::stream& by) {
+        if (!x.skip && on.saving.valid())
+          std::exchange(on.saving, {}).wait();
         if (!x.skip) {
           on.worker->update({x.update, x.learning_rate, x.gradient_scale});
           runtime::keep_product_choices(shared->job);
         }
+        runtime::reads wanted(by);
+        runtime::state_digests state;
         if (with_norm)
-          result->square_norm = on.worker->square_norm_of_parameters();
+          on.worker->square_norm_of_parameters(wanted, result->square_norm);
         if (later)
           on.worker->hide_parameters(token);
         if (gathers)
           on.worker->gather();
-        auto state = on.worker->digests();
+        on.worker->digests(wanted, state);
+        wanted.finish();
         result->own = std::move(state.own);
         result->copies = std::move(state.copies);
       },
@@ -343,7 +362,8 @@ void stage_state::gather_parameters() {
         [] {});
 }
 
-// The copy is made on the lane, between this step and the next; writing it is not our affair.
+// The copy is made on the lane, between this step and the next, or, from a device, beside the next
+// until that updates; writing it is not our affair.
 void stage_state::take_snapshot(const messages::take_snapshot& x) {
   if (x.generation != seat_.generation)
     return;
@@ -351,21 +371,26 @@ void stage_state::take_snapshot(const messages::take_snapshot& x) {
       messages::snapshot{.generation = x.generation,
                          .step = x.step,
                          .part = shared_->rank(seat_.replica, seat_.part, seat_.tensor)});
-  submit(
-      "snapshot",
-      [result, by = shared_->transport](bench& on, runtime::stream& from) {
-        const auto take = [&](const std::vector<runtime::named_array>& arrays) {
-          return messages::fragments{
-              runtime::deposit(*by, copied(arrays, from), result->generation), places_of(arrays)};
-        };
-        result->parameters = take(on.worker->parameters());
-        result->moments = take(on.worker->moments());
-        from.finish();  // whoever is told may read
-      },
-      [this, result] {
-        shared_->planted->send(
-            self_, caf::actor_cast<messages::checkpointer_actor>(peers_.checkpointer), *result);
-      });
+  const auto copy = [result, by = shared_->transport](bench& on) -> lane_work {
+    return [=, parameters = on.worker->parameters(), moments = on.worker->moments()](
+               bench&, runtime::stream& from) {
+      const auto take = [&](const std::vector<runtime::named_array>& arrays) {
+        return messages::fragments{runtime::deposit(*by, copied(arrays, from), result->generation),
+                                   places_of(arrays)};
+      };
+      result->parameters = take(parameters);
+      result->moments = take(moments);
+    };
+  };
+  auto say = [this, result] {
+    shared_->planted->send(
+        self_, caf::actor_cast<messages::checkpointer_actor>(peers_.checkpointer), *result);
+  };
+  if (shared_->job.backend == kernels::backend::cuda)
+    submit_to_saver("snapshot", copy, std::move(say));
+  else
+    submit(
+        "snapshot", [copy](bench& on, runtime::stream& by) { copy(on)(on, by); }, std::move(say));
 }
 
 messages::stage_actor::behavior_type stage(

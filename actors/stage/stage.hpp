@@ -152,6 +152,7 @@ class stage_state {
 
   void begin_row(const messages::run_step& step);
   void join_groups();
+  runtime::lane_settings settings_of_lane(const std::string& called) const;
   void build();
   void expect_buckets();
   void gather_parameters();
@@ -164,6 +165,12 @@ class stage_state {
   void submit(std::string label, lane_work what, std::function<void()> after);
   /// The same on the wire, beside it.
   void submit_to_wire(std::string label, lane_work what, std::function<void()> after);
+
+  /// What `begin` returns, on the lane, is carried out on the saver; the lane goes on until it is
+  /// to update.
+  void submit_to_saver(std::string label,
+                       std::function<lane_work(bench&)> begin,
+                       std::function<void()> after);
 
   /// What any thread needs to put work on a lane and have it told to the actor.
   struct errand;
@@ -184,13 +191,15 @@ class stage_state {
   runtime::step_id step_ = {};   ///< the newest that has begun
   runtime::step_id voted_ = {};  ///< the newest training step that we have voted for
   std::uint64_t submitted_ = 0;
-  int passed_over_ = 0;    ///< how often the behaviour was
-  double longest_ms_ = 0;  ///< of the actions that were timed: with a behaviour all of them
+  int passed_over_ = 0;  ///< how often the behaviour was
+  /// Of the actions that were timed (with a behaviour all of them) and that the stream has passed.
+  double longest_ms_ = 0;
   std::map<std::uint64_t, std::function<void()>> after_;
   std::shared_ptr<bench> bench_;
   // Last: they go first. Gradients travel on the wire while the lane computes, where that is
-  // wanted. The lane before the wire: its work may hand some on.
-  std::unique_ptr<runtime::lane> wire_;
+  // wanted; snapshots of a device are read by the saver. The lane before the others: its work may
+  // hand some on, or wait for it.
+  std::unique_ptr<runtime::lane> saver_, wire_;
   std::unique_ptr<runtime::lane> lane_;
 };
 

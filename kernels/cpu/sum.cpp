@@ -117,12 +117,14 @@ void run(const square_norm<float>& op, const context& in) {
 }
 
 std::size_t scratch(const square_norms<float>& op, int threads) {
-  return workspace_bytes(op, threads);
+  std::size_t most = 0;
+  for_each_grain(
+      op, [&](const square_norm<float>& one) { most = std::max(most, scratch(one, threads)); });
+  return most;
 }
 
 void run(const square_norms<float>& op, const context& in) {
-  for (std::int64_t i = 0; i < op.count; ++i)
-    run(piece_of(op, i), in);
+  for_each_grain(op, [&](const square_norm<float>& one) { run(one, in); });
 }
 
 template void run(const add<float>&, const context&);

@@ -59,5 +59,7 @@ template <class T>
 std::size_t scratch(const ordered_sum<T>& op);
 std::size_t scratch(const square_norm<float>& op);
 std::size_t scratch(const square_norms<float>& op);
+// fingerprint.cu
+std::size_t scratch(const fingerprint<float>& op);
 
 }  // namespace troupe::kernels::cuda

@@ -134,13 +134,21 @@ struct square_piece {
   std::int64_t first;
 };
 
+/// Blocks of an array that is cut in grains: none is of two of them.
+std::int64_t blocks_in(std::int64_t n, std::int64_t grain) {
+  const std::int64_t whole = n / grain;
+  return whole * ceil_div(grain, norm_block) + ceil_div(n - whole * grain, norm_block);
+}
+
 // A block of 4,096 elements is added by 16 lanes, as the operation says: four threads have four of
 // them each, so that a load is of 16 bytes and the four threads' loads are neighbours.
 __global__ void __launch_bounds__(square_threads)
     square_blocks_kernel(const __grid_constant__ piece_table<square_piece> table,
                          std::int64_t blocks,
+                         std::int64_t grain,
                          double* of_block) {
   constexpr int at_once = 16;
+  const std::int64_t blocks_a_grain = ceil_div(grain, norm_block);
   const int quarter = int(threadIdx.x) % threads_a_block;
   const std::int64_t stride = std::int64_t{gridDim.x} * square_threads / threads_a_block;
   // The bound is of the whole warp: all its threads shuffle.
@@ -151,9 +159,11 @@ __global__ void __launch_bounds__(square_threads)
     double sum[lanes_a_thread] = {};
     if (b < blocks) {
       const square_piece& piece = table.piece[table.find(b)];
-      const std::int64_t begin = (b - piece.first) * norm_block;
-      const float* const x = piece.x + begin + quarter * lanes_a_thread;
-      const std::int64_t left = piece.n - begin;
+      const std::int64_t g = (b - piece.first) / blocks_a_grain;
+      const std::int64_t in_grain = (b - piece.first - g * blocks_a_grain) * norm_block;
+      const std::int64_t of_grain = piece.n - g * grain < grain ? piece.n - g * grain : grain;
+      const std::int64_t left = of_grain - in_grain;
+      const float* const x = piece.x + g * grain + in_grain + quarter * lanes_a_thread;
       if (left >= norm_block && reinterpret_cast<std::uintptr_t>(x) % 16 == 0) {
         for (int i = 0; i < norm_block; i += at_once * norm_lanes) {
           pack<float, lanes_a_thread> in[at_once];
@@ -186,23 +196,53 @@ __global__ void __launch_bounds__(square_threads)
   }
 }
 
+__global__ void write_zero(double* to) {
+  *to = 0;
+}
+
+/// A tile is a grain.
 struct total_piece {
-  double* result;
+  double* results;
   std::int64_t blocks;
   std::int64_t before;  ///< blocks of the pieces before
   std::int64_t first;
 };
 
 constexpr int total_threads = 256, total_chunk = 1024;
+/// Grains of so many blocks at most are added by a thread each.
+constexpr std::int64_t few_blocks = 64;
 
-// One thread adds the blocks of a piece in their order; the others fetch what comes next.
+__global__ void __launch_bounds__(total_threads)
+    few_totals_kernel(const __grid_constant__ piece_table<total_piece> table,
+                      std::int64_t grains,
+                      std::int64_t blocks_a_grain,
+                      const double* of_block) {
+  for (std::int64_t i = std::int64_t{blockIdx.x} * total_threads + threadIdx.x; i < grains;
+       i += std::int64_t{gridDim.x} * total_threads) {
+    const total_piece& piece = table.piece[table.find(i)];
+    const std::int64_t g = i - piece.first, begin = g * blocks_a_grain;
+    const std::int64_t end
+        = begin + blocks_a_grain < piece.blocks ? begin + blocks_a_grain : piece.blocks;
+    double total = 0;
+#pragma unroll 8
+    for (std::int64_t b = begin; b < end; ++b)
+      total += of_block[piece.before + b];
+    piece.results[g] = total;
+  }
+}
+
+// A block for each grain. One thread adds the sums in their order; the others fetch what comes
+// next.
 __global__ void __launch_bounds__(total_threads)
     square_totals_kernel(const __grid_constant__ piece_table<total_piece> table,
+                         std::int64_t blocks_a_grain,
                          const double* of_block) {
   __shared__ double chunk[2][total_chunk];
-  const total_piece& piece = table.piece[blockIdx.x];
-  const double* const from = of_block + piece.before;
-  const std::int64_t n = piece.blocks;
+  const total_piece& piece = table.piece[table.find(blockIdx.x)];
+  const std::int64_t g = blockIdx.x - piece.first;
+  const std::int64_t left = piece.blocks - g * blocks_a_grain;
+  const std::int64_t n = left < blocks_a_grain ? left : blocks_a_grain;
+  const double* const from = of_block + piece.before + g * blocks_a_grain;
   for (std::int64_t i = threadIdx.x; i < total_chunk && i < n; i += total_threads)
     chunk[0][i] = from[i];
   __syncthreads();
@@ -223,7 +263,7 @@ __global__ void __launch_bounds__(total_threads)
     __syncthreads();
   }
   if (threadIdx.x == 0)
-    *piece.result = total;
+    piece.results[g] = total;
 }
 
 }  // namespace
@@ -246,32 +286,58 @@ void run(const square_norms<float>& op, const context& in) {
   in_tables<square_piece>(
       op.count,
       [&](std::int64_t i) { return square_piece{.x = op.pieces[i].x, .n = op.pieces[i].n}; },
-      [](const square_piece& p) { return ceil_div(p.n, norm_block); },
+      [&](const square_piece& p) { return blocks_in(p.n, op.grain); },
       [&](const piece_table<square_piece>& table, std::int64_t blocks, std::int64_t before) {
         const auto grid
             = blocks_for(ceil_div(blocks * threads_a_block, square_threads), 64 * processors);
-        launch(in, grid, square_threads, square_blocks_kernel, table, blocks, of_block + before);
+        launch(in,
+               grid,
+               square_threads,
+               square_blocks_kernel,
+               table,
+               blocks,
+               op.grain,
+               of_block + before);
       });
+  const auto blocks_a_grain = ceil_div(op.grain, norm_block);
   std::int64_t before = 0;
+  double* results = op.results;
   in_tables<total_piece>(
       op.count,
       [&](std::int64_t i) {
-        const total_piece out{.result = op.results + i,
-                              .blocks = ceil_div(op.pieces[i].n, norm_block),
-                              .before = before};
+        const total_piece out{
+            .results = results, .blocks = blocks_in(op.pieces[i].n, op.grain), .before = before};
         before += out.blocks;
+        results += grains_in(op.pieces[i].n, op.grain);
         return out;
       },
-      [](const total_piece&) { return std::int64_t{1}; },
-      [&](const piece_table<total_piece>& table, std::int64_t pieces, std::int64_t) {
-        launch(in, unsigned(pieces), total_threads, square_totals_kernel, table, of_block);
+      [&](const total_piece& p) { return ceil_div(p.blocks, blocks_a_grain); },
+      [&](const piece_table<total_piece>& table, std::int64_t grains, std::int64_t) {
+        if (blocks_a_grain > few_blocks)
+          return launch(in,
+                        unsigned(grains),
+                        total_threads,
+                        square_totals_kernel,
+                        table,
+                        blocks_a_grain,
+                        of_block);
+        launch(in,
+               blocks_for(ceil_div(grains, total_threads), processors),
+               total_threads,
+               few_totals_kernel,
+               table,
+               grains,
+               blocks_a_grain,
+               of_block);
       });
 }
 
 template <>
 void run(const square_norm<float>& op, const context& in) {
+  if (op.n == 0)
+    return launch(in, 1, 1, write_zero, op.result);
   const square_norms<float>::piece one{op.x, op.n};
-  run(square_norms<float>{op.result, &one, 1}, in);
+  run(square_norms<float>{op.result, &one, 1, op.n}, in);
 }
 
 #define TROUPE_INSTANTIATE(T)                             \

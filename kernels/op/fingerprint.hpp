@@ -9,10 +9,13 @@
 // NH of UMAC (Black et al., 1999; RFC 4418) with counted instead of random keys: against mistakes,
 // not against an adversary. Integer sums have no order, so any backend, split or number of threads
 // gives the same; the key says which array it is, so that fingerprints of parts can be added.
+//
+// An array is cut in grains. Each has a key, and i counts from its beginning; the result of the
+// array is the sum of their fingerprints as numbers of 128 bits, f_0 above f_1, modulo 2^128.
 
 #pragma once
 
-#include "kernels/op/context.hpp"
+#include "kernels/op/grain.hpp"
 
 namespace troupe::kernels {
 
@@ -22,11 +25,21 @@ struct fingerprint {
   struct piece {
     const void* x;  ///< (n) words, aligned to 4 bytes
     std::int64_t n;
-    std::uint64_t key;
+    const std::uint64_t* keys;  ///< (grains_in(n, grain))
   };
-  std::uint64_t* results;  ///< (count, 2) written
+  std::uint64_t* results;  ///< (count, 2) written: the upper and the lower half
   const piece* pieces;     ///< (count) host
   std::int64_t count;
+  std::int64_t grain;  ///< words; at least 1
+};
+
+struct fingerprint_sum {
+  std::uint64_t high, low;
+
+  constexpr void add(std::uint64_t more_high, std::uint64_t more_low) {
+    low += more_low;
+    high += more_high + (low < more_low ? 1 : 0);
+  }
 };
 
 struct fingerprint_key {

@@ -5,11 +5,11 @@
 //                  summed in float where T is narrower, rounded once
 //   square_norm    the sum of x[i]^2 in double: partial sums of 4,096 elements, added in order, so
 //                  that neither the number of threads nor the width of a vector changes its bits
-//   square_norms   the same of many arrays, one result for each
+//   square_norms   the same of the grains of many arrays, one result for each
 
 #pragma once
 
-#include "kernels/op/context.hpp"
+#include "kernels/op/grain.hpp"
 
 namespace troupe::kernels {
 
@@ -48,15 +48,22 @@ struct square_norms {
     const T* x;  ///< (n)
     std::int64_t n;
   };
-  double* results;      ///< (count) written
+  double* results;      ///< (grains_of(op)) written: those of the first piece, then of the next
   const piece* pieces;  ///< (count) host
   std::int64_t count;
+  std::int64_t grain;  ///< elements; at least 1
 };
 
-/// One of the pieces, as an operation.
-template <class T>
-constexpr square_norm<T> piece_of(const square_norms<T>& op, std::int64_t i) {
-  return {op.results + i, op.pieces[i].x, op.pieces[i].n};
+/// Calls visit(operation) for each grain, in the order of the results.
+template <class T, class Visit>
+constexpr void for_each_grain(const square_norms<T>& op, const Visit& visit) {
+  double* result = op.results;
+  for (std::int64_t i = 0; i < op.count; ++i) {
+    const auto& all = op.pieces[i];
+    for (std::int64_t begin = 0; begin < all.n; begin += op.grain)
+      visit(square_norm<T>{
+          result++, all.x + begin, all.n - begin < op.grain ? all.n - begin : op.grain});
+  }
 }
 
 template <class T>
@@ -107,14 +114,16 @@ template <class T>
 constexpr std::int64_t bytes_moved(const square_norms<T>& op) {
   return std::int64_t{sizeof(T)} * elements_of(op);
 }
-/// Scratch: the sums of the blocks of all pieces.
+/// Scratch: the sums of the blocks of all grains.
 template <class T>
-constexpr std::size_t workspace_bytes(const square_norms<T>& op, int) {
-  constexpr auto block = square_norm<T>::block;
-  std::int64_t blocks = 0;
-  for (std::int64_t i = 0; i < op.count; ++i)
-    blocks += (op.pieces[i].n + block - 1) / block;
-  return sizeof(double) * std::size_t(blocks);
+constexpr std::size_t workspace_bytes(const square_norms<T>& op, int threads) {
+  std::size_t sum = 0;
+  for (std::int64_t i = 0; i < op.count; ++i) {
+    const auto n = op.pieces[i].n, whole = n / op.grain;
+    sum += std::size_t(whole) * workspace_bytes(square_norm<T>{nullptr, nullptr, op.grain}, threads)
+           + workspace_bytes(square_norm<T>{nullptr, nullptr, n - whole * op.grain}, threads);
+  }
+  return sum;
 }
 
 }  // namespace troupe::kernels

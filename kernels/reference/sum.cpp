@@ -39,8 +39,7 @@ void run(const square_norm<T>& op) {
 
 template <class T>
 void run(const square_norms<T>& op) {
-  for (std::int64_t i = 0; i < op.count; ++i)
-    run(piece_of(op, i));
+  for_each_grain(op, [](const square_norm<T>& one) { run(one); });
 }
 
 template void run(const add<float>&);

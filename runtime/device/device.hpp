@@ -22,7 +22,6 @@ struct device_facts {
   std::string name;          ///< "NVIDIA H200"
   int major = 0, minor = 0;  ///< compute capability
   std::int64_t memory = 0;   ///< bytes in all
-  std::int64_t free = 0;     ///< bytes now, of all processes
   int multiprocessors = 0;
   std::string obstacle;  ///< see device_driver::obstacle
 };
@@ -70,7 +69,8 @@ class device_queue {
   virtual void check() = 0;
 };
 
-/// Any thread.
+/// Any thread. What a process does with a device takes some hundred megabytes of it: here that is
+/// everything but the facts and the count.
 class device_driver {
  public:
   virtual ~device_driver() = default;
@@ -81,6 +81,8 @@ class device_driver {
   /// Why nothing can be computed on a device, a sentence without its subject: "is of compute
   /// capability 7.5, and ..."; empty: it can. Makes no context.
   virtual std::string obstacle(int device) const = 0;
+  /// Bytes that no process has; 0: not known.
+  virtual std::int64_t free_memory(int device) const = 0;
 
   virtual std::shared_ptr<device_queue> make_queue(int device) = 0;
 
@@ -91,9 +93,10 @@ class device_driver {
   /// Null when there is not so much. Aligned to 256 bytes.
   virtual std::byte* allocate(int device, std::size_t bytes) = 0;
   virtual void release(int device, std::byte* at) noexcept = 0;
-  /// Host memory that devices read and write by themselves. Null when there is not so much.
-  virtual std::byte* allocate_pinned(std::size_t bytes) = 0;
-  virtual void release_pinned(std::byte* at) noexcept = 0;
+  /// Host memory that devices read and write by themselves: any of them, asked for by the user of
+  /// one. Null when there is not so much.
+  virtual std::byte* allocate_pinned(int device, std::size_t bytes) = 0;
+  virtual void release_pinned(int device, std::byte* at) noexcept = 0;
 };
 
 /// The driver, opened on the first call. Throws backend_missing with the reason (backend.hpp).

@@ -79,8 +79,8 @@ void release_fresh(device_queue* queue,
   open_devices().release(queue->device(), at);
 }
 
-std::byte* fresh_pinned(std::size_t bytes) {
-  auto* const at = open_devices().allocate_pinned(bytes);
+std::byte* fresh_pinned(device_queue& queue, std::size_t bytes) {
+  auto* const at = open_devices().allocate_pinned(queue.device(), bytes);
   if (at == nullptr)
     throw io_error(
         "out of memory: {} of host memory that a device can read were asked for; free some of the "
@@ -89,11 +89,11 @@ std::byte* fresh_pinned(std::size_t bytes) {
   return at;
 }
 
-void release_pinned(device_queue*,
+void release_pinned(device_queue& queue,
                     std::byte* at,
                     const std::vector<std::shared_ptr<device_event>>& after) noexcept {
   wait_for_all(after);
-  open_devices().release_pinned(at);
+  open_devices().release_pinned(queue.device(), at);
 }
 
 void register_pool(int device, idle_source what) {
@@ -120,7 +120,7 @@ void refuse_memory(device_queue* queue, std::size_t bytes, std::size_t in_use) {
       human_bytes(double(facts.memory)),
       human_bytes(double(bytes)),
       human_bytes(double(in_use)),
-      human_bytes(double(facts.free)));
+      human_bytes(double(open_devices().free_memory(facts.number))));
 }
 
 }  // namespace troupe::runtime

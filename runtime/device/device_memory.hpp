@@ -18,8 +18,8 @@ void release_fresh(device_queue* queue,
                    const std::vector<std::shared_ptr<device_event>>& after) noexcept;
 
 /// Throws io_error when the system does not give so much.
-std::byte* fresh_pinned(std::size_t bytes);
-void release_pinned(device_queue* queue,
+std::byte* fresh_pinned(device_queue& queue, std::size_t bytes);
+void release_pinned(device_queue& queue,
                     std::byte* at,
                     const std::vector<std::shared_ptr<device_event>>& after) noexcept;
 

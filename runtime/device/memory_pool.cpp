@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <deque>
 #include <limits>
 #include <map>
 #include <mutex>
@@ -56,7 +57,9 @@ struct memory_pool::state {
   };
 
   std::mutex mutex;
-  std::map<std::size_t, std::vector<idle_block>> idle, idle_pinned;
+  std::map<std::size_t, std::vector<idle_block>> idle;
+  /// As they came back: the first is the first that the queue has done with.
+  std::map<std::size_t, std::deque<idle_block>> idle_pinned;
   std::size_t in_use = 0;
   std::size_t peak = 0;
   bool shadow = false;
@@ -71,7 +74,7 @@ struct memory_pool::state {
     release_idle();
     for (const auto& [size, blocks] : idle_pinned)
       for (const auto& block : blocks)
-        release_pinned(queue.get(), block.at, block.used);
+        release_pinned(*queue, block.at, block.used);
   }
 
   /// Gives back what nobody has; the bytes. Waits for those that had it, without the mutex: they
@@ -107,14 +110,12 @@ struct memory_pool::state {
   /// The host writes to it at once, so nothing may be under way.
   std::byte* take_idle_pinned(std::size_t size) {
     auto& blocks = idle_pinned[size];
-    const auto free = std::find_if(blocks.begin(), blocks.end(), [](const idle_block& x) {
-      return std::all_of(
-          x.used.begin(), x.used.end(), [](const auto& e) { return e == nullptr || e->passed(); });
-    });
-    if (free == blocks.end())
+    const auto passed = [](const auto& e) { return e == nullptr || e->passed(); };
+    if (blocks.empty()
+        || !std::all_of(blocks.front().used.begin(), blocks.front().used.end(), passed))
       return nullptr;
-    auto* const at = free->at;
-    blocks.erase(free);
+    auto* const at = blocks.front().at;
+    blocks.pop_front();
     return at;
   }
 };
@@ -249,19 +250,56 @@ void memory_pool::clear(std::byte* block, std::size_t bytes) const {
     std::memset(block, 0, bytes);
 }
 
-// Through pinned memory, a piece at a time: the host fills one while the device takes the other.
+namespace {
+
+/// Pinned memory on its way; `most` of them, so that the host works on one meanwhile, and what is
+/// pinned stays small.
+class staging {
+ public:
+  static constexpr std::size_t most = 2;
+
+  struct piece {
+    memory_block block;
+    std::size_t begin, bytes;
+    std::shared_ptr<device_event> passed = {};
+  };
+
+  bool is_full() const { return under_way_.size() == most; }
+  bool is_empty() const { return under_way_.empty(); }
+  void add(piece x) { under_way_.push_back(std::move(x)); }
+  /// Waits for the oldest.
+  piece take() {
+    auto out = std::move(under_way_.front());
+    under_way_.pop_front();
+    out.passed->wait();
+    return out;
+  }
+
+ private:
+  std::deque<piece> under_way_;
+};
+
+}  // namespace
+
 void memory_pool::write(void* block, const void* from, std::size_t bytes) const {
   if (is_shadow() || bytes == 0)
     return;
   if (state_->queue == nullptr)
     return void(std::memcpy(block, from, bytes));
   auto pool = *this;
-  for (std::size_t done = 0; done < bytes;) {
-    const auto piece = std::min(bytes - done, coarse);
-    const auto staged = pool.allocate_pinned(piece);
-    std::memcpy(staged.get(), static_cast<const std::byte*>(from) + done, piece);
-    state_->queue->copy(static_cast<std::byte*>(block) + done, staged.get(), piece);
-    done += piece;
+  staging under_way;
+  for (std::size_t begin = 0; begin < bytes;) {
+    if (under_way.is_full())
+      under_way.take();
+    const auto n = std::min(bytes - begin, coarse);
+    staging::piece x{pool.allocate_pinned(n), begin, n};
+    std::memcpy(x.block.get(), static_cast<const std::byte*>(from) + begin, n);
+    state_->queue->copy(static_cast<std::byte*>(block) + begin, x.block.get(), n);
+    begin += n;
+    if (begin == bytes)
+      return;  // it comes back to the pool by itself
+    x.passed = state_->queue->mark();
+    under_way.add(std::move(x));
   }
 }
 
@@ -271,13 +309,19 @@ void memory_pool::read(void* to, const void* block, std::size_t bytes) const {
   if (state_->queue == nullptr)
     return void(std::memcpy(to, block, bytes));
   auto pool = *this;
-  for (std::size_t done = 0; done < bytes;) {
-    const auto piece = std::min(bytes - done, coarse);
-    const auto staged = pool.allocate_pinned(piece);
-    state_->queue->copy(staged.get(), static_cast<const std::byte*>(block) + done, piece);
-    state_->queue->mark()->wait();
-    std::memcpy(static_cast<std::byte*>(to) + done, staged.get(), piece);
-    done += piece;
+  staging under_way;
+  for (std::size_t begin = 0; begin < bytes || !under_way.is_empty();) {
+    if (begin < bytes && !under_way.is_full()) {
+      const auto n = std::min(bytes - begin, coarse);
+      staging::piece x{pool.allocate_pinned(n), begin, n};
+      state_->queue->copy(x.block.get(), static_cast<const std::byte*>(block) + begin, n);
+      x.passed = state_->queue->mark();
+      under_way.add(std::move(x));
+      begin += n;
+      continue;
+    }
+    const auto x = under_way.take();
+    std::memcpy(static_cast<std::byte*>(to) + x.begin, x.block.get(), x.bytes);
   }
 }
 
@@ -335,7 +379,7 @@ memory_block memory_pool::allocate_pinned(std::size_t bytes) {
     at = state_->take_idle_pinned(size);
   }
   if (at == nullptr)
-    at = fresh_pinned(size);
+    at = fresh_pinned(*state_->queue, size);
   return {at, block_keeper{state_, size, memory_kind::pinned, nullptr}};
 }
 

@@ -30,6 +30,24 @@ stream::~stream() {
   }
 }
 
+memory_block stream::constant(const std::string& name,
+                              std::size_t bytes,
+                              const std::function<void(std::byte*)>& make) {
+  constexpr std::size_t most = 16;
+  if (pool_.is_shadow())
+    return pool_.allocate(bytes);
+  const auto found = constants_.find(name);
+  if (found != constants_.end())
+    return found->second;
+  if (constants_.size() == most)
+    constants_.clear();
+  std::vector<std::byte> host(bytes);
+  make(host.data());
+  auto block = pool_.allocate(bytes);
+  pool_.write(block.get(), host.data(), bytes);
+  return constants_.emplace(name, std::move(block)).first->second;
+}
+
 void stream::copy(void* to, const void* from, std::size_t bytes) {
   if (pool_.is_shadow() || bytes == 0)
     return;

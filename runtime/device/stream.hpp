@@ -10,6 +10,9 @@
 
 #include <concepts>
 #include <cstddef>
+#include <functional>
+#include <map>
+#include <string>
 #include <vector>
 
 namespace troupe::runtime {
@@ -55,6 +58,12 @@ class stream {
   void begin_step(bool training);
 
   memory_block allocate(std::size_t bytes) { return pool_.allocate(bytes); }
+  /// Memory that is filled once, by `make` from the host, and kept under its name for whoever asks
+  /// on this stream again: what is the same in every step. The last few names; not with a shadow,
+  /// where nothing is filled.
+  memory_block constant(const std::string& name,
+                        std::size_t bytes,
+                        const std::function<void(std::byte*)>& make);
   const memory_pool& pool() const { return pool_; }
   kernels::backend where() const { return where_; }
   int threads() const { return threads_; }
@@ -104,6 +113,7 @@ class stream {
   std::unique_ptr<operation_timer> timer_;
   memory_pool pool_;
   memory_block scratch_;
+  std::map<std::string, memory_block> constants_;
   std::size_t scratch_size_ = 0;
   std::shared_ptr<device_queue> queue_;
   void* native_queue_ = nullptr;

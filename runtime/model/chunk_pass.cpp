@@ -3,26 +3,47 @@
 #include "runtime/tensor/moves.hpp"
 
 #include <algorithm>
+#include <fmt/format.h>
 #include <utility>
 
 namespace troupe::runtime {
 
 namespace {
 
+template <class At>
+tensor constant(stream& on, const std::string& name, shape extents, const At& at) {
+  using T = decltype(at(std::int64_t{0}));
+  const auto n = extents.size();
+  return {on.constant(name,
+                      std::size_t(n) * sizeof(T),
+                      [&](std::byte* to) {
+                        for (std::int64_t i = 0; i < n; ++i)
+                          reinterpret_cast<T*>(to)[i] = at(i);
+                      }),
+          dtype_of<T>(),
+          extents};
+}
+
 /// (B, T): 0, 1, ..., T - 1 in each row.
 tensor counted(stream& on, std::int64_t B, std::int64_t T) {
-  std::vector<std::int32_t> out(std::size_t(B * T));
-  for (std::size_t i = 0; i < out.size(); ++i)
-    out[i] = std::int32_t(std::int64_t(i) % T);
-  return uploaded(on, out, {B, T});
+  return constant(on, fmt::format("order {} {}", B, T), {B, T}, [T](std::int64_t i) {
+    return std::int32_t(i % T);
+  });
 }
 
 /// (B + 1): 0, T, 2 T, ...
 tensor first_rows(stream& on, std::int64_t B, std::int64_t T) {
-  std::vector<std::int32_t> out;
-  for (std::int64_t b = 0; b <= B; ++b)
-    out.push_back(std::int32_t(b * T));
-  return uploaded(on, out, {B + 1});
+  return constant(on, fmt::format("starts {} {}", B, T), {B + 1}, [T](std::int64_t b) {
+    return std::int32_t(b * T);
+  });
+}
+
+tensor rotary(stream& on, const std::vector<float>& frequency) {
+  const std::string name(reinterpret_cast<const char*>(frequency.data()),
+                         frequency.size() * sizeof(float));
+  return constant(on, "rotary " + name, {std::int64_t(frequency.size())}, [&](std::int64_t i) {
+    return frequency[std::size_t(i)];
+  });
 }
 
 /// What came back for a variable of the first run goes to the same one of the second.
@@ -77,7 +98,7 @@ void chunk_pass::begin_rows(const bundle& in, bool decoding) {
   rows.order = decoding ? rows.positions : counted(tape_.on(), B, T);
   rows.uniform = !decoding;
   if (const auto& turns = chunk_.rotary_frequency(); !turns.empty())
-    pass_.rotary_frequency = uploaded(tape_.on(), turns, {std::int64_t(turns.size())});
+    pass_.rotary_frequency = rotary(tape_.on(), turns);
 }
 
 bundle chunk_pass::forward(const bundle& from, std::vector<attention_cache>* caches) {

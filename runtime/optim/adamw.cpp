@@ -13,24 +13,25 @@ namespace {
 
 using entry = resident_store::entry;
 
+constexpr std::uint64_t arrays = 3;  ///< of a state: weights, first and second moments
+
 /// Whether the first tensor rank answers for it, and this is another.
 bool is_repeated(const resident_store& store, const entry& e) {
   return e.is_foreign_copy() || (e.spec.along == cut::none && store.seat().rank > 0);
 }
 
-/// Calls visit(begin, end) for each grain of a range; ranges begin with a grain.
-template <class Visit>
-void for_each_grain(const entry_range& x, std::int64_t grain, const Visit& visit) {
-  for (auto begin = x.begin; begin < x.end; begin += grain)
-    visit(begin, std::min(begin + grain, x.end));
-}
+using square_piece = kernels::square_norms<float>::piece;
 
-std::vector<double> squares_of(stream& on,
-                               const std::vector<kernels::square_norms<float>::piece>& pieces) {
-  auto results = tensor::empty<double>(on, {std::int64_t(pieces.size())});
-  on.run(kernels::square_norms<float>{
-      results.data<double>(), pieces.data(), std::int64_t(pieces.size())});
-  return elements_of<double>(on, results);
+/// `then` gets the squares of the grains of each piece, one after the other.
+void read_squares(reads& by,
+                  const std::vector<square_piece>& pieces,
+                  std::int64_t grain,
+                  std::function<void(std::span<const double>)> then) {
+  kernels::square_norms<float> op{nullptr, pieces.data(), std::int64_t(pieces.size()), grain};
+  auto results = tensor::empty<double>(by.on(), {grains_of(op)});
+  op.results = results.data<double>();
+  by.on().run(op);
+  by.add<double>(results, std::move(then));
 }
 
 tensor zeros(memory_pool& pool, std::int64_t n) {
@@ -76,6 +77,34 @@ adamw::adamw(resident_store& store,
   second_ = zeros(pool, size);
   if (store.type() != dtype::f32)
     master_ = zeros(pool, size);
+  make_keys(pool);
+}
+
+// Where a grain lies never changes: its keys are made once.
+void adamw::make_keys(memory_pool& pool) {
+  struct place {
+    std::uint64_t name;
+    std::int64_t rank, begin, end;
+    std::uint64_t what;
+  };
+  std::int64_t n = 0;
+  for (const auto& x : parts_)
+    n += std::int64_t(arrays) * kernels::grains_in(x.range.size(), grain_);
+  keys_ = tensor(pool.allocate(std::size_t(n) * sizeof(std::uint64_t)), dtype::u64, {n});
+  if (pool.is_shadow())
+    return;
+  std::vector<std::uint64_t> keys;
+  for (const auto& x : parts_) {
+    const auto& e = store_.entries()[std::size_t(x.range.entry)];
+    place where{.name = hash64(e.known_as()),
+                .rank = e.spec.along == cut::none ? 0 : store_.seat().rank};
+    for (where.what = 0; where.what < arrays; ++where.what)
+      for (where.begin = x.range.begin; where.begin < x.range.end; where.begin += grain_) {
+        where.end = std::min(where.begin + grain_, x.range.end);
+        keys.push_back(hash64(&where, sizeof where));
+      }
+  }
+  pool.write(keys_.raw(), keys.data(), keys_.bytes());
 }
 
 const float* adamw::weights_at(const part& x) const {
@@ -105,53 +134,52 @@ void adamw::for_each_answered(const Visit& visit) const {
   for (const auto& x : parts_) {
     const auto& e = store_.entries()[std::size_t(x.range.entry)];
     if (!is_repeated(store_, e))
-      for_each_grain(
-          x.range, grain_, [&](std::int64_t begin, std::int64_t end) { visit(x, e, begin, end); });
+      visit(x, e);
   }
 }
 
-square_norms adamw::norms(stream& on) const {
-  std::vector<kernels::square_norms<float>::piece> pieces;
-  std::vector<const std::string*> names;
+void adamw::norms(reads& by, square_norms& to) const {
+  std::vector<square_piece> pieces;
   const auto gradients = store_.gradients(0);
-  for_each_answered([&](const part&, const entry& e, std::int64_t begin, std::int64_t end) {
-    pieces.push_back({gradients.data() + e.gradient_offset + begin, end - begin});
-    names.push_back(&e.spec.name);
+  for_each_answered([&](const part& x, const entry& e) {
+    pieces.push_back({gradients.data() + e.gradient_offset + x.range.begin, x.range.size()});
   });
-  const auto squares = squares_of(on, pieces);
-  square_norms out;
-  for (std::size_t i = 0; i < squares.size(); ++i)
-    out[*names[i]] += squares[i];
-  return out;
+  read_squares(by, pieces, grain_, [this, &to](std::span<const double> squares) {
+    auto next = squares.begin();
+    for_each_answered([&](const part& x, const entry& e) {
+      auto& sum = to[e.spec.name];
+      for (auto n = kernels::grains_in(x.range.size(), grain_); n > 0; --n)
+        sum += *next++;
+    });
+  });
 }
 
-std::int64_t adamw::zero_gradients(stream& on) const {
-  std::vector<std::pair<const float*, std::int64_t>> pieces;
+void adamw::zero_gradients(reads& by, std::int64_t& to) const {
+  std::vector<square_piece> pieces;
   const auto gradients = store_.gradients(0);
-  for_each_answered([&](const part&, const entry& e, std::int64_t begin, std::int64_t end) {
-    pieces.emplace_back(gradients.data() + e.gradient_offset + begin, end - begin);
+  for_each_answered([&](const part& x, const entry& e) {
+    pieces.push_back({gradients.data() + e.gradient_offset + x.range.begin, x.range.size()});
   });
   // A count fits where a u64 does.
-  const auto counts = tensor::empty<std::uint64_t>(on, {std::int64_t(pieces.size())});
-  auto* const to = const_cast<std::byte*>(counts.raw());
+  auto counts = tensor::empty<std::uint64_t>(by.on(), {std::int64_t(pieces.size())});
   for (std::size_t i = 0; i < pieces.size(); ++i)
-    on.run(kernels::count_zeros<float>{
-        reinterpret_cast<std::int64_t*>(to) + i, pieces[i].first, pieces[i].second});
-  std::int64_t out = 0;
-  for (const auto zeros : elements_of<std::uint64_t>(on, counts))
-    out += std::int64_t(zeros);
-  return out;
+    by.on().run(kernels::count_zeros<float>{
+        reinterpret_cast<std::int64_t*>(counts.raw()) + i, pieces[i].x, pieces[i].n});
+  by.add<std::uint64_t>(counts, [&to](std::span<const std::uint64_t> found) {
+    for (const auto zeros : found)
+      to += std::int64_t(zeros);
+  });
 }
 
-exact_sum adamw::square_norm_of_weights(stream& on) const {
-  std::vector<kernels::square_norms<float>::piece> pieces;
-  for_each_answered([&](const part& x, const entry&, std::int64_t begin, std::int64_t end) {
-    pieces.push_back({weights_at(x) + (begin - x.range.begin), end - begin});
+void adamw::square_norm_of_weights(reads& by, exact_sum& to) const {
+  std::vector<square_piece> pieces;
+  for_each_answered([&](const part& x, const entry&) {
+    pieces.push_back({weights_at(x), x.range.size()});
   });
-  exact_sum out;
-  for (const double square : squares_of(on, pieces))
-    out += square;
-  return out;
+  read_squares(by, pieces, grain_, [&to](std::span<const double> squares) {
+    for (const double square : squares)
+      to += square;
+  });
 }
 
 void adamw::update(stream& on, const update_decision& decision) {
@@ -186,37 +214,24 @@ void adamw::update(stream& on, const update_decision& decision) {
                                       .correction2 = float(1 - std::pow(settings_.beta2, t))});
 }
 
-state_digests adamw::digests(stream& on) const {
-  enum class kind : std::uint64_t { weights, first, second };
-  struct place {
-    std::uint64_t name;
-    std::int64_t rank, begin, end;
-    kind what;
-  };
-  std::vector<kernels::fingerprint<float>::piece> pieces;
-  state_digests out;
+void adamw::digests(reads& by, state_digests& to) const {
+  std::vector<fingerprint_piece> pieces;
   std::vector<digest*> sums;
+  const auto* key = keys_.data<std::uint64_t>();
   for (const auto& x : parts_) {
     const auto& e = store_.entries()[std::size_t(x.range.entry)];
-    auto& sum = (is_repeated(store_, e) ? out.copies : out.own)[e.known_as()];
-    const auto name = hash64(e.known_as());
-    const auto rank = e.spec.along == cut::none ? 0 : store_.seat().rank;
-    for_each_grain(x.range, grain_, [&](std::int64_t begin, std::int64_t end) {
-      const auto add = [&](const float* array, kind what) {
-        const place where{name, rank, begin, end, what};
-        pieces.push_back({array, end - begin, hash64(&where, sizeof where)});
-        sums.push_back(&sum);
-      };
-      const auto at = begin - x.range.begin;
-      add(weights_at(x) + at, kind::weights);
-      add(first_.data<float>() + x.offset + at, kind::first);
-      add(second_.data<float>() + x.offset + at, kind::second);
-    });
+    auto* const sum = &(is_repeated(store_, e) ? to.copies : to.own)[e.known_as()];
+    for (const float* const array :
+         {weights_at(x), first_.data<float>() + x.offset, second_.data<float>() + x.offset}) {
+      pieces.push_back({array, x.range.size(), key});
+      key += kernels::grains_in(x.range.size(), grain_);
+      sums.push_back(sum);
+    }
   }
-  const auto found = fingerprints_of(on, pieces);
-  for (std::size_t i = 0; i < found.size(); ++i)
-    *sums[i] += found[i];
-  return out;
+  read_fingerprints(by, pieces, grain_, [sums](const std::vector<digest>& found) {
+    for (std::size_t i = 0; i < found.size(); ++i)
+      *sums[i] += found[i];
+  });
 }
 
 digest combine(const std::map<std::string, digest>& parts) {

@@ -6,6 +6,7 @@
 #include "runtime/core/hash.hpp"
 #include "runtime/parameters/buckets.hpp"
 #include "runtime/parameters/resident_store.hpp"
+#include "runtime/tensor/reads.hpp"
 
 #include <cstdint>
 #include <map>
@@ -72,19 +73,23 @@ class adamw {
         memory_pool pool,
         std::int64_t grain = default_grain);
 
-  /// Of gradients(0) of the store, where the reduced gradients are.
-  square_norms norms(stream& on) const;
-
-  /// The same elements, counted: those that are zero.
-  std::int64_t zero_gradients(stream& on) const;
-  /// Of the weights (the masters, if any) that this rank answers for, as the norms of gradients.
-  exact_sum square_norm_of_weights(stream& on) const;
-
   /// State n - 1 -> n, in place.
   void update(stream& on, const update_decision& decision);
 
+  // What is added to `to` when the reads finish.
+
+  /// Of gradients(0) of the store, where the reduced gradients are.
+  void norms(reads& by, square_norms& to) const;
+  /// The same elements, counted: those that are zero.
+  void zero_gradients(reads& by, std::int64_t& to) const;
+  /// Of the weights (the masters, if any) that this rank answers for, as the norms of gradients.
+  void square_norm_of_weights(reads& by, exact_sum& to) const;
   /// Padding rows are left out.
-  state_digests digests(stream& on) const;
+  void digests(reads& by, state_digests& to) const;
+
+  // The same, waited for at once.
+  square_norms norms(stream& on) const { return read<square_norms>(on, &adamw::norms); }
+  state_digests digests(stream& on) const { return read<state_digests>(on, &adamw::digests); }
 
   /// A range that is owned, and its state. Tied copies of an entry of the same store have none.
   struct part {
@@ -104,11 +109,21 @@ class adamw {
   resident_store& store() { return store_; }
 
  private:
+  template <class T>
+  T read(stream& on, void (adamw::*what)(reads&, T&) const) const {
+    T out;
+    reads by(on);
+    (this->*what)(by, out);
+    by.finish();
+    return out;
+  }
+  void make_keys(memory_pool& pool);
+
   std::span<float> slice(tensor& of, const part& x) {
     return {of.data<float>() + x.offset, std::size_t(x.range.size())};
   }
   const float* weights_at(const part& x) const;
-  /// Calls visit(part, entry, begin, end) for each grain that this rank answers for.
+  /// Calls visit(part, entry) for each part that this rank answers for.
   template <class Visit>
   void for_each_answered(const Visit& visit) const;
 
@@ -118,6 +133,7 @@ class adamw {
   std::vector<part> parts_;
   tensor first_, second_;
   tensor master_;  ///< empty: values are f32
+  tensor keys_;    ///< of the fingerprints of each part's grains: weights, both moments
 };
 
 /// One digest for the state of the whole model: the parts in the order of their names.

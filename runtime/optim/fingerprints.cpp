@@ -1,17 +1,30 @@
 #include "runtime/optim/fingerprints.hpp"
 
+#include <algorithm>
+#include <utility>
+
 namespace troupe::runtime {
 
-std::vector<digest> fingerprints_of(stream& on,
-                                    const std::vector<kernels::fingerprint<float>::piece>& pieces) {
-  auto results = tensor::empty<std::uint64_t>(on, {2 * std::int64_t(pieces.size())});
-  on.run(kernels::fingerprint<float>{
-      results.data<std::uint64_t>(), pieces.data(), std::int64_t(pieces.size())});
-  const auto words = elements_of<std::uint64_t>(on, results);
-  std::vector<digest> out;
-  for (std::size_t i = 0; i < pieces.size(); ++i)
-    out.push_back({words[2 * i], words[2 * i + 1]});
-  return out;
+void read_fingerprints(reads& by,
+                       const std::vector<fingerprint_piece>& pieces,
+                       std::int64_t grain,
+                       std::function<void(const std::vector<digest>&)> then) {
+  auto results = tensor::empty<std::uint64_t>(by.on(), {std::int64_t(pieces.size()), 2});
+  by.on().run(kernels::fingerprint<float>{results.data<std::uint64_t>(),
+                                          pieces.data(),
+                                          std::int64_t(pieces.size()),
+                                          std::max<std::int64_t>(1, grain)});
+  by.add<std::uint64_t>(results, [then = std::move(then)](std::span<const std::uint64_t> words) {
+    std::vector<digest> out;
+    for (std::size_t i = 0; i < words.size(); i += 2)
+      out.push_back({words[i], words[i + 1]});
+    then(out);
+  });
+}
+
+std::int64_t words_of(const tensor& x) {
+  ensure(x.bytes() % 4 == 0, "DIGEST-1: a digest is of every byte");
+  return std::int64_t(x.bytes() / 4);
 }
 
 }  // namespace troupe::runtime

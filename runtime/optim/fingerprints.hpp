@@ -3,14 +3,21 @@
 #pragma once
 
 #include "runtime/core/hash.hpp"
-#include "runtime/tensor/moves.hpp"
+#include "runtime/tensor/reads.hpp"
 
 #include <vector>
 
 namespace troupe::runtime {
 
-/// One for each piece. Waits until the stream has come so far.
-std::vector<digest> fingerprints_of(stream& on,
-                                    const std::vector<kernels::fingerprint<float>::piece>& pieces);
+using fingerprint_piece = kernels::fingerprint<float>::piece;
+
+/// One for each piece, cut in grains of so many words.
+void read_fingerprints(reads& by,
+                       const std::vector<fingerprint_piece>& pieces,
+                       std::int64_t grain,
+                       std::function<void(const std::vector<digest>&)> then);
+
+/// The words that a fingerprint is of: all of the tensor (DIGEST-1).
+std::int64_t words_of(const tensor& x);
 
 }  // namespace troupe::runtime

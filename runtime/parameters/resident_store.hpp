@@ -37,7 +37,8 @@ class resident_store final : public parameter_store {
     const std::string& known_as() const { return spec.tied_to.empty() ? spec.name : spec.tied_to; }
   };
 
-  /// Values and gradients are zero. Offsets are multiples of 16 elements.
+  /// Values and gradients are zero. Offsets are multiples of 16 elements, and so is what there is
+  /// in all.
   resident_store(std::vector<unit_spec> units,
                  int replicas,
                  memory_pool pool,
@@ -88,6 +89,7 @@ class resident_store final : public parameter_store {
   /// host.
   void set(const entry& e, std::int64_t begin, std::span<const float> from);
   std::span<float> gradients(int replica);  ///< of all entries, padding included
+  const tensor& all_gradients(int replica) const { return gradients_.at(std::size_t(replica)); }
   const memory_pool& pool() const { return pool_; }
 
  private:

@@ -3,6 +3,7 @@
 #include "runtime/core/error.hpp"
 #include "runtime/telemetry/trace.hpp"
 
+#include <deque>
 #include <utility>
 
 namespace troupe::runtime {
@@ -25,6 +26,7 @@ reference_trainer::reference_trainer(const recipe& how,
                                      stream& on)
     : recipe_(how),
       data_(std::move(data)),
+      stream_(on),
       alone_(std::make_shared<local_group>(axis::data, 1, cancel_token()), 0),
       worker_(whole_model(how), on, {.data = &alone_}),
       at_(beginning(how)) {
@@ -51,10 +53,14 @@ step_report reference_trainer::step() {
       worker_.forward(key, data_->microbatch({at_.consumed, std::uint64_t(m), std::uint64_t(r)}));
       worker_.backward(key, {});
     }
-    result.losses.push_back(worker_.loss(r));
   }
   worker_.reduce();
-  result.norms = worker_.norms();
+  result.losses.resize(std::size_t(replicas));
+  reads wanted(stream_);
+  for (int r = 0; r < int(replicas); ++r)
+    worker_.loss(wanted, r, result.losses[std::size_t(r)]);
+  worker_.norms(wanted, result.norms);
+  wanted.finish();
   result.nonfinite_parameter = worker_.first_nonfinite(result.norms).name;
   const auto verdict = decide(recipe_, at_, result);
   if (verdict.stops)
@@ -88,13 +94,18 @@ double reference_trainer::evaluate(const batch_source& source, std::int64_t batc
   loss_value loss;
   for (std::int64_t b = 0; b < batches; ++b) {
     worker_.begin_step({step_id(at_.iteration), false, m_each, replicas});
+    reads wanted(stream_);
+    std::deque<loss_value> parts;
     for (int r = 0; r < int(replicas); ++r) {
       for (std::int64_t m = 0; m < m_each; ++m)
         worker_.forward(
             {r, chunk_id(0), microbatch_id(m)},
             source.microbatch(
                 {std::uint64_t(b * recipe_.batch.global), std::uint64_t(m), std::uint64_t(r)}));
-      const auto part = worker_.loss(r);
+      worker_.loss(wanted, r, parts.emplace_back());
+    }
+    wanted.finish();
+    for (const auto& part : parts) {
       loss.total += part.total;
       loss.tokens += part.tokens;
     }

@@ -45,6 +45,7 @@ class reference_trainer {
  private:
   recipe recipe_;
   std::shared_ptr<const batch_source> data_;
+  stream& stream_;
   local_communicator alone_;
   worker worker_;
   training_position at_;

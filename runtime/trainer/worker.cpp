@@ -1,9 +1,11 @@
 #include "runtime/trainer/worker.hpp"
 
 #include "runtime/optim/fingerprints.hpp"
+#include "runtime/tensor/moves.hpp"
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 namespace troupe::runtime {
@@ -72,6 +74,9 @@ worker::worker(worker_settings settings, stream& on, const worker_groups& groups
     x.store.on_emit([this, &x](int unit) { emitted(x, unit); });
     x.store.on_shown([this](const auto& point) { stream_.wait_for(point); });
   }
+  std::vector<std::uint64_t> keys(homes_.size());
+  std::iota(keys.begin(), keys.end(), 0);
+  vote_keys_ = uploaded(stream_, keys, {std::int64_t(keys.size())});
 }
 
 worker::hosted& worker::at(chunk_id id) {
@@ -151,32 +156,27 @@ std::vector<char> worker::blocks(chunk_id id) const {
   return out;
 }
 
-// Put together where they lie: the host waits once, not for each micro-batch.
-loss_value worker::loss(int replica) const {
-  std::vector<const tensor*> parts;
+void worker::loss(reads& by, int replica, loss_value& to) const {
   for (const auto& [key, x] : losses_)  // ascending: replica, chunk, micro-batch
     if (key.replica == replica)
-      parts.push_back(&x);
-  loss_value sum;
-  if (parts.empty())
-    return sum;
-  auto all = tensor::empty<double>(stream_, {std::int64_t(parts.size()), 2});
-  for (std::size_t i = 0; i < parts.size(); ++i)
-    stream_.copy(all.data<double>() + 2 * i, parts[i]->raw(), parts[i]->bytes());
-  const auto numbers = elements_of<double>(stream_, all);
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    sum.total += numbers[2 * i];
-    sum.tokens += numbers[2 * i + 1];
-  }
-  return sum;
+      by.add<double>(x, [&to](std::span<const double> sums) {
+        to.total += sums[0];
+        to.tokens += sums[1];
+      });
 }
 
-square_norms worker::norms() {
-  square_norms out;
-  for (auto& [id, home] : homes_)
+loss_value worker::loss(int replica) const {
+  return read<loss_value>([&](reads& by, loss_value& to) { loss(by, replica, to); });
+}
+
+void worker::norms(reads& by, square_norms& to) const {
+  for (const auto& [id, home] : homes_)
     if (home->answers())
-      add_to(out, home->optimizer.norms(stream_));
-  return out;
+      home->optimizer.norms(by, to);
+}
+
+square_norms worker::norms() const {
+  return read<square_norms>([&](reads& by, square_norms& to) { norms(by, to); });
 }
 
 worker::finding worker::first_nonfinite(const square_norms& norms) const {
@@ -193,19 +193,16 @@ worker::finding worker::first_nonfinite(const square_norms& norms) const {
   return out;
 }
 
-std::int64_t worker::zero_gradients() {
-  std::int64_t sum = 0;
-  for (auto& [id, home] : homes_)
-    sum += home->answers() ? home->optimizer.zero_gradients(stream_) : 0;
-  return sum;
+void worker::zero_gradients(reads& by, std::int64_t& to) const {
+  for (const auto& [id, home] : homes_)
+    if (home->answers())
+      home->optimizer.zero_gradients(by, to);
 }
 
-exact_sum worker::square_norm_of_parameters() {
-  exact_sum sum;
-  for (auto& [id, home] : homes_)
+void worker::square_norm_of_parameters(reads& by, exact_sum& to) const {
+  for (const auto& [id, home] : homes_)
     if (home->answers())
-      sum += home->optimizer.square_norm_of_weights(stream_);
-  return sum;
+      home->optimizer.square_norm_of_weights(by, to);
 }
 
 void worker::spoil_gradient() {
@@ -219,22 +216,26 @@ void worker::spoil_gradient() {
       }
 }
 
-digest worker::vote_digest() {
-  std::vector<kernels::fingerprint<float>::piece> pieces;
-  for (auto& [id, home] : homes_) {
-    const auto key = std::uint64_t(pieces.size());
-    if (settings_.distributed_optimizer) {
-      const auto& values = home->store.all_values();
-      pieces.push_back({values.raw(), std::int64_t(values.bytes() / 4), key});
-    } else {
-      const auto g = home->store.gradients(0);
-      pieces.push_back({g.data(), std::int64_t(g.size()), key});
-    }
+void worker::vote_digest(reads& by, digest& to) const {
+  std::vector<fingerprint_piece> pieces;
+  std::int64_t longest = 0;
+  for (const auto& [id, home] : homes_) {
+    const auto& x
+        = settings_.distributed_optimizer ? home->store.all_values() : home->store.all_gradients(0);
+    const auto* const key = vote_keys_.data<std::uint64_t>() + pieces.size();
+    pieces.push_back({x.raw(), words_of(x), key});
+    longest = std::max(longest, pieces.back().n);
   }
-  digester d;
-  for (const auto& x : fingerprints_of(stream_, pieces))
-    d.add(x);
-  return d.result();
+  read_fingerprints(by, pieces, longest, [&to](const std::vector<digest>& found) {
+    digester d;
+    for (const auto& x : found)
+      d.add(x);
+    to = d.result();
+  });
+}
+
+digest worker::vote_digest() const {
+  return read<digest>([&](reads& by, digest& to) { vote_digest(by, to); });
 }
 
 void worker::update(const update_decision& decision) {
@@ -243,17 +244,26 @@ void worker::update(const update_decision& decision) {
   updated_ = stream_.mark();
 }
 
-state_digests worker::digests() {
-  state_digests out;
-  for (const auto& [id, home] : homes_) {
-    auto part = home->optimizer.digests(stream_);
-    if (home->answers())
-      out.own.merge(part.own);
-    else
-      add_copies(out.copies, part.own);
-    add_copies(out.copies, part.copies);
-  }
-  return out;
+void worker::digests(reads& by, state_digests& to) const {
+  const auto parts = std::make_shared<std::vector<state_digests>>(homes_.size());
+  std::size_t next = 0;
+  for (const auto& [id, home] : homes_)
+    home->optimizer.digests(by, (*parts)[next++]);
+  by.then([this, parts, &to] {
+    std::size_t at = 0;
+    for (const auto& [id, home] : homes_) {
+      auto& part = (*parts)[at++];
+      if (home->answers())
+        to.own.merge(part.own);
+      else
+        add_copies(to.copies, part.own);
+      add_copies(to.copies, part.copies);
+    }
+  });
+}
+
+state_digests worker::digests() const {
+  return read<state_digests>([&](reads& by, state_digests& to) { digests(by, to); });
 }
 
 worker::resident worker::resident_elements() const {

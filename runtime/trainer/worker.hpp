@@ -107,8 +107,12 @@ class worker {
   /// The blocks of a chunk's way back: whether each is rebuilt.
   std::vector<char> blocks(chunk_id id) const;
 
+  // What a step leaves is asked for all at once and waited for once: `to` has it when the reads
+  // finish. The forms without reads wait at once.
+
   /// Losses of this step's micro-batches on the head, added in the order of the micro-batches; of
   /// one hosted replica.
+  void loss(reads& by, int replica, loss_value& to) const;
   loss_value loss(int replica) const;
 
   /// Gradients are summed over all logical replicas a bucket at a time, each as soon as it is
@@ -128,7 +132,8 @@ class worker {
   void reduce();
 
   /// Of the reduced gradients, as far as this rank answers for them.
-  square_norms norms();
+  void norms(reads& by, square_norms& to) const;
+  square_norms norms() const;
   /// The parameter whose gradient is not finite, by these norms, that the way back came to first.
   struct finding {
     std::string name = {};  ///< empty: there is none
@@ -137,20 +142,22 @@ class worker {
   };
   finding first_nonfinite(const square_norms& norms) const;
   /// Of the reduced gradients, as far as this rank answers for them: those that are zero.
-  std::int64_t zero_gradients();
+  void zero_gradients(reads& by, std::int64_t& to) const;
   /// Of the weights, as far as this rank answers for them; with master weights of those.
-  exact_sum square_norm_of_parameters();
+  void square_norm_of_parameters(reads& by, exact_sum& to) const;
 
   /// Plants NaN in a gradient that this rank answers for: after begin_step, to show what follows.
   void spoil_gradient();
 
   /// What replicas must have alike: all reduced gradients. With a distributed optimizer nobody has
   /// all of those, and it is of the values with which the step was computed: what was gathered.
-  digest vote_digest();
+  void vote_digest(reads& by, digest& to) const;
+  digest vote_digest() const;
 
   /// With a distributed optimizer the values of other ranks are old until `gather`.
   void update(const update_decision& decision);
-  state_digests digests();
+  void digests(reads& by, state_digests& to) const;
+  state_digests digests() const;
 
   /// From now on units wait for their values, until gather_bucket brings them or the token is
   /// cancelled.
@@ -215,6 +222,14 @@ class worker {
     const bucket& stretch() const { return home->buckets[at]; }
   };
 
+  template <class T, class What>
+  T read(const What& what) const {
+    T out;
+    reads by(stream_);
+    what(by, out);
+    by.finish();
+    return out;
+  }
   hosted& at(chunk_id id);
   chunk_pass& pass(const pass_key& key, const char* otherwise);
   void emitted(hosted& home, int unit);
@@ -234,6 +249,7 @@ class worker {
   step_settings step_;
   std::map<chunk_id, std::unique_ptr<hosted>> homes_;
   std::vector<place> buckets_;
+  tensor vote_keys_;  ///< of the fingerprints of each chunk
   std::function<void(int)> complete_;
   std::shared_ptr<device_event> updated_;
   std::map<pass_key, std::unique_ptr<chunk_pass>> passes_;

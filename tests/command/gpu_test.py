@@ -114,6 +114,33 @@ def check_memory(folder):
     says(answer, answer.returncode, "out of memory on device 0", "are free", "--micro-batch-size")
 
 
+def check_saving(folder):
+    """A snapshot is read beside the next step: what it has is what the step before left."""
+    slow = {"TROUPE_EMULATED_DELAY_US": 200}
+    says(train(folder, "--bf16", "--log-file", "a.jsonl"), 0)
+    says(train(folder, "--bf16", "--log-file", "b.jsonl", "--save", "b", "--save-interval", "1", settings=slow), 0)
+    expect(digests(folder / "a.jsonl") == digests(folder / "b.jsonl"), "saving changes no bit")
+    for at in (1, 2, 3):
+        latest = folder / "b/latest_checkpointed_iteration.txt"
+        latest.write_text(str(at))
+        log = f"from{at}.jsonl"
+        says(train(folder, "--bf16", "--log-file", log, "--load", "b"), 0, f"going on from iteration {at}")
+        expect(digests(folder / log) == {k: v for k, v in digests(folder / "a.jsonl").items() if k > at},
+               f"what was saved of iteration {at} goes on to the same bits")
+
+
+def check_occupied(folder):
+    """Nothing is made on a device that a run does not use: one that another process has for itself is in
+    nobody's way."""
+    for used, other in ((0, 1), (1, 0)):
+        env = {"TROUPE_EMULATED_DEVICES": 2, "TROUPE_EMULATED_OCCUPIED": other}
+        says(run(["doctor"], folder, **env), 0, "2 devices can compute")
+        says(train(folder, "--devices", str(used), "--log-file", f"{used}.jsonl", "--save", f"s{used}", settings=env), 0)
+        says(train(folder, "--devices", str(other), settings=env), 3, "cudaErrorDevicesUnavailable")
+    expect(digests(folder / "0.jsonl") == digests(folder / "1.jsonl"), "the same bits")
+    says(train(folder, iterations=1, settings={"TROUPE_EMULATED_DEVICES": 2, "TROUPE_EMULATED_OCCUPIED": 1}), 0)
+
+
 def check_failing_device(folder):
     """A device that fails ends the run with what failed, and the chain of who ended."""
     faults = ["cudaLaunchKernelEx@200=700", "cudaLaunchKernelEx@300=719"]

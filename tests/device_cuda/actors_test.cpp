@@ -2,6 +2,7 @@
 
 #include "runtime/device/backend_kind.hpp"
 #include "runtime/trainer/device_setup.hpp"
+#include "tests/emulator/control.hpp"
 #include "tests/support/emulated_plugins.hpp"
 #include "tests/support/scratch_folder.hpp"
 #include "tests/support/tiny_job.hpp"
@@ -128,6 +129,21 @@ TEST_CASE("workers on devices of their own have the same bits, whoever moves wha
   CHECK(by_actors(job, folder) == fast);
   for (std::size_t i = 0; i < fast.size(); ++i)
     CHECK(fast[i].second == Catch::Approx(expected[i].second).epsilon(1e-4));
+}
+
+TEST_CASE("each worker waits for its device twice a step", "[device]") {
+  const tests::scratch_folder folder;
+  const int P = GENERATE(1, 2);
+  auto job = device_job(P, 1);
+  job.watch.log_params_norm = job.watch.log_zero_gradients = true;
+  const auto waits = [&](int iterations) {
+    job.train_iterations = iterations;
+    const auto before = emulator::calls_so_far().waits;
+    by_actors(job, folder);
+    return emulator::calls_so_far().waits - before;
+  };
+  const auto two = waits(2);
+  CHECK(waits(5) - two <= std::uint64_t(3 * 2 * P));
 }
 
 TEST_CASE("NCCL wants a device for each worker", "[device]") {

@@ -125,7 +125,7 @@ TEST_CASE("memory that a device does not have is refused with what is free and w
 TEST_CASE("what other pools of a device hold idle is given back before memory is refused",
           "[device]") {
   auto a = on_device();
-  const auto free = std::size_t(open_devices().facts(0).free);
+  const auto free = std::size_t(open_devices().free_memory(0));
   const auto most = free / 8 * 7;
   a.allocate(most);  // idle at once
   auto b = on_device();

@@ -18,6 +18,13 @@ void set_delay(std::uint64_t us);
 /// As TROUPE_EMULATED_FAULT; empty: none.
 void plant_faults(const std::string& text);
 
+/// What the process has asked of the runtime so far.
+struct calls {
+  std::uint64_t waits = 0;  ///< of a thread of the host, for an event, a stream or a device
+  std::uint64_t launches = 0;
+};
+calls calls_so_far();
+
 /// Whether the host can read there now, asked without a fault.
 bool host_can_read(const void* at);
 

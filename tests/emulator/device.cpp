@@ -5,6 +5,7 @@
 #include <array>
 #include <atomic>
 #include <cstdio>
+#include <string_view>
 
 namespace troupe::emulator {
 namespace {
@@ -52,6 +53,13 @@ bool exists(int device) {
   return device >= 0 && device < machine().devices;
 }
 
+/// Whether a call leaves the current device alone: any other begins to use it.
+bool only_asks(std::string_view call) {
+  return call == "cudaGetDevice" || call == "cudaGetDeviceProperties"
+         || call == "cudaDeviceGetAttribute" || call == "cudaDeviceGetPCIBusId"
+         || call == "cudaDeviceCanAccessPeer" || call == "cudaGetDeviceFlags";
+}
+
 }  // namespace
 
 int current_device() {
@@ -85,6 +93,8 @@ cudaError_t obstacle(const char* call) {
       break_device(chosen, {cudaError_t(planted), std::string(call) + ": a planted error"});
     return cudaError_t(planted);
   }
+  if (chosen == machine().occupied && !only_asks(call))
+    return cudaErrorDevicesUnavailable;
   return device_error(chosen);
 }
 
@@ -144,6 +154,8 @@ cudaError_t cudaSetDevice(int device) {
     return noted(cudaErrorInvalidDevice);
   if (const int planted = planted_fault("cudaSetDevice"); planted != 0)
     return noted(cudaError_t(planted));
+  if (device == machine().occupied)
+    return noted(cudaErrorDevicesUnavailable);
   chosen = device;
   return noted(device_error(device));
 }

@@ -1,5 +1,6 @@
 // Events: each record is a mark of its own in the stream; a wait is for the mark that was last.
 
+#include "tests/emulator/settings.hpp"
 #include "tests/emulator/streams.hpp"
 
 #include <map>
@@ -121,6 +122,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   return runtime_call("cudaEventSynchronize", [&] {
+    ++counted().waits;
     const auto of = state_of(event);
     if (!of.exists)
       return cudaErrorInvalidResourceHandle;

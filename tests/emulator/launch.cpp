@@ -57,7 +57,6 @@ cudaError_t refuse(cudaError_t error, const kernel_call& call, const std::string
 
 cudaError_t launch(const cudaLaunchConfig_t& how, std::unique_ptr<const kernel_call> call) {
   return runtime_call("cudaLaunchKernelEx", [&] {
-    static std::atomic<std::uint64_t> launches = 0;
     if (const auto wrong = wrong_with(how, *call); !wrong.empty())
       return refuse(cudaErrorInvalidConfiguration, *call, wrong);
     if (const void* const host = foreign_pointer(*call); host != nullptr) {
@@ -73,7 +72,7 @@ cudaError_t launch(const cudaLaunchConfig_t& how, std::unique_ptr<const kernel_c
                     *call,
                     "its stream is of device " + std::to_string(queue->device)
                         + ", the current one is " + std::to_string(current_device()));
-    const std::uint64_t seed = machine().seed + ++launches * 0x2545f4914f6cdd1dU;
+    const std::uint64_t seed = machine().seed + ++counted().launches * 0x2545f4914f6cdd1dU;
     std::shared_ptr<const kernel_call> shared = std::move(call);
     queue->push(item_kind::work,
                 [shared, grid = how.gridDim, block = how.blockDim, seed, device = queue->device] {

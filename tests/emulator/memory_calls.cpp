@@ -90,6 +90,7 @@ cudaError_t enqueue_copy(rows what, cudaMemcpyKind kind, stream_queue& queue) {
   }
   const auto done = queue.push(item_kind::work, [what] { copy(what); });
   if (kind_of(what.to) == place_of::pageable || kind_of(what.from) == place_of::pageable) {
+    ++counted().waits;
     done->wait();
     return device_error(queue.device);
   }

@@ -91,6 +91,7 @@ settings* from_environment() {
   is->processors = number("TROUPE_EMULATED_PROCESSORS", is->processors);
   is->architectures = numbers("TROUPE_EMULATED_ARCHITECTURE", is->architectures);
   is->threads = std::max(1, number("TROUPE_EMULATED_THREADS", std::min(4, cores)));
+  is->occupied = number("TROUPE_EMULATED_OCCUPIED", is->occupied);
   is->seed = number("TROUPE_EMULATED_SEED", is->seed.load());
   is->delay_us = number("TROUPE_EMULATED_DELAY_US", is->delay_us.load());
   if (const char* const text = std::getenv("TROUPE_EMULATED_FAULT"); text != nullptr)
@@ -108,6 +109,15 @@ settings& machine() {
 int architecture_of(int device) {
   const auto& all = machine().architectures;
   return all[std::min(std::size_t(device), all.size() - 1)];
+}
+
+call_counts& counted() {
+  static auto* const is = new call_counts;
+  return *is;
+}
+
+calls calls_so_far() {
+  return {counted().waits, counted().launches};
 }
 
 void plant_faults(const std::string& text) {

@@ -7,6 +7,7 @@
 //   TROUPE_EMULATED_ARCHITECTURE  its compute capability, 10 * major + minor; 90. Several with
 //                             commas: of each device, the last of all that follow
 //   TROUPE_EMULATED_THREADS   threads of the host that run blocks; as many as it has, at most 4
+//   TROUPE_EMULATED_OCCUPIED  the number of a device that another process has for itself; none
 //   TROUPE_EMULATED_SEED      of all that is drawn; 1
 //   TROUPE_EMULATED_DELAY_US  the longest sleep before a stream takes up an item; 0
 //   TROUPE_EMULATED_FAULT     calls that fail: "cudaMalloc@3=2", the third cudaMalloc with error 2;
@@ -32,6 +33,7 @@ struct settings {
   int processors = 4;
   std::vector<int> architectures = {90};
   int threads = 1;
+  int occupied = -1;
   std::atomic<std::uint64_t> seed = 1;
   std::atomic<std::uint64_t> delay_us = 0;
 };
@@ -39,6 +41,12 @@ struct settings {
 settings& machine();
 
 int architecture_of(int device);
+
+/// See control.hpp.
+struct call_counts {
+  std::atomic<std::uint64_t> waits = 0, launches = 0;
+};
+call_counts& counted();
 
 /// The error planted for this call of `name`, or 0.
 int planted_fault(const char* name);

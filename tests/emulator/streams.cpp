@@ -268,6 +268,7 @@ cudaError_t cudaStreamQuery(cudaStream_t stream) {
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   return of_stream("cudaStreamSynchronize", stream, [](stream_queue& queue) {
+    ++counted().waits;
     queue.synchronize();
     return device_error(queue.device);
   });
@@ -300,6 +301,7 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void*
 
 cudaError_t cudaDeviceSynchronize() {
   return runtime_call("cudaDeviceSynchronize", [] {
+    ++counted().waits;
     synchronize_device(current_device());
     return device_error(current_device());
   });

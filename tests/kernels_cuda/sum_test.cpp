@@ -112,11 +112,14 @@ TEST_CASE("the blocks of a long array are added in their order on a device", "[k
 TEST_CASE("square norms on a device have the bits of the judge, for any number of arrays",
           "[kernels][cuda]") {
   const std::size_t count = GENERATE(0, 1, 5, 400);
+  // One for all of an array; of several blocks; odd, and smaller than one; more blocks than a
+  // thread adds alone.
+  const std::int64_t grain = GENERATE(1 << 17, 8192, 61, 4096 * 65);
   std::vector<std::vector<float>> x;
   std::vector<device_array<float>> on_device;
   std::vector<kernels::square_norms<float>::piece> host, device;
   for (std::size_t i = 0; i < count; ++i) {
-    const std::size_t n = i == 3 ? 9000 : i * 37 % 301;  // the first has none
+    const std::size_t n = i == 3 ? 9000 : i == 4 ? 4096 * 70 : i * 37 % 301;  // the first has none
     x.push_back(normal<float>(n, std::uint32_t(i)));
     on_device.emplace_back(x.back(), i % 3);
   }
@@ -124,11 +127,14 @@ TEST_CASE("square norms on a device have the bits of the judge, for any number o
     host.push_back({x[i].data(), std::int64_t(x[i].size())});
     device.push_back({on_device[i].data(), std::int64_t(x[i].size())});
   }
-  std::vector<double> expected(count, -1);
-  kernels::reference::run(kernels::square_norms<float>{
-      .results = expected.data(), .pieces = host.data(), .count = std::int64_t(count)});
-  device_array<double> results(count);
-  tests::run_on_device(kernels::square_norms<float>{
-      .results = results.data(), .pieces = device.data(), .count = std::int64_t(count)});
+  kernels::square_norms<float> op{
+      .results = nullptr, .pieces = host.data(), .count = std::int64_t(count), .grain = grain};
+  std::vector<double> expected(std::size_t(grains_of(op)), -1);
+  op.results = expected.data();
+  kernels::reference::run(op);
+  device_array<double> results(expected.size());
+  op.results = results.data();
+  op.pieces = device.data();
+  tests::run_on_device(op);
   CHECK(results.download() == expected);
 }

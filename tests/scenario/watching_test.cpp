@@ -47,7 +47,11 @@ measures by_hand(runtime::training_job job) {
       for (const float e : x.elements)
         sum += static_cast<long double>(e) * static_cast<long double>(e);
     out.params_norm.push_back(double(std::sqrt(sum)));
-    out.zeros.push_back(trainer.state().zero_gradients());
+    std::int64_t zeros = 0;
+    runtime::reads wanted(on);
+    trainer.state().zero_gradients(wanted, zeros);
+    wanted.finish();
+    out.zeros.push_back(zeros);
   }
   return out;
 }

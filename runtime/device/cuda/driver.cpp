@@ -18,26 +18,29 @@ void require(cudaError_t status, const char* what) {
                          + cudaGetErrorString(status));
 }
 
+/// The device that the calling thread has chosen to work on; -1: none. CUDA would say 0 then, and
+/// going back there would begin to use a device that nobody wants.
+thread_local int attended = -1;
+
 /// For its life the calling thread works on that device; then on its own again, which launches
 /// need.
 class visit {
  public:
-  explicit visit(int device) {
-    require(cudaGetDevice(&before_), "asking which device a thread works on");
-    if (before_ != device)
+  explicit visit(int device) : device_(device) {
+    int now = -1;
+    require(cudaGetDevice(&now), "asking which device a thread works on");
+    if (attended < 0 || now != device)
       require(cudaSetDevice(device), "choosing a device");
-    else
-      before_ = -1;
   }
   ~visit() {
-    if (before_ >= 0)
-      cudaSetDevice(before_);
+    if (attended >= 0 && attended != device_)
+      cudaSetDevice(attended);
   }
   visit(const visit&) = delete;
   visit& operator=(const visit&) = delete;
 
  private:
-  int before_ = -1;
+  int device_;
 };
 
 /// Events that nobody has, for one device: making one costs a call of the driver.
@@ -49,6 +52,8 @@ class event_store {
       for (auto* const event : idle)
         cudaEventDestroy(event);
   }
+
+  int device() const { return device_; }
 
   cudaEvent_t take(bool timed) {
     {
@@ -88,6 +93,7 @@ class cuda_event final : public device_event {
   cuda_event& operator=(const cuda_event&) = delete;
 
   bool passed() const override {
+    const visit there(store_->device());
     const auto status = cudaEventQuery(event_);
     if (status == cudaErrorNotReady)
       return false;
@@ -95,9 +101,13 @@ class cuda_event final : public device_event {
     return true;
   }
 
-  void wait() const override { require(cudaEventSynchronize(event_), "waiting for the device"); }
+  void wait() const override {
+    const visit there(store_->device());
+    require(cudaEventSynchronize(event_), "waiting for the device");
+  }
 
   double ms_after(const device_event& earlier) const override {
+    const visit there(store_->device());
     float ms = 0;
     require(cudaEventElapsedTime(&ms, static_cast<const cuda_event&>(earlier).event_, event_),
             "asking for the time between two events");
@@ -120,8 +130,13 @@ class cuda_queue final : public device_queue {
     require(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a queue");
   }
   ~cuda_queue() override {
-    cudaStreamSynchronize(stream_);
-    cudaStreamDestroy(stream_);
+    try {
+      const visit there(device_);
+      cudaStreamSynchronize(stream_);
+      cudaStreamDestroy(stream_);
+    } catch (const device_failure&) {
+      // The device has failed; with the process it all goes.
+    }
   }
   cuda_queue(const cuda_queue&) = delete;
   cuda_queue& operator=(const cuda_queue&) = delete;
@@ -129,7 +144,10 @@ class cuda_queue final : public device_queue {
   int device() const override { return device_; }
   void* native() const override { return stream_; }
 
-  void attend() override { require(cudaSetDevice(device_), "choosing a device"); }
+  void attend() override {
+    require(cudaSetDevice(device_), "choosing a device");
+    attended = device_;
+  }
 
   void copy(void* to, const void* from, std::size_t bytes) override {
     require(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_), "copying memory");
@@ -141,6 +159,7 @@ class cuda_queue final : public device_queue {
   }
 
   std::shared_ptr<device_event> mark(bool timed) override {
+    const visit there(device_);
     auto event = std::make_shared<cuda_event>(events_, timed);
     require(cudaEventRecord(event->native(), stream_), "marking a queue");
     return event;
@@ -190,18 +209,19 @@ class cuda_driver final : public device_driver {
   device_facts facts(int device) const override {
     cudaDeviceProp x = {};
     require(cudaGetDeviceProperties(&x, device), "asking what a device is");
-    device_facts out{.number = device,
-                     .name = x.name,
-                     .major = x.major,
-                     .minor = x.minor,
-                     .memory = std::int64_t(x.totalGlobalMem),
-                     .multiprocessors = x.multiProcessorCount,
-                     .obstacle = obstacle(device)};
+    return {.number = device,
+            .name = x.name,
+            .major = x.major,
+            .minor = x.minor,
+            .memory = std::int64_t(x.totalGlobalMem),
+            .multiprocessors = x.multiProcessorCount,
+            .obstacle = obstacle(device)};
+  }
+
+  std::int64_t free_memory(int device) const override {
     const visit there(device);
     std::size_t free = 0, total = 0;
-    if (cudaMemGetInfo(&free, &total) == cudaSuccess)
-      out.free = std::int64_t(free);
-    return out;
+    return cudaMemGetInfo(&free, &total) == cudaSuccess ? std::int64_t(free) : 0;
   }
 
   std::string obstacle(int device) const override {
@@ -251,7 +271,8 @@ class cuda_driver final : public device_driver {
     }
   }
 
-  std::byte* allocate_pinned(std::size_t bytes) override {
+  std::byte* allocate_pinned(int device, std::size_t bytes) override {
+    const visit there(device);
     void* at = nullptr;
     const auto status = cudaHostAlloc(&at, bytes, cudaHostAllocPortable);
     if (status == cudaErrorMemoryAllocation) {
@@ -262,7 +283,14 @@ class cuda_driver final : public device_driver {
     return static_cast<std::byte*>(at);
   }
 
-  void release_pinned(std::byte* at) noexcept override { cudaFreeHost(at); }
+  void release_pinned(int device, std::byte* at) noexcept override {
+    try {
+      const visit there(device);
+      cudaFreeHost(at);
+    } catch (const device_failure&) {
+      // As above.
+    }
+  }
 
  private:
   std::vector<std::shared_ptr<event_store>> events_;

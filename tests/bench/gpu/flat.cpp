@@ -30,13 +30,17 @@ void sums(harness& in, std::int64_t n) {
     return kernels::square_norm<float>{
         .result = a.empty<double>(1), .x = a.drawn<float>(n), .n = n};
   });
+  constexpr std::int64_t grain = 65536;
   in.line(bound::memory, by(pieces, n / pieces), [&](arena& a) {
     std::vector<kernels::square_norms<float>::piece> all;
     const auto* const x = a.drawn<float>(n);
     for (std::int64_t i = 0; i < pieces; ++i)
       all.push_back({.x = x + i * (n / pieces), .n = n / pieces});
     return kernels::square_norms<float>{
-        .results = a.empty<double>(pieces), .pieces = a.kept(all), .count = pieces};
+        .results = a.empty<double>(pieces * kernels::grains_in(n / pieces, grain)),
+        .pieces = a.kept(all),
+        .count = pieces,
+        .grain = grain};
   });
   in.line(bound::memory, shape, [&](arena& a) {
     return kernels::count_zeros<float>{
@@ -45,10 +49,13 @@ void sums(harness& in, std::int64_t n) {
   in.line(bound::memory, by(pieces, n / pieces), [&](arena& a) {
     std::vector<kernels::fingerprint<float>::piece> all;
     const auto* const x = a.drawn<float>(n);
+    const auto* const keys = a.empty<std::uint64_t>(kernels::grains_in(n / pieces, grain));
     for (std::int64_t i = 0; i < pieces; ++i)
-      all.push_back({.x = x + i * (n / pieces), .n = n / pieces, .key = std::uint64_t(i) + 1});
-    return kernels::fingerprint<float>{
-        .results = a.empty<std::uint64_t>(2 * pieces), .pieces = a.kept(all), .count = pieces};
+      all.push_back({.x = x + i * (n / pieces), .n = n / pieces, .keys = keys});
+    return kernels::fingerprint<float>{.results = a.empty<std::uint64_t>(2 * pieces),
+                                       .pieces = a.kept(all),
+                                       .count = pieces,
+                                       .grain = grain};
   });
 }
 

@@ -1,14 +1,21 @@
 #include "runtime/optim/adamw.hpp"
 
+#include "runtime/optim/fingerprints.hpp"
 #include "tests/support/numbers.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <catch2/matchers/catch_matchers_exception.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 using namespace troupe::runtime;
+using Catch::Matchers::MessageMatches;
+using Catch::Matchers::StartsWith;
 using troupe::tests::normal;
 namespace kernels = troupe::kernels;
 
@@ -233,4 +240,42 @@ TEST_CASE("the digest sees every value and both moments, but no padding", "[opti
   CHECK(changes(x.optimizer.second_moment(part), last));
   CHECK(!changes(values, last + 1));
   CHECK(combine(x.optimizer.digests(on).own) == before);
+}
+
+// As docs/formats/log.md has it.
+TEST_CASE("the digest of a parameter is the sum of the fingerprints of its grains", "[optim]") {
+  stream on(kernels::backend::cpu, 1, {});
+  resident_store store({{"unit", {vector("gain")}}}, 1, {});
+  constexpr std::int64_t grain = 8;
+  adamw optimizer(store, {}, whole_ranges(store), {}, grain);
+  const auto drawn = normal<float>(37, 3);
+  optimizer.set_weights(0, 0, drawn);
+  digest expected;
+  for (std::uint64_t what = 0; what < 3; ++what)
+    for (std::int64_t begin = 0; begin < 37; begin += grain) {
+      const auto end = std::min<std::int64_t>(begin + grain, 37);
+      const std::uint64_t place[]
+          = {hash64("gain"), 0, std::uint64_t(begin), std::uint64_t(end), what};
+      const auto key = hash64(place, sizeof place);
+      std::vector<std::uint32_t> words(static_cast<std::size_t>(grain));
+      if (what == 0)
+        std::memcpy(words.data(), drawn.data() + begin, std::size_t(end - begin) * 4);
+      std::uint64_t f[2] = {};
+      for (const int j : {0, 1})
+        for (std::int64_t i = 0; 2 * i < end - begin; ++i)
+          f[j] += kernels::fingerprint_term(
+              words[std::size_t(2 * i)],
+              words[std::size_t(2 * i + 1)],
+              kernels::fingerprint_key_of(key, j).at(std::uint64_t(i)));
+      expected += digest{f[0], f[1]};
+    }
+  CHECK(optimizer.digests(on).own.at("gain") == expected);
+}
+
+TEST_CASE("DIGEST-1: a digest is of every byte", "[optim]") {
+  stream on(troupe::kernels::backend::cpu, 1, {});
+  CHECK(words_of(tensor(on.allocate(8), dtype::bf16, {4})) == 2);
+  CHECK_THROWS_MATCHES(words_of(tensor(on.allocate(6), dtype::bf16, {3})),
+                       broken_promise,
+                       MessageMatches(StartsWith("DIGEST-1")));
 }

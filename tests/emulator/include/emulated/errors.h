@@ -13,6 +13,7 @@
   X(cudaErrorInsufficientDriver,                                                              \
     35,                                                                                       \
     "the driver is older than the runtime needs, or there is none")                           \
+  X(cudaErrorDevicesUnavailable, 46, "another process has the device for itself")             \
   X(cudaErrorInvalidDeviceFunction, 98, "not a kernel of this device")                        \
   X(cudaErrorNoDevice, 100, "no device was found")                                            \
   X(cudaErrorInvalidDevice, 101, "there is no device of this number")                         \

@@ -1,0 +1,23 @@
+// Grains: stretches of an array that are computed alone, so that what is computed of each does not
+// depend on who holds which of them. The last of an array may be shorter.
+
+#pragma once
+
+#include "kernels/op/context.hpp"
+
+namespace troupe::kernels {
+
+constexpr std::int64_t grains_in(std::int64_t n, std::int64_t grain) {
+  return (n + grain - 1) / grain;
+}
+
+/// Grains of all pieces of an operation.
+template <class Op>
+constexpr std::int64_t grains_of(const Op& op) {
+  std::int64_t sum = 0;
+  for (std::int64_t i = 0; i < op.count; ++i)
+    sum += grains_in(op.pieces[i].n, op.grain);
+  return sum;
+}
+
+}  // namespace troupe::kernels

@@ -1,0 +1,104 @@
+// What the host waits for, counted by the emulated device.
+
+#include "runtime/tensor/reads.hpp"
+
+#include "runtime/device/backend_kind.hpp"
+#include "runtime/tensor/moves.hpp"
+#include "runtime/trainer/reference_trainer.hpp"
+#include "tests/emulator/control.hpp"
+#include "tests/support/emulated_plugins.hpp"
+#include "tests/support/formula_source.hpp"
+#include "tests/support/tiny_gpt.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+
+#include <numeric>
+
+using namespace troupe;
+using namespace troupe::runtime;
+
+namespace {
+
+std::vector<float> counted(std::int64_t n, float first) {
+  std::vector<float> out(static_cast<std::size_t>(n));
+  std::iota(out.begin(), out.end(), first);
+  return out;
+}
+
+/// Pinned memory is refused from the nth time on.
+struct pinned_at_most {
+  explicit pinned_at_most(int n) {
+    emulator::plant_faults("cudaHostAlloc@" + std::to_string(n + 1) + "+=2");
+  }
+  ~pinned_at_most() { emulator::plant_faults(""); }
+};
+
+}  // namespace
+
+TEST_CASE("reads of a stream are waited for once and told in their order", "[device]") {
+  const auto where = GENERATE(backend_kind::cuda, backend_kind::cpu);
+  stream on(where, 1, {});
+  // Some share a page of pinned memory, some have their own.
+  const std::vector<std::int64_t> sizes{1, 3, 40000, 0, 2, 16000, 500, 1};
+  std::vector<std::vector<float>> expected, found;
+  reads by(on);
+  const auto before = emulator::calls_so_far().waits;
+  for (const auto n : sizes) {
+    expected.push_back(counted(n, float(expected.size())));
+    auto x = uploaded(on, expected.back(), {n});
+    by.add<float>(x, [&](std::span<const float> e) { found.emplace_back(e.begin(), e.end()); });
+    if (where == backend_kind::cuda)
+      on.clear(x.raw(), x.bytes());  // comes after it was read
+  }
+  std::size_t then = 0;
+  by.then([&] { then = found.size(); });
+  CHECK(found.empty());
+  by.finish();
+  CHECK(found == expected);
+  CHECK(then == sizes.size());
+  CHECK(emulator::calls_so_far().waits - before == (where == backend_kind::cuda ? 1 : 0));
+}
+
+TEST_CASE("large arrays pass through two pieces of pinned memory", "[device]") {
+  stream on(backend_kind::cuda, 1, {});
+  const auto values = counted(std::int64_t{24} << 20, 0);  // six pieces of 16 MiB
+  const pinned_at_most two(2);
+  const auto x = uploaded(on, values, {std::int64_t(values.size())});
+  CHECK(elements_of<float>(on, x) == values);
+}
+
+TEST_CASE("a step of training waits for its device twice: for what it votes and for its state",
+          "[device]") {
+  recipe how;
+  how.model = tests::tiny_gpts(2).begin()->second;
+  how.rate = {.maximum = 1e-2, .minimum = 1e-3, .warmup = 8, .decay = 200};
+  how.batch = {.micro = 1, .global = 8, .data_parallel = 2};
+  stream on(backend_kind::cuda, 1, {});
+  reference_trainer by(how, std::make_shared<tests::formula_source>(how, true), on);
+  by.step();
+  const auto before = emulator::calls_so_far().waits;
+  by.step();
+  CHECK(emulator::calls_so_far().waits - before == 2);
+  by.evaluate(tests::formula_source(how, true), 3);  // once a batch
+  CHECK(emulator::calls_so_far().waits - before == 2 + 3);
+}
+
+TEST_CASE("what is the same in every micro-batch is brought to a device once", "[device]") {
+  stream on(backend_kind::cuda, 1, {});
+  int made = 0;
+  const auto ask = [&](const std::string& name) {
+    return on.constant(name, 4, [&](std::byte* to) {
+      ++made;
+      std::fill(to, to + 4, std::byte{7});
+    });
+  };
+  const auto first = ask("a");
+  CHECK(ask("a") == first);
+  CHECK(made == 1);
+  for (int i = 0; i < 40; ++i)
+    CHECK(ask(std::to_string(i)) != first);
+  std::uint32_t there = 0;
+  on.read(&there, ask("a").get(), sizeof there);
+  CHECK(there == 0x07070707);
+}
