@@ -42,7 +42,7 @@ install(DIRECTORY kernels/op kernels/backend DESTINATION ${CMAKE_INSTALL_INCLUDE
         COMPONENT development FILES_MATCHING PATTERN *.hpp
         PATTERN cuda_backend.hpp EXCLUDE)
 install(DIRECTORY runtime messages DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/troupe
-        COMPONENT development FILES_MATCHING PATTERN *.hpp)
+        COMPONENT development FILES_MATCHING PATTERN *.hpp PATTERN runtime/transport/ucx EXCLUDE)
 install(DIRECTORY actors DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/troupe
         COMPONENT development FILES_MATCHING PATTERN *.hpp PATTERN actors/command EXCLUDE)
 install(DIRECTORY examples/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples COMPONENT development
@@ -52,7 +52,7 @@ install(FILES cmake/copyright ${PROJECT_BINARY_DIR}/changelog.gz
         DESTINATION ${CMAKE_INSTALL_DOCDIR}-dev COMPONENT development)
 
 get_property(libraries GLOBAL PROPERTY TROUPE_LIBRARIES)
-add_custom_target(all_installed DEPENDS troupe usage ${libraries})
+add_custom_target(all_installed DEPENDS troupe usage plugin_ucx ${libraries})
 foreach(library ${libraries})
   string(REGEX REPLACE "^troupe_" "" exported ${library})
   set_target_properties(${library} PROPERTIES EXPORT_NAME ${exported})

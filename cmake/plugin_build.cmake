@@ -4,7 +4,8 @@
 include(cmake/hash_of_headers.cmake)
 troupe_hash_of_headers(${PROJECT_SOURCE_DIR} hash headers
                        kernels/backend/cuda_library.hpp kernels/cuda/attention_library.hpp
-                       runtime/device/device.hpp runtime/collective/nccl/nccl.hpp)
+                       runtime/device/device.hpp runtime/collective/nccl/nccl.hpp
+                       runtime/transport/wire.hpp)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${headers})
 set(TROUPE_PLUGIN_BUILD "${PROJECT_VERSION} ${TROUPE_COMMIT} ${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}, headers ${hash}")
 

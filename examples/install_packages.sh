@@ -14,7 +14,7 @@ set -euo pipefail
 build=(g++ cmake ninja-build ccache pkg-config python3 git
        libcaf-dev libspdlog-dev libfmt-dev libdnnl-dev ocl-icd-opencl-dev libhwy-dev
        libcli11-dev libyaml-cpp-dev nlohmann-json3-dev libssl-dev libxxhash-dev libpcre2-dev
-       liblua5.4-dev)
+       liblua5.4-dev libucx-dev)
 test=(catch2/bookworm-backports libboost-context-dev)
 check=(clang-format clang-tidy mandoc man-db zsh fish)
 package=(dpkg-dev file debootstrap)

@@ -38,7 +38,7 @@ void checkpointer_state::receive(const messages::snapshot& x) {
 
 checkpointer_state::state_of_rank checkpointer_state::redeemed(
     const messages::fragments& what) const {
-  return {redeem(*shared_->transport, what.arrays), what.places};
+  return {redeem(*shared_->transport, what.arrays, {.until = token_}), what.places};
 }
 
 runtime::shard_record checkpointer_state::write(runtime::checkpoint_writer& by,

@@ -112,11 +112,12 @@ void look(const runtime::limit_facts& x, findings& out) {
 
 void look(const runtime::transport_facts& x, findings& out) {
   constexpr const char* own
-      = "Troupe's own UCX transport is not built yet: all workers live in one process";
+      = "all workers live in one process and hand tensors on without a copy; --transport ucx tries "
+        "the wires that several processes will need";
   if (x.ucx.empty())
     out.push_back({weight::note,
                    "transports",
-                   fmt::format("UCX is not installed, and nothing needs it; {}", own),
+                   fmt::format("UCX is not installed, and no run needs it; {}", own),
                    ""});
   else
     out.push_back({weight::note, "transports", fmt::format("UCX {} is there; {}", x.ucx, own), ""});

@@ -282,6 +282,13 @@ void declare_device(command_line& line, training_flags& to) {
       "nccl: NCCL moves, sums are taken in rank order: the same bits. nccl-fast: NCCL sums in "
       "an order of its own: other bits, the same again in every run on such machines.",
       one_of(d.collectives, {"local", "nccl", "nccl-fast"}));
+  line.value(
+      "--transport",
+      "NAME",
+      "How batches, activations and gradients go from worker to worker. tickets (default): they "
+      "change hands, nothing is copied. ucx: by UCX on this machine, as between processes: the "
+      "same bits, slower; to try what such a run will do.",
+      one_of(d.transport, {"tickets", "ucx"}));
 }
 
 void declare_testing(command_line& line, training_flags& to) {

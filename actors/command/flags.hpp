@@ -108,7 +108,7 @@ struct training_flags {
   } layout;
 
   struct {
-    std::string backend = "auto";
+    std::string backend = "auto", transport = "tickets";
     std::string numbers, product_choices, collectives = "local";
     bool tf32 = false;
   } device;

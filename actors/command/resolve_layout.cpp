@@ -129,6 +129,7 @@ void resolve_device(const training_flags& flags, runtime::training_job& job, sen
   const auto& d = flags.device;
   job.backend
       = d.backend == "auto" ? runtime::chosen_backend() : runtime::backend_from(d.backend).value();
+  job.transport = runtime::transports_from(d.transport).value();
   job.devices.numbers = device_numbers(d.numbers, wrong);
   job.devices.tf32 = d.tf32;
   job.devices.exchange = runtime::collectives_from(d.collectives).value();

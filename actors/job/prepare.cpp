@@ -11,6 +11,8 @@
 #include "runtime/trainer/device_setup.hpp"
 #include "runtime/trainer/memory_forecast.hpp"
 #include "runtime/transport/local/local_transport.hpp"
+#include "runtime/transport/ucx_wire.hpp"
+#include "runtime/transport/wire_transport.hpp"
 
 #include <set>
 #include <unistd.h>
@@ -193,6 +195,15 @@ void check_plans(const resources& out) {
 
 }  // namespace
 
+std::shared_ptr<runtime::transport> make_transport(runtime::transports how) {
+  const auto process = std::uint64_t(::getpid());
+  if (how == runtime::transports::tickets)
+    return std::make_shared<runtime::local_transport>(process);
+  return std::make_shared<runtime::wire_transport>(
+      runtime::wire_transport_settings{.process = process, .through_the_wire = true},
+      [](runtime::wire_owner& owner) { return runtime::make_ucx_wire(owner); });
+}
+
 std::shared_ptr<resources> prepare(const runtime::training_job& job,
                                    const runtime::cancel_token& stop) {
   auto out = std::make_shared<resources>(
@@ -202,7 +213,7 @@ std::shared_ptr<resources> prepare(const runtime::training_job& job,
                 .pipeline = runtime::pipeline_of(job)});
   runtime::prepare_devices(job);
   out->planted = std::make_shared<disturbance>(job.disturbance);
-  out->transport = std::make_shared<runtime::local_transport>(std::uint64_t(::getpid()));
+  out->transport = make_transport(job.transport);
   if (!job.watch.trace_file.empty())
     out->trace = std::make_shared<runtime::trace_recorder>();
   if (!job.watch.profile_file.empty())

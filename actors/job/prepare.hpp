@@ -14,4 +14,7 @@ namespace troupe::actors {
 std::shared_ptr<resources> prepare(const runtime::training_job& job,
                                    const runtime::cancel_token& stop = {});
 
+/// How the tensors of one process's workers are handed on. Throws io_error: there is no UCX.
+std::shared_ptr<runtime::transport> make_transport(runtime::transports how);
+
 }  // namespace troupe::actors

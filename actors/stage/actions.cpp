@@ -194,17 +194,21 @@ void stage_state::submit(const action& x, ticket_bundle inputs) {
           in = std::move(inputs),
           by = shared_->transport,
           g = seat_.generation,
+          token = groups_->token(),
           timed = now_->step.timed || now_->open.has_value(),
           key = key_of(x.chunk, x.microbatch)](bench& on, runtime::stream& by_stream) {
            if (timed)
              done->begin = by_stream.now();
            switch (x.kind) {
              case action_kind::forward:
-               done->outputs = deposit(*by, on.worker->forward(key, redeem(*by, in)), g);
+               done->outputs
+                   = deposit(*by, on.worker->forward(key, redeem(*by, in, {&by_stream, token})), g);
                break;
              case action_kind::input_gradients:
-               done->outputs
-                   = deposit(*by, on.worker->input_gradients(key, redeem(*by, in), x.block), g);
+               done->outputs = deposit(
+                   *by,
+                   on.worker->input_gradients(key, redeem(*by, in, {&by_stream, token}), x.block),
+                   g);
                break;
              case action_kind::weight_gradients:
                on.worker->weight_gradients(key, x.block);

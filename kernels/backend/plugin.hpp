@@ -4,6 +4,7 @@
 //   libtroupe_cuda.so    kernels/cuda, runtime/device/cuda     the CUDA runtime, cuBLASLt
 //   libtroupe_cudnn.so   kernels/cudnn                         cuDNN
 //   libtroupe_nccl.so    runtime/collective/nccl               NCCL
+//   libtroupe_ucx.so     runtime/transport/ucx                 UCX
 //
 // They are looked for in the folder that the environment variable TROUPE_PLUGINS names, and nowhere
 // else; where it is not set or empty, beside the program, then in ../lib/troupe from there. (Those

@@ -12,6 +12,7 @@ struct transport_counters {
   std::atomic<std::uint64_t> bytes_copied = 0;
   std::atomic<std::uint64_t> tickets = 0;
   std::atomic<std::uint64_t> dropped = 0;  ///< tickets that nobody had redeemed at the end
+  std::atomic<std::uint64_t> refused = 0;  ///< messages of others that were none, or asked in vain
 };
 
 }  // namespace troupe::runtime

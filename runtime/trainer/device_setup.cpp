@@ -100,6 +100,17 @@ std::optional<collectives> collectives_from(std::string_view name) {
   return std::nullopt;
 }
 
+std::string_view to_string(transports x) {
+  return x == transports::tickets ? "tickets" : "ucx";
+}
+
+std::optional<transports> transports_from(std::string_view name) {
+  for (const auto x : {transports::tickets, transports::ucx})
+    if (to_string(x) == name)
+      return x;
+  return std::nullopt;
+}
+
 kernels::backend chosen_backend() {
   if (!has_driver())
     return kernels::backend::cpu;

@@ -107,6 +107,14 @@ enum class collectives : std::uint8_t {
 std::string_view to_string(collectives x);  ///< as the flag takes it
 std::optional<collectives> collectives_from(std::string_view name);
 
+/// How tensors go from worker to worker of one process. No bit depends on it.
+enum class transports : std::uint8_t {
+  tickets,  ///< they change hands
+  ucx,      ///< over a wire, as between processes
+};
+std::string_view to_string(transports x);  ///< as the flag takes it
+std::optional<transports> transports_from(std::string_view name);
+
 /// Of the cuda backend.
 struct device_settings {
   std::vector<int> numbers;                   ///< --devices: the workers' in turn; empty: all
@@ -130,6 +138,7 @@ struct training_job {
   int threads_per_worker = 1;
   kernels::backend backend = kernels::backend::cpu;
   device_settings devices;
+  transports transport = transports::tickets;  ///< --transport
   std::string tokenizer_description;      ///< JSON: kind, files, fingerprint; kept in checkpoints
   std::vector<std::string> command_line;  ///< as it was given, for the checkpoint and the log
 };

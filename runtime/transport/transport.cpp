@@ -11,11 +11,12 @@ ticket_bundle deposit(transport& by, const bundle& parts, generation_id generati
   return out;
 }
 
-bundle redeem(transport& by, const ticket_bundle& tickets) {
+bundle redeem(transport& by, const ticket_bundle& tickets, const redeemer& whom) {
   ensure(tickets.names.size() == tickets.tickets.size(), "TICKET-1: every ticket has a name");
+  auto parts = by.redeem_all(tickets.tickets, whom);
   bundle out;
-  for (std::size_t i = 0; i < tickets.names.size(); ++i)
-    out.add(tickets.names[i], by.redeem(tickets.tickets[i]));
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    out.add(tickets.names[i], std::move(parts[i]));
   return out;
 }
 

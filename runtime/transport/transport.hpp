@@ -1,30 +1,50 @@
 // One tensor from one actor to another: deposited here, redeemed there.
 //
-// The ticket travels in a message, the bytes by the data plane. Within a process nothing is copied;
-// a behaviour cannot tell.
+// The ticket travels in a message, the bytes by the data plane: within a process nothing is copied
+// (local/), between processes they go over a wire (wire_transport.hpp, ucx/). A behaviour cannot
+// tell.
 
 #pragma once
 
+#include "runtime/core/cancel.hpp"
 #include "runtime/telemetry/counters.hpp"
 #include "runtime/tensor/tensor.hpp"
 #include "runtime/tensor/ticket.hpp"
 
+#include <span>
+#include <vector>
+
 namespace troupe::runtime {
+
+/// Who redeems: for whose use, and until when.
+struct redeemer {
+  stream* on = nullptr;     ///< null: for the host
+  cancel_token until = {};  ///< ends the wait, as the end of the generation does
+};
 
 /// Any thread.
 class transport {
  public:
   virtual ~transport() = default;
 
-  /// Leases the tensor until it is redeemed or its generation ends.
+  /// Leases the tensor until it is redeemed, its generation ends, or whoever was redeeming it dies.
+  /// One of a device has been published (moves.hpp). Throws `cancelled` when the generation has
+  /// ended.
   virtual ticket deposit(tensor x, generation_id generation) = 0;
 
-  /// Throws broken_promise when the ticket was redeemed before, `cancelled` when its generation has
-  /// ended.
-  virtual tensor redeem(const ticket& x) = 0;
+  /// The tensors of these tickets, in order, each once. In one process they are the deposited ones,
+  /// wherever they lie; over a wire they lie where the redeemer computes, filled in the order of
+  /// its stream. The caller, who owns the stream, sleeps until they are there.
+  ///
+  /// Throws broken_promise when a ticket was redeemed before, `cancelled` when its generation has
+  /// ended, io_error when its holder has died or cannot be reached: at once, whoever waits.
+  virtual std::vector<tensor> redeem_all(std::span<const ticket> tickets, const redeemer& by) = 0;
+  tensor redeem(const ticket& x, const redeemer& by = {}) {
+    return std::move(redeem_all({&x, 1}, by).front());
+  }
 
-  /// Everything that is still leased in this generation or an older one is released, and nothing
-  /// more can be deposited or redeemed in it.
+  /// Everything that is still leased in this generation or an older one is released, whoever waits
+  /// in it is told `cancelled`, and nothing more can be deposited or redeemed in it.
   virtual void end_generation(generation_id last) = 0;
 
   /// Leases that were not redeemed yet.
@@ -34,6 +54,6 @@ class transport {
 };
 
 ticket_bundle deposit(transport& by, const bundle& parts, generation_id generation);
-bundle redeem(transport& by, const ticket_bundle& tickets);
+bundle redeem(transport& by, const ticket_bundle& tickets, const redeemer& whom = {});
 
 }  // namespace troupe::runtime

@@ -59,5 +59,6 @@ with tempfile.TemporaryDirectory() as folder:
 
 # Whatever plug-ins include from elsewhere is between them and the program, or they agree on it alone.
 alone = {"kernels/backend/plugin.hpp", "kernels/cuda/architecture.hpp"}
-beside = sides("kernels/cuda", "kernels/cudnn", "runtime/device/cuda", "runtime/collective/nccl") - set(headers) - alone
+beside = sides("kernels/cuda", "kernels/cudnn", "runtime/device/cuda", "runtime/collective/nccl",
+               "runtime/transport/ucx") - set(headers) - alone
 expect(not beside, f"plug-ins include headers that the hash does not know: {sorted(beside)}")

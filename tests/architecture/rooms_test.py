@@ -26,6 +26,8 @@ ONLY = {
     "cudnn": ["kernels/cudnn/"],
     "nccl": ["runtime/collective/nccl/", "tests/emulator/", "tests/kernels_cuda/", "tests/support/"],
     "ucp/": ["runtime/transport/ucx/"],
+    "uct/": ["runtime/transport/ucx/"],
+    "ucs/": ["runtime/transport/ucx/"],
     "spdlog/": ["runtime/core/"],
     "pcre2.h": ["runtime/tokenizer/"],
     "lua.hpp": ["runtime/script/"],

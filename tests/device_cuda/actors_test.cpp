@@ -91,6 +91,34 @@ TEST_CASE("stages in fp16 that share a device have the bits of the trainer witho
   CHECK(by_actors(job, folder) == expected);
 }
 
+TEST_CASE("stages of one device or of two have the same bits when a wire is between them",
+          "[device]") {
+  const bool two_devices = GENERATE(false, true), disturbed = GENERATE(false, true);
+  CAPTURE(two_devices, disturbed);
+  const tests::scratch_folder folder;
+  auto job = device_job(2, 1);
+  const auto expected = by_one_thread(job);
+  if (two_devices)
+    job.devices.numbers = {0, 1};
+  if (disturbed)
+    job.disturbance = {.seed = 5, .lane_delay_us = 400, .message_delay_us = 400};
+  job.transport = runtime::transports::ucx;
+  CHECK(by_actors(job, folder) == expected);
+}
+
+TEST_CASE("a stage of a device that dies in a step leaves nobody waiting at a wire", "[device]") {
+  const std::string who = GENERATE("stage:0.0", "lane:0.1");
+  auto job = device_job(2, 1);
+  job.transport = runtime::transports::ucx;
+  job.disturbance.fault = who + "@2";
+  const auto shared = tests::tiny_resources(job);
+  const auto end = actors::run(shared);
+  CHECK(end.exit_code == 3);
+  CHECK_THAT(end.reason,
+             Catch::Matchers::ContainsSubstring("the fault that was planted for " + who));
+  CHECK(shared->transport->leased() == 0);
+}
+
 TEST_CASE("tensor ranks on a device train as one does, twice to the same bits", "[device]") {
   const tests::scratch_folder folder;
   const auto sequence_parallel = GENERATE(false, true);

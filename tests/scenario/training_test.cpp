@@ -1,5 +1,6 @@
 // Whole jobs of actors against the reference trainer.
 
+#include "runtime/transport/local/local_transport.hpp"
 #include "tests/support/scratch_folder.hpp"
 #include "tests/support/tiny_job.hpp"
 
@@ -37,11 +38,13 @@ class watched_transport final : public runtime::transport {
     at_.emplace(out.slot, at);
     return out;
   }
-  runtime::tensor redeem(const runtime::ticket& x) override {
-    auto out = local_.redeem(x);
+  std::vector<runtime::tensor> redeem_all(std::span<const runtime::ticket> tickets,
+                                          const runtime::redeemer& by) override {
+    auto out = local_.redeem_all(tickets, by);
     const std::lock_guard lock(mutex_);
-    moved_ += at_.at(x.slot) != out.raw();
-    ++redeemed_;
+    for (std::size_t i = 0; i < out.size(); ++i)
+      moved_ += at_.at(tickets[i].slot) != out[i].raw();
+    redeemed_ += int(out.size());
     return out;
   }
   void end_generation(runtime::generation_id last) override { local_.end_generation(last); }

@@ -4,7 +4,6 @@
 
 #include "actors/job/prepare.hpp"
 #include "actors/job/run.hpp"
-#include "runtime/transport/local/local_transport.hpp"
 #include "tests/support/formula_source.hpp"
 
 #include <memory>
@@ -69,7 +68,7 @@ inline std::shared_ptr<actors::resources> tiny_resources(const runtime::training
   out->training = std::make_shared<formula_source>(job.how, true);
   if (job.watch.eval_interval > 0)
     out->validation = std::make_shared<formula_source>(job.how, false);
-  out->transport = std::make_shared<runtime::local_transport>(1);
+  out->transport = actors::make_transport(job.transport);
   out->trace = std::make_shared<runtime::trace_recorder>();
   out->planted = std::make_shared<actors::disturbance>(job.disturbance);
   return out;

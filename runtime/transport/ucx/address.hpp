@@ -1,0 +1,24 @@
+// Numeric addresses with a port: "127.0.0.1:40123", "[::1]:40123".
+
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <sys/socket.h>
+
+namespace troupe::runtime::ucx {
+
+struct socket_address {
+  sockaddr_storage at = {};
+  socklen_t size = 0;
+};
+
+/// Throw std::runtime_error when that is none.
+socket_address address_of(const std::string& host, std::uint16_t port);
+socket_address address_of(const std::string& host_and_port);
+
+std::string to_string(const sockaddr_storage& x);
+/// Of this machine alone: 127.0.0.0/8 and ::1.
+bool is_loopback(const sockaddr_storage& x);
+
+}  // namespace troupe::runtime::ucx

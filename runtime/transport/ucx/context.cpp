@@ -1,0 +1,50 @@
+#include "runtime/transport/ucx/context.hpp"
+
+#include <cstdlib>
+
+namespace troupe::runtime::ucx {
+
+void require(ucs_status_t said, const std::string& tried) {
+  if (said != UCS_OK)
+    throw std::runtime_error("UCX cannot " + tried + ": " + ucs_status_string(said));
+}
+
+context make_context(bool within_machine) {
+  ucp_config_t* config = nullptr;
+  require(ucp_config_read(nullptr, nullptr, &config), "read its configuration");
+  if (within_machine && std::getenv("UCX_NET_DEVICES") == nullptr)
+    ucp_config_modify(config, "NET_DEVICES", "lo");
+  ucp_params_t how = {};
+  how.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME;
+  how.features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
+  how.name = "troupe";
+  ucp_context_h out = nullptr;
+  const auto said = ucp_init(&how, config, &out);
+  ucp_config_release(config);
+  require(said, "start");
+  return context(out);
+}
+
+worker make_worker(const context& of) {
+  ucp_worker_params_t how = {};
+  how.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
+  how.thread_mode = UCS_THREAD_MODE_SINGLE;
+  ucp_worker_h out = nullptr;
+  require(ucp_worker_create(of.get(), &how, &out), "make a worker");
+  return worker(out);
+}
+
+int wakeup_of(const worker& x) {
+  int out = -1;
+  require(ucp_worker_get_efd(x.get(), &out), "say when a worker has something to do");
+  return out;
+}
+
+bool takes_device_memory(const context& x) {
+  ucp_context_attr_t facts = {};
+  facts.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES;
+  require(ucp_context_query(x.get(), &facts), "say which memory it reads");
+  return (facts.memory_types & (std::uint64_t{1} << UCS_MEMORY_TYPE_CUDA)) != 0;
+}
+
+}  // namespace troupe::runtime::ucx

@@ -1,0 +1,37 @@
+// UCX's objects, each closed by whoever has it. All of the wire's one thread.
+
+#pragma once
+
+#include <ucp/api/ucp.h>
+
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+
+namespace troupe::runtime::ucx {
+
+struct context_end {
+  void operator()(ucp_context_h x) const { ucp_cleanup(x); }
+};
+struct worker_end {
+  void operator()(ucp_worker_h x) const { ucp_worker_destroy(x); }
+};
+struct listener_end {
+  void operator()(ucp_listener_h x) const { ucp_listener_destroy(x); }
+};
+using context = std::unique_ptr<std::remove_pointer_t<ucp_context_h>, context_end>;
+using worker = std::unique_ptr<std::remove_pointer_t<ucp_worker_h>, worker_end>;
+using listener = std::unique_ptr<std::remove_pointer_t<ucp_listener_h>, listener_end>;
+
+/// Throws std::runtime_error: what was tried, and what UCX said.
+void require(ucs_status_t said, const std::string& tried);
+
+/// Within one machine only `lo` is used.
+context make_context(bool within_machine);
+worker make_worker(const context& of);
+/// What epoll waits for.
+int wakeup_of(const worker& x);
+bool takes_device_memory(const context& x);
+
+}  // namespace troupe::runtime::ucx

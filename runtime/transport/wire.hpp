@@ -1,0 +1,80 @@
+// A wire: messages between processes, each a short header and bytes that go from memory to memory.
+//
+// What libtroupe_ucx.so does for this room (kernels/backend/plugin.hpp); it exports
+// `troupe_ucx_wire`. Nothing here includes UCX. What is made of it: wire_transport.hpp.
+
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace troupe::runtime {
+
+/// The other end of a connection, as one wire counts them from 1. Never used again.
+enum class peer_number : std::uint64_t {};
+
+/// Where the bytes of a message go that has come.
+struct landing {
+  void* to = nullptr;                   ///< null: they are dropped, and `done` is not called
+  std::shared_ptr<const void> keep;     ///< as long as somebody may still write there
+  std::function<void(bool)> done = {};  ///< true: they are there; false: they will not come
+};
+
+/// Whom a wire tells: on its own thread, one call at a time. Neither waits nor throws.
+class wire_owner {
+ public:
+  virtual ~wire_owner() = default;
+
+  /// Once for each message of a peer that lives, in any order. The header is only lent.
+  virtual landing arrived(peer_number from, std::span<const std::byte> header, std::size_t bytes)
+      = 0;
+
+  /// Once for a peer, as soon as it is known to be gone or was closed: everything that was under
+  /// way with it has been told `done(false)`, and nobody reads or writes its memory any more.
+  virtual void lost(peer_number who, const std::string& why) = 0;
+};
+
+struct outgoing {
+  std::vector<std::byte> header;
+  std::span<const std::byte> bytes;
+  std::shared_ptr<const void> keep;     ///< as long as somebody may still read the bytes
+  std::function<void(bool)> done = {};  ///< true: they were taken; on the wire's thread
+};
+
+/// One thread of its own does all the work and sleeps where there is none. Any thread calls.
+class wire {
+ public:
+  /// What was under way is told `done(false)`; afterwards nobody is told anything.
+  virtual ~wire() = default;
+
+  /// Nobody is answered, and the owner is told nothing, before.
+  virtual void start() = 0;
+
+  /// Where others reach it: "127.0.0.1:40123". A plain value, which may travel in a message.
+  virtual std::string address() const = 0;
+  /// Bytes may lie in the memory of a device, written and free to be read outside of its queues.
+  virtual bool takes_device_memory() const = 0;
+
+  /// Returns at once; of whoever cannot be reached, the owner is told that he is lost.
+  virtual peer_number connect(const std::string& address) = 0;
+  /// To a peer that is gone: `done(false)`.
+  virtual void send(peer_number to, outgoing what) = 0;
+  virtual void close(peer_number who, const std::string& why) = 0;
+};
+
+struct wire_settings {
+  std::string host = "127.0.0.1";      ///< a numeric address of this machine, to listen on
+  std::uint16_t port = 0;              ///< 0: one that is free
+  std::chrono::microseconds spin{50};  ///< how long the thread looks before it sleeps
+};
+
+/// What the plug-in exports. Throws std::runtime_error: what was tried and what UCX said.
+using wire_maker = wire*(wire_owner& owner, const wire_settings& how);
+
+}  // namespace troupe::runtime

@@ -1,0 +1,52 @@
+// What a transport's messages over a wire say: docs/formats/wire.md, byte by byte.
+
+#pragma once
+
+#include "runtime/tensor/ticket.hpp"
+
+#include <array>
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <variant>
+
+namespace troupe::runtime {
+
+enum class wire_verb : std::uint8_t {
+  ask = 1,      ///< give me bytes [begin, end) of what this ticket stands for
+  part = 2,     ///< here are they; or the first of them, and the others follow
+  refusal = 3,  ///< none of them will come
+};
+
+enum class wire_reason : std::uint8_t {
+  none = 0,
+  ended = 1,     ///< its generation has ended
+  redeemed = 2,  ///< nothing is leased there: it was redeemed before, or never deposited
+  differs = 3,   ///< what is leased there is not what the ticket says
+  stranger = 4,  ///< the process that was asked is not the ticket's holder
+  failed = 5,    ///< the holder could not read it
+};
+
+struct wire_message {
+  wire_verb verb = wire_verb::ask;
+  wire_reason reason = wire_reason::none;
+  ticket what;
+  std::uint64_t fetch = 0;  ///< the redeemer's number for it
+  std::uint64_t begin = 0, end = 0;
+
+  friend bool operator==(const wire_message&, const wire_message&) = default;
+};
+
+inline constexpr std::size_t wire_message_bytes = 96;
+
+std::vector<std::byte> bytes_of(const wire_message& x);
+
+/// What a peer sent: a message whose numbers fit together, or what is wrong with it. Whoever sent
+/// it is a stranger: nothing of it is believed before.
+std::variant<wire_message, std::string> read_message(std::span<const std::byte> header);
+
+/// Of a ticket from elsewhere; nothing when its extents are none, or more than memory can have.
+std::optional<std::uint64_t> bytes_of(const ticket& x);
+
+}  // namespace troupe::runtime

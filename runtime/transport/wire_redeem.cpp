@@ -1,0 +1,189 @@
+#include "runtime/core/error.hpp"
+#include "runtime/transport/wire_fetch.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace troupe::runtime {
+
+namespace {
+
+// Of a device: one lands while the stream is given the other.
+constexpr std::size_t pieces_at_once = 2;
+
+std::string name_of(const ticket& x) {
+  return fmt::format(
+      "tensor {} of process {} ({} {})", x.slot, x.holder, to_string(x.type), to_string(x.extents));
+}
+
+}  // namespace
+
+std::exception_ptr failure_of(wire_reason why, const ticket& x) {
+  switch (why) {
+    case wire_reason::ended:
+      return std::make_exception_ptr(cancelled());
+    case wire_reason::redeemed:
+      return std::make_exception_ptr(broken_promise(
+          "HANDOFF-2: a ticket is redeemed exactly once: nothing is leased as " + name_of(x)));
+    case wire_reason::stranger:
+      return std::make_exception_ptr(
+          io_error("{} was asked for where another process answers: its holder has died, or the "
+                   "address that was told of it is wrong",
+                   name_of(x)));
+    case wire_reason::failed:
+      return std::make_exception_ptr(
+          io_error("{} could not be read by its holder, whose log tells why", name_of(x)));
+    case wire_reason::differs:
+    case wire_reason::none:
+      break;
+  }
+  return std::make_exception_ptr(broken_promise(
+      "TICKET-3: a ticket says what its holder leased: another tensor is leased as " + name_of(x)));
+}
+
+std::exception_ptr loss_of(const ticket& x, const std::string& where, const std::string& why) {
+  return std::make_exception_ptr(
+      io_error("{} cannot be had: the connection to {} is lost: {}", name_of(x), where, why));
+}
+
+/// What one call of redeem_all waits for.
+class wire_transport::reception {
+ public:
+  reception(wire_transport& of, const redeemer& by)
+      : of_(of),
+        by_(by),
+        on_device_(by.on != nullptr && by.on->queue() != nullptr),
+        in_pieces_(on_device_ && !of.wire_->takes_device_memory()),
+        waker_(by.until.on_cancel([&of, changed = changed_] {
+          const std::lock_guard lock(of.mutex_);
+          changed->notify_all();
+        })) {}
+
+  ~reception() {
+    const std::lock_guard lock(of_.mutex_);
+    for (const auto& x : begun_)
+      of_.fetches_.erase(x->number);
+  }
+
+  tensor expect(const ticket& x);
+  void finish();
+
+ private:
+  struct range {
+    ticket what;
+    tensor to;
+    std::uint64_t begin, end;
+  };
+
+  void begin(const range& x);
+  void wait(const fetch& x);
+
+  wire_transport& of_;
+  const redeemer& by_;
+  const bool on_device_, in_pieces_;
+  const std::shared_ptr<std::condition_variable> changed_
+      = std::make_shared<std::condition_variable>();
+  std::shared_ptr<void> waker_;
+  std::vector<range> ranges_;
+  std::vector<std::shared_ptr<fetch>> begun_;
+};
+
+tensor wire_transport::reception::expect(const ticket& x) {
+  const auto bytes = bytes_of(x);
+  if (!bytes)
+    throw io_error("{} is none: its extents do not fit into memory", name_of(x));
+  const tensor out(
+      by_.on != nullptr ? by_.on->allocate(*bytes) : of_.pool_.allocate(*bytes), x.type, x.extents);
+  const auto each = in_pieces_ ? std::uint64_t(of_.how_.piece) : *bytes;
+  std::uint64_t at = 0;
+  do {
+    const auto end = std::min(at + each, *bytes);
+    ranges_.push_back({x, out, at, end});
+    at = end;
+  } while (at < *bytes);
+  return out;
+}
+
+void wire_transport::reception::finish() {
+  if (on_device_ && !in_pieces_)
+    by_.on->mark()->wait();  // whoever used this memory before has done with it
+  const auto window = in_pieces_ ? pieces_at_once : ranges_.size();
+  for (std::size_t i = 0; i < ranges_.size(); ++i) {
+    while (begun_.size() < std::min(i + window, ranges_.size()))
+      begin(ranges_[begun_.size()]);
+    auto& x = *begun_[i];
+    wait(x);
+    if (!in_pieces_)
+      continue;
+    const auto& to = ranges_[i];
+    by_.on->copy(to.to.block().get() + to.begin, x.to, to.end - to.begin);
+    x.keep.reset();  // back to its pool, after the copy
+  }
+}
+
+void wire_transport::reception::begin(const range& x) {
+  auto out = std::make_shared<fetch>(fetch{.what = x.what, .begin = x.begin, .end = x.end});
+  out->changed = changed_;
+  if (in_pieces_) {
+    auto pool = by_.on->pool();
+    const auto block = pool.allocate_pinned(x.end - x.begin);
+    out->to = block.get();
+    out->keep = block;
+  } else {
+    out->to = x.to.block().get() + x.begin;
+    out->keep = x.to.block();
+  }
+  of_.start(out);
+  begun_.push_back(std::move(out));
+}
+
+void wire_transport::reception::wait(const fetch& x) {
+  std::unique_lock lock(of_.mutex_);
+  changed_->wait(lock, [&] { return x.over || by_.until.is_cancelled(); });
+  if (!x.over)
+    throw cancelled();
+  if (x.failure != nullptr)
+    std::rethrow_exception(x.failure);
+}
+
+std::vector<tensor> wire_transport::redeem_all(std::span<const ticket> tickets,
+                                               const redeemer& by) {
+  std::vector<tensor> out;
+  reception all(*this, by);
+  for (const auto& x : tickets)
+    if (x.holder == how_.process && !how_.through_the_wire)
+      out.push_back(take(x));
+    else
+      out.push_back(all.expect(x));
+  all.finish();
+  return out;
+}
+
+void wire_transport::start(const std::shared_ptr<fetch>& x) {
+  const std::lock_guard lock(mutex_);
+  if (x->what.generation <= ended_)
+    throw cancelled();
+  x->from = peer_of(x->what);
+  x->number = next_fetch_++;
+  fetches_.emplace(x->number, x);
+  wire_->send(x->from,
+              {bytes_of(wire_message{
+                   .what = x->what, .fetch = x->number, .begin = x->begin, .end = x->end}),
+               {},
+               nullptr});
+}
+
+peer_number wire_transport::peer_of(const ticket& x) {
+  const auto at = others_.find(x.holder);
+  if (at == others_.end())
+    throw io_error(
+        "{} cannot be had: nobody has said where process {} is reached", name_of(x), x.holder);
+  auto& peer = at->second;
+  if (!peer.lost.empty())
+    std::rethrow_exception(loss_of(x, peer.where, peer.lost));
+  if (peer.number == peer_number{})
+    peer.number = wire_->connect(peer.where);
+  return peer.number;
+}
+
+}  // namespace troupe::runtime

@@ -1,0 +1,130 @@
+#include "runtime/transport/wire_stager.hpp"
+
+#include <algorithm>
+#include <pthread.h>
+#include <utility>
+
+namespace troupe::runtime {
+
+namespace {
+constexpr int at_once = 2;
+}
+
+struct wire_stager::job {
+  order what;
+  std::uint64_t next = 0;
+  memory_block lent;  // to the queue that copies
+  // Guarded by the inbox's mutex:
+  int under_way = 0;  // pieces that were copied and are not done
+  bool given_up = false;
+};
+
+wire_stager::wire_stager(std::size_t piece_bytes, bool as_it_lies)
+    : piece_bytes_(piece_bytes), as_it_lies_(as_it_lies), thread_([this] { work(); }) {
+  ::pthread_setname_np(thread_.native_handle(), "wire stager");
+}
+
+wire_stager::~wire_stager() {
+  {
+    const std::lock_guard lock(inbox_->mutex);
+    inbox_->over = true;
+    inbox_->ready.clear();
+  }
+  inbox_->changed.notify_one();
+  thread_.join();
+}
+
+void wire_stager::submit(order what) {
+  auto x = std::make_shared<job>();
+  x->next = what.begin;
+  x->what = std::move(what);
+  {
+    const std::lock_guard lock(inbox_->mutex);
+    inbox_->ready.push_back(std::move(x));
+  }
+  inbox_->changed.notify_one();
+}
+
+void wire_stager::work() {
+  for (;;) {
+    std::shared_ptr<job> x;
+    {
+      std::unique_lock lock(inbox_->mutex);
+      inbox_->changed.wait(lock, [&] { return inbox_->over || !inbox_->ready.empty(); });
+      if (inbox_->over)
+        return;
+      x = std::move(inbox_->ready.front());
+      inbox_->ready.pop_front();
+    }
+    try {
+      advance(x);
+    } catch (const std::exception& failure) {
+      x->next = x->what.end;
+      x->lent.reset();
+      x->what.failed(failure.what());
+    }
+  }
+}
+
+// The device is given a second piece before the first is waited for.
+void wire_stager::advance(const std::shared_ptr<job>& x) {
+  std::deque<copied> begun;
+  while (x->next < x->what.end) {
+    {
+      const std::lock_guard lock(inbox_->mutex);
+      if (x->given_up || x->under_way == at_once)
+        break;
+      ++x->under_way;
+    }
+    begun.push_back(copy_next(x));
+  }
+  for (auto& one : begun) {
+    one.when->wait();
+    x->what.deliver(std::move(one.what));
+  }
+}
+
+wire_stager::copied wire_stager::copy_next(const std::shared_ptr<job>& x) {
+  const auto& from = x->what.what;
+  auto& by = copier_of(device_of(from.block()));
+  by.queue->attend();
+  if (x->lent == nullptr)
+    x->lent = lend(from.block(), by.queue);
+  const auto n = as_it_lies_ ? x->what.end - x->next
+                             : std::min<std::uint64_t>(piece_bytes_, x->what.end - x->next);
+  auto* at = x->lent.get() + x->next;
+  memory_block keep = x->lent;
+  if (!as_it_lies_) {
+    keep = by.pool.allocate_pinned(n);
+    by.queue->copy(keep.get(), at, n);
+    at = keep.get();
+  }
+  copied out{x, {{at, n}, x->next, keep, {}}, by.queue->mark()};
+  x->next += n;
+  if (x->next == x->what.end)
+    x->lent.reset();
+  out.what.done = [in = inbox_, x](bool taken) {
+    {
+      const std::lock_guard lock(in->mutex);
+      --x->under_way;
+      x->given_up = x->given_up || !taken;
+      if (in->over)
+        return;
+      in->ready.push_back(x);
+    }
+    in->changed.notify_one();
+  };
+  return out;
+}
+
+wire_stager::copier& wire_stager::copier_of(int device) {
+  auto& out = copiers_[device];
+  if (out.queue == nullptr) {
+    out.queue = open_devices().make_queue(device);
+    out.queue->attend();
+    out.pool.serve(out.queue);
+  }
+  return out;
+}
+
+}  // namespace troupe::runtime

@@ -1,0 +1,77 @@
+// Tensors of devices, for a wire that only reads the host's memory.
+
+#pragma once
+
+#include "runtime/tensor/tensor.hpp"
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+namespace troupe::runtime {
+
+/// A thread that copies what devices wrote to pinned memory, a piece at a time, and hands the
+/// pieces on: two of a tensor are under way at once, so that the device copies one while the wire
+/// sends the other. Each device has a queue for it: nobody's lane is held up.
+class wire_stager {
+ public:
+  struct piece {
+    std::span<const std::byte> bytes;  ///< in the host's memory
+    std::uint64_t begin = 0;           ///< where in the tensor
+    std::shared_ptr<const void> keep;
+    std::function<void(bool)> done;  ///< to be called once: true when the bytes were taken
+  };
+  struct order {
+    tensor what;  ///< of a device, published
+    std::uint64_t begin = 0, end = 0;
+    std::function<void(piece)> deliver;       ///< on the stager's thread
+    std::function<void(std::string)> failed;  ///< nothing more is delivered
+  };
+
+  /// `as_it_lies`: a piece is the whole range in the device's memory, once it has been written.
+  wire_stager(std::size_t piece_bytes, bool as_it_lies);
+  ~wire_stager();  ///< what was not delivered is dropped
+  wire_stager(const wire_stager&) = delete;
+  wire_stager& operator=(const wire_stager&) = delete;
+
+  void submit(order what);  ///< any thread
+
+ private:
+  struct job;
+  struct copier {
+    std::shared_ptr<device_queue> queue;
+    memory_pool pool;
+  };
+  /// A piece that its queue was told to copy.
+  struct copied {
+    std::shared_ptr<job> of;
+    piece what;
+    std::shared_ptr<device_event> when;
+  };
+
+  void work();
+  void advance(const std::shared_ptr<job>& x);
+  copied copy_next(const std::shared_ptr<job>& x);
+  copier& copier_of(int device);
+
+  /// Outlives the stager in the pieces that a wire still holds.
+  struct inbox {
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::deque<std::shared_ptr<job>> ready;
+    bool over = false;
+  };
+
+  const std::size_t piece_bytes_;
+  const bool as_it_lies_;
+  const std::shared_ptr<inbox> inbox_ = std::make_shared<inbox>();
+  std::map<int, copier> copiers_;  ///< of the thread alone
+  std::thread thread_;
+};
+
+}  // namespace troupe::runtime

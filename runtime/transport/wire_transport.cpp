@@ -1,0 +1,250 @@
+#include "runtime/transport/wire_transport.hpp"
+
+#include "runtime/core/error.hpp"
+#include "runtime/transport/wire_fetch.hpp"
+#include "runtime/transport/wire_stager.hpp"
+
+#include <utility>
+
+namespace troupe::runtime {
+
+wire_transport::wire_transport(const wire_transport_settings& how, const maker& make)
+    : how_(how), wire_(make(*this)) {
+  others_[how.process].where = wire_->address();
+  wire_->start();
+}
+
+// The stager first: it sends by the wire, and what the wire still holds of it outlives it.
+wire_transport::~wire_transport() {
+  std::unique_ptr<wire_stager> stager;
+  {
+    const std::lock_guard lock(mutex_);
+    stager = std::move(stager_);
+    closed_ = true;
+  }
+  stager.reset();
+  wire_.reset();
+}
+
+transport_address wire_transport::address() const {
+  return {how_.process, wire_->address()};
+}
+
+void wire_transport::introduce(const transport_address& who) {
+  const std::lock_guard lock(mutex_);
+  others_.try_emplace(who.process, other{who.where, {}, {}});
+}
+
+ticket wire_transport::deposit(tensor x, generation_id generation) {
+  ticket out{how_.process, 0, generation, x.type(), x.extents()};
+  const auto bytes = x.bytes();
+  const std::lock_guard lock(mutex_);
+  if (generation <= ended_)
+    throw cancelled();
+  out.slot = next_slot_++;
+  leases_.emplace(out.slot, lease{std::move(x), generation});
+  counters_.bytes_handed += bytes;
+  ++counters_.tickets;
+  return out;
+}
+
+tensor wire_transport::take(const ticket& x) {
+  const std::lock_guard lock(mutex_);
+  if (x.generation <= ended_)
+    throw cancelled();
+  auto at = leases_.extract(x.slot);
+  ensure(!at.empty(), "HANDOFF-2: a ticket is redeemed exactly once");
+  return std::move(at.mapped().data);
+}
+
+void wire_transport::end_generation(generation_id last) {
+  std::vector<tensor> released;  // without the mutex: their pools have theirs
+  const std::lock_guard lock(mutex_);
+  ended_ = std::max(ended_, last);
+  for (auto at = leases_.begin(); at != leases_.end();) {
+    if (at->second.generation > last) {
+      ++at;
+      continue;
+    }
+    released.push_back(std::move(at->second.data));
+    at = leases_.erase(at);
+    ++counters_.dropped;
+  }
+  for (auto at = fetches_.begin(); at != fetches_.end();) {
+    if (at->second->what.generation > last) {
+      ++at;
+      continue;
+    }
+    at->second->finish(std::make_exception_ptr(cancelled()));
+    at = fetches_.erase(at);
+  }
+}
+
+std::size_t wire_transport::leased() const {
+  const std::lock_guard lock(mutex_);
+  return leases_.size();
+}
+
+landing wire_transport::arrived(peer_number from,
+                                std::span<const std::byte> header,
+                                std::size_t bytes) {
+  const auto read = read_message(header);
+  const auto* x = std::get_if<wire_message>(&read);
+  const bool fits = x != nullptr && bytes == (x->verb == wire_verb::part ? x->end - x->begin : 0);
+  if (!fits) {
+    ++counters_.refused;
+    wire_->close(from,
+                 "it sent what is no message of troupe's: "
+                     + (x == nullptr ? std::get<std::string>(read)
+                                     : fmt::format("{} bytes with it", bytes)));
+    return {};
+  }
+  switch (x->verb) {
+    case wire_verb::ask:
+      answer(from, *x);
+      return {};
+    case wire_verb::part:
+      return land(from, *x, bytes);
+    case wire_verb::refusal:
+      fail(from, *x);
+      return {};
+  }
+  return {};
+}
+
+void wire_transport::answer(peer_number from, const wire_message& x) {
+  auto found = release(from, x);
+  if (auto* const data = std::get_if<tensor>(&found))
+    serve(from, x, std::move(*data));
+  else
+    refuse(from, x, std::get<wire_reason>(found));
+}
+
+/// What is asked for; with its last byte the lease ends.
+std::variant<tensor, wire_reason> wire_transport::release(peer_number from, const wire_message& x) {
+  const std::lock_guard lock(mutex_);
+  if (x.what.holder != how_.process)
+    return wire_reason::stranger;
+  if (x.what.generation <= ended_)
+    return wire_reason::ended;
+  const auto at = leases_.find(x.what.slot);
+  if (at == leases_.end())
+    return wire_reason::redeemed;
+  auto& leased = at->second;
+  if (leased.generation != x.what.generation || leased.data.type() != x.what.type
+      || leased.data.extents() != x.what.extents)
+    return wire_reason::differs;
+  const auto all = leased.data.bytes();
+  if ((leased.taker != peer_number{} && leased.taker != from)
+      || x.end - x.begin > all - leased.asked)
+    return wire_reason::redeemed;
+  leased.taker = from;
+  leased.asked += x.end - x.begin;
+  if (leased.asked < all)
+    return leased.data;
+  auto data = std::move(leased.data);
+  leases_.erase(at);
+  return data;
+}
+
+void wire_transport::serve(peer_number to, const wire_message& x, tensor data) {
+  if (data.kind() != memory_kind::device || x.begin == x.end) {
+    const std::span bytes(data.raw() + x.begin, x.end - x.begin);
+    return deliver(to, x, bytes, data.block(), {});
+  }
+  const std::lock_guard lock(mutex_);
+  if (closed_)
+    return;
+  if (stager_ == nullptr)
+    stager_ = std::make_unique<wire_stager>(how_.piece, wire_->takes_device_memory());
+  stager_->submit(
+      {.what = std::move(data),
+       .begin = x.begin,
+       .end = x.end,
+       .deliver =
+           [this, to, x](wire_stager::piece part) {
+             auto said = x;
+             said.begin = part.begin;
+             said.end = part.begin + part.bytes.size();
+             deliver(to, said, part.bytes, std::move(part.keep), std::move(part.done));
+           },
+       .failed = [this, to, x](const std::string&) { refuse(to, x, wire_reason::failed); }});
+}
+
+void wire_transport::deliver(peer_number to,
+                             const wire_message& x,
+                             std::span<const std::byte> bytes,
+                             std::shared_ptr<const void> keep,
+                             std::function<void(bool)> done) {
+  auto said = x;
+  said.verb = wire_verb::part;
+  wire_->send(to, {bytes_of(said), bytes, std::move(keep), std::move(done)});
+}
+
+void wire_transport::refuse(peer_number to, wire_message x, wire_reason why) {
+  ++counters_.refused;
+  x.verb = wire_verb::refusal;
+  x.reason = why;
+  wire_->send(to, {bytes_of(x), {}, nullptr});
+}
+
+landing wire_transport::land(peer_number from, const wire_message& x, std::size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  const auto at = fetches_.find(x.fetch);
+  if (at == fetches_.end() || !at->second->expects(from, x)) {
+    ++counters_.refused;  // of an older generation, or nobody waits for it any more
+    return {};
+  }
+  const auto& to = at->second;
+  to->announced += bytes;
+  return {to->to + (x.begin - to->begin), to, [this, to, bytes](bool there) {
+            const std::lock_guard inner(mutex_);
+            if (!there)  // its sender is lost, as whoever waits will be told
+              return;
+            counters_.bytes_copied += bytes;
+            to->landed += bytes;
+            if (to->landed == to->end - to->begin) {
+              to->finish();
+              fetches_.erase(to->number);
+            }
+          }};
+}
+
+void wire_transport::fail(peer_number from, const wire_message& x) {
+  const std::lock_guard lock(mutex_);
+  const auto at = fetches_.find(x.fetch);
+  if (at == fetches_.end() || at->second->from != from)
+    return;
+  at->second->finish(failure_of(x.reason, x.what));
+  fetches_.erase(at);
+}
+
+void wire_transport::lost(peer_number who, const std::string& why) {
+  std::vector<tensor> released;
+  const std::lock_guard lock(mutex_);
+  std::string where;
+  for (auto& [process, x] : others_)
+    if (x.number == who) {
+      x.lost = why;
+      where = x.where;
+    }
+  for (auto at = fetches_.begin(); at != fetches_.end();) {
+    if (at->second->from != who) {
+      ++at;
+      continue;
+    }
+    at->second->finish(loss_of(at->second->what, where, why));
+    at = fetches_.erase(at);
+  }
+  for (auto at = leases_.begin(); at != leases_.end();) {
+    if (at->second.taker != who) {
+      ++at;
+      continue;
+    }
+    released.push_back(std::move(at->second.data));
+    at = leases_.erase(at);
+    ++counters_.dropped;
+  }
+}
+
+}  // namespace troupe::runtime

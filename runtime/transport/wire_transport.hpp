@@ -1,0 +1,114 @@
+// Tickets of other processes, over a wire.
+//
+//   wire_transport mine({.process = 7}, [](wire_owner& owner) { return make_ucx_wire(owner); });
+//   mine.introduce({8, "127.0.0.1:40123"});       // what mine.address() of process 8 said
+//   tensor x = mine.redeem(ticket_of_8, {&stream, token});
+//
+// Redeeming asks the holder for the bytes (wire_message.hpp) and sleeps until they have come. In
+// the host's memory they go from the deposited tensor to the new one without a copy of ours. For a
+// device they pass through pinned memory, two pieces at a time: the redeemer's stream takes one
+// while the wire fills the other, and a stager does the same on the holder's side; unless the wire
+// reads the memory of devices itself.
+//
+// Who is gone: everything that waits for a lost peer is told at once, and what it had begun to
+// redeem is released. What a stranger sends is checked before it is believed; whoever sends what is
+// no message is cut off.
+
+#pragma once
+
+#include "runtime/transport/transport.hpp"
+#include "runtime/transport/wire.hpp"
+#include "runtime/transport/wire_message.hpp"
+
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+
+namespace troupe::runtime {
+
+class wire_stager;
+
+/// Where the holder of tickets is reached. A plain value, which may travel in a message.
+struct transport_address {
+  std::uint64_t process = 0;
+  std::string where;
+};
+
+struct wire_transport_settings {
+  std::uint64_t process = 0;  ///< the holder of what is deposited here; no two of a run are equal
+  /// Own tickets go over the wire, as those of other processes do.
+  bool through_the_wire = false;
+  std::size_t piece = std::size_t{4} << 20;  ///< bytes of pinned memory at a time
+};
+
+class wire_transport final : public transport, private wire_owner {
+ public:
+  using maker = std::function<std::unique_ptr<wire>(wire_owner&)>;
+
+  /// Throws what `maker` throws.
+  wire_transport(const wire_transport_settings& how, const maker& make);
+  ~wire_transport() override;
+  wire_transport(const wire_transport&) = delete;
+  wire_transport& operator=(const wire_transport&) = delete;
+
+  transport_address address() const;
+  /// Before the first ticket of that process is redeemed; the connection is made when it is.
+  void introduce(const transport_address& who);
+
+  ticket deposit(tensor x, generation_id generation) override;
+  std::vector<tensor> redeem_all(std::span<const ticket> tickets, const redeemer& by) override;
+  void end_generation(generation_id last) override;
+  std::size_t leased() const override;
+  const transport_counters& counters() const override { return counters_; }
+
+ private:
+  struct lease {
+    tensor data;
+    generation_id generation;
+    std::uint64_t asked = 0;  ///< bytes
+    peer_number taker = {};   ///< who asked first
+  };
+  struct other {
+    std::string where;
+    peer_number number = {};  ///< 0: not connected yet
+    std::string lost;         ///< why, when it is
+  };
+  struct fetch;
+  class reception;
+
+  landing arrived(peer_number from, std::span<const std::byte> header, std::size_t bytes) override;
+  void lost(peer_number who, const std::string& why) override;
+  void answer(peer_number from, const wire_message& x);
+  void serve(peer_number to, const wire_message& x, tensor data);
+  void deliver(peer_number to,
+               const wire_message& x,
+               std::span<const std::byte> bytes,
+               std::shared_ptr<const void> keep,
+               std::function<void(bool)> done);
+  void refuse(peer_number to, wire_message x, wire_reason why);
+  std::variant<tensor, wire_reason> release(peer_number from, const wire_message& x);
+  landing land(peer_number from, const wire_message& x, std::size_t bytes);
+  void fail(peer_number from, const wire_message& x);
+  tensor take(const ticket& x);
+  void start(const std::shared_ptr<fetch>& x);
+  peer_number peer_of(const ticket& x);
+
+  const wire_transport_settings how_;
+  memory_pool pool_;  ///< of the host
+  transport_counters counters_;
+
+  mutable std::mutex mutex_;
+  std::uint64_t next_slot_ = 1, next_fetch_ = 1;
+  generation_id ended_ = {};
+  std::unordered_map<std::uint64_t, lease> leases_;
+  std::unordered_map<std::uint64_t, std::shared_ptr<fetch>> fetches_;
+  std::map<std::uint64_t, other> others_;
+
+  bool closed_ = false;
+  std::unique_ptr<wire_stager> stager_;  ///< once there is a tensor of a device
+  std::unique_ptr<wire> wire_;
+};
+
+}  // namespace troupe::runtime

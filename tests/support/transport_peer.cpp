@@ -1,0 +1,72 @@
+// Another process at the end of a wire, for tests. Ended from outside.
+//
+//   transport_peer hold N          leases one tensor of N numbers, and says where
+//   transport_peer hang ADDRESS N  asks process 1 for its first tensor of N numbers, and stops, as
+//                                  SIGSTOP does, when its bytes are about to come
+
+#include "runtime/transport/ucx_wire.hpp"
+#include "runtime/transport/wire_transport.hpp"
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <numeric>
+#include <string>
+#include <unistd.h>
+
+using namespace troupe::runtime;
+
+namespace {
+
+constexpr generation_id now{1};
+
+int hold(std::int64_t n) {
+  wire_transport by({.process = 2}, [](wire_owner& owner) { return make_ucx_wire(owner); });
+  memory_pool pool;
+  tensor x(pool.allocate(std::size_t(n) * sizeof(std::int32_t)), dtype::i32, {n});
+  std::iota(x.data<std::int32_t>(), x.data<std::int32_t>() + n, 0);
+  by.deposit(x, now);
+  std::printf("%s\n", by.address().where.c_str());
+  std::fflush(stdout);
+  for (;;)
+    ::pause();
+}
+
+class stops_at_once final : public wire_owner {
+ public:
+  landing arrived(peer_number, std::span<const std::byte>, std::size_t) override {
+    std::printf("stopping\n");
+    std::fflush(stdout);
+    std::raise(SIGSTOP);
+    return {};
+  }
+  void lost(peer_number, const std::string& why) override {
+    std::fprintf(stderr, "transport_peer: lost: %s\n", why.c_str());
+  }
+};
+
+int hang(const std::string& address, std::int64_t n) {
+  stops_at_once owner;
+  const auto by = make_ucx_wire(owner);
+  by->start();
+  const ticket what{1, 1, now, dtype::i32, {n}};
+  by->send(
+      by->connect(address),
+      {bytes_of(wire_message{.what = what, .fetch = 1, .begin = 0, .end = std::uint64_t(n) * 4}),
+       {},
+       nullptr});
+  for (;;)
+    ::pause();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string verb = argc > 1 ? argv[1] : "";
+  if (verb == "hold" && argc == 3)
+    return hold(std::atoll(argv[2]));
+  if (verb == "hang" && argc == 4)
+    return hang(argv[2], std::atoll(argv[3]));
+  std::fprintf(stderr, "transport_peer: hold N, or hang ADDRESS N\n");
+  return 2;
+}
