@@ -194,10 +194,10 @@ constexpr int rows_at_hand = 2 * depth* tile / Dp;
 template <int Threads, int Dp, class T>
 __device__ __forceinline__ void load_rows(
     const attention_work& a, float* to, const T* from, std::int64_t stride, int rows) {
-  constexpr int W = wide<T>;
+  constexpr int W = wide<T>, loads = rows_at_hand<Dp> * Dp / W / Threads;
   if (a.vectors) {
-#pragma unroll
-    for (int i = 0; i < rows_at_hand<Dp> * Dp / W / Threads; ++i) {
+#pragma unroll(Threads == 256 ? 1 : loads)  // too few registers for more
+    for (int i = 0; i < loads; ++i) {
       const int item = i * Threads + int(threadIdx.x), row = item / (Dp / W),
                 d = item % (Dp / W) * W;
       pack<T, W> x = {};

@@ -119,32 +119,43 @@ __global__ void __launch_bounds__(threads_of<Rows>, Dp == 256 ? 1 : 2)
                           Rows)
                 << (Rows * c);
     }
-    float p[Rows][4], ds[Rows][4];
-    score<Rows>(a, p, own.hand, op.k + place, a.key_row, at.rows, q, a.query_row, n);
-    const bool whole = at.rows == tile && n == tile && all_seen(a, query_spans[t], key_span);
     unsigned unseen = 0;
+    {
+      float p[Rows][4];
+      score<Rows>(a, p, own.hand, op.k + place, a.key_row, at.rows, q, a.query_row, n);
+      const bool whole = at.rows == tile && n == tile && all_seen(a, query_spans[t], key_span);
 #pragma unroll
-    for (int r = 0; r < Rows; ++r)
+      for (int r = 0; r < Rows; ++r)
 #pragma unroll
-      for (int c = 0; c < 4; ++c) {
-        const int query = first_column + c, key = first_row + r;
-        const bool hidden = !whole
-                            && (query >= n || key >= at.rows
-                                || !seen(a, own.query_position[query], own.key_position[key]));
-        unseen |= unsigned(hidden) << (Rows * c + r);
-        p[r][c] = hidden ? 0.0F : exp2f(p[r][c] * a.scale2 - own.lse2[query]);
-      }
+        for (int c = 0; c < 4; ++c) {
+          const int query = first_column + c, key = first_row + r;
+          const bool hidden = !whole
+                              && (query >= n || key >= at.rows
+                                  || !seen(a, own.query_position[query], own.key_position[key]));
+          unseen |= unsigned(hidden) << (Rows * c + r);
+          p[r][c] = hidden ? 0.0F : exp2f(p[r][c] * a.scale2 - own.lse2[query]);
+        }
+      // Not in registers while the other scores are made: there are too few for D = 128.
+      store_weights(own.weights, p);
+    }
+    float ds[Rows][4];
     score<Rows>(a, ds, own.hand, op.v + place, a.key_row, at.rows, d_o, a.H * a.D, n);
 #pragma unroll
-    for (int r = 0; r < Rows; ++r)
+    for (int c = 0; c < 4; ++c)
 #pragma unroll
-      for (int c = 0; c < 4; ++c) {
-        const float m = kept >> (Rows * c + r) & 1 ? a.rest : 0.0F;
-        const float slope = p[r][c] * (m * ds[r][c] - own.center[first_column + c]);
-        ds[r][c] = unseen >> (Rows * c + r) & 1 ? 0.0F : slope;
-        p[r][c] *= m;
+      for (int r = 0; r < Rows; r += 4) {
+        float* const mine = own.weights + weight_place(first_column + c, first_row + r);
+        auto p = load<float, 4>(mine);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          const int bit = Rows * c + r + i;
+          const float m = kept >> bit & 1 ? a.rest : 0.0F;
+          const float slope = p.x[i] * (m * ds[r + i][c] - own.center[first_column + c]);
+          ds[r + i][c] = unseen >> bit & 1 ? 0.0F : slope;
+          p.x[i] *= m;
+        }
+        store(mine, p);
       }
-    store_weights(own.weights, p);
     add_weighted<Rows, Dp>(a, dv, own.weights, own.hand, d_o, a.H * a.D, n);
     __syncthreads();
     store_weights(own.weights, ds);
