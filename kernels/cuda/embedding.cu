@@ -144,31 +144,62 @@ __global__ void __launch_bounds__(place_threads)
 }
 
 constexpr int scatter_threads = 128;
+constexpr std::int64_t part = embedding_backward<float>::part;
 
-// A warp for each key: of the first key of a row of the table it adds them all, of others nothing.
+/// The first of the sorted keys that are of the same row of the table as key p.
+__device__ __forceinline__ std::int64_t first_of_row(const std::uint64_t* sorted, std::int64_t p) {
+  const std::uint64_t row = sorted[p] >> 32;
+  std::int64_t low = 0, high = p;
+  while (low < high) {
+    const std::int64_t middle = (low + high) / 2;
+    if (sorted[middle] >> 32 < row)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+/// What a warp adds to, C columns each. Parts that are not the first of their row begin 256 keys or
+/// more after each other, so that the sum of the one that begins with key p has its place in p /
+/// 256.
+struct row_sums {
+  float* table;
+  float* parts;
+};
+
+// A warp for each key: of the first key of a part it adds the part, of others nothing.
 template <class T, int W>
 __global__ void __launch_bounds__(scatter_threads) add_rows_kernel(
-    float* table, const std::uint64_t* sorted, const T* dy, std::int64_t R, std::int64_t C) {
+    const row_sums to, const std::uint64_t* sorted, const T* dy, std::int64_t R, std::int64_t C) {
   constexpr int at_once = 8;
+  static_assert(part % warp == 0);
   const int lane = int(threadIdx.x) % warp;
   std::int64_t p = std::int64_t{blockIdx.x} * (scatter_threads / warp) + threadIdx.x / warp;
   if (p >= R)
     return;
   const std::uint64_t row = sorted[p] >> 32;
-  if (row == nowhere >> 32 || (p > 0 && sorted[p - 1] >> 32 == row))
+  if (row == nowhere >> 32)
     return;
+  const bool first_part = p == 0 || sorted[p - 1] >> 32 != row;
+  if (!first_part) {
+    if (p < part || sorted[p - part] >> 32 != row || (p - first_of_row(sorted, p)) % part != 0)
+      return;
+  }
   const std::int64_t c = (std::int64_t{blockIdx.y} * warp + lane) * W;
   const bool mine = c < C;
-  float* const to = table + std::int64_t(row) * C + c;
+  float* const result
+      = (first_part ? to.table + std::int64_t(row) * C : to.parts + p / part * C) + c;
   float sum[W] = {};
-  if (mine) {
-    const auto before = fetch<float, W>(to);
+  if (mine && first_part) {
+    const auto before = fetch<float, W>(result);
 #pragma unroll
     for (int k = 0; k < W; ++k)
       sum[k] = before[k];
   }
+  const std::int64_t end = p + part < R ? p + part : R;
   for (bool last = false; !last; p += warp) {
-    const std::uint64_t key = p + lane < R ? sorted[p + lane] : nowhere;
+    const std::uint64_t key = p + lane < end ? sorted[p + lane] : nowhere;
     const unsigned others = __ballot_sync(0xffffffffU, key >> 32 != row);
     const int n = others == 0 ? warp : __ffs(int(others)) - 1;
     last = others != 0;
@@ -189,28 +220,79 @@ __global__ void __launch_bounds__(scatter_threads) add_rows_kernel(
     }
   }
   if (mine)
-    put(to, sum);
+    put(result, sum);
+}
+
+// A warp for each 256th key: where it is the first such one of its row of the table, it adds the
+// sums of the row's further parts.
+template <int W>
+__global__ void __launch_bounds__(scatter_threads) add_parts_kernel(const row_sums to,
+                                                                    const std::uint64_t* sorted,
+                                                                    std::int64_t R,
+                                                                    std::int64_t C) {
+  constexpr int at_once = 8;
+  const std::int64_t key
+      = (std::int64_t{blockIdx.x} * (scatter_threads / warp) + threadIdx.x / warp) * part;
+  const std::int64_t c = (std::int64_t{blockIdx.y} * warp + std::int64_t{threadIdx.x} % warp) * W;
+  if (key >= R || c >= C)
+    return;
+  const std::uint64_t row = sorted[key] >> 32;
+  if (row == nowhere >> 32)
+    return;
+  const std::int64_t first = first_of_row(sorted, key);
+  const auto there = [&](std::int64_t p) { return p < R && sorted[p] >> 32 == row; };
+  if (key - first >= part || !there(first + part))
+    return;
+  float* const result = to.table + std::int64_t(row) * C + c;
+  float sum[W];
+  const auto before = fetch<float, W>(result);
+#pragma unroll
+  for (int k = 0; k < W; ++k)
+    sum[k] = before[k];
+  for (std::int64_t p = first + part; there(p); p += at_once * part) {
+    bundle<float, W> x[at_once];
+    bool is[at_once];
+#pragma unroll
+    for (int u = 0; u < at_once; ++u) {
+      is[u] = there(p + u * part);
+      if (is[u])
+        x[u] = fetch<float, W>(to.parts + (p + u * part) / part * C + c);
+    }
+#pragma unroll
+    for (int u = 0; u < at_once; ++u)
+      if (is[u])
+#pragma unroll
+        for (int k = 0; k < W; ++k)
+          sum[k] += x[u][k];
+  }
+  put(result, sum);
 }
 
 template <class T>
 void add_sorted_rows(const embedding_backward<T>& op,
-                     float* table,
+                     const row_sums& to,
                      const std::uint64_t* sorted,
                      const context& in) {
-  const auto start = [&](int width, auto* kernel) {
-    const dim3 grid(unsigned(ceil_div(op.R, scatter_threads / warp)),
-                    unsigned(ceil_div(op.C, warp * width)));
-    launch(in, grid, scatter_threads, kernel, table, sorted, op.dy, op.R, op.C);
+  constexpr int warps = scatter_threads / warp;
+  const auto start = [&](auto width) {
+    constexpr int W = width();
+    const auto columns = unsigned(ceil_div(op.C, warp * W));
+    const dim3 rows(unsigned(ceil_div(op.R, warps)), columns);
+    const dim3 parts(unsigned(ceil_div(ceil_div(op.R, part), warps)), columns);
+    launch(in, rows, scatter_threads, add_rows_kernel<T, W>, to, sorted, op.dy, op.R, op.C);
+    if (op.R > part)
+      launch(in, parts, scatter_threads, add_parts_kernel<W>, to, sorted, op.R, op.C);
   };
-  if (op.C % wide<T> == 0 && all_aligned(table, op.dy))
-    start(wide<T>, add_rows_kernel<T, wide<T>>);
+  if (op.C % wide<T> == 0 && all_aligned(to.table, op.dy))
+    start(width_of<wide<T>>());
   else
-    start(1, add_rows_kernel<T, 1>);
+    start(width_of<1>());
 }
 
 template <class T>
 void run_op(const embedding_backward<T>& op, const context& in) {
   auto* const keys = scratch_array<std::uint64_t>(in, scratch(op));
+  auto* const parts = reinterpret_cast<float*>(keys + op.R * (op.dposition_table ? 4 : 2));
   if (op.R == 0 || op.C == 0)
     return;
   scattered_pair pair;
@@ -223,16 +305,18 @@ void run_op(const embedding_backward<T>& op, const context& in) {
   const dim3 places(unsigned(ceil_div(op.R, place_threads)), tables);
   launch(in, tiles, sort_threads, sort_tiles_kernel, pair, op.R);
   launch(in, places, place_threads, place_keys_kernel, pair, op.R);
-  add_sorted_rows(op, op.dtable, pair.of[0].sorted, in);
+  add_sorted_rows(op, {op.dtable, parts}, pair.of[0].sorted, in);
   if (op.dposition_table)
-    add_sorted_rows(op, op.dposition_table, pair.of[1].sorted, in);
+    add_sorted_rows(op, {op.dposition_table, parts}, pair.of[1].sorted, in);
 }
 
 }  // namespace
 
 template <class T>
 std::size_t scratch(const embedding_backward<T>& op) {
-  return sizeof(std::uint64_t) * std::size_t(op.R) * (op.dposition_table ? 4 : 2);
+  const std::int64_t parts = op.R > part ? ceil_div(op.R, part) * op.C : 0;
+  return sizeof(std::uint64_t) * std::size_t(op.R) * (op.dposition_table ? 4 : 2)
+         + sizeof(float) * std::size_t(parts);
 }
 
 #define TROUPE_INSTANTIATE(T)                                    \

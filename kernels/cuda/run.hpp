@@ -12,7 +12,8 @@
 //   head_norm_*             mean and rstd of a head, 8 bytes, which bytes_moved leaves out
 //   embedding_forward       a row that is asked for again comes from a cache
 //   embedding_backward      dy once for each table, whose rows it has in another order; 28 bytes a
-//                           row and table to sort; a row of a table once, however often it is used
+//                           row and table to sort; a row of a table once, however often it is used;
+//                           of what comes more than 256 times a sum for each 256, written and read
 //   square_norm(s)          8 bytes for 4,096 elements, written and read
 
 #pragma once

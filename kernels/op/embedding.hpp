@@ -3,7 +3,9 @@
 //   y[r] = table[id[r]] + position_table[position[r]]
 //
 // Backwards: dtable[id[r]] += dy[r] and dposition_table[position[r]] += dy[r], in the order of the
-// rows, so that the sum has the same bits whatever the number of threads.
+// rows, so that the sum has the same bits whatever the number of threads. Where an id or a position
+// comes more often than `part` times a device adds the rows by parts of so many: the first to what
+// is there, each other to nothing, and then these sums in their order.
 //
 // The table may be a part of a larger one: an id outside [first, first + rows) finds zeros, and its
 // gradient goes nowhere. Otherwise the ids are below V, and the positions below P: the caller has
@@ -39,6 +41,8 @@ struct embedding_backward {
   std::int64_t R, C;
   std::int32_t first = 0;
   std::int32_t rows = std::numeric_limits<std::int32_t>::max();
+
+  static constexpr std::int64_t part = 256;
 };
 
 template <class T>
