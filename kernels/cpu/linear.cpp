@@ -35,19 +35,6 @@ namespace {
 
 TROUPE_EXPORT(add_to_rows);
 
-activation of(epilogue e) {
-  switch (e) {
-    case epilogue::gelu_erf:
-      return activation::gelu_erf;
-    case epilogue::squared_relu:
-      return activation::squared_relu;
-    case epilogue::gelu_tanh:
-    case epilogue::none:
-      break;
-  }
-  return activation::gelu_tanh;
-}
-
 // Each returns the bias that is still to be added. In a narrow type it is a part of the product:
 // rounded once.
 const float* product(const linear_forward<float>& op, float* z, const context& in) {
@@ -110,7 +97,8 @@ void run(const linear_forward<T>& op, const context& in) {
       if (bias)
         TROUPE_DISPATCH(add_to_rows, T)(z + at, bias, n, op.N);
       if (op.activation != epilogue::none)
-        run(activation_forward<T>{op.y + at, z + at, n, op.N, of(op.activation)}, context{});
+        run(activation_forward<T>{op.y + at, z + at, n, op.N, activation_of(op.activation)},
+            context{});
       else if (z != op.y)
         std::copy_n(z + at, n * op.N, op.y + at);
     }
@@ -125,6 +113,8 @@ void run(const linear_backward_input<T>& op, const context& in) {
     multiply({op.dz, op.N}, {op.weight, op.K}, op.dx, op.R, op.K, op.N, 0, in.threads);
   else
     multiply<T>(shape_of(op), op.dz, op.weight, nullptr, op.dx, in);
+  if (op.activation != epilogue::none)
+    run(activation_backward<T>{op.dx, op.dx, op.z, op.R, op.K, activation_of(op.activation)}, in);
 }
 
 template <class T>

@@ -14,28 +14,20 @@ constexpr product_type type_of = std::is_same_v<T, bf16>  ? product_type::bf16
                                  : std::is_same_v<T, f16> ? product_type::f16
                                                           : product_type::f32;
 
-activation matching(epilogue e) {
-  switch (e) {
-    case epilogue::gelu_erf:
-      return activation::gelu_erf;
-    case epilogue::squared_relu:
-      return activation::squared_relu;
-    case epilogue::gelu_tanh:
-    case epilogue::none:
-      break;
-  }
-  return activation::gelu_tanh;
-}
-
-/// Whether cuBLASLt's own GELU serves, which is the one by tanh. It stores z only in rows of a
-/// multiple of 8 elements, aligned to 16 bytes; everything else is asked for the same, because not
-/// every algorithm for odd rows has the epilogue. Not in fp32, which is the judge of the narrow
+/// Whether cuBLASLt's own GELU serves, which is the one by tanh. It stores and reads z only in rows
+/// of a multiple of 8 elements, aligned to 16 bytes; everything else is asked for the same, because
+/// not every algorithm for odd rows has the epilogue. Not in fp32, which is the judge of the narrow
 /// types: what tanh the library takes is not written down.
 template <class T>
-bool fuses(const linear_forward<T>& op) {
-  if (std::is_same_v<T, float> || op.activation != epilogue::gelu_tanh)
-    return false;
-  return op.N % 8 == 0 && op.K % 8 == 0 && all_aligned(op.y, op.z, op.x, op.weight);
+bool fuses(epilogue activation, std::int64_t N, std::int64_t K, bool aligned) {
+  return !std::is_same_v<T, float> && activation == epilogue::gelu_tanh && N % 8 == 0 && K % 8 == 0
+         && aligned && N > 0 && K > 0;
+}
+
+/// A product that every device can do.
+void multiply_plainly(const product_key& key, const product_operands& at, const context& in) {
+  if (!multiply(key, at, in))
+    throw std::logic_error("a matrix product without an epilogue was not done, and not refused");
 }
 
 std::size_t product_scratch(std::int64_t R, std::int64_t N, std::int64_t K) {
@@ -49,60 +41,85 @@ void copy(T* to, const T* from, std::int64_t n, const context& in) {
       "copying the result of a matrix product");
 }
 
+/// z or y, by the library's GELU; false where it has none for this product.
+template <class T>
+bool run_fused(const linear_forward<T>& op, const context& in) {
+  const bool aligned = all_aligned(op.y, op.z, op.x, op.weight);
+  return fuses<T>(op.activation, op.N, op.K, aligned)
+         && multiply({.role = product_role::forward,
+                      .type = type_of<T>,
+                      .epilogue = product_epilogue::gelu,
+                      .biased = op.bias != nullptr,
+                      .kept = op.z != nullptr,
+                      .R = op.R,
+                      .N = op.N,
+                      .K = op.K},
+                     {.a = op.weight, .b = op.x, .d = op.y, .bias = op.bias, .z = op.z},
+                     in);
+}
+
 template <class T>
 void run_op(const linear_forward<T>& op, const context& in) {
-  if (op.R == 0 || op.N == 0)
+  if (op.R == 0 || op.N == 0 || run_fused(op, in))
     return;
-  const bool fused = op.K > 0 && fuses(op);
-  T* const z = op.z && !fused ? op.z : op.y;  // where the product goes
-  if (op.K == 0) {
+  T* const z = op.z ? op.z : op.y;  // where the product goes
+  if (op.K == 0)
     fill_rows(z, op.bias, op.R, op.N, in);
-  } else {
-    const product_key key{.role = product_role::forward,
-                          .type = type_of<T>,
-                          .epilogue = fused ? product_epilogue::gelu : product_epilogue::none,
-                          .biased = op.bias != nullptr,
-                          .kept = fused && op.z,
-                          .R = op.R,
-                          .N = op.N,
-                          .K = op.K};
-    multiply(
-        key, {.a = op.weight, .b = op.x, .d = z, .bias = op.bias, .z = fused ? op.z : nullptr}, in);
-  }
-  if (fused)
-    return;
+  else
+    multiply_plainly({.role = product_role::forward,
+                      .type = type_of<T>,
+                      .biased = op.bias != nullptr,
+                      .R = op.R,
+                      .N = op.N,
+                      .K = op.K},
+                     {.a = op.weight, .b = op.x, .d = z, .bias = op.bias},
+                     in);
   if (op.activation != epilogue::none)
-    run(activation_forward<T>{op.y, z, op.R, op.N, matching(op.activation)}, in);
+    run(activation_forward<T>{op.y, z, op.R, op.N, activation_of(op.activation)}, in);
   else if (z != op.y)
     copy(op.y, z, op.R * op.N, in);
 }
 
 template <class T>
+bool run_fused(const linear_backward_input<T>& op, const context& in) {
+  const bool aligned = all_aligned(op.dx, op.dz, op.weight, op.z);
+  return fuses<T>(op.activation, op.N, op.K, aligned)
+         && multiply({.role = product_role::backward_input,
+                      .type = type_of<T>,
+                      .epilogue = product_epilogue::gelu_gradient,
+                      .R = op.R,
+                      .N = op.N,
+                      .K = op.K},
+                     {.a = op.weight, .b = op.dz, .d = op.dx, .z = op.z},
+                     in);
+}
+
+template <class T>
 void run_op(const linear_backward_input<T>& op, const context& in) {
-  if (op.R == 0 || op.K == 0)
+  if (op.R == 0 || op.K == 0 || run_fused(op, in))
     return;
   if (op.N == 0)
     return fill_rows<T>(op.dx, nullptr, op.R, op.K, in);
-  multiply(
+  multiply_plainly(
       {.role = product_role::backward_input, .type = type_of<T>, .R = op.R, .N = op.N, .K = op.K},
       {.a = op.weight, .b = op.dz, .d = op.dx},
       in);
+  if (op.activation != epilogue::none)
+    run(activation_backward<T>{op.dx, op.dx, op.z, op.R, op.K, activation_of(op.activation)}, in);
 }
 
-// The bias by a kernel of ours: cuBLASLt's epilogue for it (BGRADA, BGRADB) overwrites, in the
-// type of the result, where this adds to what is there.
 template <class T>
 void run_op(const linear_backward_weight<T>& op, const context& in) {
   if (op.R == 0 || op.N == 0)
     return;
   if (op.K > 0)
-    multiply({.role = product_role::backward_weight,
-              .type = type_of<T>,
-              .R = op.R,
-              .N = op.N,
-              .K = op.K},
-             {.a = op.x, .b = op.dz, .d = op.dweight},
-             in);
+    multiply_plainly({.role = product_role::backward_weight,
+                      .type = type_of<T>,
+                      .R = op.R,
+                      .N = op.N,
+                      .K = op.K},
+                     {.a = op.x, .b = op.dz, .d = op.dweight},
+                     in);
   if (op.dbias)
     run(bias_backward<T>{op.dbias, op.dz, op.R, op.N}, in);
 }
@@ -119,7 +136,10 @@ std::size_t scratch(const linear_backward_input<T>& op) {
 }
 template <class T>
 std::size_t scratch(const linear_backward_weight<T>& op) {
-  const std::size_t product = product_scratch(op.R, op.N, op.K);
+  // Not measured on the sums themselves, nor on memory that a device may not have.
+  const std::size_t product
+      = product_scratch(op.R, op.N, op.K)
+        + std::min(most_trial_bytes, sizeof(float) * std::size_t(op.N * op.K));
   if (!op.dbias)
     return product;
   return std::max(product, scratch(bias_backward<T>{op.dbias, op.dz, op.R, op.N}));

@@ -9,6 +9,11 @@
 //
 // where A is the first and B the second factor. The leading dimension of each is the length of its
 // row with us.
+//
+// GELU and its gradient are epilogues of cuBLASLt, where it has them. The gradient of a bias is
+// not: BGRADA and BGRADB overwrite, in an order that the algorithm decides, where dbias is a sum
+// over micro-batches in fp32 whose bits no choice of a product may change; to add what they wrote
+// would take a pass of its own. It is an operation of ours (bias.hpp), which reads dz once more.
 
 #pragma once
 
@@ -16,6 +21,7 @@
 
 #include <cublasLt.h>
 
+#include <optional>
 #include <span>
 
 namespace troupe::kernels::cuda {
@@ -24,7 +30,11 @@ enum class product_role : std::uint8_t { forward, backward_input, backward_weigh
 enum class product_type : std::uint8_t { f32, tf32, bf16, f16 };
 
 /// What cuBLASLt does to the sum before it is stored.
-enum class product_epilogue : std::uint8_t { none, gelu };
+enum class product_epilogue : std::uint8_t {
+  none,
+  gelu,           ///< forward
+  gelu_gradient,  ///< backward_input: times the slope of GELU at z
+};
 
 /// Everything that decides which algorithms there are and how fast they are. `alignment` counts in
 /// powers of two, up to 2^4, of the factors, the result, and of what the epilogue reads and writes.
@@ -47,13 +57,17 @@ struct product_operands {
   const void* b;
   void* d;
   const void* bias = nullptr;
-  void* z = nullptr;  ///< gelu: the sum, written if kept
+  const void* z = nullptr;  ///< gelu: the sum, written if kept; gelu_gradient: read
 };
 
 /// Bytes that an algorithm may use. cuBLASLt's own advice for devices of compute capability 9.0.
 inline constexpr std::size_t product_workspace = std::size_t{32} << 20;
 /// cuBLASLt wants its workspace aligned so.
 inline constexpr std::size_t product_workspace_alignment = 256;
+
+/// Bytes of a result that candidates of a product that adds are tried on: all of it for weights of
+/// up to 16 million elements, some waves of tiles of a larger one.
+inline constexpr std::size_t most_trial_bytes = std::size_t{64} << 20;
 
 /// The alignments of the operands, into the key.
 void note_alignments(product_key& key, const product_operands& at);
@@ -62,6 +76,8 @@ void note_alignments(product_key& key, const product_operands& at);
 class product_description {
  public:
   product_description(const product_key& key, const product_operands& at);
+  /// Of a backward_weight, the first N rows of the result alone.
+  product_description(const product_key& key, const product_operands& at, std::int64_t N);
   product_description(const product_description&) = delete;
   product_description& operator=(const product_description&) = delete;
 
@@ -92,21 +108,25 @@ struct measured_product {
 };
 
 /// Runs every candidate on the queue and waits, asleep: the fastest, or the first within 2 % of it,
-/// so that a rerun chooses alike. What the product adds to stays as it was, a result that is only
-/// written is written. Operands are as near as repeating brings them: in a step they may come from
-/// farther away. `name` is for failures.
-measured_product measure(product_description& what,
-                         const product_key& key,
-                         const product_operands& at,
-                         std::span<const cublasLtMatmulHeuristicResult_t> candidates,
-                         cublasLtHandle_t library,
-                         void* workspace,
-                         cudaStream_t queue,
-                         const std::string& name);
+/// so that a rerun chooses alike. Nothing where the library refuses all that it proposes.
+///
+/// A result that is only written is written. One that the product adds to is not touched: as many
+/// of its rows as `trial` has room for are computed there, which nobody else uses meanwhile;
+/// without room for one the first candidate is taken, and no time is told. Operands are as near as
+/// repeating brings them: in a step they may come from farther away.
+std::optional<measured_product> measure(const product_key& key,
+                                        const product_operands& at,
+                                        std::span<const cublasLtMatmulHeuristicResult_t> candidates,
+                                        cublasLtHandle_t library,
+                                        void* workspace,
+                                        std::span<std::byte> trial,
+                                        cudaStream_t queue);
 
 /// Puts the product on the queue of the context, which has `product_workspace` bytes and as many
-/// more as aligning them takes. Sets the rest of the key. The thread's device is the queue's.
-void multiply(product_key key, const product_operands& at, const context& in);
+/// more as aligning them takes; what it has beyond them is for trials. Sets the rest of the key.
+/// The thread's device is the queue's. False, and nothing is on the queue, where the library has no
+/// algorithm with this epilogue; a product without one that it cannot do is a device_failure.
+[[nodiscard]] bool multiply(product_key key, const product_operands& at, const context& in);
 
 /// Throws device_failure unless all went well.
 void check(cublasStatus_t status, const char* what);

@@ -26,6 +26,8 @@ cublasLtEpilogue_t library_epilogue(const product_key& key) {
       if (key.kept)
         return key.biased ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
       return key.biased ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU;
+    case product_epilogue::gelu_gradient:
+      return CUBLASLT_EPILOGUE_DGELU;
     case product_epilogue::none:
       break;
   }
@@ -48,11 +50,18 @@ void prefer(cublasLtMatmulPreferenceOpaque_t& how,
         "telling cuBLASLt which algorithms may be taken");
 }
 
-cublasLtMatrixLayoutOpaque_t columns(cudaDataType_t type, std::int64_t rows, std::int64_t columns) {
+/// `apart` elements from one column to the next.
+cublasLtMatrixLayoutOpaque_t columns(cudaDataType_t type,
+                                     std::int64_t rows,
+                                     std::int64_t columns,
+                                     std::int64_t apart) {
   cublasLtMatrixLayoutOpaque_t out;
-  check(cublasLtMatrixLayoutInit(&out, type, std::uint64_t(rows), std::uint64_t(columns), rows),
+  check(cublasLtMatrixLayoutInit(&out, type, std::uint64_t(rows), std::uint64_t(columns), apart),
         "describing a matrix to cuBLASLt");
   return out;
+}
+cublasLtMatrixLayoutOpaque_t columns(cudaDataType_t type, std::int64_t rows, std::int64_t count) {
+  return columns(type, rows, count, rows);
 }
 
 // 16 bytes, a load's: no kernel asks for more, and whether a pool's memory happens to be aligned
@@ -74,6 +83,11 @@ void note_alignments(product_key& key, const product_operands& at) {
 }
 
 product_description::product_description(const product_key& key, const product_operands& at)
+    : product_description(key, at, key.N) {}
+
+product_description::product_description(const product_key& key,
+                                         const product_operands& at,
+                                         std::int64_t N)
     : key_(key), at_(at) {
   const auto in = stored(key.type);
   const auto out = key.role == product_role::backward_weight ? CUDA_R_32F : in;
@@ -90,8 +104,8 @@ product_description::product_description(const product_key& key, const product_o
       break;
     case product_role::backward_weight:
       a_ = columns(in, key.K, key.R);
-      b_ = columns(in, key.N, key.R);
-      d_ = columns(out, key.K, key.N);
+      b_ = columns(in, N, key.R, key.N);
+      d_ = columns(out, key.K, N);
       break;
   }
   const auto compute
@@ -107,9 +121,11 @@ product_description::product_description(const product_key& key, const product_o
     set(what_, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
   if (key.biased)
     set(what_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, at.bias);
-  if (key.kept) {
+  if (key.kept || key.epilogue == product_epilogue::gelu_gradient) {
     set(what_, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, at.z);
-    set(what_, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, key.N);
+    set(what_,
+        CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD,
+        key.role == product_role::forward ? key.N : key.K);
   }
 }
 

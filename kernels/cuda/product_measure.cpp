@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
+#include <limits>
 #include <vector>
 
 namespace troupe::kernels::cuda {
@@ -26,49 +26,34 @@ class event {
   cudaEvent_t handle_ = nullptr;
 };
 
-/// A copy of what a product adds to, gone with the queue's turn.
-class copy_on_queue {
- public:
-  copy_on_queue(const void* from, std::size_t bytes, cudaStream_t queue, const std::string& name)
-      : queue_(queue) {
-    const auto status = cudaMallocAsync(&data_, bytes, queue);
-    if (status != cudaSuccess) {
-      cudaGetLastError();
-      throw device_failure("measuring the product '" + name + "' needs a copy of its result, "
-                           + std::to_string(bytes)
-                           + " bytes on the device: " + cudaGetErrorString(status)
-                           + ". Give it the choices of another run, or do not measure");
-    }
-    copied_ = cudaMemcpyAsync(data_, from, bytes, cudaMemcpyDeviceToDevice, queue);
-  }
-  copy_on_queue(const copy_on_queue&) = delete;
-  copy_on_queue& operator=(const copy_on_queue&) = delete;
-  ~copy_on_queue() { cudaFreeAsync(data_, queue_); }
-  void* data() const {
-    check(copied_, "copying the result of a product, to measure");
-    return data_;
-  }
+constexpr std::int64_t whole_tiles = 256;  ///< rows: of no kernel's tile there is a part
 
- private:
-  void* data_ = nullptr;
-  cudaError_t copied_ = cudaSuccess;
-  cudaStream_t queue_;
-};
+/// Rows of the result of a backward_weight that `trial` has room for.
+std::int64_t rows_to_try(const product_key& key, std::span<std::byte> trial) {
+  const auto rows = std::int64_t(trial.size() / (result_size(key) * std::size_t(key.K)));
+  if (rows >= key.N)
+    return key.N;
+  return rows > whole_tiles ? rows / whole_tiles * whole_tiles : rows;
+}
 
 }  // namespace
 
-measured_product measure(product_description& what,
-                         const product_key& key,
-                         const product_operands& at,
-                         std::span<const cublasLtMatmulHeuristicResult_t> candidates,
-                         cublasLtHandle_t library,
-                         void* workspace,
-                         cudaStream_t queue,
-                         const std::string& name) {
-  std::optional<copy_on_queue> copy;
-  if (key.role == product_role::backward_weight)
-    copy.emplace(at.d, result_size(key) * std::size_t(key.N * key.K), queue, name);
-  void* const result = copy ? copy->data() : at.d;
+std::optional<measured_product> measure(const product_key& key,
+                                        const product_operands& at,
+                                        std::span<const cublasLtMatmulHeuristicResult_t> candidates,
+                                        cublasLtHandle_t library,
+                                        void* workspace,
+                                        std::span<std::byte> trial,
+                                        cudaStream_t queue) {
+  const bool adds = key.role == product_role::backward_weight;
+  const std::int64_t N = adds ? rows_to_try(key, trial) : key.N;
+  if (N == 0)
+    return measured_product{candidates[0].algo};
+  product_description what(key, at, N);
+  void* const result = adds ? trial.data() : at.d;
+  if (adds)
+    check(cudaMemsetAsync(result, 0, result_size(key) * std::size_t(N * key.K), queue),
+          "measuring a product");
   const event begin, end;
 
   // Microseconds of one run; infinite where the library proposes what it then refuses.
@@ -95,8 +80,7 @@ measured_product measure(product_description& what,
   }
   const double first = *std::min_element(best.begin(), best.end());
   if (!std::isfinite(first))
-    throw device_failure("cuBLASLt refuses all " + std::to_string(best.size())
-                         + " algorithms that it proposes for the product '" + name + "'");
+    return std::nullopt;
   const int repeats
       = int(std::clamp(enough_microseconds / std::max(first, 1.0), 1.0, double(most_repeats)));
   // In rounds, so that a clock that sinks meanwhile is everybody's.
@@ -109,7 +93,7 @@ measured_product measure(product_description& what,
   const double fastest = *std::min_element(best.begin(), best.end());
   const auto chosen
       = std::find_if(best.begin(), best.end(), [&](double t) { return t <= alike * fastest; });
-  return {candidates[std::size_t(chosen - best.begin())].algo, *chosen};
+  return measured_product{candidates[std::size_t(chosen - best.begin())].algo, *chosen};
 }
 
 }  // namespace troupe::kernels::cuda

@@ -39,6 +39,8 @@ std::string epilogue_of(const product_key& key) {
   std::string out = key.biased ? "+bias" : "";
   if (key.epilogue == product_epilogue::gelu)
     out += "+gelu";
+  if (key.epilogue == product_epilogue::gelu_gradient)
+    out += "+gelu_gradient";
   if (key.kept)
     out += "+z";
   return out.empty() ? "" : " " + out.substr(1);

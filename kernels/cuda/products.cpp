@@ -10,6 +10,7 @@
 #include <mutex>
 #include <optional>
 #include <shared_mutex>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -43,6 +44,7 @@ struct hash_of_key {
 struct known_product {
   std::mutex choosing;
   std::atomic<bool> ready = false;
+  bool impossible = false;  ///< with the epilogue; there is no choice then
   cublasLtMatmulAlgo_t algorithm;
   product_choice choice;
 };
@@ -73,6 +75,7 @@ struct products::state {
               const product_key& key,
               const product_operands& at,
               void* workspace,
+              std::span<std::byte> trial,
               cudaStream_t queue);
 };
 
@@ -113,7 +116,7 @@ void products::give(const std::vector<product_choice>& known) {
     state_->given[choice.product] = choice;
   }
   for (const auto& [key, product] : state_->known) {
-    if (!product->ready)
+    if (!product->ready || product->impossible)
       continue;
     const auto found = state_->given.find(product->choice.product);
     if (found != state_->given.end() && found->second.algorithm != product->choice.algorithm)
@@ -127,7 +130,7 @@ std::vector<product_choice> products::choices() const {
   std::vector<product_choice> out;
   const std::shared_lock lock(state_->mutex);
   for (const auto& [key, product] : state_->known) {
-    if (product->ready)
+    if (product->ready && !product->impossible)
       out.push_back(product->choice);
   }
   std::sort(
@@ -177,6 +180,7 @@ void products::state::choose(known_product& out,
                              const product_key& key,
                              const product_operands& at,
                              void* workspace,
+                             std::span<std::byte> trial,
                              cudaStream_t queue) {
   std::string device_name;
   {
@@ -209,17 +213,25 @@ void products::state::choose(known_product& out,
   }
   cublasLtMatmulHeuristicResult_t candidates[most_candidates];
   const int found = what.candidates(on.library, candidates, measure ? most_candidates : 1);
-  if (found == 0)
-    throw device_failure("cuBLASLt has no algorithm for the product '" + name + "'");
-  measured_product chosen{candidates[0].algo};
-  if (measure)
+  std::optional<measured_product> chosen;
+  if (found > 0 && measure)
     chosen = cuda::measure(
-        what, key, at, {candidates, std::size_t(found)}, on.library, workspace, queue, name);
-  out.algorithm = chosen.algorithm;
-  out.choice = {name, text_of(chosen.algorithm), chosen.microseconds, found};
+        key, at, {candidates, std::size_t(found)}, on.library, workspace, trial, queue);
+  else if (found > 0)
+    chosen = measured_product{candidates[0].algo};
+  out.impossible = !chosen && key.epilogue != product_epilogue::none;
+  if (out.impossible)
+    return;
+  if (!chosen)
+    throw device_failure(found == 0
+                             ? "cuBLASLt has no algorithm for the product '" + name + "'"
+                             : "cuBLASLt refuses all " + std::to_string(found)
+                                   + " algorithms that it proposes for the product '" + name + "'");
+  out.algorithm = chosen->algorithm;
+  out.choice = {name, text_of(chosen->algorithm), chosen->microseconds, found};
 }
 
-void multiply(product_key key, const product_operands& at, const context& in) {
+bool multiply(product_key key, const product_operands& at, const context& in) {
   auto& state = product_access::state();
   const device& on = state.current_device();
   key.device_kind = on.kind;
@@ -236,14 +248,19 @@ void multiply(product_key key, const product_operands& at, const context& in) {
   if (!known.ready.load(std::memory_order_acquire)) {
     const std::lock_guard lock(known.choosing);
     if (!known.ready) {
-      state.choose(known, on, key, at, workspace, queue_of(in));
+      const std::span trial(static_cast<std::byte*>(workspace) + product_workspace,
+                            left - product_workspace);
+      state.choose(known, on, key, at, workspace, trial, queue_of(in));
       known.ready = true;
     }
   }
+  if (known.impossible)
+    return false;
   const auto status = product_description(key, at).run(
       on.library, known.algorithm, at.d, workspace, queue_of(in));
   if (status != CUBLAS_STATUS_SUCCESS)
     check(status, ("the matrix product '" + known.choice.product + "'").c_str());
+  return true;
 }
 
 }  // namespace troupe::kernels::cuda

@@ -32,7 +32,7 @@ struct activation_forward {
 
 template <class T>
 struct activation_backward {
-  T* dx;        ///< (R, fan_in * N) written; may be `x` itself
+  T* dx;        ///< (R, fan_in * N) written; may be `x` itself, or `dy` where fan_in is 1
   const T* dy;  ///< (R, N)
   const T* x;   ///< (R, fan_in * N)
   std::int64_t R, N;

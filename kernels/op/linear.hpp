@@ -8,16 +8,35 @@
 //   W:  dweight[n,k] += sum_r dz[r,n] * x[r,k]             needs x
 //       dbias[n]     += sum_r dz[r,n]
 //
-// The gradient of the activation is an operation of its own (activation.hpp). In bf16 the
-// activation may read z as it is stored, rounded, which is what its gradient reads.
+// Where x was made by an activation, I goes on through that activation, while the sums are at hand:
+//
+//   I:  dx[r,k]       = (sum_n dz[r,n] * weight[n,k]) * activation'(z[r,k])
+//
+// with the z that x was made of: dx is then the gradient of that z. In bf16 and fp16 the activation
+// may read z as it is stored, rounded, which is what its gradient reads; the sum may be rounded
+// before the slope comes to it.
 
 #pragma once
 
-#include "kernels/op/context.hpp"
+#include "kernels/op/activation.hpp"
 
 namespace troupe::kernels {
 
 enum class epilogue : std::uint8_t { none, gelu_tanh, gelu_erf, squared_relu };
+
+/// The operation that an epilogue other than `none` is.
+constexpr activation activation_of(epilogue x) {
+  switch (x) {
+    case epilogue::gelu_erf:
+      return activation::gelu_erf;
+    case epilogue::squared_relu:
+      return activation::squared_relu;
+    case epilogue::gelu_tanh:
+    case epilogue::none:
+      break;
+  }
+  return activation::gelu_tanh;
+}
 
 template <class T>
 struct linear_forward {
@@ -38,6 +57,8 @@ struct linear_backward_input {
   const T* dz;      ///< (R, N)
   const T* weight;  ///< (N, K)
   std::int64_t R, N, K;
+  epilogue activation = epilogue::none;  ///< that made x
+  const T* z = nullptr;                  ///< (R, K) that it made x of; unread without an activation
 };
 
 template <class T>
@@ -59,7 +80,7 @@ constexpr std::int64_t flops(const linear_forward<T>& op) {
 }
 template <class T>
 constexpr std::int64_t flops(const linear_backward_input<T>& op) {
-  return product_flops(op);
+  return product_flops(op) + (op.activation == epilogue::none ? 0 : 20 * op.R * op.K);
 }
 template <class T>
 constexpr std::int64_t flops(const linear_backward_weight<T>& op) {
@@ -72,7 +93,8 @@ constexpr std::int64_t bytes_moved(const linear_forward<T>& op) {
 }
 template <class T>
 constexpr std::int64_t bytes_moved(const linear_backward_input<T>& op) {
-  return std::int64_t{sizeof(T)} * (op.R * op.N + op.N * op.K + op.R * op.K);
+  return std::int64_t{sizeof(T)}
+         * (op.R * op.N + op.N * op.K + op.R * op.K * (op.activation == epilogue::none ? 1 : 2));
 }
 template <class T>
 constexpr std::int64_t bytes_moved(const linear_backward_weight<T>& op) {

@@ -3,6 +3,38 @@
 
 namespace troupe::kernels::reference {
 
+namespace {
+
+double value(epilogue kind, double z) {
+  switch (kind) {
+    case epilogue::none:
+      break;
+    case epilogue::gelu_tanh:
+      return gelu_tanh(z);
+    case epilogue::gelu_erf:
+      return gelu_erf(z);
+    case epilogue::squared_relu:
+      return squared_relu(z);
+  }
+  return z;
+}
+
+double slope(epilogue kind, double z) {
+  switch (kind) {
+    case epilogue::none:
+      break;
+    case epilogue::gelu_tanh:
+      return gelu_tanh_slope(z);
+    case epilogue::gelu_erf:
+      return gelu_erf_slope(z);
+    case epilogue::squared_relu:
+      return squared_relu_slope(z);
+  }
+  return 1;
+}
+
+}  // namespace
+
 template <class T>
 void run(const linear_forward<T>& op) {
   for (std::int64_t r = 0; r < op.R; ++r) {
@@ -12,20 +44,7 @@ void run(const linear_forward<T>& op) {
         z += double(op.x[r * op.K + k]) * double(op.weight[n * op.K + k]);
       if (op.z)
         op.z[r * op.N + n] = T(z);
-      switch (op.activation) {
-        case epilogue::none:
-          break;
-        case epilogue::gelu_tanh:
-          z = gelu_tanh(z);
-          break;
-        case epilogue::gelu_erf:
-          z = gelu_erf(z);
-          break;
-        case epilogue::squared_relu:
-          z = squared_relu(z);
-          break;
-      }
-      op.y[r * op.N + n] = T(z);
+      op.y[r * op.N + n] = T(value(op.activation, z));
     }
   }
 }
@@ -37,6 +56,8 @@ void run(const linear_backward_input<T>& op) {
       double sum = 0;
       for (std::int64_t n = 0; n < op.N; ++n)
         sum += double(op.dz[r * op.N + n]) * double(op.weight[n * op.K + k]);
+      if (op.activation != epilogue::none)
+        sum *= slope(op.activation, double(op.z[r * op.K + k]));
       op.dx[r * op.K + k] = T(sum);
     }
   }

@@ -5,44 +5,48 @@
 namespace troupe::runtime {
 namespace {
 
-kernels::activation matching(kernels::epilogue x) {
-  switch (x) {
-    case kernels::epilogue::gelu_erf:
-      return kernels::activation::gelu_erf;
-    case kernels::epilogue::squared_relu:
-      return kernels::activation::squared_relu;
-    case kernels::epilogue::gelu_tanh:
-    case kernels::epilogue::none:
-      break;
-  }
-  return kernels::activation::gelu_tanh;
-}
-
 template <class T>
 struct linear_node final : node {
   tensor x;  ///< (R, K); this rank's rows of it where `gather` is set
-  tensor z;  ///< (R, N) before the activation; empty without one
   std::shared_ptr<gradient_slot> dx, dy;
   tensor dz;  ///< (R, N) between I and W
   std::int64_t R, N, K;
   int weight, bias;
-  kernels::epilogue activation;
   bool gather;
 
   void input_gradients(tape& on) override {
-    dz = std::move(dy->sum);
-    if (activation != kernels::epilogue::none) {
-      // Over z, which nobody needs any more.
-      const auto dh = std::exchange(dz, std::move(z));
-      on.on().run(kernels::activation_backward<T>{
-          dz.data<T>(), dh.template data<T>(), dz.data<T>(), R, N, matching(activation)});
-    }
+    dz = gradient_of_z(on);
     if (!dx)
       return;
     auto part = tensor::empty<T>(on.on(), gather ? shape{R, K} : x.extents());
-    on.on().run(kernels::linear_backward_input<T>{
-        part.template data<T>(), dz.data<T>(), on.value<T>(weight), R, N, K});
-    on.add(*dx, std::move(part));
+    on.on().run(kernels::linear_backward_input<T>{part.template data<T>(),
+                                                  dz.data<T>(),
+                                                  on.value<T>(weight),
+                                                  R,
+                                                  N,
+                                                  K,
+                                                  dx->activation,
+                                                  dx->z.template data<T>()});
+    on.add(dx->activation == kernels::epilogue::none ? dx->sum : dx->sum_of_z, std::move(part));
+  }
+
+  /// Of the output before its activation, if there is one.
+  tensor gradient_of_z(tape& on) {
+    auto of_y = std::move(dy->sum), of_z = std::move(dy->sum_of_z);
+    if (dy->activation == kernels::epilogue::none)
+      return of_y;
+    auto z = std::move(dy->z);
+    if (of_y) {
+      // Over z, which nobody needs any more.
+      on.on().run(kernels::activation_backward<T>{z.data<T>(),
+                                                  of_y.template data<T>(),
+                                                  z.data<T>(),
+                                                  R,
+                                                  N,
+                                                  kernels::activation_of(dy->activation)});
+      on.add(of_z, std::move(z));
+    }
+    return of_z;
   }
 
   void weight_gradients(tape& on) override {
@@ -84,7 +88,8 @@ variable run_linear(tape& on,
     auto n = std::make_unique<linear_node<T>>();
     n->gather = bool(x.shard);
     n->x = n->gather ? x.shard : x.data;
-    n->z = std::move(z);
+    made.gradient->activation = activation;
+    made.gradient->z = std::move(z);
     n->dx = x.gradient;
     n->dy = made.gradient;
     n->R = R;
@@ -92,7 +97,6 @@ variable run_linear(tape& on,
     n->K = K;
     n->weight = weight;
     n->bias = bias;
-    n->activation = activation;
     on.record(std::move(n));
   }
   return made;

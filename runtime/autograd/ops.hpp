@@ -51,7 +51,8 @@ enum class product : std::uint8_t {
 };
 
 /// act(x weight^T + bias): (.., K) -> (.., N), N features on this rank. I: weight (z for an
-/// activation). W: x, dz; x is gathered again where it was.
+/// activation, and that of the activation that made x, which the way back goes through at once). W:
+/// x, dz; x is gathered again where it was.
 variable linear(tape& on,
                 const variable& x,
                 product kind,

@@ -76,17 +76,16 @@ void tape::record(std::function<void(tape&)> input_gradients) {
   record(std::unique_ptr<node>(std::move(x)));
 }
 
-void tape::add(gradient_slot& to, tensor part) {
-  if (!to.sum) {
-    to.sum = std::move(part);
+void tape::add(tensor& to, tensor part) {
+  if (!to) {
+    to = std::move(part);
     return;
   }
   // Into a new tensor: the old sum may be the very tensor that another variable was given.
   with_element(type(), [&]<class T>(T) {
     auto sum = tensor::empty<T>(stream_, part.extents());
-    stream_.run(
-        kernels::add<T>{sum.template data<T>(), to.sum.data<T>(), part.data<T>(), part.size()});
-    to.sum = std::move(sum);
+    stream_.run(kernels::add<T>{sum.template data<T>(), to.data<T>(), part.data<T>(), part.size()});
+    to = std::move(sum);
   });
 }
 

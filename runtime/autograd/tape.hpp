@@ -18,9 +18,14 @@
 
 namespace troupe::runtime {
 
-/// The sum of what has come back so far for one variable.
+/// The sum of what has come back so far for one variable. Where an activation made the variable, a
+/// product that takes it may go back through that too, with its sums at hand: both may have come,
+/// of several operations, and the one that made the variable adds them.
 struct gradient_slot {
-  tensor sum;  ///< empty: nothing yet
+  tensor sum = {};                                         ///< of the variable; empty: nothing yet
+  kernels::epilogue activation = kernels::epilogue::none;  ///< that made it
+  tensor z = {};         ///< what the activation made it of, until its gradient is known
+  tensor sum_of_z = {};  ///< of z; empty: nothing yet
 };
 
 /// How a variable lies on the tensor axis. Operations check it (SPREAD-1): a reduction that is
@@ -107,7 +112,9 @@ class tape {
   void record(std::function<void(tape&)> input_gradients);
 
   /// Adds `part` to what has come back for `to`.
-  void add(gradient_slot& to, tensor part);
+  void add(gradient_slot& to, tensor part) { add(to.sum, std::move(part)); }
+  /// The same of any sum; takes the part itself where there is none yet.
+  void add(tensor& sum, tensor part);
 
   int segments() const { return int(segments_.size()); }
   void input_gradients(int segment);

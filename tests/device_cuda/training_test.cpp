@@ -1,5 +1,6 @@
 // The trainer without actors on a device, against itself on the CPU.
 
+#include "kernels/backend/cuda_library.hpp"
 #include "runtime/device/backend_kind.hpp"
 #include "runtime/trainer/reference_trainer.hpp"
 #include "tests/support/emulated_plugins.hpp"
@@ -10,6 +11,8 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/generators/catch_generators_range.hpp>
+
+#include <algorithm>
 
 using namespace troupe::runtime;
 using namespace troupe::tests;
@@ -63,7 +66,8 @@ TEST_CASE("a state has one digest, on the processor and on a device", "[device]"
 }
 
 TEST_CASE("a device trains in bf16 within 1 % of the processor's fp32", "[device]") {
-  const auto model = tiny_gpts(2).begin()->second;
+  auto model = tiny_gpts(2).begin()->second;
+  model.ffn = GENERATE(20, 24);  // GELU by a kernel of ours, and by the products
   const auto exact = steps(tiny_recipe(model, dtype::f32), backend_kind::cpu, 20);
   const auto how = tiny_recipe(model, dtype::bf16);
   const auto there = steps(how, backend_kind::cuda, 20), again = steps(how, backend_kind::cuda, 20);
@@ -72,6 +76,17 @@ TEST_CASE("a device trains in bf16 within 1 % of the processor's fp32", "[device
     CHECK(there[i].lm_loss == Catch::Approx(exact[i].lm_loss).epsilon(1e-2));
     CHECK(there[i].state == again[i].state);
   }
+}
+
+TEST_CASE("gradients on a device go back through GELU in the product that makes them", "[device]") {
+  auto model = tiny_gpts(2).at("learned, layer norm, gelu tanh, biases, tied, dropout");
+  model.ffn = 24;  // rows that cuBLASLt's own gradient reads
+  REQUIRE(model.activation == troupe::kernels::activation::gelu_tanh);
+  steps(tiny_recipe(model, dtype::bf16), backend_kind::cuda, 1);
+  const auto choices = troupe::kernels::open_cuda().choices();
+  CHECK(std::any_of(choices.begin(), choices.end(), [](const auto& choice) {
+    return choice.product.starts_with("backward_input bf16 gelu_gradient ");
+  }));
 }
 
 TEST_CASE("replicas that a device plays in turn add up as on the processor", "[device]") {

@@ -3,6 +3,7 @@
 #include "tests/support/on_cpu.hpp"
 #include "tests/support/ops.hpp"
 
+#include <catch2/catch_template_test_macros.hpp>
 #include <catch2/catch_test_macros.hpp>
 
 #include <cmath>
@@ -69,6 +70,31 @@ TEST_CASE("cpu products agree with the judge with every epilogue", "[kernels][li
                .activation = activation,
                .with_bias = with_bias,
                .with_z = with_z});
+    }
+  }
+}
+
+// Losses of earlier builds, which went back by two operations, keep their bits.
+TEMPLATE_TEST_CASE("cpu gradients through what made the input have the bits of two operations",
+                   "[kernels][linear][narrow]",
+                   float,
+                   kernels::bf16,
+                   kernels::f16) {
+  for (const auto made_x : {epilogue::gelu_tanh, epilogue::gelu_erf, epilogue::squared_relu}) {
+    for (const int threads : {1, 2}) {
+      tests::linear_memory<TestType> together{.R = 37, .N = 71, .K = 29, .made_x = made_x};
+      auto apart = together;
+      tests::on_cpu(together.backward_input(), threads);
+      apart.made_x = epilogue::none;
+      tests::on_cpu(apart.backward_input(), threads);
+      tests::on_cpu(kernels::activation_backward<TestType>{apart.z_of_x.data(),
+                                                           apart.dx.data(),
+                                                           apart.z_of_x.data(),
+                                                           apart.R,
+                                                           apart.K,
+                                                           kernels::activation_of(made_x)},
+                    threads);
+      CHECK(together.dx == apart.z_of_x);
     }
   }
 }

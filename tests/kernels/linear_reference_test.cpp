@@ -14,11 +14,6 @@ namespace {
 // The gradients are exact to rounding; what is left is the truncation of the finite differences.
 constexpr double tolerance = 1e-8;
 
-kernels::activation activation_of(kernels::epilogue epilogue) {
-  return epilogue == kernels::epilogue::gelu_erf ? kernels::activation::gelu_erf
-                                                 : kernels::activation::gelu_tanh;
-}
-
 }  // namespace
 
 TEST_CASE("a linear layer multiplies rows of x with rows of the weight and adds the bias",
@@ -42,7 +37,7 @@ TEST_CASE("the epilogue of a linear layer is the activation of z", "[kernels][re
   const auto epilogue = GENERATE(kernels::epilogue::gelu_tanh, kernels::epilogue::gelu_erf);
   linear_memory<double> t{.R = 5, .N = 7, .K = 3, .activation = epilogue};
   run(t.forward());
-  activation_memory<double> a{.R = 5, .N = 7, .kind = activation_of(epilogue), .x = t.z};
+  activation_memory<double> a{.R = 5, .N = 7, .kind = kernels::activation_of(epilogue), .x = t.z};
   run(a.forward());
   CHECK(t.y == a.y);
 }
@@ -64,12 +59,29 @@ TEST_CASE("I and W of a linear layer agree with finite differences",
   CHECK(relative_error(t.dbias, plus(dbias, slopes(t.bias, loss))) < tolerance);
 }
 
+TEST_CASE("I of a linear layer goes back through the activation that made its input",
+          "[kernels][reference][linear][gradient]") {
+  const auto made_x = GENERATE(
+      kernels::epilogue::gelu_tanh, kernels::epilogue::gelu_erf, kernels::epilogue::squared_relu);
+  linear_memory<double> t{.R = 3, .N = 5, .K = 4, .made_x = made_x};
+  run(t.backward_input());
+  activation_memory<double> a{
+      .R = 3, .N = 4, .kind = kernels::activation_of(made_x), .x = t.z_of_x};
+  const auto loss = [&] {
+    run(a.forward());
+    t.x = a.y;
+    run(t.forward());
+    return weighted_sum(t.y, t.dz);
+  };
+  CHECK(relative_error(t.dx, slopes(a.x, loss)) < tolerance);
+}
+
 TEST_CASE("a linear layer with an epilogue differentiates through the saved z",
           "[kernels][reference][linear][gradient]") {
   const auto epilogue = GENERATE(kernels::epilogue::gelu_tanh, kernels::epilogue::gelu_erf);
   linear_memory<double> t{.R = 3, .N = 5, .K = 4, .activation = epilogue};
   run(t.forward());
-  activation_memory<double> a{.R = 3, .N = 5, .kind = activation_of(epilogue), .x = t.z};
+  activation_memory<double> a{.R = 3, .N = 5, .kind = kernels::activation_of(epilogue), .x = t.z};
   run(a.backward());
   t.dz = a.dx;
   run(t.backward_input());

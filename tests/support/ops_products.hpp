@@ -14,10 +14,12 @@ struct linear_memory {
   kernels::epilogue activation = kernels::epilogue::none;
   bool with_bias = true;
   bool with_z = true;
+  kernels::epilogue made_x = kernels::epilogue::none;  ///< dx is that of what it made x of
   std::vector<T> x = normal<T>(R * K, 1);
   std::vector<T> weight = normal<T>(N * K, 2);
   std::vector<T> bias = normal<T>(N, 3);
   std::vector<T> dz = normal<T>(R * N, 4);
+  std::vector<T> z_of_x = normal<T>(R * K, 7);
   std::vector<T> y = blank<T>(R * N), z = blank<T>(R * N), dx = blank<T>(R * K);
   std::vector<kernels::accumulator<T>> dweight = normal<kernels::accumulator<T>>(N * K, 5);
   std::vector<kernels::accumulator<T>> dbias = normal<kernels::accumulator<T>>(N, 6);
@@ -34,7 +36,14 @@ struct linear_memory {
             .activation = activation};
   }
   kernels::linear_backward_input<T> backward_input() {
-    return {.dx = dx.data(), .dz = dz.data(), .weight = weight.data(), .R = R, .N = N, .K = K};
+    return {.dx = dx.data(),
+            .dz = dz.data(),
+            .weight = weight.data(),
+            .R = R,
+            .N = N,
+            .K = K,
+            .activation = made_x,
+            .z = z_of_x.data()};
   }
   kernels::linear_backward_weight<T> backward_weight() {
     return {.dweight = dweight.data(),

@@ -9,7 +9,14 @@ namespace {
 using kernels::bf16;
 using kernels::epilogue;
 
-void product(harness& in, std::int64_t R, std::int64_t N, std::int64_t K, bool biased, epilogue e) {
+/// `made_x`: the activation that its gradient goes back through.
+void product(harness& in,
+             std::int64_t R,
+             std::int64_t N,
+             std::int64_t K,
+             bool biased,
+             epilogue e,
+             epilogue made_x = epilogue::none) {
   const auto shape = by(R, N) + " x " + std::to_string(K);
   in.line(bound::matrix, shape + (e == epilogue::none ? "" : " gelu"), [&](arena& a) {
     return kernels::linear_forward<bf16>{.y = a.empty<bf16>(R * N),
@@ -22,13 +29,16 @@ void product(harness& in, std::int64_t R, std::int64_t N, std::int64_t K, bool b
                                          .K = K,
                                          .activation = e};
   });
-  in.line(bound::matrix, shape, [&](arena& a) {
-    return kernels::linear_backward_input<bf16>{.dx = a.empty<bf16>(R * K),
-                                                .dz = a.drawn<bf16>(R * N),
-                                                .weight = a.drawn<bf16>(N * K),
-                                                .R = R,
-                                                .N = N,
-                                                .K = K};
+  in.line(bound::matrix, shape + (made_x == epilogue::none ? "" : " gelu"), [&](arena& a) {
+    return kernels::linear_backward_input<bf16>{
+        .dx = a.empty<bf16>(R * K),
+        .dz = a.drawn<bf16>(R * N),
+        .weight = a.drawn<bf16>(N * K),
+        .R = R,
+        .N = N,
+        .K = K,
+        .activation = made_x,
+        .z = made_x == epilogue::none ? nullptr : a.drawn<bf16>(R * K)};
   });
   in.line(bound::matrix, shape, [&](arena& a) {
     return kernels::linear_backward_weight<bf16>{.dweight = a.drawn<float>(N * K),
@@ -173,7 +183,13 @@ void time_products(harness& in, const model_shape& m) {
           m.hidden,
           biased,
           m.llama ? epilogue::none : epilogue::gelu_tanh);
-  product(in, m.rows, m.hidden, m.ffn, biased, epilogue::none);
+  product(in,
+          m.rows,
+          m.hidden,
+          m.ffn,
+          biased,
+          epilogue::none,
+          m.llama ? epilogue::none : epilogue::gelu_tanh);
   product(in, m.rows, m.vocabulary, m.hidden, false, epilogue::none);
   attention(in, m);
 }

@@ -8,6 +8,8 @@
 #include <catch2/matchers/catch_matchers_exception.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <array>
+#include <cmath>
 #include <string>
 
 using namespace troupe::runtime;
@@ -139,6 +141,63 @@ TEST_CASE("what comes back for a variable is added up, and changes nobody else's
   under_test.add(*x.gradient, numbers(on, {100, 200}));
   CHECK(x.gradient->sum.elements<float>()[1] == 222);
   CHECK(shared.elements<float>()[1] == 2);
+}
+
+/// One weight (2, 2) for every product; its gradient is added up.
+class one_weight_store final : public parameter_store {
+ public:
+  void acquire(int) override {}
+  void release(int) override {}
+  dtype type() const override { return dtype::f32; }
+  const void* value(int, int) const override { return weight; }
+  float* gradient(int, int) override { return sums; }
+  void emit(int) override {}
+  float weight[4] = {0.5F, -1, 2, 0.25F}, sums[4] = {};
+};
+
+// The product that takes a result goes back through its activation, and who else takes it does not.
+TEST_CASE("gradients of an activation's result and of what it was made of come together",
+          "[tape]") {
+  // Both users of y at once, and each alone: the way back is linear in what comes back.
+  const auto sums_of = [](bool by_product, bool by_function) {
+    one_weight_store store;
+    stream on(kernels::backend::reference, 1, {});
+    tape under_test(on, store, {});
+    const auto x = under_test.make(numbers(on, {0.3F, -0.7F}).view({1, 2}), spread::entered);
+    under_test.enter(0);
+    const auto y
+        = linear(under_test, x, product::column, 2, 0, no_parameter, kernels::epilogue::gelu_tanh);
+    if (by_product) {
+      const auto out = linear(under_test, y, product::row, 2, 0, no_parameter);
+      out.gradient->sum = numbers(on, {1, 3}).view({1, 2});
+    }
+    if (by_function)
+      under_test.record([dy = y.gradient, &on](tape& at) {
+        at.add(*dy, numbers(on, {5, -2}).view({1, 2}));
+      });
+    under_test.leave();
+    if (!by_product)  // nothing came back through the activation
+      CHECK(!y.gradient->sum_of_z);
+    under_test.input_gradients(0);
+    CHECK(!y.gradient->z);
+    const auto dx = x.gradient->sum.elements<float>();
+    return std::array{dx[0], dx[1]};
+  };
+  const auto both = sums_of(true, true), one = sums_of(true, false), other = sums_of(false, true);
+  // Numbers of at most 10 in fp32: 1e-6 each.
+  const auto gelu_slope = [](double z) {
+    const double inner = std::sqrt(2 / M_PI) * (z + 0.044715 * z * z * z), t = std::tanh(inner);
+    return 0.5 * (1 + t) + 0.5 * z * (1 - t * t) * std::sqrt(2 / M_PI) * (1 + 3 * 0.044715 * z * z);
+  };
+  const double z[2] = {0.5 * 0.3 + 1 * 0.7, 2 * 0.3 - 0.25 * 0.7};
+  const double dz[2]
+      = {(0.5 * 1 + 2 * 3) * gelu_slope(z[0]), (-1 * 1 + 0.25 * 3) * gelu_slope(z[1])};
+  const double dx[2] = {0.5 * dz[0] + 2 * dz[1], -1 * dz[0] + 0.25 * dz[1]};
+  for (std::size_t i = 0; i < 2; ++i) {
+    CHECK(std::abs(one[i] - dx[i]) < 1e-5);
+    CHECK(std::abs(both[i] - (one[i] + other[i])) < 1e-5);
+    CHECK(other[i] != 0);
+  }
 }
 
 TEST_CASE("CACHE-1: decoding has no way back", "[tape]") {
