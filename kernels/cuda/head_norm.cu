@@ -1,4 +1,3 @@
-#include "kernels/cuda/columns.cuh"
 #include "kernels/cuda/norm_rows.cuh"
 #include "kernels/cuda/run.hpp"
 
@@ -76,55 +75,15 @@ void run_op(const head_norm_backward_input<T>& op, const context& in) {
   run_rows<false>(in, rows, heads_fit(s, wide<T>) && all_aligned(op.dx, op.dy, op.x, op.gain));
 }
 
-template <class T, int W, int Sums>
-struct head_weight_sums {
-  static constexpr int width = W, sums = Sums, unroll = 2;
-  struct inputs {
-    bundle<T, W> dy, x;
-    float mean, rstd;
-  };
-  const T* dy;
-  const T* x;
-  const float* mean;  ///< null for rms
-  const float* rstd;
-  heads_in_groups place;
-
-  __device__ __forceinline__ inputs load(std::int64_t n, std::int64_t d) const {
-    const std::int64_t at = place(n) + d;
-    return {fetch<T, W>(dy + at), fetch<T, W>(x + at), mean ? mean[n] : 0.0f, rstd[n]};
-  }
-  __device__ __forceinline__ void add(const inputs& in, float (&to)[Sums][W]) const {
-#pragma unroll
-    for (int k = 0; k < W; ++k) {
-      const float up = in.dy[k];
-      to[0][k] = fmaf(up, (in.x[k] - in.mean) * in.rstd, to[0][k]);
-      if constexpr (Sums == 2)
-        to[1][k] += up;
-    }
-  }
-};
-
-template <int W, int Sums, class T>
-void sum_weights(const head_norm_backward_weight<T>& op, const context& in) {
-  const head_weight_sums<T, W, Sums> body{
-      .dy = op.dy,
-      .x = op.x,
-      .mean = op.shape.kind == normalization::layer ? op.mean : nullptr,
-      .rstd = op.rstd,
-      .place = heads_in_groups(op.shape)};
-  add_columns(in, body, heads_of(op.shape), op.shape.D, op.dgain, op.dbias, scratch(op));
-}
-
 template <class T>
 void run_op(const head_norm_backward_weight<T>& op, const context& in) {
-  if (heads_of(op.shape) == 0)
+  const head_norm_shape& s = op.shape;
+  const auto all = heads_of(s);
+  if (all == 0)
     return;
-  constexpr int W = wide<T>;
-  const bool vectors = heads_fit(op.shape, W) && all_aligned(op.dy, op.x);
-  if (op.dbias)
-    vectors ? sum_weights<W, 2>(op, in) : sum_weights<1, 2>(op, in);
-  else
-    vectors ? sum_weights<W, 1>(op, in) : sum_weights<1, 1>(op, in);
+  const bool vectors = heads_fit(s, wide<T>) && all_aligned(op.dy, op.x);
+  sum_norm_weights<T>(
+      in, op, heads_in_groups(s), all, s.D, s.kind == normalization::layer, vectors, scratch(op));
 }
 
 }  // namespace
