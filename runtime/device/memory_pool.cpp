@@ -289,10 +289,9 @@ void memory_pool::write(void* block, const void* from, std::size_t bytes) const 
   auto pool = *this;
   staging under_way;
   for (std::size_t begin = 0; begin < bytes;) {
-    if (under_way.is_full())
-      under_way.take();
     const auto n = std::min(bytes - begin, coarse);
-    staging::piece x{pool.allocate_pinned(n), begin, n};
+    staging::piece x{
+        under_way.is_full() ? under_way.take().block : pool.allocate_pinned(n), begin, n};
     std::memcpy(x.block.get(), static_cast<const std::byte*>(from) + begin, n);
     state_->queue->copy(static_cast<std::byte*>(block) + begin, x.block.get(), n);
     begin += n;
@@ -310,18 +309,20 @@ void memory_pool::read(void* to, const void* block, std::size_t bytes) const {
     return void(std::memcpy(to, block, bytes));
   auto pool = *this;
   staging under_way;
+  memory_block spare;
   for (std::size_t begin = 0; begin < bytes || !under_way.is_empty();) {
     if (begin < bytes && !under_way.is_full()) {
       const auto n = std::min(bytes - begin, coarse);
-      staging::piece x{pool.allocate_pinned(n), begin, n};
+      staging::piece x{spare ? std::move(spare) : pool.allocate_pinned(n), begin, n};
       state_->queue->copy(x.block.get(), static_cast<const std::byte*>(block) + begin, n);
       x.passed = state_->queue->mark();
       under_way.add(std::move(x));
       begin += n;
       continue;
     }
-    const auto x = under_way.take();
+    auto x = under_way.take();
     std::memcpy(static_cast<std::byte*>(to) + x.begin, x.block.get(), x.bytes);
+    spare = std::move(x.block);
   }
 }
 

@@ -65,6 +65,7 @@ TEST_CASE("large arrays pass through two pieces of pinned memory", "[device]") {
   const auto values = counted(std::int64_t{24} << 20, 0);  // six pieces of 16 MiB
   const pinned_at_most two(2);
   const auto x = uploaded(on, values, {std::int64_t(values.size())});
+  on.finish();  // they are idle again
   CHECK(elements_of<float>(on, x) == values);
 }
 
