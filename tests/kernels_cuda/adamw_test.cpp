@@ -49,6 +49,35 @@ TEMPLATE_TEST_CASE("AdamW on a device agrees with the judge, and rounds what it 
   check_step(m, exact);
 }
 
+TEMPLATE_TEST_CASE("AdamW on a device rounds to where vectors cannot be stored",
+                   "[kernels][cuda]",
+                   kernels::bf16,
+                   kernels::f16) {
+  constexpr std::int64_t n = 4100;  // more than a tile
+  adamw_memory<float, TestType> m{.n = n};
+  m.rounded.assign(std::size_t(n) + 1, TestType(tests::unwritten));
+  auto exact = wide(m);
+  auto op = m.step();
+  op.rounded = m.rounded.data() + 1;
+  tests::on_device(m, op);
+  CHECK(m.rounded.front() == TestType(tests::unwritten));
+  m.rounded.erase(m.rounded.begin());
+  check_step(m, exact);
+}
+
+// With the usual one the root is all that counts.
+TEST_CASE("AdamW on a device adds epsilon to the root", "[kernels][cuda]") {
+  adamw_memory<float, kernels::bf16> m{.n = 61};
+  auto exact = wide(m);
+  auto op = m.step();
+  auto judge = exact.step();
+  op.eps = judge.eps = 0.25F;
+  op.rate = judge.rate = 0.5F;
+  tests::on_device(m, op);
+  kernels::reference::run(judge);
+  CHECK(tests::error_of(m.x, exact.x) < rounding);
+}
+
 TEMPLATE_TEST_CASE("AdamW of many arrays on a device has the bits of each alone",
                    "[kernels][cuda]",
                    kernels::bf16,

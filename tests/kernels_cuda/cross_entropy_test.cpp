@@ -123,6 +123,24 @@ void check(std::int64_t R, std::int64_t V, std::int64_t vocabulary, std::size_t 
 
 }  // namespace
 
+// e^200 is more than a float holds: whoever does not know the highest logit of the row overflows.
+TEST_CASE("cross-entropy on a device knows the highest logit wherever it lies", "[kernels][cuda]") {
+  const std::int64_t V = GENERATE(700, 3001, 9001);  // blocks of one warp, of 4, of 8
+  for (const std::int64_t at : {std::int64_t{0}, V / 7, V / 3, V / 2, V - 150, V - 1}) {
+    cross_entropy_memory<float> m{.R = 1, .V = V, .vocabulary = V};
+    for (float& x : m.logits)
+      x = 0;
+    m.logits[std::size_t(at)] = 200;
+    m.target[0] = std::int32_t(V - 1);
+    auto judge = judge_of(m);
+    kernels::reference::run(judge.forward());
+    forward_on_device(m);
+    CAPTURE(at);
+    CHECK(std::abs(m.lse[0] - judge.lse[0]) < rounding * 200);
+    CHECK(std::abs(m.loss[0] - judge.loss[0]) < rounding * 200);
+  }
+}
+
 TEMPLATE_TEST_CASE(
     "cross-entropy on a device agrees with the judge", "[cross_entropy]", float, bf16, f16) {
   struct shape {

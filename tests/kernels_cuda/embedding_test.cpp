@@ -21,13 +21,14 @@ struct shape {
 };
 
 // One element; primes; whole packs; few tokens many times, more than a warp takes at once; more
-// rows than one tile of keys, and than two.
+// rows than one tile of keys, than two, and than four.
 const auto shapes = {shape{1, 1, 1, 1},
                      {7, 5, 11, 3},
                      {61, 24, 13, 61},
                      {131, 264, 3, 17},
                      {2049, 8, 1000, 100},
-                     {5003, 3, 2, 1024}};
+                     {5003, 3, 2, 1024},
+                     {8200, 2, 300, 50}};
 
 /// dtable[row[r]] += dy[r] as a device adds them: the definition, by plain loops.
 template <class T>

@@ -129,6 +129,22 @@ TEMPLATE_TEST_CASE("norm on a device has the same bits in every run",
   CHECK(a.dbias == b.dbias);
 }
 
+TEST_CASE("norm on a device takes a residual that alone is not aligned", "[kernels][cuda]") {
+  norm_memory<float> m{.R = 5, .C = 24, .with_residual = true};
+  m.residual = tests::normal<float>(std::size_t(m.R * m.C) + 1, 9);
+  auto exact = in_double(m);
+  kernels::reference::run(exact.forward());
+  tests::copy_array(m.mean, exact.mean);
+  tests::copy_array(m.rstd, exact.rstd);
+  auto op = m.backward_input();
+  auto judge = exact.backward_input();
+  ++op.residual;
+  ++judge.residual;
+  on_device(m, op);
+  kernels::reference::run(judge);
+  CHECK(error_of(m.dx, exact.dx) < 1e-5);
+}
+
 TEST_CASE("norm on a device leaves out the statistics that nobody wants", "[kernels][cuda]") {
   const std::int64_t C = GENERATE(19, 24);
   norm_memory<float> a{.R = 3, .C = C}, b = a;

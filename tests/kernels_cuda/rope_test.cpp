@@ -51,6 +51,16 @@ TEMPLATE_TEST_CASE("rotary embedding on a device agrees with the judge, there an
   CHECK(error_of(m.x, exact.x) < rounding);
 }
 
+// A block has one row's sines at a time here, and a device at most 2,112 blocks.
+TEST_CASE("rotary embedding on a device turns more rows than blocks can have at once",
+          "[kernels][cuda]") {
+  rope_memory<float> m{.R = 3 * 2112, .G = 1, .heads = 1, .D = 512, .rotated = 512};
+  auto exact = in_double(m);
+  on_device(m, m.turn());
+  kernels::reference::run(exact.turn());
+  CHECK(error_of(m.x, exact.x) < rounding);
+}
+
 TEST_CASE("rotary embedding on a device knows its angle at far positions", "[kernels][cuda]") {
   rope_memory<float> m{.R = 6, .G = 1, .heads = 1, .D = 32, .rotated = 32};
   m.position = {0, 1, 99999, 1000003, 16777217, 2147483647};

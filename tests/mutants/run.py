@@ -1,6 +1,7 @@
 """Plants one fault after the other in a copy of the tree, and says which check finds it.
 
-    run.py                 all of mutants.py; a table on standard output
+    run.py                 all of mutants.py and kernels.py; a table on standard output
+    run.py --set NAME      composition: mutants.py alone; kernels: kernels.py alone
     run.py --only TEXT     those whose description contains TEXT
     run.py --texts         only looks whether what they replace is there: at once
     run.py --folder DIR    where the copy and its build lie (default: build/mutants); kept for
@@ -18,13 +19,24 @@ import subprocess
 import sys
 import time
 
-from mutants import MUTANTS
+import kernels
+import mutants
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HANGS = 240  # seconds; whoever waits for ever is found, too
 # In this order: most faults are found by the first, and then the others are not built.
-CHECKS = [("matrix", ["--stop"]), ("test_runtime_trainer", ["--abort"]),
-          ("test_scenario", ["--abort", "[scenario]"])]
+COMPOSITION = [("matrix", ["--stop"]), ("test_runtime_trainer", ["--abort"]),
+               ("test_scenario", ["--abort", "[scenario]"])]
+KERNELS = "test_kernels_cuda"
+SETS = {"composition": mutants.MUTANTS, "kernels": kernels.MUTANTS}
+
+
+def checks_of(which, files):
+    """Who is to find faults of a set in these files."""
+    if which == "composition":
+        return COMPOSITION
+    tests = ",".join(sorted({f"[#{kernels.TESTS[file]}]" for file in files}))
+    return [(KERNELS, ["--abort", "--filenames-as-tags", tests])]
 
 
 def copy_tree(to):
@@ -77,9 +89,9 @@ def verdict(tree, program, options):
     return f"{program}: {first_complaint(done.stdout + done.stderr)}"
 
 
-def judge(tree):
+def judge(tree, checks):
     """Empty, or who finds what is planted in the tree."""
-    for program, options in CHECKS:
+    for program, options in checks:
         wrong = build(tree, program)
         if wrong:
             return f"does not build: {wrong}"
@@ -96,7 +108,7 @@ def misplaced(tree, mutant):
     return "" if times == 1 else f"the text to replace is {times} times in {file}: {what}"
 
 
-def plant(tree, mutant):
+def plant(tree, which, mutant):
     _, file, text, other = mutant
     path = tree / file
     sound = path.read_text()
@@ -104,7 +116,7 @@ def plant(tree, mutant):
         return misplaced(tree, mutant)
     path.write_text(sound.replace(text, other))
     try:
-        return judge(tree)
+        return judge(tree, checks_of(which, [file]))
     finally:
         path.write_text(sound)
 
@@ -112,13 +124,15 @@ def plant(tree, mutant):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--only", default="", metavar="TEXT")
+    parser.add_argument("--set", choices=SETS, action="append", dest="sets")
     parser.add_argument("--folder", type=pathlib.Path, default=ROOT / "build/mutants", metavar="DIR")
     parser.add_argument("--texts", action="store_true")
     how = parser.parse_args()
     if how.texts:
-        wrong = list(filter(None, (misplaced(ROOT, x) for x in MUTANTS)))
-        print("\n".join(wrong) or f"{len(MUTANTS)} faults can be planted")
-        return 1 if wrong or not MUTANTS else 0
+        every = [x for group in SETS.values() for x in group]
+        wrong = list(filter(None, (misplaced(ROOT, x) for x in every)))
+        print("\n".join(wrong) or f"{len(every)} faults can be planted")
+        return 1 if wrong or not every else 0
     tree = how.folder.resolve() / "tree"
     os.environ.setdefault("CCACHE_BASEDIR", str(ROOT.parent))
     os.environ.setdefault("CCACHE_NOHASHDIR", "1")
@@ -127,16 +141,17 @@ def main():
     if done.returncode != 0:
         print(done.stdout + done.stderr, file=sys.stderr)
         return 2
-    wrong = judge(tree)
-    if wrong:
-        print(f"the tree as it is does not pass: {wrong}", file=sys.stderr)
-        return 2
-    chosen = [x for x in MUTANTS if how.only in x[0]]
+    chosen = [(which, x) for which in how.sets or SETS for x in SETS[which] if how.only in x[0]]
+    for which in dict.fromkeys(which for which, _ in chosen):
+        wrong = judge(tree, checks_of(which, [x[1] for w, x in chosen if w == which]))
+        if wrong:
+            print(f"the tree as it is does not pass: {wrong}", file=sys.stderr)
+            return 2
     print("| fault | file | found by | s |\n|---|---|---|---|")
     missed = 0
-    for mutant in chosen:
+    for which, mutant in chosen:
         began = time.monotonic()
-        found = plant(tree, mutant)
+        found = plant(tree, which, mutant)
         # What the compiler refuses was never tried.
         untried = found.startswith(("does not build", "the text to replace"))
         missed += not found or untried

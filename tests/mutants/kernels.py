@@ -1,0 +1,124 @@
+"""Faults in kernels for devices, seeded one at a time: (what, file, exact text, replacement).
+
+As in mutants.py. Each is to be found by the emulated tests of its own operation: TESTS.
+"""
+
+ATTENTION = "kernels/cuda/attention_backward.cu"
+COLUMNS = "kernels/cuda/columns.cuh"
+CROSS_BACKWARD = "kernels/cuda/cross_entropy_backward.cu"
+CROSS_FORWARD = "kernels/cuda/cross_entropy_forward.cu"
+DROPOUT = "kernels/cuda/dropout.cu"
+EMBEDDING = "kernels/cuda/embedding.cu"
+HEADS = "kernels/cuda/head_norm.cu"
+ADAMW = "kernels/cuda/adamw.cu"
+MERGE = "kernels/cuda/cross_entropy_merge.cu"
+NORM = "kernels/cuda/norm.cu"
+NORM_ROWS = "kernels/cuda/norm_rows.cuh"
+PRODUCT = "kernels/cuda/product.cpp"
+ROPE = "kernels/cuda/rope.cu"
+SUM = "kernels/cuda/sum.cu"
+
+# The file of tests below tests/kernels_cuda that is to find what is planted in a source.
+TESTS = {
+    ATTENTION: "attention_test",
+    ADAMW: "adamw_test",
+    COLUMNS: "norm_test",
+    CROSS_BACKWARD: "cross_entropy_test",
+    CROSS_FORWARD: "cross_entropy_test",
+    DROPOUT: "dropout_test",
+    EMBEDDING: "embedding_test",
+    HEADS: "head_norm_test",
+    MERGE: "cross_entropy_test",
+    NORM: "norm_test",
+    NORM_ROWS: "norm_test",
+    PRODUCT: "product_test",
+    ROPE: "rope_test",
+    SUM: "sum_test",
+}
+
+MUTANTS = [
+    # Sums over columns, of the gradients of gains and biases.
+    ("the last row of a block of rows is not in the sum of its columns", COLUMNS,
+     "        if (r + u * slots < end)\n          body.add(in[u], sum);",
+     "        if (r + u * slots < end - 1)\n          body.add(in[u], sum);"),
+    ("sums of columns are read before everybody wrote them", COLUMNS,
+     "      of_slot[slot][lane * W + k] = sum[s][k];\n    __syncthreads();",
+     "      of_slot[slot][lane * W + k] = sum[s][k];"),
+    ("what was in the gradient of a gain is overwritten", COLUMNS, "  *to += sum;", "  *to = sum;"),
+    # Norms.
+    ("the offset of a gain is left out backwards", NORM,
+     ".residual = op.residual,\n                                               .R = op.R,\n"
+     "                                               .C = op.C,\n"
+     "                                               .gain_offset = op.gain_offset,",
+     ".residual = op.residual,\n                                               .R = op.R,\n"
+     "                                               .C = op.C,\n"
+     "                                               .gain_offset = 0,"),
+    ("vectors are loaded from a residual that is not aligned", NORM,
+     "all_aligned(op.dx, op.dy, op.x, op.gain, op.residual));", "all_aligned(op.dx, op.dy, op.x, op.gain));"),
+    ("the gradient of a gain does not know the mean", NORM_ROWS, ".mean = centred ? op.mean : nullptr",
+     ".mean = centred && R < 0 ? op.mean : nullptr"),
+    ("heads of the second group are those of the first", HEADS,
+     "r * row + (g - r * groups.by()) * group", "r * row + (g - r * groups.by()) * group * 0"),
+    # Softmax and its loss.
+    ("a thread's sum does not shrink when it finds a higher logit", CROSS_FORWARD,
+     "      sum *= exponential(highest, most);\n", ""),
+    ("the softmax forgets the last column behind the vectors", CROSS_FORWARD,
+     "  if (me < n - after)\n    mine.add", "  if (me < n - after - 1)\n    mine.add"),
+    ("parts of a row are added as if their highest logits were one", CROSS_FORWARD,
+     "from[p].highest == all.highest\n", "from[p].highest <= all.highest\n"),
+    ("the highest logit of a block is that of its first warp", CROSS_FORWARD,
+     "      highest = fmaxf(highest, of_warp[w]);", "      highest = of_warp[0 * w];"),
+    ("a masked row's gradient is not zero where its logits are infinite", CROSS_BACKWARD,
+     "slope.dloss == 0 ? 0 : vocabulary", "vocabulary"),
+    ("the target's slope is e^x - 1 of what was rounded", CROSS_BACKWARD,
+     "return expm1f(x - lse) * dloss;", "return exponential(x, lse) * dloss;"),
+    ("the padding of the vocabulary has a gradient", CROSS_BACKWARD,
+     "y.x[w] = column + w < seen ?", "y.x[w] = column + w < V ?"),
+    ("parts of the vocabulary beyond 128 are not in the loss", MERGE,
+     "double sum = more ? share(before) : 0", "double sum = 0"),
+    # Turning.
+    ("the sine does not turn back", ROPE, "(backward ? 1 : 0)", "(backward ? 0 : 0)"),
+    ("angles are floats", ROPE, "double(frequency) * double(position)", "double(frequency * float(position))"),
+    ("the next rows' sines are made before everybody turned by the last", ROPE,
+     "x[u].turn(at[u], partner, cosine + pair[u], sine + pair[u]);\n    }\n    __syncthreads();",
+     "x[u].turn(at[u], partner, cosine + pair[u], sine + pair[u]);\n    }"),
+    # Dropout.
+    ("what is kept is not scaled", DROPOUT, "Drops ? scale : 1.0f", "1.0f"),
+    ("dropout counts its rows from the first of this rank", DROPOUT,
+     "const std::int64_t q = op.first_row + r, s", "const std::int64_t q = r, s"),
+    ("the second half of a pack draws the words of the first", DROPOUT,
+     "word / 4 + unsigned(k / 4)", "word / 4 + unsigned(k / 8)"),
+    # The optimizer.
+    ("weights decay by the rate alone", ADAMW, ".decay = op.rate * p.weight_decay,", ".decay = op.rate,"),
+    ("the second moment is that of gradients before they are scaled", ADAMW,
+     "by.rest2 * (g * g)", "by.rest2 * (at.dx.x[k] * at.dx.x[k])"),
+    ("epsilon is below the root", ADAMW, "sqrtf(at.v.x[k] * by.inverse2) + by.eps", "sqrtf(at.v.x[k] * by.inverse2 + by.eps)"),
+    # The embedding.
+    ("a later tile of keys is not looked into", EMBEDDING,
+     "    place += low - begin;", "    place += begin > 2 * sort_tile ? 0 : low - begin;"),
+    ("a part of a token's rows is one too long", EMBEDDING,
+     "const std::int64_t end = p + part < R ? p + part : R;",
+     "const std::int64_t end = p + part + 1 < R ? p + part + 1 : R;"),
+    ("of a token's further parts the first alone is added", EMBEDDING,
+     "is[u] = there(p + u * part);", "is[u] = u == 0 && there(p + u * part);"),
+    ("what was in the table is overwritten", EMBEDDING, "  if (mine && first_part) {\n", "  if (mine && first_part && C < 0) {\n"),
+    ("tokens of another part of the table are added to its last row", EMBEDDING,
+     "const bool here = row >= 0 && row < to.rows;", "const bool here = row >= 0 && row <= to.rows;"),
+    # Sums.
+    ("norms leave out what is behind the last whole block", SUM,
+     "const std::int64_t end = left < norm_block ? left : norm_block;",
+     "const std::int64_t end = left < norm_block ? left / norm_lanes * norm_lanes : norm_block;"),
+    ("more sources than a launch takes are added from the beginning", SUM, "(more ? more[first + s] : table.x[first + s])",
+     "(more ? more[(first + s) % most_sources] : table.x[first + s])"),
+    # What attention keeps in shared memory.
+    ("dropped probabilities are added to the gradient of values", ATTENTION, "          p.x[i] *= m;\n", ""),
+    ("the gradient of keys is added before everybody read the weights of values", ATTENTION,
+     "    __syncthreads();\n    store_weights(own.weights, ds);\n    add_weighted<Rows, Dp>(a, dk",
+     "    store_weights(own.weights, ds);\n    add_weighted<Rows, Dp>(a, dk"),
+    # Products.
+    ("a gradient is not multiplied by the slope of what made the input", PRODUCT,
+     "  if (op.activation != epilogue::none)\n    run(activation_backward<T>",
+     "  if (op.activation != epilogue::none && op.R < 0)\n    run(activation_backward<T>"),
+    ("a product with cuBLASLt's GELU is asked for on rows that it has none for", PRODUCT,
+     "N % 8 == 0 && K % 8 == 0\n", "N % 8 == 0 && K % 4 == 0\n"),
+]
