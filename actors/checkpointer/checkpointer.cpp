@@ -4,6 +4,7 @@
 #include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
 #include "runtime/model/stages.hpp"
+#include "runtime/trainer/device_setup.hpp"
 
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -95,6 +96,7 @@ std::filesystem::path checkpointer_state::write(
   manifest.scale = order.scale;
   manifest.model = job.how.model;
   manifest.identity = shared_->identity;
+  manifest.products = runtime::products_of(job);
   manifest.layout
       = nlohmann::json{{"world_size", job.layout.world},
                        {"tensor_model_parallel_size", job.layout.tensor},

@@ -125,6 +125,10 @@ ordered_json diff_json(const checkpoint_reader& a, const checkpoint_reader& b) {
   auto ia = json::parse(ma.identity), ib = json::parse(mb.identity);
   ia.erase("model");
   ib.erase("model");
+  if (!ma.products.empty() && !mb.products.empty()) {
+    ia["products"] = ma.products;
+    ib["products"] = mb.products;
+  }
   ordered_json out = {{"a", a.folder().string()}, {"b", b.folder().string()}};
   out["state"]
       = differences({{"iteration", ma.iteration}, {"consumed_samples", ma.consumed_samples}},

@@ -120,6 +120,8 @@ void load_state(resources& out, const runtime::cancel_token& stop) {
   out.first_skipped = start.skipped;
   out.first_scale = start.scale;
   if (const auto from = start.from) {
+    if (start.iteration > 0)
+      runtime::take_products(out.job, from->folder(), from->manifest().products);
     const auto* how = start.iteration >= out.job.train_iterations ? ""
                       : start.iteration > 0                       ? "going on "
                                                                   : "starting ";

@@ -6,6 +6,8 @@
 #include <caf/send.hpp>
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 #include <utility>
 
 namespace troupe::actors {
@@ -46,12 +48,33 @@ void stage_state::bench::trace(runtime::trace_recorder& to,
                                runtime::stream& by) {
   auto& late = late_[what.track == 0 ? 0 : 1];
   late.push_back({std::move(what), std::move(begin), by.now()});
+  add_passed(to, late, by);
+}
+
+void stage_state::bench::add_passed(runtime::trace_recorder& to,
+                                    late_spans& late,
+                                    runtime::stream& by) {
   while (!late.empty() && by.has_passed(late.front().end)) {
     auto& x = late.front();
     x.what.begin_ns = std::uint64_t(by.ns_of(x.begin));
     x.what.end_ns = std::uint64_t(by.ns_of(x.end));
     to.add(std::move(x.what));
     late.pop_front();
+  }
+}
+
+void stage_state::bench::trace_rest(runtime::trace_recorder& to,
+                                    int track,
+                                    runtime::stream& by) noexcept {
+  auto& late = late_[track == 0 ? 0 : 1];
+  try {
+    for (int ms = 0; !late.empty() && ms < 1000; ++ms) {
+      add_passed(to, late, by);
+      if (!late.empty())
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  } catch (const runtime::device_failure&) {
+    // Whoever waited for the device has told it.
   }
 }
 

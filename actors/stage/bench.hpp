@@ -38,13 +38,18 @@ struct stage_state::bench : std::enable_shared_from_this<stage_state::bench> {
              runtime::span what,
              runtime::moment begin,
              runtime::stream& by);
+  /// When a lane has ended: what its device carried out last. A device that hangs costs a second.
+  void trace_rest(runtime::trace_recorder& to, int track, runtime::stream& by) noexcept;
 
  private:
   struct late_span {
     runtime::span what;
     runtime::moment begin, end;
   };
-  std::deque<late_span> late_[2];  ///< of each lane, in its order
+  using late_spans = std::deque<late_span>;
+  static void add_passed(runtime::trace_recorder& to, late_spans& late, runtime::stream& by);
+
+  late_spans late_[2];  ///< of each lane, in its order
   std::deque<std::pair<runtime::moment, runtime::moment>> timed_;
   double longest_ms_ = 0;
 };

@@ -34,12 +34,20 @@ void stage_state::start(stage_seat seat,
   end_on_exception(self_, who_);
   bench_ = std::make_shared<bench>();
   join_groups();
-  const auto settings = settings_of_lane("lane " + where_);
+  auto settings = settings_of_lane("lane " + where_);
+  const auto tell_rest = [this](int track) {
+    return [on = bench_, to = shared_->trace, track](runtime::stream& by) {
+      if (to)
+        on->trace_rest(*to, track, by);
+    };
+  };
+  settings.at_end = tell_rest(0);
   shared_->pools->add(shared_->rank(seat_.replica, seat_.part, seat_.tensor), settings.pool);
   if (overlaps_gradients() || overlaps_parameters()) {
     auto beside = settings;
     beside.name = "wire " + where_;
     beside.threads = 1;
+    beside.at_end = tell_rest(1);
     if (settings.where == kernels::backend::cuda)
       beside.pool = {};  // a pool serves one queue
     wire_ = shared_->make_lane(beside);

@@ -269,6 +269,8 @@ std::string to_json(const checkpoint_manifest& x) {
   out["layout"] = nlohmann::ordered_json::parse(x.layout);
   ensure(out["identity"].is_object() && out["layout"].is_object(),
          "MANIFEST-1: identity and layout are JSON objects");
+  if (!x.products.empty())
+    out["products"] = x.products;
   out["shards"] = nlohmann::ordered_json::array();
   for (const auto& shard : x.shards) {
     auto pieces = nlohmann::ordered_json::array();
@@ -324,6 +326,9 @@ checkpoint_manifest manifest_from_json(std::string_view text, const std::string&
   }
   x.identity = object_member(in, "identity", where).dump();
   x.layout = object_member(in, "layout", where).dump();
+  if (in.contains("products"))
+    for (const auto& [product, algorithm] : object_member(in, "products", where).items())
+      x.products[product] = string_member(in["products"], product.c_str(), where);
   const auto& shards = member(in, "shards", where);
   if (!shards.is_array())
     throw input_error("{}: 'shards' should be a list, but is {}", where, shown(shards));

@@ -8,6 +8,7 @@
 #include "runtime/telemetry/step_report.hpp"
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -44,6 +45,8 @@ struct checkpoint_manifest {
   gpt_config model;
   std::string identity = "{}";  ///< JSON object, opaque here: whatever changes bits
   std::string layout = "{}";    ///< JSON object, opaque here: the layout that wrote it
+  /// Of a run on devices: which algorithm computed which matrix product, docs/formats/products.md.
+  std::map<std::string, std::string> products = {};
   std::vector<shard_record> shards;
 
   friend bool operator==(const checkpoint_manifest&, const checkpoint_manifest&) = default;

@@ -38,6 +38,12 @@ class performer {
     done(failure);
   }
 
+  /// After the last `perform`, once.
+  void end() {
+    if (const auto what = std::exchange(settings_.at_end, {}))
+      what(stream_);
+  }
+
   const std::string& name() const { return settings_.name; }
 
  private:
@@ -87,12 +93,13 @@ class thread_lane final : public lane {
         std::unique_lock lock(mutex_);
         changed_.wait(lock, [this] { return closed_ || !queue_.empty(); });
         if (closed_)
-          return;
+          break;
         next = std::move(queue_.front());
         queue_.pop_front();
       }
       performer_.perform(next.first, next.second);
     }
+    performer_.end();
   }
 
   performer performer_;
@@ -119,11 +126,17 @@ class inline_lane final : public lane {
       performer_.perform(next.first, next.second);
     }
     busy_ = false;
+    if (closed_)
+      performer_.end();
   }
+
+  ~inline_lane() override { close(); }
 
   void close() override {
     closed_ = true;
     const auto dropped = std::exchange(queue_, {});
+    if (!busy_)
+      performer_.end();
   }
 
  private:

@@ -37,6 +37,8 @@ struct lane_settings {
   memory_pool pool;
   int device = 0;                          ///< of the cuda backend
   std::function<void()> before_each = {};  ///< planted disturbances; called before each work
+  /// Called on the lane once it is closed and what had begun has ended. Does not throw.
+  std::function<void(stream&)> at_end = {};
 };
 
 /// A thread of its own, with its own stream. Its destructor waits for the work that has begun.

@@ -2,9 +2,12 @@
 
 #include "runtime/telemetry/growing_file.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
@@ -25,6 +28,38 @@ double share_of_rate(const step_report& x, const log_settings& how) {
 /// As many digits as bring back the same double; empty when it is not finite.
 std::string cell(double x) {
   return std::isfinite(x) ? fmt::format("{}", x) : std::string();
+}
+
+/// A row, by column.
+std::vector<std::pair<std::string_view, std::string>> cells_of(const step_report& x,
+                                                               const validation_report* validated,
+                                                               const log_settings& how) {
+  return {{"iteration", std::to_string(x.iteration)},
+          {"consumed_samples", std::to_string(x.consumed_samples)},
+          {"consumed_tokens", std::to_string(x.consumed_tokens)},
+          {"lm_loss", cell(x.lm_loss)},
+          {"validation_loss", validated == nullptr ? "" : cell(validated->loss)},
+          {"grad_norm", cell(x.grad_norm)},
+          {"learning_rate", cell(x.learning_rate)},
+          {"global_batch_size", std::to_string(x.global_batch_size)},
+          {"elapsed_ms", cell(x.elapsed_ms)},
+          {"tokens_per_second", cell(x.tokens_per_second)},
+          {"teraflops_per_second", cell(teraflops(x, how))},
+          {"share_of_matrix_rate", cell(share_of_rate(x, how))},
+          {"params_norm", x.params_norm >= 0 ? cell(x.params_norm) : ""},
+          {"num_zeros", x.zero_gradients >= 0 ? std::to_string(x.zero_gradients) : ""},
+          {"loss_scale", x.scale.is_used() ? cell(x.scale.value) : ""},
+          {"skipped_iterations", std::to_string(x.skipped.iterations)},
+          {"nan_iterations", std::to_string(x.skipped.nan)},
+          {"state_digest", to_string(x.state)}};
+}
+
+/// Empty where it cannot be read.
+std::string first_line(const std::filesystem::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::string line;
+  std::getline(in, line);
+  return line;
 }
 
 class json_log final : public record_sink {
@@ -48,6 +83,8 @@ class csv_log final : public record_sink {
       : how_(how), is_validated_(std::move(is_validated)), file_("--log-csv", path, how.append) {
     if (file_.is_empty())
       file_.append(csv_header());
+    else
+      columns_ = columns_in(first_line(path));
   }
 
   void write(const step_report& x) override {
@@ -62,13 +99,13 @@ class csv_log final : public record_sink {
   void write(const validation_report& x) override {
     if (!held_ || held_->iteration != x.iteration)
       return;  // the step is an older run's: its row stands already
-    file_.append(csv_row(*held_, &x, how_));
+    file_.append(csv_row(*held_, &x, how_, columns_));
     held_.reset();
   }
 
   void finish() override {
     if (held_)
-      file_.append(csv_row(*held_, nullptr, how_));
+      file_.append(csv_row(*held_, nullptr, how_, columns_));
     held_.reset();
   }
 
@@ -76,6 +113,7 @@ class csv_log final : public record_sink {
   log_settings how_;
   std::function<bool(std::uint64_t)> is_validated_;
   growing_file file_;
+  std::vector<std::string> columns_ = csv_columns();
   std::optional<step_report> held_;
 };
 
@@ -121,39 +159,44 @@ std::string json_record(const validation_report& x) {
   return nlohmann::ordered_json{{"iteration", x.iteration}, {"validation_loss", x.loss}}.dump();
 }
 
+const std::vector<std::string>& csv_columns() {
+  static const auto names = [] {
+    std::vector<std::string> out;
+    for (const auto& [name, text] : cells_of({}, nullptr, {}))
+      out.emplace_back(name);
+    return out;
+  }();
+  return names;
+}
+
 std::string csv_header() {
-  return std::string(
-             "iteration,consumed_samples,consumed_tokens,lm_loss,validation_loss,grad_norm,"
-             "learning_rate,global_batch_size,elapsed_ms,tokens_per_second,teraflops_per_second,"
-             "share_of_matrix_rate,params_norm,num_zeros,loss_scale,skipped_iterations,nan_"
-             "iterations,"
-             "state_digest")
-         + line_end;
+  return fmt::format("{}{}", fmt::join(csv_columns(), ","), line_end);
 }
 
 std::string csv_row(const step_report& x,
                     const validation_report* validated,
-                    const log_settings& how) {
-  return fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}{}",
-                     x.iteration,
-                     x.consumed_samples,
-                     x.consumed_tokens,
-                     cell(x.lm_loss),
-                     validated == nullptr ? "" : cell(validated->loss),
-                     cell(x.grad_norm),
-                     cell(x.learning_rate),
-                     x.global_batch_size,
-                     cell(x.elapsed_ms),
-                     cell(x.tokens_per_second),
-                     cell(teraflops(x, how)),
-                     cell(share_of_rate(x, how)),
-                     x.params_norm >= 0 ? cell(x.params_norm) : "",
-                     x.zero_gradients >= 0 ? std::to_string(x.zero_gradients) : "",
-                     x.scale.is_used() ? cell(x.scale.value) : "",
-                     x.skipped.iterations,
-                     x.skipped.nan,
-                     to_string(x.state),
-                     line_end);
+                    const log_settings& how,
+                    const std::vector<std::string>& columns) {
+  const auto cells = cells_of(x, validated, how);
+  std::vector<std::string> out;
+  for (const auto& column : columns) {
+    const auto found = std::find_if(
+        cells.begin(), cells.end(), [&](const auto& one) { return one.first == column; });
+    out.push_back(found == cells.end() ? "" : found->second);
+  }
+  return fmt::format("{}{}", fmt::join(out, ","), line_end);
+}
+
+std::vector<std::string> columns_in(std::string_view first_line) {
+  while (first_line.ends_with('\n') || first_line.ends_with('\r'))
+    first_line.remove_suffix(1);
+  std::vector<std::string> out;
+  for (std::size_t end = 0; end != std::string_view::npos;) {
+    end = first_line.find(',');
+    out.emplace_back(first_line.substr(0, end));
+    first_line.remove_prefix(end == std::string_view::npos ? first_line.size() : end + 1);
+  }
+  return out.front() == "iteration" ? out : csv_columns();
 }
 
 std::unique_ptr<record_sink> open_json_log(const std::filesystem::path& path,

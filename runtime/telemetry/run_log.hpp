@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace troupe::runtime {
 
@@ -24,12 +25,19 @@ struct log_settings {
 std::string json_record(const step_report& x, const log_settings& how);
 std::string json_record(const validation_report& x);
 
-/// One row, with its line end; numbers that are not finite, or were not asked for, are empty.
+/// The names of a table's columns, of one that is begun now.
+const std::vector<std::string>& csv_columns();
+/// Those of a table whose first line this is: what an older build began keeps its columns. A line
+/// that does not begin with the iteration's names none: csv_columns().
+std::vector<std::string> columns_in(std::string_view first_line);
+/// csv_columns(), with the line end.
+std::string csv_header();
+/// One row, with its line end; numbers that are not finite or were not asked for, and columns that
+/// this build does not know, are empty.
 std::string csv_row(const step_report& x,
                     const validation_report* validated,
-                    const log_settings& how);
-/// The names of the columns, with the line end.
-std::string csv_header();
+                    const log_settings& how,
+                    const std::vector<std::string>& columns = csv_columns());
 
 /// JSON lines, one for each report.
 std::unique_ptr<record_sink> open_json_log(const std::filesystem::path& path,

@@ -32,13 +32,6 @@ void publish(stream& on, const bundle& x) {
       publish(part.block(), written);
 }
 
-tensor to_host(stream& on, const tensor& x) {
-  auto pool = on.pool();
-  tensor out(pool.allocate_pinned(x.bytes()), x.type(), x.extents());
-  on.copy(out.raw(), x.raw(), x.bytes());
-  return out;
-}
-
 tensor copy_of(stream& on, const tensor& x) {
   tensor out(on.allocate(x.bytes()), x.type(), x.extents());
   on.copy(out.raw(), x.raw(), x.bytes());

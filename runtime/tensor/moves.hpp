@@ -38,9 +38,6 @@ bundle taken(stream& on, const bundle& x);
 /// What the stream has enqueued so far is in these tensors when others take them.
 void publish(stream& on, const bundle& x);
 
-/// A copy in host memory, which is there when the stream has finished.
-tensor to_host(stream& on, const tensor& x);
-
 /// A copy beside it.
 tensor copy_of(stream& on, const tensor& x);
 

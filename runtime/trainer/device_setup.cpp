@@ -1,6 +1,8 @@
 #include "runtime/trainer/device_setup.hpp"
 
 #include "kernels/backend/cuda_library.hpp"
+#include "runtime/core/counted.hpp"
+#include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
 #include "runtime/device/device.hpp"
 #include "runtime/device/product_choices.hpp"
@@ -146,14 +148,6 @@ void prepare_devices(const training_job& job) {
         job.layout.world,
         devices.size());
   let_workers_read(job);
-  if (const auto& from = job.checkpoints.load;
-      job.devices.measure_products && fs::exists(from / "latest_checkpointed_iteration.txt")
-      && !fs::exists(beside(from)))
-    log_warning(
-        "'{}' is not there: which algorithms computed the matrix products of these checkpoints is "
-        "not "
-        "known, and the run may go on with other bits",
-        beside(from).string());
   auto& library = kernels::open_cuda();
   library.set_products({.tf32 = job.devices.tf32, .measure = job.devices.measure_products});
   std::set<std::string> known;
@@ -163,6 +157,61 @@ void prepare_devices(const training_job& job) {
       if (known.insert(choice.product).second)
         given.push_back(choice);
   library.give_choices(given);
+}
+
+std::map<std::string, std::string> products_of(const training_job& job) {
+  std::map<std::string, std::string> out;
+  if (job.backend == kernels::backend::cuda && job.devices.measure_products)
+    for (const auto& choice : kernels::open_cuda().choices())
+      out[choice.product] = choice.algorithm;
+  return out;
+}
+
+namespace {
+
+/// Neither the checkpoint nor the file beside it says what its products were computed with.
+void tell_unknown_products(const training_job& job, const fs::path& folder) {
+  const auto what = fmt::format(
+      "which algorithms computed the matrix products of '{}' is not known: it names none, as one "
+      "of an older build, and '{}' is not there",
+      folder.string(),
+      beside(job.checkpoints.load).string());
+  if (job.checkpoints.strict_identity)
+    throw input_error(
+        "{}; --strict-identity asks for the same bits: put that file back, or leave the flag out",
+        what);
+  log_warning("{}: the states from here on are not promised to be the bits of that run", what);
+}
+
+}  // namespace
+
+void take_products(const training_job& job,
+                   const fs::path& folder,
+                   const std::map<std::string, std::string>& products) {
+  if (job.backend != kernels::backend::cuda || !job.devices.measure_products)
+    return;
+  const auto file = beside(job.checkpoints.load);
+  if (products.empty()) {
+    if (!fs::exists(file))
+      tell_unknown_products(job, folder);
+    return;
+  }
+  std::vector<product_choice> given;
+  for (const auto& [product, algorithm] : products)
+    given.push_back({.product = product, .algorithm = algorithm});
+  const auto others = load_product_choices(file);
+  const auto changed = std::count_if(others.begin(), others.end(), [&](const auto& choice) {
+    const auto found = products.find(choice.product);
+    return found != products.end() && found->second != choice.algorithm;
+  });
+  if (changed > 0)
+    log_warning(
+        "'{}' names other algorithms for {} than the checkpoint '{}': those of the "
+        "checkpoint are taken",
+        file.string(),
+        counted(std::int64_t(changed), "product"),
+        folder.string());
+  kernels::open_cuda().give_choices(given);
 }
 
 void keep_product_choices(const training_job& job) {

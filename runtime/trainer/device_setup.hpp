@@ -4,6 +4,8 @@
 
 #include "runtime/trainer/job.hpp"
 
+#include <filesystem>
+#include <map>
 #include <string>
 
 namespace troupe::runtime {
@@ -17,9 +19,21 @@ int device_of(const training_job& job, int rank);
 
 /// Before the first worker of a job on the cuda backend: its devices are there, and products are
 /// computed as the job says; algorithms that were chosen before, beside its checkpoints or in the
-/// user's cache, are taken again. Throws input_error and backend_missing. Nothing on other
-/// backends.
+/// user's cache, are taken again (take_products: those in the checkpoint). Throws input_error and
+/// backend_missing. Nothing on other backends.
 void prepare_devices(const training_job& job);
+
+/// Algorithm by product, of those that this job's process has computed so far: part of a
+/// checkpoint. None on other backends, and where nothing is measured.
+std::map<std::string, std::string> products_of(const training_job& job);
+
+/// Before the first product of a job that goes on from a checkpoint, after prepare_devices: its
+/// algorithms hold, whatever the file beside it says, which is told. A checkpoint of an older build
+/// names none; where the file is missing, too, that is told, or with --strict-identity refused:
+/// input_error. `folder`: of the checkpoint.
+void take_products(const training_job& job,
+                   const std::filesystem::path& folder,
+                   const std::map<std::string, std::string>& products);
 
 /// Writes down the algorithms that were chosen meanwhile, beside the checkpoints and in the cache:
 /// the next run takes them, and has the same bits. Any thread; cheap when there is nothing new. A

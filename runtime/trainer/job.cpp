@@ -101,6 +101,16 @@ void require_log(const fs::path& path) {
         path.string());
 }
 
+/// The first line of such a table, of this build or of one that knew fewer columns.
+bool names_columns(std::string_view line) {
+  const auto names = columns_in(line);
+  const auto& known = csv_columns();
+  return line.starts_with("iteration,")
+         && std::all_of(names.begin(), names.end(), [&](const auto& name) {
+              return std::find(known.begin(), known.end(), name) != known.end();
+            });
+}
+
 /// Only such a table, for the same reason; and a run goes on with the columns that it has.
 void require_table(const fs::path& path) {
   std::error_code failure;
@@ -108,8 +118,7 @@ void require_table(const fs::path& path) {
     return;
   const mapped_file file(path);
   const auto text = file.text();
-  const auto header = csv_header();
-  if (!text.starts_with(header) && !header.starts_with(text))
+  if (!names_columns(text.substr(0, text.find('\n'))) && !csv_header().starts_with(text))
     throw input_error(
         "--log-csv '{}': this file is there and its first line is not the header of such a table; "
         "name another one",

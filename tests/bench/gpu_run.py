@@ -44,8 +44,10 @@ class bench:
         self.rows = []
         self.failed = 0
 
-    def row(self, what, value, goal="", ok=None):
-        """ok: whether the goal is reached; None: there is none, or it says nothing here."""
+    def row(self, what, value, goal="", ok=None, must=False):
+        """ok: whether the goal is reached; None: there is none, or it says nothing here. must: of what is right or
+        wrong, not fast or slow: a miss is a failure."""
+        self.failed += must and ok is False
         self.rows.append((what, value, goal, "" if ok is None else "yes" if ok else "NO"))
         print(f"  {what}: {value}", flush=True)
 
@@ -220,13 +222,16 @@ def losses(b):
 
     if runs["cpu"] and runs["gpu"]:
         for n, goal in [(20, 1e-4), (100, 1e-3)]:
-            b.row(f"fp32 loss, {min(n, steps)} steps, GPU from CPU", f"{far('cpu', 'gpu', n):.1e}", f"{goal:.0e}", far("cpu", "gpu", n) <= goal)
+            b.row(f"fp32 loss, {min(n, steps)} steps, GPU from CPU", f"{far('cpu', 'gpu', n):.1e}", f"{goal:.0e}", far("cpu", "gpu", n) <= goal,
+                  must=True)
     if runs["cpu"] and runs["bf16"]:
-        b.row(f"bf16 loss, {steps} steps, GPU from fp32 CPU", f"{far('cpu', 'bf16', steps):.1e}", "1e-02", far("cpu", "bf16", steps) <= 1e-2)
+        b.row(f"bf16 loss, {steps} steps, GPU from fp32 CPU", f"{far('cpu', 'bf16', steps):.1e}", "1e-02",
+              far("cpu", "bf16", steps) <= 1e-2, must=True)
     for a, c in [("gpu", "again"), ("bf16", "bf16_again")]:
         if runs[a] and runs[c]:
             same = [x["state_digest"] == y["state_digest"] for x, y in zip(runs[a]["lines"], runs[c]["lines"])]
-            b.row(f"digests of two runs, {a}", f"{sum(same)} of {len(same)} alike", "all", all(same) and len(same) == steps)
+            b.row(f"digests of two runs, {a}", f"{sum(same)} of {len(same)} alike", "all",
+                  all(same) and len(same) == steps, must=True)
 
 
 def peer(b, name, model, m, layers, batch, limit, compiled):

@@ -19,6 +19,7 @@ using namespace troupe;
 using namespace troupe::runtime;
 using namespace troupe::tests;
 using kernels::bf16;
+using kernels::f16;
 
 namespace {
 
@@ -151,12 +152,18 @@ std::vector<work> every_operation(int size) {
         out.push_back([=](communicator& g, stream& on) {
           return all_reduced<bf16>(g, on, parts, n, in_place);
         });
+        out.push_back([=](communicator& g, stream& on) {
+          return all_reduced<f16>(g, on, parts, n, in_place);
+        });
         for (const auto& ends : {uneven_ends(n, size), equal_ends(n * size, size)}) {
           out.push_back([=](communicator& g, stream& on) {
             return scattered<float>(g, on, parts, ends, in_place);
           });
           out.push_back([=](communicator& g, stream& on) {
             return scattered<bf16>(g, on, parts, ends, in_place);
+          });
+          out.push_back([=](communicator& g, stream& on) {
+            return scattered<f16>(g, on, parts, ends, in_place);
           });
           out.push_back(
               [=](communicator& g, stream& on) { return gathered(g, on, ends, in_place); });

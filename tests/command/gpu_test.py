@@ -1,9 +1,11 @@
 """`troupe train --backend cuda` as a user has it, on the emulated device. Run by ctest:
 gpu_test.py PROGRAM PLUGINS CHECK"""
 
+import hashlib
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -63,12 +65,34 @@ def check_same_bits(folder):
 
 
 def check_lost_choices(folder):
-    """Checkpoints whose choices are lost are told; what a run used stands beside what it saved."""
-    says(train(folder, "--save", "a", "--exit-interval", "2"), 0)
-    kept = json.loads((folder / "a/products.json").read_text())
-    (folder / "a/products.json").unlink()
-    says(train(folder, "--save", "a", "--load", "a"), 0, "a/products.json' is not there", "other bits")
+    """What a checkpoint names holds, whatever the file beside it says; what a run used stands there after it."""
+    says(train(folder, "--log-file", "whole.jsonl"), 0)
+    says(train(folder, "--save", "a", "--exit-interval", "2", "--log-file", "a.jsonl"), 0)
+    file = folder / "a/products.json"
+    kept = json.loads(file.read_text())
     first = kept["choices"][0]
+    manifest = json.loads((folder / "a/iter_0000002/manifest.json").read_text())
+    expect(manifest["products"] == {x["product"]: x["algorithm"] for x in kept["choices"]}, "the manifest names them")
+    page = run(["checkpoint", "show", "a"], folder)
+    says(page, 0, f"products    {len(kept['choices'])} with")
+    for text, said in [(None, "going on"), (json.dumps({**kept, "choices": [{**first, "algorithm": "0" * 127 + "7"}]}),
+                                            "names other algorithms for 1 product than the checkpoint")]:
+        shutil.copytree(folder / "a", folder / "went_on")
+        shutil.copy(folder / "a.jsonl", folder / "went_on.jsonl")
+        beside = folder / "went_on/products.json"
+        beside.unlink() if text is None else beside.write_text(text)
+        done = train(folder, "--save", "went_on", "--load", "went_on", "--log-file", "went_on.jsonl", "--strict-identity")
+        says(done, 0, said)
+        expect("not known" not in done.stdout + done.stderr, "the checkpoint suffices", done)
+        expect(digests(folder / "went_on.jsonl") == digests(folder / "whole.jsonl"), "the same bits")
+        stand = {x["product"]: x["algorithm"] for x in json.loads(beside.read_text())["choices"]}
+        expect(stand[first["product"]] == first["algorithm"], "what was used stands there again")
+        shutil.rmtree(folder / "went_on")
+    name_no_products(folder / "a/iter_0000002/manifest.json")
+    says(run(["checkpoint", "verify", "a"], folder), 0)
+    file.unlink()
+    says(train(folder, "--save", "a", "--load", "a", "--strict-identity"), 2, "is not known", "put that file back")
+    says(train(folder, "--save", "a", "--load", "a"), 0, "a/products.json' is not there", "not promised")
     other = first["algorithm"][:-1] + ("1" if first["algorithm"].endswith("0") else "0")
     changed = {**kept, "choices": [{**first, "algorithm": other}]}
     (folder / "b").mkdir()
@@ -77,6 +101,15 @@ def check_lost_choices(folder):
     used = {x["product"]: x["algorithm"] for x in json.loads((folder / "b/products.json").read_text())["choices"]}
     again = {x["product"]: x["algorithm"] for x in json.loads((folder / "a/products.json").read_text())["choices"]}
     expect(used[first["product"]] == again[first["product"]], "what was used replaces what was there")
+
+
+def name_no_products(manifest):
+    """As an older build wrote it: docs/formats/checkpoint.md."""
+    found = json.loads(manifest.read_text())
+    del found["products"]
+    found["manifest_sha256"] = "0" * 64
+    text = json.dumps(found, indent=1, ensure_ascii=False) + "\n"
+    manifest.write_text(text.replace("0" * 64, hashlib.sha256(text.encode()).hexdigest()))
 
 
 def check_choices(folder):

@@ -14,6 +14,8 @@
 
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <tuple>
 
 using namespace troupe;
 using json = nlohmann::json;
@@ -117,6 +119,25 @@ TEST_CASE("a stage of a device that dies in a step leaves nobody waiting at a wi
   CHECK_THAT(end.reason,
              Catch::Matchers::ContainsSubstring("the fault that was planted for " + who));
   CHECK(shared->transport->leased() == 0);
+}
+
+// A device's spans are added once it has passed them, the last when the lanes end.
+TEST_CASE("a device's trace has every span that the processor's has", "[device]") {
+  const auto names = [&](runtime::backend_kind where) {
+    auto job = device_job(2, 2);
+    job.backend = where;
+    job.reduction.bucket_size = 2000;
+    job.reduction.overlap_gradients = true;
+    const auto shared = tests::tiny_resources(job);
+    REQUIRE(actors::run(shared).exit_code == 0);
+    std::multiset<std::tuple<int, int, std::uint64_t, std::string>> out;
+    for (const auto& x : shared->trace->spans()) {
+      CHECK(x.begin_ns <= x.end_ns);
+      out.emplace(x.rank, x.track, value(x.step), x.name);
+    }
+    return out;
+  };
+  CHECK(names(runtime::backend_kind::cuda) == names(runtime::backend_kind::cpu));
 }
 
 TEST_CASE("tensor ranks on a device train as one does, twice to the same bits", "[device]") {

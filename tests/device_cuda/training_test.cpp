@@ -78,6 +78,30 @@ TEST_CASE("a device trains in bf16 within 1 % of the processor's fp32", "[device
   }
 }
 
+// The promise of a long run: differences of the sums grow with every update. The real size, on a
+// real device: tests/bench/gpu.sh --part 1.
+TEST_CASE("a device stays by the processor over a hundred steps, in fp32 and in bf16", "[device]") {
+  const auto long_recipe = [](dtype precision) {
+    auto how = tiny_recipe(tiny_gpt(1), precision);
+    how.batch = {.micro = 4, .global = 4};
+    how.rate.decay = 400;
+    return how;
+  };
+  const auto exact = steps(long_recipe(dtype::f32), backend_kind::cpu, 100);
+  REQUIRE(exact[99].lm_loss < 0.9 * exact[0].lm_loss);  // it learns: nothing is compared at rest
+  const bool narrow = GENERATE(false, true);
+  const auto how = long_recipe(narrow ? dtype::bf16 : dtype::f32);
+  const auto there = steps(how, backend_kind::cuda, 100);
+  const auto again = steps(how, backend_kind::cuda, 20);  // a launch here costs a millisecond
+  for (std::size_t i = 0; i < exact.size(); ++i) {
+    CAPTURE(i);
+    const double allowed = narrow ? 1e-2 : i < 20 ? 1e-4 : 1e-3;
+    CHECK(there[i].lm_loss == Catch::Approx(exact[i].lm_loss).epsilon(allowed));
+    if (i < again.size())
+      CHECK(there[i].state == again[i].state);
+  }
+}
+
 TEST_CASE("gradients on a device go back through GELU in the product that makes them", "[device]") {
   auto model = tiny_gpts(2).at("learned, layer norm, gelu tanh, biases, tied, dropout");
   model.ffn = 24;  // rows that cuBLASLt's own gradient reads

@@ -49,7 +49,7 @@ def training(**changes):
                   masked=False, max_lr=2e-3, min_lr=1e-4, init_lr=0.0, lr_decay_style="cosine",
                   lr_warmup_iterations=3, lr_decay_iterations=STEPS, clip_grad=1.0,
                   adam_beta1=0.9, adam_beta2=0.95, adam_eps=1e-8, weight_decay=0.1)
-    unknown = set(changes) - set(common)
+    unknown = set(changes) - set(common) - {"loss_scale"}
     if unknown:
         raise KeyError(f"hf_model.py: unknown hyper-parameters {sorted(unknown)}")
     return {**common, **changes}
@@ -118,7 +118,8 @@ def persimmon():
 # head have "transformer.", the published files of GPT-2 have nothing.
 # shifts: a smaller embedding or head, so that the gradient is longer than clip_grad in some steps
 # and shorter in others.
-# precision: "bf16" for parameters and activations in bfloat16, masters and gradients in float32.
+# precision: "bf16" or "f16" for parameters and activations in bfloat16 or float16, masters and
+# gradients in float32; in float16 training has a loss_scale.
 #
 # Stretched rotations: of the 8 pairs of channels, at base 100 and 24 original positions, Llama 3
 # keeps one, mixes two and stretches five; YaRN keeps two, mixes two and stretches four.
@@ -166,6 +167,10 @@ CASES = {
     "qwen3_bf16": dict(
         config=qwen3(rope_theta=1000000.0, eps=1e-6), precision="bf16",
         training=training(sequence_length=16, global_batch_size=8, max_lr=5e-4)),
+    "qwen3_f16": dict(
+        config=qwen3(rope_theta=1000000.0, eps=1e-6), precision="f16",
+        training=training(steps=14, sequence_length=14, global_batch_size=4, max_lr=5e-4,
+                          loss_scale=dict(initial=2.0**20, minimum=1.0, window=3, hysteresis=2))),
 }
 
 # s of 2^-s by the kind of tensor: large enough that attention is far from even and that positions,

@@ -25,12 +25,19 @@ fills the moments of AdamW. With n samples, W = warm-up and D = decay, both in s
           min + (max - min) * (1 - r)                          style linear, r = (n - W) / (D - W)
           min + (max - min) * (cos(pi r) + 1) / 2              style cosine
 
-A case of precision bf16 has weights and activations in bfloat16. The gradient of each micro-batch,
-bfloat16 as autograd gives it, is added to a float32 sum; norm, clip and AdamW see these sums and
+A case of precision bf16 or f16 has weights and activations in bfloat16 or float16. The gradient of each micro-batch,
+as autograd gives it in that type, is added to a float32 sum; norm, clip and AdamW see these sums and
 float32 master weights, which begin as the stored float32 values; after each update the weights are
 the masters rounded to nearest even. Norms, rotation, attention and SwiGLU compute in float32 and
-round what they give, once, as fused kernels do (class Inside); logits are bfloat16, their cross
-entropy is computed in float32.
+round what they give, once, as fused kernels do (class Inside); logits are of that type, their
+cross entropy is computed in float32. In float16 products and embeddings do so too, and the gradient
+of a weight is not rounded at all, as where it is accumulated in float32: it does not overflow.
+
+In float16 every loss_m is multiplied by a scale S before its backward pass, and the sums of
+gradients are divided by it. A step with a gradient that is not finite then is left out: neither
+weights nor moments nor the number of the update nor the schedule's samples change, the next step
+has the next data. S changes after each step as in class Scale, which is Megatron-LM's
+DynamicGradScaler.
 """
 import argparse
 import datetime
@@ -63,6 +70,7 @@ PARTS = [*((module, name + part, "forward", mine)
            for module, name in ((modeling_llama, "Llama"), (modeling_mistral, "Mistral"),
                                 (modeling_qwen3, "Qwen3"))
            for part, mine in (("RMSNorm", "norm"), ("RotaryEmbedding", "angles"), ("MLP", "mlp"))),
+         (torch.nn, "Linear", "forward", "linear"), (torch.nn, "Embedding", "forward", "embedding"),
          (modeling_nemotron, "NemotronRotaryEmbedding", "forward", "angles"),
          (modeling_persimmon, "PersimmonRotaryEmbedding", "forward", "angles"),
          *((module, None, "apply_rotary_pos_emb", "rotation")
@@ -72,9 +80,9 @@ PARTS = [*((module, name + part, "forward", mine)
                           modeling_persimmon))]
 
 
-def learning_rate(run, iteration):
-    """The learning rate that the update of `iteration` (from 1) uses."""
-    n = (iteration - 1) * run["global_batch_size"]
+def learning_rate(run, updates):
+    """The learning rate that an update uses after so many others."""
+    n = updates * run["global_batch_size"]
     warmup = run["lr_warmup_iterations"] * run["global_batch_size"]
     decay = run["lr_decay_iterations"] * run["global_batch_size"]
     low, high, style = run["min_lr"], run["max_lr"], run["lr_decay_style"]
@@ -87,6 +95,13 @@ def learning_rate(run, iteration):
     ratio = (n - warmup) / (decay - warmup)
     coefficient = dict(linear=1 - ratio, cosine=(math.cos(math.pi * ratio) + 1) / 2)[style]
     return low + coefficient * (high - low)
+
+
+def weight_of(module):
+    """A module's weight; of one with a master the rounded value, and all of its gradient."""
+    if not hasattr(module, "master"):
+        return module.weight
+    return module.master + (module.weight.float() - module.master).detach()
 
 
 class Inside:
@@ -115,7 +130,18 @@ class Inside:
         def forward(module, x):
             wide = x.to(self.dtype)
             scale = torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + module.variance_epsilon)
-            return (module.weight * (wide * scale)).to(x.dtype)
+            return (weight_of(module) * (wide * scale)).to(x.dtype)
+        return forward
+
+    def linear(self):
+        def forward(module, x):
+            wide = x.to(self.dtype) if hasattr(module, "master") else x
+            return torch.nn.functional.linear(wide, weight_of(module), module.bias).to(x.dtype)
+        return forward
+
+    def embedding(self):
+        def forward(module, ids):
+            return torch.nn.functional.embedding(ids, weight_of(module)).to(module.weight.dtype)
         return forward
 
     def angles(self):
@@ -198,22 +224,33 @@ def model_name(case, stored_name):
 def cross_entropy(model, ids):
     """-log softmax(logits)[label] of every position: (B, T) from (B, T + 1) ids."""
     logits = model(ids[:, :-1], use_cache=False).logits
-    if logits.dtype == torch.bfloat16:
+    if logits.dtype in NARROW.values():
         logits = logits.float()
     return torch.nn.functional.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten(),
                                              reduction="none").view(ids.shape[0], -1)
 
 
+NARROW = dict(bf16=torch.bfloat16, f16=torch.float16)
+
+
 class Weights:
-    """What is trained: the weights of a model themselves or, in bfloat16, their masters."""
+    """What is trained: the weights of a model themselves or, in a narrow type, their masters."""
 
     def __init__(self, case, folder, dtype):
         self.model = load(case, folder, dtype)
-        self.mixed = dtype == torch.bfloat16
+        self.mixed = dtype in NARROW.values()
         source = load(case, folder, torch.float32) if self.mixed else self.model
         self.named = dict(source.named_parameters())
         for name, p in self.model.named_parameters():
             assert torch.equal(p, self.named[name].to(dtype))
+
+    def keep_gradients_wide(self):
+        """Products, norms and embeddings give the gradients of their weights to the masters."""
+        masters = {id(p): self.named[name] for name, p in self.model.named_parameters()}
+        modules = [m for m in self.model.modules() if id(getattr(m, "weight", None)) in masters]
+        for module in modules:
+            object.__setattr__(module, "master", masters[id(module.weight)])  # no parameter of it
+        assert {id(m.weight) for m in modules} == set(masters)
 
     def zero_grad(self):
         for p in self.named.values():
@@ -222,14 +259,54 @@ class Weights:
     def collect(self):
         """After the backward pass of a micro-batch; float32 gradients are summed by autograd."""
         for name, p in self.model.named_parameters() if self.mixed else ():
-            self.named[name].grad += p.grad.float()
-            p.grad = None
+            if p.grad is not None:
+                self.named[name].grad += p.grad.float()
+                p.grad = None
 
     @torch.no_grad()
     def publish(self):
         """After an update."""
         for name, p in self.model.named_parameters() if self.mixed else ():
             p.copy_(self.named[name])
+
+
+class Scale:
+    """The factor of the loss; 1 in types that need none, and small where others are followed."""
+
+    def __init__(self, how, follows):
+        self.how = None if follows else how
+        self.value = 1024.0 if follows else how["initial"] if how else 1.0
+        self.finite, self.hysteresis = 0, how["hysteresis"] if how else 0
+
+    def after(self, finite):
+        if not self.how:
+            return
+        if not finite:
+            self.finite = 0
+            self.hysteresis -= 1
+            if self.hysteresis <= 0:
+                self.value = max(self.value / 2, self.how["minimum"])
+        else:
+            self.finite += 1
+            if self.finite == self.how["window"]:
+                self.finite, self.hysteresis = 0, self.how["hysteresis"]
+                self.value *= 2
+
+
+class Largest:
+    """The largest gradient of what a part of a model takes or gives, scaled as the loss."""
+
+    def __init__(self, model):
+        self.value = 0.0
+        for module in model.modules():
+            if not list(module.children()):
+                module.register_full_backward_hook(lambda _, inner, outer: self.see(*inner, *outer))
+
+    def see(self, *gradients):
+        for g in gradients:
+            if g is not None:
+                largest = g.abs().max().item()
+                self.value = math.inf if math.isnan(largest) else max(self.value, largest)
 
 
 def make_optimizer(weights, run):
@@ -241,8 +318,11 @@ def make_optimizer(weights, run):
         betas=(run["adam_beta1"], run["adam_beta2"]), eps=run["adam_eps"], foreach=False)
 
 
-def train_step(weights, optimizer, run, data, iteration):
+def train_step(weights, optimizer, run, data, iteration, at):
     """One step of the rule above; returns its line of `steps` and the norm of each gradient."""
+    scale = at.scale.value
+    if at.largest:
+        at.largest.value = 0.0
     count, size = run["global_batch_size"], run["micro_batch_size"]
     dtype = next(iter(weights.named.values())).dtype
     weights.zero_grad()
@@ -251,40 +331,79 @@ def train_step(weights, optimizer, run, data, iteration):
         ids = torch.tensor(data["tokens"][first:first + size])
         mask = torch.tensor(data["masks"][first:first + size], dtype=dtype)
         losses = cross_entropy(weights.model, ids) * mask
-        (losses.sum() / mask.sum() / (count // size)).backward()
+        (losses.sum() / mask.sum() / (count // size) * scale).backward()
         weights.collect()
         loss_sum += losses.detach().double().sum().item()
         token_sum += mask.sum().item()
+    for p in weights.named.values():
+        p.grad.div_(scale)
     norms = {name: p.grad.double().norm().item() for name, p in weights.named.items()}
     norm = math.sqrt(sum(value * value for value in norms.values()))
     coefficient = run["clip_grad"] / (norm + 1e-6)
+    rate = learning_rate(run, at.updates)
+    line = dict(iteration=iteration, learning_rate=rate, lm_loss=loss_sum / token_sum,
+                grad_norm=norm, clipped=coefficient < 1)
+    finite = at.follows[iteration - 1] if at.follows else math.isfinite(norm)
+    at.scale.after(finite)
+    if at.largest:
+        at.seen.append(at.largest.value / scale)
+    if at.scale.how:
+        line.update(loss_scale=scale, grad_norm=norm if finite else None,
+                    clipped=finite and coefficient < 1, skipped=not finite)
+    if not finite:
+        return line, norms
     if coefficient < 1:
         for p in weights.named.values():
             p.grad.mul_(coefficient)
-    rate = learning_rate(run, iteration)
     for group in optimizer.param_groups:
         group["lr"] = rate
     optimizer.step()
     weights.publish()
-    return dict(iteration=iteration, learning_rate=rate, lm_loss=loss_sum / token_sum,
-                grad_norm=norm, clipped=coefficient < 1), norms
+    at.updates += 1
+    return line, norms
 
 
-def train(case, folder, dtype):
-    """All steps of a case: (lines of `steps`, gradient norms of the first step, first logits)."""
+class Place:
+    """Where a training is: its updates, its scale, how near to the end of float16 it came. One of
+    another precision leaves out what the training that it follows did."""
+
+    def __init__(self, run, model, follows):
+        self.updates = 0
+        self.follows = follows and [not step.get("skipped") for step in follows]
+        self.scale = Scale(run.get("loss_scale"), follows and "loss_scale" in run)
+        self.largest = Largest(model) if "loss_scale" in run else None
+        self.seen = []  # the largest gradient of each step, for a scale of 1
+
+
+def margins(steps, largest):
+    """Of float16's largest number: the most in steps that were finite, the least in the others, as
+    a run in float32 has it."""
+    shares = [(s["skipped"], s["loss_scale"] * x / torch.finfo(torch.float16).max)
+              for s, x in zip(steps, largest)]
+    return dict(finite=rounded(max(x for skipped, x in shares if not skipped), 3),
+                skipped=rounded(min(x for skipped, x in shares if skipped), 3))
+
+
+def train(case, folder, dtype, follows=None, wide=False):
+    """All steps of a case: (lines of `steps`, gradient norms of the first step, first logits,
+    the largest gradient of each step)."""
     run = hf_model.CASES[case]["training"]
     weights = Weights(case, folder, dtype)
+    if wide:
+        weights.keep_gradients_wide()
     optimizer = make_optimizer(weights, run)
+    at = Place(run, weights.model, follows)
     with torch.no_grad():
         ids = torch.tensor([hf_model.tokens(case, 1, 0, 0)[:-1]])
         logits = weights.model(ids, use_cache=False).logits[0]
     steps, first_norms = [], None
     for iteration in range(1, run["steps"] + 1):
         line, norms = train_step(weights, optimizer, run,
-                                 hf_model.step_data(case, iteration), iteration)
+                                 hf_model.step_data(case, iteration), iteration, at)
         steps.append(line)
-        first_norms = first_norms or norms
-    return steps, first_norms, logits
+        if not line.get("skipped"):
+            first_norms = first_norms or norms
+    return steps, first_norms, logits, at.seen
 
 
 def rounded(value, digits=9):
@@ -300,10 +419,9 @@ def logit_lines(case, logits):
 
 def noise(steps, exact):
     """How far two runs are apart, the largest over the steps."""
-    return dict(
-        lm_loss=rounded(max(abs(a["lm_loss"] - b["lm_loss"]) for a, b in zip(steps, exact)), 3),
-        grad_norm_relative=rounded(max(abs(a["grad_norm"] / b["grad_norm"] - 1)
-                                       for a, b in zip(steps, exact)), 3))
+    norms = [abs(a["grad_norm"] / b["grad_norm"] - 1) for a, b in zip(steps, exact) if a["grad_norm"]]
+    out = dict(lm_loss=rounded(max(abs(a["lm_loss"] - b["lm_loss"]) for a, b in zip(steps, exact)), 3))
+    return {**out, "grad_norm_relative": rounded(max(norms), 3)} if norms else out
 
 
 def compact(value):
@@ -316,7 +434,7 @@ def listed(values):
 
 def golden_text(case, digest, result, distances):
     """The golden file: one fact, one step or one batch a line."""
-    steps, norms, logits = result
+    steps, norms, logits, _ = result
     precision = hf_model.CASES[case].get("precision")
     certificate = dict(
         script="tests/golden/gpt/make_golden.py",
@@ -324,11 +442,11 @@ def golden_text(case, digest, result, distances):
         date=datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"),
         python=platform.python_version(), torch=torch.__version__,
         transformers=transformers.__version__, machine=platform.machine(), threads=1,
-        dtype="bfloat16" if precision else "float32", **distances)
+        dtype=str(NARROW.get(precision, torch.float32)).removeprefix("torch."), **distances)
     convention = ("iteration i (from 1) uses lr((i - 1) * global_batch_size); warm-up and decay "
                   "count samples; iteration 1 uses init_lr")
-    rows = [{**step, "lm_loss": rounded(step["lm_loss"]), "grad_norm": rounded(step["grad_norm"])}
-            for step in steps]
+    rows = [{**step, "lm_loss": rounded(step["lm_loss"]),
+             "grad_norm": step["grad_norm"] and rounded(step["grad_norm"])} for step in steps]
     run = hf_model.CASES[case]["training"]
     names = [(name, norms[model_name(case, name)]) for name, _, _ in hf_model.tensors(case)]
     parts = [
@@ -345,20 +463,22 @@ def golden_text(case, digest, result, distances):
 
 
 def make(case, target):
-    mixed = "precision" in hf_model.CASES[case]
+    precision = hf_model.CASES[case].get("precision")
     distances = {}
     with tempfile.TemporaryDirectory() as folder:
         digest = hf_model.write_model(case, folder)
-        single = train(case, folder, torch.float32)
-        if mixed:
+        if precision:
             with Inside(torch.float32):
-                result = train(case, folder, torch.bfloat16)
-            unfused = train(case, folder, torch.bfloat16)
+                result = train(case, folder, NARROW[precision], wide=precision == "f16")
+            unfused = train(case, folder, NARROW[precision], result[0])
+            single = train(case, folder, torch.float32, result[0])
+            if "loss_scale" in hf_model.CASES[case]["training"]:
+                distances["share_of_largest_float16"] = margins(result[0], single[3])
             for name, other in (("float32", single), ("more_roundings", unfused)):
                 distances[name + "_max_difference"] = noise(result[0], other[0])
                 distances[name + "_first_difference"] = noise(result[0][:1], other[0][:1])
         else:
-            result = single
+            result = train(case, folder, torch.float32)
             with Inside(torch.float64):
                 double = train(case, folder, torch.float64)
             distances["float64_max_difference"] = noise(result[0], double[0])

@@ -183,6 +183,15 @@ TEST_CASE("a loss scale comes back from a manifest, and is a number above 0", "[
   }
 }
 
+TEST_CASE("algorithms of products come back from a manifest, where there are some",
+          "[checkpoint]") {
+  checkpoint_manifest x;
+  x.model = tiny_model();
+  CHECK_THAT(to_json(x), !ContainsSubstring("products"));
+  x.products = {{"forward bf16 8 x 8 x 8", "00"}, {"backward_input fp32 8 x 8 x 8", "1f"}};
+  CHECK(manifest_from_json(to_json(x), "'it'") == x);
+}
+
 TEST_CASE("skipped steps come back from a manifest, and cannot be more than there were",
           "[checkpoint]") {
   checkpoint_manifest x;

@@ -159,6 +159,21 @@ TEST_CASE("closing drops what has not begun without telling, and refuses more", 
   CHECK(dropped == 0);
 }
 
+TEST_CASE("the end of a lane is told once, on the lane, after its last work", "[device]") {
+  const make_lane make = GENERATE(&make_thread_lane, &make_inline_lane);
+  std::vector<std::string> seen;
+  {
+    const auto under_test
+        = make({.name = "test", .at_end = [&](stream&) { seen.emplace_back("end"); }});
+    under_test->submit([&](stream&) { seen.emplace_back("work"); }, ignored);
+    under_test->submit([&](stream&) { throw std::runtime_error("fails"); }, ignored);
+    drain(*under_test);
+    under_test->close();
+    under_test->close();
+  }
+  CHECK(seen == std::vector<std::string>{"work", "end"});
+}
+
 TEST_CASE("closing does not wait, destruction waits for what has begun", "[device]") {
   auto under_test = make_thread_lane({.name = "test"});
   std::promise<void> begun;

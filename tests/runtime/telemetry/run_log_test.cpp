@@ -43,6 +43,18 @@ std::size_t columns_of(std::string_view row) {
 
 }  // namespace
 
+TEST_CASE("a table that an older build began keeps its columns, and every row has them", "[log]") {
+  const scratch_folder folder;
+  const auto file = folder / "old.csv";
+  const std::string before = "iteration,lm_loss,of_another_build,state_digest\r\n1,0.5,7,00\r\n";
+  write_text(file, before);
+  open_csv_log(file, {.append = true}, [](std::uint64_t) { return false; })->write(step(2));
+  CHECK(read_text(file) == before + "2,0.1,," + digest_text + "\r\n");
+  CHECK(columns_in("iteration,x\r") == std::vector<std::string>{"iteration", "x"});
+  CHECK(columns_in("a line of something else") == csv_columns());
+  CHECK(columns_in("") == csv_columns());
+}
+
 TEST_CASE("a JSON record brings back the same doubles and has what was asked for", "[log]") {
   auto x = step(3);
   auto plain = nlohmann::json::parse(json_record(x, {}));

@@ -1,0 +1,109 @@
+// Errors of NCCL: everybody is told which, whose and of what.
+
+#include "tests/support/nccl_endings.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <atomic>
+
+using namespace troupe;
+using namespace troupe::runtime;
+using namespace troupe::tests;
+using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::StartsWith;
+
+namespace {
+
+/// Faults of the emulated device while it stands.
+struct planted {
+  explicit planted(const std::string& faults) { emulator::plant_faults(faults); }
+  ~planted() { emulator::plant_faults(""); }
+  planted(const planted&) = delete;
+  planted& operator=(const planted&) = delete;
+};
+
+}  // namespace
+
+TEST_CASE("an error of NCCL names the rank, the group, what was done, and ends the group for all",
+          "[collective][nccl]") {
+  struct fault {
+    const char* planted;
+    const char* doing;
+  };
+  const auto [where, doing] = GENERATE(fault{"ncclCommInitRankConfig@2=2", "coming together"},
+                                       fault{"ncclSend@1=3", "sending and receiving"},
+                                       fault{"ncclGroupEnd@2=1", "sending and receiving"},
+                                       fault{"ncclAsync@1=6", "sending and receiving"});
+  CAPTURE(where);
+  const planted faults(where);
+  const cancel_token token;
+  auto groups = groups_of(token);
+  std::vector<std::string> told(2);
+  std::atomic<int> left = 0;
+  as_nccl_ranks(
+      groups,
+      2,
+      [&](nccl_communicator& mine, stream& on) {
+        auto x = ones(on, 100);
+        told[std::size_t(mine.rank())] = ending([&] {
+          for (;;) {
+            sum(mine, on, x);
+            on.finish();
+          }
+        });
+        if (++left == 2)
+          token.cancel();
+      },
+      "data of part 0.1");
+  for (const auto& text : told) {
+    CHECK_THAT(text, StartsWith("NCCL: rank "));
+    CHECK_THAT(text,
+               ContainsSubstring("of the group 'data of part 0.1', generation 7, ")
+                   && ContainsSubstring(doing));
+  }
+  CHECK(told[0] == told[1]);  // the first cause
+}
+
+TEST_CASE("an id that cannot be made ends its rank, and the generation the others",
+          "[collective][nccl]") {
+  const planted faults("ncclGetUniqueId@1=2");
+  const cancel_token token;
+  auto groups = groups_of(token);
+  std::vector<std::string> told(2);
+  as_nccl_ranks(groups, 2, [&](nccl_communicator& mine, stream&) {
+    told[std::size_t(mine.rank())] = ending([&] { mine.connect(); });
+    if (mine.rank() == 0)
+      token.cancel();
+  });
+  CHECK_THAT(told[0], ContainsSubstring("making its id"));
+  CHECK((told[1] == "cancelled" || told[1] == told[0]));
+}
+
+TEST_CASE("an error that nobody waits for is found: ranks of two processes with different sizes",
+          "[collective][nccl]") {
+  // Two lists of groups know nothing of each other, as in two processes; only the id has travelled.
+  const cancel_token token;
+  const auto ids = std::make_shared<nccl_meeting>();
+  std::vector<std::unique_ptr<nccl_groups>> processes;
+  for (int p = 0; p < 2; ++p)
+    processes.push_back(
+        std::make_unique<nccl_groups>(token, 1, collective_mode::fast, ids, ordered_scratch));
+  std::vector<std::string> told(2);
+  on_threads(2, [&](int r) {
+    stream on(kernels::backend::cuda, 1, {}, r);
+    const auto mine
+        = make_nccl_communicator(*processes[std::size_t(r)], {"both", axis::data, r, 2, r});
+    auto x = ones(on, 100), y = ones(on, 10 + r);
+    sum(*mine, on, x);
+    ensure(elements_of<float>(on, x) == std::vector<float>(100, 2), "processes sum together");
+    told[std::size_t(r)] = ending([&] {
+      sum(*mine, on, y);
+      on.finish();  // until the watch has found it
+      sum(*mine, on, x);
+    });
+  });
+  for (const auto& text : told)
+    CHECK_THAT(text, StartsWith("NCCL: rank ") && ContainsSubstring("summing"));
+}

@@ -1,0 +1,279 @@
+// Ranks that die and generations that end: everybody is released.
+
+#include "tests/support/nccl_endings.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/generators/catch_generators_range.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <thread>
+#include <unistd.h>
+
+using namespace troupe;
+using namespace troupe::runtime;
+using namespace troupe::tests;
+using namespace std::chrono_literals;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+using steady = std::chrono::steady_clock;
+
+// A wait that times out takes a second or more; an abort takes milliseconds, on a machine that is
+// busy with other builds perhaps hundreds.
+constexpr auto at_once = 1s;
+
+/// What comes to the error output while it stands.
+class said_by_device {
+ public:
+  said_by_device() : before_(::dup(2)), file_(std::tmpfile()) { ::dup2(::fileno(file_), 2); }
+  ~said_by_device() {
+    ::dup2(before_, 2);
+    ::close(before_);
+    std::fclose(file_);
+  }
+  said_by_device(const said_by_device&) = delete;
+  said_by_device& operator=(const said_by_device&) = delete;
+
+  std::string text() const {
+    std::fflush(stderr);
+    std::string out(4096, 0);
+    const auto n = ::pread(::fileno(file_), out.data(), out.size(), 0);
+    out.resize(n < 0 ? 0 : std::size_t(n));
+    return out;
+  }
+
+ private:
+  int before_;
+  std::FILE* file_;
+};
+
+}  // namespace
+
+TEST_CASE(
+    "a rank that does not come to an operation releases the queues of the others with the "
+    "generation",
+    "[collective][nccl]") {
+  const cancel_token token;
+  auto groups = groups_of(token);
+  std::atomic<int> waiting = 0, freed = 0;
+  std::atomic<steady::time_point> ended{};
+  std::atomic<bool> late = false;
+  as_nccl_ranks(groups, 4, [&](nccl_communicator& mine, stream& on) {
+    auto x = ones(on, 1000);
+    sum(mine, on, x);
+    on.finish();
+    ++waiting;
+    if (mine.rank() == 2) {  // dies
+      while (waiting < 4)
+        std::this_thread::yield();
+      std::this_thread::sleep_for(5ms);
+      ended = steady::now();
+      token.cancel();
+      return;
+    }
+    const auto told = ending([&] {
+      for (;;) {
+        sum(mine, on, x);
+        on.finish();  // sleeps on the device's side of the sum
+      }
+    });
+    late = late || steady::now() - ended.load() > at_once;
+    freed += told == "cancelled";
+    on.clear(x.raw(), x.bytes());
+  });
+  CHECK(freed == 3);
+  CHECK_FALSE(late);
+}
+
+TEST_CASE("a generation may end while communicators are being made", "[collective][nccl]") {
+  const int delay_us = GENERATE(0, 50, 200, 500, 1000, 5000);
+  const bool all_come = GENERATE(false, true);
+  CAPTURE(delay_us, all_come);
+  const cancel_token token;
+  auto groups = groups_of(token);
+  std::atomic<int> released = 0;
+  std::thread end([&] {
+    std::this_thread::sleep_for(std::chrono::microseconds(delay_us));
+    token.cancel();
+  });
+  on_threads(4, [&](int r) {
+    if (r == 3 && !all_come)
+      return;
+    stream on(kernels::backend::cuda, 1, {}, r);
+    const auto mine = make_nccl_communicator(groups, {"all", axis::data, r, 4, r});
+    auto x = ones(on, 10);
+    released += ending([&] {
+                  for (;;)
+                    sum(*mine, on, x);
+                })
+                == "cancelled";
+  });
+  end.join();
+  CHECK(released == (all_come ? 4 : 3));
+}
+
+TEST_CASE(
+    "a generation that ends in any operation at any moment releases everybody, and memory "
+    "may be used for something else",
+    "[collective][nccl]") {
+  const int which = GENERATE(range(0, 7)), delay_us = GENERATE(0, 300, 2000);
+  CAPTURE(which, delay_us);
+  constexpr std::int64_t n = 1 << 12;
+  const cancel_token token;
+  auto groups = groups_of(token);
+  std::atomic<int> begun = 0, released = 0;
+  std::thread end([&] {
+    while (begun < 4)
+      std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::microseconds(delay_us));
+    token.cancel();
+  });
+  as_nccl_ranks(groups, 4, [&](nccl_communicator& mine, stream& on) {
+    auto from = ones(on, n), to = ones(on, n);
+    const void* const part = from.raw();
+    const auto ends = equal_ends(n, 4), bytes = equal_ends(n * 4, 4);
+    ++begun;
+    std::shared_ptr<void> held;
+    const auto told = ending([&] {
+      held = mine.hold(from.raw(), from.bytes());
+      for (int round = 0;; ++round) {
+        if (round % 5 == mine.rank())
+          std::this_thread::sleep_for(100us);
+        const int next = (mine.rank() + 1) % 4, before = (mine.rank() + 3) % 4;
+        const nccl_send send{from.raw(), n * 4, next};
+        const nccl_receive receive{to.raw(), n * 4, before};
+        switch (which) {
+          case 0:
+            mine.all_reduce_sum(on, dtype::f32, {&part, 1}, to.raw(), n);
+            break;
+          case 1:
+            mine.reduce_scatter_sum(on, dtype::f32, {&part, 1}, to.raw(), ends);
+            break;
+          case 2:
+            mine.all_gather(on, from.raw(), to.raw(), bytes);
+            break;
+          case 3:
+            mine.all_to_all(on, from.raw(), bytes, to.raw(), bytes);
+            break;
+          case 4:
+            mine.broadcast(on, from.raw(), n * 4, round % 4);
+            break;
+          case 5:
+            mine.exchange(on, {&send, 1}, {&receive, 1});
+            break;
+          default:
+            mine.barrier();
+            break;
+        }
+      }
+    });
+    released += told == "cancelled";
+    from = to = {};
+    auto next = uploaded(on, std::vector<float>(std::size_t(n), 5), {n});
+    ensure(elements_of<float>(on, next) == std::vector<float>(std::size_t(n), 5),
+           "nobody writes to it any more");
+  });
+  end.join();
+  CHECK(released == 4);
+}
+
+TEST_CASE(
+    "whoever is told that its generation has ended finds every queue of the group past its work",
+    "[collective][nccl]") {
+  emulator::set_delay(5000);
+  const cancel_token token;
+  auto groups = groups_of(token);
+  std::vector<std::shared_ptr<device_event>> last(3);
+  std::atomic<int> waiting = 0, early = 0;
+  as_nccl_ranks(groups, 3, [&](nccl_communicator& mine, stream& on) {
+    auto x = ones(on, 100);
+    mine.barrier();
+    if (mine.rank() > 0)  // 0 does not come
+      mine.broadcast(on, x.raw(), 16, 1);
+    for (int i = 0; i < 4; ++i)  // items that the queue takes up late
+      on.clear(x.raw(), x.bytes());
+    last[std::size_t(mine.rank())] = on.mark();
+    ++waiting;
+    while (waiting < 3)
+      std::this_thread::yield();
+    if (mine.rank() == 0)
+      token.cancel();
+    while (!token.is_cancelled())
+      std::this_thread::yield();
+    while (ending([&] { sum(mine, on, x); }).empty()) {
+    }
+    for (const auto& one : last)
+      early += !one->passed();
+  });
+  emulator::set_delay(0);
+  CHECK(early == 0);
+}
+
+TEST_CASE("memory that is held is let go before communicators are aborted or closed",
+          "[collective][nccl]") {
+  const bool aborted = GENERATE(false, true);
+  const said_by_device said;  // it refuses, in words, what is let go too late
+  const cancel_token token;
+  std::vector<std::shared_ptr<void>> held(2);
+  {
+    auto groups = groups_of(token);
+    as_nccl_ranks(groups, 2, [&](nccl_communicator& mine, stream& on) {
+      auto x = ones(on, 100);
+      held[std::size_t(mine.rank())] = mine.hold(x.raw(), x.bytes());
+      mine.barrier();
+    });
+    if (aborted)
+      token.cancel();
+  }
+  CHECK_THAT(said.text(), !ContainsSubstring("ncclCommDeregister"));
+}
+
+TEST_CASE("nobody enters a group whose generation has ended", "[collective][nccl]") {
+  const cancel_token token;
+  token.cancel();
+  auto groups = groups_of(token);
+  std::atomic<int> refused = 0;
+  as_nccl_ranks(groups, 2, [&](nccl_communicator& mine, stream&) {
+    refused += ending([&] { mine.connect(); }) == "cancelled";
+    refused += ending([&] { mine.barrier(); }) == "cancelled";
+  });
+  CHECK(refused == 4);
+}
+
+TEST_CASE("children are aborted with their parents", "[collective][nccl]") {
+  const bool splitting = GENERATE(false, true);
+  const cancel_token token;
+  auto groups = groups_of(token);
+  std::atomic<int> waiting = 0, released = 0;
+  as_nccl_ranks(groups, 3, [&](nccl_communicator& mine, stream& on) {
+    auto x = ones(on, 100);
+    std::unique_ptr<nccl_communicator> child;
+    if (!splitting)
+      child = mine.split(axis::data, 0, 0);
+    else
+      mine.connect();
+    ++waiting;
+    if (mine.rank() == 0) {
+      while (waiting < 3)
+        std::this_thread::yield();
+      std::this_thread::sleep_for(5ms);
+      token.cancel();
+      return;
+    }
+    released += ending([&] {
+                  if (splitting)
+                    child = mine.split(axis::data, 0, 0);
+                  for (;;) {
+                    sum(*child, on, x);
+                    on.finish();
+                  }
+                })
+                == "cancelled";
+  });
+  CHECK(released == 2);
+}
