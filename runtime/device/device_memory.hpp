@@ -3,6 +3,7 @@
 #pragma once
 
 #include "runtime/device/device.hpp"
+#include "runtime/device/memory_pool.hpp"
 
 #include <functional>
 #include <memory>
@@ -30,6 +31,10 @@ struct idle_source {
   std::function<std::size_t()> release;
 };
 void register_pool(int device, idle_source what);
+
+/// Whether what was published of it has been written: whoever it is lent to waits for nothing but
+/// himself. POOL-2: it was published.
+bool is_written(const memory_block& x);
 
 /// Throws io_error: what was asked for, what is in use, what is free and which setting to change.
 [[noreturn]] void refuse_memory(device_queue* queue, std::size_t bytes, std::size_t in_use);

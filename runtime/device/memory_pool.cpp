@@ -201,6 +201,19 @@ void publish(const memory_block& x, std::shared_ptr<device_event> event) {
   story->written = std::move(event);
 }
 
+bool is_written(const memory_block& x) {
+  const auto story = story_of(x);
+  if (story == nullptr)
+    return true;
+  std::shared_ptr<device_event> written;
+  {
+    const std::lock_guard lock(story->mutex);
+    written = story->written;
+  }
+  ensure(written != nullptr, "POOL-2: what is lent to another queue was published");
+  return written->passed();
+}
+
 memory_block lend(const memory_block& x, const std::shared_ptr<device_queue>& to) {
   const auto story = story_of(x);
   if (story == nullptr || to == nullptr || queue_of(x) == to.get())

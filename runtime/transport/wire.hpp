@@ -24,6 +24,7 @@ struct landing {
   void* to = nullptr;                   ///< null: they are dropped, and `done` is not called
   std::shared_ptr<const void> keep;     ///< as long as somebody may still write there
   std::function<void(bool)> done = {};  ///< true: they are there; false: they will not come
+  bool on_device = false;               ///< the CPU cannot write there
 };
 
 /// Whom a wire tells: on its own thread, one call at a time. Neither waits nor throws.
@@ -35,8 +36,9 @@ class wire_owner {
   virtual landing arrived(peer_number from, std::span<const std::byte> header, std::size_t bytes)
       = 0;
 
-  /// Once for a peer, as soon as it is known to be gone or was closed: everything that was under
-  /// way with it has been told `done(false)`, and nobody reads or writes its memory any more.
+  /// Once for a peer, as soon as it is known to be gone or was closed: nothing comes of it any
+  /// more. What was under way with it is told `done(false)` afterwards, when nobody reads or writes
+  /// its memory any more.
   virtual void lost(peer_number who, const std::string& why) = 0;
 };
 
@@ -50,15 +52,18 @@ struct outgoing {
 /// One thread of its own does all the work and sleeps where there is none. Any thread calls.
 class wire {
  public:
-  /// What was under way is told `done(false)`; afterwards nobody is told anything.
-  virtual ~wire() = default;
+  virtual ~wire() = default;  ///< after `stop`
 
   /// Nobody is answered, and the owner is told nothing, before.
   virtual void start() = 0;
+  /// What was under way is told `done(false)`, and whoever calls is refused; once it returns nobody
+  /// is told anything, and whatever is asked of the wire is dropped. Not on its own thread.
+  virtual void stop() = 0;
 
   /// Where others reach it: "127.0.0.1:40123". A plain value, which may travel in a message.
   virtual std::string address() const = 0;
   /// Bytes may lie in the memory of a device, written and free to be read outside of its queues.
+  /// They are announced and fetched, never sent along with the header.
   virtual bool takes_device_memory() const = 0;
 
   /// Returns at once; of whoever cannot be reached, the owner is told that he is lost.
@@ -72,6 +77,9 @@ struct wire_settings {
   std::string host = "127.0.0.1";      ///< a numeric address of this machine, to listen on
   std::uint16_t port = 0;              ///< 0: one that is free
   std::chrono::microseconds spin{50};  ///< how long the thread looks before it sleeps
+  /// UCX is given pointers of devices, where it says that it takes them. Both ends say the same.
+  /// Not shown on a device yet, so nothing sets it (docs/decisions/0014-transports.md).
+  bool device_memory = false;
 };
 
 /// What the plug-in exports. Throws std::runtime_error: what was tried and what UCX said.

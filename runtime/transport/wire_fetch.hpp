@@ -18,13 +18,16 @@ struct wire_transport::fetch {
   std::shared_ptr<std::condition_variable> changed;
   std::uint64_t number = 0;
   peer_number from = {};
-  std::uint64_t announced = 0, landed = 0;  ///< bytes
+  byte_ranges announced;
+  std::uint64_t landed = 0;  ///< bytes
+  bool on_device = false;
   bool over = false;
   std::exception_ptr failure = nullptr;
 
-  bool expects(peer_number by, const wire_message& x) const {
+  /// Whether this part is waited for: from now on it is not.
+  bool expects(peer_number by, const wire_message& x) {
     return by == from && x.what == what && x.begin >= begin && x.end <= end
-           && x.end - x.begin <= end - begin - announced;
+           && announced.add(x.begin, x.end);
   }
   void finish(std::exception_ptr why = nullptr) {
     over = true;

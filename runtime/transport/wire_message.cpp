@@ -100,7 +100,7 @@ std::variant<wire_message, std::string> read_message(std::span<const std::byte> 
   const auto bytes = bytes_of(out.what);
   if (!bytes)
     return fmt::format("extents {}", to_string(out.what.extents));
-  if (from.begin > from.end || from.end > *bytes)
+  if (from.begin > from.end || from.end > *bytes || (from.begin == from.end && *bytes > 0))
     return fmt::format("bytes [{}, {}) of {}", from.begin, from.end, *bytes);
   return out;
 }

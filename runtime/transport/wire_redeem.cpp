@@ -132,6 +132,7 @@ void wire_transport::reception::begin(const range& x) {
   } else {
     out->to = x.to.block().get() + x.begin;
     out->keep = x.to.block();
+    out->on_device = on_device_;
   }
   of_.start(out);
   begun_.push_back(std::move(out));

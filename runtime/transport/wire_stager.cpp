@@ -1,5 +1,7 @@
 #include "runtime/transport/wire_stager.hpp"
 
+#include "runtime/device/device_memory.hpp"
+
 #include <algorithm>
 #include <pthread.h>
 #include <utility>
@@ -8,11 +10,13 @@ namespace troupe::runtime {
 
 namespace {
 constexpr int at_once = 2;
-}
+constexpr std::chrono::microseconds first_look{20}, rarest_look{1000};
+}  // namespace
 
 struct wire_stager::job {
   order what;
   std::uint64_t next = 0;
+  bool written = false;
   memory_block lent;  // to the queue that copies
   // Guarded by the inbox's mutex:
   int under_way = 0;  // pieces that were copied and are not done
@@ -47,15 +51,9 @@ void wire_stager::submit(order what) {
 
 void wire_stager::work() {
   for (;;) {
-    std::shared_ptr<job> x;
-    {
-      std::unique_lock lock(inbox_->mutex);
-      inbox_->changed.wait(lock, [&] { return inbox_->over || !inbox_->ready.empty(); });
-      if (inbox_->over)
-        return;
-      x = std::move(inbox_->ready.front());
-      inbox_->ready.pop_front();
-    }
+    const auto x = next();
+    if (x == nullptr)
+      return;
     try {
       advance(x);
     } catch (const std::exception& failure) {
@@ -64,6 +62,36 @@ void wire_stager::work() {
       x->what.failed(failure.what());
     }
   }
+}
+
+/// The first that is written, in the order they came; null: it is over.
+std::shared_ptr<wire_stager::job> wire_stager::next() {
+  const auto is_ready = [](const std::shared_ptr<job>& x) {
+    try {
+      x->written = x->written || is_written(x->what.what.block());
+      return x->written;
+    } catch (const std::exception&) {
+      return true;  // the device has failed, as copying will tell
+    }
+  };
+  auto pause = first_look;
+  std::unique_lock lock(inbox_->mutex);
+  while (!inbox_->over) {
+    auto& all = inbox_->ready;
+    const auto at = std::find_if(all.begin(), all.end(), is_ready);
+    if (at != all.end()) {
+      auto out = std::move(*at);
+      all.erase(at);
+      return out;
+    }
+    if (all.empty()) {
+      inbox_->changed.wait(lock);
+    } else {
+      inbox_->changed.wait_for(lock, pause);
+      pause = std::min(2 * pause, rarest_look);
+    }
+  }
+  return nullptr;
 }
 
 // The device is given a second piece before the first is waited for.

@@ -18,6 +18,10 @@ namespace troupe::runtime {
 /// A thread that copies what devices wrote to pinned memory, a piece at a time, and hands the
 /// pieces on: two of a tensor are under way at once, so that the device copies one while the wire
 /// sends the other. Each device has a queue for it: nobody's lane is held up.
+///
+/// Nothing waits behind what is not written yet: a tensor that waits for another one, by what its
+/// queue was told before, must not keep that one from leaving. Such tensors stand aside, and the
+/// thread looks after them: after 20 us, and ever more rarely, up to a millisecond.
 class wire_stager {
  public:
   struct piece {
@@ -55,6 +59,7 @@ class wire_stager {
   };
 
   void work();
+  std::shared_ptr<job> next();
   void advance(const std::shared_ptr<job>& x);
   copied copy_next(const std::shared_ptr<job>& x);
   copier& copier_of(int device);
@@ -63,7 +68,7 @@ class wire_stager {
   struct inbox {
     std::mutex mutex;
     std::condition_variable changed;
-    std::deque<std::shared_ptr<job>> ready;
+    std::deque<std::shared_ptr<job>> ready;  ///< to be gone on with, once they are written
     bool over = false;
   };
 

@@ -1,6 +1,7 @@
 #include "runtime/transport/wire_transport.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/core/log.hpp"
 #include "runtime/transport/wire_fetch.hpp"
 #include "runtime/transport/wire_stager.hpp"
 
@@ -14,16 +15,11 @@ wire_transport::wire_transport(const wire_transport_settings& how, const maker& 
   wire_->start();
 }
 
-// The stager first: it sends by the wire, and what the wire still holds of it outlives it.
+// Messages come until the wire has stopped, and ask the stager; that sends by the wire until it has
+// ended. What the wire holds of the stager's outlives it.
 wire_transport::~wire_transport() {
-  std::unique_ptr<wire_stager> stager;
-  {
-    const std::lock_guard lock(mutex_);
-    stager = std::move(stager_);
-    closed_ = true;
-  }
-  stager.reset();
-  wire_.reset();
+  wire_->stop();
+  stager_.reset();
 }
 
 transport_address wire_transport::address() const {
@@ -41,6 +37,8 @@ ticket wire_transport::deposit(tensor x, generation_id generation) {
   const std::lock_guard lock(mutex_);
   if (generation <= ended_)
     throw cancelled();
+  if (stager_ == nullptr && x.kind() == memory_kind::device)
+    stager_ = std::make_unique<wire_stager>(how_.piece, wire_->takes_device_memory());
   out.slot = next_slot_++;
   leases_.emplace(out.slot, lease{std::move(x), generation});
   counters_.bytes_handed += bytes;
@@ -99,14 +97,27 @@ landing wire_transport::arrived(peer_number from,
                                      : fmt::format("{} bytes with it", bytes)));
     return {};
   }
-  switch (x->verb) {
+  try {
+    return believe(from, *x, bytes);
+  } catch (const std::exception& failure) {  // memory has run out, say: what called is in C
+    log_error("tensor {} of process {}: a message of it cannot be followed: {}",
+              x->what.slot,
+              x->what.holder,
+              failure.what());
+    wire_->close(from, "a message of it could not be followed");
+    return {};
+  }
+}
+
+landing wire_transport::believe(peer_number from, const wire_message& x, std::size_t bytes) {
+  switch (x.verb) {
     case wire_verb::ask:
-      answer(from, *x);
+      answer(from, x);
       return {};
     case wire_verb::part:
-      return land(from, *x, bytes);
+      return land(from, x, bytes);
     case wire_verb::refusal:
-      fail(from, *x);
+      fail(from, x);
       return {};
   }
   return {};
@@ -134,13 +145,10 @@ std::variant<tensor, wire_reason> wire_transport::release(peer_number from, cons
   if (leased.generation != x.what.generation || leased.data.type() != x.what.type
       || leased.data.extents() != x.what.extents)
     return wire_reason::differs;
-  const auto all = leased.data.bytes();
-  if ((leased.taker != peer_number{} && leased.taker != from)
-      || x.end - x.begin > all - leased.asked)
+  if ((leased.taker != peer_number{} && leased.taker != from) || !leased.asked.add(x.begin, x.end))
     return wire_reason::redeemed;
   leased.taker = from;
-  leased.asked += x.end - x.begin;
-  if (leased.asked < all)
+  if (leased.asked.bytes() < leased.data.bytes())
     return leased.data;
   auto data = std::move(leased.data);
   leases_.erase(at);
@@ -152,11 +160,6 @@ void wire_transport::serve(peer_number to, const wire_message& x, tensor data) {
     const std::span bytes(data.raw() + x.begin, x.end - x.begin);
     return deliver(to, x, bytes, data.block(), {});
   }
-  const std::lock_guard lock(mutex_);
-  if (closed_)
-    return;
-  if (stager_ == nullptr)
-    stager_ = std::make_unique<wire_stager>(how_.piece, wire_->takes_device_memory());
   stager_->submit(
       {.what = std::move(data),
        .begin = x.begin,
@@ -168,7 +171,16 @@ void wire_transport::serve(peer_number to, const wire_message& x, tensor data) {
              said.end = part.begin + part.bytes.size();
              deliver(to, said, part.bytes, std::move(part.keep), std::move(part.done));
            },
-       .failed = [this, to, x](const std::string&) { refuse(to, x, wire_reason::failed); }});
+       .failed =
+           [this, to, x](const std::string& why) {
+             log_error(
+                 "tensor {} of generation {}, which another process asked for, could not be "
+                 "read from its device: {}",
+                 x.what.slot,
+                 value(x.what.generation),
+                 why);
+             refuse(to, x, wire_reason::failed);
+           }});
 }
 
 void wire_transport::deliver(peer_number to,
@@ -196,18 +208,18 @@ landing wire_transport::land(peer_number from, const wire_message& x, std::size_
     return {};
   }
   const auto& to = at->second;
-  to->announced += bytes;
-  return {to->to + (x.begin - to->begin), to, [this, to, bytes](bool there) {
-            const std::lock_guard inner(mutex_);
-            if (!there)  // its sender is lost, as whoever waits will be told
-              return;
-            counters_.bytes_copied += bytes;
-            to->landed += bytes;
-            if (to->landed == to->end - to->begin) {
-              to->finish();
-              fetches_.erase(to->number);
-            }
-          }};
+  auto done = [this, to, bytes](bool there) {
+    const std::lock_guard inner(mutex_);
+    if (!there)  // its sender is lost, as whoever waits is told
+      return;
+    counters_.bytes_copied += bytes;
+    to->landed += bytes;
+    if (to->landed == to->end - to->begin) {
+      to->finish();
+      fetches_.erase(to->number);
+    }
+  };
+  return {to->to + (x.begin - to->begin), to, std::move(done), to->on_device};
 }
 
 void wire_transport::fail(peer_number from, const wire_message& x) {

@@ -16,6 +16,7 @@
 
 #pragma once
 
+#include "runtime/transport/byte_ranges.hpp"
 #include "runtime/transport/transport.hpp"
 #include "runtime/transport/wire.hpp"
 #include "runtime/transport/wire_message.hpp"
@@ -67,8 +68,8 @@ class wire_transport final : public transport, private wire_owner {
   struct lease {
     tensor data;
     generation_id generation;
-    std::uint64_t asked = 0;  ///< bytes
-    peer_number taker = {};   ///< who asked first
+    byte_ranges asked = {};
+    peer_number taker = {};  ///< who asked first
   };
   struct other {
     std::string where;
@@ -79,6 +80,7 @@ class wire_transport final : public transport, private wire_owner {
   class reception;
 
   landing arrived(peer_number from, std::span<const std::byte> header, std::size_t bytes) override;
+  landing believe(peer_number from, const wire_message& x, std::size_t bytes);
   void lost(peer_number who, const std::string& why) override;
   void answer(peer_number from, const wire_message& x);
   void serve(peer_number to, const wire_message& x, tensor data);
@@ -106,8 +108,7 @@ class wire_transport final : public transport, private wire_owner {
   std::unordered_map<std::uint64_t, std::shared_ptr<fetch>> fetches_;
   std::map<std::uint64_t, other> others_;
 
-  bool closed_ = false;
-  std::unique_ptr<wire_stager> stager_;  ///< once there is a tensor of a device
+  std::unique_ptr<wire_stager> stager_;  ///< made when the first tensor of a device is deposited
   std::unique_ptr<wire> wire_;
 };
 

@@ -108,6 +108,21 @@ TEST_CASE("stages of one device or of two have the same bits when a wire is betw
   CHECK(by_actors(job, folder) == expected);
 }
 
+TEST_CASE(
+    "tensor ranks of two stages sum by NCCL and hand on over a wire, and nobody waits for ever",
+    "[device]") {
+  const int seed = GENERATE(1, 2);
+  CAPTURE(seed);
+  const tests::scratch_folder folder;
+  auto job = device_job(2, 1, 2);
+  job.devices.numbers = {0, 1, 2, 3};
+  job.devices.exchange = runtime::collectives::nccl;
+  const auto expected = by_actors(job, folder);
+  job.disturbance = {.seed = std::uint64_t(seed), .lane_delay_us = 400, .message_delay_us = 400};
+  job.transport = runtime::transports::ucx;
+  CHECK(by_actors(job, folder) == expected);
+}
+
 TEST_CASE("a stage of a device that dies in a step leaves nobody waiting at a wire", "[device]") {
   const std::string who = GENERATE("stage:0.0", "lane:0.1");
   auto job = device_job(2, 1);

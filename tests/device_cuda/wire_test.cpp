@@ -30,16 +30,18 @@ class device_wire final : public wire {
  public:
   explicit device_wire(wire_owner& owner)
       : owner_(owner), queue_(open_devices().make_queue(0)), thread_([this] { work(); }) {}
-  ~device_wire() override {
+  ~device_wire() override { device_wire::stop(); }
+
+  void start() override {}
+  void stop() override {
     {
       const std::lock_guard lock(mutex_);
       over_ = true;
     }
     changed_.notify_one();
-    thread_.join();
+    if (thread_.joinable())
+      thread_.join();
   }
-
-  void start() override {}
   std::string address() const override { return "here"; }
   bool takes_device_memory() const override { return true; }
   peer_number connect(const std::string&) override { return peer_number{1}; }
@@ -96,7 +98,42 @@ tensor published(stream& on, std::int64_t n, int seed) {
   return one.at("x");
 }
 
+/// Of a queue that waits for something.
+struct not_yet final : device_event {
+  bool passed() const override { return false; }
+  void wait() const override { throw broken_promise("nobody waits for what is not written"); }
+  double ms_after(const device_event&) const override { return 0; }
+};
+
 }  // namespace
+
+TEST_CASE("what is written leaves, although what was asked for before is not",
+          "[device]") {
+  const bool as_it_lies = GENERATE(false, true);
+  wire_transport by({.process = 1, .through_the_wire = true, .piece = 1000},
+                    [&](wire_owner& o) -> std::unique_ptr<wire> {
+                      if (as_it_lies)
+                        return std::make_unique<device_wire>(o);
+                      return make_ucx_wire(o);
+                    });
+  stream from(backend_kind::cuda, 1, {}, 0), to(backend_kind::cuda, 1, {}, 0);
+  const auto late = published(from, 1000, 1);
+  publish(late.block(), std::make_shared<not_yet>());
+  const auto ticket_of_late = by.deposit(late, now);
+  std::thread waiting([&] {
+    stream other(backend_kind::cuda, 1, {}, 0);
+    CHECK(elements_of<std::int32_t>(other, by.redeem(ticket_of_late, {.on = &other}))
+          == numbers(1000, 1));
+  });
+  REQUIRE(tests::soon([&] { return by.leased() == (as_it_lies ? 0u : 1u) || by.leased() == 0; }));
+  for (int i = 0; i < 20; ++i)
+    CHECK(elements_of<std::int32_t>(
+              to, by.redeem(by.deposit(published(from, 777, i), now), {.on = &to}))
+          == numbers(777, i));
+  from.attend();
+  publish(late.block(), from.mark());
+  waiting.join();
+}
 
 TEST_CASE("tensors go between devices, or a device and the host, over a wire, in pieces",
           "[device]") {

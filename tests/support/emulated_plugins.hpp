@@ -6,8 +6,8 @@
 
 namespace troupe::tests {
 
-/// Before the first plug-in is opened. Two devices, unless the test says otherwise.
+/// Before the first plug-in is opened. Four devices, unless the test says otherwise.
 inline const bool plugins_are_emulated = ::setenv("TROUPE_PLUGINS", TROUPE_EMULATED_PLUGINS, 1) == 0
-                                         && ::setenv("TROUPE_EMULATED_DEVICES", "2", 0) == 0;
+                                         && ::setenv("TROUPE_EMULATED_DEVICES", "4", 0) == 0;
 
 }  // namespace troupe::tests

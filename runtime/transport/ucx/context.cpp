@@ -40,6 +40,13 @@ int wakeup_of(const worker& x) {
   return out;
 }
 
+bool arm(const worker& x) {
+  const auto said = ucp_worker_arm(x.get());
+  if (said != UCS_ERR_BUSY)
+    require(said, "say that a worker may sleep");
+  return said == UCS_OK;
+}
+
 bool takes_device_memory(const context& x) {
   ucp_context_attr_t facts = {};
   facts.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES;

@@ -30,6 +30,9 @@ void require(ucs_status_t said, const std::string& tried);
 /// Within one machine only `lo` is used.
 context make_context(bool within_machine);
 worker make_worker(const context& of);
+/// Whoever sleeps now is woken by what comes; false: there is something to do before. Throws what
+/// else is wrong.
+bool arm(const worker& x);
 /// What epoll waits for.
 int wakeup_of(const worker& x);
 bool takes_device_memory(const context& x);

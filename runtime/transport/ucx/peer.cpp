@@ -17,8 +17,8 @@ struct peer::operation {
   std::function<void(bool)> done;
 };
 
-peer::peer(const context& of, peer_number number, wire_owner& owner)
-    : number_(number), owner_(owner), worker_(make_worker(of)) {
+peer::peer(const context& of, peer_number number, wire_owner& owner, bool announces)
+    : number_(number), owner_(owner), announces_(announces), worker_(make_worker(of)) {
   ucp_am_handler_param_t how = {};
   how.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_FLAGS
                    | UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG;
@@ -31,8 +31,7 @@ peer::peer(const context& of, peer_number number, wire_owner& owner)
 
 peer::~peer() {
   break_off("it was closed");
-  if (endpoint_ != nullptr)
-    close();
+  close();
   worker_.reset();
   for (auto& x : under_way_)
     if (x.done)
@@ -74,16 +73,20 @@ void peer::connect(ucp_ep_params_t how) {
 }
 
 // What is under way ends with an error, here and at once.
-void peer::close() {
-  ucp_request_param_t how = {};
-  how.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
-  how.flags = UCP_EP_CLOSE_FLAG_FORCE;
-  auto* const closing = ucp_ep_close_nbx(std::exchange(endpoint_, nullptr), &how);
-  if (!UCS_PTR_IS_PTR(closing))
-    return;
-  while (ucp_request_check_status(closing) == UCS_INPROGRESS)
-    ucp_worker_progress(worker_.get());
-  ucp_request_free(closing);
+bool peer::close() {
+  if (endpoint_ != nullptr) {
+    ucp_request_param_t how = {};
+    how.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
+    how.flags = UCP_EP_CLOSE_FLAG_FORCE;
+    auto* const closing = ucp_ep_close_nbx(std::exchange(endpoint_, nullptr), &how);
+    closing_ = UCS_PTR_IS_PTR(closing) ? closing : nullptr;
+  }
+  if (closing_ == nullptr)
+    return true;
+  if (ucp_request_check_status(closing_) == UCS_INPROGRESS)
+    return false;
+  ucp_request_free(std::exchange(closing_, nullptr));
+  return true;
 }
 
 void peer::break_off(const std::string& why) {
@@ -119,6 +122,10 @@ void peer::send(outgoing what) {
   const auto x = add(std::move(what.header), std::move(what.keep), std::move(what.done));
   auto how = terms_of(x);
   how.cb.send = &peer::was_sent;
+  if (announces_ && !what.bytes.empty()) {
+    how.op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;
+    how.flags = UCP_AM_SEND_FLAG_RNDV;
+  }
   begun(x,
         ucp_am_send_nbx(endpoint_,
                         message_id,
@@ -182,6 +189,14 @@ ucs_status_t peer::on_message(std::span<const std::byte> header,
     announced_.push_back({data, bytes, std::move(to)});
     return UCS_INPROGRESS;
   }
+  if (bytes > 0 && to.on_device) {
+    break_off(
+        "it sent along what is to lie in the memory of a device: the other end is set to "
+        "give UCX the host's memory alone");
+    if (to.done)
+      to.done(false);
+    return UCS_OK;
+  }
   if (bytes > 0)
     std::memcpy(to.to, data, bytes);
   if (to.done)
@@ -198,7 +213,9 @@ void peer::receive(announced from) {
 
 bool peer::progress() {
   bool busy = false;
-  for (int i = 0; i < 64 && broken_.empty() && ucp_worker_progress(worker_.get()) != 0; ++i)
+  const bool lives = broken_.empty();
+  for (int i = 0; i < 64 && lives == broken_.empty() && ucp_worker_progress(worker_.get()) != 0;
+       ++i)
     busy = true;
   while (broken_.empty() && !announced_.empty())
     receive(std::exchange(announced_.back(), {})), announced_.pop_back();
@@ -206,7 +223,12 @@ bool peer::progress() {
 }
 
 bool peer::arm() {
-  return ucp_worker_arm(worker_.get()) == UCS_OK;
+  try {
+    return ucx::arm(worker_);
+  } catch (const std::runtime_error& failure) {
+    break_off(failure.what());
+    return false;
+  }
 }
 
 }  // namespace troupe::runtime::ucx

@@ -19,8 +19,10 @@ namespace troupe::runtime::ucx {
 
 class peer {
  public:
-  peer(const context& of, peer_number number, wire_owner& owner);
-  /// Tells everything that is under way `done(false)`, when nobody touches its memory any more.
+  /// `announces`: bytes are fetched by whom they are for, never sent along.
+  peer(const context& of, peer_number number, wire_owner& owner, bool announces);
+  /// Tells everything that is under way `done(false)`, when nobody touches its memory any more. Of
+  /// a connection that is not closed yet the worker's end makes an end.
   ~peer();
   peer(const peer&) = delete;
   peer& operator=(const peer&) = delete;
@@ -32,10 +34,13 @@ class peer {
   void send(outgoing what);
   /// True when there was something to do.
   bool progress();
-  /// False: there is something to do before anybody sleeps.
+  /// False: there is something to do before anybody sleeps. What fails breaks it.
   bool arm();
 
   void break_off(const std::string& why);
+  /// Whether the connection of one that is broken is closed. The first call begins it, progress
+  /// goes on with it.
+  bool close();
   /// Why it is of no use any more; empty while it is.
   const std::string& broken() const { return broken_; }
   peer_number number() const { return number_; }
@@ -51,7 +56,6 @@ class peer {
   };
 
   void connect(ucp_ep_params_t how);
-  void close();
   void receive(announced x);
   ucs_status_t on_message(std::span<const std::byte> header,
                           void* data,
@@ -76,8 +80,10 @@ class peer {
 
   const peer_number number_;
   wire_owner& owner_;
+  const bool announces_;
   worker worker_;
-  ucp_ep_h endpoint_ = nullptr;  ///< null: there is none yet, or it is closed
+  ucp_ep_h endpoint_ = nullptr;         ///< null: there is none yet, or it is being closed
+  ucs_status_ptr_t closing_ = nullptr;  ///< null: it is closed, or nobody has begun to
   std::string broken_;
   operations under_way_;
   std::vector<announced> announced_;

@@ -7,16 +7,32 @@
 #include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <system_error>
 #include <unistd.h>
 #include <utility>
 
 namespace troupe::runtime::ucx {
 
-using clock = std::chrono::steady_clock;
+namespace {
+// Closing by force ends what is under way without the other end: thousands of times what it takes.
+constexpr auto closing_takes_at_most = std::chrono::seconds(1);
+constexpr int a_millisecond = 1;
+}  // namespace
 
-wire_of_ucx::wire_of_ucx(wire_owner& owner, const wire_settings& how) : owner_(owner), how_(how) {
-  posted_event_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  epoll_ = ::epoll_create1(EPOLL_CLOEXEC);
+wire_of_ucx::descriptor::descriptor(int made, const char* what) : it_(made) {
+  if (made < 0)
+    throw std::system_error(errno, std::generic_category(), what);
+}
+
+wire_of_ucx::descriptor::~descriptor() {
+  ::close(it_);
+}
+
+wire_of_ucx::wire_of_ucx(wire_owner& owner, const wire_settings& how)
+    : owner_(owner),
+      how_(how),
+      posted_event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "a wire cannot make an eventfd"),
+      epoll_(::epoll_create1(EPOLL_CLOEXEC), "a wire cannot make an epoll") {
   std::promise<void> ready;
   auto is_ready = ready.get_future();
   thread_ = std::thread([this, ready = std::move(ready)]() mutable { serve(std::move(ready)); });
@@ -24,17 +40,19 @@ wire_of_ucx::wire_of_ucx(wire_owner& owner, const wire_settings& how) : owner_(o
     is_ready.get();
   } catch (...) {
     thread_.join();
-    ::close(posted_event_);
-    ::close(epoll_);
     throw;
   }
 }
 
 wire_of_ucx::~wire_of_ucx() {
+  stop();
+}
+
+void wire_of_ucx::stop() {
+  if (!thread_.joinable())
+    return;
   post([this] { over_ = true; });
   thread_.join();
-  ::close(posted_event_);
-  ::close(epoll_);
 }
 
 void wire_of_ucx::start() {
@@ -49,7 +67,8 @@ peer_number wire_of_ucx::connect(const std::string& address) {
   }
   post([this, number, address] {
     try {
-      add(number)->second->call(address);
+      if (!over_)
+        add(number)->second->call(address);
     } catch (const std::runtime_error& failure) {
       owner_.lost(number, failure.what());
     }
@@ -101,8 +120,13 @@ void wire_of_ucx::serve(std::promise<void> ready) {
   }
   while (listening && !over_)
     work_on();
-  peers_.clear();
+  for (auto& [number, one] : peers_)
+    one->break_off("the wire was stopped");
+  bury();
   do_posted();  // they are told that their peers are gone
+  for (; !dying_.empty(); bury())
+    if (!progress())
+      std::this_thread::sleep_for(how_.spin);
   for (auto* const caller : callers_)
     ucp_listener_reject(listener_.get(), caller);
   listener_.reset();
@@ -113,7 +137,7 @@ void wire_of_ucx::serve(std::promise<void> ready) {
 void wire_of_ucx::listen() {
   const auto at = address_of(how_.host, how_.port);
   context_ = make_context(is_loopback(at.at));
-  takes_device_memory_ = ucx::takes_device_memory(context_);
+  takes_device_memory_ = how_.device_memory && ucx::takes_device_memory(context_);
   worker_ = make_worker(context_);
   ucp_listener_params_t how = {};
   how.field_mask = UCP_LISTENER_PARAM_FIELD_SOCK_ADDR | UCP_LISTENER_PARAM_FIELD_CONN_HANDLER;
@@ -177,25 +201,44 @@ bool wire_of_ucx::progress() {
   bool busy = ucp_worker_progress(worker_.get()) != 0;
   for (auto& [number, one] : peers_)
     busy = one->progress() || busy;
+  for (auto& one : dying_)
+    busy = one.who->progress() || busy;
   return busy;
 }
 
 std::map<peer_number, std::unique_ptr<peer>>::iterator wire_of_ucx::add(peer_number number) {
-  const auto at = peers_.emplace(number, std::make_unique<peer>(context_, number, owner_)).first;
-  watch(at->second->wakeup());
-  return at;
+  auto made = std::make_unique<peer>(context_, number, owner_, takes_device_memory_);
+  watch(made->wakeup());
+  return peers_.emplace(number, std::move(made)).first;
 }
 
+// Whoever waits is told first: nobody else's messages wait for the end of a connection.
 void wire_of_ucx::bury() {
   for (auto at = peers_.begin(); at != peers_.end();) {
     if (at->second->broken().empty()) {
       ++at;
       continue;
     }
-    const auto [number, why] = std::pair(at->first, at->second->broken());
+    const auto& x = *at->second;
+    ::epoll_ctl(epoll_, EPOLL_CTL_DEL, x.wakeup(), nullptr);
+    dying_.push_back({std::move(at->second), clock::now() + closing_takes_at_most});
     at = peers_.erase(at);
-    owner_.lost(number, why);
+    if (!over_)
+      owner_.lost(x.number(), x.broken());
   }
+  dying_.remove_if([](auto& x) { return x.who->close() || clock::now() >= x.until; });
+}
+
+bool wire_of_ucx::arm() {
+  bool armed = true;
+  try {
+    armed = ucx::arm(worker_);
+  } catch (const std::runtime_error&) {
+    looks_again_ = true;
+  }
+  for (auto& [number, one] : peers_)
+    armed = armed && one->arm();
+  return armed;
 }
 
 // Whoever posts from here on writes to the event, unless somebody has.
@@ -206,12 +249,12 @@ void wire_of_ucx::sleep() {
       return;
     asleep_ = true;
   }
-  bool armed = ucp_worker_arm(worker_.get()) == UCS_OK;
-  for (auto& [number, one] : peers_)
-    armed = armed && one->arm();
-  epoll_event what = {};
-  if (armed)
-    ::epoll_wait(epoll_, &what, 1, -1);
+  if (arm()) {
+    const bool looks_again = looks_again_ || !dying_.empty();
+    epoll_event what = {};
+    if (::epoll_wait(epoll_, &what, 1, looks_again ? a_millisecond : -1) < 0 && errno != EINTR)
+      std::this_thread::sleep_for(std::chrono::milliseconds(a_millisecond));
+  }
   {
     const std::lock_guard lock(mutex_);
     asleep_ = false;
@@ -222,10 +265,11 @@ void wire_of_ucx::sleep() {
   busy_at_ = clock::now();
 }
 
-void wire_of_ucx::watch(int descriptor) {
+void wire_of_ucx::watch(int one) {
   epoll_event what = {};
   what.events = EPOLLIN;
-  ::epoll_ctl(epoll_, EPOLL_CTL_ADD, descriptor, &what);  // it leaves with its worker
+  if (::epoll_ctl(epoll_, EPOLL_CTL_ADD, one, &what) != 0)  // it leaves with its worker
+    throw std::system_error(errno, std::generic_category(), "a wire cannot watch a connection");
 }
 
 }  // namespace troupe::runtime::ucx

@@ -18,6 +18,7 @@ class wire_of_ucx final : public wire {
   ~wire_of_ucx() override;
 
   void start() override;
+  void stop() override;
   std::string address() const override { return address_; }
   bool takes_device_memory() const override { return takes_device_memory_; }
   peer_number connect(const std::string& address) override;
@@ -26,6 +27,26 @@ class wire_of_ucx final : public wire {
 
  private:
   using work = std::function<void()>;
+  using clock = std::chrono::steady_clock;
+
+  /// A descriptor of its own.
+  class descriptor {
+   public:
+    /// Throws std::system_error when the system gave none.
+    descriptor(int made, const char* what);
+    ~descriptor();
+    descriptor(const descriptor&) = delete;
+    descriptor& operator=(const descriptor&) = delete;
+    operator int() const { return it_; }
+
+   private:
+    const int it_;
+  };
+  /// Its owner has been told; its connection is being closed.
+  struct dying {
+    std::unique_ptr<peer> who;
+    clock::time_point until;
+  };
 
   void post(work what);
   void serve(std::promise<void> ready);
@@ -35,14 +56,16 @@ class wire_of_ucx final : public wire {
   bool answer_callers();
   bool progress();
   void bury();
+  bool arm();
   void sleep();
-  void watch(int descriptor);
+  void watch(int one);
   std::map<peer_number, std::unique_ptr<peer>>::iterator add(peer_number number);
 
   static void called(ucp_conn_request_h who, void* self);
 
   wire_owner& owner_;
   const wire_settings how_;
+  const descriptor posted_event_, epoll_;
   std::string address_;
   bool takes_device_memory_ = false;
 
@@ -50,7 +73,6 @@ class wire_of_ucx final : public wire {
   std::vector<work> posted_;
   std::uint64_t next_ = 1;
   bool asleep_ = false;
-  int posted_event_ = -1, epoll_ = -1;
 
   // Of the thread alone.
   bool started_ = false, over_ = false;
@@ -59,7 +81,9 @@ class wire_of_ucx final : public wire {
   listener listener_;
   std::vector<ucp_conn_request_h> callers_;
   std::map<peer_number, std::unique_ptr<peer>> peers_;
-  std::chrono::steady_clock::time_point busy_at_;
+  std::list<dying> dying_;
+  bool looks_again_ = false;  ///< nothing wakes it for sure: it looks every millisecond
+  clock::time_point busy_at_;
 
   std::thread thread_;
 };

@@ -225,6 +225,58 @@ TEST_CASE("a transport is closed although a peer hangs that was sent much", "[tr
   CHECK(pool.bytes_in_use() == 0);
 }
 
+TEST_CASE("a transport is closed while others ask it and talk nonsense", "[transport]") {
+  memory_pool pool;
+  for (int i = 0; i < 40; ++i) {
+    CAPTURE(i);
+    stranger some;
+    std::atomic<bool> over = false, talks_nonsense = false;
+    std::thread asking;
+    {
+      wire_transport by({.process = 1}, by_ucx);
+      by.deposit(numbered(pool, 10), now);
+      const auto to = some.call(by.address().where);
+      auto message
+          = bytes_of(wire_message{.what = ticket_of(1, 10), .fetch = 1, .begin = 0, .end = 40});
+      some.send(to, message);
+      REQUIRE(tests::soon([&] { return some.heard().size() == 1; }));
+      asking = std::thread([&, to, message]() mutable {
+        while (!over) {
+          message[0] = std::byte(talks_nonsense ? 1 : 'T');
+          for (int k = 0; k < 100; ++k)
+            some.send(to, message);
+          std::this_thread::yield();
+        }
+      });
+      CHECK(tests::soon([&] { return some.heard().size() > 5; }));
+      talks_nonsense = i % 2 == 1;
+    }
+    over = true;
+    asking.join();
+  }
+}
+
+TEST_CASE("what the CPU cannot write is not written: whoever sends it along is cut off",
+          "[transport]") {
+  struct device_owner final : wire_owner {
+    std::atomic<int> not_there = 0, lost_ones = 0;
+    std::vector<std::byte> memory = std::vector<std::byte>(1000);
+    landing arrived(peer_number, std::span<const std::byte>, std::size_t) override {
+      return {memory.data(), nullptr, [this](bool there) { not_there += !there; }, true};
+    }
+    void lost(peer_number, const std::string&) override { ++lost_ones; }
+  } owner;
+  const auto by = make_ucx_wire(owner);
+  by->start();
+  CHECK_FALSE(by->takes_device_memory());
+  stranger some;
+  some.send(some.call(by->address()), {}, numbered({}, 100));
+  CHECK(tests::soon([&] { return owner.lost_ones == 1; }));
+  CHECK(owner.not_there == 1);
+  by->stop();
+  CHECK(owner.memory == std::vector<std::byte>(1000));
+}
+
 TEST_CASE("a token that is set already ends the wait before it begins", "[transport]") {
   wire_transport by({.process = 1, .through_the_wire = true}, by_ucx);
   memory_pool pool;
@@ -267,6 +319,9 @@ TEST_CASE("a stranger who sends no message of ours is cut off, and nobody else i
   SECTION("bytes beyond the end") {
     header[48] = std::byte(41);
   }
+  SECTION("a question for nothing of something") {
+    header[48] = std::byte(0);
+  }
   SECTION("a question with bytes") {
     bytes = 40;
   }
@@ -277,6 +332,52 @@ TEST_CASE("a stranger who sends no message of ours is cut off, and nobody else i
   CHECK(tests::soon([&] { return some.is_cut_off(); }));
   CHECK(by.counters().refused == 1);
   CHECK(there.redeem(by.deposit(numbered(pool, 20), now)).size() == 20);
+}
+
+TEST_CASE("parts that come twice, or overlap, do not make a tensor whole", "[transport]") {
+  wire_transport by({.process = 1}, by_ucx);
+  stranger some;
+  by.introduce({7, some.address()});
+  auto waiting = redeeming(by, ticket_of(7, 100));
+  REQUIRE(tests::soon([&] { return some.heard().size() == 1; }));
+  auto part = some.heard()[0];
+  part.verb = wire_verb::part;
+  const auto send = [&](std::uint64_t begin, std::uint64_t end) {
+    part.begin = begin;
+    part.end = end;
+    some.send(some.caller(), bytes_of(part), end - begin);
+  };
+  send(0, 200);
+  send(0, 200);
+  send(199, 399);
+  CHECK(tests::soon([&] { return by.counters().refused == 2; }));
+  CHECK(waits(waiting));
+  send(200, 400);
+  REQUIRE(is_ready(waiting));
+  CHECK(waiting.get() == "");
+  CHECK(by.counters().refused == 2);
+}
+
+TEST_CASE("bytes are asked for once: whoever asks again does not end the lease", "[transport]") {
+  memory_pool pool;
+  wire_transport by({.process = 1}, by_ucx);
+  by.deposit(numbered(pool, 100), now);
+  stranger some;
+  const auto to = some.call(by.address().where);
+  const auto ask = [&](std::uint64_t begin, std::uint64_t end) {
+    const auto before = some.heard().size();
+    some.send(
+        to,
+        bytes_of(wire_message{.what = ticket_of(1, 100), .fetch = 1, .begin = begin, .end = end}));
+    REQUIRE(tests::soon([&] { return some.heard().size() > before; }));
+    return some.heard().back().verb;
+  };
+  CHECK(ask(0, 200) == wire_verb::part);
+  CHECK(ask(0, 200) == wire_verb::refusal);
+  CHECK(ask(100, 300) == wire_verb::refusal);
+  CHECK(by.leased() == 1);
+  CHECK(ask(200, 400) == wire_verb::part);
+  CHECK(by.leased() == 0);
 }
 
 TEST_CASE("parts that nobody has asked for land nowhere", "[transport]") {
