@@ -1,4 +1,5 @@
 #include "actors/command/commands.hpp"
+#include "runtime/transport/ucx_wire.hpp"
 
 #include <cstdlib>
 #include <unistd.h>
@@ -19,6 +20,7 @@ void bound_the_spinning_of_openmp(char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  troupe::runtime::choose_settings_of_ucx();
   bound_the_spinning_of_openmp(argv);
   return troupe::command::run_program({argv + 1, argv + argc});
 }

@@ -11,12 +11,7 @@ namespace troupe::runtime {
 namespace {
 
 const kernels::plugin& open_ucx() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    ::setenv("UCX_HANDLE_ERRORS", "none", 0);  // else it catches SIGSEGV and its like
-    ::setenv("UCX_MEM_EVENTS", "n", 0);        // else it rewrites mmap and free of this process
-    ::setenv("UCX_LOG_LEVEL", "fatal", 0);     // what fails is told as our errors
-  });
+  choose_settings_of_ucx();
   const auto& out = kernels::plugin::open("ucx");
   if (!out)
     throw io_error(
@@ -27,6 +22,19 @@ const kernels::plugin& open_ucx() {
 }
 
 }  // namespace
+
+void choose_settings_of_ucx() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    const auto choose = [](const char* name, const char* value) {
+      if (std::getenv(name) == nullptr)  // so that a second choice writes nothing
+        ::setenv(name, value, 0);
+    };
+    choose("UCX_HANDLE_ERRORS", "none");  // else it catches SIGSEGV and its like
+    choose("UCX_MEM_EVENTS", "n");        // else it rewrites mmap and free of this process
+    choose("UCX_LOG_LEVEL", "fatal");     // what fails is told as our errors
+  });
+}
 
 std::unique_ptr<wire> make_ucx_wire(wire_owner& owner, const wire_settings& how) {
   try {

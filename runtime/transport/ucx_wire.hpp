@@ -6,8 +6,11 @@
 
 namespace troupe::runtime {
 
-/// Before there are threads that ask for environment variables: UCX reads some when it is loaded.
-/// Those that the user has set stay. Throws io_error: there is no plug-in, or UCX refuses.
+/// The environment that UCX reads when it is loaded; what the user has set stays. Before there are
+/// threads that ask for environment variables: by `main`, else by the first `make_ucx_wire`.
+void choose_settings_of_ucx();
+
+/// Throws io_error: there is no plug-in, or UCX refuses.
 std::unique_ptr<wire> make_ucx_wire(wire_owner& owner, const wire_settings& how = {});
 
 }  // namespace troupe::runtime

@@ -23,6 +23,7 @@ struct layout {
   std::array<std::int64_t, 4> extents;
   std::uint8_t rank, type;
   std::array<std::uint8_t, 6> zero;
+  std::uint64_t asker;
 };
 static_assert(sizeof(layout) == wire_message_bytes && std::is_trivially_copyable_v<layout>);
 
@@ -42,7 +43,8 @@ std::vector<std::byte> bytes_of(const wire_message& x) {
             .extents = {},
             .rank = std::uint8_t(x.what.extents.rank()),
             .type = std::uint8_t(x.what.type),
-            .zero = {}};
+            .zero = {},
+            .asker = x.asker};
   for (int i = 0; i < x.what.extents.rank(); ++i)
     to.extents[std::size_t(i)] = x.what.extents[i];
   std::vector<std::byte> out(sizeof to);
@@ -91,7 +93,8 @@ std::variant<wire_message, std::string> read_message(std::span<const std::byte> 
                             .type = dtype(from.type)},
                    .fetch = from.fetch,
                    .begin = from.begin,
-                   .end = from.end};
+                   .end = from.end,
+                   .asker = from.asker};
   for (std::size_t i = 0; i < from.extents.size(); ++i)
     if (i < from.rank)
       out.what.extents.push_back(from.extents[i]);

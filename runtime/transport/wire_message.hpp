@@ -34,11 +34,12 @@ struct wire_message {
   ticket what;
   std::uint64_t fetch = 0;  ///< the redeemer's number for it
   std::uint64_t begin = 0, end = 0;
+  std::uint64_t asker = 0;  ///< the redeemer's process
 
   friend bool operator==(const wire_message&, const wire_message&) = default;
 };
 
-inline constexpr std::size_t wire_message_bytes = 96;
+inline constexpr std::size_t wire_message_bytes = 104;
 
 std::vector<std::byte> bytes_of(const wire_message& x);
 

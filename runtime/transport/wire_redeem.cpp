@@ -168,8 +168,11 @@ void wire_transport::start(const std::shared_ptr<fetch>& x) {
   x->number = next_fetch_++;
   fetches_.emplace(x->number, x);
   wire_->send(x->from,
-              {bytes_of(wire_message{
-                   .what = x->what, .fetch = x->number, .begin = x->begin, .end = x->end}),
+              {bytes_of(wire_message{.what = x->what,
+                                     .fetch = x->number,
+                                     .begin = x->begin,
+                                     .end = x->end,
+                                     .asker = how_.process}),
                {},
                nullptr});
 }

@@ -33,6 +33,7 @@ wire_stager::~wire_stager() {
     const std::lock_guard lock(inbox_->mutex);
     inbox_->over = true;
     inbox_->ready.clear();
+    inbox_->open.clear();
   }
   inbox_->changed.notify_one();
   thread_.join();
@@ -44,9 +45,34 @@ void wire_stager::submit(order what) {
   x->what = std::move(what);
   {
     const std::lock_guard lock(inbox_->mutex);
+    inbox_->open.insert(x);
     inbox_->ready.push_back(std::move(x));
   }
   inbox_->changed.notify_one();
+}
+
+void wire_stager::end_generation(generation_id last) {
+  {
+    const std::lock_guard lock(inbox_->mutex);
+    inbox_->ended = std::max(inbox_->ended, last);
+    for (const auto& x : inbox_->open)
+      if (x->what.generation <= last)
+        inbox_->ready.push_back(x);  // it may be waiting for a peer that hangs
+  }
+  inbox_->changed.notify_one();
+}
+
+void wire_stager::drop(const std::shared_ptr<job>& x) {
+  x->next = x->what.end;
+  x->lent.reset();
+  x->what.what = {};
+  const std::lock_guard lock(inbox_->mutex);
+  inbox_->open.erase(x);
+}
+
+/// With the inbox's mutex.
+bool wire_stager::is_ended(const job& x) const {
+  return x.what.generation <= inbox_->ended;
 }
 
 void wire_stager::work() {
@@ -57,8 +83,7 @@ void wire_stager::work() {
     try {
       advance(x);
     } catch (const std::exception& failure) {
-      x->next = x->what.end;
-      x->lent.reset();
+      drop(x);
       x->what.failed(failure.what());
     }
   }
@@ -66,10 +91,10 @@ void wire_stager::work() {
 
 /// The first that is written, in the order they came; null: it is over.
 std::shared_ptr<wire_stager::job> wire_stager::next() {
-  const auto is_ready = [](const std::shared_ptr<job>& x) {
+  const auto is_ready = [this](const std::shared_ptr<job>& x) {
     try {
       x->written = x->written || is_written(x->what.what.block());
-      return x->written;
+      return x->written || is_ended(*x);
     } catch (const std::exception&) {
       return true;  // the device has failed, as copying will tell
     }
@@ -97,10 +122,13 @@ std::shared_ptr<wire_stager::job> wire_stager::next() {
 // The device is given a second piece before the first is waited for.
 void wire_stager::advance(const std::shared_ptr<job>& x) {
   std::deque<copied> begun;
+  bool ended = false, given_up = false;
   while (x->next < x->what.end) {
     {
       const std::lock_guard lock(inbox_->mutex);
-      if (x->given_up || x->under_way == at_once)
+      ended = is_ended(*x);
+      given_up = x->given_up;
+      if (ended || given_up || x->under_way == at_once)
         break;
       ++x->under_way;
     }
@@ -110,6 +138,10 @@ void wire_stager::advance(const std::shared_ptr<job>& x) {
     one.when->wait();
     x->what.deliver(std::move(one.what));
   }
+  if (ended || given_up || x->next == x->what.end)
+    drop(x);
+  if (ended)
+    x->what.ended();
 }
 
 wire_stager::copied wire_stager::copy_next(const std::shared_ptr<job>& x) {

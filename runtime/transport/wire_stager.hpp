@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "runtime/core/ids.hpp"
 #include "runtime/tensor/tensor.hpp"
 
 #include <condition_variable>
@@ -11,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <thread>
 
 namespace troupe::runtime {
@@ -33,8 +35,11 @@ class wire_stager {
   struct order {
     tensor what;  ///< of a device, published
     std::uint64_t begin = 0, end = 0;
-    std::function<void(piece)> deliver;       ///< on the stager's thread
-    std::function<void(std::string)> failed;  ///< nothing more is delivered
+    generation_id generation = {};
+    // On the stager's thread; after one of the last two nothing more is delivered.
+    std::function<void(piece)> deliver;
+    std::function<void(std::string)> failed;
+    std::function<void()> ended;  ///< with its generation
   };
 
   /// `as_it_lies`: a piece is the whole range in the device's memory, once it has been written.
@@ -44,6 +49,8 @@ class wire_stager {
   wire_stager& operator=(const wire_stager&) = delete;
 
   void submit(order what);  ///< any thread
+  /// What was not handed on of this generation or an older one is dropped, soon. Any thread.
+  void end_generation(generation_id last);
 
  private:
   struct job;
@@ -61,6 +68,8 @@ class wire_stager {
   void work();
   std::shared_ptr<job> next();
   void advance(const std::shared_ptr<job>& x);
+  void drop(const std::shared_ptr<job>& x);
+  bool is_ended(const job& x) const;
   copied copy_next(const std::shared_ptr<job>& x);
   copier& copier_of(int device);
 
@@ -68,7 +77,9 @@ class wire_stager {
   struct inbox {
     std::mutex mutex;
     std::condition_variable changed;
+    std::set<std::shared_ptr<job>> open;     ///< not handed on as a whole
     std::deque<std::shared_ptr<job>> ready;  ///< to be gone on with, once they are written
+    generation_id ended = {};
     bool over = false;
   };
 

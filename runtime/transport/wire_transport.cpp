@@ -27,8 +27,33 @@ transport_address wire_transport::address() const {
 }
 
 void wire_transport::introduce(const transport_address& who) {
-  const std::lock_guard lock(mutex_);
-  others_.try_emplace(who.process, other{who.where, {}, {}});
+  peer_number before = {};
+  {
+    const std::lock_guard lock(mutex_);
+    auto& x = others_[who.process];
+    if (x.where == who.where && x.lost.empty())
+      return;
+    before = std::exchange(x, other{who.where, {}, {}}).number;
+  }
+  if (before != peer_number{})
+    wire_->close(before, "its process was introduced anew");
+}
+
+void wire_transport::forget(std::uint64_t process, const std::string& why) {
+  std::vector<peer_number> all;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [peer, asker] : askers_)
+      if (asker == process)
+        all.push_back(peer);
+    if (const auto at = others_.find(process); at != others_.end()) {
+      if (at->second.number != peer_number{})
+        all.push_back(at->second.number);
+      at->second.lost = why;
+    }
+  }
+  for (const auto one : all)
+    wire_->close(one, why);
 }
 
 ticket wire_transport::deposit(tensor x, generation_id generation) {
@@ -50,9 +75,16 @@ tensor wire_transport::take(const ticket& x) {
   const std::lock_guard lock(mutex_);
   if (x.generation <= ended_)
     throw cancelled();
-  auto at = leases_.extract(x.slot);
-  ensure(!at.empty(), "HANDOFF-2: a ticket is redeemed exactly once");
-  return std::move(at.mapped().data);
+  const auto at = leases_.find(x.slot);
+  ensure(at != leases_.end() && at->second.taker == peer_number{},
+         "HANDOFF-2: a ticket is redeemed exactly once");
+  const auto& leased = at->second;
+  ensure(leased.generation == x.generation && leased.data.type() == x.type
+             && leased.data.extents() == x.extents,
+         "TICKET-3: a ticket says what its holder leased");
+  auto out = std::move(at->second.data);
+  leases_.erase(at);
+  return out;
 }
 
 void wire_transport::end_generation(generation_id last) {
@@ -76,6 +108,8 @@ void wire_transport::end_generation(generation_id last) {
     at->second->finish(std::make_exception_ptr(cancelled()));
     at = fetches_.erase(at);
   }
+  if (stager_ != nullptr)
+    stager_->end_generation(last);
 }
 
 std::size_t wire_transport::leased() const {
@@ -134,6 +168,7 @@ void wire_transport::answer(peer_number from, const wire_message& x) {
 /// What is asked for; with its last byte the lease ends.
 std::variant<tensor, wire_reason> wire_transport::release(peer_number from, const wire_message& x) {
   const std::lock_guard lock(mutex_);
+  askers_[from] = x.asker;
   if (x.what.holder != how_.process)
     return wire_reason::stranger;
   if (x.what.generation <= ended_)
@@ -164,6 +199,7 @@ void wire_transport::serve(peer_number to, const wire_message& x, tensor data) {
       {.what = std::move(data),
        .begin = x.begin,
        .end = x.end,
+       .generation = x.what.generation,
        .deliver =
            [this, to, x](wire_stager::piece part) {
              auto said = x;
@@ -180,7 +216,8 @@ void wire_transport::serve(peer_number to, const wire_message& x, tensor data) {
                  value(x.what.generation),
                  why);
              refuse(to, x, wire_reason::failed);
-           }});
+           },
+       .ended = [this, to, x] { refuse(to, x, wire_reason::ended); }});
 }
 
 void wire_transport::deliver(peer_number to,
@@ -234,7 +271,8 @@ void wire_transport::fail(peer_number from, const wire_message& x) {
 void wire_transport::lost(peer_number who, const std::string& why) {
   std::vector<tensor> released;
   const std::lock_guard lock(mutex_);
-  std::string where;
+  askers_.erase(who);
+  std::string where = "its holder";
   for (auto& [process, x] : others_)
     if (x.number == who) {
       x.lost = why;

@@ -12,7 +12,8 @@
 //
 // Who is gone: everything that waits for a lost peer is told at once, and what it had begun to
 // redeem is released. What a stranger sends is checked before it is believed; whoever sends what is
-// no message is cut off.
+// no message is cut off. Nobody but those who wait is told of a loss: that it ends the generation
+// of all is not there yet.
 
 #pragma once
 
@@ -55,8 +56,13 @@ class wire_transport final : public transport, private wire_owner {
   wire_transport& operator=(const wire_transport&) = delete;
 
   transport_address address() const;
-  /// Before the first ticket of that process is redeemed; the connection is made when it is.
+  /// Before the first ticket of that process is redeemed; the connection is made when it is. Who
+  /// is introduced again, elsewhere or after he was lost, is connected anew.
   void introduce(const transport_address& who);
+  /// Closes all connections with a process that does not answer: what it was being sent is
+  /// released, which no end of a generation does, and whoever waits for it is told. It stays lost
+  /// until it is introduced again.
+  void forget(std::uint64_t process, const std::string& why);
 
   ticket deposit(tensor x, generation_id generation) override;
   std::vector<tensor> redeem_all(std::span<const ticket> tickets, const redeemer& by) override;
@@ -107,6 +113,7 @@ class wire_transport final : public transport, private wire_owner {
   std::unordered_map<std::uint64_t, lease> leases_;
   std::unordered_map<std::uint64_t, std::shared_ptr<fetch>> fetches_;
   std::map<std::uint64_t, other> others_;
+  std::map<peer_number, std::uint64_t> askers_;  ///< what process has asked by this connection
 
   std::unique_ptr<wire_stager> stager_;  ///< made when the first tensor of a device is deposited
   std::unique_ptr<wire> wire_;

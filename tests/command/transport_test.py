@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -41,6 +42,18 @@ with tempfile.TemporaryDirectory() as name:
     done = train(folder, "--transport", "ucx", TROUPE_PLUGINS=str(folder / "empty"))
     expect(done.returncode == 2 and "there is no UCX: libtroupe_ucx.so is not there" in done.stderr
            and "--transport tickets" in done.stderr, "a missing plug-in is told", done)
+    built = (pathlib.Path(PROGRAM).resolve().parent / "libtroupe_ucx.so").read_bytes()
+    other_build, count = re.subn(rb"(headers )[0-9a-f]{12}", rb"\g<1>000000000000", built)
+    assert count, "the plug-in says of which headers it is"
+    planted = {"text": (b"no library", "libtroupe_ucx.so"),
+               "another build": (other_build, "is of another build of troupe"),
+               "no UCX": (built.replace(b"libucp.so.0", b"libno!.so.0"), "libno!.so.0")}
+    for what, (data, said) in planted.items():
+        (folder / what).mkdir()
+        (folder / what / "libtroupe_ucx.so").write_bytes(data)
+        done = train(folder, "--transport", "ucx", TROUPE_PLUGINS=str(folder / what))
+        expect(done.returncode == 2 and "there is no UCX: " in done.stderr and said in done.stderr
+               and "--transport tickets" in done.stderr, f"a plug-in that is {what} is told", done)
     done = train(folder, "--transport", "smoke")
     expect(done.returncode == 2 and "tickets" in done.stderr and "ucx" in done.stderr, "an unknown name is told", done)
 print("passed")

@@ -107,8 +107,7 @@ struct not_yet final : device_event {
 
 }  // namespace
 
-TEST_CASE("what is written leaves, although what was asked for before is not",
-          "[device]") {
+TEST_CASE("what is written leaves, although what was asked for before is not", "[device]") {
   const bool as_it_lies = GENERATE(false, true);
   wire_transport by({.process = 1, .through_the_wire = true, .piece = 1000},
                     [&](wire_owner& o) -> std::unique_ptr<wire> {
@@ -133,6 +132,26 @@ TEST_CASE("what is written leaves, although what was asked for before is not",
   from.attend();
   publish(late.block(), from.mark());
   waiting.join();
+}
+
+TEST_CASE("what is not written is dropped with its generation, and who asked for it is told",
+          "[device]") {
+  wire_transport there({.process = 2, .piece = 1000},
+                       [](wire_owner& o) { return make_ucx_wire(o); });
+  wire_transport here({.process = 1, .piece = 1000},
+                      [](wire_owner& o) { return make_ucx_wire(o); });
+  here.introduce(there.address());
+  stream from(backend_kind::cuda, 1, {}, 0);
+  auto late = published(from, 1000, 1);
+  publish(late.block(), std::make_shared<not_yet>());
+  const std::weak_ptr block = late.block();
+  const auto x = there.deposit(std::exchange(late, {}), now);
+  std::thread waiting([&] { CHECK_THROWS_AS(here.redeem(x), cancelled); });
+  CHECK(tests::soon([&] { return there.leased() == 0; }));
+  CHECK(!block.expired());
+  there.end_generation(now);
+  waiting.join();
+  CHECK(tests::soon([&] { return block.expired(); }));
 }
 
 TEST_CASE("tensors go between devices, or a device and the host, over a wire, in pieces",

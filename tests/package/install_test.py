@@ -11,7 +11,11 @@ import subprocess
 import sys
 
 STORIES = ["03_own_layer", "05_monitor"]  # troupe::runtime, troupe::actors
-PRIVATE = re.compile(r"CLI11|CLI/|hwy/|dnnl\.|omp\.h|spdlog/|openssl/|pcre2\.h|xxhash\.h|lua\.hpp")
+RUN = ("--mock-data --tokenizer-type NullTokenizer --vocab-size 63 --num-layers 2 --hidden-size 32 "
+       "--num-attention-heads 2 --seq-length 16 --max-position-embeddings 16 --micro-batch-size 2 "
+       "--global-batch-size 8 --lr 1e-3 --lr-decay-iters 8 --log-interval 1 --eval-iters 0 --train-iters 2 "
+       "--pipeline-model-parallel-size 2 --backend cpu").split()
+PRIVATE = re.compile(r"CLI11|CLI/|hwy/|dnnl\.|omp\.h|spdlog/|openssl/|pcre2\.h|xxhash\.h|lua\.hpp|<uc[pst]/")
 
 
 def run(*command):
@@ -51,13 +55,16 @@ def main(cmake, source, build, flags):
     wrong = list(leaks(prefix, [source, build]))
 
     for name in ("share/man/man1/troupe.1.gz", "share/bash-completion/completions/troupe",
-                 "share/doc/troupe/copyright", "share/doc/troupe/docs/tour.md"):
+                 "share/doc/troupe/copyright", "share/doc/troupe/docs/tour.md", "lib/troupe/libtroupe_ucx.so"):
         if not (prefix / name).is_file():
             wrong.append(f"{name} is not installed")
     version = run(prefix / "bin/troupe", "--version")
     wanted = re.search(r"VERSION ([\d.]+)", (source / "CMakeLists.txt").read_text().split("project(")[1])
     if wanted[1] not in version:
         wrong.append(f"--version says {version!r}, CMakeLists.txt {wanted[1]}")
+
+    if "2/2" not in (said := run(prefix / "bin/troupe", "train", "gpt", *RUN, "--transport", "ucx")):
+        wrong.append(f"the moved program does not train over UCX:\n{said}")
 
     shutil.copytree(prefix / "share/doc/troupe/examples", work / "mine")
     run(cmake, "-S", work / "mine", "-B", work / "mine/build", "-G", "Ninja",

@@ -50,11 +50,11 @@ int hang(const std::string& address, std::int64_t n) {
   const auto by = make_ucx_wire(owner);
   by->start();
   const ticket what{1, 1, now, dtype::i32, {n}};
-  by->send(
-      by->connect(address),
-      {bytes_of(wire_message{.what = what, .fetch = 1, .begin = 0, .end = std::uint64_t(n) * 4}),
-       {},
-       nullptr});
+  by->send(by->connect(address),
+           {bytes_of(wire_message{
+                .what = what, .fetch = 1, .begin = 0, .end = std::uint64_t(n) * 4, .asker = 2}),
+            {},
+            nullptr});
   for (;;)
     ::pause();
 }

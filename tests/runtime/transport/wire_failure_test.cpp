@@ -151,6 +151,41 @@ TEST_CASE("what a redeemer that died was being sent is released", "[transport]")
   CHECK(there.redeem(by.deposit(numbered(pool, 5000), now)).size() == 5000);
 }
 
+TEST_CASE("what a redeemer that hangs was being sent is released when he is forgotten",
+          "[transport]") {
+  memory_pool pool;
+  wire_transport by({.process = 1}, by_ucx);
+  by.deposit(numbered(pool, large), now);
+  tests::child other({peer_program(), "hang", by.address().where, std::to_string(large)});
+  REQUIRE(other.line() == "stopping");
+  by.end_generation(now);
+  CHECK(by.leased() == 0);
+  CHECK(pool.bytes_in_use() > 0);
+  by.forget(3, "it does not answer");  // another
+  by.forget(2, "it does not answer");
+  CHECK(tests::soon([&] { return pool.bytes_in_use() == 0; }));
+}
+
+TEST_CASE("who was lost, or has gone elsewhere, is redeemed of again once he is introduced anew",
+          "[transport]") {
+  memory_pool pool;
+  wire_transport by({.process = 1}, by_ucx);
+  auto first = std::make_unique<wire_transport>(wire_transport_settings{.process = 2}, by_ucx);
+  by.introduce(first->address());
+  CHECK(by.redeem(first->deposit(numbered(pool, 10), now)).size() == 10);
+  SECTION("forgotten") {
+    by.forget(2, "it does not answer");
+    CHECK_THROWS_AS(by.redeem(first->deposit(numbered(pool, 10), now)), io_error);
+    by.introduce(first->address());
+    CHECK(by.redeem(first->deposit(numbered(pool, 10), now)).size() == 10);
+  }
+  SECTION("elsewhere") {
+    wire_transport second({.process = 2}, by_ucx);
+    by.introduce(second.address());
+    CHECK(by.redeem(second.deposit(numbered(pool, 20), now)).size() == 20);
+  }
+}
+
 TEST_CASE("what a redeemer had begun to take is released with him, and of no other's use",
           "[transport]") {
   memory_pool pool;

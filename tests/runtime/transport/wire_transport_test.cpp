@@ -94,6 +94,25 @@ TEST_CASE("tickets of several processes are redeemed together, own ones without 
   CHECK(is_numbered(out[2], 3));
 }
 
+TEST_CASE("own tickets are checked as those of others are", "[transport]") {
+  memory_pool pool;
+  wire_transport by({.process = 1}, by_ucx);
+  const auto x = by.deposit(numbered(pool, 10), now);
+  auto wrong = x;
+  SECTION("extents") {
+    wrong.extents = {5, 2};
+  }
+  SECTION("type") {
+    wrong.type = dtype::f32;
+  }
+  SECTION("generation") {
+    wrong.generation = next(now);
+  }
+  CHECK_THROWS_WITH(by.redeem(wrong), ContainsSubstring("TICKET-3"));
+  CHECK(is_numbered(by.redeem(x)));
+  CHECK_THROWS_WITH(by.redeem(x), ContainsSubstring("HANDOFF-2"));
+}
+
 TEST_CASE("own tickets go over the wire where that is asked for", "[transport]") {
   memory_pool pool;
   wire_transport by({.process = 1, .through_the_wire = true}, by_ucx);
