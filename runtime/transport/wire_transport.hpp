@@ -5,10 +5,10 @@
 //   tensor x = mine.redeem(ticket_of_8, {&stream, token});
 //
 // Redeeming asks the holder for the bytes (wire_message.hpp) and sleeps until they have come. In
-// the host's memory they go from the deposited tensor to the new one without a copy of ours. For a
-// device they pass through pinned memory, two pieces at a time: the redeemer's stream takes one
-// while the wire fills the other, and a stager does the same on the holder's side; unless the wire
-// reads the memory of devices itself.
+// the host's memory large ones go from the deposited tensor to the new one without a copy of ours,
+// those that the wire sends along with the header with one. For a device they pass through pinned
+// memory, two pieces at a time: the redeemer's stream takes one while the wire fills the other, and
+// a stager does the same on the holder's side; unless the wire reads the memory of devices itself.
 //
 // Who is gone: everything that waits for a lost peer is told at once, and what it had begun to
 // redeem is released. What a stranger sends is checked before it is believed; whoever sends what is
