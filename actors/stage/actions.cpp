@@ -18,19 +18,6 @@ using runtime::action_kind;
 using runtime::chunk_id;
 using runtime::ticket_bundle;
 
-runtime::bundle copied(const std::vector<runtime::named_array>& arrays, runtime::stream& by) {
-  runtime::bundle out;
-  // What is copied from a device goes back to the system as soon as it has been written.
-  runtime::memory_pool pool = by.queue() == nullptr ? by.pool() : runtime::memory_pool();
-  for (const auto& array : arrays) {
-    runtime::tensor x(
-        pool.allocate(array.elements.size_bytes()), runtime::dtype::f32, array.part.extents);
-    by.read(x.raw(), array.elements.data(), array.elements.size_bytes());
-    out.add(array.name, std::move(x));
-  }
-  return out;
-}
-
 double stage_state::bench::longest_ms(runtime::moment begin,
                                       runtime::moment end,
                                       const runtime::stream& by) {
@@ -76,13 +63,6 @@ void stage_state::bench::trace_rest(runtime::trace_recorder& to,
   } catch (const runtime::device_failure&) {
     // Whoever waited for the device has told it.
   }
-}
-
-std::vector<messages::fragment> places_of(const std::vector<runtime::named_array>& arrays) {
-  std::vector<messages::fragment> out;
-  for (const auto& array : arrays)
-    out.push_back({array.whole, array.part});
-  return out;
 }
 
 // A stage that plays several logical replicas carries out the micro-batches of one after those of
@@ -325,33 +305,6 @@ void stage_state::submit_to_wire(std::string label, lane_work what, std::functio
   const auto work = ++submitted_;
   after_.emplace(work, std::move(after));
   errand_for(std::move(label), 1, work).submit(*wire_, std::move(what));
-}
-
-void stage_state::submit_to_saver(std::string label,
-                                  std::function<lane_work(bench&)> begin,
-                                  std::function<void()> after) {
-  if (!saver_)
-    saver_ = shared_->make_lane(settings_of_lane("save " + where_));
-  const auto work = ++submitted_;
-  after_.emplace(work, std::move(after));
-  auto x = errand_for(label, 0, work);
-  x.trace = nullptr;  // the lane's spans are the lane's
-  x.on = nullptr;     // the bench may keep what follows, and must not be kept by it
-  submit(
-      std::move(label),
-      [x, begin = std::move(begin), to = saver_.get()](bench& on, runtime::stream& by) {
-        const auto over = std::make_shared<std::promise<void>>();
-        on.saving = over->get_future().share();
-        auto beside = x;
-        beside.on = on.shared_from_this();
-        beside.submit(
-            *to, [over, what = begin(on), point = by.mark()](bench& at, runtime::stream& from) {
-              from.wait_for(point);
-              what(at, from);
-              over->set_value();
-            });
-      },
-      [] {});
 }
 
 void stage_state::finish(const messages::lane_done& x) {

@@ -3,11 +3,11 @@
 
 #pragma once
 
+#include "actors/stage/snapshots.hpp"
 #include "actors/stage/stage.hpp"
 
 #include <atomic>
 #include <deque>
-#include <future>
 #include <memory>
 #include <utility>
 
@@ -25,8 +25,8 @@ struct stage_state::bench : std::enable_shared_from_this<stage_state::bench> {
   /// Number of the piece of work that reduces bucket 0 in this step; that of bucket b is b more.
   std::atomic<std::uint64_t> first_reduction = 0;
   std::atomic<std::uint64_t> step = 0;
-  /// Of a snapshot that is read beside the lane: over, or given up. Nobody updates before.
-  std::shared_future<void> saving;
+  /// A snapshot that is read beside the lane: nobody updates before that has ended.
+  std::shared_ptr<const snapshot_reading> saving;
 
   /// Takes down an action of the lane; the longest so far of those that its stream has passed, in
   /// milliseconds.
@@ -66,10 +66,5 @@ struct stage_state::errand {
 
   void submit(runtime::lane& to, lane_work what) const;
 };
-
-/// Each array in host memory of its own, and where it belongs. From a device through a little that
-/// is pinned; waits until all is there.
-runtime::bundle copied(const std::vector<runtime::named_array>& arrays, runtime::stream& by);
-std::vector<messages::fragment> places_of(const std::vector<runtime::named_array>& arrays);
 
 }  // namespace troupe::actors

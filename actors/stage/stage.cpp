@@ -334,8 +334,8 @@ void stage_state::decide(const messages::decision& x) {
        shared = shared_,
        with_norm = shared_->job.watch.log_params_norm,
        token = groups_->token()](bench& on, runtime::stream& by) {
-        if (!x.skip && on.saving.valid())
-          std::exchange(on.saving, {}).wait();
+        if (!x.skip && on.saving)
+          std::exchange(on.saving, nullptr)->wait(token);
         if (!x.skip) {
           on.worker->update({x.update, x.learning_rate, x.gradient_scale});
           runtime::keep_product_choices(shared->job);
@@ -368,37 +368,6 @@ void stage_state::gather_parameters() {
         fmt::format("gather {}", b),
         [b](bench& on, runtime::stream& by) { on.worker->gather_bucket(b, by); },
         [] {});
-}
-
-// The copy is made on the lane, between this step and the next, or, from a device, beside the next
-// until that updates; writing it is not our affair.
-void stage_state::take_snapshot(const messages::take_snapshot& x) {
-  if (x.generation != seat_.generation)
-    return;
-  const auto result = std::make_shared<messages::snapshot>(
-      messages::snapshot{.generation = x.generation,
-                         .step = x.step,
-                         .part = shared_->rank(seat_.replica, seat_.part, seat_.tensor)});
-  const auto copy = [result, by = shared_->transport](bench& on) -> lane_work {
-    return [=, parameters = on.worker->parameters(), moments = on.worker->moments()](
-               bench&, runtime::stream& from) {
-      const auto take = [&](const std::vector<runtime::named_array>& arrays) {
-        return messages::fragments{runtime::deposit(*by, copied(arrays, from), result->generation),
-                                   places_of(arrays)};
-      };
-      result->parameters = take(parameters);
-      result->moments = take(moments);
-    };
-  };
-  auto say = [this, result] {
-    shared_->planted->send(
-        self_, caf::actor_cast<messages::checkpointer_actor>(peers_.checkpointer), *result);
-  };
-  if (shared_->job.backend == kernels::backend::cuda)
-    submit_to_saver("snapshot", copy, std::move(say));
-  else
-    submit(
-        "snapshot", [copy](bench& on, runtime::stream& by) { copy(on)(on, by); }, std::move(say));
 }
 
 messages::stage_actor::behavior_type stage(

@@ -169,6 +169,7 @@ class stage_state {
   /// What `begin` returns, on the lane, is carried out on the saver; the lane goes on until it is
   /// to update.
   void submit_to_saver(std::string label,
+                       runtime::step_id step,
                        std::function<lane_work(bench&)> begin,
                        std::function<void()> after);
 

@@ -41,7 +41,7 @@ disturbance::disturbance(const runtime::disturbance_settings& settings) : settin
     throw runtime::input_error(
         "--plant-fault '{}' is not of the form WHO@STEP or WHO@FIRST-LAST, e.g. stage:0.1@3; WHO "
         "is supervisor, node, loader, checkpointer, monitor, replica:R, stage:R.P.T, lane:R.P.T, "
-        "wire:R.P.T or nan:R.P.T",
+        "wire:R.P.T, nan:R.P.T or save:R.P.T",
         settings_.fault);
   who_ = short_form(settings_.fault.substr(0, at));
 }

@@ -28,8 +28,8 @@ class disturbance {
   /// in the first bucket that is reduced beside the lane. Tensor rank T may be left out: it is 0.
   void strike(const std::string& who, std::uint64_t step) const;
 
-  /// Whether something is planted for `who` in this step. "nan:R.P.T" is no fault of anybody's:
-  /// that rank finds NaN in a gradient.
+  /// Whether something is planted for `who` in this step. No faults of anybody's: "nan:R.P.T" finds
+  /// NaN in a gradient; "save:R.P.T" reads its snapshot from a device half a second late.
   bool hits(const std::string& who, std::uint64_t step) const;
 
   /// Sleeps as long as the seed says. For lanes.

@@ -148,10 +148,11 @@ def check_memory(folder):
 
 
 def check_saving(folder):
-    """A snapshot is read beside the next step: what it has is what the step before left."""
-    slow = {"TROUPE_EMULATED_DELAY_US": 200}
+    """A snapshot is read beside the next step: what it has is what the step before left, although it is read
+    half a second late, and the update of the next step would have come before."""
     says(train(folder, "--bf16", "--log-file", "a.jsonl"), 0)
-    says(train(folder, "--bf16", "--log-file", "b.jsonl", "--save", "b", "--save-interval", "1", settings=slow), 0)
+    says(train(folder, "--bf16", "--log-file", "b.jsonl", "--save", "b", "--save-interval", "1",
+               "--plant-fault", "save:0.0@1-3"), 0)
     expect(digests(folder / "a.jsonl") == digests(folder / "b.jsonl"), "saving changes no bit")
     for at in (1, 2, 3):
         latest = folder / "b/latest_checkpointed_iteration.txt"

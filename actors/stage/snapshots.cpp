@@ -1,0 +1,161 @@
+#include "actors/stage/snapshots.hpp"
+
+#include "actors/stage/bench.hpp"
+#include "runtime/core/error.hpp"
+#include "runtime/core/progress.hpp"
+
+#include <chrono>
+#include <utility>
+
+namespace troupe::actors {
+
+namespace {
+
+/// Longer than a step of a test: who does not wait for a late snapshot updates what it reads.
+constexpr std::chrono::milliseconds how_late{500};
+
+void be_late(const runtime::cancel_token& token) {
+  std::mutex mutex;
+  std::condition_variable changed;
+  const auto awake = token.on_cancel([&] {
+    const std::lock_guard lock(mutex);
+    changed.notify_all();
+  });
+  std::unique_lock lock(mutex);
+  changed.wait_for(lock, how_late, [&] { return token.is_cancelled(); });
+}
+
+std::size_t bytes_of(const std::vector<runtime::named_array>& arrays) {
+  std::size_t out = 0;
+  for (const auto& array : arrays)
+    out += array.elements.size_bytes();
+  return out;
+}
+
+}  // namespace
+
+void snapshot_reading::end() {
+  {
+    const std::lock_guard lock(mutex_);
+    ended_ = true;
+  }
+  changed_.notify_all();
+}
+
+void snapshot_reading::wait(const runtime::cancel_token& token) const {
+  const auto awake = token.on_cancel([this] {
+    const std::lock_guard lock(mutex_);
+    changed_.notify_all();
+  });
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return ended_ || token.is_cancelled(); });
+  if (!ended_)
+    throw runtime::cancelled();
+}
+
+runtime::bundle copied(const std::vector<runtime::named_array>& arrays,
+                       runtime::stream& by,
+                       const runtime::cancel_token& token) {
+  runtime::bundle out;
+  // What is copied from a device goes back to the system as soon as it has been written.
+  runtime::memory_pool pool = by.queue() == nullptr ? by.pool() : runtime::memory_pool();
+  const auto room_for = [&](const runtime::named_array& array) {
+    try {
+      return pool.allocate(array.elements.size_bytes());
+    } catch (const runtime::io_error&) {
+      throw runtime::io_error(
+          "out of memory: the snapshot for a checkpoint copies {} of this worker's state to the "
+          "host's memory, which has no room for the {} of '{}'; have fewer workers on this host, "
+          "or --use-distributed-optimizer, so that each copies less ('saving' in troupe memory "
+          "says how much)",
+          runtime::human_bytes(double(bytes_of(arrays))),
+          runtime::human_bytes(double(array.elements.size_bytes())),
+          array.name);
+    }
+  };
+  for (const auto& array : arrays) {
+    token.throw_if_cancelled();
+    runtime::tensor x(room_for(array), runtime::dtype::f32, array.part.extents);
+    by.read(x.raw(), array.elements.data(), array.elements.size_bytes());
+    out.add(array.name, std::move(x));
+  }
+  return out;
+}
+
+std::vector<messages::fragment> places_of(const std::vector<runtime::named_array>& arrays) {
+  std::vector<messages::fragment> out;
+  for (const auto& array : arrays)
+    out.push_back({array.whole, array.part});
+  return out;
+}
+
+// The copy is made on the lane, between this step and the next, or, from a device, beside the next
+// until that updates; writing it is not our affair.
+void stage_state::take_snapshot(const messages::take_snapshot& x) {
+  if (x.generation != seat_.generation)
+    return;
+  const auto result = std::make_shared<messages::snapshot>(
+      messages::snapshot{.generation = x.generation,
+                         .step = x.step,
+                         .part = shared_->rank(seat_.replica, seat_.part, seat_.tensor)});
+  const auto copy
+      = [result, by = shared_->transport, token = groups_->token()](bench& on) -> lane_work {
+    return [=, parameters = on.worker->parameters(), moments = on.worker->moments()](
+               bench&, runtime::stream& from) {
+      const auto take = [&](const std::vector<runtime::named_array>& arrays) {
+        return messages::fragments{
+            runtime::deposit(*by, copied(arrays, from, token), result->generation),
+            places_of(arrays)};
+      };
+      result->parameters = take(parameters);
+      result->moments = take(moments);
+    };
+  };
+  auto say = [this, result] {
+    shared_->planted->send(
+        self_, caf::actor_cast<messages::checkpointer_actor>(peers_.checkpointer), *result);
+  };
+  if (shared_->job.backend == kernels::backend::cuda)
+    submit_to_saver("snapshot", x.step, copy, std::move(say));
+  else
+    submit(
+        "snapshot", [copy](bench& on, runtime::stream& by) { copy(on)(on, by); }, std::move(say));
+}
+
+void stage_state::submit_to_saver(std::string label,
+                                  runtime::step_id step,
+                                  std::function<lane_work(bench&)> begin,
+                                  std::function<void()> after) {
+  if (!saver_)
+    saver_ = shared_->make_lane(settings_of_lane("save " + where_));
+  const auto work = ++submitted_;
+  after_.emplace(work, std::move(after));
+  auto x = errand_for(label, 0, work);
+  x.trace = nullptr;  // the lane's spans are the lane's
+  x.on = nullptr;     // the bench may keep what follows, and must not be kept by it
+  const bool late = shared_->planted->hits("save:" + where_, runtime::value(step));
+  submit(
+      std::move(label),
+      [x, late, begin = std::move(begin), to = saver_.get(), token = groups_->token()](
+          bench& on, runtime::stream& by) {
+        const auto reading = std::make_shared<snapshot_reading>();
+        on.saving = reading;
+        // Gone with the work, whether that was done, failed or dropped.
+        const std::shared_ptr<void> ends(nullptr, [reading](void*) { reading->end(); });
+        auto what = begin(on);
+        auto point = by.mark();
+        auto beside = x;
+        beside.on = on.shared_from_this();
+        beside.submit(*to,
+                      [ends, late, token, what = std::move(what), point = std::move(point)](
+                          bench& at, runtime::stream& from) {
+                        if (late)
+                          be_late(token);
+                        from.wait_for(point);
+                        what(at, from);
+                      });
+      },
+      [] {});
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,38 @@
+// What a stage gives to a checkpoint: copies of its state in host memory, and who waits for them.
+
+#pragma once
+
+#include "messages/checkpoint/snapshot.hpp"
+#include "runtime/core/cancel.hpp"
+#include "runtime/trainer/worker.hpp"
+
+#include <condition_variable>
+#include <mutex>
+#include <vector>
+
+namespace troupe::actors {
+
+/// A snapshot that is read beside the lane. Any thread.
+class snapshot_reading {
+ public:
+  /// It is over, or was given up. Wakes who waits.
+  void end();
+  /// Until it has ended. Throws `cancelled` as soon as the token is set before.
+  void wait(const runtime::cancel_token& token) const;
+
+ private:
+  mutable std::mutex mutex_;
+  mutable std::condition_variable changed_;
+  bool ended_ = false;
+};
+
+/// Each array in host memory of its own. From a device through a little that is pinned; waits until
+/// all is there. Throws `cancelled` between two arrays once the token is set, and io_error where
+/// the host has too little memory.
+runtime::bundle copied(const std::vector<runtime::named_array>& arrays,
+                       runtime::stream& by,
+                       const runtime::cancel_token& token);
+/// Where each of them belongs.
+std::vector<messages::fragment> places_of(const std::vector<runtime::named_array>& arrays);
+
+}  // namespace troupe::actors

@@ -1,0 +1,77 @@
+// What a stage waits for while its state is copied for a checkpoint, and what ends that.
+
+#include "actors/stage/snapshots.hpp"
+
+#include "runtime/core/error.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <thread>
+
+using namespace troupe;
+using namespace troupe::actors;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+runtime::named_array one_array(const std::string& name, std::vector<float>& elements) {
+  const runtime::shape whole{std::int64_t(elements.size())};
+  return {name, whole, {{0}, whole}, elements};
+}
+
+}  // namespace
+
+TEST_CASE("who waits for a snapshot goes on when it has ended", "[stage][checkpoint]") {
+  snapshot_reading reading;
+  const runtime::cancel_token token;
+  bool went_on = false;
+  std::thread lane([&] {
+    reading.wait(token);
+    went_on = true;
+  });
+  reading.end();
+  lane.join();
+  CHECK(went_on);
+  reading.wait(token);  // nor does it wait again
+}
+
+// Without the token the thread would never end, and the test run into its time limit.
+TEST_CASE("who waits for a snapshot is released when the generation ends", "[stage][checkpoint]") {
+  const snapshot_reading never_over;
+  const runtime::cancel_token token;
+  bool was_cancelled = false;
+  std::thread lane([&] {
+    try {
+      never_over.wait(token);
+    } catch (const runtime::cancelled&) {
+      was_cancelled = true;
+    }
+  });
+  token.cancel();
+  lane.join();
+  CHECK(was_cancelled);
+}
+
+TEST_CASE("a snapshot is no longer copied when the generation has ended", "[stage][checkpoint]") {
+  runtime::stream by(kernels::backend::reference, 1, {});
+  std::vector<float> first{1, 2, 3}, second{4};
+  const std::vector arrays{one_array("a", first), one_array("b", second)};
+  const runtime::cancel_token token;
+  CHECK(copied(arrays, by, token).size() == 2);
+  token.cancel();
+  CHECK_THROWS_AS(copied(arrays, by, token), runtime::cancelled);
+}
+
+TEST_CASE("a snapshot that the host has no memory for says what would help",
+          "[stage][checkpoint]") {
+  runtime::stream by(kernels::backend::reference, 1, {});
+  std::vector<float> few{1, 2, 3};
+  auto vast = one_array("embedding.weight", few);
+  // Never read: no host gives so much.
+  vast.elements = {few.data(), std::size_t{1} << 60};
+  CHECK_THROWS_WITH(copied({one_array("a", few), vast}, by, {}),
+                    ContainsSubstring("snapshot") && ContainsSubstring("'embedding.weight'")
+                        && ContainsSubstring("--use-distributed-optimizer")
+                        && ContainsSubstring("fewer workers on this host"));
+}
