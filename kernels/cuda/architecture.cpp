@@ -16,9 +16,11 @@ bool one_runs_on(std::string_view name, int device) {
   if (failed != std::errc{})
     return true;
   const auto kind = name.substr(std::size_t(end - name.data()));
+  const bool same_major = device / 10 == made_for / 10;
+  if (kind.starts_with('f'))  // of a family: PTX, too, stays in it
+    return device >= made_for && same_major;
   if (!kind.empty() && std::isalpha(static_cast<unsigned char>(kind.front())))
     return device == made_for;
-  const bool same_major = device / 10 == made_for / 10;
   return device >= made_for && (same_major || kind != "-real");
 }
 

@@ -9,8 +9,9 @@ namespace troupe::kernels::cuda {
 
 /// Whether a device of that compute capability runs code that was made for `architectures`, as
 /// CMake's CUDA_ARCHITECTURES names them with commas between: "80-real,90a-real,90-virtual". Code
-/// runs on later devices of the same major number, PTX ("virtual") on all later ones, and what
-/// ends in a letter on that very architecture. A name without a number, as "all", says nothing.
+/// runs on later devices of the same major number, PTX ("virtual") on all later ones. What ends
+/// in "a" runs on that very architecture, and what ends in "f", PTX or not, on it and later ones of
+/// its family, which have its major number. A name without a number, as "all", says nothing.
 ///
 /// NVIDIA: "CUDA C++ Programming Guide", binary and PTX compatibility.
 bool runs_on(std::string_view architectures, int major, int minor);

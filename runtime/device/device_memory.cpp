@@ -110,17 +110,17 @@ void refuse_memory(device_queue* queue, std::size_t bytes, std::size_t in_use) {
         human_bytes(double(bytes)),
         human_bytes(double(in_use)));
   const auto facts = open_devices().facts(queue->device());
+  const auto left = open_devices().free_memory(facts.number);
   throw io_error(
-      "out of memory on device {} ({}, {}): {} more were asked for, this worker has {} in use, and "
-      "{} "
-      "are free; use a smaller --micro-batch-size, --recompute-granularity full, "
+      "out of memory on device {} ({}, {}): {} more were asked for, this worker has {} in use{}; "
+      "use a smaller --micro-batch-size, --recompute-granularity full, "
       "--use-distributed-optimizer over more devices, or more pipeline or tensor ranks",
       facts.number,
       facts.name,
       human_bytes(double(facts.memory)),
       human_bytes(double(bytes)),
       human_bytes(double(in_use)),
-      human_bytes(double(open_devices().free_memory(facts.number))));
+      left > 0 ? fmt::format(", and {} are free", human_bytes(double(left))) : "");
 }
 
 }  // namespace troupe::runtime

@@ -36,7 +36,8 @@ void register_pool(int device, idle_source what);
 /// himself. POOL-2: it was published.
 bool is_written(const memory_block& x);
 
-/// Throws io_error: what was asked for, what is in use, what is free and which setting to change.
+/// Throws io_error: what was asked for, what is in use, what is free, where that is known, and
+/// which setting to change.
 [[noreturn]] void refuse_memory(device_queue* queue, std::size_t bytes, std::size_t in_use);
 
 }  // namespace troupe::runtime

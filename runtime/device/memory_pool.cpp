@@ -3,6 +3,7 @@
 #include "runtime/core/error.hpp"
 #include "runtime/core/progress.hpp"
 #include "runtime/device/device_memory.hpp"
+#include "runtime/device/staging.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -263,56 +264,12 @@ void memory_pool::clear(std::byte* block, std::size_t bytes) const {
     std::memset(block, 0, bytes);
 }
 
-namespace {
-
-/// Pinned memory on its way; `most` of them, so that the host works on one meanwhile, and what is
-/// pinned stays small.
-class staging {
- public:
-  static constexpr std::size_t most = 2;
-
-  struct piece {
-    memory_block block;
-    std::size_t begin, bytes;
-    std::shared_ptr<device_event> passed = {};
-  };
-
-  bool is_full() const { return under_way_.size() == most; }
-  bool is_empty() const { return under_way_.empty(); }
-  void add(piece x) { under_way_.push_back(std::move(x)); }
-  /// Waits for the oldest.
-  piece take() {
-    auto out = std::move(under_way_.front());
-    under_way_.pop_front();
-    out.passed->wait();
-    return out;
-  }
-
- private:
-  std::deque<piece> under_way_;
-};
-
-}  // namespace
-
 void memory_pool::write(void* block, const void* from, std::size_t bytes) const {
   if (is_shadow() || bytes == 0)
     return;
   if (state_->queue == nullptr)
     return void(std::memcpy(block, from, bytes));
-  auto pool = *this;
-  staging under_way;
-  for (std::size_t begin = 0; begin < bytes;) {
-    const auto n = std::min(bytes - begin, coarse);
-    staging::piece x{
-        under_way.is_full() ? under_way.take().block : pool.allocate_pinned(n), begin, n};
-    std::memcpy(x.block.get(), static_cast<const std::byte*>(from) + begin, n);
-    state_->queue->copy(static_cast<std::byte*>(block) + begin, x.block.get(), n);
-    begin += n;
-    if (begin == bytes)
-      return;  // it comes back to the pool by itself
-    x.passed = state_->queue->mark();
-    under_way.add(std::move(x));
-  }
+  write_staged(*this, *state_->queue, block, from, bytes);
 }
 
 void memory_pool::read(void* to, const void* block, std::size_t bytes) const {
@@ -320,23 +277,7 @@ void memory_pool::read(void* to, const void* block, std::size_t bytes) const {
     return;
   if (state_->queue == nullptr)
     return void(std::memcpy(to, block, bytes));
-  auto pool = *this;
-  staging under_way;
-  memory_block spare;
-  for (std::size_t begin = 0; begin < bytes || !under_way.is_empty();) {
-    if (begin < bytes && !under_way.is_full()) {
-      const auto n = std::min(bytes - begin, coarse);
-      staging::piece x{spare ? std::move(spare) : pool.allocate_pinned(n), begin, n};
-      state_->queue->copy(x.block.get(), static_cast<const std::byte*>(block) + begin, n);
-      x.passed = state_->queue->mark();
-      under_way.add(std::move(x));
-      begin += n;
-      continue;
-    }
-    auto x = under_way.take();
-    std::memcpy(static_cast<std::byte*>(to) + x.begin, x.block.get(), x.bytes);
-    spare = std::move(x.block);
-  }
+  read_staged(*this, *state_->queue, to, block, bytes);
 }
 
 std::byte* memory_pool::in_shadow(std::size_t size) {

@@ -19,7 +19,17 @@ TEST_CASE("what is made for one architecture alone runs on that") {
   CHECK(runs_on("90a-real", 9, 0));
   CHECK_FALSE(runs_on("90a-real", 10, 0));
   CHECK_FALSE(runs_on("90a", 10, 0));
-  CHECK_FALSE(runs_on("100f-virtual", 11, 0));
+}
+
+TEST_CASE("what is made for a family runs on its later devices, and on no other family's") {
+  for (const auto* const made : {"100f", "100f-real", "100f-virtual"}) {
+    CHECK(runs_on(made, 10, 0));
+    CHECK(runs_on(made, 10, 3));
+    CHECK_FALSE(runs_on(made, 11, 0));
+    CHECK_FALSE(runs_on(made, 12, 0));
+    CHECK_FALSE(runs_on(made, 9, 0));
+  }
+  CHECK_FALSE(runs_on("103f-real", 10, 0));
 }
 
 TEST_CASE("one of several architectures suffices, and a name without a number says nothing") {

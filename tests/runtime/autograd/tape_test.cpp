@@ -167,6 +167,13 @@ TEST_CASE("gradients of an activation's result and of what it was made of come t
     under_test.enter(0);
     const auto y
         = linear(under_test, x, product::column, 2, 0, no_parameter, kernels::epilogue::gelu_tanh);
+    int looked = 0;
+    under_test.record([dy = y.gradient, by_product, by_function, &looked](tape&) {
+      // Both users have been gone back through, and the activation has not.
+      CHECK(bool(dy->sum_of_z) == by_product);
+      CHECK(bool(dy->sum) == by_function);
+      ++looked;
+    });
     if (by_product) {
       const auto out = linear(under_test, y, product::row, 2, 0, no_parameter);
       out.gradient->sum = numbers(on, {1, 3}).view({1, 2});
@@ -176,9 +183,8 @@ TEST_CASE("gradients of an activation's result and of what it was made of come t
         at.add(*dy, numbers(on, {5, -2}).view({1, 2}));
       });
     under_test.leave();
-    if (!by_product)  // nothing came back through the activation
-      CHECK(!y.gradient->sum_of_z);
     under_test.input_gradients(0);
+    CHECK(looked == 1);
     CHECK(!y.gradient->z);
     const auto dx = x.gradient->sum.elements<float>();
     return std::array{dx[0], dx[1]};
