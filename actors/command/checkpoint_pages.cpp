@@ -139,20 +139,20 @@ std::string show_page(const listed_checkpoint& x, bool tensors) {
   std::size_t pieces = 0;
   for (const auto& [name, one] : all)
     pieces += one.pieces;
-  auto out
-      = fmt::format("folder      {}\n", x.folder.string())
-        + fmt::format("iteration   {}, {} samples, generation {}{}\n",
-                      m.iteration,
-                      m.consumed_samples,
-                      value(m.generation),
-                      x.tracked ? "; the tracker names it" : "")
-        + fmt::format("saved       {}, {}\n", minute(x.saved), size_text(x))
-        + fields("model", json::parse(to_json(m.model))) + fields("layout", json::parse(m.layout))
-        + fields("identity", identity)
-        + (m.products.empty() ? ""
-                              : fmt::format("products    {} with an algorithm that was measured\n",
-                                            m.products.size()))
-        + fmt::format("tensors     {} in {} pieces\n", all.size(), pieces);
+  auto out = fmt::format("folder      {}\n", x.folder.string())
+             + fmt::format("iteration   {}, {} samples, generation {}{}\n",
+                           m.iteration,
+                           m.consumed_samples,
+                           value(m.generation),
+                           x.tracked ? "; the tracker names it" : "")
+             + fmt::format("saved       {}, {}\n", minute(x.saved), size_text(x))
+             + fields("model", json::parse(to_json(m.model)))
+             + fields("layout", json::parse(m.layout)) + fields("identity", identity)
+             + (m.products.empty()
+                    ? ""
+                    : fmt::format("products    {} with an algorithm that was measured, or none\n",
+                                  m.products.size()))
+             + fmt::format("tensors     {} in {} pieces\n", all.size(), pieces);
   for (const auto& shard : m.shards)
     out += fmt::format("shard       {:<44} {:>8} {:>6} pieces\n",
                        shard.file,

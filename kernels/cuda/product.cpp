@@ -109,17 +109,22 @@ void run_op(const linear_backward_input<T>& op, const context& in) {
 }
 
 template <class T>
+product_key key_of(const linear_backward_weight<T>& op) {
+  return {
+      .role = product_role::backward_weight, .type = type_of<T>, .R = op.R, .N = op.N, .K = op.K};
+}
+
+template <class T>
+product_operands operands_of(const linear_backward_weight<T>& op) {
+  return {.a = op.x, .b = op.dz, .d = op.dweight};
+}
+
+template <class T>
 void run_op(const linear_backward_weight<T>& op, const context& in) {
   if (op.R == 0 || op.N == 0)
     return;
   if (op.K > 0)
-    multiply_plainly({.role = product_role::backward_weight,
-                      .type = type_of<T>,
-                      .R = op.R,
-                      .N = op.N,
-                      .K = op.K},
-                     {.a = op.x, .b = op.dz, .d = op.dweight},
-                     in);
+    multiply_plainly(key_of(op), operands_of(op), in);
   if (op.dbias)
     run(bias_backward<T>{op.dbias, op.dz, op.R, op.N}, in);
 }
@@ -136,10 +141,10 @@ std::size_t scratch(const linear_backward_input<T>& op) {
 }
 template <class T>
 std::size_t scratch(const linear_backward_weight<T>& op) {
+  std::size_t product = product_scratch(op.R, op.N, op.K);
   // Not measured on the sums themselves, nor on memory that a device may not have.
-  const std::size_t product
-      = product_scratch(op.R, op.N, op.K)
-        + std::min(most_trial_bytes, sizeof(float) * std::size_t(op.N * op.K));
+  if (product > 0 && may_be_measured(key_of(op), operands_of(op)))
+    product += std::min(most_trial_bytes, sizeof(float) * std::size_t(op.N * op.K));
   if (!op.dbias)
     return product;
   return std::max(product, scratch(bias_backward<T>{op.dbias, op.dz, op.R, op.N}));

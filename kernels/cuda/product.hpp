@@ -69,6 +69,10 @@ inline constexpr std::size_t product_workspace_alignment = 256;
 /// up to 16 million elements, some waves of tiles of a larger one.
 inline constexpr std::size_t most_trial_bytes = std::size_t{64} << 20;
 
+/// Whether the product may still be measured: then it wants memory to try candidates in. Asks
+/// nothing of the device, whose first product wants it anyway.
+bool may_be_measured(product_key key, const product_operands& at);
+
 /// The alignments of the operands, into the key.
 void note_alignments(product_key& key, const product_operands& at);
 
@@ -100,6 +104,12 @@ class product_description {
   cublasLtMatmulDescOpaque_t what_;
   cublasLtMatrixLayoutOpaque_t a_, b_, d_;
 };
+
+/// Whether the library says that it does not do a product in this way, and not that something
+/// failed. An algorithm is proposed for all rows of a result and may be tried on fewer.
+constexpr bool is_refusal(cublasStatus_t status) {
+  return status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE;
+}
 
 /// The fastest candidate, and how it did.
 struct measured_product {

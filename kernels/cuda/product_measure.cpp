@@ -62,7 +62,7 @@ std::optional<measured_product> measure(const product_key& key,
     for (int i = 0; i < repeats; ++i) {
       const auto status
           = what.run(library, candidates[std::size_t(candidate)].algo, result, workspace, queue);
-      if (status == CUBLAS_STATUS_NOT_SUPPORTED)
+      if (is_refusal(status))
         return std::numeric_limits<double>::infinity();
       check(status, "measuring a product");
     }

@@ -44,7 +44,7 @@ struct hash_of_key {
 struct known_product {
   std::mutex choosing;
   std::atomic<bool> ready = false;
-  bool impossible = false;  ///< with the epilogue; there is no choice then
+  bool impossible = false;  ///< with the epilogue: the choice is no_algorithm
   cublasLtMatmulAlgo_t algorithm;
   product_choice choice;
 };
@@ -69,7 +69,11 @@ struct products::state {
   std::map<std::string, product_choice> given;
 
   const device& current_device();
+  /// Null where the device has computed no product yet. Makes nothing on it.
+  const device* current_device_if_known() const;
   known_product& find(const product_key& key);
+  std::string name(const product_key& key);
+  std::optional<product_choice> given_for(const std::string& name) const;
   void choose(known_product& out,
               const device& on,
               const product_key& key,
@@ -110,27 +114,31 @@ void products::configure(const product_settings& how) {
 }
 
 void products::give(const std::vector<product_choice>& known) {
-  const std::unique_lock lock(state_->mutex);
+  std::map<std::string, product_choice> more;
   for (const auto& choice : known) {
-    algorithm_of(choice);
-    state_->given[choice.product] = choice;
+    if (choice.algorithm != no_algorithm)
+      algorithm_of(choice);
+    more[choice.product] = choice;
   }
+  const std::unique_lock lock(state_->mutex);
   for (const auto& [key, product] : state_->known) {
-    if (!product->ready || product->impossible)
+    if (!product->ready)
       continue;
-    const auto found = state_->given.find(product->choice.product);
-    if (found != state_->given.end() && found->second.algorithm != product->choice.algorithm)
+    const auto found = more.find(product->choice.product);
+    if (found != more.end() && found->second.algorithm != product->choice.algorithm)
       throw device_failure("the product '" + found->first
                            + "' was computed in this process with another algorithm than the one "
                              "that is given: give choices before the first product");
   }
+  for (auto& [name, choice] : more)
+    state_->given[name] = std::move(choice);
 }
 
 std::vector<product_choice> products::choices() const {
   std::vector<product_choice> out;
   const std::shared_lock lock(state_->mutex);
   for (const auto& [key, product] : state_->known) {
-    if (product->ready && !product->impossible)
+    if (product->ready)
       out.push_back(product->choice);
   }
   std::sort(
@@ -162,6 +170,15 @@ const device& products::state::current_device() {
   return *made.release();
 }
 
+const device* products::state::current_device_if_known() const {
+  int number = 0;
+  if (cudaGetDevice(&number) != cudaSuccess) {
+    cudaGetLastError();  // whoever computes will be told
+    return nullptr;
+  }
+  return number < 0 || number >= most_devices ? nullptr : devices[std::size_t(number)].load();
+}
+
 known_product& products::state::find(const product_key& key) {
   {
     const std::shared_lock lock(mutex);
@@ -175,6 +192,60 @@ known_product& products::state::find(const product_key& key) {
   return *place;
 }
 
+std::string products::state::name(const product_key& key) {
+  std::string device_name;
+  {
+    const std::lock_guard lock(making_devices);
+    device_name = kinds[key.device_kind];
+  }
+  return name_of(key, device_name, "cuBLASLt " + library_version());
+}
+
+std::optional<product_choice> products::state::given_for(const std::string& name) const {
+  const std::shared_lock lock(mutex);
+  const auto found = given.find(name);
+  return found == given.end() ? std::nullopt : std::optional(found->second);
+}
+
+namespace {
+
+/// The algorithm of an earlier run, which is never silently replaced.
+cublasLtMatmulAlgo_t taken_again(const product_choice& earlier,
+                                 product_description& what,
+                                 cublasLtHandle_t library) {
+  const auto algorithm = algorithm_of(earlier);
+  cublasLtMatmulHeuristicResult_t found = {};
+  const auto status = what.try_algorithm(library, algorithm, found);
+  if (status != CUBLAS_STATUS_SUCCESS || found.workspaceSize > product_workspace)
+    throw device_failure(
+        "the algorithm that was chosen for the product '" + earlier.product
+        + "' in an earlier run cannot be taken: cuBLASLt says "
+        + (status != CUBLAS_STATUS_SUCCESS
+               ? std::string(cublasLtGetStatusName(status))
+               : "that it needs " + std::to_string(found.workspaceSize) + " bytes of workspace")
+        + ". Without that choice it is chosen anew, and bits may differ");
+  return algorithm;
+}
+
+/// Of a product with an epilogue once on the queue, which writes what is written again: the library
+/// may refuse what it proposes, and then there is another way.
+std::optional<measured_product> first_guess(const product_key& key,
+                                            const product_operands& at,
+                                            const cublasLtMatmulAlgo_t& algorithm,
+                                            cublasLtHandle_t library,
+                                            void* workspace,
+                                            cudaStream_t queue) {
+  if (key.epilogue == product_epilogue::none)
+    return measured_product{algorithm};
+  const auto status = product_description(key, at).run(library, algorithm, at.d, workspace, queue);
+  if (is_refusal(status))
+    return std::nullopt;
+  check(status, "trying the first algorithm of a product");
+  return measured_product{algorithm};
+}
+
+}  // namespace
+
 void products::state::choose(known_product& out,
                              const device& on,
                              const product_key& key,
@@ -182,32 +253,17 @@ void products::state::choose(known_product& out,
                              void* workspace,
                              std::span<std::byte> trial,
                              cudaStream_t queue) {
-  std::string device_name;
-  {
-    const std::lock_guard lock(making_devices);
-    device_name = kinds[on.kind];
-  }
-  const std::string name = name_of(key, device_name, "cuBLASLt " + library_version());
+  const std::string name = this->name(key);
   product_description what(key, at);
-  std::optional<product_choice> earlier;
-  {
-    const std::shared_lock lock(mutex);
-    if (const auto found = given.find(name); found != given.end())
-      earlier = found->second;
-  }
-  if (earlier) {
-    const auto algorithm = algorithm_of(*earlier);
-    cublasLtMatmulHeuristicResult_t found = {};
-    const auto status = what.try_algorithm(on.library, algorithm, found);
-    if (status != CUBLAS_STATUS_SUCCESS || found.workspaceSize > product_workspace)
-      throw device_failure(
-          "the algorithm that was chosen for the product '" + name
-          + "' in an earlier run cannot be taken: cuBLASLt says "
-          + (status != CUBLAS_STATUS_SUCCESS
-                 ? std::string(cublasLtGetStatusName(status))
-                 : "that it needs " + std::to_string(found.workspaceSize) + " bytes of workspace")
-          + ". Without that choice it is chosen anew, and bits may differ");
-    out.algorithm = algorithm;
+  if (const auto earlier = given_for(name)) {
+    out.impossible = earlier->algorithm == no_algorithm;
+    if (out.impossible && key.epilogue == product_epilogue::none)
+      throw device_failure("the choice that is given for the product '" + name + "' is '"
+                           + no_algorithm
+                           + "', which only products with GELU have. Without that choice it is "
+                             "chosen anew, and bits may differ");
+    if (!out.impossible)
+      out.algorithm = taken_again(*earlier, what, on.library);
     out.choice = *earlier;
     return;
   }
@@ -218,10 +274,12 @@ void products::state::choose(known_product& out,
     chosen = cuda::measure(
         key, at, {candidates, std::size_t(found)}, on.library, workspace, trial, queue);
   else if (found > 0)
-    chosen = measured_product{candidates[0].algo};
+    chosen = first_guess(key, at, candidates[0].algo, on.library, workspace, queue);
   out.impossible = !chosen && key.epilogue != product_epilogue::none;
-  if (out.impossible)
+  if (out.impossible) {
+    out.choice = {name, no_algorithm, 0, found};
     return;
+  }
   if (!chosen)
     throw device_failure(found == 0
                              ? "cuBLASLt has no algorithm for the product '" + name + "'"
@@ -231,13 +289,32 @@ void products::state::choose(known_product& out,
   out.choice = {name, text_of(chosen->algorithm), chosen->microseconds, found};
 }
 
+namespace {
+
+void complete(product_key& key, const product_operands& at, const device& on, bool tf32) {
+  key.device_kind = on.kind;
+  if (key.type == product_type::f32 && tf32)
+    key.type = product_type::tf32;
+  note_alignments(key, at);
+}
+
+}  // namespace
+
+bool may_be_measured(product_key key, const product_operands& at) {
+  auto& state = product_access::state();
+  if (!state.measure)
+    return false;
+  const device* const on = state.current_device_if_known();
+  if (on == nullptr)
+    return true;
+  complete(key, at, *on, state.tf32);
+  return !state.find(key).ready && !state.given_for(state.name(key));
+}
+
 bool multiply(product_key key, const product_operands& at, const context& in) {
   auto& state = product_access::state();
   const device& on = state.current_device();
-  key.device_kind = on.kind;
-  if (key.type == product_type::f32 && state.tf32)
-    key.type = product_type::tf32;
-  note_alignments(key, at);
+  complete(key, at, on, state.tf32);
   void* workspace = in.workspace.data();
   std::size_t left = in.workspace.size();
   if (!std::align(product_workspace_alignment, product_workspace, workspace, left))

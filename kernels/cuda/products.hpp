@@ -3,7 +3,8 @@
 // The first time a product of some shape, types and epilogue is asked for on a kind of device, the
 // library's candidates are measured on the queue that asks, and the fastest is kept for the life of
 // the process: `choices` names it, and given to another process it is taken there without
-// measuring. Sums of floats depend on the algorithm, so the choices are part of a run's identity.
+// measuring. Sums of floats depend on the algorithm, so the choices are part of a run's identity;
+// so is that there is none for an epilogue.
 
 #pragma once
 

@@ -3,6 +3,7 @@
 #include "runtime/core/error.hpp"
 #include "runtime/core/file.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <map>
@@ -37,11 +38,14 @@ product_choice choice_of(const nlohmann::json& entry) {
   entry.at("candidates").get_to(out.candidates);
   if (out.product.empty())
     throw input_error("its 'product' is empty");
-  if (!is_algorithm(out.algorithm))
-    throw input_error("its 'algorithm' should be {} hexadecimal digits, but is '{}'",
+  const bool none = out.algorithm == kernels::no_algorithm;
+  if (!none && !is_algorithm(out.algorithm))
+    throw input_error("its 'algorithm' should be {} hexadecimal digits or '{}', but is '{}'",
                       algorithm_digits,
+                      kernels::no_algorithm,
                       out.algorithm);
-  if (!(out.microseconds >= 0) || !std::isfinite(out.microseconds) || out.candidates < 1)
+  if (!(out.microseconds >= 0) || !std::isfinite(out.microseconds)
+      || out.candidates < (none ? 0 : 1))
     throw input_error("its 'microseconds' or its 'candidates' is negative or none");
   return out;
 }
@@ -104,6 +108,15 @@ std::vector<product_choice> load_product_choices(const std::filesystem::path& pa
       refuse(path, "the product '" + at->first + "' has two choices");
   }
   return out;
+}
+
+bool lack_gelu_gradient(const std::vector<product_choice>& choices) {
+  const auto any = [&](const char* part) {
+    return std::any_of(choices.begin(), choices.end(), [&](const auto& x) {
+      return x.product.find(part) != std::string::npos;
+    });
+  };
+  return any("gelu+z ") && !any("gelu_gradient ");
 }
 
 void add_product_choices(const std::filesystem::path& path,

@@ -19,6 +19,10 @@ std::filesystem::path default_product_choices();
 /// way: it names the file, says where it is wrong, and that it may be removed.
 std::vector<product_choice> load_product_choices(const std::filesystem::path& path);
 
+/// Whether they are of a build that multiplied by GELU's slope in a kernel, where now the product
+/// does: trained with a GELU that the library has, and nothing is said of its gradient.
+bool lack_gelu_gradient(const std::vector<product_choice>& choices);
+
 /// Whose choice stays where the file has another for a product.
 enum class standing : std::uint8_t {
   there,  ///< the file's: a choice is made once

@@ -114,6 +114,12 @@ void stream::time_operations(std::shared_ptr<operation_profile> to) {
 }
 
 void stream::begin_step(bool training) {
+  // Products wanted more while they were measured: it goes to the pool, which a device that is
+  // short asks for it.
+  if (queue_) {
+    scratch_.reset();
+    scratch_size_ = 0;
+  }
   if (timer_)
     timer_->begin_step(training, *this);
 }

@@ -55,10 +55,6 @@ std::vector<fs::path> choice_files(const training_job& job) {
   return out;
 }
 
-}  // namespace
-
-namespace {
-
 std::set<int> used_devices(const training_job& job) {
   std::set<int> out;
   for (int rank = 0; rank < job.layout.world; ++rank)
@@ -183,6 +179,17 @@ void tell_unknown_products(const training_job& job, const fs::path& folder) {
   log_warning("{}: the states from here on are not promised to be the bits of that run", what);
 }
 
+/// A build with a kernel of its own for GELU's slope chose these, `where` they stand.
+void tell_other_gradients(const training_job& job, const fs::path& where) {
+  const auto what = fmt::format(
+      "the products in '{}' are of an older build, which multiplied by GELU's slope in a kernel of "
+      "its own, where this one does so in the product that makes the gradient",
+      where.string());
+  if (job.checkpoints.strict_identity)
+    throw input_error("{}; --strict-identity asks for the same bits: leave the flag out", what);
+  log_warning("{}: the states from here on are not promised to be the bits of that run", what);
+}
+
 }  // namespace
 
 void take_products(const training_job& job,
@@ -191,15 +198,19 @@ void take_products(const training_job& job,
   if (job.backend != kernels::backend::cuda || !job.devices.measure_products)
     return;
   const auto file = beside(job.checkpoints.load);
+  const auto others = load_product_choices(file);
   if (products.empty()) {
     if (!fs::exists(file))
       tell_unknown_products(job, folder);
+    else if (lack_gelu_gradient(others))
+      tell_other_gradients(job, file);
     return;
   }
   std::vector<product_choice> given;
   for (const auto& [product, algorithm] : products)
     given.push_back({.product = product, .algorithm = algorithm});
-  const auto others = load_product_choices(file);
+  if (lack_gelu_gradient(given))
+    tell_other_gradients(job, folder);
   const auto changed = std::count_if(others.begin(), others.end(), [&](const auto& choice) {
     const auto found = products.find(choice.product);
     return found != products.end() && found->second != choice.algorithm;

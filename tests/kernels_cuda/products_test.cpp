@@ -11,6 +11,7 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <thread>
 
@@ -174,6 +175,110 @@ TEST_CASE("without measuring a product takes the library's first guess", "[cuda]
   const product one{.R = 8, .N = 72, .K = 16};
   one.run();
   CHECK(one.choice() == product_choice{one.name(), one.candidates()[0], 0, 1});
+}
+
+namespace {
+
+/// A product with GELU, of 8 elements' rows.
+struct gelu_product {
+  std::int64_t R = 8, N, K;
+
+  void run() const {
+    device_array<bf16> x(normal<bf16>(std::size_t(R * K), 1)),
+        weight(normal<bf16>(std::size_t(N * K), 2)), y(std::size_t(R * N)), z(std::size_t(R * N));
+    run_product(kernels::linear_forward<bf16>{y.data(),
+                                              z.data(),
+                                              x.data(),
+                                              weight.data(),
+                                              nullptr,
+                                              R,
+                                              N,
+                                              K,
+                                              kernels::epilogue::gelu_tanh});
+  }
+  std::string name(const char* epilogue) const {
+    return "forward bf16 " + std::string(epilogue) + std::to_string(R) + " x " + std::to_string(N)
+           + " x " + std::to_string(K) + ", aligned 16 16 16 16, on " + device_name() + " with "
+           + all().version();
+  }
+};
+
+std::optional<product_choice> choice_of(const std::string& name) {
+  for (const auto& choice : all().choices())
+    if (choice.product == name)
+      return choice;
+  return std::nullopt;
+}
+
+}  // namespace
+
+TEST_CASE("that there is no algorithm for an epilogue is a choice, and held to when given",
+          "[cuda][products]") {
+  const gelu_product here{.N = 112, .K = 24}, elsewhere{.N = 120, .K = 24};
+  elsewhere.run();
+  REQUIRE(choice_of(elsewhere.name("gelu+z ")));  // the library has one
+  CHECK(choice_of(elsewhere.name("gelu+z "))->algorithm != kernels::no_algorithm);
+  CHECK(!choice_of(elsewhere.name("")));
+  const product_choice none{here.name("gelu+z "), kernels::no_algorithm, 0, 0};
+  all().give({none});
+  here.run();
+  CHECK(choice_of(none.product) == none);
+  REQUIRE(choice_of(here.name("")));
+  CHECK(choice_of(here.name(""))->algorithm.size() == 128);
+  CHECK_THROWS_WITH(all().give({{elsewhere.name("gelu+z "), kernels::no_algorithm, 0, 0}}),
+                    ContainsSubstring("before the first product"));
+}
+
+TEST_CASE("a product without an epilogue is refused the choice of no algorithm",
+          "[cuda][products]") {
+  const product one{.R = 8, .N = 168, .K = 16};
+  all().give({{one.name(), kernels::no_algorithm, 0, 0}});
+  CHECK_THROWS_WITH(one.run(),
+                    ContainsSubstring(one.name()) && ContainsSubstring("only products with GELU"));
+}
+
+TEST_CASE("a candidate that the library refuses is not taken", "[cuda][products][emulated]") {
+  for (const std::string status : {"15", "7"}) {  // not supported, invalid value
+    const product one{.R = 8, .N = status == "7" ? 152 : 160, .K = 16};
+    {  // the first candidate is tried twice before any is repeated
+      const auto faults = "cublasLtMatmul@1=" + status + ",cublasLtMatmul@2=" + status;
+      const planted refusals(faults.c_str());
+      one.run();
+    }
+    CHECK(one.choice().algorithm != one.candidates()[0]);
+  }
+}
+
+TEST_CASE("memory to try candidates in is asked for while a product may be measured, only",
+          "[cuda][products]") {
+  constexpr std::int64_t R = 8, K = 16;
+  std::int64_t N = 200;
+  device_array<float> dweight(std::vector<float>(2048 * K, 0)), dz(std::vector<float>(R * 2048, 1)),
+      x(std::vector<float>(R * K, 1));
+  const auto another = [&] {
+    N += 8;
+    return kernels::linear_backward_weight<float>{
+        dweight.data(), nullptr, dz.data(), x.data(), R, N, K};
+  };
+  constexpr std::size_t always
+      = kernels::cuda::product_workspace + kernels::cuda::product_workspace_alignment;
+  const auto op = another();
+  CHECK(kernels::cuda::scratch(op) == always + 4 * std::size_t(N * K));
+  run_product(op);
+  CHECK(kernels::cuda::scratch(op) == always);
+  const auto chosen = product{.R = R, .N = N, .K = K}.choice();
+  const auto other = another();
+  CHECK(kernels::cuda::scratch(other) > always);
+  auto given = chosen;
+  const std::string sizes = " x 208 x ";
+  REQUIRE(N == 216);
+  given.product.replace(given.product.find(sizes), sizes.size(), " x 216 x ");
+  all().give({given});
+  CHECK(kernels::cuda::scratch(other) == always);
+  run_product(other);
+  CHECK(choice_of(given.product) == given);
+  const settings guess({.measure = false});
+  CHECK(kernels::cuda::scratch(another()) == always);
 }
 
 TEST_CASE("a choice that the library cannot take is refused by name, each time",

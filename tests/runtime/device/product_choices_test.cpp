@@ -55,6 +55,29 @@ TEST_CASE("a product choice is made once: what is in the file stays", "[device][
   CHECK(load_product_choices(path) == std::vector{choice("a", '1'), choice("c", '3')});
 }
 
+TEST_CASE("that a product has no algorithm is kept as a choice is", "[device][products]") {
+  const tests::scratch_folder folder;
+  const auto path = folder.path() / "products.json";
+  const product_choice none{"a", kernels::no_algorithm, 0, 0};
+  add_product_choices(path, {none});
+  CHECK(load_product_choices(path) == std::vector{none});
+  add_product_choices(path, {choice("a", '1')}, standing::used);
+  CHECK(load_product_choices(path) == std::vector{choice("a", '1')});
+}
+
+TEST_CASE("choices of a build that had a kernel for GELU's gradient are recognised",
+          "[device][products]") {
+  const auto forward = choice("forward bf16 bias+gelu+z 8 x 56 x 24, aligned 16 16 16 16", '1');
+  const auto plain = choice("backward_input bf16 8 x 24 x 56, aligned 16 16 16 16", '2');
+  auto gradient = choice("backward_input bf16 gelu_gradient 8 x 24 x 56, aligned 16 16 16 16", '3');
+  CHECK(lack_gelu_gradient({forward, plain}));
+  CHECK_FALSE(lack_gelu_gradient({forward, gradient}));
+  gradient.algorithm = kernels::no_algorithm;
+  CHECK_FALSE(lack_gelu_gradient({forward, plain, gradient}));
+  CHECK_FALSE(lack_gelu_gradient({plain}));
+  CHECK_FALSE(lack_gelu_gradient({}));
+}
+
 TEST_CASE("product choices that are all known write nothing", "[device][products]") {
   const tests::scratch_folder folder;
   const auto path = folder.path() / "products.json";
