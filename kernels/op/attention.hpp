@@ -116,8 +116,24 @@ constexpr std::int64_t attention_horizon(const attention_shape& a, std::int32_t 
                       : std::int64_t{query_position} - a.window;
 }
 
+/// Whether `flops` need elements of the arrays, which the host cannot read on a device.
+constexpr bool reads_arrays(const attention_shape& a) {
+  return !a.uniform || (a.causal && a.longest_query > a.longest_key);
+}
+
+/// Keys that queries 0 to n - 1 see, at most `most` each: 1, 2, ... of them.
+constexpr std::int64_t rising_sum(std::int64_t n, std::int64_t most) {
+  const std::int64_t rising = std::min(n, most);
+  return rising * (rising + 1) / 2 + (n - rising) * most;
+}
+
 /// Pairs (query row, key row) that are computed: a causal pair counts only where it is visible.
 inline std::int64_t attention_pairs(const attention_shape& a) {
+  const std::int64_t T = a.longest_query, keys = a.longest_key;
+  if (a.uniform && !a.causal)
+    return a.S * T * keys;
+  if (a.uniform && T <= keys)
+    return a.S * rising_sum(T, a.window < 0 ? T : a.window + 1);
   std::int64_t pairs = 0;
   for (std::int64_t s = 0; s < a.S; ++s) {
     const std::int32_t *begin = a.key_position + a.key_starts[s],
@@ -144,16 +160,22 @@ template <class T>
 std::int64_t flops(const attention_backward<T>& op) {
   return 10 * attention_pairs(op.shape) * op.shape.H * op.shape.D;
 }
+constexpr std::int64_t query_rows(const attention_shape& a) {
+  return a.query_rows < 0 ? a.query_starts[a.S] : a.query_rows;
+}
+constexpr std::int64_t key_rows(const attention_shape& a) {
+  return a.key_rows < 0 ? a.key_starts[a.S] : a.key_rows;
+}
 template <class T>
 std::int64_t bytes_moved(const attention_forward<T>& op) {
   const auto& a = op.shape;
-  const std::int64_t queries = a.query_starts[a.S], keys = a.key_starts[a.S];
+  const std::int64_t queries = query_rows(a), keys = key_rows(a);
   return std::int64_t{sizeof(T)} * a.D * (2 * queries * a.H + 2 * keys * a.G) + 4 * queries * a.H;
 }
 template <class T>
 std::int64_t bytes_moved(const attention_backward<T>& op) {
   const auto& a = op.shape;
-  const std::int64_t queries = a.query_starts[a.S], keys = a.key_starts[a.S];
+  const std::int64_t queries = query_rows(a), keys = key_rows(a);
   return std::int64_t{sizeof(T)} * a.D * (4 * queries * a.H + 4 * keys * a.G) + 4 * queries * a.H;
 }
 

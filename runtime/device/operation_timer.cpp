@@ -37,8 +37,10 @@ void operation_timer::begin_step(bool training, stream& on) {
     marks_.push_back({mark::of::step_begin, nullptr, last_ = on.now(), {}});
 }
 
-void operation_timer::add(const operation_kind& kind, moment begin, moment end, const stream& on) {
-  auto& of = times_.try_emplace(kind, operation_time{kind}).first->second;
+void operation_timer::add(const operation_time& call, moment begin, moment end, const stream& on) {
+  auto& of = times_.try_emplace(call.kind, operation_time{call.kind}).first->second;
+  of.flops += call.flops;
+  of.bytes += call.bytes;
   last_ = end;
   marks_.push_back({mark::of::operation, &of, std::move(begin), std::move(end)});
   if (marks_.size() >= many_marks)

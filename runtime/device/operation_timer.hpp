@@ -28,11 +28,18 @@ std::string_view operation_name() {
   return name;
 }
 
+/// One call, not timed yet. Where the host cannot read the operation's arrays, and its count needs
+/// them (attention over sequences of several lengths), flops stay 0.
 template <class Op>
-operation_kind kind_of(const Op& op) {
-  operation_kind out{operation_name<Op>(), {}, flops(op), bytes_moved(op)};
+operation_time call_of(const Op& op, bool on_host) {
+  operation_time out{.kind = {operation_name<Op>(), {}}, .bytes = double(bytes_moved(op))};
   if constexpr (requires { op.R, op.N, op.K; })
-    out.extents = {op.R, op.N, op.K};
+    out.kind.extents = {op.R, op.N, op.K};
+  bool known = true;
+  if constexpr (requires { reads_arrays(op.shape); })
+    known = on_host || !reads_arrays(op.shape);
+  if (known)
+    out.flops = double(flops(op));
   return out;
 }
 
@@ -47,7 +54,7 @@ class operation_timer {
   /// A step begins. One that is no training is not counted.
   void begin_step(bool training, stream& on);
   bool counts() const { return counting_; }
-  void add(const operation_kind& kind, moment begin, moment end, const stream& on);
+  void add(const operation_time& call, moment begin, moment end, const stream& on);
   /// Waits for the stream, and tells the profile. The last step ends with its last operation.
   void close(stream& on);
 

@@ -39,7 +39,8 @@ class stream {
       return kernels::run(where_, op, in);
     auto began = now();
     kernels::run(where_, op, in);
-    timer_->add(kind_of(op), std::move(began), now(), *this);
+    auto ended = now();
+    timer_->add(call_of(op, queue_ == nullptr), std::move(began), std::move(ended), *this);
   }
 
   /// Work of a user's own on elements, on this thread: no kernel of ours has it. Nothing with a

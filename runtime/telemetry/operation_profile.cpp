@@ -39,6 +39,8 @@ void operation_profile::add(const std::vector<operation_time>& times,
     auto& sum = all_.try_emplace(x.kind, operation_time{x.kind}).first->second;
     sum.calls += x.calls;
     sum.seconds += x.seconds;
+    sum.flops += x.flops;
+    sum.bytes += x.bytes;
   }
 }
 
@@ -101,8 +103,8 @@ std::vector<std::string> operation_profile::table(std::size_t most) const {
     const double calls = double(x.calls);
     line(x.seconds * 1e3 / n,
          fmt::format("{:.0f}", calls / n),
-         rate(double(x.kind.flops) * calls, x.seconds, 1e12),
-         rate(double(x.kind.bytes) * calls, x.seconds, 1e9),
+         rate(x.flops, x.seconds, 1e12),
+         rate(x.bytes, x.seconds, 1e9),
          fmt::format("{}{}", x.kind.name, sizes_of(x.kind)));
   }
   if (all.size() > most) {
@@ -130,8 +132,8 @@ void operation_profile::write_json(const std::filesystem::path& path) const {
   for (const auto& x : times())
     out["operations"].push_back({{"name", x.kind.name},
                                  {"extents", x.kind.extents},
-                                 {"flops", x.kind.flops},
-                                 {"bytes", x.kind.bytes},
+                                 {"flops", x.flops / double(x.calls)},
+                                 {"bytes", x.bytes / double(x.calls)},
                                  {"calls_per_step", double(x.calls) / n},
                                  {"ms_per_step", x.seconds * 1e3 / n}});
   file_writer file(path);

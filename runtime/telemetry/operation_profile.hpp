@@ -14,20 +14,21 @@
 
 namespace troupe::runtime {
 
-/// Operations that are alike: of one name, element type and size.
+/// Operations that are alike.
 struct operation_kind {
   std::string_view name;                ///< "linear_forward<bf16>"; lives as long as the program
   std::array<std::int64_t, 3> extents;  ///< R, N, K of a product; else 0
-  std::int64_t flops;                   ///< of one
-  std::int64_t bytes;                   ///< that one must move
 
   friend auto operator<=>(const operation_kind&, const operation_kind&) = default;
 };
 
+/// What operations of a kind did.
 struct operation_time {
   operation_kind kind;
   std::uint64_t calls = 0;
   double seconds = 0;
+  double flops = 0;  ///< of all of them; 0: not known
+  double bytes = 0;  ///< that they had to move
 };
 
 /// What all workers spent, added up. Any thread.

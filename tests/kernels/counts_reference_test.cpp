@@ -3,6 +3,8 @@
 #include "tests/support/ops.hpp"
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/generators/catch_generators_adapters.hpp>
 
 using namespace troupe;
 using namespace troupe::tests;
@@ -44,6 +46,24 @@ TEST_CASE("the counts of attention are those of the visible pairs",
   CHECK(attention_pairs(t.shape()) == 3 + 3 + 1);
   t.window = 0;  // nothing without causality
   CHECK(attention_pairs(t.shape()) == 3 + 3 + 1);
+}
+
+TEST_CASE("sequences of one length are counted without their arrays",
+          "[kernels][reference][counts]") {
+  const auto [T, keys] = GENERATE(table<std::int32_t, std::int32_t>({{1, 1}, {5, 5}, {3, 7}}));
+  attention_memory<float> t{
+      .H = 2, .G = 1, .D = 4, .query_lengths = {T, T}, .key_lengths = {keys, keys}};
+  t.causal = GENERATE(true, false);
+  t.window = GENERATE(-1, 0, 2, 100);
+  auto shape = t.shape();
+  for (std::int32_t i = 0; i < 2 * T; ++i)
+    t.query_position[std::size_t(i)] = i % T;
+  const auto pairs = attention_pairs(shape);
+  shape.longest_query = T;
+  shape.longest_key = keys;
+  shape.uniform = true;
+  CHECK(attention_pairs(shape) == pairs);
+  CHECK(!reads_arrays(shape));
 }
 
 TEST_CASE("the pairs of attention are those within its window", "[kernels][reference][counts]") {

@@ -57,8 +57,8 @@ TEST_CASE("operations are timed by kind and size, in training steps after the fi
     std::swap(all[0], all[1]);
   CHECK(all[0].kind.name == "linear_forward<float>");
   CHECK(all[0].kind.extents == std::array<std::int64_t, 3>{3, 5, 7});
-  CHECK(all[0].kind.flops == 2 * 3 * 5 * 7);
-  CHECK(all[0].kind.bytes == 4 * (3 * 7 + 5 * 7 + 3 * 5));
+  CHECK(all[0].flops == 6 * 2 * 3 * 5 * 7);
+  CHECK(all[0].bytes == 6 * 4 * (3 * 7 + 5 * 7 + 3 * 5));
   CHECK(all[0].calls == 6);
   CHECK(all[1].calls == 3);
   CHECK(all[0].seconds > 0);

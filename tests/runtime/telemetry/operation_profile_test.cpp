@@ -12,13 +12,13 @@ using namespace troupe::runtime;
 
 namespace {
 
-const operation_kind product{"linear_forward<bf16>", {8, 4, 2}, 2'000'000'000, 0};
-const operation_kind sum{"add<bf16>", {}, 0, 3'000'000};
+const operation_kind product{"linear_forward<bf16>", {8, 4, 2}};
+const operation_kind sum{"add<bf16>", {}};
 
 /// Two workers: three steps of 10 ms, and one of 20 ms.
 void fill(operation_profile& x) {
-  x.add({{product, 6, 0.012}, {sum, 3, 0.003}}, 3, 0.030);
-  x.add({{sum, 1, 0.001}}, 1, 0.020);
+  x.add({{product, 6, 0.012, 12e9}, {sum, 3, 0.003, 0, 9e6}}, 3, 0.030);
+  x.add({{sum, 1, 0.001, 0, 3e6}}, 1, 0.020);
 }
 
 }  // namespace
