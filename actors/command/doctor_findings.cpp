@@ -111,16 +111,20 @@ void look(const runtime::limit_facts& x, findings& out) {
 }
 
 void look(const runtime::transport_facts& x, findings& out) {
-  constexpr const char* own
-      = "all workers live in one process and hand tensors on without a copy; --transport ucx tries "
-        "the wires that several processes will need";
-  if (x.ucx.empty())
-    out.push_back({weight::note,
-                   "transports",
-                   fmt::format("UCX is not installed, and no run needs it; {}", own),
-                   ""});
-  else
-    out.push_back({weight::note, "transports", fmt::format("UCX {} is there; {}", x.ucx, own), ""});
+  constexpr const char* own = "all workers live in one process and hand tensors on without a copy";
+  const bool usable = !x.ucx.empty() && !x.plugin.empty();
+  const auto there = x.ucx.empty()      ? std::string("UCX is not installed, and no run needs it")
+                     : x.plugin.empty() ? fmt::format(
+                           "UCX {} is there, its plug-in libtroupe_ucx.so is not", x.ucx)
+                                        : fmt::format("UCX {} is there", x.ucx);
+  out.push_back(
+      {weight::note,
+       "transports",
+       fmt::format("{}; {}; --transport ucx {}",
+                   there,
+                   own,
+                   usable ? "tries the wires that several processes will need" : "is refused"),
+       ""});
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "runtime/machine/machine.hpp"
 
+#include "kernels/backend/plugin.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -101,6 +103,7 @@ transport_facts look_at_transports() {
   const maybe_library ucp("libucp.so.0");
   if (auto* version = ucp.find<const char*()>("ucp_get_version_string"); version != nullptr)
     out.ucx = version();
+  out.plugin = kernels::plugin::find("ucx");
   out.tool = has_program("ucx_info");
   if (out.tool)
     out.transports = listed_transports();

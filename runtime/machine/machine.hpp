@@ -63,6 +63,7 @@ struct transport_facts {
   std::string ucx;                      ///< version of libucp; empty: it cannot be loaded
   bool tool = false;                    ///< ucx_info is in $PATH
   std::vector<std::string> transports;  ///< that ucx_info lists, e.g. "tcp", "rc_mlx5"
+  std::string plugin = {};              ///< file of libtroupe_ucx.so; empty: there is none
 };
 
 struct library_version {

@@ -204,6 +204,10 @@ def check_doctor(folder):
                      found["processor"]["arithmetic"]]:
         if " ".join(expected.split()) not in " ".join(page.split()):
             raise wrong(f"'{expected}' is not in the page:\n{page}")
+    done = subprocess.run([cli_test.PROGRAM, "doctor"], capture_output=True, text=True, timeout=60,
+                          env={**os.environ, "TROUPE_PLUGINS": str(folder)})
+    if "its plug-in libtroupe_ucx.so is not" not in " ".join(done.stdout.split()):
+        raise wrong(f"a UCX without its plug-in is not told:\n{done.stdout}")
     page = " ".join(works("doctor", "--folder", folder / "not" / "there").split())
     if "there is no folder" not in page or "mend: mkdir -p" not in page or "0 B of 0 B" in page:
         raise wrong(f"a folder that is not there:\n{page}")

@@ -195,8 +195,8 @@ TEST_CASE("workers on devices of their own have the same bits, whoever moves wha
     CHECK(fast[i].second == Catch::Approx(expected[i].second).epsilon(1e-4));
 }
 
-// Less than three: pools that end wait for those of their blocks that have not come back yet. One
-// after the other there were six.
+// Less than four: pools that end wait for those of their blocks that have not come back yet, some
+// tens of waits in a run. One after the other there were six a step.
 TEST_CASE("each worker waits for its device twice a step", "[device]") {
   const tests::scratch_folder folder;
   const int P = 2;
@@ -210,7 +210,7 @@ TEST_CASE("each worker waits for its device twice a step", "[device]") {
   };
   waits(1);  // and measures the products, once
   const auto two = waits(2);
-  CHECK(waits(6) - two < std::uint64_t(4 * 3 * P));
+  CHECK(waits(20) - two < std::uint64_t(18 * 4 * P));
 }
 
 TEST_CASE("NCCL wants a device for each worker", "[device]") {
