@@ -138,7 +138,7 @@ TEST_CASE("a library that a plug-in needs and that is absent is named with its p
   x.accelerators.nccl.reason = absent;
   CHECK(said_of_gpu(x).find("NCCL") == std::string::npos);  // for one device
   x.accelerators.devices.resize(4);
-  CHECK(said_of_gpu(x).find("several of these 4 devices need it -> install NCCL")
+  CHECK(said_of_gpu(x).find("--collectives nccl and nccl-fast need it -> install NCCL")
         != std::string::npos);
 }
 
