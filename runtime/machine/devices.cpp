@@ -1,6 +1,5 @@
-#include "runtime/machine/machine.hpp"
-
 #include "kernels/backend/plugin.hpp"
+#include "runtime/machine/machine.hpp"
 
 #include <algorithm>
 #include <array>
