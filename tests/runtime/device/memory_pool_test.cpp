@@ -19,14 +19,6 @@ using namespace troupe::runtime;
 namespace kernels = troupe::kernels;
 using Catch::Matchers::ContainsSubstring;
 
-// Otherwise a sanitizer ends the program where the system would say no.
-extern "C" const char* __asan_default_options() {
-  return "allocator_may_return_null=1";
-}
-extern "C" const char* __tsan_default_options() {
-  return "allocator_may_return_null=1";
-}
-
 TEST_CASE("every block begins at a multiple of 64 bytes and is as large as asked", "[device]") {
   memory_pool pool;
   for (const std::size_t bytes : {0, 1, 63, 64, 65, 255, 256, 257, 4095, 70001, 3 << 20}) {
