@@ -21,7 +21,10 @@ function(troupe_plugin name)
     $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wshadow;-Wno-missing-field-initializers>
     $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;--Werror=cross-execution-space-call;-Xcompiler=-Wall>)
   target_link_libraries(plugin_${name} PRIVATE ${arg_LIBRARIES})
-  target_link_options(plugin_${name} PRIVATE LINKER:--no-undefined)
+  # Clang's sanitizers are in the program alone.
+  if(NOT TROUPE_SANITIZE)
+    target_link_options(plugin_${name} PRIVATE LINKER:--no-undefined)
+  endif()
   add_dependencies(plugins plugin_${name})
   install(TARGETS plugin_${name} LIBRARY DESTINATION lib/troupe COMPONENT ${arg_COMPONENT})
 endfunction()

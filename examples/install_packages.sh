@@ -5,7 +5,7 @@
 #   bash examples/install_packages.sh build test   to build and run the tests as well
 #   bash examples/install_packages.sh check        what CI checks format, manual pages and completions with
 #   bash examples/install_packages.sh package      to make Debian packages and try them in a chroot
-#   bash examples/install_packages.sh fuzz         clang++ with libFuzzer, for tests/fuzz/run.sh
+#   bash examples/install_packages.sh fuzz         clang++ with libFuzzer, for the preset dev
 #   bash examples/install_packages.sh text         an English text to train on
 #
 # Why each package was chosen: docs/decisions/0001-dependencies.md.

@@ -12,8 +12,6 @@ set_target_properties(attention_for_tests PROPERTIES OUTPUT_NAME troupe_attentio
                       LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/plugins)
 target_link_libraries(attention_for_tests PRIVATE troupe_emulated_options)
 add_dependencies(test_kernels_cuda attention_for_tests)
-target_compile_definitions(test_kernels_cuda PRIVATE
-                           TROUPE_TEST_PLUGINS="${PROJECT_BINARY_DIR}/tests/plugins")
 
 # The same tests on a real device, with the objects of the real plug-in: what they call of the
 # emulator has no effect there. Built by its name alone; says SKIPPED where there is no device, and
@@ -29,8 +27,6 @@ if(TARGET plugin_cuda)
   add_executable(test_kernels_device EXCLUDE_FROM_ALL ${sources} support/device_control.cpp
                  support/device_main.cpp $<TARGET_OBJECTS:plugin_cuda>)
   set_target_properties(test_kernels_device PROPERTIES LINKER_LANGUAGE CXX)
-  # No plug-ins are named: the one for tests lies beside the program, wherever that is carried.
-  target_compile_definitions(test_kernels_device PRIVATE TROUPE_TEST_PLUGINS="")
   target_link_libraries(test_kernels_device PRIVATE troupe_kernels_backend CUDA::cublasLt
                         CUDA::cudart_static Catch2::Catch2)
   add_dependencies(test_kernels_device attention_for_device_tests)
@@ -41,12 +37,8 @@ endif()
 
 # The runtime and the actors on a device, by its plug-in.
 troupe_test(device_cuda troupe_actors troupe_runtime_inference troupe_emulator)
-target_compile_definitions(test_device_cuda PRIVATE
-                           TROUPE_EMULATED_PLUGINS="${PROJECT_BINARY_DIR}/emulated")
 add_dependencies(test_device_cuda emulated_plugins)
 troupe_test(collective_cuda troupe_runtime_collective troupe_emulator)
-target_compile_definitions(test_collective_cuda PRIVATE
-                           TROUPE_EMULATED_PLUGINS="${PROJECT_BINARY_DIR}/emulated")
 add_dependencies(test_collective_cuda emulated_plugins)
 
 # Operations on a device, timed: here only whether all of them are there and run.

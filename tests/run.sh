@@ -20,7 +20,9 @@ while (($#)); do
   esac
 done
 
-bash examples/install_packages.sh build test
+compiler=()
+[[ $preset == dev ]] && compiler=(fuzz)
+bash examples/install_packages.sh build test "${compiler[@]}"
 
 started=$SECONDS
 cmake --preset "$preset" -DTROUPE_TESTS=ON >/dev/null

@@ -275,7 +275,7 @@ std::string drawn(const legend_entry& at, const std::vector<curve>& curves) {
 
 }  // namespace
 
-std::vector<curve_point> smoothed(const std::vector<curve_point>& points, int width) {
+std::vector<curve_point> smoothed(const std::vector<curve_point>& points, int window) {
   std::vector<curve_point> out, in;
   std::copy_if(points.begin(), points.end(), std::back_inserter(in), [](const auto& p) {
     return std::isfinite(p.y);
@@ -283,10 +283,10 @@ std::vector<curve_point> smoothed(const std::vector<curve_point>& points, int wi
   std::vector<double> before = {0};  // sums of all that come before
   for (const auto& p : in)
     before.push_back(before.back() + p.y);
-  const auto half = std::size_t(width) / 2;
+  const auto half = std::size_t(window) / 2;
   for (std::size_t i = 0; i < in.size(); ++i) {
     const auto first = i < half ? 0 : i - half;
-    const auto end = std::min(first + std::size_t(width) - (i < half ? half - i : 0), in.size());
+    const auto end = std::min(first + std::size_t(window) - (i < half ? half - i : 0), in.size());
     out.push_back({in[i].x, (before[end] - before[first]) / double(end - first)});
   }
   return out;

@@ -40,7 +40,7 @@ std::vector<double> round_ticks(double low, double high, int count);
 /// round_ticks where there are less than two; 0 < low < high.
 std::vector<double> logarithmic_ticks(double low, double high);
 
-/// The mean of each point and its neighbours on both sides, `width` in all: fewer at the ends.
-std::vector<curve_point> smoothed(const std::vector<curve_point>& points, int width);
+/// The mean of each point and its neighbours on both sides, `window` in all: fewer at the ends.
+std::vector<curve_point> smoothed(const std::vector<curve_point>& points, int window);
 
 }  // namespace troupe::runtime

@@ -175,7 +175,7 @@ std::string block_runner::who_waits_where() const {
     std::string where = "have ended";
     if (one.is == state::at_barrier || one.is == state::in_warp)
       where = std::string("wait ") + (one.is == state::in_warp ? "for their warp" : "at a barrier")
-              + " at " + one.what.where.file_name() + ":" + std::to_string(one.what.where.line());
+              + " at " + one.what.where.file + ":" + std::to_string(one.what.where.line);
     ++seen.try_emplace(where, i, 0).first->second.second;
   }
   std::string text = "its threads have parted and none can go on:";

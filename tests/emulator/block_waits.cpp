@@ -11,11 +11,11 @@ namespace troupe::emulator {
 namespace {
 
 bool same(const place& a, const place& b) {
-  return a.line() == b.line() && std::string_view(a.file_name()) == b.file_name();
+  return a.line == b.line && std::string_view(a.file) == b.file;
 }
 
 std::string text_of(const place& where) {
-  return std::string(where.file_name()) + ":" + std::to_string(where.line());
+  return std::string(where.file) + ":" + std::to_string(where.line);
 }
 
 block_runner& running(const char* what) {

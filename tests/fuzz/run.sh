@@ -4,17 +4,17 @@
 #   bash tests/fuzz/run.sh             20 seconds each
 #   bash tests/fuzz/run.sh 600 text    600 seconds, only targets whose name contains "text"
 #
-# An input that breaks a target stays in build/fuzz/<target>-crash-...; so do timeouts and leaks.
+# An input that breaks a target stays in build/dev/<target>-crash-...; so do timeouts and leaks.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 seconds=${1:-20}
 only=${2:-}
 
 bash examples/install_packages.sh build fuzz
-cmake --preset fuzz >/dev/null
-cmake --build --preset fuzz
+cmake --preset dev -DTROUPE_TESTS=ON >/dev/null
+cmake --build --preset dev --target tests_fuzz
 shopt -s nullglob
-targets=(build/fuzz/bin/fuzz_*"$only"*)
+targets=(build/dev/bin/fuzz_*"$only"*)
 if ((${#targets[@]} == 0)); then
   echo "tests/fuzz/run.sh: no target's name contains '$only'" >&2
   exit 2
@@ -22,14 +22,14 @@ fi
 
 one() {
   local name=${1##*/fuzz_} log corpus=tests/fuzz/corpus/${1##*/fuzz_} fresh
-  log=build/fuzz/$name.log
+  log=build/dev/$name.log
   fresh=$(mktemp -d)
-  if "$1" -max_total_time="$2" -artifact_prefix="build/fuzz/$name-" -rss_limit_mb=1024 "$fresh" \
+  if "$1" -max_total_time="$2" -artifact_prefix="build/dev/$name-" -rss_limit_mb=1024 "$fresh" \
     $([[ -d $corpus ]] && echo "$corpus") >"$log" 2>&1; then
     echo "$name: $(grep -o 'Done .*' "$log" || true)"
   else
     tail -n 30 "$log"
-    echo "$name: BROKEN; its output is $log, the input build/fuzz/$name-*"
+    echo "$name: BROKEN; its output is $log, the input build/dev/$name-*"
     rm -rf "$fresh"
     return 1
   fi

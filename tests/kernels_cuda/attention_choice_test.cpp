@@ -3,6 +3,7 @@
 #include "kernels/cuda/attention_choice.hpp"
 
 #include "tests/support/attention_on_device.hpp"
+#include "tests/support/places.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_exception.hpp>
@@ -26,7 +27,7 @@ const plugin& absent() {
 
 /// The plug-in of tests/support/attention_plugin.cpp.
 const plugin& for_tests() {
-  ::setenv("TROUPE_PLUGINS", TROUPE_TEST_PLUGINS, 1);
+  ::setenv("TROUPE_PLUGINS", troupe::tests::test_plugins_dir().c_str(), 1);
   return plugin::open("attention_for_tests");
 }
 

@@ -2,6 +2,7 @@
 // and a record that is a plan.
 
 #include "runtime/schedule/check.hpp"
+#include "tests/support/places.hpp"
 #include "tests/support/scratch_folder.hpp"
 #include "tests/support/tiny_job.hpp"
 
@@ -23,7 +24,7 @@ using Catch::Matchers::ContainsSubstring;
 namespace {
 
 std::string shipped(const std::string& name) {
-  return std::string(TROUPE_SOURCE_DIR) + "/examples/schedules/" + name;
+  return troupe::tests::source_dir() + "/examples/schedules/" + name;
 }
 
 runtime::training_job job_of(const std::string& schedule, int pipeline, int data, int tensor) {

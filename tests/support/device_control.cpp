@@ -2,6 +2,7 @@
 // a pace of its own. A test that plants faults is skipped.
 
 #include "tests/emulator/control.hpp"
+#include "tests/support/places.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
@@ -29,3 +30,8 @@ bool host_can_read(const void* at) {
 }
 
 }  // namespace troupe::emulator
+
+/// Beside the program, wherever that is carried.
+std::string troupe::tests::test_plugins_dir() {
+  return "";
+}

@@ -5,6 +5,7 @@
 #include "runtime/core/file.hpp"
 #include "runtime/trainer/reference_trainer.hpp"
 #include "tests/support/golden_model.hpp"
+#include "tests/support/places.hpp"
 #include "tests/support/scratch_folder.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -19,7 +20,7 @@ namespace troupe::tests::golden {
 using namespace troupe::runtime;
 using json = nlohmann::json;
 
-inline const std::string golden_folder = TROUPE_SOURCE_DIR "/tests/golden/gpt/";
+inline const std::string golden_folder = source_dir() + "/tests/golden/gpt/";
 
 /// The rows of the golden file.
 class golden_source final : public batch_source {

@@ -159,7 +159,9 @@ void wire_of_ucx::called(ucp_conn_request_h who, void* self) {
 }
 
 void wire_of_ucx::work_on() {
-  const bool busy = do_posted() | progress() | answer_callers();
+  bool busy = do_posted();
+  busy |= progress();
+  busy |= answer_callers();
   bury();
   const auto now = clock::now();
   if (busy)

@@ -5,6 +5,7 @@
 #include "runtime/checkpoint/checkpoint.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/file.hpp"
+#include "tests/support/places.hpp"
 #include "tests/support/scratch_folder.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -25,8 +26,8 @@ namespace {
 
 /// The folder of a golden case, as transformers would have saved it.
 hub_model golden(const std::string& name, const fs::path& to) {
-  const auto command = "python3 " TROUPE_SOURCE_DIR "/tests/golden/gpt/hf_model.py " + name + " "
-                       + to.string() + " > /dev/null";
+  const auto command = "python3 " + troupe::tests::source_dir() + "/tests/golden/gpt/hf_model.py "
+                       + name + " " + to.string() + " > /dev/null";
   REQUIRE(std::system(command.c_str()) == 0);
   return read_hub_model(to);
 }

@@ -2,6 +2,7 @@
 
 #include "runtime/core/error.hpp"
 #include "runtime/model/rotary.hpp"
+#include "tests/support/places.hpp"
 #include "tests/support/scratch_folder.hpp"
 
 #include <catch2/catch_approx.hpp>
@@ -22,8 +23,8 @@ namespace {
 
 /// The folder of a golden case, written by tests/golden/gpt/hf_model.py.
 void write_golden(const std::string& name, const fs::path& to) {
-  const auto command = "python3 " TROUPE_SOURCE_DIR "/tests/golden/gpt/hf_model.py " + name + " "
-                       + to.string() + " > /dev/null";
+  const auto command = "python3 " + troupe::tests::source_dir() + "/tests/golden/gpt/hf_model.py "
+                       + name + " " + to.string() + " > /dev/null";
   REQUIRE(std::system(command.c_str()) == 0);
 }
 
@@ -265,8 +266,8 @@ TEST_CASE("the rotary base is found where either version of the hub's library pu
 }
 
 TEST_CASE("stretched wavelengths of the hub are its library's", "[checkpoint][golden]") {
-  const auto golden
-      = nlohmann::json::parse(read_text(TROUPE_SOURCE_DIR "/tests/golden/rotary/golden.json"));
+  const auto golden = nlohmann::json::parse(
+      read_text(troupe::tests::source_dir() + "/tests/golden/rotary/golden.json"));
   int seen = 0;
   for (const auto& c : golden["cases"]) {
     if (c["by"] != "transformers")

@@ -6,6 +6,7 @@
 #include "runtime/core/file.hpp"
 #include "runtime/core/hash.hpp"
 #include "runtime/data/indexed_dataset_builder.hpp"
+#include "tests/support/places.hpp"
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -15,8 +16,8 @@
 namespace troupe::tests {
 
 inline const nlohmann::json& golden() {
-  static const auto all = nlohmann::json::parse(
-      runtime::read_text(TROUPE_SOURCE_DIR "/tests/golden/data/golden.json"));
+  static const auto all
+      = nlohmann::json::parse(runtime::read_text(source_dir() + "/tests/golden/data/golden.json"));
   return all;
 }
 

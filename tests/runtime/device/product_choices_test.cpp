@@ -2,6 +2,7 @@
 
 #include "runtime/core/error.hpp"
 #include "runtime/core/file.hpp"
+#include "tests/support/places.hpp"
 #include "tests/support/scratch_folder.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -89,7 +90,7 @@ TEST_CASE("product choices that are all known write nothing", "[device][products
 }
 
 TEST_CASE("the file of product choices is as its page says", "[device][products]") {
-  std::ifstream page(TROUPE_SOURCE_DIR "/docs/formats/products.md");
+  std::ifstream page(troupe::tests::source_dir() + "/docs/formats/products.md");
   std::string example, line;
   while (std::getline(page, line)) {
     if (line.starts_with("    {") || (!example.empty() && line.starts_with("    ")))

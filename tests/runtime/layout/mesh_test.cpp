@@ -2,6 +2,7 @@
 
 #include "runtime/core/error.hpp"
 #include "runtime/core/file.hpp"
+#include "tests/support/places.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
@@ -83,8 +84,8 @@ TEST_CASE("meshes that cannot be are refused with the rule they break", "[layout
 
 TEST_CASE("groups along several axes, and those of experts, are megatron-core's",
           "[layout][golden]") {
-  const auto golden
-      = nlohmann::json::parse(read_text(TROUPE_SOURCE_DIR "/tests/golden/layout/golden.json"));
+  const auto golden = nlohmann::json::parse(
+      read_text(troupe::tests::source_dir() + "/tests/golden/layout/golden.json"));
   REQUIRE(golden["layouts"].size() >= 10);
   for (const auto& c : golden["layouts"]) {
     const auto order = c["order"].get<std::string>();

@@ -1,6 +1,7 @@
 #include "runtime/model/rotary.hpp"
 
 #include "runtime/core/file.hpp"
+#include "tests/support/places.hpp"
 
 #include <catch2/catch_approx.hpp>
 #include <catch2/catch_test_macros.hpp>
@@ -92,8 +93,8 @@ TEST_CASE("YaRN keeps what turns often, stretches what turns less than once", "[
 // Both libraries compute in single precision: a power and a handful of products, of which the last
 // subtracts, cost some units in the last place (6e-8 each).
 TEST_CASE("angles are those of megatron-core and of transformers", "[rotary][golden]") {
-  const auto golden
-      = nlohmann::json::parse(read_text(TROUPE_SOURCE_DIR "/tests/golden/rotary/golden.json"));
+  const auto golden = nlohmann::json::parse(
+      read_text(troupe::tests::source_dir() + "/tests/golden/rotary/golden.json"));
   REQUIRE(golden["cases"].size() >= 17);
   for (const auto& c : golden["cases"]) {
     INFO(c.dump().substr(0, 120));

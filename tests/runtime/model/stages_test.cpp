@@ -2,6 +2,7 @@
 
 #include "runtime/core/error.hpp"
 #include "runtime/core/file.hpp"
+#include "tests/support/places.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_exception.hpp>
@@ -65,8 +66,8 @@ TEST_CASE("stages that do not come out even are refused with the way out", "[sta
 }
 
 TEST_CASE("a layout string means what megatron-core reads in it", "[stages][golden]") {
-  const auto golden
-      = nlohmann::json::parse(read_text(TROUPE_SOURCE_DIR "/tests/golden/layout/golden.json"));
+  const auto golden = nlohmann::json::parse(
+      read_text(troupe::tests::source_dir() + "/tests/golden/layout/golden.json"));
   REQUIRE(golden["stages"].size() >= 7);
   for (const auto& c : golden["stages"]) {
     const auto text = c["text"].get<std::string>();

@@ -3,6 +3,7 @@
 #include "runtime/core/error.hpp"
 #include "runtime/schedule/generators.hpp"
 #include "runtime/schedule/lower.hpp"
+#include "tests/support/places.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_exception.hpp>
@@ -93,7 +94,7 @@ TEST_CASE("every named schedule is read as it was written", "[schedule]") {
 
 TEST_CASE("the examples of docs/formats/schedule.md are what generators and writers give",
           "[schedule]") {
-  std::ifstream page(TROUPE_SOURCE_DIR "/docs/formats/schedule.md");
+  std::ifstream page(troupe::tests::source_dir() + "/docs/formats/schedule.md");
   std::vector<std::string> found(1);
   for (std::string line; std::getline(page, line);)
     if (const auto text = line.find_first_not_of(' '); text != line.npos && text >= 4)

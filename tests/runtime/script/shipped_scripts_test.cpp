@@ -4,6 +4,7 @@
 #include "runtime/schedule/generators.hpp"
 #include "runtime/schedule/simulate.hpp"
 #include "runtime/script/schedule_script.hpp"
+#include "tests/support/places.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
@@ -17,7 +18,8 @@ using namespace troupe::runtime;
 namespace {
 
 schedule_script shipped(const std::string& name) {
-  const auto path = std::filesystem::path(TROUPE_SOURCE_DIR) / "examples/schedules" / name;
+  const auto path
+      = std::filesystem::path(troupe::tests::source_dir()) / "examples/schedules" / name;
   std::ifstream in(path);
   REQUIRE(in.is_open());
   return {name, {std::istreambuf_iterator<char>(in), {}}};

@@ -3,6 +3,7 @@
 #include "runtime/core/file.hpp"
 #include "runtime/tokenizer/bpe_tokenizer.hpp"
 #include "runtime/tokenizer/bpe_trainer.hpp"
+#include "tests/support/places.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
@@ -15,7 +16,7 @@ namespace {
 
 const json& golden() {
   static const auto loaded
-      = json::parse(read_text(TROUPE_SOURCE_DIR "/tests/golden/tokenizer/golden.json"));
+      = json::parse(read_text(troupe::tests::source_dir() + "/tests/golden/tokenizer/golden.json"));
   return loaded;
 }
 

@@ -4,6 +4,7 @@
 #include "runtime/transport/ucx_wire.hpp"
 #include "runtime/transport/wire_transport.hpp"
 #include "tests/support/child.hpp"
+#include "tests/support/places.hpp"
 #include "tests/support/soon.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -35,7 +36,7 @@ std::unique_ptr<wire> by_ucx(wire_owner& owner) {
 }
 
 std::string peer_program() {
-  return std::string(TROUPE_BIN_DIR) + "/transport_peer";
+  return troupe::tests::bin_dir() + "/transport_peer";
 }
 
 ticket ticket_of(std::uint64_t holder, std::int64_t n) {

@@ -57,7 +57,7 @@ class kernel_call_of final : public kernel_call {
       : function_(function), arguments_(std::forward<Actual>(actual)...) {
     kernel = reinterpret_cast<const void*>(function);
     argument_bytes = (std::size_t{0} + ... + sizeof(Arguments));
-    std::apply([this](const auto&... argument) { (note(argument), ...); }, arguments_);
+    std::apply([&](const auto&... argument) { (note(argument), ...); }, arguments_);
   }
 
   void operator()() const override { std::apply(function_, arguments_); }

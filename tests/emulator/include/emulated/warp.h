@@ -9,12 +9,20 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
-#include <source_location>
 #include <type_traits>
 
 namespace troupe::emulator {
 
-using place = std::source_location;
+/// Of a source. std::source_location is not in clang 14's reach.
+struct place {
+  const char* file = "";
+  unsigned line = 0;
+
+  static constexpr place current(const char* file = __builtin_FILE(),
+                                 unsigned line = __builtin_LINE()) {
+    return {file, line};
+  }
+};
 
 enum class vote { none, any, all, count };
 
