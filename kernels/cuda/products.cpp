@@ -45,6 +45,7 @@ struct known_product {
   std::mutex choosing;
   std::atomic<bool> ready = false;
   bool impossible = false;  ///< with the epilogue: the choice is no_algorithm
+  bool earlier = false;     ///< the choice of another process: ready when it has computed once
   cublasLtMatmulAlgo_t algorithm;
   product_choice choice;
 };
@@ -209,21 +210,23 @@ std::optional<product_choice> products::state::given_for(const std::string& name
 
 namespace {
 
-/// The algorithm of an earlier run, which is never silently replaced.
+[[noreturn]] void refuse_earlier(const product_choice& earlier, const std::string& why) {
+  throw device_failure("the algorithm that was chosen for the product '" + earlier.product
+                       + "' in an earlier run cannot be taken: cuBLASLt says " + why
+                       + ". Without that choice it is chosen anew, and bits may differ");
+}
+
+/// The algorithm of an earlier run, which is never silently replaced. Whether the library takes it
+/// is shown by the product itself: its check alone may refuse what it proposed to another process.
 cublasLtMatmulAlgo_t taken_again(const product_choice& earlier,
                                  product_description& what,
                                  cublasLtHandle_t library) {
   const auto algorithm = algorithm_of(earlier);
   cublasLtMatmulHeuristicResult_t found = {};
-  const auto status = what.try_algorithm(library, algorithm, found);
-  if (status != CUBLAS_STATUS_SUCCESS || found.workspaceSize > product_workspace)
-    throw device_failure(
-        "the algorithm that was chosen for the product '" + earlier.product
-        + "' in an earlier run cannot be taken: cuBLASLt says "
-        + (status != CUBLAS_STATUS_SUCCESS
-               ? std::string(cublasLtGetStatusName(status))
-               : "that it needs " + std::to_string(found.workspaceSize) + " bytes of workspace")
-        + ". Without that choice it is chosen anew, and bits may differ");
+  if (what.try_algorithm(library, algorithm, found) == CUBLAS_STATUS_SUCCESS
+      && found.workspaceSize > product_workspace)
+    refuse_earlier(earlier,
+                   "that it needs " + std::to_string(found.workspaceSize) + " bytes of workspace");
   return algorithm;
 }
 
@@ -262,7 +265,8 @@ void products::state::choose(known_product& out,
                            + no_algorithm
                            + "', which only products with GELU have. Without that choice it is "
                              "chosen anew, and bits may differ");
-    if (!out.impossible)
+    out.earlier = !out.impossible;
+    if (out.earlier)
       out.algorithm = taken_again(*earlier, what, on.library);
     out.choice = *earlier;
     return;
@@ -290,6 +294,11 @@ void products::state::choose(known_product& out,
 }
 
 namespace {
+
+void must_run(cublasStatus_t status, const product_choice& product) {
+  if (status != CUBLAS_STATUS_SUCCESS)
+    check(status, ("the matrix product '" + product.product + "'").c_str());
+}
 
 void complete(product_key& key, const product_operands& at, const device& on, bool tf32) {
   key.device_kind = on.kind;
@@ -322,21 +331,30 @@ bool multiply(product_key key, const product_operands& at, const context& in) {
                            + " bytes, but a matrix product declared more");
 
   known_product& known = state.find(key);
+  const auto run = [&] {
+    return product_description(key, at).run(
+        on.library, known.algorithm, at.d, workspace, queue_of(in));
+  };
   if (!known.ready.load(std::memory_order_acquire)) {
     const std::lock_guard lock(known.choosing);
     if (!known.ready) {
       const std::span trial(static_cast<std::byte*>(workspace) + product_workspace,
                             left - product_workspace);
       state.choose(known, on, key, at, workspace, trial, queue_of(in));
+      if (known.earlier) {
+        const auto status = run();
+        if (is_refusal(status))
+          refuse_earlier(known.choice, cublasLtGetStatusName(status));
+        must_run(status, known.choice);
+      }
       known.ready = true;
+      if (known.earlier)
+        return true;
     }
   }
   if (known.impossible)
     return false;
-  const auto status = product_description(key, at).run(
-      on.library, known.algorithm, at.d, workspace, queue_of(in));
-  if (status != CUBLAS_STATUS_SUCCESS)
-    check(status, ("the matrix product '" + known.choice.product + "'").c_str());
+  must_run(run(), known.choice);
   return true;
 }
 

@@ -281,8 +281,9 @@ TEST_CASE("memory to try candidates in is asked for while a product may be measu
   CHECK(kernels::cuda::scratch(another()) == always);
 }
 
+// A real library promises nothing for an algorithm that it did not make.
 TEST_CASE("a choice that the library cannot take is refused by name, each time",
-          "[cuda][products]") {
+          "[cuda][products][emulated]") {
   const product one{.R = 8, .N = 80, .K = 16};
   all().give({{one.name(), std::string(128, 'f'), 1, 8}});
   for (int time = 0; time < 2; ++time)
@@ -292,6 +293,52 @@ TEST_CASE("a choice that the library cannot take is refused by name, each time",
   all().give({{one.name(), one.candidates()[1], 1, 8}});
   CHECK_NOTHROW(one.run());
   CHECK(one.choice().algorithm == one.candidates()[1]);
+}
+
+TEST_CASE("every algorithm that the library proposes can be given as an earlier run's choice",
+          "[cuda][products]") {
+  // Each for a product of its own, because what a process has chosen stays.
+  for (std::size_t i = 0, proposed = 1; i < proposed; ++i) {
+    const product one{.R = 8, .N = 232 + 8 * std::int64_t(i), .K = 16};
+    const auto algorithms = one.candidates();
+    REQUIRE(!algorithms.empty());
+    proposed = algorithms.size();
+    const auto& given = algorithms[std::min(i, proposed - 1)];
+    all().give({{one.name(), given, 1, 8}});
+    CHECK_NOTHROW(one.run());
+    CHECK(one.choice().algorithm == given);
+  }
+}
+
+TEST_CASE("a choice that the library's check refuses is taken if its product runs",
+          "[cuda][products][emulated]") {
+  const product one{.R = 8, .N = 320, .K = 16};
+  const auto given = one.candidates().back();
+  all().give({{one.name(), given, 1, 8}});
+  {
+    const planted refusal("cublasLtMatmulAlgoCheck@1=15");
+    CHECK_NOTHROW(one.run());
+  }
+  CHECK(one.choice().algorithm == given);
+}
+
+TEST_CASE("the first product by an earlier run's choice is added once", "[cuda][products]") {
+  constexpr std::int64_t R = 8, N = 328, K = 16;
+  device_array<float> dweight(std::vector<float>(N * K, 2)), dz(std::vector<float>(R * N, 1)),
+      x(std::vector<float>(R * K, 3));
+  auto key = product{.R = R, .N = N, .K = K}.key();
+  key.role = product_role::backward_weight;
+  const kernels::cuda::product_operands at{.a = x.data(), .b = dz.data(), .d = dweight.data()};
+  cublasLtHandle_t library = nullptr;
+  kernels::cuda::check(cublasLtCreate(&library), "cublasLtCreate");
+  cublasLtMatmulHeuristicResult_t found[1];
+  REQUIRE(kernels::cuda::product_description(key, at).candidates(library, found, 1) == 1);
+  cublasLtDestroy(library);
+  const auto name = kernels::cuda::name_of(key, device_name(), all().version());
+  all().give({{name, kernels::cuda::text_of(found[0].algo), 1, 8}});
+  run_product(kernels::linear_backward_weight<float>{
+      dweight.data(), nullptr, dz.data(), x.data(), R, N, K});
+  CHECK(dweight.download() == std::vector<float>(N * K, 2 + 3 * R));
 }
 
 TEST_CASE("a choice that is no algorithm, or comes too late, is refused", "[cuda][products]") {
