@@ -36,6 +36,13 @@ inline std::string device_name() {
   return device.name;
 }
 
+/// From memory that the driver may still be reading when cudaMemcpy returns; the streams of the
+/// tests do not wait for it by themselves.
+inline void copy_to_device(void* to, const void* from, std::size_t bytes, const char* what) {
+  must(cudaMemcpy(to, from, bytes, cudaMemcpyHostToDevice), what);
+  must(cudaStreamSynchronize(nullptr), what);
+}
+
 /// n elements of device memory, aligned to 256 bytes; with `shift` they begin as many elements
 /// later, for pointers that vectors cannot be loaded from.
 template <class T>
@@ -75,7 +82,7 @@ class device_array {
     if (from.size() != n_)
       throw std::logic_error("device_array::upload: another size");
     if (n_ > 0)
-      must(cudaMemcpy(data(), from.data(), n_ * sizeof(T), cudaMemcpyHostToDevice), "uploading");
+      copy_to_device(data(), from.data(), n_ * sizeof(T), "uploading");
   }
 
   /// Waits for the whole device first.
@@ -92,8 +99,7 @@ class device_array {
     if (at_ == nullptr)
       return;
     const std::vector<std::uint16_t> nonsense((n_ + shift_) * sizeof(T) / 2 + 1, 0xffa5);
-    must(cudaMemcpy(at_, nonsense.data(), (n_ + shift_) * sizeof(T), cudaMemcpyHostToDevice),
-         "poisoning");
+    copy_to_device(at_, nonsense.data(), (n_ + shift_) * sizeof(T), "poisoning");
   }
 
  private:
