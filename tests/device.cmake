@@ -54,6 +54,11 @@ add_test(NAME bench/gpu_run
                  --bin $<TARGET_FILE_DIR:troupe> --out ${PROJECT_BINARY_DIR}/gpu_smoke)
 set_tests_properties(bench/gpu_run PROPERTIES TIMEOUT 300 LABELS device
                      ENVIRONMENT "TROUPE_PLUGINS=${PROJECT_BINARY_DIR}/emulated")
+foreach(check verdicts missing room choices stopped losses ended)
+  add_test(NAME bench/gpu_run_${check}
+           COMMAND Python3::Interpreter -B ${CMAKE_CURRENT_SOURCE_DIR}/bench/gpu_run_test.py ${check})
+  set_tests_properties(bench/gpu_run_${check} PROPERTIES TIMEOUT 120 LABELS device)
+endforeach()
 foreach(check same_bits choices lost_choices older_gradients refusals memory failing_device several_devices saving occupied)
   add_test(NAME command/gpu_${check}
            COMMAND Python3::Interpreter -B ${CMAKE_CURRENT_SOURCE_DIR}/command/gpu_test.py

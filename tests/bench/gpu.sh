@@ -1,14 +1,16 @@
 #!/usr/bin/env bash
-# What a machine with an NVIDIA GPU is to show: one command, a table last, logs in a folder.
+# What a machine with an NVIDIA GPU is to show: one command, tables last, logs in a folder.
 #
 #   bash tests/bench/gpu.sh --peer FILE            builds, then measures everything
 #   bash tests/bench/gpu.sh --prebuilt FOLDER      without building: see gpu_carry.sh
 #   bash tests/bench/gpu.sh --smoke                the same with tiny models on the emulated device
 #
-#   --part 1|2     1: doctor, tests, operations, losses; 2: training steps. Each below nine minutes
-#   --peer FILE    trains the same models with PyTorch; without it nothing is compared
-#   --out FOLDER   of the logs; default: build/gpu
-#   --seconds N    the most that a part may take; default: 540
+#   --part PART,...  quick: whether all of it works, in 100 s; gpt2, 1.3b, llama: training steps;
+#                    losses; kernels: tests and operations; sanitizer. Default: all
+#   --peer FILE      trains the same models with PyTorch; without it nothing is compared
+#   --out FOLDER     of the logs; default: build/gpu
+#   --save FOLDER    after every command: the table so far and one archive of the logs of each part
+#   --seconds N      the most that all parts together may take; each has a limit of its own
 #
 # No part needs the network. Building needs our packages (examples/install_packages.sh) and nvcc. Nothing ends the rest: what
 # fails or does not fit in stands in the table. Exit code 1: something failed, or a loss or digest is not as
@@ -23,29 +25,30 @@ while (($#)); do
     --smoke) smoke=yes; shift ;;
     --prebuilt) prebuilt=${2:?--prebuilt needs the folder that gpu_carry.sh made}; shift 2 ;;
     --out) out=${2:?--out needs a folder}; shift 2 ;;
-    --part | --peer | --seconds) words+=("$1" "${2:?$1 needs a value}"); shift 2 ;;
-    -h | --help) sed -n '2,18s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    --part | --peer | --save | --seconds) words+=("$1" "${2:?$1 needs a value}"); shift 2 ;;
+    -h | --help) sed -n '2,20s/^# \{0,1\}//p' "$0"; exit 0 ;;
     *) echo "gpu.sh: unknown argument '$1' (see --help)" >&2; exit 2 ;;
   esac
 done
 mkdir -p "$out"
+out=$(cd "$out" && pwd)
 
 if [[ $prebuilt ]]; then
   [[ -f $prebuilt/troupe.tar.gz ]] || { echo "gpu.sh: there is no troupe.tar.gz in '$prebuilt'; make it with tests/bench/gpu_carry.sh" >&2; exit 2; }
-  bin=$out/carried
+  bin=$out.carried  # beside the logs, which are all that is brought back
+  rm -rf "$bin"
   mkdir -p "$bin"
   tar -xzf "$prebuilt/troupe.tar.gz" -C "$bin"
   libraries=$bin/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 else
-  cd "$root"
-  cmake --preset release -DTROUPE_TESTS=ON >"$out/cmake.log"
+  (cd "$root" && cmake --preset release -DTROUPE_TESTS=ON >"$out/cmake.log")
   targets=(troupe bench_gpu)
   if [[ $smoke ]]; then
     targets+=(emulated_plugins)
   else
     targets+=(plugins test_kernels_device)
   fi
-  cmake --build --preset release --target "${targets[@]}" >"$out/build.log" \
+  cmake --build "$root/build/release" --target "${targets[@]}" >"$out/build.log" \
     || { tail -20 "$out/build.log"; echo "gpu.sh: it does not build; the log is '$out/build.log'" >&2; exit 1; }
   bin=$root/build/release/bin
 fi

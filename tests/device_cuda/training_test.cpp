@@ -79,7 +79,7 @@ TEST_CASE("a device trains in bf16 within 1 % of the processor's fp32", "[device
 }
 
 // The promise of a long run: differences of the sums grow with every update. The real size, on a
-// real device: tests/bench/gpu.sh --part 1.
+// real device: tests/bench/gpu.sh --part losses.
 TEST_CASE("a device stays by the processor over a hundred steps, in fp32 and in bf16", "[device]") {
   const auto long_recipe = [](dtype precision) {
     auto how = tiny_recipe(tiny_gpt(1), precision);

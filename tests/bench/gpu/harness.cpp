@@ -5,6 +5,7 @@
 #include "runtime/device/device.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -21,6 +22,8 @@ constexpr std::size_t beyond_caches = std::size_t{256} << 20;
 // So long that the clock of events (half a microsecond) and the marks themselves do not count.
 constexpr double group_us = 1000;
 constexpr int most_runs = 50;
+// A program that is stopped has lost at most the lines of so long.
+constexpr std::chrono::seconds between_writes{2};
 
 const char* text_of(bound x) {
   return x == bound::memory ? "memory" : x == bound::matrix ? "matrix" : "latency";
@@ -64,6 +67,7 @@ harness::harness(const options& how)
   std::printf("copy bandwidth %.0f GB/s (read and written), bf16 products %.1f TFLOP/s\n\n",
               copy_ / 1e9,
               matrix_ / 1e12);
+  write_json(false);
   std::printf("%-6s %-26s %-34s %10s %8s %8s %6s\n",
               "model",
               "operation",
@@ -168,11 +172,16 @@ void harness::add(line_of_table x) {
     std::printf("%10.1f\n", x.took.us);
   std::fflush(stdout);
   lines_.push_back(std::move(x));
+  if (std::chrono::steady_clock::now() > written_ + between_writes)
+    write_json(false);
 }
 
-void harness::write_json() const {
+void harness::write_json(bool complete) {
+  if (how_.json.empty())
+    return;
   nlohmann::ordered_json out;
   const auto facts = runtime::open_devices().facts(how_.device);
+  out["complete"] = complete;
   out["device"] = facts.name;
   out["libraries"] = kernels::open_cuda().libraries();
   out["copy_bytes_per_second"] = copy_;
@@ -199,6 +208,7 @@ void harness::write_json() const {
   runtime::file_writer file(how_.json);
   file.write(out.dump(1) + "\n");
   file.commit();
+  written_ = std::chrono::steady_clock::now();
 }
 
 int harness::finish() {
@@ -215,8 +225,7 @@ int harness::finish() {
               failed,
               memory_bound,
               below);
-  if (!how_.json.empty())
-    write_json();
+  write_json(true);
   if (how_.model.empty() && !how_.ceilings)
     for (const auto& name : every_name())
       if (!seen_.contains(name)) {

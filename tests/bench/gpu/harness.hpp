@@ -5,6 +5,7 @@
 #include "kernels/backend/every_op.hpp"
 #include "tests/bench/gpu/arena.hpp"
 
+#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <optional>
@@ -20,7 +21,7 @@ struct options {
   int device = 0;
   std::string only;            ///< operations whose name contains it; empty: all
   std::string model;           ///< "gpt2", "1.3b", "llama", "flat"; empty: all
-  std::filesystem::path json;  ///< empty: none
+  std::filesystem::path json;  ///< empty: none; written as lines come
 };
 
 /// What a time is compared with.
@@ -112,7 +113,8 @@ class harness {
   timing time(const std::function<void(std::size_t)>& run);
   void add(line_of_table line);
   double share(const line_of_table& x) const;
-  void write_json() const;
+  /// Of what there is so far, unless no JSON is wanted.
+  void write_json(bool complete);
 
   options how_;
   runtime::stream on_;
@@ -122,6 +124,7 @@ class harness {
   std::string model_;
   std::vector<line_of_table> lines_;
   std::set<std::string> seen_;
+  std::chrono::steady_clock::time_point written_ = {};
 };
 
 }  // namespace troupe::bench
