@@ -54,7 +54,7 @@ add_test(NAME bench/gpu_run
                  --bin $<TARGET_FILE_DIR:troupe> --out ${PROJECT_BINARY_DIR}/gpu_smoke)
 set_tests_properties(bench/gpu_run PROPERTIES TIMEOUT 300 LABELS device
                      ENVIRONMENT "TROUPE_PLUGINS=${PROJECT_BINARY_DIR}/emulated")
-foreach(check verdicts missing room choices stopped losses ended)
+foreach(check verdicts missing room choices stopped losses sanitizer ended)
   add_test(NAME bench/gpu_run_${check}
            COMMAND Python3::Interpreter -B ${CMAKE_CURRENT_SOURCE_DIR}/bench/gpu_run_test.py ${check})
   set_tests_properties(bench/gpu_run_${check} PROPERTIES TIMEOUT 120 LABELS device)

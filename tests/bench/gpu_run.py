@@ -103,7 +103,7 @@ def sanitizer(b):
     def so_far(text, code):
         """Of a run that was stopped: it is slow, and what it has not come to says nothing."""
         if code is None and not re.search(r"^========= (?!COMPUTE-SANITIZER)", text, re.MULTILINE):
-            return f"stopped, without an error in {len(re.findall(r'^[0-9.]+ s: ', text, re.MULTILINE))} tests"
+            return f"stopped; tests without an error: {len(re.findall(r'^[0-9.]+ s: ', text, re.MULTILINE))}"
 
     for tool in ["memcheck", "racecheck"]:
         # The libraries' own calls and kernels are not ours to judge.

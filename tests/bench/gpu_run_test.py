@@ -54,6 +54,12 @@ time.sleep(0 if "--ceilings" in sys.argv else 60)
 KERNELS = '''#!/bin/sh
 echo 'All tests passed (1 assertion in 1 test case)'
 '''
+SANITIZER = '''#!/bin/sh
+test "$LD_LIBRARY_PATH" = ours || exit 1
+echo '========= COMPUTE-SANITIZER'
+echo '0.1 s: a test'
+test "$2" = memcheck || { echo "$SAYS"; exec sleep 60; }
+'''
 TORCH = '''
 class OutOfMemoryError(Exception): pass
 made_on = None
@@ -90,7 +96,7 @@ class place:
     def __init__(self, folder):
         self.folder = pathlib.Path(folder)
         for name, text in [("bin/troupe", TROUPE), ("bin/bench_gpu", BENCH), ("bin/test_kernels_device", KERNELS),
-                           ("lib/torch.py", TORCH), ("peer.py", PEER)]:
+                           ("path/compute-sanitizer", SANITIZER), ("lib/torch.py", TORCH), ("peer.py", PEER)]:
             file = self.folder / name
             file.parent.mkdir(exist_ok=True)
             file.write_text(text)
@@ -178,6 +184,16 @@ def check_losses(at):
     said, code = at.run("--part", "losses", DRIFTS="cuda")
     rows = at.rows("losses")
     expect(code == 1 and rows["fp32 loss, 20 steps, GPU from fp32 CPU"]["reached"] == "NO", "a loss that drifts is a failure", said)
+
+
+def check_sanitizer(at):
+    for found, code_of in [("", 0), ("========= Race reported between threads", 1)]:
+        said, code = at.run("--part", "sanitizer", "--seconds", "8", "--libraries", "ours", SAYS=found,
+                            PATH=f"{at.folder / 'path'}:{os.environ['PATH']}")
+        rows = at.rows("sanitizer")
+        expect(rows["compute-sanitizer memcheck"]["reached"] == "yes", "our programs find their libraries under it", said)
+        expect(code == code_of, "being slow is no failure, an error is", said)
+        expect(found or "without an error: 1" in rows["sanitizer_racecheck"]["goal"], "how far it came is said", rows)
 
 
 def check_ended(at):

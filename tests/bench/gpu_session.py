@@ -102,7 +102,7 @@ class session:
 
     def libraries(self, words):
         """For our programs alone: Python and PyTorch have their own."""
-        ours = any(str(x).startswith(str(self.bin)) for x in words[:6])
+        ours = any(pathlib.Path(str(x)).parent == self.bin for x in words)
         return {"LD_LIBRARY_PATH": self.o.libraries} if ours and self.o.libraries else {}
 
     def table(self):
