@@ -2,6 +2,7 @@
 // have. The loss: cross-entropy with smoothed labels. docs/guides/own_layer.md explains the steps.
 
 #include "runtime/autograd/parts.hpp"
+#include "runtime/parameters/initial_values.hpp"
 #include "small.hpp"
 
 #include <algorithm>

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "runtime/parameters/initial_values.hpp"
 #include "runtime/trainer/reference_trainer.hpp"
 
 #include <memory>

@@ -3,8 +3,10 @@
 #include "kernels/op/philox.hpp"
 #include "runtime/core/hash.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstddef>
 
 namespace troupe::runtime {
 namespace {
@@ -60,6 +62,17 @@ constexpr coefficients tail_below = {1.0,
                                      1.42151175831644588870e-7,
                                      2.04426310338993978564e-15};
 
+// 1 / n of the series of the logarithm.
+constexpr std::array<double, 26> inverses = [] {
+  std::array<double, 26> out{};
+  for (int n = 1; n < int(out.size()); ++n)
+    out[std::size_t(n)] = 1.0 / n;
+  return out;
+}();
+
+constexpr double central = 0.425;
+constexpr double all_words = 4294967296.0;
+
 double polynomial(const coefficients& c, double x) {
   double sum = c[7];
   for (int i = 6; i >= 0; --i)
@@ -78,8 +91,34 @@ double portable_log(double x) {
   const double s = (mantissa - 1) / (mantissa + 1), s2 = s * s;
   double sum = 0;
   for (int n = 25; n >= 1; n -= 2)  // s < 0.172: the next term is below 2^-53 of the sum
-    sum = sum * s2 + 1.0 / n;
+    sum = sum * s2 + inverses[std::size_t(n)];
   return 2 * s * sum + exponent * 0.69314718055994530942;
+}
+
+using lanes = std::array<double, 64>;
+
+// Loops over all lanes, which compilers turn into vectors: of the same operations in the same order
+// as below.
+void polynomials(const coefficients& c, const lanes& x, lanes& sum) {
+  sum.fill(c[7]);
+  for (int i = 6; i >= 0; --i)
+    for (std::size_t j = 0; j < sum.size(); ++j)
+      sum[j] = sum[j] * x[j] + c[std::size_t(i)];
+}
+
+void normal_quantiles(const lanes& p, lanes& out) {
+  lanes q, r, above, below;
+  for (std::size_t j = 0; j < p.size(); ++j) {
+    q[j] = p[j] - 0.5;
+    r[j] = 0.180625 - q[j] * q[j];
+  }
+  polynomials(centre_above, r, above);
+  polynomials(centre_below, r, below);
+  for (std::size_t j = 0; j < p.size(); ++j)
+    out[j] = q[j] * above[j] / below[j];
+  for (std::size_t j = 0; j < p.size(); ++j)
+    if (std::abs(q[j]) > central)
+      out[j] = normal_quantile(p[j]);
 }
 
 }  // namespace
@@ -91,7 +130,7 @@ std::uint64_t random_key(std::uint64_t seed, std::string_view name, std::uint64_
 
 double normal_quantile(double p) {
   const double q = p - 0.5;
-  if (std::abs(q) <= 0.425) {
+  if (std::abs(q) <= central) {
     const double r = 0.180625 - q * q;
     return q * polynomial(centre_above, r) / polynomial(centre_below, r);
   }
@@ -102,7 +141,23 @@ double normal_quantile(double p) {
 }
 
 double standard_normal(std::uint64_t key, std::uint64_t index) {
-  return normal_quantile((kernels::philox_word(key, 0, index) + 0.5) / 4294967296.0);
+  return normal_quantile((kernels::philox_word(key, 0, index) + 0.5) / all_words);
+}
+
+void standard_normals(std::uint64_t key, std::uint64_t first, std::span<double> to) {
+  lanes p, out;
+  for (std::size_t done = 0; done < to.size();) {
+    const auto begin = (first + done) / 4 * 4, skipped = first + done - begin;
+    for (std::size_t j = 0; j < p.size(); j += 4) {
+      const auto four = kernels::philox(key, kernels::philox_block(0, (begin + j) / 4));
+      for (std::size_t k = 0; k < 4; ++k)
+        p[j + k] = (four[k] + 0.5) / all_words;
+    }
+    normal_quantiles(p, out);
+    const auto n = std::min(to.size() - done, p.size() - skipped);
+    std::copy_n(out.begin() + std::ptrdiff_t(skipped), n, to.begin() + std::ptrdiff_t(done));
+    done += n;
+  }
 }
 
 double uniform(std::uint64_t key, std::uint64_t index) {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 namespace troupe::runtime {
@@ -20,6 +21,9 @@ std::uint64_t random_key(std::uint64_t seed, std::string_view name, std::uint64_
 /// Philox4x32-10; Wichura: "Algorithm AS 241: The percentage points of the normal distribution",
 /// Applied Statistics 37, 1988.
 double standard_normal(std::uint64_t key, std::uint64_t index);
+
+/// Elements `first`, ... of that array, the same bits: several times faster than one by one.
+void standard_normals(std::uint64_t key, std::uint64_t first, std::span<double> to);
 
 /// The value below which a standard normal number lies with probability `p`, 0 < p < 1.
 double normal_quantile(double p);

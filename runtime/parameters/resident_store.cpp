@@ -1,7 +1,5 @@
 #include "runtime/parameters/resident_store.hpp"
 
-#include "runtime/core/random.hpp"
-
 #include <algorithm>
 #include <utility>
 
@@ -135,45 +133,31 @@ void resident_store::zero_gradients() {
 }
 
 void resident_store::set(const entry& e, std::int64_t begin, std::span<const float> from) {
-  auto* const to = values_.raw() + std::size_t(e.value_offset + begin) * size_of(type());
+  const auto n = std::int64_t(from.size());
   if (type() == dtype::f32)
-    return pool_.write(to, from.data(), from.size_bytes());
+    return set_rounded(e, begin, n, from.data());
+  std::vector<std::byte> rounded(from.size() * size_of(type()));
+  round(from, rounded.data());
+  set_rounded(e, begin, n, rounded.data());
+}
+
+void resident_store::set_rounded(const entry& e,
+                                 std::int64_t begin,
+                                 std::int64_t n,
+                                 const void* from) {
+  auto* const to = values_.raw() + std::size_t(e.value_offset + begin) * size_of(type());
+  pool_.write(to, from, std::size_t(n) * size_of(type()));
+}
+
+void resident_store::round(std::span<const float> from, void* to) const {
   with_element(type(), [&]<class T>(T) {
-    std::vector<T> rounded(from.size());
-    std::transform(from.begin(), from.end(), rounded.begin(), [](float x) { return T(x); });
-    pool_.write(to, rounded.data(), rounded.size() * sizeof(T));
+    std::transform(from.begin(), from.end(), static_cast<T*>(to), [](float x) { return T(x); });
   });
 }
 
 std::span<float> resident_store::gradients(int replica) {
   auto& g = gradients_.at(std::size_t(replica));
   return {g.data<float>(), std::size_t(g.size())};
-}
-
-std::vector<float> initial_values(const resident_store::entry& e, std::uint64_t seed) {
-  if (e.spec.init_std == 0)
-    return std::vector<float>(std::size_t(e.valid), float(e.spec.init_constant));
-  // A tied copy draws what its owner draws.
-  const auto key = random_key(seed, e.known_as(), 0);
-  const auto columns = e.spec.extents.size() / e.spec.extents[0];
-  std::vector<float> out;
-  out.reserve(std::size_t(e.valid));
-  for (const auto& part : e.boxes) {
-    const auto width = part.size() / std::max<std::int64_t>(part.extents[0], 1);
-    const auto first = part.first.rank() > 1 ? part.first[1] : 0;
-    for (std::int64_t r = 0; r < part.extents[0]; ++r)
-      for (std::int64_t c = 0; c < width; ++c)
-        out.push_back(float(
-            e.spec.init_std
-            * standard_normal(key, std::uint64_t((part.first[0] + r) * columns + first + c))));
-  }
-  return out;
-}
-
-void initialise(resident_store& store, std::uint64_t seed) {
-  for (const auto& e : store.entries())
-    if (e.owner < 0)
-      store.set(e, 0, initial_values(e, seed));
 }
 
 }  // namespace troupe::runtime

@@ -88,6 +88,10 @@ class resident_store final : public parameter_store {
   /// Sets valid elements [begin, begin + from.size()) of an entry, rounded to type(), from the
   /// host.
   void set(const entry& e, std::int64_t begin, std::span<const float> from);
+  /// The same with `n` elements that are rounded already.
+  void set_rounded(const entry& e, std::int64_t begin, std::int64_t n, const void* from);
+  /// To type(), on the host.
+  void round(std::span<const float> from, void* to) const;
   std::span<float> gradients(int replica);  ///< of all entries, padding included
   const tensor& all_gradients(int replica) const { return gradients_.at(std::size_t(replica)); }
   const memory_pool& pool() const { return pool_; }
@@ -120,12 +124,5 @@ class resident_store final : public parameter_store {
   };
   curtain curtain_;
 };
-
-/// The initial values of the valid elements of an entry: Megatron-LM's distribution, by random
-/// numbers that depend on nothing but (seed, name, element of the unsharded parameter).
-std::vector<float> initial_values(const resident_store::entry& e, std::uint64_t seed);
-
-/// Sets all of them.
-void initialise(resident_store& store, std::uint64_t seed);
 
 }  // namespace troupe::runtime

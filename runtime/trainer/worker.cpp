@@ -1,6 +1,7 @@
 #include "runtime/trainer/worker.hpp"
 
 #include "runtime/optim/fingerprints.hpp"
+#include "runtime/parameters/initial_values.hpp"
 #include "runtime/tensor/moves.hpp"
 
 #include <algorithm>
@@ -45,14 +46,11 @@ worker::hosted::hosted(const worker_settings& settings,
       optimizer(store, settings.optimizer, owned, on.pool(), settings.grain) {
   if (on.pool().is_shadow())
     return;
-  for (int i = 0; i < int(store.entries().size()); ++i) {
-    const auto& e = store.entries()[std::size_t(i)];
-    if (e.owner >= 0)
-      continue;
-    const auto values = initial_values(e, settings.seed);
-    store.set(e, 0, values);
-    optimizer.set_weights(i, 0, values);
-  }
+  draw_initial_values(store, settings.seed, [&](const initial_piece& x) {
+    const auto n = std::int64_t(x.values.size());
+    store.set_rounded(store.entries()[std::size_t(x.entry)], x.begin, n, x.rounded);
+    optimizer.set_weights(x.entry, x.begin, x.values);
+  });
 }
 
 worker::worker(worker_settings settings, stream& on, const worker_groups& groups)

@@ -5,7 +5,7 @@
 
 #include "runtime/core/random.hpp"
 #include "runtime/model/chunk.hpp"
-#include "runtime/parameters/resident_store.hpp"
+#include "runtime/parameters/initial_values.hpp"
 
 #include <algorithm>
 #include <deque>

@@ -4,6 +4,7 @@
 
 #include <bit>
 #include <cmath>
+#include <vector>
 
 using namespace troupe::runtime;
 
@@ -37,6 +38,23 @@ TEST_CASE("the same name, seed and index give the same bits, on every machine", 
   CHECK(random_key(1, "a", 0) != random_key(1, "b", 0));
   CHECK(random_key(1, "a", 0) != random_key(2, "a", 0));
   CHECK(random_key(1, "a", 0) != random_key(1, "a", 1));
+}
+
+TEST_CASE("normal numbers drawn together are those drawn one by one, to the bit", "[core]") {
+  const auto key = random_key(77, "a", 0);
+  for (const std::uint64_t first :
+       {std::uint64_t{0}, std::uint64_t{5}, (std::uint64_t{1} << 34) - 70})
+    for (const std::size_t n : {0, 1, 3, 61, 64, 65, 1000, 20000}) {
+      std::vector<double> together(n + 1, 7);
+      standard_normals(key, first, {together.data(), n});
+      CHECK(together[n] == 7);
+      std::size_t different = 0;
+      for (std::size_t i = 0; i < n; ++i)
+        different += std::bit_cast<std::uint64_t>(together[i])
+                     != std::bit_cast<std::uint64_t>(standard_normal(key, first + i));
+      CAPTURE(first, n);
+      CHECK(different == 0);
+    }
 }
 
 TEST_CASE("uniform numbers fill the interval from 0 to 1 evenly", "[core]") {

@@ -1,7 +1,7 @@
 // Position ids that begin again within a row choose other rows of the position table, nothing else.
 
 #include "runtime/model/chunk.hpp"
-#include "runtime/parameters/resident_store.hpp"
+#include "runtime/parameters/initial_values.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>

@@ -1,6 +1,7 @@
 #include "runtime/optim/adamw.hpp"
 
 #include "runtime/optim/fingerprints.hpp"
+#include "runtime/parameters/initial_values.hpp"
 #include "tests/support/numbers.hpp"
 
 #include <catch2/catch_test_macros.hpp>

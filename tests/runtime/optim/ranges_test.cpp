@@ -1,6 +1,7 @@
 // An optimizer that is spread over ranks, each owning ranges of every parameter.
 
 #include "runtime/optim/adamw.hpp"
+#include "runtime/parameters/initial_values.hpp"
 #include "tests/support/numbers.hpp"
 
 #include <catch2/catch_template_test_macros.hpp>

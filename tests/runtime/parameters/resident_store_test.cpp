@@ -1,6 +1,5 @@
-#include "runtime/parameters/resident_store.hpp"
-
 #include "runtime/core/error.hpp"
+#include "runtime/parameters/initial_values.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_exception.hpp>

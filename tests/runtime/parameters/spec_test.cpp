@@ -1,7 +1,7 @@
 #include "runtime/parameters/spec.hpp"
 
 #include "runtime/core/error.hpp"
-#include "runtime/parameters/resident_store.hpp"
+#include "runtime/parameters/initial_values.hpp"
 
 #include <catch2/catch_template_test_macros.hpp>
 #include <catch2/catch_test_macros.hpp>

@@ -1,0 +1,212 @@
+#include "runtime/parameters/initial_values.hpp"
+
+#include "runtime/core/random.hpp"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+namespace troupe::runtime {
+namespace {
+
+using entry = resident_store::entry;
+
+constexpr std::int64_t piece_size = std::int64_t{1} << 18;  // stays in a core's cache until taken
+constexpr std::size_t slots_each = 2;  // a thread draws one while another waits to be taken
+
+void draw(std::uint64_t key, std::int64_t first, double deviation, std::span<float> to) {
+  std::array<double, 1024> normal;
+  for (std::size_t done = 0; done < to.size();) {
+    const auto n = std::min(to.size() - done, normal.size());
+    standard_normals(key, std::uint64_t(first) + done, {normal.data(), n});
+    for (std::size_t i = 0; i < n; ++i)
+      to[done + i] = float(deviation * normal[i]);
+    done += n;
+  }
+}
+
+/// Processors that help whoever draws first: workers of a process begin at the same time.
+class helpers {
+ public:
+  explicit helpers(std::int64_t wanted) {
+    int free = free_.load();
+    do
+      count_ = int(std::clamp<std::int64_t>(wanted, 0, free));
+    while (!free_.compare_exchange_weak(free, free - count_));
+  }
+  ~helpers() { free_ += count_; }
+  helpers(const helpers&) = delete;
+  helpers& operator=(const helpers&) = delete;
+
+  int count() const { return count_; }
+
+ private:
+  static inline std::atomic<int> free_ = int(std::max(1U, std::thread::hardware_concurrency())) - 1;
+  int count_ = 0;
+};
+
+/// Pieces are drawn by whoever is free, and taken one after the other.
+class drawing {
+ public:
+  drawing(const resident_store& store, std::uint64_t seed)
+      : store_(store),
+        seed_(seed),
+        pieces_(cut(store)),
+        helpers_(std::min(size() / piece_size, std::int64_t(pieces_.size()) - 1)),
+        slots_(std::min(pieces_.size(), slots_each * std::size_t(helpers_.count() + 1))) {
+    for (auto& x : slots_) {
+      x.values.resize(piece_size);
+      if (store.type() != dtype::f32)
+        x.rounded.resize(std::size_t(piece_size) * size_of(store.type()));
+    }
+  }
+
+  void run(const std::function<void(const initial_piece&)>& take) {
+    std::vector<std::jthread> threads;
+    const stop_at_end stop{*this};  // before the threads are waited for
+    for (int i = 0; i < helpers_.count(); ++i)
+      threads.emplace_back([this] { help(); });
+    std::unique_lock lock(mutex_);
+    for (; taken_ < pieces_.size(); ++taken_) {
+      auto& from = slot_of(taken_);
+      while (!from.drawn)
+        if (may_draw())
+          draw_next(lock);
+        else
+          changed_.wait(lock);
+      lock.unlock();
+      const auto& x = pieces_[taken_];
+      const void* const exact = from.values.data();
+      take({x.entry,
+            x.begin,
+            {from.values.data(), std::size_t(x.size)},
+            from.rounded.empty() ? exact : from.rounded.data()});
+      lock.lock();
+      from.drawn = false;
+      changed_.notify_all();
+    }
+  }
+
+ private:
+  struct piece {
+    int entry;
+    std::int64_t begin, size;
+  };
+  struct slot {
+    std::vector<float> values;
+    std::vector<std::byte> rounded;
+    bool drawn = false;
+  };
+  struct stop_at_end {
+    drawing& all;
+    ~stop_at_end() {
+      const std::lock_guard lock(all.mutex_);
+      all.stopped_ = true;
+      all.changed_.notify_all();
+    }
+  };
+
+  static std::vector<piece> cut(const resident_store& store) {
+    std::vector<piece> out;
+    for (int i = 0; i < int(store.entries().size()); ++i) {
+      const auto& e = store.entries()[std::size_t(i)];
+      for (std::int64_t begin = 0; e.owner < 0 && begin < e.valid; begin += piece_size)
+        out.push_back({i, begin, std::min(piece_size, e.valid - begin)});
+    }
+    return out;
+  }
+  std::int64_t size() const {
+    std::int64_t out = 0;
+    for (const auto& x : pieces_)
+      out += x.size;
+    return out;
+  }
+  slot& slot_of(std::size_t which) { return slots_[which % slots_.size()]; }
+  bool may_draw() const { return next_ < std::min(pieces_.size(), taken_ + slots_.size()); }
+
+  void help() {
+    std::unique_lock lock(mutex_);
+    while (!stopped_ && next_ < pieces_.size())
+      if (may_draw())
+        draw_next(lock);
+      else
+        changed_.wait(lock);
+  }
+
+  void draw_next(std::unique_lock<std::mutex>& lock) {
+    const auto which = next_++;
+    const auto& x = pieces_[which];
+    auto& to = slot_of(which);
+    lock.unlock();
+    const std::span<float> values(to.values.data(), std::size_t(x.size));
+    initial_values(store_.entries()[std::size_t(x.entry)], seed_, x.begin, values);
+    if (!to.rounded.empty())
+      store_.round(values, to.rounded.data());
+    lock.lock();
+    to.drawn = true;
+    changed_.notify_all();
+  }
+
+  const resident_store& store_;
+  std::uint64_t seed_;
+  std::vector<piece> pieces_;
+  helpers helpers_;
+  std::vector<slot> slots_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::size_t next_ = 0, taken_ = 0;
+  bool stopped_ = false;
+};
+
+}  // namespace
+
+void initial_values(const entry& e, std::uint64_t seed, std::int64_t begin, std::span<float> to) {
+  if (e.spec.init_std == 0)
+    return void(std::fill(to.begin(), to.end(), float(e.spec.init_constant)));
+  // A tied copy draws what its owner draws.
+  const auto key = random_key(seed, e.known_as(), 0);
+  const auto columns = e.spec.extents.size() / e.spec.extents[0];
+  const auto end = begin + std::int64_t(to.size());
+  std::int64_t before = 0;
+  for (const auto& part : e.boxes) {
+    const auto width = part.size() / std::max<std::int64_t>(part.extents[0], 1);
+    const auto first = part.first.rank() > 1 ? part.first[1] : 0;
+    const auto last = std::clamp<std::int64_t>(end - before, 0, part.size());
+    for (auto at = std::clamp<std::int64_t>(begin - before, 0, part.size()); at < last;) {
+      const auto row = at / width, column = at % width;
+      const auto n = width == columns ? last - at : std::min(width - column, last - at);
+      draw(key,
+           (part.first[0] + row) * columns + first + column,
+           e.spec.init_std,
+           to.subspan(std::size_t(before + at - begin), std::size_t(n)));
+      at += n;
+    }
+    before += part.size();
+  }
+}
+
+std::vector<float> initial_values(const entry& e, std::uint64_t seed) {
+  std::vector<float> out(std::size_t(e.valid));
+  initial_values(e, seed, 0, out);
+  return out;
+}
+
+void draw_initial_values(const resident_store& store,
+                         std::uint64_t seed,
+                         const std::function<void(const initial_piece&)>& take) {
+  drawing(store, seed).run(take);
+}
+
+void initialise(resident_store& store, std::uint64_t seed) {
+  draw_initial_values(store, seed, [&](const initial_piece& x) {
+    store.set_rounded(
+        store.entries()[std::size_t(x.entry)], x.begin, std::int64_t(x.values.size()), x.rounded);
+  });
+}
+
+}  // namespace troupe::runtime

@@ -1,0 +1,119 @@
+#include "runtime/parameters/initial_values.hpp"
+
+#include "runtime/core/hash.hpp"
+#include "runtime/core/random.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+
+#include <stdexcept>
+#include <thread>
+
+using namespace troupe::runtime;
+
+namespace {
+
+parameter_spec parameter(const char* name, shape extents, cut along, int sections = 1) {
+  parameter_spec x;
+  x.name = name;
+  x.extents = std::move(extents);
+  x.valid_rows = x.extents[0];
+  x.init_std = 0.02;
+  x.along = along;
+  x.sections = sections;
+  return x;
+}
+
+/// More than one piece of each, whose ends lie within rows; a constant; one that is tied.
+std::vector<unit_spec> units() {
+  auto constant = parameter("gain", {300000}, cut::none);
+  constant.init_std = 0;
+  constant.init_constant = 1;
+  auto tied = parameter("head", {1100, 700}, cut::rows);
+  tied.tied_to = "words";
+  return {{"first", {parameter("words", {1100, 700}, cut::rows), constant}},
+          {"second",
+           {parameter("columns", {1003, 820}, cut::columns),
+            parameter("bias", {290001}, cut::none),
+            parameter("sections", {12, 70000}, cut::rows, 3),
+            tied}}};
+}
+
+/// As the definition says, element by element.
+float judged(const parameter_spec& x, std::uint64_t seed, std::int64_t row, std::int64_t column) {
+  if (x.init_std == 0)
+    return float(x.init_constant);
+  const auto columns = x.extents.size() / x.extents[0];
+  const auto key = random_key(seed, x.name, 0);
+  return float(x.init_std * standard_normal(key, std::uint64_t(row * columns + column)));
+}
+
+std::int64_t wrong_values(resident_store& store, std::uint64_t seed) {
+  std::int64_t out = 0;
+  for (const auto& e : store.entries()) {
+    if (e.owner >= 0)
+      continue;
+    const auto* at = store.values().data() + e.value_offset;
+    for (const auto& part : e.boxes)
+      for (std::int64_t r = 0; r < part.extents[0]; ++r)
+        for (std::int64_t c = 0; c < part.size() / part.extents[0]; ++c, ++at)
+          out += *at
+                 != judged(e.spec,
+                           seed,
+                           part.first[0] + r,
+                           (part.first.rank() > 1 ? part.first[1] : 0) + c);
+  }
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("initial values in pieces are those of the definition, whoever draws them",
+          "[parameters]") {
+  const int rank = GENERATE(-1, 0, 1);
+  const auto seat = rank < 0 ? tensor_seat{} : tensor_seat{rank, 2};
+  resident_store store(units(), 1, {}, dtype::f32, seat);
+  initialise(store, 5);
+  CHECK(wrong_values(store, 5) == 0);
+}
+
+TEST_CASE("workers that draw at the same time get what each would get alone", "[parameters]") {
+  resident_store alone(units(), 1, {}, dtype::bf16);
+  initialise(alone, 5);
+  std::vector<std::uint64_t> seen(6);
+  {
+    std::vector<std::jthread> workers;
+    for (auto& one : seen)
+      workers.emplace_back([&out = one] {
+        resident_store store(units(), 1, {}, dtype::bf16);
+        initialise(store, 5);
+        out = hash64(store.all_values().raw(), store.all_values().bytes());
+      });
+  }
+  const auto expected = hash64(alone.all_values().raw(), alone.all_values().bytes());
+  CHECK(seen == std::vector<std::uint64_t>(seen.size(), expected));
+}
+
+TEST_CASE("pieces come in order, each element once, and what takes them may fail", "[parameters]") {
+  resident_store store(units(), 1, {});
+  int entry = 0, calls = 0;
+  std::int64_t next = 0, taken = 0;
+  draw_initial_values(store, 5, [&](const initial_piece& x) {
+    if (x.entry != entry) {
+      CHECK(next == store.entries()[std::size_t(entry)].valid);
+      entry = x.entry;
+      next = 0;
+    }
+    CHECK(x.begin == next);
+    CHECK(x.rounded == x.values.data());
+    next += std::int64_t(x.values.size());
+    taken += std::int64_t(x.values.size());
+  });
+  CHECK(taken == 1100 * 700 + 300000 + 1003 * 820 + 290001 + 12 * 70000);
+  const auto fail = [&](const initial_piece&) {
+    if (++calls == 3)
+      throw std::runtime_error("the device is lost");
+  };
+  CHECK_THROWS_AS(draw_initial_values(store, 5, fail), std::runtime_error);
+  CHECK(calls == 3);
+}
