@@ -15,6 +15,8 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <map>
+#include <numeric>
+#include <vector>
 
 namespace troupe::command {
 namespace {
@@ -168,6 +170,17 @@ std::string rank_text(
   return out + ": " + what;
 }
 
+/// A plan may be for another machine, whose devices are not here.
+std::string memory_text(const training_job& job, const std::vector<std::int64_t>& needs) {
+  try {
+    const auto lacking = short_of_memory(memory_shares(job, needs, look_at_memory()), false);
+    return lacking ? fmt::format("warning     {}\n", memory_advice(job, *lacking)) : "";
+  } catch (const kernels::backend_missing& missing) {
+    return fmt::format("note        whether devices have so much memory is not known: {}\n",
+                       missing.what());
+  }
+}
+
 }  // namespace
 
 std::string describe(const training_job& given) {
@@ -181,7 +194,7 @@ std::string describe(const training_job& given) {
     pipeline.schedule->training(m);  // throws what the run itself would
   const auto& plan = *pipeline.schedule->training(planned_microbatches(job));
   auto out = model_text(model) + steps_text(job) + start_text(start) + layout_text(job);
-  std::int64_t all = 0;
+  std::vector<std::int64_t> all;
   std::map<coordinates, memory_forecast> needs;
   for (int rank = 0; rank < ranks.size(); ++rank) {
     const auto at = ranks.at(rank);
@@ -194,7 +207,7 @@ std::string describe(const training_job& given) {
         = found != needs.end()
               ? found->second
               : needs.emplace(alike, forecast_memory(job, pipeline, alike)).first->second;
-    all += need.peak();
+    all.push_back(need.peak());
     out += rank_text(rank, at, l.tensor, pipeline, int(stage)) + "\n"
            + fmt::format(
                "            {}: parameters {}, gradients {}, optimizer {}, activations {}{}\n",
@@ -210,9 +223,8 @@ std::string describe(const training_job& given) {
                                  human(need.snapshot),
                                  job.backend == backend_kind::cuda ? " of the host's memory" : ""));
   }
-  out += fmt::format("all ranks   {}\n", human(all));
-  if (const auto machine = look_at_memory(); machine.total > 0 && all > machine.ceiling())
-    out += fmt::format("warning     {}\n", memory_advice(given, all, machine));
+  out += fmt::format("all ranks   {}\n", human(std::reduce(all.begin(), all.end())))
+         + memory_text(given, all);
   for (const auto& note : pipeline.schedule->notes())
     out += fmt::format("note        {}\n", note);
   if (pipeline.schedule->behaviours())

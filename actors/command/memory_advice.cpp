@@ -2,14 +2,87 @@
 
 #include "runtime/core/counted.hpp"
 #include "runtime/core/progress.hpp"
+#include "runtime/device/backend_kind.hpp"
+#include "runtime/device/device.hpp"
+#include "runtime/layout/mesh.hpp"
+#include "runtime/trainer/device_setup.hpp"
 
+#include <algorithm>
 #include <fmt/format.h>
+#include <limits>
+#include <map>
+#include <numeric>
 
 namespace troupe::command {
+namespace {
 
-std::string memory_advice(const runtime::training_job& job,
-                          std::int64_t need,
-                          const runtime::memory_facts& machine) {
+std::vector<memory_share> shares_of_devices(const runtime::training_job& job,
+                                            const std::vector<std::int64_t>& needs) {
+  std::map<int, memory_share> by_device;
+  for (std::size_t rank = 0; rank < needs.size(); ++rank) {
+    const int number = runtime::device_of(job, int(rank));
+    auto& share = by_device[number];
+    if (share.workers++ == 0) {
+      runtime::require_device(number);
+      const auto facts = runtime::open_devices().facts(number);
+      share.place = fmt::format("device {} ({})", number, facts.name);
+      share.on_device = true;
+      share.has = facts.memory;
+    }
+    share.need += needs[rank];
+  }
+  std::vector<memory_share> out;
+  for (auto& [number, share] : by_device)
+    out.push_back(std::move(share));
+  return out;
+}
+
+}  // namespace
+
+std::vector<std::int64_t> needs_by_rank(const runtime::training_job& job,
+                                        const std::vector<runtime::forecast_group>& groups) {
+  const auto& l = job.layout;
+  const auto ranks = runtime::make_mesh(l.world, l.tensor, 1, l.pipeline, l.order);
+  std::vector<std::int64_t> out;
+  for (int rank = 0; rank < ranks.size(); ++rank) {
+    const auto at = ranks.at(rank);
+    const int stage = at[std::size_t(runtime::axis::pipeline)];
+    const int data = at[std::size_t(runtime::axis::data)];
+    const auto group = std::find_if(groups.begin(), groups.end(), [&](const auto& x) {
+      return x.pipeline == stage && x.first_data <= data && data <= x.last_data;
+    });
+    out.push_back(group == groups.end() ? 0 : group->need.peak());
+  }
+  return out;
+}
+
+std::vector<memory_share> memory_shares(const runtime::training_job& job,
+                                        const std::vector<std::int64_t>& needs,
+                                        const runtime::memory_facts& machine) {
+  if (job.backend == runtime::backend_kind::cuda)
+    return shares_of_devices(job, needs);
+  return {
+      {.place = "this machine",
+       .swaps = machine.swap > 0,
+       .workers = int(needs.size()),
+       .need = std::accumulate(needs.begin(), needs.end(), std::int64_t{0}),
+       .has = machine.total > 0 ? machine.ceiling() : std::numeric_limits<std::int64_t>::max()}};
+}
+
+std::optional<memory_share> short_of_memory(const std::vector<memory_share>& shares, bool surely) {
+  // On the host a fifth of a block may be there only because pools round up: it is never touched.
+  // What is asked of a device is taken from it.
+  const auto lacks = [&](const memory_share& x) {
+    return (surely && !x.on_device ? x.need / 5 * 4 : x.need) - x.has;
+  };
+  const auto most
+      = std::max_element(shares.begin(), shares.end(), [&](const auto& a, const auto& b) {
+          return lacks(a) < lacks(b);
+        });
+  return most == shares.end() || lacks(*most) <= 0 ? std::nullopt : std::optional(*most);
+}
+
+std::string memory_advice(const runtime::training_job& job, const memory_share& lacking) {
   const auto human = [](std::int64_t bytes) { return runtime::human_bytes(double(bytes)); };
   const auto& layout = job.layout;
   std::string smaller = "--seq-length", more;
@@ -23,16 +96,19 @@ std::string memory_advice(const runtime::training_job& job,
     give("--use-distributed-optimizer");
   if (job.how.precision == runtime::dtype::f32)
     give("--bf16");
-  return fmt::format(
-      "{} {} {}, and this machine has {}{}; lower {} or the model's size,{} or take a machine with "
-      "more memory",
-      runtime::counted(layout.world, "worker"),
-      layout.world == 1 ? "needs" : "together need",
-      human(need),
-      human(machine.ceiling()),
-      machine.swap > 0 ? " with its swap" : "",
-      smaller,
-      more.empty() ? "" : " give " + more + ",");
+  return fmt::format("{}{} {} {}, and {} has {}{}; lower {} or the model's size,{} or {}",
+                     runtime::counted(lacking.workers, "worker"),
+                     lacking.on_device ? " on " + lacking.place : "",
+                     lacking.workers == 1 ? "needs" : "together need",
+                     human(lacking.need),
+                     lacking.on_device ? "it" : lacking.place,
+                     human(lacking.has),
+                     lacking.swaps ? " with its swap" : "",
+                     smaller,
+                     more.empty() ? "" : " give " + more + ",",
+                     lacking.on_device
+                         ? "take devices with more memory, or more of them (--devices)"
+                         : "take a machine with more memory");
 }
 
 }  // namespace troupe::command

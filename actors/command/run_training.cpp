@@ -107,15 +107,11 @@ const runtime::forecast_group& neediest(const forecasts& groups) {
 }
 
 /// All workers live in this process. Else it would read and deal out data first, and then be killed
-/// without a word.
+/// without a word, or fail when it has taken all that a device has.
 void require_memory(const runtime::training_job& job, const forecasts& groups) {
-  std::int64_t need = 0;
-  for (const auto& x : groups)
-    need += x.need.peak() * x.ranks;
-  const auto machine = runtime::look_at_memory();
-  // A fifth of a block may be there only because pools round up: it is never touched.
-  if (machine.total > 0 && need / 5 * 4 > machine.ceiling())
-    throw runtime::input_error("this run cannot start: {}", memory_advice(job, need, machine));
+  const auto shares = memory_shares(job, needs_by_rank(job, groups), runtime::look_at_memory());
+  if (const auto lacking = short_of_memory(shares, true))
+    throw runtime::input_error("this run cannot start: {}", memory_advice(job, *lacking));
 }
 
 std::string human(std::int64_t bytes) {

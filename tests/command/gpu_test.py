@@ -165,8 +165,26 @@ def check_refusals(folder):
 
 
 def check_memory(folder):
-    """A device that is too small: how much was asked for, how much is free, what to change."""
-    answer = train(folder, "--hidden-size", "1024", "--num-attention-heads", "16", settings={"TROUPE_EMULATED_MEMORY": 64 << 20})
+    """A device that is too small is said before anything is done, and one that turns out to be: how much is needed,
+    how much there is, what to change. The memory of the host is another matter."""
+    large = ["--hidden-size", "1024", "--num-attention-heads", "16"]
+    small = {"TROUPE_EMULATED_MEMORY": 64 << 20}
+    answer = train(folder, *large, "--save", "run", settings=small)
+    says(answer, 2, "cannot start: 1 worker on device 0 (Troupe emulated device) needs", "MB, and it has 67.1 MB",
+         "--micro-batch-size", "--devices")
+    expect(not (folder / "run").exists(), "a refused run leaves no folder behind", answer)
+    says(train(folder, *large, "--dry-run", settings=small), 0, "warning     1 worker on device 0")
+    says(train(folder, "--dry-run", "--devices", "3"), 0, "is not known: there is no device 3")
+    two = ["--pipeline-model-parallel-size", "2"]  # of 36 MB each
+    says(train(folder, *two, settings={"TROUPE_EMULATED_MEMORY": 60_000_000}), 2, "2 workers on device 0",
+         "together need")
+    says(train(folder, *two, settings={"TROUPE_EMULATED_MEMORY": 60_000_000, "TROUPE_EMULATED_DEVICES": 2}), 0)
+    huge = ["--seq-length", "100000000", "--position-embedding-type", "rope", "--dry-run"]
+    on_device = train(folder, *huge, settings={"TROUPE_EMULATED_MEMORY": 1 << 42})
+    says(on_device, 0, "TB: parameters")
+    expect("warning" not in on_device.stdout, "the device has so much, whatever the host has", on_device)
+    says(train(folder, *huge, "--backend", "cpu"), 0, "TB, and this machine has")
+    answer = train(folder, settings={"TROUPE_EMULATED_FAULT": "cudaMalloc@10=2"})
     expect(answer.returncode in (2, 3), "the run ends", answer)
     says(answer, answer.returncode, "out of memory on device 0", "are free", "--micro-batch-size")
 
