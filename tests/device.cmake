@@ -59,7 +59,7 @@ foreach(check verdicts missing room choices stopped losses sanitizer ended)
            COMMAND Python3::Interpreter -B ${CMAKE_CURRENT_SOURCE_DIR}/bench/gpu_run_test.py ${check})
   set_tests_properties(bench/gpu_run_${check} PROPERTIES TIMEOUT 120 LABELS device)
 endforeach()
-foreach(check same_bits choices lost_choices older_gradients refusals memory failing_device several_devices saving occupied)
+foreach(check same_bits choices lost_choices older_gradients refusals memory failing_device several_devices saving occupied missing_attention)
   add_test(NAME command/gpu_${check}
            COMMAND Python3::Interpreter -B ${CMAKE_CURRENT_SOURCE_DIR}/command/gpu_test.py
                    $<TARGET_FILE:troupe> ${PROJECT_BINARY_DIR}/emulated ${check})

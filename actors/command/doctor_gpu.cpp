@@ -85,7 +85,7 @@ bool look_at_cuda(const machine_facts& x, std::vector<finding>& out) {
 
 /// cuDNN and NCCL, which one can do without.
 void look_at_others(const machine_facts& x, std::vector<finding>& out) {
-  const auto& [cuda, cudnn, nccl, driver, devices, attention, obstacle] = x.accelerators;
+  const auto& [cuda, cudnn, nccl, driver, devices, attention, obstacle, missing] = x.accelerators;
   if (!obstacle.empty())
     note(out, obstacle, "unset TROUPE_ATTENTION: then cuDNN's is taken where it is there");
   else if (cudnn.path.empty())
@@ -100,6 +100,15 @@ void look_at_others(const machine_facts& x, std::vector<finding>& out) {
     note(out,
          fmt::format("{}; attention is troupe's own, which is slower", cudnn.obstacle),
          "install cuDNN 9.16 or later (apt-get install libcudnn9-cuda-13, of NVIDIA's repository)");
+  else if (!missing.empty())
+    note(out,
+         fmt::format("{}; then attention is troupe's own, which is slower", missing),
+         contains(missing, "before 9.26")
+             ? "install cuDNN 9.26 or later (apt-get install libcudnn9-cuda-13, of NVIDIA's "
+               "repository)"
+             : "cuDNN compiles its kernels with NVRTC: install it (apt-get install "
+               "cuda-nvrtc-13-0, of NVIDIA's repository), or name its folder in LD_LIBRARY_PATH; "
+               "TROUPE_ATTENTION=own is content with troupe's");
   if (devices.size() < 2 || nccl.opened)
     return;  // one device has nobody to exchange with
   const auto what = fmt::format(
@@ -217,7 +226,8 @@ ordered_json gpu_json(const machine_facts& x) {
                      {"nccl", plugin_json(a.nccl)}}},
                    {"cuda", nullptr},
                    {"seen", ordered_json::array()},
-                   {"attention", a.attention}};
+                   {"attention", a.attention},
+                   {"attention_missing", a.attention_missing}};
   if (a.driver)
     out["cuda"] = {{"driver", a.driver->driver}, {"runtime", a.driver->runtime}};
   for (const auto& device : a.devices)

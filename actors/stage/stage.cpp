@@ -339,6 +339,7 @@ void stage_state::decide(const messages::decision& x) {
         if (!x.skip) {
           on.worker->update({x.update, x.learning_rate, x.gradient_scale});
           runtime::keep_product_choices(shared->job);
+          runtime::tell_missing_attention(shared->job);
         }
         runtime::reads wanted(by);
         runtime::state_digests state;

@@ -43,11 +43,29 @@ attention_library* attention_by(attention_wish wish, const plugin& (*open)()) {
   return nullptr;
 }
 
+attention_wish chosen_wish() {
+  static const attention_wish wish = attention_wish_of(std::getenv("TROUPE_ATTENTION"));
+  return wish;
+}
+
 attention_library* chosen_attention() {
   static attention_library* const chosen
-      = attention_by(attention_wish_of(std::getenv("TROUPE_ATTENTION")),
-                     []() -> const plugin& { return plugin::open("cudnn"); });
+      = attention_by(chosen_wish(), []() -> const plugin& { return plugin::open("cudnn"); });
   return chosen;
+}
+
+std::string missing_attention() {
+  const auto* const library = chosen_attention();
+  return library == nullptr ? "" : library->missing();
+}
+
+void check_missing(const attention_library& library, attention_wish wish) {
+  if (wish != attention_wish::library)
+    return;
+  if (const std::string reason = library.missing(); !reason.empty())
+    throw backend_missing(
+        "TROUPE_ATTENTION asks for cuDNN's attention, and not all of it is there: " + reason
+        + ". Unset it, or see what `troupe doctor` says");
 }
 
 std::string attention_version() {

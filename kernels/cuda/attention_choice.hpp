@@ -2,7 +2,8 @@
 //
 // The environment variable TROUPE_ATTENTION says "own" or "cudnn"; where it is not set, the library
 // is taken if its plug-in opens. Every operation that the library does not serve is ours either
-// way. Nothing else decides: no measurement, no order of calls.
+// way; but where it is asked for by name, what it should serve and cannot is an error. Nothing else
+// decides: no measurement, no order of calls.
 
 #pragma once
 
@@ -23,10 +24,17 @@ attention_wish attention_wish_of(const char* text);
 attention_library* attention_by(attention_wish wish, const plugin& (*open)());
 
 /// Decided with the first call, for the life of the process. Any thread.
+attention_wish chosen_wish();
 attention_library* chosen_attention();
 
 /// "attention by cuDNN 9.19.0", "attention by troupe".
 std::string attention_version();
+
+/// Why something that the chosen library should serve is ours, as attention_library::missing.
+std::string missing_attention();
+
+/// Throws backend_missing when the library is asked for and lacks something that it should serve.
+void check_missing(const attention_library& library, attention_wish wish = chosen_wish());
 
 /// Throws std::logic_error when the extents are not known (ATTENTION-1), backend_missing when heads
 /// are larger than our kernels take.
@@ -38,11 +46,17 @@ concept may_be_served = requires(const attention_library& x, const Op& op) {
   x.serves(op);
 };
 
-/// The library, where it serves the operation, or null. Arguments `library` are for tests.
+/// The library, where it serves the operation, or null. As check_missing. Arguments `library` are
+/// for tests.
 template <may_be_served Op>
 attention_library* library_for(const Op& op, attention_library* library = chosen_attention()) {
   const bool some = op.shape.query_rows > 0 && op.shape.key_rows > 0;
-  return library != nullptr && some && library->serves(op) ? library : nullptr;
+  if (library == nullptr || !some)
+    return nullptr;
+  if (library->serves(op))
+    return library;
+  check_missing(*library);
+  return nullptr;
 }
 
 /// Runs the operation by the library, if it may: where false is returned nothing was done.

@@ -6,6 +6,14 @@
 //                                                  a sentence without its end; empty if it can
 //   attention_library* troupe_attention_library()  the one object of the process
 //
+//   const char* troupe_attention_trial(int)        makes both passes of a small one ready for the
+//                                                  device with that number: as `missing`
+//
+// and may export, for tests, while nothing runs:
+//
+//   void troupe_attention_limit(std::int64_t)      bytes of workspace that a launch of a backward
+//                                                  pass is cut to; 0: as ever
+//
 // Where it opened and the environment variable TROUPE_ATTENTION is not "own", every operation that
 // it serves is its own; all others are computed by attention_forward.cu and attention_backward.cu,
 // whose results have the same meaning: forward of one and backward of the other go together.
@@ -24,7 +32,7 @@ namespace troupe::kernels::cuda {
 /// serves    a function of the type, of the shape's numbers and of the kind of the current device:
 ///           no array is read, no pointer looked at. The first time it may compile kernels, for a
 ///           second. It refuses what it cannot do with the same meaning: shapes that are not
-///           `uniform`, dropout, strides that it cannot say
+///           `uniform`, dropout, strides that it cannot say, what its library computes wrongly
 /// scratch   bytes of workspace for an operation that it serves: likewise
 /// run       puts an operation that it serves on `in.queue`. The pointers are aligned to 16 bytes
 ///           and the shape has at least one sequence, query and key. No memory of the device is
@@ -45,9 +53,15 @@ class attention_library {
 #undef TROUPE_DECLARE
 
   virtual std::string version() const = 0;  ///< "cuDNN 9.19.0": decides bits
+
+  /// Why the first operation that it should have served, and did not, was not: a sentence without
+  /// its end. Empty: there is none.
+  virtual std::string missing() const = 0;
 };
 
 using attention_obstacle_function = const char*();
 using attention_library_function = attention_library*();
+using attention_trial_function = const char*(int);
+using attention_limit_function = void(std::int64_t);
 
 }  // namespace troupe::kernels::cuda

@@ -74,6 +74,15 @@ TROUPE_PLUGIN_FUNCTION const char* troupe_cuda_attention() {
   return text.c_str();
 }
 
+/// Why attention that cuDNN should compute is ours, as attention_library::missing. It stays.
+TROUPE_PLUGIN_FUNCTION const char* troupe_cuda_attention_missing() {
+  const std::string now = missing_attention();
+  if (now.empty())
+    return "";
+  static const std::string text = now;
+  return text.c_str();
+}
+
 TROUPE_PLUGIN_FUNCTION cuda_library* troupe_cuda_library() {
   static library one;
   return &one;

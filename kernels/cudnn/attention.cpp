@@ -3,6 +3,7 @@
 #include "kernels/backend/plugin.hpp"
 #include "kernels/cuda/attention_library.hpp"
 #include "kernels/cuda/host.hpp"
+#include "kernels/cudnn/attention_faults.hpp"
 #include "kernels/cudnn/attention_plans.hpp"
 #include "kernels/cudnn/attention_split.hpp"
 
@@ -19,15 +20,18 @@ constexpr std::size_t alignment = 256;
 constexpr std::size_t oldest_version = 91600;
 
 struct device {
-  explicit device(int number) : plans(properties_of_device(number)) {}
+  device(int number, int major)
+      : plans(properties_of_device(number), backward_fault(major, cudnnGetVersion())) {}
   attention_plans plans;
   handles all_handles;
 };
 
+/// By number, for the life of the process.
+std::atomic<device*> made[most_devices];
+
 /// The current device of the thread, which is its queue's. Null: no plan of ours is for its kind.
 device* current_device() {
   static std::mutex mutex;
-  static std::atomic<device*> made[most_devices];
   static bool refused[most_devices];
   int number = 0;
   cuda::check(cudaGetDevice(&number), "asking for the current device");
@@ -43,10 +47,14 @@ device* current_device() {
     // On later ones a backward pass of the same bits is asked for in another way.
     refused[number] = major < 8 || major > 9;
     if (!refused[number])
-      made[number] = new device(number);  // for the life of the process: lanes may outlive main
+      made[number]
+          = new device(number, major);  // for the life of the process: lanes may outlive main
   }
   return made[number];
 }
+
+/// For each backward launch; less in tests.
+std::atomic<std::int64_t> most_workspace = backward_workspace;
 
 std::size_t aligned(std::size_t bytes) {
   return (bytes + alignment - 1) / alignment * alignment;
@@ -75,13 +83,13 @@ attention_split split_for(const attention_forward<T>& op) {
 }
 template <class T>
 attention_split split_for(const attention_backward<T>& op) {
-  return split_of(op.shape, is_half<T>, true);
+  return split_of(op.shape, is_half<T>, true, most_workspace);
 }
 
 /// Null where it is not served.
 template <class Op>
 const plan* plan_for(const Op& op) {
-  if (!sayable(op.shape))
+  if (!sayable(op.shape) || !trusted(op.shape, is_backward(&op)))
     return nullptr;
   device* const on = current_device();
   return on ? on->plans.find(split_for(op).problem, is_backward(&op)) : nullptr;
@@ -139,9 +147,10 @@ void run_on(const Op& op, const context& in) {
                            + " bytes, but attention by cuDNN declared more");
   void* const own = static_cast<std::byte*>(workspace) + rows;
   const handles::lease handle(current_device()->all_handles, cuda::queue_of(in));
-  for (std::int64_t s = 0; s < split.sequences; ++s) {
-    for (std::int64_t g = 0; g < split.groups; ++g)
-      found->execute(handle.handle(), memory(op, offsets_of(op.shape, s, g), workspace), own);
+  for (std::int64_t i = 0; i < split.sequences; ++i) {
+    for (std::int64_t j = 0; j < split.groups; ++j)
+      found->execute(
+          handle.handle(), memory(op, offsets_of(op.shape, split, i, j), workspace), own);
   }
 }
 
@@ -166,7 +175,45 @@ class library final : public cuda::attention_library {
   std::string version() const override {
     return "cuDNN " + library_version();
   }
+  std::string missing() const override {
+    for (const auto& each : made) {
+      const device* const one = each.load(std::memory_order_acquire);
+      if (one != nullptr && !one->plans.missing().empty())
+        return one->plans.missing();
+    }
+    return "";
+  }
 };
+
+/// As GPT-2 has it.
+constexpr attention_shape trial_shape = {.S = 1,
+                                         .H = 2,
+                                         .G = 2,
+                                         .D = 64,
+                                         .query_row = 384,
+                                         .query_group = 192,
+                                         .key_row = 384,
+                                         .key_group = 192,
+                                         .scale = 0.125f,
+                                         .query_rows = 128,
+                                         .key_rows = 128,
+                                         .longest_query = 128,
+                                         .longest_key = 128,
+                                         .uniform = true};
+
+std::string trial(int number) {
+  try {
+    cuda::check(cudaSetDevice(number), "taking a device");
+    device* const on = current_device();
+    if (on == nullptr)
+      return "cuDNN's attention is asked for on devices of compute capability 8 and 9 alone";
+    for (const bool backward : {false, true})
+      on->plans.find(split_of(trial_shape, false, backward).problem, backward);
+    return on->plans.missing();
+  } catch (const device_failure& e) {
+    return e.what();
+  }
+}
 
 std::string obstacle() {
   if (cudnnGetVersion() < oldest_version)
@@ -187,9 +234,17 @@ TROUPE_PLUGIN_FUNCTION const char* troupe_attention_obstacle() {
   static const std::string found = obstacle();
   return found.c_str();
 }
+TROUPE_PLUGIN_FUNCTION const char* troupe_attention_trial(int number) {
+  static std::string said;  // of the last
+  said = trial(number);
+  return said.c_str();
+}
 TROUPE_PLUGIN_FUNCTION cuda::attention_library* troupe_attention_library() {
   static library one;
   return &one;
+}
+TROUPE_PLUGIN_FUNCTION void troupe_attention_limit(std::int64_t bytes) {
+  most_workspace = bytes == 0 ? backward_workspace : bytes;
 }
 
 }  // namespace troupe::kernels::cudnn

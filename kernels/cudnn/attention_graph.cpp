@@ -23,8 +23,12 @@ layout transposed(layout of) {
   std::swap(of.strides[2], of.strides[3]);
   return of;
 }
+/// A launch begins at any head of any row.
 layout row_sums(const attention_problem& x) {
-  return {CUDNN_DATA_FLOAT, {x.B, x.H, x.T, 1}, {x.lse.batch, x.lse.head, x.lse.row, 1}};
+  return {CUDNN_DATA_FLOAT,
+          {x.B, x.H, x.T, 1},
+          {x.lse.batch, x.lse.head, x.lse.row, 1},
+          row_sum_alignment};
 }
 layout scores(const attention_problem& x) {
   return contiguous(CUDNN_DATA_FLOAT, {x.B, x.H, x.T, x.S});

@@ -41,6 +41,9 @@ struct attention_problem {
   friend bool operator==(const attention_problem&, const attention_problem&) = default;
 };
 
+/// Of lse, in bytes: one number's. All else is aligned to 16.
+inline constexpr std::int64_t row_sum_alignment = 4;
+
 /// Memory in the order q, k, v, o, lse.
 plan forward_plan(const attention_problem& x, const descriptor& device);
 

@@ -3,6 +3,10 @@
 namespace troupe::kernels::cudnn {
 
 const plan* attention_plans::find(const attention_problem& problem, bool backward) {
+  if (backward && !backward_fault_.empty()) {
+    keep(backward_fault_);
+    return nullptr;
+  }
   entry* found = nullptr;
   {
     const std::lock_guard lock(mutex_);
@@ -18,11 +22,23 @@ const plan* attention_plans::find(const attention_problem& problem, bool backwar
     try {
       found->made = std::make_unique<plan>(backward ? backward_plan(problem, device_)
                                                     : forward_plan(problem, device_));
-    } catch (const not_supported&) {  // then it is served by nobody here
+    } catch (const not_supported& e) {  // then it is served by nobody here
+      keep(e.what());
     }
     found->tried = true;
   }
   return found->made.get();
+}
+
+void attention_plans::keep(const std::string& reason) {
+  const std::lock_guard lock(mutex_);
+  if (missing_.empty())
+    missing_ = reason;
+}
+
+std::string attention_plans::missing() const {
+  const std::lock_guard lock(mutex_);
+  return missing_;
 }
 
 handles::lease::lease(handles& of, cudaStream_t queue) : of_(of), handle_(nullptr) {

@@ -12,11 +12,16 @@ namespace troupe::kernels::cudnn {
 /// Of one device. Any thread.
 class attention_plans {
  public:
-  explicit attention_plans(descriptor device) : device_(std::move(device)) {}
+  /// `backward_fault` says why there are no plans of backward passes; empty: there are.
+  explicit attention_plans(descriptor device, std::string backward_fault = "")
+      : device_(std::move(device)), backward_fault_(std::move(backward_fault)) {}
 
   /// Null: cuDNN has none. The first time for a problem a plan is made, which compiles kernels:
   /// most of a second. It lives as long as this.
   const plan* find(const attention_problem& problem, bool backward);
+
+  /// Why the first one that was not made was not, a sentence without its end; empty: all were.
+  std::string missing() const;
 
  private:
   struct entry {
@@ -27,8 +32,12 @@ class attention_plans {
     std::unique_ptr<plan> made = {};
   };
 
+  void keep(const std::string& reason);
+
   descriptor device_;
-  std::mutex mutex_;
+  std::string backward_fault_;
+  mutable std::mutex mutex_;  ///< of all below, not of what entries hold
+  std::string missing_;
   std::vector<std::unique_ptr<entry>> entries_;
 };
 

@@ -8,6 +8,11 @@ constexpr std::size_t longest_message = 1024;
 
 }  // namespace
 
+bool is_refusal(cudnnStatus_t status) {
+  return (status >= CUDNN_STATUS_NOT_SUPPORTED && status < CUDNN_STATUS_NOT_SUPPORTED + 1000)
+         || status == CUDNN_STATUS_INTERNAL_ERROR_COMPILATION_FAILED;
+}
+
 void check(cudnnStatus_t status, const char* what) {
   if (status == CUDNN_STATUS_SUCCESS)
     return;
@@ -15,8 +20,7 @@ void check(cudnnStatus_t status, const char* what) {
   cudnnGetLastErrorString(said, sizeof said);
   const std::string text
       = std::string(what) + ": " + cudnnGetErrorString(status) + (*said != 0 ? ", " : "") + said;
-  // 3000 to 3999: the ways of not being supported.
-  if (status >= CUDNN_STATUS_NOT_SUPPORTED && status < CUDNN_STATUS_NOT_SUPPORTED + 1000)
+  if (is_refusal(status))
     throw not_supported(text);
   throw device_failure(text);
 }

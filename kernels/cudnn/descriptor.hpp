@@ -21,6 +21,10 @@ class not_supported : public device_failure {
   using device_failure::device_failure;
 };
 
+/// 3000 to 3999, the ways of not being supported, and that the code of an engine cannot be compiled
+/// on this machine: another one may need no compiler.
+bool is_refusal(cudnnStatus_t status);
+
 /// Throws not_supported or device_failure unless all went well; `what` says what was tried.
 void check(cudnnStatus_t status, const char* what);
 

@@ -4,12 +4,6 @@
 
 namespace troupe::kernels::cudnn {
 
-namespace {
-
-constexpr std::int64_t byte_alignment = 16;
-
-}  // namespace
-
 layout contiguous(cudnnDataType_t type, const four& extents) {
   layout out{type, extents, {}};
   std::int64_t stride = 1;
@@ -25,7 +19,7 @@ graph::tensor graph::add(const layout& how, bool stored, bool constant) {
   const auto number = std::int64_t(tensors_.size()) + 1;
   made.set(CUDNN_ATTR_TENSOR_UNIQUE_ID, number);
   made.set(CUDNN_ATTR_TENSOR_DATA_TYPE, how.type);
-  made.set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, byte_alignment);
+  made.set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, how.alignment);
   made.set(CUDNN_ATTR_TENSOR_DIMENSIONS, {how.extents.begin(), how.extents.end()});
   made.set(CUDNN_ATTR_TENSOR_STRIDES, {how.strides.begin(), how.strides.end()});
   made.set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, !stored && !constant);

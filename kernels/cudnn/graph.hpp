@@ -18,6 +18,7 @@ struct layout {
   cudnnDataType_t type;
   four extents;
   four strides;
+  std::int64_t alignment = 16;  ///< of its first element, in bytes
 };
 
 /// Contiguous, the last dimension fastest.
@@ -53,7 +54,7 @@ class graph {
  public:
   using tensor = std::size_t;
 
-  /// In memory of the device, aligned to 16 bytes, given when the plan is executed.
+  /// In memory of the device, given when the plan is executed.
   tensor stored(const layout& how);
   tensor constant(float value);
 

@@ -3,6 +3,8 @@
 #include "kernels/backend/backend.hpp"
 #include "kernels/backend/plugin.hpp"
 
+#include <algorithm>
+
 namespace troupe::runtime {
 namespace {
 
@@ -52,6 +54,12 @@ accelerator_facts look_at_accelerators(bool may_open) {
   if (out.cudnn.opened)
     out.cudnn.obstacle
         = plugin::open("cudnn").function<const char*()>("troupe_attention_obstacle")();
+  const bool used = out.cudnn.opened && out.attention.find(out.cudnn.library) != std::string::npos;
+  const auto able = std::find_if(
+      out.devices.begin(), out.devices.end(), [](const auto& d) { return d.obstacle.empty(); });
+  if (used && able != out.devices.end())
+    out.attention_missing
+        = plugin::open("cudnn").function<const char*(int)>("troupe_attention_trial")(able->number);
   return out;
 }
 

@@ -1,6 +1,7 @@
 #include "runtime/trainer/device_setup.hpp"
 
 #include "kernels/backend/cuda_library.hpp"
+#include "kernels/backend/plugin.hpp"
 #include "runtime/core/counted.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
@@ -9,6 +10,7 @@
 #include "runtime/machine/matrix_rate.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <dlfcn.h>
 #include <map>
 #include <mutex>
@@ -247,6 +249,19 @@ void keep_product_choices(const training_job& job) {
                     failure.what());
     }
   }
+}
+
+void tell_missing_attention(const training_job& job) {
+  static std::atomic<bool> told = false;
+  if (job.backend != kernels::backend::cuda || told)
+    return;
+  const std::string reason
+      = kernels::plugin::open("cuda").function<const char*()>("troupe_cuda_attention_missing")();
+  if (!reason.empty() && !told.exchange(true))
+    log_warning(
+        "{}; then attention is troupe's own, which is slower: `troupe doctor` says what "
+        "mends it",
+        reason);
 }
 
 double matrix_rate_of_devices(const training_job& job) {

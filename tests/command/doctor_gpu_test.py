@@ -155,6 +155,22 @@ def check_obstacles(folder):
         raise wrong(f"an attention that is not there: {found['gpu']}")
 
 
+def check_attention(folder):
+    """A library of attention that opens and cannot make anything ready: why, and what mends it."""
+    plugins = folder / "plugins"
+    plugins.mkdir()
+    (plugins / "libtroupe_cuda.so").symlink_to(BUILD / "emulated/libtroupe_cuda.so")
+    (plugins / "libtroupe_cudnn.so").symlink_to(BUILD / "tests/plugins/libtroupe_attention_for_tests.so")
+    there = {**emulated(), "TROUPE_PLUGINS": plugins}
+    found = says(folder, "attention by a library for tests", "nothing is ready for tests; then attention is troupe's own",
+                 "mend: cuDNN compiles its kernels with NVRTC", "LD_LIBRARY_PATH", **there)
+    if found["gpu"]["attention_missing"] != "nothing is ready for tests":
+        raise wrong(f"what is missing: {found['gpu']}")
+    own = says(folder, "attention by troupe", **there, TROUPE_ATTENTION="own")
+    if own["gpu"]["attention_missing"]:
+        raise wrong(f"a library that nobody asks for is tried: {own['gpu']}")
+
+
 if __name__ == "__main__":
     BUILD = pathlib.Path(sys.argv[2]).resolve()
     sys.exit(cli_test.main(sys.argv[1], sys.argv[3:], globals()))

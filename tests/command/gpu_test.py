@@ -189,6 +189,25 @@ def check_memory(folder):
     says(answer, answer.returncode, "out of memory on device 0", "are free", "--micro-batch-size")
 
 
+def check_missing_attention(folder):
+    """What a library of attention should compute and cannot is told once, and troupe's own; or it is an error."""
+    plugins = folder / "plugins"
+    plugins.mkdir()
+    (plugins / "libtroupe_cuda.so").symlink_to(pathlib.Path(PLUGINS) / "libtroupe_cuda.so")
+    (plugins / "libtroupe_cudnn.so").symlink_to(
+        pathlib.Path(PLUGINS).parent / "tests/plugins/libtroupe_attention_for_tests.so")
+    words = ["--bf16", "--hidden-size", "160", "--attention-dropout", "0", "--log-file"]  # heads of 80
+    reason = "heads of 80 are not for tests"
+    answer = train(folder, *words, "a.jsonl", settings={"TROUPE_PLUGINS": plugins})
+    says(answer, 0, reason, "attention is troupe's own", "troupe doctor")
+    expect((answer.stdout + answer.stderr).count(reason) == 1, "it is told once", answer)
+    says(train(folder, *words, "b.jsonl"), 0)
+    expect(digests(folder / "a.jsonl") == digests(folder / "b.jsonl"), "it is troupe's attention")
+    answer = train(folder, *words, "c.jsonl", settings={"TROUPE_PLUGINS": plugins, "TROUPE_ATTENTION": "cudnn"})
+    expect(answer.returncode in (2, 3), "the run ends", answer)
+    says(answer, answer.returncode, reason, "TROUPE_ATTENTION asks for cuDNN's attention, and not all of it is there")
+
+
 def check_saving(folder):
     """A snapshot is read beside the next step: what it has is what the step before left, although it is read
     half a second late, and the update of the next step would have come before."""

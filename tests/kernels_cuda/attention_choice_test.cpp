@@ -111,6 +111,22 @@ TEST_CASE("the library runs what it serves, ours all the rest", "[attention]") {
   CHECK_FALSE(run_by_library(op, library, in, op.o, q.data()));
 }
 
+TEST_CASE("what the library should serve and cannot is ours, or an error where it is asked for",
+          "[attention]") {
+  auto* const library = attention_by(attention_wish::library, for_tests);
+  CHECK(library_for(one_sequence<bf16>(80).forward(), library) == nullptr);  // not uniform
+  CHECK(library->missing().empty());
+  CHECK_NOTHROW(check_missing(*library, attention_wish::library));
+  CHECK(library_for(uniform(one_sequence<bf16>(80).forward()), library) == nullptr);
+  CHECK(library->missing() == "heads of 80 are not for tests");
+  CHECK_NOTHROW(check_missing(*library, attention_wish::library_if_there));
+  CHECK_THROWS_MATCHES(check_missing(*library, attention_wish::library),
+                       backend_missing,
+                       MessageMatches(ContainsSubstring("heads of 80 are not for tests")
+                                      && ContainsSubstring("TROUPE_ATTENTION")
+                                      && ContainsSubstring("troupe doctor")));
+}
+
 TEST_CASE("ATTENTION-1: attention on a device knows the extents of its rows", "[attention]") {
   auto m = one_sequence<float>(16);
   for (auto extent : {&kernels::attention_shape::query_rows,

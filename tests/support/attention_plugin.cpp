@@ -1,16 +1,25 @@
 // An attention library for tests, in place of libtroupe_cudnn.so: it serves what cuDNN would, and
-// its results are bytes that no attention computes, so that it is seen who was asked.
+// its results are bytes that no attention computes, so that it is seen who was asked. Heads of 80
+// it should serve, and cannot.
 
 #include "kernels/backend/plugin.hpp"
 #include "kernels/cuda/attention_library.hpp"
 #include "kernels/cuda/host.hpp"
 
+#include <atomic>
+
 namespace troupe::kernels::cuda {
 
 namespace {
 
+std::atomic<bool> lacks = false;
+
 bool common(const attention_shape& a) {
-  return a.uniform && a.D == 64 && a.p_drop == 0;
+  if (!a.uniform || a.p_drop != 0)
+    return false;
+  if (a.D == 80)
+    lacks = true;
+  return a.D == 64;
 }
 
 class library final : public attention_library {
@@ -47,6 +56,9 @@ class library final : public attention_library {
   std::string version() const override {
     return "a library for tests";
   }
+  std::string missing() const override {
+    return lacks ? "heads of 80 are not for tests" : "";
+  }
 
  private:
   template <class T>
@@ -59,6 +71,12 @@ class library final : public attention_library {
 
 TROUPE_PLUGIN_FUNCTION const char* troupe_plugin_build() {
   return build_of_plugins();
+}
+TROUPE_PLUGIN_FUNCTION const char* troupe_plugin_library() {
+  return "a library for tests";
+}
+TROUPE_PLUGIN_FUNCTION const char* troupe_attention_trial(int) {
+  return "nothing is ready for tests";
 }
 TROUPE_PLUGIN_FUNCTION const char* troupe_attention_obstacle() {
   return "";
