@@ -44,7 +44,7 @@ void copy(T* to, const T* from, std::int64_t n, const context& in) {
 /// z or y, by the library's GELU; false where it has none for this product.
 template <class T>
 bool run_fused(const linear_forward<T>& op, const context& in) {
-  const bool aligned = all_aligned(op.y, op.z, op.x, op.weight);
+  const bool aligned = all_aligned(op.y, op.z, op.x, op.weight, op.bias);
   return fuses<T>(op.activation, op.N, op.K, aligned)
          && multiply({.role = product_role::forward,
                       .type = type_of<T>,
@@ -58,6 +58,25 @@ bool run_fused(const linear_forward<T>& op, const context& in) {
                      in);
 }
 
+/// The product and its bias, where it has one, into z.
+template <class T>
+void multiply_biased(const linear_forward<T>& op, T* z, const context& in) {
+  product_key key{
+      .role = product_role::forward, .type = type_of<T>, .R = op.R, .N = op.N, .K = op.K};
+  product_operands at{.a = op.weight, .b = op.x, .d = z};
+  if (library_adds_bias(op.bias, op.N)) {
+    key.biased = true;
+    at.bias = op.bias;
+    if (multiply(key, at, in))
+      return;
+    key.biased = false;
+    at.bias = nullptr;
+  }
+  multiply_plainly(key, at, in);
+  if (op.bias)
+    add_rows(z, op.bias, op.R, op.N, in);
+}
+
 template <class T>
 void run_op(const linear_forward<T>& op, const context& in) {
   if (op.R == 0 || op.N == 0 || run_fused(op, in))
@@ -66,14 +85,7 @@ void run_op(const linear_forward<T>& op, const context& in) {
   if (op.K == 0)
     fill_rows(z, op.bias, op.R, op.N, in);
   else
-    multiply_plainly({.role = product_role::forward,
-                      .type = type_of<T>,
-                      .biased = op.bias != nullptr,
-                      .R = op.R,
-                      .N = op.N,
-                      .K = op.K},
-                     {.a = op.weight, .b = op.x, .d = z, .bias = op.bias},
-                     in);
+    multiply_biased(op, z, in);
   if (op.activation != epilogue::none)
     run(activation_forward<T>{op.y, z, op.R, op.N, activation_of(op.activation)}, in);
   else if (z != op.y)

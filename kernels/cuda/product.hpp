@@ -10,10 +10,14 @@
 // where A is the first and B the second factor. The leading dimension of each is the length of its
 // row with us.
 //
-// GELU and its gradient are epilogues of cuBLASLt, where it has them. The gradient of a bias is
-// not: BGRADA and BGRADB overwrite, in an order that the algorithm decides, where dbias is a sum
-// over micro-batches in fp32 whose bits no choice of a product may change; to add what they wrote
-// would take a pass of its own. It is an operation of ours (bias.hpp), which reads dz once more.
+// A bias, GELU and its gradient are epilogues of cuBLASLt, where it has them: a bias only in rows
+// of a multiple of 8 elements, and aligned to 16 bytes. For others its heuristics propose what it
+// then refuses, or what loads 16 bytes all the same (pytorch/pytorch, pull requests 92201, 97205
+// and 98975). Elsewhere a kernel adds the bias to the product, which is rounded once more by that.
+// The gradient of a bias is no epilogue: BGRADA and BGRADB overwrite, in an order that the
+// algorithm decides, where dbias is a sum over micro-batches in fp32 whose bits no choice of a
+// product may change; to add what they wrote would take a pass of its own. It is an operation of
+// ours (bias.hpp), which reads dz once more.
 
 #pragma once
 
@@ -36,6 +40,11 @@ enum class product_epilogue : std::uint8_t {
   gelu_gradient,  ///< backward_input: times the slope of GELU at z
 };
 
+/// Of rows of N elements.
+inline bool library_adds_bias(const void* bias, std::int64_t N) {
+  return bias != nullptr && N % 8 == 0 && all_aligned(bias);
+}
+
 /// Everything that decides which algorithms there are and how fast they are. `alignment` counts in
 /// powers of two, up to 2^4, of the factors, the result, and of what the epilogue reads and writes.
 struct product_key {
@@ -47,6 +56,9 @@ struct product_key {
   std::uint8_t device_kind = 0;
   std::uint8_t alignment[4] = {};
   std::int64_t R, N, K;
+
+  /// Without it there is another way: the product, and a kernel.
+  bool has_epilogue() const { return epilogue != product_epilogue::none || biased; }
 
   friend bool operator==(const product_key&, const product_key&) = default;
 };
@@ -105,11 +117,11 @@ class product_description {
   cublasLtMatrixLayoutOpaque_t a_, b_, d_;
 };
 
-/// Whether the library says that it does not do a product in this way, and not that something
-/// failed. An algorithm is proposed for all rows of a result and may be tried on fewer.
-constexpr bool is_refusal(cublasStatus_t status) {
-  return status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE;
-}
+/// Whether an algorithm that the library proposed was not taken, and the device works: then another
+/// may be. An algorithm is proposed for all rows of a result and may be tried on fewer. Waits for
+/// the queue unless the library says plainly that it does not do this; throws device_failure where
+/// the device has failed.
+bool is_refused(cublasStatus_t status, cudaStream_t queue, const char* what);
 
 /// The fastest candidate, and how it did.
 struct measured_product {

@@ -38,6 +38,17 @@ std::int64_t rows_to_try(const product_key& key, std::span<std::byte> trial) {
 
 }  // namespace
 
+bool is_refused(cublasStatus_t status, cudaStream_t queue, const char* what) {
+  if (status == CUBLAS_STATUS_SUCCESS)
+    return false;
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE)
+    return true;
+  cudaGetLastError();  // what a launch that was not made leaves behind: not for the next call
+  if (cudaStreamSynchronize(queue) != cudaSuccess)
+    check(status, what);
+  return true;
+}
+
 std::optional<measured_product> measure(const product_key& key,
                                         const product_operands& at,
                                         std::span<const cublasLtMatmulHeuristicResult_t> candidates,
@@ -62,9 +73,8 @@ std::optional<measured_product> measure(const product_key& key,
     for (int i = 0; i < repeats; ++i) {
       const auto status
           = what.run(library, candidates[std::size_t(candidate)].algo, result, workspace, queue);
-      if (is_refusal(status))
+      if (is_refused(status, queue, "measuring a product"))
         return std::numeric_limits<double>::infinity();
-      check(status, "measuring a product");
     }
     check(cudaEventRecord(end.handle(), queue), "measuring a product");
     check(cudaEventSynchronize(end.handle()), "measuring a product");

@@ -238,12 +238,11 @@ std::optional<measured_product> first_guess(const product_key& key,
                                             cublasLtHandle_t library,
                                             void* workspace,
                                             cudaStream_t queue) {
-  if (key.epilogue == product_epilogue::none)
+  if (!key.has_epilogue())
     return measured_product{algorithm};
   const auto status = product_description(key, at).run(library, algorithm, at.d, workspace, queue);
-  if (is_refusal(status))
+  if (is_refused(status, queue, "trying the first algorithm of a product"))
     return std::nullopt;
-  check(status, "trying the first algorithm of a product");
   return measured_product{algorithm};
 }
 
@@ -260,11 +259,11 @@ void products::state::choose(known_product& out,
   product_description what(key, at);
   if (const auto earlier = given_for(name)) {
     out.impossible = earlier->algorithm == no_algorithm;
-    if (out.impossible && key.epilogue == product_epilogue::none)
+    if (out.impossible && !key.has_epilogue())
       throw device_failure("the choice that is given for the product '" + name + "' is '"
                            + no_algorithm
-                           + "', which only products with GELU have. Without that choice it is "
-                             "chosen anew, and bits may differ");
+                           + "', which only products with a bias or GELU have. Without that "
+                             "choice it is chosen anew, and bits may differ");
     out.earlier = !out.impossible;
     if (out.earlier)
       out.algorithm = taken_again(*earlier, what, on.library);
@@ -279,7 +278,7 @@ void products::state::choose(known_product& out,
         key, at, {candidates, std::size_t(found)}, on.library, workspace, trial, queue);
   else if (found > 0)
     chosen = first_guess(key, at, candidates[0].algo, on.library, workspace, queue);
-  out.impossible = !chosen && key.epilogue != product_epilogue::none;
+  out.impossible = !chosen && key.has_epilogue();
   if (out.impossible) {
     out.choice = {name, no_algorithm, 0, found};
     return;
@@ -343,9 +342,8 @@ bool multiply(product_key key, const product_operands& at, const context& in) {
       state.choose(known, on, key, at, workspace, trial, queue_of(in));
       if (known.earlier) {
         const auto status = run();
-        if (is_refusal(status))
+        if (is_refused(status, queue_of(in), "taking an earlier run's algorithm"))
           refuse_earlier(known.choice, cublasLtGetStatusName(status));
-        must_run(status, known.choice);
       }
       known.ready = true;
       if (known.earlier)

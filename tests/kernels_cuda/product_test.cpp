@@ -13,6 +13,7 @@
 
 #include <array>
 #include <cmath>
+#include <optional>
 
 using namespace troupe;
 using namespace troupe::tests;
@@ -143,18 +144,28 @@ double worst(const std::vector<T>& mine,
 }
 
 template <class T>
-void check(const linear_memory<T>& m, std::size_t shift = 0, bool measured = false) {
+void check(const linear_memory<T>& m,
+           std::size_t shift = 0,
+           bool measured = false,
+           bool refused_bias = false) {
   INFO("R " << m.R << " N " << m.N << " K " << m.K << " epilogue " << int(m.activation) << " bias "
             << m.with_bias << " z " << m.with_z << " shift " << shift);
   const auto judge = judged(m);
   const measuring first(measured);
   const auto mine = computed(m, shift);
+  // Where a kernel adds the bias, what it is added to was rounded, too.
+  const bool by_kernel
+      = m.with_bias && (refused_bias || m.N % 8 != 0 || shift * sizeof(T) % 16 != 0);
+  const double times = by_kernel ? 2 : 1;
+  auto parts = judge.z;
+  for (std::size_t i = 0; by_kernel && i < parts.size(); ++i)
+    parts[i] = std::abs(parts[i]) + std::abs(judge.bias[i % judge.bias.size()]);
   if (m.with_z)
-    CHECK(worst(mine.z, judge.z, judge.z, 0.51) < 1);
+    CHECK(worst(mine.z, judge.z, parts, times * 0.51) < 1);
   // Slopes of the activations are below 1.13, and of squared ReLU 2 z, at most 2 * 70 here; where z
   // is stored, y may be made of what was rounded.
   const double slope = m.activation == epilogue::squared_relu ? 140 : 1.13;
-  CHECK(worst(mine.y, judge.y, judge.z, m.activation == epilogue::none ? 0.51 : slope) < 1);
+  CHECK(worst(mine.y, judge.y, parts, times * (m.activation == epilogue::none ? 0.51 : slope)) < 1);
   // The sum that the slope comes to may be rounded, too; slopes are as above, or 2 z of one normal
   // number, below 10.
   auto sums = judge;
@@ -254,12 +265,50 @@ TEMPLATE_TEST_CASE(
   linear_memory<TestType> m{
       .R = 11, .N = 80, .K = 88, .activation = epilogue::gelu_tanh, .made_x = epilogue::gelu_tanh};
   // Forward with GELU, forward, backward with its gradient: CUBLAS_STATUS_NOT_SUPPORTED, and
-  // CUBLAS_STATUS_INVALID_VALUE.
-  emulator::plant_faults("cublasLtMatmul@1=15,cublasLtMatmul@3=7");
+  // CUBLAS_STATUS_INVALID_VALUE. A bias is tried, too.
+  emulator::plant_faults("cublasLtMatmul@1=15,cublasLtMatmul@4=7");
   check(m);
   emulator::plant_faults("");
   check(m);
   CHECK(chosen<TestType>(" 11 x 80 x 88,") == std::pair{3, 2});
+}
+
+/// Of the product with a bias: whether there is an algorithm; nothing: it was not asked for.
+std::optional<bool> has_bias(const std::string& sizes) {
+  for (const auto& choice : kernels::cuda::products::of_process().choices()) {
+    if (choice.product.find(sizes) != std::string::npos
+        && choice.product.find(" bias ") != std::string::npos)
+      return choice.algorithm != kernels::no_algorithm;
+  }
+  return std::nullopt;
+}
+
+TEMPLATE_TEST_CASE("a bias that the library does not add is added by a kernel",
+                   "[cuda][linear][emulated]",
+                   float,
+                   bf16,
+                   f16) {
+  const std::int64_t R = 12 + std::int64_t(sizeof(TestType)) + std::is_same_v<TestType, f16>;
+  const auto sizes = [&](std::int64_t N) {
+    return " " + std::to_string(R) + " x " + std::to_string(N) + " x 40,";
+  };
+  const auto one = [&](std::int64_t N, std::size_t shift = 0, bool refused = false) {
+    check(linear_memory<TestType>{.R = R, .N = N, .K = 40, .with_z = false}, shift, false, refused);
+    return has_bias(sizes(N));
+  };
+  CHECK(one(240) == true);
+  CHECK(!one(244));     // no multiple of 8
+  CHECK(!one(248, 1));  // not aligned
+  // It has none; it refuses, plainly or not.
+  for (const auto* fault :
+       {"cublasLtMatmulAlgoGetHeuristic@1=15", "cublasLtMatmul@1=15", "cublasLtMatmul@1=13"}) {
+    static std::int64_t N = 256;
+    N += 8;
+    emulator::plant_faults(fault);
+    CHECK(one(N, 0, true) == false);
+    emulator::plant_faults("");
+    CHECK(one(N, 0, true) == false);
+  }
 }
 
 TEMPLATE_TEST_CASE("products on a device take pointers that vectors cannot be loaded from",

@@ -119,7 +119,8 @@ TEST_CASE("epilogues, types and alignments are in a product's name", "[cuda][pro
   const std::int64_t R = 8, N = 56, K = 24;
   const std::size_t matrix = std::size_t(N * K);
   device_array<bf16> x(normal<bf16>(std::size_t(R * K), 1)), weight(normal<bf16>(matrix, 2)),
-      bias(normal<bf16>(std::size_t(N), 3), 1), y(std::size_t(R * N)), z(std::size_t(R * N));
+      bias(normal<bf16>(std::size_t(N), 3)), unaligned(normal<bf16>(std::size_t(N), 3), 1),
+      y(std::size_t(R * N)), z(std::size_t(R * N));
   run_product(kernels::linear_forward<bf16>{y.data(),
                                             z.data(),
                                             x.data(),
@@ -132,9 +133,22 @@ TEST_CASE("epilogues, types and alignments are in a product's name", "[cuda][pro
   // Of an activation that the library does not have only the product is its own.
   run_product(kernels::linear_forward<bf16>{
       y.data(), z.data(), x.data(), weight.data(), nullptr, R, N, K, kernels::epilogue::gelu_erf});
-  device_array<bf16> dz(normal<bf16>(std::size_t(R * N), 4)), dx(std::size_t(R * K));
-  run_product(kernels::linear_backward_input<bf16>{
-      dx.data(), dz.data(), weight.data(), R, N, K, kernels::epilogue::gelu_tanh, x.data()});
+  run_product(kernels::linear_forward<bf16>{
+      y.data(), nullptr, x.data(), weight.data(), bias.data(), R, N, K});
+  // A product with such a bias has none.
+  run_product(kernels::linear_forward<bf16>{
+      y.data(), nullptr, x.data(), weight.data(), unaligned.data(), R, N, K});
+  device_array<bf16> dz(normal<bf16>(std::size_t(R * N), 4), 1), dx(std::size_t(R * K));
+  run_product(kernels::linear_backward_input<bf16>{dx.data(),
+                                                   dz.data() + 7,
+                                                   weight.data(),
+                                                   R - 1,
+                                                   N,
+                                                   K,
+                                                   kernels::epilogue::gelu_tanh,
+                                                   x.data()});
+  run_product(
+      kernels::linear_backward_input<bf16>{dx.data(), dz.data(), weight.data(), R - 1, N, K});
   const settings rounded({.tf32 = true});
   device_array<float> dweight(std::vector<float>(matrix, 0)),
       dz32(normal<float>(std::size_t(R * N), 4)), x32(normal<float>(std::size_t(R * K), 5));
@@ -143,8 +157,11 @@ TEST_CASE("epilogues, types and alignments are in a product's name", "[cuda][pro
   std::set<std::string> names;
   for (const auto& choice : all().choices())
     names.insert(choice.product.substr(0, choice.product.find(", on")));
-  CHECK(names.contains("forward bf16 bias+gelu+z 8 x 56 x 24, aligned 16 16 16 2"));
-  CHECK(names.contains("backward_input bf16 gelu_gradient 8 x 56 x 24, aligned 16 16 16 16"));
+  CHECK(names.contains("forward bf16 bias+gelu+z 8 x 56 x 24, aligned 16 16 16 16"));
+  CHECK(names.contains("forward bf16 bias 8 x 56 x 24, aligned 16 16 16 16"));
+  CHECK(!names.contains("forward bf16 bias 8 x 56 x 24, aligned 16 16 16 2"));
+  CHECK(names.contains("backward_input bf16 gelu_gradient 7 x 56 x 24, aligned 16 16 16 16"));
+  CHECK(names.contains("backward_input bf16 7 x 56 x 24, aligned 16 2 16 16"));
   CHECK(names.contains("forward bf16 8 x 56 x 24, aligned 16 16 16 16"));
   CHECK(names.contains("backward_weight tf32 8 x 56 x 24, aligned 16 16 16 16"));
 }
@@ -229,17 +246,36 @@ TEST_CASE("that there is no algorithm for an epilogue is a choice, and held to w
                     ContainsSubstring("before the first product"));
 }
 
+TEST_CASE("that there is no algorithm for a bias is a choice, and held to when given",
+          "[cuda][products]") {
+  constexpr std::int64_t R = 8, N = 128, K = 24;
+  device_array<bf16> x(normal<bf16>(std::size_t(R * K), 1)),
+      weight(normal<bf16>(std::size_t(N * K), 2)), bias(normal<bf16>(std::size_t(N), 3)),
+      y(std::size_t(R * N));
+  const gelu_product named{.N = N, .K = K};
+  const product_choice none{named.name("bias "), kernels::no_algorithm, 0, 0};
+  all().give({none});
+  run_product(kernels::linear_forward<bf16>{
+      y.data(), nullptr, x.data(), weight.data(), bias.data(), R, N, K});
+  CHECK(choice_of(none.product) == none);
+  REQUIRE(choice_of(named.name("")));
+  CHECK(choice_of(named.name(""))->algorithm.size() == 128);
+}
+
 TEST_CASE("a product without an epilogue is refused the choice of no algorithm",
           "[cuda][products]") {
   const product one{.R = 8, .N = 168, .K = 16};
   all().give({{one.name(), kernels::no_algorithm, 0, 0}});
-  CHECK_THROWS_WITH(one.run(),
-                    ContainsSubstring(one.name()) && ContainsSubstring("only products with GELU"));
+  CHECK_THROWS_WITH(
+      one.run(),
+      ContainsSubstring(one.name()) && ContainsSubstring("only products with a bias or GELU"));
 }
 
 TEST_CASE("a candidate that the library refuses is not taken", "[cuda][products][emulated]") {
-  for (const std::string status : {"15", "7"}) {  // not supported, invalid value
-    const product one{.R = 8, .N = status == "7" ? 152 : 160, .K = 16};
+  // Not supported, invalid value, another architecture, not launched.
+  std::int64_t N = 400;
+  for (const std::string status : {"15", "7", "8", "13"}) {
+    const product one{.R = 8, .N = N += 8, .K = 16};
     {  // the first candidate is tried twice before any is repeated
       const auto faults = "cublasLtMatmul@1=" + status + ",cublasLtMatmul@2=" + status;
       const planted refusals(faults.c_str());
