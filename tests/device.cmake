@@ -15,7 +15,7 @@ add_dependencies(test_kernels_cuda attention_for_tests)
 
 # The same tests on a real device, with the objects of the real plug-in: what they call of the
 # emulator has no effect there. Built by its name alone; says SKIPPED where there is no device, and
-# leaves out what only the emulated one can show.
+# leaves out what only the emulated one can show. What only a real one can show is in kernels_device.
 if(TARGET plugin_cuda)
   add_library(attention_for_device_tests MODULE EXCLUDE_FROM_ALL support/attention_plugin.cpp
               $<TARGET_OBJECTS:plugin_build>)
@@ -23,7 +23,7 @@ if(TARGET plugin_cuda)
                         OUTPUT_NAME troupe_attention_for_tests
                         LIBRARY_OUTPUT_DIRECTORY ${CMAKE_RUNTIME_OUTPUT_DIRECTORY})
   target_link_libraries(attention_for_device_tests PRIVATE troupe_options CUDA::cudart_static)
-  file(GLOB_RECURSE sources CONFIGURE_DEPENDS kernels_cuda/*_test.cpp)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS kernels_cuda/*_test.cpp kernels_device/*_test.cpp)
   add_executable(test_kernels_device EXCLUDE_FROM_ALL ${sources} support/device_control.cpp
                  support/device_main.cpp $<TARGET_OBJECTS:plugin_cuda>)
   set_target_properties(test_kernels_device PROPERTIES LINKER_LANGUAGE CXX)
