@@ -59,10 +59,17 @@ __global__ void __launch_bounds__(backward_threads)
       const int i = first + u * backward_threads, column = before + i * W;
       if (i >= vectors)
         break;
-      pack<T, W> y;
+      pack<T, W> y = {};
+      if (column + W <= seen) {  // nearly always: no test for each
 #pragma unroll
-      for (int w = 0; w < W; ++w)
-        y.x[w] = column + w < seen ? from_float<T>(slope.of(to_float(x[u].x[w]))) : T{};
+        for (int w = 0; w < W; ++w)
+          y.x[w] = from_float<T>(slope.of(to_float(x[u].x[w])));
+      } else {
+#pragma unroll
+        for (int w = 0; w < W; ++w)
+          if (column + w < seen)
+            y.x[w] = from_float<T>(slope.of(to_float(x[u].x[w])));
+      }
       store(to + column, y);
     }
     if (has_target)
