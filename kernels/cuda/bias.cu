@@ -22,9 +22,14 @@ struct column_sum {
   }
 };
 
+template <class T>
+row_blocks blocks_of(const bias_backward<T>& op) {
+  return {op.R, op.N, wide<T>};
+}
+
 template <int W, class T>
 void sum_columns(const bias_backward<T>& op, const context& in) {
-  add_columns(in, column_sum<T, W>{op.dz, op.N}, op.R, op.N, op.dbias, nullptr, scratch(op));
+  add_columns(in, column_sum<T, W>{op.dz, op.N}, op.R, op.N, blocks_of(op), op.dbias, nullptr);
 }
 
 template <class T>
@@ -37,7 +42,7 @@ void run_op(const bias_backward<T>& op, const context& in) {
 
 template <class T>
 std::size_t scratch(const bias_backward<T>& op) {
-  return row_blocks(op.R, op.N).scratch(op.N, 1);
+  return blocks_of(op).scratch(op.N, 1);
 }
 
 #define TROUPE_INSTANTIATE(T)                               \

@@ -13,15 +13,20 @@
 
 namespace troupe::kernels::cuda {
 
-/// How R rows of C columns are divided. Not more blocks than a device runs at once (three a
-/// processor, as their registers allow), and of not less than 64 rows: the partial sums are then a
-/// few hundredths of what is read.
+constexpr int columns_threads = 256;
+constexpr int columns_blocks = 4;  ///< on a processor at once
+
+/// How R rows of C columns are divided, of which a thread loads `width` at once where it can: the
+/// same for those that cannot. Not more blocks than a device runs at once, and of not less than 64
+/// rows: the partial sums are then a few hundredths of what is read.
 struct row_blocks {
   std::int64_t rows;   ///< of a block
   std::int64_t count;  ///< of blocks
 
-  row_blocks(std::int64_t R, std::int64_t C) {
-    const std::int64_t wanted = ceil_div(3 * processors, ceil_div(C > 0 ? C : 1, 256));
+  constexpr row_blocks(std::int64_t R, std::int64_t C, int width) {
+    const std::int64_t beside = ceil_div(C > 0 ? C : 1, warp * width);
+    const std::int64_t places = columns_blocks * processors;
+    const std::int64_t wanted = beside < places ? places / beside : 1;
     rows = ceil_div(R, wanted) < 64 ? 64 : ceil_div(R, wanted);
     count = ceil_div(R, rows);
   }
@@ -30,12 +35,19 @@ struct row_blocks {
   }
 };
 
-constexpr int columns_threads = 256;
+/// Blocks of all columns that are loaded so many at once.
+constexpr std::int64_t column_blocks(std::int64_t R, std::int64_t C, int width) {
+  return row_blocks(R, C, width).count * ceil_div(C, warp * width);
+}
+static_assert(column_blocks(65536, 768, 8) == columns_blocks * processors);
+static_assert(column_blocks(65536, 4096, 8) == columns_blocks * processors);
+static_assert(column_blocks(65536, 5120, 8) <= columns_blocks * processors);
+static_assert(column_blocks(65536, 5120, 4) <= columns_blocks * processors);
 
 /// partial_sums: (blocks, sums, C). Lanes neighbours have Lanes * width columns; the other threads
 /// have the same columns of other rows.
 template <int Lanes, class Body>
-__global__ void __launch_bounds__(columns_threads) columns_kernel(
+__global__ void __launch_bounds__(columns_threads, columns_blocks) columns_kernel(
     const Body body, std::int64_t R, std::int64_t C, std::int64_t rows, float* partial_sums) {
   constexpr int W = Body::width, slots = columns_threads / Lanes, unroll = Body::unroll;
   const int lane = int(threadIdx.x) % Lanes, slot = int(threadIdx.x) / Lanes;
@@ -108,13 +120,12 @@ void add_columns(const context& in,
                  const Body& body,
                  std::int64_t R,
                  std::int64_t C,
+                 const row_blocks& blocks,
                  float* first,
-                 float* second,
-                 std::size_t scratch) {
-  auto* const partial_sums = scratch_array<float>(in, scratch);
+                 float* second) {
+  auto* const partial_sums = scratch_array<float>(in, blocks.scratch(C, Body::sums));
   if (R == 0 || C == 0)
     return;
-  const row_blocks blocks(R, C);
   const std::int64_t steps = C / Body::width;
   const auto start = [&](auto lanes, auto* kernel) {
     const dim3 grid(unsigned(ceil_div(steps, lanes)), unsigned(blocks.count));

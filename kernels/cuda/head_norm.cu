@@ -76,6 +76,11 @@ void run_op(const head_norm_backward_input<T>& op, const context& in) {
 }
 
 template <class T>
+row_blocks blocks_of(const head_norm_backward_weight<T>& op) {
+  return {heads_of(op.shape), op.shape.D, wide<T>};
+}
+
+template <class T>
 void run_op(const head_norm_backward_weight<T>& op, const context& in) {
   const head_norm_shape& s = op.shape;
   const auto all = heads_of(s);
@@ -83,15 +88,14 @@ void run_op(const head_norm_backward_weight<T>& op, const context& in) {
     return;
   const bool vectors = heads_fit(s, wide<T>) && all_aligned(op.dy, op.x);
   sum_norm_weights<T>(
-      in, op, heads_in_groups(s), all, s.D, s.kind == normalization::layer, vectors, scratch(op));
+      in, op, heads_in_groups(s), all, s.D, s.kind == normalization::layer, vectors, blocks_of(op));
 }
 
 }  // namespace
 
 template <class T>
 std::size_t scratch(const head_norm_backward_weight<T>& op) {
-  const head_norm_shape& s = op.shape;
-  return row_blocks(s.R * s.G * s.heads, s.D).scratch(s.D, op.dbias ? 2 : 1);
+  return blocks_of(op).scratch(op.shape.D, op.dbias ? 2 : 1);
 }
 
 #define TROUPE_INSTANTIATE(T)                                           \

@@ -47,17 +47,28 @@ void run_op(const norm_backward_input<T>& op, const context& in) {
 }
 
 template <class T>
+row_blocks blocks_of(const norm_backward_weight<T>& op) {
+  return {op.R, op.C, wide<T>};
+}
+
+template <class T>
 void run_op(const norm_backward_weight<T>& op, const context& in) {
   const bool vectors = op.C % wide<T> == 0 && all_aligned(op.dy, op.x);
-  sum_norm_weights<T>(
-      in, op, whole_rows{op.C}, op.R, op.C, op.kind == normalization::layer, vectors, scratch(op));
+  sum_norm_weights<T>(in,
+                      op,
+                      whole_rows{op.C},
+                      op.R,
+                      op.C,
+                      op.kind == normalization::layer,
+                      vectors,
+                      blocks_of(op));
 }
 
 }  // namespace
 
 template <class T>
 std::size_t scratch(const norm_backward_weight<T>& op) {
-  return row_blocks(op.R, op.C).scratch(op.C, op.dbias ? 2 : 1);
+  return blocks_of(op).scratch(op.C, op.dbias ? 2 : 1);
 }
 
 #define TROUPE_INSTANTIATE(T)                                      \

@@ -147,10 +147,10 @@ void sum_norm_weights(const context& in,
                       std::int64_t R,
                       std::int64_t C,
                       bool centred,
-                      std::size_t scratch) {
+                      const row_blocks& blocks) {
   const norm_weight_sums<T, W, Sums, Place> body{
       .dy = op.dy, .x = op.x, .mean = centred ? op.mean : nullptr, .rstd = op.rstd, .place = place};
-  add_columns(in, body, R, C, op.dgain, op.dbias, scratch);
+  add_columns(in, body, R, C, blocks, op.dgain, op.dbias);
 }
 template <class T, class Place, class Op>
 void sum_norm_weights(const context& in,
@@ -160,14 +160,14 @@ void sum_norm_weights(const context& in,
                       std::int64_t C,
                       bool centred,
                       bool vectors,
-                      std::size_t scratch) {
+                      const row_blocks& blocks) {
   constexpr int W = wide<T>;
   if (op.dbias)
-    vectors ? sum_norm_weights<W, 2, T>(in, op, place, R, C, centred, scratch)
-            : sum_norm_weights<1, 2, T>(in, op, place, R, C, centred, scratch);
+    vectors ? sum_norm_weights<W, 2, T>(in, op, place, R, C, centred, blocks)
+            : sum_norm_weights<1, 2, T>(in, op, place, R, C, centred, blocks);
   else
-    vectors ? sum_norm_weights<W, 1, T>(in, op, place, R, C, centred, scratch)
-            : sum_norm_weights<1, 1, T>(in, op, place, R, C, centred, scratch);
+    vectors ? sum_norm_weights<W, 1, T>(in, op, place, R, C, centred, blocks)
+            : sum_norm_weights<1, 1, T>(in, op, place, R, C, centred, blocks);
 }
 
 }  // namespace troupe::kernels::cuda
