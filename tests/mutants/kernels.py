@@ -73,7 +73,7 @@ MUTANTS = [
     ("the target's slope is e^x - 1 of what was rounded", CROSS_BACKWARD,
      "return expm1f(x - lse) * dloss;", "return exponential(x, lse) * dloss;"),
     ("the padding of the vocabulary has a gradient", CROSS_BACKWARD,
-     "y.x[w] = column + w < seen ?", "y.x[w] = column + w < V ?"),
+     "if (column + W <= seen) {", "if (column + W <= V) {"),
     ("parts of the vocabulary beyond 128 are not in the loss", MERGE,
      "double sum = more ? share(before) : 0", "double sum = 0"),
     # Turning.
