@@ -146,7 +146,7 @@ TEST_CASE("a folder of checkpoints that vanishes is made again", "[scenario][fau
   const tests::scratch_folder folder;
   auto job = saving_job(folder.path());
   const auto shared = tests::tiny_resources(job);
-  shared->make_lane = [&, count = 0](runtime::lane_settings settings) mutable {
+  shared->make_lane = [&](runtime::lane_settings settings) {
     settings.before_each = [&job, done = 0]() mutable {
       if (++done == 60)  // in the middle of the run
         fs::remove_all(job.checkpoints.save);
