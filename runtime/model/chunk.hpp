@@ -157,6 +157,11 @@ class chunk_pass {
   /// W. Adds to the store and emits every unit that is complete.
   void weight_gradients(int block);
 
+  /// I and W of a block of a chunk that has embedding and head, and so waits for nobody and is
+  /// waited for by nobody: segment by segment, so that what they need is not held until the block's
+  /// I has ended. The same bits.
+  void backward(int block);
+
   int blocks() const { return int(route_.blocks.size()); }
   /// (2) f64, see loss_value.
   const tensor& loss_sums() const { return pass_.loss; }

@@ -196,6 +196,14 @@ bundle chunk_pass::input_gradients(const bundle& in, int block) {
   return out;
 }
 
+void chunk_pass::backward(int block) {
+  const auto& b = route_.blocks.at(std::size_t(block));
+  for (int s = b.end - 1; s >= b.first; --s) {
+    tape_.input_gradients(s);
+    tape_.weight_gradients(s);
+  }
+}
+
 void chunk_pass::weight_gradients(int block) {
   const auto& b = route_.blocks.at(std::size_t(block));
   for (int s = b.end - 1; s >= b.first; --s)

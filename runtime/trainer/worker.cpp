@@ -123,16 +123,26 @@ void worker::recompute(const pass_key& key, int block) {
 }
 
 bundle worker::input_gradients(const pass_key& key, const bundle& in, int block) {
-  return pass(key, "WORKER-3: input gradients come after the forward pass")
-      .input_gradients(in, block);
+  auto& found = pass(key, "WORKER-3: input gradients come after the forward pass");
+  if (is_whole(key.chunk))
+    return {};
+  return found.input_gradients(in, block);
 }
 
 void worker::weight_gradients(const pass_key& key, int block) {
   auto& found = pass(key, "WORKER-4: weight gradients come after the forward pass");
   at(key.chunk).store.select_replica(key.replica);
-  found.weight_gradients(block);
+  if (is_whole(key.chunk))
+    found.backward(block);
+  else
+    found.weight_gradients(block);
   if (block == 0)
     passes_.erase(key);
+}
+
+bool worker::is_whole(chunk_id id) const {
+  const auto& range = homes_.at(id)->model.range();
+  return range.embedding && range.head;
 }
 
 bundle worker::backward(const pass_key& key, const bundle& in) {

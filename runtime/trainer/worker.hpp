@@ -95,7 +95,8 @@ class worker {
   /// Gradients become zero; passes of an abandoned step are dropped.
   void begin_step(const step_settings& step);
 
-  // The actions. See chunk_pass for the bundles and blocks.
+  // The actions. See chunk_pass for the bundles and blocks. Nobody waits for the I of a chunk that
+  // has embedding and head: it is done with its W, segment by segment, which holds less memory.
   bundle forward(const pass_key& key, const bundle& in);
   void recompute(const pass_key& key, int block);
   bundle input_gradients(const pass_key& key, const bundle& in, int block = 0);
@@ -233,6 +234,7 @@ class worker {
   hosted& at(chunk_id id);
   chunk_pass& pass(const pass_key& key, const char* otherwise);
   void emitted(hosted& home, int unit);
+  bool is_whole(chunk_id id) const;
   void sum_bucket(const place& which, stream& on);
   void add_partial_gradients(hosted& home);
   void add_ties();

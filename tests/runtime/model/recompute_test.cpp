@@ -177,6 +177,34 @@ TEST_CASE("what is forgotten needs less memory, the more the less", "[recompute]
   CHECK(3 * all < none);  // of 12 layers one is whole, of the others what they began with
 }
 
+TEST_CASE("I and W segment by segment have the bits of I, then W, and hold less", "[model]") {
+  std::size_t held[2] = {};
+  std::vector<float> gradients[2];
+  for (const bool together : {false, true}) {
+    deep x({});
+    const auto in = tiny_batch(x.on, x.config, 4, 1);
+    memory_pool pool = x.on.pool();
+    for (int i = 0; i < 2; ++i) {  // the first time sizes the scratch
+      const auto before = pool.bytes_in_use();
+      pool.reset_peak();
+      chunk_pass pass(x.model, x.route, x.on, x.store, with_dropout);
+      pass.forward(in);
+      if (together) {
+        pass.backward(0);
+      } else {
+        pass.input_gradients({}, 0);
+        pass.weight_gradients(0);
+      }
+      held[together] = pool.peak_bytes() - before;
+    }
+    const auto all = x.store.gradients(0);
+    gradients[together].assign(all.begin(), all.end());
+  }
+  CAPTURE(held[0], held[1]);
+  CHECK(gradients[1] == gradients[0]);
+  CHECK(held[1] < held[0]);
+}
+
 TEST_CASE("TAPE-2, TAPE-4: R comes once, before its I", "[recompute]") {
   deep x(full(recompute_method::uniform, 1), 2);
   const auto in = tiny_batch(x.on, x.config, 2, 1);
