@@ -10,9 +10,9 @@ namespace {
 constexpr int rows = 8;  ///< of a thread
 constexpr int threads = tile / rows * 16;
 template <int Dp>
-constexpr int blocks = Dp == 64    ? 4
-                       : Dp == 128 ? 3
-                                   : 1;  ///< of a multiprocessor, by registers
+[[maybe_unused]] constexpr int blocks = Dp == 64    ? 4
+                                        : Dp == 128 ? 3
+                                                    : 1;  ///< of a multiprocessor, by registers
 
 /// The softmax of the rows so far, in shared memory: registers are for what is multiplied.
 struct running {
