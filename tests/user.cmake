@@ -19,10 +19,11 @@ add_custom_target(tests_readme DEPENDS troupe)
 
 set(flags "${CMAKE_CXX_FLAGS}")
 if(TROUPE_SANITIZE)
-  string(APPEND flags " -fsanitize=${TROUPE_SANITIZE} -fno-sanitize=null -fno-sanitize-recover=all")
+  string(APPEND flags " -fsanitize=${TROUPE_SANITIZE} -fno-sanitize=null,vptr -fno-sanitize-recover=all")
 endif()
 add_test(NAME package/install
          COMMAND Python3::Interpreter -B ${CMAKE_CURRENT_SOURCE_DIR}/package/install_test.py
-                 ${CMAKE_COMMAND} ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR} "${flags}")
+                 ${CMAKE_COMMAND} ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}
+                 ${CMAKE_CXX_COMPILER} "${flags}")
 set_tests_properties(package/install PROPERTIES TIMEOUT 600 LABELS package)
 add_custom_target(tests_package DEPENDS all_installed)

@@ -1,7 +1,7 @@
 """Installs into a scratch folder, moves it, and builds and runs stories against it with nothing but
 find_package(troupe). Run by ctest:
 
-    install_test.py CMAKE SOURCE_DIR BUILD_DIR FLAGS
+    install_test.py CMAKE SOURCE_DIR BUILD_DIR COMPILER FLAGS
 """
 
 import pathlib
@@ -43,7 +43,7 @@ def leaks(prefix, folders):
             yield f"{name} is installed, which is nobody else's affair"
 
 
-def main(cmake, source, build, flags):
+def main(cmake, source, build, compiler, flags):
     sys.path.insert(0, str(source / "tests/examples"))
     import story
 
@@ -69,7 +69,8 @@ def main(cmake, source, build, flags):
 
     shutil.copytree(prefix / "share/doc/troupe/examples", work / "mine")
     run(cmake, "-S", work / "mine", "-B", work / "mine/build", "-G", "Ninja",
-        f"-DCMAKE_PREFIX_PATH={prefix}", f"-DCMAKE_CXX_FLAGS={flags} -Wall -Werror",
+        f"-DCMAKE_PREFIX_PATH={prefix}", f"-DCMAKE_CXX_COMPILER={compiler}",
+        f"-DCMAKE_CXX_FLAGS={flags} -Wall -Werror",
         *([f"-DCMAKE_CXX_COMPILER_LAUNCHER={ccache}"] if (ccache := shutil.which("ccache")) else []))
     run(cmake, "--build", work / "mine/build", "--target", *[f"story_{x}" for x in STORIES])
     for name in STORIES:
@@ -79,4 +80,4 @@ def main(cmake, source, build, flags):
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3]), sys.argv[4]))
+    sys.exit(main(sys.argv[1], pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3]), *sys.argv[4:6]))
