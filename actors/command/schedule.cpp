@@ -180,7 +180,7 @@ void add_check(command_line& group) {
       "of "
       "the others.");
   line.note("Example: troupe schedule check my.csv --credits 2 --memory-limit 4");
-  line.note("Which promises are checked: PLAN-1 to PLAN-8 in docs/architecture.md.");
+  line.note("Which promises are checked: PLAN-1 to PLAN-8 in docs/invariants.md.");
   line.runs([flags, &line] { return check_plans(*flags, line); });
 }
 

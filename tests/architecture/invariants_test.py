@@ -1,4 +1,4 @@
-"""Every invariant that the code names is in the table of docs/architecture.md, and the other way
+"""Every invariant that the code names is in the table of docs/invariants.md, and the other way
 round; a test that is said to break one is there, and breaks some. Run by ctest."""
 
 import pathlib
@@ -25,7 +25,7 @@ def names_in(cell):
 
 def table_of(text):
     """(names, what is said of their tests) of each row."""
-    section = text.split("## Named invariants")[1].split("\n## ")[0]
+    section = text.split("# Named invariants")[1].split("\n## ")[0]
     for line in section.splitlines():
         cells = [x.strip() for x in line.strip("|").split("|")]
         if len(cells) == 4 and NAME.search(cells[0]):
@@ -33,7 +33,7 @@ def table_of(text):
 
 
 def complaints(root):
-    table = list(table_of((root / "docs/architecture.md").read_text()))
+    table = list(table_of((root / "docs/invariants.md").read_text()))
     listed = {name for names, _ in table for name in names}
     checked = {}
     for room in ROOMS:
@@ -41,7 +41,7 @@ def complaints(root):
             for name in CHECKED.findall(path.read_text()):
                 checked.setdefault(name, path.relative_to(root).as_posix())
     for name in sorted(set(checked) - listed):
-        yield f"{name}, checked in {checked[name]}, is not in the table of docs/architecture.md"
+        yield f"{name}, checked in {checked[name]}, is not in the table of docs/invariants.md"
     tests = {x.relative_to(root).as_posix(): x.read_text() for x in (root / "tests").rglob("*_test.cpp")}
     for names, said in table:
         files = re.findall(r"`([\w/]+_test\.cpp)`", said)
@@ -65,7 +65,7 @@ def main(root):
         print("invariants_test.py cannot read its own example")
         return 1
     wrong = list(complaints(root))
-    count = sum(len(names) for names, _ in table_of((root / "docs/architecture.md").read_text()))
+    count = sum(len(names) for names, _ in table_of((root / "docs/invariants.md").read_text()))
     print("\n".join(wrong) or f"{count} invariants are listed")
     return len(wrong) != 0 or count == 0
 
