@@ -1,10 +1,10 @@
 #include "kernels/cpu/product.hpp"
 
 #include "kernels/cpu/split.hpp"
+#include "kernels/cpu/team.hpp"
 
 #include <map>
 #include <new>
-#include <omp.h>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <unordered_map>
 
@@ -15,18 +15,6 @@ namespace {
 // Multiplications below which waking another thread costs more than it saves (5 microseconds here).
 constexpr std::int64_t products_worth_a_thread = 1 << 18;
 constexpr std::int64_t narrow_products_worth_a_thread = 2 * products_worth_a_thread;
-
-// oneDNN takes the team of the calling thread as large as OpenMP says, a setting of that thread.
-class team {
- public:
-  explicit team(int threads) : before_(omp_get_max_threads()) { omp_set_num_threads(threads); }
-  ~team() { omp_set_num_threads(before_); }
-  team(const team&) = delete;
-  team& operator=(const team&) = delete;
-
- private:
-  int before_;
-};
 
 [[noreturn]] void refuse(
     const char* of, std::int64_t M, std::int64_t N, std::int64_t K, dnnl_status_t status) {
