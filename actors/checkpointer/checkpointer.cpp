@@ -25,7 +25,7 @@ void checkpointer_state::start(messages::supervisor_actor supervisor,
 void checkpointer_state::expect(const messages::save& x) {
   if (x.generation != generation_)
     return;
-  shared_->planted->strike("checkpointer", runtime::value(x.step));
+  shared_->faults->inject("checkpointer", runtime::value(x.step));
   expected_[x.step] = x;
   write_if_complete(x.step);
 }
@@ -39,22 +39,22 @@ void checkpointer_state::receive(const messages::snapshot& x) {
 
 checkpointer_state::state_of_rank checkpointer_state::redeemed(
     const messages::fragments& what) const {
-  return {redeem(*shared_->transport, what.arrays, {.until = token_}), what.places};
+  return {redeem(*shared_->transport, what.arrays, {.until = token_}), what.parts};
 }
 
 runtime::shard_record checkpointer_state::write(runtime::checkpoint_writer& by,
                                                 const std::string& file,
                                                 const state_of_rank& what) {
   std::vector<runtime::tensor_to_write> tensors;
-  auto place = what.places.begin();
+  auto part = what.parts.begin();
   for (const auto& [array, x] : what.arrays) {
     tensors.push_back({.name = array,
                        .type = runtime::stored_type::f32,
                        .extents = x.extents(),
                        .data = x.raw(),
-                       .whole = place->whole,
-                       .part = place->part});
-    ++place;
+                       .whole = part->whole,
+                       .part = part->part});
+    ++part;
   }
   return by.write_shard(file, tensors);
 }

@@ -37,7 +37,7 @@ class checkpointer_state {
   /// Parameters or moments of a rank.
   struct state_of_rank {
     runtime::bundle arrays;
-    std::vector<messages::fragment> places;
+    std::vector<messages::fragment> parts;
   };
   state_of_rank redeemed(const messages::fragments& what) const;
   std::filesystem::path write(

@@ -292,7 +292,7 @@ void declare_device(command_line& line, training_flags& to) {
 }
 
 void declare_testing(command_line& line, training_flags& to) {
-  auto& d = to.disturbance;
+  auto& d = to.faults;
   line.group("Testing");
   line.value(
       "--plant-fault",

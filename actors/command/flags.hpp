@@ -137,7 +137,7 @@ struct training_flags {
   runtime::checkpoint_settings checkpoints;
   runtime::watch_settings watch = megatron_watch();
   std::optional<double> matrix_rate;  ///< TFLOP a second
-  runtime::disturbance_settings disturbance;
+  runtime::fault_settings faults;
   bool dry_run = false;
 };
 

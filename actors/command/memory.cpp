@@ -33,7 +33,7 @@ training_flags shape_and_layout(training_flags flags) {
   flags.rate = {.maximum = 1};
   flags.checkpoints = {};
   flags.watch = megatron_watch();
-  flags.disturbance = {};
+  flags.faults = {};
   return flags;
 }
 

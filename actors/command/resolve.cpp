@@ -191,7 +191,7 @@ runtime::training_job resolve(const training_flags& flags, const std::vector<std
   job.how.optimizer = flags.optimizer.adam;
   job.checkpoints = flags.checkpoints;
   job.checkpoints.load_hub = flags.model.hub;
-  job.disturbance = flags.disturbance;
+  job.faults = flags.faults;
   job.exit_interval = std::uint64_t(flags.steps.exit_interval);
   job.command_line = words;
   if (wrong.empty())

@@ -214,7 +214,7 @@ std::shared_ptr<resources> prepare(const runtime::training_job& job,
                     job.layout.world, job.layout.tensor, 1, job.layout.pipeline, job.layout.order),
                 .pipeline = runtime::pipeline_of(job)});
   runtime::prepare_devices(job);
-  out->planted = std::make_shared<disturbance>(job.disturbance);
+  out->faults = std::make_shared<fault_injector>(job.faults);
   out->transport = make_transport(job.transport);
   if (!job.watch.trace_file.empty())
     out->trace = std::make_shared<runtime::trace_recorder>();

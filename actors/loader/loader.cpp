@@ -49,7 +49,7 @@ messages::loader_actor::behavior_type loader(messages::loader_actor::pointer sel
   end_on_exception(self, "loader");
   return {[shared, recent = std::make_shared<recent_batches>()](
               const messages::request_batch& x) -> messages::batch_ready {
-    shared->planted->strike("loader", runtime::value(x.at.step));
+    shared->faults->inject("loader", runtime::value(x.at.step));
     const auto all = recent->at(x.validation ? *shared->validation : *shared->training, x);
     return {x.at,
             runtime::deposit(*shared->transport, chosen(all, x.inputs, x.labels), x.at.generation)};

@@ -100,7 +100,7 @@ void monitor_state::receive(const messages::committed& x) {
     pipeline_.add(report.pipeline);
     executed_ = x;
   }
-  shared_->planted->strike("monitor", report.iteration);
+  shared_->faults->inject("monitor", report.iteration);
   record(report);
   since_.add(report);
   const auto& job = shared_->job;

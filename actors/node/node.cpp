@@ -44,7 +44,7 @@ caf::actor node_state::spawn(const messages::spawn& what, const caf::actor& by) 
     supervisor_ = by;
     self_->monitor(supervisor_);
   }
-  shared_->planted->strike("node", shared_->first_iteration + 1);
+  shared_->faults->inject("node", shared_->first_iteration + 1);
   const auto actor = make(what, by);
   spawned_.push_back(actor);
   self_->monitor(actor);

@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "actors/support/disturbance.hpp"
+#include "actors/support/fault_injector.hpp"
 #include "runtime/collective/local/local_group.hpp"
 #include "runtime/collective/nccl_group.hpp"
 #include "runtime/core/cancel.hpp"
@@ -44,7 +44,7 @@ struct resources {
   std::shared_ptr<const runtime::batch_source> training = {}, validation = {};
   std::shared_ptr<runtime::trace_recorder> trace = {};       ///< null: nobody watches
   std::shared_ptr<runtime::operation_profile> profile = {};  ///< null: nobody asked
-  std::shared_ptr<const disturbance> planted = {};
+  std::shared_ptr<const fault_injector> faults = {};
   std::shared_ptr<pool_registry> pools = std::make_shared<pool_registry>();
   std::function<void(runtime::worker&)> restore
       = {};  ///< fills a new worker; null: initial weights

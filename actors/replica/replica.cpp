@@ -101,9 +101,9 @@ template <class Order>
 void replica_state::pass_down(const Order& x) {
   if (x.generation != seat_.generation)
     return;
-  shared_->planted->strike(who_, runtime::value(x.step));
+  shared_->faults->inject(who_, runtime::value(x.step));
   for (const auto& stage : stages_)
-    shared_->planted->send(self_, caf::actor_cast<messages::stage_actor>(stage), x);
+    shared_->faults->send(self_, caf::actor_cast<messages::stage_actor>(stage), x);
 }
 
 void replica_state::receive(const messages::ready& x) {
@@ -115,7 +115,7 @@ void replica_state::receive(const messages::ready& x) {
   messages::ready all{seat_.generation, seat_.replica, 0};
   for (const auto& part : ready_)
     all.parameters += part.parameters;
-  shared_->planted->send(self_, seat_.supervisor, all);
+  shared_->faults->send(self_, seat_.supervisor, all);
 }
 
 void replica_state::receive(const messages::vote& x) {
@@ -139,7 +139,7 @@ void replica_state::receive(const messages::vote& x) {
   });
   all.gradients = gradients.result();
   votes_.clear();
-  shared_->planted->send(self_, seat_.supervisor, all);
+  shared_->faults->send(self_, seat_.supervisor, all);
 }
 
 void replica_state::receive(const messages::applied& x) {
@@ -153,7 +153,7 @@ void replica_state::receive(const messages::applied& x) {
   }
   require_alike(applied_, shared_->tensor());
   applied_.clear();
-  shared_->planted->send(self_, seat_.supervisor, all);
+  shared_->faults->send(self_, seat_.supervisor, all);
 }
 
 messages::replica_actor::behavior_type replica(

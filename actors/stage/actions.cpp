@@ -1,4 +1,4 @@
-#include "actors/stage/bench.hpp"
+#include "actors/stage/stage_context.hpp"
 #include "actors/support/guard.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/telemetry/trace.hpp"
@@ -12,15 +12,15 @@
 
 namespace troupe::actors {
 
-using messages::place;
+using messages::pass_id;
 using runtime::action;
 using runtime::action_kind;
 using runtime::chunk_id;
 using runtime::ticket_bundle;
 
-double stage_state::bench::longest_ms(runtime::moment begin,
-                                      runtime::moment end,
-                                      const runtime::stream& by) {
+double stage_context::longest_ms(runtime::moment begin,
+                                 runtime::moment end,
+                                 const runtime::stream& by) {
   timed_.emplace_back(std::move(begin), std::move(end));
   for (; !timed_.empty() && by.has_passed(timed_.front().second); timed_.pop_front()) {
     const auto from = by.ns_of(timed_.front().first);
@@ -29,18 +29,16 @@ double stage_state::bench::longest_ms(runtime::moment begin,
   return longest_ms_;
 }
 
-void stage_state::bench::trace(runtime::trace_recorder& to,
-                               runtime::span what,
-                               runtime::moment begin,
-                               runtime::stream& by) {
+void stage_context::trace(runtime::trace_recorder& to,
+                          runtime::span what,
+                          runtime::moment begin,
+                          runtime::stream& by) {
   auto& late = late_[what.track == 0 ? 0 : 1];
   late.push_back({std::move(what), std::move(begin), by.now()});
   add_passed(to, late, by);
 }
 
-void stage_state::bench::add_passed(runtime::trace_recorder& to,
-                                    late_spans& late,
-                                    runtime::stream& by) {
+void stage_context::add_passed(runtime::trace_recorder& to, late_spans& late, runtime::stream& by) {
   while (!late.empty() && by.has_passed(late.front().end)) {
     auto& x = late.front();
     x.what.begin_ns = std::uint64_t(by.ns_of(x.begin));
@@ -50,9 +48,9 @@ void stage_state::bench::add_passed(runtime::trace_recorder& to,
   }
 }
 
-void stage_state::bench::trace_rest(runtime::trace_recorder& to,
-                                    int track,
-                                    runtime::stream& by) noexcept {
+void stage_context::trace_rest(runtime::trace_recorder& to,
+                               int track,
+                               runtime::stream& by) noexcept {
   auto& late = late_[track == 0 ? 0 : 1];
   try {
     for (int ms = 0; !late.empty() && ms < 1000; ++ms) {
@@ -73,7 +71,7 @@ runtime::pass_key stage_state::key_of(chunk_id chunk, runtime::microbatch_id mic
   return {m / each, chunk, runtime::microbatch_id(m % each)};
 }
 
-place stage_state::place_of(const action& x) const {
+pass_id stage_state::pass_of(const action& x) const {
   return {.generation = seat_.generation,
           .step = now_->step.step,
           .validation = now_->step.validation,
@@ -95,16 +93,16 @@ void stage_state::receive(const messages::batch_ready& x) {
 }
 
 // A neighbour may be a step ahead: what it sends waits until our own step begins.
-void stage_state::keep(arrival kind, const place& at, const ticket_bundle& data) {
+void stage_state::keep(arrival kind, const pass_id& at, const ticket_bundle& data) {
   if (at.generation != seat_.generation)
     return;  // HANDOFF-3
   const bool first = seen_.emplace(kind, at).second && at.step >= step_;
-  runtime::ensure(first, "HANDOFF-1: one activation and one gradient for each place");
+  runtime::ensure(first, "HANDOFF-1: one activation and one gradient for each pass");
   inbox_.emplace(inbox_key{kind, at}, data);
   if (!now_)
     return;
-  tell_book(kind, at);
-  deliberate();
+  note_arrival(kind, at);
+  ask_policy();
   pump();
 }
 
@@ -131,18 +129,18 @@ void stage_state::request_batch(const runtime::hosted_seat& seat, int microbatch
   const auto stretch
       = (value(key.microbatch) * replicas + logical) * std::uint64_t(copies) + value(seat.copy);
   const auto& step = now_->step;
-  shared_->planted->send(self_,
-                         caf::actor_cast<messages::loader_actor>(peers_.loader),
-                         messages::request_batch{.at = place_of(x),
-                                                 .replica = int(stretch % replicas),
-                                                 .microbatch = stretch / replicas,
-                                                 .consumed = step.consumed,
-                                                 .validation = step.validation,
-                                                 .inputs = is_first(seat.chunk),
-                                                 .labels = is_last(seat.chunk)});
+  shared_->faults->send(self_,
+                        caf::actor_cast<messages::loader_actor>(peers_.loader),
+                        messages::request_batch{.at = pass_of(x),
+                                                .replica = int(stretch % replicas),
+                                                .microbatch = stretch / replicas,
+                                                .consumed = step.consumed,
+                                                .validation = step.validation,
+                                                .inputs = is_first(seat.chunk),
+                                                .labels = is_last(seat.chunk)});
 }
 
-bool stage_state::begins_the_way_back(const action& x) const {
+bool stage_state::begins_backward(const action& x) const {
   const auto& blocks = now_->plan->blocks;
   const auto last = blocks.empty() ? 0 : int(blocks[runtime::value(x.chunk)].size()) - 1;
   return x.kind == action_kind::input_gradients && int(x.block) == last;
@@ -155,10 +153,10 @@ std::optional<ticket_bundle> stage_state::inputs_of(const action& x) {
       wanted.push_back(arrival::batch);
     if (!is_first(x.chunk))
       wanted.push_back(arrival::activation);
-  } else if (begins_the_way_back(x) && !is_last(x.chunk)) {
+  } else if (begins_backward(x) && !is_last(x.chunk)) {
     wanted.push_back(arrival::gradient);
   }
-  const auto at = place_of(x);
+  const auto at = pass_of(x);
   for (const auto kind : wanted)
     if (!inbox_.contains({kind, at}))
       return std::nullopt;
@@ -198,33 +196,33 @@ void stage_state::submit(const action& x, ticket_bundle inputs) {
           by = shared_->transport,
           g = seat_.generation,
           token = groups_->token(),
-          timed = now_->step.timed || now_->open.has_value(),
-          key = key_of(x.chunk, x.microbatch)](bench& on, runtime::stream& by_stream) {
+          timed = now_->step.timed || now_->policy.has_value(),
+          key = key_of(x.chunk, x.microbatch)](stage_context& context, runtime::stream& by_stream) {
            if (timed)
              done->begin = by_stream.now();
            switch (x.kind) {
              case action_kind::forward:
-               done->outputs
-                   = deposit(*by, on.worker->forward(key, redeem(*by, in, {&by_stream, token})), g);
+               done->outputs = deposit(
+                   *by, context.worker->forward(key, redeem(*by, in, {&by_stream, token})), g);
                break;
              case action_kind::input_gradients:
-               done->outputs = deposit(
-                   *by,
-                   on.worker->input_gradients(key, redeem(*by, in, {&by_stream, token}), x.block),
-                   g);
+               done->outputs = deposit(*by,
+                                       context.worker->input_gradients(
+                                           key, redeem(*by, in, {&by_stream, token}), x.block),
+                                       g);
                break;
              case action_kind::weight_gradients:
-               on.worker->weight_gradients(key, x.block);
+               context.worker->weight_gradients(key, x.block);
                break;
              case action_kind::recompute:
-               on.worker->recompute(key, x.block);
+               context.worker->recompute(key, x.block);
                break;
              default:
                throw runtime::broken_promise("STAGE-1: a row is split before it is carried out");
            }
            if (timed) {
              done->end = by_stream.now();
-             done->longest_ms = on.longest_ms(done->begin, done->end, by_stream);
+             done->longest_ms = context.longest_ms(done->begin, done->end, by_stream);
            }
          },
          [this, x, done] {
@@ -235,42 +233,42 @@ void stage_state::submit(const action& x, ticket_bundle inputs) {
            pass_on(x, done->outputs);
            if (++now_->finished == now_->length)
              return vote_if_done();
-           deliberate();
+           ask_policy();
            pump();
          });
 }
 
-const caf::actor& stage_state::holder_of(const place& at) const {
+const caf::actor& stage_state::holder_of(const pass_id& at) const {
   return peers_.pipeline.at(std::size_t(shared_->pipeline.schedule->rank_of(at.chunk, at.copy)));
 }
 
 void stage_state::pass_on(const action& x, const ticket_bundle& outputs) {
   if (outputs.tickets.empty())
     return;
-  auto to = place_of(x);
+  auto to = pass_of(x);
   if (x.kind == action_kind::forward) {
     to.chunk = next(to.chunk);
-    shared_->planted->send(self_,
-                           caf::actor_cast<messages::stage_actor>(holder_of(to)),
-                           messages::activation{to, outputs});
+    shared_->faults->send(self_,
+                          caf::actor_cast<messages::stage_actor>(holder_of(to)),
+                          messages::activation{to, outputs});
   } else {
     to.chunk = chunk_id(value(to.chunk) - 1);
-    shared_->planted->send(self_,
-                           caf::actor_cast<messages::stage_actor>(holder_of(to)),
-                           messages::gradient{to, outputs});
+    shared_->faults->send(self_,
+                          caf::actor_cast<messages::stage_actor>(holder_of(to)),
+                          messages::gradient{to, outputs});
   }
 }
 
-void stage_state::errand::submit(runtime::lane& to, lane_work what) const {
+void lane_task::submit(runtime::lane& to, lane_work what) const {
   to.submit(
       [x = *this, what = std::move(what)](runtime::stream& by) {
         if (!x.trace)
-          return what(*x.on, by);
+          return what(*x.context, by);
         const auto begin = by.now();
-        what(*x.on, by);
-        x.on->trace(*x.trace, {x.label, x.rank, x.step, 0, 0, x.track}, begin, by);
+        what(*x.context, by);
+        x.context->trace(*x.trace, {x.label, x.rank, x.step, 0, 0, x.track}, begin, by);
       },
-      [name = label, number = work, to_whom = whom](std::exception_ptr failure) {
+      [name = label, number = work, receiver = stage](std::exception_ptr failure) {
         messages::lane_done done{.work = number};
         if (failure) {
           const auto reason = reason_of(name, failure);
@@ -278,33 +276,33 @@ void stage_state::errand::submit(runtime::lane& to, lane_work what) const {
           done.cancelled = is(reason, messages::ec::cancelled);
           done.refused = is(reason, messages::ec::refused);
         }
-        caf::anon_send(to_whom, std::move(done));
+        caf::anon_send(receiver, std::move(done));
       });
 }
 
-stage_state::errand stage_state::errand_for(std::string label,
-                                            int track,
-                                            std::uint64_t work) const {
+lane_task stage_state::task_for(std::string label, int track, std::uint64_t work) const {
   return {.label = std::move(label),
           .rank = shared_->rank(seat_.replica, seat_.part, seat_.tensor),
           .track = track,
           .step = step_,
           .work = work,
-          .on = bench_,
+          .context = context_,
           .trace = shared_->trace,
-          .whom = messages::stage_actor(self_)};
+          .stage = messages::stage_actor(self_)};
 }
 
 void stage_state::submit(std::string label, lane_work what, std::function<void()> after) {
   const auto work = ++submitted_;
   after_.emplace(work, std::move(after));
-  errand_for(std::move(label), 0, work).submit(*lane_, std::move(what));
+  task_for(std::move(label), 0, work).submit(*lane_, std::move(what));
 }
 
-void stage_state::submit_to_wire(std::string label, lane_work what, std::function<void()> after) {
+void stage_state::submit_communication(std::string label,
+                                       lane_work what,
+                                       std::function<void()> after) {
   const auto work = ++submitted_;
   after_.emplace(work, std::move(after));
-  errand_for(std::move(label), 1, work).submit(*wire_, std::move(what));
+  task_for(std::move(label), 1, work).submit(*communication_lane_, std::move(what));
 }
 
 void stage_state::finish(const messages::lane_done& x) {

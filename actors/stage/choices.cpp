@@ -1,6 +1,6 @@
 // Where a behaviour decides the row while it runs.
 
-#include "actors/stage/bench.hpp"
+#include "actors/stage/stage_context.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
 #include "runtime/schedule/lower.hpp"
@@ -37,7 +37,7 @@ const runtime::action& most_wanted(const std::vector<runtime::action>& ready) {
       ready.begin(), ready.end(), [&](const auto& a, const auto& b) { return rank(a) < rank(b); });
 }
 
-/// The choice as the worker carries it out: with the blocks of the way back, B as I and W.
+/// The choice as the worker carries it out: with the blocks of the backward pass, B as I and W.
 std::vector<runtime::action> spelt_out(const runtime::action& x, const runtime::plan& frame) {
   runtime::plan one{.name = frame.name, .ranks = {{x}}};
   if (!frame.blocks.empty())
@@ -47,16 +47,16 @@ std::vector<runtime::action> spelt_out(const runtime::action& x, const runtime::
 
 }  // namespace
 
-void stage_state::tell_book(arrival kind, const messages::place& at) {
-  if (!now_->open || at.step != now_->step.step || at.validation)
+void stage_state::note_arrival(arrival kind, const messages::pass_id& at) {
+  if (!now_->policy || at.step != now_->step.step || at.validation)
     return;
   using runtime::chunk_id;
   const auto own_neighbour
       = [&](int by) { return hosts(chunk_id(std::uint32_t(int(value(at.chunk)) + by)), at.copy); };
   if (kind == arrival::activation && !own_neighbour(-1))
-    now_->open->book.arrive_activation(at.chunk, at.microbatch);
+    now_->policy->book.arrive_activation(at.chunk, at.microbatch);
   else if (kind == arrival::gradient && !own_neighbour(1))
-    now_->open->book.arrive_gradient(at.chunk, at.microbatch);
+    now_->policy->book.arrive_gradient(at.chunk, at.microbatch);
 }
 
 void stage_state::append_chosen(const runtime::action& x) {
@@ -66,30 +66,30 @@ void stage_state::append_chosen(const runtime::action& x) {
 }
 
 void stage_state::choose(const runtime::action& x) {
-  ask([&] { now_->open->book.choose(x, shared_->pipeline.schedule->name()); });
+  ask([&] { now_->policy->book.choose(x, shared_->pipeline.schedule->name()); });
   const auto number = now_->choices;
   append_chosen(x);
   for (std::size_t t = 1; t < peers_.tensor.size(); ++t)
-    shared_->planted->send(self_,
-                           caf::actor_cast<messages::stage_actor>(peers_.tensor[t]),
-                           messages::chosen{seat_.generation, step_, x, number});
+    shared_->faults->send(self_,
+                          caf::actor_cast<messages::stage_actor>(peers_.tensor[t]),
+                          messages::chosen{seat_.generation, step_, x, number});
 }
 
-void stage_state::deliberate() {
-  if (!now_ || !now_->open)
+void stage_state::ask_policy() {
+  if (!now_ || !now_->policy)
     return;
-  auto& open = *now_->open;
-  while (now_->row.size() < now_->finished + ahead && !open.book.is_complete()) {
-    const auto& view = open.book.view();
+  auto& policy = *now_->policy;
+  while (now_->row.size() < now_->finished + ahead && !policy.book.is_complete()) {
+    const auto& view = policy.book.view();
     if (view.ready.empty())
       return;
-    ++open.questions;
-    const auto choice = ask([&] { return open.by->next(view); });
+    ++policy.questions;
+    const auto choice = ask([&] { return policy.by->next(view); });
     if (!choice) {
       if (now_->row.size() == now_->finished)
         self_->delayed_send(messages::stage_actor(self_),
                             patience(longest_ms_, shared_->stages()),
-                            messages::ask_again{seat_.generation, step_, open.questions});
+                            messages::ask_again{seat_.generation, step_, policy.questions});
       return;
     }
     choose(*choice);
@@ -120,11 +120,11 @@ void stage_state::append_early() {
 // Every rank may be waiting for one that waits by choice; whatever is ready may be done, so the
 // stage does the first of it.
 void stage_state::ask_again(const messages::ask_again& x) {
-  if (!now_ || !now_->open || x.generation != seat_.generation || x.step != step_)
+  if (!now_ || !now_->policy || x.generation != seat_.generation || x.step != step_)
     return;
-  auto& open = *now_->open;
-  const auto& ready = open.book.view().ready;
-  if (open.questions != x.question || now_->row.size() != now_->finished || ready.empty())
+  auto& policy = *now_->policy;
+  const auto& ready = policy.book.view().ready;
+  if (policy.questions != x.question || now_->row.size() != now_->finished || ready.empty())
     return;
   const auto first = most_wanted(ready);
   if (++passed_over_ > most_passed_over)

@@ -1,6 +1,6 @@
 #include "actors/stage/snapshots.hpp"
 
-#include "actors/stage/bench.hpp"
+#include "actors/stage/stage_context.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/progress.hpp"
 
@@ -82,7 +82,7 @@ runtime::bundle copied(const std::vector<runtime::named_array>& arrays,
   return out;
 }
 
-std::vector<messages::fragment> places_of(const std::vector<runtime::named_array>& arrays) {
+std::vector<messages::fragment> fragments_of(const std::vector<runtime::named_array>& arrays) {
   std::vector<messages::fragment> out;
   for (const auto& array : arrays)
     out.push_back({array.whole, array.part});
@@ -98,57 +98,59 @@ void stage_state::take_snapshot(const messages::take_snapshot& x) {
       messages::snapshot{.generation = x.generation,
                          .step = x.step,
                          .part = shared_->rank(seat_.replica, seat_.part, seat_.tensor)});
-  const auto copy
-      = [result, by = shared_->transport, token = groups_->token()](bench& on) -> lane_work {
-    return [=, parameters = on.worker->parameters(), moments = on.worker->moments()](
-               bench&, runtime::stream& from) {
+  const auto copy = [result, by = shared_->transport, token = groups_->token()](
+                        stage_context& context) -> lane_work {
+    return [=, parameters = context.worker->parameters(), moments = context.worker->moments()](
+               stage_context&, runtime::stream& from) {
       const auto take = [&](const std::vector<runtime::named_array>& arrays) {
         return messages::fragments{
             runtime::deposit(*by, copied(arrays, from, token), result->generation),
-            places_of(arrays)};
+            fragments_of(arrays)};
       };
       result->parameters = take(parameters);
       result->moments = take(moments);
     };
   };
   auto say = [this, result] {
-    shared_->planted->send(
+    shared_->faults->send(
         self_, caf::actor_cast<messages::checkpointer_actor>(peers_.checkpointer), *result);
   };
   if (shared_->job.backend == kernels::backend::cuda)
     submit_to_saver("snapshot", x.step, copy, std::move(say));
   else
     submit(
-        "snapshot", [copy](bench& on, runtime::stream& by) { copy(on)(on, by); }, std::move(say));
+        "snapshot",
+        [copy](stage_context& context, runtime::stream& by) { copy(context)(context, by); },
+        std::move(say));
 }
 
 void stage_state::submit_to_saver(std::string label,
                                   runtime::step_id step,
-                                  std::function<lane_work(bench&)> begin,
+                                  std::function<lane_work(stage_context&)> begin,
                                   std::function<void()> after) {
   if (!saver_)
     saver_ = shared_->make_lane(settings_of_lane("save " + where_));
   const auto work = ++submitted_;
   after_.emplace(work, std::move(after));
-  auto x = errand_for(label, 0, work);
-  x.trace = nullptr;  // the lane's spans are the lane's
-  x.on = nullptr;     // the bench may keep what follows, and must not be kept by it
-  const bool late = shared_->planted->hits("save:" + where_, runtime::value(step));
+  auto x = task_for(label, 0, work);
+  x.trace = nullptr;    // the lane's spans are the lane's
+  x.context = nullptr;  // the context may keep what follows, and must not be kept by it
+  const bool late = shared_->faults->injects("save:" + where_, runtime::value(step));
   submit(
       std::move(label),
       [x, late, begin = std::move(begin), to = saver_.get(), token = groups_->token()](
-          bench& on, runtime::stream& by) {
+          stage_context& context, runtime::stream& by) {
         const auto reading = std::make_shared<snapshot_reading>();
-        on.saving = reading;
+        context.saving = reading;
         // Gone with the work, whether that was done, failed or dropped.
         const std::shared_ptr<void> ends(nullptr, [reading](void*) { reading->end(); });
-        auto what = begin(on);
+        auto what = begin(context);
         auto point = by.mark();
         auto beside = x;
-        beside.on = on.shared_from_this();
+        beside.context = context.shared_from_this();
         beside.submit(*to,
                       [ends, late, token, what = std::move(what), point = std::move(point)](
-                          bench& at, runtime::stream& from) {
+                          stage_context& at, runtime::stream& from) {
                         if (late)
                           be_late(token);
                         from.wait_for(point);

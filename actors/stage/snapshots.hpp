@@ -33,6 +33,6 @@ runtime::bundle copied(const std::vector<runtime::named_array>& arrays,
                        runtime::stream& by,
                        const runtime::cancel_token& token);
 /// Where each of them belongs.
-std::vector<messages::fragment> places_of(const std::vector<runtime::named_array>& arrays);
+std::vector<messages::fragment> fragments_of(const std::vector<runtime::named_array>& arrays);
 
 }  // namespace troupe::actors

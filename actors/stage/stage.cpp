@@ -1,6 +1,6 @@
 #include "actors/stage/stage.hpp"
 
-#include "actors/stage/bench.hpp"
+#include "actors/stage/stage_context.hpp"
 #include "actors/support/guard.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/schedule/lower.hpp"
@@ -12,7 +12,7 @@
 
 namespace troupe::actors {
 
-using messages::place;
+using messages::pass_id;
 using runtime::chunk_id;
 
 stage_state::~stage_state() {
@@ -32,13 +32,13 @@ void stage_state::start(stage_seat seat,
                        shared_->tensor() > 1 ? fmt::format(".{}", seat_.tensor) : "");
   who_ = "stage:" + where_;
   end_on_exception(self_, who_);
-  bench_ = std::make_shared<bench>();
+  context_ = std::make_shared<stage_context>();
   join_groups();
   auto settings = settings_of_lane("lane " + where_);
   const auto tell_rest = [this](int track) {
-    return [on = bench_, to = shared_->trace, track](runtime::stream& by) {
+    return [context = context_, to = shared_->trace, track](runtime::stream& by) {
       if (to)
-        on->trace_rest(*to, track, by);
+        context->trace_rest(*to, track, by);
     };
   };
   settings.at_end = tell_rest(0);
@@ -50,7 +50,7 @@ void stage_state::start(stage_seat seat,
     beside.at_end = tell_rest(1);
     if (settings.where == kernels::backend::cuda)
       beside.pool = {};  // a pool serves one queue
-    wire_ = shared_->make_lane(beside);
+    communication_lane_ = shared_->make_lane(beside);
   }
   lane_ = shared_->make_lane(settings);
 }
@@ -62,7 +62,7 @@ runtime::lane_settings stage_state::settings_of_lane(const std::string& called) 
           .pool = {},
           .device = runtime::device_of(shared_->job,
                                        shared_->rank(seat_.replica, seat_.part, seat_.tensor)),
-          .before_each = [planted = shared_->planted] { planted->delay_lane(); }};
+          .before_each = [faults = shared_->faults] { faults->delay_lane(); }};
 }
 
 void stage_state::join_groups() {
@@ -70,16 +70,16 @@ void stage_state::join_groups() {
   const int t = seat_.tensor, p = seat_.part, r = seat_.replica;
   const int device = runtime::device_of(shared_->job, shared_->rank(r, p, t));
   if (shared_->tensor() > 1)
-    bench_->tensor = groups_->join(
+    context_->tensor = groups_->join(
         fmt::format("tensor of stage {}.{}", r, p), axis::tensor, shared_->tensor(), t, device);
   const auto& pipeline = shared_->pipeline;
   const int copies = pipeline.schedule->copies();
   if (copies == 1)
-    bench_->data = groups_->join(
+    context_->data = groups_->join(
         fmt::format("data of part {}.{}", p, t), axis::data, shared_->replicas(), r, device);
   else  // a copy is a replica whose stages stand elsewhere
     for (const auto& seat : pipeline.schedule->hosted_by(p))
-      bench_->data_of[seat.chunk]
+      context_->data_of[seat.chunk]
           = groups_->join(fmt::format("data of chunk {}.{}", value(seat.chunk), t),
                           axis::data,
                           shared_->replicas() * copies,
@@ -87,7 +87,7 @@ void stage_state::join_groups() {
                           device);
   const int first = pipeline.first_rank(), last = pipeline.last_rank();
   if (shared_->job.how.model.tied_embeddings && first != last && (p == first || p == last))
-    bench_->ties = groups_->join(
+    context_->ties = groups_->join(
         fmt::format("ties of replica {}.{}", r, t), axis::pipeline, 2, p == first ? 0 : 1, device);
 }
 
@@ -100,65 +100,66 @@ bool stage_state::overlaps_parameters() const {
          && shared_->replicas() > 1;
 }
 
-void stage_state::meet(const messages::meet& whom) {
-  peers_ = whom;
+void stage_state::meet(const messages::meet& peers) {
+  peers_ = peers;
   build();
 }
 
 void stage_state::build() {
-  auto blank_errand = errand_for("", 1, 0);
-  blank_errand.on = nullptr;  // the bench keeps what follows, and must not be kept by it
+  auto blank_task = task_for("", 1, 0);
+  blank_task.context = nullptr;  // the context keeps what follows, and must not be kept by it
   // Called on the lane, in the midst of the work that completes a bucket.
-  const auto send_off = [wire = wire_.get(),
-                         on = std::weak_ptr(bench_),
-                         blank = std::move(blank_errand),
-                         planted = shared_->planted,
+  const auto send_off = [lane = communication_lane_.get(),
+                         context = std::weak_ptr(context_),
+                         blank = std::move(blank_task),
+                         faults = shared_->faults,
                          who = "wire:" + where_](int b) {
-    const auto held = on.lock();
+    const auto held = context.lock();
     auto x = blank;
-    x.on = held;
+    x.context = held;
     x.label = fmt::format("reduce {}", b);
     x.work = held->first_reduction + std::uint64_t(b);
     x.step = runtime::step_id(held->step.load());
-    x.submit(*wire, [=, step = held->step.load()](bench& at, runtime::stream& by) {
-      planted->strike(who, step);
+    x.submit(*lane, [=, step = held->step.load()](stage_context& at, runtime::stream& by) {
+      faults->inject(who, step);
       at.worker->reduce_bucket(b, by);
     });
   };
   submit(
       "build",
       [shared = shared_, seat = seat_, send_off, overlap = overlaps_gradients()](
-          bench& on, runtime::stream& by) {
+          stage_context& context, runtime::stream& by) {
         if (shared->profile)
           by.time_operations(shared->profile);
-        runtime::worker_groups groups{on.tensor.get(), on.data.get(), on.ties.get()};
-        for (const auto& [chunk, group] : on.data_of)
+        runtime::worker_groups groups{context.tensor.get(), context.data.get(), context.ties.get()};
+        for (const auto& [chunk, group] : context.data_of)
           groups.data_of.emplace(chunk, group.get());
-        on.worker = std::make_unique<runtime::worker>(
+        context.worker = std::make_unique<runtime::worker>(
             runtime::settings_of(shared->job, shared->pipeline, seat.part), by, groups);
         if (shared->restore)
-          shared->restore(*on.worker);
-        on.parameters = on.worker->parameter_count();
-        on.buckets = on.worker->buckets();
-        on.gather_order = on.worker->gather_order();
+          shared->restore(*context.worker);
+        context.parameters = context.worker->parameter_count();
+        context.buckets = context.worker->buckets();
+        context.gather_order = context.worker->gather_order();
         if (overlap)
-          on.worker->on_complete(send_off);
+          context.worker->on_complete(send_off);
       },
       [this] {
-        shared_->planted->send(
+        shared_->faults->send(
             self_,
             caf::actor_cast<messages::replica_actor>(peers_.supervisor),
-            messages::ready{seat_.generation, seat_.replica, bench_->parameters});
+            messages::ready{seat_.generation, seat_.replica, context_->parameters});
       });
 }
 
 void stage_state::run(const messages::run_step& step) {
   if (step.generation != seat_.generation)
     return;
-  shared_->planted->strike(who_, runtime::value(step.step));
+  shared_->faults->inject(who_, runtime::value(step.step));
   runtime::ensure(!now_, "STEP-4: a step begins after the one before has ended");
   step_ = step.step;
-  const place now{.generation = seat_.generation, .step = step.step, .validation = step.validation};
+  const pass_id now{
+      .generation = seat_.generation, .step = step.step, .validation = step.validation};
   const bool left = std::any_of(
       inbox_.begin(), inbox_.end(), [&](const auto& x) { return x.first.second < now; });
   runtime::ensure(!left, "HANDOFF-1: nothing of an earlier step is left when a step begins");
@@ -175,16 +176,17 @@ void stage_state::run(const messages::run_step& step) {
     expect_buckets();
   submit(
       "begin",
-      [settings, planted = shared_->planted, who = "nan:" + where_](bench& on, runtime::stream&) {
-        on.worker->begin_step(settings);
-        if (settings.training && planted->hits(who, runtime::value(settings.step)))
-          on.worker->spoil_gradient();
+      [settings, faults = shared_->faults, who = "nan:" + where_](stage_context& context,
+                                                                  runtime::stream&) {
+        context.worker->begin_step(settings);
+        if (settings.training && faults->injects(who, runtime::value(settings.step)))
+          context.worker->inject_nan_gradient();
       },
       [] {});
   request_batches();
   if (now_->length == 0)
     return vote_if_done();
-  deliberate();
+  ask_policy();
   pump();
 }
 
@@ -200,21 +202,21 @@ void stage_state::begin_row(const messages::run_step& step) {
     return;
   now_->row.clear();  // what was rehearsed only says how long it gets
   if (seat_.tensor == 0)
-    now_->open = deliberation{ask([&] {
-                                return behaviours->make(
-                                    seat_.part, schedule.ranks(), plan->chunks, plan->microbatches);
-                              }),
-                              runtime::stage_book(*plan, seat_.part)};
+    now_->policy = policy_state{
+        ask([&] {
+          return behaviours->make(seat_.part, schedule.ranks(), plan->chunks, plan->microbatches);
+        }),
+        runtime::stage_book(*plan, seat_.part)};
   for (const auto& [key, data] : inbox_)  // what came before the step
-    tell_book(key.first, key.second);
+    note_arrival(key.first, key.second);
   append_early();
 }
 
 void stage_state::expect_buckets() {
-  now_->unreduced = bench_->buckets;
-  bench_->step = runtime::value(step_);
-  bench_->first_reduction = submitted_ + 1;
-  for (int b = 0; b < bench_->buckets; ++b)
+  now_->unreduced = context_->buckets;
+  context_->step = runtime::value(step_);
+  context_->first_reduction = submitted_ + 1;
+  for (int b = 0; b < context_->buckets; ++b)
     after_.emplace(++submitted_, [this] {
       --now_->unreduced;
       vote_if_done();
@@ -251,30 +253,30 @@ void stage_state::vote() {
     if (training)
       voted_ = result->step;
     now_.reset();
-    shared_->planted->send(
+    shared_->faults->send(
         self_, caf::actor_cast<messages::replica_actor>(peers_.supervisor), *result);
   };
   const auto head = head_copy();
-  const auto add_losses
-      = [result, head, each = shared_->replicas_each()](bench& on, runtime::reads& by) {
-          if (head < 0)
-            return;
-          const auto found = std::make_shared<std::vector<runtime::loss_value>>(std::size_t(each));
-          for (int r = 0; r < each; ++r)
-            on.worker->loss(by, r, (*found)[std::size_t(r)]);
-          by.then([=] {
-            for (int r = 0; r < each; ++r) {
-              const auto& x = (*found)[std::size_t(r)];
-              result->losses.push_back({x.total, x.tokens, head * each + r});
-            }
-          });
-        };
+  const auto add_losses = [result, head, each = shared_->replicas_each()](stage_context& context,
+                                                                          runtime::reads& by) {
+    if (head < 0)
+      return;
+    const auto found = std::make_shared<std::vector<runtime::loss_value>>(std::size_t(each));
+    for (int r = 0; r < each; ++r)
+      context.worker->loss(by, r, (*found)[std::size_t(r)]);
+    by.then([=] {
+      for (int r = 0; r < each; ++r) {
+        const auto& x = (*found)[std::size_t(r)];
+        result->losses.push_back({x.total, x.tokens, head * each + r});
+      }
+    });
+  };
   if (step.validation)
     return submit(
         "loss",
-        [add_losses, add_times](bench& on, runtime::stream& by) {
+        [add_losses, add_times](stage_context& context, runtime::stream& by) {
           runtime::reads wanted(by);
-          add_losses(on, wanted);
+          add_losses(context, wanted);
           wanted.finish();
           add_times(by);
         },
@@ -282,23 +284,24 @@ void stage_state::vote() {
   submit(
       "reduce",
       [=,
-       planted = shared_->planted,
+       faults = shared_->faults,
        where = where_,
        counts = shared_->job.watch.log_zero_gradients,
-       overlapped = overlaps_gradients()](bench& on, runtime::stream& by) {
-        planted->strike("lane:" + where, runtime::value(result->step));
+       overlapped = overlaps_gradients()](stage_context& context, runtime::stream& by) {
+        faults->inject("lane:" + where, runtime::value(result->step));
         if (overlapped)
-          on.worker->finish_reduction();
+          context.worker->finish_reduction();
         else
-          on.worker->reduce();
+          context.worker->reduce();
         runtime::reads wanted(by);
-        add_losses(on, wanted);
-        on.worker->norms(wanted, result->square_norms);
-        on.worker->vote_digest(wanted, result->gradients);
+        add_losses(context, wanted);
+        context.worker->norms(wanted, result->square_norms);
+        context.worker->vote_digest(wanted, result->gradients);
         if (counts)
-          on.worker->zero_gradients(wanted, result->zeros);
+          context.worker->zero_gradients(wanted, result->zeros);
         wanted.finish();
-        if (const auto found = on.worker->first_nonfinite(result->square_norms); found.entry >= 0)
+        if (const auto found = context.worker->first_nonfinite(result->square_norms);
+            found.entry >= 0)
           result->nonfinite = {found.name, where, found.chunk, found.entry};
         add_times(by);
       },
@@ -333,23 +336,23 @@ void stage_state::decide(const messages::decision& x) {
        gathers,
        shared = shared_,
        with_norm = shared_->job.watch.log_params_norm,
-       token = groups_->token()](bench& on, runtime::stream& by) {
-        if (!x.skip && on.saving)
-          std::exchange(on.saving, nullptr)->wait(token);
+       token = groups_->token()](stage_context& context, runtime::stream& by) {
+        if (!x.skip && context.saving)
+          std::exchange(context.saving, nullptr)->wait(token);
         if (!x.skip) {
-          on.worker->update({x.update, x.learning_rate, x.gradient_scale});
+          context.worker->update({x.update, x.learning_rate, x.gradient_scale});
           runtime::keep_product_choices(shared->job);
           runtime::tell_missing_attention(shared->job);
         }
         runtime::reads wanted(by);
         runtime::state_digests state;
         if (with_norm)
-          on.worker->square_norm_of_parameters(wanted, result->square_norm);
+          context.worker->square_norm_of_parameters(wanted, result->square_norm);
         if (later)
-          on.worker->hide_parameters(token);
+          context.worker->hide_parameters(token);
         if (gathers)
-          on.worker->gather();
-        on.worker->digests(wanted, state);
+          context.worker->gather();
+        context.worker->digests(wanted, state);
         wanted.finish();
         result->own = std::move(state.own);
         result->copies = std::move(state.copies);
@@ -357,17 +360,17 @@ void stage_state::decide(const messages::decision& x) {
       [this, result, later] {
         if (later)
           gather_parameters();
-        shared_->planted->send(
+        shared_->faults->send(
             self_, caf::actor_cast<messages::replica_actor>(peers_.supervisor), *result);
       });
 }
 
 // The next forward pass begins meanwhile, and waits for each layer at its door.
 void stage_state::gather_parameters() {
-  for (const int b : bench_->gather_order)
-    submit_to_wire(
+  for (const int b : context_->gather_order)
+    submit_communication(
         fmt::format("gather {}", b),
-        [b](bench& on, runtime::stream& by) { on.worker->gather_bucket(b, by); },
+        [b](stage_context& context, runtime::stream& by) { context.worker->gather_bucket(b, by); },
         [] {});
 }
 

@@ -2,8 +2,9 @@
 //
 // It decides what is ready and who is told. The work itself is done by its lane, so that the actor
 // never blocks; the arithmetic is the worker's, which lives on the lane. Where sums of gradients
-// and gathered parameters are to overlap it, a second lane, the wire, carries them. At most `ahead`
-// pieces of work wait in the lane: enough to keep it busy, few enough to stay ready for change.
+// and gathered parameters are to overlap it, a second lane carries them: the communication lane. At
+// most `ahead` pieces of work wait in the lane: enough to keep it busy, few enough to stay ready
+// for change.
 //
 // The row is that of the plan; or a behaviour decides it while it runs: that of the first tensor
 // rank is asked, and tells the others.
@@ -37,6 +38,15 @@ struct stage_seat {
   int tensor = 0;  ///< tensor rank: all of them carry out the same row
 };
 
+/// What a stage's lanes work on (stage_context.hpp).
+struct stage_context;
+
+/// What any thread needs to put work on a lane and have it told to the actor.
+struct lane_task;
+
+/// Carried out on a lane.
+using lane_work = std::function<void(stage_context&, runtime::stream&)>;
+
 class stage_state {
  public:
   static constexpr const char* name = "stage";
@@ -52,7 +62,7 @@ class stage_state {
              std::shared_ptr<const resources> shared,
              std::shared_ptr<group_registry> groups);
 
-  void meet(const messages::meet& whom);
+  void meet(const messages::meet& peers);
   void run(const messages::run_step& step);
   void receive(const messages::activation& x);
   void receive(const messages::gradient& x);
@@ -65,13 +75,10 @@ class stage_state {
 
  private:
   enum class arrival { activation, gradient, batch };
-  using inbox_key = std::pair<arrival, messages::place>;
-
-  /// What the lane works on; shared, because a lane may outlive the actor by one piece of work.
-  struct bench;
+  using inbox_key = std::pair<arrival, messages::pass_id>;
 
   /// Where a behaviour decides, on the tensor rank that asks it.
-  struct deliberation {
+  struct policy_state {
     std::unique_ptr<runtime::behaviour> by;
     runtime::stage_book book;
     std::uint64_t questions = 0;
@@ -93,7 +100,7 @@ class stage_state {
     std::size_t finished = 0;
     int unreduced = 0;  ///< buckets whose sum is still on its way
     bool voting = false;
-    std::optional<deliberation> open = {};
+    std::optional<policy_state> policy = {};
     std::uint64_t choices = 0;               ///< of the behaviour, in this row
     std::vector<carried_out> executed = {};  ///< where asked for
   };
@@ -111,13 +118,13 @@ class stage_state {
   int stage_number() const { return seat_.part * shared_->tensor() + seat_.tensor; }
 
   /// Where an action belongs, in the step that is running.
-  messages::place place_of(const runtime::action& x) const;
-  void keep(arrival kind, const messages::place& at, const runtime::ticket_bundle& data);
+  messages::pass_id pass_of(const runtime::action& x) const;
+  void keep(arrival kind, const messages::pass_id& at, const runtime::ticket_bundle& data);
   void request_batches();
   void request_batch(const runtime::hosted_seat& seat, int microbatch);
 
-  /// Asks the behaviour, as long as the lane has room.
-  void deliberate();
+  /// Asks the behaviour for what comes next, as long as the lane has room.
+  void ask_policy();
   /// What the call on a behaviour returns; its failure is the user's, and named.
   template <class Call>
   auto ask(Call&& call) {
@@ -133,17 +140,17 @@ class stage_state {
   void append_chosen(const runtime::action& x);
   void append_early();
   void choose(const runtime::action& x);
-  void tell_book(arrival kind, const messages::place& at);
+  void note_arrival(arrival kind, const messages::pass_id& at);
 
   /// Hands the lane whatever is ready, in the order of the row.
   void pump();
   /// It is the first to take the gradient that comes from the next stage.
-  bool begins_the_way_back(const runtime::action& x) const;
+  bool begins_backward(const runtime::action& x) const;
   /// The tickets that the action consumes, or nothing while one is missing.
   std::optional<runtime::ticket_bundle> inputs_of(const runtime::action& x);
   void submit(const runtime::action& x, runtime::ticket_bundle inputs);
   void pass_on(const runtime::action& x, const runtime::ticket_bundle& outputs);
-  const caf::actor& holder_of(const messages::place& at) const;
+  const caf::actor& holder_of(const messages::pass_id& at) const;
   /// When the row is done and every bucket reduced.
   void vote_if_done();
   void vote();
@@ -161,21 +168,18 @@ class stage_state {
   runtime::pass_key key_of(runtime::chunk_id chunk, runtime::microbatch_id microbatch) const;
 
   /// `what` runs on the lane, under this name in the trace; then `after` on the actor.
-  using lane_work = std::function<void(bench&, runtime::stream&)>;
   void submit(std::string label, lane_work what, std::function<void()> after);
-  /// The same on the wire, beside it.
-  void submit_to_wire(std::string label, lane_work what, std::function<void()> after);
+  /// The same on the communication lane, beside it.
+  void submit_communication(std::string label, lane_work what, std::function<void()> after);
 
   /// What `begin` returns, on the lane, is carried out on the saver; the lane goes on until it is
   /// to update.
   void submit_to_saver(std::string label,
                        runtime::step_id step,
-                       std::function<lane_work(bench&)> begin,
+                       std::function<lane_work(stage_context&)> begin,
                        std::function<void()> after);
 
-  /// What any thread needs to put work on a lane and have it told to the actor.
-  struct errand;
-  errand errand_for(std::string label, int track, std::uint64_t work) const;
+  lane_task task_for(std::string label, int track, std::uint64_t work) const;
 
   messages::stage_actor::pointer self_;
   std::string where_;  ///< "1.2", or "1.2.0" where there are several tensor ranks
@@ -196,11 +200,11 @@ class stage_state {
   /// Of the actions that were timed (with a behaviour all of them) and that the stream has passed.
   double longest_ms_ = 0;
   std::map<std::uint64_t, std::function<void()>> after_;
-  std::shared_ptr<bench> bench_;
-  // Last: they go first. Gradients travel on the wire while the lane computes, where that is
-  // wanted; snapshots of a device are read by the saver. The lane before the others: its work may
-  // hand some on, or wait for it.
-  std::unique_ptr<runtime::lane> saver_, wire_;
+  std::shared_ptr<stage_context> context_;
+  // Last: they go first. Gradients travel on the communication lane while the lane computes, where
+  // that is wanted; snapshots of a device are read by the saver. The lane before the others: its
+  // work may hand some on, or wait for it.
+  std::unique_ptr<runtime::lane> saver_, communication_lane_;
   std::unique_ptr<runtime::lane> lane_;
 };
 

@@ -173,7 +173,7 @@ void supervisor_state::proceed() {
 
 void supervisor_state::begin_step() {
   const auto step = at_.iteration + 1;
-  shared_->planted->strike("supervisor", step);
+  shared_->faults->inject("supervisor", step);
   const auto& batch = shared_->job.how.batch;
   const auto microbatches = int(runtime::microbatches(batch, std::int64_t(at_.consumed)));
   now_ = messages::run_step{.generation = generation_,
@@ -230,18 +230,18 @@ void supervisor_state::begin_validation_round() {
 
 void supervisor_state::begin_save() {
   saves_.begin(at_.iteration, is_over());
-  shared_->planted->send(self_,
-                         checkpointer_,
-                         messages::save{.generation = generation_,
-                                        .step = runtime::step_id(at_.iteration),
-                                        .consumed = at_.consumed,
-                                        .parts = shared_->snapshot_parts(),
-                                        .skipped = at_.skipped,
-                                        .scale = at_.scale});
+  shared_->faults->send(self_,
+                        checkpointer_,
+                        messages::save{.generation = generation_,
+                                       .step = runtime::step_id(at_.iteration),
+                                       .consumed = at_.consumed,
+                                       .parts = shared_->snapshot_parts(),
+                                       .skipped = at_.skipped,
+                                       .scale = at_.scale});
   const messages::take_snapshot order{generation_, runtime::step_id(at_.iteration)};
   if (shared_->job.reduction.distributed_optimizer)
     return tell_replicas(order);  // each holds a part
-  shared_->planted->send(self_, replicas_.front(), order);
+  shared_->faults->send(self_, replicas_.front(), order);
 }
 
 void supervisor_state::receive(const messages::saved& x) {

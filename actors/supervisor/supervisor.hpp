@@ -69,7 +69,7 @@ class supervisor_state {
   template <class Order>
   void tell_replicas(const Order& x) {
     for (const auto& replica : replicas_)
-      shared_->planted->send(self_, replica, x);
+      shared_->faults->send(self_, replica, x);
   }
 
   template <class Fact>

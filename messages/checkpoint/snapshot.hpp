@@ -52,7 +52,7 @@ struct fragment {
 /// Arrays, and for each which part of its tensor it is.
 struct fragments {
   runtime::ticket_bundle arrays = {};
-  std::vector<fragment> places = {};
+  std::vector<fragment> parts = {};
 
   friend bool operator==(const fragments&, const fragments&) = default;
 };
@@ -89,7 +89,7 @@ typename Inspector::result_type inspect(Inspector& f, fragment& x) {
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, fragments& x) {
-  return f(caf::meta::type_name("fragments"), x.arrays, x.places);
+  return f(caf::meta::type_name("fragments"), x.arrays, x.parts);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, take_snapshot& x) {

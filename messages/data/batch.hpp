@@ -1,13 +1,13 @@
 // How stages get their micro-batches.
 //
 //   stage -> loader   request_batch
-//   loader -> stage   batch_ready     for the same place
+//   loader -> stage   batch_ready     for the same pass
 //
 //   DATA-1  What a micro-batch holds is a function of the request alone.
 
 #pragma once
 
-#include "messages/core/place.hpp"
+#include "messages/core/pass_id.hpp"
 #include "runtime/tensor/ticket.hpp"
 
 #include <caf/meta/type_name.hpp>
@@ -17,10 +17,10 @@
 namespace troupe::messages {
 
 struct request_batch {
-  place at;
+  pass_id at;
   int replica = 0;  ///< logical
   std::uint64_t microbatch
-      = 0;  ///< of that replica; the place counts those of all that a stage plays
+      = 0;                     ///< of that replica; the pass counts those of all that a stage plays
   std::uint64_t consumed = 0;  ///< samples before this step
   bool validation = false;
   bool inputs = false;  ///< wants "tokens", "positions", "samples"
@@ -30,7 +30,7 @@ struct request_batch {
 };
 
 struct batch_ready {
-  place at;
+  pass_id at;
   runtime::ticket_bundle data;
 
   friend bool operator==(const batch_ready&, const batch_ready&) = default;

@@ -6,13 +6,13 @@
 // within a copy of the model. Whoever has both chunks hands to itself.
 //
 // Invariants (tests name them):
-//   HANDOFF-1  For each place a stage receives one activation and one gradient.
+//   HANDOFF-1  For each pass a stage receives one activation and one gradient.
 //   HANDOFF-2  Every ticket is redeemed exactly once, by the receiver.
 //   HANDOFF-3  What belongs to another generation is dropped.
 
 #pragma once
 
-#include "messages/core/place.hpp"
+#include "messages/core/pass_id.hpp"
 #include "runtime/tensor/ticket.hpp"
 
 #include <caf/meta/type_name.hpp>
@@ -21,7 +21,7 @@ namespace troupe::messages {
 
 /// Output of one chunk for one micro-batch. The bytes do not travel in the message.
 struct activation {
-  place at;
+  pass_id at;
   /// "hidden" (B, T, C), with sequence parallelism this rank's rows of it; "positions" (B, T),
   /// "samples" (B)
   runtime::ticket_bundle data;
@@ -31,7 +31,7 @@ struct activation {
 
 /// dLoss/dInput of one chunk for one micro-batch.
 struct gradient {
-  place at;
+  pass_id at;
   runtime::ticket_bundle data;  ///< "hidden", of the same extents
 
   friend bool operator==(const gradient&, const gradient&) = default;

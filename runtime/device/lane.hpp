@@ -36,7 +36,7 @@ struct lane_settings {
   int threads = 1;
   memory_pool pool;
   int device = 0;                          ///< of the cuda backend
-  std::function<void()> before_each = {};  ///< planted disturbances; called before each work
+  std::function<void()> before_each = {};  ///< injected delays; called before each work
   /// Called on the lane once it is closed and what had begun has ended. Does not throw.
   std::function<void(stream&)> at_end = {};
 };

@@ -196,7 +196,7 @@ bool is_actor(std::string_view who, const training_job& job) {
 }
 
 void complain_about_fault(const training_job& job, sentences& wrong) {
-  const std::string_view fault = job.disturbance.fault;
+  const std::string_view fault = job.faults.fault;
   if (fault.empty())
     return;
   const auto at = std::min(fault.rfind('@'), fault.size());

@@ -88,8 +88,8 @@ struct watch_settings {
   bool progress = true;
 };
 
-/// Delays and faults, planted to show that nothing depends on luck. All off by default.
-struct disturbance_settings {
+/// Delays and faults, injected to show that nothing depends on luck. All off by default.
+struct fault_settings {
   std::uint64_t seed = 0;
   int lane_delay_us = 0;     ///< longest sleep before a lane's work
   int message_delay_us = 0;  ///< longest delay of a message
@@ -132,7 +132,7 @@ struct training_job {
   recompute_settings recompute;
   checkpoint_settings checkpoints;
   watch_settings watch;
-  disturbance_settings disturbance;
+  fault_settings faults;
   std::uint64_t train_iterations = 0;
   std::uint64_t exit_interval = 0;  ///< --exit-interval: stop after an iteration it divides; 0: no
   int threads_per_worker = 1;

@@ -23,10 +23,10 @@ class reference_trainer {
   /// finite and no such step may be left out any more.
   step_report step();
 
-  /// Plants NaN in a gradient of these steps: what the others' worker::spoil_gradient does.
-  void spoil(std::uint64_t first, std::uint64_t last) {
-    spoilt_first_ = first;
-    spoilt_last_ = last;
+  /// Plants NaN in a gradient of these steps: what the others' worker::inject_nan_gradient does.
+  void inject_nan(std::uint64_t first, std::uint64_t last) {
+    nan_first_ = first;
+    nan_last_ = last;
   }
 
   /// Mean loss over `batches` global batches from `source`, without dropout; nothing changes.
@@ -49,7 +49,7 @@ class reference_trainer {
   local_communicator alone_;
   worker worker_;
   training_position at_;
-  std::uint64_t spoilt_first_ = 1, spoilt_last_ = 0;
+  std::uint64_t nan_first_ = 1, nan_last_ = 0;
 };
 
 }  // namespace troupe::runtime

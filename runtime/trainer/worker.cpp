@@ -213,7 +213,7 @@ void worker::square_norm_of_parameters(reads& by, exact_sum& to) const {
       home->optimizer.square_norm_of_weights(by, to);
 }
 
-void worker::spoil_gradient() {
+void worker::inject_nan_gradient() {
   for (auto& [id, home] : homes_)
     for (const auto& e : home->store.entries())
       if (home->answers() && e.owner < 0 && e.spec.tied_to.empty()

@@ -148,7 +148,7 @@ class worker {
   void square_norm_of_parameters(reads& by, exact_sum& to) const;
 
   /// Plants NaN in a gradient that this rank answers for: after begin_step, to show what follows.
-  void spoil_gradient();
+  void inject_nan_gradient();
 
   /// What replicas must have alike: all reduced gradients. With a distributed optimizer nobody has
   /// all of those, and it is of the values with which the step was computed: what was gathered.

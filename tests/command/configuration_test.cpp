@@ -272,7 +272,7 @@ TEST_CASE("what was decided is written back, and decides the same again", "[comm
   CHECK(runtime::identity(again) == runtime::identity(job));
   CHECK(again.recompute == job.recompute);
   CHECK(again.reduction.bucket_size == job.reduction.bucket_size);
-  CHECK(again.disturbance.message_delay_us == job.disturbance.message_delay_us);
+  CHECK(again.faults.message_delay_us == job.faults.message_delay_us);
 }
 
 TEST_CASE("a configuration can come from a pipe", "[command]") {

@@ -441,12 +441,12 @@ TEST_CASE("a split without validation means no validation", "[command]") {
   CHECK(job("--eval-iters 0").watch.eval_interval == 0);
 }
 
-TEST_CASE("planted trouble is read", "[command]") {
+TEST_CASE("faults and delays to inject are read", "[command]") {
   const auto x = job("--plant-fault stage:0.0@3 --plant-delays 7,200,30 --backend reference");
-  CHECK(x.disturbance.fault == "stage:0.0@3");
-  CHECK(x.disturbance.seed == 7);
-  CHECK(x.disturbance.lane_delay_us == 200);
-  CHECK(x.disturbance.message_delay_us == 30);
+  CHECK(x.faults.fault == "stage:0.0@3");
+  CHECK(x.faults.seed == 7);
+  CHECK(x.faults.lane_delay_us == 200);
+  CHECK(x.faults.message_delay_us == 30);
   CHECK(x.backend == kernels::backend::reference);
 }
 

@@ -95,15 +95,15 @@ TEST_CASE("stages in fp16 that share a device have the bits of the trainer witho
 
 TEST_CASE("stages of one device or of two have the same bits when a wire is between them",
           "[device]") {
-  const bool two_devices = GENERATE(false, true), disturbed = GENERATE(false, true);
-  CAPTURE(two_devices, disturbed);
+  const bool two_devices = GENERATE(false, true), delayed = GENERATE(false, true);
+  CAPTURE(two_devices, delayed);
   const tests::scratch_folder folder;
   auto job = device_job(2, 1);
   const auto expected = by_one_thread(job);
   if (two_devices)
     job.devices.numbers = {0, 1};
-  if (disturbed)
-    job.disturbance = {.seed = 5, .lane_delay_us = 400, .message_delay_us = 400};
+  if (delayed)
+    job.faults = {.seed = 5, .lane_delay_us = 400, .message_delay_us = 400};
   job.transport = runtime::transports::ucx;
   CHECK(by_actors(job, folder) == expected);
 }
@@ -118,7 +118,7 @@ TEST_CASE(
   job.devices.numbers = {0, 1, 2, 3};
   job.devices.exchange = runtime::collectives::nccl;
   const auto expected = by_actors(job, folder);
-  job.disturbance = {.seed = std::uint64_t(seed), .lane_delay_us = 400, .message_delay_us = 400};
+  job.faults = {.seed = std::uint64_t(seed), .lane_delay_us = 400, .message_delay_us = 400};
   job.transport = runtime::transports::ucx;
   CHECK(by_actors(job, folder) == expected);
 }
@@ -127,7 +127,7 @@ TEST_CASE("a stage of a device that dies in a step leaves nobody waiting at a wi
   const std::string who = GENERATE("stage:0.0", "lane:0.1");
   auto job = device_job(2, 1);
   job.transport = runtime::transports::ucx;
-  job.disturbance.fault = who + "@2";
+  job.faults.fault = who + "@2";
   const auto shared = tests::tiny_resources(job);
   const auto end = actors::run(shared);
   CHECK(end.exit_code == 3);
@@ -167,11 +167,11 @@ TEST_CASE("tensor ranks on a device train as one does, twice to the same bits", 
     CHECK(first[i].second == Catch::Approx(whole[i].second).epsilon(1e-4));
 }
 
-TEST_CASE("planted delays of a device's lanes change no bit, nor does recomputation", "[device]") {
+TEST_CASE("injected delays of a device's lanes change no bit, nor does recomputation", "[device]") {
   const tests::scratch_folder folder;
   auto job = device_job(2, 1);
   const auto expected = by_actors(job, folder);
-  job.disturbance = {.seed = 7, .lane_delay_us = 400, .message_delay_us = 400};
+  job.faults = {.seed = 7, .lane_delay_us = 400, .message_delay_us = 400};
   CHECK(by_actors(job, folder) == expected);
   job.recompute.granularity = runtime::recompute_granularity::full;
   CHECK(by_actors(job, folder) == expected);

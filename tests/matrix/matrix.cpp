@@ -227,12 +227,12 @@ story told_by_reference(const choice& x) {
 }
 
 /// Empty, or how the run ended.
-std::string told_by_actors(const choice& x, bool disturbed, story& out) {
+std::string told_by_actors(const choice& x, bool delayed, story& out) {
   const tests::scratch_folder folder;
   auto job = job_of(x);
   job.watch.log_file = folder / "log.jsonl";
-  if (disturbed)
-    job.disturbance = {.seed = 11, .lane_delay_us = 100, .message_delay_us = 100};
+  if (delayed)
+    job.faults = {.seed = 11, .lane_delay_us = 100, .message_delay_us = 100};
   const auto shared = tests::tiny_resources(job);
   std::mutex mutex;
   shared->restore = [&](runtime::worker& by) {  // only looks

@@ -42,12 +42,12 @@ struct wire {
   }
 };
 
-const place somewhere{.generation = runtime::generation_id(3),
-                      .step = runtime::step_id(9),
-                      .model = runtime::model_id(1),
-                      .chunk = runtime::chunk_id(2),
-                      .copy = runtime::copy_id(1),
-                      .microbatch = runtime::microbatch_id(5)};
+const pass_id somewhere{.generation = runtime::generation_id(3),
+                        .step = runtime::step_id(9),
+                        .model = runtime::model_id(1),
+                        .chunk = runtime::chunk_id(2),
+                        .copy = runtime::copy_id(1),
+                        .microbatch = runtime::microbatch_id(5)};
 
 runtime::ticket_bundle tickets() {
   return {{"hidden", "positions"},

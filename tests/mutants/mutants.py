@@ -59,7 +59,7 @@ MUTANTS = [
      "together ? positions : no_parameter);", "positions);"),
     # Along another axis.
     ("tensor and data group are exchanged", STAGE,
-     "{on.tensor.get(), on.data.get(), on.ties.get()}", "{on.data.get(), on.tensor.get(), on.ties.get()}"),
+     "{context.tensor.get(), context.data.get(), context.ties.get()}", "{context.data.get(), context.tensor.get(), context.ties.get()}"),
     ("the ends of a tied table meet between other tensor ranks", STAGE,
      'fmt::format("ties of replica {}.{}", r, t)',
      'fmt::format("ties of replica {}.{}", r, is_first() ? t : shared_->tensor() - 1 - t)'),
@@ -87,12 +87,12 @@ MUTANTS = [
      "std::int64_t(at.consumed - at.skipped.samples)", "std::int64_t(at.consumed)"),
     ("a step that is left out counts as an update", "runtime/trainer/decision.cpp",
      "out.update.step = at.iteration + 1 - skipped.iterations;", "out.update.step = at.iteration + 1;"),
-    ("a step that is left out is not left out", STAGE, "        if (!x.skip) {\n          on.worker->update", "        {\n          on.worker->update"),
+    ("a step that is left out is not left out", STAGE, "        if (!x.skip) {\n          context.worker->update", "        {\n          context.worker->update"),
     # The spread optimizer.
     ("parameters are not gathered", REDUCTION,
      "    group->all_gather(on,", "    if (which > 1000000)\n      group->all_gather(on,"),
     ("the next step does not wait for gathered parameters", STAGE,
-     "        if (later)\n          on.worker->hide_parameters(token);", "        (void)token;"),
+     "        if (later)\n          context.worker->hide_parameters(token);", "        (void)token;"),
     ("weights decay by the beginning of their part", ADAMW,
      "float(e.spec.decays ? settings_.weight_decay : 0)",
      "float(e.spec.decays && x.range.begin == 0 ? settings_.weight_decay : 0)"),

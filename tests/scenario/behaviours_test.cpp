@@ -86,11 +86,11 @@ class eager final : public runtime::behaviour {
 TEST_CASE("what a script decides while it runs has the bits of the reference trainer",
           "[scenario]") {
   const std::string script = GENERATE("reactive.lua", "1f1b.lua", "zb_h1.lua");
-  const bool disturbed = GENERATE(false, true);
-  CAPTURE(script, disturbed);
+  const bool delayed = GENERATE(false, true);
+  CAPTURE(script, delayed);
   auto job = job_of(shipped(script), 2, 2, 1);
-  if (disturbed)
-    job.disturbance = {.seed = 3, .lane_delay_us = 500, .message_delay_us = 500};
+  if (delayed)
+    job.faults = {.seed = 3, .lane_delay_us = 500, .message_delay_us = 500};
   const auto shared = tests::tiny_resources(job);
   const auto steps = run(shared);
   const auto expected = tests::by_reference_trainer(job);
@@ -105,7 +105,7 @@ TEST_CASE("tensor ranks follow what the first decides, also with what is compute
           "[scenario]") {
   auto job = job_of(shipped("reactive.lua"), 2, 2, 2);
   job.recompute.granularity = runtime::recompute_granularity::selective;
-  job.disturbance = {.seed = 4, .lane_delay_us = 400, .message_delay_us = 400};
+  job.faults = {.seed = 4, .lane_delay_us = 400, .message_delay_us = 400};
   const auto shared = tests::tiny_resources(job);
   const auto steps = run(shared);
   auto planned = job;
@@ -132,7 +132,7 @@ TEST_CASE("tensor ranks follow what the first decides, also with what is compute
 TEST_CASE("the record of what was decided is a plan without complaints, and can be run again",
           "[scenario]") {
   auto job = job_of(shipped("reactive.lua"), 4, 1, 1);
-  job.disturbance = {.seed = 9, .lane_delay_us = 800, .message_delay_us = 300};
+  job.faults = {.seed = 9, .lane_delay_us = 800, .message_delay_us = 300};
   const tests::scratch_folder folder;
   job.watch.schedule_record = folder / "done.csv";
   const auto shared = tests::tiny_resources(job);

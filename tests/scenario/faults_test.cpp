@@ -15,7 +15,7 @@
 using namespace troupe;
 using Catch::Matchers::ContainsSubstring;
 
-TEST_CASE("a planted exception in any one actor ends the job, naming it", "[scenario][fault]") {
+TEST_CASE("an injected exception in any one actor ends the job, naming it", "[scenario][fault]") {
   // lane:0.1 strikes while stage 1.1 waits for it in the reduction.
   const std::string who = GENERATE("supervisor",
                                    "node",
@@ -27,15 +27,15 @@ TEST_CASE("a planted exception in any one actor ends the job, naming it", "[scen
                                    "stage:1.1",
                                    "lane:0.1",
                                    "lane:1.0");
-  const bool disturbed = GENERATE(false, true);
-  CAPTURE(who, disturbed);
+  const bool delayed = GENERATE(false, true);
+  CAPTURE(who, delayed);
   const tests::scratch_folder folder;
   auto job = tests::tiny_job(2, 2);
   job.checkpoints.save = folder / "checkpoints";
   job.checkpoints.save_interval = 3;
-  if (disturbed)
-    job.disturbance = {.seed = 3, .lane_delay_us = 500, .message_delay_us = 500};
-  job.disturbance.fault = who + (who == "node" ? "@1" : "@3");
+  if (delayed)
+    job.faults = {.seed = 3, .lane_delay_us = 500, .message_delay_us = 500};
+  job.faults.fault = who + (who == "node" ? "@1" : "@3");
   const auto shared = tests::tiny_resources(job);
   const auto end = actors::run(shared);
   CHECK(end.exit_code == 3);
@@ -50,7 +50,7 @@ TEST_CASE("a planted exception in any one actor ends the job, naming it", "[scen
   CHECK(shared->transport->leased() == 0);
 }
 
-TEST_CASE("a planted exception in one tensor rank ends the job, naming it", "[scenario][fault]") {
+TEST_CASE("an injected exception in one tensor rank ends the job, naming it", "[scenario][fault]") {
   // Without a third number tensor rank 0 is meant. The others of the group wait in sums over the
   // tensor axis, over the data axis, or at a layer's door for its parameters.
   const auto [who, chain] = GENERATE(
@@ -61,8 +61,8 @@ TEST_CASE("a planted exception in one tensor rank ends the job, naming it", "[sc
                                        {"lane:0.1.1", "stage:0.1.1: reduce: the fault"},
                                        {"wire:0.0.1", "stage:0.0.1: reduce "},
                                        {"wire:1.1", "stage:1.1.0: reduce "}}));
-  const bool spread = GENERATE(false, true), disturbed = GENERATE(false, true);
-  CAPTURE(who, spread, disturbed);
+  const bool spread = GENERATE(false, true), delayed = GENERATE(false, true);
+  CAPTURE(who, spread, delayed);
   auto job = tests::tiny_job(2, 2, 2);
   job.layout.sequence_parallel = true;
   job.reduction = {.distributed_optimizer = spread,
@@ -70,9 +70,9 @@ TEST_CASE("a planted exception in one tensor rank ends the job, naming it", "[sc
                    .overlap_gradients = spread || who.starts_with("wire"),
                    .overlap_parameters = spread,
                    .grain = 256};
-  if (disturbed)
-    job.disturbance = {.seed = 3, .lane_delay_us = 300, .message_delay_us = 300};
-  job.disturbance.fault = who + "@3";
+  if (delayed)
+    job.faults = {.seed = 3, .lane_delay_us = 300, .message_delay_us = 300};
+  job.faults.fault = who + "@3";
   const auto shared = tests::tiny_resources(job);
   const auto end = actors::run(shared);
   CHECK(end.exit_code == 3);
@@ -118,7 +118,7 @@ TEST_CASE("a loss that is not finite stops the job before anybody updates", "[sc
 TEST_CASE("a monitor that dies at the very end is not forgotten", "[scenario][fault]") {
   auto job = tests::tiny_job(1, 1);
   job.train_iterations = 3;
-  job.disturbance.fault = "monitor@3";
+  job.faults.fault = "monitor@3";
   const auto end = actors::run(tests::tiny_resources(job));
   CHECK(end.exit_code == 3);
   CHECK_THAT(end.reason, ContainsSubstring("monitor: the fault"));

@@ -71,7 +71,7 @@ TEST_CASE("fp16 with actors has the bits of the trainer without, while its scale
   const bool spread = GENERATE(false, true);
   CAPTURE(P, D, spread);
   auto job = fp16_job(P, D);
-  job.disturbance = {.seed = 3, .lane_delay_us = 50, .message_delay_us = 50};
+  job.faults = {.seed = 3, .lane_delay_us = 50, .message_delay_us = 50};
   job.reduction = {.distributed_optimizer = spread,
                    .bucket_size = 4096,
                    .overlap_gradients = spread,
@@ -130,7 +130,7 @@ TEST_CASE("a run in fp16 that was stopped goes on with its scale, to the bit", "
 TEST_CASE("fp16 whose scale can fall no more ends the run and says so", "[scenario][fp16][fault]") {
   auto job = fp16_job(2, 1);
   job.how.scaling = {.initial = 4, .minimum = 2, .hysteresis = 1};
-  job.disturbance.fault = "nan:0.1@3-9";
+  job.faults.fault = "nan:0.1@3-9";
   const auto end = actors::run(tests::tiny_resources(job));
   CHECK(end.exit_code == 2);
   CHECK_THAT(end.reason, ContainsSubstring("iteration 4: the gradient of "));  // 3 lowers it

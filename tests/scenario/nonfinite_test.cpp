@@ -32,7 +32,7 @@ std::vector<runtime::step_report> by_reference(const runtime::training_job& job,
   runtime::stream on(job.backend, job.threads_per_worker, {});
   runtime::reference_trainer trainer(
       job.how, std::make_shared<tests::formula_source>(job.how, true), on);
-  trainer.spoil(first, last);
+  trainer.inject_nan(first, last);
   std::vector<runtime::step_report> out;
   for (std::uint64_t i = 0; i < job.train_iterations; ++i)
     out.push_back(trainer.step());
@@ -73,8 +73,8 @@ TEST_CASE("STEP-7: whoever finds NaN, all leave the step out, with the reference
   const bool spread = GENERATE(false, true);
   CAPTURE(P, D, who, spread);
   auto job = skipping_job(P, D);
-  job.disturbance = {.seed = 3, .lane_delay_us = 200, .message_delay_us = 200};
-  job.disturbance.fault = who + "@3-4";
+  job.faults = {.seed = 3, .lane_delay_us = 200, .message_delay_us = 200};
+  job.faults.fault = who + "@3-4";
   job.reduction = {.distributed_optimizer = spread,
                    .bucket_size = 4096,
                    .overlap_gradients = spread,
@@ -99,10 +99,10 @@ TEST_CASE("STEP-7: tensor ranks leave a step out together", "[scenario]") {
   job.layout.sequence_parallel = true;
   job.reduction.distributed_optimizer = spread;
   job.reduction.grain = 256;
-  job.disturbance.fault = who + "@3-4";
+  job.faults.fault = who + "@3-4";
   const auto steps = log_of(job);
   check_skipped(steps);
-  job.disturbance.fault.clear();
+  job.faults.fault.clear();
   CHECK(log_of(job).at(2)["state_digest"] == steps.at(2)["state_digest"]);
 }
 
@@ -115,7 +115,7 @@ TEST_CASE("a run that was stopped after a skipped step goes on as the one that w
   auto job = skipping_job(2, 2);
   job.reduction.distributed_optimizer = spread;
   job.reduction.grain = 256;
-  job.disturbance.fault = "nan:0.0@3-4";
+  job.faults.fault = "nan:0.0@3-4";
   const auto expected = log_of(job);
 
   const tests::scratch_folder folder;
@@ -149,7 +149,7 @@ TEST_CASE(
   job.reduction.grain = 256;
   job.checkpoints.save = cut / "checkpoints";
   job.watch.log_file = cut / "log.jsonl";
-  job.disturbance.fault = who + "@4";
+  job.faults.fault = who + "@4";
   const auto shared = tests::tiny_resources(job);
   const auto end = actors::run(shared);
   CHECK(end.exit_code == 2);
@@ -164,7 +164,7 @@ TEST_CASE(
   CHECK(found.folder->filename() == "iter_0000003");
 
   // What it saved is the state of a run in which nothing was planted.
-  job.disturbance.fault.clear();
+  job.faults.fault.clear();
   REQUIRE(actors::run(tests::going_on(job, *found.folder)).exit_code == 0);
   auto clean = job;
   clean.checkpoints.save.clear();

@@ -17,12 +17,12 @@ using namespace troupe;
 
 TEST_CASE("the executed order equals the plan, on every rank and in every step", "[scenario]") {
   const int P = GENERATE(1, 2, 4), D = GENERATE(1, 2);
-  const bool disturbed = GENERATE(false, true);
-  CAPTURE(P, D, disturbed);
+  const bool delayed = GENERATE(false, true);
+  CAPTURE(P, D, delayed);
   auto job = tests::tiny_job(P, D);
   job.train_iterations = 3;
-  if (disturbed)
-    job.disturbance = {.seed = 11, .lane_delay_us = 400, .message_delay_us = 400};
+  if (delayed)
+    job.faults = {.seed = 11, .lane_delay_us = 400, .message_delay_us = 400};
   const auto shared = tests::tiny_resources(job);
   REQUIRE(actors::run(shared).exit_code == 0);
 
@@ -51,7 +51,7 @@ TEST_CASE("tensor ranks carry out one row, with what is computed again, for repl
   job.train_iterations = 2;
   job.recompute.granularity
       = full ? runtime::recompute_granularity::full : runtime::recompute_granularity::selective;
-  job.disturbance = {.seed = 11, .lane_delay_us = 200, .message_delay_us = 200};
+  job.faults = {.seed = 11, .lane_delay_us = 200, .message_delay_us = 200};
   const auto shared = tests::tiny_resources(job);
   REQUIRE(actors::run(shared).exit_code == 0);
 

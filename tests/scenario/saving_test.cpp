@@ -31,7 +31,7 @@ runtime::training_job saving_job(const fs::path& folder) {
   return job;
 }
 
-const std::map<int, std::string>& undisturbed() {
+const std::map<int, std::string>& without_faults() {
   static const auto digests = [] {
     const tests::scratch_folder folder;
     actors::run(tests::tiny_resources(saving_job(folder.path())));
@@ -86,7 +86,7 @@ TEST_CASE("a save that the disk refuses costs no step, and is made up for", "[sc
   }
   CHECK(end.reason == "");
   CHECK(end.exit_code == 0);
-  CHECK(tests::digests_in(folder / "log.jsonl") == undisturbed());
+  CHECK(tests::digests_in(folder / "log.jsonl") == without_faults());
   CHECK(runtime::latest_checkpoint(job.checkpoints.save).folder
         == job.checkpoints.save / "iter_0000012");
   CHECK_FALSE(fs::exists(job.checkpoints.save / "iter_0000004"));
@@ -109,7 +109,7 @@ TEST_CASE("a rename that fails once is tried again", "[scenario][fault]") {
     const auto end = actors::run(tests::tiny_resources(job));
     CHECK(end.exit_code == 0);
   }
-  CHECK(tests::digests_in(folder / "log.jsonl") == undisturbed());
+  CHECK(tests::digests_in(folder / "log.jsonl") == without_faults());
   CHECK(runtime::latest_checkpoint(job.checkpoints.save).warnings.empty());
   CHECK(runtime::latest_checkpoint(job.checkpoints.save).folder
         == job.checkpoints.save / "iter_0000012");
@@ -136,7 +136,7 @@ TEST_CASE("a last save that fails for good is told by the exit code, and what wa
              ContainsSubstring("iteration 12 is not saved")
                  && ContainsSubstring("No space left on device")
                  && ContainsSubstring("free some space"));
-  CHECK(tests::digests_in(folder / "log.jsonl") == undisturbed());
+  CHECK(tests::digests_in(folder / "log.jsonl") == without_faults());
   CHECK(iterations_in(disk_folder) == names{"iter_0000004", tracker});
   CHECK(runtime::open_checkpoint(disk_folder / "iter_0000004")->manifest().iteration == 4);
   CHECK(shared->transport->leased() == 0);
@@ -167,7 +167,7 @@ TEST_CASE("a file in place of the folder of checkpoints is told, and training go
   const auto end = actors::run(tests::tiny_resources(job));
   CHECK(end.exit_code == 2);
   CHECK_THAT(end.reason, ContainsSubstring("iteration 12 is not saved"));
-  CHECK(tests::digests_in(folder / "log.jsonl") == undisturbed());
+  CHECK(tests::digests_in(folder / "log.jsonl") == without_faults());
 }
 
 namespace {

@@ -108,7 +108,7 @@ TEST_CASE("every single-copy schedule that adds in order has the bits of the ref
   CAPTURE(schedule);
   auto job = job_of(schedule, schedule == "auto" ? 2 : 4);
   if (schedule == "zb-v" || schedule == "izb")
-    job.disturbance = {.seed = 11, .lane_delay_us = 300, .message_delay_us = 300};
+    job.faults = {.seed = 11, .lane_delay_us = 300, .message_delay_us = 300};
   std::shared_ptr<actors::resources> shared;
   const auto seen = run(job, &shared);
   CHECK(seen.size() == 20);
@@ -179,7 +179,7 @@ TEST_CASE("two copies go with replicas, tensor ranks and recomputation", "[scena
   auto job = job_of("dualpipe", 2, 2, 2);
   job.train_iterations = 6;
   job.recompute.granularity = runtime::recompute_granularity::selective;
-  job.disturbance = {.seed = 5, .lane_delay_us = 200, .message_delay_us = 200};
+  job.faults = {.seed = 5, .lane_delay_us = 200, .message_delay_us = 200};
   auto four = job_of("1f1b", 2, 4, 2);
   four.how.batch = {.micro = 1, .global = 16, .data_parallel = 4};
   four.train_iterations = 6;

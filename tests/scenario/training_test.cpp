@@ -79,14 +79,14 @@ TEST_CASE("HANDOFF-2: between stages every tensor arrives where it lay, once", "
 
 TEST_CASE("every arrangement of actors gives the bits of the reference trainer", "[scenario]") {
   const int P = GENERATE(1, 2, 4), D = GENERATE(1, 2);
-  const bool disturbed = GENERATE(false, true);
-  CAPTURE(P, D, disturbed);
+  const bool delayed = GENERATE(false, true);
+  CAPTURE(P, D, delayed);
   const tests::scratch_folder folder;
   auto job = tests::tiny_job(P, D);
   job.train_iterations = 50;
   job.watch.log_file = folder / "log.jsonl";
-  if (disturbed)
-    job.disturbance = {.seed = 7, .lane_delay_us = 300, .message_delay_us = 300};
+  if (delayed)
+    job.faults = {.seed = 7, .lane_delay_us = 300, .message_delay_us = 300};
   const auto shared = tests::tiny_resources(job);
   const auto end = actors::run(shared);
   CHECK(end.reason == "");
@@ -116,7 +116,7 @@ TEST_CASE("validation by actors is validation by the reference trainer, and chan
   job.watch.eval_interval = 4;
   job.watch.eval_batches = 3;
   job.watch.log_file = folder / "log.jsonl";
-  job.disturbance = {.seed = 5, .lane_delay_us = 200, .message_delay_us = 200};
+  job.faults = {.seed = 5, .lane_delay_us = 200, .message_delay_us = 200};
   REQUIRE(actors::run(tests::tiny_resources(job)).exit_code == 0);
 
   runtime::stream on(job.backend, job.threads_per_worker, {});

@@ -49,11 +49,11 @@ std::vector<std::string> course_of(runtime::training_job job) {
 TEST_CASE("whichever transport carries the tensors, the bits are the same", "[scenario]") {
   const auto [P, D, T]
       = GENERATE(table<int, int, int>({{1, 1, 1}, {2, 2, 1}, {4, 1, 1}, {2, 1, 2}}));
-  const bool disturbed = GENERATE(false, true);
-  CAPTURE(P, D, T, disturbed);
+  const bool delayed = GENERATE(false, true);
+  CAPTURE(P, D, T, delayed);
   auto job = wired_job(P, D, T);
-  if (disturbed)
-    job.disturbance = {.seed = 7, .lane_delay_us = 300, .message_delay_us = 300};
+  if (delayed)
+    job.faults = {.seed = 7, .lane_delay_us = 300, .message_delay_us = 300};
   const auto by_ucx = course_of(job);
   CHECK(by_ucx.size() == 12);
   job.transport = runtime::transports::tickets;
@@ -73,15 +73,15 @@ TEST_CASE("whoever dies in a step over a wire ends the job, naming it, and no le
           "[scenario][fault]") {
   const std::string who = GENERATE(
       "stage:0.0", "stage:1.1", "lane:0.1", "lane:1.0", "loader", "node", "checkpointer");
-  const bool disturbed = GENERATE(false, true);
-  CAPTURE(who, disturbed);
+  const bool delayed = GENERATE(false, true);
+  CAPTURE(who, delayed);
   const tests::scratch_folder folder;
   auto job = wired_job(2, 2);
   job.checkpoints.save = folder / "checkpoints";
   job.checkpoints.save_interval = 3;
-  if (disturbed)
-    job.disturbance = {.seed = 3, .lane_delay_us = 500, .message_delay_us = 500};
-  job.disturbance.fault = who + (who == "node" ? "@1" : "@3");
+  if (delayed)
+    job.faults = {.seed = 3, .lane_delay_us = 500, .message_delay_us = 500};
+  job.faults.fault = who + (who == "node" ? "@1" : "@3");
   const auto shared = tests::tiny_resources(job);
   const auto end = actors::run(shared);
   CHECK(end.exit_code == 3);

@@ -70,7 +70,7 @@ inline std::shared_ptr<actors::resources> tiny_resources(const runtime::training
     out->validation = std::make_shared<formula_source>(job.how, false);
   out->transport = actors::make_transport(job.transport);
   out->trace = std::make_shared<runtime::trace_recorder>();
-  out->planted = std::make_shared<actors::disturbance>(job.disturbance);
+  out->faults = std::make_shared<actors::fault_injector>(job.faults);
   return out;
 }
 

@@ -108,9 +108,9 @@ TEST_CASE("each broken rule of a job has its sentence", "[job]") {
                              "stage:0.0.0.0@3",
                              "wire:0.0@3",
                              "save:0.0@3"})
-    add("names nobody", [&](auto& x) { x.disturbance.fault = nobody; });
+    add("names nobody", [&](auto& x) { x.faults.fault = nobody; });
   for (const auto* no_step : {"monitor", "monitor@", "stage:1.0@0", "loader@x"})
-    add("names no step", [&](auto& x) { x.disturbance.fault = no_step; });
+    add("names no step", [&](auto& x) { x.faults.fault = no_step; });
   for (const auto& [what, job] : broken) {
     CAPTURE(what);
     CHECK(tells(job, what));
@@ -195,7 +195,7 @@ TEST_CASE("a log, an empty file and a torn first record may be a log file", "[jo
   const scratch_folder folder;
   auto job = good();
   job.watch.log_file = folder / "log";
-  job.disturbance.fault = "lane:1.0@3";
+  job.faults.fault = "lane:1.0@3";
   for (const auto* text : {"", "{\"iteration\":1}\n", "{\"iteration\":1,\"lm"}) {
     std::ofstream(job.watch.log_file) << text;
     CAPTURE(text);

@@ -14,7 +14,7 @@
 namespace troupe::actors {
 
 /// Shared, because a lane may still hold it when the actor is gone.
-struct stage_state::bench : std::enable_shared_from_this<stage_state::bench> {
+struct stage_context : std::enable_shared_from_this<stage_context> {
   std::unique_ptr<runtime::communicator> tensor, data, ties;
   /// Of each hosted chunk, where the model has several copies.
   std::map<runtime::chunk_id, std::unique_ptr<runtime::communicator>> data_of;
@@ -55,14 +55,14 @@ struct stage_state::bench : std::enable_shared_from_this<stage_state::bench> {
 };
 
 /// A piece of work: traced, and told to the actor when it has ended.
-struct stage_state::errand {
+struct lane_task {
   std::string label;
   int rank = 0, track = 0;
   runtime::step_id step = {};
   std::uint64_t work = 0;
-  std::shared_ptr<bench> on;
+  std::shared_ptr<stage_context> context;
   std::shared_ptr<runtime::trace_recorder> trace;
-  messages::stage_actor whom;
+  messages::stage_actor stage;
 
   void submit(runtime::lane& to, lane_work what) const;
 };

@@ -10,7 +10,7 @@
 namespace troupe::messages {
 
 /// Which pass of which micro-batch.
-struct place {
+struct pass_id {
   runtime::generation_id generation = {};
   runtime::step_id step = {};
   bool validation = false;  ///< of the validation that follows the step
@@ -19,12 +19,12 @@ struct place {
   runtime::copy_id copy = {};
   runtime::microbatch_id microbatch = {};
 
-  friend auto operator<=>(const place&, const place&) = default;
+  friend auto operator<=>(const pass_id&, const pass_id&) = default;
 };
 
 template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, place& x) {
-  return f(caf::meta::type_name("place"),
+typename Inspector::result_type inspect(Inspector& f, pass_id& x) {
+  return f(caf::meta::type_name("pass_id"),
            x.generation,
            x.step,
            x.validation,

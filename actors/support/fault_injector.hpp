@@ -17,20 +17,20 @@
 namespace troupe::actors {
 
 /// Shared by all actors of a process. Any thread.
-class disturbance {
+class fault_injector {
  public:
   /// Throws input_error when the fault is not of the form WHO@STEP or WHO@FIRST-LAST.
-  explicit disturbance(const runtime::disturbance_settings& settings);
+  explicit fault_injector(const runtime::fault_settings& settings);
 
   /// Throws when the fault is planted for `who` in this step. WHO is "supervisor", "node",
   /// "loader", "checkpointer", "monitor", "replica:R", "stage:R.P.T", or "lane:R.P.T", which
-  /// strikes while the others of its groups wait in the reduction, or "wire:R.P.T", which strikes
+  /// throws while the others of its groups wait in the reduction, or "wire:R.P.T", which throws
   /// in the first bucket that is reduced beside the lane. Tensor rank T may be left out: it is 0.
-  void strike(const std::string& who, std::uint64_t step) const;
+  void inject(const std::string& who, std::uint64_t step) const;
 
   /// Whether something is planted for `who` in this step. No faults of anybody's: "nan:R.P.T" finds
   /// NaN in a gradient; "save:R.P.T" reads its snapshot from a device half a second late.
-  bool hits(const std::string& who, std::uint64_t step) const;
+  bool injects(const std::string& who, std::uint64_t step) const;
 
   /// Sleeps as long as the seed says. For lanes.
   void delay_lane() const;
@@ -48,7 +48,7 @@ class disturbance {
  private:
   std::chrono::nanoseconds message_delay(std::uint64_t from, std::uint64_t to) const;
 
-  runtime::disturbance_settings settings_;
+  runtime::fault_settings settings_;
   std::string who_;
   std::uint64_t first_ = 1, last_step_ = 0;  ///< the steps in which it is
   mutable std::atomic<std::uint64_t> drawn_ = 0;

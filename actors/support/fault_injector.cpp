@@ -1,4 +1,4 @@
-#include "actors/support/disturbance.hpp"
+#include "actors/support/fault_injector.hpp"
 
 #include "runtime/core/error.hpp"
 #include "runtime/core/random.hpp"
@@ -13,7 +13,7 @@ namespace {
 
 std::chrono::microseconds drawn(std::uint64_t seed, std::uint64_t index, int longest_us) {
   return std::chrono::microseconds(std::int64_t(
-      runtime::uniform(runtime::random_key(seed, "disturbance", 0), index) * double(longest_us)));
+      runtime::uniform(runtime::random_key(seed, "delay", 0), index) * double(longest_us)));
 }
 
 /// "stage:1.2" for "stage:1.2.0": tensor rank 0 goes without saying.
@@ -25,7 +25,7 @@ std::string short_form(std::string who) {
 
 }  // namespace
 
-disturbance::disturbance(const runtime::disturbance_settings& settings) : settings_(settings) {
+fault_injector::fault_injector(const runtime::fault_settings& settings) : settings_(settings) {
   if (settings_.fault.empty())
     return;
   const auto at = settings_.fault.rfind('@');
@@ -46,21 +46,21 @@ disturbance::disturbance(const runtime::disturbance_settings& settings) : settin
   who_ = short_form(settings_.fault.substr(0, at));
 }
 
-bool disturbance::hits(const std::string& who, std::uint64_t step) const {
+bool fault_injector::injects(const std::string& who, std::uint64_t step) const {
   return first_ <= step && step <= last_step_ && who_ == short_form(who);
 }
 
-void disturbance::strike(const std::string& who, std::uint64_t step) const {
-  if (hits(who, step))
+void fault_injector::inject(const std::string& who, std::uint64_t step) const {
+  if (injects(who, step))
     throw std::runtime_error("the fault that was planted for " + settings_.fault);
 }
 
-void disturbance::delay_lane() const {
+void fault_injector::delay_lane() const {
   if (settings_.lane_delay_us > 0)
     std::this_thread::sleep_for(drawn(settings_.seed, drawn_++, settings_.lane_delay_us));
 }
 
-std::chrono::nanoseconds disturbance::message_delay(std::uint64_t from, std::uint64_t to) const {
+std::chrono::nanoseconds fault_injector::message_delay(std::uint64_t from, std::uint64_t to) const {
   const auto now = std::chrono::steady_clock::now();
   const auto wish = now + drawn(settings_.seed, drawn_++, settings_.message_delay_us);
   const std::lock_guard lock(mutex_);
