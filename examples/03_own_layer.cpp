@@ -12,24 +12,24 @@
 
 using namespace troupe::runtime;
 
-/// max(g, 0) u for x = [g | u], features (.., 2 N) -> (.., N), f32; with its way back. Shazeer:
+/// max(g, 0) u for x = [g | u], features (.., 2 N) -> (.., N), f32; with its gradient. Shazeer:
 /// "GLU Variants Improve Transformer", 2020.
-variable reglu(tape& on, const variable& x) {
-  require_spread(x, spread::features, "reglu");
+variable reglu(tape& tape, const variable& x) {
+  require_placement(x, placement::feature_sharded, "reglu");
   const auto N = channels_of(x.data) / 2;
   // Element i of the output has its gate at gate(i) of the input, and what it gates N further on.
   const auto gate = [N](std::int64_t i) { return i / N * 2 * N + i % N; };
-  auto y = tensor::empty<float>(on.on(), with_channels(x.data.extents(), N));
-  on.on().run([&] {
+  auto y = tensor::empty<float>(tape.stream(), with_channels(x.data.extents(), N));
+  tape.stream().run([&] {
     const auto* in = x.data.data<float>();
     for (std::int64_t i = 0; i < y.size(); ++i)
       y.data<float>()[i] = std::max(in[gate(i)], 0.0F) * in[gate(i) + N];
   });
-  auto out = on.make(std::move(y), spread::features);
-  on.record([=, in = x.data, to = x.gradient, from = out.gradient](tape& back) {
+  auto out = tape.make(std::move(y), placement::feature_sharded);
+  tape.record([=, in = x.data, to = x.gradient, from = out.gradient](troupe::runtime::tape& back) {
     const auto dy = std::move(from->sum);
-    auto dx = tensor::empty<float>(back.on(), in.extents());
-    back.on().run([&] {
+    auto dx = tensor::empty<float>(back.stream(), in.extents());
+    back.stream().run([&] {
       for (std::int64_t i = 0; i < dy.size(); ++i) {
         const float g = in.data<float>()[gate(i)], u = in.data<float>()[gate(i) + N];
         dx.data<float>()[gate(i)] = g > 0 ? dy.data<float>()[i] * u : 0;
@@ -58,33 +58,35 @@ void reglu_block(block_builder& to) {
                            .init_std = 0.02,
                            .decays = true,
                            .along = cut::columns});
-  to.segment("norm", [=](tape& on, pass& p) {
-    p.x = norm(on, p.hidden, {troupe::kernels::normalization::rms}, gain, no_parameter);
+  to.segment("norm", [=](tape& tape, pass& p) {
+    p.x = norm(tape, p.hidden, {troupe::kernels::normalization::rms}, gain, no_parameter);
   });
-  to.segment("gate", [=](tape& on, pass& p) {
-    p.x = linear(on, enter(on, p.x), product::column, 2 * N / ranks, up, no_parameter);
-    p.x = linear(on, reglu(on, p.x), product::row, C, down, no_parameter);
+  to.segment("gate", [=](tape& tape, pass& p) {
+    p.x = linear(
+        tape, copy_to_tensor_region(tape, p.x), product::column, 2 * N / ranks, up, no_parameter);
+    p.x = linear(tape, reglu(tape, p.x), product::row, C, down, no_parameter);
   });
-  to.segment("residual", [=](tape& on, pass& p) {
-    p.hidden = dropout_add(on, leave(on, std::exchange(p.x, {})), p.hidden, 0, 0, p.rows);
+  to.segment("residual", [=](tape& tape, pass& p) {
+    p.hidden = dropout_add(
+        tape, reduce_from_tensor_region(tape, std::exchange(p.x, {})), p.hidden, 0, 0, p.rows);
   });
 }
 
 /// Cross-entropy with smoothed labels, 0.9 at the label and 0.1 / V everywhere: the loss of a row
 /// is log sum exp - 0.9 logit[label] - 0.1 mean logit, its gradient softmax - target. Szegedy et
 /// al., 2016. Logits (B, T, V and padding) f32.
-tensor smooth_loss(tape& on,
+tensor smooth_loss(tape& tape,
                    variable logits,
                    const tensor& labels,
                    const tensor& mask,
                    std::int64_t V,
                    float scale) {
-  if (on.ranks() > 1)
+  if (tape.ranks() > 1)
     throw input_error("smooth_loss needs the whole vocabulary: set --tensor-model-parallel-size 1");
   loss_value out;
   const auto counts = mask.elements<float>();
-  auto gradient = tensor::empty<float>(on.on(), logits.data.extents());
-  on.on().run([&] {
+  auto gradient = tensor::empty<float>(tape.stream(), logits.data.extents());
+  tape.stream().run([&] {
     out.tokens = std::accumulate(counts.begin(), counts.end(), 0.0);
     const auto width = channels_of(gradient);
     for (std::int64_t r = 0; r < mask.size(); ++r) {
@@ -103,8 +105,9 @@ tensor smooth_loss(tape& on,
       }
     }
   });
-  on.record([gradient, to = logits.gradient](tape& back) { back.add(*to, gradient); });
-  return loss_sums(on.on(), out);
+  tape.record(
+      [gradient, to = logits.gradient](troupe::runtime::tape& back) { back.add(*to, gradient); });
+  return loss_sums(tape.stream(), out);
 }
 
 // --- the judge of both: finite differences
@@ -113,18 +116,18 @@ tensor smooth_loss(tape& on,
 /// Largest difference between the gradients of one micro-batch and the slopes of its loss, relative
 /// to the largest gradient; of some elements of each parameter.
 double check_gradients(const recipe& how) {
-  stream on(backend_kind::reference, 1, memory_pool());  // sums in double
+  stream stream(backend_kind::reference, 1, memory_pool());  // sums in double
   const chunk model(how.model, {0, how.model.layers, true, true}, {}, false, how.own);
-  const chunk_route route(model, {});
-  resident_store store(model.units(), 1, on.pool());
+  const recompute_plan plan(model, {});
+  resident_store store(model.units(), 1, stream.pool());
   initialise(store, how.seed);
   const auto batch = story::counting(how).microbatch({});
   const auto loss = [&] {
-    chunk_pass pass(model, route, on, store, {});
+    chunk_pass pass(model, plan, stream, store, {});
     pass.forward(batch);
     return pass.loss().total / pass.loss().tokens;
   };
-  chunk_pass pass(model, route, on, store, {});
+  chunk_pass pass(model, plan, stream, store, {});
   pass.forward(batch);
   pass.input_gradients({}, 0);
   pass.weight_gradients(0);
@@ -152,8 +155,8 @@ int main() {
       = {.name = "story 3: ReGLU, smoothing 0.1", .feed_forward = reglu_block, .loss = smooth_loss};
   fmt::print("gradients are the slopes of the loss to 1 %: {}\n", check_gradients(how) < 0.01);
 
-  stream on(backend_kind::cpu, 1, memory_pool());
-  reference_trainer trainer(how, std::make_shared<story::counting>(how), on);
+  stream stream(backend_kind::cpu, 1, memory_pool());
+  reference_trainer trainer(how, std::make_shared<story::counting>(how), stream);
   for (const auto& e : trainer.state().parameters())
     if (e.name.find("layers.0.mlp") != std::string::npos)
       fmt::print("{} {}\n", e.name, to_string(e.whole));

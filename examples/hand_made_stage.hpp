@@ -16,7 +16,7 @@ struct stage {
       : seed(how.seed),
         on(by),
         model(how.model, range),
-        route(model, {}),
+        plan(model, {}),
         store(model.units(), 1, by.pool()),
         optimizer(store, how.optimizer, rt::whole_ranges(store), by.pool()) {
     rt::initialise(store, seed);  // by names: the cut changes no bit
@@ -27,13 +27,13 @@ struct stage {
   /// One micro-batch of a step that has so many; the gradient is that of the mean over them.
   std::unique_ptr<rt::chunk_pass> pass(std::uint64_t step, std::int64_t microbatches) {
     const rt::pass_settings how{.seed = seed, .step = step, .loss_scale = 1 / double(microbatches)};
-    return std::make_unique<rt::chunk_pass>(model, route, on, store, how);
+    return std::make_unique<rt::chunk_pass>(model, plan, on, store, how);
   }
 
   std::uint64_t seed;
   rt::stream& on;
   rt::chunk model;
-  rt::chunk_route route;  ///< the way back; nothing is recomputed
+  rt::recompute_plan plan;  ///< nothing is recomputed
   rt::resident_store store;
   rt::adamw optimizer;
 };

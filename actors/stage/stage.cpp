@@ -349,7 +349,7 @@ void stage_state::decide(const messages::decision& x) {
         if (with_norm)
           context.worker->square_norm_of_parameters(wanted, result->square_norm);
         if (later)
-          context.worker->hide_parameters(token);
+          context.worker->close_parameter_gates(token);
         if (gathers)
           context.worker->gather();
         context.worker->digests(wanted, state);

@@ -80,15 +80,16 @@ struct loss_part {
   friend bool operator==(const loss_part&, const loss_part&) = default;
 };
 
-/// A parameter whose reduced gradient is not finite: that which the way back came to first, among
-/// all that are not.
+/// A parameter whose reduced gradient is not finite: that which the backward pass came to first,
+/// among all that are not.
 struct nonfinite_gradient {
   std::string parameter = {};  ///< empty: all are finite
   std::string where = {};      ///< the stage's seat, "0.1" or "0.1.0"
   int chunk = -1;              ///< of the model
   int entry = -1;              ///< counts the parameters of the chunk
 
-  /// Whether the way back comes to `x` before this one; the lowest of ranks that do alike is named.
+  /// Whether the backward pass comes to `x` before this one; the lowest of ranks that do alike is
+  /// named.
   bool yields_to(const nonfinite_gradient& x) const {
     return x.chunk != chunk ? x.chunk > chunk : x.entry > entry;
   }

@@ -15,36 +15,36 @@ struct dropout_node final : node {
   std::uint64_t key;
   int bias;
 
-  void input_gradients(tape& on) override {
+  void input_gradients(tape& tape) override {
     auto grad = std::move(dy->sum);
     if (dresidual)
-      on.add(*dresidual, grad);
+      tape.add(*dresidual, grad);
     if (p > 0) {
-      auto part = tensor::empty<T>(on.on(), grad.extents());
-      on.on().run(kernels::dropout_backward<T>{part.template data<T>(),
-                                               grad.data<T>(),
-                                               R,
-                                               C,
-                                               rows_of_sequence,
-                                               p,
-                                               key,
-                                               samples.data<std::uint64_t>(),
-                                               first});
+      auto part = tensor::empty<T>(tape.stream(), grad.extents());
+      tape.stream().run(kernels::dropout_backward<T>{part.template data<T>(),
+                                                     grad.data<T>(),
+                                                     R,
+                                                     C,
+                                                     rows_of_sequence,
+                                                     p,
+                                                     key,
+                                                     samples.data<std::uint64_t>(),
+                                                     first});
       grad = std::move(part);
     }
     if (bias >= 0)
       masked = grad;
-    on.add(*dx, std::move(grad));
+    tape.add(*dx, std::move(grad));
   }
 
-  void weight_gradients(tape& on) override {
+  void weight_gradients(tape& tape) override {
     if (bias >= 0)
-      on.on().run(kernels::bias_backward<T>{on.gradient(bias), masked.data<T>(), R, C});
+      tape.stream().run(kernels::bias_backward<T>{tape.gradient(bias), masked.data<T>(), R, C});
   }
 };
 
 template <class T>
-variable run(tape& on,
+variable run(tape& tape,
              const variable& x,
              const variable* residual,
              float p,
@@ -52,21 +52,21 @@ variable run(tape& on,
              const row_layout& rows,
              int bias) {
   const std::int64_t C = channels_of(x.data), R = x.data.size() / C;
-  const auto first = first_row(on, x);
-  auto y = tensor::empty<T>(on.on(), x.data.extents());
-  on.on().run(kernels::dropout_forward<T>{y.template data<T>(),
-                                          x.data.data<T>(),
-                                          residual ? residual->data.data<T>() : nullptr,
-                                          R,
-                                          C,
-                                          rows.T(),
-                                          p,
-                                          key,
-                                          rows.samples.data<std::uint64_t>(),
-                                          first,
-                                          bias < 0 ? nullptr : on.value<T>(bias)});
-  auto result = on.make(std::move(y), x.over);
-  if (on.recording()) {
+  const auto first = first_row(tape, x);
+  auto y = tensor::empty<T>(tape.stream(), x.data.extents());
+  tape.stream().run(kernels::dropout_forward<T>{y.template data<T>(),
+                                                x.data.data<T>(),
+                                                residual ? residual->data.data<T>() : nullptr,
+                                                R,
+                                                C,
+                                                rows.T(),
+                                                p,
+                                                key,
+                                                rows.samples.data<std::uint64_t>(),
+                                                first,
+                                                bias < 0 ? nullptr : tape.value<T>(bias)});
+  auto result = tape.make(std::move(y), x.placement);
+  if (tape.recording()) {
     auto n = std::make_unique<dropout_node<T>>();
     n->dx = x.gradient;
     n->dresidual = residual ? residual->gradient : nullptr;
@@ -79,14 +79,14 @@ variable run(tape& on,
     n->p = p;
     n->key = key;
     n->bias = bias;
-    on.record(std::move(n));
+    tape.record(std::move(n));
   }
   return result;
 }
 
 }  // namespace
 
-variable dropout_add(tape& on,
+variable dropout_add(tape& tape,
                      const variable& x,
                      const variable& residual,
                      float p,
@@ -94,17 +94,19 @@ variable dropout_add(tape& on,
                      const row_layout& rows,
                      int bias) {
   require_residual(residual, "dropout_add");
-  require_spread(x, residual.over, "dropout_add");
-  return with_element(on.type(),
-                      [&]<class T>(T) { return run<T>(on, x, &residual, p, key, rows, bias); });
+  require_placement(x, residual.placement, "dropout_add");
+  return with_element(tape.type(),
+                      [&]<class T>(T) { return run<T>(tape, x, &residual, p, key, rows, bias); });
 }
 
-variable dropout(tape& on, const variable& x, float p, std::uint64_t key, const row_layout& rows) {
+variable dropout(
+    tape& tape, const variable& x, float p, std::uint64_t key, const row_layout& rows) {
   require_residual(x, "dropout");
   if (p == 0)
     return x;
-  return with_element(
-      on.type(), [&]<class T>(T) { return run<T>(on, x, nullptr, p, key, rows, no_parameter); });
+  return with_element(tape.type(), [&]<class T>(T) {
+    return run<T>(tape, x, nullptr, p, key, rows, no_parameter);
+  });
 }
 
 }  // namespace troupe::runtime

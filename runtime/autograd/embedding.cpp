@@ -15,11 +15,11 @@ struct embedding_node final : node {
 
   void input_gradients(tape&) override { grad = std::move(dy->sum); }
 
-  void weight_gradients(tape& on) override {
-    on.on().run(kernels::embedding_backward<T>{
-        .dtable = on.gradient(table),
+  void weight_gradients(tape& tape) override {
+    tape.stream().run(kernels::embedding_backward<T>{
+        .dtable = tape.gradient(table),
         .id = tokens.data<std::int32_t>(),
-        .dposition_table = position_table < 0 ? nullptr : on.gradient(position_table),
+        .dposition_table = position_table < 0 ? nullptr : tape.gradient(position_table),
         .position = positions.data<std::int32_t>(),
         .dy = grad.data<T>(),
         .R = tokens.size(),
@@ -30,7 +30,7 @@ struct embedding_node final : node {
 };
 
 template <class T>
-variable run_embedding(tape& on,
+variable run_embedding(tape& tape,
                        const tensor& tokens,
                        const row_layout& rows,
                        std::int64_t channels,
@@ -38,20 +38,20 @@ variable run_embedding(tape& on,
                        int table,
                        int position_table) {
   const auto& in = tokens.extents();
-  const auto first = on.rank() * words;
-  auto y = tensor::empty<T>(on.on(), {in[0], in[1], channels});
-  on.on().run(kernels::embedding_forward<T>{
+  const auto first = tape.rank() * words;
+  auto y = tensor::empty<T>(tape.stream(), {in[0], in[1], channels});
+  tape.stream().run(kernels::embedding_forward<T>{
       .y = y.template data<T>(),
-      .table = on.value<T>(table),
+      .table = tape.value<T>(table),
       .id = tokens.data<std::int32_t>(),
-      .position_table = position_table < 0 ? nullptr : on.value<T>(position_table),
+      .position_table = position_table < 0 ? nullptr : tape.value<T>(position_table),
       .position = rows.positions.data<std::int32_t>(),
       .R = tokens.size(),
       .C = channels,
       .first = std::int32_t(first),
       .rows = std::int32_t(words)});
-  auto result = on.make(std::move(y), spread::partial);
-  if (on.recording()) {
+  auto result = tape.make(std::move(y), placement::partial);
+  if (tape.recording()) {
     auto n = std::make_unique<embedding_node<T>>();
     n->tokens = tokens;
     n->positions = rows.positions;
@@ -60,7 +60,7 @@ variable run_embedding(tape& on,
     n->words = words;
     n->table = table;
     n->position_table = position_table;
-    on.record(std::move(n));
+    tape.record(std::move(n));
   }
   return result;
 }
@@ -73,68 +73,69 @@ struct positions_node final : node {
   std::int64_t first;
   int table;
 
-  void input_gradients(tape& on) override {
+  void input_gradients(tape& tape) override {
     grad = std::move(dy->sum);
-    on.add(*dx, grad);
+    tape.add(*dx, grad);
   }
 
-  void weight_gradients(tape& on) override {
+  void weight_gradients(tape& tape) override {
     const auto C = channels_of(grad);
-    on.on().run(kernels::embedding_backward<T>{.dtable = on.gradient(table),
-                                               .id = positions.data<std::int32_t>() + first,
-                                               .dposition_table = nullptr,
-                                               .position = nullptr,
-                                               .dy = grad.data<T>(),
-                                               .R = grad.size() / C,
-                                               .C = C});
+    tape.stream().run(kernels::embedding_backward<T>{.dtable = tape.gradient(table),
+                                                     .id = positions.data<std::int32_t>() + first,
+                                                     .dposition_table = nullptr,
+                                                     .position = nullptr,
+                                                     .dy = grad.data<T>(),
+                                                     .R = grad.size() / C,
+                                                     .C = C});
   }
 };
 
 template <class T>
-variable run_positions(tape& on, const variable& x, const row_layout& rows, int table) {
-  const std::int64_t C = channels_of(x.data), first = first_row(on, x);
-  auto y = tensor::empty<T>(on.on(), x.data.extents());
+variable run_positions(tape& tape, const variable& x, const row_layout& rows, int table) {
+  const std::int64_t C = channels_of(x.data), first = first_row(tape, x);
+  auto y = tensor::empty<T>(tape.stream(), x.data.extents());
   T* const to = y.template data<T>();
-  on.on().run(kernels::embedding_forward<T>{.y = to,
-                                            .table = on.value<T>(table),
-                                            .id = rows.positions.data<std::int32_t>() + first,
-                                            .position_table = nullptr,
-                                            .position = nullptr,
-                                            .R = x.data.size() / C,
-                                            .C = C});
-  on.on().run(kernels::add<T>{to, x.data.data<T>(), to, x.data.size()});
-  auto result = on.make(std::move(y), x.over);
-  if (on.recording()) {
+  tape.stream().run(kernels::embedding_forward<T>{.y = to,
+                                                  .table = tape.value<T>(table),
+                                                  .id = rows.positions.data<std::int32_t>() + first,
+                                                  .position_table = nullptr,
+                                                  .position = nullptr,
+                                                  .R = x.data.size() / C,
+                                                  .C = C});
+  tape.stream().run(kernels::add<T>{to, x.data.data<T>(), to, x.data.size()});
+  auto result = tape.make(std::move(y), x.placement);
+  if (tape.recording()) {
     auto n = std::make_unique<positions_node<T>>();
     n->positions = rows.positions;
     n->dx = x.gradient;
     n->dy = result.gradient;
     n->first = first;
     n->table = table;
-    on.record(std::move(n));
+    tape.record(std::move(n));
   }
   return result;
 }
 
 }  // namespace
 
-variable embedding(tape& on,
+variable embedding(tape& tape,
                    const tensor& tokens,
                    const row_layout& rows,
                    std::int64_t channels,
                    std::int64_t words,
                    int table,
                    int position_table) {
-  ensure(position_table < 0 || on.ranks() == 1,
-         "SPREAD-3: positions are added once, after the sum over the tensor axis");
-  return with_element(on.type(), [&]<class T>(T) {
-    return run_embedding<T>(on, tokens, rows, channels, words, table, position_table);
+  ensure(position_table < 0 || tape.ranks() == 1,
+         "PLACEMENT-3: positions are added once, after the sum over the tensor axis");
+  return with_element(tape.type(), [&]<class T>(T) {
+    return run_embedding<T>(tape, tokens, rows, channels, words, table, position_table);
   });
 }
 
-variable add_positions(tape& on, const variable& x, const row_layout& rows, int table) {
+variable add_positions(tape& tape, const variable& x, const row_layout& rows, int table) {
   require_residual(x, "add_positions");
-  return with_element(on.type(), [&]<class T>(T) { return run_positions<T>(on, x, rows, table); });
+  return with_element(tape.type(),
+                      [&]<class T>(T) { return run_positions<T>(tape, x, rows, table); });
 }
 
 }  // namespace troupe::runtime

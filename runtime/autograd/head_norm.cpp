@@ -14,7 +14,10 @@ struct heads_of {
   std::int64_t statistics() const { return shape.R * shape.G * shape.heads; }
 };
 
-heads_of heads(const tensor& qkv, const attention_options& x, const norm_options& how, bool keys) {
+heads_of heads(const tensor& qkv,
+               const attention_options& x,
+               const norm_options& options,
+               bool keys) {
   const auto queries = x.heads / x.groups;
   const auto width = (queries + 2) * x.head_size;
   return {.offset = keys ? queries * x.head_size : 0,
@@ -24,9 +27,9 @@ heads_of heads(const tensor& qkv, const attention_options& x, const norm_options
                     .D = x.head_size,
                     .row = x.groups * width,
                     .group = width,
-                    .eps = how.epsilon,
-                    .kind = how.kind,
-                    .gain_offset = how.gain_offset}};
+                    .eps = options.epsilon,
+                    .kind = options.kind,
+                    .gain_offset = options.gain_offset}};
 }
 
 template <class T>
@@ -44,25 +47,26 @@ struct head_norm_node final : node {
   std::shared_ptr<gradient_slot> dx, dy;
   tensor grad;  ///< between I and W
 
-  void input_gradients(tape& on) override {
+  void input_gradients(tape& tape) override {
     grad = std::move(dy->sum);
-    auto part = copy_of(on.on(), grad);  // values pass
+    auto part = copy_of(tape.stream(), grad);  // values pass
     for (const auto& s : sides)
-      on.on().run(kernels::head_norm_backward_input<T>{part.template data<T>() + s.which.offset,
-                                                       grad.data<T>() + s.which.offset,
-                                                       x.data<T>() + s.which.offset,
-                                                       on.value<T>(s.by.gain),
-                                                       s.mean(),
-                                                       s.rstd(),
-                                                       s.which.shape});
-    on.add(*dx, std::move(part));
+      tape.stream().run(
+          kernels::head_norm_backward_input<T>{part.template data<T>() + s.which.offset,
+                                               grad.data<T>() + s.which.offset,
+                                               x.data<T>() + s.which.offset,
+                                               tape.value<T>(s.by.gain),
+                                               s.mean(),
+                                               s.rstd(),
+                                               s.which.shape});
+    tape.add(*dx, std::move(part));
   }
 
-  void weight_gradients(tape& on) override {
+  void weight_gradients(tape& tape) override {
     for (const auto& s : sides)
-      on.on().run(
-          kernels::head_norm_backward_weight<T>{on.gradient(s.by.gain),
-                                                s.by.bias < 0 ? nullptr : on.gradient(s.by.bias),
+      tape.stream().run(
+          kernels::head_norm_backward_weight<T>{tape.gradient(s.by.gain),
+                                                s.by.bias < 0 ? nullptr : tape.gradient(s.by.bias),
                                                 grad.data<T>() + s.which.offset,
                                                 x.data<T>() + s.which.offset,
                                                 s.mean(),
@@ -72,51 +76,52 @@ struct head_norm_node final : node {
 };
 
 template <class T>
-variable run(tape& on,
+variable run(tape& tape,
              const variable& qkv,
              const attention_options& layout,
-             const norm_options& how,
+             const norm_options& options,
              head_norm_parameters query,
              head_norm_parameters key) {
   auto n = std::make_unique<head_norm_node<T>>();
-  auto y = copy_of(on.on(), qkv.data);
+  auto y = copy_of(tape.stream(), qkv.data);
   for (const bool keys : {false, true}) {
     auto& s = n->sides[keys ? 1 : 0];
-    s.which = heads(qkv.data, layout, how, keys);
+    s.which = heads(qkv.data, layout, options, keys);
     s.by = keys ? key : query;
     const auto count = s.which.statistics();
-    if (on.recording())
-      s.statistics = tensor::empty<float>(on.on(), {2, count});
+    if (tape.recording())
+      s.statistics = tensor::empty<float>(tape.stream(), {2, count});
     float* const mean = s.statistics.template data<float>();
-    on.on().run(kernels::head_norm_forward<T>{y.template data<T>() + s.which.offset,
-                                              mean,
-                                              mean == nullptr ? nullptr : mean + count,
-                                              qkv.data.data<T>() + s.which.offset,
-                                              on.value<T>(s.by.gain),
-                                              s.by.bias < 0 ? nullptr : on.value<T>(s.by.bias),
-                                              s.which.shape});
+    tape.stream().run(
+        kernels::head_norm_forward<T>{y.template data<T>() + s.which.offset,
+                                      mean,
+                                      mean == nullptr ? nullptr : mean + count,
+                                      qkv.data.data<T>() + s.which.offset,
+                                      tape.value<T>(s.by.gain),
+                                      s.by.bias < 0 ? nullptr : tape.value<T>(s.by.bias),
+                                      s.which.shape});
   }
-  auto result = on.make(std::move(y), spread::features);
-  if (on.recording()) {
+  auto result = tape.make(std::move(y), placement::feature_sharded);
+  if (tape.recording()) {
     n->x = qkv.data;
     n->dx = qkv.gradient;
     n->dy = result.gradient;
-    on.record(std::move(n));
+    tape.record(std::move(n));
   }
   return result;
 }
 
 }  // namespace
 
-variable head_norm(tape& on,
+variable head_norm(tape& tape,
                    const variable& qkv,
                    const attention_options& layout,
-                   const norm_options& how,
+                   const norm_options& options,
                    head_norm_parameters query,
                    head_norm_parameters key) {
-  require_spread(qkv, spread::features, "head_norm");
-  return with_element(on.type(),
-                      [&]<class T>(T) { return run<T>(on, qkv, layout, how, query, key); });
+  require_placement(qkv, placement::feature_sharded, "head_norm");
+  return with_element(tape.type(),
+                      [&]<class T>(T) { return run<T>(tape, qkv, layout, options, query, key); });
 }
 
 }  // namespace troupe::runtime

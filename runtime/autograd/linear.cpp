@@ -14,77 +14,77 @@ struct linear_node final : node {
   int weight, bias;
   bool gather;
 
-  void input_gradients(tape& on) override {
-    dz = gradient_of_z(on);
+  void input_gradients(tape& tape) override {
+    dz = gradient_of_z(tape);
     if (!dx)
       return;
-    auto part = tensor::empty<T>(on.on(), gather ? shape{R, K} : x.extents());
-    on.on().run(kernels::linear_backward_input<T>{part.template data<T>(),
-                                                  dz.data<T>(),
-                                                  on.value<T>(weight),
-                                                  R,
-                                                  N,
-                                                  K,
-                                                  dx->activation,
-                                                  dx->z.template data<T>()});
-    on.add(dx->activation == kernels::epilogue::none ? dx->sum : dx->sum_of_z, std::move(part));
+    auto part = tensor::empty<T>(tape.stream(), gather ? shape{R, K} : x.extents());
+    tape.stream().run(kernels::linear_backward_input<T>{part.template data<T>(),
+                                                        dz.data<T>(),
+                                                        tape.value<T>(weight),
+                                                        R,
+                                                        N,
+                                                        K,
+                                                        dx->activation,
+                                                        dx->z.template data<T>()});
+    tape.add(dx->activation == kernels::epilogue::none ? dx->sum : dx->sum_of_z, std::move(part));
   }
 
   /// Of the output before its activation, if there is one.
-  tensor gradient_of_z(tape& on) {
+  tensor gradient_of_z(tape& tape) {
     auto of_y = std::move(dy->sum), of_z = std::move(dy->sum_of_z);
     if (dy->activation == kernels::epilogue::none)
       return of_y;
     auto z = std::move(dy->z);
     if (of_y) {
       // Over z, which nobody needs any more.
-      on.on().run(kernels::activation_backward<T>{z.data<T>(),
-                                                  of_y.template data<T>(),
-                                                  z.data<T>(),
-                                                  R,
-                                                  N,
-                                                  kernels::activation_of(dy->activation)});
-      on.add(of_z, std::move(z));
+      tape.stream().run(kernels::activation_backward<T>{z.data<T>(),
+                                                        of_y.template data<T>(),
+                                                        z.data<T>(),
+                                                        R,
+                                                        N,
+                                                        kernels::activation_of(dy->activation)});
+      tape.add(of_z, std::move(z));
     }
     return of_z;
   }
 
-  void weight_gradients(tape& on) override {
-    const auto all = gather ? gathered(on, x) : x;
-    on.on().run(kernels::linear_backward_weight<T>{on.gradient(weight),
-                                                   bias < 0 ? nullptr : on.gradient(bias),
-                                                   dz.data<T>(),
-                                                   all.template data<T>(),
-                                                   R,
-                                                   N,
-                                                   K});
+  void weight_gradients(tape& tape) override {
+    const auto all = gather ? gathered(tape, x) : x;
+    tape.stream().run(kernels::linear_backward_weight<T>{tape.gradient(weight),
+                                                         bias < 0 ? nullptr : tape.gradient(bias),
+                                                         dz.data<T>(),
+                                                         all.template data<T>(),
+                                                         R,
+                                                         N,
+                                                         K});
   }
 };
 
 template <class T>
-variable run_linear(tape& on,
+variable run_linear(tape& tape,
                     const variable& x,
-                    spread result,
+                    placement result,
                     std::int64_t N,
                     int weight,
                     int bias,
                     kernels::epilogue activation) {
   const std::int64_t K = channels_of(x.data), R = x.data.size() / K;
   const auto out = with_channels(x.data.extents(), N);
-  auto y = tensor::empty<T>(on.on(), out);
-  const bool keep_z = on.recording() && activation != kernels::epilogue::none;
-  tensor z = keep_z ? tensor::empty<T>(on.on(), out) : tensor();
-  on.on().run(kernels::linear_forward<T>{y.template data<T>(),
-                                         z.data<T>(),
-                                         x.data.data<T>(),
-                                         on.value<T>(weight),
-                                         bias < 0 ? nullptr : on.value<T>(bias),
-                                         R,
-                                         N,
-                                         K,
-                                         activation});
-  auto made = on.make(std::move(y), result);
-  if (on.recording()) {
+  auto y = tensor::empty<T>(tape.stream(), out);
+  const bool keep_z = tape.recording() && activation != kernels::epilogue::none;
+  tensor z = keep_z ? tensor::empty<T>(tape.stream(), out) : tensor();
+  tape.stream().run(kernels::linear_forward<T>{y.template data<T>(),
+                                               z.data<T>(),
+                                               x.data.data<T>(),
+                                               tape.value<T>(weight),
+                                               bias < 0 ? nullptr : tape.value<T>(bias),
+                                               R,
+                                               N,
+                                               K,
+                                               activation});
+  auto made = tape.make(std::move(y), result);
+  if (tape.recording()) {
     auto n = std::make_unique<linear_node<T>>();
     n->gather = bool(x.shard);
     n->x = n->gather ? x.shard : x.data;
@@ -97,7 +97,7 @@ variable run_linear(tape& on,
     n->K = K;
     n->weight = weight;
     n->bias = bias;
-    on.record(std::move(n));
+    tape.record(std::move(n));
   }
   return made;
 }
@@ -109,23 +109,24 @@ struct activation_node final : node {
   std::int64_t R, N;
   kernels::activation kind;
 
-  void input_gradients(tape& on) override {
+  void input_gradients(tape& tape) override {
     const auto dh = std::move(dy->sum);
     auto part = std::move(x);
-    on.on().run(kernels::activation_backward<T>{
+    tape.stream().run(kernels::activation_backward<T>{
         part.data<T>(), dh.template data<T>(), part.data<T>(), R, N, kind});
-    on.add(*dx, std::move(part));
+    tape.add(*dx, std::move(part));
   }
 };
 
 template <class T>
-variable run_activation(tape& on, const variable& x, kernels::activation kind) {
+variable run_activation(tape& tape, const variable& x, kernels::activation kind) {
   const std::int64_t width = channels_of(x.data), N = width / kernels::fan_in(kind);
   const std::int64_t R = x.data.size() / width;
-  auto y = tensor::empty<T>(on.on(), with_channels(x.data.extents(), N));
-  on.on().run(kernels::activation_forward<T>{y.template data<T>(), x.data.data<T>(), R, N, kind});
-  auto result = on.make(std::move(y), spread::features);
-  if (on.recording()) {
+  auto y = tensor::empty<T>(tape.stream(), with_channels(x.data.extents(), N));
+  tape.stream().run(
+      kernels::activation_forward<T>{y.template data<T>(), x.data.data<T>(), R, N, kind});
+  auto result = tape.make(std::move(y), placement::feature_sharded);
+  if (tape.recording()) {
     auto n = std::make_unique<activation_node<T>>();
     n->x = x.data;
     n->dx = x.gradient;
@@ -133,14 +134,14 @@ variable run_activation(tape& on, const variable& x, kernels::activation kind) {
     n->R = R;
     n->N = N;
     n->kind = kind;
-    on.record(std::move(n));
+    tape.record(std::move(n));
   }
   return result;
 }
 
 }  // namespace
 
-variable linear(tape& on,
+variable linear(tape& tape,
                 const variable& x,
                 product kind,
                 std::int64_t features,
@@ -148,18 +149,24 @@ variable linear(tape& on,
                 int bias,
                 kernels::epilogue activation) {
   const bool column = kind == product::column;
-  require_spread(x, column ? spread::entered : spread::features, "linear");
-  ensure(column || bias < 0 || on.ranks() == 1,
-         "SPREAD-2: a bias is added once, after the sum over the tensor axis");
-  return with_element(on.type(), [&]<class T>(T) {
-    return run_linear<T>(
-        on, x, column ? spread::features : spread::partial, features, weight, bias, activation);
+  require_placement(
+      x, column ? placement::replicated_partial_gradient : placement::feature_sharded, "linear");
+  ensure(column || bias < 0 || tape.ranks() == 1,
+         "PLACEMENT-2: a bias is added once, after the sum over the tensor axis");
+  return with_element(tape.type(), [&]<class T>(T) {
+    return run_linear<T>(tape,
+                         x,
+                         column ? placement::feature_sharded : placement::partial,
+                         features,
+                         weight,
+                         bias,
+                         activation);
   });
 }
 
-variable activation(tape& on, const variable& x, kernels::activation kind) {
-  require_spread(x, spread::features, "activation");
-  return with_element(on.type(), [&]<class T>(T) { return run_activation<T>(on, x, kind); });
+variable activation(tape& tape, const variable& x, kernels::activation kind) {
+  require_placement(x, placement::feature_sharded, "activation");
+  return with_element(tape.type(), [&]<class T>(T) { return run_activation<T>(tape, x, kind); });
 }
 
 }  // namespace troupe::runtime

@@ -17,51 +17,51 @@ struct cross_entropy_node final : node {
   std::int64_t R, V, vocabulary, first;
   float scale;
 
-  void input_gradients(tape& on) override {
-    auto dloss = tensor::empty<float>(on.on(), {R});
-    on.on().run(kernels::masked_loss_backward<float>{
+  void input_gradients(tape& tape) override {
+    auto dloss = tensor::empty<float>(tape.stream(), {R});
+    tape.stream().run(kernels::masked_loss_backward<float>{
         dloss.data<float>(), mask.data<float>(), sums.data<double>() + 1, double(scale), R});
     auto part = std::move(logits);  // its place is taken by its gradient
-    on.on().run(kernels::cross_entropy_backward<T>{part.data<T>(),
-                                                   part.data<T>(),
-                                                   lse.data<float>(),
-                                                   targets.data<std::int32_t>(),
-                                                   dloss.data<float>(),
-                                                   R,
-                                                   V,
-                                                   vocabulary,
-                                                   std::int32_t(first)});
-    on.add(*dlogits, std::move(part));
+    tape.stream().run(kernels::cross_entropy_backward<T>{part.data<T>(),
+                                                         part.data<T>(),
+                                                         lse.data<float>(),
+                                                         targets.data<std::int32_t>(),
+                                                         dloss.data<float>(),
+                                                         R,
+                                                         V,
+                                                         vocabulary,
+                                                         std::int32_t(first)});
+    tape.add(*dlogits, std::move(part));
   }
 };
 
 /// Puts the parts of all ranks together: of each rank lse and target logit, (2, R).
-void merge(tape& on, const tensor& part, tensor& loss, tensor& lse) {
+void merge(tape& tape, const tensor& part, tensor& loss, tensor& lse) {
   const auto R = loss.size();
-  const auto all = tensor::empty<float>(on.on(), {on.ranks(), 2, R});
-  const auto ends = equal_ends(std::int64_t(all.bytes()), on.ranks());
-  on.axis().all_gather(on.on(), part.raw(), const_cast<std::byte*>(all.raw()), ends);
+  const auto all = tensor::empty<float>(tape.stream(), {tape.ranks(), 2, R});
+  const auto ends = equal_ends(std::int64_t(all.bytes()), tape.ranks());
+  tape.axis().all_gather(tape.stream(), part.raw(), const_cast<std::byte*>(all.raw()), ends);
   std::vector<const float*> part_lse, part_logit;
-  for (int r = 0; r < on.ranks(); ++r) {
+  for (int r = 0; r < tape.ranks(); ++r) {
     part_lse.push_back(all.data<float>() + 2 * r * R);
     part_logit.push_back(all.data<float>() + (2 * r + 1) * R);
   }
-  on.on().run(kernels::cross_entropy_merge<float>{
-      loss.data<float>(), lse.data<float>(), part_lse.data(), part_logit.data(), on.ranks(), R});
+  tape.stream().run(kernels::cross_entropy_merge<float>{
+      loss.data<float>(), lse.data<float>(), part_lse.data(), part_logit.data(), tape.ranks(), R});
 }
 
 template <class T>
-tensor run(tape& on,
+tensor run(tape& tape,
            variable logits,
            const tensor& targets,
            const tensor& mask,
            std::int64_t all_words,
            float scale) {
   const std::int64_t V = channels_of(logits.data), R = logits.data.size() / V;
-  const auto first = on.rank() * V;
+  const auto first = tape.rank() * V;
   const auto vocabulary = std::clamp<std::int64_t>(all_words - first, 0, V);
-  auto loss = tensor::empty<float>(on.on(), {R});
-  auto lse = tensor::empty<float>(on.on(), {R});
+  auto loss = tensor::empty<float>(tape.stream(), {R});
+  auto lse = tensor::empty<float>(tape.stream(), {R});
   kernels::cross_entropy_forward<T> forward{.loss = loss.data<float>(),
                                             .lse = lse.data<float>(),
                                             .logits = logits.data.data<T>(),
@@ -70,21 +70,21 @@ tensor run(tape& on,
                                             .V = V,
                                             .vocabulary = vocabulary,
                                             .first = std::int32_t(first)};
-  if (on.ranks() == 1) {
-    on.on().run(forward);
+  if (tape.ranks() == 1) {
+    tape.stream().run(forward);
   } else {
-    auto part = tensor::empty<float>(on.on(), {2, R});
+    auto part = tensor::empty<float>(tape.stream(), {2, R});
     forward.loss = nullptr;
     forward.lse = part.data<float>();
     forward.target_logit = part.data<float>() + R;
-    on.on().run(forward);
-    merge(on, part, loss, lse);
+    tape.stream().run(forward);
+    merge(tape, part, loss, lse);
   }
-  auto sums = tensor::empty<double>(on.on(), {2});
+  auto sums = tensor::empty<double>(tape.stream(), {2});
   auto* const at = sums.data<double>();
-  on.on().run(
+  tape.stream().run(
       kernels::masked_loss_forward<float>{at, at + 1, loss.data<float>(), mask.data<float>(), R});
-  if (on.recording()) {
+  if (tape.recording()) {
     auto n = std::make_unique<cross_entropy_node<T>>();
     n->logits = std::move(logits.data);
     n->lse = std::move(lse);
@@ -97,31 +97,31 @@ tensor run(tape& on,
     n->first = first;
     n->sums = sums;
     n->scale = scale;
-    on.record(std::move(n));
+    tape.record(std::move(n));
   }
   return sums;
 }
 
 }  // namespace
 
-loss_value loss_of(const stream& on, const tensor& sums) {
-  const auto found = elements_of<double>(on, sums);
+loss_value loss_of(const stream& stream, const tensor& sums) {
+  const auto found = elements_of<double>(stream, sums);
   return {found[0], found[1]};
 }
 
-tensor loss_sums(stream& on, const loss_value& x) {
-  return uploaded<double>(on, std::vector<double>{x.total, x.tokens}, {2});
+tensor loss_sums(stream& stream, const loss_value& x) {
+  return uploaded<double>(stream, std::vector<double>{x.total, x.tokens}, {2});
 }
 
-tensor cross_entropy(tape& on,
+tensor cross_entropy(tape& tape,
                      variable logits,
                      const tensor& targets,
                      const tensor& mask,
                      std::int64_t vocabulary,
                      float scale) {
-  require_spread(logits, spread::features, "cross_entropy");
-  return with_element(on.type(), [&]<class T>(T) {
-    return run<T>(on, std::move(logits), targets, mask, vocabulary, scale);
+  require_placement(logits, placement::feature_sharded, "cross_entropy");
+  return with_element(tape.type(), [&]<class T>(T) {
+    return run<T>(tape, std::move(logits), targets, mask, vocabulary, scale);
   });
 }
 

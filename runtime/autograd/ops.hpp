@@ -1,8 +1,8 @@
-// The operations of a layer, on a tape. Each runs at once and leaves a node for the way back.
+// The operations of a layer, on a tape. Each runs at once and leaves a node for the backward pass.
 //
 // Parameters are named by their index in the unit of the current segment; -1 means there is none.
-// Rows R = B * T throughout, less where they are spread; a variable of C channels has extents
-// (B, T, C), or (R, C) once its rows were spread. Beside each operation stands how its variables
+// Rows R = B * T throughout, less where they are sharded; a variable of C channels has extents
+// (B, T, C), or (R, C) once its rows were sharded. Beside each operation stands how its variables
 // lie on the tensor axis; with one rank all of it is the same.
 
 #pragma once
@@ -28,13 +28,16 @@ struct row_layout {
   std::int64_t T() const { return order.extents()[1]; }
 };
 
-/// whole or rows -> entered. What Megatron-LM calls f, or g with sequence parallelism: nothing, or
-/// the rows of all ranks are gathered; the way back sums, and scatters where it gathered.
-variable enter(tape& on, const variable& x);
+/// replicated or sequence_sharded -> replicated_partial_gradient. What Megatron-LM calls f, or g
+/// with sequence parallelism: nothing, or the rows of all ranks are gathered; the backward pass
+/// sums, and scatters where it gathered.
+variable copy_to_tensor_region(tape& tape, const variable& x);
 
-/// partial -> whole, or rows under sequence parallelism. The conjugate of `enter`, Megatron-LM's
-/// f-bar or g-bar: the sum over the ranks, or this rank's rows of it; the way back gathers these.
-variable leave(tape& on, const variable& x);
+/// partial -> replicated, or sequence_sharded under sequence parallelism. The conjugate of
+/// copy_to_tensor_region, Megatron-LM's
+/// f-bar or g-bar: the sum over the ranks, or this rank's rows of it; the backward pass gathers
+/// these.
+variable reduce_from_tensor_region(tape& tape, const variable& x);
 
 struct norm_options {
   kernels::normalization kind = kernels::normalization::layer;
@@ -42,18 +45,20 @@ struct norm_options {
   float gain_offset = 0;
 };
 
-/// Normalisation of each row; whole or rows. I: x, gain, statistics. W: x, dy, statistics.
-variable norm(tape& on, const variable& x, const norm_options& how, int gain, int bias);
+/// Normalisation of each row; replicated or sequence_sharded. I: x, gain, statistics. W: x, dy,
+/// statistics.
+variable norm(tape& tape, const variable& x, const norm_options& options, int gain, int bias);
 
 enum class product : std::uint8_t {
-  column,  ///< entered -> features: output features are spread
-  row,     ///< features -> partial: input features are spread; with several ranks without a bias
+  column,  ///< replicated_partial_gradient -> feature_sharded: output features are sharded
+  row,     ///< feature_sharded -> partial: input features are sharded; with several ranks without a
+           ///< bias
 };
 
 /// act(x weight^T + bias): (.., K) -> (.., N), N features on this rank. I: weight (z for an
-/// activation, and that of the activation that made x, which the way back goes through at once). W:
-/// x, dz; x is gathered again where it was.
-variable linear(tape& on,
+/// activation, and that of the activation that made x, which the backward pass goes through at
+/// once). W: x, dz; x is gathered again where it was.
+variable linear(tape& tape,
                 const variable& x,
                 product kind,
                 std::int64_t features,
@@ -61,11 +66,12 @@ variable linear(tape& on,
                 int bias,
                 kernels::epilogue activation = kernels::epilogue::none);
 
-/// features. swiglu halves the width. I: x.
-variable activation(tape& on, const variable& x, kernels::activation kind);
+/// feature_sharded. swiglu halves the width. I: x.
+variable activation(tape& tape, const variable& x, kernels::activation kind);
 
-/// residual + dropout(x + bias); both whole or both rows. The mask is drawn again on the way back.
-variable dropout_add(tape& on,
+/// residual + dropout(x + bias); both replicated or both sequence_sharded. The mask is drawn again
+/// on the backward pass.
+variable dropout_add(tape& tape,
                      const variable& x,
                      const variable& residual,
                      float p,
@@ -74,11 +80,11 @@ variable dropout_add(tape& on,
                      int bias = no_parameter);
 
 /// dropout(x) alone, without a residual. p = 0 gives x itself.
-variable dropout(tape& on, const variable& x, float p, std::uint64_t key, const row_layout& rows);
+variable dropout(tape& tape, const variable& x, float p, std::uint64_t key, const row_layout& rows);
 
 /// table[tokens] + position_table[positions]: (B, T) -> (B, T, C), partial; each rank has `words`
 /// rows of the table. With several ranks without a position table. W: tokens, positions, dy.
-variable embedding(tape& on,
+variable embedding(tape& tape,
                    const tensor& tokens,
                    const row_layout& rows,
                    std::int64_t channels,
@@ -86,8 +92,8 @@ variable embedding(tape& on,
                    int table,
                    int position_table);
 
-/// x + table[positions]; whole or rows. W: positions, dy.
-variable add_positions(tape& on, const variable& x, const row_layout& rows, int table);
+/// x + table[positions]; replicated or sequence_sharded. W: positions, dy.
+variable add_positions(tape& tape, const variable& x, const row_layout& rows, int table);
 
 struct attention_options {
   std::int64_t heads = 0, groups = 0, head_size = 0;  ///< on this rank
@@ -95,7 +101,7 @@ struct attention_options {
   float dropout = 0;
   std::uint64_t key = 0;         ///< of the dropout
   std::int32_t window = -1;      ///< keys up to so many places back are seen; -1: all
-  std::int64_t rotated = 0;      ///< elements of a head that turn
+  std::int64_t rotated = 0;      ///< elements of a head that are rotated
   tensor rotary_frequency = {};  ///< (rotated / 2) f32
   bool rotary_interleaved = false;
 };
@@ -104,20 +110,21 @@ struct head_norm_parameters {
   int gain = no_parameter, bias = no_parameter;
 };
 
-/// Normalises each head of queries and keys in a fused product; features. I and W: x, statistics.
-variable head_norm(tape& on,
+/// Normalises each head of queries and keys in a fused product; feature_sharded. I and W: x,
+/// statistics.
+variable head_norm(tape& tape,
                    const variable& qkv,
                    const attention_options& heads,
-                   const norm_options& how,
+                   const norm_options& options,
                    head_norm_parameters query,
                    head_norm_parameters key);
 
 /// Causal self-attention over a fused product, Megatron's [q .. q k v] in each group:
-/// (.., (H + 2 G) D) -> (.., H D), features. Rotates in place where nobody else has `qkv`.
+/// (.., (H + 2 G) D) -> (.., H D), feature_sharded. Rotates in place where nobody else has `qkv`.
 /// I: the rotated product, the output, its log-sum-exp.
-variable self_attention(tape& on,
+variable self_attention(tape& tape,
                         variable qkv,
-                        const attention_options& how,
+                        const attention_options& options,
                         const row_layout& rows);
 
 /// Keys and values of earlier rows, for decoding. One layer, B sequences of `capacity` rows.
@@ -128,11 +135,11 @@ struct attention_cache {
   tensor rows;       ///< (new rows) i32: where each row of this pass is kept
 };
 
-/// The same without a way back: the new rows' keys and values go to the cache, the queries attend
-/// to all of it.
-variable cached_attention(tape& on,
+/// The same without a backward pass: the new rows' keys and values go to the cache, the queries
+/// attend to all of it.
+variable cached_attention(tape& tape,
                           variable qkv,
-                          const attention_options& how,
+                          const attention_options& options,
                           const row_layout& rows,
                           attention_cache& cache);
 
@@ -144,15 +151,15 @@ struct loss_value {
 };
 
 /// Waits until the stream has come so far.
-loss_value loss_of(const stream& on, const tensor& sums);
+loss_value loss_of(const stream& stream, const tensor& sums);
 /// Of a loss that was computed on the host.
-tensor loss_sums(stream& on, const loss_value& x);
+tensor loss_sums(stream& stream, const loss_value& x);
 
-/// Cross-entropy of (.., V), features: of the vocabulary this rank's columns. Against `targets` (B,
-/// T) i32, where `mask` (B, T) f32 is 1. The gradient that goes back is that of scale * total /
-/// tokens. Consumes the logits. I: logits. `vocabulary` is that of all ranks, without padding.
-/// Returns the loss as (2) f64: total, tokens; every rank has the same.
-tensor cross_entropy(tape& on,
+/// Cross-entropy of (.., V), feature_sharded: of the vocabulary this rank's columns. Against
+/// `targets` (B, T) i32, where `mask` (B, T) f32 is 1. The gradient that goes back is that of scale
+/// * total / tokens. Consumes the logits. I: logits. `vocabulary` is that of all ranks, without
+/// padding. Returns the loss as (2) f64: total, tokens; every rank has the same.
+tensor cross_entropy(tape& tape,
                      variable logits,
                      const tensor& targets,
                      const tensor& mask,

@@ -7,7 +7,7 @@
 namespace troupe::runtime {
 
 /// Rows of all tensor ranks, from this rank's.
-tensor gathered(tape& on, const tensor& rows);
+tensor gathered(tape& tape, const tensor& rows);
 
 inline std::int64_t channels_of(const tensor& x) {
   return x.extents()[x.extents().rank() - 1];
@@ -22,15 +22,17 @@ inline shape with_channels(const shape& x, std::int64_t channels) {
   return out;
 }
 
-/// Broken promise SPREAD-1 unless whole or rows.
+/// Broken promise PLACEMENT-1 unless replicated or sequence_sharded.
 inline void require_residual(const variable& x, std::string_view by) {
-  if (x.over != spread::rows)
-    require_spread(x, spread::whole, by);
+  if (x.placement != placement::sequence_sharded)
+    require_placement(x, placement::replicated, by);
 }
 
 /// Number in the micro-batch of the first row that lies on this rank.
-inline std::int64_t first_row(const tape& on, const variable& x) {
-  return x.over == spread::rows ? on.rank() * (x.data.size() / channels_of(x.data)) : 0;
+inline std::int64_t first_row(const tape& tape, const variable& x) {
+  return x.placement == placement::sequence_sharded
+             ? tape.rank() * (x.data.size() / channels_of(x.data))
+             : 0;
 }
 
 }  // namespace troupe::runtime

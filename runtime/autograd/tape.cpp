@@ -8,31 +8,32 @@
 
 namespace troupe::runtime {
 
-std::string_view to_string(spread x) {
+std::string_view to_string(placement x) {
   switch (x) {
-    case spread::whole:
-      return "whole";
-    case spread::rows:
-      return "rows";
-    case spread::entered:
-      return "entered";
-    case spread::features:
-      return "features";
-    case spread::partial:
+    case placement::replicated:
+      return "replicated";
+    case placement::sequence_sharded:
+      return "sequence sharded";
+    case placement::replicated_partial_gradient:
+      return "replicated, with a partial gradient";
+    case placement::feature_sharded:
+      return "feature sharded";
+    case placement::partial:
       return "partial";
   }
-  return "spread(?)";
+  return "placement(?)";
 }
 
-void require_spread(const variable& x, spread wanted, std::string_view by) {
-  if (x.over != wanted)
-    throw broken_promise(fmt::format("SPREAD-1: {} takes what is spread as {}, not as {}",
-                                     by,
-                                     to_string(wanted),
-                                     to_string(x.over)));
+void require_placement(const variable& x, placement wanted, std::string_view by) {
+  if (x.placement != wanted)
+    throw broken_promise(
+        fmt::format("PLACEMENT-1: {} takes a variable that is {}, not one that is {}",
+                    by,
+                    to_string(wanted),
+                    to_string(x.placement)));
 }
 
-void tape::enter(int unit, bool record) {
+void tape::begin_segment(int unit, bool record) {
   ensure(unit_ < 0, "TAPE-1: segments do not overlap");
   store_.acquire(unit);
   unit_ = unit;
@@ -41,7 +42,7 @@ void tape::enter(int unit, bool record) {
   segments_.push_back({.unit = unit, .recorded = record});
 }
 
-void tape::again(int index) {
+void tape::rerun_segment(int index) {
   ensure(unit_ < 0, "TAPE-1: segments do not overlap");
   auto& s = segments_.at(std::size_t(index));
   ensure(!std::exchange(s.recorded, true), "TAPE-4: a segment is recorded once");
@@ -51,13 +52,13 @@ void tape::again(int index) {
   current_ = index;
 }
 
-void tape::leave() {
+void tape::end_segment() {
   recording_now_ = true;
   store_.release(std::exchange(unit_, -1));
 }
 
-variable tape::make(tensor data, spread over) const {
-  return {std::move(data), recording() ? std::make_shared<gradient_slot>() : nullptr, over};
+variable tape::make(tensor data, placement lies) const {
+  return {std::move(data), recording() ? std::make_shared<gradient_slot>() : nullptr, lies};
 }
 
 void tape::record(std::unique_ptr<node> x) {
@@ -69,7 +70,7 @@ void tape::record(std::function<void(tape&)> input_gradients) {
   struct function_node final : node {
     std::function<void(tape&)> run;
 
-    void input_gradients(tape& on) override { std::exchange(run, {})(on); }
+    void input_gradients(tape& tape) override { std::exchange(run, {})(tape); }
   };
   auto x = std::make_unique<function_node>();
   x->run = std::move(input_gradients);

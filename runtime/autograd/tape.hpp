@@ -28,24 +28,25 @@ struct gradient_slot {
   tensor sum_of_z = {};  ///< of z; empty: nothing yet
 };
 
-/// How a variable lies on the tensor axis. Operations check it (SPREAD-1): a reduction that is
+/// How a variable lies on the tensor axis. Operations check it (PLACEMENT-1): a reduction that is
 /// missing, doubled or on the wrong side is found when the first micro-batch passes, with one rank
 /// as with many.
-enum class spread : std::uint8_t {
-  whole,     ///< every rank has all of it, and all of its gradient
-  rows,      ///< each rank has its part of the rows (sequence parallelism)
-  entered,   ///< every rank has all of it, and comes back with a part of the sum of its gradient
-  features,  ///< each rank has its part of the last dimension: features, heads, vocabulary
-  partial,   ///< the sum over the ranks is meant; its gradient is whole
+enum class placement : std::uint8_t {
+  replicated,                   ///< every rank has all of it, and all of its gradient
+  sequence_sharded,             ///< each rank has its part of the rows (sequence parallelism)
+  replicated_partial_gradient,  ///< every rank has all of it, and comes back with a part of the sum
+                                ///< of its gradient
+  feature_sharded,  ///< each rank has its part of the last dimension: features, heads, vocabulary
+  partial,          ///< the sum over the ranks is meant; its gradient is whole
 };
 
-std::string_view to_string(spread x);
+std::string_view to_string(placement x);
 
 /// A tensor on a tape. Copies are the same variable.
 struct variable {
   tensor data;
   std::shared_ptr<gradient_slot> gradient = {};  ///< null: nobody will ask for its gradient
-  spread over = spread::whole;
+  runtime::placement placement = runtime::placement::replicated;
   tensor shard = {};  ///< this rank's rows, where `data` was gathered from everybody's
   bool kept = false;  ///< for recomputation: nobody may change `data` in place
 };
@@ -59,7 +60,7 @@ class node {
 
   /// Takes the gradient of the outputs, adds to the gradients of the inputs, frees what W does not
   /// need.
-  virtual void input_gradients(tape& on) = 0;
+  virtual void input_gradients(tape& tape) = 0;
 
   /// Adds to the gradients of the parameters. Most nodes have none.
   virtual void weight_gradients(tape&) {}
@@ -75,25 +76,26 @@ struct tape_settings {
 /// forward.
 class tape {
  public:
-  tape(stream& on, parameter_store& store, const tape_settings& how)
-      : stream_(on), store_(store), how_(how) {}
+  tape(runtime::stream& stream, parameter_store& store, const tape_settings& settings)
+      : stream_(stream), store_(store), settings_(settings) {}
 
-  stream& on() { return stream_; }
+  runtime::stream& stream() { return stream_; }
   dtype type() const { return store_.type(); }
-  bool recording() const { return how_.recording && recording_now_; }
+  bool recording() const { return settings_.recording && recording_now_; }
 
   // The tensor axis.
-  int ranks() const { return how_.tensor == nullptr ? 1 : how_.tensor->size(); }
-  int rank() const { return how_.tensor == nullptr ? 0 : how_.tensor->rank(); }
-  communicator& axis() { return *how_.tensor; }  ///< where ranks() > 1
-  bool sequence_parallel() const { return how_.sequence_parallel && ranks() > 1; }
+  int ranks() const { return settings_.tensor == nullptr ? 1 : settings_.tensor->size(); }
+  int rank() const { return settings_.tensor == nullptr ? 0 : settings_.tensor->rank(); }
+  communicator& axis() { return *settings_.tensor; }  ///< where ranks() > 1
+  bool sequence_parallel() const { return settings_.sequence_parallel && ranks() > 1; }
 
-  /// Everything until `leave` belongs to a new segment of `unit`, which is acquired meanwhile.
-  /// Without `record` it leaves nothing: `again` must come before its gradients.
-  void enter(int unit, bool record = true);
-  /// Everything until `leave` is recorded in a segment that ran without.
-  void again(int segment);
-  void leave();
+  /// Everything until `end_segment` belongs to a new segment of `unit`, which is acquired
+  /// meanwhile. Without `record` nothing is kept for it: `rerun_segment` must come before its
+  /// gradients.
+  void begin_segment(int unit, bool record = true);
+  /// Everything until `end_segment` is recorded in a segment that ran without.
+  void rerun_segment(int segment);
+  void end_segment();
 
   /// Parameters of the current segment's unit.
   template <class T>
@@ -103,7 +105,7 @@ class tape {
   float* gradient(int index) { return store_.gradient(unit_, index); }
 
   /// A new variable that gradients can come back to.
-  variable make(tensor data, spread over) const;
+  variable make(tensor data, placement lies) const;
 
   /// Keeps the node, when recording.
   void record(std::unique_ptr<node> x);
@@ -130,16 +132,16 @@ class tape {
     std::vector<std::unique_ptr<node>> nodes = {};
   };
 
-  stream& stream_;
+  runtime::stream& stream_;
   parameter_store& store_;
-  tape_settings how_;
+  tape_settings settings_;
   bool recording_now_ = true;
   int unit_ = -1;
   int current_ = -1;
   std::vector<segment> segments_;
 };
 
-/// Broken promise SPREAD-1 unless x is spread as `wanted`; `by` is the operation.
-void require_spread(const variable& x, spread wanted, std::string_view by);
+/// Broken promise PLACEMENT-1 unless x is placed as `wanted`; `by` is the operation.
+void require_placement(const variable& x, placement wanted, std::string_view by);
 
 }  // namespace troupe::runtime

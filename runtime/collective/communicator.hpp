@@ -37,26 +37,26 @@ class communicator {
   /// replica that it hosts), in order. `to` may be the first part; parts are not changed otherwise.
   /// All ranks give equally many parts.
   virtual void all_reduce_sum(
-      stream& on, dtype type, std::span<const void* const> parts, void* to, std::int64_t n)
+      stream& stream, dtype type, std::span<const void* const> parts, void* to, std::int64_t n)
       = 0;
 
   /// The same for this rank's cut alone: `to` has ends[rank] - ends[rank - 1] elements, and may lie
   /// in the first part at their place.
   virtual void reduce_scatter_sum(
-      stream& on, dtype type, std::span<const void* const> parts, void* to, offsets ends)
+      stream& stream, dtype type, std::span<const void* const> parts, void* to, offsets ends)
       = 0;
 
   /// `to`, ends.back() bytes, receives everybody's `mine`; that may lie in `to` at its place.
-  virtual void all_gather(stream& on, const void* mine, void* to, offsets ends) = 0;
+  virtual void all_gather(stream& stream, const void* mine, void* to, offsets ends) = 0;
 
   /// Rank r receives the r-th cut of `from`; the r-th cut of `to` comes from rank r, as large on
   /// both sides (COLLECTIVE-4).
   virtual void all_to_all(
-      stream& on, const void* from, offsets from_ends, void* to, offsets to_ends)
+      stream& stream, const void* from, offsets from_ends, void* to, offsets to_ends)
       = 0;
 
   /// `data` becomes what it is on rank `root`.
-  virtual void broadcast(stream& on, void* data, std::int64_t bytes, int root) = 0;
+  virtual void broadcast(stream& stream, void* data, std::int64_t bytes, int root) = 0;
 };
 
 /// Equal cuts: n / size each, of which there is no remainder (COLLECTIVE-2).

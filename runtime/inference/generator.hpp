@@ -62,7 +62,7 @@ class decoder {
   void keep_last(const tensor& logits, std::span<const std::vector<std::int32_t>> tokens);
 
   const chunk& chunk_;
-  chunk_route route_;
+  recompute_plan plan_;
   parameter_store& store_;
   stream& stream_;
   std::int64_t capacity_;

@@ -26,7 +26,7 @@ double surprise(const chunk& whole,
                 std::int64_t stride,
                 const score_progress& progress) {
   const auto longest = whole.config().sequence;
-  const chunk_route route(whole, {});
+  const recompute_plan plan(whole, {});
   ensure(stride >= 1 && stride <= longest, "SCORE-1: windows move on by 1 to their length");
   const auto all = std::int64_t(tokens.size()) - 1;  // prediction i is of tokens[i + 1]
   double nats = 0;
@@ -43,7 +43,7 @@ double surprise(const chunk& whole,
     in.add("positions",
            row_of<std::int32_t>(on, T, [](std::int64_t i) { return std::int32_t(i); }));
     in.add("samples", row_of<std::uint64_t>(on, 1, [](std::int64_t) { return 0; }).view({1}));
-    chunk_pass pass(whole, route, on, store, {.training = false});
+    chunk_pass pass(whole, plan, on, store, {.training = false});
     pass.forward(in);
     nats += pass.loss().total;
     done = end;
@@ -63,13 +63,13 @@ std::vector<float> logits_of(const chunk& whole,
                              std::span<const std::int32_t> tokens) {
   const auto T = std::int64_t(tokens.size());
   ensure(T >= 1 && T <= whole.config().sequence, "SCORE-2: logits are of one window");
-  const chunk_route route(whole, {});
+  const recompute_plan plan(whole, {});
   bundle in;
   in.add("tokens",
          row_of<std::int32_t>(on, T, [&](std::int64_t i) { return tokens[std::size_t(i)]; }));
   in.add("positions", row_of<std::int32_t>(on, T, [](std::int64_t i) { return std::int32_t(i); }));
   in.add("samples", row_of<std::uint64_t>(on, 1, [](std::int64_t) { return 0; }).view({1}));
-  chunk_pass pass(whole, route, on, store, {.training = false});
+  chunk_pass pass(whole, plan, on, store, {.training = false});
   const auto logits = pass.forward(in).at("logits");
   const auto words = whole.config().vocabulary, padded = whole.config().padded_vocabulary;
   std::vector<float> out;

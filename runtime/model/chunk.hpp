@@ -37,11 +37,11 @@ struct pass {
   pass_settings settings;
   row_layout rows;
   tensor tokens, labels, mask;  ///< where the chunk has the embedding, the head
-  variable hidden;          ///< (B, T, C), whole; (B T / N, C) where rows are spread over N ranks
-  variable x;               ///< what one segment of a layer hands to the next
-  tensor loss;              ///< (2) f64, see loss_value; with labels
-  tensor rotary_frequency;  ///< (rotated / 2) f32, where there are some
-  tensor logits;            ///< (B, T, V / N), when no labels were given
+  variable hidden;              ///< (B, T, C), replicated; (B T / TP, C) where rows are sharded
+  variable x;                   ///< what one segment of a layer hands to the next
+  tensor loss;                  ///< (2) f64, see loss_value; with labels
+  tensor rotary_frequency;      ///< (rotated / 2) f32, where there are some
+  tensor logits;                ///< (B, T, V / TP), when no labels were given
   std::vector<attention_cache>* caches = nullptr;  ///< decoding: one for each layer of the chunk
 };
 
@@ -60,7 +60,7 @@ class chunk {
  public:
   /// A GPT. Radford et al., 2019; parameter names are Megatron-core's. With several tensor ranks:
   /// the part of the one with this seat. With sequence parallelism (Korthikanti et al., 2022) the
-  /// rows of the residual stream are spread over them. Throws input_error when the extension has
+  /// rows of the residual stream are sharded over them. Throws input_error when the extension has
   /// no name.
   chunk(const gpt_config& config,
         const chunk_range& range,
@@ -76,7 +76,7 @@ class chunk {
   bool sequence_parallel() const { return sequence_parallel_; }
   const std::vector<unit_spec>& units() const { return units_; }
   const std::vector<segment>& program() const { return program_; }
-  /// Radians a position, of each pair that turns; empty: no rotation.
+  /// Radians a position, of each rotated pair of channels; empty: no rotation.
   const std::vector<float>& rotary_frequency() const { return rotary_frequency_; }
 
  private:
@@ -93,7 +93,7 @@ class chunk {
                    module_kind module,
                    std::function<void(tape&, pass&)> forward);
   attention_options attention_shape() const;  ///< without the frequencies, which lie with the pass
-  variable residual(tape& on, pass& p, double rate, const std::string& dropout, int bias) const;
+  variable residual(tape& tape, pass& p, double rate, const std::string& dropout, int bias) const;
 
   gpt_config config_;
   chunk_range range_;
@@ -109,45 +109,45 @@ class chunk {
 /// the layers; see stages.hpp for those that are not even.
 std::vector<chunk_range> split_evenly(const gpt_config& config, int stages);
 
-/// Segments [first, end) that leave nothing on the tape but what they began with, and run again.
-struct forgotten_segments {
+/// Segments [first, end) of which the tape keeps nothing but their inputs: they run again.
+struct recompute_group {
   int first = 0, end = 0;
 };
 
-/// What one action of the way back works on: segments [first, end).
+/// What one action of the backward pass works on: segments [first, end).
 struct backward_block {
   int first = 0, end = 0;
-  bool rebuilt = false;  ///< some of it was forgotten: R comes before its I
+  bool recomputed = false;  ///< it ends with a recompute group: R comes before its I
 };
 
-/// The way through a chunk under a recomputation setting. Every group of layers, or module of one,
-/// that is forgotten together ends a block of its own, so that only one is in memory whole.
-struct chunk_route {
-  chunk_route(const chunk& of, const recompute_settings& how);
+/// What of a chunk is computed again. Every group of layers, or module of one, that is recomputed
+/// together ends a block of its own, so that only one is in memory whole.
+struct recompute_plan {
+  recompute_plan(const chunk& of, const recompute_settings& settings);
 
-  std::vector<forgotten_segments> forgotten;  ///< ascending
-  std::vector<backward_block> blocks;         ///< ascending, at least one; the way back descends
+  std::vector<recompute_group> groups;  ///< ascending
+  std::vector<backward_block> blocks;   ///< ascending, at least one; backward descends
 };
 
 /// One micro-batch on one chunk: forward, then for each block, the last first, R where it is
-/// rebuilt, I and W. Used by one lane; chunk, route, stream, store and axis outlive it. Broken
+/// recomputed, I and W. Used by one lane; chunk, plan, stream, store and axis outlive it. Broken
 /// promise CHUNK-1 unless the axis is that of the chunk's seat.
 class chunk_pass {
  public:
   chunk_pass(const chunk& of,
-             const chunk_route& route,
-             stream& on,
+             const recompute_plan& plan,
+             stream& stream,
              parameter_store& store,
-             const pass_settings& how,
+             const pass_settings& settings,
              communicator* tensor_axis = nullptr);
 
   /// In: "positions" (B, T) i32, "samples" (B) u64, and "tokens" (B, T) i32 for the embedding or
-  /// "hidden" (B, T, C), this rank's rows of it where they are spread; for the head "labels" i32
+  /// "hidden" (B, T, C), this rank's rows of it where they are sharded; for the head "labels" i32
   /// and "mask" f32, both (B, T), unless only logits are wanted. Out: "hidden" with "positions" and
   /// "samples", or "logits" without labels.
   bundle forward(const bundle& in, std::vector<attention_cache>* caches = nullptr);
 
-  /// R: runs again what the block forgot. Once, before its I.
+  /// R: runs the recompute group of the block again. Once, before its I.
   void recompute(int block);
 
   /// I. In: for the last block "hidden", the gradient of what went out; nothing for the head. Out:
@@ -162,30 +162,30 @@ class chunk_pass {
   /// I has ended. The same bits.
   void backward(int block);
 
-  int blocks() const { return int(route_.blocks.size()); }
+  int blocks() const { return int(plan_.blocks.size()); }
   /// (2) f64, see loss_value.
   const tensor& loss_sums() const { return pass_.loss; }
   /// Waits until the stream has come so far.
-  loss_value loss() { return loss_of(tape_.on(), pass_.loss); }
+  loss_value loss() { return loss_of(tape_.stream(), pass_.loss); }
 
  private:
-  /// What a forgotten group of segments began with, and the slots that it gave its results.
-  struct memory {
+  /// The inputs of a recompute group, and the slots that it gave its results.
+  struct group_input {
     variable hidden, x;
     std::shared_ptr<gradient_slot> hidden_slot, x_slot;
   };
 
   void begin_rows(const bundle& in, bool decoding);
   void run(int first, int end);
-  void forget(const forgotten_segments& which);
+  void run_unrecorded(const recompute_group& which);
 
   const chunk& chunk_;
-  const chunk_route& route_;
+  const recompute_plan& plan_;
   tape tape_;
   pass pass_;
   variable input_;
   std::shared_ptr<gradient_slot> output_;  ///< where the gradient of what went out comes back
-  std::vector<memory> memories_;           ///< of each forgotten group
+  std::vector<group_input> group_inputs_;  ///< of each recompute group
 };
 
 }  // namespace troupe::runtime

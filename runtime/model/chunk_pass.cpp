@@ -11,37 +11,37 @@ namespace troupe::runtime {
 namespace {
 
 template <class At>
-tensor constant(stream& on, const std::string& name, shape extents, const At& at) {
+tensor constant(stream& stream, const std::string& name, shape extents, const At& at) {
   using T = decltype(at(std::int64_t{0}));
   const auto n = extents.size();
-  return {on.constant(name,
-                      std::size_t(n) * sizeof(T),
-                      [&](std::byte* to) {
-                        for (std::int64_t i = 0; i < n; ++i)
-                          reinterpret_cast<T*>(to)[i] = at(i);
-                      }),
+  return {stream.constant(name,
+                          std::size_t(n) * sizeof(T),
+                          [&](std::byte* to) {
+                            for (std::int64_t i = 0; i < n; ++i)
+                              reinterpret_cast<T*>(to)[i] = at(i);
+                          }),
           dtype_of<T>(),
           extents};
 }
 
 /// (B, T): 0, 1, ..., T - 1 in each row.
-tensor counted(stream& on, std::int64_t B, std::int64_t T) {
-  return constant(on, fmt::format("order {} {}", B, T), {B, T}, [T](std::int64_t i) {
+tensor counted(stream& stream, std::int64_t B, std::int64_t T) {
+  return constant(stream, fmt::format("order {} {}", B, T), {B, T}, [T](std::int64_t i) {
     return std::int32_t(i % T);
   });
 }
 
 /// (B + 1): 0, T, 2 T, ...
-tensor first_rows(stream& on, std::int64_t B, std::int64_t T) {
-  return constant(on, fmt::format("starts {} {}", B, T), {B + 1}, [T](std::int64_t b) {
+tensor first_rows(stream& stream, std::int64_t B, std::int64_t T) {
+  return constant(stream, fmt::format("starts {} {}", B, T), {B + 1}, [T](std::int64_t b) {
     return std::int32_t(b * T);
   });
 }
 
-tensor rotary(stream& on, const std::vector<float>& frequency) {
+tensor rotary(stream& stream, const std::vector<float>& frequency) {
   const std::string name(reinterpret_cast<const char*>(frequency.data()),
                          frequency.size() * sizeof(float));
-  return constant(on, "rotary " + name, {std::int64_t(frequency.size())}, [&](std::int64_t i) {
+  return constant(stream, "rotary " + name, {std::int64_t(frequency.size())}, [&](std::int64_t i) {
     return frequency[std::size_t(i)];
   });
 }
@@ -53,35 +53,35 @@ struct link_node final : node {
   void input_gradients(tape&) override { to->sum = std::move(from->sum); }
 };
 
-/// Gives a result of forgotten segments a place for its gradient; null when it has one already.
+/// Gives a result of a recompute group a place for its gradient; null when it has one already.
 std::shared_ptr<gradient_slot> placed(variable& x) {
   if (!x.data || x.gradient)
     return nullptr;
   return x.gradient = std::make_shared<gradient_slot>();
 }
 
-void link(tape& on, const std::shared_ptr<gradient_slot>& from, const variable& to) {
+void link(tape& tape, const std::shared_ptr<gradient_slot>& from, const variable& to) {
   if (!from)
     return;
   auto n = std::make_unique<link_node>();
   n->from = from;
   n->to = to.gradient;
-  on.record(std::move(n));
+  tape.record(std::move(n));
 }
 
 }  // namespace
 
 chunk_pass::chunk_pass(const chunk& of,
-                       const chunk_route& route,
-                       stream& on,
+                       const recompute_plan& plan,
+                       stream& stream,
                        parameter_store& store,
-                       const pass_settings& how,
+                       const pass_settings& settings,
                        communicator* tensor_axis)
     : chunk_(of),
-      route_(route),
-      tape_(on, store, {how.training, tensor_axis, of.sequence_parallel()}),
+      plan_(plan),
+      tape_(stream, store, {settings.training, tensor_axis, of.sequence_parallel()}),
       pass_() {
-  pass_.settings = how;
+  pass_.settings = settings;
   ensure((tensor_axis == nullptr ? 1 : tensor_axis->size()) == of.seat().size
              && (tensor_axis == nullptr || tensor_axis->rank() == of.seat().rank)
              && (tensor_axis == nullptr || tensor_axis->along() == axis::tensor),
@@ -93,33 +93,34 @@ void chunk_pass::begin_rows(const bundle& in, bool decoding) {
   rows.positions = in.at("positions");
   rows.samples = in.at("samples");
   const auto B = rows.positions.extents()[0], T = rows.positions.extents()[1];
-  rows.starts = first_rows(tape_.on(), B, T);
+  rows.starts = first_rows(tape_.stream(), B, T);
   // A pass over whole sequences begins at their beginning, whatever their position ids say.
-  rows.order = decoding ? rows.positions : counted(tape_.on(), B, T);
+  rows.order = decoding ? rows.positions : counted(tape_.stream(), B, T);
   rows.uniform = !decoding;
   if (const auto& turns = chunk_.rotary_frequency(); !turns.empty())
-    pass_.rotary_frequency = rotary(tape_.on(), turns);
+    pass_.rotary_frequency = rotary(tape_.stream(), turns);
 }
 
 bundle chunk_pass::forward(const bundle& from, std::vector<attention_cache>* caches) {
-  const auto in = taken(tape_.on(), from);
+  const auto in = taken(tape_.stream(), from);
   begin_rows(in, caches != nullptr);
   pass_.caches = caches;
   const auto& range = chunk_.range();
   if (range.embedding)
     pass_.tokens = in.at("tokens");
   else
-    pass_.hidden = input_
-        = tape_.make(in.at("hidden"), chunk_.sequence_parallel() ? spread::rows : spread::whole);
+    pass_.hidden = input_ = tape_.make(
+        in.at("hidden"),
+        chunk_.sequence_parallel() ? placement::sequence_sharded : placement::replicated);
   if (range.head && in.has("labels")) {
     pass_.labels = in.at("labels");
     pass_.mask = in.at("mask");
   }
   int next = 0;
   if (tape_.recording())
-    for (const auto& group : route_.forgotten) {
+    for (const auto& group : plan_.groups) {
       run(next, group.first);
-      forget(group);
+      run_unrecorded(group);
       next = group.end;
     }
   run(next, int(chunk_.program().size()));
@@ -134,27 +135,27 @@ bundle chunk_pass::forward(const bundle& from, std::vector<attention_cache>* cac
     out.add("logits", std::move(pass_.logits));
   }
   input_.data = {};
-  publish(tape_.on(), out);
+  publish(tape_.stream(), out);
   return out;
 }
 
 void chunk_pass::run(int first, int end) {
   for (int s = first; s < end; ++s) {
     const auto& x = chunk_.program()[std::size_t(s)];
-    tape_.enter(x.unit);
+    tape_.begin_segment(x.unit);
     x.forward(tape_, pass_);
-    tape_.leave();
+    tape_.end_segment();
   }
 }
 
-void chunk_pass::forget(const forgotten_segments& which) {
-  auto& began = memories_.emplace_back(memory{pass_.hidden, pass_.x, nullptr, nullptr});
+void chunk_pass::run_unrecorded(const recompute_group& which) {
+  auto& began = group_inputs_.emplace_back(group_input{pass_.hidden, pass_.x, nullptr, nullptr});
   pass_.hidden.kept = pass_.x.kept = true;
   for (int s = which.first; s < which.end; ++s) {
     const auto& x = chunk_.program()[std::size_t(s)];
-    tape_.enter(x.unit, false);
+    tape_.begin_segment(x.unit, false);
     x.forward(tape_, pass_);
-    tape_.leave();
+    tape_.end_segment();
   }
   pass_.hidden.kept = pass_.x.kept = false;
   began.hidden_slot = placed(pass_.hidden);
@@ -162,42 +163,42 @@ void chunk_pass::forget(const forgotten_segments& which) {
 }
 
 void chunk_pass::recompute(int block) {
-  const auto& b = route_.blocks.at(std::size_t(block));
-  for (std::size_t g = 0; g < route_.forgotten.size(); ++g) {
-    const auto& group = route_.forgotten[g];
+  const auto& b = plan_.blocks.at(std::size_t(block));
+  for (std::size_t g = 0; g < plan_.groups.size(); ++g) {
+    const auto& group = plan_.groups[g];
     if (group.first < b.first || group.end > b.end)
       continue;
-    auto& began = memories_.at(g);
+    auto& began = group_inputs_.at(g);
     pass_.hidden = std::exchange(began.hidden, {});
     pass_.x = std::exchange(began.x, {});
     for (int s = group.first; s < group.end; ++s) {
-      tape_.again(s);
+      tape_.rerun_segment(s);
       chunk_.program()[std::size_t(s)].forward(tape_, pass_);
       if (s + 1 == group.end) {
         link(tape_, began.hidden_slot, pass_.hidden);
         link(tape_, began.x_slot, pass_.x);
       }
-      tape_.leave();
+      tape_.end_segment();
     }
     pass_.hidden = pass_.x = {};
   }
 }
 
 bundle chunk_pass::input_gradients(const bundle& in, int block) {
-  const auto& b = route_.blocks.at(std::size_t(block));
+  const auto& b = plan_.blocks.at(std::size_t(block));
   if (block + 1 == blocks() && !chunk_.range().head)
-    output_->sum = taken(tape_.on(), in.at("hidden"));
+    output_->sum = taken(tape_.stream(), in.at("hidden"));
   for (int s = b.end - 1; s >= b.first; --s)
     tape_.input_gradients(s);
   bundle out;
   if (block == 0 && !chunk_.range().embedding)
     out.add("hidden", std::move(input_.gradient->sum));
-  publish(tape_.on(), out);
+  publish(tape_.stream(), out);
   return out;
 }
 
 void chunk_pass::backward(int block) {
-  const auto& b = route_.blocks.at(std::size_t(block));
+  const auto& b = plan_.blocks.at(std::size_t(block));
   for (int s = b.end - 1; s >= b.first; --s) {
     tape_.input_gradients(s);
     tape_.weight_gradients(s);
@@ -205,7 +206,7 @@ void chunk_pass::backward(int block) {
 }
 
 void chunk_pass::weight_gradients(int block) {
-  const auto& b = route_.blocks.at(std::size_t(block));
+  const auto& b = plan_.blocks.at(std::size_t(block));
   for (int s = b.end - 1; s >= b.first; --s)
     tape_.weight_gradients(s);
 }

@@ -12,7 +12,7 @@ block_builder::block_builder(std::string name,
                              std::int64_t layer,
                              const gpt_config& config,
                              tensor_seat seat,
-                             bool rows_are_spread,
+                             bool sequence_parallel,
                              int unit,
                              std::vector<parameter_spec>& parameters,
                              std::vector<runtime::segment>& program)
@@ -20,7 +20,7 @@ block_builder::block_builder(std::string name,
       layer_(layer),
       config_(config),
       seat_(seat),
-      rows_are_spread_(rows_are_spread),
+      sequence_parallel_(sequence_parallel),
       unit_(unit),
       parameters_(parameters),
       program_(program) {}
@@ -31,7 +31,7 @@ int block_builder::add(parameter_spec x) {
   if (std::any_of(parameters_.begin(), parameters_.end(), same))
     throw input_error("an extension adds '{}' twice: each parameter needs a name of its own",
                       x.name);
-  x.partial_gradient = x.partial_gradient || (x.along == cut::none && rows_are_spread_);
+  x.partial_gradient = x.partial_gradient || (x.along == cut::none && sequence_parallel_);
   parameters_.push_back(std::move(x));
   return int(parameters_.size()) - 1;
 }

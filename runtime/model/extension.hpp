@@ -26,7 +26,7 @@ class block_builder {
                 std::int64_t layer,
                 const gpt_config& config,
                 tensor_seat seat,
-                bool rows_are_spread,
+                bool sequence_parallel,
                 int unit,
                 std::vector<parameter_spec>& parameters,
                 std::vector<segment>& program);
@@ -40,8 +40,8 @@ class block_builder {
   /// when the layer has one of that name.
   int add(parameter_spec x);
 
-  /// What runs next. `enter` and `leave` each stand first in a segment: another tape can run while
-  /// ranks wait for each other. `forward` outlives the builder: it captures values.
+  /// What runs next. What talks to other tensor ranks stands first in a segment: another tape can
+  /// run while ranks wait for each other. `forward` outlives the builder: it captures values.
   void segment(const std::string& name, std::function<void(tape&, pass&)> forward);
 
  private:
@@ -49,7 +49,7 @@ class block_builder {
   std::int64_t layer_;
   const gpt_config& config_;
   tensor_seat seat_;
-  bool rows_are_spread_;
+  bool sequence_parallel_;
   int unit_;
   std::vector<parameter_spec>& parameters_;
   std::vector<runtime::segment>& program_;

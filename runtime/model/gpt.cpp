@@ -23,8 +23,9 @@ parameter_spec vector(std::string name, int64_t size, double constant) {
 /// Adds parameters to a unit and says where each went.
 class unit_builder {
  public:
-  /// Of parameters that every tensor rank has, the gradient is partial where rows are spread.
-  unit_builder(unit_spec& unit, bool rows_are_spread) : unit_(unit), partial_(rows_are_spread) {}
+  /// Of parameters that every tensor rank has, the gradient is partial where rows are sharded.
+  unit_builder(unit_spec& unit, bool sequence_parallel)
+      : unit_(unit), partial_(sequence_parallel) {}
 
   int add(parameter_spec x) {
     x.partial_gradient = x.partial_gradient || (x.along == cut::none && partial_);
@@ -106,8 +107,8 @@ norm_options norm_of(const gpt_config& c) {
           .gain_offset = float(c.gain_offset)};
 }
 
-variable normalised(tape& on, const gpt_config& c, const variable& x, norm_parameters p) {
-  return norm(on, x, norm_of(c), p.gain, p.bias);
+variable normalised(tape& tape, const gpt_config& c, const variable& x, norm_parameters p) {
+  return norm(tape, x, norm_of(c), p.gain, p.bias);
 }
 
 }  // namespace
@@ -143,12 +144,12 @@ void chunk::add_segment(std::string name,
   program_.push_back({std::move(name), unit, layer, module, std::move(forward)});
 }
 
-/// x, summed where its parts are spread, with its bias, through dropout, onto the residual stream.
+/// The sum of x over the tensor ranks, with its bias, through dropout, onto the residual stream.
 variable chunk::residual(
-    tape& on, pass& p, double rate, const std::string& dropout, int bias) const {
-  const auto sum = leave(on, std::exchange(p.x, {}));
+    tape& tape, pass& p, double rate, const std::string& dropout, int bias) const {
+  const auto sum = reduce_from_tensor_region(tape, std::exchange(p.x, {}));
   return dropout_add(
-      on, sum, p.hidden, dropout_rate(p, rate), dropout_key(p, dropout), p.rows, bias);
+      tape, sum, p.hidden, dropout_rate(p, rate), dropout_key(p, dropout), p.rows, bias);
 }
 
 void chunk::add_embedding() {
@@ -166,8 +167,8 @@ void chunk::add_embedding() {
     positions
         = to.add(matrix("embedding.position_embeddings.weight", c.positions, c.hidden, c.init_std));
   const bool together = seat_.size == 1;
-  add_segment("embedding", unit, -1, module_kind::other, [=, this](tape& on, pass& p) {
-    p.x = embedding(on,
+  add_segment("embedding", unit, -1, module_kind::other, [=, this](tape& tape, pass& p) {
+    p.x = embedding(tape,
                     p.tokens,
                     p.rows,
                     config_.hidden,
@@ -175,11 +176,11 @@ void chunk::add_embedding() {
                     words,
                     together ? positions : no_parameter);
   });
-  add_segment("embedding.dropout", unit, -1, module_kind::other, [=, this](tape& on, pass& p) {
-    auto x = leave(on, std::exchange(p.x, {}));
+  add_segment("embedding.dropout", unit, -1, module_kind::other, [=, this](tape& tape, pass& p) {
+    auto x = reduce_from_tensor_region(tape, std::exchange(p.x, {}));
     if (positions >= 0 && !together)
-      x = add_positions(on, x, p.rows, positions);
-    p.hidden = dropout(on,
+      x = add_positions(tape, x, p.rows, positions);
+    p.hidden = dropout(tape,
                        x,
                        dropout_rate(p, config_.hidden_dropout),
                        dropout_key(p, "embedding.dropout"),
@@ -228,18 +229,18 @@ void chunk::add_attention(int unit, int64_t layer) {
       matrix(name + ".linear_proj", c.hidden, c.heads * c.head_size, output_deviation(c)),
       cut::columns,
       c.linear_bias);
-  add_segment(name + ".norm", unit, layer, module_kind::other, [=, this](tape& on, pass& p) {
-    p.x = normalised(on, config_, p.hidden, before);
+  add_segment(name + ".norm", unit, layer, module_kind::other, [=, this](tape& tape, pass& p) {
+    p.x = normalised(tape, config_, p.hidden, before);
   });
-  add_segment(name + ".qkv", unit, layer, module_kind::other, [=, this](tape& on, pass& p) {
-    p.x = linear(on,
-                 enter(on, p.x),
+  add_segment(name + ".qkv", unit, layer, module_kind::other, [=, this](tape& tape, pass& p) {
+    p.x = linear(tape,
+                 copy_to_tensor_region(tape, p.x),
                  product::column,
                  config_.qkv_width() / seat_.size,
                  qkv.weight,
                  qkv.bias);
     if (config_.qk_norm)
-      p.x = head_norm(on,
+      p.x = head_norm(tape,
                       p.x,
                       attention_shape(),
                       norm_of(config_),
@@ -248,17 +249,17 @@ void chunk::add_attention(int unit, int64_t layer) {
   });
   add_core_attention(unit, layer, name);
   const bool together = seat_.size == 1;
-  add_segment(name + ".proj", unit, layer, module_kind::other, [=, this](tape& on, pass& p) {
+  add_segment(name + ".proj", unit, layer, module_kind::other, [=, this](tape& tape, pass& p) {
     p.x = linear(
-        on, p.x, product::row, config_.hidden, proj.weight, together ? proj.bias : no_parameter);
+        tape, p.x, product::row, config_.hidden, proj.weight, together ? proj.bias : no_parameter);
   });
   add_segment(name + ".residual",
               unit,
               layer,
               module_kind::other,
-              [=, this, dropout = name + ".dropout"](tape& on, pass& p) {
+              [=, this, dropout = name + ".dropout"](tape& tape, pass& p) {
                 p.hidden = residual(
-                    on, p, config_.hidden_dropout, dropout, together ? no_parameter : proj.bias);
+                    tape, p, config_.hidden_dropout, dropout, together ? no_parameter : proj.bias);
               });
 }
 
@@ -269,15 +270,16 @@ void chunk::add_core_attention(int unit, int64_t layer, const std::string& name)
               layer,
               module_kind::core_attention,
               [=, this, fixed = attention_shape(), dropout = name + ".core_attention.dropout"](
-                  tape& on, pass& p) {
-                auto how = fixed;
-                how.dropout = dropout_rate(p, config_.attention_dropout);
-                how.key = dropout_key(p, dropout);
-                how.rotary_frequency = p.rotary_frequency;
+                  tape& tape, pass& p) {
+                auto options = fixed;
+                options.dropout = dropout_rate(p, config_.attention_dropout);
+                options.key = dropout_key(p, dropout);
+                options.rotary_frequency = p.rotary_frequency;
                 auto products = std::exchange(p.x, {});
-                p.x = p.caches != nullptr ? cached_attention(
-                          on, std::move(products), how, p.rows, p.caches->at(in_chunk))
-                                          : self_attention(on, std::move(products), how, p.rows);
+                p.x = p.caches != nullptr
+                          ? cached_attention(
+                              tape, std::move(products), options, p.rows, p.caches->at(in_chunk))
+                          : self_attention(tape, std::move(products), options, p.rows);
               });
 }
 
@@ -296,30 +298,31 @@ void chunk::add_feed_forward(int unit, int64_t layer) {
   const auto add = [&](const char* what, std::function<void(tape&, pass&)> forward) {
     add_segment(name + what, unit, layer, module_kind::feed_forward, std::move(forward));
   };
-  add(".norm", [=, this](tape& on, pass& p) { p.x = normalised(on, config_, p.hidden, before); });
-  add(".fc1", [=, this](tape& on, pass& p) {
-    p.x = linear(on,
-                 enter(on, p.x),
+  add(".norm",
+      [=, this](tape& tape, pass& p) { p.x = normalised(tape, config_, p.hidden, before); });
+  add(".fc1", [=, this](tape& tape, pass& p) {
+    p.x = linear(tape,
+                 copy_to_tensor_region(tape, p.x),
                  product::column,
                  config_.fc1_width() / seat_.size,
                  fc1.weight,
                  fc1.bias,
                  epilogue_of(config_.activation));
     if (config_.activation == kernels::activation::swiglu)
-      p.x = activation(on, p.x, config_.activation);
+      p.x = activation(tape, p.x, config_.activation);
   });
   const bool together = seat_.size == 1;
-  add(".fc2", [=, this](tape& on, pass& p) {
+  add(".fc2", [=, this](tape& tape, pass& p) {
     p.x = linear(
-        on, p.x, product::row, config_.hidden, fc2.weight, together ? fc2.bias : no_parameter);
+        tape, p.x, product::row, config_.hidden, fc2.weight, together ? fc2.bias : no_parameter);
   });
   add_segment(name + ".residual",
               unit,
               layer,
               module_kind::other,
-              [=, this, dropout = name + ".dropout"](tape& on, pass& p) {
+              [=, this, dropout = name + ".dropout"](tape& tape, pass& p) {
                 p.hidden = residual(
-                    on, p, config_.hidden_dropout, dropout, together ? no_parameter : fc2.bias);
+                    tape, p, config_.hidden_dropout, dropout, together ? no_parameter : fc2.bias);
               });
 }
 
@@ -347,12 +350,12 @@ void chunk::add_head() {
   if (c.tied_embeddings)
     table.tied_to = "embedding.word_embeddings.weight";
   const int output = to.add(std::move(table));
-  add_segment("head.norm", unit, -1, module_kind::other, [=, this](tape& on, pass& p) {
-    p.x = normalised(on, config_, std::exchange(p.hidden, {}), last_norm);
+  add_segment("head.norm", unit, -1, module_kind::other, [=, this](tape& tape, pass& p) {
+    p.x = normalised(tape, config_, std::exchange(p.hidden, {}), last_norm);
   });
-  add_segment("head", unit, -1, module_kind::other, [=, this](tape& on, pass& p) {
-    auto logits = linear(on,
-                         enter(on, std::exchange(p.x, {})),
+  add_segment("head", unit, -1, module_kind::other, [=, this](tape& tape, pass& p) {
+    auto logits = linear(tape,
+                         copy_to_tensor_region(tape, std::exchange(p.x, {})),
                          product::column,
                          config_.padded_vocabulary / seat_.size,
                          output,
@@ -364,8 +367,8 @@ void chunk::add_head() {
     const auto scale = float(p.settings.loss_scale);
     p.loss
         = own_.loss
-              ? own_.loss(on, std::move(logits), p.labels, p.mask, config_.vocabulary, scale)
-              : cross_entropy(on, std::move(logits), p.labels, p.mask, config_.vocabulary, scale);
+              ? own_.loss(tape, std::move(logits), p.labels, p.mask, config_.vocabulary, scale)
+              : cross_entropy(tape, std::move(logits), p.labels, p.mask, config_.vocabulary, scale);
   });
 }
 

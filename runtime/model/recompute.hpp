@@ -1,4 +1,4 @@
-// What is forgotten after the forward pass and computed again before the backward pass.
+// What is dropped after the forward pass and computed again before the backward pass.
 //
 // Chen et al.: "Training Deep Nets with Sublinear Memory Cost", 2016; Korthikanti et al.: "Reducing
 // Activation Recomputation in Large Transformer Models", 2022 (selective).

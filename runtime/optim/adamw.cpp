@@ -182,7 +182,7 @@ void adamw::square_norm_of_weights(reads& by, exact_sum& to) const {
   });
 }
 
-void adamw::update(stream& on, const update_decision& decision) {
+void adamw::update(stream& stream, const update_decision& decision) {
   const auto gradients = store_.gradients(0);
   const double t = double(decision.step - settings_.moments_from);
   std::vector<kernels::adamw_pieces<float>::piece> pieces;
@@ -200,18 +200,18 @@ void adamw::update(stream& on, const update_decision& decision) {
                       .n = x.range.size(),
                       .weight_decay = float(e.spec.decays ? settings_.weight_decay : 0)});
   }
-  on.run(kernels::adamw_pieces<float>{.pieces = pieces.data(),
-                                      .count = std::int64_t(pieces.size()),
-                                      .rounded_to = store_.type() == dtype::f16
-                                                        ? kernels::narrow_type::f16
-                                                        : kernels::narrow_type::bf16,
-                                      .gradient_scale = float(decision.gradient_scale),
-                                      .rate = float(decision.learning_rate),
-                                      .beta1 = float(settings_.beta1),
-                                      .beta2 = float(settings_.beta2),
-                                      .eps = float(settings_.epsilon),
-                                      .correction1 = float(1 - std::pow(settings_.beta1, t)),
-                                      .correction2 = float(1 - std::pow(settings_.beta2, t))});
+  stream.run(kernels::adamw_pieces<float>{.pieces = pieces.data(),
+                                          .count = std::int64_t(pieces.size()),
+                                          .rounded_to = store_.type() == dtype::f16
+                                                            ? kernels::narrow_type::f16
+                                                            : kernels::narrow_type::bf16,
+                                          .gradient_scale = float(decision.gradient_scale),
+                                          .rate = float(decision.learning_rate),
+                                          .beta1 = float(settings_.beta1),
+                                          .beta2 = float(settings_.beta2),
+                                          .eps = float(settings_.epsilon),
+                                          .correction1 = float(1 - std::pow(settings_.beta1, t)),
+                                          .correction2 = float(1 - std::pow(settings_.beta2, t))});
 }
 
 void adamw::digests(reads& by, state_digests& to) const {
@@ -241,14 +241,17 @@ digest combine(const std::map<std::string, digest>& parts) {
   return d.result();
 }
 
-void add_tied_gradients(stream& on, resident_store& store, const std::vector<entry_range>& owned) {
+void add_tied_gradients(stream& stream,
+                        resident_store& store,
+                        const std::vector<entry_range>& owned) {
   float* const g = store.gradients(0).data();
   for (const auto& range : owned) {
     const auto& e = store.entries()[std::size_t(range.entry)];
     if (e.owner < 0)
       continue;
     float* const owner = g + store.entries()[std::size_t(e.owner)].gradient_offset + range.begin;
-    on.run(kernels::add<float>{owner, owner, g + e.gradient_offset + range.begin, range.size()});
+    stream.run(
+        kernels::add<float>{owner, owner, g + e.gradient_offset + range.begin, range.size()});
   }
 }
 

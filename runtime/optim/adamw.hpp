@@ -74,7 +74,7 @@ class adamw {
         std::int64_t grain = default_grain);
 
   /// State n - 1 -> n, in place.
-  void update(stream& on, const update_decision& decision);
+  void update(stream& stream, const update_decision& decision);
 
   // What is added to `to` when the reads finish.
 
@@ -88,8 +88,10 @@ class adamw {
   void digests(reads& by, state_digests& to) const;
 
   // The same, waited for at once.
-  square_norms norms(stream& on) const { return read<square_norms>(on, &adamw::norms); }
-  state_digests digests(stream& on) const { return read<state_digests>(on, &adamw::digests); }
+  square_norms norms(stream& stream) const { return read<square_norms>(stream, &adamw::norms); }
+  state_digests digests(stream& stream) const {
+    return read<state_digests>(stream, &adamw::digests);
+  }
 
   /// A range that is owned, and its state. Tied copies of an entry of the same store have none.
   struct part {
@@ -110,9 +112,9 @@ class adamw {
 
  private:
   template <class T>
-  T read(stream& on, void (adamw::*what)(reads&, T&) const) const {
+  T read(stream& stream, void (adamw::*what)(reads&, T&) const) const {
     T out;
-    reads by(on);
+    reads by(stream);
     (this->*what)(by, out);
     by.finish();
     return out;
@@ -141,6 +143,8 @@ digest combine(const std::map<std::string, digest>& parts);
 
 /// Adds the gradient of a parameter that is tied within this store to its owner's: embedding +
 /// head, in this order, on the ranges that are owned. The norm and the update then see the sum.
-void add_tied_gradients(stream& on, resident_store& store, const std::vector<entry_range>& owned);
+void add_tied_gradients(stream& stream,
+                        resident_store& store,
+                        const std::vector<entry_range>& owned);
 
 }  // namespace troupe::runtime

@@ -51,7 +51,7 @@ std::vector<entry_range> owned_ranges(const resident_store& store,
                                       const std::vector<bucket>& buckets,
                                       int rank);
 
-/// All of every entry: what each rank owns when nothing is spread.
+/// All of every entry: what each rank owns when nothing is sharded.
 std::vector<entry_range> whole_ranges(const resident_store& store);
 
 }  // namespace troupe::runtime

@@ -68,13 +68,13 @@ resident_store::resident_store(
 
 void resident_store::acquire(int unit) {
   auto& held = held_.at(std::size_t(unit));
-  if (!curtain_.hidden.empty()) {
-    std::unique_lock lock(curtain_.mutex);
-    curtain_.changed.wait(
-        lock, [&] { return !curtain_.hidden[std::size_t(unit)] || curtain_.token.is_cancelled(); });
-    if (curtain_.hidden[std::size_t(unit)])
+  if (!gate_.closed.empty()) {
+    std::unique_lock lock(gate_.mutex);
+    gate_.changed.wait(
+        lock, [&] { return !gate_.closed[std::size_t(unit)] || gate_.token.is_cancelled(); });
+    if (gate_.closed[std::size_t(unit)])
       throw cancelled();
-    if (const auto point = std::exchange(curtain_.points[std::size_t(unit)], nullptr))
+    if (const auto point = std::exchange(gate_.points[std::size_t(unit)], nullptr))
       wait_(point);
   }
   ++held;
@@ -102,24 +102,24 @@ void resident_store::emit(int unit) {
     then_(unit);
 }
 
-void resident_store::hide(const cancel_token& token) {
-  curtain_.waker = token.on_cancel([this] {
-    const std::lock_guard at_wake(curtain_.mutex);
-    curtain_.changed.notify_all();
+void resident_store::close_gate(const cancel_token& token) {
+  gate_.waker = token.on_cancel([this] {
+    const std::lock_guard at_wake(gate_.mutex);
+    gate_.changed.notify_all();
   });
-  const std::lock_guard lock(curtain_.mutex);
-  curtain_.token = token;
-  curtain_.hidden.assign(units_.size(), 1);
-  curtain_.points.assign(units_.size(), nullptr);
+  const std::lock_guard lock(gate_.mutex);
+  gate_.token = token;
+  gate_.closed.assign(units_.size(), 1);
+  gate_.points.assign(units_.size(), nullptr);
 }
 
-void resident_store::show(int unit, std::shared_ptr<device_event> point) {
-  const std::lock_guard lock(curtain_.mutex);
-  if (curtain_.hidden.empty())  // nothing ever was hidden
+void resident_store::open_gate(int unit, std::shared_ptr<device_event> point) {
+  const std::lock_guard lock(gate_.mutex);
+  if (gate_.closed.empty())  // no gate was ever closed
     return;
-  curtain_.hidden.at(std::size_t(unit)) = 0;
-  curtain_.points.at(std::size_t(unit)) = std::move(point);
-  curtain_.changed.notify_all();
+  gate_.closed.at(std::size_t(unit)) = 0;
+  gate_.points.at(std::size_t(unit)) = std::move(point);
+  gate_.changed.notify_all();
 }
 
 void resident_store::select_replica(int replica) {

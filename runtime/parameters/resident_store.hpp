@@ -52,14 +52,14 @@ class resident_store final : public parameter_store {
   float* gradient(int unit, int index) override;
   void emit(int unit) override;
 
-  /// From now on `acquire` waits for each unit until it is shown, or the token is cancelled. Called
-  /// by the lane that acquires.
-  void hide(const cancel_token& token);
-  /// The values of the unit are in, or will be when the point is passed; without `hide` before they
-  /// always were. Any thread.
-  void show(int unit, std::shared_ptr<device_event> point = nullptr);
-  /// Called by `acquire` with the point that a unit was shown with.
-  void on_shown(std::function<void(const std::shared_ptr<device_event>&)> wait) {
+  /// From now on `acquire` waits for each unit until its gate opens, or the token is cancelled.
+  /// Called by the lane that acquires.
+  void close_gate(const cancel_token& token);
+  /// The values of the unit are in, or will be when the point is passed; without `close_gate`
+  /// before they always were. Any thread.
+  void open_gate(int unit, std::shared_ptr<device_event> point = nullptr);
+  /// Called by `acquire` with the point that the gate of a unit was opened with.
+  void on_gate_passed(std::function<void(const std::shared_ptr<device_event>&)> wait) {
     wait_ = std::move(wait);
   }
 
@@ -114,15 +114,15 @@ class resident_store final : public parameter_store {
   std::vector<tensor> gradients_;
   float* current_ = nullptr;  ///< gradients of the selected replica
 
-  struct curtain {
+  struct parameter_gate {
     std::mutex mutex;
     std::condition_variable changed;
-    std::vector<char> hidden;  ///< of each unit
+    std::vector<char> closed;  ///< of each unit
     std::vector<std::shared_ptr<device_event>> points;
     cancel_token token;
     std::shared_ptr<void> waker;
   };
-  curtain curtain_;
+  parameter_gate gate_;
 };
 
 }  // namespace troupe::runtime

@@ -13,8 +13,8 @@ namespace troupe::runtime {
 /// How a parameter lies on the tensor axis. Shoeybi et al.: "Megatron-LM", 2019.
 enum class cut : std::uint8_t {
   none,     ///< every rank has all of it
-  rows,     ///< consecutive rows: products whose output features are spread, vocabularies
-  columns,  ///< consecutive columns: products whose input features are spread
+  rows,     ///< consecutive rows: products whose output features are sharded, vocabularies
+  columns,  ///< consecutive columns: products whose input features are sharded
 };
 
 /// Place of a rank on the tensor axis.

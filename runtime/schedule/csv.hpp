@@ -3,7 +3,7 @@
 //   0F0,0F1,0I0,0W0        stage, action, micro-batch
 //   (0F7;3B4)              an overlapped pair; torch's "(0F7;3B4)OVERLAP_F_B" is read as well
 //   a0F3 b7I2              of one of two copies of the model
-//   0I3.2 0R3.2            of a block of a way back in several, the last block first
+//   0I3.2 0R3.2            of a block of a backward pass in several, the last block first
 //   0SEND_F1 1RECV_F1 1SEND_B1 0RECV_B1 0REDUCE_GRAD      after lowering
 //
 // Empty cells mean nothing; an empty line is a rank that does nothing; UNSHARD and RESHARD, which

@@ -25,7 +25,7 @@ inline constexpr std::array<drawn_kind, 5> drawn_kinds = {{
     {'B', "backward: input, then weight gradients", "#cf6247", 167},
     {'I', "input gradients", "#f2b84f", 215},
     {'W', "weight gradients", "#5fb39c", 72},
-    {'R', "forward again, for the way back", "#d3a8cd", 182},
+    {'R', "forward again, for the backward pass", "#d3a8cd", 182},
 }};
 
 struct drawn_box {

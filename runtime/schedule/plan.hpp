@@ -1,8 +1,8 @@
 // What happens when, as data: for each rank the actions of one step, in order.
 //
 // Written as torch.distributed.pipelining writes its schedules (csv.hpp): "1F3" is stage 1,
-// forward, micro-batch 3; block 2 of a way back in several is "1I3.2"; in a plan of two copies, as
-// DualPipe has them, "a1F3" is of the first and "b1F3" of the second.
+// forward, micro-batch 3; block 2 of a backward pass in several is "1I3.2"; in a plan of two
+// copies, as DualPipe has them, "a1F3" is of the first and "b1F3" of the second.
 
 #pragma once
 
@@ -32,7 +32,7 @@ struct action {
   action_kind kind = action_kind::forward;
   chunk_id chunk = {};            ///< position of the chunk in the model: its stage
   microbatch_id microbatch = {};  ///< counts those of its copy
-  /// Of R, B, I and W: which part of the chunk's way back; the last is the first to go.
+  /// Of R, B, I and W: which part of the chunk's backward pass; the last is the first to go.
   std::uint16_t block = 0;
   copy_id copy = {};
   /// With the next action of the row an overlapped pair: they begin together and end together.

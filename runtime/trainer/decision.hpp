@@ -50,8 +50,8 @@ training_position beginning(const recipe& how);
 struct step_result {
   std::vector<loss_value> losses;  ///< of each logical replica, in their order
   square_norms norms;              ///< of the reduced gradients
-  /// The parameter whose gradient the way back found not finite first, and the stage that has it:
-  /// empty where all are.
+  /// The parameter whose gradient the backward pass found not finite first, and the stage that has
+  /// it: empty where all are.
   std::string nonfinite_parameter, nonfinite_where;
 };
 

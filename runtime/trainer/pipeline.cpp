@@ -42,8 +42,8 @@ job_pipeline pipeline_of(const training_job& job) {
   for (const auto& range : out.chunks) {
     auto& blocks = out.blocks.emplace_back();
     const chunk part(job.how.model, range, {}, false, job.how.own);
-    for (const auto& block : chunk_route(part, job.recompute).blocks)
-      blocks.push_back(block.rebuilt ? 1 : 0);
+    for (const auto& block : recompute_plan(part, job.recompute).blocks)
+      blocks.push_back(block.recomputed ? 1 : 0);
   }
   schedule->recompute(out.blocks);
   out.schedule = schedule;

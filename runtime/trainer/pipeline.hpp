@@ -16,7 +16,7 @@ namespace troupe::runtime {
 struct job_pipeline {
   std::shared_ptr<const pipeline_schedule> schedule;
   std::vector<chunk_range> chunks;        ///< of the model
-  std::vector<std::vector<char>> blocks;  ///< of each chunk's way back: see plan
+  std::vector<std::vector<char>> blocks;  ///< of each chunk's backward pass: see plan
 
   int ranks() const { return schedule->ranks(); }
   bool is_first(chunk_id c) const { return value(c) == 0; }

@@ -74,7 +74,7 @@ void require_no_options(const schedule_settings& how, const std::string& name) {
 /// What a plan may be, and a step of training by workers may not. Empty: nothing.
 std::string misfit_of(const plan& x) {
   if (!x.training)
-    return "it has no way back: a step of training needs B, or I and W, for each F";
+    return "it has no backward pass: a step of training needs B, or I and W, for each F";
   for (int c = 0; x.copies > 1 && c < x.chunks; ++c)
     if (x.rank_of(chunk_id(c), copy_id(0)) == x.rank_of(chunk_id(c), copy_id(1)))
       return fmt::format("both copies of stage {} are on rank {}: they need ranks of their own",

@@ -9,28 +9,28 @@
 namespace troupe::runtime {
 namespace {
 
-worker_settings whole_model(const recipe& how) {
-  return {.model = how.model,
-          .own = how.own,
-          .chunks = {{chunk_id(0), {0, how.model.layers, true, true}}},
-          .seed = how.seed,
-          .optimizer = how.optimizer,
-          .replicas = int(how.batch.data_parallel),
-          .precision = how.precision};
+worker_settings whole_model(const recipe& recipe) {
+  return {.model = recipe.model,
+          .own = recipe.own,
+          .chunks = {{chunk_id(0), {0, recipe.model.layers, true, true}}},
+          .seed = recipe.seed,
+          .optimizer = recipe.optimizer,
+          .replicas = int(recipe.batch.data_parallel),
+          .precision = recipe.precision};
 }
 
 }  // namespace
 
-reference_trainer::reference_trainer(const recipe& how,
+reference_trainer::reference_trainer(const recipe& recipe,
                                      std::shared_ptr<const batch_source> data,
-                                     stream& on)
-    : recipe_(how),
+                                     stream& stream)
+    : recipe_(recipe),
       data_(std::move(data)),
-      stream_(on),
+      stream_(stream),
       alone_(std::make_shared<local_group>(axis::data, 1, cancel_token()), 0),
-      worker_(whole_model(how), on, {.data = &alone_}),
-      at_(beginning(how)) {
-  check(how.batch);
+      worker_(whole_model(recipe), stream, {.data = &alone_}),
+      at_(beginning(recipe)) {
+  check(recipe.batch);
 }
 
 step_report reference_trainer::step() {

@@ -17,13 +17,13 @@ namespace troupe::runtime {
 /// workers.
 class reference_trainer {
  public:
-  reference_trainer(const recipe& how, std::shared_ptr<const batch_source> data, stream& on);
+  reference_trainer(const recipe& recipe, std::shared_ptr<const batch_source> data, stream& stream);
 
   /// One step. Throws input_error, with nothing changed, when the loss or the gradient is not
   /// finite and no such step may be left out any more.
   step_report step();
 
-  /// Plants NaN in a gradient of these steps: what the others' worker::inject_nan_gradient does.
+  /// Puts NaN into a gradient of these steps, as worker::inject_nan_gradient does in a job.
   void inject_nan(std::uint64_t first, std::uint64_t last) {
     nan_first_ = first;
     nan_last_ = last;

@@ -29,22 +29,22 @@ void add_copies(std::map<std::string, digest>& to, const std::map<std::string, d
 
 worker::hosted::hosted(const worker_settings& settings,
                        const hosted_chunk& which,
-                       stream& on,
+                       stream& stream,
                        const worker_groups& groups)
     : copy(which.copy),
       data(groups.data_of_chunk(which.id)),
-      spread(settings.distributed_optimizer),
+      state_sharded(settings.distributed_optimizer),
       model(settings.model, which.range, seat_of(groups), settings.sequence_parallel, settings.own),
-      route(model, settings.recompute),
-      store(model.units(), settings.replicas, on.pool(), settings.precision, seat_of(groups)),
+      plan(model, settings.recompute),
+      store(model.units(), settings.replicas, stream.pool(), settings.precision, seat_of(groups)),
       buckets(make_buckets(store,
                            settings.bucket_size,
-                           spread && data != nullptr ? data->size() : 1,
+                           state_sharded && data != nullptr ? data->size() : 1,
                            settings.grain)),
-      owned(spread && data != nullptr ? owned_ranges(store, buckets, data->rank())
-                                      : whole_ranges(store)),
-      optimizer(store, settings.optimizer, owned, on.pool(), settings.grain) {
-  if (on.pool().is_shadow())
+      owned(state_sharded && data != nullptr ? owned_ranges(store, buckets, data->rank())
+                                             : whole_ranges(store)),
+      optimizer(store, settings.optimizer, owned, stream.pool(), settings.grain) {
+  if (stream.pool().is_shadow())
     return;
   draw_initial_values(store, settings.seed, [&](const initial_piece& x) {
     const auto n = std::int64_t(x.values.size());
@@ -53,8 +53,8 @@ worker::hosted::hosted(const worker_settings& settings,
   });
 }
 
-worker::worker(worker_settings settings, stream& on, const worker_groups& groups)
-    : settings_(std::move(settings)), stream_(on), groups_(groups) {
+worker::worker(worker_settings settings, stream& stream, const worker_groups& groups)
+    : settings_(std::move(settings)), stream_(stream), groups_(groups) {
   const auto lies = [](const communicator* group, axis along) {
     return group == nullptr || group->along() == along;
   };
@@ -65,12 +65,13 @@ worker::worker(worker_settings settings, stream& on, const worker_groups& groups
     ensure(lies(group, axis::data), "WORKER-7: each group lies along its axis");
   for (const auto& which : settings_.chunks) {
     const auto home
-        = homes_.emplace(which.id, std::make_unique<hosted>(settings_, which, on, groups)).first;
+        = homes_.emplace(which.id, std::make_unique<hosted>(settings_, which, stream, groups))
+              .first;
     auto& x = *home->second;
     for (std::size_t b = 0; b < x.buckets.size(); ++b)
       buckets_.push_back({&x, b});
     x.store.on_emit([this, &x](int unit) { emitted(x, unit); });
-    x.store.on_shown([this](const auto& point) { stream_.wait_for(point); });
+    x.store.on_gate_passed([this](const auto& point) { stream_.wait_for(point); });
   }
   std::vector<std::uint64_t> keys(homes_.size());
   std::iota(keys.begin(), keys.end(), 0);
@@ -101,13 +102,13 @@ void worker::begin_step(const step_settings& step) {
 
 bundle worker::forward(const pass_key& key, const bundle& in) {
   auto& home = at(key.chunk);
-  const pass_settings how{
+  const pass_settings settings{
       .seed = settings_.seed,
       .step = value(step_.step),
       .training = step_.training,
       .loss_scale = step_.loss_scale / double(step_.microbatches * step_.logical_replicas)};
   auto pass = std::make_unique<chunk_pass>(
-      home.model, home.route, stream_, home.store, how, groups_.tensor);
+      home.model, home.plan, stream_, home.store, settings, groups_.tensor);
   auto out = pass->forward(in);
   if (home.model.range().head)
     losses_.emplace(key, pass->loss_sums());
@@ -159,8 +160,8 @@ bundle worker::backward(const pass_key& key, const bundle& in) {
 
 std::vector<char> worker::blocks(chunk_id id) const {
   std::vector<char> out;
-  for (const auto& b : homes_.at(id)->route.blocks)
-    out.push_back(b.rebuilt ? 1 : 0);
+  for (const auto& b : homes_.at(id)->plan.blocks)
+    out.push_back(b.recomputed ? 1 : 0);
   return out;
 }
 
@@ -189,7 +190,7 @@ square_norms worker::norms() const {
 
 worker::finding worker::first_nonfinite(const square_norms& norms) const {
   finding out;
-  for (const auto& [id, home] : homes_) {  // ascending: the way back begins at the last
+  for (const auto& [id, home] : homes_) {  // ascending: the backward pass begins at the last
     int number = 0;
     for (const auto& e : home->store.entries()) {
       const auto found = norms.find(e.spec.name);

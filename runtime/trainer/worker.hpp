@@ -38,7 +38,7 @@ struct worker_settings {
   dtype precision = dtype::f32;  ///< of values and activations
   recompute_settings recompute;
   bool sequence_parallel = false;
-  bool distributed_optimizer = false;   ///< masters and moments are spread over the data axis
+  bool distributed_optimizer = false;   ///< masters and moments are sharded over the data axis
   std::int64_t bucket_size = 40000000;  ///< elements
   std::int64_t grain = default_grain;   ///< elements; see buckets.hpp
 };
@@ -88,7 +88,7 @@ struct named_array {
 /// Used by one lane, and bound to its stream; what other lanes may call says so.
 class worker {
  public:
-  worker(worker_settings settings, stream& on, const worker_groups& groups = {});
+  worker(worker_settings settings, stream& stream, const worker_groups& groups = {});
 
   const worker_settings& settings() const { return settings_; }
 
@@ -102,10 +102,10 @@ class worker {
   bundle input_gradients(const pass_key& key, const bundle& in, int block = 0);
   void weight_gradients(const pass_key& key, int block = 0);
 
-  /// All of the way back: for each block, the last first, R where it is rebuilt, I, W.
+  /// All of the backward pass: for each block, the last first, R where it is recomputed, I, W.
   bundle backward(const pass_key& key, const bundle& in);
 
-  /// The blocks of a chunk's way back: whether each is rebuilt.
+  /// The blocks of a chunk's backward pass: whether each is recomputed.
   std::vector<char> blocks(chunk_id id) const;
 
   // What a step leaves is asked for all at once and waited for once: `to` has it when the reads
@@ -123,7 +123,7 @@ class worker {
   /// Any lane, while the worker's own does not touch this bucket; once a step for each, in one
   /// order on all ranks of the data axis. The sum is where the first replica's gradients were: with
   /// a distributed optimizer this rank's share of it.
-  void reduce_bucket(int bucket, stream& on);
+  void reduce_bucket(int bucket, stream& stream);
 
   /// When every bucket is reduced: adds up what tensor ranks hold parts of, and the uses of tied
   /// parameters: embedding + head.
@@ -135,7 +135,8 @@ class worker {
   /// Of the reduced gradients, as far as this rank answers for them.
   void norms(reads& by, square_norms& to) const;
   square_norms norms() const;
-  /// The parameter whose gradient is not finite, by these norms, that the way back came to first.
+  /// The parameter whose gradient is not finite, by these norms, that the backward pass came to
+  /// first.
   struct finding {
     std::string name = {};  ///< empty: there is none
     int chunk = -1;         ///< of the model
@@ -147,7 +148,7 @@ class worker {
   /// Of the weights, as far as this rank answers for them; with master weights of those.
   void square_norm_of_parameters(reads& by, exact_sum& to) const;
 
-  /// Plants NaN in a gradient that this rank answers for: after begin_step, to show what follows.
+  /// Puts NaN into a gradient that this rank answers for: after begin_step, to show what follows.
   void inject_nan_gradient();
 
   /// What replicas must have alike: all reduced gradients. With a distributed optimizer nobody has
@@ -162,9 +163,9 @@ class worker {
 
   /// From now on units wait for their values, until gather_bucket brings them or the token is
   /// cancelled.
-  void hide_parameters(const cancel_token& token);
+  void close_parameter_gates(const cancel_token& token);
   /// Brings the values of a bucket from whoever owns them. Any lane; in gather_order.
-  void gather_bucket(int bucket, stream& on);
+  void gather_bucket(int bucket, stream& stream);
   /// As the next forward passes want them: chunks ascending, of each the last bucket first.
   std::vector<int> gather_order() const;
   /// All of them.
@@ -195,18 +196,18 @@ class worker {
   struct hosted {
     hosted(const worker_settings& settings,
            const hosted_chunk& which,
-           stream& on,
+           stream& stream,
            const worker_groups& groups);
 
     /// Whether the sums, norms and digests of this rank are to count what it holds of the chunk.
-    bool answers() const { return copy == copy_id(0) || spread; }
+    bool answers() const { return copy == copy_id(0) || state_sharded; }
     int data_rank() const { return data == nullptr ? 0 : data->rank(); }
 
     copy_id copy;
     communicator* data;
-    bool spread;  ///< over the data axis: the optimizer's state is
+    bool state_sharded;  ///< the optimizer's, over the data axis
     chunk model;
-    chunk_route route;
+    recompute_plan plan;
     resident_store store;
     std::vector<bucket> buckets;
     std::vector<entry_range> owned;
@@ -235,7 +236,7 @@ class worker {
   chunk_pass& pass(const pass_key& key, const char* otherwise);
   void emitted(hosted& home, int unit);
   bool is_whole(chunk_id id) const;
-  void sum_bucket(const place& which, stream& on);
+  void sum_bucket(const place& which, stream& stream);
   void add_partial_gradients(hosted& home);
   void add_ties();
   void add_ties_between_chunks();

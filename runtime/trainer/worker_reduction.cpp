@@ -16,9 +16,9 @@ float* gradient_of(resident_store& store, const entry_range& x) {
          + x.begin;
 }
 
-void sum_in_place(communicator& group, stream& on, float* x, std::int64_t n) {
+void sum_in_place(communicator& group, stream& stream, float* x, std::int64_t n) {
   const void* const part = x;
-  group.all_reduce_sum(on, dtype::f32, {&part, 1}, x, n);
+  group.all_reduce_sum(stream, dtype::f32, {&part, 1}, x, n);
 }
 
 }  // namespace
@@ -33,16 +33,16 @@ void worker::emitted(hosted& home, int unit) {
     }
 }
 
-void worker::reduce_bucket(int which, stream& on) {
+void worker::reduce_bucket(int which, stream& stream) {
   auto& found = buckets_.at(std::size_t(which));
-  if (&on != &stream_)
-    on.wait_for(found.point);
-  sum_bucket(found, on);
-  if (&on != &stream_)
-    found.point = on.mark();
+  if (&stream != &stream_)
+    stream.wait_for(found.point);
+  sum_bucket(found, stream);
+  if (&stream != &stream_)
+    found.point = stream.mark();
 }
 
-void worker::sum_bucket(const place& found, stream& on) {
+void worker::sum_bucket(const place& found, stream& stream) {
   const auto& x = found.stretch();
   auto& store = found.home->store;
   std::vector<const void*> parts;
@@ -57,9 +57,10 @@ void worker::sum_bucket(const place& found, stream& on) {
   if (group->size() == 1 && parts.size() == 1)
     return;
   if (settings_.distributed_optimizer)
-    group->reduce_scatter_sum(on, dtype::f32, parts, sum + share_begin(x, group->rank()), x.ends);
+    group->reduce_scatter_sum(
+        stream, dtype::f32, parts, sum + share_begin(x, group->rank()), x.ends);
   else
-    group->all_reduce_sum(on, dtype::f32, parts, sum, x.size());
+    group->all_reduce_sum(stream, dtype::f32, parts, sum, x.size());
 }
 
 void worker::reduce() {
@@ -153,12 +154,12 @@ void worker::add_ties_between_chunks() {
     }
 }
 
-void worker::hide_parameters(const cancel_token& token) {
+void worker::close_parameter_gates(const cancel_token& token) {
   for (auto& [id, home] : homes_)
-    home->store.hide(token);
+    home->store.close_gate(token);
 }
 
-void worker::gather_bucket(int which, stream& on) {
+void worker::gather_bucket(int which, stream& stream) {
   const auto& found = buckets_.at(std::size_t(which));
   const auto& x = found.stretch();
   auto& store = found.home->store;
@@ -169,15 +170,15 @@ void worker::gather_bucket(int which, stream& on) {
     for (const auto end : x.ends)
       ends.push_back(end * element);
     auto* const values = store.all_values().raw() + x.value_begin * element;
-    if (&on != &stream_)
-      on.wait_for(updated_);
-    group->all_gather(on, values + share_begin(x, group->rank()) * element, values, ends);
+    if (&stream != &stream_)
+      stream.wait_for(updated_);
+    group->all_gather(stream, values + share_begin(x, group->rank()) * element, values, ends);
   }
   // The last bucket comes first: with its last parameter a unit is complete.
   const auto& entries = store.entries();
   for (auto e = std::size_t(x.first); e < std::size_t(x.end); ++e)
     if (e + 1 == entries.size() || entries[e + 1].unit != entries[e].unit)
-      store.show(entries[e].unit, &on == &stream_ ? nullptr : on.mark());
+      store.open_gate(entries[e].unit, &stream == &stream_ ? nullptr : stream.mark());
 }
 
 std::vector<int> worker::gather_order() const {

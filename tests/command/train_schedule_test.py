@@ -98,7 +98,7 @@ def check_refused(folder):
         ([file("few.csv", "0F0,0B0\n1F0,1B0\n")], "1 micro-batches, but a step has 8"),
         ([file("one.csv", rows + "\n")], "has 1 row"),
         ([file("way.csv", ",".join(f"0F{m}" for m in range(8)) + "\n"
-               + ",".join(f"1F{m}" for m in range(8)) + "\n")], "no way back"),
+               + ",".join(f"1F{m}" for m in range(8)) + "\n")], "no backward pass"),
         ([file("lost.csv", rows + "\n" + rows.replace("0F", "1F").replace("0B", "1B")[:-4] + "\n")], "micro-batch 7"),
         ([file("syntax.lua", "function plan(\n")], "syntax.lua:"),
         ([file("fails.lua", "function plan(rank)\n  return nothing.at_all\nend\n")], "fails.lua:2"),

@@ -3,7 +3,7 @@
 The text occurs once in its file. Where several places would do, it is cut long enough to be one.
 """
 
-AXIS = "runtime/autograd/tensor_axis.cpp"
+AXIS = "runtime/autograd/tensor_region.cpp"
 GPT = "runtime/model/gpt.cpp"
 WORKER = "runtime/trainer/worker.cpp"
 REDUCTION = "runtime/trainer/worker_reduction.cpp"
@@ -13,10 +13,10 @@ STAGE = "actors/stage/stage.cpp"
 MUTANTS = [
     # A reduction is missing.
     ("activations leave a layer without the sum over tensor ranks", AXIS,
-     "on.make(summed(on, x.data), spread::whole)", "on.make(x.data, spread::whole)"),
+     "tape.make(summed(tape, x.data), placement::replicated)", "tape.make(x.data, placement::replicated)"),
     ("gradients leave a layer backward without the sum over tensor ranks", AXIS,
-     ": summed(on, grad));", ": grad);"),
-    ("gradients of norms are not summed where rows are spread", GPT,
+     ": summed(tape, grad));", ": grad);"),
+    ("gradients of norms are not summed where rows are sharded", GPT,
      "(x.along == cut::none && partial_);", "(x.along == cut::none && partial_ && false);"),
     ("gradients of norms of heads are not summed over tensor ranks", GPT,
      "gain.partial_gradient = heads;", "gain.partial_gradient = heads && false;"),
@@ -27,17 +27,17 @@ MUTANTS = [
     ("gradients of a tied table are not added between stages", REDUCTION,
      "if (e.is_foreign_copy() || e.spec.has_copies)", "if (e.is_foreign_copy() && e.spec.has_copies)"),
     ("the softmax of the loss knows only the words of one tensor rank", "runtime/autograd/loss.cpp",
-     "    merge(on, part, loss, lse);", "    merge(on, part, loss, lse);\n    lse = part;"),
+     "    merge(tape, part, loss, lse);", "    merge(tape, part, loss, lse);\n    lse = part;"),
     ("the norm is that of the last tensor rank or stage", "actors/replica/replica.cpp",
      "all.square_norms[parameter] += square;", "all.square_norms[parameter] = square;"),
-    ("the norm of a spread optimizer is that of one replica", "actors/supervisor/transaction.cpp",
+    ("the norm of a distributed optimizer is that of one replica", "actors/supervisor/transaction.cpp",
      "r < (spread ? votes_.size() : 1)", "r < (spread ? votes_.size() - 1 : 1)"),
     ("a bucket is summed before its last micro-batch has come back", REDUCTION,
      "home.store.emitted(unit) != step_.microbatches * settings_.replicas)",
      "home.store.emitted(unit) != step_.microbatches)"),
     # It is done twice.
     ("activations are summed twice over tensor ranks", AXIS,
-     "on.make(summed(on, x.data), spread::whole)", "on.make(summed(on, summed(on, x.data)), spread::whole)"),
+     "tape.make(summed(tape, x.data), placement::replicated)", "tape.make(summed(tape, summed(tape, x.data)), placement::replicated)"),
     ("gradients are summed twice over replicas", REDUCTION,
      "    reduce_bucket(b, stream_);", "    reduce_bucket(b, stream_), reduce_bucket(b, stream_);"),
     ("parts of gradients are summed twice over tensor ranks", REDUCTION,
@@ -67,20 +67,20 @@ MUTANTS = [
     ("the loss is not divided by the replicas", WORKER,
      "/ double(step_.microbatches * step_.logical_replicas)", "/ double(step_.microbatches)"),
     ("dropout of attention does not know which heads these are", "runtime/autograd/attention.cpp",
-     ".first_head = on.rank() * how.heads", ".first_head = 0 * on.rank()"),
+     ".first_head = tape.rank() * options.heads", ".first_head = 0 * tape.rank()"),
     ("dropout does not know which rows these are", "runtime/autograd/dropout.cpp",
-     "const auto first = first_row(on, x);", "const auto first = 0 * first_row(on, x);"),
+     "const auto first = first_row(tape, x);", "const auto first = 0 * first_row(tape, x);"),
     ("positions do not know which rows these are", "runtime/autograd/embedding.cpp",
-     "first = first_row(on, x);", "first = 0 * first_row(on, x);"),
+     "first = first_row(tape, x);", "first = 0 * first_row(tape, x);"),
     ("the embedding does not know which words these are", "runtime/autograd/embedding.cpp",
-     "const auto first = on.rank() * words;", "const auto first = 0 * on.rank() * words;"),
+     "const auto first = tape.rank() * words;", "const auto first = 0 * tape.rank() * words;"),
     ("the loss does not know which words these are", "runtime/autograd/loss.cpp",
-     "const auto first = on.rank() * V;", "const auto first = 0 * on.rank() * V;"),
+     "const auto first = tape.rank() * V;", "const auto first = 0 * tape.rank() * V;"),
     ("the loss counts the padding of the vocabulary", "runtime/autograd/loss.cpp",
      "std::clamp<std::int64_t>(all_words - first, 0, V);", "std::max(V, 0 * (all_words - first));"),
     ("recomputation draws another dropout", "runtime/model/chunk_pass.cpp",
-     "  const auto& b = route_.blocks.at(std::size_t(block));\n  for (std::size_t g = 0;",
-     "  const auto& b = route_.blocks.at(std::size_t(block));\n  ++pass_.settings.seed;\n"
+     "  const auto& b = plan_.blocks.at(std::size_t(block));\n  for (std::size_t g = 0;",
+     "  const auto& b = plan_.blocks.at(std::size_t(block));\n  ++pass_.settings.seed;\n"
      "  for (std::size_t g = 0;"),
     # Steps that are left out.
     ("the learning rate goes on over a step that is left out", "runtime/trainer/decision.cpp",
@@ -88,15 +88,15 @@ MUTANTS = [
     ("a step that is left out counts as an update", "runtime/trainer/decision.cpp",
      "out.update.step = at.iteration + 1 - skipped.iterations;", "out.update.step = at.iteration + 1;"),
     ("a step that is left out is not left out", STAGE, "        if (!x.skip) {\n          context.worker->update", "        {\n          context.worker->update"),
-    # The spread optimizer.
+    # The distributed optimizer.
     ("parameters are not gathered", REDUCTION,
-     "    group->all_gather(on,", "    if (which > 1000000)\n      group->all_gather(on,"),
+     "    group->all_gather(stream,", "    if (which > 1000000)\n      group->all_gather(stream,"),
     ("the next step does not wait for gathered parameters", STAGE,
-     "        if (later)\n          context.worker->hide_parameters(token);", "        (void)token;"),
+     "        if (later)\n          context.worker->close_parameter_gates(token);", "        (void)token;"),
     ("weights decay by the beginning of their part", ADAMW,
      "float(e.spec.decays ? settings_.weight_decay : 0)",
      "float(e.spec.decays && x.range.begin == 0 ? settings_.weight_decay : 0)"),
-    ("moments are spread, and the master is taken from the beginning", ADAMW,
+    ("moments are sharded, and the master is taken from the beginning", ADAMW,
      "from.data() + (first - begin),", "from.data(),"),
     ("gradients of an update are those of the beginning", ADAMW,
      ".dx = gradients.data() + e.gradient_offset + x.range.begin,",

@@ -36,7 +36,7 @@ void squared_block(runtime::block_builder& to) {
   });
   to.segment("squares", [=](tape& on, pass& p) {
     const auto x = linear(on,
-                          enter(on, p.x),
+                          copy_to_tensor_region(on, p.x),
                           product::column,
                           N / ranks,
                           up,
@@ -45,7 +45,8 @@ void squared_block(runtime::block_builder& to) {
     p.x = linear(on, x, product::row, C, down, no_parameter);
   });
   to.segment("residual", [=](tape& on, pass& p) {
-    p.hidden = dropout_add(on, leave(on, std::exchange(p.x, {})), p.hidden, 0, 0, p.rows);
+    p.hidden = dropout_add(
+        on, reduce_from_tensor_region(on, std::exchange(p.x, {})), p.hidden, 0, 0, p.rows);
   });
 }
 
@@ -57,8 +58,9 @@ runtime::tensor doubled(runtime::tape& on,
                         std::int64_t vocabulary,
                         float scale) {
   const auto once = runtime::loss_of(
-      on.on(), runtime::cross_entropy(on, std::move(logits), targets, mask, vocabulary, 2 * scale));
-  return runtime::loss_sums(on.on(), {2 * once.total, once.tokens});
+      on.stream(),
+      runtime::cross_entropy(on, std::move(logits), targets, mask, vocabulary, 2 * scale));
+  return runtime::loss_sums(on.stream(), {2 * once.total, once.tokens});
 }
 
 runtime::training_job own_job(int pipeline, int data, int tensor = 1) {

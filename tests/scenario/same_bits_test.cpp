@@ -74,7 +74,7 @@ TEST_CASE("a spread optimizer and overlapped communication change no bit", "[sce
   }
 }
 
-TEST_CASE("sums of gradients are on their way before the way back has ended", "[scenario]") {
+TEST_CASE("sums of gradients are on their way before the backward pass has ended", "[scenario]") {
   const bool overlapped = GENERATE(true, false);
   CAPTURE(overlapped);
   auto job = job_of(1, 2, 1);

@@ -148,7 +148,7 @@ class stages {
     auto hidden = in;
     for (std::size_t s = 0; s < parts_.size(); ++s) {
       auto& pass = parts_[s].passes[microbatch] = std::make_unique<runtime::chunk_pass>(
-          *parts_[s].model, parts_[s].route, on_, *parts_[s].store, how);
+          *parts_[s].model, parts_[s].plan, on_, *parts_[s].store, how);
       hidden = pass->forward(hidden);
       if (s + 2 == parts_.size()) {
         hidden.add("labels", in.at("labels"));
@@ -158,14 +158,14 @@ class stages {
     return parts_.back().passes.at(microbatch)->loss();
   }
 
-  /// With what was forgotten before it.
+  /// With its recomputation before it.
   void input_gradients(int microbatch) {
     runtime::bundle gradient;
     for (auto part = parts_.rbegin(); part != parts_.rend(); ++part) {
       auto& pass = *part->passes.at(microbatch);
       runtime::bundle out;
       for (int b = pass.blocks() - 1; b >= 0; --b) {
-        if (part->route.blocks[std::size_t(b)].rebuilt)
+        if (part->plan.blocks[std::size_t(b)].recomputed)
           pass.recompute(b);
         out = pass.input_gradients(gradient, b);
       }
@@ -205,20 +205,20 @@ class stages {
 
   runtime::resident_store& store(std::size_t at = 0) { return *parts_.at(at).store; }
   const runtime::chunk& model(std::size_t at = 0) const { return *parts_.at(at).model; }
-  const runtime::chunk_route& route(std::size_t at = 0) const { return parts_.at(at).route; }
+  const runtime::recompute_plan& plan(std::size_t at = 0) const { return parts_.at(at).plan; }
 
  private:
   struct stage {
     stage(std::unique_ptr<runtime::chunk> m, const runtime::recompute_settings& how)
-        : model(std::move(m)), route(*model, how) {}
+        : model(std::move(m)), plan(*model, how) {}
     std::unique_ptr<runtime::chunk> model;
-    runtime::chunk_route route;
+    runtime::recompute_plan plan;
     std::unique_ptr<runtime::resident_store> store;
     std::map<int, std::unique_ptr<runtime::chunk_pass>> passes;
   };
 
   runtime::stream& on_;
-  std::deque<stage> parts_;  // passes keep the address of their route
+  std::deque<stage> parts_;  // passes keep the address of their plan
 };
 
 /// Mean over the rows that count.

@@ -22,7 +22,7 @@ constexpr const char* gather_with_update
 constexpr const char* split_backward
     = "weight gradients are put off by the schedule, for all layers: use --pipeline-schedule "
       "zb-h1, "
-      "or another that splits the way back";
+      "or another that splits the backward pass";
 constexpr const char* sharded
     = "it comes with sharded parameters, which this build does not spread over replicas; use "
       "--use-distributed-optimizer, which spreads the optimizer's state";

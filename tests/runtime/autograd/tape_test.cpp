@@ -50,10 +50,10 @@ struct fixture {
 
   /// A segment of two nodes.
   void segment(int unit, const std::string& a, const std::string& b) {
-    under_test.enter(unit);
+    under_test.begin_segment(unit);
     under_test.record(std::make_unique<diary_node>(diary, a));
     under_test.record(std::make_unique<diary_node>(diary, b));
-    under_test.leave();
+    under_test.end_segment();
   }
   std::string told() { return std::exchange(diary, {}); }
 };
@@ -92,10 +92,11 @@ TEST_CASE_METHOD(fixture, "a unit is emitted with the last of its segments", "[t
 }
 
 TEST_CASE_METHOD(fixture, "TAPE-1: segments do not overlap", "[tape]") {
-  under_test.enter(0);
-  CHECK_THROWS_MATCHES(under_test.enter(1), broken_promise, MessageMatches(StartsWith("TAPE-1")));
-  under_test.leave();
-  CHECK_NOTHROW(under_test.enter(1));
+  under_test.begin_segment(0);
+  CHECK_THROWS_MATCHES(
+      under_test.begin_segment(1), broken_promise, MessageMatches(StartsWith("TAPE-1")));
+  under_test.end_segment();
+  CHECK_NOTHROW(under_test.begin_segment(1));
 }
 
 TEST_CASE_METHOD(fixture, "TAPE-2: a segment gives its input gradients once", "[tape]") {
@@ -120,10 +121,10 @@ TEST_CASE("a tape that does not record keeps no node and makes no gradient", "[t
   diary_store store(diary);
   stream on(kernels::backend::reference, 1, {});
   tape under_test(on, store, {.recording = false});
-  under_test.enter(0);
+  under_test.begin_segment(0);
   under_test.record(std::make_unique<diary_node>(diary, "a"));
-  CHECK(under_test.make(numbers(on, {1}), spread::whole).gradient == nullptr);
-  under_test.leave();
+  CHECK(under_test.make(numbers(on, {1}), placement::replicated).gradient == nullptr);
+  under_test.end_segment();
   under_test.input_gradients(0);
   CHECK(diary == "+0 -0 +0 -0 ");
 }
@@ -133,7 +134,7 @@ TEST_CASE("what comes back for a variable is added up, and changes nobody else's
   diary_store store(diary);
   stream on(kernels::backend::reference, 1, {});
   tape under_test(on, store, {});
-  const auto x = under_test.make(numbers(on, {0, 0}), spread::whole);
+  const auto x = under_test.make(numbers(on, {0, 0}), placement::replicated);
   const auto shared = numbers(on, {1, 2});
   under_test.add(*x.gradient, shared);
   CHECK(x.gradient->sum.raw() == shared.raw());
@@ -158,13 +159,14 @@ class one_weight_store final : public parameter_store {
 // The product that takes a result goes back through its activation, and who else takes it does not.
 TEST_CASE("gradients of an activation's result and of what it was made of come together",
           "[tape]") {
-  // Both users of y at once, and each alone: the way back is linear in what comes back.
+  // Both users of y at once, and each alone: the backward pass is linear in what comes back.
   const auto sums_of = [](bool by_product, bool by_function) {
     one_weight_store store;
     stream on(kernels::backend::reference, 1, {});
     tape under_test(on, store, {});
-    const auto x = under_test.make(numbers(on, {0.3F, -0.7F}).view({1, 2}), spread::entered);
-    under_test.enter(0);
+    const auto x = under_test.make(numbers(on, {0.3F, -0.7F}).view({1, 2}),
+                                   placement::replicated_partial_gradient);
+    under_test.begin_segment(0);
     const auto y
         = linear(under_test, x, product::column, 2, 0, no_parameter, kernels::epilogue::gelu_tanh);
     int looked = 0;
@@ -182,7 +184,7 @@ TEST_CASE("gradients of an activation's result and of what it was made of come t
       under_test.record([dy = y.gradient, &on](tape& at) {
         at.add(*dy, numbers(on, {5, -2}).view({1, 2}));
       });
-    under_test.leave();
+    under_test.end_segment();
     under_test.input_gradients(0);
     CHECK(looked == 1);
     CHECK(!y.gradient->z);
@@ -206,7 +208,7 @@ TEST_CASE("gradients of an activation's result and of what it was made of come t
   }
 }
 
-TEST_CASE("CACHE-1: decoding has no way back", "[tape]") {
+TEST_CASE("CACHE-1: decoding has no backward pass", "[tape]") {
   std::string diary;
   diary_store store(diary);
   stream on(kernels::backend::reference, 1, {});
@@ -214,7 +216,7 @@ TEST_CASE("CACHE-1: decoding has no way back", "[tape]") {
   attention_cache cache;
   CHECK_THROWS_MATCHES(
       cached_attention(
-          under_test, under_test.make(numbers(on, {1}), spread::features), {}, {}, cache),
+          under_test, under_test.make(numbers(on, {1}), placement::feature_sharded), {}, {}, cache),
       broken_promise,
       MessageMatches(StartsWith("CACHE-1")));
 }

@@ -36,13 +36,13 @@ class stepper {
 
   int segments() const { return int(program_.size()); }
   void forward(int s) {
-    tape_.enter(program_[std::size_t(s)].unit);
+    tape_.begin_segment(program_[std::size_t(s)].unit);
     program_[std::size_t(s)].forward(tape_, pass_);
-    tape_.leave();
+    tape_.end_segment();
   }
   void input_gradients(int s) { tape_.input_gradients(s); }
   void weight_gradients(int s) { tape_.weight_gradients(s); }
-  loss_value loss() { return loss_of(tape_.on(), pass_.loss); }
+  loss_value loss() { return loss_of(tape_.stream(), pass_.loss); }
 
  private:
   const std::vector<segment>& program_;
@@ -100,8 +100,8 @@ TEST_CASE("two micro-batches that take turns by segments have the bits of one by
   const auto first = one_by_one.forward_backward(0, in[0], with_dropout);
   const auto second = one_by_one.forward_backward(1, in[1], with_dropout);
 
-  // The second is behind by one segment; its forward overlaps the way back of the first, and the
-  // weight gradients of each segment come when both have been there, first things first.
+  // The second is behind by one segment; its forward overlaps the backward pass of the first, and
+  // the weight gradients of each segment come when both have been there, first things first.
   stepper a(interleaved, on, in[0]), b(interleaved, on, in[1]);
   const int n = a.segments();
   for (int s = 0; s < n; ++s) {
@@ -145,7 +145,8 @@ TEST_CASE("every unit is emitted once a micro-batch and held by nobody afterward
   }
 }
 
-TEST_CASE("a pass gives back all of its memory, and one without a way back keeps none", "[model]") {
+TEST_CASE("a pass gives back all of its memory, and one without a backward pass keeps none",
+          "[model]") {
   const auto config = tiny_gpts(4).at("learned, layer norm, gelu tanh, biases, tied, dropout");
   const memory_pool pool;
   stream on(kernels::backend::cpu, 1, pool);

@@ -71,9 +71,9 @@ TEST_CASE("a function is recorded as a node, runs once, and frees what it holds"
   resident_store store(model.units(), 1, on.pool());
   tape t(on, store, {});
   auto held = std::make_shared<int>(0);
-  t.enter(0);
+  t.begin_segment(0);
   t.record([held](tape&) { ++*held; });
-  t.leave();
+  t.end_segment();
   t.input_gradients(0);
   CHECK(*held == 1);
   CHECK(held.use_count() == 1);

@@ -41,8 +41,8 @@ double loss_with(position_embedding kind, bool reset, kernels::backend where) {
   samples.data<std::uint64_t>()[0] = 0;
   samples.data<std::uint64_t>()[1] = 1;
   in.add("samples", samples);
-  const chunk_route route(whole, {});
-  chunk_pass pass(whole, route, on, store, {.seed = 1, .step = 1});
+  const recompute_plan plan(whole, {});
+  chunk_pass pass(whole, plan, on, store, {.seed = 1, .step = 1});
   pass.forward(in);
   return pass.loss().total;
 }

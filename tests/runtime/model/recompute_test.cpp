@@ -1,4 +1,4 @@
-// Whatever is forgotten and computed again has the same bits.
+// Whatever is computed again has the same bits.
 
 #include "runtime/collective/local/local_group.hpp"
 #include "runtime/core/error.hpp"
@@ -58,7 +58,7 @@ struct deep {
   explicit deep(const recompute_settings& how, std::int64_t layers = 12)
       : config(with_dropouts(tiny_gpt(layers))),
         model(config, {0, layers, true, true}),
-        route(model, how),
+        plan(model, how),
         store(model.units(), 1, on.pool()) {
     initialise(store, 1);
   }
@@ -66,7 +66,7 @@ struct deep {
   gpt_config config;
   stream on{kernels::backend::cpu, 1, {}};
   chunk model;
-  chunk_route route;
+  recompute_plan plan;
   resident_store store;
 };
 
@@ -113,17 +113,17 @@ TEST_CASE("micro-batches on their way at once are recomputed each for itself", "
   CHECK(seen.gradients() == judge.gradients());
 }
 
-TEST_CASE("a route has a block for every group of layers that is forgotten", "[recompute]") {
+TEST_CASE("a plan has a block for every group of layers that is recomputed", "[recompute]") {
   const auto blocks = [](const recompute_settings& how, const chunk_range& range) {
     const auto config = tiny_gpt(8);
     const chunk model(config, range);
-    const chunk_route route(model, how);
+    const recompute_plan plan(model, how);
     int next = 0;
     std::vector<char> out;
-    for (const auto& b : route.blocks) {
+    for (const auto& b : plan.blocks) {
       CHECK(b.first == next);
       next = b.end;
-      out.push_back(b.rebuilt ? 'R' : '-');
+      out.push_back(b.recomputed ? 'R' : '-');
     }
     CHECK(next == int(model.program().size()));
     return std::string(out.begin(), out.end());
@@ -144,7 +144,7 @@ TEST_CASE("a route has a block for every group of layers that is forgotten", "[r
   CHECK(blocks(selective(true, true), empty) == "-");
 }
 
-TEST_CASE("what is forgotten needs less memory, the more the less", "[recompute]") {
+TEST_CASE("recomputation needs less memory, the more the less", "[recompute]") {
   const auto peak = [](const recompute_settings& how) {
     deep x(how);
     const auto in = tiny_batch(x.on, x.config, 4, 1);
@@ -153,10 +153,10 @@ TEST_CASE("what is forgotten needs less memory, the more the less", "[recompute]
     for (int i = 0; i < 2; ++i) {  // the first time sizes the scratch
       const auto before = pool.bytes_in_use();
       pool.reset_peak();
-      chunk_pass pass(x.model, x.route, x.on, x.store, with_dropout);
+      chunk_pass pass(x.model, x.plan, x.on, x.store, with_dropout);
       pass.forward(in);
       for (int b = pass.blocks() - 1; b >= 0; --b) {
-        if (x.route.blocks[std::size_t(b)].rebuilt)
+        if (x.plan.blocks[std::size_t(b)].recomputed)
           pass.recompute(b);
         pass.input_gradients({}, b);
         pass.weight_gradients(b);
@@ -187,7 +187,7 @@ TEST_CASE("I and W segment by segment have the bits of I, then W, and hold less"
     for (int i = 0; i < 2; ++i) {  // the first time sizes the scratch
       const auto before = pool.bytes_in_use();
       pool.reset_peak();
-      chunk_pass pass(x.model, x.route, x.on, x.store, with_dropout);
+      chunk_pass pass(x.model, x.plan, x.on, x.store, with_dropout);
       pass.forward(in);
       if (together) {
         pass.backward(0);
@@ -208,7 +208,7 @@ TEST_CASE("I and W segment by segment have the bits of I, then W, and hold less"
 TEST_CASE("TAPE-2, TAPE-4: R comes once, before its I", "[recompute]") {
   deep x(full(recompute_method::uniform, 1), 2);
   const auto in = tiny_batch(x.on, x.config, 2, 1);
-  chunk_pass pass(x.model, x.route, x.on, x.store, with_dropout);
+  chunk_pass pass(x.model, x.plan, x.on, x.store, with_dropout);
   pass.forward(in);
   REQUIRE(pass.blocks() == 3);
   pass.input_gradients({}, 2);
@@ -227,7 +227,7 @@ TEST_CASE("TAPE-2, TAPE-4: R comes once, before its I", "[recompute]") {
   }
 }
 
-TEST_CASE("a pass that forgets gives back all of its memory", "[recompute]") {
+TEST_CASE("a pass that recomputes gives back all of its memory", "[recompute]") {
   const auto& [kind, how] = choices[std::size_t(GENERATE(range(0, 8)))];
   CAPTURE(kind);
   const auto config = with_dropouts(tiny_gpt(4));
@@ -241,13 +241,13 @@ TEST_CASE("a pass that forgets gives back all of its memory", "[recompute]") {
   CHECK(pool.bytes_in_use() == before);
 }
 
-TEST_CASE("without a way back nothing is forgotten or kept", "[recompute]") {
+TEST_CASE("without a backward pass nothing is recomputed or kept", "[recompute]") {
   deep x(full(recompute_method::uniform, 1), 4);
   deep judge({}, 4);
   const auto in = tiny_batch(x.on, x.config, 2, 1);
   const pass_settings how{.training = false};
-  chunk_pass a(x.model, x.route, x.on, x.store, how);
-  chunk_pass b(judge.model, judge.route, judge.on, judge.store, how);
+  chunk_pass a(x.model, x.plan, x.on, x.store, how);
+  chunk_pass b(judge.model, judge.plan, judge.on, judge.store, how);
   a.forward(in);
   b.forward(in);
   CHECK(a.loss().total == b.loss().total);
@@ -257,14 +257,13 @@ TEST_CASE("CHUNK-1: a chunk runs on the tensor axis and seat that it was cut for
   const auto config = tiny_gpt(2);
   stream on(kernels::backend::cpu, 1, {});
   const chunk half(config, {0, 2, true, true}, {1, 2});
-  const chunk_route route(half, {});
+  const recompute_plan plan(half, {});
   resident_store store(half.units(), 1, on.pool(), dtype::f32, {1, 2});
-  CHECK_THROWS_MATCHES(chunk_pass(half, route, on, store, {}),
-                       broken_promise,
-                       MessageMatches(StartsWith("CHUNK-1")));
+  CHECK_THROWS_MATCHES(
+      chunk_pass(half, plan, on, store, {}), broken_promise, MessageMatches(StartsWith("CHUNK-1")));
   const auto data = alone(axis::data);
   const chunk whole(config, {0, 2, true, true});
-  const chunk_route other(whole, {});
+  const recompute_plan other(whole, {});
   CHECK_THROWS_MATCHES(chunk_pass(whole, other, on, store, {}, data.get()),
                        broken_promise,
                        MessageMatches(StartsWith("CHUNK-1")));

@@ -40,7 +40,7 @@ TEST_CASE("recomputation splits I and W that stand apart", "[schedule]") {
   CHECK(to_csv(seen) == "0F0,0I0.1,0R0,0I0,0W0.1,0W0\n");
 }
 
-TEST_CASE("nothing to forget, or no way back, leaves a plan as it is", "[schedule]") {
+TEST_CASE("nothing to forget, or no backward pass, leaves a plan as it is", "[schedule]") {
   const auto x = one_forward_one_backward(2, 3);
   CHECK(with_recomputation(x, {{0}, {0}}) == x);
   const auto y = forward_only(2, 3);

@@ -236,7 +236,7 @@ TEST_CASE("overhead comes before each action and is no work", "[schedule][simula
   CHECK(seen.ranks[0].busy == 6);
 }
 
-TEST_CASE("a forward-only plan holds nothing for a way back", "[schedule][simulate]") {
+TEST_CASE("a forward-only plan holds nothing for a backward pass", "[schedule][simulate]") {
   const auto seen = simulate(forward_only(3, 5), even(1, 1, 1));
   CHECK(seen.makespan == 7);
   CHECK(peaks(seen) == std::vector<int>{0, 0, 0});

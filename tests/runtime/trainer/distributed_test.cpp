@@ -1,4 +1,4 @@
-// However work is spread over the data axis: the same bits.
+// However work is sharded over the data axis: the same bits.
 
 #include "tests/support/ranks.hpp"
 
@@ -15,7 +15,7 @@ namespace kernels = troupe::kernels;
 namespace {
 
 /// Small buckets and grains, so that parameters of some hundred elements are parted.
-worker_settings spread_out(const gpt_config& model) {
+worker_settings sharded(const gpt_config& model) {
   return {.model = model, .bucket_size = 700, .grain = 32};
 }
 
@@ -43,38 +43,38 @@ TEST_CASE("a distributed optimizer changes no bit", "[distributed]") {
   const int tensor = GENERATE(1, 2), pipeline = GENERATE(1, 2), data = GENERATE(2, 3);
   const bool rounded = GENERATE(false, true);
   CAPTURE(name, tensor, pipeline, data, rounded);
-  auto how = spread_out(cut_for(base, tensor));
+  auto how = sharded(cut_for(base, tensor));
   how.precision = rounded ? dtype::bf16 : dtype::f32;
   const grid g{tensor, pipeline, data};
   ranks judge(g, how, kernels::backend::cpu);
   how.distributed_optimizer = true;
-  ranks spread(g, how, kernels::backend::cpu);
-  for (auto* const x : {&judge, &spread})
+  ranks sharded_ranks(g, how, kernels::backend::cpu);
+  for (auto* const x : {&judge, &sharded_ranks})
     x->shake();
   for (std::uint64_t step = 1; step <= 3; ++step)
-    check_same(spread.step(step, 2), judge.step(step, 2));
-  CHECK(spread.gathered() == judge.gathered());
-  CHECK(spread.gathered(true) == judge.gathered(true));
+    check_same(sharded_ranks.step(step, 2), judge.step(step, 2));
+  CHECK(sharded_ranks.gathered() == judge.gathered());
+  CHECK(sharded_ranks.gathered(true) == judge.gathered(true));
   int parted = 0;
   for (int d = 0; d < data; ++d) {
     std::map<std::string, std::int64_t> here;
-    for (const auto& x : spread.at({0, 0, d}).parameters())
+    for (const auto& x : sharded_ranks.at({0, 0, d}).parameters())
       here[x.name] += x.part.size();
     for (const auto& x : judge.at({0, 0, 0}).parameters())
       here[x.name] -= x.part.size();
     for (const auto& [parameter, missing] : here)
       parted += missing < 0;
   }
-  CHECK(parted > data);  // it is indeed spread
+  CHECK(parted > data);  // it is indeed sharded
 }
 
 TEST_CASE("4 logical replicas have the same bits on 1, 2 and 4 workers", "[distributed]") {
   const auto all = tiny_gpts(2);
   const auto [name, model] = *std::next(all.begin(), GENERATE(range(0, 7)));
   const int pipeline = GENERATE(1, 2);
-  const bool spread = GENERATE(false, true);
-  CAPTURE(name, pipeline, spread);
-  auto how = spread_out(model);
+  const bool distributed = GENERATE(false, true);
+  CAPTURE(name, pipeline, distributed);
+  auto how = sharded(model);
   how.replicas = 4;
   ranks judge({1, pipeline, 1}, how, kernels::backend::cpu);
   std::vector<step_result> expected;
@@ -83,7 +83,7 @@ TEST_CASE("4 logical replicas have the same bits on 1, 2 and 4 workers", "[distr
   for (const int data : {1, 2, 4}) {
     CAPTURE(data);
     how.replicas = 4 / data;
-    how.distributed_optimizer = spread;
+    how.distributed_optimizer = distributed;
     ranks seen({1, pipeline, data}, how, kernels::backend::cpu);
     for (std::uint64_t step = 1; step <= 2; ++step)
       check_same(seen.step(step, 2), expected[step - 1]);
@@ -95,7 +95,7 @@ TEST_CASE("a state goes from any grid to any other, masters and moments included
           "[distributed]") {
   auto model = cut_for(tiny_gpts(2).at("rope, rms norm, swiglu, no biases, untied, 2 groups"), 2);
   model.tied_embeddings = GENERATE(false, true);
-  auto how = spread_out(model);
+  auto how = sharded(model);
   how.precision = GENERATE(false, true) ? dtype::bf16 : dtype::f32;
   how.distributed_optimizer = true;
   ranks from({2, 1, 2}, how, kernels::backend::cpu);
@@ -121,7 +121,7 @@ TEST_CASE("a state goes from any grid to any other, masters and moments included
 TEST_CASE("buckets are complete once each, and reduced as they come have the same bits",
           "[distributed]") {
   const auto model = tiny_gpts(4).at("learned, layer norm, gelu tanh, biases, tied, dropout");
-  auto how = spread_out(model);
+  auto how = sharded(model);
   how.replicas = 2;
   if (GENERATE(false, true))
     how.recompute.granularity = recompute_granularity::full;
@@ -156,9 +156,9 @@ TEST_CASE("buckets are complete once each, and reduced as they come have the sam
   CHECK(seen.vote_digest() == judge.vote_digest());
 }
 
-TEST_CASE("values that are gathered behind a curtain are waited for", "[distributed]") {
+TEST_CASE("values that are gathered behind a closed gate are waited for", "[distributed]") {
   const auto model = tiny_gpts(2).at("learned, layer norm, gelu tanh, biases, tied, dropout");
-  auto how = spread_out(model);
+  auto how = sharded(model);
   how.distributed_optimizer = true;
   const grid g{1, 1, 2};
   ranks judge(g, how, kernels::backend::cpu), seen(g, how, kernels::backend::cpu);
@@ -173,7 +173,7 @@ TEST_CASE("values that are gathered behind a curtain are waited for", "[distribu
   seen.each([&](const seat& s) {
     stream here(kernels::backend::cpu, 1, {}), there(kernels::backend::cpu, 1, {});
     auto& by = seen.at(s);
-    by.hide_parameters(token);
+    by.close_parameter_gates(token);
     std::thread gathering([&] {
       for (int b = by.buckets() - 1; b >= 0; --b) {
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -186,7 +186,7 @@ TEST_CASE("values that are gathered behind a curtain are waited for", "[distribu
   });
   // And without anybody who gathers, until the generation ends.
   auto& by = seen.at({});
-  by.hide_parameters(token);
+  by.close_parameter_gates(token);
   std::thread end([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
     token.cancel();

@@ -85,7 +85,7 @@ TEST_CASE_METHOD(fixture, "WORKER-2: a micro-batch passes a chunk once", "[train
 }
 
 TEST_CASE_METHOD(fixture,
-                 "WORKER-3, WORKER-4: the way back comes after the way there",
+                 "WORKER-3, WORKER-4: the backward pass comes after the forward pass",
                  "[trainer]") {
   CHECK_THROWS_MATCHES(under_test.input_gradients(key(0), {}),
                        broken_promise,
@@ -163,7 +163,7 @@ TEST_CASE_METHOD(fixture, "a step that was abandoned leaves nothing behind", "[t
   CHECK(under_test.norms() == fresh.norms());
 }
 
-TEST_CASE_METHOD(fixture, "a forward pass without training needs no way back", "[trainer]") {
+TEST_CASE_METHOD(fixture, "a forward pass without training needs no backward pass", "[trainer]") {
   const auto before = combine(under_test.digests().own);
   pass_through({&under_test}, batch(1), 0);
   const auto gradients = under_test.vote_digest();

@@ -25,16 +25,16 @@ struct fixture {
 
 }  // namespace
 
-TEST_CASE_METHOD(fixture, "a unit that is hidden is waited for, another is not", "[curtain]") {
-  store.hide(token);
-  store.show(1);
+TEST_CASE_METHOD(fixture, "a unit whose gate is closed is waited for, another is not", "[gate]") {
+  store.close_gate(token);
+  store.open_gate(1);
   store.acquire(1);  // at once
   store.release(1);
   std::atomic<bool> shown = false;
   std::thread other([&] {
     std::this_thread::sleep_for(5ms);
     shown = true;
-    store.show(0);
+    store.open_gate(0);
   });
   store.acquire(0);
   CHECK(shown);
@@ -45,15 +45,15 @@ TEST_CASE_METHOD(fixture, "a unit that is hidden is waited for, another is not",
   store.release(0);
 }
 
-TEST_CASE_METHOD(fixture, "hide hides what was shown before", "[curtain]") {
+TEST_CASE_METHOD(fixture, "closing closes the gates that were opened before", "[gate]") {
   for (int round = 0; round < 3; ++round) {
-    store.hide(token);
+    store.close_gate(token);
     std::atomic<int> shown = 0;
     std::thread other([&] {
       for (int unit = 0; unit < 3; ++unit) {
         std::this_thread::sleep_for(1ms);
         ++shown;
-        store.show(unit);
+        store.open_gate(unit);
       }
     });
     for (int unit = 0; unit < 3; ++unit) {
@@ -65,8 +65,8 @@ TEST_CASE_METHOD(fixture, "hide hides what was shown before", "[curtain]") {
   }
 }
 
-TEST_CASE_METHOD(fixture, "without a curtain nothing is waited for", "[curtain]") {
-  store.show(2);
+TEST_CASE_METHOD(fixture, "where no gate was closed nothing is waited for", "[gate]") {
+  store.open_gate(2);
   for (int unit = 0; unit < 3; ++unit) {
     store.acquire(unit);
     store.release(unit);
@@ -74,8 +74,8 @@ TEST_CASE_METHOD(fixture, "without a curtain nothing is waited for", "[curtain]"
   SUCCEED();
 }
 
-TEST_CASE_METHOD(fixture, "the end of a generation releases whoever waits", "[curtain]") {
-  store.hide(token);
+TEST_CASE_METHOD(fixture, "the end of a generation releases whoever waits", "[gate]") {
+  store.close_gate(token);
   std::thread end([&] {
     std::this_thread::sleep_for(5ms);
     token.cancel();
@@ -84,20 +84,20 @@ TEST_CASE_METHOD(fixture, "the end of a generation releases whoever waits", "[cu
   end.join();
   CHECK_THROWS_AS(store.acquire(1), cancelled);  // at once
   CHECK_THROWS_AS(store.value(1, 0), broken_promise);
-  store.show(2);
+  store.open_gate(2);
   CHECK_NOTHROW(store.acquire(2));  // its values are there
 }
 
-TEST_CASE_METHOD(fixture, "each curtain falls under the token that it is given", "[curtain]") {
-  store.hide(token);
+TEST_CASE_METHOD(fixture, "gates close under the token that they are given", "[gate]") {
+  store.close_gate(token);
   for (int unit = 0; unit < 3; ++unit)
-    store.show(unit);
+    store.open_gate(unit);
   const cancel_token next;
-  store.hide(next);
+  store.close_gate(next);
   token.cancel();  // the old generation is over; this one is not
   std::thread show([&] {
     std::this_thread::sleep_for(5ms);
-    store.show(0);
+    store.open_gate(0);
   });
   CHECK_NOTHROW(store.acquire(0));
   show.join();

@@ -6,8 +6,8 @@ namespace troupe::runtime {
 namespace {
 
 /// Runs of segments of layers [first, end), counted in the chunk.
-forgotten_segments layers_of(const chunk& of, std::int64_t first, std::int64_t end) {
-  forgotten_segments out{-1, -1};
+recompute_group layers_of(const chunk& of, std::int64_t first, std::int64_t end) {
+  recompute_group out{-1, -1};
   const auto& program = of.program();
   for (int s = 0; s < int(program.size()); ++s) {
     const auto layer = program[std::size_t(s)].layer - of.range().first;
@@ -21,8 +21,8 @@ forgotten_segments layers_of(const chunk& of, std::int64_t first, std::int64_t e
 }
 
 /// Runs of segments of one module.
-std::vector<forgotten_segments> module_of(const chunk& of, module_kind which) {
-  std::vector<forgotten_segments> out;
+std::vector<recompute_group> module_of(const chunk& of, module_kind which) {
+  std::vector<recompute_group> out;
   const auto& program = of.program();
   for (int s = 0; s < int(program.size()); ++s) {
     if (program[std::size_t(s)].module != which)
@@ -37,30 +37,31 @@ std::vector<forgotten_segments> module_of(const chunk& of, module_kind which) {
 
 }  // namespace
 
-chunk_route::chunk_route(const chunk& of, const recompute_settings& how) {
+recompute_plan::recompute_plan(const chunk& of, const recompute_settings& settings) {
   const int segments = int(of.program().size());
   const auto layers = of.range().end - of.range().first;
-  if (how.granularity == recompute_granularity::selective) {
-    for (const auto& [wanted, which] : {std::pair{how.core_attention, module_kind::core_attention},
-                                        std::pair{how.feed_forward, module_kind::feed_forward}}) {
+  if (settings.granularity == recompute_granularity::selective) {
+    for (const auto& [wanted, which] :
+         {std::pair{settings.core_attention, module_kind::core_attention},
+          std::pair{settings.feed_forward, module_kind::feed_forward}}) {
       const auto found = module_of(of, which);
       if (wanted)
-        forgotten.insert(forgotten.end(), found.begin(), found.end());
+        groups.insert(groups.end(), found.begin(), found.end());
     }
-    std::sort(forgotten.begin(), forgotten.end(), [](const auto& a, const auto& b) {
+    std::sort(groups.begin(), groups.end(), [](const auto& a, const auto& b) {
       return a.first < b.first;
     });
   }
-  if (how.granularity == recompute_granularity::full) {
-    const bool uniform = how.method == recompute_method::uniform;
-    const std::int64_t each = uniform ? std::max(how.layers, 1) : 1;
-    const auto end = uniform ? layers : std::min<std::int64_t>(how.layers, layers);
+  if (settings.granularity == recompute_granularity::full) {
+    const bool uniform = settings.method == recompute_method::uniform;
+    const std::int64_t each = uniform ? std::max(settings.layers, 1) : 1;
+    const auto end = uniform ? layers : std::min<std::int64_t>(settings.layers, layers);
     for (std::int64_t layer = 0; layer < end; layer += each)
-      forgotten.push_back(layers_of(of, layer, std::min(layer + each, end)));
+      groups.push_back(layers_of(of, layer, std::min(layer + each, end)));
   }
   // A block ends where its group does; whatever comes before the group goes with it.
   int begin = 0;
-  for (const auto& group : forgotten) {
+  for (const auto& group : groups) {
     blocks.push_back({begin, group.end, true});
     begin = group.end;
   }

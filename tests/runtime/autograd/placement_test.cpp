@@ -1,0 +1,233 @@
+// PLACEMENT-1 to PLACEMENT-3: what lies otherwise on the tensor axis than an operation takes it is
+// refused, with one rank as with many.
+
+#include "runtime/autograd/ops.hpp"
+#include "runtime/collective/local/local_group.hpp"
+#include "runtime/core/error.hpp"
+#include "runtime/parameters/resident_store.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/matchers/catch_matchers_exception.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <functional>
+#include <set>
+#include <string>
+#include <thread>
+
+using namespace troupe::runtime;
+namespace kernels = troupe::kernels;
+using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::MessageMatches;
+using Catch::Matchers::StartsWith;
+
+namespace {
+
+constexpr placement all[] = {placement::replicated,
+                             placement::sequence_sharded,
+                             placement::replicated_partial_gradient,
+                             placement::feature_sharded,
+                             placement::partial};
+
+/// B = 1, T = 2, C = 4; parameter 0 is a matrix of 4 rows and columns, 1 and 2 are vectors.
+struct fixture {
+  stream on{kernels::backend::reference, 1, {}};
+  resident_store store{{{"unit",
+                         {{.name = "matrix", .extents = {4, 4}},
+                          {.name = "gain", .extents = {4}},
+                          {.name = "bias", .extents = {4}}}}},
+                       1,
+                       {}};
+  tape under_test{on, store, {.recording = false}};
+  row_layout rows;
+
+  fixture() {
+    rows.positions = rows.order = zeros<std::int32_t>({1, 2});
+    rows.starts = zeros<std::int32_t>({2});
+    rows.starts.data<std::int32_t>()[1] = 2;
+    rows.samples = zeros<std::uint64_t>({1});
+    under_test.begin_segment(0);
+  }
+
+  template <class T>
+  tensor zeros(shape extents) {
+    auto out = tensor::empty<T>(on, extents);
+    std::fill_n(out.template data<T>(), out.size(), T(0));
+    return out;
+  }
+  variable made(placement over, std::int64_t channels = 4) {
+    return under_test.make(zeros<float>({1, 2, channels}), over);
+  }
+
+  /// `op` takes what lies as one of `wanted`, and nothing else.
+  void takes(const std::string& name,
+             const std::set<placement>& wanted,
+             const std::function<void(placement)>& op) {
+    for (const auto over : all) {
+      CAPTURE(name, to_string(over));
+      if (wanted.contains(over))
+        CHECK_NOTHROW(op(over));
+      else
+        CHECK_THROWS_MATCHES(op(over),
+                             broken_promise,
+                             MessageMatches(StartsWith("PLACEMENT-1") && ContainsSubstring(name)
+                                            && ContainsSubstring(std::string(to_string(over)))));
+    }
+  }
+};
+
+const attention_options one_head{.heads = 1, .groups = 1, .head_size = 4};
+
+}  // namespace
+
+TEST_CASE_METHOD(fixture, "PLACEMENT-1: every operation refuses a wrong placement", "[placement]") {
+  const std::set<placement> residual{placement::replicated, placement::sequence_sharded};
+  takes("copy_to_tensor_region", residual, [&](placement x) {
+    copy_to_tensor_region(under_test, made(x));
+  });
+  takes("reduce_from_tensor_region", {placement::partial}, [&](placement x) {
+    reduce_from_tensor_region(under_test, made(x));
+  });
+  takes("norm", residual, [&](placement x) { norm(under_test, made(x), {}, 1, 2); });
+  takes("linear", {placement::replicated_partial_gradient}, [&](placement x) {
+    linear(under_test, made(x), product::column, 4, 0, 2);
+  });
+  takes("linear", {placement::feature_sharded}, [&](placement x) {
+    linear(under_test, made(x), product::row, 4, 0, no_parameter);
+  });
+  takes("activation", {placement::feature_sharded}, [&](placement x) {
+    activation(under_test, made(x), kernels::activation::swiglu);
+  });
+  takes("dropout", residual, [&](placement x) { dropout(under_test, made(x), 0.5F, 1, rows); });
+  takes("dropout", residual, [&](placement x) { dropout(under_test, made(x), 0, 1, rows); });
+  takes("dropout_add", residual, [&](placement x) {
+    dropout_add(under_test, made(x), made(x), 0.5F, 1, rows);
+  });
+  takes("dropout_add", {placement::replicated}, [&](placement x) {
+    dropout_add(under_test, made(x), made(placement::replicated), 0.5F, 1, rows);
+  });
+  takes("dropout_add", {placement::sequence_sharded}, [&](placement x) {
+    dropout_add(under_test, made(placement::sequence_sharded), made(x), 0.5F, 1, rows);
+  });
+  takes(
+      "add_positions", residual, [&](placement x) { add_positions(under_test, made(x), rows, 0); });
+  takes("head_norm", {placement::feature_sharded}, [&](placement x) {
+    head_norm(under_test, made(x, 12), one_head, {}, {1, 2}, {1, 2});
+  });
+  takes("self_attention", {placement::feature_sharded}, [&](placement x) {
+    self_attention(under_test, made(x, 12), one_head, rows);
+  });
+  takes("cached_attention", {placement::feature_sharded}, [&](placement x) {
+    attention_cache cache{zeros<float>({2, 1, 2, 4}),
+                          zeros<std::int32_t>({2}),
+                          rows.starts,
+                          zeros<std::int32_t>({2})};
+    cached_attention(under_test, made(x, 12), one_head, rows, cache);
+  });
+  takes("cross_entropy", {placement::feature_sharded}, [&](placement x) {
+    cross_entropy(under_test, made(x), zeros<std::int32_t>({1, 2}), zeros<float>({1, 2}), 4, 1);
+  });
+}
+
+TEST_CASE_METHOD(fixture, "operations say how their results lie", "[placement]") {
+  const auto tokens = zeros<std::int32_t>({1, 2});
+  CHECK(copy_to_tensor_region(under_test, made(placement::replicated)).placement
+        == placement::replicated_partial_gradient);
+  CHECK(reduce_from_tensor_region(under_test, made(placement::partial)).placement
+        == placement::replicated);
+  CHECK(norm(under_test, made(placement::sequence_sharded), {}, 1, 2).placement
+        == placement::sequence_sharded);
+  CHECK(linear(under_test, made(placement::replicated_partial_gradient), product::column, 4, 0, 2)
+            .placement
+        == placement::feature_sharded);
+  CHECK(linear(under_test, made(placement::feature_sharded), product::row, 4, 0, 2).placement
+        == placement::partial);
+  CHECK(embedding(under_test, tokens, rows, 4, 4, 0, no_parameter).placement == placement::partial);
+  CHECK(dropout_add(under_test,
+                    made(placement::sequence_sharded),
+                    made(placement::sequence_sharded),
+                    0,
+                    1,
+                    rows)
+            .placement
+        == placement::sequence_sharded);
+  CHECK(self_attention(under_test, made(placement::feature_sharded, 12), one_head, rows).placement
+        == placement::feature_sharded);
+}
+
+TEST_CASE("PLACEMENT-2, PLACEMENT-3: what is added once is added after the sum", "[placement]") {
+  // Two ranks, of which one comes; neither operation reaches a collective.
+  const auto group = std::make_shared<local_group>(axis::tensor, 2, cancel_token());
+  local_communicator first(group, 0);
+  fixture x;
+  tape cut(x.on, x.store, {.recording = false, .tensor = &first});
+  cut.begin_segment(0);
+  CHECK_THROWS_MATCHES(linear(cut, x.made(placement::feature_sharded), product::row, 4, 0, 2),
+                       broken_promise,
+                       MessageMatches(StartsWith("PLACEMENT-2")));
+  CHECK_NOTHROW(linear(cut, x.made(placement::feature_sharded), product::row, 4, 0, no_parameter));
+  CHECK_NOTHROW(
+      linear(cut, x.made(placement::replicated_partial_gradient), product::column, 4, 0, 2));
+  const auto tokens = x.zeros<std::int32_t>({1, 2});
+  CHECK_THROWS_MATCHES(embedding(cut, tokens, x.rows, 4, 4, 0, 0),
+                       broken_promise,
+                       MessageMatches(StartsWith("PLACEMENT-3")));
+  CHECK_NOTHROW(embedding(cut, tokens, x.rows, 4, 4, 0, no_parameter));
+}
+
+TEST_CASE("copying to and reducing from the tensor region are each other's backward pass",
+          "[placement]") {
+  // Rank r holds r + 1 in each element: the sum is 3, or each has its rows of it.
+  const bool sequence_parallel = GENERATE(false, true);
+  CAPTURE(sequence_parallel);
+  const auto group = std::make_shared<local_group>(axis::tensor, 2, cancel_token());
+  std::vector<std::thread> threads;
+  std::vector<std::string> failures(2);
+  for (int r = 0; r < 2; ++r)
+    threads.emplace_back([&, r] {
+      const auto check = [&](bool good, const char* what) {
+        if (!good)
+          failures[std::size_t(r)] += std::string(what) + "; ";
+      };
+      local_communicator mine(group, r);
+      fixture x;
+      tape on(x.on, x.store, {.tensor = &mine, .sequence_parallel = sequence_parallel});
+      on.begin_segment(0);
+      auto parts = on.make(x.zeros<float>({1, 2, 4}), placement::partial);
+      std::fill_n(parts.data.data<float>(), 8, float(r + 1));
+      const auto sum = reduce_from_tensor_region(on, parts);
+      check(sum.placement
+                == (sequence_parallel ? placement::sequence_sharded : placement::replicated),
+            "how the sum lies");
+      check(sum.data.size() == (sequence_parallel ? 4 : 8), "how much of it");
+      check(sum.data.elements<float>()[3] == 3, "the sum");
+      const auto again = copy_to_tensor_region(on, sum);
+      check(again.placement == placement::replicated_partial_gradient && again.data.size() == 8,
+            "all of it is there");
+      check(again.data.elements<float>()[7] == 3, "the last element");
+      on.end_segment();
+      again.gradient->sum = x.zeros<float>({2, 4});
+      std::fill_n(again.gradient->sum.data<float>(), 8, float(10 * (r + 1)));
+      on.input_gradients(0);
+      check(parts.gradient->sum.size() == 8, "all of the gradient");
+      for (const float g : parts.gradient->sum.elements<float>())
+        check(g == 30, "the gradient");
+    });
+  for (auto& t : threads)
+    t.join();
+  for (const auto& failure : failures)
+    CHECK(failure.empty());
+}
+
+TEST_CASE_METHOD(fixture,
+                 "ATTENTION-2: rotated channels have a frequency for each pair",
+                 "[placement]") {
+  auto how = one_head;
+  how.rotated = 4;
+  CHECK_THROWS_MATCHES(self_attention(under_test, made(placement::feature_sharded, 12), how, rows),
+                       broken_promise,
+                       MessageMatches(StartsWith("ATTENTION-2")));
+  how.rotary_frequency = zeros<float>({2});
+  CHECK_NOTHROW(self_attention(under_test, made(placement::feature_sharded, 12), how, rows));
+}
