@@ -32,10 +32,10 @@ using watcher_actor = caf::typed_actor<caf::reacts_to<messages::committed>>;
 
 /// What the actors of this process share: safe for any thread.
 struct shared_things {
-  recipe how = story::small_recipe();
-  story::counting data{how};
+  recipe training = story::small_recipe();
+  story::counting data{training};
   local_transport transport{1};
-  std::int64_t microbatches = how.batch.global / how.batch.micro;
+  std::int64_t microbatches = training.batch.global / training.batch.micro;
 };
 
 /// Of one stage. The actor runs one message at a time, so nothing here is locked.
@@ -55,7 +55,7 @@ stage_actor::behavior_type stage(stage_actor::stateful_pointer<stage_state> self
                                  conductor_actor conductor,
                                  stage_actor next) {
   auto& state = self->state;
-  state.part = std::make_unique<story::stage>(shared->how, range, state.on);
+  state.part = std::make_unique<story::stage>(shared->training, range, state.on);
   state.next = next;
 
   const auto begin_pass = [=, &state](microbatch_id m) -> chunk_pass& {
@@ -135,7 +135,7 @@ conductor_actor::behavior_type conductor(conductor_actor::stateful_pointer<condu
                                          std::shared_ptr<shared_things> shared,
                                          watcher_actor watcher) {
   auto& state = self->state;
-  const auto first = split_evenly(shared->how.model, 2);
+  const auto first = split_evenly(shared->training.model, 2);
   const auto last
       = self->home_system().spawn(stage, shared, first[1], conductor_actor(self), stage_actor());
   state.stages
@@ -162,7 +162,7 @@ conductor_actor::behavior_type conductor(conductor_actor::stateful_pointer<condu
         if (++state.votes < state.stages.size())
           return;
         const auto verdict = decide(
-            shared->how,
+            shared->training,
             {.iteration = state.report.iteration, .consumed = state.report.consumed_samples},
             {.losses = {state.loss}, .norms = state.norms});
         state.report.grad_norm = verdict.grad_norm;
@@ -179,7 +179,7 @@ conductor_actor::behavior_type conductor(conductor_actor::stateful_pointer<condu
         if (++state.updates < state.stages.size())
           return;
         state.report.iteration = value(x.step);
-        state.report.consumed_samples += std::uint64_t(shared->how.batch.global);
+        state.report.consumed_samples += std::uint64_t(shared->training.batch.global);
         state.report.lm_loss = state.loss.total / state.loss.tokens;
         state.report.state = combine(state.digests);
         self->send(watcher, messages::committed{state.report});
@@ -202,7 +202,7 @@ struct watcher_state {
 watcher_actor::behavior_type watcher(watcher_actor::stateful_pointer<watcher_state> self,
                                      std::shared_ptr<shared_things> shared) {
   self->state.judge = std::make_unique<reference_trainer>(
-      shared->how, std::make_shared<story::counting>(shared->how), self->state.on);
+      shared->training, std::make_shared<story::counting>(shared->training), self->state.on);
   return {[self](const messages::committed& x) {
     const auto& report = x.report;
     fmt::print("step {}: loss {:.2f}; the state of the trainer without actors: {}\n",

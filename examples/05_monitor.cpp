@@ -32,8 +32,8 @@ messages::viewer_actor::behavior_type watcher(const actors::drain_request& drain
 
 int main() {
   training_job job;
-  job.how = story::small_recipe();
-  job.how.batch.data_parallel = 2;
+  job.training = story::small_recipe();
+  job.training.batch.data_parallel = 2;
   job.data.mock = true;  // counts too: Megatron-LM's --mock-data
   job.data.end_of_document = 0;
   job.layout = {.world = 4, .pipeline = 2};
@@ -41,7 +41,7 @@ int main() {
   job.watch.log_interval = 0;  // Troupe's own monitor: not a word
   job.watch.progress = false;
   set_log_level(severity::warning);
-  for (const auto& complaint : complaints(job))
+  for (const auto& complaint : validate(job))
     fmt::print("cannot run: {}\n", complaint);
 
   const auto shared = actors::prepare(job);  // data sets, the checkpoint to go on from, the plan

@@ -20,8 +20,8 @@ int main() {
   const tokenizer_choice numbers{.type = "NullTokenizer", .vocabulary_size = 10};
 
   training_job job;
-  job.how = story::small_recipe();
-  job.how.batch.data_parallel = 2;
+  job.training = story::small_recipe();
+  job.training.batch.data_parallel = 2;
   job.data.mock = true;
   job.data.end_of_document = 9;
   job.tokenizer_description = describe(numbers, *make_tokenizer(numbers));  // kept in checkpoints
@@ -43,7 +43,7 @@ int main() {
     prompts.push_back({.prompt = model.text().encode(text),
                        .tokens = 4,
                        .end_of_document = model.text().end_of_document(),
-                       .how = greedy()});
+                       .sampling = greedy()});
   std::vector<std::vector<std::int32_t>> said(prompts.size());
   const auto ends = generate(
       model.whole(), model.store(), model.on(), prompts, [&](std::size_t which, std::int32_t id) {

@@ -42,8 +42,8 @@ class eager final : public behaviour {
 /// Ten steps by two stages; the digest of weights and moments after the last.
 std::string trained_by(const schedule_settings& schedule) {
   training_job job;
-  job.how = story::small_recipe();
-  job.how.batch = {.micro = 2, .global = 16};  // 8 micro-batches a step
+  job.training = story::small_recipe();
+  job.training.batch = {.micro = 2, .global = 16};  // 8 micro-batches a step
   job.data.mock = true;
   job.data.end_of_document = 0;
   job.layout = {.world = 2, .pipeline = 2};
@@ -82,7 +82,7 @@ int main() {
              simulate(one_forward_one_backward(4, 12), uneven).makespan);
 
   // Two workers decide as they go. Micro-batches ascend whatever is chosen: the bits are the same.
-  fmt::print("the bits of 1F1B: {}\n", trained_by({.own = own}) == trained_by({.how = "1f1b"}));
+  fmt::print("the bits of 1F1B: {}\n", trained_by({.own = own}) == trained_by({.source = "1f1b"}));
 }
 
 // Expected output:

@@ -94,7 +94,7 @@ std::filesystem::path checkpointer_state::write(
   manifest.consumed_samples = std::int64_t(order.consumed);
   manifest.skipped = order.skipped;
   manifest.scale = order.scale;
-  manifest.model = job.how.model;
+  manifest.model = job.training.model;
   manifest.identity = shared_->identity;
   manifest.products = runtime::products_of(job);
   manifest.layout

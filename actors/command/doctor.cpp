@@ -134,7 +134,7 @@ std::string page(const machine_facts& x, const std::vector<finding>& all) {
   out += "\n";
   for (const auto& f : all) {
     const auto text = f.about + ": " + f.text + ".";
-    line(f.how == weight::missing ? "MISSING" : "note", text);
+    line(f.severity == weight::missing ? "MISSING" : "note", text);
     if (!f.remedy.empty())
       line("", "mend: " + f.remedy);
   }
@@ -189,7 +189,7 @@ ordered_json as_json(const machine_facts& x, const std::vector<finding>& all) {
     out["rates"] = {{"f32", x.rates->f32}, {"bf16", x.rates->bf16}, {"copy", x.rates->copy}};
   out["findings"] = ordered_json::array();
   for (const auto& f : all)
-    out["findings"].push_back({{"missing", f.how == weight::missing},
+    out["findings"].push_back({{"missing", f.severity == weight::missing},
                                {"about", f.about},
                                {"text", f.text},
                                {"remedy", f.remedy}});

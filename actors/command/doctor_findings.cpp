@@ -142,7 +142,7 @@ std::vector<finding> findings_of(const machine_facts& x) {
 
 bool can_train(const std::vector<finding>& all) {
   return std::none_of(
-      all.begin(), all.end(), [](const finding& x) { return x.how == weight::missing; });
+      all.begin(), all.end(), [](const finding& x) { return x.severity == weight::missing; });
 }
 
 }  // namespace troupe::command

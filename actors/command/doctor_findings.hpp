@@ -30,7 +30,7 @@ enum class weight {
 };
 
 struct finding {
-  weight how = weight::note;
+  weight severity = weight::note;
   std::string about;   ///< "memory"
   std::string text;    ///< what is so
   std::string remedy;  ///< what to do, a command where there is one; empty: nothing is to be done

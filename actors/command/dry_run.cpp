@@ -87,12 +87,12 @@ std::string model_text(const gpt_config& x) {
 }
 
 std::string steps_text(const training_job& job) {
-  const auto& b = job.how.batch;
-  const auto& r = job.how.rate;
+  const auto& b = job.training.batch;
+  const auto& r = job.training.rate;
   auto out = fmt::format(
       "batch       {} ({}) a step: {} x {} x {}\n",
       counted(b.global, "sample"),
-      counted(b.global * job.how.model.sequence, "token"),
+      counted(b.global * job.training.model.sequence, "token"),
       counted(b.data_parallel, "replica"),
       counted(
           microbatches({b.micro, b.global, b.data_parallel}, 0), "micro-batch", "micro-batches"),
@@ -107,7 +107,7 @@ std::string steps_text(const training_job& job) {
              "steps       {}, {:.3g} floating-point operations each\n"
              "rate        {} to {} after {} samples of warm-up, {} until sample {}\n",
              job.train_iterations,
-             training_flops(job.how.model, double(b.global)),
+             training_flops(job.training.model, double(b.global)),
              r.maximum,
              r.minimum,
              r.warmup,
@@ -132,14 +132,14 @@ std::string layout_text(const training_job& job) {
                          counted(l.tensor, "tensor rank"),
                          l.sequence_parallel ? " (sequence parallel)" : "",
                          counted(l.pipeline, "pipeline stage"),
-                         counted(job.how.batch.data_parallel, "replica"));
+                         counted(job.training.batch.data_parallel, "replica"));
   if (l.replicas_per_worker > 1)
     out += fmt::format(", {} in turn on each worker", l.replicas_per_worker);
   return out
          + fmt::format("; {} each, backend {}, {}\nstages      {}\n",
                        counted(job.threads_per_worker, "thread"),
                        to_string(job.backend),
-                       to_string(job.how.precision),
+                       to_string(job.training.precision),
                        to_text(l.chunks));
 }
 
@@ -186,7 +186,7 @@ std::string memory_text(const training_job& job, const std::vector<std::int64_t>
 std::string describe(const training_job& given) {
   auto job = given;
   const auto start = actors::plan_start(job);  // throws what the run itself would
-  const auto& model = job.how.model;
+  const auto& model = job.training.model;
   const auto& l = job.layout;
   const auto ranks = make_mesh(l.world, l.tensor, 1, l.pipeline, l.order);
   const auto pipeline = pipeline_of(job);

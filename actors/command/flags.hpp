@@ -119,7 +119,7 @@ struct training_flags {
   } stages;
 
   struct {
-    std::string how;
+    std::string source;
     std::optional<std::int64_t> virtual_stages, layers_per_virtual_stage, group;
     std::optional<double> memory_limit;
     std::string times;

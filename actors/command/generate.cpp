@@ -15,7 +15,7 @@ void show(const std::string& text) {
   std::fflush(stdout);
 }
 
-runtime::sampling sampling_of(const generate_flags& flags) {
+runtime::sampling_settings sampling_of(const generate_flags& flags) {
   if (flags.greedy && (flags.top_k > 1 || flags.top_p > 0))
     throw usage_error(
         "--greedy always takes the most probable token: leave out --top-k and --top-p");
@@ -39,7 +39,7 @@ runtime::generation_request request_for(const std::string& prompt,
   if (out.prompt.empty())
     out.prompt.push_back(out.end_of_document);
   out.tokens = flags.tokens;
-  out.how = sampling_of(flags);
+  out.sampling = sampling_of(flags);
   out.number = number;
   return out;
 }

@@ -24,7 +24,7 @@ struct generate_flags {
 };
 
 /// Throws usage_error for settings that contradict each other.
-runtime::sampling sampling_of(const generate_flags& flags);
+runtime::sampling_settings sampling_of(const generate_flags& flags);
 
 /// The request for one prompt, the `number`th of several.
 runtime::generation_request request_for(const std::string& prompt,

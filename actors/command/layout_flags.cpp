@@ -136,7 +136,7 @@ void declare_schedule(command_line& line, training_flags& to) {
       "HOW",
       "A name (`troupe schedule plan` lists them), FILE.csv, or FILE.lua. It is checked before "
       "anything runs. Default: 1f1b, or interleaved where a rank has several virtual stages.",
-      text(s.how));
+      text(s.source));
   line.value("--num-virtual-stages-per-pipeline-rank",
              "V",
              "The model is cut into V stages for each pipeline rank. Default: what the schedule is "

@@ -38,21 +38,21 @@ training_flags shape_and_layout(training_flags flags) {
 }
 
 std::int64_t microbatches_of(const runtime::training_job& job) {
-  const auto& b = job.how.batch;
+  const auto& b = job.training.batch;
   return b.global / (b.micro * b.data_parallel);
 }
 
 double operations(const runtime::training_job& job) {
-  return runtime::training_flops(job.how.model, double(job.how.batch.global));
+  return runtime::training_flops(job.training.model, double(job.training.batch.global));
 }
 
 double operations_per_token(const runtime::training_job& job) {
-  return runtime::training_flops(job.how.model, 1) / double(job.how.model.sequence);
+  return runtime::training_flops(job.training.model, 1) / double(job.training.model.sequence);
 }
 
 std::string heads_text(const runtime::training_job& job) {
-  const auto& m = job.how.model;
-  const auto& b = job.how.batch;
+  const auto& m = job.training.model;
+  const auto& b = job.training.batch;
   const auto& l = job.layout;
   return fmt::format(
       "parameters  {} ({} with the padding of the vocabulary to {})\n"
@@ -76,7 +76,7 @@ std::string heads_text(const runtime::training_job& job) {
       runtime::counted(
           microbatches_of(job) * l.replicas_per_worker, "micro-batch", "micro-batches"),
       b.micro,
-      to_string(job.how.precision));
+      to_string(job.training.precision));
 }
 
 /// One for each stage: all its workers, and what those that need most of each kind need.
@@ -131,7 +131,7 @@ std::string forecast_text(const std::vector<forecast_group>& groups) {
 }
 
 std::string growth_text(const runtime::training_job& job) {
-  const bool rounded = job.how.precision != runtime::dtype::f32;
+  const bool rounded = job.training.precision != runtime::dtype::f32;
   const bool spread = job.reduction.distributed_optimizer;
   return fmt::format(
       "\nWhat grows with what\n"
@@ -163,19 +163,20 @@ std::string page(const runtime::training_job& job, const std::vector<forecast_gr
 ordered_json as_json(const runtime::training_job& job, const std::vector<forecast_group>& groups) {
   const auto& l = job.layout;
   const auto theory = runtime::megatron_memory(job);
-  ordered_json out = {{"parameters", runtime::parameter_count(job.how.model)},
-                      {"padded_vocabulary", job.how.model.padded_vocabulary},
-                      {"flops_per_token", operations_per_token(job)},
-                      {"flops_per_sample", runtime::training_flops(job.how.model, 1)},
-                      {"flops_per_iteration", operations(job)},
-                      {"batch", {{"micro", job.how.batch.micro}, {"global", job.how.batch.global}}},
-                      {"layout",
-                       {{"world", l.world},
-                        {"tensor", l.tensor},
-                        {"pipeline", l.pipeline},
-                        {"data", l.world / (l.tensor * l.pipeline)}}},
-                      {"precision", to_string(job.how.precision)},
-                      {"workers", ordered_json::array()}};
+  ordered_json out
+      = {{"parameters", runtime::parameter_count(job.training.model)},
+         {"padded_vocabulary", job.training.model.padded_vocabulary},
+         {"flops_per_token", operations_per_token(job)},
+         {"flops_per_sample", runtime::training_flops(job.training.model, 1)},
+         {"flops_per_iteration", operations(job)},
+         {"batch", {{"micro", job.training.batch.micro}, {"global", job.training.batch.global}}},
+         {"layout",
+          {{"world", l.world},
+           {"tensor", l.tensor},
+           {"pipeline", l.pipeline},
+           {"data", l.world / (l.tensor * l.pipeline)}}},
+         {"precision", to_string(job.training.precision)},
+         {"workers", ordered_json::array()}};
   for (const auto& x : groups)
     out["workers"].push_back({{"pipeline", x.pipeline},
                               {"first_data", x.first_data},

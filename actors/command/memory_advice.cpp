@@ -86,7 +86,7 @@ std::string memory_advice(const runtime::training_job& job, const memory_share& 
   const auto human = [](std::int64_t bytes) { return runtime::human_bytes(double(bytes)); };
   const auto& layout = job.layout;
   std::string smaller = "--seq-length", more;
-  if (job.how.batch.micro > 1)
+  if (job.training.batch.micro > 1)
     smaller = "--micro-batch-size, " + smaller;
   const auto give
       = [&](const char* flag) { more += (more.empty() ? "" : ", ") + std::string(flag); };
@@ -94,7 +94,7 @@ std::string memory_advice(const runtime::training_job& job, const memory_share& 
     give("--recompute-granularity full");
   if (!job.reduction.distributed_optimizer && layout.world > layout.tensor * layout.pipeline)
     give("--use-distributed-optimizer");
-  if (job.how.precision == runtime::dtype::f32)
+  if (job.training.precision == runtime::dtype::f32)
     give("--bf16");
   return fmt::format("{}{} {} {}, and {} has {}{}; lower {} or the model's size,{} or {}",
                      runtime::counted(lacking.workers, "worker"),

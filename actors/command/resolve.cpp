@@ -21,7 +21,7 @@ std::string together(const sentences& wrong) {
 }
 
 void resolve_model(const training_flags& flags, runtime::training_job& job, sentences& wrong) {
-  auto& model = job.how.model;
+  auto& model = job.training.model;
   bool known = false;
   collect(wrong, [&] {
     model = flags.model.hub.empty() ? shape_from_flags(flags, wrong) : shape_from_hub(flags, wrong);
@@ -80,8 +80,8 @@ std::int64_t steps_of_samples(const runtime::batch_schedule& batch, std::int64_t
 void resolve_steps(const training_flags& flags, runtime::training_job& job, sentences& wrong) {
   const auto& s = flags.steps;
   const auto& r = flags.rate;
-  auto& rate = job.how.rate;
-  const auto& batch = job.how.batch;
+  auto& rate = job.training.rate;
+  const auto& batch = job.training.batch;
   const bool in_samples = s.samples.has_value();
   if (s.iterations.has_value() == in_samples)
     wrong.emplace_back(in_samples ? "--train-iters and --train-samples both say how long: give one"
@@ -146,12 +146,12 @@ void resolve_nonfinite(const training_flags& flags, runtime::training_job& job, 
   const bool skips = x.policy == "skip";
   if (x.most_in_a_row && !skips)
     wrong.emplace_back("--max-skipped-in-a-row needs --on-nonfinite skip: else none is skipped");
-  job.how.skippable_in_a_row = skips ? std::uint64_t(x.most_in_a_row.value_or(usual)) : 0;
+  job.training.skippable_in_a_row = skips ? std::uint64_t(x.most_in_a_row.value_or(usual)) : 0;
 }
 
 void resolve_scaling(const training_flags& flags, runtime::training_job& job, sentences& wrong) {
   const auto& x = flags.scaling;
-  auto& out = job.how.scaling;
+  auto& out = job.training.scaling;
   const bool dynamic = x.initial || x.minimum || x.window || x.hysteresis;
   if ((x.constant || dynamic) && !flags.layout.fp16)
     wrong.emplace_back(
@@ -187,15 +187,15 @@ runtime::training_job resolve(const training_flags& flags, const std::vector<std
   resolve_watching(flags, job, wrong);
   resolve_nonfinite(flags, job, wrong);
   resolve_scaling(flags, job, wrong);
-  job.how.seed = std::uint64_t(flags.optimizer.seed);
-  job.how.optimizer = flags.optimizer.adam;
+  job.training.seed = std::uint64_t(flags.optimizer.seed);
+  job.training.optimizer = flags.optimizer.adam;
   job.checkpoints = flags.checkpoints;
   job.checkpoints.load_hub = flags.model.hub;
   job.faults = flags.faults;
   job.exit_interval = std::uint64_t(flags.steps.exit_interval);
   job.command_line = words;
   if (wrong.empty())
-    wrong = runtime::complaints(job);
+    wrong = runtime::validate(job);
   if (!wrong.empty())
     throw usage_error("{}", together(wrong));
   return job;

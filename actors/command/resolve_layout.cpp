@@ -62,10 +62,10 @@ void resolve_stages(const training_flags& flags, runtime::training_job& job, sen
   const auto& ends = s.ends;
   auto& chunks = job.layout.chunks;
   auto& schedule = job.layout.schedule;
-  const auto layers = job.how.model.layers;
+  const auto layers = job.training.model.layers;
   const int ranks = job.layout.pipeline;
   const bool told = ends.first || ends.last || ends.embedding_counts || ends.loss_counts;
-  schedule.how = flags.schedule.how;
+  schedule.source = flags.schedule.source;
   schedule.group = int(flags.schedule.group.value_or(0));
   schedule.memory_limit = flags.schedule.memory_limit.value_or(0);
   if (!flags.schedule.times.empty())
@@ -82,7 +82,7 @@ void resolve_stages(const training_flags& flags, runtime::training_job& job, sen
     schedule.chunks_per_rank = told_virtual_stages(flags, layers, ranks);
     if (s.text) {
       // On one rank several stages are more likely a forgotten --pipeline-model-parallel-size.
-      const bool of_file = schedule.how.ends_with(".csv");  // which may have any number
+      const bool of_file = schedule.source.ends_with(".csv");  // which may have any number
       const int each = of_file                                       ? -1
                        : ranks == 1 && schedule.chunks_per_rank == 0 ? 1
                                                                      : schedule.chunks_per_rank;
@@ -92,7 +92,7 @@ void resolve_stages(const training_flags& flags, runtime::training_job& job, sen
         schedule.chunks_per_rank = found;
     }
     try {
-      check(job.how.batch);
+      check(job.training.batch);
     } catch (const runtime::error&) {
       return;  // told with the steps
     }
@@ -169,13 +169,13 @@ void resolve_layout(const training_flags& flags, runtime::training_job& job, sen
   job.reduction = flags.reduction;
   if (l.bf16 && l.fp16)
     wrong.emplace_back("--bf16 and --fp16 are two types for the same numbers: give one");
-  job.how.precision = l.fp16   ? runtime::dtype::f16
-                      : l.bf16 ? runtime::dtype::bf16
-                               : runtime::dtype::f32;
+  job.training.precision = l.fp16   ? runtime::dtype::f16
+                           : l.bf16 ? runtime::dtype::bf16
+                                    : runtime::dtype::f32;
   const auto cores = runtime::look_at_processor().usable();  // control groups may leave fewer
   job.threads_per_worker = int(l.threads.value_or(std::max<std::int64_t>(1, cores / out.world)));
   resolve_device(flags, job, wrong);
-  auto& batch = job.how.batch;
+  auto& batch = job.training.batch;
   batch.data_parallel = std::max<std::int64_t>(1, out.world / model) * l.replicas_per_worker;
   if (!flags.steps.micro)
     wrong.emplace_back("--micro-batch-size is missing: how many samples pass a stage at once");

@@ -97,7 +97,7 @@ std::size_t actions_of(const runtime::plan& x) {
 verdict judged(const std::string& name, const check_flags& flags) {
   verdict out{plan_of(name, flags).what, {}};
   costs_of(out.what, flags);  // refuses a --layout of other stages
-  if (flags.lowered && runtime::complaints(out.what).empty())
+  if (flags.lowered && runtime::validate(out.what).empty())
     out.what = runtime::lowered(out.what);
   auto by = settings_of(out.what, flags);
   by.credits = flags.credits;

@@ -33,10 +33,10 @@ void write_shape_back(const runtime::gpt_config& model, training_flags& flags) {
 }  // namespace
 
 void write_back(const runtime::training_job& job, training_flags& flags) {
-  write_shape_back(job.how.model, flags);
+  write_shape_back(job.training.model, flags);
   decide(flags.layout.world, job.layout.world);
   decide(flags.layout.threads, job.threads_per_worker);
-  decide(flags.steps.global, job.how.batch.global);
+  decide(flags.steps.global, job.training.batch.global);
   if (flags.steps.samples)
     decide(flags.rate.decay_samples, *flags.steps.samples);
   else

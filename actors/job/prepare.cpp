@@ -23,7 +23,7 @@ namespace {
 
 std::shared_ptr<const runtime::token_source> open_tokens(const runtime::training_job& job) {
   if (job.data.mock)
-    return std::make_shared<runtime::mock_dataset>(job.how.model.vocabulary,
+    return std::make_shared<runtime::mock_dataset>(job.training.model.vocabulary,
                                                    job.data.end_of_document);
   return std::make_shared<runtime::indexed_dataset>(job.data.path);
 }
@@ -49,10 +49,10 @@ std::shared_ptr<const runtime::batch_source> open_split(
       tokens,
       split,
       part,
-      runtime::gpt_dataset_options{.sequence_length = job.how.model.sequence,
+      runtime::gpt_dataset_options{.sequence_length = job.training.model.sequence,
                                    .samples = samples,
-                                   .seed = std::uint32_t(job.how.seed),
-                                   .vocabulary = job.how.model.vocabulary,
+                                   .seed = std::uint32_t(job.training.seed),
+                                   .vocabulary = job.training.model.vocabulary,
                                    .end_of_document = job.data.end_of_document,
                                    .eod_mask_loss = job.data.eod_mask_loss,
                                    .reset_position_ids = job.data.reset_position_ids,
@@ -60,8 +60,8 @@ std::shared_ptr<const runtime::batch_source> open_split(
                                    .stop = stop});
   return std::make_shared<runtime::dataset_source>(
       data,
-      runtime::batch_layout{std::uint64_t(job.how.batch.micro),
-                            std::uint64_t(job.how.batch.data_parallel)},
+      runtime::batch_layout{std::uint64_t(job.training.batch.micro),
+                            std::uint64_t(job.training.batch.data_parallel)},
       pool);
 }
 
@@ -69,12 +69,12 @@ void open_data(resources& out, const runtime::cancel_token& stop) {
   const auto& job = out.job;
   const auto tokens = open_tokens(job);
   const runtime::split_matrix split(job.data.split);
-  const auto global = std::uint64_t(job.how.batch.global);
+  const auto global = std::uint64_t(job.training.batch.global);
   out.training = open_split(job,
                             tokens,
                             split,
                             runtime::data_split::train,
-                            samples_of(job.how.batch, job.train_iterations),
+                            samples_of(job.training.batch, job.train_iterations),
                             out.pool,
                             stop);
   const auto& watch = job.watch;
@@ -169,18 +169,18 @@ void find_matrix_rate(resources& out) {
   out.matrix_rate = job.watch.matrix_rate;
   if (out.matrix_rate > 0)
     return;
-  const bool in_bf16 = job.how.precision == runtime::dtype::bf16;
+  const bool in_bf16 = job.training.precision == runtime::dtype::bf16;
   out.matrix_rate = job.backend == kernels::backend::cuda
                         ? runtime::matrix_rate_of_devices(job)
                         : runtime::measured_matrix_rate(
                             job.backend, job.layout.world, job.threads_per_worker, in_bf16);
-  const bool widened = job.how.precision == runtime::dtype::f16
+  const bool widened = job.training.precision == runtime::dtype::f16
                        && job.backend != kernels::backend::cuda;  // products are of f32
   runtime::log_info(
       " matrix rate: {:.3f} TFLOP/s, measured with products in {} on {}; --matrix-rate gives it "
       "instead",
       out.matrix_rate / 1e12,
-      widened ? "f32" : to_string(job.how.precision),
+      widened ? "f32" : to_string(job.training.precision),
       job.backend == kernels::backend::cuda
           ? runtime::device_identity(job)
           : fmt::format("{} x {} threads", job.layout.world, job.threads_per_worker));

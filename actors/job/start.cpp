@@ -100,14 +100,14 @@ runtime::found_checkpoint find_start(const runtime::training_job& job,
 namespace {
 
 runtime::scheduler_values values_of(const runtime::training_job& job) {
-  return {job.how.rate, job.how.optimizer.weight_decay};
+  return {job.training.rate, job.training.optimizer.weight_decay};
 }
 
 void settle_scheduler(const runtime::checkpoint_reader& from, runtime::training_job& job) {
   const auto where = fmt::format("the identity in '{}'", from.folder().string());
   const auto there = runtime::scheduler_values_in(from.manifest().identity, where);
   const auto& how = job.checkpoints;
-  if (job.how.rate_of.at)
+  if (job.training.rate_of.at)
     return;  // another name is told with the rest of the identity
   if (how.use_checkpoint_scheduler && !there)
     throw runtime::input_error(
@@ -122,8 +122,8 @@ void settle_scheduler(const runtime::checkpoint_reader& from, runtime::training_
         "trained with",
         from.folder().string(),
         differences(*there, values_of(job)));
-  job.how.rate = there->rate;
-  job.how.optimizer.weight_decay = there->weight_decay;
+  job.training.rate = there->rate;
+  job.training.optimizer.weight_decay = there->weight_decay;
 }
 
 /// The step after which the moments of a checkpoint were zero.
@@ -238,14 +238,14 @@ start_point plan_start(runtime::training_job& job, const runtime::cancel_token& 
   if (how.no_load_optim) {
     if (!ended)
       out.text += ", moments from zero (--no-load-optim)";
-    job.how.optimizer.moments_from = out.iteration - out.skipped.iterations;
+    job.training.optimizer.moments_from = out.iteration - out.skipped.iterations;
     return out;
   }
   require_moments(*out.from);
   out.with_moments = true;
-  if (job.how.precision == runtime::dtype::f16 && there.scale.is_used())
-    out.scale = runtime::resumed_scale(job.how.scaling, there.scale);
-  job.how.optimizer.moments_from = moments_from(there);
+  if (job.training.precision == runtime::dtype::f16 && there.scale.is_used())
+    out.scale = runtime::resumed_scale(job.training.scaling, there.scale);
+  job.training.optimizer.moments_from = moments_from(there);
   settle_scheduler(*out.from, job);
   for (auto& told : compare_identities(*out.from, job))
     out.warnings.push_back(std::move(told));
@@ -276,9 +276,9 @@ std::string differences(const std::string& there, const std::string& here) {
 }
 
 void check_model(const runtime::checkpoint_reader& from, const runtime::training_job& job) {
-  runtime::require_extension(from.manifest(), job.how.own, from.folder());
+  runtime::require_extension(from.manifest(), job.training.own, from.folder());
   const auto wrong
-      = differences(essence(from.manifest().model).dump(), essence(job.how.model).dump());
+      = differences(essence(from.manifest().model).dump(), essence(job.training.model).dump());
   if (!wrong.empty())
     throw runtime::input_error(
         "cannot go on from '{}': it is a checkpoint of another model.{}\n"

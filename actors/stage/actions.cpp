@@ -125,7 +125,7 @@ void stage_state::request_batch(const runtime::hosted_seat& seat, int microbatch
   const auto key = key_of(seat.chunk, x.microbatch);
   const int copies = now_->plan->copies;
   const auto logical = std::uint64_t(seat_.replica * shared_->replicas_each() + key.replica);
-  const auto replicas = std::uint64_t(shared_->job.how.batch.data_parallel);
+  const auto replicas = std::uint64_t(shared_->job.training.batch.data_parallel);
   const auto stretch
       = (value(key.microbatch) * replicas + logical) * std::uint64_t(copies) + value(seat.copy);
   const auto& step = now_->step;

@@ -86,7 +86,7 @@ void stage_state::join_groups() {
                           r * copies + int(value(seat.copy)),
                           device);
   const int first = pipeline.first_rank(), last = pipeline.last_rank();
-  if (shared_->job.how.model.tied_embeddings && first != last && (p == first || p == last))
+  if (shared_->job.training.model.tied_embeddings && first != last && (p == first || p == last))
     context_->ties = groups_->join(
         fmt::format("ties of replica {}.{}", r, t), axis::pipeline, 2, p == first ? 0 : 1, device);
 }
@@ -170,7 +170,7 @@ void stage_state::run(const messages::run_step& step) {
       .step = step.step,
       .training = !step.validation,
       .microbatches = step.microbatches / (shared_->replicas_each() * copies),
-      .logical_replicas = shared_->job.how.batch.data_parallel * copies,
+      .logical_replicas = shared_->job.training.batch.data_parallel * copies,
       .loss_scale = step.loss_scale};
   if (!step.validation && overlaps_gradients())
     expect_buckets();

@@ -48,7 +48,7 @@ void supervisor_state::start(messages::node_actor node,
          shared_->first_consumed,
          shared_->first_skipped,
          shared_->first_scale.is_used() ? shared_->first_scale
-                                        : runtime::beginning(shared_->job.how).scale};
+                                        : runtime::beginning(shared_->job.training).scale};
   validated_ = at_.iteration;
   const auto& where = shared_->job.checkpoints;
   saves_ = {!where.save.empty(), at_.iteration, where.save_interval};
@@ -174,7 +174,7 @@ void supervisor_state::proceed() {
 void supervisor_state::begin_step() {
   const auto step = at_.iteration + 1;
   shared_->faults->inject("supervisor", step);
-  const auto& batch = shared_->job.how.batch;
+  const auto& batch = shared_->job.training.batch;
   const auto microbatches = int(runtime::microbatches(batch, std::int64_t(at_.consumed)));
   now_ = messages::run_step{.generation = generation_,
                             .step = runtime::step_id(step),
@@ -202,7 +202,7 @@ bool supervisor_state::is_timed(std::uint64_t step) const {
 void supervisor_state::begin_validation() {
   validated_ = at_.iteration;
   const auto& job = shared_->job;
-  const auto& batch = job.how.batch;
+  const auto& batch = job.training.batch;
   // As Megatron reads it: every evaluation goes on where the one before stopped.
   const auto before = at_.iteration == 0 ? 0 : (at_.iteration - 1) / job.watch.eval_interval;
   validation_ = {};
@@ -215,7 +215,7 @@ void supervisor_state::begin_validation() {
 // Nothing but its end holds a forward-only plan back: the first stage would run ahead of the last
 // and fill the memory between them.
 void supervisor_state::begin_validation_round() {
-  const auto& batch = shared_->job.how.batch;
+  const auto& batch = shared_->job.training.batch;
   const auto now
       = std::min<std::int64_t>(validation_microbatches_, validation_depth * shared_->stages());
   now_ = messages::run_step{.generation = generation_,

@@ -93,7 +93,7 @@ void supervisor_state::take_executed() {
 }
 
 void supervisor_state::decide() {
-  const auto verdict = runtime::decide(shared_->job.how, at_, take_votes());
+  const auto verdict = runtime::decide(shared_->job.training, at_, take_votes());
   if (verdict.stops) {
     diagnosis_ = runtime::diagnosis(verdict, at_);
     if (const auto& save = shared_->job.checkpoints.save;
@@ -109,7 +109,7 @@ void supervisor_state::decide() {
                          at_.iteration + 1,
                          verdict.fault,
                          verdict.before + 1,
-                         shared_->job.how.skippable_in_a_row);
+                         shared_->job.training.skippable_in_a_row);
   report_.lm_loss = verdict.loss;
   report_.grad_norm = verdict.grad_norm;
   report_.learning_rate = verdict.update.learning_rate;
@@ -164,7 +164,7 @@ void supervisor_state::commit() {
 }
 
 void supervisor_state::report_step() {
-  const auto& model = shared_->job.how.model;
+  const auto& model = shared_->job.training.model;
   const double seconds = double(runtime::now_ns() - began_ns_) / 1e9;
   report_.iteration = at_.iteration;
   report_.consumed_samples = at_.consumed;

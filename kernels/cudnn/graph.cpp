@@ -79,7 +79,7 @@ graph::tensor graph::reduce(cudnnReduceTensorOp_t how, tensor x, const layout& o
 void graph::pointwise(
     const point& how, tensor x, std::optional<tensor> b, std::optional<tensor> where, tensor out) {
   auto& part = parts_.emplace_back(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
-  part.set(CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &how.how);
+  part.set(CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &how.mode);
   part.set(CUDNN_ATTR_POINTWISE_MATH_PREC, how.compute);
   if (how.axis)
     part.set(CUDNN_ATTR_POINTWISE_AXIS, *how.axis);

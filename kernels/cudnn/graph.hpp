@@ -84,7 +84,7 @@ class graph {
   tensor add(const layout& how, bool stored, bool constant);
   tensor passing(const layout& how) { return add(how, false, false); }
   struct point {
-    cudnnPointwiseMode_t how;
+    cudnnPointwiseMode_t mode;
     cudnnDataType_t compute = CUDNN_DATA_FLOAT;
     std::optional<std::int64_t> axis = {};
   };

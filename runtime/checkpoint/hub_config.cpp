@@ -274,7 +274,7 @@ gpt_config hub_config(std::string_view config_json, const std::string& where) {
   x.vocabulary = x.padded_vocabulary = in.size("vocab_size");
   x.init_std = in.number("initializer_range", 0.02);
   x.hidden_dropout = x.attention_dropout = 0;
-  if (const auto wrong = complaints(x); !wrong.empty())
+  if (const auto wrong = validate(x); !wrong.empty())
     throw input_error("{} describes a model that cannot be built: {}", where, wrong.front());
   return x;
 }

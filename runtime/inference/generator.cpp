@@ -36,7 +36,7 @@ std::vector<attention_cache> empty_caches(
 
 std::int32_t draw(std::span<const float> logits,
                   std::int64_t vocabulary,
-                  const sampling& how,
+                  const sampling_settings& how,
                   double number,
                   stream& on) {
   std::int32_t token = 0;
@@ -189,7 +189,7 @@ std::vector<generation_end> generate(const chunk& whole,
   for (const auto& x : what) {
     require_fitting(x, config);
     const auto allowed = tokens_allowed(x, config);
-    texts.push_back({&x, allowed, random_key(x.how.seed, "generate", x.number)});
+    texts.push_back({&x, allowed, random_key(x.sampling.seed, "generate", x.number)});
     fresh.push_back(x.prompt);
     longest_prompt = std::max(longest_prompt, std::int64_t(x.prompt.size()));
     most = std::max(most, allowed);
@@ -210,7 +210,7 @@ std::vector<generation_end> generate(const chunk& whole,
       const auto own = logits.subspan(b * std::size_t(config.padded_vocabulary));
       require_finite(own.first(std::size_t(config.vocabulary)), what[b].prompt.size() + i);
       const auto number = uniform(text.key, std::uint64_t(text.drawn++));
-      fresh[b][0] = draw(own, config.vocabulary, what[b].how, number, drawing);
+      fresh[b][0] = draw(own, config.vocabulary, what[b].sampling, number, drawing);
       if (fresh[b][0] == what[b].end_of_document)
         text.end = generation_end::end_of_document;
       else if (!visit(b, fresh[b][0]))

@@ -14,7 +14,7 @@
 namespace troupe::runtime {
 
 /// How a token is chosen. top_k and top_p exclude each other.
-struct sampling {
+struct sampling_settings {
   float temperature = 1;  ///< above 0
   std::int64_t top_k = 0;
   float top_p = 0;
@@ -22,7 +22,7 @@ struct sampling {
 };
 
 /// The most probable token, always.
-inline sampling greedy() {
+inline sampling_settings greedy() {
   return {.top_k = 1};
 }
 
@@ -37,7 +37,7 @@ struct generation_request {
   std::vector<std::int32_t> prompt;  ///< at least one token
   std::int64_t tokens = 0;           ///< at most so many
   std::int32_t end_of_document = 0;
-  sampling how;
+  sampling_settings sampling;
   std::uint64_t number = 0;  ///< of the prompt among several: its draws are keyed by it
 };
 

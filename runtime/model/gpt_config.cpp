@@ -23,7 +23,7 @@ std::int64_t nearest_divisor(std::int64_t number, std::int64_t wanted) {
   return best;
 }
 
-bool complain_about_sizes(const gpt_config& x, std::vector<std::string>& out) {
+bool validate_sizes(const gpt_config& x, std::vector<std::string>& out) {
   const std::pair<const char*, std::int64_t> sizes[] = {{"--num-layers", x.layers},
                                                         {"--hidden-size", x.hidden},
                                                         {"--num-attention-heads", x.heads},
@@ -38,7 +38,7 @@ bool complain_about_sizes(const gpt_config& x, std::vector<std::string>& out) {
   return out.empty();
 }
 
-void complain_about_llama3(const gpt_config& x, std::vector<std::string>& out) {
+void validate_llama3(const gpt_config& x, std::vector<std::string>& out) {
   if (!(x.llama3_low > 0 && x.llama3_low < x.llama3_high) || !std::isfinite(x.llama3_high))
     out.push_back(
         fmt::format("Llama 3's low_freq_factor is {} and its high_freq_factor {}: the first should "
@@ -47,7 +47,7 @@ void complain_about_llama3(const gpt_config& x, std::vector<std::string>& out) {
                     x.llama3_high));
 }
 
-void complain_about_yarn(const gpt_config& x, std::vector<std::string>& out) {
+void validate_yarn(const gpt_config& x, std::vector<std::string>& out) {
   if (!(x.yarn_slow > 0 && x.yarn_slow < x.yarn_fast) || !std::isfinite(x.yarn_fast))
     out.push_back(
         fmt::format("--yarn-beta-slow is {} and --yarn-beta-fast {}: the first should be above 0 "
@@ -71,7 +71,7 @@ void complain_about_yarn(const gpt_config& x, std::vector<std::string>& out) {
         "--rotary-percent, --rotary-interleaved and --rotary-seq-len-interpolation-factor");
 }
 
-void complain_about_scaling(const gpt_config& x, std::vector<std::string>& out) {
+void validate_scaling(const gpt_config& x, std::vector<std::string>& out) {
   if (!(x.rotary_interpolation >= 1) || !std::isfinite(x.rotary_interpolation))
     out.push_back(fmt::format("--rotary-seq-len-interpolation-factor is {}; give 1 or more",
                               x.rotary_interpolation));
@@ -89,12 +89,12 @@ void complain_about_scaling(const gpt_config& x, std::vector<std::string>& out) 
                          : "Llama 3's original_max_position_embeddings",
                     x.scaling_positions));
   if (yarn)
-    complain_about_yarn(x, out);
+    validate_yarn(x, out);
   else
-    complain_about_llama3(x, out);
+    validate_llama3(x, out);
 }
 
-void complain_about_positions(const gpt_config& x, std::vector<std::string>& out) {
+void validate_positions(const gpt_config& x, std::vector<std::string>& out) {
   if (x.position == position_embedding::learned_absolute
       && (x.positions < x.sequence || x.positions > largest_size))
     out.push_back(
@@ -110,7 +110,7 @@ void complain_about_positions(const gpt_config& x, std::vector<std::string>& out
           "and these are not: give --position-embedding-type rope, or leave them out");
     return;
   }
-  complain_about_scaling(x, out);
+  validate_scaling(x, out);
   if (!(x.rotary_base > 0) || !std::isfinite(x.rotary_base))
     out.push_back(
         fmt::format("--rotary-base is {}; give a positive number, usually 10000", x.rotary_base));
@@ -136,7 +136,7 @@ void complain_about_positions(const gpt_config& x, std::vector<std::string>& out
   }
 }
 
-void complain_about_numbers(const gpt_config& x, std::vector<std::string>& out) {
+void validate_numbers(const gpt_config& x, std::vector<std::string>& out) {
   if (!(x.norm_epsilon > 0) || !std::isfinite(x.norm_epsilon))
     out.push_back(
         fmt::format("--norm-epsilon is {}; give a positive number, usually 1e-5", x.norm_epsilon));
@@ -200,9 +200,9 @@ std::int64_t padded_vocabulary_size(std::int64_t vocabulary,
   return (vocabulary + multiple - 1) / multiple * multiple;
 }
 
-std::vector<std::string> complaints(const gpt_config& config) {
+std::vector<std::string> validate(const gpt_config& config) {
   std::vector<std::string> out;
-  if (complain_about_sizes(config, out)) {
+  if (validate_sizes(config, out)) {
     if (config.heads % config.groups != 0)
       out.push_back(
           fmt::format("--num-query-groups {} does not divide --num-attention-heads {}; "
@@ -224,8 +224,8 @@ std::vector<std::string> complaints(const gpt_config& config) {
                       n,
                       largest_model));
   }
-  complain_about_positions(config, out);
-  complain_about_numbers(config, out);
+  validate_positions(config, out);
+  validate_numbers(config, out);
   return out;
 }
 

@@ -72,7 +72,7 @@ std::int64_t padded_vocabulary_size(std::int64_t vocabulary,
 
 /// One sentence for each rule that the shape breaks, naming the flag and the nearest value that
 /// would do; empty when the model can be built.
-std::vector<std::string> complaints(const gpt_config& config);
+std::vector<std::string> validate(const gpt_config& config);
 
 /// As JSON, and back. The names are those of the fields. Throws input_error for a field that is
 /// missing, unknown or of another type; fields that older checkpoints lack may be missing.

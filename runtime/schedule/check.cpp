@@ -362,7 +362,7 @@ check_report check_plan(const plan& x, const check_settings& by) {
   return out;
 }
 
-std::vector<std::string> complaints(const plan& x) {
+std::vector<std::string> validate(const plan& x) {
   return check_plan(x).complaints;
 }
 

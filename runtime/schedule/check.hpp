@@ -42,7 +42,7 @@ struct check_report {
 check_report check_plan(const plan& x, const check_settings& by = {});
 
 /// Its complaints.
-std::vector<std::string> complaints(const plan& x);
+std::vector<std::string> validate(const plan& x);
 
 /// The order in which W of a chunk adds micro-batches is ascending everywhere, and there is one
 /// copy: the bits are those of the reference trainer. Of a sound plan.

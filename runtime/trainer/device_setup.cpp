@@ -267,7 +267,7 @@ void tell_missing_attention(const training_job& job) {
 double matrix_rate_of_devices(const training_job& job) {
   double sum = 0;
   for (const int d : used_devices(job))
-    sum += measured_device_rate(d, job.how.precision != dtype::f32);
+    sum += measured_device_rate(d, job.training.precision != dtype::f32);
   return sum;
 }
 

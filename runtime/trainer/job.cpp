@@ -37,14 +37,14 @@ void collect(sentences& wrong, Check&& check) {
   }
 }
 
-void complain_about_steps(const training_job& job, sentences& wrong) {
-  collect(wrong, [&] { check(job.how.batch); });
+void validate_steps(const training_job& job, sentences& wrong) {
+  collect(wrong, [&] { check(job.training.batch); });
   if (job.train_iterations < 1)
     wrong.push_back(
         fmt::format("the run has no step: give --train-iters of at least 1, or --train-samples of "
                     "at least --global-batch-size {}",
-                    job.how.batch.global));
-  const auto& rate = job.how.rate;
+                    job.training.batch.global));
+  const auto& rate = job.training.rate;
   if (!(rate.maximum > 0))
     wrong.push_back(fmt::format("--lr is {}; give a positive number", rate.maximum));
   if (rate.minimum > rate.maximum)
@@ -61,7 +61,7 @@ void complain_about_steps(const training_job& job, sentences& wrong) {
                     "--lr-decay-iters or -samples",
                     rate.warmup,
                     rate.decay));
-  const auto& adam = job.how.optimizer;
+  const auto& adam = job.training.optimizer;
   const std::pair<const char*, double> memories[]
       = {{"--adam-beta1", adam.beta1}, {"--adam-beta2", adam.beta2}};
   for (const auto& [flag, beta] : memories)
@@ -71,7 +71,7 @@ void complain_about_steps(const training_job& job, sentences& wrong) {
     wrong.push_back(fmt::format("--adam-eps is {}; give a positive number", adam.epsilon));
 }
 
-void complain_about_data(const training_job& job, sentences& wrong) {
+void validate_data(const training_job& job, sentences& wrong) {
   const auto& data = job.data;
   if (data.mock == !data.path.empty())
     wrong.emplace_back(data.mock ? "--data-path and --mock-data both say what to train on: give one"
@@ -139,7 +139,7 @@ void require_plan(const training_job& job) {
         path.string());
   if (!fs::is_regular_file(path, failure))
     return;
-  if (fs::equivalent(path, job.layout.schedule.how, failure))
+  if (fs::equivalent(path, job.layout.schedule.source, failure))
     throw input_error("--record-schedule '{}' would write over the schedule: name another file",
                       path.string());
   try {
@@ -162,7 +162,7 @@ bool takes_number(std::string_view& text, int end) {
 
 /// A worker that plays several replicas in turn is one.
 int replica_actors(const training_job& job) {
-  return int(job.how.batch.data_parallel / std::max(1, job.layout.replicas_per_worker));
+  return int(job.training.batch.data_parallel / std::max(1, job.layout.replicas_per_worker));
 }
 
 bool has_wires(const training_job& job) {
@@ -195,7 +195,7 @@ bool is_actor(std::string_view who, const training_job& job) {
   return seated && is_seat(rank, job);
 }
 
-void complain_about_fault(const training_job& job, sentences& wrong) {
+void validate_fault(const training_job& job, sentences& wrong) {
   const std::string_view fault = job.faults.fault;
   if (fault.empty())
     return;
@@ -233,7 +233,7 @@ void complain_about_fault(const training_job& job, sentences& wrong) {
                     fault.substr(0, at)));
 }
 
-void complain_about_files(const training_job& job, sentences& wrong) {
+void validate_files(const training_job& job, sentences& wrong) {
   const auto& c = job.checkpoints;
   const auto folder = [&](const char* flag, const fs::path& path, bool must_be) {
     std::error_code failure;
@@ -301,7 +301,7 @@ void complain_about_files(const training_job& job, sentences& wrong) {
     wrong.emplace_back("--save-interval needs --save DIR: where checkpoints go");
 }
 
-void complain_about_resuming(const training_job& job, sentences& wrong) {
+void validate_resuming(const training_job& job, sentences& wrong) {
   const auto& c = job.checkpoints;
   if (c.override_scheduler && c.use_checkpoint_scheduler)
     wrong.emplace_back(
@@ -397,13 +397,14 @@ std::string gradient_sums(const training_job& job) {
 
 std::string identity(const training_job& job) {
   json out;
-  out["model"] = json::parse(to_json(job.how.model));
-  if (!job.how.own.name.empty())
-    out["extension"] = job.how.own.name;
-  out["seed"] = job.how.seed;
-  out["optimizer"] = describe(job.how.optimizer);
-  out["rate"] = job.how.rate_of.at ? json{{"own", job.how.rate_of.name}} : describe(job.how.rate);
-  out["batch"] = describe(job.how.batch);
+  out["model"] = json::parse(to_json(job.training.model));
+  if (!job.training.own.name.empty())
+    out["extension"] = job.training.own.name;
+  out["seed"] = job.training.seed;
+  out["optimizer"] = describe(job.training.optimizer);
+  out["rate"] = job.training.rate_of.at ? json{{"own", job.training.rate_of.name}}
+                                        : describe(job.training.rate);
+  out["batch"] = describe(job.training.batch);
   out["data"] = describe(job.data);
   out["data"]["train_iterations"] = job.train_iterations;  // decides the order of samples
   if (!job.tokenizer_description.empty()) {
@@ -414,9 +415,9 @@ std::string identity(const training_job& job) {
   out["layout"] = describe(job.layout);
   if (auto sums = gradient_sums(job); !sums.empty())
     out["layout"]["gradient_sums"] = std::move(sums);
-  out["precision"] = to_string(job.how.precision);
-  if (job.how.precision == dtype::f16)
-    out["loss_scale"] = describe(job.how.scaling);
+  out["precision"] = to_string(job.training.precision);
+  if (job.training.precision == dtype::f16)
+    out["loss_scale"] = describe(job.training.scaling);
   out["threads_per_worker"] = job.threads_per_worker;
   out["backend"] = to_string(job.backend);
   if (job.backend == backend_kind::cpu)
@@ -432,15 +433,15 @@ std::string identity(const training_job& job) {
   return out.dump();  // keys sorted, no spaces: a manifest gives back the same text
 }
 
-std::vector<std::string> complaints(const training_job& job) {
-  auto wrong = complaints(job.how.model);
-  for (auto& sentence : layout_complaints(job))
+std::vector<std::string> validate(const training_job& job) {
+  auto wrong = validate(job.training.model);
+  for (auto& sentence : validate_layout(job))
     wrong.push_back(std::move(sentence));
-  complain_about_steps(job, wrong);
-  complain_about_data(job, wrong);
-  complain_about_files(job, wrong);
-  complain_about_resuming(job, wrong);
-  complain_about_fault(job, wrong);
+  validate_steps(job, wrong);
+  validate_data(job, wrong);
+  validate_files(job, wrong);
+  validate_resuming(job, wrong);
+  validate_fault(job, wrong);
   return wrong;
 }
 

@@ -125,7 +125,7 @@ struct device_settings {
 };
 
 struct training_job {
-  recipe how;
+  recipe training;
   data_settings data;
   layout_settings layout;
   reduction_settings reduction;
@@ -149,6 +149,6 @@ std::string identity(const training_job& job);
 
 /// Every rule that the job breaks, one sentence each with the flag and the nearest value that would
 /// do; empty: it can run.
-std::vector<std::string> complaints(const training_job& job);
+std::vector<std::string> validate(const training_job& job);
 
 }  // namespace troupe::runtime

@@ -25,7 +25,7 @@ void collect(sentences& wrong, Check&& check) {
   }
 }
 
-bool complain_about_sizes(const training_job& job, sentences& wrong) {
+bool validate_sizes(const training_job& job, sentences& wrong) {
   const auto& l = job.layout;
   const std::pair<const char*, std::int64_t> sizes[]
       = {{"--world-size", l.world},
@@ -41,12 +41,12 @@ bool complain_about_sizes(const training_job& job, sentences& wrong) {
   return wrong.size() == before;
 }
 
-void complain_about_mesh(const training_job& job, sentences& wrong) {
+void validate_mesh(const training_job& job, sentences& wrong) {
   const auto& l = job.layout;
   collect(wrong, [&] {
     const auto ranks = make_mesh(l.world, l.tensor, 1, l.pipeline, l.order);
     ensure(std::int64_t{ranks.extent(axis::data)} * l.replicas_per_worker
-               == job.how.batch.data_parallel,
+               == job.training.batch.data_parallel,
            "JOB-1: the batch knows the replicas of the layout");
   });
 }
@@ -54,7 +54,7 @@ void complain_about_mesh(const training_job& job, sentences& wrong) {
 /// Null when the batch or the schedule is wrong, which is told.
 std::unique_ptr<pipeline_schedule> schedule_of(const training_job& job, sentences& wrong) {
   try {
-    check(job.how.batch);
+    check(job.training.batch);
   } catch (const error&) {
     return nullptr;  // told with the steps
   }
@@ -66,9 +66,9 @@ std::unique_ptr<pipeline_schedule> schedule_of(const training_job& job, sentence
   return out;
 }
 
-void complain_about_stages(const training_job& job, int stages, sentences& wrong) {
+void validate_stages(const training_job& job, int stages, sentences& wrong) {
   const auto& chunks = job.layout.chunks;
-  const auto layers = job.how.model.layers;
+  const auto layers = job.training.model.layers;
   if (layers < 1)
     return;
   if (chunks.empty() && stages != job.layout.pipeline && layers % stages != 0) {
@@ -108,9 +108,9 @@ void complain_about_stages(const training_job& job, int stages, sentences& wrong
                     job.layout.pipeline));
 }
 
-void complain_about_schedule(const training_job& job,
-                             const pipeline_schedule& schedule,
-                             sentences& wrong) {
+void validate_schedule(const training_job& job,
+                       const pipeline_schedule& schedule,
+                       sentences& wrong) {
   const auto& name = schedule.name();
   if (schedule.copies() > 1 && job.layout.replicas_per_worker > 1)
     wrong.push_back(
@@ -119,7 +119,8 @@ void complain_about_schedule(const training_job& job,
                     "leave that out",
                     name,
                     job.layout.replicas_per_worker));
-  if (schedule.copies() > 1 && job.reduction.distributed_optimizer && job.how.model.tied_embeddings)
+  if (schedule.copies() > 1 && job.reduction.distributed_optimizer
+      && job.training.model.tied_embeddings)
     wrong.push_back(
         fmt::format("--pipeline-schedule {} has two copies of the model, and with "
                     "--use-distributed-optimizer the ends of a tied embedding would have their "
@@ -130,7 +131,7 @@ void complain_about_schedule(const training_job& job,
   const auto ends = [&](copy_id copy) {
     return std::minmax({schedule.rank_of(chunk_id(0), copy), schedule.rank_of(head, copy)});
   };
-  if (schedule.copies() > 1 && job.how.model.tied_embeddings
+  if (schedule.copies() > 1 && job.training.model.tied_embeddings
       && ends(copy_id(0)) != ends(copy_id(1)))
     wrong.push_back(fmt::format(
         "--pipeline-schedule {} has the first and the last stage of its two copies on "
@@ -164,8 +165,8 @@ std::int64_t nearest_multiple(std::int64_t size, std::int64_t tensor, std::int64
   return best;
 }
 
-void complain_about_tensor(const training_job& job, sentences& wrong) {
-  const auto& m = job.how.model;
+void validate_tensor(const training_job& job, sentences& wrong) {
+  const auto& m = job.training.model;
   const std::int64_t tensor = job.layout.tensor;
   const std::pair<const char*, std::int64_t> shared[]
       = {{"--num-attention-heads", m.heads},
@@ -199,19 +200,19 @@ void complain_about_tensor(const training_job& job, sentences& wrong) {
                     here == 0 ? "" : fmt::format("{} here, or ", here),
                     nearest_divisor(common, tensor)));
   }
-  const auto rows = job.how.batch.micro * m.sequence;
+  const auto rows = job.training.batch.micro * m.sequence;
   if (job.layout.sequence_parallel && rows > 0 && rows % tensor != 0)
     wrong.push_back(
         fmt::format("--sequence-parallel spreads --micro-batch-size {} x --seq-length {} tokens "
                     "over --tensor-model-parallel-size {}, and that does not come out even; the "
                     "nearest that would do: --seq-length {}",
-                    job.how.batch.micro,
+                    job.training.batch.micro,
                     m.sequence,
                     tensor,
                     std::max<std::int64_t>(1, (m.sequence + tensor / 2) / tensor) * tensor));
 }
 
-void complain_about_reduction(const training_job& job, sentences& wrong) {
+void validate_reduction(const training_job& job, sentences& wrong) {
   const auto& r = job.reduction;
   if (r.overlap_parameters && !r.distributed_optimizer)
     wrong.emplace_back(
@@ -222,16 +223,16 @@ void complain_about_reduction(const training_job& job, sentences& wrong) {
         "--overlap-param-gather needs --overlap-grad-reduce, as in Megatron-LM: give both");
 }
 
-void complain_about_recomputation(const training_job& job, sentences& wrong) {
+void validate_recomputation(const training_job& job, sentences& wrong) {
   const auto& r = job.recompute;
   if (r.granularity == recompute_granularity::selective && !r.core_attention && !r.feed_forward)
     wrong.emplace_back(
         "--recompute-granularity selective with no --recompute-modules: give core_attn, mlp or "
         "both");
   const auto& l = job.layout;
-  if (r.granularity != recompute_granularity::full || job.how.model.layers < 1)
+  if (r.granularity != recompute_granularity::full || job.training.model.layers < 1)
     return;
-  std::int64_t most = l.chunks.empty() ? job.how.model.layers / l.pipeline : 0;
+  std::int64_t most = l.chunks.empty() ? job.training.model.layers / l.pipeline : 0;
   for (const auto& x : l.chunks)
     most = std::max(most, x.end - x.first);
   if (r.layers < 1 || r.layers > most)
@@ -244,21 +245,21 @@ void complain_about_recomputation(const training_job& job, sentences& wrong) {
 
 }  // namespace
 
-std::vector<std::string> layout_complaints(const training_job& job) {
+std::vector<std::string> validate_layout(const training_job& job) {
   sentences wrong;
-  if (!complain_about_sizes(job, wrong))
+  if (!validate_sizes(job, wrong))
     return wrong;
-  complain_about_mesh(job, wrong);
+  validate_mesh(job, wrong);
   const auto before = wrong.size();
   if (const auto schedule = schedule_of(job, wrong)) {
-    complain_about_stages(job, schedule->chunks(), wrong);
-    complain_about_schedule(job, *schedule, wrong);
+    validate_stages(job, schedule->chunks(), wrong);
+    validate_schedule(job, *schedule, wrong);
   } else if (wrong.size() == before) {
-    complain_about_stages(job, job.layout.pipeline, wrong);
+    validate_stages(job, job.layout.pipeline, wrong);
   }
-  complain_about_tensor(job, wrong);
-  complain_about_reduction(job, wrong);
-  complain_about_recomputation(job, wrong);
+  validate_tensor(job, wrong);
+  validate_reduction(job, wrong);
+  validate_recomputation(job, wrong);
   return wrong;
 }
 

@@ -8,6 +8,6 @@ namespace troupe::runtime {
 
 /// Every rule of mesh, stages, tensor parallelism, reduction and recomputation that the job breaks,
 /// one sentence each; empty: none.
-std::vector<std::string> layout_complaints(const training_job& job);
+std::vector<std::string> validate_layout(const training_job& job);
 
 }  // namespace troupe::runtime

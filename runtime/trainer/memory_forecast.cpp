@@ -68,7 +68,8 @@ class rehearsal {
   int copies() const { return pipeline_.schedule->copies(); }
   bool holds_tie() const {
     const auto first = pipeline_.first_rank(), last = pipeline_.last_rank();
-    return job_.how.model.tied_embeddings && first != last && (part_ == first || part_ == last);
+    return job_.training.model.tied_embeddings && first != last
+           && (part_ == first || part_ == last);
   }
 
   /// What stays from step to step, told apart.
@@ -80,13 +81,14 @@ class rehearsal {
       return std::int64_t(apart.bytes_in_use());
     };
     const auto sizes = worker_.resident_elements();
-    out.parameters = held(sizes.values * std::int64_t(size_of(job_.how.precision)));
+    out.parameters = held(sizes.values * std::int64_t(size_of(job_.training.precision)));
     out.gradients = held(sizes.gradients * 4) * job_.layout.replicas_per_worker;
     out.optimizer = all - out.parameters - out.gradients;
   }
 
   bundle batch() {
-    const auto B = job_.how.batch.micro, T = job_.how.model.sequence, C = job_.how.model.hidden;
+    const auto B = job_.training.batch.micro, T = job_.training.model.sequence,
+               C = job_.training.model.hidden;
     stream others(job_.backend, 1, others_);
     bundle out;
     for (const auto* name : {"tokens", "positions", "labels"})
@@ -95,7 +97,7 @@ class rehearsal {
     out.add("samples", tensor::empty<std::uint64_t>(others, {B}));
     const bool rows = job_.layout.sequence_parallel && job_.layout.tensor > 1;
     const auto hidden = rows ? shape{B * T / job_.layout.tensor, C} : shape{B, T, C};
-    out.add("hidden", with_element(job_.how.precision, [&]<class E>(E) {
+    out.add("hidden", with_element(job_.training.precision, [&]<class E>(E) {
               return tensor::empty<E>(others, hidden);
             }));
     return out;
@@ -104,8 +106,10 @@ class rehearsal {
   void step() {
     const int count = rehearsed_microbatches();
     const auto plan = pipeline_.schedule->training(count);
-    worker_.begin_step(
-        {step_id(1), true, plan->microbatches_each(), job_.how.batch.data_parallel * plan->copies});
+    worker_.begin_step({step_id(1),
+                        true,
+                        plan->microbatches_each(),
+                        job_.training.batch.data_parallel * plan->copies});
     for (const auto& x : plan->ranks[std::size_t(part_)])
       act(x);
     for (int b = 0; b < worker_.buckets(); ++b)

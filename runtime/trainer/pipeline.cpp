@@ -8,13 +8,13 @@
 namespace troupe::runtime {
 
 int planned_microbatches(const training_job& job) {
-  const auto& batch = job.how.batch;
+  const auto& batch = job.training.batch;
   return int(microbatches({batch.micro, batch.global, batch.data_parallel}, 0)
              * job.layout.replicas_per_worker);
 }
 
 std::set<int> planned_microbatches(const training_job& job, std::uint64_t consumed) {
-  const auto& batch = job.how.batch;
+  const auto& batch = job.training.batch;
   std::set<int> out;
   for (auto at = std::int64_t(consumed);; at += global_batch_size(batch, at)) {
     out.insert(int(microbatches(batch, at) * job.layout.replicas_per_worker));
@@ -29,7 +29,7 @@ job_pipeline pipeline_of(const training_job& job) {
   job_pipeline out;
   out.chunks = job.layout.chunks;
   if (out.chunks.empty())
-    out.chunks = split_layers(job.how.model.layers, schedule->chunks(), {});
+    out.chunks = split_layers(job.training.model.layers, schedule->chunks(), {});
   if (int(out.chunks.size()) != schedule->chunks())
     throw input_error(
         "the layers are cut into {} stages ('{}'), but the schedule {} has {} for "
@@ -41,7 +41,7 @@ job_pipeline pipeline_of(const training_job& job) {
         job.layout.pipeline);
   for (const auto& range : out.chunks) {
     auto& blocks = out.blocks.emplace_back();
-    const chunk part(job.how.model, range, {}, false, job.how.own);
+    const chunk part(job.training.model, range, {}, false, job.training.own);
     for (const auto& block : recompute_plan(part, job.recompute).blocks)
       blocks.push_back(block.recomputed ? 1 : 0);
   }
@@ -51,12 +51,12 @@ job_pipeline pipeline_of(const training_job& job) {
 }
 
 worker_settings settings_of(const training_job& job, const job_pipeline& pipeline, int rank) {
-  worker_settings out{.model = job.how.model,
-                      .own = job.how.own,
-                      .seed = job.how.seed,
-                      .optimizer = job.how.optimizer,
+  worker_settings out{.model = job.training.model,
+                      .own = job.training.own,
+                      .seed = job.training.seed,
+                      .optimizer = job.training.optimizer,
                       .replicas = job.layout.replicas_per_worker,
-                      .precision = job.how.precision,
+                      .precision = job.training.precision,
                       .recompute = job.recompute,
                       .sequence_parallel = job.layout.sequence_parallel,
                       .distributed_optimizer = job.reduction.distributed_optimizer,

@@ -24,8 +24,8 @@ constexpr const char* flag = "--pipeline-schedule";
 std::string name_of(const schedule_settings& how) {
   if (how.own)
     return how.own->name;
-  if (!how.how.empty())
-    return how.how;
+  if (!how.source.empty())
+    return how.source;
   return how.chunks_per_rank > 1 ? "interleaved" : "1f1b";
 }
 
@@ -55,7 +55,7 @@ void require_chunks(const schedule_settings& how, int of_schedule) {
         "{} '{}' has {} chunks a rank, but --num-virtual-stages-per-pipeline-rank says {}: leave "
         "that out, or give another schedule",
         flag,
-        how.how,
+        how.source,
         of_schedule,
         how.chunks_per_rank);
 }

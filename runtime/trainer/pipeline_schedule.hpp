@@ -19,13 +19,13 @@ namespace troupe::runtime {
 struct schedule_settings {
   /// --pipeline-schedule: a name (generators.hpp), FILE.csv or FILE.lua.
   /// Empty: 1f1b, or interleaved where a rank has several chunks, as in Megatron-LM.
-  std::string how;
+  std::string source;
   int chunks_per_rank = 0;  ///< --num-virtual-stages-per-pipeline-rank; 0: what the schedule has
   int group = 0;            ///< --microbatch-group-size-per-virtual-pipeline-stage; 0: ranks
   double memory_limit = 0;  ///< --pipeline-memory-limit: activations of a whole share; 0: its own
   action_costs costs = {};  ///< --pipeline-times: of a whole share, for schedules that look at them
   double transfer = 0;
-  std::optional<behaviour_factory> own = {};  ///< the user's, in C++; then `how` is empty
+  std::optional<behaviour_factory> own = {};  ///< the user's, in C++; then `source` is empty
 };
 
 /// A copy of a chunk that a rank hosts.

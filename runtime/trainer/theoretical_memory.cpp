@@ -13,7 +13,7 @@ double data_ranks(const training_job& job) {
 }
 
 double parameters_of_heaviest_worker(const training_job& job) {
-  const auto& m = job.how.model;
+  const auto& m = job.training.model;
   const auto h = double(m.hidden), q = double(m.heads * m.head_size);
   const double gated = m.activation == kernels::activation::swiglu ? 1.5 : 1;
   const double norm = m.normalization == kernels::normalization::rms ? 1 : 2;
@@ -35,11 +35,11 @@ double virtual_stages(const training_job& job) {
 
 /// What passes between the embedding and the layers, and how many micro-batches are under way.
 double in_flight(const training_job& job, double layers) {
-  const auto& m = job.how.model;
-  const double tokens = double(m.sequence * job.how.batch.micro);
+  const auto& m = job.training.model;
+  const double tokens = double(m.sequence * job.training.batch.micro);
   const double stages = job.layout.pipeline;
   const double all = layers + 8 * tokens * stages + tokens * double(m.hidden) * stages;
-  const auto& b = job.how.batch;
+  const auto& b = job.training.batch;
   const std::int64_t microbatches = b.global / (b.micro * b.data_parallel);
   const auto each = double(microbatches);
   if (const auto v = virtual_stages(job); stages > 1 && v > 1)
@@ -48,9 +48,9 @@ double in_flight(const training_job& job, double layers) {
 }
 
 double with_sequence_parallelism(const training_job& job) {
-  const auto& m = job.how.model;
+  const auto& m = job.training.model;
   const double h = double(m.hidden);
-  const double row = double(m.sequence * job.how.batch.micro) * h;
+  const double row = double(m.sequence * job.training.batch.micro) * h;
   double out = in_flight(job, row * (18 + 4 * double(m.ffn) / h) * double(m.layers));
   if (job.layout.pipeline == 1)
     out += row * 4 * (1 + double(m.padded_vocabulary) / h);
@@ -58,9 +58,9 @@ double with_sequence_parallelism(const training_job& job) {
 }
 
 double without_sequence_parallelism(const training_job& job) {
-  const auto& m = job.how.model;
+  const auto& m = job.training.model;
   const double tensor = job.layout.tensor;
-  const double tokens = double(m.sequence * job.how.batch.micro), h = double(m.hidden);
+  const double tokens = double(m.sequence * job.training.batch.micro), h = double(m.hidden);
   double out = in_flight(job, tokens * h * (10 + 24 / tensor) * double(m.layers));
   if (job.layout.pipeline == 1)
     out += 2 * (tokens * double(m.padded_vocabulary) / tensor + tokens * h);

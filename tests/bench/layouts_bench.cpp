@@ -7,6 +7,7 @@
 // cores. Figures are medians over the steps after a warm-up, the arrangements taken in turn twice.
 
 #include "runtime/model/choices.hpp"
+#include "runtime/trainer/memory_forecast.hpp"
 #include "tests/support/tiny_job.hpp"
 
 #include <algorithm>
@@ -46,7 +47,7 @@ struct layout {
 
 runtime::training_job job_of(const layout& x) {
   auto job = tests::tiny_job(x.pipeline, x.data);
-  auto& m = job.how.model;
+  auto& m = job.training.model;
   m.layers = 6;
   m.hidden = 384;
   m.heads = m.groups = 6;
@@ -57,9 +58,9 @@ runtime::training_job job_of(const layout& x) {
   m.padded_vocabulary = 66;
   m.hidden_dropout = m.attention_dropout = 0;
   constexpr std::int64_t global = 12;
-  job.how.batch
+  job.training.batch
       = {.micro = global / (x.data * x.microbatches), .global = global, .data_parallel = x.data};
-  job.how.precision = x.type;
+  job.training.precision = x.type;
   job.layout.tensor = x.tensor;
   job.layout.world = x.tensor * x.pipeline * x.data;
   job.layout.sequence_parallel = x.rows;
@@ -171,37 +172,37 @@ bool memory() {
       {"TP 2, sequence parallel, bf16",
        [](auto& j) {
          j.layout = {.world = 2, .tensor = 2, .sequence_parallel = true};
-         j.how.precision = runtime::dtype::bf16;
+         j.training.precision = runtime::dtype::bf16;
        }},
       {"PP 4, 1F1B of 12, f32",
        [](auto& j) {
          j.layout = {.world = 4, .pipeline = 4};
-         j.how.model.layers = 8;
-         j.how.batch.micro = 1;
+         j.training.model.layers = 8;
+         j.training.batch.micro = 1;
        }},
       {"DP 2, distributed optimizer, f32",
        [](auto& j) {
          j.layout = {.world = 2};
-         j.how.batch = {.micro = 3, .global = 12, .data_parallel = 2};
+         j.training.batch = {.micro = 3, .global = 12, .data_parallel = 2};
          j.reduction = {.distributed_optimizer = true};
        }},
       {"full recomputation, Llama-like, V 8192",
        [](auto& j) {
-         auto& m = j.how.model;
+         auto& m = j.training.model;
          m.position = runtime::position_embedding::rope;
          m.normalization = runtime::normalization_kind::rms;
          m.activation = runtime::activation_kind::swiglu;
          m.groups = 2;
          m.linear_bias = m.tied_embeddings = false;
          m.vocabulary = m.padded_vocabulary = 8192;
-         j.how.batch.micro = 4;
+         j.training.batch.micro = 4;
          j.recompute.granularity = runtime::recompute_granularity::full;
        }},
       {"TP 2 x PP 2 x DP 2, bf16, selective",
        [](auto& j) {
          j.layout = {.world = 8, .tensor = 2, .pipeline = 2};
-         j.how.batch = {.micro = 3, .global = 12, .data_parallel = 2};
-         j.how.precision = runtime::dtype::bf16;
+         j.training.batch = {.micro = 3, .global = 12, .data_parallel = 2};
+         j.training.precision = runtime::dtype::bf16;
          j.recompute.granularity = runtime::recompute_granularity::selective;
        }},
   };

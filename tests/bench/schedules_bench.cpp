@@ -32,7 +32,7 @@ struct seen {
 
 runtime::training_job job_of(const std::string& schedule, int stages) {
   auto job = tests::tiny_job(stages, 1);
-  auto& m = job.how.model;
+  auto& m = job.training.model;
   m.layers = 8;
   m.hidden = 384;
   m.heads = m.groups = 6;
@@ -42,8 +42,8 @@ runtime::training_job job_of(const std::string& schedule, int stages) {
   m.vocabulary = 65;
   m.padded_vocabulary = 66;
   m.hidden_dropout = m.attention_dropout = 0;
-  job.how.batch = {.micro = 1, .global = 8, .data_parallel = 1};
-  job.layout.schedule.how = schedule;
+  job.training.batch = {.micro = 1, .global = 8, .data_parallel = 1};
+  job.layout.schedule.source = schedule;
   job.threads_per_worker = 1;
   job.train_iterations = warm_up + measured + compared;
   return job;

@@ -52,7 +52,7 @@ double matrix_rate(int threads) {
 
 runtime::training_job character_model(int threads) {
   runtime::training_job job = tests::tiny_job(1, 1);
-  auto& m = job.how.model;
+  auto& m = job.training.model;
   m.layers = 6;
   m.hidden = 384;
   m.heads = m.groups = 6;
@@ -61,7 +61,7 @@ runtime::training_job character_model(int threads) {
   m.sequence = m.positions = 256;
   m.vocabulary = m.padded_vocabulary = 65;
   m.hidden_dropout = m.attention_dropout = 0;
-  job.how.batch = {.micro = 12, .global = 12, .data_parallel = 1};
+  job.training.batch = {.micro = 12, .global = 12, .data_parallel = 1};
   job.threads_per_worker = threads;
   job.train_iterations = 12;
   return job;
@@ -70,13 +70,13 @@ runtime::training_job character_model(int threads) {
 /// The parts of a step, by a worker, without actors.
 void parts(const runtime::training_job& job, double rate) {
   runtime::stream on(job.backend, job.threads_per_worker, {});
-  const auto& m = job.how.model;
+  const auto& m = job.training.model;
   runtime::worker by({.model = m,
                       .chunks = {{runtime::chunk_id(0), {0, m.layers, true, true}}},
-                      .optimizer = job.how.optimizer,
-                      .precision = job.how.precision},
+                      .optimizer = job.training.optimizer,
+                      .precision = job.training.precision},
                      on);
-  const tests::formula_source source(job.how, false);
+  const tests::formula_source source(job.training, false);
   const runtime::pass_key key{0, runtime::chunk_id(0), runtime::microbatch_id(0)};
   std::vector<std::vector<double>> seconds(8);
   for (std::uint64_t i = 1; i <= 12; ++i) {
@@ -114,8 +114,8 @@ void parts(const runtime::training_job& job, double rate) {
                names[p],
                median(seconds[p]) * 1e3,
                100 * median(seconds[p]) / total);
-  const double tokens = double(job.how.batch.global * m.sequence);
-  const double gflops = runtime::training_flops(m, double(job.how.batch.global)) / total / 1e9;
+  const double tokens = double(job.training.batch.global * m.sequence);
+  const double gflops = runtime::training_flops(m, double(job.training.batch.global)) / total / 1e9;
   fmt::print(
       "  {:<22}{:8.2f} ms        {:.0f} tokens/s, {:.0f} GFLOP/s, {:.0f} % of the matrix rate\n",
       "sum",
@@ -152,7 +152,7 @@ std::pair<double, double> by_trainer(const runtime::training_job& job) {
   {
     runtime::stream on(job.backend, job.threads_per_worker, {});
     runtime::reference_trainer trainer(
-        job.how, std::make_shared<tests::formula_source>(job.how, true), on);
+        job.training, std::make_shared<tests::formula_source>(job.training, true), on);
     on.time_operations(profile);
     for (std::uint64_t i = 0; i < job.train_iterations; ++i)
       all.push_back(trainer.step().elapsed_ms);
@@ -162,8 +162,8 @@ std::pair<double, double> by_trainer(const runtime::training_job& job) {
 
 void cost_of_an_action() {
   auto job = tests::tiny_job(1, 1);
-  job.how.model.layers = 1;
-  job.how.batch.global = 64;
+  job.training.model.layers = 1;
+  job.training.batch.global = 64;
   job.train_iterations = 400;
   const double actions = 3.0 * 32;  // F, I and W of 32 micro-batches
   const auto [step, operations] = by_trainer(job);
@@ -174,10 +174,10 @@ void cost_of_an_action() {
   fmt::print("  {:6.1f} us for actors, messages and lanes\n", (actors - step) / actions * 1e3);
   for (const int P : {2, 4}) {
     auto split = tests::tiny_job(P, 1);
-    split.how.batch.global = 64;
+    split.training.batch.global = 64;
     split.train_iterations = 200;
     auto whole = tests::tiny_job(1, 1);
-    whole.how.batch.global = 64;
+    whole.training.batch.global = 64;
     whole.train_iterations = 200;
     fmt::print("  {} stages on this machine: {:.2f} ms a step; by the trainer alone {:.2f} ms\n",
                P,
@@ -203,15 +203,15 @@ int main(int argc, char** argv) {
   fmt::print(
       "{}; {} threads; matrix rate {:.0f} GFLOP/s\n", kernels::instruction_set(), threads, rate);
   auto job = character_model(threads);
-  job.how.precision = type;
-  job.how.scaling.initial = 65536;
+  job.training.precision = type;
+  job.training.scaling.initial = 65536;
   fmt::print("6 layers, 384 channels, 6 heads, T 256, V 65, B 12, {}, without actors:\n",
              to_string(type));
   parts(job, rate);
   const double ms = by_actors(job);
   fmt::print("  by actors, one stage   {:8.2f} ms        {:.0f} tokens/s\n",
              ms,
-             double(job.how.batch.global * job.how.model.sequence) / ms * 1e3);
+             double(job.training.batch.global * job.training.model.sequence) / ms * 1e3);
   cost_of_an_action();
   return 0;
 }

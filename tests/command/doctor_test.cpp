@@ -28,7 +28,7 @@ machine_facts healthy() {
 /// The remedy for what is missing about this; "none" when nothing is.
 std::string remedy(const machine_facts& x, const std::string& about) {
   for (const auto& f : findings_of(x))
-    if (f.about == about && f.how == weight::missing)
+    if (f.about == about && f.severity == weight::missing)
       return f.remedy;
   return "none";
 }

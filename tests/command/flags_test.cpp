@@ -47,7 +47,7 @@ std::string refusal(const std::string& all) {
 
 TEST_CASE("what is not said is as in Megatron-LM", "[command]") {
   const auto x = job();
-  const auto& m = x.how.model;
+  const auto& m = x.training.model;
   CHECK(m.ffn == 256);
   CHECK(m.head_size == 16);
   CHECK(m.groups == 4);
@@ -62,9 +62,9 @@ TEST_CASE("what is not said is as in Megatron-LM", "[command]") {
   CHECK(m.attention_dropout == 0.1);
   CHECK(m.init_std == 0.02);
   CHECK(m.norm_epsilon == 1e-5);
-  CHECK(x.how.seed == 1234);
-  CHECK(x.how.optimizer == runtime::adamw_settings{0.9, 0.999, 1e-8, 0.01, 1.0});
-  CHECK(x.how.rate.style == runtime::decay_style::linear);
+  CHECK(x.training.seed == 1234);
+  CHECK(x.training.optimizer == runtime::adamw_settings{0.9, 0.999, 1e-8, 0.01, 1.0});
+  CHECK(x.training.rate.style == runtime::decay_style::linear);
   CHECK(x.watch.log_interval == 100);
   CHECK(x.watch.eval_interval == 1000);
   CHECK(x.watch.eval_batches == 100);
@@ -78,15 +78,15 @@ TEST_CASE("rates of a run in iterations are counted in samples of the full batch
   const auto x
       = job("--lr-warmup-iters 10 --lr-decay-iters 80 --lr-decay-style cosine --min-lr 1e-5");
   CHECK(x.train_iterations == 100);
-  CHECK(x.how.rate
+  CHECK(x.training.rate
         == runtime::rate_schedule{1e-3, 1e-5, 0, 160, 1280, runtime::decay_style::cosine});
   // docs: the vectors of megatron.md 2.12, through the flags.
   const auto y = job(
       "--lr 1.5e-4 --min-lr 1e-5 --lr-warmup-iters 10 --lr-decay-iters 100 "
       "--lr-decay-style cosine");
-  CHECK(runtime::learning_rate(y.how.rate, 192) == Catch::Approx(1.498295e-4).epsilon(1e-6));
-  CHECK(runtime::learning_rate(y.how.rate, 800) == Catch::Approx(9.215537e-5).epsilon(1e-6));
-  CHECK(job("--lr-warmup-fraction 0.01").how.rate.warmup == 16);
+  CHECK(runtime::learning_rate(y.training.rate, 192) == Catch::Approx(1.498295e-4).epsilon(1e-6));
+  CHECK(runtime::learning_rate(y.training.rate, 800) == Catch::Approx(9.215537e-5).epsilon(1e-6));
+  CHECK(job("--lr-warmup-fraction 0.01").training.rate.warmup == 16);
 }
 
 TEST_CASE("a run in samples leaves out a partial last batch", "[command]") {
@@ -98,8 +98,8 @@ TEST_CASE("a run in samples leaves out a partial last batch", "[command]") {
     given.push_back(word);
   const auto x = training_job_from(given);
   CHECK(x.train_iterations == 62);
-  CHECK(x.how.rate.warmup == 40);
-  CHECK(x.how.rate.decay == 1000);
+  CHECK(x.training.rate.warmup == 40);
+  CHECK(x.training.rate.decay == 1000);
 
   // 4 steps of 4, 4 of 8 and 4 of 12 bring more than 96 samples: then whole batches of 16.
   for (const auto& word : words("--rampup-batch-size 4 4 96"))
@@ -107,18 +107,18 @@ TEST_CASE("a run in samples leaves out a partial last batch", "[command]") {
   const auto y = training_job_from(given);
   std::int64_t steps = 0;
   for (std::int64_t consumed = 0;; ++steps) {
-    const auto next = runtime::global_batch_size(y.how.batch, consumed);
+    const auto next = runtime::global_batch_size(y.training.batch, consumed);
     if (consumed + next > 1000)
       break;
     consumed += next;
   }
   CHECK(std::int64_t(y.train_iterations) == steps);
-  CHECK(y.how.batch.ramp_start == 4);
+  CHECK(y.training.batch.ramp_start == 4);
 }
 
 TEST_CASE("a layout fills in the rest", "[command]") {
   const auto x = job("--pipeline-model-parallel-size 2 --world-size 4");
-  CHECK(x.how.batch.data_parallel == 2);
+  CHECK(x.training.batch.data_parallel == 2);
   CHECK(x.layout.order == "tp-cp-ep-dp-pp");
   CHECK(x.threads_per_worker >= 1);
   CHECK(job("--pipeline-model-parallel-size 4").layout.world == 4);
@@ -133,14 +133,14 @@ TEST_CASE("tensor, pipeline and replicas in turn multiply to the world and the b
       "--replicas-per-worker 2 --sequence-parallel --bf16");
   CHECK(x.layout.tensor == 2);
   CHECK(x.layout.sequence_parallel);
-  CHECK(x.how.batch.data_parallel == 4);
-  CHECK(x.how.precision == runtime::dtype::bf16);
-  CHECK(x.how.model.padded_vocabulary == 1024);
+  CHECK(x.training.batch.data_parallel == 4);
+  CHECK(x.training.precision == runtime::dtype::bf16);
+  CHECK(x.training.model.padded_vocabulary == 1024);
   CHECK(runtime::to_text(x.layout.chunks) == "Et*2|t*2L");
   const auto y = job("--tensor-model-parallel-size 4 --make-vocab-size-divisible-by 130");
   CHECK(y.layout.world == 4);
-  CHECK(y.how.model.padded_vocabulary == 1040);
-  CHECK(y.how.precision == runtime::dtype::f32);
+  CHECK(y.training.model.padded_vocabulary == 1040);
+  CHECK(y.training.precision == runtime::dtype::f32);
   CHECK(!job("--sequence-parallel").layout.sequence_parallel);
   CHECK(job("--accumulate-allreduce-grads-in-fp32").layout.tensor == 1);
 }
@@ -229,7 +229,7 @@ TEST_CASE("the layers of newer models are asked for by Megatron-LM's flags", "[c
   const auto m = job("--qk-layernorm --apply-layernorm-1p --squared-relu --window-size 16,0 "
                      "--position-embedding-type rope --use-rope-scaling "
                      "--rotary-seq-len-interpolation-factor 2")
-                     .how.model;
+                     .training.model;
   CHECK(m.qk_norm);
   CHECK(m.gain_offset == 1);
   CHECK(m.window == 16);
@@ -238,16 +238,16 @@ TEST_CASE("the layers of newer models are asked for by Megatron-LM's flags", "[c
   CHECK(m.scaling_factor == 8);
   CHECK(m.scaling_positions == 8192);
   CHECK(m.rotary_interpolation == 2);
-  CHECK(job("--window-size (16,0)").how.model.window == 16);
-  CHECK(job("--window-size -1,0").how.model.window == -1);
+  CHECK(job("--window-size (16,0)").training.model.window == 16);
+  CHECK(job("--window-size -1,0").training.model.window == -1);
   CHECK(job("--position-embedding-type rope --use-rope-scaling --rope-scaling-factor 32")
-            .how.model.scaling_factor
+            .training.model.scaling_factor
         == 32);
 
   const auto y = job("--position-embedding-type yarn --rotary-scaling-factor 32 --mscale 0.7 "
                      "--mscale-all-dim 0.5 --yarn-beta-fast 30 --yarn-beta-slow 2 "
                      "--no-yarn-correction-range-round-to-int")
-                     .how.model;
+                     .training.model;
   CHECK(y.position == runtime::position_embedding::rope);
   CHECK(y.scaling == runtime::rope_scaling::yarn);
   CHECK(y.scaling_factor == 32);
@@ -281,7 +281,7 @@ TEST_CASE("the layers of a Llama are asked for by Megatron-LM's flags", "[comman
                      "--rotary-percent 0.5 --rotary-interleaved --disable-bias-linear "
                      "--add-qkv-bias --untie-embeddings-and-output-weights --norm-epsilon 1e-6 "
                      "--hidden-dropout 0 --attention-dropout 0")
-                     .how.model;
+                     .training.model;
   CHECK(m.groups == 2);
   CHECK(m.head_size == 32);
   CHECK(m.ffn == 128);  // 8/3 of 64 is 170; two times 64 fit
@@ -294,8 +294,10 @@ TEST_CASE("the layers of a Llama are asked for by Megatron-LM's flags", "[comman
   CHECK(!m.linear_bias);
   CHECK(m.qkv_bias);
   CHECK(!m.tied_embeddings);
-  CHECK(job("--no-bias-gelu-fusion").how.model.activation == runtime::activation_kind::gelu_erf);
-  CHECK(job("--no-position-embedding").how.model.position == runtime::position_embedding::none);
+  CHECK(job("--no-bias-gelu-fusion").training.model.activation
+        == runtime::activation_kind::gelu_erf);
+  CHECK(job("--no-position-embedding").training.model.position
+        == runtime::position_embedding::none);
 }
 
 TEST_CASE("the flags of the GPT-3 345M script make its model", "[command]") {
@@ -309,11 +311,11 @@ TEST_CASE("the flags of the GPT-3 345M script make its model", "[command]") {
       "--mock-data --tokenizer-type NullTokenizer --vocab-size 50257 --split 949,50,1 "
       "--data-impl mmap --distributed-backend nccl --log-interval 100 --save-interval 10000 "
       "--eval-interval 1000 --eval-iters 10 --save /tmp/x --load /tmp/x"));
-  CHECK(runtime::parameter_count(x.how.model) == 354823168);
-  CHECK(x.how.model.padded_vocabulary == 50304);
-  CHECK(x.how.rate.decay == std::int64_t{430000} * 1536);
-  CHECK(x.how.rate.warmup == 660480);
-  CHECK(x.how.batch.ramp_increment == 16);
+  CHECK(runtime::parameter_count(x.training.model) == 354823168);
+  CHECK(x.training.model.padded_vocabulary == 50304);
+  CHECK(x.training.rate.decay == std::int64_t{430000} * 1536);
+  CHECK(x.training.rate.warmup == 660480);
+  CHECK(x.training.batch.ramp_increment == 16);
 }
 
 TEST_CASE("the flags of the Llama-3 8B script make its model", "[command]") {
@@ -333,21 +335,21 @@ TEST_CASE("the flags of the Llama-3 8B script make its model", "[command]") {
       "--no-create-attention-mask-in-dataloader --no-mmap-bin-files --num-workers 1 "
       "--split 99,1,0 --log-interval 1 --eval-iters 32 --eval-interval 100 --save-interval 1000 "
       "--log-throughput --distributed-timeout-minutes 60 --save /tmp/x --load /tmp/x"));
-  CHECK(runtime::parameter_count(x.how.model) == 8030261248);
-  CHECK(runtime::training_flops(x.how.model, 1) == 421645529382912);
+  CHECK(runtime::parameter_count(x.training.model) == 8030261248);
+  CHECK(runtime::training_flops(x.training.model, 1) == 421645529382912);
   CHECK(x.train_iterations == 1953125000 / 128);
 }
 
 TEST_CASE("fp16 comes with a loss scale, which nothing else has", "[command]") {
-  const auto usual = job("--fp16").how;
+  const auto usual = job("--fp16").training;
   CHECK(usual.precision == runtime::dtype::f16);
   CHECK(usual.scaling == runtime::loss_scaling{});
   const auto told = job("--fp16 --initial-loss-scale 65536 --min-loss-scale 2 "
                         "--loss-scale-window 500 --hysteresis 3")
-                        .how.scaling;
+                        .training.scaling;
   CHECK(told
         == runtime::loss_scaling{.initial = 65536, .minimum = 2, .window = 500, .hysteresis = 3});
-  CHECK(job("--fp16 --loss-scale 128").how.scaling.constant == 128);
+  CHECK(job("--fp16 --loss-scale 128").training.scaling.constant == 128);
   const auto refused = [](const std::string& more) { return refusal(small + more); };
   CHECK_THAT(refused("--fp16 --bf16"), ContainsSubstring("give one"));
   CHECK_THAT(refused("--loss-scale 128"), ContainsSubstring("belong to --fp16"));
@@ -461,11 +463,11 @@ TEST_CASE("the shape of a hub model comes from its config.json, and no flag may 
         "NullTokenizer --vocab-size 300 --load-hf "
         + folder.path().string() + " ";
   const auto x = training_job_from(words(base + "--num-layers 2 --seq-length 16"));
-  CHECK(x.how.model.layers == 2);
-  CHECK(x.how.model.hidden == 32);
-  CHECK(x.how.model.sequence == 16);
-  CHECK(x.how.model.positions == 64);
-  CHECK(x.how.model.hidden_dropout == 0);
+  CHECK(x.training.model.layers == 2);
+  CHECK(x.training.model.hidden == 32);
+  CHECK(x.training.model.sequence == 16);
+  CHECK(x.training.model.positions == 64);
+  CHECK(x.training.model.hidden_dropout == 0);
   CHECK(x.checkpoints.load_hub == folder.path());
   CHECK_THAT(refusal(base + "--num-layers 3"),
              ContainsSubstring("--num-layers 3 contradicts --load-hf"));

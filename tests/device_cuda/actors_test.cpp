@@ -33,10 +33,10 @@ std::vector<json> lines_of(const std::filesystem::path& path) {
 runtime::training_job device_job(int pipeline, int data, int tensor = 1) {
   auto job = tests::tiny_job(pipeline, data, tensor);
   job.backend = runtime::backend_kind::cuda;
-  job.how.model.layers = 2;
-  job.how.model.attention_dropout = 0;
-  job.how.batch.micro = 1;
-  job.how.batch.global = 4;
+  job.training.model.layers = 2;
+  job.training.model.attention_dropout = 0;
+  job.training.batch.micro = 1;
+  job.training.batch.global = 4;
   job.train_iterations = 4;
   job.layout.chunks = {};
   return job;
@@ -88,7 +88,7 @@ TEST_CASE("stages in fp16 that share a device have the bits of the trainer witho
           "[device]") {
   const tests::scratch_folder folder;
   auto job = device_job(2, 1);
-  job.how.precision = runtime::dtype::f16;
+  job.training.precision = runtime::dtype::f16;
   const auto expected = by_one_thread(job);
   CHECK(by_actors(job, folder) == expected);
 }
@@ -181,7 +181,7 @@ TEST_CASE("workers on devices of their own have the same bits, whoever moves wha
           "[device]") {
   const tests::scratch_folder folder;
   auto job = device_job(1, 2);
-  job.how.batch.global = 8;
+  job.training.batch.global = 8;
   const auto expected = by_one_thread(job);
   job.reduction.distributed_optimizer = true;
   job.devices.numbers = {0, 1};

@@ -25,7 +25,7 @@ struct loaded {
   }
 
   std::vector<std::int32_t> text(bool cached) {
-    const generation_request what{.prompt = {1, 2, 3}, .tokens = 6, .how = {.top_k = 1}};
+    const generation_request what{.prompt = {1, 2, 3}, .tokens = 6, .sampling = {.top_k = 1}};
     std::vector<std::int32_t> out;
     generate(
         model,

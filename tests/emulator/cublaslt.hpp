@@ -71,7 +71,7 @@ struct algorithm {
 
 /// Everything that a product needs: a value that outlives its descriptors.
 struct product {
-  matmul_desc how;
+  matmul_desc desc;
   matrix_layout a, b, c, d;
   algorithm by;
   // null when a product is only judged
@@ -85,8 +85,8 @@ struct product {
 
   std::size_t m() const { return d.rows; }
   std::size_t n() const { return d.cols; }
-  std::size_t k() const { return how.transa == CUBLAS_OP_N ? a.cols : a.rows; }
-  bool has(unsigned epilogue_bit) const { return (how.epilogue & epilogue_bit) != 0; }
+  std::size_t k() const { return desc.transa == CUBLAS_OP_N ? a.cols : a.rows; }
+  bool has(unsigned epilogue_bit) const { return (desc.epilogue & epilogue_bit) != 0; }
 };
 
 constexpr unsigned with_bias = 4, with_bias_gradient = 16, with_gelu = 32, with_gelu_gradient = 64,

@@ -134,7 +134,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle,
     return CUBLAS_STATUS_INVALID_VALUE;
   *returned = 0;
   const auto wish = read_as<matmul_preference>(preference);
-  product is{.how = read_as<matmul_desc>(desc),
+  product is{.desc = read_as<matmul_desc>(desc),
              .a = read_as<matrix_layout>(a),
              .b = read_as<matrix_layout>(b),
              .c = read_as<matrix_layout>(c),
@@ -169,7 +169,7 @@ cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t handle,
   const auto by = unpacked(*algo);
   if (!by)
     return CUBLAS_STATUS_INVALID_VALUE;
-  const product is{.how = read_as<matmul_desc>(desc),
+  const product is{.desc = read_as<matmul_desc>(desc),
                    .a = read_as<matrix_layout>(a),
                    .b = read_as<matrix_layout>(b),
                    .c = read_as<matrix_layout>(c),
@@ -233,7 +233,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle,
   const auto queue = find_stream(stream);
   if (!by || alpha == nullptr || beta == nullptr || !queue)
     return invalid("an algorithm or a stream that does not exist, or no alpha or beta");
-  const product is{.how = read_as<matmul_desc>(desc),
+  const product is{.desc = read_as<matmul_desc>(desc),
                    .a = read_as<matrix_layout>(a),
                    .b = read_as<matrix_layout>(b),
                    .c = read_as<matrix_layout>(c),
@@ -246,7 +246,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle,
                    .workspace = workspace};
   if (const auto status = judged(is); status != CUBLAS_STATUS_SUCCESS)
     return status;
-  const bool on_device = is.how.pointer_mode == CUBLASLT_POINTER_MODE_DEVICE;
+  const bool on_device = is.desc.pointer_mode == CUBLASLT_POINTER_MODE_DEVICE;
   if (on_device && (!lies_on_device(alpha, 4) || !lies_on_device(beta, 4)))
     return invalid("alpha and beta are said to lie on the device");
   const float alpha_now = on_device ? 0 : *static_cast<const float*>(alpha);

@@ -17,12 +17,12 @@ namespace {
 
 bool types_are_supported(const product& is) {
   const auto in = is.a.type, out = is.d.type;
-  if (is.how.scale != CUDA_R_32F || is.b.type != in || is.c.type != out)
+  if (is.desc.scale != CUDA_R_32F || is.b.type != in || is.c.type != out)
     return false;
-  if ((is.how.aux_type != -1 && std::uint32_t(is.how.aux_type) != out)
-      || (is.how.bias_type != -1 && std::uint32_t(is.how.bias_type) != out))
+  if ((is.desc.aux_type != -1 && std::uint32_t(is.desc.aux_type) != out)
+      || (is.desc.bias_type != -1 && std::uint32_t(is.desc.bias_type) != out))
     return false;
-  switch (is.how.compute) {
+  switch (is.desc.compute) {
     case CUBLAS_COMPUTE_32F:
     case CUBLAS_COMPUTE_32F_PEDANTIC:
       return (in == CUDA_R_32F && out == CUDA_R_32F)
@@ -59,8 +59,8 @@ cublasStatus_t shapes_fit(const product& is) {
       = [](const auto& x, std::int32_t op) { return op == CUBLAS_OP_N ? x.rows : x.cols; };
   const auto cols_of
       = [](const auto& x, std::int32_t op) { return op == CUBLAS_OP_N ? x.cols : x.rows; };
-  if (rows_of(is.a, is.how.transa) != is.m() || cols_of(is.b, is.how.transb) != is.n()
-      || rows_of(is.b, is.how.transb) != is.k() || is.c.rows != is.m() || is.c.cols != is.n())
+  if (rows_of(is.a, is.desc.transa) != is.m() || cols_of(is.b, is.desc.transb) != is.n()
+      || rows_of(is.b, is.desc.transb) != is.k() || is.c.rows != is.m() || is.c.cols != is.n())
     return invalid("the shapes of A, B, C and D do not fit together");
   for (const auto* one : {&is.a, &is.b, &is.c, &is.d}) {
     if (one->rows == 0 || one->cols == 0 || one->ld < std::int64_t(one->rows))
@@ -68,8 +68,9 @@ cublasStatus_t shapes_fit(const product& is) {
     if (one->batches != is.d.batches || one->batches < 1)
       return invalid("matrices with different counts of batches");
   }
-  if (is.has(with_aux) && (is.how.aux_ld < std::int64_t(is.m()) || is.how.aux_ld % 8 != 0))
-    return invalid("the leading dimension of the auxiliary matrix, " + std::to_string(is.how.aux_ld)
+  if (is.has(with_aux) && (is.desc.aux_ld < std::int64_t(is.m()) || is.desc.aux_ld % 8 != 0))
+    return invalid("the leading dimension of the auxiliary matrix, "
+                   + std::to_string(is.desc.aux_ld)
                    + ", is less than the rows or no multiple of 8");
   return CUBLAS_STATUS_SUCCESS;
 }
@@ -89,12 +90,12 @@ std::size_t reach(const matrix_layout& of) {
 }  // namespace
 
 cublasStatus_t judged(const product& is) {
-  if (is.how.transa < 0 || is.how.transa > 2 || is.how.transb < 0 || is.how.transb > 2)
+  if (is.desc.transa < 0 || is.desc.transa > 2 || is.desc.transb < 0 || is.desc.transb > 2)
     return invalid("an operation that there is not");
   const bool columns = is.a.order == CUBLASLT_ORDER_COL && is.b.order == CUBLASLT_ORDER_COL
                        && is.c.order == CUBLASLT_ORDER_COL && is.d.order == CUBLASLT_ORDER_COL;
-  if (!columns || is.how.transc != CUBLAS_OP_N || is.how.pointer_mode < 0
-      || is.how.pointer_mode > CUBLASLT_POINTER_MODE_DEVICE || !epilogue_is_known(is.how.epilogue)
+  if (!columns || is.desc.transc != CUBLAS_OP_N || is.desc.pointer_mode < 0
+      || is.desc.pointer_mode > CUBLASLT_POINTER_MODE_DEVICE || !epilogue_is_known(is.desc.epilogue)
       || !types_are_supported(is))
     return CUBLAS_STATUS_NOT_SUPPORTED;
   return shapes_fit(is);
@@ -120,14 +121,15 @@ cublasStatus_t pointers_fit(const product& is, bool reads_c, std::size_t workspa
       || (reads_c && !lies_on_device(is.c_data, reach(is.c))))
     return invalid("a matrix does not lie in device memory, or reaches past its allocation");
   const std::size_t width = bytes_of(is.d.type);
-  const std::size_t bias = is.how.epilogue == CUBLASLT_EPILOGUE_BGRADB ? is.n() : is.m();
-  if ((is.has(with_bias | with_bias_gradient) || is.how.epilogue == CUBLASLT_EPILOGUE_BGRADA
-       || is.how.epilogue == CUBLASLT_EPILOGUE_BGRADB)
-      && !lies_on_device(is.how.bias, bias * width))
+  const std::size_t bias = is.desc.epilogue == CUBLASLT_EPILOGUE_BGRADB ? is.n() : is.m();
+  if ((is.has(with_bias | with_bias_gradient) || is.desc.epilogue == CUBLASLT_EPILOGUE_BGRADA
+       || is.desc.epilogue == CUBLASLT_EPILOGUE_BGRADB)
+      && !lies_on_device(is.desc.bias, bias * width))
     return invalid("the bias does not lie in device memory, or is too short");
   if (is.has(with_aux)
-      && (!lies_on_device(is.how.aux, width * (std::size_t(is.how.aux_ld) * (is.n() - 1) + is.m()))
-          || alignment_of(is.how.aux) < 16))
+      && (!lies_on_device(is.desc.aux,
+                          width * (std::size_t(is.desc.aux_ld) * (is.n() - 1) + is.m()))
+          || alignment_of(is.desc.aux) < 16))
     return invalid(
         "the auxiliary matrix does not lie in device memory, is too short or not aligned");
   if (!can_take(is,

@@ -145,21 +145,21 @@ void finish(const product& is, std::vector<float> all, float alpha, float beta) 
       if (beta != 0)
         x += beta * read(is.c_data, is.c.type, col * std::size_t(is.c.ld) + row);
       if (is.has(with_bias))
-        x += read(is.how.bias, is.d.type, row);
-      const std::size_t aux = col * std::size_t(is.how.aux_ld) + row;
+        x += read(is.desc.bias, is.d.type, row);
+      const std::size_t aux = col * std::size_t(is.desc.aux_ld) + row;
       if (is.has(with_gelu) && is.has(with_aux))
-        write(is.how.aux, is.d.type, aux, x);
+        write(is.desc.aux, is.d.type, aux, x);
       if (is.has(with_gelu))
         x = gelu(x);
       if (is.has(with_gelu_gradient))
-        x *= gelu_slope(read(is.how.aux, is.d.type, aux));
+        x *= gelu_slope(read(is.desc.aux, is.d.type, aux));
       gradient[row] += x;
       write(is.d_data, is.d.type, col * std::size_t(is.d.ld) + row, x);
     }
   }
   if (is.has(with_bias_gradient))
     for (std::size_t row = 0; row < m; ++row)
-      write(is.how.bias, is.d.type, row, gradient[row]);
+      write(is.desc.bias, is.d.type, row, gradient[row]);
 }
 
 /// Sums of an input over the inner dimension, one for each row of (outer, k).
@@ -168,7 +168,7 @@ void write_sums(const product& is, const std::vector<float>& of, std::size_t out
     float sum = 0;
     for (std::size_t j = 0; j < is.k(); ++j)
       sum += of[i * is.k() + j];
-    write(is.how.bias, is.d.type, i, sum);
+    write(is.desc.bias, is.d.type, i, sum);
   }
 }
 
@@ -191,15 +191,16 @@ void compute(const product& what, float alpha, float beta) {
     is.b_data = moved(what.b_data, what.b.type, batch * what.b.stride);
     is.c_data = moved(what.c_data, what.c.type, batch * what.c.stride);
     is.d_data = const_cast<void*>(moved(what.d_data, what.d.type, batch * what.d.stride));
-    is.how.bias
-        = const_cast<void*>(moved(what.how.bias, what.d.type, batch * what.how.bias_stride));
-    is.how.aux = const_cast<void*>(moved(what.how.aux, what.d.type, batch * what.how.aux_stride));
-    const auto a = unpacked(is.a_data, is.a, is.how.transa != CUBLAS_OP_N, is.how.compute);
-    const auto b = unpacked(is.b_data, is.b, is.how.transb == CUBLAS_OP_N, is.how.compute);
+    is.desc.bias
+        = const_cast<void*>(moved(what.desc.bias, what.d.type, batch * what.desc.bias_stride));
+    is.desc.aux
+        = const_cast<void*>(moved(what.desc.aux, what.d.type, batch * what.desc.aux_stride));
+    const auto a = unpacked(is.a_data, is.a, is.desc.transa != CUBLAS_OP_N, is.desc.compute);
+    const auto b = unpacked(is.b_data, is.b, is.desc.transb == CUBLAS_OP_N, is.desc.compute);
     finish(is, sums(is, a, b), alpha, beta);
-    if (is.how.epilogue == CUBLASLT_EPILOGUE_BGRADA)
+    if (is.desc.epilogue == CUBLASLT_EPILOGUE_BGRADA)
       write_sums(is, a, is.m());
-    if (is.how.epilogue == CUBLASLT_EPILOGUE_BGRADB)
+    if (is.desc.epilogue == CUBLASLT_EPILOGUE_BGRADB)
       write_sums(is, b, is.n());
   }
 }

@@ -42,7 +42,7 @@ std::vector<std::string> fuzz::dictionary() {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   fuzz::accepted([&] {
     const auto found = hub_config(fuzz::text_of(data, size), "config.json");
-    fuzz::require(complaints(found).empty(), "a model that is accepted can be built");
+    fuzz::require(validate(found).empty(), "a model that is accepted can be built");
     fuzz::require(parameter_count(found) > 0, "its parameters can be counted");
     fuzz::require(gpt_config_from_json(to_json(found)) == found,
                   "the shape of a model is written again as it was");

@@ -162,15 +162,15 @@ runtime::training_job job_of(const choice& x) {
   const int data = x[DP] == 0 ? 1 : 2;
   auto job = tests::tiny_job(extent(x, PP), data);
   job.train_iterations = steps;
-  auto& m = job.how.model;
+  auto& m = job.training.model;
   m.hidden_dropout = m.attention_dropout = x[dropout] == 0 ? 0.1 : 0;
   m.tied_embeddings = x[tied] == 0;
   if (x[model] == 1)
     tests::make_llama(m);
-  job.how.precision = x[type] == 0   ? runtime::dtype::f32
-                      : x[type] == 1 ? runtime::dtype::bf16
-                                     : runtime::dtype::f16;
-  job.how.scaling.initial = 65536;  // no step overflows: what is left out says nothing
+  job.training.precision = x[type] == 0   ? runtime::dtype::f32
+                           : x[type] == 1 ? runtime::dtype::bf16
+                                          : runtime::dtype::f16;
+  job.training.scaling.initial = 65536;  // no step overflows: what is left out says nothing
   job.layout.tensor = extent(x, TP);
   job.layout.replicas_per_worker = x[DP] == 2 ? 2 : 1;
   job.layout.world = extent(x, TP) * extent(x, PP) * extent(x, DP);
@@ -215,7 +215,7 @@ story told_by_reference(const choice& x) {
   const auto job = job_of(x);
   runtime::stream on(job.backend, 1, {});
   runtime::reference_trainer trainer(
-      job.how, std::make_shared<tests::formula_source>(job.how, true), on);
+      job.training, std::make_shared<tests::formula_source>(job.training, true), on);
   story out;
   collect(trainer.state(), out);
   for (std::uint64_t i = 0; i < steps; ++i) {

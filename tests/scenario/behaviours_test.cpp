@@ -29,8 +29,8 @@ std::string shipped(const std::string& name) {
 
 runtime::training_job job_of(const std::string& schedule, int pipeline, int data, int tensor) {
   auto job = tests::tiny_job(pipeline, data, tensor);
-  job.how.batch = {.micro = 1, .global = 6 * data, .data_parallel = data};
-  job.layout.schedule.how = schedule;
+  job.training.batch = {.micro = 1, .global = 6 * data, .data_parallel = data};
+  job.layout.schedule.source = schedule;
   job.train_iterations = 5;
   return job;
 }
@@ -109,7 +109,7 @@ TEST_CASE("tensor ranks follow what the first decides, also with what is compute
   const auto shared = tests::tiny_resources(job);
   const auto steps = run(shared);
   auto planned = job;
-  planned.layout.schedule.how = "1f1b";
+  planned.layout.schedule.source = "1f1b";
   const auto others = run(tests::tiny_resources(planned));
   REQUIRE(steps.size() == others.size());
   for (std::size_t i = 0; i < steps.size(); ++i)
@@ -138,7 +138,7 @@ TEST_CASE("the record of what was decided is a plan without complaints, and can 
   const auto shared = tests::tiny_resources(job);
   const auto steps = run(shared);
   auto again = job;
-  again.layout.schedule.how = job.watch.schedule_record.string();
+  again.layout.schedule.source = job.watch.schedule_record.string();
   again.watch.schedule_record.clear();
   again.recompute = {};
   const auto replayed = run(tests::tiny_resources(again));
@@ -153,7 +153,7 @@ TEST_CASE("the record of what was decided is a plan without complaints, and can 
       for (const auto& x : row.actions)
         to.push_back(x.what);
     }
-    CHECK(runtime::complaints(plan).empty());
+    CHECK(runtime::validate(plan).empty());
     CHECK(runtime::accumulates_in_order(plan));
   }
 }

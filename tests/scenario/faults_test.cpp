@@ -107,7 +107,7 @@ TEST_CASE("a lane that dies while its peers are in a sum over tensor ranks relea
 
 TEST_CASE("a loss that is not finite stops the job before anybody updates", "[scenario][fault]") {
   auto job = tests::tiny_job(2, 1);
-  job.how.rate = {.maximum = 1e30, .style = runtime::decay_style::constant};
+  job.training.rate = {.maximum = 1e30, .style = runtime::decay_style::constant};
   job.train_iterations = 50;
   const auto end = actors::run(tests::tiny_resources(job));
   CHECK(end.exit_code == 2);

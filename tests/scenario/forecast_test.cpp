@@ -24,9 +24,9 @@ TEST_CASE("each schedule's peak of memory is forecast within 5 percent on every 
                                         "dualpipev");
   CAPTURE(schedule);
   auto job = tests::tiny_job(2, 1);
-  job.how.model.sequence = job.how.model.positions = 64;
-  job.how.batch = {.micro = 2, .global = 16, .data_parallel = 1};
-  job.layout.schedule.how = schedule;
+  job.training.model.sequence = job.training.model.positions = 64;
+  job.training.batch = {.micro = 2, .global = 16, .data_parallel = 1};
+  job.layout.schedule.source = schedule;
   job.train_iterations = 2;
   const auto shared = tests::tiny_resources(job);
   REQUIRE(actors::run(shared).exit_code == 0);

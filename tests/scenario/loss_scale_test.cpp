@@ -19,8 +19,8 @@ namespace {
 /// also grows again.
 runtime::training_job fp16_job(int pipeline, int data, int tensor = 1) {
   auto job = tests::tiny_job(pipeline, data, tensor);
-  job.how.precision = runtime::dtype::f16;
-  job.how.scaling.window = 4;
+  job.training.precision = runtime::dtype::f16;
+  job.training.scaling.window = 4;
   job.train_iterations = 36;
   return job;
 }
@@ -38,7 +38,7 @@ std::map<int, json> log_of(runtime::training_job job) {
 std::vector<runtime::step_report> by_reference(const runtime::training_job& job) {
   runtime::stream on(job.backend, job.threads_per_worker, {});
   runtime::reference_trainer trainer(
-      job.how, std::make_shared<tests::formula_source>(job.how, true), on);
+      job.training, std::make_shared<tests::formula_source>(job.training, true), on);
   std::vector<runtime::step_report> out;
   for (std::uint64_t i = 0; i < job.train_iterations; ++i)
     out.push_back(trainer.step());
@@ -78,7 +78,7 @@ TEST_CASE("fp16 with actors has the bits of the trainer without, while its scale
                    .overlap_parameters = spread};
   const auto steps = log_of(job);
   REQUIRE(steps.size() == job.train_iterations);
-  check_trace(job.how.scaling, steps);
+  check_trace(job.training.scaling, steps);
   CHECK(steps.at(1)["grad_norm"].is_null());  // the first overflows
   for (const auto& x : by_reference(job)) {
     const auto& seen = steps.at(int(x.iteration));
@@ -96,7 +96,7 @@ TEST_CASE("tensor ranks in fp16 find their scale together, and again", "[scenari
   auto job = fp16_job(2, 1, 2);
   job.layout.sequence_parallel = true;
   const auto steps = log_of(job);
-  check_trace(job.how.scaling, steps);
+  check_trace(job.training.scaling, steps);
   CHECK(log_of(job).at(36)["state_digest"] == steps.at(36)["state_digest"]);
 }
 
@@ -129,7 +129,7 @@ TEST_CASE("a run in fp16 that was stopped goes on with its scale, to the bit", "
 
 TEST_CASE("fp16 whose scale can fall no more ends the run and says so", "[scenario][fp16][fault]") {
   auto job = fp16_job(2, 1);
-  job.how.scaling = {.initial = 4, .minimum = 2, .hysteresis = 1};
+  job.training.scaling = {.initial = 4, .minimum = 2, .hysteresis = 1};
   job.faults.fault = "nan:0.1@3-9";
   const auto end = actors::run(tests::tiny_resources(job));
   CHECK(end.exit_code == 2);
@@ -140,9 +140,9 @@ TEST_CASE("fp16 whose scale can fall no more ends the run and says so", "[scenar
 TEST_CASE("losses in fp16 are those in fp32 within a hundredth", "[scenario][fp16]") {
   auto job = fp16_job(1, 1);
   job.train_iterations = 50;
-  job.how.scaling = {.initial = 4096};
+  job.training.scaling = {.initial = 4096};
   const auto half = by_reference(job);
-  job.how.precision = runtime::dtype::f32;
+  job.training.precision = runtime::dtype::f32;
   const auto whole = by_reference(job);
   CHECK(half.back().skipped.iterations == 0);
   CHECK(whole.back().lm_loss < 0.9 * whole.front().lm_loss);  // it learns
@@ -155,9 +155,9 @@ TEST_CASE("a constant scale that is a power of two changes no state that stays f
           "[scenario][fp16]") {
   auto job = fp16_job(1, 1);
   job.train_iterations = 8;
-  job.how.scaling.constant = 1024;
+  job.training.scaling.constant = 1024;
   const auto first = by_reference(job);
-  job.how.scaling = {.initial = 1024};
+  job.training.scaling = {.initial = 1024};
   const auto dynamic = by_reference(job);
   for (std::size_t i = 0; i < first.size(); ++i) {
     CHECK(first[i].state == dynamic[i].state);

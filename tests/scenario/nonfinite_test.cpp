@@ -31,7 +31,7 @@ std::vector<runtime::step_report> by_reference(const runtime::training_job& job,
                                                std::uint64_t last) {
   runtime::stream on(job.backend, job.threads_per_worker, {});
   runtime::reference_trainer trainer(
-      job.how, std::make_shared<tests::formula_source>(job.how, true), on);
+      job.training, std::make_shared<tests::formula_source>(job.training, true), on);
   trainer.inject_nan(first, last);
   std::vector<runtime::step_report> out;
   for (std::uint64_t i = 0; i < job.train_iterations; ++i)
@@ -42,7 +42,7 @@ std::vector<runtime::step_report> by_reference(const runtime::training_job& job,
 runtime::training_job skipping_job(int pipeline, int data, int tensor = 1) {
   auto job = tests::tiny_job(pipeline, data, tensor);
   job.train_iterations = 7;
-  job.how.skippable_in_a_row = 3;
+  job.training.skippable_in_a_row = 3;
   return job;
 }
 
@@ -175,8 +175,8 @@ TEST_CASE(
 TEST_CASE("a run that diverges for good is ended after so many steps in a row",
           "[scenario][fault]") {
   auto job = tests::tiny_job(2, 1);
-  job.how.rate = {.maximum = 1e30, .style = runtime::decay_style::constant};
-  job.how.skippable_in_a_row = 4;
+  job.training.rate = {.maximum = 1e30, .style = runtime::decay_style::constant};
+  job.training.skippable_in_a_row = 4;
   job.train_iterations = 50;
   const auto end = actors::run(tests::tiny_resources(job));
   CHECK(end.exit_code == 2);

@@ -65,8 +65,8 @@ runtime::tensor doubled(runtime::tape& on,
 
 runtime::training_job own_job(int pipeline, int data, int tensor = 1) {
   auto job = tests::tiny_job(pipeline, data, tensor);
-  job.how.own = {.name = "squares", .feed_forward = squared_block, .loss = doubled};
-  job.how.rate_of
+  job.training.own = {.name = "squares", .feed_forward = squared_block, .loss = doubled};
+  job.training.rate_of
       = {.name = "falling", .at = [](std::int64_t n) { return 3e-3 / (1 + double(n) / 100); }};
   return job;
 }
@@ -98,7 +98,7 @@ TEST_CASE("a block, a loss and a rate of the user's own give the bits of the ref
   const auto expected = tests::by_reference_trainer(job), seen = reports_of(job);
   REQUIRE(seen.size() == expected.size());
   CHECK(std::abs(expected[0].lm_loss / 2 - std::log(61.0)) < 0.3);
-  CHECK(expected[4].learning_rate == job.how.rate_of.at(32));
+  CHECK(expected[4].learning_rate == job.training.rate_of.at(32));
   for (std::size_t i = 0; i < seen.size(); ++i) {
     CHECK(seen[i].state == expected[i].state);
     CHECK(seen[i].lm_loss == expected[i].lm_loss);
@@ -118,7 +118,7 @@ TEST_CASE("a block of the user's own is cut over tensor ranks", "[scenario]") {
 TEST_CASE("the memory of a user's own block is forecast", "[scenario]") {
   const auto job = own_job(1, 1);
   auto more = job;
-  more.how.own.feed_forward = [](runtime::block_builder& to) {
+  more.training.own.feed_forward = [](runtime::block_builder& to) {
     squared_block(to);
     to.add({.name = "spare", .extents = {1000, 32}});
   };
@@ -140,23 +140,23 @@ TEST_CASE("what an extension trained is loaded with it, and refused without", "[
   job.checkpoints.load = job.checkpoints.save;
   CHECK(actors::plan_start(job).iteration == 2);
   auto another = job;
-  another.how.own.name = "cubes";
+  another.training.own.name = "cubes";
   CHECK_THROWS_MATCHES(
       actors::plan_start(another),
       runtime::input_error,
       MessageMatches(ContainsSubstring("'squares'") && ContainsSubstring("'cubes'")));
-  another.how.own = {};
+  another.training.own = {};
   CHECK_THROWS_MATCHES(actors::plan_start(another),
                        runtime::input_error,
                        MessageMatches(ContainsSubstring("no extension")));
   CHECK_THROWS_MATCHES(runtime::loaded_model({.from = folder / "run"}),
                        runtime::input_error,
                        MessageMatches(ContainsSubstring("'squares'")));
-  runtime::loaded_model model({.from = folder / "run", .own = job.how.own});
+  runtime::loaded_model model({.from = folder / "run", .own = job.training.own});
   CHECK(model.manifest().iteration == 2);
 
   auto slower = job;  // another function: its name is told, and nothing is refused
-  slower.how.rate_of.name = "slower";
+  slower.training.rate_of.name = "slower";
   const auto start = actors::plan_start(slower);
   CHECK(start.warnings.size() == 1);
   CHECK_THAT(start.warnings.at(0), ContainsSubstring("rate/own"));

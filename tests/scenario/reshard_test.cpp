@@ -111,10 +111,10 @@ const std::vector<move> moves
 runtime::training_job job_of(const move& x, const arrangement& how) {
   auto job = tests::tiny_job(how.pipeline, how.data, how.tensor);
   if (x.llama)
-    tests::make_llama(job.how.model);
-  job.how.model.tied_embeddings = x.tied;
-  job.how.model.padded_vocabulary = how.padded;
-  job.how.precision = how.bf16 ? runtime::dtype::bf16 : runtime::dtype::f32;
+    tests::make_llama(job.training.model);
+  job.training.model.tied_embeddings = x.tied;
+  job.training.model.padded_vocabulary = how.padded;
+  job.training.precision = how.bf16 ? runtime::dtype::bf16 : runtime::dtype::f32;
   job.layout.sequence_parallel = how.rows;
   tests::play_in_turn(job, how.in_turn);
   job.reduction = {.distributed_optimizer = how.over != spread::none,

@@ -40,7 +40,7 @@ TEST_CASE("resuming gives the digests of the run that was not stopped", "[scenar
   const bool tied = GENERATE(true, false);
   CAPTURE(P, D, tied);
   auto job = tests::tiny_job(P, D);
-  job.how.model.tied_embeddings = tied;
+  job.training.model.tied_embeddings = tied;
   check_resumed(job);
 }
 
@@ -50,7 +50,7 @@ TEST_CASE("resuming gives the digests on tensor ranks and with spread optimizers
   CAPTURE(tensor, spread, bf16);
   auto job = tests::tiny_job(2, 2, tensor ? 2 : 1);
   job.layout.sequence_parallel = tensor;
-  job.how.precision = bf16 ? runtime::dtype::bf16 : runtime::dtype::f32;
+  job.training.precision = bf16 ? runtime::dtype::bf16 : runtime::dtype::f32;
   job.reduction = {.distributed_optimizer = spread,
                    .bucket_size = 4096,
                    .overlap_gradients = spread,

@@ -40,7 +40,7 @@ TEST_CASE("replicas in turn have the digests of replicas at once", "[scenario]")
   const bool bf16 = GENERATE(false, true);
   CAPTURE(P, T, bf16);
   auto job = job_of(P, 4, T);
-  job.how.precision = bf16 ? runtime::dtype::bf16 : runtime::dtype::f32;
+  job.training.precision = bf16 ? runtime::dtype::bf16 : runtime::dtype::f32;
   const auto expected = digests_of(job);
   for (const int each : {2, 4}) {
     CAPTURE(each);
@@ -58,7 +58,7 @@ TEST_CASE("a spread optimizer and overlapped communication change no bit", "[sce
   const bool bf16 = GENERATE(false, true), recomputed = GENERATE(false, true);
   CAPTURE(P, T, bf16, recomputed);
   auto job = job_of(P, 2, T);
-  job.how.precision = bf16 ? runtime::dtype::bf16 : runtime::dtype::f32;
+  job.training.precision = bf16 ? runtime::dtype::bf16 : runtime::dtype::f32;
   if (recomputed)
     job.recompute.granularity = runtime::recompute_granularity::full;
   const auto expected = digests_of(job);
@@ -78,7 +78,7 @@ TEST_CASE("sums of gradients are on their way before the backward pass has ended
   const bool overlapped = GENERATE(true, false);
   CAPTURE(overlapped);
   auto job = job_of(1, 2, 1);
-  job.how.batch = {.micro = 2, .global = 4, .data_parallel = 2};
+  job.training.batch = {.micro = 2, .global = 4, .data_parallel = 2};
   job.train_iterations = 1;
   job.reduction.overlap_gradients = overlapped;
   // Four layers go back one by one, each a W of its own, and the last layer is complete with the

@@ -27,9 +27,9 @@ runtime::training_job job_of(const std::string& schedule,
                              int data = 1,
                              int tensor = 1) {
   auto job = tests::tiny_job(pipeline, data, tensor);
-  job.how.model.layers = 8;
-  job.how.batch = {.micro = 1, .global = 8 * data, .data_parallel = data};
-  job.layout.schedule.how = schedule;
+  job.training.model.layers = 8;
+  job.training.batch = {.micro = 1, .global = 8 * data, .data_parallel = data};
+  job.layout.schedule.source = schedule;
   job.train_iterations = 20;
   return job;
 }
@@ -140,14 +140,14 @@ TEST_CASE(
     return;  // refused: tests/runtime/trainer/pipeline_schedule_test.cpp
   CAPTURE(tied, spread);
   auto job = job_of("dualpipe", 4);
-  job.how.model.tied_embeddings = tied;
+  job.training.model.tied_embeddings = tied;
   job.reduction.distributed_optimizer = spread;
   std::shared_ptr<actors::resources> shared;
   const auto seen = run(job, &shared);
   check_trace_equals_plan(*shared);
   auto two = job_of("1f1b", 4, 2);
-  two.how.batch = {.micro = 1, .global = 8, .data_parallel = 2};
-  two.how.model.tied_embeddings = tied;
+  two.training.batch = {.micro = 1, .global = 8, .data_parallel = 2};
+  two.training.model.tied_embeddings = tied;
   CHECK(seen == run(two));
 }
 
@@ -167,7 +167,7 @@ TEST_CASE(
   auto wide = job_of(schedule, 2, 1, 2);
   wide.train_iterations = 6;
   auto plain = wide;
-  plain.layout.schedule.how = "1f1b";
+  plain.layout.schedule.source = "1f1b";
   CHECK(run(wide) == run(plain));
   auto turns = job_of(schedule, 2, 2);
   turns.train_iterations = 6;
@@ -181,7 +181,7 @@ TEST_CASE("two copies go with replicas, tensor ranks and recomputation", "[scena
   job.recompute.granularity = runtime::recompute_granularity::selective;
   job.faults = {.seed = 5, .lane_delay_us = 200, .message_delay_us = 200};
   auto four = job_of("1f1b", 2, 4, 2);
-  four.how.batch = {.micro = 1, .global = 16, .data_parallel = 4};
+  four.training.batch = {.micro = 1, .global = 16, .data_parallel = 4};
   four.train_iterations = 6;
   CHECK(run(job) == run(four));
 }
@@ -194,12 +194,12 @@ TEST_CASE("a plan from a file is carried out, uneven stages and three chunks on 
                       "0F0,0F1,2F0,2I0,0F2,2F1,2I1,2W0,0I0,2F2,2W1,2I2,0W0,0I1,0W1,2W2,0B2\n"
                       "1F0,1F1,1F2,1I0,1W0,1B1,1B2\n");
   auto job = job_of(file.string(), 2);
-  job.how.batch = {.micro = 1, .global = 3, .data_parallel = 1};
+  job.training.batch = {.micro = 1, .global = 3, .data_parallel = 1};
   job.layout.chunks = {{0, 5, true, false}, {5, 7, false, false}, {7, 8, false, true}};
   std::shared_ptr<actors::resources> shared;
   CHECK(run(job, &shared) == by_reference(job));
   check_trace_equals_plan(*shared);
-  job.how.batch.global = 4;
+  job.training.batch.global = 4;
   CHECK_THROWS_WITH(runtime::pipeline_of(job),
                     Catch::Matchers::ContainsSubstring("is a plan for 3 micro-batches, but a step "
                                                        "has 4"));
@@ -224,8 +224,8 @@ TEST_CASE("validation goes forward through chunks in turn, in a V and by the fir
       loss = x["validation_loss"];
   runtime::stream on(job.backend, 1, {});
   runtime::reference_trainer trainer(
-      job.how, std::make_shared<tests::formula_source>(job.how, true), on);
+      job.training, std::make_shared<tests::formula_source>(job.training, true), on);
   trainer.step();
-  const auto expected = trainer.evaluate(tests::formula_source(job.how, false), 2);
+  const auto expected = trainer.evaluate(tests::formula_source(job.training, false), 2);
   CHECK(std::abs(loss / expected - 1) < (schedule == "dualpipe" ? 1e-5 : 1e-15));
 }

@@ -121,14 +121,14 @@ TEST_CASE("validation by actors is validation by the reference trainer, and chan
 
   runtime::stream on(job.backend, job.threads_per_worker, {});
   runtime::reference_trainer trainer(
-      job.how, std::make_shared<tests::formula_source>(job.how, true), on);
+      job.training, std::make_shared<tests::formula_source>(job.training, true), on);
   std::vector<json> expected;
   for (int i = 1; i <= 6; ++i) {
     expected.push_back({{"iteration", i}, {"state_digest", to_string(trainer.step().state)}});
     if (i == 4)
       expected.push_back(
           {{"iteration", 4},
-           {"validation_loss", trainer.evaluate(tests::formula_source(job.how, false), 3)}});
+           {"validation_loss", trainer.evaluate(tests::formula_source(job.training, false), 3)}});
   }
   auto seen = lines_of(folder / "log.jsonl");
   REQUIRE(seen.size() == expected.size() + 1);  // and the validation at the end

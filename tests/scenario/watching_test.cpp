@@ -38,7 +38,7 @@ measures measured(runtime::training_job job) {
 measures by_hand(runtime::training_job job) {
   runtime::stream on(job.backend, job.threads_per_worker, {});
   runtime::reference_trainer trainer(
-      job.how, std::make_shared<tests::formula_source>(job.how, true), on);
+      job.training, std::make_shared<tests::formula_source>(job.training, true), on);
   measures out;
   for (int i = 0; i < 3; ++i) {
     trainer.step();
@@ -63,8 +63,8 @@ TEST_CASE("the norm of parameters and the zeros of gradients are those of any la
   const bool tied = GENERATE(true, false);
   CAPTURE(tied);
   const auto model_of = [tied](runtime::training_job& job) {
-    job.how.model.tied_embeddings = tied;
-    job.how.model.linear_bias = false;  // those of keys have zero gradients, but for rounding
+    job.training.model.tied_embeddings = tied;
+    job.training.model.linear_bias = false;  // those of keys have zero gradients, but for rounding
   };
   const auto with = [&](int P, int D, int N, bool spread) {
     auto job = tests::tiny_job(P, D, N);

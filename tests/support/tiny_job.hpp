@@ -13,7 +13,7 @@ namespace troupe::tests {
 
 inline runtime::training_job tiny_job(int pipeline, int data, int tensor = 1) {
   runtime::training_job job;
-  auto& m = job.how.model;
+  auto& m = job.training.model;
   m.layers = 4;
   m.hidden = 32;
   m.heads = 4;
@@ -26,12 +26,12 @@ inline runtime::training_job tiny_job(int pipeline, int data, int tensor = 1) {
   m.padded_vocabulary = 64;
   m.hidden_dropout = 0.1;
   m.attention_dropout = 0.1;
-  job.how.rate = {.maximum = 3e-3,
-                  .minimum = 3e-4,
-                  .warmup = 16,
-                  .decay = 400,
-                  .style = runtime::decay_style::cosine};
-  job.how.batch = {.micro = 2, .global = 8, .data_parallel = data};
+  job.training.rate = {.maximum = 3e-3,
+                       .minimum = 3e-4,
+                       .warmup = 16,
+                       .decay = 400,
+                       .style = runtime::decay_style::cosine};
+  job.training.batch = {.micro = 2, .global = 8, .data_parallel = data};
   job.layout = {.world = tensor * pipeline * data, .tensor = tensor, .pipeline = pipeline};
   job.train_iterations = 12;
   job.watch.log_interval = 0;
@@ -65,9 +65,9 @@ inline std::shared_ptr<actors::resources> tiny_resources(const runtime::training
           job.layout.world, job.layout.tensor, 1, job.layout.pipeline, job.layout.order),
       .pipeline = runtime::pipeline_of(job)});
   out->identity = runtime::identity(job);
-  out->training = std::make_shared<formula_source>(job.how, true);
+  out->training = std::make_shared<formula_source>(job.training, true);
   if (job.watch.eval_interval > 0)
-    out->validation = std::make_shared<formula_source>(job.how, false);
+    out->validation = std::make_shared<formula_source>(job.training, false);
   out->transport = actors::make_transport(job.transport);
   out->trace = std::make_shared<runtime::trace_recorder>();
   out->faults = std::make_shared<actors::fault_injector>(job.faults);
@@ -77,7 +77,8 @@ inline std::shared_ptr<actors::resources> tiny_resources(const runtime::training
 /// The same job without a single actor.
 inline std::vector<runtime::step_report> by_reference_trainer(const runtime::training_job& job) {
   runtime::stream on(job.backend, job.threads_per_worker, {});
-  runtime::reference_trainer trainer(job.how, std::make_shared<formula_source>(job.how, true), on);
+  runtime::reference_trainer trainer(
+      job.training, std::make_shared<formula_source>(job.training, true), on);
   std::vector<runtime::step_report> out;
   for (std::uint64_t i = 0; i < job.train_iterations; ++i)
     out.push_back(trainer.step());

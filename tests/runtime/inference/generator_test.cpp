@@ -76,12 +76,12 @@ struct fresh_model {
   std::vector<generation_end> ends;  ///< of the last texts()
 };
 
-generation_request request(std::int64_t tokens, sampling how) {
+generation_request request(std::int64_t tokens, sampling_settings how) {
   generation_request out;
   out.prompt = {3, 1, 4, 1, 5};
   out.tokens = tokens;
   out.end_of_document = -1;  // never drawn
-  out.how = how;
+  out.sampling = how;
   return out;
 }
 
@@ -91,7 +91,8 @@ TEST_CASE("keeping keys and values gives the same text as computing all anew", "
   const auto position = GENERATE(
       position_embedding::learned_absolute, position_embedding::rope, position_embedding::none);
   const auto groups = GENERATE(1, 2, 4);
-  const auto how = GENERATE(greedy(), sampling{.temperature = 0.7F, .top_k = 5, .seed = 9});
+  const auto how
+      = GENERATE(greedy(), sampling_settings{.temperature = 0.7F, .top_k = 5, .seed = 9});
   fresh_model m(small(position, groups));
   auto what = request(40, how);
   const auto kept = m.text(what).first;
@@ -169,7 +170,7 @@ TEST_CASE("prompts of unlike lengths are continued together as they are alone", 
   std::vector<generation_request> all;
   const ids prompts[] = {{3}, {1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7, 9}, {3, 2, 3}, {8, 4}};
   for (const auto& prompt : prompts) {
-    all.push_back(request(20, sampling{.temperature = 0.8F, .top_k = 5, .seed = 3}));
+    all.push_back(request(20, sampling_settings{.temperature = 0.8F, .top_k = 5, .seed = 3}));
     all.back().prompt = prompt;
     all.back().number = all.size() - 1;
   }

@@ -46,7 +46,7 @@ gpt_config llama3_8b() {
 }
 
 std::string only_complaint(const gpt_config& x) {
-  const auto all = complaints(x);
+  const auto all = validate(x);
   REQUIRE(all.size() == 1);
   return all[0];
 }
@@ -86,12 +86,12 @@ TEST_CASE("biases of queries, keys and values alone are counted", "[model]") {
 }
 
 TEST_CASE("models that can be built are not complained about", "[model]") {
-  CHECK(complaints(gpt2(12, 768, 12)).empty());
-  CHECK(complaints(llama3_8b()).empty());
+  CHECK(validate(gpt2(12, 768, 12)).empty());
+  CHECK(validate(llama3_8b()).empty());
 }
 
 TEST_CASE("every size that is missing is named by its flag", "[model]") {
-  const auto all = complaints(gpt_config{});
+  const auto all = validate(gpt_config{});
   REQUIRE(all.size() == 8);
   CHECK_THAT(all[0], ContainsSubstring("--num-layers is 0"));
 }
@@ -120,7 +120,7 @@ TEST_CASE("numbers that are not finite are complained about, not computed with",
   auto x = llama3_8b();
   x.norm_epsilon = x.init_std = x.rotary_base = x.rotary_percent = x.hidden_dropout
       = std::numeric_limits<double>::quiet_NaN();
-  CHECK(complaints(x).size() == 5);
+  CHECK(validate(x).size() == 5);
 }
 
 TEST_CASE("a model whose parameters cannot be counted is complained about", "[model]") {
@@ -187,7 +187,7 @@ TEST_CASE("stretched wavelengths that cannot be computed are complained about", 
   auto x = llama3_8b();
   x.scaling = rope_scaling::llama3;
   x.scaling_factor = 8;
-  CHECK(complaints(x).empty());
+  CHECK(validate(x).empty());
   x.llama3_low = 4;
   CHECK_THAT(only_complaint(x), ContainsSubstring("high_freq_factor"));
   x = llama3_8b();

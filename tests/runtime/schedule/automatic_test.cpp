@@ -105,7 +105,7 @@ TEST_CASE("what is found is sound, keeps its limit, and no named schedule that f
             how.costs.weight_gradients,
             how.costs.overlapped);
     const auto found = find_best(how);
-    CHECK(complaints(found.what).empty());
+    CHECK(validate(found.what).empty());
     const auto is = measure(how, found.what);
     CHECK(is.makespan == Approx(found.makespan));
     if (how.memory_limit > 0)
@@ -146,7 +146,7 @@ TEST_CASE("uneven stages are reckoned with", "[schedule]") {
                                           : action_costs{1, 1.1, 0.7});
     const auto found = find_best(how);
     CHECK(found.what.chunks == 4 * v);
-    CHECK(complaints(found.what).empty());
+    CHECK(validate(found.what).empty());
     CHECK(measure(how, found.what).makespan == Approx(found.makespan));
     CHECK(found.lower_bound <= found.makespan);
     for (const auto& x : named_that_fit(how)) {
@@ -208,7 +208,7 @@ TEST_CASE("greedy schedules keep the limit and end, whatever the policy", "[sche
             by.debt = debt;
             const auto found = run_greedy(of, by);
             const auto x = to_plan(of, found.rows);
-            CHECK(complaints(x).empty());
+            CHECK(validate(x).empty());
             const auto when = simulate(x, of.costs);
             CHECK(when.makespan == Approx(found.makespan));
             for (const auto& rank : when.ranks)
@@ -216,7 +216,7 @@ TEST_CASE("greedy schedules keep the limit and end, whatever the policy", "[sche
             CHECK(to_rows(of, x) == found.rows);
             const auto better = improve(of, found, 0, 200'000);
             CHECK(better.makespan <= found.makespan);
-            CHECK(complaints(to_plan(of, better.rows)).empty());
+            CHECK(validate(to_plan(of, better.rows)).empty());
             CHECK(simulate(to_plan(of, better.rows), of.costs).makespan == Approx(better.makespan));
           }
 }

@@ -151,7 +151,7 @@ TEST_CASE("1F1B and GPipe as behaviours are those plans", "[schedule]") {
       CHECK(rehearse(factory("1f1b", one_f_one_b), p, m).ranks
             == split(one_forward_one_backward(p, m).ranks));
       const auto all = rehearse(factory("gpipe", all_f_first), p, m);
-      CHECK(complaints(all).empty());
+      CHECK(validate(all).empty());
       for (const auto& row : all.ranks)
         for (int i = 0; i < m; ++i)
           CHECK(row[std::size_t(i)].kind == action_kind::forward);
@@ -165,7 +165,7 @@ TEST_CASE("what a behaviour decided is a sound plan, and the same one every time
   for (const int queues : {0, 1, 2}) {
     by.queues = queues;
     const auto once = rehearse(factory("greedy", greedy), 4, 9, by);
-    CHECK(complaints(once).empty());
+    CHECK(validate(once).empty());
     CHECK(once.name == "greedy");
     CHECK(rehearse(factory("greedy", greedy), 4, 9, by) == once);
   }
@@ -195,7 +195,7 @@ TEST_CASE(
     by.transfer = double(random() % 3);
     by.queues = int(random() % 3);
     const auto x = rehearse(how, ranks, microbatches, by);
-    CHECK(complaints(x).empty());
+    CHECK(validate(x).empty());
     CHECK(accumulates_in_order(x));
   }
 }
@@ -214,7 +214,7 @@ TEST_CASE("chunks of a rank take part with a placement of their own", "[schedule
   const auto x = rehearse(how, 3, 5);
   CHECK(x.chunks == 6);
   CHECK(x.placement == placed_in_v(3));
-  CHECK(complaints(x).empty());
+  CHECK(validate(x).empty());
   how.placement = [](int, int) { return std::vector<int>{0, 1, 2, 3, 1, 0}; };
   CHECK_THROWS_MATCHES(
       rehearse(how, 3, 5), input_error, MessageMatches(ContainsSubstring("stage 3 on rank 3")));

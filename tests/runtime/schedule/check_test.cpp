@@ -75,8 +75,8 @@ plan without(plan x, std::size_t rank, const std::string& a) {
 TEST_CASE("1F1B and forward-only plans are sound for every size", "[schedule]") {
   for (const int p : {1, 2, 3, 4, 8, 16})
     for (const int m : {1, 2, 3, 5, 8, 33}) {
-      CHECK(complaints(one_forward_one_backward(p, m)).empty());
-      CHECK(complaints(forward_only(p, m)).empty());
+      CHECK(validate(one_forward_one_backward(p, m)).empty());
+      CHECK(validate(forward_only(p, m)).empty());
     }
 }
 
@@ -98,14 +98,14 @@ TEST_CASE("an action dropped, doubled or misplaced is refused", "[schedule]") {
     for (std::size_t i = 0; i < sound.ranks[r].size(); ++i) {
       auto dropped = sound;
       dropped.ranks[r].erase(dropped.ranks[r].begin() + std::ptrdiff_t(i));
-      CHECK_FALSE(complaints(dropped).empty());
+      CHECK_FALSE(validate(dropped).empty());
       auto doubled = sound;
       doubled.ranks[r].push_back(sound.ranks[r][i]);
-      CHECK_FALSE(complaints(doubled).empty());
+      CHECK_FALSE(validate(doubled).empty());
       auto moved = sound;
       moved.ranks[1 - r].push_back(sound.ranks[r][i]);
       moved.ranks[r].erase(moved.ranks[r].begin() + std::ptrdiff_t(i));
-      CHECK_FALSE(complaints(moved).empty());
+      CHECK_FALSE(validate(moved).empty());
     }
 }
 
@@ -207,7 +207,7 @@ TEST_CASE("numbers out of all proportion cost neither time nor memory", "[schedu
 TEST_CASE("more than some dozens of complaints are counted", "[schedule]") {
   auto x = one_forward_one_backward(2, 25);
   std::swap(x.ranks[0], x.ranks[1]);  // 50 actions on each
-  const auto all = complaints(x);
+  const auto all = validate(x);
   CHECK(all.size() == 25);
   CHECK(all.back() == "and 76 more like these");
 }

@@ -57,7 +57,7 @@ TEST_CASE("a script writes its row as a text, a list of texts or a list of table
   CHECK(as_text.name == "mine.lua");
   CHECK(as_text.chunks == 2);
   CHECK(as_text.microbatches == 2);
-  CHECK(complaints(as_text).empty());
+  CHECK(validate(as_text).empty());
   const auto as_list = made(R"(
     function plan(rank)
       local s = tostring(rank)
@@ -93,7 +93,7 @@ TEST_CASE("a script says how many chunks a rank has, and where they are", "[scri
     function next(state) return state.ready[#state.ready] end)");
   const auto y = rehearse(how.behaviours(), 2, 3);
   CHECK(y.placement == placed_in_v(2));
-  CHECK(complaints(y).empty());
+  CHECK(validate(y).empty());
 }
 
 TEST_CASE("a behaviour answers with what was ready, or its text, and its variables stay",
@@ -105,7 +105,7 @@ TEST_CASE("a behaviour answers with what was ready, or its text, and its variabl
       if asked % 2 == 0 then return state.ready[1] and state.ready[1].text end
       return state.ready[1]
     end)");
-  CHECK(complaints(x).empty());
+  CHECK(validate(x).empty());
   CHECK(x.name == "mine.lua");
 }
 
@@ -123,7 +123,7 @@ TEST_CASE("a behaviour sees where its rank stands", "[script]") {
       end
       return state.ready[1]
     end)");
-  CHECK(complaints(x).empty());
+  CHECK(validate(x).empty());
 }
 
 TEST_CASE("what is wrong in a script is said with file, line and reason", "[script]") {

@@ -53,7 +53,7 @@ TEST_CASE("reactive.lua is sound whatever takes how long, and holds no more than
         by.costs.back() = {slow, slow, slow};
         by.transfer = 0.25;
         const auto x = rehearse(how, ranks, microbatches, by);
-        CHECK(complaints(x).empty());
+        CHECK(validate(x).empty());
         for (const auto& rank : simulate(x, by).ranks)
           CHECK(rank.peak_chunks <= std::min(ranks, microbatches));
       }

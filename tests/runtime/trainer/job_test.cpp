@@ -27,15 +27,15 @@ void write_data(const std::filesystem::path& prefix, std::int32_t last) {
 
 training_job good() {
   training_job x;
-  auto& m = x.how.model;
+  auto& m = x.training.model;
   m.layers = 2;
   m.hidden = m.ffn = 16;
   m.heads = m.groups = 2;
   m.head_size = 8;
   m.sequence = m.positions = 8;
   m.vocabulary = m.padded_vocabulary = 100;
-  x.how.rate = {1e-3, 0, 0, 0, 40, decay_style::linear};
-  x.how.batch = {2, 4, 2};
+  x.training.rate = {1e-3, 0, 0, 0, 40, decay_style::linear};
+  x.training.batch = {2, 4, 2};
   x.layout.world = 2;
   x.data.mock = true;
   x.train_iterations = 10;
@@ -45,7 +45,7 @@ training_job good() {
 }
 
 bool tells(const training_job& x, const std::string& what) {
-  const auto all = complaints(x);
+  const auto all = validate(x);
   return std::any_of(all.begin(), all.end(), [&](const std::string& sentence) {
     return sentence.find(what) != std::string::npos;
   });
@@ -59,7 +59,7 @@ void in_parts(training_job& x) {
 }  // namespace
 
 TEST_CASE("a job that can run has no complaints", "[job]") {
-  CHECK(complaints(good()).empty());
+  CHECK(validate(good()).empty());
 }
 
 TEST_CASE("each broken rule of a job has its sentence", "[job]") {
@@ -69,18 +69,18 @@ TEST_CASE("each broken rule of a job has its sentence", "[job]") {
     broken.emplace_back(what, good());
     change(broken.back().second);
   };
-  add("--hidden-size", [](auto& x) { x.how.model.hidden = 0; });
+  add("--hidden-size", [](auto& x) { x.training.model.hidden = 0; });
   add("--threads-per-worker", [](auto& x) { x.threads_per_worker = 0; });
   add("--pipeline-model-parallel-size 3", [](auto& x) { x.layout = {.world = 6, .pipeline = 3}; });
   add("--world-size 3", [](auto& x) { x.layout = {.world = 3, .pipeline = 2}; });
-  add("--global-batch-size 5", [](auto& x) { x.how.batch.global = 5; });
+  add("--global-batch-size 5", [](auto& x) { x.training.batch.global = 5; });
   add("the run has no step", [](auto& x) { x.train_iterations = 0; });
-  add("--lr is 0", [](auto& x) { x.how.rate.maximum = 0; });
-  add("--min-lr", [](auto& x) { x.how.rate.minimum = 1; });
-  add("--lr-warmup-init", [](auto& x) { x.how.rate.warmup_start = 1; });
-  add("warms up for 40", [](auto& x) { x.how.rate.warmup = 40; });
-  add("--adam-beta2", [](auto& x) { x.how.optimizer.beta2 = 1; });
-  add("--adam-eps", [](auto& x) { x.how.optimizer.epsilon = 0; });
+  add("--lr is 0", [](auto& x) { x.training.rate.maximum = 0; });
+  add("--min-lr", [](auto& x) { x.training.rate.minimum = 1; });
+  add("--lr-warmup-init", [](auto& x) { x.training.rate.warmup_start = 1; });
+  add("warms up for 40", [](auto& x) { x.training.rate.warmup = 40; });
+  add("--adam-beta2", [](auto& x) { x.training.optimizer.beta2 = 1; });
+  add("--adam-eps", [](auto& x) { x.training.optimizer.epsilon = 0; });
   add("what to train on?", [](auto& x) { x.data.mock = false; });
   add("--mock-data", [](auto& x) { x.data.path = "gone"; });
   add("gone", [](auto& x) { x.data.path = "gone"; });
@@ -130,14 +130,14 @@ TEST_CASE("each impossible layout has its sentence, with the nearest that would 
        "every worker as much; the nearest that would do: 4 here, or "
        "--tensor-model-parallel-size 2",
        [](auto& x) { x.layout.tensor = 4; }},
-      {"--num-query-groups 1", [](auto& x) { x.how.model.groups = 1, in_parts(x); }},
-      {"--ffn-hidden-size 15", [](auto& x) { x.how.model.ffn = 15, in_parts(x); }},
+      {"--num-query-groups 1", [](auto& x) { x.training.model.groups = 1, in_parts(x); }},
+      {"--ffn-hidden-size 15", [](auto& x) { x.training.model.ffn = 15, in_parts(x); }},
       {"the padded vocabulary 101",
-       [](auto& x) { x.how.model.padded_vocabulary = 101, in_parts(x); }},
+       [](auto& x) { x.training.model.padded_vocabulary = 101, in_parts(x); }},
       {"the nearest that would do: --seq-length 8",
        [](auto& x) {
-         x.how.batch.micro = 1;
-         x.how.model.sequence = 7;
+         x.training.batch.micro = 1;
+         x.training.model.sequence = 7;
          in_parts(x);
          x.layout.sequence_parallel = true;
        }},
@@ -179,12 +179,12 @@ TEST_CASE("replicas that take turns are the same run as replicas with workers of
   auto turns = good();
   turns.layout.world = 1;
   turns.layout.replicas_per_worker = 2;
-  CHECK(complaints(turns).empty());
+  CHECK(validate(turns).empty());
   CHECK(identity(turns) == identity(good()));
   turns.reduction.distributed_optimizer = true;
   turns.recompute.granularity = recompute_granularity::selective;
   CHECK(identity(turns) == identity(good()));
-  turns.how.precision = dtype::bf16;
+  turns.training.precision = dtype::bf16;
   CHECK(identity(turns) != identity(good()));
   auto cut = good();
   cut.layout.tensor = 2;
@@ -199,7 +199,7 @@ TEST_CASE("a log, an empty file and a torn first record may be a log file", "[jo
   for (const auto* text : {"", "{\"iteration\":1}\n", "{\"iteration\":1,\"lm"}) {
     std::ofstream(job.watch.log_file) << text;
     CAPTURE(text);
-    CHECK(complaints(job).empty());
+    CHECK(validate(job).empty());
   }
 }
 
@@ -232,11 +232,11 @@ TEST_CASE("what decides the bits is in the identity, and where files lie is not"
     change(other);
     return identity(other) != identity(here);
   };
-  CHECK(differs([](auto& x) { x.how.seed = 1; }));
-  CHECK(differs([](auto& x) { x.how.model.hidden_dropout = 0; }));
-  CHECK(differs([](auto& x) { x.how.rate.maximum = 2e-3; }));
-  CHECK(differs([](auto& x) { x.how.optimizer.clip = 2; }));
-  CHECK(differs([](auto& x) { x.how.batch.micro = 1; }));
+  CHECK(differs([](auto& x) { x.training.seed = 1; }));
+  CHECK(differs([](auto& x) { x.training.model.hidden_dropout = 0; }));
+  CHECK(differs([](auto& x) { x.training.rate.maximum = 2e-3; }));
+  CHECK(differs([](auto& x) { x.training.optimizer.clip = 2; }));
+  CHECK(differs([](auto& x) { x.training.batch.micro = 1; }));
   CHECK(differs([](auto& x) { x.layout.pipeline = 2; }));
   CHECK(differs([](auto& x) { x.train_iterations = 11; }));
   CHECK(differs([](auto& x) { x.threads_per_worker = 2; }));

@@ -15,7 +15,7 @@ namespace {
 
 training_job job_of(const std::string& schedule, int pipeline, int replicas = 1) {
   training_job job;
-  auto& m = job.how.model;
+  auto& m = job.training.model;
   m.layers = 8;
   m.hidden = 32;
   m.heads = m.groups = 4;
@@ -23,18 +23,18 @@ training_job job_of(const std::string& schedule, int pipeline, int replicas = 1)
   m.ffn = 64;
   m.sequence = m.positions = 16;
   m.vocabulary = m.padded_vocabulary = 64;
-  job.how.rate = {.maximum = 1e-3, .minimum = 1e-4, .warmup = 2, .decay = 100};
-  job.how.batch = {.micro = 1, .global = 8 * replicas, .data_parallel = replicas};
+  job.training.rate = {.maximum = 1e-3, .minimum = 1e-4, .warmup = 2, .decay = 100};
+  job.training.batch = {.micro = 1, .global = 8 * replicas, .data_parallel = replicas};
   job.layout.world = pipeline * replicas;
   job.layout.pipeline = pipeline;
-  job.layout.schedule.how = schedule;
+  job.layout.schedule.source = schedule;
   job.data.mock = true;
   job.train_iterations = 10;
   return job;
 }
 
 std::string complaint(const training_job& job) {
-  const auto all = complaints(job);
+  const auto all = validate(job);
   REQUIRE(all.size() == 1);
   return all.front();
 }
@@ -44,7 +44,7 @@ std::string complaint(const training_job& job) {
 TEST_CASE("chunks stand where their schedule puts them", "[trainer]") {
   const auto hosts = [](const std::string& name, int rank) {
     std::vector<std::pair<int, int>> out;
-    for (const auto& seat : pipeline_schedule({.how = name}, 4, 8).hosted_by(rank))
+    for (const auto& seat : pipeline_schedule({.source = name}, 4, 8).hosted_by(rank))
       out.emplace_back(int(value(seat.chunk)), int(value(seat.copy)));
     return out;
   };
@@ -75,7 +75,7 @@ TEST_CASE("schedules that cannot be carried out are refused, with what to do", "
   const auto bad = (folder / "bad.csv").string();
   write_text(bad, "0F0,0B0,0F1,0B1\n1F1,1B1,1F0,1B0\n");
   const auto of = [](const std::string& how, int ranks, int m) {
-    return [=] { pipeline_schedule({.how = how}, ranks, m); };
+    return [=] { pipeline_schedule({.source = how}, ranks, m); };
   };
   CHECK_THROWS_WITH(of("1f2b", 2, 4)(), ContainsSubstring("give one of gpipe, 1f1b"));
   CHECK_THROWS_WITH(of("dualpipe", 3, 8)(), ContainsSubstring("even"));
@@ -83,17 +83,17 @@ TEST_CASE("schedules that cannot be carried out are refused, with what to do", "
   CHECK_THROWS_WITH(of(bad, 2, 2)(), ContainsSubstring("PLAN-3"));
   CHECK_THROWS_WITH(of(bad, 3, 2)(), ContainsSubstring("has 2 rows"));
   CHECK_THROWS_WITH(of((folder / "none.csv").string(), 2, 1)(), ContainsSubstring("none.csv"));
-  CHECK_THROWS_WITH(pipeline_schedule({.how = bad, .chunks_per_rank = 2}, 2, 2),
+  CHECK_THROWS_WITH(pipeline_schedule({.source = bad, .chunks_per_rank = 2}, 2, 2),
                     ContainsSubstring("--num-virtual-stages-per-pipeline-rank"));
 }
 
 TEST_CASE("what does not go together with a schedule is told", "[trainer]") {
-  CHECK(complaints(job_of("dualpipe", 4)).empty());
+  CHECK(validate(job_of("dualpipe", 4)).empty());
   auto x = job_of("dualpipe", 4);
   x.reduction.distributed_optimizer = true;
   CHECK_THAT(complaint(x), ContainsSubstring("--untie-embeddings-and-output-weights"));
-  x.how.model.tied_embeddings = false;
-  CHECK(complaints(x).empty());
+  x.training.model.tied_embeddings = false;
+  CHECK(validate(x).empty());
   x.reduction.overlap_gradients = true;
   CHECK_THAT(complaint(x), ContainsSubstring("leave --overlap-grad-reduce out"));
   auto turns = job_of("dualpipe", 4, 2);

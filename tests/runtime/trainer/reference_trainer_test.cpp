@@ -21,16 +21,16 @@ using Catch::Matchers::MessageMatches;
 namespace {
 
 recipe tiny_recipe(std::int64_t data_parallel = 1) {
-  recipe how;
-  how.model = tiny_gpts(2).at("learned, layer norm, gelu tanh, biases, tied, dropout");
-  how.rate = {.maximum = 1e-2, .minimum = 1e-3, .warmup = 8, .decay = 200};
-  how.batch = {.micro = 2, .global = 8, .data_parallel = data_parallel};
-  return how;
+  recipe out;
+  out.model = tiny_gpts(2).at("learned, layer norm, gelu tanh, biases, tied, dropout");
+  out.rate = {.maximum = 1e-2, .minimum = 1e-3, .warmup = 8, .decay = 200};
+  out.batch = {.micro = 2, .global = 8, .data_parallel = data_parallel};
+  return out;
 }
 
 struct trained {
   explicit trained(const recipe& what)
-      : how(what), by(how, std::make_shared<formula_source>(how, true), on) {}
+      : training(what), by(training, std::make_shared<formula_source>(training, true), on) {}
 
   std::vector<step_report> steps(int n) {
     std::vector<step_report> out;
@@ -39,7 +39,7 @@ struct trained {
     return out;
   }
 
-  recipe how;
+  recipe training;
   stream on{kernels::backend::cpu, 1, {}};
   reference_trainer by;
 };
@@ -63,7 +63,7 @@ TEST_CASE("training lowers the loss and reports what it did", "[trainer]") {
     CHECK(r.iteration == i + 1);
     CHECK(r.consumed_samples == 8 * (i + 1));
     CHECK(r.global_batch_size == 8);
-    CHECK(r.learning_rate == learning_rate(x.how.rate, std::int64_t(8 * i)));
+    CHECK(r.learning_rate == learning_rate(x.training.rate, std::int64_t(8 * i)));
     CHECK(r.grad_norm > 0);
     CHECK(r.tokens_per_second > 0);
   }
@@ -95,7 +95,7 @@ TEST_CASE("2 and 4 logical replicas see the samples and losses of one", "[traine
 
 TEST_CASE("evaluation changes nothing and is the same each time", "[trainer]") {
   trained watched(tiny_recipe(2)), alone(tiny_recipe(2));
-  const formula_source validation(watched.how, false);
+  const formula_source validation(watched.training, false);
   CHECK(states(watched.steps(2)) == states(alone.steps(2)));
   const auto before = combine(watched.by.state().digests().own);
   const auto loss = watched.by.evaluate(validation, 3);

@@ -17,9 +17,9 @@ namespace {
 training_job some_job() {
   training_job x;
   x.data.mock = true;
-  x.how.rate = {1e-3, 1.0 / 3, 1e-5, 8, 40, decay_style::cosine};
-  x.how.rate.minimum = 1e-4 / 3;  // no short decimal
-  x.how.optimizer.weight_decay = 0.1;
+  x.training.rate = {1e-3, 1.0 / 3, 1e-5, 8, 40, decay_style::cosine};
+  x.training.rate.minimum = 1e-4 / 3;  // no short decimal
+  x.training.optimizer.weight_decay = 0.1;
   return x;
 }
 
@@ -29,7 +29,7 @@ TEST_CASE("the values of a schedule come back from an identity to the bit", "[jo
   const auto job = some_job();
   const auto found = scheduler_values_in(identity(job), "it");
   REQUIRE(found);
-  CHECK(found->rate == job.how.rate);
+  CHECK(found->rate == job.training.rate);
   CHECK(found->weight_decay == 0.1);
   CHECK(differences(*found, *found).empty());
   auto other = *found;
@@ -70,7 +70,7 @@ TEST_CASE("flags of resuming that contradict each other are told", "[job]") {
   job.checkpoints.finetune = job.checkpoints.strict_identity = true;
   job.checkpoints.keep_last = 2;
   std::string all;
-  for (const auto& sentence : complaints(job))
+  for (const auto& sentence : validate(job))
     all += sentence + "\n";
   CHECK_THAT(all, ContainsSubstring("contradict each other"));
   CHECK_THAT(all, ContainsSubstring("--finetune needs --load"));
@@ -93,6 +93,6 @@ TEST_CASE("since when moments are there is in the identity only where it is not 
           "[job]") {
   auto job = some_job();
   CHECK_FALSE(nlohmann::json::parse(identity(job))["optimizer"].contains("moments_from"));
-  job.how.optimizer.moments_from = 7;
+  job.training.optimizer.moments_from = 7;
   CHECK(nlohmann::json::parse(identity(job))["optimizer"]["moments_from"] == 7);
 }

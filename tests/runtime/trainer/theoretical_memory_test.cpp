@@ -12,7 +12,7 @@ namespace {
 /// GPT-3 345M on 8 replicas, micro-batches of 4.
 training_job gpt3_345m() {
   training_job out;
-  auto& m = out.how.model;
+  auto& m = out.training.model;
   m.layers = 24;
   m.hidden = 1024;
   m.heads = m.groups = 16;
@@ -22,9 +22,9 @@ training_job gpt3_345m() {
   m.vocabulary = 50257;
   m.padded_vocabulary = 50304;
   out.layout.world = 8;
-  out.how.batch.micro = 4;
-  out.how.batch.global = 32;
-  out.how.batch.data_parallel = 8;
+  out.training.batch.micro = 4;
+  out.training.batch.global = 32;
+  out.training.batch.data_parallel = 8;
   return out;
 }
 
@@ -49,31 +49,31 @@ TEST_CASE("the theoretical memory follows gates, norms, groups, ties and the lay
   const auto weights = [&] { return megatron_memory(job).weights_and_optimizer / 18; };
   const auto plain = weights();
   CHECK(plain == 24 * (12 * 1024. * 1024 + 4 * 1024) + 2 * 1024 + 50304 * 1024.);
-  job.how.model.activation = kernels::activation::swiglu;
+  job.training.model.activation = kernels::activation::swiglu;
   CHECK(weights() == plain + 24 * 4096. * 1024);
   job = gpt3_345m();
-  job.how.model.normalization = kernels::normalization::rms;
+  job.training.model.normalization = kernels::normalization::rms;
   CHECK(weights() == plain - 24 * 2 * 1024 - 1024);
   job = gpt3_345m();
-  job.how.model.groups = 4;
+  job.training.model.groups = 4;
   CHECK(weights() == plain - 24 * 2 * 1024. * 1024 * 0.75);
   job = gpt3_345m();
-  job.how.model.tied_embeddings = false;
+  job.training.model.tied_embeddings = false;
   CHECK(weights() == plain + 50304 * 1024.);
   job.layout.pipeline = 2;  // the second embedding lies on the last stage, which has less else
   CHECK(weights() == (plain - 50304 * 1024.) / 2 + 50304 * 1024.);
   job.layout.tensor = 2;
   CHECK(weights() == (plain - 50304 * 1024.) / 4 + 50304 * 512.);
   // Four micro-batches a replica fill two stages, one fills half of them.
-  job.how.batch = {.micro = 4, .global = 32, .data_parallel = 2};
+  job.training.batch = {.micro = 4, .global = 32, .data_parallel = 2};
   const auto full = megatron_memory(job).activations;
-  job.how.batch.global = 8;
+  job.training.batch.global = 8;
   CHECK(megatron_memory(job).activations == full / 2);
 }
 
 TEST_CASE("the forecast of all workers is that of each", "[memory]") {
   auto job = gpt3_345m();
-  auto& m = job.how.model;
+  auto& m = job.training.model;
   m.layers = 2;
   m.hidden = 64;
   m.ffn = 256;
@@ -82,7 +82,7 @@ TEST_CASE("the forecast of all workers is that of each", "[memory]") {
   m.sequence = m.positions = 8;
   m.vocabulary = m.padded_vocabulary = 128;
   job.layout = {.world = 12, .tensor = 2, .pipeline = 2};
-  job.how.batch = {.micro = 2, .global = 12, .data_parallel = 3};
+  job.training.batch = {.micro = 2, .global = 12, .data_parallel = 3};
   for (const bool spread : {false, true}) {
     job.reduction.distributed_optimizer = spread;
     job.reduction.grain = 64;
