@@ -38,14 +38,14 @@ def environment(fault):
     return out
 
 
-def run(*words, fault=None):
+def run(*words, fault=None, **variables):
     done = subprocess.run(words_of(*words), capture_output=True, timeout=PATIENCE,
-                          env=environment(fault))
+                          env=environment(fault) | variables)
     return done.returncode, done.stdout.decode(), done.stderr.decode()
 
 
-def expect(code, *words, fault=None, says=""):
-    found, out, err = run(*words, fault=fault)
+def expect(code, *words, fault=None, says="", **variables):
+    found, out, err = run(*words, fault=fault, **variables)
     if found != code or says not in out + err:
         raise wrong(f"{words} with {fault}: exit code {found} instead of {code}, or nothing says "
                     f"'{says}'\n{out}\n{err}")
@@ -277,6 +277,23 @@ def check_places(folder):
     # A trace that cannot be written is told by the exit code, and costs the run nothing.
     expect(2, *mine, "--save", folder / "saved", "--trace", "/dev/full", says="the trace is lost")
     expect(0, "checkpoint", "verify", folder / "saved")
+
+
+def check_fewer_threads(folder):
+    """What OpenMP is told about threads changes no bits: how many there are is a setting of the run."""
+    words = ["train", "gpt", *MOCK, "--num-layers", 2, "--hidden-size", 64, "--num-attention-heads", 4,
+             "--seq-length", 64, "--micro-batch-size", 4, "--train-iters", 4, "--lr", 1e-3,
+             "--eval-iters", 1, "--eval-interval", 2, "--log-interval", 1, "--threads-per-worker", 3]
+    found = {}
+    for number, variables in enumerate([
+            {}, {"OMP_DYNAMIC": "true"}, {"OMP_THREAD_LIMIT": "1"}, {"OMP_MAX_ACTIVE_LEVELS": "0"},
+            {"OMP_NUM_THREADS": "1", "OMP_THREAD_LIMIT": "2", "GOMP_SPINCOUNT": "0"}]):
+        expect(0, *words, "--log-file", folder / f"{number}.jsonl", **variables)
+        found[str(variables)] = steps(folder, log=f"{number}.jsonl")
+    whole = found.pop("{}")
+    for variables, digests in found.items():
+        if digests != whole or len(digests) != 4:
+            raise wrong(f"with {variables} the digests are {digests} instead of {whole}")
 
 
 def main():
