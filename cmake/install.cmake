@@ -39,8 +39,7 @@ install(DIRECTORY examples/configurations examples/schedules DESTINATION ${CMAKE
 # By rooms, as our own sources include them. What only a room's own sources need stays here: the
 # backends behind kernels/backend, and the program.
 install(DIRECTORY kernels/op kernels/backend DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/troupe/kernels
-        COMPONENT development FILES_MATCHING PATTERN *.hpp
-        PATTERN cuda_backend.hpp EXCLUDE)
+        COMPONENT development FILES_MATCHING PATTERN *.hpp)
 install(DIRECTORY runtime messages DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/troupe
         COMPONENT development FILES_MATCHING PATTERN *.hpp PATTERN runtime/transport/ucx EXCLUDE)
 install(DIRECTORY actors DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/troupe

@@ -5,26 +5,14 @@
 #pragma once
 
 #include "kernels/backend/device_failure.hpp"
-#include "kernels/backend/every_op.hpp"
+#include "kernels/backend/product_choice.hpp"
+#include "kernels/op/context.hpp"
+#include "kernels/op/registry.hpp"
 
 #include <string>
 #include <vector>
 
 namespace troupe::kernels {
-
-/// The algorithm of a product with an epilogue for which the library has none, or refuses all: it
-/// is a product without one, and a kernel.
-inline constexpr const char* no_algorithm = "none";
-
-/// A product's algorithm, chosen by measurement for a device, a shape and types.
-struct product_choice {
-  std::string product;      ///< all that the choice depends on: docs/formats/products.md
-  std::string algorithm;    ///< hexadecimal digits: what cuBLASLt keeps of it; or no_algorithm
-  double microseconds = 0;  ///< as measured; 0: taken without measuring
-  int candidates = 1;       ///< among so many
-
-  friend bool operator==(const product_choice&, const product_choice&) = default;
-};
 
 /// How matrix products are computed on a device. Part of a run's identity.
 struct product_settings {
@@ -38,19 +26,10 @@ class cuda_library {
  public:
   virtual ~cuda_library() = default;
 
-#define TROUPE_DECLARE(op)                                        \
-  virtual void run(const op<float>& what, const context& in) = 0; \
-  virtual std::size_t scratch(const op<float>& what, int threads) = 0;
-  TROUPE_EVERY_DEVICE_OP(TROUPE_DECLARE)
-#undef TROUPE_DECLARE
-
-#define TROUPE_DECLARE(op)                                            \
-  virtual void run(const op<bf16>& what, const context& in) = 0;      \
-  virtual std::size_t scratch(const op<bf16>& what, int threads) = 0; \
-  virtual void run(const op<f16>& what, const context& in) = 0;       \
-  virtual std::size_t scratch(const op<f16>& what, int threads) = 0;
-  TROUPE_EVERY_NARROW_OP(TROUPE_DECLARE)
-#undef TROUPE_DECLARE
+  /// In float, bf16 and f16 where it exists in them, with arrays on the device; any other is a
+  /// broken promise: std::logic_error.
+  virtual void run(const operation& what, const context& in) = 0;
+  virtual std::size_t scratch(const operation& what) = 0;
 
   /// Before the first product.
   virtual void set_products(const product_settings& how) = 0;

@@ -54,7 +54,8 @@ namespace troupe::kernels::cpu {
 
 TROUPE_EXPORT(adamw_range);
 
-void run(const adamw<float>& op, const context& in) {
+template <class T>
+void run(const adamw<T>& op, const context& in) {
   split(in.threads, op.n, elements_worth_a_thread, [&](std::int64_t begin, std::int64_t end) {
     if (op.rounded_to == narrow_type::f16)
       TROUPE_DISPATCH(adamw_range, f16)(op, begin, end);
@@ -63,10 +64,14 @@ void run(const adamw<float>& op, const context& in) {
   });
 }
 
-void run(const adamw_pieces<float>& op, const context& in) {
+template <class T>
+void run(const adamw_pieces<T>& op, const context& in) {
   for (std::int64_t i = 0; i < op.count; ++i)
     run(piece_of(op, i), in);
 }
+
+template void run(const adamw<float>&, const context&);
+template void run(const adamw_pieces<float>&, const context&);
 
 }  // namespace troupe::kernels::cpu
 #endif

@@ -8,7 +8,8 @@ namespace troupe::kernels::cpu {
 
 // In double, because where the model is sure the loss is a small difference; a few numbers a row,
 // beside the row of logits that they come from.
-void run(const cross_entropy_merge<float>& op, const context& in) {
+template <class T>
+void run(const cross_entropy_merge<T>& op, const context& in) {
   split(in.threads, op.R, rows_worth_a_thread(op.parts), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t r = begin; r < end; ++r) {
       float largest = -std::numeric_limits<float>::infinity();
@@ -27,5 +28,7 @@ void run(const cross_entropy_merge<float>& op, const context& in) {
     }
   });
 }
+
+template void run(const cross_entropy_merge<float>&, const context&);
 
 }  // namespace troupe::kernels::cpu

@@ -43,7 +43,8 @@ fingerprint_sum of_grain(const std::uint32_t* x, std::int64_t n, std::uint64_t k
 
 }  // namespace
 
-void run(const fingerprint<float>& op, const context& in) {
+template <class T>
+void run(const fingerprint<T>& op, const context& in) {
   for (std::int64_t p = 0; p < op.count; ++p) {
     const auto& all = op.pieces[p];
     const auto* const x = static_cast<const std::uint32_t*>(all.x);
@@ -58,5 +59,7 @@ void run(const fingerprint<float>& op, const context& in) {
     op.results[2 * p + 1] = sum.low;
   }
 }
+
+template void run(const fingerprint<float>&, const context&);
 
 }  // namespace troupe::kernels::cpu

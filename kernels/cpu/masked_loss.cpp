@@ -3,7 +3,8 @@
 namespace troupe::kernels::cpu {
 
 // A few thousand rows: the sum in row order costs less than waking a second thread.
-void run(const masked_loss_forward<float>& op, const context&) {
+template <class T>
+void run(const masked_loss_forward<T>& op, const context&) {
   double total = 0, tokens = 0;
   for (std::int64_t r = 0; r < op.R; ++r) {
     total += double(op.loss[r]) * double(op.mask[r]);
@@ -13,10 +14,14 @@ void run(const masked_loss_forward<float>& op, const context&) {
   *op.tokens = tokens;
 }
 
-void run(const masked_loss_backward<float>& op, const context&) {
+template <class T>
+void run(const masked_loss_backward<T>& op, const context&) {
   const float factor = *op.tokens > 0 ? float(op.scale / *op.tokens) : 0.0F;
   for (std::int64_t r = 0; r < op.R; ++r)
     op.dloss[r] = op.mask[r] * factor;
 }
+
+template void run(const masked_loss_forward<float>&, const context&);
+template void run(const masked_loss_backward<float>&, const context&);
 
 }  // namespace troupe::kernels::cpu

@@ -111,7 +111,8 @@ std::size_t scratch(const sample_token<float>& op, int threads) {
   return workspace_bytes(op, threads);
 }
 
-void run(const sample_token<float>& op, const context& in) {
+template <class T>
+void run(const sample_token<T>& op, const context& in) {
   if (op.top_k == 1) {  // greedy: no weight matters
     const float top = HWY_DYNAMIC_DISPATCH(largest_logit)(op.logits, op.vocabulary);
     *op.token = std::int32_t(std::find(op.logits, op.logits + op.vocabulary, top) - op.logits);
@@ -132,6 +133,8 @@ void run(const sample_token<float>& op, const context& in) {
   }
   *op.token = c[first_exceeding(c, kept, op.uniform * sum).index].token;
 }
+
+template void run(const sample_token<float>&, const context&);
 
 }  // namespace troupe::kernels::cpu
 #endif

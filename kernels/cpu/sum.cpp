@@ -103,7 +103,8 @@ std::size_t scratch(const square_norm<float>& op, int threads) {
   return workspace_bytes(op, threads);
 }
 
-void run(const square_norm<float>& op, const context& in) {
+template <class T>
+void run(const square_norm<T>& op, const context& in) {
   auto* of_block = scratch_array<double>(in, scratch(op, in.threads));
   const std::int64_t blocks = (op.n + op.block - 1) / op.block;
   const std::int64_t grain = elements_worth_a_thread / op.block;
@@ -123,7 +124,8 @@ std::size_t scratch(const square_norms<float>& op, int threads) {
   return most;
 }
 
-void run(const square_norms<float>& op, const context& in) {
+template <class T>
+void run(const square_norms<T>& op, const context& in) {
   for_each_grain(op, [&](const square_norm<float>& one) { run(one, in); });
 }
 
@@ -133,6 +135,8 @@ template void run(const add<f16>&, const context&);
 template void run(const ordered_sum<float>&, const context&);
 template void run(const ordered_sum<bf16>&, const context&);
 template void run(const ordered_sum<f16>&, const context&);
+template void run(const square_norm<float>&, const context&);
+template void run(const square_norms<float>&, const context&);
 
 }  // namespace troupe::kernels::cpu
 #endif

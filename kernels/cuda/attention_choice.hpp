@@ -7,6 +7,7 @@
 
 #pragma once
 
+#include "kernels/backend/backend.hpp"
 #include "kernels/backend/plugin.hpp"
 #include "kernels/cuda/attention_library.hpp"
 #include "kernels/cuda/host.hpp"

@@ -3,55 +3,50 @@
 #include "kernels/cuda/products.hpp"
 #include "kernels/cuda/run.hpp"
 
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+
 namespace troupe::kernels::cuda {
 
 namespace {
 
+/// Whether an operation has code for devices.
 template <class Op>
-std::size_t workspace_of(const Op& op) {
-  if constexpr (requires { scratch(op); })
-    return scratch(op);
-  else
-    return 0;
+inline constexpr bool on_device = false;
+template <template <class> class Op, class T>
+inline constexpr bool on_device<
+    Op<T>> = !std::is_same_v<T, double> && memory_of(name_of<Op>) == operation_memory::backend;
+
+[[noreturn]] void refuse(const operation& what) {
+  throw std::logic_error("no device runs " + std::string(text(what.name)) + "<"
+                         + std::string(text(what.type)) + ">");
 }
 
 class library final : public cuda_library {
  public:
-#define TROUPE_DEFINE(op)                                       \
-  void run(const op<float>& what, const context& in) override { \
-    cuda::run(what, in);                                        \
-  }                                                             \
-  std::size_t scratch(const op<float>& what, int) override {    \
-    return workspace_of(what);                                  \
+  void run(const operation& what, const context& in) override {
+    visit(what, [&]<class Op>(const Op& op) {
+      if constexpr (on_device<Op>)
+        cuda::run(op, in);
+      else
+        refuse(what);
+    });
   }
-  TROUPE_EVERY_DEVICE_OP(TROUPE_DEFINE)
-#undef TROUPE_DEFINE
+  std::size_t scratch(const operation& what) override {
+    return visit(what, []<class Op>(const Op& op) -> std::size_t {
+      if constexpr (requires { cuda::scratch(op); })
+        return cuda::scratch(op);
+      else
+        return 0;
+    });
+  }
 
-#define TROUPE_DEFINE(op)                                      \
-  void run(const op<bf16>& what, const context& in) override { \
-    cuda::run(what, in);                                       \
-  }                                                            \
-  std::size_t scratch(const op<bf16>& what, int) override {    \
-    return workspace_of(what);                                 \
-  }                                                            \
-  void run(const op<f16>& what, const context& in) override {  \
-    cuda::run(what, in);                                       \
-  }                                                            \
-  std::size_t scratch(const op<f16>& what, int) override {     \
-    return workspace_of(what);                                 \
-  }
-  TROUPE_EVERY_NARROW_OP(TROUPE_DEFINE)
-#undef TROUPE_DEFINE
-
-  void set_products(const product_settings& how) override {
-    products::of_process().configure(how);
-  }
+  void set_products(const product_settings& how) override { products::of_process().configure(how); }
   void give_choices(const std::vector<product_choice>& known) override {
     products::of_process().give(known);
   }
-  std::vector<product_choice> choices() const override {
-    return products::of_process().choices();
-  }
+  std::vector<product_choice> choices() const override { return products::of_process().choices(); }
   std::string libraries() const override {
     return products::of_process().version() + ", " + attention_version();
   }

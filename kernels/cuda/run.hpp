@@ -19,6 +19,7 @@
 #pragma once
 
 #include "kernels/backend/cuda_library.hpp"
+#include "kernels/op/every_op.hpp"
 
 namespace troupe::kernels::cuda {
 

@@ -12,15 +12,9 @@
 #pragma once
 
 #include "kernels/op/context.hpp"
+#include "kernels/op/kinds.hpp"
 
 namespace troupe::kernels {
-
-enum class activation : std::uint8_t { gelu_tanh, gelu_erf, swiglu, squared_relu };
-
-/// Width of the input for an output of width 1.
-constexpr std::int64_t fan_in(activation kind) {
-  return kind == activation::swiglu ? 2 : 1;
-}
 
 template <class T>
 struct activation_forward {

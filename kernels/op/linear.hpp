@@ -18,25 +18,10 @@
 
 #pragma once
 
-#include "kernels/op/activation.hpp"
+#include "kernels/op/context.hpp"
+#include "kernels/op/kinds.hpp"
 
 namespace troupe::kernels {
-
-enum class epilogue : std::uint8_t { none, gelu_tanh, gelu_erf, squared_relu };
-
-/// The operation that an epilogue other than `none` is.
-constexpr activation activation_of(epilogue x) {
-  switch (x) {
-    case epilogue::gelu_erf:
-      return activation::gelu_erf;
-    case epilogue::squared_relu:
-      return activation::squared_relu;
-    case epilogue::gelu_tanh:
-    case epilogue::none:
-      break;
-  }
-  return activation::gelu_tanh;
-}
 
 template <class T>
 struct linear_forward {

@@ -14,10 +14,9 @@
 #pragma once
 
 #include "kernels/op/context.hpp"
+#include "kernels/op/kinds.hpp"
 
 namespace troupe::kernels {
-
-enum class normalization : std::uint8_t { layer, rms };
 
 template <class T>
 struct norm_forward {

@@ -1,4 +1,4 @@
-#include "kernels/reference/count.hpp"
+#include "kernels/reference/reference.hpp"
 
 namespace troupe::kernels::reference {
 

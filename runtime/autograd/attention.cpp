@@ -1,3 +1,6 @@
+#include "kernels/op/attention.hpp"
+
+#include "kernels/op/rope.hpp"
 #include "runtime/autograd/parts.hpp"
 #include "runtime/tensor/moves.hpp"
 

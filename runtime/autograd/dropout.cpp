@@ -1,3 +1,6 @@
+#include "kernels/op/dropout.hpp"
+
+#include "kernels/op/bias.hpp"
 #include "runtime/autograd/parts.hpp"
 
 #include <utility>

@@ -1,3 +1,6 @@
+#include "kernels/op/embedding.hpp"
+
+#include "kernels/op/sum.hpp"
 #include "runtime/autograd/parts.hpp"
 
 #include <utility>

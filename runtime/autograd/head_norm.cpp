@@ -1,3 +1,5 @@
+#include "kernels/op/head_norm.hpp"
+
 #include "runtime/autograd/parts.hpp"
 #include "runtime/tensor/moves.hpp"
 

@@ -1,3 +1,6 @@
+#include "kernels/op/linear.hpp"
+
+#include "kernels/op/activation.hpp"
 #include "runtime/autograd/parts.hpp"
 
 #include <utility>

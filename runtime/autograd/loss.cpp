@@ -1,3 +1,5 @@
+#include "kernels/op/cross_entropy.hpp"
+#include "kernels/op/masked_loss.hpp"
 #include "runtime/autograd/parts.hpp"
 #include "runtime/tensor/moves.hpp"
 

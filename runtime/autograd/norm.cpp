@@ -1,3 +1,5 @@
+#include "kernels/op/norm.hpp"
+
 #include "runtime/autograd/parts.hpp"
 
 #include <utility>

@@ -1,5 +1,6 @@
 #include "runtime/autograd/tape.hpp"
 
+#include "kernels/op/sum.hpp"
 #include "runtime/core/error.hpp"
 
 #include <algorithm>

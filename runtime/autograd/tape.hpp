@@ -8,6 +8,7 @@
 
 #pragma once
 
+#include "kernels/op/kinds.hpp"
 #include "runtime/collective/communicator.hpp"
 #include "runtime/parameters/store.hpp"
 #include "runtime/tensor/tensor.hpp"

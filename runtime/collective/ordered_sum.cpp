@@ -1,5 +1,6 @@
 #include "runtime/collective/ordered_sum.hpp"
 
+#include "kernels/op/sum.hpp"
 #include "runtime/core/error.hpp"
 
 #include <vector>

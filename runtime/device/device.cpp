@@ -1,5 +1,6 @@
 #include "runtime/device/device.hpp"
 
+#include "kernels/backend/backend.hpp"
 #include "kernels/backend/cuda_library.hpp"
 #include "kernels/backend/plugin.hpp"
 

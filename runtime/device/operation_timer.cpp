@@ -1,7 +1,10 @@
 #include "runtime/device/operation_timer.hpp"
 
+#include "kernels/op/every_op.hpp"
 #include "runtime/device/stream.hpp"
 
+#include <string>
+#include <string_view>
 #include <vector>
 
 namespace troupe::runtime {
@@ -10,22 +13,29 @@ namespace {
 
 constexpr std::size_t many_marks = 1024;  ///< then the first are read
 
-void remove_all(std::string& from, std::string_view what) {
-  for (auto at = from.find(what); at != std::string::npos; at = from.find(what, at))
-    from.erase(at, what.size());
+/// Of each operation and type one, which lives as long as the program.
+std::string_view full_name(const kernels::operation& op) {
+  return kernels::visit(op, [&op]<class Op>(const Op&) -> std::string_view {
+    static const std::string name
+        = std::string(text(op.name)) + "<" + std::string(text(op.type)) + ">";
+    return name;
+  });
 }
 
 }  // namespace
 
-// "... [with Op = troupe::kernels::add<float>; ...]" by GCC, "... [Op = ...]" by Clang.
-std::string operation_name(std::string_view signature) {
-  constexpr std::string_view before = "Op = ";
-  const auto begin = signature.find(before);
-  if (begin == std::string_view::npos)
-    return std::string(signature);
-  signature.remove_prefix(begin + before.size());
-  std::string out(signature.substr(0, signature.find_first_of(";]")));
-  remove_all(out, "troupe::kernels::");
+operation_time call_of(const kernels::operation& op, bool on_host) {
+  operation_time out{.kind = {full_name(op), {}}};
+  kernels::visit(op, [&](const auto& call) {
+    out.bytes = double(bytes_moved(call));
+    if constexpr (requires { call.R, call.N, call.K; })
+      out.kind.extents = {call.R, call.N, call.K};
+    bool known = true;
+    if constexpr (requires { reads_arrays(call.shape); })
+      known = on_host || !reads_arrays(call.shape);
+    if (known)
+      out.flops = double(flops(call));
+  });
   return out;
 }
 

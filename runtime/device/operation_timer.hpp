@@ -5,6 +5,7 @@
 
 #pragma once
 
+#include "kernels/op/registry.hpp"
 #include "runtime/device/moment.hpp"
 #include "runtime/telemetry/operation_profile.hpp"
 
@@ -12,36 +13,14 @@
 #include <deque>
 #include <map>
 #include <memory>
-#include <string>
-#include <string_view>
 
 namespace troupe::runtime {
 
 class stream;
 
-/// "linear_forward<bf16>", from the signature of a function of one parameter, its type.
-std::string operation_name(std::string_view signature);
-
-template <class Op>
-std::string_view operation_name() {
-  static const std::string name = operation_name(__PRETTY_FUNCTION__);
-  return name;
-}
-
-/// One call, not timed yet. Where the host cannot read the operation's arrays, and its count needs
-/// them (attention over sequences of several lengths), flops stay 0.
-template <class Op>
-operation_time call_of(const Op& op, bool on_host) {
-  operation_time out{.kind = {operation_name<Op>(), {}}, .bytes = double(bytes_moved(op))};
-  if constexpr (requires { op.R, op.N, op.K; })
-    out.kind.extents = {op.R, op.N, op.K};
-  bool known = true;
-  if constexpr (requires { reads_arrays(op.shape); })
-    known = on_host || !reads_arrays(op.shape);
-  if (known)
-    out.flops = double(flops(op));
-  return out;
-}
+/// One call, not timed yet: "linear_forward<bf16>". Where the host cannot read the operation's
+/// arrays, and its count needs them (attention over sequences of several lengths), flops stay 0.
+operation_time call_of(const kernels::operation& op, bool on_host);
 
 /// Used by the stream's thread alone.
 class operation_timer {

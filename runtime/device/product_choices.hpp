@@ -3,7 +3,7 @@
 
 #pragma once
 
-#include "kernels/backend/cuda_library.hpp"
+#include "kernels/backend/product_choice.hpp"
 
 #include <filesystem>
 #include <vector>

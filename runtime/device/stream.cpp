@@ -1,6 +1,7 @@
 #include "runtime/device/stream.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/device/operation_timer.hpp"
 #include "runtime/telemetry/trace.hpp"
 
 #include <cstring>
@@ -28,6 +29,28 @@ stream::~stream() {
     timer_->close(*this);
   } catch (const std::exception&) {  // its times are lost; whoever worked on it has been told
   }
+}
+
+void stream::run(const kernels::operation& op) {
+  const auto space = scratch(kernels::scratch(where_, op, threads_));
+  if (pool_.is_shadow())  // only its scratch is counted
+    return;
+  const kernels::context in{threads_, space, native_queue_};
+  if (!timer_ || !timer_->counts())
+    return kernels::run(where_, op, in);
+  auto began = now();
+  kernels::run(where_, op, in);
+  auto ended = now();
+  timer_->add(call_of(op, queue_ == nullptr), std::move(began), std::move(ended), *this);
+}
+
+std::span<std::byte> stream::scratch(std::size_t bytes) {
+  if (bytes > scratch_size_) {
+    scratch_.reset();  // what uses it comes earlier on the same stream
+    scratch_ = pool_.allocate(bytes);
+    scratch_size_ = bytes;
+  }
+  return {scratch_.get(), bytes};
 }
 
 memory_block stream::constant(const std::string& name,

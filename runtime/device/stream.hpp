@@ -6,16 +6,20 @@
 #include "runtime/device/device.hpp"
 #include "runtime/device/memory_pool.hpp"
 #include "runtime/device/moment.hpp"
-#include "runtime/device/operation_timer.hpp"
 
 #include <concepts>
 #include <cstddef>
 #include <functional>
 #include <map>
+#include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 namespace troupe::runtime {
+
+class operation_profile;
+class operation_timer;
 
 /// Owned by one thread. On the CPU an operation has finished when `run` returns; on a device it has
 /// been enqueued, and whoever reads results on the host goes through `read` or waits. With a shadow
@@ -29,19 +33,8 @@ class stream {
   stream(const stream&) = delete;
   stream& operator=(const stream&) = delete;
 
-  template <class Op>
-  void run(const Op& op) {
-    if (pool_.is_shadow())  // only its scratch is counted
-      return void(scratch(kernels::scratch(where_, op, threads_)));
-    const kernels::context in{
-        threads_, scratch(kernels::scratch(where_, op, threads_)), native_queue_};
-    if (!timer_ || !timer_->counts())
-      return kernels::run(where_, op, in);
-    auto began = now();
-    kernels::run(where_, op, in);
-    auto ended = now();
-    timer_->add(call_of(op, queue_ == nullptr), std::move(began), std::move(ended), *this);
-  }
+  /// Any operation of kernels/op/registry.hpp; who makes one includes the header of its family.
+  void run(const kernels::operation& op);
 
   /// Work of a user's own on elements, on this thread: no kernel of ours has it. Nothing with a
   /// shadow pool, whose elements mean nothing. Throws input_error on a device, whose memory the
@@ -101,14 +94,9 @@ class stream {
   void require_host(const char* what) const;
 
  private:
-  std::span<std::byte> scratch(std::size_t bytes) {
-    if (bytes > scratch_size_) {
-      scratch_.reset();  // what uses it comes earlier on the same stream
-      scratch_ = pool_.allocate(bytes);
-      scratch_size_ = bytes;
-    }
-    return {scratch_.get(), bytes};
-  }
+  /// What operations that need scratch share, at least so large.
+  std::span<std::byte> scratch(std::size_t bytes);
+
   kernels::backend where_;
   int threads_;
   std::unique_ptr<operation_timer> timer_;

@@ -1,5 +1,6 @@
 #include "runtime/inference/generator.hpp"
 
+#include "kernels/op/sample.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/random.hpp"
 #include "runtime/tensor/moves.hpp"

@@ -2,8 +2,7 @@
 
 #pragma once
 
-#include "kernels/op/activation.hpp"
-#include "kernels/op/norm.hpp"
+#include "kernels/op/kinds.hpp"
 
 #include <cstdint>
 #include <string>

@@ -1,5 +1,9 @@
 #include "runtime/optim/adamw.hpp"
 
+#include "kernels/op/adamw.hpp"
+#include "kernels/op/count.hpp"
+#include "kernels/op/grain.hpp"
+#include "kernels/op/sum.hpp"
 #include "runtime/optim/fingerprints.hpp"
 #include "runtime/tensor/moves.hpp"
 

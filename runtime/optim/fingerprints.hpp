@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "kernels/op/fingerprint.hpp"
 #include "runtime/core/hash.hpp"
 #include "runtime/tensor/reads.hpp"
 

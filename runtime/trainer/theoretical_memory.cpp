@@ -1,6 +1,6 @@
 #include "runtime/trainer/theoretical_memory.hpp"
 
-#include "kernels/op/activation.hpp"
+#include "kernels/op/kinds.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

@@ -1,5 +1,6 @@
 // What a worker does with others: sums of gradients, values from their owners.
 
+#include "kernels/op/sum.hpp"
 #include "runtime/trainer/worker.hpp"
 
 #include <algorithm>

@@ -8,6 +8,7 @@
 // is to be expected. Best of several runs: a neighbour can only make a run slower.
 
 #include "kernels/backend/backend.hpp"
+#include "kernels/op/every_op.hpp"
 #include "tests/support/ops.hpp"
 
 #include <chrono>

@@ -9,6 +9,7 @@
 // most surely.
 
 #include "kernels/backend/backend.hpp"
+#include "kernels/op/every_op.hpp"
 #include "tests/support/ops.hpp"
 
 #include <chrono>

@@ -7,6 +7,7 @@
 // Every figure is a median over the steps after a warm-up. The share of the matrix rate divides by
 // the best of large products measured in the same run.
 
+#include "kernels/op/linear.hpp"
 #include "tests/support/tiny_job.hpp"
 
 #include <algorithm>

@@ -1,5 +1,6 @@
 // Groups by NCCL: sends, children, registered memory, generations.
 
+#include "kernels/op/sum.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/tensor/moves.hpp"
 #include "tests/emulator/control.hpp"

@@ -2,6 +2,7 @@
 
 #include "runtime/device/operation_timer.hpp"
 
+#include "kernels/op/attention.hpp"
 #include "runtime/device/stream.hpp"
 #include "runtime/tensor/moves.hpp"
 #include "runtime/trainer/reference_trainer.hpp"

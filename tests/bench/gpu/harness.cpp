@@ -45,9 +45,11 @@ numbers::numbers(runtime::stream& on, std::size_t count) : count_(count) {
 }
 
 std::set<std::string> every_name() {
-  std::set<std::string> out{"narrow", "widen"};
-#define TROUPE_NAME(op) out.insert(#op);
-  TROUPE_EVERY_DEVICE_OP(TROUPE_NAME)
+  std::set<std::string> out;
+#define TROUPE_NAME(op, types, memory)                                         \
+  if (kernels::operation_memory::memory == kernels::operation_memory::backend) \
+    out.insert(#op);
+  TROUPE_EVERY_OPERATION(TROUPE_NAME)
 #undef TROUPE_NAME
   return out;
 }

@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "kernels/backend/every_op.hpp"
+#include "kernels/op/every_op.hpp"
 #include "tests/bench/gpu/arena.hpp"
 
 #include <chrono>
@@ -50,18 +50,7 @@ struct line_of_table {
   std::string failure;  ///< empty: none
 };
 
-/// Names as every_op.hpp has them.
-#define TROUPE_NAME(op)                        \
-  template <class T>                           \
-  std::string name_of(const kernels::op<T>&) { \
-    return #op;                                \
-  }
-TROUPE_EVERY_DEVICE_OP(TROUPE_NAME)
-TROUPE_NAME(narrow)
-TROUPE_NAME(widen)
-#undef TROUPE_NAME
-
-/// Every name that there is.
+/// Every operation of a device.
 std::set<std::string> every_name();
 
 class harness {
@@ -79,7 +68,10 @@ class harness {
   template <class Make>
   void line(bound by, const std::string& shape, Make make, std::optional<work> done = {}) {
     using op = decltype(make(std::declval<arena&>()));
-    line_of_table out{.model = model_, .op = name_of(op{}), .shape = shape, .by = by};
+    line_of_table out{.model = model_,
+                      .op = std::string(text(kernels::operation(op{}).name)),
+                      .shape = shape,
+                      .by = by};
     if (!wanted(out.op))
       return;
     try {

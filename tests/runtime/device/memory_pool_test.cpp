@@ -1,5 +1,6 @@
 #include "runtime/device/memory_pool.hpp"
 
+#include "kernels/op/sum.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/device/stream.hpp"
 #include "tests/support/numbers.hpp"

@@ -1,0 +1,167 @@
+// Every operation, once: its name, the types that it exists in, and where its arrays lie. Backends
+// declare and dispatch what is listed here, so an operation that is added here and not there does
+// not link. Its arguments, formula, flops() and bytes_moved() are in the header of its family;
+// every_op.hpp has them all.
+//
+// Who passes operations on, as a stream does, needs nothing but the handle at the end.
+
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace troupe::kernels {
+
+struct bf16;
+struct f16;
+
+enum class element_type : std::uint8_t { f32, f64, bf16, f16 };
+
+/// The types that an operation exists in.
+enum class operation_types : std::uint8_t {
+  layer,  ///< all: what activations and parameters of a layer pass through
+  state,  ///< float and double: what keeps losses, sums and the optimizer's state
+  cast,   ///< bf16 and f16, each to or from float
+};
+
+/// Where an operation's arrays lie.
+enum class operation_memory : std::uint8_t {
+  backend,  ///< where the backend computes
+  host,     ///< in host memory, whatever the backend: the cpu backend serves the cuda backend too
+};
+
+// X(operation, operation_types, operation_memory)
+#define TROUPE_EVERY_OPERATION(X)              \
+  X(activation_forward, layer, backend)        \
+  X(activation_backward, layer, backend)       \
+  X(adamw, state, backend)                     \
+  X(adamw_pieces, state, backend)              \
+  X(attention_forward, layer, backend)         \
+  X(attention_backward, layer, backend)        \
+  X(cache_rows, layer, backend)                \
+  X(bias_backward, layer, backend)             \
+  X(narrow, cast, backend)                     \
+  X(widen, cast, backend)                      \
+  X(count_zeros, state, backend)               \
+  X(cross_entropy_forward, layer, backend)     \
+  X(cross_entropy_backward, layer, backend)    \
+  X(cross_entropy_merge, state, backend)       \
+  X(dropout_forward, layer, backend)           \
+  X(dropout_backward, layer, backend)          \
+  X(embedding_forward, layer, backend)         \
+  X(embedding_backward, layer, backend)        \
+  X(fingerprint, state, backend)               \
+  X(head_norm_forward, layer, backend)         \
+  X(head_norm_backward_input, layer, backend)  \
+  X(head_norm_backward_weight, layer, backend) \
+  X(linear_forward, layer, backend)            \
+  X(linear_backward_input, layer, backend)     \
+  X(linear_backward_weight, layer, backend)    \
+  X(masked_loss_forward, state, backend)       \
+  X(masked_loss_backward, state, backend)      \
+  X(norm_forward, layer, backend)              \
+  X(norm_backward_input, layer, backend)       \
+  X(norm_backward_weight, layer, backend)      \
+  X(rope, layer, backend)                      \
+  X(sample_token, state, host)                 \
+  X(add, layer, backend)                       \
+  X(ordered_sum, layer, backend)               \
+  X(square_norm, state, backend)               \
+  X(square_norms, state, backend)
+
+enum class operation_name : std::uint8_t {
+#define TROUPE_ENUMERATE(op, types, memory) op,
+  TROUPE_EVERY_OPERATION(TROUPE_ENUMERATE)
+#undef TROUPE_ENUMERATE
+      unknown
+};
+
+#define TROUPE_DECLARE(op, types, memory) \
+  template <class T>                      \
+  struct op;
+TROUPE_EVERY_OPERATION(TROUPE_DECLARE)
+#undef TROUPE_DECLARE
+
+/// The name of a class template of operations.
+template <template <class> class Op>
+inline constexpr operation_name name_of = operation_name::unknown;
+#define TROUPE_NAME(op, types, memory) \
+  template <>                          \
+  inline constexpr operation_name name_of<op> = operation_name::op;
+TROUPE_EVERY_OPERATION(TROUPE_NAME)
+#undef TROUPE_NAME
+
+template <class T>
+inline constexpr element_type element_of = element_type{255};
+template <>
+inline constexpr element_type element_of<float> = element_type::f32;
+template <>
+inline constexpr element_type element_of<double> = element_type::f64;
+template <>
+inline constexpr element_type element_of<bf16> = element_type::bf16;
+template <>
+inline constexpr element_type element_of<f16> = element_type::f16;
+
+constexpr std::string_view text(operation_name name) {
+  switch (name) {
+#define TROUPE_TEXT(op, types, memory) \
+  case operation_name::op:             \
+    return #op;
+    TROUPE_EVERY_OPERATION(TROUPE_TEXT)
+#undef TROUPE_TEXT
+    case operation_name::unknown:
+      break;
+  }
+  return "unknown";
+}
+
+constexpr std::string_view text(element_type type) {
+  constexpr std::string_view all[] = {"float", "double", "bf16", "f16"};
+  return all[std::size_t(type)];
+}
+
+constexpr bool exists(operation_types types, element_type in) {
+  const bool narrow = in == element_type::bf16 || in == element_type::f16;
+  return types == operation_types::layer || narrow == (types == operation_types::cast);
+}
+
+/// Whether an operation exists in a type.
+constexpr bool exists(operation_name name, element_type in) {
+  switch (name) {
+#define TROUPE_EXISTS(op, types, memory) \
+  case operation_name::op:               \
+    return exists(operation_types::types, in);
+    TROUPE_EVERY_OPERATION(TROUPE_EXISTS)
+#undef TROUPE_EXISTS
+    case operation_name::unknown:
+      break;
+  }
+  return false;
+}
+
+constexpr operation_memory memory_of(operation_name name) {
+  switch (name) {
+#define TROUPE_MEMORY(op, types, memory) \
+  case operation_name::op:               \
+    return operation_memory::memory;
+    TROUPE_EVERY_OPERATION(TROUPE_MEMORY)
+#undef TROUPE_MEMORY
+    case operation_name::unknown:
+      break;
+  }
+  return operation_memory::backend;
+}
+
+/// Any operation: which it is, and where its arguments are. They must outlive the handle.
+struct operation {
+  operation_name name;
+  element_type type;
+  const void* arguments;  ///< an Op<T>
+
+  /// Not explicit: who takes an operation is given one of any type.
+  template <template <class> class Op, class T>
+  requires(exists(name_of<Op>, element_of<T>)) operation(const Op<T>& op)
+      : name(name_of<Op>), type(element_of<T>), arguments(&op) {}
+};
+
+}  // namespace troupe::kernels
