@@ -2,14 +2,13 @@
 // with every instruction set that this processor has.
 
 #include "kernels/reference/reference.hpp"
+#include "tests/kernels/vector_targets.hpp"
 #include "tests/support/narrow.hpp"
 #include "tests/support/on_cpu.hpp"
 #include "tests/support/ops.hpp"
 
 #include <catch2/catch_template_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
-
-#include <hwy/targets.h>
 
 using namespace troupe;
 using kernels::bf16;
@@ -29,29 +28,6 @@ std::size_t differences(const std::vector<T>& a, const std::vector<T>& b) {
   return n;
 }
 
-/// Until it ends, kernels use at best this instruction set.
-class instruction_set {
- public:
-  explicit instruction_set(std::int64_t target) {
-    hwy::SetSupportedTargetsForTest(target);
-    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-  }
-  ~instruction_set() {
-    hwy::SetSupportedTargetsForTest(0);
-    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-  }
-  instruction_set(const instruction_set&) = delete;
-  instruction_set& operator=(const instruction_set&) = delete;
-};
-
-std::vector<std::int64_t> instruction_sets() {
-  std::vector<std::int64_t> out;
-  for (const std::int64_t one : {HWY_SSE4, HWY_AVX2, HWY_AVX3})
-    if ((hwy::SupportedTargets() & one) != 0)
-      out.push_back(one);
-  return out;
-}
-
 /// So small that products by it are denormal.
 template <class T>
 constexpr float tiny = std::is_same_v<T, bf16> ? 7.34683969e-40f : 2.3e-5f;
@@ -66,8 +42,8 @@ TEMPLATE_TEST_CASE("every narrow number passes through a vector as it is",
                    "[kernels][cpu][narrow]",
                    bf16,
                    f16) {
-  for (const auto target : instruction_sets()) {
-    const instruction_set now(target);
+  for (const auto target : tests::vector_targets()) {
+    const tests::vector_target now(target);
     sum_memory<TestType> a{.n = 65536, .sources = 1, .scale = 1};
     a.x[0] = all_numbers<TestType>();
     on_cpu(a.ordered_sum());
@@ -83,8 +59,8 @@ TEMPLATE_TEST_CASE("results are rounded to a narrow type as a scalar is",
   // infinite.
   const float middle = 1 + 1 / gapless<TestType>;
   const float scale = GENERATE_COPY(1 / 3.0f, middle, 37.0f, tiny<TestType>);
-  for (const auto target : instruction_sets()) {
-    const instruction_set now(target);
+  for (const auto target : tests::vector_targets()) {
+    const tests::vector_target now(target);
     sum_memory<TestType> a{.n = 65536, .sources = 1, .scale = scale}, b = a;
     a.x[0] = b.x[0] = all_numbers<TestType>();
     kernels::reference::run(a.ordered_sum());
@@ -97,8 +73,8 @@ TEMPLATE_TEST_CASE("what is not a number stays so in a narrow type",
                    "[kernels][cpu][narrow]",
                    bf16,
                    f16) {
-  for (const auto target : instruction_sets()) {
-    const instruction_set now(target);
+  for (const auto target : tests::vector_targets()) {
+    const tests::vector_target now(target);
     sum_memory<TestType> a{.n = 5, .sources = 2};
     // Its mantissa would be lost if it were rounded as a number is.
     a.x[0][3].bits = std::is_same_v<TestType, bf16> ? 0x7f81 : 0x7c01;
@@ -139,8 +115,8 @@ TEMPLATE_TEST_CASE("a partial step touches nothing beyond its end",
                    bf16,
                    f16) {
   const auto n = GENERATE(1, 5, 15, 17, 31);
-  for (const auto target : instruction_sets()) {
-    const instruction_set now(target);
+  for (const auto target : tests::vector_targets()) {
+    const tests::vector_target now(target);
     sum_memory<TestType> a{.n = 64, .sources = 2};
     auto op = a.add();
     op.n = n;
@@ -154,8 +130,8 @@ TEMPLATE_TEST_CASE("neighbours are turned with every instruction set as by the j
                    "[kernels][cpu][narrow]",
                    bf16,
                    f16) {
-  for (const auto target : instruction_sets()) {
-    const instruction_set now(target);
+  for (const auto target : tests::vector_targets()) {
+    const tests::vector_target now(target);
     tests::rope_memory<TestType> a{
         .R = 5, .G = 1, .heads = 2, .D = 70, .rotated = 66, .interleaved = true};
     auto b = a;

@@ -1,0 +1,214 @@
+// Matrix products at every shape that leaves a rest in some dimension of a kernel's blocks, in
+// every direction and type, with and without epilogue, element by element against the double
+// reference.
+//
+// products_by_isa.py runs them once for each instruction set that oneDNN has on this processor;
+// here they run with each that Highway has.
+
+#include "kernels/reference/reference.hpp"
+#include "tests/kernels/vector_targets.hpp"
+#include "tests/support/narrow.hpp"
+#include "tests/support/on_cpu.hpp"
+#include "tests/support/ops.hpp"
+
+#include <catch2/catch_template_test_macros.hpp>
+#include <catch2/catch_test_macros.hpp>
+
+#include <array>
+#include <cstdio>
+
+using namespace troupe;
+using kernels::bf16;
+using kernels::epilogue;
+using kernels::f16;
+using tests::linear_memory;
+
+namespace {
+
+constexpr double u = 0x1p-24;  // of float, in which every sum of products is kept
+
+/// A sum of n products, whose absolute values add up to `size`: its rounding errors walk at random,
+/// so that they stay below a few square roots of n (Higham, Mary: "A New Approach to Probabilistic
+/// Rounding Error Analysis", 2019; 4 is passed once in thousands of sums of the worst order, and
+/// kernels, which sum in blocks, stay far below).
+double of_sum(std::int64_t n, double size) {
+  return u * (1 + 4 * std::sqrt(double(n))) * size;
+}
+
+/// One rounding of a result of that size.
+template <class T>
+double of_rounding(double size) {
+  if constexpr (sizeof(T) == 4)
+    return u * size;
+  else
+    return tests::unit_at<T>(size) / 2;
+}
+
+template <class T>
+linear_memory<double> in_double(const linear_memory<T>& m) {
+  const auto wide = [](const auto& x) { return std::vector<double>(tests::exactly(x)); };
+  return {.R = m.R,
+          .N = m.N,
+          .K = m.K,
+          .activation = m.activation,
+          .with_bias = m.with_bias,
+          .with_z = m.with_z,
+          .made_x = m.made_x,
+          .x = wide(m.x),
+          .weight = wide(m.weight),
+          .bias = wide(m.bias),
+          .dz = wide(m.dz),
+          .z_of_x = wide(m.z_of_x),
+          .dweight = wide(m.dweight),
+          .dbias = wide(m.dbias)};
+}
+
+void multiply(linear_memory<double>& m) {
+  kernels::reference::run(m.forward());
+  kernels::reference::run(m.backward_input());
+  kernels::reference::run(m.backward_weight());
+}
+
+/// The same of absolute values: how large what is summed is.
+linear_memory<double> sizes(linear_memory<double> m) {
+  for (auto* x : {&m.x, &m.weight, &m.bias, &m.dz, &m.dweight, &m.dbias})
+    for (double& value : *x)
+      value = std::abs(value);
+  m.activation = m.made_x = epilogue::none;
+  multiply(m);
+  return m;
+}
+
+/// Of an epilogue and of its slope, near z: GELU's slope is below 1.13, of squares it is 2 z.
+double steepest(epilogue e, double z, double away) {
+  return e == epilogue::none ? 1 : e == epilogue::squared_relu ? 2 * (std::abs(z) + away) : 1.13;
+}
+
+/// An activation is computed to some units of float in its argument: see
+/// kernels/cpu/activation.cpp.
+double of_activation(epilogue e, double z) {
+  return e == epilogue::none ? 0 : 16 * u * std::max(1.0, std::abs(z) * steepest(e, z, 0));
+}
+
+template <class Array, class Bound>
+bool within(const Array& mine, const std::vector<double>& exact, Bound bound) {
+  for (std::size_t i = 0; i < exact.size(); ++i)
+    if (!(std::abs(double(mine[i]) - exact[i]) <= bound(i)))
+      return false;
+  return true;
+}
+
+/// Whether all three products of `m`, which were computed, are right. `m.R`, N and K are theirs.
+template <class T>
+bool right(const linear_memory<T>& m, linear_memory<double> exact) {
+  const auto size = sizes(exact);
+  auto plain = exact;
+  plain.activation = plain.made_x = epilogue::none;
+  multiply(plain);
+  multiply(exact);
+
+  const auto of_z = [&](std::size_t i) {
+    return of_sum(m.K + 1, size.y[i])
+           + of_rounding<T>(std::abs(plain.y[i]) * (1 + u * double(m.K)));
+  };
+  const auto of_y = [&](std::size_t i) {
+    const double z = plain.y[i], away = of_z(i);
+    return away * steepest(m.activation, z, away) + of_activation(m.activation, z)
+           + of_rounding<T>(exact.y[i]);
+  };
+  const auto of_dx = [&](std::size_t i) {
+    const double z = exact.z_of_x[i];
+    const double away = of_sum(m.N, size.dx[i]) + of_rounding<T>(plain.dx[i]);
+    return away * steepest(m.made_x, z, 0) + of_activation(m.made_x, z) * std::abs(plain.dx[i])
+           + of_rounding<T>(exact.dx[i]);
+  };
+  const auto of_dweight = [&](std::size_t i) { return of_sum(m.R + 1, size.dweight[i]); };
+  const auto of_dbias = [&](std::size_t i) { return of_sum(m.R + 1, size.dbias[i]); };
+  return within(m.y, exact.y, of_y) && (!m.with_z || within(m.z, plain.y, of_z))
+         && within(m.dx, exact.dx, of_dx) && within(m.dweight, exact.dweight, of_dweight)
+         && (!m.with_bias || within(m.dbias, exact.dbias, of_dbias));
+}
+
+template <class T>
+void compute(linear_memory<T>& m, int threads) {
+  tests::on_cpu(m.forward(), threads);
+  tests::on_cpu(m.backward_input(), threads);
+  tests::on_cpu(m.backward_weight(), threads);
+}
+
+/// Each shape has another epilogue, bias and z than its neighbours: 4 and 3 have no common divisor
+/// with the number of lengths.
+template <class T>
+linear_memory<T> of_shape(std::int64_t R, std::int64_t N, std::int64_t K, int number) {
+  constexpr std::array all{
+      epilogue::none, epilogue::gelu_tanh, epilogue::gelu_erf, epilogue::squared_relu};
+  return {.R = R,
+          .N = N,
+          .K = K,
+          .activation = all[std::size_t(number) % 4],
+          .with_bias = number % 3 != 0,
+          .with_z = number % 5 != 0,
+          .made_x = all[std::size_t(number / 4) % 4]};
+}
+
+template <class T>
+void check(std::int64_t R, std::int64_t N, std::int64_t K, int number, int threads) {
+  auto m = of_shape<T>(R, N, K, number);
+  const auto exact = in_double(m);
+  compute(m, threads);
+  INFO("R " << R << " N " << N << " K " << K << " number " << number << " threads " << threads
+            << ", " << kernels::instruction_set());
+  REQUIRE(right(m, exact));
+}
+
+}  // namespace
+
+// Blocks are of 4 to 64 rows or columns, and sums go by 2 (pairs of bf16), 8, 16, 32 (a tile of
+// AMX) or 64: shorter, just as long, and longer by one.
+TEMPLATE_TEST_CASE("products are right at every rest", "[kernels][products]", float, bf16, f16) {
+  for (const auto target : tests::vector_targets()) {
+    const tests::vector_target now(target);
+    int number = 0;
+    for (const int R : {1, 2, 5, 16, 17, 33, 65})
+      for (const int N : {1, 2, 7, 16, 33, 64, 65})
+        for (const int K : {1, 2, 3, 7, 16, 31, 32, 33, 65, 127})
+          check<TestType>(R, N, K, ++number, 1);
+  }
+}
+
+TEMPLATE_TEST_CASE("large products are right, by one thread and several",
+                   "[kernels][products]",
+                   float,
+                   bf16,
+                   f16) {
+  int number = 0;
+  for (const int threads : {1, 2, 3})
+    for (const auto& [R, N, K] :
+         {std::array{131, 113, 127}, {1543, 67, 19}, {5, 19, 1543}, {257, 193, 321}})
+      check<TestType>(R, N, K, ++number, threads);
+}
+
+TEMPLATE_TEST_CASE("a product that leaves out or repeats one factor of a rest is seen",
+                   "[kernels][products]",
+                   float,
+                   bf16,
+                   f16) {
+  auto m = of_shape<TestType>(17, 33, 127, 4);
+  const auto exact = in_double(m);
+  compute(m, 1);
+  REQUIRE(right(m, exact));
+  auto broken = m;
+  broken.y[16 * 33 + 32] = TestType(float(exact.x[16 * 127 + 126]) + float(m.y[16 * 33 + 32]));
+  CHECK_FALSE(right(broken, exact));
+  broken = m;
+  broken.dx[5] = broken.dx[6];
+  CHECK_FALSE(right(broken, exact));
+  broken = m;
+  broken.dweight[33 * 127 - 1] -= float(exact.dz[16 * 33 + 32]) * float(exact.x[16 * 127 + 126]);
+  CHECK_FALSE(right(broken, exact));
+}
+
+// For products_by_isa.py: what oneDNN took of the instruction sets that it was allowed.
+TEST_CASE("this process computes products by", "[.instruction_set]") {
+  std::puts(kernels::instruction_set().c_str());
+}
