@@ -9,20 +9,8 @@ void run(const activation_forward<T>& op) {
     const T* x = op.x + r * op.N * fan_in(op.kind);
     T* y = op.y + r * op.N;
     for (std::int64_t n = 0; n < op.N; ++n) {
-      switch (op.kind) {
-        case activation::gelu_tanh:
-          y[n] = T(gelu_tanh(double(x[n])));
-          break;
-        case activation::gelu_erf:
-          y[n] = T(gelu_erf(double(x[n])));
-          break;
-        case activation::squared_relu:
-          y[n] = T(squared_relu(double(x[n])));
-          break;
-        case activation::swiglu:
-          y[n] = T(silu(double(x[n])) * double(x[op.N + n]));
-          break;
-      }
+      const double value = activated(op.kind, double(x[n]));
+      y[n] = T(fan_in(op.kind) == 1 ? value : value * double(x[op.N + n]));
     }
   }
 }
@@ -34,24 +22,15 @@ void run(const activation_backward<T>& op) {
     const T* dy = op.dy + r * op.N;
     T* dx = op.dx + r * op.N * fan_in(op.kind);
     for (std::int64_t n = 0; n < op.N; ++n) {
-      switch (op.kind) {
-        case activation::gelu_tanh:
-          dx[n] = T(double(dy[n]) * gelu_tanh_slope(double(x[n])));
-          break;
-        case activation::gelu_erf:
-          dx[n] = T(double(dy[n]) * gelu_erf_slope(double(x[n])));
-          break;
-        case activation::squared_relu:
-          dx[n] = T(double(dy[n]) * squared_relu_slope(double(x[n])));
-          break;
-        case activation::swiglu: {
-          // Both are read before one is written, because dx may be x.
-          const auto gate = double(x[n]), linear = double(x[op.N + n]);
-          dx[n] = T(double(dy[n]) * linear * silu_slope(gate));
-          dx[op.N + n] = T(double(dy[n]) * silu(gate));
-          break;
-        }
+      // All is read before anything is written, because dx may be x or dy.
+      const double at = double(x[n]), d = double(dy[n]), slope = activation_slope(op.kind, at);
+      if (fan_in(op.kind) == 1) {
+        dx[n] = T(d * slope);
+        continue;
       }
+      const double linear = double(x[op.N + n]);
+      dx[n] = T(d * linear * slope);
+      dx[op.N + n] = T(d * activated(op.kind, at));
     }
   }
 }

@@ -6,31 +6,11 @@ namespace troupe::kernels::reference {
 namespace {
 
 double value(epilogue kind, double z) {
-  switch (kind) {
-    case epilogue::none:
-      break;
-    case epilogue::gelu_tanh:
-      return gelu_tanh(z);
-    case epilogue::gelu_erf:
-      return gelu_erf(z);
-    case epilogue::squared_relu:
-      return squared_relu(z);
-  }
-  return z;
+  return kind == epilogue::none ? z : activated(activation_of(kind), z);
 }
 
 double slope(epilogue kind, double z) {
-  switch (kind) {
-    case epilogue::none:
-      break;
-    case epilogue::gelu_tanh:
-      return gelu_tanh_slope(z);
-    case epilogue::gelu_erf:
-      return gelu_erf_slope(z);
-    case epilogue::squared_relu:
-      return squared_relu_slope(z);
-  }
-  return 1;
+  return kind == epilogue::none ? 1 : activation_slope(activation_of(kind), z);
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #pragma once
 
+#include "kernels/op/kinds.hpp"
+
 #include <cmath>
 #include <numbers>
 
@@ -51,6 +53,35 @@ inline double silu(double x) {
 inline double silu_slope(double x) {
   const double s = sigmoid(x);
   return s * (1 + x * (1 - s));
+}
+
+/// An activation of one number; of swiglu the gate's.
+inline double activated(activation kind, double x) {
+  switch (kind) {
+    case activation::gelu_tanh:
+      return gelu_tanh(x);
+    case activation::gelu_erf:
+      return gelu_erf(x);
+    case activation::squared_relu:
+      return squared_relu(x);
+    case activation::swiglu:
+      break;
+  }
+  return silu(x);
+}
+
+inline double activation_slope(activation kind, double x) {
+  switch (kind) {
+    case activation::gelu_tanh:
+      return gelu_tanh_slope(x);
+    case activation::gelu_erf:
+      return gelu_erf_slope(x);
+    case activation::squared_relu:
+      return squared_relu_slope(x);
+    case activation::swiglu:
+      break;
+  }
+  return silu_slope(x);
 }
 
 }  // namespace troupe::kernels::reference

@@ -44,8 +44,42 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]')
 STANDARD = re.compile(r"^[a-z_0-9]+$|^(sys|arpa|netinet)/|^(unistd|fcntl|dirent|signal|poll|pthread|dlfcn|sched|elf|link|cxxabi)\.h$")
 
 
+# what only its own rooms see: the arguments of operations. Others pass on handles of them
+OPERATIONS = "kernels/op/every_op.hpp"
+HANDLES = {"kernels/op/registry.hpp"}
+
+
+def included(path):
+    return [found[1] for found in map(INCLUDE.match, path.read_text().splitlines()) if found]
+
+
+def seen_from(root, room):
+    """Headers of ours by what a source of the room sees of them, with one that includes each."""
+    by = {}
+    waiting = [path for path in sorted((root / room).rglob("*")) if path.suffix in (".hpp", ".cpp")]
+    while waiting:
+        path = waiting.pop()
+        for name in included(path):
+            if name not in by and "/" in name and (root / name).is_file():
+                by[name] = path.relative_to(root).as_posix()
+                waiting.append(root / name)
+    return by
+
+
+def seen_operations(root):
+    if not (root / OPERATIONS).is_file():
+        yield f"{OPERATIONS} is not there, so nobody knows which headers are operations'"
+        return
+    operations = {x for x in included(root / OPERATIONS) if x.startswith("kernels/op/")} - HANDLES
+    for room in ("messages", "actors"):
+        by = seen_from(root, room)
+        for name in sorted(operations & by.keys()):
+            yield f"{room} sees the operations of {name}, which {by[name]} includes"
+
+
 def complaints(root):
     seen = 0
+    yield from seen_operations(root)
     for room, may in MAY.items():
         for path in sorted((root / room).rglob("*")):
             if path.suffix not in (".hpp", ".cpp", ".cu", ".cuh"):
@@ -76,12 +110,15 @@ def self_test(tmp):
     planted = {"kernels/a.hpp": "runtime/core/ids.hpp", "runtime/core/b.hpp": "caf/all.hpp",
                "messages/c.hpp": "runtime/model/gpt.hpp", "actors/d.hpp": "kernels/op/philox.hpp",
                "runtime/data/e.cpp": "spdlog/spdlog.h", "examples/f.cpp": "kernels/op/norm.hpp",
-               "examples/g.cpp": "gone.hpp"}
+               "examples/g.cpp": "gone.hpp",
+               "actors/h.hpp": "runtime/h.hpp", "runtime/h.hpp": "kernels/op/norm.hpp",
+               OPERATIONS: "kernels/op/norm.hpp", "kernels/op/norm.hpp": "kernels/op/context.hpp"}
     for name, include in planted.items():
         path = tmp / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f'#include "{include}"\n')
-    return len(list(complaints(tmp))) == len(planted)
+    # Of the last four files the first alone does wrong: it sees an operation.
+    return len(list(complaints(tmp))) == len(planted) - 3
 
 
 def main(root):

@@ -1,7 +1,7 @@
-#include "kernels/cpu/count.hpp"
+#include "kernels/cpu/cpu.hpp"
 
 #include "kernels/op/count.hpp"
-#include "kernels/reference/count.hpp"
+#include "kernels/reference/reference.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>

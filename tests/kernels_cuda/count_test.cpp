@@ -1,6 +1,6 @@
 #include "kernels/op/count.hpp"
 
-#include "kernels/reference/count.hpp"
+#include "kernels/reference/reference.hpp"
 #include "tests/support/device_ops.hpp"
 
 #include <catch2/catch_test_macros.hpp>
