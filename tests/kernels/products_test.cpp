@@ -44,6 +44,12 @@ double of_rounding(double size) {
     return tests::unit_at<T>(size) / 2;
 }
 
+/// An error before a result is rounded, and that: the result may lie beyond the next power of two.
+template <class T>
+double with_rounding(double exact, double away) {
+  return away + of_rounding<T>(std::abs(exact) + away);
+}
+
 template <class T>
 linear_memory<double> in_double(const linear_memory<T>& m) {
   const auto wide = [](const auto& x) { return std::vector<double>(tests::exactly(x)); };
@@ -107,20 +113,18 @@ bool right(const linear_memory<T>& m, linear_memory<double> exact) {
   multiply(plain);
   multiply(exact);
 
-  const auto of_z = [&](std::size_t i) {
-    return of_sum(m.K + 1, size.y[i])
-           + of_rounding<T>(std::abs(plain.y[i]) * (1 + u * double(m.K)));
-  };
+  const auto of_z
+      = [&](std::size_t i) { return with_rounding<T>(plain.y[i], of_sum(m.K + 1, size.y[i])); };
   const auto of_y = [&](std::size_t i) {
     const double z = plain.y[i], away = of_z(i);
-    return away * steepest(m.activation, z, away) + of_activation(m.activation, z)
-           + of_rounding<T>(exact.y[i]);
+    return with_rounding<T>(
+        exact.y[i], away * steepest(m.activation, z, away) + of_activation(m.activation, z));
   };
   const auto of_dx = [&](std::size_t i) {
-    const double z = exact.z_of_x[i];
-    const double away = of_sum(m.N, size.dx[i]) + of_rounding<T>(plain.dx[i]);
-    return away * steepest(m.made_x, z, 0) + of_activation(m.made_x, z) * std::abs(plain.dx[i])
-           + of_rounding<T>(exact.dx[i]);
+    const double z = exact.z_of_x[i], sum = plain.dx[i];
+    const double away = with_rounding<T>(sum, of_sum(m.N, size.dx[i]));
+    return with_rounding<T>(
+        exact.dx[i], away * steepest(m.made_x, z, 0) + of_activation(m.made_x, z) * std::abs(sum));
   };
   const auto of_dweight = [&](std::size_t i) { return of_sum(m.R + 1, size.dweight[i]); };
   const auto of_dbias = [&](std::size_t i) { return of_sum(m.R + 1, size.dbias[i]); };
