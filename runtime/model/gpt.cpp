@@ -82,20 +82,6 @@ float dropout_rate(const pass& p, double rate) {
   return p.settings.training ? float(rate) : 0.0F;
 }
 
-kernels::epilogue epilogue_of(kernels::activation kind) {
-  switch (kind) {
-    case kernels::activation::gelu_tanh:
-      return kernels::epilogue::gelu_tanh;
-    case kernels::activation::gelu_erf:
-      return kernels::epilogue::gelu_erf;
-    case kernels::activation::squared_relu:
-      return kernels::epilogue::squared_relu;
-    case kernels::activation::swiglu:
-      break;
-  }
-  return kernels::epilogue::none;
-}
-
 /// Of the products that add to the residual stream, as Megatron-LM scales them.
 double output_deviation(const gpt_config& c) {
   return c.init_std / std::sqrt(2.0 * double(c.layers));
@@ -307,7 +293,7 @@ void chunk::add_feed_forward(int unit, int64_t layer) {
                  config_.fc1_width() / seat_.size,
                  fc1.weight,
                  fc1.bias,
-                 epilogue_of(config_.activation));
+                 kernels::epilogue_of(config_.activation));
     if (config_.activation == kernels::activation::swiglu)
       p.x = activation(tape, p.x, config_.activation);
   });

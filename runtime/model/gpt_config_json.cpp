@@ -1,6 +1,8 @@
 #include "runtime/core/error.hpp"
 #include "runtime/model/gpt_config.hpp"
 
+#include <array>
+#include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <span>
@@ -22,10 +24,12 @@ constexpr enum_name position_names[]
        {"none", int(position_embedding::none)}};
 constexpr enum_name normalization_names[]
     = {{"layer", int(kernels::normalization::layer)}, {"rms", int(kernels::normalization::rms)}};
-constexpr enum_name activation_names[] = {{"gelu_tanh", int(kernels::activation::gelu_tanh)},
-                                          {"gelu_erf", int(kernels::activation::gelu_erf)},
-                                          {"swiglu", int(kernels::activation::swiglu)},
-                                          {"squared_relu", int(kernels::activation::squared_relu)}};
+constexpr auto activation_names = [] {
+  std::array<enum_name, std::size(kernels::every_activation)> out{};
+  for (std::size_t i = 0; i < out.size(); ++i)
+    out[i] = {text(kernels::every_activation[i]), int(kernels::every_activation[i])};
+  return out;
+}();
 
 constexpr enum_name scaling_names[] = {{"none", int(rope_scaling::none)},
                                        {"llama3", int(rope_scaling::llama3)},

@@ -101,10 +101,8 @@ void rows(bench& b, std::int64_t R, std::int64_t C) {
     b.line(name + " forward", shape, m.forward());
     b.line(name + " backward", shape, m.backward());
   };
-  feed_forward("gelu tanh", activation::gelu_tanh);
-  feed_forward("gelu erf", activation::gelu_erf);
-  feed_forward("swiglu", activation::swiglu);
-  feed_forward("squared relu", activation::squared_relu);
+  for (const activation kind : kernels::every_activation)
+    feed_forward(std::string(text(kind)), kind);
   {
     tests::dropout_memory<T> m{.sequences = R / 256, .T_ = 256, .C = C};
     b.line("dropout forward", shape, m.forward());

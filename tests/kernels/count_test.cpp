@@ -1,6 +1,6 @@
-#include "kernels/cpu/cpu.hpp"
-
 #include "kernels/op/count.hpp"
+
+#include "kernels/cpu/cpu.hpp"
 #include "kernels/reference/reference.hpp"
 
 #include <catch2/catch_test_macros.hpp>

@@ -1,9 +1,11 @@
+// Beside the tester (op_tester.hpp): logits that are large, infinite, not a number, or rise to the
+// last.
+
 #include "kernels/reference/reference.hpp"
 #include "tests/support/on_cpu.hpp"
 #include "tests/support/ops.hpp"
 
 #include <catch2/catch_test_macros.hpp>
-#include <catch2/generators/catch_generators.hpp>
 
 #include <limits>
 
@@ -14,36 +16,9 @@ using tests::relative_error;
 
 namespace {
 
-struct shape {
-  std::int64_t R, V, vocabulary;
-};
-
-// One word; a character model; padding inside a vector; more than a chunk; GPT-2's, padded.
-const auto shapes = {
-    shape{1, 1, 1}, {5, 65, 65}, {7, 80, 67}, {311, 131, 127}, {3, 4099, 4099}, {2, 50304, 50257}};
-
 constexpr double rounding = 1e-6;
 
 }  // namespace
-
-TEST_CASE("cross-entropy on the cpu agrees with the reference", "[kernels][cpu]") {
-  const auto [R, V, vocabulary] = GENERATE_REF(values(shapes));
-  cross_entropy_memory<float> a{.R = R, .V = V, .vocabulary = vocabulary};
-  for (auto& value : a.logits)
-    value *= 4;
-  auto b = a;
-  kernels::reference::run(a.forward());
-  on_cpu(b.forward(), 2);
-  CHECK(relative_error(b.loss, a.loss) < rounding);
-  CHECK(relative_error(b.lse, a.lse) < rounding);
-  b.lse = a.lse;
-  kernels::reference::run(a.backward());
-  on_cpu(b.backward(), 2);
-  CHECK(relative_error(b.dlogits, a.dlogits) < rounding);
-  for (std::int64_t r = 0; r < R; ++r)
-    for (std::int64_t v = vocabulary; v < V; ++v)
-      REQUIRE(b.dlogits[std::size_t(r * V + v)] == 0);
-}
 
 TEST_CASE("cross-entropy on the cpu finds a maximum that comes last", "[kernels][cpu]") {
   // Rising: the sum is rescaled at every chunk.
@@ -91,27 +66,4 @@ TEST_CASE("cross-entropy on the cpu takes words that cannot be and tells of what
   on_cpu(b.forward());
   CHECK(std::abs(b.loss[0] - a.loss[0]) < rounding * a.loss[0]);
   CHECK(std::isnan(b.loss[1]));
-}
-
-TEST_CASE("the gradient of the logits may take their place", "[kernels][cpu]") {
-  cross_entropy_memory<float> a{.R = 5, .V = 131, .vocabulary = 127}, b = a;
-  on_cpu(a.forward());
-  on_cpu(b.forward());
-  on_cpu(a.backward());
-  auto op = b.backward();
-  op.dlogits = b.logits.data();
-  on_cpu(op);
-  CHECK(b.logits == a.dlogits);
-}
-
-TEST_CASE("cross-entropy on the cpu has the same bits whatever the number of threads",
-          "[kernels][cpu]") {
-  cross_entropy_memory<float> one{.R = 311, .V = 131, .vocabulary = 127}, three = one;
-  on_cpu(one.forward(), 1);
-  on_cpu(three.forward(), 3);
-  CHECK(one.loss == three.loss);
-  CHECK(one.lse == three.lse);
-  on_cpu(one.backward(), 1);
-  on_cpu(three.backward(), 3);
-  CHECK(one.dlogits == three.dlogits);
 }

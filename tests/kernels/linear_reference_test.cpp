@@ -4,6 +4,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <catch2/generators/catch_generators_range.hpp>
 
 using namespace troupe;
 using namespace troupe::tests;
@@ -61,8 +62,9 @@ TEST_CASE("I and W of a linear layer agree with finite differences",
 
 TEST_CASE("I of a linear layer goes back through the activation that made its input",
           "[kernels][reference][linear][gradient]") {
-  const auto made_x = GENERATE(
-      kernels::epilogue::gelu_tanh, kernels::epilogue::gelu_erf, kernels::epilogue::squared_relu);
+  const auto made_x = GENERATE(from_range(kernels::every_epilogue));
+  if (made_x == kernels::epilogue::none)
+    return;
   linear_memory<double> t{.R = 3, .N = 5, .K = 4, .made_x = made_x};
   run(t.backward_input());
   activation_memory<double> a{

@@ -110,37 +110,6 @@ TEMPLATE_TEST_CASE("a sum in a narrow type is rounded once, not after each sourc
   CHECK(float(a.y[0]) == large + 2);
 }
 
-TEMPLATE_TEST_CASE("a partial step touches nothing beyond its end",
-                   "[kernels][cpu][narrow]",
-                   bf16,
-                   f16) {
-  const auto n = GENERATE(1, 5, 15, 17, 31);
-  for (const auto target : tests::vector_targets()) {
-    const tests::vector_target now(target);
-    sum_memory<TestType> a{.n = 64, .sources = 2};
-    auto op = a.add();
-    op.n = n;
-    on_cpu(op);
-    CHECK(std::all_of(
-        a.y.begin() + n, a.y.end(), [](TestType x) { return x == TestType(tests::unwritten); }));
-  }
-}
-
-TEMPLATE_TEST_CASE("neighbours are turned with every instruction set as by the judge",
-                   "[kernels][cpu][narrow]",
-                   bf16,
-                   f16) {
-  for (const auto target : tests::vector_targets()) {
-    const tests::vector_target now(target);
-    tests::rope_memory<TestType> a{
-        .R = 5, .G = 1, .heads = 2, .D = 70, .rotated = 66, .interleaved = true};
-    auto b = a;
-    kernels::reference::run(a.turn());
-    on_cpu(b.turn());
-    CHECK(tests::neighbours(b.x, a.x, 5e-7));  // as in float
-  }
-}
-
 TEMPLATE_TEST_CASE("casts to and from a narrow type have the bits of the reference",
                    "[kernels][cpu][narrow]",
                    bf16,

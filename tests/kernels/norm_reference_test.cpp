@@ -10,13 +10,6 @@ using namespace troupe::tests;
 using kernels::normalization;
 using kernels::reference::run;
 
-namespace {
-
-// Mean and rstd are stored as float: 6e-8 of each, and a difference of them amplifies it.
-constexpr double tolerance = 1e-6;
-
-}  // namespace
-
 TEST_CASE("layer norm leaves rows of mean zero and variance one before gain and bias",
           "[kernels][reference][norm]") {
   const auto C = GENERATE(3, 32, 257);
@@ -81,25 +74,6 @@ TEST_CASE("the statistics of a norm need not be wanted", "[kernels][reference][n
   op.rstd = nullptr;
   run(op);
   CHECK(t.y == y);
-}
-
-TEST_CASE("I and W of a norm agree with finite differences",
-          "[kernels][reference][norm][gradient]") {
-  const auto kind = GENERATE(normalization::layer, normalization::rms);
-  const auto C = GENERATE(3, 9);  // below 3 dx of a layer norm is nothing but cancellation
-  norm_memory<double> t{.R = 3, .C = C, .kind = kind};
-  const auto dgain = t.dgain, dbias = t.dbias;
-  run(t.forward());
-  run(t.backward_input());
-  run(t.backward_weight());
-
-  const auto loss = [&t] {
-    run(t.forward());
-    return weighted_sum(t.y, t.dy);
-  };
-  CHECK(relative_error(t.dx, slopes(t.x, loss)) < tolerance);
-  CHECK(relative_error(t.dgain, plus(dgain, slopes(t.gain, loss))) < tolerance);
-  CHECK(relative_error(t.dbias, plus(dbias, slopes(t.bias, loss))) < tolerance);
 }
 
 TEST_CASE("the gradient of the skip connection is added to dx",

@@ -16,6 +16,7 @@
 
 #include <array>
 #include <cstdio>
+#include <iterator>
 
 using namespace troupe;
 using kernels::bf16;
@@ -144,15 +145,15 @@ void compute(linear_memory<T>& m, int threads) {
 /// with the number of lengths.
 template <class T>
 linear_memory<T> of_shape(std::int64_t R, std::int64_t N, std::int64_t K, int number) {
-  constexpr std::array all{
-      epilogue::none, epilogue::gelu_tanh, epilogue::gelu_erf, epilogue::squared_relu};
+  constexpr auto& all = kernels::every_epilogue;
+  constexpr auto count = int(std::size(all));
   return {.R = R,
           .N = N,
           .K = K,
-          .activation = all[std::size_t(number) % 4],
+          .activation = all[number % count],
           .with_bias = number % 3 != 0,
           .with_z = number % 5 != 0,
-          .made_x = all[std::size_t(number / 4) % 4]};
+          .made_x = all[number / count % count]};
 }
 
 template <class T>

@@ -2,6 +2,7 @@
 
 #include <catch2/catch_template_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <catch2/generators/catch_generators_range.hpp>
 
 using namespace troupe;
 using kernels::activation;
@@ -24,8 +25,7 @@ const auto shapes = {shape{1, 1}, {3, 7}, {5, 61}, {1, 257}, {17, 64}, {3, 1040}
 constexpr double rounding = 2e-6;
 
 activation any_kind() {
-  return GENERATE(
-      activation::gelu_tanh, activation::gelu_erf, activation::squared_relu, activation::swiglu);
+  return GENERATE(from_range(kernels::every_activation));
 }
 
 }  // namespace

@@ -1,0 +1,106 @@
+// Cases of AdamW: see op_case.hpp. That what is rounded are the new parameters' own bits, and that
+// pieces have the bits of single steps: the tests beside.
+
+#pragma once
+
+#include "tests/kernels/op_case.hpp"
+
+namespace troupe::tests {
+
+/// Step 3 of a run whose moments are warm.
+struct adamw_arrays {
+  static constexpr float rate = 1e-3F, beta1 = 0.9F, beta2 = 0.95F, eps = 1e-8F;
+  static constexpr float correction1 = 0.271F, correction2 = 0.142625F;
+  static constexpr double units = 6;  ///< a dozen operations, half of which round what comes out
+
+  template <class T>
+  static T* x(arrays& a, std::int64_t n, const std::string& number = "") {
+    return a.changed<T>("x" + number, normal_numbers(n), units);
+  }
+  template <class T>
+  static T* m(arrays& a, std::int64_t n, const std::string& number = "") {
+    return a.changed<T>("m" + number, normal_numbers(n), units);
+  }
+  template <class T>
+  static T* v(arrays& a, std::int64_t n, const std::string& number = "") {
+    return a.changed<T>("v" + number, positive_numbers(n), units);
+  }
+  template <class T>
+  static const T* dx(arrays& a, std::int64_t n, const std::string& number = "") {
+    return a.in<T>("dx" + number, normal_numbers(n));
+  }
+  /// Of the judge, too, in the narrow type: it differs where the parameters lie at a middle, by a
+  /// unit of bf16 or f16.
+  static void* rounded(arrays& a,
+                       kernels::narrow_type to,
+                       std::int64_t n,
+                       const std::string& number = "") {
+    if (to == kernels::narrow_type::bf16)
+      return a.out<kernels::bf16>("rounded" + number, n, 0x1p17);
+    return a.out<kernels::f16>("rounded" + number, n, 0x1p14);
+  }
+};
+
+inline op_family adamw_family() {
+  using kernels::narrow_type;
+  op_family out{.name = "adamw"};
+  for (const std::int64_t n : {0, 1, 7, 61, 2048, 2049, 10007, 100003})
+    for (const int rounds : {0, 1, 2}) {
+      const auto to = rounds == 2 ? narrow_type::f16 : narrow_type::bf16;
+      out.cases.push_back({.shape = shape_text({{"n", n}, {"rounded", rounds}}),
+                           .op = makes([=](auto t, arrays& a) {
+                             using T = decltype(t);
+                             using of = adamw_arrays;
+                             return kernels::adamw<T>{
+                                 .x = of::x<T>(a, n),
+                                 .m = of::m<T>(a, n),
+                                 .v = of::v<T>(a, n),
+                                 .dx = of::dx<T>(a, n),
+                                 .n = n,
+                                 .gradient_scale = 0.5F,
+                                 .rate = of::rate,
+                                 .beta1 = of::beta1,
+                                 .beta2 = of::beta2,
+                                 .eps = of::eps,
+                                 .weight_decay = 0.1F,
+                                 .correction1 = of::correction1,
+                                 .correction2 = of::correction2,
+                                 .rounded = rounds != 0 ? of::rounded(a, to, n) : nullptr,
+                                 .rounded_to = to};
+                           }),
+                           .large = n > 90000});
+    }
+  for (const std::int64_t count : {0, 1, 7, 70}) {
+    out.cases.push_back(
+        {.shape = shape_text({{"count", count}}),
+         .op = makes([=](auto t, arrays& a) {
+           using T = decltype(t);
+           using of = adamw_arrays;
+           std::vector<typename kernels::adamw_pieces<T>::piece> pieces;
+           for (std::int64_t i = 0; i < count; ++i) {
+             const std::string number = std::to_string(i);
+             const std::int64_t n = i == 4 ? 5003 : i * 37 % 301;
+             pieces.push_back(
+                 {.x = of::x<T>(a, n, number),
+                  .m = of::m<T>(a, n, number),
+                  .v = of::v<T>(a, n, number),
+                  .dx = of::dx<T>(a, n, number),
+                  .rounded = i % 3 != 0 ? of::rounded(a, narrow_type::bf16, n, number) : nullptr,
+                  .n = n,
+                  .weight_decay = i % 2 == 0 ? 0.1F : 0.0F});
+           }
+           return kernels::adamw_pieces<T>{.pieces = a.on_host(pieces),
+                                           .count = count,
+                                           .gradient_scale = 0.5F,
+                                           .rate = of::rate,
+                                           .beta1 = of::beta1,
+                                           .beta2 = of::beta2,
+                                           .eps = of::eps,
+                                           .correction1 = of::correction1,
+                                           .correction2 = of::correction2};
+         })});
+  }
+  return out;
+}
+
+}  // namespace troupe::tests

@@ -1,0 +1,139 @@
+// Cases of products of layers and of the gradients of biases: see op_case.hpp.
+//
+// Every rest that a shape can leave, and every instruction set: products_test.cpp.
+
+#pragma once
+
+#include "tests/kernels/op_case.hpp"
+
+#include <array>
+
+namespace troupe::tests {
+
+struct linear_extents {
+  std::int64_t R, N, K;
+  kernels::epilogue activation = kernels::epilogue::none, made_x = kernels::epilogue::none;
+  bool with_bias = true, with_z = true;
+
+  /// Of a sum that is rounded to its type before an activation or its slope comes to it.
+  template <class T>
+  static constexpr double rounded_between(kernels::epilogue e) {
+    if (e == kernels::epilogue::none || sizeof(T) >= 4)
+      return 0;
+    return std::is_same_v<T, kernels::bf16> ? 0x1p16 : 0x1p13;
+  }
+
+  op_maker forward(const char* y = "y") const {
+    return makes([s = *this, y](auto t, arrays& a) {
+      using T = decltype(t);
+      const double units = roundings_of_sum(s.K + 1);
+      // Of squares an error counts twice, beside what it is relative to.
+      const double of_y = 2 * units + 2 * rounded_between<T>(s.activation);
+      return kernels::linear_forward<T>{
+          .y = a.out<T>(y, s.R * s.N, of_y),
+          .z = s.with_z ? a.out<T>("z", s.R * s.N, units) : nullptr,
+          .x = a.in<T>("x", normal_numbers(s.R * s.K)),
+          .weight = a.in<T>("weight", normal_numbers(s.N * s.K)),
+          .bias = s.with_bias ? a.in<T>("bias", normal_numbers(s.N)) : nullptr,
+          .R = s.R,
+          .N = s.N,
+          .K = s.K,
+          .activation = s.activation};
+    });
+  }
+  op_maker backward_input() const {
+    return makes([s = *this](auto t, arrays& a) {
+      using T = decltype(t);
+      const bool through = s.made_x != kernels::epilogue::none;
+      return kernels::linear_backward_input<T>{
+          .dx = a.out<T>("dx", s.R * s.K, roundings_of_sum(s.N) + rounded_between<T>(s.made_x)),
+          .dz = a.in<T>("dz", normal_numbers(s.R * s.N)),
+          .weight = a.in<T>("weight", normal_numbers(s.N * s.K)),
+          .R = s.R,
+          .N = s.N,
+          .K = s.K,
+          .activation = s.made_x,
+          .z = through ? a.in<T>("z_of_x", normal_numbers(s.R * s.K)) : nullptr};
+    });
+  }
+  op_maker backward_weight() const {
+    return makes([s = *this](auto t, arrays& a) {
+      using T = decltype(t);
+      using sum = kernels::accumulator<T>;
+      const double units = roundings_of_sum(s.R + 1);
+      return kernels::linear_backward_weight<T>{
+          .dweight = a.changed<sum>("dweight", normal_numbers(s.N * s.K), units),
+          .dbias = s.with_bias ? a.changed<sum>("dbias", normal_numbers(s.N), units) : nullptr,
+          .dz = a.in<T>("dz", normal_numbers(s.R * s.N)),
+          .x = a.in<T>("x", normal_numbers(s.R * s.K)),
+          .R = s.R,
+          .N = s.N,
+          .K = s.K};
+    });
+  }
+  op_maker backward_bias() const {
+    return makes([s = *this](auto t, arrays& a) {
+      using T = decltype(t);
+      return kernels::bias_backward<T>{.dbias = a.changed<kernels::accumulator<T>>(
+                                           "dbias", normal_numbers(s.N), roundings_of_sum(s.R + 1)),
+                                       .dz = a.in<T>("dz", normal_numbers(s.R * s.N)),
+                                       .R = s.R,
+                                       .N = s.N};
+    });
+  }
+};
+
+inline op_family linear_family() {
+  using kernels::epilogue;
+  op_family out{.name = "linear"};
+  const auto add = [&out](const linear_extents& s, const std::string& with) {
+    const std::string shape = shape_text({{"R", s.R}, {"N", s.N}, {"K", s.K}}) + with;
+    // The size of a team decides how a product is cut.
+    for (const auto& op : {s.forward(), s.backward_input(), s.backward_weight()})
+      out.cases.push_back({.shape = shape, .op = op, .same_bits_by_threads = false});
+  };
+  // No rows; one element; tails in every dimension; long sums in each direction; vectors and packs.
+  for (const auto& [R, N, K] : {std::array<std::int64_t, 3>{0, 5, 3},
+                                {1, 1, 1},
+                                {1, 97, 64},
+                                {31, 1, 7},
+                                {17, 65, 1},
+                                {61, 13, 27},
+                                {16, 64, 32},
+                                {523, 67, 19},
+                                {5, 19, 1543}})
+    add({R, N, K}, "");
+  for (const epilogue e : kernels::every_epilogue) {
+    const std::string name = e == epilogue::none ? "" : " " + std::string(text(activation_of(e)));
+    for (const bool with_z : {false, true}) {
+      add({37, 71, 29, e, e, true, with_z}, name);
+      add({16, 72, 64, e, e, false, with_z}, name);
+    }
+  }
+  const linear_extents small{.R = 3, .N = 4, .K = 5, .with_z = false};
+  out.gradients.push_back({.shape = "",
+                           .forward = small.forward("z"),
+                           .backward = {small.backward_input(), small.backward_weight()}});
+  return out;
+}
+
+inline op_family bias_family() {
+  op_family out{.name = "bias"};
+  // No rows; one element; primes; whole blocks of rows and one more.
+  for (const auto& [R, N] : {std::pair<std::int64_t, std::int64_t>{0, 5},
+                             {1, 1},
+                             {3, 7},
+                             {64, 8},
+                             {65, 136},
+                             {331, 264},
+                             {2053, 40}})
+    out.cases.push_back({.shape = shape_text({{"R", R}, {"N", N}}),
+                         .op = linear_extents{.R = R, .N = N, .K = 0}.backward_bias(),
+                         .large = R * N > 90000});
+  const linear_extents small{.R = 3, .N = 4, .K = 5, .with_z = false};
+  out.gradients.push_back(
+      {.shape = "", .forward = small.forward("z"), .backward = {small.backward_bias()}});
+  return out;
+}
+
+}  // namespace troupe::tests

@@ -1,0 +1,68 @@
+// Cases of rotary embeddings: see op_case.hpp. There and back is the operation itself: its gradient
+// is in rope_reference_test.cpp.
+
+#pragma once
+
+#include "tests/kernels/op_case.hpp"
+
+#include <array>
+
+namespace troupe::tests {
+
+inline op_family rope_family() {
+  op_family out{.name = "rope"};
+  // No rows; one pair; primes; a part of a head; half of a vector; the heads that models have; more
+  // pairs than are held at once; several threads.
+  for (const auto& [R, G, heads, D, rotated] : {std::array<std::int64_t, 5>{0, 1, 1, 8, 8},
+                                                {1, 1, 1, 2, 2},
+                                                {3, 2, 3, 7, 6},
+                                                {5, 2, 3, 22, 14},
+                                                {37, 1, 2, 16, 8},
+                                                {13, 2, 3, 64, 64},
+                                                {5, 3, 5, 128, 128},
+                                                {11, 1, 3, 80, 32},
+                                                {2, 1, 2, 1056, 1040},
+                                                {2, 1, 2, 1100, 1066},
+                                                {67, 3, 5, 64, 64}})
+    for (const bool interleaved : {false, true})
+      for (const bool backward : {false, true})
+        out.cases.push_back(
+            {.shape
+             = shape_text({{"R", R}, {"G", G}, {"heads", heads}, {"D", D}, {"rotated", rotated}})
+               + (interleaved ? " interleaved" : "") + (backward ? " backward" : ""),
+             .op
+             = makes([=, R = R, G = G, heads = heads, D = D, rotated = rotated](auto t, arrays& a) {
+                 using T = decltype(t);
+                 // Far beyond where a float knows the angle, and some near ones.
+                 std::vector<double> positions, frequencies;
+                 for (std::int64_t r = 0; r < R; ++r)
+                   positions.push_back(r == 0   ? 1000003
+                                       : r == 1 ? 2147483647
+                                                : double(r * 977 % 4096));
+                 for (std::int64_t i = 0; i < rotated / 2; ++i)
+                   frequencies.push_back(
+                       double(float(std::pow(10000.0, -2.0 * double(i) / double(rotated)))));
+                 const kernels::rope<T> op{
+                     // A sine that was rounded, two products and a sum.
+                     .x = a.changed<T>("x", normal_numbers(R * G * (heads + 1) * D), 5),
+                     .position = a.in<std::int32_t>("position", listed(positions)),
+                     .frequency = a.in<float>("frequency", listed(frequencies)),
+                     .R = R,
+                     .G = G,
+                     .heads = heads,
+                     .D = D,
+                     .rotated = rotated,
+                     .row = G * (heads + 1) * D,
+                     .group = (heads + 1) * D,
+                     .interleaved = interleaved,
+                     .backward = backward};
+                 a.counts("x", R * G * heads * rotated);
+                 a.counts("frequency", 0);
+                 return op;
+               }),
+             .same_bits_by_address = true,
+             .large = R * G * heads * D > 40000});
+  return out;
+}
+
+}  // namespace troupe::tests

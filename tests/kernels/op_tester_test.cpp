@@ -1,0 +1,180 @@
+// Every operation on the processor's backends, by every family's cases: see op_tester.hpp.
+
+#include "tests/kernels/op_tester.hpp"
+
+#include "kernels/backend/backend.hpp"
+#include "tests/kernels/vector_targets.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <cstring>
+#include <omp.h>
+#include <set>
+
+using namespace troupe;
+using namespace troupe::tests;
+using kernels::operation;
+using kernels::operation_name;
+
+namespace {
+
+/// Of the next parallel regions while it stands, whatever they ask for.
+class one_thread {
+ public:
+  one_thread() { omp_set_max_active_levels(0); }
+  ~one_thread() { omp_set_max_active_levels(before_); }
+  one_thread(const one_thread&) = delete;
+  one_thread& operator=(const one_thread&) = delete;
+
+ private:
+  int before_ = omp_get_max_active_levels();
+};
+
+class on_host : public tested_backend {
+ public:
+  explicit on_host(kernels::backend which) : which_(which) {}
+
+  std::string name() const override {
+    return which_ == kernels::backend::cpu ? kernels::instruction_set() : "reference";
+  }
+  tested_memory& memory() override { return host_memory(); }
+  void run(const operation& op, int threads) override {
+    const auto bytes = kernels::scratch(which_, op, threads);
+    const auto scratch = host_memory().allocate(bytes);
+    std::memset(scratch.get(), 0xFF, bytes);
+    kernels::run(which_, op, {threads, {scratch.get(), bytes}});
+  }
+  void run_otherwise(const operation& op, int threads) override {
+    const one_thread at_most;
+    run(op, threads);
+  }
+  std::vector<int> team_sizes() const override {
+    return which_ == kernels::backend::cpu ? std::vector{1, 3} : std::vector{1};
+  }
+  bool takes(const op_case&) const override { return true; }
+
+ private:
+  kernels::backend which_;
+};
+
+void ask(tested_backend& backend, const op_family& family) {
+  for (const auto& one : family.cases)
+    for (const auto& wrong : complaints_of(backend, one))
+      FAIL_CHECK(wrong);
+  CHECK_FALSE(family.cases.empty());
+}
+
+}  // namespace
+
+TEST_CASE("every operation on the cpu is what it is declared to be, with every instruction set",
+          "[kernels][operations][cpu]") {
+  for (const auto& family : every_family())
+    DYNAMIC_SECTION(family.name) {
+      for (const auto target : vector_targets()) {
+        const vector_target now(target);
+        on_host backend(kernels::backend::cpu);
+        ask(backend, family);
+      }
+    }
+}
+
+TEST_CASE("every operation of the reference in float is that in double, rounded",
+          "[kernels][operations][reference]") {
+  for (const auto& family : every_family())
+    DYNAMIC_SECTION(family.name) {
+      on_host backend(kernels::backend::reference);
+      ask(backend, family);
+    }
+}
+
+TEST_CASE("every gradient agrees with finite differences", "[kernels][operations][gradient]") {
+  for (const auto& family : every_family())
+    DYNAMIC_SECTION(family.name) {
+      for (const auto& one : family.gradients)
+        for (const auto& wrong : complaints_of(one))
+          FAIL_CHECK(wrong);
+      SUCCEED();
+    }
+}
+
+TEST_CASE("every operation has cases, but for those that have tests of their own",
+          "[kernels][operations]") {
+  // Of all 65,536 numbers: narrow_cpu_test.cpp. Of one row, in host memory: sample_cpu_test.cpp.
+  std::set<operation_name> asked{
+      operation_name::narrow, operation_name::widen, operation_name::sample_token};
+  for (const auto& family : every_family())
+    for (const auto& one : family.cases)
+      asked.insert(one.op.name);
+  for (int i = 0; i < int(operation_name::unknown); ++i) {
+    INFO(text(operation_name(i)));
+    CHECK(asked.contains(operation_name(i)));
+  }
+}
+
+namespace {
+
+enum class fault { wrong, beyond, untouched, unsteady, none };
+
+/// Spoils what the reference's add has computed.
+class faulty : public on_host {
+ public:
+  explicit faulty(fault which) : on_host(kernels::backend::reference), which_(which) {}
+
+  void run(const operation& op, int threads) override {
+    on_host::run(op, threads);
+    const auto& add = *static_cast<const kernels::add<float>*>(op.arguments);
+    if (op.type != kernels::element_type::f32 || add.n == 0)
+      return;
+    if (which_ == fault::wrong)
+      add.y[add.n - 1] *= 1 + 0x1p-20F;
+    if (which_ == fault::beyond)
+      add.y[add.n] = 0;
+    if (which_ == fault::untouched)
+      std::memset(add.y, 0xFF, sizeof(float));
+    if (which_ == fault::unsteady)
+      add.y[0] = std::nextafter(add.y[0], ++runs_ % 2 == 0 ? -9.0F : 9.0F);
+  }
+
+ private:
+  fault which_;
+  int runs_ = 0;
+};
+
+std::size_t complaints(fault which) {
+  std::size_t out = 0;
+  faulty backend(which);
+  for (const auto& family : every_family())
+    for (const auto& one : family.cases)
+      if (one.op.name == operation_name::add && one.shape == "n 61")
+        out += complaints_of(backend, one).size();
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("the tester finds what is wrong, beyond an array, not written, or not the same again",
+          "[kernels][operations]") {
+  CHECK(complaints(fault::none) == 0);
+  CHECK(complaints(fault::wrong) > 0);
+#ifndef __SANITIZE_ADDRESS__  // which says so itself
+  CHECK(complaints(fault::beyond) > 0);
+#endif
+  CHECK(complaints(fault::untouched) > 0);
+  CHECK(complaints(fault::unsteady) > 0);
+}
+
+TEST_CASE("the tester takes threads away", "[kernels][operations]") {
+  int threads = 0;
+  const auto count = [&threads] {
+    threads = 0;
+#pragma omp parallel num_threads(3) reduction(+ : threads)
+    threads += 1;
+  };
+  {
+    const one_thread at_most;
+    count();
+    CHECK(threads == 1);
+  }
+  count();
+  CHECK(threads == 3);
+}
