@@ -3,7 +3,7 @@
 
 add_subdirectory(emulator)
 troupe_test(emulator troupe_emulated_options)
-troupe_test(kernels_cuda troupe_emulated_kernels troupe_kernels_backend)
+troupe_test(kernels_cuda test_operations troupe_emulated_kernels troupe_kernels_backend)
 
 # In the seat of cuDNN's plug-in.
 add_library(attention_for_tests MODULE EXCLUDE_FROM_ALL support/attention_plugin.cpp
@@ -27,7 +27,7 @@ if(TARGET plugin_cuda)
   add_executable(test_kernels_device EXCLUDE_FROM_ALL ${sources} support/device_control.cpp
                  support/device_main.cpp $<TARGET_OBJECTS:plugin_cuda>)
   set_target_properties(test_kernels_device PROPERTIES LINKER_LANGUAGE CXX)
-  target_link_libraries(test_kernels_device PRIVATE troupe_kernels_backend CUDA::cublasLt
+  target_link_libraries(test_kernels_device PRIVATE test_operations troupe_kernels_backend CUDA::cublasLt
                         CUDA::cudart_static Catch2::Catch2)
   add_dependencies(test_kernels_device attention_for_device_tests)
   add_test(NAME kernels_device
