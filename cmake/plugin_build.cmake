@@ -3,7 +3,8 @@
 
 include(cmake/hash_of_headers.cmake)
 troupe_hash_of_headers(${PROJECT_SOURCE_DIR} hash headers
-                       kernels/backend/cuda_library.hpp kernels/op/every_op.hpp
+                       kernels/backend/backend.hpp kernels/backend/cuda_library.hpp
+                       kernels/op/every_op.hpp
                        kernels/cuda/attention_library.hpp
                        runtime/device/device.hpp runtime/collective/nccl/nccl.hpp
                        runtime/transport/wire.hpp)
