@@ -46,7 +46,7 @@ int list(const checkpoint_flags& flags) {
   return flags.json ? print(list_json(all)) : print(list_page(all));
 }
 
-int show(const checkpoint_flags& flags) {
+int show_one(const checkpoint_flags& flags) {
   const auto x = runtime::list_checkpoints(runtime::named_checkpoint(only_folder(flags)).string());
   if (!x.front().manifest)
     throw runtime::input_error("{}", x.front().wrong);
@@ -116,7 +116,7 @@ command_line& add(command_line& to,
   auto& line = to.command(name, about, [flags, does] { return does(*flags); });
   line.words(words, help, flags->folders);
   line.toggle("--json", "Prints JSON, for programs.", [flags] { flags->json = true; });
-  if (does == show)
+  if (does == show_one)
     line.toggle("--tensors",
                 "Lists every tensor with its type, its shape, and the pieces it lies in.",
                 [flags] { flags->tensors = true; });
@@ -141,7 +141,7 @@ void add_checkpoint(command_line& program) {
           "A * marks the one that the tracker names: where --load goes on. `sound` says that "
           "manifest, sizes and headers fit together; only `troupe checkpoint verify` reads the "
           "elements.");
-  add(group, "show", "tells what a checkpoint says of itself.", "DIR", one, show)
+  add(group, "show", "tells what a checkpoint says of itself.", "DIR", one, show_one)
       .note(
           "Model, identity (whatever changes bits) and layout are those of the run that saved. "
           "Any other layout can load it.");

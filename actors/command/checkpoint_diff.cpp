@@ -15,8 +15,6 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 using runtime::checkpoint_reader;
 
-constexpr std::size_t page = 80, indent = 12;
-
 /// Where two JSON objects differ: a list of {field, a, b}; null where one has nothing.
 ordered_json differences(const json& a, const json& b) {
   const auto flat_a = a.empty() ? a : a.flatten(), flat_b = b.empty() ? b : b.flatten();
@@ -83,9 +81,9 @@ std::string by_at_most(const ordered_json& largest) {
 
 std::string line(const ordered_json& x) {
   const auto state = x["state"].get<std::string>();
-  std::string out = fmt::format("{:<{}}{}\n", state, indent, x["name"].get<std::string>());
+  std::string out = fmt::format("{:<{}}{}\n", state, title_width, x["name"].get<std::string>());
   const auto more = [&](const std::string& text) {
-    out += fmt::format("{:<{}}{}\n", "", indent, wrapped(text, indent, page));
+    out += fmt::format("{:<{}}{}\n", "", title_width, wrapped(text, title_width, page_width));
   };
   if (state == "different")
     more(fmt::format("{} of {} elements differ{}",
@@ -179,13 +177,13 @@ std::string diff_page(const ordered_json& found) {
     for (const auto& x : found[part])
       out += fmt::format("{:<{}}{}\n",
                          part,
-                         indent,
+                         title_width,
                          wrapped(fmt::format("{}: {} in A, {} in B",
                                              x["field"].get<std::string>(),
                                              x["a"].dump(),
                                              x["b"].dump()),
-                                 indent,
-                                 page));
+                                 title_width,
+                                 page_width));
   for (const auto& x : found["tensors"])
     out += line(x);
   return out + summary(found);

@@ -3,8 +3,6 @@
 namespace troupe::command {
 namespace {
 
-constexpr std::int64_t largest_count = std::int64_t{1} << 53;  // exact in a double
-
 void declare_resuming(command_line& line, runtime::checkpoint_settings& to) {
   line.toggle("--finetune",
               "With --load: takes the parameters only. Iteration, samples, moments and learning "

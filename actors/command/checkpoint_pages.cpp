@@ -14,8 +14,6 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 using runtime::listed_checkpoint;
 
-constexpr std::size_t page = 80, indent = 12;
-
 /// "identity    a b, c d": the members of an object, nested ones by their path.
 std::string fields(const std::string& title, const json& of) {
   std::string text;
@@ -23,7 +21,7 @@ std::string fields(const std::string& title, const json& of) {
   for (const auto& [path, value] : flat.items())
     text += (text.empty() ? "" : ", ") + path.substr(1) + " "
             + (value.is_string() ? value.get<std::string>() : value.dump());
-  return fmt::format("{:<{}}{}\n", title, indent, wrapped(text, indent, page));
+  return fmt::format("{:<{}}{}\n", title, title_width, wrapped(text, title_width, page_width));
 }
 
 std::string size_text(const listed_checkpoint& x) {
@@ -70,7 +68,7 @@ std::string tensors_text(const std::map<std::string, gathered>& all) {
                                   to_string(x.first->type),
                                   to_string(x.first->whole),
                                   x.pieces == 1 ? "" : fmt::format(" {} pieces", x.pieces));
-    const bool fits = std::max<std::size_t>(what.size(), 24) + 1 + name.size() <= page;
+    const bool fits = std::max<std::size_t>(what.size(), 24) + 1 + name.size() <= page_width;
     out += fits ? fmt::format("{:<24} {}\n", what, name) : fmt::format("{}\n    {}\n", what, name);
   }
   return out;
@@ -105,7 +103,7 @@ std::string list_page(const std::vector<listed_checkpoint>& all) {
                        minute(x.saved),
                        x.manifest ? "sound" : "wrong");
     if (!x.manifest)
-      out += fmt::format("{:<{}}{}\n", "", indent, wrapped(x.wrong, indent, page));
+      out += fmt::format("{:<{}}{}\n", "", title_width, wrapped(x.wrong, title_width, page_width));
   }
   if (!tracked)
     out += "None of them is what the tracker, latest_checkpointed_iteration.txt, names.\n";

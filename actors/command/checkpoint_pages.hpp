@@ -10,6 +10,8 @@
 
 namespace troupe::command {
 
+constexpr std::size_t page_width = 80, title_width = 12;  ///< in columns
+
 /// "2026-11-21 05:23", local; empty for no time.
 std::string minute(std::chrono::system_clock::time_point when);
 

@@ -5,7 +5,8 @@
 namespace troupe::command {
 namespace {
 
-constexpr const char* head = R"(# Completion of troupe for bash, made by `troupe completion bash`.
+constexpr const char* bash_head
+    = R"(# Completion of troupe for bash, made by `troupe completion bash`.
 
 # What may stand in a command ($1), or after one of its flags ($2).
 _troupe_describe() {
@@ -69,7 +70,7 @@ std::string joined(const std::vector<std::string>& words) {
 }
 
 /// A case for the command itself, and one for each flag that takes words.
-void describe(const command_description& x, std::string& out) {
+void describe_for_bash(const command_description& x, std::string& out) {
   std::vector<std::string> commands, flags = {"--help"};
   for (const auto& below : x.commands)
     commands.push_back(below.name());
@@ -95,14 +96,14 @@ void describe(const command_description& x, std::string& out) {
       kind,
       cases);
   for (const auto& below : x.commands)
-    describe(below, out);
+    describe_for_bash(below, out);
 }
 
 }  // namespace
 
 std::string bash_completion(const command_description& program) {
-  std::string out = head;
-  describe(program, out);
+  std::string out = bash_head;
+  describe_for_bash(program, out);
   return out + "  esac\n}\n" + tail;
 }
 

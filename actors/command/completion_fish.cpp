@@ -5,7 +5,8 @@
 namespace troupe::command {
 namespace {
 
-constexpr const char* head = R"(# Completion of troupe for fish, made by `troupe completion fish`.
+constexpr const char* fish_head
+    = R"(# Completion of troupe for fish, made by `troupe completion fish`.
 
 # Whether the words before the cursor begin with these commands; with "only" nothing may follow.
 function __troupe_in
@@ -70,7 +71,7 @@ void describe(const command_description& x, std::size_t program, std::string& ou
 }  // namespace
 
 std::string fish_completion(const command_description& program) {
-  std::string out = head;
+  std::string out = fish_head;
   describe(program, program.path.size(), out);
   return out + "complete -c troupe -s h -l help -d 'Prints the help'\n";
 }

@@ -48,9 +48,9 @@ std::string spec_of(const flag_description& x) {
   return out;
 }
 
-void describe(const command_description& x, std::string& out) {
+void describe_for_zsh(const command_description& x, std::string& out) {
   for (const auto& below : x.commands)
-    describe(below, out);
+    describe_for_zsh(below, out);
   out += function_of(x) + "() {\n";
   if (x.commands.empty()) {
     out += "  _arguments -S \\\n";
@@ -74,7 +74,7 @@ void describe(const command_description& x, std::string& out) {
 
 std::string zsh_completion(const command_description& program) {
   std::string out = "#compdef troupe\n# Made by `troupe completion zsh`.\n\n";
-  describe(program, out);
+  describe_for_zsh(program, out);
   // A file in $fpath is the body of the function that completes; a sourced one declares it.
   return out
          + "if [[ $funcstack[1] == _troupe ]]; then\n  _troupe \"$@\"\nelse\n  compdef _troupe "

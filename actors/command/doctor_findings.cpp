@@ -21,10 +21,6 @@ constexpr std::int64_t least_disk = 64 * mega;
 // A data set, shards and the log; each actor none.
 constexpr std::int64_t least_files = 64;
 
-std::string human(std::int64_t bytes) {
-  return runtime::human_bytes(double(bytes));
-}
-
 bool has(const runtime::processor_facts& x, const char* instruction) {
   return std::find(x.instructions.begin(), x.instructions.end(), instruction)
          != x.instructions.end();
@@ -60,20 +56,20 @@ void look(const runtime::processor_facts& x, findings& out) {
 
 void look(const runtime::memory_facts& x, findings& out) {
   if (x.usable() < least_memory)
-    out.push_back(
-        {weight::missing,
-         "memory",
-         fmt::format(
-             "{} can be taken; even a small run takes {}", human(x.usable()), human(least_memory)),
-         x.limit && *x.limit < x.total ? "raise the limit: docker run --memory, systemd "
-                                         "MemoryMax; or end what else runs there"
-                                       : "end what else runs here: ps aux --sort=-rss"});
+    out.push_back({weight::missing,
+                   "memory",
+                   fmt::format("{} can be taken; even a small run takes {}",
+                               runtime::human_bytes(x.usable()),
+                               runtime::human_bytes(least_memory)),
+                   x.limit && *x.limit < x.total ? "raise the limit: docker run --memory, systemd "
+                                                   "MemoryMax; or end what else runs there"
+                                                 : "end what else runs here: ps aux --sort=-rss"});
   else if (x.limit && *x.limit < x.total)
     out.push_back({weight::note,
                    "memory",
                    fmt::format("the control group leaves {} of {}: beyond that the kernel kills",
-                               human(*x.limit),
-                               human(x.total)),
+                               runtime::human_bytes(*x.limit),
+                               runtime::human_bytes(x.total)),
                    "look before a run: troupe memory, troupe train gpt --dry-run"});
 }
 
@@ -89,7 +85,7 @@ void look(const runtime::disk_facts& x, findings& out) {
                    "disk",
                    fmt::format("'{}' has {} left; a checkpoint takes 12 bytes a parameter",
                                folder,
-                               human(x.available)),
+                               runtime::human_bytes(x.available)),
                    "make room (du -sh *), or name --save on another disk (df -h)"});
   if (x.existing != x.folder)
     out.push_back(

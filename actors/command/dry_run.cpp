@@ -23,10 +23,6 @@ namespace {
 
 using namespace runtime;  // every name below is one of its values
 
-std::string human(std::int64_t bytes) {
-  return human_bytes(double(bytes));
-}
-
 std::string stretch_text(const gpt_config& x) {
   const auto* how = x.scaling == rope_scaling::none     ? ""
                     : x.scaling == rope_scaling::llama3 ? ", stretched as Llama 3"
@@ -211,19 +207,19 @@ std::string describe(const training_job& given) {
     out += rank_text(rank, at, l.tensor, pipeline, int(stage)) + "\n"
            + fmt::format(
                "            {}: parameters {}, gradients {}, optimizer {}, activations {}{}\n",
-               human(need.peak()),
-               human(need.parameters),
-               human(need.gradients),
-               human(need.optimizer),
-               human(need.activations),
+               human_bytes(need.peak()),
+               human_bytes(need.parameters),
+               human_bytes(need.gradients),
+               human_bytes(need.optimizer),
+               human_bytes(need.activations),
                job.checkpoints.save.empty()
                        || (!job.reduction.distributed_optimizer && at[std::size_t(axis::data)] > 0)
                    ? ""
                    : fmt::format("; {} more{} while it saves",
-                                 human(need.snapshot),
+                                 human_bytes(need.snapshot),
                                  job.backend == backend_kind::cuda ? " of the host's memory" : ""));
   }
-  out += fmt::format("all ranks   {}\n", human(std::reduce(all.begin(), all.end())))
+  out += fmt::format("all ranks   {}\n", human_bytes(std::reduce(all.begin(), all.end())))
          + memory_text(given, all);
   for (const auto& note : pipeline.schedule->notes())
     out += fmt::format("note        {}\n", note);

@@ -10,8 +10,6 @@
 namespace troupe::command {
 namespace {
 
-constexpr std::int64_t largest_count = std::int64_t{1} << 53;  // exact in a double
-
 /// Scripts of Megatron-LM's pass '99,1,0' with quotes that the shell has not taken away.
 std::string unquoted(const std::string& word) {
   const bool quoted = word.size() >= 2 && word.front() == word.back()

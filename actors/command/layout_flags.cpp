@@ -6,8 +6,6 @@
 namespace troupe::command {
 namespace {
 
-constexpr std::int64_t most_workers = 1 << 16;
-
 /// An axis that this build knows but cannot yet cut along.
 reader only_one(std::string why) {
   return [why = std::move(why)](const std::string& flag, const std::string& word) {

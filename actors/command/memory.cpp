@@ -16,10 +16,6 @@ namespace {
 using nlohmann::ordered_json;
 using runtime::forecast_group;
 
-std::string human(std::int64_t bytes) {
-  return runtime::human_bytes(double(bytes));
-}
-
 /// Memory depends on shape, batch and layout. Whatever else a run needs to know is left out, so
 /// that neither data nor tokenizer files have to be there.
 training_flags shape_and_layout(training_flags flags) {
@@ -121,13 +117,13 @@ std::string forecast_text(const std::vector<forecast_group>& groups) {
   for (const auto& x : by_stages(groups))
     out += row(x.pipeline,
                x.ranks,
-               human(x.need.parameters),
-               human(x.need.gradients),
-               human(x.need.optimizer),
-               human(x.need.activations),
-               human(x.need.peak()),
-               "+ " + human(x.need.snapshot));
-  return out + fmt::format("all workers together {}\n", human(together(groups)));
+               runtime::human_bytes(x.need.parameters),
+               runtime::human_bytes(x.need.gradients),
+               runtime::human_bytes(x.need.optimizer),
+               runtime::human_bytes(x.need.activations),
+               runtime::human_bytes(x.need.peak()),
+               "+ " + runtime::human_bytes(x.need.snapshot));
+  return out + fmt::format("all workers together {}\n", runtime::human_bytes(together(groups)));
 }
 
 std::string growth_text(const runtime::training_job& job) {

@@ -18,6 +18,10 @@
 
 namespace troupe::command {
 
+/// Of counts that a flag takes: exact in a double.
+constexpr std::int64_t largest_count = std::int64_t{1} << 53;
+constexpr std::int64_t most_workers = 1 << 16;
+
 /// The command line, or a configuration, is wrong. Exit code 2, with a hint at the command's
 /// --help.
 class usage_error : public runtime::error {

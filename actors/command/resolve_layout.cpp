@@ -11,8 +11,6 @@
 namespace troupe::command {
 namespace {
 
-constexpr std::int64_t most_workers = 1 << 16;
-
 /// "F,I,W" or "F,I,W,C"
 void read_times(const std::string& text, runtime::schedule_settings& to) {
   constexpr const char* flag = "--pipeline-times";

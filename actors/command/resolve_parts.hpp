@@ -11,17 +11,8 @@
 
 namespace troupe::command {
 
+using runtime::collect;
 using sentences = std::vector<std::string>;
-
-/// Runs one part of the work; what it throws becomes a sentence, so that all are told at once.
-template <class Work>
-void collect(sentences& wrong, Work&& work) {
-  try {
-    work();
-  } catch (const runtime::error& failure) {
-    wrong.emplace_back(failure.what());
-  }
-}
 
 /// The shape of a model that is made new, or of one that is there already. resolve_shape.cpp
 runtime::gpt_config shape_from_flags(const training_flags& flags, sentences& wrong);

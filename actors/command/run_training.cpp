@@ -61,7 +61,7 @@ class drain_switch {
   actors::drain_request ask_;
 };
 
-constexpr int users_fault = 2;
+constexpr int trace_not_written = 2;  // exit code
 constexpr auto reader_patience = std::chrono::seconds(5);
 
 /// False when it cannot be written: that is told, and does not hide how the run ended.
@@ -114,21 +114,17 @@ void require_memory(const runtime::training_job& job, const forecasts& groups) {
     throw runtime::input_error("this run cannot start: {}", memory_advice(job, *lacking));
 }
 
-std::string human(std::int64_t bytes) {
-  return runtime::human_bytes(double(bytes));
-}
-
 void tell(const runtime::forecast_group& most) {
   const auto& memory = most.need;
   runtime::log_info(
       " memory of a worker: up to {}, on stage {} (parameters {}, gradients {}, optimizer {}, "
       "activations {})",
-      human(memory.peak()),
+      runtime::human_bytes(memory.peak()),
       most.pipeline,
-      human(memory.parameters),
-      human(memory.gradients),
-      human(memory.optimizer),
-      human(memory.activations));
+      runtime::human_bytes(memory.parameters),
+      runtime::human_bytes(memory.gradients),
+      runtime::human_bytes(memory.optimizer),
+      runtime::human_bytes(memory.activations));
 }
 
 /// What the forecast was worth.
@@ -138,13 +134,13 @@ void compare_memory(const actors::resources& shared, const runtime::memory_forec
     most = std::max(most, peak);
   runtime::log_info(
       " memory of a worker: at most {}; {} had been forecast{}",
-      human(std::int64_t(most)),
-      human(expected.peak()),
+      runtime::human_bytes(std::int64_t(most)),
+      runtime::human_bytes(expected.peak()),
       shared.job.checkpoints.save.empty()
           ? ""
           : fmt::format(
               ", and {} more{} while a checkpoint is written",
-              human(expected.snapshot),
+              runtime::human_bytes(expected.snapshot),
               shared.job.backend == runtime::backend_kind::cuda ? " of the host's memory" : ""));
 }
 
@@ -188,7 +184,7 @@ int carry_out(const runtime::training_job& job,
   else if (any_step && !shared->pools->peaks().empty())
     compare_memory(*shared, neediest(groups).need);
   const bool profiled = write_profile(*shared), traced = write_trace(*shared);
-  return end.exit_code == 0 && !(profiled && traced) ? users_fault : end.exit_code;
+  return end.exit_code == 0 && !(profiled && traced) ? trace_not_written : end.exit_code;
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ using runtime::input_error;
 using runtime::plan;
 
 // Of times and memory: sums of very many of them are numbers still.
-constexpr double largest = 1e15;
+constexpr double largest_cost = 1e15;
 
 std::string without_blanks(const std::string& x) {
   const auto first = std::min(x.find_first_not_of(" \t"), x.size());
@@ -49,7 +49,7 @@ list_reader numbers(std::vector<std::pair<const char*, double*>> to) {
       throw usage_error(
           "{} {}: give {} numbers, {}, such as {}", flag, text, to.size(), form, example);
     for (std::size_t i = 0; i < to.size(); ++i)
-      *to[i].second = parse_real(flag, without_blanks(cells[i]), 0, largest);
+      *to[i].second = parse_real(flag, without_blanks(cells[i]), 0, largest_cost);
   };
 }
 
@@ -194,7 +194,7 @@ void declare_plan(command_line& line, schedule_flags& to) {
              "Of each rank, in activations of one micro-batch through its whole share, held from F "
              "to B or W (whatever --held says): zb-h2 and auto keep it, others are refused above "
              "it.",
-             real(to.memory_limit, 0, largest));
+             real(to.memory_limit, 0, largest_cost));
   line.toggle("--lowered",
               "With sends, receives and the reduction of gradients written out, and B as I and W.",
               [&to] { to.lowered = true; });
@@ -210,7 +210,8 @@ void declare_costs(command_line& line, schedule_flags& to) {
               "Times of forward, input gradients and weight gradients of a rank's whole share, in "
               "any unit; a chunk takes 1/V of it. Default 1,1,1.",
               numbers({{"F", &t.forward}, {"I", &t.input_gradients}, {"W", &t.weight_gradients}}));
-  line.value("--comm", "C", "From one rank to another. Default 0.", real(to.transfer, 0, largest));
+  line.value(
+      "--comm", "C", "From one rank to another. Default 0.", real(to.transfer, 0, largest_cost));
   line.value("--queues",
              "N",
              "Of a rank for what it sends: 0, all at once; 1, one after the other; 2, one queue "
@@ -220,8 +221,9 @@ void declare_costs(command_line& line, schedule_flags& to) {
              "X",
              "Of a forward and a backward of a rank's whole share as an overlapped pair. Default: "
              "F + I + W.",
-             real(t.overlapped, 0, largest));
-  line.value("--overhead", "X", "Before each action. Default 0.", real(to.overhead, 0, largest));
+             real(t.overlapped, 0, largest_cost));
+  line.value(
+      "--overhead", "X", "Before each action. Default 0.", real(to.overhead, 0, largest_cost));
   line.values(
       "--held",
       "F,I",

@@ -21,7 +21,7 @@ constexpr int most_passed_over = 2;
 
 /// Longer than any sensible schedule waits: the longest action that this stage has seen, there and
 /// back through all stages, several times over.
-std::chrono::milliseconds patience(double longest_ms, int ranks) {
+std::chrono::milliseconds patience_with_viewer(double longest_ms, int ranks) {
   const auto long_enough = std::chrono::milliseconds(std::int64_t(20 * ranks * longest_ms));
   return std::max<std::chrono::milliseconds>(least_patience, long_enough);
 }
@@ -88,7 +88,7 @@ void stage_state::ask_policy() {
     if (!choice) {
       if (now_->row.size() == now_->finished)
         self_->delayed_send(messages::stage_actor(self_),
-                            patience(longest_ms_, shared_->stages()),
+                            patience_with_viewer(longest_ms_, shared_->stages()),
                             messages::ask_again{seat_.generation, step_, policy.questions});
       return;
     }
@@ -142,7 +142,7 @@ void stage_state::ask_again(const messages::ask_again& x) {
       who_,
       shared_->pipeline.schedule->name(),
       to_string(first),
-      double(patience(longest_ms_, shared_->stages()).count()) / 1e3);
+      double(patience_with_viewer(longest_ms_, shared_->stages()).count()) / 1e3);
   choose(first);
   pump();
 }

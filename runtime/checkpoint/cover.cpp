@@ -30,7 +30,7 @@ bool touches(const box& piece, const box& region) {
 }
 
 /// Where to cut a region in two.
-struct cut {
+struct split_plane {
   int axis = -1;
   std::int64_t at = 0;
   std::size_t split = 0;  // pieces that lie on both sides
@@ -38,8 +38,8 @@ struct cut {
 
 /// In the middle of the faces of pieces that lie inside the region, along the axis where the fewest
 /// pieces are split. No axis when no face is inside.
-cut best_cut(const box& region, const boxes& pieces) {
-  cut best;
+split_plane best_split(const box& region, const boxes& pieces) {
+  split_plane best;
   for (int axis = 0; axis < region.extents.rank(); ++axis) {
     std::vector<std::int64_t> faces;
     for (const auto* x : pieces)
@@ -87,7 +87,7 @@ struct fault {
 std::optional<fault> find_fault(const box& region, const boxes& inside) {
   if (inside.empty())
     return fault{region, {}};
-  const auto where = best_cut(region, inside);
+  const auto where = best_split(region, inside);
   if (where.axis < 0) {  // each piece is all over the region
     if (inside.size() == 1)
       return std::nullopt;

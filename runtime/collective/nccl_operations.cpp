@@ -1,4 +1,5 @@
 #include "runtime/collective/nccl_rank.hpp"
+#include "runtime/collective/offsets.hpp"
 #include "runtime/collective/ordered_sum.hpp"
 #include "runtime/core/error.hpp"
 
@@ -9,17 +10,6 @@ namespace troupe::runtime {
 namespace {
 
 using offsets = communicator::offsets;
-
-const std::byte* at(const void* from, std::int64_t bytes) {
-  return static_cast<const std::byte*>(from) + bytes;
-}
-std::byte* at(void* from, std::int64_t bytes) {
-  return static_cast<std::byte*>(from) + bytes;
-}
-
-std::int64_t begin_of(offsets ends, int rank) {
-  return rank == 0 ? 0 : ends[std::size_t(rank - 1)];
-}
 
 std::int64_t cut_of(offsets ends, int rank) {
   return ends[std::size_t(rank)] - begin_of(ends, rank);

@@ -13,6 +13,7 @@
 #include <stdexcept>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace troupe::runtime {
 
@@ -54,5 +55,15 @@ inline void ensure(bool kept, const char* promise) {
 
 /// The text of `errno`, e.g. "No space left on device".
 std::string system_message(int error_number);
+
+/// Runs a check that throws; what it throws becomes a sentence, so that all are told at once.
+template <class Check>
+void collect(std::vector<std::string>& wrong, Check&& check) {
+  try {
+    check();
+  } catch (const error& failure) {
+    wrong.emplace_back(failure.what());
+  }
+}
 
 }  // namespace troupe::runtime

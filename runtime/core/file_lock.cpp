@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool is_special(const fs::path& path) {
+bool is_device_or_pipe(const fs::path& path) {
   struct stat about = {};
   return ::stat(path.c_str(), &about) == 0 && !S_ISREG(about.st_mode) && !S_ISDIR(about.st_mode);
 }
@@ -38,7 +38,7 @@ std::string holder_of(int descriptor) {
 }
 
 file_lock::file_lock(const fs::path& output, const std::string& what) {
-  if (is_special(output))
+  if (is_device_or_pipe(output))
     return;
   std::error_code failure;
   auto plain

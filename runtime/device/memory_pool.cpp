@@ -22,11 +22,11 @@ namespace {
 
 constexpr std::size_t smallest = 256;
 constexpr std::size_t coarse = std::size_t{16} << 20;
-constexpr std::size_t huge_page = std::size_t{2} << 20;
+constexpr std::size_t coarse_step = std::size_t{2} << 20;
 
 std::size_t size_class(std::size_t bytes) {
   bytes = std::max(bytes, smallest);
-  const std::size_t step = bytes >= coarse ? huge_page : std::bit_floor(bytes) / 4;
+  const std::size_t step = bytes >= coarse ? coarse_step : std::bit_floor(bytes) / 4;
   return (bytes + step - 1) / step * step;
 }
 

@@ -12,7 +12,7 @@
 namespace troupe::runtime {
 namespace {
 
-constexpr std::int64_t largest_size = std::numeric_limits<std::int32_t>::max();
+constexpr std::int64_t largest_number = std::numeric_limits<std::int32_t>::max();
 
 struct enum_name {
   std::string_view name;
@@ -106,8 +106,8 @@ void visit_later_fields(Config& x, Visitor&& visit) {
 
 void assign(const char* field, std::int64_t& to, const nlohmann::json& from) {
   if (!from.is_number_integer()
-      || (from.is_number_unsigned() && from.get<std::uint64_t>() > std::uint64_t(largest_size)))
-    refuse(field, fmt::format("a whole number up to {}", largest_size), from);
+      || (from.is_number_unsigned() && from.get<std::uint64_t>() > std::uint64_t(largest_number)))
+    refuse(field, fmt::format("a whole number up to {}", largest_number), from);
   to = from.get<std::int64_t>();
 }
 

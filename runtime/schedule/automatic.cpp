@@ -18,7 +18,7 @@ constexpr std::int64_t greedy_budget = 4'000'000;
 constexpr std::int64_t improvement_budget = 25'000'000;
 constexpr std::int64_t most_rounds = 50'000;
 constexpr std::int64_t largest_search = 4'000'000;
-constexpr int most_forwards = 1 << 23;
+constexpr int most_searched_forwards = 1 << 23;
 
 struct candidate {
   plan what;
@@ -40,13 +40,14 @@ void check_request(const schedule_request& how) {
         how.ranks,
         how.microbatches,
         how.chunks_per_rank);
-  if (double(how.ranks) * std::max(1, how.chunks_per_rank) * how.microbatches > most_forwards)
+  if (double(how.ranks) * std::max(1, how.chunks_per_rank) * how.microbatches
+      > most_searched_forwards)
     throw input_error(
         "auto for {} ranks and {} micro-batches: that is more than {} forwards, which no plan "
         "holds: give fewer",
         how.ranks,
         how.microbatches,
-        most_forwards);
+        most_searched_forwards);
   const auto require_time = [](double x) {
     if (!std::isfinite(x) || x < 0)
       throw input_error("auto: times and memory limits are finite and at least 0; {} is not", x);

@@ -17,8 +17,8 @@
 namespace troupe::runtime {
 namespace {
 
-constexpr std::size_t kinds = std::size_t(action_kind::reduce_gradients) + 1;
-constexpr std::size_t told = 24;
+constexpr std::size_t kind_count = std::size_t(action_kind::reduce_gradients) + 1;
+constexpr std::size_t most_listed = 24;
 
 class check {
  public:
@@ -28,13 +28,13 @@ class check {
 
   template <class... Args>
   void complain(fmt::format_string<Args...> text, Args&&... args) {
-    if (++found_ <= told)
+    if (++found_ <= most_listed)
       out_.push_back(fmt::format(text, std::forward<Args>(args)...));
   }
   bool nothing_found() const { return found_ == 0; }
   void count_the_rest() {
-    if (found_ > told)
-      out_.push_back(fmt::format("and {} more like these", found_ - told));
+    if (found_ > most_listed)
+      out_.push_back(fmt::format("and {} more like these", found_ - most_listed));
   }
 
   void check_once();
@@ -72,7 +72,7 @@ class check {
   const plan_links links_;
   std::vector<std::string>& out_;
   std::size_t found_ = 0;
-  std::array<std::vector<int>, kinds> counts_;
+  std::array<std::vector<int>, kind_count> counts_;
 };
 
 bool check::stands_well(const action& x, std::size_t rank) {

@@ -10,7 +10,7 @@ namespace {
 using node = plan_graph::node;
 
 /// Longer circles are told up to here: the rest repeats what these say.
-constexpr std::size_t told = 12;
+constexpr std::size_t longest_listed = 12;
 
 struct wait {
   node at = plan_graph::none, of = plan_graph::none;
@@ -80,7 +80,7 @@ class standstill {
     auto out = fmt::format("rank {}", from);
     const auto ranks = length(from);
     auto r = from;
-    for (std::size_t i = 0; i < std::min(ranks, told); ++i, r = waits_[r].on) {
+    for (std::size_t i = 0; i < std::min(ranks, longest_listed); ++i, r = waits_[r].on) {
       const auto& x = waits_[r];
       const auto& what = graph_.at(x.of, x.on);
       const bool credit = is_send(graph_.at(x.at, r).kind) && is_transfer(what.kind);
@@ -92,10 +92,10 @@ class standstill {
                      name(x.of),
                      x.on);
     }
-    if (ranks > told)
+    if (ranks > longest_listed)
       fmt::format_to(std::back_inserter(out),
                      ", and so on over {} more ranks back to rank {}",
-                     ranks - told,
+                     ranks - longest_listed,
                      from);
     return out;
   }

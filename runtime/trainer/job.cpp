@@ -27,16 +27,6 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 using sentences = std::vector<std::string>;
 
-/// Runs a check that throws; what it throws is a sentence.
-template <class Check>
-void collect(sentences& wrong, Check&& check) {
-  try {
-    check();
-  } catch (const error& failure) {
-    wrong.emplace_back(failure.what());
-  }
-}
-
 void validate_steps(const training_job& job, sentences& wrong) {
   collect(wrong, [&] { check(job.training.batch); });
   if (job.train_iterations < 1)

@@ -15,16 +15,6 @@ namespace {
 
 using sentences = std::vector<std::string>;
 
-/// Runs a check that throws; what it throws is a sentence.
-template <class Check>
-void collect(sentences& wrong, Check&& check) {
-  try {
-    check();
-  } catch (const error& failure) {
-    wrong.emplace_back(failure.what());
-  }
-}
-
 bool validate_sizes(const training_job& job, sentences& wrong) {
   const auto& l = job.layout;
   const std::pair<const char*, std::int64_t> sizes[]

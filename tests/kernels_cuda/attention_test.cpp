@@ -12,7 +12,7 @@ using namespace troupe;
 using kernels::bf16;
 using kernels::f16;
 using tests::judged;
-using tests::on_device;
+using tests::attended_on_device;
 using memory = tests::attention_memory<float>;
 
 namespace {
@@ -45,7 +45,7 @@ void check_close(const std::vector<T>& mine, const std::vector<double>& judge, d
 
 template <class T>
 void check(const tests::attention_memory<T>& m) {
-  const auto mine = on_device(m);
+  const auto mine = attended_on_device(m);
   const auto judge = judged(mine);
   check_close(mine.o, judge.o);
   bool same_kind = true;
@@ -164,7 +164,7 @@ TEST_CASE("on a device a query that sees no key gets zeros and minus infinity", 
   for (std::size_t j = 0; j < m.key_position.size(); ++j)
     m.key_position[j] = std::int32_t(j) + 10;
   check(m);
-  const memory mine = on_device(m);
+  const memory mine = attended_on_device(m);
   CHECK(mine.lse[9] == -infinity);
   CHECK(mine.o[9 * 16] == 0);
   CHECK(mine.dq[9 * 16] == 0);
@@ -189,11 +189,11 @@ TEST_CASE("on a device a window of the whole sequence is none, to the bit", "[at
   memory m{.H = 2, .G = 1, .D = 24, .query_lengths = {130}, .key_lengths = {130}, .p_drop = 0.1f};
   memory windowed = m;
   windowed.window = 129;
-  CHECK(same_bits(on_device(windowed), on_device(m)));
+  CHECK(same_bits(attended_on_device(windowed), attended_on_device(m)));
   windowed.window = std::numeric_limits<std::int32_t>::max();
-  CHECK(same_bits(on_device(windowed), on_device(m)));
+  CHECK(same_bits(attended_on_device(windowed), attended_on_device(m)));
   windowed.window = 10;
-  CHECK_FALSE(same_bits(on_device(windowed), on_device(m)));
+  CHECK_FALSE(same_bits(attended_on_device(windowed), attended_on_device(m)));
 }
 
 TEST_CASE("attention on a device drops what the judge drops", "[attention]") {
@@ -242,7 +242,7 @@ TEST_CASE("attention on a device leaves what lies between its rows", "[attention
                  .query_row = 2 * 4 * D + gap,
                  .key_row = 2 * 4 * D + gap};
   check(m);
-  const memory mine = on_device(m);
+  const memory mine = attended_on_device(m);
   std::size_t kept = 0;
   for (std::size_t i = 0; i < mine.dq.size(); ++i)
     kept += mine.dq[i] == tests::unwritten && i % std::size_t(m.query_row) >= std::size_t(8 * D);
@@ -252,10 +252,10 @@ TEST_CASE("attention on a device leaves what lies between its rows", "[attention
 TEST_CASE("attention on a device takes pointers that vectors cannot be loaded from",
           "[attention]") {
   const memory m{.H = 2, .G = 1, .D = 64, .query_lengths = {66}, .key_lengths = {66}};
-  CHECK(same_bits(on_device(m), on_device(m, 1)));  // other loads, the same sums
+  CHECK(same_bits(attended_on_device(m), attended_on_device(m, 1)));  // other loads, the same sums
   const tests::attention_memory<bf16> narrow{
       .H = 2, .G = 1, .D = 64, .query_lengths = {66}, .key_lengths = {66}};
-  CHECK(same_bits(on_device(narrow), on_device(narrow, 3)));
+  CHECK(same_bits(attended_on_device(narrow), attended_on_device(narrow, 3)));
 }
 
 TEST_CASE("attention on a device gives the same bits again, in whatever order its threads run",
@@ -267,17 +267,17 @@ TEST_CASE("attention on a device gives the same bits again, in whatever order it
                  .key_lengths = {130, 31},
                  .fused = true,
                  .p_drop = 0.1f};
-  const memory first = on_device(m);
+  const memory first = attended_on_device(m);
   for (const int seed : {2, 3}) {
     const tests::emulated_seed order(seed);
-    CHECK(same_bits(first, on_device(m)));
+    CHECK(same_bits(first, attended_on_device(m)));
   }
 }
 
 TEST_CASE("on a device a number that is none reaches the result of its row alone", "[attention]") {
   memory m{.H = 1, .G = 1, .D = 16, .query_lengths = {200}, .key_lengths = {200}, .window = 64};
   m.q[75 * 16] = std::numeric_limits<float>::quiet_NaN();
-  memory mine = on_device(m);
+  memory mine = attended_on_device(m);
   CHECK(std::isnan(mine.o[75 * 16]));
   CHECK(std::isnan(mine.lse[75]));
   CHECK(std::isfinite(mine.o[74 * 16]));
@@ -286,7 +286,7 @@ TEST_CASE("on a device a number that is none reaches the result of its row alone
   CHECK(std::isfinite(mine.dk[140 * 16]));
   m = memory{.H = 1, .G = 1, .D = 16, .query_lengths = {200}, .key_lengths = {200}, .window = 64};
   m.v[0] = m.k[0] = std::numeric_limits<float>::quiet_NaN();
-  mine = on_device(m);
+  mine = attended_on_device(m);
   CHECK(std::isnan(mine.o[64 * 16]));
   for (std::size_t i = 128 * 16; i < mine.o.size(); ++i)  // rows that never see its tile
     REQUIRE(std::isfinite(mine.o[i]));

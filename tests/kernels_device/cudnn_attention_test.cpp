@@ -80,7 +80,7 @@ void check(const tests::attention_memory<T>& m) {
       FAIL("cuDNN serves no attention of this kind here");
     SKIP("attention is troupe's, at least in part: " << by->missing());
   }
-  const auto mine = on_device(m, 0, true);
+  const auto mine = attended_on_device(m, 0, true);
   const auto judge = judged(mine);
   check_close(mine.o, judge.o);
   double worst = 0;
@@ -93,7 +93,7 @@ void check(const tests::attention_memory<T>& m) {
   check_close(mine.dq, judge.dq);
   check_close(mine.dk, judge.dk);
   check_close(mine.dv, judge.dv);
-  const auto again = on_device(m, 0, true);
+  const auto again = attended_on_device(m, 0, true);
   CHECK(mine.o == again.o);
   CHECK(mine.lse == again.lse);
   CHECK(mine.dq == again.dq);

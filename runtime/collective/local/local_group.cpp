@@ -1,6 +1,7 @@
 #include "runtime/collective/local/local_group.hpp"
 
 #include "runtime/collective/call.hpp"
+#include "runtime/collective/offsets.hpp"
 #include "runtime/collective/ordered_sum.hpp"
 #include "runtime/core/error.hpp"
 
@@ -15,17 +16,6 @@ namespace {
 std::int64_t slice_begin(std::int64_t n, int r, int size) {
   const auto each = (n / size + 15) / 16 * 16;
   return r == size ? n : std::min(n, each * r);
-}
-
-const std::byte* at(const void* from, std::int64_t bytes) {
-  return static_cast<const std::byte*>(from) + bytes;
-}
-std::byte* at(void* from, std::int64_t bytes) {
-  return static_cast<std::byte*>(from) + bytes;
-}
-
-std::int64_t begin_of(communicator::offsets ends, int rank) {
-  return rank == 0 ? 0 : ends[std::size_t(rank - 1)];
 }
 
 void move(stream& on, void* to, const void* from, std::int64_t bytes) {
