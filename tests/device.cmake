@@ -30,9 +30,10 @@ if(TARGET plugin_cuda)
   target_link_libraries(test_kernels_device PRIVATE test_operations troupe_kernels_backend CUDA::cublasLt
                         CUDA::cudart_static Catch2::Catch2)
   add_dependencies(test_kernels_device attention_for_device_tests)
-  add_test(NAME kernels_device
-           COMMAND sh -c "test -x '$<TARGET_FILE:test_kernels_device>' || { echo 'SKIPPED: test_kernels_device is not built'; exit 77; }; exec '$<TARGET_FILE:test_kernels_device>' '~[emulated]'")
-  set_tests_properties(kernels_device PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 600 LABELS device)
+  troupe_script_test(kernels_device
+           sh -c "test -x '$<TARGET_FILE:test_kernels_device>' || { echo 'SKIPPED: test_kernels_device is not built'; exit 77; }; exec '$<TARGET_FILE:test_kernels_device>' '~[emulated]'"
+           AS device TIMEOUT 600)
+  set_tests_properties(kernels_device PROPERTIES SKIP_RETURN_CODE 77)
 endif()
 
 # The runtime and the actors on a device, by its plug-in.
@@ -45,25 +46,17 @@ add_dependencies(test_collective_cuda emulated_plugins)
 file(GLOB sources CONFIGURE_DEPENDS bench/gpu/*.cpp)
 add_executable(bench_gpu ${sources})
 target_link_libraries(bench_gpu PRIVATE troupe_runtime_device)
-add_dependencies(tests_device bench_gpu emulated_plugins)
-add_test(NAME bench/gpu_operations COMMAND bench_gpu --smoke)
-set_tests_properties(bench/gpu_operations PROPERTIES TIMEOUT 300 LABELS device
-                     ENVIRONMENT "TROUPE_PLUGINS=${PROJECT_BINARY_DIR}/emulated")
-add_test(NAME bench/gpu_run
-         COMMAND Python3::Interpreter -B ${CMAKE_CURRENT_SOURCE_DIR}/bench/gpu_run.py --smoke
-                 --bin $<TARGET_FILE_DIR:troupe> --out ${PROJECT_BINARY_DIR}/gpu_smoke)
-set_tests_properties(bench/gpu_run PROPERTIES TIMEOUT 300 LABELS device
+troupe_script_test(bench/gpu_operations bench_gpu --smoke NEEDS bench_gpu emulated_plugins)
+troupe_script_test(bench/gpu_run bench/gpu_run.py --smoke --bin $<TARGET_FILE_DIR:troupe>
+                   --out ${PROJECT_BINARY_DIR}/gpu_smoke NEEDS troupe bench_gpu emulated_plugins)
+set_tests_properties(bench/gpu_operations bench/gpu_run PROPERTIES
                      ENVIRONMENT "TROUPE_PLUGINS=${PROJECT_BINARY_DIR}/emulated")
 foreach(check verdicts missing room choices stopped losses sanitizer ended)
-  add_test(NAME bench/gpu_run_${check}
-           COMMAND Python3::Interpreter -B ${CMAKE_CURRENT_SOURCE_DIR}/bench/gpu_run_test.py ${check})
-  set_tests_properties(bench/gpu_run_${check} PROPERTIES TIMEOUT 120 LABELS device)
+  troupe_script_test(bench/gpu_run_${check} bench/gpu_run_test.py ${check} TEXT)
 endforeach()
 foreach(check same_bits choices lost_choices older_gradients refusals memory failing_device several_devices saving occupied missing_attention)
-  add_test(NAME command/gpu_${check}
-           COMMAND Python3::Interpreter -B ${CMAKE_CURRENT_SOURCE_DIR}/command/gpu_test.py
-                   $<TARGET_FILE:troupe> ${PROJECT_BINARY_DIR}/emulated ${check})
-  set_tests_properties(command/gpu_${check} PROPERTIES TIMEOUT 300 LABELS command)
+  troupe_script_test(command/gpu_${check} command/gpu_test.py
+                     $<TARGET_FILE:troupe> ${PROJECT_BINARY_DIR}/emulated ${check})
 endforeach()
 
 # cuDNN's plans are made without a device, for one that is described; a driver that takes their code
@@ -84,7 +77,7 @@ if(TROUPE_CUDNN AND NOT TROUPE_SANITIZE)
   unset(TROUPE_TEST_PROPERTIES)
   add_dependencies(test_kernels_cudnn accepting_driver)
 else()
-  add_test(NAME kernels_cudnn/plans COMMAND ${CMAKE_COMMAND} -E echo
-           "not run: no cuDNN was found when this was configured, or sanitizers are on")
-  set_tests_properties(kernels_cudnn/plans PROPERTIES SKIP_REGULAR_EXPRESSION "not run" LABELS kernels)
+  troupe_script_test(kernels_cudnn/plans ${CMAKE_COMMAND} -E echo
+                     "not run: no cuDNN was found when this was configured, or sanitizers are on")
+  set_tests_properties(kernels_cudnn/plans PROPERTIES SKIP_REGULAR_EXPRESSION "not run")
 endif()

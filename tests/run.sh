@@ -3,19 +3,32 @@
 #
 #   bash tests/run.sh                  the optimised build
 #   bash tests/run.sh --preset dev     the same with ASan and UBSan
-#   bash tests/run.sh --room kernels   only the tests of one room
+#   bash tests/run.sh --room kernels   only the tests of one room; may be said several times
 #   bash tests/run.sh -- -R tokenizer  passes the rest to ctest
+#
+# What is built for CUDA is built for H100 and H200 alone, unless the folder was configured for others.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+rooms=(actors architecture bench collective command device emulator examples fuzz kernels messages
+       package readme runtime scenario)
 preset=release
-room=
+targets=()
+labels=
 while (($#)); do
   case $1 in
-    --room) room=${2:?--room needs the name of a folder of tests: kernels, runtime, messages, ...}; shift 2 ;;
+    --room)
+      if [[ " ${rooms[*]} " != *" ${2:-} "* ]]; then
+        echo "tests/run.sh: there is no room '${2:-}' of tests; there are: ${rooms[*]}" >&2
+        exit 2
+      fi
+      targets+=("tests_$2")
+      labels+="${labels:+|}$2"
+      shift 2
+      ;;
     --preset) preset=${2:?--preset needs a name: release, dev or tsan}; shift 2 ;;
     --) shift; break ;;
-    -h | --help) sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    -h | --help) sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 0 ;;
     *) echo "tests/run.sh: unknown argument '$1' (see --help)" >&2; exit 2 ;;
   esac
 done
@@ -25,8 +38,10 @@ compiler=()
 bash examples/install_packages.sh build test "${compiler[@]}"
 
 started=$SECONDS
-cmake --preset "$preset" -DTROUPE_TESTS=ON >/dev/null
-cmake --build --preset "$preset" ${room:+--target "tests_$room"}
+fresh=()
+[[ -f build/$preset/CMakeCache.txt ]] || fresh=(-DTROUPE_CUDA_ARCHITECTURES=90a-real)
+cmake --preset "$preset" -DTROUPE_TESTS=ON "${fresh[@]}" >/dev/null
+cmake --build --preset "$preset" ${targets:+--target "${targets[@]}"}
 printf 'built in %d s (%s); the tests follow, with their seconds at the end\n' \
   $((SECONDS - started)) "$preset"
-ctest --preset "$preset" --parallel "$(nproc)" ${room:+--label-regex "$room"} "$@"
+ctest --preset "$preset" --parallel "$(nproc)" ${labels:+--label-regex "^($labels)$"} "$@"

@@ -29,7 +29,9 @@ std::vector<To> converted(const std::vector<From>& from) {
 /// Both passes on the device, the memory of `m` copied there and back. Every array begins `shift`
 /// elements after an aligned address. `uniform`: it is said of the sequences that they are.
 template <class T>
-attention_memory<T> attended_on_device(attention_memory<T> m, std::size_t shift = 0, bool uniform = false) {
+attention_memory<T> attended_on_device(attention_memory<T> m,
+                                       std::size_t shift = 0,
+                                       bool uniform = false) {
   const device_array<std::int32_t> query_starts(m.query_starts), key_starts(m.key_starts);
   const device_array<std::int32_t> query_position(m.query_position), key_position(m.key_position);
   const device_array<std::uint64_t> sample(m.sample);
