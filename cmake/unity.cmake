@@ -5,11 +5,14 @@
 
 option(TROUPE_UNITY "Compile up to ten sources of a library or test program at once" ON)
 set(TROUPE_UNITY_SIZE 10)
-if(TROUPE_UNITY)
-  # What stands in another source is no shadow, and an anonymous namespace in an included one no
-  # mistake: whether there are any in the source itself is asked without unity.
-  set(TROUPE_UNITY_OPTIONS -Wno-shadow
-      $<$<CXX_COMPILER_ID:GNU>:-Wshadow=local> $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+if(TROUPE_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+  # The other is said of anonymous namespaces in whatever is included, and here sources are.
+  set(TROUPE_UNITY_OPTIONS -Wshadow=local -Wno-subobject-linkage)
+endif()
+
+# For what neither computes nor is waited for.
+if(CMAKE_CXX_FLAGS MATCHES "-O2")
+  set(TROUPE_QUICK_OPTIONS -O1 -g0)
 endif()
 
 # troupe_unity(<target>): of a library. Names in anonymous namespaces must differ within a room.

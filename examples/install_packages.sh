@@ -11,11 +11,11 @@
 # Why each package was chosen: docs/decisions/0001-dependencies.md.
 set -euo pipefail
 
-build=(g++ cmake ninja-build ccache pkg-config python3 git
+build=(g++ cmake ninja-build pkg-config
        libcaf-dev libspdlog-dev libfmt-dev libdnnl-dev ocl-icd-opencl-dev libhwy-dev
        libcli11-dev libyaml-cpp-dev nlohmann-json3-dev libssl-dev libxxhash-dev libpcre2-dev
        liblua5.4-dev libucx-dev)
-test=(catch2/bookworm-backports libboost-context-dev)
+test=(catch2/bookworm-backports libboost-context-dev ccache git python3)
 check=(clang-format clang-tidy mandoc man-db zsh fish)
 package=(dpkg-dev file debootstrap)
 fuzz=(clang libclang-rt-14-dev libomp-dev)

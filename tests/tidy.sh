@@ -16,4 +16,5 @@ fi
 files=$(grep -vE '^(tests|kernels/cpu)/' <<<"$files" || true)
 [[ -z $files ]] && { echo "nothing to look at"; exit 0; }
 wc -l <<<"$files" | xargs printf 'looking at %s sources\n'
-xargs -P "$(nproc)" -n 2 clang-tidy -p build/release --quiet <<<"$files" 2>/dev/null
+cmake --preset release -B build/tidy -DTROUPE_UNITY=OFF >/dev/null  # which names every source
+xargs -P "$(nproc)" -n 2 clang-tidy -p build/tidy --quiet <<<"$files" 2>/dev/null

@@ -47,8 +47,8 @@ std::string sha256_of(std::string_view text) {
 std::pair<std::string, std::string> unsealed(std::string_view text, const std::string& where) {
   const auto tail = seal_key.size() + sha256_digits + seal_end.size();
   const auto begin = text.size() < tail ? 0 : text.size() - tail;
-  const auto end_of_text = text.substr(begin);
-  if (!end_of_text.starts_with(seal_key) || !end_of_text.ends_with(seal_end))
+  const auto last_bytes = text.substr(begin);
+  if (!last_bytes.starts_with(seal_key) || !last_bytes.ends_with(seal_end))
     throw input_error(
         "{} does not end with its SHA-256; it is cut off or was written by hand: use "
         "another checkpoint",

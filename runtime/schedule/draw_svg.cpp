@@ -75,21 +75,21 @@ legend legend_of(const std::vector<svg_panel>& panels,
                  double top,
                  bool memory) {
   legend out(at.width, top);
-  bool kinds[drawn_kinds.size()] = {}, copies = false, pairs = false, columns = false;
+  bool seen[drawn_kinds.size()] = {}, copies = false, pairs = false, columns = false;
   int shades = 1;
   for (const auto& p : panels) {
     columns = columns || p.in_columns();
     for (const auto& row : p.rows()) {
       shades = std::max(shades, row.shades);
       for (const auto& box : row.boxes) {
-        kinds[box.kind] = true;
+        seen[box.kind] = true;
         copies = copies || (value(box.what.copy) != 0 && !p.in_columns());
         pairs = pairs || (box.half != 0 && !p.in_columns());
       }
     }
   }
   for (std::size_t k = 0; k < drawn_kinds.size(); ++k)
-    if (kinds[k])
+    if (seen[k])
       out.add(sample_of(std::string(drawn_kinds[k].colour)),
               fmt::format("{}: {}", drawn_kinds[k].letter, drawn_kinds[k].words));
   if (shades > 1) {

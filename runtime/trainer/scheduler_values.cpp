@@ -26,8 +26,8 @@ decay_style style_member(const nlohmann::json& in, const std::string& where) {
 }
 
 template <class T>
-std::string difference(const char* flag, const T& there, const T& here) {
-  return there == here ? "" : fmt::format("\n  {}: {} there, {} here", flag, there, here);
+std::string difference(const char* name, const T& there, const T& here) {
+  return there == here ? "" : fmt::format("\n  {}: {} there, {} here", name, there, here);
 }
 
 }  // namespace

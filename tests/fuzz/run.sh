@@ -10,7 +10,7 @@ cd "$(dirname "$0")/../.."
 seconds=${1:-20}
 only=${2:-}
 
-bash examples/install_packages.sh build fuzz
+bash examples/install_packages.sh build test fuzz
 cmake --preset dev -DTROUPE_TESTS=ON >/dev/null
 cmake --build --preset dev --target tests_fuzz
 shopt -s nullglob

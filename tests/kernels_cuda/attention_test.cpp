@@ -11,8 +11,8 @@
 using namespace troupe;
 using kernels::bf16;
 using kernels::f16;
-using tests::judged;
 using tests::attended_on_device;
+using tests::judged;
 using memory = tests::attention_memory<float>;
 
 namespace {

@@ -63,7 +63,7 @@ class hand_over {
   std::shared_ptr<void> waker_;
 };
 
-struct step_result {
+struct group_step_result {
   std::vector<runtime::loss_value> losses;  ///< of each logical replica
   runtime::square_norms norms;
   std::map<std::string, runtime::digest> digests;  ///< of the state after the update
@@ -129,11 +129,11 @@ class ranks {
   }
 
   /// Forward and backward of every micro-batch, all forwards first; reduction; norms; update.
-  step_result step(std::uint64_t number, std::int64_t microbatches, double rate = 0.01) {
+  group_step_result step(std::uint64_t number, std::int64_t microbatches, double rate = 0.01) {
     const int logical = grid_.data * how_.replicas;
     hand_over wire(token_);
     each([&](const seat& s) { passes(s, number, microbatches, logical, wire); });
-    step_result out;
+    group_step_result out;
     for (int r = 0; r < logical; ++r)
       out.losses.push_back(at({0, grid_.pipeline - 1, r / how_.replicas}).loss(r % how_.replicas));
     for_each_seat([&](const seat& s) {

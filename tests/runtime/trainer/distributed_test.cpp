@@ -25,7 +25,7 @@ gpt_config cut_for(gpt_config c, int tensor) {
   return c;
 }
 
-void check_same(const step_result& a, const step_result& b) {
+void check_same(const group_step_result& a, const group_step_result& b) {
   REQUIRE(a.losses.size() == b.losses.size());
   for (std::size_t r = 0; r < a.losses.size(); ++r) {
     CHECK(a.losses[r].total == b.losses[r].total);
@@ -77,7 +77,7 @@ TEST_CASE("4 logical replicas have the same bits on 1, 2 and 4 workers", "[distr
   auto how = sharded(model);
   how.replicas = 4;
   ranks judge({1, pipeline, 1}, how, kernels::backend::cpu);
-  std::vector<step_result> expected;
+  std::vector<group_step_result> expected;
   for (std::uint64_t step = 1; step <= 2; ++step)
     expected.push_back(judge.step(step, 2));
   for (const int data : {1, 2, 4}) {

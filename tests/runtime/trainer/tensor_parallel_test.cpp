@@ -29,7 +29,7 @@ worker_settings settings(const gpt_config& model) {
 }
 
 struct outcome {
-  step_result first, second;
+  group_step_result first, second;
   std::map<std::string, std::vector<float>> parameters;  ///< after the first
 };
 
@@ -70,7 +70,7 @@ void check_near(const outcome& seen, const outcome& judge, double loss, double n
 }
 
 /// What several ranks hold is the same everywhere: copies have the digests of their owners.
-void check_copies(ranks& x, const grid& g, const step_result& last) {
+void check_copies(ranks& x, const grid& g, const group_step_result& last) {
   std::map<std::string, digest> tied;
   for (int p = 0; p < g.pipeline; ++p)
     for (int t = 0; t < g.tensor; ++t) {
