@@ -1,4 +1,5 @@
-// SIGINT, SIGTERM and SIGHUP as events. SIGPIPE is ignored from then on.
+// SIGINT, SIGTERM and SIGHUP as events; SIGPIPE is ignored from then on. SIGNAL-1: at any moment a
+// signal leaves no half of a file, and a state to resume from.
 
 #pragma once
 

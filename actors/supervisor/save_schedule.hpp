@@ -1,4 +1,4 @@
-// When a checkpoint is due, also after one that could not be written.
+// When a checkpoint is due, also after one that could not be written (SAVE-RETRY).
 //
 // A disk that is full or away for a while must not cost the steps that were computed meanwhile: a
 // save that failed is tried again 1 iteration later, then 2, 4, 8 ..., and whenever one is due

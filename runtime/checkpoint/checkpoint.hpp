@@ -7,8 +7,9 @@
 //
 // A rank that holds a part of a tensor writes that part, a box of it, into its shard.
 //
-// What has an iteration's name is complete and durable (docs/formats/checkpoint.md tells when what
-// is visible). Whoever writes in DIR, or removes from it, holds its directory_lock.
+// CHECKPOINT-VISIBLE: what has an iteration's name is complete and durable;
+// docs/formats/checkpoint.md tells when what is visible. Whoever writes in DIR, or removes from it,
+// holds its directory_lock.
 
 #pragma once
 
@@ -31,8 +32,8 @@
 
 namespace troupe::runtime {
 
-/// Keeps others from writing checkpoints into one folder. The kernel releases it when the process
-/// dies, however it dies.
+/// Keeps others from writing checkpoints into one folder (ONE-WRITER). The kernel releases it when
+/// the process dies, however it dies.
 class directory_lock {
  public:
   /// Makes the folder if needed, locks it, and clears away what dead writers left behind. Throws

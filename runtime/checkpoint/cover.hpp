@@ -1,4 +1,4 @@
-// Whether the pieces of a tensor are the tensor.
+// Whether the pieces of a tensor are the tensor (CHECKPOINT-COVER).
 
 #pragma once
 

@@ -1,4 +1,4 @@
-// The safetensors format, written and read: docs/formats/checkpoint.md has its bytes.
+// The safetensors format, written and read (FOREIGN-BYTES): docs/formats/checkpoint.md has its bytes.
 
 #pragma once
 

@@ -1,4 +1,4 @@
-// One process at a time for an output.
+// One process at a time for an output (ONE-WRITER).
 
 #pragma once
 

@@ -2,6 +2,7 @@
 
 #include "runtime/core/error.hpp"
 
+#include <new>
 #include <openssl/evp.h>
 #include <xxhash.h>
 
@@ -12,8 +13,9 @@ std::uint64_t hash64(const void* data, std::size_t size) {
 }
 
 digester::digester() : state_(XXH3_createState()) {
-  ensure(state_ != nullptr && XXH3_128bits_reset(static_cast<XXH3_state_t*>(state_)) == XXH_OK,
-         "HASH-1: an XXH3 state can be made");
+  if (state_ == nullptr)
+    throw std::bad_alloc();
+  XXH3_128bits_reset(static_cast<XXH3_state_t*>(state_));
 }
 
 digester::~digester() {
@@ -35,9 +37,10 @@ std::string to_string(const digest& x) {
 }
 
 sha256::sha256() : context_(EVP_MD_CTX_new()) {
-  ensure(context_ != nullptr
-             && EVP_DigestInit_ex(static_cast<EVP_MD_CTX*>(context_), EVP_sha256(), nullptr) == 1,
-         "HASH-2: a SHA-256 context can be made");
+  if (context_ == nullptr)
+    throw std::bad_alloc();
+  ensure(EVP_DigestInit_ex(static_cast<EVP_MD_CTX*>(context_), EVP_sha256(), nullptr) == 1,
+         "OpenSSL has SHA-256");
 }
 
 sha256::~sha256() {
@@ -46,14 +49,14 @@ sha256::~sha256() {
 
 void sha256::add(const void* data, std::size_t size) {
   ensure(EVP_DigestUpdate(static_cast<EVP_MD_CTX*>(context_), data, size) == 1,
-         "HASH-3: SHA-256 takes bytes until its result is asked for");
+         "HASH-1: SHA-256 takes bytes until its result is asked for");
 }
 
 std::string sha256::hex() {
   std::array<unsigned char, EVP_MAX_MD_SIZE> out = {};
   unsigned size = 0;
   ensure(EVP_DigestFinal_ex(static_cast<EVP_MD_CTX*>(context_), out.data(), &size) == 1,
-         "HASH-4: the result of SHA-256 is asked for once");
+         "HASH-2: the result of SHA-256 is asked for once");
   std::string text;
   for (unsigned i = 0; i < size; ++i)
     text += fmt::format("{:02x}", out[i]);

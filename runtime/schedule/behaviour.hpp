@@ -54,7 +54,8 @@ struct behaviour_factory {
 };
 
 /// What of a rank's chunks could be carried out, by what was chosen and what has arrived. The book
-/// that both the rehearsal and the stage actor keep.
+/// that both the rehearsal and the stage actor keep. CHOICE-READY: only what could be carried out
+/// now is offered, and micro-batches ascending.
 class stage_book {
  public:
   stage_book(const plan& frame, int rank);

@@ -16,6 +16,7 @@ namespace {
 
 constexpr const char* chunk = "=script";  ///< short: Lua cuts long names; ours stands in `account`
 constexpr std::string_view chunk_mark = "script:", prelude_mark = "prelude:";
+// SCRIPT-BOUND: every call of a script ends, within its instructions and its memory.
 constexpr int stride = 1000;  ///< instructions between two looks at the bound
 /// Comparing two texts is one instruction: a bound keeps it a short one.
 constexpr std::size_t longest_text = std::size_t{256} << 10;

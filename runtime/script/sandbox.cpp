@@ -7,9 +7,9 @@ namespace {
 
 // Written in Lua where that is shorter; its instructions count as the script's own. What it leaves
 // out or replaces, and why:
-//   a bound        patterns, table.move and string.rep of "" run on inside one instruction; pcall
+//   SCRIPT-BOUND   patterns, table.move and string.rep of "" run on inside one instruction; pcall
 //                  would catch the bound, a finaliser (setmetatable) runs without it
-//   one answer     the order of pairs, the pivots of table.sort, the addresses in tostring and
+//   SCRIPT-SAME    the order of pairs, the pivots of table.sort, the addresses in tostring and
 //                  math.random change from run to run
 //   no way out     files, processes, clocks, code from texts
 constexpr const char* prelude = R"lua(

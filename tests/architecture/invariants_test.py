@@ -1,72 +1,114 @@
-"""Every invariant that the code names is in the table of docs/invariants.md, and the other way
-round; a test that is said to break one is there, and breaks some. Run by ctest."""
+"""Every promise with a name has a check and a test, and the table of docs/invariants.md is all of them.
+Run by ctest.
 
+From the code to the table: a name that the code checks has a row, and one row. From the table to the
+code: a row names files that are there and that name the promise, and tests that are there and that
+name it.
+"""
+
+import collections
 import pathlib
 import re
 import sys
+import tempfile
 
+TABLE = "docs/invariants.md"
 ROOMS = ["kernels", "runtime", "messages", "actors"]
-CHECKED = re.compile(r'"([A-Z]+-\d+)(?::|, told)')
-NAME = re.compile(r"([A-Z]+)-(\d+)|-(\d+)")
+SOURCES = (".hpp", ".cpp", ".cu", ".cuh")
+CHECKED = re.compile(r'"([A-Z]+-\d+)(?::|, told)')  # ensure(kept, "STEP-1: ..."), "STEP-2, told ..."
+NAME = re.compile(r"([A-Z]+(?:-[A-Z]+)+)|([A-Z]+)-(\d+)|-(\d+)")
+FILE = re.compile(r"`([\w/]+\.\w+)`")
 
 
 def names_in(cell):
-    """'A-1, -2, B-1 to -3' is A-1, A-2, B-1, B-2, B-3."""
+    """'A-1, -2, B-1 to -3, A-WORD' is A-1, A-2, B-1, B-2, B-3, A-WORD."""
     out, stem, last = [], None, 0
     for found in NAME.finditer(cell):
-        stem = found[1] or stem
-        number = int(found[2] or found[3])
-        before = cell[:found.start()]
-        first = last + 1 if found[3] and before.endswith("to ") else number
+        if found[1]:
+            out.append(found[1])
+            continue
+        stem = found[2] or stem
+        number = int(found[3] or found[4])
+        first = last + 1 if found[4] and cell[:found.start()].endswith("to ") else number
         out += [f"{stem}-{i}" for i in range(first, number + 1)]
         last = number
     return out
 
 
-def table_of(text):
-    """(names, what is said of their tests) of each row."""
-    section = text.split("# Named invariants")[1].split("\n## ")[0]
-    for line in section.splitlines():
-        cells = [x.strip() for x in line.strip("|").split("|")]
-        if len(cells) == 4 and NAME.search(cells[0]):
-            yield names_in(cells[0]), cells[3]
+def table_of(root):
+    """(names, files of the check, files of the tests or None where there is no test yet) of each row."""
+    for line in (root / TABLE).read_text().splitlines():
+        cells = [x.strip() for x in line.strip().strip("|").split("|")]
+        if line.startswith("|") and len(cells) == 4 and names_in(cells[0]):
+            tests = None if cells[3] == "no test yet" else FILE.findall(cells[3])
+            yield names_in(cells[0]), FILE.findall(cells[2]), tests
+
+
+def checked_in(root):
+    """The file of each name that the code checks."""
+    out = {}
+    for room in ROOMS:
+        for path in sorted((root / room).rglob("*")):
+            if path.suffix in SOURCES:
+                for name in CHECKED.findall(path.read_text()):
+                    out.setdefault(name, path.relative_to(root).as_posix())
+    return out
+
+
+def mentions(text, name):
+    return re.search(rf"\b{name}\b(?!-)", text) is not None
 
 
 def complaints(root):
-    table = list(table_of((root / "docs/invariants.md").read_text()))
-    listed = {name for names, _ in table for name in names}
-    checked = {}
-    for room in ROOMS:
-        for path in sorted((root / room).rglob("*.[ch]pp")):
-            for name in CHECKED.findall(path.read_text()):
-                checked.setdefault(name, path.relative_to(root).as_posix())
-    for name in sorted(set(checked) - listed):
-        yield f"{name}, checked in {checked[name]}, is not in the table of docs/invariants.md"
-    tests = {x.relative_to(root).as_posix(): x.read_text() for x in (root / "tests").rglob("*_test.cpp")}
-    for names, said in table:
-        files = re.findall(r"`([\w/]+_test\.cpp)`", said)
-        texts = []
-        for file in files:
-            found = [text for path, text in tests.items() if path == file or path.endswith("/" + file)]
-            if not found:
-                yield f"{names[0]}: the table names {file}, which is not there"
-            texts += found
-        if "broken on purpose" not in said:
-            continue
-        if not files:
-            yield f"{names[0]}: the table says that a test breaks it, but not which"
-        for name in names:
-            if texts and not any(name in text or "broken_promise" in text for text in texts):
-                yield f"{name}: none of {', '.join(files)} breaks a promise"
+    table = list(table_of(root))
+    listed = collections.Counter(name for names, _, _ in table for name in names)
+    yield from (f"{name} has {count} rows in {TABLE}" for name, count in listed.items() if count > 1)
+    for name, file in sorted(checked_in(root).items()):
+        if name not in listed:
+            yield f"{name}, checked in {file}, is not in {TABLE}"
+    for names, checks, tests in table:
+        for what, files in (("check", checks), ("test", tests)):
+            if files is None:
+                continue
+            if not files:
+                yield f"{names[0]}: {TABLE} names no {what}"
+            gone = [file for file in files if not (root / file).is_file()]
+            yield from (f"{names[0]}: {TABLE} names {file}, which is not there" for file in gone)
+            texts = [(root / file).read_text() for file in files if file not in gone]
+            for name in names:
+                if texts and not any(mentions(text, name) for text in texts):
+                    yield f"{name}: its {what} in {', '.join(files)} does not name it"
+
+
+def planted(root):
+    """What is found in a small tree with one mistake of each kind."""
+    for file, text in {
+            "actors/a.cpp": 'ensure(x, "A-1: right"); ensure(y, "A-2: no row");',
+            "tests/a_test.cpp": "A-1, and nothing of B",
+            TABLE: "| name | promise | checked in | test |\n|---|---|---|---|\n"
+                   "| A-1 | right | `actors/a.cpp` | `tests/a_test.cpp` |\n"
+                   "| B-1, -2 | nobody checks these | `actors/a.cpp` | `tests/a_test.cpp` |\n"
+                   "| C-1 | no such files | `actors/c.cpp` | `tests/c_test.cpp` |\n"
+                   "| A-1 | again | `actors/a.cpp` | `tests/a_test.cpp` |\n"
+                   "| D-WORD | no files | by construction | exercised |\n"}.items():
+        path = root / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return sorted(x.split(":")[0].split(",")[0].split(" ")[0] for x in complaints(root))
 
 
 def main(root):
-    if names_in("A-1, -2, BC-1 to -3") != ["A-1", "A-2", "BC-1", "BC-2", "BC-3"]:
+    if names_in("A-1, -2, BC-1 to -3, D-WORD") != ["A-1", "A-2", "BC-1", "BC-2", "BC-3", "D-WORD"]:
         print("invariants_test.py cannot read its own example")
         return 1
+    with tempfile.TemporaryDirectory() as folder:
+        found = planted(pathlib.Path(folder))
+    if found != ["A-1", "A-2", "B-1", "B-1", "B-2", "B-2", "C-1", "C-1", "D-WORD", "D-WORD"]:
+        print(f"invariants_test.py does not find the mistakes that it plants itself: {found}")
+        return 1
     wrong = list(complaints(root))
-    count = sum(len(names) for names, _ in table_of((root / "docs/invariants.md").read_text()))
-    print("\n".join(wrong) or f"{count} invariants are listed")
+    count = sum(len(names) for names, _, _ in table_of(root))
+    print("\n".join(wrong) or f"{count} invariants: each is checked, and each has its test")
     return len(wrong) != 0 or count == 0
 
 

@@ -1,5 +1,5 @@
-"""Documentation points at what is there: every relative link and every path of ours, on every page.
-Run by ctest."""
+"""Documentation points at what is there: every relative link and every path of ours, on every page, and
+every page and path that a source names. Run by ctest."""
 
 import pathlib
 import re
@@ -10,6 +10,10 @@ CODE = re.compile(r"`([^`\n]+)`")
 FENCE = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
 ROOMS = ("actors/", "docs/", "examples/", "kernels/", "messages/", "runtime/", "tests/")
 NOT_OURS = ("build", "runs", ".git")
+SOURCES = (".hpp", ".cpp", ".cu", ".cuh", ".h", ".py", ".sh", ".cmake", ".txt", ".lua")
+PLANTED = ("tests/architecture", "tests/golden", "tests/fuzz/corpus")  # names of files that are not meant
+PAGE = re.compile(r"(?<![\w/.<>-])((?:[\w-]+/)*[\w-]+\.md)\b(?!#)")
+PATH = re.compile(r"(?<![\w/.<>\"-])((?:actors|docs|examples|kernels|messages|runtime|tests)/[\w/-]+\.\w+)\b")
 
 
 def anchors(text):
@@ -39,6 +43,25 @@ def missing_paths(root, page, text):
                 yield f"{page.relative_to(root)}: `{word}` does not exist"
 
 
+def comments_of(path, text):
+    """What a source says beside its code, with line numbers kept."""
+    if path.suffix in (".hpp", ".cpp", ".cu", ".cuh", ".h"):
+        return "\n".join(line[line.index("//"):] if "//" in line else "" for line in text.splitlines())
+    return text
+
+
+def missing_in_source(root, path, pages):
+    for number, line in enumerate(comments_of(path, path.read_text()).splitlines(), 1):
+        where = f"{path.relative_to(root)}:{number}"
+        for word in PAGE.findall(line):
+            if word not in pages and not any(word.endswith("/" + page) for page in pages):
+                yield f"{where}: there is no page {word}"
+        for word in PATH.findall(line):
+            there = root / word
+            if not word.endswith(".md") and not there.exists():
+                yield f"{where}: {word} does not exist"
+
+
 def complaints(root):
     pages = [p for p in sorted(root.rglob("*.md"))
              if not set(p.relative_to(root).parts) & set(NOT_OURS)]
@@ -48,6 +71,12 @@ def complaints(root):
         text = page.read_text()
         yield from broken_links(root, page, text)
         yield from missing_paths(root, page, text)
+    known = {end for p in pages for end in (p.name, p.relative_to(root).as_posix())}
+    for path in sorted(root.rglob("*")):
+        inside = path.relative_to(root)
+        if path.suffix in SOURCES and path.is_file() and not set(inside.parts) & set(NOT_OURS) \
+                and not inside.as_posix().startswith(PLANTED):
+            yield from missing_in_source(root, path, known)
 
 
 def self_test(root):
@@ -58,7 +87,8 @@ def self_test(root):
         "[out](../../etc) `docs/b.md` `docs/gone.md` `[shape](x)` [web](https://example.org)\n"
         "```\n[not a link](d.md)\n```\n")
     (root / "docs" / "b.md").write_text("# B\n[up](../docs/a.md#the-head-first)\n")
-    return len(list(complaints(root))) == 4
+    (root / "a.cpp").write_text('// docs/b.md, docs/gone.md and tests/gone.cpp\nint x; // gone.md\n"c.md"\n')
+    return len(list(complaints(root))) == 7
 
 
 def main(root):

@@ -80,7 +80,7 @@ TEST_CASE("rates of a run in iterations are counted in samples of the full batch
   CHECK(x.train_iterations == 100);
   CHECK(x.training.rate
         == runtime::rate_schedule{1e-3, 1e-5, 0, 160, 1280, runtime::decay_style::cosine});
-  // docs: the vectors of megatron.md 2.12, through the flags.
+  // What Megatron-LM's OptimizerParamScheduler gives, through the flags.
   const auto y = job(
       "--lr 1.5e-4 --min-lr 1e-5 --lr-warmup-iters 10 --lr-decay-iters 100 "
       "--lr-decay-style cosine");

@@ -1,5 +1,5 @@
 """The program when the system or somebody else interferes: signals at any moment, full disks, two
-runs in one place. Run by ctest.
+runs in one place: SIGNAL-1 and ONE-WRITER. Run by ctest.
 
     robust_test.py PROGRAM DISK_FAULTS NAME...   runs the named checks, or all
 

@@ -1,7 +1,7 @@
-// Fuzz targets: bytes from strangers go into a parser, and either they are accepted, and then
-// whatever they describe can be used and means the same after a round trip, or they are refused
-// with input_error. Everything else is a fault: another exception, a crash, a request for 256 MB,
-// 20 seconds.
+// FOREIGN-BYTES, as fuzz targets: bytes from strangers go into a parser, and either they are
+// accepted, and then whatever they describe can be used and means the same after a round trip, or
+// they are refused with input_error. Everything else is a fault: another exception, a crash, a
+// request for 256 MB, 20 seconds.
 //
 // A target is one source, <what>_fuzz.cpp, that defines the three functions below. It is built
 // twice: with run_corpus.cpp in every build (ctest), and with libFuzzer where the preset `fuzz` is

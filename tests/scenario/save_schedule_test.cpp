@@ -37,7 +37,7 @@ TEST_CASE("checkpoints are due at their interval and at the end", "[scenario]") 
   CHECK(begun(0, 25, 0) == iterations{25});
 }
 
-TEST_CASE("what could not be saved is tried again after 1, 2, 4 and more iterations",
+TEST_CASE("SAVE-RETRY: what could not be saved is tried again after 1, 2, 4 and more iterations",
           "[scenario]") {
   CHECK(begun(100, 140, 130) == iterations{100, 101, 103, 107, 115, 131, 140});
   // Nor later than at the next interval, and from the beginning after it went well.

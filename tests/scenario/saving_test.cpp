@@ -67,7 +67,8 @@ std::uint64_t calls_of_a_save() {
 
 }  // namespace
 
-TEST_CASE("a save that the disk refuses costs no step, and is made up for", "[scenario][fault]") {
+TEST_CASE("SAVE-RETRY: a save that the disk refuses costs no step, and is made up for",
+          "[scenario][fault]") {
   const int error = GENERATE(ENOSPC, EROFS, EIO, ESTALE);
   // The save of iteration 4 fails, and a try or two after it, which have fewer calls.
   const std::uint64_t struck = GENERATE(1, 3);
@@ -206,8 +207,8 @@ TEST_CASE("a run that is killed anywhere in its saves goes on to the same bits",
   REQUIRE(run_in_a_child(whole.path(), 0) == 0);
   const auto expected = tests::digests_in(whole / "log.jsonl").at(7);
   int killed = 0;
-  // Every call of a single save is struck in runtime/checkpoint/killed_test.cpp; here some of a
-  // run.
+  // Every call of a single save is struck in tests/runtime/checkpoint/killed_test.cpp; here some of
+  // a run.
   for (std::uint64_t nth = 2;; nth += 9) {
     CAPTURE(nth);
     const tests::scratch_folder folder;

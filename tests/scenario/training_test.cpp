@@ -1,4 +1,5 @@
-// Whole jobs of actors against the reference trainer.
+// Whole jobs of actors against the reference trainer. They run through the checks of STEP-1,
+// STEP-3, STEP-4, HANDOFF-1, REPLICA-1 and STAGE-2, and end well.
 
 #include "runtime/transport/local/local_transport.hpp"
 #include "tests/support/scratch_folder.hpp"

@@ -1,5 +1,6 @@
 #include "runtime/core/error.hpp"
 #include "tests/runtime/checkpoint/saved.hpp"
+#include "tests/support/broken.hpp"
 #include "tests/support/scratch_folder.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -115,9 +116,18 @@ TEST_CASE("a shard that the manifest forgets breaks a promise", "[checkpoint]") 
   const scratch_folder dir;
   checkpoint_writer writer(dir.path(), 1, generation_id{1});
   writer.write_shard("model-00001-of-00001.safetensors", {});
-  CHECK_THROWS_AS(writer.commit(checkpoint_manifest()), broken_promise);
-  CHECK_THROWS_AS(writer.write_shard("model-00001-of-00001.safetensors", {}), broken_promise);
+  CHECK_BREAKS("CHECKPOINT-3", writer.commit(checkpoint_manifest()));
+  CHECK_BREAKS("CHECKPOINT-2", writer.write_shard("model-00001-of-00001.safetensors", {}));
+  CHECK_BREAKS("CHECKPOINT-1", checkpoint_writer(dir.path(), -1, generation_id{1}));
   CHECK_THROWS_AS(writer.write_shard("../model.safetensors", {}), input_error);
+}
+
+TEST_CASE("a manifest without objects for identity and layout is not written", "[checkpoint]") {
+  checkpoint_manifest manifest;
+  manifest.model = tiny_model();
+  CHECK_NOTHROW(to_json(manifest));
+  manifest.layout = "[]";
+  CHECK_BREAKS("MANIFEST-1", to_json(manifest));
 }
 
 TEST_CASE("damage is reported with its file and its tensor", "[checkpoint]") {

@@ -3,6 +3,7 @@
 #include "runtime/checkpoint/listing.hpp"
 #include "runtime/core/error.hpp"
 #include "tests/runtime/checkpoint/saved.hpp"
+#include "tests/support/broken.hpp"
 #include "tests/support/scratch_folder.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -57,6 +58,10 @@ TEST_CASE("tensors are compared across cuts, however little memory there is", "[
     CHECK(other.different == 2);
     CHECK(other.largest == double(x[59]) - double(y[59]));
   }
+  const scratch_folder three;
+  const checkpoint_reader shorter(
+      save_parts(three.path(), {{"w", stored_type::f32, {59}, x.data()}}));
+  CHECK_BREAKS("COMPARE-1", compare(a, shorter, "w"));
 }
 
 TEST_CASE("elements that are no numbers, zeros with signs and other types are compared",

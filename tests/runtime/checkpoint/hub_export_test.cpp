@@ -5,6 +5,7 @@
 #include "runtime/checkpoint/checkpoint.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/file.hpp"
+#include "tests/support/broken.hpp"
 #include "tests/support/places.hpp"
 #include "tests/support/scratch_folder.hpp"
 
@@ -212,6 +213,9 @@ TEST_CASE("elements are rounded to bfloat16 on request", "[checkpoint]") {
   for (std::size_t i = 0; i < read.size(); ++i)
     CHECK(read[i] == float(troupe::kernels::bf16(exact[i])));
   CHECK(nlohmann::json::parse(read_text(dir / "out" / "config.json"))["torch_dtype"] == "bfloat16");
+  CHECK_BREAKS(
+      "HUB-3",
+      write_hub_model(dir / "i32", {.model = llama(), .type = stored_type::i32}, numbered));
 }
 
 TEST_CASE("elements are rounded to float16 on request, and what is beyond it is refused",

@@ -2,6 +2,7 @@
 
 #include "runtime/core/error.hpp"
 #include "runtime/model/rotary.hpp"
+#include "tests/support/broken.hpp"
 #include "tests/support/places.hpp"
 #include "tests/support/scratch_folder.hpp"
 
@@ -353,6 +354,17 @@ TEST_CASE("a model in several files is read through its index", "[checkpoint]") 
   map["wte.weight"] = "../a.safetensors";
   write_index();
   CHECK_THROWS_WITH(read_hub_model(dir.path()), ContainsSubstring("same folder"));
+}
+
+TEST_CASE("a model of the hub is asked for parameters that it has, as large as they are",
+          "[checkpoint]") {
+  const scratch_folder dir;
+  write_text(dir / "config.json", gpt2_json().dump());
+  write_safetensors(dir / "model.safetensors", needed_by(hub_config(gpt2_json().dump(), "it"), ""));
+  const auto model = read_hub_model(dir.path());
+  CHECK_BREAKS("HUB-1", model.extents("decoder.nothing"));
+  std::vector<float> few(1);
+  CHECK_BREAKS("HUB-2", model.read("embedding.word_embeddings.weight", few));
 }
 
 TEST_CASE("a folder that is not exactly the model is refused", "[checkpoint]") {

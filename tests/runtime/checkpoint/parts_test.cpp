@@ -1,6 +1,7 @@
 #include "runtime/core/error.hpp"
 #include "runtime/core/hash.hpp"
 #include "tests/runtime/checkpoint/saved.hpp"
+#include "tests/support/broken.hpp"
 #include "tests/support/scratch_folder.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -155,18 +156,19 @@ TEST_CASE("parts have their box in the name they have in the file", "[checkpoint
   CHECK(file.tensors()[1].extents == shape{2, 1});
   CHECK(file.tensors()[2].name == "whole");
   const tensor_to_write outside[] = {{"w", stored_type::f32, {2}, x, {3}, {{2}, {2}}}};
-  CHECK_THROWS_AS(write_safetensors(dir / "y", outside), broken_promise);
+  CHECK_BREAKS("SAFETENSORS-3", write_safetensors(dir / "y", outside));
   const tensor_to_write other[] = {{"w", stored_type::f32, {3}, x, {4}, {{2}, {2}}}};
-  CHECK_THROWS_AS(write_safetensors(dir / "y", other), broken_promise);
+  CHECK_BREAKS("SAFETENSORS-3", write_safetensors(dir / "y", other));
   const tensor_to_write twice[] = {parts[0], parts[0]};
-  CHECK_THROWS_AS(write_safetensors(dir / "y", twice), broken_promise);
+  CHECK_BREAKS("SAFETENSORS-1", write_safetensors(dir / "y", twice));
   checkpoint_writer writer(dir.path(), 1, generation_id{1});
   const tensor_to_write bracket[] = {{"w[0:1]", stored_type::f32, {1}, x}};
-  CHECK_THROWS_AS(writer.write_shard("a.safetensors", bracket), broken_promise);
+  CHECK_BREAKS("CHECKPOINT-5", writer.write_shard("a.safetensors", bracket));
   const tensor_to_write empty[] = {{"w", stored_type::f32, {0}, x, {4}, {{2}, {0}}}};
-  CHECK_THROWS_AS(writer.write_shard("b.safetensors", empty), broken_promise);
+  CHECK_BREAKS("CHECKPOINT-5", writer.write_shard("b.safetensors", empty));
 }
 
+// CHECKPOINT-COVER
 TEST_CASE("a checkpoint with a gap or an overlap is not made visible", "[checkpoint]") {
   const scratch_folder dir;
   const float x[12] = {};
@@ -206,7 +208,7 @@ TEST_CASE("a damaged part is named, and the others are still read", "[checkpoint
   CHECK(some[2] == 4);
   CHECK_THROWS_WITH(reader.read("w", box{{2}, {3}}, some), ContainsSubstring("'w[4:8]'"));
   CHECK_THROWS_WITH(reader.verify(), ContainsSubstring("in tensor 'w[4:8]'"));
-  CHECK_THROWS_AS(reader.read("w", box{{1}, {2}}, some), broken_promise);
+  CHECK_BREAKS("CHECKPOINT-6", reader.read("w", box{{1}, {2}}, some));
   CHECK_THROWS_WITH(reader.read("w", box{{6}, {3}}, some),
                     ContainsSubstring("[6:9] is needed") && ContainsSubstring("(8)"));
   CHECK_THROWS_WITH(reader.read("w", box{{0, 0}, {1, 3}}, some), ContainsSubstring("is needed"));

@@ -36,7 +36,7 @@ TEST_CASE("a global batch is dealt out completely and once, however it is split"
     }
 }
 
-TEST_CASE("a batch holds the samples of its positions, row by row", "[data]") {
+TEST_CASE("DATA-1: a batch holds the samples of its positions, row by row", "[data]") {
   const scratch_folder folder;
   write_dataset(folder / "data", 97, {{5}, {3}, {7}, {2}, {9}, {4}});
   const gpt_dataset data(std::make_shared<indexed_dataset>(folder / "data"),

@@ -3,6 +3,7 @@
 #include "runtime/core/log.hpp"
 #include "runtime/data/gpt_dataset.hpp"
 #include "tests/runtime/data/golden.hpp"
+#include "tests/support/broken.hpp"
 #include "tests/support/disk_faults.hpp"
 #include "tests/support/scratch_folder.hpp"
 
@@ -52,6 +53,13 @@ bool same(const gpt_dataset& a, const gpt_dataset& b) {
 }
 
 }  // namespace
+
+TEST_CASE("an index has the elements that its shape says, and no others are read", "[data]") {
+  const index_array two({index_type::i32, {2}}, std::vector<std::int32_t>{3, -4});
+  CHECK(two[1] == -4);
+  CHECK_BREAKS("INDEX-1", two[2]);
+  CHECK_BREAKS("INDEX-2", index_array({index_type::i32, {3}}, std::vector<std::int32_t>{3, 4}));
+}
 
 TEST_CASE("an index is built once, then mapped", "[data]") {
   const cached c;

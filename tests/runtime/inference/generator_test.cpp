@@ -7,6 +7,7 @@
 #include "runtime/tokenizer/bpe_tokenizer.hpp"
 #include "runtime/tokenizer/bpe_trainer.hpp"
 #include "runtime/tokenizer/null_tokenizer.hpp"
+#include "tests/support/broken.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
@@ -113,6 +114,15 @@ TEST_CASE("logits with a cache are those without, in one piece or in several", "
   for (std::size_t v = 0; v < judge.size(); ++v)
     // Two orders of fp32 sums over some hundred terms of size 1.
     CHECK(std::abs(got[v] - judge[v]) < 1e-4F * (1 + std::abs(judge[v])));
+}
+
+TEST_CASE("a decoder is given tokens for each sequence, as many as it has room for",
+          "[inference]") {
+  fresh_model m(small(position_embedding::rope, 2));
+  decoder under_test(m.model, m.store, m.on, 3, true);
+  CHECK_BREAKS("DECODE-1", under_test.advance(std::vector<ids>{{1}, {2}}));
+  CHECK_BREAKS("DECODE-2", under_test.advance(std::vector<ids>{{}}));
+  CHECK_BREAKS("DECODE-2", under_test.advance(std::vector<ids>{{1, 2, 3, 4}}));
 }
 
 TEST_CASE("a model in bf16 has nearly the logits of one in f32, with a cache and without",
@@ -249,6 +259,7 @@ TEST_CASE("the logits of a window are what a decoder says after each of its toke
   const ids tokens = {9, 8, 7, 6};
   const auto all = logits_of(m.model, m.store, m.on, tokens);
   REQUIRE(all.size() == 4 * 61);
+  CHECK_BREAKS("SCORE-2", logits_of(m.model, m.store, m.on, ids{}));
   decoder by(m.model, m.store, m.on, 4, true);
   for (std::size_t t = 0; t < 4; ++t) {
     const auto one = by.advance(std::vector<ids>{{tokens[t]}});
@@ -285,6 +296,7 @@ TEST_CASE("a text's surprise does not depend on the stride but for context", "[i
   const auto longer = surprise(
       m.model, m.store, m.on, tokens, 48, [&](auto done, auto) { told.push_back(done); });
   CHECK(told == std::vector<std::uint64_t>{48, 96, 129});
+  CHECK_BREAKS("SCORE-1", surprise(m.model, m.store, m.on, tokens, 49));
   CHECK(longer > once);
 }
 

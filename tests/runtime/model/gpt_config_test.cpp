@@ -1,6 +1,7 @@
 #include "runtime/model/gpt_config.hpp"
 
 #include "runtime/core/error.hpp"
+#include "tests/support/broken.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
@@ -60,6 +61,7 @@ TEST_CASE("vocabularies are padded as Megatron-LM pads them", "[model]") {
   CHECK(padded_vocabulary_size(32000, 128, 8) == 32768);
   CHECK(padded_vocabulary_size(128256, 128, 8) == 129024);
   CHECK(padded_vocabulary_size(30524, 128, 4) == 30720);
+  CHECK_BREAKS("VOCABULARY-1", padded_vocabulary_size(30524, 0, 4));
 }
 
 TEST_CASE("a step costs what Megatron-LM's formula says, to the last operation", "[model]") {

@@ -58,7 +58,7 @@ TEST_CASE("wavelengths grow in equal ratios", "[rotary]") {
   CHECK(rotary_frequencies(x).empty());
 }
 
-// The values are Megatron-LM's, docs: megatron.md 2.18; it computes them in single precision.
+// The values are Megatron-LM's, which computes them in single precision.
 TEST_CASE("Llama 3 keeps short wavelengths and stretches long ones", "[rotary]") {
   auto x = rotating(128, 500000);
   const auto plain = rotary_frequencies(x);

@@ -2,6 +2,7 @@
 
 #include "runtime/core/error.hpp"
 #include "runtime/core/file.hpp"
+#include "tests/support/broken.hpp"
 #include "tests/support/places.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -40,6 +41,7 @@ TEST_CASE("stages are even unless their ends are told or counted", "[stages]") {
   CHECK(split(6, 4, {.embedding_counts = true, .loss_counts = true}) == "Et|t*2|t*2|tL");
   CHECK(split(7, 8, {.embedding_counts = true}) == "E|t|t|t|t|t|t|tL");
   CHECK(split(7, 8, {.loss_counts = true}) == "Et|t|t|t|t|t|t|L");
+  CHECK_BREAKS("STAGES-1", split(0, 4));
 }
 
 TEST_CASE("stages that do not come out even are refused with the way out", "[stages]") {

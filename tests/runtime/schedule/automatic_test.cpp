@@ -90,8 +90,9 @@ schedule_request draw(std::mt19937& luck) {
 
 }  // namespace
 
-TEST_CASE("what is found is sound, keeps its limit, and no named schedule that fits is faster",
-          "[schedule]") {
+TEST_CASE(
+    "SEARCH-2: what is found is sound, keeps its limit, and no named schedule that fits is faster",
+    "[schedule]") {
   std::mt19937 luck(7);
   for (int i = 0; i < 40; ++i) {
     const auto how = draw(luck);
@@ -193,7 +194,7 @@ TEST_CASE("the search is the same every time", "[schedule]") {
   CHECK(find_best(how).what == find_best(how).what);
 }
 
-TEST_CASE("greedy schedules keep the limit and end, whatever the policy", "[schedule]") {
+TEST_CASE("SEARCH-1: greedy schedules keep the limit and end, whatever the policy", "[schedule]") {
   for (const bool in_v : {false, true})
     for (const int capacity : {2, 3, 7, 100})
       for (const double depth : {0.0, 0.3, 1.25})

@@ -246,7 +246,7 @@ TEST_CASE("a script has neither files nor clocks nor other code", "[script]") {
     CHECK_THAT(refusal_of(expression), ContainsSubstring("attempt to call a nil value"));
 }
 
-TEST_CASE("a script that never ends is stopped", "[script]") {
+TEST_CASE("SCRIPT-BOUND: a script that never ends is stopped", "[script]") {
   CHECK(refusal("\nwhile true do end")
         == "mine.lua:2: the script itself was stopped after the 1000000 instructions that a call "
            "has: does a loop never end?");
@@ -266,7 +266,7 @@ TEST_CASE("a script that never ends is stopped", "[script]") {
     CHECK_THAT(refusal(body), ContainsSubstring("was stopped after"));
 }
 
-TEST_CASE("a script has bounded memory", "[script]") {
+TEST_CASE("SCRIPT-BOUND: a script has bounded memory", "[script]") {
   CHECK(refusal("local t = {}\nfor i = 1, 1e9 do t[i] = i end")
         == "mine.lua:2: the script itself needs more than the 4096 KiB of memory that a schedule "
            "script has");
@@ -289,7 +289,7 @@ TEST_CASE("a script has bounded memory", "[script]") {
              ContainsSubstring("overflow"));
 }
 
-TEST_CASE("a script gives the same answer every time", "[script]") {
+TEST_CASE("SCRIPT-SAME: a script gives the same answer every time", "[script]") {
   const std::string text = R"(
     function plan(rank, ranks, chunks, microbatches)
       local keys, out = {}, {}

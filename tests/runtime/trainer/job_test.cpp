@@ -1,6 +1,7 @@
 #include "runtime/trainer/job.hpp"
 
 #include "runtime/data/indexed_dataset_builder.hpp"
+#include "tests/support/broken.hpp"
 #include "tests/support/scratch_folder.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -60,6 +61,12 @@ void in_parts(training_job& x) {
 
 TEST_CASE("a job that can run has no complaints", "[job]") {
   CHECK(validate(good()).empty());
+}
+
+TEST_CASE("a job whose batch knows other replicas than its layout was resolved wrongly", "[job]") {
+  auto job = good();
+  job.how.batch.data_parallel = 1;
+  CHECK_BREAKS("JOB-1", complaints(job));
 }
 
 TEST_CASE("each broken rule of a job has its sentence", "[job]") {

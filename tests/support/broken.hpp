@@ -1,0 +1,15 @@
+// Promises broken on purpose.
+
+#pragma once
+
+#include "runtime/core/error.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_exception.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+/// The expression breaks the promise of this name: CHECK_BREAKS("BOX-1", intersection(a, b)).
+#define CHECK_BREAKS(name, ...)                         \
+  CHECK_THROWS_MATCHES((__VA_ARGS__),                   \
+                       troupe::runtime::broken_promise, \
+                       Catch::Matchers::MessageMatches(Catch::Matchers::StartsWith(name ":")))
