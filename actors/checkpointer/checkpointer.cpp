@@ -37,26 +37,25 @@ void checkpointer_state::receive(const messages::snapshot& x) {
   write_if_complete(x.step);
 }
 
-checkpointer_state::state_of_rank checkpointer_state::redeemed(
-    const messages::fragments& what) const {
-  return {redeem(*shared_->transport, what.arrays, {.until = token_}), what.parts};
+checkpointer_state::shards checkpointer_state::redeemed(
+    const std::vector<runtime::tensor_shard<runtime::ticket>>& told) const {
+  std::vector<runtime::ticket> tickets;
+  for (const auto& x : told)
+    tickets.push_back(x.elements);
+  auto tensors = shared_->transport->redeem_all(tickets, {.until = token_});
+  shards out;
+  for (std::size_t i = 0; i < told.size(); ++i)
+    out.push_back(told[i].with(std::move(tensors[i])));
+  return out;
 }
 
 runtime::shard_record checkpointer_state::write(runtime::checkpoint_writer& by,
                                                 const std::string& file,
-                                                const state_of_rank& what) {
-  std::vector<runtime::tensor_to_write> tensors;
-  auto part = what.parts.begin();
-  for (const auto& [array, x] : what.arrays) {
-    tensors.push_back({.name = array,
-                       .type = runtime::stored_type::f32,
-                       .extents = x.extents(),
-                       .data = x.raw(),
-                       .whole = part->whole,
-                       .part = part->part});
-    ++part;
-  }
-  return by.write_shard(file, tensors);
+                                                const shards& what) {
+  std::vector<runtime::shard_to_write> out;
+  for (const auto& x : what)
+    out.push_back(x.with(runtime::elements_to_write{runtime::stored_type::f32, x.elements.raw()}));
+  return by.write_shard(file, out);
 }
 
 void checkpointer_state::write_if_complete(runtime::step_id step) {
@@ -64,7 +63,7 @@ void checkpointer_state::write_if_complete(runtime::step_id step) {
   if (expected == expected_.end() || int(parts_[step].size()) < expected->second.parts)
     return;
   const auto order = expected->second;
-  std::vector<std::pair<state_of_rank, state_of_rank>> parts;  // parameters, moments
+  std::vector<std::pair<shards, shards>> parts;  // parameters, moments
   for (const auto& [rank, x] : parts_[step])
     parts.emplace_back(redeemed(x.parameters), redeemed(x.moments));
   expected_.erase(expected);
@@ -83,8 +82,7 @@ void checkpointer_state::write_if_complete(runtime::step_id step) {
 }
 
 std::filesystem::path checkpointer_state::write(
-    const messages::save& order,
-    const std::vector<std::pair<state_of_rank, state_of_rank>>& parts) const {
+    const messages::save& order, const std::vector<std::pair<shards, shards>>& parts) const {
   const auto& job = shared_->job;
   if (failed_)  // a disk that refuses to write may have refused to remove
     runtime::clear_remains(job.checkpoints.save);

@@ -34,18 +34,13 @@ class checkpointer_state {
   void write_if_complete(runtime::step_id step);
   void remove_older() const;
 
-  /// Parameters or moments of a rank.
-  struct state_of_rank {
-    runtime::bundle arrays;
-    std::vector<messages::fragment> parts;
-  };
-  state_of_rank redeemed(const messages::fragments& what) const;
-  std::filesystem::path write(
-      const messages::save& order,
-      const std::vector<std::pair<state_of_rank, state_of_rank>>& parts) const;
+  using shards = std::vector<runtime::tensor_shard<runtime::tensor>>;  ///< of a rank
+  shards redeemed(const std::vector<runtime::tensor_shard<runtime::ticket>>& told) const;
+  std::filesystem::path write(const messages::save& order,
+                              const std::vector<std::pair<shards, shards>>& parts) const;
   static runtime::shard_record write(runtime::checkpoint_writer& by,
                                      const std::string& file,
-                                     const state_of_rank& what);
+                                     const shards& what);
 
   messages::checkpointer_actor::pointer self_;
   messages::supervisor_actor supervisor_;

@@ -46,7 +46,7 @@ std::string layout_text(const runtime::checkpoint_manifest& x) {
 
 /// A tensor as a whole.
 struct gathered {
-  const runtime::piece_record* first = nullptr;
+  const runtime::stored_shard* first = nullptr;
   std::size_t pieces = 0;
 };
 
@@ -65,7 +65,7 @@ std::string tensors_text(const std::map<std::string, gathered>& all) {
   std::string out;
   for (const auto& [name, x] : all) {
     const auto what = fmt::format("  {:<4} {:<16}{}",
-                                  to_string(x.first->type),
+                                  to_string(x.first->elements.type),
                                   to_string(x.first->whole),
                                   x.pieces == 1 ? "" : fmt::format(" {} pieces", x.pieces));
     const bool fits = std::max<std::size_t>(what.size(), 24) + 1 + name.size() <= page_width;

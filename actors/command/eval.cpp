@@ -68,9 +68,10 @@ void write_logits(runtime::loaded_model& model,
   const auto T = std::min<std::int64_t>(std::int64_t(tokens.size()), model.config().sequence);
   const auto window = tokens.first(std::size_t(T));
   const auto logits = logits_of(model.whole(), model.store(), model.on(), window);
-  const runtime::tensor_to_write tensors[]
-      = {{"tokens", runtime::stored_type::i32, {T}, window.data()},
-         {"logits", runtime::stored_type::f32, {T, model.config().vocabulary}, logits.data()}};
+  using runtime::stored_type, runtime::whole_tensor;
+  const runtime::shard_to_write tensors[]
+      = {whole_tensor("tokens", stored_type::i32, {T}, window.data()),
+         whole_tensor("logits", stored_type::f32, {T, model.config().vocabulary}, logits.data())};
   runtime::write_safetensors(to, tensors);
 }
 

@@ -131,12 +131,9 @@ void load_state(resources& out, const runtime::cancel_token& stop) {
     out.restore = [held, moments = start.with_moments](runtime::worker& by) {
       const auto& checkpoint = **held;
       by.restore(
-          [&](const std::string& name,
-              const runtime::shape& extents,
-              const runtime::box& part,
-              std::span<float> to) {
-            require_extents(checkpoint, name, extents);
-            checkpoint.read(name, part, to);
+          [&](const runtime::state_shard& to) {
+            require_extents(checkpoint, to.name, to.whole);
+            checkpoint.read(to.name, to.part, to.elements);
           },
           moments);
     };
@@ -150,13 +147,10 @@ void load_state(resources& out, const runtime::cancel_token& stop) {
       = std::make_shared<const runtime::hub_model>(runtime::read_hub_model(where.load_hub));
   out.restore = [hub](runtime::worker& by) {
     by.restore(
-        [&](const std::string& name,
-            const runtime::shape& extents,
-            const runtime::box& part,
-            std::span<float> to) {
-          std::vector<float> all(std::size_t(extents.size()));
-          hub->read(name, all);
-          copy_common(runtime::whole(extents), all.data(), part, to.data(), sizeof(float));
+        [&](const runtime::state_shard& to) {
+          std::vector<float> all(std::size_t(to.whole.size()));
+          hub->read(to.name, all);
+          fill(to, all);
         },
         false);
   };

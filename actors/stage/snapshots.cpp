@@ -25,10 +25,10 @@ void be_late(const runtime::cancel_token& token) {
   changed.wait_for(lock, how_late, [&] { return token.is_cancelled(); });
 }
 
-std::size_t bytes_of(const std::vector<runtime::named_array>& arrays) {
+std::size_t bytes_of(const std::vector<runtime::state_shard>& shards) {
   std::size_t out = 0;
-  for (const auto& array : arrays)
-    out += array.elements.size_bytes();
+  for (const auto& shard : shards)
+    out += shard.elements.size_bytes();
   return out;
 }
 
@@ -53,39 +53,33 @@ void snapshot_reading::wait(const runtime::cancel_token& token) const {
     throw runtime::cancelled();
 }
 
-runtime::bundle copied(const std::vector<runtime::named_array>& arrays,
-                       runtime::stream& by,
-                       const runtime::cancel_token& token) {
-  runtime::bundle out;
+std::vector<runtime::tensor_shard<runtime::tensor>> copied(
+    const std::vector<runtime::state_shard>& shards,
+    runtime::stream& by,
+    const runtime::cancel_token& token) {
+  std::vector<runtime::tensor_shard<runtime::tensor>> out;
   // What is copied from a device goes back to the system as soon as it has been written.
   runtime::memory_pool pool = by.queue() == nullptr ? by.pool() : runtime::memory_pool();
-  const auto room_for = [&](const runtime::named_array& array) {
+  const auto room_for = [&](const runtime::state_shard& shard) {
     try {
-      return pool.allocate(array.elements.size_bytes());
+      return pool.allocate(shard.elements.size_bytes());
     } catch (const runtime::io_error&) {
       throw runtime::io_error(
           "out of memory: the snapshot for a checkpoint copies {} of this worker's state to the "
           "host's memory, which has no room for the {} of '{}'; have fewer workers on this host, "
           "or --use-distributed-optimizer, so that each copies less ('saving' in troupe memory "
           "says how much)",
-          runtime::human_bytes(double(bytes_of(arrays))),
-          runtime::human_bytes(double(array.elements.size_bytes())),
-          array.name);
+          runtime::human_bytes(double(bytes_of(shards))),
+          runtime::human_bytes(double(shard.elements.size_bytes())),
+          shard.name);
     }
   };
-  for (const auto& array : arrays) {
+  for (const auto& shard : shards) {
     token.throw_if_cancelled();
-    runtime::tensor x(room_for(array), runtime::dtype::f32, array.part.extents);
-    by.read(x.raw(), array.elements.data(), array.elements.size_bytes());
-    out.add(array.name, std::move(x));
+    runtime::tensor x(room_for(shard), runtime::dtype::f32, shard.part.extents);
+    by.read(x.raw(), shard.elements.data(), shard.elements.size_bytes());
+    out.push_back(shard.with(std::move(x)));
   }
-  return out;
-}
-
-std::vector<messages::fragment> fragments_of(const std::vector<runtime::named_array>& arrays) {
-  std::vector<messages::fragment> out;
-  for (const auto& array : arrays)
-    out.push_back({array.whole, array.part});
   return out;
 }
 
@@ -102,10 +96,11 @@ void stage_state::take_snapshot(const messages::take_snapshot& x) {
                         stage_context& context) -> lane_work {
     return [=, parameters = context.worker->parameters(), moments = context.worker->moments()](
                stage_context&, runtime::stream& from) {
-      const auto take = [&](const std::vector<runtime::named_array>& arrays) {
-        return messages::fragments{
-            runtime::deposit(*by, copied(arrays, from, token), result->generation),
-            fragments_of(arrays)};
+      const auto take = [&](const std::vector<runtime::state_shard>& shards) {
+        std::vector<runtime::tensor_shard<runtime::ticket>> out;
+        for (auto& shard : copied(shards, from, token))
+          out.push_back(shard.with(by->deposit(std::move(shard.elements), result->generation)));
+        return out;
       };
       result->parameters = take(parameters);
       result->moments = take(moments);

@@ -26,13 +26,12 @@ class snapshot_reading {
   bool ended_ = false;
 };
 
-/// Each array in host memory of its own. From a device through a little that is pinned; waits until
-/// all is there. Throws `cancelled` between two arrays once the token is set, and io_error where
+/// Each shard in host memory of its own. From a device through a little that is pinned; waits until
+/// all is there. Throws `cancelled` between two shards once the token is set, and io_error where
 /// the host has too little memory.
-runtime::bundle copied(const std::vector<runtime::named_array>& arrays,
-                       runtime::stream& by,
-                       const runtime::cancel_token& token);
-/// Where each of them belongs.
-std::vector<messages::fragment> fragments_of(const std::vector<runtime::named_array>& arrays);
+std::vector<runtime::tensor_shard<runtime::tensor>> copied(
+    const std::vector<runtime::state_shard>& shards,
+    runtime::stream& by,
+    const runtime::cancel_token& token);
 
 }  // namespace troupe::actors

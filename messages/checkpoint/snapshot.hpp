@@ -2,7 +2,7 @@
 //
 //   supervisor -> replica -> stage   take_snapshot   right after `applied`, before the next step
 //   supervisor -> checkpointer       save            how many parts to expect
-//   stage -> checkpointer            snapshot        its arrays, copied, as tickets
+//   stage -> checkpointer            snapshot        its shards, copied, as tickets
 //   checkpointer -> supervisor       saved           it is durable and visible
 //                                    save_failed     the disk refused; nothing of it is left
 //
@@ -12,7 +12,7 @@
 
 #include "runtime/core/ids.hpp"
 #include "runtime/telemetry/step_report.hpp"
-#include "runtime/tensor/box.hpp"
+#include "runtime/tensor/shard.hpp"
 #include "runtime/tensor/ticket.hpp"
 
 #include <caf/meta/type_name.hpp>
@@ -41,28 +41,11 @@ struct save {
   friend bool operator==(const save&, const save&) = default;
 };
 
-/// Which part of a whole an array is.
-struct fragment {
-  runtime::shape whole = {};
-  runtime::box part = {};
-
-  friend bool operator==(const fragment&, const fragment&) = default;
-};
-
-/// Arrays, and for each which part of its tensor it is.
-struct fragments {
-  runtime::ticket_bundle arrays = {};
-  std::vector<fragment> parts = {};
-
-  friend bool operator==(const fragments&, const fragments&) = default;
-};
-
 struct snapshot {
   runtime::generation_id generation = {};
   runtime::step_id step = {};
   int part = 0;  ///< rank
-  fragments parameters = {};
-  fragments moments = {};
+  std::vector<runtime::tensor_shard<runtime::ticket>> parameters = {}, moments = {};
 
   friend bool operator==(const snapshot&, const snapshot&) = default;
 };
@@ -83,14 +66,6 @@ struct save_failed {
   friend bool operator==(const save_failed&, const save_failed&) = default;
 };
 
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, fragment& x) {
-  return f(caf::meta::type_name("fragment"), x.whole, x.part);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, fragments& x) {
-  return f(caf::meta::type_name("fragments"), x.arrays, x.parts);
-}
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, take_snapshot& x) {
   return f(caf::meta::type_name("take_snapshot"), x.generation, x.step);

@@ -74,7 +74,7 @@ class checkpoint_writer {
 
   /// Writes one file, durably. Any thread, several at once for different files. Throws io_error and
   /// cancelled.
-  shard_record write_shard(const std::string& file, std::span<const tensor_to_write> tensors);
+  shard_record write_shard(const std::string& file, std::span<const shard_to_write> shards);
 
   /// Makes the checkpoint visible, in place of an older one of the same iteration if there is one,
   /// and then the tracker point to it; returns its folder. `manifest.shards` are all records that
@@ -136,7 +136,7 @@ class checkpoint_reader {
   struct piece {
     const safetensors_file* file = nullptr;
     const stored_tensor* stored = nullptr;
-    const piece_record* record = nullptr;
+    const stored_shard* record = nullptr;
     mutable std::mutex checking = {};  // guards sound
     mutable bool sound = false;        // it has its hash
   };

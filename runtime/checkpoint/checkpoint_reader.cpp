@@ -20,7 +20,7 @@ std::string xxh3_of(std::span<const std::byte> bytes) {
 
 /// Throws unless the header of a shard says what the manifest says.
 const stored_tensor& matching(const safetensors_file& file,
-                              const piece_record& record,
+                              const stored_shard& record,
                               const std::string& key) {
   const auto* found = file.find(key);
   if (found == nullptr)
@@ -29,21 +29,17 @@ const stored_tensor& matching(const safetensors_file& file,
         "mixed from several: use another one",
         file.path().string(),
         key);
-  if (found->type != record.type || found->extents != record.part.extents)
+  if (found->type != record.elements.type || found->extents != record.part.extents)
     throw input_error(
         "'{}': tensor '{}' is {} {} in the manifest but {} {} in the file; the "
         "checkpoint is mixed from several: use another one",
         file.path().string(),
         key,
-        to_string(record.type),
+        to_string(record.elements.type),
         to_string(record.part.extents),
         to_string(found->type),
         to_string(found->extents));
   return *found;
-}
-
-std::string key_of(const piece_record& x) {
-  return key_in_file(x.name, x.whole, x.part);
 }
 
 }  // namespace
@@ -84,7 +80,7 @@ void checkpoint_reader::add_shard(const shard_record& shard) {
   const auto& file = *files_.back();
   std::set<std::string> keys;
   for (const auto& record : shard.pieces) {
-    const auto key = key_of(record);
+    const auto key = key_in_file(record);
     if (!keys.insert(key).second)
       throw input_error(
           "'{}': the manifest lists '{}' twice; use another checkpoint", path.string(), key);
@@ -106,7 +102,7 @@ void checkpoint_reader::add_shard(const shard_record& shard) {
 bool checkpoint_reader::is_sound(const piece& x) {
   const std::lock_guard once(x.checking);
   if (!x.sound)
-    x.sound = xxh3_of(x.file->bytes(*x.stored)) == x.record->xxh3;
+    x.sound = xxh3_of(x.file->bytes(*x.stored)) == x.record->elements.xxh3;
   return x.sound;
 }
 
@@ -188,7 +184,7 @@ const shape& checkpoint_reader::extents(std::string_view name) const {
 }
 
 stored_type checkpoint_reader::type(std::string_view name) const {
-  return find(name).front()->record->type;
+  return find(name).front()->record->elements.type;
 }
 
 void checkpoint_reader::read(std::string_view name, std::span<float> out) const {

@@ -14,14 +14,6 @@ namespace troupe::runtime {
 
 namespace fs = std::filesystem;
 
-namespace {
-
-bool is_cut(const tensor_to_write& x) {
-  return part_of(x) != whole(whole_of(x));
-}
-
-}  // namespace
-
 checkpoint_writer::checkpoint_writer(fs::path dir,
                                      std::int64_t iteration,
                                      generation_id generation,
@@ -49,7 +41,7 @@ checkpoint_writer::~checkpoint_writer() {
 }
 
 shard_record checkpoint_writer::write_shard(const std::string& file,
-                                            std::span<const tensor_to_write> tensors) {
+                                            std::span<const shard_to_write> shards) {
   token_.throw_if_cancelled();
   require_plain_file_name(file, "checkpoint '" + staging_.string() + "'");
   {
@@ -58,17 +50,14 @@ shard_record checkpoint_writer::write_shard(const std::string& file,
            "CHECKPOINT-2: each shard of a checkpoint is written once");
     written_.push_back(file);
   }
-  for (const auto& x : tensors)
-    ensure(x.name.find(box_begin) == std::string::npos && (x.extents.size() > 0 || !is_cut(x)),
+  for (const auto& x : shards)
+    ensure(x.name.find(box_begin) == std::string::npos
+               && (x.part.size() > 0 || x.part == whole(x.whole)),
            "CHECKPOINT-5: names have no bracket, and parts have elements");
-  const auto done = write_safetensors(staging_ / file, tensors, {{"format", "pt"}});
+  const auto done = write_safetensors(staging_ / file, shards, {{"format", "pt"}});
   shard_record record{file, done.bytes, done.sha256, {}};
-  for (std::size_t i = 0; i < tensors.size(); ++i)
-    record.pieces.push_back({tensors[i].name,
-                             whole_of(tensors[i]),
-                             part_of(tensors[i]),
-                             tensors[i].type,
-                             done.xxh3[i]});
+  for (std::size_t i = 0; i < shards.size(); ++i)
+    record.pieces.push_back(shards[i].with(stored_elements{shards[i].elements.type, done.xxh3[i]}));
   return record;
 }
 

@@ -144,10 +144,10 @@ void write_file(const fs::path& path,
                 const std::function<void(std::uint64_t)>& advance,
                 std::uint64_t& done) {
   std::vector<std::vector<std::byte>> elements;
-  std::vector<tensor_to_write> out;
+  std::vector<shard_to_write> out;
   for (const auto& x : tensors) {
     elements.push_back(stored_bytes(assembled(x, what, read), what.type, x.name));
-    out.push_back({x.name, what.type, x.extents, elements.back().data()});
+    out.push_back(whole_tensor(x.name, what.type, x.extents, elements.back().data()));
     done += elements.back().size();
     if (advance)
       advance(done);

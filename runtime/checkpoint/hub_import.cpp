@@ -43,11 +43,11 @@ fs::path save_hub_model(const hub_model& model,
   std::uint64_t done = 0;
   for (std::size_t i = 0; i < files.size(); ++i) {
     std::vector<std::vector<float>> elements;
-    std::vector<tensor_to_write> tensors;
+    std::vector<shard_to_write> tensors;
     for (const auto& x : files[i]) {
       elements.emplace_back(std::size_t(x.extents.size()));
       model.read(x.name, elements.back());
-      tensors.push_back({x.name, stored_type::f32, x.extents, elements.back().data()});
+      tensors.push_back(whole_tensor(x.name, stored_type::f32, x.extents, elements.back().data()));
       done += elements.back().size();
       if (advance)
         advance(done);

@@ -79,20 +79,20 @@ shape numbers_member(const nlohmann::json& entry, const char* key, const std::st
 }
 
 /// `where` is the shard; version 1 knows only whole tensors.
-piece_record piece_from(const std::string& name,
+stored_shard piece_from(const std::string& name,
                         const nlohmann::json& entry,
                         std::int64_t version,
                         const std::string& shard) {
   const auto where = fmt::format("{}, tensor {}", shard, shown(nlohmann::json(name)));
   if (!entry.is_object())
     throw input_error("{}: should be an object, but is {}", where, shown(entry));
-  piece_record x;
+  stored_shard x;
   x.name = name;
   const auto type = string_member(entry, "dtype", where);
   const auto known = stored_type_from(type);
   if (!known)
     throw input_error("{}: the type {} is not known", where, shown(nlohmann::json(type)));
-  x.type = *known;
+  x.elements.type = *known;
   x.whole = numbers_member(entry, "shape", where);
   x.part = version == 1 ? whole(x.whole)
                         : box{numbers_member(entry, "first", where),
@@ -103,14 +103,14 @@ piece_record piece_from(const std::string& name,
                       to_string(x.part.first),
                       to_string(x.part.extents),
                       to_string(x.whole));
-  x.xxh3 = hex_member(entry, "xxh3", xxh3_digits, where);
+  x.elements.xxh3 = hex_member(entry, "xxh3", xxh3_digits, where);
   return x;
 }
 
-std::vector<piece_record> pieces_from(const nlohmann::json& entry,
+std::vector<stored_shard> pieces_from(const nlohmann::json& entry,
                                       std::int64_t version,
                                       const std::string& shard) {
-  std::vector<piece_record> out;
+  std::vector<stored_shard> out;
   if (version == 1) {
     for (const auto& [name, tensor] : object_member(entry, "tensors", shard).items())
       out.push_back(piece_from(name, tensor, version, shard));
@@ -147,13 +147,13 @@ shard_record shard_from(const nlohmann::json& entry,
   return x;
 }
 
-std::string described(const piece_record& x) {
-  return fmt::format("{} {}", to_string(x.type), to_string(x.whole));
+std::string described(const stored_shard& x) {
+  return fmt::format("{} {}", to_string(x.elements.type), to_string(x.whole));
 }
 
 void require_exact_cover(const std::vector<shard_record>& shards, const std::string& where) {
   struct tensor {
-    const piece_record* first = nullptr;
+    const stored_shard* first = nullptr;
     std::vector<box> parts;
   };
   std::map<std::string_view, tensor> all;
@@ -162,7 +162,7 @@ void require_exact_cover(const std::vector<shard_record>& shards, const std::str
       auto& of = all[x.name];
       if (of.first == nullptr)
         of.first = &x;
-      if (of.first->type != x.type || of.first->whole != x.whole)
+      if (of.first->elements.type != x.elements.type || of.first->whole != x.whole)
         throw input_error(
             "{}: tensor {} is {} in one piece but {} in another; use another "
             "checkpoint",
@@ -279,8 +279,8 @@ std::string to_json(const checkpoint_manifest& x) {
                         {"shape", as_list(piece.whole)},
                         {"first", as_list(piece.part.first)},
                         {"extents", as_list(piece.part.extents)},
-                        {"dtype", to_string(piece.type)},
-                        {"xxh3", piece.xxh3}});
+                        {"dtype", to_string(piece.elements.type)},
+                        {"xxh3", piece.elements.xxh3}});
     out["shards"].push_back({{"file", shard.file},
                              {"bytes", shard.bytes},
                              {"sha256", shard.sha256},

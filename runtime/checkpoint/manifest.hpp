@@ -15,23 +15,21 @@
 
 namespace troupe::runtime {
 
-/// A tensor, or a part of one, in a file of a checkpoint.
-struct piece_record {
-  std::string name;  ///< of the tensor
-  shape whole;       ///< its extents
-  box part;          ///< what of it is here
+/// Of a shard in a file of a checkpoint.
+struct stored_elements {
   stored_type type = stored_type::f32;
-  std::string xxh3;  ///< of the elements: XXH3, 128 bits, hex
+  std::string xxh3 = {};  ///< XXH3, 128 bits, hex
 
-  friend bool operator==(const piece_record&, const piece_record&) = default;
+  friend bool operator==(const stored_elements&, const stored_elements&) = default;
 };
+using stored_shard = tensor_shard<stored_elements>;
 
 /// One file of a checkpoint.
 struct shard_record {
   std::string file;  ///< beside the manifest
   std::uint64_t bytes = 0;
   std::string sha256;  ///< of the whole file
-  std::vector<piece_record> pieces;
+  std::vector<stored_shard> pieces;
 
   friend bool operator==(const shard_record&, const shard_record&) = default;
 };

@@ -1,11 +1,11 @@
-// The safetensors format, written and read (FOREIGN-BYTES): docs/formats/checkpoint.md has its bytes.
+// The safetensors format, written and read (FOREIGN-BYTES): docs/formats/checkpoint.md has its
+// bytes.
 
 #pragma once
 
 #include "runtime/checkpoint/stored_type.hpp"
 #include "runtime/core/file.hpp"
-#include "runtime/tensor/box.hpp"
-#include "runtime/tensor/shape.hpp"
+#include "runtime/tensor/shard.hpp"
 
 #include <cstdint>
 #include <filesystem>
@@ -18,37 +18,35 @@
 
 namespace troupe::runtime {
 
-/// A tensor, or a part of one, to be written. `data` has extents.size() contiguous elements and
-/// outlives the writing.
-struct tensor_to_write {
-  std::string name;  ///< UTF-8; with its box unique in its file
+/// Of a shard to be written: contiguous, row-major; they outlive the writing.
+struct elements_to_write {
   stored_type type = stored_type::f32;
-  shape extents;  ///< of the data
   const void* data = nullptr;
-  shape whole = {};  ///< no extents: the data are the whole tensor
-  box part = {};     ///< else the data are this box, part.extents == extents, of that tensor
 };
+using shard_to_write = tensor_shard<elements_to_write>;
 
-/// Extents of the tensor that x is, or is a part of; and which part it is.
-shape whole_of(const tensor_to_write& x);
-box part_of(const tensor_to_write& x);
+/// All of a tensor.
+shard_to_write whole_tensor(std::string name, stored_type type, shape extents, const void* data);
 
-/// What a tensor, or a part of one, is called in a file: "a" when it is whole, else
+/// What a shard is called in a file, where it is unique: "a" when it is the whole tensor, else
 /// "a[0:512, 128:256]".
-std::string key_in_file(const std::string& name, const shape& whole, const box& part);
+template <class Elements>
+std::string key_in_file(const tensor_shard<Elements>& x) {
+  return x.part == whole(x.whole) ? x.name : x.name + to_string(x.part);
+}
 
 /// What was written.
 struct written_tensors {
   std::uint64_t bytes = 0;        ///< of the whole file
   std::string sha256;             ///< of the whole file
-  std::vector<std::string> xxh3;  ///< of the elements of each tensor: XXH3, 128 bits, hex
+  std::vector<std::string> xxh3;  ///< of the elements of each shard: XXH3, 128 bits, hex
 };
 
-/// Writes the tensors in the given order, header first. The same arguments give the same bytes.
+/// Writes the shards in the given order, header first. The same arguments give the same bytes.
 /// The file is visible under its name only when it is durable; a failure leaves nothing behind.
 /// Throws io_error.
 written_tensors write_safetensors(const std::filesystem::path& path,
-                                  std::span<const tensor_to_write> tensors,
+                                  std::span<const shard_to_write> shards,
                                   const std::map<std::string, std::string>& metadata = {});
 
 /// A tensor in a file.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <utility>
 
 namespace troupe::runtime {
 namespace {
@@ -12,11 +13,11 @@ namespace {
 // Large enough for the disk, small enough that both hashes find it in the cache.
 constexpr std::size_t piece_size = std::size_t{1} << 18;
 
-std::uint64_t bytes_of(const tensor_to_write& x) {
-  return std::uint64_t(x.extents.size()) * size_of(x.type);
+std::uint64_t bytes_of(const shard_to_write& x) {
+  return std::uint64_t(x.part.size()) * size_of(x.elements.type);
 }
 
-std::string header_of(std::span<const tensor_to_write> tensors,
+std::string header_of(std::span<const shard_to_write> shards,
                       const std::map<std::string, std::string>& metadata) {
   nlohmann::ordered_json header = nlohmann::ordered_json::object();
   if (!metadata.empty())
@@ -25,19 +26,16 @@ std::string header_of(std::span<const tensor_to_write> tensors,
   auto& entries = header.get_ref<nlohmann::ordered_json::object_t&>();
   std::set<std::string> names = {"__metadata__"};
   std::uint64_t offset = 0;
-  for (const auto& x : tensors) {
-    const auto whole = whole_of(x);
-    const auto part = part_of(x);
-    ensure(contains(whole, part) && part.extents == x.extents,
-           "SAFETENSORS-3: a part lies inside its tensor and has the extents of its data");
-    const auto key = key_in_file(x.name, whole, part);
+  for (const auto& x : shards) {
+    ensure(contains(x.whole, x.part), "SAFETENSORS-3: a shard lies inside its tensor");
+    const auto key = key_in_file(x);
     ensure(names.insert(key).second, "SAFETENSORS-1: names in one file are unique");
     const auto end = offset + bytes_of(x);
     entries.emplace_back(
         key,
         nlohmann::ordered_json{
-            {"dtype", to_string(x.type)},
-            {"shape", std::vector<std::int64_t>(x.extents.begin(), x.extents.end())},
+            {"dtype", to_string(x.elements.type)},
+            {"shape", std::vector<std::int64_t>(x.part.extents.begin(), x.part.extents.end())},
             {"data_offsets", {offset, end}}});
     offset = end;
   }
@@ -48,20 +46,12 @@ std::string header_of(std::span<const tensor_to_write> tensors,
 
 }  // namespace
 
-shape whole_of(const tensor_to_write& x) {
-  return x.whole.rank() == 0 ? x.extents : x.whole;
-}
-
-box part_of(const tensor_to_write& x) {
-  return x.whole.rank() == 0 ? whole(x.extents) : x.part;
-}
-
-std::string key_in_file(const std::string& name, const shape& whole, const box& part) {
-  return part == runtime::whole(whole) ? name : name + to_string(part);
+shard_to_write whole_tensor(std::string name, stored_type type, shape extents, const void* data) {
+  return {std::move(name), extents, whole(extents), {type, data}};
 }
 
 written_tensors write_safetensors(const std::filesystem::path& path,
-                                  std::span<const tensor_to_write> tensors,
+                                  std::span<const shard_to_write> shards,
                                   const std::map<std::string, std::string>& metadata) {
   file_writer out(path);
   sha256 hash;
@@ -69,15 +59,15 @@ written_tensors write_safetensors(const std::filesystem::path& path,
     hash.add(data, size);
     out.write(data, size);
   };
-  const auto header = header_of(tensors, metadata);
+  const auto header = header_of(shards, metadata);
   const std::uint64_t header_size = header.size();
   put(&header_size, sizeof header_size);
   put(header.data(), header.size());
 
   written_tensors result;
-  for (const auto& x : tensors) {
+  for (const auto& x : shards) {
     digester elements;
-    const auto* data = static_cast<const std::byte*>(x.data);
+    const auto* data = static_cast<const std::byte*>(x.elements.data);
     for (auto left = bytes_of(x); left > 0;) {
       const auto size = std::min<std::uint64_t>(left, piece_size);
       elements.add(data, size);

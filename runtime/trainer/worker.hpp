@@ -11,6 +11,7 @@
 #include "runtime/optim/adamw.hpp"
 #include "runtime/parameters/buckets.hpp"
 #include "runtime/schedule/plan.hpp"
+#include "runtime/tensor/shard.hpp"
 
 #include <functional>
 #include <map>
@@ -76,14 +77,9 @@ struct pass_key {
   friend auto operator<=>(const pass_key&, const pass_key&) = default;
 };
 
-/// A part of a named array of a checkpoint: weights (masters, if any) by their names, moments as
-/// "exp_avg.<name>" and "exp_avg_sq.<name>". Padding rows are not part of it.
-struct named_array {
-  std::string name;
-  shape whole;                ///< extents of all of it
-  box part;                   ///< what of it is here
-  std::span<float> elements;  ///< of the part, row-major; where the worker computes
-};
+/// Of the state of a worker: weights (masters, if any) by their names, moments as "exp_avg.<name>"
+/// and "exp_avg_sq.<name>". The elements lie where the worker computes.
+using state_shard = tensor_shard<std::span<float>>;
 
 /// Used by one lane, and bound to its stream; what other lanes may call says so.
 class worker {
@@ -173,13 +169,12 @@ class worker {
 
   /// What this rank adds to a checkpoint: over all ranks that are asked, each element once. The
   /// spans are valid until the next update.
-  std::vector<named_array> parameters();
-  std::vector<named_array> moments();
+  std::vector<state_shard> parameters();
+  std::vector<state_shard> moments();
 
-  /// Fills values and masters, and moments where wanted, from wherever `read` finds parts of them:
-  /// it gets the array's name and whole extents, and fills the part, row-major.
-  using reader = std::function<void(
-      const std::string& name, const shape& whole, const box& part, std::span<float> to)>;
+  /// Fills values and masters, and moments where wanted: `read` fills the elements of each shard
+  /// that this rank has, which lie on the host.
+  using reader = std::function<void(const state_shard& to)>;
   void restore(const reader& read, bool with_moments);
 
   /// Elements that lie here from step to step, padding and alignment included; gradients of one
@@ -240,7 +235,7 @@ class worker {
   void add_partial_gradients(hosted& home);
   void add_ties();
   void add_ties_between_chunks();
-  void append(std::vector<named_array>& to,
+  void append(std::vector<state_shard>& to,
               hosted& home,
               const adamw::part& x,
               const std::string& name,

@@ -27,7 +27,7 @@ void for_each_box(const entry& e, const entry_range& x, const Visit& visit) {
 
 }  // namespace
 
-void worker::append(std::vector<named_array>& to,
+void worker::append(std::vector<state_shard>& to,
                     hosted& home,
                     const adamw::part& x,
                     const std::string& name,
@@ -45,8 +45,8 @@ void worker::append(std::vector<named_array>& to,
   });
 }
 
-std::vector<named_array> worker::parameters() {
-  std::vector<named_array> out;
+std::vector<state_shard> worker::parameters() {
+  std::vector<state_shard> out;
   for (auto& [id, home] : homes_)
     for (const auto& x : home->optimizer.parts())
       if (home->answers())
@@ -54,8 +54,8 @@ std::vector<named_array> worker::parameters() {
   return out;
 }
 
-std::vector<named_array> worker::moments() {
-  std::vector<named_array> out;
+std::vector<state_shard> worker::moments() {
+  std::vector<state_shard> out;
   for (auto& [id, home] : homes_)
     for (const auto& x : home->optimizer.parts()) {
       if (!home->answers())
@@ -78,7 +78,7 @@ void worker::restore(const reader& read, bool with_moments) {
       for (const auto& part : e.boxes) {
         std::vector<float> values(std::size_t(part.size()));
         // A copy of another stage's parameter is filled with what its owner has.
-        read(e.known_as(), whole_extents(e.spec), part, values);
+        read({e.known_as(), whole_extents(e.spec), part, values});
         store.set(e, at, values);
         home->optimizer.set_weights(i, at, values);
         at += part.size();
@@ -91,7 +91,7 @@ void worker::restore(const reader& read, bool with_moments) {
       for_each_box(e, x.range, [&](const box& part, std::int64_t begin) {
         const auto fill = [&](const char* kind, std::span<float> all) {
           std::vector<float> values(std::size_t(part.size()));
-          read(kind + e.known_as(), whole_extents(e.spec), part, values);
+          read({kind + e.known_as(), whole_extents(e.spec), part, values});
           stream_.write(all.data() + begin, values.data(), values.size() * sizeof(float));
         };
         fill("exp_avg.", home->optimizer.first_moment(x));

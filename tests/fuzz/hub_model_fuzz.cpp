@@ -18,7 +18,7 @@ constexpr const char* shard = "model-00001-of-00001.safetensors";
 
 std::vector<std::string> fuzz::seeds() {
   const std::vector<float> values(64, 0.5F);
-  std::vector<tensor_to_write> tensors;
+  std::vector<shard_to_write> tensors;
   nlohmann::json map;
   for (const auto& recipe : hub_recipes(hub_config(config, "seed"), ""))
     for (const auto& rows : recipe.rows)
@@ -27,7 +27,7 @@ std::vector<std::string> fuzz::seeds() {
         const auto extents = columns == 0        ? shape{rows.of}
                              : recipe.transposed ? shape{columns, rows.of}
                                                  : shape{rows.of, columns};
-        tensors.push_back({rows.source, stored_type::f32, extents, values.data()});
+        tensors.push_back(whole_tensor(rows.source, stored_type::f32, extents, values.data()));
         map[rows.source] = shard;
       }
   write_safetensors(folder() / "seed", tensors);

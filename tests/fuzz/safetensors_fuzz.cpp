@@ -26,9 +26,9 @@ void read_everything(const safetensors_file& file) {
 }
 
 void write_again(const safetensors_file& file) {
-  std::vector<tensor_to_write> tensors;
+  std::vector<shard_to_write> tensors;
   for (const auto& x : file.tensors())
-    tensors.push_back({x.name, x.type, x.extents, file.bytes(x).data()});
+    tensors.push_back(whole_tensor(x.name, x.type, x.extents, file.bytes(x).data()));
   const auto path = fuzz::folder() / "again.safetensors";
   write_safetensors(path, tensors, file.metadata());
   const safetensors_file again(path);
@@ -49,10 +49,10 @@ void write_again(const safetensors_file& file) {
 std::vector<std::string> fuzz::seeds() {
   const float a[] = {1, 2, 3, 4, 5, 6};
   const std::uint16_t c[] = {0x3f80, 0xc000};
-  const tensor_to_write tensors[] = {{"a", stored_type::f32, {2, 3}, a},
-                                     {"a.part", stored_type::f32, {2}, a, {4}, {{2}, {2}}},
-                                     {"c.weight", stored_type::bf16, {2}, c},
-                                     {"empty", stored_type::f32, {0, 5}, nullptr}};
+  const shard_to_write tensors[] = {whole_tensor("a", stored_type::f32, {2, 3}, a),
+                                    {"a.part", {4}, {{2}, {2}}, {stored_type::f32, a}},
+                                    whole_tensor("c.weight", stored_type::bf16, {2}, c),
+                                    whole_tensor("empty", stored_type::f32, {0, 5}, nullptr)};
   write_safetensors(folder() / "seed", tensors, {{"format", "pt"}});
   write_safetensors(folder() / "none", {});
   return {get(folder() / "seed"),

@@ -114,7 +114,9 @@ TEST_CASE_METHOD(wire, "the messages of checkpoints and control survive the wire
                 2,
                 {.iterations = 4, .samples = 3, .nan = 2, .in_a_row = 1},
                 {.value = 64, .finite = 5, .hysteresis = -1, .at_minimum = 2}});
-  const fragments some{tickets(), {{{8, 4}, {{2, 0}, {3, 4}}}, {{5}, {{1}, {2}}}}};
+  const auto told = tickets().tickets;
+  const std::vector<runtime::tensor_shard<runtime::ticket>> some
+      = {{"matrix", {8, 4}, {{2, 0}, {3, 4}}, told.at(0)}, {"vector", {5}, {{1}, {2}}, told.at(1)}};
   survives(snapshot{g, step, 1, some, some});
   survives(saved{g, step});
   survives(save_failed{g, step, "No space left on device"});

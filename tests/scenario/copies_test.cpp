@@ -25,11 +25,11 @@ std::function<void(runtime::worker&)> planting(const std::string& name) {
   return [=](runtime::worker& by) {
     bool here = false;
     by.restore(
-        [&](const std::string& x, const runtime::shape&, const runtime::box&, std::span<float> to) {
-          std::fill(to.begin(), to.end(), 0.01F);
-          if (x == name && (here || !struck->exchange(true))) {
+        [&](const runtime::state_shard& to) {
+          std::fill(to.elements.begin(), to.elements.end(), 0.01F);
+          if (to.name == name && (here || !struck->exchange(true))) {
             here = true;
-            std::fill(to.begin(), to.end(), 0.02F);
+            std::fill(to.elements.begin(), to.elements.end(), 0.02F);
           }
         },
         false);

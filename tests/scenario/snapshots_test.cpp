@@ -15,7 +15,7 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-runtime::named_array one_array(const std::string& name, std::vector<float>& elements) {
+runtime::state_shard one_shard(const std::string& name, std::vector<float>& elements) {
   const runtime::shape whole{std::int64_t(elements.size())};
   return {name, whole, {{0}, whole}, elements};
 }
@@ -56,7 +56,7 @@ TEST_CASE("who waits for a snapshot is released when the generation ends", "[sta
 TEST_CASE("a snapshot is no longer copied when the generation has ended", "[stage][checkpoint]") {
   runtime::stream by(kernels::backend::reference, 1, {});
   std::vector<float> first{1, 2, 3}, second{4};
-  const std::vector arrays{one_array("a", first), one_array("b", second)};
+  const std::vector arrays{one_shard("a", first), one_shard("b", second)};
   const runtime::cancel_token token;
   CHECK(copied(arrays, by, token).size() == 2);
   token.cancel();
@@ -67,10 +67,10 @@ TEST_CASE("a snapshot that the host has no memory for says what would help",
           "[stage][checkpoint]") {
   runtime::stream by(kernels::backend::reference, 1, {});
   std::vector<float> few{1, 2, 3};
-  auto vast = one_array("embedding.weight", few);
+  auto vast = one_shard("embedding.weight", few);
   // Never read: no host gives so much.
   vast.elements = {few.data(), std::size_t{1} << 60};
-  CHECK_THROWS_WITH(copied({one_array("a", few), vast}, by, {}),
+  CHECK_THROWS_WITH(copied({one_shard("a", few), vast}, by, {}),
                     ContainsSubstring("snapshot") && ContainsSubstring("'embedding.weight'")
                         && ContainsSubstring("--use-distributed-optimizer")
                         && ContainsSubstring("fewer workers on this host"));

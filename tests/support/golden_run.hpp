@@ -142,10 +142,10 @@ inline void meet(const std::string& name,
   reference_trainer trainer(
       how, std::make_shared<golden_source>(golden["data"], how.batch.micro), on);
   trainer.state().restore(
-      [&](const std::string& parameter, const shape& all, const box& part, std::span<float> to) {
-        std::vector<float> values(std::size_t(all.size()));
-        model.read(parameter, values);
-        copy_common(whole(all), values.data(), part, to.data(), sizeof(float));
+      [&](const state_shard& to) {
+        std::vector<float> all(std::size_t(to.whole.size()));
+        model.read(to.name, all);
+        fill(to, all);
       },
       false);
   auto scale = first_scale(how.scaling);

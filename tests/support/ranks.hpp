@@ -112,17 +112,14 @@ class ranks {
   void shake(double by = 0.25) {
     each([&](const seat& s) {
       at(s).restore(
-          [&](const std::string& name,
-              const runtime::shape& whole,
-              const runtime::box& part,
-              std::span<float> to) {
-            const bool gain = name.ends_with("layernorm.weight");
-            const auto key = runtime::random_key(5, name, 0);
-            std::vector<float> all(std::size_t(whole.size()),
+          [&](const runtime::state_shard& to) {
+            const bool gain = to.name.ends_with("layernorm.weight");
+            const auto key = runtime::random_key(5, to.name, 0);
+            std::vector<float> all(std::size_t(to.whole.size()),
                                    gain ? float(1 - how_.model.gain_offset) : 0.0F);
             for (std::size_t i = 0; i < all.size(); ++i)
               all[i] += float(by * runtime::standard_normal(key, i));
-            copy_common(runtime::whole(whole), all.data(), part, to.data(), sizeof(float));
+            fill(to, all);
           },
           false);
     });

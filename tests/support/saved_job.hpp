@@ -78,7 +78,7 @@ class gathered_state {
     std::vector<float> values, known;
   };
 
-  void add(const runtime::named_array& x) {
+  void add(const runtime::state_shard& x) {
     const auto all = runtime::whole(x.whole);
     const auto size = std::size_t(x.whole.size());
     auto& to = arrays_[x.name];
@@ -116,10 +116,7 @@ inline std::shared_ptr<actors::resources> going_on(const runtime::training_job& 
   out->first_skipped = from->manifest().skipped;
   out->first_scale = from->manifest().scale;
   out->restore = [from, look](runtime::worker& by) {
-    by.restore([&](const std::string& name,
-                   const runtime::shape&,
-                   const runtime::box& part,
-                   std::span<float> to) { from->read(name, part, to); },
+    by.restore([&](const runtime::state_shard& to) { from->read(to.name, to.part, to.elements); },
                true);
     if (look != nullptr)
       look->add(by);

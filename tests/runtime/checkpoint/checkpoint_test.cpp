@@ -53,7 +53,7 @@ TEST_CASE("what was not committed leaves nothing behind", "[checkpoint]") {
   {
     checkpoint_writer writer(dir.path(), 2, generation_id{1});
     const auto a = elements(2);
-    const tensor_to_write tensors[] = {{"a", stored_type::f32, {64}, a.data()}};
+    const shard_to_write tensors[] = {whole_tensor("a", stored_type::f32, {64}, a.data())};
     writer.write_shard("model-00001-of-00001.safetensors", tensors);
     CHECK(names_in(dir.path()).front() == ".iter_0000002.generation-1.partial");
   }
@@ -77,8 +77,8 @@ TEST_CASE("a checkpoint of the same iteration is replaced by the newer one", "[c
   {
     checkpoint_writer writer(dir.path(), 5, generation_id{2});
     const auto a = elements(6), b = elements(7);
-    const tensor_to_write tensors[] = {{"a", stored_type::f32, {64}, a.data()},
-                                       {"exp_avg.a", stored_type::f32, {64}, b.data()}};
+    const shard_to_write tensors[] = {whole_tensor("a", stored_type::f32, {64}, a.data()),
+                                      whole_tensor("exp_avg.a", stored_type::f32, {64}, b.data())};
     checkpoint_manifest manifest;
     manifest.model = tiny_model();
     manifest.shards.push_back(writer.write_shard("all.safetensors", tensors));
@@ -98,8 +98,8 @@ TEST_CASE("shards are written by several threads at once", "[checkpoint]") {
   for (int i = 0; i < 4; ++i)
     threads.emplace_back([&, i] {
       const auto x = elements(i);
-      const tensor_to_write tensors[]
-          = {{"t" + std::to_string(i), stored_type::f32, {64}, x.data()}};
+      const shard_to_write tensors[]
+          = {whole_tensor("t" + std::to_string(i), stored_type::f32, {64}, x.data())};
       manifest.shards[std::size_t(i)] = writer.write_shard(shard_file("model", i + 1, 4), tensors);
     });
   for (auto& thread : threads)

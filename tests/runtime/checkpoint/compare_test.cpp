@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-fs::path save_parts(const fs::path& dir, const std::vector<tensor_to_write>& parts) {
+fs::path save_parts(const fs::path& dir, const std::vector<shard_to_write>& parts) {
   checkpoint_writer writer(dir, 1, generation_id{1});
   checkpoint_manifest manifest;
   manifest.model = tiny_model();
@@ -38,14 +38,14 @@ TEST_CASE("tensors are compared across cuts, however little memory there is", "[
     (i % 10 < 4 ? left : right).push_back(y[i]);
   const checkpoint_reader a(
       save_parts(one.path(),
-                 {{"w", stored_type::f32, {25}, x.data(), {60}, {{0}, {25}}},
-                  {"w", stored_type::f32, {35}, x.data() + 25, {60}, {{25}, {35}}},
-                  {"m", stored_type::f32, {6, 10}, x.data()}}));
+                 {{"w", {60}, {{0}, {25}}, {stored_type::f32, x.data()}},
+                  {"w", {60}, {{25}, {35}}, {stored_type::f32, x.data() + 25}},
+                  whole_tensor("m", stored_type::f32, {6, 10}, x.data())}));
   const checkpoint_reader b(
       save_parts(two.path(),
-                 {{"w", stored_type::f32, {60}, x.data()},
-                  {"m", stored_type::f32, {6, 4}, left.data(), {6, 10}, {{0, 0}, {6, 4}}},
-                  {"m", stored_type::f32, {6, 6}, right.data(), {6, 10}, {{0, 4}, {6, 6}}}}));
+                 {whole_tensor("w", stored_type::f32, {60}, x.data()),
+                  {"m", {6, 10}, {{0, 0}, {6, 4}}, {stored_type::f32, left.data()}},
+                  {"m", {6, 10}, {{0, 4}, {6, 6}}, {stored_type::f32, right.data()}}}));
   for (const std::size_t memory : {std::size_t(1), std::size_t(100), std::size_t(1) << 20}) {
     std::int64_t told = 0;
     const auto same = compare(
@@ -60,7 +60,7 @@ TEST_CASE("tensors are compared across cuts, however little memory there is", "[
   }
   const scratch_folder three;
   const checkpoint_reader shorter(
-      save_parts(three.path(), {{"w", stored_type::f32, {59}, x.data()}}));
+      save_parts(three.path(), {whole_tensor("w", stored_type::f32, {59}, x.data())}));
   CHECK_BREAKS("COMPARE-1", compare(a, shorter, "w"));
 }
 
@@ -73,17 +73,17 @@ TEST_CASE("elements that are no numbers, zeros with signs and other types are co
   const float values[] = {1, 2};
   const std::uint64_t counts[] = {1, 2}, others[] = {1, 3};
   const checkpoint_reader a(save_parts(one.path(),
-                                       {{"special", stored_type::f32, {4}, x},
-                                        {"type", stored_type::bf16, {2}, narrow},
-                                        {"count", stored_type::u64, {2}, counts},
-                                        {"odd", stored_type::u16, {2}, wide},
-                                        {"empty", stored_type::f32, {0}, nullptr}}));
+                                       {whole_tensor("special", stored_type::f32, {4}, x),
+                                        whole_tensor("type", stored_type::bf16, {2}, narrow),
+                                        whole_tensor("count", stored_type::u64, {2}, counts),
+                                        whole_tensor("odd", stored_type::u16, {2}, wide),
+                                        whole_tensor("empty", stored_type::f32, {0}, nullptr)}));
   const checkpoint_reader b(save_parts(two.path(),
-                                       {{"special", stored_type::f32, {4}, y},
-                                        {"type", stored_type::f32, {2}, values},
-                                        {"count", stored_type::u64, {2}, others},
-                                        {"odd", stored_type::f32, {2}, values},
-                                        {"empty", stored_type::f32, {0}, nullptr}}));
+                                       {whole_tensor("special", stored_type::f32, {4}, y),
+                                        whole_tensor("type", stored_type::f32, {2}, values),
+                                        whole_tensor("count", stored_type::u64, {2}, others),
+                                        whole_tensor("odd", stored_type::f32, {2}, values),
+                                        whole_tensor("empty", stored_type::f32, {0}, nullptr)}));
   const auto special = compare(a, b, "special");
   CHECK(special.different == 2);
   CHECK(std::isinf(special.largest.value()));

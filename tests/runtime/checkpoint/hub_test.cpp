@@ -83,9 +83,9 @@ nlohmann::json llama_json() {
 }
 
 /// Tensors that are named and shaped as the recipes want them, in BF16, all ones.
-std::vector<tensor_to_write> needed_by(const gpt_config& config, const std::string& prefix) {
+std::vector<shard_to_write> needed_by(const gpt_config& config, const std::string& prefix) {
   static const std::vector<std::uint16_t> ones(4096, 0x3f80);
-  std::vector<tensor_to_write> out;
+  std::vector<shard_to_write> out;
   std::map<std::string, int> seen;
   for (const auto& recipe : hub_recipes(config, prefix))
     for (const auto& rows : recipe.rows) {
@@ -95,7 +95,7 @@ std::vector<tensor_to_write> needed_by(const gpt_config& config, const std::stri
       if (recipe.extents.rank() == 2)
         extents = recipe.transposed ? shape{recipe.extents[1], rows.of}
                                     : shape{rows.of, recipe.extents[1]};
-      out.push_back({rows.source, stored_type::bf16, extents, ones.data()});
+      out.push_back(whole_tensor(rows.source, stored_type::bf16, extents, ones.data()));
     }
   return out;
 }
@@ -336,7 +336,7 @@ TEST_CASE("a model in several files is read through its index", "[checkpoint]") 
   const scratch_folder dir;
   write_text(dir / "config.json", gpt2_json().dump());
   const auto all = needed_by(hub_config(gpt2_json().dump(), "it"), "");
-  const std::span<const tensor_to_write> tensors = all;
+  const std::span<const shard_to_write> tensors = all;
   write_safetensors(dir / "a.safetensors", tensors.first(3));
   write_safetensors(dir / "b.safetensors", tensors.subspan(3));
   nlohmann::json map;
@@ -387,9 +387,12 @@ TEST_CASE("a folder that is not exactly the model is refused", "[checkpoint]") {
   const std::vector<std::uint16_t> twos(64, 0x4000);
   CHECK(with([](auto&) {}).empty());
   CHECK_THAT(with([](auto& x) { x.pop_back(); }), ContainsSubstring("'ln_f.bias' is missing"));
-  CHECK_THAT(with([](auto& x) { x.back().extents = {5}; }),
+  CHECK_THAT(with([&](auto& x) {
+               x.back() = whole_tensor("ln_f.bias", stored_type::bf16, {5}, twos.data());
+             }),
              ContainsSubstring("'ln_f.bias' is BF16 (5)"));
-  CHECK_THAT(with([](auto& x) { x.back().type = stored_type::i16; }), ContainsSubstring("I16"));
+  CHECK_THAT(with([](auto& x) { x.back().elements.type = stored_type::i16; }),
+             ContainsSubstring("I16"));
   CHECK_THAT(with([](auto& x) {
                x.push_back(x.back());
                x.back().name = "h.0.attn.q_norm.weight";
@@ -406,7 +409,7 @@ TEST_CASE("a folder that is not exactly the model is refused", "[checkpoint]") {
   CHECK_THAT(with([&](auto& x) {
                x.push_back(x.front());
                x.back().name = "lm_head.weight";
-               x.back().data = twos.data();
+               x.back().elements.data = twos.data();
              }),
              ContainsSubstring("tie_word_embeddings"));
   auto huge = gpt2_json();

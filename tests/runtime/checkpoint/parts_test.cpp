@@ -95,7 +95,7 @@ fs::path save_in_parts(const fs::path& dir,
                        int cuts,
                        int shards) {
   checkpoint_writer writer(dir, 1, generation_id{1});
-  std::vector<std::vector<tensor_to_write>> files{std::size_t(shards)};
+  std::vector<std::vector<shard_to_write>> files{std::size_t(shards)};
   std::vector<std::unique_ptr<std::vector<std::byte>>> kept;
   for (const auto& x : all)
     for (const auto& part : random_cut(x.extents, random, cuts)) {
@@ -105,8 +105,7 @@ fs::path save_in_parts(const fs::path& dir,
       if (x.type == stored_type::bf16)
         from = x.halves.data();
       copy_common(whole(x.extents), from, part, kept.back()->data(), size_of(x.type));
-      files[random() % files.size()].push_back(
-          {x.name, x.type, part.extents, data.data(), x.extents, part});
+      files[random() % files.size()].push_back({x.name, x.extents, part, {x.type, data.data()}});
     }
   checkpoint_manifest manifest;
   manifest.model = tiny_model();
@@ -145,9 +144,9 @@ TEST_CASE("what was saved in some parts is read in others, bit for bit", "[check
 TEST_CASE("parts have their box in the name they have in the file", "[checkpoint]") {
   const scratch_folder dir;
   const float x[] = {1, 2, 3, 4, 5, 6};
-  const tensor_to_write parts[] = {{"w", stored_type::f32, {2, 2}, x, {2, 3}, {{0, 0}, {2, 2}}},
-                                   {"w", stored_type::f32, {2, 1}, x + 4, {2, 3}, {{0, 2}, {2, 1}}},
-                                   {"whole", stored_type::f32, {2}, x, {2}, {{0}, {2}}}};
+  const shard_to_write parts[] = {{"w", {2, 3}, {{0, 0}, {2, 2}}, {stored_type::f32, x}},
+                                  {"w", {2, 3}, {{0, 2}, {2, 1}}, {stored_type::f32, x + 4}},
+                                  {"whole", {2}, {{0}, {2}}, {stored_type::f32, x}}};
   write_safetensors(dir / "x.safetensors", parts);
   const safetensors_file file(dir / "x.safetensors");
   REQUIRE(file.tensors().size() == 3);
@@ -155,16 +154,14 @@ TEST_CASE("parts have their box in the name they have in the file", "[checkpoint
   CHECK(file.tensors()[1].name == "w[0:2, 2:3]");
   CHECK(file.tensors()[1].extents == shape{2, 1});
   CHECK(file.tensors()[2].name == "whole");
-  const tensor_to_write outside[] = {{"w", stored_type::f32, {2}, x, {3}, {{2}, {2}}}};
+  const shard_to_write outside[] = {{"w", {3}, {{2}, {2}}, {stored_type::f32, x}}};
   CHECK_BREAKS("SAFETENSORS-3", write_safetensors(dir / "y", outside));
-  const tensor_to_write other[] = {{"w", stored_type::f32, {3}, x, {4}, {{2}, {2}}}};
-  CHECK_BREAKS("SAFETENSORS-3", write_safetensors(dir / "y", other));
-  const tensor_to_write twice[] = {parts[0], parts[0]};
+  const shard_to_write twice[] = {parts[0], parts[0]};
   CHECK_BREAKS("SAFETENSORS-1", write_safetensors(dir / "y", twice));
   checkpoint_writer writer(dir.path(), 1, generation_id{1});
-  const tensor_to_write bracket[] = {{"w[0:1]", stored_type::f32, {1}, x}};
+  const shard_to_write bracket[] = {whole_tensor("w[0:1]", stored_type::f32, {1}, x)};
   CHECK_BREAKS("CHECKPOINT-5", writer.write_shard("a.safetensors", bracket));
-  const tensor_to_write empty[] = {{"w", stored_type::f32, {0}, x, {4}, {{2}, {0}}}};
+  const shard_to_write empty[] = {{"w", {4}, {{2}, {0}}, {stored_type::f32, x}}};
   CHECK_BREAKS("CHECKPOINT-5", writer.write_shard("b.safetensors", empty));
 }
 
@@ -172,21 +169,21 @@ TEST_CASE("parts have their box in the name they have in the file", "[checkpoint
 TEST_CASE("a checkpoint with a gap or an overlap is not made visible", "[checkpoint]") {
   const scratch_folder dir;
   const float x[12] = {};
-  const auto commit = [&](const std::vector<tensor_to_write>& parts) {
+  const auto commit = [&](const std::vector<shard_to_write>& parts) {
     checkpoint_writer writer(dir.path(), 1, generation_id{1});
     checkpoint_manifest manifest;
     manifest.model = tiny_model();
     manifest.shards.push_back(writer.write_shard("a.safetensors", parts));
     writer.commit(manifest);
   };
-  const tensor_to_write left = {"w", stored_type::f32, {4, 2}, x, {4, 3}, {{0, 0}, {4, 2}}};
+  const shard_to_write left = {"w", {4, 3}, {{0, 0}, {4, 2}}, {stored_type::f32, x}};
   CHECK_THROWS_WITH(commit({left}),
                     ContainsSubstring("\"w\"") && ContainsSubstring("[0:4, 2:3] is in none"));
-  CHECK_THROWS_WITH(commit({left, {"w", stored_type::f32, {4, 2}, x, {4, 3}, {{0, 1}, {4, 2}}}}),
+  CHECK_THROWS_WITH(commit({left, {"w", {4, 3}, {{0, 1}, {4, 2}}, {stored_type::f32, x}}}),
                     ContainsSubstring("[0:4, 0:2] and [0:4, 1:3] overlap"));
-  CHECK_THROWS_WITH(commit({left, {"w", stored_type::f16, {4, 1}, x, {4, 3}, {{0, 2}, {4, 1}}}}),
+  CHECK_THROWS_WITH(commit({left, {"w", {4, 3}, {{0, 2}, {4, 1}}, {stored_type::f16, x}}}),
                     ContainsSubstring("F32 (4, 3) in one piece but F16 (4, 3)"));
-  CHECK_THROWS_WITH(commit({left, {"w", stored_type::f32, {4, 1}, x, {4, 4}, {{0, 2}, {4, 1}}}}),
+  CHECK_THROWS_WITH(commit({left, {"w", {4, 4}, {{0, 2}, {4, 1}}, {stored_type::f32, x}}}),
                     ContainsSubstring("F32 (4, 3) in one piece but F32 (4, 4)"));
   CHECK_FALSE(fs::exists(dir / "iter_0000001"));
 }
@@ -197,8 +194,8 @@ TEST_CASE("a damaged part is named, and the others are still read", "[checkpoint
   checkpoint_manifest manifest;
   manifest.model = tiny_model();
   checkpoint_writer writer(dir.path(), 1, generation_id{1});
-  const tensor_to_write parts[] = {{"w", stored_type::f32, {4}, x, {8}, {{0}, {4}}},
-                                   {"w", stored_type::f32, {4}, x + 4, {8}, {{4}, {4}}}};
+  const shard_to_write parts[] = {{"w", {8}, {{0}, {4}}, {stored_type::f32, x}},
+                                  {"w", {8}, {{4}, {4}}, {stored_type::f32, x + 4}}};
   manifest.shards.push_back(writer.write_shard("a.safetensors", parts));
   const auto folder = writer.commit(manifest);
   flip_byte(folder / "a.safetensors", 1);
@@ -218,11 +215,10 @@ TEST_CASE("a checkpoint of thousands of pieces is written and read in no time", 
   const scratch_folder dir;
   const shape of = {4096, 64};
   const auto values = elements(1, std::size_t(of.size()));
-  std::vector<tensor_to_write> parts;
+  std::vector<shard_to_write> parts;
   for (std::int64_t i = 0; i < 4096; ++i)
     for (const auto& part : {box{{i, 0}, {1, 24}}, box{{i, 24}, {1, 40}}})
-      parts.push_back(
-          {"w", stored_type::f32, part.extents, values.data() + 64 * i + part.first[1], of, part});
+      parts.push_back({"w", of, part, {stored_type::f32, values.data() + 64 * i + part.first[1]}});
   const auto before = std::chrono::steady_clock::now();
   checkpoint_writer writer(dir.path(), 1, generation_id{1});
   checkpoint_manifest manifest;
@@ -345,8 +341,8 @@ TEST_CASE("manifest and header must agree on each part", "[checkpoint]") {
   const float x[8] = {};
   const auto save_cut = [&](std::int64_t iteration, std::int64_t at) {
     checkpoint_writer writer(dir.path(), iteration, generation_id{1});
-    const tensor_to_write parts[] = {{"w", stored_type::f32, {at}, x, {8}, {{0}, {at}}},
-                                     {"w", stored_type::f32, {8 - at}, x, {8}, {{at}, {8 - at}}}};
+    const shard_to_write parts[] = {{"w", {8}, {{0}, {at}}, {stored_type::f32, x}},
+                                    {"w", {8}, {{at}, {8 - at}}, {stored_type::f32, x}}};
     checkpoint_manifest manifest;
     manifest.model = tiny_model();
     manifest.shards.push_back(writer.write_shard("a.safetensors", parts));
@@ -364,7 +360,7 @@ TEST_CASE("checkpoints of format version 1 are still read", "[checkpoint]") {
   const auto folder = dir / "iter_0000003";
   fs::create_directory(folder);
   const float values[] = {1, 2, 3, 4, 5, 6};
-  const tensor_to_write tensors[] = {{"w", stored_type::f32, {2, 3}, values}};
+  const shard_to_write tensors[] = {whole_tensor("w", stored_type::f32, {2, 3}, values)};
   const auto done = write_safetensors(folder / "model-00001-of-00001.safetensors", tensors);
   auto shard = nlohmann::ordered_json{
       {"file", "model-00001-of-00001.safetensors"},

@@ -44,10 +44,10 @@ std::string small_file(const troupe::tests::scratch_folder& folder) {
   const float a[] = {1, 2, 3, 4, 5, 6};
   const std::uint64_t b[] = {7};
   const std::uint16_t c[] = {0x3f80, 0xc000};
-  const tensor_to_write tensors[] = {{"a", stored_type::f32, {2, 3}, a},
-                                     {"b", stored_type::u64, {}, b},
-                                     {"c.weight", stored_type::bf16, {2}, c},
-                                     {"empty", stored_type::f32, {0, 5}, nullptr}};
+  const shard_to_write tensors[] = {whole_tensor("a", stored_type::f32, {2, 3}, a),
+                                    whole_tensor("b", stored_type::u64, {}, b),
+                                    whole_tensor("c.weight", stored_type::bf16, {2}, c),
+                                    whole_tensor("empty", stored_type::f32, {0, 5}, nullptr)};
   const auto done = write_safetensors(folder / "small.safetensors", tensors, {{"format", "pt"}});
   auto bytes = read_text(folder / "small.safetensors");
   CHECK(done.bytes == bytes.size());
@@ -97,7 +97,7 @@ TEST_CASE("a type that is none has neither name nor size, and integers are no fl
 TEST_CASE("the bytes of a file are those of the format", "[checkpoint]") {
   const troupe::tests::scratch_folder folder;
   const std::uint16_t x[] = {0x3c00};
-  const tensor_to_write tensors[] = {{"x", stored_type::f16, {1}, x}};
+  const shard_to_write tensors[] = {whole_tensor("x", stored_type::f16, {1}, x)};
   write_safetensors(folder / "x", tensors);
   const std::string header = R"({"x":{"dtype":"F16","shape":[1],"data_offsets":[0,2]}})";
   CHECK(header.size() == 54);

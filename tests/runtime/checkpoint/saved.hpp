@@ -36,9 +36,10 @@ inline std::filesystem::path save(const std::filesystem::path& dir,
   checkpoint_writer writer(dir, iteration, generation_id{1});
   const auto a = elements(iteration, n), b = elements(iteration + 1, n);
   const std::int64_t size = std::int64_t(n);
-  const tensor_to_write model[] = {{"a", stored_type::f32, {size / 8, 8}, a.data()}};
-  const tensor_to_write optimizer[] = {{"exp_avg.a", stored_type::f32, {size / 8, 8}, b.data()},
-                                       {"exp_avg_sq.a", stored_type::f32, {size / 8, 8}, a.data()}};
+  const shard_to_write model[] = {whole_tensor("a", stored_type::f32, {size / 8, 8}, a.data())};
+  const shard_to_write optimizer[]
+      = {whole_tensor("exp_avg.a", stored_type::f32, {size / 8, 8}, b.data()),
+         whole_tensor("exp_avg_sq.a", stored_type::f32, {size / 8, 8}, a.data())};
   checkpoint_manifest manifest;
   manifest.consumed_samples = 4 * iteration;
   manifest.model = tiny_model();

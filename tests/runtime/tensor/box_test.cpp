@@ -1,6 +1,8 @@
 #include "runtime/tensor/box.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/tensor/shard.hpp"
+#include "tests/support/broken.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_exception.hpp>
@@ -148,4 +150,13 @@ TEST_CASE("copying the common part is the loop over all indices", "[box]") {
     CAPTURE(to_string(a), to_string(b));
     REQUIRE(to == expected);
   }
+}
+
+TEST_CASE("a shard is filled from all elements of its tensor", "[box]") {
+  const std::vector<float> all = {0, 1, 2, 3, 4, 5};
+  std::vector<float> elements(2);
+  const tensor_shard<std::span<float>> x{"x", {2, 3}, {{0, 1}, {2, 1}}, elements};
+  fill(x, all);
+  CHECK(elements == std::vector<float>{1, 4});
+  CHECK_BREAKS("SHARD-1", fill(x, std::span(all).first(5)));
 }

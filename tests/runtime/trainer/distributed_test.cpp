@@ -107,10 +107,8 @@ TEST_CASE("a state goes from any grid to any other, masters and moments included
   ranks to({1, 2, 3}, how, kernels::backend::cpu);
   to.each([&](const seat& s) {
     to.at(s).restore(
-        [&](const std::string& name, const shape& all, const box& part, std::span<float> out) {
-          const auto& x = (parameters.contains(name) ? parameters : moments).at(name);
-          ensure(std::int64_t(x.size()) == all.size() && contains(all, part), "asked for a part");
-          copy_common(whole(all), x.data(), part, out.data(), sizeof(float));
+        [&](const state_shard& x) {
+          fill(x, (parameters.contains(x.name) ? parameters : moments).at(x.name));
         },
         true);
   });

@@ -118,13 +118,7 @@ TEST_CASE("restored parameters and moments continue with the same states", "[tra
       to.resize(std::size_t(x.whole.size()), NAN);
       copy_common(x.part, x.elements.data(), whole(x.whole), to.data(), sizeof(float));
     }
-  continued.by.state().restore(
-      [&](const std::string& name, const shape& all, const box& part, std::span<float> out) {
-        const auto& x = saved.at(name);
-        REQUIRE(std::int64_t(x.size()) == all.size());
-        copy_common(whole(all), x.data(), part, out.data(), sizeof(float));
-      },
-      true);
+  continued.by.state().restore([&](const state_shard& x) { fill(x, saved.at(x.name)); }, true);
   continued.by.resume_at(3, 24);
   CHECK(states(continued.steps(3)) == states(original.steps(3)));
 }

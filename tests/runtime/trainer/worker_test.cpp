@@ -272,7 +272,7 @@ TEST_CASE("named arrays of parameters and moments make the same state again", "[
     from.update(decision);
     std::map<std::string, std::vector<float>> arrays;
     std::map<std::string, shape> extents;
-    const auto collect = [&](const std::vector<named_array>& parts) {
+    const auto collect = [&](const std::vector<state_shard>& parts) {
       for (const auto& x : parts) {
         extents[x.name] = x.whole;
         arrays[x.name].resize(std::size_t(x.whole.size()), NAN);
@@ -291,11 +291,10 @@ TEST_CASE("named arrays of parameters and moments make the same state again", "[
     CHECK(combine(to.digests().own) != combine(from.digests().own));
     std::map<std::string, std::int64_t> asked;
     to.restore(
-        [&](const std::string& array, const shape& of, const box& part, std::span<float> out) {
-          asked[array] += part.size();
-          CHECK(extents.at(array) == of);
-          CHECK(std::int64_t(out.size()) == part.size());
-          copy_common(whole(of), arrays.at(array).data(), part, out.data(), sizeof(float));
+        [&](const state_shard& x) {
+          asked[x.name] += x.part.size();
+          CHECK(extents.at(x.name) == x.whole);
+          fill(x, arrays.at(x.name));
         },
         true);
     CHECK(asked.size() == arrays.size());

@@ -1,0 +1,48 @@
+// A shard of a named tensor: what a checkpoint is made of, from a worker to a file and back.
+
+#pragma once
+
+#include "runtime/core/error.hpp"
+#include "runtime/tensor/box.hpp"
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+
+namespace troupe::runtime {
+
+/// A box of the tensor called `name`. What its elements are tells where it is on its way:
+///   std::span<float>     in the memory of the worker that owns it
+///   tensor               copied, in a snapshot
+///   ticket               told to another actor
+///   elements_to_write    on its way into a file
+///   stored_elements      in a file
+template <class Elements>
+struct tensor_shard {
+  std::string name = {};
+  shape whole = {};  ///< extents of all of the tensor, without padding
+  box part = {};     ///< what of it this is
+  Elements elements = {};
+
+  /// The same shard, its elements elsewhere.
+  template <class Other>
+  tensor_shard<Other> with(Other other) const {
+    return {name, whole, part, std::move(other)};
+  }
+
+  friend bool operator==(const tensor_shard&, const tensor_shard&) = default;
+
+  template <class Inspector>
+  friend typename Inspector::result_type inspect(Inspector& f, tensor_shard& x) {
+    return f(x.name, x.whole, x.part, x.elements);
+  }
+};
+
+/// Fills a shard from `all` elements of its tensor, row-major.
+inline void fill(const tensor_shard<std::span<float>>& to, std::span<const float> all) {
+  ensure(std::int64_t(all.size()) == to.whole.size(), "SHARD-1: a shard is filled from its whole");
+  copy_common(whole(to.whole), all.data(), to.part, to.elements.data(), sizeof(float));
+}
+
+}  // namespace troupe::runtime
