@@ -16,40 +16,28 @@ namespace troupe::emulator {
 struct matmul_desc {
   std::int32_t compute = CUBLAS_COMPUTE_32F;
   std::int32_t scale = CUDA_R_32F;
-  std::int32_t pointer_mode = CUBLASLT_POINTER_MODE_HOST;
   std::int32_t transa = CUBLAS_OP_N;
   std::int32_t transb = CUBLAS_OP_N;
-  std::int32_t transc = CUBLAS_OP_N;
   std::uint32_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   void* bias = nullptr;
-  std::int64_t bias_stride = 0;
   void* aux = nullptr;
   std::int64_t aux_ld = 0;
-  std::int64_t aux_stride = 0;
-  std::int32_t processors = 0;
-  std::int32_t aux_type = -1;
-  std::int32_t bias_type = -1;
 };
 
 struct matrix_layout {
   std::uint32_t type;
-  std::int32_t order = CUBLASLT_ORDER_COL;
   std::uint64_t rows;
   std::uint64_t cols;
   std::int64_t ld;
-  std::int32_t batches = 1;
-  std::int64_t stride = 0;
 };
 
 struct matmul_preference {
-  std::uint32_t search = 0;
   std::uint64_t workspace = 0;
   std::uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_MASK;
   std::uint32_t alignment_a = 256;
   std::uint32_t alignment_b = 256;
   std::uint32_t alignment_c = 256;
   std::uint32_t alignment_d = 256;
-  float waves = 0;
 };
 
 template <class Descriptor, class Opaque>
@@ -75,8 +63,6 @@ struct product {
   matrix_layout a, b, c, d;
   algorithm by;
   // null when a product is only judged
-  const void* alpha = nullptr;
-  const void* beta = nullptr;
   const void* a_data = nullptr;
   const void* b_data = nullptr;
   const void* c_data = nullptr;
@@ -89,8 +75,7 @@ struct product {
   bool has(unsigned epilogue_bit) const { return (desc.epilogue & epilogue_bit) != 0; }
 };
 
-constexpr unsigned with_bias = 4, with_bias_gradient = 16, with_gelu = 32, with_gelu_gradient = 64,
-                   with_aux = 128;
+constexpr unsigned with_bias = 4, with_gelu = 32, with_gelu_gradient = 64, with_aux = 128;
 
 std::size_t bytes_of(std::uint32_t type);
 
@@ -109,8 +94,6 @@ bool can_take(const product& is, const std::array<std::uint32_t, 4>& alignments)
 
 /// Whether everything that the product touches lies in device memory, and as the algorithm needs.
 cublasStatus_t pointers_fit(const product& is, bool reads_c, std::size_t workspace_bytes);
-
-bool lies_on_device(const void* at, std::size_t bytes);
 
 /// Computes it, on memory that is open to the caller. `alpha` and `beta` are the values.
 void compute(const product& what, float alpha, float beta);

@@ -19,17 +19,11 @@ bool types_are_supported(const product& is) {
   const auto in = is.a.type, out = is.d.type;
   if (is.desc.scale != CUDA_R_32F || is.b.type != in || is.c.type != out)
     return false;
-  if ((is.desc.aux_type != -1 && std::uint32_t(is.desc.aux_type) != out)
-      || (is.desc.bias_type != -1 && std::uint32_t(is.desc.bias_type) != out))
-    return false;
   switch (is.desc.compute) {
     case CUBLAS_COMPUTE_32F:
-    case CUBLAS_COMPUTE_32F_PEDANTIC:
       return (in == CUDA_R_32F && out == CUDA_R_32F)
              || ((in == CUDA_R_16BF || in == CUDA_R_16F) && (out == in || out == CUDA_R_32F));
     case CUBLAS_COMPUTE_32F_FAST_TF32:
-    case CUBLAS_COMPUTE_32F_FAST_16BF:
-    case CUBLAS_COMPUTE_32F_FAST_16F:
       return in == CUDA_R_32F && out == CUDA_R_32F;
     default:
       return false;
@@ -45,9 +39,6 @@ bool epilogue_is_known(std::uint32_t epilogue) {
     case CUBLASLT_EPILOGUE_GELU_AUX:
     case CUBLASLT_EPILOGUE_GELU_AUX_BIAS:
     case CUBLASLT_EPILOGUE_DGELU:
-    case CUBLASLT_EPILOGUE_DGELU_BGRAD:
-    case CUBLASLT_EPILOGUE_BGRADA:
-    case CUBLASLT_EPILOGUE_BGRADB:
       return true;
     default:
       return false;
@@ -62,12 +53,9 @@ cublasStatus_t shapes_fit(const product& is) {
   if (rows_of(is.a, is.desc.transa) != is.m() || cols_of(is.b, is.desc.transb) != is.n()
       || rows_of(is.b, is.desc.transb) != is.k() || is.c.rows != is.m() || is.c.cols != is.n())
     return invalid("the shapes of A, B, C and D do not fit together");
-  for (const auto* one : {&is.a, &is.b, &is.c, &is.d}) {
+  for (const auto* one : {&is.a, &is.b, &is.c, &is.d})
     if (one->rows == 0 || one->cols == 0 || one->ld < std::int64_t(one->rows))
       return invalid("a leading dimension is less than its rows, or a matrix is empty");
-    if (one->batches != is.d.batches || one->batches < 1)
-      return invalid("matrices with different counts of batches");
-  }
   if (is.has(with_aux) && (is.desc.aux_ld < std::int64_t(is.m()) || is.desc.aux_ld % 8 != 0))
     return invalid("the leading dimension of the auxiliary matrix, "
                    + std::to_string(is.desc.aux_ld)
@@ -80,11 +68,14 @@ std::uint32_t alignment_of(const void* at) {
   return address == 0 ? 256U : std::uint32_t(std::min<std::uintptr_t>(256, address & -address));
 }
 
-/// Bytes from the first element of a matrix, or of the last of its batch, to its end.
+/// Bytes from the first element of a matrix to its end.
 std::size_t reach(const matrix_layout& of) {
-  return bytes_of(of.type)
-         * (std::size_t(of.batches - 1) * std::size_t(of.stride)
-            + (of.cols - 1) * std::size_t(of.ld) + of.rows);
+  return bytes_of(of.type) * ((of.cols - 1) * std::size_t(of.ld) + of.rows);
+}
+
+bool lies_on_device(const void* at, std::size_t bytes) {
+  const auto block = device_block(at);
+  return block && static_cast<const std::byte*>(at) + bytes <= block->at + block->bytes;
 }
 
 }  // namespace
@@ -92,11 +83,7 @@ std::size_t reach(const matrix_layout& of) {
 cublasStatus_t judged(const product& is) {
   if (is.desc.transa < 0 || is.desc.transa > 2 || is.desc.transb < 0 || is.desc.transb > 2)
     return invalid("an operation that there is not");
-  const bool columns = is.a.order == CUBLASLT_ORDER_COL && is.b.order == CUBLASLT_ORDER_COL
-                       && is.c.order == CUBLASLT_ORDER_COL && is.d.order == CUBLASLT_ORDER_COL;
-  if (!columns || is.desc.transc != CUBLAS_OP_N || is.desc.pointer_mode < 0
-      || is.desc.pointer_mode > CUBLASLT_POINTER_MODE_DEVICE || !epilogue_is_known(is.desc.epilogue)
-      || !types_are_supported(is))
+  if (!epilogue_is_known(is.desc.epilogue) || !types_are_supported(is))
     return CUBLAS_STATUS_NOT_SUPPORTED;
   return shapes_fit(is);
 }
@@ -110,21 +97,13 @@ bool can_take(const product& is, const std::array<std::uint32_t, 4>& alignments)
   return true;
 }
 
-bool lies_on_device(const void* at, std::size_t bytes) {
-  const auto block = device_block(at);
-  return block && static_cast<const std::byte*>(at) + bytes <= block->at + block->bytes;
-}
-
 cublasStatus_t pointers_fit(const product& is, bool reads_c, std::size_t workspace_bytes) {
   if (!lies_on_device(is.a_data, reach(is.a)) || !lies_on_device(is.b_data, reach(is.b))
       || !lies_on_device(is.d_data, reach(is.d))
       || (reads_c && !lies_on_device(is.c_data, reach(is.c))))
     return invalid("a matrix does not lie in device memory, or reaches past its allocation");
   const std::size_t width = bytes_of(is.d.type);
-  const std::size_t bias = is.desc.epilogue == CUBLASLT_EPILOGUE_BGRADB ? is.n() : is.m();
-  if ((is.has(with_bias | with_bias_gradient) || is.desc.epilogue == CUBLASLT_EPILOGUE_BGRADA
-       || is.desc.epilogue == CUBLASLT_EPILOGUE_BGRADB)
-      && !lies_on_device(is.desc.bias, bias * width))
+  if (is.has(with_bias) && !lies_on_device(is.desc.bias, is.m() * width))
     return invalid("the bias does not lie in device memory, or is too short");
   if (is.has(with_aux)
       && (!lies_on_device(is.desc.aux,

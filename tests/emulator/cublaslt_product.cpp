@@ -35,10 +35,6 @@ void write(void* to, std::uint32_t type, std::size_t i, float value) {
   }
 }
 
-const void* moved(const void* from, std::uint32_t type, std::int64_t elements) {
-  return static_cast<const std::byte*>(from) + elements * std::int64_t(bytes_of(type));
-}
-
 /// To 10 bits of fraction, to nearest, ties to even; what is not finite stays.
 float as_tf32(float x) {
   const unsigned bits = std::bit_cast<unsigned>(x);
@@ -47,32 +43,16 @@ float as_tf32(float x) {
   return std::bit_cast<float>((bits + 0xfffU + ((bits >> 13) & 1U)) & ~0x1fffU);
 }
 
-/// What the units for products see of an fp32 input.
-float narrowed(float x, std::int32_t compute) {
-  switch (compute) {
-    case CUBLAS_COMPUTE_32F_FAST_TF32:
-      return as_tf32(x);
-    case CUBLAS_COMPUTE_32F_FAST_16BF:
-      return float(__nv_bfloat16(x));
-    case CUBLAS_COMPUTE_32F_FAST_16F:
-      return float(__half(x));
-    default:
-      return x;
-  }
-}
-
 /// (outer, k): the inner dimension is contiguous, whatever the matrix is. Columns of the matrix are
 /// the outer dimension if `columns`.
-std::vector<float> unpacked(const void* from,
-                            const matrix_layout& is,
-                            bool columns,
-                            std::int32_t compute) {
+std::vector<float> unpacked(const void* from, const matrix_layout& is, bool columns, bool in_tf32) {
   const std::size_t outer = columns ? is.cols : is.rows, k = columns ? is.rows : is.cols;
   std::vector<float> to(outer * k);
   for (std::size_t c = 0; c < is.cols; ++c)
     for (std::size_t r = 0; r < is.rows; ++r)
       to[columns ? c * k + r : r * k + c]
-          = narrowed(read(from, is.type, c * std::size_t(is.ld) + r), compute);
+          = in_tf32 ? as_tf32(read(from, is.type, c * std::size_t(is.ld) + r))
+                    : read(from, is.type, c * std::size_t(is.ld) + r);
   return to;
 }
 
@@ -135,10 +115,8 @@ float gelu_slope(float x) {
   return 0.5F * (1.0F + t) + 0.5F * x * (1.0F - t * t) * inner;
 }
 
-/// One matrix of a batch, its pointers being those of the matrix.
-void finish(const product& is, std::vector<float> all, float alpha, float beta) {
+void finish(const product& is, const std::vector<float>& all, float alpha, float beta) {
   const std::size_t m = is.m(), n = is.n();
-  std::vector<float> gradient(m);
   for (std::size_t col = 0; col < n; ++col) {
     for (std::size_t row = 0; row < m; ++row) {
       float x = alpha * all[col * m + row];
@@ -153,22 +131,8 @@ void finish(const product& is, std::vector<float> all, float alpha, float beta) 
         x = gelu(x);
       if (is.has(with_gelu_gradient))
         x *= gelu_slope(read(is.desc.aux, is.d.type, aux));
-      gradient[row] += x;
       write(is.d_data, is.d.type, col * std::size_t(is.d.ld) + row, x);
     }
-  }
-  if (is.has(with_bias_gradient))
-    for (std::size_t row = 0; row < m; ++row)
-      write(is.desc.bias, is.d.type, row, gradient[row]);
-}
-
-/// Sums of an input over the inner dimension, one for each row of (outer, k).
-void write_sums(const product& is, const std::vector<float>& of, std::size_t outer) {
-  for (std::size_t i = 0; i < outer; ++i) {
-    float sum = 0;
-    for (std::size_t j = 0; j < is.k(); ++j)
-      sum += of[i * is.k() + j];
-    write(is.desc.bias, is.d.type, i, sum);
   }
 }
 
@@ -184,25 +148,11 @@ std::size_t workspace_of(const product& what) {
   return (std::size_t(what.by.parts) * what.m() * what.n() * sizeof(float) + 255) / 256 * 256;
 }
 
-void compute(const product& what, float alpha, float beta) {
-  for (std::int64_t batch = 0; batch < what.d.batches; ++batch) {
-    product is = what;
-    is.a_data = moved(what.a_data, what.a.type, batch * what.a.stride);
-    is.b_data = moved(what.b_data, what.b.type, batch * what.b.stride);
-    is.c_data = moved(what.c_data, what.c.type, batch * what.c.stride);
-    is.d_data = const_cast<void*>(moved(what.d_data, what.d.type, batch * what.d.stride));
-    is.desc.bias
-        = const_cast<void*>(moved(what.desc.bias, what.d.type, batch * what.desc.bias_stride));
-    is.desc.aux
-        = const_cast<void*>(moved(what.desc.aux, what.d.type, batch * what.desc.aux_stride));
-    const auto a = unpacked(is.a_data, is.a, is.desc.transa != CUBLAS_OP_N, is.desc.compute);
-    const auto b = unpacked(is.b_data, is.b, is.desc.transb == CUBLAS_OP_N, is.desc.compute);
-    finish(is, sums(is, a, b), alpha, beta);
-    if (is.desc.epilogue == CUBLASLT_EPILOGUE_BGRADA)
-      write_sums(is, a, is.m());
-    if (is.desc.epilogue == CUBLASLT_EPILOGUE_BGRADB)
-      write_sums(is, b, is.n());
-  }
+void compute(const product& is, float alpha, float beta) {
+  const bool in_tf32 = is.desc.compute == CUBLAS_COMPUTE_32F_FAST_TF32;
+  const auto a = unpacked(is.a_data, is.a, is.desc.transa != CUBLAS_OP_N, in_tf32);
+  const auto b = unpacked(is.b_data, is.b, is.desc.transb == CUBLAS_OP_N, in_tf32);
+  finish(is, sums(is, a, b), alpha, beta);
 }
 
 }  // namespace troupe::emulator

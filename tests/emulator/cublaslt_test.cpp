@@ -61,27 +61,20 @@ struct lt_product {
   }
 
   cublasLtHandle_t handle = nullptr;
-  cublasLtMatmulDesc_t desc = nullptr;
-  cublasLtMatrixLayout_t a_is = nullptr, b_is = nullptr, c_is = nullptr;
-  cublasLtMatmulPreference_t preference = nullptr;
+  cublasLtMatmulDescOpaque_t desc = {};
+  cublasLtMatrixLayoutOpaque_t a_is = {}, b_is = {}, c_is = {};
+  cublasLtMatmulPreferenceOpaque_t preference = {};
   device_array<In> a_there{a}, b_there{b};
   device_array<Out> c_there{c}, bias_there{bias}, aux_there{aux};
   device_array<std::byte> workspace{1 << 20};
 
-  ~lt_product() {
-    cublasLtMatmulPreferenceDestroy(preference);
-    cublasLtMatrixLayoutDestroy(c_is);
-    cublasLtMatrixLayoutDestroy(b_is);
-    cublasLtMatrixLayoutDestroy(a_is);
-    cublasLtMatmulDescDestroy(desc);
-    cublasLtDestroy(handle);
-  }
+  ~lt_product() { cublasLtDestroy(handle); }
 
   void describe() {
     cublasLtCreate(&handle);
-    cublasLtMatmulDescCreate(&desc, compute, CUDA_R_32F);
+    cublasLtMatmulDescInit(&desc, compute, CUDA_R_32F);
     const auto set = [&](cublasLtMatmulDescAttributes_t which, const auto& value) {
-      if (cublasLtMatmulDescSetAttribute(desc, which, &value, sizeof value) != 0)
+      if (cublasLtMatmulDescSetAttribute(&desc, which, &value, sizeof value) != 0)
         throw std::runtime_error("an attribute is refused");
     };
     set(CUBLASLT_MATMUL_DESC_TRANSA, std::int32_t(op_a));
@@ -93,21 +86,29 @@ struct lt_product {
     const auto rows = [](cublasOperation_t op, auto one, auto other) {
       return std::uint64_t(op == CUBLAS_OP_N ? one : other);
     };
-    cublasLtMatrixLayoutCreate(&a_is, type_of<In>, rows(op_a, m, k), rows(op_a, k, m), lda);
-    cublasLtMatrixLayoutCreate(&b_is, type_of<In>, rows(op_b, k, n), rows(op_b, n, k), ldb);
-    cublasLtMatrixLayoutCreate(&c_is, type_of<Out>, std::uint64_t(m), std::uint64_t(n), ldc);
-    cublasLtMatmulPreferenceCreate(&preference);
+    cublasLtMatrixLayoutInit(&a_is, type_of<In>, rows(op_a, m, k), rows(op_a, k, m), lda);
+    cublasLtMatrixLayoutInit(&b_is, type_of<In>, rows(op_b, k, n), rows(op_b, n, k), ldb);
+    cublasLtMatrixLayoutInit(&c_is, type_of<Out>, std::uint64_t(m), std::uint64_t(n), ldc);
+    cublasLtMatmulPreferenceInit(&preference);
     const std::uint64_t most = workspace.size();
     cublasLtMatmulPreferenceSetAttribute(
-        preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &most, sizeof most);
+        &preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &most, sizeof most);
   }
 
   std::vector<cublasLtMatmulHeuristicResult_t> candidates(cublasStatus_t* status = nullptr) {
     describe();
     std::vector<cublasLtMatmulHeuristicResult_t> all(8);
     int found = 0;
-    const auto got = cublasLtMatmulAlgoGetHeuristic(
-        handle, desc, a_is, b_is, c_is, c_is, preference, int(all.size()), all.data(), &found);
+    const auto got = cublasLtMatmulAlgoGetHeuristic(handle,
+                                                    &desc,
+                                                    &a_is,
+                                                    &b_is,
+                                                    &c_is,
+                                                    &c_is,
+                                                    &preference,
+                                                    int(all.size()),
+                                                    all.data(),
+                                                    &found);
     if (status != nullptr)
       *status = got;
     all.resize(std::size_t(found));
@@ -117,17 +118,17 @@ struct lt_product {
   cublasStatus_t run(const cublasLtMatmulAlgo_t* algo, std::size_t shift = 0) {
     device_queue queue;
     const auto status = cublasLtMatmul(handle,
-                                       desc,
+                                       &desc,
                                        &alpha,
                                        a_there.data() + shift,
-                                       a_is,
+                                       &a_is,
                                        b_there.data(),
-                                       b_is,
+                                       &b_is,
                                        &beta,
                                        c_there.data(),
-                                       c_is,
+                                       &c_is,
                                        c_there.data(),
-                                       c_is,
+                                       &c_is,
                                        algo,
                                        workspace.data(),
                                        workspace.size(),
@@ -193,9 +194,7 @@ void check_everything() {
   const auto epilogue = GENERATE(CUBLASLT_EPILOGUE_DEFAULT,
                                  CUBLASLT_EPILOGUE_BIAS,
                                  CUBLASLT_EPILOGUE_GELU_AUX_BIAS,
-                                 CUBLASLT_EPILOGUE_DGELU_BGRAD,
-                                 CUBLASLT_EPILOGUE_BGRADA,
-                                 CUBLASLT_EPILOGUE_BGRADB);
+                                 CUBLASLT_EPILOGUE_DGELU);
   lt_product<In, Out> p{.m = 24,
                         .n = 13,
                         .k = 61,
@@ -216,26 +215,6 @@ void check_everything() {
                        p.m,
                        p.n,
                        [&](auto r, auto c) { return p.inner(r, c); })
-          < tolerance<Out>);
-  const auto sum_over = [](std::int64_t count, auto f) {
-    double sum = 0;
-    for (std::int64_t i = 0; i < count; ++i)
-      sum += f(i);
-    return sum;
-  };
-  const auto of_bias = [&](std::int64_t count, auto f) {
-    return matrix_error(
-        p.bias_there.download(), count, count, 1, [&](auto r, auto) { return f(r); });
-  };
-  if (epilogue == CUBLASLT_EPILOGUE_DGELU_BGRAD)
-    CHECK(of_bias(p.m,
-                  [&](auto r) { return sum_over(p.n, [&](auto c) { return p.expected(r, c); }); })
-          < tolerance<Out>);
-  if (epilogue == CUBLASLT_EPILOGUE_BGRADA)
-    CHECK(of_bias(p.m, [&](auto r) { return sum_over(p.k, [&](auto i) { return p.a_at(r, i); }); })
-          < tolerance<Out>);
-  if (epilogue == CUBLASLT_EPILOGUE_BGRADB)
-    CHECK(of_bias(p.n, [&](auto c) { return sum_over(p.k, [&](auto i) { return p.b_at(i, c); }); })
           < tolerance<Out>);
 }
 

@@ -33,7 +33,6 @@ struct nccl_operation {
   void* to = nullptr;
   std::size_t count = 0;  ///< as the call names it: of the smaller side
   ncclDataType_t type = ncclFloat32;
-  ncclRedOp_t op = ncclSum;
   int peer = 0;              ///< or the root
   std::uint64_t number = 0;  ///< of a collective: which of the rank's it is
 };
@@ -101,7 +100,7 @@ ncclResult_t join(const std::string& id, int size, int rank, const nccl_member_p
 /// A rank's part in the next split of its world.
 void join_split(const nccl_member_pointer& parent, int color, int key, nccl_member_pointer child);
 
-/// With the lock held: an error that stays, with a text for people.
+/// With the lock held: an error that stays, with a text.
 void fail(nccl_member& member, ncclResult_t error, const std::string& text);
 
 // For the calls. Handles that were not destroyed, and whose they are: with the lock held.
@@ -119,11 +118,7 @@ ncclResult_t nccl_call(const char* name, ncclComm_t comm, cudaStream_t stream, n
 
 std::size_t bytes_of(ncclDataType_t type);
 
-/// The element-wise result over `inputs`, in their order, rounded after each step.
-void reduce(const std::vector<const void*>& inputs,
-            std::size_t count,
-            ncclDataType_t type,
-            ncclRedOp_t op,
-            void* to);
+/// The element-wise sum over `inputs`, in their order, rounded after each step.
+void sum(const std::vector<const void*>& inputs, std::size_t count, ncclDataType_t type, void* to);
 
 }  // namespace troupe::emulator

@@ -223,10 +223,6 @@ ncclResult_t ncclCommInitRankConfig(
   return settled_or_grouped(member);
 }
 
-ncclResult_t ncclCommInitRank(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank) {
-  return ncclCommInitRankConfig(comm, ranks, id, rank, nullptr);
-}
-
 ncclResult_t ncclCommSplit(
     ncclComm_t comm, int color, int key, ncclComm_t* child, ncclConfig_t* config) {
   nccl_member_pointer parent;

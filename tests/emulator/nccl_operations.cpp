@@ -67,20 +67,8 @@ ncclResult_t ncclCommCount(const ncclComm_t comm, int* count) {
   return ask(comm, count, [](const nccl_member& of) { return of.world->size; });
 }
 
-ncclResult_t ncclCommCuDevice(const ncclComm_t comm, int* device) {
-  return ask(comm, device, [](const nccl_member& of) { return of.device; });
-}
-
 ncclResult_t ncclCommUserRank(const ncclComm_t comm, int* rank) {
   return ask(comm, rank, [](const nccl_member& of) { return of.rank; });
-}
-
-ncclResult_t ncclMemAlloc(void** at, std::size_t bytes) {
-  return cudaMalloc(at, bytes) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
-}
-
-ncclResult_t ncclMemFree(void* at) {
-  return cudaFree(at) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
 }
 
 ncclResult_t ncclCommRegister(const ncclComm_t comm, void* at, std::size_t bytes, void** handle) {
@@ -134,25 +122,21 @@ ncclResult_t ncclAllReduce(const void* from,
                            void* to,
                            std::size_t count,
                            ncclDataType_t type,
-                           ncclRedOp_t op,
+                           ncclRedOp_t,
                            ncclComm_t comm,
                            cudaStream_t stream) {
-  return nccl_call("ncclAllReduce",
-                   comm,
-                   stream,
-                   {.kind = nccl_kind::all_reduce,
-                    .from = from,
-                    .to = to,
-                    .count = count,
-                    .type = type,
-                    .op = op});
+  return nccl_call(
+      "ncclAllReduce",
+      comm,
+      stream,
+      {.kind = nccl_kind::all_reduce, .from = from, .to = to, .count = count, .type = type});
 }
 
 ncclResult_t ncclReduce(const void* from,
                         void* to,
                         std::size_t count,
                         ncclDataType_t type,
-                        ncclRedOp_t op,
+                        ncclRedOp_t,
                         int root,
                         ncclComm_t comm,
                         cudaStream_t stream) {
@@ -164,7 +148,6 @@ ncclResult_t ncclReduce(const void* from,
                     .to = to,
                     .count = count,
                     .type = type,
-                    .op = op,
                     .peer = root});
 }
 
@@ -172,18 +155,14 @@ ncclResult_t ncclReduceScatter(const void* from,
                                void* to,
                                std::size_t to_count,
                                ncclDataType_t type,
-                               ncclRedOp_t op,
+                               ncclRedOp_t,
                                ncclComm_t comm,
                                cudaStream_t stream) {
-  return nccl_call("ncclReduceScatter",
-                   comm,
-                   stream,
-                   {.kind = nccl_kind::reduce_scatter,
-                    .from = from,
-                    .to = to,
-                    .count = to_count,
-                    .type = type,
-                    .op = op});
+  return nccl_call(
+      "ncclReduceScatter",
+      comm,
+      stream,
+      {.kind = nccl_kind::reduce_scatter, .from = from, .to = to, .count = to_count, .type = type});
 }
 
 ncclResult_t ncclAllGather(const void* from,

@@ -121,7 +121,8 @@ TEST_CASE("an all-reduce has the same bits on every rank and in every run, and n
       device_array<float> x(input_of(self.rank, n));
       must_get_there(
           self.comm,
-          ncclAllReduce(x.data(), x.data(), n, ncclFloat, ncclSum, self.comm, self.queue.stream()));
+          ncclAllReduce(
+              x.data(), x.data(), n, ncclFloat32, ncclSum, self.comm, self.queue.stream()));
       out[std::size_t(run * ranks + self.rank)] = x.download();
     });
   const auto ordered = rank_order_sum(n);
@@ -134,41 +135,43 @@ TEST_CASE("an all-reduce has the same bits on every rank and in every run, and n
 TEST_CASE("ranks gather, scatter sums and broadcast") {
   with_world([&](rank_of& self) {
     const auto me = std::size_t(self.rank);
-    device_array<int> mine(std::vector<int>{self.rank, 10 * self.rank}), all(2 * ranks), sum(1);
+    device_array<float> mine(std::vector<float>{float(self.rank), 10 * float(self.rank)}),
+        all(2 * ranks), sum(1);
     must_get_there(
         self.comm,
-        ncclAllGather(mine.data(), all.data(), 2, ncclInt, self.comm, self.queue.stream()));
-    if (all.download() != std::vector<int>{0, 0, 1, 10, 2, 20, 3, 30})
+        ncclAllGather(mine.data(), all.data(), 2, ncclFloat32, self.comm, self.queue.stream()));
+    if (all.download() != std::vector<float>{0, 0, 1, 10, 2, 20, 3, 30})
       throw std::runtime_error("gathered wrong");
     must_get_there(
         self.comm,
         ncclReduceScatter(
-            all.data(), sum.data(), 1, ncclInt, ncclSum, self.comm, self.queue.stream()));
-    if (sum.download().front() != ranks * std::vector<int>{0, 0, 1, 10}[me])
+            all.data(), sum.data(), 1, ncclFloat32, ncclSum, self.comm, self.queue.stream()));
+    if (sum.download().front() != ranks * std::vector<float>{0, 0, 1, 10}[me])
       throw std::runtime_error("scattered wrong");
     must_get_there(
         self.comm,
-        ncclBroadcast(mine.data(), mine.data(), 2, ncclInt, 2, self.comm, self.queue.stream()));
-    if (mine.download() != std::vector<int>{2, 20})
+        ncclBroadcast(mine.data(), mine.data(), 2, ncclFloat32, 2, self.comm, self.queue.stream()));
+    if (mine.download() != std::vector<float>{2, 20})
       throw std::runtime_error("broadcast wrong");
   });
 }
 
 TEST_CASE("a group of sends and receives exchanges everything with everyone") {
   with_world([&](rank_of& self) {
-    std::vector<int> host;
+    std::vector<float> host;
     for (int to = 0; to < ranks; ++to)
-      host.push_back(100 * self.rank + to);
-    device_array<int> from(host), to(ranks);
+      host.push_back(float(100 * self.rank + to));
+    device_array<float> from(host), to(ranks);
     must_go(ncclGroupStart(), "a group");
     for (int peer = 0; peer < ranks; ++peer) {
-      must_go(ncclSend(from.data() + peer, 1, ncclInt, peer, self.comm, self.queue.stream()),
+      must_go(ncclSend(from.data() + peer, 1, ncclFloat32, peer, self.comm, self.queue.stream()),
               "send");
-      must_go(ncclRecv(to.data() + peer, 1, ncclInt, peer, self.comm, self.queue.stream()), "recv");
+      must_go(ncclRecv(to.data() + peer, 1, ncclFloat32, peer, self.comm, self.queue.stream()),
+              "recv");
     }
     must_get_there(self.comm, ncclGroupEnd());
-    for (int peer = 0; const int got : to.download())
-      if (got != 100 * peer++ + self.rank)
+    for (int peer = 0; const float got : to.download())
+      if (got != float(100 * peer++ + self.rank))
         throw std::runtime_error("exchanged wrong");
   });
 }
@@ -179,11 +182,12 @@ TEST_CASE("an abort releases its own rank's stream, whatever its peers do") {
   on_ranks(ranks, [&](rank_of& self) {
     self.init(id);
     must_go(polled(self.comm), "initialising");
-    device_array<int> x(std::vector<int>(8, 1));
+    device_array<float> x(std::vector<float>(8, 1));
     if (self.rank != 3)  // who does not come
       must_get_there(
           self.comm,
-          ncclAllReduce(x.data(), x.data(), 8, ncclInt, ncclSum, self.comm, self.queue.stream()));
+          ncclAllReduce(
+              x.data(), x.data(), 8, ncclFloat32, ncclSum, self.comm, self.queue.stream()));
     ++waiting;
     while (waiting < ranks)
       std::this_thread::yield();
@@ -191,7 +195,7 @@ TEST_CASE("an abort releases its own rank's stream, whatever its peers do") {
       throw std::runtime_error("did not wait");
     must_go(ncclCommAbort(self.comm), "aborting");
     self.queue.wait();
-    if (x.download() != std::vector<int>(8, 1))
+    if (x.download() != std::vector<float>(8, 1))
       throw std::runtime_error("something was written");
   });
   SUCCEED();
@@ -209,7 +213,7 @@ TEST_CASE("a communicator that is not ready, or gone, is refused") {
   CHECK(ncclCommAbort(alone.comm) == ncclSuccess);
   CHECK(ncclCommAbort(alone.comm) == ncclInvalidArgument);
   ncclUniqueId made_up = {};
-  CHECK(ncclCommInitRank(&alone.comm, 1, made_up, 0) == ncclInvalidArgument);
+  CHECK(ncclCommInitRankConfig(&alone.comm, 1, made_up, 0, nullptr) == ncclInvalidArgument);
 }
 
 TEST_CASE("two ranks on one device are refused") {
@@ -251,9 +255,9 @@ TEST_CASE("collectives that do not fit together are an error that stays") {
   on_ranks(2, [&](rank_of& self) {
     self.init(id, 2);
     must_go(polled(self.comm), "initialising");
-    device_array<int> x(std::vector<int>(8, 1));
+    device_array<float> x(std::vector<float>(8, 1));
     const std::size_t count = self.rank == 0 ? 8 : 4;
-    ncclAllReduce(x.data(), x.data(), count, ncclInt, ncclSum, self.comm, self.queue.stream());
+    ncclAllReduce(x.data(), x.data(), count, ncclFloat32, ncclSum, self.comm, self.queue.stream());
     ncclResult_t state = ncclSuccess;
     while (state == ncclSuccess || state == ncclInProgress)
       must_go(ncclCommGetAsyncError(self.comm, &state), "asking");

@@ -31,7 +31,7 @@ bytes sum_of_chunks(const nccl_operation& is, const nccl_meeting& at) {
   bytes out(is.count * width);
   for (std::size_t c = 0; c < size; ++c) {
     const std::size_t begin = is.count * c / size, end = is.count * (c + 1) / size;
-    reduce(ring(at, int(c), begin * width), end - begin, is.type, is.op, &out[begin * width]);
+    sum(ring(at, int(c), begin * width), end - begin, is.type, &out[begin * width]);
   }
   return out;
 }
@@ -46,7 +46,7 @@ bytes result(const nccl_operation& is, int rank, const nccl_meeting& at) {
     case nccl_kind::reduce:
       return rank == is.peer ? sum_of_chunks(is, at) : bytes{};
     case nccl_kind::reduce_scatter:
-      reduce(ring(at, rank, std::size_t(rank) * all), is.count, is.type, is.op, out.data());
+      sum(ring(at, rank, std::size_t(rank) * all), is.count, is.type, out.data());
       break;
     case nccl_kind::all_gather:
       for (const auto& [from, other] : at.arrived)
@@ -60,10 +60,8 @@ bytes result(const nccl_operation& is, int rank, const nccl_meeting& at) {
 }
 
 bool same(const nccl_operation& a, const nccl_operation& b) {
-  const bool reduces = a.kind == nccl_kind::all_reduce || a.kind == nccl_kind::reduce
-                       || a.kind == nccl_kind::reduce_scatter;
   const bool rooted = a.kind == nccl_kind::reduce || a.kind == nccl_kind::broadcast;
-  return a.kind == b.kind && a.count == b.count && a.type == b.type && (!reduces || a.op == b.op)
+  return a.kind == b.kind && a.count == b.count && a.type == b.type
          && (!rooted || a.peer == b.peer);
 }
 

@@ -13,5 +13,3 @@ enum cudaDataType_t {
   CUDA_R_8F_E5M2 = 29,
 };
 using cudaDataType = cudaDataType_t;
-
-enum libraryPropertyType { MAJOR_VERSION, MINOR_VERSION, PATCH_LEVEL };
