@@ -45,19 +45,19 @@ variable reglu(tape& tape, const variable& x) {
 // --------------------------------------------------------
 
 void reglu_block(block_builder& to) {
-  const auto C = to.config().hidden, N = to.config().ffn, ranks = std::int64_t{to.seat().size};
+  const auto C = to.config().hidden, N = to.config().ffn,
+             ranks = std::int64_t{to.ranks(axis::tensor)};
   const int gain = to.add({.name = "norm.weight", .extents = {C}, .init_constant = 1});
   const int up = to.add({.name = "up.weight",
                          .extents = {2 * N, C},
                          .init_std = 0.02,
                          .decays = true,
-                         .along = cut::rows,
-                         .sections = 2});
+                         .placements = {{axis::tensor, row_sharded(2)}}});
   const int down = to.add({.name = "down.weight",
                            .extents = {C, N},
                            .init_std = 0.02,
                            .decays = true,
-                           .along = cut::columns});
+                           .placements = {{axis::tensor, column_sharded()}}});
   to.segment("norm", [=](tape& tape, pass& p) {
     p.x = norm(tape, p.hidden, {troupe::kernels::normalization::rms}, gain, no_parameter);
   });
@@ -135,8 +135,8 @@ double check_gradients(const recipe& how) {
   double worst = 0, largest = 0;
   for (const auto& e : store.entries())
     for (std::int64_t i = 0; i < e.valid; i += e.valid / 4) {
-      float& x = store.values()[std::size_t(e.value_offset + i)];
-      const double g = store.gradients(0)[std::size_t(e.gradient_offset + i)];
+      float& x = store.values()[std::size_t(store.value_offset(e) + i)];
+      const double g = store.gradients(0)[std::size_t(store.gradient_offset(e) + i)];
       const float before = x, h = 1.0F / 1024;
       x = before + h;
       const double up = loss();

@@ -151,12 +151,10 @@ std::string chunk_text(const chunk_range& range) {
 
 std::string rank_text(
     int rank, const coordinates& at, int tensor, const job_pipeline& pipeline, int part) {
-  auto out = fmt::format("rank {:<6} replica {}, stage {}",
-                         rank,
-                         at[std::size_t(axis::data)],
-                         at[std::size_t(axis::pipeline)]);
+  auto out
+      = fmt::format("rank {:<6} replica {}, stage {}", rank, at[axis::data], at[axis::pipeline]);
   if (tensor > 1)
-    out += fmt::format(", tensor {} of {}", at[std::size_t(axis::tensor)], tensor);
+    out += fmt::format(", tensor {} of {}", at[axis::tensor], tensor);
   std::string what;
   for (const auto& seat : pipeline.schedule->hosted_by(part))
     what += (what.empty() ? "" : "; ") + chunk_text(pipeline.chunks[value(seat.chunk)])
@@ -194,10 +192,10 @@ std::string describe(const training_job& given) {
   std::map<coordinates, memory_forecast> needs;
   for (int rank = 0; rank < ranks.size(); ++rank) {
     const auto at = ranks.at(rank);
-    const auto stage = std::size_t(at[std::size_t(axis::pipeline)]);
+    const auto stage = std::size_t(at[axis::pipeline]);
     auto alike = at;  // replicas need the same, unless each holds its part of the optimizer
     if (!job.reduction.distributed_optimizer)
-      alike[std::size_t(axis::data)] = 0;
+      alike[axis::data] = 0;
     const auto found = needs.find(alike);
     const auto need
         = found != needs.end()
@@ -213,7 +211,7 @@ std::string describe(const training_job& given) {
                human_bytes(need.optimizer),
                human_bytes(need.activations),
                job.checkpoints.save.empty()
-                       || (!job.reduction.distributed_optimizer && at[std::size_t(axis::data)] > 0)
+                       || (!job.reduction.distributed_optimizer && at[axis::data] > 0)
                    ? ""
                    : fmt::format("; {} more{} while it saves",
                                  human_bytes(need.snapshot),

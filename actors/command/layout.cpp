@@ -51,8 +51,8 @@ std::vector<group_list> all_groups(const two_views& x) {
                                  {"PP", x.dense.groups(axis::pipeline)},
                                  {"TP-PP", x.dense.groups({axis::tensor, axis::pipeline})},
                                  {"EP", x.experts.groups(axis::expert)},
-                                 {"ETP", x.experts.groups(axis::tensor)},
-                                 {"EDP", x.experts.groups(axis::data)}};
+                                 {"ETP", x.experts.groups(axis::expert_tensor)},
+                                 {"EDP", x.experts.groups(axis::expert_data)}};
   for (auto& more : embedding_groups(x.dense))
     out.push_back(std::move(more));
   return out;
@@ -61,14 +61,13 @@ std::vector<group_list> all_groups(const two_views& x) {
 /// Columns of the table, and keys of the JSON.
 std::vector<std::pair<const char*, int>> places(const two_views& x, int rank) {
   const auto at = x.dense.at(rank), expert = x.experts.at(rank);
-  const auto of = [](const runtime::coordinates& all, axis a) { return all[std::size_t(a)]; };
-  return {{"tp", of(at, axis::tensor)},
-          {"cp", of(at, axis::context)},
-          {"dp", of(at, axis::data)},
-          {"pp", of(at, axis::pipeline)},
-          {"etp", of(expert, axis::tensor)},
-          {"ep", of(expert, axis::expert)},
-          {"edp", of(expert, axis::data)}};
+  return {{"tp", at[axis::tensor]},
+          {"cp", at[axis::context]},
+          {"dp", at[axis::data]},
+          {"pp", at[axis::pipeline]},
+          {"etp", expert[axis::expert_tensor]},
+          {"ep", expert[axis::expert]},
+          {"edp", expert[axis::expert_data]}};
 }
 
 std::vector<std::pair<const char*, int>> sizes(const two_views& x) {
@@ -76,9 +75,9 @@ std::vector<std::pair<const char*, int>> sizes(const two_views& x) {
           {"cp", x.dense.extent(axis::context)},
           {"dp", x.dense.extent(axis::data)},
           {"pp", x.dense.extent(axis::pipeline)},
-          {"etp", x.experts.extent(axis::tensor)},
+          {"etp", x.experts.extent(axis::expert_tensor)},
           {"ep", x.experts.extent(axis::expert)},
-          {"edp", x.experts.extent(axis::data)}};
+          {"edp", x.experts.extent(axis::expert_data)}};
 }
 
 std::string as_json(const two_views& x) {

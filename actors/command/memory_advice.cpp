@@ -46,8 +46,8 @@ std::vector<std::int64_t> needs_by_rank(const runtime::training_job& job,
   std::vector<std::int64_t> out;
   for (int rank = 0; rank < ranks.size(); ++rank) {
     const auto at = ranks.at(rank);
-    const int stage = at[std::size_t(runtime::axis::pipeline)];
-    const int data = at[std::size_t(runtime::axis::data)];
+    const int stage = at[runtime::axis::pipeline];
+    const int data = at[runtime::axis::data];
     const auto group = std::find_if(groups.begin(), groups.end(), [&](const auto& x) {
       return x.pipeline == stage && x.first_data <= data && data <= x.last_data;
     });

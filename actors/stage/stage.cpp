@@ -70,12 +70,12 @@ void stage_state::join_groups() {
   const int t = seat_.tensor, p = seat_.part, r = seat_.replica;
   const int device = runtime::device_of(shared_->job, shared_->rank(r, p, t));
   if (shared_->tensor() > 1)
-    context_->tensor = groups_->join(
+    context_->groups[axis::tensor] = groups_->join(
         fmt::format("tensor of stage {}.{}", r, p), axis::tensor, shared_->tensor(), t, device);
   const auto& pipeline = shared_->pipeline;
   const int copies = pipeline.schedule->copies();
   if (copies == 1)
-    context_->data = groups_->join(
+    context_->groups[axis::data] = groups_->join(
         fmt::format("data of part {}.{}", p, t), axis::data, shared_->replicas(), r, device);
   else  // a copy is a replica whose stages stand elsewhere
     for (const auto& seat : pipeline.schedule->hosted_by(p))
@@ -87,7 +87,7 @@ void stage_state::join_groups() {
                           device);
   const int first = pipeline.first_rank(), last = pipeline.last_rank();
   if (shared_->job.training.model.tied_embeddings && first != last && (p == first || p == last))
-    context_->ties = groups_->join(
+    context_->groups[axis::pipeline] = groups_->join(
         fmt::format("ties of replica {}.{}", r, t), axis::pipeline, 2, p == first ? 0 : 1, device);
 }
 
@@ -131,9 +131,11 @@ void stage_state::build() {
           stage_context& context, runtime::stream& by) {
         if (shared->profile)
           by.time_operations(shared->profile);
-        runtime::worker_groups groups{context.tensor.get(), context.data.get(), context.ties.get()};
+        runtime::worker_groups groups;
+        for (const auto& row : runtime::axis_table())
+          groups.along[row.id] = context.groups[row.id].get();
         for (const auto& [chunk, group] : context.data_of)
-          groups.data_of.emplace(chunk, group.get());
+          groups.of_chunk[chunk][runtime::axis::data] = group.get();
         context.worker = std::make_unique<runtime::worker>(
             runtime::settings_of(shared->job, shared->pipeline, seat.part), by, groups);
         if (shared->restore)

@@ -15,7 +15,8 @@ namespace troupe::actors {
 
 /// Shared, because a lane may still hold it when the actor is gone.
 struct stage_context : std::enable_shared_from_this<stage_context> {
-  std::unique_ptr<runtime::communicator> tensor, data, ties;
+  /// See worker_groups.
+  runtime::axis_map<std::unique_ptr<runtime::communicator>> groups;
   /// Of each hosted chunk, where the model has several copies.
   std::map<runtime::chunk_id, std::unique_ptr<runtime::communicator>> data_of;
   std::unique_ptr<runtime::worker> worker;

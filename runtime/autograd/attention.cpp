@@ -138,7 +138,7 @@ variable run_attention(tape& tape,
                                                   at + k,
                                                   at + k + options.head_size,
                                                   fused_shape(tape, options, rows)});
-  auto result = tape.make(o, placement::feature_sharded);
+  auto result = tape.make(o, qkv.placements);
   if (tape.recording()) {
     auto n = std::make_unique<attention_node<T>>();
     n->qkv = std::move(product);
@@ -184,7 +184,7 @@ variable run_cached(tape& tape,
   const T* const kept = cache.entries.data<T>();
   tape.stream().run(kernels::attention_forward<T>{
       o.data<T>(), lse.data<float>(), qkv.data.data<T>(), kept, kept + options.head_size, at});
-  return tape.make(std::move(o), placement::feature_sharded);
+  return tape.make(std::move(o), qkv.placements);
 }
 
 }  // namespace

@@ -68,7 +68,7 @@ variable run(tape& tape,
                                                 rows.samples.data<std::uint64_t>(),
                                                 first,
                                                 bias < 0 ? nullptr : tape.value<T>(bias)});
-  auto result = tape.make(std::move(y), x.placement);
+  auto result = tape.make(std::move(y), x.placements);
   if (tape.recording()) {
     auto n = std::make_unique<dropout_node<T>>();
     n->dx = x.gradient;
@@ -97,7 +97,7 @@ variable dropout_add(tape& tape,
                      const row_layout& rows,
                      int bias) {
   require_residual(residual, "dropout_add");
-  require_placement(x, residual.placement, "dropout_add");
+  require_placement(x, residual.placements[axis::tensor], "dropout_add");
   return with_element(tape.type(),
                       [&]<class T>(T) { return run<T>(tape, x, &residual, p, key, rows, bias); });
 }

@@ -106,7 +106,7 @@ variable run_positions(tape& tape, const variable& x, const row_layout& rows, in
                                                   .R = x.data.size() / C,
                                                   .C = C});
   tape.stream().run(kernels::add<T>{to, x.data.data<T>(), to, x.data.size()});
-  auto result = tape.make(std::move(y), x.placement);
+  auto result = tape.make(std::move(y), x.placements);
   if (tape.recording()) {
     auto n = std::make_unique<positions_node<T>>();
     n->positions = rows.positions;

@@ -103,7 +103,7 @@ variable run(tape& tape,
                                       s.by.bias < 0 ? nullptr : tape.value<T>(s.by.bias),
                                       s.which.shape});
   }
-  auto result = tape.make(std::move(y), placement::feature_sharded);
+  auto result = tape.make(std::move(y), qkv.placements);
   if (tape.recording()) {
     n->x = qkv.data;
     n->dx = qkv.gradient;

@@ -86,7 +86,7 @@ variable run_linear(tape& tape,
                                                N,
                                                K,
                                                activation});
-  auto made = tape.make(std::move(y), result);
+  auto made = tape.make(std::move(y), x.placements.with(axis::tensor, result));
   if (tape.recording()) {
     auto n = std::make_unique<linear_node<T>>();
     n->gather = bool(x.shard);
@@ -128,7 +128,7 @@ variable run_activation(tape& tape, const variable& x, kernels::activation kind)
   auto y = tensor::empty<T>(tape.stream(), with_channels(x.data.extents(), N));
   tape.stream().run(
       kernels::activation_forward<T>{y.template data<T>(), x.data.data<T>(), R, N, kind});
-  auto result = tape.make(std::move(y), placement::feature_sharded);
+  auto result = tape.make(std::move(y), x.placements);
   if (tape.recording()) {
     auto n = std::make_unique<activation_node<T>>();
     n->x = x.data;

@@ -42,7 +42,8 @@ void merge(tape& tape, const tensor& part, tensor& loss, tensor& lse) {
   const auto R = loss.size();
   const auto all = tensor::empty<float>(tape.stream(), {tape.ranks(), 2, R});
   const auto ends = equal_ends(std::int64_t(all.bytes()), tape.ranks());
-  tape.axis().all_gather(tape.stream(), part.raw(), const_cast<std::byte*>(all.raw()), ends);
+  tape.group(axis::tensor)
+      .all_gather(tape.stream(), part.raw(), const_cast<std::byte*>(all.raw()), ends);
   std::vector<const float*> part_lse, part_logit;
   for (int r = 0; r < tape.ranks(); ++r) {
     part_lse.push_back(all.data<float>() + 2 * r * R);

@@ -69,7 +69,7 @@ variable run(tape& tape, const variable& x, const norm_options& options, int gai
                                              options.epsilon,
                                              options.kind,
                                              options.gain_offset});
-  auto result = tape.make(std::move(y), x.placement);
+  auto result = tape.make(std::move(y), x.placements);
   if (tape.recording()) {
     auto n = std::make_unique<norm_node<T>>();
     n->x = x.data;

@@ -24,13 +24,13 @@ inline shape with_channels(const shape& x, std::int64_t channels) {
 
 /// Broken promise PLACEMENT-1 unless replicated or sequence_sharded.
 inline void require_residual(const variable& x, std::string_view by) {
-  if (x.placement != placement::sequence_sharded)
+  if (x.placements[axis::tensor] != placement::sequence_sharded)
     require_placement(x, placement::replicated, by);
 }
 
 /// Number in the micro-batch of the first row that lies on this rank.
 inline std::int64_t first_row(const tape& tape, const variable& x) {
-  return x.placement == placement::sequence_sharded
+  return x.placements[axis::tensor] == placement::sequence_sharded
              ? tape.rank() * (x.data.size() / channels_of(x.data))
              : 0;
 }

@@ -25,13 +25,13 @@ std::string_view to_string(placement x) {
   return "placement(?)";
 }
 
-void require_placement(const variable& x, placement wanted, std::string_view by) {
-  if (x.placement != wanted)
+void require_placement(const variable& x, placement wanted, std::string_view by, axis along) {
+  if (x.placements[along] != wanted)
     throw broken_promise(
         fmt::format("PLACEMENT-1: {} takes a variable that is {}, not one that is {}",
                     by,
                     to_string(wanted),
-                    to_string(x.placement)));
+                    to_string(x.placements[along])));
 }
 
 void tape::begin_segment(int unit, bool record) {
@@ -58,8 +58,8 @@ void tape::end_segment() {
   store_.release(std::exchange(unit_, -1));
 }
 
-variable tape::make(tensor data, placement lies) const {
-  return {std::move(data), recording() ? std::make_shared<gradient_slot>() : nullptr, lies};
+variable tape::make(tensor data, const axis_map<placement>& placements) const {
+  return {std::move(data), recording() ? std::make_shared<gradient_slot>() : nullptr, placements};
 }
 
 void tape::record(std::unique_ptr<node> x) {

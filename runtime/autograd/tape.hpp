@@ -29,7 +29,7 @@ struct gradient_slot {
   tensor sum_of_z = {};  ///< of z; empty: nothing yet
 };
 
-/// How a variable lies on the tensor axis. Operations check it (PLACEMENT-1): a reduction that is
+/// How a variable lies along an axis. Operations check it (PLACEMENT-1): a reduction that is
 /// missing, doubled or on the wrong side is found when the first micro-batch passes, with one rank
 /// as with many.
 enum class placement : std::uint8_t {
@@ -47,7 +47,7 @@ std::string_view to_string(placement x);
 struct variable {
   tensor data;
   std::shared_ptr<gradient_slot> gradient = {};  ///< null: nobody will ask for its gradient
-  runtime::placement placement = runtime::placement::replicated;
+  axis_map<placement> placements = {};
   tensor shard = {};  ///< this rank's rows, where `data` was gathered from everybody's
   bool kept = false;  ///< for recomputation: nobody may change `data` in place
 };
@@ -69,7 +69,7 @@ class node {
 
 struct tape_settings {
   bool recording = true;
-  communicator* tensor = nullptr;  ///< the tensor axis; null: one rank
+  axis_map<communicator*> groups = {};  ///< of each axis of the model; null: one rank
   bool sequence_parallel = false;
 };
 
@@ -84,10 +84,15 @@ class tape {
   dtype type() const { return store_.type(); }
   bool recording() const { return settings_.recording && recording_now_; }
 
-  // The tensor axis.
-  int ranks() const { return settings_.tensor == nullptr ? 1 : settings_.tensor->size(); }
-  int rank() const { return settings_.tensor == nullptr ? 0 : settings_.tensor->rank(); }
-  communicator& axis() { return *settings_.tensor; }  ///< where ranks() > 1
+  int ranks(axis along = axis::tensor) const {
+    const auto* const group = settings_.groups[along];
+    return group == nullptr ? 1 : group->size();
+  }
+  int rank(axis along = axis::tensor) const {
+    const auto* const group = settings_.groups[along];
+    return group == nullptr ? 0 : group->rank();
+  }
+  communicator& group(axis along) { return *settings_.groups[along]; }  ///< where ranks(along) > 1
   bool sequence_parallel() const { return settings_.sequence_parallel && ranks() > 1; }
 
   /// Everything until `end_segment` belongs to a new segment of `unit`, which is acquired
@@ -106,7 +111,11 @@ class tape {
   float* gradient(int index) { return store_.gradient(unit_, index); }
 
   /// A new variable that gradients can come back to.
-  variable make(tensor data, placement lies) const;
+  variable make(tensor data, const axis_map<placement>& placements) const;
+  /// The same along the tensor axis, replicated along all others.
+  variable make(tensor data, placement on_tensor_axis) const {
+    return make(std::move(data), {{axis::tensor, on_tensor_axis}});
+  }
 
   /// Keeps the node, when recording.
   void record(std::unique_ptr<node> x);
@@ -142,7 +151,10 @@ class tape {
   std::vector<segment> segments_;
 };
 
-/// Broken promise PLACEMENT-1 unless x is placed as `wanted`; `by` is the operation.
-void require_placement(const variable& x, placement wanted, std::string_view by);
+/// Broken promise PLACEMENT-1 unless x is placed as `wanted` along the axis; `by` is the operation.
+void require_placement(const variable& x,
+                       placement wanted,
+                       std::string_view by,
+                       axis along = axis::tensor);
 
 }  // namespace troupe::runtime

@@ -19,7 +19,8 @@ tensor like(tape& tape, shape extents) {
 tensor summed(tape& tape, const tensor& x) {
   auto out = like(tape, x.extents());
   const void* const part = x.raw();
-  tape.axis().all_reduce_sum(tape.stream(), tape.type(), {&part, 1}, out.raw(), x.size());
+  tape.group(axis::tensor)
+      .all_reduce_sum(tape.stream(), tape.type(), {&part, 1}, out.raw(), x.size());
   return out;
 }
 
@@ -28,7 +29,8 @@ tensor scattered(tape& tape, const tensor& x) {
   auto out = like(tape, scaled_rows(x, 1, tape.ranks()));
   const void* const part = x.raw();
   const auto ends = equal_ends(x.size(), tape.ranks());
-  tape.axis().reduce_scatter_sum(tape.stream(), tape.type(), {&part, 1}, out.raw(), ends);
+  tape.group(axis::tensor)
+      .reduce_scatter_sum(tape.stream(), tape.type(), {&part, 1}, out.raw(), ends);
   return out;
 }
 
@@ -57,21 +59,21 @@ struct reduce_from_node final : node {
 tensor gathered(tape& tape, const tensor& rows) {
   auto out = like(tape, scaled_rows(rows, tape.ranks(), 1));
   const auto ends = equal_ends(std::int64_t(out.bytes()), tape.ranks());
-  tape.axis().all_gather(tape.stream(), rows.raw(), out.raw(), ends);
+  tape.group(axis::tensor).all_gather(tape.stream(), rows.raw(), out.raw(), ends);
   return out;
 }
 
 variable copy_to_tensor_region(tape& tape, const variable& x) {
-  if (x.placement != placement::sequence_sharded)
+  if (x.placements[axis::tensor] != placement::sequence_sharded)
     require_placement(x, placement::replicated, "copy_to_tensor_region");
   if (tape.ranks() == 1) {
     auto y = x;
-    y.placement = placement::replicated_partial_gradient;
+    y.placements[axis::tensor] = placement::replicated_partial_gradient;
     return y;
   }
-  const bool gather = x.placement == placement::sequence_sharded;
-  auto y
-      = tape.make(gather ? gathered(tape, x.data) : x.data, placement::replicated_partial_gradient);
+  const bool gather = x.placements[axis::tensor] == placement::sequence_sharded;
+  auto y = tape.make(gather ? gathered(tape, x.data) : x.data,
+                     x.placements.with(axis::tensor, placement::replicated_partial_gradient));
   if (gather)
     y.shard = x.data;
   if (tape.recording()) {
@@ -89,11 +91,13 @@ variable reduce_from_tensor_region(tape& tape, const variable& x) {
   const bool scatter = tape.sequence_parallel();
   if (tape.ranks() == 1) {
     auto y = x;
-    y.placement = placement::replicated;
+    y.placements[axis::tensor] = placement::replicated;
     return y;
   }
-  auto y = scatter ? tape.make(scattered(tape, x.data), placement::sequence_sharded)
-                   : tape.make(summed(tape, x.data), placement::replicated);
+  auto y
+      = tape.make(scatter ? scattered(tape, x.data) : summed(tape, x.data),
+                  x.placements.with(axis::tensor,
+                                    scatter ? placement::sequence_sharded : placement::replicated));
   if (tape.recording()) {
     auto n = std::make_unique<reduce_from_node>();
     n->dx = x.gradient;

@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "runtime/model/chunk.hpp"
+#include "runtime/model/chunk_pass.hpp"
 #include "runtime/parameters/store.hpp"
 
 #include <cstdint>

@@ -80,7 +80,7 @@ loaded_model::loaded_model(loading how) : stream_(how.backend, how.threads, memo
                       checkpoint->folder().string(),
                       config.vocabulary);
   model_ = std::make_unique<chunk>(
-      config, chunk_range{0, config.layers, true, true}, tensor_seat{}, false, std::move(how.own));
+      config, chunk_range{0, config.layers, true, true}, axis_seats{}, false, std::move(how.own));
   store_ = std::make_unique<resident_store>(model_->units(), 1, stream_.pool());
   fill(*store_, *checkpoint);
 }

@@ -1,6 +1,7 @@
 #include "runtime/inference/score.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/model/chunk_pass.hpp"
 #include "runtime/tensor/moves.hpp"
 
 #include <algorithm>

@@ -8,70 +8,79 @@
 namespace troupe::runtime {
 namespace {
 
-constexpr std::array<std::string_view, axes> names = {"tp", "cp", "ep", "dp", "pp"};
-
 std::int64_t nearest_multiple(std::int64_t of, std::int64_t model) {
   return model < 1 ? 1 : std::max<std::int64_t>(1, (of + model / 2) / model) * model;
 }
 
 }  // namespace
 
-std::string_view short_name(axis x) {
-  return names[std::size_t(x)];
-}
-
-mesh::mesh(const coordinates& extents, std::string_view order) : extents_(extents), order_(order) {
-  for (int a = 0; a < axes; ++a)
-    if (extents_[std::size_t(a)] < 1)
-      throw input_error("the size of axis {} is {}: it must be at least 1",
-                        names[std::size_t(a)],
-                        extents_[std::size_t(a)]);
-  std::string_view rest = order;
-  while (!rest.empty()) {
+mesh::mesh(std::initializer_list<std::pair<axis, int>> extents, std::string_view order)
+    : order_(order) {
+  for (const auto& row : axis_table())
+    extents_[row.id] = 1;
+  axis_map<char> own;
+  for (const auto& [a, extent] : extents) {
+    if (extent < 1)
+      throw input_error(
+          "the size of axis {} is {}: it must be at least 1", row_of(a).order_name, extent);
+    extents_[a] = extent;
+    own[a] = 1;
+  }
+  // Where both views have an axis of this name it is the one that this mesh was given.
+  const auto find = [&](std::string_view name) {
+    const axis_row* found = nullptr;
+    for (const auto& row : axis_table())
+      if (!name.empty() && row.order_name == name && (found == nullptr || own[row.id]))
+        found = &row;
+    return found;
+  };
+  for (std::string_view rest = order; !rest.empty();) {
     const auto word = rest.substr(0, rest.find('-'));
     rest.remove_prefix(std::min(rest.size(), word.size() + 1));
-    const auto a = std::size_t(std::find(names.begin(), names.end(), word) - names.begin());
-    if (a == axes || strides_[a] != 0)
+    const auto* const row = find(word);
+    if (row == nullptr || strides_[row->id] != 0)
       throw input_error(
           "rank order '{}': '{}' {}; name each of tp cp ep dp pp once, e.g. "
           "tp-cp-ep-dp-pp",
           order,
           word,
-          a == axes ? "is not an axis" : "stands twice");
-    strides_[a] = size_;
-    size_ *= extents_[a];
+          row == nullptr ? "is not an axis" : "stands twice");
+    strides_[row->id] = size_;
+    size_ *= extents_[row->id];
   }
-  for (int a = 0; a < axes; ++a)
-    if (strides_[std::size_t(a)] == 0 && extents_[std::size_t(a)] > 1)
+  for (const auto& row : axis_table())
+    if (strides_[row.id] == 0 && extents_[row.id] > 1)
       throw input_error("rank order '{}' leaves out {}, whose size is {}",
                         order,
-                        names[std::size_t(a)],
-                        extents_[std::size_t(a)]);
+                        row.order_name,
+                        extents_[row.id]);
 }
 
 coordinates mesh::at(int rank) const {
-  coordinates out = {};
-  for (std::size_t a = 0; a < axes; ++a)
-    out[a] = strides_[a] == 0 ? 0 : rank / strides_[a] % extents_[a];
+  coordinates out;
+  for (const auto& row : axis_table())
+    if (const int stride = strides_[row.id]; stride > 0)
+      out[row.id] = rank / stride % extents_[row.id];
   return out;
 }
 
 int mesh::rank(const coordinates& at) const {
   int out = 0;
-  for (std::size_t a = 0; a < axes; ++a)
-    out += at[a] * strides_[a];
+  for (const auto& row : axis_table())
+    out += at[row.id] * strides_[row.id];
   return out;
 }
 
 std::vector<int> mesh::group(int rank, axis_set along) const {
+  const auto here = at(rank);
   std::vector<int> out = {rank};
-  for (std::size_t a = 0; a < axes; ++a) {
-    if (!along.has(axis(a)) || extents_[a] == 1)
+  for (const auto& row : axis_table()) {
+    if (!along.has(row.id) || extents_[row.id] == 1)
       continue;
     std::vector<int> wider;
     for (const int r : out)
-      for (int i = 0; i < extents_[a]; ++i)
-        wider.push_back(r + (i - at(rank)[a]) * strides_[a]);
+      for (int i = 0; i < extents_[row.id]; ++i)
+        wider.push_back(r + (i - here[row.id]) * strides_[row.id]);
     out = std::move(wider);
   }
   std::sort(out.begin(), out.end());
@@ -83,8 +92,8 @@ std::vector<std::vector<int>> mesh::groups(axis_set along) const {
   for (int r = 0; r < size_; ++r) {
     const auto where = at(r);
     bool first = true;
-    for (std::size_t a = 0; a < axes; ++a)
-      first = first && (!along.has(axis(a)) || where[a] == 0);
+    for (const auto& row : axis_table())
+      first = first && (!along.has(row.id) || where[row.id] == 0);
     if (first)
       out.push_back(group(r, along));
   }
@@ -103,7 +112,11 @@ mesh make_mesh(int world, int tensor, int context, int pipeline, std::string_vie
         pipeline,
         model,
         nearest_multiple(world, model));
-  return mesh({tensor, context, 1, int(world / model), pipeline}, order);
+  return mesh({{axis::tensor, tensor},
+               {axis::context, context},
+               {axis::data, int(world / model)},
+               {axis::pipeline, pipeline}},
+              order);
 }
 
 mesh fold_experts(const mesh& dense, int expert, int expert_tensor) {
@@ -119,7 +132,11 @@ mesh fold_experts(const mesh& dense, int expert, int expert_tensor) {
         pipeline,
         model,
         nearest_multiple(dense.size(), model));
-  mesh out({expert_tensor, 1, expert, int(dense.size() / model), pipeline}, dense.order());
+  mesh out({{axis::expert_tensor, expert_tensor},
+            {axis::expert, expert},
+            {axis::expert_data, int(dense.size() / model)},
+            {axis::pipeline, pipeline}},
+           dense.order());
   if (out.groups(axis::pipeline) != dense.groups(axis::pipeline))
     throw input_error(
         "rank order '{}': experts would lie in other pipelines than the rest of their layers, "

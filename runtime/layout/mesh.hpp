@@ -5,47 +5,28 @@
 
 #pragma once
 
-#include <array>
-#include <cstdint>
-#include <initializer_list>
+#include "runtime/layout/axis.hpp"
+
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace troupe::runtime {
 
-enum class axis : std::uint8_t { tensor, context, expert, data, pipeline };
-inline constexpr int axes = 5;
-
-/// "tp", "cp", "ep", "dp", "pp".
-std::string_view short_name(axis x);
-
-/// A set of axes: one, or several in braces.
-class axis_set {
- public:
-  constexpr axis_set(axis x) : bits_(std::uint8_t(1U << unsigned(x))) {}
-  constexpr axis_set(std::initializer_list<axis> all) {
-    for (const auto x : all)
-      bits_ = std::uint8_t(bits_ | 1U << unsigned(x));
-  }
-
-  constexpr bool has(axis x) const { return (bits_ >> unsigned(x) & 1U) != 0; }
-
- private:
-  std::uint8_t bits_ = 0;
-};
-
 /// One number for each axis: a position, or an extent.
-using coordinates = std::array<int, axes>;
+using coordinates = axis_map<int>;
 
+/// Ranks by the axes that one view of them has: that of layers (tensor, context, data, pipeline),
+/// or that of experts (expert_tensor, expert, expert_data, pipeline).
 class mesh {
  public:
-  /// Throws input_error for an extent below 1 or an order that does not name each axis once; axes
-  /// of extent 1 may be left out.
-  explicit mesh(const coordinates& extents, std::string_view order = "tp-cp-ep-dp-pp");
+  /// Axes that `extents` does not name have extent 1. Throws input_error for an extent below 1 or
+  /// an order that does not name each axis once; axes of extent 1 may be left out.
+  explicit mesh(std::initializer_list<std::pair<axis, int>> extents,
+                std::string_view order = "tp-cp-ep-dp-pp");
 
   int size() const { return size_; }
-  int extent(axis x) const { return extents_[std::size_t(x)]; }
+  int extent(axis a) const { return extents_[a]; }
   const std::string& order() const { return order_; }
   coordinates at(int rank) const;
   int rank(const coordinates& at) const;

@@ -1,5 +1,6 @@
+#include "runtime/model/chunk_pass.hpp"
+
 #include "runtime/core/error.hpp"
-#include "runtime/model/chunk.hpp"
 #include "runtime/tensor/moves.hpp"
 
 #include <algorithm>
@@ -76,16 +77,21 @@ chunk_pass::chunk_pass(const chunk& of,
                        stream& stream,
                        parameter_store& store,
                        const pass_settings& settings,
-                       communicator* tensor_axis)
+                       const axis_map<communicator*>& groups)
     : chunk_(of),
       plan_(plan),
-      tape_(stream, store, {settings.training, tensor_axis, of.sequence_parallel()}),
+      tape_(stream, store, {settings.training, groups, of.sequence_parallel()}),
       pass_() {
   pass_.settings = settings;
-  ensure((tensor_axis == nullptr ? 1 : tensor_axis->size()) == of.seat().size
-             && (tensor_axis == nullptr || tensor_axis->rank() == of.seat().rank)
-             && (tensor_axis == nullptr || tensor_axis->along() == axis::tensor),
-         "CHUNK-1: a chunk runs on the tensor axis and seat that it was cut for");
+  for (const auto& row : axis_table()) {
+    if (row.dense != axis_use::model && row.experts != axis_use::model)
+      continue;
+    const auto* const group = groups[row.id];
+    ensure((group == nullptr ? axis_seat() : axis_seat{group->rank(), group->size()})
+                   == of.seats()[row.id]
+               && (group == nullptr || group->along() == row.id),
+           "CHUNK-1: a chunk runs on the axes and seats that it was cut for");
+  }
 }
 
 void chunk_pass::begin_rows(const bundle& in, bool decoding) {

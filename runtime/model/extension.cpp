@@ -11,7 +11,7 @@ namespace troupe::runtime {
 block_builder::block_builder(std::string name,
                              std::int64_t layer,
                              const gpt_config& config,
-                             tensor_seat seat,
+                             const axis_seats& seats,
                              bool sequence_parallel,
                              int unit,
                              std::vector<parameter_spec>& parameters,
@@ -19,7 +19,7 @@ block_builder::block_builder(std::string name,
     : name_(std::move(name)),
       layer_(layer),
       config_(config),
-      seat_(seat),
+      seats_(seats),
       sequence_parallel_(sequence_parallel),
       unit_(unit),
       parameters_(parameters),
@@ -31,7 +31,8 @@ int block_builder::add(parameter_spec x) {
   if (std::any_of(parameters_.begin(), parameters_.end(), same))
     throw input_error("an extension adds '{}' twice: each parameter needs a name of its own",
                       x.name);
-  x.partial_gradient = x.partial_gradient || (x.along == cut::none && sequence_parallel_);
+  auto& lies = x.placements[axis::tensor];
+  lies.partial_gradient = lies.partial_gradient || (!lies.sharded() && sequence_parallel_);
   parameters_.push_back(std::move(x));
   return int(parameters_.size()) - 1;
 }

@@ -25,7 +25,7 @@ class block_builder {
   block_builder(std::string name,
                 std::int64_t layer,
                 const gpt_config& config,
-                tensor_seat seat,
+                const axis_seats& seats,
                 bool sequence_parallel,
                 int unit,
                 std::vector<parameter_spec>& parameters,
@@ -34,7 +34,8 @@ class block_builder {
   const std::string& name() const { return name_; }  ///< "decoder.layers.3.mlp"
   std::int64_t layer() const { return layer_; }
   const gpt_config& config() const { return config_; }  ///< outlives the segments
-  tensor_seat seat() const { return seat_; }
+  /// Ranks along an axis.
+  int ranks(axis along) const { return seats_[along].size; }
 
   /// A parameter, called name() + "." + x.name; its index, for the operations. Throws input_error
   /// when the layer has one of that name.
@@ -48,7 +49,7 @@ class block_builder {
   std::string name_;
   std::int64_t layer_;
   const gpt_config& config_;
-  tensor_seat seat_;
+  axis_seats seats_;
   bool sequence_parallel_;
   int unit_;
   std::vector<parameter_spec>& parameters_;

@@ -28,7 +28,8 @@ class unit_builder {
       : unit_(unit), partial_(sequence_parallel) {}
 
   int add(parameter_spec x) {
-    x.partial_gradient = x.partial_gradient || (x.along == cut::none && partial_);
+    auto& lies = x.placements[axis::tensor];
+    lies.partial_gradient = lies.partial_gradient || (!lies.sharded() && partial_);
     unit_.parameters.push_back(std::move(x));
     return int(unit_.parameters.size()) - 1;
   }
@@ -46,12 +47,12 @@ norm_parameters add_norm(
     unit_builder& to, const gpt_config& c, const std::string& name, int64_t size, bool heads) {
   norm_parameters p;
   auto gain = vector(name + ".weight", size, 1 - c.gain_offset);
-  gain.partial_gradient = heads;  // each rank has its heads
+  gain.placements[axis::tensor].partial_gradient = heads;  // each rank has its heads
   p.gain = to.add(gain);
   if (c.normalization != kernels::normalization::layer)
     return p;
   auto bias = vector(name + ".bias", size, 0);
-  bias.partial_gradient = heads;
+  bias.placements[axis::tensor].partial_gradient = heads;
   p.bias = to.add(bias);
   return p;
 }
@@ -60,14 +61,17 @@ struct linear_parameters {
   int weight = no_parameter, bias = no_parameter;
 };
 
-linear_parameters add_linear(unit_builder& to, parameter_spec weight, cut along, bool with_bias) {
+linear_parameters add_linear(unit_builder& to,
+                             parameter_spec weight,
+                             parameter_placement lies,
+                             bool with_bias) {
   linear_parameters p;
   const auto stem = weight.name;
   auto bias = vector(stem + ".bias", weight.extents[0], 0);
-  bias.along = along == cut::rows ? cut::rows : cut::none;
-  bias.sections = weight.sections;
+  if (lies.dimension == 0)  // a row of the weight, an element of the bias
+    bias.placements[axis::tensor] = lies;
   weight.name += ".weight";
-  weight.along = along;
+  weight.placements[axis::tensor] = lies;
   p.weight = to.add(std::move(weight));
   if (with_bias)
     p.bias = to.add(std::move(bias));
@@ -101,13 +105,13 @@ variable normalised(tape& tape, const gpt_config& c, const variable& x, norm_par
 
 chunk::chunk(const gpt_config& config,
              const chunk_range& range,
-             tensor_seat seat,
+             const axis_seats& seats,
              bool sequence_parallel,
              extension own)
     : config_(config),
       range_(range),
-      seat_(seat),
-      sequence_parallel_(sequence_parallel && seat.size > 1),
+      seats_(seats),
+      sequence_parallel_(sequence_parallel && seats[axis::tensor].size > 1),
       rotary_frequency_(rotary_frequencies(config)),
       own_(std::move(own)) {
   if (own_.name.empty() && (own_.feed_forward || own_.loss))
@@ -145,20 +149,20 @@ void chunk::add_embedding() {
   auto table
       = matrix("embedding.word_embeddings.weight", c.padded_vocabulary, c.hidden, c.init_std);
   table.valid_rows = c.vocabulary;
-  table.along = cut::rows;
+  table.placements[axis::tensor] = row_sharded();
   table.has_copies = c.tied_embeddings;
   const int words = to.add(std::move(table));
   int positions = no_parameter;
   if (c.position == position_embedding::learned_absolute)
     positions
         = to.add(matrix("embedding.position_embeddings.weight", c.positions, c.hidden, c.init_std));
-  const bool together = seat_.size == 1;
+  const bool together = tensor_ranks() == 1;
   add_segment("embedding", unit, -1, module_kind::other, [=, this](tape& tape, pass& p) {
     p.x = embedding(tape,
                     p.tokens,
                     p.rows,
                     config_.hidden,
-                    config_.padded_vocabulary / seat_.size,
+                    config_.padded_vocabulary / tensor_ranks(),
                     words,
                     together ? positions : no_parameter);
   });
@@ -187,8 +191,8 @@ void chunk::add_layer(int64_t layer) {
 attention_options chunk::attention_shape() const {
   const auto& c = config_;
   const auto concentration = rotary_concentration(c);
-  return {.heads = c.heads / seat_.size,
-          .groups = c.groups / seat_.size,
+  return {.heads = c.heads / tensor_ranks(),
+          .groups = c.groups / tensor_ranks(),
           .head_size = c.head_size,
           .scale = float(concentration * concentration / std::sqrt(double(c.head_size))),
           .window = std::int32_t(c.window),
@@ -203,17 +207,17 @@ void chunk::add_attention(int unit, int64_t layer) {
   const auto before = add_norm(to, c, stem + ".input_layernorm", c.hidden, false);
   const auto qkv = add_linear(to,
                               matrix(name + ".linear_qkv", c.qkv_width(), c.hidden, c.init_std),
-                              cut::rows,
+                              row_sharded(),
                               c.linear_bias || c.qkv_bias);
   norm_parameters q_norm, k_norm;
   if (c.qk_norm) {
-    q_norm = add_norm(to, c, name + ".q_layernorm", c.head_size, seat_.size > 1);
-    k_norm = add_norm(to, c, name + ".k_layernorm", c.head_size, seat_.size > 1);
+    q_norm = add_norm(to, c, name + ".q_layernorm", c.head_size, tensor_ranks() > 1);
+    k_norm = add_norm(to, c, name + ".k_layernorm", c.head_size, tensor_ranks() > 1);
   }
   const auto proj = add_linear(
       to,
       matrix(name + ".linear_proj", c.hidden, c.heads * c.head_size, output_deviation(c)),
-      cut::columns,
+      column_sharded(),
       c.linear_bias);
   add_segment(name + ".norm", unit, layer, module_kind::other, [=, this](tape& tape, pass& p) {
     p.x = normalised(tape, config_, p.hidden, before);
@@ -222,7 +226,7 @@ void chunk::add_attention(int unit, int64_t layer) {
     p.x = linear(tape,
                  copy_to_tensor_region(tape, p.x),
                  product::column,
-                 config_.qkv_width() / seat_.size,
+                 config_.qkv_width() / tensor_ranks(),
                  qkv.weight,
                  qkv.bias);
     if (config_.qk_norm)
@@ -234,7 +238,7 @@ void chunk::add_attention(int unit, int64_t layer) {
                       {k_norm.gain, k_norm.bias});
   });
   add_core_attention(unit, layer, name);
-  const bool together = seat_.size == 1;
+  const bool together = tensor_ranks() == 1;
   add_segment(name + ".proj", unit, layer, module_kind::other, [=, this](tape& tape, pass& p) {
     p.x = linear(
         tape, p.x, product::row, config_.hidden, proj.weight, together ? proj.bias : no_parameter);
@@ -274,12 +278,13 @@ void chunk::add_feed_forward(int unit, int64_t layer) {
   const auto stem = units_[std::size_t(unit)].name, name = stem + ".mlp";
   unit_builder to(units_[std::size_t(unit)], sequence_parallel_);
   const auto before = add_norm(to, c, stem + ".pre_mlp_layernorm", c.hidden, false);
-  auto first = matrix(name + ".linear_fc1", c.fc1_width(), c.hidden, c.init_std);
-  first.sections = int(kernels::fan_in(c.activation));
-  const auto fc1 = add_linear(to, std::move(first), cut::rows, c.linear_bias);
+  const auto fc1 = add_linear(to,
+                              matrix(name + ".linear_fc1", c.fc1_width(), c.hidden, c.init_std),
+                              row_sharded(int(kernels::fan_in(c.activation))),
+                              c.linear_bias);
   const auto fc2 = add_linear(to,
                               matrix(name + ".linear_fc2", c.hidden, c.ffn, output_deviation(c)),
-                              cut::columns,
+                              column_sharded(),
                               c.linear_bias);
   const auto add = [&](const char* what, std::function<void(tape&, pass&)> forward) {
     add_segment(name + what, unit, layer, module_kind::feed_forward, std::move(forward));
@@ -290,14 +295,14 @@ void chunk::add_feed_forward(int unit, int64_t layer) {
     p.x = linear(tape,
                  copy_to_tensor_region(tape, p.x),
                  product::column,
-                 config_.fc1_width() / seat_.size,
+                 config_.fc1_width() / tensor_ranks(),
                  fc1.weight,
                  fc1.bias,
                  kernels::epilogue_of(config_.activation));
     if (config_.activation == kernels::activation::swiglu)
       p.x = activation(tape, p.x, config_.activation);
   });
-  const bool together = seat_.size == 1;
+  const bool together = tensor_ranks() == 1;
   add(".fc2", [=, this](tape& tape, pass& p) {
     p.x = linear(
         tape, p.x, product::row, config_.hidden, fc2.weight, together ? fc2.bias : no_parameter);
@@ -317,7 +322,7 @@ void chunk::add_own_feed_forward(int unit, int64_t layer) {
   block_builder to(home.name + ".mlp",
                    layer,
                    config_,
-                   seat_,
+                   seats_,
                    sequence_parallel_,
                    unit,
                    home.parameters,
@@ -332,7 +337,7 @@ void chunk::add_head() {
   const auto last_norm = add_norm(to, c, "decoder.final_layernorm", c.hidden, false);
   auto table = matrix("output_layer.weight", c.padded_vocabulary, c.hidden, c.init_std);
   table.valid_rows = c.vocabulary;
-  table.along = cut::rows;
+  table.placements[axis::tensor] = row_sharded();
   if (c.tied_embeddings)
     table.tied_to = "embedding.word_embeddings.weight";
   const int output = to.add(std::move(table));
@@ -343,7 +348,7 @@ void chunk::add_head() {
     auto logits = linear(tape,
                          copy_to_tensor_region(tape, std::exchange(p.x, {})),
                          product::column,
-                         config_.padded_vocabulary / seat_.size,
+                         config_.padded_vocabulary / tensor_ranks(),
                          output,
                          no_parameter);
     if (!p.labels) {

@@ -1,4 +1,4 @@
-#include "runtime/model/chunk.hpp"
+#include "runtime/model/recompute_plan.hpp"
 
 #include <algorithm>
 

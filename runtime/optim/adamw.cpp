@@ -15,13 +15,18 @@
 namespace troupe::runtime {
 namespace {
 
-using entry = resident_store::entry;
+using entry = parameter_entry;
 
 constexpr std::uint64_t arrays = 3;  ///< of a state: weights, first and second moments
 
-/// Whether the first tensor rank answers for it, and this is another.
-bool is_repeated(const resident_store& store, const entry& e) {
-  return e.is_foreign_copy() || (e.spec.along == cut::none && store.seat().rank > 0);
+/// Whether another rank answers for it.
+bool is_repeated(const parameter_store& store, const entry& e) {
+  return e.is_foreign_copy() || !answers(e.spec, store.seats());
+}
+
+/// The reduced gradient of a range.
+const float* gradient_of(const parameter_store& store, const entry_range& x) {
+  return store.gradients(0, x.entry) + x.begin;
 }
 
 using square_piece = kernels::square_norms<float>::piece;
@@ -64,7 +69,7 @@ void add_to(square_norms& sum, const square_norms& part) {
     sum[name] += square;
 }
 
-adamw::adamw(resident_store& store,
+adamw::adamw(parameter_store& store,
              const adamw_settings& settings,
              std::vector<entry_range> owned,
              memory_pool pool,
@@ -100,8 +105,7 @@ void adamw::make_keys(memory_pool& pool) {
   std::vector<std::uint64_t> keys;
   for (const auto& x : parts_) {
     const auto& e = store_.entries()[std::size_t(x.range.entry)];
-    place where{.name = hash64(e.known_as()),
-                .rank = e.spec.along == cut::none ? 0 : store_.seat().rank};
+    place where{.name = hash64(e.known_as()), .rank = shard_index(e.spec, store_.seats())};
     for (where.what = 0; where.what < arrays; ++where.what)
       for (where.begin = x.range.begin; where.begin < x.range.end; where.begin += grain_) {
         where.end = std::min(where.begin + grain_, x.range.end);
@@ -114,8 +118,8 @@ void adamw::make_keys(memory_pool& pool) {
 const float* adamw::weights_at(const part& x) const {
   if (master_)
     return master_.data<float>() + x.offset;
-  const auto& e = store_.entries()[std::size_t(x.range.entry)];
-  return store_.values().data() + e.value_offset + x.range.begin;
+  const auto& store = std::as_const(store_);
+  return reinterpret_cast<const float*>(store.values(x.range.entry)) + x.range.begin;
 }
 
 std::span<float> adamw::weights(const part& x) {
@@ -144,9 +148,8 @@ void adamw::for_each_answered(const Visit& visit) const {
 
 void adamw::norms(reads& by, square_norms& to) const {
   std::vector<square_piece> pieces;
-  const auto gradients = store_.gradients(0);
-  for_each_answered([&](const part& x, const entry& e) {
-    pieces.push_back({gradients.data() + e.gradient_offset + x.range.begin, x.range.size()});
+  for_each_answered([&](const part& x, const entry&) {
+    pieces.push_back({gradient_of(store_, x.range), x.range.size()});
   });
   read_squares(by, pieces, grain_, [this, &to](std::span<const double> squares) {
     auto next = squares.begin();
@@ -160,9 +163,8 @@ void adamw::norms(reads& by, square_norms& to) const {
 
 void adamw::zero_gradients(reads& by, std::int64_t& to) const {
   std::vector<square_piece> pieces;
-  const auto gradients = store_.gradients(0);
-  for_each_answered([&](const part& x, const entry& e) {
-    pieces.push_back({gradients.data() + e.gradient_offset + x.range.begin, x.range.size()});
+  for_each_answered([&](const part& x, const entry&) {
+    pieces.push_back({gradient_of(store_, x.range), x.range.size()});
   });
   // A count fits where a u64 does.
   auto counts = tensor::empty<std::uint64_t>(by.on(), {std::int64_t(pieces.size())});
@@ -187,19 +189,17 @@ void adamw::square_norm_of_weights(reads& by, exact_sum& to) const {
 }
 
 void adamw::update(stream& stream, const update_decision& decision) {
-  const auto gradients = store_.gradients(0);
   const double t = double(decision.step - settings_.moments_from);
   std::vector<kernels::adamw_pieces<float>::piece> pieces;
   for (const auto& x : parts_) {
     const auto& e = store_.entries()[std::size_t(x.range.entry)];
-    auto* const rounded
-        = master_ ? store_.all_values().raw()
-                        + std::size_t(e.value_offset + x.range.begin) * size_of(store_.type())
-                  : nullptr;
+    auto* const rounded = master_ ? store_.values(x.range.entry)
+                                        + std::size_t(x.range.begin) * size_of(store_.type())
+                                  : nullptr;
     pieces.push_back({.x = weights(x).data(),
                       .m = first_moment(x).data(),
                       .v = second_moment(x).data(),
-                      .dx = gradients.data() + e.gradient_offset + x.range.begin,
+                      .dx = gradient_of(store_, x.range),
                       .rounded = rounded,
                       .n = x.range.size(),
                       .weight_decay = float(e.spec.decays ? settings_.weight_decay : 0)});
@@ -246,16 +246,15 @@ digest combine(const std::map<std::string, digest>& parts) {
 }
 
 void add_tied_gradients(stream& stream,
-                        resident_store& store,
+                        parameter_store& store,
                         const std::vector<entry_range>& owned) {
-  float* const g = store.gradients(0).data();
   for (const auto& range : owned) {
     const auto& e = store.entries()[std::size_t(range.entry)];
     if (e.owner < 0)
       continue;
-    float* const owner = g + store.entries()[std::size_t(e.owner)].gradient_offset + range.begin;
-    stream.run(
-        kernels::add<float>{owner, owner, g + e.gradient_offset + range.begin, range.size()});
+    float* const owner = store.gradients(0, e.owner) + range.begin;
+    stream.run(kernels::add<float>{
+        owner, owner, store.gradients(0, range.entry) + range.begin, range.size()});
   }
 }
 

@@ -5,7 +5,7 @@
 #include "runtime/core/exact_sum.hpp"
 #include "runtime/core/hash.hpp"
 #include "runtime/parameters/buckets.hpp"
-#include "runtime/parameters/resident_store.hpp"
+#include "runtime/parameters/store.hpp"
 #include "runtime/tensor/reads.hpp"
 
 #include <cstdint>
@@ -67,7 +67,7 @@ struct state_digests {
 class adamw {
  public:
   /// Moments are zero, and so are masters: `set_weights` fills them.
-  adamw(resident_store& store,
+  adamw(parameter_store& store,
         const adamw_settings& settings,
         std::vector<entry_range> owned,
         memory_pool pool,
@@ -108,7 +108,7 @@ class adamw {
   /// owned.
   void set_weights(int entry, std::int64_t begin, std::span<const float> from);
 
-  resident_store& store() { return store_; }
+  parameter_store& store() { return store_; }
 
  private:
   template <class T>
@@ -129,7 +129,7 @@ class adamw {
   template <class Visit>
   void for_each_answered(const Visit& visit) const;
 
-  resident_store& store_;
+  parameter_store& store_;
   adamw_settings settings_;
   std::int64_t grain_;
   std::vector<part> parts_;
@@ -144,7 +144,7 @@ digest combine(const std::map<std::string, digest>& parts);
 /// Adds the gradient of a parameter that is tied within this store to its owner's: embedding +
 /// head, in this order, on the ranges that are owned. The norm and the update then see the sum.
 void add_tied_gradients(stream& stream,
-                        resident_store& store,
+                        parameter_store& store,
                         const std::vector<entry_range>& owned);
 
 }  // namespace troupe::runtime

@@ -22,9 +22,10 @@ void read_fingerprints(reads& by,
   });
 }
 
-std::int64_t words_of(const tensor& x) {
-  ensure(x.bytes() % 4 == 0, "DIGEST-1: a digest is of every byte");
-  return std::int64_t(x.bytes() / 4);
+std::int64_t words_of(dtype type, std::int64_t elements) {
+  const auto bytes = elements * std::int64_t(size_of(type));
+  ensure(bytes % 4 == 0, "DIGEST-1: a digest is of every byte");
+  return bytes / 4;
 }
 
 }  // namespace troupe::runtime

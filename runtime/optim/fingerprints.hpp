@@ -18,7 +18,7 @@ void read_fingerprints(reads& by,
                        std::int64_t grain,
                        std::function<void(const std::vector<digest>&)> then);
 
-/// The words that a fingerprint is of: all of the tensor (DIGEST-1).
-std::int64_t words_of(const tensor& x);
+/// The words that a fingerprint of so many elements is of: all of them (DIGEST-1).
+std::int64_t words_of(dtype type, std::int64_t elements);
 
 }  // namespace troupe::runtime

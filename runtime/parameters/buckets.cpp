@@ -1,43 +1,44 @@
 #include "runtime/parameters/buckets.hpp"
 
+#include "runtime/core/error.hpp"
+
 #include <algorithm>
 
 namespace troupe::runtime {
 namespace {
 
-using entry = resident_store::entry;
+using entries = std::vector<parameter_entry>;
 
-bool stands_alone(const entry& e) {
+bool stands_alone(const parameter_entry& e) {
   return e.spec.has_copies || !e.spec.tied_to.empty();
 }
 
-/// Where the last entry of a store or bucket ends, with what fills its line.
-std::int64_t end_of(const std::vector<entry>& entries, int e, std::int64_t all) {
-  return e + 1 < int(entries.size()) ? entries[std::size_t(e) + 1].gradient_offset : all;
+std::optional<axis> summed_along(const parameter_entry& e) {
+  const auto found = e.spec.placements.sums(axis_use::data);
+  ensure(found.size() <= 1, "BUCKET-1: gradients are summed over the replicas of one axis");
+  return found.empty() ? std::nullopt : std::optional(found.front());
 }
 
-/// The cut nearest to `target` (in the gradients) that parts no grain.
-std::int64_t nearest_cut(const std::vector<entry>& entries,
+/// The cut nearest to `target` (in the bucket) that parts no grain.
+std::int64_t nearest_cut(const entries& all,
                          const bucket& b,
                          std::int64_t target,
                          std::int64_t grain) {
+  std::int64_t begin = 0;
   int at = b.first;
-  while (at + 1 < b.end && entries[std::size_t(at) + 1].gradient_offset <= target)
-    ++at;
-  const auto& e = entries[std::size_t(at)];
-  const auto before = e.gradient_offset + (target - e.gradient_offset) / grain * grain;
-  const auto bucket_end = b.begin + b.ends.back();
-  const auto next = at + 1 < b.end ? entries[std::size_t(at) + 1].gradient_offset : bucket_end;
-  const auto after = before + grain < e.gradient_offset + e.valid ? before + grain : next;
+  while (at + 1 < b.end && begin + all[std::size_t(at)].room <= target)
+    begin += all[std::size_t(at++)].room;
+  const auto& e = all[std::size_t(at)];
+  const auto before = begin + (target - begin) / grain * grain;
+  const auto after = before + grain < begin + e.valid ? before + grain : begin + e.room;
   return target - before <= after - target ? before : after;
 }
 
-void share_out(const std::vector<entry>& entries, bucket& b, int ranks, std::int64_t grain) {
+void share_out(const entries& all, bucket& b, int ranks, std::int64_t grain) {
   const auto size = b.ends.back();
   std::vector<std::int64_t> ends;
   for (int r = 1; r < ranks; ++r) {
-    const auto target = b.begin + size * r / ranks;
-    const auto found = nearest_cut(entries, b, target, grain) - b.begin;
+    const auto found = nearest_cut(all, b, size * r / ranks, grain);
     ends.push_back(std::clamp(found, ends.empty() ? 0 : ends.back(), size));
   }
   ends.push_back(size);
@@ -46,58 +47,65 @@ void share_out(const std::vector<entry>& entries, bucket& b, int ranks, std::int
 
 }  // namespace
 
-std::vector<bucket> make_buckets(const resident_store& store,
+std::vector<bucket> make_buckets(const parameter_store& store,
                                  std::int64_t size,
-                                 int ranks,
+                                 const axis_map<int>& ranks,
                                  std::int64_t grain) {
-  const auto& entries = store.entries();
-  const auto all = store.gradient_size();
+  const auto& all = store.entries();
   std::vector<bucket> out;
-  for (int end = int(entries.size()); end > 0;) {
+  for (int end = int(all.size()); end > 0;) {
     int first = end - 1;
-    const auto limit = end_of(entries, first, all);
-    const auto taken = [&] { return limit - entries[std::size_t(first)].gradient_offset; };
-    if (!stands_alone(entries[std::size_t(first)]))
-      while (first > 0 && taken() < size && !stands_alone(entries[std::size_t(first) - 1]))
-        --first;
-    const auto& e = entries[std::size_t(first)];
+    auto taken = all[std::size_t(first)].room;
+    const auto along = summed_along(all[std::size_t(first)]);
+    // Whether the entry before belongs to the same bucket.
+    const auto goes_on = [&] {
+      const auto& before = all[std::size_t(first) - 1];
+      return taken < size && !stands_alone(before) && all[std::size_t(first)].follows
+             && summed_along(before) == along;
+    };
+    if (!stands_alone(all[std::size_t(first)]))
+      while (first > 0 && goes_on())
+        taken += all[std::size_t(--first)].room;
+    const auto& e = all[std::size_t(first)];
     bucket b{.first = first,
              .end = end,
+             .along = along,
              .lowest_unit = e.unit,
-             .begin = e.gradient_offset,
-             .value_begin = e.value_offset,
-             .ends = {taken()},
+             .ends = {taken},
              .has_values = e.owner < 0};
-    share_out(entries, b, ranks, grain);
+    share_out(all, b, along ? std::max(1, ranks[*along]) : 1, grain);
     out.push_back(std::move(b));
     end = first;
   }
   return out;
 }
 
-std::vector<entry_range> owned_ranges(const resident_store& store,
+std::vector<entry_range> owned_ranges(const parameter_store& store,
                                       const std::vector<bucket>& buckets,
-                                      int rank) {
+                                      const axis_map<int>& ranks) {
   std::vector<entry_range> out;
   for (auto b = buckets.rbegin(); b != buckets.rend(); ++b) {
-    const auto share_end = b->begin + b->ends[std::size_t(rank)];
-    const auto share_begin = b->begin + (rank == 0 ? 0 : b->ends[std::size_t(rank) - 1]);
+    const auto rank = b->ends.size() == 1 ? 0 : std::size_t(ranks[*b->along]);
+    const auto share_end = b->ends[rank];
+    const auto share_begin = rank == 0 ? 0 : b->ends[rank - 1];
+    std::int64_t offset = 0;
     for (int i = b->first; i < b->end; ++i) {
       const auto& e = store.entries()[std::size_t(i)];
-      const auto begin = std::clamp<std::int64_t>(share_begin - e.gradient_offset, 0, e.valid);
-      const auto end = std::clamp<std::int64_t>(share_end - e.gradient_offset, 0, e.valid);
+      const auto begin = std::clamp<std::int64_t>(share_begin - offset, 0, e.valid);
+      const auto end = std::clamp<std::int64_t>(share_end - offset, 0, e.valid);
       if (end > begin)
         out.push_back({i, begin, end});
+      offset += e.room;
     }
   }
   return out;
 }
 
-std::vector<entry_range> whole_ranges(const resident_store& store) {
+std::vector<entry_range> whole_ranges(const parameter_store& store) {
   std::vector<entry_range> out;
-  for (int i = 0; i < int(store.entries().size()); ++i)
-    if (store.entries()[std::size_t(i)].valid > 0)
-      out.push_back({i, 0, store.entries()[std::size_t(i)].valid});
+  for (const auto& e : store.entries())
+    if (e.valid > 0)
+      out.push_back({e.index, 0, e.valid});
   return out;
 }
 

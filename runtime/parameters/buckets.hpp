@@ -8,9 +8,10 @@
 
 #pragma once
 
-#include "runtime/parameters/resident_store.hpp"
+#include "runtime/parameters/store.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace troupe::runtime {
@@ -19,22 +20,23 @@ namespace troupe::runtime {
 inline constexpr std::int64_t default_grain = 65536;
 
 struct bucket {
-  int first = 0, end = 0;          ///< entries
+  int first = 0, end = 0;  ///< entries, each but the first of which follows the one before
+  /// Over whose replicas it is summed; nothing: its gradients are complete on each rank.
+  std::optional<axis> along;
   int lowest_unit = 0;             ///< the last of its units to be emitted: then it is complete
-  std::int64_t begin = 0;          ///< in the gradients
-  std::int64_t value_begin = 0;    ///< in the values
-  std::vector<std::int64_t> ends;  ///< of each data rank's share, counted from `begin`
+  std::vector<std::int64_t> ends;  ///< of each replica's share, in elements from the first entry
   bool has_values = true;          ///< false: a tied copy, whose owner has them
   std::int64_t size() const { return ends.back(); }
 };
 
 /// In the order in which gradients are complete: the last entries first. Each ends with the
-/// parameter with which it has `size` elements; its shares are as even as grains allow. A parameter
-/// that is tied, or has copies, has a bucket of its own, so that its uses are cut alike wherever
-/// they are.
-std::vector<bucket> make_buckets(const resident_store& store,
+/// parameter with which it has `size` elements, and where parameters are summed along another axis
+/// or lie elsewhere. It has as many shares as there are `ranks` along its axis, as even as grains
+/// allow. A parameter that is tied, or has copies, has a bucket of its own, so that its uses are
+/// cut alike wherever they are.
+std::vector<bucket> make_buckets(const parameter_store& store,
                                  std::int64_t size,
-                                 int ranks,
+                                 const axis_map<int>& ranks,
                                  std::int64_t grain = default_grain);
 
 /// Valid elements [begin, end) of an entry.
@@ -46,12 +48,13 @@ struct entry_range {
   friend bool operator==(const entry_range&, const entry_range&) = default;
 };
 
-/// What data rank `rank` owns of every entry, in the order of the entries; tied ones included.
-std::vector<entry_range> owned_ranges(const resident_store& store,
+/// What the replica with this rank along the axis of each bucket owns of every entry, in the order
+/// of the entries; tied ones included.
+std::vector<entry_range> owned_ranges(const parameter_store& store,
                                       const std::vector<bucket>& buckets,
-                                      int rank);
+                                      const axis_map<int>& ranks);
 
 /// All of every entry: what each rank owns when nothing is sharded.
-std::vector<entry_range> whole_ranges(const resident_store& store);
+std::vector<entry_range> whole_ranges(const parameter_store& store);
 
 }  // namespace troupe::runtime

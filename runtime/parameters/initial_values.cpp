@@ -14,7 +14,7 @@
 namespace troupe::runtime {
 namespace {
 
-using entry = resident_store::entry;
+using entry = parameter_entry;
 
 constexpr std::int64_t piece_size = std::int64_t{1} << 18;  // stays in a core's cache until taken
 constexpr std::size_t slots_each = 2;  // a thread draws one while another waits to be taken
@@ -53,7 +53,7 @@ class helpers {
 /// Pieces are drawn by whoever is free, and taken one after the other.
 class drawing {
  public:
-  drawing(const resident_store& store, std::uint64_t seed)
+  drawing(const parameter_store& store, std::uint64_t seed)
       : store_(store),
         seed_(seed),
         pieces_(cut(store)),
@@ -111,7 +111,7 @@ class drawing {
     }
   };
 
-  static std::vector<piece> cut(const resident_store& store) {
+  static std::vector<piece> cut(const parameter_store& store) {
     std::vector<piece> out;
     for (int i = 0; i < int(store.entries().size()); ++i) {
       const auto& e = store.entries()[std::size_t(i)];
@@ -152,7 +152,7 @@ class drawing {
     changed_.notify_all();
   }
 
-  const resident_store& store_;
+  const parameter_store& store_;
   std::uint64_t seed_;
   std::vector<piece> pieces_;
   helpers helpers_;
@@ -196,13 +196,13 @@ std::vector<float> initial_values(const entry& e, std::uint64_t seed) {
   return out;
 }
 
-void draw_initial_values(const resident_store& store,
+void draw_initial_values(const parameter_store& store,
                          std::uint64_t seed,
                          const std::function<void(const initial_piece&)>& take) {
   drawing(store, seed).run(take);
 }
 
-void initialise(resident_store& store, std::uint64_t seed) {
+void initialise(parameter_store& store, std::uint64_t seed) {
   draw_initial_values(store, seed, [&](const initial_piece& x) {
     store.set_rounded(
         store.entries()[std::size_t(x.entry)], x.begin, std::int64_t(x.values.size()), x.rounded);

@@ -4,7 +4,7 @@
 
 #pragma once
 
-#include "runtime/parameters/resident_store.hpp"
+#include "runtime/parameters/store.hpp"
 
 #include <cstdint>
 #include <functional>
@@ -14,12 +14,12 @@
 namespace troupe::runtime {
 
 /// Of the valid elements [begin, begin + to.size()) of an entry.
-void initial_values(const resident_store::entry& e,
+void initial_values(const parameter_entry& e,
                     std::uint64_t seed,
                     std::int64_t begin,
                     std::span<float> to);
 /// Of all of them.
-std::vector<float> initial_values(const resident_store::entry& e, std::uint64_t seed);
+std::vector<float> initial_values(const parameter_entry& e, std::uint64_t seed);
 
 /// Neighbours among the valid elements of an entry, until the call that was given them returns.
 struct initial_piece {
@@ -33,11 +33,11 @@ struct initial_piece {
 /// that are tied to another of the store are left out. Other threads draw meanwhile: all drawings
 /// of this process together have no more of them than it has processors. Some MB for each thread is
 /// all the memory that it takes. What `take` throws ends it.
-void draw_initial_values(const resident_store& store,
+void draw_initial_values(const parameter_store& store,
                          std::uint64_t seed,
                          const std::function<void(const initial_piece&)>& take);
 
 /// Sets all of them.
-void initialise(resident_store& store, std::uint64_t seed);
+void initialise(parameter_store& store, std::uint64_t seed);
 
 }  // namespace troupe::runtime

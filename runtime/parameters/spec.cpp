@@ -7,6 +7,11 @@
 namespace troupe::runtime {
 namespace {
 
+/// Consecutive indices of one dimension.
+struct interval {
+  std::int64_t first = 0, end = 0;
+};
+
 shape with(const shape& x, int dimension, std::int64_t extent) {
   shape out;
   for (int i = 0; i < x.rank(); ++i)
@@ -14,44 +19,120 @@ shape with(const shape& x, int dimension, std::int64_t extent) {
   return out;
 }
 
-/// The dimension that is cut.
-int dimension(const parameter_spec& x) {
-  return x.along == cut::columns ? 1 : 0;
+/// Calls visit(placement, seat) for each axis that cuts the parameter.
+template <class Visit>
+void for_each_cut(const parameter_spec& x, const axis_seats& seats, const Visit& visit) {
+  for (const auto& row : axis_table())
+    if (const auto& lies = x.placements[row.id]; lies.sharded() && seats[row.id].size > 1)
+      visit(lies, seats[row.id]);
+}
+
+/// What of `all`, one interval after another, a rank has.
+std::vector<interval> part_of(const std::vector<interval>& all, int sections, axis_seat seat) {
+  std::int64_t size = 0;
+  for (const auto& x : all)
+    size += x.end - x.first;
+  const auto section = size / sections, each = section / seat.size;
+  std::vector<interval> out;
+  for (int s = 0; s < sections; ++s) {
+    const auto first = s * section + seat.rank * each, end = first + each;
+    std::int64_t before = 0;
+    for (const auto& x : all) {
+      const auto from = std::max(first - before, std::int64_t{0});
+      const auto to = std::min(end - before, x.end - x.first);
+      if (from < to)
+        out.push_back({x.first + from, x.first + to});
+      before += x.end - x.first;
+    }
+  }
+  return out;
 }
 
 }  // namespace
+
+parameter_placements::parameter_placements(
+    std::initializer_list<std::pair<axis, parameter_placement>> some, axis_view view)
+    : view_(view) {
+  for (const auto& row : axis_table())
+    if (use(row.id) == axis_use::data)
+      along_[row.id] = partial_gradient();
+  for (const auto& [a, lies] : some)
+    along_[a] = lies;
+}
+
+axis_use parameter_placements::use(axis a) const {
+  return view_ == axis_view::dense ? row_of(a).dense : row_of(a).experts;
+}
+
+std::vector<axis> parameter_placements::sums(axis_use wanted) const {
+  std::vector<axis> out;
+  for (const auto& row : axis_table())
+    if (along_[row.id].partial_gradient && use(row.id) == wanted)
+      out.push_back(row.id);
+  return out;
+}
+
+parameter_placements of_experts(std::initializer_list<std::pair<axis, parameter_placement>> some) {
+  return {some, axis_view::experts};
+}
 
 shape whole_extents(const parameter_spec& x) {
   return x.valid_rows < 0 ? x.extents : with(x.extents, 0, x.valid_rows);
 }
 
-shape local_extents(const parameter_spec& x, tensor_seat seat) {
-  if (x.along == cut::none)
-    return x.extents;
-  const int at = dimension(x);
-  ensure(x.extents[at] % (std::int64_t(seat.size) * x.sections) == 0,
-         "PARAMETER-1: the tensor axis divides what it cuts");
-  return with(x.extents, at, x.extents[at] / seat.size);
+shape local_extents(const parameter_spec& x, const axis_seats& seats) {
+  auto out = x.extents;
+  for_each_cut(x, seats, [&](const parameter_placement& lies, axis_seat seat) {
+    ensure(lies.dimension < out.rank() && (lies.sections == 1 || lies.dimension == 0)
+               && out[lies.dimension] % (std::int64_t(seat.size) * lies.sections) == 0,
+           "PARAMETER-1: each axis divides what it cuts");
+    out = with(out, lies.dimension, out[lies.dimension] / seat.size);
+  });
+  return out;
 }
 
-std::vector<box> local_boxes(const parameter_spec& x, tensor_seat seat) {
+std::vector<box> local_boxes(const parameter_spec& x, const axis_seats& seats) {
   const auto all = whole_extents(x);
-  if (x.along == cut::none || seat.size == 1)
-    return {whole(all)};
-  const int at = dimension(x);
-  const auto section = x.extents[at] / x.sections, each = section / seat.size;
+  // Rows may be several stretches; what is cut of other dimensions is one.
+  std::vector<std::vector<interval>> kept;
+  for (int d = 0; d < all.rank(); ++d)
+    kept.push_back({{0, x.extents[d]}});
+  for_each_cut(x, seats, [&](const parameter_placement& lies, axis_seat seat) {
+    auto& of = kept[std::size_t(lies.dimension)];
+    of = part_of(of, lies.sections, seat);
+  });
+  auto inner = whole(all);
+  for (int d = 1; d < all.rank(); ++d) {
+    const auto& only = kept[std::size_t(d)].front();
+    inner.first = with(inner.first, d, only.first);
+    inner.extents = with(inner.extents, d, only.end - only.first);
+  }
   std::vector<box> out;
-  for (int s = 0; s < x.sections; ++s) {
-    auto part = whole(all);
-    const auto first = s * section + seat.rank * each;
-    const auto end = std::min(first + each, all[at]);
-    if (end <= first)
+  for (const auto& rows : kept.front()) {
+    const auto end = std::min(rows.end, all[0]);
+    if (end <= rows.first)
       continue;
-    part.first = with(part.first, at, first);
-    part.extents = with(part.extents, at, end - first);
+    auto part = inner;
+    part.first = with(part.first, 0, rows.first);
+    part.extents = with(part.extents, 0, end - rows.first);
     out.push_back(part);
   }
   return out;
+}
+
+int shard_index(const parameter_spec& x, const axis_seats& seats) {
+  int out = 0;
+  for_each_cut(x, seats, [&](const parameter_placement&, axis_seat seat) {
+    out = out * seat.size + seat.rank;
+  });
+  return out;
+}
+
+bool answers(const parameter_spec& x, const axis_seats& seats) {
+  return std::all_of(axis_table().begin(), axis_table().end(), [&](const axis_row& row) {
+    return x.placements.use(row.id) != axis_use::model || x.placements[row.id].sharded()
+           || seats[row.id].rank == 0;
+  });
 }
 
 }  // namespace troupe::runtime

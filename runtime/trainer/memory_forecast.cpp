@@ -32,16 +32,16 @@ class rehearsal {
   rehearsal(const training_job& job, const job_pipeline& pipeline, const coordinates& seat)
       : job_(job),
         pipeline_(pipeline),
-        part_(seat[std::size_t(axis::pipeline)]),
-        tensor_(axis::tensor, seat[std::size_t(axis::tensor)], job.layout.tensor),
-        data_(axis::data, seat[std::size_t(axis::data)] * copies(), data_ranks() * copies()),
+        part_(seat[axis::pipeline]),
+        tensor_(axis::tensor, seat[axis::tensor], job.layout.tensor),
+        data_(axis::data, seat[axis::data] * copies(), data_ranks() * copies()),
         ties_(axis::pipeline, part_ == pipeline.first_rank() ? 0 : 1, 2),
         on_(job.backend, job.threads_per_worker, pool_),
         worker_(settings_of(job, pipeline, part_),
                 on_,
-                {.tensor = job.layout.tensor > 1 ? &tensor_ : nullptr,
-                 .data = &data_,
-                 .ties = holds_tie() ? &ties_ : nullptr}) {}
+                {.along = {{axis::tensor, job.layout.tensor > 1 ? &tensor_ : nullptr},
+                           {axis::data, &data_},
+                           {axis::pipeline, holds_tie() ? &ties_ : nullptr}}}) {}
 
   memory_forecast run() {
     auto out = at_rest();
@@ -183,11 +183,11 @@ std::vector<forecast_group> forecast_workers(const training_job& job) {
   const int tensor = job.layout.tensor;
   const int data = std::max(1, job.layout.world / (tensor * job.layout.pipeline));
   for (int p = 0; p < job.layout.pipeline; ++p) {
-    out.push_back({p, 0, 0, tensor, forecast_memory(job, pipeline, {0, 0, 0, 0, p})});
+    out.push_back({p, 0, 0, tensor, forecast_memory(job, pipeline, {{axis::pipeline, p}})});
     for (int d = 1; d < data; ++d) {
       auto need = out.back().need;
       if (job.reduction.distributed_optimizer) {
-        need = rehearsal(job, pipeline, {0, 0, 0, d, p}).at_rest();
+        need = rehearsal(job, pipeline, {{axis::data, d}, {axis::pipeline, p}}).at_rest();
         need.activations = out.back().need.activations;
       }
       if (need == out.back().need) {

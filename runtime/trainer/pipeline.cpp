@@ -1,6 +1,7 @@
 #include "runtime/trainer/pipeline.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/model/recompute_plan.hpp"
 #include "runtime/model/stages.hpp"
 
 #include <utility>

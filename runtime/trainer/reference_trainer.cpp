@@ -28,7 +28,7 @@ reference_trainer::reference_trainer(const recipe& recipe,
       data_(std::move(data)),
       stream_(stream),
       alone_(std::make_shared<local_group>(axis::data, 1, cancel_token()), 0),
-      worker_(whole_model(recipe), stream, {.data = &alone_}),
+      worker_(whole_model(recipe), stream, {.along = {{axis::data, &alone_}}}),
       at_(beginning(recipe)) {
   check(recipe.batch);
 }

@@ -2,6 +2,7 @@
 
 #include "runtime/optim/fingerprints.hpp"
 #include "runtime/parameters/initial_values.hpp"
+#include "runtime/parameters/resident_store.hpp"
 #include "runtime/tensor/moves.hpp"
 
 #include <algorithm>
@@ -12,10 +13,33 @@
 namespace troupe::runtime {
 namespace {
 
-tensor_seat seat_of(const worker_groups& groups) {
-  if (groups.tensor == nullptr)
-    return {};
-  return {groups.tensor->rank(), groups.tensor->size()};
+axis_seats seats_of(const axis_map<communicator*>& groups) {
+  axis_seats out;
+  for (const auto& row : axis_table())
+    if (const auto* const group = groups[row.id])
+      out[row.id] = {group->rank(), group->size()};
+  return out;
+}
+
+/// Of each axis along which replicas differ: what `of` says of the group, where the optimizer's
+/// state is sharded.
+template <class Of>
+axis_map<int> of_replicas(const axis_map<communicator*>& groups, bool sharded, const Of& of) {
+  axis_map<int> out;
+  for (const auto& row : axis_table())
+    if (const auto* const group = groups[row.id]; sharded && group != nullptr)
+      out[row.id] = of(*group);
+  return out;
+}
+
+std::unique_ptr<parameter_store> store_of(const worker_settings& settings,
+                                          const chunk& model,
+                                          const memory_pool& pool) {
+  if (settings.store)
+    return settings.store(
+        model.units(), settings.replicas, pool, settings.precision, model.seats());
+  return std::make_unique<resident_store>(
+      model.units(), settings.replicas, pool, settings.precision, model.seats());
 }
 
 /// Two copies on one rank are alike.
@@ -27,42 +51,56 @@ void add_copies(std::map<std::string, digest>& to, const std::map<std::string, d
 
 }  // namespace
 
+axis_map<communicator*> worker_groups::of(chunk_id c) const {
+  auto out = along;
+  if (const auto found = of_chunk.find(c); found != of_chunk.end())
+    for (const auto& row : axis_table())
+      if (auto* const group = found->second[row.id])
+        out[row.id] = group;
+  return out;
+}
+
 worker::hosted::hosted(const worker_settings& settings,
                        const hosted_chunk& which,
                        stream& stream,
-                       const worker_groups& groups)
+                       const worker_groups& all)
     : copy(which.copy),
-      data(groups.data_of_chunk(which.id)),
+      groups(all.of(which.id)),
       state_sharded(settings.distributed_optimizer),
-      model(settings.model, which.range, seat_of(groups), settings.sequence_parallel, settings.own),
+      model(
+          settings.model, which.range, seats_of(groups), settings.sequence_parallel, settings.own),
       plan(model, settings.recompute),
-      store(model.units(), settings.replicas, stream.pool(), settings.precision, seat_of(groups)),
-      buckets(make_buckets(store,
-                           settings.bucket_size,
-                           state_sharded && data != nullptr ? data->size() : 1,
-                           settings.grain)),
-      owned(state_sharded && data != nullptr ? owned_ranges(store, buckets, data->rank())
-                                             : whole_ranges(store)),
-      optimizer(store, settings.optimizer, owned, stream.pool(), settings.grain) {
+      store(store_of(settings, model, stream.pool())),
+      buckets(make_buckets(
+          *store,
+          settings.bucket_size,
+          of_replicas(groups, state_sharded, [](const auto& group) { return group.size(); }),
+          settings.grain)),
+      owned(owned_ranges(
+          *store,
+          buckets,
+          of_replicas(groups, state_sharded, [](const auto& group) { return group.rank(); }))),
+      optimizer(*store, settings.optimizer, owned, stream.pool(), settings.grain) {
   if (stream.pool().is_shadow())
     return;
-  draw_initial_values(store, settings.seed, [&](const initial_piece& x) {
+  draw_initial_values(*store, settings.seed, [&](const initial_piece& x) {
     const auto n = std::int64_t(x.values.size());
-    store.set_rounded(store.entries()[std::size_t(x.entry)], x.begin, n, x.rounded);
+    store->set_rounded(store->entries()[std::size_t(x.entry)], x.begin, n, x.rounded);
     optimizer.set_weights(x.entry, x.begin, x.values);
   });
 }
 
 worker::worker(worker_settings settings, stream& stream, const worker_groups& groups)
     : settings_(std::move(settings)), stream_(stream), groups_(groups) {
-  const auto lies = [](const communicator* group, axis along) {
-    return group == nullptr || group->along() == along;
+  const auto check = [](const axis_map<communicator*>& all) {
+    for (const auto& row : axis_table())
+      ensure(all[row.id] == nullptr || all[row.id]->along() == row.id,
+             "WORKER-7: each group lies along its axis");
   };
-  ensure(lies(groups.tensor, axis::tensor) && lies(groups.data, axis::data)
-             && lies(groups.ties, axis::pipeline),
-         "WORKER-7: each group lies along its axis");
-  for (const auto& [chunk, group] : groups.data_of)
-    ensure(lies(group, axis::data), "WORKER-7: each group lies along its axis");
+  check(groups.along);
+  for (const auto& [chunk, all] : groups.of_chunk)
+    check(all);
+  std::uint64_t arrays = 0;
   for (const auto& which : settings_.chunks) {
     const auto home
         = homes_.emplace(which.id, std::make_unique<hosted>(settings_, which, stream, groups))
@@ -70,10 +108,11 @@ worker::worker(worker_settings settings, stream& stream, const worker_groups& gr
     auto& x = *home->second;
     for (std::size_t b = 0; b < x.buckets.size(); ++b)
       buckets_.push_back({&x, b});
-    x.store.on_emit([this, &x](int unit) { emitted(x, unit); });
-    x.store.on_gate_passed([this](const auto& point) { stream_.wait_for(point); });
+    arrays += x.voted().size();
+    x.store->on_emit([this, &x](int unit) { emitted(x, unit); });
+    x.store->on_gate_passed([this](const auto& point) { stream_.wait_for(point); });
   }
-  std::vector<std::uint64_t> keys(homes_.size());
+  std::vector<std::uint64_t> keys(arrays);
   std::iota(keys.begin(), keys.end(), 0);
   vote_keys_ = uploaded(stream_, keys, {std::int64_t(keys.size())});
 }
@@ -97,7 +136,7 @@ void worker::begin_step(const step_settings& step) {
   losses_.clear();
   if (step.training)
     for (auto& [id, home] : homes_)
-      home->store.zero_gradients();
+      home->store->zero_gradients();
 }
 
 bundle worker::forward(const pass_key& key, const bundle& in) {
@@ -108,7 +147,7 @@ bundle worker::forward(const pass_key& key, const bundle& in) {
       .training = step_.training,
       .loss_scale = step_.loss_scale / double(step_.microbatches * step_.logical_replicas)};
   auto pass = std::make_unique<chunk_pass>(
-      home.model, home.plan, stream_, home.store, settings, groups_.tensor);
+      home.model, home.plan, stream_, *home.store, settings, home.groups);
   auto out = pass->forward(in);
   if (home.model.range().head)
     losses_.emplace(key, pass->loss_sums());
@@ -132,7 +171,7 @@ bundle worker::input_gradients(const pass_key& key, const bundle& in, int block)
 
 void worker::weight_gradients(const pass_key& key, int block) {
   auto& found = pass(key, "WORKER-4: weight gradients come after the forward pass");
-  at(key.chunk).store.select_replica(key.replica);
+  at(key.chunk).store->select_replica(key.replica);
   if (is_whole(key.chunk))
     found.backward(block);
   else
@@ -192,7 +231,7 @@ worker::finding worker::first_nonfinite(const square_norms& norms) const {
   finding out;
   for (const auto& [id, home] : homes_) {  // ascending: the backward pass begins at the last
     int number = 0;
-    for (const auto& e : home->store.entries()) {
+    for (const auto& e : home->store->entries()) {
       const auto found = norms.find(e.spec.name);
       if (home->answers() && found != norms.end() && !found->second.is_finite())
         out = {e.spec.name, int(value(id)), number};
@@ -216,11 +255,11 @@ void worker::square_norm_of_parameters(reads& by, exact_sum& to) const {
 
 void worker::inject_nan_gradient() {
   for (auto& [id, home] : homes_)
-    for (const auto& e : home->store.entries())
+    for (const auto& e : home->store->entries())
       if (home->answers() && e.owner < 0 && e.spec.tied_to.empty()
-          && (e.spec.along != cut::none || home->store.seat().rank == 0)) {
+          && runtime::answers(e.spec, home->store->seats())) {
         const float nan = std::numeric_limits<float>::quiet_NaN();
-        stream_.write(home->store.gradients(0).data() + e.gradient_offset, &nan, sizeof nan);
+        stream_.write(home->store->gradients(0, e.index), &nan, sizeof nan);
         return;
       }
 }
@@ -228,19 +267,30 @@ void worker::inject_nan_gradient() {
 void worker::vote_digest(reads& by, digest& to) const {
   std::vector<fingerprint_piece> pieces;
   std::int64_t longest = 0;
-  for (const auto& [id, home] : homes_) {
-    const auto& x
-        = settings_.distributed_optimizer ? home->store.all_values() : home->store.all_gradients(0);
-    const auto* const key = vote_keys_.data<std::uint64_t>() + pieces.size();
-    pieces.push_back({x.raw(), words_of(x), key});
-    longest = std::max(longest, pieces.back().n);
-  }
+  for (const auto& [id, home] : homes_)
+    for (const auto& x : home->voted()) {
+      const auto* const key = vote_keys_.data<std::uint64_t>() + pieces.size();
+      pieces.push_back({x.data, words_of(x.type, x.size), key});
+      longest = std::max(longest, pieces.back().n);
+    }
   read_fingerprints(by, pieces, longest, [&to](const std::vector<digest>& found) {
     digester d;
     for (const auto& x : found)
       d.add(x);
     to = d.result();
   });
+}
+
+std::vector<worker::hosted::array> worker::hosted::voted() const {
+  std::vector<array> out;
+  const auto& all = std::as_const(*store);
+  if (state_sharded)
+    for (const auto& x : all.stretches_of_values())
+      out.push_back({all.values(x.first), all.type(), x.size});
+  else
+    for (const auto& x : all.stretches_of_gradients())
+      out.push_back({all.gradients(0, x.first), dtype::f32, x.size});
+  return out;
 }
 
 digest worker::vote_digest() const {
@@ -278,8 +328,10 @@ state_digests worker::digests() const {
 worker::resident worker::resident_elements() const {
   resident out;
   for (const auto& [id, home] : homes_) {
-    out.values += home->store.all_values().size();
-    out.gradients += home->store.gradient_size();
+    for (const auto& x : home->store->stretches_of_values())
+      out.values += x.size;
+    for (const auto& x : home->store->stretches_of_gradients())
+      out.gradients += x.size;
   }
   return out;
 }
@@ -287,9 +339,9 @@ worker::resident worker::resident_elements() const {
 std::int64_t worker::parameter_count() const {
   std::int64_t sum = 0;
   for (const auto& [id, home] : homes_)
-    for (const auto& e : home->store.entries()) {
+    for (const auto& e : home->store->entries()) {
       const bool own = home->copy == copy_id(0) && e.spec.tied_to.empty()
-                       && (e.spec.along != cut::none || home->store.seat().rank == 0);
+                       && runtime::answers(e.spec, home->store->seats());
       sum += own ? e.valid : 0;
     }
   return sum;

@@ -6,10 +6,11 @@
 #pragma once
 
 #include "runtime/collective/communicator.hpp"
-#include "runtime/model/chunk.hpp"
+#include "runtime/model/chunk_pass.hpp"
 #include "runtime/model/recompute.hpp"
 #include "runtime/optim/adamw.hpp"
 #include "runtime/parameters/buckets.hpp"
+#include "runtime/parameters/store.hpp"
 #include "runtime/schedule/plan.hpp"
 #include "runtime/tensor/shard.hpp"
 
@@ -42,21 +43,26 @@ struct worker_settings {
   bool distributed_optimizer = false;   ///< masters and moments are sharded over the data axis
   std::int64_t bucket_size = 40000000;  ///< elements
   std::int64_t grain = default_grain;   ///< elements; see buckets.hpp
+  /// Makes the store of a chunk. Null: a resident_store.
+  std::function<std::unique_ptr<parameter_store>(std::vector<unit_spec> units,
+                                                 int replicas,
+                                                 memory_pool pool,
+                                                 dtype type,
+                                                 const axis_seats& seats)>
+      store = {};
 };
 
-/// The groups that a worker belongs to, along the tensor, data and pipeline axes; they outlive it.
-/// Null: it is alone there. A worker that hosts several replicas has a data group, be it of one.
+/// The groups that a worker belongs to, one along each axis; they outlive it. Null: it is alone
+/// there. A worker that hosts several replicas has a data group, be it of one. Its group along the
+/// pipeline axis is of the stages that hold the ends of a tied parameter: first, last.
 struct worker_groups {
-  communicator* tensor = nullptr;
-  communicator* data = nullptr;
-  communicator* ties = nullptr;  ///< the stages that hold the ends of a tied parameter: first, last
-  /// Where the model has several copies each chunk has a group of its own, of all its copies.
-  std::map<chunk_id, communicator*> data_of = {};
+  axis_map<communicator*> along = {};
+  /// Where the model has several copies: those of a chunk in place of the worker's. Its data group
+  /// is of all copies of the chunk.
+  std::map<chunk_id, axis_map<communicator*>> of_chunk = {};
 
-  communicator* data_of_chunk(chunk_id c) const {
-    const auto found = data_of.find(c);
-    return found == data_of.end() ? data : found->second;
-  }
+  /// What a chunk has along every axis.
+  axis_map<communicator*> of(chunk_id c) const;
 };
 
 /// What one step is told to everybody.
@@ -196,14 +202,23 @@ class worker {
 
     /// Whether the sums, norms and digests of this rank are to count what it holds of the chunk.
     bool answers() const { return copy == copy_id(0) || state_sharded; }
-    int data_rank() const { return data == nullptr ? 0 : data->rank(); }
+    /// The group over whose replicas a bucket is summed; null: none.
+    communicator* group_of(const bucket& x) const { return x.along ? groups[*x.along] : nullptr; }
+
+    /// What replicas must have alike, as far as it is here: see vote_digest.
+    struct array {
+      const void* data;
+      dtype type;
+      std::int64_t size;
+    };
+    std::vector<array> voted() const;
 
     copy_id copy;
-    communicator* data;
+    axis_map<communicator*> groups;
     bool state_sharded;  ///< the optimizer's, over the data axis
     chunk model;
     recompute_plan plan;
-    resident_store store;
+    std::unique_ptr<parameter_store> store;
     std::vector<bucket> buckets;
     std::vector<entry_range> owned;
     adamw optimizer;
@@ -232,7 +247,7 @@ class worker {
   void emitted(hosted& home, int unit);
   bool is_whole(chunk_id id) const;
   void sum_bucket(const place& which, stream& stream);
-  void add_partial_gradients(hosted& home);
+  void add_partial_gradients(hosted& home, axis along);
   void add_ties();
   void add_ties_between_chunks();
   void append(std::vector<state_shard>& to,

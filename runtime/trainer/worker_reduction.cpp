@@ -12,9 +12,8 @@ std::int64_t share_begin(const bucket& x, int rank) {
   return x.ends.size() == 1 || rank == 0 ? 0 : x.ends[std::size_t(rank) - 1];
 }
 
-float* gradient_of(resident_store& store, const entry_range& x) {
-  return store.gradients(0).data() + store.entries()[std::size_t(x.entry)].gradient_offset
-         + x.begin;
+float* gradient_of(parameter_store& store, const entry_range& x) {
+  return store.gradients(0, x.entry) + x.begin;
 }
 
 void sum_in_place(communicator& group, stream& stream, float* x, std::int64_t n) {
@@ -25,7 +24,7 @@ void sum_in_place(communicator& group, stream& stream, float* x, std::int64_t n)
 }  // namespace
 
 void worker::emitted(hosted& home, int unit) {
-  if (!complete_ || home.store.emitted(unit) != step_.microbatches * settings_.replicas)
+  if (!complete_ || home.store->emitted(unit) != step_.microbatches * settings_.replicas)
     return;
   for (std::size_t b = 0; b < buckets_.size(); ++b)
     if (buckets_[b].home == &home && buckets_[b].stretch().lowest_unit == unit) {
@@ -45,12 +44,12 @@ void worker::reduce_bucket(int which, stream& stream) {
 
 void worker::sum_bucket(const place& found, stream& stream) {
   const auto& x = found.stretch();
-  auto& store = found.home->store;
+  auto& store = *found.home->store;
   std::vector<const void*> parts;
   for (int r = 0; r < store.replicas(); ++r)
-    parts.push_back(store.gradients(r).data() + x.begin);
-  float* const sum = store.gradients(0).data() + x.begin;
-  auto* const group = found.home->data;
+    parts.push_back(store.gradients(r, x.first));
+  float* const sum = store.gradients(0, x.first);
+  auto* const group = found.home->group_of(x);
   if (group == nullptr) {
     ensure(parts.size() == 1, "WORKER-9: several replicas are summed along the data axis");
     return;
@@ -75,22 +74,24 @@ void worker::finish_reduction() {
   for (auto& x : buckets_)  // those that another stream has summed
     stream_.wait_for(std::exchange(x.point, nullptr));
   for (auto& [id, home] : homes_) {
-    if (groups_.tensor != nullptr && groups_.tensor->size() > 1)
-      add_partial_gradients(*home);
-    add_tied_gradients(stream_, home->store, home->owned);
+    for (const auto& row : axis_table())
+      if (home->groups[row.id] != nullptr && home->groups[row.id]->size() > 1)
+        add_partial_gradients(*home, row.id);
+    add_tied_gradients(stream_, *home->store, home->owned);
   }
-  if (groups_.ties != nullptr)
+  if (groups_.along[axis::pipeline] != nullptr)
     add_ties();
   else
     add_ties_between_chunks();
 }
 
 // Many small ones, put together for the journey.
-void worker::add_partial_gradients(hosted& home) {
+void worker::add_partial_gradients(hosted& home, axis along) {
   std::vector<entry_range> ranges;
   std::int64_t size = 0;
   for (const auto& x : home.owned)
-    if (home.store.entries()[std::size_t(x.entry)].spec.partial_gradient) {
+    if (const auto& lies = home.store->entries()[std::size_t(x.entry)].spec.placements;
+        lies.use(along) == axis_use::model && lies[along].partial_gradient) {
       ranges.push_back(x);
       size += x.size();
     }
@@ -102,14 +103,14 @@ void worker::add_partial_gradients(hosted& home) {
   const auto each = [&](const auto& move) {
     std::int64_t at = 0;
     for (const auto& x : ranges) {
-      move(all.data<float>() + at, gradient_of(home.store, x), std::size_t(x.size()));
+      move(all.data<float>() + at, gradient_of(*home.store, x), std::size_t(x.size()));
       at += x.size();
     }
   };
   each([&](float* there, const float* here, std::size_t n) {
     stream_.copy(there, here, n * sizeof(float));
   });
-  sum_in_place(*groups_.tensor, stream_, all.data<float>(), size);
+  sum_in_place(*home.groups[along], stream_, all.data<float>(), size);
   each([&](const float* there, float* here, std::size_t n) {
     stream_.copy(here, there, n * sizeof(float));
   });
@@ -125,9 +126,10 @@ void worker::add_ties() {
   });
   for (auto* const home : homes)
     for (const auto& x : home->owned) {
-      const auto& e = home->store.entries()[std::size_t(x.entry)];
+      const auto& e = home->store->entries()[std::size_t(x.entry)];
       if (e.is_foreign_copy() || e.spec.has_copies)
-        sum_in_place(*groups_.ties, stream_, gradient_of(home->store, x), x.size());
+        sum_in_place(
+            *groups_.along[axis::pipeline], stream_, gradient_of(*home->store, x), x.size());
     }
 }
 
@@ -135,21 +137,21 @@ void worker::add_ties_between_chunks() {
   std::map<std::string, std::pair<hosted*, entry_range>> owners;
   for (auto& [id, home] : homes_)
     for (const auto& x : home->owned) {
-      const auto& e = home->store.entries()[std::size_t(x.entry)];
+      const auto& e = home->store->entries()[std::size_t(x.entry)];
       if (e.spec.has_copies)
         owners.insert_or_assign(e.spec.name, std::pair(home.get(), x));
     }
   for (auto& [id, home] : homes_)
     for (const auto& x : home->owned) {
-      const auto& e = home->store.entries()[std::size_t(x.entry)];
+      const auto& e = home->store->entries()[std::size_t(x.entry)];
       if (!e.is_foreign_copy())
         continue;
       const auto found = owners.find(e.spec.tied_to);
       ensure(found != owners.end() && found->second.second.begin == x.begin
                  && found->second.second.end == x.end,
              "WORKER-6: both ends of a tied parameter see the sum");
-      float* const copy = gradient_of(home->store, x);
-      float* const owner = gradient_of(found->second.first->store, found->second.second);
+      float* const copy = gradient_of(*home->store, x);
+      float* const owner = gradient_of(*found->second.first->store, found->second.second);
       stream_.run(kernels::add<float>{copy, owner, copy, x.size()});
       stream_.copy(owner, copy, std::size_t(x.size()) * sizeof(float));
     }
@@ -157,20 +159,20 @@ void worker::add_ties_between_chunks() {
 
 void worker::close_parameter_gates(const cancel_token& token) {
   for (auto& [id, home] : homes_)
-    home->store.close_gate(token);
+    home->store->close_gate(token);
 }
 
 void worker::gather_bucket(int which, stream& stream) {
   const auto& found = buckets_.at(std::size_t(which));
   const auto& x = found.stretch();
-  auto& store = found.home->store;
-  auto* const group = found.home->data;
+  auto& store = *found.home->store;
+  auto* const group = found.home->group_of(x);
   if (settings_.distributed_optimizer && x.has_values && group != nullptr && group->size() > 1) {
     const auto element = std::int64_t(size_of(store.type()));
     std::vector<std::int64_t> ends;
     for (const auto end : x.ends)
       ends.push_back(end * element);
-    auto* const values = store.all_values().raw() + x.value_begin * element;
+    auto* const values = store.values(x.first);
     if (&stream != &stream_)
       stream.wait_for(updated_);
     group->all_gather(stream, values + share_begin(x, group->rank()) * element, values, ends);

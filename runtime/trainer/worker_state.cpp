@@ -7,7 +7,7 @@
 namespace troupe::runtime {
 namespace {
 
-using entry = resident_store::entry;
+using entry = parameter_entry;
 
 /// Calls visit(box, begin in the range) for the boxes of the whole that a range of an entry is.
 template <class Visit>
@@ -32,9 +32,8 @@ void worker::append(std::vector<state_shard>& to,
                     const adamw::part& x,
                     const std::string& name,
                     std::span<float> all) const {
-  const auto& e = home.store.entries()[std::size_t(x.range.entry)];
-  const bool another_answers
-      = !e.spec.tied_to.empty() || (e.spec.along == cut::none && home.store.seat().rank > 0);
+  const auto& e = home.store->entries()[std::size_t(x.range.entry)];
+  const bool another_answers = !e.spec.tied_to.empty() || !answers(e.spec, home.store->seats());
   if (another_answers)
     return;
   for_each_box(e, x.range, [&](const box& part, std::int64_t at) {
@@ -69,7 +68,7 @@ std::vector<state_shard> worker::moments() {
 void worker::restore(const reader& read, bool with_moments) {
   for (auto& one : homes_) {
     auto& home = one.second;
-    auto& store = home->store;
+    auto& store = *home->store;
     for (int i = 0; i < int(store.entries().size()); ++i) {
       const auto& e = store.entries()[std::size_t(i)];
       if (e.owner >= 0)

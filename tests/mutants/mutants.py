@@ -17,13 +17,14 @@ MUTANTS = [
     ("gradients leave a layer backward without the sum over tensor ranks", AXIS,
      ": summed(tape, grad));", ": grad);"),
     ("gradients of norms are not summed where rows are sharded", GPT,
-     "(x.along == cut::none && partial_);", "(x.along == cut::none && partial_ && false);"),
+     "(!lies.sharded() && partial_);", "(!lies.sharded() && partial_ && false);"),
     ("gradients of norms of heads are not summed over tensor ranks", GPT,
-     "gain.partial_gradient = heads;", "gain.partial_gradient = heads && false;"),
+     "gain.placements[axis::tensor].partial_gradient = heads;",
+     "gain.placements[axis::tensor].partial_gradient = heads && false;"),
     ("one bucket of gradients is not summed over replicas", REDUCTION,
-     "  const auto& x = found.stretch();\n  auto& store = found.home->store;\n  std::vector<const void*> parts;",
+     "  const auto& x = found.stretch();\n  auto& store = *found.home->store;\n  std::vector<const void*> parts;",
      "  if (which == 1)\n    return;\n"
-     "  const auto& x = found.stretch();\n  auto& store = found.home->store;\n  std::vector<const void*> parts;"),
+     "  const auto& x = found.stretch();\n  auto& store = *found.home->store;\n  std::vector<const void*> parts;"),
     ("gradients of a tied table are not added between stages", REDUCTION,
      "if (e.is_foreign_copy() || e.spec.has_copies)", "if (e.is_foreign_copy() && e.spec.has_copies)"),
     ("the softmax of the loss knows only the words of one tensor rank", "runtime/autograd/loss.cpp",
@@ -41,13 +42,13 @@ MUTANTS = [
     ("gradients are summed twice over replicas", REDUCTION,
      "    reduce_bucket(b, stream_);", "    reduce_bucket(b, stream_), reduce_bucket(b, stream_);"),
     ("parts of gradients are summed twice over tensor ranks", REDUCTION,
-     "  sum_in_place(*groups_.tensor, stream_, all.data<float>(), size);",
-     "  sum_in_place(*groups_.tensor, stream_, all.data<float>(), size);\n"
-     "  sum_in_place(*groups_.tensor, stream_, all.data<float>(), size);"),
+     "  sum_in_place(*home.groups[along], stream_, all.data<float>(), size);",
+     "  sum_in_place(*home.groups[along], stream_, all.data<float>(), size);\n"
+     "  sum_in_place(*home.groups[along], stream_, all.data<float>(), size);"),
     ("a tied gradient is added twice", REDUCTION,
-     "    add_tied_gradients(stream_, home->store, home->owned);",
-     "    add_tied_gradients(stream_, home->store, home->owned);\n"
-     "    add_tied_gradients(stream_, home->store, home->owned);"),
+     "    add_tied_gradients(stream_, *home->store, home->owned);",
+     "    add_tied_gradients(stream_, *home->store, home->owned);\n"
+     "    add_tied_gradients(stream_, *home->store, home->owned);"),
     ("the norm counts the copy of a tied table", ADAMW,
      "    if (!is_repeated(store_, e))", "    if (!is_repeated(store_, e) || e.is_foreign_copy())"),
     ("the norm counts what every tensor rank has once for each", ADAMW,
@@ -59,7 +60,10 @@ MUTANTS = [
      "together ? positions : no_parameter);", "positions);"),
     # Along another axis.
     ("tensor and data group are exchanged", STAGE,
-     "{context.tensor.get(), context.data.get(), context.ties.get()}", "{context.data.get(), context.tensor.get(), context.ties.get()}"),
+     "groups.along[row.id] = context.groups[row.id].get();",
+     "groups.along[row.id == runtime::axis::tensor ? runtime::axis::data\n"
+     "                     : row.id == runtime::axis::data ? runtime::axis::tensor : row.id]\n"
+     "              = context.groups[row.id].get();"),
     ("the ends of a tied table meet between other tensor ranks", STAGE,
      'fmt::format("ties of replica {}.{}", r, t)',
      'fmt::format("ties of replica {}.{}", r, is_first() ? t : shared_->tensor() - 1 - t)'),
@@ -99,9 +103,9 @@ MUTANTS = [
     ("moments are sharded, and the master is taken from the beginning", ADAMW,
      "from.data() + (first - begin),", "from.data(),"),
     ("gradients of an update are those of the beginning", ADAMW,
-     ".dx = gradients.data() + e.gradient_offset + x.range.begin,",
-     ".dx = gradients.data() + e.gradient_offset,"),
+     ".dx = gradient_of(store_, x.range),",
+     ".dx = store_.gradients(0, x.range.entry),"),
     ("all replicas of a worker add to one accumulator that is summed twice", WORKER,
-     "  at(key.chunk).store.select_replica(key.replica);",
-     "  at(key.chunk).store.select_replica(0);"),
+     "  at(key.chunk).store->select_replica(key.replica);",
+     "  at(key.chunk).store->select_replica(0);"),
 ]

@@ -119,10 +119,9 @@ TEST_CASE("tensor ranks follow what the first decides, also with what is compute
   for (const auto& x : shared->trace->spans()) {
     const auto at = shared->mesh.at(x.rank);
     if (std::isdigit(x.name.front()) != 0)
-      rows[{at[std::size_t(runtime::axis::data)],
-            at[std::size_t(runtime::axis::pipeline)],
-            runtime::value(x.step)}][at[std::size_t(runtime::axis::tensor)]]
-          .push_back(x.name);
+      rows[{at[runtime::axis::data], at[runtime::axis::pipeline], runtime::value(x.step)}]
+          [at[runtime::axis::tensor]]
+              .push_back(x.name);
   }
   CHECK(rows.size() == 2 * 2 * job.train_iterations);
   for (const auto& [stage, by_tensor] : rows)

@@ -25,12 +25,19 @@ namespace {
 /// max(x, 0)^2 between two products, with a norm before and the residual after.
 void squared_block(runtime::block_builder& to) {
   using namespace runtime;
-  const auto C = to.config().hidden, N = to.config().ffn, ranks = std::int64_t{to.seat().size};
+  const auto C = to.config().hidden, N = to.config().ffn,
+             ranks = std::int64_t{to.ranks(axis::tensor)};
   const int gain = to.add({.name = "gain", .extents = {C}, .init_constant = 1});
-  const int up = to.add(
-      {.name = "up", .extents = {N, C}, .init_std = 0.1, .decays = true, .along = cut::rows});
-  const int down = to.add(
-      {.name = "down", .extents = {C, N}, .init_std = 0.1, .decays = true, .along = cut::columns});
+  const int up = to.add({.name = "up",
+                         .extents = {N, C},
+                         .init_std = 0.1,
+                         .decays = true,
+                         .placements = {{axis::tensor, row_sharded()}}});
+  const int down = to.add({.name = "down",
+                           .extents = {C, N},
+                           .init_std = 0.1,
+                           .decays = true,
+                           .placements = {{axis::tensor, column_sharded()}}});
   to.segment("norm", [=](tape& on, pass& p) {
     p.x = norm(on, p.hidden, {kernels::normalization::rms}, gain, no_parameter);
   });

@@ -82,7 +82,7 @@ void check_trace_equals_plan(const actors::resources& shared) {
   const auto plan = schedule.training(runtime::planned_microbatches(shared.job));
   CHECK(executed.size() == std::size_t(shared.mesh.size()) * shared.job.train_iterations);
   for (const auto& [where, names] : executed) {
-    const auto part = shared.mesh.at(where.first)[std::size_t(runtime::axis::pipeline)];
+    const auto part = shared.mesh.at(where.first)[runtime::axis::pipeline];
     std::vector<std::string> planned;
     for (const auto& x : runtime::with_split_backward(plan->ranks[std::size_t(part)]))
       planned.push_back(to_string(x, plan->copies));

@@ -85,12 +85,13 @@ class ranks {
       auto& x = rooms_[s];
       x.on = std::make_unique<runtime::stream>(where, 1, runtime::memory_pool());
       if (g.tensor > 1)
-        x.tensor
+        x.groups[runtime::axis::tensor]
             = join(tensor_[{0, s.pipeline, s.data}], runtime::axis::tensor, g.tensor, s.tensor);
       if (g.data * how.replicas > 1)
-        x.data = join(data_[{s.tensor, s.pipeline, 0}], runtime::axis::data, g.data, s.data);
+        x.groups[runtime::axis::data]
+            = join(data_[{s.tensor, s.pipeline, 0}], runtime::axis::data, g.data, s.data);
       if (ties && (s.pipeline == 0 || s.pipeline + 1 == g.pipeline))
-        x.ties = join(
+        x.groups[runtime::axis::pipeline] = join(
             ties_[{s.tensor, 0, s.data}], runtime::axis::pipeline, 2, s.pipeline == 0 ? 0 : 1);
     });
     each([&](const seat& s) {
@@ -98,11 +99,10 @@ class ranks {
       auto mine = how;
       mine.chunks
           = {{runtime::chunk_id(std::uint32_t(s.pipeline)), stages[std::size_t(s.pipeline)]}};
-      x.by = std::make_unique<runtime::worker>(
-          mine,
-          *x.on,
-          runtime::worker_groups{
-              .tensor = x.tensor.get(), .data = x.data.get(), .ties = x.ties.get()});
+      runtime::worker_groups groups;
+      for (const auto& row : runtime::axis_table())
+        groups.along[row.id] = x.groups[row.id].get();
+      x.by = std::make_unique<runtime::worker>(mine, *x.on, groups);
     });
   }
 
@@ -206,7 +206,7 @@ class ranks {
  private:
   struct room {
     std::unique_ptr<runtime::stream> on;
-    std::unique_ptr<runtime::communicator> tensor, data, ties;
+    runtime::axis_map<std::unique_ptr<runtime::communicator>> groups;
     std::unique_ptr<runtime::worker> by;
   };
 

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "runtime/core/random.hpp"
-#include "runtime/model/chunk.hpp"
+#include "runtime/model/chunk_pass.hpp"
 #include "runtime/parameters/initial_values.hpp"
 
 #include <algorithm>
@@ -121,7 +121,7 @@ inline void shake(runtime::resident_store& store, double by) {
     const auto& name = e.spec.tied_to.empty() ? e.spec.name : e.spec.tied_to;
     const auto key = runtime::random_key(5, name, 0);
     for (std::int64_t i = 0; i < e.valid; ++i)
-      store.values()[std::size_t(e.value_offset + i)]
+      store.values()[std::size_t(store.value_offset(e) + i)]
           += float(by * runtime::standard_normal(key, std::uint64_t(i)));
   }
 }
@@ -196,7 +196,7 @@ class stages {
     std::map<std::string, std::vector<float>> out;
     for (auto& part : parts_)
       for (const auto& e : part.store->entries()) {
-        const auto g = part.store->gradients(0).subspan(std::size_t(e.gradient_offset),
+        const auto g = part.store->gradients(0).subspan(std::size_t(part.store->gradient_offset(e)),
                                                         std::size_t(e.size()));
         out.emplace(e.spec.name, std::vector<float>(g.begin(), g.end()));
       }

@@ -56,8 +56,8 @@ struct fixture {
     std::fill_n(out.template data<T>(), out.size(), T(0));
     return out;
   }
-  variable made(placement over, std::int64_t channels = 4) {
-    return under_test.make(zeros<float>({1, 2, channels}), over);
+  variable made(placement lies, std::int64_t channels = 4) {
+    return under_test.make(zeros<float>({1, 2, channels}), lies);
   }
 
   /// `op` takes what lies as one of `wanted`, and nothing else.
@@ -132,27 +132,30 @@ TEST_CASE_METHOD(fixture, "PLACEMENT-1: every operation refuses a wrong placemen
 
 TEST_CASE_METHOD(fixture, "operations say how their results lie", "[placement]") {
   const auto tokens = zeros<std::int32_t>({1, 2});
-  CHECK(copy_to_tensor_region(under_test, made(placement::replicated)).placement
+  CHECK(copy_to_tensor_region(under_test, made(placement::replicated)).placements[axis::tensor]
         == placement::replicated_partial_gradient);
-  CHECK(reduce_from_tensor_region(under_test, made(placement::partial)).placement
+  CHECK(reduce_from_tensor_region(under_test, made(placement::partial)).placements[axis::tensor]
         == placement::replicated);
-  CHECK(norm(under_test, made(placement::sequence_sharded), {}, 1, 2).placement
+  CHECK(norm(under_test, made(placement::sequence_sharded), {}, 1, 2).placements[axis::tensor]
         == placement::sequence_sharded);
   CHECK(linear(under_test, made(placement::replicated_partial_gradient), product::column, 4, 0, 2)
-            .placement
+            .placements[axis::tensor]
         == placement::feature_sharded);
-  CHECK(linear(under_test, made(placement::feature_sharded), product::row, 4, 0, 2).placement
+  CHECK(linear(under_test, made(placement::feature_sharded), product::row, 4, 0, 2)
+            .placements[axis::tensor]
         == placement::partial);
-  CHECK(embedding(under_test, tokens, rows, 4, 4, 0, no_parameter).placement == placement::partial);
+  CHECK(embedding(under_test, tokens, rows, 4, 4, 0, no_parameter).placements[axis::tensor]
+        == placement::partial);
   CHECK(dropout_add(under_test,
                     made(placement::sequence_sharded),
                     made(placement::sequence_sharded),
                     0,
                     1,
                     rows)
-            .placement
+            .placements[axis::tensor]
         == placement::sequence_sharded);
-  CHECK(self_attention(under_test, made(placement::feature_sharded, 12), one_head, rows).placement
+  CHECK(self_attention(under_test, made(placement::feature_sharded, 12), one_head, rows)
+            .placements[axis::tensor]
         == placement::feature_sharded);
 }
 
@@ -161,7 +164,7 @@ TEST_CASE("PLACEMENT-2, PLACEMENT-3: what is added once is added after the sum",
   const auto group = std::make_shared<local_group>(axis::tensor, 2, cancel_token());
   local_communicator first(group, 0);
   fixture x;
-  tape cut(x.on, x.store, {.recording = false, .tensor = &first});
+  tape cut(x.on, x.store, {.recording = false, .groups = {{axis::tensor, &first}}});
   cut.begin_segment(0);
   CHECK_THROWS_MATCHES(linear(cut, x.made(placement::feature_sharded), product::row, 4, 0, 2),
                        broken_promise,
@@ -192,18 +195,21 @@ TEST_CASE("copying to and reducing from the tensor region are each other's backw
       };
       local_communicator mine(group, r);
       fixture x;
-      tape on(x.on, x.store, {.tensor = &mine, .sequence_parallel = sequence_parallel});
+      tape on(x.on,
+              x.store,
+              {.groups = {{axis::tensor, &mine}}, .sequence_parallel = sequence_parallel});
       on.begin_segment(0);
       auto parts = on.make(x.zeros<float>({1, 2, 4}), placement::partial);
       std::fill_n(parts.data.data<float>(), 8, float(r + 1));
       const auto sum = reduce_from_tensor_region(on, parts);
-      check(sum.placement
+      check(sum.placements[axis::tensor]
                 == (sequence_parallel ? placement::sequence_sharded : placement::replicated),
             "how the sum lies");
       check(sum.data.size() == (sequence_parallel ? 4 : 8), "how much of it");
       check(sum.data.elements<float>()[3] == 3, "the sum");
       const auto again = copy_to_tensor_region(on, sum);
-      check(again.placement == placement::replicated_partial_gradient && again.data.size() == 8,
+      check(again.placements[axis::tensor] == placement::replicated_partial_gradient
+                && again.data.size() == 8,
             "all of it is there");
       check(again.data.elements<float>()[7] == 3, "the last element");
       on.end_segment();

@@ -17,10 +17,13 @@ using groups = std::vector<std::vector<int>>;
 
 namespace {
 
-axis axis_of(const std::string& name) {
-  for (const auto x : {axis::tensor, axis::context, axis::expert, axis::data, axis::pipeline})
-    if (short_name(x) == name)
-      return x;
+/// As a rank order names it, of the view that the mesh is.
+axis axis_of(const mesh& m, const std::string& name) {
+  const bool experts
+      = m.extent(axis::expert_tensor) * m.extent(axis::expert) * m.extent(axis::expert_data) > 1;
+  for (const auto& row : axis_table())
+    if (row.order_name == name && (name == "pp" || (row.experts != axis_use::none) == experts))
+      return row.id;
   throw error("no axis is called " + name);
 }
 
@@ -30,7 +33,7 @@ groups by_coordinates(const mesh& m, const std::string& names) {
   for (int r = 0; r < m.size(); ++r) {
     auto where = m.at(r);
     for (std::size_t at = 0; at < names.size(); at += 3)
-      where[std::size_t(axis_of(names.substr(at, 2)))] = 0;
+      where[axis_of(m, names.substr(at, 2))] = 0;
     out[where].push_back(r);
   }
   groups all;
@@ -43,12 +46,13 @@ groups by_coordinates(const mesh& m, const std::string& names) {
 groups grouped(const mesh& m, const std::string& names) {
   switch (names.size()) {
     case 2:
-      return m.groups(axis_of(names));
+      return m.groups(axis_of(m, names));
     case 5:
-      return m.groups({axis_of(names.substr(0, 2)), axis_of(names.substr(3, 2))});
+      return m.groups({axis_of(m, names.substr(0, 2)), axis_of(m, names.substr(3, 2))});
     default:
-      return m.groups(
-          {axis_of(names.substr(0, 2)), axis_of(names.substr(3, 2)), axis_of(names.substr(6, 2))});
+      return m.groups({axis_of(m, names.substr(0, 2)),
+                       axis_of(m, names.substr(3, 2)),
+                       axis_of(m, names.substr(6, 2))});
   }
 }
 
@@ -67,7 +71,7 @@ TEST_CASE("sixteen ranks, TP 2 and PP 4, are grouped as Megatron groups them", "
 
 TEST_CASE("rank and coordinates are inverse under any order", "[layout]") {
   for (const auto* order : {"tp-cp-ep-dp-pp", "tp-pp-dp", "pp-dp-tp-cp"}) {
-    const mesh m({2, 1, 1, 3, 4}, order);
+    const mesh m({{axis::tensor, 2}, {axis::data, 3}, {axis::pipeline, 4}}, order);
     REQUIRE(m.size() == 24);
     for (int r = 0; r < m.size(); ++r)
       CHECK(m.rank(m.at(r)) == r);
@@ -76,10 +80,10 @@ TEST_CASE("rank and coordinates are inverse under any order", "[layout]") {
 
 TEST_CASE("meshes that cannot be are refused with the rule they break", "[layout]") {
   CHECK_THROWS_WITH(make_mesh(6, 1, 1, 4), ContainsSubstring("would do: 8"));
-  CHECK_THROWS_WITH(mesh({2, 1, 1, 1, 1}, "pp-dp"), ContainsSubstring("leaves out tp"));
-  CHECK_THROWS_WITH(mesh({1, 1, 1, 1, 1}, "tp-tp"), ContainsSubstring("stands twice"));
-  CHECK_THROWS_WITH(mesh({1, 1, 1, 1, 1}, "tp-xp"), ContainsSubstring("not an axis"));
-  CHECK_THROWS_AS(mesh({0, 1, 1, 1, 1}), input_error);
+  CHECK_THROWS_WITH(mesh({{axis::tensor, 2}}, "pp-dp"), ContainsSubstring("leaves out tp"));
+  CHECK_THROWS_WITH(mesh({{axis::tensor, 1}}, "tp-tp"), ContainsSubstring("stands twice"));
+  CHECK_THROWS_WITH(mesh({{axis::tensor, 1}}, "tp-xp"), ContainsSubstring("not an axis"));
+  CHECK_THROWS_AS(mesh({{axis::tensor, 0}}), input_error);
 }
 
 TEST_CASE("groups along several axes, and those of experts, are megatron-core's",

@@ -86,7 +86,7 @@ TEST_CASE("gradients of every parameter are slopes of the loss", "[model]") {
     for (std::uint64_t k = 0; k < 6; ++k) {
       const auto i = std::int64_t(uniform(hash64(e.spec.name), k) * double(valid_size(e.spec)));
       CAPTURE(i);
-      auto& element = store.values()[std::size_t(e.value_offset + i)];
+      auto& element = store.values()[std::size_t(store.value_offset(e) + i)];
       // 2e-5: the rounding above. 1e-3 of the largest: what is left of the truncation where the
       // loss bends most, ten times less than any mistake in a formula.
       CHECK(std::abs(slope(element, loss) - g[std::size_t(i)]) < 2e-5 + 1e-3 * largest(g));

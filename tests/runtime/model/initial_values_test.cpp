@@ -21,7 +21,8 @@ std::vector<named_values> initial(const gpt_config& config, int stages, std::uin
     initialise(store, seed);
     auto& of_stage = out.emplace_back();
     for (const auto& e : store.entries()) {
-      const auto at = store.values().subspan(std::size_t(e.value_offset), std::size_t(e.size()));
+      const auto at
+          = store.values().subspan(std::size_t(store.value_offset(e)), std::size_t(e.size()));
       of_stage[e.spec.name].assign(at.begin(), at.end());
     }
   }

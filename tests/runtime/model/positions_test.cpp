@@ -1,6 +1,6 @@
 // Position ids that begin again within a row choose other rows of the position table, nothing else.
 
-#include "runtime/model/chunk.hpp"
+#include "runtime/model/chunk_pass.hpp"
 #include "runtime/parameters/initial_values.hpp"
 
 #include <catch2/catch_test_macros.hpp>

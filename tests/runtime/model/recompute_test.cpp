@@ -253,18 +253,18 @@ TEST_CASE("without a backward pass nothing is recomputed or kept", "[recompute]"
   CHECK(a.loss().total == b.loss().total);
 }
 
-TEST_CASE("CHUNK-1: a chunk runs on the tensor axis and seat that it was cut for", "[model]") {
+TEST_CASE("CHUNK-1: a chunk runs on the axes and seats that it was cut for", "[model]") {
   const auto config = tiny_gpt(2);
   stream on(kernels::backend::cpu, 1, {});
-  const chunk half(config, {0, 2, true, true}, {1, 2});
+  const chunk half(config, {0, 2, true, true}, {{axis::tensor, {1, 2}}});
   const recompute_plan plan(half, {});
-  resident_store store(half.units(), 1, on.pool(), dtype::f32, {1, 2});
+  resident_store store(half.units(), 1, on.pool(), dtype::f32, {{axis::tensor, {1, 2}}});
   CHECK_THROWS_MATCHES(
       chunk_pass(half, plan, on, store, {}), broken_promise, MessageMatches(StartsWith("CHUNK-1")));
   const auto data = alone(axis::data);
   const chunk whole(config, {0, 2, true, true});
   const recompute_plan other(whole, {});
-  CHECK_THROWS_MATCHES(chunk_pass(whole, other, on, store, {}, data.get()),
+  CHECK_THROWS_MATCHES(chunk_pass(whole, other, on, store, {}, {{axis::tensor, data.get()}}),
                        broken_promise,
                        MessageMatches(StartsWith("CHUNK-1")));
 }

@@ -46,7 +46,8 @@ struct rank_of_job {
 
   rank_of_job(bool tied, dtype type, int rank, int ranks, std::int64_t grain_of_sums = grain)
       : store(units(tied), 1, {}, type),
-        owned(owned_ranges(store, make_buckets(store, 300, ranks, grain), rank)),
+        owned(owned_ranges(
+            store, make_buckets(store, 300, {{axis::data, ranks}}, grain), {{axis::data, rank}})),
         optimizer(store, {.epsilon = 1e-6, .weight_decay = 0.3}, owned, {}, grain_of_sums) {
     for (int e = 0; e < int(store.entries().size()); ++e)
       if (store.entries()[std::size_t(e)].owner < 0) {
@@ -60,7 +61,7 @@ struct rank_of_job {
     std::uint32_t seed = std::uint32_t(100 * number);
     for (const auto& e : store.entries()) {
       const auto from = normal<float>(std::size_t(e.valid), ++seed);
-      std::copy(from.begin(), from.end(), store.gradients(0).begin() + e.gradient_offset);
+      std::copy(from.begin(), from.end(), store.gradients(0).begin() + store.gradient_offset(e));
     }
     add_tied_gradients(on, store, owned);
   }
@@ -160,7 +161,7 @@ TEMPLATE_TEST_CASE("narrow values are the masters, rounded, and small updates ar
       const auto& e = store.entries()[std::size_t(part.range.entry)];
       const auto masters = optimizer.weights(part);
       const auto* const values
-          = store.all_values().data<TestType>() + e.value_offset + part.range.begin;
+          = store.all_values().data<TestType>() + store.value_offset(e) + part.range.begin;
       for (std::size_t i = 0; i < masters.size(); ++i)
         REQUIRE(values[i] == TestType(masters[i]));
     }
@@ -197,13 +198,15 @@ TEST_CASE("set_weights fills what is owned of a range", "[optim]") {
 
 TEST_CASE("what another rank answers for is a copy, and in no norm", "[optim]") {
   stream on(kernels::backend::cpu, 1, {});
-  const std::vector<unit_spec> one
-      = {{"layer",
-          {{.name = "gain", .extents = {8}, .init_constant = 1},
-           {.name = "cut", .extents = {8, 4}, .init_std = 1, .along = cut::rows}}}};
+  const std::vector<unit_spec> one = {{"layer",
+                                       {{.name = "gain", .extents = {8}, .init_constant = 1},
+                                        {.name = "cut",
+                                         .extents = {8, 4},
+                                         .init_std = 1,
+                                         .placements = {{axis::tensor, row_sharded()}}}}}};
   std::vector<state_digests> digests;
   for (int r = 0; r < 2; ++r) {
-    resident_store store(one, 1, {}, dtype::f32, {r, 2});
+    resident_store store(one, 1, {}, dtype::f32, {{axis::tensor, {r, 2}}});
     initialise(store, 1);
     const adamw optimizer(store, {}, whole_ranges(store), {});
     std::fill(store.gradients(0).begin(), store.gradients(0).end(), 1.0F);

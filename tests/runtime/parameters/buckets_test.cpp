@@ -58,9 +58,12 @@ struct cut_store {
         size(1 + below(rng, 3000)),
         grain(std::int64_t(16) << below(rng, 6)),
         ranks(int(1 + below(rng, 5))),
-        buckets(make_buckets(store, size, ranks, grain)) {}
+        buckets(make_buckets(store, size, {{axis::data, ranks}}, grain)) {}
 
   const resident_store::entry& entry(int e) const { return store.entries()[std::size_t(e)]; }
+  std::int64_t value_offset(int e) const { return store.value_offset(entry(e)); }
+  std::int64_t gradient_offset(int e) const { return store.gradient_offset(entry(e)); }
+  std::int64_t begin(const bucket& b) const { return gradient_offset(b.first); }
 };
 
 constexpr int rounds = 300;
@@ -77,14 +80,13 @@ TEST_CASE("buckets cover the gradients once, from the last to the first", "[buck
     for (const auto& b : x.buckets) {
       REQUIRE(b.end == last);
       REQUIRE(b.first < b.end);
-      REQUIRE(b.begin + b.size() == end);
-      REQUIRE(b.begin == x.entry(b.first).gradient_offset);
-      REQUIRE(b.value_begin == x.entry(b.first).value_offset);
+      REQUIRE(x.begin(b) + b.size() == end);
+      REQUIRE(b.along == axis::data);
       REQUIRE(b.lowest_unit == x.entry(b.first).unit);
       // Full as soon as it can be: without its first parameter it was not.
       if (b.end - b.first > 1)
-        REQUIRE(b.begin + b.size() - x.entry(b.first + 1).gradient_offset < x.size);
-      end = b.begin;
+        REQUIRE(x.begin(b) + b.size() - x.gradient_offset(b.first + 1) < x.size);
+      end = x.begin(b);
       last = b.first;
     }
     REQUIRE(end == 0);
@@ -101,7 +103,7 @@ TEST_CASE("the values of a bucket lie as its gradients do", "[buckets]") {
       without += !b.has_values;
       for (int e = b.first; e < b.end; ++e)
         if (b.has_values)
-          REQUIRE(x.entry(e).value_offset - b.value_begin == x.entry(e).gradient_offset - b.begin);
+          REQUIRE(x.value_offset(e) - x.value_offset(b.first) == x.gradient_offset(e) - x.begin(b));
         else
           REQUIRE(x.entry(e).owner >= 0);
     }
@@ -122,7 +124,7 @@ TEST_CASE("shares cover a bucket and part no grain", "[buckets]") {
         REQUIRE(end >= before);
         before = end;
         for (int e = b.first; e < b.end; ++e) {
-          const auto at = b.begin + end - x.entry(e).gradient_offset;  // in the parameter
+          const auto at = x.begin(b) + end - x.gradient_offset(e);  // in the parameter
           if (at <= 0 || at >= x.entry(e).valid)
             continue;
           REQUIRE(at % x.grain == 0);
@@ -138,7 +140,7 @@ TEST_CASE("shares are as even as grains and parameters allow", "[buckets]") {
   // One long parameter: no share is further from an equal one than a grain.
   resident_store store({{"u", {{.name = "x", .extents = {1000, 10}}}}}, 1, {});
   for (int ranks = 1; ranks <= 7; ++ranks) {
-    const auto b = make_buckets(store, 1 << 20, ranks, 64).front();
+    const auto b = make_buckets(store, 1 << 20, {{axis::data, ranks}}, 64).front();
     std::int64_t before = 0;
     for (const auto end : b.ends) {
       CHECK(std::abs(end - before - b.size() / ranks) <= 64);
@@ -173,7 +175,8 @@ TEST_CASE("a parameter that is tied is alone in its bucket, and cut like its own
         copy.tied_to = copy.name;
         copy.has_copies = false;
         resident_store elsewhere({{"head", {{.name = "gain", .extents = {99}}, copy}}}, 1, {});
-        REQUIRE(make_buckets(elsewhere, x.size, x.ranks, x.grain).front().ends == b.ends);
+        REQUIRE(make_buckets(elsewhere, x.size, {{axis::data, x.ranks}}, x.grain).front().ends
+                == b.ends);
       }
   }
   CHECK(pairs > 20);
@@ -189,7 +192,7 @@ TEST_CASE("every valid element is owned once, and padding by nobody", "[buckets]
       seen.emplace_back(std::size_t(e.size()), 0);
     for (int rank = 0; rank < x.ranks; ++rank) {
       int last = -1;
-      for (const auto& range : owned_ranges(x.store, x.buckets, rank)) {
+      for (const auto& range : owned_ranges(x.store, x.buckets, {{axis::data, rank}})) {
         REQUIRE(range.entry > last);  // in order, one each
         last = range.entry;
         REQUIRE(range.begin % x.grain == 0);
@@ -202,6 +205,6 @@ TEST_CASE("every valid element is owned once, and padding by nobody", "[buckets]
       for (std::size_t i = 0; i < seen[e].size(); ++i)
         REQUIRE(seen[e][i] == (std::int64_t(i) < x.entry(int(e)).valid ? 1 : 0));
     if (x.ranks == 1)
-      REQUIRE(owned_ranges(x.store, x.buckets, 0) == whole_ranges(x.store));
+      REQUIRE(owned_ranges(x.store, x.buckets, {}) == whole_ranges(x.store));
   }
 }

@@ -13,29 +13,28 @@ using namespace troupe::runtime;
 
 namespace {
 
-parameter_spec parameter(const char* name, shape extents, cut along, int sections = 1) {
+parameter_spec parameter(const char* name, shape extents, parameter_placement lies) {
   parameter_spec x;
   x.name = name;
   x.extents = std::move(extents);
   x.valid_rows = x.extents[0];
   x.init_std = 0.02;
-  x.along = along;
-  x.sections = sections;
+  x.placements[axis::tensor] = lies;
   return x;
 }
 
 /// More than one piece of each, whose ends lie within rows; a constant; one that is tied.
 std::vector<unit_spec> units() {
-  auto constant = parameter("gain", {300000}, cut::none);
+  auto constant = parameter("gain", {300000}, {});
   constant.init_std = 0;
   constant.init_constant = 1;
-  auto tied = parameter("head", {1100, 700}, cut::rows);
+  auto tied = parameter("head", {1100, 700}, row_sharded());
   tied.tied_to = "words";
-  return {{"first", {parameter("words", {1100, 700}, cut::rows), constant}},
+  return {{"first", {parameter("words", {1100, 700}, row_sharded()), constant}},
           {"second",
-           {parameter("columns", {1003, 820}, cut::columns),
-            parameter("bias", {290001}, cut::none),
-            parameter("sections", {12, 70000}, cut::rows, 3),
+           {parameter("columns", {1003, 820}, column_sharded()),
+            parameter("bias", {290001}, {}),
+            parameter("sections", {12, 70000}, row_sharded(3)),
             tied}}};
 }
 
@@ -53,7 +52,7 @@ std::int64_t wrong_values(resident_store& store, std::uint64_t seed) {
   for (const auto& e : store.entries()) {
     if (e.owner >= 0)
       continue;
-    const auto* at = store.values().data() + e.value_offset;
+    const auto* at = store.values().data() + store.value_offset(e);
     for (const auto& part : e.boxes)
       for (std::int64_t r = 0; r < part.extents[0]; ++r)
         for (std::int64_t c = 0; c < part.size() / part.extents[0]; ++c, ++at)
@@ -71,7 +70,7 @@ std::int64_t wrong_values(resident_store& store, std::uint64_t seed) {
 TEST_CASE("initial values in pieces are those of the definition, whoever draws them",
           "[parameters]") {
   const int rank = GENERATE(-1, 0, 1);
-  const auto seat = rank < 0 ? tensor_seat{} : tensor_seat{rank, 2};
+  const auto seat = rank < 0 ? axis_seats() : axis_seats{{axis::tensor, {rank, 2}}};
   resident_store store(units(), 1, {}, dtype::f32, seat);
   initialise(store, 5);
   CHECK(wrong_values(store, 5) == 0);

@@ -19,54 +19,61 @@ namespace kernels = troupe::kernels;
 
 namespace {
 
-parameter_spec matrix(cut along, int sections = 1, std::int64_t valid_rows = -1) {
+constexpr parameter_placement replicated, rows = row_sharded(), columns = column_sharded();
+
+parameter_spec matrix(parameter_placement lies, std::int64_t valid_rows = -1) {
   return {.name = "x",
           .extents = {16, 8},
           .init_std = 0.5,
           .valid_rows = valid_rows,
-          .along = along,
-          .sections = sections};
+          .placements = {{axis::tensor, lies}}};
+}
+
+axis_seats seat(int rank, int size) {
+  return {{axis::tensor, {rank, size}}};
 }
 
 /// Every kind of parameter, and whole.
 std::vector<parameter_spec> every_kind() {
-  parameter_spec bias{
-      .name = "x", .extents = {16}, .init_std = 0.25, .along = cut::rows, .sections = 2};
-  return {matrix(cut::none),
-          matrix(cut::rows),
-          matrix(cut::columns),
-          matrix(cut::rows, 2),
-          matrix(cut::rows, 4),
-          matrix(cut::rows, 1, 9),
-          matrix(cut::none, 1, 9),
+  parameter_spec bias{.name = "x",
+                      .extents = {16},
+                      .init_std = 0.25,
+                      .placements = {{axis::tensor, row_sharded(2)}}};
+  return {matrix(replicated),
+          matrix(rows),
+          matrix(columns),
+          matrix(row_sharded(2)),
+          matrix(row_sharded(4)),
+          matrix(rows, 9),
+          matrix(replicated, 9),
           bias};
 }
 
-resident_store store_of(const parameter_spec& x, dtype type, tensor_seat seat = {}) {
-  return {{{"unit", {x}}}, 1, {}, type, seat};
+resident_store store_of(const parameter_spec& x, dtype type, const axis_seats& seats = {}) {
+  return {{{"unit", {x}}}, 1, {}, type, seats};
 }
 
 }  // namespace
 
 TEST_CASE("rows, columns and sections are cut evenly", "[parameters]") {
-  CHECK(local_extents(matrix(cut::none), {1, 4}) == shape{16, 8});
-  CHECK(local_extents(matrix(cut::rows), {1, 4}) == shape{4, 8});
-  CHECK(local_extents(matrix(cut::columns), {1, 4}) == shape{16, 2});
-  CHECK(local_extents(matrix(cut::rows, 2), {1, 4}) == shape{4, 8});
-  CHECK(local_boxes(matrix(cut::rows), {1, 4}) == std::vector<box>{{{4, 0}, {4, 8}}});
-  CHECK(local_boxes(matrix(cut::columns), {3, 4}) == std::vector<box>{{{0, 6}, {16, 2}}});
-  CHECK(local_boxes(matrix(cut::rows, 2), {1, 4})
+  CHECK(local_extents(matrix(replicated), seat(1, 4)) == shape{16, 8});
+  CHECK(local_extents(matrix(rows), seat(1, 4)) == shape{4, 8});
+  CHECK(local_extents(matrix(columns), seat(1, 4)) == shape{16, 2});
+  CHECK(local_extents(matrix(row_sharded(2)), seat(1, 4)) == shape{4, 8});
+  CHECK(local_boxes(matrix(rows), seat(1, 4)) == std::vector<box>{{{4, 0}, {4, 8}}});
+  CHECK(local_boxes(matrix(columns), seat(3, 4)) == std::vector<box>{{{0, 6}, {16, 2}}});
+  CHECK(local_boxes(matrix(row_sharded(2)), seat(1, 4))
         == std::vector<box>{{{2, 0}, {2, 8}}, {{10, 0}, {2, 8}}});
 }
 
 TEST_CASE("padding rows are nobody's, and a rank may have nothing else", "[parameters]") {
-  const auto x = matrix(cut::rows, 1, 9);
+  const auto x = matrix(rows, 9);
   CHECK(whole_extents(x) == shape{9, 8});
   CHECK(valid_size(x) == 72);
-  CHECK(local_boxes(x, {1, 4}) == std::vector<box>{{{4, 0}, {4, 8}}});
-  CHECK(local_boxes(x, {2, 4}) == std::vector<box>{{{8, 0}, {1, 8}}});
-  CHECK(local_boxes(x, {3, 4}).empty());
-  auto store = store_of(x, dtype::f32, {3, 4});
+  CHECK(local_boxes(x, seat(1, 4)) == std::vector<box>{{{4, 0}, {4, 8}}});
+  CHECK(local_boxes(x, seat(2, 4)) == std::vector<box>{{{8, 0}, {1, 8}}});
+  CHECK(local_boxes(x, seat(3, 4)).empty());
+  auto store = store_of(x, dtype::f32, seat(3, 4));
   initialise(store, 1);
   const auto& e = store.entries().front();
   CHECK(e.size() == 32);
@@ -74,26 +81,29 @@ TEST_CASE("padding rows are nobody's, and a rank may have nothing else", "[param
   CHECK(std::all_of(store.values().begin(), store.values().end(), [](float v) { return v == 0; }));
 }
 
-TEST_CASE("PARAMETER-1: the tensor axis divides what it cuts", "[parameters][invariant]") {
+TEST_CASE("PARAMETER-1: each axis divides what it cuts", "[parameters][invariant]") {
   const auto refused = [](const parameter_spec& x, int size) {
     CHECK_THROWS_MATCHES(
-        local_extents(x, {0, size}), broken_promise, MessageMatches(StartsWith("PARAMETER-1")));
+        local_extents(x, seat(0, size)), broken_promise, MessageMatches(StartsWith("PARAMETER-1")));
   };
-  refused(matrix(cut::rows), 3);
-  refused(matrix(cut::columns), 16);
-  refused(matrix(cut::rows, 4), 8);  // it divides the rows, but not those of a section
-  CHECK_NOTHROW(local_extents(matrix(cut::none), {0, 3}));
+  refused(matrix(rows), 3);
+  refused(matrix(columns), 16);
+  refused(matrix(row_sharded(4)), 8);  // it divides the rows, but not those of a section
+  CHECK_NOTHROW(local_extents(matrix(replicated), seat(0, 3)));
 }
 
 TEST_CASE("the parts of all tensor ranks are the whole, each element once", "[parameters]") {
   const int size = GENERATE(1, 2, 4);
   for (const auto& x : every_kind()) {
-    CAPTURE(size, int(x.along), x.sections, x.valid_rows);
+    CAPTURE(size,
+            x.placements[axis::tensor].dimension,
+            x.placements[axis::tensor].sections,
+            x.valid_rows);
     const auto all = whole_extents(x);
     std::vector<int> seen(std::size_t(all.size()), 0);
     for (int rank = 0; rank < size; ++rank) {
       std::int64_t here = 0;
-      for (const auto& part : local_boxes(x, {rank, size})) {
+      for (const auto& part : local_boxes(x, seat(rank, size))) {
         CHECK(contains(all, part));
         here += part.size();
         std::vector<int> once(seen.size(), 0);
@@ -102,9 +112,9 @@ TEST_CASE("the parts of all tensor ranks are the whole, each element once", "[pa
         for (std::size_t i = 0; i < seen.size(); ++i)
           seen[i] += once[i];
       }
-      CHECK(here <= local_extents(x, {rank, size}).size());
+      CHECK(here <= local_extents(x, seat(rank, size)).size());
     }
-    const int times = x.along == cut::none ? size : 1;
+    const int times = x.placements[axis::tensor].sharded() ? 1 : size;
     CHECK(seen == std::vector<int>(seen.size(), times));
   }
 }
@@ -112,13 +122,16 @@ TEST_CASE("the parts of all tensor ranks are the whole, each element once", "[pa
 TEST_CASE("a tensor part begins with the values of the whole, to the bit", "[parameters]") {
   const int size = GENERATE(2, 4);
   for (const auto& x : every_kind()) {
-    CAPTURE(size, int(x.along), x.sections, x.valid_rows);
+    CAPTURE(size,
+            x.placements[axis::tensor].dimension,
+            x.placements[axis::tensor].sections,
+            x.valid_rows);
     auto judge = store_of(x, dtype::f32);
     initialise(judge, 7);
     const auto& all = judge.entries().front();
     CHECK(std::count(judge.values().begin(), judge.values().begin() + all.valid, 0.0F) == 0);
     for (int rank = 0; rank < size; ++rank) {
-      auto part = store_of(x, dtype::f32, {rank, size});
+      auto part = store_of(x, dtype::f32, seat(rank, size));
       initialise(part, 7);
       const auto& e = part.entries().front();
       std::vector<float> expected;
@@ -141,7 +154,7 @@ TEMPLATE_TEST_CASE("narrow values are those in f32, rounded",
                    kernels::f16) {
   const auto type = dtype_of<TestType>();
   for (const auto& x : every_kind()) {
-    auto exact = store_of(x, dtype::f32, {1, 2}), rounded = store_of(x, type, {1, 2});
+    auto exact = store_of(x, dtype::f32, seat(1, 2)), rounded = store_of(x, type, seat(1, 2));
     initialise(exact, 7);
     initialise(rounded, 7);
     CHECK(rounded.type() == type);
@@ -154,7 +167,7 @@ TEMPLATE_TEST_CASE("narrow values are those in f32, rounded",
 }
 
 TEST_CASE("set fills a range of a parameter and nothing beside it", "[parameters]") {
-  auto store = store_of(matrix(cut::none), dtype::f32);
+  auto store = store_of(matrix(replicated), dtype::f32);
   const std::vector<float> from{1, 2, 3};
   store.set(store.entries().front(), 5, from);
   for (std::size_t i = 0; i < store.values().size(); ++i)

@@ -126,7 +126,8 @@ TEST_CASE("buckets are complete once each, and reduced as they come have the sam
   how.chunks = {{chunk_id(0), {0, 4, true, true}}};
   stream on(kernels::backend::cpu, 1, {});
   const auto data = alone(axis::data);
-  worker judge(how, on, {.data = data.get()}), seen(how, on, {.data = data.get()});
+  worker judge(how, on, {.along = {{axis::data, data.get()}}}),
+      seen(how, on, {.along = {{axis::data, data.get()}}});
   std::vector<int> complete;
   seen.on_complete([&](int bucket) {
     complete.push_back(bucket);

@@ -117,9 +117,9 @@ TEST_CASE_METHOD(fixture, "WORKER-7: each group lies along its axis", "[trainer]
                          broken_promise,
                          MessageMatches(StartsWith("WORKER-7")));
   };
-  refused({.tensor = data.get()});
-  refused({.data = pipeline.get()});
-  refused({.ties = data.get()});
+  refused({.along = {{axis::tensor, data.get()}}});
+  refused({.along = {{axis::data, pipeline.get()}}});
+  refused({.along = {{axis::pipeline, data.get()}}});
 }
 
 TEST_CASE_METHOD(fixture, "WORKER-8: recomputation comes after the forward pass", "[trainer]") {
@@ -207,7 +207,7 @@ TEST_CASE("stages and replicas in threads have the bits of one worker that plays
   stream on(kernels::backend::reference, 1, {});
   const step_settings step{.step = step_id(1), .microbatches = 2, .logical_replicas = 2};
   const auto itself = alone(axis::data);
-  worker judge(settings(model, 1, 2), on, {.data = itself.get()});
+  worker judge(settings(model, 1, 2), on, {.along = {{axis::data, itself.get()}}});
   std::vector<std::shared_ptr<local_group>> of_stage, of_replica;
   for (int i = 0; i < 2; ++i) {
     of_stage.push_back(std::make_shared<local_group>(axis::data, 2, cancel_token()));
@@ -223,7 +223,8 @@ TEST_CASE("stages and replicas in threads have the bits of one worker that plays
     ranks.push_back(std::make_unique<worker>(
         only(settings(model, 2), rank / 2),
         *streams.back(),
-        worker_groups{.data = data.back().get(), .ties = tied ? ties.back().get() : nullptr}));
+        worker_groups{.along = {{axis::data, data.back().get()},
+                                {axis::pipeline, tied ? ties.back().get() : nullptr}}}));
     ranks.back()->begin_step(step);
   }
   judge.begin_step(step);

@@ -1,0 +1,41 @@
+// Gates in front of units of parameters: a pass waits at each until its values have been gathered.
+
+#pragma once
+
+#include "runtime/core/cancel.hpp"
+#include "runtime/device/stream.hpp"
+
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+namespace troupe::runtime {
+
+/// What a store does for its close_gate, open_gate and on_gate_passed. Any thread opens, one
+/// passes.
+class parameter_gate {
+ public:
+  explicit parameter_gate(std::size_t units) : units_(units) {}
+
+  void close(const cancel_token& token);
+  void open(int unit, std::shared_ptr<device_event> point);
+  void on_passed(std::function<void(const std::shared_ptr<device_event>&)> wait) {
+    wait_ = std::move(wait);
+  }
+  /// Returns when the unit's gate is open. Throws `cancelled`.
+  void pass(int unit);
+
+ private:
+  std::size_t units_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<char> closed_;  ///< of each unit; empty until gates were closed for the first time
+  std::vector<std::shared_ptr<device_event>> points_;
+  std::function<void(const std::shared_ptr<device_event>&)> wait_;
+  cancel_token token_;
+  std::shared_ptr<void> waker_;
+};
+
+}  // namespace troupe::runtime

@@ -1,0 +1,91 @@
+#include "runtime/parameters/store.hpp"
+
+#include "runtime/core/error.hpp"
+
+#include <algorithm>
+
+namespace troupe::runtime {
+namespace {
+
+constexpr std::int64_t alignment = 16;  // elements: one cache line of floats
+
+std::int64_t aligned(std::int64_t n) {
+  return (n + alignment - 1) / alignment * alignment;
+}
+
+template <class Counts>
+std::vector<parameter_store::stretch> stretches(const std::vector<parameter_entry>& entries,
+                                                const Counts& counts) {
+  std::vector<parameter_store::stretch> out;
+  for (const auto& e : entries) {
+    if (!counts(e))
+      continue;
+    if (out.empty() || !e.follows)
+      out.push_back({e.index, e.index, 0});
+    out.back().end = e.index + 1;
+    out.back().size += e.room;
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<parameter_entry> entries_of(const std::vector<unit_spec>& units,
+                                        const axis_seats& seats) {
+  std::vector<parameter_entry> out;
+  for (std::size_t u = 0; u < units.size(); ++u)
+    for (const auto& spec : units[u].parameters) {
+      parameter_entry e{.spec = spec,
+                        .unit = int(u),
+                        .index = int(out.size()),
+                        .extents = local_extents(spec, seats),
+                        .boxes = local_boxes(spec, seats)};
+      for (const auto& part : e.boxes)
+        e.valid += part.size();
+      e.room = aligned(e.size());
+      const auto owner = std::find_if(out.begin(), out.end(), [&](const parameter_entry& other) {
+        return other.spec.name == spec.tied_to;
+      });
+      if (owner != out.end()) {
+        ensure(owner->extents == e.extents, "STORE-1: tied parameters have one shape");
+        e.owner = owner->index;
+      }
+      out.push_back(std::move(e));
+    }
+  return out;
+}
+
+void parameter_store::set(const parameter_entry& e,
+                          std::int64_t begin,
+                          std::span<const float> from) {
+  const auto n = std::int64_t(from.size());
+  if (type() == dtype::f32)
+    return set_rounded(e, begin, n, from.data());
+  std::vector<std::byte> rounded(from.size() * size_of(type()));
+  round(from, rounded.data());
+  set_rounded(e, begin, n, rounded.data());
+}
+
+void parameter_store::set_rounded(const parameter_entry& e,
+                                  std::int64_t begin,
+                                  std::int64_t n,
+                                  const void* from) {
+  const auto element = size_of(type());
+  pool().write(values(e.index) + std::size_t(begin) * element, from, std::size_t(n) * element);
+}
+
+void parameter_store::round(std::span<const float> from, void* to) const {
+  with_element(type(), [&]<class T>(T) {
+    std::transform(from.begin(), from.end(), static_cast<T*>(to), [](float x) { return T(x); });
+  });
+}
+
+std::vector<parameter_store::stretch> parameter_store::stretches_of_gradients() const {
+  return stretches(entries(), [](const parameter_entry&) { return true; });
+}
+
+std::vector<parameter_store::stretch> parameter_store::stretches_of_values() const {
+  return stretches(entries(), [](const parameter_entry& e) { return e.owner < 0; });
+}
+
+}  // namespace troupe::runtime
