@@ -1,6 +1,7 @@
 #include "actors/command/commands.hpp"
 #include "runtime/transport/ucx_wire.hpp"
 
+#include <csignal>
 #include <cstdlib>
 #include <unistd.h>
 
@@ -27,6 +28,7 @@ bool choose_settings_of_openmp() {
 }  // namespace
 
 int main(int argc, char** argv) {
+  ::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of the call that writes it
   troupe::runtime::choose_settings_of_ucx();
   // OpenMP reads its environment when it is loaded, so the program has to start once more. Where
   // /proc is missing it runs as it is.

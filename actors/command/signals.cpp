@@ -1,6 +1,7 @@
 #include "actors/command/signals.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/core/thread.hpp"
 
 #include <cerrno>
 #include <cstdio>
@@ -14,20 +15,30 @@
 #include <utility>
 
 namespace troupe::command {
+namespace {
+
+bool is_ignored(int number) {
+  struct sigaction now = {};
+  return ::sigaction(number, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
+}
+
+}  // namespace
 
 signal_watch::signal_watch(std::function<void(const char* name)> first) : first_(std::move(first)) {
   sigset_t wanted;
   sigemptyset(&wanted);
-  sigaddset(&wanted, SIGINT);
-  sigaddset(&wanted, SIGTERM);
-  sigaddset(&wanted, SIGHUP);  // a terminal that goes away must not cost a step
+  // SIGHUP: a terminal that goes away must not cost a step. Whoever started us may have ignored
+  // some, as nohup and a shell do that runs us in the background: then they have no effect.
+  for (const int number : {SIGINT, SIGTERM, SIGHUP})
+    if (!is_ignored(number))
+      sigaddset(&wanted, number);
   ::pthread_sigmask(SIG_BLOCK, &wanted, nullptr);
   ::signal(SIGPIPE, SIG_IGN);  // nor must a reader of our output
   signals_ = ::signalfd(-1, &wanted, SFD_CLOEXEC);
   end_ = ::eventfd(0, EFD_CLOEXEC);
   if (signals_ < 0 || end_ < 0)
     throw runtime::io_error("cannot watch for signals: {}", runtime::system_message(errno));
-  thread_ = std::thread([this] { loop(); });
+  thread_ = runtime::start_thread("signals", [this] { loop(); });
 }
 
 signal_watch::~signal_watch() {

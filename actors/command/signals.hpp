@@ -1,5 +1,5 @@
-// SIGINT, SIGTERM and SIGHUP as events; SIGPIPE is ignored from then on. SIGNAL-1: at any moment a
-// signal leaves no half of a file, and a state to resume from.
+// SIGINT, SIGTERM and SIGHUP as events, unless they were ignored already; SIGPIPE is ignored from
+// then on. SIGNAL-1: at any moment a signal leaves no half of a file, and a state to resume from.
 
 #pragma once
 
@@ -26,7 +26,7 @@ class signal_watch {
   std::function<void(const char*)> first_;
   int signals_ = -1;  ///< signalfd
   int end_ = -1;      ///< eventfd
-  std::thread thread_;
+  std::jthread thread_;
 };
 
 /// Carries out `work`; the first of these signals cancels its token. When that makes it throw

@@ -1,6 +1,7 @@
 #include "runtime/collective/nccl_shared.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/core/thread.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -36,7 +37,7 @@ void nccl_watch::add(nccl_group* group) {
   const std::lock_guard lock(mutex_);
   groups_.insert(group);
   if (!thread_.joinable())
-    thread_ = std::thread([this] { watch(); });
+    thread_ = start_thread("NCCL's watch", [this] { watch(); });
 }
 
 void nccl_watch::remove(nccl_group* group) {
@@ -237,8 +238,8 @@ void nccl_group::stop(cause why, const std::string& text) {
     };
     ++aborting_;
     try {
-      aborts_.emplace_back(abort);
-    } catch (const std::system_error&) {  // no thread is to be had
+      aborts_.push_back(start_thread("NCCL's abort", abort));
+    } catch (const io_error&) {  // no thread is to be had
       end->abort();
       --aborting_;
     }

@@ -27,7 +27,7 @@ class nccl_watch {
   std::condition_variable changed_;
   std::set<nccl_group*> groups_;
   bool over_ = false;
-  std::thread thread_;  ///< once there is a group
+  std::jthread thread_;  ///< once there is a group
 };
 
 struct nccl_terms {
@@ -121,7 +121,7 @@ class nccl_group : public std::enable_shared_from_this<nccl_group> {
   cause why_ = cause::none;
   std::string text_;
   int aborting_ = 0;
-  std::vector<std::thread> aborts_;
+  std::vector<std::jthread> aborts_;
   std::shared_ptr<void> waker_;
 };
 

@@ -5,6 +5,7 @@
 #include "runtime/core/file.hpp"
 #include "runtime/core/file_lock.hpp"
 #include "runtime/core/progress.hpp"
+#include "runtime/core/thread.hpp"
 #include "runtime/data/indexed_dataset_builder.hpp"
 
 #include <atomic>
@@ -92,8 +93,12 @@ class pipeline {
       }
     };
     std::vector<std::jthread> others;
-    for (unsigned w = 1; w < options_.workers && w < waiting_.size(); ++w)
-      others.emplace_back(work);
+    try {
+      for (unsigned w = 1; w < options_.workers && w < waiting_.size(); ++w)
+        others.push_back(start_thread("preprocess", work));
+    } catch (const io_error&) {
+      // The fewer there are, the longer it takes.
+    }
     work();
   }
 

@@ -1,12 +1,11 @@
 #include "runtime/device/lane.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/core/thread.hpp"
 
 #include <condition_variable>
 #include <deque>
 #include <mutex>
-#include <pthread.h>
-#include <thread>
 #include <utility>
 
 namespace troupe::runtime {
@@ -55,9 +54,8 @@ class performer {
 class thread_lane final : public lane {
  public:
   explicit thread_lane(lane_settings settings)
-      : performer_(std::move(settings)), thread_([this] { loop(); }) {
-    ::pthread_setname_np(thread_.native_handle(), performer_.name().substr(0, 15).c_str());
-  }
+      : performer_(std::move(settings)),
+        thread_(start_thread(performer_.name(), [this] { loop(); })) {}
 
   ~thread_lane() override {
     close();
@@ -107,7 +105,7 @@ class thread_lane final : public lane {
   std::condition_variable changed_;
   std::deque<std::pair<work, completion>> queue_;
   bool closed_ = false;
-  std::thread thread_;  // last: it uses everything above
+  std::jthread thread_;  // last: it uses everything above
 };
 
 class inline_lane final : public lane {

@@ -2,11 +2,13 @@
 
 #include "kernels/op/linear.hpp"
 #include "runtime/core/random.hpp"
+#include "runtime/core/thread.hpp"
 #include "runtime/tensor/moves.hpp"
 
 #include <algorithm>
 #include <barrier>
 #include <chrono>
+#include <exception>
 #include <limits>
 #include <numeric>
 #include <thread>
@@ -94,13 +96,28 @@ double measured_matrix_rate(kernels::backend where, int workers, int threads, bo
   const std::int64_t side = where == kernels::backend::reference ? 64 : 512;
   std::vector<double> rates(std::size_t(workers), 0.0);
   std::barrier<> start(workers);
+  std::vector<std::exception_ptr> failures(rates.size());
   std::vector<std::jthread> lanes;
-  for (auto& rate : rates)
-    lanes.emplace_back([&, out = &rate] {
-      stream on(where, threads, {});
-      *out = in_bf16 ? rate_of<kernels::bf16>(on, side, start) : rate_of<float>(on, side, start);
-    });
+  for (std::size_t w = 0; w < rates.size(); ++w)
+    try {
+      lanes.push_back(start_thread("matrix rate", [&, w] {
+        try {
+          stream on(where, threads, {});
+          rates[w]
+              = in_bf16 ? rate_of<kernels::bf16>(on, side, start) : rate_of<float>(on, side, start);
+        } catch (...) {
+          failures[w] = std::current_exception();
+          start.arrive_and_drop();
+        }
+      }));
+    } catch (...) {
+      failures[w] = std::current_exception();
+      start.arrive_and_drop();
+    }
   lanes.clear();
+  for (const auto& failure : failures)
+    if (failure)
+      std::rethrow_exception(failure);
   const double cores = std::max(1U, std::thread::hardware_concurrency());
   const double share = std::min(1.0, cores / (double(workers) * threads));  // when they take turns
   return share * std::reduce(rates.begin(), rates.end());

@@ -2,6 +2,7 @@
 
 #include "kernels/op/bf16.hpp"
 #include "kernels/op/linear.hpp"
+#include "runtime/core/thread.hpp"
 #include "runtime/device/stream.hpp"
 
 #include <algorithm>
@@ -54,8 +55,9 @@ double copy_rate(int threads) {
     std::vector<std::jthread> team;
     team.reserve(std::size_t(threads));
     for (int t = 0; t < threads; ++t)
-      team.emplace_back(
-          [&, at = std::size_t(t) * part] { std::memcpy(to.data() + at, from.data() + at, part); });
+      team.push_back(start_thread("copies", [&, at = std::size_t(t) * part] {
+        std::memcpy(to.data() + at, from.data() + at, part);
+      }));
   });
   return 2.0 * double(part) * threads / seconds;
 }

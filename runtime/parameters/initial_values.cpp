@@ -1,6 +1,8 @@
 #include "runtime/parameters/initial_values.hpp"
 
+#include "runtime/core/error.hpp"
 #include "runtime/core/random.hpp"
+#include "runtime/core/thread.hpp"
 
 #include <algorithm>
 #include <array>
@@ -69,8 +71,12 @@ class drawing {
   void run(const std::function<void(const initial_piece&)>& take) {
     std::vector<std::jthread> threads;
     const stop_at_end stop{*this};  // before the threads are waited for
-    for (int i = 0; i < helpers_.count(); ++i)
-      threads.emplace_back([this] { help(); });
+    try {
+      for (int i = 0; i < helpers_.count(); ++i)
+        threads.push_back(start_thread("initial values", [this] { help(); }));
+    } catch (const io_error&) {
+      // The fewer there are, the longer it takes.
+    }
     std::unique_lock lock(mutex_);
     for (; taken_ < pieces_.size(); ++taken_) {
       auto& from = slot_of(taken_);

@@ -1,5 +1,7 @@
 #include "runtime/telemetry/recorder.hpp"
 
+#include "runtime/core/thread.hpp"
+
 #include <algorithm>
 #include <condition_variable>
 #include <deque>
@@ -32,7 +34,7 @@ recorder::recorder(opener open, std::size_t capacity, std::chrono::milliseconds 
     : desk_(std::make_shared<desk>()) {
   desk_->capacity = capacity;
   desk_->pause = pause;
-  thread_ = std::thread([at = desk_, how = std::move(open)] { work(at, how); });
+  thread_ = start_thread("recorder", [at = desk_, how = std::move(open)] { work(at, how); });
 }
 
 recorder::~recorder() {

@@ -68,7 +68,7 @@ class recorder {
   static void work(const std::shared_ptr<desk>& at, const opener& open);
 
   std::shared_ptr<desk> desk_;
-  std::thread thread_;
+  std::jthread thread_;
 };
 
 }  // namespace troupe::runtime

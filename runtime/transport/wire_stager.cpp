@@ -1,9 +1,9 @@
 #include "runtime/transport/wire_stager.hpp"
 
+#include "runtime/core/thread.hpp"
 #include "runtime/device/device_memory.hpp"
 
 #include <algorithm>
-#include <pthread.h>
 #include <utility>
 
 namespace troupe::runtime {
@@ -24,9 +24,9 @@ struct wire_stager::job {
 };
 
 wire_stager::wire_stager(std::size_t piece_bytes, bool as_it_lies)
-    : piece_bytes_(piece_bytes), as_it_lies_(as_it_lies), thread_([this] { work(); }) {
-  ::pthread_setname_np(thread_.native_handle(), "wire stager");
-}
+    : piece_bytes_(piece_bytes),
+      as_it_lies_(as_it_lies),
+      thread_(start_thread("wire stager", [this] { work(); })) {}
 
 wire_stager::~wire_stager() {
   {

@@ -87,7 +87,7 @@ class wire_stager {
   const bool as_it_lies_;
   const std::shared_ptr<inbox> inbox_ = std::make_shared<inbox>();
   std::map<int, copier> copiers_;  ///< of the thread alone
-  std::thread thread_;
+  std::jthread thread_;
 };
 
 }  // namespace troupe::runtime

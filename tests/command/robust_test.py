@@ -9,6 +9,7 @@ DISK_FAULTS is the library of tests/support/disk_faults.hpp, preloaded to strike
 import json
 import os
 import pathlib
+import resource
 import shutil
 import signal
 import subprocess
@@ -55,8 +56,10 @@ def expect(code, *words, fault=None, says="", **variables):
 class running:
     """A run that goes on until it is told otherwise."""
 
-    def __init__(self, *words):
-        self.it = subprocess.Popen(words_of(*words), stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    def __init__(self, *words, before=None):
+        """`before` is called in the child, before it becomes the program."""
+        self.it = subprocess.Popen(words_of(*words), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                   preexec_fn=before)
 
     def __enter__(self):
         return self
@@ -294,6 +297,71 @@ def check_fewer_threads(folder):
     for variables, digests in found.items():
         if digests != whole or len(digests) != 4:
             raise wrong(f"with {variables} the digests are {digests} instead of {whole}")
+
+
+def check_refused_threads(folder):
+    """Where the system refuses a thread for a moment a run has the same bits; where it goes on refusing
+    the run ends soon, and says why."""
+    words = ["train", "gpt", *MOCK, "--num-layers", 1, "--hidden-size", 64, "--num-attention-heads", 4,
+             "--seq-length", 64, "--micro-batch-size", 4, "--global-batch-size", 8, "--train-iters", 2,
+             "--lr", 1e-3, "--eval-iters", 1, "--eval-interval", 2, "--log-interval", 1,
+             "--world-size", 2, "--threads-per-worker", 2]
+    refused = folder / "refused"
+
+    def trained(name, nth, count):
+        place = folder / name
+        place.mkdir()
+        found = run(*words, "--log-file", place / "log.jsonl", "--save", place / "run",
+                    LD_PRELOAD=str(pathlib.Path(FAULTS).with_name("libtroupe_thread_faults.so")),
+                    TROUPE_TEST_THREAD_FAULT=f"{nth} {count} {refused}")
+        return place, *found
+
+    whole, *_ = trained("whole", 0, 0)
+    expected = steps(whole)
+    for count in [1, 1000000]:
+        for nth in range(1, 100):
+            place, code, out, err = trained(f"{count}.{nth}", nth, count)
+            if not refused.exists():
+                break
+            refused.unlink()
+            if code == 0 and steps(place) == expected:
+                continue
+            told = "cannot start the thread" in err and "Resource temporarily unavailable" in err
+            if code != 2 or count == 1 or not told:
+                raise wrong(f"{count} threads refused from number {nth} on: exit code {code}\n{out}\n{err}")
+            require_clean(place)
+        if nth < 10:
+            raise wrong(f"the run started {nth - 1} threads, so this check finds nothing")
+        print(f"refused_threads: {nth - 1} threads, {count} refused")
+
+
+def check_ignored_signals(folder):
+    """Signals that whoever started the run ignores (nohup, a job in the background) do not end it."""
+    def ignore():
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    with running(*training(folder, *ENDLESS), before=ignore) as it:
+        it.wait_for("iteration        1/")
+        for which in [signal.SIGHUP, signal.SIGINT]:
+            it.it.send_signal(which)
+            it.wait_for("iteration")
+        it.wait_for("iteration")
+        it.end(0)
+
+
+def check_large_files(folder):
+    """Where files may not grow (ulimit -f) a save fails, and costs no step."""
+    expected = undisturbed(folder)
+    place = folder / "place"
+    place.mkdir()
+    limit = 16 << 10
+    with running(*training(place), before=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))) as it:
+        out = it.it.communicate(timeout=PATIENCE)[0].decode()
+        if it.it.returncode != 2 or "File too large" not in out or "ulimit -f" not in out:
+            raise wrong(f"files that may not grow: exit code {it.it.returncode}\n{out}")
+    if steps(place) != expected:
+        raise wrong(f"files that may not grow changed the training\n{out}")
 
 
 def main():
