@@ -123,9 +123,10 @@ void checkpointer_state::remove_older() const {
     return;
   try {
     for (const auto& folder : runtime::remove_all_but_latest(where.save, where.keep_last))
-      runtime::log_info(" removed {} (--keep-last {})", folder.string(), where.keep_last);
+      runtime::log_info(
+          " removed {} (`checkpoints.keep_last` {})", folder.string(), where.keep_last);
   } catch (const runtime::error& failure) {
-    runtime::log_warning("--keep-last {}: {}", where.keep_last, failure.what());
+    runtime::log_warning("`checkpoints.keep_last` {}: {}", where.keep_last, failure.what());
   }
 }
 

@@ -1,6 +1,7 @@
 #include "actors/command/checkpoint_hub.hpp"
 #include "actors/command/checkpoint_pages.hpp"
 #include "actors/command/commands.hpp"
+#include "actors/command/setting_names.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/progress.hpp"
 
@@ -63,7 +64,7 @@ std::string damage_of(const runtime::listed_checkpoint& x) {
     runtime::checkpoint_reader(x.folder).verify([&](auto done) { bar.advance_to(done); });
     return "";
   } catch (const runtime::error& damage) {
-    return damage.what();
+    return with_flags(damage.what());
   }
 }
 
@@ -83,7 +84,7 @@ int verify(const checkpoint_flags& flags) {
       print(fmt::format("iteration {:>8}  {:>8}  {}\n",
                         x.iteration,
                         runtime::human_bytes(double(x.bytes)),
-                        wrong.empty() ? "sound: every hash is right" : "damaged"));
+                        wrong.empty() ? "valid: all hashes match" : "damaged"));
   }
   if (flags.json)
     return print(found, bad.empty() ? 0 : damaged);
@@ -129,16 +130,16 @@ void add_checkpoint(command_line& program) {
   auto& group
       = program.command("checkpoint", "lists, shows, verifies, compares, exports, imports.");
   constexpr const char* one
-      = "A checkpoint, as DIR/iter_0000100, or the --save folder of a run: then the checkpoint "
-        "that its tracker names.";
+      = "A checkpoint, as DIR/iter_0000100, or the --save folder of a run: then its latest "
+        "checkpoint.";
   constexpr const char* two
       = "Two checkpoints, each as DIR/iter_0000100 or the --save folder of a run: then the "
-        "checkpoint that its tracker names.";
+        "latest of each.";
   constexpr const char* all
       = "The --save folder of a run, or one checkpoint in it, as DIR/iter_0000100.";
   add(group, "ls", "lists the checkpoints of a run, a line each.", "DIR", all, list)
       .note(
-          "A * marks the one that the tracker names: where --load goes on. `sound` says that "
+          "A * marks the latest checkpoint: where --load resumes. `sound` says that "
           "manifest, sizes and headers fit together; only `troupe checkpoint verify` reads the "
           "elements.");
   add(group, "show", "tells what a checkpoint says of itself.", "DIR", one, show_one)

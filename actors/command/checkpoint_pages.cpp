@@ -142,7 +142,7 @@ std::string show_page(const listed_checkpoint& x, bool tensors) {
                            m.iteration,
                            m.consumed_samples,
                            value(m.generation),
-                           x.tracked ? "; the tracker names it" : "")
+                           x.tracked ? "; latest checkpoint" : "")
              + fmt::format("saved       {}, {}\n", minute(x.saved), size_text(x))
              + fields("model", json::parse(to_json(m.model)))
              + fields("layout", json::parse(m.layout)) + fields("identity", identity)

@@ -1,8 +1,10 @@
-// The commands, their groups and their flags as values: what help, completion, manual pages and
-// configurations are made from. There is no second list of flags.
+// The commands, their groups and their flags as values: what help, completion, manual pages,
+// configurations, the table of Megatron-LM's flags and the flags that stand in errors are made
+// from. There is no second list of flags.
 
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,12 +16,27 @@ enum class flag_use {
   refused,
 };
 
+/// What happens to a run that resumes with another value of a setting.
+enum class at_resume {
+  free,       ///< nothing: it decides no bits, and is no part of the run's identity
+  told,       ///< the difference is told, as bits may differ; with --strict-identity it is refused
+  scheduler,  ///< refused, unless a flag says which of the two learning rate schedules holds
+  refused,    ///< it is another model
+};
+
+/// A flag; one that has a `field` is a setting, and this is all that the program knows of it.
 struct flag_description {
-  std::string name;         ///< "--num-layers"; empty: words without a flag
-  std::string type;         ///< of the words after it: "N", "FILE", "DIR"; empty: it stands alone
-  std::string help;         ///< or why it decides nothing, or why it is refused
+  std::string name;  ///< "--num-layers"; empty: words without a flag
+  /// What the library calls it, "model.layers"; "precision=bf16" is one value of a setting that
+  /// several flags choose. Empty: a flag of this command alone.
+  std::string field = {};
+  std::string type = {};    ///< of the words after it: "N", "FILE", "DIR"; empty: it stands alone
+  std::string help = {};    ///< or why it decides nothing, or why it is refused
   int least = 0, most = 0;  ///< words after it
-  std::vector<std::string> choices;  ///< the only words that it takes; empty: not so few
+  /// It is Megatron-LM's too, with this difference; empty: none.
+  std::optional<std::string> megatron = std::nullopt;
+  at_resume resume = at_resume::free;
+  std::vector<std::string> choices = {};  ///< the only words that it takes; empty: not so few
   flag_use use = flag_use::works;
 };
 

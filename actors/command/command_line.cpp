@@ -22,6 +22,10 @@ std::string flag_of(const std::string& library_message) {
   return library_message.substr(0, library_message.find(':'));
 }
 
+bool is_flag(const std::string& word) {
+  return word.starts_with("-") && word.size() > 1 && std::isdigit(word[1]) == 0;
+}
+
 }  // namespace
 
 /// A flag, what takes its words, and the words that it got.
@@ -125,55 +129,42 @@ command_line& command_line::note(std::string text) {
   return *this;
 }
 
-void command_line::value(const std::string& flag,
-                         const std::string& type,
-                         std::string help,
-                         reader take) {
+void command_line::value(flag_description what, reader take) {
   const auto needs_value = [all = parts_.get(), take = take.take](
                                const std::string& name, const std::vector<std::string>& words) {
     if (words[0].starts_with("--") && all->knows(words[0]))
       throw usage_error("{} needs a value, but the next word is {}", name, words[0]);
     take(name, words[0]);
   };
-  parts_
-      ->declare({.name = flag,
-                 .type = type,
-                 .help = std::move(help),
-                 .least = 1,
-                 .most = 1,
-                 .choices = std::move(take.choices)},
-                needs_value)
+  what.least = what.most = 1;
+  what.choices = std::move(take.choices);
+  const auto type = what.type;
+  parts_->declare(std::move(what), needs_value)
       ->type_name(type)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   parts_->flags.back()->now = std::move(take.now);
 }
 
-void command_line::values(const std::string& flag,
-                          const std::string& type,
-                          int least,
-                          int most,
-                          std::string help,
-                          list_reader take) {
-  const auto counted = [=, take = std::move(take), known = parts_.get()](
-                           const std::string& name, const std::vector<std::string>& words) {
-    for (const auto& word : words)
-      if (word.starts_with("--") && known->knows(word))
-        throw usage_error("{} needs a value, but the next word is {}", name, word);
-    if (int(words.size()) < least || int(words.size()) > most)
-      throw usage_error("{} needs {} values: {}; it got {}", name, least, type, words.size());
-    take(name, words);
-  };
-  parts_
-      ->declare({.name = flag, .type = type, .help = std::move(help), .least = least, .most = most},
-                counted)
+void command_line::values(flag_description what, list_reader take) {
+  const int least = what.least, most = what.most;
+  const auto counted
+      = [least, most, type = what.type, take = std::move(take), known = parts_.get()](
+            const std::string& name, const std::vector<std::string>& words) {
+          for (const auto& word : words)
+            if (word.starts_with("--") && known->knows(word))
+              throw usage_error("{} needs a value, but the next word is {}", name, word);
+          if (int(words.size()) < least || int(words.size()) > most)
+            throw usage_error("{} needs {} values: {}; it got {}", name, least, type, words.size());
+          take(name, words);
+        };
+  parts_->declare(std::move(what), counted)
       ->expected(1, most)
       ->multi_option_policy(least == most ? CLI::MultiOptionPolicy::TakeLast
                                           : CLI::MultiOptionPolicy::TakeAll);
 }
 
-void command_line::toggle(const std::string& flag, std::string help, std::function<void()> set) {
-  parts_->declare({.name = flag, .help = std::move(help)},
-                  [set = std::move(set)](const auto&, const auto&) { set(); });
+void command_line::toggle(flag_description what, std::function<void()> set) {
+  parts_->declare(std::move(what), [set = std::move(set)](const auto&, const auto&) { set(); });
 }
 
 void command_line::accepted(const std::string& flag, int words, const std::string& reason) {
@@ -213,7 +204,7 @@ void command_line::configurable() {
       1,
       1 << 10,
       "Reads flags from YAML: their names without the dashes, as num-layers: 24. Of several files "
-      "the later counts, and the command line before all of them.",
+      "the later counts, and the command line overrides all of them.",
       all(parts_->configurations));
 }
 
@@ -285,12 +276,26 @@ void command_line::take_words() {
   if (parts_->configurable)
     for (const auto& file : parts_->configurations)
       merge(from, read_configuration(file));
+  std::vector<std::string> wrong;
+  const auto collect = [&wrong](const auto& take) {
+    try {
+      take();
+    } catch (const usage_error& failure) {
+      wrong.emplace_back(failure.what());
+    }
+  };
   for (const auto& entry : from.entries)
-    entry.at([&] { configure(entry); });
+    collect([&] { entry.at([&] { configure(entry); }); });
   for (const auto* flag : said)
-    flag->apply();
+    collect([&] { flag->apply(); });
   const auto left = parts_->app.remaining();
-  refuse_flags(left);
+  for (const auto& word : left)
+    if (is_flag(word))
+      wrong.push_back(why_not(word.substr(0, word.find('='))));
+  if (wrong.size() == 1)
+    throw usage_error("{}", wrong.front());
+  if (!wrong.empty())
+    throw usage_error("{} flags cannot be used:\n  {}", wrong.size(), fmt::join(wrong, "\n  "));
   if (!left.empty())
     throw usage_error("'{}' is a word too many: it belongs to no flag", left.front());
 }
@@ -361,17 +366,6 @@ std::string command_line::why_not(const std::string& flag) const {
                      flag,
                      path_,
                      near.empty() ? "" : "; did you mean " + near + "?");
-}
-
-void command_line::refuse_flags(const std::vector<std::string>& left) const {
-  std::vector<std::string> wrong;
-  for (const auto& word : left)
-    if (word.starts_with("-") && word.size() > 1 && std::isdigit(word[1]) == 0)
-      wrong.push_back(why_not(word.substr(0, word.find('='))));
-  if (wrong.size() == 1)
-    throw usage_error("{}", wrong.front());
-  if (!wrong.empty())
-    throw usage_error("{} flags cannot be used:\n  {}", wrong.size(), fmt::join(wrong, "\n  "));
 }
 
 command_description command_line::describe() const {

@@ -2,7 +2,7 @@
 // ones. Only command_line.cpp knows the library that cuts the words apart.
 //
 // A flag that is given twice counts as it was given last, as in Megatron-LM: scripts append. Where
-// configurations are read (--config FILE), a flag on the command line counts before any of them.
+// configurations are read (--config FILE), a flag on the command line overrides all of them.
 
 #pragma once
 
@@ -12,6 +12,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace troupe::command {
@@ -46,16 +47,26 @@ class command_line {
   command_line& note(std::string text);
 
   /// A flag with one word after it.
-  void value(const std::string& flag, const std::string& type, std::string help, reader take);
+  void value(flag_description what, reader take);
+  void value(const std::string& flag, const std::string& type, std::string help, reader take) {
+    value({.name = flag, .type = type, .help = std::move(help)}, std::move(take));
+  }
   /// A flag with `least` to `most` words. Where their number is not fixed, a second use adds.
+  void values(flag_description what, list_reader take);
   void values(const std::string& flag,
               const std::string& type,
               int least,
               int most,
               std::string help,
-              list_reader take);
+              list_reader take) {
+    values({.name = flag, .type = type, .help = std::move(help), .least = least, .most = most},
+           std::move(take));
+  }
   /// A flag that stands alone. `--flag=false` takes back what a configuration says.
-  void toggle(const std::string& flag, std::string help, std::function<void()> set);
+  void toggle(flag_description what, std::function<void()> set);
+  void toggle(const std::string& flag, std::string help, std::function<void()> set) {
+    toggle(flag_description{.name = flag, .help = std::move(help)}, std::move(set));
+  }
   /// Understood, but it decides nothing here, because of `reason`; `words` 0 or 1 after it. Not in
   /// the help.
   void accepted(const std::string& flag, int words, const std::string& reason);
@@ -95,8 +106,6 @@ class command_line {
   std::string names_below() const;
   [[noreturn]] void refuse_command(const std::string& word) const;
   std::string why_not(const std::string& flag) const;
-  /// Of the words that belong to no flag: throws with all that look like flags.
-  void refuse_flags(const std::vector<std::string>& left) const;
 
   std::string path_;
   std::vector<std::string> given_;

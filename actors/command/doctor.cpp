@@ -213,8 +213,7 @@ int examine(const doctor_flags& flags) {
 
 void add_doctor(command_line& program) {
   auto& line = program.command(
-      "doctor",
-      "looks at this machine and tells what is missing to train on it, and what mends it.");
+      "doctor", "checks this machine and says what is missing to train on it, and how to fix it.");
   const auto flags = std::make_shared<doctor_flags>();
   line.value("--folder", "DIR", "Where checkpoints are to go. Default: here.", text(flags->folder));
   line.toggle("--measure",

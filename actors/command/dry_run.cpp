@@ -1,6 +1,7 @@
 #include "actors/command/dry_run.hpp"
 
 #include "actors/command/memory_advice.hpp"
+#include "actors/command/setting_names.hpp"
 #include "actors/job/prepare.hpp"
 #include "actors/job/start.hpp"
 #include "runtime/core/counted.hpp"
@@ -171,7 +172,7 @@ std::string memory_text(const training_job& job, const std::vector<std::int64_t>
     return lacking ? fmt::format("warning     {}\n", memory_advice(job, *lacking)) : "";
   } catch (const kernels::backend_missing& missing) {
     return fmt::format("note        whether devices have so much memory is not known: {}\n",
-                       missing.what());
+                       with_flags(missing.what()));
   }
 }
 
@@ -228,7 +229,7 @@ std::string describe(const training_job& given) {
         plan.name,
         counted(plan.microbatches, "micro-batch", "micro-batches"));
   else
-    out += fmt::format("plan        {}, {} a worker, one row a rank\n",
+    out += fmt::format("plan        {}, {} a worker, one row a stage\n",
                        plan.name,
                        counted(plan.microbatches, "micro-batch", "micro-batches"));
   return out + to_csv(plan);

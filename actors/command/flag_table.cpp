@@ -4,6 +4,7 @@
 #include "actors/command/megatron/table.hpp"
 #include "runtime/core/log.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace troupe::command {
@@ -13,15 +14,22 @@ namespace {
 void declare_spellings(command_line& line, training_flags& to) {
   auto& c = to.checkpoints;
   line.group("Other spellings");
-  line.toggle("--override-opt-param-scheduler", "As --override-opt_param-scheduler.", [&c] {
-    c.override_scheduler = true;
-  });
-  line.toggle("--use-checkpoint-opt-param-scheduler",
-              "As --use-checkpoint-opt_param-scheduler.",
-              [&c] { c.use_checkpoint_scheduler = true; });
-  line.value("--persistent-save-interval",
-             "N",
-             "As --save-interval.",
+  line.toggle(
+      {.name = "--override-opt-param-scheduler",
+       .help = "As --override-opt_param-scheduler.",
+       .megatron
+       = "without one of the two, a rate that differs from the checkpoint's is refused at resume"},
+      [&c] { c.override_scheduler = true; });
+  line.toggle(
+      {.name = "--use-checkpoint-opt-param-scheduler",
+       .help = "As --use-checkpoint-opt_param-scheduler.",
+       .megatron
+       = "without one of the two, a rate that differs from the checkpoint's is refused at resume"},
+      [&c] { c.use_checkpoint_scheduler = true; });
+  line.value({.name = "--persistent-save-interval",
+              .type = "N",
+              .help = "As --save-interval.",
+              .megatron = "the last step is saved, too"},
              reader(whole(c.save_interval, 1, std::int64_t{1} << 53).take));
 }
 
@@ -29,9 +37,11 @@ void declare_spellings(command_line& line, training_flags& to) {
 void declare_conditional(command_line& line, training_flags& to) {
   line.group("Understood in one form only");
   line.value(
-      "--ckpt-format",
-      "FORMAT",
-      "torch_dist is accepted and means our own format: safetensors shards and a manifest.",
+      {.name = "--ckpt-format",
+       .type = "FORMAT",
+       .help
+       = "torch_dist is accepted and means our own format: safetensors shards and a manifest.",
+       .megatron = "torch_dist is taken for our own format, with a warning; others are refused"},
       reader(
           [](const std::string& flag, const std::string& word) {
             if (chosen(flag, word, {"troupe", "torch_dist"}) != "troupe")
@@ -42,9 +52,10 @@ void declare_conditional(command_line& line, training_flags& to) {
                   word);
           },
           {"troupe", "torch_dist"}));
-  line.value("--dataloader-type",
-             "TYPE",
-             "single: samples in the order of the data set's index.",
+  line.value({.name = "--dataloader-type",
+              .type = "TYPE",
+              .help = "single: samples in the order of the data set's index.",
+              .megatron = "single only"},
              [](const std::string& flag, const std::string& word) {
                if (word != "single")
                  throw usage_error(
@@ -53,17 +64,21 @@ void declare_conditional(command_line& line, training_flags& to) {
                      flag,
                      word);
              });
-  line.value("--data-impl",
-             "IMPL",
-             "mmap: the indexed format.",
+  line.value({.name = "--data-impl",
+              .type = "IMPL",
+              .help = "mmap: the indexed format.",
+              .megatron = "mmap only"},
              [](const std::string& flag, const std::string& word) {
                if (word != "mmap")
                  throw usage_error("{} {} is refused: the one format is mmap", flag, word);
              });
-  line.toggle("--calculate-per-token-loss",
-              "Accepted where it means the same: unless --eod-mask-loss, every sample has as many "
-              "tokens that count.",
-              [&to] { to.data.per_token_loss = true; });
+  line.toggle(
+      {.name = "--calculate-per-token-loss",
+       .help = "Accepted where it means the same: unless --eod-mask-loss, every sample has as many "
+               "tokens that count.",
+       .megatron
+       = "refused with --eod-mask-loss; without it every sample has as many tokens that count"},
+      [&to] { to.data.per_token_loss = true; });
 }
 
 /// "--a, --b X": as they stand in a list.
@@ -71,6 +86,42 @@ std::string listed(const megatron::flag_row& row) {
   std::string out;
   for (const auto& flag : megatron::names_in(row))
     out += (out.empty() ? "" : ", ") + flag.name + (flag.words > 0 ? " X" : "");
+  return out;
+}
+
+/// A row for each note, of all settings of a group that Megatron-LM has too.
+std::vector<megatron::flag_row> works_in(const flag_group& group) {
+  std::vector<megatron::flag_row> out;
+  for (const auto& flag : group.flags) {
+    if (!flag.megatron)
+      continue;
+    auto row = std::find_if(
+        out.begin(), out.end(), [&](const auto& x) { return x.note == *flag.megatron; });
+    if (row == out.end())
+      row = out.insert(row, {megatron::standing::works, *flag.megatron, ""});
+    row->names += (row->names.empty() ? "" : " ") + flag.name;
+  }
+  return out;
+}
+
+/// What works, by the groups of the help, each followed by what does not under the same title;
+/// then the rest of what does not.
+std::vector<megatron::flag_section> whole_table() {
+  training_flags flags;
+  command_line line("troupe train gpt", "");
+  declare(line, flags);
+  std::vector<megatron::flag_section> out;
+  for (const auto& group : line.describe().groups)
+    if (auto rows = works_in(group); !rows.empty())
+      out.push_back({group.title, std::move(rows)});
+  for (auto& section : megatron::sections()) {
+    const auto same = std::find_if(
+        out.begin(), out.end(), [&](const auto& x) { return x.title == section.title; });
+    if (same == out.end())
+      out.push_back(std::move(section));
+    else
+      same->rows.insert(same->rows.end(), section.rows.begin(), section.rows.end());
+  }
   return out;
 }
 
@@ -85,7 +136,7 @@ void declare_table(command_line& line, training_flags& to) {
       for (const auto& flag : megatron::names_in(row))
         if (row.what == accepted)
           line.accepted(flag.name, flag.words, row.note);
-        else if (row.what != works)
+        else
           line.refused(flag.name, row.note);
   for (const auto& row : megatron::families())
     for (const auto& beginning : megatron::names_in(row))
@@ -94,7 +145,7 @@ void declare_table(command_line& line, training_flags& to) {
 
 std::string megatron_help() {
   std::vector<help_section> page;
-  for (const auto& section : megatron::sections()) {
+  for (const auto& section : whole_table()) {
     page.push_back({section.title, {}});
     for (const auto& row : section.rows)
       page.back().entries.push_back(
@@ -114,7 +165,7 @@ std::string megatron_help() {
 
 std::string megatron_markdown() {
   std::string out;
-  for (const auto& section : megatron::sections()) {
+  for (const auto& section : whole_table()) {
     out += (out.empty() ? "### " : "\n### ") + section.title + "\n\n";
     out += "| flags | here | |\n|---|---|---|\n";
     for (const auto& row : section.rows) {

@@ -41,7 +41,7 @@ std::vector<std::string> read_prompts(const std::filesystem::path& from) {
 const char* name_of(generation_end end) {
   switch (end) {
     case generation_end::enough:
-      return "tokens";
+      return "length";
     case generation_end::end_of_document:
       return "end_of_document";
     case generation_end::end_of_positions:
@@ -103,7 +103,7 @@ void continue_some(runtime::loaded_model& model,
     const nlohmann::ordered_json line = {{"prompt", prompts[i]},
                                          {"text", texts[i].finished()},
                                          {"tokens", texts[i].tokens},
-                                         {"end", name_of(ends[i])}};
+                                         {"finish_reason", name_of(ends[i])}};
     show(line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
   }
 }

@@ -1,4 +1,5 @@
 #include "actors/command/generate.hpp"
+#include "actors/command/setting_names.hpp"
 
 #include <cerrno>
 #include <csignal>
@@ -98,7 +99,7 @@ int generate_interactively(generate_flags flags) {
       show("\n");
       std::fputs(end_note(answer.end, model->config()).c_str(), stderr);
     } catch (const runtime::error& failure) {  // the next prompt may do
-      std::fprintf(stderr, "troupe: %s\n", failure.what());
+      std::fprintf(stderr, "troupe: %s\n", with_flags(failure.what()).c_str());
     }
     interrupted = 0;
   }

@@ -44,85 +44,146 @@ void read_modules(training_flags& to,
 void declare_layout(command_line& line, training_flags& to) {
   auto& l = to.layout;
   line.group("Layout: workers and what each holds");
-  line.value("--world-size",
-             "N",
-             "Workers. Data parallelism is what the other axes leave. Default: one replica.",
-             whole(l.world, 1, most_workers));
-  line.value("--tensor-model-parallel-size",
-             "N",
-             "Every matrix product is shared by N workers. Default 1.",
+  line.value(
+      {.name = "--world-size",
+       .field = "layout.world",
+       .type = "N",
+       .help = "Workers. Data parallelism is what the other axes leave. Default: one replica.",
+       .resume = at_resume::told},
+      whole(l.world, 1, most_workers));
+  line.value({.name = "--tensor-model-parallel-size",
+              .field = "layout.tensor",
+              .type = "N",
+              .help = "Every matrix product is shared by N workers. Default 1.",
+              .megatron = "in one process: give the number of workers by --world-size",
+              .resume = at_resume::told},
              whole(l.tensor, 1, most_workers));
-  line.toggle("--sequence-parallel",
-              "Between products each of them holds 1/N of the tokens, instead of all. Nothing with "
-              "--tensor-model-parallel-size 1.",
-              [&l] { l.sequence_parallel = true; });
-  line.value("--pipeline-model-parallel-size",
-             "P",
-             "Pipeline stages; each holds 1/P of the layers. Default 1.",
+  line.toggle(
+      {.name = "--sequence-parallel",
+       .field = "layout.sequence_parallel",
+       .help
+       = "Between products each of them holds 1/N of the tokens, instead of all. Nothing with "
+         "--tensor-model-parallel-size 1.",
+       .megatron = "off, with a warning, without tensor parallelism",
+       .resume = at_resume::told},
+      [&l] { l.sequence_parallel = true; });
+  line.value({.name = "--pipeline-model-parallel-size",
+              .field = "layout.pipeline",
+              .type = "P",
+              .help = "Pipeline stages; each holds 1/P of the layers. Default 1.",
+              .megatron = "in one process: give the number of workers by --world-size",
+              .resume = at_resume::told},
              whole(l.pipeline, 1, most_workers));
-  line.value("--context-parallel-size",
-             "N",
-             "1: this build does not cut samples.",
+  line.value({.name = "--context-parallel-size",
+              .field = "layout.context",
+              .type = "N",
+              .help = "1: this build does not cut samples.",
+              .megatron = "1 only",
+              .resume = at_resume::told},
              only_one("this build does not cut samples over workers; use "
                       "--pipeline-model-parallel-size"));
-  line.value("--expert-model-parallel-size",
-             "N",
-             "1: this build has no experts.",
+  line.value({.name = "--expert-model-parallel-size",
+              .field = "layout.expert",
+              .type = "N",
+              .help = "1: this build has no experts.",
+              .megatron = "1 only",
+              .resume = at_resume::told},
              only_one("this build has no mixture-of-experts layers"));
-  line.value("--expert-tensor-parallel-size",
-             "N",
-             "1: this build has no experts.",
+  line.value({.name = "--expert-tensor-parallel-size",
+              .field = "layout.expert_tensor",
+              .type = "N",
+              .help = "1: this build has no experts.",
+              .megatron = "1 only",
+              .resume = at_resume::told},
              only_one("this build has no mixture-of-experts layers"));
-  line.toggle("--use-tp-pp-dp-mapping",
-              "Numbers pipeline stages before replicas: rank order tp-cp-ep-pp-dp.",
+  line.toggle({.name = "--use-tp-pp-dp-mapping",
+               .field = "layout.order",
+               .help = "Numbers pipeline stages before replicas: rank order tp-cp-ep-pp-dp.",
+               .megatron = "",
+               .resume = at_resume::told},
               [&l] { l.pipeline_before_data = true; });
-  line.value("--replicas-per-worker",
-             "N",
-             "Every data-parallel rank plays N replicas in turn: fewer workers, the same bits "
-             "for the same --threads-per-worker. Default 1.",
-             whole(l.replicas_per_worker, 1, most_workers));
-  line.value("--threads-per-worker",
-             "N",
-             "Threads of each worker's arithmetic. Part of the run's identity: another number may "
-             "give other bits. Default: cores / workers, at least 1.",
-             whole(l.threads, 1, 4096));
-  line.toggle("--bf16",
-              "Parameters and activations in bf16; the weights that are updated, their moments and "
-              "gradients stay fp32.",
-              [&l] { l.bf16 = true; });
+  line.value(
+      {.name = "--replicas-per-worker",
+       .field = "layout.replicas_per_worker",
+       .type = "N",
+       .help = "Every data-parallel rank plays N replicas in turn: fewer workers, the same bits "
+               "for the same --threads-per-worker. Default 1.",
+       .resume = at_resume::told},
+      whole(l.replicas_per_worker, 1, most_workers));
+  line.value(
+      {.name = "--threads-per-worker",
+       .field = "threads_per_worker",
+       .type = "N",
+       .help
+       = "Threads of each worker's arithmetic. Part of the run's identity: another number may "
+         "give other bits. Default: cores / workers, at least 1.",
+       .resume = at_resume::told},
+      whole(l.threads, 1, 4096));
   line.toggle(
-      "--fp16",
-      "The same in fp16, whose loss is scaled. On a CPU it saves memory and takes more time "
-      "than --bf16.",
+      {.name = "--bf16",
+       .field = "precision=bf16",
+       .help
+       = "Parameters and activations in bf16; the weights that are updated, their moments and "
+         "gradients stay fp32.",
+       .megatron = "gradients are added, summed and kept in fp32",
+       .resume = at_resume::told},
+      [&l] { l.bf16 = true; });
+  line.toggle(
+      {.name = "--fp16",
+       .field = "precision=f16",
+       .help
+       = "The same in fp16, whose loss is scaled. On a CPU it saves memory and takes more time "
+         "than --bf16.",
+       .megatron = "gradients are added, summed and kept in fp32",
+       .resume = at_resume::told},
       [&l] { l.fp16 = true; });
   line.toggle(
-      "--dry-run",
-      "Resolves and checks flags, files and layout, prints model, layout, plan and memory, and "
-      "exits; only the samples are not dealt out.",
+      {.name = "--dry-run",
+       .field = "dry_run",
+       .help
+       = "Resolves and checks flags, files and layout, prints model, layout, plan and memory, and "
+         "exits; the sample order is not built."},
       [&to] { to.dry_run = true; });
 }
 
 void declare_stages(command_line& line, training_flags& to) {
   auto& s = to.stages;
   line.group("Layout: uneven pipeline stages");
-  line.value("--pipeline-model-parallel-layout",
-             "TEXT",
-             "What every stage holds, e.g. 'Et*3|(tt|)*2tL': E embedding, t layer, L loss, | next "
-             "stage, *n repeats.",
-             text(s.text));
-  line.value("--decoder-first-pipeline-num-layers",
-             "N",
-             "Layers of the first stage; the others share the rest.",
+  line.value(
+      {.name = "--pipeline-model-parallel-layout",
+       .field = "layout.chunks",
+       .type = "TEXT",
+       .help
+       = "What every stage holds, e.g. 'Et*3|(tt|)*2tL': E embedding, t layer, L loss, | next "
+         "stage, *n repeats.",
+       .megatron = "no m: there are no multi-token heads",
+       .resume = at_resume::told},
+      text(s.text));
+  line.value({.name = "--decoder-first-pipeline-num-layers",
+              .field = "layout.ends.first",
+              .type = "N",
+              .help = "Layers of the first stage; the others share the rest.",
+              .megatron = "",
+              .resume = at_resume::told},
              whole(s.ends.first));
-  line.value("--decoder-last-pipeline-num-layers",
-             "N",
-             "Layers of the last stage; the others share the rest.",
+  line.value({.name = "--decoder-last-pipeline-num-layers",
+              .field = "layout.ends.last",
+              .type = "N",
+              .help = "Layers of the last stage; the others share the rest.",
+              .megatron = "",
+              .resume = at_resume::told},
              whole(s.ends.last));
-  line.toggle("--account-for-embedding-in-pipeline-split",
-              "The embedding counts as a layer when layers are shared out.",
+  line.toggle({.name = "--account-for-embedding-in-pipeline-split",
+               .field = "layout.ends.embedding_counts",
+               .help = "The embedding counts as a layer when layers are shared out.",
+               .megatron = "",
+               .resume = at_resume::told},
               [&s] { s.ends.embedding_counts = true; });
-  line.toggle("--account-for-loss-in-pipeline-split",
-              "The loss counts as a layer when layers are shared out.",
+  line.toggle({.name = "--account-for-loss-in-pipeline-split",
+               .field = "layout.ends.loss_counts",
+               .help = "The loss counts as a layer when layers are shared out.",
+               .megatron = "",
+               .resume = at_resume::told},
               [&s] { s.ends.loss_counts = true; });
 }
 
@@ -130,55 +191,87 @@ void declare_schedule(command_line& line, training_flags& to) {
   auto& s = to.schedule;
   line.group("Pipeline schedule: who does what when");
   line.value(
-      "--pipeline-schedule",
-      "HOW",
-      "A name (`troupe schedule plan` lists them), FILE.csv, or FILE.lua. It is checked before "
-      "anything runs. Default: 1f1b, or interleaved where a rank has several virtual stages.",
+      {.name = "--pipeline-schedule",
+       .field = "layout.schedule.source",
+       .type = "HOW",
+       .help
+       = "A name (`troupe schedule plan` lists them), FILE.csv, or FILE.lua. It is checked before "
+         "anything runs. Default: 1f1b, or interleaved where a rank has several virtual stages.",
+       .resume = at_resume::told},
       text(s.source));
-  line.value("--num-virtual-stages-per-pipeline-rank",
-             "V",
-             "The model is cut into V stages for each pipeline rank. Default: what the schedule is "
-             "made for.",
-             whole(s.virtual_stages, 1, 1 << 10));
-  line.value("--num-layers-per-virtual-pipeline-stage",
-             "N",
-             "The same, told by the layers of each virtual stage.",
+  line.value(
+      {.name = "--num-virtual-stages-per-pipeline-rank",
+       .field = "layout.schedule.chunks_per_rank",
+       .type = "V",
+       .help
+       = "The model is cut into V stages for each pipeline rank. Default: what the schedule is "
+         "made for.",
+       .megatron = "",
+       .resume = at_resume::told},
+      whole(s.virtual_stages, 1, 1 << 10));
+  line.value({.name = "--num-layers-per-virtual-pipeline-stage",
+              .field = "layout.schedule.layers_per_chunk",
+              .type = "N",
+              .help = "The same, told by the layers of each virtual stage.",
+              .megatron = "",
+              .resume = at_resume::told},
              whole(s.layers_per_virtual_stage, 1));
   line.value(
-      "--microbatch-group-size-per-virtual-pipeline-stage",
-      "N",
-      "Of interleaved schedules: so many micro-batches of a virtual stage follow each other. "
-      "Default: --pipeline-model-parallel-size.",
+      {.name = "--microbatch-group-size-per-virtual-pipeline-stage",
+       .field = "layout.schedule.group",
+       .type = "N",
+       .help
+       = "Of interleaved schedules: so many micro-batches of a virtual stage follow each other. "
+         "Default: --pipeline-model-parallel-size.",
+       .megatron = "",
+       .resume = at_resume::told},
       whole(s.group, 1, 1 << 20));
-  line.value("--pipeline-memory-limit",
-             "X",
-             "Of zb-h2 and auto: micro-batches whose activations a rank may hold at once, each "
-             "counted as its whole share of the model.",
-             real(s.memory_limit, 0.01, 1e6));
-  line.value("--pipeline-times",
-             "F,I,W[,C]",
-             "Of auto and behaviours: what forward, input gradients, weight gradients and a "
-             "transfer take, in any one unit. Default 1,1,1,0.",
-             text(s.times));
+  line.value(
+      {.name = "--pipeline-memory-limit",
+       .field = "layout.schedule.memory_limit",
+       .type = "X",
+       .help = "Of zb-h2 and auto: micro-batches whose activations a rank may hold at once, each "
+               "counted as its whole share of the model.",
+       .resume = at_resume::told},
+      real(s.memory_limit, 0.01, 1e6));
+  line.value(
+      {.name = "--pipeline-times",
+       .field = "layout.schedule.costs",
+       .type = "F,I,W[,C]",
+       .help = "Of auto and behaviours: what forward, input gradients, weight gradients and a "
+               "transfer take, in any one unit. Default 1,1,1,0.",
+       .resume = at_resume::told},
+      text(s.times));
 }
 
 void declare_reduction(command_line& line, training_flags& to) {
   auto& r = to.reduction;
   line.group("Gradients and optimizer state over replicas: no choice here changes a bit");
-  line.toggle("--use-distributed-optimizer",
-              "Every replica keeps and updates its share of master weights and moments, instead of "
-              "all (ZeRO 1).",
-              [&r] { r.distributed_optimizer = true; });
-  line.value("--ddp-bucket-size",
-             "N",
-             "Gradients are summed in buckets of about N elements. Default 40000000.",
+  line.toggle(
+      {.name = "--use-distributed-optimizer",
+       .field = "reduction.distributed_optimizer",
+       .help
+       = "Every replica keeps and updates its share of master weights and moments, instead of "
+         "all (ZeRO 1).",
+       .megatron = ""},
+      [&r] { r.distributed_optimizer = true; });
+  line.value({.name = "--ddp-bucket-size",
+              .field = "reduction.bucket_size",
+              .type = "N",
+              .help = "Gradients are summed in buckets of about N elements. Default 40000000.",
+              .megatron = "the default is 40000000 elements in every layout"},
              whole(r.bucket_size, 1, std::numeric_limits<std::int64_t>::max() / 8));
-  line.toggle("--overlap-grad-reduce",
-              "A bucket is summed as soon as it is full, while the rest is still computed.",
-              [&r] { r.overlap_gradients = true; });
-  line.toggle("--overlap-param-gather",
-              "Updated parameters are gathered while the next step has begun. With "
-              "--use-distributed-optimizer and --overlap-grad-reduce.",
+  line.toggle(
+      {.name = "--overlap-grad-reduce",
+       .field = "reduction.overlap_gradients",
+       .help = "A bucket is summed as soon as it is full, while the rest is still computed.",
+       .megatron = ""},
+      [&r] { r.overlap_gradients = true; });
+  line.toggle({.name = "--overlap-param-gather",
+               .field = "reduction.overlap_parameters",
+               .help = "Updated parameters are gathered while the next step has begun. With "
+                       "--use-distributed-optimizer and --overlap-grad-reduce.",
+               .megatron = "refused without --use-distributed-optimizer and --overlap-grad-reduce"},
               [&r] { r.overlap_parameters = true; });
 }
 
@@ -186,31 +279,44 @@ void declare_recompute(command_line& line, training_flags& to) {
   auto& r = to.recompute;
   line.group("Activations that are computed again instead of kept");
   line.value(
-      "--recompute-granularity",
-      "WHAT",
-      "full: whole layers. selective: parts of each layer, see --recompute-modules. Default: "
-      "nothing.",
+      {.name = "--recompute-granularity",
+       .field = "recompute.granularity",
+       .type = "WHAT",
+       .help
+       = "full: whole layers. selective: parts of each layer, see --recompute-modules. Default: "
+         "nothing.",
+       .megatron = ""},
       one_of(r.granularity, {"full", "selective"}));
-  line.toggle("--recompute-activations", "The same as --recompute-granularity selective.", [&r] {
-    r.activations = true;
-  });
-  line.value("--recompute-method",
-             "HOW",
-             "Of full: uniform, all layers of a stage, some at a time; or block, only the first "
-             "layers of a stage, one at a time.",
-             one_of(r.method, {"uniform", "block"}));
-  line.value("--recompute-num-layers",
-             "N",
-             "Of uniform: how many at a time. Of block: how many are computed again.",
+  line.toggle({.name = "--recompute-activations",
+               .field = "recompute.granularity=selective",
+               .help = "The same as --recompute-granularity selective.",
+               .megatron = ""},
+              [&r] { r.activations = true; });
+  line.value(
+      {.name = "--recompute-method",
+       .field = "recompute.method",
+       .type = "HOW",
+       .help = "Of full: uniform, all layers of a stage, some at a time; or block, only the first "
+               "layers of a stage, one at a time.",
+       .megatron = ""},
+      one_of(r.method, {"uniform", "block"}));
+  line.value({.name = "--recompute-num-layers",
+              .field = "recompute.layers",
+              .type = "N",
+              .help = "Of uniform: how many at a time. Of block: how many are computed again.",
+              .megatron = ""},
              whole(r.layers, 1));
-  line.values("--recompute-modules",
-              "MODULE",
-              1,
-              16,
-              "Of selective: core_attn (default), mlp, or both.",
-              [&to](const std::string& flag, const std::vector<std::string>& words) {
-                read_modules(to, flag, words);
-              });
+  line.values(
+      {.name = "--recompute-modules",
+       .field = "recompute.modules",
+       .type = "MODULE",
+       .help = "Of selective: core_attn (default), mlp, or both.",
+       .least = 1,
+       .most = 16,
+       .megatron = "core_attn and mlp; norms keep next to nothing, other modules are not here"},
+      [&to](const std::string& flag, const std::vector<std::string>& words) {
+        read_modules(to, flag, words);
+      });
 }
 
 }  // namespace troupe::command

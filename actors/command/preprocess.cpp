@@ -53,7 +53,13 @@ void add_preprocess(command_line& program) {
       "preprocess", "turns text into the indexed data set that training reads (.bin and .idx).");
   const auto flags = std::make_shared<preprocess_flags>();
   auto& what = flags->what;
-  line.values("--input", "FILE...", 1, 1 << 20, "Texts, read in this order.", all(what.inputs));
+  line.values({.name = "--input",
+               .field = "preprocess.input",
+               .type = "FILE...",
+               .help = "Texts, read in this order.",
+               .least = 1,
+               .most = 1 << 20},
+              all(what.inputs));
   line.value("--output-prefix",
              "PREFIX",
              "Writes PREFIX_<key>_document.bin and .idx; <key> is text unless --json-keys.",
@@ -64,11 +70,12 @@ void add_preprocess(command_line& program) {
       "jsonl: an object a line. paragraphs: documents between blank lines. lines: each line. "
       "whole: each file. Default: jsonl for .jsonl and .json, else paragraphs.",
       text(flags->format));
-  line.values("--json-keys",
-              "KEY...",
-              1,
-              1 << 10,
-              "Of jsonl: the fields to tokenize, a data set for each. Default text.",
+  line.values({.name = "--json-keys",
+               .field = "preprocess.json_keys",
+               .type = "KEY...",
+               .help = "Of jsonl: the fields to tokenize, a data set for each. Default text.",
+               .least = 1,
+               .most = 1 << 10},
               all(what.json_keys));
   line.toggle("--append-eod",
               "Ends each document with <|endoftext|>, so that the model learns where they end.",

@@ -1,5 +1,7 @@
 #include "actors/command/commands.hpp"
+#include "actors/command/setting_names.hpp"
 #include "runtime/core/error.hpp"
+#include "runtime/core/log_words.hpp"
 #include "runtime/device/backend_kind.hpp"
 #include "runtime/trainer/build.hpp"
 
@@ -16,7 +18,7 @@ constexpr int users_fault = 2, our_fault = 3;
 
 void complain(const std::string& text) {
   std::fflush(stdout);
-  std::fprintf(stderr, "troupe: error: %s\n", text.c_str());
+  std::fprintf(stderr, "troupe: error: %s\n", with_flags(text).c_str());
 }
 
 int complain_of_us(const char* what) {
@@ -69,6 +71,7 @@ std::vector<std::pair<int, std::string>> exit_codes() {
 
 int run_program(const std::vector<std::string>& words) {
   try {
+    runtime::set_log_words(with_flags);
     command_line program("troupe",
                          "trains and serves large transformer models as a system of actors.");
     program.toggle(

@@ -1,5 +1,6 @@
 #include "actors/command/flags.hpp"
 #include "actors/command/resolve_parts.hpp"
+#include "actors/command/setting_names.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/data/split.hpp"
 #include "runtime/tokenizer/description.hpp"
@@ -102,7 +103,7 @@ void resolve_steps(const training_flags& flags, runtime::training_job& job, sent
         "--lr-warmup-fraction says again what --lr-warmup-iters or "
         "--lr-warmup-samples says: give one");
   if (!r.maximum)
-    wrong.emplace_back("--lr is missing: the highest learning rate");
+    wrong.emplace_back("--lr is missing: the peak learning rate");
 
   if (batch.global < 1 || (batch.ramp_start > 0 && batch.ramp_increment < 1))
     return;  // the rules of the batch are told elsewhere
@@ -130,7 +131,7 @@ void resolve_watching(const training_flags& flags, runtime::training_job& job, s
   job.watch = flags.watch;
   job.watch.matrix_rate = flags.matrix_rate.value_or(0) * 1e12;
   if (flags.matrix_rate && !flags.watch.log_throughput)
-    wrong.emplace_back("--matrix-rate needs --log-throughput: whose share of it to tell");
+    wrong.emplace_back("--matrix-rate needs --log-throughput, which logs the MFU");
   if (job.watch.log_file.empty() && !flags.checkpoints.save.empty())
     job.watch.log_file = flags.checkpoints.save / "log.jsonl";
   collect(wrong, [&] {
@@ -197,7 +198,7 @@ runtime::training_job resolve(const training_flags& flags, const std::vector<std
   if (wrong.empty())
     wrong = runtime::validate(job);
   if (!wrong.empty())
-    throw usage_error("{}", together(wrong));
+    throw usage_error("{}", with_flags(together(wrong)));
   return job;
 }
 

@@ -34,7 +34,9 @@ activation_kind activation_of(const training_flags& flags) {
     return activation_kind::swiglu;
   if (flags.model.squared_relu)
     return activation_kind::squared_relu;
-  return flags.model.exact_gelu ? activation_kind::gelu_erf : activation_kind::gelu_tanh;
+  // Megatron-LM's fused kernel, which has the tanh formula, adds a bias: without biases it is off.
+  return flags.model.exact_gelu || flags.model.no_linear_bias ? activation_kind::gelu_erf
+                                                              : activation_kind::gelu_tanh;
 }
 
 normalization_kind normalization_of(const training_flags& flags) {

@@ -117,7 +117,8 @@ void require_memory(const runtime::training_job& job, const forecasts& groups) {
 void tell(const runtime::forecast_group& most) {
   const auto& memory = most.need;
   runtime::log_info(
-      " memory of a worker: up to {}, on stage {} (parameters {}, gradients {}, optimizer {}, "
+      " peak memory per worker, forecast: up to {}, on stage {} (parameters {}, gradients {}, "
+      "optimizer {}, "
       "activations {})",
       runtime::human_bytes(memory.peak()),
       most.pipeline,
@@ -133,7 +134,7 @@ void compare_memory(const actors::resources& shared, const runtime::memory_forec
   for (const auto& [rank, peak] : shared.pools->peaks())
     most = std::max(most, peak);
   runtime::log_info(
-      " memory of a worker: at most {}; {} had been forecast{}",
+      " peak memory per worker: {} (forecast {}{})",
       runtime::human_bytes(std::int64_t(most)),
       runtime::human_bytes(expected.peak()),
       shared.job.checkpoints.save.empty()

@@ -49,9 +49,7 @@ void save_configuration(const fs::path& folder, const std::string& text) {
     fs::create_hard_link(file, before, failure);
     if (failure)
       runtime::write_text(before, runtime::read_text(file));
-    runtime::log_info(" this run is configured otherwise than the one before, whose {} is now {}",
-                      configuration_file,
-                      before.string());
+    runtime::log_info(" configuration changed; the previous one is saved as {}", before.string());
   }
   runtime::write_text(file, text);
   runtime::log_info(" configuration kept in {}", file.string());

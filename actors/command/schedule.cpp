@@ -1,5 +1,6 @@
 #include "actors/command/commands.hpp"
 #include "actors/command/schedule_plans.hpp"
+#include "actors/command/setting_names.hpp"
 #include "runtime/core/counted.hpp"
 #include "runtime/core/file.hpp"
 #include "runtime/schedule/behaviour.hpp"
@@ -108,7 +109,7 @@ verdict judged(const std::string& name, const check_flags& flags) {
 /// What cannot be read, or is no plan, is a verdict too: it must not hide those of the others.
 verdict judged_in_turn(const std::string& name, const check_flags& flags) {
   const auto no_plan = [](const runtime::error& why) {
-    return verdict{{}, {{why.what()}, {}}, false};
+    return verdict{{}, {{with_flags(why.what())}, {}}, false};
   };
   try {
     return judged(name, flags);

@@ -13,23 +13,47 @@ constexpr const char* null = "NullTokenizer";
 void declare(command_line& line, tokenizer_flags& to) {
   line.group("Tokenizer");
   line.value(
-      "--tokenizer-type",
-      "TYPE",
-      "GPT2BPETokenizer (default): byte-level BPE from two files. NullTokenizer: the text is "
-      "token ids already, of a tokenizer that Troupe does not have, or of mock data.",
+      {.name = "--tokenizer-type",
+       .field = "tokenizer.type",
+       .type = "TYPE",
+       .help
+       = "GPT2BPETokenizer (default): byte-level BPE from two files. NullTokenizer: the text is "
+         "token ids already, of a tokenizer that Troupe does not have, or of mock data.",
+       .megatron = "GPT2BPETokenizer (default) and NullTokenizer",
+       .resume = at_resume::told},
       one_of(to.type, {bpe, null}));
-  line.value("--vocab-file", "FILE", "vocab.json of the BPE.", text(to.vocab_file));
-  line.value("--merge-file", "FILE", "merges.txt of the BPE.", text(to.merge_file));
-  line.value("--tokenizer",
-             "DIR",
-             "Short for --vocab-file DIR/vocab.json --merge-file DIR/merges.txt, as `troupe "
-             "tokenizer train` writes them.",
-             text(to.folder));
-  line.value("--vocab-size",
-             "N",
-             "Number of token ids: needed for the NullTokenizer; must agree with the files of "
-             "another.",
-             whole(to.vocabulary_size, 1));
+  line.value({.name = "--vocab-file",
+              .field = "tokenizer.vocab_file",
+              .type = "FILE",
+              .help = "vocab.json of the BPE.",
+              .megatron = "",
+              .resume = at_resume::told},
+             text(to.vocab_file));
+  line.value({.name = "--merge-file",
+              .field = "tokenizer.merge_file",
+              .type = "FILE",
+              .help = "merges.txt of the BPE.",
+              .megatron = "",
+              .resume = at_resume::told},
+             text(to.merge_file));
+  line.value(
+      {.name = "--tokenizer",
+       .field = "tokenizer.folder",
+       .type = "DIR",
+       .help = "Short for --vocab-file DIR/vocab.json --merge-file DIR/merges.txt, as `troupe "
+               "tokenizer train` writes them.",
+       .resume = at_resume::told},
+      text(to.folder));
+  line.value(
+      {.name = "--vocab-size",
+       .field = "model.vocabulary",
+       .type = "N",
+       .help = "Number of token ids: needed for the NullTokenizer; must agree with the files of "
+               "another.",
+       .megatron = "the ids are 0 to N - 1, the last one ends a document; with another tokenizer N "
+                   "must agree with its files",
+       .resume = at_resume::refused},
+      whole(to.vocabulary_size, 1));
 }
 
 runtime::tokenizer_choice choice_of(const tokenizer_flags& flags) {

@@ -82,8 +82,9 @@ void open_data(resources& out, const runtime::cancel_token& stop) {
     return;
   if (split.of(runtime::data_split::valid, tokens->sequences()).size() == 0) {
     runtime::log_warning(
-        "--split {} leaves no document for validation, so none will be done; give validation a "
-        "larger share or set --eval-iters 0",
+        "`data.split` {} leaves no document for validation, so none will be done; give validation "
+        "a "
+        "larger share or set `watch.eval_batches` 0",
         job.data.split);
     return;
   }
@@ -122,10 +123,10 @@ void load_state(resources& out, const runtime::cancel_token& stop) {
   if (const auto from = start.from) {
     if (start.iteration > 0)
       runtime::take_products(out.job, from->folder(), from->manifest().products);
-    const auto* how = start.iteration >= out.job.train_iterations ? ""
-                      : start.iteration > 0                       ? "going on "
-                                                                  : "starting ";
-    runtime::log_info(" {}{}", how, start.text);
+    const auto* verb = start.iteration >= out.job.train_iterations ? ""
+                       : start.iteration > 0                       ? "resuming "
+                                                                   : "starting ";
+    runtime::log_info(" {}{}", verb, start.text);
     const auto held = std::make_shared<std::shared_ptr<const runtime::checkpoint_reader>>(from);
     out.restored = [held] { held->reset(); };
     out.restore = [held, moments = start.with_moments](runtime::worker& by) {
@@ -171,7 +172,8 @@ void find_matrix_rate(resources& out) {
   const bool widened = job.training.precision == runtime::dtype::f16
                        && job.backend != kernels::backend::cuda;  // products are of f32
   runtime::log_info(
-      " matrix rate: {:.3f} TFLOP/s, measured with products in {} on {}; --matrix-rate gives it "
+      " peak matmul rate: {:.3f} TFLOP/s, measured with products in {} on {}; `watch.matrix_rate` "
+      "gives it "
       "instead",
       out.matrix_rate / 1e12,
       widened ? "f32" : to_string(job.training.precision),

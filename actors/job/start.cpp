@@ -52,12 +52,15 @@ void require_own_folder(const runtime::checkpoint_settings& where) {
     return;
   if (where.finetune)
     throw runtime::input_error(
-        "cannot save into '{0}': it holds iteration {1}, and --finetune begins again at 0; to go "
-        "on from there give --load {0} without --finetune, or choose another folder",
+        "cannot save into '{0}': it holds iteration {1}, and `checkpoints.finetune` begins again "
+        "at 0; to go "
+        "on from there give `checkpoints.load` {0} without `checkpoints.finetune`, or choose "
+        "another folder",
         where.save.string(),
         *newest);
   throw runtime::input_error(
-      "cannot save into '{0}': it holds iteration {1} of another run; add --load {0} to go on "
+      "cannot save into '{0}': it holds iteration {1} of another run; add `checkpoints.load` {0} "
+      "to go on "
       "with it, or choose another folder",
       where.save.string(),
       *newest);
@@ -90,8 +93,10 @@ runtime::found_checkpoint find_start(const runtime::training_job& job,
   auto found = runtime::latest_checkpoint(where.load, look);
   if (!found.folder && (where.finetune || resolved(where.load) != resolved(where.save)))
     throw runtime::input_error(
-        "cannot go on from --load '{}': it has neither a manifest.json, as a checkpoint has, nor "
-        "iter_* folders, as the --save folder of a run has; correct it, or leave --load out to "
+        "cannot resume from `checkpoints.load` '{}': it has neither a manifest.json, as a "
+        "checkpoint has, nor "
+        "iter_* folders, as the `checkpoints.save` folder of a run has; correct it, or leave "
+        "`checkpoints.load` out to "
         "start from iteration 0",
         where.load.string());
   return found;
@@ -111,14 +116,14 @@ void settle_scheduler(const runtime::checkpoint_reader& from, runtime::training_
     return;  // another name is told with the rest of the identity
   if (how.use_checkpoint_scheduler && !there)
     throw runtime::input_error(
-        "{} has no learning rate to use: leave --use-checkpoint-opt_param-scheduler out", where);
+        "{} has no learning rate to use: leave `checkpoints.use_checkpoint_scheduler` out", where);
   if (how.override_scheduler || !there || *there == values_of(job))
     return;
   if (!how.use_checkpoint_scheduler)
     throw runtime::input_error(
-        "cannot go on from '{}': its learning rate follows another schedule.{}\n"
-        "Say which holds: --override-opt_param-scheduler that of the command line, "
-        "--use-checkpoint-opt_param-scheduler that of the checkpoint; or give the flags it was "
+        "cannot resume from '{}': its learning rate follows another schedule.{}\n"
+        "Choose one: `checkpoints.override_scheduler` that of the command line, "
+        "`checkpoints.use_checkpoint_scheduler` that of the checkpoint; or give the flags it was "
         "trained with",
         from.folder().string(),
         differences(*there, values_of(job)));
@@ -168,8 +173,9 @@ std::vector<std::string> compare_identities(const runtime::checkpoint_reader& fr
   const auto others = differences(there.dump(), here.dump());
   if (job.checkpoints.strict_identity && !(layout + others).empty())
     throw runtime::input_error(
-        "cannot go on from '{}' to the bit, as --strict-identity asks: this run has another "
-        "identity.{}{}\nGive what it was trained with, or leave --strict-identity out",
+        "cannot resume from '{}' to the bit, as `checkpoints.strict_identity` asks: this run has "
+        "another "
+        "identity.{}{}\nGive what it was trained with, or leave `checkpoints.strict_identity` out",
         from.folder().string(),
         layout,
         others);
@@ -195,8 +201,9 @@ void require_moments(const runtime::checkpoint_reader& from) {
   if (std::none_of(
           names.begin(), names.end(), [](auto name) { return name.starts_with("exp_avg."); }))
     throw runtime::input_error(
-        "cannot go on from '{}': it has parameters only, no moments of an optimizer. Give "
-        "--finetune to begin a new training with them, or --no-load-optim to go on from its "
+        "cannot resume from '{}': it has parameters only, no moments of an optimizer. Give "
+        "`checkpoints.finetune` to begin a new training with them, or `checkpoints.no_load_optim` "
+        "to go on from its "
         "iteration with moments from zero",
         from.folder().string());
 }
@@ -218,7 +225,7 @@ start_point plan_start(runtime::training_job& job, const runtime::cancel_token& 
   check_model(*out.from, job);
   const auto& there = out.from->manifest();
   if (how.finetune) {
-    out.text = fmt::format("from iteration 0, with the parameters of '{}' (--finetune)",
+    out.text = fmt::format("from iteration 0, with the parameters of '{}' (`checkpoints.finetune`)",
                            found.folder->string());
     return out;
   }
@@ -229,7 +236,8 @@ start_point plan_start(runtime::training_job& job, const runtime::cancel_token& 
   out.text = fmt::format(
       fmt::runtime(
           ended ? "nothing to do: iteration {} of {} is already there ('{}'); to go on, give "
-                  "--train-iters (or --train-samples) more"
+                  "more `train_iterations` (or `train_samples`), and "
+                  "`checkpoints.override_scheduler` unless the decay keeps its length"
                 : "from iteration {} of {} ('{}')"),
       out.iteration,
       job.train_iterations,
@@ -237,7 +245,7 @@ start_point plan_start(runtime::training_job& job, const runtime::cancel_token& 
   // As in Megatron-LM the schedule is a part of the optimizer: not loaded, not compared.
   if (how.no_load_optim) {
     if (!ended)
-      out.text += ", moments from zero (--no-load-optim)";
+      out.text += ", moments from zero (`checkpoints.no_load_optim`)";
     job.training.optimizer.moments_from = out.iteration - out.skipped.iterations;
     return out;
   }
@@ -269,8 +277,10 @@ std::string differences(const std::string& there, const std::string& here) {
     if (x == y || name.empty())  // an empty object flattens to one entry without a name
       continue;
     const auto key = json(name.substr(1)).dump(-1, ' ', true, json::error_handler_t::replace);
-    out += fmt::format(
-        "\n  {}: {} there, {} here", std::string_view(key).substr(1, key.size() - 2), x, y);
+    out += fmt::format("\n  {}: checkpoint {}, this run {}",
+                       std::string_view(key).substr(1, key.size() - 2),
+                       x,
+                       y);
   }
   return out;
 }
@@ -281,8 +291,8 @@ void check_model(const runtime::checkpoint_reader& from, const runtime::training
       = differences(essence(from.manifest().model).dump(), essence(job.training.model).dump());
   if (!wrong.empty())
     throw runtime::input_error(
-        "cannot go on from '{}': it is a checkpoint of another model.{}\n"
-        "Give the flags it was trained with, or another --load",
+        "cannot resume from '{}': it is a checkpoint of another model.{}\n"
+        "Give the flags it was trained with, or another `checkpoints.load`",
         from.folder().string(),
         wrong);
 }

@@ -13,10 +13,11 @@
 
 namespace troupe::actors {
 
-/// The checkpoint that --load names: that folder, when it is one checkpoint, else the latest in it.
-/// Throws input_error when there is none, unless it is the folder of --save, where the run's own
-/// checkpoints will be; and when --save has checkpoints that the run does not go on from, which
-/// with --finetune are all. Throws `cancelled` when `stop` is, as plan_start does.
+/// The checkpoint that `checkpoints.load` names: that folder, when it is one checkpoint, else the
+/// latest in it. Throws input_error when there is none, unless it is the folder of
+/// `checkpoints.save`, where the run's own checkpoints will be; and when `checkpoints.save` has
+/// checkpoints that the run does not go on from, which with `checkpoints.finetune` are all. Throws
+/// `cancelled` when `stop` is, as plan_start does.
 runtime::found_checkpoint find_start(const runtime::training_job& job,
                                      const runtime::cancel_token& stop = {});
 
@@ -27,7 +28,7 @@ void check_model(const runtime::checkpoint_reader& from, const runtime::training
 
 /// Where a run starts, and what it takes along from there.
 struct start_point {
-  /// Null: no checkpoint, iteration 0 with initial values or those of --load-hf.
+  /// Null: no checkpoint, iteration 0 with initial values or those of `checkpoints.load_hub`.
   std::shared_ptr<const runtime::checkpoint_reader> from = {};
   bool with_moments = false;  ///< of the checkpoint; else they begin at zero
   std::uint64_t iteration = 0;
@@ -38,20 +39,20 @@ struct start_point {
   std::string text;  ///< "from iteration 100 of 500 ('run/iter_0000100')", or that no step is left
 };
 
-/// Finds, verifies and compares the checkpoint of --load, and decides what is taken from it as
-/// Megatron-LM does for --finetune, --no-load-optim and the two ...-opt_param-scheduler flags. Sets
-/// what of the job the checkpoint decides: its learning rate and weight decay, where that flag says
-/// so, and when its moments began. Throws input_error as find_start and check_model, when the
-/// learning rate follows another schedule and no flag says which holds, and when --strict-identity
-/// is given and anything else differs.
+/// Finds, verifies and compares the checkpoint of `checkpoints.load`, and decides what is taken
+/// from it as Megatron-LM does for finetuning, for moments that are not loaded and for the two
+/// schedulers. Sets what of the job the checkpoint decides: its learning rate and weight decay,
+/// where that flag says so, and when its moments began. Throws input_error as find_start and
+/// check_model, when the learning rate follows another schedule and no flag says which holds, and
+/// when `checkpoints.strict_identity` is given and anything else differs.
 start_point plan_start(runtime::training_job& job, const runtime::cancel_token& stop = {});
 
 /// What differs between two JSON objects: "model/hidden: 32 there, 64 here", a line each.
 std::string differences(const std::string& there, const std::string& here);
 
-/// Cuts the logs (--log-file, --log-csv) back to what the first `iteration` iterations wrote, so
-/// that a run which goes on appends to them as if it had never been stopped: drops later records,
-/// and a last line without its end. Throws input_error and io_error.
+/// Cuts the logs (`watch.log_file`, `watch.csv_file`) back to what the first `iteration` iterations
+/// wrote, so that a run which goes on appends to them as if it had never been stopped: drops later
+/// records, and a last line without its end. Throws input_error and io_error.
 void cut_logs(const runtime::watch_settings& watch, std::uint64_t iteration);
 
 }  // namespace troupe::actors

@@ -23,7 +23,7 @@ std::string throughput(const runtime::step_report& x,
   const double rate = x.flops_per_second * speedup;
   auto out = fmt::format(" throughput (TFLOP/s): {:.3f} |", rate / 1e12);
   if (how.matrix_rate > 0)
-    out += fmt::format(" share of matrix rate: {:.2f} |", rate / how.matrix_rate);
+    out += fmt::format(" MFU: {:.2f} |", rate / how.matrix_rate);
   return out;
 }
 
@@ -58,7 +58,7 @@ std::string pipeline_line(const pipeline_since_start& all, const std::string& sc
   return fmt::format(
       "schedule {}: bubble {:.1f} %, planned {:.1f} %; a step's actions take {:.1f} ms, planned "
       "{:.1f}; "
-      "actions begin {:.2f} ms late on average, {:.2f} at most; {:.0f} us between actions, {:.0f} "
+      "mean start delay {:.2f} ms, at most {:.2f}; {:.0f} us between actions, {:.0f} "
       "us "
       "more from stage to stage ({})",
       schedule,

@@ -46,17 +46,17 @@ void monitor_state::open_recorders() {
       watchers_.push_back(
           {fmt::format("{} '{}'", flag, path.string()), std::make_unique<runtime::recorder>(open)});
   };
-  add("--log-file", watch.log_file, [path = watch.log_file, how] {
+  add("`watch.log_file`", watch.log_file, [path = watch.log_file, how] {
     return runtime::open_json_log(path, how);
   });
   const auto is_validated = [interval = shared_->validation ? watch.eval_interval : 0,
                              last = shared_->job.train_iterations](std::uint64_t iteration) {
     return interval > 0 && (iteration % interval == 0 || iteration >= last);
   };
-  add("--log-csv", watch.csv_file, [path = watch.csv_file, how, is_validated] {
+  add("`watch.csv_file`", watch.csv_file, [path = watch.csv_file, how, is_validated] {
     return runtime::open_csv_log(path, how, is_validated);
   });
-  add("--tensorboard-dir",
+  add("`watch.board_dir`",
       watch.board_dir,
       [path = watch.board_dir,
        board = runtime::board_settings{

@@ -33,7 +33,7 @@ class monitor_state {
 
  private:
   struct watcher {
-    std::string what;  ///< "--log-file 'run.jsonl'"
+    std::string what;  ///< "`watch.log_file` 'run.jsonl'"
     std::unique_ptr<runtime::recorder> by;
   };
   void open_recorders();

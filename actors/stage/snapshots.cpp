@@ -67,7 +67,8 @@ std::vector<runtime::tensor_shard<runtime::tensor>> copied(
       throw runtime::io_error(
           "out of memory: the snapshot for a checkpoint copies {} of this worker's state to the "
           "host's memory, which has no room for the {} of '{}'; have fewer workers on this host, "
-          "or --use-distributed-optimizer, so that each copies less ('saving' in troupe memory "
+          "or `reduction.distributed_optimizer`, so that each copies less ('saving' in troupe "
+          "memory "
           "says how much)",
           runtime::human_bytes(double(bytes_of(shards))),
           runtime::human_bytes(double(shard.elements.size_bytes())),

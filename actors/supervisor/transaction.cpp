@@ -98,14 +98,15 @@ void supervisor_state::decide() {
     diagnosis_ = runtime::diagnosis(verdict, at_);
     if (const auto& save = shared_->job.checkpoints.save;
         !save.empty() && at_.iteration > shared_->first_iteration)
-      diagnosis_ += fmt::format("; '{}' has the state of iteration {}, to go on from with --load",
-                                save.string(),
-                                at_.iteration);
+      diagnosis_ += fmt::format(
+          "; '{}' has the state of iteration {}, to go on from with `checkpoints.load`",
+          save.string(),
+          at_.iteration);
     now_.reset();
     return proceed();
   }
   if (verdict.skips() && !verdict.overflows)  // that is how a loss scale is found
-    runtime::log_warning("iteration {}: {}; this step is left out, the {}. in a row of at most {}",
+    runtime::log_warning("iteration {}: {}; skipped ({} of at most {} in a row)",
                          at_.iteration + 1,
                          verdict.fault,
                          verdict.before + 1,

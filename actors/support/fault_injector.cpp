@@ -39,7 +39,7 @@ fault_injector::fault_injector(const runtime::fault_settings& settings) : settin
   }
   if (stop != end)
     throw runtime::input_error(
-        "--plant-fault '{}' is not of the form WHO@STEP or WHO@FIRST-LAST, e.g. stage:0.1@3; WHO "
+        "`faults.fault` '{}' is not of the form WHO@STEP or WHO@FIRST-LAST, e.g. stage:0.1@3; WHO "
         "is supervisor, node, loader, checkpointer, monitor, replica:R, stage:R.P.T, lane:R.P.T, "
         "wire:R.P.T, nan:R.P.T or save:R.P.T",
         settings_.fault);

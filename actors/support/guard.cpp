@@ -22,7 +22,7 @@ caf::error reason_of(const std::string& who, const std::exception_ptr& thrown) {
   } catch (const std::bad_alloc&) {
     return messages::make_error(
         ec::refused,
-        who + ": out of memory; use a smaller model, --micro-batch-size or --seq-length");
+        who + ": out of memory; use a smaller model, `batch.micro` or `model.sequence`");
   } catch (const std::system_error& e) {
     return messages::make_error(ec::refused, who + ": the system refused: " + e.what());
   } catch (const std::exception& e) {

@@ -20,34 +20,34 @@ std::vector<std::string> unsayable(const gpt_config& x) {
       out.emplace_back(rule);
   };
   if (is_llama_like(x)) {
-    must(x.normalization == kernels::normalization::rms, "--normalization RMSNorm");
-    must(x.activation == kernels::activation::swiglu, "--swiglu");
-    must(x.rotary_percent == 1, "--rotary-percent 1");
-    must(!x.rotary_interleaved, "no --rotary-interleaved");
+    must(x.normalization == kernels::normalization::rms, "`model.normalization` RMSNorm");
+    must(x.activation == kernels::activation::swiglu, "`model.activation=swiglu`");
+    must(x.rotary_percent == 1, "`model.rotary_percent` 1");
+    must(!x.rotary_interleaved, "no `model.rotary_interleaved`");
     must(x.scaling == rope_scaling::none || x.rotary_interpolation == 1,
          "one way of stretching positions");
     must((x.yarn_mscale == 1 && x.yarn_mscale_all == 0)
              || (x.yarn_mscale != 0 && x.yarn_mscale_all != 0),
          "YaRN's mscale and mscale-all-dim both given or neither");
     must(int(x.qk_norm) + int(x.qkv_bias && !x.linear_bias) + int(x.window >= 0) <= 1,
-         "only one of --qk-layernorm, --add-qkv-bias and --window-size");
+         "only one of `model.qk_norm`, `model.qkv_bias` and `model.window`");
     must(!x.linear_bias || (!x.qk_norm && x.window < 0),
-         "--disable-bias-linear with --qk-layernorm or --window-size");
+         "`model.linear_bias=false` with `model.qk_norm` or `model.window`");
     must(!x.qkv_bias || x.linear_bias || x.head_size * x.heads == x.hidden,
-         "--kv-channels hidden size / heads with --add-qkv-bias");
+         "`model.head_size` hidden size / heads with `model.qkv_bias`");
     return out;
   }
   must(x.position == position_embedding::learned_absolute,
-       "--position-embedding-type learned_absolute or rope");
-  must(x.normalization == kernels::normalization::layer, "--normalization LayerNorm");
+       "`model.position` learned_absolute or rope");
+  must(x.normalization == kernels::normalization::layer, "`model.normalization` LayerNorm");
   must(x.activation == kernels::activation::gelu_tanh
            || x.activation == kernels::activation::gelu_erf,
        "GELU");
-  must(x.groups == x.heads, "no --group-query-attention");
-  must(x.head_size * x.heads == x.hidden, "--kv-channels hidden size / heads");
-  must(x.linear_bias, "no --disable-bias-linear");
-  must(!x.qk_norm, "no --qk-layernorm");
-  must(x.window < 0, "no --window-size");
+  must(x.groups == x.heads, "no `model.grouped_queries`");
+  must(x.head_size * x.heads == x.hidden, "`model.head_size` hidden size / heads");
+  must(x.linear_bias, "no `model.linear_bias=false`");
+  must(!x.qk_norm, "no `model.qk_norm`");
+  must(x.window < 0, "no `model.window`");
   return out;
 }
 

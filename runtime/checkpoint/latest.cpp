@@ -61,7 +61,7 @@ found_checkpoint latest_checkpoint(const fs::path& dir,
     try {
       open_checkpoint(folder, advance);
       if (!out.warnings.empty())
-        out.warnings.push_back(fmt::format("going on from '{}'", folder.string()));
+        out.warnings.push_back(fmt::format("resuming from '{}'", folder.string()));
       out.folder = folder;
       return out;
     } catch (const input_error& damage) {

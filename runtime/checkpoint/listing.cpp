@@ -31,7 +31,8 @@ fs::path plain(const fs::path& dir) {
   std::error_code failure;
   if (!fs::is_directory(dir, failure))
     throw input_error(
-        "there is no folder '{}'; name a checkpoint, DIR/iter_0000100, or the --save folder of a "
+        "there is no folder '{}'; name a checkpoint, DIR/iter_0000100, or the `checkpoints.save` "
+        "folder of a "
         "run",
         dir.string());
   const auto clean = dir.lexically_normal();
@@ -76,7 +77,8 @@ std::vector<listed_checkpoint> list_checkpoints(const fs::path& dir) {
   }
   if (out.empty())
     throw input_error(
-        "'{}' has no checkpoint: neither a manifest.json nor folders iter_*; name the --save "
+        "'{}' has no checkpoint: neither a manifest.json nor folders iter_*; name the "
+        "`checkpoints.save` "
         "folder of a run",
         dir.string());
   std::reverse(out.begin(), out.end());

@@ -16,7 +16,7 @@ std::string holder_of(int descriptor);
 /// lock file can be made, nobody is kept out, and writing the output itself will tell why.
 class file_lock {
  public:
-  /// `what` begins the message: "write --log-file". Throws input_error that names the other
+  /// `what` begins the message: "write `watch.log_file`". Throws input_error that names the other
   /// process.
   file_lock(const std::filesystem::path& output, const std::string& what);
   file_lock(file_lock&& other) noexcept;

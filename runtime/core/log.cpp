@@ -1,5 +1,7 @@
 #include "runtime/core/log.hpp"
 
+#include "runtime/core/log_words.hpp"
+
 #include <spdlog/async.h>
 #include <spdlog/sinks/base_sink.h>
 #include <spdlog/sinks/stdout_sinks.h>
@@ -105,6 +107,7 @@ struct log_state {
   std::shared_ptr<spdlog::details::thread_pool> writer;  ///< null: lines are written at once
   std::shared_ptr<spdlog::logger> out, err;
   std::atomic<std::uint64_t> posted = 0;  ///< to the writer
+  std::string (*words)(std::string_view) = nullptr;
 
   log_state() { open(); }
 
@@ -186,15 +189,20 @@ void end_status_line(std::string_view text) {
   state().bottom.end(text);
 }
 
-void log_line(severity how, std::string_view text) {
+void set_log_words(std::string (*words)(std::string_view)) {
+  state().words = words;
+}
+
+void log_line(severity level, std::string_view text) {
   auto& log = state();
-  const bool output = how == severity::debug || how == severity::info;
+  const bool output = level == severity::debug || level == severity::info;
   auto& by = output ? log.out : log.err;
-  if (!by->should_log(level_of(how)))
+  if (!by->should_log(level_of(level)))
     return;
+  const auto said = log.words != nullptr ? log.words(text) : std::string(text);
   if (log.writer != nullptr)
     ++log.posted;
-  by->log(level_of(how), spdlog::string_view_t(text.data(), text.size()));
+  by->log(level_of(level), spdlog::string_view_t(said.data(), said.size()));
 }
 
 }  // namespace troupe::runtime

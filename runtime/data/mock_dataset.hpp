@@ -1,4 +1,4 @@
-// Made-up sequences, the same ones as Megatron's --mock-data: no files are needed.
+// Synthetic sequences, the same as Megatron-LM's mock data: no files are needed.
 
 #pragma once
 

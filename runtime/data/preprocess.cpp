@@ -121,7 +121,8 @@ std::uint64_t total_bytes(const std::vector<std::filesystem::path>& inputs) {
 
 void check(const preprocess_options& options) {
   if (options.inputs.empty())
-    throw input_error("cannot preprocess: there is no input; give --input with text files");
+    throw input_error(
+        "cannot preprocess: there is no input; give `preprocess.input` with text files");
   if (options.output_prefix.filename().empty())
     throw input_error("cannot preprocess into '{}': it must end in a name, not in a folder",
                       options.output_prefix.string());
@@ -129,7 +130,7 @@ void check(const preprocess_options& options) {
     throw input_error("cannot preprocess with {} workers: between 1 and 1024 are possible",
                       options.workers);
   if (options.json_keys.empty())
-    throw input_error("cannot preprocess: no JSON key is named; give --json-keys text");
+    throw input_error("cannot preprocess: no JSON key is named; give `preprocess.json_keys` text");
   for (const auto& key : options.json_keys)
     if (key.empty() || key.find('/') != std::string::npos)
       throw input_error(
@@ -138,7 +139,7 @@ void check(const preprocess_options& options) {
           key);
   const std::set<std::string> unique(options.json_keys.begin(), options.json_keys.end());
   if (unique.size() != options.json_keys.size())
-    throw input_error("cannot preprocess: a JSON key is named twice in --json-keys");
+    throw input_error("cannot preprocess: a JSON key is named twice in `preprocess.json_keys`");
 }
 
 }  // namespace

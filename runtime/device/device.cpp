@@ -23,7 +23,7 @@ void require_device(int number) {
   if (const auto why = open_devices().obstacle(number); !why.empty())
     throw kernels::backend_missing(
         "device " + std::to_string(number) + " (" + open_devices().facts(number).name + ") " + why
-        + ": name others with --devices (`troupe doctor` shows them), or compute with --backend cpu");
+        + ": name others with `devices.numbers` (`troupe doctor` shows them), or compute with `backend` cpu");
 }
 
 }  // namespace troupe::runtime

@@ -106,15 +106,15 @@ void refuse_memory(device_queue* queue, std::size_t bytes, std::size_t in_use) {
   if (queue == nullptr)
     throw io_error(
         "out of memory: {} more were asked for, {} are in use; use a smaller "
-        "--micro-batch-size, --seq-length or model",
+        "`batch.micro`, `model.sequence` or model",
         human_bytes(double(bytes)),
         human_bytes(double(in_use)));
   const auto facts = open_devices().facts(queue->device());
   const auto left = open_devices().free_memory(facts.number);
   throw io_error(
       "out of memory on device {} ({}, {}): {} more were asked for, this worker has {} in use{}; "
-      "use a smaller --micro-batch-size, --recompute-granularity full, "
-      "--use-distributed-optimizer over more devices, or more pipeline or tensor ranks",
+      "use a smaller `batch.micro`, `recompute.granularity` full, "
+      "`reduction.distributed_optimizer` over more devices, or more pipeline or tensor ranks",
       facts.number,
       facts.name,
       human_bytes(double(facts.memory)),

@@ -128,7 +128,7 @@ void stream::require_host(const char* what) const {
   if (queue_ != nullptr)
     throw input_error(
         "{} computes on elements in the host's memory, and this run computes on a device: set "
-        "--backend cpu, or write it with operations that devices have",
+        "`backend` cpu, or write it with operations that devices have",
         what);
 }
 

@@ -17,7 +17,7 @@ std::unique_ptr<checkpoint_reader> open(const fs::path& from) {
   std::error_code failure;
   if (!fs::is_directory(from, failure))
     throw input_error(
-        "cannot load a model from '{}': there is no such folder; name the --save "
+        "cannot load a model from '{}': there is no such folder; name the `checkpoints.save` "
         "folder of a training run",
         from.string());
   if (fs::exists(from / "manifest.json", failure))
@@ -28,7 +28,7 @@ std::unique_ptr<checkpoint_reader> open(const fs::path& from) {
   if (!found.folder)
     throw input_error(
         "cannot load a model from '{}': there is no checkpoint in it; name the "
-        "--save folder of a training run",
+        "`checkpoints.save` folder of a training run",
         from.string());
   return open_checkpoint(*found.folder);
 }

@@ -13,7 +13,7 @@
 namespace troupe::runtime {
 
 struct loading {
-  std::filesystem::path from;  ///< --save of a training run, or one iter_... folder in it
+  std::filesystem::path from;  ///< where a training run saved, or one iter_... folder in it
   kernels::backend backend = kernels::backend::cpu;
   int threads = 1;
   /// Instead of the one that is kept beside the checkpoints; must have its fingerprint.

@@ -104,7 +104,7 @@ mesh make_mesh(int world, int tensor, int context, int pipeline, std::string_vie
   const auto model = std::int64_t{tensor} * context * pipeline;
   if (world < 1 || model < 1 || world % model != 0)
     throw input_error(
-        "--world-size {} is not a multiple of tensor {} x context {} x pipeline {} = {}: data "
+        "`layout.world` {} is not a multiple of tensor {} x context {} x pipeline {} = {}: data "
         "parallelism is what remains; the nearest that would do: {}",
         world,
         tensor,
@@ -124,7 +124,8 @@ mesh fold_experts(const mesh& dense, int expert, int expert_tensor) {
   const auto model = std::int64_t{expert} * expert_tensor * pipeline;
   if (model < 1 || dense.size() % model != 0)
     throw input_error(
-        "--world-size {} is not a multiple of expert {} x expert tensor {} x pipeline {} = {}: the "
+        "`layout.world` {} is not a multiple of expert {} x expert tensor {} x pipeline {} = {}: "
+        "the "
         "data parallelism of experts is what remains; the nearest that would do: {}",
         dense.size(),
         expert,
@@ -142,8 +143,8 @@ mesh fold_experts(const mesh& dense, int expert, int expert_tensor) {
         "rank order '{}': experts would lie in other pipelines than the rest of their layers, "
         "because there are {} ranks before pp in one view and {} in the other; let pp be last, "
         "e.g. "
-        "tp-cp-ep-dp-pp, or choose --expert-model-parallel-size and --expert-tensor-parallel-size "
-        "whose product is that of --tensor- and --context-",
+        "tp-cp-ep-dp-pp, or choose `layout.expert` and `layout.expert_tensor` "
+        "whose product is that of `layout.tensor` and `layout.context`",
         dense.order(),
         dense.group(0, axis::pipeline).at(1),
         out.group(0, axis::pipeline).at(1));

@@ -366,7 +366,7 @@ void chunk::add_head() {
 std::vector<chunk_range> split_evenly(const gpt_config& config, int stages) {
   if (stages < 1 || config.layers % stages != 0)
     throw input_error(
-        "--pipeline-model-parallel-size {} does not divide --num-layers {}: each pipeline stage "
+        "`layout.pipeline` {} does not divide `model.layers` {}: each pipeline stage "
         "holds the same number of layers; choose a divisor of {}",
         stages,
         config.layers,

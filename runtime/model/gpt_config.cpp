@@ -24,14 +24,14 @@ std::int64_t nearest_divisor(std::int64_t number, std::int64_t wanted) {
 }
 
 bool validate_sizes(const gpt_config& x, std::vector<std::string>& out) {
-  const std::pair<const char*, std::int64_t> sizes[] = {{"--num-layers", x.layers},
-                                                        {"--hidden-size", x.hidden},
-                                                        {"--num-attention-heads", x.heads},
-                                                        {"--num-query-groups", x.groups},
-                                                        {"--kv-channels", x.head_size},
-                                                        {"--ffn-hidden-size", x.ffn},
-                                                        {"--seq-length", x.sequence},
-                                                        {"--vocab-size", x.vocabulary}};
+  const std::pair<const char*, std::int64_t> sizes[] = {{"`model.layers`", x.layers},
+                                                        {"`model.hidden`", x.hidden},
+                                                        {"`model.heads`", x.heads},
+                                                        {"`model.groups`", x.groups},
+                                                        {"`model.head_size`", x.head_size},
+                                                        {"`model.ffn`", x.ffn},
+                                                        {"`model.sequence`", x.sequence},
+                                                        {"`model.vocabulary`", x.vocabulary}};
   for (const auto& [flag, size] : sizes)
     if (size < 1 || size > largest_size)
       out.push_back(fmt::format("{} is {}; give a value from 1 to {}", flag, size, largest_size));
@@ -50,44 +50,43 @@ void validate_llama3(const gpt_config& x, std::vector<std::string>& out) {
 void validate_yarn(const gpt_config& x, std::vector<std::string>& out) {
   if (!(x.yarn_slow > 0 && x.yarn_slow < x.yarn_fast) || !std::isfinite(x.yarn_fast))
     out.push_back(
-        fmt::format("--yarn-beta-slow is {} and --yarn-beta-fast {}: the first should be above 0 "
+        fmt::format("`model.yarn_slow` is {} and `model.yarn_fast` {}: the first should be above 0 "
                     "and below the second, usually 1 and 32",
                     x.yarn_slow,
                     x.yarn_fast));
   if (!(x.yarn_mscale >= 0 && x.yarn_mscale_all >= 0) || !std::isfinite(x.yarn_mscale)
       || !std::isfinite(x.yarn_mscale_all))
-    out.push_back(
-        fmt::format("--mscale is {} and --mscale-all-dim {}: give 0 or more, usually 1 and 0",
-                    x.yarn_mscale,
-                    x.yarn_mscale_all));
+    out.push_back(fmt::format(
+        "`model.yarn_mscale` is {} and `model.yarn_mscale_all` {}: give 0 or more, usually 1 and 0",
+        x.yarn_mscale,
+        x.yarn_mscale_all));
   if (!(x.rotary_base > 1))
-    out.push_back(
-        fmt::format("--rotary-base is {}, and YaRN divides by its logarithm: give more than 1, "
-                    "usually 10000",
-                    x.rotary_base));
+    out.push_back(fmt::format(
+        "`model.rotary_base` is {}, and YaRN divides by its logarithm: give more than 1, "
+        "usually 10000",
+        x.rotary_base));
   if (x.rotary_percent != 1 || x.rotary_interleaved || x.rotary_interpolation != 1)
     out.emplace_back(
-        "--position-embedding-type yarn turns all channels of a head, by halves: leave out "
-        "--rotary-percent, --rotary-interleaved and --rotary-seq-len-interpolation-factor");
+        "`model.position` yarn turns all channels of a head, by halves: leave out "
+        "`model.rotary_percent`, `model.rotary_interleaved` and `model.rotary_interpolation`");
 }
 
 void validate_scaling(const gpt_config& x, std::vector<std::string>& out) {
   if (!(x.rotary_interpolation >= 1) || !std::isfinite(x.rotary_interpolation))
-    out.push_back(fmt::format("--rotary-seq-len-interpolation-factor is {}; give 1 or more",
-                              x.rotary_interpolation));
+    out.push_back(
+        fmt::format("`model.rotary_interpolation` is {}; give 1 or more", x.rotary_interpolation));
   if (x.scaling == rope_scaling::none)
     return;
   const bool yarn = x.scaling == rope_scaling::yarn;
   if (!(x.scaling_factor >= 1) || !std::isfinite(x.scaling_factor))
     out.push_back(fmt::format("{} is {}; give 1 or more",
-                              yarn ? "--rotary-scaling-factor" : "--rope-scaling-factor",
+                              yarn ? "`model.yarn_factor`" : "`model.scaling_factor`",
                               x.scaling_factor));
   if (x.scaling_positions < 1 || x.scaling_positions > largest_size)
-    out.push_back(
-        fmt::format("{} is {}; give the length of the sequences that the wavelengths were made for",
-                    yarn ? "--yarn-original-max-position-embeddings"
-                         : "Llama 3's original_max_position_embeddings",
-                    x.scaling_positions));
+    out.push_back(fmt::format(
+        "{} is {}; give the length of the sequences that the wavelengths were made for",
+        yarn ? "`model.scaling_positions`" : "Llama 3's original_max_position_embeddings",
+        x.scaling_positions));
   if (yarn)
     validate_yarn(x, out);
   else
@@ -98,25 +97,25 @@ void validate_positions(const gpt_config& x, std::vector<std::string>& out) {
   if (x.position == position_embedding::learned_absolute
       && (x.positions < x.sequence || x.positions > largest_size))
     out.push_back(
-        fmt::format("--max-position-embeddings is {}, but positions are learned and "
-                    "--seq-length is {}; give at least {}",
+        fmt::format("`model.positions` is {}, but positions are learned and "
+                    "`model.sequence` is {}; give at least {}",
                     x.positions,
                     x.sequence,
                     x.sequence));
   if (x.position != position_embedding::rope) {
     if (x.scaling != rope_scaling::none || x.rotary_interpolation != 1)
       out.emplace_back(
-          "--use-rope-scaling and --rotary-seq-len-interpolation-factor stretch rotary positions, "
-          "and these are not: give --position-embedding-type rope, or leave them out");
+          "`model.scaling=llama3` and `model.rotary_interpolation` stretch rotary positions, "
+          "and these are not: give `model.position` rope, or leave them out");
     return;
   }
   validate_scaling(x, out);
   if (!(x.rotary_base > 0) || !std::isfinite(x.rotary_base))
-    out.push_back(
-        fmt::format("--rotary-base is {}; give a positive number, usually 10000", x.rotary_base));
+    out.push_back(fmt::format("`model.rotary_base` is {}; give a positive number, usually 10000",
+                              x.rotary_base));
   if (x.head_size < 2) {
     out.push_back(
-        fmt::format("--kv-channels is {}, but rotary positions turn pairs of channels; "
+        fmt::format("`model.head_size` is {}, but rotary positions turn pairs of channels; "
                     "give at least 2",
                     x.head_size));
     return;
@@ -126,7 +125,7 @@ void validate_positions(const gpt_config& x, std::vector<std::string>& out) {
   if (turned < 2 || turned % 2 != 0) {
     const auto even = std::max<std::int64_t>(2, (possible ? turned : x.head_size) / 2 * 2);
     out.push_back(
-        fmt::format("--rotary-percent {} of --kv-channels {} turns {} channels, which is "
+        fmt::format("`model.rotary_percent` {} of `model.head_size` {} turns {} channels, which is "
                     "not an even number from 2 to {}; give {:.6g}",
                     x.rotary_percent,
                     x.head_size,
@@ -138,19 +137,20 @@ void validate_positions(const gpt_config& x, std::vector<std::string>& out) {
 
 void validate_numbers(const gpt_config& x, std::vector<std::string>& out) {
   if (!(x.norm_epsilon > 0) || !std::isfinite(x.norm_epsilon))
-    out.push_back(
-        fmt::format("--norm-epsilon is {}; give a positive number, usually 1e-5", x.norm_epsilon));
+    out.push_back(fmt::format("`model.norm_epsilon` is {}; give a positive number, usually 1e-5",
+                              x.norm_epsilon));
   if (!(x.init_std >= 0) || !std::isfinite(x.init_std))
-    out.push_back(fmt::format("--init-method-std is {}; give 0 or a positive number, usually 0.02",
+    out.push_back(fmt::format("`model.init_std` is {}; give 0 or a positive number, usually 0.02",
                               x.init_std));
   if (x.gain_offset != 0 && x.gain_offset != 1)
     out.push_back(
-        fmt::format("gains are stored less {}: 0, or 1 with --apply-layernorm-1p", x.gain_offset));
+        fmt::format("gains are stored less {}: 0, or 1 with `model.gain_offset`", x.gain_offset));
   if (x.window < -1 || x.window > largest_size)
     out.push_back(fmt::format(
-        "--window-size sees {} tokens back; give 0 to {}, or -1 for all", x.window, largest_size));
+        "`model.window` sees {} tokens back; give 0 to {}, or -1 for all", x.window, largest_size));
   const std::pair<const char*, double> dropouts[]
-      = {{"--hidden-dropout", x.hidden_dropout}, {"--attention-dropout", x.attention_dropout}};
+      = {{"`model.hidden_dropout`", x.hidden_dropout},
+         {"`model.attention_dropout`", x.attention_dropout}};
   for (const auto& [flag, p] : dropouts)
     if (!(p >= 0 && p < 1))
       out.push_back(fmt::format("{} is {}; give a probability from 0 to below 1", flag, p));
@@ -205,22 +205,22 @@ std::vector<std::string> validate(const gpt_config& config) {
   if (validate_sizes(config, out)) {
     if (config.heads % config.groups != 0)
       out.push_back(
-          fmt::format("--num-query-groups {} does not divide --num-attention-heads {}; "
+          fmt::format("`model.groups` {} does not divide `model.heads` {}; "
                       "give {}",
                       config.groups,
                       config.heads,
                       nearest_divisor(config.heads, config.groups)));
     if (config.padded_vocabulary < config.vocabulary || config.padded_vocabulary > largest_size)
       out.push_back(
-          fmt::format("the padded vocabulary has {} rows, but --vocab-size is {}; give at "
+          fmt::format("the padded vocabulary has {} rows, but `model.vocabulary` is {}; give at "
                       "least {}",
                       config.padded_vocabulary,
                       config.vocabulary,
                       config.vocabulary));
     if (const auto n = count_parameters<double>(config); n > largest_model)
       out.push_back(
-          fmt::format("the model would have {:.3g} parameters; reduce --num-layers, "
-                      "--hidden-size or --ffn-hidden-size to stay below {:.0g}",
+          fmt::format("the model would have {:.3g} parameters; reduce `model.layers`, "
+                      "`model.hidden` or `model.ffn` to stay below {:.0g}",
                       n,
                       largest_model));
   }

@@ -43,7 +43,7 @@ struct gpt_config {
 
   kernels::normalization normalization = kernels::normalization::layer;
   double norm_epsilon = 1e-5;
-  double gain_offset = 0;  ///< gains are stored less this: 1 with --apply-layernorm-1p, else 0
+  double gain_offset = 0;  ///< gains are stored less this: 1 or 0
   bool qk_norm = false;    ///< queries and keys are normalised, each head by itself
   kernels::activation activation = kernels::activation::gelu_tanh;
   bool linear_bias = true;

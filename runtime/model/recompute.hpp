@@ -19,7 +19,7 @@ enum class recompute_method : std::uint8_t {
 struct recompute_settings {
   recompute_granularity granularity = recompute_granularity::none;
   recompute_method method = recompute_method::uniform;  ///< of full
-  int layers = 1;                                       ///< of full: --recompute-num-layers
+  int layers = 1;                                       ///< of full
   bool core_attention = true;                           ///< of selective: module core_attn
   bool feed_forward = false;                            ///< of selective: module mlp
 

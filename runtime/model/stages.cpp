@@ -20,7 +20,7 @@ class stage_reader {
  public:
   /// `predicts`: m is read, too.
   explicit stage_reader(std::string_view text,
-                        std::string_view flag = "--pipeline-model-parallel-layout",
+                        std::string_view flag = "`layout.chunks`",
                         bool predicts = false)
       : text_(text), flag_(flag), predicts_(predicts) {}
 
@@ -115,10 +115,10 @@ class stage_reader {
     if ((layers + extra) % p == 0 && std::abs(p - stages) < std::abs(nearest - stages))
       nearest = p;
   throw input_error(
-      "--pipeline-model-parallel-size {} does not divide --num-layers {}{}, so that the stages "
+      "`layout.pipeline` {} does not divide `model.layers` {}{}, so that the stages "
       "would not be even: choose {}, or say what the ends hold by "
-      "--decoder-first-pipeline-num-layers and --decoder-last-pipeline-num-layers, or what every "
-      "stage holds by --pipeline-model-parallel-layout, e.g. '{}'",
+      "`layout.ends.first` and `layout.ends.last`, or what every "
+      "stage holds by `layout.chunks`, e.g. '{}'",
       stages,
       layers,
       extra == 0 ? "" : fmt::format(" + {} for embedding and loss", extra),
@@ -132,14 +132,13 @@ class stage_reader {
       }());
 }
 
-/// "--decoder-first-pipeline-num-layers 3 and --decoder-last-pipeline-num-layers 2"
+/// "`layout.ends.first` 3 and `layout.ends.last` 2"
 std::string told_ends(const uneven_ends& ends) {
   std::string out;
   if (ends.first)
-    out = fmt::format("--decoder-first-pipeline-num-layers {}", *ends.first);
+    out = fmt::format("`layout.ends.first` {}", *ends.first);
   if (ends.last)
-    out += fmt::format(
-        "{}--decoder-last-pipeline-num-layers {}", ends.first ? " and " : "", *ends.last);
+    out += fmt::format("{}`layout.ends.last` {}", ends.first ? " and " : "", *ends.last);
   return out;
 }
 
@@ -163,8 +162,8 @@ std::optional<uneven_ends> nearest_ends(int64_t layers, int64_t between, uneven_
             "that leaves {} layers for {} stages to share evenly", layers - ours, between)
                                       : fmt::format("that is {} layers on {} stages", ours, stages);
   throw input_error(
-      "{} of --num-layers {} over --pipeline-model-parallel-size {}: {}; {}or write every stage by "
-      "--pipeline-model-parallel-layout",
+      "{} of `model.layers` {} over `layout.pipeline` {}: {}; {}or write every stage by "
+      "`layout.chunks`",
       told_ends(ends),
       layers,
       stages,
@@ -176,8 +175,8 @@ std::optional<uneven_ends> nearest_ends(int64_t layers, int64_t between, uneven_
 std::vector<int64_t> around_given_ends(int64_t layers, int stages, const uneven_ends& ends) {
   if (ends.embedding_counts || ends.loss_counts)
     throw input_error(
-        "--decoder-first-pipeline-num-layers and -last- say what the ends hold, and "
-        "--account-for-embedding-in-pipeline-split and -loss- would reckon it: give one kind");
+        "`layout.ends.first` and `layout.ends.last` say what the ends hold, and "
+        "`layout.ends.embedding_counts` and `layout.ends.loss_counts` derive it: give one kind");
   const int told = int{ends.first.has_value()} + int{ends.last.has_value()};
   const auto rest = layers - ends.first.value_or(0) - ends.last.value_or(0);
   const auto between = stages - told;
@@ -262,20 +261,21 @@ std::vector<chunk_range> stages_from_text(std::string_view text,
         if (++stage.end > layers)
           reader.refuse(
               items[i].at,
-              fmt::format("with this there are more layers than --num-layers {}", layers));
+              fmt::format("with this there are more layers than `model.layers` {}", layers));
     }
   }
   const auto last = items.back().at;
   if (out.back().end < layers)
-    reader.refuse(last,
-                  fmt::format("there are {} layers up to here, of --num-layers {}: write {} more t",
-                              out.back().end,
-                              layers,
-                              layers - out.back().end));
+    reader.refuse(
+        last,
+        fmt::format("there are {} layers up to here, of `model.layers` {}: write {} more t",
+                    out.back().end,
+                    layers,
+                    layers - out.back().end));
   const auto number = int64_t(out.size());
   if (each == 1 && number != ranks && number % ranks == 0)
     reader.refuse(last,
-                  fmt::format("there are {} stages, {} for each of --pipeline-model-parallel-size "
+                  fmt::format("there are {} stages, {} for each of `layout.pipeline` "
                               "{}, but the schedule gives each rank one; give it {}",
                               number,
                               number / ranks,
@@ -284,18 +284,17 @@ std::vector<chunk_range> stages_from_text(std::string_view text,
   if (each > 1 && number != ranks * each)
     reader.refuse(last,
                   fmt::format("there are {} stages up to here, but {} virtual stages on each of "
-                              "--pipeline-model-parallel-size {} are {}",
+                              "`layout.pipeline` {} are {}",
                               number,
                               each,
                               ranks,
                               ranks * each));
   if (each >= 0 && number % ranks != 0)
-    reader.refuse(
-        last,
-        fmt::format("there are {0} stages up to here, but --pipeline-model-parallel-size {1}: give "
-                    "it {0}",
-                    number,
-                    ranks));
+    reader.refuse(last,
+                  fmt::format("there are {0} stages up to here, but `layout.pipeline` {1}: give "
+                              "it {0}",
+                              number,
+                              ranks));
   return out;
 }
 

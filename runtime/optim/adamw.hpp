@@ -21,8 +21,8 @@ struct adamw_settings {
   double weight_decay = 0.01;
   double clip = 1.0;  ///< largest norm of all gradients; 0: no clipping
 
-  /// The update after which moments were zero: 0, or where --no-load-optim went on. The bias of
-  /// moments is corrected by the updates since then.
+  /// The update after which moments were zero: 0, or where `checkpoints.no_load_optim` went on. The
+  /// bias of moments is corrected by the updates since then.
   std::uint64_t moments_from = 0;
 
   friend bool operator==(const adamw_settings&, const adamw_settings&) = default;

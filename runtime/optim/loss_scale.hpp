@@ -21,12 +21,12 @@
 namespace troupe::runtime {
 
 struct loss_scaling {
-  double constant = 0;  ///< --loss-scale; 0: dynamic
+  double constant = 0;  ///< 0: dynamic
 
-  double initial = 4294967296.0;  ///< --initial-loss-scale
-  double minimum = 1;             ///< --min-loss-scale
-  std::int64_t window = 1000;     ///< --loss-scale-window
-  std::int64_t hysteresis = 2;    ///< --hysteresis
+  double initial = 4294967296.0;
+  double minimum = 1;
+  std::int64_t window = 1000;
+  std::int64_t hysteresis = 2;
 
   friend bool operator==(const loss_scaling&, const loss_scaling&) = default;
 };

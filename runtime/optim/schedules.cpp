@@ -36,14 +36,14 @@ std::int64_t microbatches(const batch_schedule& s, std::int64_t consumed) {
 void check(const batch_schedule& s) {
   if (s.micro < 1 || s.global < 1)
     throw input_error(
-        "--micro-batch-size {} and --global-batch-size {} must be at least 1", s.micro, s.global);
+        "`batch.micro` {} and `batch.global` {} must be at least 1", s.micro, s.global);
   const auto each = s.micro * s.data_parallel;
   const auto divides = [&](std::int64_t size, const char* what) {
     if (size % each == 0 && size > 0)
       return;
     const auto below = size / each * each;
     throw input_error(
-        "{} {} is not a multiple of --micro-batch-size {} times the {} data-parallel replicas: "
+        "{} {} is not a multiple of `batch.micro` {} times the {} data-parallel replicas: "
         "every replica gets the same number of micro-batches; the nearest that would do: {}",
         what,
         size,
@@ -51,20 +51,20 @@ void check(const batch_schedule& s) {
         s.data_parallel,
         below > 0 && size - below <= each / 2 ? below : below + each);
   };
-  divides(s.global, "--global-batch-size");
+  divides(s.global, "`batch.global`");
   if (s.ramp_start == 0)
     return;
   if (s.ramp_increment < 1 || s.ramp_samples < 0 || s.ramp_start > s.global
       || (s.global - s.ramp_start) % s.ramp_increment != 0)
     throw input_error(
-        "--rampup-batch-size {} {} {}: from the start batch size whole increments must lead to "
-        "--global-batch-size {}",
+        "`batch.ramp` {} {} {}: from the start batch size whole increments must lead to "
+        "`batch.global` {}",
         s.ramp_start,
         s.ramp_increment,
         s.ramp_samples,
         s.global);
   for (auto size = s.ramp_start; size < s.global; size += s.ramp_increment)
-    divides(size, "--rampup-batch-size: batch size");
+    divides(size, "`batch.ramp`: batch size");
 }
 
 }  // namespace troupe::runtime

@@ -12,15 +12,15 @@ namespace troupe::runtime {
 
 enum class decay_style : std::uint8_t { constant, linear, cosine };
 
-/// As --lr-decay-style spells it.
+/// As users spell it.
 constexpr std::string_view to_string(decay_style x) {
   return x == decay_style::constant ? "constant" : x == decay_style::linear ? "linear" : "cosine";
 }
 
 struct rate_schedule {
-  double maximum = 0;       ///< --lr
-  double minimum = 0;       ///< --min-lr
-  double warmup_start = 0;  ///< --lr-warmup-init
+  double maximum = 0;
+  double minimum = 0;
+  double warmup_start = 0;
   std::int64_t warmup = 0;  ///< samples
   std::int64_t decay = 0;   ///< samples until the minimum is reached
   decay_style style = decay_style::linear;
@@ -47,10 +47,10 @@ struct own_rate {
 };
 
 struct batch_schedule {
-  std::int64_t micro = 1;          ///< --micro-batch-size: rows of a micro-batch
-  std::int64_t global = 1;         ///< --global-batch-size: samples of a step
+  std::int64_t micro = 1;          ///< rows of a micro-batch
+  std::int64_t global = 1;         ///< samples of a step
   std::int64_t data_parallel = 1;  ///< replicas
-  std::int64_t ramp_start = 0;     ///< --rampup-batch-size START INCREMENT SAMPLES; 0: none
+  std::int64_t ramp_start = 0;     ///< 0: none
   std::int64_t ramp_increment = 0;
   std::int64_t ramp_samples = 0;
 

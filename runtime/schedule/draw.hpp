@@ -54,7 +54,7 @@ struct executed_step {
   std::vector<std::string> other_order;
 };
 
-/// A step of a run from the file that `troupe train --trace` wrote: of one replica and tensor rank,
+/// A step of a run from the trace that a training run wrote: of one replica and tensor rank,
 /// those of the lowest number. Every planned action is there, B from the begin of its I to the end
 /// of its W, in the order in which they began; memory as micro-batches held. Times in ms from the
 /// step's first action. Throws input_error, which names `file`, for what is no such file, or has no

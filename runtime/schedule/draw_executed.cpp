@@ -90,8 +90,8 @@ struct step_reader {
 
   [[noreturn]] void refuse(const std::string& why) const {
     throw input_error(
-        "'{}' is no trace of `troupe train --trace`: {}; give what `troupe train --trace FILE` "
-        "wrote",
+        "'{}' is no trace of a run: {}; give the file that `troupe train` wrote by "
+        "`watch.trace_file`",
         file,
         why);
   }
@@ -129,7 +129,7 @@ void require_all_planned(const step_reader& trace, const plan& planned) {
       if (x.what.kind <= action_kind::recompute && !known.contains(key_of(planned, x.what)))
         throw input_error(
             "step {} of the trace '{}' has {}, which the plan '{}' lacks: draw it with the plan of "
-            "its run, of as many ranks and micro-batches (`troupe train --record-schedule FILE` "
+            "its run, of as many ranks and micro-batches (`watch.schedule_record` "
             "writes it)",
             trace.step,
             trace.file,

@@ -30,7 +30,7 @@ struct schedule_request {
 
 struct named_schedule {
   std::string_view name;
-  std::string_view what;   ///< a line for --help
+  std::string_view what;   ///< a line for the help
   std::string_view paper;  ///< author, title, year, or whose rule it is
   int chunks_per_rank;     ///< by default; 0: it chooses
   bool other_chunks;       ///< it admits another number of them

@@ -97,7 +97,7 @@ std::filesystem::path next_file(const std::filesystem::path& folder) {
 
 /// The first step of the run, in a file of its own.
 std::unique_ptr<growing_file> begun(const std::filesystem::path& folder, std::uint64_t first) {
-  auto out = std::make_unique<growing_file>("--tensorboard-dir", next_file(folder), false);
+  auto out = std::make_unique<growing_file>("`watch.board_dir`", next_file(folder), false);
   auto head = event_head(wall_time(), 0);
   append_bytes(head, 3, version);
   auto session = event_head(wall_time(), std::int64_t(first));

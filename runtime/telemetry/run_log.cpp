@@ -65,7 +65,7 @@ std::string first_line(const std::filesystem::path& path) {
 class json_log final : public record_sink {
  public:
   json_log(const std::filesystem::path& path, const log_settings& how)
-      : how_(how), file_("--log-file", path, how.append) {}
+      : how_(how), file_("`watch.log_file`", path, how.append) {}
 
   void write(const step_report& x) override { file_.append(json_record(x, how_) + "\n"); }
   void write(const validation_report& x) override { file_.append(json_record(x) + "\n"); }
@@ -80,7 +80,9 @@ class csv_log final : public record_sink {
   csv_log(const std::filesystem::path& path,
           const log_settings& how,
           std::function<bool(std::uint64_t)> is_validated)
-      : how_(how), is_validated_(std::move(is_validated)), file_("--log-csv", path, how.append) {
+      : how_(how),
+        is_validated_(std::move(is_validated)),
+        file_("`watch.csv_file`", path, how.append) {
     if (file_.is_empty())
       file_.append(csv_header());
     else

@@ -63,7 +63,7 @@ run_table::run_table(const fs::path& log) {
   if (fields_.empty() && !skipped_.empty())
     throw input_error(
         "cannot plot '{}': line {} is no JSON object with an 'iteration'; give a file that `troupe "
-        "train` wrote by --log-file or --log-csv",
+        "train` wrote by `watch.log_file` or `watch.csv_file`",
         log.string(),
         skipped_.front());
   if (fields_.empty())
@@ -147,8 +147,9 @@ fs::path find_log(const fs::path& run) {
   if (found.size() == 1)
     return found.front();
   throw input_error(
-      "the folder '{}' has {}: name the file that `troupe train` wrote by --log-file or --log-csv; "
-      "in the --save folder of a run it is log.jsonl unless it was given another name",
+      "the folder '{}' has {}: name the file that `troupe train` wrote by `watch.log_file` or "
+      "`watch.csv_file`; "
+      "in the `checkpoints.save` folder of a run it is log.jsonl unless it was given another name",
       run.string(),
       found.empty() ? "no log.jsonl, and no other file that ends in .jsonl or .csv"
                     : "no log.jsonl, but several files that end in .jsonl or .csv");

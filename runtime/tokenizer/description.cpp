@@ -88,7 +88,7 @@ tokenizer_choice described_choice(const std::string& description, const fs::path
   } else if (choice.type == bpe_tokenizer::type_name && choice.vocab_file.empty()) {
     throw input_error(
         "the model was trained with a {}, but '{}' with its vocab.json and merges.txt is missing: "
-        "restore it, or name the files by --tokenizer DIR",
+        "restore it, or name the files by `tokenizer.folder` DIR",
         choice.type,
         kept.string());
   }

@@ -30,8 +30,8 @@ std::string fault_of(const step_result& x) {
 /// What there is to say of a loss scale that does not fall.
 std::string standing_scale(const recipe& how, const loss_scale& at) {
   return how.scaling.constant > 0
-             ? fmt::format(", with the constant loss scale {} (--loss-scale)", at.value)
-             : fmt::format(", though the loss scale is down at its minimum, {} (--min-loss-scale)",
+             ? fmt::format(", with the constant loss scale {} (`scaling.constant`)", at.value)
+             : fmt::format(", though the loss scale is down at its minimum, {} (`scaling.minimum`)",
                            at.value);
 }
 
@@ -83,18 +83,19 @@ step_verdict decide(const recipe& how, const training_position& at, const step_r
 
 std::string diagnosis(const step_verdict& x, const training_position& at) {
   auto out = fmt::format(
-      "iteration {}: {}; the last committed state is that of iteration {}. Try {}a lower --lr, a "
-      "longer warm-up or a smaller --clip-grad",
+      "iteration {}: {}; the last committed state is that of iteration {}. Try {}a lower "
+      "`rate.maximum`, a "
+      "longer warm-up or a smaller `optimizer.clip`",
       at.iteration + 1,
       x.fault,
       at.iteration,
-      at.scale.is_used() ? "--bf16, " : "");
+      at.scale.is_used() ? "`precision=bf16`, " : "");
   if (x.before == 0)
-    return out + ", or leave such steps out: --on-nonfinite skip";
+    return out + ", or leave such steps out: `nonfinite` skip";
   return out
          + fmt::format(
              "; the {} steps before it were left out for the same, which is as many in a row as "
-             "--max-skipped-in-a-row allows",
+             "`skippable_in_a_row` allows",
              x.before);
 }
 

@@ -24,13 +24,13 @@ struct recipe {
   own_rate rate_of = {};  ///< in place of `rate`, where its function is given
   batch_schedule batch;   ///< data_parallel: the logical replicas
 
-  /// Of parameters and activations: f32, bf16 (--bf16) or f16 (--fp16). Master weights, moments and
+  /// Of parameters and activations: f32, bf16 or f16. Master weights, moments and
   /// gradients are f32 always.
   dtype precision = dtype::f32;
   loss_scaling scaling;  ///< with f16 alone
 
   /// Steps in a row that are left out because their loss or gradient is not finite; the next one
-  /// ends the run. 0: the first does (--on-nonfinite stop). With a dynamic loss scale those count
+  /// ends the run. 0: the first does. With a dynamic loss scale those count
   /// that find it at its minimum: others are left out always, and lower it.
   std::uint64_t skippable_in_a_row = 0;
 };

@@ -80,9 +80,11 @@ void let_workers_read(const training_job& job) {
           && job.devices.exchange == collectives::local
           && job.layout.world > job.layout.pipeline)  // stages only copy
         throw input_error(
-            "device {} cannot read the memory of device {}, as workers with --collectives local "
+            "device {} cannot read the memory of device {}, as workers with `devices.exchange` "
+            "local "
             "do: "
-            "give --collectives nccl, or --devices that see each other (nvidia-smi topo -p2p r)",
+            "give `devices.exchange` nccl, or `devices.numbers` that see each other (nvidia-smi "
+            "topo -p2p r)",
             d,
             other);
 }
@@ -140,8 +142,9 @@ void prepare_devices(const training_job& job) {
   if (const auto devices = devices_of(job);
       job.devices.exchange != collectives::local && job.layout.world > int(devices.size()))
     throw input_error(
-        "--collectives {} wants a device for each of the {} workers, and there are {}: NCCL serves "
-        "one rank a device; give --collectives local, or more --devices",
+        "`devices.exchange` {} wants a device for each of the {} workers, and there are {}: NCCL "
+        "serves "
+        "one rank a device; give `devices.exchange` local, or more `devices.numbers`",
         to_string(job.devices.exchange),
         job.layout.world,
         devices.size());
@@ -176,7 +179,8 @@ void tell_unknown_products(const training_job& job, const fs::path& folder) {
       beside(job.checkpoints.load).string());
   if (job.checkpoints.strict_identity)
     throw input_error(
-        "{}; --strict-identity asks for the same bits: put that file back, or leave the flag out",
+        "{}; `checkpoints.strict_identity` asks for the same bits: put that file back, or leave "
+        "the flag out",
         what);
   log_warning("{}: the states from here on are not promised to be the bits of that run", what);
 }
@@ -188,7 +192,8 @@ void tell_other_gradients(const training_job& job, const fs::path& where) {
       "its own, where this one does so in the product that makes the gradient",
       where.string());
   if (job.checkpoints.strict_identity)
-    throw input_error("{}; --strict-identity asks for the same bits: leave the flag out", what);
+    throw input_error(
+        "{}; `checkpoints.strict_identity` asks for the same bits: leave the flag out", what);
   log_warning("{}: the states from here on are not promised to be the bits of that run", what);
 }
 

@@ -30,7 +30,8 @@ std::map<std::string, std::string> products_of(const training_job& job);
 /// Before the first product of a job that goes on from a checkpoint, after prepare_devices: its
 /// algorithms hold, whatever the file beside it says, which is told. A checkpoint of an older build
 /// names none; where the file is missing, too, or of a build with a kernel for GELU's slope, that
-/// is told, or with --strict-identity refused: input_error. `folder`: of the checkpoint.
+/// is told, or with `checkpoints.strict_identity` refused: input_error. `folder`: of the
+/// checkpoint.
 void take_products(const training_job& job,
                    const std::filesystem::path& folder,
                    const std::map<std::string, std::string>& products);

@@ -30,47 +30,49 @@ using sentences = std::vector<std::string>;
 void validate_steps(const training_job& job, sentences& wrong) {
   collect(wrong, [&] { check(job.training.batch); });
   if (job.train_iterations < 1)
-    wrong.push_back(
-        fmt::format("the run has no step: give --train-iters of at least 1, or --train-samples of "
-                    "at least --global-batch-size {}",
-                    job.training.batch.global));
+    wrong.push_back(fmt::format(
+        "the run has no step: give `train_iterations` of at least 1, or `train_samples` of "
+        "at least `batch.global` {}",
+        job.training.batch.global));
   const auto& rate = job.training.rate;
   if (!(rate.maximum > 0))
-    wrong.push_back(fmt::format("--lr is {}; give a positive number", rate.maximum));
+    wrong.push_back(fmt::format("`rate.maximum` is {}; give a positive number", rate.maximum));
   if (rate.minimum > rate.maximum)
-    wrong.push_back(fmt::format("--min-lr {} is above --lr {}: lower the one or raise the other",
-                                rate.minimum,
-                                rate.maximum));
-  if (rate.warmup_start > rate.maximum)
     wrong.push_back(fmt::format(
-        "--lr-warmup-init {} is above --lr {}: give less", rate.warmup_start, rate.maximum));
+        "`rate.minimum` {} is above `rate.maximum` {}: lower the one or raise the other",
+        rate.minimum,
+        rate.maximum));
+  if (rate.warmup_start > rate.maximum)
+    wrong.push_back(fmt::format("`rate.warmup_start` {} is above `rate.maximum` {}: give less",
+                                rate.warmup_start,
+                                rate.maximum));
   if (rate.warmup >= rate.decay && job.train_iterations > 0)
     wrong.push_back(
         fmt::format("the learning rate warms up for {} samples, but has only {} to rise and "
-                    "decay in: shorten --lr-warmup-iters, -samples or -fraction, or lengthen "
-                    "--lr-decay-iters or -samples",
+                    "decay in: shorten `rate.warmup_iterations`, `rate.warmup` or "
+                    "`rate.warmup_fraction`, or lengthen `rate.decay_iterations` or `rate.decay`",
                     rate.warmup,
                     rate.decay));
   const auto& adam = job.training.optimizer;
   const std::pair<const char*, double> memories[]
-      = {{"--adam-beta1", adam.beta1}, {"--adam-beta2", adam.beta2}};
+      = {{"`optimizer.beta1`", adam.beta1}, {"`optimizer.beta2`", adam.beta2}};
   for (const auto& [flag, beta] : memories)
     if (!(beta >= 0 && beta < 1))
       wrong.push_back(fmt::format("{} is {}; give a number from 0 to below 1", flag, beta));
   if (!(adam.epsilon > 0))
-    wrong.push_back(fmt::format("--adam-eps is {}; give a positive number", adam.epsilon));
+    wrong.push_back(fmt::format("`optimizer.epsilon` is {}; give a positive number", adam.epsilon));
 }
 
 void validate_data(const training_job& job, sentences& wrong) {
   const auto& data = job.data;
   if (data.mock == !data.path.empty())
-    wrong.emplace_back(data.mock ? "--data-path and --mock-data both say what to train on: give one"
-                                 : "what to train on? give --data-path PREFIX, or --mock-data");
+    wrong.emplace_back(data.mock ? "`data.path` and `data.mock` both say what to train on: give one"
+                                 : "what to train on? give `data.path` PREFIX, or `data.mock`");
   if (!data.path.empty())
     collect(wrong, [&] { indexed_dataset{data.path}; });
   collect(wrong, [&] {
     if (!split_matrix(data.split).share(data_split::train))
-      throw input_error("--split {} leaves nothing to train on: its first share must not be 0",
+      throw input_error("`data.split` {} leaves nothing to train on: its first share must not be 0",
                         data.split);
   });
 }
@@ -86,7 +88,8 @@ void require_log(const fs::path& path) {
   const bool torn = line.size() == text.size() && line.starts_with("{\"iteration\"");
   if (!text.empty() && !torn && iteration_of_json(line) < 0)
     throw input_error(
-        "--log-file '{}': this file is there and is no log, its first line is no JSON object with "
+        "`watch.log_file` '{}': this file is there and is no log, its first line is no JSON object "
+        "with "
         "an 'iteration'; it would be written over: name another one",
         path.string());
 }
@@ -110,7 +113,8 @@ void require_table(const fs::path& path) {
   const auto text = file.text();
   if (!names_columns(text.substr(0, text.find('\n'))) && !csv_header().starts_with(text))
     throw input_error(
-        "--log-csv '{}': this file is there and its first line is not the header of such a table; "
+        "`watch.csv_file` '{}': this file is there and its first line is not the header of such a "
+        "table; "
         "name another one",
         path.string());
 }
@@ -123,20 +127,23 @@ void require_plan(const training_job& job) {
     return;
   if (job.layout.pipeline < 2)
     throw input_error(
-        "--record-schedule '{}': one pipeline stage has no schedule worth a record; leave it out, "
+        "`watch.schedule_record` '{}': one pipeline stage has no schedule worth a record; leave it "
+        "out, "
         "or "
-        "give a --pipeline-model-parallel-size above 1",
+        "give a `layout.pipeline` above 1",
         path.string());
   if (!fs::is_regular_file(path, failure))
     return;
   if (fs::equivalent(path, job.layout.schedule.source, failure))
-    throw input_error("--record-schedule '{}' would write over the schedule: name another file",
-                      path.string());
+    throw input_error(
+        "`watch.schedule_record` '{}' would write over the schedule: name another file",
+        path.string());
   try {
     plan_from_csv(read_text(path), path.string());
   } catch (const error&) {
     throw input_error(
-        "--record-schedule '{}': this file is there and is no plan; it would be written over: name "
+        "`watch.schedule_record` '{}': this file is there and is no plan; it would be written "
+        "over: name "
         "another one",
         path.string());
   }
@@ -205,19 +212,19 @@ void validate_fault(const training_job& job, sentences& wrong) {
   }
   if (!is_actor(fault.substr(0, at), job))
     wrong.push_back(fmt::format(
-        "--plant-fault '{}' names nobody of this run: before the @ give supervisor, node, loader, "
+        "`faults.fault` '{}' names nobody of this run: before the @ give supervisor, node, loader, "
         "checkpointer, monitor, replica:R, stage:R.P.T, lane:R.P.T or nan:R.P.T{}{}, with R "
         "below {}, P below {} and T below {}; T may be left out and is 0",
         fault,
         has_wires(job) ? " or wire:R.P.T"
-                       : " (wire:R.P.T with --overlap-grad-reduce and several replicas)",
+                       : " (wire:R.P.T with `reduction.overlap_gradients` and several replicas)",
         job.backend == kernels::backend::cuda ? " or save:R.P.T" : "",
         replica_actors(job),
         job.layout.pipeline,
         job.layout.tensor));
   else if (!steps.empty() || first < 1 || last < first)
     wrong.push_back(
-        fmt::format("--plant-fault '{0}' names no step: after the @ give a number from 1, e.g. "
+        fmt::format("`faults.fault` '{0}' names no step: after the @ give a number from 1, e.g. "
                     "{1}@3, or the first and the last of several, e.g. {1}@3-5",
                     fault,
                     fault.substr(0, at)));
@@ -236,18 +243,18 @@ void validate_files(const training_job& job, sentences& wrong) {
         path.string(),
         fs::exists(what) ? "this is a file; name a folder" : "there is no such folder"));
   };
-  folder("--save", c.save, false);
-  folder("--load", c.load, false);
-  folder("--load-hf", c.load_hub, true);
-  folder("--tensorboard-dir", job.watch.board_dir, false);
+  folder("`checkpoints.save`", c.save, false);
+  folder("`checkpoints.load`", c.load, false);
+  folder("`checkpoints.load_hub`", c.load_hub, true);
+  folder("`watch.board_dir`", job.watch.board_dir, false);
   if (job.data.cache)
-    folder("--data-cache-path", *job.data.cache, false);
+    folder("`data.cache`", *job.data.cache, false);
   const std::pair<const char*, const fs::path*> files[]
-      = {{"--log-file", &job.watch.log_file},
-         {"--log-csv", &job.watch.csv_file},
-         {"--record-schedule", &job.watch.schedule_record},
-         {"--trace", &job.watch.trace_file},
-         {"--profile-operations", &job.watch.profile_file}};
+      = {{"`watch.log_file`", &job.watch.log_file},
+         {"`watch.csv_file`", &job.watch.csv_file},
+         {"`watch.schedule_record`", &job.watch.schedule_record},
+         {"`watch.trace_file`", &job.watch.trace_file},
+         {"`watch.profile_file`", &job.watch.profile_file}};
   for (const auto& [flag, path] : files) {
     std::error_code failure;
     if (path->empty())
@@ -274,43 +281,48 @@ void validate_files(const training_job& job, sentences& wrong) {
   collect(wrong, [&] { require_table(job.watch.csv_file); });
   collect(wrong, [&] { require_plan(job); });
   const std::pair<const char*, fs::path> targets[]
-      = {{"--save", c.save.empty() ? c.save : c.save / ".lock"},
-         {"--log-file", job.watch.log_file},
-         {"--log-csv", job.watch.csv_file},
-         {"--tensorboard-dir",
+      = {{"`checkpoints.save`", c.save.empty() ? c.save : c.save / ".lock"},
+         {"`watch.log_file`", job.watch.log_file},
+         {"`watch.csv_file`", job.watch.csv_file},
+         {"`watch.board_dir`",
           job.watch.board_dir.empty() ? fs::path() : job.watch.board_dir / "events.out.tfevents"},
-         {"--record-schedule", job.watch.schedule_record},
-         {"--trace", job.watch.trace_file},
-         {"--profile-operations", job.watch.profile_file}};
+         {"`watch.schedule_record`", job.watch.schedule_record},
+         {"`watch.trace_file`", job.watch.trace_file},
+         {"`watch.profile_file`", job.watch.profile_file}};
   for (const auto& [flag, path] : targets)
     if (!path.empty() && wrong.empty())
       if (const auto obstacle = write_obstacle(path))
         wrong.push_back(fmt::format(
             "{} cannot be written: {}; choose a place that is writable", flag, *obstacle));
   if (c.save.empty() && c.save_interval > 0)
-    wrong.emplace_back("--save-interval needs --save DIR: where checkpoints go");
+    wrong.emplace_back(
+        "`checkpoints.save_interval` needs `checkpoints.save` DIR: where checkpoints go");
 }
 
 void validate_resuming(const training_job& job, sentences& wrong) {
   const auto& c = job.checkpoints;
   if (c.override_scheduler && c.use_checkpoint_scheduler)
     wrong.emplace_back(
-        "--override-opt_param-scheduler and --use-checkpoint-opt_param-scheduler contradict each "
+        "`checkpoints.override_scheduler` and `checkpoints.use_checkpoint_scheduler` contradict "
+        "each "
         "other: give the one whose learning rate is to hold, the command line's or the "
         "checkpoint's");
   if (c.finetune && c.load.empty() && c.load_hub.empty())
-    wrong.emplace_back("--finetune needs --load DIR: whose parameters to start from");
+    wrong.emplace_back(
+        "`checkpoints.finetune` needs `checkpoints.load` DIR: whose parameters to start from");
   if (c.strict_identity && (c.finetune || c.no_load_optim))
-    wrong.push_back(
-        fmt::format("--strict-identity holds a run to its bits, which {} gives up: leave one out",
-                    c.finetune ? "--finetune" : "--no-load-optim"));
-  if (c.use_checkpoint_scheduler && (c.finetune || c.no_load_optim))
     wrong.push_back(fmt::format(
-        "--use-checkpoint-opt_param-scheduler asks for the checkpoint's learning rate, and {} for "
-        "that of the command line: leave one out",
-        c.finetune ? "--finetune" : "--no-load-optim"));
+        "`checkpoints.strict_identity` holds a run to its bits, which {} gives up: leave one out",
+        c.finetune ? "`checkpoints.finetune`" : "`checkpoints.no_load_optim`"));
+  if (c.use_checkpoint_scheduler && (c.finetune || c.no_load_optim))
+    wrong.push_back(
+        fmt::format("`checkpoints.use_checkpoint_scheduler` asks for the checkpoint's learning "
+                    "rate, and {} for "
+                    "that of the command line: leave one out",
+                    c.finetune ? "`checkpoints.finetune`" : "`checkpoints.no_load_optim`"));
   if (c.keep_last > 0 && c.save.empty())
-    wrong.emplace_back("--keep-last needs --save DIR: where checkpoints go");
+    wrong.emplace_back(
+        "`checkpoints.keep_last` needs `checkpoints.save` DIR: where checkpoints go");
 }
 
 json describe(const batch_schedule& x) {

@@ -17,74 +17,74 @@
 namespace troupe::runtime {
 
 struct data_settings {
-  std::filesystem::path path;                  ///< prefix of .bin and .idx; empty: none
-  bool mock = false;                           ///< --mock-data
-  std::string split = "969,30,1";              ///< --split
-  std::optional<std::filesystem::path> cache;  ///< --data-cache-path
+  std::filesystem::path path;  ///< prefix of .bin and .idx; empty: none
+  bool mock = false;
+  std::string split = "969,30,1";
+  std::optional<std::filesystem::path> cache;
   bool eod_mask_loss = false;
   bool reset_position_ids = false;
   std::int32_t end_of_document = 0;  ///< of the tokenizer
 };
 
 struct layout_settings {
-  int world = 1;     ///< --world-size: workers
-  int tensor = 1;    ///< --tensor-model-parallel-size
-  int pipeline = 1;  ///< --pipeline-model-parallel-size; data parallelism is the rest
+  int world = 1;  ///< workers
+  int tensor = 1;
+  int pipeline = 1;  ///< data parallelism is the rest
   std::string order = "tp-cp-ep-dp-pp";
-  bool sequence_parallel = false;  ///< --sequence-parallel: rows of the residual stream are spread
+  bool sequence_parallel = false;  ///< rows of the residual stream are spread
 
-  /// --replicas-per-worker: logical replicas that each data-parallel rank plays in turn, each with
-  /// its own gradients: the same bits as with as many ranks more.
+  /// `layout.replicas_per_worker`: logical replicas that each data-parallel rank plays in turn,
+  /// each with its own gradients: the same bits as with as many ranks more.
   int replicas_per_worker = 1;
 
   schedule_settings schedule;  ///< who does what when, and how many chunks each rank has
 
   /// The layers of each chunk of the model; filled in by `resolve` from
-  /// --pipeline-model-parallel-layout or --decoder-{first,last}-pipeline-num-layers or
-  /// --account-for-{embedding,loss}-..., or evenly.
+  /// a text of all stages, from what the first and the last are told to hold, or from what
+  /// embedding and loss count, or evenly.
   std::vector<chunk_range> chunks;
 };
 
 /// How gradients and optimizer state are spread over the data axis. No flag changes a bit; the
 /// grain, which is none, is part of what norms and digests are of.
 struct reduction_settings {
-  bool distributed_optimizer = false;   ///< --use-distributed-optimizer (ZeRO stage 1)
-  std::int64_t bucket_size = 40000000;  ///< --ddp-bucket-size: elements
-  bool overlap_gradients = false;       ///< --overlap-grad-reduce
-  bool overlap_parameters = false;      ///< --overlap-param-gather
-  std::int64_t grain = default_grain;   ///< elements that are never parted: see buckets.hpp
+  bool distributed_optimizer = false;   ///< ZeRO stage 1
+  std::int64_t bucket_size = 40000000;  ///< elements
+  bool overlap_gradients = false;
+  bool overlap_parameters = false;
+  std::int64_t grain = default_grain;  ///< elements that are never parted: see buckets.hpp
 };
 
 struct checkpoint_settings {
   std::filesystem::path save;       ///< empty: none
   std::filesystem::path load;       ///< empty: none
   std::uint64_t save_interval = 0;  ///< iterations; 0: only at the end
-  std::filesystem::path load_hub;   ///< --load-hf: a Hugging Face model folder; empty: none
-  int keep_last = 0;                ///< --keep-last: older ones are removed; 0: none is
-  bool finetune = false;            ///< --finetune: parameters only, iteration and data from 0
-  bool no_load_optim = false;       ///< --no-load-optim: moments begin at 0, the iteration goes on
-  bool override_scheduler = false;  ///< --override-opt_param-scheduler: the rate of the flags
-  bool use_checkpoint_scheduler = false;  ///< --use-checkpoint-opt_param-scheduler
+  std::filesystem::path load_hub;   ///< a Hugging Face model folder; empty: none
+  int keep_last = 0;                ///< older ones are removed; 0: none is
+  bool finetune = false;            ///< parameters only, iteration and data from 0
+  bool no_load_optim = false;       ///< moments begin at 0, the iteration goes on
+  bool override_scheduler = false;  ///< the rate of the flags
+  bool use_checkpoint_scheduler = false;
   /// Before the second try to save the last iteration; twice as long before each further one.
   std::chrono::milliseconds last_pause = std::chrono::seconds(1);
-  bool strict_identity = false;  ///< --strict-identity: another identity is refused, not told
+  bool strict_identity = false;  ///< another identity is refused, not told
 };
 
 struct watch_settings {
   std::uint64_t log_interval = 100;
-  std::filesystem::path log_file;         ///< --log-file: a JSON object a line; empty: none
-  std::filesystem::path csv_file;         ///< --log-csv: the same as a table; empty: none
-  std::filesystem::path board_dir;        ///< --tensorboard-dir: event files; empty: none
-  std::uint64_t board_interval = 1;       ///< --tensorboard-log-interval: steps between two records
-  std::filesystem::path trace_file;       ///< --trace; empty: none
-  std::filesystem::path profile_file;     ///< --profile-operations: JSON; empty: none
-  std::filesystem::path schedule_record;  ///< --record-schedule: CSV; empty: none
+  std::filesystem::path log_file;         ///< a JSON object a line; empty: none
+  std::filesystem::path csv_file;         ///< the same as a table; empty: none
+  std::filesystem::path board_dir;        ///< event files; empty: none
+  std::uint64_t board_interval = 1;       ///< steps between two records
+  std::filesystem::path trace_file;       ///< empty: none
+  std::filesystem::path profile_file;     ///< JSON; empty: none
+  std::filesystem::path schedule_record;  ///< CSV; empty: none
   std::uint64_t eval_interval = 0;        ///< 0: never
-  std::int64_t eval_batches = 0;          ///< --eval-iters: global batches of one evaluation
+  std::int64_t eval_batches = 0;          ///< global batches of one evaluation
   bool log_throughput = false;
-  double matrix_rate = 0;           ///< --matrix-rate: FLOP a second; 0: measured at the start
-  bool log_params_norm = false;     ///< --log-params-norm
-  bool log_zero_gradients = false;  ///< --log-num-zeros-in-grad
+  double matrix_rate = 0;  ///< FLOP a second; 0: measured at the start
+  bool log_params_norm = false;
+  bool log_zero_gradients = false;
   bool progress = true;
 };
 
@@ -117,11 +117,11 @@ std::optional<transports> transports_from(std::string_view name);
 
 /// Of the cuda backend.
 struct device_settings {
-  std::vector<int> numbers;                   ///< --devices: the workers' in turn; empty: all
-  bool tf32 = false;                          ///< --allow-tf32: in products of fp32
-  bool measure_products = true;               ///< --product-choices none: the library's first guess
-  std::filesystem::path product_choices;      ///< --product-choices; empty: in the user's cache
-  collectives exchange = collectives::local;  ///< --collectives
+  std::vector<int> numbers;               ///< the workers' in turn; empty: all
+  bool tf32 = false;                      ///< in products of fp32
+  bool measure_products = true;           ///< false: the library's first guess
+  std::filesystem::path product_choices;  ///< empty: in the user's cache
+  collectives exchange = collectives::local;
 };
 
 struct training_job {
@@ -134,11 +134,11 @@ struct training_job {
   watch_settings watch;
   fault_settings faults;
   std::uint64_t train_iterations = 0;
-  std::uint64_t exit_interval = 0;  ///< --exit-interval: stop after an iteration it divides; 0: no
+  std::uint64_t exit_interval = 0;  ///< stop after an iteration it divides; 0: no
   int threads_per_worker = 1;
   kernels::backend backend = kernels::backend::cpu;
   device_settings devices;
-  transports transport = transports::tickets;  ///< --transport
+  transports transport = transports::tickets;
   std::string tokenizer_description;      ///< JSON: kind, files, fingerprint; kept in checkpoints
   std::vector<std::string> command_line;  ///< as it was given, for the checkpoint and the log
 };

@@ -18,12 +18,12 @@ using sentences = std::vector<std::string>;
 bool validate_sizes(const training_job& job, sentences& wrong) {
   const auto& l = job.layout;
   const std::pair<const char*, std::int64_t> sizes[]
-      = {{"--world-size", l.world},
-         {"--tensor-model-parallel-size", l.tensor},
-         {"--pipeline-model-parallel-size", l.pipeline},
-         {"--replicas-per-worker", l.replicas_per_worker},
-         {"--threads-per-worker", job.threads_per_worker},
-         {"--ddp-bucket-size", job.reduction.bucket_size}};
+      = {{"`layout.world`", l.world},
+         {"`layout.tensor`", l.tensor},
+         {"`layout.pipeline`", l.pipeline},
+         {"`layout.replicas_per_worker`", l.replicas_per_worker},
+         {"`threads_per_worker`", job.threads_per_worker},
+         {"`reduction.bucket_size`", job.reduction.bucket_size}};
   const auto before = wrong.size();
   for (const auto& [flag, size] : sizes)
     if (size < 1)
@@ -63,10 +63,10 @@ void validate_stages(const training_job& job, int stages, sentences& wrong) {
     return;
   if (chunks.empty() && stages != job.layout.pipeline && layers % stages != 0) {
     wrong.push_back(fmt::format(
-        "--num-layers {} cannot be shared evenly by {} stages, {} on each of "
-        "--pipeline-model-parallel-size {}: give --num-layers {}, another schedule or other "
+        "`model.layers` {} cannot be shared evenly by {} stages, {} on each of "
+        "`layout.pipeline` {}: give `model.layers` {}, another schedule or other "
         "virtual "
-        "stages, or write what every stage holds by --pipeline-model-parallel-layout",
+        "stages, or write what every stage holds by `layout.chunks`",
         layers,
         stages,
         stages % job.layout.pipeline == 0 ? std::to_string(stages / job.layout.pipeline) : "some",
@@ -89,9 +89,9 @@ void validate_stages(const training_job& job, int stages, sentences& wrong) {
   }
   if (!whole || next != layers)
     wrong.push_back(
-        fmt::format("the stages '{}' do not hold each of --num-layers {} once, in order, over {} "
-                    "stages on --pipeline-model-parallel-size {}; write them anew by "
-                    "--pipeline-model-parallel-layout",
+        fmt::format("the stages '{}' do not hold each of `model.layers` {} once, in order, over {} "
+                    "stages on `layout.pipeline` {}; write them anew by "
+                    "`layout.chunks`",
                     to_text(chunks),
                     layers,
                     stages,
@@ -103,20 +103,20 @@ void validate_schedule(const training_job& job,
                        sentences& wrong) {
   const auto& name = schedule.name();
   if (schedule.copies() > 1 && job.layout.replicas_per_worker > 1)
-    wrong.push_back(
-        fmt::format("--pipeline-schedule {} has two copies of the model, each with half of the "
-                    "micro-batches, and --replicas-per-worker {} would divide them once more: "
-                    "leave that out",
-                    name,
-                    job.layout.replicas_per_worker));
+    wrong.push_back(fmt::format(
+        "`layout.schedule.source` {} has two copies of the model, each with half of the "
+        "micro-batches, and `layout.replicas_per_worker` {} would divide them once more: "
+        "leave that out",
+        name,
+        job.layout.replicas_per_worker));
   if (schedule.copies() > 1 && job.reduction.distributed_optimizer
       && job.training.model.tied_embeddings)
-    wrong.push_back(
-        fmt::format("--pipeline-schedule {} has two copies of the model, and with "
-                    "--use-distributed-optimizer the ends of a tied embedding would have their "
-                    "shares on different ranks: give --untie-embeddings-and-output-weights, or "
-                    "leave --use-distributed-optimizer out",
-                    name));
+    wrong.push_back(fmt::format(
+        "`layout.schedule.source` {} has two copies of the model, and with "
+        "`reduction.distributed_optimizer` the ends of a tied embedding would have their "
+        "shares on different ranks: give `model.tied_embeddings=false`, or "
+        "leave `reduction.distributed_optimizer` out",
+        name));
   const auto head = chunk_id(schedule.chunks() - 1);
   const auto ends = [&](copy_id copy) {
     return std::minmax({schedule.rank_of(chunk_id(0), copy), schedule.rank_of(head, copy)});
@@ -124,17 +124,18 @@ void validate_schedule(const training_job& job,
   if (schedule.copies() > 1 && job.training.model.tied_embeddings
       && ends(copy_id(0)) != ends(copy_id(1)))
     wrong.push_back(fmt::format(
-        "--pipeline-schedule {} has the first and the last stage of its two copies on "
+        "`layout.schedule.source` {} has the first and the last stage of its two copies on "
         "different ranks, and a tied embedding is added up between two ranks: mirror one "
-        "copy, or give --untie-embeddings-and-output-weights",
+        "copy, or give `model.tied_embeddings=false`",
         name));
   if (job.reduction.overlap_gradients && (schedule.copies() > 1 || schedule.behaviours()))
-    wrong.push_back(fmt::format(
-        "--overlap-grad-reduce needs an order of gradients that is the same on all replicas, and "
-        "--pipeline-schedule {} {}: leave --overlap-grad-reduce out",
-        name,
-        schedule.copies() > 1 ? "fills the two copies of a stage at different times"
-                              : "is decided while it runs"));
+    wrong.push_back(
+        fmt::format("`reduction.overlap_gradients` needs an order of gradients that is the same on "
+                    "all replicas, and "
+                    "`layout.schedule.source` {} {}: leave `reduction.overlap_gradients` out",
+                    name,
+                    schedule.copies() > 1 ? "fills the two copies of a stage at different times"
+                                          : "is decided while it runs"));
 }
 
 /// The divisor of `number` that is nearest to `wanted`.
@@ -159,9 +160,9 @@ void validate_tensor(const training_job& job, sentences& wrong) {
   const auto& m = job.training.model;
   const std::int64_t tensor = job.layout.tensor;
   const std::pair<const char*, std::int64_t> shared[]
-      = {{"--num-attention-heads", m.heads},
-         {"--num-query-groups", m.groups},
-         {"--ffn-hidden-size", m.ffn},
+      = {{"`model.heads`", m.heads},
+         {"`model.groups`", m.groups},
+         {"`model.ffn`", m.ffn},
          {"the padded vocabulary", m.padded_vocabulary}};
   std::int64_t common = 0;
   for (const auto& [what, size] : shared)
@@ -182,8 +183,8 @@ void validate_tensor(const training_job& job, sentences& wrong) {
       continue;
     const auto here = near(what, size);
     wrong.push_back(
-        fmt::format("{} {} is not a multiple of --tensor-model-parallel-size {}, which gives every "
-                    "worker as much; the nearest that would do: {}--tensor-model-parallel-size {}",
+        fmt::format("{} {} is not a multiple of `layout.tensor` {}, which gives every "
+                    "worker as much; the nearest that would do: {}`layout.tensor` {}",
                     what,
                     size,
                     tensor,
@@ -192,32 +193,34 @@ void validate_tensor(const training_job& job, sentences& wrong) {
   }
   const auto rows = job.training.batch.micro * m.sequence;
   if (job.layout.sequence_parallel && rows > 0 && rows % tensor != 0)
-    wrong.push_back(
-        fmt::format("--sequence-parallel spreads --micro-batch-size {} x --seq-length {} tokens "
-                    "over --tensor-model-parallel-size {}, and that does not come out even; the "
-                    "nearest that would do: --seq-length {}",
-                    job.training.batch.micro,
-                    m.sequence,
-                    tensor,
-                    std::max<std::int64_t>(1, (m.sequence + tensor / 2) / tensor) * tensor));
+    wrong.push_back(fmt::format(
+        "`layout.sequence_parallel` spreads `batch.micro` {} x `model.sequence` {} tokens "
+        "over `layout.tensor` {}, and that does not come out even; the "
+        "nearest that would do: `model.sequence` {}",
+        job.training.batch.micro,
+        m.sequence,
+        tensor,
+        std::max<std::int64_t>(1, (m.sequence + tensor / 2) / tensor) * tensor));
 }
 
 void validate_reduction(const training_job& job, sentences& wrong) {
   const auto& r = job.reduction;
   if (r.overlap_parameters && !r.distributed_optimizer)
     wrong.emplace_back(
-        "--overlap-param-gather gathers what --use-distributed-optimizer has spread: give both, or "
+        "`reduction.overlap_parameters` gathers what `reduction.distributed_optimizer` has spread: "
+        "give both, or "
         "neither");
   if (r.overlap_parameters && !r.overlap_gradients)
     wrong.emplace_back(
-        "--overlap-param-gather needs --overlap-grad-reduce, as in Megatron-LM: give both");
+        "`reduction.overlap_parameters` needs `reduction.overlap_gradients`, as in Megatron-LM: "
+        "give both");
 }
 
 void validate_recomputation(const training_job& job, sentences& wrong) {
   const auto& r = job.recompute;
   if (r.granularity == recompute_granularity::selective && !r.core_attention && !r.feed_forward)
     wrong.emplace_back(
-        "--recompute-granularity selective with no --recompute-modules: give core_attn, mlp or "
+        "`recompute.granularity` selective with no `recompute.modules`: give core_attn, mlp or "
         "both");
   const auto& l = job.layout;
   if (r.granularity != recompute_granularity::full || job.training.model.layers < 1)
@@ -227,7 +230,7 @@ void validate_recomputation(const training_job& job, sentences& wrong) {
     most = std::max(most, x.end - x.first);
   if (r.layers < 1 || r.layers > most)
     wrong.push_back(
-        fmt::format("--recompute-num-layers {}: a pipeline stage has {} layers; give 1 to {}",
+        fmt::format("`recompute.layers` {}: a pipeline stage has {} layers; give 1 to {}",
                     r.layers,
                     most,
                     most));

@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* flag = "--pipeline-schedule";
+constexpr const char* flag = "`layout.schedule.source`";
 
 std::string name_of(const schedule_settings& how) {
   if (how.own)
@@ -41,7 +41,7 @@ plan read_plan(const std::string& path, int ranks) {
   for (auto& row : out.ranks)  // what lowering adds the actors do by themselves
     std::erase_if(row, [](const action& x) { return !is_work(x.kind); });
   if (int(out.ranks.size()) != ranks)
-    throw input_error("{} '{}' has {} rows, one a rank, but --pipeline-model-parallel-size is {}",
+    throw input_error("{} '{}' has {} rows, one a rank, but `layout.pipeline` is {}",
                       flag,
                       path,
                       out.ranks.size(),
@@ -52,7 +52,7 @@ plan read_plan(const std::string& path, int ranks) {
 void require_chunks(const schedule_settings& how, int of_schedule) {
   if (how.chunks_per_rank > 0 && of_schedule > 0 && how.chunks_per_rank != of_schedule)
     throw input_error(
-        "{} '{}' has {} chunks a rank, but --num-virtual-stages-per-pipeline-rank says {}: leave "
+        "{} '{}' has {} chunks a rank, but `layout.schedule.chunks_per_rank` says {}: leave "
         "that out, or give another schedule",
         flag,
         how.source,
@@ -66,7 +66,7 @@ void require_no_options(const schedule_settings& how, const std::string& name) {
   if (group || how.memory_limit > 0)
     throw input_error(
         "{} does nothing with {} '{}', which says itself what is done when: leave it out",
-        group ? "--microbatch-group-size-per-virtual-pipeline-stage" : "--pipeline-memory-limit",
+        group ? "`layout.schedule.group`" : "`layout.schedule.memory_limit`",
         flag,
         name);
 }
@@ -166,8 +166,8 @@ plan pipeline_schedule::make(int microbatches) const {
   if (file_) {
     if (file_->microbatches != microbatches)
       throw input_error(
-          "{} '{}' is a plan for {} micro-batches, but a step has {}: change --global-batch-size, "
-          "--micro-batch-size or --rampup-batch-size, or write another plan",
+          "{} '{}' is a plan for {} micro-batches, but a step has {}: change `batch.global`, "
+          "`batch.micro` or `batch.ramp`, or write another plan",
           flag,
           name_,
           file_->microbatches,
@@ -250,7 +250,8 @@ std::shared_ptr<const plan> pipeline_schedule::training(int microbatches) const 
     if (!plain->blocks.empty() && plain->blocks != blocks_)
       throw input_error(
           "{} '{}' says itself what is computed again (R, or blocks such as 0I3.1), and otherwise "
-          "than the --recompute flags: leave it out of the plan, and the flags put it in",
+          "than `recompute.granularity` and what belongs to it: leave it out of the plan, and "
+          "these put it in",
           flag,
           name_);
     out = blocks_.empty() || !plain->blocks.empty()

@@ -17,13 +17,13 @@
 namespace troupe::runtime {
 
 struct schedule_settings {
-  /// --pipeline-schedule: a name (generators.hpp), FILE.csv or FILE.lua.
+  /// `layout.schedule.source`: a name (generators.hpp), FILE.csv or FILE.lua.
   /// Empty: 1f1b, or interleaved where a rank has several chunks, as in Megatron-LM.
   std::string source;
-  int chunks_per_rank = 0;  ///< --num-virtual-stages-per-pipeline-rank; 0: what the schedule has
-  int group = 0;            ///< --microbatch-group-size-per-virtual-pipeline-stage; 0: ranks
-  double memory_limit = 0;  ///< --pipeline-memory-limit: activations of a whole share; 0: its own
-  action_costs costs = {};  ///< --pipeline-times: of a whole share, for schedules that look at them
+  int chunks_per_rank = 0;  ///< 0: what the schedule has
+  int group = 0;            ///< 0: ranks
+  double memory_limit = 0;  ///< activations of a whole share; 0: its own
+  action_costs costs = {};  ///< of a whole share, for schedules that look at them
   double transfer = 0;
   std::optional<behaviour_factory> own = {};  ///< the user's, in C++; then `source` is empty
 };

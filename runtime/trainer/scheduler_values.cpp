@@ -27,7 +27,7 @@ decay_style style_member(const nlohmann::json& in, const std::string& where) {
 
 template <class T>
 std::string difference(const char* name, const T& there, const T& here) {
-  return there == here ? "" : fmt::format("\n  {}: {} there, {} here", name, there, here);
+  return there == here ? "" : fmt::format("\n  {}: checkpoint {}, this run {}", name, there, here);
 }
 
 }  // namespace
@@ -52,19 +52,20 @@ std::optional<scheduler_values> scheduler_values_in(const std::string& identity,
       || out.rate.warmup >= out.rate.decay)
     throw input_error(
         "{}: its learning rate rises to less than it falls to, or for longer than it "
-        "has; give the flags of the schedule and --override-opt_param-scheduler",
+        "has; give the flags of the schedule and `checkpoints.override_scheduler`",
         where);
   return out;
 }
 
 std::string differences(const scheduler_values& there, const scheduler_values& here) {
   const auto &a = there.rate, &b = here.rate;
-  return difference("--lr", a.maximum, b.maximum) + difference("--min-lr", a.minimum, b.minimum)
-         + difference("--lr-warmup-init", a.warmup_start, b.warmup_start)
-         + difference("warm-up in samples (--lr-warmup-...)", a.warmup, b.warmup)
-         + difference("decay in samples (--lr-decay-..., or the whole run)", a.decay, b.decay)
-         + difference("--lr-decay-style", to_string(a.style), to_string(b.style))
-         + difference("--weight-decay", there.weight_decay, here.weight_decay);
+  return difference("`rate.maximum`", a.maximum, b.maximum)
+         + difference("`rate.minimum`", a.minimum, b.minimum)
+         + difference("`rate.warmup_start`", a.warmup_start, b.warmup_start)
+         + difference("warm-up in samples (`rate.warmup`)", a.warmup, b.warmup)
+         + difference("decay in samples (`rate.decay`, or the whole run)", a.decay, b.decay)
+         + difference("`rate.style`", to_string(a.style), to_string(b.style))
+         + difference("`optimizer.weight_decay`", there.weight_decay, here.weight_decay);
 }
 
 }  // namespace troupe::runtime

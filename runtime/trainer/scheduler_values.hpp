@@ -21,7 +21,7 @@ struct scheduler_values {
 std::optional<scheduler_values> scheduler_values_in(const std::string& identity,
                                                     const std::string& where);
 
-/// "\n  --lr: 0.001 there, 0.002 here", a line for each that differs.
+/// "\n  `rate.maximum`: 0.001 there, 0.002 here", a line for each that differs.
 std::string differences(const scheduler_values& there, const scheduler_values& here);
 
 }  // namespace troupe::runtime

@@ -16,7 +16,7 @@ const kernels::plugin& open_ucx() {
   if (!out)
     throw io_error(
         "there is no UCX: {}; install libucx0 and a troupe that was built with it, or give "
-        "--transport tickets",
+        "`transport` tickets",
         out.reason());
   return out;
 }

@@ -84,7 +84,7 @@ def train(b, name, model, m, layers, batch, steps, limit, more=()):
     lines = steps_in(log)
     if text is None and len(lines) < b.dropped + 3:
         return None
-    peak = re.search(r"memory of a worker: at most ([0-9.]+) (\w+)", text or "")
+    peak = re.search(r"peak memory per worker: ([0-9.]+) (\w+)", text or "")
     scale = {"B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
     return dict(lines=lines, peak=float(peak[1]) * scale.get(peak[2], 0) if peak else 0)
 

@@ -42,7 +42,7 @@ else:
         for i in range(int(after("--train-iters"))):
             log.write(json.dumps({"lm_loss": first - i / 1e3 - i * drift, "tokens_per_second": 2000, "state_digest": str(i)}) + "\\n")
         log.write('{"lm_lo')
-    print("memory of a worker: at most 2 GB; 1 GB had been forecast")
+    print("peak memory per worker: 2 GB (forecast 1 GB)")
 '''
 BENCH = '''#!/usr/bin/env python3
 import json, sys, time

@@ -57,7 +57,7 @@ def check_same_bits(folder):
     says(train(folder, "--log-file", "c.jsonl", "--save", "c", "--exit-interval", "2"), 0)
     for kept in folder.glob("cache/troupe/*"):
         kept.unlink()  # what is beside the checkpoints holds
-    says(train(folder, "--log-file", "c.jsonl", "--save", "c", "--load", "c"), 0, "going on from iteration 2")
+    says(train(folder, "--log-file", "c.jsonl", "--save", "c", "--load", "c"), 0, "resuming from iteration 2")
     all_of = digests(folder / "a.jsonl")
     expect(len(all_of) == 4, "four steps are logged")
     expect(digests(folder / "b.jsonl") == all_of, "a second run has the same bits")
@@ -75,7 +75,7 @@ def check_lost_choices(folder):
     expect(manifest["products"] == {x["product"]: x["algorithm"] for x in kept["choices"]}, "the manifest names them")
     page = run(["checkpoint", "show", "a"], folder)
     says(page, 0, f"products    {len(kept['choices'])} with")
-    for text, said in [(None, "going on"), (json.dumps({**kept, "choices": [{**first, "algorithm": "0" * 127 + "7"}]}),
+    for text, said in [(None, "resuming"), (json.dumps({**kept, "choices": [{**first, "algorithm": "0" * 127 + "7"}]}),
                                             "names other algorithms for 1 product than the checkpoint")]:
         shutil.copytree(folder / "a", folder / "went_on")
         shutil.copy(folder / "a.jsonl", folder / "went_on.jsonl")
@@ -116,7 +116,7 @@ def check_older_gradients(folder):
     says(train(folder, *words, "--strict-identity"), 2, "in a kernel of its own", "leave the flag out")
     says(train(folder, *words), 0, "in a kernel of its own", "not promised")
     answer = train(folder, *words, iterations=6)
-    says(answer, 0, "going on from iteration 4")
+    says(answer, 0, "resuming from iteration 4")
     expect("in a kernel of its own" not in answer.stderr + answer.stdout, "nothing is amiss any more", answer)
 
 
@@ -219,7 +219,7 @@ def check_saving(folder):
         latest = folder / "b/latest_checkpointed_iteration.txt"
         latest.write_text(str(at))
         log = f"from{at}.jsonl"
-        says(train(folder, "--bf16", "--log-file", log, "--load", "b"), 0, f"going on from iteration {at}")
+        says(train(folder, "--bf16", "--log-file", log, "--load", "b"), 0, f"resuming from iteration {at}")
         expect(digests(folder / log) == {k: v for k, v in digests(folder / "a.jsonl").items() if k > at},
                f"what was saved of iteration {at} goes on to the same bits")
 

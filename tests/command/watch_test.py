@@ -179,13 +179,13 @@ def check_logs(folder):
 def check_throughput(folder):
     log = folder / "log.jsonl"
     out = works(*TRAIN, "--log-throughput", "--matrix-rate", 0.5, "--log-file", log)
-    if "share of matrix rate: " not in out or "matrix rate: 0" in out.split("share", 1)[0]:
+    if "MFU: " not in out or "matmul rate: 0" in out.split("MFU", 1)[0]:
         raise wrong(f"a given rate was measured, or no share told:\n{out}")
     for line in log.read_text().splitlines():
         x = json.loads(line)
         if "lm_loss" in x and abs(x["share_of_matrix_rate"] * 0.5 / x["teraflops_per_second"] - 1) > 1e-9:
             raise wrong(f"the share is not that of the given rate: {line}")
-    if "matrix rate: " not in works(*TRAIN, "--log-throughput"):
+    if "peak matmul rate: " not in works(*TRAIN, "--log-throughput"):
         raise wrong("it is not told what was measured")
     refuses("needs --log-throughput", *TRAIN, "--matrix-rate", 0.5)
 

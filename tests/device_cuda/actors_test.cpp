@@ -217,7 +217,8 @@ TEST_CASE("NCCL wants a device for each worker", "[device]") {
   auto job = device_job(1, 2);
   job.devices.numbers = {1};
   job.devices.exchange = runtime::collectives::nccl;
-  CHECK_THROWS_WITH(runtime::prepare_devices(job),
-                    Catch::Matchers::ContainsSubstring("--collectives nccl wants a device for each "
-                                                       "of the 2 workers, and there are 1"));
+  CHECK_THROWS_WITH(
+      runtime::prepare_devices(job),
+      Catch::Matchers::ContainsSubstring("`devices.exchange` nccl wants a device for each "
+                                         "of the 2 workers, and there are 1"));
 }

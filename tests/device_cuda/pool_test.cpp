@@ -121,7 +121,7 @@ TEST_CASE("memory that a device does not have is refused with what is free and w
       io_error,
       MessageMatches(ContainsSubstring("out of memory on device 0")
                      && ContainsSubstring("1.1 TB more") && ContainsSubstring("are free")
-                     && ContainsSubstring("--micro-batch-size")));
+                     && ContainsSubstring("`batch.micro`")));
 }
 
 TEST_CASE("what other pools of a device hold idle is given back before memory is refused",
@@ -137,7 +137,7 @@ TEST_CASE("what other pools of a device hold idle is given back before memory is
 TEST_CASE("work of a model's own on elements is refused on a device", "[device]") {
   auto on = on_device();
   CHECK_THROWS_MATCHES(
-      on.run([] {}), input_error, MessageMatches(ContainsSubstring("--backend cpu")));
+      on.run([] {}), input_error, MessageMatches(ContainsSubstring("`backend` cpu")));
 }
 
 TEST_CASE("a device that is not there is refused by its number", "[device]") {

@@ -112,7 +112,7 @@ TEST_CASE("a loss that is not finite stops the job before anybody updates", "[sc
   const auto end = actors::run(tests::tiny_resources(job));
   CHECK(end.exit_code == 2);
   CHECK_THAT(end.reason, ContainsSubstring("is not finite"));
-  CHECK_THAT(end.reason, ContainsSubstring("--lr"));
+  CHECK_THAT(end.reason, ContainsSubstring("`rate.maximum`"));
 }
 
 TEST_CASE("a monitor that dies at the very end is not forgotten", "[scenario][fault]") {

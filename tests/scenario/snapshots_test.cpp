@@ -72,6 +72,6 @@ TEST_CASE("a snapshot that the host has no memory for says what would help",
   vast.elements = {few.data(), std::size_t{1} << 60};
   CHECK_THROWS_WITH(copied({one_shard("a", few), vast}, by, {}),
                     ContainsSubstring("snapshot") && ContainsSubstring("'embedding.weight'")
-                        && ContainsSubstring("--use-distributed-optimizer")
+                        && ContainsSubstring("`reduction.distributed_optimizer`")
                         && ContainsSubstring("fewer workers on this host"));
 }

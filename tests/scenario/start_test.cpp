@@ -12,11 +12,11 @@ TEST_CASE("identities differ by what is in them, also when nothing is", "[scenar
   CHECK(actors::differences("{}", "{}").empty());
   CHECK(actors::differences(R"({"a": {}})", R"({"a": {}})").empty());
   CHECK_THAT(actors::differences("{}", R"({"a": {"b": 1}})"),
-             ContainsSubstring("a/b: nothing there, 1 here"));
+             ContainsSubstring("a/b: checkpoint nothing, this run 1"));
 }
 
 TEST_CASE("a key that would move a terminal's cursor is shown, not obeyed", "[scenario]") {
   const auto said = actors::differences("{\"x\\u001b[2J\": 1}", "{}");
-  CHECK_THAT(said, ContainsSubstring("x\\u001b[2J: 1 there, nothing here"));
+  CHECK_THAT(said, ContainsSubstring("x\\u001b[2J: checkpoint 1, this run nothing"));
   CHECK(said.find('\x1b') == std::string::npos);
 }

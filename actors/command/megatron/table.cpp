@@ -1,10 +1,17 @@
 #include "actors/command/megatron/table.hpp"
 
-#include "actors/command/megatron/reasons.hpp"
-
 #include <sstream>
+#include <string_view>
 
 namespace troupe::command::megatron {
+namespace {
+
+std::string note_of(std::string_view reason, std::string_view instead) {
+  const bool both = !reason.empty() && !instead.empty();
+  return std::string(reason) + (both ? "; " : "") + std::string(instead);
+}
+
+}  // namespace
 
 const char* name_of(standing what) {
   switch (what) {
@@ -31,38 +38,29 @@ std::vector<flag_name> names_in(const flag_row& row) {
   return out;
 }
 
+#define SECTION(title) out.push_back({title, {}});
+#define FLAGS(what, reason, instead, names) \
+  out.back().rows.push_back({standing::what, note_of(reason, instead), names});
+#define FAMILY(what, reason, instead, beginnings)
+
 std::vector<flag_section> sections() {
-  return {shape_section(),          layer_section(),      layout_section(), sharding_section(),
-          step_section(),           optimizer_section(),  rate_section(),   precision_section(),
-          memory_section(),         kernel_section(),     data_section(),   tokenizer_section(),
-          checkpoint_section(),     validation_section(), log_section(),    failure_section(),
-          communication_section(),  expert_section(),     family_section(), serving_section(),
-          later_training_section(), old_section()};
+  std::vector<flag_section> out;
+#include "actors/command/megatron/flags.inc"
+  return out;
 }
 
+#undef SECTION
+#undef FLAGS
+#undef FAMILY
+#define SECTION(title)
+#define FLAGS(what, reason, instead, names)
+#define FAMILY(what, reason, instead, beginnings) \
+  out.push_back({standing::what, note_of(reason, instead), beginnings});
+
 std::vector<flag_row> families() {
-  using enum standing;
-  return {
-      {coming, eight_bits, "--fp8- --fp4-"},
-      {coming, experts, "--moe-"},
-      {coming, overlapped_products, "--tp-comm-"},
-      {refused, rank_order, "--ddp-"},
-      {refused, torch_files, "--dist-ckpt- --ckpt-"},
-      {refused, board, "--tensorboard-"},
-      {refused, other_services, "--wandb-"},
-      {refused, supervision, "--inprocess- --rerun-"},
-      {coming, no_gpu, "--cuda-graph --nccl-"},
-      {refused, other_recomputation, "--recompute-"},
-      {coming, serving, "--inference-"},
-      {refused, reinforcement, "--rl- --grpo- --langrl-"},
-      {refused, retrieval, "--retro- --retriever- --biencoder- --ict-"},
-      {refused, after_training, "--export- --logits- --modelopt-"},
-      {coming, sharded, "--megatron-fsdp- --fsdp-"},
-      {coming, other_families, "--mamba- --mtp- --dsa- --hybrid-"},
-      {refused, vision, "--vision- --dino- --swin- --img-"},
-      {refused, optimizers, "--muon- --sgd- --lion-"},
-      {refused, faults, "--fault-injector- --error-injection-"},
-  };
+  std::vector<flag_row> out;
+#include "actors/command/megatron/flags.inc"
+  return out;
 }
 
 }  // namespace troupe::command::megatron

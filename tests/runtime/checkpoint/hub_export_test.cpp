@@ -157,12 +157,12 @@ TEST_CASE("a model that the hub has not is refused with every reason at once", "
   auto x = llama();
   x.normalization = troupe::kernels::normalization::layer;
   x.rotary_percent = 0.5;
-  CHECK_THAT(
-      refusal(x),
-      ContainsSubstring("--normalization RMSNorm") && ContainsSubstring("--rotary-percent 1"));
+  CHECK_THAT(refusal(x),
+             ContainsSubstring("`model.normalization` RMSNorm")
+                 && ContainsSubstring("`model.rotary_percent` 1"));
   x = llama();
   x.position = position_embedding::none;
-  CHECK_THAT(refusal(x), ContainsSubstring("--position-embedding-type learned_absolute or rope"));
+  CHECK_THAT(refusal(x), ContainsSubstring("`model.position` learned_absolute or rope"));
   x = llama();
   x.window = 3;
   x.qk_norm = true;

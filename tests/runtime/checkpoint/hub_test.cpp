@@ -237,8 +237,9 @@ TEST_CASE("settings of a config.json that we cannot compute are refused by name"
   };
   CHECK_THAT(stretched({{"type", "dynamic"}, {"factor", 2.0}}), ContainsSubstring("'type'"));
   CHECK_THAT(stretched({{"type", "linear"}, {"factor", 0.5}}),
-             ContainsSubstring("--rotary-seq-len-interpolation-factor"));
-  CHECK_THAT(stretched({{"rope_type", "llama3"}}), ContainsSubstring("--rope-scaling-factor is 0"));
+             ContainsSubstring("`model.rotary_interpolation`"));
+  CHECK_THAT(stretched({{"rope_type", "llama3"}}),
+             ContainsSubstring("`model.scaling_factor` is 0"));
   CHECK_THAT(stretched({{"rope_type", "yarn"}, {"factor", 4.0}, {"attention_factor", 1.0}}),
              ContainsSubstring("'attention_factor'"));
   CHECK_THAT(stretched({{"rope_type", "yarn"}, {"factor", 4.0}, {"short_factor", 1.0}}),

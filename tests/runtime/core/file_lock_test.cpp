@@ -18,18 +18,18 @@ using troupe::tests::scratch_folder;
 TEST_CASE("an output has one writer, and the second is told who it is", "[core]") {
   const scratch_folder folder;
   {
-    const file_lock first(folder / "log", "write --log-file");
+    const file_lock first(folder / "log", "write `watch.log_file`");
     const auto second = [&](const std::filesystem::path& path) {
-      const file_lock lock(path, "write --log-file");
+      const file_lock lock(path, "write `watch.log_file`");
     };
     CHECK_THROWS_WITH(second(folder / "log"),
-                      ContainsSubstring("cannot write --log-file")
+                      ContainsSubstring("cannot write `watch.log_file`")
                           && ContainsSubstring("process " + std::to_string(::getpid())));
     CHECK_THROWS_AS(second(folder.path() / "." / "log"), input_error);  // whatever it is called
     second(folder / "other");
   }
   CHECK(is_empty(folder.path()));
-  const file_lock again(folder / "log", "write --log-file");
+  const file_lock again(folder / "log", "write `watch.log_file`");
 }
 
 TEST_CASE("a writer that was killed is in nobody's way", "[core]") {

@@ -87,11 +87,10 @@ TEST_CASE("running out of memory says how much was asked for, and counts nothing
   memory_pool pool;
   const auto held = pool.allocate(1024);
   for (const auto much : {std::size_t{1} << 60, std::numeric_limits<std::size_t>::max() - 3}) {
-    CHECK_THROWS_MATCHES(
-        pool.allocate(much),
-        io_error,
-        Catch::Matchers::MessageMatches(ContainsSubstring("out of memory")
-                                        && ContainsSubstring("--micro-batch-size")));
+    CHECK_THROWS_MATCHES(pool.allocate(much),
+                         io_error,
+                         Catch::Matchers::MessageMatches(ContainsSubstring("out of memory")
+                                                         && ContainsSubstring("`batch.micro`")));
     CHECK(pool.bytes_in_use() == 1024);
     CHECK(pool.peak_bytes() == 1024);
   }

@@ -95,27 +95,27 @@ TEST_CASE("models that can be built are not complained about", "[model]") {
 TEST_CASE("every size that is missing is named by its flag", "[model]") {
   const auto all = validate(gpt_config{});
   REQUIRE(all.size() == 8);
-  CHECK_THAT(all[0], ContainsSubstring("--num-layers is 0"));
+  CHECK_THAT(all[0], ContainsSubstring("`model.layers` is 0"));
 }
 
 TEST_CASE("a complaint names the nearest value that would do", "[model]") {
   auto x = llama3_8b();
   x.groups = 7;
-  CHECK_THAT(only_complaint(x),
-             ContainsSubstring("--num-query-groups") && ContainsSubstring("give 8"));
+  CHECK_THAT(only_complaint(x), ContainsSubstring("`model.groups`") && ContainsSubstring("give 8"));
   x = llama3_8b();
   x.rotary_percent = 0.26;  // 33.28 of 128 channels: 33 are turned
-  CHECK_THAT(only_complaint(x), ContainsSubstring("--rotary-percent") && ContainsSubstring("0.25"));
+  CHECK_THAT(only_complaint(x),
+             ContainsSubstring("`model.rotary_percent`") && ContainsSubstring("0.25"));
   x = gpt2(12, 768, 12);
   x.sequence = 2048;
   CHECK_THAT(only_complaint(x),
-             ContainsSubstring("--max-position-embeddings") && ContainsSubstring("at least 2048"));
+             ContainsSubstring("`model.positions`") && ContainsSubstring("at least 2048"));
   x = gpt2(12, 768, 12);
   x.padded_vocabulary = 50256;
   CHECK_THAT(only_complaint(x), ContainsSubstring("at least 50257"));
   x = gpt2(12, 768, 12);
   x.hidden_dropout = 1;
-  CHECK_THAT(only_complaint(x), ContainsSubstring("--hidden-dropout"));
+  CHECK_THAT(only_complaint(x), ContainsSubstring("`model.hidden_dropout`"));
 }
 
 TEST_CASE("numbers that are not finite are complained about, not computed with", "[model]") {
@@ -195,19 +195,19 @@ TEST_CASE("stretched wavelengths that cannot be computed are complained about", 
   x = llama3_8b();
   x.scaling = rope_scaling::yarn;
   x.scaling_factor = 0.5;
-  CHECK_THAT(only_complaint(x), ContainsSubstring("--rotary-scaling-factor is 0.5"));
+  CHECK_THAT(only_complaint(x), ContainsSubstring("`model.yarn_factor` is 0.5"));
   x.scaling_factor = 4;
   x.rotary_percent = 0.5;
-  CHECK_THAT(only_complaint(x), ContainsSubstring("--rotary-percent"));
+  CHECK_THAT(only_complaint(x), ContainsSubstring("`model.rotary_percent`"));
   x = llama3_8b();
   x.rotary_interpolation = 0;
-  CHECK_THAT(only_complaint(x), ContainsSubstring("--rotary-seq-len-interpolation-factor"));
+  CHECK_THAT(only_complaint(x), ContainsSubstring("`model.rotary_interpolation`"));
   x = gpt2(12, 768, 12);
   x.scaling = rope_scaling::llama3;
-  CHECK_THAT(only_complaint(x), ContainsSubstring("--position-embedding-type rope"));
+  CHECK_THAT(only_complaint(x), ContainsSubstring("`model.position` rope"));
   x = gpt2(12, 768, 12);
   x.window = -2;
-  CHECK_THAT(only_complaint(x), ContainsSubstring("--window-size"));
+  CHECK_THAT(only_complaint(x), ContainsSubstring("`model.window`"));
 }
 
 TEST_CASE("JSON that is not exactly a configuration is refused by field", "[model]") {

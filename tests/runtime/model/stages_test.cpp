@@ -52,15 +52,15 @@ TEST_CASE("stages that do not come out even are refused with the way out", "[sta
                     ContainsSubstring("+ 2 for embedding and loss"));
   CHECK_THROWS_WITH(split(10, 4, {.first = 2}),
                     ContainsSubstring("leaves 8 layers for 3 stages")
-                        && ContainsSubstring("would do: --decoder-first-pipeline-num-layers 1;"));
+                        && ContainsSubstring("would do: `layout.ends.first` 1;"));
   CHECK_THROWS_WITH(split(10, 4, {.last = 3}),
-                    ContainsSubstring("would do: --decoder-last-pipeline-num-layers 4;"));
+                    ContainsSubstring("would do: `layout.ends.last` 4;"));
   CHECK_THROWS_WITH(split(10, 4, {.last = 11}),
                     ContainsSubstring("11 layers on 4 stages")
-                        && ContainsSubstring("would do: --decoder-last-pipeline-num-layers 10;"));
+                        && ContainsSubstring("would do: `layout.ends.last` 10;"));
   CHECK_THROWS_WITH(split(4, 2, {.first = 3, .last = 2}),
-                    ContainsSubstring("would do: --decoder-first-pipeline-num-layers 2 and "
-                                      "--decoder-last-pipeline-num-layers 2;"));
+                    ContainsSubstring("would do: `layout.ends.first` 2 and "
+                                      "`layout.ends.last` 2;"));
   CHECK_THROWS_WITH(split(4, 1, {.first = 2, .last = 2}),
                     ContainsSubstring("4 layers on 1 stages"));
   CHECK_THROWS_WITH(split(4, 2, {.first = 2, .embedding_counts = true}),
@@ -123,9 +123,9 @@ TEST_CASE("what is wrong with a layout string is shown by a caret", "[stages]") 
       {"EttL|", 2, 2, "ends with L", 4},
       {"EtE|tL", 2, 2, "one embedding", 2},
       {"EtL|tL", 2, 2, "one loss", 2},
-      {"Et|tttL", 3, 2, "more layers than --num-layers 3", 5},
-      {"Et|tL", 3, 2, "2 layers up to here, of --num-layers 3: write 1 more t", 4},
-      {"Et|t|tL", 3, 2, "3 stages up to here, but --pipeline-model-parallel-size 2: give it 3", 6},
+      {"Et|tttL", 3, 2, "more layers than `model.layers` 3", 5},
+      {"Et|tL", 3, 2, "2 layers up to here, of `model.layers` 3: write 1 more t", 4},
+      {"Et|t|tL", 3, 2, "3 stages up to here, but `layout.pipeline` 2: give it 3", 6},
       {"Et|t|t|tL", 4, 2, "each rank one; give it 4", 8},
       {"E(t*1000)*2000L", 4, 2, "more than 1048576", 1},
       {"Et*99999999999999999999L", 4, 2, "how often", 3},

@@ -237,8 +237,7 @@ TEST_CASE("a file that is no trace, or of another plan, is refused by what is wr
     CHECK_THROWS_WITH(executed_from_trace(text, "t.json", x, step), ContainsSubstring(why));
     CHECK_THROWS_AS(executed_from_trace(text, "t.json", x, step), input_error);
   };
-  refused(
-      "", 5, "'t.json' is no trace of `troupe train --trace`: its JSON ends too early, after 0 b");
+  refused("", 5, "'t.json' is no trace of a run: its JSON ends too early, after 0 b");
   refused(good.substr(0, good.size() / 2), 5, "its JSON ends too early");
   refused("not JSON", 5, "it is no JSON from byte 2 on; give what");
   refused("{}", 5, "no traceEvents");

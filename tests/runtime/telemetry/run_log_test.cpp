@@ -142,8 +142,8 @@ TEST_CASE("lines know their iteration, or that they are none", "[log]") {
 TEST_CASE("a log that cannot be opened or written says which and why", "[log]") {
   const scratch_folder folder;
   CHECK_THROWS_WITH(open_json_log(folder / "no" / "log", {}),
-                    ContainsSubstring("--log-file") && ContainsSubstring("No such file"));
+                    ContainsSubstring("`watch.log_file`") && ContainsSubstring("No such file"));
   CHECK_THROWS_AS(open_csv_log(folder.path(), {}, even), io_error);
   CHECK_THROWS_WITH(open_csv_log("/dev/full", {}, even),
-                    ContainsSubstring("--log-csv '/dev/full': No space left on device"));
+                    ContainsSubstring("`watch.csv_file` '/dev/full': No space left on device"));
 }

@@ -51,8 +51,8 @@ TEST_CASE("a step that is not finite stops the run and names what, where and whe
   const auto text = diagnosis(x, at);
   for (const auto* part : {"iteration 3: the gradient of b on stage 1.0 is not finite",
                            "state is that of iteration 2",
-                           "--lr",
-                           "--on-nonfinite skip"})
+                           "`rate.maximum`",
+                           "`nonfinite` skip"})
     CHECK_THAT(text, ContainsSubstring(part));
 }
 
@@ -142,9 +142,9 @@ TEST_CASE("in fp16 a step that is not finite is left out and lowers the loss sca
     CHECK(last.stops);
     const auto text = diagnosis(last, at);
     for (const auto* part : {"the gradient of b on stage 1.0 is not finite, though the loss scale "
-                             "is down at its minimum, 1 (--min-loss-scale)",
-                             "Try --bf16",
-                             "--on-nonfinite skip"})
+                             "is down at its minimum, 1 (`scaling.minimum`)",
+                             "Try `precision=bf16`",
+                             "`nonfinite` skip"})
       CHECK_THAT(text, ContainsSubstring(part));
   }
   SECTION("or is left out, as many in a row as may be, counted from there") {
@@ -168,7 +168,7 @@ TEST_CASE("with a constant loss scale a step that is not finite is as in fp32", 
   const auto at = beginning(how);
   const auto x = decide(how, at, not_finite());
   CHECK(x.stops);
-  CHECK_THAT(x.fault, ContainsSubstring("with the constant loss scale 4096 (--loss-scale)"));
+  CHECK_THAT(x.fault, ContainsSubstring("with the constant loss scale 4096 (`scaling.constant`)"));
   how.skippable_in_a_row = 1;
   CHECK(decide(how, at, not_finite()).skips());
   CHECK(decide(how, at, not_finite()).scale == at.scale);

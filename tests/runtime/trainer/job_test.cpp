@@ -76,27 +76,27 @@ TEST_CASE("each broken rule of a job has its sentence", "[job]") {
     broken.emplace_back(what, good());
     change(broken.back().second);
   };
-  add("--hidden-size", [](auto& x) { x.training.model.hidden = 0; });
-  add("--threads-per-worker", [](auto& x) { x.threads_per_worker = 0; });
-  add("--pipeline-model-parallel-size 3", [](auto& x) { x.layout = {.world = 6, .pipeline = 3}; });
-  add("--world-size 3", [](auto& x) { x.layout = {.world = 3, .pipeline = 2}; });
-  add("--global-batch-size 5", [](auto& x) { x.training.batch.global = 5; });
+  add("`model.hidden`", [](auto& x) { x.training.model.hidden = 0; });
+  add("`threads_per_worker`", [](auto& x) { x.threads_per_worker = 0; });
+  add("`layout.pipeline` 3", [](auto& x) { x.layout = {.world = 6, .pipeline = 3}; });
+  add("`layout.world` 3", [](auto& x) { x.layout = {.world = 3, .pipeline = 2}; });
+  add("`batch.global` 5", [](auto& x) { x.training.batch.global = 5; });
   add("the run has no step", [](auto& x) { x.train_iterations = 0; });
-  add("--lr is 0", [](auto& x) { x.training.rate.maximum = 0; });
-  add("--min-lr", [](auto& x) { x.training.rate.minimum = 1; });
-  add("--lr-warmup-init", [](auto& x) { x.training.rate.warmup_start = 1; });
+  add("`rate.maximum` is 0", [](auto& x) { x.training.rate.maximum = 0; });
+  add("`rate.minimum`", [](auto& x) { x.training.rate.minimum = 1; });
+  add("`rate.warmup_start`", [](auto& x) { x.training.rate.warmup_start = 1; });
   add("warms up for 40", [](auto& x) { x.training.rate.warmup = 40; });
-  add("--adam-beta2", [](auto& x) { x.training.optimizer.beta2 = 1; });
-  add("--adam-eps", [](auto& x) { x.training.optimizer.epsilon = 0; });
+  add("`optimizer.beta2`", [](auto& x) { x.training.optimizer.beta2 = 1; });
+  add("`optimizer.epsilon`", [](auto& x) { x.training.optimizer.epsilon = 0; });
   add("what to train on?", [](auto& x) { x.data.mock = false; });
-  add("--mock-data", [](auto& x) { x.data.path = "gone"; });
+  add("`data.mock`", [](auto& x) { x.data.path = "gone"; });
   add("gone", [](auto& x) { x.data.path = "gone"; });
-  add("--split 0,1", [](auto& x) { x.data.split = "0,1"; });
+  add("`data.split` 0,1", [](auto& x) { x.data.split = "0,1"; });
   add("'1,x'", [](auto& x) { x.data.split = "1,x"; });
-  add("--load-hf", [&](auto& x) { x.checkpoints.load_hub = folder / "gone"; });
-  add("--log-file", [&](auto& x) { x.watch.log_file = folder / "no" / "log"; });
+  add("`checkpoints.load_hub`", [&](auto& x) { x.checkpoints.load_hub = folder / "gone"; });
+  add("`watch.log_file`", [&](auto& x) { x.watch.log_file = folder / "no" / "log"; });
   add("this is a folder", [&](auto& x) { x.watch.trace_file = folder.path(); });
-  add("--save-interval", [](auto& x) { x.checkpoints.save_interval = 3; });
+  add("`checkpoints.save_interval`", [](auto& x) { x.checkpoints.save_interval = 3; });
   add("each its own", [&](auto& x) {
     x.watch.log_file = folder / "log";
     x.watch.trace_file = folder / "." / "log";
@@ -129,28 +129,27 @@ TEST_CASE("each impossible layout has its sentence, with the nearest that would 
     const char* says;
     void (*change)(training_job&);
   } const cases[] = {
-      {"--tensor-model-parallel-size is 0", [](auto& x) { x.layout.tensor = 0; }},
-      {"--replicas-per-worker is -1", [](auto& x) { x.layout.replicas_per_worker = -1; }},
-      {"--ddp-bucket-size is 0", [](auto& x) { x.reduction.bucket_size = 0; }},
-      {"--world-size 2 is not a multiple of tensor 4", [](auto& x) { x.layout.tensor = 4; }},
-      {"--num-attention-heads 2 is not a multiple of --tensor-model-parallel-size 4, which gives "
+      {"`layout.tensor` is 0", [](auto& x) { x.layout.tensor = 0; }},
+      {"`layout.replicas_per_worker` is -1", [](auto& x) { x.layout.replicas_per_worker = -1; }},
+      {"`reduction.bucket_size` is 0", [](auto& x) { x.reduction.bucket_size = 0; }},
+      {"`layout.world` 2 is not a multiple of tensor 4", [](auto& x) { x.layout.tensor = 4; }},
+      {"`model.heads` 2 is not a multiple of `layout.tensor` 4, which gives "
        "every worker as much; the nearest that would do: 4 here, or "
-       "--tensor-model-parallel-size 2",
+       "`layout.tensor` 2",
        [](auto& x) { x.layout.tensor = 4; }},
-      {"--num-query-groups 1", [](auto& x) { x.training.model.groups = 1, in_parts(x); }},
-      {"--ffn-hidden-size 15", [](auto& x) { x.training.model.ffn = 15, in_parts(x); }},
+      {"`model.groups` 1", [](auto& x) { x.training.model.groups = 1, in_parts(x); }},
+      {"`model.ffn` 15", [](auto& x) { x.training.model.ffn = 15, in_parts(x); }},
       {"the padded vocabulary 101",
        [](auto& x) { x.training.model.padded_vocabulary = 101, in_parts(x); }},
-      {"the nearest that would do: --seq-length 8",
+      {"the nearest that would do: `model.sequence` 8",
        [](auto& x) {
          x.training.batch.micro = 1;
          x.training.model.sequence = 7;
          in_parts(x);
          x.layout.sequence_parallel = true;
        }},
-      {"--decoder-first-pipeline-num-layers",
-       [](auto& x) { x.layout.pipeline = 3, x.layout.world = 6; }},
-      {"'Et*2|L' do not hold each of --num-layers 2 once",
+      {"`layout.ends.first`", [](auto& x) { x.layout.pipeline = 3, x.layout.world = 6; }},
+      {"'Et*2|L' do not hold each of `model.layers` 2 once",
        [](auto& x) {
          x.layout.chunks = {{0, 2, true, false}, {2, 2, false, true}};
        }},
@@ -161,13 +160,14 @@ TEST_CASE("each impossible layout has its sentence, with the nearest that would 
          x.layout.chunks = {{0, 1, true, false}, {1, 2, false, false}};
        }},
       {"give both, or neither", [](auto& x) { x.reduction.overlap_parameters = true; }},
-      {"needs --overlap-grad-reduce", [](auto& x) { x.reduction.overlap_parameters = true; }},
-      {"no --recompute-modules",
+      {"needs `reduction.overlap_gradients`",
+       [](auto& x) { x.reduction.overlap_parameters = true; }},
+      {"no `recompute.modules`",
        [](auto& x) {
          x.recompute.granularity = recompute_granularity::selective;
          x.recompute.core_attention = false;
        }},
-      {"--recompute-num-layers 3: a pipeline stage has 2 layers; give 1 to 2",
+      {"`recompute.layers` 3: a pipeline stage has 2 layers; give 1 to 2",
        [](auto& x) {
          x.recompute.granularity = recompute_granularity::full;
          x.recompute.layers = 3;

@@ -84,22 +84,22 @@ TEST_CASE("schedules that cannot be carried out are refused, with what to do", "
   CHECK_THROWS_WITH(of(bad, 3, 2)(), ContainsSubstring("has 2 rows"));
   CHECK_THROWS_WITH(of((folder / "none.csv").string(), 2, 1)(), ContainsSubstring("none.csv"));
   CHECK_THROWS_WITH(pipeline_schedule({.source = bad, .chunks_per_rank = 2}, 2, 2),
-                    ContainsSubstring("--num-virtual-stages-per-pipeline-rank"));
+                    ContainsSubstring("`layout.schedule.chunks_per_rank`"));
 }
 
 TEST_CASE("what does not go together with a schedule is told", "[trainer]") {
   CHECK(validate(job_of("dualpipe", 4)).empty());
   auto x = job_of("dualpipe", 4);
   x.reduction.distributed_optimizer = true;
-  CHECK_THAT(complaint(x), ContainsSubstring("--untie-embeddings-and-output-weights"));
+  CHECK_THAT(complaint(x), ContainsSubstring("`model.tied_embeddings=false`"));
   x.training.model.tied_embeddings = false;
   CHECK(validate(x).empty());
   x.reduction.overlap_gradients = true;
-  CHECK_THAT(complaint(x), ContainsSubstring("leave --overlap-grad-reduce out"));
+  CHECK_THAT(complaint(x), ContainsSubstring("leave `reduction.overlap_gradients` out"));
   auto turns = job_of("dualpipe", 4, 2);
   turns.layout.replicas_per_worker = 2;
   turns.layout.world = 4;
-  CHECK_THAT(complaint(turns), ContainsSubstring("--replicas-per-worker 2"));
+  CHECK_THAT(complaint(turns), ContainsSubstring("`layout.replicas_per_worker` 2"));
 }
 
 TEST_CASE("the identity tells a schedule only where it decides bits", "[trainer]") {

@@ -35,7 +35,7 @@ TEST_CASE("the values of a schedule come back from an identity to the bit", "[jo
   auto other = *found;
   other.rate.decay = 41;
   CHECK_THAT(differences(*found, other), ContainsSubstring("decay in samples"));
-  CHECK_THAT(differences(*found, other), ContainsSubstring("40 there, 41 here"));
+  CHECK_THAT(differences(*found, other), ContainsSubstring(checkpoint "40, this run 41"));
   CHECK_FALSE(scheduler_values_in("{}", "it"));
 }
 
@@ -73,9 +73,9 @@ TEST_CASE("flags of resuming that contradict each other are told", "[job]") {
   for (const auto& sentence : validate(job))
     all += sentence + "\n";
   CHECK_THAT(all, ContainsSubstring("contradict each other"));
-  CHECK_THAT(all, ContainsSubstring("--finetune needs --load"));
-  CHECK_THAT(all, ContainsSubstring("which --finetune gives up"));
-  CHECK_THAT(all, ContainsSubstring("--keep-last needs --save"));
+  CHECK_THAT(all, ContainsSubstring("`checkpoints.finetune` needs `checkpoints.load`"));
+  CHECK_THAT(all, ContainsSubstring("which `checkpoints.finetune` gives up"));
+  CHECK_THAT(all, ContainsSubstring("`checkpoints.keep_last` needs `checkpoints.save`"));
 }
 
 TEST_CASE("the build is part of the identity, and says nothing of this machine's folders",
