@@ -11,13 +11,15 @@
 
 namespace troupe::actors {
 
-void checkpointer_state::start(messages::supervisor_actor supervisor,
-                               runtime::generation_id generation,
-                               std::shared_ptr<const resources> shared,
+void checkpointer_state::start(const messages::spawn_checkpointer& told,
+                               std::shared_ptr<const opened_job> job,
+                               std::shared_ptr<const node_context> context,
                                runtime::cancel_token token) {
-  supervisor_ = std::move(supervisor);
-  generation_ = generation;
-  shared_ = std::move(shared);
+  supervisor_ = told.supervisor;
+  identity_ = told.job.identity;
+  generation_ = told.generation;
+  job_ = std::move(job);
+  context_ = std::move(context);
   token_ = std::move(token);
   end_on_exception(self_, "checkpointer");
 }
@@ -25,7 +27,7 @@ void checkpointer_state::start(messages::supervisor_actor supervisor,
 void checkpointer_state::expect(const messages::save& x) {
   if (x.generation != generation_)
     return;
-  shared_->faults->inject("checkpointer", runtime::value(x.step));
+  context_->faults->inject("checkpointer", runtime::value(x.step));
   expected_[x.step] = x;
   write_if_complete(x.step);
 }
@@ -33,7 +35,7 @@ void checkpointer_state::expect(const messages::save& x) {
 void checkpointer_state::receive(const messages::snapshot& x) {
   if (x.generation != generation_)
     return;
-  parts_[x.step][x.part] = x;
+  parts_[x.step][x.rank] = x;
   write_if_complete(x.step);
 }
 
@@ -42,7 +44,7 @@ checkpointer_state::shards checkpointer_state::redeemed(
   std::vector<runtime::ticket> tickets;
   for (const auto& x : told)
     tickets.push_back(x.elements);
-  auto tensors = shared_->transport->redeem_all(tickets, {.until = token_});
+  auto tensors = context_->transport->redeem_all(tickets, {.until = token_});
   shards out;
   for (std::size_t i = 0; i < told.size(); ++i)
     out.push_back(told[i].with(std::move(tensors[i])));
@@ -70,11 +72,12 @@ void checkpointer_state::write_if_complete(runtime::step_id step) {
   parts_.erase(step);
   try {
     const auto folder = write(order, parts);
-    self_->send(supervisor_, messages::saved{order.generation, step});
+    context_->messages->send(self_, supervisor_, messages::saved{order.generation, step});
     runtime::log_info(" saved iteration {} to {}", runtime::value(step), folder.string());
   } catch (const runtime::io_error& failure) {
     failed_ = true;
-    self_->send(supervisor_, messages::save_failed{order.generation, step, failure.what()});
+    context_->messages->send(
+        self_, supervisor_, messages::save_failed{order.generation, step, failure.what()});
     return;
   }
   failed_ = false;
@@ -83,7 +86,7 @@ void checkpointer_state::write_if_complete(runtime::step_id step) {
 
 std::filesystem::path checkpointer_state::write(
     const messages::save& order, const std::vector<std::pair<shards, shards>>& parts) const {
-  const auto& job = shared_->job;
+  const auto& job = job_->job;
   if (failed_)  // a disk that refuses to write may have refused to remove
     runtime::clear_remains(job.checkpoints.save);
   runtime::checkpoint_writer by(
@@ -93,14 +96,14 @@ std::filesystem::path checkpointer_state::write(
   manifest.skipped = order.skipped;
   manifest.scale = order.scale;
   manifest.model = job.training.model;
-  manifest.identity = shared_->identity;
+  manifest.identity = identity_;
   manifest.products = runtime::products_of(job);
   manifest.layout
       = nlohmann::json{{"world_size", job.layout.world},
                        {"tensor_model_parallel_size", job.layout.tensor},
                        {"pipeline_model_parallel_size", job.layout.pipeline},
                        {"sequence_parallel", job.layout.sequence_parallel},
-                       {"pipeline_model_parallel_layout", to_text(shared_->pipeline.chunks)},
+                       {"pipeline_model_parallel_layout", to_text(job_->pipeline.chunks)},
                        {"distributed_optimizer", job.reduction.distributed_optimizer},
                        {"replicas_per_worker", job.layout.replicas_per_worker},
                        {"rank_order", job.layout.order}}
@@ -116,9 +119,9 @@ std::filesystem::path checkpointer_state::write(
   return by.commit(std::move(manifest));
 }
 
-// Older checkpoints are in nobody's way: what cannot be removed is told, and the run goes on.
+// Older checkpoints do no harm: what cannot be removed is told, and the run goes on.
 void checkpointer_state::remove_older() const {
-  const auto& where = shared_->job.checkpoints;
+  const auto& where = job_->job.checkpoints;
   if (where.keep_last < 1)
     return;
   try {
@@ -132,11 +135,11 @@ void checkpointer_state::remove_older() const {
 
 messages::checkpointer_actor::behavior_type checkpointer(
     messages::checkpointer_actor::stateful_pointer<checkpointer_state> self,
-    messages::supervisor_actor supervisor,
-    runtime::generation_id generation,
-    std::shared_ptr<const resources> shared,
+    const messages::spawn_checkpointer& told,
+    std::shared_ptr<const opened_job> job,
+    std::shared_ptr<const node_context> context,
     runtime::cancel_token token) {
-  self->state.start(std::move(supervisor), generation, std::move(shared), std::move(token));
+  self->state.start(told, std::move(job), std::move(context), std::move(token));
   return {[self](const messages::save& x) { self->state.expect(x); },
           [self](const messages::snapshot& x) { self->state.receive(x); }};
 }

@@ -3,7 +3,7 @@
 
 #pragma once
 
-#include "actors/node/resources.hpp"
+#include "actors/node/context.hpp"
 #include "messages/protocol/actors.hpp"
 #include "runtime/checkpoint/checkpoint.hpp"
 
@@ -23,9 +23,9 @@ class checkpointer_state {
 
   explicit checkpointer_state(messages::checkpointer_actor::pointer self) : self_(self) {}
 
-  void start(messages::supervisor_actor supervisor,
-             runtime::generation_id generation,
-             std::shared_ptr<const resources> shared,
+  void start(const messages::spawn_checkpointer& told,
+             std::shared_ptr<const opened_job> job,
+             std::shared_ptr<const node_context> context,
              runtime::cancel_token token);
   void expect(const messages::save& x);
   void receive(const messages::snapshot& x);
@@ -44,7 +44,9 @@ class checkpointer_state {
 
   messages::checkpointer_actor::pointer self_;
   messages::supervisor_actor supervisor_;
-  std::shared_ptr<const resources> shared_;
+  std::string identity_;
+  std::shared_ptr<const opened_job> job_;
+  std::shared_ptr<const node_context> context_;
   runtime::generation_id generation_ = {};
   runtime::cancel_token token_;
   std::map<runtime::step_id, messages::save> expected_;
@@ -53,12 +55,13 @@ class checkpointer_state {
 };
 
 /// Spawn with caf::detached: writing blocks. What cannot be written is told with save_failed, and
-/// the memory of its snapshot is free again; whatever was saved before is intact.
+/// the memory of its snapshot is free again; what was saved before is intact. `token` is set when
+/// its generation ends.
 messages::checkpointer_actor::behavior_type checkpointer(
     messages::checkpointer_actor::stateful_pointer<checkpointer_state> self,
-    messages::supervisor_actor supervisor,
-    runtime::generation_id generation,
-    std::shared_ptr<const resources> shared,
+    const messages::spawn_checkpointer& told,
+    std::shared_ptr<const opened_job> job,
+    std::shared_ptr<const node_context> context,
     runtime::cancel_token token);
 
 }  // namespace troupe::actors

@@ -138,6 +138,7 @@ struct training_flags {
   runtime::watch_settings watch = megatron_watch();
   std::optional<double> matrix_rate;  ///< TFLOP a second
   runtime::fault_settings faults;
+  bool check_messages = false;
   bool dry_run = false;
 };
 

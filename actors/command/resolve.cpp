@@ -193,6 +193,7 @@ runtime::training_job resolve(const training_flags& flags, const std::vector<std
   job.checkpoints = flags.checkpoints;
   job.checkpoints.load_hub = flags.model.hub;
   job.faults = flags.faults;
+  job.check_messages = flags.check_messages;
   job.exit_interval = std::uint64_t(flags.steps.exit_interval);
   job.command_line = words;
   if (wrong.empty())

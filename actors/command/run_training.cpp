@@ -65,12 +65,12 @@ constexpr int trace_not_written = 2;  // exit code
 constexpr auto reader_patience = std::chrono::seconds(5);
 
 /// False when it cannot be written: that is told, and does not hide how the run ended.
-bool write_trace(const actors::resources& shared) {
-  if (!shared.trace)
+bool write_trace(const actors::prepared_job& prepared) {
+  if (!prepared.node->trace)
     return true;
-  const auto& file = shared.job.watch.trace_file;
+  const auto& file = prepared.opened().job.watch.trace_file;
   try {
-    shared.trace->write_chrome(file);
+    prepared.node->trace->write_chrome(file);
     runtime::log_info(" trace written to {}", file.string());
     return true;
   } catch (const runtime::error& failure) {
@@ -82,14 +82,14 @@ bool write_trace(const actors::resources& shared) {
 constexpr std::size_t table_lines = 16;
 
 /// The same of the profile.
-bool write_profile(const actors::resources& shared) {
-  if (!shared.profile)
+bool write_profile(const actors::prepared_job& prepared) {
+  if (!prepared.node->profile)
     return true;
-  const auto& file = shared.job.watch.profile_file;
-  for (const auto& line : shared.profile->table(table_lines))
+  const auto& file = prepared.opened().job.watch.profile_file;
+  for (const auto& line : prepared.node->profile->table(table_lines))
     runtime::log_info(" {}", line);
   try {
-    shared.profile->write_json(file);
+    prepared.node->profile->write_json(file);
     runtime::log_info(" profile of operations written to {}", file.string());
     return true;
   } catch (const runtime::error& failure) {
@@ -129,20 +129,21 @@ void tell(const runtime::forecast_group& most) {
 }
 
 /// What the forecast was worth.
-void compare_memory(const actors::resources& shared, const runtime::memory_forecast& expected) {
+void compare_memory(const actors::prepared_job& prepared,
+                    const runtime::memory_forecast& expected) {
   std::size_t most = 0;
-  for (const auto& [rank, peak] : shared.pools->peaks())
+  for (const auto& [rank, peak] : prepared.node->pools->peaks())
     most = std::max(most, peak);
+  const auto& job = prepared.opened().job;
   runtime::log_info(
       " peak memory per worker: {} (forecast {}{})",
       runtime::human_bytes(std::int64_t(most)),
       runtime::human_bytes(expected.peak()),
-      shared.job.checkpoints.save.empty()
+      job.checkpoints.save.empty()
           ? ""
-          : fmt::format(
-              ", and {} more{} while a checkpoint is written",
-              runtime::human_bytes(expected.snapshot),
-              shared.job.backend == runtime::backend_kind::cuda ? " of the host's memory" : ""));
+          : fmt::format(", and {} more{} while a checkpoint is written",
+                        runtime::human_bytes(expected.snapshot),
+                        job.backend == runtime::backend_kind::cuda ? " of the host's memory" : ""));
 }
 
 /// Two runs that wrote one log would leave none.
@@ -170,21 +171,21 @@ int carry_out(const runtime::training_job& job,
   if (!job.checkpoints.save.empty())
     lock.emplace(job.checkpoints.save);
   const auto outputs = locked_outputs(job.watch);
-  const auto shared = actors::prepare(job, drain.stop());
+  const auto prepared = actors::prepare(job, drain.stop());
   if (!job.checkpoints.save.empty() && !job.tokenizer_description.empty())
     runtime::keep_tokenizer(job.tokenizer_description, job.checkpoints.save);
   if (!job.checkpoints.save.empty())
     save_configuration(job.checkpoints.save, configuration);
-  const bool any_step = shared->first_iteration < job.train_iterations;
+  const bool any_step = prepared->description.iteration < job.train_iterations;
   if (any_step)
     tell(neediest(groups));
   const auto end
-      = actors::run(shared, [&](const actors::drain_request& ask) { drain.connect(ask); });
+      = actors::run(prepared, [&](const actors::drain_request& ask) { drain.connect(ask); });
   if (end.exit_code != 0)
     runtime::log_error("the run ended early: {}", end.reason);
-  else if (any_step && !shared->pools->peaks().empty())
-    compare_memory(*shared, neediest(groups).need);
-  const bool profiled = write_profile(*shared), traced = write_trace(*shared);
+  else if (any_step && !prepared->node->pools->peaks().empty())
+    compare_memory(*prepared, neediest(groups).need);
+  const bool profiled = write_profile(*prepared), traced = write_trace(*prepared);
   return end.exit_code == 0 && !(profiled && traced) ? trace_not_written : end.exit_code;
 }
 

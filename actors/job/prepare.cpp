@@ -65,18 +65,19 @@ std::shared_ptr<const runtime::batch_source> open_split(
       pool);
 }
 
-void open_data(resources& out, const runtime::cancel_token& stop) {
-  const auto& job = out.job;
+void open_data(const runtime::training_job& job,
+               prepared_job& out,
+               const runtime::cancel_token& stop) {
   const auto tokens = open_tokens(job);
   const runtime::split_matrix split(job.data.split);
   const auto global = std::uint64_t(job.training.batch.global);
-  out.training = open_split(job,
-                            tokens,
-                            split,
-                            runtime::data_split::train,
-                            samples_of(job.training.batch, job.train_iterations),
-                            out.pool,
-                            stop);
+  out.node->training = open_split(job,
+                                  tokens,
+                                  split,
+                                  runtime::data_split::train,
+                                  samples_of(job.training.batch, job.train_iterations),
+                                  out.node->pool,
+                                  stop);
   const auto& watch = job.watch;
   if (watch.eval_interval == 0 || watch.eval_batches == 0)
     return;
@@ -88,13 +89,14 @@ void open_data(resources& out, const runtime::cancel_token& stop) {
         job.data.split);
     return;
   }
-  out.validation = open_split(
+  out.description.validates = true;
+  out.node->validation = open_split(
       job,
       tokens,
       split,
       runtime::data_split::valid,
       (job.train_iterations / watch.eval_interval + 1) * std::uint64_t(watch.eval_batches) * global,
-      out.pool,
+      out.node->pool,
       stop);
 }
 
@@ -111,25 +113,25 @@ void require_extents(const runtime::checkpoint_reader& from,
         to_string(wanted));
 }
 
-void load_state(resources& out, const runtime::cancel_token& stop) {
-  const auto& where = out.job.checkpoints;
-  const auto start = plan_start(out.job, stop);
+void load_state(runtime::training_job& job, prepared_job& out, const runtime::cancel_token& stop) {
+  const auto& where = job.checkpoints;
+  const auto start = plan_start(job, stop);
   for (const auto& warning : start.warnings)
     runtime::log_warning("{}", warning);
-  out.first_iteration = start.iteration;
-  out.first_consumed = start.consumed;
-  out.first_skipped = start.skipped;
-  out.first_scale = start.scale;
+  out.description.iteration = start.iteration;
+  out.description.consumed = start.consumed;
+  out.description.skipped = start.skipped;
+  out.description.scale = start.scale;
   if (const auto from = start.from) {
     if (start.iteration > 0)
-      runtime::take_products(out.job, from->folder(), from->manifest().products);
-    const auto* verb = start.iteration >= out.job.train_iterations ? ""
-                       : start.iteration > 0                       ? "resuming "
-                                                                   : "starting ";
+      runtime::take_products(job, from->folder(), from->manifest().products);
+    const auto* verb = start.iteration >= job.train_iterations ? ""
+                       : start.iteration > 0                   ? "resuming "
+                                                               : "starting ";
     runtime::log_info(" {}{}", verb, start.text);
     const auto held = std::make_shared<std::shared_ptr<const runtime::checkpoint_reader>>(from);
-    out.restored = [held] { held->reset(); };
-    out.restore = [held, moments = start.with_moments](runtime::worker& by) {
+    out.node->restored = [held] { held->reset(); };
+    out.node->restore = [held, moments = start.with_moments](runtime::worker& by) {
       const auto& checkpoint = **held;
       by.restore(
           [&](const runtime::state_shard& to) {
@@ -146,7 +148,7 @@ void load_state(resources& out, const runtime::cancel_token& stop) {
     return;
   const auto hub
       = std::make_shared<const runtime::hub_model>(runtime::read_hub_model(where.load_hub));
-  out.restore = [hub](runtime::worker& by) {
+  out.node->restore = [hub](runtime::worker& by) {
     by.restore(
         [&](const runtime::state_shard& to) {
           std::vector<float> all(std::size_t(to.whole.size()));
@@ -157,8 +159,7 @@ void load_state(resources& out, const runtime::cancel_token& stop) {
   };
 }
 
-void find_matrix_rate(resources& out) {
-  const auto& job = out.job;
+void find_matrix_rate(const runtime::training_job& job, messages::job_description& out) {
   if (!job.watch.log_throughput)
     return;
   out.matrix_rate = job.watch.matrix_rate;
@@ -182,10 +183,11 @@ void find_matrix_rate(resources& out) {
           : fmt::format("{} x {} threads", job.layout.world, job.threads_per_worker));
 }
 
-/// Before anybody starts: a step that cannot be carried out is told now.
-void check_plans(const resources& out) {
-  const auto& schedule = *out.pipeline.schedule;
-  for (const int m : runtime::planned_microbatches(out.job, out.first_consumed))
+/// Before any actor starts: a step that cannot be carried out is told now.
+void check_plans(const prepared_job& out) {
+  const auto& opened = out.opened();
+  const auto& schedule = *opened.pipeline.schedule;
+  for (const int m : runtime::planned_microbatches(opened.job, out.description.consumed))
     schedule.training(m);
   for (const auto& note : schedule.notes())
     runtime::log_info(" {}", note);
@@ -193,36 +195,47 @@ void check_plans(const resources& out) {
 
 }  // namespace
 
-std::shared_ptr<runtime::transport> make_transport(runtime::transports how) {
+messages::job_description describe(const runtime::training_job& job, node_context& node) {
+  node.jobs->add(runtime::functions_of(job));
+  messages::job_description out{.settings = runtime::to_json(job)};
+  node.jobs->open(out);
+  return out;
+}
+
+std::shared_ptr<runtime::transport> make_transport(runtime::transports by) {
   const auto process = std::uint64_t(::getpid());
-  if (how == runtime::transports::tickets)
+  if (by == runtime::transports::tickets)
     return std::make_shared<runtime::local_transport>(process);
   return std::make_shared<runtime::wire_transport>(
       runtime::wire_transport_settings{.process = process, .through_the_wire = true},
       [](runtime::wire_owner& owner) { return runtime::make_ucx_wire(owner); });
 }
 
-std::shared_ptr<resources> prepare(const runtime::training_job& job,
-                                   const runtime::cancel_token& stop) {
-  auto out = std::make_shared<resources>(
-      resources{.job = job,
-                .mesh = runtime::make_mesh(
-                    job.layout.world, job.layout.tensor, 1, job.layout.pipeline, job.layout.order),
-                .pipeline = runtime::pipeline_of(job)});
+void add_message_path(node_context& to, const runtime::training_job& job) {
+  to.faults = std::make_shared<fault_injector>(job.faults);
+  to.messages = std::make_shared<message_path>(to.faults, job.check_messages);
+}
+
+std::shared_ptr<prepared_job> prepare(runtime::training_job job,
+                                      const runtime::cancel_token& stop) {
+  auto out = std::make_shared<prepared_job>();
+  auto& node = *out->node;
+  out->description = describe(job, node);
   runtime::prepare_devices(job);
-  out->faults = std::make_shared<fault_injector>(job.faults);
-  out->transport = make_transport(job.transport);
+  add_message_path(node, job);
+  node.transport = make_transport(job.transport);
   if (!job.watch.trace_file.empty())
-    out->trace = std::make_shared<runtime::trace_recorder>();
+    node.trace = std::make_shared<runtime::trace_recorder>();
   if (!job.watch.profile_file.empty())
-    out->profile = std::make_shared<runtime::operation_profile>();
-  open_data(*out, stop);
-  load_state(*out, stop);
+    node.profile = std::make_shared<runtime::operation_profile>();
+  open_data(job, *out, stop);
+  load_state(job, *out, stop);
+  out->description.settings = runtime::to_json(job);  // a checkpoint may decide its learning rate
   check_plans(*out);
-  out->identity = runtime::identity(out->job);
-  find_matrix_rate(*out);
-  if (out->first_iteration > 0)
-    cut_logs(job.watch, out->first_iteration);
+  out->description.identity = runtime::identity(job);
+  find_matrix_rate(job, out->description);
+  if (out->description.iteration > 0)
+    cut_logs(job.watch, out->description.iteration);
   return out;
 }
 

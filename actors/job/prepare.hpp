@@ -1,20 +1,36 @@
-// From a resolved job to what its actors share: data sets, the state to start from.
+// From a resolved job to what starts it: its description, which travels, and what its process has.
 
 #pragma once
 
-#include "actors/node/resources.hpp"
+#include "actors/node/context.hpp"
+#include "messages/control/spawn.hpp"
 
 #include <memory>
 
 namespace troupe::actors {
 
+struct prepared_job {
+  messages::job_description description;
+  std::shared_ptr<node_context> node = std::make_shared<node_context>();
+
+  /// Lives as long as the node's context.
+  const opened_job& opened() const { return *node->jobs->open(description); }
+};
+
+/// As a process would be told it that starts at iteration 0; its functions are known to the node
+/// from now on. Throws input_error as pipeline_of does.
+messages::job_description describe(const runtime::training_job& job, node_context& node);
+
 /// Opens data sets, finds and verifies the checkpoint to go on from, checks the plan of every step.
-/// Throws input_error and io_error, before anybody is spawned, and `cancelled` soon after `stop`
+/// Throws input_error and io_error, before any actor is spawned, and `cancelled` soon after `stop`
 /// is.
-std::shared_ptr<resources> prepare(const runtime::training_job& job,
-                                   const runtime::cancel_token& stop = {});
+std::shared_ptr<prepared_job> prepare(runtime::training_job job,
+                                      const runtime::cancel_token& stop = {});
 
 /// How the tensors of one process's workers are handed on. Throws io_error: there is no UCX.
-std::shared_ptr<runtime::transport> make_transport(runtime::transports how);
+std::shared_ptr<runtime::transport> make_transport(runtime::transports by);
+
+/// Faults, delays and checks of messages, as the job asks for them.
+void add_message_path(node_context& to, const runtime::training_job& job);
 
 }  // namespace troupe::actors

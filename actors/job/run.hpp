@@ -1,9 +1,9 @@
-// A job from curtain to curtain: the actor system, its node, its supervisor.
+// A job from begin to end: the actor system, its node, its supervisor.
 
 #pragma once
 
+#include "actors/job/prepare.hpp"
 #include "actors/job/viewer.hpp"
-#include "actors/node/resources.hpp"
 
 #include <functional>
 #include <memory>
@@ -18,8 +18,9 @@ struct outcome {
   std::string reason;  ///< empty when it is done; else who ended and why
 };
 
-/// Blocks until everybody has gone home. `started` is given the way to ask for an early end.
-outcome run(std::shared_ptr<const resources> shared,
+/// Blocks until every actor has ended. `started` is given the way to ask for an early end. The node
+/// knows viewer i as "viewer i", from 1.
+outcome run(const std::shared_ptr<const prepared_job>& job,
             const std::function<void(const drain_request&)>& started = {},
             const std::vector<make_viewer>& viewers = {});
 

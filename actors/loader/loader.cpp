@@ -45,14 +45,18 @@ class recent_batches {
 }  // namespace
 
 messages::loader_actor::behavior_type loader(messages::loader_actor::pointer self,
-                                             const std::shared_ptr<const resources>& shared) {
+                                             const std::shared_ptr<const node_context>& context) {
   end_on_exception(self, "loader");
-  return {[shared, recent = std::make_shared<recent_batches>()](
+  return {[self, context, recent = std::make_shared<recent_batches>()](
               const messages::request_batch& x) -> messages::batch_ready {
-    shared->faults->inject("loader", runtime::value(x.at.step));
-    const auto all = recent->at(x.validation ? *shared->validation : *shared->training, x);
-    return {x.at,
-            runtime::deposit(*shared->transport, chosen(all, x.inputs, x.labels), x.at.generation)};
+    context->faults->inject("loader", runtime::value(x.at.step));
+    const auto all = recent->at(x.validation ? *context->validation : *context->training, x);
+    return context->messages->checked(
+        self->home_system(),
+        messages::batch_ready{
+            x.at,
+            runtime::deposit(
+                *context->transport, chosen(all, x.inputs, x.labels), x.at.generation)});
   }};
 }
 

@@ -3,14 +3,17 @@
 
 #pragma once
 
-#include "actors/node/resources.hpp"
+#include "actors/node/context.hpp"
 #include "messages/protocol/actors.hpp"
+
+#include <caf/typed_event_based_actor.hpp>
 
 #include <memory>
 
 namespace troupe::actors {
 
+/// Serves from the data sets of its node.
 messages::loader_actor::behavior_type loader(messages::loader_actor::pointer self,
-                                             const std::shared_ptr<const resources>& shared);
+                                             const std::shared_ptr<const node_context>& context);
 
 }  // namespace troupe::actors

@@ -19,56 +19,60 @@ namespace {
 // Together less than the supervisor's patience with us.
 constexpr auto patience = std::chrono::milliseconds(4000);
 
-runtime::log_settings log_settings_of(const resources& shared) {
-  return {.throughput = shared.job.watch.log_throughput,
-          .matrix_rate = shared.matrix_rate,
-          .append = shared.first_iteration > 0};
-}
-
 }  // namespace
 
-void monitor_state::start(std::shared_ptr<const resources> shared) {
-  shared_ = std::move(shared);
+void monitor_state::start(const messages::spawn_monitor& told,
+                          std::shared_ptr<const opened_job> job,
+                          std::shared_ptr<const node_context> context) {
+  told_ = told.job;
+  job_ = std::move(job);
+  context_ = std::move(context);
   end_on_exception(self_, "monitor");
   open_recorders();
-  if (shared_->job.watch.progress)
+  if (job_->job.watch.progress)
     bar_ = std::make_unique<runtime::progress_bar>(
-        "training", shared_->job.train_iterations, "iterations", shared_->first_iteration);
+        "training", job_->job.train_iterations, "iterations", told_.iteration);
+}
+
+runtime::log_settings monitor_state::log_settings() const {
+  return {.throughput = job_->job.watch.log_throughput,
+          .matrix_rate = told_.matrix_rate,
+          .append = told_.iteration > 0};
 }
 
 void monitor_state::open_recorders() {
-  const auto& watch = shared_->job.watch;
-  const auto how = log_settings_of(*shared_);
+  const auto& watch = job_->job.watch;
+  const auto settings = log_settings();
   const auto add = [this](const char* flag,
                           const std::filesystem::path& path,
                           const runtime::recorder::opener& open) {
     if (!path.empty())
-      watchers_.push_back(
+      files_.push_back(
           {fmt::format("{} '{}'", flag, path.string()), std::make_unique<runtime::recorder>(open)});
   };
-  add("`watch.log_file`", watch.log_file, [path = watch.log_file, how] {
-    return runtime::open_json_log(path, how);
+  add("`watch.log_file`", watch.log_file, [path = watch.log_file, settings] {
+    return runtime::open_json_log(path, settings);
   });
-  const auto is_validated = [interval = shared_->validation ? watch.eval_interval : 0,
-                             last = shared_->job.train_iterations](std::uint64_t iteration) {
+  const auto is_validated = [interval = told_.validates ? watch.eval_interval : 0,
+                             last = job_->job.train_iterations](std::uint64_t iteration) {
     return interval > 0 && (iteration % interval == 0 || iteration >= last);
   };
-  add("`watch.csv_file`", watch.csv_file, [path = watch.csv_file, how, is_validated] {
-    return runtime::open_csv_log(path, how, is_validated);
+  add("`watch.csv_file`", watch.csv_file, [path = watch.csv_file, settings, is_validated] {
+    return runtime::open_csv_log(path, settings, is_validated);
   });
   add("`watch.board_dir`",
       watch.board_dir,
       [path = watch.board_dir,
-       board = runtime::board_settings{
-           how, watch.board_interval, shared_->first_iteration, shared_->first_consumed}] {
+       board
+       = runtime::board_settings{settings, watch.board_interval, told_.iteration, told_.consumed}] {
         return runtime::open_event_file(path, board);
       });
 }
 
 void monitor_state::record(const runtime::watched& x) {
-  for (auto& to : watchers_) {
-    to.by->record(x);
-    if (const auto trouble = to.by->trouble())
+  for (auto& to : files_) {
+    to.recorder->record(x);
+    if (const auto trouble = to.recorder->trouble())
       runtime::log_warning("{}; the run goes on, and it is tried again", *trouble);
   }
 }
@@ -76,7 +80,7 @@ void monitor_state::record(const runtime::watched& x) {
 // Simulating a step takes a while: it is done here, where nobody waits.
 runtime::step_report monitor_state::with_pipeline(const messages::committed& x) const {
   auto out = x.report;
-  const auto& schedule = *shared_->pipeline.schedule;
+  const auto& schedule = *job_->pipeline.schedule;
   if (int(x.executed.size()) != schedule.ranks())
     return out;
   std::vector<std::vector<runtime::timed_action>> rows(x.executed.size());
@@ -100,15 +104,15 @@ void monitor_state::receive(const messages::committed& x) {
     pipeline_.add(report.pipeline);
     executed_ = x;
   }
-  shared_->faults->inject("monitor", report.iteration);
+  context_->faults->inject("monitor", report.iteration);
   record(report);
   since_.add(report);
-  const auto& job = shared_->job;
+  const auto& job = job_->job;
   const auto interval = job.watch.log_interval;
   if (interval > 0
       && (report.iteration % interval == 0 || report.iteration == job.train_iterations)) {
     runtime::log_line(runtime::severity::info,
-                      log_line(report, since_, job.train_iterations, log_settings_of(*shared_)));
+                      log_line(report, since_, job.train_iterations, log_settings()));
     since_ = {};
   }
   if (bar_)
@@ -126,17 +130,17 @@ void monitor_state::receive(const messages::validated& x) {
 
 // So that what a behaviour decided can be drawn, and run again.
 void monitor_state::write_record() const {
-  const auto& file = shared_->job.watch.schedule_record;
+  const auto& file = job_->job.watch.schedule_record;
   if (file.empty() || executed_.executed.empty())
     return;
-  const auto& schedule = *shared_->pipeline.schedule;
+  const auto& schedule = *job_->pipeline.schedule;
   auto plan = *schedule.plain(executed_.microbatches);
   for (const auto& row : executed_.executed) {
     auto& to = plan.ranks.at(std::size_t(row.rank));
     if (!schedule.behaviours())
       continue;  // a stage carries out the plan, or ends
     to.clear();
-    // Blocks and R come from the flags of whoever runs it again.
+    // Blocks and R come from the flags of the run that carries it out again.
     for (const auto& x : row.actions)
       if (x.what.block == 0 && x.what.kind != runtime::action_kind::recompute)
         to.push_back(x.what);
@@ -152,37 +156,39 @@ void monitor_state::write_record() const {
 
 void monitor_state::conclude() {
   if (pipeline_.steps > 0)
-    runtime::log_info(" {}", pipeline_line(pipeline_, shared_->pipeline.schedule->name()));
+    runtime::log_info(" {}", pipeline_line(pipeline_, job_->pipeline.schedule->name()));
   write_record();
   const auto until = std::chrono::steady_clock::now() + patience;
-  for (auto& to : watchers_)
-    to.by->close();
-  for (auto& to : watchers_) {
+  for (auto& to : files_)
+    to.recorder->close();
+  for (auto& to : files_) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
         until - std::chrono::steady_clock::now());
-    const bool whole = to.by->finish(std::max(left, std::chrono::milliseconds(0)));
-    if (const auto trouble = to.by->trouble())
+    const bool whole = to.recorder->finish(std::max(left, std::chrono::milliseconds(0)));
+    if (const auto trouble = to.recorder->trouble())
       runtime::log_warning("{}", *trouble);
     const auto missing
-        = to.by->dropped() + (whole ? 0 : std::max<std::uint64_t>(to.by->waiting(), 1));
+        = to.recorder->dropped() + (whole ? 0 : std::max<std::uint64_t>(to.recorder->waiting(), 1));
     if (!whole)
       runtime::log_warning(
-          "{} is not written to its end: {} records are missing", to.what, missing);
+          "{} is not written to its end: {} records are missing", to.name, missing);
     else if (missing > 0)
-      runtime::log_warning("{} has gaps: {} records are missing", to.what, missing);
+      runtime::log_warning("{} has gaps: {} records are missing", to.name, missing);
   }
   bar_.reset();
 }
 
 messages::monitor_actor::behavior_type monitor(
     messages::monitor_actor::stateful_pointer<monitor_state> self,
-    std::shared_ptr<const resources> shared) {
-  self->state.start(std::move(shared));
+    const messages::spawn_monitor& told,
+    std::shared_ptr<const opened_job> job,
+    std::shared_ptr<const node_context> context) {
+  self->state.start(told, std::move(job), std::move(context));
   return {[self](const messages::committed& x) { self->state.receive(x); },
           [self](const messages::validated& x) { self->state.receive(x); },
           [self](messages::conclude) {
             self->state.conclude();
-            return messages::concluded{};
+            return messages::concluded{};  // it has no field to check
           }};
 }
 

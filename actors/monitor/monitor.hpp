@@ -5,7 +5,7 @@
 #pragma once
 
 #include "actors/monitor/log_line.hpp"
-#include "actors/node/resources.hpp"
+#include "actors/node/context.hpp"
 #include "messages/protocol/actors.hpp"
 #include "runtime/core/progress.hpp"
 #include "runtime/telemetry/recorder.hpp"
@@ -24,7 +24,9 @@ class monitor_state {
 
   explicit monitor_state(messages::monitor_actor::pointer self) : self_(self) {}
 
-  void start(std::shared_ptr<const resources> shared);
+  void start(const messages::spawn_monitor& told,
+             std::shared_ptr<const opened_job> job,
+             std::shared_ptr<const node_context> context);
   /// A file that cannot be opened or written is told, once, and tried again.
   void receive(const messages::committed& x);
   void receive(const messages::validated& x);
@@ -32,18 +34,21 @@ class monitor_state {
   void conclude();
 
  private:
-  struct watcher {
-    std::string what;  ///< "`watch.log_file` 'run.jsonl'"
-    std::unique_ptr<runtime::recorder> by;
+  struct watched_file {
+    std::string name;  ///< "`watch.log_file` 'run.jsonl'"
+    std::unique_ptr<runtime::recorder> recorder;
   };
+  runtime::log_settings log_settings() const;
   void open_recorders();
   runtime::step_report with_pipeline(const messages::committed& x) const;
   void record(const runtime::watched& x);
   void write_record() const;
 
   messages::monitor_actor::pointer self_;
-  std::shared_ptr<const resources> shared_;
-  std::vector<watcher> watchers_;
+  messages::job_description told_;
+  std::shared_ptr<const opened_job> job_;
+  std::shared_ptr<const node_context> context_;
+  std::vector<watched_file> files_;
   std::unique_ptr<runtime::progress_bar> bar_;
   since_last_line since_;
   pipeline_since_start pipeline_;
@@ -52,6 +57,8 @@ class monitor_state {
 
 messages::monitor_actor::behavior_type monitor(
     messages::monitor_actor::stateful_pointer<monitor_state> self,
-    std::shared_ptr<const resources> shared);
+    const messages::spawn_monitor& told,
+    std::shared_ptr<const opened_job> job,
+    std::shared_ptr<const node_context> context);
 
 }  // namespace troupe::actors

@@ -15,13 +15,17 @@ namespace {
 /// True when one has come from each stage; they are then in the order of the pipeline.
 template <class Report>
 bool complete(std::vector<Report>& reports, const Report& x, int stages) {
-  runtime::ensure(reports.empty() || reports.front().step == x.step,
-                  "REPLICA-1: stages report of one step at a time");
+  runtime::ensure(std::all_of(reports.begin(),
+                              reports.end(),
+                              [&](const Report& before) {
+                                return before.step == x.step && before.stage_index != x.stage_index;
+                              }),
+                  "REPLICA-1: stages report of one step at a time, each once");
   reports.push_back(x);
   if (int(reports.size()) < stages)
     return false;
   std::sort(reports.begin(), reports.end(), [](const Report& a, const Report& b) {
-    return a.part < b.part;
+    return a.stage_index < b.stage_index;
   });
   return true;
 }
@@ -31,13 +35,13 @@ bool complete(std::vector<Report>& reports, const Report& x, int stages) {
 void require_alike(const std::vector<messages::applied>& parts, int tensor) {
   const auto owner = [&](const std::string& name, int t) -> const runtime::digest* {
     for (const auto& x : parts)
-      if (const auto found = x.own.find(name); x.part % tensor == t && found != x.own.end())
+      if (const auto found = x.own.find(name); x.stage_index % tensor == t && found != x.own.end())
         return &found->second;
     return nullptr;
   };
   for (const auto& part : parts)
     for (const auto& [name, digest] : part.copies) {
-      const auto* found = owner(name, part.part % tensor);
+      const auto* found = owner(name, part.stage_index % tensor);
       if (found == nullptr)
         found = owner(name, 0);
       if (found == nullptr || *found != digest)
@@ -48,46 +52,47 @@ void require_alike(const std::vector<messages::applied>& parts, int tensor) {
 
 }  // namespace
 
-void replica_state::start(replica_seat seat, std::shared_ptr<const resources> shared) {
-  seat_ = std::move(seat);
-  shared_ = std::move(shared);
-  who_ = "replica:" + std::to_string(seat_.replica);
+void replica_state::start(messages::spawn_replica told,
+                          std::shared_ptr<const node_context> context) {
+  told_ = std::move(told);
+  context_ = std::move(context);
+  who_ = "replica:" + std::to_string(told_.replica);
   end_on_exception(self_, who_);
   self_->set_down_handler([this](const caf::down_msg& x) { lose(x); });
   stages_.resize(std::size_t(stages()));
   for (int s = 0; s < stages(); ++s)
-    self_
-        ->request(seat_.node,
+    context_->messages
+        ->request(self_,
+                  told_.node,
                   caf::infinite,
-                  messages::spawn{.generation = seat_.generation,
-                                  .who = messages::role::stage,
-                                  .replica = seat_.replica,
-                                  .part = s / shared_->tensor(),
-                                  .tensor = s % shared_->tensor()})
-        .then([this, s](const caf::actor& stage) { spawned(s, stage); },
-              [](const caf::error&) { /* the node is dead, and takes us with it */ });
+                  messages::spawn_stage{.generation = told_.generation,
+                                        .job = told_.job,
+                                        .replica = told_.replica,
+                                        .pipeline_rank = s / told_.tensor_ranks,
+                                        .tensor_rank = s % told_.tensor_ranks})
+        .then([this, s](const messages::stage_spawned& x) { add(s, x.stage); },
+              [](const caf::error&) { /* the node is dead or ends, and takes us with it */ });
 }
 
-void replica_state::spawned(int stage, const caf::actor& actor) {
-  stages_[std::size_t(stage)] = actor;
-  self_->monitor(actor);
+void replica_state::add(int stage_index, const messages::stage_actor& stage) {
+  stages_[std::size_t(stage_index)] = stage;
+  self_->monitor(stage);
   if (++spawned_ == stages())
     introduce();
 }
 
 void replica_state::introduce() {
-  const int tensor = shared_->tensor();
-  const auto at = [&](int p, int t) { return stages_[std::size_t(p * tensor + t)]; };
-  for (int p = 0; p < shared_->stages(); ++p)
-    for (int t = 0; t < tensor; ++t) {
-      messages::meet whom{.supervisor = caf::actor_cast<caf::actor>(self_),
-                          .loader = caf::actor_cast<caf::actor>(seat_.loader),
-                          .checkpointer = caf::actor_cast<caf::actor>(seat_.checkpointer)};
-      for (int other = 0; other < shared_->stages(); ++other)
-        whom.pipeline.push_back(at(other, t));
-      for (int other = 0; other < tensor; ++other)
-        whom.tensor.push_back(at(p, other));
-      self_->send(caf::actor_cast<messages::stage_actor>(at(p, t)), whom);
+  const auto at = [&](int p, int t) { return stages_[std::size_t(p * told_.tensor_ranks + t)]; };
+  for (int p = 0; p < told_.pipeline_ranks; ++p)
+    for (int t = 0; t < told_.tensor_ranks; ++t) {
+      messages::meet peers{.replica = messages::replica_actor(self_),
+                           .loader = told_.loader,
+                           .checkpointer = told_.checkpointer};
+      for (int other = 0; other < told_.pipeline_ranks; ++other)
+        peers.pipeline.push_back(at(other, t));
+      for (int other = 0; other < told_.tensor_ranks; ++other)
+        peers.tensor.push_back(at(p, other));
+      context_->messages->send(self_, at(p, t), std::move(peers));
     }
 }
 
@@ -99,29 +104,29 @@ void replica_state::lose(const caf::down_msg& x) {
 
 template <class Order>
 void replica_state::pass_down(const Order& x) {
-  if (x.generation != seat_.generation)
+  if (x.generation != told_.generation)
     return;
-  shared_->faults->inject(who_, runtime::value(x.step));
+  context_->faults->inject(who_, runtime::value(x.step));
   for (const auto& stage : stages_)
-    shared_->faults->send(self_, caf::actor_cast<messages::stage_actor>(stage), x);
+    context_->messages->send(self_, stage, x);
 }
 
 void replica_state::receive(const messages::ready& x) {
-  if (x.generation != seat_.generation)
+  if (x.generation != told_.generation)
     return;
   ready_.push_back(x);
   if (ready_.size() < stages_.size())
     return;
-  messages::ready all{seat_.generation, seat_.replica, 0};
+  messages::ready all{told_.generation, told_.replica, 0};
   for (const auto& part : ready_)
     all.parameters += part.parameters;
-  shared_->faults->send(self_, seat_.supervisor, all);
+  context_->messages->send(self_, told_.supervisor, std::move(all));
 }
 
 void replica_state::receive(const messages::vote& x) {
-  if (x.generation != seat_.generation || !complete(votes_, x, stages()))
+  if (x.generation != told_.generation || !complete(votes_, x, stages()))
     return;
-  messages::vote all{.generation = x.generation, .step = x.step, .replica = seat_.replica};
+  messages::vote all{.generation = x.generation, .step = x.step, .replica = told_.replica};
   runtime::digester gradients;
   for (auto& part : votes_) {
     all.losses.insert(all.losses.end(), part.losses.begin(), part.losses.end());
@@ -139,28 +144,28 @@ void replica_state::receive(const messages::vote& x) {
   });
   all.gradients = gradients.result();
   votes_.clear();
-  shared_->faults->send(self_, seat_.supervisor, all);
+  context_->messages->send(self_, told_.supervisor, std::move(all));
 }
 
 void replica_state::receive(const messages::applied& x) {
-  if (x.generation != seat_.generation || !complete(applied_, x, stages()))
+  if (x.generation != told_.generation || !complete(applied_, x, stages()))
     return;
-  messages::applied all{.generation = x.generation, .step = x.step, .replica = seat_.replica};
+  messages::applied all{.generation = x.generation, .step = x.step, .replica = told_.replica};
   for (const auto& part : applied_) {
     for (const auto& [parameter, digest] : part.own)
       all.own[parameter] += digest;
     all.square_norm += part.square_norm;
   }
-  require_alike(applied_, shared_->tensor());
+  require_alike(applied_, told_.tensor_ranks);
   applied_.clear();
-  shared_->faults->send(self_, seat_.supervisor, all);
+  context_->messages->send(self_, told_.supervisor, std::move(all));
 }
 
 messages::replica_actor::behavior_type replica(
     messages::replica_actor::stateful_pointer<replica_state> self,
-    replica_seat seat,
-    std::shared_ptr<const resources> shared) {
-  self->state.start(std::move(seat), std::move(shared));
+    messages::spawn_replica told,
+    std::shared_ptr<const node_context> context) {
+  self->state.start(std::move(told), std::move(context));
   return {
       [self](const messages::run_step& x) { self->state.pass_down(x); },
       [self](const messages::decision& x) { self->state.pass_down(x); },

@@ -5,7 +5,7 @@
 
 #pragma once
 
-#include "actors/node/resources.hpp"
+#include "actors/node/context.hpp"
 #include "messages/protocol/actors.hpp"
 
 #include <caf/typed_event_based_actor.hpp>
@@ -16,22 +16,13 @@
 
 namespace troupe::actors {
 
-struct replica_seat {
-  runtime::generation_id generation = {};
-  int replica = 0;
-  messages::node_actor node;
-  messages::supervisor_actor supervisor;
-  messages::loader_actor loader;
-  messages::checkpointer_actor checkpointer;
-};
-
 class replica_state {
  public:
   static constexpr const char* name = "replica";
 
   explicit replica_state(messages::replica_actor::pointer self) : self_(self) {}
 
-  void start(replica_seat seat, std::shared_ptr<const resources> shared);
+  void start(messages::spawn_replica told, std::shared_ptr<const node_context> context);
   template <class Order>
   void pass_down(const Order& x);
   void receive(const messages::ready& x);
@@ -39,17 +30,17 @@ class replica_state {
   void receive(const messages::applied& x);
 
  private:
-  /// Stages are counted pipeline rank first: part * tensor + t.
-  int stages() const { return shared_->stages() * shared_->tensor(); }
-  void spawned(int stage, const caf::actor& actor);
+  /// Stages are counted pipeline rank first: pipeline_rank * tensor_ranks + tensor_rank.
+  int stages() const { return told_.pipeline_ranks * told_.tensor_ranks; }
+  void add(int stage_index, const messages::stage_actor& stage);
   void introduce();
   void lose(const caf::down_msg& x);
 
   messages::replica_actor::pointer self_;
   std::string who_;
-  replica_seat seat_;
-  std::shared_ptr<const resources> shared_;
-  std::vector<caf::actor> stages_;
+  messages::spawn_replica told_;
+  std::shared_ptr<const node_context> context_;
+  std::vector<messages::stage_actor> stages_;
   int spawned_ = 0;
   std::vector<messages::ready> ready_;
   std::vector<messages::vote> votes_;
@@ -58,7 +49,7 @@ class replica_state {
 
 messages::replica_actor::behavior_type replica(
     messages::replica_actor::stateful_pointer<replica_state> self,
-    replica_seat seat,
-    std::shared_ptr<const resources> shared);
+    messages::spawn_replica told,
+    std::shared_ptr<const node_context> context);
 
 }  // namespace troupe::actors

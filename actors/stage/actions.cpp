@@ -3,8 +3,6 @@
 #include "runtime/core/error.hpp"
 #include "runtime/telemetry/trace.hpp"
 
-#include <caf/send.hpp>
-
 #include <algorithm>
 #include <chrono>
 #include <thread>
@@ -59,20 +57,20 @@ void stage_context::trace_rest(runtime::trace_recorder& to,
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
   } catch (const runtime::device_failure&) {
-    // Whoever waited for the device has told it.
+    // The work that waited for the device has told it.
   }
 }
 
 // A stage that plays several logical replicas carries out the micro-batches of one after those of
 // the other; the plan counts them all.
 runtime::pass_key stage_state::key_of(chunk_id chunk, runtime::microbatch_id microbatch) const {
-  const auto each = now_->step.microbatches / shared_->replicas_each();
+  const auto each = now_->step.microbatches / job_->replicas_each();
   const auto m = int(runtime::value(microbatch));
   return {m / each, chunk, runtime::microbatch_id(m % each)};
 }
 
 pass_id stage_state::pass_of(const action& x) const {
-  return {.generation = seat_.generation,
+  return {.generation = told_.generation,
           .step = now_->step.step,
           .validation = now_->step.validation,
           .chunk = x.chunk,
@@ -94,7 +92,7 @@ void stage_state::receive(const messages::batch_ready& x) {
 
 // A neighbour may be a step ahead: what it sends waits until our own step begins.
 void stage_state::keep(arrival kind, const pass_id& at, const ticket_bundle& data) {
-  if (at.generation != seat_.generation)
+  if (at.generation != told_.generation)
     return;  // HANDOFF-3
   const bool first = seen_.emplace(kind, at).second && at.step >= step_;
   runtime::ensure(first, "HANDOFF-1: one activation and one gradient for each pass");
@@ -108,7 +106,7 @@ void stage_state::keep(arrival kind, const pass_id& at, const ticket_bundle& dat
 
 void stage_state::request_batches() {
   const auto& plan = *now_->plan;
-  const auto hosted = shared_->pipeline.schedule->hosted_by(seat_.part);
+  const auto hosted = job_->pipeline.schedule->hosted_by(told_.pipeline_rank);
   for (int m = 0; m < plan.microbatches_each(); ++m)
     for (const auto& seat : hosted)
       if (int(value(seat.copy)) < plan.copies && (is_first(seat.chunk) || is_last(seat.chunk)))
@@ -124,13 +122,13 @@ void stage_state::request_batch(const runtime::hosted_seat& seat, int microbatch
                  seat.copy};
   const auto key = key_of(seat.chunk, x.microbatch);
   const int copies = now_->plan->copies;
-  const auto logical = std::uint64_t(seat_.replica * shared_->replicas_each() + key.replica);
-  const auto replicas = std::uint64_t(shared_->job.training.batch.data_parallel);
+  const auto logical = std::uint64_t(told_.replica * job_->replicas_each() + key.replica);
+  const auto replicas = std::uint64_t(job_->job.training.batch.data_parallel);
   const auto stretch
       = (value(key.microbatch) * replicas + logical) * std::uint64_t(copies) + value(seat.copy);
   const auto& step = now_->step;
-  shared_->faults->send(self_,
-                        caf::actor_cast<messages::loader_actor>(peers_.loader),
+  node_->messages->send(self_,
+                        peers_.loader,
                         messages::request_batch{.at = pass_of(x),
                                                 .replica = int(stretch % replicas),
                                                 .microbatch = stretch / replicas,
@@ -163,9 +161,9 @@ std::optional<ticket_bundle> stage_state::inputs_of(const action& x) {
   ticket_bundle out;
   for (const auto kind : wanted) {
     auto found = inbox_.extract({kind, at});
-    auto& part = found.mapped();
-    out.names.insert(out.names.end(), part.names.begin(), part.names.end());
-    out.tickets.insert(out.tickets.end(), part.tickets.begin(), part.tickets.end());
+    auto& arrived = found.mapped();
+    out.names.insert(out.names.end(), arrived.names.begin(), arrived.names.end());
+    out.tickets.insert(out.tickets.end(), arrived.tickets.begin(), arrived.tickets.end());
   }
   return out;
 }
@@ -183,18 +181,18 @@ void stage_state::pump() {
 }
 
 void stage_state::submit(const action& x, ticket_bundle inputs) {
-  struct deed {
+  struct outcome {
     ticket_bundle outputs;
     runtime::moment begin = {}, end = {};
     double longest_ms = 0;
   };
-  const auto done = std::make_shared<deed>();
+  const auto done = std::make_shared<outcome>();
   submit((now_->step.validation ? "eval " : "") + to_string(x, now_->plan->copies),
          [x,
           done,
           in = std::move(inputs),
-          by = shared_->transport,
-          g = seat_.generation,
+          by = node_->transport,
+          g = told_.generation,
           token = groups_->token(),
           timed = now_->step.timed || now_->policy.has_value(),
           key = key_of(x.chunk, x.microbatch)](stage_context& context, runtime::stream& by_stream) {
@@ -238,8 +236,8 @@ void stage_state::submit(const action& x, ticket_bundle inputs) {
          });
 }
 
-const caf::actor& stage_state::holder_of(const pass_id& at) const {
-  return peers_.pipeline.at(std::size_t(shared_->pipeline.schedule->rank_of(at.chunk, at.copy)));
+const messages::stage_actor& stage_state::holder_of(const pass_id& at) const {
+  return peers_.pipeline.at(std::size_t(job_->pipeline.schedule->rank_of(at.chunk, at.copy)));
 }
 
 void stage_state::pass_on(const action& x, const ticket_bundle& outputs) {
@@ -248,14 +246,10 @@ void stage_state::pass_on(const action& x, const ticket_bundle& outputs) {
   auto to = pass_of(x);
   if (x.kind == action_kind::forward) {
     to.chunk = next(to.chunk);
-    shared_->faults->send(self_,
-                          caf::actor_cast<messages::stage_actor>(holder_of(to)),
-                          messages::activation{to, outputs});
+    node_->messages->send(self_, holder_of(to), messages::activation{to, outputs});
   } else {
     to.chunk = chunk_id(value(to.chunk) - 1);
-    shared_->faults->send(self_,
-                          caf::actor_cast<messages::stage_actor>(holder_of(to)),
-                          messages::gradient{to, outputs});
+    node_->messages->send(self_, holder_of(to), messages::gradient{to, outputs});
   }
 }
 
@@ -268,7 +262,7 @@ void lane_task::submit(runtime::lane& to, lane_work what) const {
         what(*x.context, by);
         x.context->trace(*x.trace, {x.label, x.rank, x.step, 0, 0, x.track}, begin, by);
       },
-      [name = label, number = work, receiver = stage](std::exception_ptr failure) {
+      [name = label, number = work, receiver = stage, path = path](std::exception_ptr failure) {
         messages::lane_done done{.work = number};
         if (failure) {
           const auto reason = reason_of(name, failure);
@@ -276,18 +270,19 @@ void lane_task::submit(runtime::lane& to, lane_work what) const {
           done.cancelled = is(reason, messages::ec::cancelled);
           done.refused = is(reason, messages::ec::refused);
         }
-        caf::anon_send(receiver, std::move(done));
+        path->send_from_outside(receiver, std::move(done));
       });
 }
 
 lane_task stage_state::task_for(std::string label, int track, std::uint64_t work) const {
   return {.label = std::move(label),
-          .rank = shared_->rank(seat_.replica, seat_.part, seat_.tensor),
+          .rank = job_->rank(told_.replica, told_.pipeline_rank, told_.tensor_rank),
           .track = track,
           .step = step_,
           .work = work,
           .context = context_,
-          .trace = shared_->trace,
+          .trace = node_->trace,
+          .path = node_->messages,
           .stage = messages::stage_actor(self_)};
 }
 
@@ -307,7 +302,7 @@ void stage_state::submit_communication(std::string label,
 
 void stage_state::finish(const messages::lane_done& x) {
   if (x.cancelled)
-    return;  // whoever ended the generation also ends us
+    return;  // what ended the generation also ends us
   if (!x.failure.empty()) {
     const auto code = x.refused ? messages::ec::refused : messages::ec::protocol_violated;
     self_->quit(messages::make_error(code, who_ + ": " + x.failure));

@@ -66,13 +66,12 @@ void stage_state::append_chosen(const runtime::action& x) {
 }
 
 void stage_state::choose(const runtime::action& x) {
-  ask([&] { now_->policy->book.choose(x, shared_->pipeline.schedule->name()); });
+  ask([&] { now_->policy->book.choose(x, job_->pipeline.schedule->name()); });
   const auto number = now_->choices;
   append_chosen(x);
   for (std::size_t t = 1; t < peers_.tensor.size(); ++t)
-    shared_->faults->send(self_,
-                          caf::actor_cast<messages::stage_actor>(peers_.tensor[t]),
-                          messages::chosen{seat_.generation, step_, x, number});
+    node_->messages->send(
+        self_, peers_.tensor[t], messages::chosen{told_.generation, step_, x, number});
 }
 
 void stage_state::ask_policy() {
@@ -87,9 +86,10 @@ void stage_state::ask_policy() {
     const auto choice = ask([&] { return policy.by->next(view); });
     if (!choice) {
       if (now_->row.size() == now_->finished)
-        self_->delayed_send(messages::stage_actor(self_),
-                            patience_with_viewer(longest_ms_, shared_->stages()),
-                            messages::ask_again{seat_.generation, step_, policy.questions});
+        node_->messages->send_later(self_,
+                                    messages::stage_actor(self_),
+                                    patience_with_viewer(longest_ms_, job_->pipeline_ranks()),
+                                    messages::ask_again{told_.generation, step_, policy.questions});
       return;
     }
     choose(*choice);
@@ -98,9 +98,9 @@ void stage_state::ask_policy() {
 
 // They may overtake each other, and our own step may not have begun.
 void stage_state::receive(const messages::chosen& x) {
-  if (x.generation != seat_.generation)
+  if (x.generation != told_.generation)
     return;
-  early_.emplace(std::pair(x.step, x.number), x.what);
+  early_.emplace(std::pair(x.step, x.number), x.action);
   if (!now_ || now_->step.validation)
     return;
   append_early();
@@ -117,10 +117,10 @@ void stage_state::append_early() {
   }
 }
 
-// Every rank may be waiting for one that waits by choice; whatever is ready may be done, so the
+// Every rank may be waiting for one that waits by choice; what is ready may be done, so the
 // stage does the first of it.
 void stage_state::ask_again(const messages::ask_again& x) {
-  if (!now_ || !now_->policy || x.generation != seat_.generation || x.step != step_)
+  if (!now_ || !now_->policy || x.generation != told_.generation || x.step != step_)
     return;
   auto& policy = *now_->policy;
   const auto& ready = policy.book.view().ready;
@@ -130,9 +130,8 @@ void stage_state::ask_again(const messages::ask_again& x) {
   if (++passed_over_ > most_passed_over)
     throw runtime::input_error(
         "the behaviour {} leaves {} undone in step {}, and nothing else can come: it was passed "
-        "over {} "
-        "times before; let next() choose whenever nobody else can go on",
-        shared_->pipeline.schedule->name(),
+        "over {} times before; let next() choose whenever nobody else can go on",
+        job_->pipeline.schedule->name(),
         to_string(first),
         runtime::value(step_),
         most_passed_over);
@@ -140,9 +139,9 @@ void stage_state::ask_again(const messages::ask_again& x) {
       "{}: the behaviour {} has left {} undone for {:.0f} s, and nothing has come: the stage does "
       "it",
       who_,
-      shared_->pipeline.schedule->name(),
+      job_->pipeline.schedule->name(),
       to_string(first),
-      double(patience_with_viewer(longest_ms_, shared_->stages()).count()) / 1e3);
+      double(patience_with_viewer(longest_ms_, job_->pipeline_ranks()).count()) / 1e3);
   choose(first);
   pump();
 }

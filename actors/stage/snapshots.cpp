@@ -4,26 +4,11 @@
 #include "runtime/core/error.hpp"
 #include "runtime/core/progress.hpp"
 
-#include <chrono>
 #include <utility>
 
 namespace troupe::actors {
 
 namespace {
-
-/// Longer than a step of a test: who does not wait for a late snapshot updates what it reads.
-constexpr std::chrono::milliseconds how_late{500};
-
-void be_late(const runtime::cancel_token& token) {
-  std::mutex mutex;
-  std::condition_variable changed;
-  const auto awake = token.on_cancel([&] {
-    const std::lock_guard lock(mutex);
-    changed.notify_all();
-  });
-  std::unique_lock lock(mutex);
-  changed.wait_for(lock, how_late, [&] { return token.is_cancelled(); });
-}
 
 std::size_t bytes_of(const std::vector<runtime::state_shard>& shards) {
   std::size_t out = 0;
@@ -85,15 +70,15 @@ std::vector<runtime::tensor_shard<runtime::tensor>> copied(
 }
 
 // The copy is made on the lane, between this step and the next, or, from a device, beside the next
-// until that updates; writing it is not our affair.
+// until that updates; the checkpointer writes it.
 void stage_state::take_snapshot(const messages::take_snapshot& x) {
-  if (x.generation != seat_.generation)
+  if (x.generation != told_.generation)
     return;
-  const auto result = std::make_shared<messages::snapshot>(
-      messages::snapshot{.generation = x.generation,
-                         .step = x.step,
-                         .part = shared_->rank(seat_.replica, seat_.part, seat_.tensor)});
-  const auto copy = [result, by = shared_->transport, token = groups_->token()](
+  const auto result = std::make_shared<messages::snapshot>(messages::snapshot{
+      .generation = x.generation,
+      .step = x.step,
+      .rank = job_->rank(told_.replica, told_.pipeline_rank, told_.tensor_rank)});
+  const auto copy = [result, by = node_->transport, token = groups_->token()](
                         stage_context& context) -> lane_work {
     return [=, parameters = context.worker->parameters(), moments = context.worker->moments()](
                stage_context&, runtime::stream& from) {
@@ -107,17 +92,14 @@ void stage_state::take_snapshot(const messages::take_snapshot& x) {
       result->moments = take(moments);
     };
   };
-  auto say = [this, result] {
-    shared_->faults->send(
-        self_, caf::actor_cast<messages::checkpointer_actor>(peers_.checkpointer), *result);
-  };
-  if (shared_->job.backend == kernels::backend::cuda)
-    submit_to_saver("snapshot", x.step, copy, std::move(say));
+  auto report = [this, result] { node_->messages->send(self_, peers_.checkpointer, *result); };
+  if (job_->job.backend == kernels::backend::cuda)
+    submit_to_saver("snapshot", x.step, copy, std::move(report));
   else
     submit(
         "snapshot",
         [copy](stage_context& context, runtime::stream& by) { copy(context)(context, by); },
-        std::move(say));
+        std::move(report));
 }
 
 void stage_state::submit_to_saver(std::string label,
@@ -125,13 +107,13 @@ void stage_state::submit_to_saver(std::string label,
                                   std::function<lane_work(stage_context&)> begin,
                                   std::function<void()> after) {
   if (!saver_)
-    saver_ = shared_->make_lane(settings_of_lane("save " + where_));
+    saver_ = node_->make_lane(settings_of_lane("save " + where_));
   const auto work = ++submitted_;
   after_.emplace(work, std::move(after));
   auto x = task_for(label, 0, work);
   x.trace = nullptr;    // the lane's spans are the lane's
   x.context = nullptr;  // the context may keep what follows, and must not be kept by it
-  const bool late = shared_->faults->injects("save:" + where_, runtime::value(step));
+  const bool late = node_->faults->injects("save:" + where_, runtime::value(step));
   submit(
       std::move(label),
       [x, late, begin = std::move(begin), to = saver_.get(), token = groups_->token()](
@@ -148,7 +130,7 @@ void stage_state::submit_to_saver(std::string label,
                       [ends, late, token, what = std::move(what), point = std::move(point)](
                           stage_context& at, runtime::stream& from) {
                         if (late)
-                          be_late(token);
+                          fault_injector::delay_snapshot(token);
                         from.wait_for(point);
                         what(at, from);
                       });

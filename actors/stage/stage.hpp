@@ -11,7 +11,7 @@
 
 #pragma once
 
-#include "actors/node/resources.hpp"
+#include "actors/node/context.hpp"
 #include "messages/protocol/actors.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/schedule/behaviour.hpp"
@@ -30,14 +30,6 @@
 
 namespace troupe::actors {
 
-/// One rank of the job.
-struct stage_seat {
-  runtime::generation_id generation = {};
-  int replica = 0;
-  int part = 0;    ///< pipeline rank
-  int tensor = 0;  ///< tensor rank: all of them carry out the same row
-};
-
 /// What a stage's lanes work on (stage_context.hpp).
 struct stage_context;
 
@@ -54,12 +46,13 @@ class stage_state {
 
   explicit stage_state(messages::stage_actor::pointer self) : self_(self) {}
 
-  /// Whoever waits for this stage is released first: its lane may be waiting for them.
+  /// Those that wait for this stage are released first: its lane may be waiting for them.
   ~stage_state();
 
   /// Builds the worker on the lane; `ready` is said when it stands.
-  void start(stage_seat seat,
-             std::shared_ptr<const resources> shared,
+  void start(messages::spawn_stage told,
+             std::shared_ptr<const opened_job> job,
+             std::shared_ptr<const node_context> node,
              std::shared_ptr<group_registry> groups);
 
   void meet(const messages::meet& peers);
@@ -105,17 +98,15 @@ class stage_state {
     std::vector<carried_out> executed = {};  ///< where asked for
   };
 
-  bool is_first(runtime::chunk_id c) const { return shared_->pipeline.is_first(c); }
-  bool is_last(runtime::chunk_id c) const { return shared_->pipeline.is_last(c); }
+  bool is_first(runtime::chunk_id c) const { return job_->pipeline.is_first(c); }
+  bool is_last(runtime::chunk_id c) const { return job_->pipeline.is_last(c); }
   bool hosts(runtime::chunk_id c, runtime::copy_id copy = {}) const {
-    return shared_->pipeline.schedule->rank_of(c, copy) == seat_.part;
+    return job_->pipeline.schedule->rank_of(c, copy) == told_.pipeline_rank;
   }
   /// Logical replicas that this one plays: in turn, or each with its copy of the model.
-  int logical_replicas() const {
-    return shared_->replicas_each() * shared_->pipeline.schedule->copies();
-  }
+  int logical_replicas() const { return job_->replicas_each() * job_->pipeline.schedule->copies(); }
   /// In its replica; pipeline rank first, as the replica counts.
-  int stage_number() const { return seat_.part * shared_->tensor() + seat_.tensor; }
+  int stage_index() const { return told_.pipeline_rank * job_->tensor_ranks() + told_.tensor_rank; }
 
   /// Where an action belongs, in the step that is running.
   messages::pass_id pass_of(const runtime::action& x) const;
@@ -128,9 +119,9 @@ class stage_state {
   /// What the call on a behaviour returns; its failure is the user's, and named.
   template <class Call>
   auto ask(Call&& call) {
-    const auto& schedule = *shared_->pipeline.schedule;
+    const auto& schedule = *job_->pipeline.schedule;
     try {
-      return runtime::ask_behaviour(schedule.name(), seat_.part, schedule.ranks(), call);
+      return runtime::ask_behaviour(schedule.name(), told_.pipeline_rank, schedule.ranks(), call);
     } catch (const runtime::input_error& failure) {
       throw runtime::input_error("{} (in step {}; in its rehearsal it had come to an end)",
                                  failure.what(),
@@ -142,7 +133,7 @@ class stage_state {
   void choose(const runtime::action& x);
   void note_arrival(arrival kind, const messages::pass_id& at);
 
-  /// Hands the lane whatever is ready, in the order of the row.
+  /// Hands the lane what is ready, in the order of the row.
   void pump();
   /// It is the first to take the gradient that comes from the next stage.
   bool begins_backward(const runtime::action& x) const;
@@ -150,7 +141,7 @@ class stage_state {
   std::optional<runtime::ticket_bundle> inputs_of(const runtime::action& x);
   void submit(const runtime::action& x, runtime::ticket_bundle inputs);
   void pass_on(const runtime::action& x, const runtime::ticket_bundle& outputs);
-  const caf::actor& holder_of(const messages::pass_id& at) const;
+  const messages::stage_actor& holder_of(const messages::pass_id& at) const;
   /// When the row is done and every bucket reduced.
   void vote_if_done();
   void vote();
@@ -184,14 +175,15 @@ class stage_state {
   messages::stage_actor::pointer self_;
   std::string where_;  ///< "1.2", or "1.2.0" where there are several tensor ranks
   std::string who_;
-  stage_seat seat_;
-  std::shared_ptr<const resources> shared_;
+  messages::spawn_stage told_;
+  std::shared_ptr<const opened_job> job_;
+  std::shared_ptr<const node_context> node_;
   std::shared_ptr<group_registry> groups_;
   messages::meet peers_;
   std::map<inbox_key, runtime::ticket_bundle> inbox_;
   /// Choices of the first tensor rank that came before their turn, by step and number.
   std::map<std::pair<runtime::step_id, std::uint64_t>, runtime::action> early_;
-  std::set<inbox_key> seen_;  ///< whatever has arrived since our last vote
+  std::set<inbox_key> seen_;  ///< all that has arrived since our last vote
   std::optional<progress> now_;
   runtime::step_id step_ = {};   ///< the newest that has begun
   runtime::step_id voted_ = {};  ///< the newest training step that we have voted for
@@ -201,17 +193,18 @@ class stage_state {
   double longest_ms_ = 0;
   std::map<std::uint64_t, std::function<void()>> after_;
   std::shared_ptr<stage_context> context_;
-  // Last: they go first. Gradients travel on the communication lane while the lane computes, where
-  // that is wanted; snapshots of a device are read by the saver. The lane before the others: its
-  // work may hand some on, or wait for it.
+  // Last, because they are destroyed first. Gradients travel on the communication lane while the
+  // lane computes, where that is wanted; snapshots of a device are read by the saver. The lane
+  // before the others: its work may hand some on, or wait for it.
   std::unique_ptr<runtime::lane> saver_, communication_lane_;
   std::unique_ptr<runtime::lane> lane_;
 };
 
 messages::stage_actor::behavior_type stage(
     messages::stage_actor::stateful_pointer<stage_state> self,
-    stage_seat seat,
-    std::shared_ptr<const resources> shared,
+    messages::spawn_stage told,
+    std::shared_ptr<const opened_job> job,
+    std::shared_ptr<const node_context> node,
     std::shared_ptr<group_registry> groups);
 
 }  // namespace troupe::actors

@@ -63,6 +63,7 @@ struct lane_task {
   std::uint64_t work = 0;
   std::shared_ptr<stage_context> context;
   std::shared_ptr<runtime::trace_recorder> trace;
+  std::shared_ptr<const message_path> path;
   messages::stage_actor stage;
 
   void submit(runtime::lane& to, lane_work what) const;

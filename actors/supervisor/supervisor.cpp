@@ -12,11 +12,9 @@
 
 namespace troupe::actors {
 
-using messages::role;
-
 namespace {
 
-constexpr auto viewer_patience = std::chrono::seconds(5);
+constexpr auto monitor_patience = std::chrono::seconds(5);
 
 /// Micro-batches of one round of validation, for each stage: a longer round has a smaller bubble,
 /// a shorter one holds fewer activations.
@@ -24,14 +22,7 @@ constexpr std::int64_t validation_depth = 4;
 
 }  // namespace
 
-drain_request drain_by(const messages::supervisor_actor& head) {
-  return [weak = caf::actor_cast<caf::weak_actor_ptr>(head)](const std::string& why) {
-    if (const auto alive = caf::actor_cast<caf::strong_actor_ptr>(weak))
-      caf::anon_send(caf::actor_cast<messages::supervisor_actor>(alive), messages::drain{why});
-  };
-}
-
-// However the job ends, viewers go home, after whatever they were told.
+// However the job ends, viewers are stopped, after all that they were told.
 supervisor_state::~supervisor_state() {
   for (const auto& viewer : viewers_)
     caf::anon_send(
@@ -40,66 +31,99 @@ supervisor_state::~supervisor_state() {
 }
 
 void supervisor_state::start(messages::node_actor node,
-                             std::shared_ptr<const resources> shared,
-                             const std::vector<make_viewer>& viewers) {
+                             messages::job_description told,
+                             std::shared_ptr<const node_context> context) {
   node_ = std::move(node);
-  shared_ = std::move(shared);
-  at_ = {shared_->first_iteration,
-         shared_->first_consumed,
-         shared_->first_skipped,
-         shared_->first_scale.is_used() ? shared_->first_scale
-                                        : runtime::beginning(shared_->job.training).scale};
-  validated_ = at_.iteration;
-  const auto& where = shared_->job.checkpoints;
-  saves_ = {!where.save.empty(), at_.iteration, where.save_interval};
-  replicas_.resize(std::size_t(shared_->replicas()));
+  told_ = std::move(told);
+  context_ = std::move(context);
   end_on_exception(self_, "supervisor");
+  job_ = context_->jobs->open(told_);
+  at_ = {told_.iteration,
+         told_.consumed,
+         told_.skipped,
+         told_.scale.is_used() ? told_.scale : runtime::beginning(job_->job.training).scale};
+  validated_ = at_.iteration;
+  const auto& where = job_->job.checkpoints;
+  saves_ = {!where.save.empty(), at_.iteration, where.save_interval};
+  replicas_.resize(std::size_t(job_->replicas()));
   self_->set_down_handler([this](const caf::down_msg& x) { lose(x); });
-  self_->monitor(node_);
-  people_.push_back({"node", caf::actor_cast<caf::actor>(node_)});
-  for (const auto& make : viewers)
-    self_->monitor(viewers_.emplace_back(make(self_->home_system(), drain_by(self_))));
-  // In this order: a replica is given the loader and the checkpointer.
-  ask_for(role::monitor, 0);
-  ask_for(role::loader, 0);
-  ask_for(role::checkpointer, 0);
-  for (int r = 0; r < shared_->replicas(); ++r)
-    ask_for(role::replica, r);
+  watch("node", node_);
+  spawn_viewers();
+  spawn<messages::monitor_spawned>(
+      messages::spawn_monitor{generation_, told_},
+      "monitor",
+      [this](const messages::monitor_spawned& x) { return monitor_ = x.monitor; });
+  spawn<messages::loader_spawned>(
+      messages::spawn_loader{generation_, told_},
+      "loader",
+      [this](const messages::loader_spawned& x) { return loader_ = x.loader; });
+  spawn<messages::checkpointer_spawned>(
+      messages::spawn_checkpointer{generation_, told_, self_},
+      "checkpointer",
+      [this](const messages::checkpointer_spawned& x) {
+        checkpointer_ = x.checkpointer;
+        spawn_replicas();  // they are told of the loader and the checkpointer
+        return checkpointer_;
+      });
 }
 
-void supervisor_state::ask_for(role who, int replica) {
-  ++expected_;
-  self_->request(node_, caf::infinite, messages::spawn{generation_, who, replica, 0})
-      .then(
-          [this, who, replica](const caf::actor& actor) {
-            if (who == role::replica)
-              replicas_[std::size_t(replica)] = caf::actor_cast<messages::replica_actor>(actor);
-            spawned(who, actor);
-          },
-          [](const caf::error&) { /* the node is dead, and its end tells why */ });
-}
-
-void supervisor_state::spawned(role who, const caf::actor& actor) {
+template <class Handle>
+void supervisor_state::watch(const char* called, const Handle& actor) {
   self_->monitor(actor);
-  switch (who) {
-    case role::monitor:
-      monitor_ = caf::actor_cast<messages::monitor_actor>(actor);
-      people_.push_back({"monitor", actor});
-      break;
-    case role::checkpointer:
-      checkpointer_ = caf::actor_cast<messages::checkpointer_actor>(actor);
-      people_.push_back({"checkpointer", actor});
-      break;
-    case role::loader:
-      people_.push_back({"loader", actor});
-      break;
-    case role::replica:
-    case role::stage:
-      people_.push_back({"replica", actor});
-      break;
+  watched_.push_back({called, actor.address()});
+}
+
+// The node answers in the order in which it was asked.
+template <class Answer, class Request, class Keep>
+void supervisor_state::spawn(Request what, const char* called, Keep keep) {
+  ++expected_;
+  context_->messages->request(self_, node_, caf::infinite, std::move(what))
+      .then(
+          [this, called, keep](const Answer& x) {
+            watch(called, keep(x));
+            --expected_;
+            begin_when_ready();
+          },
+          [this](const caf::error& reason) { refuse(reason); });
+}
+
+// They watch, and end nothing: only their coming is waited for.
+void supervisor_state::spawn_viewers() {
+  for (const auto& viewer : told_.viewers) {
+    ++expected_;
+    context_->messages->request(self_, node_, caf::infinite, messages::spawn_viewer{viewer, self_})
+        .then(
+            [this](const messages::viewer_spawned& x) {
+              self_->monitor(viewers_.emplace_back(x.viewer));
+              --expected_;
+              begin_when_ready();
+            },
+            [this](const caf::error& reason) { refuse(reason); });
   }
-  --expected_;
-  begin_when_ready();
+}
+
+void supervisor_state::spawn_replicas() {
+  for (int r = 0; r < job_->replicas(); ++r)
+    spawn<messages::replica_spawned>(
+        messages::spawn_replica{.generation = generation_,
+                                .job = told_,
+                                .replica = r,
+                                .pipeline_ranks = job_->pipeline_ranks(),
+                                .tensor_ranks = job_->tensor_ranks(),
+                                .node = node_,
+                                .supervisor = self_,
+                                .loader = loader_,
+                                .checkpointer = checkpointer_},
+        "replica",
+        [this, r](const messages::replica_spawned& x) {
+          return replicas_[std::size_t(r)] = x.replica;
+        });
+}
+
+// A node that is dead or ends tells why by its own end.
+void supervisor_state::refuse(const caf::error& reason) {
+  if (is(reason, messages::ec::refused) || is(reason, messages::ec::protocol_violated))
+    self_->quit(reason);
 }
 
 void supervisor_state::receive(const messages::ready& x) {
@@ -110,25 +134,24 @@ void supervisor_state::receive(const messages::ready& x) {
 }
 
 void supervisor_state::begin_when_ready() {
-  if (expected_ > 0 || ready_ < shared_->replicas())
+  if (expected_ > 0 || ready_ < job_->replicas() || std::exchange(begun_, true))
     return;
-  if (shared_->restored)
-    shared_->restored();
+  context_->messages->send(self_, node_, messages::all_restored{generation_});
   proceed();
 }
 
-// Whoever dies is named by its own reason: it carries the root cause.
+// A dead actor is named by its own reason: it carries the root cause.
 void supervisor_state::lose(const caf::down_msg& x) {
-  const auto who = std::find_if(people_.begin(), people_.end(), [&](const person& p) {
-    return p.actor.address() == x.source;
+  const auto who = std::find_if(watched_.begin(), watched_.end(), [&](const watched_actor& a) {
+    return a.address == x.source;
   });
   for (const auto& viewer : viewers_)
     if (viewer.address() == x.source)
       return runtime::log_warning("a viewer has ended ({}); the job goes on without it",
                                   messages::text_of(x.reason));
-  if (who == people_.end() || is(x.reason, messages::ec::cancelled))
-    return;  // whoever was cancelled is not the cause
-  if (dismissed_) {
+  if (who == watched_.end() || is(x.reason, messages::ec::cancelled))
+    return;  // an actor that was cancelled is not the cause
+  if (shut_down_) {
     if (who->name == "node")
       self_->quit();
     return;
@@ -141,18 +164,18 @@ void supervisor_state::lose(const caf::down_msg& x) {
 }
 
 bool supervisor_state::is_over() const {
-  const auto& job = shared_->job;
+  const auto& job = job_->job;
   return draining_ || !diagnosis_.empty() || at_.iteration >= job.train_iterations
-         || (job.exit_interval > 0 && at_.iteration > shared_->first_iteration
+         || (job.exit_interval > 0 && at_.iteration > told_.iteration
              && at_.iteration % job.exit_interval == 0);
 }
 
 bool supervisor_state::validation_is_due() const {
-  const auto& watch = shared_->job.watch;
-  return shared_->validation && !draining_ && diagnosis_.empty() && watch.eval_interval > 0
+  const auto& watch = job_->job.watch;
+  return told_.validates && !draining_ && diagnosis_.empty() && watch.eval_interval > 0
          && watch.eval_batches > 0 && validated_ != at_.iteration
          && (at_.iteration % watch.eval_interval == 0
-             || at_.iteration >= shared_->job.train_iterations);
+             || at_.iteration >= job_->job.train_iterations);
 }
 
 void supervisor_state::proceed() {
@@ -173,14 +196,14 @@ void supervisor_state::proceed() {
 
 void supervisor_state::begin_step() {
   const auto step = at_.iteration + 1;
-  shared_->faults->inject("supervisor", step);
-  const auto& batch = shared_->job.training.batch;
+  context_->faults->inject("supervisor", step);
+  const auto& batch = job_->job.training.batch;
   const auto microbatches = int(runtime::microbatches(batch, std::int64_t(at_.consumed)));
   now_ = messages::run_step{.generation = generation_,
                             .step = runtime::step_id(step),
                             .consumed = at_.consumed,
                             .validation = false,
-                            .microbatches = microbatches * shared_->replicas_each(),
+                            .microbatches = microbatches * job_->replicas_each(),
                             .timed = is_timed(step),
                             .loss_scale = at_.scale.factor()};
   report_ = {};
@@ -191,17 +214,17 @@ void supervisor_state::begin_step() {
 
 // Where stages have something to wait for, and somebody will read it.
 bool supervisor_state::is_timed(std::uint64_t step) const {
-  const auto& watch = shared_->job.watch;
+  const auto& watch = job_->job.watch;
   const bool logged = watch.log_interval > 0 && step % watch.log_interval == 0;
   const bool written = !watch.log_file.empty() || !watch.csv_file.empty()
                        || !watch.board_dir.empty() || !watch.schedule_record.empty()
                        || !viewers_.empty();
-  return shared_->stages() > 1 && (logged || written || step >= shared_->job.train_iterations);
+  return job_->pipeline_ranks() > 1 && (logged || written || step >= job_->job.train_iterations);
 }
 
 void supervisor_state::begin_validation() {
   validated_ = at_.iteration;
-  const auto& job = shared_->job;
+  const auto& job = job_->job;
   const auto& batch = job.training.batch;
   // As Megatron reads it: every evaluation goes on where the one before stopped.
   const auto before = at_.iteration == 0 ? 0 : (at_.iteration - 1) / job.watch.eval_interval;
@@ -215,33 +238,39 @@ void supervisor_state::begin_validation() {
 // Nothing but its end holds a forward-only plan back: the first stage would run ahead of the last
 // and fill the memory between them.
 void supervisor_state::begin_validation_round() {
-  const auto& batch = shared_->job.training.batch;
+  const auto& batch = job_->job.training.batch;
   const auto now
-      = std::min<std::int64_t>(validation_microbatches_, validation_depth * shared_->stages());
+      = std::min<std::int64_t>(validation_microbatches_, validation_depth * job_->pipeline_ranks());
   now_ = messages::run_step{.generation = generation_,
                             .step = runtime::step_id(at_.iteration),
                             .consumed = validation_consumed_,
                             .validation = true,
-                            .microbatches = int(now) * shared_->replicas_each()};
+                            .microbatches = int(now) * job_->replicas_each()};
   validation_microbatches_ -= now;
   validation_consumed_ += std::uint64_t(now * batch.micro * batch.data_parallel);
   tell_replicas(*now_);
 }
 
+// The ranks whose parts make up a checkpoint.
+int supervisor_state::snapshot_parts() const {
+  return job_->pipeline_ranks() * job_->tensor_ranks()
+         * (job_->job.reduction.distributed_optimizer ? job_->replicas() : 1);
+}
+
 void supervisor_state::begin_save() {
   saves_.begin(at_.iteration, is_over());
-  shared_->faults->send(self_,
-                        checkpointer_,
-                        messages::save{.generation = generation_,
-                                       .step = runtime::step_id(at_.iteration),
-                                       .consumed = at_.consumed,
-                                       .parts = shared_->snapshot_parts(),
-                                       .skipped = at_.skipped,
-                                       .scale = at_.scale});
+  context_->messages->send(self_,
+                           checkpointer_,
+                           messages::save{.generation = generation_,
+                                          .step = runtime::step_id(at_.iteration),
+                                          .consumed = at_.consumed,
+                                          .parts = snapshot_parts(),
+                                          .skipped = at_.skipped,
+                                          .scale = at_.scale});
   const messages::take_snapshot order{generation_, runtime::step_id(at_.iteration)};
-  if (shared_->job.reduction.distributed_optimizer)
+  if (job_->job.reduction.distributed_optimizer)
     return tell_replicas(order);  // each holds a part
-  shared_->faults->send(self_, replicas_.front(), order);
+  context_->messages->send(self_, replicas_.front(), order);
 }
 
 void supervisor_state::receive(const messages::saved& x) {
@@ -267,12 +296,12 @@ void supervisor_state::receive(const messages::save_failed& x) {
         unsaved_,
         saves_.next_try());
   } else if (saves_.may_try_last_again(at_.iteration)) {
-    const auto pause = saves_.pause(shared_->job.checkpoints.last_pause);
+    const auto pause = saves_.pause(job_->job.checkpoints.last_pause);
     runtime::log_error(
         "{}; it is the last one: tried again in {} s", unsaved_, double(pause.count()) / 1e3);
     waits_to_save_ = true;
-    self_->delayed_send(
-        messages::supervisor_actor(self_), pause, messages::save_again{generation_});
+    context_->messages->send_later(
+        self_, messages::supervisor_actor(self_), pause, messages::save_again{generation_});
     return;
   } else if (!saves_.is_saved(at_.iteration)) {
     runtime::log_error("{}", unsaved_);
@@ -302,42 +331,42 @@ void supervisor_state::drain(const messages::drain& x) {
   if (!draining_)
     say_when(x.why);
   draining_ = true;
-  if (!now_ && expected_ == 0 && ready_ == shared_->replicas())
+  if (!now_ && begun_)
     proceed();
 }
 
 void supervisor_state::finish() {
   if (std::exchange(concluding_, true))
     return;
-  const auto dismiss = [this] {
+  const auto shut_down = [this] {
     std::string why = diagnosis_;
     if (!saves_.is_saved(at_.iteration))
       why += (why.empty() ? "" : "; ") + unsaved_;
     if (!why.empty())
       return self_->quit(messages::make_error(messages::ec::refused, why));
-    dismissed_ = true;
-    self_->send(node_, messages::dismiss{});
+    shut_down_ = true;
+    context_->messages->send(self_, node_, messages::shut_down{});
   };
   // A dead monitor is a death like any other; a hung one loses its last lines, the job nothing.
-  self_->request(monitor_, viewer_patience, messages::conclude{})
-      .then([dismiss](messages::concluded) { dismiss(); },
-            [dismiss](const caf::error& e) {
+  context_->messages->request(self_, monitor_, monitor_patience, messages::conclude{})
+      .then([shut_down](messages::concluded) { shut_down(); },
+            [shut_down](const caf::error& e) {
               if (e != caf::sec::request_timeout)
                 return;
               runtime::log_warning(
                   "the monitor did not conclude in {} s: the last lines of the "
                   "log may be missing",
-                  viewer_patience.count());
-              dismiss();
+                  monitor_patience.count());
+              shut_down();
             });
 }
 
 messages::supervisor_actor::behavior_type supervisor(
     messages::supervisor_actor::stateful_pointer<supervisor_state> self,
     messages::node_actor node,
-    std::shared_ptr<const resources> shared,
-    const std::vector<make_viewer>& viewers) {
-  self->state.start(std::move(node), std::move(shared), viewers);
+    messages::job_description told,
+    std::shared_ptr<const node_context> context) {
+  self->state.start(std::move(node), std::move(told), std::move(context));
   return {
       [self](const messages::ready& x) { self->state.receive(x); },
       [self](const messages::vote& x) { self->state.receive(x); },

@@ -6,8 +6,7 @@
 
 #pragma once
 
-#include "actors/job/viewer.hpp"
-#include "actors/node/resources.hpp"
+#include "actors/node/context.hpp"
 #include "actors/supervisor/save_schedule.hpp"
 #include "messages/protocol/actors.hpp"
 
@@ -21,9 +20,6 @@
 
 namespace troupe::actors {
 
-/// The way to ask this supervisor for an early end; does not keep it alive.
-drain_request drain_by(const messages::supervisor_actor& head);
-
 class supervisor_state {
  public:
   static constexpr const char* name = "supervisor";
@@ -32,8 +28,8 @@ class supervisor_state {
   ~supervisor_state();
 
   void start(messages::node_actor node,
-             std::shared_ptr<const resources> shared,
-             const std::vector<make_viewer>& viewers);
+             messages::job_description told,
+             std::shared_ptr<const node_context> context);
   void receive(const messages::ready& x);
   void receive(const messages::vote& x);
   void receive(const messages::applied& x);
@@ -43,12 +39,18 @@ class supervisor_state {
   void drain(const messages::drain& x);
 
  private:
-  void ask_for(messages::role who, int replica);
-  void spawned(messages::role who, const caf::actor& actor);
+  /// Asks the node; `keep` takes the answer, and the new actor is watched under that name.
+  template <class Answer, class Request, class Keep>
+  void spawn(Request what, const char* called, Keep keep);
+  void spawn_viewers();
+  void spawn_replicas();
+  template <class Handle>
+  void watch(const char* called, const Handle& actor);
+  void refuse(const caf::error& reason);
   void lose(const caf::down_msg& x);
   void begin_when_ready();
 
-  /// What comes after a step, or after whatever came after it.
+  /// What comes after a step, a validation or a save.
   void proceed();
   bool validation_is_due() const;
   bool is_over() const;
@@ -56,6 +58,7 @@ class supervisor_state {
   bool is_timed(std::uint64_t step) const;
   void begin_validation();
   void begin_validation_round();
+  int snapshot_parts() const;
   void begin_save();
   void decide();
   runtime::step_result take_votes();
@@ -69,32 +72,36 @@ class supervisor_state {
   template <class Order>
   void tell_replicas(const Order& x) {
     for (const auto& replica : replicas_)
-      shared_->faults->send(self_, replica, x);
+      context_->messages->send(self_, replica, x);
   }
 
   template <class Fact>
   void tell_watchers(const Fact& x) {
-    self_->send(monitor_, x);
+    context_->messages->send(self_, monitor_, x);
     for (const auto& viewer : viewers_)
-      self_->send(viewer, x);
+      context_->messages->send(self_, viewer, x);
   }
 
   messages::supervisor_actor::pointer self_;
   messages::node_actor node_;
-  std::shared_ptr<const resources> shared_;
+  messages::job_description told_;
+  std::shared_ptr<const opened_job> job_;
+  std::shared_ptr<const node_context> context_;
   runtime::generation_id generation_{1};
 
-  struct person {
+  struct watched_actor {
     std::string name;
-    caf::actor actor;
+    caf::actor_addr address;
   };
-  std::vector<person> people_;  ///< everybody whose death ends the job
+  std::vector<watched_actor> watched_;  ///< those whose death ends the job
   std::vector<messages::replica_actor> replicas_;
   messages::monitor_actor monitor_;
   std::vector<messages::viewer_actor> viewers_;
+  messages::loader_actor loader_;
   messages::checkpointer_actor checkpointer_;
-  int expected_ = 0;  ///< spawned actors that have not answered yet
-  int ready_ = 0;     ///< replicas that stand
+  int expected_ = 0;    ///< spawned actors that have not answered yet
+  int ready_ = 0;       ///< replicas that stand
+  bool begun_ = false;  ///< everybody is there
 
   runtime::training_position at_;  ///< the newest committed step
   std::optional<messages::run_step> now_;
@@ -114,13 +121,13 @@ class supervisor_state {
   std::string unsaved_;         ///< why the newest save failed; empty: it did not
   bool draining_ = false;
   std::string diagnosis_;  ///< why the run ends early, with an error; empty: it does not
-  bool concluding_ = false, dismissed_ = false;
+  bool concluding_ = false, shut_down_ = false;
 };
 
 messages::supervisor_actor::behavior_type supervisor(
     messages::supervisor_actor::stateful_pointer<supervisor_state> self,
     messages::node_actor node,
-    std::shared_ptr<const resources> shared,
-    const std::vector<make_viewer>& viewers);
+    messages::job_description told,
+    std::shared_ptr<const node_context> context);
 
 }  // namespace troupe::actors

@@ -15,6 +15,10 @@ namespace {
 /// True when one has come from each replica; they are then in rank order.
 template <class Report>
 bool complete(std::vector<Report>& reports, const Report& x, std::size_t replicas) {
+  runtime::ensure(std::none_of(reports.begin(),
+                               reports.end(),
+                               [&](const Report& before) { return before.replica == x.replica; }),
+                  "STEP-8: each replica reports of a step once");
   reports.push_back(x);
   if (reports.size() < replicas)
     return false;
@@ -56,8 +60,8 @@ runtime::step_result supervisor_state::take_votes() {
   for (const auto& vote : votes_)
     for (const auto& part : vote.losses)
       out.losses.push_back({part.total, part.tokens});
-  const auto& watch = shared_->job.watch;
-  const bool spread = shared_->job.reduction.distributed_optimizer;
+  const auto& watch = job_->job.watch;
+  const bool spread = job_->job.reduction.distributed_optimizer;
   messages::nonfinite_gradient first;
   std::int64_t zeros = 0;
   for (std::size_t r = 0; r < (spread ? votes_.size() : 1); ++r) {
@@ -93,13 +97,13 @@ void supervisor_state::take_executed() {
 }
 
 void supervisor_state::decide() {
-  const auto verdict = runtime::decide(shared_->job.training, at_, take_votes());
+  const auto verdict = runtime::decide(job_->job.training, at_, take_votes());
   if (verdict.stops) {
     diagnosis_ = runtime::diagnosis(verdict, at_);
-    if (const auto& save = shared_->job.checkpoints.save;
-        !save.empty() && at_.iteration > shared_->first_iteration)
+    if (const auto& save = job_->job.checkpoints.save;
+        !save.empty() && at_.iteration > told_.iteration)
       diagnosis_ += fmt::format(
-          "; '{}' has the state of iteration {}, to go on from with `checkpoints.load`",
+          "; '{}' has the state of iteration {}, to resume from with `checkpoints.load`",
           save.string(),
           at_.iteration);
     now_.reset();
@@ -110,7 +114,7 @@ void supervisor_state::decide() {
                          at_.iteration + 1,
                          verdict.fault,
                          verdict.before + 1,
-                         shared_->job.training.skippable_in_a_row);
+                         job_->job.training.skippable_in_a_row);
   report_.lm_loss = verdict.loss;
   report_.grad_norm = verdict.grad_norm;
   report_.learning_rate = verdict.update.learning_rate;
@@ -135,7 +139,7 @@ void supervisor_state::receive(const messages::applied& x) {
 }
 
 void supervisor_state::commit() {
-  const bool spread = shared_->job.reduction.distributed_optimizer;
+  const bool spread = job_->job.reduction.distributed_optimizer;
   auto state = std::move(applied_.front().own);
   auto square_norm = applied_.front().square_norm;
   for (std::size_t r = 1; r < applied_.size(); ++r)
@@ -152,7 +156,7 @@ void supervisor_state::commit() {
   runtime::ensure(!report_.was_skipped() || state_ == runtime::digest{} || report_.state == state_,
                   "STEP-7: a step that is left out changes no state");
   state_ = report_.state;
-  if (shared_->job.watch.log_params_norm)
+  if (job_->job.watch.log_params_norm)
     report_.params_norm = std::sqrt(square_norm.value());
   ++at_.iteration;
   at_.consumed += std::uint64_t(report_.global_batch_size);
@@ -165,7 +169,7 @@ void supervisor_state::commit() {
 }
 
 void supervisor_state::report_step() {
-  const auto& model = shared_->job.training.model;
+  const auto& model = job_->job.training.model;
   const double seconds = double(runtime::now_ns() - began_ns_) / 1e9;
   report_.iteration = at_.iteration;
   report_.consumed_samples = at_.consumed;

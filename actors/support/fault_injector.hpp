@@ -1,11 +1,10 @@
-// Planted delays and faults. They show that nothing depends on luck; in a normal run all are off
+// Injected delays and faults. They show that nothing depends on luck; in a normal run all are off
 // and cost one comparison.
 
 #pragma once
 
+#include "runtime/core/cancel.hpp"
 #include "runtime/trainer/job.hpp"
-
-#include <caf/send.hpp>
 
 #include <atomic>
 #include <chrono>
@@ -22,32 +21,31 @@ class fault_injector {
   /// Throws input_error when the fault is not of the form WHO@STEP or WHO@FIRST-LAST.
   explicit fault_injector(const runtime::fault_settings& settings);
 
-  /// Throws when the fault is planted for `who` in this step. WHO is "supervisor", "node",
+  /// Throws when the fault is to be injected into `who` in this step. WHO is "supervisor", "node",
   /// "loader", "checkpointer", "monitor", "replica:R", "stage:R.P.T", or "lane:R.P.T", which
   /// throws while the others of its groups wait in the reduction, or "wire:R.P.T", which throws
   /// in the first bucket that is reduced beside the lane. Tensor rank T may be left out: it is 0.
   void inject(const std::string& who, std::uint64_t step) const;
 
-  /// Whether something is planted for `who` in this step. No faults of anybody's: "nan:R.P.T" finds
-  /// NaN in a gradient; "save:R.P.T" reads its snapshot from a device half a second late.
+  /// Whether something is to be injected into `who` in this step that is no failure of its own:
+  /// "nan:R.P.T" finds NaN in a gradient; "save:R.P.T" reads its snapshot from a device half a
+  /// second late.
   bool injects(const std::string& who, std::uint64_t step) const;
 
   /// Sleeps as long as the seed says. For lanes.
   void delay_lane() const;
 
-  /// Sends at once or, when delays are planted, after as long as the seed says: messages of
-  /// different senders overtake each other. Between two actors they stay in order, as CAF promises.
-  template <class Self, class Target, class Message>
-  void send(Self* self, const Target& to, Message&& what) const {
-    if (settings_.message_delay_us == 0)
-      self->send(to, std::forward<Message>(what));
-    else
-      self->delayed_send(to, message_delay(self->id(), to->id()), std::forward<Message>(what));
-  }
+  /// Waits for half a second: longer than a step of a test. A stage that does not wait for a
+  /// snapshot that is late updates what it reads. Returns at once when the token is set.
+  static void delay_snapshot(const runtime::cancel_token& until);
 
- private:
+  bool delays_messages() const { return settings_.message_delay_us > 0; }
+
+  /// How long the next message from one actor to another takes, as the seed says: not less than
+  /// what is left of the one before it, so that those between two actors stay in order.
   std::chrono::nanoseconds message_delay(std::uint64_t from, std::uint64_t to) const;
 
+ private:
   runtime::fault_settings settings_;
   std::string who_;
   std::uint64_t first_ = 1, last_step_ = 0;  ///< the steps in which it is

@@ -44,7 +44,7 @@ struct save {
 struct snapshot {
   runtime::generation_id generation = {};
   runtime::step_id step = {};
-  int part = 0;  ///< rank
+  int rank = 0;
   std::vector<runtime::tensor_shard<runtime::ticket>> parameters = {}, moments = {};
 
   friend bool operator==(const snapshot&, const snapshot&) = default;
@@ -77,7 +77,7 @@ typename Inspector::result_type inspect(Inspector& f, save& x) {
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, snapshot& x) {
-  return f(caf::meta::type_name("snapshot"), x.generation, x.step, x.part, x.parameters, x.moments);
+  return f(caf::meta::type_name("snapshot"), x.generation, x.step, x.rank, x.parameters, x.moments);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, saved& x) {

@@ -1,21 +1,22 @@
 // The life of a job.
 //
 //   stage -> replica -> supervisor   ready          built, and loaded where there was something
+//   supervisor -> node               all_restored   what workers were filled from may be closed
 //   signal -> supervisor             drain          finish the step, save, end
 //   supervisor, node                 end_generation whatever waits in it is released at once
 //   lane -> its stage                lane_done      one piece of work has ended
 //   supervisor, to itself            save_again     the last iteration is still not saved
+//   supervisor -> monitor            conclude       and back: concluded
+//   supervisor -> node               shut_down      the job is over
 
 #pragma once
 
 #include "runtime/core/ids.hpp"
 
-#include <caf/actor.hpp>
 #include <caf/meta/type_name.hpp>
 
 #include <cstdint>
 #include <string>
-#include <vector>
 
 namespace troupe::messages {
 
@@ -25,6 +26,12 @@ struct ready {
   std::int64_t parameters = 0;  ///< of the sender
 
   friend bool operator==(const ready&, const ready&) = default;
+};
+
+struct all_restored {
+  runtime::generation_id generation = {};
+
+  friend bool operator==(const all_restored&, const all_restored&) = default;
 };
 
 struct drain {
@@ -39,8 +46,8 @@ struct end_generation {
   friend bool operator==(const end_generation&, const end_generation&) = default;
 };
 
-/// From the lane's thread to the stage that owns the lane; never leaves the process. What the work
-/// made lies where the stage's submission put it.
+/// From the lane's thread to the stage that owns the lane. What the work made lies where the
+/// stage's submission put it.
 struct lane_done {
   std::uint64_t work = 0;    ///< counts the stage's submissions
   std::string failure = {};  ///< empty: it went well
@@ -57,31 +64,6 @@ struct save_again {
   friend bool operator==(const save_again&, const save_again&) = default;
 };
 
-/// Who can be asked of a node.
-enum class role : std::uint8_t { loader, checkpointer, monitor, replica, stage };
-
-/// The node spawns the actor and answers with its handle.
-struct spawn {
-  runtime::generation_id generation = {};
-  role who = role::stage;
-  int replica = 0;
-  int part = 0;    ///< pipeline rank
-  int tensor = 0;  ///< tensor rank
-
-  friend bool operator==(const spawn&, const spawn&) = default;
-};
-
-/// From a replica to its stages, before anything else.
-struct meet {
-  caf::actor supervisor;             ///< whom to answer: the replica
-  std::vector<caf::actor> pipeline;  ///< the stages of the same tensor rank, by pipeline rank
-  std::vector<caf::actor> tensor;    ///< the stages of the same pipeline rank, by tensor rank
-  caf::actor loader;
-  caf::actor checkpointer;
-
-  friend bool operator==(const meet&, const meet&) = default;
-};
-
 /// Supervisor -> monitor: answer when everything you were told is written.
 struct conclude {
   friend bool operator==(const conclude&, const conclude&) = default;
@@ -90,14 +72,18 @@ struct concluded {
   friend bool operator==(const concluded&, const concluded&) = default;
 };
 
-/// Supervisor -> node: the job is over; whoever you spawned goes home, last come first.
-struct dismiss {
-  friend bool operator==(const dismiss&, const dismiss&) = default;
+/// Supervisor -> node: the job is over; stop whatever you spawned, the last one first.
+struct shut_down {
+  friend bool operator==(const shut_down&, const shut_down&) = default;
 };
 
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, ready& x) {
   return f(caf::meta::type_name("ready"), x.generation, x.replica, x.parameters);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, all_restored& x) {
+  return f(caf::meta::type_name("all_restored"), x.generation);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, drain& x) {
@@ -111,19 +97,9 @@ template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, lane_done& x) {
   return f(caf::meta::type_name("lane_done"), x.work, x.failure, x.cancelled, x.refused);
 }
-
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, save_again& x) {
   return f(caf::meta::type_name("save_again"), x.generation);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, spawn& x) {
-  return f(caf::meta::type_name("spawn"), x.generation, x.who, x.replica, x.part, x.tensor);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, meet& x) {
-  return f(
-      caf::meta::type_name("meet"), x.supervisor, x.pipeline, x.tensor, x.loader, x.checkpointer);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, conclude&) {
@@ -134,8 +110,8 @@ typename Inspector::result_type inspect(Inspector& f, concluded&) {
   return f(caf::meta::type_name("concluded"));
 }
 template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, dismiss&) {
-  return f(caf::meta::type_name("dismiss"));
+typename Inspector::result_type inspect(Inspector& f, shut_down&) {
+  return f(caf::meta::type_name("shut_down"));
 }
 
 }  // namespace troupe::messages

@@ -1,16 +1,18 @@
-// Every type that may cross a process boundary, in one list.
+// Every message, in one list.
 //
-// Append only. CAF 0.17 puts the name of the type on the wire, CAF 0.18 its position in this list,
-// and both put the fields in the order in which inspect() visits them.
+// One build serves a job: CAF 0.17 puts the name of the type on the wire, CAF 0.18 its position in
+// this list, and both put the fields in the order in which inspect() visits them.
 //
 // A type that is missing here, or a system config that was not given this block, arrives at the
 // other node as an empty message; the sender sees one line on stderr. tests/messages/wire_test.cpp
-// is what stands between us and that.
+// has an example of each type in this list and does not compile without; with --check-messages
+// every message of a run goes through bytes.
 
 #pragma once
 
 #include "messages/checkpoint/snapshot.hpp"
 #include "messages/control/job.hpp"
+#include "messages/control/spawn.hpp"
 #include "messages/data/batch.hpp"
 #include "messages/training/handoff.hpp"
 #include "messages/training/step.hpp"
@@ -34,12 +36,24 @@ CAF_BEGIN_TYPE_ID_BLOCK(troupe_messages, caf::first_custom_type_id)
   CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::snapshot))
   CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::saved))
   CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::ready))
+  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::all_restored))
   CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::drain))
   CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::end_generation))
   CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::lane_done))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::spawn))
+  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::spawn_loader))
+  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::spawn_checkpointer))
+  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::spawn_monitor))
+  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::spawn_viewer))
+  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::spawn_replica))
+  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::spawn_stage))
+  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::loader_spawned))
+  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::checkpointer_spawned))
+  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::monitor_spawned))
+  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::viewer_spawned))
+  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::replica_spawned))
+  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::stage_spawned))
   CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::meet))
-  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::dismiss))
+  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::shut_down))
   CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::conclude))
   CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::concluded))
   CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::save_failed))

@@ -3,7 +3,7 @@
 //   activation   stage of chunk c -> stage of chunk c + 1      forward
 //   gradient     stage of chunk c -> stage of chunk c - 1      backward
 //
-// within a copy of the model. Whoever has both chunks hands to itself.
+// within a copy of the model. A stage that has both chunks hands to itself.
 //
 // Invariants (tests name them):
 //   HANDOFF-1  For each pass a stage receives one activation and one gradient.

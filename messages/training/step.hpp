@@ -12,13 +12,14 @@
 // Invariants (tests name them):
 //   STEP-1  Nobody updates before everybody has voted.
 //   STEP-2  Replicas vote the same digest: of all reduced gradients, or, where each holds a share
-//   of
-//           those, of the values that the step was computed with.
+//           of those, of the values that the step was computed with.
 //   STEP-3  Steps are committed once each, in ascending order.
+//   STEP-4  A step begins after the one before has ended.
 //   STEP-5  Replicas that each hold the whole state hold the same.
 //   STEP-6  What several tensor ranks or stages hold, they hold alike.
 //   STEP-7  A step whose loss or gradient is not finite changes no state: all leave it out, or the
 //           job ends.
+//   STEP-8  Each replica reports of a step once.
 
 #pragma once
 
@@ -56,7 +57,7 @@ struct run_step {
 struct chosen {
   runtime::generation_id generation = {};
   runtime::step_id step = {};
-  runtime::action what = {};
+  runtime::action action = {};
   std::uint64_t number = 0;  ///< counts those of the step, from 0: the order that all keep to
 
   friend bool operator==(const chosen&, const chosen&) = default;
@@ -80,11 +81,11 @@ struct loss_part {
   friend bool operator==(const loss_part&, const loss_part&) = default;
 };
 
-/// A parameter whose reduced gradient is not finite: that which the backward pass came to first,
+/// A parameter whose reduced gradient is not finite: the one that the backward pass came to first,
 /// among all that are not.
 struct nonfinite_gradient {
   std::string parameter = {};  ///< empty: all are finite
-  std::string where = {};      ///< the stage's seat, "0.1" or "0.1.0"
+  std::string where = {};      ///< the stage: "0.1" or "0.1.0"
   int chunk = -1;              ///< of the model
   int entry = -1;              ///< counts the parameters of the chunk
 
@@ -110,7 +111,7 @@ struct vote {
   runtime::generation_id generation = {};
   runtime::step_id step = {};
   int replica = 0;
-  int part = 0;                        ///< counts the stages of a replica; of a replica: 0
+  int stage_index = 0;                 ///< counts the stages of a replica; of a replica: 0
   std::vector<loss_part> losses = {};  ///< of each logical replica; of the head's first rank
   std::map<std::string, runtime::exact_sum> square_norms
       = {};                        ///< of reduced gradients, by parameter
@@ -138,7 +139,7 @@ struct applied {
   runtime::generation_id generation = {};
   runtime::step_id step = {};
   int replica = 0;
-  int part = 0;
+  int stage_index = 0;
   std::map<std::string, runtime::digest> own = {};     ///< of the state, by parameter; parts add up
   std::map<std::string, runtime::digest> copies = {};  ///< of what another rank answers for
   runtime::exact_sum square_norm = {};                 ///< of the parameters, where asked for
@@ -146,7 +147,7 @@ struct applied {
   friend bool operator==(const applied&, const applied&) = default;
 };
 
-/// Told to whoever watches.
+/// Told to the monitor and to viewers.
 struct committed {
   runtime::step_report report;
   /// What the stages of the slowest replica did when, where asked for; the plan was one for so many
@@ -176,7 +177,7 @@ typename Inspector::result_type inspect(Inspector& f, run_step& x) {
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, chosen& x) {
-  return f(caf::meta::type_name("chosen"), x.generation, x.step, x.what, x.number);
+  return f(caf::meta::type_name("chosen"), x.generation, x.step, x.action, x.number);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, ask_again& x) {
@@ -200,7 +201,7 @@ typename Inspector::result_type inspect(Inspector& f, vote& x) {
            x.generation,
            x.step,
            x.replica,
-           x.part,
+           x.stage_index,
            x.losses,
            x.square_norms,
            x.gradients,
@@ -224,7 +225,7 @@ typename Inspector::result_type inspect(Inspector& f, applied& x) {
            x.generation,
            x.step,
            x.replica,
-           x.part,
+           x.stage_index,
            x.own,
            x.copies,
            x.square_norm);

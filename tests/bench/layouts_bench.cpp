@@ -80,10 +80,10 @@ struct figures {
 };
 
 void measure(const layout& x, figures& to) {
-  const auto shared = tests::tiny_resources(job_of(x));
-  require_end(actors::run(shared));
+  const auto prepared = tests::tiny_prepared(job_of(x));
+  require_end(actors::run(prepared));
   std::map<std::uint64_t, std::uint64_t> begin, worked;
-  for (const auto& s : shared->trace->spans()) {
+  for (const auto& s : prepared->node->trace->spans()) {
     if (s.rank != 0 || s.track != 0)
       continue;
     const auto step = runtime::value(s.step);
@@ -215,10 +215,10 @@ bool memory() {
     std::int64_t expected = 0;
     for (int p = 0; p < job.layout.pipeline; ++p)
       expected = std::max(expected, runtime::forecast_memory(job, {0, 0, 0, 0, p}).peak());
-    const auto shared = tests::tiny_resources(job);
-    require_end(actors::run(shared));
+    const auto prepared = tests::tiny_prepared(job);
+    require_end(actors::run(prepared));
     std::size_t most = 0;
-    for (const auto& [rank, peak] : shared->pools->peaks())
+    for (const auto& [rank, peak] : prepared->node->pools->peaks())
       most = std::max(most, peak);
     fmt::print("{:<42}{:>9.1f} MB{:>9.1f} MB{:>9.3f}\n",
                x.name,

@@ -88,7 +88,7 @@ double median(std::vector<double> x) {
 
 void measure(const std::string& schedule, int stages) {
   const auto job = job_of(schedule, stages);
-  const auto shared = tests::tiny_resources(job);
+  const auto prepared = tests::tiny_prepared(job);
   const auto told = std::make_shared<seen>();
   const actors::make_viewer viewer = [told](caf::actor_system& home, const actors::drain_request&) {
     return home.spawn([told]() -> messages::viewer_actor::behavior_type {
@@ -99,11 +99,12 @@ void measure(const std::string& schedule, int stages) {
               [](const messages::validated&) {}};
     });
   };
-  if (const auto end = actors::run(shared, {}, {viewer}); end.exit_code != 0) {
+  if (const auto end = actors::run(prepared, {}, {viewer}); end.exit_code != 0) {
     fmt::print(stderr, "a run failed: {}\n", end.reason);
     std::exit(1);
   }
-  const auto frame = *shared->pipeline.schedule->training(runtime::planned_microbatches(job));
+  const auto frame
+      = *prepared->opened().pipeline.schedule->training(runtime::planned_microbatches(job));
   std::vector<runtime::execution> before;
   std::vector<double> makespan, bubble, late;
   for (const auto& step : told->steps) {
@@ -129,10 +130,12 @@ void measure(const std::string& schedule, int stages) {
   const auto planned = runtime::simulate(done, by);
   std::int64_t forecast = 0;
   std::size_t peak = 0;
-  for (const auto& [rank, bytes] : shared->pools->peaks()) {
+  for (const auto& [rank, bytes] : prepared->node->pools->peaks()) {
     peak = std::max(peak, bytes);
     forecast = std::max(
-        forecast, runtime::forecast_memory(job, shared->pipeline, shared->mesh.at(rank)).peak());
+        forecast,
+        runtime::forecast_memory(job, prepared->opened().pipeline, prepared->opened().mesh.at(rank))
+            .peak());
   }
   fmt::print("{:<13}{:>9.1f}{:>9.1f}{:>8.3f}{:>9.1f}{:>9.1f}{:>10.2f}{:>9.1f}{:>9.1f}{:>9.3f}\n",
              schedule,

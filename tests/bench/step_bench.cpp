@@ -129,14 +129,14 @@ void parts(const runtime::training_job& job, double rate) {
 /// Median milliseconds of a step, by actors.
 double by_actors(runtime::training_job job) {
   std::vector<double> ms;
-  const auto shared = tests::tiny_resources(job);
-  shared->trace = std::make_shared<runtime::trace_recorder>();
-  const auto end = actors::run(shared);
+  const auto prepared = tests::tiny_prepared(job);
+  prepared->node->trace = std::make_shared<runtime::trace_recorder>();
+  const auto end = actors::run(prepared);
   if (end.exit_code != 0)
     fmt::print("failed: {}\n", end.reason);
   // A step lasts from one "begin" to the next on rank 0.
   std::uint64_t before = 0;
-  for (const auto& x : shared->trace->spans())
+  for (const auto& x : prepared->node->trace->spans())
     if (x.rank == 0 && x.name == "begin") {
       if (before != 0)
         ms.push_back(double(x.begin_ns - before) / 1e6);

@@ -48,7 +48,7 @@ using course = std::vector<std::pair<std::string, double>>;
 course by_actors(runtime::training_job job, const tests::scratch_folder& folder) {
   job.watch.log_file = folder / "log.jsonl";
   std::filesystem::remove(job.watch.log_file);
-  REQUIRE(actors::run(tests::tiny_resources(job)).exit_code == 0);
+  REQUIRE(actors::run(tests::tiny_prepared(job)).exit_code == 0);
   course out;
   for (const auto& line : lines_of(job.watch.log_file))
     if (line.contains("state_digest"))
@@ -128,12 +128,12 @@ TEST_CASE("a stage of a device that dies in a step leaves nobody waiting at a wi
   auto job = device_job(2, 1);
   job.transport = runtime::transports::ucx;
   job.faults.fault = who + "@2";
-  const auto shared = tests::tiny_resources(job);
-  const auto end = actors::run(shared);
+  const auto prepared = tests::tiny_prepared(job);
+  const auto end = actors::run(prepared);
   CHECK(end.exit_code == 3);
   CHECK_THAT(end.reason,
              Catch::Matchers::ContainsSubstring("the fault that was planted for " + who));
-  CHECK(shared->transport->leased() == 0);
+  CHECK(prepared->node->transport->leased() == 0);
 }
 
 // A device's spans are added once it has passed them, the last when the lanes end.
@@ -143,10 +143,10 @@ TEST_CASE("a device's trace has every span that the processor's has", "[device]"
     job.backend = where;
     job.reduction.bucket_size = 2000;
     job.reduction.overlap_gradients = true;
-    const auto shared = tests::tiny_resources(job);
-    REQUIRE(actors::run(shared).exit_code == 0);
+    const auto prepared = tests::tiny_prepared(job);
+    REQUIRE(actors::run(prepared).exit_code == 0);
     std::multiset<std::tuple<int, int, std::uint64_t, std::string>> out;
-    for (const auto& x : shared->trace->spans()) {
+    for (const auto& x : prepared->node->trace->spans()) {
       CHECK(x.begin_ns <= x.end_ns);
       out.emplace(x.rank, x.track, value(x.step), x.name);
     }

@@ -233,13 +233,13 @@ std::string told_by_actors(const choice& x, bool delayed, story& out) {
   job.watch.log_file = folder / "log.jsonl";
   if (delayed)
     job.faults = {.seed = 11, .lane_delay_us = 100, .message_delay_us = 100};
-  const auto shared = tests::tiny_resources(job);
+  const auto prepared = tests::tiny_prepared(job);
   std::mutex mutex;
-  shared->restore = [&](runtime::worker& by) {  // only looks
+  prepared->node->restore = [&](runtime::worker& by) {  // only looks
     const std::lock_guard lock(mutex);
     collect(by, out);
   };
-  const auto end = actors::run(shared);
+  const auto end = actors::run(prepared);
   if (end.exit_code != 0)
     return end.reason;
   std::ifstream in(job.watch.log_file);

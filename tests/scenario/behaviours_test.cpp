@@ -53,9 +53,9 @@ actors::make_viewer viewer(const std::shared_ptr<seen>& to) {
   };
 }
 
-std::vector<messages::committed> run(const std::shared_ptr<actors::resources>& shared) {
+std::vector<messages::committed> run(const std::shared_ptr<actors::prepared_job>& prepared) {
   const auto told = std::make_shared<seen>();
-  const auto end = actors::run(shared, {}, {viewer(told)});
+  const auto end = actors::run(prepared, {}, {viewer(told)});
   CHECK(end.reason == "");
   REQUIRE(end.exit_code == 0);
   return told->steps;
@@ -91,8 +91,8 @@ TEST_CASE("what a script decides while it runs has the bits of the reference tra
   auto job = job_of(shipped(script), 2, 2, 1);
   if (delayed)
     job.faults = {.seed = 3, .lane_delay_us = 500, .message_delay_us = 500};
-  const auto shared = tests::tiny_resources(job);
-  const auto steps = run(shared);
+  const auto prepared = tests::tiny_prepared(job);
+  const auto steps = run(prepared);
   const auto expected = tests::by_reference_trainer(job);
   REQUIRE(steps.size() == expected.size());
   for (std::size_t i = 0; i < steps.size(); ++i) {
@@ -106,18 +106,18 @@ TEST_CASE("tensor ranks follow what the first decides, also with what is compute
   auto job = job_of(shipped("reactive.lua"), 2, 2, 2);
   job.recompute.granularity = runtime::recompute_granularity::selective;
   job.faults = {.seed = 4, .lane_delay_us = 400, .message_delay_us = 400};
-  const auto shared = tests::tiny_resources(job);
-  const auto steps = run(shared);
+  const auto prepared = tests::tiny_prepared(job);
+  const auto steps = run(prepared);
   auto planned = job;
   planned.layout.schedule.source = "1f1b";
-  const auto others = run(tests::tiny_resources(planned));
+  const auto others = run(tests::tiny_prepared(planned));
   REQUIRE(steps.size() == others.size());
   for (std::size_t i = 0; i < steps.size(); ++i)
     CHECK(steps[i].report.state == others[i].report.state);
 
   std::map<std::tuple<int, int, std::uint64_t>, std::map<int, std::vector<std::string>>> rows;
-  for (const auto& x : shared->trace->spans()) {
-    const auto at = shared->mesh.at(x.rank);
+  for (const auto& x : prepared->node->trace->spans()) {
+    const auto at = prepared->opened().mesh.at(x.rank);
     if (std::isdigit(x.name.front()) != 0)
       rows[{at[runtime::axis::data], at[runtime::axis::pipeline], runtime::value(x.step)}]
           [at[runtime::axis::tensor]]
@@ -134,17 +134,17 @@ TEST_CASE("the record of what was decided is a plan without complaints, and can 
   job.faults = {.seed = 9, .lane_delay_us = 800, .message_delay_us = 300};
   const tests::scratch_folder folder;
   job.watch.schedule_record = folder / "done.csv";
-  const auto shared = tests::tiny_resources(job);
-  const auto steps = run(shared);
+  const auto prepared = tests::tiny_prepared(job);
+  const auto steps = run(prepared);
   auto again = job;
   again.layout.schedule.source = job.watch.schedule_record.string();
   again.watch.schedule_record.clear();
   again.recompute = {};
-  const auto replayed = run(tests::tiny_resources(again));
+  const auto replayed = run(tests::tiny_prepared(again));
   CHECK(replayed.back().report.state == steps.back().report.state);
   REQUIRE(replayed.back().executed.size() == 4);
   for (const auto& step : steps) {
-    auto plan = *shared->pipeline.schedule->training(step.microbatches);
+    auto plan = *prepared->opened().pipeline.schedule->training(step.microbatches);
     REQUIRE(step.executed.size() == plan.ranks.size());
     for (const auto& row : step.executed) {
       auto& to = plan.ranks.at(std::size_t(row.rank));
@@ -179,10 +179,10 @@ TEST_CASE("a behaviour that leaves what is ready undone is not waited for for ev
                                return std::make_unique<lazy>(*rehearsed && rank == 0);
                              }};
   job.train_iterations = 1;
-  const auto shared = tests::tiny_resources(job);
+  const auto prepared = tests::tiny_prepared(job);
   *rehearsed = true;
   const int before = *made;
-  const auto steps = run(shared);
+  const auto steps = run(prepared);
   CHECK(*made == before + 2);
   CHECK(steps.front().report.state == tests::by_reference_trainer(job).front().state);
 }
@@ -198,9 +198,9 @@ TEST_CASE("a behaviour that leaves everything undone ends the run", "[scenario]"
              return std::optional<std::optional<runtime::action>>(std::in_place, std::nullopt);
            });
          }};
-  const auto shared = tests::tiny_resources(job);
+  const auto prepared = tests::tiny_prepared(job);
   *rehearsed = true;
-  const auto end = actors::run(shared);
+  const auto end = actors::run(prepared);
   CHECK(end.exit_code == 2);
   CHECK_THAT(end.reason, ContainsSubstring("asleep"));
   CHECK_THAT(end.reason, ContainsSubstring("undone in step 1"));
@@ -222,9 +222,9 @@ TEST_CASE("a behaviour that fails while it runs ends the run, and is named", "[s
                  runtime::action{runtime::action_kind::weight_gradients, runtime::chunk_id(0), {}});
            });
          }};
-  const auto shared = tests::tiny_resources(job);
+  const auto prepared = tests::tiny_prepared(job);
   *rehearsed = true;
-  const auto end = actors::run(shared);
+  const auto end = actors::run(prepared);
   CHECK(end.exit_code == 2);
   CHECK_THAT(end.reason, ContainsSubstring("mine"));
   CHECK_THAT(end.reason, ContainsSubstring("in step 1"));

@@ -37,9 +37,9 @@ std::function<void(runtime::worker&)> planting(const std::string& name) {
 }
 
 std::string end_of(const runtime::training_job& job, const std::string& name) {
-  const auto shared = tests::tiny_resources(job);
-  shared->restore = planting(name);
-  const auto end = actors::run(shared);
+  const auto prepared = tests::tiny_prepared(job);
+  prepared->node->restore = planting(name);
+  const auto end = actors::run(prepared);
   CHECK(end.exit_code == (name.empty() ? 0 : 3));
   return end.reason;
 }

@@ -36,8 +36,8 @@ TEST_CASE("an injected exception in any one actor ends the job, naming it", "[sc
   if (delayed)
     job.faults = {.seed = 3, .lane_delay_us = 500, .message_delay_us = 500};
   job.faults.fault = who + (who == "node" ? "@1" : "@3");
-  const auto shared = tests::tiny_resources(job);
-  const auto end = actors::run(shared);
+  const auto prepared = tests::tiny_prepared(job);
+  const auto end = actors::run(prepared);
   CHECK(end.exit_code == 3);
   CHECK_THAT(end.reason, ContainsSubstring("the fault that was planted for " + who));
   // The chain of those who passed it on stands in front of the cause.
@@ -47,7 +47,7 @@ TEST_CASE("an injected exception in any one actor ends the job, naming it", "[sc
                          ? "replica:" + place.substr(0, 1) + ": " + who + ": the"
                          : who + ": the fault";
   CHECK_THAT(end.reason, ContainsSubstring(chain));
-  CHECK(shared->transport->leased() == 0);
+  CHECK(prepared->node->transport->leased() == 0);
 }
 
 TEST_CASE("an injected exception in one tensor rank ends the job, naming it", "[scenario][fault]") {
@@ -73,12 +73,12 @@ TEST_CASE("an injected exception in one tensor rank ends the job, naming it", "[
   if (delayed)
     job.faults = {.seed = 3, .lane_delay_us = 300, .message_delay_us = 300};
   job.faults.fault = who + "@3";
-  const auto shared = tests::tiny_resources(job);
-  const auto end = actors::run(shared);
+  const auto prepared = tests::tiny_prepared(job);
+  const auto end = actors::run(prepared);
   CHECK(end.exit_code == 3);
   CHECK_THAT(end.reason, ContainsSubstring("the fault that was planted for " + who));
   CHECK_THAT(end.reason, ContainsSubstring(chain));
-  CHECK(shared->transport->leased() == 0);
+  CHECK(prepared->node->transport->leased() == 0);
 }
 
 TEST_CASE("a lane that dies while its peers are in a sum over tensor ranks releases them",
@@ -89,8 +89,8 @@ TEST_CASE("a lane that dies while its peers are in a sum over tensor ranks relea
   const std::string name = GENERATE("lane 0.0.1", "lane 0.1.0");
   CAPTURE(piece, name);
   auto job = tests::tiny_job(2, 1, 2);
-  const auto shared = tests::tiny_resources(job);
-  shared->make_lane = [=](runtime::lane_settings settings) {
+  const auto prepared = tests::tiny_prepared(job);
+  prepared->node->make_lane = [=](runtime::lane_settings settings) {
     if (settings.name == name)
       settings.before_each = [piece, done = 0]() mutable {
         if (++done == piece)
@@ -98,18 +98,18 @@ TEST_CASE("a lane that dies while its peers are in a sum over tensor ranks relea
       };
     return runtime::make_thread_lane(std::move(settings));
   };
-  const auto end = actors::run(shared);
+  const auto end = actors::run(prepared);
   CHECK(end.exit_code == 3);
   CHECK_THAT(end.reason, ContainsSubstring("replica:0: stage:" + name.substr(5) + ": "));
   CHECK_THAT(end.reason, ContainsSubstring("the lane is torn"));
-  CHECK(shared->transport->leased() == 0);
+  CHECK(prepared->node->transport->leased() == 0);
 }
 
 TEST_CASE("a loss that is not finite stops the job before anybody updates", "[scenario][fault]") {
   auto job = tests::tiny_job(2, 1);
   job.training.rate = {.maximum = 1e30, .style = runtime::decay_style::constant};
   job.train_iterations = 50;
-  const auto end = actors::run(tests::tiny_resources(job));
+  const auto end = actors::run(tests::tiny_prepared(job));
   CHECK(end.exit_code == 2);
   CHECK_THAT(end.reason, ContainsSubstring("is not finite"));
   CHECK_THAT(end.reason, ContainsSubstring("`rate.maximum`"));
@@ -119,7 +119,7 @@ TEST_CASE("a monitor that dies at the very end is not forgotten", "[scenario][fa
   auto job = tests::tiny_job(1, 1);
   job.train_iterations = 3;
   job.faults.fault = "monitor@3";
-  const auto end = actors::run(tests::tiny_resources(job));
+  const auto end = actors::run(tests::tiny_prepared(job));
   CHECK(end.exit_code == 3);
   CHECK_THAT(end.reason, ContainsSubstring("monitor: the fault"));
 }
@@ -131,7 +131,7 @@ TEST_CASE("a run goes on and saves although the disk of its logs is full", "[sce
   job.checkpoints.save = folder / "checkpoints";
   job.watch.log_file = "/dev/full";
   job.watch.csv_file = folder / "log.csv";
-  const auto end = actors::run(tests::tiny_resources(job));
+  const auto end = actors::run(tests::tiny_prepared(job));
   CHECK(end.exit_code == 0);
   CHECK(runtime::latest_checkpoint(folder / "checkpoints").folder.has_value());
   const auto table = runtime::read_text(folder / "log.csv");
@@ -143,7 +143,7 @@ TEST_CASE("asking early for the end finishes the step, saves, and is no failure"
   auto job = tests::tiny_job(2, 2);
   job.train_iterations = 100000;
   job.checkpoints.save = folder / "checkpoints";
-  const auto end = actors::run(tests::tiny_resources(job),
+  const auto end = actors::run(tests::tiny_prepared(job),
                                [](const actors::drain_request& ask) { ask("SIGTERM"); });
   CHECK(end.exit_code == 0);
   CHECK(end.reason == "");

@@ -28,13 +28,14 @@ TEST_CASE("each schedule's peak of memory is forecast within 5 percent on every 
   job.training.batch = {.micro = 2, .global = 16, .data_parallel = 1};
   job.layout.schedule.source = schedule;
   job.train_iterations = 2;
-  const auto shared = tests::tiny_resources(job);
-  REQUIRE(actors::run(shared).exit_code == 0);
-  CHECK(shared->pools->peaks().size() == 2);
-  for (const auto& [rank, peak] : shared->pools->peaks()) {
+  const auto prepared = tests::tiny_prepared(job);
+  REQUIRE(actors::run(prepared).exit_code == 0);
+  CHECK(prepared->node->pools->peaks().size() == 2);
+  for (const auto& [rank, peak] : prepared->node->pools->peaks()) {
     CAPTURE(rank, peak);
-    const auto expected
-        = runtime::forecast_memory(job, shared->pipeline, shared->mesh.at(rank)).peak();
+    const auto expected = runtime::forecast_memory(
+                              job, prepared->opened().pipeline, prepared->opened().mesh.at(rank))
+                              .peak();
     // A rank that hosts neighbours holds what passes between them once more for a moment.
     CHECK(std::abs(double(peak) / double(expected) - 1) < 0.05);
   }

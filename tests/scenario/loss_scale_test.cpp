@@ -28,10 +28,10 @@ runtime::training_job fp16_job(int pipeline, int data, int tensor = 1) {
 std::map<int, json> log_of(runtime::training_job job) {
   const tests::scratch_folder folder;
   job.watch.log_file = folder / "log.jsonl";
-  const auto shared = tests::tiny_resources(job);
-  const auto end = actors::run(shared);
+  const auto prepared = tests::tiny_prepared(job);
+  const auto end = actors::run(prepared);
   CHECK(end.reason == "");
-  CHECK(shared->transport->leased() == 0);
+  CHECK(prepared->node->transport->leased() == 0);
   return tests::steps_in(folder / "log.jsonl");
 }
 
@@ -114,7 +114,7 @@ TEST_CASE("a run in fp16 that was stopped goes on with its scale, to the bit", "
   job.checkpoints.save = folder / "checkpoints";
   job.watch.log_file = folder / "log.jsonl";
   job.exit_interval = until;
-  REQUIRE(actors::run(tests::tiny_resources(job)).exit_code == 0);
+  REQUIRE(actors::run(tests::tiny_prepared(job)).exit_code == 0);
   const auto found = runtime::latest_checkpoint(job.checkpoints.save);
   REQUIRE(found.folder);
   job.exit_interval = 0;
@@ -131,7 +131,7 @@ TEST_CASE("fp16 whose scale can fall no more ends the run and says so", "[scenar
   auto job = fp16_job(2, 1);
   job.training.scaling = {.initial = 4, .minimum = 2, .hysteresis = 1};
   job.faults.fault = "nan:0.1@3-9";
-  const auto end = actors::run(tests::tiny_resources(job));
+  const auto end = actors::run(tests::tiny_prepared(job));
   CHECK(end.exit_code == 2);
   CHECK_THAT(end.reason, ContainsSubstring("iteration 4: the gradient of "));  // 3 lowers it
   CHECK_THAT(end.reason, ContainsSubstring("though the loss scale is down at its minimum, 2"));

@@ -19,10 +19,10 @@ namespace {
 std::map<int, json> log_of(runtime::training_job job) {
   const tests::scratch_folder folder;
   job.watch.log_file = folder / "log.jsonl";
-  const auto shared = tests::tiny_resources(job);
-  const auto end = actors::run(shared);
+  const auto prepared = tests::tiny_prepared(job);
+  const auto end = actors::run(prepared);
   CHECK(end.reason == "");
-  CHECK(shared->transport->leased() == 0);
+  CHECK(prepared->node->transport->leased() == 0);
   return tests::steps_in(folder / "log.jsonl");
 }
 
@@ -122,7 +122,7 @@ TEST_CASE("a run that was stopped after a skipped step goes on as the one that w
   job.checkpoints.save = folder / "checkpoints";
   job.watch.log_file = folder / "log.jsonl";
   job.exit_interval = until;
-  REQUIRE(actors::run(tests::tiny_resources(job)).exit_code == 0);
+  REQUIRE(actors::run(tests::tiny_prepared(job)).exit_code == 0);
   const auto found = runtime::latest_checkpoint(job.checkpoints.save);
   REQUIRE(found.folder);
   job.exit_interval = 0;
@@ -150,14 +150,14 @@ TEST_CASE(
   job.checkpoints.save = cut / "checkpoints";
   job.watch.log_file = cut / "log.jsonl";
   job.faults.fault = who + "@4";
-  const auto shared = tests::tiny_resources(job);
-  const auto end = actors::run(shared);
+  const auto prepared = tests::tiny_prepared(job);
+  const auto end = actors::run(prepared);
   CHECK(end.exit_code == 2);
   CHECK_THAT(end.reason, ContainsSubstring("iteration 4: the gradient of "));
   if (!spread)  // else whichever replica owns that share is named
     CHECK_THAT(end.reason, ContainsSubstring(where));
   CHECK_THAT(end.reason, ContainsSubstring("has the state of iteration 3"));
-  CHECK(shared->transport->leased() == 0);
+  CHECK(prepared->node->transport->leased() == 0);
   CHECK(tests::steps_in(cut / "log.jsonl").size() == 3);
   const auto found = runtime::latest_checkpoint(job.checkpoints.save);
   REQUIRE(found.folder);
@@ -178,7 +178,7 @@ TEST_CASE("a run that diverges for good is ended after so many steps in a row",
   job.training.rate = {.maximum = 1e30, .style = runtime::decay_style::constant};
   job.training.skippable_in_a_row = 4;
   job.train_iterations = 50;
-  const auto end = actors::run(tests::tiny_resources(job));
+  const auto end = actors::run(tests::tiny_prepared(job));
   CHECK(end.exit_code == 2);
   CHECK_THAT(end.reason, ContainsSubstring("the 4 steps before it were left out"));
   CHECK_THAT(end.reason, ContainsSubstring("the loss of replica 0 is "));

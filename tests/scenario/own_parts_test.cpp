@@ -86,7 +86,7 @@ std::vector<runtime::step_report> reports_of(const runtime::training_job& job) {
               [](const messages::validated&) {}};
     });
   };
-  const auto end = actors::run(tests::tiny_resources(job), {}, {watch});
+  const auto end = actors::run(tests::tiny_prepared(job), {}, {watch});
   CHECK(end.reason == "");
   return out;
 }
@@ -142,7 +142,7 @@ TEST_CASE("what an extension trained is loaded with it, and refused without", "[
   const runtime::tokenizer_choice numbers{.type = "NullTokenizer", .vocabulary_size = 61};
   job.tokenizer_description = runtime::describe(numbers, *runtime::make_tokenizer(numbers));
   std::filesystem::create_directories(job.checkpoints.save);
-  REQUIRE(actors::run(tests::tiny_resources(job)).exit_code == 0);
+  REQUIRE(actors::run(tests::tiny_prepared(job)).exit_code == 0);
 
   job.checkpoints.load = job.checkpoints.save;
   CHECK(actors::plan_start(job).iteration == 2);
@@ -192,7 +192,7 @@ TEST_CASE("a viewer ends the job when it asks to, and its death ends nothing", "
     });
   };
   job.train_iterations = 100000;
-  const auto end = actors::run(tests::tiny_resources(job), {}, {dies, asks});
+  const auto end = actors::run(tests::tiny_prepared(job), {}, {dies, asks});
   CHECK(end.reason == "");
   CHECK(end.exit_code == 0);
   CHECK(seen >= 3);

@@ -23,17 +23,17 @@ TEST_CASE("the executed order equals the plan, on every rank and in every step",
   job.train_iterations = 3;
   if (delayed)
     job.faults = {.seed = 11, .lane_delay_us = 400, .message_delay_us = 400};
-  const auto shared = tests::tiny_resources(job);
-  REQUIRE(actors::run(shared).exit_code == 0);
+  const auto prepared = tests::tiny_prepared(job);
+  REQUIRE(actors::run(prepared).exit_code == 0);
 
   std::map<std::pair<int, std::uint64_t>, std::vector<std::string>> executed;
-  for (const auto& x : shared->trace->spans())
+  for (const auto& x : prepared->node->trace->spans())
     if (x.name.size() > 2 && std::isdigit(x.name.front()) != 0)
       executed[{x.rank, runtime::value(x.step)}].push_back(x.name);
   const auto plan = runtime::one_forward_one_backward(P, 8 / (2 * D));
   CHECK(executed.size() == std::size_t(P * D) * 3);
   for (const auto& [where, names] : executed) {
-    const auto part = shared->mesh.at(where.first)[runtime::axis::pipeline];
+    const auto part = prepared->opened().mesh.at(where.first)[runtime::axis::pipeline];
     std::vector<std::string> planned;
     for (const auto& x : runtime::with_split_backward(plan.ranks[std::size_t(part)]))
       planned.push_back(to_string(x));
@@ -52,19 +52,19 @@ TEST_CASE("tensor ranks carry out one row, with what is computed again, for repl
   job.recompute.granularity
       = full ? runtime::recompute_granularity::full : runtime::recompute_granularity::selective;
   job.faults = {.seed = 11, .lane_delay_us = 200, .message_delay_us = 200};
-  const auto shared = tests::tiny_resources(job);
-  REQUIRE(actors::run(shared).exit_code == 0);
+  const auto prepared = tests::tiny_prepared(job);
+  REQUIRE(actors::run(prepared).exit_code == 0);
 
   std::map<std::pair<int, std::uint64_t>, std::vector<std::string>> executed;
-  for (const auto& x : shared->trace->spans())
+  for (const auto& x : prepared->node->trace->spans())
     if (x.track == 0 && x.name.size() > 2 && std::isdigit(x.name.front()) != 0)
       executed[{x.rank, runtime::value(x.step)}].push_back(x.name);
   // Micro-batches of each replica: 2. A worker that plays two has all four in its row.
   const auto plan = runtime::with_recomputation(runtime::one_forward_one_backward(2, 2 * each),
-                                                shared->pipeline.blocks);
+                                                prepared->opened().pipeline.blocks);
   CHECK(executed.size() == std::size_t(8 / each) * 2);
   for (const auto& [where, names] : executed) {
-    const auto part = shared->mesh.at(where.first)[runtime::axis::pipeline];
+    const auto part = prepared->opened().mesh.at(where.first)[runtime::axis::pipeline];
     std::vector<std::string> planned;
     int again = 0;
     for (const auto& x : runtime::with_split_backward(plan.ranks[std::size_t(part)])) {
@@ -80,9 +80,9 @@ TEST_CASE("the trace is JSON that Chrome and Perfetto read", "[scenario]") {
   const tests::scratch_folder folder;
   auto job = tests::tiny_job(2, 1);
   job.train_iterations = 2;
-  const auto shared = tests::tiny_resources(job);
-  REQUIRE(actors::run(shared).exit_code == 0);
-  shared->trace->write_chrome(folder / "trace.json");
+  const auto prepared = tests::tiny_prepared(job);
+  REQUIRE(actors::run(prepared).exit_code == 0);
+  prepared->node->trace->write_chrome(folder / "trace.json");
   const auto trace = nlohmann::json::parse(runtime::read_text(folder / "trace.json"));
   const auto& events = trace["traceEvents"];
   CHECK(std::count_if(

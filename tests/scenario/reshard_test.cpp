@@ -142,7 +142,7 @@ TEST_CASE("a checkpoint of any layout loads under any other", "[scenario]") {
   first.checkpoints.save = there / "checkpoints";
   first.checkpoints.save_interval = 3;
   first.watch.log_file = there / "log.jsonl";
-  const auto saved = actors::run(tests::tiny_resources(first));
+  const auto saved = actors::run(tests::tiny_prepared(first));
   CHECK(saved.reason == "");
   REQUIRE(saved.exit_code == 0);
   const auto checkpoint = there / "checkpoints/iter_0000003";

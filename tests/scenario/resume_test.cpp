@@ -17,8 +17,8 @@ void run(runtime::training_job job, std::uint64_t until, const std::filesystem::
   job.watch.log_file = folder / "log.jsonl";
   std::filesystem::create_directories(job.checkpoints.save);
   const auto found = runtime::latest_checkpoint(job.checkpoints.save);
-  const auto end = actors::run(found.folder ? tests::going_on(job, *found.folder)
-                                            : tests::tiny_resources(job));
+  const auto end
+      = actors::run(found.folder ? tests::going_on(job, *found.folder) : tests::tiny_prepared(job));
   CHECK(end.reason == "");
   REQUIRE(end.exit_code == 0);
 }

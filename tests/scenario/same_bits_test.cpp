@@ -26,7 +26,7 @@ runtime::training_job job_of(int pipeline, int data, int tensor) {
 std::map<int, std::string> digests_of(runtime::training_job job) {
   const tests::scratch_folder folder;
   job.watch.log_file = folder / "log.jsonl";
-  const auto end = actors::run(tests::tiny_resources(job));
+  const auto end = actors::run(tests::tiny_prepared(job));
   CHECK(end.reason == "");
   auto out = tests::digests_in(folder / "log.jsonl");
   REQUIRE(out.size() == job.train_iterations);
@@ -84,18 +84,18 @@ TEST_CASE("sums of gradients are on their way before the backward pass has ended
   // Four layers go back one by one, each a W of its own, and the last layer is complete with the
   // first of them. The lanes pause before each piece of work, longer than any wire sleeps.
   job.recompute.granularity = runtime::recompute_granularity::full;
-  const auto shared = tests::tiny_resources(job);
-  shared->make_lane = [](runtime::lane_settings settings) {
+  const auto prepared = tests::tiny_prepared(job);
+  prepared->node->make_lane = [](runtime::lane_settings settings) {
     if (settings.name.starts_with("lane"))
       settings.before_each = [] { std::this_thread::sleep_for(std::chrono::milliseconds(20)); };
     return runtime::make_thread_lane(std::move(settings));
   };
-  REQUIRE(actors::run(shared).exit_code == 0);
+  REQUIRE(actors::run(prepared).exit_code == 0);
 
   for (const int rank : {0, 1}) {
     std::uint64_t first_sum = ~std::uint64_t{0}, end_of_way_back = 0;
     int sums = 0, ways = 0;
-    for (const auto& x : shared->trace->spans()) {
+    for (const auto& x : prepared->node->trace->spans()) {
       if (x.rank != rank)
         continue;
       if (x.track == 1 && x.name.starts_with("reduce ")) {

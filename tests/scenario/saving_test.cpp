@@ -34,7 +34,7 @@ runtime::training_job saving_job(const fs::path& folder) {
 const std::map<int, std::string>& without_faults() {
   static const auto digests = [] {
     const tests::scratch_folder folder;
-    actors::run(tests::tiny_resources(saving_job(folder.path())));
+    actors::run(tests::tiny_prepared(saving_job(folder.path())));
     return tests::digests_in(folder / "log.jsonl");
   }();
   return digests;
@@ -59,7 +59,7 @@ std::uint64_t calls_of_a_save() {
     auto job = saving_job(folder.path());
     job.checkpoints.save_interval = 0;
     const tests::planted_disk_fault counting({.below = job.checkpoints.save.string()});
-    actors::run(tests::tiny_resources(job));
+    actors::run(tests::tiny_prepared(job));
     return tests::disk_calls();
   }();
   return count;
@@ -75,7 +75,7 @@ TEST_CASE("SAVE-RETRY: a save that the disk refuses costs no step, and is made u
   CAPTURE(error, struck);
   const tests::scratch_folder folder;
   const auto job = saving_job(folder.path());
-  const auto shared = tests::tiny_resources(job);
+  const auto prepared = tests::tiny_prepared(job);
   actors::outcome end;
   {
     const tests::planted_disk_fault fault({.below = job.checkpoints.save.string(),
@@ -83,7 +83,7 @@ TEST_CASE("SAVE-RETRY: a save that the disk refuses costs no step, and is made u
                                            .error = error,
                                            .count = struck,
                                            .calls = "open,mkdir,rename"});
-    end = actors::run(shared);
+    end = actors::run(prepared);
   }
   CHECK(end.reason == "");
   CHECK(end.exit_code == 0);
@@ -93,7 +93,7 @@ TEST_CASE("SAVE-RETRY: a save that the disk refuses costs no step, and is made u
   CHECK_FALSE(fs::exists(job.checkpoints.save / "iter_0000004"));
   for (const auto& name : iterations_in(job.checkpoints.save))
     CHECK((name == tracker || name.starts_with("iter_")));  // nothing half-written
-  CHECK(shared->transport->leased() == 0);
+  CHECK(prepared->node->transport->leased() == 0);
 }
 
 TEST_CASE("a rename that fails once is tried again", "[scenario][fault]") {
@@ -107,7 +107,7 @@ TEST_CASE("a rename that fails once is tried again", "[scenario][fault]") {
                                            .error = ESTALE,
                                            .count = 1,
                                            .calls = "rename"});
-    const auto end = actors::run(tests::tiny_resources(job));
+    const auto end = actors::run(tests::tiny_prepared(job));
     CHECK(end.exit_code == 0);
   }
   CHECK(tests::digests_in(folder / "log.jsonl") == without_faults());
@@ -129,8 +129,8 @@ TEST_CASE("a last save that fails for good is told by the exit code, and what wa
                   .nth = calls_of_a_save() + 8,
                   .error = ENOSPC,
                   .count = 1000000});
-  const auto shared = tests::tiny_resources(job);
-  const auto end = actors::run(shared);
+  const auto prepared = tests::tiny_prepared(job);
+  const auto end = actors::run(prepared);
   tests::plant({});
   CHECK(end.exit_code == 2);
   CHECK_THAT(end.reason,
@@ -140,21 +140,21 @@ TEST_CASE("a last save that fails for good is told by the exit code, and what wa
   CHECK(tests::digests_in(folder / "log.jsonl") == without_faults());
   CHECK(iterations_in(disk_folder) == names{"iter_0000004", tracker});
   CHECK(runtime::open_checkpoint(disk_folder / "iter_0000004")->manifest().iteration == 4);
-  CHECK(shared->transport->leased() == 0);
+  CHECK(prepared->node->transport->leased() == 0);
 }
 
 TEST_CASE("a folder of checkpoints that vanishes is made again", "[scenario][fault]") {
   const tests::scratch_folder folder;
   auto job = saving_job(folder.path());
-  const auto shared = tests::tiny_resources(job);
-  shared->make_lane = [&](runtime::lane_settings settings) {
+  const auto prepared = tests::tiny_prepared(job);
+  prepared->node->make_lane = [&](runtime::lane_settings settings) {
     settings.before_each = [&job, done = 0]() mutable {
       if (++done == 60)  // in the middle of the run
         fs::remove_all(job.checkpoints.save);
     };
     return runtime::make_thread_lane(std::move(settings));
   };
-  CHECK(actors::run(shared).exit_code == 0);
+  CHECK(actors::run(prepared).exit_code == 0);
   CHECK(runtime::latest_checkpoint(job.checkpoints.save).folder
         == job.checkpoints.save / "iter_0000012");
 }
@@ -165,7 +165,7 @@ TEST_CASE("a file in place of the folder of checkpoints is told, and training go
   auto job = saving_job(folder.path());
   fs::remove(job.checkpoints.save);
   std::ofstream(job.checkpoints.save) << "not a folder";
-  const auto end = actors::run(tests::tiny_resources(job));
+  const auto end = actors::run(tests::tiny_prepared(job));
   CHECK(end.exit_code == 2);
   CHECK_THAT(end.reason, ContainsSubstring("iteration 12 is not saved"));
   CHECK(tests::digests_in(folder / "log.jsonl") == without_faults());
@@ -188,7 +188,7 @@ int run_in_a_child(const fs::path& folder, std::uint64_t nth) {
       const runtime::directory_lock lock(job.checkpoints.save);
       const auto found = runtime::latest_checkpoint(job.checkpoints.save);
       code = actors::run(found.folder ? tests::going_on(job, *found.folder)
-                                      : tests::tiny_resources(job))
+                                      : tests::tiny_prepared(job))
                  .exit_code;
     } catch (...) {
     }

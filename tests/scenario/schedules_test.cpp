@@ -53,15 +53,15 @@ std::vector<record> records(const std::filesystem::path& log) {
 
 /// Runs the job; its steps, by the log.
 std::vector<record> run(runtime::training_job job,
-                        std::shared_ptr<actors::resources>* shared_out = nullptr) {
+                        std::shared_ptr<actors::prepared_job>* prepared_out = nullptr) {
   const tests::scratch_folder folder;
   job.watch.log_file = folder / "log.jsonl";
-  const auto shared = tests::tiny_resources(job);
-  const auto end = actors::run(shared);
+  const auto prepared = tests::tiny_prepared(job);
+  const auto end = actors::run(prepared);
   CHECK(end.reason == "");
   REQUIRE(end.exit_code == 0);
-  if (shared_out != nullptr)
-    *shared_out = shared;
+  if (prepared_out != nullptr)
+    *prepared_out = prepared;
   return records(job.watch.log_file);
 }
 
@@ -72,17 +72,18 @@ std::vector<record> by_reference(const runtime::training_job& job) {
   return out;
 }
 
-void check_trace_equals_plan(const actors::resources& shared) {
+void check_trace_equals_plan(const actors::prepared_job& prepared) {
   std::map<std::pair<int, std::uint64_t>, std::vector<std::string>> executed;
-  for (const auto& x : shared.trace->spans())
+  for (const auto& x : prepared.node->trace->spans())
     if (x.track == 0 && x.name.size() > 2
         && (std::isdigit(x.name[0]) != 0 || std::isdigit(x.name[1]) != 0))
       executed[{x.rank, runtime::value(x.step)}].push_back(x.name);
-  const auto& schedule = *shared.pipeline.schedule;
-  const auto plan = schedule.training(runtime::planned_microbatches(shared.job));
-  CHECK(executed.size() == std::size_t(shared.mesh.size()) * shared.job.train_iterations);
+  const auto& schedule = *prepared.opened().pipeline.schedule;
+  const auto plan = schedule.training(runtime::planned_microbatches(prepared.opened().job));
+  CHECK(executed.size()
+        == std::size_t(prepared.opened().mesh.size()) * prepared.opened().job.train_iterations);
   for (const auto& [where, names] : executed) {
-    const auto part = shared.mesh.at(where.first)[runtime::axis::pipeline];
+    const auto part = prepared.opened().mesh.at(where.first)[runtime::axis::pipeline];
     std::vector<std::string> planned;
     for (const auto& x : runtime::with_split_backward(plan->ranks[std::size_t(part)]))
       planned.push_back(to_string(x, plan->copies));
@@ -109,27 +110,27 @@ TEST_CASE("every single-copy schedule that adds in order has the bits of the ref
   auto job = job_of(schedule, schedule == "auto" ? 2 : 4);
   if (schedule == "zb-v" || schedule == "izb")
     job.faults = {.seed = 11, .lane_delay_us = 300, .message_delay_us = 300};
-  std::shared_ptr<actors::resources> shared;
-  const auto seen = run(job, &shared);
+  std::shared_ptr<actors::prepared_job> prepared;
+  const auto seen = run(job, &prepared);
   CHECK(seen.size() == 20);
   CHECK(seen == by_reference(job));
-  CHECK(shared->pipeline.schedule->accumulates_in_order());
-  check_trace_equals_plan(*shared);
+  CHECK(prepared->opened().pipeline.schedule->accumulates_in_order());
+  check_trace_equals_plan(*prepared);
 }
 
 TEST_CASE("a schedule that adds otherwise says so, and has bits of its own", "[scenario]") {
   const auto job = job_of("looped-bfs", 2);
-  std::shared_ptr<actors::resources> shared;
-  const auto seen = run(job, &shared);
-  CHECK_FALSE(shared->pipeline.schedule->accumulates_in_order());
-  CHECK_FALSE(shared->pipeline.schedule->notes().empty());
+  std::shared_ptr<actors::prepared_job> prepared;
+  const auto seen = run(job, &prepared);
+  CHECK_FALSE(prepared->opened().pipeline.schedule->accumulates_in_order());
+  CHECK_FALSE(prepared->opened().pipeline.schedule->notes().empty());
   CHECK(seen == run(job));
   const auto expected = by_reference(job);
   REQUIRE(seen.size() == expected.size());
   // Sums of 8 micro-batches in another order: some units in the last place, grown over 20 steps.
   for (std::size_t i = 0; i < seen.size(); ++i)
     CHECK(std::abs(seen[i].loss / expected[i].loss - 1) < 1e-4);
-  check_trace_equals_plan(*shared);
+  check_trace_equals_plan(*prepared);
 }
 
 TEST_CASE(
@@ -142,9 +143,9 @@ TEST_CASE(
   auto job = job_of("dualpipe", 4);
   job.training.model.tied_embeddings = tied;
   job.reduction.distributed_optimizer = spread;
-  std::shared_ptr<actors::resources> shared;
-  const auto seen = run(job, &shared);
-  check_trace_equals_plan(*shared);
+  std::shared_ptr<actors::prepared_job> prepared;
+  const auto seen = run(job, &prepared);
+  check_trace_equals_plan(*prepared);
   auto two = job_of("1f1b", 4, 2);
   two.training.batch = {.micro = 1, .global = 8, .data_parallel = 2};
   two.training.model.tied_embeddings = tied;
@@ -196,9 +197,9 @@ TEST_CASE("a plan from a file is carried out, uneven stages and three chunks on 
   auto job = job_of(file.string(), 2);
   job.training.batch = {.micro = 1, .global = 3, .data_parallel = 1};
   job.layout.chunks = {{0, 5, true, false}, {5, 7, false, false}, {7, 8, false, true}};
-  std::shared_ptr<actors::resources> shared;
-  CHECK(run(job, &shared) == by_reference(job));
-  check_trace_equals_plan(*shared);
+  std::shared_ptr<actors::prepared_job> prepared;
+  CHECK(run(job, &prepared) == by_reference(job));
+  check_trace_equals_plan(*prepared);
   job.training.batch.global = 4;
   CHECK_THROWS_WITH(runtime::pipeline_of(job),
                     Catch::Matchers::ContainsSubstring("is a plan for 3 micro-batches, but a step "
@@ -215,8 +216,8 @@ TEST_CASE("validation goes forward through chunks in turn, in a V and by the fir
   job.watch.eval_interval = 1;
   job.watch.eval_batches = 2;
   job.watch.log_file = folder / "log.jsonl";
-  const auto shared = tests::tiny_resources(job);
-  REQUIRE(actors::run(shared).exit_code == 0);
+  const auto prepared = tests::tiny_prepared(job);
+  REQUIRE(actors::run(prepared).exit_code == 0);
   double loss = 0;
   std::ifstream log(job.watch.log_file);
   for (std::string line; std::getline(log, line);)

@@ -67,10 +67,10 @@ class watched_transport final : public runtime::transport {
 TEST_CASE("HANDOFF-2: between stages every tensor arrives where it lay, once", "[scenario]") {
   auto job = tests::tiny_job(4, 2);
   job.train_iterations = 3;
-  const auto shared = tests::tiny_resources(job);
+  const auto prepared = tests::tiny_prepared(job);
   const auto watched = std::make_shared<watched_transport>();
-  shared->transport = watched;
-  REQUIRE(actors::run(shared).exit_code == 0);
+  prepared->node->transport = watched;
+  REQUIRE(actors::run(prepared).exit_code == 0);
   CHECK(watched->moved() == 0);
   // 3 steps x 2 replicas x 2 micro-batches: 3 parts and 2 to first and last stage, over 3 edges 3
   // tensors forward and 1 back.
@@ -88,8 +88,8 @@ TEST_CASE("every arrangement of actors gives the bits of the reference trainer",
   job.watch.log_file = folder / "log.jsonl";
   if (delayed)
     job.faults = {.seed = 7, .lane_delay_us = 300, .message_delay_us = 300};
-  const auto shared = tests::tiny_resources(job);
-  const auto end = actors::run(shared);
+  const auto prepared = tests::tiny_prepared(job);
+  const auto end = actors::run(prepared);
   CHECK(end.reason == "");
   REQUIRE(end.exit_code == 0);
 
@@ -103,8 +103,8 @@ TEST_CASE("every arrangement of actors gives the bits of the reference trainer",
     CHECK(seen[i]["grad_norm"] == expected[i].grad_norm);
   }
   CHECK(expected.back().lm_loss < 0.8 * expected.front().lm_loss);
-  CHECK(shared->transport->counters().bytes_copied == 0);
-  CHECK(shared->transport->counters().dropped == 0);
+  CHECK(prepared->node->transport->counters().bytes_copied == 0);
+  CHECK(prepared->node->transport->counters().dropped == 0);
 }
 
 TEST_CASE("validation by actors is validation by the reference trainer, and changes nothing",
@@ -118,7 +118,7 @@ TEST_CASE("validation by actors is validation by the reference trainer, and chan
   job.watch.eval_batches = 3;
   job.watch.log_file = folder / "log.jsonl";
   job.faults = {.seed = 5, .lane_delay_us = 200, .message_delay_us = 200};
-  REQUIRE(actors::run(tests::tiny_resources(job)).exit_code == 0);
+  REQUIRE(actors::run(tests::tiny_prepared(job)).exit_code == 0);
 
   runtime::stream on(job.backend, job.threads_per_worker, {});
   runtime::reference_trainer trainer(

@@ -26,14 +26,14 @@ runtime::training_job wired_job(int pipeline, int data, int tensor = 1) {
 std::vector<std::string> course_of(runtime::training_job job) {
   const tests::scratch_folder folder;
   job.watch.log_file = folder / "log.jsonl";
-  const auto shared = tests::tiny_resources(job);
-  const auto end = actors::run(shared);
+  const auto prepared = tests::tiny_prepared(job);
+  const auto end = actors::run(prepared);
   CHECK(end.reason == "");
   REQUIRE(end.exit_code == 0);
-  CHECK(shared->transport->leased() == 0);
-  CHECK(shared->transport->counters().dropped == 0);
-  CHECK(shared->transport->counters().refused == 0);
-  const auto copied = shared->transport->counters().bytes_copied.load();
+  CHECK(prepared->node->transport->leased() == 0);
+  CHECK(prepared->node->transport->counters().dropped == 0);
+  CHECK(prepared->node->transport->counters().refused == 0);
+  const auto copied = prepared->node->transport->counters().bytes_copied.load();
   CHECK((job.transport == runtime::transports::ucx) == (copied > 0));
   std::vector<std::string> out;
   std::ifstream in(job.watch.log_file);
@@ -82,9 +82,9 @@ TEST_CASE("whoever dies in a step over a wire ends the job, naming it, and no le
   if (delayed)
     job.faults = {.seed = 3, .lane_delay_us = 500, .message_delay_us = 500};
   job.faults.fault = who + (who == "node" ? "@1" : "@3");
-  const auto shared = tests::tiny_resources(job);
-  const auto end = actors::run(shared);
+  const auto prepared = tests::tiny_prepared(job);
+  const auto end = actors::run(prepared);
   CHECK(end.exit_code == 3);
   CHECK_THAT(end.reason, ContainsSubstring("the fault that was planted for " + who));
-  CHECK(shared->transport->leased() == 0);
+  CHECK(prepared->node->transport->leased() == 0);
 }

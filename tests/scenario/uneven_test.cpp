@@ -25,8 +25,8 @@ TEST_CASE("stages of any shape, and empty ones, give the bits of the reference t
   job.layout.chunks = runtime::stages_from_text(text, job.training.model.layers, stages);
   job.train_iterations = 10;
   job.watch.log_file = folder / "log.jsonl";
-  const auto shared = tests::tiny_resources(job);
-  const auto end = actors::run(shared);
+  const auto prepared = tests::tiny_prepared(job);
+  const auto end = actors::run(prepared);
   CHECK(end.reason == "");
   REQUIRE(end.exit_code == 0);
 

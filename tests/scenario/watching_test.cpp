@@ -24,7 +24,7 @@ measures measured(runtime::training_job job) {
   job.train_iterations = 3;
   job.watch.log_params_norm = job.watch.log_zero_gradients = true;
   job.watch.log_file = folder / "log.jsonl";
-  REQUIRE(actors::run(tests::tiny_resources(job)).reason == "");
+  REQUIRE(actors::run(tests::tiny_prepared(job)).reason == "");
   measures out;
   for (const auto& [iteration, x] : tests::steps_in(folder / "log.jsonl")) {
     out.params_norm.push_back(x["params_norm"]);
@@ -102,7 +102,7 @@ TEST_CASE("a log file that takes nothing delays no step, and the end but a few s
   job.watch.log_file = folder / "pipe";  // nobody reads: not even opening it returns
   job.watch.csv_file = folder / "log.csv";
   REQUIRE(::mkfifo(job.watch.log_file.c_str(), 0600) == 0);
-  const auto end = actors::run(tests::tiny_resources(job));
+  const auto end = actors::run(tests::tiny_prepared(job));
   CHECK(end.exit_code == 0);
   CHECK(end.reason == "");
   std::ifstream table(job.watch.csv_file);  // which another thread writes

@@ -106,16 +106,16 @@ class gathered_state {
 
 /// What a job needs to go on from a checkpoint; as its workers have loaded it, its state is added
 /// to `look`, where wanted.
-inline std::shared_ptr<actors::resources> going_on(const runtime::training_job& job,
-                                                   const std::filesystem::path& checkpoint,
-                                                   gathered_state* look = nullptr) {
+inline std::shared_ptr<actors::prepared_job> going_on(const runtime::training_job& job,
+                                                      const std::filesystem::path& checkpoint,
+                                                      gathered_state* look = nullptr) {
   const auto from = std::make_shared<const runtime::checkpoint_reader>(checkpoint);
-  auto out = tiny_resources(job);
-  out->first_iteration = std::uint64_t(from->manifest().iteration);
-  out->first_consumed = std::uint64_t(from->manifest().consumed_samples);
-  out->first_skipped = from->manifest().skipped;
-  out->first_scale = from->manifest().scale;
-  out->restore = [from, look](runtime::worker& by) {
+  auto out = tiny_prepared(job);
+  out->description.iteration = std::uint64_t(from->manifest().iteration);
+  out->description.consumed = std::uint64_t(from->manifest().consumed_samples);
+  out->description.skipped = from->manifest().skipped;
+  out->description.scale = from->manifest().scale;
+  out->node->restore = [from, look](runtime::worker& by) {
     by.restore([&](const runtime::state_shard& to) { from->read(to.name, to.part, to.elements); },
                true);
     if (look != nullptr)

@@ -36,6 +36,7 @@ inline runtime::training_job tiny_job(int pipeline, int data, int tensor = 1) {
   job.train_iterations = 12;
   job.watch.log_interval = 0;
   job.watch.progress = false;
+  job.check_messages = true;
   return job;
 }
 
@@ -58,19 +59,19 @@ inline void make_llama(runtime::gpt_config& m) {
   m.linear_bias = false;
 }
 
-inline std::shared_ptr<actors::resources> tiny_resources(const runtime::training_job& job) {
-  auto out = std::make_shared<actors::resources>(actors::resources{
-      .job = job,
-      .mesh = runtime::make_mesh(
-          job.layout.world, job.layout.tensor, 1, job.layout.pipeline, job.layout.order),
-      .pipeline = runtime::pipeline_of(job)});
-  out->identity = runtime::identity(job);
-  out->training = std::make_shared<formula_source>(job.training, true);
-  if (job.watch.eval_interval > 0)
-    out->validation = std::make_shared<formula_source>(job.training, false);
-  out->transport = actors::make_transport(job.transport);
-  out->trace = std::make_shared<runtime::trace_recorder>();
-  out->faults = std::make_shared<actors::fault_injector>(job.faults);
+/// Ready to run, on made-up tokens.
+inline std::shared_ptr<actors::prepared_job> tiny_prepared(const runtime::training_job& job) {
+  auto out = std::make_shared<actors::prepared_job>();
+  auto& node = *out->node;
+  out->description = actors::describe(job, node);
+  out->description.identity = runtime::identity(job);
+  node.training = std::make_shared<formula_source>(job.training, true);
+  out->description.validates = job.watch.eval_interval > 0;
+  if (out->description.validates)
+    node.validation = std::make_shared<formula_source>(job.training, false);
+  node.transport = actors::make_transport(job.transport);
+  node.trace = std::make_shared<runtime::trace_recorder>();
+  actors::add_message_path(node, job);
   return out;
 }
 

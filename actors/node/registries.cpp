@@ -1,4 +1,4 @@
-#include "actors/node/resources.hpp"
+#include "actors/node/registries.hpp"
 
 namespace troupe::actors {
 
@@ -17,14 +17,14 @@ std::map<int, std::size_t> pool_registry::peaks() const {
 
 group_registry::group_registry(runtime::cancel_token token,
                                std::uint64_t generation,
-                               runtime::collectives how)
+                               runtime::collectives by)
     : token_(std::move(token)) {
   using runtime::collective_mode;
-  if (how != runtime::collectives::local)
+  if (by != runtime::collectives::local)
     by_nccl_ = std::make_unique<runtime::nccl_groups>(
         token_,
         generation,
-        how == runtime::collectives::nccl ? collective_mode::ordered : collective_mode::fast);
+        by == runtime::collectives::nccl ? collective_mode::ordered : collective_mode::fast);
 }
 
 std::unique_ptr<runtime::communicator> group_registry::join(

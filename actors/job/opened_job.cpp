@@ -1,0 +1,32 @@
+#include "actors/job/opened_job.hpp"
+
+#include <utility>
+
+namespace troupe::actors {
+
+void job_registry::add(const runtime::registered_functions& known) {
+  const std::lock_guard lock(mutex_);
+  const auto add_all = [](auto& to, const auto& from) {
+    for (const auto& [name, function] : from)
+      to.insert_or_assign(name, function);
+  };
+  add_all(known_.extensions, known.extensions);
+  add_all(known_.rates, known.rates);
+  add_all(known_.behaviours, known.behaviours);
+}
+
+std::shared_ptr<const opened_job> job_registry::open(const messages::job_description& description) {
+  const std::lock_guard lock(mutex_);
+  auto& found = jobs_[description.settings];
+  if (!found) {
+    auto job = runtime::job_from_json(description.settings, known_);
+    const auto& layout = job.layout;
+    auto mesh = runtime::make_mesh(layout.world, layout.tensor, 1, layout.pipeline, layout.order);
+    auto pipeline = runtime::pipeline_of(job);
+    found = std::make_shared<const opened_job>(
+        opened_job{std::move(job), std::move(mesh), std::move(pipeline)});
+  }
+  return found;
+}
+
+}  // namespace troupe::actors

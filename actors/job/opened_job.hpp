@@ -1,0 +1,48 @@
+// A job as an actor reads it: the description that it was told, decoded, and what follows from it.
+
+#pragma once
+
+#include "messages/control/spawn.hpp"
+#include "runtime/layout/mesh.hpp"
+#include "runtime/trainer/job_json.hpp"
+#include "runtime/trainer/pipeline.hpp"
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+namespace troupe::actors {
+
+/// Immutable.
+struct opened_job {
+  runtime::training_job job;
+  runtime::mesh mesh;
+  runtime::job_pipeline pipeline;  ///< chunks, the ranks that hold them, and the plans of steps
+
+  int replicas() const { return mesh.extent(runtime::axis::data); }
+  int pipeline_ranks() const { return mesh.extent(runtime::axis::pipeline); }
+  int tensor_ranks() const { return mesh.extent(runtime::axis::tensor); }
+  int rank(int replica, int pipeline_rank, int tensor_rank) const {
+    return mesh.rank({tensor_rank, 0, 0, replica, pipeline_rank});
+  }
+  /// Logical replicas that each physical one plays.
+  int replicas_each() const { return job.layout.replicas_per_worker; }
+};
+
+/// The jobs of a process: each is decoded, and its schedule made, once. Any thread.
+class job_registry {
+ public:
+  /// From now on jobs may name these.
+  void add(const runtime::registered_functions& known);
+
+  /// Throws input_error as job_from_json and pipeline_of do.
+  std::shared_ptr<const opened_job> open(const messages::job_description& description);
+
+ private:
+  std::mutex mutex_;
+  runtime::registered_functions known_;
+  std::map<std::string, std::shared_ptr<const opened_job>> jobs_;  ///< by their settings
+};
+
+}  // namespace troupe::actors

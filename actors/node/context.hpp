@@ -1,0 +1,53 @@
+// What belongs to a process: its node holds it, and hands it to the actors that it hosts. Nothing
+// of it travels; what an actor is told of its job comes in the message that spawns it.
+
+#pragma once
+
+#include "actors/job/opened_job.hpp"
+#include "actors/job/viewer.hpp"
+#include "actors/node/registries.hpp"
+#include "actors/support/fault_injector.hpp"
+#include "actors/support/message_path.hpp"
+#include "runtime/device/lane.hpp"
+#include "runtime/telemetry/operation_profile.hpp"
+#include "runtime/telemetry/trace.hpp"
+#include "runtime/trainer/batch_source.hpp"
+#include "runtime/trainer/worker.hpp"
+#include "runtime/transport/transport.hpp"
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+namespace troupe::actors {
+
+/// Filled before the node is spawned, and from then on immutable or safe for any thread.
+struct node_context {
+  std::shared_ptr<runtime::transport> transport = {};
+  std::shared_ptr<const runtime::batch_source> training = {}, validation = {};
+  runtime::memory_pool pool = {};  ///< of micro-batches
+  std::shared_ptr<pool_registry> pools = std::make_shared<pool_registry>();
+  std::function<std::unique_ptr<runtime::lane>(runtime::lane_settings)> make_lane
+      = runtime::make_thread_lane;
+  /// The loader, the checkpointer and the monitor block: they have threads of their own, but not in
+  /// the deterministic simulation.
+  bool own_threads = true;
+
+  std::shared_ptr<runtime::trace_recorder> trace = {};       ///< null: nobody watches
+  std::shared_ptr<runtime::operation_profile> profile = {};  ///< null: nobody asked
+  std::shared_ptr<const fault_injector> faults = {};
+  std::shared_ptr<const message_path> messages = {};
+
+  /// The jobs that this process has been told of, with the functions that it knows by name.
+  std::shared_ptr<job_registry> jobs = std::make_shared<job_registry>();
+  std::map<std::string, make_viewer> viewers = {};  ///< by name
+
+  std::function<void(runtime::worker&)> restore
+      = {};  ///< fills a new worker; null: initial weights
+  /// Every worker is filled: what `restore` reads may be closed. A checkpoint that is mapped keeps
+  /// its space on the disk even when it is removed.
+  std::function<void()> restored = {};
+};
+
+}  // namespace troupe::actors

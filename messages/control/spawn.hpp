@@ -1,0 +1,213 @@
+// How an actor comes to be: it is told what it needs in the message that spawns it, as values that
+// can travel. What belongs to a process (lanes, pools, transport, data sets) its node adds.
+//
+//   supervisor -> node   spawn_monitor, spawn_viewer, spawn_loader, spawn_checkpointer,
+//                        spawn_replica
+//   replica -> node      spawn_stage
+//   node -> who asked    monitor_spawned, ...
+//   replica -> stage     meet            the actors that it works with
+
+#pragma once
+
+#include "messages/protocol/handles.hpp"
+#include "runtime/core/ids.hpp"
+#include "runtime/telemetry/step_report.hpp"
+
+#include <caf/meta/type_name.hpp>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace troupe::messages {
+
+/// A job, resolved, and where it starts.
+struct job_description {
+  std::string settings = {};    ///< JSON: runtime/trainer/job_json.hpp
+  std::string identity = {};    ///< JSON: what decides bits; its schedule may be a file
+  std::uint64_t iteration = 0;  ///< the state that workers start from
+  std::uint64_t consumed = 0;   ///< samples
+  runtime::skipped_steps skipped = {};
+  runtime::loss_scale scale = {};  ///< not used: it begins anew, in fp16
+  bool validates = false;          ///< there are samples to validate with
+  double matrix_rate = 0;          ///< products of all workers, FLOP a second; 0: not asked for
+  std::vector<std::string> viewers = {};  ///< names under which the node knows them
+
+  friend bool operator==(const job_description&, const job_description&) = default;
+};
+
+struct spawn_loader {
+  runtime::generation_id generation = {};
+  job_description job = {};
+
+  friend bool operator==(const spawn_loader&, const spawn_loader&) = default;
+};
+
+struct spawn_checkpointer {
+  runtime::generation_id generation = {};
+  job_description job = {};
+  supervisor_actor supervisor = {};
+
+  friend bool operator==(const spawn_checkpointer&, const spawn_checkpointer&) = default;
+};
+
+struct spawn_monitor {
+  runtime::generation_id generation = {};
+  job_description job = {};
+
+  friend bool operator==(const spawn_monitor&, const spawn_monitor&) = default;
+};
+
+struct spawn_viewer {
+  std::string name = {};
+  supervisor_actor supervisor = {};  ///< takes what the viewer asks for
+
+  friend bool operator==(const spawn_viewer&, const spawn_viewer&) = default;
+};
+
+struct spawn_replica {
+  runtime::generation_id generation = {};
+  job_description job = {};
+  int replica = 0;
+  int pipeline_ranks = 1, tensor_ranks = 1;
+  node_actor node = {};  ///< which spawns its stages
+  supervisor_actor supervisor = {};
+  loader_actor loader = {};
+  checkpointer_actor checkpointer = {};
+
+  friend bool operator==(const spawn_replica&, const spawn_replica&) = default;
+};
+
+struct spawn_stage {
+  runtime::generation_id generation = {};
+  job_description job = {};
+  int replica = 0;
+  int pipeline_rank = 0;
+  int tensor_rank = 0;  ///< all of a pipeline rank carry out the same row
+
+  friend bool operator==(const spawn_stage&, const spawn_stage&) = default;
+};
+
+struct loader_spawned {
+  loader_actor loader = {};
+
+  friend bool operator==(const loader_spawned&, const loader_spawned&) = default;
+};
+struct checkpointer_spawned {
+  checkpointer_actor checkpointer = {};
+
+  friend bool operator==(const checkpointer_spawned&, const checkpointer_spawned&) = default;
+};
+struct monitor_spawned {
+  monitor_actor monitor = {};
+
+  friend bool operator==(const monitor_spawned&, const monitor_spawned&) = default;
+};
+struct viewer_spawned {
+  viewer_actor viewer = {};
+
+  friend bool operator==(const viewer_spawned&, const viewer_spawned&) = default;
+};
+struct replica_spawned {
+  replica_actor replica = {};
+
+  friend bool operator==(const replica_spawned&, const replica_spawned&) = default;
+};
+struct stage_spawned {
+  stage_actor stage = {};
+
+  friend bool operator==(const stage_spawned&, const stage_spawned&) = default;
+};
+
+/// From a replica to its stages, before anything else.
+struct meet {
+  replica_actor replica = {};              ///< takes the stage's reports
+  std::vector<stage_actor> pipeline = {};  ///< of the same tensor rank, by pipeline rank
+  std::vector<stage_actor> tensor = {};    ///< of the same pipeline rank, by tensor rank
+  loader_actor loader = {};
+  checkpointer_actor checkpointer = {};
+
+  friend bool operator==(const meet&, const meet&) = default;
+};
+
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, job_description& x) {
+  return f(caf::meta::type_name("job_description"),
+           x.settings,
+           x.identity,
+           x.iteration,
+           x.consumed,
+           x.skipped,
+           x.scale,
+           x.validates,
+           x.matrix_rate,
+           x.viewers);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, spawn_loader& x) {
+  return f(caf::meta::type_name("spawn_loader"), x.generation, x.job);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, spawn_checkpointer& x) {
+  return f(caf::meta::type_name("spawn_checkpointer"), x.generation, x.job, x.supervisor);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, spawn_monitor& x) {
+  return f(caf::meta::type_name("spawn_monitor"), x.generation, x.job);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, spawn_viewer& x) {
+  return f(caf::meta::type_name("spawn_viewer"), x.name, x.supervisor);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, spawn_replica& x) {
+  return f(caf::meta::type_name("spawn_replica"),
+           x.generation,
+           x.job,
+           x.replica,
+           x.pipeline_ranks,
+           x.tensor_ranks,
+           x.node,
+           x.supervisor,
+           x.loader,
+           x.checkpointer);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, spawn_stage& x) {
+  return f(caf::meta::type_name("spawn_stage"),
+           x.generation,
+           x.job,
+           x.replica,
+           x.pipeline_rank,
+           x.tensor_rank);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, loader_spawned& x) {
+  return f(caf::meta::type_name("loader_spawned"), x.loader);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, checkpointer_spawned& x) {
+  return f(caf::meta::type_name("checkpointer_spawned"), x.checkpointer);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, monitor_spawned& x) {
+  return f(caf::meta::type_name("monitor_spawned"), x.monitor);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, viewer_spawned& x) {
+  return f(caf::meta::type_name("viewer_spawned"), x.viewer);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, replica_spawned& x) {
+  return f(caf::meta::type_name("replica_spawned"), x.replica);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, stage_spawned& x) {
+  return f(caf::meta::type_name("stage_spawned"), x.stage);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, meet& x) {
+  return f(caf::meta::type_name("meet"), x.replica, x.pipeline, x.tensor, x.loader, x.checkpointer);
+}
+
+}  // namespace troupe::messages

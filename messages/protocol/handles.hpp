@@ -1,0 +1,141 @@
+// What each actor can be told, as the types of their handles. Failure is always the end of the
+// actor, with a reason.
+//
+// A message may carry a handle, and a handle names the messages that it takes: so messages are only
+// declared here. Who sends or handles them includes messages/protocol/actors.hpp.
+
+#pragma once
+
+#include <caf/replies_to.hpp>
+#include <caf/typed_actor.hpp>
+
+namespace troupe::messages {
+
+// job.hpp, spawn.hpp
+struct spawn_loader;
+struct spawn_checkpointer;
+struct spawn_monitor;
+struct spawn_viewer;
+struct spawn_replica;
+struct spawn_stage;
+struct loader_spawned;
+struct checkpointer_spawned;
+struct monitor_spawned;
+struct viewer_spawned;
+struct replica_spawned;
+struct stage_spawned;
+struct meet;
+struct ready;
+struct all_restored;
+struct drain;
+struct end_generation;
+struct lane_done;
+struct save_again;
+struct conclude;
+struct concluded;
+struct shut_down;
+// step.hpp, handoff.hpp, batch.hpp, snapshot.hpp
+struct run_step;
+struct chosen;
+struct ask_again;
+struct vote;
+struct decision;
+struct applied;
+struct committed;
+struct validated;
+struct activation;
+struct gradient;
+struct request_batch;
+struct batch_ready;
+struct take_snapshot;
+struct save;
+struct snapshot;
+struct saved;
+struct save_failed;
+
+/// The root. Drives the steps, decides, commits.
+using supervisor_actor = caf::typed_actor<
+    // A replica has been built.
+    caf::reacts_to<ready>,
+    // A replica's gradients stand.
+    caf::reacts_to<vote>,
+    // A replica's state stands.
+    caf::reacts_to<applied>,
+    // A checkpoint is durable.
+    caf::reacts_to<saved>,
+    // A checkpoint could not be written.
+    caf::reacts_to<save_failed>,
+    // It is time to try once more.
+    caf::reacts_to<save_again>,
+    // Finish the step, save, end.
+    caf::reacts_to<drain>>;
+
+/// One for each data-parallel replica: speaks for its stages.
+using replica_actor = caf::typed_actor<
+    // Pass these on to every stage.
+    caf::reacts_to<run_step>,
+    caf::reacts_to<decision>,
+    caf::reacts_to<take_snapshot>,
+    // Merge these, and pass on when all have come.
+    caf::reacts_to<ready>,
+    caf::reacts_to<vote>,
+    caf::reacts_to<applied>>;
+
+/// One for each rank: carries out its row of the plan through its lane.
+using stage_actor = caf::typed_actor<
+    // The actors that it works with.
+    caf::reacts_to<meet>,
+    // Carry out a step.
+    caf::reacts_to<run_step>,
+    // What the actions wait for.
+    caf::reacts_to<activation>,
+    caf::reacts_to<gradient>,
+    caf::reacts_to<batch_ready>,
+    // Where a behaviour decides: what the first tensor rank has chosen.
+    caf::reacts_to<chosen>,
+    // To itself, when its behaviour would rather wait.
+    caf::reacts_to<ask_again>,
+    // Update.
+    caf::reacts_to<decision>,
+    // Copy the state for the checkpointer.
+    caf::reacts_to<take_snapshot>,
+    // Its lane has finished a piece of work.
+    caf::reacts_to<lane_done>>;
+
+/// Serves micro-batches on demand.
+using loader_actor = caf::typed_actor<caf::replies_to<request_batch>::with<batch_ready>>;
+
+/// Writes snapshots beside the training.
+using checkpointer_actor = caf::typed_actor<
+    // A checkpoint of so many parts is coming.
+    caf::reacts_to<save>,
+    // One part.
+    caf::reacts_to<snapshot>>;
+
+/// Watches, and never delays.
+using monitor_actor
+    = caf::typed_actor<caf::reacts_to<committed>,
+                       caf::reacts_to<validated>,
+                       // Asked once, at the end: everything before it has been written.
+                       caf::replies_to<conclude>::with<concluded>>;
+
+/// A user's actor that watches a job. Nobody waits for it, and its death ends nothing.
+using viewer_actor = caf::typed_actor<caf::reacts_to<committed>, caf::reacts_to<validated>>;
+
+/// One for each process: spawns workers when told, ends generations.
+using node_actor = caf::typed_actor<
+    // Spawn one actor of the job.
+    caf::replies_to<spawn_loader>::with<loader_spawned>,
+    caf::replies_to<spawn_checkpointer>::with<checkpointer_spawned>,
+    caf::replies_to<spawn_monitor>::with<monitor_spawned>,
+    caf::replies_to<spawn_viewer>::with<viewer_spawned>,
+    caf::replies_to<spawn_replica>::with<replica_spawned>,
+    caf::replies_to<spawn_stage>::with<stage_spawned>,
+    // What workers are filled from may be closed.
+    caf::reacts_to<all_restored>,
+    // Whatever waits in this generation is released at once.
+    caf::reacts_to<end_generation>,
+    // Stop everybody, then end.
+    caf::reacts_to<shut_down>>;
+
+}  // namespace troupe::messages
