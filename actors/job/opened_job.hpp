@@ -24,7 +24,10 @@ struct opened_job {
   int pipeline_ranks() const { return mesh.extent(runtime::axis::pipeline); }
   int tensor_ranks() const { return mesh.extent(runtime::axis::tensor); }
   int rank(int replica, int pipeline_rank, int tensor_rank) const {
-    return mesh.rank({tensor_rank, 0, 0, replica, pipeline_rank});
+    using runtime::axis;
+    return mesh.rank({{axis::tensor, tensor_rank},
+                      {axis::data, replica},
+                      {axis::pipeline, pipeline_rank}});
   }
   /// Logical replicas that each physical one plays.
   int replicas_each() const { return job.layout.replicas_per_worker; }

@@ -21,7 +21,7 @@ constexpr int most_passed_over = 2;
 
 /// Longer than any sensible schedule waits: the longest action that this stage has seen, there and
 /// back through all stages, several times over.
-std::chrono::milliseconds patience_with_viewer(double longest_ms, int ranks) {
+std::chrono::milliseconds longest_wait(double longest_ms, int ranks) {
   const auto long_enough = std::chrono::milliseconds(std::int64_t(20 * ranks * longest_ms));
   return std::max<std::chrono::milliseconds>(least_patience, long_enough);
 }
@@ -88,7 +88,7 @@ void stage_state::ask_policy() {
       if (now_->row.size() == now_->finished)
         node_->messages->send_later(self_,
                                     messages::stage_actor(self_),
-                                    patience_with_viewer(longest_ms_, job_->pipeline_ranks()),
+                                    longest_wait(longest_ms_, job_->pipeline_ranks()),
                                     messages::ask_again{told_.generation, step_, policy.questions});
       return;
     }
@@ -141,7 +141,7 @@ void stage_state::ask_again(const messages::ask_again& x) {
       who_,
       job_->pipeline.schedule->name(),
       to_string(first),
-      double(patience_with_viewer(longest_ms_, job_->pipeline_ranks()).count()) / 1e3);
+      double(longest_wait(longest_ms_, job_->pipeline_ranks()).count()) / 1e3);
   choose(first);
   pump();
 }

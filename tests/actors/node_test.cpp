@@ -1,0 +1,148 @@
+// A node alone: what it admits, what it hosts, and how it ends generations.
+
+#include "actors/node/node.hpp"
+
+#include "tests/support/deterministic.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <functional>
+
+using namespace troupe;
+using Catch::Matchers::ContainsSubstring;
+using messages::ec;
+using tests::first_generation;
+
+namespace {
+
+struct hosting {
+  hosting() {
+    prepared = tests::without_threads(tests::tiny_job(1, 1));
+    node = system.keep(system.home().spawn(
+        actors::node, std::shared_ptr<const actors::node_context>(prepared->node)));
+    supervisor = system.listener(heard);
+    root = system.keep(system.home().spawn([this](caf::event_based_actor* self) -> caf::behavior {
+      return {[this, self](int) { next(self); }};
+    }));
+    end.emplace(node);
+  }
+
+  /// As the root asks; what came back.
+  template <class Answer, class Request>
+  std::optional<Answer> ask(const Request& x) {
+    std::optional<Answer> out;
+    refusal = {};
+    next = [&](caf::event_based_actor* self) {
+      self->request(node, caf::infinite, x)
+          .then([&](const Answer& y) { out = y; }, [&](const caf::error& e) { refusal = e; });
+    };
+    system.tell(root, 1);
+    return out;
+  }
+  bool may_deposit() {
+    try {
+      runtime::bundle x;
+      x.add("x", runtime::tensor(prepared->node->pool.allocate(4), runtime::dtype::f32, {1}));
+      runtime::deposit(*prepared->node->transport, x, first_generation);
+      return true;
+    } catch (const runtime::cancelled&) {
+      return false;
+    }
+  }
+
+  tests::heard_by<messages::supervisor_actor> heard;
+  std::function<void(caf::event_based_actor*)> next;
+  tests::deterministic system;
+  std::shared_ptr<actors::prepared_job> prepared;
+  messages::node_actor node;
+  messages::supervisor_actor supervisor;
+  caf::actor root;  ///< asks in the supervisor's place
+  caf::error refusal;
+  std::optional<tests::ending> end;
+};
+
+}  // namespace
+
+TEST_CASE("a node spawns a worker for who asks, and hosts it with what its process has",
+          "[actors]") {
+  hosting it;
+  const auto answer = it.ask<messages::loader_spawned>(
+      messages::spawn_loader{first_generation, it.prepared->description});
+  REQUIRE(answer);
+  const auto batch = it.ask<messages::stage_spawned>(
+      messages::spawn_stage{first_generation, it.prepared->description, 0, 0, 0});
+  REQUIRE(batch);
+  CHECK_FALSE(it.end->has_come());
+}
+
+TEST_CASE("NODE-1: nobody is spawned into a generation that is over", "[actors]") {
+  hosting it;
+  const auto second = runtime::generation_id(2);
+  REQUIRE(
+      it.ask<messages::loader_spawned>(messages::spawn_loader{second, it.prepared->description}));
+  CHECK_FALSE(it.ask<messages::loader_spawned>(
+      messages::spawn_loader{first_generation, it.prepared->description}));
+  CHECK(messages::is(it.refusal, ec::cancelled));
+  CHECK_THAT(messages::text_of(it.refusal), ContainsSubstring("NODE-1"));
+  CHECK_FALSE(it.end->has_come());
+}
+
+TEST_CASE("a job that names a function which a process does not have is refused", "[actors]") {
+  hosting it;
+  auto job = tests::tiny_job(1, 1);
+  job.training.own.name = "squares";
+  messages::job_description told{.settings = runtime::to_json(job)};
+  CHECK_FALSE(it.ask<messages::loader_spawned>(messages::spawn_loader{first_generation, told}));
+  CHECK(it.end->is(ec::refused));
+  CHECK_THAT(it.end->text(),
+             ContainsSubstring("node: ") && ContainsSubstring("the model extension 'squares'"));
+}
+
+TEST_CASE("a viewer that a process does not have is refused, and the node lives", "[actors]") {
+  hosting it;
+  CHECK_FALSE(it.ask<messages::viewer_spawned>(messages::spawn_viewer{"mine", it.supervisor}));
+  CHECK(messages::is(it.refusal, ec::refused));
+  CHECK_THAT(messages::text_of(it.refusal), ContainsSubstring("'mine'"));
+  CHECK_FALSE(it.end->has_come());
+}
+
+TEST_CASE("the death of a worker ends its generation at once", "[actors]") {
+  hosting it;
+  const auto answer = it.ask<messages::loader_spawned>(
+      messages::spawn_loader{first_generation, it.prepared->description});
+  REQUIRE(answer);
+  CHECK(it.may_deposit());
+  it.system.kill(answer->loader, messages::make_error(ec::refused, "loader: broken"));
+  CHECK_FALSE(it.may_deposit());
+  CHECK_FALSE(it.end->has_come());  // what follows the supervisor decides
+}
+
+TEST_CASE("a node whose supervisor dies stops those that it spawned, and ends", "[actors]") {
+  hosting it;
+  const auto answer = it.ask<messages::loader_spawned>(
+      messages::spawn_loader{first_generation, it.prepared->description});
+  REQUIRE(answer);
+  const tests::ending loader(answer->loader);
+  it.system.kill(it.root, messages::make_error(ec::refused, "supervisor: broken"));
+  CHECK(loader.has_come());
+  CHECK(it.end->has_come());
+}
+
+TEST_CASE("a node that is to shut down stops the last one first", "[actors]") {
+  hosting it;
+  const auto first = it.ask<messages::loader_spawned>(
+      messages::spawn_loader{first_generation, it.prepared->description});
+  const auto second = it.ask<messages::monitor_spawned>(
+      messages::spawn_monitor{first_generation, it.prepared->description});
+  REQUIRE(first);
+  REQUIRE(second);
+  std::vector<std::string> order;
+  caf::actor_cast<caf::actor>(first->loader)->attach_functor([&] { order.emplace_back("loader"); });
+  caf::actor_cast<caf::actor>(second->monitor)->attach_functor([&] {
+    order.emplace_back("monitor");
+  });
+  it.system.tell(it.node, messages::shut_down{});
+  CHECK(order == std::vector<std::string>{"monitor", "loader"});
+  CHECK(it.end->has_come());
+}

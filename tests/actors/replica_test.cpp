@@ -1,0 +1,166 @@
+// A replica alone: its supervisor, its node and its stages are played by the test.
+
+#include "actors/replica/replica.hpp"
+
+#include "tests/support/deterministic.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <array>
+
+using namespace troupe;
+using Catch::Matchers::ContainsSubstring;
+using messages::ec;
+using tests::first_generation;
+
+namespace {
+
+/// Of four stages: two pipeline ranks, two tensor ranks.
+struct merging {
+  merging() {
+    prepared = tests::without_threads(tests::tiny_job(2, 1, 2));
+    node = system.keep(system.home().spawn([this]() -> messages::node_actor::behavior_type {
+      return {[](const messages::spawn_loader&) { return messages::loader_spawned{}; },
+              [](const messages::spawn_checkpointer&) { return messages::checkpointer_spawned{}; },
+              [](const messages::spawn_monitor&) { return messages::monitor_spawned{}; },
+              [](const messages::spawn_viewer&) { return messages::viewer_spawned{}; },
+              [](const messages::spawn_replica&) { return messages::replica_spawned{}; },
+              [this](const messages::spawn_stage& x) {
+                asked.push_back(x);
+                const auto i = std::size_t(x.pipeline_rank * 2 + x.tensor_rank);
+                return messages::stage_spawned{stages[i] = system.listener(heard[i])};
+              },
+              [](const messages::all_restored&) {},
+              [](const messages::end_generation&) {},
+              [](const messages::shut_down&) {}};
+    }));
+    messages::spawn_replica told{.generation = first_generation,
+                                 .job = prepared->description,
+                                 .replica = 0,
+                                 .pipeline_ranks = 2,
+                                 .tensor_ranks = 2,
+                                 .node = node,
+                                 .supervisor = system.listener(supervisor)};
+    replica = system.keep(system.home().spawn(
+        actors::replica, told, std::shared_ptr<const actors::node_context>(prepared->node)));
+    end.emplace(replica);
+    system.run();
+  }
+
+  static messages::vote vote(int stage, std::uint64_t step = 1) {
+    return {.generation = first_generation,
+            .step = runtime::step_id(step),
+            .stage_index = stage,
+            .zeros = 1};
+  }
+  static messages::applied applied(int stage) {
+    return {.generation = first_generation, .step = runtime::step_id(1), .stage_index = stage};
+  }
+
+  tests::heard_by<messages::supervisor_actor> supervisor;
+  std::array<tests::heard_by<messages::stage_actor>, 4> heard;
+  std::array<messages::stage_actor, 4> stages;
+  std::vector<messages::spawn_stage> asked;
+  tests::deterministic system;
+  std::shared_ptr<actors::prepared_job> prepared;
+  messages::node_actor node;
+  messages::replica_actor replica;
+  std::optional<tests::ending> end;
+};
+
+}  // namespace
+
+TEST_CASE("a replica has its stages spawned and introduces them to each other", "[actors]") {
+  merging it;
+  REQUIRE(it.asked.size() == 4);
+  CHECK(it.asked[3].pipeline_rank == 1);
+  CHECK(it.asked[3].tensor_rank == 1);
+  CHECK(it.asked[3].job == it.prepared->description);
+  const auto& met = it.heard[3].of<messages::meet>();
+  REQUIRE(met.size() == 1);
+  CHECK(met.front().replica == it.replica);
+  CHECK(met.front().pipeline == std::vector{it.stages[1], it.stages[3]});
+  CHECK(met.front().tensor == std::vector{it.stages[2], it.stages[3]});
+}
+
+TEST_CASE("a replica passes orders of its generation down to every stage", "[actors]") {
+  merging it;
+  messages::run_step order{.generation = first_generation, .step = runtime::step_id(1)};
+  it.system.tell(it.replica, order);
+  order.generation = runtime::generation_id(2);
+  it.system.tell(it.replica, order);
+  for (auto& stage : it.heard)
+    CHECK(stage.of<messages::run_step>().size() == 1);
+}
+
+TEST_CASE("a replica speaks when all of its stages have spoken, whatever their order", "[actors]") {
+  merging it;
+  auto& said = it.supervisor.of<messages::vote>();
+  for (const int stage : {2, 0, 3}) {
+    auto x = merging::vote(stage);
+    if (stage == 2)
+      x.losses = {{1, 1, 1}};
+    it.system.tell(it.replica, x);
+    CHECK(said.empty());
+  }
+  auto stale = merging::vote(1);
+  stale.generation = runtime::generation_id(0);
+  it.system.tell(it.replica, stale);
+  CHECK(said.empty());
+  auto last = merging::vote(1);
+  last.losses = {{2, 1, 0}};
+  it.system.tell(it.replica, last);
+  REQUIRE(said.size() == 1);
+  CHECK(said.front().zeros == 4);
+  REQUIRE(said.front().losses.size() == 2);
+  CHECK(said.front().losses.front().number == 0);
+}
+
+TEST_CASE("REPLICA-1: a second report of one stage ends the replica", "[actors]") {
+  merging it;
+  it.system.tell(it.replica, merging::vote(1));
+  it.system.tell(it.replica, merging::vote(1));
+  CHECK(it.end->is(ec::protocol_violated));
+  CHECK_THAT(it.end->text(), ContainsSubstring("replica:0: REPLICA-1"));
+}
+
+TEST_CASE("REPLICA-1: a report of another step ends the replica", "[actors]") {
+  merging it;
+  it.system.tell(it.replica, merging::vote(1));
+  it.system.tell(it.replica, merging::vote(2, 2));
+  CHECK_THAT(it.end->text(), ContainsSubstring("REPLICA-1"));
+}
+
+TEST_CASE("STEP-6: tensor ranks that hold a parameter otherwise end the replica", "[actors]") {
+  const bool alike = GENERATE(true, false);
+  merging it;
+  for (int stage = 0; stage < 4; ++stage) {
+    auto x = merging::applied(stage);
+    if (stage == 0)
+      x.own = {{"norm", {1, 2}}};
+    if (stage == 1)
+      x.copies = {{"norm", {1, alike ? 2U : 3U}}};
+    it.system.tell(it.replica, x);
+  }
+  CHECK(it.supervisor.of<messages::applied>().size() == (alike ? 1 : 0));
+  CHECK(it.end->has_come() == !alike);
+  if (!alike)
+    CHECK_THAT(it.end->text(), ContainsSubstring("STEP-6"));
+}
+
+TEST_CASE("a replica ends with the cause of its stage's death", "[actors]") {
+  merging it;
+  it.system.kill(it.stages[2], messages::make_error(ec::refused, "stage:0.1.0: out of memory"));
+  CHECK(it.end->is(ec::refused));
+  CHECK(it.end->text() == "replica:0: stage:0.1.0: out of memory");
+}
+
+TEST_CASE("a replica waits for the cause when a stage was only cancelled", "[actors]") {
+  merging it;
+  it.system.kill(it.stages[0], messages::make_error(ec::cancelled, "the generation has ended"));
+  CHECK_FALSE(it.end->has_come());
+  it.system.kill(it.stages[1], messages::make_error(ec::protocol_violated, "stage:0.0.1: broken"));
+  CHECK(it.end->text() == "replica:0: stage:0.0.1: broken");
+}

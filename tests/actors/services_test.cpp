@@ -1,0 +1,204 @@
+// The loader, the checkpointer and the monitor, each alone.
+
+#include "actors/checkpointer/checkpointer.hpp"
+#include "actors/loader/loader.hpp"
+#include "actors/monitor/monitor.hpp"
+#include "tests/support/deterministic.hpp"
+#include "tests/support/scratch_folder.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <algorithm>
+#include <functional>
+
+using namespace troupe;
+using Catch::Matchers::ContainsSubstring;
+using messages::ec;
+using tests::first_generation;
+
+namespace {
+
+struct serving {
+  explicit serving(const runtime::training_job& job) : prepared(tests::without_threads(job)) {
+    asking = system.keep(system.home().spawn([this](caf::event_based_actor* self) -> caf::behavior {
+      return {[this, self](int) { next(self); }};
+    }));
+  }
+  std::shared_ptr<const actors::node_context> context() const { return prepared->node; }
+  std::shared_ptr<const actors::opened_job> job() const {
+    return prepared->node->jobs->open(prepared->description);
+  }
+  messages::loader_actor loader() {
+    return system.keep(system.home().spawn(actors::loader, context()));
+  }
+  messages::checkpointer_actor checkpointer() {
+    return system.keep(system.home().spawn(
+        actors::checkpointer,
+        messages::spawn_checkpointer{
+            first_generation, prepared->description, system.listener(supervisor)},
+        job(),
+        context(),
+        token));
+  }
+  messages::monitor_actor monitor() {
+    return system.keep(
+        system.home().spawn(actors::monitor,
+                            messages::spawn_monitor{first_generation, prepared->description},
+                            job(),
+                            context()));
+  }
+  template <class Answer, class Handle, class Request>
+  std::optional<Answer> ask(const Handle& who, const Request& x) {
+    std::optional<Answer> out;
+    next = [&](caf::event_based_actor* self) {
+      self->request(who, caf::infinite, x)
+          .then([&](const Answer& y) { out = y; }, [](const caf::error&) {});
+    };
+    system.tell(asking, 1);
+    return out;
+  }
+  /// One array of one element.
+  messages::fragments fragments(const char* name) {
+    runtime::bundle x;
+    runtime::tensor one(prepared->node->pool.allocate(sizeof(float)), runtime::dtype::f32, {1});
+    *one.data<float>() = 0.5F;
+    x.add(name, std::move(one));
+    const runtime::shape extents{1};
+    messages::fragments out;
+    out.arrays = runtime::deposit(*prepared->node->transport, x, first_generation);
+    out.parts.push_back({extents, runtime::whole(extents)});
+    return out;
+  }
+  messages::snapshot snapshot(int rank, runtime::generation_id generation = first_generation) {
+    const std::string name = rank == 0 ? "w" : "v";
+    return {generation,
+            runtime::step_id(3),
+            rank,
+            fragments(name.c_str()),
+            fragments(("exp_avg." + name).c_str())};
+  }
+
+  tests::heard_by<messages::supervisor_actor> supervisor;
+  std::function<void(caf::event_based_actor*)> next;
+  runtime::cancel_token token;
+  tests::deterministic system;
+  std::shared_ptr<actors::prepared_job> prepared;
+  caf::actor asking;
+};
+
+messages::request_batch request(std::uint64_t microbatch) {
+  return {.at = {.generation = first_generation, .step = runtime::step_id(1)},
+          .microbatch = microbatch,
+          .inputs = true};
+}
+
+messages::committed committed(std::uint64_t iteration) {
+  messages::committed out;
+  out.report.iteration = iteration;
+  out.report.lm_loss = 2;
+  out.report.elapsed_ms = 1;
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("DATA-1: the loader answers by the request alone, whatever came before", "[actors]") {
+  serving it(tests::tiny_job(1, 1));
+  const auto loader = it.loader();
+  const auto tokens = [&](std::uint64_t microbatch) {
+    const auto answer = it.ask<messages::batch_ready>(loader, request(microbatch));
+    REQUIRE(answer);
+    CHECK(answer->at == request(microbatch).at);
+    const auto batch = runtime::redeem(*it.prepared->node->transport, answer->data);
+    CHECK_FALSE(batch.has("labels"));
+    const auto all = batch.at("tokens").elements<std::int32_t>();
+    return std::vector<std::int32_t>(all.begin(), all.end());
+  };
+  const auto first = tokens(0), second = tokens(1);
+  CHECK(first != second);
+  CHECK(tokens(1) == second);
+  CHECK(tokens(0) == first);
+}
+
+TEST_CASE("a loader that fails ends with a reason that names it", "[actors]") {
+  auto job = tests::tiny_job(1, 1);
+  job.faults.fault = "loader@1";
+  serving it(job);
+  const auto loader = it.loader();
+  const tests::ending end(loader);
+  CHECK_FALSE(it.ask<messages::batch_ready>(loader, request(0)));
+  CHECK_THAT(end.text(), ContainsSubstring("loader: the fault"));
+}
+
+TEST_CASE("a checkpointer saves when all parts are there, in whatever order they come",
+          "[actors]") {
+  const bool order_first = GENERATE(true, false);
+  const tests::scratch_folder folder;
+  auto job = tests::tiny_job(2, 1);
+  job.checkpoints.save = folder.path();
+  serving it(job);
+  const auto checkpointer = it.checkpointer();
+  const messages::save order{first_generation, runtime::step_id(3), 24, 2, {}, {}};
+  auto& saved = it.supervisor.of<messages::saved>();
+  if (order_first)
+    it.system.tell(checkpointer, order);
+  it.system.tell(checkpointer, it.snapshot(1));
+  it.system.tell(checkpointer, it.snapshot(1, runtime::generation_id(2)));
+  CHECK(saved.empty());
+  it.system.tell(checkpointer, it.snapshot(0));
+  if (!order_first) {
+    CHECK(saved.empty());
+    it.system.tell(checkpointer, order);
+  }
+  REQUIRE(saved.size() == 1);
+  CHECK(saved.front().step == runtime::step_id(3));
+  const auto found = runtime::latest_checkpoint(folder.path());
+  REQUIRE(found.folder);
+  const runtime::checkpoint_reader checkpoint(*found.folder);
+  CHECK(checkpoint.manifest().consumed_samples == 24);
+  CHECK(checkpoint.has("w"));
+  CHECK(checkpoint.has("v"));
+}
+
+TEST_CASE("a checkpointer whose tickets are gone ends as cancelled", "[actors]") {
+  const tests::scratch_folder folder;
+  auto job = tests::tiny_job(1, 1);
+  job.checkpoints.save = folder.path();
+  serving it(job);
+  const auto checkpointer = it.checkpointer();
+  const tests::ending end(checkpointer);
+  const auto part = it.snapshot(0);
+  it.prepared->node->transport->end_generation(first_generation);
+  it.system.tell(checkpointer, part);
+  it.system.tell(checkpointer, messages::save{first_generation, runtime::step_id(3), 8, 1, {}, {}});
+  CHECK(end.is(ec::cancelled));
+  CHECK(it.supervisor.of<messages::saved>().empty());
+}
+
+TEST_CASE("a monitor has written all that it was told when it answers", "[actors]") {
+  const tests::scratch_folder folder;
+  auto job = tests::tiny_job(1, 1);
+  job.watch.csv_file = folder / "log.csv";
+  serving it(job);
+  const auto monitor = it.monitor();
+  for (std::uint64_t i = 1; i <= 3; ++i)
+    it.system.tell(monitor, committed(i));
+  REQUIRE(it.ask<messages::concluded>(monitor, messages::conclude{}));
+  const auto table = runtime::read_text(folder / "log.csv");
+  CHECK(std::count(table.begin(), table.end(), '\n') == 4);
+}
+
+TEST_CASE("a monitor that fails ends with a reason that names it", "[actors]") {
+  auto job = tests::tiny_job(1, 1);
+  job.faults.fault = "monitor@2";
+  serving it(job);
+  const auto monitor = it.monitor();
+  const tests::ending end(monitor);
+  it.system.tell(monitor, committed(1));
+  CHECK_FALSE(end.has_come());
+  it.system.tell(monitor, committed(2));
+  CHECK(end.is(ec::protocol_violated));
+  CHECK_THAT(end.text(), ContainsSubstring("monitor: the fault"));
+}

@@ -1,0 +1,282 @@
+// A stage alone: its replica, its loader and the other stage are played by the test.
+
+#include "actors/stage/stage.hpp"
+
+#include "tests/support/deterministic.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+using namespace troupe;
+using Catch::Matchers::ContainsSubstring;
+using messages::ec;
+using tests::first_generation;
+
+namespace {
+
+constexpr int microbatches = 2;
+
+runtime::training_job job_of_two_stages() {
+  auto job = tests::tiny_job(2, 1);
+  job.training.model.tied_embeddings = false;  // or both stages would have to be there
+  job.training.batch.global = 2 * microbatches;
+  return job;
+}
+
+/// One of two stages.
+struct staged {
+  explicit staged(int pipeline_rank, const std::string& fault = {}) {
+    auto job = job_of_two_stages();
+    job.faults.fault = fault;
+    prepared = tests::without_threads(job);
+    auto& node = *prepared->node;
+    loader = system.keep(system.home().spawn(
+        [this](messages::loader_actor::pointer) -> messages::loader_actor::behavior_type {
+          return {[this](const messages::request_batch& x) {
+            return messages::batch_ready{x.at, batch(x.microbatch, x.inputs, x.labels)};
+          }};
+        }));
+    const auto groups = std::make_shared<actors::group_registry>(runtime::cancel_token(),
+                                                                 value(first_generation));
+    stage = system.keep(system.home().spawn(
+        actors::stage,
+        messages::spawn_stage{first_generation, prepared->description, 0, pipeline_rank, 0},
+        node.jobs->open(prepared->description),
+        std::shared_ptr<const actors::node_context>(prepared->node),
+        groups));
+    messages::meet peers{.replica = system.listener(replica),
+                         .loader = loader,
+                         .checkpointer = system.listener(checkpointer)};
+    const auto other = system.listener(neighbour);
+    peers.pipeline = {pipeline_rank == 0 ? stage : other, pipeline_rank == 0 ? other : stage};
+    peers.tensor = {stage};
+    end.emplace(stage);
+    system.tell(stage, peers);
+  }
+
+  runtime::ticket_bundle deposit(const runtime::bundle& x) {
+    return runtime::deposit(*prepared->node->transport, x, first_generation);
+  }
+  runtime::ticket_bundle batch(std::uint64_t microbatch, bool inputs, bool labels) {
+    runtime::bundle out;
+    for (const auto& [name, x] : prepared->node->training->microbatch({0, microbatch, 0}))
+      if ((name == "labels" || name == "mask") ? labels : inputs)
+        out.add(name, x);
+    return deposit(out);
+  }
+  static messages::pass_id pass(int chunk,
+                                int microbatch,
+                                std::uint64_t step = 1,
+                                runtime::generation_id generation = first_generation) {
+    return {.generation = generation,
+            .step = runtime::step_id(step),
+            .chunk = runtime::chunk_id(std::uint32_t(chunk)),
+            .microbatch = runtime::microbatch_id(std::uint32_t(microbatch))};
+  }
+  /// Zeros, of a hidden state's extents.
+  runtime::tensor hidden() {
+    const runtime::shape extents{2, 16, 32};
+    runtime::tensor x(
+        pool.allocate(std::size_t(extents.size()) * sizeof(float)), runtime::dtype::f32, extents);
+    std::fill_n(x.data<float>(), extents.size(), 0.0F);
+    return x;
+  }
+  messages::gradient gradient(int microbatch, std::uint64_t step = 1) {
+    runtime::bundle x;
+    x.add("hidden", hidden());
+    return {pass(0, microbatch, step), deposit(x)};
+  }
+  messages::activation activation(int microbatch, std::uint64_t step = 1) {
+    runtime::bundle x;
+    x.add("hidden", hidden());
+    const auto all = prepared->node->training->microbatch({0, std::uint64_t(microbatch), 0});
+    x.add("positions", all.at("positions"));
+    x.add("samples", all.at("samples"));
+    return {pass(1, microbatch, step), deposit(x)};
+  }
+  static messages::run_step step(std::uint64_t number) {
+    return {.generation = first_generation,
+            .step = runtime::step_id(number),
+            .microbatches = microbatches};
+  }
+  static messages::decision decision(std::uint64_t number) {
+    return {.generation = first_generation,
+            .step = runtime::step_id(number),
+            .update = number,
+            .learning_rate = 1e-3};
+  }
+  std::vector<messages::vote>& votes() { return replica.of<messages::vote>(); }
+
+  tests::heard_by<messages::replica_actor> replica;
+  tests::heard_by<messages::checkpointer_actor> checkpointer;
+  tests::heard_by<messages::stage_actor> neighbour;
+  runtime::memory_pool pool;
+  tests::deterministic system;
+  std::shared_ptr<actors::prepared_job> prepared;
+  messages::loader_actor loader;
+  messages::stage_actor stage;
+  std::optional<tests::ending> end;
+};
+
+}  // namespace
+
+TEST_CASE("a stage is ready, hands on, votes when its row is done, and then updates", "[actors]") {
+  staged it(0);
+  REQUIRE(it.replica.of<messages::ready>().size() == 1);
+  CHECK(it.replica.of<messages::ready>().front().parameters > 0);
+  it.system.tell(it.stage, staged::step(1));
+  auto& handed = it.neighbour.of<messages::activation>();
+  REQUIRE(handed.size() == microbatches);
+  CHECK(handed[0].at == staged::pass(1, 0));
+  CHECK(handed[1].at == staged::pass(1, 1));
+  it.system.tell(it.stage, it.gradient(0));
+  CHECK(it.votes().empty());
+  it.system.tell(it.stage, it.gradient(1));
+  REQUIRE(it.votes().size() == 1);
+  CHECK(it.votes().front().step == runtime::step_id(1));
+  CHECK_FALSE(it.votes().front().square_norms.empty());
+  CHECK(it.replica.of<messages::applied>().empty());
+  it.system.tell(it.stage, staged::decision(1));
+  CHECK(it.replica.of<messages::applied>().size() == 1);
+  CHECK_FALSE(it.end->has_come());
+}
+
+TEST_CASE("a stage takes gradients in any order, and votes the same", "[actors]") {
+  const auto digest_after = [](int first, int second) {
+    staged it(0);
+    it.system.tell(it.stage, staged::step(1));
+    it.system.tell(it.stage, it.gradient(first));
+    it.system.tell(it.stage, it.gradient(second));
+    REQUIRE(it.votes().size() == 1);
+    return it.votes().front().gradients;
+  };
+  CHECK(digest_after(0, 1) == digest_after(1, 0));
+}
+
+TEST_CASE("what a stage receives before its step begins waits for it", "[actors]") {
+  staged it(1);
+  it.system.tell(it.stage, it.activation(0));
+  it.system.tell(it.stage, it.activation(1));
+  CHECK(it.neighbour.of<messages::gradient>().empty());
+  it.system.tell(it.stage, staged::step(1));
+  CHECK(it.neighbour.of<messages::gradient>().size() == microbatches);
+  REQUIRE(it.votes().size() == 1);
+  CHECK(it.votes().front().losses.size() == 1);
+  it.system.tell(it.stage, it.activation(0, 2));  // its neighbour is a step ahead
+  it.system.tell(it.stage, staged::decision(1));
+  CHECK(it.replica.of<messages::applied>().size() == 1);
+  CHECK_FALSE(it.end->has_come());
+}
+
+TEST_CASE("HANDOFF-3: a stage drops what belongs to another generation", "[actors]") {
+  const auto other = runtime::generation_id(GENERATE(0, 2));
+  staged it(0);
+  auto late = it.gradient(0);
+  late.at.generation = other;
+  it.system.tell(it.stage, late);
+  auto old_step = staged::step(1);
+  old_step.generation = other;
+  it.system.tell(it.stage, old_step);
+  CHECK(it.neighbour.of<messages::activation>().empty());
+  it.system.tell(it.stage, staged::step(1));
+  it.system.tell(it.stage, late);
+  auto decision = staged::decision(1);
+  decision.generation = other;
+  it.system.tell(it.stage, decision);  // nobody has voted: of this generation it would be refused
+  it.system.tell(it.stage, it.gradient(1));
+  CHECK(it.votes().empty());
+  it.system.tell(it.stage, it.gradient(0));
+  CHECK(it.votes().size() == 1);
+  CHECK_FALSE(it.end->has_come());
+}
+
+TEST_CASE("HANDOFF-1: a second gradient of one pass ends the stage", "[actors]") {
+  staged it(0);
+  it.system.tell(it.stage, staged::step(1));
+  it.system.tell(it.stage, it.gradient(1));
+  it.system.tell(it.stage, it.gradient(1));
+  CHECK(it.end->is(ec::protocol_violated));
+  CHECK_THAT(it.end->text(), ContainsSubstring("stage:0.0: HANDOFF-1"));
+}
+
+TEST_CASE("HANDOFF-1: what is left of an earlier step ends the stage when the next begins",
+          "[actors]") {
+  staged it(0);
+  it.system.tell(it.stage, staged::step(1));
+  it.system.tell(it.stage, it.gradient(microbatches));  // of a micro-batch that the step has not
+  it.system.tell(it.stage, it.gradient(0));
+  it.system.tell(it.stage, it.gradient(1));
+  it.system.tell(it.stage, staged::decision(1));
+  CHECK_FALSE(it.end->has_come());
+  it.system.tell(it.stage, staged::step(2));
+  CHECK_THAT(it.end->text(), ContainsSubstring("HANDOFF-1: nothing of an earlier step is left"));
+}
+
+TEST_CASE("STEP-1: a decision before the vote ends the stage", "[actors]") {
+  staged it(0);
+  it.system.tell(it.stage, staged::step(1));
+  it.system.tell(it.stage, staged::decision(1));
+  CHECK(it.end->is(ec::protocol_violated));
+  CHECK_THAT(it.end->text(), ContainsSubstring("STEP-1"));
+  CHECK(it.replica.of<messages::applied>().empty());
+}
+
+TEST_CASE("STEP-4: a step that begins within another ends the stage", "[actors]") {
+  staged it(0);
+  it.system.tell(it.stage, staged::step(1));
+  it.system.tell(it.stage, staged::step(2));
+  CHECK(it.end->is(ec::protocol_violated));
+  CHECK_THAT(it.end->text(), ContainsSubstring("STEP-4"));
+}
+
+TEST_CASE("STAGE-1: an action that no worker carries out ends the stage", "[actors]") {
+  staged it(0);
+  it.system.tell(it.stage,
+                 messages::chosen{.generation = first_generation,
+                                  .step = runtime::step_id(1),
+                                  .action = {runtime::action_kind::send_activation, {}, {}}});
+  it.system.tell(it.stage, staged::step(1));
+  it.system.tell(it.stage,
+                 messages::chosen{.generation = first_generation,
+                                  .step = runtime::step_id(1),
+                                  .action = {runtime::action_kind::send_activation, {}, {}}});
+  it.system.tell(it.stage, it.gradient(0));
+  it.system.tell(it.stage, it.gradient(1));
+  CHECK(it.end->is(ec::protocol_violated));
+  CHECK_THAT(it.end->text(), ContainsSubstring("STAGE-1"));
+}
+
+TEST_CASE("STAGE-2: the end of work that it did not submit ends the stage", "[actors]") {
+  staged it(0);
+  it.system.tell(it.stage, messages::lane_done{.work = 1});  // built, and told so before
+  CHECK_THAT(it.end->text(), ContainsSubstring("STAGE-2"));
+}
+
+TEST_CASE("a stage whose lane fails ends with what the lane says", "[actors]") {
+  staged it(0, "lane:0.0@1");
+  it.system.tell(it.stage, staged::step(1));
+  it.system.tell(it.stage, it.gradient(0));
+  it.system.tell(it.stage, it.gradient(1));
+  CHECK(it.votes().empty());
+  CHECK(it.end->is(ec::protocol_violated));
+  CHECK_THAT(it.end->text(), ContainsSubstring("stage:0.0: reduce: the fault"));
+}
+
+TEST_CASE("what was cancelled is no failure of the stage", "[actors]") {
+  staged it(0);
+  it.system.tell(it.stage, messages::lane_done{.work = 99, .failure = "x", .cancelled = true});
+  CHECK_FALSE(it.end->has_come());
+}
+
+TEST_CASE("a stage gives its snapshot to the checkpointer between two steps", "[actors]") {
+  staged it(0);
+  const messages::take_snapshot order{first_generation, runtime::step_id(0)};
+  it.system.tell(it.stage, order);
+  it.system.tell(it.stage, messages::take_snapshot{runtime::generation_id(2), {}});
+  auto& given = it.checkpointer.of<messages::snapshot>();
+  REQUIRE(given.size() == 1);
+  CHECK(given.front().rank == 0);
+  CHECK(given.front().parameters.arrays.names.size() == given.front().parameters.parts.size());
+  CHECK_FALSE(given.front().moments.arrays.names.empty());
+}

@@ -1,0 +1,266 @@
+// A supervisor alone: its node and all actors that it asks for are played by the test.
+
+#include "actors/supervisor/supervisor.hpp"
+
+#include "tests/support/deterministic.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <array>
+
+using namespace troupe;
+using Catch::Matchers::ContainsSubstring;
+using messages::ec;
+using tests::first_generation;
+
+namespace {
+
+/// Of two replicas.
+struct supervised {
+  explicit supervised(std::uint64_t iterations = 2, bool refuses_viewers = false) {
+    auto job = tests::tiny_job(1, 2);
+    job.train_iterations = iterations;
+    prepared = tests::without_threads(job);
+    auto told = prepared->description;
+    told.viewers = {"mine"};
+    loader = system.keep(system.home().spawn([]() -> messages::loader_actor::behavior_type {
+      return {[](const messages::request_batch& x) { return messages::batch_ready{x.at, {}}; }};
+    }));
+    node = system.keep(system.home().spawn(
+        [this, refuses_viewers](
+            messages::node_actor::pointer self) -> messages::node_actor::behavior_type {
+          return {
+              [this](const messages::spawn_loader&) { return messages::loader_spawned{loader}; },
+              [this](const messages::spawn_checkpointer&) {
+                checkpointer = system.listener(saver);
+                return messages::checkpointer_spawned{checkpointer};
+              },
+              [this](const messages::spawn_monitor&) {
+                return messages::monitor_spawned{monitor = spawn_monitor()};
+              },
+              [this, refuses_viewers](
+                  const messages::spawn_viewer&) -> caf::result<messages::viewer_spawned> {
+                if (refuses_viewers)
+                  return messages::make_error(ec::refused, "there is no viewer 'mine'");
+                return messages::viewer_spawned{viewer = system.listener(watcher)};
+              },
+              [this](const messages::spawn_replica& x) {
+                asked.push_back(x);
+                const auto i = std::size_t(x.replica);
+                return messages::replica_spawned{replicas[i] = system.listener(heard[i])};
+              },
+              [](const messages::spawn_stage&) { return messages::stage_spawned{}; },
+              [this](const messages::all_restored&) { ++restored; },
+              [](const messages::end_generation&) {},
+              [this, self](const messages::shut_down&) {
+                shut_down = true;
+                self->quit();
+              }};
+        }));
+    supervisor = system.keep(
+        system.home().spawn(actors::supervisor,
+                            node,
+                            told,
+                            std::shared_ptr<const actors::node_context>(prepared->node)));
+    end.emplace(supervisor);
+    system.run();
+  }
+
+  messages::monitor_actor spawn_monitor() {
+    return system.keep(system.home().spawn([this]() -> messages::monitor_actor::behavior_type {
+      return {[this](const messages::committed& x) { committed.push_back(x); },
+              [](const messages::validated&) {},
+              [](const messages::conclude&) { return messages::concluded{}; }};
+    }));
+  }
+
+  void all_ready() {
+    for (int r = 0; r < 2; ++r)
+      system.tell(supervisor, messages::ready{first_generation, r, 1});
+  }
+  static messages::vote vote(int replica, std::uint64_t step = 1) {
+    return {.generation = first_generation,
+            .step = runtime::step_id(step),
+            .replica = replica,
+            .losses = {{2, 1, replica}}};
+  }
+  static messages::applied applied(int replica, std::uint64_t step = 1) {
+    return {.generation = first_generation,
+            .step = runtime::step_id(step),
+            .replica = replica,
+            .own = {{"w", {step, 7}}}};
+  }
+  std::size_t steps() { return heard[0].of<messages::run_step>().size(); }
+  std::size_t decisions() { return heard[0].of<messages::decision>().size(); }
+
+  std::array<tests::heard_by<messages::replica_actor>, 2> heard;
+  tests::heard_by<messages::checkpointer_actor> saver;
+  tests::heard_by<messages::viewer_actor> watcher;
+  std::vector<messages::spawn_replica> asked;
+  std::vector<messages::committed> committed;
+  int restored = 0;
+  bool shut_down = false;
+  tests::deterministic system;
+  std::shared_ptr<actors::prepared_job> prepared;
+  messages::node_actor node;
+  messages::loader_actor loader;
+  messages::checkpointer_actor checkpointer;
+  messages::monitor_actor monitor;
+  messages::viewer_actor viewer;
+  std::array<messages::replica_actor, 2> replicas;
+  messages::supervisor_actor supervisor;
+  std::optional<tests::ending> end;
+};
+
+}  // namespace
+
+TEST_CASE("a supervisor tells each replica what it needs, and begins when all are ready",
+          "[actors]") {
+  supervised it;
+  REQUIRE(it.asked.size() == 2);
+  CHECK(it.asked[1].replica == 1);
+  CHECK(it.asked[1].loader == it.loader);
+  CHECK(it.asked[1].checkpointer == it.checkpointer);
+  CHECK(it.asked[1].supervisor == it.supervisor);
+  it.system.tell(it.supervisor, messages::ready{first_generation, 0, 1});
+  it.system.tell(it.supervisor, messages::ready{runtime::generation_id(2), 1, 1});
+  CHECK(it.steps() == 0);
+  CHECK(it.restored == 0);
+  it.system.tell(it.supervisor, messages::ready{first_generation, 1, 1});
+  CHECK(it.steps() == 1);
+  CHECK(it.restored == 1);
+}
+
+TEST_CASE("a supervisor decides after all votes, commits after all have applied, and ends",
+          "[actors]") {
+  supervised it;
+  it.all_ready();
+  for (std::uint64_t step = 1; step <= 2; ++step) {
+    it.system.tell(it.supervisor, supervised::vote(1, step));
+    CHECK(it.decisions() == step - 1);
+    it.system.tell(it.supervisor, supervised::vote(0, step));
+    CHECK(it.decisions() == step);
+    it.system.tell(it.supervisor, supervised::applied(0, step));
+    CHECK(it.committed.size() == step - 1);
+    it.system.tell(it.supervisor, supervised::applied(1, step));
+    REQUIRE(it.committed.size() == step);
+    CHECK(it.committed.back().report.iteration == step);
+    CHECK(it.watcher.of<messages::committed>().size() == step);
+  }
+  CHECK(it.shut_down);
+  CHECK(it.end->has_come());
+  CHECK(it.end->text() == "it ended normally");
+}
+
+TEST_CASE("STEP-1: a state that stands before the votes do ends the job", "[actors]") {
+  supervised it;
+  it.all_ready();
+  it.system.tell(it.supervisor, supervised::vote(0));
+  it.system.tell(it.supervisor, supervised::applied(0));
+  CHECK(it.end->is(ec::protocol_violated));
+  CHECK_THAT(it.end->text(), ContainsSubstring("supervisor: STEP-1"));
+  CHECK(it.decisions() == 0);
+}
+
+TEST_CASE("STEP-2: replicas that vote other gradients end the job", "[actors]") {
+  supervised it;
+  it.all_ready();
+  auto other = supervised::vote(1);
+  other.gradients = {1, 1};
+  it.system.tell(it.supervisor, supervised::vote(0));
+  it.system.tell(it.supervisor, other);
+  CHECK_THAT(it.end->text(), ContainsSubstring("STEP-2"));
+}
+
+TEST_CASE("STEP-3: a vote for another step than the one that runs ends the job", "[actors]") {
+  const std::uint64_t step = GENERATE(0, 2);
+  supervised it;
+  it.all_ready();
+  it.system.tell(it.supervisor, supervised::vote(0, step));
+  CHECK(it.end->is(ec::protocol_violated));
+  CHECK_THAT(it.end->text(), ContainsSubstring("STEP-3"));
+}
+
+TEST_CASE("STEP-5: replicas that end in other states end the job", "[actors]") {
+  supervised it;
+  it.all_ready();
+  for (int r = 0; r < 2; ++r)
+    it.system.tell(it.supervisor, supervised::vote(r));
+  auto other = supervised::applied(1);
+  other.own["w"] = {9, 9};
+  it.system.tell(it.supervisor, supervised::applied(0));
+  it.system.tell(it.supervisor, other);
+  CHECK_THAT(it.end->text(), ContainsSubstring("STEP-5"));
+  CHECK(it.committed.empty());
+}
+
+TEST_CASE("STEP-8: a second vote of one replica is not taken for the other's", "[actors]") {
+  supervised it;
+  it.all_ready();
+  it.system.tell(it.supervisor, supervised::vote(0));
+  it.system.tell(it.supervisor, supervised::vote(0));
+  CHECK(it.end->is(ec::protocol_violated));
+  CHECK_THAT(it.end->text(), ContainsSubstring("STEP-8"));
+}
+
+TEST_CASE("a supervisor drops what belongs to another generation", "[actors]") {
+  supervised it;
+  it.all_ready();
+  auto stale = supervised::vote(0);
+  stale.generation = runtime::generation_id(GENERATE(0, 2));
+  it.system.tell(it.supervisor, stale);
+  it.system.tell(it.supervisor, supervised::vote(0));
+  CHECK(it.decisions() == 0);
+  CHECK_FALSE(it.end->has_come());
+}
+
+TEST_CASE("a supervisor ends with the cause of the death of those it depends on", "[actors]") {
+  const std::string who = GENERATE("loader", "checkpointer", "monitor", "replica");
+  supervised it;
+  it.all_ready();
+  const auto reason = messages::make_error(ec::refused, who + ": the disk is gone");
+  if (who == "loader")
+    it.system.kill(it.loader, reason);
+  else if (who == "checkpointer")
+    it.system.kill(it.checkpointer, reason);
+  else if (who == "monitor")
+    it.system.kill(it.monitor, reason);
+  else
+    it.system.kill(it.replicas[1], reason);
+  CHECK(it.end->is(ec::refused));
+  CHECK(it.end->text() == who + ": the disk is gone");
+}
+
+TEST_CASE("a replica that was only cancelled is not the cause of a job's end", "[actors]") {
+  supervised it;
+  it.all_ready();
+  it.system.kill(it.replicas[0], messages::make_error(ec::cancelled, "the generation has ended"));
+  CHECK_FALSE(it.end->has_come());
+  it.system.kill(it.replicas[1], messages::make_error(ec::protocol_violated, "replica:1: broken"));
+  CHECK(it.end->text() == "replica:1: broken");
+}
+
+TEST_CASE("a viewer's death ends nothing, and a viewer that is refused ends the job", "[actors]") {
+  supervised it;
+  it.all_ready();
+  it.system.kill(it.viewer, messages::make_error(ec::protocol_violated, "viewer: broken"));
+  CHECK_FALSE(it.end->has_come());
+  supervised refused(2, true);
+  CHECK(refused.end->text() == "there is no viewer 'mine'");
+}
+
+TEST_CASE("a supervisor that is asked to stop finishes the step first", "[actors]") {
+  supervised it(100);
+  it.all_ready();
+  it.system.tell(it.supervisor, messages::drain{"SIGTERM"});
+  CHECK_FALSE(it.shut_down);
+  for (int r = 0; r < 2; ++r)
+    it.system.tell(it.supervisor, supervised::vote(r));
+  for (int r = 0; r < 2; ++r)
+    it.system.tell(it.supervisor, supervised::applied(r));
+  CHECK(it.committed.size() == 1);
+  CHECK(it.steps() == 1);
+  CHECK(it.shut_down);
+}

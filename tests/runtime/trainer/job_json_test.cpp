@@ -1,0 +1,113 @@
+// A job as text is the same job again.
+
+#include "runtime/trainer/job_json.hpp"
+
+#include "runtime/core/error.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <algorithm>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+using namespace troupe::runtime;
+using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::MessageMatches;
+
+namespace {
+
+training_job some_job() {
+  training_job job;
+  auto& how = job.training;
+  how.model.layers = 4;
+  how.model.hidden = 32;
+  how.model.heads = 4;
+  how.model.groups = 2;
+  how.model.head_size = 8;
+  how.model.ffn = 64;
+  how.model.sequence = how.model.positions = 16;
+  how.model.vocabulary = 61;
+  how.model.padded_vocabulary = 64;
+  how.seed = std::numeric_limits<std::uint64_t>::max();
+  how.rate = {.maximum = 0.1 + 0.2, .minimum = 1e-300, .warmup = 3, .decay = 9};
+  how.precision = dtype::bf16;
+  job.data.path = "some/where";
+  job.data.cache = "a/cache";
+  job.layout.chunks = {{0, 2, true, false}, {2, 4, false, true}};
+  job.layout.schedule.source = "1f1b";
+  job.layout.schedule.memory_limit = std::numeric_limits<double>::infinity();
+  job.checkpoints.last_pause = std::chrono::milliseconds(17);
+  job.devices.numbers = {2, 0};
+  job.transport = transports::ucx;
+  job.check_messages = true;
+  job.command_line = {"troupe", "train"};
+  return job;
+}
+
+}  // namespace
+
+TEST_CASE("a job that was written as JSON is read as the same job", "[trainer]") {
+  const auto job = some_job();
+  const auto text = to_json(job);
+  const auto again = job_from_json(text);
+  CHECK(to_json(again) == text);
+  CHECK(again.training.seed == job.training.seed);
+  CHECK(again.training.rate == job.training.rate);  // doubles to the bit
+  CHECK(again.training.precision == dtype::bf16);
+  CHECK(to_json(again.training.model) == to_json(job.training.model));
+  CHECK(again.data.path == job.data.path);
+  CHECK(again.data.cache == job.data.cache);
+  CHECK(again.layout.chunks == job.layout.chunks);
+  CHECK(again.layout.schedule.memory_limit == job.layout.schedule.memory_limit);
+  CHECK(again.checkpoints.last_pause == job.checkpoints.last_pause);
+  CHECK(again.devices.numbers == job.devices.numbers);
+  CHECK(again.transport == transports::ucx);
+  CHECK(again.check_messages);
+  CHECK(again.command_line == job.command_line);
+}
+
+TEST_CASE("every number of a job's JSON decides a field of the job", "[trainer]") {
+  // Each is changed alone, and must be found changed in what was read.
+  const auto flat = nlohmann::json::parse(to_json(some_job())).flatten();
+  for (const auto& [name, value] : flat.items()) {
+    if (!value.is_number_integer() || name.find("/model/") != std::string::npos)
+      continue;  // the model's own reader refuses what is no model
+    auto other = flat;
+    other[name] = 1 - std::min<std::int64_t>(1, value.get<std::int64_t>());
+    const auto text = other.unflatten().dump();
+    INFO(name);
+    CHECK(nlohmann::json::parse(to_json(job_from_json(text))).flatten()[name] == other[name]);
+  }
+}
+
+TEST_CASE("functions of a job go by name, and a name that is not known is refused", "[trainer]") {
+  auto job = some_job();
+  job.training.own = {.name = "squares", .feed_forward = [](block_builder&) {}};
+  job.training.rate_of = {"slow", [](std::int64_t) { return 1e-4; }};
+  job.layout.schedule.own = behaviour_factory{.name = "lazy", .make = {}};
+  const auto text = to_json(job);
+  const auto again = job_from_json(text, functions_of(job));
+  CHECK(again.training.own.feed_forward);
+  CHECK(again.training.rate_of.at(0) == 1e-4);
+  REQUIRE(again.layout.schedule.own);
+  CHECK(again.layout.schedule.own->name == "lazy");
+  CHECK_THROWS_MATCHES(
+      job_from_json(text),
+      input_error,
+      MessageMatches(ContainsSubstring("'squares'") && ContainsSubstring("register")));
+  auto known = functions_of(job);
+  known.rates.clear();
+  CHECK_THROWS_MATCHES(
+      job_from_json(text, known), input_error, MessageMatches(ContainsSubstring("'slow'")));
+  known = functions_of(job);
+  known.behaviours.clear();
+  CHECK_THROWS_MATCHES(
+      job_from_json(text, known), input_error, MessageMatches(ContainsSubstring("'lazy'")));
+}
+
+TEST_CASE("a text that is no job is refused", "[trainer]") {
+  CHECK_THROWS_AS(job_from_json("{}"), input_error);
+  CHECK_THROWS_AS(job_from_json("not JSON"), input_error);
+}
