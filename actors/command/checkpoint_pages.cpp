@@ -184,7 +184,7 @@ ordered_json show_json(const listed_checkpoint& x, bool tensors) {
   for (const auto& [name, one] : tensors_of(m))
     out["tensors"].push_back(
         {{"name", name},
-         {"dtype", to_string(one.first->type)},
+         {"dtype", to_string(one.first->elements.type)},
          {"shape", std::vector<std::int64_t>(one.first->whole.begin(), one.first->whole.end())},
          {"pieces", one.pieces}});
   return out;
