@@ -78,23 +78,20 @@ void declare_layout(command_line& line, training_flags& to) {
               .field = "layout.context",
               .type = "N",
               .help = "1: this build does not cut samples.",
-              .megatron = "1 only",
-              .resume = at_resume::told},
+              .megatron = "1 only"},
              only_one("this build does not cut samples over workers; use "
                       "--pipeline-model-parallel-size"));
   line.value({.name = "--expert-model-parallel-size",
               .field = "layout.expert",
               .type = "N",
               .help = "1: this build has no experts.",
-              .megatron = "1 only",
-              .resume = at_resume::told},
+              .megatron = "1 only"},
              only_one("this build has no mixture-of-experts layers"));
   line.value({.name = "--expert-tensor-parallel-size",
               .field = "layout.expert_tensor",
               .type = "N",
               .help = "1: this build has no experts.",
-              .megatron = "1 only",
-              .resume = at_resume::told},
+              .megatron = "1 only"},
              only_one("this build has no mixture-of-experts layers"));
   line.toggle({.name = "--use-tp-pp-dp-mapping",
                .field = "layout.order",
@@ -223,24 +220,21 @@ void declare_schedule(command_line& line, training_flags& to) {
        .help
        = "Of interleaved schedules: so many micro-batches of a virtual stage follow each other. "
          "Default: --pipeline-model-parallel-size.",
-       .megatron = "",
-       .resume = at_resume::told},
+       .megatron = ""},
       whole(s.group, 1, 1 << 20));
   line.value(
       {.name = "--pipeline-memory-limit",
        .field = "layout.schedule.memory_limit",
        .type = "X",
        .help = "Of zb-h2 and auto: micro-batches whose activations a rank may hold at once, each "
-               "counted as its whole share of the model.",
-       .resume = at_resume::told},
+               "counted as its whole share of the model."},
       real(s.memory_limit, 0.01, 1e6));
   line.value(
       {.name = "--pipeline-times",
        .field = "layout.schedule.costs",
        .type = "F,I,W[,C]",
        .help = "Of auto and behaviours: what forward, input gradients, weight gradients and a "
-               "transfer take, in any one unit. Default 1,1,1,0.",
-       .resume = at_resume::told},
+               "transfer take, in any one unit. Default 1,1,1,0."},
       text(s.times));
 }
 

@@ -393,8 +393,8 @@ def check_resume(folder):
     if digests() != whole:
         raise wrong(f"the log of a resumed run is not that of an unbroken one:\n{log.read_text()}")
     refuses("holds iteration 6 of another run", *train, "--save", saved)
-    refuses('hidden: 32 there, 64 here', *mine, "--hidden-size", 64)
-    refuses('positions: 16 there, 32 here', *mine, "--seq-length", 32)
+    refuses('hidden: checkpoint 32, this run 64', *mine, "--hidden-size", 64)
+    refuses('positions: checkpoint 16, this run 32', *mine, "--seq-length", 32)
     longer = [*mine, "--override-opt_param-scheduler", "--train-iters"]
     code, _, err = run(*longer, 7, "--hidden-dropout", 0)
     if code != 0 or "model/hidden_dropout: checkpoint 0.1, this run 0.0" not in err or "seed" in err:
@@ -572,7 +572,7 @@ def check_checkpoint(folder):
     if code != 1 or "only in B" not in last or "other models" not in last:
         raise wrong(f"diff of two models: {code}\n{page}")
     code, page, err = run("checkpoint", "verify", a)
-    if code != 0 or page.count("sound") != 2 or err:  # nobody sees a bar here
+    if code != 0 or page.count("valid: all hashes match") != 2 or err:  # nobody sees a bar here
         raise wrong(f"verify: {code}\n{page}{err}")
     refuses("name one folder", "checkpoint", "ls")
     refuses("name two folders", "checkpoint", "diff", a)

@@ -294,8 +294,9 @@ TEST_CASE("the layers of a Llama are asked for by Megatron-LM's flags", "[comman
   CHECK(!m.linear_bias);
   CHECK(m.qkv_bias);
   CHECK(!m.tied_embeddings);
-  CHECK(job("--no-bias-gelu-fusion").training.model.activation
-        == runtime::activation_kind::gelu_erf);
+  // The fused kernel of Megatron-LM, which has the tanh formula, is off without biases, too.
+  for (const auto* exact : {"--no-bias-gelu-fusion", "--disable-bias-linear"})
+    CHECK(job(exact).training.model.activation == runtime::activation_kind::gelu_erf);
   CHECK(job("--no-position-embedding").training.model.position
         == runtime::position_embedding::none);
 }
@@ -421,6 +422,14 @@ TEST_CASE("everything that is wrong is told at once", "[command]") {
              ContainsSubstring("--num-layers is missing") && ContainsSubstring("--lr is missing")
                  && ContainsSubstring("--train-iters or --train-samples")
                  && ContainsSubstring("--vocab-file"));
+}
+
+TEST_CASE("words that no flag takes and flags that are unknown are told at once", "[command]") {
+  const auto all = refusal("--tokenizer-type WordPiece --lr fast --num-layer 3 --adam-beta3 1");
+  CHECK_THAT(all,
+             ContainsSubstring("4 flags cannot be used") && ContainsSubstring("--tokenizer-type")
+                 && ContainsSubstring("--lr 'fast'") && ContainsSubstring("--num-layer ")
+                 && ContainsSubstring("--adam-beta3"));
 }
 
 TEST_CASE("iterations and samples are not mixed", "[command]") {

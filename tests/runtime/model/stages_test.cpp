@@ -46,7 +46,7 @@ TEST_CASE("stages are even unless their ends are told or counted", "[stages]") {
 
 TEST_CASE("stages that do not come out even are refused with the way out", "[stages]") {
   CHECK_THROWS_WITH(split(10, 4),
-                    ContainsSubstring("choose 5") && ContainsSubstring("--decoder-first-pipeline")
+                    ContainsSubstring("choose 5") && ContainsSubstring("layout.ends.first")
                         && ContainsSubstring("'Et*2|t*3|t*2|t*3L'"));
   CHECK_THROWS_WITH(split(8, 3, {.embedding_counts = true, .loss_counts = true}),
                     ContainsSubstring("+ 2 for embedding and loss"));
