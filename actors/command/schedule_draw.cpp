@@ -95,9 +95,8 @@ std::vector<drawn_timeline> planned_and_executed(const draw_flags& flags,
   auto plan = sound_plan_of(name, flags).what;
   for (auto& row : plan.ranks)
     row = runtime::with_split_backward(row);
-  const runtime::mapped_file file(flags.executed);
-  auto executed
-      = runtime::executed_from_trace(file.text(), flags.executed.string(), plan, *flags.step);
+  const auto trace = runtime::read_text(flags.executed);
+  auto executed = runtime::executed_from_trace(trace, flags.executed.string(), plan, *flags.step);
   auto by = costs_of(plan, flags);
   if (!was_given(line, "--times"))
     by.costs = mean_costs(plan, executed.what);

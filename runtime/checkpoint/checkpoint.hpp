@@ -101,8 +101,8 @@ class checkpoint_writer {
 class checkpoint_reader {
  public:
   /// `folder` is DIR/iter_.... Checks the manifest, the size of every shard, and that manifest and
-  /// headers of the shards agree; hashes are left to `verify` and `read`. Throws input_error. A
-  /// disk that cannot read its own sectors ends the process (SIGBUS): files are mapped.
+  /// headers of the shards agree; hashes are left to `verify` and `read`. Throws input_error, here
+  /// and below also for what the system cannot read.
   explicit checkpoint_reader(const std::filesystem::path& folder);
 
   const std::filesystem::path& folder() const { return folder_; }

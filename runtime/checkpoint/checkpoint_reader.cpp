@@ -42,11 +42,21 @@ const stored_tensor& matching(const safetensors_file& file,
   return *found;
 }
 
+/// What the system said when it could not read some of what was looked at; empty: it could.
+std::string reading_refusal(const safetensors_file& file) {
+  try {
+    file.require_intact();
+    return {};
+  } catch (const input_error& refusal) {
+    return refusal.what();
+  }
+}
+
 }  // namespace
 
 checkpoint_reader::checkpoint_reader(const fs::path& folder) : folder_(folder) {
   const auto path = folder / manifest_file;
-  manifest_ = manifest_from_json(mapped_file(path).text(), "'" + path.string() + "'");
+  manifest_ = manifest_from_json(read_text(path), "'" + path.string() + "'");
   const auto expected = iteration_of_folder(folder.filename().string());
   if (expected && *expected != manifest_.iteration)
     throw input_error("'{}' is of iteration {} by its manifest; give the folder its name back",
@@ -107,7 +117,9 @@ bool checkpoint_reader::is_sound(const piece& x) {
 }
 
 void checkpoint_reader::require_sound(const piece& x) const {
-  if (!is_sound(x))
+  const bool sound = is_sound(x);
+  x.file->require_intact();
+  if (!sound)
     throw input_error(
         "'{}' is damaged in tensor '{}' (its hash differs from the manifest); use "
         "another checkpoint",
@@ -136,11 +148,13 @@ void checkpoint_reader::verify(const std::function<void(std::uint64_t)>& advance
     for (std::size_t n = 0; n < shard.pieces.size(); ++n, ++at)
       if (!is_sound(*at))
         tensors += fmt::format("{} '{}'", tensors.empty() ? " in tensor" : ",", at->stored->name);
-    if (hash.hex() != shard.sha256 || !tensors.empty())
-      damage += fmt::format("{}'{}' is damaged{}",
+    const auto refusal = reading_refusal(file);
+    if (!refusal.empty() || hash.hex() != shard.sha256 || !tensors.empty())
+      damage += fmt::format("{}'{}' is damaged{}{}",
                             damage.empty() ? "" : "; ",
                             file.path().string(),
-                            tensors.empty() ? " in its header" : tensors);
+                            tensors.empty() ? " in its header" : tensors,
+                            refusal.empty() ? "" : ": " + refusal);
   }
   if (!damage.empty())
     throw input_error("{} (hashes differ from the manifest); use another checkpoint", damage);
@@ -239,6 +253,7 @@ void checkpoint_reader::read_bytes(std::string_view name,
       continue;
     require_sound(*x);
     copy_common(x->record->part, x->file->bytes(*x->stored).data(), part, out.data(), element);
+    x->file->require_intact();  // what was sound a moment ago may have to be read again
   }
 }
 

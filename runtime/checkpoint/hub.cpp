@@ -26,7 +26,7 @@ bool is_constant(std::string_view name) {
 std::map<std::string, std::string> read_index(const fs::path& path) {
   const auto where = "'" + path.string() + "'";
   std::map<std::string, std::string> out;
-  const auto json = parse_json(mapped_file(path).text(), where);
+  const auto json = parse_json(read_text(path), where);
   for (const auto& [name, file] : object_member(json, "weight_map", where).items()) {
     if (!file.is_string())
       throw input_error("{}: 'weight_map' should name the file of {}, but has {}",
@@ -193,7 +193,7 @@ void hub_model::check_tied_head(const place& head) const {
 hub_model read_hub_model(const fs::path& dir) {
   const auto path = dir / "config.json";
   hub_model out;
-  out.config_ = hub_config(mapped_file(path).text(), "'" + path.string() + "'");
+  out.config_ = hub_config(read_text(path), "'" + path.string() + "'");
   out.open(dir);
   out.check_size(dir);
   const bool with_head = out.sources_.count("transformer.wte.weight") != 0;

@@ -13,7 +13,7 @@ namespace fs = std::filesystem;
 bool has_sound_manifest(const fs::path& folder) {
   try {
     const auto path = folder / manifest_file;
-    static_cast<void>(manifest_from_json(mapped_file(path).text(), path.string()));
+    static_cast<void>(manifest_from_json(read_text(path), path.string()));
     return true;
   } catch (const input_error&) {
     return false;

@@ -60,7 +60,7 @@ struct stored_tensor {
 
 /// A file of tensors, mapped. Everything its header says is checked before anything is believed:
 /// types, extents, offsets inside the file, neither gaps nor overlaps. Elements are not looked at
-/// before they are read. Nobody may shorten the file meanwhile. Immutable: any thread.
+/// before they are read. Immutable: any thread.
 class safetensors_file {
  public:
   /// Throws input_error that names the file, what is wrong in it, and what to do.
@@ -80,8 +80,12 @@ class safetensors_file {
   }
   std::span<const std::byte> bytes() const { return file_.bytes(); }  ///< the whole file
 
+  /// After `bytes` were looked at: throws input_error, with path and byte, where the system could
+  /// not read them (MAPPED-1).
+  void require_intact() const { file_.require_intact(); }
+
   /// Elements [first, first + out.size()), row-major, as floats. Throws input_error for a type that
-  /// floats do not hold.
+  /// floats do not hold, and for elements that the system cannot read.
   void read(const stored_tensor& x, std::int64_t first, std::span<float> out) const;
 
  private:

@@ -118,7 +118,13 @@ std::map<std::string, std::string> metadata_of(const nlohmann::json& entry,
 }  // namespace
 
 safetensors_file::safetensors_file(const std::filesystem::path& path) : path_(path), file_(path) {
-  read_header();
+  try {
+    read_header();
+  } catch (const input_error&) {
+    file_.require_intact();  // that is why its header makes no sense
+    throw;
+  }
+  file_.require_intact();
   for (std::size_t i = 0; i < tensors_.size(); ++i)
     index_.emplace(tensors_[i].name, i);
 }
@@ -199,6 +205,7 @@ void safetensors_file::read(const stored_tensor& x,
         x.name,
         to_string(x.type));
   to_f32(x.type, file_.bytes().data() + x.offset + std::size_t(first) * size_of(x.type), out);
+  file_.require_intact();
 }
 
 }  // namespace troupe::runtime

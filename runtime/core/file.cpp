@@ -18,9 +18,22 @@ constexpr std::size_t buffer_size = std::size_t{1} << 20;
   const auto advice = error_number == ENOSPC   ? "; free some space and try again"
                       : error_number == EROFS  ? "; choose a folder that is writable"
                       : error_number == EACCES ? "; check its owner and permissions"
+                      : error_number == EFBIG  ? "; raise the limit of file sizes (ulimit -f)"
+                      : error_number == ENXIO  ? "; it is a FIFO that nobody reads: remove it"
                                                : "";
   throw io_error(
       "cannot {} '{}': {}{}", tried, path.string(), system_message(error_number), advice);
+}
+
+// The file's fault: whoever has another one goes on with that.
+[[noreturn]] void refuse_to_read(const std::filesystem::path& path,
+                                 std::size_t at,
+                                 int error_number) {
+  throw input_error(
+      "cannot read '{}' at byte {}: {}; the disk may be failing: restore the file from a copy",
+      path.string(),
+      at,
+      system_message(error_number));
 }
 
 /// The path is wrong, as opposed to a system that refuses to open what may well be there.
@@ -44,9 +57,8 @@ bool is_special(const std::filesystem::path& path) {
   return ::stat(path.c_str(), &about) == 0 && !S_ISREG(about.st_mode);
 }
 
-}  // namespace
-
-mapped_file::mapped_file(const std::filesystem::path& path) {
+/// Its descriptor and size.
+std::pair<int, std::size_t> open_regular(const std::filesystem::path& path) {
   const int descriptor
       = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a FIFO would wait for a writer
   if (descriptor < 0 && !names_nothing(errno))
@@ -60,39 +72,82 @@ mapped_file::mapped_file(const std::filesystem::path& path) {
     ::close(descriptor);
     throw input_error("cannot read '{}': {}", path.string(), reason);
   }
-  size_ = static_cast<std::size_t>(about.st_size);
-  if (size_ > 0) {
-    void* const at = ::mmap(nullptr, size_, PROT_READ, MAP_SHARED, descriptor, 0);
-    const int error_number = errno;
-    if (at == MAP_FAILED) {
-      ::close(descriptor);
-      size_ = 0;
-      throw input_error("cannot map '{}': {}", path.string(), system_message(error_number));
-    }
-    data_ = static_cast<const std::byte*>(at);
-  }
-  ::close(descriptor);
+  return {descriptor, static_cast<std::size_t>(about.st_size)};
 }
 
-mapped_file::mapped_file(mapped_file&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+}  // namespace
+
+mapped_file::mapped_file(const std::filesystem::path& path) : path_(path) {
+  const auto [descriptor, size] = open_regular(path);
+  if (size == 0) {
+    ::close(descriptor);
+    return;
+  }
+  void* const at = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, descriptor, 0);
+  if (at == MAP_FAILED) {
+    const int error_number = errno;
+    ::close(descriptor);
+    throw input_error("cannot map '{}': {}", path.string(), system_message(error_number));
+  }
+  descriptor_ = descriptor;
+  data_ = static_cast<const std::byte*>(at);
+  size_ = size;
+  try {
+    guard_ = std::make_unique<mapping_guard>(data_, size_);
+  } catch (...) {
+    close();
+    throw;
+  }
+}
+
+mapped_file::mapped_file(mapped_file&& other) noexcept {
+  *this = std::move(other);
+}
 
 mapped_file& mapped_file::operator=(mapped_file&& other) noexcept {
+  std::swap(path_, other.path_);
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
+  std::swap(descriptor_, other.descriptor_);
+  std::swap(guard_, other.guard_);
   return *this;
 }
 
 mapped_file::~mapped_file() {
-  if (data_ != nullptr)
+  close();
+}
+
+void mapped_file::close() {
+  guard_.reset();
+  if (data_ != nullptr) {
     ::munmap(const_cast<std::byte*>(data_), size_);
+    ::close(descriptor_);
+  }
+}
+
+void mapped_file::require_intact() const {
+  if (guard_ == nullptr)
+    return;
+  struct stat about = {};
+  const bool known = ::fstat(descriptor_, &about) == 0;
+  if (known && std::size_t(about.st_size) < size_)
+    throw input_error(
+        "cannot read '{}': it was cut short while it was being read, from {} bytes to {}; restore "
+        "it, and start again",
+        path_.string(),
+        size_,
+        about.st_size);
+  if (const auto at = guard_->unreadable())
+    refuse_to_read(path_, *at, EIO);
 }
 
 file_writer::file_writer(std::filesystem::path path) : path_(std::move(path)) {
   if (is_special(path_)) {
-    descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CLOEXEC);
+    // A FIFO without a reader would wait for one; writing may wait for the reader that it has.
+    descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK);
     if (descriptor_ < 0)
       refuse("open for writing", path_, errno);
+    ::fcntl(descriptor_, F_SETFL, O_WRONLY);
     return;
   }
   path_ = behind_links(std::move(path_));
@@ -164,7 +219,24 @@ std::optional<std::string> write_obstacle(const std::filesystem::path& path) {
 }
 
 std::string read_text(const std::filesystem::path& path) {
-  return std::string(mapped_file(path).text());
+  const auto [descriptor, size] = open_regular(path);
+  std::string out(size, '\0');
+  std::size_t done = 0;
+  int error_number = 0;
+  while (done < size && error_number == 0) {
+    const auto n = ::read(descriptor, out.data() + done, size - done);
+    if (n == 0)
+      break;  // it has become shorter
+    if (n > 0)
+      done += static_cast<std::size_t>(n);
+    else if (errno != EINTR)
+      error_number = errno;
+  }
+  ::close(descriptor);
+  if (error_number != 0)
+    refuse_to_read(path, done, error_number);
+  out.resize(done);
+  return out;
 }
 
 void write_text(const std::filesystem::path& path, std::string_view text) {

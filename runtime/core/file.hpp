@@ -3,8 +3,11 @@
 
 #pragma once
 
+#include "runtime/core/mapping_guard.hpp"
+
 #include <cstddef>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -13,6 +16,9 @@
 namespace troupe::runtime {
 
 /// A file mapped read-only. Movable; unmapped at destruction. An empty file maps to an empty span.
+///
+/// What the system cannot read (a broken sector, a file that is cut short meanwhile) lies there as
+/// zeros: what was read counts once `require_intact` has returned (MAPPED-1).
 class mapped_file {
  public:
   mapped_file() = default;
@@ -26,15 +32,25 @@ class mapped_file {
   std::span<const std::byte> bytes() const { return {data_, size_}; }
   std::string_view text() const { return {reinterpret_cast<const char*>(data_), size_}; }
 
+  /// Throws input_error, with path and byte, when something that was read before could not be read,
+  /// or the file is shorter than it was. Any thread; a system call.
+  void require_intact() const;
+
  private:
+  void close();
+
+  std::filesystem::path path_;
   const std::byte* data_ = nullptr;
   std::size_t size_ = 0;
+  int descriptor_ = -1;
+  std::unique_ptr<mapping_guard> guard_;  ///< null: nothing is mapped
 };
 
 /// A file being written, buffered. What was written is durable, and visible under its name, only
 /// after `commit`; without it the destructor removes the temporary file beside the target. A link
 /// is followed, and stays. What is there and no regular file (a device, a FIFO) is written into,
-/// not replaced: then what was written is visible at once and nothing is durable.
+/// not replaced: then what was written is visible at once and nothing is durable. A FIFO that nobody
+/// reads is refused.
 class file_writer {
  public:
   /// Opens "<path>.partial-<pid>", or the device. Throws io_error.
@@ -60,7 +76,8 @@ class file_writer {
   int descriptor_ = -1;
 };
 
-/// Whole small files. Throw input_error (reading) and io_error (writing).
+/// Whole small files; reading copies them. Throw input_error and io_error as mapped_file, and
+/// io_error (writing).
 std::string read_text(const std::filesystem::path& path);
 void write_text(const std::filesystem::path& path, std::string_view text);
 

@@ -67,7 +67,7 @@ std::string with_digests(const std::string& description, const gpt_index& index)
 std::optional<gpt_index> load(const cache_files& files,
                               const gpt_index_request& request,
                               const gpt_index_plan& plan,
-                              const std::string& description) {
+                              const std::string& description) try {
   auto documents = index_array::open(files.path(documents_file), plan.documents(request));
   auto bounds = index_array::open(files.path(bounds_file), plan.bounds(request));
   auto order = index_array::open(files.path(order_file), plan.order());
@@ -77,6 +77,8 @@ std::optional<gpt_index> load(const cache_files& files,
   if (read_text(files.path(description_file)) != with_digests(description, index))
     return std::nullopt;
   return index;
+} catch (const input_error&) {
+  return std::nullopt;  // the system cannot read it
 }
 
 }  // namespace

@@ -99,6 +99,7 @@ std::int64_t index_array::operator[](std::size_t i) const {
   ensure(i < size(), "INDEX-1: only elements that exist are read");
   const auto read = [at = data_.data() + i * width_](auto value) {
     std::memcpy(&value, at, sizeof value);
+    file_.require_intact();
     return static_cast<std::int64_t>(value);
   };
   switch (shape_.type) {
@@ -113,8 +114,9 @@ std::int64_t index_array::operator[](std::size_t i) const {
 }
 
 std::string index_array::digest() const {
-  digester d;
-  return to_string(d.add(data_.data(), data_.size()).result());
+  const auto out = to_string(digester().add(data_.data(), data_.size()).result());
+  file_.require_intact();
+  return out;
 }
 
 }  // namespace troupe::runtime

@@ -36,6 +36,7 @@ class index_array {
   index_array(index_shape shape, std::vector<T> values);
 
   /// The file, mapped; nothing when there is no such file, or it is not exactly of that shape.
+  /// Reading an element of it throws input_error where the system cannot.
   static std::optional<index_array> open(const std::filesystem::path& npy, index_shape shape);
 
   /// Durable and atomic. Throws io_error.

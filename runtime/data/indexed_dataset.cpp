@@ -44,6 +44,30 @@ std::size_t narrow(const std::byte* from, std::span<std::int32_t> out) {
   return out.size();
 }
 
+/// The index of the first token that does not fit, or out.size().
+std::size_t copy_tokens(token_type type, const std::byte* from, std::span<std::int32_t> out) {
+  switch (type) {
+    case token_type::u8:
+      widen<std::uint8_t>(from, out);
+      break;
+    case token_type::i8:
+      widen<std::int8_t>(from, out);
+      break;
+    case token_type::i16:
+      widen<std::int16_t>(from, out);
+      break;
+    case token_type::u16:
+      widen<std::uint16_t>(from, out);
+      break;
+    case token_type::i32:
+      widen<std::int32_t>(from, out);
+      break;
+    case token_type::i64:
+      return narrow(from, out);
+  }
+  return out.size();
+}
+
 bool known(std::uint8_t code) {
   return (code >= 1 && code <= 5) || code == 8;
 }
@@ -118,6 +142,16 @@ indexed_dataset::indexed_dataset(std::filesystem::path prefix)
 }
 
 void indexed_dataset::check() {
+  try {
+    check_layout();
+  } catch (const input_error&) {
+    idx_.require_intact();  // that is why it makes no sense
+    throw;
+  }
+  idx_.require_intact();
+}
+
+void indexed_dataset::check_layout() {
   const auto bytes = idx_.bytes();
   const auto path = idx_path(prefix_).string();
   const auto refuse = [&path](const std::string& what) {
@@ -228,25 +262,14 @@ void indexed_dataset::get(std::int64_t sequence,
                           std::int64_t offset,
                           std::span<std::int32_t> out) const {
   const auto all = length(sequence);
+  const auto begin = pointer(sequence);
+  idx_.require_intact();
   ensure(offset >= 0 && offset <= all && out.size() <= std::size_t(all - offset),
          "SOURCE-1: only tokens that exist are read");
-  const auto* const from
-      = bin_.bytes().data() + pointer(sequence) + offset * std::int64_t(size_of(type_));
-  switch (type_) {
-    case token_type::u8:
-      return widen<std::uint8_t>(from, out);
-    case token_type::i8:
-      return widen<std::int8_t>(from, out);
-    case token_type::i16:
-      return widen<std::int16_t>(from, out);
-    case token_type::u16:
-      return widen<std::uint16_t>(from, out);
-    case token_type::i32:
-      return widen<std::int32_t>(from, out);
-    case token_type::i64:
-      break;
-  }
-  if (const auto bad = narrow(from, out); bad < out.size())
+  const auto* const from = bin_.bytes().data() + begin + offset * std::int64_t(size_of(type_));
+  const auto bad = copy_tokens(type_, from, out);
+  bin_.require_intact();
+  if (bad < out.size())
     throw input_error(
         "cannot use token {} of {}: {} does not fit 32 bits, so it is no token id; run `troupe "
         "preprocess` again",

@@ -28,7 +28,8 @@ token_type token_type_for(std::int64_t vocabulary);
 std::filesystem::path bin_path(const std::filesystem::path& prefix);
 std::filesystem::path idx_path(const std::filesystem::path& prefix);
 
-/// Both files mapped; nothing is copied before `get`.
+/// Both files mapped; nothing is copied before `get`, which throws input_error where the system
+/// cannot read them, or they were cut short since they were opened.
 ///
 /// The whole index is checked when it is opened, in one pass, so that no later read can leave the
 /// files. The check is stricter than Megatron's: the sequences must fill the .bin one after the
@@ -51,11 +52,13 @@ class indexed_dataset final : public token_source {
   token_type type() const { return type_; }
   const std::filesystem::path& prefix() const { return prefix_; }
 
-  /// All tokens as they lie in the .bin, sequence after sequence.
+  /// All tokens as they lie in the .bin, sequence after sequence. What the system cannot read of
+  /// them is zeros (mapped_file).
   std::span<const std::byte> raw() const { return bin_.bytes(); }
 
  private:
   void check();
+  void check_layout();
   std::int64_t pointer(std::int64_t sequence) const;
 
   std::filesystem::path prefix_;

@@ -88,6 +88,7 @@ class reader {
     at_ = text_.size();
     if (!text.empty()) {
       check_utf8(text, 1);
+      file_.require_intact();
       visit_(text, at_);
     }
   }
@@ -105,6 +106,7 @@ class reader {
   }
 
   void plain(std::string_view text, std::uint64_t first_line) {
+    file_.require_intact();
     check_utf8(text, first_line);
     visit_(without_line_end(text), at_);
   }
@@ -133,6 +135,7 @@ class reader {
           what,
           options_.json_key);
     };
+    file_.require_intact();
     json value;
     try {
       value = json::parse(line);

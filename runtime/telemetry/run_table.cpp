@@ -52,8 +52,8 @@ bool ends_like_a_log(const fs::path& x) {
 }  // namespace
 
 run_table::run_table(const fs::path& log) {
-  const mapped_file file(log);
-  const auto text = file.text();
+  const auto file = read_text(log);
+  const std::string_view text = file;
   const auto header = text.substr(0, text.find_first_of("\r\n"));
   const auto columns = cells_of(header);
   if (std::find(columns.begin(), columns.end(), "iteration") != columns.end())

@@ -20,8 +20,8 @@ constexpr std::string_view version_line = "#version: 0.2";
 constexpr std::string_view blanks = " \t\n\v\f\r";
 
 json parse_vocabulary(const std::filesystem::path& file) {
-  const mapped_file content(file);
-  if (content.text().find_first_not_of(blanks) == std::string_view::npos)
+  const auto content = read_text(file);
+  if (content.find_first_not_of(blanks) == std::string_view::npos)
     throw input_error(
         "cannot read the vocabulary '{}': it is empty; expected a JSON object of token: id",
         file.string());
@@ -35,7 +35,7 @@ json parse_vocabulary(const std::filesystem::path& file) {
     return true;
   };
   try {
-    auto parsed = json::parse(content.text(), refuse_twice);
+    auto parsed = json::parse(content, refuse_twice);
     if (!parsed.is_object())
       throw input_error(
           "cannot read the vocabulary '{}': it is a JSON {}, not an object of token: id",
@@ -125,8 +125,8 @@ bpe_merge parse_merge(std::string_view text,
 }
 
 std::vector<bpe_merge> load_merges(const std::filesystem::path& file, const token_ids& ids) {
-  const mapped_file content(file);
-  auto rest = content.text();
+  const auto content = read_text(file);
+  std::string_view rest = content;
   if (rest.find_first_not_of(blanks) == rest.npos)
     throw input_error(
         "cannot read the merges '{}': it is empty; expected a line '{}' and a merge on each line",

@@ -371,6 +371,7 @@ json describe(const data_settings& x) {
     return out;
   const mapped_file index(idx_path(x.path));
   out["index_xxh3"] = to_string(digester().add(index.text()).result());
+  index.require_intact();
   out["bytes"] = fs::file_size(bin_path(x.path));
   return out;
 }

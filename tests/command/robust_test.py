@@ -21,7 +21,7 @@ import cli_test
 from cli_test import MOCK, SMALL, TEXT, wrong
 
 FAULTS = None
-ENOSPC = 28
+EIO, ENOSPC = 5, 28
 PATIENCE = 240  # seconds, for a machine that has much else to do
 
 
@@ -335,6 +335,38 @@ def check_refused_threads(folder):
         print(f"refused_threads: {nth - 1} threads, {count} refused")
 
 
+def check_unreadable(folder):
+    """What the disk cannot read of a checkpoint is damage like any other: it is named, and an older one
+    is taken."""
+    expect(0, *training(folder))
+    newest = folder / "run/iter_0000006"
+    sector = (newest, 1, EIO, 1000, "mmap")
+    expect(2, "checkpoint", "verify", folder / "run", fault=sector, says="Input/output error")
+    told = expect(0, *training(folder, "--train-iters", 8, "--override-opt_param-scheduler"),
+                  fault=sector, says="Input/output error")
+    if "iter_0000004" not in told or str(newest) not in told:
+        raise wrong(f"nothing says which checkpoint is damaged and which is taken:\n{told}")
+
+
+def check_cut_short(folder):
+    """A data set that is cut short while a run reads it ends the run, which says so."""
+    (folder / "text.txt").write_text("\n".join(" ".join(str((i * j) % 97) for j in range(60))
+                                               for i in range(300)))
+    null = ["--tokenizer-type", "NullTokenizer", "--vocab-size", 100]
+    expect(0, "preprocess", "--input", folder / "text.txt", "--output-prefix", folder / "data", *null)
+    data = folder / "data_text_document"
+    words = ["train", "gpt", *SMALL, *null, *ENDLESS, "--data-path", data, "--split", "100,0,0",
+             "--log-interval", 1, "--save", folder / "run", "--save-interval", 2]
+    with running(*words) as it:
+        it.wait_for("iteration        3/")
+        os.truncate(f"{data}.bin", 0)
+        out = it.it.communicate(timeout=PATIENCE)[0].decode()
+        if it.it.returncode != 2 or "cut short" not in out or f"{data}.bin" not in out:
+            raise wrong(f"a data set that was cut short: exit code {it.it.returncode}\n{out}")
+    require_clean(folder / "run")
+    expect(0, "checkpoint", "verify", folder / "run")
+
+
 def check_ignored_signals(folder):
     """Signals that whoever started the run ignores (nohup, a job in the background) do not end it."""
     def ignore():
@@ -362,6 +394,17 @@ def check_large_files(folder):
             raise wrong(f"files that may not grow: exit code {it.it.returncode}\n{out}")
     if steps(place) != expected:
         raise wrong(f"files that may not grow changed the training\n{out}")
+
+
+def check_fifos(folder):
+    """A FIFO where a file should be is refused, and nobody waits for whoever might read it."""
+    (folder / "run").mkdir()
+    os.mkfifo(folder / "run/latest_checkpointed_iteration.txt")
+    expect(2, *training(folder), says="latest_checkpointed_iteration.txt")
+    (folder / "other").mkdir()
+    os.mkfifo(folder / "other/config.yaml")
+    words = ["train", "gpt", *SMALL, *MOCK, "--save", folder / "other"]
+    expect(2, *words, says="config.yaml")
 
 
 def main():

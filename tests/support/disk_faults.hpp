@@ -7,7 +7,9 @@
 //   TROUPE_TEST_DISK_FAULT="/a/folder 3 28 1000 write,fsync"    below nth error count calls
 //
 // Counted are open (for writing), write, fsync, rename, unlink, rmdir, mkdir and ftruncate, each
-// with its relatives (openat, pwrite, renameat2 ...). What stdio writes is not seen.
+// with its relatives (openat, pwrite, renameat2 ...). What stdio writes is not seen. Only where
+// they are named, so that the numbers of the others stay: read, and mmap, which is not refused, but
+// maps a page in the middle that cannot be read, as over a broken sector.
 
 #pragma once
 

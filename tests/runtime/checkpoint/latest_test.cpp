@@ -1,11 +1,13 @@
 #include "runtime/core/error.hpp"
 #include "tests/runtime/checkpoint/saved.hpp"
 #include "tests/support/broken.hpp"
+#include "tests/support/disk_faults.hpp"
 #include "tests/support/scratch_folder.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <cerrno>
 #include <unistd.h>
 
 using namespace troupe::tests;
@@ -46,6 +48,25 @@ TEST_CASE("a damaged latest checkpoint gives way to an older one, never silently
   CHECK_THAT(found.warnings.at(0), ContainsSubstring("no folder 'iter_0000003'"));
   fs::remove(dir / "iter_0000001/model-00001-of-00001.safetensors");
   CHECK_THROWS_WITH(latest_checkpoint(dir.path()), ContainsSubstring("no checkpoint"));
+}
+
+TEST_CASE("a checkpoint that the disk cannot read gives way to an older one, too", "[checkpoint]") {
+  const scratch_folder dir;
+  for (const int iteration : {1, 2})
+    save(dir.path(), iteration);
+  for (const char* const call : {"mmap", "read"}) {
+    const planted_disk_fault sector({.below = (dir / "iter_0000002").string(),
+                                     .nth = 1,
+                                     .error = EIO,
+                                     .count = 9,
+                                     .calls = call});
+    const auto found = latest_checkpoint(dir.path());
+    CHECK(found.folder == dir / "iter_0000001");
+    CHECK_THAT(found.warnings.at(0),
+               ContainsSubstring("iter_0000002") && ContainsSubstring("Input/output error"));
+    CHECK_THROWS_WITH(open_checkpoint(dir / "iter_0000002"),
+                      ContainsSubstring("Input/output error"));
+  }
 }
 
 TEST_CASE("a tracker that is missing or says nonsense is reported", "[checkpoint]") {

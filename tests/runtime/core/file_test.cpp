@@ -3,12 +3,16 @@
 #include "runtime/core/error.hpp"
 #include "runtime/core/hash.hpp"
 #include "runtime/core/progress.hpp"
+#include "tests/support/disk_faults.hpp"
 #include "tests/support/scratch_folder.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <algorithm>
+#include <cerrno>
 #include <exception>
+#include <fmt/format.h>
 #include <string>
 #include <sys/resource.h>
 
@@ -35,6 +39,53 @@ TEST_CASE("a missing file, a folder and an empty file are told apart", "[core]")
   CHECK_THROWS_WITH(mapped_file(folder.path()), ContainsSubstring("folder"));
   write_text(folder / "empty", "");
   CHECK(mapped_file(folder / "empty").bytes().empty());
+}
+
+TEST_CASE("MAPPED-1: what cannot be read of a mapped file is zeros, and told before it counts",
+          "[core]") {
+  const troupe::tests::scratch_folder folder;
+  constexpr std::size_t page = 4096;
+  write_text(folder / "a", std::string(8 * page, 'x'));
+  const troupe::tests::planted_disk_fault sector(
+      {.below = folder.path().string(), .nth = 1, .error = EIO, .calls = "mmap"});
+  const mapped_file broken(folder / "a");
+  CHECK(broken.text().front() == 'x');
+  CHECK_NOTHROW(broken.require_intact());  // nothing of it was touched
+  CHECK(broken.text()[4 * page + 5] == '\0');
+  CHECK(broken.text()[5 * page] == 'x');
+  CHECK_THROWS_AS(broken.require_intact(), input_error);
+  CHECK_THROWS_WITH(broken.require_intact(),
+                    ContainsSubstring((folder / "a").string())
+                        && ContainsSubstring(fmt::format("at byte {}", 4 * page))
+                        && ContainsSubstring("Input/output error"));
+  const mapped_file sound(folder / "a");
+  CHECK(sound.text().find('\0') == std::string_view::npos);
+  CHECK_NOTHROW(sound.require_intact());
+}
+
+TEST_CASE("MAPPED-1: a mapped file that is cut short is told, within a page, too", "[core]") {
+  const troupe::tests::scratch_folder folder;
+  for (const std::size_t left : {std::size_t{0}, std::size_t{9000}, std::size_t{39990}}) {
+    write_text(folder / "a", std::string(40000, 'x'));
+    mapped_file file(folder / "a");
+    const mapped_file other(folder / "a");
+    const auto moved = std::move(file);
+    std::filesystem::resize_file(folder / "a", left);
+    CHECK(std::count(moved.text().begin(), moved.text().end(), 'x') == std::ptrdiff_t(left));
+    CHECK_THROWS_WITH(moved.require_intact(),
+                      ContainsSubstring("cut short")
+                          && ContainsSubstring(fmt::format("from 40000 bytes to {}", left)));
+    CHECK_THROWS_AS(other.require_intact(), input_error);
+  }
+}
+
+TEST_CASE("a small file that cannot be read is named, with the byte", "[core]") {
+  const troupe::tests::scratch_folder folder;
+  write_text(folder / "a", "a");
+  const troupe::tests::planted_disk_fault sector(
+      {.below = folder.path().string(), .nth = 1, .error = EIO, .calls = "read"});
+  CHECK_THROWS_AS(read_text(folder / "a"), input_error);
+  CHECK(read_text(folder / "a") == "a");
 }
 
 TEST_CASE("a file that the system does not open is not called missing", "[core]") {

@@ -2,6 +2,7 @@
 
 #include "tests/runtime/data/golden.hpp"
 #include "tests/support/broken.hpp"
+#include "tests/support/disk_faults.hpp"
 #include "tests/support/scratch_folder.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -51,6 +52,42 @@ TEST_CASE("the published 102 bytes of an index are written", "[data]") {
            "0400000000000000030000000500000002000000000000000000"
            "0000060000000000000010000000000000000000000000000000"
            "010000000000000002000000000000000300000000000000");
+}
+
+TEST_CASE("a data set that is cut short while it is open is told, not read as zeros", "[data]") {
+  const scratch_folder folder;
+  write_dataset(folder / "x", 1000, {{3, 4, 5}, {6, 7}});
+  std::vector<std::int32_t> out(2);
+  for (const char* const extension : {".bin", ".idx"}) {
+    const indexed_dataset data(folder / "x");
+    const auto path = (folder / "x").string() + extension;
+    const auto whole = read_text(path);
+    for (const std::size_t left : {whole.size() - 1, std::size_t{0}}) {
+      std::filesystem::resize_file(path, left);
+      CHECK_THROWS_AS(data.get(0, 0, out), input_error);
+      CHECK_THROWS_WITH(data.get(1, 0, out),
+                        ContainsSubstring(path) && ContainsSubstring("cut short"));
+    }
+    write_text(path, whole);
+  }
+  indexed_dataset(folder / "x").get(1, 0, out);
+  CHECK(out == std::vector<std::int32_t>{6, 7});
+}
+
+TEST_CASE("a data set on a broken sector is told", "[data]") {
+  const scratch_folder folder;
+  write_dataset(folder / "x", 1000, {{3, 4, 5}});
+  std::vector<std::int32_t> out(3);
+  {
+    const planted_disk_fault sector(
+        {.below = folder.path().string(), .nth = 1, .error = EIO, .calls = "mmap"});
+    CHECK_THROWS_WITH(indexed_dataset(folder / "x"), ContainsSubstring("Input/output error"));
+  }
+  const planted_disk_fault sector(
+      {.below = folder.path().string(), .nth = 2, .error = EIO, .calls = "mmap"});
+  const indexed_dataset data(folder / "x");
+  CHECK_THROWS_WITH(data.get(0, 0, out),
+                    ContainsSubstring("x.bin") && ContainsSubstring("Input/output error"));
 }
 
 TEST_CASE("indexed data sets have the bytes that megatron-core writes", "[data][golden]") {

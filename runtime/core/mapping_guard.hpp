@@ -1,0 +1,34 @@
+// What happens where a mapped file cannot be read.
+//
+// A sector that the disk cannot read, or a file that was cut short, is no error of a call: the
+// system sends SIGBUS to whoever touches the page, and that ends the process. A guarded mapping has
+// zeros there instead, and remembers it; whoever uses what it read asks first
+// (docs/decisions/0015-mapped-files.md).
+
+#pragma once
+
+#include <cstddef>
+#include <optional>
+
+namespace troupe::runtime {
+
+/// Guards [begin, begin + size), which is mapped, and unmapped only afterwards. The first guard of
+/// a process takes over SIGBUS; faults in no guarded mapping go to whoever had it before.
+class mapping_guard {
+ public:
+  mapping_guard(const void* begin, std::size_t size);
+  ~mapping_guard();
+  mapping_guard(const mapping_guard&) = delete;
+  mapping_guard& operator=(const mapping_guard&) = delete;
+
+  /// Where the first page begins, counted from the mapping's begin, that was touched and could not
+  /// be read; nothing: whatever was read lies so in the file. Any thread.
+  std::optional<std::size_t> unreadable() const;
+
+  struct place;  ///< of the list that the handler walks
+
+ private:
+  place* place_;
+};
+
+}  // namespace troupe::runtime
