@@ -54,7 +54,7 @@ struct actors_run {
   arrays initial;  ///< parameters
 };
 
-void add(const std::vector<runtime::named_array>& parts, arrays& to) {
+void add(const std::vector<runtime::state_shard>& parts, arrays& to) {
   for (const auto& x : parts) {
     auto& all = to[x.name];
     all.resize(std::size_t(x.whole.size()));
@@ -88,12 +88,12 @@ const reference_run& reference_of(const choice& x) {
 }
 
 /// Throws when the run ends otherwise than well.
-actors_run run(const std::shared_ptr<actors::resources>& shared) {
+actors_run run(const std::shared_ptr<actors::prepared_job>& prepared) {
   actors_run out;
-  const auto end = actors::run(shared);
+  const auto end = actors::run(prepared);
   if (end.exit_code != 0)
     throw runtime::input_error("{}", end.reason);
-  std::ifstream in(shared->job.watch.log_file);
+  std::ifstream in(prepared->opened().job.watch.log_file);
   for (std::string line; std::getline(in, line);) {
     const auto step = nlohmann::json::parse(line);
     out.loss.push_back(step["lm_loss"]);
@@ -128,23 +128,16 @@ actors_run run_step(const choice& x, std::uint64_t step, const reference_run::st
   auto job = job_of(x);
   job.train_iterations = step;
   job.watch.log_file = folder / "log.jsonl";
-  const auto shared = tests::tiny_resources(job);
-  shared->first_iteration = from.at.iteration;
-  shared->first_consumed = from.at.consumed;
-  shared->first_skipped = from.at.skipped;
-  shared->first_scale = from.at.scale;
-  shared->restore = [&from](runtime::worker& by) {
-    by.restore(
-        [&from](const std::string& name,
-                const runtime::shape& whole,
-                const runtime::box& part,
-                std::span<float> to) {
-          copy_common(
-              runtime::whole(whole), from.tensors.at(name).data(), part, to.data(), sizeof(float));
-        },
-        true);
+  const auto prepared = tests::tiny_prepared(job);
+  prepared->description.iteration = from.at.iteration;
+  prepared->description.consumed = from.at.consumed;
+  prepared->description.skipped = from.at.skipped;
+  prepared->description.scale = from.at.scale;
+  prepared->node->restore = [&from](runtime::worker& by) {
+    by.restore([&from](const runtime::state_shard& to) { fill(to, from.tensors.at(to.name)); },
+               true);
   };
-  return run(shared);
+  return run(prepared);
 }
 
 bool same_bits(const arrays& expected, const arrays& found) {
