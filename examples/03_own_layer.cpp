@@ -3,6 +3,7 @@
 
 #include "runtime/autograd/parts.hpp"
 #include "runtime/parameters/initial_values.hpp"
+#include "runtime/parameters/resident_store.hpp"
 #include "small.hpp"
 
 #include <algorithm>

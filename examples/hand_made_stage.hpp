@@ -3,6 +3,7 @@
 #pragma once
 
 #include "runtime/parameters/initial_values.hpp"
+#include "runtime/parameters/resident_store.hpp"
 #include "runtime/trainer/reference_trainer.hpp"
 
 #include <memory>

@@ -17,11 +17,14 @@ template <class Counts>
 std::vector<parameter_store::stretch> stretches(const std::vector<parameter_entry>& entries,
                                                 const Counts& counts) {
   std::vector<parameter_store::stretch> out;
+  bool begins = true;
   for (const auto& e : entries) {
+    begins = begins || !e.follows;
     if (!counts(e))
       continue;
-    if (out.empty() || !e.follows)
+    if (begins)
       out.push_back({e.index, e.index, 0});
+    begins = false;
     out.back().end = e.index + 1;
     out.back().size += e.room;
   }

@@ -13,7 +13,7 @@ STAGE = "actors/stage/stage.cpp"
 MUTANTS = [
     # A reduction is missing.
     ("activations leave a layer without the sum over tensor ranks", AXIS,
-     "tape.make(summed(tape, x.data), placement::replicated)", "tape.make(x.data, placement::replicated)"),
+     ": summed(tape, x.data),", ": x.data,"),
     ("gradients leave a layer backward without the sum over tensor ranks", AXIS,
      ": summed(tape, grad));", ": grad);"),
     ("gradients of norms are not summed where rows are sharded", GPT,
@@ -34,11 +34,11 @@ MUTANTS = [
     ("the norm of a distributed optimizer is that of one replica", "actors/supervisor/transaction.cpp",
      "r < (spread ? votes_.size() : 1)", "r < (spread ? votes_.size() - 1 : 1)"),
     ("a bucket is summed before its last micro-batch has come back", REDUCTION,
-     "home.store.emitted(unit) != step_.microbatches * settings_.replicas)",
-     "home.store.emitted(unit) != step_.microbatches)"),
+     "home.store->emitted(unit) != step_.microbatches * settings_.replicas)",
+     "home.store->emitted(unit) != step_.microbatches)"),
     # It is done twice.
     ("activations are summed twice over tensor ranks", AXIS,
-     "tape.make(summed(tape, x.data), placement::replicated)", "tape.make(summed(tape, summed(tape, x.data)), placement::replicated)"),
+     ": summed(tape, x.data),", ": summed(tape, summed(tape, x.data)),"),
     ("gradients are summed twice over replicas", REDUCTION,
      "    reduce_bucket(b, stream_);", "    reduce_bucket(b, stream_), reduce_bucket(b, stream_);"),
     ("parts of gradients are summed twice over tensor ranks", REDUCTION,

@@ -6,6 +6,7 @@
 #include "runtime/core/random.hpp"
 #include "runtime/model/chunk_pass.hpp"
 #include "runtime/parameters/initial_values.hpp"
+#include "runtime/parameters/resident_store.hpp"
 
 #include <algorithm>
 #include <deque>

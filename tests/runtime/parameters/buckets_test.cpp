@@ -208,3 +208,21 @@ TEST_CASE("every valid element is owned once, and padding by nobody", "[buckets]
       REQUIRE(owned_ranges(x.store, x.buckets, {}) == whole_ranges(x.store));
   }
 }
+
+TEST_CASE("what is summed along another axis has buckets of its own", "[buckets]") {
+  const parameter_spec dense{.name = "dense", .extents = {40}};
+  auto expert = dense;
+  expert.placements = of_experts({{axis::expert, row_sharded()}});
+  const resident_store store({{"u", {dense, dense, expert, expert, dense}}}, 1, {});
+  const auto found = make_buckets(store, 1 << 20, {{axis::data, 3}, {axis::expert_data, 2}}, 4);
+  REQUIRE(found.size() == 3);
+  CHECK((found[0].along == axis::data && found[0].first == 4 && found[0].ends.size() == 3));
+  CHECK((found[1].along == axis::expert_data && found[1].first == 2 && found[1].ends.size() == 2));
+  CHECK((found[2].along == axis::data && found[2].first == 0));
+  // A share of each, by the rank along its axis.
+  std::vector<std::int64_t> owned(5, 0);
+  for (int d = 0; d < 3; ++d)
+    for (const auto& x : owned_ranges(store, found, {{axis::data, d}, {axis::expert_data, d % 2}}))
+      owned[std::size_t(x.entry)] += d < 2 || x.entry < 2 || x.entry > 3 ? x.size() : 0;
+  CHECK(owned == std::vector<std::int64_t>(5, 40));
+}

@@ -173,3 +173,39 @@ TEST_CASE("set fills a range of a parameter and nothing beside it", "[parameters
   for (std::size_t i = 0; i < store.values().size(); ++i)
     CHECK(store.values()[i] == (i >= 5 && i < 8 ? float(i - 4) : 0.0F));
 }
+
+TEST_CASE("axes cut together, and every element lies once", "[parameters]") {
+  // Experts of which each tensor rank has columns: E, F, C.
+  const parameter_spec x{
+      .name = "experts",
+      .extents = {6, 4, 8},
+      .placements = of_experts({{axis::expert, rows}, {axis::expert_tensor, columns}})};
+  std::vector<int> seen(std::size_t(x.extents.size()), 0);
+  std::vector<int> numbers;
+  for (int e = 0; e < 3; ++e)
+    for (int t = 0; t < 2; ++t) {
+      const axis_seats seats{{axis::expert, {e, 3}}, {axis::expert_tensor, {t, 2}}};
+      CHECK(local_extents(x, seats) == shape{2, 2, 8});
+      CHECK(local_boxes(x, seats) == std::vector<box>{{{2 * e, 2 * t, 0}, {2, 2, 8}}});
+      numbers.push_back(shard_index(x, seats));
+    }
+  CHECK(numbers == std::vector<int>{0, 1, 2, 3, 4, 5});
+}
+
+TEST_CASE("who sums and who answers follows from how a parameter lies", "[parameters]") {
+  using sums = std::vector<axis>;
+  const auto plain = matrix(replicated), norm = matrix(partial_gradient()), cut = matrix(rows);
+  auto expert = matrix(replicated);
+  expert.placements = of_experts({{axis::expert, rows}});
+  CHECK(plain.placements.sums(axis_use::data) == sums{axis::data});
+  CHECK(plain.placements.sums(axis_use::model).empty());
+  CHECK(norm.placements.sums(axis_use::model) == sums{axis::tensor});
+  CHECK(expert.placements.sums(axis_use::data) == sums{axis::expert_data});
+  CHECK(expert.placements.sums(axis_use::model).empty());
+  // The second of two: what all have is the first's to answer for, along the axes of its own view.
+  const axis_seats second{{axis::tensor, {1, 2}}, {axis::data, {1, 2}}};
+  CHECK(!answers(plain, second));
+  CHECK(answers(cut, second));
+  CHECK(answers(expert, second));
+  CHECK(!answers(expert, {{axis::expert_tensor, {1, 2}}}));
+}

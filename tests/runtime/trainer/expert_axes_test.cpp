@@ -1,0 +1,147 @@
+// A parameter of experts is a declaration: which ranks share it, what is summed over whom and what
+// a checkpoint gets of it follow from how it lies along each axis.
+
+#include "runtime/layout/mesh.hpp"
+#include "tests/support/ranks.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+
+#include <algorithm>
+#include <exception>
+
+using namespace troupe;
+using namespace troupe::runtime;
+
+namespace {
+
+constexpr std::int64_t experts = 2, width = 8;
+
+/// Adds the same to every element of a parameter's gradient.
+struct constant_gradient final : node {
+  int parameter;
+  std::int64_t n;
+  float by;
+
+  constant_gradient(int which, std::int64_t size, float value)
+      : parameter(which), n(size), by(value) {}
+  void input_gradients(tape&) override {}
+  void weight_gradients(tape& tape) override {
+    float* const to = tape.gradient(parameter);
+    tape.stream().run([&] { std::for_each(to, to + n, [this](float& x) { x += by; }); });
+  }
+};
+
+/// A block with one parameter that every rank has, and one of which each has its experts. Rank r
+/// adds r + 1 to the gradients of both.
+extension block_of_rank(int rank) {
+  return {.name = "experts", .feed_forward = [rank](block_builder& to) {
+            const int dense = to.add({.name = "dense", .extents = {width}, .init_std = 0.1});
+            const int mine = to.add({.name = "experts",
+                                     .extents = {experts, width},
+                                     .init_std = 0.1,
+                                     .placements = of_experts({{axis::expert, row_sharded()}})});
+            const auto here = experts / to.ranks(axis::expert) * width;
+            to.segment("add", [=](tape& tape, pass&) {
+              tape.record(std::make_unique<constant_gradient>(dense, width, float(rank + 1)));
+              tape.record(std::make_unique<constant_gradient>(mine, here, float(rank + 1)));
+            });
+          }};
+}
+
+/// What four ranks of which each has half of the experts answer for, put together.
+struct seen {
+  square_norms norms;
+  std::map<std::string, std::int64_t> saved;  ///< elements
+  std::map<std::string, std::vector<std::int64_t>> first_rows;
+};
+
+seen one_step(bool distributed) {
+  const auto dense = make_mesh(4, 1, 1, 1);
+  const auto folded = fold_experts(dense, experts, 1);
+  std::map<std::pair<axis, int>, std::shared_ptr<local_group>> groups;  // by axis and lowest rank
+  std::vector<axis_map<std::unique_ptr<communicator>>> of_rank(4);
+  cancel_token token;
+  for (const auto& row : axis_table())
+    for (int r = 0; r < 4; ++r) {
+      const auto& view = row.experts == axis_use::none ? dense : folded;
+      const auto all = view.group(r, row.id);
+      if (all.size() == 1)
+        continue;
+      auto& group = groups[{row.id, all.front()}];
+      if (!group)
+        group = std::make_shared<local_group>(row.id, int(all.size()), token);
+      const auto at = std::find(all.begin(), all.end(), r) - all.begin();
+      of_rank[std::size_t(r)][row.id] = std::make_unique<local_communicator>(group, int(at));
+    }
+  seen out;
+  std::mutex mutex;
+  std::exception_ptr failure;
+  std::vector<std::thread> threads;
+  for (int r = 0; r < 4; ++r)
+    threads.emplace_back([&, r] {
+      try {
+        stream stream(kernels::backend::cpu, 1, memory_pool());
+        worker_groups mine;
+        for (const auto& row : axis_table())
+          mine.along[row.id] = of_rank[std::size_t(r)][row.id].get();
+        auto model = tests::tiny_gpt(1);
+        worker rank({.model = model,
+                     .own = block_of_rank(r),
+                     .chunks = {{chunk_id(0), {0, 1, true, true}}},
+                     .distributed_optimizer = distributed,
+                     .bucket_size = 64,
+                     .grain = 4},
+                    stream,
+                    mine);
+        rank.begin_step({.step = step_id(1), .logical_replicas = 4});
+        const pass_key key{0, chunk_id(0), microbatch_id(0)};
+        rank.forward(key, tests::tiny_batch(stream, model, 2, std::uint64_t(r), true));
+        rank.backward(key, {});
+        rank.reduce();
+        const auto norms = rank.norms();
+        const std::lock_guard lock(mutex);
+        // Of what equal replicas hold the first is counted.
+        const auto counts = [&](const std::string& name) {
+          const bool of_expert = name.ends_with(".experts");
+          return distributed || (of_expert ? folded.at(r)[axis::expert_data] : r) == 0;
+        };
+        for (const auto& [name, square] : norms)
+          if (counts(name))
+            out.norms[name] += square;
+        for (const auto& x : rank.parameters())
+          if (counts(x.name)) {
+            out.saved[x.name] += x.part.size();
+            out.first_rows[x.name].push_back(x.part.first[0]);
+          }
+      } catch (...) {
+        const std::lock_guard lock(mutex);
+        failure = std::current_exception();
+        token.cancel();
+      }
+    });
+  for (auto& t : threads)
+    t.join();
+  if (failure)
+    std::rethrow_exception(failure);
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("a parameter of experts is summed over its own replicas, and saved once",
+          "[trainer][axes]") {
+  const bool distributed = GENERATE(false, true);
+  CAPTURE(distributed);
+  const auto found = one_step(distributed);
+  const std::string stem = "decoder.layers.0.mlp.";
+  // All four add up to 10; ranks 0 and 2 have expert 0, and 4 of it; 1 and 3 the other, and 6.
+  CHECK(found.norms.at(stem + "dense").value() == double(width * 10 * 10));
+  CHECK(found.norms.at(stem + "experts").value() == double(width * (4 * 4 + 6 * 6)));
+  CHECK(found.saved.at(stem + "dense") == width);
+  CHECK(found.saved.at(stem + "experts") == experts * width);
+  auto rows = found.first_rows.at(stem + "experts");
+  std::sort(rows.begin(), rows.end());
+  rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
+  CHECK(rows == std::vector<std::int64_t>{0, 1});
+}
