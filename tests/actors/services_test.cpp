@@ -59,25 +59,20 @@ struct serving {
     system.tell(asking, 1);
     return out;
   }
-  /// One array of one element.
-  messages::fragments fragments(const char* name) {
-    runtime::bundle x;
-    runtime::tensor one(prepared->node->pool.allocate(sizeof(float)), runtime::dtype::f32, {1});
-    *one.data<float>() = 0.5F;
-    x.add(name, std::move(one));
+  /// All of an array of one element.
+  std::vector<runtime::tensor_shard<runtime::ticket>> shards(const std::string& name) {
     const runtime::shape extents{1};
-    messages::fragments out;
-    out.arrays = runtime::deposit(*prepared->node->transport, x, first_generation);
-    out.parts.push_back({extents, runtime::whole(extents)});
-    return out;
+    runtime::tensor one(
+        prepared->node->pool.allocate(sizeof(float)), runtime::dtype::f32, extents);
+    *one.data<float>() = 0.5F;
+    return {{name,
+             extents,
+             runtime::whole(extents),
+             prepared->node->transport->deposit(std::move(one), first_generation)}};
   }
   messages::snapshot snapshot(int rank, runtime::generation_id generation = first_generation) {
     const std::string name = rank == 0 ? "w" : "v";
-    return {generation,
-            runtime::step_id(3),
-            rank,
-            fragments(name.c_str()),
-            fragments(("exp_avg." + name).c_str())};
+    return {generation, runtime::step_id(3), rank, shards(name), shards("exp_avg." + name)};
   }
 
   tests::heard_by<messages::supervisor_actor> supervisor;
@@ -94,7 +89,7 @@ messages::request_batch request(std::uint64_t microbatch) {
           .inputs = true};
 }
 
-messages::committed committed(std::uint64_t iteration) {
+messages::committed commit_of(std::uint64_t iteration) {
   messages::committed out;
   out.report.iteration = iteration;
   out.report.lm_loss = 2;
@@ -184,7 +179,7 @@ TEST_CASE("a monitor has written all that it was told when it answers", "[actors
   serving it(job);
   const auto monitor = it.monitor();
   for (std::uint64_t i = 1; i <= 3; ++i)
-    it.system.tell(monitor, committed(i));
+    it.system.tell(monitor, commit_of(i));
   REQUIRE(it.ask<messages::concluded>(monitor, messages::conclude{}));
   const auto table = runtime::read_text(folder / "log.csv");
   CHECK(std::count(table.begin(), table.end(), '\n') == 4);
@@ -196,9 +191,9 @@ TEST_CASE("a monitor that fails ends with a reason that names it", "[actors]") {
   serving it(job);
   const auto monitor = it.monitor();
   const tests::ending end(monitor);
-  it.system.tell(monitor, committed(1));
+  it.system.tell(monitor, commit_of(1));
   CHECK_FALSE(end.has_come());
-  it.system.tell(monitor, committed(2));
+  it.system.tell(monitor, commit_of(2));
   CHECK(end.is(ec::protocol_violated));
   CHECK_THAT(end.text(), ContainsSubstring("monitor: the fault"));
 }
