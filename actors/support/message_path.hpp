@@ -18,7 +18,7 @@ namespace troupe::actors {
 ///
 /// A message is delayed where the fault injector is asked to: messages of different senders
 /// overtake each other; between two actors they stay in order, as CAF promises. With
-/// --check-messages each goes through bytes and back, as if its receiver were in another process,
+/// `check_messages` each goes through bytes and back, as if its receiver were in another process,
 /// and what is delivered is the decoded copy; one that does not come back equal ends its sender
 /// (MESSAGE-1).
 class message_path {

@@ -5,8 +5,8 @@
 //
 // A type that is missing here, or a system config that was not given this block, arrives at the
 // other node as an empty message; the sender sees one line on stderr. tests/messages/wire_test.cpp
-// has an example of each type in this list and does not compile without; with --check-messages
-// every message of a run goes through bytes.
+// has an example of each type in this list and does not compile without; with
+// `check_messages` every message of a run goes through bytes.
 
 #pragma once
 

@@ -45,6 +45,8 @@ def missing_paths(root, page, text):
 
 def comments_of(path, text):
     """What a source says beside its code, with line numbers kept."""
+    if path.suffix in (".txt", ".cmake"):  # whose paths begin at their own folder
+        return ""
     if path.suffix in (".hpp", ".cpp", ".cu", ".cuh", ".h"):
         return "\n".join(line[line.index("//"):] if "//" in line else "" for line in text.splitlines())
     return text

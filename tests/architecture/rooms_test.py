@@ -38,7 +38,7 @@ ONLY = {
 }
 
 # what messages/ may take from runtime/: values only
-VALUES = re.compile(r"^runtime/(core|layout|schedule|telemetry)/|^runtime/tensor/(box|dtype|shape|ticket)\.hpp$")
+VALUES = re.compile(r"^runtime/(core|layout|schedule|telemetry)/|^runtime/tensor/(box|dtype|shape|shard|ticket)\.hpp$")
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]')
 STANDARD = re.compile(r"^[a-z_0-9]+$|^(sys|arpa|netinet)/|^(unistd|fcntl|dirent|signal|poll|pthread|dlfcn|sched|elf|link|cxxabi)\.h$")
