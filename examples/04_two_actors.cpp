@@ -69,7 +69,7 @@ stage_actor::behavior_type stage(stage_actor::stateful_pointer<stage_state> self
     self->send(conductor,
                messages::vote{.generation = now,
                               .step = state.step.step,
-                              .part = int(range.first),
+                              .stage_index = int(range.first),
                               .losses = {{state.loss.total, state.loss.tokens}},
                               .square_norms = state.part->optimizer.norms(state.on)});
   };

@@ -44,14 +44,14 @@ int main() {
   for (const auto& complaint : validate(job))
     fmt::print("cannot run: {}\n", complaint);
 
-  const auto shared = actors::prepare(job);  // data sets, the checkpoint to go on from, the plan
+  const auto prepared = actors::prepare(job);  // data sets, the checkpoint to go on from, the plan
   const auto attend = [](caf::actor_system& system, const actors::drain_request& drain) {
     return system.spawn(watcher, drain);
   };
-  const auto end = actors::run(shared, {}, {attend});
+  const auto end = actors::run(prepared, {}, {attend});
   fmt::print("exit code {}; tickets that nobody redeemed: {}\n",
              end.exit_code,
-             shared->transport->leased());
+             prepared->node->transport->leased());
 }
 
 // Expected output:

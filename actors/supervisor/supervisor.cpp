@@ -345,7 +345,7 @@ void supervisor_state::finish() {
     if (!why.empty())
       return self_->quit(messages::make_error(messages::ec::refused, why));
     shut_down_ = true;
-    context_->messages->send(self_, node_, messages::shut_down{});
+    context_->messages->send_at_once(self_, node_, messages::shut_down{});
   };
   // A dead monitor is a death like any other; a hung one loses its last lines, the job nothing.
   context_->messages->request(self_, monitor_, monitor_patience, messages::conclude{})

@@ -77,9 +77,9 @@ class supervisor_state {
 
   template <class Fact>
   void tell_watchers(const Fact& x) {
-    context_->messages->send(self_, monitor_, x);
+    context_->messages->send_at_once(self_, monitor_, x);
     for (const auto& viewer : viewers_)
-      context_->messages->send(self_, viewer, x);
+      context_->messages->send_at_once(self_, viewer, x);
   }
 
   messages::supervisor_actor::pointer self_;

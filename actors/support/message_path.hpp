@@ -35,6 +35,12 @@ class message_path {
       self->delayed_send(to, faults_->message_delay(self->id(), to->id()), std::move(sent));
   }
 
+  /// Never delayed: for what a request or an exit follows, which would overtake it.
+  template <class Self, class Target, class Message>
+  void send_at_once(Self* self, const Target& to, Message what) const {
+    self->send(to, checked(self->home_system(), std::move(what)));
+  }
+
   /// As self->delayed_send.
   template <class Self, class Target, class Duration, class Message>
   void send_later(Self* self, const Target& to, Duration after, Message what) const {

@@ -97,7 +97,7 @@ void index_array::save(const std::filesystem::path& npy) const {
 
 std::int64_t index_array::operator[](std::size_t i) const {
   ensure(i < size(), "INDEX-1: only elements that exist are read");
-  const auto read = [at = data_.data() + i * width_](auto value) {
+  const auto read = [this, at = data_.data() + i * width_](auto value) {
     std::memcpy(&value, at, sizeof value);
     file_.require_intact();
     return static_cast<std::int64_t>(value);

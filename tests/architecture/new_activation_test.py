@@ -9,7 +9,7 @@ import tempfile
 PAGE = "docs/guides/new_activation.md"
 EXAMPLE = re.compile(r"squared[ _-]relu", re.I)
 MOST = 12
-SUFFIXES = {".cpp", ".hpp", ".cu", ".cuh", ".py", ".md", ".txt", ".cmake", ".yaml", ".json"}
+SUFFIXES = {".inc", ".cpp", ".hpp", ".cu", ".cuh", ".py", ".md", ".txt", ".cmake", ".yaml", ".json"}
 # What is built, measured or generated names it without being written for it.
 NOT_WRITTEN = ("build", ".git", "docs/benchmarks/", "docs/decisions/", "tests/architecture/")
 
