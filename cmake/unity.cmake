@@ -24,14 +24,23 @@ function(troupe_unity target)
 endfunction()
 
 # troupe_unity_of_tests(<variable> <name> <source>...): what to compile instead of these sources.
-# Each is in a namespace of its own, so that tests need not know of each other's helpers.
+# Each is in a namespace of its own, so that tests need not know of each other's helpers; one that
+# opens a namespace of the library is compiled alone.
 function(troupe_unity_of_tests variable name)
   if(NOT TROUPE_UNITY)
     set(${variable} ${ARGN} PARENT_SCOPE)
     return()
   endif()
   set(made)
-  set(rest ${ARGN})
+  set(rest)
+  foreach(source ${ARGN})
+    file(STRINGS ${source} opened REGEX "^namespace [a-z_:]+ {|^CAF_BEGIN")
+    if(opened)
+      list(APPEND made ${source})
+    else()
+      list(APPEND rest ${source})
+    endif()
+  endforeach()
   while(rest)
     list(LENGTH rest length)
     if(length GREATER TROUPE_UNITY_SIZE)

@@ -3,6 +3,7 @@
 #include "runtime/device/backend_kind.hpp"
 #include "runtime/inference/generator.hpp"
 #include "runtime/inference/score.hpp"
+#include "runtime/parameters/resident_store.hpp"
 #include "tests/support/emulated_plugins.hpp"
 #include "tests/support/tiny_gpt.hpp"
 

@@ -38,6 +38,7 @@ inline std::vector<std::string> setting_fields(const runtime::training_job& job)
                  backend,
                  devices,
                  transport,
+                 checks,
                  tokenizer,
                  words]
         = job;
@@ -47,6 +48,7 @@ inline std::vector<std::string> setting_fields(const runtime::training_job& job)
            "threads_per_worker",
            "backend",
            "transport",
+           "check_messages",
            "tokenizer_description",
            "command_line"},
           iterations,
@@ -54,6 +56,7 @@ inline std::vector<std::string> setting_fields(const runtime::training_job& job)
           threads,
           backend,
           transport,
+          checks,
           tokenizer,
           words);
   }

@@ -3,6 +3,7 @@
 #include "runtime/autograd/ops.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/parameters/resident_store.hpp"
+#include "tests/support/layer_store.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_exception.hpp>
@@ -20,7 +21,7 @@ using Catch::Matchers::StartsWith;
 namespace {
 
 /// Writes down what is asked of it.
-class diary_store final : public parameter_store {
+class diary_store final : public troupe::tests::layer_store {
  public:
   explicit diary_store(std::string& diary) : diary_(diary) {}
   void acquire(int unit) override { diary_ += "+" + std::to_string(unit) + " "; }
@@ -145,7 +146,7 @@ TEST_CASE("what comes back for a variable is added up, and changes nobody else's
 }
 
 /// One weight (2, 2) for every product; its gradient is added up.
-class one_weight_store final : public parameter_store {
+class one_weight_store final : public troupe::tests::layer_store {
  public:
   void acquire(int) override {}
   void release(int) override {}

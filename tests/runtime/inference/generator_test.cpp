@@ -4,6 +4,7 @@
 #include "runtime/inference/score.hpp"
 #include "runtime/inference/text_stream.hpp"
 #include "runtime/parameters/initial_values.hpp"
+#include "runtime/parameters/resident_store.hpp"
 #include "runtime/tokenizer/bpe_tokenizer.hpp"
 #include "runtime/tokenizer/bpe_trainer.hpp"
 #include "runtime/tokenizer/null_tokenizer.hpp"

@@ -1,5 +1,6 @@
 #include "runtime/core/error.hpp"
 #include "runtime/model/chunk.hpp"
+#include "runtime/parameters/resident_store.hpp"
 #include "tests/support/tiny_gpt.hpp"
 
 #include <catch2/catch_test_macros.hpp>

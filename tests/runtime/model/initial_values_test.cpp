@@ -1,3 +1,4 @@
+#include "runtime/parameters/resident_store.hpp"
 #include "tests/support/tiny_gpt.hpp"
 
 #include <catch2/catch_test_macros.hpp>

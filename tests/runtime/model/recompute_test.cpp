@@ -2,6 +2,7 @@
 
 #include "runtime/collective/local/local_group.hpp"
 #include "runtime/core/error.hpp"
+#include "runtime/parameters/resident_store.hpp"
 #include "tests/support/tiny_gpt.hpp"
 
 #include <catch2/catch_test_macros.hpp>

@@ -2,6 +2,7 @@
 
 #include "runtime/optim/fingerprints.hpp"
 #include "runtime/parameters/initial_values.hpp"
+#include "runtime/parameters/resident_store.hpp"
 #include "tests/support/numbers.hpp"
 
 #include <catch2/catch_test_macros.hpp>

@@ -1,5 +1,7 @@
 #include "runtime/parameters/buckets.hpp"
 
+#include "runtime/parameters/resident_store.hpp"
+
 #include <catch2/catch_test_macros.hpp>
 
 #include <algorithm>

@@ -2,6 +2,7 @@
 
 #include "runtime/core/hash.hpp"
 #include "runtime/core/random.hpp"
+#include "runtime/parameters/resident_store.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>

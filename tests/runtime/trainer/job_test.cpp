@@ -65,8 +65,8 @@ TEST_CASE("a job that can run has no complaints", "[job]") {
 
 TEST_CASE("a job whose batch knows other replicas than its layout was resolved wrongly", "[job]") {
   auto job = good();
-  job.how.batch.data_parallel = 1;
-  CHECK_BREAKS("JOB-1", complaints(job));
+  job.training.batch.data_parallel = 1;
+  CHECK_BREAKS("JOB-1", validate(job));
 }
 
 TEST_CASE("each broken rule of a job has its sentence", "[job]") {

@@ -35,7 +35,7 @@ TEST_CASE("the values of a schedule come back from an identity to the bit", "[jo
   auto other = *found;
   other.rate.decay = 41;
   CHECK_THAT(differences(*found, other), ContainsSubstring("decay in samples"));
-  CHECK_THAT(differences(*found, other), ContainsSubstring(checkpoint "40, this run 41"));
+  CHECK_THAT(differences(*found, other), ContainsSubstring("checkpoint 40, this run 41"));
   CHECK_FALSE(scheduler_values_in("{}", "it"));
 }
 

@@ -91,7 +91,8 @@ TEST_CASE("the forecast of all workers is that of each", "[memory]") {
       workers += x.ranks;
       for (int d = x.first_data; d <= x.last_data; ++d)
         for (int t = 0; t < 2; ++t) {
-          const auto y = forecast_memory(job, {t, 0, 0, d, x.pipeline});
+          const auto y = forecast_memory(
+              job, {{axis::tensor, t}, {axis::data, d}, {axis::pipeline, x.pipeline}});
           CAPTURE(spread, x.pipeline, d, t);
           CHECK(y.parameters == x.need.parameters);
           CHECK(y.gradients == x.need.gradients);

@@ -1,0 +1,39 @@
+// For stores of a test's own that only layers use.
+
+#pragma once
+
+#include "runtime/core/error.hpp"
+#include "runtime/parameters/store.hpp"
+
+namespace troupe::tests {
+
+/// One replica, no entries; what optimizer, buckets and gathers would ask is a broken promise.
+class layer_store : public runtime::parameter_store {
+ public:
+  const std::vector<runtime::parameter_entry>& entries() const override { return entries_; }
+  const runtime::axis_seats& seats() const override { return seats_; }
+  const runtime::memory_pool& pool() const override { return pool_; }
+  int replicas() const override { return 1; }
+  std::byte* values(int) override { refuse(); }
+  float* gradients(int, int) override { refuse(); }
+  void select_replica(int) override { refuse(); }
+  std::int64_t emitted(int) const override { refuse(); }
+  void zero_gradients() override { refuse(); }
+  void on_emit(std::function<void(int)>) override { refuse(); }
+  void close_gate(const runtime::cancel_token&) override { refuse(); }
+  void open_gate(int, std::shared_ptr<runtime::device_event>) override { refuse(); }
+  void on_gate_passed(std::function<void(const std::shared_ptr<runtime::device_event>&)>) override {
+    refuse();
+  }
+
+ private:
+  [[noreturn]] static void refuse() {
+    throw runtime::broken_promise("a store of layers is asked for what only others need");
+  }
+
+  std::vector<runtime::parameter_entry> entries_;
+  runtime::axis_seats seats_;
+  runtime::memory_pool pool_;
+};
+
+}  // namespace troupe::tests
