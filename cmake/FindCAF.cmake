@@ -2,7 +2,7 @@
 #
 #   find_package(CAF REQUIRED COMPONENTS core)   gives CAF::core
 #
-# Used to build Troupe, and installed for whoever uses it.
+# Used to build Troupe, and installed for programs that use it.
 find_package(Threads REQUIRED)
 find_path(CAF_INCLUDE_DIR caf/actor_system.hpp)
 foreach(part ${CAF_FIND_COMPONENTS})

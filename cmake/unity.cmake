@@ -1,6 +1,6 @@
 # Sources compiled several at once. Half of what a source costs is its headers, which are read once
 # for all that are compiled together: a build from nothing takes a third of the time, one after a
-# change of one source up to ten times that source. TROUPE_UNITY=OFF is for whoever changes one
+# change of one source up to ten times that source. TROUPE_UNITY=OFF is for those who change one
 # source again and again, and for clang-tidy.
 
 option(TROUPE_UNITY "Compile up to ten sources of a library or test program at once" ON)

@@ -26,7 +26,7 @@ nlohmann::ordered_json show_json(const runtime::listed_checkpoint& x, bool tenso
 /// `diff`: how two differ. Compares every element of every tensor. Throws input_error for damage.
 nlohmann::ordered_json diff_json(const runtime::checkpoint_reader& a,
                                  const runtime::checkpoint_reader& b);
-/// What diff_json found, for people.
+/// What diff_json found, as text for a terminal.
 std::string diff_page(const nlohmann::ordered_json& found);
 
 }  // namespace troupe::command

@@ -47,7 +47,7 @@ shown_text stream_text(
     const std::string& prompt,
     const std::function<bool()>& wanted = [] { return true; });
 
-/// Why a text ended, for people; empty when it is as long as was asked for.
+/// Why a text ended, as a sentence; empty when it is as long as was asked for.
 std::string end_note(runtime::generation_end end, const runtime::gpt_config& config);
 
 /// A JSON object a line for each prompt of flags.prompts, in their order.

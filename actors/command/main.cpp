@@ -11,7 +11,7 @@ namespace {
 bool choose_settings_of_openmp() {
   bool changed = false;
   // Law 17: waits sleep. Threads of libgomp spin up to 300,000 times before they sleep, which
-  // starves whoever else needs the core; 1,000 (some tens of microseconds) cost nothing on a quiet
+  // starves others that need the core; 1,000 (some tens of microseconds) cost nothing on a quiet
   // machine. The user's own setting is left alone.
   if (std::getenv("GOMP_SPINCOUNT") == nullptr && std::getenv("OMP_WAIT_POLICY") == nullptr) {
     ::setenv("GOMP_SPINCOUNT", "1000", 1);

@@ -206,7 +206,7 @@ int run_training(const runtime::training_job& job, const std::string& configurat
     throw;
   }
   if (!runtime::finish_log(reader_patience))
-    std::_Exit(code);  // whoever should read our output hangs; an ordinary end would wait for it
+    std::_Exit(code);  // the reader of our output hangs; an ordinary end would wait for it
   return code;
 }
 

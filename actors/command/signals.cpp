@@ -27,7 +27,7 @@ bool is_ignored(int number) {
 signal_watch::signal_watch(std::function<void(const char* name)> first) : first_(std::move(first)) {
   sigset_t wanted;
   sigemptyset(&wanted);
-  // SIGHUP: a terminal that goes away must not cost a step. Whoever started us may have ignored
+  // SIGHUP: a terminal that goes away must not cost a step. Who started us may have ignored
   // some, as nohup and a shell do that runs us in the background: then they have no effect.
   for (const int number : {SIGINT, SIGTERM, SIGHUP})
     if (!is_ignored(number))

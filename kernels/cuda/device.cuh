@@ -22,7 +22,7 @@ namespace troupe::kernels::cuda {
 // --- the host's side ---------------------------------------------------------------------------
 
 /// Puts the kernel on the queue of the context. Failures of the launch itself throw; those of the
-/// kernel are found by whoever waits.
+/// kernel are found by those who wait.
 template <class... Params, class... Args>
 void launch(const context& in, dim3 grid, dim3 block, void (*kernel)(Params...), Args&&... args) {
   if (grid.x == 0 || grid.y == 0 || grid.z == 0)
@@ -259,7 +259,7 @@ __device__ __forceinline__ T block_sum(T x) {
   if constexpr (warps == 1)
     return x;
   __shared__ T part[warps];
-  __syncthreads();  // whoever read the last sum has done so
+  __syncthreads();  // all have read the last sum
   if (threadIdx.x % warp == 0)
     part[threadIdx.x / warp] = x;
   __syncthreads();

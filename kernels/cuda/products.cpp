@@ -40,7 +40,7 @@ struct hash_of_key {
   }
 };
 
-/// A product's algorithm: `ready` once it is chosen, by whoever holds `choosing`.
+/// A product's algorithm: `ready` once it is chosen, by the thread that holds `choosing`.
 struct known_product {
   std::mutex choosing;
   std::atomic<bool> ready = false;
@@ -174,7 +174,7 @@ const device& products::state::current_device() {
 const device* products::state::current_device_if_known() const {
   int number = 0;
   if (cudaGetDevice(&number) != cudaSuccess) {
-    cudaGetLastError();  // whoever computes will be told
+    cudaGetLastError();  // the next operation will be told
     return nullptr;
   }
   return number < 0 || number >= most_devices ? nullptr : devices[std::size_t(number)].load();

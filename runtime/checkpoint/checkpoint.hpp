@@ -8,8 +8,8 @@
 // A rank that holds a part of a tensor writes that part, a box of it, into its shard.
 //
 // CHECKPOINT-VISIBLE: what has an iteration's name is complete and durable;
-// docs/formats/checkpoint.md tells when what is visible. Whoever writes in DIR, or removes from it,
-// holds its directory_lock.
+// docs/formats/checkpoint.md tells when what is visible. A process that writes in DIR, or removes
+// from it, holds its directory_lock.
 
 #pragma once
 

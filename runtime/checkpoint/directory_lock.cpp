@@ -31,7 +31,7 @@ directory_lock::directory_lock(const std::filesystem::path& dir) {
                      system_message(errno));
     }
     const auto pid = fmt::format("{}\n", ::getpid());
-    // Only to be named to others: a full disk is told by whoever needs the space.
+    // Only to be named to others: a full disk is told by the write that needs the space.
     if (::ftruncate(descriptor_, 0) == 0)
       static_cast<void>(::pwrite(descriptor_, pid.data(), pid.size(), 0) == 0);
     clear_remains(dir);

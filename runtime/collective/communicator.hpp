@@ -20,7 +20,7 @@ namespace troupe::runtime {
 /// whatever only moves.
 ///
 /// A wait sleeps, and ends with `cancelled` as soon as the generation's token is set and nobody
-/// reads this rank's arrays any more: whoever is told `cancelled` may free them.
+/// reads this rank's arrays any more: a caller that is told `cancelled` may free them.
 class communicator {
  public:
   using offsets = std::span<const std::int64_t>;

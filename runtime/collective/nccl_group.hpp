@@ -9,7 +9,7 @@
 // An operation returns when it has been put on the stream's queue. For that NCCL may need the other
 // ranks (in the first operations, while it makes connections), so the caller may sleep; a cancelled
 // generation wakes it. A queue whose peer does not come waits, on the device, until the generation
-// is cancelled; what it then leaves in its arrays means nothing, so whoever waits for a queue looks
+// is cancelled; what it then leaves in its arrays means nothing, so a waiter for a queue looks
 // at the token before what was computed is used.
 //
 // Ordered sums move bytes by NCCL and add them on the receiver, in rank order, as every other
@@ -20,8 +20,8 @@
 // to nothing else. Whatever only moves is the same in both.
 //
 // COLLECTIVE-1 and -4 are checked between the ranks of one process, without waiting for anybody:
-// whoever comes second and for something else throws broken_promise, and the group is aborted, so
-// that nobody hangs. Sizes of ranks elsewhere are not compared; where they differ, queues wait
+// a rank that comes second and for something else throws broken_promise, and the group is aborted,
+// so that nobody hangs. Sizes of ranks elsewhere are not compared; where they differ, queues wait
 // until the generation is cancelled.
 //
 // When NCCL fails on one rank, or tells of it later, the group's ranks in this process are aborted
@@ -56,7 +56,7 @@ inline constexpr std::int64_t ordered_scratch = std::int64_t{64} << 20;
 /// Where ranks find their group's id. Any thread.
 class nccl_meeting {
  public:
-  /// Once for a group of a generation; by rank 0, or by whoever was told of it.
+  /// Once for a group of a generation; by rank 0, or by one that was told of it.
   void give(const std::string& group, std::uint64_t generation, const nccl_id& id);
   /// Sleeps until it was given. Throws `cancelled`.
   nccl_id wait_for(const std::string& group, std::uint64_t generation, const cancel_token& token);

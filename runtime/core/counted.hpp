@@ -1,4 +1,4 @@
-// Numbers of things, for people.
+// Numbers of things, in words.
 
 #pragma once
 

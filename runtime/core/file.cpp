@@ -25,7 +25,7 @@ constexpr std::size_t buffer_size = std::size_t{1} << 20;
       "cannot {} '{}': {}{}", tried, path.string(), system_message(error_number), advice);
 }
 
-// The file's fault: whoever has another one goes on with that.
+// The file's fault: where there is another one the caller goes on with that.
 [[noreturn]] void refuse_to_read(const std::filesystem::path& path,
                                  std::size_t at,
                                  int error_number) {

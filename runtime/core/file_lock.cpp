@@ -19,7 +19,7 @@ bool is_device_or_pipe(const fs::path& path) {
   return ::stat(path.c_str(), &about) == 0 && !S_ISREG(about.st_mode) && !S_ISDIR(about.st_mode);
 }
 
-/// Whoever held it before may have removed the file between our opening and our locking.
+/// The one that held it before may have removed the file between our opening and our locking.
 bool is_still_there(int descriptor, const fs::path& path) {
   struct stat ours = {}, there = {};
   return ::fstat(descriptor, &ours) == 0 && ::stat(path.c_str(), &there) == 0

@@ -8,7 +8,7 @@
 
 namespace troupe::runtime {
 
-/// Whoever holds a lock file, as others may name it: "process 1234". `descriptor` is of that file.
+/// The holder of a lock file, as others may name it: "process 1234". `descriptor` is of that file.
 std::string holder_of(int descriptor);
 
 /// Keeps another process from writing the same file or folder: a lock on ".<name>.lock" beside it,

@@ -24,7 +24,7 @@ constexpr std::size_t waiting_lines = 8192;
 constexpr const char* clear_line = "\r\x1b[K";
 
 /// What stands at the bottom of the terminal. Nobody waits here for a terminal that was stopped:
-/// whoever writes a line of the log may (it has a thread of its own), and then holds the mutex.
+/// the writer of a line of the log may (it has a thread of its own), and then holds the mutex.
 class bottom_line {
  public:
   void show(std::string_view text) {

@@ -1,4 +1,4 @@
-// The log in the words of whoever reads it.
+// The log in the words of its reader: a program's flags, a library's settings.
 
 #pragma once
 

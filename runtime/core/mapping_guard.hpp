@@ -1,8 +1,8 @@
 // What happens where a mapped file cannot be read.
 //
 // A sector that the disk cannot read, or a file that was cut short, is no error of a call: the
-// system sends SIGBUS to whoever touches the page, and that ends the process. A guarded mapping has
-// zeros there instead, and remembers it; whoever uses what it read asks first
+// system sends SIGBUS to the thread that touches the page; that ends the process. A guarded mapping
+// has zeros there instead, and remembers it; a caller that uses what it read asks first
 // (docs/decisions/0015-mapped-files.md).
 
 #pragma once
@@ -13,7 +13,7 @@
 namespace troupe::runtime {
 
 /// Guards [begin, begin + size), which is mapped, and unmapped only afterwards. The first guard of
-/// a process takes over SIGBUS; faults in no guarded mapping go to whoever had it before.
+/// a process takes over SIGBUS; faults in no guarded mapping go to the handler before.
 class mapping_guard {
  public:
   mapping_guard(const void* begin, std::size_t size);

@@ -32,8 +32,8 @@ struct idle_source {
 };
 void register_pool(int device, idle_source what);
 
-/// Whether what was published of it has been written: whoever it is lent to waits for nothing but
-/// himself. POOL-2: it was published.
+/// Whether what was published of it has been written: the stream it is lent to waits for nothing
+/// but itself. POOL-2: it was published.
 bool is_written(const memory_block& x);
 
 /// Throws io_error: what was asked for, what is in use, what is free, where that is known, and

@@ -32,8 +32,8 @@ std::size_t size_class(std::size_t bytes) {
 
 using events = std::vector<std::shared_ptr<device_event>>;
 
-/// Null: the device has failed, and nothing runs on it any more. Whoever drops memory may be on his
-/// way out with that very failure.
+/// Null: the device has failed, and nothing runs on it any more. The caller that drops memory may
+/// be on its way out with that very failure.
 std::shared_ptr<device_event> mark_or_null(device_queue& queue) noexcept {
   try {
     return queue.mark();

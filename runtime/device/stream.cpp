@@ -27,7 +27,7 @@ stream::~stream() {
     return;
   try {
     timer_->close(*this);
-  } catch (const std::exception&) {  // its times are lost; whoever worked on it has been told
+  } catch (const std::exception&) {  // its times are lost; its lane has been told of the failure
   }
 }
 

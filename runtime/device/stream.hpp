@@ -22,7 +22,7 @@ class operation_profile;
 class operation_timer;
 
 /// Owned by one thread. On the CPU an operation has finished when `run` returns; on a device it has
-/// been enqueued, and whoever reads results on the host goes through `read` or waits. With a shadow
+/// been enqueued, and a host that reads results goes through `read` or waits. With a shadow
 /// pool nothing is computed; only the scratch of operations is counted.
 class stream {
  public:
@@ -52,7 +52,7 @@ class stream {
   void begin_step(bool training);
 
   memory_block allocate(std::size_t bytes) { return pool_.allocate(bytes); }
-  /// Memory that is filled once, by `make` from the host, and kept under its name for whoever asks
+  /// Memory that is filled once, by `make` from the host, and kept under its name for those who ask
   /// on this stream again: what is the same in every step. The last few names; not with a shadow,
   /// where nothing is filled.
   memory_block constant(const std::string& name,

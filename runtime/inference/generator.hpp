@@ -30,7 +30,7 @@ enum class generation_end : std::uint8_t {
   enough,            ///< as many tokens as were asked for
   end_of_document,   ///< the model said so; that token is not handed out
   end_of_positions,  ///< learned positions end at the length that the model was trained for
-  stopped            ///< whoever got the tokens wanted no more
+  stopped            ///< the caller that got the tokens wanted no more
 };
 
 struct generation_request {

@@ -32,7 +32,7 @@ struct accelerator_facts {
 };
 
 /// With `may_open` the plug-ins are opened and asked; a vendor's library can take a second to load,
-/// and whoever sees a device makes a context on it. Without it only their files are looked for.
+/// and a look at a device makes a context on it. Without it only their files are looked for.
 accelerator_facts look_at_accelerators(bool may_open);
 
 }  // namespace troupe::runtime

@@ -32,7 +32,7 @@ void draw(std::uint64_t key, std::int64_t first, double deviation, std::span<flo
   }
 }
 
-/// Processors that help whoever draws first: workers of a process begin at the same time.
+/// Processors that help the worker that draws first: workers of a process begin at the same time.
 class helpers {
  public:
   explicit helpers(std::int64_t wanted) {
@@ -52,7 +52,7 @@ class helpers {
   int count_ = 0;
 };
 
-/// Pieces are drawn by whoever is free, and taken one after the other.
+/// Pieces are drawn by threads that are free, and taken one after the other.
 class drawing {
  public:
   drawing(const parameter_store& store, std::uint64_t seed)

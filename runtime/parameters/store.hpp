@@ -74,7 +74,7 @@ class parameter_store {
   /// "The unit's weight gradients of this micro-batch are complete."
   virtual void emit(int unit) = 0;
 
-  // For whoever reduces, updates and gathers, between passes.
+  // For buckets, optimizer and worker, which reduce, update and gather between passes.
 
   /// Of an entry, from its beginning: the values that are updated, of type(), and the gradients of
   /// a logical replica. Those of an entry that follows another are `room` elements further on.

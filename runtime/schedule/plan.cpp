@@ -59,7 +59,7 @@ plan forward_only(int ranks, const std::vector<int>& placement, int microbatches
   const auto chunks = int(placement.size());
   plan out{"forward-only", chunks, microbatches, false, placement, {}};
   out.ranks.resize(std::size_t(ranks));
-  // Micro-batch m is at chunk c at time m + c: whoever goes by that time waits for nobody in vain.
+  // Micro-batch m is at chunk c at time m + c: in that order no rank waits for what comes later.
   for (int time = 0; time < chunks + microbatches - 1; ++time)
     for (int c = std::max(0, time - microbatches + 1); c <= std::min(time, chunks - 1); ++c)
       out.ranks[std::size_t(placement[std::size_t(c)])].push_back(

@@ -1,5 +1,5 @@
 // What each action of a plan waits for. A node is the position of an action, counted through the
-// rows; whoever checks, simulates or lowers a plan works on these numbers.
+// rows; the checker, the simulator and lowering work on these numbers.
 
 #pragma once
 
@@ -33,7 +33,7 @@ bool has_transfers(const plan& x);
 /// and is not larger than its actions justify.
 std::string misfit(const plan& x);
 
-/// Who sends to whom: a link is of one rank to another, for activations or for gradients.
+/// Which rank sends to which: a link is of one rank to another, for activations or for gradients.
 class plan_links {
  public:
   static constexpr std::size_t none = SIZE_MAX;

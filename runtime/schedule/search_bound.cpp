@@ -75,7 +75,7 @@ double lower_bound(const search_problem& of) {
     const double begun = std::min(room, first_input - first);
     bound = std::max(bound, first_input - begun + work);
     bound = std::max(bound, first_input - begun + work_before_weights + last);
-    // Whoever holds memory holds it for a round trip, and so many at once as there is room.
+    // A rank that holds memory holds it for a round trip, and so many at once as there is room.
     bound = std::max(bound, first + trips / of.capacity);
     if (hosted == 1) {
       const double turns = (of.microbatches + of.capacity - 1) / of.capacity;

@@ -1,4 +1,4 @@
-// Who waits for whom when a plan comes to no end.
+// Which rank waits for which when a plan comes to no end.
 
 #pragma once
 

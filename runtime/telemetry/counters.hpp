@@ -1,4 +1,4 @@
-// Plain counts of what a worker moved and did. Values only: whoever owns one decides who adds.
+// Plain counts of what a worker moved and did. Values only: the owner of one decides who adds.
 
 #pragma once
 
@@ -12,7 +12,7 @@ struct transport_counters {
   std::atomic<std::uint64_t> bytes_copied = 0;
   std::atomic<std::uint64_t> tickets = 0;
   std::atomic<std::uint64_t> dropped = 0;  ///< tickets that nobody had redeemed at the end
-  std::atomic<std::uint64_t> refused = 0;  ///< messages of others that were none, or asked in vain
+  std::atomic<std::uint64_t> refused = 0;  ///< messages that were none, or came too late
 };
 
 }  // namespace troupe::runtime

@@ -8,7 +8,7 @@
 
 namespace troupe::runtime {
 
-/// Each record is handed to the system at once, so that whoever reads the file sees whole records
+/// Each record is handed to the system at once, so that a reader of the file sees whole records
 /// and a killed process has torn none. One thread.
 class growing_file {
  public:

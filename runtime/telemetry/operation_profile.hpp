@@ -45,7 +45,7 @@ class operation_profile {
   double step_ms() const;
   double between_ms() const;
 
-  /// For people: the `most` longest, one line each; then the rest, and what lay between.
+  /// As a table: the `most` longest, one line each; then the rest, and what lay between.
   std::vector<std::string> table(std::size_t most) const;
   /// For programs: docs/formats/operation_profile.md. Throws io_error.
   void write_json(const std::filesystem::path& path) const;

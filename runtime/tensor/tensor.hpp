@@ -14,7 +14,7 @@
 
 namespace troupe::runtime {
 
-/// Contiguous, row-major. Copies share the elements. Whoever made a tensor fills it before handing
+/// Contiguous, row-major. Copies share the elements. The maker of a tensor fills it before handing
 /// it on; from then on it is immutable.
 class tensor {
  public:

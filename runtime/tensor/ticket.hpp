@@ -12,9 +12,9 @@
 
 namespace troupe::runtime {
 
-/// A plain value: copying it copies no data and takes no ownership. Whoever redeems it
-/// (runtime/transport) gets the tensor once. It is leased: redeeming, the end of its generation or
-/// the death of its holder release what it stands for.
+/// A plain value: copying it copies no data and takes no ownership. Redeeming it
+/// (runtime/transport) gives the tensor, once. It is leased: redeeming, the end of its generation
+/// or the death of its holder release what it stands for.
 struct ticket {
   std::uint64_t holder = 0;  ///< process that has the bytes
   std::uint64_t slot = 0;    ///< where in that process; never reused within a run

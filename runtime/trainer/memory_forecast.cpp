@@ -26,7 +26,7 @@ class shadow_communicator final : public communicator {
   int rank_, size_;
 };
 
-/// One worker, its neighbours played by whoever holds what passes between them.
+/// One worker; its neighbours are played: what passes between them is held here.
 class rehearsal {
  public:
   rehearsal(const training_job& job, const job_pipeline& pipeline, const coordinates& seat)

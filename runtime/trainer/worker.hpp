@@ -166,7 +166,7 @@ class worker {
   /// From now on units wait for their values, until gather_bucket brings them or the token is
   /// cancelled.
   void close_parameter_gates(const cancel_token& token);
-  /// Brings the values of a bucket from whoever owns them. Any lane; in gather_order.
+  /// Brings the values of a bucket from the ranks that own them. Any lane; in gather_order.
   void gather_bucket(int bucket, stream& stream);
   /// As the next forward passes want them: chunks ascending, of each the last bucket first.
   std::vector<int> gather_order() const;

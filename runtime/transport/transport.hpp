@@ -27,7 +27,7 @@ class transport {
  public:
   virtual ~transport() = default;
 
-  /// Leases the tensor until it is redeemed, its generation ends, or whoever was redeeming it dies.
+  /// Leases the tensor until it is redeemed, its generation ends, or its redeemer dies.
   /// One of a device has been published (moves.hpp). Throws `cancelled` when the generation has
   /// ended.
   virtual ticket deposit(tensor x, generation_id generation) = 0;
@@ -37,14 +37,14 @@ class transport {
   /// its stream. The caller, who owns the stream, sleeps until they are there.
   ///
   /// Throws broken_promise when a ticket was redeemed before, `cancelled` when its generation has
-  /// ended, io_error when its holder has died or cannot be reached: at once, whoever waits.
+  /// ended, io_error when its holder has died or cannot be reached: at once, also while it waits.
   virtual std::vector<tensor> redeem_all(std::span<const ticket> tickets, const redeemer& by) = 0;
   tensor redeem(const ticket& x, const redeemer& by = {}) {
     return std::move(redeem_all({&x, 1}, by).front());
   }
 
-  /// Everything that is still leased in this generation or an older one is released, whoever waits
-  /// in it is told `cancelled`, and nothing more can be deposited or redeemed in it.
+  /// Everything that is still leased in this generation or an older one is released, those who
+  /// wait in it are told `cancelled`, and nothing more can be deposited or redeemed in it.
   virtual void end_generation(generation_id last) = 0;
 
   /// Leases that were not redeemed yet.

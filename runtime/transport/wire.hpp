@@ -27,7 +27,7 @@ struct landing {
   bool on_device = false;               ///< the CPU cannot write there
 };
 
-/// Whom a wire tells: on its own thread, one call at a time. Neither waits nor throws.
+/// What a wire tells, on its own thread, one call at a time. Neither waits nor throws.
 class wire_owner {
  public:
   virtual ~wire_owner() = default;
@@ -56,7 +56,7 @@ class wire {
 
   /// Nobody is answered, and the owner is told nothing, before.
   virtual void start() = 0;
-  /// What was under way is told `done(false)`, and whoever calls is refused; once it returns nobody
+  /// What was under way is told `done(false)`, and who calls is refused; once it returns nobody
   /// is told anything, and whatever is asked of the wire is dropped. Not on its own thread.
   virtual void stop() = 0;
 
@@ -66,7 +66,7 @@ class wire {
   /// They are announced and fetched, never sent along with the header.
   virtual bool takes_device_memory() const = 0;
 
-  /// Returns at once; of whoever cannot be reached, the owner is told that he is lost.
+  /// Returns at once; of a peer that cannot be reached the owner is told that it is lost.
   virtual peer_number connect(const std::string& address) = 0;
   /// To a peer that is gone: `done(false)`.
   virtual void send(peer_number to, outgoing what) = 0;

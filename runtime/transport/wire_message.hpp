@@ -43,8 +43,8 @@ inline constexpr std::size_t wire_message_bytes = 104;
 
 std::vector<std::byte> bytes_of(const wire_message& x);
 
-/// What a peer sent: a message whose numbers fit together, or what is wrong with it. Whoever sent
-/// it is a stranger: nothing of it is believed before.
+/// What a peer sent: a message whose numbers fit together, or what is wrong with it. Its sender
+/// is a stranger: nothing of it is believed before.
 std::variant<wire_message, std::string> read_message(std::span<const std::byte> header);
 
 /// Of a ticket from elsewhere; nothing when its extents are none, or more than memory can have.

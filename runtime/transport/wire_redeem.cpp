@@ -106,7 +106,7 @@ tensor wire_transport::reception::expect(const ticket& x) {
 
 void wire_transport::reception::finish() {
   if (on_device_ && !in_pieces_)
-    by_.on->mark()->wait();  // whoever used this memory before has done with it
+    by_.on->mark()->wait();  // the user of this memory before has done with it
   const auto window = in_pieces_ ? pieces_at_once : ranges_.size();
   for (std::size_t i = 0; i < ranges_.size(); ++i) {
     while (begun_.size() < std::min(i + window, ranges_.size()))

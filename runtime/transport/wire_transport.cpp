@@ -247,7 +247,7 @@ landing wire_transport::land(peer_number from, const wire_message& x, std::size_
   const auto& to = at->second;
   auto done = [this, to, bytes](bool there) {
     const std::lock_guard inner(mutex_);
-    if (!there)  // its sender is lost, as whoever waits is told
+    if (!there)  // its sender is lost, as those who wait are told
       return;
     counters_.bytes_copied += bytes;
     to->landed += bytes;

@@ -11,8 +11,8 @@
 // a stager does the same on the holder's side; unless the wire reads the memory of devices itself.
 //
 // Who is gone: everything that waits for a lost peer is told at once, and what it had begun to
-// redeem is released. What a stranger sends is checked before it is believed; whoever sends what is
-// no message is cut off. Nobody but those who wait is told of a loss: that it ends the generation
+// redeem is released. What a stranger sends is checked before it is believed; a peer that sends
+// what is no message is cut off. Only those who wait are told of a loss: that it ends a generation
 // of all is not there yet.
 
 #pragma once
@@ -60,7 +60,7 @@ class wire_transport final : public transport, private wire_owner {
   /// is introduced again, elsewhere or after he was lost, is connected anew.
   void introduce(const transport_address& who);
   /// Closes all connections with a process that does not answer: what it was being sent is
-  /// released, which no end of a generation does, and whoever waits for it is told. It stays lost
+  /// released, which no end of a generation does, and those who wait for it are told. It stays lost
   /// until it is introduced again.
   void forget(std::uint64_t process, const std::string& why);
 

@@ -47,7 +47,7 @@ def doctor(b):
 
 
 def machine(b):
-    """For whoever reads the figures later."""
+    """For later readers of the figures."""
     text = b.run("machine", ["sh", "-c", "nvidia-smi || true; nproc; head -3 /proc/meminfo; df -h / /dev/shm; uname -a"], 20)
     total = re.search(r"MemTotal: *(\d+)", text or "")
     b.row("machine", f"{os.cpu_count()} processors, {int(total[1]) / 2**20 if total else 0:.0f} GiB")

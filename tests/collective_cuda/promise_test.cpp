@@ -53,7 +53,7 @@ TEST_CASE(
           break;
       }
       on.finish();
-      mine.barrier();  // whoever was put on a queue before it was found is told now
+      mine.barrier();  // what was put on a queue before it was found is told now
     });
   });
   for (const auto& text : told)

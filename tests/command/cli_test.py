@@ -314,7 +314,7 @@ def check_arrangements(folder):
     largest = json.loads(page)["summary"]["largest"]
     if code != 1 or not 0 < largest < 1e-3:
         raise wrong(f"two tensor ranks and one worker differ by {largest}: {code}\n{page[:500]}")
-    # Whoever fails in them, the run says who, and ends.
+    # Whichever fails in them, the run says which, and ends.
     for who in ["stage:0.0.1", "lane:1.1", "wire:1.0.1"]:
         code, _, err = run("train", "gpt", *long, *cut["tensor_all"], "--plant-fault", f"{who}@2")
         if code != 3 or f"planted for {who}@2" not in err or f"stage:{who.split(':')[1]}" not in err:

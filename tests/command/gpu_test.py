@@ -240,13 +240,13 @@ def check_failing_device(folder):
     """A device that fails ends the run with what failed, and the chain of who ended."""
     faults = ["cudaLaunchKernelEx@200=700", "cudaLaunchKernelEx@300=719"]
     faults += [f"cudaEventRecord@{n}=700" for n in (7, 16, 31)]
-    for fault in faults:  # whoever drops memory on his way out must not fail a second time
+    for fault in faults:  # what drops memory on its way out must not fail a second time
         answer = train(folder, settings={"TROUPE_EMULATED_FAULT": fault})
         says(answer, 3, "cudaErrorLaunchFailure" if "719" in fault else "cudaErrorIllegalAddress", "stage:0.0")
 
 
 def check_several_devices(folder):
-    """A device for each stage: whoever drops what he was lent does not change the device he works on."""
+    """A device for each stage: a lane that drops what it was lent does not change its own device."""
     four = {"TROUPE_EMULATED_DEVICES": 4}
     whole = ["--num-layers", "4", "--micro-batch-size", "1"]
     says(train(folder, *whole, "--log-file", "one.jsonl"), 0)

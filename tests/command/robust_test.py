@@ -3,7 +3,7 @@ runs in one place: SIGNAL-1 and ONE-WRITER. Run by ctest.
 
     robust_test.py PROGRAM DISK_FAULTS NAME...   runs the named checks, or all
 
-DISK_FAULTS is the library of tests/support/disk_faults.hpp, preloaded to strike at a chosen call.
+DISK_FAULTS is the library of tests/support/disk_faults.hpp, preloaded to fail a chosen call.
 """
 
 import json
@@ -162,7 +162,7 @@ def check_signals_while_preparing(folder):
 
 
 def check_signals_in_preprocess(folder):
-    """Whoever is stopped leaves no half of an output behind: none of it, or, when the signal came too
+    """A command that is stopped leaves no half of an output behind: none of it, or, when the signal came too
     late, all of it."""
     (folder / "text.txt").write_text(TEXT)
     (folder / "long.txt").write_text(TEXT * 100)
@@ -368,7 +368,7 @@ def check_cut_short(folder):
 
 
 def check_ignored_signals(folder):
-    """Signals that whoever started the run ignores (nohup, a job in the background) do not end it."""
+    """Signals that were ignored when the run started (nohup, a job in the background) do not end it."""
     def ignore():
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -397,7 +397,7 @@ def check_large_files(folder):
 
 
 def check_fifos(folder):
-    """A FIFO where a file should be is refused, and nobody waits for whoever might read it."""
+    """A FIFO where a file should be is refused, and nobody waits for a reader of it."""
     (folder / "run").mkdir()
     os.mkfifo(folder / "run/latest_checkpointed_iteration.txt")
     expect(2, *training(folder), says="latest_checkpointed_iteration.txt")

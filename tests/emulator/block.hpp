@@ -1,4 +1,4 @@
-// One block of a kernel on one thread of the host: its CUDA threads are fibers, and whoever waits
+// One block of a kernel on one thread of the host: its CUDA threads are fibers, and one that waits
 // for others lets them run. Which of those that can run is next is drawn from the seed, so that a
 // kernel which relies on an order gives wrong results for some seed.
 
@@ -15,7 +15,7 @@
 
 namespace troupe::emulator {
 
-/// What ends a launch: the error that the device then has, and a text for people.
+/// What ends a launch: the error that the device then has, and a text for messages.
 struct kernel_failure {
   cudaError_t error;
   std::string text;
@@ -54,7 +54,7 @@ class block_runner {
   /// Nothing if every thread of the block came to its end.
   std::optional<kernel_failure> run(const block_task& task);
 
-  /// Kernel, block and thread that run now, for people.
+  /// Kernel, block and thread that run now, for messages.
   std::string where() const;
 
   // What a kernel calls, through the functions of emulated/warp.h.

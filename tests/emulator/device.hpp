@@ -32,7 +32,7 @@ cudaError_t runtime_call(const char* name, Body&& body) {
   return noted(before != cudaSuccess ? before : std::forward<Body>(body)());
 }
 
-/// For people: on the standard error output, as one line.
+/// On the standard error output, as one line.
 void say(const std::string& text);
 
 }  // namespace troupe::emulator

@@ -11,7 +11,7 @@
 namespace troupe::emulator {
 
 struct kernel_symbols {
-  std::string name;  ///< with its template arguments and parameters, for people
+  std::string name;  ///< with its template arguments and parameters, as in the source
 
   /// A variable in the block of its module's thread-local memory.
   struct variable {

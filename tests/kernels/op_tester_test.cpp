@@ -115,7 +115,7 @@ namespace {
 
 enum class fault { wrong, beyond, untouched, unsteady, none };
 
-/// Spoils what the reference's add has computed.
+/// Changes what the reference's add has computed.
 class faulty : public on_host {
  public:
   explicit faulty(fault which) : on_host(kernels::backend::reference), which_(which) {}

@@ -123,7 +123,7 @@ void check(std::int64_t R, std::int64_t V, std::int64_t vocabulary, std::size_t 
 
 }  // namespace
 
-// e^200 is more than a float holds: whoever does not know the highest logit of the row overflows.
+// e^200 is more than a float holds: without the highest logit of the row the sum overflows.
 TEST_CASE("cross-entropy on a device knows the highest logit wherever it lies", "[kernels][cuda]") {
   const std::int64_t V = GENERATE(700, 3001, 9001);  // blocks of one warp, of 4, of 8
   for (const std::int64_t at : {std::int64_t{0}, V / 7, V / 3, V / 2, V - 150, V - 1}) {

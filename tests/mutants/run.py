@@ -23,7 +23,7 @@ import kernels
 import mutants
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-HANGS = 240  # seconds; whoever waits for ever is found, too
+HANGS = 240  # seconds; a test that waits for ever is found, too
 # In this order: most faults are found by the first, and then the others are not built.
 COMPOSITION = [("matrix", ["--stop"]), ("test_runtime_trainer", ["--abort"]),
                ("test_scenario", ["--abort", "[scenario]"])]

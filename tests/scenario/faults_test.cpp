@@ -1,4 +1,4 @@
-// Whoever fails, the job ends in order and says who and why; nobody is left hanging.
+// Whichever actor fails, the job ends in order and says which and why; none is left hanging.
 
 #include "runtime/checkpoint/checkpoint.hpp"
 #include "runtime/core/file.hpp"
@@ -16,7 +16,7 @@ using namespace troupe;
 using Catch::Matchers::ContainsSubstring;
 
 TEST_CASE("an injected exception in any one actor ends the job, naming it", "[scenario][fault]") {
-  // lane:0.1 strikes while stage 1.1 waits for it in the reduction.
+  // lane:0.1 fails while stage 1.1 waits for it in the reduction.
   const std::string who = GENERATE("supervisor",
                                    "node",
                                    "loader",

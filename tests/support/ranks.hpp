@@ -33,7 +33,7 @@ struct seat {
 /// Bundles on their way between threads.
 class hand_over {
  public:
-  using key = std::tuple<seat, int, int, bool>;  ///< to whom, replica, micro-batch, backward pass
+  using key = std::tuple<seat, int, int, bool>;  ///< receiver, replica, micro-batch, backward pass
 
   explicit hand_over(runtime::cancel_token token) : token_(std::move(token)) {
     waker_ = token_.on_cancel([this] {

@@ -67,7 +67,7 @@ class event_store {
     }
     const visit there(device_);
     cudaEvent_t event = nullptr;
-    // Whoever waits sleeps: the processor belongs to other lanes.
+    // A thread that waits sleeps: the processor belongs to other lanes.
     const unsigned how = cudaEventBlockingSync | (timed ? 0U : unsigned(cudaEventDisableTiming));
     require(cudaEventCreateWithFlags(&event, how), "making an event");
     return event;

@@ -1,4 +1,4 @@
-// UCX's objects, each closed by whoever has it. All of the wire's one thread.
+// UCX's objects, each closed by its owner. All of the wire's one thread.
 
 #pragma once
 
@@ -30,7 +30,7 @@ void require(ucs_status_t said, const std::string& tried);
 /// Within one machine only `lo` is used.
 context make_context(bool within_machine);
 worker make_worker(const context& of);
-/// Whoever sleeps now is woken by what comes; false: there is something to do before. Throws what
+/// Who sleeps now is woken by what comes; false: there is something to do before. Throws what
 /// else is wrong.
 bool arm(const worker& x);
 /// What epoll waits for.

@@ -19,7 +19,7 @@ namespace troupe::runtime::ucx {
 
 class peer {
  public:
-  /// `announces`: bytes are fetched by whom they are for, never sent along.
+  /// `announces`: bytes are fetched by their receiver, never sent along.
   peer(const context& of, peer_number number, wire_owner& owner, bool announces);
   /// Tells everything that is under way `done(false)`, when nobody touches its memory any more. Of
   /// a connection that is not closed yet the worker's end makes an end.

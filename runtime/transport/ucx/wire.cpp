@@ -214,7 +214,7 @@ std::map<peer_number, std::unique_ptr<peer>>::iterator wire_of_ucx::add(peer_num
   return peers_.emplace(number, std::move(made)).first;
 }
 
-// Whoever waits is told first: nobody else's messages wait for the end of a connection.
+// Those who wait are told first: nobody else's messages wait for the end of a connection.
 void wire_of_ucx::bury() {
   for (auto at = peers_.begin(); at != peers_.end();) {
     if (at->second->broken().empty()) {
@@ -243,7 +243,7 @@ bool wire_of_ucx::arm() {
   return armed;
 }
 
-// Whoever posts from here on writes to the event, unless somebody has.
+// A thread that posts from here on writes to the event, unless another has.
 void wire_of_ucx::sleep() {
   {
     const std::lock_guard lock(mutex_);

@@ -103,7 +103,7 @@ std::optional<std::int64_t> valid_in(const fs::path& dir) {
   return iteration;
 }
 
-/// Whoever comes next finds the older or the newer one, nothing else beside them, and can save.
+/// The next run finds the older or the newer one, nothing else beside them, and can save.
 void check_next(const fs::path& dir, const deed& x) {
   std::optional<directory_lock> lock(dir);
   const auto found = valid_in(dir);

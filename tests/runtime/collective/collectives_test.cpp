@@ -330,7 +330,7 @@ TEST_CASE("COLLECTIVE-3: sums take f32, bf16 and f16", "[collective][invariant]"
 
 TEST_CASE("COLLECTIVE-4: what one rank sends is as much as the other expects",
           "[collective][invariant]") {
-  // Seen by whoever is to receive too much or too little; the generation ends for the other.
+  // Seen by the rank that is to receive too much or too little; the generation ends for the other.
   const cancel_token token;
   std::atomic<int> broken = 0, released = 0;
   as_ranks(2, token, [&](communicator& group, stream& on) {

@@ -1,4 +1,4 @@
-// A parameter of experts is a declaration: which ranks share it, what is summed over whom and what
+// A parameter of experts is a declaration: which ranks share it, what is summed over which and what
 // a checkpoint gets of it follow from how it lies along each axis.
 
 #include "runtime/layout/mesh.hpp"
