@@ -31,7 +31,7 @@ struct node_context {
   std::function<std::unique_ptr<runtime::lane>(runtime::lane_settings)> make_lane
       = runtime::make_thread_lane;
   /// The loader, the checkpointer and the monitor block: they have threads of their own, but not in
-  /// the deterministic simulation.
+  /// tests that drive one actor alone.
   bool own_threads = true;
 
   std::shared_ptr<runtime::trace_recorder> trace = {};       ///< null: nobody watches

@@ -212,7 +212,7 @@ void supervisor_state::begin_step() {
   tell_replicas(*now_);
 }
 
-// Where stages have something to wait for, and somebody will read it.
+// Where stages have something to wait for, and it will be reported.
 bool supervisor_state::is_timed(std::uint64_t step) const {
   const auto& watch = job_->job.watch;
   const bool logged = watch.log_interval > 0 && step % watch.log_interval == 0;

@@ -1,4 +1,4 @@
-// Attention that another library computes: the seat of libtroupe_cudnn.so (kernels/cudnn).
+// Attention that another library computes: what libtroupe_cudnn.so (kernels/cudnn) implements.
 //
 // The plug-in exports two C functions beside troupe_plugin_build:
 //

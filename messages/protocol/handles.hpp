@@ -135,7 +135,7 @@ using node_actor = caf::typed_actor<
     caf::reacts_to<all_restored>,
     // Whatever waits in this generation is released at once.
     caf::reacts_to<end_generation>,
-    // Stop everybody, then end.
+    // Stop all that it spawned, then end.
     caf::reacts_to<shut_down>>;
 
 }  // namespace troupe::messages

@@ -5,7 +5,7 @@
 //   DIR/iter_0000100/model-00001-of-00002.safetensors       parameters, by full unsharded name
 //   DIR/iter_0000100/optimizer-00001-of-00002.safetensors   exp_avg.<name>, exp_avg_sq.<name>
 //
-// A rank that holds a part of a tensor writes that part, a box of it, into its shard.
+// A rank that holds a part of a tensor writes that part, a box of it, into its file.
 //
 // CHECKPOINT-VISIBLE: what has an iteration's name is complete and durable;
 // docs/formats/checkpoint.md tells when what is visible. A process that writes in DIR, or removes

@@ -45,7 +45,7 @@ struct lane_settings {
 std::unique_ptr<lane> make_thread_lane(lane_settings settings);
 
 /// No thread: `submit` does the work at once, or, when work of this lane submits, after that work.
-/// For the deterministic simulation.
+/// For tests that drive one actor alone.
 std::unique_ptr<lane> make_inline_lane(lane_settings settings);
 
 }  // namespace troupe::runtime

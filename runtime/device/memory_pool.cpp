@@ -42,7 +42,7 @@ std::shared_ptr<device_event> mark_or_null(device_queue& queue) noexcept {
   }
 }
 
-/// What is known of a device's block while somebody has it.
+/// What is known of a device's block while it is lent.
 struct block_story {
   std::mutex mutex;
   std::shared_ptr<device_event> written;

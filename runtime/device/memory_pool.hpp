@@ -23,7 +23,7 @@ enum class memory_kind : std::uint8_t {
 
 /// Of a block of a pool; anything else is host memory.
 memory_kind kind_of(const memory_block& x);
-/// Whose memory it is, or who works with what was lent to him; -1: the host's.
+/// The device whose memory it is, or that works with what was lent to it; -1: the host.
 int device_of(const memory_block& x);
 
 /// Hands out blocks and keeps those that come back, by size class: four to a power of two below 16

@@ -56,8 +56,8 @@ class wire_transport final : public transport, private wire_owner {
   wire_transport& operator=(const wire_transport&) = delete;
 
   transport_address address() const;
-  /// Before the first ticket of that process is redeemed; the connection is made when it is. Who
-  /// is introduced again, elsewhere or after he was lost, is connected anew.
+  /// Before the first ticket of that process is redeemed; the connection is made when it is. One
+  /// that is introduced again, elsewhere or after it was lost, is connected anew.
   void introduce(const transport_address& who);
   /// Closes all connections with a process that does not answer: what it was being sent is
   /// released, which no end of a generation does, and those who wait for it are told. It stays lost

@@ -83,7 +83,7 @@ void block_runner::open_barrier() {
     votes += one.what.predicate ? 1 : 0;
     if (one.what.what != first->what.what || !same(one.what.where, first->what.where)) {
       failure_ = described(cudaErrorLaunchFailure, who_waits_where());
-      return;  // everyone else is told when he is resumed; who is running, by wait()
+      return;  // others are told when they are resumed; the one that runs, by wait()
     }
   }
   unsigned result = votes;

@@ -1,4 +1,4 @@
-// What is said when somebody touches memory that is not his, before the process ends as it would.
+// What is said when a thread touches memory that it may not, before the process ends as it would.
 
 #pragma once
 

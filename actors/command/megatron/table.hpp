@@ -18,7 +18,7 @@ enum class standing {
   works,     ///< a setting of ours; the note says what differs, if anything
   accepted,  ///< decides nothing here; the note says why
   coming,    ///< refused: a later version is to have it; the note says what it belongs to
-  refused,   ///< refused for good, or until somebody asks; the note says why and what to do
+  refused,   ///< refused for good, or until it is asked for; the note says why and what to do
 };
 
 const char* name_of(standing what);
