@@ -35,7 +35,7 @@ class library final : public cuda_library {
   }
   std::size_t scratch(const operation& what) override {
     return visit(what, []<class Op>(const Op& op) -> std::size_t {
-      if constexpr (requires { cuda::scratch(op); })
+      if constexpr (on_device<Op> && requires { cuda::scratch(op); })
         return cuda::scratch(op);
       else
         return 0;
