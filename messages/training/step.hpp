@@ -23,6 +23,7 @@
 
 #pragma once
 
+#include "runtime/core/double_bits.hpp"
 #include "runtime/core/exact_sum.hpp"
 #include "runtime/core/hash.hpp"
 #include "runtime/core/ids.hpp"
@@ -189,7 +190,8 @@ typename Inspector::result_type inspect(Inspector& f, executed_row& x) {
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, loss_part& x) {
-  return f(caf::meta::type_name("loss_part"), x.total, x.tokens, x.number);
+  runtime::double_bits total(x.total);
+  return f(caf::meta::type_name("loss_part"), *total, x.tokens, x.number);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, nonfinite_gradient& x) {
@@ -211,13 +213,14 @@ typename Inspector::result_type inspect(Inspector& f, vote& x) {
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, decision& x) {
+  runtime::double_bits scale(x.gradient_scale);
   return f(caf::meta::type_name("decision"),
            x.generation,
            x.step,
            x.skip,
            x.update,
            x.learning_rate,
-           x.gradient_scale);
+           *scale);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, applied& x) {

@@ -49,8 +49,8 @@ class mapped_file {
 /// A file being written, buffered. What was written is durable, and visible under its name, only
 /// after `commit`; without it the destructor removes the temporary file beside the target. A link
 /// is followed, and stays. What is there and no regular file (a device, a FIFO) is written into,
-/// not replaced: then what was written is visible at once and nothing is durable. A FIFO that nobody
-/// reads is refused.
+/// not replaced: then what was written is visible at once and nothing is durable. A FIFO that
+/// nobody reads is refused.
 class file_writer {
  public:
   /// Opens "<path>.partial-<pid>", or the device. Throws io_error.

@@ -4,6 +4,7 @@
 
 #include <new>
 #include <openssl/evp.h>
+#include <utility>
 #include <xxhash.h>
 
 namespace troupe::runtime {
@@ -48,15 +49,18 @@ sha256::~sha256() {
 }
 
 void sha256::add(const void* data, std::size_t size) {
-  ensure(EVP_DigestUpdate(static_cast<EVP_MD_CTX*>(context_), data, size) == 1,
-         "HASH-1: SHA-256 takes bytes until its result is asked for");
+  ensure(
+      context_ != nullptr && EVP_DigestUpdate(static_cast<EVP_MD_CTX*>(context_), data, size) == 1,
+      "HASH-1: SHA-256 takes bytes until its result is asked for");
 }
 
 std::string sha256::hex() {
   std::array<unsigned char, EVP_MAX_MD_SIZE> out = {};
   unsigned size = 0;
-  ensure(EVP_DigestFinal_ex(static_cast<EVP_MD_CTX*>(context_), out.data(), &size) == 1,
+  ensure(context_ != nullptr
+             && EVP_DigestFinal_ex(static_cast<EVP_MD_CTX*>(context_), out.data(), &size) == 1,
          "HASH-2: the result of SHA-256 is asked for once");
+  EVP_MD_CTX_free(static_cast<EVP_MD_CTX*>(std::exchange(context_, nullptr)));  // OpenSSL 3 goes on
   std::string text;
   for (unsigned i = 0; i < size; ++i)
     text += fmt::format("{:02x}", out[i]);

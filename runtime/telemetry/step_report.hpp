@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "runtime/core/double_bits.hpp"
 #include "runtime/core/hash.hpp"
 
 #include <cstdint>
@@ -102,12 +103,13 @@ typename Inspector::result_type inspect(Inspector& f, pipeline_times& x) {
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, step_report& x) {
+  double_bits loss(x.lm_loss), norm(x.grad_norm), parameters(x.params_norm);
   return f(x.iteration,
            x.consumed_samples,
            x.consumed_tokens,
            x.global_batch_size,
-           x.lm_loss,
-           x.grad_norm,
+           *loss,
+           *norm,
            x.learning_rate,
            x.elapsed_ms,
            x.tokens_per_second,
@@ -115,13 +117,14 @@ typename Inspector::result_type inspect(Inspector& f, step_report& x) {
            x.state,
            x.skipped,
            x.scale,
-           x.params_norm,
+           *parameters,
            x.zero_gradients,
            x.pipeline);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, validation_report& x) {
-  return f(x.iteration, x.loss);
+  double_bits loss(x.loss);
+  return f(x.iteration, *loss);
 }
 
 }  // namespace troupe::runtime

@@ -338,12 +338,14 @@ TEST_CASE_METHOD(wire,
 }
 
 TEST_CASE_METHOD(wire,
-                 "a message with a NaN survives the wire, though it equals nothing",
+                 "a message with a NaN or an infinity survives the wire, though NaN equals nothing",
                  "[messages]") {
   auto sent = example<committed>(*this);
   sent.report.lm_loss = std::numeric_limits<double>::quiet_NaN();
+  sent.report.grad_norm = std::numeric_limits<double>::infinity();
   const auto received = through_bytes(system, sent);
   CHECK(std::isnan(received.report.lm_loss));
+  CHECK(received.report.grad_norm == sent.report.grad_norm);
   CHECK(received.report.state == sent.report.state);
 }
 

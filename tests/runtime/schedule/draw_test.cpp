@@ -239,7 +239,7 @@ TEST_CASE("a file that is no trace, or of another plan, is refused by what is wr
   };
   refused("", 5, "'t.json' is no trace of a run: its JSON ends too early, after 0 b");
   refused(good.substr(0, good.size() / 2), 5, "its JSON ends too early");
-  refused("not JSON", 5, "it is no JSON from byte 2 on; give what");
+  refused("not JSON", 5, "it is no JSON from byte 2 on; give the file");
   refused("{}", 5, "no traceEvents");
   refused("[1, 2]", 5, "no traceEvents");
   refused("{\"traceEvents\": []}", 5, "no actions of any step");
