@@ -479,9 +479,10 @@ void declare_device(command_line& line, training_flags& to) {
 void declare_testing(command_line& line, training_flags& to) {
   auto& d = to.faults;
   line.group("Testing");
-  line.toggle("--check-messages",
-              "Every message goes through bytes before it is delivered, as between processes; one "
-              "that does not come back equal ends the run.",
+  line.toggle({.name = "--check-messages",
+               .field = "check_messages",
+               .help = "Every message goes through bytes before it is delivered, as between "
+                       "processes; one that does not come back equal ends the run."},
               [&to] { to.check_messages = true; });
   line.value(
       {.name = "--plant-fault",
