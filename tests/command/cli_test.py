@@ -406,7 +406,7 @@ def check_resume(folder):
         raise wrong(f"a run without a step tells of memory:\n{out}")
     if "start       from iteration 7 of 9" not in works(*longer, 9, "--dry-run"):
         raise wrong("a dry run does not say where the run would start from")
-    refuses("hidden: 32 there", *mine, "--hidden-size", 64, "--dry-run")
+    refuses("hidden: checkpoint 32, this run 64", *mine, "--hidden-size", 64, "--dry-run")
     refuses("holds iteration 7", *train, "--save", saved, "--dry-run")
     refuses("is not a folder", *train, "--save", log / "x", "--dry-run")
     refuses("each its own", *train, "--log-file", folder / "x", "--trace", folder / "x")
@@ -458,7 +458,7 @@ def check_finetune(folder):
     refuses("neither a manifest.json", *train, "--finetune", "--load", folder / "gone", "--save",
             folder / "gone")
     refuses("--finetune begins again at 0", *tune, "--save", folder / "base")
-    refuses("hidden: 32 there", *tune, "--hidden-size", 64)
+    refuses("hidden: checkpoint 32, this run 64", *tune, "--hidden-size", 64)
     if "from iteration 0, with the parameters of" not in works(*tune, "--dry-run"):
         raise wrong("a dry run does not tell of --finetune")
     works(*tune, "--save", folder / "tuned", "--log-file", folder / "log", "--log-interval", 1)

@@ -163,10 +163,10 @@ def check_executed(folder):
     refuses("name another file", "schedule", "draw", *what, "--step", 2, "--trace", trace)
     other = folder / "other.json"
     other.write_text("{}")
-    refuses("other.json' is no trace of `troupe train --trace`: it has no traceEvents", "schedule", "draw",
+    refuses("other.json' is no trace of a run: it has no traceEvents", "schedule", "draw",
             *what[:-1], other, "--step", 2)
     other.write_text("neither")
-    refuses("other.json' is no trace of `troupe train --trace`: it is no JSON from byte 2 on", "schedule", "draw",
+    refuses("other.json' is no trace of a run: it is no JSON from byte 2 on", "schedule", "draw",
             *what[:-1], other, "--step", 2)
     refuses("has 0F3, which the plan '1f1b' lacks", "schedule", "draw", "1f1b", "--ranks", 2, "--microbatches", 3,
             "--executed", trace, "--step", 2)
