@@ -135,7 +135,7 @@ def check_manual(folder):
         if flag.startswith("--") and flag.rstrip(".,:;") == flag and flag.replace("-", "\\-") not in page:
             raise wrong(f"{flag} is not in the manual page")
     text = works("manual", "--format", "markdown")
-    for page in ["## troupe train gpt", "* `--num-layers N`: Transformer layers."]:
+    for page in ["## troupe train gpt", "* `--num-layers N`: Transformer layers (required"]:
         if page not in text:
             raise wrong(f"'{page}' is not in the Markdown manual")
     refuses("--output DIR is missing", "manual")
