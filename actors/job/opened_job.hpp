@@ -25,9 +25,8 @@ struct opened_job {
   int tensor_ranks() const { return mesh.extent(runtime::axis::tensor); }
   int rank(int replica, int pipeline_rank, int tensor_rank) const {
     using runtime::axis;
-    return mesh.rank({{axis::tensor, tensor_rank},
-                      {axis::data, replica},
-                      {axis::pipeline, pipeline_rank}});
+    return mesh.rank(
+        {{axis::tensor, tensor_rank}, {axis::data, replica}, {axis::pipeline, pipeline_rank}});
   }
   /// Logical replicas that each physical one plays.
   int replicas_each() const { return job.layout.replicas_per_worker; }

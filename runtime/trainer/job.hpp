@@ -139,7 +139,7 @@ struct training_job {
   kernels::backend backend = kernels::backend::cpu;
   device_settings devices;
   transports transport = transports::tickets;
-  bool check_messages = false;  ///< each goes through bytes before it is delivered
+  bool check_messages = false;            ///< each goes through bytes before it is delivered
   std::string tokenizer_description;      ///< JSON: kind, files, fingerprint; kept in checkpoints
   std::vector<std::string> command_line;  ///< as it was given, for the checkpoint and the log
 };

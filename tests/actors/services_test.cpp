@@ -62,8 +62,7 @@ struct serving {
   /// All of an array of one element.
   std::vector<runtime::tensor_shard<runtime::ticket>> shards(const std::string& name) {
     const runtime::shape extents{1};
-    runtime::tensor one(
-        prepared->node->pool.allocate(sizeof(float)), runtime::dtype::f32, extents);
+    runtime::tensor one(prepared->node->pool.allocate(sizeof(float)), runtime::dtype::f32, extents);
     *one.data<float>() = 0.5F;
     return {{name,
              extents,
