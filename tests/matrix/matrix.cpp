@@ -4,6 +4,7 @@
 //   matrix           a selection in which every three choices meet: what CI runs
 //   matrix --all     every possible arrangement of up to 8 workers
 //   matrix --only TEXT   of those, the ones whose row contains TEXT
+//   matrix --each N  of those, the first of every N: for sanitizers
 //   matrix --stop    ends with the first that fails
 //
 // What is shown of an arrangement:
@@ -19,6 +20,7 @@
 
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <map>
@@ -201,6 +203,7 @@ bool judge(const choice& x, double& used) {
 
 int main(int argc, char** argv) {
   bool all = false, stop = false;
+  int each = 1;
   std::optional<std::string> only;
   for (int i = 1; i < argc; ++i) {
     const std::string_view word = argv[i];
@@ -208,19 +211,23 @@ int main(int argc, char** argv) {
       all = true;
     } else if (word == "--stop") {
       stop = true;
+    } else if (word == "--each" && i + 1 < argc && std::atoi(argv[i + 1]) > 0) {
+      each = std::atoi(argv[++i]);
     } else if (word == "--only" && i + 1 < argc) {
       only = argv[++i];
       all = true;
     } else {
-      std::fprintf(stderr, "usage: matrix [--all | --only TEXT] [--stop]\n");
+      std::fprintf(stderr, "usage: matrix [--all | --only TEXT] [--each N] [--stop]\n");
       return 2;
     }
   }
   std::printf("%s  init   twice  loss     norm     of allowed\n", heading().c_str());
-  int failed = 0, done = 0;
+  int failed = 0, done = 0, seen = 0;
   double used = 0;
   for (const auto& x : all ? every_choice() : covering_selection()) {
     if (only && text(x).find(*only) == std::string::npos)
+      continue;
+    if (seen++ % each != 0)
       continue;
     failed += !judge(x, used);
     ++done;
