@@ -17,7 +17,7 @@ int main() {
   const auto m_each = how.batch.global / how.batch.micro;
   stream on(backend_kind::cpu, 1, memory_pool());
 
-  const auto half = split_evenly(how.model, 2);
+  const auto half = split_layers(how.model.layers, 2, {});
   story::stage first(how, half[0], on), last(how, half[1], on);
   reference_trainer whole(how, std::make_shared<story::counting>(how), on);
 

@@ -42,11 +42,10 @@ variable reglu(tape& tape, const variable& x) {
   return out;
 }
 
-// --- a block of it: parameters and segments
-// --------------------------------------------------------
+// --- a block of it: parameters and segments ---
 
-void reglu_block(block_builder& to) {
-  const auto C = to.config().hidden, N = to.config().ffn,
+void reglu_block(module_builder& to, const feed_forward_spec& in_place_of) {
+  const auto C = in_place_of.hidden, N = in_place_of.ffn,
              ranks = std::int64_t{to.ranks(axis::tensor)};
   const int gain = to.add({.name = "norm.weight", .extents = {C}, .init_constant = 1});
   const int up = to.add({.name = "up.weight",
@@ -111,14 +110,13 @@ tensor smooth_loss(tape& tape,
   return loss_sums(tape.stream(), out);
 }
 
-// --- the judge of both: finite differences
-// -------------------------------------------------------------
+// --- the judge of both: finite differences ---
 
 /// Largest difference between the gradients of one micro-batch and the slopes of its loss, relative
 /// to the largest gradient; of some elements of each parameter.
 double check_gradients(const recipe& how) {
   stream stream(backend_kind::reference, 1, memory_pool());  // sums in double
-  const chunk model(how.model, {0, how.model.layers, true, true}, {}, false, how.own);
+  const chunk model(spec_of(how), {0, how.model.layers, true, true});
   const recompute_plan plan(model, {});
   resident_store store(model.units(), 1, stream.pool());
   initialise(store, how.seed);

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "runtime/model/stages.hpp"
 #include "runtime/parameters/initial_values.hpp"
 #include "runtime/parameters/resident_store.hpp"
 #include "runtime/trainer/reference_trainer.hpp"
@@ -16,7 +17,7 @@ struct stage {
   stage(const rt::recipe& how, const rt::chunk_range& range, rt::stream& by)
       : seed(how.seed),
         on(by),
-        model(how.model, range),
+        model(rt::spec_of(how), range),
         plan(model, {}),
         store(model.units(), 1, by.pool()),
         optimizer(store, how.optimizer, rt::whole_ranges(store), by.pool()) {

@@ -30,9 +30,8 @@ if(TARGET plugin_cuda)
   target_link_libraries(test_kernels_device PRIVATE test_operations troupe_kernels_backend CUDA::cublasLt
                         CUDA::cudart_static Catch2::Catch2)
   add_dependencies(test_kernels_device attention_for_device_tests)
-  troupe_script_test(kernels_device
-           sh -c "test -x '$<TARGET_FILE:test_kernels_device>' || { echo 'SKIPPED: test_kernels_device is not built'; exit 77; }; exec '$<TARGET_FILE:test_kernels_device>' '~[emulated]'"
-           AS device TIMEOUT 600)
+  troupe_script_test(kernels_device ${CMAKE_CURRENT_SOURCE_DIR}/support/if_built.sh
+                     $<TARGET_FILE:test_kernels_device> ~[emulated] AS device TIMEOUT 600)
   set_tests_properties(kernels_device PROPERTIES SKIP_RETURN_CODE 77)
 endif()
 

@@ -80,7 +80,7 @@ std::vector<runtime::generation_request> requests_for(const std::vector<std::str
   std::vector<runtime::generation_request> out;
   for (const auto& prompt : prompts) {
     out.push_back(request_for(prompt, out.size(), flags, model.text()));
-    require_fitting(out.back(), model.config());
+    require_fitting(out.back(), model.whole().model());
   }
   return out;
 }

@@ -197,7 +197,9 @@ void check_plans(const prepared_job& out) {
 
 messages::job_description describe(const runtime::training_job& job, node_context& node) {
   node.jobs->add(runtime::functions_of(job));
-  messages::job_description out{.settings = runtime::to_json(job)};
+  auto told = job;
+  told.layout.schedule = runtime::with_text(std::move(told.layout.schedule));
+  messages::job_description out{.settings = runtime::to_json(told)};
   node.jobs->open(out);
   return out;
 }

@@ -8,7 +8,7 @@
 #pragma once
 
 #include "runtime/checkpoint/safetensors.hpp"
-#include "runtime/model/gpt_config.hpp"
+#include "runtime/model/gpt/gpt_config.hpp"
 
 #include <cstdint>
 #include <filesystem>

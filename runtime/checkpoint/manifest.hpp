@@ -4,7 +4,7 @@
 
 #include "runtime/checkpoint/safetensors.hpp"
 #include "runtime/core/ids.hpp"
-#include "runtime/model/gpt_config.hpp"
+#include "runtime/model/gpt/gpt_config.hpp"
 #include "runtime/telemetry/step_report.hpp"
 
 #include <cstdint>

@@ -19,13 +19,17 @@ tensor whole_numbers(stream& on, shape extents, std::int32_t first, std::int32_t
   return uploaded(on, out, extents);
 }
 
-std::vector<attention_cache> empty_caches(
-    const gpt_config& c, std::int64_t sequences, std::int64_t capacity, dtype type, stream& on) {
-  std::vector<attention_cache> out(std::size_t(c.layers));
+std::vector<attention_cache> empty_caches(const std::vector<attention_spec>& attentions,
+                                          std::int64_t sequences,
+                                          std::int64_t capacity,
+                                          dtype type,
+                                          stream& on) {
+  std::vector<attention_cache> out;
   const auto rows = sequences * capacity;
-  for (auto& cache : out) {
+  for (const auto& x : attentions) {
+    auto& cache = out.emplace_back();
     cache.entries = with_element(type, [&]<class T>(T) {
-      return tensor::empty<T>(on, {rows, c.groups, 2, c.head_size});
+      return tensor::empty<T>(on, {rows, x.groups, 2, x.head_size});
     });
     // Rows that nobody has written are masked by their position; what they hold must be finite.
     on.pool().clear(cache.entries.raw(), cache.entries.bytes());
@@ -67,11 +71,11 @@ void require_finite(std::span<const float> logits, std::size_t tokens) {
 }
 
 /// How many tokens a request can get.
-std::int64_t tokens_allowed(const generation_request& what, const gpt_config& config) {
-  if (config.position != position_embedding::learned_absolute)
+std::int64_t tokens_allowed(const generation_request& what, const model_spec& model) {
+  if (!model.bounded())
     return what.tokens;
   // The last one is seen by nobody.
-  return std::min(what.tokens, config.sequence - std::int64_t(what.prompt.size()) + 1);
+  return std::min(what.tokens, model.sequence - std::int64_t(what.prompt.size()) + 1);
 }
 
 /// One of several texts that grow together.
@@ -104,7 +108,7 @@ decoder::decoder(const chunk& whole,
       so_far_(cached ? 0 : sequences),
       filled_(sequences, 0) {
   if (cached)
-    caches_ = empty_caches(whole.config(), std::int64_t(sequences), capacity, store.type(), on);
+    caches_ = empty_caches(whole.attentions(), std::int64_t(sequences), capacity, store.type(), on);
 }
 
 /// Shorter sequences are filled up at their end: what stands there is seen by no token before it,
@@ -112,8 +116,8 @@ decoder::decoder(const chunk& whole,
 bundle decoder::input(std::span<const std::vector<std::int32_t>> tokens) {
   const auto B = std::int64_t(tokens.size()), T = std::int64_t(longest(tokens));
   std::vector<std::int32_t> ids(std::size_t(B * T)), positions, places;
-  const bool bounded = chunk_.config().position == position_embedding::learned_absolute;
-  const auto last = bounded ? chunk_.config().positions - 1 : capacity_;
+  const auto& model = chunk_.model();
+  const auto last = model.bounded() ? model.embedding.positions - 1 : capacity_;
   for (std::int64_t b = 0; b < B; ++b) {
     const auto& own = tokens[std::size_t(b)];
     const auto first = caches_ ? filled_[std::size_t(b)] : 0;
@@ -135,7 +139,7 @@ bundle decoder::input(std::span<const std::vector<std::int32_t>> tokens) {
 }
 
 void decoder::keep_last(const tensor& logits, std::span<const std::vector<std::int32_t>> tokens) {
-  const auto words = std::size_t(chunk_.config().padded_vocabulary), rows = longest(tokens);
+  const auto words = std::size_t(chunk_.model().head.padded_vocabulary), rows = longest(tokens);
   logits_.clear();
   with_element(store_.type(), [&]<class T>(T) {
     std::vector<T> row(words);
@@ -164,17 +168,17 @@ std::span<const float> decoder::advance(std::span<const std::vector<std::int32_t
   return logits_;
 }
 
-void require_fitting(const generation_request& what, const gpt_config& config) {
+void require_fitting(const generation_request& what, const model_spec& model) {
   const auto prompt = std::int64_t(what.prompt.size());
   if (prompt == 0)
     throw input_error("prompt {} needs at least one token, such as the end of a document",
                       what.number + 1);
-  if (config.position == position_embedding::learned_absolute && prompt > config.sequence)
+  if (model.bounded() && prompt > model.sequence)
     throw input_error(
         "prompt {} has {} tokens, but the model has learned positions for {}: shorten it",
         what.number + 1,
         prompt,
-        config.sequence);
+        model.sequence);
 }
 
 std::vector<generation_end> generate(const chunk& whole,
@@ -183,13 +187,13 @@ std::vector<generation_end> generate(const chunk& whole,
                                      std::span<const generation_request> what,
                                      const token_visitor& visit,
                                      bool cached) {
-  const auto& config = whole.config();
+  const auto& model = whole.model();
   std::vector<growing_text> texts;
   std::vector<std::vector<std::int32_t>> fresh;
   std::int64_t longest_prompt = 0, most = 0;
   for (const auto& x : what) {
-    require_fitting(x, config);
-    const auto allowed = tokens_allowed(x, config);
+    require_fitting(x, model);
+    const auto allowed = tokens_allowed(x, model);
     texts.push_back({&x, allowed, random_key(x.sampling.seed, "generate", x.number)});
     fresh.push_back(x.prompt);
     longest_prompt = std::max(longest_prompt, std::int64_t(x.prompt.size()));
@@ -208,10 +212,10 @@ std::vector<generation_end> generate(const chunk& whole,
       fresh[b] = {0};  // a text that has ended goes on in the dark
       if (text.end)
         continue;
-      const auto own = logits.subspan(b * std::size_t(config.padded_vocabulary));
-      require_finite(own.first(std::size_t(config.vocabulary)), what[b].prompt.size() + i);
+      const auto own = logits.subspan(b * std::size_t(model.head.padded_vocabulary));
+      require_finite(own.first(std::size_t(model.head.vocabulary)), what[b].prompt.size() + i);
       const auto number = uniform(text.key, std::uint64_t(text.drawn++));
-      fresh[b][0] = draw(own, config.vocabulary, what[b].sampling, number, drawing);
+      fresh[b][0] = draw(own, model.head.vocabulary, what[b].sampling, number, drawing);
       if (fresh[b][0] == what[b].end_of_document)
         text.end = generation_end::end_of_document;
       else if (!visit(b, fresh[b][0]))

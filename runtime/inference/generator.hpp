@@ -73,7 +73,7 @@ class decoder {
 };
 
 /// Throws input_error for a prompt that is empty or, with learned positions, too long.
-void require_fitting(const generation_request& what, const gpt_config& config);
+void require_fitting(const generation_request& what, const model_spec& model);
 
 /// Told which request has which next token; false ends that text.
 using token_visitor = std::function<bool(std::size_t request, std::int32_t token)>;

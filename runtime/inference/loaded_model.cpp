@@ -4,6 +4,7 @@
 #include "runtime/checkpoint/json.hpp"
 #include "runtime/checkpoint/same_extension.hpp"
 #include "runtime/core/log.hpp"
+#include "runtime/model/gpt/gpt.hpp"
 #include "runtime/tokenizer/description.hpp"
 
 #include <utility>
@@ -79,8 +80,9 @@ loaded_model::loaded_model(loading how) : stream_(how.backend, how.threads, memo
                       tokenizer_->vocabulary_size(),
                       checkpoint->folder().string(),
                       config.vocabulary);
-  model_ = std::make_unique<chunk>(
-      config, chunk_range{0, config.layers, true, true}, axis_seats{}, false, std::move(how.own));
+  auto model = gpt_spec(config, how.own);
+  const auto range = all_of(model);
+  model_ = std::make_unique<chunk>(std::move(model), range);
   store_ = std::make_unique<resident_store>(model_->units(), 1, stream_.pool());
   fill(*store_, *checkpoint);
 }

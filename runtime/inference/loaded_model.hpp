@@ -4,6 +4,7 @@
 
 #include "runtime/checkpoint/manifest.hpp"
 #include "runtime/model/chunk.hpp"
+#include "runtime/model/extension.hpp"
 #include "runtime/parameters/resident_store.hpp"
 #include "runtime/tokenizer/tokenizer.hpp"
 
@@ -28,7 +29,7 @@ class loaded_model {
   /// model, or its tokenizer is missing. A checkpoint that was passed over is said in the log.
   explicit loaded_model(loading how);
 
-  const gpt_config& config() const { return model_->config(); }
+  const gpt_config& config() const { return manifest_.model; }
   const checkpoint_manifest& manifest() const { return manifest_; }
   const tokenizer& text() const { return *tokenizer_; }
 

@@ -26,7 +26,7 @@ double surprise(const chunk& whole,
                 std::span<const std::int32_t> tokens,
                 std::int64_t stride,
                 const score_progress& progress) {
-  const auto longest = whole.config().sequence;
+  const auto longest = whole.model().sequence;
   const recompute_plan plan(whole, {});
   ensure(stride >= 1 && stride <= longest, "SCORE-1: windows move on by 1 to their length");
   const auto all = std::int64_t(tokens.size()) - 1;  // prediction i is of tokens[i + 1]
@@ -63,7 +63,7 @@ std::vector<float> logits_of(const chunk& whole,
                              stream& on,
                              std::span<const std::int32_t> tokens) {
   const auto T = std::int64_t(tokens.size());
-  ensure(T >= 1 && T <= whole.config().sequence, "SCORE-2: logits are of one window");
+  ensure(T >= 1 && T <= whole.model().sequence, "SCORE-2: logits are of one window");
   const recompute_plan plan(whole, {});
   bundle in;
   in.add("tokens",
@@ -72,7 +72,7 @@ std::vector<float> logits_of(const chunk& whole,
   in.add("samples", row_of<std::uint64_t>(on, 1, [](std::int64_t) { return 0; }).view({1}));
   chunk_pass pass(whole, plan, on, store, {.training = false});
   const auto logits = pass.forward(in).at("logits");
-  const auto words = whole.config().vocabulary, padded = whole.config().padded_vocabulary;
+  const auto words = whole.model().head.vocabulary, padded = whole.model().head.padded_vocabulary;
   std::vector<float> out;
   out.reserve(std::size_t(T * words));
   with_element(store.type(), [&]<class E>(E) {

@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "runtime/model/gpt_config.hpp"
+#include "runtime/model/gpt/gpt_config.hpp"
 
 namespace troupe::runtime {
 

@@ -5,10 +5,9 @@
 
 #pragma once
 
-#include "runtime/model/extension.hpp"
+#include "runtime/model/model_spec.hpp"
+#include "runtime/model/segment.hpp"
 
-#include <functional>
-#include <string>
 #include <vector>
 
 namespace troupe::runtime {
@@ -23,90 +22,42 @@ struct chunk_range {
   friend bool operator==(const chunk_range&, const chunk_range&) = default;
 };
 
-/// What one pass of a micro-batch is told from outside.
-struct pass_settings {
-  std::uint64_t seed = 0;
-  std::uint64_t step = 0;  ///< keys the dropout
-  bool training = true;    ///< dropout on, tape recording
-  double loss_scale = 1;   ///< the gradient is that of loss_scale * mean loss
-};
-
-/// The state of one micro-batch while the segments run.
-struct pass {
-  pass_settings settings;
-  row_layout rows;
-  tensor tokens, labels, mask;  ///< where the chunk has the embedding, the head
-  variable hidden;              ///< (B, T, C), replicated; (B T / TP, C) where rows are sharded
-  variable x;                   ///< what one segment of a layer hands to the next
-  tensor loss;                  ///< (2) f64, see loss_value; with labels
-  tensor rotary_frequency;      ///< (rotated / 2) f32, where there are some
-  tensor logits;                ///< (B, T, V / TP), when no labels were given
-  std::vector<attention_cache>* caches = nullptr;  ///< decoding: one for each layer of the chunk
-};
-
-/// Which module of a layer a segment belongs to, for selective recomputation.
-enum class module_kind : std::uint8_t { other, core_attention, feed_forward };
-
-struct segment {
-  std::string name;
-  int unit = 0;
-  std::int64_t layer = -1;  ///< -1: embedding or head
-  module_kind module = module_kind::other;
-  std::function<void(tape&, pass&)> forward;
-};
+/// All of a model.
+chunk_range all_of(const model_spec& model);
 
 class chunk {
  public:
-  /// A GPT. Radford et al., 2019; parameter names are Megatron-core's. Of what axes cut, the
-  /// part of the rank with these seats. With sequence parallelism (Korthikanti et al., 2022) the
-  /// rows of the residual stream are sharded over them. Throws input_error when the extension has
-  /// no name.
-  chunk(const gpt_config& config,
+  /// Of what axes cut, the part of the rank with these seats. With sequence parallelism
+  /// (Korthikanti et al., 2022) the rows of the residual stream are sharded over tensor ranks.
+  chunk(model_spec model,
         const chunk_range& range,
         const axis_seats& seats = {},
-        bool sequence_parallel = false,
-        extension own = {});
-  chunk(const chunk&) = delete;  // its segments point into it
+        bool sequence_parallel = false);
+  chunk(const chunk&) = delete;  // passes refer to it
   chunk& operator=(const chunk&) = delete;
 
-  const gpt_config& config() const { return config_; }
+  const model_spec& model() const { return model_; }
   const chunk_range& range() const { return range_; }
   const axis_seats& seats() const { return seats_; }
   int tensor_ranks() const { return seats_[axis::tensor].size; }
   bool sequence_parallel() const { return sequence_parallel_; }
   const std::vector<unit_spec>& units() const { return units_; }
   const std::vector<segment>& program() const { return program_; }
-  /// Radians a position, of each rotated pair of channels; empty: no rotation.
-  const std::vector<float>& rotary_frequency() const { return rotary_frequency_; }
+  /// What attends in its layers, in the order in which it runs: decoding keeps a cache for each.
+  std::vector<attention_spec> attentions() const;
 
  private:
-  void add_embedding();
-  void add_layer(std::int64_t layer);
-  void add_attention(int unit, std::int64_t layer);
-  void add_core_attention(int unit, std::int64_t layer, const std::string& name);
-  void add_feed_forward(int unit, std::int64_t layer);
-  void add_own_feed_forward(int unit, std::int64_t layer);
-  void add_head();
-  void add_segment(std::string name,
-                   int unit,
-                   std::int64_t layer,
-                   module_kind module,
-                   std::function<void(tape&, pass&)> forward);
-  attention_options attention_shape() const;  ///< without the frequencies, which lie with the pass
-  variable residual(tape& tape, pass& p, double rate, const std::string& dropout, int bias) const;
+  /// A unit of what `spec` describes, called `name`; its parts are called `prefix` and more.
+  template <class Spec>
+  void add_unit(std::string name, const std::string& prefix, std::int64_t layer, const Spec& spec);
 
-  gpt_config config_;
+  model_spec model_;
   chunk_range range_;
   axis_seats seats_;
   bool sequence_parallel_;
-  std::vector<float> rotary_frequency_;
-  extension own_;
+  int attentions_ = 0;
   std::vector<unit_spec> units_;
   std::vector<segment> program_;
 };
-
-/// The layers of each pipeline stage, as many for each. Throws input_error unless `stages` divides
-/// the layers; see stages.hpp for those that are not even.
-std::vector<chunk_range> split_evenly(const gpt_config& config, int stages);
 
 }  // namespace troupe::runtime

@@ -103,7 +103,7 @@ void chunk_pass::begin_rows(const bundle& in, bool decoding) {
   // A pass over whole sequences begins at their beginning, whatever their position ids say.
   rows.order = decoding ? rows.positions : counted(tape_.stream(), B, T);
   rows.uniform = !decoding;
-  if (const auto& turns = chunk_.rotary_frequency(); !turns.empty())
+  if (const auto& turns = chunk_.model().rotary_frequency; !turns.empty())
     pass_.rotary_frequency = rotary(tape_.stream(), turns);
 }
 

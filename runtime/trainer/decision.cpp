@@ -1,5 +1,7 @@
 #include "runtime/trainer/decision.hpp"
 
+#include "runtime/model/gpt/gpt.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
@@ -36,6 +38,10 @@ std::string standing_scale(const recipe& how, const loss_scale& at) {
 }
 
 }  // namespace
+
+model_spec spec_of(const recipe& how) {
+  return gpt_spec(how.model, how.own);
+}
 
 training_position beginning(const recipe& how) {
   training_position out;

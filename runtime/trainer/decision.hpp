@@ -3,7 +3,9 @@
 
 #pragma once
 
-#include "runtime/model/chunk.hpp"
+#include "runtime/model/extension.hpp"
+#include "runtime/model/gpt/gpt_config.hpp"
+#include "runtime/model/model_spec.hpp"
 #include "runtime/optim/adamw.hpp"
 #include "runtime/optim/loss_scale.hpp"
 #include "runtime/optim/schedules.hpp"
@@ -34,6 +36,9 @@ struct recipe {
   /// that find it at its minimum: others are left out always, and lower it.
   std::uint64_t skippable_in_a_row = 0;
 };
+
+/// The model that it trains: the place where a family is chosen.
+model_spec spec_of(const recipe& how);
 
 /// Where a training stands, beside its parameters and moments.
 struct training_position {

@@ -40,9 +40,10 @@ job_pipeline pipeline_of(const training_job& job) {
         schedule->name(),
         schedule->chunks(),
         job.layout.pipeline);
+  const auto model = spec_of(job.training);
   for (const auto& range : out.chunks) {
     auto& blocks = out.blocks.emplace_back();
-    const chunk part(job.training.model, range, {}, false, job.training.own);
+    const chunk part(model, range);
     for (const auto& block : recompute_plan(part, job.recompute).blocks)
       blocks.push_back(block.recomputed ? 1 : 0);
   }
@@ -52,8 +53,7 @@ job_pipeline pipeline_of(const training_job& job) {
 }
 
 worker_settings settings_of(const training_job& job, const job_pipeline& pipeline, int rank) {
-  worker_settings out{.model = job.training.model,
-                      .own = job.training.own,
+  worker_settings out{.model = spec_of(job.training),
                       .seed = job.training.seed,
                       .optimizer = job.training.optimizer,
                       .replicas = job.layout.replicas_per_worker,

@@ -36,8 +36,14 @@ std::string known_names() {
   return out;
 }
 
-plan read_plan(const std::string& path, int ranks) {
-  auto out = plan_from_csv(read_text(path), path);
+/// Whether a file says it; then by its extension.
+std::string file_kind(const schedule_settings& how) {
+  const auto extension = how.own ? "" : fs::path(how.source).extension().string();
+  return extension == ".csv" || extension == ".lua" ? extension : "";
+}
+
+plan read_plan(const std::string& text, const std::string& path, int ranks) {
+  auto out = plan_from_csv(text, path);
   for (auto& row : out.ranks)  // what lowering adds the actors do by themselves
     std::erase_if(row, [](const action& x) { return !is_work(x.kind); });
   if (int(out.ranks.size()) != ranks)
@@ -98,16 +104,22 @@ std::string misfit_of(const plan& x) {
 
 }  // namespace
 
+schedule_settings with_text(schedule_settings how) {
+  if (how.text.empty() && !file_kind(how).empty())
+    how.text = read_text(how.source);
+  return how;
+}
+
 pipeline_schedule::pipeline_schedule(schedule_settings how, int ranks, int microbatches)
-    : how_(std::move(how)), name_(name_of(how_)), ranks_(ranks) {
-  const auto kind = how_.own ? fs::path() : fs::path(name_).extension();
-  if (kind == ".csv" || kind == ".lua" || how_.own)
+    : how_(with_text(std::move(how))), name_(name_of(how_)), ranks_(ranks) {
+  const auto kind = file_kind(how_);
+  if (!kind.empty() || how_.own)
     require_no_options(how_, name_);
   if (kind == ".csv") {
-    file_ = read_plan(name_, ranks);
+    file_ = read_plan(how_.text, name_, ranks);
     require_chunks(how_, file_->chunks % ranks == 0 ? file_->chunks / ranks : 0);
   } else if (kind == ".lua") {
-    script_.emplace(name_, read_text(name_));
+    script_.emplace(name_, how_.text);
     require_chunks(how_, script_->chunks_per_rank());
     if (script_->is_behaviour())
       behaviours_ = script_->behaviours();

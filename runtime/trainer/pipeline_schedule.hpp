@@ -20,6 +20,7 @@ struct schedule_settings {
   /// `layout.schedule.source`: a name (generators.hpp), FILE.csv or FILE.lua.
   /// Empty: 1f1b, or interleaved where a rank has several chunks, as in Megatron-LM.
   std::string source;
+  std::string text = {};    ///< of the file, once it was read (with_text); empty: it will be
   int chunks_per_rank = 0;  ///< 0: what the schedule has
   int group = 0;            ///< 0: ranks
   double memory_limit = 0;  ///< activations of a whole share; 0: its own
@@ -27,6 +28,10 @@ struct schedule_settings {
   double transfer = 0;
   std::optional<behaviour_factory> own = {};  ///< the user's, in C++; then `source` is empty
 };
+
+/// The same with the text of its file, if its source is one: for who cannot read that file. Throws
+/// input_error where nobody can.
+schedule_settings with_text(schedule_settings how);
 
 /// A copy of a chunk that a rank hosts.
 struct hosted_seat {

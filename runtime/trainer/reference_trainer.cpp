@@ -10,9 +10,10 @@ namespace troupe::runtime {
 namespace {
 
 worker_settings whole_model(const recipe& recipe) {
-  return {.model = recipe.model,
-          .own = recipe.own,
-          .chunks = {{chunk_id(0), {0, recipe.model.layers, true, true}}},
+  auto model = spec_of(recipe);
+  const auto range = all_of(model);
+  return {.model = std::move(model),
+          .chunks = {{chunk_id(0), range}},
           .seed = recipe.seed,
           .optimizer = recipe.optimizer,
           .replicas = int(recipe.batch.data_parallel),

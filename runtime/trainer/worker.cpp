@@ -67,8 +67,7 @@ worker::hosted::hosted(const worker_settings& settings,
     : copy(which.copy),
       groups(all.of(which.id)),
       state_sharded(settings.distributed_optimizer),
-      model(
-          settings.model, which.range, seats_of(groups), settings.sequence_parallel, settings.own),
+      model(settings.model, which.range, seats_of(groups), settings.sequence_parallel),
       plan(model, settings.recompute),
       store(store_of(settings, model, stream.pool())),
       buckets(make_buckets(

@@ -31,8 +31,7 @@ struct hosted_chunk {
 };
 
 struct worker_settings {
-  gpt_config model;
-  extension own = {};  ///< what of the model is the user's
+  model_spec model;
   std::vector<hosted_chunk> chunks;
   std::uint64_t seed = 1234;
   adamw_settings optimizer;

@@ -40,6 +40,7 @@ const std::map<std::string, std::string>& no_settings() {
          {"own", "a model's parts in C++"},
          {"rate_of", "a function in C++"},
          {"layout.schedule.own", "behaviours in C++"},
+         {"layout.schedule.text", "read from the file that is the source"},
          {"layout.schedule.transfer", "with layout.schedule.costs"},
          {"model.padded_vocabulary", "of the vocabulary, its divisor and the tensor ranks"},
          {"model.llama3_low", "Llama 3's, from a model's config.json"},

@@ -20,7 +20,7 @@ namespace {
 struct loaded {
   loaded(const gpt_config& config, backend_kind where)
       : on(where, 1, {}),
-        model(config, {0, config.layers, true, true}),
+        model(gpt_spec(config), {0, config.layers, true, true}),
         store(model.units(), 1, on.pool()) {
     initialise(store, 1234);
   }

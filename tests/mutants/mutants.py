@@ -4,7 +4,7 @@ The text occurs once in its file. Where several places would do, it is cut long 
 """
 
 AXIS = "runtime/autograd/tensor_region.cpp"
-GPT = "runtime/model/gpt.cpp"
+LAYERS = "runtime/model/layers/"
 WORKER = "runtime/trainer/worker.cpp"
 REDUCTION = "runtime/trainer/worker_reduction.cpp"
 ADAMW = "runtime/optim/adamw.cpp"
@@ -16,11 +16,11 @@ MUTANTS = [
      ": summed(tape, x.data),", ": x.data,"),
     ("gradients leave a layer backward without the sum over tensor ranks", AXIS,
      ": summed(tape, grad));", ": grad);"),
-    ("gradients of norms are not summed where rows are sharded", GPT,
-     "(!lies.sharded() && partial_);", "(!lies.sharded() && partial_ && false);"),
-    ("gradients of norms of heads are not summed over tensor ranks", GPT,
-     "gain.placements[axis::tensor].partial_gradient = heads;",
-     "gain.placements[axis::tensor].partial_gradient = heads && false;"),
+    ("gradients of norms are not summed where rows are sharded", LAYERS + "module_builder.cpp",
+     "(!along_tensor.sharded() && in_.sequence_parallel);",
+     "(!along_tensor.sharded() && in_.sequence_parallel && false);"),
+    ("gradients of norms of heads are not summed over tensor ranks", LAYERS + "norm.cpp",
+     "partial_gradient = of_heads && to.tensor_ranks() > 1;", "partial_gradient = false;"),
     ("one bucket of gradients is not summed over replicas", REDUCTION,
      "  const auto& x = found.stretch();\n  auto& store = *found.home->store;\n  std::vector<const void*> parts;",
      "  if (which == 1)\n    return;\n"
@@ -53,10 +53,10 @@ MUTANTS = [
      "    if (!is_repeated(store_, e))", "    if (!is_repeated(store_, e) || e.is_foreign_copy())"),
     ("the norm counts what every tensor rank has once for each", ADAMW,
      "    if (!is_repeated(store_, e))", "    if (!e.is_foreign_copy())"),
-    ("a bias is added on every tensor rank", GPT,
-     "config_.hidden, proj.weight, together ? proj.bias : no_parameter);",
-     "config_.hidden, proj.weight, proj.bias);"),
-    ("positions are added on every tensor rank", GPT,
+    ("a bias is added on every tensor rank", LAYERS + "linear.cpp",
+     "  (outputs_sharded || to.tensor_ranks() == 1 ? out.bias : out.late_bias) = added;",
+     "  out.bias = added;"),
+    ("positions are added on every tensor rank", LAYERS + "embedding.cpp",
      "together ? positions : no_parameter);", "positions);"),
     # Along another axis.
     ("tensor and data group are exchanged", STAGE,

@@ -23,9 +23,9 @@ using Catch::Matchers::MessageMatches;
 namespace {
 
 /// max(x, 0)^2 between two products, with a norm before and the residual after.
-void squared_block(runtime::block_builder& to) {
+void squared_block(runtime::module_builder& to, const runtime::feed_forward_spec& in_place_of) {
   using namespace runtime;
-  const auto C = to.config().hidden, N = to.config().ffn,
+  const auto C = in_place_of.hidden, N = in_place_of.ffn,
              ranks = std::int64_t{to.ranks(axis::tensor)};
   const int gain = to.add({.name = "gain", .extents = {C}, .init_constant = 1});
   const int up = to.add({.name = "up",
@@ -125,10 +125,11 @@ TEST_CASE("a block of the user's own is cut over tensor ranks", "[scenario]") {
 TEST_CASE("the memory of a user's own block is forecast", "[scenario]") {
   const auto job = own_job(1, 1);
   auto more = job;
-  more.training.own.feed_forward = [](runtime::block_builder& to) {
-    squared_block(to);
-    to.add({.name = "spare", .extents = {1000, 32}});
-  };
+  more.training.own.feed_forward
+      = [](runtime::module_builder& to, const runtime::feed_forward_spec& in_place_of) {
+          squared_block(to, in_place_of);
+          to.add({.name = "spare", .extents = {1000, 32}});
+        };
   const auto usual = runtime::forecast_memory(job, {}), fat = runtime::forecast_memory(more, {});
   // 4 layers x 32,000 values of 4 bytes; blocks of the pool are up to a quarter larger than asked.
   CHECK(fat.parameters - usual.parameters > 4 * 32000 * 4 * 3 / 4);

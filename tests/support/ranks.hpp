@@ -79,8 +79,8 @@ class ranks {
         std::vector<runtime::chunk_range> stages = {})
       : grid_(g), how_(how) {
     if (stages.empty())
-      stages = runtime::split_evenly(how.model, g.pipeline);
-    const bool ties = g.pipeline > 1 && how.model.tied_embeddings;
+      stages = runtime::split_layers(std::int64_t(how.model.layers.size()), g.pipeline, {});
+    const bool ties = g.pipeline > 1 && how.model.embedding.tied;
     for_each_seat([&](const seat& s) {
       auto& x = rooms_[s];
       x.on = std::make_unique<runtime::stream>(where, 1, runtime::memory_pool());
@@ -115,8 +115,9 @@ class ranks {
           [&](const runtime::state_shard& to) {
             const bool gain = to.name.ends_with("layernorm.weight");
             const auto key = runtime::random_key(5, to.name, 0);
-            std::vector<float> all(std::size_t(to.whole.size()),
-                                   gain ? float(1 - how_.model.gain_offset) : 0.0F);
+            std::vector<float> all(
+                std::size_t(to.whole.size()),
+                gain ? float(1 - how_.model.head.norm.options.gain_offset) : 0.0F);
             for (std::size_t i = 0; i < all.size(); ++i)
               all[i] += float(by * runtime::standard_normal(key, i));
             fill(to, all);

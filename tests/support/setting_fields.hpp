@@ -264,16 +264,18 @@ inline std::vector<std::string> setting_fields(const runtime::training_job& job)
           sequence,
           replicas,
           chunks);
-    const auto& [source, each, group, limit, costs, transfer, own] = schedule;
-    names("layout.schedule.",
-          {"source", "chunks_per_rank", "group", "memory_limit", "costs", "transfer", "own"},
-          source,
-          each,
-          group,
-          limit,
-          costs,
-          transfer,
-          own);
+    const auto& [source, text, each, group, limit, costs, transfer, own] = schedule;
+    names(
+        "layout.schedule.",
+        {"source", "text", "chunks_per_rank", "group", "memory_limit", "costs", "transfer", "own"},
+        source,
+        text,
+        each,
+        group,
+        limit,
+        costs,
+        transfer,
+        own);
   }
   {
     const auto& [distributed, size, gradients, parameters, grain] = job.reduction;

@@ -5,6 +5,8 @@
 
 #include "runtime/core/random.hpp"
 #include "runtime/model/chunk_pass.hpp"
+#include "runtime/model/gpt/gpt.hpp"
+#include "runtime/model/stages.hpp"
 #include "runtime/parameters/initial_values.hpp"
 #include "runtime/parameters/resident_store.hpp"
 
@@ -82,6 +84,25 @@ inline std::map<std::string, runtime::gpt_config> tiny_gpts(std::int64_t layers)
   return out;
 }
 
+/// The sublayers of a tiny GPT in another order, with norms on other sides of them: the first layer
+/// begins with a feed-forward sublayer whose norm comes after the sum, attention is normalised on
+/// both sides, and the second layer attends twice and has no other sublayer.
+inline runtime::model_spec tiny_sublayers(const runtime::gpt_config& config) {
+  auto out = runtime::gpt_spec(config);
+  const auto attention = std::get<runtime::residual_sublayer>(out.layers.at(0).sublayers.at(0));
+  auto feed_forward = std::get<runtime::residual_sublayer>(out.layers.at(0).sublayers.at(1));
+  feed_forward.norm_after = feed_forward.norm_before;
+  feed_forward.norm_before = {};
+  auto both = attention;
+  both.norm_after = {"post_attention_layernorm", both.norm_before->options};
+  auto again = attention;
+  again.name = "second_attention";
+  again.norm_before->name = "second_layernorm";
+  out.layers.at(0).sublayers = {feed_forward, both};
+  out.layers.at(1).sublayers = {both, again};
+  return out;
+}
+
 /// Element i is value(i).
 template <class T, class Value>
 runtime::tensor filled(runtime::stream& on, runtime::shape extents, Value value) {
@@ -93,24 +114,35 @@ runtime::tensor filled(runtime::stream& on, runtime::shape extents, Value value)
 
 /// B samples of random tokens. Masked: about a third of the rows does not count.
 inline runtime::bundle tiny_batch(runtime::stream& on,
-                                  const runtime::gpt_config& c,
+                                  const runtime::model_spec& model,
                                   std::int64_t B,
                                   std::uint64_t seed,
                                   bool masked = false) {
-  const runtime::shape rows{B, c.sequence};
+  const auto T = model.sequence;
+  const runtime::shape rows{B, T};
   const auto draw = [&](std::uint64_t what) {
     return [=](std::int64_t i) { return runtime::uniform(seed + what, std::uint64_t(i)); };
   };
   const auto token = [&](std::uint64_t what) {
-    return [n = double(c.vocabulary), u = draw(what)](std::int64_t i) { return n * u(i); };
+    return [n = double(model.embedding.vocabulary), u = draw(what)](std::int64_t i) {
+      return n * u(i);
+    };
   };
   runtime::bundle out;
   out.add("tokens", filled<std::int32_t>(on, rows, token(100)));
   out.add("labels", filled<std::int32_t>(on, rows, token(200)));
   out.add("mask", filled<float>(on, rows, [&](auto i) { return !masked || draw(300)(i) > 0.33; }));
-  out.add("positions", filled<std::int32_t>(on, rows, [&](auto i) { return i % c.sequence; }));
+  out.add("positions", filled<std::int32_t>(on, rows, [&](auto i) { return i % T; }));
   out.add("samples", filled<std::uint64_t>(on, {B}, [&](auto b) { return 10 * seed + b; }));
   return out;
+}
+
+inline runtime::bundle tiny_batch(runtime::stream& on,
+                                  const runtime::gpt_config& c,
+                                  std::int64_t B,
+                                  std::uint64_t seed,
+                                  bool masked = false) {
+  return tiny_batch(on, runtime::gpt_spec(c), B, seed, masked);
 }
 
 /// Moves every value away from where it begins, so that no gain is 1 and no bias 0: by numbers that
@@ -134,9 +166,15 @@ class stages {
          int count,
          runtime::stream& on,
          const runtime::recompute_settings& how = {})
+      : stages(runtime::gpt_spec(config), count, on, how) {}
+
+  stages(const runtime::model_spec& model,
+         int count,
+         runtime::stream& on,
+         const runtime::recompute_settings& how = {})
       : on_(on) {
-    for (const auto& range : runtime::split_evenly(config, count)) {
-      auto& part = parts_.emplace_back(std::make_unique<runtime::chunk>(config, range), how);
+    for (const auto& range : runtime::split_layers(std::int64_t(model.layers.size()), count, {})) {
+      auto& part = parts_.emplace_back(std::make_unique<runtime::chunk>(model, range), how);
       part.store = std::make_unique<runtime::resident_store>(part.model->units(), 1, on.pool());
       runtime::initialise(*part.store, 1234);
       shake(*part.store, 0.25);

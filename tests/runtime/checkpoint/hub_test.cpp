@@ -1,7 +1,7 @@
 #include "runtime/checkpoint/hub.hpp"
 
 #include "runtime/core/error.hpp"
-#include "runtime/model/rotary.hpp"
+#include "runtime/model/gpt/gpt.hpp"
 #include "tests/support/broken.hpp"
 #include "tests/support/places.hpp"
 #include "tests/support/scratch_folder.hpp"
@@ -279,12 +279,12 @@ TEST_CASE("stretched wavelengths of the hub are its library's", "[checkpoint][go
     config.update(c["config"]);
     const auto check = [&] {
       const auto x = hub_config(config.dump(), "it");
-      const auto found = rotary_frequencies(x);
+      const auto found = rotary_frequencies(rotary_of(x));
       const auto expected = c["frequencies"].get<std::vector<float>>();
       REQUIRE(found.size() == expected.size());
       for (std::size_t i = 0; i < found.size(); ++i)
         CHECK(found[i] == Catch::Approx(expected[i]).epsilon(2e-6));
-      CHECK(rotary_concentration(x) == Catch::Approx(c["concentration"].get<double>()));
+      CHECK(rotary_concentration(rotary_of(x)) == Catch::Approx(c["concentration"].get<double>()));
     };
     check();
     config["rope_theta"] = config["rope_parameters"]["rope_theta"];  // as version 4 writes it

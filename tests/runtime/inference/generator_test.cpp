@@ -3,6 +3,7 @@
 #include "runtime/core/error.hpp"
 #include "runtime/inference/score.hpp"
 #include "runtime/inference/text_stream.hpp"
+#include "runtime/model/gpt/gpt.hpp"
 #include "runtime/parameters/initial_values.hpp"
 #include "runtime/parameters/resident_store.hpp"
 #include "runtime/tokenizer/bpe_tokenizer.hpp"
@@ -44,9 +45,11 @@ gpt_config small(position_embedding position, std::int64_t groups) {
 struct fresh_model {
   explicit fresh_model(const gpt_config& c,
                        troupe::kernels::backend where = troupe::kernels::backend::cpu)
-      : on(where, 1, memory_pool()),
-        model(c, {0, c.layers, true, true}),
-        store(model.units(), 1, on.pool()) {
+      : fresh_model(gpt_spec(c), where) {}
+
+  explicit fresh_model(const model_spec& what,
+                       troupe::kernels::backend where = troupe::kernels::backend::cpu)
+      : on(where, 1, memory_pool()), model(what, all_of(what)), store(model.units(), 1, on.pool()) {
     initialise(store, 17);
   }
 
@@ -101,6 +104,18 @@ TEST_CASE("keeping keys and values gives the same text as computing all anew", "
   m.cached = false;
   CHECK(kept == m.text(what).first);
   CHECK(kept.size() == 40);
+}
+
+TEST_CASE("every attention has its own keys and values, two in one layer as well", "[inference]") {
+  auto twice = gpt_spec(small(position_embedding::rope, 2));
+  auto again = std::get<residual_sublayer>(twice.layers.at(0).sublayers.at(0));
+  again.name = "second_attention";
+  again.norm_before->name = "second_layernorm";
+  twice.layers.at(0).sublayers.insert(twice.layers.at(0).sublayers.begin() + 1, again);
+  fresh_model m(twice);
+  const auto kept = m.text(request(40, greedy())).first;
+  m.cached = false;
+  CHECK(kept == m.text(request(40, greedy())).first);
 }
 
 TEST_CASE("logits with a cache are those without, in one piece or in several", "[inference]") {

@@ -30,7 +30,7 @@ class stepper {
     pass_.tokens = in.at("tokens");
     pass_.labels = in.at("labels");
     pass_.mask = in.at("mask");
-    if (const auto& turns = of.model().rotary_frequency(); !turns.empty())
+    if (const auto& turns = of.model().model().rotary_frequency; !turns.empty())
       pass_.rotary_frequency = uploaded(on, turns, {std::int64_t(turns.size())});
   }
 
@@ -201,13 +201,4 @@ TEST_CASE("a sample has the same loss in whatever company it comes", "[model]") 
   }
   // Each row's loss is the same number; only their sum is taken in two parts.
   CHECK(std::abs(under_test.forward(2, both, with_dropout).total - apart) < 1e-10);
-}
-
-TEST_CASE("stages are as even as possible, or refused with a divisor", "[model]") {
-  const auto ranges = split_evenly(tiny_gpt(6), 3);
-  CHECK(
-      ranges
-      == std::vector<chunk_range>{{0, 2, true, false}, {2, 4, false, false}, {4, 6, false, true}});
-  CHECK_THROWS_AS(split_evenly(tiny_gpt(6), 4), input_error);
-  CHECK_THROWS_AS(split_evenly(tiny_gpt(6), 0), input_error);
 }

@@ -17,20 +17,23 @@ using Catch::Matchers::MessageMatches;
 namespace {
 
 chunk whole(const extension& own) {
-  return chunk(tiny_gpt(2), {0, 2, true, true}, {}, false, own);
+  return chunk(gpt_spec(tiny_gpt(2), own), {0, 2, true, true});
 }
 
 }  // namespace
 
 TEST_CASE("an extension takes the place of the feed-forward block of every layer", "[model]") {
   std::vector<std::string> seen;
-  const auto model = whole({.name = "mine", .feed_forward = [&](block_builder& to) {
-                              seen.push_back(to.name());
-                              CHECK(to.config() == tiny_gpt(2));
-                              const int a = to.add({.name = "a", .extents = {16}});
-                              CHECK(to.add({.name = "b", .extents = {16}}) == a + 1);
-                              to.segment("only", [](tape&, pass&) {});
-                            }});
+  const auto model
+      = whole({.name = "mine",
+               .feed_forward = [&](module_builder& to, const feed_forward_spec& in_place_of) {
+                 seen.push_back(to.name());
+                 CHECK(in_place_of.hidden == 16);
+                 CHECK(in_place_of.ffn == 20);
+                 const int a = to.add({.name = "a", .extents = {16}});
+                 CHECK(to.add({.name = "b", .extents = {16}}) == a + 1);
+                 to.segment("only", [](tape&, pass&) {});
+               }});
   CHECK(seen == std::vector<std::string>{"decoder.layers.0.mlp", "decoder.layers.1.mlp"});
   int own = 0;
   for (const auto& unit : model.units())
@@ -51,13 +54,13 @@ TEST_CASE("an extension takes the place of the feed-forward block of every layer
 }
 
 TEST_CASE("an extension is refused without a name, and with two parameters of one", "[model]") {
-  CHECK_THROWS_MATCHES(whole({.feed_forward = [](block_builder&) {}}),
+  CHECK_THROWS_MATCHES(whole({.feed_forward = [](module_builder&, const feed_forward_spec&) {}}),
                        input_error,
                        MessageMatches(ContainsSubstring("extension::name")));
   CHECK_THROWS_MATCHES(whole({.loss = cross_entropy}),
                        input_error,
                        MessageMatches(ContainsSubstring("extension::name")));
-  const auto twice = [](block_builder& to) {
+  const auto twice = [](module_builder& to, const feed_forward_spec&) {
     to.add({.name = "weight", .extents = {4}});
     to.add({.name = "weight", .extents = {8}});
   };
@@ -68,7 +71,7 @@ TEST_CASE("an extension is refused without a name, and with two parameters of on
 
 TEST_CASE("a function is recorded as a node, runs once, and frees what it holds", "[autograd]") {
   stream on(troupe::kernels::backend::reference, 1, {});
-  const chunk model(tiny_gpt(2), {0, 2, true, true});
+  const chunk model(gpt_spec(tiny_gpt(2)), {0, 2, true, true});
   resident_store store(model.units(), 1, on.pool());
   tape t(on, store, {});
   auto held = std::make_shared<int>(0);

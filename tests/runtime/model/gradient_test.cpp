@@ -50,23 +50,15 @@ std::vector<float> scale(std::vector<float> x, float by) {
   return x;
 }
 
-}  // namespace
-
-TEST_CASE("gradients of every parameter are slopes of the loss", "[model]") {
-  const auto all = tiny_gpts(2);
-  const auto [name, config] = *std::next(all.begin(), GENERATE(range(0, 7)));
-  const bool masked = GENERATE(false, true);
-  CAPTURE(name, masked);
-  stream on(kernels::backend::reference, 1, {});
-  stages under_test(config, 1, on);
+/// Some elements of every parameter.
+void check_slopes(stages& under_test, const bundle& in) {
   auto& store = under_test.store();
-  const auto in = tiny_batch(on, config, 2, 3, masked);
   // The same step and samples, hence the same dropout masks, in every evaluation.
   const auto loss = [&] { return mean(under_test.forward(0, in, {.seed = 9, .step = 4})); };
 
   under_test.forward_backward(0, in, {.seed = 9, .step = 4});
   auto gradients = under_test.gradients();
-  if (config.tied_embeddings) {
+  if (under_test.model().model().embedding.tied) {
     auto& words = gradients.at("embedding.word_embeddings.weight");
     const auto& output = gradients.at("output_layer.weight");
     for (std::size_t i = 0; i < words.size(); ++i)
@@ -92,6 +84,27 @@ TEST_CASE("gradients of every parameter are slopes of the loss", "[model]") {
       CHECK(std::abs(slope(element, loss) - g[std::size_t(i)]) < 2e-5 + 1e-3 * largest(g));
     }
   }
+}
+
+}  // namespace
+
+TEST_CASE("gradients of every parameter are slopes of the loss", "[model]") {
+  const auto all = tiny_gpts(2);
+  const auto [name, config] = *std::next(all.begin(), GENERATE(range(0, 7)));
+  const bool masked = GENERATE(false, true);
+  CAPTURE(name, masked);
+  stream on(kernels::backend::reference, 1, {});
+  stages under_test(config, 1, on);
+  check_slopes(under_test, tiny_batch(on, config, 2, 3, masked));
+}
+
+TEST_CASE("so they are where a layer is described otherwise", "[model]") {
+  const auto all = tiny_gpts(2);
+  const auto [name, config] = *std::next(all.begin(), GENERATE(range(0, 7)));
+  CAPTURE(name);
+  stream on(kernels::backend::reference, 1, {});
+  stages under_test(tiny_sublayers(config), 1, on);
+  check_slopes(under_test, tiny_batch(on, config, 2, 3));
 }
 
 TEST_CASE("gradients grow with the loss scale and add up over micro-batches", "[model]") {

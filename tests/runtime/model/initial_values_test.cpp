@@ -16,8 +16,8 @@ using named_values = std::map<std::string, std::vector<float>>;
 /// Initial values of all stages by name, as the stages that share a parameter each have them.
 std::vector<named_values> initial(const gpt_config& config, int stages, std::uint64_t seed) {
   std::vector<named_values> out;
-  for (const auto& range : split_evenly(config, stages)) {
-    const chunk part(config, range);
+  for (const auto& range : split_layers(config.layers, stages, {})) {
+    const chunk part(gpt_spec(config), range);
     resident_store store(part.units(), 1, {});
     initialise(store, seed);
     auto& of_stage = out.emplace_back();
@@ -86,7 +86,7 @@ TEST_CASE("rows beyond the vocabulary are zero", "[model]") {
 TEST_CASE("matrices decay, gains and biases do not", "[model]") {
   for (const auto& [name, config] : tiny_gpts(2)) {
     CAPTURE(name);
-    const chunk whole(config, {0, config.layers, true, true});
+    const chunk whole(gpt_spec(config), {0, config.layers, true, true});
     for (const auto& unit : whole.units())
       for (const auto& x : unit.parameters) {
         CAPTURE(x.name);

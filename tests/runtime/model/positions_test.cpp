@@ -1,6 +1,7 @@
 // Position ids that begin again within a row choose other rows of the position table, nothing else.
 
 #include "runtime/model/chunk_pass.hpp"
+#include "runtime/model/gpt/gpt.hpp"
 #include "runtime/parameters/initial_values.hpp"
 #include "runtime/parameters/resident_store.hpp"
 
@@ -22,7 +23,7 @@ double loss_with(position_embedding kind, bool reset, kernels::backend where) {
   c.sequence = c.positions = 12;
   c.vocabulary = c.padded_vocabulary = 23;
   c.position = kind;
-  const chunk whole(c, {0, 1, true, true});
+  const chunk whole(gpt_spec(c), {0, 1, true, true});
   stream on(where, 1, {});
   resident_store store(whole.units(), 1, {});
   initialise(store, 7);

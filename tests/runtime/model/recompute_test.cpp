@@ -58,7 +58,7 @@ gpt_config with_dropouts(gpt_config c) {
 struct deep {
   explicit deep(const recompute_settings& how, std::int64_t layers = 12)
       : config(with_dropouts(tiny_gpt(layers))),
-        model(config, {0, layers, true, true}),
+        model(gpt_spec(config), {0, layers, true, true}),
         plan(model, how),
         store(model.units(), 1, on.pool()) {
     initialise(store, 1);
@@ -117,7 +117,7 @@ TEST_CASE("micro-batches on their way at once are recomputed each for itself", "
 TEST_CASE("a plan has a block for every group of layers that is recomputed", "[recompute]") {
   const auto blocks = [](const recompute_settings& how, const chunk_range& range) {
     const auto config = tiny_gpt(8);
-    const chunk model(config, range);
+    const chunk model(gpt_spec(config), range);
     const recompute_plan plan(model, how);
     int next = 0;
     std::vector<char> out;
@@ -257,13 +257,13 @@ TEST_CASE("without a backward pass nothing is recomputed or kept", "[recompute]"
 TEST_CASE("CHUNK-1: a chunk runs on the axes and seats that it was cut for", "[model]") {
   const auto config = tiny_gpt(2);
   stream on(kernels::backend::cpu, 1, {});
-  const chunk half(config, {0, 2, true, true}, {{axis::tensor, {1, 2}}});
+  const chunk half(gpt_spec(config), {0, 2, true, true}, {{axis::tensor, {1, 2}}});
   const recompute_plan plan(half, {});
   resident_store store(half.units(), 1, on.pool(), dtype::f32, {{axis::tensor, {1, 2}}});
   CHECK_THROWS_MATCHES(
       chunk_pass(half, plan, on, store, {}), broken_promise, MessageMatches(StartsWith("CHUNK-1")));
   const auto data = alone(axis::data);
-  const chunk whole(config, {0, 2, true, true});
+  const chunk whole(gpt_spec(config), {0, 2, true, true});
   const recompute_plan other(whole, {});
   CHECK_THROWS_MATCHES(chunk_pass(whole, other, on, store, {}, {{axis::tensor, data.get()}}),
                        broken_promise,

@@ -1,4 +1,4 @@
-#include "runtime/model/rotary.hpp"
+#include "runtime/model/layers/rotary.hpp"
 
 #include "runtime/core/file.hpp"
 #include "tests/support/places.hpp"
@@ -13,25 +13,21 @@ using namespace troupe::runtime;
 
 namespace {
 
-gpt_config rotating(std::int64_t head_size, double base) {
-  gpt_config x;
-  x.head_size = head_size;
-  x.position = position_embedding::rope;
-  x.rotary_base = base;
-  return x;
+rotary_spec rotating(std::int64_t head_size, double base) {
+  return {.head_size = head_size, .base = base};
 }
 
-/// The case of golden.json; what is not said is as gpt_config has it.
-gpt_config described(const nlohmann::json& c) {
+/// The case of golden.json; what is not said is as rotary_spec has it.
+rotary_spec described(const nlohmann::json& c) {
   auto x = rotating(c["head_size"], c["base"]);
   const auto scaling = c.value("scaling", "none");
   x.scaling = scaling == "llama3" ? rope_scaling::llama3
               : scaling == "yarn" ? rope_scaling::yarn
                                   : rope_scaling::none;
-  x.rotary_percent = c.value("percent", x.rotary_percent);
-  x.rotary_interpolation = c.value("interpolation", x.rotary_interpolation);
-  x.scaling_factor = c.value("factor", x.scaling_factor);
-  x.scaling_positions = c.value("positions", x.scaling_positions);
+  x.percent = c.value("percent", x.percent);
+  x.interpolation = c.value("interpolation", x.interpolation);
+  x.factor = c.value("factor", x.factor);
+  x.positions = c.value("positions", x.positions);
   x.llama3_low = c.value("low", x.llama3_low);
   x.llama3_high = c.value("high", x.llama3_high);
   x.yarn_fast = c.value("fast", x.yarn_fast);
@@ -50,12 +46,10 @@ TEST_CASE("wavelengths grow in equal ratios", "[rotary]") {
   REQUIRE(all.size() == 32);
   CHECK(all[0] == 1);
   CHECK(all[16] == 0.01F);
-  x.rotary_percent = 0.25;
+  x.percent = 0.25;
   CHECK(rotary_frequencies(x).size() == 8);
-  x.rotary_interpolation = 4;
+  x.interpolation = 4;
   CHECK(rotary_frequencies(x)[0] == 0.25F);
-  x.position = position_embedding::none;
-  CHECK(rotary_frequencies(x).empty());
 }
 
 // The values are Megatron-LM's, which computes them in single precision.
@@ -63,7 +57,7 @@ TEST_CASE("Llama 3 keeps short wavelengths and stretches long ones", "[rotary]")
   auto x = rotating(128, 500000);
   const auto plain = rotary_frequencies(x);
   x.scaling = rope_scaling::llama3;
-  x.scaling_factor = 8;
+  x.factor = 8;
   const auto all = rotary_frequencies(x);
   REQUIRE(all.size() == 64);
   CHECK(all[28] == Catch::Approx(3.211445995e-03).epsilon(1e-6));
@@ -78,8 +72,8 @@ TEST_CASE("YaRN keeps what turns often, stretches what turns less than once", "[
   auto x = rotating(128, 10000);
   const auto plain = rotary_frequencies(x);
   x.scaling = rope_scaling::yarn;
-  x.scaling_factor = 4;
-  x.scaling_positions = 4096;
+  x.factor = 4;
+  x.positions = 4096;
   const auto all = rotary_frequencies(x);
   CHECK(all[20] == plain[20]);
   CHECK(all[21] < plain[21]);

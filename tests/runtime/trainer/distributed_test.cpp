@@ -16,7 +16,7 @@ namespace {
 
 /// Small buckets and grains, so that parameters of some hundred elements are parted.
 worker_settings sharded(const gpt_config& model) {
-  return {.model = model, .bucket_size = 700, .grain = 32};
+  return {.model = gpt_spec(model), .bucket_size = 700, .grain = 32};
 }
 
 gpt_config cut_for(gpt_config c, int tensor) {

@@ -35,7 +35,7 @@ struct constant_gradient final : node {
 /// A block with one parameter that every rank has, and one of which each has its experts. Rank r
 /// adds r + 1 to the gradients of both.
 extension block_of_rank(int rank) {
-  return {.name = "experts", .feed_forward = [rank](block_builder& to) {
+  return {.name = "experts", .feed_forward = [rank](module_builder& to, const feed_forward_spec&) {
             const int dense = to.add({.name = "dense", .extents = {width}, .init_std = 0.1});
             const int mine = to.add({.name = "experts",
                                      .extents = {experts, width},
@@ -85,9 +85,8 @@ seen one_step(bool distributed) {
         worker_groups mine;
         for (const auto& row : axis_table())
           mine.along[row.id] = of_rank[std::size_t(r)][row.id].get();
-        auto model = tests::tiny_gpt(1);
-        worker rank({.model = model,
-                     .own = block_of_rank(r),
+        const auto model = tests::tiny_gpt(1);
+        worker rank({.model = gpt_spec(model, block_of_rank(r)),
                      .chunks = {{chunk_id(0), {0, 1, true, true}}},
                      .distributed_optimizer = distributed,
                      .bucket_size = 64,

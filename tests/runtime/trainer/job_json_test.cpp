@@ -3,9 +3,12 @@
 #include "runtime/trainer/job_json.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/core/file.hpp"
+#include "runtime/schedule/csv.hpp"
+#include "tests/support/scratch_folder.hpp"
 
 #include <catch2/catch_test_macros.hpp>
-#include <catch2/matchers/catch_matchers.hpp>
+#include <catch2/matchers/catch_matchers_exception.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <algorithm>
@@ -84,7 +87,8 @@ TEST_CASE("every number of a job's JSON decides a field of the job", "[trainer]"
 
 TEST_CASE("functions of a job go by name, and a name that is not known is refused", "[trainer]") {
   auto job = some_job();
-  job.training.own = {.name = "squares", .feed_forward = [](block_builder&) {}};
+  job.training.own
+      = {.name = "squares", .feed_forward = [](module_builder&, const feed_forward_spec&) {}};
   job.training.rate_of = {"slow", [](std::int64_t) { return 1e-4; }};
   job.layout.schedule.own = behaviour_factory{.name = "lazy", .make = {}};
   const auto text = to_json(job);
@@ -105,6 +109,19 @@ TEST_CASE("functions of a job go by name, and a name that is not known is refuse
   known.behaviours.clear();
   CHECK_THROWS_MATCHES(
       job_from_json(text, known), input_error, MessageMatches(ContainsSubstring("'lazy'")));
+}
+
+TEST_CASE("a schedule in a file travels with its text", "[trainer]") {
+  const troupe::tests::scratch_folder folder;
+  auto job = some_job();
+  job.layout.schedule = {.source = (folder.path() / "schedule.csv").string()};
+  const auto wanted = pipeline_schedule({.source = "gpipe"}, 2, 4).plain(4);
+  write_text(job.layout.schedule.source, to_csv(*wanted));
+  job.layout.schedule = with_text(job.layout.schedule);
+  std::filesystem::remove(job.layout.schedule.source);
+  const auto there = job_from_json(to_json(job)).layout.schedule;
+  CHECK(pipeline_schedule(there, 2, 4).plain(4)->ranks == wanted->ranks);
+  CHECK_THROWS_AS(pipeline_schedule({.source = there.source}, 2, 4), input_error);
 }
 
 TEST_CASE("a text that is no job is refused", "[trainer]") {

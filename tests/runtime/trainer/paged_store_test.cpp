@@ -163,7 +163,7 @@ TEST_CASE("with another store a job of workers trains to the same bits", "[train
   CAPTURE(int(type), distributed, tied);
   auto model = tests::tiny_gpts(4).at("learned, layer norm, gelu tanh, biases, tied, dropout");
   model.tied_embeddings = tied;
-  worker_settings settings{.model = model,
+  worker_settings settings{.model = gpt_spec(model),
                            .replicas = 2,
                            .precision = type,
                            .distributed_optimizer = distributed,

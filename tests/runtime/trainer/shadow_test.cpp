@@ -23,15 +23,15 @@ std::int64_t resident() {
 }
 
 /// Four million parameters: 66 MB of values, gradients and moments.
-worker_settings settings() {
+worker_settings settings(std::int64_t sequence = 64) {
   auto c = tiny_gpt(4);
   c.hidden = 192;
   c.heads = c.groups = 4;
   c.head_size = 48;
   c.ffn = 768;
-  c.sequence = c.positions = 64;
+  c.sequence = c.positions = sequence;
   c.vocabulary = c.padded_vocabulary = 12288;
-  return {.model = c, .chunks = {{chunk_id(0), {0, c.layers, true, true}}}};
+  return {.model = gpt_spec(c), .chunks = {{chunk_id(0), {0, c.layers, true, true}}}};
 }
 
 /// Builds a worker and takes a step; returns the peak.
@@ -77,8 +77,7 @@ TEST_CASE("a shadow of a worker needs as much as the worker, and takes next to n
 }
 
 TEST_CASE("more recomputation is a smaller forecast", "[shadow]") {
-  auto how = settings();
-  how.model.sequence = how.model.positions = 1024;
+  auto how = settings(1024);
   const auto none = peak_of(how, memory_pool::shadow());
   how.recompute.granularity = recompute_granularity::full;
   CHECK(peak_of(how, memory_pool::shadow()) < none);

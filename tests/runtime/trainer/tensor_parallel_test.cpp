@@ -24,8 +24,8 @@ gpt_config cut_for(gpt_config c, int tensor) {
 
 /// A large epsilon: otherwise the first update is the sign of the gradient, and that of a key's
 /// bias, which is 0 but for rounding, is chance.
-worker_settings settings(const gpt_config& model) {
-  return {.model = model, .optimizer = {.epsilon = 1e-2}};
+worker_settings settings(model_spec model) {
+  return {.model = std::move(model), .optimizer = {.epsilon = 1e-2}};
 }
 
 struct outcome {
@@ -96,7 +96,7 @@ TEST_CASE("a model on 2 or 4 tensor ranks computes what one worker computes", "[
   const int tensor = GENERATE(2, 4), pipeline = GENERATE(1, 2);
   const bool rows = GENERATE(false, true);
   CAPTURE(name, tensor, pipeline, rows);
-  auto how = settings(cut_for(base, tensor));
+  auto how = settings(gpt_spec(cut_for(base, tensor)));
   ranks judge({}, how, kernels::backend::reference);
   how.sequence_parallel = rows;
   const grid g{tensor, pipeline, 1};
@@ -109,13 +109,29 @@ TEST_CASE("a model on 2 or 4 tensor ranks computes what one worker computes", "[
   check_copies(cut, g, seen.second);
 }
 
+TEST_CASE("a layer that is described otherwise runs on tensor ranks and stages too",
+          "[tensor_parallel]") {
+  const auto all = tiny_gpts(2);
+  const auto [name, base] = *std::next(all.begin(), GENERATE(range(0, 7)));
+  const bool rows = GENERATE(false, true);
+  CAPTURE(name, rows);
+  auto how = settings(tiny_sublayers(cut_for(base, 2)));
+  ranks judge({}, how, kernels::backend::reference);
+  how.sequence_parallel = rows;
+  const grid g{2, 2, 1};
+  ranks cut(g, how, kernels::backend::reference);
+  const auto expected = outcome_of(judge), seen = outcome_of(cut);
+  check_near(seen, expected, 1e-6, 1e-4, 1e-5);  // as above
+  check_copies(cut, g, seen.second);
+}
+
 TEST_CASE("tensor ranks on the fast backend compute what one worker computes",
           "[tensor_parallel]") {
   const auto all = tiny_gpts(2);
   const auto [name, base] = *std::next(all.begin(), GENERATE(range(0, 7)));
   const bool rows = GENERATE(false, true);
   CAPTURE(name, rows);
-  auto how = settings(cut_for(base, 2));
+  auto how = settings(gpt_spec(cut_for(base, 2)));
   how.sequence_parallel = rows;
   const grid g{2, 1, 2};
   ranks cut(g, how, kernels::backend::cpu);
@@ -133,7 +149,7 @@ TEST_CASE("tensor ranks in bf16 stay near one worker in f32", "[tensor_parallel]
   const int tensor = GENERATE(1, 2, 4);
   const bool rows = GENERATE(false, true);
   CAPTURE(name, tensor, rows);
-  auto how = settings(cut_for(base, tensor));
+  auto how = settings(gpt_spec(cut_for(base, tensor)));
   ranks judge({}, how, kernels::backend::cpu);
   how.precision = dtype::bf16;
   how.sequence_parallel = rows;
@@ -150,7 +166,7 @@ TEST_CASE("recomputation on tensor ranks and stages changes no bit", "[tensor_pa
   const auto [name, base] = *std::next(all.begin(), GENERATE(range(0, 7)));
   const bool rows = GENERATE(false, true), rounded = GENERATE(false, true);
   CAPTURE(name, rows, rounded);
-  auto how = settings(cut_for(base, 2));
+  auto how = settings(gpt_spec(cut_for(base, 2)));
   how.sequence_parallel = rows;
   how.precision = rounded ? dtype::bf16 : dtype::f32;
   const grid g{2, 2, 1};
@@ -179,7 +195,7 @@ TEST_CASE("stages may be uneven, and one without a layer passes on what it is gi
   const auto [name, base] = *std::next(all.begin(), GENERATE(range(0, 7)));
   const int tensor = GENERATE(1, 2);
   CAPTURE(name, tensor);
-  auto how = settings(cut_for(base, tensor));
+  auto how = settings(gpt_spec(cut_for(base, tensor)));
   how.sequence_parallel = true;
   how.recompute.granularity = recompute_granularity::full;
   ranks judge({tensor, 1, 1}, how, kernels::backend::reference);

@@ -22,8 +22,8 @@ using Catch::Matchers::StartsWith;
 namespace {
 
 worker_settings settings(const gpt_config& model, int chunks, int replicas = 1) {
-  worker_settings out{.model = model, .replicas = replicas};
-  for (const auto& range : split_evenly(model, chunks))
+  worker_settings out{.model = gpt_spec(model), .replicas = replicas};
+  for (const auto& range : split_layers(model.layers, chunks, {}))
     out.chunks.push_back({chunk_id(std::uint32_t(out.chunks.size())), range});
   return out;
 }

@@ -1,4 +1,4 @@
-#include "runtime/model/gpt_config.hpp"
+#include "runtime/model/gpt/gpt_config.hpp"
 
 #include "runtime/core/error.hpp"
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/op/kinds.hpp"
+#include "runtime/model/layers/rotary.hpp"
 
 #include <cstdint>
 #include <string>
@@ -11,9 +12,6 @@
 namespace troupe::runtime {
 
 enum class position_embedding : std::uint8_t { learned_absolute, rope, none };
-
-/// How rotary wavelengths are stretched for sequences longer than those they were made for.
-enum class rope_scaling : std::uint8_t { none, llama3, yarn };
 
 struct gpt_config {
   std::int64_t layers = 0;
@@ -33,7 +31,7 @@ struct gpt_config {
   bool rotary_interleaved = false;
   double rotary_interpolation = 1;  ///< positions are divided by it
 
-  rope_scaling scaling = rope_scaling::none;  ///< rotary.hpp has the formulas
+  rope_scaling scaling = rope_scaling::none;  ///< layers/rotary.hpp has the formulas
   double scaling_factor = 1;
   std::int64_t scaling_positions = 8192;   ///< the sequence that the wavelengths were made for
   double llama3_low = 1, llama3_high = 4;  ///< turns in scaling_positions

@@ -1,5 +1,5 @@
 #include "runtime/core/error.hpp"
-#include "runtime/model/gpt_config.hpp"
+#include "runtime/model/gpt/gpt_config.hpp"
 
 #include <array>
 #include <iterator>

@@ -1,0 +1,55 @@
+#include "runtime/model/chunk.hpp"
+
+#include <utility>
+
+namespace troupe::runtime {
+
+chunk_range all_of(const model_spec& model) {
+  return {0, std::int64_t(model.layers.size()), true, true};
+}
+
+chunk::chunk(model_spec model,
+             const chunk_range& range,
+             const axis_seats& seats,
+             bool sequence_parallel)
+    : model_(std::move(model)),
+      range_(range),
+      seats_(seats),
+      sequence_parallel_(sequence_parallel && seats[axis::tensor].size > 1) {
+  if (range.embedding)
+    add_unit("embedding", "embedding", -1, model_.embedding);
+  for (auto layer = range.first; layer < range.end; ++layer) {
+    const auto name = "decoder.layers." + std::to_string(layer);
+    add_unit(name, name, layer, model_.layers.at(std::size_t(layer)));
+  }
+  if (range.head)
+    add_unit("head", "", -1, model_.head);
+}
+
+template <class Spec>
+void chunk::add_unit(std::string name,
+                     const std::string& prefix,
+                     std::int64_t layer,
+                     const Spec& spec) {
+  unit_under_construction unit{.unit = units_.emplace_back(unit_spec{std::move(name), {}}),
+                               .number = int(units_.size()) - 1,
+                               .layer = layer,
+                               .seats = seats_,
+                               .sequence_parallel = sequence_parallel_,
+                               .attentions = attentions_,
+                               .program = program_};
+  module_builder to(unit, prefix);
+  add(to, spec);
+}
+
+std::vector<attention_spec> chunk::attentions() const {
+  std::vector<attention_spec> out;
+  for (auto layer = range_.first; layer < range_.end; ++layer)
+    for (const auto& one : model_.layers[std::size_t(layer)].sublayers)
+      if (const auto* const residual = std::get_if<residual_sublayer>(&one))
+        if (const auto* const attention = std::get_if<attention_spec>(&residual->f))
+          out.push_back(*attention);
+  return out;
+}
+
+}  // namespace troupe::runtime

@@ -1,0 +1,122 @@
+#include "runtime/model/gpt/gpt.hpp"
+
+#include "runtime/core/error.hpp"
+
+#include <cmath>
+
+namespace troupe::runtime {
+namespace {
+
+/// Of the products that add to the residual stream, as Megatron-LM scales them.
+double output_deviation(const gpt_config& c) {
+  return c.init_std / std::sqrt(2.0 * double(c.layers));
+}
+
+norm_options norm_of(const gpt_config& c) {
+  return {.kind = c.normalization,
+          .epsilon = float(c.norm_epsilon),
+          .gain_offset = float(c.gain_offset)};
+}
+
+attention_spec attention_of(const gpt_config& c, std::int64_t rotated) {
+  const auto concentration
+      = c.position == position_embedding::rope ? rotary_concentration(rotary_of(c)) : 1.0;
+  attention_spec out{.hidden = c.hidden,
+                     .heads = c.heads,
+                     .groups = c.groups,
+                     .head_size = c.head_size,
+                     .scale = concentration * concentration / std::sqrt(double(c.head_size)),
+                     .window = std::int32_t(c.window),
+                     .rotated = rotated,
+                     .rotary_interleaved = c.rotary_interleaved,
+                     .qkv_bias = c.linear_bias || c.qkv_bias,
+                     .output_bias = c.linear_bias,
+                     .dropout = c.attention_dropout,
+                     .init_std = c.init_std,
+                     .output_init_std = output_deviation(c)};
+  if (c.qk_norm)
+    out.head_norm = norm_of(c);
+  return out;
+}
+
+feed_forward_spec feed_forward_of(const gpt_config& c) {
+  return {.hidden = c.hidden,
+          .ffn = c.ffn,
+          .activation = c.activation,
+          .bias = c.linear_bias,
+          .init_std = c.init_std,
+          .output_init_std = output_deviation(c)};
+}
+
+layer_spec layer_of(const gpt_config& c, const extension& own, std::int64_t rotated) {
+  layer_spec out;
+  out.sublayers.emplace_back(
+      residual_sublayer{.name = "self_attention",
+                        .norm_before = norm_spec{"input_layernorm", norm_of(c)},
+                        .f = attention_of(c, rotated),
+                        .dropout = c.hidden_dropout});
+  const auto feed_forward = feed_forward_of(c);
+  if (own.feed_forward)
+    out.sublayers.emplace_back(own_sublayer{
+        "mlp",
+        [build = own.feed_forward, feed_forward](module_builder& to) { build(to, feed_forward); }});
+  else
+    out.sublayers.emplace_back(
+        residual_sublayer{.name = "mlp",
+                          .module = module_kind::feed_forward,
+                          .norm_before = norm_spec{"pre_mlp_layernorm", norm_of(c)},
+                          .f = feed_forward,
+                          .dropout = c.hidden_dropout});
+  return out;
+}
+
+}  // namespace
+
+rotary_spec rotary_of(const gpt_config& c) {
+  return {.head_size = c.head_size,
+          .base = c.rotary_base,
+          .percent = c.rotary_percent,
+          .interpolation = c.rotary_interpolation,
+          .scaling = c.scaling,
+          .factor = c.scaling_factor,
+          .positions = c.scaling_positions,
+          .llama3_low = c.llama3_low,
+          .llama3_high = c.llama3_high,
+          .yarn_fast = c.yarn_fast,
+          .yarn_slow = c.yarn_slow,
+          .yarn_mscale = c.yarn_mscale,
+          .yarn_mscale_all = c.yarn_mscale_all,
+          .yarn_round = c.yarn_round};
+}
+
+model_spec gpt_spec(const gpt_config& c, const extension& own) {
+  if (own.name.empty() && (own.feed_forward || own.loss))
+    throw input_error(
+        "an extension of the model needs a name: checkpoints tell by it what they hold; set "
+        "extension::name");
+  model_spec out{
+      .sequence = c.sequence,
+      .embedding
+      = {.hidden = c.hidden,
+         .vocabulary = c.vocabulary,
+         .padded_vocabulary = c.padded_vocabulary,
+         .positions = c.position == position_embedding::learned_absolute ? c.positions : 0,
+         .tied = c.tied_embeddings,
+         .dropout = c.hidden_dropout,
+         .init_std = c.init_std},
+      .head = {.norm = {"decoder.final_layernorm", norm_of(c)},
+               .hidden = c.hidden,
+               .vocabulary = c.vocabulary,
+               .padded_vocabulary = c.padded_vocabulary,
+               .tied_to = c.tied_embeddings ? "embedding.word_embeddings.weight" : "",
+               .init_std = c.init_std}};
+  if (c.position == position_embedding::rope)
+    out.rotary_frequency = rotary_frequencies(rotary_of(c));
+  if (own.loss)
+    out.head.loss = own.loss;
+  const auto rotated = std::int64_t(2 * out.rotary_frequency.size());
+  out.layers.assign(std::size_t(c.layers), layer_of(c, own, rotated));
+  return out;
+}
+
+}  // namespace troupe::runtime

@@ -1,0 +1,78 @@
+#include "runtime/model/layers/attention.hpp"
+
+#include "runtime/model/layers/linear.hpp"
+#include "runtime/model/layers/norm.hpp"
+
+#include <utility>
+
+namespace troupe::runtime {
+namespace {
+
+/// On this rank; without the frequencies and the dropout, which lie with the pass.
+attention_options options_of(const module_builder& to, const attention_spec& x) {
+  return {.heads = x.heads / to.tensor_ranks(),
+          .groups = x.groups / to.tensor_ranks(),
+          .head_size = x.head_size,
+          .scale = float(x.scale),
+          .window = x.window,
+          .rotated = x.rotated,
+          .rotary_interleaved = x.rotary_interleaved};
+}
+
+void add_core(module_builder& to, const attention_spec& x) {
+  to.segment("core",
+             module_kind::core_attention,
+             [=,
+              fixed = options_of(to, x),
+              cache = std::size_t(to.next_attention()),
+              name = to.name() + ".core_attention.dropout"](tape& tape, pass& p) {
+               auto options = fixed;
+               options.dropout = p.dropout_rate(x.dropout);
+               options.key = p.dropout_key(name);
+               options.rotary_frequency = p.rotary_frequency;
+               auto products = std::exchange(p.x, {});
+               p.x = p.caches != nullptr
+                         ? cached_attention(
+                             tape, std::move(products), options, p.rows, p.caches->at(cache))
+                         : self_attention(tape, std::move(products), options, p.rows);
+             });
+}
+
+}  // namespace
+
+int add(module_builder& to, const attention_spec& x) {
+  const auto qkv = add_linear(to,
+                              {.name = "linear_qkv",
+                               .outputs = x.qkv_width(),
+                               .inputs = x.hidden,
+                               .init_std = x.init_std,
+                               .bias = x.qkv_bias,
+                               .placement = row_sharded()});
+  norm_layer of_queries, of_keys;
+  if (x.head_norm) {
+    of_queries = add_norm(to, {"q_layernorm", *x.head_norm}, x.head_size, true);
+    of_keys = add_norm(to, {"k_layernorm", *x.head_norm}, x.head_size, true);
+  }
+  const auto proj = add_linear(to,
+                               {.name = "linear_proj",
+                                .outputs = x.hidden,
+                                .inputs = x.heads * x.head_size,
+                                .init_std = x.output_init_std,
+                                .bias = x.output_bias,
+                                .placement = column_sharded()});
+  to.segment("qkv", [=, heads = options_of(to, x)](tape& tape, pass& p) {
+    p.x = qkv(tape, p.x);
+    if (x.head_norm)
+      p.x = head_norm(tape,
+                      p.x,
+                      heads,
+                      *x.head_norm,
+                      {of_queries.gain, of_queries.bias},
+                      {of_keys.gain, of_keys.bias});
+  });
+  add_core(to, x);
+  to.segment("proj", [=](tape& tape, pass& p) { p.x = proj(tape, p.x); });
+  return proj.late_bias;
+}
+
+}  // namespace troupe::runtime

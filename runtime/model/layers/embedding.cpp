@@ -1,0 +1,35 @@
+#include "runtime/model/layers/embedding.hpp"
+
+#include <utility>
+
+namespace troupe::runtime {
+
+void add(module_builder& to, const embedding_spec& x) {
+  const int words = to.add({.name = "word_embeddings.weight",
+                            .extents = {x.padded_vocabulary, x.hidden},
+                            .init_std = x.init_std,
+                            .decays = true,
+                            .valid_rows = x.vocabulary,
+                            .has_copies = x.tied,
+                            .placements = {{axis::tensor, row_sharded()}}});
+  int positions = no_parameter;
+  if (x.positions > 0)
+    positions = to.add({.name = "position_embeddings.weight",
+                        .extents = {x.positions, x.hidden},
+                        .init_std = x.init_std,
+                        .decays = true});
+  // The sum over the ranks comes first: it must not count positions more than once.
+  const bool together = to.tensor_ranks() == 1;
+  to.segment("", [=, rows = x.padded_vocabulary / to.tensor_ranks()](tape& tape, pass& p) {
+    p.x = embedding(
+        tape, p.tokens, p.rows, x.hidden, rows, words, together ? positions : no_parameter);
+  });
+  to.segment("dropout", [=, name = to.name() + ".dropout"](tape& tape, pass& p) {
+    auto sum = reduce_from_tensor_region(tape, std::exchange(p.x, {}));
+    if (positions != no_parameter && !together)
+      sum = add_positions(tape, sum, p.rows, positions);
+    p.hidden = dropout(tape, sum, p.dropout_rate(x.dropout), p.dropout_key(name), p.rows);
+  });
+}
+
+}  // namespace troupe::runtime

@@ -1,0 +1,23 @@
+// Two products with an activation between them. Shazeer: "GLU Variants Improve Transformer", 2020.
+
+#pragma once
+
+#include "runtime/model/layers/module_builder.hpp"
+
+namespace troupe::runtime {
+
+struct feed_forward_spec {
+  std::int64_t hidden = 0;  ///< C
+  std::int64_t ffn = 0;     ///< width between the products, after the activation
+  kernels::activation activation = kernels::activation::gelu_tanh;
+  bool bias = false;
+  double init_std = 0, output_init_std = 0;
+
+  friend bool operator==(const feed_forward_spec&, const feed_forward_spec&) = default;
+};
+
+/// Takes pass::x (.., C) and leaves there its output, before the sum over the tensor ranks.
+/// Returns the bias that is still to be added to the sum; no_parameter: none.
+int add(module_builder& to, const feed_forward_spec& x);
+
+}  // namespace troupe::runtime

@@ -1,0 +1,34 @@
+#include "runtime/model/layers/head.hpp"
+
+#include "runtime/model/layers/linear.hpp"
+
+#include <utility>
+
+namespace troupe::runtime {
+
+void add(module_builder& to, const head_spec& x) {
+  const auto last_norm = add_norm(to, x.norm, x.hidden);
+  const linear_layer output{.kind = product::column,
+                            .features = x.padded_vocabulary / to.tensor_ranks(),
+                            .weight = to.add({.name = "output_layer.weight",
+                                              .extents = {x.padded_vocabulary, x.hidden},
+                                              .init_std = x.init_std,
+                                              .decays = true,
+                                              .valid_rows = x.vocabulary,
+                                              .tied_to = x.tied_to,
+                                              .placements = {{axis::tensor, row_sharded()}}})};
+  to.segment("head.norm", [last_norm](tape& tape, pass& p) {
+    p.x = last_norm(tape, std::exchange(p.hidden, {}));
+  });
+  to.segment("head", [=, loss = x.loss, vocabulary = x.vocabulary](tape& tape, pass& p) {
+    auto logits = output(tape, std::exchange(p.x, {}));
+    if (!p.labels) {
+      p.logits = std::move(logits.data);
+      return;
+    }
+    p.loss
+        = loss(tape, std::move(logits), p.labels, p.mask, vocabulary, float(p.settings.loss_scale));
+  });
+}
+
+}  // namespace troupe::runtime

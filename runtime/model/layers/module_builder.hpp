@@ -1,0 +1,66 @@
+// Adds parameters to a unit and segments to a program: what every module of a model is built by.
+
+#pragma once
+
+#include "runtime/model/segment.hpp"
+#include "runtime/parameters/spec.hpp"
+
+#include <string>
+#include <vector>
+
+namespace troupe::runtime {
+
+/// The unit that is being built, and the program that it becomes part of; both outlive the builder.
+struct unit_under_construction {
+  unit_spec& unit;
+  int number = 0;           ///< of the unit in the chunk
+  std::int64_t layer = -1;  ///< -1: embedding or head
+  axis_seats seats = {};
+  bool sequence_parallel = false;
+  int& attentions;  ///< of the chunk so far: each has a cache of its own in decoding
+  std::vector<segment>& program;
+};
+
+/// A part of a unit under one name, while a chunk is built.
+class module_builder {
+ public:
+  /// Segments belong to `module` where nothing else is said.
+  module_builder(unit_under_construction& in,
+                 std::string name,
+                 module_kind module = module_kind::other)
+      : in_(in), name_(std::move(name)), module_(module) {}
+
+  const std::string& name() const { return name_; }  ///< "decoder.layers.3.mlp"; may be empty
+  std::int64_t layer() const { return in_.layer; }
+  /// Ranks along an axis.
+  int ranks(axis along) const { return in_.seats[along].size; }
+  int tensor_ranks() const { return ranks(axis::tensor); }
+
+  /// A part of this one, called name() + "." + `name`.
+  module_builder within(const std::string& name, module_kind module = module_kind::other) const;
+
+  /// A parameter, called name() + "." + x.name; its index, for the operations. Of one that every
+  /// tensor rank has the gradient is partial where rows are sharded. Throws input_error when the
+  /// unit has one of that name.
+  int add(parameter_spec x);
+
+  /// What runs next, called name() + "." + `name`, or name() where that is empty. What talks to
+  /// other ranks stands first in a segment: another tape can run while ranks wait for each other.
+  /// `forward` outlives the builder: it captures values.
+  void segment(const std::string& name, std::function<void(tape&, pass&)> forward);
+  void segment(const std::string& name,
+               module_kind module,
+               std::function<void(tape&, pass&)> forward);
+
+  /// Number of the next attention of the chunk, which is that of its cache.
+  int next_attention() { return in_.attentions++; }
+
+ private:
+  std::string full(const std::string& name) const;
+
+  unit_under_construction& in_;
+  std::string name_;
+  module_kind module_;
+};
+
+}  // namespace troupe::runtime

@@ -1,0 +1,18 @@
+#include "runtime/model/layers/norm.hpp"
+
+namespace troupe::runtime {
+
+norm_layer add_norm(module_builder& to, const norm_spec& x, std::int64_t size, bool of_heads) {
+  const auto add = [&](const char* what, double constant) {
+    parameter_spec p{.name = x.name + what, .extents = {size}, .init_constant = constant};
+    p.placements[axis::tensor].partial_gradient = of_heads && to.tensor_ranks() > 1;
+    return to.add(std::move(p));
+  };
+  norm_layer out{.options = x.options};
+  out.gain = add(".weight", 1 - double(x.options.gain_offset));
+  if (x.options.kind == kernels::normalization::layer)
+    out.bias = add(".bias", 0);
+  return out;
+}
+
+}  // namespace troupe::runtime

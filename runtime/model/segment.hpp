@@ -1,0 +1,52 @@
+// A segment of a chunk's program, and the pass that runs through all of them.
+
+#pragma once
+
+#include "runtime/autograd/ops.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace troupe::runtime {
+
+/// What one pass of a micro-batch is told from outside.
+struct pass_settings {
+  std::uint64_t seed = 0;
+  std::uint64_t step = 0;  ///< keys the dropout
+  bool training = true;    ///< dropout on, tape recording
+  double loss_scale = 1;   ///< the gradient is that of loss_scale * mean loss
+};
+
+/// The state of one micro-batch while the segments run.
+struct pass {
+  pass_settings settings;
+  row_layout rows;
+  tensor tokens, labels, mask;  ///< where the chunk has the embedding, the head
+  variable hidden;              ///< (B, T, C), replicated; (B T / TP, C) where rows are sharded
+  variable x;                   ///< what one segment of a layer hands to the next
+  tensor loss;                  ///< (2) f64, see loss_value; with labels
+  tensor rotary_frequency;      ///< (rotated / 2) f32, where there are some
+  tensor logits;                ///< (B, T, V / TP), when no labels were given
+  std::vector<attention_cache>* caches
+      = nullptr;  ///< decoding: one for each attention of the chunk
+
+  /// The rate of a dropout now: 0 unless training.
+  float dropout_rate(double rate) const { return settings.training ? float(rate) : 0.0F; }
+  /// The key of the dropout of this name, in this step.
+  std::uint64_t dropout_key(const std::string& name) const;
+};
+
+/// Which module of a layer a segment belongs to, for selective recomputation.
+enum class module_kind : std::uint8_t { other, core_attention, feed_forward };
+
+struct segment {
+  std::string name;
+  int unit = 0;
+  std::int64_t layer = -1;  ///< -1: embedding or head
+  module_kind module = module_kind::other;
+  std::function<void(tape&, pass&)> forward;
+};
+
+}  // namespace troupe::runtime
