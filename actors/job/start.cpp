@@ -122,7 +122,7 @@ void settle_scheduler(const runtime::checkpoint_reader& from, runtime::training_
   if (!how.use_checkpoint_scheduler)
     throw runtime::input_error(
         "cannot resume from '{}': its learning rate follows another schedule.{}\n"
-        "Choose one: `checkpoints.override_scheduler` that of the command line, "
+        "Choose one: `checkpoints.override_scheduler` keeps that of the command line, "
         "`checkpoints.use_checkpoint_scheduler` that of the checkpoint; or give the flags it was "
         "trained with",
         from.folder().string(),

@@ -48,7 +48,7 @@ void stage_state::start(messages::spawn_stage told,
                     settings.pool);
   if (overlaps_gradients() || overlaps_parameters()) {
     auto beside = settings;
-    beside.name = "wire " + where_;
+    beside.name = "reduce " + where_;
     beside.threads = 1;
     beside.at_end = tell_rest(1);
     if (settings.where == kernels::backend::cuda)

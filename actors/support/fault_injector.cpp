@@ -53,7 +53,7 @@ bool fault_injector::injects(const std::string& who, std::uint64_t step) const {
 
 void fault_injector::inject(const std::string& who, std::uint64_t step) const {
   if (injects(who, step))
-    throw std::runtime_error("the fault that was planted for " + settings_.fault);
+    throw std::runtime_error("the fault injected for " + settings_.fault);
 }
 
 void fault_injector::delay_lane() const {

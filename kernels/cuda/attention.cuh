@@ -266,7 +266,7 @@ __device__ __forceinline__ void score(const attention_work& a,
       out[r][c] = 0;
 #pragma unroll 1
   for (int d = 0; d < a.D; d += depth) {
-    __syncthreads();  // all threads are done with the hand
+    __syncthreads();  // all threads are done with the tiles
     load_columns<threads>(a, hand, left, left_stride, left_rows, d);
     load_columns<threads>(a, hand + depth * tile, right, right_stride, right_rows, d);
     __syncthreads();
@@ -305,7 +305,7 @@ __device__ __forceinline__ void add_weighted(const attention_work& a,
   const int mine = int(threadIdx.x) / 16 * Rows;
 #pragma unroll 1
   for (int begin = 0; begin < rows; begin += at_hand) {
-    __syncthreads();  // all threads are done with the hand
+    __syncthreads();  // all threads are done with the tiles
     load_rows<threads, Dp>(a, hand, from + begin * stride, stride, rows - begin);
     __syncthreads();  // the weights, too, are there
     const float* right = hand + int(threadIdx.x) % 16 * 4;

@@ -33,7 +33,8 @@ enum class epilogue : std::uint8_t { none, gelu_tanh, gelu_erf, squared_relu };
 inline constexpr epilogue every_epilogue[]
     = {epilogue::none, epilogue::gelu_tanh, epilogue::gelu_erf, epilogue::squared_relu};
 
-/// What a product can do of an activation: none of one that is wider before than behind.
+/// What a product can do of an activation: none of gated ones, whose input is wider than their
+/// output.
 constexpr epilogue epilogue_of(activation kind) {
   switch (kind) {
     case activation::gelu_tanh:

@@ -28,7 +28,7 @@ struct job_description {
   std::uint64_t iteration = 0;  ///< the state that workers start from
   std::uint64_t consumed = 0;   ///< samples
   runtime::skipped_steps skipped = {};
-  runtime::loss_scale scale = {};  ///< not used: it begins anew, in fp16
+  runtime::loss_scale scale = {};  ///< with f16; the default: none was saved
   bool validates = false;          ///< there are samples to validate with
   double matrix_rate = 0;          ///< products of all workers, FLOP a second; 0: not asked for
   std::vector<std::string> viewers = {};  ///< names under which the node knows them

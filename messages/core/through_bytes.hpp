@@ -46,8 +46,8 @@ class dead_handle_finder {
   bool found_ = false;
 };
 
-/// Encoded, decoded and compared; as CAF does it between processes, so that a type which is not in
-/// type_ids.hpp fails, too. Tickets stay claims. Throws broken_promise, MESSAGE-1, when it does not
+/// Encodes, decodes and compares a message as CAF does between processes: a type that is not in
+/// type_ids.hpp fails too. Tickets stay claims. Throws broken_promise, MESSAGE-1, when it does not
 /// come back equal.
 ///
 /// A message with a NaN in it equals nothing, not even itself: then its bytes are compared. The

@@ -204,7 +204,7 @@ std::vector<int64_t> counted_ends(int64_t layers, int stages, const uneven_ends&
 }  // namespace
 
 std::vector<chunk_range> split_layers(int64_t layers, int stages, const uneven_ends& ends) {
-  ensure(layers > 0 && stages > 0, "STAGES-1: there is something to split, over somebody");
+  ensure(layers > 0 && stages > 0, "STAGES-1: there are layers to split, over stages");
   const auto counts = ends.first || ends.last ? around_given_ends(layers, stages, ends)
                                               : counted_ends(layers, stages, ends);
   std::vector<chunk_range> out;

@@ -98,8 +98,8 @@ class parameter_store {
   /// From now on `acquire` waits for each unit until its gate opens, or the token is cancelled.
   /// Called while nothing is acquired.
   virtual void close_gate(const cancel_token& token) = 0;
-  /// The values of the unit are in, or will be when the point is passed; without `close_gate`
-  /// before they always were. Any thread.
+  /// The values of the unit are in, or will be when the point is passed. Nothing to do where
+  /// `close_gate` was not called before. Any thread.
   virtual void open_gate(int unit, std::shared_ptr<device_event> point = nullptr) = 0;
   /// Called by `acquire` with the point that the gate of a unit was opened with.
   virtual void on_gate_passed(std::function<void(const std::shared_ptr<device_event>&)> wait) = 0;

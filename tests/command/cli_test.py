@@ -410,7 +410,7 @@ def check_resume(folder):
     refuses("holds iteration 7", *train, "--save", saved, "--dry-run")
     refuses("is not a folder", *train, "--save", log / "x", "--dry-run")
     refuses("each its own", *train, "--log-file", folder / "x", "--trace", folder / "x")
-    refuses("names nobody", *train, "--plant-fault", "prompter@3")
+    refuses("names no actor", *train, "--plant-fault", "prompter@3")
     (folder / "thesis.txt").write_text("Chapter 1\n")
     refuses("is no log", *train, "--log-file", folder / "thesis.txt")
     code, _, err = run(*train, "--trace", "/dev/full")

@@ -39,7 +39,7 @@ TEST_CASE("an injected exception in any one actor ends the job, naming it", "[sc
   const auto prepared = tests::tiny_prepared(job);
   const auto end = actors::run(prepared);
   CHECK(end.exit_code == 3);
-  CHECK_THAT(end.reason, ContainsSubstring("the fault that was planted for " + who));
+  CHECK_THAT(end.reason, ContainsSubstring("the fault injected for " + who));
   // The chain of those who passed it on stands in front of the cause.
   const auto place = who.substr(who.find(':') + 1);
   const auto chain = who.starts_with("lane:") ? "stage:" + place + ": reduce: the fault"
@@ -76,7 +76,7 @@ TEST_CASE("an injected exception in one tensor rank ends the job, naming it", "[
   const auto prepared = tests::tiny_prepared(job);
   const auto end = actors::run(prepared);
   CHECK(end.exit_code == 3);
-  CHECK_THAT(end.reason, ContainsSubstring("the fault that was planted for " + who));
+  CHECK_THAT(end.reason, ContainsSubstring("the fault injected for " + who));
   CHECK_THAT(end.reason, ContainsSubstring(chain));
   CHECK(prepared->node->transport->leased() == 0);
 }

@@ -85,6 +85,6 @@ TEST_CASE("whoever dies in a step over a wire ends the job, naming it, and no le
   const auto prepared = tests::tiny_prepared(job);
   const auto end = actors::run(prepared);
   CHECK(end.exit_code == 3);
-  CHECK_THAT(end.reason, ContainsSubstring("the fault that was planted for " + who));
+  CHECK_THAT(end.reason, ContainsSubstring("the fault injected for " + who));
   CHECK(prepared->node->transport->leased() == 0);
 }

@@ -1,5 +1,5 @@
-// A system that gives no threads: preloaded into the program, whose environment says from the how
-// manieth on, how many are refused, and which file is made when one is:
+// A system that gives no threads: preloaded into the program, whose environment says from the nth
+// on, how many are refused, and which file is made when one is:
 //
 //   TROUPE_TEST_THREAD_FAULT="5 1000000 /tmp/refused"    nth count file
 
