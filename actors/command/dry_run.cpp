@@ -5,7 +5,6 @@
 #include "actors/job/prepare.hpp"
 #include "actors/job/start.hpp"
 #include "runtime/core/counted.hpp"
-#include "runtime/core/progress.hpp"
 #include "runtime/device/backend_kind.hpp"
 #include "runtime/layout/mesh.hpp"
 #include "runtime/model/choices.hpp"

@@ -1,8 +1,8 @@
 #include "actors/stage/snapshots.hpp"
 
 #include "actors/stage/stage_context.hpp"
+#include "runtime/core/counted.hpp"
 #include "runtime/core/error.hpp"
-#include "runtime/core/progress.hpp"
 
 #include <utility>
 
