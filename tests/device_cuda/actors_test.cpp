@@ -177,8 +177,9 @@ TEST_CASE("injected delays of a device's lanes change no bit, nor does recomputa
   CHECK(by_actors(job, folder) == expected);
 }
 
-TEST_CASE("workers on devices of their own have the same bits, whoever moves what they sum",
-          "[device]") {
+TEST_CASE(
+    "workers on devices of their own have the same bits, whichever transport moves what they sum",
+    "[device]") {
   const tests::scratch_folder folder;
   auto job = device_job(1, 2);
   job.training.batch.global = 8;

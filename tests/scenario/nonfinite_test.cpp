@@ -63,8 +63,9 @@ void check_skipped(const std::map<int, json>& steps) {
 
 }  // namespace
 
-TEST_CASE("STEP-7: whoever finds NaN, all leave the step out, with the reference trainer's bits",
-          "[scenario]") {
+TEST_CASE(
+    "STEP-7: whichever rank finds NaN, all leave the step out, with the reference trainer's bits",
+    "[scenario]") {
   const auto [P, D, who] = GENERATE(table<int, int, std::string>({{1, 1, "nan:0.0"},
                                                                   {2, 1, "nan:0.1"},
                                                                   {4, 1, "nan:0.2"},
