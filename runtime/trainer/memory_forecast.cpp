@@ -1,5 +1,7 @@
 #include "runtime/trainer/memory_forecast.hpp"
 
+#include "runtime/tensor/micro_batch.hpp"
+
 #include <algorithm>
 #include <map>
 
@@ -90,13 +92,14 @@ class rehearsal {
     const auto B = job_.training.batch.micro, T = job_.training.model.sequence,
                C = job_.training.model.hidden;
     stream others(job_.backend, 1, others_);
-    bundle out;
-    for (const auto* name : {"tokens", "positions", "labels"})
-      out.add(name, tensor::empty<std::int32_t>(others, {B, T}));
-    out.add("mask", tensor::empty<float>(others, {B, T}));
-    out.add("samples", tensor::empty<std::uint64_t>(others, {B}));
-    const bool rows = job_.layout.sequence_parallel && job_.layout.tensor > 1;
-    const auto hidden = rows ? shape{B * T / job_.layout.tensor, C} : shape{B, T, C};
+    micro_batch rows;
+    for (auto* const x : {&rows.tokens, &rows.positions, &rows.labels})
+      *x = tensor::empty<std::int32_t>(others, {B, T});
+    rows.mask = tensor::empty<float>(others, {B, T});
+    rows.samples = tensor::empty<std::uint64_t>(others, {B});
+    auto out = to_bundle(rows);
+    const bool spread = job_.layout.sequence_parallel && job_.layout.tensor > 1;
+    const auto hidden = spread ? shape{B * T / job_.layout.tensor, C} : shape{B, T, C};
     out.add("hidden", with_element(job_.training.precision, [&]<class E>(E) {
               return tensor::empty<E>(others, hidden);
             }));

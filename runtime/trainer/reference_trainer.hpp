@@ -3,8 +3,8 @@
 #pragma once
 
 #include "runtime/collective/local/local_group.hpp"
+#include "runtime/data/batch_source.hpp"
 #include "runtime/telemetry/step_report.hpp"
-#include "runtime/trainer/batch_source.hpp"
 #include "runtime/trainer/decision.hpp"
 #include "runtime/trainer/worker.hpp"
 

@@ -7,6 +7,7 @@
 #include "runtime/model/chunk_pass.hpp"
 #include "runtime/parameters/initial_values.hpp"
 #include "runtime/parameters/resident_store.hpp"
+#include "runtime/tensor/micro_batch.hpp"
 
 #include <algorithm>
 #include <deque>
@@ -104,13 +105,13 @@ inline runtime::bundle tiny_batch(runtime::stream& on,
   const auto token = [&](std::uint64_t what) {
     return [n = double(c.vocabulary), u = draw(what)](std::int64_t i) { return n * u(i); };
   };
-  runtime::bundle out;
-  out.add("tokens", filled<std::int32_t>(on, rows, token(100)));
-  out.add("labels", filled<std::int32_t>(on, rows, token(200)));
-  out.add("mask", filled<float>(on, rows, [&](auto i) { return !masked || draw(300)(i) > 0.33; }));
-  out.add("positions", filled<std::int32_t>(on, rows, [&](auto i) { return i % c.sequence; }));
-  out.add("samples", filled<std::uint64_t>(on, {B}, [&](auto b) { return 10 * seed + b; }));
-  return out;
+  runtime::micro_batch out;
+  out.tokens = filled<std::int32_t>(on, rows, token(100));
+  out.labels = filled<std::int32_t>(on, rows, token(200));
+  out.mask = filled<float>(on, rows, [&](auto i) { return !masked || draw(300)(i) > 0.33; });
+  out.positions = filled<std::int32_t>(on, rows, [&](auto i) { return i % c.sequence; });
+  out.samples = filled<std::uint64_t>(on, {B}, [&](auto b) { return 10 * seed + b; });
+  return to_bundle(out);
 }
 
 /// Moves every value away from where it begins, so that no gain is 1 and no bias 0: by numbers that
