@@ -44,8 +44,6 @@ step_report reference_trainer::step() {
                           .logical_replicas = replicas,
                           .loss_scale = at_.scale.factor()};
   worker_.begin_step(now);
-  if (iteration >= nan_first_ && iteration <= nan_last_)
-    worker_.inject_nan_gradient();
   step_result result;
   for (int r = 0; r < int(replicas); ++r) {
     for (std::int64_t m = 0; m < now.microbatches; ++m) {
