@@ -167,7 +167,7 @@ bool has_wires(const training_job& job) {
 }
 
 /// "R.P" or "R.P.T"
-bool is_seat(std::string_view rank, const training_job& job) {
+bool is_rank(std::string_view rank, const training_job& job) {
   const auto takes = [&](int end) {
     const bool dotted = rank.starts_with('.');
     rank.remove_prefix(dotted ? 1 : 0);
@@ -186,9 +186,9 @@ bool is_actor(std::string_view who, const training_job& job) {
   auto rank = who.substr(std::min(colon + 1, who.size()));
   if (kind == "replica")
     return takes_number(rank, replica_actors(job)) && rank.empty();
-  const bool seated
+  const bool has_rank
       = kind == "stage" || kind == "lane" || kind == "nan" || (kind == "wire" && has_wires(job));
-  return seated && is_seat(rank, job);
+  return has_rank && is_rank(rank, job);
 }
 
 void validate_fault(const training_job& job, sentences& wrong) {
