@@ -30,9 +30,10 @@ int main() {
       const auto batch = data.microbatch({.consumed = consumed, .microbatch = std::uint64_t(m)});
       auto f = first.pass(n, m_each), l = last.pass(n, m_each);
 
-      bundle hidden = f->forward(batch);  // F: activations, with their positions and samples
-      hidden.add("labels", batch.at("labels"));
-      hidden.add("mask", batch.at("mask"));
+      bundle inputs;
+      add_inputs(inputs, batch);
+      bundle hidden = f->forward(inputs);  // F: activations, with their positions and samples
+      add_labels(hidden, batch);
       l->forward(hidden);
       loss.total += l->loss().total;
       loss.tokens += l->loss().tokens;

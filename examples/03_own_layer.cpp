@@ -120,7 +120,7 @@ double check_gradients(const recipe& how) {
   const recompute_plan plan(model, {});
   resident_store store(model.units(), 1, stream.pool());
   initialise(store, how.seed);
-  const auto batch = story::counting(how).microbatch({});
+  const auto batch = to_bundle(story::counting(how).microbatch({}));
   const auto loss = [&] {
     chunk_pass pass(model, plan, stream, store, {});
     pass.forward(batch);

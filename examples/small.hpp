@@ -46,25 +46,27 @@ class counting final : public rt::batch_source {
  public:
   explicit counting(const rt::recipe& how) : how_(how) {}
 
-  rt::bundle microbatch(const rt::microbatch_address& at) const override {
+  rt::micro_batch microbatch(const rt::microbatch_address& at) const override {
     const auto& deal = how_.batch;
-    rt::batch x{.B = deal.micro, .T = how_.model.sequence};
-    for (std::int64_t b = 0; b < x.B; ++b) {
+    const auto T = how_.model.sequence;
+    rt::micro_batch x(deal.micro, T, pool_);
+    for (std::int64_t b = 0; b < deal.micro; ++b) {
       const auto sample
           = rt::sample_position({std::uint64_t(deal.micro), std::uint64_t(deal.data_parallel)},
                                 at.consumed,
                                 at.microbatch,
                                 at.replica,
                                 std::uint64_t(b));
-      x.positions.push_back(sample);
-      for (std::int64_t t = 0; t < x.T; ++t) {
-        x.tokens.push_back(digit(sample, t));
-        x.labels.push_back(digit(sample, t + 1));
-        x.loss_mask.push_back(1);
-        x.position_ids.push_back(std::int32_t(t));
+      x.samples.data<std::uint64_t>()[b] = sample;
+      const auto row = x.row(b);
+      for (std::int64_t t = 0; t < T; ++t) {
+        row.tokens[std::size_t(t)] = digit(sample, t);
+        row.labels[std::size_t(t)] = digit(sample, t + 1);
+        row.mask[std::size_t(t)] = 1;
+        row.positions[std::size_t(t)] = std::int32_t(t);
       }
     }
-    return rt::to_bundle(x, pool_);
+    return x;
   }
 
  private:

@@ -2,6 +2,7 @@
 #include "actors/command/checkpoint_pages.hpp"
 #include "actors/command/commands.hpp"
 #include "actors/command/setting_names.hpp"
+#include "runtime/core/counted.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/progress.hpp"
 

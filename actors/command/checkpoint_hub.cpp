@@ -9,6 +9,7 @@
 #include "runtime/checkpoint/json.hpp"
 #include "runtime/checkpoint/listing.hpp"
 #include "runtime/checkpoint/same_extension.hpp"
+#include "runtime/core/counted.hpp"
 #include "runtime/core/progress.hpp"
 #include "runtime/tokenizer/bpe_tokenizer.hpp"
 #include "runtime/tokenizer/description.hpp"

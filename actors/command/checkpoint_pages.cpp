@@ -1,7 +1,7 @@
 #include "actors/command/checkpoint_pages.hpp"
 
 #include "actors/command/help_text.hpp"
-#include "runtime/core/progress.hpp"
+#include "runtime/core/counted.hpp"
 
 #include <ctime>
 #include <fmt/chrono.h>
@@ -22,10 +22,6 @@ std::string fields(const std::string& title, const json& of) {
     text += (text.empty() ? "" : ", ") + path.substr(1) + " "
             + (value.is_string() ? value.get<std::string>() : value.dump());
   return fmt::format("{:<{}}{}\n", title, title_width, wrapped(text, title_width, page_width));
-}
-
-std::string size_text(const listed_checkpoint& x) {
-  return runtime::human_bytes(double(x.bytes));
 }
 
 /// "world 8 tp 2 pp 2": what is in a layout, shortly: axes of one rank are left out.
@@ -98,7 +94,7 @@ std::string list_page(const std::vector<listed_checkpoint>& all) {
                        x.tracked ? '*' : ' ',
                        x.iteration,
                        x.manifest ? fmt::format("{}", x.manifest->consumed_samples) : "?",
-                       size_text(x),
+                       runtime::human_bytes(double(x.bytes)),
                        x.manifest ? layout_text(*x.manifest) : "?",
                        minute(x.saved),
                        x.manifest ? "sound" : "wrong");
@@ -143,7 +139,8 @@ std::string show_page(const listed_checkpoint& x, bool tensors) {
                            m.consumed_samples,
                            value(m.generation),
                            x.tracked ? "; latest checkpoint" : "")
-             + fmt::format("saved       {}, {}\n", minute(x.saved), size_text(x))
+             + fmt::format(
+                 "saved       {}, {}\n", minute(x.saved), runtime::human_bytes(double(x.bytes)))
              + fields("model", json::parse(to_json(m.model)))
              + fields("layout", json::parse(m.layout)) + fields("identity", identity)
              + (m.products.empty()

@@ -1,8 +1,8 @@
 #include "actors/command/commands.hpp"
 #include "actors/command/doctor_gpu.hpp"
 #include "actors/command/help_text.hpp"
+#include "runtime/core/counted.hpp"
 #include "runtime/core/libraries.hpp"
-#include "runtime/core/progress.hpp"
 #include "runtime/trainer/build.hpp"
 
 #include <caf/config.hpp>
@@ -52,12 +52,8 @@ std::vector<std::pair<std::string, std::string>> libraries() {
   return out;
 }
 
-std::string bytes(std::int64_t x) {
-  return runtime::human_bytes(double(x));
-}
-
 std::string or_unlimited(const std::optional<std::int64_t>& x, bool is_bytes) {
-  return !x ? "unlimited" : is_bytes ? bytes(*x) : std::to_string(*x);
+  return !x ? "unlimited" : is_bytes ? runtime::human_bytes(*x) : std::to_string(*x);
 }
 
 std::string processor_text(const runtime::processor_facts& x) {
@@ -72,11 +68,11 @@ std::string processor_text(const runtime::processor_facts& x) {
 
 std::string memory_text(const runtime::memory_facts& x) {
   return fmt::format("{}, {} available{}",
-                     bytes(x.total),
-                     bytes(x.available),
+                     runtime::human_bytes(x.total),
+                     runtime::human_bytes(x.available),
                      x.limit ? fmt::format("; control groups leave {}, of which {} are taken",
-                                           bytes(*x.limit),
-                                           bytes(x.used_of_limit))
+                                           runtime::human_bytes(*x.limit),
+                                           runtime::human_bytes(x.used_of_limit))
                              : "; no control group limits it");
 }
 
@@ -117,15 +113,16 @@ std::string page(const machine_facts& x, const std::vector<finding>& all) {
   line("memory", memory_text(x.memory));
   line("disk",
        fmt::format("{} of {} left in '{}'",
-                   bytes(x.disk.available),
-                   bytes(x.disk.total),
+                   runtime::human_bytes(x.disk.available),
+                   runtime::human_bytes(x.disk.total),
                    x.disk.existing.string()));
   line("limits",
-       fmt::format("open files {}, locked memory {}, stack {}; /dev/shm {}",
-                   or_unlimited(x.limits.open_files, false),
-                   or_unlimited(x.limits.locked_memory, true),
-                   or_unlimited(x.limits.stack, true),
-                   x.limits.shared_memory ? bytes(*x.limits.shared_memory) : "absent"));
+       fmt::format(
+           "open files {}, locked memory {}, stack {}; /dev/shm {}",
+           or_unlimited(x.limits.open_files, false),
+           or_unlimited(x.limits.locked_memory, true),
+           or_unlimited(x.limits.stack, true),
+           x.limits.shared_memory ? runtime::human_bytes(*x.limits.shared_memory) : "absent"));
   for (const auto& [about, text] : gpu_lines(x))
     line(about.c_str(), text);
   line("transports", transport_text(x.transports));

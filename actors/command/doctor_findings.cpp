@@ -2,7 +2,6 @@
 
 #include "actors/command/doctor_gpu.hpp"
 #include "runtime/core/counted.hpp"
-#include "runtime/core/progress.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

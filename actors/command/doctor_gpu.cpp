@@ -1,7 +1,6 @@
 #include "actors/command/doctor_gpu.hpp"
 
 #include "runtime/core/counted.hpp"
-#include "runtime/core/progress.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

@@ -5,7 +5,6 @@
 #include "actors/job/prepare.hpp"
 #include "actors/job/start.hpp"
 #include "runtime/core/counted.hpp"
-#include "runtime/core/progress.hpp"
 #include "runtime/device/backend_kind.hpp"
 #include "runtime/layout/mesh.hpp"
 #include "runtime/model/choices.hpp"
@@ -151,13 +150,13 @@ std::string chunk_text(const chunk_range& range) {
 }
 
 std::string rank_text(
-    int rank, const coordinates& at, int tensor, const job_pipeline& pipeline, int part) {
+    int rank, const coordinates& at, int tensor, const job_pipeline& pipeline, int pipeline_rank) {
   auto out
       = fmt::format("rank {:<6} replica {}, stage {}", rank, at[axis::data], at[axis::pipeline]);
   if (tensor > 1)
     out += fmt::format(", tensor {} of {}", at[axis::tensor], tensor);
   std::string what;
-  for (const auto& seat : pipeline.schedule->hosted_by(part))
+  for (const auto& seat : pipeline.schedule->hosted_by(pipeline_rank))
     what += (what.empty() ? "" : "; ") + chunk_text(pipeline.chunks[value(seat.chunk)])
             + (pipeline.schedule->copies() > 1
                    ? fmt::format(" of copy {}", char('a' + value(seat.copy)))

@@ -154,7 +154,7 @@ int print_layout(const layout_flags& flags) {
 void add_layout(command_line& program) {
   auto& line = program.command(
       "layout",
-      "prints which rank stands where, and with whom it talks, as Megatron-LM numbers it.");
+      "prints each rank's place on every axis, and its groups, as Megatron-LM numbers them.");
   const auto flags = std::make_shared<layout_flags>();
   auto& x = *flags;
   constexpr std::int64_t most = 1 << 16;

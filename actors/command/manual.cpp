@@ -1,4 +1,4 @@
-#include "actors/command/manual.hpp"
+// Manual pages, one a command, made from the description of the commands.
 
 #include "actors/command/commands.hpp"
 #include "runtime/core/file.hpp"
@@ -7,7 +7,9 @@
 #include <cctype>
 #include <cstdio>
 #include <filesystem>
+#include <map>
 #include <memory>
+#include <string>
 
 namespace troupe::command {
 namespace {
@@ -151,6 +153,22 @@ void add_markdown(const command_description& x, std::string& out) {
     add_markdown(below, out);
 }
 
+/// File name to contents, e.g. "troupe-train-gpt.1": pages for man(1), in roff with the macros of
+/// man(7). `version` stands in their foot. No line has the time of making, so that the same program
+/// writes the same pages.
+std::map<std::string, std::string> manual_pages(const command_description& program,
+                                                const std::string& version) {
+  std::map<std::string, std::string> out;
+  add_pages(program, nullptr, version, out);
+  return out;
+}
+
+std::string markdown_manual(const command_description& program) {
+  std::string out = "# Commands and flags of " + program.path + "\n";
+  add_markdown(program, out);
+  return out;
+}
+
 struct manual_flags {
   std::filesystem::path output;
   std::string format = "man";
@@ -179,19 +197,6 @@ int write_manual(const command_description& program, const manual_flags& flags) 
 }
 
 }  // namespace
-
-std::map<std::string, std::string> manual_pages(const command_description& program,
-                                                const std::string& version) {
-  std::map<std::string, std::string> out;
-  add_pages(program, nullptr, version, out);
-  return out;
-}
-
-std::string markdown_manual(const command_description& program) {
-  std::string out = "# Commands and flags of " + program.path + "\n";
-  add_markdown(program, out);
-  return out;
-}
 
 void add_manual(command_line& program) {
   auto& line = program.command("manual", "writes manual pages, one a command.");

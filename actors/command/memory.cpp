@@ -1,7 +1,6 @@
 #include "actors/command/commands.hpp"
 #include "actors/command/flags.hpp"
 #include "runtime/core/counted.hpp"
-#include "runtime/core/progress.hpp"
 #include "runtime/trainer/memory_forecast.hpp"
 #include "runtime/trainer/theoretical_memory.hpp"
 

@@ -1,7 +1,6 @@
 #include "actors/command/memory_advice.hpp"
 
 #include "runtime/core/counted.hpp"
-#include "runtime/core/progress.hpp"
 #include "runtime/device/backend_kind.hpp"
 #include "runtime/device/device.hpp"
 #include "runtime/layout/mesh.hpp"
@@ -83,7 +82,6 @@ std::optional<memory_share> short_of_memory(const std::vector<memory_share>& sha
 }
 
 std::string memory_advice(const runtime::training_job& job, const memory_share& lacking) {
-  const auto human = [](std::int64_t bytes) { return runtime::human_bytes(double(bytes)); };
   const auto& layout = job.layout;
   std::string smaller = "--seq-length", more;
   if (job.training.batch.micro > 1)
@@ -100,9 +98,9 @@ std::string memory_advice(const runtime::training_job& job, const memory_share& 
                      runtime::counted(lacking.workers, "worker"),
                      lacking.on_device ? " on " + lacking.place : "",
                      lacking.workers == 1 ? "needs" : "together need",
-                     human(lacking.need),
+                     runtime::human_bytes(lacking.need),
                      lacking.on_device ? "it" : lacking.place,
-                     human(lacking.has),
+                     runtime::human_bytes(lacking.has),
                      lacking.swaps ? " with its swap" : "",
                      smaller,
                      more.empty() ? "" : " give " + more + ",",

@@ -4,7 +4,6 @@
 #include "actors/command/signals.hpp"
 #include "actors/command/tokenizer_flags.hpp"
 #include "runtime/core/counted.hpp"
-#include "runtime/core/progress.hpp"
 
 #include <algorithm>
 #include <memory>

@@ -7,13 +7,13 @@ namespace {
 
 using names = std::map<std::string, std::string, std::less<>>;
 
-void collect(const command_description& from, names& to) {
+void add_flags(const command_description& from, names& to) {
   for (const auto& group : from.groups)
     for (const auto& flag : group.flags)
       if (!flag.field.empty())
         to.emplace(flag.field, flag.name);
   for (const auto& below : from.commands)
-    collect(below, to);
+    add_flags(below, to);
 }
 
 }  // namespace
@@ -23,7 +23,7 @@ const names& flags_of_settings() {
     command_line program("troupe", "");
     add_commands(program);
     names out;
-    collect(program.describe(), out);
+    add_flags(program.describe(), out);
     return out;
   }();
   return all;

@@ -10,13 +10,12 @@
 namespace troupe::actors {
 namespace {
 
-runtime::bundle chosen(const runtime::bundle& all, bool inputs, bool labels) {
+runtime::bundle asked_for(const messages::request_batch& x, const runtime::micro_batch& all) {
   runtime::bundle out;
-  for (const auto& [name, x] : all) {
-    const bool label = name == "labels" || name == "mask";
-    if (label ? labels : inputs)
-      out.add(name, x);
-  }
+  if (x.inputs)
+    add_inputs(out, all);
+  if (x.labels)
+    add_labels(out, all);
   return out;
 }
 
@@ -24,7 +23,7 @@ runtime::bundle chosen(const runtime::bundle& all, bool inputs, bool labels) {
 /// so does every tensor rank. What is kept is what they are being sent anyway.
 class recent_batches {
  public:
-  runtime::bundle at(const runtime::batch_source& from, const messages::request_batch& x) {
+  runtime::micro_batch at(const runtime::batch_source& from, const messages::request_batch& x) {
     if (const auto now = std::pair(x.consumed, x.validation); now != step_) {
       step_ = now;
       kept_.clear();
@@ -39,7 +38,7 @@ class recent_batches {
 
  private:
   std::pair<std::uint64_t, bool> step_ = {};
-  std::map<std::pair<int, std::uint64_t>, runtime::bundle> kept_;
+  std::map<std::pair<int, std::uint64_t>, runtime::micro_batch> kept_;
 };
 
 }  // namespace
@@ -54,9 +53,7 @@ messages::loader_actor::behavior_type loader(messages::loader_actor::pointer sel
     return context->messages->checked(
         self->home_system(),
         messages::batch_ready{
-            x.at,
-            runtime::deposit(
-                *context->transport, chosen(all, x.inputs, x.labels), x.at.generation)});
+            x.at, runtime::deposit(*context->transport, asked_for(x, all), x.at.generation)});
   }};
 }
 

@@ -8,10 +8,10 @@
 #include "actors/node/registries.hpp"
 #include "actors/support/fault_injector.hpp"
 #include "actors/support/message_path.hpp"
+#include "runtime/data/batch_source.hpp"
 #include "runtime/device/lane.hpp"
 #include "runtime/telemetry/operation_profile.hpp"
 #include "runtime/telemetry/trace.hpp"
-#include "runtime/trainer/batch_source.hpp"
 #include "runtime/trainer/worker.hpp"
 #include "runtime/transport/transport.hpp"
 

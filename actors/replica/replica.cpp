@@ -1,6 +1,7 @@
 #include "actors/replica/replica.hpp"
 
 #include "actors/support/guard.hpp"
+#include "actors/support/reports.hpp"
 #include "runtime/core/error.hpp"
 
 #include <caf/system_messages.hpp>
@@ -12,23 +13,8 @@
 namespace troupe::actors {
 namespace {
 
-/// True when one has come from each stage; they are then in the order of the pipeline.
-template <class Report>
-bool complete(std::vector<Report>& reports, const Report& x, int stages) {
-  runtime::ensure(std::all_of(reports.begin(),
-                              reports.end(),
-                              [&](const Report& before) {
-                                return before.step == x.step && before.stage_index != x.stage_index;
-                              }),
-                  "REPLICA-1: stages report of one step at a time, each once");
-  reports.push_back(x);
-  if (int(reports.size()) < stages)
-    return false;
-  std::sort(reports.begin(), reports.end(), [](const Report& a, const Report& b) {
-    return a.stage_index < b.stage_index;
-  });
-  return true;
-}
+constexpr const char* one_of_each_stage
+    = "REPLICA-1: stages report of one step at a time, each once";
 
 /// A copy is what its owner is: a part of a tied table that of the same tensor rank, what every
 /// tensor rank has that of the first.
@@ -124,7 +110,9 @@ void replica_state::receive(const messages::ready& x) {
 }
 
 void replica_state::receive(const messages::vote& x) {
-  if (x.generation != told_.generation || !complete(votes_, x, stages()))
+  if (x.generation != told_.generation
+      || !complete(
+          votes_, x, &messages::vote::stage_index, std::size_t(stages()), one_of_each_stage))
     return;
   messages::vote all{.generation = x.generation, .step = x.step, .replica = told_.replica};
   runtime::digester gradients;
@@ -148,7 +136,9 @@ void replica_state::receive(const messages::vote& x) {
 }
 
 void replica_state::receive(const messages::applied& x) {
-  if (x.generation != told_.generation || !complete(applied_, x, stages()))
+  if (x.generation != told_.generation
+      || !complete(
+          applied_, x, &messages::applied::stage_index, std::size_t(stages()), one_of_each_stage))
     return;
   messages::applied all{.generation = x.generation, .step = x.step, .replica = told_.replica};
   for (const auto& part : applied_) {

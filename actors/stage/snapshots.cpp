@@ -1,8 +1,8 @@
 #include "actors/stage/snapshots.hpp"
 
 #include "actors/stage/stage_context.hpp"
+#include "runtime/core/counted.hpp"
 #include "runtime/core/error.hpp"
-#include "runtime/core/progress.hpp"
 
 #include <utility>
 
@@ -94,7 +94,7 @@ void stage_state::take_snapshot(const messages::take_snapshot& x) {
   };
   auto report = [this, result] { node_->messages->send(self_, peers_.checkpointer, *result); };
   if (job_->job.backend == kernels::backend::cuda)
-    submit_to_saver("snapshot", x.step, copy, std::move(report));
+    submit_to_saver("snapshot", copy, std::move(report));
   else
     submit(
         "snapshot",
@@ -103,7 +103,6 @@ void stage_state::take_snapshot(const messages::take_snapshot& x) {
 }
 
 void stage_state::submit_to_saver(std::string label,
-                                  runtime::step_id step,
                                   std::function<lane_work(stage_context&)> begin,
                                   std::function<void()> after) {
   if (!saver_)
@@ -113,11 +112,10 @@ void stage_state::submit_to_saver(std::string label,
   auto x = task_for(label, 0, work);
   x.trace = nullptr;    // the lane's spans are the lane's
   x.context = nullptr;  // the context may keep what follows, and must not be kept by it
-  const bool late = node_->faults->injects("save:" + where_, runtime::value(step));
   submit(
       std::move(label),
-      [x, late, begin = std::move(begin), to = saver_.get(), token = groups_->token()](
-          stage_context& context, runtime::stream& by) {
+      [x, begin = std::move(begin), to = saver_.get()](stage_context& context,
+                                                       runtime::stream& by) {
         const auto reading = std::make_shared<snapshot_reading>();
         context.saving = reading;
         // Gone with the work, whether that was done, failed or dropped.
@@ -127,10 +125,8 @@ void stage_state::submit_to_saver(std::string label,
         auto beside = x;
         beside.context = context.shared_from_this();
         beside.submit(*to,
-                      [ends, late, token, what = std::move(what), point = std::move(point)](
+                      [ends, what = std::move(what), point = std::move(point)](
                           stage_context& at, runtime::stream& from) {
-                        if (late)
-                          fault_injector::delay_snapshot(token);
                         from.wait_for(point);
                         what(at, from);
                       });

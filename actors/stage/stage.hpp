@@ -166,7 +166,6 @@ class stage_state {
   /// What `begin` returns, on the lane, is carried out on the saver; the lane goes on until it is
   /// to update.
   void submit_to_saver(std::string label,
-                       runtime::step_id step,
                        std::function<lane_work(stage_context&)> begin,
                        std::function<void()> after);
 

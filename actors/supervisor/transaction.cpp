@@ -1,6 +1,7 @@
 // One step as a transaction: votes, the decision, the commit.
 
 #include "actors/supervisor/supervisor.hpp"
+#include "actors/support/reports.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
 
@@ -12,21 +13,7 @@
 namespace troupe::actors {
 namespace {
 
-/// True when one has come from each replica; they are then in rank order.
-template <class Report>
-bool complete(std::vector<Report>& reports, const Report& x, std::size_t replicas) {
-  runtime::ensure(std::none_of(reports.begin(),
-                               reports.end(),
-                               [&](const Report& before) { return before.replica == x.replica; }),
-                  "STEP-8: each replica reports of a step once");
-  reports.push_back(x);
-  if (reports.size() < replicas)
-    return false;
-  std::sort(reports.begin(), reports.end(), [](const Report& a, const Report& b) {
-    return a.replica < b.replica;
-  });
-  return true;
-}
+constexpr const char* one_of_each_replica = "STEP-8: each replica reports of a step once";
 
 /// In the order of the logical replicas, however many a physical one plays.
 void add_losses(const std::vector<messages::vote>& votes, runtime::loss_value& to) {
@@ -43,7 +30,7 @@ void supervisor_state::receive(const messages::vote& x) {
   if (x.generation != generation_)
     return;
   runtime::ensure(now_ && x.step == now_->step, "STEP-3: a vote is for the step that is running");
-  if (!complete(votes_, x, replicas_.size()))
+  if (!complete(votes_, x, &messages::vote::replica, replicas_.size(), one_of_each_replica))
     return;
   if (now_->validation)
     end_validation_round();
@@ -134,7 +121,7 @@ void supervisor_state::receive(const messages::applied& x) {
     return;
   runtime::ensure(now_ && decided_ && x.step == now_->step,
                   "STEP-1: nobody updates before everybody has voted");
-  if (complete(applied_, x, replicas_.size()))
+  if (complete(applied_, x, &messages::applied::replica, replicas_.size(), one_of_each_replica))
     commit();
 }
 

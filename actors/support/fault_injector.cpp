@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <condition_variable>
 #include <stdexcept>
 #include <thread>
 
@@ -42,7 +41,7 @@ fault_injector::fault_injector(const runtime::fault_settings& settings) : settin
     throw runtime::input_error(
         "`faults.fault` '{}' is not of the form WHO@STEP or WHO@FIRST-LAST, e.g. stage:0.1@3; WHO "
         "is supervisor, node, loader, checkpointer, monitor, replica:R, stage:R.P.T, lane:R.P.T, "
-        "wire:R.P.T, nan:R.P.T or save:R.P.T",
+        "wire:R.P.T or nan:R.P.T",
         settings_.fault);
   who_ = short_form(settings_.fault.substr(0, at));
 }
@@ -59,18 +58,6 @@ void fault_injector::inject(const std::string& who, std::uint64_t step) const {
 void fault_injector::delay_lane() const {
   if (settings_.lane_delay_us > 0)
     std::this_thread::sleep_for(drawn(settings_.seed, drawn_++, settings_.lane_delay_us));
-}
-
-void fault_injector::delay_snapshot(const runtime::cancel_token& until) {
-  constexpr auto delay = std::chrono::milliseconds(500);
-  std::mutex mutex;
-  std::condition_variable changed;
-  const auto awake = until.on_cancel([&] {
-    const std::lock_guard lock(mutex);
-    changed.notify_all();
-  });
-  std::unique_lock lock(mutex);
-  changed.wait_for(lock, delay, [&] { return until.is_cancelled(); });
 }
 
 std::chrono::nanoseconds fault_injector::message_delay(std::uint64_t from, std::uint64_t to) const {

@@ -3,7 +3,6 @@
 
 #pragma once
 
-#include "runtime/core/cancel.hpp"
 #include "runtime/trainer/job.hpp"
 
 #include <atomic>
@@ -28,16 +27,11 @@ class fault_injector {
   void inject(const std::string& who, std::uint64_t step) const;
 
   /// Whether something is to be injected into `who` in this step that is no failure of its own:
-  /// "nan:R.P.T" finds NaN in a gradient; "save:R.P.T" reads its snapshot from a device half a
-  /// second late.
+  /// "nan:R.P.T" finds NaN in a gradient.
   bool injects(const std::string& who, std::uint64_t step) const;
 
   /// Sleeps as long as the seed says. For lanes.
   void delay_lane() const;
-
-  /// Waits for half a second: longer than a step of a test. A stage that does not wait for a
-  /// snapshot that is late updates what it reads. Returns at once when the token is set.
-  static void delay_snapshot(const runtime::cancel_token& until);
 
   bool delays_messages() const { return settings_.message_delay_us > 0; }
 

@@ -8,10 +8,6 @@
 
 namespace troupe::runtime {
 
-std::string_view to_string(collective_mode x) {
-  return x == collective_mode::ordered ? "ordered" : "fast";
-}
-
 std::string nccl_version_text(int version) {
   return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
 }

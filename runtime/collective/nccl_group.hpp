@@ -48,7 +48,6 @@ namespace troupe::runtime {
 
 /// How sums are taken. Part of a run's identity.
 enum class collective_mode : std::uint8_t { ordered, fast };
-std::string_view to_string(collective_mode x);  ///< "ordered", "fast"
 
 /// Most scratch that one ordered sum takes, unless 64 elements of each array are more.
 inline constexpr std::int64_t ordered_scratch = std::int64_t{64} << 20;
@@ -92,8 +91,6 @@ class nccl_groups {
   nccl_groups(const nccl_groups&) = delete;
   nccl_groups& operator=(const nccl_groups&) = delete;
 
-  collective_mode mode() const { return mode_; }
-
  private:
   friend std::unique_ptr<nccl_communicator> make_nccl_communicator(nccl_groups& of,
                                                                    const nccl_seat& seat);
@@ -111,8 +108,6 @@ class nccl_groups {
 /// Its operations take streams on its device, others break a promise (COLLECTIVE-5).
 class nccl_communicator : public communicator {
  public:
-  virtual collective_mode mode() const = 0;
-
   /// Returns when all ranks have come. The first operation does so where nobody has.
   virtual void connect() = 0;
 

@@ -11,31 +11,12 @@ namespace {
 
 using offsets = communicator::offsets;
 
-std::int64_t cut_of(offsets ends, int rank) {
-  return ends[std::size_t(rank)] - begin_of(ends, rank);
-}
-
 bool equal_cuts(offsets ends) {
   const auto size = std::int64_t(ends.size());
   for (std::int64_t r = 0; r < size; ++r)
     if (ends[std::size_t(r)] * size != ends.back() * (r + 1))
       return false;
   return true;
-}
-
-void copy(stream& on, void* to, const void* from, std::int64_t bytes) {
-  if (to != from && bytes > 0)
-    on.copy(to, from, std::size_t(bytes));
-}
-
-/// Slices of whole 64-byte lines, one for each rank.
-std::vector<std::int64_t> slices(std::int64_t n, int size) {
-  const auto each = (n / size + 15) / 16 * 16;
-  std::vector<std::int64_t> out;
-  for (int r = 1; r < size; ++r)
-    out.push_back(std::min(n, each * r));
-  out.push_back(n);
-  return out;
 }
 
 }  // namespace
@@ -53,7 +34,7 @@ void nccl_rank::ordered_cut(
   const auto element = std::int64_t(size_of(type)), count = std::int64_t(parts.size());
   std::int64_t widest = 0;
   for (int r = 0; r < size_; ++r)
-    widest = std::max(widest, cut_of(ends, r));
+    widest = std::max(widest, size_of_cut(ends, r));
   if (widest == 0)
     return;
   const auto arrays = (size_ - 1) * count;
@@ -65,7 +46,7 @@ void nccl_rank::ordered_cut(
   const auto arrived = arrays == 0 ? memory_block() : on.allocate(std::size_t(arrays * stride));
   for (std::int64_t done = 0; done < widest; done += step) {
     const auto length
-        = [&](int r) { return std::clamp(cut_of(ends, r) - done, std::int64_t{0}, step); };
+        = [&](int r) { return std::clamp(size_of_cut(ends, r) - done, std::int64_t{0}, step); };
     std::vector<nccl_send> sends;
     std::vector<nccl_receive> receives;
     std::vector<const void*> sources;
@@ -94,17 +75,17 @@ void nccl_rank::gather_cuts(stream& on, void* data, std::int64_t bytes_each, off
   const auto place = [&](int r) { return at(data, begin_of(ends, r) * bytes_each); };
   if (equal_cuts(ends))
     return call([&](nccl_end& x) {
-      x.all_gather(on.queue()->native(), place(rank_), data, cut_of(ends, rank_) * bytes_each);
+      x.all_gather(on.queue()->native(), place(rank_), data, size_of_cut(ends, rank_) * bytes_each);
     });
   std::vector<nccl_send> sends;
   std::vector<nccl_receive> receives;
   for (int r = 0; r < size_; ++r) {
     if (r == rank_)
       continue;
-    if (cut_of(ends, rank_) > 0)
-      sends.push_back({place(rank_), cut_of(ends, rank_) * bytes_each, r});
-    if (cut_of(ends, r) > 0)
-      receives.push_back({place(r), cut_of(ends, r) * bytes_each, r});
+    if (size_of_cut(ends, rank_) > 0)
+      sends.push_back({place(rank_), size_of_cut(ends, rank_) * bytes_each, r});
+    if (size_of_cut(ends, r) > 0)
+      receives.push_back({place(r), size_of_cut(ends, r) * bytes_each, r});
   }
   move(on, sends, receives);
 }
@@ -113,8 +94,7 @@ void nccl_rank::all_reduce_sum(
     stream& on, dtype type, std::span<const void* const> parts, void* to, std::int64_t n) {
   require_summable(type);
   prepare(on);
-  group_->enter(
-      rank_, {.what = "all_reduce_sum", .elements = n, .detail = int(type), .parts = parts.size()});
+  group_->enter(rank_, collective_call::all_reduce_sum(type, parts.size(), n));
   if (n == 0)
     return;
   if (size_ == 1)
@@ -137,12 +117,7 @@ void nccl_rank::reduce_scatter_sum(
     stream& on, dtype type, std::span<const void* const> parts, void* to, offsets ends) {
   require_summable(type);
   prepare(on);
-  group_->enter(rank_,
-                {.what = "reduce_scatter_sum",
-                 .elements = ends.back(),
-                 .detail = int(type),
-                 .parts = parts.size(),
-                 .ends = ends});
+  group_->enter(rank_, collective_call::reduce_scatter_sum(type, parts.size(), ends));
   const auto n = ends.back();
   if (n == 0)
     return;
@@ -165,10 +140,10 @@ void nccl_rank::reduce_scatter_sum(
 
 void nccl_rank::all_gather(stream& on, const void* mine, void* to, offsets ends) {
   prepare(on);
-  group_->enter(rank_, {.what = "all_gather", .elements = ends.back(), .parts = 1, .ends = ends});
+  group_->enter(rank_, collective_call::all_gather(ends));
   if (ends.back() == 0)
     return;
-  copy(on, at(to, begin_of(ends, rank_)), mine, cut_of(ends, rank_));
+  bring(on, at(to, begin_of(ends, rank_)), mine, size_of_cut(ends, rank_));
   if (size_ > 1)
     gather_cuts(on, to, 1, ends);
 }
@@ -176,28 +151,27 @@ void nccl_rank::all_gather(stream& on, const void* mine, void* to, offsets ends)
 void nccl_rank::all_to_all(
     stream& on, const void* from, offsets from_ends, void* to, offsets to_ends) {
   prepare(on);
-  group_->enter(
-      rank_, {.what = "all_to_all", .parts = 1, .ends = from_ends, .cuts_are_own = true}, to_ends);
+  group_->enter(rank_, collective_call::all_to_all(from_ends), to_ends);
   std::vector<nccl_send> sends;
   std::vector<nccl_receive> receives;
   for (int r = 0; r < size_; ++r) {
     const auto* const theirs = at(from, begin_of(from_ends, r));
     auto* const here = at(to, begin_of(to_ends, r));
     if (r == rank_) {
-      copy(on, here, theirs, cut_of(to_ends, r));
+      bring(on, here, theirs, size_of_cut(to_ends, r));
       continue;
     }
-    if (cut_of(from_ends, r) > 0)
-      sends.push_back({theirs, cut_of(from_ends, r), r});
-    if (cut_of(to_ends, r) > 0)
-      receives.push_back({here, cut_of(to_ends, r), r});
+    if (size_of_cut(from_ends, r) > 0)
+      sends.push_back({theirs, size_of_cut(from_ends, r), r});
+    if (size_of_cut(to_ends, r) > 0)
+      receives.push_back({here, size_of_cut(to_ends, r), r});
   }
   move(on, sends, receives);
 }
 
 void nccl_rank::broadcast(stream& on, void* data, std::int64_t bytes, int root) {
   prepare(on);
-  group_->enter(rank_, {.what = "broadcast", .elements = bytes, .detail = root, .parts = 1});
+  group_->enter(rank_, collective_call::broadcast(bytes, root));
   if (bytes > 0 && size_ > 1)
     call([&](nccl_end& x) { x.broadcast(on.queue()->native(), data, bytes, root); });
 }

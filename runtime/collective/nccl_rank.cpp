@@ -34,7 +34,7 @@ void nccl_rank::barrier() {
     token_ = own_->allocate(std::size_t(size_));
   }
   prepare(*own_);
-  group_->enter(rank_, {.what = "barrier"});
+  group_->enter(rank_, collective_call::barrier());
   call([&](nccl_end& x) {
     x.all_gather(own_->queue()->native(), token_.get() + rank_, token_.get(), 1);
   });
@@ -57,7 +57,7 @@ std::unique_ptr<nccl_communicator> nccl_rank::split(axis along, int color, int k
     child->sized(1);
     return std::make_unique<nccl_rank>(std::move(child), 0, device_);
   }
-  group_->enter(rank_, {.what = "split"});
+  group_->enter(rank_, collective_call::split());
   for (const auto& queue : queues_) {
     const auto done = queue->mark();
     group_->wait_until([&] { return done->passed(); });

@@ -22,7 +22,6 @@ class nccl_rank final : public nccl_communicator {
   axis along() const override { return group_->along(); }
   int rank() const override { return rank_; }
   int size() const override { return size_; }
-  collective_mode mode() const override { return group_->terms().mode; }
 
   void connect() override;
   void barrier() override;
@@ -44,6 +43,7 @@ class nccl_rank final : public nccl_communicator {
   std::shared_ptr<void> hold(void* at, std::size_t bytes) override;
 
  private:
+  collective_mode mode() const { return group_->terms().mode; }
   /// Before anything is put on the stream.
   void prepare(stream& on);
   /// One call of NCCL.

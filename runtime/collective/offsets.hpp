@@ -4,8 +4,10 @@
 
 #include "runtime/collective/communicator.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 namespace troupe::runtime {
 
@@ -19,6 +21,26 @@ inline std::byte* at(void* from, std::int64_t bytes) {
 /// In elements, or whatever `ends` counts.
 inline std::int64_t begin_of(communicator::offsets ends, int rank) {
   return rank == 0 ? 0 : ends[std::size_t(rank - 1)];
+}
+inline std::int64_t size_of_cut(communicator::offsets ends, int rank) {
+  return ends[std::size_t(rank)] - begin_of(ends, rank);
+}
+
+/// The ends of the cuts that ranks sum in an all-reduce: whole cache lines of 64 bytes for f32, so
+/// that no two ranks write one.
+inline std::vector<std::int64_t> slices(std::int64_t n, int size) {
+  const auto each = (n / size + 15) / 16 * 16;
+  std::vector<std::int64_t> out;
+  for (int r = 1; r < size; ++r)
+    out.push_back(std::min(n, each * r));
+  out.push_back(n);
+  return out;
+}
+
+/// Copies what is not there already.
+inline void bring(stream& on, void* to, const void* from, std::int64_t bytes) {
+  if (to != from && bytes > 0)
+    on.copy(to, from, std::size_t(bytes));
 }
 
 }  // namespace troupe::runtime

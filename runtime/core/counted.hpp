@@ -19,4 +19,7 @@ inline std::string counted(std::int64_t number, std::string_view one, std::strin
   return fmt::format("{} {}", number, number == 1 ? one : many);
 }
 
+/// "1.5 GB", "812 kB": powers of ten, three digits.
+std::string human_bytes(double bytes);
+
 }  // namespace troupe::runtime

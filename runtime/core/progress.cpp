@@ -1,5 +1,6 @@
 #include "runtime/core/progress.hpp"
 
+#include "runtime/core/counted.hpp"
 #include "runtime/core/log.hpp"
 
 #include <algorithm>
@@ -30,16 +31,6 @@ int columns() {
 }
 
 }  // namespace
-
-std::string human_bytes(double bytes) {
-  const char* const units[] = {"B", "kB", "MB", "GB", "TB"};
-  int unit = 0;
-  while (bytes >= 999.5 && unit < 4) {
-    bytes /= 1000;
-    ++unit;
-  }
-  return unit == 0 ? fmt::format("{:.0f} B", bytes) : fmt::format("{:.3g} {}", bytes, units[unit]);
-}
 
 std::string progress_text(const std::string& what,
                           double share,

@@ -46,7 +46,4 @@ std::string progress_text(const std::string& what,
                           const std::string& speed,
                           int columns);
 
-/// "1.5 GB", "812 kB": powers of ten, three digits.
-std::string human_bytes(double bytes);
-
 }  // namespace troupe::runtime

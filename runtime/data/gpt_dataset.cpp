@@ -109,10 +109,10 @@ void gpt_dataset::sample(std::uint64_t i, std::span<std::int32_t> text) const {
   std::fill(text.begin() + std::ptrdiff_t(done), text.end(), padding);
 }
 
-void gpt_dataset::row(std::uint64_t i, const gpt_row& out) const {
+void gpt_dataset::row(std::uint64_t i, const micro_batch_row& out) const {
   const auto S = static_cast<std::size_t>(options_.sequence_length);
-  ensure(out.tokens.size() == S && out.labels.size() == S && out.loss_mask.size() == S
-             && out.position_ids.size() == S,
+  ensure(out.tokens.size() == S && out.labels.size() == S && out.mask.size() == S
+             && out.positions.size() == S,
          "SAMPLE-2: a row has room for one sequence");
   std::vector<std::int32_t> text(S + 1);
   sample(i, text);
@@ -123,8 +123,8 @@ void gpt_dataset::row(std::uint64_t i, const gpt_row& out) const {
     const bool is_padding = text[t + 1] == padding;
     out.tokens[t] = std::max(text[t], 0);
     out.labels[t] = std::max(text[t + 1], 0);
-    out.loss_mask[t] = (ends && options_.eod_mask_loss) || is_padding ? 0.0F : 1.0F;
-    out.position_ids[t] = position;
+    out.mask[t] = (ends && options_.eod_mask_loss) || is_padding ? 0.0F : 1.0F;
+    out.positions[t] = position;
     position = ends && options_.reset_position_ids ? 0 : position + 1;
   }
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "runtime/data/gpt_index.hpp"
+#include "runtime/tensor/micro_batch.hpp"
 
 #include <cstdint>
 #include <filesystem>
@@ -23,14 +24,6 @@ struct gpt_dataset_options {
   bool drop_last_partial_validation = true;         ///< false: the last one is padded
   std::optional<std::filesystem::path> cache = {};  ///< folder; none: index in memory only
   cancel_token stop = {};                           ///< looked at while the index is built
-};
-
-/// One row of a batch, S elements each.
-struct gpt_row {
-  std::span<std::int32_t> tokens;
-  std::span<std::int32_t> labels;
-  std::span<float> loss_mask;
-  std::span<std::int32_t> position_ids;
 };
 
 /// Immutable; any number of threads may read samples at once. What sample i is depends only on the
@@ -56,7 +49,7 @@ class gpt_dataset {
 
   /// Sample i as inputs, labels, loss mask and positions. Where a label is padding the mask is 0;
   /// padding itself becomes token 0.
-  void row(std::uint64_t i, const gpt_row& out) const;
+  void row(std::uint64_t i, const micro_batch_row& out) const;
 
   static constexpr std::int32_t padding = -1;
 

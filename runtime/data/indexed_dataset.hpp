@@ -52,10 +52,6 @@ class indexed_dataset final : public token_source {
   token_type type() const { return type_; }
   const std::filesystem::path& prefix() const { return prefix_; }
 
-  /// All tokens as they lie in the .bin, sequence after sequence. What the system cannot read of
-  /// them is zeros (mapped_file).
-  std::span<const std::byte> raw() const { return bin_.bytes(); }
-
  private:
   void check();
   void check_layout();

@@ -63,25 +63,6 @@ void indexed_dataset_builder::end_document() {
   documents_.push_back(sequences());
 }
 
-void indexed_dataset_builder::add_dataset(const indexed_dataset& other) {
-  if (other.type() != type_)
-    throw input_error(
-        "cannot append '{}' to '{}': its tokens are {}, those written here are {}; tokenise both "
-        "with one vocabulary",
-        other.prefix().string(),
-        prefix_.string(),
-        to_string(other.type()),
-        to_string(type_));
-  ensure(documents_.back() == sequences(), "BUILDER-1: every sequence is in an ended document");
-  const auto before = sequences();
-  bin_.write(other.raw().data(), other.raw().size());
-  for (std::int64_t i = 0; i < other.sequences(); ++i)
-    lengths_.push_back(other.length(i));
-  for (std::int64_t d = 1; d <= other.documents(); ++d)
-    documents_.push_back(before + other.document_begin(d));
-  tokens_ += other.tokens();
-}
-
 void indexed_dataset_builder::write_index(file_writer& idx) const {
   idx.write(indexed_format::magic.data(), indexed_format::magic.size());
   put(idx, indexed_format::version);

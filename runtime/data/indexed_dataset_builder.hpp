@@ -26,10 +26,6 @@ class indexed_dataset_builder {
   /// The sequences since the last call are one document; none is an empty document.
   void end_document();
 
-  /// Appends all sequences and documents of a data set of the same token type (else input_error),
-  /// bytes unread: its ids are not compared with the vocabulary.
-  void add_dataset(const indexed_dataset& other);
-
   /// Makes both files durable and visible. Every sequence must be in an ended document (BUILDER-1).
   /// An older data set of that name is replaced; a crash in between leaves a .bin without an .idx,
   /// never an .idx that belongs to another .bin.

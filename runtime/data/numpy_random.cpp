@@ -67,12 +67,6 @@ std::uint64_t numpy_random_state::interval(std::uint64_t max) {
   }
 }
 
-std::int64_t numpy_random_state::randint(std::int64_t low, std::int64_t high) {
-  ensure(low < high, "RANDOM-1: integers are drawn from a range that has one");
-  const auto range = static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low) - 1;
-  return static_cast<std::int64_t>(static_cast<std::uint64_t>(low) + interval(range));
-}
-
 numpy_generator::numpy_generator(std::uint32_t seed) {
   const auto words = seed_sequence(seed);
   increment_ = (((uint128{words[2]} << 64) | words[3]) << 1) | 1;

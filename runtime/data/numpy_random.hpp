@@ -29,9 +29,6 @@ class numpy_random_state {
   /// Uniform in [0, max], by masking and rejection. Draws nothing when max is 0.
   std::uint64_t interval(std::uint64_t max);
 
-  /// randint(low, high): uniform in [low, high), low < high.
-  std::int64_t randint(std::int64_t low, std::int64_t high);
-
   /// shuffle(x) of a one-dimensional array. Draws do not depend on elements, so they are made some
   /// ahead: a large array waits for memory at every element, and these waits then overlap.
   template <class T>

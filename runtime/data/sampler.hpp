@@ -13,6 +13,15 @@ struct batch_layout {
   std::uint64_t data_parallel = 1;  ///< logical replicas
 };
 
+/// Which micro-batch of a run: what it holds is a pure function of these numbers.
+struct microbatch_address {
+  std::uint64_t consumed = 0;    ///< samples before this step
+  std::uint64_t microbatch = 0;  ///< in the step
+  std::uint64_t replica = 0;     ///< logical
+
+  friend bool operator==(const microbatch_address&, const microbatch_address&) = default;
+};
+
 /// The number in the data set of row `row` (0 <= row < micro_batch_size) of micro-batch
 /// `micro_batch` on replica `replica`, when `consumed` samples came before this global batch.
 constexpr std::uint64_t sample_position(const batch_layout& layout,

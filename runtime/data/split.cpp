@@ -81,14 +81,4 @@ sequence_range split_matrix::of(data_split split, std::int64_t count) const {
   return {at(share->begin), at(share->end)};
 }
 
-std::array<std::uint64_t, 3> samples_for(std::uint64_t train_steps,
-                                         std::uint64_t eval_interval,
-                                         std::uint64_t eval_steps,
-                                         std::uint64_t global_batch_size) {
-  ensure(eval_interval > 0, "SPLIT-2: the interval between evaluations is not 0");
-  return {train_steps * global_batch_size,
-          (train_steps / eval_interval + 1) * eval_steps * global_batch_size,
-          eval_steps * global_batch_size};
-}
-
 }  // namespace troupe::runtime

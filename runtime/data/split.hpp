@@ -48,12 +48,4 @@ class split_matrix {
   std::array<std::optional<bookends>, 3> shares_;
 };
 
-/// How many samples a training run asks of each split, as Megatron counts them: validation happens
-/// every `eval_interval` steps and once more at the end, each time for `eval_steps` steps.
-/// Returns {train, valid, test}. `eval_interval` must not be 0.
-std::array<std::uint64_t, 3> samples_for(std::uint64_t train_steps,
-                                         std::uint64_t eval_interval,
-                                         std::uint64_t eval_steps,
-                                         std::uint64_t global_batch_size);
-
 }  // namespace troupe::runtime

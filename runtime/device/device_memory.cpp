@@ -1,7 +1,7 @@
 #include "runtime/device/device_memory.hpp"
 
+#include "runtime/core/counted.hpp"
 #include "runtime/core/error.hpp"
-#include "runtime/core/progress.hpp"
 
 #include <cstdlib>
 #include <mutex>

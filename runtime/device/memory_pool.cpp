@@ -1,7 +1,6 @@
 #include "runtime/device/memory_pool.hpp"
 
 #include "runtime/core/error.hpp"
-#include "runtime/core/progress.hpp"
 #include "runtime/device/device_memory.hpp"
 #include "runtime/device/staging.hpp"
 

@@ -3,6 +3,7 @@
 #include "kernels/op/sample.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/random.hpp"
+#include "runtime/tensor/micro_batch.hpp"
 #include "runtime/tensor/moves.hpp"
 
 #include <algorithm>
@@ -128,10 +129,12 @@ bundle decoder::input(std::span<const std::vector<std::int32_t>> tokens) {
     }
   }
   const auto rows = uploaded(stream_, places, {B * T});
+  micro_batch batch;
+  batch.tokens = uploaded(stream_, ids, {B, T});
+  batch.positions = uploaded(stream_, positions, {B, T});
+  batch.samples = uploaded(stream_, std::vector<std::uint64_t>(std::size_t(B)), {B});
   bundle in;
-  in.add("tokens", uploaded(stream_, ids, {B, T}));
-  in.add("positions", uploaded(stream_, positions, {B, T}));
-  in.add("samples", uploaded(stream_, std::vector<std::uint64_t>(std::size_t(B)), {B}));
+  add_inputs(in, batch);
   if (caches_)
     for (auto& cache : *caches_)
       cache.rows = rows;

@@ -2,6 +2,7 @@
 
 #include "runtime/core/error.hpp"
 #include "runtime/model/chunk_pass.hpp"
+#include "runtime/tensor/micro_batch.hpp"
 #include "runtime/tensor/moves.hpp"
 
 #include <algorithm>
@@ -36,16 +37,14 @@ double surprise(const chunk& whole,
     const auto begin = std::max<std::int64_t>(0, end - longest);
     const auto T = end - begin;
     const auto at = [&](std::int64_t i) { return tokens[std::size_t(begin + i)]; };
-    bundle in;
-    in.add("tokens", row_of<std::int32_t>(on, T, at));
-    in.add("labels", row_of<std::int32_t>(on, T, [&](std::int64_t i) { return at(i + 1); }));
-    in.add("mask",
-           row_of<float>(on, T, [&](std::int64_t i) { return begin + i < done ? 0.0F : 1.0F; }));
-    in.add("positions",
-           row_of<std::int32_t>(on, T, [](std::int64_t i) { return std::int32_t(i); }));
-    in.add("samples", row_of<std::uint64_t>(on, 1, [](std::int64_t) { return 0; }).view({1}));
+    micro_batch in;
+    in.tokens = row_of<std::int32_t>(on, T, at);
+    in.labels = row_of<std::int32_t>(on, T, [&](std::int64_t i) { return at(i + 1); });
+    in.mask = row_of<float>(on, T, [&](std::int64_t i) { return begin + i < done ? 0.0F : 1.0F; });
+    in.positions = row_of<std::int32_t>(on, T, [](std::int64_t i) { return std::int32_t(i); });
+    in.samples = row_of<std::uint64_t>(on, 1, [](std::int64_t) { return 0; }).view({1});
     chunk_pass pass(whole, plan, on, store, {.training = false});
-    pass.forward(in);
+    pass.forward(to_bundle(in));
     nats += pass.loss().total;
     done = end;
     if (progress)
@@ -65,11 +64,12 @@ std::vector<float> logits_of(const chunk& whole,
   const auto T = std::int64_t(tokens.size());
   ensure(T >= 1 && T <= whole.model().sequence, "SCORE-2: logits are of one window");
   const recompute_plan plan(whole, {});
+  micro_batch rows;
+  rows.tokens = row_of<std::int32_t>(on, T, [&](std::int64_t i) { return tokens[std::size_t(i)]; });
+  rows.positions = row_of<std::int32_t>(on, T, [](std::int64_t i) { return std::int32_t(i); });
+  rows.samples = row_of<std::uint64_t>(on, 1, [](std::int64_t) { return 0; }).view({1});
   bundle in;
-  in.add("tokens",
-         row_of<std::int32_t>(on, T, [&](std::int64_t i) { return tokens[std::size_t(i)]; }));
-  in.add("positions", row_of<std::int32_t>(on, T, [](std::int64_t i) { return std::int32_t(i); }));
-  in.add("samples", row_of<std::uint64_t>(on, 1, [](std::int64_t) { return 0; }).view({1}));
+  add_inputs(in, rows);
   chunk_pass pass(whole, plan, on, store, {.training = false});
   const auto logits = pass.forward(in).at("logits");
   const auto words = whole.model().head.vocabulary, padded = whole.model().head.padded_vocabulary;

@@ -1,5 +1,6 @@
 #include "runtime/model/stages.hpp"
 
+#include "runtime/core/divisor.hpp"
 #include "runtime/core/error.hpp"
 
 #include <algorithm>
@@ -110,10 +111,6 @@ class stage_reader {
 
 [[noreturn]] void refuse_uneven(int64_t layers, int stages, const uneven_ends& ends) {
   const auto extra = int64_t{ends.embedding_counts} + int64_t{ends.loss_counts};
-  int nearest = 1;
-  for (int p = 1; p <= std::min<int64_t>(layers + extra, 1 << 16); ++p)
-    if ((layers + extra) % p == 0 && std::abs(p - stages) < std::abs(nearest - stages))
-      nearest = p;
   throw input_error(
       "`layout.pipeline` {} does not divide `model.layers` {}{}, so that the stages "
       "would not be even: choose {}, or say what the ends hold by "
@@ -122,7 +119,7 @@ class stage_reader {
       stages,
       layers,
       extra == 0 ? "" : fmt::format(" + {} for embedding and loss", extra),
-      nearest,
+      nearest_divisor(layers + extra, stages),
       [&] {
         std::vector<chunk_range> example;
         for (int s = 0; s < std::min(stages, 64); ++s)

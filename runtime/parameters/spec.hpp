@@ -98,9 +98,4 @@ bool answers(const parameter_spec& x, const axis_seats& seats);
 /// Extents of the unsharded parameter without padding rows: what files and messages speak of.
 shape whole_extents(const parameter_spec& x);
 
-/// Elements of the unsharded parameter that are not padding.
-inline std::int64_t valid_size(const parameter_spec& x) {
-  return whole_extents(x).size();
-}
-
 }  // namespace troupe::runtime

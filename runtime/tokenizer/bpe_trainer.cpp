@@ -195,7 +195,6 @@ void bpe_trainer::drop_rare() {
       if (word.second > rare)
         return false;
       bytes_ -= word.first.size();
-      dropped_ += word.second;
       return true;
     });
 }

@@ -40,7 +40,6 @@ class bpe_trainer {
   void add(std::string_view document);
 
   std::size_t distinct_words() const { return counts_.size(); }
-  std::uint64_t dropped_words() const { return dropped_; }  ///< counted as often as they were seen
 
   /// Ids: the bytes in the order of their characters (byte_alphabet.hpp), the merges in theirs,
   /// "<|endoftext|>" last. Where the words have no pair left that is frequent enough, the
@@ -59,7 +58,6 @@ class bpe_trainer {
   std::size_t maximum_words_;
   std::unordered_map<std::string, std::uint64_t, word_hash, std::equal_to<>> counts_;
   std::size_t bytes_ = 0;  ///< of all keys of counts_
-  std::uint64_t dropped_ = 0;
 };
 
 }  // namespace troupe::runtime

@@ -4,7 +4,6 @@
 
 #include "runtime/core/error.hpp"
 
-#include <array>
 #include <cstdint>
 #include <cstring>
 #include <new>
@@ -80,13 +79,6 @@ pre_tokenizer::pre_tokenizer() {
            [](const void* x) { pcre2_code_free(static_cast<pcre2_code*>(const_cast<void*>(x))); }};
   // Where the system forbids generated code, matching falls back to the interpreter: same words.
   pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);
-}
-
-std::string pre_tokenizer::unicode_version() {
-  std::array<char, 64> version = {};
-  if (pcre2_config(PCRE2_CONFIG_UNICODE_VERSION, nullptr) <= int(version.size()))
-    pcre2_config(PCRE2_CONFIG_UNICODE_VERSION, version.data());
-  return version.data();
 }
 
 word_cursor::word_cursor(const pre_tokenizer& cut, std::string_view text)

@@ -25,10 +25,6 @@ class pre_tokenizer {
  public:
   pre_tokenizer();
 
-  /// Unicode version of the installed PCRE2, e.g. "14.0.0": a character that a later version
-  /// assigns may be cut differently there.
-  static std::string unicode_version();
-
  private:
   friend class word_cursor;
   std::shared_ptr<const void> code_;

@@ -167,7 +167,7 @@ bool has_wires(const training_job& job) {
 }
 
 /// "R.P" or "R.P.T"
-bool is_seat(std::string_view rank, const training_job& job) {
+bool is_rank(std::string_view rank, const training_job& job) {
   const auto takes = [&](int end) {
     const bool dotted = rank.starts_with('.');
     rank.remove_prefix(dotted ? 1 : 0);
@@ -186,10 +186,9 @@ bool is_actor(std::string_view who, const training_job& job) {
   auto rank = who.substr(std::min(colon + 1, who.size()));
   if (kind == "replica")
     return takes_number(rank, replica_actors(job)) && rank.empty();
-  const bool seated = kind == "stage" || kind == "lane" || kind == "nan"
-                      || (kind == "wire" && has_wires(job))
-                      || (kind == "save" && job.backend == kernels::backend::cuda);
-  return seated && is_seat(rank, job);
+  const bool has_rank
+      = kind == "stage" || kind == "lane" || kind == "nan" || (kind == "wire" && has_wires(job));
+  return has_rank && is_rank(rank, job);
 }
 
 void validate_fault(const training_job& job, sentences& wrong) {
@@ -213,12 +212,11 @@ void validate_fault(const training_job& job, sentences& wrong) {
   if (!is_actor(fault.substr(0, at), job))
     wrong.push_back(fmt::format(
         "`faults.fault` '{}' names no actor of this run: before the @ give supervisor, node, loader, "
-        "checkpointer, monitor, replica:R, stage:R.P.T, lane:R.P.T or nan:R.P.T{}{}, with R "
+        "checkpointer, monitor, replica:R, stage:R.P.T, lane:R.P.T or nan:R.P.T{}, with R "
         "below {}, P below {} and T below {}; T may be left out and is 0",
         fault,
         has_wires(job) ? " or wire:R.P.T"
                        : " (wire:R.P.T with `reduction.overlap_gradients` and several replicas)",
-        job.backend == kernels::backend::cuda ? " or save:R.P.T" : "",
         replica_actors(job),
         job.layout.pipeline,
         job.layout.tensor));

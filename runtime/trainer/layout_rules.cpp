@@ -1,5 +1,6 @@
 #include "runtime/trainer/layout_rules.hpp"
 
+#include "runtime/core/divisor.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/layout/mesh.hpp"
 #include "runtime/model/stages.hpp"
@@ -136,15 +137,6 @@ void validate_schedule(const training_job& job,
                     name,
                     schedule.copies() > 1 ? "fills the two copies of a stage at different times"
                                           : "is decided while it runs"));
-}
-
-/// The divisor of `number` that is nearest to `wanted`.
-std::int64_t nearest_divisor(std::int64_t number, std::int64_t wanted) {
-  std::int64_t best = 1;
-  for (std::int64_t d = 1; d <= std::min(number, 2 * wanted); ++d)
-    if (number % d == 0 && std::abs(d - wanted) < std::abs(best - wanted))
-      best = d;
-  return best;
 }
 
 /// The multiple of `tensor` nearest to `size` that divides `whole`; 0 when there is none.

@@ -1,5 +1,7 @@
 #include "runtime/trainer/memory_forecast.hpp"
 
+#include "runtime/tensor/micro_batch.hpp"
+
 #include <algorithm>
 #include <map>
 
@@ -29,15 +31,15 @@ class shadow_communicator final : public communicator {
 /// One worker; its neighbours are played: what passes between them is held here.
 class rehearsal {
  public:
-  rehearsal(const training_job& job, const job_pipeline& pipeline, const coordinates& seat)
+  rehearsal(const training_job& job, const job_pipeline& pipeline, const coordinates& at)
       : job_(job),
         pipeline_(pipeline),
-        part_(seat[axis::pipeline]),
-        tensor_(axis::tensor, seat[axis::tensor], job.layout.tensor),
-        data_(axis::data, seat[axis::data] * copies(), data_ranks() * copies()),
-        ties_(axis::pipeline, part_ == pipeline.first_rank() ? 0 : 1, 2),
+        pipeline_rank_(at[axis::pipeline]),
+        tensor_(axis::tensor, at[axis::tensor], job.layout.tensor),
+        data_(axis::data, at[axis::data] * copies(), data_ranks() * copies()),
+        ties_(axis::pipeline, pipeline_rank_ == pipeline.first_rank() ? 0 : 1, 2),
         on_(job.backend, job.threads_per_worker, pool_),
-        worker_(settings_of(job, pipeline, part_),
+        worker_(settings_of(job, pipeline, pipeline_rank_),
                 on_,
                 {.along = {{axis::tensor, job.layout.tensor > 1 ? &tensor_ : nullptr},
                            {axis::data, &data_},
@@ -69,7 +71,7 @@ class rehearsal {
   bool holds_tie() const {
     const auto first = pipeline_.first_rank(), last = pipeline_.last_rank();
     return job_.training.model.tied_embeddings && first != last
-           && (part_ == first || part_ == last);
+           && (pipeline_rank_ == first || pipeline_rank_ == last);
   }
 
   /// What stays from step to step, told apart.
@@ -90,13 +92,14 @@ class rehearsal {
     const auto B = job_.training.batch.micro, T = job_.training.model.sequence,
                C = job_.training.model.hidden;
     stream others(job_.backend, 1, others_);
-    bundle out;
-    for (const auto* name : {"tokens", "positions", "labels"})
-      out.add(name, tensor::empty<std::int32_t>(others, {B, T}));
-    out.add("mask", tensor::empty<float>(others, {B, T}));
-    out.add("samples", tensor::empty<std::uint64_t>(others, {B}));
-    const bool rows = job_.layout.sequence_parallel && job_.layout.tensor > 1;
-    const auto hidden = rows ? shape{B * T / job_.layout.tensor, C} : shape{B, T, C};
+    micro_batch rows;
+    for (auto* const x : {&rows.tokens, &rows.positions, &rows.labels})
+      *x = tensor::empty<std::int32_t>(others, {B, T});
+    rows.mask = tensor::empty<float>(others, {B, T});
+    rows.samples = tensor::empty<std::uint64_t>(others, {B});
+    auto out = to_bundle(rows);
+    const bool spread = job_.layout.sequence_parallel && job_.layout.tensor > 1;
+    const auto hidden = spread ? shape{B * T / job_.layout.tensor, C} : shape{B, T, C};
     out.add("hidden", with_element(job_.training.precision, [&]<class E>(E) {
               return tensor::empty<E>(others, hidden);
             }));
@@ -110,7 +113,7 @@ class rehearsal {
                         true,
                         plan->microbatches_each(),
                         job_.training.batch.data_parallel * plan->copies});
-    for (const auto& x : plan->ranks[std::size_t(part_)])
+    for (const auto& x : plan->ranks[std::size_t(pipeline_rank_)])
       act(x);
     for (int b = 0; b < worker_.buckets(); ++b)
       worker_.reduce_bucket(b, on_);
@@ -156,7 +159,7 @@ class rehearsal {
 
   const training_job& job_;
   const job_pipeline& pipeline_;
-  int part_;
+  int pipeline_rank_;
   shadow_communicator tensor_, data_, ties_;
   memory_pool pool_ = memory_pool::shadow(), others_ = memory_pool::shadow();
   stream on_;
@@ -169,12 +172,12 @@ class rehearsal {
 
 memory_forecast forecast_memory(const training_job& job,
                                 const job_pipeline& pipeline,
-                                const coordinates& seat) {
-  return rehearsal(job, pipeline, seat).run();
+                                const coordinates& at) {
+  return rehearsal(job, pipeline, at).run();
 }
 
-memory_forecast forecast_memory(const training_job& job, const coordinates& seat) {
-  return forecast_memory(job, pipeline_of(job), seat);
+memory_forecast forecast_memory(const training_job& job, const coordinates& at) {
+  return forecast_memory(job, pipeline_of(job), at);
 }
 
 std::vector<forecast_group> forecast_workers(const training_job& job) {

@@ -27,12 +27,12 @@ struct memory_forecast {
   std::int64_t peak() const { return parameters + gradients + optimizer + activations; }
 };
 
-/// Of the worker that sits there: it carries out its row of the plan on memory that is only
+/// Of the rank with these coordinates: it carries out its row of the plan on memory that is only
 /// counted: next to none, and some microseconds for each action and layer.
 memory_forecast forecast_memory(const training_job& job,
                                 const job_pipeline& pipeline,
-                                const coordinates& seat);
-memory_forecast forecast_memory(const training_job& job, const coordinates& seat);
+                                const coordinates& at);
+memory_forecast forecast_memory(const training_job& job, const coordinates& at);
 
 /// Workers of a stage that need the same.
 struct forecast_group {

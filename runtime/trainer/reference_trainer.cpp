@@ -45,13 +45,12 @@ step_report reference_trainer::step() {
                           .logical_replicas = replicas,
                           .loss_scale = at_.scale.factor()};
   worker_.begin_step(now);
-  if (iteration >= nan_first_ && iteration <= nan_last_)
-    worker_.inject_nan_gradient();
   step_result result;
   for (int r = 0; r < int(replicas); ++r) {
     for (std::int64_t m = 0; m < now.microbatches; ++m) {
       const pass_key key{r, chunk_id(0), microbatch_id(m)};
-      worker_.forward(key, data_->microbatch({at_.consumed, std::uint64_t(m), std::uint64_t(r)}));
+      worker_.forward(
+          key, to_bundle(data_->microbatch({at_.consumed, std::uint64_t(m), std::uint64_t(r)})));
       worker_.backward(key, {});
     }
   }
@@ -101,8 +100,8 @@ double reference_trainer::evaluate(const batch_source& source, std::int64_t batc
       for (std::int64_t m = 0; m < m_each; ++m)
         worker_.forward(
             {r, chunk_id(0), microbatch_id(m)},
-            source.microbatch(
-                {std::uint64_t(b * recipe_.batch.global), std::uint64_t(m), std::uint64_t(r)}));
+            to_bundle(source.microbatch(
+                {std::uint64_t(b * recipe_.batch.global), std::uint64_t(m), std::uint64_t(r)})));
       worker_.loss(wanted, r, parts.emplace_back());
     }
     wanted.finish();

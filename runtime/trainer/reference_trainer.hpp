@@ -3,8 +3,8 @@
 #pragma once
 
 #include "runtime/collective/local/local_group.hpp"
+#include "runtime/data/batch_source.hpp"
 #include "runtime/telemetry/step_report.hpp"
-#include "runtime/trainer/batch_source.hpp"
 #include "runtime/trainer/decision.hpp"
 #include "runtime/trainer/worker.hpp"
 
@@ -22,12 +22,6 @@ class reference_trainer {
   /// One step. Throws input_error, with nothing changed, when the loss or the gradient is not
   /// finite and no such step may be left out any more.
   step_report step();
-
-  /// Puts NaN into a gradient of these steps, as worker::inject_nan_gradient does in a job.
-  void inject_nan(std::uint64_t first, std::uint64_t last) {
-    nan_first_ = first;
-    nan_last_ = last;
-  }
 
   /// Mean loss over `batches` global batches from `source`, without dropout; nothing changes.
   double evaluate(const batch_source& source, std::int64_t batches);
@@ -49,7 +43,6 @@ class reference_trainer {
   local_communicator alone_;
   worker worker_;
   training_position at_;
-  std::uint64_t nan_first_ = 1, nan_last_ = 0;
 };
 
 }  // namespace troupe::runtime

@@ -53,7 +53,7 @@ class transport {
   virtual const transport_counters& counters() const = 0;
 };
 
-ticket_bundle deposit(transport& by, const bundle& parts, generation_id generation);
-bundle redeem(transport& by, const ticket_bundle& tickets, const redeemer& whom = {});
+ticket_bundle deposit(transport& to, const bundle& parts, generation_id generation);
+bundle redeem(transport& from, const ticket_bundle& tickets, const redeemer& by = {});
 
 }  // namespace troupe::runtime

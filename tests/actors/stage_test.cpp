@@ -60,9 +60,11 @@ struct staged {
   }
   runtime::ticket_bundle batch(std::uint64_t microbatch, bool inputs, bool labels) {
     runtime::bundle out;
-    for (const auto& [name, x] : prepared->node->training->microbatch({0, microbatch, 0}))
-      if ((name == "labels" || name == "mask") ? labels : inputs)
-        out.add(name, x);
+    const auto all = prepared->node->training->microbatch({0, microbatch, 0});
+    if (inputs)
+      add_inputs(out, all);
+    if (labels)
+      add_labels(out, all);
     return deposit(out);
   }
   static messages::pass_id pass(int chunk,
@@ -91,8 +93,8 @@ struct staged {
     runtime::bundle x;
     x.add("hidden", hidden());
     const auto all = prepared->node->training->microbatch({0, std::uint64_t(microbatch), 0});
-    x.add("positions", all.at("positions"));
-    x.add("samples", all.at("samples"));
+    x.add("positions", all.positions);
+    x.add("samples", all.samples);
     return {pass(1, microbatch, step), deposit(x)};
   }
   static messages::run_step step(std::uint64_t number) {

@@ -90,7 +90,7 @@ void parts(const runtime::training_job& job, double rate) {
       ++part;
     };
     by.begin_step({runtime::step_id(i), true, 1, 1});
-    timed([&] { in = source.microbatch({i * 12, 0, 0}); });
+    timed([&] { in = to_bundle(source.microbatch({i * 12, 0, 0})); });
     timed([&] { by.forward(key, in); });
     timed([&] { by.input_gradients(key, {}); });
     timed([&] { by.weight_gradients(key); });

@@ -183,7 +183,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "whoever is told that its generation has ended finds every queue of the group past its work",
+    "a rank that is told that its generation has ended finds every queue of the group past its "
+    "work",
     "[collective][nccl]") {
   emulator::set_delay(5000);
   const cancel_token token;

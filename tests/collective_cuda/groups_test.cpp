@@ -39,15 +39,14 @@ std::vector<float> sum(communicator& group, stream& on, float mine) {
 
 }  // namespace
 
-TEST_CASE("a communicator knows its axis, its rank, its size and its mode", "[collective][nccl]") {
+TEST_CASE("a communicator knows its axis, its rank and its size", "[collective][nccl]") {
   auto groups = ordered_groups();
   std::vector<int> seen(3);
   as_nccl_ranks(groups, 3, [&](nccl_communicator& mine, stream&) {
-    ensure(mine.along() == axis::tensor && mine.mode() == collective_mode::ordered, "as asked for");
+    ensure(mine.along() == axis::tensor, "as asked for");
     seen[std::size_t(mine.rank())] = mine.size();
   });
   CHECK(seen == std::vector<int>{3, 3, 3});
-  CHECK(to_string(groups.mode()) == "ordered");
 }
 
 TEST_CASE("an activation goes from rank to rank by sends and receives", "[collective][nccl]") {

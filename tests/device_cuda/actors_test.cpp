@@ -4,8 +4,8 @@
 #include "runtime/trainer/device_setup.hpp"
 #include "tests/emulator/control.hpp"
 #include "tests/support/emulated_plugins.hpp"
+#include "tests/support/saved_job.hpp"
 #include "tests/support/scratch_folder.hpp"
-#include "tests/support/tiny_job.hpp"
 
 #include <catch2/catch_approx.hpp>
 #include <catch2/catch_test_macros.hpp>
@@ -15,6 +15,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <thread>
 #include <tuple>
 
 using namespace troupe;
@@ -45,15 +46,20 @@ runtime::training_job device_job(int pipeline, int data, int tensor = 1) {
 /// (state, loss) of each step.
 using course = std::vector<std::pair<std::string, double>>;
 
-course by_actors(runtime::training_job job, const tests::scratch_folder& folder) {
-  job.watch.log_file = folder / "log.jsonl";
-  std::filesystem::remove(job.watch.log_file);
-  REQUIRE(actors::run(tests::tiny_prepared(job)).exit_code == 0);
+course of_run(const std::shared_ptr<actors::prepared_job>& prepared) {
+  const auto log = prepared->opened().job.watch.log_file;
+  std::filesystem::remove(log);
+  REQUIRE(actors::run(prepared).exit_code == 0);
   course out;
-  for (const auto& line : lines_of(job.watch.log_file))
+  for (const auto& line : lines_of(log))
     if (line.contains("state_digest"))
       out.emplace_back(line["state_digest"], line["lm_loss"]);
   return out;
+}
+
+course by_actors(runtime::training_job job, const tests::scratch_folder& folder) {
+  job.watch.log_file = folder / "log.jsonl";
+  return of_run(tests::tiny_prepared(job));
 }
 
 course by_one_thread(const runtime::training_job& job) {
@@ -155,6 +161,38 @@ TEST_CASE("a device's trace has every span that the processor's has", "[device]"
   CHECK(names(runtime::backend_kind::cuda) == names(runtime::backend_kind::cpu));
 }
 
+// The update of the next step would have come before, if it did not wait.
+TEST_CASE("a snapshot that a device's saver reads half a second late is that of its step",
+          "[device]") {
+  const tests::scratch_folder folder;
+  auto job = device_job(1, 1);
+  job.training.precision = runtime::dtype::bf16;
+  const auto expected = by_actors(job, folder);
+  REQUIRE(expected.size() == 4);
+  auto saving = job;
+  saving.watch.log_file = folder / "saving.jsonl";
+  saving.checkpoints.save = folder / "checkpoints";
+  saving.checkpoints.save_interval = 1;
+  std::filesystem::create_directories(saving.checkpoints.save);
+  const auto prepared = tests::tiny_prepared(saving);
+  int savers = 0;
+  prepared->node->make_lane = [&savers](runtime::lane_settings settings) {
+    if (settings.name.starts_with("save ")) {
+      ++savers;
+      settings.before_each = [] { std::this_thread::sleep_for(std::chrono::milliseconds(500)); };
+    }
+    return runtime::make_thread_lane(std::move(settings));
+  };
+  CHECK(of_run(prepared) == expected);
+  CHECK(savers == 1);
+  job.watch.log_file = folder / "log.jsonl";
+  for (const int at : {1, 2, 3}) {
+    CAPTURE(at);
+    const auto from = saving.checkpoints.save / ("iter_000000" + std::to_string(at));
+    CHECK(of_run(tests::going_on(job, from)) == course(expected.begin() + at, expected.end()));
+  }
+}
+
 TEST_CASE("tensor ranks on a device train as one does, twice to the same bits", "[device]") {
   const tests::scratch_folder folder;
   const auto sequence_parallel = GENERATE(false, true);
@@ -177,8 +215,9 @@ TEST_CASE("injected delays of a device's lanes change no bit, nor does recomputa
   CHECK(by_actors(job, folder) == expected);
 }
 
-TEST_CASE("workers on devices of their own have the same bits, whoever moves what they sum",
-          "[device]") {
+TEST_CASE(
+    "workers on devices of their own have the same bits, whichever transport moves what they sum",
+    "[device]") {
   const tests::scratch_folder folder;
   auto job = device_job(1, 2);
   job.training.batch.global = 8;

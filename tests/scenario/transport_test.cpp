@@ -69,8 +69,9 @@ TEST_CASE("checkpoints are written from what came over a wire", "[scenario]") {
   CHECK(runtime::latest_checkpoint(folder / "checkpoints").folder.has_value());
 }
 
-TEST_CASE("whoever dies in a step over a wire ends the job, naming it, and no lease stays",
-          "[scenario][fault]") {
+TEST_CASE(
+    "an actor that dies in a step over a wire ends the job, which names it, and no lease stays",
+    "[scenario][fault]") {
   const std::string who = GENERATE(
       "stage:0.0", "stage:1.1", "lane:0.1", "lane:1.0", "loader", "node", "checkpointer");
   const bool delayed = GENERATE(false, true);

@@ -12,11 +12,9 @@ class formula_source final : public runtime::batch_source {
  public:
   formula_source(const runtime::recipe& how, bool masked) : how_(how), masked_(masked) {}
 
-  runtime::bundle microbatch(const runtime::microbatch_address& at) const override {
+  runtime::micro_batch microbatch(const runtime::microbatch_address& at) const override {
     const auto B = how_.batch.micro, T = how_.model.sequence;
-    runtime::batch x;
-    x.B = B;
-    x.T = T;
+    runtime::micro_batch x(B, T, pool_);
     for (std::int64_t b = 0; b < B; ++b) {
       const auto sample
           = runtime::sample_position({std::uint64_t(B), std::uint64_t(how_.batch.data_parallel)},
@@ -24,15 +22,17 @@ class formula_source final : public runtime::batch_source {
                                      at.microbatch,
                                      at.replica,
                                      std::uint64_t(b));
-      x.positions.push_back(sample);
+      x.samples.data<std::uint64_t>()[b] = sample;
+      const auto row = x.row(b);
       for (std::int64_t t = 0; t < T; ++t) {
-        x.tokens.push_back(token(sample, t));
-        x.labels.push_back(token(sample, t + 1));
-        x.loss_mask.push_back(masked_ && (sample + std::uint64_t(t)) % 5 == 0 ? 0.0F : 1.0F);
-        x.position_ids.push_back(std::int32_t(t));
+        const auto at_t = std::size_t(t);
+        row.tokens[at_t] = token(sample, t);
+        row.labels[at_t] = token(sample, t + 1);
+        row.mask[at_t] = masked_ && (sample + std::uint64_t(t)) % 5 == 0 ? 0.0F : 1.0F;
+        row.positions[at_t] = std::int32_t(t);
       }
     }
-    return runtime::to_bundle(x, pool_);
+    return x;
   }
 
  private:

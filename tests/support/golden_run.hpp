@@ -10,9 +10,11 @@
 
 #include <catch2/catch_test_macros.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <string>
 
 namespace troupe::tests::golden {
@@ -27,24 +29,25 @@ class golden_source final : public batch_source {
  public:
   golden_source(json data, std::int64_t micro) : data_(std::move(data)), micro_(micro) {}
 
-  bundle microbatch(const microbatch_address& at) const override {
+  micro_batch microbatch(const microbatch_address& at) const override {
     const auto global = std::uint64_t(data_[0]["tokens"].size());
     const auto& step = data_.at(at.consumed / global);
-    batch x;
-    x.B = micro_;
+    const auto T = std::int64_t(step["tokens"][0].size()) - 1;
+    micro_batch x(micro_, T, pool_);
     for (std::int64_t b = 0; b < micro_; ++b) {
-      const auto row = std::size_t(at.microbatch) * std::size_t(micro_) + std::size_t(b);
-      const auto ids = step["tokens"][row].get<std::vector<std::int32_t>>();
-      x.T = std::int64_t(ids.size()) - 1;
-      x.tokens.insert(x.tokens.end(), ids.begin(), ids.end() - 1);
-      x.labels.insert(x.labels.end(), ids.begin() + 1, ids.end());
-      for (const auto& m : step["masks"][row])
-        x.loss_mask.push_back(m.get<float>());
-      for (std::int64_t t = 0; t < x.T; ++t)
-        x.position_ids.push_back(std::int32_t(t));
-      x.positions.push_back(at.consumed + row);
+      const auto number = std::size_t(at.microbatch) * std::size_t(micro_) + std::size_t(b);
+      const auto ids = step["tokens"][number].get<std::vector<std::int32_t>>();
+      const auto mask = step["masks"][number].get<std::vector<float>>();
+      ensure(std::int64_t(ids.size()) == T + 1 && std::int64_t(mask.size()) == T,
+             "samples of a golden run are of one length");
+      const auto row = x.row(b);
+      std::copy(ids.begin(), ids.end() - 1, row.tokens.begin());
+      std::copy(ids.begin() + 1, ids.end(), row.labels.begin());
+      std::copy(mask.begin(), mask.end(), row.mask.begin());
+      std::iota(row.positions.begin(), row.positions.end(), 0);
+      x.samples.data<std::uint64_t>()[b] = at.consumed + number;
     }
-    return to_bundle(x, pool_);
+    return x;
   }
 
  private:

@@ -9,6 +9,7 @@
 #include "runtime/model/stages.hpp"
 #include "runtime/parameters/initial_values.hpp"
 #include "runtime/parameters/resident_store.hpp"
+#include "runtime/tensor/micro_batch.hpp"
 
 #include <algorithm>
 #include <deque>
@@ -128,13 +129,13 @@ inline runtime::bundle tiny_batch(runtime::stream& on,
       return n * u(i);
     };
   };
-  runtime::bundle out;
-  out.add("tokens", filled<std::int32_t>(on, rows, token(100)));
-  out.add("labels", filled<std::int32_t>(on, rows, token(200)));
-  out.add("mask", filled<float>(on, rows, [&](auto i) { return !masked || draw(300)(i) > 0.33; }));
-  out.add("positions", filled<std::int32_t>(on, rows, [&](auto i) { return i % T; }));
-  out.add("samples", filled<std::uint64_t>(on, {B}, [&](auto b) { return 10 * seed + b; }));
-  return out;
+  runtime::micro_batch out;
+  out.tokens = filled<std::int32_t>(on, rows, token(100));
+  out.labels = filled<std::int32_t>(on, rows, token(200));
+  out.mask = filled<float>(on, rows, [&](auto i) { return !masked || draw(300)(i) > 0.33; });
+  out.positions = filled<std::int32_t>(on, rows, [&](auto i) { return i % T; });
+  out.samples = filled<std::uint64_t>(on, {B}, [&](auto b) { return 10 * seed + b; });
+  return to_bundle(out);
 }
 
 inline runtime::bundle tiny_batch(runtime::stream& on,

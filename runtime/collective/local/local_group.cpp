@@ -1,30 +1,13 @@
 #include "runtime/collective/local/local_group.hpp"
 
-#include "runtime/collective/call.hpp"
 #include "runtime/collective/offsets.hpp"
 #include "runtime/collective/ordered_sum.hpp"
 #include "runtime/core/error.hpp"
 
-#include <algorithm>
 #include <cstddef>
 #include <utility>
 
 namespace troupe::runtime {
-namespace {
-
-/// Where the slice of rank r begins: whole cache lines, so that no two ranks write one.
-std::int64_t slice_begin(std::int64_t n, int r, int size) {
-  const auto each = (n / size + 15) / 16 * 16;
-  return r == size ? n : std::min(n, each * r);
-}
-
-void move(stream& on, void* to, const void* from, std::int64_t bytes) {
-  if (to != from && bytes > 0)
-    on.copy(to, from, std::size_t(bytes));
-}
-
-}  // namespace
-
 local_group::local_group(axis along, int size, cancel_token generation)
     : along_(along), size_(size), token_(std::move(generation)), offers_(std::size_t(size)) {
   for (auto& points : points_)
@@ -65,11 +48,8 @@ void local_group::meet(int rank, stream* on) {
 }
 
 void local_group::check_offers() {
-  const auto call_of = [](const offer& x) {
-    return collective_call{x.what, x.elements, x.detail, x.parts.size(), x.ends, x.cuts_are_own};
-  };
   for (std::size_t r = 1; r < offers_.size(); ++r)
-    if (auto wrong = disagreement(along_, 0, call_of(offers_.front()), int(r), call_of(offers_[r]));
+    if (auto wrong = disagreement(along_, 0, offers_.front().call, int(r), offers_[r].call);
         !wrong.empty())
       broken_ = std::move(wrong);
 }
@@ -107,7 +87,7 @@ void local_communicator::meet(stream& on, offer mine) {
 }
 
 void local_communicator::barrier() {
-  group_->offers_[std::size_t(rank_)] = {.what = "barrier"};
+  group_->offers_[std::size_t(rank_)] = {.call = collective_call::barrier()};
   group_->meet(rank_, nullptr);
 }
 
@@ -130,21 +110,19 @@ void local_communicator::all_reduce_sum(
     stream& on, dtype type, std::span<const void* const> parts, void* to, std::int64_t n) {
   const auto element = std::int64_t(size_of(type));
   meet(on,
-       {.what = "all_reduce_sum",
-        .elements = n,
-        .detail = int(type),
+       {.call = collective_call::all_reduce_sum(type, parts.size(), n),
         .parts = {parts.begin(), parts.end()},
         .to = to});
-  const auto begin = slice_begin(n, rank_, size());
-  sum(on, type, at(to, begin * element), begin, slice_begin(n, rank_ + 1, size()));
+  const auto ends = slices(n, size());
+  const auto begin = begin_of(ends, rank_);
+  sum(on, type, at(to, begin * element), begin, ends[std::size_t(rank_)]);
   group_->meet(rank_, &on);
   {
     const local_group::reading everybody(*group_);
     for (int r = 0; r < size(); ++r) {
-      const auto from = slice_begin(n, r, size()) * element;
-      const auto end = slice_begin(n, r + 1, size()) * element;
+      const auto from = begin_of(ends, r) * element;
       const auto* const theirs = group_->offers_[std::size_t(r)].to;
-      move(on, at(to, from), at(theirs, from), end - from);
+      bring(on, at(to, from), at(theirs, from), size_of_cut(ends, r) * element);
     }
   }
   group_->meet(rank_, &on);
@@ -153,52 +131,49 @@ void local_communicator::all_reduce_sum(
 void local_communicator::reduce_scatter_sum(
     stream& on, dtype type, std::span<const void* const> parts, void* to, offsets ends) {
   meet(on,
-       {.what = "reduce_scatter_sum",
-        .elements = ends.back(),
-        .detail = int(type),
-        .parts = {parts.begin(), parts.end()},
-        .ends = ends});
+       {.call = collective_call::reduce_scatter_sum(type, parts.size(), ends),
+        .parts = {parts.begin(), parts.end()}});
   sum(on, type, to, begin_of(ends, rank_), ends[std::size_t(rank_)]);
   group_->meet(rank_, &on);
 }
 
 void local_communicator::all_gather(stream& on, const void* mine, void* to, offsets ends) {
-  meet(on, {.what = "all_gather", .elements = ends.back(), .parts = {mine}, .ends = ends});
+  meet(on, {.call = collective_call::all_gather(ends), .parts = {mine}});
   {
     const local_group::reading everybody(*group_);
-    for (int r = 0; r < size(); ++r) {
-      const auto begin = begin_of(ends, r);
-      move(on,
-           at(to, begin),
-           group_->offers_[std::size_t(r)].parts[0],
-           ends[std::size_t(r)] - begin);
-    }
+    for (int r = 0; r < size(); ++r)
+      bring(on,
+            at(to, begin_of(ends, r)),
+            group_->offers_[std::size_t(r)].parts[0],
+            size_of_cut(ends, r));
   }
   group_->meet(rank_, &on);
 }
 
 void local_communicator::all_to_all(
     stream& on, const void* from, offsets from_ends, void* to, offsets to_ends) {
-  meet(on, {.what = "all_to_all", .parts = {from}, .ends = from_ends, .cuts_are_own = true});
+  meet(on, {.call = collective_call::all_to_all(from_ends), .parts = {from}});
   {
     const local_group::reading everybody(*group_);
     for (int r = 0; r < size(); ++r) {
       const auto& theirs = group_->offers_[std::size_t(r)];
-      const auto begin = begin_of(theirs.ends, rank_), here = begin_of(to_ends, r);
-      const auto bytes = theirs.ends[std::size_t(rank_)] - begin;
-      ensure(bytes == to_ends[std::size_t(r)] - here,
+      const auto bytes = size_of_cut(theirs.call.ends, rank_);
+      ensure(bytes == size_of_cut(to_ends, r),
              "COLLECTIVE-4: what one rank sends is as much as the other expects");
-      move(on, at(to, here), at(theirs.parts[0], begin), bytes);
+      bring(on,
+            at(to, begin_of(to_ends, r)),
+            at(theirs.parts[0], begin_of(theirs.call.ends, rank_)),
+            bytes);
     }
   }
   group_->meet(rank_, &on);
 }
 
 void local_communicator::broadcast(stream& on, void* data, std::int64_t bytes, int root) {
-  meet(on, {.what = "broadcast", .elements = bytes, .detail = root, .parts = {data}});
+  meet(on, {.call = collective_call::broadcast(bytes, root), .parts = {data}});
   if (rank_ != root) {
     const local_group::reading everybody(*group_);
-    move(on, data, group_->offers_[std::size_t(root)].parts[0], bytes);
+    bring(on, data, group_->offers_[std::size_t(root)].parts[0], bytes);
   }
   group_->meet(rank_, &on);
 }

@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "runtime/collective/communicator.hpp"
+#include "runtime/collective/call.hpp"
 #include "runtime/core/cancel.hpp"
 
 #include <condition_variable>
@@ -23,13 +23,9 @@ class local_group {
 
   /// What a rank brings to the first meeting of an operation; nobody changes it before the last.
   struct offer {
-    const char* what = "";      ///< the operation
-    std::int64_t elements = 0;  ///< this and the next must be the same everywhere
-    int detail = 0;             ///< of sums the dtype, of a broadcast the root
-    std::vector<const void*> parts = {};
+    collective_call call = {};
+    std::vector<const void*> parts = {};  ///< as many as the call says
     void* to = nullptr;
-    communicator::offsets ends = {};
-    bool cuts_are_own = false;  ///< each rank may have other ends
   };
 
   /// Returns when all have arrived; the last one checks that all came for the same thing. What the

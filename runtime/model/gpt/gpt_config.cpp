@@ -1,5 +1,6 @@
 #include "runtime/model/gpt/gpt_config.hpp"
 
+#include "runtime/core/divisor.hpp"
 #include "runtime/core/error.hpp"
 
 #include <algorithm>
@@ -14,14 +15,6 @@ namespace {
 constexpr std::int64_t largest_size = std::numeric_limits<std::int32_t>::max();
 // So that the bytes of parameters, gradients and optimizer state still fit in 64 bits.
 constexpr double largest_model = 1e17;
-
-std::int64_t nearest_divisor(std::int64_t number, std::int64_t wanted) {
-  std::int64_t best = 1;
-  for (std::int64_t d = 1; d <= number; ++d)
-    if (number % d == 0 && std::abs(d - wanted) < std::abs(best - wanted))
-      best = d;
-  return best;
-}
 
 bool validate_sizes(const gpt_config& x, std::vector<std::string>& out) {
   const std::pair<const char*, std::int64_t> sizes[] = {{"`model.layers`", x.layers},

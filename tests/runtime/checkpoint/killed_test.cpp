@@ -118,7 +118,8 @@ void check_next(const fs::path& dir, const deed& x) {
 }  // namespace
 
 TEST_CASE(
-    "CHECKPOINT-VISIBLE: whoever dies at any call of a save leaves what was there or what was "
+    "CHECKPOINT-VISIBLE: a process that dies at any call of a save leaves what was there or what "
+    "was "
     "saved",
     "[checkpoint]") {
   const auto& x = deeds()[GENERATE(range(std::size_t{0}, deeds().size()))];

@@ -178,7 +178,8 @@ TEST_CASE("nobody enters a group whose generation has ended", "[collective]") {
   CHECK(refused == 2);
 }
 
-TEST_CASE("whoever leaves a cancelled sum may free its memory: nobody reads it", "[collective]") {
+TEST_CASE("a rank that leaves a cancelled sum may free its memory: nobody reads it",
+          "[collective]") {
   // Each rank overwrites its array as soon as it is released. A thread sanitizer sees a rank that
   // still sums from it, and an array that was summed from overwritten memory holds `poison`.
   constexpr std::int64_t n = 1 << 18;

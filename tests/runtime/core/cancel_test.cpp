@@ -10,7 +10,7 @@
 
 using namespace troupe::runtime;
 
-TEST_CASE("cancelling wakes whoever sleeps", "[core]") {
+TEST_CASE("cancelling wakes threads that sleep", "[core]") {
   const cancel_token token;
   std::mutex mutex;
   std::condition_variable changed;

@@ -2,7 +2,6 @@
 
 #include "runtime/core/error.hpp"
 #include "runtime/core/hash.hpp"
-#include "runtime/core/progress.hpp"
 #include "tests/support/disk_faults.hpp"
 #include "tests/support/scratch_folder.hpp"
 
@@ -156,10 +155,4 @@ TEST_CASE("hashes equal their published values", "[core]") {
   pieces.add("a").add("b");
   CHECK(whole.result() == pieces.result());
   CHECK(to_string(whole.result()).size() == 32);
-}
-
-TEST_CASE("bytes are shown in units that people read", "[core]") {
-  CHECK(human_bytes(12) == "12 B");
-  CHECK(human_bytes(1500) == "1.5 kB");
-  CHECK(human_bytes(2.5e9) == "2.5 GB");
 }

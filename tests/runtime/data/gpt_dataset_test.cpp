@@ -154,7 +154,7 @@ TEST_CASE("a sample beyond the end is refused, not wrapped around", "[data]") {
   CHECK_THROWS_WITH(data.sample(data.size(), text),
                     ContainsSubstring("train data: it has 2 samples"));
   CHECK_BREAKS("SAMPLE-1", data.sample(0, std::span(text).first(7)));
-  CHECK_BREAKS("SAMPLE-2", data.row(0, gpt_row{}));
+  CHECK_BREAKS("SAMPLE-2", data.row(0, micro_batch_row{}));
 }
 
 TEST_CASE("a part without tokens and impossible options are refused", "[data]") {

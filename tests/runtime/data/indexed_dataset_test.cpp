@@ -100,24 +100,6 @@ TEST_CASE("indexed data sets have the bytes that megatron-core writes", "[data][
   }
 }
 
-TEST_CASE("appended data sets have the bytes of megatron-core's merge", "[data][golden]") {
-  const scratch_folder folder;
-  indexed_dataset_builder out(folder / "merged", 1000);
-  for (const int i : golden()["merged"]["of"]) {
-    const auto& c = golden()["files"][static_cast<std::size_t>(i)];
-    const auto prefix = folder / ("part" + std::to_string(i));
-    write_dataset(prefix, c["vocabulary"], c["documents"].get<documents>());
-    out.add_dataset(indexed_dataset(prefix));
-  }
-  out.finish();
-  CHECK(hex(read_text(folder / "merged.idx")) == golden()["merged"]["idx"]);
-  CHECK(hex(read_text(folder / "merged.bin")) == golden()["merged"]["bin"]);
-
-  indexed_dataset_builder wide(folder / "wide", 100'000);
-  CHECK_THROWS_WITH(wide.add_dataset(indexed_dataset(folder / "merged")),
-                    ContainsSubstring("uint16") && ContainsSubstring("int32"));
-}
-
 TEST_CASE("any part of a sequence is read", "[data]") {
   const scratch_folder folder;
   for (const std::int64_t vocabulary : {300, 70'000}) {

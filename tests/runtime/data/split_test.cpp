@@ -51,9 +51,6 @@ TEST_CASE("a split that means nothing is refused with an example", "[data]") {
   CHECK_NOTHROW(split_matrix(" 1 , 2 "));
 }
 
-TEST_CASE("a run asks for the samples of its steps and evaluations", "[data]") {
-  CHECK(samples_for(100, 10, 3, 8) == std::array<std::uint64_t, 3>{800, 264, 24});
-  CHECK(samples_for(99, 100, 5, 2) == std::array<std::uint64_t, 3>{198, 10, 10});
-  CHECK_BREAKS("SPLIT-2", samples_for(1, 0, 1, 1));
+TEST_CASE("a split is one of three", "[data]") {
   CHECK_BREAKS("SPLIT-1", to_string(data_split(3)));
 }

@@ -95,7 +95,7 @@ TEST_CASE("work and its completion run on the lane's own thread, with its stream
 
 TEST_CASE("after a failure later work is not done, and is told so", "[device]") {
   const make_lane make = GENERATE(&make_thread_lane, &make_inline_lane);
-  const bool by_disturbance = GENERATE(false, true);
+  const bool fails_in_before_each = GENERATE(false, true);
   std::atomic<bool> broken = false;
   const auto under_test = make({.name = "test", .before_each = [&] {
                                   if (broken)
@@ -109,16 +109,16 @@ TEST_CASE("after a failure later work is not done, and is told so", "[device]") 
   };
   submit([&](stream&) { ++done; });
   submit([&](stream&) {
-    broken = by_disturbance;
-    if (!by_disturbance)
+    broken = fails_in_before_each;
+    if (!fails_in_before_each)
       throw input_error("planted");
   });
   for (int i = 0; i < 3; ++i)
     submit([&](stream&) { ++done; });
   drain(*under_test);
   CHECK(done == 1);
-  const auto second = by_disturbance ? "done" : "planted";
-  const auto third = by_disturbance ? "planted" : "cancelled";
+  const auto second = fails_in_before_each ? "done" : "planted";
+  const auto third = fails_in_before_each ? "planted" : "cancelled";
   CHECK(told == std::vector<std::string>{"done", second, third, "cancelled", "cancelled"});
 }
 

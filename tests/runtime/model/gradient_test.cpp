@@ -76,7 +76,7 @@ void check_slopes(stages& under_test, const bundle& in) {
     CAPTURE(e.spec.name);
     CHECK(largest(g) > 0);
     for (std::uint64_t k = 0; k < 6; ++k) {
-      const auto i = std::int64_t(uniform(hash64(e.spec.name), k) * double(valid_size(e.spec)));
+      const auto i = std::int64_t(uniform(hash64(e.spec.name), k) * double(e.valid));
       CAPTURE(i);
       auto& element = store.values()[std::size_t(store.value_offset(e) + i)];
       // 2e-5: the rounding above. 1e-3 of the largest: what is left of the truncation where the

@@ -56,12 +56,11 @@ struct stage {
   std::span<float> gradient(std::size_t entry, int replica = 0) {
     const auto& e = store.entries()[entry];
     return store.gradients(replica).subspan(std::size_t(store.gradient_offset(e)),
-                                            std::size_t(valid_size(e.spec)));
+                                            std::size_t(e.valid));
   }
   std::span<float> value(std::size_t entry) {
     const auto& e = store.entries()[entry];
-    return store.values().subspan(std::size_t(store.value_offset(e)),
-                                  std::size_t(valid_size(e.spec)));
+    return store.values().subspan(std::size_t(store.value_offset(e)), std::size_t(e.valid));
   }
 
   void new_gradients(std::uint32_t seed) {
@@ -142,7 +141,7 @@ TEST_CASE("only what decays decays, and padding stays zero", "[optim]") {
       const float expected = e.spec.decays ? before[at] * (1 - 0.1F * 0.5F) : before[at];
       // Two roundings to float32, of 6e-8 each, may fall otherwise.
       CHECK(std::abs(x.store.values()[at] - expected) <= 1.2e-7F * std::abs(expected));
-      if (i >= valid_size(e.spec))
+      if (i >= e.valid)
         CHECK(x.store.values()[at] == 0);
     }
 }
@@ -234,7 +233,7 @@ TEST_CASE("the digest sees every value and both moments, but no padding", "[opti
     at = was;
     return changed;
   };
-  const auto last = valid_size(e.spec) - 1;
+  const auto last = e.valid - 1;
   const auto& part = x.optimizer.parts()[0];
   const auto values = x.store.values().subspan(std::size_t(x.store.value_offset(e)));
   CHECK(changes(values, 0));

@@ -74,7 +74,7 @@ TEST_CASE_METHOD(fixture, "where no gate was closed nothing is waited for", "[ga
   SUCCEED();
 }
 
-TEST_CASE_METHOD(fixture, "the end of a generation releases whoever waits", "[gate]") {
+TEST_CASE_METHOD(fixture, "the end of a generation releases those that wait", "[gate]") {
   store.close_gate(token);
   std::thread end([&] {
     std::this_thread::sleep_for(5ms);

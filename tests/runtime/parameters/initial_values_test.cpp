@@ -68,7 +68,7 @@ std::int64_t wrong_values(resident_store& store, std::uint64_t seed) {
 
 }  // namespace
 
-TEST_CASE("initial values in pieces are those of the definition, whoever draws them",
+TEST_CASE("initial values in pieces are those of the definition, whichever thread draws them",
           "[parameters]") {
   const int rank = GENERATE(-1, 0, 1);
   const auto seat = rank < 0 ? axis_seats() : axis_seats{{axis::tensor, {rank, 2}}};

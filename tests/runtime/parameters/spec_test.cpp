@@ -70,7 +70,6 @@ TEST_CASE("rows, columns and sections are cut evenly", "[parameters]") {
 TEST_CASE("padding rows are nobody's, and a rank may have nothing else", "[parameters]") {
   const auto x = matrix(rows, 9);
   CHECK(whole_extents(x) == shape{9, 8});
-  CHECK(valid_size(x) == 72);
   CHECK(local_boxes(x, seat(1, 4)) == std::vector<box>{{{4, 0}, {4, 8}}});
   CHECK(local_boxes(x, seat(2, 4)) == std::vector<box>{{{8, 0}, {1, 8}}});
   CHECK(local_boxes(x, seat(3, 4)).empty());

@@ -242,7 +242,7 @@ TEST_CASE("who chooses what is not there is told what was", "[schedule]") {
                                       || ContainsSubstring("stage 0 is not on this rank")));
 }
 
-TEST_CASE("whoever waits for each other is named as a cycle", "[schedule]") {
+TEST_CASE("ranks that wait for each other are named as a cycle", "[schedule]") {
   // Rank 0 sends one at a time, rank 1 wants to see two.
   const auto stuck = factory("stuck", [](const stage_view& now) -> answer {
     if (now.rank == 0)

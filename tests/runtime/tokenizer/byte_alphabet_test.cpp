@@ -2,7 +2,9 @@
 
 #include <catch2/catch_test_macros.hpp>
 
+#include <initializer_list>
 #include <set>
+#include <string>
 
 using namespace troupe::runtime;
 
@@ -11,16 +13,17 @@ TEST_CASE("256 bytes have 256 characters and come back from them", "[tokenizer]"
   for (unsigned byte = 0; byte < 256; ++byte) {
     const std::string alone(1, static_cast<char>(byte));
     distinct.insert(character_of(std::uint8_t(byte)));
-    CHECK(to_characters(alone) == character_of(std::uint8_t(byte)));
     CHECK(to_bytes(character_of(std::uint8_t(byte))) == alone);
   }
   CHECK(distinct.size() == 256);
 }
 
 TEST_CASE("the characters are GPT-2's", "[tokenizer]") {
-  CHECK(to_characters(" a\n~\x7f") == "\u0120a\u010a~\u0121");
-  CHECK(to_characters("\xA1\xAC\xAD\xAE\xFF") == "\u00a1\u00ac\u0143\u00ae\u00ff");
-  CHECK(to_characters(std::string_view("\0", 1)) == "\u0100");
+  std::string found;
+  for (const int byte :
+       std::initializer_list<int>{' ', 'a', '\n', '~', 0x7f, 0xA1, 0xAC, 0xAD, 0xAE, 0xFF, 0})
+    found += character_of(std::uint8_t(byte));
+  CHECK(found == "\u0120a\u010a~\u0121\u00a1\u00ac\u0143\u00ae\u00ff\u0100");
 }
 
 TEST_CASE("ids 0 to 255 follow the characters, as in GPT-2's vocab.json", "[tokenizer]") {

@@ -113,8 +113,7 @@ TEST_CASE("each broken rule of a job has its sentence", "[job]") {
                              "stage:0.0.1@3",
                              "lane:0.0.@3",
                              "stage:0.0.0.0@3",
-                             "wire:0.0@3",
-                             "save:0.0@3"})
+                             "wire:0.0@3"})
     add("names no actor", [&](auto& x) { x.faults.fault = nobody; });
   for (const auto* no_step : {"monitor", "monitor@", "stage:1.0@0", "loader@x"})
     add("names no step", [&](auto& x) { x.faults.fault = no_step; });

@@ -16,7 +16,6 @@ using namespace troupe::runtime;
 using namespace troupe::tests;
 namespace kernels = troupe::kernels;
 using Catch::Matchers::ContainsSubstring;
-using Catch::Matchers::MessageMatches;
 
 namespace {
 
@@ -136,16 +135,4 @@ TEST_CASE("a step that is refused leaves the state as it was", "[trainer]") {
   };
   CHECK_THROWS_AS(diverge(), input_error);
   CHECK(combine(x.by.state().digests().own) == last);
-}
-
-TEST_CASE("BATCH-1: a batch has B * T elements", "[trainer]") {
-  memory_pool pool;
-  batch x{.B = 2, .T = 3};
-  x.tokens = x.labels = x.position_ids = std::vector<std::int32_t>(6);
-  x.loss_mask.resize(6);
-  x.positions.resize(2);
-  CHECK(to_bundle(x, pool).at("labels").extents() == shape{2, 3});
-  x.loss_mask.resize(5);
-  CHECK_THROWS_MATCHES(
-      to_bundle(x, pool), broken_promise, MessageMatches(Catch::Matchers::StartsWith("BATCH-1")));
 }

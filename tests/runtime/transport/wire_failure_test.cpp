@@ -110,8 +110,9 @@ class stranger final : public wire_owner {
 
 }  // namespace
 
-TEST_CASE("tensors come from another process, and whoever waits for one that dies is told at once",
-          "[transport]") {
+TEST_CASE(
+    "tensors come from another process, and those that wait for one that dies are told at once",
+    "[transport]") {
   const std::int64_t n = GENERATE(0, 1, 1001, large);
   CAPTURE(n);
   tests::child other({peer_program(), "hold", std::to_string(n)});
@@ -292,7 +293,7 @@ TEST_CASE("a transport is closed while others ask it and talk nonsense", "[trans
   }
 }
 
-TEST_CASE("what the CPU cannot write is not written: whoever sends it along is cut off",
+TEST_CASE("what the CPU cannot write is not written: a peer that sends it along is cut off",
           "[transport]") {
   struct device_owner final : wire_owner {
     std::atomic<int> not_there = 0, lost_ones = 0;
@@ -394,7 +395,8 @@ TEST_CASE("parts that come twice, or overlap, do not make a tensor whole", "[tra
   CHECK(by.counters().refused == 2);
 }
 
-TEST_CASE("bytes are asked for once: whoever asks again does not end the lease", "[transport]") {
+TEST_CASE("bytes are asked for once: a peer that asks again does not end the lease",
+          "[transport]") {
   memory_pool pool;
   wire_transport by({.process = 1}, by_ucx);
   by.deposit(numbered(pool, 100), now);

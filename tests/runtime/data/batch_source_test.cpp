@@ -1,4 +1,4 @@
-#include "runtime/data/batch.hpp"
+#include "runtime/data/batch_source.hpp"
 
 #include "tests/runtime/data/golden.hpp"
 #include "tests/support/scratch_folder.hpp"
@@ -39,25 +39,28 @@ TEST_CASE("a global batch is dealt out completely and once, however it is split"
 TEST_CASE("DATA-1: a batch holds the samples of its positions, row by row", "[data]") {
   const scratch_folder folder;
   write_dataset(folder / "data", 97, {{5}, {3}, {7}, {2}, {9}, {4}});
-  const gpt_dataset data(std::make_shared<indexed_dataset>(folder / "data"),
-                         split_matrix("1"),
-                         data_split::train,
-                         {.sequence_length = 4, .samples = 12, .vocabulary = 97});
-  batch b;
-  fill(b, data, {.micro_batch_size = 2, .data_parallel = 2}, 4, 1, 1);
-  CHECK(b.B == 2);
-  CHECK(b.T == 4);
-  CHECK(b.positions == std::vector<std::uint64_t>{10, 11});
-  for (std::size_t row = 0; row < 2; ++row) {
+  const auto data = std::make_shared<gpt_dataset>(
+      std::make_shared<indexed_dataset>(folder / "data"),
+      split_matrix("1"),
+      data_split::train,
+      gpt_dataset_options{.sequence_length = 4, .samples = 12, .vocabulary = 97});
+  const dataset_source source(data, {.micro_batch_size = 2, .data_parallel = 2}, memory_pool());
+  auto b = source.microbatch({.consumed = 4, .microbatch = 1, .replica = 1});
+  CHECK(b.tokens.extents() == shape{2, 4});
+  CHECK(b.samples.extents() == shape{2});
+  for (std::int64_t r = 0; r < 2; ++r) {
+    const auto sample = b.samples.elements<std::uint64_t>()[std::size_t(r)];
+    CHECK(sample == 10 + std::uint64_t(r));
     std::vector<std::int32_t> text(5);
-    data.sample(b.positions[row], text);
+    data->sample(sample, text);
+    const auto row = b.row(r);
     for (std::size_t t = 0; t < 4; ++t) {
-      CHECK(b.tokens[row * 4 + t] == text[t]);
-      CHECK(b.labels[row * 4 + t] == text[t + 1]);
-      CHECK(b.loss_mask[row * 4 + t] == 1.0F);
-      CHECK(b.position_ids[row * 4 + t] == std::int32_t(t));
+      CHECK(row.tokens[t] == text[t]);
+      CHECK(row.labels[t] == text[t + 1]);
+      CHECK(row.mask[t] == 1.0F);
+      CHECK(row.positions[t] == std::int32_t(t));
     }
   }
-  CHECK_THROWS_WITH(fill(b, data, {.micro_batch_size = 2, .data_parallel = 2}, 12, 0, 1),
+  CHECK_THROWS_WITH(source.microbatch({.consumed = 12, .microbatch = 0, .replica = 1}),
                     Catch::Matchers::ContainsSubstring("cannot read sample 14"));
 }
