@@ -1,6 +1,6 @@
-#include "actors/command/checkpoint_flags.hpp"
+#include "actors/command/settings/settings.hpp"
 
-namespace troupe::command {
+namespace troupe::command::settings {
 namespace {
 
 void declare_resuming(command_line& line, runtime::checkpoint_settings& to) {
@@ -45,7 +45,8 @@ void declare_resuming(command_line& line, runtime::checkpoint_settings& to) {
 
 }  // namespace
 
-void declare(command_line& line, runtime::checkpoint_settings& to) {
+void declare_checkpoints(command_line& line, training_flags& flags) {
+  auto& to = flags.checkpoints;
   line.group("Checkpoints");
   line.value(
       {.name = "--save",
@@ -84,4 +85,4 @@ void declare(command_line& line, runtime::checkpoint_settings& to) {
   declare_resuming(line, to);
 }
 
-}  // namespace troupe::command
+}  // namespace troupe::command::settings
