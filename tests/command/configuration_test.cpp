@@ -35,7 +35,7 @@ struct some_flags {
     line.configurable();
     line.group("Numbers");
     line.value("--n", "N", "A number.", whole(n, 1, 100));
-    line.value("--real_x", "X", "Another.", real(x));
+    line.value("--real_x", "X", "Another.", real(x, real_range{}));
     line.group("Words");
     line.value("--choice", "C", "A or b.", one_of(choice, {"a", "b"}));
     line.value("--name", "TEXT", "Any.", text(name));
@@ -43,7 +43,7 @@ struct some_flags {
     line.values("--three", "A B C", 3, 3, "Three.", [this](const auto& flag, const auto& words) {
       three.clear();
       for (const auto& word : words)
-        three.push_back(parse_whole(flag, word, 0, 9));
+        three.push_back(parse_whole(flag, word, {0, 9}));
     });
     line.toggle("--on", "On.", [this] { on = true; });
     line.toggle("--other", "Other.", [this] { other = true; });

@@ -20,8 +20,7 @@ void declare_data(command_line& line, training_flags& to) {
        .field = "data.path",
        .type = "PREFIX",
        .help
-       = "The data set PREFIX.bin and PREFIX.idx, as `troupe preprocess` or Megatron-LM write "
-         "it.",
+       = "The data set PREFIX.bin and PREFIX.idx, as `troupe preprocess` or Megatron-LM write it.",
        .least = 1,
        .most = 1 << 20,
        .megatron = "one prefix; its .bin and .idx as they are",
@@ -36,7 +35,8 @@ void declare_data(command_line& line, training_flags& to) {
   line.value({.name = "--split",
               .field = "data.split",
               .type = "A,B,C",
-              .help = "Shares of training, validation and test documents. Default 969,30,1.",
+              .default_value = "969,30,1",
+              .help = "Shares of training, validation and test documents.",
               .megatron = "",
               .resume = at_resume::told},
              [&d](const std::string&, const std::string& word) { d.split = unquoted(word); });
@@ -55,7 +55,8 @@ void declare_data(command_line& line, training_flags& to) {
               [&d] { d.eod_mask_loss = true; });
   line.toggle({.name = "--reset-position-ids",
                .field = "data.reset_position_ids",
-               .help = "Positions start again after the end of a document.",
+               .help = "Learned positions start again after the end of a document; rotary ones are "
+                       "those of the sample.",
                .megatron = "",
                .resume = at_resume::told},
               [&d] { d.reset_position_ids = true; });

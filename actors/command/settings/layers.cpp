@@ -1,7 +1,6 @@
 #include "actors/command/settings/settings.hpp"
 
 #include <algorithm>
-#include <limits>
 
 namespace troupe::command::settings {
 namespace {
@@ -17,7 +16,7 @@ std::int64_t window_from(const std::string& flag, const std::string& word) {
         "{} '{}': give LEFT,0: how many tokens back are seen, and none that are yet to come",
         flag,
         word);
-  return parse_whole(flag, inner.substr(0, comma), -1, std::numeric_limits<std::int32_t>::max());
+  return parse_whole(flag, inner.substr(0, comma), {.least = -1});
 }
 
 }  // namespace
@@ -30,8 +29,9 @@ void declare_function(command_line& line, training_flags& to) {
       {.name = "--position-embedding-type",
        .field = "model.position",
        .type = "TYPE",
-       .help = "Position embedding: learned_absolute (default), rope (rotary), yarn (rotary, "
-               "stretched) or none.",
+       .default_value = "learned_absolute",
+       .help
+       = "Position embedding: learned_absolute, rope (rotary), yarn (rotary, stretched) or none.",
        .megatron = "learned_absolute, rope, yarn and none; mrope and relative are refused",
        .resume = at_resume::refused},
       one_of(m.position, {"learned_absolute", "rope", "yarn", "none"}));
@@ -50,17 +50,19 @@ void declare_function(command_line& line, training_flags& to) {
   line.value({.name = "--normalization",
               .field = "model.normalization",
               .type = "TYPE",
-              .help = "LayerNorm (default) or RMSNorm.",
+              .default_value = "LayerNorm",
+              .help = "LayerNorm or RMSNorm.",
               .megatron = "",
               .resume = at_resume::refused},
              one_of(m.normalization, {"LayerNorm", "RMSNorm"}));
   line.value({.name = "--norm-epsilon",
               .field = "model.norm_epsilon",
               .type = "X",
-              .help = "Added to the variance. Default 1e-5.",
+              .default_value = "1e-5",
+              .help = "Added to the variance.",
               .megatron = "",
               .resume = at_resume::refused},
-             real(m.norm_epsilon));
+             real(m.norm_epsilon, {.least = 0, .above = true}));
   line.toggle({.name = "--apply-layernorm-1p",
                .field = "model.gain_offset",
                .help = "Gains of norms are stored less one, so that they begin at 0.",
@@ -76,7 +78,8 @@ void declare_function(command_line& line, training_flags& to) {
   line.value({.name = "--window-size",
               .field = "model.window",
               .type = "LEFT,0",
-              .help = "Attention sees the LEFT tokens before each and itself; -1: all (default).",
+              .default_value = "-1,0",
+              .help = "Attention sees the LEFT tokens before each and itself; -1: all.",
               .megatron = "LEFT,0: nothing is seen to the right",
               .resume = at_resume::refused},
              [&m](const std::string& flag, const std::string& word) {
@@ -123,27 +126,28 @@ void declare_function(command_line& line, training_flags& to) {
   line.value({.name = "--hidden-dropout",
               .field = "model.hidden_dropout",
               .type = "P",
-              .help = "Dropout of the residual stream. Default 0.1, with --load-hf 0.",
+              .default_value = "0.1, with --load-hf 0",
+              .help = "Dropout of the residual stream.",
               .megatron = "other numbers for the same seed: see --seed",
               .resume = at_resume::told},
-             real(m.hidden_dropout));
+             real(m.hidden_dropout, {.least = 0, .most = 1, .below = true}));
   line.value({.name = "--attention-dropout",
               .field = "model.attention_dropout",
               .type = "P",
-              .help = "Dropout of attention probabilities. Default 0.1, with --load-hf 0.",
+              .default_value = "0.1, with --load-hf 0",
+              .help = "Dropout of attention probabilities.",
               .megatron = "other numbers for the same seed: see --seed",
               .resume = at_resume::told},
-             real(m.attention_dropout));
+             real(m.attention_dropout, {.least = 0, .most = 1, .below = true}));
   line.value({.name = "--init-method-std",
               .field = "model.init_std",
               .type = "X",
               .help = "Standard deviation of initial weights; those that add to the residual "
-                      "stream get X / sqrt(2 "
-                      "layers). Default 0.02.",
+                      "stream get X / sqrt(2 layers).",
               .megatron = "same distribution, other numbers: drawn from (seed, name, element), so "
                           "that the layout does not matter",
               .resume = at_resume::told},
-             real(m.init_std));
+             real(m.init_std, 0));
 }
 
 }  // namespace troupe::command::settings

@@ -8,6 +8,7 @@ void declare_shape(command_line& line, training_flags& to) {
   line.value({.name = "--num-layers",
               .field = "model.layers",
               .type = "N",
+              .unit = "layers",
               .help = "Transformer layers (required, as are the next two and --seq-length, unless "
                       "--load-hf gives them).",
               .megatron = "",
@@ -16,6 +17,7 @@ void declare_shape(command_line& line, training_flags& to) {
   line.value({.name = "--hidden-size",
               .field = "model.hidden",
               .type = "N",
+              .unit = "channels",
               .help = "Channels of the residual stream (C).",
               .megatron = "",
               .resume = at_resume::refused},
@@ -23,24 +25,26 @@ void declare_shape(command_line& line, training_flags& to) {
   line.value({.name = "--num-attention-heads",
               .field = "model.heads",
               .type = "N",
+              .unit = "heads",
               .help = "Query heads (H).",
               .megatron = "",
               .resume = at_resume::refused},
              whole(m.heads, 1));
-  line.value(
-      {.name = "--ffn-hidden-size",
-       .field = "model.ffn",
-       .type = "N",
-       .help
-       = "Width of the feed-forward layer. Default 4 C; with --swiglu 8/3 C, rounded down to a "
-         "multiple of 64.",
-       .megatron = "",
-       .resume = at_resume::refused},
-      whole(m.ffn, 1));
+  line.value({.name = "--ffn-hidden-size",
+              .field = "model.ffn",
+              .type = "N",
+              .unit = "channels",
+              .default_value = "4 C; with --swiglu 8/3 C, rounded down to a multiple of 64",
+              .help = "Width of the feed-forward layer.",
+              .megatron = "",
+              .resume = at_resume::refused},
+             whole(m.ffn, 1));
   line.value({.name = "--kv-channels",
               .field = "model.head_size",
               .type = "N",
-              .help = "Size of a head (D). Default C / H.",
+              .unit = "channels",
+              .default_value = "C / H",
+              .help = "Size of a head (D).",
               .megatron = "",
               .resume = at_resume::refused},
              whole(m.head_size, 1));
@@ -53,13 +57,16 @@ void declare_shape(command_line& line, training_flags& to) {
   line.value({.name = "--num-query-groups",
               .field = "model.groups",
               .type = "N",
-              .help = "Key and value heads (G), with --group-query-attention. Default 1.",
+              .unit = "heads",
+              .default_value = "1",
+              .help = "Key and value heads (G), with --group-query-attention.",
               .megatron = "refused without --group-query-attention, not ignored",
               .resume = at_resume::refused},
              whole(m.query_groups, 1));
   line.value({.name = "--seq-length",
               .field = "model.sequence",
               .type = "N",
+              .unit = "tokens",
               .help = "Tokens of a sample (T).",
               .megatron = "",
               .resume = at_resume::refused},
@@ -67,28 +74,27 @@ void declare_shape(command_line& line, training_flags& to) {
   line.value({.name = "--max-position-embeddings",
               .field = "model.positions",
               .type = "N",
-              .help = "Rows of the learned position table. Default --seq-length.",
+              .unit = "positions",
+              .default_value = "--seq-length",
+              .help = "Rows of the learned position table.",
               .megatron = "need not be given: the default is --seq-length",
               .resume = at_resume::refused},
              whole(m.positions, 1));
-  line.value(
-      {.name = "--make-vocab-size-divisible-by",
-       .field = "model.vocabulary_divisor",
-       .type = "N",
-       .help = "The embedding gets zero rows until its size is a multiple of N, because matrix "
-               "products like round sizes; they change nothing. Default 128.",
-       .megatron = "",
-       .resume = at_resume::told},
-      whole(m.vocabulary_divisor, 1));
+  line.value({.name = "--make-vocab-size-divisible-by",
+              .field = "model.vocabulary_divisor",
+              .type = "N",
+              .help = "The embedding gets zero rows until its size is a multiple of N, because "
+                      "matrix products like round sizes; they change nothing.",
+              .megatron = "",
+              .resume = at_resume::told},
+             whole(m.vocabulary_divisor, 1));
   line.value(
       {.name = "--load-hf",
        .field = "checkpoints.load_hub",
        .type = "DIR",
-       .help
-       = "Starts from a Hugging Face GPT-2, Llama, Mistral, Qwen 2 or Qwen 3 folder (config.json, "
-         "model.safetensors). "
-         "The shape comes from there: a flag of this section or the next may repeat it, not change "
-         "it; dropout may be changed."},
+       .help = "Starts from a Hugging Face GPT-2, Llama, Mistral, Qwen 2 or Qwen 3 folder "
+               "(config.json, model.safetensors). The shape comes from there: a flag of this "
+               "section or the next may repeat it, not change it; dropout may be changed."},
       text(m.hub));
 }
 

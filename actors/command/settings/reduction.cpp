@@ -1,7 +1,5 @@
 #include "actors/command/settings/settings.hpp"
 
-#include <limits>
-
 namespace troupe::command::settings {
 namespace {
 
@@ -35,20 +33,19 @@ void read_modules(training_flags& to,
 void declare_reduction(command_line& line, training_flags& to) {
   auto& r = to.reduction;
   line.group("Gradients and optimizer state over replicas: no choice here changes a bit");
-  line.toggle(
-      {.name = "--use-distributed-optimizer",
-       .field = "reduction.distributed_optimizer",
-       .help
-       = "Every replica keeps and updates its share of master weights and moments, instead of "
-         "all (ZeRO 1).",
-       .megatron = ""},
-      [&r] { r.distributed_optimizer = true; });
+  line.toggle({.name = "--use-distributed-optimizer",
+               .field = "reduction.distributed_optimizer",
+               .help = "Every replica keeps and updates its share of master weights and moments, "
+                       "instead of all (ZeRO 1).",
+               .megatron = ""},
+              [&r] { r.distributed_optimizer = true; });
   line.value({.name = "--ddp-bucket-size",
               .field = "reduction.bucket_size",
               .type = "N",
-              .help = "Gradients are summed in buckets of about N elements. Default 40000000.",
+              .unit = "elements",
+              .help = "Gradients are summed in buckets of about N elements.",
               .megatron = "the default is 40000000 elements in every layout"},
-             whole(r.bucket_size, 1, std::numeric_limits<std::int64_t>::max() / 8));
+             whole(r.bucket_size, 1, largest_count));
   line.toggle(
       {.name = "--overlap-grad-reduce",
        .field = "reduction.overlap_gradients",
@@ -70,9 +67,8 @@ void declare_recompute(command_line& line, training_flags& to) {
       {.name = "--recompute-granularity",
        .field = "recompute.granularity",
        .type = "WHAT",
-       .help
-       = "full: whole layers. selective: parts of each layer, see --recompute-modules. Default: "
-         "nothing.",
+       .default_value = "nothing",
+       .help = "full: whole layers. selective: parts of each layer, see --recompute-modules.",
        .megatron = ""},
       one_of(r.granularity, {"full", "selective"}));
   line.toggle({.name = "--recompute-activations",
@@ -80,17 +76,17 @@ void declare_recompute(command_line& line, training_flags& to) {
                .help = "The same as --recompute-granularity selective.",
                .megatron = ""},
               [&r] { r.activations = true; });
-  line.value(
-      {.name = "--recompute-method",
-       .field = "recompute.method",
-       .type = "HOW",
-       .help = "Of full: uniform, all layers of a stage, some at a time; or block, only the first "
-               "layers of a stage, one at a time.",
-       .megatron = ""},
-      one_of(r.method, {"uniform", "block"}));
+  line.value({.name = "--recompute-method",
+              .field = "recompute.method",
+              .type = "HOW",
+              .help = "Of full: uniform, all layers of a stage, some at a time; or block, only the "
+                      "first layers of a stage, one at a time.",
+              .megatron = ""},
+             one_of(r.method, {"uniform", "block"}));
   line.value({.name = "--recompute-num-layers",
               .field = "recompute.layers",
               .type = "N",
+              .unit = "layers",
               .help = "Of uniform: how many at a time. Of block: how many are computed again.",
               .megatron = ""},
              whole(r.layers, 1));
@@ -98,7 +94,8 @@ void declare_recompute(command_line& line, training_flags& to) {
       {.name = "--recompute-modules",
        .field = "recompute.modules",
        .type = "MODULE",
-       .help = "Of selective: core_attn (default), mlp, or both.",
+       .default_value = "core_attn",
+       .help = "Of selective: core_attn, mlp, or both.",
        .least = 1,
        .most = 16,
        .megatron = "core_attn and mlp; norms keep next to nothing, other modules are not here"},

@@ -8,24 +8,23 @@ void declare_watching(command_line& line, training_flags& to) {
   line.value({.name = "--log-interval",
               .field = "watch.log_interval",
               .type = "N",
-              .help = "Steps between two lines; the last step of a run has one, too. Default 100.",
+              .unit = "steps",
+              .help = "Steps between two lines; the last step of a run has one, too.",
               .megatron = "also tokens/s"},
              whole(w.log_interval, 1, largest_count));
-  line.toggle(
-      {.name = "--log-throughput",
-       .field = "watch.log_throughput",
-       .help = "Adds floating-point operations a second (of the model, as Megatron-LM counts them) "
-               "and MFU, their share of the peak rate of matrix products.",
-       .megatron = "of all workers together; also the share of what matrix products reach"},
-      [&w] { w.log_throughput = true; });
-  line.value(
-      {.name = "--matrix-rate",
-       .field = "watch.matrix_rate",
-       .type = "TFLOPS",
-       .help
-       = "Peak rate of all workers' matrix products together, in TFLOP/s. Default: measured at "
-         "the start, in a fifth of a second."},
-      real(to.matrix_rate, 1e-6, 1e9));
+  line.toggle({.name = "--log-throughput",
+               .field = "watch.log_throughput",
+               .help = "Adds floating-point operations a second (of the model, as Megatron-LM "
+                       "counts them) and MFU, their share of the peak rate of matrix products.",
+               .megatron = "of all workers together; also the share of what matrix products reach"},
+              [&w] { w.log_throughput = true; });
+  line.value({.name = "--matrix-rate",
+              .field = "watch.matrix_rate",
+              .type = "TFLOPS",
+              .unit = "TFLOP/s",
+              .default_value = "measured at the start, in a fifth of a second",
+              .help = "Peak rate of all workers' matrix products together."},
+             real(to.matrix_rate, 1e-6, 1e9));
   line.toggle({.name = "--log-params-norm",
                .field = "watch.log_params_norm",
                .help = "Adds the norm of all parameters.",
@@ -40,12 +39,9 @@ void declare_watching(command_line& line, training_flags& to) {
       {.name = "--log-file",
        .field = "watch.log_file",
        .type = "FILE",
-       .help
-       = "A JSON object for every step; `troupe plot` draws it. A run that resumes appends, after "
-         "cutting what came after its checkpoint; any other starts the log anew. Default: "
-         "log.jsonl "
-         "in "
-         "the --save folder, if there is one."},
+       .default_value = "log.jsonl in the --save folder, if there is one",
+       .help = "A JSON object for every step; `troupe plot` draws it. A run that resumes appends, "
+               "after cutting what came after its checkpoint; any other starts the log anew."},
       text(w.log_file));
   line.value({.name = "--log-csv",
               .field = "watch.csv_file",
@@ -63,7 +59,8 @@ void declare_watching(command_line& line, training_flags& to) {
   line.value({.name = "--tensorboard-log-interval",
               .field = "watch.board_interval",
               .type = "N",
-              .help = "Steps between two that are written there. Default 1.",
+              .unit = "steps",
+              .help = "Steps between two that are written there.",
               .megatron = ""},
              whole(w.board_interval, 1, largest_count));
   line.value(
@@ -71,32 +68,32 @@ void declare_watching(command_line& line, training_flags& to) {
        .field = "watch.schedule_record",
        .type = "FILE",
        .help
-       = "The last step that was executed, as a plan in CSV, which --pipeline-schedule and "
-         "`troupe schedule` take: the plan, or what a behaviour decided on the slowest replica."},
+       = "The last step that was executed, as a plan in CSV, which --pipeline-schedule and `troupe "
+         "schedule` take: the plan, or what a behaviour decided on the slowest replica."},
       text(w.schedule_record));
   line.value({.name = "--trace",
               .field = "watch.trace_file",
               .type = "FILE",
               .help = "Every action of every worker, for Chrome's or Perfetto's viewer."},
              text(w.trace_file));
-  line.value(
-      {.name = "--profile-operations",
-       .field = "watch.profile_file",
-       .type = "FILE",
-       .help
-       = "Times every operation, from the third step on: the longest as a table in the end, all "
-         "of them as JSON. Bits do not change."},
-      text(w.profile_file));
+  line.value({.name = "--profile-operations",
+              .field = "watch.profile_file",
+              .type = "FILE",
+              .help = "Times every operation, from the third step on: the longest as a table in "
+                      "the end, all of them as JSON. Bits do not change."},
+             text(w.profile_file));
   line.value({.name = "--eval-interval",
               .field = "watch.eval_interval",
               .type = "N",
-              .help = "Steps between two validations; 0: never. Default 1000.",
+              .unit = "steps",
+              .help = "Steps between two validations; 0: never.",
               .megatron = "the default is 1000, as it was in earlier versions; 0: never"},
              whole(w.eval_interval, 0, largest_count));
   line.value({.name = "--eval-iters",
               .field = "watch.eval_batches",
               .type = "N",
-              .help = "Global batches of one validation; 0: never. Default 100.",
+              .unit = "global batches",
+              .help = "Global batches of one validation; 0: never.",
               .megatron = ""},
              whole(w.eval_batches, 0, largest_count));
   line.toggle({.name = "--no-progress",
