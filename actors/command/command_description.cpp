@@ -28,6 +28,17 @@ std::string full_help(const flag_description& x) {
   return out;
 }
 
+std::string usage_of(const command_description& x) {
+  if (!x.commands.empty())
+    return x.path + " COMMAND ...";
+  auto out = x.path;
+  for (const auto& group : x.groups)
+    for (const auto& flag : group.flags)
+      if (flag.name.empty())
+        out += " " + flag.type;
+  return out + " [FLAG ...]";
+}
+
 std::string help_page(const command_description& x) {
   std::vector<help_section> sections;
   for (const auto& group : x.groups) {
@@ -38,7 +49,7 @@ std::string help_page(const command_description& x) {
   for (const auto& below : x.commands)
     sections.front().entries.push_back({below.name(), below.about});
   sections.front().entries.push_back({"-h, --help", "Prints this and exits."});
-  return format_help(x.path, x.about, sections, x.notes);
+  return format_help(x.path, x.about, sections, x.notes, usage_of(x));
 }
 
 }  // namespace troupe::command

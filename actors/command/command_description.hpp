@@ -78,6 +78,9 @@ std::string words_of(const flag_description& x);
 /// Default: 100."
 std::string full_help(const flag_description& x);
 
+/// How it is called: "troupe plot RUN... [FLAG ...]".
+std::string usage_of(const command_description& x);
+
 /// The help page, at most 80 columns wide.
 std::string help_page(const command_description& x);
 

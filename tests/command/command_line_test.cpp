@@ -79,6 +79,7 @@ TEST_CASE("the help has every flag in its group and stays within 100 columns", "
   line.toggle("--a-very-long-flag-name-that-needs-a-line-of-its-own", "Short.", [] {});
   const auto page = line.help();
   CHECK_THAT(page, ContainsSubstring("First\n  --a TEXT") && !ContainsSubstring("Empty"));
+  CHECK_THAT(page, ContainsSubstring("usage: troupe x [FLAG ...]\n\n  -h, --help"));
   std::size_t column = 0;
   for (const char c : page) {
     column = c == '\n' ? 0 : column + 1;
