@@ -402,6 +402,9 @@ TEST_CASE("a bad value is named with its flag and what is allowed", "[command]")
   CHECK_THAT(refused("--lr nan"), ContainsSubstring("--lr 'nan': give a number of 0 or more"));
   CHECK_THAT(refused("--lr 1e-3x"), ContainsSubstring("'1e-3x'"));
   CHECK_THAT(refused("--adam-beta1 2"), ContainsSubstring("from 0 to 1"));
+  CHECK_THAT(
+      refused("--vocab-size 2147483647"),
+      ContainsSubstring("has 2147483648 rows") && ContainsSubstring("a smaller --vocab-size"));
   CHECK_THAT(refused("--ffn-hidden-size 0"),
              ContainsSubstring("--ffn-hidden-size '0': give a whole number from 1 to 2147483647 "
                                "(default: 4 C; with --swiglu"));
