@@ -17,6 +17,7 @@ struct help_wanted {};
 
 constexpr int any_number = CLI::detail::expected_max_vector_size;
 constexpr const char* config_flag = "--config";
+constexpr std::size_t most_told = 2000;  // flags that cannot be used: more than there are
 
 std::string flag_of(const std::string& library_message) {
   return library_message.substr(0, library_message.find(':'));
@@ -94,6 +95,14 @@ struct command_line::parts {
     for (const auto& word : *flag.given)
       require_value(flag.what, word);
     flag.take(flag.what.name, *flag.given);
+  }
+
+  /// Of two spellings the one that was declared first.
+  flags_by_key keys() const {
+    flags_by_key out;
+    for (const auto& flag : flags)
+      out.emplace(key_of(flag->what.name), flag.get());
+    return out;
   }
 
   std::vector<const declared_flag*> given() const {
@@ -293,37 +302,42 @@ void command_line::take_words() {
       merge(from, read_configuration(file));
   std::vector<std::string> wrong;
   const auto collect = [&wrong](const auto& take) {
+    if (wrong.size() == most_told)
+      return;
     try {
       take();
     } catch (const usage_error& failure) {
       wrong.emplace_back(failure.what());
     }
   };
+  const auto keys = parts_->keys();
   for (const auto& entry : from.entries)
-    collect([&] { entry.at([&] { configure(entry); }); });
+    collect([&] { entry.at([&] { configure(entry, keys); }); });
   for (const auto* flag : said)
     collect([&] { parts_->apply(*flag); });
   const auto left = parts_->app.remaining();
   for (const auto& word : left)
     if (is_flag(word))
-      wrong.push_back(why_not(word.substr(0, word.find('='))));
+      collect([&] { throw usage_error("{}", why_not(word.substr(0, word.find('=')))); });
   if (wrong.size() == 1)
     throw usage_error("{}", wrong.front());
   if (!wrong.empty())
-    throw usage_error("{} flags cannot be used:\n  {}", wrong.size(), fmt::join(wrong, "\n  "));
+    throw usage_error("{}{} flags cannot be used:\n  {}",
+                      wrong.size() == most_told ? "at least " : "",
+                      wrong.size(),
+                      fmt::join(wrong, "\n  "));
   if (!left.empty())
     throw usage_error("'{}' is a word too many: it belongs to no flag", left.front());
 }
 
-void command_line::configure(const configured_flag& entry) {
+void command_line::configure(const configured_flag& entry, const flags_by_key& keys) {
   if (entry.key == "config")
     throw usage_error("a configuration names no other: give --config twice");
-  for (auto& flag : parts_->flags) {
-    if (entry.key != key_of(flag->what.name))
-      continue;
-    if (!flag->given) {
-      flag->given = words_for(entry, flag->what);
-      parts_->apply(*flag);
+  if (const auto found = keys.find(entry.key); found != keys.end()) {
+    auto& flag = *found->second;
+    if (!flag.given) {
+      flag.given = words_for(entry, flag.what);
+      parts_->apply(flag);
     }
     return;
   }
