@@ -150,13 +150,14 @@ void add_export(command_line& to) {
              "is byte-level BPE. It must not be there yet.",
              text(flags->hub));
   line.value(
-      "--dtype",
-      "NAME",
-      "float32 (default: what the optimizer keeps, to the bit), or bfloat16 or float16, rounded.",
+      {.name = "--dtype",
+       .type = "NAME",
+       .help = "float32: what the optimizer keeps, to the bit; or bfloat16 or float16, rounded."},
       one_of(flags->type, {"float32", "bfloat16", "float16"}));
-  line.value("--shard-size",
-             "GB",
-             "Largest file, in gigabytes of 1e9 bytes. Default 5.",
+  line.value({.name = "--shard-size",
+              .type = "GB",
+              .unit = "GB",
+              .help = "Largest file, in gigabytes of 1e9 bytes."},
              real(flags->shard_gigabytes, 1e-6, 1e6));
   line.value("--tokenizer",
              "DIR",

@@ -17,17 +17,39 @@ std::string words_of(const flag_description& x) {
   return x.name.empty() || x.type.empty() ? x.name + x.type : x.name + " " + x.type;
 }
 
+std::string full_help(const flag_description& x) {
+  auto out = x.help;
+  const auto add
+      = [&out](const std::string& sentence) { out += (out.empty() ? "" : " ") + sentence + "."; };
+  if (const auto range = told_shortly(x.range); !range.empty())
+    add("Range: " + range + (x.unit.empty() ? "" : " " + x.unit));
+  if (!x.default_value.empty())
+    add("Default: " + x.default_value);
+  return out;
+}
+
+std::string usage_of(const command_description& x) {
+  if (!x.commands.empty())
+    return x.path + " COMMAND ...";
+  auto out = x.path;
+  for (const auto& group : x.groups)
+    for (const auto& flag : group.flags)
+      if (flag.name.empty())
+        out += " " + flag.type;
+  return out + " [FLAG ...]";
+}
+
 std::string help_page(const command_description& x) {
   std::vector<help_section> sections;
   for (const auto& group : x.groups) {
     auto& section = sections.emplace_back(help_section{group.title, {}});
     for (const auto& flag : group.flags)
-      section.entries.push_back({words_of(flag), flag.help});
+      section.entries.push_back({words_of(flag), full_help(flag)});
   }
   for (const auto& below : x.commands)
     sections.front().entries.push_back({below.name(), below.about});
   sections.front().entries.push_back({"-h, --help", "Prints this and exits."});
-  return format_help(x.path, x.about, sections, x.notes);
+  return format_help(x.path, x.about, sections, x.notes, usage_of(x));
 }
 
 }  // namespace troupe::command

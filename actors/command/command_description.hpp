@@ -4,6 +4,8 @@
 
 #pragma once
 
+#include "actors/command/number_range.hpp"
+
 #include <optional>
 #include <string>
 #include <vector>
@@ -24,15 +26,22 @@ enum class at_resume {
   refused,    ///< it is another model
 };
 
-/// A flag; one that has a `field` is a setting, and this is all that the program knows of it.
+/// A flag; one that has a `field` is a setting, and this row is all that the program knows of it.
+/// What its reader knows (readers.hpp) stands here, too: choices, range, and the default of a
+/// target that has one.
 struct flag_description {
   std::string name;  ///< "--num-layers"; empty: words without a flag
   /// What the library calls it, "model.layers"; "precision=bf16" is one value of a setting that
   /// several flags choose. Empty: a flag of this command alone.
   std::string field = {};
-  std::string type = {};    ///< of the words after it: "N", "FILE", "DIR"; empty: it stands alone
+  std::string type = {};  ///< of the words after it: "N", "FILE", "DIR"; empty: it stands alone
+  std::string unit = {};  ///< of its number: "steps"; empty: it has none
+  /// What holds without it: a word that it takes, or what is decided otherwise ("C / H"). Empty:
+  /// nothing.
+  std::string default_value = {};
   std::string help = {};    ///< or why it decides nothing, or why it is refused
   int least = 0, most = 0;  ///< words after it
+  number_range range = {};  ///< what each of its words is in
   /// It is Megatron-LM's too, with this difference; empty: none.
   std::optional<std::string> megatron = std::nullopt;
   at_resume resume = at_resume::free;
@@ -64,6 +73,13 @@ word_kind kind_of(const std::string& type);
 
 /// "--num-layers N", or the words alone.
 std::string words_of(const flag_description& x);
+
+/// Its help, then range, unit and default: "Steps between two lines. Range: 1 or more steps.
+/// Default: 100."
+std::string full_help(const flag_description& x);
+
+/// How it is called: "troupe plot RUN... [FLAG ...]".
+std::string usage_of(const command_description& x);
 
 /// The help page, at most 80 columns wide.
 std::string help_page(const command_description& x);

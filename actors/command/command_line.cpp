@@ -17,6 +17,7 @@ struct help_wanted {};
 
 constexpr int any_number = CLI::detail::expected_max_vector_size;
 constexpr const char* config_flag = "--config";
+constexpr std::size_t most_told = 2000;  // flags that cannot be used: more than there are
 
 std::string flag_of(const std::string& library_message) {
   return library_message.substr(0, library_message.find(':'));
@@ -37,12 +38,6 @@ struct declared_flag {
   std::optional<std::vector<std::string>> given = {};  ///< of a toggle: "true" or "false"
 
   bool is_toggle() const { return what.most == 0; }
-  void apply() const {
-    if (!is_toggle())
-      take(what.name, *given);
-    else if (given->front() == "true")
-      take(what.name, {});
-  }
 };
 
 struct command_line::parts {
@@ -77,6 +72,37 @@ struct command_line::parts {
       flag.given = words;
       return true;
     });
+  }
+
+  void require_value(const flag_description& what, const std::string& word) const {
+    if (word.starts_with("--") && knows(word))
+      throw usage_error("{} needs a value, but the next word is {}", what.name, word);
+    if (!takes(what.range, word))
+      throw usage_error(
+          "{} '{}': give {} ({})",
+          what.name,
+          shown(word),
+          told(what.range),
+          what.default_value.empty() ? "no default" : "default: " + what.default_value);
+  }
+
+  void apply(const declared_flag& flag) const {
+    if (flag.is_toggle()) {
+      if (flag.given->front() == "true")
+        flag.take(flag.what.name, {});
+      return;
+    }
+    for (const auto& word : *flag.given)
+      require_value(flag.what, word);
+    flag.take(flag.what.name, *flag.given);
+  }
+
+  /// Of two spellings the one that was declared first.
+  flags_by_key keys() const {
+    flags_by_key out;
+    for (const auto& flag : flags)
+      out.emplace(key_of(flag->what.name), flag.get());
+    return out;
   }
 
   std::vector<const declared_flag*> given() const {
@@ -130,16 +156,18 @@ command_line& command_line::note(std::string text) {
 }
 
 void command_line::value(flag_description what, reader take) {
-  const auto needs_value = [all = parts_.get(), take = take.take](
-                               const std::string& name, const std::vector<std::string>& words) {
-    if (words[0].starts_with("--") && all->knows(words[0]))
-      throw usage_error("{} needs a value, but the next word is {}", name, words[0]);
-    take(name, words[0]);
-  };
   what.least = what.most = 1;
   what.choices = std::move(take.choices);
+  if (std::holds_alternative<std::monostate>(what.range))
+    what.range = take.range;
+  if (const auto now = take.now ? take.now() : std::nullopt; now && what.default_value.empty())
+    what.default_value = *now;
+  const auto first = [take = std::move(take.take)](const std::string& name,
+                                                   const std::vector<std::string>& words) {
+    take(name, words[0]);
+  };
   const auto type = what.type;
-  parts_->declare(std::move(what), needs_value)
+  parts_->declare(std::move(what), first)
       ->type_name(type)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   parts_->flags.back()->now = std::move(take.now);
@@ -147,16 +175,12 @@ void command_line::value(flag_description what, reader take) {
 
 void command_line::values(flag_description what, list_reader take) {
   const int least = what.least, most = what.most;
-  const auto counted
-      = [least, most, type = what.type, take = std::move(take), known = parts_.get()](
-            const std::string& name, const std::vector<std::string>& words) {
-          for (const auto& word : words)
-            if (word.starts_with("--") && known->knows(word))
-              throw usage_error("{} needs a value, but the next word is {}", name, word);
-          if (int(words.size()) < least || int(words.size()) > most)
-            throw usage_error("{} needs {} values: {}; it got {}", name, least, type, words.size());
-          take(name, words);
-        };
+  const auto counted = [least, most, type = what.type, take = std::move(take)](
+                           const std::string& name, const std::vector<std::string>& words) {
+    if (int(words.size()) < least || int(words.size()) > most)
+      throw usage_error("{} needs {} values: {}; it got {}", name, least, type, words.size());
+    take(name, words);
+  };
   parts_->declare(std::move(what), counted)
       ->expected(1, most)
       ->multi_option_policy(least == most ? CLI::MultiOptionPolicy::TakeLast
@@ -272,43 +296,48 @@ void command_line::take_words() {
   const auto said = parts_->given();
   for (const auto* flag : said)
     if (flag->what.name == config_flag)
-      flag->apply();
+      parts_->apply(*flag);
   if (parts_->configurable)
     for (const auto& file : parts_->configurations)
       merge(from, read_configuration(file));
   std::vector<std::string> wrong;
   const auto collect = [&wrong](const auto& take) {
+    if (wrong.size() == most_told)
+      return;
     try {
       take();
     } catch (const usage_error& failure) {
       wrong.emplace_back(failure.what());
     }
   };
+  const auto keys = parts_->keys();
   for (const auto& entry : from.entries)
-    collect([&] { entry.at([&] { configure(entry); }); });
+    collect([&] { entry.at([&] { configure(entry, keys); }); });
   for (const auto* flag : said)
-    collect([&] { flag->apply(); });
+    collect([&] { parts_->apply(*flag); });
   const auto left = parts_->app.remaining();
   for (const auto& word : left)
     if (is_flag(word))
-      wrong.push_back(why_not(word.substr(0, word.find('='))));
+      collect([&] { throw usage_error("{}", why_not(word.substr(0, word.find('=')))); });
   if (wrong.size() == 1)
     throw usage_error("{}", wrong.front());
   if (!wrong.empty())
-    throw usage_error("{} flags cannot be used:\n  {}", wrong.size(), fmt::join(wrong, "\n  "));
+    throw usage_error("{}{} flags cannot be used:\n  {}",
+                      wrong.size() == most_told ? "at least " : "",
+                      wrong.size(),
+                      fmt::join(wrong, "\n  "));
   if (!left.empty())
     throw usage_error("'{}' is a word too many: it belongs to no flag", left.front());
 }
 
-void command_line::configure(const configured_flag& entry) {
+void command_line::configure(const configured_flag& entry, const flags_by_key& keys) {
   if (entry.key == "config")
     throw usage_error("a configuration names no other: give --config twice");
-  for (auto& flag : parts_->flags) {
-    if (entry.key != key_of(flag->what.name))
-      continue;
-    if (!flag->given) {
-      flag->given = words_for(entry, flag->what);
-      flag->apply();
+  if (const auto found = keys.find(entry.key); found != keys.end()) {
+    auto& flag = *found->second;
+    if (!flag.given) {
+      flag.given = words_for(entry, flag.what);
+      parts_->apply(flag);
     }
     return;
   }

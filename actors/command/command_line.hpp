@@ -10,6 +10,7 @@
 #include "actors/command/readers.hpp"
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -18,6 +19,7 @@
 namespace troupe::command {
 
 struct configured_flag;  // configuration.hpp
+struct declared_flag;    // command_line.cpp
 
 /// A flag and the words that it has now.
 struct setting {
@@ -98,11 +100,12 @@ class command_line {
 
  private:
   struct parts;
+  using flags_by_key = std::map<std::string, declared_flag*>;
 
   work parse_here_or_below(const std::vector<std::string>& words);
   work parse_flags(std::vector<std::string> words);
   void take_words();
-  void configure(const configured_flag& entry);
+  void configure(const configured_flag& entry, const flags_by_key& keys);
   std::string names_below() const;
   [[noreturn]] void refuse_command(const std::string& word) const;
   std::string why_not(const std::string& flag) const;

@@ -8,7 +8,9 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <map>
+#include <set>
 #include <sstream>
 #include <yaml-cpp/emitter.h>
 #include <yaml-cpp/emittermanip.h>
@@ -224,10 +226,13 @@ configuration read_configuration(const std::string& file) {
 }
 
 void merge(configuration& into, configuration later) {
-  for (auto& entry : later.entries) {
-    std::erase_if(into.entries, [&](const auto& before) { return before.key == entry.key; });
-    into.entries.push_back(std::move(entry));
-  }
+  std::set<std::string_view> keys;
+  for (const auto& entry : later.entries)
+    keys.insert(entry.key);
+  std::erase_if(into.entries, [&](const auto& before) { return keys.contains(before.key); });
+  into.entries.insert(into.entries.end(),
+                      std::make_move_iterator(later.entries.begin()),
+                      std::make_move_iterator(later.entries.end()));
 }
 
 std::vector<std::string> words_for(const configured_flag& entry, const flag_description& flag) {
@@ -246,14 +251,18 @@ std::vector<std::string> words_for(const configured_flag& entry, const flag_desc
 std::string configuration_text(const std::vector<setting>& settings,
                                const std::vector<std::string>& about) {
   std::string out;
-  for (const auto& line : about)
-    out += "# " + line + "\n";
+  for (const auto& line : about) {
+    out += "# ";
+    for (const char c : line)  // a path may have line ends, and what follows is no setting
+      out += c == '\n' || c == '\r' ? std::string("\n# ") : std::string(1, c);
+    out += "\n";
+  }
   std::string group;
   for (const auto& x : settings) {
     if (x.group != group)
       out += fmt::format("\n# {}\n", group = x.group);
     const auto line = fmt::format("{}: {}", x.flag.name.substr(2), value_text(x));
-    std::istringstream help(wrapped(x.flag.help, 0, 96));
+    std::istringstream help(wrapped(full_help(x.flag), 0, 96));
     for (std::string comment; std::getline(help, comment);)
       out += "#   " + comment + "\n";
     out += line + "\n";

@@ -212,7 +212,11 @@ void add_doctor(command_line& program) {
   auto& line = program.command(
       "doctor", "checks this machine and says what is missing to train on it, and how to fix it.");
   const auto flags = std::make_shared<doctor_flags>();
-  line.value("--folder", "DIR", "Where checkpoints are to go. Default: here.", text(flags->folder));
+  line.value({.name = "--folder",
+              .type = "DIR",
+              .default_value = "here",
+              .help = "Where checkpoints are to go."},
+             text(flags->folder));
   line.toggle("--measure",
               "Takes some seconds to measure matrix products in fp32 and bf16, and copies.",
               [flags] { flags->measure = true; });

@@ -168,24 +168,24 @@ void add_eval(command_line& program) {
   const auto flags = std::make_shared<eval_flags>();
   line.group("Text");
   line.value("--input", "FILE", "A text that the model was not trained on.", text(flags->input));
-  line.value("--input-format",
-             "FORMAT",
-             "jsonl, paragraphs, lines or whole: as in `troupe preprocess`. Default: by the name.",
+  line.value({.name = "--input-format",
+              .type = "FORMAT",
+              .default_value = "by the name",
+              .help = "jsonl, paragraphs, lines or whole: as in `troupe preprocess`."},
              text(flags->format));
-  line.value("--json-key",
-             "KEY",
-             "Of jsonl: the field with the text. Default text.",
+  line.value({.name = "--json-key", .type = "KEY", .help = "Of jsonl: the field with the text."},
              text(flags->json_key));
   line.value("--trigram-from",
              "FILE",
              "Shows beside it a model that knows only how often each byte follows two others in "
              "this text: what must be beaten.",
              text(flags->trigram_from));
-  line.value("--overlapping-eval",
-             "N",
-             "Predicts N tokens with each window, so that they have more context; slower. Default: "
-             "the model's sequence length.",
-             whole(flags->stride, 1));
+  line.value(
+      {.name = "--overlapping-eval",
+       .type = "N",
+       .default_value = "the model's sequence length",
+       .help = "Predicts N tokens with each window, so that they have more context; slower."},
+      whole(flags->stride, 1));
   line.group("Output");
   line.toggle("--json", "Prints JSON, for programs.", [flags] { flags->json = true; });
   line.value("--logits",

@@ -28,9 +28,10 @@ void declare_spellings(command_line& line, training_flags& to) {
       [&c] { c.use_checkpoint_scheduler = true; });
   line.value({.name = "--persistent-save-interval",
               .type = "N",
+              .unit = "steps",
               .help = "As --save-interval.",
               .megatron = "the last step is saved, too"},
-             reader(whole(c.save_interval, 1, std::int64_t{1} << 53).take));
+             alias(whole(c.save_interval, 1, largest_count)));
 }
 
 /// The flags that are harmless in one form only.

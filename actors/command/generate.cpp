@@ -103,9 +103,9 @@ int generate_text(const generate_flags& flags) {
 
 void declare_sampling(command_line& line, generate_flags& f) {
   line.group("Sampling");
-  line.value("--temperature",
-             "X",
-             "Divides the logits: below 1 more predictable, above 1 more varied. Default 1.",
+  line.value({.name = "--temperature",
+              .type = "X",
+              .help = "Divides the logits: below 1 more predictable, above 1 more varied."},
              real(f.temperature, 1e-6, 1e6));
   line.value("--top-k", "N", "Only among the N most probable tokens; 0: all.", whole(f.top_k));
   line.value("--top-p",
@@ -113,9 +113,7 @@ void declare_sampling(command_line& line, generate_flags& f) {
              "Only among the most probable tokens that together reach P; 0: all.",
              real(f.top_p, 0, 1));
   line.toggle("--greedy", "Always the most probable token.", [&f] { f.greedy = true; });
-  line.value("--seed",
-             "N",
-             "The same seed, the same text. Default 1234.",
+  line.value({.name = "--seed", .type = "N", .help = "The same seed, the same text."},
              whole(f.seed, 0, std::numeric_limits<std::int64_t>::max()));
   line.toggle(
       "--no-cache",
@@ -131,11 +129,13 @@ void add_generate(command_line& program) {
   const auto flags = std::make_shared<generate_flags>();
   auto& f = *flags;
   line.group("Text");
-  line.value("--prompt",
-             "TEXT",
-             "What to continue; <|endoftext|> in it ends a document. Default: a new document. The "
-             "text is shown as it comes.",
-             [&f](const std::string&, const std::string& word) { f.prompt = word; });
+  line.value(
+      {.name = "--prompt",
+       .type = "TEXT",
+       .default_value = "a new document",
+       .help
+       = "What to continue; <|endoftext|> in it ends a document. The text is shown as it comes."},
+      [&f](const std::string&, const std::string& word) { f.prompt = word; });
   line.value("--prompts",
              "FILE",
              "Many prompts: a line each, or of a .jsonl file the field `prompt` of each object; - "
@@ -144,7 +144,9 @@ void add_generate(command_line& program) {
   line.toggle("--interactive", "Asks for prompts, one after another, and answers each.", [&f] {
     f.interactive = true;
   });
-  line.value("--tokens", "N", "How many to add, at most. Default 100.", whole(f.tokens, 1));
+  line.value(
+      {.name = "--tokens", .type = "N", .unit = "tokens", .help = "How many to add, at most."},
+      whole(f.tokens, 1));
   line.values(
       "--stop",
       "TEXT",
@@ -152,12 +154,12 @@ void add_generate(command_line& program) {
       16,
       "Ends a text before this one, which is not shown. Several: TEXT TEXT, or the flag again.",
       all(f.stop));
-  line.value(
-      "--batch-size",
-      "N",
-      "With --prompts: how many are continued together. What runs beside a prompt can change "
-      "the last bits of its logits. Default 8.",
-      whole(f.batch, 1, 4096));
+  line.value({.name = "--batch-size",
+              .type = "N",
+              .unit = "prompts",
+              .help = "With --prompts: how many are continued together. What runs beside a prompt "
+                      "can change the last bits of its logits."},
+             whole(f.batch, 1, 4096));
   declare_sampling(line, f);
   declare(line, f.model);
   line.note(

@@ -32,8 +32,11 @@ std::string wrapped(const std::string& text, std::size_t indent, std::size_t pag
 std::string format_help(const std::string& name,
                         const std::string& about,
                         const std::vector<help_section>& sections,
-                        const std::vector<std::string>& notes) {
+                        const std::vector<std::string>& notes,
+                        const std::string& usage) {
   std::string out = name + ": " + wrapped(about, name.size() + 2) + "\n";
+  if (!usage.empty())
+    out += wrapped("usage: " + usage, 0) + "\n";
   for (const auto& section : sections) {
     if (section.entries.empty())
       continue;

@@ -20,11 +20,12 @@ struct help_section {
 /// The text, broken at spaces before column `page`, continued in column `indent`, where it begins.
 std::string wrapped(const std::string& text, std::size_t indent, std::size_t page = 80);
 
-/// The page, at most 80 columns wide: name and purpose, then the sections that have entries, then
-/// the notes.
+/// The page, at most 80 columns wide: name and purpose, how it is called (empty: not said), then
+/// the sections that have entries, then the notes.
 std::string format_help(const std::string& name,
                         const std::string& about,
                         const std::vector<help_section>& sections,
-                        const std::vector<std::string>& notes);
+                        const std::vector<std::string>& notes,
+                        const std::string& usage = "");
 
 }  // namespace troupe::command

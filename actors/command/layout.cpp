@@ -159,23 +159,33 @@ void add_layout(command_line& program) {
   auto& x = *flags;
   constexpr std::int64_t most = 1 << 16;
   line.group("Sizes");
-  line.value("--world-size",
-             "N",
-             "Ranks. Data parallelism is what the other axes leave. Default: one replica.",
+  line.value({.name = "--world-size",
+              .type = "N",
+              .default_value = "one replica",
+              .help = "Ranks. Data parallelism is what the other axes leave."},
              whole(x.world, 1, most));
-  line.value("--tensor-model-parallel-size", "N", "Default 1.", whole(x.tensor, 1, most));
-  line.value("--context-parallel-size", "N", "Default 1.", whole(x.context, 1, most));
-  line.value("--pipeline-model-parallel-size", "N", "Default 1.", whole(x.pipeline, 1, most));
-  line.value("--expert-model-parallel-size", "N", "Default 1.", whole(x.expert, 1, most));
-  line.value("--expert-tensor-parallel-size",
-             "N",
-             "Tensor parallelism of experts. Default: that of the rest.",
+  line.value({.name = "--tensor-model-parallel-size",
+              .type = "N",
+              .help = "Ranks that share each matrix product."},
+             whole(x.tensor, 1, most));
+  line.value(
+      {.name = "--context-parallel-size", .type = "N", .help = "Ranks that share each sample."},
+      whole(x.context, 1, most));
+  line.value({.name = "--pipeline-model-parallel-size", .type = "N", .help = "Pipeline stages."},
+             whole(x.pipeline, 1, most));
+  line.value({.name = "--expert-model-parallel-size",
+              .type = "N",
+              .help = "Ranks that share the experts."},
+             whole(x.expert, 1, most));
+  line.value({.name = "--expert-tensor-parallel-size",
+              .type = "N",
+              .default_value = "that of the rest",
+              .help = "Tensor parallelism of experts."},
              whole(x.expert_tensor, 1, most));
   line.group("Order and form");
-  line.value("--order",
-             "ORDER",
-             "Axes by name, the fastest first; one of size 1 may be left out. Default "
-             "tp-cp-ep-dp-pp.",
+  line.value({.name = "--order",
+              .type = "ORDER",
+              .help = "Axes by name, the fastest first; one of size 1 may be left out."},
              text(x.order));
   line.toggle(
       "--use-tp-pp-dp-mapping", "The order tp-cp-ep-pp-dp.", [&x] { x.order = "tp-cp-ep-pp-dp"; });

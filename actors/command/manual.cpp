@@ -72,7 +72,7 @@ std::string options(const command_description& x) {
     if (!group.title.empty())
       out += ".SS " + roff(group.title) + "\n";
     for (const auto& flag : group.flags)
-      out += entry(flag_words(flag), flag.help);
+      out += entry(flag_words(flag), full_help(flag));
     if (group.title.empty())
       out += entry("\\fB\\-h\\fR, \\fB\\-\\-help\\fR", "Prints the help and exits.");
   }
@@ -145,7 +145,7 @@ void add_markdown(const command_description& x, std::string& out) {
       continue;
     out += group.title.empty() ? "\n" : fmt::format("\n**{}**\n\n", group.title);
     for (const auto& flag : group.flags)
-      out += fmt::format("* `{}`: {}\n", words_of(flag), flag.help);
+      out += fmt::format("* `{}`: {}\n", words_of(flag), full_help(flag));
   }
   for (const auto& note : x.notes)
     out += "\n" + note + "\n";
@@ -206,10 +206,9 @@ void add_manual(command_line& program) {
              "Gets troupe.1, troupe-train-gpt.1 and so on; with --format markdown a file, and "
              "without it standard output.",
              text(flags->output));
-  line.value("--format",
-             "FORMAT",
-             "man (default): a page a command. markdown: one text.",
-             one_of(flags->format, {"man", "markdown"}));
+  line.value(
+      {.name = "--format", .type = "FORMAT", .help = "man: a page a command. markdown: one text."},
+      one_of(flags->format, {"man", "markdown"}));
   line.note(
       "man finds pages in share/man/man1 beside the bin of the program, when that is in $PATH; "
       "elsewhere: man -l DIR/troupe-train-gpt.1");

@@ -17,13 +17,12 @@ void declare(command_line& line, model_flags& to) {
              "DIR",
              "vocab.json and merges.txt, should they not lie beside the checkpoints.",
              text(to.tokenizer));
-  line.value("--threads",
-             "N",
-             "Of the arithmetic. Default 1: small models gain nothing from more.",
+  line.value({.name = "--threads",
+              .type = "N",
+              .unit = "threads",
+              .help = "Of the arithmetic. Small models gain nothing from more than one."},
              whole(to.threads, 1, 4096));
-  line.value("--backend",
-             "NAME",
-             "cpu (default), cuda or reference.",
+  line.value({.name = "--backend", .type = "NAME", .help = "cpu, cuda or reference."},
              one_of(to.backend, {"cpu", "cuda", "reference"}));
 }
 

@@ -241,26 +241,31 @@ void add_plot(command_line& program) {
              "Runs to compare: each a --save folder, which has its log, or a file written by "
              "--log-file or --log-csv.",
              flags->runs);
-  line.value("--output",
-             "FILE",
-             "The picture, as SVG; - is standard output. Default loss.svg.",
-             text(flags->output));
-  line.value("--y",
-             "FIELD",
-             "What to draw: loss (default; training and validation), or any field of the log, such "
-             "as validation_loss, grad_norm, learning_rate, tokens_per_second.",
+  line.value(
+      {.name = "--output", .type = "FILE", .help = "The picture, as SVG; - is standard output."},
+      text(flags->output));
+  line.value({.name = "--y",
+              .type = "FIELD",
+              .help = "What to draw: loss (of training and validation), or any field of the log, "
+                      "such as validation_loss, grad_norm, learning_rate, tokens_per_second."},
              text(flags->y));
-  line.value("--x",
-             "AXIS",
-             "iteration (default), samples, tokens, or time: seconds spent in steps.",
+  line.value({.name = "--x",
+              .type = "AXIS",
+              .help = "iteration, samples, tokens, or time: seconds spent in steps."},
              one_of(flags->x, {"iteration", "samples", "tokens", "time"}));
-  line.value("--smooth",
-             "N",
-             "Draws means of N steps, and what they are of behind them. Validations stay as they "
-             "are.",
-             whole(flags->smooth, 1));
+  line.value(
+      {.name = "--smooth",
+       .type = "N",
+       .unit = "steps",
+       .help
+       = "Draws means of N steps, and what they are of behind them. Validations stay as they are."},
+      whole(flags->smooth, 1));
   line.toggle("--log-y", "A logarithmic y axis.", [flags] { flags->logarithmic = true; });
-  line.value("--title", "TEXT", "Above the picture. Default: what is drawn.", text(flags->title));
+  line.value({.name = "--title",
+              .type = "TEXT",
+              .default_value = "what is drawn",
+              .help = "Above the picture."},
+             text(flags->title));
   line.note(
       "A table on standard output has, for each run, its newest iteration and loss, its best "
       "validation, the median of tokens per second, and how many steps were skipped.");

@@ -63,25 +63,27 @@ void add_preprocess(command_line& program) {
              "PREFIX",
              "Writes PREFIX_<key>_document.bin and .idx; <key> is text unless --json-keys.",
              text(what.output_prefix));
-  line.value(
-      "--input-format",
-      "FORMAT",
-      "jsonl: an object a line. paragraphs: documents between blank lines. lines: each line. "
-      "whole: each file. Default: jsonl for .jsonl and .json, else paragraphs.",
-      text(flags->format));
+  line.value({.name = "--input-format",
+              .type = "FORMAT",
+              .default_value = "jsonl for .jsonl and .json, else paragraphs",
+              .help = "jsonl: an object a line. paragraphs: documents between blank lines. lines: "
+                      "each line. whole: each file."},
+             text(flags->format));
   line.values({.name = "--json-keys",
                .field = "preprocess.json_keys",
                .type = "KEY...",
-               .help = "Of jsonl: the fields to tokenize, a data set for each. Default text.",
+               .default_value = "text",
+               .help = "Of jsonl: the fields to tokenize, a data set for each.",
                .least = 1,
                .most = 1 << 10},
               all(what.json_keys));
   line.toggle("--append-eod",
               "Ends each document with <|endoftext|>, so that the model learns where they end.",
               [&what] { what.append_eod = true; });
-  line.value("--workers",
-             "N",
-             "Threads; the output does not depend on them. Default: the cores.",
+  line.value({.name = "--workers",
+              .type = "N",
+              .default_value = "the cores",
+              .help = "Threads; the output does not depend on them."},
              whole(flags->workers, 1, 4096));
   declare(line, flags->tokenizer);
   line.accepted("--dataset-impl", 1, "the one format is mmap");

@@ -1,42 +1,37 @@
 #include "actors/command/readers.hpp"
 
 #include <algorithm>
-#include <charconv>
-#include <cmath>
 #include <utility>
 
 namespace troupe::command {
 
-std::int64_t parse_whole(const std::string& flag,
-                         const std::string& word,
-                         std::int64_t least,
-                         std::int64_t most) {
-  std::int64_t out = 0;
-  const auto [end, failure] = std::from_chars(word.data(), word.data() + word.size(), out);
-  if (failure != std::errc() || end != word.data() + word.size() || out < least || out > most)
-    throw usage_error("{} '{}': give a whole number from {} to {}", flag, word, least, most);
-  return out;
+std::string shown(const std::string& word) {
+  constexpr std::size_t longest = 80;
+  if (word.size() <= longest)
+    return word;
+  auto end = longest;
+  while (end > 0 && (static_cast<unsigned char>(word[end]) & 0xC0) == 0x80)  // within a character
+    --end;
+  return word.substr(0, end) + "...";
 }
 
-double parse_real(const std::string& flag, const std::string& word, double least, double most) {
-  double out = 0;
-  const auto [end, failure] = std::from_chars(word.data(), word.data() + word.size(), out);
-  const bool number = failure == std::errc() && end == word.data() + word.size();
-  if (number && std::isfinite(out) && out >= least && out <= most)
-    return out;
-  constexpr double largest = std::numeric_limits<double>::max();
-  std::string allowed = "a number";
-  if (least > -largest)
-    allowed += most < largest ? fmt::format(" from {} to {}", least, most)
-                              : fmt::format(" of {} or more", least);
-  throw usage_error("{} '{}': give {}", flag, word, allowed);
+std::int64_t parse_whole(const std::string& flag, const std::string& word, whole_range range) {
+  if (const auto out = number_in(range, word))
+    return *out;
+  throw usage_error("{} '{}': give {}", flag, shown(word), told(range));
+}
+
+double parse_real(const std::string& flag, const std::string& word, real_range range) {
+  if (const auto out = number_in(range, word))
+    return *out;
+  throw usage_error("{} '{}': give {}", flag, shown(word), told(range));
 }
 
 const std::string& chosen(const std::string& flag,
                           const std::string& word,
                           const std::vector<std::string>& allowed) {
   if (std::find(allowed.begin(), allowed.end(), word) == allowed.end())
-    throw usage_error("{} '{}': give one of {}", flag, word, fmt::join(allowed, ", "));
+    throw usage_error("{} '{}': give one of {}", flag, shown(word), fmt::join(allowed, ", "));
   return word;
 }
 

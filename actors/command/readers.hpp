@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "actors/command/number_range.hpp"
 #include "runtime/core/error.hpp"
 
 #include <concepts>
@@ -33,10 +34,12 @@ class usage_error : public runtime::error {
       : error(fmt::format(text, std::forward<Args>(args)...)) {}
 };
 
-/// Takes one word that stood after a flag. Throws usage_error that names both.
+/// Takes one word that stood after a flag. Throws usage_error that names both. What else it knows
+/// becomes columns of the flag's row (command_description.hpp).
 struct reader {
   std::function<void(const std::string& flag, const std::string& word)> take;
   std::vector<std::string> choices = {};  ///< the only words it takes; empty: not so few
+  number_range range = {};
 
   /// What its target is now, as a word that it would take; nothing: it is not decided. Empty for a
   /// reader that has no target.
@@ -44,8 +47,9 @@ struct reader {
 
   reader(decltype(take) t,
          std::vector<std::string> c = {},
-         std::function<std::optional<std::string>()> n = {})
-      : take(std::move(t)), choices(std::move(c)), now(std::move(n)) {}
+         std::function<std::optional<std::string>()> n = {},
+         number_range r = {})
+      : take(std::move(t)), choices(std::move(c)), range(r), now(std::move(n)) {}
   template <std::invocable<const std::string&, const std::string&> Take>
   reader(Take t) : take(std::move(t)) {}
 
@@ -55,11 +59,12 @@ struct reader {
 /// Takes all words that stood after a flag.
 using list_reader = std::function<void(const std::string&, const std::vector<std::string>&)>;
 
-std::int64_t parse_whole(const std::string& flag,
-                         const std::string& word,
-                         std::int64_t least,
-                         std::int64_t most);
-double parse_real(const std::string& flag, const std::string& word, double least, double most);
+/// `word`, or of a longer one its beginning: for errors.
+std::string shown(const std::string& word);
+
+/// The number that `word` is. Throws usage_error that names the flag, the word and the range.
+std::int64_t parse_whole(const std::string& flag, const std::string& word, whole_range range);
+double parse_real(const std::string& flag, const std::string& word, real_range range);
 
 template <class T>
 struct target {
@@ -84,8 +89,9 @@ template <class T>
 reader whole(T& to,
              std::int64_t least = 0,
              std::int64_t most = std::numeric_limits<std::int32_t>::max()) {
-  return {[&to, least, most](const std::string& flag, const std::string& word) {
-            to = static_cast<typename target<T>::value>(parse_whole(flag, word, least, most));
+  const whole_range range{least, most};
+  return {[&to, range](const std::string& flag, const std::string& word) {
+            to = static_cast<typename target<T>::value>(parse_whole(flag, word, range));
           },
           {},
           [&to, least, most]() -> std::optional<std::string> {
@@ -93,22 +99,28 @@ reader whole(T& to,
             if (x == nullptr || std::cmp_less(*x, least) || std::cmp_greater(*x, most))
               return std::nullopt;  // a default that stands for "none"
             return std::to_string(*x);
-          }};
+          },
+          range};
 }
 
-/// A finite number from `least` to `most`.
+/// A finite number of this range.
 template <class T>
-reader real(T& to,
-            double least = std::numeric_limits<double>::lowest(),
-            double most = std::numeric_limits<double>::max()) {
-  return {[&to, least, most](const std::string& flag, const std::string& word) {
-            to = parse_real(flag, word, least, most);
+reader real(T& to, real_range range) {
+  return {[&to, range](const std::string& flag, const std::string& word) {
+            to = parse_real(flag, word, range);
           },
           {},
           [&to]() -> std::optional<std::string> {
             const auto* x = decided(to);
             return x == nullptr ? std::nullopt : std::optional(fmt::format("{}", *x));
-          }};
+          },
+          range};
+}
+
+/// A finite number from `least` to `most`.
+template <class T>
+reader real(T& to, double least, double most = std::numeric_limits<double>::max()) {
+  return real(to, real_range{.least = least, .most = most});
 }
 
 /// Any text, or a path; not a word that looks like the next flag.
@@ -120,6 +132,12 @@ reader text(T& to) {
             const auto* x = decided(to);
             return x == nullptr || x->empty() ? std::nullopt : std::optional(std::string(*x));
           }};
+}
+
+/// The same of a second flag for the same target, which only the first one tells.
+inline reader alias(reader of) {
+  of.now = {};
+  return of;
 }
 
 /// `word`, if it is one of these; throws usage_error that lists them.

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 namespace troupe::command {
@@ -43,6 +44,15 @@ void resolve_model(const training_flags& flags, runtime::training_job& job, sent
           model.vocabulary);
     model.padded_vocabulary = runtime::padded_vocabulary_size(
         model.vocabulary, flags.model.vocabulary_divisor, flags.layout.tensor);
+    constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
+    if (model.padded_vocabulary > most)
+      throw usage_error(
+          "the vocabulary of {} tokens has {} rows when it is padded to a multiple of {}, and at "
+          "most are {}: give a smaller --vocab-size or --make-vocab-size-divisible-by",
+          model.vocabulary,
+          model.padded_vocabulary,
+          flags.model.vocabulary_divisor * flags.layout.tensor,
+          most);
   });
 }
 

@@ -17,7 +17,7 @@ void read_times(const std::string& text, runtime::schedule_settings& to) {
   std::vector<double> all;
   for (std::size_t at = 0; at <= text.size();) {
     const auto end = std::min(text.find(',', at), text.size());
-    all.push_back(parse_real(flag, text.substr(at, end - at), 0, 1e12));
+    all.push_back(parse_real(flag, text.substr(at, end - at), {0, 1e12}));
     at = end + 1;
   }
   if (all.size() != 3 && all.size() != 4)

@@ -68,9 +68,10 @@ void add_plan(command_line& group) {
                              "there are.");
   line.words("NAME|FILE", "A schedule's name, FILE.lua, or a plan, FILE.csv.", flags->names);
   declare_plan(line, *flags);
-  line.value("--output",
-             "FILE",
-             "Where the plan goes; - is standard output. Default -.",
+  line.value({.name = "--output",
+              .type = "FILE",
+              .default_value = "-",
+              .help = "Where the plan goes; - is standard output."},
              text(flags->output));
   declare_costs(line, *flags);
   line.note(
@@ -165,10 +166,11 @@ void add_check(command_line& group) {
   line.words(
       "NAME|FILE", "Plans, FILE.csv; scripts, FILE.lua; or schedules by name.", flags->names);
   declare_plan(line, *flags);
-  line.value("--credits",
-             "K",
-             "So many results may be on a link (rank to rank, activations or gradients) before "
-             "their receives have taken them. Default: any number.",
+  line.value({.name = "--credits",
+              .type = "K",
+              .default_value = "any number",
+              .help = "So many results may be on a link (rank to rank, activations or gradients) "
+                      "before their receives have taken them."},
              whole(flags->credits, 1));
   line.toggle("--json", "Prints JSON, for programs.", [flags] { flags->json = true; });
   declare_costs(line, *flags);

@@ -195,10 +195,10 @@ void add_schedule_draw(command_line& group) {
   line.toggle("--memory", "In the picture: what each rank holds, below its row.", [flags] {
     flags->memory = true;
   });
-  line.value("--width",
-             "N",
-             "Of the picture, in pixels (default 1200), or of the text, in columns (default: the "
-             "terminal's, or 80).",
+  line.value({.name = "--width",
+              .type = "N",
+              .default_value = "1200 pixels; columns as the terminal's, or 80",
+              .help = "Of the picture, in pixels, or of the text, in columns."},
              whole(flags->width, 20, 20000));
   line.note(
       "On the terminal a line is a rank, and an action its letter (F forward, B backward, I "

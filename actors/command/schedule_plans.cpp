@@ -49,7 +49,7 @@ list_reader numbers(std::vector<std::pair<const char*, double*>> to) {
       throw usage_error(
           "{} {}: give {} numbers, {}, such as {}", flag, text, to.size(), form, example);
     for (std::size_t i = 0; i < to.size(); ++i)
-      *to[i].second = parse_real(flag, without_blanks(cells[i]), 0, largest_cost);
+      *to[i].second = parse_real(flag, without_blanks(cells[i]), {0, largest_cost});
   };
 }
 
@@ -180,15 +180,17 @@ void declare_plan(command_line& line, schedule_flags& to) {
              "M",
              "Micro-batches of a step, of one replica.",
              whole(to.microbatches, 1, most));
-  line.value("--chunks",
-             "V",
-             "Chunks of the model on each rank. Default: what the schedule is made for.",
+  line.value({.name = "--chunks",
+              .type = "V",
+              .default_value = "what the schedule is made for",
+              .help = "Chunks of the model on each rank."},
              whole(to.chunks_per_rank, 1, most));
-  line.value("--group",
-             "N",
-             "Micro-batches of a chunk before the rank turns to the next: interleaved, izb. "
-             "Default: as many as ranks.",
-             whole(to.group, 1, most));
+  line.value(
+      {.name = "--group",
+       .type = "N",
+       .default_value = "as many as ranks",
+       .help = "Micro-batches of a chunk before the rank turns to the next: interleaved, izb."},
+      whole(to.group, 1, most));
   line.value("--memory-limit",
              "X",
              "Of each rank, in activations of one micro-batch through its whole share, held from F "
@@ -203,34 +205,36 @@ void declare_plan(command_line& line, schedule_flags& to) {
 void declare_costs(command_line& line, schedule_flags& to) {
   auto& t = to.times;
   line.group("What actions cost");
-  line.values("--times",
-              "F,I,W",
-              1,
-              1,
-              "Times of forward, input gradients and weight gradients of a rank's whole share, in "
-              "any unit; a chunk takes 1/V of it. Default 1,1,1.",
+  line.values({.name = "--times",
+               .type = "F,I,W",
+               .default_value = "1,1,1",
+               .help = "Times of forward, input gradients and weight gradients of a rank's whole "
+                       "share, in any unit; a chunk takes 1/V of it.",
+               .least = 1,
+               .most = 1},
               numbers({{"F", &t.forward}, {"I", &t.input_gradients}, {"W", &t.weight_gradients}}));
-  line.value(
-      "--comm", "C", "From one rank to another. Default 0.", real(to.transfer, 0, largest_cost));
-  line.value("--queues",
-             "N",
-             "Of a rank for what it sends: 0, all at once; 1, one after the other; 2, one queue "
-             "for activations and one for gradients. Default 0.",
+  line.value({.name = "--comm", .type = "C", .help = "From one rank to another."},
+             real(to.transfer, 0, largest_cost));
+  line.value({.name = "--queues",
+              .type = "N",
+              .help = "Of a rank for what it sends: 0, all at once; 1, one after the other; 2, one "
+                      "queue for activations and one for gradients."},
              whole(to.queues, 0, 2));
-  line.value("--overlap",
-             "X",
-             "Of a forward and a backward of a rank's whole share as an overlapped pair. Default: "
-             "F + I + W.",
+  line.value({.name = "--overlap",
+              .type = "X",
+              .default_value = "F + I + W",
+              .help = "Of a forward and a backward of a rank's whole share as an overlapped pair."},
              real(t.overlapped, 0, largest_cost));
-  line.value(
-      "--overhead", "X", "Before each action. Default 0.", real(to.overhead, 0, largest_cost));
+  line.value({.name = "--overhead", .type = "X", .help = "Before each action."},
+             real(to.overhead, 0, largest_cost));
   line.values(
-      "--held",
-      "F,I",
-      1,
-      1,
-      "Memory that one micro-batch of a rank's whole share holds from F to I, and from I to "
-      "W. Default 1,1.",
+      {.name = "--held",
+       .type = "F,I",
+       .default_value = "1,1",
+       .help
+       = "Memory that one micro-batch of a rank's whole share holds from F to I, and from I to W.",
+       .least = 1,
+       .most = 1},
       numbers({{"F", &to.held.before_input_gradients}, {"I", &to.held.before_weight_gradients}}));
   line.value("--layout",
              "TEXT",

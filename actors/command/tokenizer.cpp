@@ -101,16 +101,16 @@ void add_training(command_line& tokenizer) {
               "Tokens to learn: 256 bytes, N - 257 merges and <|endoftext|>.",
               whole(how->vocabulary_size, 257));
   train.value("--output", "DIR", "Gets vocab.json and merges.txt.", text(how->output));
-  train.value("--input-format",
-              "FORMAT",
-              "jsonl, paragraphs, lines or whole. Default: jsonl by the name, else paragraphs.",
+  train.value({.name = "--input-format",
+               .type = "FORMAT",
+               .default_value = "jsonl by the name, else paragraphs",
+               .help = "jsonl, paragraphs, lines or whole."},
               text(how->format));
+  train.value({.name = "--json-key", .type = "KEY", .help = "Of jsonl: the field with the text."},
+              text(how->json_key));
   train.value(
-      "--json-key", "KEY", "Of jsonl: the field with the text. Default text.", text(how->json_key));
-  train.value("--min-count",
-              "N",
-              "A pair that occurs more rarely is not merged. Default 2.",
-              whole(how->minimum_count, 1));
+      {.name = "--min-count", .type = "N", .help = "A pair that occurs more rarely is not merged."},
+      whole(how->minimum_count, 1));
   train.note("Example: troupe tokenizer train --input corpus.txt --vocab-size 8192 --output tok");
   train.runs([how] {
     return interruptible(
@@ -127,9 +127,10 @@ struct encoding_options {
 void add_encoding(command_line& tokenizer) {
   auto& encode = tokenizer.command("encode", "turns a text into token ids, on one line.");
   const auto how = std::make_shared<encoding_options>();
-  encode.value("--text",
-               "TEXT",
-               "The text. Default: standard input, to its last byte, line end included.",
+  encode.value({.name = "--text",
+                .type = "TEXT",
+                .default_value = "standard input, to its last byte, line end included",
+                .help = "The text."},
                text(how->text));
   encode.toggle("--special-tokens",
                 "<|endoftext|> in the text is the end of a document, not thirteen characters.",
@@ -166,7 +167,7 @@ void add_decoding(command_line& tokenizer) {
     }
     std::vector<std::int32_t> ids;
     for (const auto& word : how->ids)
-      ids.push_back(std::int32_t(parse_whole("token id", word, 0, with->vocabulary_size() - 1)));
+      ids.push_back(std::int32_t(parse_whole("token id", word, {0, with->vocabulary_size() - 1})));
     const auto out = with->decode(ids);
     std::fwrite(out.data(), 1, out.size(), stdout);
     return 0;

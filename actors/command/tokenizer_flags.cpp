@@ -16,9 +16,8 @@ void declare(command_line& line, tokenizer_flags& to) {
       {.name = "--tokenizer-type",
        .field = "tokenizer.type",
        .type = "TYPE",
-       .help
-       = "GPT2BPETokenizer (default): byte-level BPE from two files. NullTokenizer: the text is "
-         "token ids already, of a tokenizer that Troupe does not have, or of mock data.",
+       .help = "GPT2BPETokenizer: byte-level BPE from two files. NullTokenizer: the text is token "
+               "ids already, of a tokenizer that Troupe does not have, or of mock data.",
        .megatron = "GPT2BPETokenizer (default) and NullTokenizer",
        .resume = at_resume::told},
       one_of(to.type, {bpe, null}));
@@ -36,20 +35,20 @@ void declare(command_line& line, tokenizer_flags& to) {
               .megatron = "",
               .resume = at_resume::told},
              text(to.merge_file));
-  line.value(
-      {.name = "--tokenizer",
-       .field = "tokenizer.folder",
-       .type = "DIR",
-       .help = "Short for --vocab-file DIR/vocab.json --merge-file DIR/merges.txt, as `troupe "
-               "tokenizer train` writes them.",
-       .resume = at_resume::told},
-      text(to.folder));
+  line.value({.name = "--tokenizer",
+              .field = "tokenizer.folder",
+              .type = "DIR",
+              .help = "Short for --vocab-file DIR/vocab.json --merge-file DIR/merges.txt, as "
+                      "`troupe tokenizer train` writes them.",
+              .resume = at_resume::told},
+             text(to.folder));
   line.value(
       {.name = "--vocab-size",
        .field = "model.vocabulary",
        .type = "N",
-       .help = "Number of token ids: needed for the NullTokenizer; must agree with the files of "
-               "another.",
+       .unit = "tokens",
+       .help
+       = "Number of token ids: needed for the NullTokenizer; must agree with the files of another.",
        .megatron = "the ids are 0 to N - 1, the last one ends a document; with another tokenizer N "
                    "must agree with its files",
        .resume = at_resume::refused},

@@ -30,7 +30,7 @@ TEST_CASE("a value may be empty, negative or begin with dashes", "[command]") {
   std::string words;
   double number = 0;
   line.value("--text", "TEXT", "", text(words));
-  line.value("--number", "X", "", real(number));
+  line.value("--number", "X", "", real(number, real_range{}));
   line.runs([] { return 0; });
   line.parse({"--text", "--- not a flag", "--number", "-1.5e-3"});
   CHECK(words == "--- not a flag");
@@ -79,9 +79,44 @@ TEST_CASE("the help has every flag in its group and stays within 100 columns", "
   line.toggle("--a-very-long-flag-name-that-needs-a-line-of-its-own", "Short.", [] {});
   const auto page = line.help();
   CHECK_THAT(page, ContainsSubstring("First\n  --a TEXT") && !ContainsSubstring("Empty"));
+  CHECK_THAT(page, ContainsSubstring("usage: troupe x [FLAG ...]\n\n  -h, --help"));
   std::size_t column = 0;
   for (const char c : page) {
     column = c == '\n' ? 0 : column + 1;
     REQUIRE(column <= 100);
   }
+}
+
+TEST_CASE("help tells range, unit and default of a number, and a refusal its range and default",
+          "[command]") {
+  command_line line("x", "");
+  std::int64_t n = 7;
+  double p = 0.5;
+  line.value({.name = "--n", .type = "N", .unit = "steps", .help = "How many."}, whole(n, 1, 9));
+  line.value({.name = "--p", .type = "P", .default_value = "half", .help = "How likely."},
+             real(p, {.least = 0, .above = true}));
+  line.runs([] { return 0; });
+  CHECK_THAT(line.help(),
+             ContainsSubstring("How many. Range: 1 to 9 steps. Default: 7.")
+                 && ContainsSubstring("How likely. Range: above 0. Default: half."));
+  CHECK_THROWS_WITH(line.parse({"--n", "10"}),
+                    ContainsSubstring("--n '10': give a whole number from 1 to 9 (default: 7)"));
+  CHECK_THROWS_WITH(line.parse({"--p", "0"}),
+                    ContainsSubstring("--p '0': give a number above 0 (default: half)"));
+  CHECK(n == 7);
+  CHECK(p == 0.5);
+}
+
+TEST_CASE("a refusal shows the beginning of a long word", "[command]") {
+  command_line line("x", "");
+  std::int64_t n = 7;
+  line.value("--n", "N", "", whole(n, 1, 9));
+  line.runs([] { return 0; });
+  try {
+    line.parse({"--n", std::string(5'000'000, '9')});
+    FAIL("it was taken");
+  } catch (const usage_error& failure) {
+    CHECK(std::string(failure.what()).size() < 300);
+  }
+  CHECK(shown(std::string(79, 'x') + "\u00e4\u00e4") == std::string(79, 'x') + "...");
 }

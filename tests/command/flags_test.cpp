@@ -402,6 +402,18 @@ TEST_CASE("a bad value is named with its flag and what is allowed", "[command]")
   CHECK_THAT(refused("--lr nan"), ContainsSubstring("--lr 'nan': give a number of 0 or more"));
   CHECK_THAT(refused("--lr 1e-3x"), ContainsSubstring("'1e-3x'"));
   CHECK_THAT(refused("--adam-beta1 2"), ContainsSubstring("from 0 to 1"));
+  CHECK_THAT(
+      refused("--vocab-size 2147483647"),
+      ContainsSubstring("has 2147483648 rows") && ContainsSubstring("a smaller --vocab-size"));
+  CHECK_THAT(refused("--ffn-hidden-size 0"),
+             ContainsSubstring("--ffn-hidden-size '0': give a whole number from 1 to 2147483647 "
+                               "(default: 4 C; with --swiglu"));
+  CHECK_THAT(refused("--log-interval 0"), ContainsSubstring("(default: 100)"));
+  CHECK_THAT(refused("--hidden-size 0"), ContainsSubstring("(no default)"));
+  CHECK_THAT(refused("--hidden-dropout 1"), ContainsSubstring("from 0 to below 1 (default: 0.1"));
+  CHECK_THAT(refused("--norm-epsilon 0"), ContainsSubstring("give a number above 0 (default"));
+  CHECK_THAT(refused("--rotary-percent 0"), ContainsSubstring("give a number above 0 to 1"));
+  CHECK_THAT(refused("--rampup-batch-size 4 x 4"), ContainsSubstring("'x': give a whole number"));
   CHECK_THAT(refused("--rampup-batch-size 4 4"), ContainsSubstring("START INCREMENT SAMPLES"));
   CHECK_THAT(refused("--save --load x"), ContainsSubstring("--save needs a value"));
   CHECK_THAT(refused("--lr"), ContainsSubstring("--lr needs a value"));
@@ -411,13 +423,13 @@ TEST_CASE("a bad value is named with its flag and what is allowed", "[command]")
 TEST_CASE("everything that is wrong is told at once", "[command]") {
   const auto all = refusal(small
                            + "--pipeline-model-parallel-size 3 --world-size 4 --global-batch-size "
-                             "15 --min-lr 1 --split 0,1 --trace /nowhere/x --hidden-dropout 1 "
+                             "15 --min-lr 1 --split 0,1 --trace /nowhere/x "
                              "--data-path nothing");
   CHECK_THAT(all,
              ContainsSubstring("--world-size 4") && ContainsSubstring("--num-layers 4")
                  && ContainsSubstring("--global-batch-size 15") && ContainsSubstring("--min-lr 1")
                  && ContainsSubstring("--split 0,1") && ContainsSubstring("/nowhere")
-                 && ContainsSubstring("--hidden-dropout") && ContainsSubstring("--mock-data"));
+                 && ContainsSubstring("--mock-data"));
   CHECK_THAT(refusal("--mock-data"),
              ContainsSubstring("--num-layers is missing") && ContainsSubstring("--lr is missing")
                  && ContainsSubstring("--train-iters or --train-samples")

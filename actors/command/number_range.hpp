@@ -1,0 +1,45 @@
+// The numbers that a flag takes: a column of its row.
+
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+
+namespace troupe::command {
+
+/// Whole numbers, both ends included.
+struct whole_range {
+  std::int64_t least = 0;
+  std::int64_t most = std::numeric_limits<std::int32_t>::max();
+};
+
+/// Finite numbers.
+struct real_range {
+  double least = std::numeric_limits<double>::lowest();
+  double most = std::numeric_limits<double>::max();
+  bool above = false;  ///< `least` itself is not taken
+  bool below = false;  ///< `most` itself is not taken
+};
+
+/// Without a value: words that are no numbers.
+using number_range = std::variant<std::monostate, whole_range, real_range>;
+
+/// The number that `word` is; nothing when it is none, or not of these.
+std::optional<std::int64_t> number_in(const whole_range& range, std::string_view word);
+std::optional<double> number_in(const real_range& range, std::string_view word);
+/// Whether the flag takes `word`; without a range: true.
+bool takes(const number_range& range, std::string_view word);
+
+/// For errors: "a whole number from 1 to 10000", "a number of 0 or more".
+std::string told(const whole_range& range);
+std::string told(const real_range& range);
+std::string told(const number_range& range);
+/// For help: "1 to 10000", "1 or more", "above 0"; empty: any number. An end that is only the
+/// largest number of a type is none.
+std::string told_shortly(const number_range& range);
+
+}  // namespace troupe::command

@@ -1,0 +1,153 @@
+#include "actors/command/settings/settings.hpp"
+
+#include <algorithm>
+
+namespace troupe::command::settings {
+namespace {
+
+/// Megatron-LM's tuple: two numbers, perhaps in parentheses.
+std::int64_t window_from(const std::string& flag, const std::string& word) {
+  auto inner = word;
+  std::erase_if(inner, [](char c) { return c == '(' || c == ')' || c == ' '; });
+  const auto comma = std::min(inner.find(','), inner.size());
+  const auto right = inner.substr(std::min(comma + 1, inner.size()));
+  if (right != "0")
+    throw usage_error(
+        "{} '{}': give LEFT,0: how many tokens back are seen, and none that are yet to come",
+        flag,
+        word);
+  return parse_whole(flag, inner.substr(0, comma), {.least = -1});
+}
+
+}  // namespace
+
+void declare_function(command_line& line, training_flags& to) {
+  auto& m = to.model;
+  const auto set = [](auto& flag) { return [&flag] { flag = true; }; };
+  line.group("Model: its layers");
+  line.value(
+      {.name = "--position-embedding-type",
+       .field = "model.position",
+       .type = "TYPE",
+       .default_value = "learned_absolute",
+       .help
+       = "Position embedding: learned_absolute, rope (rotary), yarn (rotary, stretched) or none.",
+       .megatron = "learned_absolute, rope, yarn and none; mrope and relative are refused",
+       .resume = at_resume::refused},
+      one_of(m.position, {"learned_absolute", "rope", "yarn", "none"}));
+  line.toggle({.name = "--use-rotary-position-embeddings",
+               .field = "model.position=rope",
+               .help = "The older name of --position-embedding-type rope.",
+               .megatron = "",
+               .resume = at_resume::refused},
+              [&m] { m.position = "rope"; });
+  line.toggle({.name = "--no-position-embedding",
+               .field = "model.position=none",
+               .help = "No learned positions: none at all, unless they are rotary.",
+               .megatron = "",
+               .resume = at_resume::refused},
+              set(m.no_position));
+  line.value({.name = "--normalization",
+              .field = "model.normalization",
+              .type = "TYPE",
+              .default_value = "LayerNorm",
+              .help = "LayerNorm or RMSNorm.",
+              .megatron = "",
+              .resume = at_resume::refused},
+             one_of(m.normalization, {"LayerNorm", "RMSNorm"}));
+  line.value({.name = "--norm-epsilon",
+              .field = "model.norm_epsilon",
+              .type = "X",
+              .default_value = "1e-5",
+              .help = "Added to the variance.",
+              .megatron = "",
+              .resume = at_resume::refused},
+             real(m.norm_epsilon, {.least = 0, .above = true}));
+  line.toggle({.name = "--apply-layernorm-1p",
+               .field = "model.gain_offset",
+               .help = "Gains of norms are stored less one, so that they begin at 0.",
+               .megatron = "",
+               .resume = at_resume::refused},
+              set(m.gains_less_one));
+  line.toggle({.name = "--qk-layernorm",
+               .field = "model.qk_norm",
+               .help = "Normalises the queries and keys of each head, before rotary embedding.",
+               .megatron = "",
+               .resume = at_resume::refused},
+              set(m.qk_norm));
+  line.value({.name = "--window-size",
+              .field = "model.window",
+              .type = "LEFT,0",
+              .default_value = "-1,0",
+              .help = "Attention sees the LEFT tokens before each and itself; -1: all.",
+              .megatron = "LEFT,0: nothing is seen to the right",
+              .resume = at_resume::refused},
+             [&m](const std::string& flag, const std::string& word) {
+               m.window = window_from(flag, word);
+             });
+  line.toggle({.name = "--swiglu",
+               .field = "model.activation=swiglu",
+               .help = "Gated feed-forward layer instead of GELU.",
+               .megatron = "",
+               .resume = at_resume::refused},
+              set(m.swiglu));
+  line.toggle({.name = "--squared-relu",
+               .field = "model.activation=squared_relu",
+               .help = "Squared ReLU instead of GELU.",
+               .megatron = "",
+               .resume = at_resume::refused},
+              set(m.squared_relu));
+  line.toggle(
+      {.name = "--no-bias-gelu-fusion",
+       .field = "model.activation=gelu_erf",
+       .help = "Exact GELU, by erf. Without it the tanh formula, as Megatron-LM's fused kernel.",
+       .megatron = "exact GELU, by erf, in place of the tanh formula of the fused kernel",
+       .resume = at_resume::refused},
+      set(m.exact_gelu));
+  line.toggle(
+      {.name = "--disable-bias-linear",
+       .field = "model.linear_bias=false",
+       .help = "No biases in matrix products; GELU is then exact, as with --no-bias-gelu-fusion.",
+       .megatron = "",
+       .resume = at_resume::refused},
+      set(m.no_linear_bias));
+  line.toggle({.name = "--add-qkv-bias",
+               .field = "model.qkv_bias",
+               .help = "Biases of queries, keys and values, although --disable-bias-linear.",
+               .megatron = "",
+               .resume = at_resume::refused},
+              set(m.qkv_bias));
+  line.toggle({.name = "--untie-embeddings-and-output-weights",
+               .field = "model.tied_embeddings=false",
+               .help = "The output layer has weights of its own, instead of the embedding's.",
+               .megatron = "",
+               .resume = at_resume::refused},
+              set(m.untied));
+  line.value({.name = "--hidden-dropout",
+              .field = "model.hidden_dropout",
+              .type = "P",
+              .default_value = "0.1, with --load-hf 0",
+              .help = "Dropout of the residual stream.",
+              .megatron = "other numbers for the same seed: see --seed",
+              .resume = at_resume::told},
+             real(m.hidden_dropout, {.least = 0, .most = 1, .below = true}));
+  line.value({.name = "--attention-dropout",
+              .field = "model.attention_dropout",
+              .type = "P",
+              .default_value = "0.1, with --load-hf 0",
+              .help = "Dropout of attention probabilities.",
+              .megatron = "other numbers for the same seed: see --seed",
+              .resume = at_resume::told},
+             real(m.attention_dropout, {.least = 0, .most = 1, .below = true}));
+  line.value({.name = "--init-method-std",
+              .field = "model.init_std",
+              .type = "X",
+              .help = "Standard deviation of initial weights; those that add to the residual "
+                      "stream get X / sqrt(2 layers).",
+              .megatron = "same distribution, other numbers: drawn from (seed, name, element), so "
+                          "that the layout does not matter",
+              .resume = at_resume::told},
+             real(m.init_std, 0));
+}
+
+}  // namespace troupe::command::settings

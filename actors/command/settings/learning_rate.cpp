@@ -1,0 +1,79 @@
+#include "actors/command/settings/settings.hpp"
+
+namespace troupe::command::settings {
+
+void declare_rate(command_line& line, training_flags& to) {
+  auto& r = to.rate;
+  line.group("Learning rate: counted in steps (-iters) with --train-iters, else in samples");
+  line.value({.name = "--lr",
+              .field = "rate.maximum",
+              .type = "X",
+              .help = "Peak learning rate (required).",
+              .megatron = "",
+              .resume = at_resume::scheduler},
+             real(r.maximum, 0));
+  line.value({.name = "--min-lr",
+              .field = "rate.minimum",
+              .type = "X",
+              .help = "Final learning rate, after the decay.",
+              .megatron = "",
+              .resume = at_resume::scheduler},
+             real(r.minimum, 0));
+  line.value({.name = "--lr-decay-style",
+              .field = "rate.style",
+              .type = "STYLE",
+              .help = "constant, linear or cosine.",
+              .megatron = "constant, linear and cosine; inverse-square-root and WSD are refused",
+              .resume = at_resume::scheduler},
+             one_of(r.style, {"constant", "linear", "cosine"}));
+  line.value({.name = "--lr-decay-iters",
+              .field = "rate.decay_iterations",
+              .type = "N",
+              .unit = "steps",
+              .default_value = "the whole run",
+              .help = "Steps until the rate has decayed to --min-lr.",
+              .megatron = "",
+              .resume = at_resume::scheduler},
+             whole(r.decay_iterations, 1, largest_count));
+  line.value({.name = "--lr-decay-samples",
+              .field = "rate.decay",
+              .type = "N",
+              .unit = "samples",
+              .help = "The same in samples.",
+              .megatron = "",
+              .resume = at_resume::scheduler},
+             whole(r.decay_samples, 1, largest_count));
+  line.value({.name = "--lr-warmup-iters",
+              .field = "rate.warmup_iterations",
+              .type = "N",
+              .unit = "steps",
+              .default_value = "0",
+              .help = "Steps of linear warm-up.",
+              .megatron = "",
+              .resume = at_resume::scheduler},
+             whole(r.warmup_iterations, 0, largest_count));
+  line.value({.name = "--lr-warmup-samples",
+              .field = "rate.warmup",
+              .type = "N",
+              .unit = "samples",
+              .help = "The same in samples.",
+              .megatron = "",
+              .resume = at_resume::scheduler},
+             whole(r.warmup_samples, 0, largest_count));
+  line.value({.name = "--lr-warmup-fraction",
+              .field = "rate.warmup_fraction",
+              .type = "X",
+              .help = "Warm-up as a fraction of the decay.",
+              .megatron = "",
+              .resume = at_resume::scheduler},
+             real(r.warmup_fraction, 0, 1));
+  line.value({.name = "--lr-warmup-init",
+              .field = "rate.warmup_start",
+              .type = "X",
+              .help = "Learning rate at the start of the warm-up.",
+              .megatron = "",
+              .resume = at_resume::scheduler},
+             real(r.warmup_start, 0));
+}
+
+}  // namespace troupe::command::settings

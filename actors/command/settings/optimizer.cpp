@@ -1,0 +1,112 @@
+#include "actors/command/settings/settings.hpp"
+
+namespace troupe::command::settings {
+
+void declare_optimizer(command_line& line, training_flags& to) {
+  auto& a = to.optimizer.adam;
+  line.group("Optimizer");
+  line.value(
+      {.name = "--optimizer",
+       .field = "optimizer",
+       .type = "NAME",
+       .default_value = "adam",
+       .help = "adam: AdamW, with decoupled weight decay.",
+       .megatron = "adam only",
+       .resume = at_resume::told},
+      reader([](const std::string& flag, const std::string& word) { chosen(flag, word, {"adam"}); },
+             {"adam"}));
+  line.value({.name = "--adam-beta1",
+              .field = "optimizer.beta1",
+              .type = "X",
+              .help = "Decay rate of the first moment.",
+              .megatron = "",
+              .resume = at_resume::told},
+             real(a.beta1, 0, 1));
+  line.value({.name = "--adam-beta2",
+              .field = "optimizer.beta2",
+              .type = "X",
+              .help = "Decay rate of the second moment.",
+              .megatron = "",
+              .resume = at_resume::told},
+             real(a.beta2, 0, 1));
+  line.value({.name = "--adam-eps",
+              .field = "optimizer.epsilon",
+              .type = "X",
+              .help = "Added to the denominator of the update.",
+              .megatron = "",
+              .resume = at_resume::told},
+             real(a.epsilon, 0));
+  line.value({.name = "--weight-decay",
+              .field = "optimizer.weight_decay",
+              .type = "X",
+              .help = "Weight decay of all parameters but biases and norms.",
+              .megatron = "",
+              .resume = at_resume::scheduler},
+             real(a.weight_decay, 0));
+  line.value({.name = "--clip-grad",
+              .field = "optimizer.clip",
+              .type = "X",
+              .help = "Clips gradients to this global norm; 0: no clipping.",
+              .megatron = "",
+              .resume = at_resume::told},
+             real(a.clip, 0));
+  line.value({.name = "--seed",
+              .field = "seed",
+              .type = "N",
+              .help = "Random seed of initial weights, dropout and the sample order.",
+              .megatron = "of weights, dropout and samples; the order of samples is that of "
+                          "Megatron-LM, weights and dropout are drawn otherwise",
+              .resume = at_resume::told},
+             whole(to.optimizer.seed, 0, std::int64_t{4294967295}));
+}
+
+void declare_scaling(command_line& line, training_flags& to) {
+  constexpr double largest = 0x1p100;
+  auto& s = to.scaling;
+  line.group("Loss scale: the factor of the loss with --fp16, against underflow of gradients");
+  line.value({.name = "--loss-scale",
+              .field = "scaling.constant",
+              .type = "X",
+              .default_value = "it is halved and doubled as the following four say",
+              .help = "A constant scale; a step that is not finite is then --on-nonfinite's.",
+              .megatron = "with --fp16; refused without, where gradients need no scaling",
+              .resume = at_resume::told},
+             real(s.constant, 1, largest));
+  line.value({.name = "--initial-loss-scale",
+              .field = "scaling.initial",
+              .type = "X",
+              .default_value = "4294967296",
+              .help = "Initial scale. It falls within a few steps.",
+              .megatron = "with --fp16; refused without, where gradients need no scaling",
+              .resume = at_resume::told},
+             real(s.initial, 1, largest));
+  line.value({.name = "--min-loss-scale",
+              .field = "scaling.minimum",
+              .type = "X",
+              .default_value = "1",
+              .help = "Minimum scale; a step that is not finite even so is --on-nonfinite's.",
+              .megatron = "with --fp16; refused without, where gradients need no scaling",
+              .resume = at_resume::told},
+             real(s.minimum, 0x1p-100, largest));
+  line.value({.name = "--loss-scale-window",
+              .field = "scaling.window",
+              .type = "N",
+              .unit = "steps",
+              .default_value = "1000",
+              .help = "Consecutive finite steps before the scale is doubled.",
+              .megatron = "with --fp16; refused without, where gradients need no scaling",
+              .resume = at_resume::told},
+             whole(s.window, 1, largest_count));
+  line.value(
+      {.name = "--hysteresis",
+       .field = "scaling.hysteresis",
+       .type = "N",
+       .unit = "steps",
+       .default_value = "2",
+       .help = "Steps that are not finite before the scale is halved; reset when it is doubled.",
+       .megatron = "with --fp16; refused without, where gradients need no scaling",
+       .resume = at_resume::told},
+      whole(s.hysteresis, 1, largest_count));
+}
+
+}  // namespace troupe::command::settings

@@ -1,0 +1,117 @@
+#include "actors/command/settings/settings.hpp"
+
+namespace troupe::command::settings {
+
+void declare_rotary(command_line& line, training_flags& to) {
+  auto& m = to.model;
+  auto& y = m.yarn;
+  line.group("Model: rotary positions");
+  line.value({.name = "--rotary-base",
+              .field = "model.rotary_base",
+              .type = "X",
+              .default_value = "10000",
+              .help = "Base of the wavelengths.",
+              .megatron = "",
+              .resume = at_resume::refused},
+             real(m.rotary_base, {.least = 0, .above = true}));
+  line.value({.name = "--rotary-percent",
+              .field = "model.rotary_percent",
+              .type = "X",
+              .default_value = "1",
+              .help = "Fraction of a head's channels that are rotated.",
+              .megatron = "",
+              .resume = at_resume::refused},
+             real(m.rotary_percent, {.least = 0, .most = 1, .above = true}));
+  line.toggle({.name = "--rotary-interleaved",
+               .field = "model.rotary_interleaved",
+               .help = "Rotates adjacent channels as pairs, instead of the two halves of a head.",
+               .megatron = "",
+               .resume = at_resume::refused},
+              [&m] { m.rotary_interleaved = true; });
+  line.value({.name = "--rotary-seq-len-interpolation-factor",
+              .field = "model.rotary_interpolation",
+              .type = "N",
+              .default_value = "1",
+              .help = "Positions are divided by it.",
+              .megatron = "",
+              .resume = at_resume::refused},
+             whole(m.rotary_interpolation, 1));
+  line.toggle({.name = "--use-rope-scaling",
+               .field = "model.scaling=llama3",
+               .help = "Stretches long wavelengths as Llama 3 does, from 8192 tokens.",
+               .megatron = "",
+               .resume = at_resume::refused},
+              [&m] { m.rope_scaling = true; });
+  line.value({.name = "--rope-scaling-factor",
+              .field = "model.scaling_factor",
+              .type = "X",
+              .default_value = "8",
+              .help = "How far, with --use-rope-scaling.",
+              .megatron = "refused without --use-rope-scaling, not ignored",
+              .resume = at_resume::refused},
+             real(m.rope_scaling_factor, 1));
+  line.value({.name = "--rotary-scaling-factor",
+              .field = "model.yarn_factor",
+              .type = "X",
+              .default_value = "1",
+              .help = "How far YaRN stretches, with --position-embedding-type yarn.",
+              .megatron = "with --position-embedding-type yarn, of any GPT",
+              .resume = at_resume::refused},
+             real(y.factor, 1));
+  line.value({.name = "--yarn-original-max-position-embeddings",
+              .field = "model.scaling_positions",
+              .type = "N",
+              .unit = "tokens",
+              .default_value = "4096",
+              .help = "YaRN: sequence length before the extension.",
+              .megatron = "with --position-embedding-type yarn, of any GPT",
+              .resume = at_resume::refused},
+             whole(y.positions, 1));
+  line.value({.name = "--yarn-beta-fast",
+              .field = "model.yarn_fast",
+              .type = "X",
+              .default_value = "32",
+              .help = "YaRN: wavelengths with more rotations than this in it are kept.",
+              .megatron = "with --position-embedding-type yarn, of any GPT",
+              .resume = at_resume::refused},
+             real(y.fast, 0));
+  line.value({.name = "--yarn-beta-slow",
+              .field = "model.yarn_slow",
+              .type = "X",
+              .default_value = "1",
+              .help = "YaRN: those with fewer are interpolated fully.",
+              .megatron = "with --position-embedding-type yarn, of any GPT",
+              .resume = at_resume::refused},
+             real(y.slow, 0));
+  line.toggle({.name = "--yarn-correction-range-round-to-int",
+               .field = "model.yarn_round",
+               .default_value = "on",
+               .help = "YaRN: the two bounds are rounded to whole channels.",
+               .megatron = "with --position-embedding-type yarn, of any GPT",
+               .resume = at_resume::refused},
+              [&y] { y.round = true; });
+  line.toggle({.name = "--no-yarn-correction-range-round-to-int",
+               .field = "model.yarn_round=false",
+               .help = "YaRN: they are not.",
+               .megatron = "with --position-embedding-type yarn, of any GPT",
+               .resume = at_resume::refused},
+              [&y] { y.round = false; });
+  line.value({.name = "--mscale",
+              .field = "model.yarn_mscale",
+              .type = "X",
+              .default_value = "1",
+              .help = "YaRN: cosine and sine are multiplied by 0.1 X ln(factor) + 1.",
+              .megatron = "with --position-embedding-type yarn, of any GPT",
+              .resume = at_resume::refused},
+             real(y.mscale, 0));
+  line.value({.name = "--mscale-all-dim",
+              .field = "model.yarn_mscale_all",
+              .type = "X",
+              .default_value = "0",
+              .help = "YaRN: and divided by this.",
+              .megatron = "with --position-embedding-type yarn, of any GPT",
+              .resume = at_resume::refused},
+             real(y.mscale_all, 0));
+}
+
+}  // namespace troupe::command::settings

@@ -1,0 +1,100 @@
+#include "actors/command/settings/settings.hpp"
+
+namespace troupe::command::settings {
+
+void declare_stages(command_line& line, training_flags& to) {
+  auto& s = to.stages;
+  line.group("Layout: uneven pipeline stages");
+  line.value({.name = "--pipeline-model-parallel-layout",
+              .field = "layout.chunks",
+              .type = "TEXT",
+              .help = "What every stage holds, e.g. 'Et*3|(tt|)*2tL': E embedding, t layer, L "
+                      "loss, | next stage, *n repeats.",
+              .megatron = "no m: there are no multi-token heads",
+              .resume = at_resume::told},
+             text(s.text));
+  line.value({.name = "--decoder-first-pipeline-num-layers",
+              .field = "layout.ends.first",
+              .type = "N",
+              .unit = "layers",
+              .help = "Layers of the first stage; the others share the rest.",
+              .megatron = "",
+              .resume = at_resume::told},
+             whole(s.ends.first));
+  line.value({.name = "--decoder-last-pipeline-num-layers",
+              .field = "layout.ends.last",
+              .type = "N",
+              .unit = "layers",
+              .help = "Layers of the last stage; the others share the rest.",
+              .megatron = "",
+              .resume = at_resume::told},
+             whole(s.ends.last));
+  line.toggle({.name = "--account-for-embedding-in-pipeline-split",
+               .field = "layout.ends.embedding_counts",
+               .help = "The embedding counts as a layer when layers are shared out.",
+               .megatron = "",
+               .resume = at_resume::told},
+              [&s] { s.ends.embedding_counts = true; });
+  line.toggle({.name = "--account-for-loss-in-pipeline-split",
+               .field = "layout.ends.loss_counts",
+               .help = "The loss counts as a layer when layers are shared out.",
+               .megatron = "",
+               .resume = at_resume::told},
+              [&s] { s.ends.loss_counts = true; });
+}
+
+void declare_schedule(command_line& line, training_flags& to) {
+  auto& s = to.schedule;
+  line.group("Pipeline schedule: who does what when");
+  line.value({.name = "--pipeline-schedule",
+              .field = "layout.schedule.source",
+              .type = "HOW",
+              .default_value = "1f1b, or interleaved where a rank has several virtual stages",
+              .help = "A name (`troupe schedule plan` lists them), FILE.csv, or FILE.lua. It is "
+                      "checked before anything runs.",
+              .resume = at_resume::told},
+             text(s.source));
+  line.value({.name = "--num-virtual-stages-per-pipeline-rank",
+              .field = "layout.schedule.chunks_per_rank",
+              .type = "V",
+              .unit = "stages",
+              .default_value = "what the schedule is made for",
+              .help = "The model is cut into V stages for each pipeline rank.",
+              .megatron = "",
+              .resume = at_resume::told},
+             whole(s.virtual_stages, 1, 1 << 10));
+  line.value({.name = "--num-layers-per-virtual-pipeline-stage",
+              .field = "layout.schedule.layers_per_chunk",
+              .type = "N",
+              .unit = "layers",
+              .help = "The same, told by the layers of each virtual stage.",
+              .megatron = "",
+              .resume = at_resume::told},
+             whole(s.layers_per_virtual_stage, 1));
+  line.value(
+      {.name = "--microbatch-group-size-per-virtual-pipeline-stage",
+       .field = "layout.schedule.group",
+       .type = "N",
+       .unit = "micro-batches",
+       .default_value = "--pipeline-model-parallel-size",
+       .help
+       = "Of interleaved schedules: so many micro-batches of a virtual stage follow each other.",
+       .megatron = ""},
+      whole(s.group, 1, 1 << 20));
+  line.value({.name = "--pipeline-memory-limit",
+              .field = "layout.schedule.memory_limit",
+              .type = "X",
+              .unit = "micro-batches",
+              .help = "Of zb-h2 and auto: micro-batches whose activations a rank may hold at once, "
+                      "each counted as its whole share of the model."},
+             real(s.memory_limit, 0.01, 1e6));
+  line.value({.name = "--pipeline-times",
+              .field = "layout.schedule.costs",
+              .type = "F,I,W[,C]",
+              .default_value = "1,1,1,0",
+              .help = "Of auto and behaviours: what forward, input gradients, weight gradients and "
+                      "a transfer take, in any one unit."},
+             text(s.times));
+}
+
+}  // namespace troupe::command::settings

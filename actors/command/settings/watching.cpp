@@ -1,0 +1,105 @@
+#include "actors/command/settings/settings.hpp"
+
+namespace troupe::command::settings {
+
+void declare_watching(command_line& line, training_flags& to) {
+  auto& w = to.watch;
+  line.group("Watching");
+  line.value({.name = "--log-interval",
+              .field = "watch.log_interval",
+              .type = "N",
+              .unit = "steps",
+              .help = "Steps between two lines; the last step of a run has one, too.",
+              .megatron = "also tokens/s"},
+             whole(w.log_interval, 1, largest_count));
+  line.toggle({.name = "--log-throughput",
+               .field = "watch.log_throughput",
+               .help = "Adds floating-point operations a second (of the model, as Megatron-LM "
+                       "counts them) and MFU, their share of the peak rate of matrix products.",
+               .megatron = "of all workers together; also the share of what matrix products reach"},
+              [&w] { w.log_throughput = true; });
+  line.value({.name = "--matrix-rate",
+              .field = "watch.matrix_rate",
+              .type = "TFLOPS",
+              .unit = "TFLOP/s",
+              .default_value = "measured at the start, in a fifth of a second",
+              .help = "Peak rate of all workers' matrix products together."},
+             real(to.matrix_rate, 1e-6, 1e9));
+  line.toggle({.name = "--log-params-norm",
+               .field = "watch.log_params_norm",
+               .help = "Adds the norm of all parameters.",
+               .megatron = ""},
+              [&w] { w.log_params_norm = true; });
+  line.toggle({.name = "--log-num-zeros-in-grad",
+               .field = "watch.log_zero_gradients",
+               .help = "Adds how many elements of the gradient are zero.",
+               .megatron = ""},
+              [&w] { w.log_zero_gradients = true; });
+  line.value(
+      {.name = "--log-file",
+       .field = "watch.log_file",
+       .type = "FILE",
+       .default_value = "log.jsonl in the --save folder, if there is one",
+       .help = "A JSON object for every step; `troupe plot` draws it. A run that resumes appends, "
+               "after cutting what came after its checkpoint; any other starts the log anew."},
+      text(w.log_file));
+  line.value({.name = "--log-csv",
+              .field = "watch.csv_file",
+              .type = "FILE",
+              .help = "The same as a table, a row for every step."},
+             text(w.csv_file));
+  line.value(
+      {.name = "--tensorboard-dir",
+       .field = "watch.board_dir",
+       .type = "DIR",
+       .help
+       = "Event files for TensorBoard, with Megatron-LM's names. A run that resumes adds one.",
+       .megatron = ""},
+      text(w.board_dir));
+  line.value({.name = "--tensorboard-log-interval",
+              .field = "watch.board_interval",
+              .type = "N",
+              .unit = "steps",
+              .help = "Steps between two that are written there.",
+              .megatron = ""},
+             whole(w.board_interval, 1, largest_count));
+  line.value(
+      {.name = "--record-schedule",
+       .field = "watch.schedule_record",
+       .type = "FILE",
+       .help
+       = "The last step that was executed, as a plan in CSV, which --pipeline-schedule and `troupe "
+         "schedule` take: the plan, or what a behaviour decided on the slowest replica."},
+      text(w.schedule_record));
+  line.value({.name = "--trace",
+              .field = "watch.trace_file",
+              .type = "FILE",
+              .help = "Every action of every worker, for Chrome's or Perfetto's viewer."},
+             text(w.trace_file));
+  line.value({.name = "--profile-operations",
+              .field = "watch.profile_file",
+              .type = "FILE",
+              .help = "Times every operation, from the third step on: the longest as a table in "
+                      "the end, all of them as JSON. Bits do not change."},
+             text(w.profile_file));
+  line.value({.name = "--eval-interval",
+              .field = "watch.eval_interval",
+              .type = "N",
+              .unit = "steps",
+              .help = "Steps between two validations; 0: never.",
+              .megatron = "the default is 1000, as it was in earlier versions; 0: never"},
+             whole(w.eval_interval, 0, largest_count));
+  line.value({.name = "--eval-iters",
+              .field = "watch.eval_batches",
+              .type = "N",
+              .unit = "global batches",
+              .help = "Global batches of one validation; 0: never.",
+              .megatron = ""},
+             whole(w.eval_batches, 0, largest_count));
+  line.toggle({.name = "--no-progress",
+               .field = "watch.progress=false",
+               .help = "No progress bar, on a terminal either."},
+              [&w] { w.progress = false; });
+}
+
+}  // namespace troupe::command::settings

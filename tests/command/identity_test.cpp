@@ -1,0 +1,157 @@
+#include "tests/command/setting_trials.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <nlohmann/json.hpp>
+#include <set>
+
+using namespace troupe;
+using namespace troupe::command;
+using namespace troupe::tests;
+
+namespace {
+
+/// Settings without a trial, and why.
+const std::map<std::string, std::string>& not_tried() {
+  static const std::map<std::string, std::string> all
+      = {{"--optimizer", "has one value"},
+         {"--load-hf", "its shape is the model's; tests/command/use_test.py"},
+         {"--devices", "needs a GPU; tests/command/gpu_test.py"},
+         {"--allow-tf32", "needs a GPU; tests/command/gpu_test.py"},
+         {"--product-choices", "needs a GPU; tests/command/gpu_test.py"},
+         {"--collectives", "needs a GPU; its part of the identity is looked at below"}};
+  return all;
+}
+
+/// Where in the identity a setting that decides bits stands, when not under its own name.
+const std::map<std::string, std::string>& stands_as() {
+  static const std::map<std::string, std::string> all
+      = {{"model.grouped_queries", "model.groups"},
+         {"model.vocabulary_divisor", "model.padded_vocabulary"},
+         {"model.yarn_factor", "model.scaling_factor"},
+         {"tokenizer.vocab_file", "tokenizer.fingerprint"},
+         {"tokenizer.merge_file", "tokenizer.fingerprint"},
+         {"tokenizer.folder", "tokenizer.fingerprint"},
+         {"data.path", "data.index_xxh3"},
+         {"train_iterations", "data.train_iterations"},
+         {"train_samples", "data.train_iterations"},
+         {"optimizer", "optimizer.beta1"},  // there is one optimizer, and these are its settings
+         {"rate.decay_iterations", "rate.decay"},
+         {"rate.warmup_iterations", "rate.warmup"},
+         {"rate.warmup_fraction", "rate.warmup"},
+         {"scaling.constant", "loss_scale.constant"},
+         {"scaling.initial", "loss_scale.initial"},
+         {"scaling.minimum", "loss_scale.minimum"},
+         {"scaling.window", "loss_scale.window"},
+         {"scaling.hysteresis", "loss_scale.hysteresis"},
+         {"layout.replicas_per_worker", "layout.world"},
+         {"layout.chunks", "layout.stages"},
+         {"layout.ends.first", "layout.stages"},
+         {"layout.ends.last", "layout.stages"},
+         {"layout.ends.embedding_counts", "layout.stages"},
+         {"layout.ends.loss_counts", "layout.stages"},
+         {"layout.schedule.source", "layout.gradient_sums"},
+         {"layout.schedule.chunks_per_rank", "layout.stages"},
+         {"layout.schedule.layers_per_chunk", "layout.stages"},
+         {"devices.exchange", "device.collectives"},
+         {"devices.tf32", "device.tf32"},
+         {"devices.product_choices", "device.products"}};
+  return all;
+}
+
+/// What of an identity no setting says, and what does.
+const std::map<std::string, std::string>& of_no_setting() {
+  static const std::map<std::string, std::string> all
+      = {{"build", "the program"},
+         {"instruction_set", "the machine"},
+         {"device.name", "the machine"},
+         {"device.libraries", "the machine"},
+         {"tokenizer.vocabulary_size", "the tokenizer's files, or model.vocabulary"},
+         {"data.bytes", "with data.index_xxh3"},
+         {"batch.data_parallel", "what the other axes leave"},
+         {"model.llama3_low", "a model's config.json"},
+         {"model.llama3_high", "a model's config.json"}};
+  return all;
+}
+
+/// Of a job on a GPU only.
+const std::set<std::string>& of_gpus() {
+  static const std::set<std::string> all = {"device.tf32", "device.products"};
+  return all;
+}
+
+std::string identity_of(const std::string& text) {
+  return runtime::identity(job_of(text));
+}
+
+/// The paths of what is no object: "model.layers".
+void collect_paths(const nlohmann::json& from, const std::string& path, std::set<std::string>& to) {
+  for (const auto& [key, value] : from.items())
+    if (const auto below = path + (path.empty() ? "" : ".") + key; value.is_object())
+      collect_paths(value, below, to);
+    else
+      to.insert(below);
+}
+
+/// The paths that identities have, of jobs that have all of them together.
+std::set<std::string> identity_paths() {
+  std::set<std::string> out;
+  const auto add = [&out](const runtime::training_job& job) {
+    collect_paths(nlohmann::json::parse(runtime::identity(job)), "", out);
+  };
+  const std::string two = "--world-size 2 --pipeline-model-parallel-size 2 ";
+  for (const auto& text :
+       {std::string("--fp16"),
+        std::string("--fp16 --loss-scale 128"),
+        "--data-path " + files() / "data_text_document" + " --split 100,0,0",
+        two + "--pipeline-model-parallel-layout Et|tttL",
+        trials().at("--pipeline-schedule").around + "--pipeline-schedule dualpipe"})
+    add(job_of(complete(text)));
+  auto fast = job_of(complete(""));
+  fast.devices.exchange = runtime::collectives::nccl_fast;
+  add(fast);
+  return out;
+}
+
+std::string path_of(const flag_description& x) {
+  const auto field = field_of(x);
+  const auto found = stands_as().find(field);
+  return found == stands_as().end() ? field : found->second;
+}
+
+}  // namespace
+
+TEST_CASE("a setting is part of the identity exactly where its row says that it decides bits",
+          "[command][settings]") {
+  for (const auto& x : settings_of_training()) {
+    INFO(x.name);
+    const auto found = trials().find(x.name);
+    REQUIRE((found != trials().end()) != not_tried().contains(x.name));
+    if (found == trials().end())
+      continue;
+    const auto& [around, other, instead] = found->second;
+    const bool decides = x.resume != at_resume::free;
+    CHECK((identity_of(complete(around + instead))
+           != identity_of(complete(around + x.name + " " + other)))
+          == decides);
+  }
+}
+
+TEST_CASE(
+    "what a row says decides bits stands in the identity, and nothing else but what is listed",
+    "[command][settings]") {
+  const auto paths = identity_paths();
+  std::set<std::string> decide;
+  for (const auto& x : settings_of_training())
+    if (x.resume != at_resume::free) {
+      INFO(x.name << ", " << path_of(x));
+      CHECK(paths.contains(path_of(x)) != of_gpus().contains(path_of(x)));
+      decide.insert(path_of(x));
+    }
+  for (const auto& path : paths) {
+    INFO(path);
+    const bool listed = of_no_setting().contains(path)
+                        || of_no_setting().contains(path.substr(0, path.find('.')));
+    CHECK(decide.contains(path) != listed);
+  }
+}

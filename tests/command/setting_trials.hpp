@@ -1,0 +1,279 @@
+// Another value of every setting of training, and what a command line needs besides.
+
+#pragma once
+
+#include "actors/command/commands.hpp"
+#include "actors/command/flags.hpp"
+#include "runtime/core/file.hpp"
+#include "tests/support/scratch_folder.hpp"
+
+#include <map>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace troupe::tests {
+
+using namespace troupe::command;
+
+inline std::vector<flag_description> settings_of_training() {
+  training_flags flags;
+  command_line line("troupe train gpt", "");
+  declare(line, flags);
+  std::vector<flag_description> out;
+  for (const auto& group : line.describe().groups)
+    for (const auto& flag : group.flags)
+      if (!flag.field.empty())
+        out.push_back(flag);
+  return out;
+}
+
+/// "precision" of "precision=bf16": flags that choose one value share a field.
+inline std::string field_of(const flag_description& x) {
+  return x.field.substr(0, x.field.find('='));
+}
+
+inline const std::string small
+    = "--num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 32 --world-size 1 "
+      "--micro-batch-size 2 --lr 1e-3 --threads-per-worker 1 --backend cpu ";
+
+/// Two tokenizers, `a` and `b`, and a data set that one of them made.
+class made_files {
+ public:
+  made_files() {
+    runtime::write_text(folder_ / "text", "in the beginning, in the end\n\nand in between\n");
+    command_line program("troupe", "");
+    add_commands(program);
+    const auto at = [&](const char* name) { return (folder_ / name).string(); };
+    for (const auto& [name, tokens] : {std::pair("a", "260"), std::pair("b", "262")})
+      program.parse({"tokenizer",
+                     "train",
+                     "--input",
+                     at("text"),
+                     "--vocab-size",
+                     tokens,
+                     "--output",
+                     at(name)})();
+    program.parse({"preprocess",
+                   "--input",
+                   at("text"),
+                   "--input-format",
+                   "lines",
+                   "--output-prefix",
+                   at("data"),
+                   "--tokenizer",
+                   at("a"),
+                   "--append-eod"})();
+  }
+  std::string operator/(const std::string& name) const { return (folder_ / name).string(); }
+
+ private:
+  scratch_folder folder_;
+};
+
+inline const made_files& files() {
+  static const made_files all;
+  return all;
+}
+
+/// Whether one of the flags that begin so is given.
+inline bool gives(const std::string& text, const std::string& flag) {
+  return (" " + text).find(" " + flag) != std::string::npos;
+}
+
+/// With what a run needs besides, where `text` does not say it otherwise.
+inline std::string complete(const std::string& text) {
+  auto out = small;
+  if (!gives(text, "--train-samples"))
+    out += "--train-iters 100 ";
+  if (!gives(text, "--data-path") && !gives(text, "--mock-data"))
+    out += "--mock-data ";
+  if (!gives(text, "--tokenizer") && !gives(text, "--vocab-file"))
+    out += "--tokenizer-type NullTokenizer --vocab-size 1000 ";
+  return out + text;
+}
+
+struct trial {
+  std::string around, other;  ///< what else it needs, and another value than the default's
+  std::string instead = {};   ///< what the other side has in its place, where it needs something
+};
+
+/// Another value of each setting; of those that need a GPU none.
+inline const std::map<std::string, trial>& trials() {
+  const std::string gqa = "--group-query-attention ", rope = "--position-embedding-type rope ",
+                    yarn = "--position-embedding-type yarn ", fp16 = "--fp16 ",
+                    two = "--world-size 2 --pipeline-model-parallel-size 2 ", load = "--load x ",
+                    split = "--world-size 2 --use-distributed-optimizer --overlap-grad-reduce ",
+                    again
+                    = "--recompute-granularity full --recompute-method block "
+                      "--recompute-num-layers 1 ",
+                    samples = "--train-samples 200 ", uneven = two + "--num-layers 3 ";
+  const auto bpe = [](const std::string& name) {
+    return "--vocab-file " + files() / (name + "/vocab.json") + " --merge-file "
+           + files() / (name + "/merges.txt");
+  };
+  static const std::map<std::string, trial> all = {
+      {"--num-layers", {"", "2"}},
+      {"--hidden-size", {"", "32"}},
+      {"--num-attention-heads", {"", "2"}},
+      {"--ffn-hidden-size", {"", "128"}},
+      {"--kv-channels", {"", "8"}},
+      {"--group-query-attention", {"", ""}},
+      {"--num-query-groups", {gqa, "2"}},
+      {"--seq-length", {"", "16"}},
+      {"--max-position-embeddings", {"", "64"}},
+      {"--make-vocab-size-divisible-by", {"", "100"}},
+      {"--position-embedding-type", {"", "none"}},
+      {"--use-rotary-position-embeddings", {"", ""}},
+      {"--no-position-embedding", {"", ""}},
+      {"--normalization", {"", "RMSNorm"}},
+      {"--norm-epsilon", {"", "1e-6"}},
+      {"--apply-layernorm-1p", {"", ""}},
+      {"--qk-layernorm", {"", ""}},
+      {"--window-size", {"", "8,0"}},
+      {"--squared-relu", {"", ""}},
+      {"--swiglu", {"", ""}},
+      {"--no-bias-gelu-fusion", {"", ""}},
+      {"--disable-bias-linear", {"", ""}},
+      {"--add-qkv-bias", {"--disable-bias-linear ", ""}},
+      {"--untie-embeddings-and-output-weights", {"", ""}},
+      {"--hidden-dropout", {"", "0"}},
+      {"--attention-dropout", {"", "0"}},
+      {"--init-method-std", {"", "0.01"}},
+      {"--rotary-base", {rope, "500000"}},
+      {"--rotary-percent", {rope, "0.5"}},
+      {"--rotary-interleaved", {rope, ""}},
+      {"--rotary-seq-len-interpolation-factor", {rope, "2"}},
+      {"--use-rope-scaling", {rope, ""}},
+      {"--rope-scaling-factor", {rope + "--use-rope-scaling ", "4"}},
+      {"--rotary-scaling-factor", {yarn, "4"}},
+      {"--yarn-original-max-position-embeddings", {yarn, "1024"}},
+      {"--yarn-beta-fast", {yarn, "16"}},
+      {"--yarn-beta-slow", {yarn, "2"}},
+      {"--no-yarn-correction-range-round-to-int", {yarn, ""}},
+      {"--mscale", {yarn + "--rotary-scaling-factor 4 ", "2"}},
+      {"--mscale-all-dim", {yarn + "--rotary-scaling-factor 4 ", "1"}},
+      {"--yarn-correction-range-round-to-int",
+       {yarn, "", "--no-yarn-correction-range-round-to-int"}},
+      {"--data-path", {"--split 100,0,0 ", files() / "data_text_document", "--mock-data"}},
+      {"--mock-data", {"--split 100,0,0 ", "", "--data-path " + files() / "data_text_document"}},
+      {"--tokenizer-type", {"", "NullTokenizer --vocab-size 1000", "--tokenizer " + files() / "a"}},
+      {"--vocab-file", {"", bpe("b").substr(13), bpe("a")}},
+      {"--merge-file",
+       {"--vocab-file " + files() / "b/vocab.json ", files() / "b/merges.txt", bpe("a")}},
+      {"--tokenizer", {"", files() / "b", "--tokenizer " + files() / "a"}},
+      {"--split", {"", "9,1,0"}},
+      {"--data-cache-path", {"", "cache"}},
+      {"--eod-mask-loss", {"", ""}},
+      {"--reset-position-ids", {"", ""}},
+      {"--vocab-size", {"", "900"}},
+      {"--micro-batch-size", {"--global-batch-size 4 ", "1"}},
+      {"--global-batch-size", {"", "4"}},
+      {"--rampup-batch-size", {"--global-batch-size 8 ", "4 4 100"}},
+      {"--train-iters", {"", "50"}},
+      {"--train-samples", {samples, "100"}},
+      {"--exit-interval", {"", "10"}},
+      {"--on-nonfinite", {"", "skip"}},
+      {"--max-skipped-in-a-row", {"--on-nonfinite skip ", "3"}},
+      {"--adam-beta1", {"", "0.8"}},
+      {"--adam-beta2", {"", "0.95"}},
+      {"--adam-eps", {"", "1e-7"}},
+      {"--weight-decay", {"", "0.1"}},
+      {"--clip-grad", {"", "2"}},
+      {"--seed", {"", "7"}},
+      {"--loss-scale", {fp16, "128"}},
+      {"--initial-loss-scale", {fp16, "65536"}},
+      {"--min-loss-scale", {fp16, "2"}},
+      {"--loss-scale-window", {fp16, "10"}},
+      {"--hysteresis", {fp16, "1"}},
+      {"--lr", {"", "2e-3"}},
+      {"--min-lr", {"", "1e-4"}},
+      {"--lr-decay-style", {"", "cosine"}},
+      {"--lr-decay-iters", {"", "50"}},
+      {"--lr-decay-samples", {samples, "100"}},
+      {"--lr-warmup-iters", {"", "5"}},
+      {"--lr-warmup-samples", {samples, "20"}},
+      {"--lr-warmup-fraction", {"", "0.1"}},
+      {"--lr-warmup-init", {"", "1e-5"}},
+      {"--world-size", {"", "2"}},
+      {"--tensor-model-parallel-size", {"--world-size 2 ", "2"}},
+      {"--sequence-parallel", {"--world-size 2 --tensor-model-parallel-size 2 ", ""}},
+      {"--pipeline-model-parallel-size", {"--world-size 2 ", "2"}},
+      {"--context-parallel-size", {"", "1"}},
+      {"--expert-model-parallel-size", {"", "1"}},
+      {"--expert-tensor-parallel-size", {"", "1"}},
+      {"--use-tp-pp-dp-mapping", {"", ""}},
+      {"--replicas-per-worker", {"", "2"}},
+      {"--threads-per-worker", {"", "2"}},
+      {"--bf16", {"", ""}},
+      {"--fp16", {"", ""}},
+      {"--dry-run", {"", ""}},
+      {"--pipeline-model-parallel-layout", {two, "Et|tttL"}},
+      {"--decoder-first-pipeline-num-layers", {two, "1"}},
+      {"--decoder-last-pipeline-num-layers", {two, "1"}},
+      {"--account-for-embedding-in-pipeline-split",
+       {uneven, "", "--account-for-loss-in-pipeline-split"}},
+      {"--account-for-loss-in-pipeline-split",
+       {uneven, "", "--account-for-embedding-in-pipeline-split"}},
+      {"--pipeline-schedule",
+       {"--world-size 4 --pipeline-model-parallel-size 4 --global-batch-size 16 "
+        "--untie-embeddings-and-output-weights ",
+        "dualpipe"}},
+      {"--num-virtual-stages-per-pipeline-rank", {two + "--global-batch-size 8 ", "2"}},
+      {"--num-layers-per-virtual-pipeline-stage", {two + "--global-batch-size 8 ", "1"}},
+      {"--microbatch-group-size-per-virtual-pipeline-stage",
+       {two + "--global-batch-size 16 --num-virtual-stages-per-pipeline-rank 2 ", "4"}},
+      {"--pipeline-memory-limit", {two + "--global-batch-size 16 --pipeline-schedule zb-h2 ", "4"}},
+      {"--pipeline-times", {two + "--global-batch-size 8 --pipeline-schedule auto ", "1,1,1,0.5"}},
+      {"--use-distributed-optimizer", {"", ""}},
+      {"--ddp-bucket-size", {"", "1000"}},
+      {"--overlap-grad-reduce", {"", ""}},
+      {"--overlap-param-gather", {split, ""}},
+      {"--recompute-granularity", {"", "selective"}},
+      {"--recompute-activations", {"", ""}},
+      {"--recompute-method", {again, "uniform"}},
+      {"--recompute-num-layers", {again, "2"}},
+      {"--recompute-modules", {"--recompute-granularity selective ", "mlp"}},
+      {"--save", {"", "x"}},
+      {"--load", {"", "x"}},
+      {"--save-interval", {"--save x ", "5"}},
+      {"--keep-last", {"--save x ", "2"}},
+      {"--finetune", {load, ""}},
+      {"--no-load-optim", {load, ""}},
+      {"--override-opt_param-scheduler", {load, ""}},
+      {"--use-checkpoint-opt_param-scheduler", {load, ""}},
+      {"--strict-identity", {load, ""}},
+      {"--log-interval", {"", "5"}},
+      {"--log-throughput", {"", ""}},
+      {"--matrix-rate", {"--log-throughput ", "1"}},
+      {"--log-params-norm", {"", ""}},
+      {"--log-num-zeros-in-grad", {"", ""}},
+      {"--log-file", {"", "a.jsonl"}},
+      {"--log-csv", {"", "a.csv"}},
+      {"--tensorboard-dir", {"", "board"}},
+      {"--tensorboard-log-interval", {"", "2"}},
+      {"--record-schedule", {two, "record.csv"}},
+      {"--trace", {"", "trace.json"}},
+      {"--profile-operations", {"", "profile.json"}},
+      {"--eval-interval", {"", "5"}},
+      {"--eval-iters", {"", "5"}},
+      {"--no-progress", {"", ""}},
+      {"--backend", {"", "reference"}},
+      {"--transport", {"", "ucx"}},
+      {"--check-messages", {"", ""}},
+      {"--plant-fault", {"", "stage:0.0@3"}},
+      {"--plant-delays", {"", "1,2,3"}},
+  };
+  return all;
+}
+
+inline runtime::training_job job_of(const std::string& text) {
+  std::istringstream in(text);
+  std::vector<std::string> words;
+  for (std::string word; in >> word;)
+    words.push_back(word);
+  return training_job_from(words);
+}
+
+}  // namespace troupe::tests
