@@ -95,6 +95,7 @@ inline op_family norm_family() {
                                {2, 65},
                                {131, 88},
                                {19, 136},
+                               {5, 256},
                                {131, 257},
                                {11, 264},
                                {3, 520},
@@ -119,7 +120,7 @@ inline op_family norm_family() {
     for (const float offset : {0.0F, 1.0F}) {
       const norm_extents s{3, 9, kind, false, offset};
       out.gradients.push_back({.shape = s.layer() ? "layer" : "rms",
-                               .forward = s.forward(),
+                               .forward = {s.forward()},
                                .backward = {s.backward_input(), s.backward_weight()},
                                .tolerance = 1e-6});
     }
