@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <optional>
 #include <set>
 
 namespace troupe::tests {
@@ -102,7 +103,10 @@ class question {
 
   std::vector<std::string> ask() {
     // All are made before the judge runs: what it changes is copied from it.
-    auto by_one = make(0), by_many = make(0), from_odd = make(1), again = make(0);
+    const int many = backend_.team_sizes().back();
+    auto by_one = make(0), from_odd = make(1), again = make(0);
+    const auto in_team = many > 1 ? std::optional(make(0)) : std::nullopt;
+    const trial& by_many = in_team ? *in_team : by_one;
     std::vector<trial> in_place;
     for (const auto& [result, input] : what_.in_place)
       in_place.push_back(make(0, {{result, input}}));
@@ -111,16 +115,17 @@ class question {
       by_reference.push_back(make(host_memory(), 0, {}));
     judge(judged_->op);
 
-    const int many = backend_.team_sizes().back();
     backend_.run(by_one.op(), 1);
     compare(*by_one.in, "");
-    backend_.run(by_many.op(), many);
-    compare(*by_many.in, "by " + std::to_string(many) + " threads");
+    if (in_team) {
+      backend_.run(by_many.op(), many);
+      compare(*by_many.in, "by " + std::to_string(many) + " threads");
+    }
     backend_.run(from_odd.op(), many);
     compare(*from_odd.in, "from unaligned addresses");
     backend_.run_otherwise(again.op(), many);
     same_bits(*again.in, *by_many.in, "in another run, with fewer threads than asked for");
-    if (what_.same_bits_by_threads)
+    if (in_team && what_.same_bits_by_threads)
       same_bits(*by_many.in, *by_one.in, "by " + std::to_string(many) + " threads");
     if (what_.same_bits_by_address)
       same_bits(*from_odd.in, *by_many.in, "from unaligned addresses");
