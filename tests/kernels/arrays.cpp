@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <new>
 #include <stdexcept>
 
@@ -127,6 +128,22 @@ draw zeros_and_ones(std::int64_t n) {
 }
 draw whole_numbers(std::int64_t n, std::int64_t below) {
   return {n, [below](std::mt19937& rng) { return double(rng() % std::uint64_t(below)); }};
+}
+draw numbers_and_zeros(std::int64_t n) {
+  return {n, [i = 0](std::mt19937& rng) mutable {
+            const double x = std::normal_distribution<double>()(rng);
+            const int at = i++;
+            return at % 7 == 0    ? at % 2 == 0 ? 0.0 : -0.0
+                   : at % 11 == 5 ? std::numeric_limits<double>::quiet_NaN()
+                   : at % 13 == 2 ? 0x1p-149
+                                  : x;
+          }};
+}
+draw numbers_of_64_bits(std::int64_t n) {
+  return {n, [](std::mt19937& rng) {
+            const std::uint64_t high = rng(), low = rng();
+            return double((high << 32 | low) >> 11) * 0x1p11;
+          }};
 }
 draw listed(std::vector<double> values) {
   const auto n = std::int64_t(values.size());

@@ -40,7 +40,10 @@ struct draw {
 draw normal_numbers(std::int64_t n);
 draw positive_numbers(std::int64_t n);  ///< squares of normal ones
 draw zeros_and_ones(std::int64_t n);    ///< every third is 0
+/// Normal ones, and zeros of either sign, what is not a number, the smallest that float has.
+draw numbers_and_zeros(std::int64_t n);
 draw whole_numbers(std::int64_t n, std::int64_t below);
+draw numbers_of_64_bits(std::int64_t n);  ///< whole; a double holds 53 of them
 draw listed(std::vector<double> values);
 template <class T>
 draw listed(const std::vector<T>& values) {

@@ -39,22 +39,3 @@ TEST_CASE("parts of a table on the cpu add up to the whole", "[kernels][cpu]") {
   CHECK(sum == whole.y);  // of one row and zeros
   CHECK(parts.dtable == whole.dtable);
 }
-
-TEST_CASE("a token of another part of the table on the cpu finds its position alone",
-          "[kernels][cpu]") {
-  tests::embedding_memory<float> t{.R = 13, .C = 7, .V = 11, .P = 5};
-  const auto before = t.dtable;
-  auto forward = t.forward();
-  forward.first = 100;
-  forward.rows = 11;
-  on_cpu(forward);
-  auto backward = t.backward();
-  backward.first = 100;
-  backward.rows = 11;
-  on_cpu(backward);
-  for (std::int64_t r = 0; r < t.R; ++r)
-    CHECK(std::equal(t.y.begin() + r * t.C,
-                     t.y.begin() + (r + 1) * t.C,
-                     t.position_table.begin() + t.position[std::size_t(r)] * t.C));
-  CHECK(t.dtable == before);
-}

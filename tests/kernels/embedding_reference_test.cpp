@@ -1,9 +1,7 @@
 #include "kernels/reference/reference.hpp"
-#include "tests/support/gradient.hpp"
 #include "tests/support/ops.hpp"
 
 #include <catch2/catch_test_macros.hpp>
-#include <catch2/generators/catch_generators.hpp>
 
 using namespace troupe;
 using namespace troupe::tests;
@@ -21,23 +19,6 @@ TEST_CASE("an embedding looks up tokens and, where there are some, positions",
   t.with_positions = false;
   run(t.forward());
   CHECK(t.y == std::vector<double>{5, 6, 1, 2});
-}
-
-TEST_CASE("embedding backward agrees with finite differences when tokens repeat",
-          "[kernels][reference][embedding][gradient]") {
-  const auto with_positions = GENERATE(true, false);
-  embedding_memory<double> t{
-      .R = 9, .C = 3, .V = 4, .P = 5, .with_positions = with_positions};  // 9 rows, 4 tokens
-  const auto dtable = t.dtable, dposition_table = t.dposition_table;
-  run(t.backward());
-  const auto loss = [&t] {
-    run(t.forward());
-    return weighted_sum(t.y, t.dy);
-  };
-  // Linear: what is left is the rounding of the finite differences.
-  CHECK(relative_error(t.dtable, plus(dtable, slopes(t.table, loss))) < 1e-8);
-  CHECK(relative_error(t.dposition_table, plus(dposition_table, slopes(t.position_table, loss)))
-        < 1e-8);
 }
 
 TEST_CASE("embedding backward adds rows in their order, rounding after each",

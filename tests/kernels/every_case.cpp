@@ -10,23 +10,23 @@
 #include "tests/kernels/cases/rope.hpp"
 #include "tests/kernels/cases/sum.hpp"
 
+#include <stdexcept>
+
 namespace troupe::tests {
 
 std::vector<op_family> every_family() {
-  return {activation_family(),
-          adamw_family(),
-          attention_family(),
-          bias_family(),
-          cross_entropy_family(),
-          dropout_family(),
-          embedding_family(),
-          head_norm_family(),
-          linear_family(),
-          masked_loss_family(),
-          norm_family(),
-          pieces_family(),
-          rope_family(),
-          sum_family()};
+#define TROUPE_FAMILY(family) family##_family(),
+  return {TROUPE_EVERY_FAMILY(TROUPE_FAMILY)};
+#undef TROUPE_FAMILY
+}
+
+op_family family_of_name(const std::string& name) {
+#define TROUPE_FAMILY(family) \
+  if (name == #family)        \
+    return family##_family();
+  TROUPE_EVERY_FAMILY(TROUPE_FAMILY)
+#undef TROUPE_FAMILY
+  throw std::logic_error("no family of operations is called " + name);
 }
 
 }  // namespace troupe::tests

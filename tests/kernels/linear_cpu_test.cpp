@@ -51,14 +51,6 @@ TEMPLATE_TEST_CASE("cpu gradients through what made the input have the bits of t
   }
 }
 
-TEST_CASE("the gradient of a weight is added to what is there", "[kernels][linear]") {
-  memory m{.R = 7, .N = 5, .K = 3};
-  const auto before = m.dweight;
-  std::fill(m.dz.begin(), m.dz.end(), 0.0f);
-  tests::on_cpu(m.backward_weight());
-  CHECK(m.dweight == before);
-}
-
 TEST_CASE("a product leaves the caller's number of threads as it was", "[kernels][linear]") {
   const int before = omp_get_max_threads();
   computed({.R = 3, .N = 3, .K = 3}, before + 1);

@@ -93,17 +93,6 @@ TEMPLATE_TEST_CASE("an epilogue in a narrow type is the activation of the z that
   CHECK(without.y == m.y);
 }
 
-TEMPLATE_TEST_CASE("the gradient of a weight in float is added to what is there, of narrow numbers",
-                   "[kernels][linear][narrow]",
-                   bf16,
-                   f16) {
-  memory<TestType> m{.R = 7, .N = 5, .K = 3};
-  const auto before = m.dweight;
-  std::fill(m.dz.begin(), m.dz.end(), TestType(0.0f));
-  tests::on_cpu(m.backward_weight());
-  CHECK(m.dweight == before);
-}
-
 TEMPLATE_TEST_CASE("cpu products of narrow numbers give the same bits again, on any thread",
                    "[kernels][linear][narrow]",
                    bf16,

@@ -84,21 +84,6 @@ TEMPLATE_TEST_CASE("what is not a number stays so in a narrow type",
   }
 }
 
-TEMPLATE_TEST_CASE("sums in a narrow type on the cpu have the bits of the reference",
-                   "[kernels][cpu][narrow]",
-                   bf16,
-                   f16) {
-  const auto n = GENERATE(0, 1, 7, 61, 4096, 100003);
-  const int threads = GENERATE(1, 2, 3), sources = GENERATE(2, 5);
-  sum_memory<TestType> a{.n = n, .sources = sources}, b = a;
-  kernels::reference::run(a.add());
-  on_cpu(b.add(), threads);
-  CHECK(b.y == a.y);
-  kernels::reference::run(a.ordered_sum());
-  on_cpu(b.ordered_sum(), threads);
-  CHECK(b.y == a.y);
-}
-
 TEMPLATE_TEST_CASE("a sum in a narrow type is rounded once, not after each source",
                    "[kernels][cpu][narrow]",
                    bf16,

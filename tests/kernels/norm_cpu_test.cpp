@@ -1,15 +1,13 @@
 // Beside the tester (op_tester.hpp): rows whose mean is far from zero, statistics that nobody
-// wants, gains that are kept less one.
+// wants.
 
 #include "kernels/reference/reference.hpp"
 #include "tests/support/on_cpu.hpp"
 #include "tests/support/ops.hpp"
 
 #include <catch2/catch_test_macros.hpp>
-#include <catch2/generators/catch_generators.hpp>
 
 using namespace troupe;
-using kernels::normalization;
 using tests::on_cpu;
 using tests::relative_error;
 
@@ -38,18 +36,4 @@ TEST_CASE("norm on the cpu leaves out the statistics that nobody wants", "[kerne
 TEST_CASE("norm on the cpu refuses a workspace that is too small", "[kernels][cpu]") {
   tests::norm_memory<float> a{.R = 3, .C = 19};
   CHECK_THROWS_AS(kernels::run(kernels::backend::cpu, a.backward_weight(), {}), std::logic_error);
-}
-
-TEST_CASE("norm on the cpu adds an offset to the gain", "[kernels][cpu]") {
-  const auto kind = GENERATE(normalization::layer, normalization::rms);
-  tests::norm_memory<float> offset{.R = 5, .C = 61, .kind = kind, .gain_offset = 1}, plain = offset;
-  plain.gain_offset = 0;
-  for (auto& gain : plain.gain)
-    gain += 1;
-  for (auto* t : {&offset, &plain}) {
-    on_cpu(t->forward());
-    on_cpu(t->backward_input());
-  }
-  CHECK(offset.y == plain.y);  // one addition, wherever it is made
-  CHECK(offset.dx == plain.dx);
 }

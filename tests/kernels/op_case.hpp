@@ -67,21 +67,28 @@ struct op_case {
   op_maker before = {};  ///< the judge runs it first: `op` reads some of its results
   /// Results that may take the place of an input: each a question of its own.
   std::vector<std::pair<std::string, std::string>> in_place = {};
+  bool bits_of_reference = false;     ///< the reference's in the same type, bit by bit
   bool same_bits_by_threads = true;   ///< whatever number of threads is asked for
   bool same_bits_by_address = false;  ///< wherever its arrays begin
   bool large = false;                 ///< too much for the emulated device
 };
 
-/// A forward operation and those that make its gradients: of each input x that has a result dx
-/// there, with dy for each result y. In double, by the reference.
+/// Operations of a forward pass and those that make its gradients: of each input x that has a
+/// result dx there, with dy for each result y. An x that is changed in place is input and result,
+/// and its dx is dy before and the gradient after. In double, by the reference.
 struct gradient_case {
   std::string shape;
-  op_maker forward;
+  std::vector<op_maker> forward;
   std::vector<op_maker> backward;
   /// Central differences in double are right to some 1e-9. Statistics that are kept in float
   /// between the passes cost 6e-8, and more where numbers cancel.
   double tolerance = 1e-8;
+  double step = 1e-5;
 };
+
+/// Of results that are float even here: their rounding, 2.4e-7 below 8, over steps that are a
+/// quarter. Beside it the error of differences of order eight is nothing.
+inline constexpr double step_of_floats = 0.25, tolerance_of_floats = 3e-6;
 
 struct op_family {
   std::string name;
@@ -89,7 +96,25 @@ struct op_family {
   std::vector<gradient_case> gradients = {};
 };
 
+// X(family): in cases/, as a function of that name and `_family`.
+#define TROUPE_EVERY_FAMILY(X) \
+  X(activation)                \
+  X(adamw)                     \
+  X(attention)                 \
+  X(bias)                      \
+  X(cross_entropy)             \
+  X(dropout)                   \
+  X(embedding)                 \
+  X(head_norm)                 \
+  X(linear)                    \
+  X(masked_loss)               \
+  X(norm)                      \
+  X(pieces)                    \
+  X(rope)                      \
+  X(sum)
+
 std::vector<op_family> every_family();
+op_family family_of_name(const std::string& name);
 
 /// Rounding errors of a sum of n terms in float, which walk at random (Higham, Mary: "A New
 /// Approach to Probabilistic Rounding Error Analysis", 2019), and of the few operations beside it.

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <optional>
+#include <set>
 
 namespace troupe::tests {
 
@@ -47,7 +49,8 @@ std::string difference(const arrays& mine,
                        const array& result,
                        const arrays& exact,
                        const array& wanted,
-                       double allowance) {
+                       double allowance,
+                       double roundings_between) {
   const auto of_mine = mine.bytes(result), of_exact = exact.bytes(wanted);
   if (result.units == 0 && result.type == wanted.type)
     return of_mine == of_exact ? "" : "is not the reference's, bit by bit";
@@ -56,7 +59,8 @@ std::string difference(const arrays& mine,
   for (const double value : y)
     if (std::isfinite(value))
       largest = std::max(largest, std::abs(value));
-  const double allowed = result.units * allowance * rounding_of_float * largest;
+  const double allowed = result.units * allowance * rounding_of_float * largest
+                         + roundings_between * of_rounding(result.type, largest);
   double worst = 0;
   std::size_t at = 0, wrong = 0;
   for (std::size_t i = 0; i < y.size(); ++i) {
@@ -82,7 +86,7 @@ std::string difference(const arrays& mine,
          + std::to_string(at) + " it is " + std::to_string(x[at]) + ", not " + std::to_string(y[at])
          + "; " + std::to_string(worst / (rounding_of_float * std::max(largest, 1e-30)))
          + " roundings of float beside its own, allowed are "
-         + std::to_string(result.units * allowance);
+         + std::to_string(allowed / (rounding_of_float * std::max(largest, 1e-30)));
 }
 
 /// One operation in one type, and the judge's results.
@@ -99,25 +103,36 @@ class question {
 
   std::vector<std::string> ask() {
     // All are made before the judge runs: what it changes is copied from it.
-    auto by_one = make(0), by_many = make(0), from_odd = make(1), again = make(0);
+    const int many = backend_.team_sizes().back();
+    auto by_one = make(0), from_odd = make(1), again = make(0);
+    const auto in_team = many > 1 ? std::optional(make(0)) : std::nullopt;
+    const trial& by_many = in_team ? *in_team : by_one;
     std::vector<trial> in_place;
     for (const auto& [result, input] : what_.in_place)
       in_place.push_back(make(0, {{result, input}}));
+    std::vector<trial> by_reference;
+    if (what_.bits_of_reference)
+      by_reference.push_back(make(host_memory(), 0, {}));
     judge(judged_->op);
 
-    const int many = backend_.team_sizes().back();
     backend_.run(by_one.op(), 1);
     compare(*by_one.in, "");
-    backend_.run(by_many.op(), many);
-    compare(*by_many.in, "by " + std::to_string(many) + " threads");
+    if (in_team) {
+      backend_.run(by_many.op(), many);
+      compare(*by_many.in, "by " + std::to_string(many) + " threads");
+    }
     backend_.run(from_odd.op(), many);
     compare(*from_odd.in, "from unaligned addresses");
     backend_.run_otherwise(again.op(), many);
     same_bits(*again.in, *by_many.in, "in another run, with fewer threads than asked for");
-    if (what_.same_bits_by_threads)
+    if (in_team && what_.same_bits_by_threads)
       same_bits(*by_many.in, *by_one.in, "by " + std::to_string(many) + " threads");
     if (what_.same_bits_by_address)
       same_bits(*from_odd.in, *by_many.in, "from unaligned addresses");
+    for (const auto& one : by_reference) {
+      judge(one.op());
+      same_bits(*by_one.in, *one.in, "beside the reference in the same type");
+    }
     for (std::size_t i = 0; i < in_place.size(); ++i) {
       backend_.run(in_place[i].op(), 1);
       same_bits(*in_place[i].in,
@@ -138,7 +153,12 @@ class question {
   };
 
   trial make(std::size_t shift, std::map<std::string, std::string> in_place = {}) {
-    auto in = std::make_unique<arrays>(backend_.memory(), exact_, shift, std::move(in_place));
+    return make(backend_.memory(), shift, std::move(in_place));
+  }
+  trial make(tested_memory& memory,
+             std::size_t shift,
+             std::map<std::string, std::string> in_place) {
+    auto in = std::make_unique<arrays>(memory, exact_, shift, std::move(in_place));
     auto made = what_.op.make(type_, *in);
     return {std::move(in), std::move(made)};
   }
@@ -160,7 +180,12 @@ class question {
 
   void compare(const arrays& mine, const std::string& when) {
     for_each_result(mine, [&](const array& wanted, const array& result) {
-      const auto how = difference(mine, result, exact_, wanted, backend_.allowance(what_.op.name));
+      const auto how = difference(mine,
+                                  result,
+                                  exact_,
+                                  wanted,
+                                  backend_.allowance(what_.op.name),
+                                  backend_.roundings_between(what_.op.name));
       if (!how.empty())
         complain(wanted.name, how, when);
     });
@@ -202,20 +227,139 @@ class question {
   std::vector<std::string> wrong_;
 };
 
-/// Of the sum of y dy over all results y that have a dy.
-double loss(const arrays& a) {
-  double sum = 0;
-  for (const auto& y : a.all()) {
-    const array* const dy = a.find("d" + y->name);
-    if (y->is == role::input || dy == nullptr || dy->is != role::input)
-      continue;
-    const auto values = a.values(*y), weights = a.values(*dy);
-    for (std::size_t i = 0; i < values.size(); ++i)
-      if (std::isfinite(values[i]))  // between heads nothing is written
-        sum += values[i] * weights[i];
+/// The gradients of one forward pass: what is said of them, and the slopes.
+class gradient_question {
+ public:
+  explicit gradient_question(const gradient_case& what) : what_(what) {
+    for (const auto& maker : what.forward) {
+      forward_.push_back(maker.make(element_type::f64, a_));
+      note_written();
+    }
+    results_ = written_;
+    for (const auto& one : a_.all()) {
+      const bool real = one->type == scalar::f64 || one->type == scalar::f32;
+      const bool in_place = one->is == role::changed;
+      if (real && (in_place || !results_.contains(one.get())))
+        inputs_.push_back({one.get(), in_place, a_.values(*one), {}});
+    }
   }
-  return sum;
-}
+
+  std::vector<std::string> ask() {
+    (void)loss();  // which leaves what the backward operations read
+    backward();
+    std::vector<std::string> wrong;
+    std::size_t asked = 0;
+    for (auto& one : inputs_) {
+      const array* const d = gradient_of(*one.x);
+      if (d == nullptr || !written_.contains(d))
+        continue;
+      ++asked;
+      if (const double away = worst_of(one, a_.values(*d)); !(away <= what_.tolerance))
+        wrong.push_back("the gradient of " + one.x->name + " of " + name() + " " + what_.shape
+                        + " differs from finite differences by " + std::to_string(away)
+                        + " of the largest");
+    }
+    if (asked == 0)
+      wrong.push_back("no gradient of " + name() + " was asked for");
+    return wrong;
+  }
+
+ private:
+  struct read_array {
+    const array* x;
+    bool in_place;
+    std::vector<double> at;      ///< its numbers before the forward pass
+    std::vector<double> before;  ///< what its gradient is added to
+  };
+
+  std::string name() const { return std::string(text(what_.forward.back().name)); }
+  const array* gradient_of(const array& x) const { return a_.find("d" + x.name); }
+
+  void note_written() {
+    for (const auto& one : a_.all())
+      if (one->is != role::input)
+        written_.insert(one.get());
+  }
+
+  void backward() {
+    std::vector<made_operation> made;
+    for (const auto& maker : what_.backward) {
+      made.push_back(maker.make(element_type::f64, a_));
+      note_gradients();
+      note_written();
+      judge(made.back().op);
+    }
+  }
+
+  /// What is there before the next backward operation writes: gradients of results, and what
+  /// gradients of inputs are added to.
+  void note_gradients() {
+    for (const array* const y : results_) {
+      const array* const dy = gradient_of(*y);
+      if (dy != nullptr && !written_.contains(dy)
+          && (dy->is == role::input || y->is == role::changed))
+        weights_.try_emplace(y, a_.values(*dy));
+    }
+    for (auto& one : inputs_)
+      if (const array* const dx = gradient_of(*one.x); dx != nullptr && one.before.empty())
+        one.before = dx->is == role::changed && !one.in_place
+                         ? a_.values(*dx)
+                         : std::vector<double>(std::size_t(dx->n));
+  }
+
+  /// The sum of y dy over all results y that have a dy.
+  double loss() {
+    for (const auto& one : inputs_)
+      a_.set(*one.x, one.at);
+    for (const auto& one : forward_)
+      judge(one.op);
+    double sum = 0;
+    for (const auto& [y, weights] : weights_) {
+      const auto values = a_.values(*y);
+      for (std::size_t i = 0; i < values.size(); ++i)
+        if (std::isfinite(values[i]))  // between heads nothing is written
+          sum += values[i] * weights[i];
+    }
+    return sum;
+  }
+
+  /// By central differences of order eight.
+  double slope(double& x) {
+    constexpr double factors[] = {4.0 / 5, -1.0 / 5, 4.0 / 105, -1.0 / 280};
+    const double at = x;
+    double sum = 0;
+    for (int i = 1; i <= 4; ++i) {
+      x = at + i * what_.step;
+      const double up = loss();
+      x = at - i * what_.step;
+      sum += factors[i - 1] * (up - loss());
+    }
+    x = at;
+    return sum / what_.step;
+  }
+
+  /// The worst of an input's gradient, relative to the largest.
+  double worst_of(read_array& of, const std::vector<double>& mine) {
+    double worst = 0, largest = 1e-30;
+    for (std::size_t k = 0; k < of.at.size(); ++k) {
+      const double by = slope(of.at[k]);
+      if (!std::isfinite(mine[k]) && by == 0)
+        continue;  // between heads
+      const double expected = of.before[k] + by, away = std::abs(mine[k] - expected);
+      largest = std::max(largest, std::abs(expected));
+      worst = std::isnan(away) ? HUGE_VAL : std::max(worst, away);
+    }
+    return worst / largest;
+  }
+
+  const gradient_case& what_;
+  arrays a_{20260102, element_type::f64};
+  std::vector<made_operation> forward_;
+  std::set<const array*> results_;  ///< of the forward pass
+  std::set<const array*> written_;  ///< by any operation that was made
+  std::vector<read_array> inputs_;
+  std::map<const array*, std::vector<double>> weights_;  ///< dy of each result y
+};
 
 }  // namespace
 
@@ -231,66 +375,7 @@ std::vector<std::string> complaints_of(tested_backend& backend, const op_case& w
 }
 
 std::vector<std::string> complaints_of(const gradient_case& what) {
-  constexpr double step = 1e-5;
-  arrays a(20260102, element_type::f64);
-  const auto forward = what.forward.make(element_type::f64, a);
-  judge(forward.op);
-  // What the forward operation reads: its gradients are asked for. The others read its results.
-  std::vector<const array*> inputs;
-  for (const auto& one : a.all())
-    if (one->is == role::input && one->type == scalar::f64)
-      inputs.push_back(one.get());
-  std::vector<made_operation> backward;
-  std::vector<std::vector<double>> before(inputs.size());
-  for (const auto& maker : what.backward) {
-    backward.push_back(maker.make(element_type::f64, a));
-    for (std::size_t i = 0; i < inputs.size(); ++i)
-      if (const array* const d = a.find("d" + inputs[i]->name); d != nullptr && before[i].empty())
-        before[i] = d->is == role::changed ? a.values(*d) : std::vector<double>(std::size_t(d->n));
-    judge(backward.back().op);
-  }
-  // Named again as results, which the makers of gradients have called inputs.
-  for (const auto& one : a.all())
-    if (a.find("d" + one->name) != nullptr && a.find("d" + one->name)->is == role::input)
-      one->is = role::output;
-
-  std::vector<std::string> wrong;
-  std::size_t asked = 0;
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    const array* const d = a.find("d" + inputs[i]->name);
-    if (d == nullptr || d->is == role::input)
-      continue;
-    ++asked;
-    const auto mine = a.values(*d);
-    auto x = a.values(*inputs[i]);
-    double worst = 0, largest = 1e-30;
-    for (std::size_t k = 0; k < x.size(); ++k) {
-      const double at = x[k];
-      const auto moved = [&](double by) {
-        x[k] = at + by;
-        a.set(*inputs[i], x);
-        judge(forward.op);
-        return loss(a);
-      };
-      const double slope = (moved(step) - moved(-step)) / (2 * step);
-      x[k] = at;
-      a.set(*inputs[i], x);
-      if (!std::isfinite(mine[k]) && slope == 0)
-        continue;  // between heads
-      const double expected = before[i][k] + slope;
-      largest = std::max(largest, std::abs(expected));
-      const double away = std::abs(mine[k] - expected);
-      worst = std::isnan(away) ? HUGE_VAL : std::max(worst, away);
-    }
-    if (!(worst <= what.tolerance * largest))
-      wrong.push_back("the gradient of " + inputs[i]->name + " of "
-                      + std::string(text(what.forward.name)) + " " + what.shape
-                      + " differs from finite differences by " + std::to_string(worst / largest)
-                      + " of the largest");
-  }
-  if (asked == 0)
-    wrong.push_back("no gradient of " + std::string(text(what.forward.name)) + " was asked for");
-  return wrong;
+  return gradient_question(what).ask();
 }
 
 }  // namespace troupe::tests

@@ -8,7 +8,8 @@
 //                  reference leaves poisoned stays so
 //                - the same bits in every run, also where fewer threads come than were asked for;
 //                  where its case says so, whatever number is asked for, or wherever arrays begin
-//                - the same bits where a result takes the place of an input
+//                - the same bits where a result takes the place of an input, and where its case
+//                  says so as the reference has in the same type
 //                - as many bytes as bytes_moved() declares
 //   gradient     by finite differences, in double, on the reference
 
@@ -30,6 +31,9 @@ class tested_backend {
   /// How many times the roundings of a case its instructions cost, at worst: where it has other
   /// exponentials, say, or rounds what it multiplies.
   virtual double allowance(kernels::operation_name) const { return 1; }
+  /// How many times a result is rounded to its type on the way: a product to which a bias is added
+  /// after it was stored, say.
+  virtual double roundings_between(kernels::operation_name) const { return 0; }
   virtual std::vector<int> team_sizes() const { return {1}; }
   virtual bool takes(const op_case& what) const = 0;
 };

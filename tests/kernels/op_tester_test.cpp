@@ -3,6 +3,7 @@
 #include "tests/kernels/op_tester.hpp"
 
 #include "kernels/backend/backend.hpp"
+#include "tests/kernels/cases/rope.hpp"
 #include "tests/kernels/vector_targets.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -161,6 +162,14 @@ TEST_CASE("the tester finds what is wrong, beyond an array, not written, or not 
 #endif
   CHECK(complaints(fault::untouched) > 0);
   CHECK(complaints(fault::unsteady) > 0);
+}
+
+TEST_CASE("the tester finds a gradient that is wrong", "[kernels][operations]") {
+  const rope_extents s{3, 2, 2, 5, 4, true};
+  gradient_case turned{.shape = "", .forward = {s.turn(false)}, .backward = {s.turn(true, "dx")}};
+  CHECK(complaints_of(turned).empty());
+  turned.backward = {s.turn(false, "dx")};
+  CHECK(complaints_of(turned).size() == 1);
 }
 
 TEST_CASE("the tester takes threads away", "[kernels][operations]") {

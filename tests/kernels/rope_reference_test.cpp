@@ -1,5 +1,4 @@
 #include "kernels/reference/reference.hpp"
-#include "tests/support/gradient.hpp"
 #include "tests/support/ops.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -68,19 +67,4 @@ TEST_CASE("the product of a turned query and key depends on their distance alone
   };
   CHECK(std::abs(product_at(7, 3) - product_at(1007, 1003)) < 1e-11);  // rounding of 1007 radians
   CHECK(std::abs(product_at(7, 3) - product_at(7, 4)) > 1e-3);
-}
-
-TEST_CASE("rope backward agrees with finite differences", "[kernels][reference][rope][gradient]") {
-  const auto interleaved = GENERATE(false, true);
-  rope_memory<double> t{
-      .R = 3, .G = 2, .heads = 2, .D = 5, .rotated = 4, .interleaved = interleaved};
-  const auto dy = normal<double>(t.x.size(), 43);
-  const auto expected = slopes(t.x, [&] {
-    auto turned = t;
-    run(turned.turn());
-    return weighted_sum(turned.x, dy);
-  });
-  t.x = dy;
-  run(t.turn(true));
-  CHECK(relative_error(t.x, expected) < 1e-8);  // rounding of the finite differences
 }

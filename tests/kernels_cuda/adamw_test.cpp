@@ -1,3 +1,6 @@
+// Beside the tester (op_tester_test.cpp): that what is rounded are the new parameters' own bits,
+// and that pieces have the bits of single steps.
+
 #include "tests/support/device_ops.hpp"
 
 #include <catch2/catch_template_test_macros.hpp>
@@ -9,44 +12,24 @@ using tests::device_array;
 
 namespace {
 
-// A dozen roundings of 6e-8.
-constexpr double rounding = 1e-6;
-
 template <class Narrow>
-void check_step(const adamw_memory<float, Narrow>& mine, adamw_memory<double, Narrow> exact) {
-  kernels::reference::run(exact.step());
-  CHECK(tests::error_of(mine.x, exact.x) < rounding);
-  CHECK(tests::error_of(mine.m, exact.m) < rounding);
-  CHECK(tests::error_of(mine.v, exact.v) < rounding);
-  for (std::size_t i = 0; i < mine.rounded.size(); ++i)
-    CHECK(mine.rounded[i] == Narrow(mine.x[i]));
-}
-
-template <class Narrow>
-adamw_memory<double, Narrow> wide(const adamw_memory<float, Narrow>& m) {
-  adamw_memory<double, Narrow> out{.n = m.n, .weight_decay = m.weight_decay};
-  tests::copy_array(out.x, m.x);
-  tests::copy_array(out.m, m.m);
-  tests::copy_array(out.v, m.v);
-  tests::copy_array(out.dx, m.dx);
-  return out;
+void check_rounded(const adamw_memory<float, Narrow>& m) {
+  for (std::size_t i = 0; i < m.x.size(); ++i)
+    CHECK(m.rounded[i] == Narrow(m.x[i]));
 }
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("AdamW on a device agrees with the judge, and rounds what it wrote",
+TEMPLATE_TEST_CASE("AdamW on a device rounds what it wrote",
                    "[kernels][cuda]",
                    kernels::bf16,
                    kernels::f16) {
-  const std::int64_t n = GENERATE(0, 1, 7, 61, 2048, 2049, 10007);
+  const std::int64_t n = GENERATE(1, 61, 2049, 10007);
   const std::size_t shift = GENERATE(0, 1);
-  const bool rounds = GENERATE(false, true);
   adamw_memory<float, TestType> m{.n = n};
-  if (rounds)
-    m.rounded.assign(std::size_t(n), TestType(tests::unwritten));
-  const auto exact = wide(m);
+  m.rounded.assign(std::size_t(n), TestType(tests::unwritten));
   tests::on_device(m, m.step(), shift);
-  check_step(m, exact);
+  check_rounded(m);
 }
 
 TEMPLATE_TEST_CASE("AdamW on a device rounds to where vectors cannot be stored",
@@ -56,26 +39,12 @@ TEMPLATE_TEST_CASE("AdamW on a device rounds to where vectors cannot be stored",
   constexpr std::int64_t n = 4100;  // more than a tile
   adamw_memory<float, TestType> m{.n = n};
   m.rounded.assign(std::size_t(n) + 1, TestType(tests::unwritten));
-  auto exact = wide(m);
   auto op = m.step();
   op.rounded = m.rounded.data() + 1;
   tests::on_device(m, op);
   CHECK(m.rounded.front() == TestType(tests::unwritten));
   m.rounded.erase(m.rounded.begin());
-  check_step(m, exact);
-}
-
-// With the usual one the root is all that counts.
-TEST_CASE("AdamW on a device adds epsilon to the root", "[kernels][cuda]") {
-  adamw_memory<float, kernels::bf16> m{.n = 61};
-  auto exact = wide(m);
-  auto op = m.step();
-  auto judge = exact.step();
-  op.eps = judge.eps = 0.25F;
-  op.rate = judge.rate = 0.5F;
-  tests::on_device(m, op);
-  kernels::reference::run(judge);
-  CHECK(tests::error_of(m.x, exact.x) < rounding);
+  check_rounded(m);
 }
 
 TEMPLATE_TEST_CASE("AdamW of many arrays on a device has the bits of each alone",

@@ -9,32 +9,43 @@ namespace troupe::tests {
 /// A few operations after an exponential, which is right to two roundings.
 inline constexpr double activation_roundings = 8;
 
+inline op_maker activation_forward(kernels::activation kind,
+                                   std::int64_t R,
+                                   std::int64_t N,
+                                   const char* y = "y",
+                                   const char* x = "x") {
+  return makes([=](auto t, arrays& a) {
+    using T = decltype(t);
+    return kernels::activation_forward<T>{
+        .y = a.out<T>(y, R * N, activation_roundings),
+        .x = a.in<T>(x, normal_numbers(R * N * kernels::fan_in(kind))),
+        .R = R,
+        .N = N,
+        .kind = kind};
+  });
+}
+
+inline op_maker activation_backward(kernels::activation kind,
+                                    std::int64_t R,
+                                    std::int64_t N,
+                                    const char* dx = "dx",
+                                    const char* dy = "dy",
+                                    const char* x = "x") {
+  return makes([=](auto t, arrays& a) {
+    using T = decltype(t);
+    return kernels::activation_backward<T>{
+        .dx = a.out<T>(dx, R * N * kernels::fan_in(kind), activation_roundings),
+        .dy = a.in<T>(dy, normal_numbers(R * N)),
+        .x = a.in<T>(x, normal_numbers(R * N * kernels::fan_in(kind))),
+        .R = R,
+        .N = N,
+        .kind = kind};
+  });
+}
+
 inline op_family activation_family() {
   using kernels::activation;
   op_family out{.name = "activation"};
-  const auto forward = [](activation kind, std::int64_t R, std::int64_t N) {
-    return makes([=](auto t, arrays& a) {
-      using T = decltype(t);
-      return kernels::activation_forward<T>{
-          .y = a.out<T>("y", R * N, activation_roundings),
-          .x = a.in<T>("x", normal_numbers(R * N * kernels::fan_in(kind))),
-          .R = R,
-          .N = N,
-          .kind = kind};
-    });
-  };
-  const auto backward = [](activation kind, std::int64_t R, std::int64_t N) {
-    return makes([=](auto t, arrays& a) {
-      using T = decltype(t);
-      return kernels::activation_backward<T>{
-          .dx = a.out<T>("dx", R * N * kernels::fan_in(kind), activation_roundings),
-          .dy = a.in<T>("dy", normal_numbers(R * N)),
-          .x = a.in<T>("x", normal_numbers(R * N * kernels::fan_in(kind))),
-          .R = R,
-          .N = N,
-          .kind = kind};
-    });
-  };
   for (const activation kind : kernels::every_activation) {
     const std::string name = std::string(text(kind)) + " ";
     const bool narrow = kernels::fan_in(kind) == 1;
@@ -52,11 +63,11 @@ inline op_family activation_family() {
       const std::string shape = name + shape_text({{"R", R}, {"N", N}});
       const bool large = R * N > 32768;
       out.cases.push_back({.shape = shape,
-                           .op = forward(kind, R, N),
+                           .op = activation_forward(kind, R, N),
                            .same_bits_by_address = true,
                            .large = large});
       out.cases.push_back({.shape = shape,
-                           .op = backward(kind, R, N),
+                           .op = activation_backward(kind, R, N),
                            .in_place = {{"dx", "x"}},
                            .same_bits_by_address = true,
                            .large = large});
@@ -65,8 +76,9 @@ inline op_family activation_family() {
         out.cases.back().in_place.push_back({"dx", "dy"});
       }
     }
-    out.gradients.push_back(
-        {.shape = name, .forward = forward(kind, 3, 5), .backward = {backward(kind, 3, 5)}});
+    out.gradients.push_back({.shape = name,
+                             .forward = {activation_forward(kind, 3, 5)},
+                             .backward = {activation_backward(kind, 3, 5)}});
   }
   return out;
 }

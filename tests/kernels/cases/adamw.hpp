@@ -44,32 +44,37 @@ struct adamw_arrays {
 inline op_family adamw_family() {
   using kernels::narrow_type;
   op_family out{.name = "adamw"};
+  const auto add = [&out](std::int64_t n, int rounds, float rate, float eps, std::string with) {
+    const auto to = rounds == 2 ? narrow_type::f16 : narrow_type::bf16;
+    out.cases.push_back({.shape = shape_text({{"n", n}, {"rounded", rounds}}) + with,
+                         .op = makes([=](auto t, arrays& a) {
+                           using T = decltype(t);
+                           using of = adamw_arrays;
+                           return kernels::adamw<T>{
+                               .x = of::x<T>(a, n),
+                               .m = of::m<T>(a, n),
+                               .v = of::v<T>(a, n),
+                               .dx = of::dx<T>(a, n),
+                               .n = n,
+                               .gradient_scale = 0.5F,
+                               .rate = rate,
+                               .beta1 = of::beta1,
+                               .beta2 = of::beta2,
+                               .eps = eps,
+                               .weight_decay = 0.1F,
+                               .correction1 = of::correction1,
+                               .correction2 = of::correction2,
+                               .rounded = rounds != 0 ? of::rounded(a, to, n) : nullptr,
+                               .rounded_to = to};
+                         }),
+                         .large = n > 90000});
+  };
   for (const std::int64_t n : {0, 1, 7, 61, 2048, 2049, 10007, 100003})
-    for (const int rounds : {0, 1, 2}) {
-      const auto to = rounds == 2 ? narrow_type::f16 : narrow_type::bf16;
-      out.cases.push_back({.shape = shape_text({{"n", n}, {"rounded", rounds}}),
-                           .op = makes([=](auto t, arrays& a) {
-                             using T = decltype(t);
-                             using of = adamw_arrays;
-                             return kernels::adamw<T>{
-                                 .x = of::x<T>(a, n),
-                                 .m = of::m<T>(a, n),
-                                 .v = of::v<T>(a, n),
-                                 .dx = of::dx<T>(a, n),
-                                 .n = n,
-                                 .gradient_scale = 0.5F,
-                                 .rate = of::rate,
-                                 .beta1 = of::beta1,
-                                 .beta2 = of::beta2,
-                                 .eps = of::eps,
-                                 .weight_decay = 0.1F,
-                                 .correction1 = of::correction1,
-                                 .correction2 = of::correction2,
-                                 .rounded = rounds != 0 ? of::rounded(a, to, n) : nullptr,
-                                 .rounded_to = to};
-                           }),
-                           .large = n > 90000});
-    }
+    for (const int rounds : {0, 1, 2})
+      add(n, rounds, adamw_arrays::rate, adamw_arrays::eps, "");
+  // Steps as large as what they are added to, and an epsilon that counts beside the root.
+  for (const std::int64_t n : {61, 2049})
+    add(n, 0, 0.5F, 0.25F, " and large steps");
   for (const std::int64_t count : {0, 1, 7, 70}) {
     out.cases.push_back(
         {.shape = shape_text({{"count", count}}),

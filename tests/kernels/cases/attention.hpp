@@ -10,13 +10,17 @@
 namespace troupe::tests {
 
 /// Queries, keys and values in one fused product, or apart. The last query row of a sequence stands
-/// at the position of its last key.
+/// at the position of its last key, which is `from` more than their number less one; or queries and
+/// keys stand anywhere, keys in ascending order.
 struct attention_extents {
   std::int64_t H, G, D;
   std::vector<std::int32_t> queries, keys;  ///< rows of each sequence
   bool causal = true, fused = false;
   std::int32_t window = -1;
   float p_drop = 0;
+  std::int32_t from = 0;
+  bool anywhere = false;
+  std::int64_t gap = 0;  ///< between rows, of nobody
 
   static std::int32_t sum(const std::vector<std::int32_t>& lengths) {
     std::int32_t out = 0;
@@ -31,6 +35,8 @@ struct attention_extents {
   std::int64_t key_rows() const { return sum(keys); }
   std::int64_t query_group() const { return (H / G + (fused ? 2 : 0)) * D; }
   std::int64_t key_group() const { return fused ? query_group() : D; }
+  std::int64_t query_row() const { return G * query_group() + gap; }
+  std::int64_t key_row() const { return G * key_group() + gap; }
   double units() const { return 2 * roundings_of_sum(longest(keys) + D); }
 
   static const std::int32_t* starts(arrays& a,
@@ -43,61 +49,79 @@ struct attention_extents {
     a.counts(name, 0);
     return at;
   }
-  const std::int32_t* positions(arrays& a,
-                                const std::string& name,
-                                const std::vector<std::int32_t>& lengths) const {
-    std::vector<double> out;
-    for (std::size_t s = 0; s < lengths.size(); ++s)
-      for (std::int32_t i = 0; i < lengths[s]; ++i)
-        out.push_back(keys[s] - lengths[s] + i);
-    const auto* const at = a.in<std::int32_t>(name, listed(out));
+  static const std::int32_t* positions(arrays& a,
+                                       const std::string& name,
+                                       const std::vector<double>& all) {
+    const auto* const at = a.in<std::int32_t>(name, listed(all));
     a.counts(name, 0);
     return at;
   }
+  std::vector<double> query_positions() const {
+    std::vector<double> out;
+    for (std::size_t s = 0; s < queries.size(); ++s)
+      for (std::int32_t i = 0; i < queries[s]; ++i)
+        out.push_back(anywhere ? double(out.size() * 7919 % 401)
+                               : double(from + keys[s] - queries[s] + i));
+    return out;
+  }
+  std::vector<double> key_positions() const {
+    std::vector<double> out;
+    for (const std::int32_t n : keys)
+      for (std::int32_t j = 0, at = 3; j < n; ++j, at += j % 5 == 0 ? 3 : 1)
+        out.push_back(double(anywhere ? at : from + j));
+    return out;
+  }
   kernels::attention_shape shape(arrays& a) const {
-    kernels::attention_shape out{.query_starts = starts(a, "query_starts", queries),
-                                 .key_starts = starts(a, "key_starts", keys),
-                                 .query_position = positions(a, "query_position", queries),
-                                 .key_position = positions(a, "key_position", keys),
-                                 .S = std::int64_t(queries.size()),
-                                 .H = H,
-                                 .G = G,
-                                 .D = D,
-                                 .query_row = G * query_group(),
-                                 .query_group = query_group(),
-                                 .key_row = G * key_group(),
-                                 .key_group = key_group(),
-                                 .scale = float(1 / std::sqrt(double(D))),
-                                 .causal = causal,
-                                 .window = window,
-                                 .p_drop = p_drop,
-                                 .key = 0x5eed,
-                                 .first_head = 3,
-                                 .query_rows = query_rows(),
-                                 .key_rows = key_rows(),
-                                 .longest_query = longest(queries),
-                                 .longest_key = longest(keys)};
+    kernels::attention_shape out{
+        .query_starts = starts(a, "query_starts", queries),
+        .key_starts = starts(a, "key_starts", keys),
+        .query_position = positions(a, "query_position", query_positions()),
+        .key_position = positions(a, "key_position", key_positions()),
+        .S = std::int64_t(queries.size()),
+        .H = H,
+        .G = G,
+        .D = D,
+        .query_row = query_row(),
+        .query_group = query_group(),
+        .key_row = key_row(),
+        .key_group = key_group(),
+        .scale = float(1 / std::sqrt(double(D))),
+        .causal = causal,
+        .window = window,
+        .p_drop = p_drop,
+        .key = 0x5eed,
+        .first_head = 3,
+        .query_rows = query_rows(),
+        .key_rows = key_rows(),
+        .longest_query = longest(queries),
+        .longest_key = longest(keys)};
     if (p_drop > 0) {
       out.sample = a.in<std::uint64_t>("sample", whole_numbers(out.S, 1000));
       a.counts("sample", 0);
     }
     return out;
   }
-  /// q, k and v, or d of them: `make(name, n)` makes an array.
+  /// q, k and v, or d of them: `make(name, n, counted)` makes an array, of whose elements
+  /// bytes_moved() counts as many.
   template <class T, class Make>
   std::array<T*, 3> split(const std::string& d, const Make& make) const {
+    const auto rows = [&](const std::string& name, std::int64_t n, std::int64_t row) {
+      return make(d + name, n * row, n * (row - gap));
+    };
     if (fused) {
-      T* const all = make(d + "qkv", query_rows() * G * query_group());
+      T* const all = rows("qkv", query_rows(), query_row());
       return {all, all + H / G * D, all + (H / G + 1) * D};
     }
-    return {make(d + "q", query_rows() * H * D),
-            make(d + "k", key_rows() * G * D),
-            make(d + "v", key_rows() * G * D)};
+    return {rows("q", query_rows(), query_row()),
+            rows("k", key_rows(), key_row()),
+            rows("v", key_rows(), key_row())};
   }
   template <class T>
   std::array<const T*, 3> inputs(arrays& a) const {
-    return split<const T>("", [&](const std::string& name, std::int64_t n) {
-      return a.in<T>(name, normal_numbers(n));
+    return split<const T>("", [&](const std::string& name, std::int64_t n, std::int64_t counted) {
+      const T* const at = a.in<T>(name, normal_numbers(n));
+      a.counts(name, counted);
+      return at;
     });
   }
 
@@ -121,9 +145,12 @@ struct attention_extents {
       // A softmax of one number has no slope: what is left are roundings of products near 1, and
       // those of o, which was rounded to its type.
       const double of_o = sizeof(T) >= 4 ? 0 : std::is_same_v<T, kernels::bf16> ? 0x1p16 : 0x1p13;
-      const auto [dq, dk, dv] = s.split<T>("d", [&](const std::string& name, std::int64_t n) {
-        return a.out<T>(name, n, s.units() + of_o, 4);
-      });
+      const auto [dq, dk, dv]
+          = s.split<T>("d", [&](const std::string& name, std::int64_t n, std::int64_t counted) {
+              T* const at = a.out<T>(name, n, s.units() + of_o, 4);
+              a.counts(name, counted);
+              return at;
+            });
       return kernels::attention_backward<T>{
           .dq = dq,
           .dk = dk,
@@ -153,29 +180,59 @@ inline op_family attention_family() {
     out.cases.push_back(
         {.shape = shape, .op = s.backward(), .before = s.forward(), .same_bits_by_threads = false});
   };
-  for (const std::int64_t D : {1, 3, 20, 64, 80, 96, 128, 131})
+  for (const std::int64_t D : {1, 3, 20, 40, 64, 80, 96, 128, 131, 256})
     add({2, 1, D, {70}, {70}}, "of every head size");
-  for (const std::int32_t T : {1, 2, 5, 63, 64, 65, 127, 131})
+  for (const std::int32_t T : {1, 2, 5, 63, 64, 65, 127, 128, 131})
     add({1, 1, 16, {T, 40}, {T, 40}}, "of every length");
   for (const std::int32_t keys : {130, 131, 132, 133})
     add({1, 1, 16, {69}, {keys}}, "from anywhere in a tile");
   add({3, 3, 24, {70, 3}, {131, 77}, false}, "not causal");
+  add({2, 1, 37, {3}, {70}, false}, "not causal");
   add({6, 2, 32, {5, 130, 1, 67}, {5, 130, 1, 67}, true, true}, "fused and packed");
+  for (const std::int64_t D : {16, 21, 64})
+    add({4, 2, D, {70}, {70}, true, true, -1, 0, 0, false, 8}, "with gaps between rows");
   add({4, 2, 20, {1, 4, 2}, {200, 64, 65}}, "decoding");
   add({2, 1, 64, {7}, {150}}, "decoding");
+  // A device spreads the keys: three parts, the last of one tile; six; some that see nothing.
+  for (const std::int32_t keys : {257, 641})
+    for (const std::int32_t window : {-1, 100})
+      add({2, 1, 24, {1, 0, 3}, {keys, 7, 70}, true, false, window, 0.2F}, "decoding of many keys");
+  add({2, 2, 136, {2}, {641}}, "decoding of many keys");
   add({2, 2, 16, {5, 0, 3}, {5, 0, 3}}, "with an empty sequence");
-  for (const std::int32_t window : {0, 1, 17, 100})
-    add({2, 1, 16, {90}, {90}, true, false, window}, "through a window");
-  add({2, 1, 32, {70, 33}, {70, 33}, true, true, -1, 0.3F}, "with dropout");
-
-  for (const bool fused : {false, true}) {
-    const attention_extents s{4, 2, 3, {4, 2}, {4, 2}, true, fused, fused ? -1 : 2, 0.2F};
-    // lse is kept in float between the passes.
-    out.gradients.push_back({.shape = fused ? "fused" : "apart",
-                             .forward = s.forward(),
-                             .backward = {s.backward()},
-                             .tolerance = 1e-6});
+  add({2, 1, 16, {0, 9, 0}, {0, 9, 0}}, "with empty sequences");
+  add({2, 1, 16, {3, 0}, {0, 70}}, "with queries without keys");
+  add({2, 1, 16, {0}, {0}}, "of nothing");
+  // None but itself; within a vector, a block of rows, a tile; a tile; across several.
+  for (const std::int32_t window : {0, 1, 5, 17, 63, 64, 65, 125, 126, 127, 130, 199}) {
+    const float p = window % 2 == 0 ? 0 : 0.3F;
+    add({2, 1, 20, {5, 200}, {5, 200}, true, true, window, p}, "through a window");
   }
+  for (const std::int32_t window : {0, 3, 64, 250})
+    add({4, 2, 20, {1, 4, 2}, {300, 64, 165}, true, false, window}, "decoding through a window");
+  for (const std::int32_t window : {3, 40, 100})
+    add({2, 1, 64, {70}, {300}, true, false, window, 0.2F}, "through a window of more keys");
+  // 0: many see none, because keys have gaps.
+  for (const std::int32_t window : {-1, 0, 2, 30, 100})
+    for (const float p : {0.0F, 0.3F})
+      add({2, 2, 16, {150, 70}, {140, 66}, true, false, window, p, 0, true}, "at any positions");
+  add({2, 1, 32, {70, 33}, {70, 33}, true, true, -1, 0.3F}, "with dropout");
+  for (const std::int64_t D : {64, 72, 128})
+    add({4, 2, D, {67, 9}, {67, 9}, true, true, -1, 0.1F}, "with dropout");
+  for (const std::int32_t keys : {90, 91, 92, 93})
+    add({3, 1, 16, {70, 33}, {keys, 33}, true, false, -1, 0.25F, keys}, "dropping from anywhere");
+
+  // lse is kept in float between the passes.
+  const auto gradient = [&out](const attention_extents& s, const std::string& text) {
+    out.gradients.push_back(
+        {.shape = text, .forward = {s.forward()}, .backward = {s.backward()}, .tolerance = 1e-6});
+  };
+  for (const bool causal : {true, false})
+    for (const float p : {0.0F, 0.2F})
+      for (const std::int32_t window : {-1, 1}) {
+        gradient({6, 2, 5, {3, 1, 4}, {3, 1, 4}, causal, true, window, p}, "fused");
+        // Fewer queries than keys, as with a cache.
+        gradient({4, 2, 3, {2, 3, 1}, {5, 3, 4}, causal, false, window, p}, "apart");
+      }
 
   // Each row goes to another place of a cache that is twice as long.
   for (const auto& [R, G, width, row, group] : {std::array<std::int64_t, 5>{0, 1, 8, 8, 8},

@@ -1,7 +1,4 @@
 // Cases of cross-entropy and of the masked mean of losses: see op_case.hpp.
-//
-// Losses are float: their finite differences are in cross_entropy_reference_test.cpp, of values
-// that a float holds.
 
 #pragma once
 
@@ -12,12 +9,28 @@
 namespace troupe::tests {
 
 struct cross_entropy_extents {
+  enum class logits { normal, rising, one_high };
+
   std::int64_t R, V, vocabulary;
   std::int32_t first = 0;
   bool with_logit = false;
+  logits drawn = logits::normal;
 
   /// A loss near zero is the difference of two numbers of this size.
-  static constexpr double logits = 8;
+  static constexpr double size = 8;
+
+  draw numbers() const {
+    if (drawn == logits::normal)
+      return normal_numbers(R * V);
+    std::vector<double> out;
+    for (std::int64_t r = 0; r < R; ++r) {
+      // In each row elsewhere, from the first to the last.
+      const std::int64_t highest = R > 1 ? r * (vocabulary - 1) / (R - 1) : 0;
+      for (std::int64_t v = 0; v < V; ++v)
+        out.push_back(drawn == logits::rising ? double(v) / 100 : v == highest ? 200 : 0);
+    }
+    return listed(out);
+  }
 
   const std::int32_t* targets(arrays& a) const {
     // Of a part of the vocabulary some targets are of others.
@@ -29,9 +42,9 @@ struct cross_entropy_extents {
       using T = decltype(t);
       const double units = roundings_in_lanes(s.vocabulary);
       const kernels::cross_entropy_forward<T> op{
-          .loss = a.out<float>("loss", s.R, units, logits),
-          .lse = a.out<float>("lse", s.R, units, logits),
-          .logits = a.in<T>("logits", normal_numbers(s.R * s.V)),
+          .loss = a.out<float>("loss", s.R, units, size),
+          .lse = a.out<float>("lse", s.R, units, size),
+          .logits = a.in<T>("logits", s.numbers()),
           .target = s.targets(a),
           .R = s.R,
           .V = s.V,
@@ -49,7 +62,7 @@ struct cross_entropy_extents {
       using T = decltype(t);
       const kernels::cross_entropy_backward<T> op{
           .dlogits = a.out<T>("dlogits", s.R * s.V, roundings_in_lanes(s.vocabulary)),
-          .logits = a.in<T>("logits", normal_numbers(s.R * s.V)),
+          .logits = a.in<T>("logits", s.numbers()),
           .lse = a.in<float>("lse", normal_numbers(s.R)),
           .target = s.targets(a),
           .dloss = a.in<float>("dloss", zeros_and_ones(s.R)),
@@ -68,7 +81,7 @@ inline op_family cross_entropy_family() {
   const auto add = [&out](const cross_entropy_extents& s) {
     const std::string shape
         = shape_text({{"R", s.R}, {"V", s.V}, {"vocabulary", s.vocabulary}, {"first", s.first}});
-    const bool large = s.R * s.V > 40000;
+    const bool large = s.R * s.V > 160000;
     out.cases.push_back({.shape = shape, .op = s.forward(), .large = large});
     out.cases.push_back({.shape = shape,
                          .op = s.backward(),
@@ -77,7 +90,8 @@ inline op_family cross_entropy_family() {
                          .large = large});
   };
   // One word; a character model; padding inside a vector; rows of blocks; more than a chunk, with
-  // rests; GPT-2's, padded; several threads; parts of a vocabulary.
+  // rests; GPT-2's, padded and not, so that rows begin at any element; several threads; parts of a
+  // vocabulary, one of nothing but padding.
   for (const auto& [R, V, vocabulary, first] : {std::array<std::int64_t, 4>{0, 5, 5, 0},
                                                 {1, 1, 1, 0},
                                                 {5, 65, 65, 0},
@@ -85,11 +99,29 @@ inline op_family cross_entropy_family() {
                                                 {3, 136, 129, 0},
                                                 {3, 4099, 4099, 0},
                                                 {2, 8200, 8191, 0},
-                                                {311, 131, 127, 0},
+                                                {131, 131, 127, 0},
+                                                {1301, 131, 127, 0},
                                                 {2, 50304, 50257, 0},
+                                                {3, 50257, 50257, 0},
                                                 {9, 64, 61, 32},
-                                                {9, 67, 67, 100}})
+                                                {9, 67, 67, 100},
+                                                {9, 33, 0, 99}})
     add({R, V, vocabulary, std::int32_t(first), first != 0});
+  // e^200 is more than a float holds: without the highest logit of the row the sum overflows. A
+  // row may have a warp, several, or several blocks.
+  using extents = cross_entropy_extents;
+  for (const std::int64_t V : {700, 3001, 9001})
+    add({6, V, V, 0, false, extents::logits::one_high});
+  // The sum is rescaled at every chunk.
+  add({1, 20011, 20011, 0, false, extents::logits::rising});
+  for (const std::int32_t first : {0, 5}) {
+    const extents s{7, 13, 11, first};
+    out.gradients.push_back({.shape = first == 0 ? "" : "of a part",
+                             .forward = {s.forward()},
+                             .backward = {s.backward()},
+                             .tolerance = tolerance_of_floats,
+                             .step = step_of_floats});
+  }
   for (const auto& [parts, R] : {std::pair<std::int64_t, std::int64_t>{1, 1},
                                  {2, 61},
                                  {5, 1031},
@@ -105,7 +137,7 @@ inline op_family cross_entropy_family() {
              lse.push_back(a.in<T>("lse" + std::to_string(k), normal_numbers(R)));
              logit.push_back(a.in<T>("logit" + std::to_string(k), normal_numbers(R)));
            }
-           const double size = cross_entropy_extents::logits + double(parts);
+           const double size = cross_entropy_extents::size + double(parts);
            return kernels::cross_entropy_merge<T>{.loss = a.out<T>("loss", R, 2, size),
                                                   .lse = a.out<T>("lse", R, 2, size),
                                                   .part_lse = a.on_host(lse),
@@ -117,37 +149,69 @@ inline op_family cross_entropy_family() {
   return out;
 }
 
-inline op_family masked_loss_family() {
-  op_family out{.name = "masked_loss"};
-  for (const std::int64_t R : {0, 1, 2, 61, 1024, 1025, 5003, 70001}) {
-    const auto forward = makes([R](auto t, arrays& a) {
+struct masked_loss_extents {
+  std::int64_t R;
+  bool whole = false;   ///< losses, whose sum is then exact in double
+  bool counted = true;  ///< some rows; else none
+  static constexpr double scale = 0.75;
+
+  draw mask() const {
+    return counted ? zeros_and_ones(R) : listed(std::vector<double>(std::size_t(R)));
+  }
+  double tokens() const { return counted ? double(R - R / 3) : 0; }
+
+  op_maker forward() const {
+    return makes([s = *this](auto t, arrays& a) {
       using T = decltype(t);
+      // Sums in double: nothing of float's roundings.
+      const double units = s.whole ? 0 : 0x1p-29 * roundings_of_sum(s.R);
       const kernels::masked_loss_forward<T> op{
-          // Sums in double: nothing of float's roundings.
-          .total = a.out<double>("total", 1, 0x1p-29 * roundings_of_sum(R), double(R)),
+          .total = a.out<double>("total", 1, units, double(s.R)),
           .tokens = a.out<double>("tokens", 1, 0),
-          .loss = a.in<float>("loss", normal_numbers(R)),
-          .mask = a.in<T>("mask", zeros_and_ones(R)),
-          .R = R};
+          .loss = a.in<float>("loss", s.whole ? whole_numbers(s.R, 1000) : normal_numbers(s.R)),
+          .mask = a.in<T>("mask", s.mask()),
+          .R = s.R};
       a.counts("total", 0);
       a.counts("tokens", 0);
       return op;
     });
-    const auto backward = makes([R](auto t, arrays& a) {
+  }
+  op_maker backward() const {
+    return makes([s = *this](auto t, arrays& a) {
       using T = decltype(t);
       const kernels::masked_loss_backward<T> op{
-          .dloss = a.out<float>("dloss", R, 1),
-          .mask = a.in<T>("mask", zeros_and_ones(R)),
-          .tokens = a.in<double>("tokens", listed(std::vector<double>{1})),
-          .scale = 0.75,
-          .R = R};
+          .dloss = a.out<float>("dloss", s.R, 0),
+          .mask = a.in<T>("mask", s.mask()),
+          .tokens = a.in<double>("tokens", listed(std::vector<double>{s.tokens()})),
+          .scale = scale,
+          .R = s.R};
       a.counts("tokens", 0);
+      // Of the mean, which no operation computes: only gradients know it.
+      a.in<double>("dtotal", listed(std::vector<double>{scale / s.tokens()}));
+      a.counts("dtotal", 0);
       return op;
     });
-    const std::string shape = shape_text({{"R", R}});
-    out.cases.push_back({.shape = shape, .op = forward});
-    out.cases.push_back({.shape = shape, .op = backward, .before = forward});
   }
+};
+
+inline op_family masked_loss_family() {
+  op_family out{.name = "masked_loss"};
+  const auto add = [&out](const masked_loss_extents& s, const std::string& with) {
+    const std::string shape = shape_text({{"R", s.R}}) + with;
+    out.cases.push_back({.shape = shape, .op = s.forward()});
+    out.cases.push_back({.shape = shape, .op = s.backward(), .before = s.forward()});
+  };
+  for (const std::int64_t R : {0, 1, 2, 61, 1024, 1025, 5003, 70001}) {
+    add({R}, "");
+    add({R, true}, " whole");
+  }
+  add({5, true, false}, " of which none counts");
+  const masked_loss_extents s{7, true};
+  out.gradients.push_back({.shape = "",
+                           .forward = {s.forward()},
+                           .backward = {s.backward()},
+                           .tolerance = 1e-7,  // of dloss, a float
+                           .step = step_of_floats});
   return out;
 }
 

@@ -16,11 +16,12 @@ struct dropout_extents {
 
   std::int64_t rows() const { return sequences * T_ - first_row; }
   std::int64_t all() const { return rows() * C; }
-  /// Every bit of a sample's position is drawn from: the second is beyond 32.
+  /// Every bit of a sample's position is drawn from: the second is beyond 32 bits, and the third
+  /// the largest that a double holds.
   const std::uint64_t* samples(arrays& a) const {
     std::vector<double> positions;
     for (std::int64_t s = 0; s < sequences; ++s)
-      positions.push_back(s == 1 ? 0x1p40 : double(100 + s));
+      positions.push_back(s == 1 ? 0x1p40 : s == 2 ? 0x1p64 - 0x1p11 : double(100 + s));
     const auto* const out = a.in<std::uint64_t>("sample", listed(positions));
     a.counts("sample", 0);
     return out;
@@ -65,11 +66,12 @@ struct dropout_extents {
 inline op_family dropout_family() {
   op_family out{.name = "dropout"};
   // One element; primes; sequences that end inside a block of four words, a vector and a chunk;
-  // rows of four words and of packs; a row that no word block begins at; a part of the rows;
-  // several threads.
+  // rows of some blocks of four words and of packs; a row that no word block begins at; a part of
+  // the rows; several threads.
   for (const auto& [sequences, T_, C, first] : {std::array<std::int64_t, 4>{1, 1, 1, 0},
                                                 {3, 5, 7, 0},
                                                 {2, 64, 16, 0},
+                                                {3, 5, 12, 0},
                                                 {5, 3, 136, 0},
                                                 {1, 11, 1030, 0},
                                                 {4, 5, 7, 13},
@@ -94,7 +96,7 @@ inline op_family dropout_family() {
     }
   }
   const dropout_extents s{2, 3, 5, 0.4F, true, true};
-  out.gradients.push_back({.shape = "", .forward = s.forward(), .backward = {s.backward()}});
+  out.gradients.push_back({.shape = "", .forward = {s.forward()}, .backward = {s.backward()}});
   return out;
 }
 

@@ -95,8 +95,12 @@ inline op_family embedding_family() {
       for (const std::int32_t rows : {0, 11})
         add({61, 24, 50, 7, positions, first, rows});
   }
-  const embedding_extents s{7, 3, 5, 4, true};
-  out.gradients.push_back({.shape = "", .forward = s.forward(), .backward = {s.backward()}});
+  for (const bool positions : {false, true}) {
+    const embedding_extents s{9, 3, 4, 5, positions};  // 9 rows, 4 tokens
+    out.gradients.push_back({.shape = positions ? "with positions" : "",
+                             .forward = {s.forward()},
+                             .backward = {s.backward()}});
+  }
   return out;
 }
 

@@ -126,7 +126,7 @@ inline op_family head_norm_family() {
     for (const float offset : {0.0F, 1.0F}) {
       const head_norm_extents s{3, 2, 2, 7, kind, offset};
       out.gradients.push_back({.shape = s.layer() ? "layer" : "rms",
-                               .forward = s.forward(),
+                               .forward = {s.forward()},
                                .backward = {s.backward_input(), s.backward_weight()},
                                .tolerance = 1e-6});
     }

@@ -4,7 +4,7 @@
 
 #pragma once
 
-#include "tests/kernels/op_case.hpp"
+#include "tests/kernels/cases/activation.hpp"
 
 #include <array>
 
@@ -41,12 +41,12 @@ struct linear_extents {
           .activation = s.activation};
     });
   }
-  op_maker backward_input() const {
-    return makes([s = *this](auto t, arrays& a) {
+  op_maker backward_input(const char* dx = "dx") const {
+    return makes([s = *this, dx](auto t, arrays& a) {
       using T = decltype(t);
       const bool through = s.made_x != kernels::epilogue::none;
       return kernels::linear_backward_input<T>{
-          .dx = a.out<T>("dx", s.R * s.K, roundings_of_sum(s.N) + rounded_between<T>(s.made_x)),
+          .dx = a.out<T>(dx, s.R * s.K, roundings_of_sum(s.N) + rounded_between<T>(s.made_x)),
           .dz = a.in<T>("dz", normal_numbers(s.R * s.N)),
           .weight = a.in<T>("weight", normal_numbers(s.N * s.K)),
           .R = s.R,
@@ -103,17 +103,49 @@ inline op_family linear_family() {
                                 {523, 67, 19},
                                 {5, 19, 1543}})
     add({R, N, K}, "");
+  add({61, 67, 127, epilogue::none, epilogue::none, false, false}, " without bias");
   for (const epilogue e : kernels::every_epilogue) {
     const std::string name = e == epilogue::none ? "" : " " + std::string(text(activation_of(e)));
     for (const bool with_z : {false, true}) {
       add({37, 71, 29, e, e, true, with_z}, name);
       add({16, 72, 64, e, e, false, with_z}, name);
     }
+    // Rows of 8 elements, of 4, of neither: what a library computes of an epilogue itself differs.
+    for (const std::int64_t n : {40, 20, 7}) {
+      const std::string shape = shape_text({{"R", 13}, {"of rows of", n}}) + name;
+      for (const bool with_bias : {false, true})
+        for (const bool with_z : {false, true})
+          out.cases.push_back({.shape = shape,
+                               .op = linear_extents{13, n, 40, e, e, with_bias, with_z}.forward(),
+                               .same_bits_by_threads = false});
+      out.cases.push_back({.shape = shape,
+                           .op = linear_extents{13, 24, n, e, e}.backward_input(),
+                           .same_bits_by_threads = false});
+    }
   }
-  const linear_extents small{.R = 3, .N = 4, .K = 5, .with_z = false};
-  out.gradients.push_back({.shape = "",
-                           .forward = small.forward("z"),
-                           .backward = {small.backward_input(), small.backward_weight()}});
+  for (const bool with_bias : {false, true}) {
+    const linear_extents s{.R = 5, .N = 7, .K = 3, .with_bias = with_bias, .with_z = false};
+    out.gradients.push_back({.shape = with_bias ? "with bias" : "",
+                             .forward = {s.forward("z")},
+                             .backward = {s.backward_input(), s.backward_weight()}});
+  }
+  for (const epilogue e : kernels::every_epilogue) {
+    if (e == epilogue::none)
+      continue;
+    const auto kind = kernels::activation_of(e);
+    const std::string name(text(kind));
+    const linear_extents forth{.R = 3, .N = 5, .K = 4, .activation = e};
+    out.gradients.push_back({.shape = "and " + name + " of the z that is kept",
+                             .forward = {forth.forward()},
+                             .backward = {activation_backward(kind, 3, 5, "dz", "dy", "z"),
+                                          forth.backward_input(),
+                                          forth.backward_weight()}});
+    const linear_extents back{.R = 3, .N = 5, .K = 4, .made_x = e, .with_z = false};
+    out.gradients.push_back(
+        {.shape = "of what " + name + " made",
+         .forward = {activation_forward(kind, 3, 4, "x", "z_of_x"), back.forward("z")},
+         .backward = {back.backward_input("dz_of_x"), back.backward_weight()}});
+  }
   return out;
 }
 
@@ -132,7 +164,7 @@ inline op_family bias_family() {
                          .large = R * N > 90000});
   const linear_extents small{.R = 3, .N = 4, .K = 5, .with_z = false};
   out.gradients.push_back(
-      {.shape = "", .forward = small.forward("z"), .backward = {small.backward_bias()}});
+      {.shape = "", .forward = {small.forward("z")}, .backward = {small.backward_bias()}});
   return out;
 }
 

@@ -1,5 +1,4 @@
-// Cases of rotary embeddings: see op_case.hpp. There and back is the operation itself: its gradient
-// is in rope_reference_test.cpp.
+// Cases of rotary embeddings, which are turned in place, there and back: see op_case.hpp.
 
 #pragma once
 
@@ -8,6 +7,42 @@
 #include <array>
 
 namespace troupe::tests {
+
+/// Heads in a fused product (R, G, heads + 1, D): the last of each group is not turned.
+struct rope_extents {
+  std::int64_t R, G, heads, D, rotated;
+  bool interleaved;
+
+  op_maker turn(bool backward, const char* x = "x") const {
+    return makes([s = *this, backward, x](auto t, arrays& a) {
+      using T = decltype(t);
+      // Far beyond where a float knows the angle, and some near ones.
+      std::vector<double> positions, frequencies;
+      for (std::int64_t r = 0; r < s.R; ++r)
+        positions.push_back(r == 0 ? 1000003 : r == 1 ? 2147483647 : double(r * 977 % 4096));
+      for (std::int64_t i = 0; i < s.rotated / 2; ++i)
+        frequencies.push_back(
+            double(float(std::pow(10000.0, -2.0 * double(i) / double(s.rotated)))));
+      const std::int64_t group = (s.heads + 1) * s.D;
+      const kernels::rope<T> op{// A sine that was rounded, two products and a sum.
+                                .x = a.changed<T>(x, normal_numbers(s.R * s.G * group), 5),
+                                .position = a.in<std::int32_t>("position", listed(positions)),
+                                .frequency = a.in<float>("frequency", listed(frequencies)),
+                                .R = s.R,
+                                .G = s.G,
+                                .heads = s.heads,
+                                .D = s.D,
+                                .rotated = s.rotated,
+                                .row = s.G * group,
+                                .group = group,
+                                .interleaved = s.interleaved,
+                                .backward = backward};
+      a.counts(x, s.R * s.G * s.heads * s.rotated);
+      a.counts("frequency", 0);
+      return op;
+    });
+  }
+};
 
 inline op_family rope_family() {
   op_family out{.name = "rope"};
@@ -30,38 +65,15 @@ inline op_family rope_family() {
             {.shape
              = shape_text({{"R", R}, {"G", G}, {"heads", heads}, {"D", D}, {"rotated", rotated}})
                + (interleaved ? " interleaved" : "") + (backward ? " backward" : ""),
-             .op
-             = makes([=, R = R, G = G, heads = heads, D = D, rotated = rotated](auto t, arrays& a) {
-                 using T = decltype(t);
-                 // Far beyond where a float knows the angle, and some near ones.
-                 std::vector<double> positions, frequencies;
-                 for (std::int64_t r = 0; r < R; ++r)
-                   positions.push_back(r == 0   ? 1000003
-                                       : r == 1 ? 2147483647
-                                                : double(r * 977 % 4096));
-                 for (std::int64_t i = 0; i < rotated / 2; ++i)
-                   frequencies.push_back(
-                       double(float(std::pow(10000.0, -2.0 * double(i) / double(rotated)))));
-                 const kernels::rope<T> op{
-                     // A sine that was rounded, two products and a sum.
-                     .x = a.changed<T>("x", normal_numbers(R * G * (heads + 1) * D), 5),
-                     .position = a.in<std::int32_t>("position", listed(positions)),
-                     .frequency = a.in<float>("frequency", listed(frequencies)),
-                     .R = R,
-                     .G = G,
-                     .heads = heads,
-                     .D = D,
-                     .rotated = rotated,
-                     .row = G * (heads + 1) * D,
-                     .group = (heads + 1) * D,
-                     .interleaved = interleaved,
-                     .backward = backward};
-                 a.counts("x", R * G * heads * rotated);
-                 a.counts("frequency", 0);
-                 return op;
-               }),
+             .op = rope_extents{R, G, heads, D, rotated, interleaved}.turn(backward),
              .same_bits_by_address = true,
              .large = R * G * heads * D > 40000});
+  for (const bool interleaved : {false, true}) {
+    const rope_extents s{3, 2, 2, 5, 4, interleaved};
+    out.gradients.push_back({.shape = interleaved ? "interleaved" : "",
+                             .forward = {s.turn(false)},
+                             .backward = {s.turn(true, "dx")}});
+  }
   return out;
 }
 

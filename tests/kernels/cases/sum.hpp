@@ -24,24 +24,14 @@ inline op_family sum_family() {
                                                   .n = n};
                          }),
                          .in_place = {{"y", "a"}, {"y", "b"}},
-                         .large = large});
-    out.cases.push_back({.shape = shape,
-                         .op = makes([n](auto t, arrays& a) {
-                           using T = decltype(t);
-                           // In double, and in one order: the same bits everywhere.
-                           const kernels::square_norm<T> op{.result = a.out<double>("result", 1, 0),
-                                                            .x = a.in<T>("x", normal_numbers(n)),
-                                                            .n = n};
-                           a.counts("result", 0);
-                           return op;
-                         }),
+                         .bits_of_reference = true,
                          .large = large});
     out.cases.push_back({.shape = shape,
                          .op = makes([n](auto t, arrays& a) {
                            using T = decltype(t);
                            const kernels::count_zeros<T> op{
                                .result = a.out<std::int64_t>("result", 1, 0),
-                               .x = a.in<T>("x", zeros_and_ones(n)),
+                               .x = a.in<T>("x", numbers_and_zeros(n)),
                                .n = n};
                            a.counts("result", 0);
                            return op;
@@ -60,30 +50,45 @@ inline op_family sum_family() {
                                                             .n = n,
                                                             .scale = 0.25F};
                            }),
+                           .bits_of_reference = true,
                            .large = large});
       if (sources > 1)
         out.cases.back().in_place = {{"y", "x1"}};
     }
   }
+  // Also lanes that are not all taken, a block less one, more blocks than a thread adds.
+  for (const std::int64_t n : {0, 1, 15, 61, 4095, 4096, 4097, 20011, 70001, 300007})
+    out.cases.push_back({.shape = shape_text({{"n", n}}),
+                         .op = makes([n](auto t, arrays& a) {
+                           using T = decltype(t);
+                           // In double, and in one order: the same bits everywhere.
+                           const kernels::square_norm<T> op{.result = a.out<double>("result", 1, 0),
+                                                            .x = a.in<T>("x", normal_numbers(n)),
+                                                            .n = n};
+                           a.counts("result", 0);
+                           return op;
+                         })});
   // More sources than a kernel's parameters hold.
-  out.cases.push_back({.shape = "n 37 of 1000",
+  out.cases.push_back({.shape = "n 37 of 500",
                        .op = makes([](auto t, arrays& a) {
                          using T = decltype(t);
                          std::vector<const T*> x;
-                         for (int s = 0; s < 1000; ++s)
+                         for (int s = 0; s < 500; ++s)
                            x.push_back(a.in<T>("x" + std::to_string(s), normal_numbers(37)));
-                         return kernels::ordered_sum<T>{.y = a.out<T>("y", 37, 1000),
+                         return kernels::ordered_sum<T>{.y = a.out<T>("y", 37, 500),
                                                         .x = a.on_host(x),
-                                                        .sources = 1000,
+                                                        .sources = 500,
                                                         .n = 37,
                                                         .scale = 0.25F};
-                       })});
+                       }),
+                       .bits_of_reference = true});
   return out;
 }
 
-/// Arrays of operations on many at once: some of them have no elements, two are longer.
-inline std::int64_t piece_elements(std::int64_t i) {
-  return i == 3 ? 9000 : i == 4 ? 20011 : i * 37 % 301;
+/// Arrays of operations on many at once: some of them have no elements, two are longer; of large
+/// grains one has more blocks than a thread adds alone.
+inline std::int64_t piece_elements(std::int64_t i, std::int64_t grain) {
+  return i == 3 ? 9000 : i == 4 ? (grain > 200000 ? 4096 * 70 : 20011) : i * 37 % 301;
 }
 
 inline op_family pieces_family() {
@@ -91,7 +96,9 @@ inline op_family pieces_family() {
   // No array; one without elements; more than a kernel's parameters hold.
   for (const std::int64_t count : {0, 1, 5, 250}) {
     // One for all of an array; of several blocks; odd, and smaller than one.
-    for (const std::int64_t grain : {1 << 17, 8192, 61}) {
+    for (const std::int64_t grain : {1 << 17, 8192, 61, 4096 * 65}) {
+      if (count == 250 && grain != 61)
+        continue;
       const std::string shape = shape_text({{"count", count}, {"grain", grain}});
       out.cases.push_back(
           {.shape = shape,
@@ -99,9 +106,9 @@ inline op_family pieces_family() {
              using op = kernels::square_norms<decltype(t)>;
              std::vector<typename op::piece> pieces;
              for (std::int64_t i = 0; i < count; ++i)
-               pieces.push_back(
-                   {a.in<decltype(t)>("x" + std::to_string(i), normal_numbers(piece_elements(i))),
-                    piece_elements(i)});
+               pieces.push_back({a.in<decltype(t)>("x" + std::to_string(i),
+                                                   normal_numbers(piece_elements(i, grain))),
+                                 piece_elements(i, grain)});
              op made{
                  .results = nullptr, .pieces = a.on_host(pieces), .count = count, .grain = grain};
              made.results = a.out<double>("results", grains_of(made), 0);
@@ -115,13 +122,12 @@ inline op_family pieces_family() {
              std::vector<typename op::piece> pieces;
              for (std::int64_t i = 0; i < count; ++i) {
                const std::string number = std::to_string(i);
-               const std::int64_t n = piece_elements(i);
+               const std::int64_t n = piece_elements(i, grain);
                pieces.push_back(
                    {a.in<std::uint32_t>("x" + number, whole_numbers(n, std::int64_t{1} << 32)),
                     n,
-                    a.in<std::uint64_t>(
-                        "key" + number,
-                        whole_numbers(kernels::grains_in(n, grain), std::int64_t{1} << 32))});
+                    a.in<std::uint64_t>("key" + number,
+                                        numbers_of_64_bits(kernels::grains_in(n, grain)))});
                a.counts("key" + number, 0);
              }
              const op made{.results = a.out<std::uint64_t>("results", 2 * count, 0),
