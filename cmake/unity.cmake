@@ -34,6 +34,8 @@ function(troupe_unity_of_tests variable name)
   set(made)
   set(rest)
   foreach(source ${ARGN})
+    # What follows is decided anew when the source changes.
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${source})
     file(STRINGS ${source} opened REGEX "^namespace [a-z_:]+ {|^CAF_BEGIN")
     if(opened)
       list(APPEND made ${source})

@@ -11,5 +11,5 @@ troupe_script_test(readme/commands readme/readme_test.py
 
 troupe_script_test(package/install package/install_test.py
                    ${CMAKE_COMMAND} ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}
-                   ${CMAKE_CXX_COMPILER} "${CMAKE_CXX_FLAGS}"
+                   ${CMAKE_CXX_COMPILER} "--flags=${CMAKE_CXX_FLAGS}"
                    NEEDS all_installed TIMEOUT 600 TEXT)

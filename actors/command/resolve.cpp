@@ -187,7 +187,7 @@ void resolve_scaling(const training_flags& flags, runtime::training_job& job, se
 
 }  // namespace
 
-runtime::training_job resolve(const training_flags& flags, const std::vector<std::string>& words) {
+runtime::training_job resolve(const training_flags& flags, const std::vector<std::string>&) {
   runtime::training_job job;
   sentences wrong;
   resolve_model(flags, job, wrong);
@@ -205,7 +205,6 @@ runtime::training_job resolve(const training_flags& flags, const std::vector<std
   job.faults = flags.faults;
   job.check_messages = flags.check_messages;
   job.exit_interval = std::uint64_t(flags.steps.exit_interval);
-  job.command_line = words;
   if (wrong.empty())
     wrong = runtime::validate(job);
   if (!wrong.empty())

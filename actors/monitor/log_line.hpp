@@ -21,7 +21,7 @@ struct since_last_line {
 
 /// How the steps that were timed went through the pipeline.
 struct pipeline_since_start {
-  runtime::pipeline_times sum;  ///< but of the worst lateness, which is the worst
+  runtime::pipeline_times sum = {.ms = 0};  ///< but of the worst lateness, which is the worst
   int steps = 0;
 
   void add(const runtime::pipeline_times& x);

@@ -18,7 +18,7 @@ namespace troupe::actors {
 
 // However the node ends, no actor keeps waiting for it, and none stays behind.
 node_state::~node_state() {
-  end_generation(generation_);
+  end_generation();
   for (const auto& actor : spawned_)
     caf::anon_send(
         actor,
@@ -49,7 +49,7 @@ caf::error node_state::admit(const Request& x) {
                     value(x.generation)));
   const auto opened = context_->jobs->open(x.job);
   if (x.generation > generation_) {
-    end_generation(generation_);
+    end_generation();
     generation_ = x.generation;
     groups_ = std::make_shared<group_registry>(
         runtime::cancel_token(), value(generation_), opened->job.devices.exchange);
@@ -98,7 +98,8 @@ caf::result<messages::monitor_spawned> node_state::spawn(const messages::spawn_m
 
 // Its death ends nothing, so it is not among those whose death ends the generation.
 caf::result<messages::viewer_spawned> node_state::spawn(const messages::spawn_viewer& x) {
-  watch_root();
+  if (auto refusal = admit(x))
+    return refusal;
   const auto found = context_->viewers.find(x.name);
   if (found == context_->viewers.end())
     return messages::make_error(
@@ -134,16 +135,16 @@ void node_state::close_restored(const messages::all_restored& x) {
     context_->restored();
 }
 
-void node_state::end_generation(runtime::generation_id which) {
-  if (which < generation_ || !groups_)
+void node_state::end_generation() {
+  if (!groups_)
     return;
   groups_->token().cancel();
-  context_->transport->end_generation(which);
+  context_->transport->end_generation(generation_);
 }
 
 void node_state::shut_down() {
   closing_ = true;
-  end_generation(generation_);
+  end_generation();
   stop_next();
 }
 
@@ -165,7 +166,7 @@ void node_state::lose(const caf::down_msg& x) {
   if (closing_)
     stop_next();
   else  // those that work with the dead one must not wait for it; its supervisor decides the rest
-    end_generation(generation_);
+    end_generation();
 }
 
 messages::node_actor::behavior_type node(messages::node_actor::stateful_pointer<node_state> self,
@@ -179,7 +180,6 @@ messages::node_actor::behavior_type node(messages::node_actor::stateful_pointer<
       [self](const messages::spawn_replica& x) { return self->state.spawn(x); },
       [self](const messages::spawn_stage& x) { return self->state.spawn(x); },
       [self](const messages::all_restored& x) { self->state.close_restored(x); },
-      [self](const messages::end_generation& x) { self->state.end_generation(x.generation); },
       [self](messages::shut_down) { self->state.shut_down(); },
   };
 }

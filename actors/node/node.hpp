@@ -36,7 +36,6 @@ class node_state {
   caf::result<messages::replica_spawned> spawn(const messages::spawn_replica& x);
   caf::result<messages::stage_spawned> spawn(const messages::spawn_stage& x);
   void close_restored(const messages::all_restored& x);
-  void end_generation(runtime::generation_id which);
   void shut_down();
 
  private:
@@ -44,6 +43,8 @@ class node_state {
   template <class Request>
   caf::error admit(const Request& x);
   void watch_root();
+  /// Whatever waits in it is released at once.
+  void end_generation();
   template <class Answer, class Handle>
   Answer answer(Handle spawned);
   void lose(const caf::down_msg& x);

@@ -71,7 +71,8 @@ void replica_state::introduce() {
   const auto at = [&](int p, int t) { return stages_[std::size_t(p * told_.tensor_ranks + t)]; };
   for (int p = 0; p < told_.pipeline_ranks; ++p)
     for (int t = 0; t < told_.tensor_ranks; ++t) {
-      messages::meet peers{.replica = messages::replica_actor(self_),
+      messages::meet peers{.generation = told_.generation,
+                           .replica = messages::replica_actor(self_),
                            .loader = told_.loader,
                            .checkpointer = told_.checkpointer};
       for (int other = 0; other < told_.pipeline_ranks; ++other)

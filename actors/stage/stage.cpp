@@ -104,6 +104,8 @@ bool stage_state::overlaps_parameters() const {
 }
 
 void stage_state::meet(const messages::meet& peers) {
+  if (peers.generation != told_.generation)
+    return;
   peers_ = peers;
   build();
 }

@@ -91,7 +91,9 @@ void supervisor_state::spawn(Request what, const char* called, Keep keep) {
 void supervisor_state::spawn_viewers() {
   for (const auto& viewer : told_.viewers) {
     ++expected_;
-    context_->messages->request(self_, node_, caf::infinite, messages::spawn_viewer{viewer, self_})
+    context_->messages
+        ->request(
+            self_, node_, caf::infinite, messages::spawn_viewer{generation_, told_, viewer, self_})
         .then(
             [this](const messages::viewer_spawned& x) {
               self_->monitor(viewers_.emplace_back(x.viewer));

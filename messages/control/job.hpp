@@ -3,7 +3,6 @@
 //   stage -> replica -> supervisor   ready          built, and loaded where there was something
 //   supervisor -> node               all_restored   what workers were filled from may be closed
 //   signal -> supervisor             drain          finish the step, save, end
-//   supervisor, node                 end_generation whatever waits in it is released at once
 //   lane -> its stage                lane_done      one piece of work has ended
 //   supervisor, to itself            save_again     the last iteration is still not saved
 //   supervisor -> monitor            conclude       and back: concluded
@@ -38,12 +37,6 @@ struct drain {
   std::string why;  ///< "SIGTERM"
 
   friend bool operator==(const drain&, const drain&) = default;
-};
-
-struct end_generation {
-  runtime::generation_id generation = {};
-
-  friend bool operator==(const end_generation&, const end_generation&) = default;
 };
 
 /// From the lane's thread to the stage that owns the lane. What the work made lies where the
@@ -88,10 +81,6 @@ typename Inspector::result_type inspect(Inspector& f, all_restored& x) {
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, drain& x) {
   return f(caf::meta::type_name("drain"), x.why);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, end_generation& x) {
-  return f(caf::meta::type_name("end_generation"), x.generation);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, lane_done& x) {

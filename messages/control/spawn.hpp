@@ -59,6 +59,8 @@ struct spawn_monitor {
 };
 
 struct spawn_viewer {
+  runtime::generation_id generation = {};
+  job_description job = {};
   std::string name = {};
   supervisor_actor supervisor = {};  ///< takes what the viewer asks for
 
@@ -121,6 +123,7 @@ struct stage_spawned {
 
 /// From a replica to its stages, before anything else.
 struct meet {
+  runtime::generation_id generation = {};
   replica_actor replica = {};              ///< takes the stage's reports
   std::vector<stage_actor> pipeline = {};  ///< of the same tensor rank, by pipeline rank
   std::vector<stage_actor> tensor = {};    ///< of the same pipeline rank, by tensor rank
@@ -157,7 +160,7 @@ typename Inspector::result_type inspect(Inspector& f, spawn_monitor& x) {
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, spawn_viewer& x) {
-  return f(caf::meta::type_name("spawn_viewer"), x.name, x.supervisor);
+  return f(caf::meta::type_name("spawn_viewer"), x.generation, x.job, x.name, x.supervisor);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, spawn_replica& x) {
@@ -207,7 +210,13 @@ typename Inspector::result_type inspect(Inspector& f, stage_spawned& x) {
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, meet& x) {
-  return f(caf::meta::type_name("meet"), x.replica, x.pipeline, x.tensor, x.loader, x.checkpointer);
+  return f(caf::meta::type_name("meet"),
+           x.generation,
+           x.replica,
+           x.pipeline,
+           x.tensor,
+           x.loader,
+           x.checkpointer);
 }
 
 }  // namespace troupe::messages

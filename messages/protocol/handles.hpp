@@ -28,7 +28,6 @@ struct meet;
 struct ready;
 struct all_restored;
 struct drain;
-struct end_generation;
 struct lane_done;
 struct save_again;
 struct conclude;
@@ -122,7 +121,7 @@ using monitor_actor
 /// A user's actor that watches a job. Nobody waits for it, and its death ends nothing.
 using viewer_actor = caf::typed_actor<caf::reacts_to<committed>, caf::reacts_to<validated>>;
 
-/// One for each process: spawns workers when told, ends generations.
+/// One for each process: spawns workers when told, and ends their generation.
 using node_actor = caf::typed_actor<
     // Spawn one actor of the job.
     caf::replies_to<spawn_loader>::with<loader_spawned>,
@@ -133,8 +132,6 @@ using node_actor = caf::typed_actor<
     caf::replies_to<spawn_stage>::with<stage_spawned>,
     // What workers are filled from may be closed.
     caf::reacts_to<all_restored>,
-    // Whatever waits in this generation is released at once.
-    caf::reacts_to<end_generation>,
     // Stop all that it spawned, then end.
     caf::reacts_to<shut_down>>;
 

@@ -71,11 +71,14 @@ nccl_group::~nccl_group() {
     parent_->living_children_.erase(this);
   }
   terms_.watch->remove(this);
-  std::vector<std::thread> closes;
-  for (const auto& end : ends_)
-    closes.emplace_back([&end] { end->close(); });
-  for (auto& one : closes)
-    one.join();
+  std::vector<std::jthread> closes;
+  try {
+    for (const auto& end : ends_)
+      closes.push_back(start_thread("NCCL's close", [end] { end->close(); }));
+  } catch (const io_error&) {  // one that is not closed keeps the others waiting
+    stop(cause::cancelled, "");
+  }
+  closes.clear();
   waker_.reset();  // only now: an abort ends a close that does not come to an end
   for (auto& one : aborts_)
     one.join();
@@ -260,14 +263,19 @@ void nccl_group::leave() {
     throw broken_promise(text);
   if (why == cause::failure)
     throw device_failure(text);
-  std::thread([&queues] {
+  const auto finish = [&queues] {
     for (const auto& queue : queues)
       try {
         queue->finish();
       } catch (const device_failure&) {
         // Nothing runs on a failed device any more.
       }
-  }).join();
+  };
+  try {
+    start_thread("NCCL's leave", finish).join();
+  } catch (const io_error&) {  // no thread is to be had
+    finish();
+  }
   throw cancelled();
 }
 

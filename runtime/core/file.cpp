@@ -15,12 +15,14 @@ namespace {
 constexpr std::size_t buffer_size = std::size_t{1} << 20;
 
 [[noreturn]] void refuse(const char* tried, const std::filesystem::path& path, int error_number) {
+  std::error_code failure;
   const auto advice = error_number == ENOSPC   ? "; free some space and try again"
                       : error_number == EROFS  ? "; choose a folder that is writable"
                       : error_number == EACCES ? "; check its owner and permissions"
                       : error_number == EFBIG  ? "; raise the limit of file sizes (ulimit -f)"
-                      : error_number == ENXIO  ? "; it is a FIFO that nobody reads: remove it"
-                                               : "";
+                      : error_number == ENXIO && std::filesystem::is_fifo(path, failure)
+                          ? "; it is a FIFO that nobody reads: remove it"
+                          : "";
   throw io_error(
       "cannot {} '{}': {}{}", tried, path.string(), system_message(error_number), advice);
 }

@@ -41,7 +41,7 @@ sha256::sha256() : context_(EVP_MD_CTX_new()) {
   if (context_ == nullptr)
     throw std::bad_alloc();
   ensure(EVP_DigestInit_ex(static_cast<EVP_MD_CTX*>(context_), EVP_sha256(), nullptr) == 1,
-         "OpenSSL has SHA-256");
+         "HASH-3: OpenSSL has SHA-256");
 }
 
 sha256::~sha256() {

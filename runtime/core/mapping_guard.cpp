@@ -15,6 +15,7 @@ namespace troupe::runtime {
 struct mapping_guard::place {
   static constexpr std::size_t nothing = SIZE_MAX;
 
+  std::atomic<std::uint32_t> sequence = 0;  ///< odd while begin and size are being changed
   std::atomic<std::uintptr_t> begin = 0;
   std::atomic<std::size_t> size = 0;  ///< 0: free
   std::atomic<std::size_t> unreadable = nothing;
@@ -28,47 +29,94 @@ using place = mapping_guard::place;
 std::atomic<place*> first = nullptr;
 std::size_t page_size = 4096;
 struct sigaction before = {};
+std::atomic<bool> before_is_spent = false;
+
+// A place that changes meanwhile is another mapping's: the one that is read here is mapped and
+// guarded. In one order for all threads, so that the two reads of the sequence enclose the others.
+bool holds(const place& x, std::uintptr_t address) {
+  const auto sequence = x.sequence.load();
+  const auto begin = x.begin.load();
+  const auto size = x.size.load();
+  return sequence % 2 == 0 && sequence == x.sequence.load() && address - begin < size;
+}
+
+/// Called with the lock held.
+void change(place& x, std::uintptr_t begin, std::size_t size) {
+  ++x.sequence;
+  x.begin = begin;
+  x.size = size;
+  ++x.sequence;
+}
 
 place* place_of(std::uintptr_t address) {
-  for (auto* x = first.load(std::memory_order_acquire); x != nullptr; x = x->next) {
-    const auto size = x->size.load(std::memory_order_acquire);
-    if (address - x->begin.load(std::memory_order_relaxed) < size)
+  for (auto* x = first.load(std::memory_order_acquire); x != nullptr; x = x->next)
+    if (holds(*x, address))
       return x;
-  }
   return nullptr;
 }
 
-// Only what may be done in a signal handler: atomics and a system call.
-void put_zeros(int, siginfo_t* about, void*) {
-  const int error_number = errno;
-  const auto address = reinterpret_cast<std::uintptr_t>(about->si_addr);
+bool put_zeros(std::uintptr_t address) {
   const auto page = address / page_size * page_size;
   place* const found = place_of(address);
-  void* at = MAP_FAILED;
-  if (found != nullptr) {
-    const auto offset = page - found->begin.load(std::memory_order_relaxed);
-    auto known = found->unreadable.load(std::memory_order_relaxed);
-    while (offset < known && !found->unreadable.compare_exchange_weak(known, offset)) {
-    }
-    at = ::mmap(reinterpret_cast<void*>(page),
+  if (found == nullptr)
+    return false;
+  const auto offset = page - found->begin.load(std::memory_order_relaxed);
+  auto known = found->unreadable.load(std::memory_order_relaxed);
+  while (offset < known && !found->unreadable.compare_exchange_weak(known, offset)) {
+  }
+  return ::mmap(reinterpret_cast<void*>(page),
                 page_size,
                 PROT_READ,
                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
                 -1,
-                0);
+                0)
+         != MAP_FAILED;
+}
+
+bool is_function(const struct sigaction& x) {
+  return (x.sa_flags & SA_SIGINFO) != 0 || (x.sa_handler != SIG_DFL && x.sa_handler != SIG_IGN);
+}
+
+// What would have happened without us. Who has a function goes on being asked, so that the guards
+// hold when it returns; the system's own way begins with this signal and ends the process.
+void pass_on(int number, siginfo_t* about, void* context, bool is_fault) {
+  const bool once = (before.sa_flags & int(SA_RESETHAND)) != 0;
+  if (is_function(before) && !(once && before_is_spent.exchange(true))) {
+    if ((before.sa_flags & SA_SIGINFO) != 0)
+      before.sa_sigaction(number, about, context);
+    else
+      before.sa_handler(number);
+    return;
   }
-  if (at == MAP_FAILED)
-    ::sigaction(SIGBUS, &before, nullptr);  // it is touched again, and dealt with as it was before
+  if (!is_fault && before.sa_handler == SIG_IGN)
+    return;
+  struct sigaction action = {};
+  action.sa_handler = SIG_DFL;  // a fault is not ignored, whatever was asked for
+  ::sigaction(number, &action, nullptr);
+  if (!is_fault)  // which nobody sends again
+    ::raise(number);
+}
+
+// Only what may be done in a signal handler: atomics and system calls.
+void handle(int number, siginfo_t* about, void* context) {
+  const int error_number = errno;
+  // Others were sent, or tell of a page that nobody has touched yet (BUS_MCEERR_AO).
+  const bool is_fault = about->si_code > 0 && about->si_code != BUS_MCEERR_AO;
+  if (!is_fault || !put_zeros(reinterpret_cast<std::uintptr_t>(about->si_addr)))
+    pass_on(number, about, context, is_fault);
   errno = error_number;
 }
 
 void take_over() {
   page_size = std::size_t(::sysconf(_SC_PAGESIZE));
+  ::sigaction(SIGBUS, nullptr, &before);
   struct sigaction action = {};
-  action.sa_sigaction = put_zeros;
-  action.sa_flags = SA_SIGINFO | SA_ONSTACK;
-  sigemptyset(&action.sa_mask);
-  ::sigaction(SIGBUS, &action, &before);
+  action.sa_sigaction = handle;
+  action.sa_mask = before.sa_mask;
+  action.sa_flags
+      = SA_SIGINFO | SA_ONSTACK
+        | (is_function(before) ? before.sa_flags & (SA_NODEFER | SA_RESTART) : SA_RESTART);
+  ::sigaction(SIGBUS, &action, nullptr);
 }
 
 std::mutex& taking() {
@@ -94,13 +142,12 @@ mapping_guard::mapping_guard(const void* begin, std::size_t size) {
   const std::lock_guard lock(taking());
   place_ = free_place();
   place_->unreadable.store(place::nothing);
-  place_->begin.store(reinterpret_cast<std::uintptr_t>(begin));
-  place_->size.store(std::max<std::size_t>(size, 1), std::memory_order_release);
+  change(*place_, reinterpret_cast<std::uintptr_t>(begin), std::max<std::size_t>(size, 1));
 }
 
 mapping_guard::~mapping_guard() {
   const std::lock_guard lock(taking());
-  place_->size.store(0, std::memory_order_release);
+  change(*place_, 0, 0);
 }
 
 std::optional<std::size_t> mapping_guard::unreadable() const {

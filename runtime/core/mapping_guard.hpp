@@ -13,7 +13,9 @@
 namespace troupe::runtime {
 
 /// Guards [begin, begin + size), which is mapped, and unmapped only afterwards. The first guard of
-/// a process takes over SIGBUS; faults in no guarded mapping go to the handler before.
+/// a process takes over SIGBUS. A fault in no guarded mapping, and a SIGBUS that was sent, go to
+/// the handler that was there before, and the guards hold on; where there was none they end the
+/// process as they would have. A SIGBUS that was sent and was ignored before is ignored.
 class mapping_guard {
  public:
   mapping_guard(const void* begin, std::size_t size);

@@ -15,7 +15,7 @@ bool stands_alone(const parameter_entry& e) {
 
 std::optional<axis> summed_along(const parameter_entry& e) {
   const auto found = e.spec.placements.sums(axis_use::data);
-  ensure(found.size() <= 1, "gradients are summed over the replicas of one axis");
+  ensure(found.size() <= 1, "BUCKET-1: gradients are summed over the replicas of one axis");
   return found.empty() ? std::nullopt : std::optional(found.front());
 }
 

@@ -112,7 +112,7 @@ class lowering {
       return;
     const auto link = links_.of(*wanted);
     const auto at = place(*wanted);
-    ensure(at != SIZE_MAX, "only a sound plan is lowered: what an action needs is sent");
+    ensure(at != SIZE_MAX, "LOWER-1: only a sound plan is lowered: what an action needs is sent");
     for (auto& next = received[link]; next <= at; ++next)
       out.push_back(order_[link][next]);
   }
@@ -138,13 +138,13 @@ class lowering {
 }  // namespace
 
 plan lowered(const plan& x) {
-  ensure(misfit(x).empty(), "only a sound plan is lowered: its sizes fit");
+  ensure(misfit(x).empty(), "LOWER-1: only a sound plan is lowered: its sizes fit");
   if (has_transfers(x))
     return x;
   const plan_graph graph(x);
   for (const auto& row : x.ranks)
     ensure(std::all_of(row.begin(), row.end(), [&](const action& a) { return graph.is_within(a); }),
-           "only a sound plan is lowered: its actions are of its chunks");
+           "LOWER-1: only a sound plan is lowered: its actions are of its chunks");
   lowering how(x);
   auto out = x;
   for (std::size_t r = 0; r < x.ranks.size(); ++r)

@@ -57,7 +57,7 @@ class rehearsal {
   rehearsal(const behaviour_factory& how, int ranks, int microbatches, const cost_model& by)
       : plan_(frame_of(how, ranks, microbatches)), costs_(by) {
     ensure(by.costs.size() == 1 || int(by.costs.size()) == plan_.chunks,
-           "costs are of each chunk, or one for all");
+           "REHEARSE-1: costs are of each chunk, or one for all");
     for (int r = 0; r < ranks; ++r) {
       auto& one = ranks_.emplace_back(plan_, r);
       one.decides = guarded(r, [&] { return how.make(r, ranks, plan_.chunks, microbatches); });

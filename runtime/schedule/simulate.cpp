@@ -146,10 +146,10 @@ double timeline::bubble() const {
 }
 
 timeline simulate(const plan& x, const cost_model& by) {
-  ensure(misfit(x).empty(), "only a plan that was checked is simulated: its sizes fit");
+  ensure(misfit(x).empty(), "SIMULATE-1: only a plan that was checked is simulated: its sizes fit");
   const auto fits = [&](std::size_t n) { return n == 1 || n == std::size_t(x.chunks); };
   ensure(fits(by.costs.size()) && fits(by.held.size()),
-         "costs and what is held are of each chunk, or one for all");
+         "SIMULATE-2: costs and what is held are of each chunk, or one for all");
   const plan_graph graph(x);
   const durations takes(graph, by);
   timeline out;
@@ -166,41 +166,43 @@ timeline simulate(const plan& x, const cost_model& by) {
   std::vector<char> worked(x.ranks.size());
   std::vector<std::uint16_t> finished(graph.slots());
 
-  const auto left
-      = carry_out(graph, [&](plan_graph::node n, plan_graph::node count, std::size_t r) {
-          auto& rank = out.ranks[r];
-          double begin = free[r];
-          for (auto i = n; i < n + count; ++i)
-            for (const auto& need : graph.needs_of(i, r))
-              begin = std::max(begin, need.arrives ? arrivals[need.of] : ends[need.of]);
-          const auto& first = graph.at(n, r);
-          ensure(graph.is_within(first) && graph.is_within(graph.at(n + count - 1, r)),
-                 "only a plan that was checked is simulated: its actions are of its chunks");
-          const double time = count == 2 ? takes.of_pair(first, graph.at(n + 1, r)) : takes(first);
-          if (is_work(first.kind)) {
-            begin += by.overhead;
-            if (!worked[r])
-              rank.first_begin = begin;
-            worked[r] = 1;
-            rank.busy += time;
-            rank.last_end = begin + time;
-          }
-          const double end = free[r] = begin + time;
-          for (auto i = n; i < n + count; ++i) {
-            const auto& a = graph.at(i, r);
-            rank.actions.push_back({a, begin, end});
-            held[r].begin(a, begin);
-          }
-          for (auto i = n; i < n + count; ++i) {
-            const auto& a = graph.at(i, r);
-            held[r].end(a, end, finished);
-            ends[i] = end;
-            if (graph.is_sent(a))
-              arrivals[i] = sends[r].arrival(a, end, by);
-          }
-        });
+  const auto left = carry_out(
+      graph, [&](plan_graph::node n, plan_graph::node count, std::size_t r) {
+        auto& rank = out.ranks[r];
+        double begin = free[r];
+        for (auto i = n; i < n + count; ++i)
+          for (const auto& need : graph.needs_of(i, r))
+            begin = std::max(begin, need.arrives ? arrivals[need.of] : ends[need.of]);
+        const auto& first = graph.at(n, r);
+        ensure(
+            graph.is_within(first) && graph.is_within(graph.at(n + count - 1, r)),
+            "SIMULATE-1: only a plan that was checked is simulated: its actions are of its chunks");
+        const double time = count == 2 ? takes.of_pair(first, graph.at(n + 1, r)) : takes(first);
+        if (is_work(first.kind)) {
+          begin += by.overhead;
+          if (!worked[r])
+            rank.first_begin = begin;
+          worked[r] = 1;
+          rank.busy += time;
+          rank.last_end = begin + time;
+        }
+        const double end = free[r] = begin + time;
+        for (auto i = n; i < n + count; ++i) {
+          const auto& a = graph.at(i, r);
+          rank.actions.push_back({a, begin, end});
+          held[r].begin(a, begin);
+        }
+        for (auto i = n; i < n + count; ++i) {
+          const auto& a = graph.at(i, r);
+          held[r].end(a, end, finished);
+          ends[i] = end;
+          if (graph.is_sent(a))
+            arrivals[i] = sends[r].arrival(a, end, by);
+        }
+      });
   for (std::size_t r = 0; r < x.ranks.size(); ++r) {
-    ensure(left[r] == graph.row_end(r), "only a plan in which nobody waits for ever is simulated");
+    ensure(left[r] == graph.row_end(r),
+           "SIMULATE-3: only a plan in which nobody waits for ever is simulated");
     out.makespan = std::max(out.makespan, out.ranks[r].last_end);
   }
   return out;

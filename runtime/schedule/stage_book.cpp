@@ -6,7 +6,7 @@
 namespace troupe::runtime {
 
 stage_book::stage_book(const plan& frame, int rank) : training_(frame.training) {
-  ensure(frame.copies == 1, "a behaviour decides for one copy of the model");
+  ensure(frame.copies == 1, "BEHAVIOUR-1: a behaviour decides for one copy of the model");
   view_.rank = rank;
   view_.ranks = int(frame.ranks.size());
   view_.chunks = frame.chunks;

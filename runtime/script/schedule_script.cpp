@@ -125,7 +125,7 @@ schedule_script::schedule_script(std::string file, std::string text, script_limi
 }
 
 plan schedule_script::make_plan(int ranks, int microbatches) const {
-  ensure(!behaviour_, "only a script with plan() makes a plan");
+  ensure(!behaviour_, "SCRIPT-1: only a script with plan() makes a plan");
   if (ranks < 1 || microbatches < 1)
     throw input_error(
         "{}: {} ranks and {} micro-batches: each must be 1 or more", file_, ranks, microbatches);
@@ -152,7 +152,7 @@ plan schedule_script::make_plan(int ranks, int microbatches) const {
 }
 
 behaviour_factory schedule_script::behaviours() const {
-  ensure(behaviour_, "only a script with next() is a behaviour");
+  ensure(behaviour_, "SCRIPT-2: only a script with next() is a behaviour");
   behaviour_factory out;
   out.name = file_;
   out.chunks_per_rank = chunks_per_rank_;

@@ -19,7 +19,7 @@ struct bpe_tokenizer::ranks {
       : slots(std::bit_ceil(2 * merges.size() + 2)), shift(64 - std::countr_zero(slots.size())) {
     for (std::size_t rank = 0; rank < merges.size(); ++rank) {
       auto& empty = slots[find(merges[rank].left, merges[rank].right)];
-      ensure(empty.rank == none, "no pair of bpe_vocabulary::merges occurs twice");
+      ensure(empty.rank == none, "BPE-1: no pair of bpe_vocabulary::merges occurs twice");
       empty = {merges[rank].left, merges[rank].right, static_cast<std::uint32_t>(rank)};
     }
   }

@@ -74,7 +74,7 @@ pre_tokenizer::pre_tokenizer() {
                                    &failure,
                                    &where,
                                    nullptr);
-  ensure(code != nullptr, "the expression that cuts words compiles");
+  ensure(code != nullptr, "WORDS-1: the expression that cuts words compiles");
   code_ = {code,
            [](const void* x) { pcre2_code_free(static_cast<pcre2_code*>(const_cast<void*>(x))); }};
   // Where the system forbids generated code, matching falls back to the interpreter: same words.
@@ -111,7 +111,7 @@ std::string_view word_cursor::next() {
                                 match,
                                 nullptr);
   const auto end = found < 0 ? at_ : pcre2_get_ovector_pointer(match)[1];
-  ensure(end > at_, "some word begins at every character of valid UTF-8");
+  ensure(end > at_, "WORDS-2: some word begins at every character of valid UTF-8");
   const auto word = valid_.substr(at_, end - at_);
   at_ = end;
   return word;

@@ -139,9 +139,8 @@ struct training_job {
   kernels::backend backend = kernels::backend::cpu;
   device_settings devices;
   transports transport = transports::tickets;
-  bool check_messages = false;            ///< each goes through bytes before it is delivered
-  std::string tokenizer_description;      ///< JSON: kind, files, fingerprint; kept in checkpoints
-  std::vector<std::string> command_line;  ///< as it was given, for the checkpoint and the log
+  bool check_messages = false;        ///< each goes through bytes before it is delivered
+  std::string tokenizer_description;  ///< JSON: kind, files, fingerprint; kept in checkpoints
 };
 
 /// What of a job decides the bits of its states, as JSON: seed, recipe, precision, data, layout,

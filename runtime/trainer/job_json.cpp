@@ -1,10 +1,14 @@
 #include "runtime/trainer/job_json.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/data/utf8.hpp"
 
+#include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
@@ -254,8 +258,7 @@ void visit_fields(Visitor& visit, training_job& x) {
          devices,
          transport,
          check_messages,
-         tokenizer_description,
-         command_line]
+         tokenizer_description]
       = x;
   visit("training", training);
   visit("data", data);
@@ -273,7 +276,79 @@ void visit_fields(Visitor& visit, training_job& x) {
   visit("transport", transport);
   visit("check_messages", check_messages);
   visit("tokenizer_description", tokenizer_description);
-  visit("command_line", command_line);
+}
+
+// The greatest value of each choice; one that is added does not compile without.
+constexpr auto last(decay_style) {
+  return decay_style::cosine;
+}
+constexpr auto last(dtype) {
+  return dtype::f16;
+}  // others are nobody's precision
+constexpr auto last(recompute_granularity) {
+  return recompute_granularity::full;
+}
+constexpr auto last(recompute_method) {
+  return recompute_method::block;
+}
+constexpr auto last(kernels::backend) {
+  return kernels::backend::cuda;
+}
+constexpr auto last(collectives) {
+  return collectives::nccl_fast;
+}
+constexpr auto last(transports) {
+  return transports::ucx;
+}
+
+// Paths and names may be any bytes, JSON is UTF-8.
+json text_or_bytes(const std::string& x) {
+  if (first_invalid_utf8(x) == std::string::npos)
+    return x;
+  std::string hex;
+  for (const char c : x)
+    hex += fmt::format("{:02x}", static_cast<unsigned char>(c));
+  return {{"bytes", hex}};
+}
+
+std::string from_text_or_bytes(const json& from) {
+  if (!from.is_object())
+    return from.get<std::string>();
+  const auto hex = from.at("bytes").get<std::string>();
+  std::string out(hex.size() / 2, '\0');
+  for (std::size_t i = 0; i < hex.size(); i += 2) {
+    unsigned char byte = 0;
+    const char* const end = hex.data() + std::min(i + 2, hex.size());
+    if (const auto read = std::from_chars(hex.data() + i, end, byte, 16);
+        read.ptr != end || read.ec != std::errc() || hex.size() % 2 != 0)
+      throw input_error("the description of a job has bytes that are not hexadecimal: '{}'", hex);
+    out[i / 2] = char(byte);
+  }
+  return out;
+}
+
+template <class Number>
+Number whole_number(const json& from, Number least, Number greatest) {
+  const bool is_known = from.is_number_unsigned()
+                            ? std::cmp_less_equal(from.get<std::uint64_t>(), greatest)
+                            : from.is_number_integer()
+                                  && std::cmp_greater_equal(from.get<std::int64_t>(), least)
+                                  && std::cmp_less_equal(from.get<std::int64_t>(), greatest);
+  if (!is_known)
+    throw input_error("the description of a job has {} where a whole number from {} to {} belongs",
+                      from.dump(),
+                      least,
+                      greatest);
+  return from.get<Number>();
+}
+
+double number(const json& from) {
+  if (!from.is_string())
+    return from.get<double>();
+  const auto text = from.get<std::string>();
+  if (text != "inf" && text != "-inf" && text != "nan" && text != "-nan")
+    throw input_error("the description of a job has '{}' where a number belongs", text);
+  return std::stod(text);
 }
 
 /// A field that is a struct of settings.
@@ -305,13 +380,15 @@ class writer {
   static json written(double x) {  // JSON has no infinity
     return std::isfinite(x) ? json(x) : json(fmt::format("{}", x));
   }
-  static json written(std::string& x) { return x; }
-  static json written(std::filesystem::path& x) { return x.string(); }
+  static json written(std::string& x) { return text_or_bytes(x); }
+  static json written(std::filesystem::path& x) { return text_or_bytes(x.string()); }
   static json written(std::chrono::milliseconds& x) { return x.count(); }
   static json written(gpt_config& x) { return json::parse(to_json(x)); }
-  static json written(extension& x) { return x.name; }
-  static json written(own_rate& x) { return x.at ? json(x.name) : json(); }
-  static json written(std::optional<behaviour_factory>& x) { return x ? json(x->name) : json(); }
+  static json written(extension& x) { return text_or_bytes(x.name); }
+  static json written(own_rate& x) { return x.at ? text_or_bytes(x.name) : json(); }
+  static json written(std::optional<behaviour_factory>& x) {
+    return x ? text_or_bytes(x->name) : json();
+  }
   template <class Element>
   static json written(std::optional<Element>& x) {
     return x ? written(*x) : json();
@@ -357,31 +434,31 @@ class reader {
       reader inner(from, known_);
       visit_fields(inner, to);
     } else if constexpr (std::is_enum_v<Field>) {
-      to = Field(from.get<std::int64_t>());
+      to = Field(whole_number(from, 0, int(last(Field()))));
+    } else if constexpr (std::is_integral_v<Field> && !std::is_same_v<Field, bool>) {
+      to = whole_number(from, std::numeric_limits<Field>::min(), std::numeric_limits<Field>::max());
     } else {
       to = from.get<Field>();
     }
   }
-  void read(const json& from, double& to) {
-    to = from.is_string() ? std::stod(from.get<std::string>()) : from.get<double>();
-  }
-  void read(const json& from, std::string& to) { to = from.get<std::string>(); }
-  void read(const json& from, std::filesystem::path& to) { to = from.get<std::string>(); }
+  void read(const json& from, double& to) { to = number(from); }
+  void read(const json& from, std::string& to) { to = from_text_or_bytes(from); }
+  void read(const json& from, std::filesystem::path& to) { to = from_text_or_bytes(from); }
   void read(const json& from, std::chrono::milliseconds& to) {
     to = std::chrono::milliseconds(from.get<std::int64_t>());
   }
   void read(const json& from, gpt_config& to) { to = gpt_config_from_json(from.dump()); }
   void read(const json& from, extension& to) {
-    if (const auto name = from.get<std::string>(); !name.empty())
+    if (const auto name = from_text_or_bytes(from); !name.empty())
       to = known_as(name, known_.extensions, "the model extension");
   }
   void read(const json& from, own_rate& to) {
     if (!from.is_null())
-      to = known_as(from.get<std::string>(), known_.rates, "the learning rate");
+      to = known_as(from_text_or_bytes(from), known_.rates, "the learning rate");
   }
   void read(const json& from, std::optional<behaviour_factory>& to) {
     if (!from.is_null())
-      to = known_as(from.get<std::string>(), known_.behaviours, "the schedule");
+      to = known_as(from_text_or_bytes(from), known_.behaviours, "the schedule");
   }
   template <class Element>
   void read(const json& from, std::optional<Element>& to) {
@@ -426,7 +503,9 @@ training_job job_from_json(const std::string& text, const registered_functions& 
     reader in(from, known);
     visit_fields(in, out);
     return out;
-  } catch (const json::exception& failure) {
+  } catch (const input_error&) {
+    throw;
+  } catch (const std::exception& failure) {
     throw input_error("the description of a job cannot be read: {}", failure.what());
   }
 }

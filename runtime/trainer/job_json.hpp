@@ -22,7 +22,8 @@ struct registered_functions {
 /// Those that this job holds.
 registered_functions functions_of(const training_job& job);
 
-/// Every field, but functions: those as their names.
+/// Every field, but functions: those as their names. A text or path that is not UTF-8 goes as
+/// {"bytes": hexadecimal}.
 std::string to_json(const training_job& job);
 
 /// The same job again. Throws input_error when it names a function that is not among `known`, and

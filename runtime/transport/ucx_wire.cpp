@@ -2,6 +2,7 @@
 
 #include "kernels/backend/plugin.hpp"
 #include "runtime/core/error.hpp"
+#include "runtime/core/thread.hpp"
 
 #include <cstdlib>
 #include <mutex>
@@ -37,8 +38,11 @@ void choose_settings_of_ucx() {
 }
 
 std::unique_ptr<wire> make_ucx_wire(wire_owner& owner, const wire_settings& how) {
+  auto with = how;
+  if (!with.start_thread)
+    with.start_thread = start_thread;
   try {
-    return std::unique_ptr<wire>(open_ucx().function<wire_maker>("troupe_ucx_wire")(owner, how));
+    return std::unique_ptr<wire>(open_ucx().function<wire_maker>("troupe_ucx_wire")(owner, with));
   } catch (const error&) {
     throw;
   } catch (const std::runtime_error& failure) {

@@ -10,7 +10,7 @@ namespace troupe::runtime {
 /// threads that ask for environment variables: by `main`, else by the first `make_ucx_wire`.
 void choose_settings_of_ucx();
 
-/// Throws io_error: there is no plug-in, or UCX refuses.
+/// Throws io_error: there is no plug-in, UCX refuses, or the system its thread.
 std::unique_ptr<wire> make_ucx_wire(wire_owner& owner, const wire_settings& how = {});
 
 }  // namespace troupe::runtime

@@ -12,6 +12,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace troupe::runtime {
@@ -80,6 +81,10 @@ struct wire_settings {
   /// UCX is given pointers of devices, where it says that it takes them. Both ends say the same.
   /// Not shown on a device yet, so nothing sets it (docs/decisions/0014-transports.md).
   bool device_memory = false;
+  /// runtime/core/thread.hpp's; empty for make_ucx_wire, which gives the plug-in that of the
+  /// program.
+  std::function<std::jthread(const std::string& name, std::function<void()> work)> start_thread
+      = {};
 };
 
 /// What the plug-in exports. Throws std::runtime_error: what was tried and what UCX said.

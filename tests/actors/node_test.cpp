@@ -85,6 +85,10 @@ TEST_CASE("NODE-1: nobody is spawned into a generation that is over", "[actors]"
       messages::spawn_loader{first_generation, it.prepared->description}));
   CHECK(messages::is(it.refusal, ec::cancelled));
   CHECK_THAT(messages::text_of(it.refusal), ContainsSubstring("NODE-1"));
+  CHECK_FALSE(it.ask<messages::viewer_spawned>(
+      messages::spawn_viewer{first_generation, it.prepared->description, "mine", it.supervisor}));
+  CHECK(messages::is(it.refusal, ec::cancelled));
+  CHECK_THAT(messages::text_of(it.refusal), ContainsSubstring("NODE-1"));
   CHECK_FALSE(it.end->has_come());
 }
 
@@ -101,7 +105,8 @@ TEST_CASE("a job that names a function which a process does not have is refused"
 
 TEST_CASE("a viewer that a process does not have is refused, and the node lives", "[actors]") {
   hosting it;
-  CHECK_FALSE(it.ask<messages::viewer_spawned>(messages::spawn_viewer{"mine", it.supervisor}));
+  CHECK_FALSE(it.ask<messages::viewer_spawned>(
+      messages::spawn_viewer{first_generation, it.prepared->description, "mine", it.supervisor}));
   CHECK(messages::is(it.refusal, ec::refused));
   CHECK_THAT(messages::text_of(it.refusal), ContainsSubstring("'mine'"));
   CHECK_FALSE(it.end->has_come());

@@ -33,7 +33,6 @@ struct merging {
                 return messages::stage_spawned{stages[i] = system.listener(heard[i])};
               },
               [](const messages::all_restored&) {},
-              [](const messages::end_generation&) {},
               [](const messages::shut_down&) {}};
     }));
     messages::spawn_replica told{.generation = first_generation,
@@ -80,6 +79,7 @@ TEST_CASE("a replica has its stages spawned and introduces them to each other", 
   CHECK(it.asked[3].job == it.prepared->description);
   const auto& met = it.heard[3].of<messages::meet>();
   REQUIRE(met.size() == 1);
+  CHECK(met.front().generation == first_generation);
   CHECK(met.front().replica == it.replica);
   CHECK(met.front().pipeline == std::vector{it.stages[1], it.stages[3]});
   CHECK(met.front().tensor == std::vector{it.stages[2], it.stages[3]});

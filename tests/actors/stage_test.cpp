@@ -45,13 +45,17 @@ struct staged {
         node.jobs->open(prepared->description),
         std::shared_ptr<const actors::node_context>(prepared->node),
         groups));
-    messages::meet peers{.replica = system.listener(replica),
+    messages::meet peers{.generation = runtime::generation_id(value(first_generation) + 1),
+                         .replica = system.listener(replica),
                          .loader = loader,
                          .checkpointer = system.listener(checkpointer)};
     const auto other = system.listener(neighbour);
     peers.pipeline = {pipeline_rank == 0 ? stage : other, pipeline_rank == 0 ? other : stage};
     peers.tensor = {stage};
     end.emplace(stage);
+    system.tell(stage, peers);  // of another generation: dropped
+    met_strangers = replica.of<messages::ready>().size();
+    peers.generation = first_generation;
     system.tell(stage, peers);
   }
 
@@ -108,6 +112,8 @@ struct staged {
             .update = number,
             .learning_rate = 1e-3};
   }
+  std::size_t met_strangers = 0;  ///< it was ready after meeting actors of another generation
+
   std::vector<messages::vote>& votes() { return replica.of<messages::vote>(); }
 
   tests::heard_by<messages::replica_actor> replica;
@@ -174,6 +180,7 @@ TEST_CASE("what a stage receives before its step begins waits for it", "[actors]
 TEST_CASE("HANDOFF-3: a stage drops what belongs to another generation", "[actors]") {
   const auto other = runtime::generation_id(GENERATE(0, 2));
   staged it(0);
+  CHECK(it.met_strangers == 0);
   auto late = it.gradient(0);
   late.at.generation = other;
   it.system.tell(it.stage, late);

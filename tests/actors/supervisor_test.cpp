@@ -53,7 +53,6 @@ struct supervised {
               },
               [](const messages::spawn_stage&) { return messages::stage_spawned{}; },
               [this](const messages::all_restored&) { ++restored; },
-              [](const messages::end_generation&) {},
               [this, self](const messages::shut_down&) {
                 shut_down = true;
                 self->quit();

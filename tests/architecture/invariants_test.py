@@ -1,7 +1,7 @@
 """Every promise with a name has a check and a test, and the table of docs/invariants.md is all of them.
 Run by ctest.
 
-From the code to the table: a name that the code checks has a row, and one row. From the table to the
+From the code to the table: what the code ensures has a name, and each name a row, and one row. From the table to the
 code: a row names files that are there and that name the promise, and tests that are there and that
 name it.
 """
@@ -16,6 +16,7 @@ TABLE = "docs/invariants.md"
 ROOMS = ["kernels", "runtime", "messages", "actors"]
 SOURCES = (".hpp", ".cpp", ".cu", ".cuh")
 CHECKED = re.compile(r'"([A-Z]+-\d+)(?::|, told)')  # ensure(kept, "STEP-1: ..."), "STEP-2, told ..."
+ENSURE = re.compile(r"(?<!void )\bensure\(")
 NAME = re.compile(r"([A-Z]+(?:-[A-Z]+)+)|([A-Z]+)-(\d+)|-(\d+)")
 FILE = re.compile(r"`([\w/]+\.\w+)`")
 
@@ -55,6 +56,19 @@ def checked_in(root):
     return out
 
 
+def unnamed_in(root):
+    """Where the code ensures what has no name. A promise that is no literal there is one elsewhere."""
+    for room in ROOMS:
+        for path in sorted((root / room).rglob("*")):
+            if path.suffix not in SOURCES:
+                continue
+            text = path.read_text()
+            for found in ENSURE.finditer(text):
+                call = text[found.start():text.find(";", found.end())]
+                if '"' in call and not CHECKED.search(call):
+                    yield path.relative_to(root).as_posix(), text.count("\n", 0, found.start()) + 1
+
+
 def mentions(text, name):
     return re.search(rf"\b{name}\b(?!-)", text) is not None
 
@@ -66,6 +80,8 @@ def complaints(root):
     for name, file in sorted(checked_in(root).items()):
         if name not in listed:
             yield f"{name}, checked in {file}, is not in {TABLE}"
+    for file, line in unnamed_in(root):
+        yield f"{file}:{line}: what is ensured has no name"
     for names, checks, tests in table:
         for what, files in (("check", checks), ("test", tests)):
             if files is None:
@@ -84,6 +100,7 @@ def planted(root):
     """What is found in a small tree with one mistake of each kind."""
     for file, text in {
             "actors/a.cpp": 'ensure(x, "A-1: right"); ensure(y, "A-2: no row");',
+            "actors/e.cpp": 'ensure(x.empty(),\n "of no name: here"); ensure(y, promise); ensure(z, "A-1: again");',
             "tests/a_test.cpp": "A-1, and nothing of B",
             TABLE: "| name | promise | checked in | test |\n|---|---|---|---|\n"
                    "| A-1 | right | `actors/a.cpp` | `tests/a_test.cpp` |\n"
@@ -103,7 +120,7 @@ def main(root):
         return 1
     with tempfile.TemporaryDirectory() as folder:
         found = planted(pathlib.Path(folder))
-    if found != ["A-1", "A-2", "B-1", "B-1", "B-2", "B-2", "C-1", "C-1", "D-WORD", "D-WORD"]:
+    if found != ["A-1", "A-2", "B-1", "B-1", "B-2", "B-2", "C-1", "C-1", "D-WORD", "D-WORD", "actors/e.cpp"]:
         print(f"invariants_test.py does not find the mistakes that it plants itself: {found}")
         return 1
     wrong = list(complaints(root))

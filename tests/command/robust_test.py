@@ -42,7 +42,7 @@ def environment(fault):
 def run(*words, fault=None, **variables):
     done = subprocess.run(words_of(*words), capture_output=True, timeout=PATIENCE,
                           env=environment(fault) | variables)
-    return done.returncode, done.stdout.decode(), done.stderr.decode()
+    return done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
 
 
 def expect(code, *words, fault=None, says="", **variables):
@@ -394,6 +394,17 @@ def check_large_files(folder):
             raise wrong(f"files that may not grow: exit code {it.it.returncode}\n{out}")
     if steps(place) != expected:
         raise wrong(f"files that may not grow changed the training\n{out}")
+
+
+def check_any_bytes(folder):
+    """Paths are bytes: a run saves, logs and goes on below names that are not UTF-8."""
+    save, log = folder / os.fsdecode(b"x\xff"), folder / os.fsdecode(b"l\xff.jsonl")
+    words = ["train", "gpt", *SMALL, *MOCK, "--save", save, "--load", save, "--log-file", log,
+             "--log-interval", 1]
+    expect(0, *words)
+    expect(0, *words, "--train-iters", 8, "--override-opt_param-scheduler")
+    if 8 not in steps(folder, log.name):
+        raise wrong("the run that went on from a folder whose name is not UTF-8 wrote no log there")
 
 
 def check_fifos(folder):

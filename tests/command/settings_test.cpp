@@ -18,7 +18,6 @@ namespace {
 const std::map<std::string, std::string>& no_settings() {
   static const std::map<std::string, std::string> all
       = {{"tokenizer_description", "of the tokenizer's settings"},
-         {"command_line", "what was said, for the log"},
          {"own", "a model's parts in C++"},
          {"rate_of", "a function in C++"},
          {"layout.schedule.own", "behaviours in C++"},

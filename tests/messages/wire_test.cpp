@@ -217,10 +217,6 @@ drain example(const wire&) {
   return {"SIGTERM"};
 }
 template <>
-end_generation example(const wire&) {
-  return {g};
-}
-template <>
 lane_done example(const wire&) {
   return {7, "it broke", true, true};
 }
@@ -254,7 +250,7 @@ spawn_monitor example(const wire&) {
 }
 template <>
 spawn_viewer example(const wire& w) {
-  return {"mine", w.handle<supervisor_actor>()};
+  return {g, job(), "mine", w.handle<supervisor_actor>()};
 }
 template <>
 spawn_replica example(const wire& w) {
@@ -299,7 +295,8 @@ stage_spawned example(const wire& w) {
 template <>
 meet example(const wire& w) {
   const auto stage = w.handle<stage_actor>();
-  return {w.handle<replica_actor>(),
+  return {g,
+          w.handle<replica_actor>(),
           {stage, stage},
           {stage},
           w.handle<loader_actor>(),

@@ -1,7 +1,7 @@
 """Installs into a scratch folder, moves it, and builds and runs stories against it with nothing but
 find_package(troupe). Run by ctest:
 
-    install_test.py CMAKE SOURCE_DIR BUILD_DIR COMPILER FLAGS
+    install_test.py CMAKE SOURCE_DIR BUILD_DIR COMPILER --flags=FLAGS
 """
 
 import pathlib
@@ -44,6 +44,7 @@ def leaks(prefix, folders):
 
 
 def main(cmake, source, build, compiler, flags):
+    flags = flags.removeprefix("--flags=")  # alone it may be empty, and CMake drops empty arguments
     sys.path.insert(0, str(source / "tests/examples"))
     import story
 

@@ -39,8 +39,7 @@ inline std::vector<std::string> setting_fields(const runtime::training_job& job)
                  devices,
                  transport,
                  checks,
-                 tokenizer,
-                 words]
+                 tokenizer]
         = job;
     names("",
           {"train_iterations",
@@ -49,16 +48,14 @@ inline std::vector<std::string> setting_fields(const runtime::training_job& job)
            "backend",
            "transport",
            "check_messages",
-           "tokenizer_description",
-           "command_line"},
+           "tokenizer_description"},
           iterations,
           exit,
           threads,
           backend,
           transport,
           checks,
-          tokenizer,
-          words);
+          tokenizer);
   }
   {
     const auto& [model, own, seed, optimizer, rate, rate_of, batch, precision, scaling, skippable]

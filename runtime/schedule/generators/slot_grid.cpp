@@ -20,7 +20,7 @@ slot_grid::slot_grid(const std::vector<std::array<int, steps_of_pattern>>& patte
     for (int k = 0; k < microbatches; ++k)
       for (std::size_t s = 0; s < steps_of_pattern; ++s) {
         const int slot = offsets[s] + k * period;
-        ensure(is_free(r, slot), "a pattern's steps have slots of their own");
+        ensure(is_free(r, slot), "PATTERN-1: a pattern's steps have slots of their own");
         put(r, slot, {step(s), k});
         if (is_input_gradients(step(s)))
           inputs_[std::size_t(r)].push_back(slot);
@@ -29,7 +29,8 @@ slot_grid::slot_grid(const std::vector<std::array<int, steps_of_pattern>>& patte
   }
   for (int r = 0; r < ranks(); ++r)
     for (int slot = 0; slot < slots(r); ++slot)
-      ensure(is_free(r, slot) || ready(r, slot) <= slot, "a pattern keeps the order of its steps");
+      ensure(is_free(r, slot) || ready(r, slot) <= slot,
+             "PATTERN-2: a pattern keeps the order of its steps");
 }
 
 int slot_grid::slots() const {

@@ -33,9 +33,9 @@ wire_of_ucx::wire_of_ucx(wire_owner& owner, const wire_settings& how)
       how_(how),
       posted_event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "a wire cannot make an eventfd"),
       epoll_(::epoll_create1(EPOLL_CLOEXEC), "a wire cannot make an epoll") {
-  std::promise<void> ready;
-  auto is_ready = ready.get_future();
-  thread_ = std::thread([this, ready = std::move(ready)]() mutable { serve(std::move(ready)); });
+  const auto ready = std::make_shared<std::promise<void>>();
+  auto is_ready = ready->get_future();
+  thread_ = how_.start_thread("ucx wire", [this, ready] { serve(*ready); });
   try {
     is_ready.get();
   } catch (...) {
@@ -105,8 +105,7 @@ void wire_of_ucx::post(work what) {
     }
 }
 
-void wire_of_ucx::serve(std::promise<void> ready) {
-  ::pthread_setname_np(::pthread_self(), "ucx wire");
+void wire_of_ucx::serve(std::promise<void>& ready) {
   sigset_t all;  // signals are for others, and so for the threads that UCX makes here
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, nullptr);

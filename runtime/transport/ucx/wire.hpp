@@ -49,7 +49,7 @@ class wire_of_ucx final : public wire {
   };
 
   void post(work what);
-  void serve(std::promise<void> ready);
+  void serve(std::promise<void>& ready);
   void listen();
   void work_on();
   bool do_posted();
@@ -85,7 +85,7 @@ class wire_of_ucx final : public wire {
   bool looks_again_ = false;  ///< nothing wakes it for sure: it looks every millisecond
   clock::time_point busy_at_;
 
-  std::thread thread_;
+  std::jthread thread_;
 };
 
 }  // namespace troupe::runtime::ucx

@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 #include <string>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 using namespace troupe::runtime;
 using Catch::Matchers::ContainsSubstring;
@@ -133,6 +134,17 @@ TEST_CASE("a link is followed and stays, and what is no regular file is written 
   CHECK(std::filesystem::is_character_file(folder / "nowhere"));
   CHECK_THROWS_WITH(write_text("/dev/full", "a"), ContainsSubstring("No space left"));
   CHECK_THROWS_WITH(write_text(folder / "there", "a"), ContainsSubstring("directory"));
+}
+
+TEST_CASE("a FIFO that nobody reads is called one, and what cannot be opened either is not",
+          "[core]") {
+  const troupe::tests::scratch_folder folder;
+  REQUIRE(::mkfifo((folder / "fifo").c_str(), 0600) == 0);
+  CHECK_THROWS_WITH(write_text(folder / "fifo", "a"),
+                    ContainsSubstring("is a FIFO that nobody reads"));
+  REQUIRE(::mknod((folder / "socket").c_str(), S_IFSOCK | 0600, 0) == 0);
+  CHECK_THROWS_WITH(write_text(folder / "socket", "a"),
+                    ContainsSubstring("socket") && !ContainsSubstring("FIFO"));
 }
 
 TEST_CASE("what hinders writing is known without writing", "[core]") {

@@ -3,6 +3,7 @@
 #include "runtime/core/error.hpp"
 #include "runtime/schedule/check.hpp"
 #include "runtime/schedule/csv.hpp"
+#include "tests/support/broken.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_exception.hpp>
@@ -220,6 +221,18 @@ TEST_CASE("chunks of a rank take part with a placement of their own", "[schedule
       rehearse(how, 3, 5), input_error, MessageMatches(ContainsSubstring("stage 3 on rank 3")));
   how.placement = [](int, int) { return std::vector<int>{0}; };
   CHECK_THROWS_AS(rehearse(how, 3, 5), input_error);
+}
+
+TEST_CASE("BEHAVIOUR-1: a behaviour decides for one copy of the model", "[schedule]") {
+  auto frame = one_forward_one_backward(2, 2);
+  frame.copies = 2;
+  CHECK_BREAKS("BEHAVIOUR-1", stage_book(frame, 0));
+}
+
+TEST_CASE("REHEARSE-1: costs are of each chunk, or one for all", "[schedule]") {
+  cost_model by;
+  by.costs = {{}, {}};
+  CHECK_BREAKS("REHEARSE-1", rehearse(factory("greedy", greedy), 3, 4, by));
 }
 
 TEST_CASE("who chooses what is not there is told what was", "[schedule]") {

@@ -2,7 +2,9 @@
 
 #include "runtime/core/error.hpp"
 #include "runtime/schedule/automatic.hpp"
+#include "runtime/schedule/generators/slot_grid.hpp"
 #include "tests/runtime/schedule/generated.hpp"
+#include "tests/support/broken.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_exception.hpp>
@@ -247,6 +249,14 @@ TEST_CASE("V-Half and V-Min are made for every number of ranks", "[schedule]") {
       CHECK(most_chunks(carried_out(generated("v-half", p, m))) <= p + 3);
       CHECK(most_chunks(carried_out(generated("v-min", p, m))) <= 2 * p / 3 + 4);
     }
+}
+
+TEST_CASE("PATTERN-1, PATTERN-2: a pattern's steps have slots of their own, in their order",
+          "[schedule]") {
+  CHECK_NOTHROW(schedules::slot_grid({{0, 1, 2, 3}}, 4, 2));
+  CHECK_BREAKS("PATTERN-1", schedules::slot_grid({{0, 1, 1, 3}}, 4, 1));
+  CHECK_BREAKS("PATTERN-1", schedules::slot_grid({{0, 1, 2, 4}}, 4, 2));
+  CHECK_BREAKS("PATTERN-2", schedules::slot_grid({{1, 0, 2, 3}}, 4, 1));
 }
 
 TEST_CASE("groups of micro-batches follow Megatron's rule", "[schedule]") {

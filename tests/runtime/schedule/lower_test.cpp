@@ -4,6 +4,7 @@
 #include "runtime/schedule/csv.hpp"
 #include "runtime/schedule/plan.hpp"
 #include "runtime/schedule/simulate.hpp"
+#include "tests/support/broken.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
@@ -85,6 +86,18 @@ TEST_CASE("a lowered plan is as it was when it is lowered again", "[schedule][lo
 
 TEST_CASE("validation is lowered without a reduction", "[schedule][lower]") {
   CHECK(to_csv(lowered(forward_only(2, 1))) == "0F0,0SEND_F0\n1RECV_F0,1F0\n");
+}
+
+TEST_CASE("LOWER-1: only a sound plan is lowered", "[schedule][lower]") {
+  auto x = one_forward_one_backward(2, 2);
+  x.placement.pop_back();
+  CHECK_BREAKS("LOWER-1", lowered(x));
+  x = one_forward_one_backward(2, 2);
+  x.ranks[0][0].chunk = chunk_id(2);
+  CHECK_BREAKS("LOWER-1", lowered(x));
+  x = one_forward_one_backward(2, 2);
+  x.ranks[0].erase(x.ranks[0].begin());
+  CHECK_BREAKS("LOWER-1", lowered(x));
 }
 
 TEST_CASE("lowering does not change when anything happens", "[schedule][lower]") {

@@ -3,6 +3,7 @@
 #include "runtime/core/error.hpp"
 #include "runtime/schedule/plan.hpp"
 #include "tests/runtime/schedule/generated.hpp"
+#include "tests/support/broken.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_floating_point.hpp>
@@ -245,13 +246,18 @@ TEST_CASE("a forward-only plan holds nothing for a backward pass", "[schedule][s
 TEST_CASE("what waits for ever, or lacks an action, is not simulated", "[schedule][simulate]") {
   auto x = one_forward_one_backward(2, 2);
   std::swap(x.ranks[1][0], x.ranks[1][1]);
-  CHECK_THROWS_AS(simulate(x, {}), broken_promise);
+  CHECK_BREAKS("SIMULATE-3", simulate(x, {}));
   x = one_forward_one_backward(2, 2);
   x.ranks[0].erase(x.ranks[0].begin());
-  CHECK_THROWS_AS(simulate(x, {}), broken_promise);
+  CHECK_BREAKS("SIMULATE-3", simulate(x, {}));
   x = one_forward_one_backward(2, 2);
   x.placement.pop_back();
-  CHECK_THROWS_AS(simulate(x, {}), broken_promise);
+  CHECK_BREAKS("SIMULATE-1", simulate(x, {}));
+  x = one_forward_one_backward(2, 2);
+  x.ranks[0][0].chunk = chunk_id(2);
+  CHECK_BREAKS("SIMULATE-1", simulate(x, {}));
+  CHECK_BREAKS("SIMULATE-2",
+               simulate(one_forward_one_backward(3, 2), {.costs = {{}, {}}, .held = {{}}}));
 }
 
 namespace {

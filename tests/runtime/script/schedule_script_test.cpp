@@ -3,6 +3,7 @@
 #include "runtime/core/error.hpp"
 #include "runtime/schedule/check.hpp"
 #include "runtime/schedule/csv.hpp"
+#include "tests/support/broken.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_exception.hpp>
@@ -145,6 +146,13 @@ TEST_CASE("what is wrong in a script is said with file, line and reason", "[scri
   const auto limit = refusal("error(string.rep('x', 5000))");
   CHECK(limit.size() < 600);
   CHECK_THAT(refusal("error('a\\27[2Jb\\nc')"), ContainsSubstring("a [2Jb c"));
+}
+
+TEST_CASE("SCRIPT-1, SCRIPT-2: a script is asked for what it defines", "[script]") {
+  const schedule_script plans("mine.lua", "function plan() return {} end", small);
+  CHECK_BREAKS("SCRIPT-2", plans.behaviours());
+  const schedule_script decides("mine.lua", "function next() return nil end", small);
+  CHECK_BREAKS("SCRIPT-1", decides.make_plan(2, 2));
 }
 
 TEST_CASE("a row that is none names rank, position and what was expected", "[script]") {

@@ -2,6 +2,7 @@
 
 #include "runtime/core/error.hpp"
 #include "runtime/tokenizer/bpe_trainer.hpp"
+#include "tests/support/broken.hpp"
 #include "tests/support/scratch_folder.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -55,6 +56,12 @@ std::string random_bytes(std::mt19937& random, std::size_t size) {
 }
 
 }  // namespace
+
+TEST_CASE("BPE-1: no pair of a vocabulary's merges occurs twice", "[tokenizer]") {
+  auto vocabulary = some_vocabulary();
+  vocabulary.merges.push_back(vocabulary.merges.front());
+  CHECK_BREAKS("BPE-1", bpe_tokenizer(vocabulary));
+}
 
 TEST_CASE("a word is merged by rank, as worked out by hand", "[tokenizer]") {
   bpe_trainer trainer;

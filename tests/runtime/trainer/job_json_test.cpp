@@ -8,6 +8,7 @@
 #include "tests/support/scratch_folder.hpp"
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_exception.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
@@ -45,7 +46,6 @@ training_job some_job() {
   job.devices.numbers = {2, 0};
   job.transport = transports::ucx;
   job.check_messages = true;
-  job.command_line = {"troupe", "train"};
   return job;
 }
 
@@ -68,7 +68,6 @@ TEST_CASE("a job that was written as JSON is read as the same job", "[trainer]")
   CHECK(again.devices.numbers == job.devices.numbers);
   CHECK(again.transport == transports::ucx);
   CHECK(again.check_messages);
-  CHECK(again.command_line == job.command_line);
 }
 
 TEST_CASE("every number of a job's JSON decides a field of the job", "[trainer]") {
@@ -83,6 +82,49 @@ TEST_CASE("every number of a job's JSON decides a field of the job", "[trainer]"
     INFO(name);
     CHECK(nlohmann::json::parse(to_json(job_from_json(text))).flatten()[name] == other[name]);
   }
+}
+
+TEST_CASE("paths and texts of a job that are not UTF-8 are read as the same bytes", "[trainer]") {
+  auto job = some_job();
+  job.checkpoints.save = "x\xff";
+  job.watch.log_file = std::string("\xc3\x00/l.jsonl", 10);
+  job.layout.schedule.source = "\xed\xa0\x80.csv";
+  job.tokenizer_description = "\x80";
+  job.data.path = "caf\xc3\xa9";
+  const auto text = to_json(job);
+  const auto again = job_from_json(text);
+  CHECK(to_json(again) == text);
+  CHECK(again.checkpoints.save == job.checkpoints.save);
+  CHECK(again.watch.log_file == job.watch.log_file);
+  CHECK(again.layout.schedule.source == job.layout.schedule.source);
+  CHECK(again.tokenizer_description == job.tokenizer_description);
+  CHECK(again.data.path == job.data.path);
+}
+
+TEST_CASE("a job's JSON with a value that no job has is refused", "[trainer]") {
+  const auto [name, value] = GENERATE(table<const char*, nlohmann::json>({
+      {"/training/rate/maximum", "much"},
+      {"/training/rate/maximum", "1e-3"},
+      {"/training/rate/style", 3},
+      {"/training/rate/style", 256},
+      {"/training/precision", -1},
+      {"/training/precision", 3},
+      {"/training/seed", -1},
+      {"/training/seed", 1.5},
+      {"/layout/tensor", std::int64_t(1) << 32},
+      {"/recompute/granularity", 3},
+      {"/recompute/method", 2},
+      {"/backend", 3},
+      {"/devices/exchange", 3},
+      {"/transport", 2},
+      {"/data/path", {{"bytes", "f"}}},
+      {"/data/path", {{"bytes", "fg"}}},
+      {"/data/path", {{"text", "ff"}}},
+  }));
+  auto job = nlohmann::json::parse(to_json(some_job()));
+  job.at(nlohmann::json::json_pointer(name)) = value;
+  INFO(name << " = " << value.dump());
+  CHECK_THROWS_AS(job_from_json(job.dump()), input_error);
 }
 
 TEST_CASE("functions of a job go by name, and a name that is not known is refused", "[trainer]") {

@@ -314,6 +314,20 @@ TEST_CASE("what the CPU cannot write is not written: a peer that sends it along 
   CHECK(owner.memory == std::vector<std::byte>(1000));
 }
 
+TEST_CASE("a wire whose thread the system refuses is refused, with what the system says",
+          "[transport]") {
+  struct nobody final : wire_owner {
+    landing arrived(peer_number, std::span<const std::byte>, std::size_t) override { return {}; }
+    void lost(peer_number, const std::string&) override {}
+  } owner;
+  wire_settings how;
+  how.start_thread = [](const std::string& name, const std::function<void()>&) -> std::jthread {
+    throw io_error("cannot start the thread '{}'", name);
+  };
+  CHECK_THROWS_WITH(make_ucx_wire(owner, how),
+                    ContainsSubstring("cannot start the thread 'ucx wire'"));
+}
+
 TEST_CASE("a token that is set already ends the wait before it begins", "[transport]") {
   wire_transport by({.process = 1, .through_the_wire = true}, by_ucx);
   memory_pool pool;
