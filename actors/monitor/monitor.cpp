@@ -109,14 +109,19 @@ void monitor_state::receive(const messages::committed& x) {
   since_.add(report);
   const auto& job = job_->job;
   const auto interval = job.watch.log_interval;
+  last_ = report;
   if (interval > 0
-      && (report.iteration % interval == 0 || report.iteration == job.train_iterations)) {
-    runtime::log_line(runtime::severity::info,
-                      log_line(report, since_, job.train_iterations, log_settings()));
-    since_ = {};
-  }
+      && (report.iteration % interval == 0 || report.iteration == job.train_iterations))
+    log_last();
   if (bar_)
     bar_->advance_to(report.iteration);
+}
+
+void monitor_state::log_last() {
+  runtime::log_line(runtime::severity::info,
+                    log_line(*last_, since_, job_->job.train_iterations, log_settings()));
+  since_ = {};
+  last_.reset();
 }
 
 void monitor_state::receive(const messages::validated& x) {
@@ -155,6 +160,8 @@ void monitor_state::write_record() const {
 }
 
 void monitor_state::conclude() {
+  if (last_ && job_->job.watch.log_interval > 0)  // whatever ended the run
+    log_last();
   if (pipeline_.steps > 0)
     runtime::log_info(" {}", pipeline_line(pipeline_, job_->pipeline.schedule->name()));
   write_record();

@@ -13,6 +13,7 @@
 #include <caf/typed_event_based_actor.hpp>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,7 @@ class monitor_state {
     std::unique_ptr<runtime::recorder> recorder;
   };
   runtime::log_settings log_settings() const;
+  void log_last();
   void open_recorders();
   runtime::step_report with_pipeline(const messages::committed& x) const;
   void record(const runtime::watched& x);
@@ -51,6 +53,7 @@ class monitor_state {
   std::vector<watched_file> files_;
   std::unique_ptr<runtime::progress_bar> bar_;
   since_last_line since_;
+  std::optional<runtime::step_report> last_;  ///< step, unless its line was logged
   pipeline_since_start pipeline_;
   messages::committed executed_;  ///< the newest step that was timed
 };

@@ -53,6 +53,8 @@ def check_resumed(folder):
     out = works(*words, "--exit-interval", 6)
     if "config.1.yaml" not in out:
         raise wrong(f"nothing is said about the configuration of before:\n{out}")
+    if "iteration        6/" not in out:
+        raise wrong(f"the last step of a run that ends early has no line:\n{out}")
     if (folder / "ckpt" / "config.1.yaml").read_text() != first:
         raise wrong("the configuration of before is not what it was")
     out = works(*words, "--exit-interval", 6)

@@ -34,7 +34,7 @@ void declare_resuming(command_line& line, runtime::checkpoint_settings& to) {
   line.toggle({.name = "--strict-identity",
                .field = "checkpoints.strict_identity",
                .help = "Refuses to resume when anything differs that may change bits: layout, "
-                       "threads, data, build, machine. Without it the difference is told."},
+                       "threads, data, build, machine. Without it a difference is only a warning."},
               [&to] { to.strict_identity = true; });
 }
 

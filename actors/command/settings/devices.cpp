@@ -67,8 +67,7 @@ void declare_testing(command_line& line, training_flags& to) {
        .type = "WHO@STEP",
        .help = "That actor fails in that step, e.g. stage:0.1@3: replica 0, stage 1; stage:0.1.2 "
                "is its tensor rank 2. lane:R.P.T fails in its reduction, wire:R.P.T beside it. "
-               "With nan:R.P.T one of its gradients is NaN; with save:R.P.T, on a device, it reads "
-               "its snapshot half a second late. @3-5 means three steps."},
+               "With nan:R.P.T one of its gradients is NaN. @3-5 means three steps."},
       text(d.fault));
   line.value(
       {.name = "--plant-delays",

@@ -37,7 +37,7 @@ void declare_layout(command_line& line, training_flags& to) {
   line.toggle({.name = "--sequence-parallel",
                .field = "layout.sequence_parallel",
                .help = "Between products each of them holds 1/N of the tokens, instead of all. "
-                       "Nothing with --tensor-model-parallel-size 1.",
+                       "No effect with --tensor-model-parallel-size 1.",
                .megatron = "off, with a warning, without tensor parallelism",
                .resume = at_resume::told},
               [&l] { l.sequence_parallel = true; });

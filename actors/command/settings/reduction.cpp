@@ -62,7 +62,7 @@ void declare_reduction(command_line& line, training_flags& to) {
 
 void declare_recompute(command_line& line, training_flags& to) {
   auto& r = to.recompute;
-  line.group("Activations that are computed again instead of kept");
+  line.group("Activation recomputation");
   line.value(
       {.name = "--recompute-granularity",
        .field = "recompute.granularity",
@@ -76,18 +76,19 @@ void declare_recompute(command_line& line, training_flags& to) {
                .help = "The same as --recompute-granularity selective.",
                .megatron = ""},
               [&r] { r.activations = true; });
-  line.value({.name = "--recompute-method",
-              .field = "recompute.method",
-              .type = "HOW",
-              .help = "Of full: uniform, all layers of a stage, some at a time; or block, only the "
-                      "first layers of a stage, one at a time.",
-              .megatron = ""},
-             one_of(r.method, {"uniform", "block"}));
+  line.value(
+      {.name = "--recompute-method",
+       .field = "recompute.method",
+       .type = "HOW",
+       .help = "With full: uniform, all layers of a stage, some at a time; or block, only the "
+               "first layers of a stage, one at a time.",
+       .megatron = ""},
+      one_of(r.method, {"uniform", "block"}));
   line.value({.name = "--recompute-num-layers",
               .field = "recompute.layers",
               .type = "N",
               .unit = "layers",
-              .help = "Of uniform: how many at a time. Of block: how many are computed again.",
+              .help = "With uniform: how many at a time. With block: how many are recomputed.",
               .megatron = ""},
              whole(r.layers, 1));
   line.values(
@@ -95,7 +96,7 @@ void declare_recompute(command_line& line, training_flags& to) {
        .field = "recompute.modules",
        .type = "MODULE",
        .default_value = "core_attn",
-       .help = "Of selective: core_attn, mlp, or both.",
+       .help = "With selective: core_attn, mlp, or both.",
        .least = 1,
        .most = 16,
        .megatron = "core_attn and mlp; norms keep next to nothing, other modules are not here"},

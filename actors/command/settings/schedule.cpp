@@ -78,23 +78,25 @@ void declare_schedule(command_line& line, training_flags& to) {
        .unit = "micro-batches",
        .default_value = "--pipeline-model-parallel-size",
        .help
-       = "Of interleaved schedules: so many micro-batches of a virtual stage follow each other.",
+       = "With interleaved schedules: so many micro-batches of a virtual stage follow each other.",
        .megatron = ""},
       whole(s.group, 1, 1 << 20));
-  line.value({.name = "--pipeline-memory-limit",
-              .field = "layout.schedule.memory_limit",
-              .type = "X",
-              .unit = "micro-batches",
-              .help = "Of zb-h2 and auto: micro-batches whose activations a rank may hold at once, "
-                      "each counted as its whole share of the model."},
-             real(s.memory_limit, 0.01, 1e6));
-  line.value({.name = "--pipeline-times",
-              .field = "layout.schedule.costs",
-              .type = "F,I,W[,C]",
-              .default_value = "1,1,1,0",
-              .help = "Of auto and behaviours: what forward, input gradients, weight gradients and "
-                      "a transfer take, in any one unit."},
-             text(s.times));
+  line.value(
+      {.name = "--pipeline-memory-limit",
+       .field = "layout.schedule.memory_limit",
+       .type = "X",
+       .unit = "micro-batches",
+       .help = "With zb-h2 and auto: micro-batches whose activations a rank may hold at once, "
+               "each counted as its whole share of the model."},
+      real(s.memory_limit, 0.01, 1e6));
+  line.value(
+      {.name = "--pipeline-times",
+       .field = "layout.schedule.costs",
+       .type = "F,I,W[,C]",
+       .default_value = "1,1,1,0",
+       .help = "With auto and behaviours: what forward, input gradients, weight gradients and "
+               "a transfer take, in any one unit."},
+      text(s.times));
 }
 
 }  // namespace troupe::command::settings

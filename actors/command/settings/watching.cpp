@@ -5,13 +5,14 @@ namespace troupe::command::settings {
 void declare_watching(command_line& line, training_flags& to) {
   auto& w = to.watch;
   line.group("Watching");
-  line.value({.name = "--log-interval",
-              .field = "watch.log_interval",
-              .type = "N",
-              .unit = "steps",
-              .help = "Steps between two lines; the last step of a run has one, too.",
-              .megatron = "also tokens/s"},
-             whole(w.log_interval, 1, largest_count));
+  line.value(
+      {.name = "--log-interval",
+       .field = "watch.log_interval",
+       .type = "N",
+       .unit = "steps",
+       .help = "Steps between two lines; the last step of a run has one, too, whatever ended it.",
+       .megatron = "also tokens/s"},
+      whole(w.log_interval, 1, largest_count));
   line.toggle({.name = "--log-throughput",
                .field = "watch.log_throughput",
                .help = "Adds floating-point operations a second (of the model, as Megatron-LM "
@@ -98,7 +99,7 @@ void declare_watching(command_line& line, training_flags& to) {
              whole(w.eval_batches, 0, largest_count));
   line.toggle({.name = "--no-progress",
                .field = "watch.progress=false",
-               .help = "No progress bar, on a terminal either."},
+               .help = "No progress bar, not even on a terminal."},
               [&w] { w.progress = false; });
 }
 
