@@ -45,11 +45,14 @@ int main() {
                        .end_of_document = model.text().end_of_document(),
                        .sampling = greedy()});
   std::vector<std::vector<std::int32_t>> said(prompts.size());
-  const auto ends = generate(
-      model.whole(), model.store(), model.on(), prompts, [&](std::size_t which, std::int32_t id) {
-        said[which].push_back(id);
-        return true;  // false would end this text
-      });
+  const auto ends = generate(model.whole(),
+                             model.store(),
+                             model.stream(),
+                             prompts,
+                             [&](std::size_t which, std::int32_t id) {
+                               said[which].push_back(id);
+                               return true;  // false would end this text
+                             });
   for (std::size_t i = 0; i < prompts.size(); ++i)
     fmt::print("{} -> {}{}\n",
                model.text().decode(prompts[i].prompt),

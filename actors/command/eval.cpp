@@ -67,7 +67,7 @@ void write_logits(runtime::loaded_model& model,
                   const std::filesystem::path& to) {
   const auto T = std::min<std::int64_t>(std::int64_t(tokens.size()), model.config().sequence);
   const auto window = tokens.first(std::size_t(T));
-  const auto logits = logits_of(model.whole(), model.store(), model.on(), window);
+  const auto logits = logits_of(model.whole(), model.store(), model.stream(), window);
   using runtime::stored_type, runtime::whole_tensor;
   const runtime::shard_to_write tensors[]
       = {whole_tensor("tokens", stored_type::i32, {T}, window.data()),
@@ -91,7 +91,7 @@ void measure(const std::vector<std::string>& documents, const eval_flags& flags,
   out.iteration = model->manifest().iteration;
   out.tokens = tokens.size() - 1;
   out.nats = runtime::surprise(
-      model->whole(), model->store(), model->on(), tokens, stride, [&](auto done, auto) {
+      model->whole(), model->store(), model->stream(), tokens, stride, [&](auto done, auto) {
         bar.advance_to(done);
       });
 }

@@ -64,9 +64,9 @@ shown_text stream_text(runtime::loaded_model& model,
     give(stop.push(characters.push(token)));
     return !stop.found() && wanted();
   };
-  out.end
-      = runtime::generate(model.whole(), model.store(), model.on(), {&what, 1}, visit, flags.cached)
-            .front();
+  out.end = runtime::generate(
+                model.whole(), model.store(), model.stream(), {&what, 1}, visit, flags.cached)
+                .front();
   give(stop.push(characters.finish()));
   give(stop.finish());
   return out;

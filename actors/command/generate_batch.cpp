@@ -95,7 +95,7 @@ void continue_some(runtime::loaded_model& model,
   const auto ends = runtime::generate(
       model.whole(),
       model.store(),
-      model.on(),
+      model.stream(),
       requests,
       [&](std::size_t which, std::int32_t token) { return texts[which].add(token); },
       flags.cached);

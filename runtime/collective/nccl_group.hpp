@@ -113,17 +113,17 @@ class nccl_communicator : public communicator {
 
   /// Everything at once; between two ranks in the order in which it stands here. What one rank
   /// sends to another is as much as that expects, in the same order (COLLECTIVE-4).
-  virtual void exchange(stream& on,
+  virtual void exchange(stream& stream,
                         std::span<const nccl_send> sends,
                         std::span<const nccl_receive> receives)
       = 0;
-  void send(stream& on, const void* from, std::int64_t bytes, int to) {
+  void send(stream& stream, const void* from, std::int64_t bytes, int to) {
     const nccl_send one{from, bytes, to};
-    exchange(on, {&one, 1}, {});
+    exchange(stream, {&one, 1}, {});
   }
-  void receive(stream& on, void* to, std::int64_t bytes, int from) {
+  void receive(stream& stream, void* to, std::int64_t bytes, int from) {
     const nccl_receive one{to, bytes, from};
-    exchange(on, {}, {&one, 1});
+    exchange(stream, {}, {&one, 1});
   }
 
   /// The ranks that say the same colour, ordered by key, then by rank; null for a negative colour.

@@ -21,16 +21,16 @@ bool equal_cuts(offsets ends) {
 
 }  // namespace
 
-void nccl_rank::move(stream& on,
+void nccl_rank::move(stream& stream,
                      const std::vector<nccl_send>& sends,
                      const std::vector<nccl_receive>& receives) {
   if (!sends.empty() || !receives.empty())
-    call([&](nccl_end& x) { x.exchange(on.queue()->native(), sends, receives); });
+    call([&](nccl_end& x) { x.exchange(stream.queue()->native(), sends, receives); });
 }
 
 // Everybody's part of this rank's cut comes here, a piece at a time, and is added in rank order.
 void nccl_rank::ordered_cut(
-    stream& on, dtype type, std::span<const void* const> parts, void* to, offsets ends) {
+    stream& stream, dtype type, std::span<const void* const> parts, void* to, offsets ends) {
   const auto element = std::int64_t(size_of(type)), count = std::int64_t(parts.size());
   std::int64_t widest = 0;
   for (int r = 0; r < size_; ++r)
@@ -43,7 +43,7 @@ void nccl_rank::ordered_cut(
                                              std::int64_t{64},
                                              widest);
   const auto stride = (step * element + 255) / 256 * 256;
-  const auto arrived = arrays == 0 ? memory_block() : on.allocate(std::size_t(arrays * stride));
+  const auto arrived = arrays == 0 ? memory_block() : stream.allocate(std::size_t(arrays * stride));
   for (std::int64_t done = 0; done < widest; done += step) {
     const auto length
         = [&](int r) { return std::clamp(size_of_cut(ends, r) - done, std::int64_t{0}, step); };
@@ -65,17 +65,18 @@ void nccl_rank::ordered_cut(
         sources.push_back(room);
         room += stride;
       }
-    move(on, sends, receives);
-    ordered_sum(on, type, at(to, done * element), sources, length(rank_));
+    move(stream, sends, receives);
+    ordered_sum(stream, type, at(to, done * element), sources, length(rank_));
   }
 }
 
 /// Everybody's cut of `data` comes to its place.
-void nccl_rank::gather_cuts(stream& on, void* data, std::int64_t bytes_each, offsets ends) {
+void nccl_rank::gather_cuts(stream& stream, void* data, std::int64_t bytes_each, offsets ends) {
   const auto place = [&](int r) { return at(data, begin_of(ends, r) * bytes_each); };
   if (equal_cuts(ends))
     return call([&](nccl_end& x) {
-      x.all_gather(on.queue()->native(), place(rank_), data, size_of_cut(ends, rank_) * bytes_each);
+      x.all_gather(
+          stream.queue()->native(), place(rank_), data, size_of_cut(ends, rank_) * bytes_each);
     });
   std::vector<nccl_send> sends;
   std::vector<nccl_receive> receives;
@@ -87,70 +88,70 @@ void nccl_rank::gather_cuts(stream& on, void* data, std::int64_t bytes_each, off
     if (size_of_cut(ends, r) > 0)
       receives.push_back({place(r), size_of_cut(ends, r) * bytes_each, r});
   }
-  move(on, sends, receives);
+  move(stream, sends, receives);
 }
 
 void nccl_rank::all_reduce_sum(
-    stream& on, dtype type, std::span<const void* const> parts, void* to, std::int64_t n) {
+    stream& stream, dtype type, std::span<const void* const> parts, void* to, std::int64_t n) {
   require_summable(type);
-  prepare(on);
+  prepare(stream);
   group_->enter(rank_, collective_call::all_reduce_sum(type, parts.size(), n));
   if (n == 0)
     return;
   if (size_ == 1)
-    return ordered_sum(on, type, to, parts, n);
+    return ordered_sum(stream, type, to, parts, n);
   if (mode() == collective_mode::ordered) {
     const auto ends = slices(n, size_);
     const auto element = std::int64_t(size_of(type));
-    ordered_cut(on, type, parts, at(to, begin_of(ends, rank_) * element), ends);
-    return gather_cuts(on, to, element, ends);
+    ordered_cut(stream, type, parts, at(to, begin_of(ends, rank_) * element), ends);
+    return gather_cuts(stream, to, element, ends);
   }
   const void* from = parts[0];
   if (parts.size() > 1) {
-    ordered_sum(on, type, to, parts, n);
+    ordered_sum(stream, type, to, parts, n);
     from = to;
   }
-  call([&](nccl_end& x) { x.all_reduce_sum(on.queue()->native(), type, from, to, n); });
+  call([&](nccl_end& x) { x.all_reduce_sum(stream.queue()->native(), type, from, to, n); });
 }
 
 void nccl_rank::reduce_scatter_sum(
-    stream& on, dtype type, std::span<const void* const> parts, void* to, offsets ends) {
+    stream& stream, dtype type, std::span<const void* const> parts, void* to, offsets ends) {
   require_summable(type);
-  prepare(on);
+  prepare(stream);
   group_->enter(rank_, collective_call::reduce_scatter_sum(type, parts.size(), ends));
   const auto n = ends.back();
   if (n == 0)
     return;
   if (size_ == 1 || mode() == collective_mode::ordered)
-    return ordered_cut(on, type, parts, to, ends);
+    return ordered_cut(stream, type, parts, to, ends);
   const void* from = parts[0];
   memory_block own;
   if (parts.size() > 1) {
-    own = on.allocate(std::size_t(n) * size_of(type));
-    ordered_sum(on, type, own.get(), parts, n);
+    own = stream.allocate(std::size_t(n) * size_of(type));
+    ordered_sum(stream, type, own.get(), parts, n);
     from = own.get();
   }
   call([&](nccl_end& x) {
     if (equal_cuts(ends))
-      x.reduce_scatter_sum(on.queue()->native(), type, from, to, n / size_);
+      x.reduce_scatter_sum(stream.queue()->native(), type, from, to, n / size_);
     else
-      x.reduce_cuts(on.queue()->native(), type, from, to, ends);
+      x.reduce_cuts(stream.queue()->native(), type, from, to, ends);
   });
 }
 
-void nccl_rank::all_gather(stream& on, const void* mine, void* to, offsets ends) {
-  prepare(on);
+void nccl_rank::all_gather(stream& stream, const void* mine, void* to, offsets ends) {
+  prepare(stream);
   group_->enter(rank_, collective_call::all_gather(ends));
   if (ends.back() == 0)
     return;
-  bring(on, at(to, begin_of(ends, rank_)), mine, size_of_cut(ends, rank_));
+  bring(stream, at(to, begin_of(ends, rank_)), mine, size_of_cut(ends, rank_));
   if (size_ > 1)
-    gather_cuts(on, to, 1, ends);
+    gather_cuts(stream, to, 1, ends);
 }
 
 void nccl_rank::all_to_all(
-    stream& on, const void* from, offsets from_ends, void* to, offsets to_ends) {
-  prepare(on);
+    stream& stream, const void* from, offsets from_ends, void* to, offsets to_ends) {
+  prepare(stream);
   group_->enter(rank_, collective_call::all_to_all(from_ends), to_ends);
   std::vector<nccl_send> sends;
   std::vector<nccl_receive> receives;
@@ -158,7 +159,7 @@ void nccl_rank::all_to_all(
     const auto* const theirs = at(from, begin_of(from_ends, r));
     auto* const here = at(to, begin_of(to_ends, r));
     if (r == rank_) {
-      bring(on, here, theirs, size_of_cut(to_ends, r));
+      bring(stream, here, theirs, size_of_cut(to_ends, r));
       continue;
     }
     if (size_of_cut(from_ends, r) > 0)
@@ -166,27 +167,27 @@ void nccl_rank::all_to_all(
     if (size_of_cut(to_ends, r) > 0)
       receives.push_back({here, size_of_cut(to_ends, r), r});
   }
-  move(on, sends, receives);
+  move(stream, sends, receives);
 }
 
-void nccl_rank::broadcast(stream& on, void* data, std::int64_t bytes, int root) {
-  prepare(on);
+void nccl_rank::broadcast(stream& stream, void* data, std::int64_t bytes, int root) {
+  prepare(stream);
   group_->enter(rank_, collective_call::broadcast(bytes, root));
   if (bytes > 0 && size_ > 1)
-    call([&](nccl_end& x) { x.broadcast(on.queue()->native(), data, bytes, root); });
+    call([&](nccl_end& x) { x.broadcast(stream.queue()->native(), data, bytes, root); });
 }
 
-void nccl_rank::exchange(stream& on,
+void nccl_rank::exchange(stream& stream,
                          std::span<const nccl_send> sends,
                          std::span<const nccl_receive> receives) {
   const auto is_peer = [&](int r) { return r >= 0 && r < size_ && r != rank_; };
   ensure(std::ranges::all_of(sends, is_peer, &nccl_send::to)
              && std::ranges::all_of(receives, is_peer, &nccl_receive::from),
          "COLLECTIVE-7: what is sent and received goes between two ranks of a group");
-  prepare(on);
+  prepare(stream);
   group_->enter(rank_, sends, receives);
   if (!sends.empty() || !receives.empty())
-    call([&](nccl_end& x) { x.exchange(on.queue()->native(), sends, receives); });
+    call([&](nccl_end& x) { x.exchange(stream.queue()->native(), sends, receives); });
 }
 
 }  // namespace troupe::runtime

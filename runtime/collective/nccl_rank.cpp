@@ -18,12 +18,12 @@ void nccl_rank::connect() {
   end_ = std::move(end);
 }
 
-void nccl_rank::prepare(stream& on) {
-  ensure(on.queue() != nullptr && on.queue()->device() == device_,
+void nccl_rank::prepare(stream& stream) {
+  ensure(stream.queue() != nullptr && stream.queue()->device() == device_,
          "COLLECTIVE-5: a rank's streams are on its device");
   connect();
-  if (queues_.insert(on.queue()).second)
-    group_->works_on(on.queue());
+  if (queues_.insert(stream.queue()).second)
+    group_->works_on(stream.queue());
 }
 
 void nccl_rank::barrier() {

@@ -25,18 +25,21 @@ class nccl_rank final : public nccl_communicator {
 
   void connect() override;
   void barrier() override;
-  void all_reduce_sum(stream& on,
+  void all_reduce_sum(stream& stream,
                       dtype type,
                       std::span<const void* const> parts,
                       void* to,
                       std::int64_t n) override;
-  void reduce_scatter_sum(
-      stream& on, dtype type, std::span<const void* const> parts, void* to, offsets ends) override;
-  void all_gather(stream& on, const void* mine, void* to, offsets ends) override;
+  void reduce_scatter_sum(stream& stream,
+                          dtype type,
+                          std::span<const void* const> parts,
+                          void* to,
+                          offsets ends) override;
+  void all_gather(stream& stream, const void* mine, void* to, offsets ends) override;
   void all_to_all(
-      stream& on, const void* from, offsets from_ends, void* to, offsets to_ends) override;
-  void broadcast(stream& on, void* data, std::int64_t bytes, int root) override;
-  void exchange(stream& on,
+      stream& stream, const void* from, offsets from_ends, void* to, offsets to_ends) override;
+  void broadcast(stream& stream, void* data, std::int64_t bytes, int root) override;
+  void exchange(stream& stream,
                 std::span<const nccl_send> sends,
                 std::span<const nccl_receive> receives) override;
   std::unique_ptr<nccl_communicator> split(axis along, int color, int key) override;
@@ -45,15 +48,15 @@ class nccl_rank final : public nccl_communicator {
  private:
   collective_mode mode() const { return group_->terms().mode; }
   /// Before anything is put on the stream.
-  void prepare(stream& on);
+  void prepare(stream& stream);
   /// One call of NCCL.
   void call(const std::function<void(nccl_end&)>& of_nccl);
-  void move(stream& on,
+  void move(stream& stream,
             const std::vector<nccl_send>& sends,
             const std::vector<nccl_receive>& receives);
   void ordered_cut(
-      stream& on, dtype type, std::span<const void* const> parts, void* to, offsets ends);
-  void gather_cuts(stream& on, void* data, std::int64_t bytes_each, offsets ends);
+      stream& stream, dtype type, std::span<const void* const> parts, void* to, offsets ends);
+  void gather_cuts(stream& stream, void* data, std::int64_t bytes_each, offsets ends);
 
   std::shared_ptr<nccl_group> group_;
   int rank_;

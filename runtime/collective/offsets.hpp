@@ -38,9 +38,9 @@ inline std::vector<std::int64_t> slices(std::int64_t n, int size) {
 }
 
 /// Copies what is not there already.
-inline void bring(stream& on, void* to, const void* from, std::int64_t bytes) {
+inline void bring(stream& stream, void* to, const void* from, std::int64_t bytes) {
   if (to != from && bytes > 0)
-    on.copy(to, from, std::size_t(bytes));
+    stream.copy(to, from, std::size_t(bytes));
 }
 
 }  // namespace troupe::runtime

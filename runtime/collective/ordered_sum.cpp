@@ -10,11 +10,11 @@ namespace troupe::runtime {
 namespace {
 
 template <class T>
-void sum(stream& on, void* to, std::span<const void* const> from, std::int64_t n) {
+void sum(stream& stream, void* to, std::span<const void* const> from, std::int64_t n) {
   std::vector<const T*> sources;
   for (const auto* x : from)
     sources.push_back(static_cast<const T*>(x));
-  on.run(kernels::ordered_sum<T>{
+  stream.run(kernels::ordered_sum<T>{
       static_cast<T*>(to), sources.data(), std::int64_t(sources.size()), n});
 }
 
@@ -26,10 +26,10 @@ void require_summable(dtype type) {
 }
 
 void ordered_sum(
-    stream& on, dtype type, void* to, std::span<const void* const> sources, std::int64_t n) {
+    stream& stream, dtype type, void* to, std::span<const void* const> sources, std::int64_t n) {
   require_summable(type);
   if (n > 0)
-    with_element(type, [&]<class T>(T) { sum<T>(on, to, sources, n); });
+    with_element(type, [&]<class T>(T) { sum<T>(stream, to, sources, n); });
 }
 
 }  // namespace troupe::runtime

@@ -14,6 +14,6 @@ void require_summable(dtype type);
 
 /// `to`, which may be one of the sources, = their sum; n elements each.
 void ordered_sum(
-    stream& on, dtype type, void* to, std::span<const void* const> sources, std::int64_t n);
+    stream& stream, dtype type, void* to, std::span<const void* const> sources, std::int64_t n);
 
 }  // namespace troupe::runtime

@@ -39,29 +39,32 @@ operation_time call_of(const kernels::operation& op, bool on_host) {
   return out;
 }
 
-void operation_timer::begin_step(bool training, stream& on) {
+void operation_timer::begin_step(bool training, stream& stream) {
   if (counting_)
-    end_step(on.now());
+    end_step(stream.now());
   counting_ = training && ++begun_ > warm_up;
   if (counting_)
-    marks_.push_back({mark::of::step_begin, nullptr, last_ = on.now(), {}});
+    marks_.push_back({mark::of::step_begin, nullptr, last_ = stream.now(), {}});
 }
 
-void operation_timer::add(const operation_time& call, moment begin, moment end, const stream& on) {
+void operation_timer::add(const operation_time& call,
+                          moment begin,
+                          moment end,
+                          const stream& stream) {
   auto& of = times_.try_emplace(call.kind, operation_time{call.kind}).first->second;
   of.flops += call.flops;
   of.bytes += call.bytes;
   last_ = end;
   marks_.push_back({mark::of::operation, &of, std::move(begin), std::move(end)});
   if (marks_.size() >= many_marks)
-    read(on);
+    read(stream);
 }
 
-void operation_timer::close(stream& on) {
+void operation_timer::close(stream& stream) {
   if (counting_)
     end_step(last_);
-  on.finish();
-  read(on);
+  stream.finish();
+  read(stream);
   std::vector<operation_time> out;
   for (const auto& [kind, x] : times_)
     out.push_back(x);
@@ -76,23 +79,23 @@ void operation_timer::end_step(moment at) {
   counting_ = false;
 }
 
-void operation_timer::read(const stream& on) {
+void operation_timer::read(const stream& stream) {
   for (; !marks_.empty(); marks_.pop_front()) {
     auto& x = marks_.front();
-    if (!on.has_passed(x.begin) || !on.has_passed(x.end))
+    if (!stream.has_passed(x.begin) || !stream.has_passed(x.end))
       return;
     switch (x.what) {
       case mark::of::step_begin:
-        began_ns_ = on.ns_of(x.begin);
+        began_ns_ = stream.ns_of(x.begin);
         break;
       case mark::of::operation: {
-        const auto began = on.ns_of(x.begin);
-        x.operation->seconds += double(on.ns_of(x.end) - began) / 1e9;
+        const auto began = stream.ns_of(x.begin);
+        x.operation->seconds += double(stream.ns_of(x.end) - began) / 1e9;
         ++x.operation->calls;
         break;
       }
       case mark::of::step_end:
-        seconds_ += double(on.ns_of(x.end) - began_ns_) / 1e9;
+        seconds_ += double(stream.ns_of(x.end) - began_ns_) / 1e9;
         ++steps_;
         break;
     }

@@ -31,11 +31,11 @@ class operation_timer {
   explicit operation_timer(std::shared_ptr<operation_profile> to) : to_(std::move(to)) {}
 
   /// A step begins. One that is no training is not counted.
-  void begin_step(bool training, stream& on);
+  void begin_step(bool training, stream& stream);
   bool counts() const { return counting_; }
-  void add(const operation_time& call, moment begin, moment end, const stream& on);
+  void add(const operation_time& call, moment begin, moment end, const stream& stream);
   /// Waits for the stream, and tells the profile. The last step ends with its last operation.
-  void close(stream& on);
+  void close(stream& stream);
 
  private:
   struct mark {
@@ -44,7 +44,7 @@ class operation_timer {
     moment begin, end;  ///< the same of a step's
   };
   /// Reads what the stream has passed.
-  void read(const stream& on);
+  void read(const stream& stream);
   void end_step(moment at);
 
   std::shared_ptr<operation_profile> to_;

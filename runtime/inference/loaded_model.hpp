@@ -35,11 +35,11 @@ class loaded_model {
 
   const chunk& whole() const { return *model_; }
   resident_store& store() { return *store_; }
-  stream& on() { return stream_; }
+  runtime::stream& stream() { return stream_; }
 
  private:
   checkpoint_manifest manifest_;
-  stream stream_;
+  runtime::stream stream_;
   std::unique_ptr<const tokenizer> tokenizer_;
   std::unique_ptr<chunk> model_;
   std::unique_ptr<resident_store> store_;

@@ -12,18 +12,18 @@ namespace troupe::runtime {
 namespace {
 
 template <class T>
-tensor row_of(stream& on, std::int64_t size, const std::function<T(std::int64_t)>& element) {
+tensor row_of(stream& stream, std::int64_t size, const std::function<T(std::int64_t)>& element) {
   std::vector<T> out;
   for (std::int64_t i = 0; i < size; ++i)
     out.push_back(element(i));
-  return uploaded(on, out, {1, size});
+  return uploaded(stream, out, {1, size});
 }
 
 }  // namespace
 
 double surprise(const chunk& whole,
                 parameter_store& store,
-                stream& on,
+                stream& stream,
                 std::span<const std::int32_t> tokens,
                 std::int64_t stride,
                 const score_progress& progress) {
@@ -38,12 +38,13 @@ double surprise(const chunk& whole,
     const auto T = end - begin;
     const auto at = [&](std::int64_t i) { return tokens[std::size_t(begin + i)]; };
     micro_batch in;
-    in.tokens = row_of<std::int32_t>(on, T, at);
-    in.labels = row_of<std::int32_t>(on, T, [&](std::int64_t i) { return at(i + 1); });
-    in.mask = row_of<float>(on, T, [&](std::int64_t i) { return begin + i < done ? 0.0F : 1.0F; });
-    in.positions = row_of<std::int32_t>(on, T, [](std::int64_t i) { return std::int32_t(i); });
-    in.samples = row_of<std::uint64_t>(on, 1, [](std::int64_t) { return 0; }).view({1});
-    chunk_pass pass(whole, plan, on, store, {.training = false});
+    in.tokens = row_of<std::int32_t>(stream, T, at);
+    in.labels = row_of<std::int32_t>(stream, T, [&](std::int64_t i) { return at(i + 1); });
+    in.mask
+        = row_of<float>(stream, T, [&](std::int64_t i) { return begin + i < done ? 0.0F : 1.0F; });
+    in.positions = row_of<std::int32_t>(stream, T, [](std::int64_t i) { return std::int32_t(i); });
+    in.samples = row_of<std::uint64_t>(stream, 1, [](std::int64_t) { return 0; }).view({1});
+    chunk_pass pass(whole, plan, stream, store, {.training = false});
     pass.forward(to_bundle(in));
     nats += pass.loss().total;
     done = end;
@@ -59,24 +60,25 @@ double surprise(const chunk& whole,
 
 std::vector<float> logits_of(const chunk& whole,
                              parameter_store& store,
-                             stream& on,
+                             stream& stream,
                              std::span<const std::int32_t> tokens) {
   const auto T = std::int64_t(tokens.size());
   ensure(T >= 1 && T <= whole.model().sequence, "SCORE-2: logits are of one window");
   const recompute_plan plan(whole, {});
   micro_batch rows;
-  rows.tokens = row_of<std::int32_t>(on, T, [&](std::int64_t i) { return tokens[std::size_t(i)]; });
-  rows.positions = row_of<std::int32_t>(on, T, [](std::int64_t i) { return std::int32_t(i); });
-  rows.samples = row_of<std::uint64_t>(on, 1, [](std::int64_t) { return 0; }).view({1});
+  rows.tokens
+      = row_of<std::int32_t>(stream, T, [&](std::int64_t i) { return tokens[std::size_t(i)]; });
+  rows.positions = row_of<std::int32_t>(stream, T, [](std::int64_t i) { return std::int32_t(i); });
+  rows.samples = row_of<std::uint64_t>(stream, 1, [](std::int64_t) { return 0; }).view({1});
   bundle in;
   add_inputs(in, rows);
-  chunk_pass pass(whole, plan, on, store, {.training = false});
+  chunk_pass pass(whole, plan, stream, store, {.training = false});
   const auto logits = pass.forward(in).at("logits");
   const auto words = whole.model().head.vocabulary, padded = whole.model().head.padded_vocabulary;
   std::vector<float> out;
   out.reserve(std::size_t(T * words));
   with_element(store.type(), [&]<class E>(E) {
-    const auto all = elements_of<E>(on, logits);
+    const auto all = elements_of<E>(stream, logits);
     for (std::int64_t row = 0; row < T; ++row)
       for (std::int64_t word = 0; word < words; ++word)
         out.push_back(float(all[std::size_t(row * padded + word)]));

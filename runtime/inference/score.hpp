@@ -21,7 +21,7 @@ using score_progress = std::function<void(std::uint64_t, std::uint64_t)>;
 /// input_error when the sum is not finite.
 double surprise(const chunk& whole,
                 parameter_store& store,
-                stream& on,
+                stream& stream,
                 std::span<const std::int32_t> tokens,
                 std::int64_t stride,
                 const score_progress& progress = {});
@@ -30,7 +30,7 @@ double surprise(const chunk& whole,
 /// tokens.
 std::vector<float> logits_of(const chunk& whole,
                              parameter_store& store,
-                             stream& on,
+                             stream& stream,
                              std::span<const std::int32_t> tokens);
 
 }  // namespace troupe::runtime

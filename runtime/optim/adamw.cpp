@@ -37,9 +37,9 @@ void read_squares(reads& by,
                   std::int64_t grain,
                   std::function<void(std::span<const double>)> then) {
   kernels::square_norms<float> op{nullptr, pieces.data(), std::int64_t(pieces.size()), grain};
-  auto results = tensor::empty<double>(by.on(), {grains_of(op)});
+  auto results = tensor::empty<double>(by.stream(), {grains_of(op)});
   op.results = results.data<double>();
-  by.on().run(op);
+  by.stream().run(op);
   by.add<double>(results, std::move(then));
 }
 
@@ -167,9 +167,9 @@ void adamw::zero_gradients(reads& by, std::int64_t& to) const {
     pieces.push_back({gradient_of(store_, x.range), x.range.size()});
   });
   // A count fits where a u64 does.
-  auto counts = tensor::empty<std::uint64_t>(by.on(), {std::int64_t(pieces.size())});
+  auto counts = tensor::empty<std::uint64_t>(by.stream(), {std::int64_t(pieces.size())});
   for (std::size_t i = 0; i < pieces.size(); ++i)
-    by.on().run(kernels::count_zeros<float>{
+    by.stream().run(kernels::count_zeros<float>{
         reinterpret_cast<std::int64_t*>(counts.raw()) + i, pieces[i].x, pieces[i].n});
   by.add<std::uint64_t>(counts, [&to](std::span<const std::uint64_t> found) {
     for (const auto zeros : found)

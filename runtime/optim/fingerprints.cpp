@@ -9,11 +9,11 @@ void read_fingerprints(reads& by,
                        const std::vector<fingerprint_piece>& pieces,
                        std::int64_t grain,
                        std::function<void(const std::vector<digest>&)> then) {
-  auto results = tensor::empty<std::uint64_t>(by.on(), {std::int64_t(pieces.size()), 2});
-  by.on().run(kernels::fingerprint<float>{results.data<std::uint64_t>(),
-                                          pieces.data(),
-                                          std::int64_t(pieces.size()),
-                                          std::max<std::int64_t>(1, grain)});
+  auto results = tensor::empty<std::uint64_t>(by.stream(), {std::int64_t(pieces.size()), 2});
+  by.stream().run(kernels::fingerprint<float>{results.data<std::uint64_t>(),
+                                              pieces.data(),
+                                              std::int64_t(pieces.size()),
+                                              std::max<std::int64_t>(1, grain)});
   by.add<std::uint64_t>(results, [then = std::move(then)](std::span<const std::uint64_t> words) {
     std::vector<digest> out;
     for (std::size_t i = 0; i < words.size(); i += 2)

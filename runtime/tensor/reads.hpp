@@ -15,11 +15,11 @@ namespace troupe::runtime {
 /// Of one thread, the stream's.
 class reads {
  public:
-  explicit reads(stream& on) : stream_(on) {}
+  explicit reads(runtime::stream& stream) : stream_(stream) {}
   reads(const reads&) = delete;
   reads& operator=(const reads&) = delete;
 
-  stream& on() { return stream_; }
+  runtime::stream& stream() { return stream_; }
 
   /// `then` gets the elements as they are when the stream has come so far. On the CPU, where that
   /// is now, nobody may write to them before finish(). Of a shadow's tensor they are zero.
@@ -49,7 +49,7 @@ class reads {
   /// Host memory that has the elements of x by the end.
   memory_block there(const tensor& x);
 
-  stream& stream_;
+  runtime::stream& stream_;
   std::vector<read> begun_;
   memory_block page_;  ///< pinned, shared by what is small
   std::size_t left_ = 0;

@@ -24,8 +24,8 @@ class tensor {
 
   /// New, elements undefined.
   template <class T>
-  static tensor empty(stream& on, shape extents) {
-    return {on.allocate(std::size_t(extents.size()) * sizeof(T)), dtype_of<T>(), extents};
+  static tensor empty(stream& stream, shape extents) {
+    return {stream.allocate(std::size_t(extents.size()) * sizeof(T)), dtype_of<T>(), extents};
   }
 
   explicit operator bool() const { return block_ != nullptr; }

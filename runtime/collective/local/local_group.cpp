@@ -19,16 +19,16 @@ local_group::local_group(axis along, int size, cancel_token generation)
   });
 }
 
-void local_group::meet(int rank, stream* on) {
-  auto point = on == nullptr ? nullptr : on->mark();
+void local_group::meet(int rank, stream* stream) {
+  auto point = stream == nullptr ? nullptr : stream->mark();
   std::unique_lock lock(mutex_);
   if (token_.is_cancelled())
     leave(lock);
   const auto round = round_;
   auto& points = points_[round % 2];
   points[std::size_t(rank)] = std::move(point);
-  if (on != nullptr)
-    queues_[std::size_t(rank)] = on->queue();
+  if (stream != nullptr)
+    queues_[std::size_t(rank)] = stream->queue();
   if (++arrived_ == size_) {
     check_offers();
     arrived_ = 0;
@@ -42,9 +42,9 @@ void local_group::meet(int rank, stream* on) {
   if (!broken_.empty())
     throw broken_promise(broken_);
   lock.unlock();
-  for (int r = 0; on != nullptr && r < size_; ++r)
+  for (int r = 0; stream != nullptr && r < size_; ++r)
     if (r != rank)
-      on->wait_for(points[std::size_t(r)]);
+      stream->wait_for(points[std::size_t(r)]);
 }
 
 void local_group::check_offers() {
@@ -81,9 +81,9 @@ local_group::reading::~reading() {
     of_.changed_.notify_all();
 }
 
-void local_communicator::meet(stream& on, offer mine) {
+void local_communicator::meet(stream& stream, offer mine) {
   group_->offers_[std::size_t(rank_)] = std::move(mine);
-  group_->meet(rank_, &on);
+  group_->meet(rank_, &stream);
 }
 
 void local_communicator::barrier() {
@@ -92,7 +92,7 @@ void local_communicator::barrier() {
 }
 
 void local_communicator::sum(
-    stream& on, dtype type, void* to, std::int64_t begin, std::int64_t end) {
+    stream& stream, dtype type, void* to, std::int64_t begin, std::int64_t end) {
   if (end <= begin)
     return;
   const auto element = std::int64_t(size_of(type));
@@ -101,58 +101,58 @@ void local_communicator::sum(
     for (const auto* part : of_rank.parts)
       sources.push_back(at(part, begin * element));
   const local_group::reading everybody(*group_);
-  ordered_sum(on, type, to, sources, end - begin);
+  ordered_sum(stream, type, to, sources, end - begin);
 }
 
 // Each rank sums one slice over everybody's arrays, in its own place; then everybody fetches the
 // other slices. Where `to` is a part, its slice is read by its rank alone until the second meeting.
 void local_communicator::all_reduce_sum(
-    stream& on, dtype type, std::span<const void* const> parts, void* to, std::int64_t n) {
+    stream& stream, dtype type, std::span<const void* const> parts, void* to, std::int64_t n) {
   const auto element = std::int64_t(size_of(type));
-  meet(on,
+  meet(stream,
        {.call = collective_call::all_reduce_sum(type, parts.size(), n),
         .parts = {parts.begin(), parts.end()},
         .to = to});
   const auto ends = slices(n, size());
   const auto begin = begin_of(ends, rank_);
-  sum(on, type, at(to, begin * element), begin, ends[std::size_t(rank_)]);
-  group_->meet(rank_, &on);
+  sum(stream, type, at(to, begin * element), begin, ends[std::size_t(rank_)]);
+  group_->meet(rank_, &stream);
   {
     const local_group::reading everybody(*group_);
     for (int r = 0; r < size(); ++r) {
       const auto from = begin_of(ends, r) * element;
       const auto* const theirs = group_->offers_[std::size_t(r)].to;
-      bring(on, at(to, from), at(theirs, from), size_of_cut(ends, r) * element);
+      bring(stream, at(to, from), at(theirs, from), size_of_cut(ends, r) * element);
     }
   }
-  group_->meet(rank_, &on);
+  group_->meet(rank_, &stream);
 }
 
 void local_communicator::reduce_scatter_sum(
-    stream& on, dtype type, std::span<const void* const> parts, void* to, offsets ends) {
-  meet(on,
+    stream& stream, dtype type, std::span<const void* const> parts, void* to, offsets ends) {
+  meet(stream,
        {.call = collective_call::reduce_scatter_sum(type, parts.size(), ends),
         .parts = {parts.begin(), parts.end()}});
-  sum(on, type, to, begin_of(ends, rank_), ends[std::size_t(rank_)]);
-  group_->meet(rank_, &on);
+  sum(stream, type, to, begin_of(ends, rank_), ends[std::size_t(rank_)]);
+  group_->meet(rank_, &stream);
 }
 
-void local_communicator::all_gather(stream& on, const void* mine, void* to, offsets ends) {
-  meet(on, {.call = collective_call::all_gather(ends), .parts = {mine}});
+void local_communicator::all_gather(stream& stream, const void* mine, void* to, offsets ends) {
+  meet(stream, {.call = collective_call::all_gather(ends), .parts = {mine}});
   {
     const local_group::reading everybody(*group_);
     for (int r = 0; r < size(); ++r)
-      bring(on,
+      bring(stream,
             at(to, begin_of(ends, r)),
             group_->offers_[std::size_t(r)].parts[0],
             size_of_cut(ends, r));
   }
-  group_->meet(rank_, &on);
+  group_->meet(rank_, &stream);
 }
 
 void local_communicator::all_to_all(
-    stream& on, const void* from, offsets from_ends, void* to, offsets to_ends) {
-  meet(on, {.call = collective_call::all_to_all(from_ends), .parts = {from}});
+    stream& stream, const void* from, offsets from_ends, void* to, offsets to_ends) {
+  meet(stream, {.call = collective_call::all_to_all(from_ends), .parts = {from}});
   {
     const local_group::reading everybody(*group_);
     for (int r = 0; r < size(); ++r) {
@@ -160,22 +160,22 @@ void local_communicator::all_to_all(
       const auto bytes = size_of_cut(theirs.call.ends, rank_);
       ensure(bytes == size_of_cut(to_ends, r),
              "COLLECTIVE-4: what one rank sends is as much as the other expects");
-      bring(on,
+      bring(stream,
             at(to, begin_of(to_ends, r)),
             at(theirs.parts[0], begin_of(theirs.call.ends, rank_)),
             bytes);
     }
   }
-  group_->meet(rank_, &on);
+  group_->meet(rank_, &stream);
 }
 
-void local_communicator::broadcast(stream& on, void* data, std::int64_t bytes, int root) {
-  meet(on, {.call = collective_call::broadcast(bytes, root), .parts = {data}});
+void local_communicator::broadcast(stream& stream, void* data, std::int64_t bytes, int root) {
+  meet(stream, {.call = collective_call::broadcast(bytes, root), .parts = {data}});
   if (rank_ != root) {
     const local_group::reading everybody(*group_);
-    bring(on, data, group_->offers_[std::size_t(root)].parts[0], bytes);
+    bring(stream, data, group_->offers_[std::size_t(root)].parts[0], bytes);
   }
-  group_->meet(rank_, &on);
+  group_->meet(rank_, &stream);
 }
 
 std::shared_ptr<communicator> alone(axis along) {

@@ -31,7 +31,7 @@ class local_group {
   /// Returns when all have arrived; the last one checks that all came for the same thing. What the
   /// rank runs on its stream from then on comes after what everybody had run before. Throws
   /// `cancelled`, and broken_promise on every rank.
-  void meet(int rank, stream* on);
+  void meet(int rank, stream* stream);
 
   /// For the time of its life everybody's arrays can be read: nobody leaves a cancelled generation
   /// meanwhile. That time is bounded, as nothing waits in it. Throws `cancelled`.
@@ -75,25 +75,28 @@ class local_communicator final : public communicator {
   int rank() const override { return rank_; }
   int size() const override { return group_->size_; }
   void barrier() override;
-  void all_reduce_sum(stream& on,
+  void all_reduce_sum(stream& stream,
                       dtype type,
                       std::span<const void* const> parts,
                       void* to,
                       std::int64_t n) override;
-  void reduce_scatter_sum(
-      stream& on, dtype type, std::span<const void* const> parts, void* to, offsets ends) override;
-  void all_gather(stream& on, const void* mine, void* to, offsets ends) override;
+  void reduce_scatter_sum(stream& stream,
+                          dtype type,
+                          std::span<const void* const> parts,
+                          void* to,
+                          offsets ends) override;
+  void all_gather(stream& stream, const void* mine, void* to, offsets ends) override;
   void all_to_all(
-      stream& on, const void* from, offsets from_ends, void* to, offsets to_ends) override;
-  void broadcast(stream& on, void* data, std::int64_t bytes, int root) override;
+      stream& stream, const void* from, offsets from_ends, void* to, offsets to_ends) override;
+  void broadcast(stream& stream, void* data, std::int64_t bytes, int root) override;
 
  private:
   using offer = local_group::offer;
 
   /// The first meeting of an operation: everybody has come for the same thing.
-  void meet(stream& on, offer mine);
+  void meet(stream& stream, offer mine);
   /// Sums elements [begin, end) of everybody's parts.
-  void sum(stream& on, dtype type, void* to, std::int64_t begin, std::int64_t end);
+  void sum(stream& stream, dtype type, void* to, std::int64_t begin, std::int64_t end);
 
   std::shared_ptr<local_group> group_;
   int rank_;

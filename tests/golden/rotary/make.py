@@ -1,4 +1,4 @@
-"""Makes golden.json, which judges runtime/model/rotary: radians a position and the factor of cosine
+"""Makes golden.json, which judges runtime/model/layers/rotary: radians a position and the factor of cosine
 and sine, by megatron-core and by transformers.
 
     python3 -m venv /tmp/golden
