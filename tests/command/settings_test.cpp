@@ -73,11 +73,8 @@ const std::set<std::string>& becomes_others() {
   return all;
 }
 
-/// All of the job but how it was said.
 std::string meaning_of(const std::string& text) {
-  auto job = job_of(text);
-  job.command_line.clear();
-  return runtime::to_json(job);
+  return runtime::to_json(job_of(text));
 }
 
 /// Words that are neither numbers of a range nor of a few nor files, and why.
