@@ -43,7 +43,7 @@ runtime::training_job training_job_from(const std::vector<std::string>& words) {
   declare(line, flags);
   line.runs([] { return 0; });
   line.parse(words);
-  return resolve(flags, words);
+  return resolve(flags);
 }
 
 }  // namespace troupe::command

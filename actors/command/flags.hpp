@@ -146,8 +146,8 @@ struct training_flags {
 void declare(command_line& line, training_flags& to);
 
 /// Fills in every default. Throws usage_error with everything that is missing or contradicts itself
-/// at once, and input_error for files that cannot be read. `words` is the command line as given.
-runtime::training_job resolve(const training_flags& flags, const std::vector<std::string>& words);
+/// at once, and input_error for files that cannot be read.
+runtime::training_job resolve(const training_flags& flags);
 
 /// Fills in what `resolve` decided where a flag was not given (threads, layout, batch, the rest of
 /// the shape), so that the settings of the command line say it and another machine decides the

@@ -207,7 +207,7 @@ void add_memory(command_line& program) {
       "layout. No data is needed, no tokenizer where --vocab-size is given, and no memory: a model "
       "of 175B on 1024 workers takes seconds.");
   line.runs([flags, json, &line] {
-    const auto job = resolve(shape_and_layout(*flags), line.given());
+    const auto job = resolve(shape_and_layout(*flags));
     const auto groups = runtime::forecast_workers(job);
     const auto text = *json ? as_json(job, groups).dump(1) + "\n" : page(job, groups);
     std::fputs(text.c_str(), stdout);

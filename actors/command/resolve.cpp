@@ -187,7 +187,7 @@ void resolve_scaling(const training_flags& flags, runtime::training_job& job, se
 
 }  // namespace
 
-runtime::training_job resolve(const training_flags& flags, const std::vector<std::string>&) {
+runtime::training_job resolve(const training_flags& flags) {
   runtime::training_job job;
   sentences wrong;
   resolve_model(flags, job, wrong);

@@ -51,7 +51,7 @@ void add_train(command_line& program) {
       std::fputs((*table)().c_str(), stdout);
       return 0;
     }
-    const auto job = resolve(*flags, gpt.given());
+    const auto job = resolve(*flags);
     if (flags->dry_run) {
       std::fputs(describe(job).c_str(), stdout);
       return 0;

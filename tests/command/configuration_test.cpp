@@ -285,7 +285,7 @@ TEST_CASE("what was decided is written back, and decides the same again", "[comm
   declare(line, flags);
   line.runs([] { return 0; });
   line.parse(words);
-  const auto job = resolve(flags, words);
+  const auto job = resolve(flags);
   write_back(job, flags);
   const auto text = configuration_text(line.settings(), {});
   INFO(text);
