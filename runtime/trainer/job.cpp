@@ -211,7 +211,8 @@ void validate_fault(const training_job& job, sentences& wrong) {
   }
   if (!is_actor(fault.substr(0, at), job))
     wrong.push_back(fmt::format(
-        "`faults.fault` '{}' names no actor of this run: before the @ give supervisor, node, loader, "
+        "`faults.fault` '{}' names no actor of this run: before the @ give supervisor, node, "
+        "loader, "
         "checkpointer, monitor, replica:R, stage:R.P.T, lane:R.P.T or nan:R.P.T{}, with R "
         "below {}, P below {} and T below {}; T may be left out and is 0",
         fault,

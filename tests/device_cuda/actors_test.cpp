@@ -137,8 +137,7 @@ TEST_CASE("a stage of a device that dies in a step leaves nobody waiting at a wi
   const auto prepared = tests::tiny_prepared(job);
   const auto end = actors::run(prepared);
   CHECK(end.exit_code == 3);
-  CHECK_THAT(end.reason,
-             Catch::Matchers::ContainsSubstring("the fault injected for " + who));
+  CHECK_THAT(end.reason, Catch::Matchers::ContainsSubstring("the fault injected for " + who));
   CHECK(prepared->node->transport->leased() == 0);
 }
 
