@@ -1,5 +1,6 @@
-// A layer and a loss of your own. The layer: a feed-forward block with a gate that Troupe does not
-// have. The loss: cross-entropy with smoothed labels. docs/guides/own_layer.md explains the steps.
+// A layer and a loss of your own. The layer: a feed-forward sublayer with a gate that Troupe does
+// not have. The loss: cross-entropy with smoothed labels. docs/guides/own_layer.md explains the
+// steps.
 
 #include "runtime/autograd/parts.hpp"
 #include "runtime/parameters/initial_values.hpp"
@@ -42,9 +43,9 @@ variable reglu(tape& tape, const variable& x) {
   return out;
 }
 
-// --- a block of it: parameters and segments ---
+// --- a sublayer of it: parameters and segments ---
 
-void reglu_block(module_builder& to, const feed_forward_spec& in_place_of) {
+void reglu_sublayer(module_builder& to, const feed_forward_spec& in_place_of) {
   const auto C = in_place_of.hidden, N = in_place_of.ffn,
              ranks = std::int64_t{to.ranks(axis::tensor)};
   const int gain = to.add({.name = "norm.weight", .extents = {C}, .init_constant = 1});
@@ -150,8 +151,8 @@ double check_gradients(const recipe& how) {
 int main() {
   auto how = story::small_recipe();
   // The name goes into every checkpoint: without the extension it is not loaded.
-  how.own
-      = {.name = "story 3: ReGLU, smoothing 0.1", .feed_forward = reglu_block, .loss = smooth_loss};
+  how.own = {
+      .name = "story 3: ReGLU, smoothing 0.1", .feed_forward = reglu_sublayer, .loss = smooth_loss};
   fmt::print("gradients are the slopes of the loss to 1 %: {}\n", check_gradients(how) < 0.01);
 
   stream stream(backend_kind::cpu, 1, memory_pool());

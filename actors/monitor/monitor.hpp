@@ -53,7 +53,7 @@ class monitor_state {
   std::vector<watched_file> files_;
   std::unique_ptr<runtime::progress_bar> bar_;
   since_last_line since_;
-  std::optional<runtime::step_report> last_;  ///< step, unless its line was logged
+  std::optional<runtime::step_report> last_;  ///< committed step, while its line is not logged
   pipeline_since_start pipeline_;
   messages::committed executed_;  ///< the newest step that was timed
 };

@@ -144,7 +144,7 @@ void nccl_rank::all_gather(stream& stream, const void* mine, void* to, offsets e
   group_->enter(rank_, collective_call::all_gather(ends));
   if (ends.back() == 0)
     return;
-  bring(stream, at(to, begin_of(ends, rank_)), mine, size_of_cut(ends, rank_));
+  copy_unless_same(stream, at(to, begin_of(ends, rank_)), mine, size_of_cut(ends, rank_));
   if (size_ > 1)
     gather_cuts(stream, to, 1, ends);
 }
@@ -159,7 +159,7 @@ void nccl_rank::all_to_all(
     const auto* const theirs = at(from, begin_of(from_ends, r));
     auto* const here = at(to, begin_of(to_ends, r));
     if (r == rank_) {
-      bring(stream, here, theirs, size_of_cut(to_ends, r));
+      copy_unless_same(stream, here, theirs, size_of_cut(to_ends, r));
       continue;
     }
     if (size_of_cut(from_ends, r) > 0)

@@ -75,7 +75,7 @@ nccl_group::~nccl_group() {
   try {
     for (const auto& end : ends_)
       closes.push_back(start_thread("NCCL's close", [end] { end->close(); }));
-  } catch (const io_error&) {  // one that is not closed keeps the others waiting
+  } catch (const io_error&) {  // one that is not closed keeps the others waiting, and may for ever
     stop(cause::cancelled, "");
   }
   closes.clear();

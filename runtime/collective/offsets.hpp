@@ -38,7 +38,7 @@ inline std::vector<std::int64_t> slices(std::int64_t n, int size) {
 }
 
 /// Copies what is not there already.
-inline void bring(stream& stream, void* to, const void* from, std::int64_t bytes) {
+inline void copy_unless_same(stream& stream, void* to, const void* from, std::int64_t bytes) {
   if (to != from && bytes > 0)
     stream.copy(to, from, std::size_t(bytes));
 }

@@ -1,8 +1,25 @@
 #include "runtime/model/chunk.hpp"
 
+#include "runtime/core/error.hpp"
+
 #include <utility>
 
 namespace troupe::runtime {
+namespace {
+
+void require_consistent(const model_spec& model) {
+  const auto C = model.embedding.hidden;
+  ensure(model.head.hidden == C && model.head.vocabulary == model.embedding.vocabulary
+             && model.head.padded_vocabulary == model.embedding.padded_vocabulary
+             && model.head.tied_to.empty() != model.embedding.tied,
+         "MODEL-1: embedding and head have one width, one vocabulary, and are tied on both sides");
+  for (const auto& layer : model.layers)
+    for (const auto& sublayer : layer.sublayers)
+      if (const auto* const residual = std::get_if<residual_sublayer>(&sublayer))
+        ensure(residual->hidden() == C, "MODEL-2: every sublayer has the width of the embedding");
+}
+
+}  // namespace
 
 chunk_range all_of(const model_spec& model) {
   return {0, std::int64_t(model.layers.size()), true, true};
@@ -16,10 +33,11 @@ chunk::chunk(model_spec model,
       range_(range),
       seats_(seats),
       sequence_parallel_(sequence_parallel && seats[axis::tensor].size > 1) {
+  require_consistent(model_);
   if (range.embedding)
     add_unit("embedding", "embedding", -1, model_.embedding);
   for (auto layer = range.first; layer < range.end; ++layer) {
-    const auto name = "decoder.layers." + std::to_string(layer);
+    const auto name = model_.stack + ".layers." + std::to_string(layer);
     add_unit(name, name, layer, model_.layers.at(std::size_t(layer)));
   }
   if (range.head)
@@ -40,16 +58,6 @@ void chunk::add_unit(std::string name,
                                .program = program_};
   module_builder to(unit, prefix);
   add(to, spec);
-}
-
-std::vector<attention_spec> chunk::attentions() const {
-  std::vector<attention_spec> out;
-  for (auto layer = range_.first; layer < range_.end; ++layer)
-    for (const auto& one : model_.layers[std::size_t(layer)].sublayers)
-      if (const auto* const residual = std::get_if<residual_sublayer>(&one))
-        if (const auto* const attention = std::get_if<attention_spec>(&residual->f))
-          out.push_back(*attention);
-  return out;
 }
 
 }  // namespace troupe::runtime

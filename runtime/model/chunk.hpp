@@ -29,6 +29,7 @@ class chunk {
  public:
   /// Of what axes cut, the part of the rank with these seats. With sequence parallelism
   /// (Korthikanti et al., 2022) the rows of the residual stream are sharded over tensor ranks.
+  /// Broken promise MODEL-1 or MODEL-2 where parts of the model do not fit each other.
   chunk(model_spec model,
         const chunk_range& range,
         const axis_seats& seats = {},
@@ -43,8 +44,8 @@ class chunk {
   bool sequence_parallel() const { return sequence_parallel_; }
   const std::vector<unit_spec>& units() const { return units_; }
   const std::vector<segment>& program() const { return program_; }
-  /// What attends in its layers, in the order in which it runs: decoding keeps a cache for each.
-  std::vector<attention_spec> attentions() const;
+  /// What attends, in the order in which it runs: decoding keeps a cache for each.
+  const std::vector<attention_spec>& attentions() const { return attentions_; }
 
  private:
   /// A unit of what `spec` describes, called `name`; its parts are called `prefix` and more.
@@ -55,7 +56,7 @@ class chunk {
   chunk_range range_;
   axis_seats seats_;
   bool sequence_parallel_;
-  int attentions_ = 0;
+  std::vector<attention_spec> attentions_;
   std::vector<unit_spec> units_;
   std::vector<segment> program_;
 };

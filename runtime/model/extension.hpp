@@ -1,4 +1,4 @@
-// What a user's model does otherwise than its family: its own feed-forward block, its own loss.
+// What a user's model does otherwise than its family: its own feed-forward sublayer, its own loss.
 //
 // examples/03_own_layer.cpp is the story. An extension travels in a recipe, so that the reference
 // trainer, a job of actors and a loaded model carry it out alike, in every layout that its

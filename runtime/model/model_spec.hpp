@@ -7,12 +7,14 @@
 #include "runtime/model/layers/head.hpp"
 #include "runtime/model/layers/layer.hpp"
 
+#include <string>
 #include <vector>
 
 namespace troupe::runtime {
 
 struct model_spec {
-  std::int64_t sequence = 0;  ///< T: the length of the sequences that it is trained on
+  std::string stack = "decoder";  ///< its layers are called "<stack>.layers.<number>"
+  std::int64_t sequence = 0;      ///< T: the length of the sequences that it is trained on
   embedding_spec embedding;
   std::vector<layer_spec> layers;
   head_spec head;

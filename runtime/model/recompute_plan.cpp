@@ -21,7 +21,7 @@ recompute_group layers_of(const chunk& of, std::int64_t first, std::int64_t end)
 }
 
 /// Runs of segments of one module.
-std::vector<recompute_group> module_of(const chunk& of, module_kind which) {
+std::vector<recompute_group> module_of(const chunk& of, recompute_module which) {
   std::vector<recompute_group> out;
   const auto& program = of.program();
   for (int s = 0; s < int(program.size()); ++s) {
@@ -42,8 +42,8 @@ recompute_plan::recompute_plan(const chunk& of, const recompute_settings& settin
   const auto layers = of.range().end - of.range().first;
   if (settings.granularity == recompute_granularity::selective) {
     for (const auto& [wanted, which] :
-         {std::pair{settings.core_attention, module_kind::core_attention},
-          std::pair{settings.feed_forward, module_kind::feed_forward}}) {
+         {std::pair{settings.core_attention, recompute_module::core_attention},
+          std::pair{settings.feed_forward, recompute_module::feed_forward}}) {
       const auto found = module_of(of, which);
       if (wanted)
         groups.insert(groups.end(), found.begin(), found.end());

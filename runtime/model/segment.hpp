@@ -39,13 +39,13 @@ struct pass {
 };
 
 /// Which module of a layer a segment belongs to, for selective recomputation.
-enum class module_kind : std::uint8_t { other, core_attention, feed_forward };
+enum class recompute_module : std::uint8_t { other, core_attention, feed_forward };
 
 struct segment {
   std::string name;
   int unit = 0;
   std::int64_t layer = -1;  ///< -1: embedding or head
-  module_kind module = module_kind::other;
+  recompute_module module = recompute_module::other;
   std::function<void(tape&, pass&)> forward;
 };
 

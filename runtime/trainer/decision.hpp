@@ -37,7 +37,7 @@ struct recipe {
   std::uint64_t skippable_in_a_row = 0;
 };
 
-/// The model that it trains: the place where a family is chosen.
+/// The model that it trains. Here a family is chosen, and in loaded_model.
 model_spec spec_of(const recipe& how);
 
 /// Where a training stands, beside its parameters and moments.

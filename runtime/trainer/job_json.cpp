@@ -278,7 +278,8 @@ void visit_fields(Visitor& visit, training_job& x) {
   visit("tokenizer_description", tokenizer_description);
 }
 
-// The greatest value of each choice; one that is added does not compile without.
+// The greatest value of each choice: of a type that is not here the reader does not compile.
+// Whoever adds a value at the end of one names it here.
 constexpr auto last(decay_style) {
   return decay_style::cosine;
 }

@@ -98,8 +98,8 @@ class rehearsal {
     rows.mask = tensor::empty<float>(others, {B, T});
     rows.samples = tensor::empty<std::uint64_t>(others, {B});
     auto out = to_bundle(rows);
-    const bool spread = job_.layout.sequence_parallel && job_.layout.tensor > 1;
-    const auto hidden = spread ? shape{B * T / job_.layout.tensor, C} : shape{B, T, C};
+    const bool rows_sharded = job_.layout.sequence_parallel && job_.layout.tensor > 1;
+    const auto hidden = rows_sharded ? shape{B * T / job_.layout.tensor, C} : shape{B, T, C};
     out.add("hidden", with_element(job_.training.precision, [&]<class E>(E) {
               return tensor::empty<E>(others, hidden);
             }));

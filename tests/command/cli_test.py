@@ -317,7 +317,7 @@ def check_arrangements(folder):
     # Whichever fails in them, the run says which, and ends.
     for who in ["stage:0.0.1", "lane:1.1", "wire:1.0.1"]:
         code, _, err = run("train", "gpt", *long, *cut["tensor_all"], "--plant-fault", f"{who}@2")
-        if code != 3 or f"planted for {who}@2" not in err or f"stage:{who.split(':')[1]}" not in err:
+        if code != 3 or f"injected for {who}@2" not in err or f"stage:{who.split(':')[1]}" not in err:
             raise wrong(f"a fault of {who}: exit code {code}\n{err}")
     # And one goes on from another.
     page = works("train", "gpt", *long, *cut["tensor_all"], "--load", folder / "replicas0", "--train-iters", 4,

@@ -23,7 +23,7 @@ using Catch::Matchers::MessageMatches;
 namespace {
 
 /// max(x, 0)^2 between two products, with a norm before and the residual after.
-void squared_block(runtime::module_builder& to, const runtime::feed_forward_spec& in_place_of) {
+void squared_sublayer(runtime::module_builder& to, const runtime::feed_forward_spec& in_place_of) {
   using namespace runtime;
   const auto C = in_place_of.hidden, N = in_place_of.ffn,
              ranks = std::int64_t{to.ranks(axis::tensor)};
@@ -72,7 +72,7 @@ runtime::tensor doubled(runtime::tape& on,
 
 runtime::training_job own_job(int pipeline, int data, int tensor = 1) {
   auto job = tests::tiny_job(pipeline, data, tensor);
-  job.training.own = {.name = "squares", .feed_forward = squared_block, .loss = doubled};
+  job.training.own = {.name = "squares", .feed_forward = squared_sublayer, .loss = doubled};
   job.training.rate_of
       = {.name = "falling", .at = [](std::int64_t n) { return 3e-3 / (1 + double(n) / 100); }};
   return job;
@@ -127,7 +127,7 @@ TEST_CASE("the memory of a user's own block is forecast", "[scenario]") {
   auto more = job;
   more.training.own.feed_forward
       = [](runtime::module_builder& to, const runtime::feed_forward_spec& in_place_of) {
-          squared_block(to, in_place_of);
+          squared_sublayer(to, in_place_of);
           to.add({.name = "spare", .extents = {1000, 32}});
         };
   const auto usual = runtime::forecast_memory(job, {}), fat = runtime::forecast_memory(more, {});

@@ -10,7 +10,7 @@ void declare_watching(command_line& line, training_flags& to) {
        .field = "watch.log_interval",
        .type = "N",
        .unit = "steps",
-       .help = "Steps between two lines; the last step of a run has one, too, whatever ended it.",
+       .help = "Steps between two lines; the last step of a run that ends in order has one, too.",
        .megatron = "also tokens/s"},
       whole(w.log_interval, 1, largest_count));
   line.toggle({.name = "--log-throughput",

@@ -122,7 +122,7 @@ void local_communicator::all_reduce_sum(
     for (int r = 0; r < size(); ++r) {
       const auto from = begin_of(ends, r) * element;
       const auto* const theirs = group_->offers_[std::size_t(r)].to;
-      bring(stream, at(to, from), at(theirs, from), size_of_cut(ends, r) * element);
+      copy_unless_same(stream, at(to, from), at(theirs, from), size_of_cut(ends, r) * element);
     }
   }
   group_->meet(rank_, &stream);
@@ -142,10 +142,10 @@ void local_communicator::all_gather(stream& stream, const void* mine, void* to, 
   {
     const local_group::reading everybody(*group_);
     for (int r = 0; r < size(); ++r)
-      bring(stream,
-            at(to, begin_of(ends, r)),
-            group_->offers_[std::size_t(r)].parts[0],
-            size_of_cut(ends, r));
+      copy_unless_same(stream,
+                       at(to, begin_of(ends, r)),
+                       group_->offers_[std::size_t(r)].parts[0],
+                       size_of_cut(ends, r));
   }
   group_->meet(rank_, &stream);
 }
@@ -160,10 +160,10 @@ void local_communicator::all_to_all(
       const auto bytes = size_of_cut(theirs.call.ends, rank_);
       ensure(bytes == size_of_cut(to_ends, r),
              "COLLECTIVE-4: what one rank sends is as much as the other expects");
-      bring(stream,
-            at(to, begin_of(to_ends, r)),
-            at(theirs.parts[0], begin_of(theirs.call.ends, rank_)),
-            bytes);
+      copy_unless_same(stream,
+                       at(to, begin_of(to_ends, r)),
+                       at(theirs.parts[0], begin_of(theirs.call.ends, rank_)),
+                       bytes);
     }
   }
   group_->meet(rank_, &stream);
@@ -173,7 +173,7 @@ void local_communicator::broadcast(stream& stream, void* data, std::int64_t byte
   meet(stream, {.call = collective_call::broadcast(bytes, root), .parts = {data}});
   if (rank_ != root) {
     const local_group::reading everybody(*group_);
-    bring(stream, data, group_->offers_[std::size_t(root)].parts[0], bytes);
+    copy_unless_same(stream, data, group_->offers_[std::size_t(root)].parts[0], bytes);
   }
   group_->meet(rank_, &stream);
 }

@@ -53,7 +53,7 @@ layer_spec layer_of(const gpt_config& c, const extension& own, std::int64_t rota
   out.sublayers.emplace_back(
       residual_sublayer{.name = "self_attention",
                         .norm_before = norm_spec{"input_layernorm", norm_of(c)},
-                        .f = attention_of(c, rotated),
+                        .body = attention_of(c, rotated),
                         .dropout = c.hidden_dropout});
   const auto feed_forward = feed_forward_of(c);
   if (own.feed_forward)
@@ -63,9 +63,8 @@ layer_spec layer_of(const gpt_config& c, const extension& own, std::int64_t rota
   else
     out.sublayers.emplace_back(
         residual_sublayer{.name = "mlp",
-                          .module = module_kind::feed_forward,
                           .norm_before = norm_spec{"pre_mlp_layernorm", norm_of(c)},
-                          .f = feed_forward,
+                          .body = feed_forward,
                           .dropout = c.hidden_dropout});
   return out;
 }

@@ -1,5 +1,6 @@
 #include "runtime/model/layers/attention.hpp"
 
+#include "runtime/core/error.hpp"
 #include "runtime/model/layers/linear.hpp"
 #include "runtime/model/layers/norm.hpp"
 
@@ -21,10 +22,10 @@ attention_options options_of(const module_builder& to, const attention_spec& x) 
 
 void add_core(module_builder& to, const attention_spec& x) {
   to.segment("core",
-             module_kind::core_attention,
+             recompute_module::core_attention,
              [=,
               fixed = options_of(to, x),
-              cache = std::size_t(to.next_attention()),
+              cache = to.add_attention(x),
               name = to.name() + ".core_attention.dropout"](tape& tape, pass& p) {
                auto options = fixed;
                options.dropout = p.dropout_rate(x.dropout);
@@ -41,6 +42,8 @@ void add_core(module_builder& to, const attention_spec& x) {
 }  // namespace
 
 int add(module_builder& to, const attention_spec& x) {
+  ensure(x.groups > 0 && x.heads % x.groups == 0 && x.groups % to.tensor_ranks() == 0,
+         "LAYER-1: groups divide heads, and tensor ranks divide groups");
   const auto qkv = add_linear(to,
                               {.name = "linear_qkv",
                                .outputs = x.qkv_width(),

@@ -25,12 +25,11 @@ struct attention_spec {
   double init_std = 0, output_init_std = 0;
 
   std::int64_t qkv_width() const { return (heads + 2 * groups) * head_size; }
-
-  friend bool operator==(const attention_spec&, const attention_spec&) = default;
 };
 
 /// Takes pass::x (.., C) and leaves there its output, before the sum over the tensor ranks.
-/// Returns the bias that is still to be added to the sum; no_parameter: none.
+/// Returns the bias that is still to be added to the sum; no_parameter: none. Broken promise
+/// LAYER-1 unless groups divide heads, and tensor ranks groups.
 int add(module_builder& to, const attention_spec& x);
 
 }  // namespace troupe::runtime

@@ -12,8 +12,6 @@ struct feed_forward_spec {
   kernels::activation activation = kernels::activation::gelu_tanh;
   bool bias = false;
   double init_std = 0, output_init_std = 0;
-
-  friend bool operator==(const feed_forward_spec&, const feed_forward_spec&) = default;
 };
 
 /// Takes pass::x (.., C) and leaves there its output, before the sum over the tensor ranks.

@@ -9,7 +9,7 @@ namespace {
 /// dropout, onto the residual stream.
 void add_residual(module_builder& to, double rate, int bias) {
   to.segment("residual",
-             module_kind::other,
+             recompute_module::other,
              [rate, bias, name = to.name() + ".dropout"](tape& tape, pass& p) {
                const auto sum = reduce_from_tensor_region(tape, std::exchange(p.x, {}));
                p.hidden = dropout_add(
@@ -18,37 +18,42 @@ void add_residual(module_builder& to, double rate, int bias) {
 }
 
 void add_sublayer(module_builder& layer, const residual_sublayer& x) {
-  auto to = layer.within(x.name, x.module);
+  auto to = layer.within(x.name, x.module());
   if (x.norm_before) {
     const auto before = add_norm(layer, *x.norm_before, x.hidden());
     to.segment("norm", [before](tape& tape, pass& p) { p.x = before(tape, p.hidden); });
   } else {
     to.segment("input", [](tape&, pass& p) { p.x = p.hidden; });
   }
-  const int late_bias = std::visit([&](const auto& f) { return add(to, f); }, x.f);
+  const int late_bias = std::visit([&](const auto& body) { return add(to, body); }, x.body);
   add_residual(to, x.dropout, late_bias);
   if (x.norm_after) {
     const auto after = add_norm(layer, *x.norm_after, x.hidden());
-    to.segment("norm_after", module_kind::other, [after](tape& tape, pass& p) {
+    to.segment("norm_after", recompute_module::other, [after](tape& tape, pass& p) {
       p.hidden = after(tape, p.hidden);
     });
   }
 }
 
 void add_sublayer(module_builder& layer, const own_sublayer& x) {
-  auto to = layer.within(x.name, module_kind::feed_forward);
+  auto to = layer.within(x.name, recompute_module::feed_forward);
   x.build(to);
 }
 
 }  // namespace
 
 std::int64_t residual_sublayer::hidden() const {
-  return std::visit([](const auto& f) { return f.hidden; }, f);
+  return std::visit([](const auto& of) { return of.hidden; }, body);
+}
+
+recompute_module residual_sublayer::module() const {
+  return std::holds_alternative<feed_forward_spec>(body) ? recompute_module::feed_forward
+                                                         : recompute_module::other;
 }
 
 void add(module_builder& to, const layer_spec& x) {
-  for (const auto& one : x.sublayers)
-    std::visit([&](const auto& which) { add_sublayer(to, which); }, one);
+  for (const auto& sublayer : x.sublayers)
+    std::visit([&](const auto& kind) { add_sublayer(to, kind); }, sublayer);
 }
 
 }  // namespace troupe::runtime

@@ -19,15 +19,17 @@
 
 namespace troupe::runtime {
 
-/// h + dropout(f(norm(h))), then another norm.
+/// h + dropout(body(norm(h))), then another norm.
 struct residual_sublayer {
   std::string name;  ///< in its layer: "self_attention"
-  module_kind module = module_kind::other;
   std::optional<norm_spec> norm_before = {};
-  std::variant<attention_spec, feed_forward_spec> f;
+  std::variant<attention_spec, feed_forward_spec> body;
   double dropout = 0;
   std::optional<norm_spec> norm_after = {};
+
   std::int64_t hidden() const;  ///< C
+  /// What its segments belong to where they are not of a module of their own.
+  recompute_module module() const;
 };
 
 /// A user's own: norm, residual and all. Takes pass::hidden and leaves it.

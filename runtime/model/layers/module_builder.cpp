@@ -1,22 +1,18 @@
 #include "runtime/model/layers/module_builder.hpp"
 
 #include "runtime/core/error.hpp"
-#include "runtime/core/random.hpp"
+#include "runtime/model/layers/attention.hpp"
 
 #include <algorithm>
 #include <utility>
 
 namespace troupe::runtime {
 
-std::uint64_t pass::dropout_key(const std::string& name) const {
-  return random_key(settings.seed, name, settings.step);
-}
-
 std::string module_builder::full(const std::string& name) const {
   return name_.empty() || name.empty() ? name_ + name : name_ + "." + name;
 }
 
-module_builder module_builder::within(const std::string& name, module_kind module) const {
+module_builder module_builder::within(const std::string& name, recompute_module module) const {
   return {in_, full(name), module};
 }
 
@@ -24,7 +20,7 @@ int module_builder::add(parameter_spec x) {
   auto& all = in_.unit.parameters;
   x.name = full(x.name);
   if (std::any_of(all.begin(), all.end(), [&](const auto& other) { return other.name == x.name; }))
-    throw input_error("a layer adds '{}' twice: each parameter needs a name of its own", x.name);
+    throw input_error("a unit has '{}' twice: each parameter needs a name of its own", x.name);
   auto& along_tensor = x.placements[axis::tensor];
   along_tensor.partial_gradient
       = along_tensor.partial_gradient || (!along_tensor.sharded() && in_.sequence_parallel);
@@ -32,12 +28,17 @@ int module_builder::add(parameter_spec x) {
   return int(all.size()) - 1;
 }
 
+std::size_t module_builder::add_attention(const attention_spec& x) {
+  in_.attentions.push_back(x);
+  return in_.attentions.size() - 1;
+}
+
 void module_builder::segment(const std::string& name, std::function<void(tape&, pass&)> forward) {
   segment(name, module_, std::move(forward));
 }
 
 void module_builder::segment(const std::string& name,
-                             module_kind module,
+                             recompute_module module,
                              std::function<void(tape&, pass&)> forward) {
   in_.program.push_back({full(name), in_.number, in_.layer, module, std::move(forward)});
 }

@@ -10,6 +10,8 @@
 
 namespace troupe::runtime {
 
+struct attention_spec;
+
 /// The unit that is being built, and the program that it becomes part of; both outlive the builder.
 struct unit_under_construction {
   unit_spec& unit;
@@ -17,7 +19,7 @@ struct unit_under_construction {
   std::int64_t layer = -1;  ///< -1: embedding or head
   axis_seats seats = {};
   bool sequence_parallel = false;
-  int& attentions;  ///< of the chunk so far: each has a cache of its own in decoding
+  std::vector<attention_spec>& attentions;  ///< of the chunk so far
   std::vector<segment>& program;
 };
 
@@ -27,7 +29,7 @@ class module_builder {
   /// Segments belong to `module` where nothing else is said.
   module_builder(unit_under_construction& in,
                  std::string name,
-                 module_kind module = module_kind::other)
+                 recompute_module module = recompute_module::other)
       : in_(in), name_(std::move(name)), module_(module) {}
 
   const std::string& name() const { return name_; }  ///< "decoder.layers.3.mlp"; may be empty
@@ -37,7 +39,8 @@ class module_builder {
   int tensor_ranks() const { return ranks(axis::tensor); }
 
   /// A part of this one, called name() + "." + `name`.
-  module_builder within(const std::string& name, module_kind module = module_kind::other) const;
+  module_builder within(const std::string& name,
+                        recompute_module module = recompute_module::other) const;
 
   /// A parameter, called name() + "." + x.name; its index, for the operations. Of one that every
   /// tensor rank has the gradient is partial where rows are sharded. Throws input_error when the
@@ -49,18 +52,18 @@ class module_builder {
   /// `forward` outlives the builder: it captures values.
   void segment(const std::string& name, std::function<void(tape&, pass&)> forward);
   void segment(const std::string& name,
-               module_kind module,
+               recompute_module module,
                std::function<void(tape&, pass&)> forward);
 
-  /// Number of the next attention of the chunk, which is that of its cache.
-  int next_attention() { return in_.attentions++; }
+  /// Tells the chunk of an attention; its number, which is that of its cache in decoding.
+  std::size_t add_attention(const attention_spec& x);
 
  private:
   std::string full(const std::string& name) const;
 
   unit_under_construction& in_;
   std::string name_;
-  module_kind module_;
+  recompute_module module_;
 };
 
 }  // namespace troupe::runtime

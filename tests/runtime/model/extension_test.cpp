@@ -27,6 +27,7 @@ TEST_CASE("an extension takes the place of the feed-forward block of every layer
   const auto model
       = whole({.name = "mine",
                .feed_forward = [&](module_builder& to, const feed_forward_spec& in_place_of) {
+                 CHECK(to.layer() == std::int64_t(seen.size()));
                  seen.push_back(to.name());
                  CHECK(in_place_of.hidden == 16);
                  CHECK(in_place_of.ffn == 20);
@@ -48,7 +49,7 @@ TEST_CASE("an extension takes the place of the feed-forward block of every layer
                       program.end(),
                       [](const segment& x) {
                         return x.name.ends_with(".mlp.only")
-                               && x.module == module_kind::feed_forward;
+                               && x.module == recompute_module::feed_forward;
                       })
         == 2);
 }

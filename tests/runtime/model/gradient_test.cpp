@@ -98,7 +98,8 @@ TEST_CASE("gradients of every parameter are slopes of the loss", "[model]") {
   check_slopes(under_test, tiny_batch(on, config, 2, 3, masked));
 }
 
-TEST_CASE("so they are where a layer is described otherwise", "[model]") {
+TEST_CASE("gradients are slopes of the loss whatever the order and the norms of sublayers",
+          "[model]") {
   const auto all = tiny_gpts(2);
   const auto [name, config] = *std::next(all.begin(), GENERATE(range(0, 7)));
   CAPTURE(name);

@@ -96,6 +96,18 @@ TEST_CASE("recomputation changes no bit of losses and gradients", "[recompute]")
       CHECK(seen.store(s).emitted(unit) == 2);
 }
 
+TEST_CASE("recomputation changes no bit, whatever the order and the norms of sublayers",
+          "[recompute]") {
+  const auto model = tiny_sublayers(with_dropouts(tiny_gpt(2)));
+  const auto how = GENERATE(full(recompute_method::uniform, 1), selective(true, true));
+  stream on(kernels::backend::cpu, 1, {});
+  stages judge(model, 1, on), seen(model, 1, on, how);
+  const auto in = tiny_batch(on, model, 2, 3);
+  const auto expected = judge.forward_backward(0, in, with_dropout);
+  CHECK(seen.forward_backward(0, in, with_dropout).total == expected.total);
+  CHECK(seen.gradients() == judge.gradients());
+}
+
 TEST_CASE("micro-batches on their way at once are recomputed each for itself", "[recompute]") {
   const auto config = with_dropouts(tiny_gpt(4));
   stream on(kernels::backend::cpu, 1, {});
