@@ -206,7 +206,7 @@ void add_memory(command_line& program) {
       "Takes the flags and configurations of `troupe train gpt`, and looks at shape, batch and "
       "layout. No data is needed, no tokenizer where --vocab-size is given, and no memory: a model "
       "of 175B on 1024 workers takes seconds.");
-  line.runs([flags, json, &line] {
+  line.runs([flags, json] {
     const auto job = resolve(shape_and_layout(*flags));
     const auto groups = runtime::forecast_workers(job);
     const auto text = *json ? as_json(job, groups).dump(1) + "\n" : page(job, groups);
