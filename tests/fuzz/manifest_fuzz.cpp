@@ -35,12 +35,12 @@ std::vector<std::string> fuzz::seeds() {
   x.shards = {{"model-00001-of-00002.safetensors",
                80,
                file_hash,
-               {{"a", {4, 2}, {{0, 0}, {2, 2}}, stored_type::f32, hash}}},
+               {{"a", {4, 2}, {{0, 0}, {2, 2}}, {stored_type::f32, hash}}}},
               {"model-00002-of-00002.safetensors",
                90,
                file_hash,
-               {{"a", {4, 2}, {{2, 0}, {2, 2}}, stored_type::f32, hash},
-                {"b", {}, {}, stored_type::i64, hash}}}};
+               {{"a", {4, 2}, {{2, 0}, {2, 2}}, {stored_type::f32, hash}},
+                {"b", {}, {}, {stored_type::i64, hash}}}}};
   return {to_json(x)};
 }
 
