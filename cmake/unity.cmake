@@ -10,8 +10,10 @@ if(TROUPE_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
   set(TROUPE_UNITY_OPTIONS -Wshadow=local -Wno-subobject-linkage)
 endif()
 
-# For what neither computes nor is waited for.
-if(CMAKE_CXX_FLAGS MATCHES "-O2")
+# For what neither computes nor is waited for. With sanitizers an optimiser takes as long as all else.
+if(TROUPE_SANITIZE)
+  set(TROUPE_QUICK_OPTIONS -O0)
+elseif(CMAKE_CXX_FLAGS MATCHES "-O2")
   set(TROUPE_QUICK_OPTIONS -O1 -g0)
 endif()
 

@@ -42,16 +42,18 @@ troupe_test(collective_cuda troupe_runtime_collective troupe_emulator)
 add_dependencies(test_collective_cuda emulated_plugins)
 
 # Operations on a device, timed: here only whether all of them are there and run.
-file(GLOB sources CONFIGURE_DEPENDS bench/gpu/*.cpp)
-add_executable(bench_gpu ${sources})
-target_link_libraries(bench_gpu PRIVATE troupe_runtime_device)
-troupe_script_test(bench/gpu_operations bench_gpu --smoke NEEDS bench_gpu emulated_plugins)
-troupe_script_test(bench/gpu_run bench/gpu_run.py --smoke --bin $<TARGET_FILE_DIR:troupe>
-                   --out ${PROJECT_BINARY_DIR}/gpu_smoke NEEDS troupe bench_gpu emulated_plugins)
-set_tests_properties(bench/gpu_operations bench/gpu_run PROPERTIES
-                     ENVIRONMENT "TROUPE_PLUGINS=${PROJECT_BINARY_DIR}/emulated")
+if(NOT TROUPE_SANITIZE)
+  file(GLOB sources CONFIGURE_DEPENDS bench/gpu/*.cpp)
+  add_executable(bench_gpu ${sources})
+  target_link_libraries(bench_gpu PRIVATE troupe_runtime_device)
+  troupe_script_test(bench/gpu_operations bench_gpu --smoke NEEDS bench_gpu emulated_plugins)
+  troupe_script_test(bench/gpu_run bench/gpu_run.py --smoke --bin $<TARGET_FILE_DIR:troupe>
+                     --out ${PROJECT_BINARY_DIR}/gpu_smoke NEEDS troupe bench_gpu emulated_plugins)
+  set_tests_properties(bench/gpu_operations bench/gpu_run PROPERTIES
+                       ENVIRONMENT "TROUPE_PLUGINS=${PROJECT_BINARY_DIR}/emulated")
+endif()
 foreach(check verdicts missing room choices stopped losses sanitizer ended)
-  troupe_script_test(bench/gpu_run_${check} bench/gpu_run_test.py ${check} TEXT)
+  troupe_script_test(bench/gpu_run_${check} bench/gpu_run_test.py ${check} UNSANITIZED)
 endforeach()
 foreach(check same_bits choices lost_choices older_gradients refusals memory failing_device several_devices saving occupied missing_attention)
   troupe_script_test(command/gpu_${check} command/gpu_test.py

@@ -7,9 +7,9 @@ foreach(story ${stories})
 endforeach()
 
 troupe_script_test(readme/commands readme/readme_test.py
-                   $<TARGET_FILE:troupe> ${PROJECT_SOURCE_DIR}/README.md NEEDS troupe TEXT)
+                   $<TARGET_FILE:troupe> ${PROJECT_SOURCE_DIR}/README.md NEEDS troupe UNSANITIZED)
 
 troupe_script_test(package/install package/install_test.py
                    ${CMAKE_COMMAND} ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}
                    ${CMAKE_CXX_COMPILER} "--flags=${CMAKE_CXX_FLAGS}"
-                   NEEDS all_installed TIMEOUT 600 TEXT)
+                   NEEDS all_installed TIMEOUT 600 UNSANITIZED)

@@ -28,43 +28,35 @@ void add_shuffled(std::vector<std::int32_t>& out,
   random.shuffle(std::span(out).subspan(begin));
 }
 
+/// Lengths are asked for once for each sequence that the stream passes, not once for each sample:
+/// of short samples there are many more.
 template <class T>
 std::vector<T> cut(const token_source& source,
                    const std::vector<std::int32_t>& documents,
                    std::int64_t sequence_length,
                    std::int64_t samples,
                    const cancel_token& stop) {
-  std::vector<T> out;
-  out.reserve(2 * static_cast<std::size_t>(samples + 1));
-  std::int64_t document = 0, offset = 0;
+  std::vector<T> out(2 * static_cast<std::size_t>(samples + 1));
+  std::int64_t document = 0, offset = 0, length = source.length(documents.front());
   const auto last = static_cast<std::int64_t>(documents.size()) - 1;
-  const auto size_of_document = [&](std::int64_t d) {
-    return std::int64_t{source.length(documents[static_cast<std::size_t>(d)])};
+  auto* next = out.data();
+  const auto put = [&next](std::int64_t of_document, std::int64_t at) {
+    *next++ = static_cast<T>(of_document);
+    *next++ = static_cast<T>(at);
   };
-  const auto push = [&out, &document, &offset] {
-    out.push_back(static_cast<T>(document));
-    out.push_back(static_cast<T>(offset));
-  };
-  push();
+  put(document, offset);
   for (std::int64_t sample = 0; sample < samples; ++sample) {
     if (sample % look_every == 0)
       stop.throw_if_cancelled();
     auto remaining = sequence_length + extra;
-    while (remaining > 0) {
-      const auto here = size_of_document(document) - offset;
-      if (remaining <= here) {
-        offset += remaining - extra;  // the next sample reads the last token again
-        remaining = 0;
-      } else if (document == last) {
-        offset = size_of_document(last) - extra;
-        remaining = 0;
-      } else {
-        remaining -= here;
-        ++document;
-        offset = 0;
-      }
+    while (remaining > length - offset && document != last) {
+      remaining -= length - offset;
+      length = source.length(documents[static_cast<std::size_t>(++document)]);
+      offset = 0;
     }
-    push();
+    // The next sample reads this one's last token again.
+    offset = std::min(offset + remaining, length) - extra;
+    put(document, offset);
   }
   return out;
 }

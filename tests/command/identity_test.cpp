@@ -122,7 +122,7 @@ std::string path_of(const flag_description& x) {
 }  // namespace
 
 TEST_CASE("a setting is part of the identity exactly where its row says that it decides bits",
-          "[command][settings]") {
+          "[command][settings][unsanitized]") {
   for (const auto& x : settings_of_training()) {
     INFO(x.name);
     const auto found = trials().find(x.name);

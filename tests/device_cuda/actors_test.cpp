@@ -100,7 +100,7 @@ TEST_CASE("stages in fp16 that share a device have the bits of the trainer witho
 }
 
 TEST_CASE("stages of one device or of two have the same bits when a wire is between them",
-          "[device]") {
+          "[device][unsanitized]") {
   const bool two_devices = GENERATE(false, true), delayed = GENERATE(false, true);
   CAPTURE(two_devices, delayed);
   const tests::scratch_folder folder;
@@ -192,7 +192,8 @@ TEST_CASE("a snapshot that a device's saver reads half a second late is that of 
   }
 }
 
-TEST_CASE("tensor ranks on a device train as one does, twice to the same bits", "[device]") {
+TEST_CASE("tensor ranks on a device train as one does, twice to the same bits",
+          "[device][unsanitized]") {
   const tests::scratch_folder folder;
   const auto sequence_parallel = GENERATE(false, true);
   auto job = device_job(1, 1, 2);

@@ -10,13 +10,14 @@ using namespace troupe;
 using namespace troupe::runtime;
 using namespace troupe::tests::golden;
 
-TEST_CASE("a device meets the losses and gradient norms of PyTorch", "[device][golden]") {
+TEST_CASE("a device meets the losses and gradient norms of PyTorch",
+          "[device][golden][unsanitized]") {
   const std::string name = GENERATE("gpt2_learned_tied", "gpt2_masked", "qwen3_yarn");
   meet(name, kernels::backend::cuda, dtype::f32, in_f32);
 }
 
 TEST_CASE("a device meets PyTorch in bf16, and in fp16 under a loss scale that falls and grows",
-          "[device][golden]") {
+          "[device][golden][unsanitized]") {
   meet("qwen3_bf16", kernels::backend::cuda, dtype::bf16, in_bf16);
   meet("qwen3_f16", kernels::backend::cuda, dtype::f16, in_f16);
 }

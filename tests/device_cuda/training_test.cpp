@@ -51,7 +51,8 @@ void check_same_bits(const std::vector<step_report>& all, const std::vector<step
 
 // Both add in f32 and in orders of their own, and a step passes a hundred sums: 1e-4 is what the
 // project promises of a device.
-TEST_CASE("a device trains as the processor does, and twice to the same bits", "[device]") {
+TEST_CASE("a device trains as the processor does, and twice to the same bits",
+          "[device][unsanitized]") {
   const auto all = tiny_gpts(2);
   const auto [name, model] = *std::next(all.begin(), GENERATE(range(0, 7)));
   CAPTURE(name);
@@ -74,7 +75,7 @@ TEST_CASE("a state has one digest, on the processor and on a device", "[device]"
   CHECK(steps(how, backend_kind::cpu, 1)[0].state == steps(how, backend_kind::cuda, 1)[0].state);
 }
 
-TEST_CASE("a device trains in bf16 within 1 % of the processor's fp32", "[device]") {
+TEST_CASE("a device trains in bf16 within 1 % of the processor's fp32", "[device][unsanitized]") {
   auto model = tiny_gpts(2).begin()->second;
   model.ffn = GENERATE(20, 24);  // GELU by a kernel of ours, and by the products
   const auto exact = steps(tiny_recipe(model, dtype::f32), backend_kind::cpu, 12);
@@ -89,7 +90,8 @@ TEST_CASE("a device trains in bf16 within 1 % of the processor's fp32", "[device
 
 // The promise of a long run: differences of the sums grow with every update. The real size, on a
 // real device: tests/bench/gpu.sh --part losses.
-TEST_CASE("a device stays by the processor over a hundred steps, in fp32 and in bf16", "[device]") {
+TEST_CASE("a device stays by the processor over a hundred steps, in fp32 and in bf16",
+          "[device][unsanitized]") {
   const auto long_recipe = [](dtype precision) {
     auto how = tiny_recipe(tiny_gpt(1), precision);
     how.batch = {.micro = 4, .global = 4};
@@ -128,7 +130,8 @@ TEST_CASE("replicas that a device plays in turn add up as on the processor", "[d
     CHECK(there[i].lm_loss == Catch::Approx(here[i].lm_loss).epsilon(1e-4));
 }
 
-TEST_CASE("a device trains in fp16 under a loss scale, as the processor does", "[device]") {
+TEST_CASE("a device trains in fp16 under a loss scale, as the processor does",
+          "[device][unsanitized]") {
   auto how = tiny_recipe(tiny_gpts(2).begin()->second, dtype::f16);
   how.scaling.initial = 1 << 24;  // overflows: the first steps are left out
   const auto here = steps(how, backend_kind::cpu, 16), there = steps(how, backend_kind::cuda, 16);

@@ -80,7 +80,7 @@ TEST_CASE("every operation on the cpu is what it is declared to be, with every i
 }
 
 TEST_CASE("every operation of the reference in float is that in double, rounded",
-          "[kernels][operations][reference]") {
+          "[kernels][operations][reference][unsanitized]") {
   for (const auto& family : every_family())
     DYNAMIC_SECTION(family.name) {
       on_host backend(kernels::backend::reference);

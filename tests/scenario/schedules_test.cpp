@@ -94,7 +94,7 @@ void check_trace_equals_plan(const actors::prepared_job& prepared) {
 }  // namespace
 
 TEST_CASE("every single-copy schedule that adds in order has the bits of the reference trainer",
-          "[scenario]") {
+          "[scenario][unsanitized]") {
   const std::string schedule = GENERATE("gpipe",
                                         "1f1b",
                                         "interleaved",

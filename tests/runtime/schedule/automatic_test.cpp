@@ -124,7 +124,7 @@ TEST_CASE(
 }
 
 TEST_CASE("with unequal times and transfers what is found is faster than all that have names",
-          "[schedule]") {
+          "[schedule][unsanitized]") {
   for (const auto& [p, m, limit] : {std::tuple{4, 10, 4.0}, {8, 19, 8.0}, {4, 9, 2.5}}) {
     CAPTURE(p, m, limit);
     const schedule_request how{p, 0, m, 0, limit, {1, 1.1, 0.7}, 0.1};
@@ -137,7 +137,7 @@ TEST_CASE("with unequal times and transfers what is found is faster than all tha
   }
 }
 
-TEST_CASE("uneven stages are reckoned with", "[schedule]") {
+TEST_CASE("uneven stages are reckoned with", "[schedule][unsanitized]") {
   for (const int v : {1, 2}) {
     // An embedding is cheap, a head with a large vocabulary is not.
     schedule_request how{4, v, 11, 0, 6, {}, 0.05};
@@ -177,7 +177,7 @@ TEST_CASE("where the bound can be reached it is", "[schedule]") {
   CHECK(alone.what.chunks == 1);
 }
 
-TEST_CASE("little memory is paid for with time, and none is refused", "[schedule]") {
+TEST_CASE("little memory is paid for with time, and none is refused", "[schedule][unsanitized]") {
   double slower = 1e9;
   for (const double limit : {1.0, 1.5, 2.0, 3.0, 4.0, 7.0}) {
     const auto found = find_best({4, 0, 12, 0, limit, {1, 1.2, 0.8}, 0.05});
@@ -189,7 +189,7 @@ TEST_CASE("little memory is paid for with time, and none is refused", "[schedule
   CHECK_THROWS_WITH(find_best({2, 0, 2, 0, 0, {-1, 1, 1}, 0}), ContainsSubstring("-1 is not"));
 }
 
-TEST_CASE("the search is the same every time", "[schedule]") {
+TEST_CASE("the search is the same every time", "[schedule][unsanitized]") {
   const schedule_request how{6, 0, 17, 0, 5, {1, 1.3, 0.6}, 0.2};
   CHECK(find_best(how).what == find_best(how).what);
 }

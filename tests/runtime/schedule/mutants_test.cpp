@@ -325,7 +325,8 @@ class corpus {
 
 }  // namespace
 
-TEST_CASE("every mutant of a plan is refused, or proved harmless", "[schedule][mutants]") {
+TEST_CASE("every mutant of a plan is refused, or proved harmless",
+          "[schedule][mutants][unsanitized]") {
   verdicts seen;
   corpus all(seen);
   const auto plant = [&](const plan& x, bool everywhere) {

@@ -37,7 +37,7 @@ void check_same(const group_step_result& a, const group_step_result& b) {
 
 }  // namespace
 
-TEST_CASE("a distributed optimizer changes no bit", "[distributed]") {
+TEST_CASE("a distributed optimizer changes no bit", "[distributed][unsanitized]") {
   const auto all = tiny_gpts(2);
   const auto [name, base] = *std::next(all.begin(), GENERATE(range(0, 7)));
   const int tensor = GENERATE(1, 2), pipeline = GENERATE(1, 2), data = GENERATE(2, 3);

@@ -9,7 +9,8 @@ using namespace troupe;
 using namespace troupe::runtime;
 using namespace troupe::tests::golden;
 
-TEST_CASE("the reference trainer meets the losses and gradient norms of PyTorch", "[golden]") {
+TEST_CASE("the reference trainer meets the losses and gradient norms of PyTorch",
+          "[golden][unsanitized]") {
   const std::string name = GENERATE("gpt2_learned_tied",
                                     "gpt2_padded_vocab",
                                     "gpt2_masked",
@@ -27,7 +28,7 @@ TEST_CASE("the reference trainer meets the losses and gradient norms of PyTorch"
 }
 
 TEST_CASE("in bf16, with masters and gradients in f32, the reference trainer meets PyTorch",
-          "[golden]") {
+          "[golden][unsanitized]") {
   const auto where = GENERATE(kernels::backend::cpu, kernels::backend::reference);
   meet("qwen3_bf16", where, dtype::bf16, in_bf16);
 }
