@@ -13,6 +13,7 @@ endif()
 # For what neither computes nor is waited for. With sanitizers an optimiser takes as long as all else.
 if(TROUPE_SANITIZE)
   set(TROUPE_QUICK_OPTIONS -O0)
+  set(TROUPE_COMPUTING_OPTIONS -O2)  # for what is waited for in every test
 elseif(CMAKE_CXX_FLAGS MATCHES "-O2")
   set(TROUPE_QUICK_OPTIONS -O1 -g0)
 endif()

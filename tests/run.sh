@@ -2,7 +2,7 @@
 # Installs what is missing, builds everything, runs every test.
 #
 #   bash tests/run.sh                  the optimised build
-#   bash tests/run.sh --preset dev     the same with ASan and UBSan
+#   bash tests/run.sh --preset dev     with ASan and UBSan, without what they need not repeat
 #   bash tests/run.sh --room kernels   only the tests of one room; may be said several times
 #   bash tests/run.sh -- -R tokenizer  passes the rest to ctest
 #

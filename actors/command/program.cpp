@@ -72,8 +72,8 @@ std::vector<std::pair<int, std::string>> exit_codes() {
 int run_program(const std::vector<std::string>& words) {
   try {
     runtime::set_log_words(with_flags);
-    command_line program("troupe",
-                         "trains and serves large transformer models as a system of actors.");
+    command_line program(
+        "troupe", "trains large transformer models as a system of actors, and generates text.");
     program.toggle(
         "--version",
         "Prints version, commit, compiler, its options and the instruction set, and exits.",

@@ -14,8 +14,8 @@ namespace troupe::kernels::cpu {
 /// settings, which OpenMP keeps for each thread, the first is given back at the end.
 class team {
  public:
-  /// Throws std::system_error where OpenMP gives fewer nevertheless: by OMP_THREAD_LIMIT, or within
-  /// a parallel region.
+  /// Throws std::system_error where OpenMP gives fewer nevertheless: by OMP_THREAD_LIMIT, which
+  /// `troupe` itself clears at its start, or within a parallel region.
   explicit team(int threads);
   ~team();
   team(const team&) = delete;

@@ -2,6 +2,7 @@
 
 #include "runtime/core/error.hpp"
 
+#include <memory>
 #include <new>
 #include <openssl/evp.h>
 #include <utility>
@@ -37,11 +38,14 @@ std::string to_string(const digest& x) {
   return fmt::format("{:016x}{:016x}", x.high, x.low);
 }
 
-sha256::sha256() : context_(EVP_MD_CTX_new()) {
-  if (context_ == nullptr)
+sha256::sha256() {
+  std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context(EVP_MD_CTX_new(),
+                                                                  EVP_MD_CTX_free);
+  if (!context)
     throw std::bad_alloc();
-  ensure(EVP_DigestInit_ex(static_cast<EVP_MD_CTX*>(context_), EVP_sha256(), nullptr) == 1,
+  ensure(EVP_DigestInit_ex(context.get(), EVP_sha256(), nullptr) == 1,
          "HASH-3: OpenSSL has SHA-256");
+  context_ = context.release();
 }
 
 sha256::~sha256() {

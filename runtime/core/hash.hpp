@@ -67,7 +67,7 @@ class sha256 {
   std::string hex();  ///< 64 hexadecimal digits
 
  private:
-  void* context_;
+  void* context_ = nullptr;
 };
 
 }  // namespace troupe::runtime

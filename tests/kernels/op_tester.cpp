@@ -92,54 +92,23 @@ std::string difference(const arrays& mine,
 /// One operation in one type, and the judge's results.
 class question {
  public:
-  question(tested_backend& backend, const op_case& what, element_type type)
-      : backend_(backend), what_(what), type_(type), exact_(20260101, type) {
-    if (what.before.make) {
-      judge(what.before.make(element_type::f64, exact_).op);
+  question(const op_case& what, element_type type)
+      : what_(what), type_(type), exact_(20260101, type) {
+    if (what_.before.make) {
+      judge(what_.before.make(element_type::f64, exact_).op);
       exact_.round_results();
     }
-    judged_ = std::make_unique<made_operation>(what.op.make(element_type::f64, exact_));
+    judged_ = std::make_unique<made_operation>(what_.op.make(element_type::f64, exact_));
   }
 
-  std::vector<std::string> ask() {
+  std::vector<std::string> ask(std::span<tested_backend* const> backends) {
     // All are made before the judge runs: what it changes is copied from it.
-    const int many = backend_.team_sizes().back();
-    auto by_one = make(0), from_odd = make(1), again = make(0);
-    const auto in_team = many > 1 ? std::optional(make(0)) : std::nullopt;
-    const trial& by_many = in_team ? *in_team : by_one;
-    std::vector<trial> in_place;
-    for (const auto& [result, input] : what_.in_place)
-      in_place.push_back(make(0, {{result, input}}));
-    std::vector<trial> by_reference;
-    if (what_.bits_of_reference)
-      by_reference.push_back(make(host_memory(), 0, {}));
+    std::vector<trials> all;
+    for (tested_backend* const backend : backends)
+      all.push_back(make_trials(*backend));
     judge(judged_->op);
-
-    backend_.run(by_one.op(), 1);
-    compare(*by_one.in, "");
-    if (in_team) {
-      backend_.run(by_many.op(), many);
-      compare(*by_many.in, "by " + std::to_string(many) + " threads");
-    }
-    backend_.run(from_odd.op(), many);
-    compare(*from_odd.in, "from unaligned addresses");
-    backend_.run_otherwise(again.op(), many);
-    same_bits(*again.in, *by_many.in, "in another run, with fewer threads than asked for");
-    if (in_team && what_.same_bits_by_threads)
-      same_bits(*by_many.in, *by_one.in, "by " + std::to_string(many) + " threads");
-    if (what_.same_bits_by_address)
-      same_bits(*from_odd.in, *by_many.in, "from unaligned addresses");
-    for (const auto& one : by_reference) {
-      judge(one.op());
-      same_bits(*by_one.in, *one.in, "beside the reference in the same type");
-    }
-    for (std::size_t i = 0; i < in_place.size(); ++i) {
-      backend_.run(in_place[i].op(), 1);
-      same_bits(*in_place[i].in,
-                *by_one.in,
-                what_.in_place[i].first + " in the place of " + what_.in_place[i].second);
-    }
-    count(by_one.op(), *by_one.in);
+    for (trials& of : all)
+      ask(of);
     return wrong_;
   }
 
@@ -151,16 +120,69 @@ class question {
 
     const operation& op() const { return made.op; }
   };
+  /// All that one backend is asked.
+  struct trials {
+    tested_backend* backend;
+    int many;  ///< threads of the largest team
+    trial by_one, from_odd, again;
+    std::optional<trial> in_team;
+    std::vector<trial> in_place;
+    std::optional<trial> by_reference;
+  };
 
-  trial make(std::size_t shift, std::map<std::string, std::string> in_place = {}) {
-    return make(backend_.memory(), shift, std::move(in_place));
-  }
   trial make(tested_memory& memory,
              std::size_t shift,
-             std::map<std::string, std::string> in_place) {
+             std::map<std::string, std::string> in_place = {}) {
     auto in = std::make_unique<arrays>(memory, exact_, shift, std::move(in_place));
     auto made = what_.op.make(type_, *in);
     return {std::move(in), std::move(made)};
+  }
+
+  trials make_trials(tested_backend& backend) {
+    auto& memory = backend.memory();
+    trials out{.backend = &backend,
+               .many = backend.team_sizes().back(),
+               .by_one = make(memory, 0),
+               .from_odd = make(memory, 1),
+               .again = make(memory, 0)};
+    if (out.many > 1)
+      out.in_team = make(memory, 0);
+    for (const auto& [result, input] : what_.in_place)
+      out.in_place.push_back(make(memory, 0, {{result, input}}));
+    if (what_.bits_of_reference)
+      out.by_reference = make(host_memory(), 0);
+    return out;
+  }
+
+  void ask(trials& of) {
+    backend_ = of.backend;
+    const auto& by_one = of.by_one;
+    const auto& by_many = of.in_team ? *of.in_team : by_one;
+    backend_->run(by_one.op(), 1);
+    compare(*by_one.in, "");
+    if (of.in_team) {
+      backend_->run(by_many.op(), of.many);
+      compare(*by_many.in, "by " + std::to_string(of.many) + " threads");
+    }
+    backend_->run(of.from_odd.op(), of.many);
+    compare(*of.from_odd.in, "from unaligned addresses");
+    backend_->run_otherwise(of.again.op(), of.many);
+    same_bits(*of.again.in, *by_many.in, "in another run, with fewer threads than asked for");
+    if (of.in_team && what_.same_bits_by_threads)
+      same_bits(*by_many.in, *by_one.in, "by " + std::to_string(of.many) + " threads");
+    if (what_.same_bits_by_address)
+      same_bits(*of.from_odd.in, *by_many.in, "from unaligned addresses");
+    if (of.by_reference) {
+      judge(of.by_reference->op());
+      same_bits(*by_one.in, *of.by_reference->in, "beside the reference in the same type");
+    }
+    for (std::size_t i = 0; i < of.in_place.size(); ++i) {
+      backend_->run(of.in_place[i].op(), 1);
+      same_bits(*of.in_place[i].in,
+                *by_one.in,
+                what_.in_place[i].first + " in the place of " + what_.in_place[i].second);
+    }
+    count(by_one.op(), *by_one.in);
   }
 
   template <class Visit>
@@ -173,7 +195,7 @@ class question {
   }
 
   void complain(const std::string& of, const std::string& how, const std::string& when) {
-    wrong_.push_back(backend_.name() + ": " + std::string(text(what_.op.name)) + "<"
+    wrong_.push_back(backend_->name() + ": " + std::string(text(what_.op.name)) + "<"
                      + std::string(text(type_)) + "> " + what_.shape + ": " + of + " " + how
                      + (when.empty() ? "" : ", " + when));
   }
@@ -184,8 +206,8 @@ class question {
                                   result,
                                   exact_,
                                   wanted,
-                                  backend_.allowance(what_.op.name),
-                                  backend_.roundings_between(what_.op.name));
+                                  backend_->allowance(what_.op.name),
+                                  backend_->roundings_between(what_.op.name));
       if (!how.empty())
         complain(wanted.name, how, when);
     });
@@ -219,11 +241,11 @@ class question {
                "");
   }
 
-  tested_backend& backend_;
   const op_case& what_;
   element_type type_;
   arrays exact_;
   std::unique_ptr<made_operation> judged_;
+  tested_backend* backend_ = nullptr;  ///< that is being asked
   std::vector<std::string> wrong_;
 };
 
@@ -363,12 +385,13 @@ class gradient_question {
 
 }  // namespace
 
-std::vector<std::string> complaints_of(tested_backend& backend, const op_case& what) {
+std::vector<std::string> complaints_of(std::span<tested_backend* const> backends,
+                                       const op_case& what) {
   std::vector<std::string> out;
   for (const auto type : {element_type::f32, element_type::bf16, element_type::f16}) {
     if (!kernels::exists(what.op.name, type))
       continue;
-    const auto wrong = question(backend, what, type).ask();
+    const auto wrong = question(what, type).ask(backends);
     out.insert(out.end(), wrong.begin(), wrong.end());
   }
   return out;

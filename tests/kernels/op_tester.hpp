@@ -17,6 +17,8 @@
 
 #include "tests/kernels/op_case.hpp"
 
+#include <span>
+
 namespace troupe::tests {
 
 class tested_backend {
@@ -38,7 +40,13 @@ class tested_backend {
   virtual bool takes(const op_case& what) const = 0;
 };
 
-std::vector<std::string> complaints_of(tested_backend& backend, const op_case& what);
+/// Each of the backends is asked; the reference computes once for all.
+std::vector<std::string> complaints_of(std::span<tested_backend* const> backends,
+                                       const op_case& what);
+inline std::vector<std::string> complaints_of(tested_backend& backend, const op_case& what) {
+  tested_backend* const one = &backend;
+  return complaints_of(std::span(&one, 1), what);
+}
 std::vector<std::string> complaints_of(const gradient_case& what);
 
 }  // namespace troupe::tests

@@ -17,7 +17,7 @@ inline std::vector<std::int64_t> vector_targets() {
   return out;
 }
 
-/// Until it ends, kernels of this process use at best this instruction set.
+/// Until it ends, kernels of this process use at best this instruction set; 0: the machine's best.
 class vector_target {
  public:
   explicit vector_target(std::int64_t target) {

@@ -2,6 +2,9 @@
 
 #include "tests/support/broken.hpp"
 
+#include <openssl/crypto.h>
+#include <openssl/provider.h>
+
 using namespace troupe::runtime;
 
 TEST_CASE("SHA-256 in pieces is that of the whole, as FIPS 180-4 has it", "[core]") {
@@ -22,4 +25,17 @@ TEST_CASE("digests of parts add up to one of the whole, in any order", "[core]")
   y += b;
   y += a;
   CHECK(x == y);
+}
+
+TEST_CASE("HASH-3: OpenSSL has SHA-256", "[core]") {
+  // A library with nothing in it, as a machine's openssl.cnf may leave it.
+  auto* const library = OSSL_LIB_CTX_new();
+  auto* const provider = OSSL_PROVIDER_load(library, "null");
+  REQUIRE(provider != nullptr);
+  auto* const before = OSSL_LIB_CTX_set0_default(library);  // of this thread
+  CHECK_BREAKS("HASH-3", sha256());
+  OSSL_LIB_CTX_set0_default(before);
+  OSSL_PROVIDER_unload(provider);
+  OSSL_LIB_CTX_free(library);
+  CHECK_NOTHROW(sha256());
 }

@@ -228,3 +228,20 @@ TEST_CASE("what is summed along another axis has buckets of its own", "[buckets]
       owned[std::size_t(x.entry)] += d < 2 || x.entry < 2 || x.entry > 3 ? x.size() : 0;
   CHECK(owned == std::vector<std::int64_t>(5, 40));
 }
+
+TEST_CASE("BUCKET-1: gradients are summed over the replicas of one axis", "[buckets][invariant]") {
+  // Whatever is said of its axes: a view has one along which replicas differ.
+  const auto bucket_of = [](parameter_placements placements, parameter_placement everywhere) {
+    for (const auto& row : axis_table())
+      placements[row.id] = everywhere;
+    const resident_store store(
+        {{"u", {{.name = "x", .extents = {40}, .placements = placements}}}}, 1, {});
+    return make_buckets(store, 1 << 20, {{axis::data, 3}, {axis::expert_data, 2}}, 4).front();
+  };
+  const auto dense = bucket_of({}, partial_gradient());
+  CHECK((dense.along == axis::data && dense.ends.size() == 3));
+  const auto expert = bucket_of(of_experts({}), partial_gradient());
+  CHECK((expert.along == axis::expert_data && expert.ends.size() == 2));
+  const auto complete = bucket_of({}, {});
+  CHECK((!complete.along && complete.ends.size() == 1));
+}

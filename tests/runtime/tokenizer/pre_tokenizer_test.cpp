@@ -3,6 +3,7 @@
 #include <catch2/catch_test_macros.hpp>
 
 #include <random>
+#include <string>
 #include <vector>
 
 using namespace troupe::runtime;
@@ -18,6 +19,19 @@ words cut(std::string_view text) {
   for (auto word = cursor.next(); !word.empty(); word = cursor.next())
     found.emplace_back(word);
   return found;
+}
+
+std::string utf8(char32_t c) {
+  if (c < 0x80)
+    return {char(c)};
+  if (c < 0x800)
+    return {char(0xC0 | c >> 6), char(0x80 | (c & 0x3F))};
+  if (c < 0x10000)
+    return {char(0xE0 | c >> 12), char(0x80 | (c >> 6 & 0x3F)), char(0x80 | (c & 0x3F))};
+  return {char(0xF0 | c >> 18),
+          char(0x80 | (c >> 12 & 0x3F)),
+          char(0x80 | (c >> 6 & 0x3F)),
+          char(0x80 | (c & 0x3F))};
 }
 
 }  // namespace
@@ -109,4 +123,25 @@ TEST_CASE("words of megabytes are found", "[tokenizer]") {
       text += unit;
     CHECK(cut(text).size() == 1);
   }
+}
+
+TEST_CASE(
+    "WORDS-1, WORDS-2: the expression compiles, and a word begins at every character of Unicode",
+    "[tokenizer]") {
+  std::string text;
+  std::size_t characters = 0;
+  for (char32_t c = 0; c <= 0x10FFFF; ++c)
+    if (c < 0xD800 || c > 0xDFFF) {
+      text += '\xFF' + utf8(c);  // between bytes that are not UTF-8 each is a text of its own
+      ++characters;
+    }
+  const pre_tokenizer rule;
+  word_cursor cursor(rule, text);
+  std::size_t found = 0, bytes = 0;
+  for (auto word = cursor.next(); !word.empty(); word = cursor.next()) {
+    ++found;
+    bytes += word.size();
+  }
+  CHECK(found == 2 * characters);
+  CHECK(bytes == text.size());
 }
