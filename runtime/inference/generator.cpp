@@ -42,16 +42,16 @@ std::vector<attention_cache> empty_caches(const std::vector<attention_spec>& att
 
 std::int32_t draw(std::span<const float> logits,
                   std::int64_t vocabulary,
-                  const sampling_settings& how,
+                  const sampling_settings& settings,
                   double number,
                   stream& on) {
   std::int32_t token = 0;
   on.run(kernels::sample_token<float>{.token = &token,
                                       .logits = logits.data(),
                                       .vocabulary = vocabulary,
-                                      .temperature = how.temperature,
-                                      .top_k = how.top_k,
-                                      .top_p = how.top_p,
+                                      .temperature = settings.temperature,
+                                      .top_k = settings.top_k,
+                                      .top_p = settings.top_p,
                                       .uniform = number});
   return token;
 }

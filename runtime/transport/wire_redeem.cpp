@@ -94,7 +94,7 @@ tensor wire_transport::reception::expect(const ticket& x) {
     throw io_error("{} is none: its extents do not fit into memory", name_of(x));
   const tensor out(
       by_.on != nullptr ? by_.on->allocate(*bytes) : of_.pool_.allocate(*bytes), x.type, x.extents);
-  const auto each = in_pieces_ ? std::uint64_t(of_.how_.piece) : *bytes;
+  const auto each = in_pieces_ ? std::uint64_t(of_.settings_.piece) : *bytes;
   std::uint64_t at = 0;
   do {
     const auto end = std::min(at + each, *bytes);
@@ -152,7 +152,7 @@ std::vector<tensor> wire_transport::redeem_all(std::span<const ticket> tickets,
   std::vector<tensor> out;
   reception all(*this, by);
   for (const auto& x : tickets)
-    if (x.holder == how_.process && !how_.through_the_wire)
+    if (x.holder == settings_.process && !settings_.through_the_wire)
       out.push_back(take(x));
     else
       out.push_back(all.expect(x));
@@ -172,7 +172,7 @@ void wire_transport::start(const std::shared_ptr<fetch>& x) {
                                      .fetch = x->number,
                                      .begin = x->begin,
                                      .end = x->end,
-                                     .asker = how_.process}),
+                                     .asker = settings_.process}),
                {},
                nullptr});
 }

@@ -18,8 +18,8 @@ TEST_CASE(
     "COLLECTIVE-1: between devices, too, a rank that comes for something else is found, and "
     "nobody hangs",
     "[collective][nccl][invariant]") {
-  const int other = GENERATE(range(0, 3)), how = GENERATE(range(0, 7));
-  CAPTURE(other, how);
+  const int other = GENERATE(range(0, 3)), kind = GENERATE(range(0, 7));
+  CAPTURE(other, kind);
   auto groups = groups_of({});
   std::vector<std::string> told(3);
   as_nccl_ranks(groups, 3, [&](nccl_communicator& mine, stream& on) {
@@ -29,7 +29,7 @@ TEST_CASE(
     const std::vector<std::int64_t> ends{4, 8, 16}, fewer{4, 8, 12}, elsewhere{4, 12, 16};
     const bool me = mine.rank() == other;
     told[std::size_t(mine.rank())] = ending([&] {
-      switch (how) {
+      switch (kind) {
         case 0:
           me ? mine.barrier() : mine.all_reduce_sum(on, dtype::f32, {&part, 1}, to.raw(), 16);
           break;

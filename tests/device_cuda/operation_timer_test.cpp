@@ -21,18 +21,18 @@ using namespace troupe::tests;
 namespace {
 
 recipe tiny_recipe() {
-  recipe how;
-  how.model = tiny_gpts(2).begin()->second;
-  how.rate = {.maximum = 1e-2, .minimum = 1e-3, .warmup = 8, .decay = 200};
-  how.batch = {.micro = 2, .global = 4, .data_parallel = 1};
-  return how;
+  recipe recipe;
+  recipe.model = tiny_gpts(2).begin()->second;
+  recipe.rate = {.maximum = 1e-2, .minimum = 1e-3, .warmup = 8, .decay = 200};
+  recipe.batch = {.micro = 2, .global = 4, .data_parallel = 1};
+  return recipe;
 }
 
 void train(const std::shared_ptr<operation_profile>& profile, kernels::backend where, int steps) {
   stream on(where, 1, {});
   on.time_operations(profile);
-  const auto how = tiny_recipe();
-  reference_trainer by(how, std::make_shared<formula_source>(how, true), on);
+  const auto recipe = tiny_recipe();
+  reference_trainer by(recipe, std::make_shared<formula_source>(recipe, true), on);
   for (int i = 0; i < steps; ++i)
     by.step();
 }
@@ -93,8 +93,8 @@ TEST_CASE("a device that fails while it is timed ends the run, not the process",
   const auto failing = [&] {
     stream on(kernels::backend::cuda, 1, {});
     on.time_operations(profile);
-    const auto how = tiny_recipe();
-    reference_trainer by(how, std::make_shared<formula_source>(how, true), on);
+    const auto recipe = tiny_recipe();
+    reference_trainer by(recipe, std::make_shared<formula_source>(recipe, true), on);
     for (int i = 0; i < 4; ++i)
       by.step();
     emulator::plant_faults("cudaEventQuery@1+=999");

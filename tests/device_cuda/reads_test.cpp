@@ -71,17 +71,17 @@ TEST_CASE("large arrays pass through two pieces of pinned memory", "[device]") {
 
 TEST_CASE("a step of training waits for its device twice: for what it votes and for its state",
           "[device]") {
-  recipe how;
-  how.model = tests::tiny_gpts(2).begin()->second;
-  how.rate = {.maximum = 1e-2, .minimum = 1e-3, .warmup = 8, .decay = 200};
-  how.batch = {.micro = 1, .global = 8, .data_parallel = 2};
+  recipe recipe;
+  recipe.model = tests::tiny_gpts(2).begin()->second;
+  recipe.rate = {.maximum = 1e-2, .minimum = 1e-3, .warmup = 8, .decay = 200};
+  recipe.batch = {.micro = 1, .global = 8, .data_parallel = 2};
   stream on(backend_kind::cuda, 1, {});
-  reference_trainer by(how, std::make_shared<tests::formula_source>(how, true), on);
+  reference_trainer by(recipe, std::make_shared<tests::formula_source>(recipe, true), on);
   by.step();
   const auto before = emulator::calls_so_far().waits;
   by.step();
   CHECK(emulator::calls_so_far().waits - before == 2);
-  by.evaluate(tests::formula_source(how, true), 3);  // once a batch
+  by.evaluate(tests::formula_source(recipe, true), 3);  // once a batch
   CHECK(emulator::calls_so_far().waits - before == 2 + 3);
 }
 

@@ -46,14 +46,14 @@ std::vector<runtime::step_report> by_reference(const runtime::training_job& job)
 }
 
 /// Each scale is what the steps before it make of it.
-void check_trace(const runtime::loss_scaling& how, const std::map<int, json>& steps) {
-  auto expected = runtime::first_scale(how);
+void check_trace(const runtime::loss_scaling& scaling, const std::map<int, json>& steps) {
+  auto expected = runtime::first_scale(scaling);
   int skipped = 0, grown = 0;
   for (const auto& [iteration, x] : steps) {
     const bool left_out = x["skipped_iterations"] != skipped;
     CHECK(left_out == x["grad_norm"].is_null());
     skipped = x["skipped_iterations"];
-    const auto next = runtime::next_scale(how, expected, !left_out);
+    const auto next = runtime::next_scale(scaling, expected, !left_out);
     grown += next.value > expected.value;
     expected = next;
     CHECK(x["loss_scale"] == expected.value);

@@ -30,8 +30,8 @@ std::map<int, json> log_of(runtime::training_job job) {
 /// after the step has begun, before its first forward pass.
 class nan_source final : public runtime::batch_source {
  public:
-  nan_source(const runtime::recipe& how, std::uint64_t first, std::uint64_t last)
-      : data_(how, true), first_(first), last_(last) {}
+  nan_source(const runtime::recipe& recipe, std::uint64_t first, std::uint64_t last)
+      : data_(recipe, true), first_(first), last_(last) {}
 
   void plant_in(runtime::reference_trainer& trainer) { trainer_ = &trainer; }
 

@@ -108,19 +108,19 @@ const std::vector<move> moves
         {.tensor = 2, .pipeline = 2, .data = 2, .rows = true, .over = spread::overlapped},
         {.tensor = 4, .pipeline = 1, .data = 2, .over = spread::optimizer}}};
 
-runtime::training_job job_of(const move& x, const arrangement& how) {
-  auto job = tests::tiny_job(how.pipeline, how.data, how.tensor);
+runtime::training_job job_of(const move& x, const arrangement& arrangement) {
+  auto job = tests::tiny_job(arrangement.pipeline, arrangement.data, arrangement.tensor);
   if (x.llama)
     tests::make_llama(job.training.model);
   job.training.model.tied_embeddings = x.tied;
-  job.training.model.padded_vocabulary = how.padded;
-  job.training.precision = how.bf16 ? runtime::dtype::bf16 : runtime::dtype::f32;
-  job.layout.sequence_parallel = how.rows;
-  tests::play_in_turn(job, how.in_turn);
-  job.reduction = {.distributed_optimizer = how.over != spread::none,
+  job.training.model.padded_vocabulary = arrangement.padded;
+  job.training.precision = arrangement.bf16 ? runtime::dtype::bf16 : runtime::dtype::f32;
+  job.layout.sequence_parallel = arrangement.rows;
+  tests::play_in_turn(job, arrangement.in_turn);
+  job.reduction = {.distributed_optimizer = arrangement.over != spread::none,
                    .bucket_size = 4096,
-                   .overlap_gradients = how.over == spread::overlapped,
-                   .overlap_parameters = how.over == spread::overlapped,
+                   .overlap_gradients = arrangement.over == spread::overlapped,
+                   .overlap_parameters = arrangement.over == spread::overlapped,
                    .grain = 256};
   job.train_iterations = 4;
   return job;

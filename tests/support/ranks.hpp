@@ -69,25 +69,25 @@ struct group_step_result {
   std::map<std::string, runtime::digest> digests;  ///< of the state after the update
 };
 
-/// All ranks of a job. `how` says what each is told; its chunks are cut here, evenly where no
+/// All ranks of a job. `settings` says what each is told; its chunks are cut here, evenly where no
 /// stages are given.
 class ranks {
  public:
   ranks(const grid& g,
-        const runtime::worker_settings& how,
+        const runtime::worker_settings& settings,
         kernels::backend where,
         std::vector<runtime::chunk_range> stages = {})
-      : grid_(g), how_(how) {
+      : grid_(g), settings_(settings) {
     if (stages.empty())
-      stages = runtime::split_layers(std::int64_t(how.model.layers.size()), g.pipeline, {});
-    const bool ties = g.pipeline > 1 && how.model.embedding.tied;
+      stages = runtime::split_layers(std::int64_t(settings.model.layers.size()), g.pipeline, {});
+    const bool ties = g.pipeline > 1 && settings.model.embedding.tied;
     for_each_seat([&](const seat& s) {
       auto& x = rooms_[s];
       x.on = std::make_unique<runtime::stream>(where, 1, runtime::memory_pool());
       if (g.tensor > 1)
         x.groups[runtime::axis::tensor]
             = join(tensor_[{0, s.pipeline, s.data}], runtime::axis::tensor, g.tensor, s.tensor);
-      if (g.data * how.replicas > 1)
+      if (g.data * settings.replicas > 1)
         x.groups[runtime::axis::data]
             = join(data_[{s.tensor, s.pipeline, 0}], runtime::axis::data, g.data, s.data);
       if (ties && (s.pipeline == 0 || s.pipeline + 1 == g.pipeline))
@@ -96,7 +96,7 @@ class ranks {
     });
     each([&](const seat& s) {
       auto& x = rooms_.at(s);
-      auto mine = how;
+      auto mine = settings;
       mine.chunks
           = {{runtime::chunk_id(std::uint32_t(s.pipeline)), stages[std::size_t(s.pipeline)]}};
       runtime::worker_groups groups;
@@ -117,7 +117,7 @@ class ranks {
             const auto key = runtime::random_key(5, to.name, 0);
             std::vector<float> all(
                 std::size_t(to.whole.size()),
-                gain ? float(1 - how_.model.head.norm.options.gain_offset) : 0.0F);
+                gain ? float(1 - settings_.model.head.norm.options.gain_offset) : 0.0F);
             for (std::size_t i = 0; i < all.size(); ++i)
               all[i] += float(by * runtime::standard_normal(key, i));
             fill(to, all);
@@ -128,17 +128,18 @@ class ranks {
 
   /// Forward and backward of every micro-batch, all forwards first; reduction; norms; update.
   group_step_result step(std::uint64_t number, std::int64_t microbatches, double rate = 0.01) {
-    const int logical = grid_.data * how_.replicas;
+    const int logical = grid_.data * settings_.replicas;
     hand_over wire(token_);
     each([&](const seat& s) { passes(s, number, microbatches, logical, wire); });
     group_step_result out;
     for (int r = 0; r < logical; ++r)
-      out.losses.push_back(at({0, grid_.pipeline - 1, r / how_.replicas}).loss(r % how_.replicas));
+      out.losses.push_back(
+          at({0, grid_.pipeline - 1, r / settings_.replicas}).loss(r % settings_.replicas));
     for_each_seat([&](const seat& s) {
       if (answers(s))
         add_to(out.norms, at(s).norms());
     });
-    const double scale = runtime::clip_coefficient(total_norm(out.norms), how_.optimizer.clip);
+    const double scale = runtime::clip_coefficient(total_norm(out.norms), settings_.optimizer.clip);
     each([&](const seat& s) {
       at(s).update({.step = number, .learning_rate = rate, .gradient_scale = scale});
       at(s).gather();
@@ -202,7 +203,7 @@ class ranks {
   }
 
   /// Whether what this rank holds is counted: of equal data ranks the first.
-  bool answers(const seat& s) const { return how_.distributed_optimizer || s.data == 0; }
+  bool answers(const seat& s) const { return settings_.distributed_optimizer || s.data == 0; }
 
  private:
   struct room {
@@ -236,10 +237,10 @@ class ranks {
     x.by->begin_step({.step = runtime::step_id(number),
                       .microbatches = microbatches,
                       .logical_replicas = logical});
-    for (int r = 0; r < how_.replicas; ++r)
+    for (int r = 0; r < settings_.replicas; ++r)
       for (int m = 0; m < int(microbatches); ++m) {
-        const auto seed = 1000 * number + 10 * std::uint64_t(s.data * how_.replicas + r);
-        const auto all = tiny_batch(*x.on, how_.model, 2, seed + std::uint64_t(m), true);
+        const auto seed = 1000 * number + 10 * std::uint64_t(s.data * settings_.replicas + r);
+        const auto all = tiny_batch(*x.on, settings_.model, 2, seed + std::uint64_t(m), true);
         auto in = first ? all : wire.take({s, r, m, false});
         if (last && !first) {
           in.add("labels", all.at("labels"));
@@ -249,7 +250,7 @@ class ranks {
         if (!last)
           wire.put({after, r, m, false}, std::move(out));
       }
-    for (int r = 0; r < how_.replicas; ++r)
+    for (int r = 0; r < settings_.replicas; ++r)
       for (int m = 0; m < int(microbatches); ++m) {
         auto out = x.by->backward(key(r, m), last ? runtime::bundle() : wire.take({s, r, m, true}));
         if (!first)
@@ -259,7 +260,7 @@ class ranks {
   }
 
   grid grid_;
-  runtime::worker_settings how_;
+  runtime::worker_settings settings_;
   runtime::cancel_token token_;
   std::map<seat, std::shared_ptr<runtime::local_group>> tensor_, data_, ties_;
   std::map<seat, room> rooms_;

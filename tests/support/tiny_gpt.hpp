@@ -166,16 +166,16 @@ class stages {
   stages(const runtime::gpt_config& config,
          int count,
          runtime::stream& on,
-         const runtime::recompute_settings& how = {})
-      : stages(runtime::gpt_spec(config), count, on, how) {}
+         const runtime::recompute_settings& settings = {})
+      : stages(runtime::gpt_spec(config), count, on, settings) {}
 
   stages(const runtime::model_spec& model,
          int count,
          runtime::stream& on,
-         const runtime::recompute_settings& how = {})
+         const runtime::recompute_settings& settings = {})
       : on_(on) {
     for (const auto& range : runtime::split_layers(std::int64_t(model.layers.size()), count, {})) {
-      auto& part = parts_.emplace_back(std::make_unique<runtime::chunk>(model, range), how);
+      auto& part = parts_.emplace_back(std::make_unique<runtime::chunk>(model, range), settings);
       part.store = std::make_unique<runtime::resident_store>(part.model->units(), 1, on.pool());
       runtime::initialise(*part.store, 1234);
       shake(*part.store, 0.25);
@@ -184,11 +184,11 @@ class stages {
 
   runtime::loss_value forward(int microbatch,
                               const runtime::bundle& in,
-                              const runtime::pass_settings& how = {}) {
+                              const runtime::pass_settings& settings = {}) {
     auto hidden = in;
     for (std::size_t s = 0; s < parts_.size(); ++s) {
       auto& pass = parts_[s].passes[microbatch] = std::make_unique<runtime::chunk_pass>(
-          *parts_[s].model, parts_[s].plan, on_, *parts_[s].store, how);
+          *parts_[s].model, parts_[s].plan, on_, *parts_[s].store, settings);
       hidden = pass->forward(hidden);
       if (s + 2 == parts_.size()) {
         hidden.add("labels", in.at("labels"));
@@ -224,8 +224,8 @@ class stages {
 
   runtime::loss_value forward_backward(int microbatch,
                                        const runtime::bundle& in,
-                                       const runtime::pass_settings& how = {}) {
-    const auto loss = forward(microbatch, in, how);
+                                       const runtime::pass_settings& settings = {}) {
+    const auto loss = forward(microbatch, in, settings);
     input_gradients(microbatch);
     weight_gradients(microbatch);
     return loss;
@@ -249,8 +249,8 @@ class stages {
 
  private:
   struct stage {
-    stage(std::unique_ptr<runtime::chunk> m, const runtime::recompute_settings& how)
-        : model(std::move(m)), plan(*model, how) {}
+    stage(std::unique_ptr<runtime::chunk> m, const runtime::recompute_settings& settings)
+        : model(std::move(m)), plan(*model, settings) {}
     std::unique_ptr<runtime::chunk> model;
     runtime::recompute_plan plan;
     std::unique_ptr<runtime::resident_store> store;

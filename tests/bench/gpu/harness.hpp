@@ -55,9 +55,9 @@ std::set<std::string> every_name();
 
 class harness {
  public:
-  explicit harness(const options& how);
+  explicit harness(const options& options);
 
-  const options& how() const { return how_; }
+  const options& chosen() const { return options_; }
   runtime::stream& on() { return on_; }
 
   /// Lines from now on belong to it. False: it is not asked for.
@@ -108,7 +108,7 @@ class harness {
   /// Of what there is so far, unless no JSON is wanted.
   void write_json(bool complete);
 
-  options how_;
+  options options_;
   runtime::stream on_;
   numbers numbers_;
   double copy_ = 0;    ///< bytes a second, read and written

@@ -229,11 +229,12 @@ TEST_CASE("copying to and reducing from the tensor region are each other's backw
 TEST_CASE_METHOD(fixture,
                  "ATTENTION-2: rotated channels have a frequency for each pair",
                  "[placement]") {
-  auto how = one_head;
-  how.rotated = 4;
-  CHECK_THROWS_MATCHES(self_attention(under_test, made(placement::feature_sharded, 12), how, rows),
-                       broken_promise,
-                       MessageMatches(StartsWith("ATTENTION-2")));
-  how.rotary_frequency = zeros<float>({2});
-  CHECK_NOTHROW(self_attention(under_test, made(placement::feature_sharded, 12), how, rows));
+  auto settings = one_head;
+  settings.rotated = 4;
+  CHECK_THROWS_MATCHES(
+      self_attention(under_test, made(placement::feature_sharded, 12), settings, rows),
+      broken_promise,
+      MessageMatches(StartsWith("ATTENTION-2")));
+  settings.rotary_frequency = zeros<float>({2});
+  CHECK_NOTHROW(self_attention(under_test, made(placement::feature_sharded, 12), settings, rows));
 }

@@ -263,8 +263,8 @@ TEST_CASE("a broadcast makes everybody's array the root's", "[collective]") {
 
 TEST_CASE("COLLECTIVE-1: a rank that comes for something else breaks the promise of all",
           "[collective][invariant]") {
-  const int other = GENERATE(range(0, 3)), how = GENERATE(range(0, 8));
-  CAPTURE(other, how);
+  const int other = GENERATE(range(0, 3)), kind = GENERATE(range(0, 8));
+  CAPTURE(other, kind);
   std::atomic<int> broken = 0;
   std::vector<std::string> said(3);
   as_ranks(3, {}, [&](communicator& group, stream& on) {
@@ -274,7 +274,7 @@ TEST_CASE("COLLECTIVE-1: a rank that comes for something else breaks the promise
     const std::vector<std::int64_t> ends{4, 8, 16}, fewer{4, 8, 12}, elsewhere{4, 12, 16};
     const bool me = group.rank() == other;
     try {
-      switch (how) {
+      switch (kind) {
         case 0:
           me ? group.barrier() : group.all_reduce_sum(on, dtype::f32, {&part, 1}, to.data(), 16);
           break;

@@ -81,12 +81,12 @@ struct fresh_model {
   std::vector<generation_end> ends;  ///< of the last texts()
 };
 
-generation_request request(std::int64_t tokens, sampling_settings how) {
+generation_request request(std::int64_t tokens, sampling_settings settings) {
   generation_request out;
   out.prompt = {3, 1, 4, 1, 5};
   out.tokens = tokens;
   out.end_of_document = -1;  // never drawn
-  out.sampling = how;
+  out.sampling = settings;
   return out;
 }
 
@@ -96,10 +96,10 @@ TEST_CASE("keeping keys and values gives the same text as computing all anew", "
   const auto position = GENERATE(
       position_embedding::learned_absolute, position_embedding::rope, position_embedding::none);
   const auto groups = GENERATE(1, 2, 4);
-  const auto how
+  const auto sampling
       = GENERATE(greedy(), sampling_settings{.temperature = 0.7F, .top_k = 5, .seed = 9});
   fresh_model m(small(position, groups));
-  auto what = request(40, how);
+  auto what = request(40, sampling);
   const auto kept = m.text(what).first;
   m.cached = false;
   CHECK(kept == m.text(what).first);

@@ -173,7 +173,8 @@ TEST_CASE("dropout depends on seed, step and sample, and is off without training
   stream on(kernels::backend::cpu, 1, {});
   stages under_test(config, 1, on);
   auto in = tiny_batch(on, config, 2, 1);
-  const auto loss = [&](const pass_settings& how) { return under_test.forward(0, in, how).total; };
+  const auto loss
+      = [&](const pass_settings& settings) { return under_test.forward(0, in, settings).total; };
   const auto once = loss({.seed = 7, .step = 3});
   CHECK(loss({.seed = 7, .step = 3}) == once);
   CHECK(loss({.seed = 8, .step = 3}) != once);

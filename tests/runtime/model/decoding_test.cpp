@@ -54,9 +54,9 @@ TEST_CASE("tokens one by one through a cache give the logits of all at once", "[
   stages model(config, 1, on);
   const auto in = tiny_batch(on, config, B, 3);
   const auto T = config.sequence, V = config.padded_vocabulary, capacity = T + 2;
-  const pass_settings how{.training = false};
-  const auto whole
-      = chunk_pass(model.model(), model.plan(), on, model.store(), how).forward(part(on, in, 0, T));
+  const pass_settings settings{.training = false};
+  const auto whole = chunk_pass(model.model(), model.plan(), on, model.store(), settings)
+                         .forward(part(on, in, 0, T));
   const auto expected = whole.at("logits").elements<float>();
 
   auto kept = caches(on, config, capacity);
@@ -66,7 +66,7 @@ TEST_CASE("tokens one by one through a cache give the logits of all at once", "[
     for (auto& cache : kept)
       cache.rows = filled<std::int32_t>(
           on, {B * n}, [&](auto i) { return i / n * capacity + first + i % n; });
-    const auto out = chunk_pass(model.model(), model.plan(), on, model.store(), how)
+    const auto out = chunk_pass(model.model(), model.plan(), on, model.store(), settings)
                          .forward(part(on, in, first, end), &kept);
     const auto seen = out.at("logits").elements<float>();
     for (std::int64_t b = 0; b < B; ++b) {

@@ -26,7 +26,7 @@ const pass_settings with_dropout{.seed = 7, .step = 3};
 
 struct choice {
   const char* name;
-  recompute_settings how;
+  recompute_settings settings;
 };
 
 recompute_settings full(recompute_method method, int layers) {
@@ -56,10 +56,10 @@ gpt_config with_dropouts(gpt_config c) {
 
 /// A whole deep model in one chunk, stepped through by hand.
 struct deep {
-  explicit deep(const recompute_settings& how, std::int64_t layers = 12)
+  explicit deep(const recompute_settings& settings, std::int64_t layers = 12)
       : config(with_dropouts(tiny_gpt(layers))),
         model(gpt_spec(config), {0, layers, true, true}),
-        plan(model, how),
+        plan(model, settings),
         store(model.units(), 1, on.pool()) {
     initialise(store, 1);
   }
@@ -76,13 +76,13 @@ struct deep {
 TEST_CASE("recomputation changes no bit of losses and gradients", "[recompute]") {
   const auto all = tiny_gpts(4);
   const auto [name, base] = *std::next(all.begin(), GENERATE(range(0, 7)));
-  const auto& [kind, how] = choices[std::size_t(GENERATE(range(0, 8)))];
+  const auto& [kind, settings] = choices[std::size_t(GENERATE(range(0, 8)))];
   const auto where = GENERATE(kernels::backend::reference, kernels::backend::cpu);
   const int count = GENERATE(1, 2);
   CAPTURE(name, kind, int(where), count);
   const auto config = with_dropouts(base);
   stream on(where, 1, {});
-  stages judge(config, count, on), seen(config, count, on, how);
+  stages judge(config, count, on), seen(config, count, on, settings);
   for (int m = 0; m < 2; ++m) {
     const auto in = tiny_batch(on, config, 2, std::uint64_t(m), true);
     const auto expected = judge.forward_backward(m, in, with_dropout);
@@ -99,9 +99,9 @@ TEST_CASE("recomputation changes no bit of losses and gradients", "[recompute]")
 TEST_CASE("recomputation changes no bit, whatever the order and the norms of sublayers",
           "[recompute]") {
   const auto model = tiny_sublayers(with_dropouts(tiny_gpt(2)));
-  const auto how = GENERATE(full(recompute_method::uniform, 1), selective(true, true));
+  const auto settings = GENERATE(full(recompute_method::uniform, 1), selective(true, true));
   stream on(kernels::backend::cpu, 1, {});
-  stages judge(model, 1, on), seen(model, 1, on, how);
+  stages judge(model, 1, on), seen(model, 1, on, settings);
   const auto in = tiny_batch(on, model, 2, 3);
   const auto expected = judge.forward_backward(0, in, with_dropout);
   CHECK(seen.forward_backward(0, in, with_dropout).total == expected.total);
@@ -127,10 +127,10 @@ TEST_CASE("micro-batches on their way at once are recomputed each for itself", "
 }
 
 TEST_CASE("a plan has a block for every group of layers that is recomputed", "[recompute]") {
-  const auto blocks = [](const recompute_settings& how, const chunk_range& range) {
+  const auto blocks = [](const recompute_settings& settings, const chunk_range& range) {
     const auto config = tiny_gpt(8);
     const chunk model(gpt_spec(config), range);
-    const recompute_plan plan(model, how);
+    const recompute_plan plan(model, settings);
     int next = 0;
     std::vector<char> out;
     for (const auto& b : plan.blocks) {
@@ -158,8 +158,8 @@ TEST_CASE("a plan has a block for every group of layers that is recomputed", "[r
 }
 
 TEST_CASE("recomputation needs less memory, the more the less", "[recompute]") {
-  const auto peak = [](const recompute_settings& how) {
-    deep x(how);
+  const auto peak = [](const recompute_settings& settings) {
+    deep x(settings);
     const auto in = tiny_batch(x.on, x.config, 4, 1);
     memory_pool pool = x.on.pool();
     std::size_t out = 0;
@@ -241,12 +241,12 @@ TEST_CASE("TAPE-2, TAPE-4: R comes once, before its I", "[recompute]") {
 }
 
 TEST_CASE("a pass that recomputes gives back all of its memory", "[recompute]") {
-  const auto& [kind, how] = choices[std::size_t(GENERATE(range(0, 8)))];
+  const auto& [kind, settings] = choices[std::size_t(GENERATE(range(0, 8)))];
   CAPTURE(kind);
   const auto config = with_dropouts(tiny_gpt(4));
   const memory_pool pool;
   stream on(kernels::backend::cpu, 1, pool);
-  stages under_test(config, 1, on, how);
+  stages under_test(config, 1, on, settings);
   const auto in = tiny_batch(on, config, 2, 1);
   under_test.forward_backward(0, in, with_dropout);
   const auto before = pool.bytes_in_use();
@@ -258,9 +258,9 @@ TEST_CASE("without a backward pass nothing is recomputed or kept", "[recompute]"
   deep x(full(recompute_method::uniform, 1), 4);
   deep judge({}, 4);
   const auto in = tiny_batch(x.on, x.config, 2, 1);
-  const pass_settings how{.training = false};
-  chunk_pass a(x.model, x.plan, x.on, x.store, how);
-  chunk_pass b(judge.model, judge.plan, judge.on, judge.store, how);
+  const pass_settings settings{.training = false};
+  chunk_pass a(x.model, x.plan, x.on, x.store, settings);
+  chunk_pass b(judge.model, judge.plan, judge.on, judge.store, settings);
   a.forward(in);
   b.forward(in);
   CHECK(a.loss().total == b.loss().total);

@@ -47,8 +47,8 @@ struct stage {
   resident_store store;
   adamw optimizer;
 
-  stage(std::vector<unit_spec> units, const adamw_settings& how, int replicas = 1)
-      : store(std::move(units), replicas, {}), optimizer(store, how, whole_ranges(store), {}) {
+  stage(std::vector<unit_spec> units, const adamw_settings& settings, int replicas = 1)
+      : store(std::move(units), replicas, {}), optimizer(store, settings, whole_ranges(store), {}) {
     initialise(store, 1);
     new_gradients(0);
   }
@@ -80,8 +80,8 @@ struct stage {
 TEST_CASE("the update is AdamW's formula, by a scalar loop in double", "[optim]") {
   const auto where = GENERATE(kernels::backend::reference, kernels::backend::cpu);
   CAPTURE(int(where));
-  const adamw_settings how{.beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-6, .weight_decay = 0.3};
-  stage x({embedding(), head("")}, how);
+  const adamw_settings settings{.beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-6, .weight_decay = 0.3};
+  stage x({embedding(), head("")}, settings);
   stream on(where, 1, {});
   std::vector<std::vector<double>> value, m, v;
   for (std::size_t e = 0; e < x.store.entries().size(); ++e) {
@@ -94,14 +94,14 @@ TEST_CASE("the update is AdamW's formula, by a scalar loop in double", "[optim]"
     const double rate = 0.01 * double(step), scale = 0.5;
     x.optimizer.update(on, {.step = step, .learning_rate = rate, .gradient_scale = scale});
     for (std::size_t e = 0; e < value.size(); ++e) {
-      const double decay = x.store.entries()[e].spec.decays ? how.weight_decay : 0;
+      const double decay = x.store.entries()[e].spec.decays ? settings.weight_decay : 0;
       for (std::size_t i = 0; i < value[e].size(); ++i) {
         const double g = double(x.gradient(e)[i]) * scale;
-        m[e][i] = how.beta1 * m[e][i] + (1 - how.beta1) * g;
-        v[e][i] = how.beta2 * v[e][i] + (1 - how.beta2) * g * g;
-        const double mean = m[e][i] / (1 - std::pow(how.beta1, double(step)));
-        const double square = v[e][i] / (1 - std::pow(how.beta2, double(step)));
-        value[e][i] -= rate * (decay * value[e][i] + mean / (std::sqrt(square) + how.epsilon));
+        m[e][i] = settings.beta1 * m[e][i] + (1 - settings.beta1) * g;
+        v[e][i] = settings.beta2 * v[e][i] + (1 - settings.beta2) * g * g;
+        const double mean = m[e][i] / (1 - std::pow(settings.beta1, double(step)));
+        const double square = v[e][i] / (1 - std::pow(settings.beta2, double(step)));
+        value[e][i] -= rate * (decay * value[e][i] + mean / (std::sqrt(square) + settings.epsilon));
       }
     }
   }
@@ -114,10 +114,10 @@ TEST_CASE("the update is AdamW's formula, by a scalar loop in double", "[optim]"
 }
 
 TEST_CASE("moments that begin at zero in the middle of a run are corrected from there", "[optim]") {
-  adamw_settings how;
-  stage fresh({embedding()}, how);
-  how.moments_from = 1000;
-  stage later({embedding()}, how);
+  adamw_settings settings;
+  stage fresh({embedding()}, settings);
+  settings.moments_from = 1000;
+  stage later({embedding()}, settings);
   stream on(kernels::backend::cpu, 1, {});
   for (std::uint64_t i = 1; i <= 3; ++i) {
     fresh.optimizer.update(on, {.step = i, .learning_rate = 0.01});

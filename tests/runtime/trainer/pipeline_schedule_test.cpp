@@ -74,8 +74,8 @@ TEST_CASE("schedules that cannot be carried out are refused, with what to do", "
   const troupe::tests::scratch_folder folder;
   const auto bad = (folder / "bad.csv").string();
   write_text(bad, "0F0,0B0,0F1,0B1\n1F1,1B1,1F0,1B0\n");
-  const auto of = [](const std::string& how, int ranks, int m) {
-    return [=] { pipeline_schedule({.source = how}, ranks, m); };
+  const auto of = [](const std::string& source, int ranks, int m) {
+    return [=] { pipeline_schedule({.source = source}, ranks, m); };
   };
   CHECK_THROWS_WITH(of("1f2b", 2, 4)(), ContainsSubstring("give one of gpipe, 1f1b"));
   CHECK_THROWS_WITH(of("dualpipe", 3, 8)(), ContainsSubstring("even"));
