@@ -119,7 +119,7 @@ void hub_model::open(const fs::path& dir) {
         throw input_error("'{}' has tensor '{}', but the index does not say so; get both again",
                           (dir / name).string(),
                           x.name);
-      sources_.emplace(x.name, place{files_.back().get(), &x});
+      sources_.emplace(x.name, tensor_location{files_.back().get(), &x});
     }
   }
 }
@@ -180,7 +180,7 @@ void hub_model::check_unread(const fs::path& dir) const {
   }
 }
 
-void hub_model::check_tied_head(const place& head) const {
+void hub_model::check_tied_head(const tensor_location& head) const {
   const auto& words = sources_.find(recipes_.front().rows.front().source)->second;
   const auto a = head.file->bytes(*head.tensor), b = words.file->bytes(*words.tensor);
   if (a.size() != b.size() || !std::equal(a.begin(), a.end(), b.begin()))

@@ -62,7 +62,7 @@ class word_store {
     position previous;
     position next;
   };
-  struct places {
+  struct occurrences {
     std::uint64_t count = 0;
     std::vector<position> at;  ///< of the left token; some may be out of date
   };
@@ -84,7 +84,7 @@ class word_store {
 
   std::vector<node> nodes_;
   std::vector<std::uint64_t> counts_;  ///< by word
-  std::unordered_map<pair_key, places> pairs_;
+  std::unordered_map<pair_key, occurrences> pairs_;
   std::vector<pair_key> changed_;
 };
 
