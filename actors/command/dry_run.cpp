@@ -157,10 +157,10 @@ std::string rank_text(
   if (tensor > 1)
     out += fmt::format(", tensor {} of {}", at[axis::tensor], tensor);
   std::string what;
-  for (const auto& seat : pipeline.schedule->hosted_by(pipeline_rank))
-    what += (what.empty() ? "" : "; ") + chunk_text(pipeline.chunks[value(seat.chunk)])
+  for (const auto& hosted : pipeline.schedule->hosted_by(pipeline_rank))
+    what += (what.empty() ? "" : "; ") + chunk_text(pipeline.chunks[value(hosted.chunk)])
             + (pipeline.schedule->copies() > 1
-                   ? fmt::format(" of copy {}", char('a' + value(seat.copy)))
+                   ? fmt::format(" of copy {}", char('a' + value(hosted.copy)))
                    : "");
   return out + ": " + what;
 }

@@ -140,8 +140,8 @@ pipeline_schedule::pipeline_schedule(schedule_settings settings, int ranks, int 
   in_order_ = runtime::accumulates_in_order(*frame_);
 }
 
-std::vector<hosted_seat> pipeline_schedule::hosted_by(int rank) const {
-  std::vector<hosted_seat> out;
+std::vector<chunk_copy> pipeline_schedule::hosted_by(int rank) const {
+  std::vector<chunk_copy> out;
   for (int c = 0; c < chunks(); ++c)
     for (int k = 0; k < copies(); ++k)
       if (rank_of(chunk_id(c), copy_id(k)) == rank)

@@ -34,11 +34,11 @@ struct schedule_settings {
 schedule_settings with_text(schedule_settings settings);
 
 /// A copy of a chunk that a rank hosts.
-struct hosted_seat {
+struct chunk_copy {
   chunk_id chunk = {};
   copy_id copy = {};
 
-  friend bool operator==(const hosted_seat&, const hosted_seat&) = default;
+  friend bool operator==(const chunk_copy&, const chunk_copy&) = default;
 };
 
 /// Any thread, once `recompute` was told.
@@ -54,7 +54,7 @@ class pipeline_schedule {
   int copies() const { return frame_->copies; }
   int rank_of(chunk_id chunk, copy_id copy = {}) const { return frame_->rank_of(chunk, copy); }
   /// Ascending by chunk.
-  std::vector<hosted_seat> hosted_by(int rank) const;
+  std::vector<chunk_copy> hosted_by(int rank) const;
   /// Null: everything is planned.
   const behaviour_factory* behaviours() const { return behaviours_ ? &*behaviours_ : nullptr; }
   /// The sums of gradients have the bits of every such schedule.

@@ -47,7 +47,7 @@ struct worker_settings {
                                                  int replicas,
                                                  memory_pool pool,
                                                  dtype type,
-                                                 const axis_seats& seats)>
+                                                 const axis_ranks& ranks)>
       store = {};
 };
 

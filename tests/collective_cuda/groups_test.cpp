@@ -224,10 +224,10 @@ TEST_CASE("COLLECTIVE-6: each rank of a group joins once, and all say the same o
           "[collective][nccl][invariant]") {
   auto groups = ordered_groups();
   const auto mine = make_nccl_communicator(groups, {"pair", axis::data, 0, 2, 0});
-  for (const auto& wrong : {nccl_seat{"pair", axis::data, 0, 2, 1},
-                            nccl_seat{"pair", axis::data, 2, 2, 1},
-                            nccl_seat{"pair", axis::data, 1, 3, 1},
-                            nccl_seat{"pair", axis::tensor, 1, 2, 1}})
+  for (const auto& wrong : {nccl_member{"pair", axis::data, 0, 2, 1},
+                            nccl_member{"pair", axis::data, 2, 2, 1},
+                            nccl_member{"pair", axis::data, 1, 3, 1},
+                            nccl_member{"pair", axis::tensor, 1, 2, 1}})
     CHECK_THROWS_MATCHES(make_nccl_communicator(groups, wrong),
                          broken_promise,
                          MessageMatches(StartsWith("COLLECTIVE-6")));

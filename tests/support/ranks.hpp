@@ -25,15 +25,16 @@ struct grid {
   int size() const { return tensor * pipeline * data; }
 };
 
-struct seat {
+struct rank_coordinates {
   int tensor = 0, pipeline = 0, data = 0;
-  friend auto operator<=>(const seat&, const seat&) = default;
+  friend auto operator<=>(const rank_coordinates&, const rank_coordinates&) = default;
 };
 
 /// Bundles on their way between threads.
 class hand_over {
  public:
-  using key = std::tuple<seat, int, int, bool>;  ///< receiver, replica, micro-batch, backward pass
+  using key = std::tuple<rank_coordinates, int, int, bool>;  ///< receiver, replica, micro-batch,
+                                                             ///< backward pass
 
   explicit hand_over(runtime::cancel_token token) : token_(std::move(token)) {
     waker_ = token_.on_cancel([this] {
@@ -81,7 +82,7 @@ class ranks {
     if (stages.empty())
       stages = runtime::split_layers(std::int64_t(settings.model.layers.size()), g.pipeline, {});
     const bool ties = g.pipeline > 1 && settings.model.embedding.tied;
-    for_each_seat([&](const seat& s) {
+    for_each_rank([&](const rank_coordinates& s) {
       auto& x = rooms_[s];
       x.on = std::make_unique<runtime::stream>(where, 1, runtime::memory_pool());
       if (g.tensor > 1)
@@ -94,7 +95,7 @@ class ranks {
         x.groups[runtime::axis::pipeline] = join(
             ties_[{s.tensor, 0, s.data}], runtime::axis::pipeline, 2, s.pipeline == 0 ? 0 : 1);
     });
-    each([&](const seat& s) {
+    each([&](const rank_coordinates& s) {
       auto& x = rooms_.at(s);
       auto mine = settings;
       mine.chunks
@@ -106,11 +107,11 @@ class ranks {
     });
   }
 
-  runtime::worker& at(const seat& s) { return *rooms_.at(s).by; }
+  runtime::worker& at(const rank_coordinates& s) { return *rooms_.at(s).by; }
 
   /// The same state whatever the grid: gains near 1, all else near 0, nothing at either.
   void shake(double by = 0.25) {
-    each([&](const seat& s) {
+    each([&](const rank_coordinates& s) {
       at(s).restore(
           [&](const runtime::state_shard& to) {
             const bool gain = to.name.ends_with("layernorm.weight");
@@ -130,21 +131,21 @@ class ranks {
   group_step_result step(std::uint64_t number, std::int64_t microbatches, double rate = 0.01) {
     const int logical = grid_.data * settings_.replicas;
     hand_over wire(token_);
-    each([&](const seat& s) { passes(s, number, microbatches, logical, wire); });
+    each([&](const rank_coordinates& s) { passes(s, number, microbatches, logical, wire); });
     group_step_result out;
     for (int r = 0; r < logical; ++r)
       out.losses.push_back(
           at({0, grid_.pipeline - 1, r / settings_.replicas}).loss(r % settings_.replicas));
-    for_each_seat([&](const seat& s) {
+    for_each_rank([&](const rank_coordinates& s) {
       if (answers(s))
         add_to(out.norms, at(s).norms());
     });
     const double scale = runtime::clip_coefficient(total_norm(out.norms), settings_.optimizer.clip);
-    each([&](const seat& s) {
+    each([&](const rank_coordinates& s) {
       at(s).update({.step = number, .learning_rate = rate, .gradient_scale = scale});
       at(s).gather();
     });
-    for_each_seat([&](const seat& s) {
+    for_each_rank([&](const rank_coordinates& s) {
       if (answers(s))
         for (const auto& [name, part] : at(s).digests().own)
           out.digests[name] += part;
@@ -156,7 +157,7 @@ class ranks {
   std::map<std::string, std::vector<float>> gathered(bool moments = false) {
     std::map<std::string, std::vector<float>> out;
     std::map<std::string, std::int64_t> filled;
-    for_each_seat([&](const seat& s) {
+    for_each_rank([&](const rank_coordinates& s) {
       if (!answers(s))
         return;
       for (const auto& x : moments ? at(s).moments() : at(s).parameters()) {
@@ -171,12 +172,12 @@ class ranks {
     return out;
   }
 
-  /// Calls visit(seat), each on a thread. What the first one throws is thrown again.
-  void each(const std::function<void(const seat&)>& visit) {
+  /// Calls visit(rank), each on a thread. What the first one throws is thrown again.
+  void each(const std::function<void(const rank_coordinates&)>& visit) {
     std::vector<std::thread> threads;
     std::mutex mutex;
     std::exception_ptr failure;
-    for_each_seat([&](const seat& s) {
+    for_each_rank([&](const rank_coordinates& s) {
       threads.emplace_back([&, s] {
         try {
           visit(s);
@@ -195,7 +196,7 @@ class ranks {
       std::rethrow_exception(failure);
   }
 
-  void for_each_seat(const std::function<void(const seat&)>& visit) const {
+  void for_each_rank(const std::function<void(const rank_coordinates&)>& visit) const {
     for (int p = 0; p < grid_.pipeline; ++p)
       for (int d = 0; d < grid_.data; ++d)
         for (int t = 0; t < grid_.tensor; ++t)
@@ -203,7 +204,9 @@ class ranks {
   }
 
   /// Whether what this rank holds is counted: of equal data ranks the first.
-  bool answers(const seat& s) const { return settings_.distributed_optimizer || s.data == 0; }
+  bool answers(const rank_coordinates& s) const {
+    return settings_.distributed_optimizer || s.data == 0;
+  }
 
  private:
   struct room {
@@ -221,14 +224,15 @@ class ranks {
     return std::make_unique<runtime::local_communicator>(group, rank);
   }
 
-  void passes(const seat& s,
+  void passes(const rank_coordinates& s,
               std::uint64_t number,
               std::int64_t microbatches,
               int logical,
               hand_over& wire) {
     auto& x = rooms_.at(s);
     const bool first = s.pipeline == 0, last = s.pipeline + 1 == grid_.pipeline;
-    const seat before{s.tensor, s.pipeline - 1, s.data}, after{s.tensor, s.pipeline + 1, s.data};
+    const rank_coordinates before{s.tensor, s.pipeline - 1, s.data},
+        after{s.tensor, s.pipeline + 1, s.data};
     const auto key = [&](int r, std::int64_t m) {
       return runtime::pass_key{r,
                                runtime::chunk_id(std::uint32_t(s.pipeline)),
@@ -262,8 +266,8 @@ class ranks {
   grid grid_;
   runtime::worker_settings settings_;
   runtime::cancel_token token_;
-  std::map<seat, std::shared_ptr<runtime::local_group>> tensor_, data_, ties_;
-  std::map<seat, room> rooms_;
+  std::map<rank_coordinates, std::shared_ptr<runtime::local_group>> tensor_, data_, ties_;
+  std::map<rank_coordinates, room> rooms_;
 };
 
 }  // namespace troupe::tests

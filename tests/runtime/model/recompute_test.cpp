@@ -266,7 +266,7 @@ TEST_CASE("without a backward pass nothing is recomputed or kept", "[recompute]"
   CHECK(a.loss().total == b.loss().total);
 }
 
-TEST_CASE("CHUNK-1: a chunk runs on the axes and seats that it was cut for", "[model]") {
+TEST_CASE("CHUNK-1: a chunk runs on the axes and ranks that it was cut for", "[model]") {
   const auto config = tiny_gpt(2);
   stream on(kernels::backend::cpu, 1, {});
   const chunk half(gpt_spec(config), {0, 2, true, true}, {{axis::tensor, {1, 2}}});

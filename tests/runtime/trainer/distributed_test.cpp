@@ -105,7 +105,7 @@ TEST_CASE("a state goes from any grid to any other, masters and moments included
   CHECK(moments.size() == 2 * parameters.size());
   settings.seed = 99;
   ranks to({1, 2, 3}, settings, kernels::backend::cpu);
-  to.each([&](const seat& s) {
+  to.each([&](const rank_coordinates& s) {
     to.at(s).restore(
         [&](const state_shard& x) {
           fill(x, (parameters.contains(x.name) ? parameters : moments).at(x.name));
@@ -169,7 +169,7 @@ TEST_CASE("values that are gathered behind a closed gate are waited for", "[dist
     by.forward({0, chunk_id(0), microbatch_id(0)}, tiny_batch(on, model, 2, 3));
     return by.loss(0).total;
   };
-  seen.each([&](const seat& s) {
+  seen.each([&](const rank_coordinates& s) {
     stream here(kernels::backend::cpu, 1, {}), there(kernels::backend::cpu, 1, {});
     auto& by = seen.at(s);
     by.close_parameter_gates(token);

@@ -24,13 +24,13 @@ class paged_store final : public parameter_store {
               int replicas,
               memory_pool pool,
               dtype type,
-              const axis_seats& seats,
+              const axis_ranks& ranks,
               std::atomic<int>& fills)
       : type_(type),
-        seats_(seats),
+        ranks_(ranks),
         pool_(std::move(pool)),
         replicas_(replicas),
-        entries_(entries_of(units, seats)),
+        entries_(entries_of(units, ranks)),
         pages_(units.size()),
         gate_(units.size()),
         fills_(fills) {
@@ -51,7 +51,7 @@ class paged_store final : public parameter_store {
 
   dtype type() const override { return type_; }
   const std::vector<parameter_entry>& entries() const override { return entries_; }
-  const axis_seats& seats() const override { return seats_; }
+  const axis_ranks& ranks() const override { return ranks_; }
   const memory_pool& pool() const override { return pool_; }
   int replicas() const override { return replicas_; }
 
@@ -143,7 +143,7 @@ class paged_store final : public parameter_store {
   }
 
   dtype type_;
-  axis_seats seats_;
+  axis_ranks ranks_;
   memory_pool pool_;
   int replicas_;
   std::vector<parameter_entry> entries_;
@@ -175,8 +175,8 @@ TEST_CASE("with another store a job of workers trains to the same bits", "[train
                     int replicas,
                     memory_pool pool,
                     dtype of,
-                    const axis_seats& seats) -> std::unique_ptr<parameter_store> {
-    return std::make_unique<paged_store>(units, replicas, std::move(pool), of, seats, fills);
+                    const axis_ranks& ranks) -> std::unique_ptr<parameter_store> {
+    return std::make_unique<paged_store>(units, replicas, std::move(pool), of, ranks, fills);
   };
   for (const int pipeline : {1, 2}) {
     const tests::grid grid{.pipeline = pipeline, .data = 2};

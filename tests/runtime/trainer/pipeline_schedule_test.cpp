@@ -44,15 +44,15 @@ std::string complaint(const training_job& job) {
 TEST_CASE("chunks stand where their schedule puts them", "[trainer]") {
   const auto hosts = [](const std::string& name, int rank) {
     std::vector<std::pair<int, int>> out;
-    for (const auto& seat : pipeline_schedule({.source = name}, 4, 8).hosted_by(rank))
-      out.emplace_back(int(value(seat.chunk)), int(value(seat.copy)));
+    for (const auto& x : pipeline_schedule({.source = name}, 4, 8).hosted_by(rank))
+      out.emplace_back(int(value(x.chunk)), int(value(x.copy)));
     return out;
   };
-  using seats = std::vector<std::pair<int, int>>;
-  CHECK(hosts("1f1b", 1) == seats{{1, 0}});
-  CHECK(hosts("interleaved", 1) == seats{{1, 0}, {5, 0}});
-  CHECK(hosts("zb-v", 1) == seats{{1, 0}, {6, 0}});
-  CHECK(hosts("dualpipe", 1) == seats{{1, 0}, {2, 1}});
+  using pairs = std::vector<std::pair<int, int>>;
+  CHECK(hosts("1f1b", 1) == pairs{{1, 0}});
+  CHECK(hosts("interleaved", 1) == pairs{{1, 0}, {5, 0}});
+  CHECK(hosts("zb-v", 1) == pairs{{1, 0}, {6, 0}});
+  CHECK(hosts("dualpipe", 1) == pairs{{1, 0}, {2, 1}});
 }
 
 TEST_CASE("without a name the schedule is Megatron's", "[trainer]") {
