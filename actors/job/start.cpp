@@ -145,7 +145,7 @@ std::uint64_t moments_from(const runtime::checkpoint_manifest& x) {
   return since.get<std::uint64_t>();
 }
 
-/// Takes the fields that say how the work is spread out of an identity.
+/// Takes the fields that say how the work is laid out, out of an identity.
 json take_layout(json& identity) {
   json out = json::object();
   if (const auto layout = identity.find("layout"); layout != identity.end()) {

@@ -68,14 +68,14 @@ void check_trace(const runtime::loss_scaling& scaling, const std::map<int, json>
 TEST_CASE("fp16 with actors has the bits of the trainer without, while its scale is found",
           "[scenario][fp16]") {
   const int P = GENERATE(1, 2), D = GENERATE(1, 2);
-  const bool spread = GENERATE(false, true);
-  CAPTURE(P, D, spread);
+  const bool distributed = GENERATE(false, true);
+  CAPTURE(P, D, distributed);
   auto job = fp16_job(P, D);
   job.faults = {.seed = 3, .lane_delay_us = 50, .message_delay_us = 50};
-  job.reduction = {.distributed_optimizer = spread,
+  job.reduction = {.distributed_optimizer = distributed,
                    .bucket_size = 4096,
-                   .overlap_gradients = spread,
-                   .overlap_parameters = spread};
+                   .overlap_gradients = distributed,
+                   .overlap_parameters = distributed};
   const auto steps = log_of(job);
   REQUIRE(steps.size() == job.train_iterations);
   check_trace(job.training.scaling, steps);

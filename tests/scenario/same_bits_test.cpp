@@ -53,7 +53,7 @@ TEST_CASE("replicas in turn have the digests of replicas at once", "[scenario]")
   }
 }
 
-TEST_CASE("a spread optimizer and overlapped communication change no bit",
+TEST_CASE("a distributed optimizer and overlapped communication change no bit",
           "[scenario][unsanitized]") {
   const int P = GENERATE(1, 2), T = GENERATE(1, 2);
   const bool bf16 = GENERATE(false, true), recomputed = GENERATE(false, true);

@@ -66,11 +66,11 @@ TEST_CASE("the norm of parameters and the zeros of gradients are those of any la
     job.training.model.tied_embeddings = tied;
     job.training.model.linear_bias = false;  // those of keys have zero gradients, but for rounding
   };
-  const auto with = [&](int P, int D, int N, bool spread) {
+  const auto with = [&](int P, int D, int N, bool distributed) {
     auto job = tests::tiny_job(P, D, N);
     model_of(job);
     job.layout.sequence_parallel = N > 1;
-    job.reduction.distributed_optimizer = spread;
+    job.reduction.distributed_optimizer = distributed;
     job.reduction.grain = 256;
     return measured(job);
   };
@@ -78,14 +78,14 @@ TEST_CASE("the norm of parameters and the zeros of gradients are those of any la
   model_of(alone);
   const auto expected = by_hand(alone);
   CHECK((tied || expected.zeros.front() > 0));  // rows of words that no sample has
-  for (const auto& [P, D, N, spread] : {std::tuple{2, 2, 1, false},
-                                        std::tuple{2, 2, 1, true},
-                                        std::tuple{1, 2, 1, true},
-                                        std::tuple{4, 2, 1, false},
-                                        std::tuple{1, 2, 2, false},
-                                        std::tuple{2, 2, 2, true}}) {
-    CAPTURE(P, D, N, spread);
-    const auto seen = with(P, D, N, spread);
+  for (const auto& [P, D, N, distributed] : {std::tuple{2, 2, 1, false},
+                                             std::tuple{2, 2, 1, true},
+                                             std::tuple{1, 2, 1, true},
+                                             std::tuple{4, 2, 1, false},
+                                             std::tuple{1, 2, 2, false},
+                                             std::tuple{2, 2, 2, true}}) {
+    CAPTURE(P, D, N, distributed);
+    const auto seen = with(P, D, N, distributed);
     CHECK(seen.zeros == expected.zeros);
     for (std::size_t i = 0; i < 3; ++i)
       // Sums of squares in double; and with tensor ranks the states differ by roundings of f32.

@@ -112,7 +112,7 @@ TEST_CASE("random boxes are judged as by counting", "[checkpoint]") {
 }
 
 TEST_CASE("thousands of pieces are checked in no time", "[checkpoint]") {
-  // 64 column shards, each spread over 512 ranks of a distributed optimizer.
+  // 64 column shards, each sharded over 512 ranks of a distributed optimizer.
   const shape of = {32768, 8192};
   std::vector<box> pieces;
   for (std::int64_t column = 0; column < 64; ++column) {

@@ -1,4 +1,4 @@
-// An optimizer that is spread over ranks, each owning ranges of every parameter.
+// An optimizer that is sharded over ranks, each owning ranges of every parameter.
 
 #include "runtime/optim/adamw.hpp"
 #include "runtime/parameters/initial_values.hpp"
