@@ -13,8 +13,8 @@ int main() {
   const auto recipe = story::small_recipe();
 
   // A stream is where operations run: a backend, a number of threads, a pool of memory.
-  stream on(backend_kind::cpu, 1, memory_pool());
-  reference_trainer trainer(recipe, std::make_shared<story::counting>(recipe), on);
+  stream stream(backend_kind::cpu, 1, memory_pool());
+  reference_trainer trainer(recipe, std::make_shared<story::counting>(recipe), stream);
 
   for (int i = 0; i < 200; ++i) {
     const auto now = trainer.step();

@@ -55,8 +55,8 @@ int main() {
              documents->sequences(),
              split.of(data_split::valid, documents->sequences()).size());
 
-  stream on(backend_kind::cpu, 1, memory_pool());
-  reference_trainer trainer(recipe, source(data_split::train, 1600), on);
+  stream stream(backend_kind::cpu, 1, memory_pool());
+  reference_trainer trainer(recipe, source(data_split::train, 1600), stream);
   for (int i = 0; i < 200; ++i) {
     const auto now = trainer.step();
     if (now.iteration % 50 == 1 || now.iteration == 200)

@@ -16,7 +16,7 @@ namespace rt = troupe::runtime;
 struct stage {
   stage(const rt::recipe& recipe, const rt::chunk_range& range, rt::stream& by)
       : seed(recipe.seed),
-        on(by),
+        stream(by),
         model(rt::spec_of(recipe), range),
         plan(model, {}),
         store(model.units(), 1, by.pool()),
@@ -30,11 +30,11 @@ struct stage {
   std::unique_ptr<rt::chunk_pass> pass(std::uint64_t step, std::int64_t microbatches) {
     const rt::pass_settings settings{
         .seed = seed, .step = step, .loss_scale = 1 / double(microbatches)};
-    return std::make_unique<rt::chunk_pass>(model, plan, on, store, settings);
+    return std::make_unique<rt::chunk_pass>(model, plan, stream, store, settings);
   }
 
   std::uint64_t seed;
-  rt::stream& on;
+  rt::stream& stream;
   rt::chunk model;
   rt::recompute_plan plan;  ///< nothing is recomputed
   rt::resident_store store;

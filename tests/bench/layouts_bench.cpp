@@ -105,13 +105,13 @@ double sum_of_two(std::int64_t n) {
   std::vector<double> ms;
   const auto rank = [&](int r) {
     runtime::local_communicator mine(group, r);
-    runtime::stream on(kernels::backend::cpu, 1, {});
+    runtime::stream stream(kernels::backend::cpu, 1, {});
     std::vector<float> x(std::size_t(n), 1), y(x.size());
     const void* const part = x.data();
     for (int i = 0; i < 30; ++i) {
       mine.barrier();
       const auto began = now_ns();
-      mine.all_reduce_sum(on, runtime::dtype::f32, {&part, 1}, y.data(), n);
+      mine.all_reduce_sum(stream, runtime::dtype::f32, {&part, 1}, y.data(), n);
       if (r == 0)
         ms.push_back(double(now_ns() - began) / 1e6);
     }

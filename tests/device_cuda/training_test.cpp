@@ -29,8 +29,8 @@ recipe tiny_recipe(const gpt_config& model, dtype precision, std::int64_t data_p
 }
 
 std::vector<step_report> steps(const recipe& recipe, backend_kind where, int n) {
-  stream on(where, 1, {});
-  reference_trainer by(recipe, std::make_shared<formula_source>(recipe, true), on);
+  stream stream(where, 1, {});
+  reference_trainer by(recipe, std::make_shared<formula_source>(recipe, true), stream);
   std::vector<step_report> out;
   for (int i = 0; i < n; ++i)
     out.push_back(by.step());

@@ -36,9 +36,9 @@ std::map<int, json> log_of(runtime::training_job job) {
 }
 
 std::vector<runtime::step_report> by_reference(const runtime::training_job& job) {
-  runtime::stream on(job.backend, job.threads_per_worker, {});
+  runtime::stream stream(job.backend, job.threads_per_worker, {});
   runtime::reference_trainer trainer(
-      job.training, std::make_shared<tests::formula_source>(job.training, true), on);
+      job.training, std::make_shared<tests::formula_source>(job.training, true), stream);
   std::vector<runtime::step_report> out;
   for (std::uint64_t i = 0; i < job.train_iterations; ++i)
     out.push_back(trainer.step());

@@ -51,9 +51,9 @@ class nan_source final : public runtime::batch_source {
 std::vector<runtime::step_report> by_reference(const runtime::training_job& job,
                                                std::uint64_t first,
                                                std::uint64_t last) {
-  runtime::stream on(job.backend, job.threads_per_worker, {});
+  runtime::stream stream(job.backend, job.threads_per_worker, {});
   const auto data = std::make_shared<nan_source>(job.training, first, last);
-  runtime::reference_trainer trainer(job.training, data, on);
+  runtime::reference_trainer trainer(job.training, data, stream);
   data->plant_in(trainer);
   std::vector<runtime::step_report> out;
   for (std::uint64_t i = 0; i < job.train_iterations; ++i)

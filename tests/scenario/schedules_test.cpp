@@ -223,9 +223,9 @@ TEST_CASE("validation goes forward through chunks in turn, in a V and by the fir
   for (std::string line; std::getline(log, line);)
     if (const auto x = json::parse(line); x.contains("validation_loss"))
       loss = x["validation_loss"];
-  runtime::stream on(job.backend, 1, {});
+  runtime::stream stream(job.backend, 1, {});
   runtime::reference_trainer trainer(
-      job.training, std::make_shared<tests::formula_source>(job.training, true), on);
+      job.training, std::make_shared<tests::formula_source>(job.training, true), stream);
   trainer.step();
   const auto expected = trainer.evaluate(tests::formula_source(job.training, false), 2);
   CHECK(std::abs(loss / expected - 1) < (schedule == "dualpipe" ? 1e-5 : 1e-15));

@@ -36,9 +36,9 @@ measures measured(runtime::training_job job) {
 
 /// From the arrays of a checkpoint, and so of whole parameters, each once and without padding.
 measures by_hand(runtime::training_job job) {
-  runtime::stream on(job.backend, job.threads_per_worker, {});
+  runtime::stream stream(job.backend, job.threads_per_worker, {});
   runtime::reference_trainer trainer(
-      job.training, std::make_shared<tests::formula_source>(job.training, true), on);
+      job.training, std::make_shared<tests::formula_source>(job.training, true), stream);
   measures out;
   for (int i = 0; i < 3; ++i) {
     trainer.step();
@@ -48,7 +48,7 @@ measures by_hand(runtime::training_job job) {
         sum += static_cast<long double>(e) * static_cast<long double>(e);
     out.params_norm.push_back(double(std::sqrt(sum)));
     std::int64_t zeros = 0;
-    runtime::reads wanted(on);
+    runtime::reads wanted(stream);
     trainer.state().zero_gradients(wanted, zeros);
     wanted.finish();
     out.zeros.push_back(zeros);

@@ -142,9 +142,9 @@ inline void meet(const std::string& name,
   auto recipe = recipe_of(golden["training"], model.shape);
   recipe.precision = precision;
   REQUIRE(golden.value("precision", "f32") == to_string(precision));
-  stream on(where, 1, {});
+  stream stream(where, 1, {});
   reference_trainer trainer(
-      recipe, std::make_shared<golden_source>(golden["data"], recipe.batch.micro), on);
+      recipe, std::make_shared<golden_source>(golden["data"], recipe.batch.micro), stream);
   trainer.state().restore(
       [&](const state_shard& to) {
         std::vector<float> all(std::size_t(to.whole.size()));

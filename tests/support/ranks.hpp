@@ -84,7 +84,7 @@ class ranks {
     const bool ties = g.pipeline > 1 && settings.model.embedding.tied;
     for_each_rank([&](const rank_coordinates& s) {
       auto& x = rooms_[s];
-      x.on = std::make_unique<runtime::stream>(where, 1, runtime::memory_pool());
+      x.stream = std::make_unique<runtime::stream>(where, 1, runtime::memory_pool());
       if (g.tensor > 1)
         x.groups[runtime::axis::tensor]
             = join(tensor_[{0, s.pipeline, s.data}], runtime::axis::tensor, g.tensor, s.tensor);
@@ -103,7 +103,7 @@ class ranks {
       runtime::worker_groups groups;
       for (const auto& row : runtime::axis_table())
         groups.along[row.id] = x.groups[row.id].get();
-      x.by = std::make_unique<runtime::worker>(mine, *x.on, groups);
+      x.by = std::make_unique<runtime::worker>(mine, *x.stream, groups);
     });
   }
 
@@ -210,7 +210,7 @@ class ranks {
 
  private:
   struct room {
-    std::unique_ptr<runtime::stream> on;
+    std::unique_ptr<runtime::stream> stream;
     runtime::axis_map<std::unique_ptr<runtime::communicator>> groups;
     std::unique_ptr<runtime::worker> by;
   };
@@ -244,7 +244,7 @@ class ranks {
     for (int r = 0; r < settings_.replicas; ++r)
       for (int m = 0; m < int(microbatches); ++m) {
         const auto seed = 1000 * number + 10 * std::uint64_t(s.data * settings_.replicas + r);
-        const auto all = tiny_batch(*x.on, settings_.model, 2, seed + std::uint64_t(m), true);
+        const auto all = tiny_batch(*x.stream, settings_.model, 2, seed + std::uint64_t(m), true);
         auto in = first ? all : wire.take({s, r, m, false});
         if (last && !first) {
           in.add("labels", all.at("labels"));

@@ -31,17 +31,17 @@ const char* text_of(bound x) {
 
 }  // namespace
 
-numbers::numbers(runtime::stream& on, std::size_t count) : count_(count) {
+numbers::numbers(runtime::stream& stream, std::size_t count) : count_(count) {
   std::mt19937 random(20261121);
   std::normal_distribution<float> normal;
   std::vector<float> wide(count);
   std::vector<bf16> narrow(count);
   for (std::size_t i = 0; i < count; ++i)
     narrow[i] = bf16(wide[i] = normal(random));
-  wide_ = on.allocate(count * sizeof(float));
-  narrow_ = on.allocate(count * sizeof(bf16));
-  on.write(wide_.get(), wide.data(), count * sizeof(float));
-  on.write(narrow_.get(), narrow.data(), count * sizeof(bf16));
+  wide_ = stream.allocate(count * sizeof(float));
+  narrow_ = stream.allocate(count * sizeof(bf16));
+  stream.write(wide_.get(), wide.data(), count * sizeof(float));
+  stream.write(narrow_.get(), narrow.data(), count * sizeof(bf16));
 }
 
 std::set<std::string> every_name() {
@@ -56,8 +56,8 @@ std::set<std::string> every_name() {
 
 harness::harness(const options& options)
     : options_(options),
-      on_(backend::cuda, 1, {}, options.device),
-      numbers_(on_, options.smoke ? 1 << 10 : 1 << 22) {
+      stream_(backend::cuda, 1, {}, options.device),
+      numbers_(stream_, options.smoke ? 1 << 10 : 1 << 22) {
   const auto facts = runtime::open_devices().facts(options.device);
   std::printf("%s, compute capability %d.%d, %d multiprocessors; %s\n",
               facts.name.c_str(),
@@ -84,14 +84,14 @@ void harness::measure_ceilings() {
   const std::int64_t bytes = options_.smoke ? 1 << 16 : 1 << 30;
   const std::int64_t side = options_.smoke ? 64 : 8192;
   {
-    arena memory(on_, numbers_, 1);
+    arena memory(stream_, numbers_, 1);
     const float* const from[] = {memory.drawn<float>(bytes / 4), memory.drawn<float>(bytes / 4)};
     float* const to[] = {memory.empty<float>(bytes / 4), memory.empty<float>(bytes / 4)};
     const auto took
-        = time([&](std::size_t i) { on_.copy(to[i % 2], from[i % 2], std::size_t(bytes)); });
+        = time([&](std::size_t i) { stream_.copy(to[i % 2], from[i % 2], std::size_t(bytes)); });
     copy_ = 2 * double(bytes) / took.us * 1e6;
   }
-  arena memory(on_, numbers_, 2);
+  arena memory(stream_, numbers_, 2);
   const kernels::linear_forward<bf16> product{.y = memory.empty<bf16>(side * side),
                                               .z = nullptr,
                                               .x = memory.drawn<bf16>(side * side),
@@ -100,7 +100,7 @@ void harness::measure_ceilings() {
                                               .R = side,
                                               .N = side,
                                               .K = side};
-  const auto took = time([&](std::size_t) { on_.run(product); });
+  const auto took = time([&](std::size_t) { stream_.run(product); });
   matrix_ = double(kernels::product_flops(product)) / took.us * 1e6;
 }
 
@@ -125,10 +125,10 @@ std::size_t harness::sets_for(std::size_t bytes) const {
 timing harness::time(const std::function<void(std::size_t)>& run) {
   std::size_t turn = 0;
   const auto group = [&](int runs) {
-    const auto begin = on_.queue()->mark(true);
+    const auto begin = stream_.queue()->mark(true);
     for (int i = 0; i < runs; ++i)
       run(turn++);
-    const auto end = on_.queue()->mark(true);
+    const auto end = stream_.queue()->mark(true);
     end->wait();
     return end->ms_after(*begin) * 1e3 / runs;
   };

@@ -124,14 +124,14 @@ TEST_CASE("buckets are complete once each, and reduced as they come have the sam
   if (GENERATE(false, true))
     settings.recompute.granularity = recompute_granularity::full;
   settings.chunks = {{chunk_id(0), {0, 4, true, true}}};
-  stream on(kernels::backend::cpu, 1, {});
+  stream stream(kernels::backend::cpu, 1, {});
   const auto data = alone(axis::data);
-  worker judge(settings, on, {.along = {{axis::data, data.get()}}}),
-      seen(settings, on, {.along = {{axis::data, data.get()}}});
+  worker judge(settings, stream, {.along = {{axis::data, data.get()}}}),
+      seen(settings, stream, {.along = {{axis::data, data.get()}}});
   std::vector<int> complete;
   seen.on_complete([&](int bucket) {
     complete.push_back(bucket);
-    seen.reduce_bucket(bucket, on);
+    seen.reduce_bucket(bucket, stream);
   });
   for (auto* const x : {&judge, &seen}) {
     x->begin_step({.step = step_id(1), .microbatches = 2, .logical_replicas = 2});
@@ -139,7 +139,7 @@ TEST_CASE("buckets are complete once each, and reduced as they come have the sam
       for (std::uint32_t m = 0; m < 2; ++m) {
         CHECK(complete.empty());
         const pass_key key{r, chunk_id(0), microbatch_id(m)};
-        x->forward(key, tiny_batch(on, model, 2, 10 * std::uint64_t(r) + m));
+        x->forward(key, tiny_batch(stream, model, 2, 10 * std::uint64_t(r) + m));
         x->backward(key, {});
       }
     if (x == &judge)
@@ -164,9 +164,9 @@ TEST_CASE("values that are gathered behind a closed gate are waited for", "[dist
   const cancel_token token;
   judge.step(1, 1);
   seen.step(1, 1);
-  const auto loss_of = [&](worker& by, stream& on) {
+  const auto loss_of = [&](worker& by, stream& stream) {
     by.begin_step({.step = step_id(2), .training = false});
-    by.forward({0, chunk_id(0), microbatch_id(0)}, tiny_batch(on, model, 2, 3));
+    by.forward({0, chunk_id(0), microbatch_id(0)}, tiny_batch(stream, model, 2, 3));
     return by.loss(0).total;
   };
   seen.each([&](const rank_coordinates& s) {

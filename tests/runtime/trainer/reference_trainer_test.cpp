@@ -29,7 +29,7 @@ recipe tiny_recipe(std::int64_t data_parallel = 1) {
 
 struct trained {
   explicit trained(const recipe& what)
-      : training(what), by(training, std::make_shared<formula_source>(training, true), on) {}
+      : training(what), by(training, std::make_shared<formula_source>(training, true), stream) {}
 
   std::vector<step_report> steps(int n) {
     std::vector<step_report> out;
@@ -39,7 +39,7 @@ struct trained {
   }
 
   recipe training;
-  stream on{kernels::backend::cpu, 1, {}};
+  troupe::runtime::stream stream{kernels::backend::cpu, 1, {}};
   reference_trainer by;
 };
 

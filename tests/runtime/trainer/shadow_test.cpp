@@ -36,12 +36,12 @@ worker_settings settings_of(std::int64_t sequence = 64) {
 
 /// Builds a worker and takes a step; returns the peak.
 std::size_t peak_of(const worker_settings& settings, const memory_pool& pool) {
-  stream on(kernels::backend::cpu, 1, pool);
-  worker x(settings, on);
+  stream stream(kernels::backend::cpu, 1, pool);
+  worker x(settings, stream);
   x.begin_step({.step = step_id(1), .microbatches = 2});
   for (const std::uint32_t m : {0U, 1U}) {
     const pass_key key{0, chunk_id(0), microbatch_id(m)};
-    x.forward(key, tiny_batch(on, settings.model, 2, m));
+    x.forward(key, tiny_batch(stream, settings.model, 2, m));
     x.backward(key, {});
   }
   x.reduce();
