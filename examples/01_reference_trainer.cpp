@@ -10,11 +10,11 @@
 using namespace troupe::runtime;
 
 int main() {
-  const auto how = story::small_recipe();
+  const auto recipe = story::small_recipe();
 
   // A stream is where operations run: a backend, a number of threads, a pool of memory.
-  stream on(backend_kind::cpu, 1, memory_pool());
-  reference_trainer trainer(how, std::make_shared<story::counting>(how), on);
+  stream stream(backend_kind::cpu, 1, memory_pool());
+  reference_trainer trainer(recipe, std::make_shared<story::counting>(recipe), stream);
 
   for (int i = 0; i < 200; ++i) {
     const auto now = trainer.step();
@@ -27,8 +27,8 @@ int main() {
   }
 
   // After two digits there is no doubt about the third; after one there is: ones or twos?
-  const auto doubt = std::log(2.0) / double(how.model.sequence);
-  const double loss = trainer.evaluate(story::counting(how), 4);
+  const auto doubt = std::log(2.0) / double(recipe.model.sequence);
+  const double loss = trainer.evaluate(story::counting(recipe), 4);
   fmt::print("at most 0.05 above the best that is possible: {}\n", loss < doubt + 0.05);
 }
 

@@ -12,14 +12,14 @@
 using namespace troupe::runtime;
 
 int main() {
-  const auto how = story::small_recipe();
-  const story::counting data(how);
-  const auto m_each = how.batch.global / how.batch.micro;
-  stream on(backend_kind::cpu, 1, memory_pool());
+  const auto recipe = story::small_recipe();
+  const story::counting data(recipe);
+  const auto m_each = recipe.batch.global / recipe.batch.micro;
+  stream stream(backend_kind::cpu, 1, memory_pool());
 
-  const auto half = split_layers(how.model.layers, 2, {});
-  story::stage first(how, half[0], on), last(how, half[1], on);
-  reference_trainer whole(how, std::make_shared<story::counting>(how), on);
+  const auto half = split_layers(recipe.model.layers, 2, {});
+  story::stage first(recipe, half[0], stream), last(recipe, half[1], stream);
+  reference_trainer whole(recipe, std::make_shared<story::counting>(recipe), stream);
 
   std::uint64_t consumed = 0;
   for (std::uint64_t n = 1; n <= 5; ++n) {
@@ -45,16 +45,16 @@ int main() {
     }
 
     // A step is a transaction: all norms first, then one decision, then everybody updates.
-    auto norms = first.optimizer.norms(on);
-    add_to(norms, last.optimizer.norms(on));
+    auto norms = first.optimizer.norms(stream);
+    add_to(norms, last.optimizer.norms(stream));
     const auto verdict = decide(
-        how, {.iteration = n - 1, .consumed = consumed}, {.losses = {loss}, .norms = norms});
-    first.optimizer.update(on, verdict.update);
-    last.optimizer.update(on, verdict.update);
-    consumed += std::uint64_t(how.batch.global);
+        recipe, {.iteration = n - 1, .consumed = consumed}, {.losses = {loss}, .norms = norms});
+    first.optimizer.update(stream, verdict.update);
+    last.optimizer.update(stream, verdict.update);
+    consumed += std::uint64_t(recipe.batch.global);
 
-    auto state = first.optimizer.digests(on).own;
-    state.merge(last.optimizer.digests(on).own);
+    auto state = first.optimizer.digests(stream).own;
+    state.merge(last.optimizer.digests(stream).own);
     const auto judge = whole.step();
     fmt::print("step {}: loss {:.2f}, of the whole model {:.2f}; the same state to the bit: {}\n",
                n,

@@ -115,13 +115,13 @@ tensor smooth_loss(tape& tape,
 
 /// Largest difference between the gradients of one micro-batch and the slopes of its loss, relative
 /// to the largest gradient; of some elements of each parameter.
-double check_gradients(const recipe& how) {
+double check_gradients(const recipe& recipe) {
   stream stream(backend_kind::reference, 1, memory_pool());  // sums in double
-  const chunk model(spec_of(how), {0, how.model.layers, true, true});
+  const chunk model(spec_of(recipe), {0, recipe.model.layers, true, true});
   const recompute_plan plan(model, {});
   resident_store store(model.units(), 1, stream.pool());
-  initialise(store, how.seed);
-  const auto batch = to_bundle(story::counting(how).microbatch({}));
+  initialise(store, recipe.seed);
+  const auto batch = to_bundle(story::counting(recipe).microbatch({}));
   const auto loss = [&] {
     chunk_pass pass(model, plan, stream, store, {});
     pass.forward(batch);
@@ -149,14 +149,14 @@ double check_gradients(const recipe& how) {
 }
 
 int main() {
-  auto how = story::small_recipe();
+  auto recipe = story::small_recipe();
   // The name goes into every checkpoint: without the extension it is not loaded.
-  how.own = {
+  recipe.own = {
       .name = "story 3: ReGLU, smoothing 0.1", .feed_forward = reglu_sublayer, .loss = smooth_loss};
-  fmt::print("gradients are the slopes of the loss to 1 %: {}\n", check_gradients(how) < 0.01);
+  fmt::print("gradients are the slopes of the loss to 1 %: {}\n", check_gradients(recipe) < 0.01);
 
   stream stream(backend_kind::cpu, 1, memory_pool());
-  reference_trainer trainer(how, std::make_shared<story::counting>(how), stream);
+  reference_trainer trainer(recipe, std::make_shared<story::counting>(recipe), stream);
   for (const auto& e : trainer.state().parameters())
     if (e.name.find("layers.0.mlp") != std::string::npos)
       fmt::print("{} {}\n", e.name, to_string(e.whole));

@@ -40,7 +40,7 @@ struct shared_things {
 
 /// Of one stage. The actor runs one message at a time, so nothing here is locked.
 struct stage_state {
-  stream on{backend_kind::cpu, 1, memory_pool()};
+  troupe::runtime::stream stream{backend_kind::cpu, 1, memory_pool()};
   std::unique_ptr<story::stage> part;
   stage_actor next;                                             ///< of the first
   std::map<microbatch_id, std::unique_ptr<chunk_pass>> passes;  ///< forward, and not back yet
@@ -55,7 +55,7 @@ stage_actor::behavior_type stage(stage_actor::stateful_pointer<stage_state> self
                                  conductor_actor conductor,
                                  stage_actor next) {
   auto& state = self->state;
-  state.part = std::make_unique<story::stage>(shared->training, range, state.on);
+  state.part = std::make_unique<story::stage>(shared->training, range, state.stream);
   state.next = next;
 
   const auto begin_pass = [=, &state](microbatch_id m) -> chunk_pass& {
@@ -71,7 +71,7 @@ stage_actor::behavior_type stage(stage_actor::stateful_pointer<stage_state> self
                               .step = state.step.step,
                               .stage_index = int(range.first),
                               .losses = {{state.loss.total, state.loss.tokens}},
-                              .square_norms = state.part->optimizer.norms(state.on)});
+                              .square_norms = state.part->optimizer.norms(state.stream)});
   };
 
   return {
@@ -114,11 +114,12 @@ stage_actor::behavior_type stage(stage_actor::stateful_pointer<stage_state> self
         end_pass(x.at.microbatch);
       },
       [=, &state](const messages::decision& x) {
-        state.part->optimizer.update(state.on, {value(x.step), x.learning_rate, x.gradient_scale});
+        state.part->optimizer.update(state.stream,
+                                     {value(x.step), x.learning_rate, x.gradient_scale});
         self->send(conductor,
                    messages::applied{.generation = now,
                                      .step = x.step,
-                                     .own = state.part->optimizer.digests(state.on).own});
+                                     .own = state.part->optimizer.digests(state.stream).own});
       },
   };
 }
@@ -197,14 +198,14 @@ conductor_actor::behavior_type conductor(conductor_actor::stateful_pointer<condu
 
 /// An actor of your own that only looks: the reference trainer beside what was committed.
 struct watcher_state {
-  stream on{backend_kind::cpu, 1, memory_pool()};
+  troupe::runtime::stream stream{backend_kind::cpu, 1, memory_pool()};
   std::unique_ptr<reference_trainer> judge;
 };
 
 watcher_actor::behavior_type watcher(watcher_actor::stateful_pointer<watcher_state> self,
                                      std::shared_ptr<shared_things> shared) {
   self->state.judge = std::make_unique<reference_trainer>(
-      shared->training, std::make_shared<story::counting>(shared->training), self->state.on);
+      shared->training, std::make_shared<story::counting>(shared->training), self->state.stream);
   return {[self](const messages::committed& x) {
     const auto& report = x.report;
     fmt::print("step {}: loss {:.2f}; the state of the trainer without actors: {}\n",

@@ -35,28 +35,28 @@ int main() {
   write_documents(folder / "digits");
   const auto documents = std::make_shared<indexed_dataset>(folder / "digits");
 
-  auto how = story::small_recipe();
-  how.rate_of = {.name = "warm-up, stable, decay", .at = warm_up_stable_decay};
+  auto recipe = story::small_recipe();
+  recipe.rate_of = {.name = "warm-up, stable, decay", .at = warm_up_stable_decay};
   const split_matrix split("90,10");  // documents for training, for validation
   const auto source = [&](data_split part, std::uint64_t samples) {
-    const auto data
-        = std::make_shared<gpt_dataset>(documents,
-                                        split,
-                                        part,
-                                        gpt_dataset_options{.sequence_length = how.model.sequence,
-                                                            .samples = samples,
-                                                            .seed = std::uint32_t(how.seed),
-                                                            .vocabulary = how.model.vocabulary,
-                                                            .end_of_document = 9});
+    const auto data = std::make_shared<gpt_dataset>(
+        documents,
+        split,
+        part,
+        gpt_dataset_options{.sequence_length = recipe.model.sequence,
+                            .samples = samples,
+                            .seed = std::uint32_t(recipe.seed),
+                            .vocabulary = recipe.model.vocabulary,
+                            .end_of_document = 9});
     return std::make_shared<dataset_source>(
-        data, batch_layout{std::uint64_t(how.batch.micro)}, memory_pool());
+        data, batch_layout{std::uint64_t(recipe.batch.micro)}, memory_pool());
   };
   fmt::print("{} documents; for validation {}\n",
              documents->sequences(),
              split.of(data_split::valid, documents->sequences()).size());
 
-  stream on(backend_kind::cpu, 1, memory_pool());
-  reference_trainer trainer(how, source(data_split::train, 1600), on);
+  stream stream(backend_kind::cpu, 1, memory_pool());
+  reference_trainer trainer(recipe, source(data_split::train, 1600), stream);
   for (int i = 0; i < 200; ++i) {
     const auto now = trainer.step();
     if (now.iteration % 50 == 1 || now.iteration == 200)

@@ -14,13 +14,13 @@ namespace story {
 namespace rt = troupe::runtime;
 
 struct stage {
-  stage(const rt::recipe& how, const rt::chunk_range& range, rt::stream& by)
-      : seed(how.seed),
-        on(by),
-        model(rt::spec_of(how), range),
+  stage(const rt::recipe& recipe, const rt::chunk_range& range, rt::stream& by)
+      : seed(recipe.seed),
+        stream(by),
+        model(rt::spec_of(recipe), range),
         plan(model, {}),
         store(model.units(), 1, by.pool()),
-        optimizer(store, how.optimizer, rt::whole_ranges(store), by.pool()) {
+        optimizer(store, recipe.optimizer, rt::whole_ranges(store), by.pool()) {
     rt::initialise(store, seed);  // by names: the cut changes no bit
   }
 
@@ -28,12 +28,13 @@ struct stage {
 
   /// One micro-batch of a step that has so many; the gradient is that of the mean over them.
   std::unique_ptr<rt::chunk_pass> pass(std::uint64_t step, std::int64_t microbatches) {
-    const rt::pass_settings how{.seed = seed, .step = step, .loss_scale = 1 / double(microbatches)};
-    return std::make_unique<rt::chunk_pass>(model, plan, on, store, how);
+    const rt::pass_settings settings{
+        .seed = seed, .step = step, .loss_scale = 1 / double(microbatches)};
+    return std::make_unique<rt::chunk_pass>(model, plan, stream, store, settings);
   }
 
   std::uint64_t seed;
-  rt::stream& on;
+  rt::stream& stream;
   rt::chunk model;
   rt::recompute_plan plan;  ///< nothing is recomputed
   rt::resident_store store;

@@ -32,11 +32,11 @@ inline rt::gpt_config small_gpt() {
 /// Everything that decides a run: the model, the optimizer, its rate, how samples are dealt out.
 /// Times are counted in samples, as Megatron-LM counts them.
 inline rt::recipe small_recipe() {
-  rt::recipe how;
-  how.model = small_gpt();
-  how.rate = {.maximum = 1e-2, .minimum = 1e-3, .warmup = 80, .decay = 1600};
-  how.batch = {.micro = 4, .global = 8};
-  return how;
+  rt::recipe recipe;
+  recipe.model = small_gpt();
+  recipe.rate = {.maximum = 1e-2, .minimum = 1e-3, .warmup = 80, .decay = 1600};
+  recipe.batch = {.micro = 4, .global = 8};
+  return recipe;
 }
 
 /// Sample n counts from a random digit in ones or in twos: "7 8 9 0 1 ..." or "4 6 8 0 2 ...". What
@@ -44,11 +44,11 @@ inline rt::recipe small_recipe() {
 /// when.
 class counting final : public rt::batch_source {
  public:
-  explicit counting(const rt::recipe& how) : how_(how) {}
+  explicit counting(const rt::recipe& recipe) : recipe_(recipe) {}
 
   rt::micro_batch microbatch(const rt::microbatch_address& at) const override {
-    const auto& deal = how_.batch;
-    const auto T = how_.model.sequence;
+    const auto& deal = recipe_.batch;
+    const auto T = recipe_.model.sequence;
     rt::micro_batch x(deal.micro, T, pool_);
     for (std::int64_t b = 0; b < deal.micro; ++b) {
       const auto sample
@@ -75,7 +75,7 @@ class counting final : public rt::batch_source {
     return std::int32_t((start + t * std::int64_t(1 + sample % 2)) % 10);
   }
 
-  rt::recipe how_;
+  rt::recipe recipe_;
   mutable rt::memory_pool pool_;
 };
 

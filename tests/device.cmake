@@ -5,7 +5,7 @@ add_subdirectory(emulator)
 troupe_test(emulator troupe_emulated_options)
 troupe_test(kernels_cuda test_operations troupe_emulated_kernels troupe_kernels_backend)
 
-# In the seat of cuDNN's plug-in.
+# In the place of cuDNN's plug-in.
 add_library(attention_for_tests MODULE EXCLUDE_FROM_ALL support/attention_plugin.cpp
             $<TARGET_OBJECTS:plugin_build>)
 set_target_properties(attention_for_tests PROPERTIES OUTPUT_NAME troupe_attention_for_tests

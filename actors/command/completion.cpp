@@ -23,7 +23,7 @@ std::string first_sentence(const std::string& help) {
 
 void add_completion(command_line& program) {
   auto& group = program.command("completion", "prints a shell's completion of this program.");
-  const auto add = [&](const char* shell, const char* how, auto* script) {
+  const auto add = [&](const char* shell, const char* note, auto* script) {
     group
         .command(shell,
                  fmt::format("prints the completion for {}.", shell),
@@ -31,7 +31,7 @@ void add_completion(command_line& program) {
                    std::fputs(script(program.describe()).c_str(), stdout);
                    return 0;
                  })
-        .note(how);
+        .note(note);
   };
   add("bash",
       "For this shell: source <(troupe completion bash). For all: troupe completion bash > "

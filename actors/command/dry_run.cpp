@@ -24,12 +24,13 @@ namespace {
 using namespace runtime;  // every name below is one of its values
 
 std::string stretch_text(const gpt_config& x) {
-  const auto* how = x.scaling == rope_scaling::none     ? ""
-                    : x.scaling == rope_scaling::llama3 ? ", stretched as Llama 3"
-                                                        : ", stretched by YaRN";
-  auto out = *how == '\0'
-                 ? ""
-                 : fmt::format("{} {}-fold from {}", how, x.scaling_factor, x.scaling_positions);
+  const auto* scaling = x.scaling == rope_scaling::none     ? ""
+                        : x.scaling == rope_scaling::llama3 ? ", stretched as Llama 3"
+                                                            : ", stretched by YaRN";
+  auto out
+      = *scaling == '\0'
+            ? ""
+            : fmt::format("{} {}-fold from {}", scaling, x.scaling_factor, x.scaling_positions);
   if (x.rotary_interpolation != 1)
     out += fmt::format(", divided by {}", x.rotary_interpolation);
   return out;
@@ -156,10 +157,10 @@ std::string rank_text(
   if (tensor > 1)
     out += fmt::format(", tensor {} of {}", at[axis::tensor], tensor);
   std::string what;
-  for (const auto& seat : pipeline.schedule->hosted_by(pipeline_rank))
-    what += (what.empty() ? "" : "; ") + chunk_text(pipeline.chunks[value(seat.chunk)])
+  for (const auto& hosted : pipeline.schedule->hosted_by(pipeline_rank))
+    what += (what.empty() ? "" : "; ") + chunk_text(pipeline.chunks[value(hosted.chunk)])
             + (pipeline.schedule->copies() > 1
-                   ? fmt::format(" of copy {}", char('a' + value(seat.copy)))
+                   ? fmt::format(" of copy {}", char('a' + value(hosted.copy)))
                    : "");
   return out + ": " + what;
 }

@@ -30,9 +30,9 @@ void interrupt(int) {
 class interrupts {
  public:
   interrupts() {
-    struct sigaction how = {};
-    how.sa_handler = interrupt;
-    ::sigaction(SIGINT, &how, &before_);
+    struct sigaction action = {};
+    action.sa_handler = interrupt;
+    ::sigaction(SIGINT, &action, &before_);
   }
   ~interrupts() { ::sigaction(SIGINT, &before_, nullptr); }
   interrupts(const interrupts&) = delete;

@@ -127,7 +127,7 @@ std::string forecast_text(const std::vector<forecast_group>& groups) {
 
 std::string growth_text(const runtime::training_job& job) {
   const bool rounded = job.training.precision != runtime::dtype::f32;
-  const bool spread = job.reduction.distributed_optimizer;
+  const bool distributed = job.reduction.distributed_optimizer;
   return fmt::format(
       "\nWhat grows with what\n"
       "  parameters   {} bytes for each that a worker holds: fall with tensor and pipeline ranks\n"
@@ -144,8 +144,9 @@ std::string growth_text(const runtime::training_job& job) {
       rounded ? 2 : 4,
       rounded ? 12 : 8,
       rounded ? " and the fp32 master" : "",
-      spread ? "shared by the data ranks"
-             : "all of it on every data rank; --use-distributed-optimizer shares it among them");
+      distributed
+          ? "shared by the data ranks"
+          : "all of it on every data rank; --use-distributed-optimizer shares it among them");
 }
 
 std::string page(const runtime::training_job& job, const std::vector<forecast_group>& groups) {

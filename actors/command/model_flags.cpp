@@ -29,15 +29,15 @@ void declare(command_line& line, model_flags& to) {
 std::unique_ptr<runtime::loaded_model> load(const model_flags& flags) {
   if (flags.load.empty())
     throw usage_error("--load DIR is missing: the --save folder of a training run");
-  runtime::loading how{.from = flags.load,
-                       .backend = runtime::backend_from(flags.backend).value(),
-                       .threads = int(flags.threads)};
+  runtime::loading loading{.from = flags.load,
+                           .backend = runtime::backend_from(flags.backend).value(),
+                           .threads = int(flags.threads)};
   if (!flags.tokenizer.empty()) {
     tokenizer_flags files;
     files.folder = flags.tokenizer;
-    how.with = make(files);
+    loading.with = make(files);
   }
-  return std::make_unique<runtime::loaded_model>(std::move(how));
+  return std::make_unique<runtime::loaded_model>(std::move(loading));
 }
 
 }  // namespace troupe::command

@@ -150,9 +150,9 @@ int draw(const draw_flags& flags, const command_line& line) {
   require_sense(flags, line);
   const auto all = timelines(flags, line);
   if (flags.svg.empty() && flags.trace.empty()) {
-    auto how = terminal();
-    how.width = flags.width.value_or(how.width);
-    const auto text = runtime::to_text(all, how);
+    auto settings = terminal();
+    settings.width = flags.width.value_or(settings.width);
+    const auto text = runtime::to_text(all, settings);
     std::fwrite(text.data(), 1, text.size(), stdout);
     return 0;
   }

@@ -95,31 +95,33 @@ int chunks_by_layout(const runtime::named_schedule& of, int ranks, const schedul
 
 chosen_plan generated(const runtime::named_schedule& of, const schedule_flags& flags) {
   const std::string name(of.name);
-  runtime::schedule_request how;
-  how.ranks = required(flags.ranks, "--ranks", name);
-  how.microbatches = required(flags.microbatches, "--microbatches", name);
-  how.chunks_per_rank = chunks_by_layout(of, how.ranks, flags);
-  how.group = flags.group.value_or(0);
-  how.memory_limit = flags.memory_limit.value_or(0);
-  how.costs = flags.times;
-  how.transfer = flags.transfer;
+  runtime::schedule_request request;
+  request.ranks = required(flags.ranks, "--ranks", name);
+  request.microbatches = required(flags.microbatches, "--microbatches", name);
+  request.chunks_per_rank = chunks_by_layout(of, request.ranks, flags);
+  request.group = flags.group.value_or(0);
+  request.memory_limit = flags.memory_limit.value_or(0);
+  request.costs = flags.times;
+  request.transfer = flags.transfer;
   if (name != "auto")
-    return {runtime::generate(name, how), "", std::nullopt};
+    return {runtime::generate(name, request), "", std::nullopt};
   if (!flags.layout.empty())
-    for (const double part : shares(how.ranks, layers_of(flags)))
-      how.each.push_back(scaled(flags.times, part));
-  auto found = runtime::find_best(how);
+    for (const double part : shares(request.ranks, layers_of(flags)))
+      request.each.push_back(scaled(flags.times, part));
+  auto found = runtime::find_best(request);
   return {std::move(found.what), found.from, found.lower_bound};
 }
 
-plan rehearsed(const runtime::behaviour_factory& how, const schedule_flags& flags) {
-  const int ranks = required(flags.ranks, "--ranks", how.name);
+plan rehearsed(const runtime::behaviour_factory& factory, const schedule_flags& flags) {
+  const int ranks = required(flags.ranks, "--ranks", factory.name);
   plan frame;
-  frame.name = how.name;
-  frame.chunks = ranks * how.chunks_per_rank;
+  frame.name = factory.name;
+  frame.chunks = ranks * factory.chunks_per_rank;
   frame.ranks.resize(std::size_t(ranks));
-  return runtime::rehearse(
-      how, ranks, required(flags.microbatches, "--microbatches", how.name), costs_of(frame, flags));
+  return runtime::rehearse(factory,
+                           ranks,
+                           required(flags.microbatches, "--microbatches", factory.name),
+                           costs_of(frame, flags));
 }
 
 void require_same(const std::string& file, const char* what, const char* flag, int has, int said) {

@@ -27,18 +27,19 @@ struct training_options {
   std::int64_t minimum_count = 2;
 };
 
-void count_words(const training_options& how,
+void count_words(const training_options& options,
                  runtime::bpe_trainer& trainer,
                  const runtime::cancel_token& stop) {
   std::uint64_t total = 0, before = 0;
-  for (const auto& path : how.inputs)
+  for (const auto& path : options.inputs)
     total += runtime::mapped_file(path).bytes().size();
   progress_bar bar("reading", total, "B");
   bool blank = true;
-  for (const auto& path : how.inputs) {
-    const runtime::text_options format{
-        how.format.empty() ? runtime::text_format_of(path) : runtime::parse_text_format(how.format),
-        how.json_key};
+  for (const auto& path : options.inputs) {
+    const runtime::text_options format{options.format.empty()
+                                           ? runtime::text_format_of(path)
+                                           : runtime::parse_text_format(options.format),
+                                       options.json_key};
     runtime::for_each_document(path, format, [&](std::string_view text, std::uint64_t done) {
       stop.throw_if_cancelled();
       trainer.add(text);
@@ -51,70 +52,71 @@ void count_words(const training_options& how,
   if (blank)
     throw runtime::input_error(
         "nothing to learn from in '{}'{}: it is empty or blank; give --input a text",
-        how.inputs.front().string(),
-        how.inputs.size() > 1 ? fmt::format(" and {} others", how.inputs.size() - 1) : "");
+        options.inputs.front().string(),
+        options.inputs.size() > 1 ? fmt::format(" and {} others", options.inputs.size() - 1) : "");
 }
 
-int train_tokenizer(const training_options& how, const runtime::cancel_token& stop) {
-  if (how.inputs.empty())
+int train_tokenizer(const training_options& options, const runtime::cancel_token& stop) {
+  if (options.inputs.empty())
     throw usage_error("--input FILE... is missing: the text to learn from");
-  if (!how.vocabulary_size)
+  if (!options.vocabulary_size)
     throw usage_error("--vocab-size N is missing: how many tokens to learn, at least 257");
-  if (how.output.empty())
+  if (options.output.empty())
     throw usage_error("--output DIR is missing: where vocab.json and merges.txt go");
-  if (const auto obstacle = runtime::write_obstacle(how.output / "vocab.json"))
+  if (const auto obstacle = runtime::write_obstacle(options.output / "vocab.json"))
     throw runtime::io_error("cannot write into --output '{}': {}; choose another folder",
-                            how.output.string(),
+                            options.output.string(),
                             *obstacle);
-  const runtime::file_lock lock(how.output, "write the tokenizer");
+  const runtime::file_lock lock(options.output, "write the tokenizer");
   runtime::bpe_trainer trainer;
-  count_words(how, trainer, stop);
-  const auto wanted = std::uint64_t(*how.vocabulary_size);
+  count_words(options, trainer, stop);
+  const auto wanted = std::uint64_t(*options.vocabulary_size);
   runtime::bpe_vocabulary learnt;
   {
     progress_bar bar("merging", wanted, "tokens");
-    learnt = trainer.train({.vocabulary_size = std::int32_t(*how.vocabulary_size),
-                            .minimum_count = std::uint64_t(how.minimum_count),
+    learnt = trainer.train({.vocabulary_size = std::int32_t(*options.vocabulary_size),
+                            .minimum_count = std::uint64_t(options.minimum_count),
                             .progress = [&](std::uint64_t done, std::uint64_t) {
                               stop.throw_if_cancelled();
                               bar.advance_to(done);
                             }});
   }
-  runtime::make_folder(how.output);
-  runtime::save_bpe_vocabulary(learnt, how.output);
+  runtime::make_folder(options.output);
+  runtime::save_bpe_vocabulary(learnt, options.output);
   fmt::print("learnt {} tokens from {} distinct words; wrote '{}' and '{}'\n",
              learnt.tokens.size(),
              trainer.distinct_words(),
-             (how.output / "vocab.json").string(),
-             (how.output / "merges.txt").string());
+             (options.output / "vocab.json").string(),
+             (options.output / "merges.txt").string());
   if (learnt.tokens.size() < wanted)
-    fmt::print("{} were wanted, but no other pair occurs {} times\n", wanted, how.minimum_count);
+    fmt::print(
+        "{} were wanted, but no other pair occurs {} times\n", wanted, options.minimum_count);
   return 0;
 }
 
 void add_training(command_line& tokenizer) {
   auto& train = tokenizer.command("train", "learns a byte-level BPE from text.");
-  const auto how = std::make_shared<training_options>();
-  train.values("--input", "FILE...", 1, 1 << 20, "Texts to learn from.", all(how->inputs));
+  const auto options = std::make_shared<training_options>();
+  train.values("--input", "FILE...", 1, 1 << 20, "Texts to learn from.", all(options->inputs));
   train.value("--vocab-size",
               "N",
               "Tokens to learn: 256 bytes, N - 257 merges and <|endoftext|>.",
-              whole(how->vocabulary_size, 257));
-  train.value("--output", "DIR", "Gets vocab.json and merges.txt.", text(how->output));
+              whole(options->vocabulary_size, 257));
+  train.value("--output", "DIR", "Gets vocab.json and merges.txt.", text(options->output));
   train.value({.name = "--input-format",
                .type = "FORMAT",
                .default_value = "jsonl by the name, else paragraphs",
                .help = "jsonl, paragraphs, lines or whole."},
-              text(how->format));
+              text(options->format));
   train.value({.name = "--json-key", .type = "KEY", .help = "Of jsonl: the field with the text."},
-              text(how->json_key));
+              text(options->json_key));
   train.value(
       {.name = "--min-count", .type = "N", .help = "A pair that occurs more rarely is not merged."},
-      whole(how->minimum_count, 1));
+      whole(options->minimum_count, 1));
   train.note("Example: troupe tokenizer train --input corpus.txt --vocab-size 8192 --output tok");
-  train.runs([how] {
+  train.runs([options] {
     return interruptible(
-        [&](const runtime::cancel_token& stop) { return train_tokenizer(*how, stop); });
+        [&](const runtime::cancel_token& stop) { return train_tokenizer(*options, stop); });
   });
 }
 
@@ -126,22 +128,22 @@ struct encoding_options {
 
 void add_encoding(command_line& tokenizer) {
   auto& encode = tokenizer.command("encode", "turns a text into token ids, on one line.");
-  const auto how = std::make_shared<encoding_options>();
+  const auto options = std::make_shared<encoding_options>();
   encode.value({.name = "--text",
                 .type = "TEXT",
                 .default_value = "standard input, to its last byte, line end included",
                 .help = "The text."},
-               text(how->text));
+               text(options->text));
   encode.toggle("--special-tokens",
                 "<|endoftext|> in the text is the end of a document, not thirteen characters.",
-                [how] { how->specials = true; });
-  declare(encode, how->tokenizer);
+                [options] { options->specials = true; });
+  declare(encode, options->tokenizer);
   encode.note("Example: troupe tokenizer encode --tokenizer tok --text \"In the beginning\"");
-  encode.runs([how] {
-    const auto with = make(how->tokenizer);
+  encode.runs([options] {
+    const auto with = make(options->tokenizer);
     const auto ids = with->encode(
-        how->text ? *how->text : read_standard_input(),
-        how->specials ? runtime::special_tokens::recognised : runtime::special_tokens::as_text);
+        options->text ? *options->text : read_standard_input(),
+        options->specials ? runtime::special_tokens::recognised : runtime::special_tokens::as_text);
     fmt::print("{}\n", fmt::join(ids, " "));
     return 0;
   });
@@ -154,19 +156,19 @@ struct decoding_options {
 
 void add_decoding(command_line& tokenizer) {
   auto& decode = tokenizer.command("decode", "turns token ids into text.");
-  const auto how = std::make_shared<decoding_options>();
-  decode.words("ID...", "The ids. Default: standard input.", how->ids);
-  declare(decode, how->tokenizer);
+  const auto options = std::make_shared<decoding_options>();
+  decode.words("ID...", "The ids. Default: standard input.", options->ids);
+  declare(decode, options->tokenizer);
   decode.note("Example: troupe tokenizer decode --tokenizer tok 1142 258 1795");
-  decode.runs([how] {
-    const auto with = make(how->tokenizer);
-    if (how->ids.empty()) {
+  decode.runs([options] {
+    const auto with = make(options->tokenizer);
+    if (options->ids.empty()) {
       std::istringstream in(read_standard_input());
       for (std::string word; in >> word;)
-        how->ids.push_back(word);
+        options->ids.push_back(word);
     }
     std::vector<std::int32_t> ids;
-    for (const auto& word : how->ids)
+    for (const auto& word : options->ids)
       ids.push_back(std::int32_t(parse_whole("token id", word, {0, with->vocabulary_size() - 1})));
     const auto out = with->decode(ids);
     std::fwrite(out.data(), 1, out.size(), stdout);

@@ -111,15 +111,15 @@ runtime::scheduler_values values_of(const runtime::training_job& job) {
 void settle_scheduler(const runtime::checkpoint_reader& from, runtime::training_job& job) {
   const auto where = fmt::format("the identity in '{}'", from.folder().string());
   const auto there = runtime::scheduler_values_in(from.manifest().identity, where);
-  const auto& how = job.checkpoints;
+  const auto& checkpoints = job.checkpoints;
   if (job.training.rate_of.at)
     return;  // another name is told with the rest of the identity
-  if (how.use_checkpoint_scheduler && !there)
+  if (checkpoints.use_checkpoint_scheduler && !there)
     throw runtime::input_error(
         "{} has no learning rate to use: leave `checkpoints.use_checkpoint_scheduler` out", where);
-  if (how.override_scheduler || !there || *there == values_of(job))
+  if (checkpoints.override_scheduler || !there || *there == values_of(job))
     return;
-  if (!how.use_checkpoint_scheduler)
+  if (!checkpoints.use_checkpoint_scheduler)
     throw runtime::input_error(
         "cannot resume from '{}': its learning rate follows another schedule.{}\n"
         "Choose one: `checkpoints.override_scheduler` keeps that of the command line, "
@@ -145,7 +145,7 @@ std::uint64_t moments_from(const runtime::checkpoint_manifest& x) {
   return since.get<std::uint64_t>();
 }
 
-/// Takes the fields that say how the work is spread out of an identity.
+/// Takes the fields that say how the work is laid out, out of an identity.
 json take_layout(json& identity) {
   json out = json::object();
   if (const auto layout = identity.find("layout"); layout != identity.end()) {
@@ -214,17 +214,18 @@ start_point plan_start(runtime::training_job& job, const runtime::cancel_token& 
   start_point out;
   auto found = find_start(job, stop);
   out.warnings = std::move(found.warnings);
-  const auto& how = job.checkpoints;
+  const auto& checkpoints = job.checkpoints;
   if (!found.folder) {
-    out.text = how.load_hub.empty() ? "from iteration 0, with initial values"
-                                    : fmt::format("from iteration 0, with the values of '{}'",
-                                                  how.load_hub.string());
+    out.text = checkpoints.load_hub.empty()
+                   ? "from iteration 0, with initial values"
+                   : fmt::format("from iteration 0, with the values of '{}'",
+                                 checkpoints.load_hub.string());
     return out;
   }
   out.from = std::make_shared<const runtime::checkpoint_reader>(*found.folder);
   check_model(*out.from, job);
   const auto& there = out.from->manifest();
-  if (how.finetune) {
+  if (checkpoints.finetune) {
     out.text = fmt::format("from iteration 0, with the parameters of '{}' (`checkpoints.finetune`)",
                            found.folder->string());
     return out;
@@ -243,7 +244,7 @@ start_point plan_start(runtime::training_job& job, const runtime::cancel_token& 
       job.train_iterations,
       found.folder->string());
   // As in Megatron-LM the schedule is a part of the optimizer: not loaded, not compared.
-  if (how.no_load_optim) {
+  if (checkpoints.no_load_optim) {
     if (!ended)
       out.text += ", moments from zero (`checkpoints.no_load_optim`)";
     job.training.optimizer.moments_from = out.iteration - out.skipped.iterations;

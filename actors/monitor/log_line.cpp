@@ -19,11 +19,11 @@ std::string timestamp() {
 
 std::string throughput(const runtime::step_report& x,
                        double speedup,
-                       const runtime::log_settings& how) {
+                       const runtime::log_settings& settings) {
   const double rate = x.flops_per_second * speedup;
   auto out = fmt::format(" throughput (TFLOP/s): {:.3f} |", rate / 1e12);
-  if (how.matrix_rate > 0)
-    out += fmt::format(" MFU: {:.2f} |", rate / how.matrix_rate);
+  if (settings.matrix_rate > 0)
+    out += fmt::format(" MFU: {:.2f} |", rate / settings.matrix_rate);
   return out;
 }
 
@@ -77,7 +77,7 @@ std::string pipeline_line(const pipeline_since_start& all, const std::string& sc
 std::string log_line(const runtime::step_report& x,
                      const since_last_line& since,
                      std::uint64_t train_iterations,
-                     const runtime::log_settings& how) {
+                     const runtime::log_settings& settings) {
   const double mean_ms = since.ms / since.steps;
   const double speedup = x.elapsed_ms > 0 && mean_ms > 0 ? x.elapsed_ms / mean_ms : 1;
   auto line = fmt::format(
@@ -88,8 +88,8 @@ std::string log_line(const runtime::step_report& x,
       train_iterations,
       x.consumed_samples,
       mean_ms);
-  if (how.throughput)
-    line += throughput(x, speedup, how);
+  if (settings.throughput)
+    line += throughput(x, speedup, settings);
   line += fmt::format(" tokens/s: {:.0f} | learning rate: {:.6E} | global batch size: {:5d} |",
                       x.tokens_per_second * speedup,
                       x.learning_rate,

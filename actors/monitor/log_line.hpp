@@ -34,6 +34,6 @@ std::string pipeline_line(const pipeline_since_start& all, const std::string& sc
 std::string log_line(const runtime::step_report& x,
                      const since_last_line& since,
                      std::uint64_t train_iterations,
-                     const runtime::log_settings& how);
+                     const runtime::log_settings& settings);
 
 }  // namespace troupe::actors

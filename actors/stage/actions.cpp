@@ -108,24 +108,24 @@ void stage_state::request_batches() {
   const auto& plan = *now_->plan;
   const auto hosted = job_->pipeline.schedule->hosted_by(told_.pipeline_rank);
   for (int m = 0; m < plan.microbatches_each(); ++m)
-    for (const auto& seat : hosted)
-      if (int(value(seat.copy)) < plan.copies && (is_first(seat.chunk) || is_last(seat.chunk)))
-        request_batch(seat, m);
+    for (const auto& x : hosted)
+      if (int(value(x.copy)) < plan.copies && (is_first(x.chunk) || is_last(x.chunk)))
+        request_batch(x, m);
 }
 
 // The copies of a model are replicas: micro-batch m of each comes from the same stretch of samples.
-void stage_state::request_batch(const runtime::hosted_seat& seat, int microbatch) {
+void stage_state::request_batch(const runtime::chunk_copy& hosted, int microbatch) {
   const action x{action_kind::forward,
-                 seat.chunk,
+                 hosted.chunk,
                  runtime::microbatch_id(std::uint32_t(microbatch)),
                  0,
-                 seat.copy};
-  const auto key = key_of(seat.chunk, x.microbatch);
+                 hosted.copy};
+  const auto key = key_of(hosted.chunk, x.microbatch);
   const int copies = now_->plan->copies;
   const auto logical = std::uint64_t(told_.replica * job_->replicas_each() + key.replica);
   const auto replicas = std::uint64_t(job_->job.training.batch.data_parallel);
   const auto stretch
-      = (value(key.microbatch) * replicas + logical) * std::uint64_t(copies) + value(seat.copy);
+      = (value(key.microbatch) * replicas + logical) * std::uint64_t(copies) + value(hosted.copy);
   const auto& step = now_->step;
   node_->messages->send(self_,
                         peers_.loader,
@@ -134,8 +134,8 @@ void stage_state::request_batch(const runtime::hosted_seat& seat, int microbatch
                                                 .microbatch = stretch / replicas,
                                                 .consumed = step.consumed,
                                                 .validation = step.validation,
-                                                .inputs = is_first(seat.chunk),
-                                                .labels = is_last(seat.chunk)});
+                                                .inputs = is_first(hosted.chunk),
+                                                .labels = is_last(hosted.chunk)});
 }
 
 bool stage_state::begins_backward(const action& x) const {

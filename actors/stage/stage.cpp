@@ -81,12 +81,12 @@ void stage_state::join_groups() {
     context_->groups[axis::data] = groups_->join(
         fmt::format("data of pipeline rank {}.{}", p, t), axis::data, job_->replicas(), r, device);
   else  // a copy is a replica whose stages stand elsewhere
-    for (const auto& seat : pipeline.schedule->hosted_by(p))
-      context_->data_of[seat.chunk]
-          = groups_->join(fmt::format("data of chunk {}.{}", value(seat.chunk), t),
+    for (const auto& hosted : pipeline.schedule->hosted_by(p))
+      context_->data_of[hosted.chunk]
+          = groups_->join(fmt::format("data of chunk {}.{}", value(hosted.chunk), t),
                           axis::data,
                           job_->replicas() * copies,
-                          r * copies + int(value(seat.copy)),
+                          r * copies + int(value(hosted.copy)),
                           device);
   const int first = pipeline.first_rank(), last = pipeline.last_rank();
   if (job_->job.training.model.tied_embeddings && first != last && (p == first || p == last))

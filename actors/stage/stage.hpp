@@ -112,7 +112,7 @@ class stage_state {
   messages::pass_id pass_of(const runtime::action& x) const;
   void keep(arrival kind, const messages::pass_id& at, const runtime::ticket_bundle& data);
   void request_batches();
-  void request_batch(const runtime::hosted_seat& seat, int microbatch);
+  void request_batch(const runtime::chunk_copy& hosted, int microbatch);
 
   /// Asks the behaviour for what comes next, as long as the lane has room.
   void ask_policy();

@@ -48,10 +48,10 @@ runtime::step_result supervisor_state::take_votes() {
     for (const auto& part : vote.losses)
       out.losses.push_back({part.total, part.tokens});
   const auto& watch = job_->job.watch;
-  const bool spread = job_->job.reduction.distributed_optimizer;
+  const bool distributed = job_->job.reduction.distributed_optimizer;
   messages::nonfinite_gradient first;
   std::int64_t zeros = 0;
-  for (std::size_t r = 0; r < (spread ? votes_.size() : 1); ++r) {
+  for (std::size_t r = 0; r < (distributed ? votes_.size() : 1); ++r) {
     runtime::add_to(out.norms, votes_[r].square_norms);
     zeros += votes_[r].zeros;
     if (first.yields_to(votes_[r].nonfinite))
@@ -126,11 +126,11 @@ void supervisor_state::receive(const messages::applied& x) {
 }
 
 void supervisor_state::commit() {
-  const bool spread = job_->job.reduction.distributed_optimizer;
+  const bool distributed = job_->job.reduction.distributed_optimizer;
   auto state = std::move(applied_.front().own);
   auto square_norm = applied_.front().square_norm;
   for (std::size_t r = 1; r < applied_.size(); ++r)
-    if (spread) {
+    if (distributed) {
       for (const auto& [parameter, part] : applied_[r].own)
         state[parameter] += part;
       square_norm += applied_[r].square_norm;

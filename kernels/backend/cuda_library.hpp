@@ -32,7 +32,7 @@ class cuda_library {
   virtual std::size_t scratch(const operation& what) = 0;
 
   /// Before the first product.
-  virtual void set_products(const product_settings& how) = 0;
+  virtual void set_products(const product_settings& settings) = 0;
   /// Choices of an earlier run: they are taken instead of measuring.
   virtual void give_choices(const std::vector<product_choice>& known) = 0;
   /// Of the products that were computed so far, by name.

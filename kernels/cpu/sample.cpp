@@ -68,7 +68,7 @@ bool ranks_before(const candidate& a, const candidate& b) {
   return a.logit != b.logit ? a.logit > b.logit : a.token < b.token;
 }
 
-struct place {
+struct prefix {
   std::int64_t index;
   double through;  // the weights up to and including it, by rank
 };
@@ -84,7 +84,7 @@ double total(const candidate* c, std::int64_t begin, std::int64_t end) {
 // c[0 .. index] are the candidates of those ranks. Only as much as needed is sorted: the weight is
 // with the first few of 50,000, so an eighth is cut off and weighed, and the search goes on in it
 // or in the rest.
-place first_exceeding(candidate* c, std::int64_t n, double target) {
+prefix first_exceeding(candidate* c, std::int64_t n, double target) {
   std::int64_t begin = 0, end = n;
   double before = 0;
   while (end - begin > 64) {
@@ -127,7 +127,7 @@ void run(const sample_token<T>& op, const context& in) {
   }
   double sum = total(c, 0, kept);
   if (op.top_p > 0) {
-    const place last = first_exceeding(c, kept, double(op.top_p) * sum);
+    const prefix last = first_exceeding(c, kept, double(op.top_p) * sum);
     kept = last.index + 1;
     sum = last.through;
   }

@@ -27,11 +27,11 @@ template <class... Params, class... Args>
 void launch(const context& in, dim3 grid, dim3 block, void (*kernel)(Params...), Args&&... args) {
   if (grid.x == 0 || grid.y == 0 || grid.z == 0)
     return;  // nothing to do: CUDA refuses an empty grid
-  cudaLaunchConfig_t how = {};
-  how.gridDim = grid;
-  how.blockDim = block;
-  how.stream = queue_of(in);
-  check(cudaLaunchKernelEx(&how, kernel, Params(std::forward<Args>(args))...),
+  cudaLaunchConfig_t config = {};
+  config.gridDim = grid;
+  config.blockDim = block;
+  config.stream = queue_of(in);
+  check(cudaLaunchKernelEx(&config, kernel, Params(std::forward<Args>(args))...),
         "launching a kernel");
 }
 

@@ -42,7 +42,9 @@ class library final : public cuda_library {
     });
   }
 
-  void set_products(const product_settings& how) override { products::of_process().configure(how); }
+  void set_products(const product_settings& settings) override {
+    products::of_process().configure(settings);
+  }
   void give_choices(const std::vector<product_choice>& known) override {
     products::of_process().give(known);
   }

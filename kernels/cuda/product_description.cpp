@@ -43,10 +43,10 @@ void set(cublasLtMatmulDescOpaque_t& what,
 }
 
 template <class Value>
-void prefer(cublasLtMatmulPreferenceOpaque_t& how,
+void prefer(cublasLtMatmulPreferenceOpaque_t& preference,
             cublasLtMatmulPreferenceAttributes_t attribute,
             const Value& value) {
-  check(cublasLtMatmulPreferenceSetAttribute(&how, attribute, &value, sizeof value),
+  check(cublasLtMatmulPreferenceSetAttribute(&preference, attribute, &value, sizeof value),
         "telling cuBLASLt which algorithms may be taken");
 }
 
@@ -132,23 +132,23 @@ product_description::product_description(const product_key& key,
 int product_description::candidates(cublasLtHandle_t library,
                                     cublasLtMatmulHeuristicResult_t* out,
                                     int most) {
-  cublasLtMatmulPreferenceOpaque_t how;
-  check(cublasLtMatmulPreferenceInit(&how), "asking cuBLASLt for algorithms");
-  prefer(how, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, product_workspace);
+  cublasLtMatmulPreferenceOpaque_t preference;
+  check(cublasLtMatmulPreferenceInit(&preference), "asking cuBLASLt for algorithms");
+  prefer(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, product_workspace);
   // Partial sums stay in fp32 and are added in an order of their own: rounded once.
-  prefer(how,
+  prefer(preference,
          CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
          std::uint32_t(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
   // The epilogue's operands have no alignment of their own there: they count as the result's.
   const auto result = std::min(key_.alignment[2], key_.alignment[3]);
   const auto bytes = [](int power) { return std::uint32_t{1} << power; };
-  prefer(how, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, bytes(key_.alignment[0]));
-  prefer(how, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, bytes(key_.alignment[1]));
-  prefer(how, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, bytes(result));
-  prefer(how, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, bytes(result));
+  prefer(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, bytes(key_.alignment[0]));
+  prefer(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, bytes(key_.alignment[1]));
+  prefer(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, bytes(result));
+  prefer(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, bytes(result));
   int found = 0;
   const auto status = cublasLtMatmulAlgoGetHeuristic(
-      library, &what_, &a_, &b_, &d_, &d_, &how, most, out, &found);
+      library, &what_, &a_, &b_, &d_, &d_, &preference, most, out, &found);
   if (status == CUBLAS_STATUS_NOT_SUPPORTED)
     return 0;
   check(status, "asking cuBLASLt for algorithms");

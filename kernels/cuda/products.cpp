@@ -109,9 +109,9 @@ std::string products::version() const {
   return "cuBLASLt " + library_version();
 }
 
-void products::configure(const product_settings& how) {
-  state_->tf32 = how.tf32;
-  state_->measure = how.measure;
+void products::configure(const product_settings& settings) {
+  state_->tf32 = settings.tf32;
+  state_->measure = settings.measure;
 }
 
 void products::give(const std::vector<product_choice>& known) {

@@ -19,7 +19,7 @@ class products {
  public:
   static products& of_process();
 
-  void configure(const product_settings& how);
+  void configure(const product_settings& settings);
   void give(const std::vector<product_choice>& known);
   std::vector<product_choice> choices() const;
   std::string version() const;  ///< "cuBLASLt 13.1.0"

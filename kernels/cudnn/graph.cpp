@@ -14,18 +14,18 @@ layout contiguous(cudnnDataType_t type, const four& extents) {
   return out;
 }
 
-graph::tensor graph::add(const layout& how, bool stored, bool constant) {
+graph::tensor graph::add(const layout& layout, bool stored, bool constant) {
   descriptor made(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
   const auto number = std::int64_t(tensors_.size()) + 1;
   made.set(CUDNN_ATTR_TENSOR_UNIQUE_ID, number);
-  made.set(CUDNN_ATTR_TENSOR_DATA_TYPE, how.type);
-  made.set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, how.alignment);
-  made.set(CUDNN_ATTR_TENSOR_DIMENSIONS, {how.extents.begin(), how.extents.end()});
-  made.set(CUDNN_ATTR_TENSOR_STRIDES, {how.strides.begin(), how.strides.end()});
+  made.set(CUDNN_ATTR_TENSOR_DATA_TYPE, layout.type);
+  made.set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, layout.alignment);
+  made.set(CUDNN_ATTR_TENSOR_DIMENSIONS, {layout.extents.begin(), layout.extents.end()});
+  made.set(CUDNN_ATTR_TENSOR_STRIDES, {layout.strides.begin(), layout.strides.end()});
   made.set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, !stored && !constant);
   made.set(CUDNN_ATTR_TENSOR_IS_BY_VALUE, constant);
   made.finish("describing a tensor to cuDNN");
-  layouts_.push_back(how);
+  layouts_.push_back(layout);
   tensors_.push_back(std::move(made));
   if (stored)
     stored_.push_back(number);
@@ -34,8 +34,8 @@ graph::tensor graph::add(const layout& how, bool stored, bool constant) {
   return tensors_.size() - 1;
 }
 
-graph::tensor graph::stored(const layout& how) {
-  return add(how, true, false);
+graph::tensor graph::stored(const layout& layout) {
+  return add(layout, true, false);
 }
 graph::tensor graph::constant(float value) {
   values_.push_back(value);
@@ -43,14 +43,14 @@ graph::tensor graph::constant(float value) {
 }
 
 void graph::matmul(tensor a, tensor b, tensor out) {
-  auto& how = parts_.emplace_back(CUDNN_BACKEND_MATMUL_DESCRIPTOR);
-  how.set(CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_DATA_FLOAT);
-  how.finish("describing a product to cuDNN");
+  auto& product = parts_.emplace_back(CUDNN_BACKEND_MATMUL_DESCRIPTOR);
+  product.set(CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_DATA_FLOAT);
+  product.finish("describing a product to cuDNN");
   auto& made = operations_.emplace_back(CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR);
   made.set(CUDNN_ATTR_OPERATION_MATMUL_ADESC, tensors_[a]);
   made.set(CUDNN_ATTR_OPERATION_MATMUL_BDESC, tensors_[b]);
   made.set(CUDNN_ATTR_OPERATION_MATMUL_CDESC, tensors_[out]);
-  made.set(CUDNN_ATTR_OPERATION_MATMUL_DESC, how);
+  made.set(CUDNN_ATTR_OPERATION_MATMUL_DESC, product);
   made.finish("describing a product to cuDNN");
 }
 graph::tensor graph::matmul(tensor a, tensor b, const layout& out) {
@@ -59,10 +59,10 @@ graph::tensor graph::matmul(tensor a, tensor b, const layout& out) {
   return made;
 }
 
-void graph::reduce(cudnnReduceTensorOp_t how, tensor x, tensor out) {
+void graph::reduce(cudnnReduceTensorOp_t operation, tensor x, tensor out) {
   auto& part = parts_.emplace_back(CUDNN_BACKEND_REDUCTION_DESCRIPTOR);
   part.set(CUDNN_ATTR_REDUCTION_COMP_TYPE, CUDNN_DATA_FLOAT);
-  part.set(CUDNN_ATTR_REDUCTION_OPERATOR, CUDNN_TYPE_REDUCTION_OPERATOR_TYPE, 1, &how);
+  part.set(CUDNN_ATTR_REDUCTION_OPERATOR, CUDNN_TYPE_REDUCTION_OPERATOR_TYPE, 1, &operation);
   part.finish("describing a reduction to cuDNN");
   auto& made = operations_.emplace_back(CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR);
   made.set(CUDNN_ATTR_OPERATION_REDUCTION_XDESC, tensors_[x]);
@@ -70,19 +70,22 @@ void graph::reduce(cudnnReduceTensorOp_t how, tensor x, tensor out) {
   made.set(CUDNN_ATTR_OPERATION_REDUCTION_DESC, part);
   made.finish("describing a reduction to cuDNN");
 }
-graph::tensor graph::reduce(cudnnReduceTensorOp_t how, tensor x, const layout& out) {
+graph::tensor graph::reduce(cudnnReduceTensorOp_t operation, tensor x, const layout& out) {
   const auto made = passing(out);
-  reduce(how, x, made);
+  reduce(operation, x, made);
   return made;
 }
 
-void graph::pointwise(
-    const point& how, tensor x, std::optional<tensor> b, std::optional<tensor> where, tensor out) {
+void graph::pointwise(const point& operation,
+                      tensor x,
+                      std::optional<tensor> b,
+                      std::optional<tensor> where,
+                      tensor out) {
   auto& part = parts_.emplace_back(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
-  part.set(CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &how.mode);
-  part.set(CUDNN_ATTR_POINTWISE_MATH_PREC, how.compute);
-  if (how.axis)
-    part.set(CUDNN_ATTR_POINTWISE_AXIS, *how.axis);
+  part.set(CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &operation.mode);
+  part.set(CUDNN_ATTR_POINTWISE_MATH_PREC, operation.compute);
+  if (operation.axis)
+    part.set(CUDNN_ATTR_POINTWISE_AXIS, *operation.axis);
   part.finish("describing an elementwise operation to cuDNN");
   auto& made = operations_.emplace_back(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
   made.set(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, part);
@@ -94,15 +97,15 @@ void graph::pointwise(
   made.set(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, tensors_[out]);
   made.finish("describing an elementwise operation to cuDNN");
 }
-void graph::pointwise(cudnnPointwiseMode_t how, tensor x, std::optional<tensor> b, tensor out) {
-  pointwise(point{how}, x, b, {}, out);
+void graph::pointwise(cudnnPointwiseMode_t mode, tensor x, std::optional<tensor> b, tensor out) {
+  pointwise(point{mode}, x, b, {}, out);
 }
-graph::tensor graph::pointwise(cudnnPointwiseMode_t how,
+graph::tensor graph::pointwise(cudnnPointwiseMode_t mode,
                                tensor x,
                                std::optional<tensor> b,
                                const layout& out) {
   const auto made = passing(out);
-  pointwise(how, x, b, made);
+  pointwise(mode, x, b, made);
   return made;
 }
 graph::tensor graph::index(tensor like, std::int64_t dimension) {
@@ -110,9 +113,9 @@ graph::tensor graph::index(tensor like, std::int64_t dimension) {
   pointwise({CUDNN_POINTWISE_GEN_INDEX, CUDNN_DATA_FLOAT, dimension}, like, {}, {}, made);
   return made;
 }
-graph::tensor graph::compare(cudnnPointwiseMode_t how, tensor a, tensor b) {
+graph::tensor graph::compare(cudnnPointwiseMode_t mode, tensor a, tensor b) {
   const auto made = passing({CUDNN_DATA_BOOLEAN, of(a).extents, of(a).strides});
-  pointwise({how, CUDNN_DATA_BOOLEAN}, a, b, {}, made);
+  pointwise({mode, CUDNN_DATA_BOOLEAN}, a, b, {}, made);
   return made;
 }
 graph::tensor graph::select(tensor x, tensor other, tensor where) {

@@ -55,20 +55,20 @@ class graph {
   using tensor = std::size_t;
 
   /// In memory of the device, given when the plan is executed.
-  tensor stored(const layout& how);
+  tensor stored(const layout& layout);
   tensor constant(float value);
 
   tensor matmul(tensor a, tensor b, const layout& out);
   void matmul(tensor a, tensor b, tensor out);
   /// Over the dimension that `out` has only once.
-  tensor reduce(cudnnReduceTensorOp_t how, tensor x, const layout& out);
-  void reduce(cudnnReduceTensorOp_t how, tensor x, tensor out);
-  tensor pointwise(cudnnPointwiseMode_t how, tensor x, std::optional<tensor> b, const layout& out);
-  void pointwise(cudnnPointwiseMode_t how, tensor x, std::optional<tensor> b, tensor out);
+  tensor reduce(cudnnReduceTensorOp_t operation, tensor x, const layout& out);
+  void reduce(cudnnReduceTensorOp_t operation, tensor x, tensor out);
+  tensor pointwise(cudnnPointwiseMode_t mode, tensor x, std::optional<tensor> b, const layout& out);
+  void pointwise(cudnnPointwiseMode_t mode, tensor x, std::optional<tensor> b, tensor out);
   /// The number of each element along a dimension, as int32.
   tensor index(tensor like, std::int64_t dimension);
-  /// Booleans: how(a, b).
-  tensor compare(cudnnPointwiseMode_t how, tensor a, tensor b);
+  /// Booleans: mode(a, b).
+  tensor compare(cudnnPointwiseMode_t mode, tensor a, tensor b);
   /// x where `where`, else other.
   tensor select(tensor x, tensor other, tensor where);
   /// The same elements seen otherwise.
@@ -81,15 +81,18 @@ class graph {
   plan make_plan(const descriptor& device, bool same_bits);
 
  private:
-  tensor add(const layout& how, bool stored, bool constant);
-  tensor passing(const layout& how) { return add(how, false, false); }
+  tensor add(const layout& layout, bool stored, bool constant);
+  tensor passing(const layout& layout) { return add(layout, false, false); }
   struct point {
     cudnnPointwiseMode_t mode;
     cudnnDataType_t compute = CUDNN_DATA_FLOAT;
     std::optional<std::int64_t> axis = {};
   };
-  void pointwise(
-      const point& how, tensor x, std::optional<tensor> b, std::optional<tensor> where, tensor out);
+  void pointwise(const point& operation,
+                 tensor x,
+                 std::optional<tensor> b,
+                 std::optional<tensor> where,
+                 tensor out);
   std::vector<descriptor> candidates(const descriptor& all, const descriptor& device);
 
   std::vector<layout> layouts_;

@@ -10,7 +10,7 @@ namespace troupe::kernels::reference {
 namespace {
 
 /// Query row i of sequence s with head h.
-struct place {
+struct query_index {
   std::int64_t s, h, i;
 };
 
@@ -18,21 +18,21 @@ struct geometry : attention_shape {
   explicit geometry(const attention_shape& shape) : attention_shape(shape) {}
 
   std::int64_t group_of(std::int64_t h) const { return h / (H / G); }
-  std::int64_t query(const place& at) const {
+  std::int64_t query(const query_index& at) const {
     const std::int64_t g = group_of(at.h);
     return at.i * query_row + g * query_group + (at.h - g * (H / G)) * D;
   }
-  std::int64_t output(const place& at) const { return (at.i * H + at.h) * D; }
-  std::int64_t key_of(const place& at, std::int64_t j) const {
+  std::int64_t output(const query_index& at) const { return (at.i * H + at.h) * D; }
+  std::int64_t key_of(const query_index& at, std::int64_t j) const {
     return j * key_row + group_of(at.h) * key_group;
   }
-  bool sees(const place& at, std::int64_t j) const {
+  bool sees(const query_index& at, std::int64_t j) const {
     return !causal
            || (key_position[j] <= query_position[at.i]
                && key_position[j] >= attention_horizon(*this, query_position[at.i]));
   }
   /// The factor m of the probability of (row, key).
-  double mask(const place& at, std::int64_t j) const {
+  double mask(const query_index& at, std::int64_t j) const {
     if (p_drop == 0)
       return 1;  // sample may be null
     const auto stream = attention_stream(sample[at.s], query_position[at.i]);
@@ -44,12 +44,12 @@ struct geometry : attention_shape {
     for (std::int64_t s = 0; s < S; ++s) {
       for (std::int64_t i = query_starts[s]; i < query_starts[s + 1]; ++i) {
         for (std::int64_t h = 0; h < H; ++h)
-          visit(place{s, h, i});
+          visit(query_index{s, h, i});
       }
     }
   }
   template <class Visit>
-  void each_visible_key(const place& at, Visit visit) const {
+  void each_visible_key(const query_index& at, Visit visit) const {
     for (std::int64_t j = key_starts[at.s]; j < key_starts[at.s + 1]; ++j) {
       if (sees(at, j))
         visit(j);
@@ -71,7 +71,7 @@ template <class T>
 void run(const attention_forward<T>& op) {
   const geometry a{op.shape};
   std::vector<double> o(static_cast<std::size_t>(a.D));
-  a.each_row([&](const place& at) {
+  a.each_row([&](const query_index& at) {
     const T* q = op.q + a.query(at);
     const auto score
         = [&](std::int64_t j) { return double(a.scale) * dot(q, op.k + a.key_of(at, j), a.D); };
@@ -97,7 +97,7 @@ void run(const attention_backward<T>& op) {
   const std::size_t keys = std::size_t(a.key_starts[a.S] * a.G * a.D);
   std::vector<double> dq(static_cast<std::size_t>(a.D)), dk(keys), dv(keys);  // (.., G, D)
 
-  a.each_row([&](const place& at) {
+  a.each_row([&](const query_index& at) {
     const T* q = op.q + a.query(at);
     const T* d_o = op.d_o + a.output(at);
     const double D_i = dot(d_o, op.o + a.output(at), a.D);

@@ -79,15 +79,15 @@ const shape& hub_model::extents(std::string_view name) const {
 }
 
 void hub_model::read(std::string_view name, std::span<float> out) const {
-  const auto& how = recipe(name);
-  ensure(std::int64_t(out.size()) == how.extents.size(),
+  const auto& found = recipe(name);
+  ensure(std::int64_t(out.size()) == found.extents.size(),
          "HUB-2: a parameter is read into as many elements as it has");
-  const auto columns = how.extents.rank() == 1 ? 1 : how.extents[1];
+  const auto columns = found.extents.rank() == 1 ? 1 : found.extents[1];
   std::size_t done = 0;
-  for (const auto& rows : how.rows) {
+  for (const auto& rows : found.rows) {
     const auto& [file, tensor] = sources_.find(rows.source)->second;
     const auto part = out.subspan(done, std::size_t(rows.count * columns));
-    if (how.transposed)
+    if (found.transposed)
       transpose(*file, *tensor, rows, columns, part.data());
     else
       file->read(*tensor, rows.first * columns, part);
@@ -119,7 +119,7 @@ void hub_model::open(const fs::path& dir) {
         throw input_error("'{}' has tensor '{}', but the index does not say so; get both again",
                           (dir / name).string(),
                           x.name);
-      sources_.emplace(x.name, place{files_.back().get(), &x});
+      sources_.emplace(x.name, tensor_location{files_.back().get(), &x});
     }
   }
 }
@@ -180,7 +180,7 @@ void hub_model::check_unread(const fs::path& dir) const {
   }
 }
 
-void hub_model::check_tied_head(const place& head) const {
+void hub_model::check_tied_head(const tensor_location& head) const {
   const auto& words = sources_.find(recipes_.front().rows.front().source)->second;
   const auto a = head.file->bytes(*head.tensor), b = words.file->bytes(*words.tensor);
   if (a.size() != b.size() || !std::equal(a.begin(), a.end(), b.begin()))

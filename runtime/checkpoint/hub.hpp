@@ -68,7 +68,7 @@ class hub_model {
 
  private:
   friend hub_model read_hub_model(const std::filesystem::path& dir);
-  struct place {
+  struct tensor_location {
     const safetensors_file* file;
     const stored_tensor* tensor;
   };
@@ -76,13 +76,13 @@ class hub_model {
   void check_size(const std::filesystem::path& dir) const;
   void check_sources(const std::filesystem::path& dir) const;
   void check_unread(const std::filesystem::path& dir) const;
-  void check_tied_head(const place& head) const;
+  void check_tied_head(const tensor_location& head) const;
   const hub_recipe& recipe(std::string_view name) const;
 
   gpt_config config_;
   std::vector<hub_recipe> recipes_;
   std::vector<std::unique_ptr<safetensors_file>> files_;
-  std::map<std::string, place, std::less<>> sources_;  // by name in the files
+  std::map<std::string, tensor_location, std::less<>> sources_;  // by name in the files
 };
 
 /// Opens `dir`: config.json with model.safetensors, or with model.safetensors.index.json and the

@@ -70,23 +70,24 @@ nccl_groups::nccl_groups(cancel_token generation,
 
 nccl_groups::~nccl_groups() = default;
 
-std::unique_ptr<nccl_communicator> make_nccl_communicator(nccl_groups& of, const nccl_seat& seat) {
+std::unique_ptr<nccl_communicator> make_nccl_communicator(nccl_groups& of,
+                                                          const nccl_member& member) {
   open_nccl();
-  require_device(seat.device);
+  require_device(member.device);
   std::shared_ptr<nccl_group> group;
   {
     const std::lock_guard lock(of.mutex_);
-    auto& found = of.groups_[seat.group];
+    auto& found = of.groups_[member.group];
     if (found == nullptr)
       found = std::make_shared<nccl_group>(
-          seat.group,
-          seat.along,
-          seat.size,
+          member.group,
+          member.along,
+          member.size,
           nccl_terms{of.token_, of.number_, of.mode_, of.ids_, of.scratch_, of.watch_});
     group = found;
   }
-  group->take(seat);
-  return std::make_unique<nccl_rank>(std::move(group), seat.rank, seat.device);
+  group->take(member);
+  return std::make_unique<nccl_rank>(std::move(group), member.rank, member.device);
 }
 
 }  // namespace troupe::runtime

@@ -70,7 +70,7 @@ class nccl_communicator;
 class nccl_group;
 class nccl_watch;
 
-struct nccl_seat {
+struct nccl_member {
   std::string group;  ///< its name, as errors tell it
   axis along;
   int rank;
@@ -93,7 +93,7 @@ class nccl_groups {
 
  private:
   friend std::unique_ptr<nccl_communicator> make_nccl_communicator(nccl_groups& of,
-                                                                   const nccl_seat& seat);
+                                                                   const nccl_member& member);
 
   const cancel_token token_;
   const std::uint64_t number_;
@@ -139,6 +139,7 @@ class nccl_communicator : public communicator {
 /// The end of one rank. Returns at once. Each rank is taken once; all say the same of the group
 /// (COLLECTIVE-6). Throws backend_missing where there is no NCCL or no such device, input_error
 /// where two ranks are on one device.
-std::unique_ptr<nccl_communicator> make_nccl_communicator(nccl_groups& of, const nccl_seat& seat);
+std::unique_ptr<nccl_communicator> make_nccl_communicator(nccl_groups& of,
+                                                          const nccl_member& member);
 
 }  // namespace troupe::runtime

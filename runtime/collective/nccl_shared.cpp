@@ -84,22 +84,22 @@ nccl_group::~nccl_group() {
     one.join();
 }
 
-void nccl_group::take(const nccl_seat& seat) {
+void nccl_group::take(const nccl_member& member) {
   const std::lock_guard lock(mutex_);
-  ensure(seat.along == along_ && seat.size == size_ && seat.rank >= 0 && seat.rank < size_
-             && !device_of_.contains(seat.rank),
+  ensure(member.along == along_ && member.size == size_ && member.rank >= 0 && member.rank < size_
+             && !device_of_.contains(member.rank),
          "COLLECTIVE-6: each rank of a group joins once, and all say the same of it");
   for (const auto& [rank, device] : device_of_)
-    if (device == seat.device)
+    if (device == member.device)
       throw input_error(
           "NCCL serves one rank a device: ranks {} and {} of the group '{}' are both on device {}; "
           "spread the workers over more devices, or choose collectives that read each other's "
           "memory",
           rank,
-          seat.rank,
+          member.rank,
           name_,
           device);
-  device_of_[seat.rank] = seat.device;
+  device_of_[member.rank] = member.device;
   ++members_;
 }
 

@@ -60,7 +60,7 @@ class nccl_group : public std::enable_shared_from_this<nccl_group> {
   const nccl_terms& terms() const { return terms_; }
 
   /// Checks COLLECTIVE-6, and that no two ranks are on one device.
-  void take(const nccl_seat& seat);
+  void take(const nccl_member& member);
   /// The group of a colour of the rank's next split.
   std::shared_ptr<nccl_group> child(axis along, int rank, int color);
 

@@ -88,8 +88,8 @@ class counting_sink final : public spdlog::sinks::base_sink<std::mutex> {
   }
   void flush_() override { to_->flush(); }
   void set_pattern_(const std::string& pattern) override { to_->set_pattern(pattern); }
-  void set_formatter_(std::unique_ptr<spdlog::formatter> how) override {
-    to_->set_formatter(std::move(how));
+  void set_formatter_(std::unique_ptr<spdlog::formatter> formatter) override {
+    to_->set_formatter(std::move(formatter));
   }
 
  private:

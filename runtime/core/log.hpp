@@ -26,7 +26,7 @@ bool finish_log(std::chrono::milliseconds patience);
 
 /// `info` and `debug` go to standard output as they are; `warning` and `error` to standard error
 /// with the word in front. Any thread; lines are never mixed.
-void log_line(severity how, std::string_view text);
+void log_line(severity level, std::string_view text);
 
 /// A line at the bottom of the terminal that standard error is: lines of the log pass above it, and
 /// the next call writes over it. Who calls knows that it is a terminal; one that takes nothing at

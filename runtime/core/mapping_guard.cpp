@@ -11,29 +11,29 @@
 
 namespace troupe::runtime {
 
-// Places are used again and never freed, so that the handler may walk them at any moment.
-struct mapping_guard::place {
+// Ranges are used again and never freed, so that the handler may walk them at any moment.
+struct mapping_guard::guarded_range {
   static constexpr std::size_t nothing = SIZE_MAX;
 
   std::atomic<std::uint32_t> sequence = 0;  ///< odd while begin and size are being changed
   std::atomic<std::uintptr_t> begin = 0;
   std::atomic<std::size_t> size = 0;  ///< 0: free
   std::atomic<std::size_t> unreadable = nothing;
-  place* next = nullptr;
+  guarded_range* next = nullptr;
 };
 
 namespace {
 
-using place = mapping_guard::place;
+using guarded_range = mapping_guard::guarded_range;
 
-std::atomic<place*> first = nullptr;
+std::atomic<guarded_range*> first = nullptr;
 std::size_t page_size = 4096;
 struct sigaction before = {};
 std::atomic<bool> before_is_spent = false;
 
-// A place that changes meanwhile is another mapping's: the one that is read here is mapped and
+// A range that changes meanwhile is another mapping's: the one that is read here is mapped and
 // guarded. In one order for all threads, so that the two reads of the sequence enclose the others.
-bool holds(const place& x, std::uintptr_t address) {
+bool holds(const guarded_range& x, std::uintptr_t address) {
   const auto sequence = x.sequence.load();
   const auto begin = x.begin.load();
   const auto size = x.size.load();
@@ -41,14 +41,14 @@ bool holds(const place& x, std::uintptr_t address) {
 }
 
 /// Called with the lock held.
-void change(place& x, std::uintptr_t begin, std::size_t size) {
+void change(guarded_range& x, std::uintptr_t begin, std::size_t size) {
   ++x.sequence;
   x.begin = begin;
   x.size = size;
   ++x.sequence;
 }
 
-place* place_of(std::uintptr_t address) {
+guarded_range* range_of(std::uintptr_t address) {
   for (auto* x = first.load(std::memory_order_acquire); x != nullptr; x = x->next)
     if (holds(*x, address))
       return x;
@@ -57,7 +57,7 @@ place* place_of(std::uintptr_t address) {
 
 bool put_zeros(std::uintptr_t address) {
   const auto page = address / page_size * page_size;
-  place* const found = place_of(address);
+  guarded_range* const found = range_of(address);
   if (found == nullptr)
     return false;
   const auto offset = page - found->begin.load(std::memory_order_relaxed);
@@ -124,11 +124,11 @@ std::mutex& taking() {
   return it;
 }
 
-place* free_place() {
+guarded_range* free_range() {
   for (auto* x = first.load(); x != nullptr; x = x->next)
     if (x->size.load() == 0)
       return x;
-  auto* const made = new place;
+  auto* const made = new guarded_range;
   made->next = first.load();
   first.store(made, std::memory_order_release);
   return made;
@@ -140,19 +140,19 @@ mapping_guard::mapping_guard(const void* begin, std::size_t size) {
   static std::once_flag once;
   std::call_once(once, take_over);
   const std::lock_guard lock(taking());
-  place_ = free_place();
-  place_->unreadable.store(place::nothing);
-  change(*place_, reinterpret_cast<std::uintptr_t>(begin), std::max<std::size_t>(size, 1));
+  range_ = free_range();
+  range_->unreadable.store(guarded_range::nothing);
+  change(*range_, reinterpret_cast<std::uintptr_t>(begin), std::max<std::size_t>(size, 1));
 }
 
 mapping_guard::~mapping_guard() {
   const std::lock_guard lock(taking());
-  change(*place_, 0, 0);
+  change(*range_, 0, 0);
 }
 
 std::optional<std::size_t> mapping_guard::unreadable() const {
-  const auto offset = place_->unreadable.load();
-  return offset == place::nothing ? std::nullopt : std::optional(offset);
+  const auto offset = range_->unreadable.load();
+  return offset == guarded_range::nothing ? std::nullopt : std::optional(offset);
 }
 
 }  // namespace troupe::runtime

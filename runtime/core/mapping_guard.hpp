@@ -27,10 +27,10 @@ class mapping_guard {
   /// be read; nothing: whatever was read lies so in the file. Any thread.
   std::optional<std::size_t> unreadable() const;
 
-  struct place;  ///< of the list that the handler walks
+  struct guarded_range;  ///< of the list that the handler walks
 
  private:
-  place* place_;
+  guarded_range* range_;
 };
 
 }  // namespace troupe::runtime

@@ -166,10 +166,10 @@ std::vector<preprocess_result> preprocess(const tokenizer& with,
     pipeline through(with, options, out);
     std::uint64_t before = 0;
     for (const auto& path : options.inputs) {
-      const text_options how{.format = options.format.value_or(text_format_of(path)),
-                             .json_key = key};
+      const text_options reading{.format = options.format.value_or(text_format_of(path)),
+                                 .json_key = key};
       through.begin(path);
-      for_each_document(path, how, [&](std::string_view text, std::uint64_t bytes_done) {
+      for_each_document(path, reading, [&](std::string_view text, std::uint64_t bytes_done) {
         through.add(text);
         bar.advance_to(before + bytes_done);
       });

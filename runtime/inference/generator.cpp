@@ -13,46 +13,46 @@
 namespace troupe::runtime {
 namespace {
 
-tensor whole_numbers(stream& on, shape extents, std::int32_t first, std::int32_t step) {
+tensor whole_numbers(stream& stream, shape extents, std::int32_t first, std::int32_t step) {
   std::vector<std::int32_t> out(std::size_t(extents.size()));
   for (std::size_t i = 0; i < out.size(); ++i)
     out[i] = first + std::int32_t(i) * step;
-  return uploaded(on, out, extents);
+  return uploaded(stream, out, extents);
 }
 
 std::vector<attention_cache> empty_caches(const std::vector<attention_spec>& attentions,
                                           std::int64_t sequences,
                                           std::int64_t capacity,
                                           dtype type,
-                                          stream& on) {
+                                          stream& stream) {
   std::vector<attention_cache> out;
   const auto rows = sequences * capacity;
   for (const auto& x : attentions) {
     auto& cache = out.emplace_back();
     cache.entries = with_element(type, [&]<class T>(T) {
-      return tensor::empty<T>(on, {rows, x.groups, 2, x.head_size});
+      return tensor::empty<T>(stream, {rows, x.groups, 2, x.head_size});
     });
     // Rows that nobody has written are masked by their position; what they hold must be finite.
-    on.pool().clear(cache.entries.raw(), cache.entries.bytes());
-    cache.positions = whole_numbers(on, {rows}, std::numeric_limits<std::int32_t>::max(), 0);
-    cache.starts = whole_numbers(on, {sequences + 1}, 0, std::int32_t(capacity));
+    stream.pool().clear(cache.entries.raw(), cache.entries.bytes());
+    cache.positions = whole_numbers(stream, {rows}, std::numeric_limits<std::int32_t>::max(), 0);
+    cache.starts = whole_numbers(stream, {sequences + 1}, 0, std::int32_t(capacity));
   }
   return out;
 }
 
 std::int32_t draw(std::span<const float> logits,
                   std::int64_t vocabulary,
-                  const sampling_settings& how,
+                  const sampling_settings& settings,
                   double number,
-                  stream& on) {
+                  stream& stream) {
   std::int32_t token = 0;
-  on.run(kernels::sample_token<float>{.token = &token,
-                                      .logits = logits.data(),
-                                      .vocabulary = vocabulary,
-                                      .temperature = how.temperature,
-                                      .top_k = how.top_k,
-                                      .top_p = how.top_p,
-                                      .uniform = number});
+  stream.run(kernels::sample_token<float>{.token = &token,
+                                          .logits = logits.data(),
+                                          .vocabulary = vocabulary,
+                                          .temperature = settings.temperature,
+                                          .top_k = settings.top_k,
+                                          .top_p = settings.top_p,
+                                          .uniform = number});
   return token;
 }
 
@@ -97,19 +97,20 @@ struct growing_text {
 
 decoder::decoder(const chunk& whole,
                  parameter_store& store,
-                 stream& on,
+                 stream& stream,
                  std::int64_t capacity,
                  bool cached,
                  std::size_t sequences)
     : chunk_(whole),
       plan_(whole, {}),
       store_(store),
-      stream_(on),
+      stream_(stream),
       capacity_(capacity),
       so_far_(cached ? 0 : sequences),
       filled_(sequences, 0) {
   if (cached)
-    caches_ = empty_caches(whole.attentions(), std::int64_t(sequences), capacity, store.type(), on);
+    caches_
+        = empty_caches(whole.attentions(), std::int64_t(sequences), capacity, store.type(), stream);
 }
 
 /// Shorter sequences are filled up at their end: what stands there is seen by no token before it,
@@ -186,7 +187,7 @@ void require_fitting(const generation_request& what, const model_spec& model) {
 
 std::vector<generation_end> generate(const chunk& whole,
                                      parameter_store& store,
-                                     stream& on,
+                                     stream& stream,
                                      std::span<const generation_request> what,
                                      const token_visitor& visit,
                                      bool cached) {
@@ -203,9 +204,10 @@ std::vector<generation_end> generate(const chunk& whole,
     most = std::max(most, allowed);
   }
   // Logits are read on the host, and drawn from there.
-  stream drawing(on.queue() == nullptr ? on.where() : kernels::backend::cpu, on.threads(), {});
+  runtime::stream drawing(
+      stream.queue() == nullptr ? stream.where() : kernels::backend::cpu, stream.threads(), {});
   decoder state(
-      whole, store, on, longest_prompt + std::max<std::int64_t>(most, 1), cached, what.size());
+      whole, store, stream, longest_prompt + std::max<std::int64_t>(most, 1), cached, what.size());
   for (std::int64_t i = 0; i < most; ++i) {
     const auto logits = state.advance(fresh);
     bool going_on = false;

@@ -48,7 +48,7 @@ class decoder {
   /// between calls: slower, the same logits.
   decoder(const chunk& whole,
           parameter_store& store,
-          stream& on,
+          stream& stream,
           std::int64_t capacity,
           bool cached,
           std::size_t sequences = 1);
@@ -85,7 +85,7 @@ using token_visitor = std::function<bool(std::size_t request, std::int32_t token
 /// prompt that does not fit and for logits that are not finite.
 std::vector<generation_end> generate(const chunk& whole,
                                      parameter_store& store,
-                                     stream& on,
+                                     stream& stream,
                                      std::span<const generation_request> what,
                                      const token_visitor& visit,
                                      bool cached = true);

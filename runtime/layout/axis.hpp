@@ -92,11 +92,11 @@ class axis_map {
 };
 
 /// Place of a rank on an axis.
-struct axis_seat {
+struct axis_rank {
   int rank = 0, size = 1;
 
-  friend bool operator==(const axis_seat&, const axis_seat&) = default;
+  friend bool operator==(const axis_rank&, const axis_rank&) = default;
 };
-using axis_seats = axis_map<axis_seat>;
+using axis_ranks = axis_map<axis_rank>;
 
 }  // namespace troupe::runtime

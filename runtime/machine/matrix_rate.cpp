@@ -21,7 +21,7 @@ constexpr auto long_enough = std::chrono::milliseconds(150);
 
 /// Of the fastest product: what others take of the machine meanwhile is not its rate.
 template <class T>
-double rate_of(stream& on, std::int64_t side, std::barrier<>& start) {
+double rate_of(stream& stream, std::int64_t side, std::barrier<>& start) {
   const auto size = std::size_t(side * side);
   std::vector<T> x(size, T(0.5F)), weight(size, T(0.25F)), y(size);
   const kernels::linear_forward<T> product{.y = y.data(),
@@ -32,13 +32,13 @@ double rate_of(stream& on, std::int64_t side, std::barrier<>& start) {
                                            .R = side,
                                            .N = side,
                                            .K = side};
-  on.run(product);  // the first one chooses its code
+  stream.run(product);  // the first one chooses its code
   start.arrive_and_wait();
   using clock = std::chrono::steady_clock;
   std::chrono::duration<double> fastest = std::chrono::hours(1);
   const auto until = clock::now() + long_enough;
   for (auto began = clock::now(), ended = began; began < until; began = ended) {
-    on.run(product);
+    stream.run(product);
     ended = clock::now();
     fastest = std::min<std::chrono::duration<double>>(fastest, ended - began);
   }
@@ -46,18 +46,18 @@ double rate_of(stream& on, std::int64_t side, std::barrier<>& start) {
 }
 
 template <class T>
-tensor random_square(stream& on, std::int64_t side, std::uint64_t key) {
+tensor random_square(stream& stream, std::int64_t side, std::uint64_t key) {
   std::vector<T> out(std::size_t(side * side));
   for (std::size_t i = 0; i < out.size(); ++i)
     out[i] = T(float(uniform(key, i) - 0.5));
-  return uploaded(on, out, {side, side});
+  return uploaded(stream, out, {side, side});
 }
 
 /// Milliseconds of the fastest of some products.
 template <class T>
-double product_ms(stream& on, std::int64_t side) {
-  const auto x = random_square<T>(on, side, 1), weight = random_square<T>(on, side, 2);
-  auto y = tensor::empty<T>(on, {side, side});
+double product_ms(stream& stream, std::int64_t side) {
+  const auto x = random_square<T>(stream, side, 1), weight = random_square<T>(stream, side, 2);
+  auto y = tensor::empty<T>(stream, {side, side});
   const kernels::linear_forward<T> product{.y = y.template data<T>(),
                                            .z = nullptr,
                                            .x = x.template data<T>(),
@@ -66,26 +66,27 @@ double product_ms(stream& on, std::int64_t side) {
                                            .R = side,
                                            .N = side,
                                            .K = side};
-  on.run(product);  // the first one chooses its code
-  std::vector<moment> points{on.now()};
+  stream.run(product);  // the first one chooses its code
+  std::vector<moment> points{stream.now()};
   for (int i = 0; i < 10; ++i) {
-    on.run(product);
-    points.push_back(on.now());
+    stream.run(product);
+    points.push_back(stream.now());
   }
-  on.finish();
+  stream.finish();
   std::int64_t fastest = std::numeric_limits<std::int64_t>::max();
   for (std::size_t i = 1; i < points.size(); ++i)
-    fastest = std::min(fastest, on.ns_of(points[i]) - on.ns_of(points[i - 1]));
+    fastest = std::min(fastest, stream.ns_of(points[i]) - stream.ns_of(points[i - 1]));
   return double(std::max<std::int64_t>(fastest, 1)) / 1e6;
 }
 
 }  // namespace
 
 double measured_device_rate(int device, bool in_bf16) {
-  stream on(kernels::backend::cuda, 1, {}, device);
+  stream stream(kernels::backend::cuda, 1, {}, device);
   constexpr double long_enough_ms = 1;
   for (std::int64_t side = 64;; side *= 2) {
-    const auto ms = in_bf16 ? product_ms<kernels::bf16>(on, side) : product_ms<float>(on, side);
+    const auto ms
+        = in_bf16 ? product_ms<kernels::bf16>(stream, side) : product_ms<float>(stream, side);
     if (ms >= long_enough_ms || side == 8192)
       return 2.0 * double(side) * double(side) * double(side) / (ms / 1e3);
   }
@@ -102,9 +103,9 @@ double measured_matrix_rate(kernels::backend where, int workers, int threads, bo
     try {
       lanes.push_back(start_thread("matrix rate", [&, w] {
         try {
-          stream on(where, threads, {});
-          rates[w]
-              = in_bf16 ? rate_of<kernels::bf16>(on, side, start) : rate_of<float>(on, side, start);
+          stream stream(where, threads, {});
+          rates[w] = in_bf16 ? rate_of<kernels::bf16>(stream, side, start)
+                             : rate_of<float>(stream, side, start);
         } catch (...) {
           failures[w] = std::current_exception();
           start.arrive_and_drop();

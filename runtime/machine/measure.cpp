@@ -33,7 +33,7 @@ double best_seconds(Work&& work) {
 template <class T>
 double product_rate(int threads) {
   constexpr std::int64_t size = 768;
-  stream on(kernels::backend::cpu, threads, {});
+  stream stream(kernels::backend::cpu, threads, {});
   std::vector<T> x(size * size, T(0.5F)), weight(size * size, T(0.25F)), y(size * size);
   const kernels::linear_forward<T> op{.y = y.data(),
                                       .z = nullptr,
@@ -43,7 +43,7 @@ double product_rate(int threads) {
                                       .R = size,
                                       .N = size,
                                       .K = size};
-  return 2.0 * size * size * size / best_seconds([&] { on.run(op); });
+  return 2.0 * size * size * size / best_seconds([&] { stream.run(op); });
 }
 
 /// Each thread copies its part of an array that no cache holds.

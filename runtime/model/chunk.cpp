@@ -27,12 +27,12 @@ chunk_range all_of(const model_spec& model) {
 
 chunk::chunk(model_spec model,
              const chunk_range& range,
-             const axis_seats& seats,
+             const axis_ranks& ranks,
              bool sequence_parallel)
     : model_(std::move(model)),
       range_(range),
-      seats_(seats),
-      sequence_parallel_(sequence_parallel && seats[axis::tensor].size > 1) {
+      ranks_(ranks),
+      sequence_parallel_(sequence_parallel && ranks[axis::tensor].size > 1) {
   require_consistent(model_);
   if (range.embedding)
     add_unit("embedding", "embedding", -1, model_.embedding);
@@ -52,7 +52,7 @@ void chunk::add_unit(std::string name,
   unit_under_construction unit{.unit = units_.emplace_back(unit_spec{std::move(name), {}}),
                                .number = int(units_.size()) - 1,
                                .layer = layer,
-                               .seats = seats_,
+                               .ranks = ranks_,
                                .sequence_parallel = sequence_parallel_,
                                .attentions = attentions_,
                                .program = program_};

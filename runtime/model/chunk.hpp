@@ -27,20 +27,20 @@ chunk_range all_of(const model_spec& model);
 
 class chunk {
  public:
-  /// Of what axes cut, the part of the rank with these seats. With sequence parallelism
+  /// Of what axes cut, the part of the rank with these ranks. With sequence parallelism
   /// (Korthikanti et al., 2022) the rows of the residual stream are sharded over tensor ranks.
   /// Broken promise MODEL-1 or MODEL-2 where parts of the model do not fit each other.
   chunk(model_spec model,
         const chunk_range& range,
-        const axis_seats& seats = {},
+        const axis_ranks& ranks = {},
         bool sequence_parallel = false);
   chunk(const chunk&) = delete;  // passes refer to it
   chunk& operator=(const chunk&) = delete;
 
   const model_spec& model() const { return model_; }
   const chunk_range& range() const { return range_; }
-  const axis_seats& seats() const { return seats_; }
-  int tensor_ranks() const { return seats_[axis::tensor].size; }
+  const axis_ranks& ranks() const { return ranks_; }
+  int tensor_ranks() const { return ranks_[axis::tensor].size; }
   bool sequence_parallel() const { return sequence_parallel_; }
   const std::vector<unit_spec>& units() const { return units_; }
   const std::vector<segment>& program() const { return program_; }
@@ -54,7 +54,7 @@ class chunk {
 
   model_spec model_;
   chunk_range range_;
-  axis_seats seats_;
+  axis_ranks ranks_;
   bool sequence_parallel_;
   std::vector<attention_spec> attentions_;
   std::vector<unit_spec> units_;

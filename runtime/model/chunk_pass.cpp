@@ -87,10 +87,10 @@ chunk_pass::chunk_pass(const chunk& of,
     if (row.dense != axis_use::model && row.experts != axis_use::model)
       continue;
     const auto* const group = groups[row.id];
-    ensure((group == nullptr ? axis_seat() : axis_seat{group->rank(), group->size()})
-                   == of.seats()[row.id]
+    ensure((group == nullptr ? axis_rank() : axis_rank{group->rank(), group->size()})
+                   == of.ranks()[row.id]
                && (group == nullptr || group->along() == row.id),
-           "CHUNK-1: a chunk runs on the axes and seats that it was cut for");
+           "CHUNK-1: a chunk runs on the axes and ranks that it was cut for");
   }
 }
 

@@ -11,7 +11,8 @@ namespace troupe::runtime {
 
 /// One micro-batch on one chunk: forward, then for each block, the last first, R where it is
 /// recomputed, I and W. Used by one lane; chunk, plan, stream, store and groups outlive it. Broken
-/// promise CHUNK-1 unless each group along an axis of the model is that of the chunk's seat.
+/// promise CHUNK-1 unless each group along an axis of the model is that which the chunk was cut
+/// for.
 class chunk_pass {
  public:
   chunk_pass(const chunk& of,

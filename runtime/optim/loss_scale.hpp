@@ -32,15 +32,15 @@ struct loss_scaling {
 };
 
 /// Of the first step.
-loss_scale first_scale(const loss_scaling& how);
+loss_scale first_scale(const loss_scaling& scaling);
 
 /// After a step.
-loss_scale next_scale(const loss_scaling& how, loss_scale at, bool finite);
+loss_scale next_scale(const loss_scaling& scaling, loss_scale at, bool finite);
 
 /// Whether steps that are not finite lower it, be it not at once.
-bool can_fall(const loss_scaling& how, const loss_scale& at);
+bool can_fall(const loss_scaling& scaling, const loss_scale& at);
 
 /// Of a run that goes on from a checkpoint which has this one. A constant scale is the run's.
-loss_scale resumed_scale(const loss_scaling& how, const loss_scale& there);
+loss_scale resumed_scale(const loss_scaling& scaling, const loss_scale& there);
 
 }  // namespace troupe::runtime

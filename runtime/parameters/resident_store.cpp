@@ -20,11 +20,11 @@ resident_store::resident_store(std::vector<unit_spec> units,
                                int replicas,
                                memory_pool pool,
                                dtype type,
-                               const axis_seats& seats)
+                               const axis_ranks& ranks)
     : units_(std::move(units)),
-      seats_(seats),
+      ranks_(ranks),
       pool_(std::move(pool)),
-      entries_(entries_of(units_, seats)),
+      entries_(entries_of(units_, ranks)),
       held_(units_.size()),
       emitted_(units_.size()),
       gate_(units_.size()) {

@@ -23,11 +23,11 @@ class resident_store final : public parameter_store {
                  int replicas,
                  memory_pool pool,
                  dtype type = dtype::f32,
-                 const axis_seats& seats = {});
+                 const axis_ranks& ranks = {});
 
   dtype type() const override { return values_.type(); }
   const std::vector<entry>& entries() const override { return entries_; }
-  const axis_seats& seats() const override { return seats_; }
+  const axis_ranks& ranks() const override { return ranks_; }
   const memory_pool& pool() const override { return pool_; }
   int replicas() const override { return int(gradients_.size()); }
 
@@ -75,7 +75,7 @@ class resident_store final : public parameter_store {
   }
 
   std::vector<unit_spec> units_;
-  axis_seats seats_;
+  axis_ranks ranks_;
   memory_pool pool_;
   std::vector<entry> entries_;
   std::vector<std::int64_t> value_offsets_;  ///< of each entry; that of its owner when it is tied

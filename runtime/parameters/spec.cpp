@@ -19,23 +19,23 @@ shape with(const shape& x, int dimension, std::int64_t extent) {
   return out;
 }
 
-/// Calls visit(placement, seat) for each axis that cuts the parameter.
+/// Calls visit(placement, rank) for each axis that cuts the parameter.
 template <class Visit>
-void for_each_cut(const parameter_spec& x, const axis_seats& seats, const Visit& visit) {
+void for_each_cut(const parameter_spec& x, const axis_ranks& ranks, const Visit& visit) {
   for (const auto& row : axis_table())
-    if (const auto& lies = x.placements[row.id]; lies.sharded() && seats[row.id].size > 1)
-      visit(lies, seats[row.id]);
+    if (const auto& lies = x.placements[row.id]; lies.sharded() && ranks[row.id].size > 1)
+      visit(lies, ranks[row.id]);
 }
 
 /// What of `all`, one interval after another, a rank has.
-std::vector<interval> part_of(const std::vector<interval>& all, int sections, axis_seat seat) {
+std::vector<interval> part_of(const std::vector<interval>& all, int sections, axis_rank at) {
   std::int64_t size = 0;
   for (const auto& x : all)
     size += x.end - x.first;
-  const auto section = size / sections, each = section / seat.size;
+  const auto section = size / sections, each = section / at.size;
   std::vector<interval> out;
   for (int s = 0; s < sections; ++s) {
-    const auto first = s * section + seat.rank * each, end = first + each;
+    const auto first = s * section + at.rank * each, end = first + each;
     std::int64_t before = 0;
     for (const auto& x : all) {
       const auto from = std::max(first - before, std::int64_t{0});
@@ -80,26 +80,26 @@ shape whole_extents(const parameter_spec& x) {
   return x.valid_rows < 0 ? x.extents : with(x.extents, 0, x.valid_rows);
 }
 
-shape local_extents(const parameter_spec& x, const axis_seats& seats) {
+shape local_extents(const parameter_spec& x, const axis_ranks& ranks) {
   auto out = x.extents;
-  for_each_cut(x, seats, [&](const parameter_placement& lies, axis_seat seat) {
+  for_each_cut(x, ranks, [&](const parameter_placement& lies, axis_rank at) {
     ensure(lies.dimension < out.rank() && (lies.sections == 1 || lies.dimension == 0)
-               && out[lies.dimension] % (std::int64_t(seat.size) * lies.sections) == 0,
+               && out[lies.dimension] % (std::int64_t(at.size) * lies.sections) == 0,
            "PARAMETER-1: each axis divides what it cuts");
-    out = with(out, lies.dimension, out[lies.dimension] / seat.size);
+    out = with(out, lies.dimension, out[lies.dimension] / at.size);
   });
   return out;
 }
 
-std::vector<box> local_boxes(const parameter_spec& x, const axis_seats& seats) {
+std::vector<box> local_boxes(const parameter_spec& x, const axis_ranks& ranks) {
   const auto all = whole_extents(x);
   // Rows may be several stretches; what is cut of other dimensions is one.
   std::vector<std::vector<interval>> kept;
   for (int d = 0; d < all.rank(); ++d)
     kept.push_back({{0, x.extents[d]}});
-  for_each_cut(x, seats, [&](const parameter_placement& lies, axis_seat seat) {
+  for_each_cut(x, ranks, [&](const parameter_placement& lies, axis_rank at) {
     auto& of = kept[std::size_t(lies.dimension)];
-    of = part_of(of, lies.sections, seat);
+    of = part_of(of, lies.sections, at);
   });
   auto inner = whole(all);
   for (int d = 1; d < all.rank(); ++d) {
@@ -120,18 +120,17 @@ std::vector<box> local_boxes(const parameter_spec& x, const axis_seats& seats) {
   return out;
 }
 
-int shard_index(const parameter_spec& x, const axis_seats& seats) {
+int shard_index(const parameter_spec& x, const axis_ranks& ranks) {
   int out = 0;
-  for_each_cut(x, seats, [&](const parameter_placement&, axis_seat seat) {
-    out = out * seat.size + seat.rank;
-  });
+  for_each_cut(
+      x, ranks, [&](const parameter_placement&, axis_rank at) { out = out * at.size + at.rank; });
   return out;
 }
 
-bool answers(const parameter_spec& x, const axis_seats& seats) {
+bool answers(const parameter_spec& x, const axis_ranks& ranks) {
   return std::all_of(axis_table().begin(), axis_table().end(), [&](const axis_row& row) {
     return x.placements.use(row.id) != axis_use::model || x.placements[row.id].sharded()
-           || seats[row.id].rank == 0;
+           || ranks[row.id].rank == 0;
   });
 }
 

@@ -83,17 +83,17 @@ struct unit_spec {
 
 /// What of a parameter lies on a rank, padding rows included. Broken promise PARAMETER-1 unless
 /// each axis divides what it cuts, and sections are of rows.
-shape local_extents(const parameter_spec& x, const axis_seats& seats);
+shape local_extents(const parameter_spec& x, const axis_ranks& ranks);
 
 /// The same as boxes of the unsharded parameter without padding rows, in the order in which they
 /// lie, one after another from the beginning. Padding follows.
-std::vector<box> local_boxes(const parameter_spec& x, const axis_seats& seats);
+std::vector<box> local_boxes(const parameter_spec& x, const axis_ranks& ranks);
 
 /// Number of the part that lies on a rank, among all parts; 0 where nothing is sharded.
-int shard_index(const parameter_spec& x, const axis_seats& seats);
+int shard_index(const parameter_spec& x, const axis_ranks& ranks);
 
 /// Whether this rank answers for what it holds: of ranks that hold the same the first.
-bool answers(const parameter_spec& x, const axis_seats& seats);
+bool answers(const parameter_spec& x, const axis_ranks& ranks);
 
 /// Extents of the unsharded parameter without padding rows: what files and messages speak of.
 shape whole_extents(const parameter_spec& x);

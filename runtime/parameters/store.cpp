@@ -34,15 +34,15 @@ std::vector<parameter_store::stretch> stretches(const std::vector<parameter_entr
 }  // namespace
 
 std::vector<parameter_entry> entries_of(const std::vector<unit_spec>& units,
-                                        const axis_seats& seats) {
+                                        const axis_ranks& ranks) {
   std::vector<parameter_entry> out;
   for (std::size_t u = 0; u < units.size(); ++u)
     for (const auto& spec : units[u].parameters) {
       parameter_entry e{.spec = spec,
                         .unit = int(u),
                         .index = int(out.size()),
-                        .extents = local_extents(spec, seats),
-                        .boxes = local_boxes(spec, seats)};
+                        .extents = local_extents(spec, ranks),
+                        .boxes = local_boxes(spec, ranks)};
       for (const auto& part : e.boxes)
         e.valid += part.size();
       e.room = aligned(e.size());

@@ -40,10 +40,10 @@ struct parameter_entry {
   const std::string& known_as() const { return spec.tied_to.empty() ? spec.name : spec.tied_to; }
 };
 
-/// The entries of units, with their places among `seats`; `room` is a multiple of 16 elements, and
+/// The entries of units, with their places among `ranks`; `room` is a multiple of 16 elements, and
 /// nothing follows anything. Broken promise STORE-1 where tied parameters differ in shape.
 std::vector<parameter_entry> entries_of(const std::vector<unit_spec>& units,
-                                        const axis_seats& seats);
+                                        const axis_ranks& ranks);
 
 /// Called by one lane, but for `open_gate`. `unit` and `index` count from 0 in the order of the
 /// specifications, and so do entries. Arrays lie where the pool's blocks do: the host or a device.
@@ -54,7 +54,7 @@ class parameter_store {
   /// Of the values: f32, bf16 or f16. Gradients are f32.
   virtual dtype type() const = 0;
   virtual const std::vector<parameter_entry>& entries() const = 0;
-  virtual const axis_seats& seats() const = 0;
+  virtual const axis_ranks& ranks() const = 0;
   virtual const memory_pool& pool() const = 0;
   /// Logical replicas with gradients of their own, so that fewer workers than replicas give the
   /// same bits.

@@ -32,48 +32,48 @@ struct placement_choice {
   std::vector<int> of;
 };
 
-void check_request(const schedule_request& how) {
-  if (how.ranks < 1 || how.microbatches < 1 || how.chunks_per_rank < 0)
+void check_request(const schedule_request& request) {
+  if (request.ranks < 1 || request.microbatches < 1 || request.chunks_per_rank < 0)
     throw input_error(
         "auto for {} ranks, {} micro-batches and {} chunks per rank: give at least 1 of each "
         "(chunks may be left out)",
-        how.ranks,
-        how.microbatches,
-        how.chunks_per_rank);
-  if (double(how.ranks) * std::max(1, how.chunks_per_rank) * how.microbatches
+        request.ranks,
+        request.microbatches,
+        request.chunks_per_rank);
+  if (double(request.ranks) * std::max(1, request.chunks_per_rank) * request.microbatches
       > most_searched_forwards)
     throw input_error(
         "auto for {} ranks and {} micro-batches: that is more than {} forwards, which no plan "
         "holds: give fewer",
-        how.ranks,
-        how.microbatches,
+        request.ranks,
+        request.microbatches,
         most_searched_forwards);
   const auto require_time = [](double x) {
     if (!std::isfinite(x) || x < 0)
       throw input_error("auto: times and memory limits are finite and at least 0; {} is not", x);
   };
-  require_time(how.memory_limit);
-  require_time(how.transfer);
-  auto all = how.each;
-  all.push_back(how.costs);
+  require_time(request.memory_limit);
+  require_time(request.transfer);
+  auto all = request.each;
+  all.push_back(request.costs);
   for (const auto& x : all)
     for (const double time : {x.forward, x.input_gradients, x.weight_gradients, x.overlapped})
       require_time(time);
-  const auto ranks = std::size_t(how.ranks);
-  if (!how.each.empty()
-      && (how.each.size() % ranks != 0
-          || (how.chunks_per_rank != 0
-              && how.each.size() / ranks != std::size_t(how.chunks_per_rank))))
+  const auto ranks = std::size_t(request.ranks);
+  if (!request.each.empty()
+      && (request.each.size() % ranks != 0
+          || (request.chunks_per_rank != 0
+              && request.each.size() / ranks != std::size_t(request.chunks_per_rank))))
     throw input_error(
         "auto for {} ranks: times of {} chunks were given, which are not as many for each rank as "
         "was asked for: give those of all chunks",
-        how.ranks,
-        how.each.size());
-  if (how.memory_limit > 0 && how.memory_limit < 1)
+        request.ranks,
+        request.each.size());
+  if (request.memory_limit > 0 && request.memory_limit < 1)
     throw input_error(
         "auto: no schedule keeps a memory limit of {}: a rank holds at least 1, which is one "
         "micro-batch through its whole share; give 1 or more",
-        how.memory_limit);
+        request.memory_limit);
 }
 
 std::string words_of(int v, bool in_v) {
@@ -87,32 +87,32 @@ std::string words_of(int v, bool in_v) {
 
 class finder {
  public:
-  explicit finder(const schedule_request& how) : how_(how) {}
+  explicit finder(const schedule_request& request) : request_(request) {}
 
   found_schedule run() {
-    std::vector<int> numbers{how_.chunks_per_rank};
-    if (!how_.each.empty())
-      numbers = {int(how_.each.size()) / how_.ranks};
-    else if (how_.chunks_per_rank == 0)
+    std::vector<int> numbers{request_.chunks_per_rank};
+    if (!request_.each.empty())
+      numbers = {int(request_.each.size()) / request_.ranks};
+    else if (request_.chunks_per_rank == 0)
       numbers = {1, 2};
     for (const int v : numbers) {
       const auto named = all_named(v);
       for (const auto& x : named)
         offer(x);
-      if (3ll * v * how_.ranks * how_.microbatches > largest_search)
+      if (3ll * v * request_.ranks * request_.microbatches > largest_search)
         continue;
-      search(problem(v, placed_in_turn(how_.ranks, v)), named, words_of(v, false));
-      if (v == 2 && how_.ranks > 1)
-        search(problem(v, placed_in_v(how_.ranks)), named, words_of(v, true));
+      search(problem(v, placed_in_turn(request_.ranks, v)), named, words_of(v, false));
+      if (v == 2 && request_.ranks > 1)
+        search(problem(v, placed_in_v(request_.ranks)), named, words_of(v, true));
     }
     if (!best_)
       throw input_error(
           "auto for {} ranks and {} micro-batches: that is too large to search, and no named "
           "schedule keeps a memory limit of {}: give a higher one, or fewer micro-batches",
-          how_.ranks,
-          how_.microbatches,
-          how_.memory_limit);
-    const int v = best_->what.chunks / how_.ranks;
+          request_.ranks,
+          request_.microbatches,
+          request_.memory_limit);
+    const int v = best_->what.chunks / request_.ranks;
     const double bound = lower_bound(problem(v, best_->what.placement));
     best_->what.name = "auto";
     return {std::move(best_->what), best_->from, best_->makespan, std::min(bound, best_->makespan)};
@@ -120,17 +120,20 @@ class finder {
 
  private:
   search_problem problem(int v, std::vector<int> placement) const {
-    const double all = double(how_.microbatches) * v;
-    const double most = how_.memory_limit > 0 ? how_.memory_limit * v + 1e-9 : all;
-    return {
-        how_.ranks, how_.microbatches, std::move(placement), costs(v), int(std::min(most, all))};
+    const double all = double(request_.microbatches) * v;
+    const double most = request_.memory_limit > 0 ? request_.memory_limit * v + 1e-9 : all;
+    return {request_.ranks,
+            request_.microbatches,
+            std::move(placement),
+            costs(v),
+            int(std::min(most, all))};
   }
 
   cost_model costs(int v) const {
-    auto out = shared_costs(how_.costs, v);
-    if (!how_.each.empty())
-      out.costs = how_.each;
-    out.transfer = how_.transfer;
+    auto out = shared_costs(request_.costs, v);
+    if (!request_.each.empty())
+      out.costs = request_.each;
+    out.transfer = request_.transfer;
     return out;
   }
 
@@ -141,7 +144,7 @@ class finder {
       if (name.copies > 1 || name.name == "auto"
           || (name.chunks_per_rank != v && !name.other_chunks))
         continue;
-      auto asked = how_;
+      auto asked = request_;
       asked.chunks_per_rank = v;
       asked.group = 0;
       asked.each.clear();
@@ -156,7 +159,7 @@ class finder {
   }
 
   candidate timed(plan x, std::string from) const {
-    const int v = x.chunks / how_.ranks;
+    const int v = x.chunks / request_.ranks;
     const auto when = simulate(x, costs(v));
     candidate out{std::move(x), std::move(from), when.makespan};
     for (const auto& rank : when.ranks)
@@ -165,7 +168,7 @@ class finder {
   }
 
   bool fits(const candidate& x) const {
-    return how_.memory_limit == 0 || x.peak <= how_.memory_limit + 1e-9;
+    return request_.memory_limit == 0 || x.peak <= request_.memory_limit + 1e-9;
   }
 
   void search(const search_problem& of,
@@ -208,15 +211,15 @@ class finder {
     return blame(a) < blame(b);
   }
 
-  const schedule_request& how_;
+  const schedule_request& request_;
   std::optional<candidate> best_;
 };
 
 }  // namespace
 
-found_schedule find_best(const schedule_request& how) {
-  check_request(how);
-  return finder(how).run();
+found_schedule find_best(const schedule_request& request) {
+  check_request(request);
+  return finder(request).run();
 }
 
 }  // namespace troupe::runtime

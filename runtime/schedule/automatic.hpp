@@ -23,6 +23,6 @@ struct found_schedule {
 /// Deterministic; the effort is bounded by counts of actions: about a second for 8 ranks and 32
 /// micro-batches, a few for 64 and 512. Throws input_error when nothing fits the memory limit, with
 /// the least that would do.
-found_schedule find_best(const schedule_request& how);
+found_schedule find_best(const schedule_request& request);
 
 }  // namespace troupe::runtime

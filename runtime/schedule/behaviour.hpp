@@ -93,7 +93,10 @@ class stage_book {
 
 /// Plays all ranks with these costs and records what they decide. Throws input_error: a behaviour
 /// failed, chose what is not ready, or everybody waits (who has what ready is named).
-plan rehearse(const behaviour_factory& how, int ranks, int microbatches, const cost_model& by = {});
+plan rehearse(const behaviour_factory& factory,
+              int ranks,
+              int microbatches,
+              const cost_model& by = {});
 
 /// What the call returns; whatever else than an error of ours it throws becomes an input_error that
 /// names the behaviour and the rank.

@@ -30,7 +30,7 @@ struct drawing_settings {
 /// left white, one axis of time for all timelines. Where boxes are too thin to be told apart there
 /// are columns instead, filled by what share of their time each kind takes, so that the size is
 /// bounded by ranks and width. Well-formed XML whatever the titles; no fonts, scripts or links.
-std::string to_svg(const std::vector<drawn_timeline>& all, const drawing_settings& how = {});
+std::string to_svg(const std::vector<drawn_timeline>& all, const drawing_settings& settings = {});
 
 struct text_settings {
   int width = 80;       ///< columns
@@ -40,7 +40,7 @@ struct text_settings {
 /// A line a rank for terminals: an action is its letter, its micro-batch where that fits, and
 /// dashes to its end, a pair its letter P; later chunks and copy b in small letters; idle time is
 /// dots. Where columns are longer than actions, each has the letter of what takes most of it.
-std::string to_text(const std::vector<drawn_timeline>& all, const text_settings& how = {});
+std::string to_text(const std::vector<drawn_timeline>& all, const text_settings& settings = {});
 
 /// JSON in the Trace Event Format, which Chrome and Perfetto read: a process a timeline, a thread a
 /// rank, what it holds as a counter. A unit of time is 1 ms.

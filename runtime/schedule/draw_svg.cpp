@@ -130,7 +130,7 @@ legend legend_of(const std::vector<svg_panel>& panels,
 
 }  // namespace
 
-std::string to_svg(const std::vector<drawn_timeline>& all, const drawing_settings& how) {
+std::string to_svg(const std::vector<drawn_timeline>& all, const drawing_settings& settings) {
   const double end = last_end(all);
   std::size_t rows = 0, actions = 0;
   for (const auto& x : all) {
@@ -138,11 +138,11 @@ std::string to_svg(const std::vector<drawn_timeline>& all, const drawing_setting
     for (const auto& rank : x.what.ranks)
       actions += rank.actions.size();
   }
-  svg_geometry at{double(std::max(300, how.width)), 0, 0, 0, 0};
+  svg_geometry at{double(std::max(300, settings.width)), 0, 0, 0, 0};
   at.scale = end > 0 ? at.plot() / end : 0;
   at.row = std::clamp(640 / double(std::max<std::size_t>(1, rows)), 9.0, 26.0);
   at.space = at.row > 14 ? 5 : 2;
-  at.memory = how.memory ? std::max(8.0, at.row * 0.6) : 0;
+  at.memory = settings.memory ? std::max(8.0, at.row * 0.6) : 0;
 
   // Tips under the pointer are for pictures that somebody points into.
   const bool named = actions <= 4000;
@@ -156,7 +156,7 @@ std::string to_svg(const std::vector<drawn_timeline>& all, const drawing_setting
     y += double(x.what.ranks.size()) * at.step() + 4;
   }
   const double bottom = y - 4;
-  const auto keys = legend_of(panels, at, bottom + 30, how.memory);
+  const auto keys = legend_of(panels, at, bottom + 30, settings.memory);
   const double height = keys.end() + 4;
 
   auto out = fmt::format(

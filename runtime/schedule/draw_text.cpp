@@ -59,13 +59,13 @@ std::vector<cell> line_of(const drawn_row& row, double columns_a_unit, std::size
 
 }  // namespace
 
-std::string to_text(const std::vector<drawn_timeline>& all, const text_settings& how) {
+std::string to_text(const std::vector<drawn_timeline>& all, const text_settings& settings) {
   const double end = last_end(all);
   std::size_t ranks = 1;
   for (const auto& x : all)
     ranks = std::max(ranks, x.what.ranks.size());
   const auto label = std::to_string(ranks - 1).size() + 2;
-  const auto width = std::max(std::size_t{10}, std::size_t(std::max(0, how.width)) - label);
+  const auto width = std::max(std::size_t{10}, std::size_t(std::max(0, settings.width)) - label);
   const double scale = end > 0 ? double(width) / end : 0;
   std::string out;
   for (const auto& x : all) {
@@ -75,12 +75,12 @@ std::string to_text(const std::vector<drawn_timeline>& all, const text_settings&
       out += fmt::format("{:>{}}  ", r, label - 2);
       int colour = -1;
       for (const auto& c : line_of(rows[r], scale, width)) {
-        if (how.colour && c.colour != colour)
+        if (settings.colour && c.colour != colour)
           out += c.colour < 0 ? "\x1b[0m" : fmt::format("\x1b[48;5;{}m\x1b[38;5;16m", c.colour);
         colour = c.colour;
         out += c.text;
       }
-      out += how.colour && colour >= 0 ? "\x1b[0m\n" : "\n";
+      out += settings.colour && colour >= 0 ? "\x1b[0m\n" : "\n";
     }
   }
   return out;

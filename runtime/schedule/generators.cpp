@@ -62,7 +62,7 @@ constexpr std::array table = {
           schedules::dualpipe_v},
     entry{{"auto", "made for the given times and memory limit; never slower than those that fit",
            "a search after Qi et al., Zero Bubble Pipeline Parallelism, 2024", 0, true, false, 1},
-          [](const schedule_request& how) { return find_best(how).what; }, false, true},
+          [](const schedule_request& request) { return find_best(request).what; }, false, true},
 };
 // clang-format on
 
@@ -79,44 +79,44 @@ constexpr auto told = [] {
   return out;
 }();
 
-void check_request(const entry& of, const schedule_request& how) {
+void check_request(const entry& of, const schedule_request& request) {
   const auto name = of.told.name;
-  if (how.ranks < 1 || how.microbatches < 1)
+  if (request.ranks < 1 || request.microbatches < 1)
     throw input_error("{} for {} ranks and {} micro-batches: give at least 1 of each",
                       name,
-                      how.ranks,
-                      how.microbatches);
+                      request.ranks,
+                      request.microbatches);
   const int v = of.told.chunks_per_rank;
-  if (how.chunks_per_rank < 0
-      || (!of.told.other_chunks && how.chunks_per_rank > 0 && how.chunks_per_rank != v))
+  if (request.chunks_per_rank < 0
+      || (!of.told.other_chunks && request.chunks_per_rank > 0 && request.chunks_per_rank != v))
     throw input_error("{} has {} {} per rank; {} were asked for: leave it out",
                       name,
                       v,
                       v == 1 ? "chunk" : "chunks",
-                      how.chunks_per_rank);
-  if (how.group != 0 && !of.in_groups)
+                      request.chunks_per_rank);
+  if (request.group != 0 && !of.in_groups)
     throw input_error(
         "{} does not take micro-batches in groups, but a group of {} was asked for: "
         "leave it out, or take interleaved or izb",
         name,
-        how.group);
-  for (const double x : {how.memory_limit,
-                         how.transfer,
-                         how.costs.forward,
-                         how.costs.input_gradients,
-                         how.costs.weight_gradients})
+        request.group);
+  for (const double x : {request.memory_limit,
+                         request.transfer,
+                         request.costs.forward,
+                         request.costs.input_gradients,
+                         request.costs.weight_gradients})
     if (!std::isfinite(x) || x < 0)
       throw input_error(
           "{}: times and memory limits are finite and at least 0; {} is not", name, x);
-  const int chunks = std::max({1, v, how.chunks_per_rank});
-  if (std::int64_t(how.ranks) * chunks > most_forwards / how.microbatches)
+  const int chunks = std::max({1, v, request.chunks_per_rank});
+  if (std::int64_t(request.ranks) * chunks > most_forwards / request.microbatches)
     throw input_error(
         "{} for {} ranks with {} chunks each and {} micro-batches: that is more than "
         "{} forwards, which no plan holds: give fewer",
         name,
-        how.ranks,
+        request.ranks,
         chunks,
-        how.microbatches,
+        request.microbatches,
         most_forwards);
 }
 
@@ -154,7 +154,7 @@ const named_schedule* find_schedule(std::string_view name) {
   return found == told.end() ? nullptr : found;
 }
 
-plan generate(std::string_view name, const schedule_request& how) {
+plan generate(std::string_view name, const schedule_request& request) {
   const auto* of = entry_of(name);
   if (!of) {
     std::vector<std::string_view> names;
@@ -162,39 +162,39 @@ plan generate(std::string_view name, const schedule_request& how) {
       names.push_back(x.name);
     throw input_error("no schedule is named '{}': there are {}", name, fmt::join(names, ", "));
   }
-  check_request(*of, how);
-  auto asked = how;
+  check_request(*of, request);
+  auto asked = request;
   if (asked.chunks_per_rank == 0)
     asked.chunks_per_rank = of->told.chunks_per_rank;
   auto out = of->make(asked);
   out.name = name;
-  if (how.memory_limit > 0 && !of->keeps_a_limit)
-    if (const auto [peak, rank] = peak_of(out, asked.chunks_per_rank); peak > how.memory_limit)
+  if (request.memory_limit > 0 && !of->keeps_a_limit)
+    if (const auto [peak, rank] = peak_of(out, asked.chunks_per_rank); peak > request.memory_limit)
       throw input_error(
           "{} for {} ranks and {} micro-batches holds {} activations at its peak, on "
           "rank {}, but the limit is {}: give {} or more, or take zb-h2 or auto, "
           "which keep a limit",
           name,
-          how.ranks,
-          how.microbatches,
+          request.ranks,
+          request.microbatches,
           peak,
           rank,
-          how.memory_limit,
+          request.memory_limit,
           peak);
   return out;
 }
 
 namespace schedules {
 
-plan empty_plan(const schedule_request& how, std::vector<int> placement, int copies) {
+plan empty_plan(const schedule_request& request, std::vector<int> placement, int copies) {
   plan out;
-  out.microbatches = how.microbatches;
+  out.microbatches = request.microbatches;
   out.copies = copies;
   out.chunks = int(placement.size()) / copies;
   out.placement = std::move(placement);
-  out.ranks.resize(std::size_t(how.ranks));
+  out.ranks.resize(std::size_t(request.ranks));
   for (auto& row : out.ranks)
-    row.reserve(std::size_t(how.microbatches) * std::size_t(how.chunks_per_rank) * 3);
+    row.reserve(std::size_t(request.microbatches) * std::size_t(request.chunks_per_rank) * 3);
   return out;
 }
 

@@ -44,6 +44,6 @@ std::span<const named_schedule> named_schedules();
 const named_schedule* find_schedule(std::string_view name);
 
 /// Throws input_error: there is no such schedule, or it does not admit the request.
-plan generate(std::string_view name, const schedule_request& how);
+plan generate(std::string_view name, const schedule_request& request);
 
 }  // namespace troupe::runtime

@@ -145,10 +145,10 @@ plan lowered(const plan& x) {
   for (const auto& row : x.ranks)
     ensure(std::all_of(row.begin(), row.end(), [&](const action& a) { return graph.is_within(a); }),
            "LOWER-1: only a sound plan is lowered: its actions are of its chunks");
-  lowering how(x);
+  lowering with_transfers(x);
   auto out = x;
   for (std::size_t r = 0; r < x.ranks.size(); ++r)
-    out.ranks[r] = how.row(x.ranks[r]);
+    out.ranks[r] = with_transfers.row(x.ranks[r]);
   return out;
 }
 

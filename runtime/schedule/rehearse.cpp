@@ -9,30 +9,30 @@
 namespace troupe::runtime {
 namespace {
 
-plan frame_of(const behaviour_factory& how, int ranks, int microbatches) {
-  if (ranks < 1 || microbatches < 1 || how.chunks_per_rank < 1)
+plan frame_of(const behaviour_factory& factory, int ranks, int microbatches) {
+  if (ranks < 1 || microbatches < 1 || factory.chunks_per_rank < 1)
     throw input_error(
         "{}: {} ranks, {} chunks on each and {} micro-batches: each must be 1 or more",
-        how.name,
+        factory.name,
         ranks,
-        how.chunks_per_rank,
+        factory.chunks_per_rank,
         microbatches);
   plan out;
-  out.name = how.name;
-  out.chunks = ranks * how.chunks_per_rank;
+  out.name = factory.name;
+  out.chunks = ranks * factory.chunks_per_rank;
   out.microbatches = microbatches;
-  out.placement = how.placement ? how.placement(ranks, out.chunks)
-                                : placed_in_turn(ranks, how.chunks_per_rank);
+  out.placement = factory.placement ? factory.placement(ranks, out.chunks)
+                                    : placed_in_turn(ranks, factory.chunks_per_rank);
   out.ranks.resize(std::size_t(ranks));
   if (int(out.placement.size()) != out.chunks)
     throw input_error("{}: its placement names the ranks of {} stages, but there are {}",
-                      how.name,
+                      factory.name,
                       out.placement.size(),
                       out.chunks);
   for (int c = 0; c < out.chunks; ++c)
     if (const int r = out.placement[std::size_t(c)]; r < 0 || r >= ranks)
       throw input_error("{}: its placement puts stage {} on rank {}, but there are ranks 0 to {}",
-                        how.name,
+                        factory.name,
                         c,
                         r,
                         ranks - 1);
@@ -54,13 +54,13 @@ struct event {
 
 class rehearsal {
  public:
-  rehearsal(const behaviour_factory& how, int ranks, int microbatches, const cost_model& by)
-      : plan_(frame_of(how, ranks, microbatches)), costs_(by) {
+  rehearsal(const behaviour_factory& factory, int ranks, int microbatches, const cost_model& by)
+      : plan_(frame_of(factory, ranks, microbatches)), costs_(by) {
     ensure(by.costs.size() == 1 || int(by.costs.size()) == plan_.chunks,
            "REHEARSE-1: costs are of each chunk, or one for all");
     for (int r = 0; r < ranks; ++r) {
       auto& one = ranks_.emplace_back(plan_, r);
-      one.decides = guarded(r, [&] { return how.make(r, ranks, plan_.chunks, microbatches); });
+      one.decides = guarded(r, [&] { return factory.make(r, ranks, plan_.chunks, microbatches); });
     }
   }
 
@@ -261,8 +261,8 @@ class rehearsal {
 
 }  // namespace
 
-plan rehearse(const behaviour_factory& how, int ranks, int microbatches, const cost_model& by) {
-  return rehearsal(how, ranks, microbatches, by).run();
+plan rehearse(const behaviour_factory& factory, int ranks, int microbatches, const cost_model& by) {
+  return rehearsal(factory, ranks, microbatches, by).run();
 }
 
 }  // namespace troupe::runtime

@@ -82,13 +82,13 @@ class stopwatch {
     return done == end_.size() ? makespan : std::numeric_limits<double>::infinity();
   }
 
-  struct place {
+  struct action_position {
     std::uint32_t rank, position;
   };
   /// Of what was timed last: places right before which the longest path goes on in the same row.
-  void find_critical(const search_rows& rows, std::vector<place>& out) const {
+  void find_critical(const search_rows& rows, std::vector<action_position>& out) const {
     out.clear();
-    place at{};
+    action_position at{};
     double last = -1;
     for (std::uint32_t r = 0; r < rows.size(); ++r)
       if (!rows[r].empty() && end_[rows[r].back()] > last) {
@@ -169,7 +169,7 @@ struct move {
 /// A swap, or W moved away behind what waits for it.
 bool choose(const stopwatch& clock,
             const search_rows& rows,
-            stopwatch::place at,
+            stopwatch::action_position at,
             std::uint64_t luck,
             move& out) {
   const auto& here = rows[at.rank];
@@ -198,7 +198,7 @@ search_result improve(const search_problem& of,
   best.makespan = now;
   const double goal = bound * (1 + 1e-9);
   std::mt19937_64 luck(1);
-  std::vector<stopwatch::place> critical;
+  std::vector<stopwatch::action_position> critical;
   clock.find_critical(rows, critical);
   const auto rounds = budget / std::max<std::int64_t>(1, of.actions());
   double period = 0;

@@ -98,13 +98,13 @@ function texts.rep(s, n, between)
   return repeated(s, n, between)
 end
 local format, find, gsub = texts.format, string.find, string.gsub
-function texts.format(how, ...)
-  if find((gsub(how, "%%%%", "")), "%%[-+ #0-9.]*p") then error("string.format has no %p: addresses change from run to run", 2) end
+function texts.format(fmt, ...)
+  if find((gsub(fmt, "%%%%", "")), "%%[-+ #0-9.]*p") then error("string.format has no %p: addresses change from run to run", 2) end
   for i = 1, select("#", ...) do
     local kind = type((select(i, ...)))
     if kind == "table" or kind == "function" then error("string.format cannot write a " .. kind, 2) end
   end
-  return format(how, ...)
+  return format(fmt, ...)
 end
 for _, name in ipairs { "find", "gmatch", "gsub", "match" } do
   texts[name] = refused("string." .. name, "a pattern can run on without a bound")

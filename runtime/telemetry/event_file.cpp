@@ -108,15 +108,15 @@ std::unique_ptr<growing_file> begun(const std::filesystem::path& folder, std::ui
 
 class event_file final : public record_sink {
  public:
-  event_file(const std::filesystem::path& folder, const board_settings& how)
-      : how_(how),
-        by_steps_(begun(folder, how.first_iteration + 1)),
-        by_samples_(begun(folder / "samples", how.first_consumed + 1)) {}
+  event_file(const std::filesystem::path& folder, const board_settings& settings)
+      : settings_(settings),
+        by_steps_(begun(folder, settings.first_iteration + 1)),
+        by_samples_(begun(folder / "samples", settings.first_consumed + 1)) {}
 
   void write(const step_report& x) override {
     newest_ = x.iteration;
     samples_ = x.consumed_samples;
-    if (x.iteration % how_.interval != 0)
+    if (x.iteration % settings_.interval != 0)
       return;
     scalars values = {{"learning-rate", x.learning_rate},
                       {"batch-size", double(x.global_batch_size)},
@@ -136,10 +136,10 @@ class event_file final : public record_sink {
       values.emplace_back("pipeline-bubble", x.pipeline.bubble);
       values.emplace_back("planned-pipeline-bubble", x.pipeline.planned_bubble);
     }
-    if (how_.log.throughput)
+    if (settings_.log.throughput)
       values.emplace_back("throughput", x.flops_per_second / 1e12);
-    if (how_.log.throughput && how_.log.matrix_rate > 0)
-      values.emplace_back("share-of-matrix-rate", x.flops_per_second / how_.log.matrix_rate);
+    if (settings_.log.throughput && settings_.log.matrix_rate > 0)
+      values.emplace_back("share-of-matrix-rate", x.flops_per_second / settings_.log.matrix_rate);
     append(x.iteration, values);
   }
 
@@ -161,7 +161,7 @@ class event_file final : public record_sink {
     by_samples_->append(framed(scalar_event(now, std::int64_t(samples_), values)));
   }
 
-  board_settings how_;
+  board_settings settings_;
   std::unique_ptr<growing_file> by_steps_, by_samples_;
   std::uint64_t newest_ = 0, samples_ = 0;  ///< of the newest step
 };
@@ -204,8 +204,8 @@ std::string scalar_event(double time, std::int64_t step, const scalars& values) 
 }
 
 std::unique_ptr<record_sink> open_event_file(const std::filesystem::path& folder,
-                                             const board_settings& how) {
-  return std::make_unique<event_file>(folder, how);
+                                             const board_settings& settings) {
+  return std::make_unique<event_file>(folder, settings);
 }
 
 }  // namespace troupe::runtime

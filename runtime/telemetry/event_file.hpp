@@ -38,6 +38,6 @@ struct board_settings {
 /// Names are Megatron-LM's; "... vs samples" have consumed samples in place of steps, and stand in
 /// the folder `samples` below: a reader drops by one number what a run that goes on writes again.
 std::unique_ptr<record_sink> open_event_file(const std::filesystem::path& folder,
-                                             const board_settings& how);
+                                             const board_settings& settings);
 
 }  // namespace troupe::runtime

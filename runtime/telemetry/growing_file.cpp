@@ -12,9 +12,9 @@ namespace troupe::runtime {
 
 growing_file::growing_file(std::string flag, std::filesystem::path path, bool append)
     : flag_(std::move(flag)), path_(std::move(path)) {
-  const int how = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (append ? 0 : O_TRUNC);
+  const int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (append ? 0 : O_TRUNC);
   do
-    descriptor_ = ::open(path_.c_str(), how, 0666);
+    descriptor_ = ::open(path_.c_str(), flags, 0666);
   while (descriptor_ < 0 && errno == EINTR);
   if (descriptor_ < 0)
     throw io_error("cannot open {} '{}': {}; name another place",

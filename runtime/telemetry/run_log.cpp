@@ -17,12 +17,13 @@ namespace {
 
 constexpr const char* line_end = "\r\n";  // RFC 4180
 
-double teraflops(const step_report& x, const log_settings& how) {
-  return how.throughput ? x.flops_per_second / 1e12 : NAN;
+double teraflops(const step_report& x, const log_settings& settings) {
+  return settings.throughput ? x.flops_per_second / 1e12 : NAN;
 }
 
-double share_of_rate(const step_report& x, const log_settings& how) {
-  return how.throughput && how.matrix_rate > 0 ? x.flops_per_second / how.matrix_rate : NAN;
+double share_of_rate(const step_report& x, const log_settings& settings) {
+  return settings.throughput && settings.matrix_rate > 0 ? x.flops_per_second / settings.matrix_rate
+                                                         : NAN;
 }
 
 /// As many digits as bring back the same double; empty when it is not finite.
@@ -33,7 +34,7 @@ std::string cell(double x) {
 /// A row, by column.
 std::vector<std::pair<std::string_view, std::string>> cells_of(const step_report& x,
                                                                const validation_report* validated,
-                                                               const log_settings& how) {
+                                                               const log_settings& settings) {
   return {{"iteration", std::to_string(x.iteration)},
           {"consumed_samples", std::to_string(x.consumed_samples)},
           {"consumed_tokens", std::to_string(x.consumed_tokens)},
@@ -44,8 +45,8 @@ std::vector<std::pair<std::string_view, std::string>> cells_of(const step_report
           {"global_batch_size", std::to_string(x.global_batch_size)},
           {"elapsed_ms", cell(x.elapsed_ms)},
           {"tokens_per_second", cell(x.tokens_per_second)},
-          {"teraflops_per_second", cell(teraflops(x, how))},
-          {"share_of_matrix_rate", cell(share_of_rate(x, how))},
+          {"teraflops_per_second", cell(teraflops(x, settings))},
+          {"share_of_matrix_rate", cell(share_of_rate(x, settings))},
           {"params_norm", x.params_norm >= 0 ? cell(x.params_norm) : ""},
           {"num_zeros", x.zero_gradients >= 0 ? std::to_string(x.zero_gradients) : ""},
           {"loss_scale", x.scale.is_used() ? cell(x.scale.value) : ""},
@@ -64,25 +65,25 @@ std::string first_line(const std::filesystem::path& path) {
 
 class json_log final : public record_sink {
  public:
-  json_log(const std::filesystem::path& path, const log_settings& how)
-      : how_(how), file_("`watch.log_file`", path, how.append) {}
+  json_log(const std::filesystem::path& path, const log_settings& settings)
+      : settings_(settings), file_("`watch.log_file`", path, settings.append) {}
 
-  void write(const step_report& x) override { file_.append(json_record(x, how_) + "\n"); }
+  void write(const step_report& x) override { file_.append(json_record(x, settings_) + "\n"); }
   void write(const validation_report& x) override { file_.append(json_record(x) + "\n"); }
 
  private:
-  log_settings how_;
+  log_settings settings_;
   growing_file file_;
 };
 
 class csv_log final : public record_sink {
  public:
   csv_log(const std::filesystem::path& path,
-          const log_settings& how,
+          const log_settings& settings,
           std::function<bool(std::uint64_t)> is_validated)
-      : how_(how),
+      : settings_(settings),
         is_validated_(std::move(is_validated)),
-        file_("`watch.csv_file`", path, how.append) {
+        file_("`watch.csv_file`", path, settings.append) {
     if (file_.is_empty())
       file_.append(csv_header());
     else
@@ -101,18 +102,18 @@ class csv_log final : public record_sink {
   void write(const validation_report& x) override {
     if (!held_ || held_->iteration != x.iteration)
       return;  // the step is an older run's: its row stands already
-    file_.append(csv_row(*held_, &x, how_, columns_));
+    file_.append(csv_row(*held_, &x, settings_, columns_));
     held_.reset();
   }
 
   void finish() override {
     if (held_)
-      file_.append(csv_row(*held_, nullptr, how_, columns_));
+      file_.append(csv_row(*held_, nullptr, settings_, columns_));
     held_.reset();
   }
 
  private:
-  log_settings how_;
+  log_settings settings_;
   std::function<bool(std::uint64_t)> is_validated_;
   growing_file file_;
   std::vector<std::string> columns_ = csv_columns();
@@ -121,7 +122,7 @@ class csv_log final : public record_sink {
 
 }  // namespace
 
-std::string json_record(const step_report& x, const log_settings& how) {
+std::string json_record(const step_report& x, const log_settings& settings) {
   nlohmann::ordered_json out{{"iteration", x.iteration},
                              {"consumed_samples", x.consumed_samples},
                              {"consumed_tokens", x.consumed_tokens},
@@ -131,10 +132,10 @@ std::string json_record(const step_report& x, const log_settings& how) {
                              {"global_batch_size", x.global_batch_size},
                              {"elapsed_ms", x.elapsed_ms},
                              {"tokens_per_second", x.tokens_per_second}};
-  if (how.throughput)
-    out["teraflops_per_second"] = teraflops(x, how);
-  if (how.throughput && how.matrix_rate > 0)
-    out["share_of_matrix_rate"] = share_of_rate(x, how);
+  if (settings.throughput)
+    out["teraflops_per_second"] = teraflops(x, settings);
+  if (settings.throughput && settings.matrix_rate > 0)
+    out["share_of_matrix_rate"] = share_of_rate(x, settings);
   if (x.params_norm >= 0)
     out["params_norm"] = x.params_norm;
   if (x.zero_gradients >= 0)
@@ -177,9 +178,9 @@ std::string csv_header() {
 
 std::string csv_row(const step_report& x,
                     const validation_report* validated,
-                    const log_settings& how,
+                    const log_settings& settings,
                     const std::vector<std::string>& columns) {
-  const auto cells = cells_of(x, validated, how);
+  const auto cells = cells_of(x, validated, settings);
   std::vector<std::string> out;
   for (const auto& column : columns) {
     const auto found = std::find_if(
@@ -202,14 +203,14 @@ std::vector<std::string> columns_in(std::string_view first_line) {
 }
 
 std::unique_ptr<record_sink> open_json_log(const std::filesystem::path& path,
-                                           const log_settings& how) {
-  return std::make_unique<json_log>(path, how);
+                                           const log_settings& settings) {
+  return std::make_unique<json_log>(path, settings);
 }
 
 std::unique_ptr<record_sink> open_csv_log(const std::filesystem::path& path,
-                                          const log_settings& how,
+                                          const log_settings& settings,
                                           std::function<bool(std::uint64_t)> is_validated) {
-  return std::make_unique<csv_log>(path, how, std::move(is_validated));
+  return std::make_unique<csv_log>(path, settings, std::move(is_validated));
 }
 
 std::int64_t iteration_of_json(std::string_view line) {

@@ -22,7 +22,7 @@ struct log_settings {
 };
 
 /// One JSON object, no line end. Numbers that are not finite are null.
-std::string json_record(const step_report& x, const log_settings& how);
+std::string json_record(const step_report& x, const log_settings& settings);
 std::string json_record(const validation_report& x);
 
 /// The names of a table's columns, of one that is begun now.
@@ -36,17 +36,17 @@ std::string csv_header();
 /// this build does not know, are empty.
 std::string csv_row(const step_report& x,
                     const validation_report* validated,
-                    const log_settings& how,
+                    const log_settings& settings,
                     const std::vector<std::string>& columns = csv_columns());
 
 /// JSON lines, one for each report.
 std::unique_ptr<record_sink> open_json_log(const std::filesystem::path& path,
-                                           const log_settings& how);
+                                           const log_settings& settings);
 
 /// A table, one row for each step. `is_validated` tells of which iterations a validation follows:
 /// their rows wait for it, until the next step or the end.
 std::unique_ptr<record_sink> open_csv_log(const std::filesystem::path& path,
-                                          const log_settings& how,
+                                          const log_settings& settings,
                                           std::function<bool(std::uint64_t)> is_validated);
 
 /// The iteration of a line of either, without its end; negative: it is no record.

@@ -62,7 +62,7 @@ class word_store {
     position previous;
     position next;
   };
-  struct places {
+  struct occurrences {
     std::uint64_t count = 0;
     std::vector<position> at;  ///< of the left token; some may be out of date
   };
@@ -84,7 +84,7 @@ class word_store {
 
   std::vector<node> nodes_;
   std::vector<std::uint64_t> counts_;  ///< by word
-  std::unordered_map<pair_key, places> pairs_;
+  std::unordered_map<pair_key, occurrences> pairs_;
   std::vector<pair_key> changed_;
 };
 
@@ -199,11 +199,11 @@ void bpe_trainer::drop_rare() {
     });
 }
 
-bpe_vocabulary bpe_trainer::train(const bpe_training& how) const {
-  if (how.vocabulary_size < 257)
+bpe_vocabulary bpe_trainer::train(const bpe_training& settings) const {
+  if (settings.vocabulary_size < 257)
     throw input_error(
         "cannot train a tokenizer of {} tokens: 256 bytes and {} alone are 257; ask for more",
-        how.vocabulary_size,
+        settings.vocabulary_size,
         end_of_document_text);
   bpe_vocabulary made;
   for (const auto byte : bytes_by_character()) {
@@ -213,8 +213,8 @@ bpe_vocabulary bpe_trainer::train(const bpe_training& how) const {
   word_store words;
   for (const auto& [word, count] : counts_)
     words.add(word, count, made.byte_ids);
-  pair_queue queue(words, how.minimum_count);
-  const auto before_the_end = static_cast<std::size_t>(how.vocabulary_size) - 1;
+  pair_queue queue(words, settings.minimum_count);
+  const auto before_the_end = static_cast<std::size_t>(settings.vocabulary_size) - 1;
   for (pair_key pair = 0; made.tokens.size() < before_the_end && queue.take(pair);) {
     bpe_merge merge{std::int32_t(pair >> 32), std::int32_t(pair & 0xFFFFFFFF), 0};
     merge.result = static_cast<std::int32_t>(made.tokens.size());
@@ -223,8 +223,8 @@ bpe_vocabulary bpe_trainer::train(const bpe_training& how) const {
     made.merges.push_back(merge);
     for (const auto changed : words.merge(merge))
       queue.put(changed);
-    if (how.progress)
-      how.progress(made.tokens.size() + 1, std::uint64_t(how.vocabulary_size));
+    if (settings.progress)
+      settings.progress(made.tokens.size() + 1, std::uint64_t(settings.vocabulary_size));
   }
   made.end_of_document = static_cast<std::int32_t>(made.tokens.size());
   made.tokens.emplace_back(end_of_document_text);

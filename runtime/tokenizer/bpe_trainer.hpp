@@ -44,7 +44,7 @@ class bpe_trainer {
   /// Ids: the bytes in the order of their characters (byte_alphabet.hpp), the merges in theirs,
   /// "<|endoftext|>" last. Where the words have no pair left that is frequent enough, the
   /// vocabulary is smaller than asked. Throws input_error for a size below 257.
-  bpe_vocabulary train(const bpe_training& how) const;
+  bpe_vocabulary train(const bpe_training& settings) const;
 
  private:
   struct word_hash {

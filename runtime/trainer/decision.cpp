@@ -30,8 +30,8 @@ std::string fault_of(const step_result& x) {
 }
 
 /// What there is to say of a loss scale that does not fall.
-std::string standing_scale(const recipe& how, const loss_scale& at) {
-  return how.scaling.constant > 0
+std::string standing_scale(const recipe& recipe, const loss_scale& at) {
+  return recipe.scaling.constant > 0
              ? fmt::format(", with the constant loss scale {} (`scaling.constant`)", at.value)
              : fmt::format(", though the loss scale is down at its minimum, {} (`scaling.minimum`)",
                            at.value);
@@ -39,18 +39,18 @@ std::string standing_scale(const recipe& how, const loss_scale& at) {
 
 }  // namespace
 
-model_spec spec_of(const recipe& how) {
-  return gpt_spec(how.model, how.own);
+model_spec spec_of(const recipe& recipe) {
+  return gpt_spec(recipe.model, recipe.own);
 }
 
-training_position beginning(const recipe& how) {
+training_position beginning(const recipe& recipe) {
   training_position out;
-  if (how.precision == dtype::f16)
-    out.scale = first_scale(how.scaling);
+  if (recipe.precision == dtype::f16)
+    out.scale = first_scale(recipe.scaling);
   return out;
 }
 
-step_verdict decide(const recipe& how, const training_position& at, const step_result& result) {
+step_verdict decide(const recipe& recipe, const training_position& at, const step_result& result) {
   step_verdict out;
   loss_value loss;
   for (const auto& part : result.losses) {
@@ -61,29 +61,29 @@ step_verdict decide(const recipe& how, const training_position& at, const step_r
   out.grad_norm = total_norm(result.norms) / at.scale.factor();
   out.fault = fault_of(result);
   if (at.scale.is_used())
-    out.scale = next_scale(how.scaling, at.scale, out.fault.empty());
+    out.scale = next_scale(recipe.scaling, at.scale, out.fault.empty());
   out.skipped = at.skipped;
   auto& skipped = out.skipped;
   const auto place = std::int64_t(at.consumed - at.skipped.samples);
   out.update.learning_rate
-      = how.rate_of.at ? how.rate_of.at(place) : learning_rate(how.rate, place);
+      = recipe.rate_of.at ? recipe.rate_of.at(place) : learning_rate(recipe.rate, place);
   if (!out.fault.empty()) {
-    const bool dynamic = at.scale.is_used() && how.scaling.constant == 0;
-    out.overflows = dynamic && can_fall(how.scaling, at.scale);
+    const bool dynamic = at.scale.is_used() && recipe.scaling.constant == 0;
+    out.overflows = dynamic && can_fall(recipe.scaling, at.scale);
     out.before = dynamic ? at.scale.at_minimum : at.skipped.in_a_row;
-    out.stops = !out.overflows && out.before >= how.skippable_in_a_row;
+    out.stops = !out.overflows && out.before >= recipe.skippable_in_a_row;
     if (at.scale.is_used() && !out.overflows)
-      out.fault += standing_scale(how, at.scale);
+      out.fault += standing_scale(recipe, at.scale);
     ++skipped.iterations;
     ++skipped.in_a_row;
-    skipped.samples += std::uint64_t(global_batch_size(how.batch, std::int64_t(at.consumed)));
+    skipped.samples += std::uint64_t(global_batch_size(recipe.batch, std::int64_t(at.consumed)));
     skipped.nan += std::isfinite(out.loss) ? 0 : 1;
     return out;
   }
   skipped.in_a_row = 0;
   out.update.step = at.iteration + 1 - skipped.iterations;
   out.update.gradient_scale
-      = clip_coefficient(out.grad_norm, how.optimizer.clip) / at.scale.factor();
+      = clip_coefficient(out.grad_norm, recipe.optimizer.clip) / at.scale.factor();
   return out;
 }
 

@@ -38,7 +38,7 @@ struct recipe {
 };
 
 /// The model that it trains. Here a family is chosen, and in loaded_model.
-model_spec spec_of(const recipe& how);
+model_spec spec_of(const recipe& recipe);
 
 /// Where a training stands, beside its parameters and moments.
 struct training_position {
@@ -49,7 +49,7 @@ struct training_position {
 };
 
 /// Before the first step.
-training_position beginning(const recipe& how);
+training_position beginning(const recipe& recipe);
 
 /// What all votes of a step say together.
 struct step_result {
@@ -81,7 +81,7 @@ struct step_verdict {
 /// The decision of the step after `at`. A step that is left out counts as an iteration and has read
 /// its samples; the learning rate and the count of updates stay where they are, as in Megatron-LM.
 /// Norms that were voted are of the scaled loss.
-step_verdict decide(const recipe& how, const training_position& at, const step_result& result);
+step_verdict decide(const recipe& recipe, const training_position& at, const step_result& result);
 
 /// The diagnosis of a verdict that stops.
 std::string diagnosis(const step_verdict& x, const training_position& at);

@@ -31,7 +31,7 @@ struct layout_settings {
   int tensor = 1;
   int pipeline = 1;  ///< data parallelism is the rest
   std::string order = "tp-cp-ep-dp-pp";
-  bool sequence_parallel = false;  ///< rows of the residual stream are spread
+  bool sequence_parallel = false;  ///< rows of the residual stream are sharded
 
   /// `layout.replicas_per_worker`: logical replicas that each data-parallel rank plays in turn,
   /// each with its own gradients: the same bits as with as many ranks more.
@@ -45,7 +45,7 @@ struct layout_settings {
   std::vector<chunk_range> chunks;
 };
 
-/// How gradients and optimizer state are spread over the data axis. No flag changes a bit; the
+/// How gradients and optimizer state are sharded over the data axis. No flag changes a bit; the
 /// grain, which is none, is part of what norms and digests are of.
 struct reduction_settings {
   bool distributed_optimizer = false;   ///< ZeRO stage 1

@@ -186,7 +186,7 @@ void validate_tensor(const training_job& job, sentences& wrong) {
   const auto rows = job.training.batch.micro * m.sequence;
   if (job.layout.sequence_parallel && rows > 0 && rows % tensor != 0)
     wrong.push_back(fmt::format(
-        "`layout.sequence_parallel` spreads `batch.micro` {} x `model.sequence` {} tokens "
+        "`layout.sequence_parallel` shards `batch.micro` {} x `model.sequence` {} tokens "
         "over `layout.tensor` {}, and that does not come out even; the "
         "nearest that would do: `model.sequence` {}",
         job.training.batch.micro,
@@ -199,9 +199,8 @@ void validate_reduction(const training_job& job, sentences& wrong) {
   const auto& r = job.reduction;
   if (r.overlap_parameters && !r.distributed_optimizer)
     wrong.emplace_back(
-        "`reduction.overlap_parameters` gathers what `reduction.distributed_optimizer` has spread: "
-        "give both, or "
-        "neither");
+        "`reduction.overlap_parameters` gathers what `reduction.distributed_optimizer` has "
+        "sharded: give both, or neither");
   if (r.overlap_parameters && !r.overlap_gradients)
     wrong.emplace_back(
         "`reduction.overlap_parameters` needs `reduction.overlap_gradients`, as in Megatron-LM: "

@@ -38,9 +38,9 @@ class rehearsal {
         tensor_(axis::tensor, at[axis::tensor], job.layout.tensor),
         data_(axis::data, at[axis::data] * copies(), data_ranks() * copies()),
         ties_(axis::pipeline, pipeline_rank_ == pipeline.first_rank() ? 0 : 1, 2),
-        on_(job.backend, job.threads_per_worker, pool_),
+        stream_(job.backend, job.threads_per_worker, pool_),
         worker_(settings_of(job, pipeline, pipeline_rank_),
-                on_,
+                stream_,
                 {.along = {{axis::tensor, job.layout.tensor > 1 ? &tensor_ : nullptr},
                            {axis::data, &data_},
                            {axis::pipeline, holds_tie() ? &ties_ : nullptr}}}) {}
@@ -116,7 +116,7 @@ class rehearsal {
     for (const auto& x : plan->ranks[std::size_t(pipeline_rank_)])
       act(x);
     for (int b = 0; b < worker_.buckets(); ++b)
-      worker_.reduce_bucket(b, on_);
+      worker_.reduce_bucket(b, stream_);
     worker_.finish_reduction();
     worker_.update({1, 0, 1});
     worker_.gather();
@@ -162,7 +162,7 @@ class rehearsal {
   int pipeline_rank_;
   shadow_communicator tensor_, data_, ties_;
   memory_pool pool_ = memory_pool::shadow(), others_ = memory_pool::shadow();
-  stream on_;
+  stream stream_;
   worker worker_;
   std::map<std::pair<chunk_id, microbatch_id>, bundle> sent_;
   bundle returned_;

@@ -63,8 +63,8 @@ worker_settings settings_of(const training_job& job, const job_pipeline& pipelin
                       .distributed_optimizer = job.reduction.distributed_optimizer,
                       .bucket_size = job.reduction.bucket_size,
                       .grain = job.reduction.grain};
-  for (const auto& seat : pipeline.schedule->hosted_by(rank))
-    out.chunks.push_back({seat.chunk, pipeline.chunks[value(seat.chunk)], seat.copy});
+  for (const auto& hosted : pipeline.schedule->hosted_by(rank))
+    out.chunks.push_back({hosted.chunk, pipeline.chunks[value(hosted.chunk)], hosted.copy});
   return out;
 }
 

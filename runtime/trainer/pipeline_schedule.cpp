@@ -21,12 +21,12 @@ namespace fs = std::filesystem;
 
 constexpr const char* flag = "`layout.schedule.source`";
 
-std::string name_of(const schedule_settings& how) {
-  if (how.own)
-    return how.own->name;
-  if (!how.source.empty())
-    return how.source;
-  return how.chunks_per_rank > 1 ? "interleaved" : "1f1b";
+std::string name_of(const schedule_settings& settings) {
+  if (settings.own)
+    return settings.own->name;
+  if (!settings.source.empty())
+    return settings.source;
+  return settings.chunks_per_rank > 1 ? "interleaved" : "1f1b";
 }
 
 std::string known_names() {
@@ -37,8 +37,8 @@ std::string known_names() {
 }
 
 /// Whether a file says it; then by its extension.
-std::string file_kind(const schedule_settings& how) {
-  const auto extension = how.own ? "" : fs::path(how.source).extension().string();
+std::string file_kind(const schedule_settings& settings) {
+  const auto extension = settings.own ? "" : fs::path(settings.source).extension().string();
   return extension == ".csv" || extension == ".lua" ? extension : "";
 }
 
@@ -55,21 +55,21 @@ plan read_plan(const std::string& text, const std::string& path, int ranks) {
   return out;
 }
 
-void require_chunks(const schedule_settings& how, int of_schedule) {
-  if (how.chunks_per_rank > 0 && of_schedule > 0 && how.chunks_per_rank != of_schedule)
+void require_chunks(const schedule_settings& settings, int of_schedule) {
+  if (settings.chunks_per_rank > 0 && of_schedule > 0 && settings.chunks_per_rank != of_schedule)
     throw input_error(
         "{} '{}' has {} chunks a rank, but `layout.schedule.chunks_per_rank` says {}: leave "
         "that out, or give another schedule",
         flag,
-        how.source,
+        settings.source,
         of_schedule,
-        how.chunks_per_rank);
+        settings.chunks_per_rank);
 }
 
 /// A script or a file knows nothing of them.
-void require_no_options(const schedule_settings& how, const std::string& name) {
-  const bool group = how.group > 0;
-  if (group || how.memory_limit > 0)
+void require_no_options(const schedule_settings& settings, const std::string& name) {
+  const bool group = settings.group > 0;
+  if (group || settings.memory_limit > 0)
     throw input_error(
         "{} does nothing with {} '{}', which says itself what is done when: leave it out",
         group ? "`layout.schedule.group`" : "`layout.schedule.memory_limit`",
@@ -104,30 +104,30 @@ std::string misfit_of(const plan& x) {
 
 }  // namespace
 
-schedule_settings with_text(schedule_settings how) {
-  if (how.text.empty() && !file_kind(how).empty())
-    how.text = read_text(how.source);
-  return how;
+schedule_settings with_text(schedule_settings settings) {
+  if (settings.text.empty() && !file_kind(settings).empty())
+    settings.text = read_text(settings.source);
+  return settings;
 }
 
-pipeline_schedule::pipeline_schedule(schedule_settings how, int ranks, int microbatches)
-    : how_(with_text(std::move(how))), name_(name_of(how_)), ranks_(ranks) {
-  const auto kind = file_kind(how_);
-  if (!kind.empty() || how_.own)
-    require_no_options(how_, name_);
+pipeline_schedule::pipeline_schedule(schedule_settings settings, int ranks, int microbatches)
+    : settings_(with_text(std::move(settings))), name_(name_of(settings_)), ranks_(ranks) {
+  const auto kind = file_kind(settings_);
+  if (!kind.empty() || settings_.own)
+    require_no_options(settings_, name_);
   if (kind == ".csv") {
-    file_ = read_plan(how_.text, name_, ranks);
-    require_chunks(how_, file_->chunks % ranks == 0 ? file_->chunks / ranks : 0);
+    file_ = read_plan(settings_.text, name_, ranks);
+    require_chunks(settings_, file_->chunks % ranks == 0 ? file_->chunks / ranks : 0);
   } else if (kind == ".lua") {
-    script_.emplace(name_, how_.text);
-    require_chunks(how_, script_->chunks_per_rank());
+    script_.emplace(name_, settings_.text);
+    require_chunks(settings_, script_->chunks_per_rank());
     if (script_->is_behaviour())
       behaviours_ = script_->behaviours();
-  } else if (how_.own) {
-    behaviours_ = how_.own;
-    require_chunks(how_, behaviours_->chunks_per_rank);
+  } else if (settings_.own) {
+    behaviours_ = settings_.own;
+    require_chunks(settings_, behaviours_->chunks_per_rank);
   } else if (const auto* named = find_schedule(name_)) {
-    require_chunks(how_, named->other_chunks ? 0 : named->chunks_per_rank);
+    require_chunks(settings_, named->other_chunks ? 0 : named->chunks_per_rank);
   } else {
     throw input_error(
         "{} '{}': there is no such schedule, and no file that ends so; give one of {}, or a file "
@@ -140,8 +140,8 @@ pipeline_schedule::pipeline_schedule(schedule_settings how, int ranks, int micro
   in_order_ = runtime::accumulates_in_order(*frame_);
 }
 
-std::vector<hosted_seat> pipeline_schedule::hosted_by(int rank) const {
-  std::vector<hosted_seat> out;
+std::vector<chunk_copy> pipeline_schedule::hosted_by(int rank) const {
+  std::vector<chunk_copy> out;
   for (int c = 0; c < chunks(); ++c)
     for (int k = 0; k < copies(); ++k)
       if (rank_of(chunk_id(c), copy_id(k)) == rank)
@@ -187,29 +187,29 @@ plan pipeline_schedule::make(int microbatches) const {
     return *file_;
   }
   if (behaviours_) {
-    auto costs = shared_costs(how_.costs, behaviours_->chunks_per_rank);
-    costs.transfer = how_.transfer;
+    auto costs = shared_costs(settings_.costs, behaviours_->chunks_per_rank);
+    costs.transfer = settings_.transfer;
     return rehearse(*behaviours_, ranks_, microbatches, costs);
   }
   if (script_)
     return script_->make_plan(ranks_, microbatches);
   const schedule_request request{.ranks = ranks_,
-                                 .chunks_per_rank = how_.chunks_per_rank,
+                                 .chunks_per_rank = settings_.chunks_per_rank,
                                  .microbatches = microbatches,
-                                 .group = how_.group,
-                                 .memory_limit = how_.memory_limit,
-                                 .costs = how_.costs,
-                                 .transfer = how_.transfer};
+                                 .group = settings_.group,
+                                 .memory_limit = settings_.memory_limit,
+                                 .costs = settings_.costs,
+                                 .transfer = settings_.transfer};
   return name_ == "auto" ? search(request) : generate(name_, request);
 }
 
-plan pipeline_schedule::search(const schedule_request& how) const {
-  auto found = find_best(how);
+plan pipeline_schedule::search(const schedule_request& request) const {
+  auto found = find_best(request);
   notes_.push_back(
       fmt::format("auto: {}, for {} micro-batches {:.2f} % above the lower bound by the "
                   "given times",
                   found.from,
-                  how.microbatches,
+                  request.microbatches,
                   100 * (found.makespan / found.lower_bound - 1)));
   return std::move(found.what);
 }

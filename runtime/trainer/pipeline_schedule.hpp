@@ -31,14 +31,14 @@ struct schedule_settings {
 
 /// The same with the text of its file, if its source is one: for who cannot read that file. Throws
 /// input_error where nobody can.
-schedule_settings with_text(schedule_settings how);
+schedule_settings with_text(schedule_settings settings);
 
 /// A copy of a chunk that a rank hosts.
-struct hosted_seat {
+struct chunk_copy {
   chunk_id chunk = {};
   copy_id copy = {};
 
-  friend bool operator==(const hosted_seat&, const hosted_seat&) = default;
+  friend bool operator==(const chunk_copy&, const chunk_copy&) = default;
 };
 
 /// Any thread, once `recompute` was told.
@@ -46,7 +46,7 @@ class pipeline_schedule {
  public:
   /// Makes, or reads, and checks the plan for `microbatches` of each physical replica. Throws
   /// input_error: no such schedule or file, a script's error, a plan that cannot be carried out.
-  pipeline_schedule(schedule_settings how, int ranks, int microbatches);
+  pipeline_schedule(schedule_settings settings, int ranks, int microbatches);
 
   const std::string& name() const { return name_; }
   int ranks() const { return ranks_; }
@@ -54,7 +54,7 @@ class pipeline_schedule {
   int copies() const { return frame_->copies; }
   int rank_of(chunk_id chunk, copy_id copy = {}) const { return frame_->rank_of(chunk, copy); }
   /// Ascending by chunk.
-  std::vector<hosted_seat> hosted_by(int rank) const;
+  std::vector<chunk_copy> hosted_by(int rank) const;
   /// Null: everything is planned.
   const behaviour_factory* behaviours() const { return behaviours_ ? &*behaviours_ : nullptr; }
   /// The sums of gradients have the bits of every such schedule.
@@ -77,11 +77,11 @@ class pipeline_schedule {
 
  private:
   plan make(int microbatches) const;
-  plan search(const schedule_request& how) const;
+  plan search(const schedule_request& request) const;
   std::shared_ptr<const plan> checked(int microbatches) const;
   std::shared_ptr<const plan> plain_of(int microbatches) const;
 
-  schedule_settings how_;
+  schedule_settings settings_;
   std::string name_;
   int ranks_;
   std::optional<behaviour_factory> behaviours_;

@@ -16,7 +16,7 @@ namespace troupe::runtime {
 
 /// Bytes of the worker that needs most: the first pipeline stage.
 struct theoretical_memory {
-  double weights_and_optimizer = 0;  ///< gradients too: 18 bytes a parameter, 6 + 12 / D spread
+  double weights_and_optimizer = 0;  ///< gradients too: 18 bytes a parameter, 6 + 12 / D sharded
   double activations = 0;
 
   double total() const { return weights_and_optimizer + activations; }

@@ -13,8 +13,8 @@
 namespace troupe::runtime {
 namespace {
 
-axis_seats seats_of(const axis_map<communicator*>& groups) {
-  axis_seats out;
+axis_ranks ranks_of(const axis_map<communicator*>& groups) {
+  axis_ranks out;
   for (const auto& row : axis_table())
     if (const auto* const group = groups[row.id])
       out[row.id] = {group->rank(), group->size()};
@@ -37,9 +37,9 @@ std::unique_ptr<parameter_store> store_of(const worker_settings& settings,
                                           const memory_pool& pool) {
   if (settings.store)
     return settings.store(
-        model.units(), settings.replicas, pool, settings.precision, model.seats());
+        model.units(), settings.replicas, pool, settings.precision, model.ranks());
   return std::make_unique<resident_store>(
-      model.units(), settings.replicas, pool, settings.precision, model.seats());
+      model.units(), settings.replicas, pool, settings.precision, model.ranks());
 }
 
 /// Two copies on one rank are alike.
@@ -67,7 +67,7 @@ worker::hosted::hosted(const worker_settings& settings,
     : copy(which.copy),
       groups(all.of(which.id)),
       state_sharded(settings.distributed_optimizer),
-      model(settings.model, which.range, seats_of(groups), settings.sequence_parallel),
+      model(settings.model, which.range, ranks_of(groups), settings.sequence_parallel),
       plan(model, settings.recompute),
       store(store_of(settings, model, stream.pool())),
       buckets(make_buckets(
@@ -256,7 +256,7 @@ void worker::inject_nan_gradient() {
   for (auto& [id, home] : homes_)
     for (const auto& e : home->store->entries())
       if (home->answers() && e.owner < 0 && e.spec.tied_to.empty()
-          && runtime::answers(e.spec, home->store->seats())) {
+          && runtime::answers(e.spec, home->store->ranks())) {
         const float nan = std::numeric_limits<float>::quiet_NaN();
         stream_.write(home->store->gradients(0, e.index), &nan, sizeof nan);
         return;
@@ -340,7 +340,7 @@ std::int64_t worker::parameter_count() const {
   for (const auto& [id, home] : homes_)
     for (const auto& e : home->store->entries()) {
       const bool own = home->copy == copy_id(0) && e.spec.tied_to.empty()
-                       && runtime::answers(e.spec, home->store->seats());
+                       && runtime::answers(e.spec, home->store->ranks());
       sum += own ? e.valid : 0;
     }
   return sum;

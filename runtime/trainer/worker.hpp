@@ -47,7 +47,7 @@ struct worker_settings {
                                                  int replicas,
                                                  memory_pool pool,
                                                  dtype type,
-                                                 const axis_seats& seats)>
+                                                 const axis_ranks& ranks)>
       store = {};
 };
 
@@ -224,7 +224,7 @@ class worker {
   };
 
   /// A bucket of one of the chunks.
-  struct place {
+  struct chunk_bucket {
     hosted* home;
     std::size_t at;
     /// Complete, or summed: for the stream that reads it next, where that is another.
@@ -245,7 +245,7 @@ class worker {
   chunk_pass& pass(const pass_key& key, const char* otherwise);
   void emitted(hosted& home, int unit);
   bool is_whole(chunk_id id) const;
-  void sum_bucket(const place& which, stream& stream);
+  void sum_bucket(const chunk_bucket& which, stream& stream);
   void add_partial_gradients(hosted& home, axis along);
   void add_ties();
   void add_ties_between_chunks();
@@ -260,7 +260,7 @@ class worker {
   worker_groups groups_;
   step_settings step_;
   std::map<chunk_id, std::unique_ptr<hosted>> homes_;
-  std::vector<place> buckets_;
+  std::vector<chunk_bucket> buckets_;
   tensor vote_keys_;  ///< of the fingerprints of each chunk
   std::function<void(int)> complete_;
   std::shared_ptr<device_event> updated_;

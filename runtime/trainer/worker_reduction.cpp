@@ -42,7 +42,7 @@ void worker::reduce_bucket(int which, stream& stream) {
     found.point = stream.mark();
 }
 
-void worker::sum_bucket(const place& found, stream& stream) {
+void worker::sum_bucket(const chunk_bucket& found, stream& stream) {
   const auto& x = found.stretch();
   auto& store = *found.home->store;
   std::vector<const void*> parts;

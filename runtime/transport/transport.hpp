@@ -18,8 +18,8 @@ namespace troupe::runtime {
 
 /// Who redeems: for whose use, and until when.
 struct redeemer {
-  stream* on = nullptr;     ///< null: for the host
-  cancel_token until = {};  ///< ends the wait, as the end of the generation does
+  runtime::stream* stream = nullptr;  ///< null: for the host
+  cancel_token until = {};            ///< ends the wait, as the end of the generation does
 };
 
 /// Any thread.

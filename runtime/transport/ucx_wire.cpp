@@ -37,8 +37,8 @@ void choose_settings_of_ucx() {
   });
 }
 
-std::unique_ptr<wire> make_ucx_wire(wire_owner& owner, const wire_settings& how) {
-  auto with = how;
+std::unique_ptr<wire> make_ucx_wire(wire_owner& owner, const wire_settings& settings) {
+  auto with = settings;
   if (!with.start_thread)
     with.start_thread = start_thread;
   try {

@@ -11,6 +11,6 @@ namespace troupe::runtime {
 void choose_settings_of_ucx();
 
 /// Throws io_error: there is no plug-in, UCX refuses, or the system its thread.
-std::unique_ptr<wire> make_ucx_wire(wire_owner& owner, const wire_settings& how = {});
+std::unique_ptr<wire> make_ucx_wire(wire_owner& owner, const wire_settings& settings = {});
 
 }  // namespace troupe::runtime

@@ -88,6 +88,6 @@ struct wire_settings {
 };
 
 /// What the plug-in exports. Throws std::runtime_error: what was tried and what UCX said.
-using wire_maker = wire*(wire_owner& owner, const wire_settings& how);
+using wire_maker = wire*(wire_owner& owner, const wire_settings& settings);
 
 }  // namespace troupe::runtime

@@ -52,7 +52,7 @@ class wire_transport::reception {
   reception(wire_transport& of, const redeemer& by)
       : of_(of),
         by_(by),
-        on_device_(by.on != nullptr && by.on->queue() != nullptr),
+        on_device_(by.stream != nullptr && by.stream->queue() != nullptr),
         in_pieces_(on_device_ && !of.wire_->takes_device_memory()),
         waker_(by.until.on_cancel([&of, changed = changed_] {
           const std::lock_guard lock(of.mutex_);
@@ -93,8 +93,10 @@ tensor wire_transport::reception::expect(const ticket& x) {
   if (!bytes)
     throw io_error("{} is none: its extents do not fit into memory", name_of(x));
   const tensor out(
-      by_.on != nullptr ? by_.on->allocate(*bytes) : of_.pool_.allocate(*bytes), x.type, x.extents);
-  const auto each = in_pieces_ ? std::uint64_t(of_.how_.piece) : *bytes;
+      by_.stream != nullptr ? by_.stream->allocate(*bytes) : of_.pool_.allocate(*bytes),
+      x.type,
+      x.extents);
+  const auto each = in_pieces_ ? std::uint64_t(of_.settings_.piece) : *bytes;
   std::uint64_t at = 0;
   do {
     const auto end = std::min(at + each, *bytes);
@@ -106,7 +108,7 @@ tensor wire_transport::reception::expect(const ticket& x) {
 
 void wire_transport::reception::finish() {
   if (on_device_ && !in_pieces_)
-    by_.on->mark()->wait();  // the user of this memory before has done with it
+    by_.stream->mark()->wait();  // the user of this memory before has done with it
   const auto window = in_pieces_ ? pieces_at_once : ranges_.size();
   for (std::size_t i = 0; i < ranges_.size(); ++i) {
     while (begun_.size() < std::min(i + window, ranges_.size()))
@@ -116,7 +118,7 @@ void wire_transport::reception::finish() {
     if (!in_pieces_)
       continue;
     const auto& to = ranges_[i];
-    by_.on->copy(to.to.block().get() + to.begin, x.to, to.end - to.begin);
+    by_.stream->copy(to.to.block().get() + to.begin, x.to, to.end - to.begin);
     x.keep.reset();  // back to its pool, after the copy
   }
 }
@@ -125,7 +127,7 @@ void wire_transport::reception::begin(const range& x) {
   auto out = std::make_shared<fetch>(fetch{.what = x.what, .begin = x.begin, .end = x.end});
   out->changed = changed_;
   if (in_pieces_) {
-    auto pool = by_.on->pool();
+    auto pool = by_.stream->pool();
     const auto block = pool.allocate_pinned(x.end - x.begin);
     out->to = block.get();
     out->keep = block;
@@ -152,7 +154,7 @@ std::vector<tensor> wire_transport::redeem_all(std::span<const ticket> tickets,
   std::vector<tensor> out;
   reception all(*this, by);
   for (const auto& x : tickets)
-    if (x.holder == how_.process && !how_.through_the_wire)
+    if (x.holder == settings_.process && !settings_.through_the_wire)
       out.push_back(take(x));
     else
       out.push_back(all.expect(x));
@@ -172,7 +174,7 @@ void wire_transport::start(const std::shared_ptr<fetch>& x) {
                                      .fetch = x->number,
                                      .begin = x->begin,
                                      .end = x->end,
-                                     .asker = how_.process}),
+                                     .asker = settings_.process}),
                {},
                nullptr});
 }

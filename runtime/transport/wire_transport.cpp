@@ -9,9 +9,9 @@
 
 namespace troupe::runtime {
 
-wire_transport::wire_transport(const wire_transport_settings& how, const maker& make)
-    : how_(how), wire_(make(*this)) {
-  others_[how.process].where = wire_->address();
+wire_transport::wire_transport(const wire_transport_settings& settings, const maker& make)
+    : settings_(settings), wire_(make(*this)) {
+  others_[settings.process].where = wire_->address();
   wire_->start();
 }
 
@@ -23,7 +23,7 @@ wire_transport::~wire_transport() {
 }
 
 transport_address wire_transport::address() const {
-  return {how_.process, wire_->address()};
+  return {settings_.process, wire_->address()};
 }
 
 void wire_transport::introduce(const transport_address& who) {
@@ -57,13 +57,13 @@ void wire_transport::forget(std::uint64_t process, const std::string& why) {
 }
 
 ticket wire_transport::deposit(tensor x, generation_id generation) {
-  ticket out{how_.process, 0, generation, x.type(), x.extents()};
+  ticket out{settings_.process, 0, generation, x.type(), x.extents()};
   const auto bytes = x.bytes();
   const std::lock_guard lock(mutex_);
   if (generation <= ended_)
     throw cancelled();
   if (stager_ == nullptr && x.kind() == memory_kind::device)
-    stager_ = std::make_unique<wire_stager>(how_.piece, wire_->takes_device_memory());
+    stager_ = std::make_unique<wire_stager>(settings_.piece, wire_->takes_device_memory());
   out.slot = next_slot_++;
   leases_.emplace(out.slot, lease{std::move(x), generation});
   counters_.bytes_handed += bytes;
@@ -169,7 +169,7 @@ void wire_transport::answer(peer_number from, const wire_message& x) {
 std::variant<tensor, wire_reason> wire_transport::release(peer_number from, const wire_message& x) {
   const std::lock_guard lock(mutex_);
   askers_[from] = x.asker;
-  if (x.what.holder != how_.process)
+  if (x.what.holder != settings_.process)
     return wire_reason::stranger;
   if (x.what.generation <= ended_)
     return wire_reason::ended;

@@ -50,7 +50,7 @@ class wire_transport final : public transport, private wire_owner {
   using maker = std::function<std::unique_ptr<wire>(wire_owner&)>;
 
   /// Throws what `maker` throws.
-  wire_transport(const wire_transport_settings& how, const maker& make);
+  wire_transport(const wire_transport_settings& settings, const maker& make);
   ~wire_transport() override;
   wire_transport(const wire_transport&) = delete;
   wire_transport& operator=(const wire_transport&) = delete;
@@ -103,7 +103,7 @@ class wire_transport final : public transport, private wire_owner {
   void start(const std::shared_ptr<fetch>& x);
   peer_number peer_of(const ticket& x);
 
-  const wire_transport_settings how_;
+  const wire_transport_settings settings_;
   memory_pool pool_;  ///< of the host
   transport_counters counters_;
 

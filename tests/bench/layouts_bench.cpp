@@ -41,7 +41,7 @@ struct layout {
   const char* name;
   int tensor = 1, pipeline = 1, data = 1, threads = 1;
   int microbatches = 1;  ///< of each replica
-  bool rows = false, spread = false;
+  bool rows = false, distributed = false;
   runtime::dtype type = runtime::dtype::f32;
 };
 
@@ -64,9 +64,9 @@ runtime::training_job job_of(const layout& x) {
   job.layout.tensor = x.tensor;
   job.layout.world = x.tensor * x.pipeline * x.data;
   job.layout.sequence_parallel = x.rows;
-  job.reduction.distributed_optimizer = x.spread;
+  job.reduction.distributed_optimizer = x.distributed;
   job.reduction.overlap_gradients = x.data > 1;
-  job.reduction.overlap_parameters = x.spread;
+  job.reduction.overlap_parameters = x.distributed;
   job.reduction.bucket_size = 4'000'000;
   job.threads_per_worker = x.threads;
   job.train_iterations = 10;
@@ -105,13 +105,13 @@ double sum_of_two(std::int64_t n) {
   std::vector<double> ms;
   const auto rank = [&](int r) {
     runtime::local_communicator mine(group, r);
-    runtime::stream on(kernels::backend::cpu, 1, {});
+    runtime::stream stream(kernels::backend::cpu, 1, {});
     std::vector<float> x(std::size_t(n), 1), y(x.size());
     const void* const part = x.data();
     for (int i = 0; i < 30; ++i) {
       mine.barrier();
       const auto began = now_ns();
-      mine.all_reduce_sum(on, runtime::dtype::f32, {&part, 1}, y.data(), n);
+      mine.all_reduce_sum(stream, runtime::dtype::f32, {&part, 1}, y.data(), n);
       if (r == 0)
         ms.push_back(double(now_ns() - began) / 1e6);
     }
@@ -129,7 +129,7 @@ void cost() {
          {.name = "TP 2", .tensor = 2},
          {.name = "TP 2, sequence parallel", .tensor = 2, .rows = true},
          {.name = "DP 2", .data = 2},
-         {.name = "DP 2, distributed optimizer", .data = 2, .spread = true},
+         {.name = "DP 2, distributed optimizer", .data = 2, .distributed = true},
          {.name = "PP 2, 4 micro-batches", .pipeline = 2, .microbatches = 4},
          {.name = "PP 2, 12 micro-batches", .pipeline = 2, .microbatches = 12},
          {.name = "1 worker, 2 threads, bf16", .threads = 2, .type = runtime::dtype::bf16},

@@ -37,15 +37,15 @@ double seconds_of(const std::function<void()>& what) {
 /// GFLOP/s of the best of ten products of 2048 x 2048 x 2048.
 double matrix_rate(int threads) {
   constexpr std::int64_t n = 2048;
-  runtime::stream on(kernels::backend::cpu, threads, {});
-  auto x = runtime::tensor::empty<float>(on, {n, n}), w = x,
-       y = runtime::tensor::empty<float>(on, {n, n});
+  runtime::stream stream(kernels::backend::cpu, threads, {});
+  auto x = runtime::tensor::empty<float>(stream, {n, n}), w = x,
+       y = runtime::tensor::empty<float>(stream, {n, n});
   std::fill_n(x.data<float>(), n * n, 0.5F);
   double best = 1e9;
   for (int i = 0; i < 10; ++i)
     best = std::min(
         best, seconds_of([&] {
-          on.run(kernels::linear_forward<float>{
+          stream.run(kernels::linear_forward<float>{
               y.data<float>(), nullptr, x.data<float>(), w.data<float>(), nullptr, n, n, n});
         }));
   return 2.0 * n * n * n / best / 1e9;
@@ -70,13 +70,13 @@ runtime::training_job character_model(int threads) {
 
 /// The parts of a step, by a worker, without actors.
 void parts(const runtime::training_job& job, double rate) {
-  runtime::stream on(job.backend, job.threads_per_worker, {});
+  runtime::stream stream(job.backend, job.threads_per_worker, {});
   const auto& m = job.training.model;
   runtime::worker by({.model = m,
                       .chunks = {{runtime::chunk_id(0), {0, m.layers, true, true}}},
                       .optimizer = job.training.optimizer,
                       .precision = job.training.precision},
-                     on);
+                     stream);
   const tests::formula_source source(job.training, false);
   const runtime::pass_key key{0, runtime::chunk_id(0), runtime::microbatch_id(0)};
   std::vector<std::vector<double>> seconds(8);
@@ -151,10 +151,10 @@ std::pair<double, double> by_trainer(const runtime::training_job& job) {
   const auto profile = std::make_shared<runtime::operation_profile>();
   std::vector<double> all;
   {
-    runtime::stream on(job.backend, job.threads_per_worker, {});
+    runtime::stream stream(job.backend, job.threads_per_worker, {});
     runtime::reference_trainer trainer(
-        job.training, std::make_shared<tests::formula_source>(job.training, true), on);
-    on.time_operations(profile);
+        job.training, std::make_shared<tests::formula_source>(job.training, true), stream);
+    stream.time_operations(profile);
     for (std::uint64_t i = 0; i < job.train_iterations; ++i)
       all.push_back(trainer.step().elapsed_ms);
   }

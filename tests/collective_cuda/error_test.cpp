@@ -45,12 +45,12 @@ TEST_CASE("an error of NCCL names the rank, the group, what was done, and ends t
   as_nccl_ranks(
       groups,
       2,
-      [&](nccl_communicator& mine, stream& on) {
-        auto x = ones(on, 100);
+      [&](nccl_communicator& mine, stream& stream) {
+        auto x = ones(stream, 100);
         told[std::size_t(mine.rank())] = ending([&] {
           for (;;) {
-            sum(mine, on, x);
-            on.finish();
+            sum(mine, stream, x);
+            stream.finish();
           }
         });
         if (++left == 2)
@@ -92,16 +92,16 @@ TEST_CASE("an error that nobody waits for is found: ranks of two processes with 
         std::make_unique<nccl_groups>(token, 1, collective_mode::fast, ids, ordered_scratch));
   std::vector<std::string> told(2);
   on_threads(2, [&](int r) {
-    stream on(kernels::backend::cuda, 1, {}, r);
+    stream stream(kernels::backend::cuda, 1, {}, r);
     const auto mine
         = make_nccl_communicator(*processes[std::size_t(r)], {"both", axis::data, r, 2, r});
-    auto x = ones(on, 100), y = ones(on, 10 + r);
-    sum(*mine, on, x);
-    ensure(elements_of<float>(on, x) == std::vector<float>(100, 2), "processes sum together");
+    auto x = ones(stream, 100), y = ones(stream, 10 + r);
+    sum(*mine, stream, x);
+    ensure(elements_of<float>(stream, x) == std::vector<float>(100, 2), "processes sum together");
     told[std::size_t(r)] = ending([&] {
-      sum(*mine, on, y);
-      on.finish();  // until the watch has found it
-      sum(*mine, on, x);
+      sum(*mine, stream, y);
+      stream.finish();  // until the watch has found it
+      sum(*mine, stream, x);
     });
   });
   for (const auto& text : told)

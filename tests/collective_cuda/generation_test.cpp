@@ -55,10 +55,10 @@ TEST_CASE(
   const cancel_token token;
   auto groups = groups_of(token);
   std::atomic<int> waiting = 0, freed = 0;
-  as_nccl_ranks(groups, 4, [&](nccl_communicator& mine, stream& on) {
-    auto x = ones(on, 1000);
-    sum(mine, on, x);
-    on.finish();
+  as_nccl_ranks(groups, 4, [&](nccl_communicator& mine, stream& stream) {
+    auto x = ones(stream, 1000);
+    sum(mine, stream, x);
+    stream.finish();
     ++waiting;
     if (mine.rank() == 2) {  // dies
       while (waiting < 4)
@@ -69,12 +69,12 @@ TEST_CASE(
     }
     const auto told = ending([&] {
       for (;;) {
-        sum(mine, on, x);
-        on.finish();  // sleeps on the device's side of the sum
+        sum(mine, stream, x);
+        stream.finish();  // sleeps on the device's side of the sum
       }
     });
     freed += told == "cancelled";
-    on.clear(x.raw(), x.bytes());
+    stream.clear(x.raw(), x.bytes());
   });
   CHECK(freed == 3);
 }
@@ -93,12 +93,12 @@ TEST_CASE("a generation may end while communicators are being made", "[collectiv
   on_threads(4, [&](int r) {
     if (r == 3 && !all_come)
       return;
-    stream on(kernels::backend::cuda, 1, {}, r);
+    stream stream(kernels::backend::cuda, 1, {}, r);
     const auto mine = make_nccl_communicator(groups, {"all", axis::data, r, 4, r});
-    auto x = ones(on, 10);
+    auto x = ones(stream, 10);
     released += ending([&] {
                   for (;;)
-                    sum(*mine, on, x);
+                    sum(*mine, stream, x);
                 })
                 == "cancelled";
   });
@@ -122,8 +122,8 @@ TEST_CASE(
     std::this_thread::sleep_for(std::chrono::microseconds(delay_us));
     token.cancel();
   });
-  as_nccl_ranks(groups, 4, [&](nccl_communicator& mine, stream& on) {
-    auto from = ones(on, n), to = ones(on, n);
+  as_nccl_ranks(groups, 4, [&](nccl_communicator& mine, stream& stream) {
+    auto from = ones(stream, n), to = ones(stream, n);
     const void* const part = from.raw();
     const auto ends = equal_ends(n, 4), bytes = equal_ends(n * 4, 4);
     ++begun;
@@ -138,22 +138,22 @@ TEST_CASE(
         const nccl_receive receive{to.raw(), n * 4, before};
         switch (which) {
           case 0:
-            mine.all_reduce_sum(on, dtype::f32, {&part, 1}, to.raw(), n);
+            mine.all_reduce_sum(stream, dtype::f32, {&part, 1}, to.raw(), n);
             break;
           case 1:
-            mine.reduce_scatter_sum(on, dtype::f32, {&part, 1}, to.raw(), ends);
+            mine.reduce_scatter_sum(stream, dtype::f32, {&part, 1}, to.raw(), ends);
             break;
           case 2:
-            mine.all_gather(on, from.raw(), to.raw(), bytes);
+            mine.all_gather(stream, from.raw(), to.raw(), bytes);
             break;
           case 3:
-            mine.all_to_all(on, from.raw(), bytes, to.raw(), bytes);
+            mine.all_to_all(stream, from.raw(), bytes, to.raw(), bytes);
             break;
           case 4:
-            mine.broadcast(on, from.raw(), n * 4, round % 4);
+            mine.broadcast(stream, from.raw(), n * 4, round % 4);
             break;
           case 5:
-            mine.exchange(on, {&send, 1}, {&receive, 1});
+            mine.exchange(stream, {&send, 1}, {&receive, 1});
             break;
           default:
             mine.barrier();
@@ -163,8 +163,8 @@ TEST_CASE(
     });
     released += told == "cancelled";
     from = to = {};
-    auto next = uploaded(on, std::vector<float>(std::size_t(n), 5), {n});
-    ensure(elements_of<float>(on, next) == std::vector<float>(std::size_t(n), 5),
+    auto next = uploaded(stream, std::vector<float>(std::size_t(n), 5), {n});
+    ensure(elements_of<float>(stream, next) == std::vector<float>(std::size_t(n), 5),
            "nobody writes to it any more");
   });
   end.join();
@@ -180,14 +180,14 @@ TEST_CASE(
   auto groups = groups_of(token);
   std::vector<std::shared_ptr<device_event>> last(3);
   std::atomic<int> waiting = 0, early = 0;
-  as_nccl_ranks(groups, 3, [&](nccl_communicator& mine, stream& on) {
-    auto x = ones(on, 100);
+  as_nccl_ranks(groups, 3, [&](nccl_communicator& mine, stream& stream) {
+    auto x = ones(stream, 100);
     mine.barrier();
     if (mine.rank() > 0)  // 0 does not come
-      mine.broadcast(on, x.raw(), 16, 1);
+      mine.broadcast(stream, x.raw(), 16, 1);
     for (int i = 0; i < 4; ++i)  // items that the queue takes up late
-      on.clear(x.raw(), x.bytes());
-    last[std::size_t(mine.rank())] = on.mark();
+      stream.clear(x.raw(), x.bytes());
+    last[std::size_t(mine.rank())] = stream.mark();
     ++waiting;
     while (waiting < 3)
       std::this_thread::yield();
@@ -195,7 +195,7 @@ TEST_CASE(
       token.cancel();
     while (!token.is_cancelled())
       std::this_thread::yield();
-    while (ending([&] { sum(mine, on, x); }).empty()) {
+    while (ending([&] { sum(mine, stream, x); }).empty()) {
     }
     for (const auto& one : last)
       early += !one->passed();
@@ -212,8 +212,8 @@ TEST_CASE("memory that is held is let go before communicators are aborted or clo
   std::vector<std::shared_ptr<void>> held(2);
   {
     auto groups = groups_of(token);
-    as_nccl_ranks(groups, 2, [&](nccl_communicator& mine, stream& on) {
-      auto x = ones(on, 100);
+    as_nccl_ranks(groups, 2, [&](nccl_communicator& mine, stream& stream) {
+      auto x = ones(stream, 100);
       held[std::size_t(mine.rank())] = mine.hold(x.raw(), x.bytes());
       mine.barrier();
     });
@@ -240,8 +240,8 @@ TEST_CASE("children are aborted with their parents", "[collective][nccl]") {
   const cancel_token token;
   auto groups = groups_of(token);
   std::atomic<int> waiting = 0, released = 0;
-  as_nccl_ranks(groups, 3, [&](nccl_communicator& mine, stream& on) {
-    auto x = ones(on, 100);
+  as_nccl_ranks(groups, 3, [&](nccl_communicator& mine, stream& stream) {
+    auto x = ones(stream, 100);
     std::unique_ptr<nccl_communicator> child;
     if (!splitting)
       child = mine.split(axis::data, 0, 0);
@@ -259,8 +259,8 @@ TEST_CASE("children are aborted with their parents", "[collective][nccl]") {
                   if (splitting)
                     child = mine.split(axis::data, 0, 0);
                   for (;;) {
-                    sum(*child, on, x);
-                    on.finish();
+                    sum(*child, stream, x);
+                    stream.finish();
                   }
                 })
                 == "cancelled";

@@ -26,15 +26,15 @@ nccl_groups ordered_groups(std::uint64_t generation = 1,
   return {cancel_token(), generation, collective_mode::ordered, std::move(ids)};
 }
 
-tensor four(stream& on, float x) {
-  return uploaded(on, std::vector<float>(4, x), {4});
+tensor four(stream& stream, float x) {
+  return uploaded(stream, std::vector<float>(4, x), {4});
 }
 
-std::vector<float> sum(communicator& group, stream& on, float mine) {
-  auto x = four(on, mine);
+std::vector<float> sum(communicator& group, stream& stream, float mine) {
+  auto x = four(stream, mine);
   const void* const part = x.raw();
-  group.all_reduce_sum(on, dtype::f32, {&part, 1}, x.raw(), 4);
-  return elements_of<float>(on, x);
+  group.all_reduce_sum(stream, dtype::f32, {&part, 1}, x.raw(), 4);
+  return elements_of<float>(stream, x);
 }
 
 }  // namespace
@@ -52,16 +52,16 @@ TEST_CASE("a communicator knows its axis, its rank and its size", "[collective][
 TEST_CASE("an activation goes from rank to rank by sends and receives", "[collective][nccl]") {
   auto groups = ordered_groups();
   std::vector<float> last;
-  as_nccl_ranks(groups, 4, [&](nccl_communicator& mine, stream& on) {
+  as_nccl_ranks(groups, 4, [&](nccl_communicator& mine, stream& stream) {
     for (int round = 0; round < 5; ++round) {
-      auto x = four(on, float(round + 1));
+      auto x = four(stream, float(round + 1));
       if (mine.rank() > 0)
-        mine.receive(on, x.raw(), 16, mine.rank() - 1);
-      on.run(kernels::add<float>{x.data<float>(), x.data<float>(), x.data<float>(), 4});
+        mine.receive(stream, x.raw(), 16, mine.rank() - 1);
+      stream.run(kernels::add<float>{x.data<float>(), x.data<float>(), x.data<float>(), 4});
       if (mine.rank() < 3)
-        mine.send(on, x.raw(), 16, mine.rank() + 1);
+        mine.send(stream, x.raw(), 16, mine.rank() + 1);
       else
-        last = elements_of<float>(on, x);
+        last = elements_of<float>(stream, x);
     }
   });
   CHECK(last == std::vector<float>(4, 5 * 16));
@@ -70,15 +70,16 @@ TEST_CASE("an activation goes from rank to rank by sends and receives", "[collec
 TEST_CASE("several arrays between two ranks arrive in the order in which they were named",
           "[collective][nccl]") {
   auto groups = ordered_groups();
-  as_nccl_ranks(groups, 2, [&](nccl_communicator& mine, stream& on) {
+  as_nccl_ranks(groups, 2, [&](nccl_communicator& mine, stream& stream) {
     const int peer = 1 - mine.rank();
-    const auto a = four(on, float(10 * mine.rank())), b = four(on, float(10 * mine.rank() + 1));
-    auto to_a = four(on, -1), to_b = four(on, -1);
+    const auto a = four(stream, float(10 * mine.rank())),
+               b = four(stream, float(10 * mine.rank() + 1));
+    auto to_a = four(stream, -1), to_b = four(stream, -1);
     const nccl_send sends[] = {{a.raw(), 16, peer}, {b.raw(), 8, peer}};
     const nccl_receive receives[] = {{to_a.raw(), 16, peer}, {to_b.raw(), 8, peer}};
-    mine.exchange(on, sends, receives);
-    ensure(elements_of<float>(on, to_a) == std::vector<float>(4, float(10 * peer))
-               && elements_of<float>(on, to_b)
+    mine.exchange(stream, sends, receives);
+    ensure(elements_of<float>(stream, to_a) == std::vector<float>(4, float(10 * peer))
+               && elements_of<float>(stream, to_b)
                       == std::vector<float>{float(10 * peer + 1), float(10 * peer + 1), -1, -1},
            "both have come");
   });
@@ -103,9 +104,9 @@ TEST_CASE("nobody leaves a barrier before everybody has come", "[collective][ncc
 
 TEST_CASE("children have the ranks of one colour, in the order of the keys", "[collective][nccl]") {
   auto groups = ordered_groups();
-  as_nccl_ranks(groups, 4, [&](nccl_communicator& mine, stream& on) {
+  as_nccl_ranks(groups, 4, [&](nccl_communicator& mine, stream& stream) {
     const int r = mine.rank();
-    const auto before = sum(mine, on, 1);
+    const auto before = sum(mine, stream, 1);
     // 0 and 2, 2 first; 1 alone; 3 in none.
     const auto child = mine.split(axis::data, r == 3 ? -1 : r % 2, -r);
     ensure((child == nullptr) == (r == 3), "no colour, no child");
@@ -114,16 +115,16 @@ TEST_CASE("children have the ranks of one colour, in the order of the keys", "[c
                  && child->rank() == (r == 0 ? 1 : 0),
              "split as asked for");
       const float all = r == 1 ? 2 : 4;
-      ensure(sum(*child, on, float(r) + 1) == std::vector<float>(4, all),
+      ensure(sum(*child, stream, float(r) + 1) == std::vector<float>(4, all),
              "the child sums over its own");
       child->barrier();
     }
-    ensure(sum(mine, on, 1) == before, "the parent sums over all as before");
+    ensure(sum(mine, stream, 1) == before, "the parent sums over all as before");
     // A second split, of everybody, while the first child lives.
     const auto again = mine.split(axis::context, 0, r);
-    ensure(
-        again->size() == 4 && again->rank() == r && sum(*again, on, 1) == std::vector<float>(4, 4),
-        "split again");
+    ensure(again->size() == 4 && again->rank() == r
+               && sum(*again, stream, 1) == std::vector<float>(4, 4),
+           "split again");
     mine.barrier();  // children are closed when nobody needs them
   });
   SUCCEED();
@@ -132,23 +133,23 @@ TEST_CASE("children have the ranks of one colour, in the order of the keys", "[c
 TEST_CASE("a split waits for what its rank has put on queues", "[collective][nccl]") {
   emulator::set_delay(3000);  // the sum is under way for a while
   auto groups = ordered_groups();
-  as_nccl_ranks(groups, 2, [&](nccl_communicator& mine, stream& on) {
-    auto x = four(on, 1);
-    mine.broadcast(on, x.raw(), 16, 0);
+  as_nccl_ranks(groups, 2, [&](nccl_communicator& mine, stream& stream) {
+    auto x = four(stream, 1);
+    mine.broadcast(stream, x.raw(), 16, 0);
     const auto child = mine.split(axis::data, 0, mine.rank());
-    ensure(sum(*child, on, 1) == std::vector<float>(4, 2), "the child serves");
+    ensure(sum(*child, stream, 1) == std::vector<float>(4, 2), "the child serves");
   });
   emulator::set_delay(0);
 }
 
 TEST_CASE("a group of one needs no NCCL, and has children of one", "[collective][nccl]") {
   auto groups = ordered_groups();
-  as_nccl_ranks(groups, 1, [&](nccl_communicator& mine, stream& on) {
+  as_nccl_ranks(groups, 1, [&](nccl_communicator& mine, stream& stream) {
     mine.barrier();
-    auto x = four(on, 1);
+    auto x = four(stream, 1);
     const auto held = mine.hold(x.raw(), 16);
     const auto child = mine.split(axis::data, 0, 0);
-    ensure(sum(*child, on, 3) == std::vector<float>(4, 3), "its own");
+    ensure(sum(*child, stream, 3) == std::vector<float>(4, 3), "its own");
     ensure(mine.split(axis::data, -1, 0) == nullptr, "no colour, no child");
   });
   SUCCEED();
@@ -159,15 +160,15 @@ TEST_CASE("memory is held for as long as its handle lives, and let go with the g
   std::vector<std::shared_ptr<void>> outlive(2);
   {
     auto groups = ordered_groups();
-    as_nccl_ranks(groups, 2, [&](nccl_communicator& mine, stream& on) {
-      auto x = four(on, 1);
+    as_nccl_ranks(groups, 2, [&](nccl_communicator& mine, stream& stream) {
+      auto x = four(stream, 1);
       const void* const part = x.raw();
       {
         const auto held = mine.hold(x.raw(), 16);
         ensure(held != nullptr, "held");
-        mine.all_reduce_sum(on, dtype::f32, {&part, 1}, x.raw(), 4);
+        mine.all_reduce_sum(stream, dtype::f32, {&part, 1}, x.raw(), 4);
       }
-      ensure(elements_of<float>(on, x) == std::vector<float>(4, 2), "summed");
+      ensure(elements_of<float>(stream, x) == std::vector<float>(4, 2), "summed");
       auto& kept = outlive[std::size_t(mine.rank())];
       kept = mine.hold(x.raw(), 16);
       mine.barrier();
@@ -181,8 +182,8 @@ TEST_CASE("generations follow one another in the same process, with groups of th
   const auto ids = std::make_shared<nccl_meeting>();
   for (std::uint64_t generation = 1; generation <= 3; ++generation) {
     auto groups = ordered_groups(generation, ids);
-    as_nccl_ranks(groups, 3, [&](nccl_communicator& mine, stream& on) {
-      ensure(sum(mine, on, float(generation)) == std::vector<float>(4, 3 * float(generation)),
+    as_nccl_ranks(groups, 3, [&](nccl_communicator& mine, stream& stream) {
+      ensure(sum(mine, stream, float(generation)) == std::vector<float>(4, 3 * float(generation)),
              "of its own generation");
     });
   }
@@ -192,16 +193,16 @@ TEST_CASE("generations follow one another in the same process, with groups of th
 TEST_CASE("several groups of the same ranks work side by side", "[collective][nccl]") {
   auto groups = ordered_groups();
   on_threads(4, [&](int r) {
-    stream on(kernels::backend::cuda, 1, {}, r), wire(kernels::backend::cuda, 1, {}, r);
+    stream stream(kernels::backend::cuda, 1, {}, r), wire(kernels::backend::cuda, 1, {}, r);
     const auto all = make_nccl_communicator(groups, {"all", axis::data, r, 4, r});
     const auto pair = make_nccl_communicator(
         groups, {r < 2 ? "first pair" : "second pair", axis::tensor, r % 2, 2, r});
     for (int round = 0; round < 5; ++round) {
-      auto x = four(on, 1), y = four(wire, 1);
+      auto x = four(stream, 1), y = four(wire, 1);
       const void *const x_part = x.raw(), *const y_part = y.raw();
-      pair->all_reduce_sum(on, dtype::f32, {&x_part, 1}, x.raw(), 4);
+      pair->all_reduce_sum(stream, dtype::f32, {&x_part, 1}, x.raw(), 4);
       all->all_reduce_sum(wire, dtype::f32, {&y_part, 1}, y.raw(), 4);
-      ensure(elements_of<float>(on, x) == std::vector<float>(4, 2)
+      ensure(elements_of<float>(stream, x) == std::vector<float>(4, 2)
                  && elements_of<float>(wire, y) == std::vector<float>(4, 4),
              "each its own");
     }
@@ -213,10 +214,11 @@ TEST_CASE("COLLECTIVE-5: a rank's streams are on its device", "[collective][nccl
   auto groups = ordered_groups();
   const auto mine = make_nccl_communicator(groups, {"one", axis::data, 0, 1, 0});
   stream elsewhere(kernels::backend::cuda, 1, {}, 1), host(kernels::backend::cpu, 1, {});
-  for (auto* const on : {&elsewhere, &host}) {
+  for (auto* const stream : {&elsewhere, &host}) {
     float x = 0;
-    CHECK_THROWS_MATCHES(
-        mine->broadcast(*on, &x, 4, 0), broken_promise, MessageMatches(StartsWith("COLLECTIVE-5")));
+    CHECK_THROWS_MATCHES(mine->broadcast(*stream, &x, 4, 0),
+                         broken_promise,
+                         MessageMatches(StartsWith("COLLECTIVE-5")));
   }
 }
 
@@ -224,10 +226,10 @@ TEST_CASE("COLLECTIVE-6: each rank of a group joins once, and all say the same o
           "[collective][nccl][invariant]") {
   auto groups = ordered_groups();
   const auto mine = make_nccl_communicator(groups, {"pair", axis::data, 0, 2, 0});
-  for (const auto& wrong : {nccl_seat{"pair", axis::data, 0, 2, 1},
-                            nccl_seat{"pair", axis::data, 2, 2, 1},
-                            nccl_seat{"pair", axis::data, 1, 3, 1},
-                            nccl_seat{"pair", axis::tensor, 1, 2, 1}})
+  for (const auto& wrong : {nccl_member{"pair", axis::data, 0, 2, 1},
+                            nccl_member{"pair", axis::data, 2, 2, 1},
+                            nccl_member{"pair", axis::data, 1, 3, 1},
+                            nccl_member{"pair", axis::tensor, 1, 2, 1}})
     CHECK_THROWS_MATCHES(make_nccl_communicator(groups, wrong),
                          broken_promise,
                          MessageMatches(StartsWith("COLLECTIVE-6")));
@@ -242,13 +244,13 @@ TEST_CASE("COLLECTIVE-7: what is sent and received goes between two ranks of a g
           "[collective][nccl][invariant]") {
   auto groups = ordered_groups();
   const auto mine = make_nccl_communicator(groups, {"pair", axis::data, 0, 2, 0});
-  stream on(kernels::backend::cuda, 1, {}, 0);
-  auto x = four(on, 1);
+  stream stream(kernels::backend::cuda, 1, {}, 0);
+  auto x = four(stream, 1);
   for (const int peer : {-1, 0, 2}) {
-    CHECK_THROWS_MATCHES(mine->send(on, x.raw(), 16, peer),
+    CHECK_THROWS_MATCHES(mine->send(stream, x.raw(), 16, peer),
                          broken_promise,
                          MessageMatches(StartsWith("COLLECTIVE-7")));
-    CHECK_THROWS_MATCHES(mine->receive(on, x.raw(), 16, peer),
+    CHECK_THROWS_MATCHES(mine->receive(stream, x.raw(), 16, peer),
                          broken_promise,
                          MessageMatches(StartsWith("COLLECTIVE-7")));
   }

@@ -28,8 +28,8 @@ using of_ranks = std::vector<std::vector<bytes>>;  ///< of each rank, what its o
 using work = std::function<bytes(communicator&, stream&)>;
 
 template <class T>
-bytes bits(stream& on, const tensor& x) {
-  const auto values = elements_of<T>(on, x);
+bytes bits(stream& stream, const tensor& x) {
+  const auto values = elements_of<T>(stream, x);
   bytes out(values.size() * sizeof(T));
   if (!out.empty())
     std::memcpy(out.data(), values.data(), out.size());
@@ -66,59 +66,60 @@ struct own_parts {
   std::vector<tensor> arrays;
   std::vector<const void*> addresses;
 
-  own_parts(const communicator& group, stream& on, int parts, std::int64_t n) {
+  own_parts(const communicator& group, stream& stream, int parts, std::int64_t n) {
     for (int p = 0; p < parts; ++p) {
-      arrays.push_back(uploaded(on, addends<T>(n, group.rank() * parts + p), {n}));
+      arrays.push_back(uploaded(stream, addends<T>(n, group.rank() * parts + p), {n}));
       addresses.push_back(arrays.back().raw());
     }
   }
 };
 
 template <class T>
-bytes all_reduced(communicator& group, stream& on, int parts, std::int64_t n, bool in_place) {
-  const own_parts<T> mine(group, on, parts, n);
-  auto to = in_place ? mine.arrays[0] : tensor::empty<T>(on, {n});
-  group.all_reduce_sum(on, dtype_of<T>(), mine.addresses, to.raw(), n);
-  auto out = bits<T>(on, to);
+bytes all_reduced(communicator& group, stream& stream, int parts, std::int64_t n, bool in_place) {
+  const own_parts<T> mine(group, stream, parts, n);
+  auto to = in_place ? mine.arrays[0] : tensor::empty<T>(stream, {n});
+  group.all_reduce_sum(stream, dtype_of<T>(), mine.addresses, to.raw(), n);
+  auto out = bits<T>(stream, to);
   for (int p = in_place ? 1 : 0; p < parts; ++p)  // the other parts are as they were
-    for (const auto x : bits<T>(on, mine.arrays[std::size_t(p)]))
+    for (const auto x : bits<T>(stream, mine.arrays[std::size_t(p)]))
       out.push_back(x);
   return out;
 }
 
 template <class T>
 bytes scattered(communicator& group,
-                stream& on,
+                stream& stream,
                 int parts,
                 const std::vector<std::int64_t>& ends,
                 bool in_place) {
-  const own_parts<T> mine(group, on, parts, ends.back());
+  const own_parts<T> mine(group, stream, parts, ends.back());
   const auto begin = begin_of(ends, group.rank());
   const auto cut = ends[std::size_t(group.rank())] - begin;
-  auto to = in_place ? mine.arrays[0].slice(begin, {cut}) : tensor::empty<T>(on, {cut});
-  group.reduce_scatter_sum(on, dtype_of<T>(), mine.addresses, to.raw(), ends);
-  return bits<T>(on, to);
+  auto to = in_place ? mine.arrays[0].slice(begin, {cut}) : tensor::empty<T>(stream, {cut});
+  group.reduce_scatter_sum(stream, dtype_of<T>(), mine.addresses, to.raw(), ends);
+  return bits<T>(stream, to);
 }
 
 bytes gathered(communicator& group,
-               stream& on,
+               stream& stream,
                const std::vector<std::int64_t>& ends,
                bool in_place) {
   const auto begin = begin_of(ends, group.rank());
   const auto cut = ends[std::size_t(group.rank())] - begin;
-  const auto mine = uploaded(on, addends<float>(cut + 1, group.rank()), {cut + 1});
-  auto to = uploaded(on, std::vector<float>(std::size_t(ends.back()) + 1, -1), {ends.back() + 1});
+  const auto mine = uploaded(stream, addends<float>(cut + 1, group.rank()), {cut + 1});
+  auto to
+      = uploaded(stream, std::vector<float>(std::size_t(ends.back()) + 1, -1), {ends.back() + 1});
   std::vector<std::int64_t> in_bytes;
   for (const auto end : ends)
     in_bytes.push_back(end * 4);
   auto* const place = to.raw() + begin * 4;
   if (in_place)
-    on.copy(place, mine.raw(), std::size_t(cut) * 4);
-  group.all_gather(on, in_place ? place : mine.raw(), to.raw(), in_bytes);
-  return bits<float>(on, to);
+    stream.copy(place, mine.raw(), std::size_t(cut) * 4);
+  group.all_gather(stream, in_place ? place : mine.raw(), to.raw(), in_bytes);
+  return bits<float>(stream, to);
 }
 
-bytes exchanged(communicator& group, stream& on, int round) {
+bytes exchanged(communicator& group, stream& stream, int round) {
   // Rank a sends b (a + 1) * 5 + b * round bytes, and none to itself in odd rounds.
   const auto count = [&](int a, int b) {
     return std::int64_t(a == b && round % 2 == 1 ? 0 : (a + 1) * 5 + b * round);
@@ -129,16 +130,16 @@ bytes exchanged(communicator& group, stream& on, int round) {
     from_ends.push_back(sent += count(group.rank(), r));
     to_ends.push_back(received += count(r, group.rank()));
   }
-  const auto from = uploaded(on, addends<float>(sent, group.rank() + 10 * round), {sent});
-  auto to = uploaded(on, std::vector<float>(std::size_t(received) + 1), {received + 1});
-  group.all_to_all(on, from.raw(), from_ends, to.raw(), to_ends);
-  return bits<float>(on, to);
+  const auto from = uploaded(stream, addends<float>(sent, group.rank() + 10 * round), {sent});
+  auto to = uploaded(stream, std::vector<float>(std::size_t(received) + 1), {received + 1});
+  group.all_to_all(stream, from.raw(), from_ends, to.raw(), to_ends);
+  return bits<float>(stream, to);
 }
 
-bytes broadcast(communicator& group, stream& on, int root) {
-  auto x = uploaded(on, addends<float>(33, group.rank()), {33});
-  group.broadcast(on, x.raw(), 33 * 4, root);
-  return bits<float>(on, x);
+bytes broadcast(communicator& group, stream& stream, int root) {
+  auto x = uploaded(stream, addends<float>(33, group.rank()), {33});
+  group.broadcast(stream, x.raw(), 33 * 4, root);
+  return bits<float>(stream, x);
 }
 
 std::vector<work> every_operation(int size) {
@@ -146,33 +147,33 @@ std::vector<work> every_operation(int size) {
   for (const int parts : {1, 3})
     for (const std::int64_t n : {1, 17, 1003})
       for (const bool in_place : {false, true}) {
-        out.push_back([=](communicator& g, stream& on) {
-          return all_reduced<float>(g, on, parts, n, in_place);
+        out.push_back([=](communicator& g, stream& stream) {
+          return all_reduced<float>(g, stream, parts, n, in_place);
         });
-        out.push_back([=](communicator& g, stream& on) {
-          return all_reduced<bf16>(g, on, parts, n, in_place);
+        out.push_back([=](communicator& g, stream& stream) {
+          return all_reduced<bf16>(g, stream, parts, n, in_place);
         });
-        out.push_back([=](communicator& g, stream& on) {
-          return all_reduced<f16>(g, on, parts, n, in_place);
+        out.push_back([=](communicator& g, stream& stream) {
+          return all_reduced<f16>(g, stream, parts, n, in_place);
         });
         for (const auto& ends : {uneven_ends(n, size), equal_ends(n * size, size)}) {
-          out.push_back([=](communicator& g, stream& on) {
-            return scattered<float>(g, on, parts, ends, in_place);
+          out.push_back([=](communicator& g, stream& stream) {
+            return scattered<float>(g, stream, parts, ends, in_place);
           });
-          out.push_back([=](communicator& g, stream& on) {
-            return scattered<bf16>(g, on, parts, ends, in_place);
+          out.push_back([=](communicator& g, stream& stream) {
+            return scattered<bf16>(g, stream, parts, ends, in_place);
           });
-          out.push_back([=](communicator& g, stream& on) {
-            return scattered<f16>(g, on, parts, ends, in_place);
+          out.push_back([=](communicator& g, stream& stream) {
+            return scattered<f16>(g, stream, parts, ends, in_place);
           });
           out.push_back(
-              [=](communicator& g, stream& on) { return gathered(g, on, ends, in_place); });
+              [=](communicator& g, stream& stream) { return gathered(g, stream, ends, in_place); });
         }
       }
   for (int round = 0; round < 4; ++round)
-    out.push_back([=](communicator& g, stream& on) { return exchanged(g, on, round); });
+    out.push_back([=](communicator& g, stream& stream) { return exchanged(g, stream, round); });
   for (int root = 0; root < size; ++root)
-    out.push_back([=](communicator& g, stream& on) { return broadcast(g, on, root); });
+    out.push_back([=](communicator& g, stream& stream) { return broadcast(g, stream, root); });
   return out;
 }
 
@@ -181,9 +182,9 @@ of_ranks by_host(int size, const std::vector<work>& all) {
   const auto group = std::make_shared<local_group>(axis::tensor, size, cancel_token());
   on_threads(size, [&](int r) {
     local_communicator mine(group, r);
-    stream on(kernels::backend::cpu, 1, {});
+    stream stream(kernels::backend::cpu, 1, {});
     for (const auto& one : all)
-      out[std::size_t(r)].push_back(one(mine, on));
+      out[std::size_t(r)].push_back(one(mine, stream));
   });
   return out;
 }
@@ -194,9 +195,9 @@ of_ranks by_nccl(int size,
                  std::int64_t scratch = ordered_scratch) {
   of_ranks out(static_cast<std::size_t>(size));
   nccl_groups groups({}, 1, mode, std::make_shared<nccl_meeting>(), scratch);
-  as_nccl_ranks(groups, size, [&](nccl_communicator& mine, stream& on) {
+  as_nccl_ranks(groups, size, [&](nccl_communicator& mine, stream& stream) {
     for (const auto& one : all)
-      out[std::size_t(mine.rank())].push_back(one(mine, on));
+      out[std::size_t(mine.rank())].push_back(one(mine, stream));
   });
   return out;
 }
@@ -229,9 +230,9 @@ TEST_CASE("an ordered sum that does not fit into its scratch goes in pieces, wit
           "[collective][nccl]") {
   const int size = GENERATE(2, 3);
   const std::vector<work> all{
-      [](communicator& g, stream& on) { return all_reduced<float>(g, on, 2, 5003, true); },
-      [=](communicator& g, stream& on) {
-        return scattered<bf16>(g, on, 1, uneven_ends(3001, size), false);
+      [](communicator& g, stream& stream) { return all_reduced<float>(g, stream, 2, 5003, true); },
+      [=](communicator& g, stream& stream) {
+        return scattered<bf16>(g, stream, 1, uneven_ends(3001, size), false);
       }};
   CHECK((by_nccl(size, all, collective_mode::ordered, 4096) == by_host(size, all)));
 }
@@ -243,12 +244,14 @@ TEST_CASE("fast sums are those of a second run, and the ordered ones up to round
   CAPTURE(size, parts, in_place);
   const std::int64_t n = 999;
   const std::vector<work> all{
-      [=](communicator& g, stream& on) { return all_reduced<float>(g, on, parts, n, in_place); },
-      [=](communicator& g, stream& on) {
-        return scattered<float>(g, on, parts, equal_ends(n * size, size), in_place);
+      [=](communicator& g, stream& stream) {
+        return all_reduced<float>(g, stream, parts, n, in_place);
       },
-      [=](communicator& g, stream& on) {
-        return scattered<float>(g, on, parts, uneven_ends(n, size), in_place);
+      [=](communicator& g, stream& stream) {
+        return scattered<float>(g, stream, parts, equal_ends(n * size, size), in_place);
+      },
+      [=](communicator& g, stream& stream) {
+        return scattered<float>(g, stream, parts, uneven_ends(n, size), in_place);
       }};
   const auto first = by_nccl(size, all, collective_mode::fast);
   CHECK((by_nccl(size, all, collective_mode::fast) == first));
@@ -263,9 +266,11 @@ TEST_CASE("fast sums are those of a second run, and the ordered ones up to round
 
 TEST_CASE("what only moves is the same in both modes", "[collective][nccl]") {
   const std::vector<work> all{
-      [](communicator& g, stream& on) { return gathered(g, on, uneven_ends(100, 3), false); },
-      [](communicator& g, stream& on) { return gathered(g, on, equal_ends(99, 3), true); },
-      [](communicator& g, stream& on) { return exchanged(g, on, 2); },
-      [](communicator& g, stream& on) { return broadcast(g, on, 2); }};
+      [](communicator& g, stream& stream) {
+        return gathered(g, stream, uneven_ends(100, 3), false);
+      },
+      [](communicator& g, stream& stream) { return gathered(g, stream, equal_ends(99, 3), true); },
+      [](communicator& g, stream& stream) { return exchanged(g, stream, 2); },
+      [](communicator& g, stream& stream) { return broadcast(g, stream, 2); }};
   CHECK((by_nccl(3, all, collective_mode::fast) == by_host(3, all)));
 }

@@ -18,41 +18,41 @@ TEST_CASE(
     "COLLECTIVE-1: between devices, too, a rank that comes for something else is found, and "
     "nobody hangs",
     "[collective][nccl][invariant]") {
-  const int other = GENERATE(range(0, 3)), how = GENERATE(range(0, 7));
-  CAPTURE(other, how);
+  const int other = GENERATE(range(0, 3)), kind = GENERATE(range(0, 7));
+  CAPTURE(other, kind);
   auto groups = groups_of({});
   std::vector<std::string> told(3);
-  as_nccl_ranks(groups, 3, [&](nccl_communicator& mine, stream& on) {
-    auto x = ones(on, 64), to = ones(on, 64);
+  as_nccl_ranks(groups, 3, [&](nccl_communicator& mine, stream& stream) {
+    auto x = ones(stream, 64), to = ones(stream, 64);
     const void* const part = x.raw();
     const void* const two[] = {x.raw(), x.raw()};
     const std::vector<std::int64_t> ends{4, 8, 16}, fewer{4, 8, 12}, elsewhere{4, 12, 16};
     const bool me = mine.rank() == other;
     told[std::size_t(mine.rank())] = ending([&] {
-      switch (how) {
+      switch (kind) {
         case 0:
-          me ? mine.barrier() : mine.all_reduce_sum(on, dtype::f32, {&part, 1}, to.raw(), 16);
+          me ? mine.barrier() : mine.all_reduce_sum(stream, dtype::f32, {&part, 1}, to.raw(), 16);
           break;
         case 1:
-          mine.all_reduce_sum(on, dtype::f32, {&part, 1}, to.raw(), me ? 15 : 16);
+          mine.all_reduce_sum(stream, dtype::f32, {&part, 1}, to.raw(), me ? 15 : 16);
           break;
         case 2:
-          mine.all_reduce_sum(on, dtype::f32, std::span(two, me ? 2U : 1U), to.raw(), 16);
+          mine.all_reduce_sum(stream, dtype::f32, std::span(two, me ? 2U : 1U), to.raw(), 16);
           break;
         case 3:
-          mine.reduce_scatter_sum(on, dtype::f32, {&part, 1}, to.raw(), me ? fewer : ends);
+          mine.reduce_scatter_sum(stream, dtype::f32, {&part, 1}, to.raw(), me ? fewer : ends);
           break;
         case 4:
-          mine.broadcast(on, x.raw(), 64, me ? 1 : 0);
+          mine.broadcast(stream, x.raw(), 64, me ? 1 : 0);
           break;
         case 5:
-          mine.all_reduce_sum(on, me ? dtype::bf16 : dtype::f32, {&part, 1}, to.raw(), 16);
+          mine.all_reduce_sum(stream, me ? dtype::bf16 : dtype::f32, {&part, 1}, to.raw(), 16);
           break;
         default:
-          mine.all_gather(on, x.raw(), to.raw(), me ? elsewhere : ends);
+          mine.all_gather(stream, x.raw(), to.raw(), me ? elsewhere : ends);
           break;
       }
-      on.finish();
+      stream.finish();
       mine.barrier();  // what was put on a queue before it was found is told now
     });
   });
@@ -65,17 +65,17 @@ TEST_CASE("COLLECTIVE-4: between devices, too, what one rank sends is as much as
   const bool pairs = GENERATE(false, true);
   auto groups = groups_of({});
   std::vector<std::string> told(2);
-  as_nccl_ranks(groups, 2, [&](nccl_communicator& mine, stream& on) {
-    auto from = ones(on, 8), to = ones(on, 8);
+  as_nccl_ranks(groups, 2, [&](nccl_communicator& mine, stream& stream) {
+    auto from = ones(stream, 8), to = ones(stream, 8);
     const std::vector<std::int64_t> bytes{4, 8}, too_few{3, 7};
     told[std::size_t(mine.rank())] = ending([&] {
       if (!pairs)
-        mine.all_to_all(on, from.raw(), bytes, to.raw(), mine.rank() == 0 ? bytes : too_few);
+        mine.all_to_all(stream, from.raw(), bytes, to.raw(), mine.rank() == 0 ? bytes : too_few);
       else if (mine.rank() == 0)
-        mine.send(on, from.raw(), 8, 1);
+        mine.send(stream, from.raw(), 8, 1);
       else
-        mine.receive(on, to.raw(), 7, 0);
-      on.finish();
+        mine.receive(stream, to.raw(), 7, 0);
+      stream.finish();
       mine.barrier();
     });
   });
@@ -90,10 +90,10 @@ TEST_CASE("COLLECTIVE-3: between devices, too, sums take f32, bf16 and f16",
           "[collective][nccl][invariant]") {
   auto groups = groups_of({});
   const auto mine = make_nccl_communicator(groups, {"one", axis::data, 0, 1, 0});
-  stream on(kernels::backend::cuda, 1, {}, 0);
-  auto x = ones(on, 4);
+  stream stream(kernels::backend::cuda, 1, {}, 0);
+  auto x = ones(stream, 4);
   const void* const part = x.raw();
-  CHECK_THROWS_MATCHES(mine->all_reduce_sum(on, dtype::i32, {&part, 1}, x.raw(), 4),
+  CHECK_THROWS_MATCHES(mine->all_reduce_sum(stream, dtype::i32, {&part, 1}, x.raw(), 4),
                        broken_promise,
                        MessageMatches(StartsWith("COLLECTIVE-3")));
 }

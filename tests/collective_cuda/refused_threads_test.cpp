@@ -43,10 +43,10 @@ TEST_CASE("a group is closed where the system gives no threads", "[collective][n
   const cancel_token token;
   auto groups = groups_of(token);
   std::barrier all_there(2);
-  as_nccl_ranks(groups, 2, [&](nccl_communicator& mine, stream& on) {
-    auto x = ones(on, 8);
-    sum(mine, on, x);
-    on.finish();
+  as_nccl_ranks(groups, 2, [&](nccl_communicator& mine, stream& stream) {
+    auto x = ones(stream, 8);
+    sum(mine, stream, x);
+    stream.finish();
     all_there.arrive_and_wait();
     if (mine.rank() == 0)
       none.emplace();
@@ -61,17 +61,17 @@ TEST_CASE("a rank is released where the system gives no threads", "[collective][
   auto groups = groups_of(token);
   std::string told;
   std::barrier all_there(2);
-  as_nccl_ranks(groups, 2, [&](nccl_communicator& mine, stream& on) {
-    auto x = ones(on, 8);
-    sum(mine, on, x);
-    on.finish();
+  as_nccl_ranks(groups, 2, [&](nccl_communicator& mine, stream& stream) {
+    auto x = ones(stream, 8);
+    sum(mine, stream, x);
+    stream.finish();
     all_there.arrive_and_wait();
     if (mine.rank() == 0) {
       none.emplace();
       token.cancel();
     }
     all_there.arrive_and_wait();
-    const auto end = ending([&] { sum(mine, on, x); });
+    const auto end = ending([&] { sum(mine, stream, x); });
     if (mine.rank() == 1)
       told = end;
   });

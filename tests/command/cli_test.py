@@ -252,7 +252,7 @@ IMPOSSIBLE = [
      "--seq-length 30 tokens over --tensor-model-parallel-size 4", ["--seq-length", 32]),
     (["--max-position-embeddings", 16], "positions are learned and --seq-length is 32",
      ["--max-position-embeddings", 32]),
-    (["--overlap-param-gather", "--overlap-grad-reduce"], "--use-distributed-optimizer has spread",
+    (["--overlap-param-gather", "--overlap-grad-reduce"], "--use-distributed-optimizer has sharded",
      ["--use-distributed-optimizer"]),
     (["--overlap-param-gather", "--use-distributed-optimizer"], "needs --overlap-grad-reduce",
      ["--overlap-grad-reduce"]),
@@ -284,21 +284,21 @@ def check_impossible(folder):
 
 def check_arrangements(folder):
     """One run in many arrangements: those that promise the same bits give them, the others nearly."""
-    spread = ["--use-distributed-optimizer", "--overlap-grad-reduce", "--ddp-bucket-size", 5000]
+    distributed = ["--use-distributed-optimizer", "--overlap-grad-reduce", "--ddp-bucket-size", 5000]
     long = [*CUT, "--seq-length", 256]  # of made-up data there are fewer long samples to index
     two = [DP, 2]
     alike = {"replicas": two,
              "in_turn": ["--replicas-per-worker", 2],
              "stages": [DP, 8, PP, 4, "--use-tp-pp-dp-mapping"],
              "uneven": [DP, 4, PP, 2, STAGES, "Et*3|tL"],
-             "spread": [*two, *spread, "--overlap-param-gather"],
+             "distributed": [*two, *distributed, "--overlap-param-gather"],
              "again": [*two, *FULL, 2],
-             "all": [DP, 2, PP, 2, "--replicas-per-worker", 2, *spread, "--recompute-activations"]}
+             "all": [DP, 2, PP, 2, "--replicas-per-worker", 2, *distributed, "--recompute-activations"]}
     cut = {"tensor": [DP, 4, TP, 2],
            "tensor_in_turn": [TP, 2, "--replicas-per-worker", 2],
-           "tensor_all": [DP, 8, TP, 2, PP, 2, *spread, "--overlap-param-gather", *FULL, 1]}
+           "tensor_all": [DP, 8, TP, 2, PP, 2, *distributed, "--overlap-param-gather", *FULL, 1]}
     rows = {"rows": [DP, 4, TP, 2, "--sequence-parallel"],
-            "rows_all": [DP, 8, TP, 2, PP, 2, "--sequence-parallel", *spread]}
+            "rows_all": [DP, 8, TP, 2, PP, 2, "--sequence-parallel", *distributed]}
     for precision in [[], ["--bf16"]]:
         for group in [alike, cut, rows]:
             first = None

@@ -171,7 +171,7 @@ TEST_CASE("stages are what the flags of the pipeline say", "[command]") {
              ContainsSubstring("--pipeline-model-parallel-layout"));
 }
 
-TEST_CASE("how gradients are spread and what is computed again is read", "[command]") {
+TEST_CASE("how gradients are sharded and what is computed again is read", "[command]") {
   const auto x = job(
       "--use-distributed-optimizer --overlap-grad-reduce --overlap-param-gather "
       "--ddp-bucket-size 1000");
@@ -369,7 +369,7 @@ TEST_CASE("what this build cannot do is refused with the reason", "[command]") {
   CHECK_THAT(refused("--use-megatron-fsdp"), ContainsSubstring("--use-distributed-optimizer"));
   CHECK_THAT(refused("--grad-reduce-in-bf16"), ContainsSubstring("in fp32"));
   CHECK_THAT(refused("--ddp-average-in-collective"), ContainsSubstring("--ddp-bucket-size"));
-  CHECK_THAT(refused("--num-distributed-optimizer-instances 2"), ContainsSubstring("is spread"));
+  CHECK_THAT(refused("--num-distributed-optimizer-instances 2"), ContainsSubstring("is sharded"));
   CHECK_THAT(refused("--window-attn-skip-freq 4"), ContainsSubstring("same window"));
   CHECK_THAT(refused("--recompute-modules core_attn moe_act"),
              ContainsSubstring("moe_act is refused"));

@@ -19,9 +19,9 @@ namespace {
 
 struct loaded {
   loaded(const gpt_config& config, backend_kind where)
-      : on(where, 1, {}),
+      : stream(where, 1, {}),
         model(gpt_spec(config), {0, config.layers, true, true}),
-        store(model.units(), 1, on.pool()) {
+        store(model.units(), 1, stream.pool()) {
     initialise(store, 1234);
   }
 
@@ -31,7 +31,7 @@ struct loaded {
     generate(
         model,
         store,
-        on,
+        stream,
         {&what, 1},
         [&](std::size_t, std::int32_t token) {
           out.push_back(token);
@@ -41,7 +41,7 @@ struct loaded {
     return out;
   }
 
-  stream on;
+  troupe::runtime::stream stream;
   chunk model;
   resident_store store;
 };
@@ -62,7 +62,7 @@ TEST_CASE("a text is as surprising on a device as on the processor", "[device]")
   const auto config = tiny_gpts(2).begin()->second;
   loaded here(config, backend_kind::cpu), there(config, backend_kind::cuda);
   const std::vector<std::int32_t> text{1, 5, 2, 7, 3, 3, 9, 4, 0, 6, 8};
-  const auto expected = surprise(here.model, here.store, here.on, text, 2, {});
-  CHECK(surprise(there.model, there.store, there.on, text, 2, {})
+  const auto expected = surprise(here.model, here.store, here.stream, text, 2, {});
+  CHECK(surprise(there.model, there.store, there.stream, text, 2, {})
         == Catch::Approx(expected).epsilon(1e-5));
 }

@@ -21,18 +21,18 @@ using namespace troupe::tests;
 namespace {
 
 recipe tiny_recipe() {
-  recipe how;
-  how.model = tiny_gpts(2).begin()->second;
-  how.rate = {.maximum = 1e-2, .minimum = 1e-3, .warmup = 8, .decay = 200};
-  how.batch = {.micro = 2, .global = 4, .data_parallel = 1};
-  return how;
+  recipe recipe;
+  recipe.model = tiny_gpts(2).begin()->second;
+  recipe.rate = {.maximum = 1e-2, .minimum = 1e-3, .warmup = 8, .decay = 200};
+  recipe.batch = {.micro = 2, .global = 4, .data_parallel = 1};
+  return recipe;
 }
 
 void train(const std::shared_ptr<operation_profile>& profile, kernels::backend where, int steps) {
-  stream on(where, 1, {});
-  on.time_operations(profile);
-  const auto how = tiny_recipe();
-  reference_trainer by(how, std::make_shared<formula_source>(how, true), on);
+  stream stream(where, 1, {});
+  stream.time_operations(profile);
+  const auto recipe = tiny_recipe();
+  reference_trainer by(recipe, std::make_shared<formula_source>(recipe, true), stream);
   for (int i = 0; i < steps; ++i)
     by.step();
 }
@@ -62,10 +62,10 @@ TEST_CASE("a device's operations are those of the processor, as often and as lar
 
 // After `finish` the emulated device has closed its memory to the host.
 TEST_CASE("counting an operation reads nothing that lies on the device", "[device]") {
-  stream on(kernels::backend::cuda, 1, {});
-  const auto starts = uploaded<std::int32_t>(on, std::vector<std::int32_t>{0, 4, 8}, {3});
+  stream stream(kernels::backend::cuda, 1, {});
+  const auto starts = uploaded<std::int32_t>(stream, std::vector<std::int32_t>{0, 4, 8}, {3});
   const auto positions
-      = uploaded<std::int32_t>(on, std::vector<std::int32_t>{0, 1, 2, 3, 0, 1, 2, 3}, {8});
+      = uploaded<std::int32_t>(stream, std::vector<std::int32_t>{0, 1, 2, 3, 0, 1, 2, 3}, {8});
   kernels::attention_forward<float> op{};
   op.shape = {.query_starts = starts.data<std::int32_t>(),
               .key_starts = starts.data<std::int32_t>(),
@@ -80,7 +80,7 @@ TEST_CASE("counting an operation reads nothing that lies on the device", "[devic
               .longest_query = 4,
               .longest_key = 4,
               .uniform = true};
-  on.finish();
+  stream.finish();
   CHECK(call_of(op, false).flops == 4 * 2 * 10 * 2 * 8);
   CHECK(call_of(op, false).bytes == 4 * 8 * (2 * 8 * 2 + 2 * 8) + 4 * 8 * 2);
   op.shape.uniform = false;
@@ -91,10 +91,10 @@ TEST_CASE("counting an operation reads nothing that lies on the device", "[devic
 TEST_CASE("a device that fails while it is timed ends the run, not the process", "[device]") {
   const auto profile = std::make_shared<operation_profile>();
   const auto failing = [&] {
-    stream on(kernels::backend::cuda, 1, {});
-    on.time_operations(profile);
-    const auto how = tiny_recipe();
-    reference_trainer by(how, std::make_shared<formula_source>(how, true), on);
+    stream stream(kernels::backend::cuda, 1, {});
+    stream.time_operations(profile);
+    const auto recipe = tiny_recipe();
+    reference_trainer by(recipe, std::make_shared<formula_source>(recipe, true), stream);
     for (int i = 0; i < 4; ++i)
       by.step();
     emulator::plant_faults("cudaEventQuery@1+=999");

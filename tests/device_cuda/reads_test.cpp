@@ -38,18 +38,18 @@ struct pinned_at_most {
 
 TEST_CASE("reads of a stream are waited for once and told in their order", "[device]") {
   const auto where = GENERATE(backend_kind::cuda, backend_kind::cpu);
-  stream on(where, 1, {});
+  stream stream(where, 1, {});
   // Some share a page of pinned memory, some have their own.
   const std::vector<std::int64_t> sizes{1, 3, 40000, 0, 2, 16000, 500, 1};
   std::vector<std::vector<float>> expected, found;
-  reads by(on);
+  reads by(stream);
   const auto before = emulator::calls_so_far().waits;
   for (const auto n : sizes) {
     expected.push_back(counted(n, float(expected.size())));
-    auto x = uploaded(on, expected.back(), {n});
+    auto x = uploaded(stream, expected.back(), {n});
     by.add<float>(x, [&](std::span<const float> e) { found.emplace_back(e.begin(), e.end()); });
     if (where == backend_kind::cuda)
-      on.clear(x.raw(), x.bytes());  // comes after it was read
+      stream.clear(x.raw(), x.bytes());  // comes after it was read
   }
   std::size_t then = 0;
   by.then([&] { then = found.size(); });
@@ -61,35 +61,35 @@ TEST_CASE("reads of a stream are waited for once and told in their order", "[dev
 }
 
 TEST_CASE("large arrays pass through two pieces of pinned memory", "[device]") {
-  stream on(backend_kind::cuda, 1, {});
+  stream stream(backend_kind::cuda, 1, {});
   const auto values = counted(std::int64_t{24} << 20, 0);  // six pieces of 16 MiB
   const pinned_at_most two(2);
-  const auto x = uploaded(on, values, {std::int64_t(values.size())});
-  on.finish();  // they are idle again
-  CHECK(elements_of<float>(on, x) == values);
+  const auto x = uploaded(stream, values, {std::int64_t(values.size())});
+  stream.finish();  // they are idle again
+  CHECK(elements_of<float>(stream, x) == values);
 }
 
 TEST_CASE("a step of training waits for its device twice: for what it votes and for its state",
           "[device]") {
-  recipe how;
-  how.model = tests::tiny_gpts(2).begin()->second;
-  how.rate = {.maximum = 1e-2, .minimum = 1e-3, .warmup = 8, .decay = 200};
-  how.batch = {.micro = 1, .global = 8, .data_parallel = 2};
-  stream on(backend_kind::cuda, 1, {});
-  reference_trainer by(how, std::make_shared<tests::formula_source>(how, true), on);
+  recipe recipe;
+  recipe.model = tests::tiny_gpts(2).begin()->second;
+  recipe.rate = {.maximum = 1e-2, .minimum = 1e-3, .warmup = 8, .decay = 200};
+  recipe.batch = {.micro = 1, .global = 8, .data_parallel = 2};
+  stream stream(backend_kind::cuda, 1, {});
+  reference_trainer by(recipe, std::make_shared<tests::formula_source>(recipe, true), stream);
   by.step();
   const auto before = emulator::calls_so_far().waits;
   by.step();
   CHECK(emulator::calls_so_far().waits - before == 2);
-  by.evaluate(tests::formula_source(how, true), 3);  // once a batch
+  by.evaluate(tests::formula_source(recipe, true), 3);  // once a batch
   CHECK(emulator::calls_so_far().waits - before == 2 + 3);
 }
 
 TEST_CASE("what is the same in every micro-batch is brought to a device once", "[device]") {
-  stream on(backend_kind::cuda, 1, {});
+  stream stream(backend_kind::cuda, 1, {});
   int made = 0;
   const auto ask = [&](const std::string& name) {
-    return on.constant(name, 4, [&](std::byte* to) {
+    return stream.constant(name, 4, [&](std::byte* to) {
       ++made;
       std::fill(to, to + 4, std::byte{7});
     });
@@ -100,6 +100,6 @@ TEST_CASE("what is the same in every micro-batch is brought to a device once", "
   for (int i = 0; i < 40; ++i)
     CHECK(ask(std::to_string(i)) != first);
   std::uint32_t there = 0;
-  on.read(&there, ask("a").get(), sizeof there);
+  stream.read(&there, ask("a").get(), sizeof there);
   CHECK(there == 0x07070707);
 }

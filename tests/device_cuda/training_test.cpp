@@ -20,17 +20,17 @@ using namespace troupe::tests;
 namespace {
 
 recipe tiny_recipe(const gpt_config& model, dtype precision, std::int64_t data_parallel = 1) {
-  recipe how;
-  how.model = model;
-  how.precision = precision;
-  how.rate = {.maximum = 1e-2, .minimum = 1e-3, .warmup = 8, .decay = 200};
-  how.batch = {.micro = 2, .global = 8, .data_parallel = data_parallel};
-  return how;
+  recipe recipe;
+  recipe.model = model;
+  recipe.precision = precision;
+  recipe.rate = {.maximum = 1e-2, .minimum = 1e-3, .warmup = 8, .decay = 200};
+  recipe.batch = {.micro = 2, .global = 8, .data_parallel = data_parallel};
+  return recipe;
 }
 
-std::vector<step_report> steps(const recipe& how, backend_kind where, int n) {
-  stream on(where, 1, {});
-  reference_trainer by(how, std::make_shared<formula_source>(how, true), on);
+std::vector<step_report> steps(const recipe& recipe, backend_kind where, int n) {
+  stream stream(where, 1, {});
+  reference_trainer by(recipe, std::make_shared<formula_source>(recipe, true), stream);
   std::vector<step_report> out;
   for (int i = 0; i < n; ++i)
     out.push_back(by.step());
@@ -56,9 +56,10 @@ TEST_CASE("a device trains as the processor does, and twice to the same bits",
   const auto all = tiny_gpts(2);
   const auto [name, model] = *std::next(all.begin(), GENERATE(range(0, 7)));
   CAPTURE(name);
-  const auto how = tiny_recipe(model, dtype::f32);
-  const auto here = steps(how, backend_kind::cpu, 4);
-  const auto there = steps(how, backend_kind::cuda, 4), again = steps(how, backend_kind::cuda, 2);
+  const auto recipe = tiny_recipe(model, dtype::f32);
+  const auto here = steps(recipe, backend_kind::cpu, 4);
+  const auto there = steps(recipe, backend_kind::cuda, 4),
+             again = steps(recipe, backend_kind::cuda, 2);
   for (std::size_t i = 0; i < here.size(); ++i) {
     CAPTURE(i);
     CHECK(there[i].lm_loss == Catch::Approx(here[i].lm_loss).epsilon(1e-4));
@@ -69,18 +70,20 @@ TEST_CASE("a device trains as the processor does, and twice to the same bits",
 
 // Initial weights are the host's, and their digests are taken where they lie: the same bits.
 TEST_CASE("a state has one digest, on the processor and on a device", "[device]") {
-  auto how = tiny_recipe(tiny_gpts(2).begin()->second, dtype::f32);
-  how.rate = {.maximum = 0, .minimum = 0};
-  how.optimizer.beta1 = how.optimizer.beta2 = 1;  // moments stay zero
-  CHECK(steps(how, backend_kind::cpu, 1)[0].state == steps(how, backend_kind::cuda, 1)[0].state);
+  auto recipe = tiny_recipe(tiny_gpts(2).begin()->second, dtype::f32);
+  recipe.rate = {.maximum = 0, .minimum = 0};
+  recipe.optimizer.beta1 = recipe.optimizer.beta2 = 1;  // moments stay zero
+  CHECK(steps(recipe, backend_kind::cpu, 1)[0].state
+        == steps(recipe, backend_kind::cuda, 1)[0].state);
 }
 
 TEST_CASE("a device trains in bf16 within 1 % of the processor's fp32", "[device][unsanitized]") {
   auto model = tiny_gpts(2).begin()->second;
   model.ffn = GENERATE(20, 24);  // GELU by a kernel of ours, and by the products
   const auto exact = steps(tiny_recipe(model, dtype::f32), backend_kind::cpu, 12);
-  const auto how = tiny_recipe(model, dtype::bf16);
-  const auto there = steps(how, backend_kind::cuda, 12), again = steps(how, backend_kind::cuda, 3);
+  const auto recipe = tiny_recipe(model, dtype::bf16);
+  const auto there = steps(recipe, backend_kind::cuda, 12),
+             again = steps(recipe, backend_kind::cuda, 3);
   for (std::size_t i = 0; i < exact.size(); ++i) {
     CAPTURE(i);
     CHECK(there[i].lm_loss == Catch::Approx(exact[i].lm_loss).epsilon(1e-2));
@@ -93,17 +96,17 @@ TEST_CASE("a device trains in bf16 within 1 % of the processor's fp32", "[device
 TEST_CASE("a device stays by the processor over a hundred steps, in fp32 and in bf16",
           "[device][unsanitized]") {
   const auto long_recipe = [](dtype precision) {
-    auto how = tiny_recipe(tiny_gpt(1), precision);
-    how.batch = {.micro = 4, .global = 4};
-    how.rate.decay = 400;
-    return how;
+    auto recipe = tiny_recipe(tiny_gpt(1), precision);
+    recipe.batch = {.micro = 4, .global = 4};
+    recipe.rate.decay = 400;
+    return recipe;
   };
   const auto exact = steps(long_recipe(dtype::f32), backend_kind::cpu, 100);
   REQUIRE(exact[99].lm_loss < 0.9 * exact[0].lm_loss);  // it learns: nothing is compared at rest
   const bool narrow = GENERATE(false, true);
-  const auto how = long_recipe(narrow ? dtype::bf16 : dtype::f32);
-  const auto there = steps(how, backend_kind::cuda, 100);
-  const auto again = steps(how, backend_kind::cuda, 3);
+  const auto recipe = long_recipe(narrow ? dtype::bf16 : dtype::f32);
+  const auto there = steps(recipe, backend_kind::cuda, 100);
+  const auto again = steps(recipe, backend_kind::cuda, 3);
   for (std::size_t i = 0; i < exact.size(); ++i) {
     CAPTURE(i);
     const double allowed = narrow ? 1e-2 : i < 20 ? 1e-4 : 1e-3;
@@ -124,18 +127,20 @@ TEST_CASE("gradients on a device go back through GELU in the product that makes 
 }
 
 TEST_CASE("replicas that a device plays in turn add up as on the processor", "[device]") {
-  const auto how = tiny_recipe(tiny_gpts(2).begin()->second, dtype::f32, 2);
-  const auto here = steps(how, backend_kind::cpu, 3), there = steps(how, backend_kind::cuda, 3);
+  const auto recipe = tiny_recipe(tiny_gpts(2).begin()->second, dtype::f32, 2);
+  const auto here = steps(recipe, backend_kind::cpu, 3),
+             there = steps(recipe, backend_kind::cuda, 3);
   for (std::size_t i = 0; i < here.size(); ++i)
     CHECK(there[i].lm_loss == Catch::Approx(here[i].lm_loss).epsilon(1e-4));
 }
 
 TEST_CASE("a device trains in fp16 under a loss scale, as the processor does",
           "[device][unsanitized]") {
-  auto how = tiny_recipe(tiny_gpts(2).begin()->second, dtype::f16);
-  how.scaling.initial = 1 << 24;  // overflows: the first steps are left out
-  const auto here = steps(how, backend_kind::cpu, 16), there = steps(how, backend_kind::cuda, 16);
-  const auto again = steps(how, backend_kind::cuda, 4);
+  auto recipe = tiny_recipe(tiny_gpts(2).begin()->second, dtype::f16);
+  recipe.scaling.initial = 1 << 24;  // overflows: the first steps are left out
+  const auto here = steps(recipe, backend_kind::cpu, 16),
+             there = steps(recipe, backend_kind::cuda, 16);
+  const auto again = steps(recipe, backend_kind::cuda, 4);
   int left_out = 0;
   for (std::size_t i = 0; i < here.size(); ++i) {
     CAPTURE(i);

@@ -91,10 +91,10 @@ std::vector<std::int32_t> numbers(std::int64_t n, int seed) {
   return out;
 }
 
-tensor published(stream& on, std::int64_t n, int seed) {
+tensor published(stream& stream, std::int64_t n, int seed) {
   bundle one;
-  one.add("x", uploaded(on, numbers(n, seed), {n}));
-  publish(on, one);
+  one.add("x", uploaded(stream, numbers(n, seed), {n}));
+  publish(stream, one);
   return one.at("x");
 }
 
@@ -121,13 +121,13 @@ TEST_CASE("what is written leaves, although what was asked for before is not", "
   const auto ticket_of_late = by.deposit(late, now);
   std::thread waiting([&] {
     stream other(backend_kind::cuda, 1, {}, 0);
-    CHECK(elements_of<std::int32_t>(other, by.redeem(ticket_of_late, {.on = &other}))
+    CHECK(elements_of<std::int32_t>(other, by.redeem(ticket_of_late, {.stream = &other}))
           == numbers(1000, 1));
   });
   REQUIRE(tests::soon([&] { return by.leased() == (as_it_lies ? 0u : 1u) || by.leased() == 0; }));
   for (int i = 0; i < 20; ++i)
     CHECK(elements_of<std::int32_t>(
-              to, by.redeem(by.deposit(published(from, 777, i), now), {.on = &to}))
+              to, by.redeem(by.deposit(published(from, 777, i), now), {.stream = &to}))
           == numbers(777, i));
   from.attend();
   publish(late.block(), from.mark());
@@ -169,16 +169,16 @@ TEST_CASE("tensors go between devices, or a device and the host, over a wire, in
   const std::vector tickets{there.deposit(published(first, n, 1), now),
                             there.deposit(published(second, n, 2), now),
                             there.deposit(uploaded(host, numbers(n, 3), {n}), now)};
-  for (auto* const on : {&second, &host}) {
+  for (auto* const stream : {&second, &host}) {
     std::vector<ticket> again;
     for (const auto& x : tickets)
-      again.push_back(on == &second ? x : there.deposit(published(first, n, 9), now));
-    const auto out = here.redeem_all(again, {.on = on});
+      again.push_back(stream == &second ? x : there.deposit(published(first, n, 9), now));
+    const auto out = here.redeem_all(again, {.stream = stream});
     for (int k = 0; k < 3; ++k) {
       CHECK(out[std::size_t(k)].kind()
-            == (on == &second ? memory_kind::device : memory_kind::host));
-      CHECK(elements_of<std::int32_t>(*on, out[std::size_t(k)])
-            == numbers(n, on == &second ? k + 1 : 9));
+            == (stream == &second ? memory_kind::device : memory_kind::host));
+      CHECK(elements_of<std::int32_t>(*stream, out[std::size_t(k)])
+            == numbers(n, stream == &second ? k + 1 : 9));
     }
   }
   CHECK(there.leased() == 0);
@@ -196,7 +196,7 @@ TEST_CASE("many tensors of devices go over a wire at once", "[device]") {
         std::vector<ticket> tickets;
         for (int k = 0; k < 4; ++k)
           tickets.push_back(by.deposit(published(from, 100 * (k + i) + t, i + k), now));
-        const auto out = by.redeem_all(tickets, {.on = &to});
+        const auto out = by.redeem_all(tickets, {.stream = &to});
         for (int k = 0; k < 4; ++k)
           wrong += elements_of<std::int32_t>(to, out[std::size_t(k)])
                    != numbers(100 * (k + i) + t, i + k);
@@ -213,7 +213,7 @@ TEST_CASE("a wire that takes the memory of devices is given it as it lies", "[de
                     [](wire_owner& o) { return std::make_unique<device_wire>(o); });
   stream first(backend_kind::cuda, 1, {}, 0), second(backend_kind::cuda, 1, {}, 0);
   for (int i = 0; i < 5; ++i) {
-    const auto out = by.redeem(by.deposit(published(first, n, i), now), {.on = &second});
+    const auto out = by.redeem(by.deposit(published(first, n, i), now), {.stream = &second});
     CHECK(out.kind() == memory_kind::device);
     CHECK(elements_of<std::int32_t>(second, out) == numbers(n, i));
   }

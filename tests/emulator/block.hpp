@@ -32,7 +32,7 @@ struct block_task {
 
 /// What one CUDA thread waits for.
 struct waiting {
-  place where = {};
+  source_location where = {};
   // at a barrier
   vote what = vote::none;
   bool predicate = false;
@@ -58,7 +58,7 @@ class block_runner {
   std::string where() const;
 
   // What a kernel calls, through the functions of emulated/warp.h.
-  int barrier(vote what, bool predicate, place where);
+  int barrier(vote what, bool predicate, source_location where);
   std::uint64_t collective(const waiting& step);
   unsigned active_lanes() const;
   [[noreturn]] void fail(cudaError_t error, std::string text);

@@ -10,11 +10,11 @@
 namespace troupe::emulator {
 namespace {
 
-bool same(const place& a, const place& b) {
+bool same(const source_location& a, const source_location& b) {
   return a.line == b.line && std::string_view(a.file) == b.file;
 }
 
-std::string text_of(const place& where) {
+std::string text_of(const source_location& where) {
   return std::string(where.file) + ":" + std::to_string(where.line);
 }
 
@@ -29,12 +29,16 @@ block_runner& running(const char* what) {
 
 }  // namespace
 
-int block_barrier(vote what, bool predicate, place where) {
+int block_barrier(vote what, bool predicate, source_location where) {
   return running("a barrier").barrier(what, predicate, where);
 }
 
-std::uint64_t warp_collective(
-    warp_step step, unsigned mask, std::uint64_t bits, int argument, int width, place where) {
+std::uint64_t warp_collective(warp_step step,
+                              unsigned mask,
+                              std::uint64_t bits,
+                              int argument,
+                              int width,
+                              source_location where) {
   return running("a step of a warp")
       .collective({.where = where,
                    .step = step,
@@ -63,7 +67,7 @@ unsigned block_runner::active_lanes() const {
   return 1U << (running_ % 32);
 }
 
-int block_runner::barrier(vote what, bool predicate, place where) {
+int block_runner::barrier(vote what, bool predicate, source_location where) {
   auto& self = threads_[running_];
   self.what = {.where = where, .what = what, .predicate = predicate};
   self.is = state::at_barrier;

@@ -17,10 +17,10 @@ constexpr unsigned all = 0xffffffffU;
 
 template <class... Params, class... Args>
 cudaError_t start(dim3 grid, dim3 block, void (*kernel)(Params...), Args... args) {
-  cudaLaunchConfig_t how = {};
-  how.gridDim = grid;
-  how.blockDim = block;
-  return cudaLaunchKernelEx(&how, kernel, args...);
+  cudaLaunchConfig_t config = {};
+  config.gridDim = grid;
+  config.blockDim = block;
+  return cudaLaunchKernelEx(&config, kernel, args...);
 }
 
 template <class... Params, class... Args>

@@ -166,9 +166,9 @@ class device_memory {
       protect(PROT_READ | PROT_WRITE);
   }
 
-  void protect(int how) {
+  void protect(int protection) {
     for (std::size_t i = 0; i < parts_.size(); ++i)
-      if (parts_[i].reach > 0 && ::mprotect(start(int(i)), parts_[i].reach, how) != 0) {
+      if (parts_[i].reach > 0 && ::mprotect(start(int(i)), parts_[i].reach, protection) != 0) {
         std::perror("emulated device: protecting its memory");
         std::abort();
       }

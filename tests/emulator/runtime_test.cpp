@@ -61,11 +61,11 @@ __attribute__((no_sanitize_address)) __global__ void past_the_end(char* x, int a
 }
 
 void add_one_on(cudaStream_t stream, device_array<int>& x) {
-  cudaLaunchConfig_t how = {};
-  how.gridDim = dim3(unsigned(x.size() + 63) / 64);
-  how.blockDim = 64;
-  how.stream = stream;
-  must(cudaLaunchKernelEx(&how, add_one, x.data(), int(x.size())), "launching add_one");
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(unsigned(x.size() + 63) / 64);
+  config.blockDim = 64;
+  config.stream = stream;
+  must(cudaLaunchKernelEx(&config, add_one, x.data(), int(x.size())), "launching add_one");
 }
 
 /// Holds a stream up until it is released.
@@ -266,9 +266,9 @@ TEST_CASE("memory ends where the device ends, and what is freed can be had again
 TEST_CASE("a kernel that writes behind the end of an allocation is found when that is freed") {
   char* at = nullptr;
   REQUIRE(cudaMalloc(&at, 100) == cudaSuccess);
-  cudaLaunchConfig_t how = {};
-  how.gridDim = how.blockDim = 1;
-  REQUIRE(cudaLaunchKernelEx(&how, past_the_end, at, 100) == cudaSuccess);
+  cudaLaunchConfig_t config = {};
+  config.gridDim = config.blockDim = 1;
+  REQUIRE(cudaLaunchKernelEx(&config, past_the_end, at, 100) == cudaSuccess);
   CHECK(cudaFree(at) == cudaErrorIllegalAddress);
   cudaDeviceReset();
 }

@@ -14,10 +14,10 @@ std::vector<std::string> fuzz::seeds() {
   std::vector<std::string> out
       = {"0F0,,(0F1;3B0)OVERLAP_F_B,3F0,3F1,3B1,0B0,0B1\r\n"
          "1F0,2F0,1F1,2F1,1B0,2B0,1B1,2B1\r\n"};
-  const schedule_request how = {2, 0, 4};
+  const schedule_request request = {2, 0, 4};
   for (const auto name : {"1f1b", "zb-h1", "interleaved", "v-min", "dualpipe", "dualpipev"})
-    out.push_back(to_csv(generate(name, how)));
-  out.push_back(to_csv(lowered(generate("1f1b", how))));
+    out.push_back(to_csv(generate(name, request)));
+  out.push_back(to_csv(lowered(generate("1f1b", request))));
   out.push_back(to_csv(with_recomputation(one_forward_one_backward(2, 2), {{0, 1}, {1, 1, 0}})));
   return out;
 }

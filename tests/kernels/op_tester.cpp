@@ -194,22 +194,22 @@ class question {
     }
   }
 
-  void complain(const std::string& of, const std::string& how, const std::string& when) {
+  void complain(const std::string& of, const std::string& fault, const std::string& when) {
     wrong_.push_back(backend_->name() + ": " + std::string(text(what_.op.name)) + "<"
-                     + std::string(text(type_)) + "> " + what_.shape + ": " + of + " " + how
+                     + std::string(text(type_)) + "> " + what_.shape + ": " + of + " " + fault
                      + (when.empty() ? "" : ", " + when));
   }
 
   void compare(const arrays& mine, const std::string& when) {
     for_each_result(mine, [&](const array& wanted, const array& result) {
-      const auto how = difference(mine,
-                                  result,
-                                  exact_,
-                                  wanted,
-                                  backend_->allowance(what_.op.name),
-                                  backend_->roundings_between(what_.op.name));
-      if (!how.empty())
-        complain(wanted.name, how, when);
+      const auto fault = difference(mine,
+                                    result,
+                                    exact_,
+                                    wanted,
+                                    backend_->allowance(what_.op.name),
+                                    backend_->roundings_between(what_.op.name));
+      if (!fault.empty())
+        complain(wanted.name, fault, when);
     });
     guards(mine, when);
   }

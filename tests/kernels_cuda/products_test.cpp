@@ -83,7 +83,7 @@ struct product {
 /// Products are computed so while it stands.
 class settings {
  public:
-  explicit settings(const kernels::product_settings& how) { all().configure(how); }
+  explicit settings(const kernels::product_settings& settings) { all().configure(settings); }
   ~settings() { all().configure({}); }
   settings(const settings&) = delete;
   settings& operator=(const settings&) = delete;

@@ -25,8 +25,8 @@ inline const std::vector<factor>& factors() {
       = {{"TP", {"1", "2", "4"}},
          {"PP", {"1", "2", "4"}},
          {"DP", {"1", "2", "2 in turn"}},
-         {"rows", {"whole", "spread"}},
-         {"optimizer", {"whole", "whole+overlap", "spread", "spread+overlap"}},
+         {"rows", {"whole", "sharded"}},
+         {"optimizer", {"whole", "whole+overlap", "distributed", "distributed+overlap"}},
          {"recompute", {"none", "selective", "full"}},
          {"model", {"gpt", "llama"}},
          {"tied", {"yes", "no"}},
@@ -46,7 +46,7 @@ inline bool is_possible(const choice& x) {
   const int workers = extent(x, TP) * extent(x, PP) * extent(x, DP);
   if (workers > 8 || (x[rows] == 1 && x[TP] == 0))
     return false;
-  return x[optimizer] == 0 || x[DP] == 1;  // one rank has nothing to spread or to overlap
+  return x[optimizer] == 0 || x[DP] == 1;  // one rank has nothing to shard or to overlap
 }
 
 /// A line of the table: `cell` of each factor, as wide as its widest choice.

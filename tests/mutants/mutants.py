@@ -32,7 +32,7 @@ MUTANTS = [
     ("the norm is that of the last tensor rank or stage", "actors/replica/replica.cpp",
      "all.square_norms[parameter] += square;", "all.square_norms[parameter] = square;"),
     ("the norm of a distributed optimizer is that of one replica", "actors/supervisor/transaction.cpp",
-     "r < (spread ? votes_.size() : 1)", "r < (spread ? votes_.size() - 1 : 1)"),
+     "r < (distributed ? votes_.size() : 1)", "r < (distributed ? votes_.size() - 1 : 1)"),
     ("a bucket is summed before its last micro-batch has come back", REDUCTION,
      "home.store->emitted(unit) != step_.microbatches * settings_.replicas)",
      "home.store->emitted(unit) != step_.microbatches)"),

@@ -127,13 +127,13 @@ def main():
     parser.add_argument("--set", choices=SETS, action="append", dest="sets")
     parser.add_argument("--folder", type=pathlib.Path, default=ROOT / "build/mutants", metavar="DIR")
     parser.add_argument("--texts", action="store_true")
-    how = parser.parse_args()
-    if how.texts:
+    args = parser.parse_args()
+    if args.texts:
         every = [x for group in SETS.values() for x in group]
         wrong = list(filter(None, (misplaced(ROOT, x) for x in every)))
         print("\n".join(wrong) or f"{len(every)} faults can be planted")
         return 1 if wrong or not every else 0
-    tree = how.folder.resolve() / "tree"
+    tree = args.folder.resolve() / "tree"
     os.environ.setdefault("CCACHE_BASEDIR", str(ROOT.parent))
     os.environ.setdefault("CCACHE_NOHASHDIR", "1")
     copy_tree(tree)
@@ -141,7 +141,7 @@ def main():
     if done.returncode != 0:
         print(done.stdout + done.stderr, file=sys.stderr)
         return 2
-    chosen = [(which, x) for which in how.sets or SETS for x in SETS[which] if how.only in x[0]]
+    chosen = [(which, x) for which in args.sets or SETS for x in SETS[which] if args.only in x[0]]
     for which in dict.fromkeys(which for which, _ in chosen):
         wrong = judge(tree, checks_of(which, [x[1] for w, x in chosen if w == which]))
         if wrong:

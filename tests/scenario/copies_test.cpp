@@ -46,7 +46,7 @@ std::string end_of(const runtime::training_job& job, const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("STEP-2: with a spread optimizer replicas compute a step with the same values",
+TEST_CASE("STEP-2: with a distributed optimizer replicas compute a step with the same values",
           "[scenario][fault]") {
   auto job = tests::tiny_job(2, 2);
   job.train_iterations = 2;

@@ -61,14 +61,14 @@ TEST_CASE("an injected exception in one tensor rank ends the job, naming it", "[
                                        {"lane:0.1.1", "stage:0.1.1: reduce: the fault"},
                                        {"wire:0.0.1", "stage:0.0.1: reduce "},
                                        {"wire:1.1", "stage:1.1.0: reduce "}}));
-  const bool spread = GENERATE(false, true), delayed = GENERATE(false, true);
-  CAPTURE(who, spread, delayed);
+  const bool distributed = GENERATE(false, true), delayed = GENERATE(false, true);
+  CAPTURE(who, distributed, delayed);
   auto job = tests::tiny_job(2, 2, 2);
   job.layout.sequence_parallel = true;
-  job.reduction = {.distributed_optimizer = spread,
+  job.reduction = {.distributed_optimizer = distributed,
                    .bucket_size = 4096,
-                   .overlap_gradients = spread || who.starts_with("wire"),
-                   .overlap_parameters = spread,
+                   .overlap_gradients = distributed || who.starts_with("wire"),
+                   .overlap_parameters = distributed,
                    .grain = 256};
   if (delayed)
     job.faults = {.seed = 3, .lane_delay_us = 300, .message_delay_us = 300};

@@ -36,9 +36,9 @@ std::map<int, json> log_of(runtime::training_job job) {
 }
 
 std::vector<runtime::step_report> by_reference(const runtime::training_job& job) {
-  runtime::stream on(job.backend, job.threads_per_worker, {});
+  runtime::stream stream(job.backend, job.threads_per_worker, {});
   runtime::reference_trainer trainer(
-      job.training, std::make_shared<tests::formula_source>(job.training, true), on);
+      job.training, std::make_shared<tests::formula_source>(job.training, true), stream);
   std::vector<runtime::step_report> out;
   for (std::uint64_t i = 0; i < job.train_iterations; ++i)
     out.push_back(trainer.step());
@@ -46,14 +46,14 @@ std::vector<runtime::step_report> by_reference(const runtime::training_job& job)
 }
 
 /// Each scale is what the steps before it make of it.
-void check_trace(const runtime::loss_scaling& how, const std::map<int, json>& steps) {
-  auto expected = runtime::first_scale(how);
+void check_trace(const runtime::loss_scaling& scaling, const std::map<int, json>& steps) {
+  auto expected = runtime::first_scale(scaling);
   int skipped = 0, grown = 0;
   for (const auto& [iteration, x] : steps) {
     const bool left_out = x["skipped_iterations"] != skipped;
     CHECK(left_out == x["grad_norm"].is_null());
     skipped = x["skipped_iterations"];
-    const auto next = runtime::next_scale(how, expected, !left_out);
+    const auto next = runtime::next_scale(scaling, expected, !left_out);
     grown += next.value > expected.value;
     expected = next;
     CHECK(x["loss_scale"] == expected.value);
@@ -68,14 +68,14 @@ void check_trace(const runtime::loss_scaling& how, const std::map<int, json>& st
 TEST_CASE("fp16 with actors has the bits of the trainer without, while its scale is found",
           "[scenario][fp16]") {
   const int P = GENERATE(1, 2), D = GENERATE(1, 2);
-  const bool spread = GENERATE(false, true);
-  CAPTURE(P, D, spread);
+  const bool distributed = GENERATE(false, true);
+  CAPTURE(P, D, distributed);
   auto job = fp16_job(P, D);
   job.faults = {.seed = 3, .lane_delay_us = 50, .message_delay_us = 50};
-  job.reduction = {.distributed_optimizer = spread,
+  job.reduction = {.distributed_optimizer = distributed,
                    .bucket_size = 4096,
-                   .overlap_gradients = spread,
-                   .overlap_parameters = spread};
+                   .overlap_gradients = distributed,
+                   .overlap_parameters = distributed};
   const auto steps = log_of(job);
   REQUIRE(steps.size() == job.train_iterations);
   check_trace(job.training.scaling, steps);

@@ -30,8 +30,8 @@ std::map<int, json> log_of(runtime::training_job job) {
 /// after the step has begun, before its first forward pass.
 class nan_source final : public runtime::batch_source {
  public:
-  nan_source(const runtime::recipe& how, std::uint64_t first, std::uint64_t last)
-      : data_(how, true), first_(first), last_(last) {}
+  nan_source(const runtime::recipe& recipe, std::uint64_t first, std::uint64_t last)
+      : data_(recipe, true), first_(first), last_(last) {}
 
   void plant_in(runtime::reference_trainer& trainer) { trainer_ = &trainer; }
 
@@ -51,9 +51,9 @@ class nan_source final : public runtime::batch_source {
 std::vector<runtime::step_report> by_reference(const runtime::training_job& job,
                                                std::uint64_t first,
                                                std::uint64_t last) {
-  runtime::stream on(job.backend, job.threads_per_worker, {});
+  runtime::stream stream(job.backend, job.threads_per_worker, {});
   const auto data = std::make_shared<nan_source>(job.training, first, last);
-  runtime::reference_trainer trainer(job.training, data, on);
+  runtime::reference_trainer trainer(job.training, data, stream);
   data->plant_in(trainer);
   std::vector<runtime::step_report> out;
   for (std::uint64_t i = 0; i < job.train_iterations; ++i)
@@ -93,15 +93,15 @@ TEST_CASE(
                                                                   {4, 1, "nan:0.2"},
                                                                   {1, 2, "nan:1.0"},
                                                                   {2, 2, "nan:1.0"}}));
-  const bool spread = GENERATE(false, true);
-  CAPTURE(P, D, who, spread);
+  const bool distributed = GENERATE(false, true);
+  CAPTURE(P, D, who, distributed);
   auto job = skipping_job(P, D);
   job.faults = {.seed = 3, .lane_delay_us = 200, .message_delay_us = 200};
   job.faults.fault = who + "@3-4";
-  job.reduction = {.distributed_optimizer = spread,
+  job.reduction = {.distributed_optimizer = distributed,
                    .bucket_size = 4096,
-                   .overlap_gradients = spread,
-                   .overlap_parameters = spread};
+                   .overlap_gradients = distributed,
+                   .overlap_parameters = distributed};
   const auto steps = log_of(job);
   check_skipped(steps);
   const auto expected = by_reference(job, 3, 4);
@@ -116,11 +116,11 @@ TEST_CASE(
 
 TEST_CASE("STEP-7: tensor ranks leave a step out together", "[scenario]") {
   const std::string who = GENERATE("nan:0.0.1", "nan:1.1.0", "nan:1.1.1");
-  const bool spread = GENERATE(false, true);
-  CAPTURE(who, spread);
+  const bool distributed = GENERATE(false, true);
+  CAPTURE(who, distributed);
   auto job = skipping_job(2, 2, 2);
   job.layout.sequence_parallel = true;
-  job.reduction.distributed_optimizer = spread;
+  job.reduction.distributed_optimizer = distributed;
   job.reduction.grain = 256;
   job.faults.fault = who + "@3-4";
   const auto steps = log_of(job);
@@ -133,10 +133,10 @@ TEST_CASE("a run that was stopped after a skipped step goes on as the one that w
           "[scenario]") {
   // In the middle of two skipped steps, right after them, and later.
   const std::uint64_t until = GENERATE(3, 4, 6);
-  const bool spread = GENERATE(false, true);
-  CAPTURE(until, spread);
+  const bool distributed = GENERATE(false, true);
+  CAPTURE(until, distributed);
   auto job = skipping_job(2, 2);
-  job.reduction.distributed_optimizer = spread;
+  job.reduction.distributed_optimizer = distributed;
   job.reduction.grain = 256;
   job.faults.fault = "nan:0.0@3-4";
   const auto expected = log_of(job);
@@ -164,11 +164,11 @@ TEST_CASE(
     "[scenario][fault]") {
   const auto [T, who, where] = GENERATE(table<int, std::string, std::string>(
       {{1, "nan:0.1", "on stage 0.1"}, {2, "nan:1.0.1", "on stage 0.0.1"}}));
-  const bool spread = GENERATE(false, true);
-  CAPTURE(who, spread);
+  const bool distributed = GENERATE(false, true);
+  CAPTURE(who, distributed);
   const tests::scratch_folder whole, cut;
   auto job = tests::tiny_job(2, T, T);
-  job.reduction.distributed_optimizer = spread;
+  job.reduction.distributed_optimizer = distributed;
   job.reduction.grain = 256;
   job.checkpoints.save = cut / "checkpoints";
   job.watch.log_file = cut / "log.jsonl";
@@ -177,7 +177,7 @@ TEST_CASE(
   const auto end = actors::run(prepared);
   CHECK(end.exit_code == 2);
   CHECK_THAT(end.reason, ContainsSubstring("iteration 4: the gradient of "));
-  if (!spread)  // else whichever replica owns that share is named
+  if (!distributed)  // else whichever replica owns that share is named
     CHECK_THAT(end.reason, ContainsSubstring(where));
   CHECK_THAT(end.reason, ContainsSubstring("has the state of iteration 3"));
   CHECK(prepared->node->transport->leased() == 0);

@@ -12,13 +12,13 @@ using namespace troupe;
 
 namespace {
 
-enum class spread { none, optimizer, overlapped };
+enum class sharding { none, optimizer, overlapped };
 
 struct arrangement {
   int tensor = 1, pipeline = 1, data = 1;
-  bool rows = false;           ///< --sequence-parallel
-  spread over = spread::none;  ///< the distributed optimizer
-  int in_turn = 1;             ///< replicas that a worker plays
+  bool rows = false;               ///< --sequence-parallel
+  sharding over = sharding::none;  ///< the distributed optimizer
+  int in_turn = 1;                 ///< replicas that a worker plays
   bool bf16 = false;
   std::int64_t padded = 64;  ///< rows of the vocabulary
 };
@@ -40,25 +40,25 @@ const std::vector<move> moves
         true,
         {.tensor = 4, .pipeline = 2},
         {.tensor = 2, .pipeline = 2, .data = 2}},
-       {"whole optimizer to a spread one",
+       {"whole optimizer to a distributed one",
         false,
         true,
         {.pipeline = 2, .data = 2},
-        {.pipeline = 2, .data = 2, .over = spread::optimizer}},
-       {"spread optimizer to a whole one",
+        {.pipeline = 2, .data = 2, .over = sharding::optimizer}},
+       {"distributed optimizer to a whole one",
         true,
         false,
-        {.data = 4, .over = spread::overlapped},
+        {.data = 4, .over = sharding::overlapped},
         {.tensor = 2, .pipeline = 2}},
-       {"spread over 4 to spread over 2",
+       {"sharded over 4 to sharded over 2",
         false,
         true,
-        {.data = 4, .over = spread::optimizer},
-        {.tensor = 2, .data = 2, .over = spread::overlapped}},
-       {"spread over 2 on tensor ranks to 4 stages",
+        {.data = 4, .over = sharding::optimizer},
+        {.tensor = 2, .data = 2, .over = sharding::overlapped}},
+       {"sharded over 2 on tensor ranks to 4 stages",
         true,
         true,
-        {.tensor = 2, .data = 2, .rows = true, .over = spread::overlapped},
+        {.tensor = 2, .data = 2, .rows = true, .over = sharding::overlapped},
         {.pipeline = 4}},
        {"replicas in turn to replicas at once",
         false,
@@ -68,8 +68,8 @@ const std::vector<move> moves
        {"replicas at once to replicas in turn",
         true,
         false,
-        {.data = 4, .over = spread::optimizer},
-        {.pipeline = 2, .data = 4, .over = spread::optimizer, .in_turn = 2}},
+        {.data = 4, .over = sharding::optimizer},
+        {.pipeline = 2, .data = 4, .over = sharding::optimizer, .in_turn = 2}},
        {"another padding of the vocabulary",
         false,
         true,
@@ -83,7 +83,7 @@ const std::vector<move> moves
          .pipeline = 2,
          .data = 2,
          .rows = true,
-         .over = spread::overlapped,
+         .over = sharding::overlapped,
          .bf16 = true}},
        {"bf16, all axes to one",
         true,
@@ -92,35 +92,35 @@ const std::vector<move> moves
          .pipeline = 2,
          .data = 2,
          .rows = true,
-         .over = spread::overlapped,
+         .over = sharding::overlapped,
          .bf16 = true},
         {.bf16 = true}},
-       {"bf16, spread masters to whole ones",
+       {"bf16, sharded masters to whole ones",
         false,
         true,
-        {.data = 2, .over = spread::optimizer, .bf16 = true},
+        {.data = 2, .over = sharding::optimizer, .bf16 = true},
         {.tensor = 4, .bf16 = true}},
        {"f32 to bf16", true, true, {.tensor = 2}, {.pipeline = 2, .bf16 = true}},
        {"bf16 to f32", false, false, {.pipeline = 2, .bf16 = true}, {.tensor = 2}},
        {"all axes to all others",
         false,
         true,
-        {.tensor = 2, .pipeline = 2, .data = 2, .rows = true, .over = spread::overlapped},
-        {.tensor = 4, .pipeline = 1, .data = 2, .over = spread::optimizer}}};
+        {.tensor = 2, .pipeline = 2, .data = 2, .rows = true, .over = sharding::overlapped},
+        {.tensor = 4, .pipeline = 1, .data = 2, .over = sharding::optimizer}}};
 
-runtime::training_job job_of(const move& x, const arrangement& how) {
-  auto job = tests::tiny_job(how.pipeline, how.data, how.tensor);
+runtime::training_job job_of(const move& x, const arrangement& arrangement) {
+  auto job = tests::tiny_job(arrangement.pipeline, arrangement.data, arrangement.tensor);
   if (x.llama)
     tests::make_llama(job.training.model);
   job.training.model.tied_embeddings = x.tied;
-  job.training.model.padded_vocabulary = how.padded;
-  job.training.precision = how.bf16 ? runtime::dtype::bf16 : runtime::dtype::f32;
-  job.layout.sequence_parallel = how.rows;
-  tests::play_in_turn(job, how.in_turn);
-  job.reduction = {.distributed_optimizer = how.over != spread::none,
+  job.training.model.padded_vocabulary = arrangement.padded;
+  job.training.precision = arrangement.bf16 ? runtime::dtype::bf16 : runtime::dtype::f32;
+  job.layout.sequence_parallel = arrangement.rows;
+  tests::play_in_turn(job, arrangement.in_turn);
+  job.reduction = {.distributed_optimizer = arrangement.over != sharding::none,
                    .bucket_size = 4096,
-                   .overlap_gradients = how.over == spread::overlapped,
-                   .overlap_parameters = how.over == spread::overlapped,
+                   .overlap_gradients = arrangement.over == sharding::overlapped,
+                   .overlap_parameters = arrangement.over == sharding::overlapped,
                    .grain = 256};
   job.train_iterations = 4;
   return job;

@@ -44,17 +44,18 @@ TEST_CASE("resuming gives the digests of the run that was not stopped", "[scenar
   check_resumed(job);
 }
 
-TEST_CASE("resuming gives the digests on tensor ranks and with spread optimizers", "[scenario]") {
-  const bool tensor = GENERATE(false, true), spread = GENERATE(false, true),
+TEST_CASE("resuming gives the digests on tensor ranks and with distributed optimizers",
+          "[scenario]") {
+  const bool tensor = GENERATE(false, true), distributed = GENERATE(false, true),
              bf16 = GENERATE(false, true);
-  CAPTURE(tensor, spread, bf16);
+  CAPTURE(tensor, distributed, bf16);
   auto job = tests::tiny_job(2, 2, tensor ? 2 : 1);
   job.layout.sequence_parallel = tensor;
   job.training.precision = bf16 ? runtime::dtype::bf16 : runtime::dtype::f32;
-  job.reduction = {.distributed_optimizer = spread,
+  job.reduction = {.distributed_optimizer = distributed,
                    .bucket_size = 4096,
-                   .overlap_gradients = spread,
-                   .overlap_parameters = spread,
+                   .overlap_gradients = distributed,
+                   .overlap_parameters = distributed,
                    .grain = 256};
   check_resumed(job);
 }

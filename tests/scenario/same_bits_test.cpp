@@ -53,7 +53,7 @@ TEST_CASE("replicas in turn have the digests of replicas at once", "[scenario]")
   }
 }
 
-TEST_CASE("a spread optimizer and overlapped communication change no bit",
+TEST_CASE("a distributed optimizer and overlapped communication change no bit",
           "[scenario][unsanitized]") {
   const int P = GENERATE(1, 2), T = GENERATE(1, 2);
   const bool bf16 = GENERATE(false, true), recomputed = GENERATE(false, true);
@@ -65,11 +65,11 @@ TEST_CASE("a spread optimizer and overlapped communication change no bit",
   const auto expected = digests_of(job);
   for (const int extent : {4096, 1 << 20}) {  // several buckets, or one
     job.reduction.bucket_size = extent;
-    for (const int how : {1, 2, 3, 4}) {
-      CAPTURE(extent, how);
-      job.reduction.distributed_optimizer = how > 1;
-      job.reduction.overlap_gradients = how != 2;
-      job.reduction.overlap_parameters = how == 4;
+    for (const int mode : {1, 2, 3, 4}) {
+      CAPTURE(extent, mode);
+      job.reduction.distributed_optimizer = mode > 1;
+      job.reduction.overlap_gradients = mode != 2;
+      job.reduction.overlap_parameters = mode == 4;
       CHECK(digests_of(job) == expected);
     }
   }

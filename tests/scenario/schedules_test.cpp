@@ -136,13 +136,13 @@ TEST_CASE("a schedule that adds otherwise says so, and has bits of its own", "[s
 TEST_CASE(
     "DualPipe's two copies are two replicas: the same bits as two with half of the batch each",
     "[scenario]") {
-  const bool tied = GENERATE(true, false), spread = GENERATE(false, true);
-  if (tied && spread)
+  const bool tied = GENERATE(true, false), distributed = GENERATE(false, true);
+  if (tied && distributed)
     return;  // refused: tests/runtime/trainer/pipeline_schedule_test.cpp
-  CAPTURE(tied, spread);
+  CAPTURE(tied, distributed);
   auto job = job_of("dualpipe", 4);
   job.training.model.tied_embeddings = tied;
-  job.reduction.distributed_optimizer = spread;
+  job.reduction.distributed_optimizer = distributed;
   std::shared_ptr<actors::prepared_job> prepared;
   const auto seen = run(job, &prepared);
   check_trace_equals_plan(*prepared);
@@ -223,9 +223,9 @@ TEST_CASE("validation goes forward through chunks in turn, in a V and by the fir
   for (std::string line; std::getline(log, line);)
     if (const auto x = json::parse(line); x.contains("validation_loss"))
       loss = x["validation_loss"];
-  runtime::stream on(job.backend, 1, {});
+  runtime::stream stream(job.backend, 1, {});
   runtime::reference_trainer trainer(
-      job.training, std::make_shared<tests::formula_source>(job.training, true), on);
+      job.training, std::make_shared<tests::formula_source>(job.training, true), stream);
   trainer.step();
   const auto expected = trainer.evaluate(tests::formula_source(job.training, false), 2);
   CHECK(std::abs(loss / expected - 1) < (schedule == "dualpipe" ? 1e-5 : 1e-15));

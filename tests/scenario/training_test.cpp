@@ -120,9 +120,9 @@ TEST_CASE("validation by actors is validation by the reference trainer, and chan
   job.faults = {.seed = 5, .lane_delay_us = 200, .message_delay_us = 200};
   REQUIRE(actors::run(tests::tiny_prepared(job)).exit_code == 0);
 
-  runtime::stream on(job.backend, job.threads_per_worker, {});
+  runtime::stream stream(job.backend, job.threads_per_worker, {});
   runtime::reference_trainer trainer(
-      job.training, std::make_shared<tests::formula_source>(job.training, true), on);
+      job.training, std::make_shared<tests::formula_source>(job.training, true), stream);
   std::vector<json> expected;
   for (int i = 1; i <= 6; ++i) {
     expected.push_back({{"iteration", i}, {"state_digest", to_string(trainer.step().state)}});

@@ -36,9 +36,9 @@ measures measured(runtime::training_job job) {
 
 /// From the arrays of a checkpoint, and so of whole parameters, each once and without padding.
 measures by_hand(runtime::training_job job) {
-  runtime::stream on(job.backend, job.threads_per_worker, {});
+  runtime::stream stream(job.backend, job.threads_per_worker, {});
   runtime::reference_trainer trainer(
-      job.training, std::make_shared<tests::formula_source>(job.training, true), on);
+      job.training, std::make_shared<tests::formula_source>(job.training, true), stream);
   measures out;
   for (int i = 0; i < 3; ++i) {
     trainer.step();
@@ -48,7 +48,7 @@ measures by_hand(runtime::training_job job) {
         sum += static_cast<long double>(e) * static_cast<long double>(e);
     out.params_norm.push_back(double(std::sqrt(sum)));
     std::int64_t zeros = 0;
-    runtime::reads wanted(on);
+    runtime::reads wanted(stream);
     trainer.state().zero_gradients(wanted, zeros);
     wanted.finish();
     out.zeros.push_back(zeros);
@@ -66,11 +66,11 @@ TEST_CASE("the norm of parameters and the zeros of gradients are those of any la
     job.training.model.tied_embeddings = tied;
     job.training.model.linear_bias = false;  // those of keys have zero gradients, but for rounding
   };
-  const auto with = [&](int P, int D, int N, bool spread) {
+  const auto with = [&](int P, int D, int N, bool distributed) {
     auto job = tests::tiny_job(P, D, N);
     model_of(job);
     job.layout.sequence_parallel = N > 1;
-    job.reduction.distributed_optimizer = spread;
+    job.reduction.distributed_optimizer = distributed;
     job.reduction.grain = 256;
     return measured(job);
   };
@@ -78,14 +78,14 @@ TEST_CASE("the norm of parameters and the zeros of gradients are those of any la
   model_of(alone);
   const auto expected = by_hand(alone);
   CHECK((tied || expected.zeros.front() > 0));  // rows of words that no sample has
-  for (const auto& [P, D, N, spread] : {std::tuple{2, 2, 1, false},
-                                        std::tuple{2, 2, 1, true},
-                                        std::tuple{1, 2, 1, true},
-                                        std::tuple{4, 2, 1, false},
-                                        std::tuple{1, 2, 2, false},
-                                        std::tuple{2, 2, 2, true}}) {
-    CAPTURE(P, D, N, spread);
-    const auto seen = with(P, D, N, spread);
+  for (const auto& [P, D, N, distributed] : {std::tuple{2, 2, 1, false},
+                                             std::tuple{2, 2, 1, true},
+                                             std::tuple{1, 2, 1, true},
+                                             std::tuple{4, 2, 1, false},
+                                             std::tuple{1, 2, 2, false},
+                                             std::tuple{2, 2, 2, true}}) {
+    CAPTURE(P, D, N, distributed);
+    const auto seen = with(P, D, N, distributed);
     CHECK(seen.zeros == expected.zeros);
     for (std::size_t i = 0; i < 3; ++i)
       // Sums of squares in double; and with tensor ranks the states differ by roundings of f32.

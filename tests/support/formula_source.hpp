@@ -10,14 +10,14 @@ namespace troupe::tests {
 /// Token (sample, t) is a function of its place, with a little structure to learn.
 class formula_source final : public runtime::batch_source {
  public:
-  formula_source(const runtime::recipe& how, bool masked) : how_(how), masked_(masked) {}
+  formula_source(const runtime::recipe& recipe, bool masked) : recipe_(recipe), masked_(masked) {}
 
   runtime::micro_batch microbatch(const runtime::microbatch_address& at) const override {
-    const auto B = how_.batch.micro, T = how_.model.sequence;
+    const auto B = recipe_.batch.micro, T = recipe_.model.sequence;
     runtime::micro_batch x(B, T, pool_);
     for (std::int64_t b = 0; b < B; ++b) {
       const auto sample
-          = runtime::sample_position({std::uint64_t(B), std::uint64_t(how_.batch.data_parallel)},
+          = runtime::sample_position({std::uint64_t(B), std::uint64_t(recipe_.batch.data_parallel)},
                                      at.consumed,
                                      at.microbatch,
                                      at.replica,
@@ -39,11 +39,11 @@ class formula_source final : public runtime::batch_source {
   std::int32_t token(std::uint64_t sample, std::int64_t t) const {
     const auto noise = runtime::uniform(sample, std::uint64_t(t));
     const auto period = std::int64_t(sample % 3) + 2;
-    return noise < 0.2 ? std::int32_t(noise * 5 * double(how_.model.vocabulary))
-                       : std::int32_t((t % period) * 3 % how_.model.vocabulary);
+    return noise < 0.2 ? std::int32_t(noise * 5 * double(recipe_.model.vocabulary))
+                       : std::int32_t((t % period) * 3 % recipe_.model.vocabulary);
   }
 
-  runtime::recipe how_;
+  runtime::recipe recipe_;
   bool masked_;
   mutable runtime::memory_pool pool_;
 };

@@ -57,34 +57,35 @@ class golden_source final : public batch_source {
 };
 
 inline recipe recipe_of(const json& training, const gpt_config& model) {
-  recipe how;
-  how.model = model;
-  how.model.sequence = training["sequence_length"];
-  how.model.padded_vocabulary = padded_vocabulary_size(model.vocabulary, 128, 1);
-  how.optimizer = {.beta1 = training["adam_beta1"],
-                   .beta2 = training["adam_beta2"],
-                   .epsilon = training["adam_eps"],
-                   .weight_decay = training["weight_decay"],
-                   .clip = training["clip_grad"]};
-  how.batch.micro = training["micro_batch_size"];
-  how.batch.global = training["global_batch_size"];
+  recipe recipe;
+  recipe.model = model;
+  recipe.model.sequence = training["sequence_length"];
+  recipe.model.padded_vocabulary = padded_vocabulary_size(model.vocabulary, 128, 1);
+  recipe.optimizer = {.beta1 = training["adam_beta1"],
+                      .beta2 = training["adam_beta2"],
+                      .epsilon = training["adam_eps"],
+                      .weight_decay = training["weight_decay"],
+                      .clip = training["clip_grad"]};
+  recipe.batch.micro = training["micro_batch_size"];
+  recipe.batch.global = training["global_batch_size"];
   const std::string style = training["lr_decay_style"];
-  how.rate = {.maximum = training["max_lr"],
-              .minimum = training["min_lr"],
-              .warmup_start = training["init_lr"],
-              .warmup = training["lr_warmup_iterations"].get<std::int64_t>() * how.batch.global,
-              .decay = training["lr_decay_iterations"].get<std::int64_t>() * how.batch.global,
-              .style = style == "cosine"   ? decay_style::cosine
-                       : style == "linear" ? decay_style::linear
-                                           : decay_style::constant};
+  recipe.rate
+      = {.maximum = training["max_lr"],
+         .minimum = training["min_lr"],
+         .warmup_start = training["init_lr"],
+         .warmup = training["lr_warmup_iterations"].get<std::int64_t>() * recipe.batch.global,
+         .decay = training["lr_decay_iterations"].get<std::int64_t>() * recipe.batch.global,
+         .style = style == "cosine"   ? decay_style::cosine
+                  : style == "linear" ? decay_style::linear
+                                      : decay_style::constant};
   if (training.contains("loss_scale")) {
     const auto& scale = training["loss_scale"];
-    how.scaling = {.initial = scale["initial"],
-                   .minimum = scale["minimum"],
-                   .window = scale["window"],
-                   .hysteresis = scale["hysteresis"]};
+    recipe.scaling = {.initial = scale["initial"],
+                      .minimum = scale["minimum"],
+                      .window = scale["window"],
+                      .hysteresis = scale["hysteresis"]};
   }
-  return how;
+  return recipe;
 }
 
 struct tolerance {
@@ -138,12 +139,12 @@ inline void meet(const std::string& name,
 
   const auto golden = json::parse(read_text(golden_folder + name + ".json"));
   const auto model = tests::open_golden_model(folder / "model");
-  auto how = recipe_of(golden["training"], model.shape);
-  how.precision = precision;
+  auto recipe = recipe_of(golden["training"], model.shape);
+  recipe.precision = precision;
   REQUIRE(golden.value("precision", "f32") == to_string(precision));
-  stream on(where, 1, {});
+  stream stream(where, 1, {});
   reference_trainer trainer(
-      how, std::make_shared<golden_source>(golden["data"], how.batch.micro), on);
+      recipe, std::make_shared<golden_source>(golden["data"], recipe.batch.micro), stream);
   trainer.state().restore(
       [&](const state_shard& to) {
         std::vector<float> all(std::size_t(to.whole.size()));
@@ -151,7 +152,7 @@ inline void meet(const std::string& name,
         fill(to, all);
       },
       false);
-  auto scale = first_scale(how.scaling);
+  auto scale = first_scale(recipe.scaling);
   for (const auto& expected : golden["steps"]) {
     const auto report = trainer.step();
     CAPTURE(report.iteration);

@@ -11,7 +11,7 @@ namespace troupe::tests {
 class layer_store : public runtime::parameter_store {
  public:
   const std::vector<runtime::parameter_entry>& entries() const override { return entries_; }
-  const runtime::axis_seats& seats() const override { return seats_; }
+  const runtime::axis_ranks& ranks() const override { return ranks_; }
   const runtime::memory_pool& pool() const override { return pool_; }
   int replicas() const override { return 1; }
   std::byte* values(int) override { refuse(); }
@@ -32,7 +32,7 @@ class layer_store : public runtime::parameter_store {
   }
 
   std::vector<runtime::parameter_entry> entries_;
-  runtime::axis_seats seats_;
+  runtime::axis_ranks ranks_;
   runtime::memory_pool pool_;
 };
 

@@ -19,13 +19,13 @@ inline nccl_groups groups_of(const cancel_token& token) {
   return {token, 7, collective_mode::ordered};
 }
 
-inline tensor ones(stream& on, std::int64_t n) {
-  return uploaded(on, std::vector<float>(std::size_t(n), 1), {n});
+inline tensor ones(stream& stream, std::int64_t n) {
+  return uploaded(stream, std::vector<float>(std::size_t(n), 1), {n});
 }
 
-inline void sum(communicator& group, stream& on, tensor& x) {
+inline void sum(communicator& group, stream& stream, tensor& x) {
   const void* const part = x.raw();
-  group.all_reduce_sum(on, dtype::f32, {&part, 1}, x.raw(), x.size());
+  group.all_reduce_sum(stream, dtype::f32, {&part, 1}, x.raw(), x.size());
 }
 
 /// What the work ends with: "" for nothing.

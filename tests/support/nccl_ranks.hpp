@@ -44,11 +44,11 @@ inline void as_nccl_ranks(runtime::nccl_groups& of,
                           const nccl_work& act,
                           const std::string& name = "ranks of a test") {
   on_threads(size, [&](int r) {
-    runtime::stream on(kernels::backend::cuda, 1, {}, r);
+    runtime::stream stream(kernels::backend::cuda, 1, {}, r);
     const auto mine
         = runtime::make_nccl_communicator(of, {name, runtime::axis::tensor, r, size, r});
-    act(*mine, on);
-    on.finish();
+    act(*mine, stream);
+    stream.finish();
   });
 }
 

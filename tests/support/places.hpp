@@ -16,7 +16,7 @@ std::string bin_dir();
 /// The folder of the emulated device's plug-ins.
 std::string emulated_plugins_dir();
 
-/// The folder of a plug-in for tests, in cuDNN's seat; empty: beside the program.
+/// The folder of a plug-in for tests, in cuDNN's place; empty: beside the program.
 std::string test_plugins_dir();
 
 }  // namespace troupe::tests

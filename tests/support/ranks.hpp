@@ -25,15 +25,16 @@ struct grid {
   int size() const { return tensor * pipeline * data; }
 };
 
-struct seat {
+struct rank_coordinates {
   int tensor = 0, pipeline = 0, data = 0;
-  friend auto operator<=>(const seat&, const seat&) = default;
+  friend auto operator<=>(const rank_coordinates&, const rank_coordinates&) = default;
 };
 
 /// Bundles on their way between threads.
 class hand_over {
  public:
-  using key = std::tuple<seat, int, int, bool>;  ///< receiver, replica, micro-batch, backward pass
+  using key = std::tuple<rank_coordinates, int, int, bool>;  ///< receiver, replica, micro-batch,
+                                                             ///< backward pass
 
   explicit hand_over(runtime::cancel_token token) : token_(std::move(token)) {
     waker_ = token_.on_cancel([this] {
@@ -69,55 +70,55 @@ struct group_step_result {
   std::map<std::string, runtime::digest> digests;  ///< of the state after the update
 };
 
-/// All ranks of a job. `how` says what each is told; its chunks are cut here, evenly where no
+/// All ranks of a job. `settings` says what each is told; its chunks are cut here, evenly where no
 /// stages are given.
 class ranks {
  public:
   ranks(const grid& g,
-        const runtime::worker_settings& how,
+        const runtime::worker_settings& settings,
         kernels::backend where,
         std::vector<runtime::chunk_range> stages = {})
-      : grid_(g), how_(how) {
+      : grid_(g), settings_(settings) {
     if (stages.empty())
-      stages = runtime::split_layers(std::int64_t(how.model.layers.size()), g.pipeline, {});
-    const bool ties = g.pipeline > 1 && how.model.embedding.tied;
-    for_each_seat([&](const seat& s) {
+      stages = runtime::split_layers(std::int64_t(settings.model.layers.size()), g.pipeline, {});
+    const bool ties = g.pipeline > 1 && settings.model.embedding.tied;
+    for_each_rank([&](const rank_coordinates& s) {
       auto& x = rooms_[s];
-      x.on = std::make_unique<runtime::stream>(where, 1, runtime::memory_pool());
+      x.stream = std::make_unique<runtime::stream>(where, 1, runtime::memory_pool());
       if (g.tensor > 1)
         x.groups[runtime::axis::tensor]
             = join(tensor_[{0, s.pipeline, s.data}], runtime::axis::tensor, g.tensor, s.tensor);
-      if (g.data * how.replicas > 1)
+      if (g.data * settings.replicas > 1)
         x.groups[runtime::axis::data]
             = join(data_[{s.tensor, s.pipeline, 0}], runtime::axis::data, g.data, s.data);
       if (ties && (s.pipeline == 0 || s.pipeline + 1 == g.pipeline))
         x.groups[runtime::axis::pipeline] = join(
             ties_[{s.tensor, 0, s.data}], runtime::axis::pipeline, 2, s.pipeline == 0 ? 0 : 1);
     });
-    each([&](const seat& s) {
+    each([&](const rank_coordinates& s) {
       auto& x = rooms_.at(s);
-      auto mine = how;
+      auto mine = settings;
       mine.chunks
           = {{runtime::chunk_id(std::uint32_t(s.pipeline)), stages[std::size_t(s.pipeline)]}};
       runtime::worker_groups groups;
       for (const auto& row : runtime::axis_table())
         groups.along[row.id] = x.groups[row.id].get();
-      x.by = std::make_unique<runtime::worker>(mine, *x.on, groups);
+      x.by = std::make_unique<runtime::worker>(mine, *x.stream, groups);
     });
   }
 
-  runtime::worker& at(const seat& s) { return *rooms_.at(s).by; }
+  runtime::worker& at(const rank_coordinates& s) { return *rooms_.at(s).by; }
 
   /// The same state whatever the grid: gains near 1, all else near 0, nothing at either.
   void shake(double by = 0.25) {
-    each([&](const seat& s) {
+    each([&](const rank_coordinates& s) {
       at(s).restore(
           [&](const runtime::state_shard& to) {
             const bool gain = to.name.ends_with("layernorm.weight");
             const auto key = runtime::random_key(5, to.name, 0);
             std::vector<float> all(
                 std::size_t(to.whole.size()),
-                gain ? float(1 - how_.model.head.norm.options.gain_offset) : 0.0F);
+                gain ? float(1 - settings_.model.head.norm.options.gain_offset) : 0.0F);
             for (std::size_t i = 0; i < all.size(); ++i)
               all[i] += float(by * runtime::standard_normal(key, i));
             fill(to, all);
@@ -128,22 +129,23 @@ class ranks {
 
   /// Forward and backward of every micro-batch, all forwards first; reduction; norms; update.
   group_step_result step(std::uint64_t number, std::int64_t microbatches, double rate = 0.01) {
-    const int logical = grid_.data * how_.replicas;
+    const int logical = grid_.data * settings_.replicas;
     hand_over wire(token_);
-    each([&](const seat& s) { passes(s, number, microbatches, logical, wire); });
+    each([&](const rank_coordinates& s) { passes(s, number, microbatches, logical, wire); });
     group_step_result out;
     for (int r = 0; r < logical; ++r)
-      out.losses.push_back(at({0, grid_.pipeline - 1, r / how_.replicas}).loss(r % how_.replicas));
-    for_each_seat([&](const seat& s) {
+      out.losses.push_back(
+          at({0, grid_.pipeline - 1, r / settings_.replicas}).loss(r % settings_.replicas));
+    for_each_rank([&](const rank_coordinates& s) {
       if (answers(s))
         add_to(out.norms, at(s).norms());
     });
-    const double scale = runtime::clip_coefficient(total_norm(out.norms), how_.optimizer.clip);
-    each([&](const seat& s) {
+    const double scale = runtime::clip_coefficient(total_norm(out.norms), settings_.optimizer.clip);
+    each([&](const rank_coordinates& s) {
       at(s).update({.step = number, .learning_rate = rate, .gradient_scale = scale});
       at(s).gather();
     });
-    for_each_seat([&](const seat& s) {
+    for_each_rank([&](const rank_coordinates& s) {
       if (answers(s))
         for (const auto& [name, part] : at(s).digests().own)
           out.digests[name] += part;
@@ -155,7 +157,7 @@ class ranks {
   std::map<std::string, std::vector<float>> gathered(bool moments = false) {
     std::map<std::string, std::vector<float>> out;
     std::map<std::string, std::int64_t> filled;
-    for_each_seat([&](const seat& s) {
+    for_each_rank([&](const rank_coordinates& s) {
       if (!answers(s))
         return;
       for (const auto& x : moments ? at(s).moments() : at(s).parameters()) {
@@ -170,12 +172,12 @@ class ranks {
     return out;
   }
 
-  /// Calls visit(seat), each on a thread. What the first one throws is thrown again.
-  void each(const std::function<void(const seat&)>& visit) {
+  /// Calls visit(rank), each on a thread. What the first one throws is thrown again.
+  void each(const std::function<void(const rank_coordinates&)>& visit) {
     std::vector<std::thread> threads;
     std::mutex mutex;
     std::exception_ptr failure;
-    for_each_seat([&](const seat& s) {
+    for_each_rank([&](const rank_coordinates& s) {
       threads.emplace_back([&, s] {
         try {
           visit(s);
@@ -194,7 +196,7 @@ class ranks {
       std::rethrow_exception(failure);
   }
 
-  void for_each_seat(const std::function<void(const seat&)>& visit) const {
+  void for_each_rank(const std::function<void(const rank_coordinates&)>& visit) const {
     for (int p = 0; p < grid_.pipeline; ++p)
       for (int d = 0; d < grid_.data; ++d)
         for (int t = 0; t < grid_.tensor; ++t)
@@ -202,11 +204,13 @@ class ranks {
   }
 
   /// Whether what this rank holds is counted: of equal data ranks the first.
-  bool answers(const seat& s) const { return how_.distributed_optimizer || s.data == 0; }
+  bool answers(const rank_coordinates& s) const {
+    return settings_.distributed_optimizer || s.data == 0;
+  }
 
  private:
   struct room {
-    std::unique_ptr<runtime::stream> on;
+    std::unique_ptr<runtime::stream> stream;
     runtime::axis_map<std::unique_ptr<runtime::communicator>> groups;
     std::unique_ptr<runtime::worker> by;
   };
@@ -220,14 +224,15 @@ class ranks {
     return std::make_unique<runtime::local_communicator>(group, rank);
   }
 
-  void passes(const seat& s,
+  void passes(const rank_coordinates& s,
               std::uint64_t number,
               std::int64_t microbatches,
               int logical,
               hand_over& wire) {
     auto& x = rooms_.at(s);
     const bool first = s.pipeline == 0, last = s.pipeline + 1 == grid_.pipeline;
-    const seat before{s.tensor, s.pipeline - 1, s.data}, after{s.tensor, s.pipeline + 1, s.data};
+    const rank_coordinates before{s.tensor, s.pipeline - 1, s.data},
+        after{s.tensor, s.pipeline + 1, s.data};
     const auto key = [&](int r, std::int64_t m) {
       return runtime::pass_key{r,
                                runtime::chunk_id(std::uint32_t(s.pipeline)),
@@ -236,10 +241,10 @@ class ranks {
     x.by->begin_step({.step = runtime::step_id(number),
                       .microbatches = microbatches,
                       .logical_replicas = logical});
-    for (int r = 0; r < how_.replicas; ++r)
+    for (int r = 0; r < settings_.replicas; ++r)
       for (int m = 0; m < int(microbatches); ++m) {
-        const auto seed = 1000 * number + 10 * std::uint64_t(s.data * how_.replicas + r);
-        const auto all = tiny_batch(*x.on, how_.model, 2, seed + std::uint64_t(m), true);
+        const auto seed = 1000 * number + 10 * std::uint64_t(s.data * settings_.replicas + r);
+        const auto all = tiny_batch(*x.stream, settings_.model, 2, seed + std::uint64_t(m), true);
         auto in = first ? all : wire.take({s, r, m, false});
         if (last && !first) {
           in.add("labels", all.at("labels"));
@@ -249,7 +254,7 @@ class ranks {
         if (!last)
           wire.put({after, r, m, false}, std::move(out));
       }
-    for (int r = 0; r < how_.replicas; ++r)
+    for (int r = 0; r < settings_.replicas; ++r)
       for (int m = 0; m < int(microbatches); ++m) {
         auto out = x.by->backward(key(r, m), last ? runtime::bundle() : wire.take({s, r, m, true}));
         if (!first)
@@ -259,10 +264,10 @@ class ranks {
   }
 
   grid grid_;
-  runtime::worker_settings how_;
+  runtime::worker_settings settings_;
   runtime::cancel_token token_;
-  std::map<seat, std::shared_ptr<runtime::local_group>> tensor_, data_, ties_;
-  std::map<seat, room> rooms_;
+  std::map<rank_coordinates, std::shared_ptr<runtime::local_group>> tensor_, data_, ties_;
+  std::map<rank_coordinates, room> rooms_;
 };
 
 }  // namespace troupe::tests

@@ -106,15 +106,15 @@ inline runtime::model_spec tiny_sublayers(const runtime::gpt_config& config) {
 
 /// Element i is value(i).
 template <class T, class Value>
-runtime::tensor filled(runtime::stream& on, runtime::shape extents, Value value) {
-  auto out = runtime::tensor::empty<T>(on, extents);
+runtime::tensor filled(runtime::stream& stream, runtime::shape extents, Value value) {
+  auto out = runtime::tensor::empty<T>(stream, extents);
   for (std::int64_t i = 0; i < out.size(); ++i)
     out.template data<T>()[i] = T(value(i));
   return out;
 }
 
 /// B samples of random tokens. Masked: about a third of the rows does not count.
-inline runtime::bundle tiny_batch(runtime::stream& on,
+inline runtime::bundle tiny_batch(runtime::stream& stream,
                                   const runtime::model_spec& model,
                                   std::int64_t B,
                                   std::uint64_t seed,
@@ -130,20 +130,20 @@ inline runtime::bundle tiny_batch(runtime::stream& on,
     };
   };
   runtime::micro_batch out;
-  out.tokens = filled<std::int32_t>(on, rows, token(100));
-  out.labels = filled<std::int32_t>(on, rows, token(200));
-  out.mask = filled<float>(on, rows, [&](auto i) { return !masked || draw(300)(i) > 0.33; });
-  out.positions = filled<std::int32_t>(on, rows, [&](auto i) { return i % T; });
-  out.samples = filled<std::uint64_t>(on, {B}, [&](auto b) { return 10 * seed + b; });
+  out.tokens = filled<std::int32_t>(stream, rows, token(100));
+  out.labels = filled<std::int32_t>(stream, rows, token(200));
+  out.mask = filled<float>(stream, rows, [&](auto i) { return !masked || draw(300)(i) > 0.33; });
+  out.positions = filled<std::int32_t>(stream, rows, [&](auto i) { return i % T; });
+  out.samples = filled<std::uint64_t>(stream, {B}, [&](auto b) { return 10 * seed + b; });
   return to_bundle(out);
 }
 
-inline runtime::bundle tiny_batch(runtime::stream& on,
+inline runtime::bundle tiny_batch(runtime::stream& stream,
                                   const runtime::gpt_config& c,
                                   std::int64_t B,
                                   std::uint64_t seed,
                                   bool masked = false) {
-  return tiny_batch(on, runtime::gpt_spec(c), B, seed, masked);
+  return tiny_batch(stream, runtime::gpt_spec(c), B, seed, masked);
 }
 
 /// Moves every value away from where it begins, so that no gain is 1 and no bias 0: by numbers that
@@ -165,18 +165,18 @@ class stages {
  public:
   stages(const runtime::gpt_config& config,
          int count,
-         runtime::stream& on,
-         const runtime::recompute_settings& how = {})
-      : stages(runtime::gpt_spec(config), count, on, how) {}
+         runtime::stream& stream,
+         const runtime::recompute_settings& settings = {})
+      : stages(runtime::gpt_spec(config), count, stream, settings) {}
 
   stages(const runtime::model_spec& model,
          int count,
-         runtime::stream& on,
-         const runtime::recompute_settings& how = {})
-      : on_(on) {
+         runtime::stream& stream,
+         const runtime::recompute_settings& settings = {})
+      : stream_(stream) {
     for (const auto& range : runtime::split_layers(std::int64_t(model.layers.size()), count, {})) {
-      auto& part = parts_.emplace_back(std::make_unique<runtime::chunk>(model, range), how);
-      part.store = std::make_unique<runtime::resident_store>(part.model->units(), 1, on.pool());
+      auto& part = parts_.emplace_back(std::make_unique<runtime::chunk>(model, range), settings);
+      part.store = std::make_unique<runtime::resident_store>(part.model->units(), 1, stream.pool());
       runtime::initialise(*part.store, 1234);
       shake(*part.store, 0.25);
     }
@@ -184,11 +184,11 @@ class stages {
 
   runtime::loss_value forward(int microbatch,
                               const runtime::bundle& in,
-                              const runtime::pass_settings& how = {}) {
+                              const runtime::pass_settings& settings = {}) {
     auto hidden = in;
     for (std::size_t s = 0; s < parts_.size(); ++s) {
       auto& pass = parts_[s].passes[microbatch] = std::make_unique<runtime::chunk_pass>(
-          *parts_[s].model, parts_[s].plan, on_, *parts_[s].store, how);
+          *parts_[s].model, parts_[s].plan, stream_, *parts_[s].store, settings);
       hidden = pass->forward(hidden);
       if (s + 2 == parts_.size()) {
         hidden.add("labels", in.at("labels"));
@@ -224,8 +224,8 @@ class stages {
 
   runtime::loss_value forward_backward(int microbatch,
                                        const runtime::bundle& in,
-                                       const runtime::pass_settings& how = {}) {
-    const auto loss = forward(microbatch, in, how);
+                                       const runtime::pass_settings& settings = {}) {
+    const auto loss = forward(microbatch, in, settings);
     input_gradients(microbatch);
     weight_gradients(microbatch);
     return loss;
@@ -249,15 +249,15 @@ class stages {
 
  private:
   struct stage {
-    stage(std::unique_ptr<runtime::chunk> m, const runtime::recompute_settings& how)
-        : model(std::move(m)), plan(*model, how) {}
+    stage(std::unique_ptr<runtime::chunk> m, const runtime::recompute_settings& settings)
+        : model(std::move(m)), plan(*model, settings) {}
     std::unique_ptr<runtime::chunk> model;
     runtime::recompute_plan plan;
     std::unique_ptr<runtime::resident_store> store;
     std::map<int, std::unique_ptr<runtime::chunk_pass>> passes;
   };
 
-  runtime::stream& on_;
+  runtime::stream& stream_;
   std::deque<stage> parts_;  // passes keep the address of their plan
 };
 

@@ -77,9 +77,9 @@ inline std::shared_ptr<actors::prepared_job> tiny_prepared(const runtime::traini
 
 /// The same job without a single actor.
 inline std::vector<runtime::step_report> by_reference_trainer(const runtime::training_job& job) {
-  runtime::stream on(job.backend, job.threads_per_worker, {});
+  runtime::stream stream(job.backend, job.threads_per_worker, {});
   runtime::reference_trainer trainer(
-      job.training, std::make_shared<formula_source>(job.training, true), on);
+      job.training, std::make_shared<formula_source>(job.training, true), stream);
   std::vector<runtime::step_report> out;
   for (std::uint64_t i = 0; i < job.train_iterations; ++i)
     out.push_back(trainer.step());

@@ -68,8 +68,8 @@ class event_store {
     const visit there(device_);
     cudaEvent_t event = nullptr;
     // A thread that waits sleeps: the processor belongs to other lanes.
-    const unsigned how = cudaEventBlockingSync | (timed ? 0U : unsigned(cudaEventDisableTiming));
-    require(cudaEventCreateWithFlags(&event, how), "making an event");
+    const unsigned flags = cudaEventBlockingSync | (timed ? 0U : unsigned(cudaEventDisableTiming));
+    require(cudaEventCreateWithFlags(&event, flags), "making an event");
     return event;
   }
 

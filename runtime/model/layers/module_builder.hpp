@@ -17,7 +17,7 @@ struct unit_under_construction {
   unit_spec& unit;
   int number = 0;           ///< of the unit in the chunk
   std::int64_t layer = -1;  ///< -1: embedding or head
-  axis_seats seats = {};
+  axis_ranks ranks = {};
   bool sequence_parallel = false;
   std::vector<attention_spec>& attentions;  ///< of the chunk so far
   std::vector<segment>& program;
@@ -35,7 +35,7 @@ class module_builder {
   const std::string& name() const { return name_; }  ///< "decoder.layers.3.mlp"; may be empty
   std::int64_t layer() const { return in_.layer; }
   /// Ranks along an axis.
-  int ranks(axis along) const { return in_.seats[along].size; }
+  int ranks(axis along) const { return in_.ranks[along].size; }
   int tensor_ranks() const { return ranks(axis::tensor); }
 
   /// A part of this one, called name() + "." + `name`.

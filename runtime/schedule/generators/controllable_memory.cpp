@@ -11,12 +11,12 @@ using pattern = std::vector<std::array<int, steps_of_pattern>>;
 /// Six units are F, I and W of both chunks: the ranks are busy all the time.
 constexpr int period = 6;
 
-plan from_pattern(const schedule_request& how, const pattern& first) {
-  const int p = how.ranks, m = how.microbatches;
+plan from_pattern(const schedule_request& request, const pattern& first) {
+  const int p = request.ranks, m = request.microbatches;
   slot_grid grid(first, period, m);
   draw_together(grid);
   draw_end_together(grid);
-  auto out = empty_plan(how, placed_in_v(p));
+  auto out = empty_plan(request, placed_in_v(p));
   for (int r = 0; r < p; ++r) {
     auto& row = out.ranks[std::size_t(r)];
     strand down(row, m, r), up(row, m, 2 * p - 1 - r);
@@ -55,20 +55,20 @@ plan from_pattern(const schedule_request& how, const pattern& first) {
 // The patterns are the paper's: how far the chunks' steps are apart decides how many micro-batches
 // are held, and the numbers keep the steps in different slots modulo the period for every p.
 
-plan v_half(const schedule_request& how) {
-  const int p = how.ranks, gap = p % 2 == 0 ? 3 : 0;
+plan v_half(const schedule_request& request) {
+  const int p = request.ranks, gap = p % 2 == 0 ? 3 : 0;
   pattern first;
   for (int r = 0; r < p; ++r)
     first.push_back({2 * r, 3 * p - r - 2, 3 * p + gap + 2 * r - 1, 6 * p + gap - r - 2});
-  return from_pattern(how, first);
+  return from_pattern(request, first);
 }
 
-plan v_min(const schedule_request& how) {
-  const int p = how.ranks, gap = p % 3 == 0 ? 2 : 0;
+plan v_min(const schedule_request& request) {
+  const int p = request.ranks, gap = p % 3 == 0 ? 2 : 0;
   pattern first;
   for (int r = 0; r < p; ++r)
     first.push_back({r, 2 * p - r - 1, 2 * p + gap + r, 4 * p + gap - r - 1});
-  return from_pattern(how, first);
+  return from_pattern(request, first);
 }
 
 }  // namespace troupe::runtime::schedules

@@ -33,8 +33,8 @@ enum class weights_are { in_slots, anywhere };
 /// What each rank holds when, kept up to date while steps move.
 class memory {
  public:
-  memory(const slot_grid& x, weights_are how)
-      : grid_(x), how_(how), after_(std::size_t(x.ranks())) {
+  memory(const slot_grid& x, weights_are weights)
+      : grid_(x), weights_(weights), after_(std::size_t(x.ranks())) {
     for (int r = 0; r < x.ranks(); ++r) {
       tally now;
       for (int slot = 0; slot < x.slots(r); ++slot) {
@@ -48,10 +48,10 @@ class memory {
   /// The first free slot from `ready` on that what stands in `from` can move to within the limit;
   /// `from` when there is none.
   int earliest(int rank, int from, int ready) const {
-    if (how_ == weights_are::in_slots)
+    if (weights_ == weights_are::in_slots)
       ready = first_with_room(rank, from, ready);
     for (int to = ready; to < from; ++to)
-      if (grid_.is_free(rank, to) && (how_ == weights_are::in_slots || admits(rank, from, to)))
+      if (grid_.is_free(rank, to) && (weights_ == weights_are::in_slots || admits(rank, from, to)))
         return to;
     return from;
   }
@@ -59,7 +59,7 @@ class memory {
   /// Before the grid moves it.
   void move(int rank, int from, int to) {
     auto& row = after_[std::size_t(rank)];
-    if (how_ == weights_are::in_slots) {
+    if (weights_ == weights_are::in_slots) {
       const int more = next({}, grid_.at(rank, from).what).held;
       for (int slot = to; more != 0 && slot < from; ++slot)
         row[std::size_t(slot)].held += more;
@@ -92,7 +92,7 @@ class memory {
 
   tally next(tally x, step what) const {
     x.held += is_forward(what) - (what == step::weights);
-    if (how_ == weights_are::in_slots)
+    if (weights_ == weights_are::in_slots)
       return x;
     x.pending += is_input_gradients(what);
     if (what == step::none && x.pending > 0) {
@@ -120,7 +120,7 @@ class memory {
   }
 
   const slot_grid& grid_;
-  weights_are how_;
+  weights_are weights_;
   std::vector<std::vector<tally>> after_;  ///< (rank, slot)
   int limit_ = 0;
 };
@@ -128,8 +128,8 @@ class memory {
 /// In the order of time, what `may_move` admits goes to the earliest slot that is free, not before
 /// what it needs, and within the memory.
 template <class MayMove>
-void move_earlier(slot_grid& x, weights_are how, MayMove&& may_move) {
-  memory held(x, how);
+void move_earlier(slot_grid& x, weights_are weights, MayMove&& may_move) {
+  memory held(x, weights);
   const int last = x.slots();
   for (int slot = 0; slot < last; ++slot)
     for (int r = 0; r < x.ranks(); ++r) {

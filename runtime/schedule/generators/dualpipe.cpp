@@ -96,8 +96,8 @@ class folded_rank {
 
 }  // namespace
 
-plan dualpipe(const schedule_request& how) {
-  const int p = how.ranks, m = how.microbatches;
+plan dualpipe(const schedule_request& request) {
+  const int p = request.ranks, m = request.microbatches;
   if (p % 2 != 0)
     throw input_error("dualpipe asks for an even number of ranks; {} is odd: give {}{}",
                       p,
@@ -115,7 +115,7 @@ plan dualpipe(const schedule_request& how) {
   auto placement = placed_in_turn(p, 1);
   for (int c = 0; c < p; ++c)
     placement.push_back(p - 1 - c);
-  auto out = empty_plan(how, std::move(placement), 2);
+  auto out = empty_plan(request, std::move(placement), 2);
   for (int r = 0; r < p; ++r) {
     const int place = std::min(r, p - 1 - r), near = r < p / 2 ? 0 : 1;
     auto& row = out.ranks[std::size_t(r)];
@@ -130,8 +130,8 @@ plan dualpipe(const schedule_request& how) {
   return out;
 }
 
-plan dualpipe_v(const schedule_request& how) {
-  const int p = how.ranks, m = how.microbatches;
+plan dualpipe_v(const schedule_request& request) {
+  const int p = request.ranks, m = request.microbatches;
   if (m < 2 * p)
     throw input_error(
         "dualpipev on {} ranks asks for at least {} micro-batches; {} is fewer: give "
@@ -140,7 +140,7 @@ plan dualpipe_v(const schedule_request& how) {
         2 * p,
         m,
         2 * p);
-  auto out = empty_plan(how, placed_in_v(p));
+  auto out = empty_plan(request, placed_in_v(p));
   for (int r = 0; r < p; ++r) {
     auto& row = out.ranks[std::size_t(r)];
     folded_rank(row, strand(row, m, r), strand(row, m, 2 * p - 1 - r), r, p, m).write();

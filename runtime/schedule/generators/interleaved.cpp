@@ -8,8 +8,8 @@ namespace {
 
 /// Micro-batches of each round. By default as few to a round as there are ranks, or a few more
 /// where they do not come out even: fewer than ranks in a round would wait for themselves.
-std::vector<int> rounds_of(const schedule_request& how) {
-  const int p = how.ranks, m = how.microbatches, n = how.group;
+std::vector<int> rounds_of(const schedule_request& request) {
+  const int p = request.ranks, m = request.microbatches, n = request.group;
   std::vector<int> out;
   if (n == 0) {
     for (int left = m, rounds = std::max(1, m / p); rounds > 0; --rounds) {
@@ -23,8 +23,8 @@ std::vector<int> rounds_of(const schedule_request& how) {
   return out;
 }
 
-void check_group(std::string_view name, const schedule_request& how) {
-  const int p = how.ranks, m = how.microbatches, n = how.group;
+void check_group(std::string_view name, const schedule_request& request) {
+  const int p = request.ranks, m = request.microbatches, n = request.group;
   if (n == 0)
     return;
   if (n < 0 || n < std::min(p, m) || n > m)
@@ -74,8 +74,12 @@ class writer {
   writer(std::vector<action>& row,
          const std::vector<turn>& turns,
          int rank,
-         const schedule_request& how)
-      : row_(row), turns_(turns), rank_(rank), ranks_(how.ranks), last_(how.chunks_per_rank - 1) {}
+         const schedule_request& request)
+      : row_(row),
+        turns_(turns),
+        rank_(rank),
+        ranks_(request.ranks),
+        last_(request.chunks_per_rank - 1) {}
 
   void forward(std::size_t k) { add(action_kind::forward, turns_[k].chunk, turns_[k].microbatch); }
   void back(action_kind kind, std::size_t k) {
@@ -94,14 +98,14 @@ class writer {
 
 }  // namespace
 
-plan interleaved(const schedule_request& how) {
-  check_group("interleaved", how);
-  const int p = how.ranks, v = how.chunks_per_rank;
-  const auto rounds = rounds_of(how);
+plan interleaved(const schedule_request& request) {
+  check_group("interleaved", request);
+  const int p = request.ranks, v = request.chunks_per_rank;
+  const auto rounds = rounds_of(request);
   const auto turns = turns_of(v, rounds);
-  auto out = empty_plan(how, placed_in_turn(p, v));
+  auto out = empty_plan(request, placed_in_turn(p, v));
   for (int r = 0; r < p; ++r) {
-    writer to(out.ranks[std::size_t(r)], turns, r, how);
+    writer to(out.ranks[std::size_t(r)], turns, r, request);
     // One chunk takes no turns: what is left is 1F1B, which needs half the head start.
     const int ahead = (v - 1) * rounds.front() + (v == 1 ? 1 : 2) * (p - 1 - r);
     const auto warmup = std::min(turns.size(), std::size_t(ahead));
@@ -116,14 +120,14 @@ plan interleaved(const schedule_request& how) {
   return out;
 }
 
-plan zero_bubble_in_turn(const schedule_request& how) {
-  const int p = how.ranks, v = how.chunks_per_rank;
-  check_group("izb", how);
-  const auto rounds = rounds_of(how);
+plan zero_bubble_in_turn(const schedule_request& request) {
+  const int p = request.ranks, v = request.chunks_per_rank;
+  check_group("izb", request);
+  const auto rounds = rounds_of(request);
   const auto turns = turns_of(v, rounds);
-  auto out = empty_plan(how, placed_in_turn(p, v));
+  auto out = empty_plan(request, placed_in_turn(p, v));
   for (int r = 0; r < p; ++r) {
-    writer to(out.ranks[std::size_t(r)], turns, r, how);
+    writer to(out.ranks[std::size_t(r)], turns, r, request);
     const auto late = std::size_t(r);
     const auto warmup = std::min(turns.size(), std::size_t((v - 1) * rounds.front() + p - 1 - r));
     for (std::size_t k = 0; k < warmup; ++k)

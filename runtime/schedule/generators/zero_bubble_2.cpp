@@ -69,11 +69,11 @@ void as_they_come(plan& out, int limit) {
 
 }  // namespace
 
-plan zero_bubble_2(const schedule_request& how) {
-  const int p = how.ranks, m = how.microbatches;
-  auto out = empty_plan(how, placed_in_turn(p, 1));
+plan zero_bubble_2(const schedule_request& request) {
+  const int p = request.ranks, m = request.microbatches;
+  auto out = empty_plan(request, placed_in_turn(p, 1));
   const double most = 2.0 * p - 1;
-  const double asked = how.memory_limit == 0 ? most : how.memory_limit;
+  const double asked = request.memory_limit == 0 ? most : request.memory_limit;
   if (asked < 1)
     throw input_error(
         "zb-h2 within {} activations per rank: each rank holds at least one: give 1 or more",

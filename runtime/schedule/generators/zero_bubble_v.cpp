@@ -5,12 +5,12 @@
 
 namespace troupe::runtime::schedules {
 
-plan zero_bubble_v(const schedule_request& how) {
-  const int p = how.ranks, m = how.microbatches;
+plan zero_bubble_v(const schedule_request& request) {
+  const int p = request.ranks, m = request.microbatches;
   // The rule fills the pipeline with 2 p - 1 micro-batches; where there are fewer, the others are
   // left out of it.
   const int rounds = std::max(2 * p - 1, m) - p;
-  auto out = empty_plan(how, placed_in_v(p));
+  auto out = empty_plan(request, placed_in_v(p));
   for (int r = 0; r < p; ++r) {
     auto& row = out.ranks[std::size_t(r)];
     strand down(row, m, r), up(row, m, 2 * p - 1 - r);

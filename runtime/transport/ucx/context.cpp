@@ -14,23 +14,23 @@ context make_context(bool within_machine) {
   require(ucp_config_read(nullptr, nullptr, &config), "read its configuration");
   if (within_machine && std::getenv("UCX_NET_DEVICES") == nullptr)
     ucp_config_modify(config, "NET_DEVICES", "lo");
-  ucp_params_t how = {};
-  how.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME;
-  how.features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
-  how.name = "troupe";
+  ucp_params_t params = {};
+  params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME;
+  params.features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
+  params.name = "troupe";
   ucp_context_h out = nullptr;
-  const auto said = ucp_init(&how, config, &out);
+  const auto said = ucp_init(&params, config, &out);
   ucp_config_release(config);
   require(said, "start");
   return context(out);
 }
 
 worker make_worker(const context& of) {
-  ucp_worker_params_t how = {};
-  how.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
-  how.thread_mode = UCS_THREAD_MODE_SINGLE;
+  ucp_worker_params_t params = {};
+  params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
+  params.thread_mode = UCS_THREAD_MODE_SINGLE;
   ucp_worker_h out = nullptr;
-  require(ucp_worker_create(of.get(), &how, &out), "make a worker");
+  require(ucp_worker_create(of.get(), &params, &out), "make a worker");
   return worker(out);
 }
 

@@ -19,14 +19,14 @@ struct peer::operation {
 
 peer::peer(const context& of, peer_number number, wire_owner& owner, bool announces)
     : number_(number), owner_(owner), announces_(announces), worker_(make_worker(of)) {
-  ucp_am_handler_param_t how = {};
-  how.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_FLAGS
-                   | UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG;
-  how.id = message_id;
-  how.flags = UCP_AM_FLAG_WHOLE_MSG;
-  how.cb = &peer::message_came;
-  how.arg = this;
-  require(ucp_worker_set_am_recv_handler(worker_.get(), &how), "take messages");
+  ucp_am_handler_param_t params = {};
+  params.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_FLAGS
+                      | UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG;
+  params.id = message_id;
+  params.flags = UCP_AM_FLAG_WHOLE_MSG;
+  params.cb = &peer::message_came;
+  params.arg = this;
+  require(ucp_worker_set_am_recv_handler(worker_.get(), &params), "take messages");
 }
 
 peer::~peer() {
@@ -44,11 +44,11 @@ peer::~peer() {
 void peer::call(const std::string& address) {
   try {
     const auto to = address_of(address);
-    ucp_ep_params_t how = {};
-    how.field_mask = UCP_EP_PARAM_FIELD_SOCK_ADDR | UCP_EP_PARAM_FIELD_FLAGS;
-    how.flags = UCP_EP_PARAMS_FLAGS_CLIENT_SERVER;
-    how.sockaddr = {reinterpret_cast<const sockaddr*>(&to.at), to.size};
-    connect(how);
+    ucp_ep_params_t params = {};
+    params.field_mask = UCP_EP_PARAM_FIELD_SOCK_ADDR | UCP_EP_PARAM_FIELD_FLAGS;
+    params.flags = UCP_EP_PARAMS_FLAGS_CLIENT_SERVER;
+    params.sockaddr = {reinterpret_cast<const sockaddr*>(&to.at), to.size};
+    connect(params);
   } catch (const std::runtime_error& failure) {
     break_off(failure.what());
   }
@@ -56,29 +56,29 @@ void peer::call(const std::string& address) {
 
 void peer::answer(ucp_conn_request_h who) {
   try {
-    ucp_ep_params_t how = {};
-    how.field_mask = UCP_EP_PARAM_FIELD_CONN_REQUEST;
-    how.conn_request = who;
-    connect(how);
+    ucp_ep_params_t params = {};
+    params.field_mask = UCP_EP_PARAM_FIELD_CONN_REQUEST;
+    params.conn_request = who;
+    connect(params);
   } catch (const std::runtime_error& failure) {
     break_off(failure.what());
   }
 }
 
-void peer::connect(ucp_ep_params_t how) {
-  how.field_mask |= UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
-  how.err_mode = UCP_ERR_HANDLING_MODE_PEER;
-  how.err_handler = {&peer::went_wrong, this};
-  require(ucp_ep_create(worker_.get(), &how, &endpoint_), "connect");
+void peer::connect(ucp_ep_params_t params) {
+  params.field_mask |= UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
+  params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
+  params.err_handler = {&peer::went_wrong, this};
+  require(ucp_ep_create(worker_.get(), &params, &endpoint_), "connect");
 }
 
 // What is under way ends with an error, here and at once.
 bool peer::close() {
   if (endpoint_ != nullptr) {
-    ucp_request_param_t how = {};
-    how.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
-    how.flags = UCP_EP_CLOSE_FLAG_FORCE;
-    auto* const closing = ucp_ep_close_nbx(std::exchange(endpoint_, nullptr), &how);
+    ucp_request_param_t params = {};
+    params.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
+    params.flags = UCP_EP_CLOSE_FLAG_FORCE;
+    auto* const closing = ucp_ep_close_nbx(std::exchange(endpoint_, nullptr), &params);
     closing_ = UCS_PTR_IS_PTR(closing) ? closing : nullptr;
   }
   if (closing_ == nullptr)
@@ -120,11 +120,11 @@ void peer::send(outgoing what) {
     return;
   }
   const auto x = add(std::move(what.header), std::move(what.keep), std::move(what.done));
-  auto how = terms_of(x);
-  how.cb.send = &peer::was_sent;
+  auto params = terms_of(x);
+  params.cb.send = &peer::was_sent;
   if (announces_ && !what.bytes.empty()) {
-    how.op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;
-    how.flags = UCP_AM_SEND_FLAG_RNDV;
+    params.op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;
+    params.flags = UCP_AM_SEND_FLAG_RNDV;
   }
   begun(x,
         ucp_am_send_nbx(endpoint_,
@@ -133,7 +133,7 @@ void peer::send(outgoing what) {
                         x->header.size(),
                         what.bytes.data(),
                         what.bytes.size(),
-                        &how));
+                        &params));
 }
 
 // A call that has ended at once does not call back.
@@ -169,11 +169,12 @@ ucs_status_t peer::message_came(void* self,
                                 std::size_t header_bytes,
                                 void* data,
                                 std::size_t bytes,
-                                const ucp_am_recv_param_t* how) {
-  return static_cast<peer*>(self)->on_message({static_cast<const std::byte*>(header), header_bytes},
-                                              data,
-                                              bytes,
-                                              (how->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0);
+                                const ucp_am_recv_param_t* params) {
+  return static_cast<peer*>(self)->on_message(
+      {static_cast<const std::byte*>(header), header_bytes},
+      data,
+      bytes,
+      (params->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0);
 }
 
 ucs_status_t peer::on_message(std::span<const std::byte> header,
@@ -206,9 +207,9 @@ ucs_status_t peer::on_message(std::span<const std::byte> header,
 
 void peer::receive(announced from) {
   const auto x = add({}, std::move(from.to.keep), std::move(from.to.done));
-  auto how = terms_of(x);
-  how.cb.recv_am = &peer::was_received;
-  begun(x, ucp_am_recv_data_nbx(worker_.get(), from.descriptor, from.to.to, from.bytes, &how));
+  auto params = terms_of(x);
+  params.cb.recv_am = &peer::was_received;
+  begun(x, ucp_am_recv_data_nbx(worker_.get(), from.descriptor, from.to.to, from.bytes, &params));
 }
 
 bool peer::progress() {

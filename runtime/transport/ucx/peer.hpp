@@ -55,7 +55,7 @@ class peer {
     landing to;
   };
 
-  void connect(ucp_ep_params_t how);
+  void connect(ucp_ep_params_t params);
   void receive(announced x);
   ucs_status_t on_message(std::span<const std::byte> header,
                           void* data,
@@ -73,7 +73,7 @@ class peer {
                                    std::size_t header_bytes,
                                    void* data,
                                    std::size_t bytes,
-                                   const ucp_am_recv_param_t* how);
+                                   const ucp_am_recv_param_t* params);
   static void was_sent(void* request, ucs_status_t said, void* what);
   static void was_received(void* request, ucs_status_t said, std::size_t bytes, void* what);
   static void went_wrong(void* self, ucp_ep_h endpoint, ucs_status_t said);

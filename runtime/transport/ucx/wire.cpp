@@ -28,14 +28,14 @@ wire_of_ucx::descriptor::~descriptor() {
   ::close(it_);
 }
 
-wire_of_ucx::wire_of_ucx(wire_owner& owner, const wire_settings& how)
+wire_of_ucx::wire_of_ucx(wire_owner& owner, const wire_settings& settings)
     : owner_(owner),
-      how_(how),
+      settings_(settings),
       posted_event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "a wire cannot make an eventfd"),
       epoll_(::epoll_create1(EPOLL_CLOEXEC), "a wire cannot make an epoll") {
   const auto ready = std::make_shared<std::promise<void>>();
   auto is_ready = ready->get_future();
-  thread_ = how_.start_thread("ucx wire", [this, ready] { serve(*ready); });
+  thread_ = settings_.start_thread("ucx wire", [this, ready] { serve(*ready); });
   try {
     is_ready.get();
   } catch (...) {
@@ -125,7 +125,7 @@ void wire_of_ucx::serve(std::promise<void>& ready) {
   do_posted();  // they are told that their peers are gone
   for (; !dying_.empty(); bury())
     if (!progress())
-      std::this_thread::sleep_for(how_.spin);
+      std::this_thread::sleep_for(settings_.spin);
   for (auto* const caller : callers_)
     ucp_listener_reject(listener_.get(), caller);
   listener_.reset();
@@ -134,16 +134,16 @@ void wire_of_ucx::serve(std::promise<void>& ready) {
 }
 
 void wire_of_ucx::listen() {
-  const auto at = address_of(how_.host, how_.port);
+  const auto at = address_of(settings_.host, settings_.port);
   context_ = make_context(is_loopback(at.at));
-  takes_device_memory_ = how_.device_memory && ucx::takes_device_memory(context_);
+  takes_device_memory_ = settings_.device_memory && ucx::takes_device_memory(context_);
   worker_ = make_worker(context_);
-  ucp_listener_params_t how = {};
-  how.field_mask = UCP_LISTENER_PARAM_FIELD_SOCK_ADDR | UCP_LISTENER_PARAM_FIELD_CONN_HANDLER;
-  how.sockaddr = {reinterpret_cast<const sockaddr*>(&at.at), at.size};
-  how.conn_handler = {&wire_of_ucx::called, this};
+  ucp_listener_params_t params = {};
+  params.field_mask = UCP_LISTENER_PARAM_FIELD_SOCK_ADDR | UCP_LISTENER_PARAM_FIELD_CONN_HANDLER;
+  params.sockaddr = {reinterpret_cast<const sockaddr*>(&at.at), at.size};
+  params.conn_handler = {&wire_of_ucx::called, this};
   ucp_listener_h made = nullptr;
-  require(ucp_listener_create(worker_.get(), &how, &made), "listen on " + to_string(at.at));
+  require(ucp_listener_create(worker_.get(), &params, &made), "listen on " + to_string(at.at));
   listener_.reset(made);
   ucp_listener_attr_t facts = {};
   facts.field_mask = UCP_LISTENER_ATTR_FIELD_SOCKADDR;
@@ -165,7 +165,7 @@ void wire_of_ucx::work_on() {
   const auto now = clock::now();
   if (busy)
     busy_at_ = now;
-  else if (now - busy_at_ >= how_.spin)
+  else if (now - busy_at_ >= settings_.spin)
     sleep();
 }
 
@@ -276,8 +276,8 @@ void wire_of_ucx::watch(int one) {
 }  // namespace troupe::runtime::ucx
 
 TROUPE_PLUGIN_FUNCTION troupe::runtime::wire* troupe_ucx_wire(
-    troupe::runtime::wire_owner& owner, const troupe::runtime::wire_settings& how) {
-  return new troupe::runtime::ucx::wire_of_ucx(owner, how);
+    troupe::runtime::wire_owner& owner, const troupe::runtime::wire_settings& settings) {
+  return new troupe::runtime::ucx::wire_of_ucx(owner, settings);
 }
 
 TROUPE_PLUGIN_FUNCTION const char* troupe_plugin_build() {

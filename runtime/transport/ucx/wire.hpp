@@ -14,7 +14,7 @@ namespace troupe::runtime::ucx {
 
 class wire_of_ucx final : public wire {
  public:
-  wire_of_ucx(wire_owner& owner, const wire_settings& how);
+  wire_of_ucx(wire_owner& owner, const wire_settings& settings);
   ~wire_of_ucx() override;
 
   void start() override;
@@ -64,7 +64,7 @@ class wire_of_ucx final : public wire {
   static void called(ucp_conn_request_h who, void* self);
 
   wire_owner& owner_;
-  const wire_settings how_;
+  const wire_settings settings_;
   const descriptor posted_event_, epoll_;
   std::string address_;
   bool takes_device_memory_ = false;

@@ -16,7 +16,7 @@ namespace troupe::bench {
 /// Normal numbers that lie on the device once; arrays are filled from them, each from elsewhere.
 class numbers {
  public:
-  numbers(runtime::stream& on, std::size_t count);
+  numbers(runtime::stream& stream, std::size_t count);
 
   template <class T>
   const std::byte* of() const {
@@ -32,15 +32,15 @@ class numbers {
 /// What it hands out lives as long as it does.
 class arena {
  public:
-  arena(runtime::stream& on, const numbers& from, std::uint32_t seed)
-      : on_(on), from_(from), random_(seed) {}
+  arena(runtime::stream& stream, const numbers& from, std::uint32_t seed)
+      : stream_(stream), from_(from), random_(seed) {}
 
-  runtime::stream& on() { return on_; }
+  runtime::stream& stream() { return stream_; }
   std::size_t bytes() const { return bytes_; }
 
   template <class T>
   T* empty(std::int64_t n) {
-    blocks_.push_back(on_.allocate(std::size_t(n) * sizeof(T)));
+    blocks_.push_back(stream_.allocate(std::size_t(n) * sizeof(T)));
     bytes_ += std::size_t(n) * sizeof(T);
     return reinterpret_cast<T*>(blocks_.back().get());
   }
@@ -53,7 +53,7 @@ class arena {
     for (std::size_t done = 0; done < all;) {
       const std::size_t begin = random_() % (from_.count() / 2);
       const auto piece = std::min(all - done, from_.count() - begin);
-      on_.copy(out + done, from_.of<T>() + begin * sizeof(T), piece * sizeof(T));
+      stream_.copy(out + done, from_.of<T>() + begin * sizeof(T), piece * sizeof(T));
       done += piece;
     }
     return out;
@@ -63,7 +63,7 @@ class arena {
   template <class T>
   T* filled(const std::vector<T>& x) {
     auto* const out = empty<T>(std::int64_t(x.size()));
-    on_.write(out, x.data(), x.size() * sizeof(T));
+    stream_.write(out, x.data(), x.size() * sizeof(T));
     return out;
   }
 
@@ -71,10 +71,10 @@ class arena {
   T* constant(std::int64_t n, T value) {
     auto* const out = empty<T>(n);
     const std::vector<T> some(std::size_t(std::min<std::int64_t>(n, 1 << 20)), value);
-    on_.write(out, some.data(), some.size() * sizeof(T));
+    stream_.write(out, some.data(), some.size() * sizeof(T));
     for (auto done = std::int64_t(some.size()); done < n;) {
       const auto piece = std::min(n - done, done);
-      on_.copy(out + done, out, std::size_t(piece) * sizeof(T));
+      stream_.copy(out + done, out, std::size_t(piece) * sizeof(T));
       done += piece;
     }
     return out;
@@ -106,7 +106,7 @@ class arena {
   }
 
  private:
-  runtime::stream& on_;
+  runtime::stream& stream_;
   const numbers& from_;
   std::mt19937 random_;
   std::vector<runtime::memory_block> blocks_;

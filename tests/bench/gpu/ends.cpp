@@ -21,7 +21,7 @@ void losses(harness& in, const model_shape& m) {
   in.line(bound::memory, shape, [&](arena& a) { return loss_of(a, m); });
   in.line(bound::memory, shape, [&](arena& a) {
     const auto f = loss_of(a, m);
-    a.on().run(f);
+    a.stream().run(f);
     return kernels::cross_entropy_backward<bf16>{.dlogits = a.empty<bf16>(m.rows * m.vocabulary),
                                                  .logits = f.logits,
                                                  .lse = f.lse,
@@ -50,7 +50,7 @@ void losses(harness& in, const model_shape& m) {
   in.line(bound::latency, std::to_string(m.rows), masked);
   in.line(bound::latency, std::to_string(m.rows), [&](arena& a) {
     const auto f = masked(a);
-    a.on().run(f);
+    a.stream().run(f);
     return kernels::masked_loss_backward<float>{.dloss = a.empty<float>(m.rows),
                                                 .mask = f.mask,
                                                 .tokens = f.tokens,

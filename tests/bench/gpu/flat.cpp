@@ -8,7 +8,7 @@ using kernels::bf16;
 
 /// As many arrays as a model of 24 layers has.
 std::int64_t pieces_of(const harness& in) {
-  return in.how().smoke ? 12 : 288;
+  return in.chosen().smoke ? 12 : 288;
 }
 
 void sums(harness& in, std::int64_t n) {

@@ -31,17 +31,17 @@ const char* text_of(bound x) {
 
 }  // namespace
 
-numbers::numbers(runtime::stream& on, std::size_t count) : count_(count) {
+numbers::numbers(runtime::stream& stream, std::size_t count) : count_(count) {
   std::mt19937 random(20261121);
   std::normal_distribution<float> normal;
   std::vector<float> wide(count);
   std::vector<bf16> narrow(count);
   for (std::size_t i = 0; i < count; ++i)
     narrow[i] = bf16(wide[i] = normal(random));
-  wide_ = on.allocate(count * sizeof(float));
-  narrow_ = on.allocate(count * sizeof(bf16));
-  on.write(wide_.get(), wide.data(), count * sizeof(float));
-  on.write(narrow_.get(), narrow.data(), count * sizeof(bf16));
+  wide_ = stream.allocate(count * sizeof(float));
+  narrow_ = stream.allocate(count * sizeof(bf16));
+  stream.write(wide_.get(), wide.data(), count * sizeof(float));
+  stream.write(narrow_.get(), narrow.data(), count * sizeof(bf16));
 }
 
 std::set<std::string> every_name() {
@@ -54,11 +54,11 @@ std::set<std::string> every_name() {
   return out;
 }
 
-harness::harness(const options& how)
-    : how_(how),
-      on_(backend::cuda, 1, {}, how.device),
-      numbers_(on_, how.smoke ? 1 << 10 : 1 << 22) {
-  const auto facts = runtime::open_devices().facts(how.device);
+harness::harness(const options& options)
+    : options_(options),
+      stream_(backend::cuda, 1, {}, options.device),
+      numbers_(stream_, options.smoke ? 1 << 10 : 1 << 22) {
+  const auto facts = runtime::open_devices().facts(options.device);
   std::printf("%s, compute capability %d.%d, %d multiprocessors; %s\n",
               facts.name.c_str(),
               facts.major,
@@ -81,17 +81,17 @@ harness::harness(const options& how)
 }
 
 void harness::measure_ceilings() {
-  const std::int64_t bytes = how_.smoke ? 1 << 16 : 1 << 30;
-  const std::int64_t side = how_.smoke ? 64 : 8192;
+  const std::int64_t bytes = options_.smoke ? 1 << 16 : 1 << 30;
+  const std::int64_t side = options_.smoke ? 64 : 8192;
   {
-    arena memory(on_, numbers_, 1);
+    arena memory(stream_, numbers_, 1);
     const float* const from[] = {memory.drawn<float>(bytes / 4), memory.drawn<float>(bytes / 4)};
     float* const to[] = {memory.empty<float>(bytes / 4), memory.empty<float>(bytes / 4)};
     const auto took
-        = time([&](std::size_t i) { on_.copy(to[i % 2], from[i % 2], std::size_t(bytes)); });
+        = time([&](std::size_t i) { stream_.copy(to[i % 2], from[i % 2], std::size_t(bytes)); });
     copy_ = 2 * double(bytes) / took.us * 1e6;
   }
-  arena memory(on_, numbers_, 2);
+  arena memory(stream_, numbers_, 2);
   const kernels::linear_forward<bf16> product{.y = memory.empty<bf16>(side * side),
                                               .z = nullptr,
                                               .x = memory.drawn<bf16>(side * side),
@@ -100,22 +100,22 @@ void harness::measure_ceilings() {
                                               .R = side,
                                               .N = side,
                                               .K = side};
-  const auto took = time([&](std::size_t) { on_.run(product); });
+  const auto took = time([&](std::size_t) { stream_.run(product); });
   matrix_ = double(kernels::product_flops(product)) / took.us * 1e6;
 }
 
 bool harness::begin(const std::string& model) {
   model_ = model;
-  return how_.model.empty() || how_.model == model;
+  return options_.model.empty() || options_.model == model;
 }
 
 bool harness::wanted(const std::string& op) {
   seen_.insert(op);
-  return how_.only.empty() || op.find(how_.only) != std::string::npos;
+  return options_.only.empty() || op.find(options_.only) != std::string::npos;
 }
 
 std::size_t harness::sets_for(std::size_t bytes) const {
-  if (how_.smoke)
+  if (options_.smoke)
     return 2;
   return std::clamp<std::size_t>(beyond_caches / std::max<std::size_t>(bytes, 1), 1, most_sets);
 }
@@ -125,19 +125,19 @@ std::size_t harness::sets_for(std::size_t bytes) const {
 timing harness::time(const std::function<void(std::size_t)>& run) {
   std::size_t turn = 0;
   const auto group = [&](int runs) {
-    const auto begin = on_.queue()->mark(true);
+    const auto begin = stream_.queue()->mark(true);
     for (int i = 0; i < runs; ++i)
       run(turn++);
-    const auto end = on_.queue()->mark(true);
+    const auto end = stream_.queue()->mark(true);
     end->wait();
     return end->ms_after(*begin) * 1e3 / runs;
   };
   timing out;
-  group(how_.smoke ? 1 : 3);  // loads code, chooses algorithms
-  const double once = std::max(group(how_.smoke ? 1 : 3), 0.5);
-  out.runs = how_.smoke ? 1 : std::clamp(int(std::ceil(group_us / once)), 1, most_runs);
+  group(options_.smoke ? 1 : 3);  // loads code, chooses algorithms
+  const double once = std::max(group(options_.smoke ? 1 : 3), 0.5);
+  out.runs = options_.smoke ? 1 : std::clamp(int(std::ceil(group_us / once)), 1, most_runs);
   // A group a millisecond or more, all of them some tens: many where they are short.
-  out.groups = how_.smoke ? 3 : std::clamp(int(4e4 / (once * out.runs)), 5, 21);
+  out.groups = options_.smoke ? 3 : std::clamp(int(4e4 / (once * out.runs)), 5, 21);
   std::vector<double> us;
   for (int i = 0; i < out.groups; ++i)
     us.push_back(group(out.runs));
@@ -179,10 +179,10 @@ void harness::add(line_of_table x) {
 }
 
 void harness::write_json(bool complete) {
-  if (how_.json.empty())
+  if (options_.json.empty())
     return;
   nlohmann::ordered_json out;
-  const auto facts = runtime::open_devices().facts(how_.device);
+  const auto facts = runtime::open_devices().facts(options_.device);
   out["complete"] = complete;
   out["device"] = facts.name;
   out["libraries"] = kernels::open_cuda().libraries();
@@ -207,7 +207,7 @@ void harness::write_json(bool complete) {
   for (const auto& x : kernels::open_cuda().choices())
     out["choices"].push_back(
         {{"product", x.product}, {"microseconds", x.microseconds}, {"candidates", x.candidates}});
-  runtime::file_writer file(how_.json);
+  runtime::file_writer file(options_.json);
   file.write(out.dump(1) + "\n");
   file.commit();
   written_ = std::chrono::steady_clock::now();
@@ -228,7 +228,7 @@ int harness::finish() {
               memory_bound,
               below);
   write_json(true);
-  if (how_.model.empty() && !how_.ceilings)
+  if (options_.model.empty() && !options_.ceilings)
     for (const auto& name : every_name())
       if (!seen_.contains(name)) {
         std::printf("NOT MEASURED: %s\n", name.c_str());

@@ -55,10 +55,10 @@ std::set<std::string> every_name();
 
 class harness {
  public:
-  explicit harness(const options& how);
+  explicit harness(const options& options);
 
-  const options& how() const { return how_; }
-  runtime::stream& on() { return on_; }
+  const options& chosen() const { return options_; }
+  runtime::stream& stream() { return stream_; }
 
   /// Lines from now on belong to it. False: it is not asked for.
   bool begin(const std::string& model);
@@ -79,13 +79,13 @@ class harness {
       std::vector<op> ops;
       arenas.reserve(most_sets);
       do {
-        arenas.emplace_back(on_, numbers_, std::uint32_t(arenas.size() + 1));
+        arenas.emplace_back(stream_, numbers_, std::uint32_t(arenas.size() + 1));
         ops.push_back(make(arenas.back()));
       } while (arenas.size() < sets_for(arenas.front().bytes()));
       out.done = done ? *done
                       : work{.bytes = double(kernels::bytes_moved(ops[0])),
                              .flops = double(kernels::flops(ops[0]))};
-      out.took = time([&](std::size_t i) { on_.run(ops[i % ops.size()]); });
+      out.took = time([&](std::size_t i) { stream_.run(ops[i % ops.size()]); });
       out.took.sets = ops.size();
     } catch (const std::exception& e) {
       out.failure = e.what();
@@ -108,8 +108,8 @@ class harness {
   /// Of what there is so far, unless no JSON is wanted.
   void write_json(bool complete);
 
-  options how_;
-  runtime::stream on_;
+  options options_;
+  runtime::stream stream_;
   numbers numbers_;
   double copy_ = 0;    ///< bytes a second, read and written
   double matrix_ = 0;  ///< operations a second

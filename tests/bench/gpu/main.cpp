@@ -67,12 +67,12 @@ options read(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const auto how = read(argc, argv);
+  const auto options = read(argc, argv);
   try {
-    harness in(how);
-    if (how.ceilings)
+    harness in(options);
+    if (options.ceilings)
       return in.finish();
-    for (const auto& m : models(how.smoke)) {
+    for (const auto& m : models(options.smoke)) {
       if (!in.begin(m.name))
         continue;
       time_products(in, m);
@@ -80,7 +80,7 @@ int main(int argc, char** argv) {
       time_ends(in, m);
     }
     if (in.begin("flat"))
-      time_flat(in, how.smoke ? 12 * 24 : 288 << 19);
+      time_flat(in, options.smoke ? 12 * 24 : 288 << 19);
     return in.finish();
   } catch (const troupe::kernels::backend_missing& e) {
     std::fprintf(stderr, "bench_gpu: %s\n", e.what());

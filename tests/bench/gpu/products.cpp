@@ -106,7 +106,7 @@ void attention(harness& in, const model_shape& m) {
       shape,
       [&](arena& a) {
         const auto f = forward_of(a, m);
-        a.on().run(f);
+        a.stream().run(f);
         auto* const dq = a.empty<bf16>(m.rows * m.fused());
         return kernels::attention_backward<bf16>{.dq = dq,
                                                  .dk = dq + (f.k - f.q),

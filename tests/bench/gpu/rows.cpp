@@ -26,7 +26,7 @@ void norms(harness& in, const model_shape& m) {
   in.line(bound::memory, shape, [&](arena& a) { return norm_of(a, m); });
   in.line(bound::memory, shape + " + residual", [&](arena& a) {
     const auto f = norm_of(a, m);
-    a.on().run(f);
+    a.stream().run(f);
     return kernels::norm_backward_input<bf16>{.dx = a.empty<bf16>(m.rows * m.hidden),
                                               .dy = a.drawn<bf16>(m.rows * m.hidden),
                                               .x = f.x,
@@ -40,7 +40,7 @@ void norms(harness& in, const model_shape& m) {
   });
   in.line(bound::memory, shape, [&](arena& a) {
     const auto f = norm_of(a, m);
-    a.on().run(f);
+    a.stream().run(f);
     return kernels::norm_backward_weight<bf16>{
         .dgain = a.drawn<float>(m.hidden),
         .dbias = m.llama ? nullptr : a.drawn<float>(m.hidden),
@@ -78,7 +78,7 @@ void head_norms(harness& in, const model_shape& m) {
   in.line(bound::memory, shape, [&](arena& a) { return head_norm_of(a, m); });
   in.line(bound::memory, shape, [&](arena& a) {
     const auto f = head_norm_of(a, m);
-    a.on().run(f);
+    a.stream().run(f);
     return kernels::head_norm_backward_input<bf16>{.dx = a.empty<bf16>(m.rows * m.fused()),
                                                    .dy = a.drawn<bf16>(m.rows * m.fused()),
                                                    .x = f.x,
@@ -89,7 +89,7 @@ void head_norms(harness& in, const model_shape& m) {
   });
   in.line(bound::memory, shape, [&](arena& a) {
     const auto f = head_norm_of(a, m);
-    a.on().run(f);
+    a.stream().run(f);
     return kernels::head_norm_backward_weight<bf16>{.dgain = a.drawn<float>(m.D()),
                                                     .dbias = nullptr,
                                                     .dy = a.drawn<bf16>(m.rows * m.fused()),

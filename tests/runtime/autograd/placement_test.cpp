@@ -32,14 +32,14 @@ constexpr placement all[] = {placement::replicated,
 
 /// B = 1, T = 2, C = 4; parameter 0 is a matrix of 4 rows and columns, 1 and 2 are vectors.
 struct fixture {
-  stream on{kernels::backend::reference, 1, {}};
+  troupe::runtime::stream stream{kernels::backend::reference, 1, {}};
   resident_store store{{{"unit",
                          {{.name = "matrix", .extents = {4, 4}},
                           {.name = "gain", .extents = {4}},
                           {.name = "bias", .extents = {4}}}}},
                        1,
                        {}};
-  tape under_test{on, store, {.recording = false}};
+  tape under_test{stream, store, {.recording = false}};
   row_layout rows;
 
   fixture() {
@@ -52,7 +52,7 @@ struct fixture {
 
   template <class T>
   tensor zeros(shape extents) {
-    auto out = tensor::empty<T>(on, extents);
+    auto out = tensor::empty<T>(stream, extents);
     std::fill_n(out.template data<T>(), out.size(), T(0));
     return out;
   }
@@ -164,7 +164,7 @@ TEST_CASE("PLACEMENT-2, PLACEMENT-3: what is added once is added after the sum",
   const auto group = std::make_shared<local_group>(axis::tensor, 2, cancel_token());
   local_communicator first(group, 0);
   fixture x;
-  tape cut(x.on, x.store, {.recording = false, .groups = {{axis::tensor, &first}}});
+  tape cut(x.stream, x.store, {.recording = false, .groups = {{axis::tensor, &first}}});
   cut.begin_segment(0);
   CHECK_THROWS_MATCHES(linear(cut, x.made(placement::feature_sharded), product::row, 4, 0, 2),
                        broken_promise,
@@ -195,7 +195,7 @@ TEST_CASE("copying to and reducing from the tensor region are each other's backw
       };
       local_communicator mine(group, r);
       fixture x;
-      tape on(x.on,
+      tape on(x.stream,
               x.store,
               {.groups = {{axis::tensor, &mine}}, .sequence_parallel = sequence_parallel});
       on.begin_segment(0);
@@ -229,11 +229,12 @@ TEST_CASE("copying to and reducing from the tensor region are each other's backw
 TEST_CASE_METHOD(fixture,
                  "ATTENTION-2: rotated channels have a frequency for each pair",
                  "[placement]") {
-  auto how = one_head;
-  how.rotated = 4;
-  CHECK_THROWS_MATCHES(self_attention(under_test, made(placement::feature_sharded, 12), how, rows),
-                       broken_promise,
-                       MessageMatches(StartsWith("ATTENTION-2")));
-  how.rotary_frequency = zeros<float>({2});
-  CHECK_NOTHROW(self_attention(under_test, made(placement::feature_sharded, 12), how, rows));
+  auto settings = one_head;
+  settings.rotated = 4;
+  CHECK_THROWS_MATCHES(
+      self_attention(under_test, made(placement::feature_sharded, 12), settings, rows),
+      broken_promise,
+      MessageMatches(StartsWith("ATTENTION-2")));
+  settings.rotary_frequency = zeros<float>({2});
+  CHECK_NOTHROW(self_attention(under_test, made(placement::feature_sharded, 12), settings, rows));
 }

@@ -46,8 +46,8 @@ struct diary_node final : node {
 struct fixture {
   std::string diary;
   diary_store store{diary};
-  stream on{kernels::backend::reference, 1, {}};
-  tape under_test{on, store, {}};
+  troupe::runtime::stream stream{kernels::backend::reference, 1, {}};
+  tape under_test{stream, store, {}};
 
   /// A segment of two nodes.
   void segment(int unit, const std::string& a, const std::string& b) {
@@ -59,8 +59,8 @@ struct fixture {
   std::string told() { return std::exchange(diary, {}); }
 };
 
-tensor numbers(stream& on, std::initializer_list<float> x) {
-  auto out = tensor::empty<float>(on, {std::int64_t(x.size())});
+tensor numbers(stream& stream, std::initializer_list<float> x) {
+  auto out = tensor::empty<float>(stream, {std::int64_t(x.size())});
   std::copy(x.begin(), x.end(), out.data<float>());
   return out;
 }
@@ -120,11 +120,11 @@ TEST_CASE_METHOD(fixture, "TAPE-3: weight gradients come once, after input gradi
 TEST_CASE("a tape that does not record keeps no node and makes no gradient", "[tape]") {
   std::string diary;
   diary_store store(diary);
-  stream on(kernels::backend::reference, 1, {});
-  tape under_test(on, store, {.recording = false});
+  stream stream(kernels::backend::reference, 1, {});
+  tape under_test(stream, store, {.recording = false});
   under_test.begin_segment(0);
   under_test.record(std::make_unique<diary_node>(diary, "a"));
-  CHECK(under_test.make(numbers(on, {1}), placement::replicated).gradient == nullptr);
+  CHECK(under_test.make(numbers(stream, {1}), placement::replicated).gradient == nullptr);
   under_test.end_segment();
   under_test.input_gradients(0);
   CHECK(diary == "+0 -0 +0 -0 ");
@@ -133,14 +133,14 @@ TEST_CASE("a tape that does not record keeps no node and makes no gradient", "[t
 TEST_CASE("what comes back for a variable is added up, and changes nobody else's", "[tape]") {
   std::string diary;
   diary_store store(diary);
-  stream on(kernels::backend::reference, 1, {});
-  tape under_test(on, store, {});
-  const auto x = under_test.make(numbers(on, {0, 0}), placement::replicated);
-  const auto shared = numbers(on, {1, 2});
+  stream stream(kernels::backend::reference, 1, {});
+  tape under_test(stream, store, {});
+  const auto x = under_test.make(numbers(stream, {0, 0}), placement::replicated);
+  const auto shared = numbers(stream, {1, 2});
   under_test.add(*x.gradient, shared);
   CHECK(x.gradient->sum.raw() == shared.raw());
-  under_test.add(*x.gradient, numbers(on, {10, 20}));
-  under_test.add(*x.gradient, numbers(on, {100, 200}));
+  under_test.add(*x.gradient, numbers(stream, {10, 20}));
+  under_test.add(*x.gradient, numbers(stream, {100, 200}));
   CHECK(x.gradient->sum.elements<float>()[1] == 222);
   CHECK(shared.elements<float>()[1] == 2);
 }
@@ -163,9 +163,9 @@ TEST_CASE("gradients of an activation's result and of what it was made of come t
   // Both users of y at once, and each alone: the backward pass is linear in what comes back.
   const auto sums_of = [](bool by_product, bool by_function) {
     one_weight_store store;
-    stream on(kernels::backend::reference, 1, {});
-    tape under_test(on, store, {});
-    const auto x = under_test.make(numbers(on, {0.3F, -0.7F}).view({1, 2}),
+    stream stream(kernels::backend::reference, 1, {});
+    tape under_test(stream, store, {});
+    const auto x = under_test.make(numbers(stream, {0.3F, -0.7F}).view({1, 2}),
                                    placement::replicated_partial_gradient);
     under_test.begin_segment(0);
     const auto y
@@ -179,11 +179,11 @@ TEST_CASE("gradients of an activation's result and of what it was made of come t
     });
     if (by_product) {
       const auto out = linear(under_test, y, product::row, 2, 0, no_parameter);
-      out.gradient->sum = numbers(on, {1, 3}).view({1, 2});
+      out.gradient->sum = numbers(stream, {1, 3}).view({1, 2});
     }
     if (by_function)
-      under_test.record([dy = y.gradient, &on](tape& at) {
-        at.add(*dy, numbers(on, {5, -2}).view({1, 2}));
+      under_test.record([dy = y.gradient, &stream](tape& at) {
+        at.add(*dy, numbers(stream, {5, -2}).view({1, 2}));
       });
     under_test.end_segment();
     under_test.input_gradients(0);
@@ -212,12 +212,15 @@ TEST_CASE("gradients of an activation's result and of what it was made of come t
 TEST_CASE("CACHE-1: decoding has no backward pass", "[tape]") {
   std::string diary;
   diary_store store(diary);
-  stream on(kernels::backend::reference, 1, {});
-  tape under_test(on, store, {});
+  stream stream(kernels::backend::reference, 1, {});
+  tape under_test(stream, store, {});
   attention_cache cache;
   CHECK_THROWS_MATCHES(
-      cached_attention(
-          under_test, under_test.make(numbers(on, {1}), placement::feature_sharded), {}, {}, cache),
+      cached_attention(under_test,
+                       under_test.make(numbers(stream, {1}), placement::feature_sharded),
+                       {},
+                       {},
+                       cache),
       broken_promise,
       MessageMatches(StartsWith("CACHE-1")));
 }

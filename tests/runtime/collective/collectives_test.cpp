@@ -38,8 +38,8 @@ void as_ranks(int size,
   for (int r = 0; r < size; ++r)
     threads.emplace_back([&, r] {
       local_communicator mine(group, r);
-      stream on(kernels::backend::cpu, 1, {});
-      act(mine, on);
+      stream stream(kernels::backend::cpu, 1, {});
+      act(mine, stream);
     });
   for (auto& t : threads)
     t.join();
@@ -116,11 +116,11 @@ void check_all_reduce(int size, int parts, std::int64_t n, bool in_place) {
   const auto before = memory;
   const auto expected = sum_of(memory);
   auto out = zeros<T>(size, n);
-  as_ranks(size, {}, [&](communicator& group, stream& on) {
+  as_ranks(size, {}, [&](communicator& group, stream& stream) {
     const int r = group.rank();
     auto& to = in_place ? memory[std::size_t(r * parts)] : out[std::size_t(r)];
     planted_delay(r, int(n));
-    group.all_reduce_sum(on, dtype_of<T>(), addresses(memory, r * parts, parts), to.data(), n);
+    group.all_reduce_sum(stream, dtype_of<T>(), addresses(memory, r * parts, parts), to.data(), n);
   });
   for (int r = 0; r < size; ++r)
     for (int p = 0; p < parts; ++p) {
@@ -140,12 +140,12 @@ void check_reduce_scatter(int size, int parts, std::int64_t n, bool in_place) {
   const auto expected = sum_of(memory);
   const auto ends = uneven_ends(n, size, std::uint32_t(n + parts));
   auto out = zeros<T>(size, n);
-  as_ranks(size, {}, [&](communicator& group, stream& on) {
+  as_ranks(size, {}, [&](communicator& group, stream& stream) {
     const int r = group.rank();
     T* const to = in_place ? memory[std::size_t(r * parts)].data() + begin_of(ends, r)
                            : out[std::size_t(r)].data();
     planted_delay(r, int(n));
-    group.reduce_scatter_sum(on, dtype_of<T>(), addresses(memory, r * parts, parts), to, ends);
+    group.reduce_scatter_sum(stream, dtype_of<T>(), addresses(memory, r * parts, parts), to, ends);
   });
   for (int r = 0; r < size; ++r) {
     const auto begin = begin_of(ends, r), end = ends[std::size_t(r)];
@@ -175,10 +175,10 @@ TEST_CASE("a sum in bf16 is rounded once", "[collective]") {
   // often as one likes, but thrice that is seen.
   const std::vector<bf16> big(1, bf16(1.0F)), small(1, bf16(0.375F / 128));
   std::vector<float> out(4);
-  as_ranks(4, {}, [&](communicator& group, stream& on) {
+  as_ranks(4, {}, [&](communicator& group, stream& stream) {
     const void* const part = group.rank() == 0 ? big.data() : small.data();
     bf16 to;
-    group.all_reduce_sum(on, dtype::bf16, {&part, 1}, &to, 1);
+    group.all_reduce_sum(stream, dtype::bf16, {&part, 1}, &to, 1);
     out[std::size_t(group.rank())] = float(to);
   });
   CHECK(out == std::vector<float>(4, 1 + 1.0F / 128));
@@ -203,7 +203,7 @@ TEST_CASE("what everybody has is gathered in rank order", "[collective]") {
   std::vector<std::uint8_t> expected(std::size_t(n), 0);
   std::iota(expected.begin(), expected.end(), std::uint8_t(3));
   auto out = zeros<std::uint8_t>(size, n);
-  as_ranks(size, {}, [&](communicator& group, stream& on) {
+  as_ranks(size, {}, [&](communicator& group, stream& stream) {
     const int r = group.rank();
     auto& to = out[std::size_t(r)];
     const auto begin = begin_of(ends, r);
@@ -215,7 +215,7 @@ TEST_CASE("what everybody has is gathered in rank order", "[collective]") {
       from = to.data() + begin;
     }
     planted_delay(r, int(n));
-    group.all_gather(on, from, to.data(), ends);
+    group.all_gather(stream, from, to.data(), ends);
   });
   for (const auto& to : out)
     CHECK(to == expected);
@@ -226,7 +226,7 @@ TEST_CASE("everybody sends everybody a part of its own", "[collective]") {
   CAPTURE(size);
   // Rank a sends b a * 3 + b bytes of value 10 a + b; some none.
   const auto bytes = [](int a, int b) { return std::int64_t(a == b ? 0 : a * 3 + b); };
-  as_ranks(size, {}, [&](communicator& group, stream& on) {
+  as_ranks(size, {}, [&](communicator& group, stream& stream) {
     for (int round = 0; round < 3; ++round) {
       const int me = group.rank();
       std::vector<std::uint8_t> from, expected;
@@ -240,7 +240,7 @@ TEST_CASE("everybody sends everybody a part of its own", "[collective]") {
       }
       std::vector<std::uint8_t> to(expected.size());
       planted_delay(me, round);
-      group.all_to_all(on, from.data(), from_ends, to.data(), to_ends);
+      group.all_to_all(stream, from.data(), from_ends, to.data(), to_ends);
       ensure(to == expected, "everybody's part has come");
     }
   });
@@ -253,9 +253,9 @@ TEST_CASE("a broadcast makes everybody's array the root's", "[collective]") {
   std::vector<std::vector<int>> x;
   for (int r = 0; r < size; ++r)
     x.push_back(std::vector<int>(100, r));
-  as_ranks(size, {}, [&](communicator& group, stream& on) {
+  as_ranks(size, {}, [&](communicator& group, stream& stream) {
     planted_delay(group.rank(), root);
-    group.broadcast(on, x[std::size_t(group.rank())].data(), 400, root);
+    group.broadcast(stream, x[std::size_t(group.rank())].data(), 400, root);
   });
   for (const auto& array : x)
     CHECK(array == std::vector<int>(100, root));
@@ -263,41 +263,42 @@ TEST_CASE("a broadcast makes everybody's array the root's", "[collective]") {
 
 TEST_CASE("COLLECTIVE-1: a rank that comes for something else breaks the promise of all",
           "[collective][invariant]") {
-  const int other = GENERATE(range(0, 3)), how = GENERATE(range(0, 8));
-  CAPTURE(other, how);
+  const int other = GENERATE(range(0, 3)), kind = GENERATE(range(0, 8));
+  CAPTURE(other, kind);
   std::atomic<int> broken = 0;
   std::vector<std::string> said(3);
-  as_ranks(3, {}, [&](communicator& group, stream& on) {
+  as_ranks(3, {}, [&](communicator& group, stream& stream) {
     std::vector<float> x(16), to(64);
     const void* const part = x.data();
     const void* const two[] = {x.data(), x.data()};
     const std::vector<std::int64_t> ends{4, 8, 16}, fewer{4, 8, 12}, elsewhere{4, 12, 16};
     const bool me = group.rank() == other;
     try {
-      switch (how) {
+      switch (kind) {
         case 0:
-          me ? group.barrier() : group.all_reduce_sum(on, dtype::f32, {&part, 1}, to.data(), 16);
+          me ? group.barrier()
+             : group.all_reduce_sum(stream, dtype::f32, {&part, 1}, to.data(), 16);
           break;
         case 1:
-          group.all_reduce_sum(on, dtype::f32, {&part, 1}, to.data(), me ? 15 : 16);
+          group.all_reduce_sum(stream, dtype::f32, {&part, 1}, to.data(), me ? 15 : 16);
           break;
         case 2:
-          group.all_reduce_sum(on, dtype::f32, std::span(two, me ? 2U : 1U), to.data(), 16);
+          group.all_reduce_sum(stream, dtype::f32, std::span(two, me ? 2U : 1U), to.data(), 16);
           break;
         case 3:
-          group.reduce_scatter_sum(on, dtype::f32, {&part, 1}, to.data(), me ? fewer : ends);
+          group.reduce_scatter_sum(stream, dtype::f32, {&part, 1}, to.data(), me ? fewer : ends);
           break;
         case 7:
-          group.all_gather(on, x.data(), to.data(), me ? elsewhere : ends);
+          group.all_gather(stream, x.data(), to.data(), me ? elsewhere : ends);
           break;
         case 4:
-          group.broadcast(on, x.data(), 64, me ? 1 : 0);
+          group.broadcast(stream, x.data(), 64, me ? 1 : 0);
           break;
         case 5:
-          group.all_reduce_sum(on, me ? dtype::bf16 : dtype::f32, {&part, 1}, to.data(), 16);
+          group.all_reduce_sum(stream, me ? dtype::bf16 : dtype::f32, {&part, 1}, to.data(), 16);
           break;
         default:
-          group.broadcast(on, x.data(), me ? 60 : 64, 0);
+          group.broadcast(stream, x.data(), me ? 60 : 64, 0);
           break;
       }
     } catch (const broken_promise& failure) {
@@ -318,12 +319,12 @@ TEST_CASE("COLLECTIVE-2: equal cuts have no remainder", "[collective][invariant]
 }
 
 TEST_CASE("COLLECTIVE-3: sums take f32, bf16 and f16", "[collective][invariant]") {
-  stream on(kernels::backend::cpu, 1, {});
+  stream stream(kernels::backend::cpu, 1, {});
   std::vector<std::int32_t> x(4);
   const void* const part = x.data();
   const auto group = alone(axis::data);
   for (const auto type : {dtype::i32, dtype::u64})
-    CHECK_THROWS_MATCHES(group->all_reduce_sum(on, type, {&part, 1}, x.data(), 2),
+    CHECK_THROWS_MATCHES(group->all_reduce_sum(stream, type, {&part, 1}, x.data(), 2),
                          broken_promise,
                          MessageMatches(StartsWith("COLLECTIVE-3")));
 }
@@ -333,11 +334,11 @@ TEST_CASE("COLLECTIVE-4: what one rank sends is as much as the other expects",
   // Seen by the rank that is to receive too much or too little; the generation ends for the other.
   const cancel_token token;
   std::atomic<int> broken = 0, released = 0;
-  as_ranks(2, token, [&](communicator& group, stream& on) {
+  as_ranks(2, token, [&](communicator& group, stream& stream) {
     std::vector<char> from(8), to(8);
     const std::vector<std::int64_t> mine{4, 8}, too_few{3, 7};
     try {
-      group.all_to_all(on, from.data(), mine, to.data(), group.rank() == 0 ? mine : too_few);
+      group.all_to_all(stream, from.data(), mine, to.data(), group.rank() == 0 ? mine : too_few);
     } catch (const broken_promise& failure) {
       broken += std::string(failure.what()).starts_with("COLLECTIVE-4");
       token.cancel();
@@ -363,7 +364,7 @@ TEST_CASE("a generation that ends in any operation at any moment releases everyb
     std::this_thread::sleep_for(std::chrono::microseconds(delay_us));
     token.cancel();
   });
-  as_ranks(4, token, [&](communicator& group, stream& on) {
+  as_ranks(4, token, [&](communicator& group, stream& stream) {
     std::vector<float> from(n, 1), to(n);
     const void* const part = from.data();
     const auto ends = equal_ends(n, 4), bytes = equal_ends(n * 4, 4);
@@ -374,19 +375,19 @@ TEST_CASE("a generation that ends in any operation at any moment releases everyb
           planted_delay(group.rank(), round);
         switch (which) {
           case 0:
-            group.all_reduce_sum(on, dtype::f32, {&part, 1}, to.data(), n);
+            group.all_reduce_sum(stream, dtype::f32, {&part, 1}, to.data(), n);
             break;
           case 1:
-            group.reduce_scatter_sum(on, dtype::f32, {&part, 1}, to.data(), ends);
+            group.reduce_scatter_sum(stream, dtype::f32, {&part, 1}, to.data(), ends);
             break;
           case 2:
-            group.all_gather(on, from.data(), to.data(), bytes);
+            group.all_gather(stream, from.data(), to.data(), bytes);
             break;
           case 3:
-            group.all_to_all(on, from.data(), bytes, to.data(), bytes);
+            group.all_to_all(stream, from.data(), bytes, to.data(), bytes);
             break;
           case 4:
-            group.broadcast(on, from.data(), n * 4, round % 4);
+            group.broadcast(stream, from.data(), n * 4, round % 4);
             break;
           default:
             group.barrier();

@@ -84,7 +84,7 @@ TEST_CASE("a sum over ranks and parts is the scalar sum in rank order, to the bi
     expected.push_back(sum_in_order(memory.back()));
   }
   as_ranks(size, {}, [&](local_communicator& group) {
-    stream on(where, 1, {});
+    stream stream(where, 1, {});
     for (int round = 0; round < rounds; ++round) {
       std::vector<const void*> mine;
       for (int p = 0; p < parts; ++p)
@@ -92,7 +92,7 @@ TEST_CASE("a sum over ranks and parts is the scalar sum in rank order, to the bi
       planted_delay(group.rank(), round);
       float* const to
           = memory[std::size_t(round)][std::size_t(group.rank() * parts)].data();  // in place
-      group.all_reduce_sum(on, dtype::f32, mine, to, n);
+      group.all_reduce_sum(stream, dtype::f32, mine, to, n);
       planted_delay(group.rank(), round + rounds);
     }
   });
@@ -138,13 +138,13 @@ TEST_CASE("a cancelled generation releases everybody who waits", "[collective]")
       token.cancel();
       return;
     }
-    stream on(kernels::backend::reference, 1, {});
+    stream stream(kernels::backend::reference, 1, {});
     std::vector<float> mine(100);
     const void* const part = mine.data();
     ++waiting;
     try {
       if (summing)
-        group.all_reduce_sum(on, dtype::f32, {&part, 1}, mine.data(), 100);
+        group.all_reduce_sum(stream, dtype::f32, {&part, 1}, mine.data(), 100);
       else
         group.barrier();
     } catch (const cancelled&) {
@@ -185,12 +185,12 @@ TEST_CASE("a rank that leaves a cancelled sum may free its memory: nobody reads 
     token.cancel();
   });
   as_ranks(4, token, [&](local_communicator& group) {
-    stream on(kernels::backend::reference, 1, {});
+    stream stream(kernels::backend::reference, 1, {});
     std::vector<float> mine(n, 1), copy;
     const void* const part = mine.data();
     try {
       for (;;) {
-        group.all_reduce_sum(on, dtype::f32, {&part, 1}, mine.data(), n);
+        group.all_reduce_sum(stream, dtype::f32, {&part, 1}, mine.data(), n);
         std::fill(mine.begin(), mine.end(), 1.0F);
         begun = true;
       }

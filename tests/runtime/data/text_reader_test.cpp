@@ -80,8 +80,8 @@ TEST_CASE("plain text is cut at blank lines, at lines, or not at all", "[data]")
                   "a\n",
                   whole)
         == texts{"a\n"});
-  for (const auto& how : {paragraphs, lines, whole})
-    CHECK(documents("", how).empty());
+  for (const auto& options : {paragraphs, lines, whole})
+    CHECK(documents("", options).empty());
   CHECK(documents("\n\n", paragraphs).empty());
 }
 

@@ -80,11 +80,11 @@ TEST_CASE("work and its completion run on the lane's own thread, with its stream
   std::thread::id work, completion;
   std::string name(16, '\0');
   under_test->submit(
-      [&](stream& on) {
+      [&](stream& stream) {
         work = std::this_thread::get_id();
         ::pthread_getname_np(::pthread_self(), name.data(), name.size());
-        CHECK(on.where() == troupe::kernels::backend::reference);
-        CHECK(on.threads() == 3);
+        CHECK(stream.where() == troupe::kernels::backend::reference);
+        CHECK(stream.threads() == 3);
       },
       [&](const std::exception_ptr&) { completion = std::this_thread::get_id(); });
   drain(*under_test);

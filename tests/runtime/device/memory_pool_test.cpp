@@ -122,12 +122,12 @@ TEST_CASE("threads that share a pool never hold one block", "[device]") {
 TEST_CASE("a stream gives its operations the scratch that they declare", "[device]") {
   const auto x = troupe::tests::normal<float>(10000, 1);
   memory_pool pool;
-  stream on(kernels::backend::cpu, 1, pool);
+  stream stream(kernels::backend::cpu, 1, pool);
   double small = 0, large = 0, again = 0;
-  on.run(kernels::square_norm<float>{&small, x.data(), 100});
-  on.run(kernels::square_norm<float>{&large, x.data(), 10000});
+  stream.run(kernels::square_norm<float>{&small, x.data(), 100});
+  stream.run(kernels::square_norm<float>{&large, x.data(), 10000});
   const auto kept = pool.bytes_in_use();
-  on.run(kernels::square_norm<float>{&again, x.data(), 100});
+  stream.run(kernels::square_norm<float>{&again, x.data(), 100});
   CHECK(pool.bytes_in_use() == kept);
   CHECK(small == again);
   CHECK(large > small);

@@ -16,10 +16,11 @@ using namespace troupe::runtime;
 
 namespace {
 
-void multiply(stream& on, std::int64_t R, std::int64_t N, std::int64_t K) {
+void multiply(stream& stream, std::int64_t R, std::int64_t N, std::int64_t K) {
   const std::vector<float> x(std::size_t(R * K), 0.5F), w(std::size_t(N * K), 0.25F);
   std::vector<float> y(std::size_t(R * N));
-  on.run(kernels::linear_forward<float>{y.data(), nullptr, x.data(), w.data(), nullptr, R, N, K});
+  stream.run(
+      kernels::linear_forward<float>{y.data(), nullptr, x.data(), w.data(), nullptr, R, N, K});
 }
 
 double inside_ms(const operation_profile& of) {
@@ -39,15 +40,15 @@ TEST_CASE("an operation's name is its own and its type's") {
 TEST_CASE("operations are timed by kind and size, in training steps after the first two") {
   const auto profile = std::make_shared<operation_profile>();
   {
-    stream on(kernels::backend::reference, 1, {});
-    on.time_operations(profile);
+    stream stream(kernels::backend::reference, 1, {});
+    stream.time_operations(profile);
     for (int step = 1; step <= 5; ++step) {
-      on.begin_step(true);
-      multiply(on, 3, 5, 7);
-      multiply(on, 3, 5, 7);
-      multiply(on, 2, 2, 2);
-      on.begin_step(false);  // a validation
-      multiply(on, 9, 9, 9);
+      stream.begin_step(true);
+      multiply(stream, 3, 5, 7);
+      multiply(stream, 3, 5, 7);
+      multiply(stream, 2, 2, 2);
+      stream.begin_step(false);  // a validation
+      multiply(stream, 9, 9, 9);
     }
     CHECK(profile->steps() == 0);  // it is told when the stream ends
   }
@@ -70,12 +71,12 @@ TEST_CASE("operations are timed by kind and size, in training steps after the fi
 TEST_CASE("a step that the stream ends in is over with its last operation") {
   const auto profile = std::make_shared<operation_profile>();
   {
-    stream on(kernels::backend::reference, 1, {});
-    on.time_operations(profile);
+    stream stream(kernels::backend::reference, 1, {});
+    stream.time_operations(profile);
     for (int step = 1; step <= 3; ++step) {
-      on.begin_step(true);
+      stream.begin_step(true);
       for (int i = 0; i < 2000; ++i)  // more marks than are kept unread
-        multiply(on, 1, 1, 1);
+        multiply(stream, 1, 1, 1);
     }
   }
   CHECK(profile->steps() == 1);

@@ -49,7 +49,9 @@ struct fresh_model {
 
   explicit fresh_model(const model_spec& what,
                        troupe::kernels::backend where = troupe::kernels::backend::cpu)
-      : on(where, 1, memory_pool()), model(what, all_of(what)), store(model.units(), 1, on.pool()) {
+      : stream(where, 1, memory_pool()),
+        model(what, all_of(what)),
+        store(model.units(), 1, stream.pool()) {
     initialise(store, 17);
   }
 
@@ -59,7 +61,7 @@ struct fresh_model {
       out.push_back(x);
       return true;
     };
-    const auto end = generate(model, store, on, {&what, 1}, visit, cached);
+    const auto end = generate(model, store, stream, {&what, 1}, visit, cached);
     return {out, end.front()};
   }
 
@@ -70,23 +72,23 @@ struct fresh_model {
       out[which].push_back(x);
       return true;
     };
-    ends = generate(model, store, on, what, visit, cached);
+    ends = generate(model, store, stream, what, visit, cached);
     return out;
   }
 
-  stream on;
+  troupe::runtime::stream stream;
   chunk model;
   resident_store store;
   bool cached = true;
   std::vector<generation_end> ends;  ///< of the last texts()
 };
 
-generation_request request(std::int64_t tokens, sampling_settings how) {
+generation_request request(std::int64_t tokens, sampling_settings settings) {
   generation_request out;
   out.prompt = {3, 1, 4, 1, 5};
   out.tokens = tokens;
   out.end_of_document = -1;  // never drawn
-  out.sampling = how;
+  out.sampling = settings;
   return out;
 }
 
@@ -96,10 +98,10 @@ TEST_CASE("keeping keys and values gives the same text as computing all anew", "
   const auto position = GENERATE(
       position_embedding::learned_absolute, position_embedding::rope, position_embedding::none);
   const auto groups = GENERATE(1, 2, 4);
-  const auto how
+  const auto sampling
       = GENERATE(greedy(), sampling_settings{.temperature = 0.7F, .top_k = 5, .seed = 9});
   fresh_model m(small(position, groups));
-  auto what = request(40, how);
+  auto what = request(40, sampling);
   const auto kept = m.text(what).first;
   m.cached = false;
   CHECK(kept == m.text(what).first);
@@ -121,7 +123,7 @@ TEST_CASE("every attention has its own keys and values, two in one layer as well
 TEST_CASE("logits with a cache are those without, in one piece or in several", "[inference]") {
   fresh_model m(small(position_embedding::rope, 2));
   const std::vector<ids> tokens = {{9, 8, 7, 6, 5, 4, 3}};
-  decoder whole(m.model, m.store, m.on, 7, false), parts(m.model, m.store, m.on, 7, true);
+  decoder whole(m.model, m.store, m.stream, 7, false), parts(m.model, m.store, m.stream, 7, true);
   const auto expected = whole.advance(tokens);
   const std::vector<float> judge(expected.begin(), expected.end());
   parts.advance(std::vector<ids>{{9, 8, 7, 6}});
@@ -135,7 +137,7 @@ TEST_CASE("logits with a cache are those without, in one piece or in several", "
 TEST_CASE("a decoder is given tokens for each sequence, as many as it has room for",
           "[inference]") {
   fresh_model m(small(position_embedding::rope, 2));
-  decoder under_test(m.model, m.store, m.on, 3, true);
+  decoder under_test(m.model, m.store, m.stream, 3, true);
   CHECK_BREAKS("DECODE-1", under_test.advance(std::vector<ids>{{1}, {2}}));
   CHECK_BREAKS("DECODE-2", under_test.advance(std::vector<ids>{{}}));
   CHECK_BREAKS("DECODE-2", under_test.advance(std::vector<ids>{{1, 2, 3, 4}}));
@@ -144,10 +146,10 @@ TEST_CASE("a decoder is given tokens for each sequence, as many as it has room f
 TEST_CASE("a model in bf16 has nearly the logits of one in f32, with a cache and without",
           "[inference]") {
   fresh_model m(small(position_embedding::rope, 2));
-  resident_store rounded(m.model.units(), 1, m.on.pool(), dtype::bf16);
+  resident_store rounded(m.model.units(), 1, m.stream.pool(), dtype::bf16);
   initialise(rounded, 17);
   const auto logits = [&](parameter_store& store, bool cached) {
-    decoder by(m.model, store, m.on, 7, cached);
+    decoder by(m.model, store, m.stream, 7, cached);
     by.advance(std::vector<ids>{{9, 8, 7, 6}});
     const auto out = by.advance(std::vector<ids>{{5, 4, 3}});
     return std::vector<float>(out.begin(), out.end());
@@ -229,10 +231,11 @@ TEST_CASE("each of several texts ends for its own reason", "[inference]") {
   const auto free = m.text(all[2]).first;
   all[2].end_of_document = free[5];
   std::vector<ids> texts(4);
-  const auto ends = generate(m.model, m.store, m.on, all, [&](std::size_t which, std::int32_t x) {
-    texts[which].push_back(x);
-    return which != 3 || texts[3].size() < 4;
-  });
+  const auto ends
+      = generate(m.model, m.store, m.stream, all, [&](std::size_t which, std::int32_t x) {
+          texts[which].push_back(x);
+          return which != 3 || texts[3].size() < 4;
+        });
   CHECK(ends
         == std::vector{generation_end::end_of_positions,
                        generation_end::enough,
@@ -273,10 +276,10 @@ TEST_CASE("the logits of a window are what a decoder says after each of its toke
           "[inference]") {
   fresh_model m(small(position_embedding::rope, 2));
   const ids tokens = {9, 8, 7, 6};
-  const auto all = logits_of(m.model, m.store, m.on, tokens);
+  const auto all = logits_of(m.model, m.store, m.stream, tokens);
   REQUIRE(all.size() == 4 * 61);
-  CHECK_BREAKS("SCORE-2", logits_of(m.model, m.store, m.on, ids{}));
-  decoder by(m.model, m.store, m.on, 4, true);
+  CHECK_BREAKS("SCORE-2", logits_of(m.model, m.store, m.stream, ids{}));
+  decoder by(m.model, m.store, m.stream, 4, true);
   for (std::size_t t = 0; t < 4; ++t) {
     const auto one = by.advance(std::vector<ids>{{tokens[t]}});
     for (std::size_t v = 0; v < 61; ++v)
@@ -303,16 +306,16 @@ TEST_CASE("a text's surprise does not depend on the stride but for context", "[i
   for (int i = 0; i < 49; ++i)
     tokens.push_back((i * i + 3) % 61);
   // One window holds all: every stride sees the same context.
-  const auto once = surprise(m.model, m.store, m.on, tokens, 48);
-  CHECK_THAT(surprise(m.model, m.store, m.on, tokens, 5), WithinRel(once, 1e-6));
+  const auto once = surprise(m.model, m.store, m.stream, tokens, 48);
+  CHECK_THAT(surprise(m.model, m.store, m.stream, tokens, 5), WithinRel(once, 1e-6));
   // More tokens than a window: each is predicted once.
   for (int i = 49; i < 130; ++i)
     tokens.push_back((i * i + 3) % 61);
   std::vector<std::uint64_t> told;
   const auto longer = surprise(
-      m.model, m.store, m.on, tokens, 48, [&](auto done, auto) { told.push_back(done); });
+      m.model, m.store, m.stream, tokens, 48, [&](auto done, auto) { told.push_back(done); });
   CHECK(told == std::vector<std::uint64_t>{48, 96, 129});
-  CHECK_BREAKS("SCORE-1", surprise(m.model, m.store, m.on, tokens, 49));
+  CHECK_BREAKS("SCORE-1", surprise(m.model, m.store, m.stream, tokens, 49));
   CHECK(longer > once);
 }
 
@@ -321,7 +324,7 @@ TEST_CASE("a model that knows nothing is surprised by log of the vocabulary", "[
   c.init_std = 0;
   fresh_model m(c);
   const ids tokens = {1, 2, 3, 4, 5, 6, 7};
-  CHECK_THAT(surprise(m.model, m.store, m.on, tokens, 48), WithinRel(6 * std::log(61.0), 1e-5));
+  CHECK_THAT(surprise(m.model, m.store, m.stream, tokens, 48), WithinRel(6 * std::log(61.0), 1e-5));
 }
 
 TEST_CASE("text is shown when its characters are complete", "[inference]") {

@@ -19,19 +19,19 @@ const pass_settings with_dropout{.seed = 7, .step = 3};
 /// Runs the whole model's segments one at a time, so that others can run in between.
 class stepper {
  public:
-  stepper(stages& of, stream& on, const bundle& in)
-      : program_(of.model().program()), tape_(on, of.store(), {}) {
+  stepper(stages& of, stream& stream, const bundle& in)
+      : program_(of.model().program()), tape_(stream, of.store(), {}) {
     pass_.settings = with_dropout;
     pass_.rows.positions = in.at("positions");
     pass_.rows.samples = in.at("samples");
     pass_.rows.order = in.at("positions");
     const auto B = pass_.rows.samples.size(), T = pass_.rows.positions.size() / B;
-    pass_.rows.starts = filled<std::int32_t>(on, {B + 1}, [T](auto b) { return b * T; });
+    pass_.rows.starts = filled<std::int32_t>(stream, {B + 1}, [T](auto b) { return b * T; });
     pass_.tokens = in.at("tokens");
     pass_.labels = in.at("labels");
     pass_.mask = in.at("mask");
     if (const auto& turns = of.model().model().rotary_frequency; !turns.empty())
-      pass_.rotary_frequency = uploaded(on, turns, {std::int64_t(turns.size())});
+      pass_.rotary_frequency = uploaded(stream, turns, {std::int64_t(turns.size())});
   }
 
   int segments() const { return int(program_.size()); }
@@ -58,10 +58,10 @@ TEST_CASE("a model cut into 2 or 4 stages has the bits of the whole", "[model]")
   const auto where = GENERATE(kernels::backend::reference, kernels::backend::cpu);
   const int count = GENERATE(2, 4);
   CAPTURE(name, int(where), count);
-  stream on(where, 1, {});
-  stages whole(config, 1, on), cut(config, count, on);
+  stream stream(where, 1, {});
+  stages whole(config, 1, stream), cut(config, count, stream);
   for (int m = 0; m < 3; ++m) {
-    const auto in = tiny_batch(on, config, 2, std::uint64_t(m), true);
+    const auto in = tiny_batch(stream, config, 2, std::uint64_t(m), true);
     const auto expected = whole.forward_backward(m, in, with_dropout);
     const auto seen = cut.forward_backward(m, in, with_dropout);
     CHECK(seen.total == expected.total);
@@ -73,12 +73,12 @@ TEST_CASE("a model cut into 2 or 4 stages has the bits of the whole", "[model]")
 TEST_CASE("weight gradients that come later have the bits of those that come at once", "[model]") {
   const int count = GENERATE(1, 2);
   const auto config = tiny_gpts(4).at("learned, layer norm, gelu tanh, biases, tied, dropout");
-  stream on(kernels::backend::cpu, 1, {});
-  stages at_once(config, count, on), later(config, count, on);
+  stream stream(kernels::backend::cpu, 1, {});
+  stages at_once(config, count, stream), later(config, count, stream);
   constexpr int microbatches = 4;
   std::vector<bundle> in;
   for (int m = 0; m < microbatches; ++m)
-    in.push_back(tiny_batch(on, config, 2, std::uint64_t(m)));
+    in.push_back(tiny_batch(stream, config, 2, std::uint64_t(m)));
   for (int m = 0; m < microbatches; ++m)
     at_once.forward_backward(m, in[std::size_t(m)], with_dropout);
   for (int m = 0; m < microbatches; ++m)
@@ -94,15 +94,15 @@ TEST_CASE("two micro-batches that take turns by segments have the bits of one by
   const auto all = tiny_gpts(2);
   const auto [name, config] = *std::next(all.begin(), GENERATE(range(0, 7)));
   CAPTURE(name);
-  stream on(kernels::backend::cpu, 1, {});
-  stages one_by_one(config, 1, on), interleaved(config, 1, on);
-  const bundle in[] = {tiny_batch(on, config, 2, 1), tiny_batch(on, config, 2, 2)};
+  stream stream(kernels::backend::cpu, 1, {});
+  stages one_by_one(config, 1, stream), interleaved(config, 1, stream);
+  const bundle in[] = {tiny_batch(stream, config, 2, 1), tiny_batch(stream, config, 2, 2)};
   const auto first = one_by_one.forward_backward(0, in[0], with_dropout);
   const auto second = one_by_one.forward_backward(1, in[1], with_dropout);
 
   // The second is behind by one segment; its forward overlaps the backward pass of the first, and
   // the weight gradients of each segment come when both have been there, first things first.
-  stepper a(interleaved, on, in[0]), b(interleaved, on, in[1]);
+  stepper a(interleaved, stream, in[0]), b(interleaved, stream, in[1]);
   const int n = a.segments();
   for (int s = 0; s < n; ++s) {
     a.forward(s);
@@ -126,9 +126,9 @@ TEST_CASE("two micro-batches that take turns by segments have the bits of one by
 
 TEST_CASE("every unit is emitted once a micro-batch and held by nobody afterwards", "[model]") {
   const auto config = tiny_gpt(4);
-  stream on(kernels::backend::cpu, 1, {});
-  stages under_test(config, 2, on);
-  const auto in = tiny_batch(on, config, 2, 1);
+  stream stream(kernels::backend::cpu, 1, {});
+  stages under_test(config, 2, stream);
+  const auto in = tiny_batch(stream, config, 2, 1);
   under_test.forward(0, in);
   under_test.input_gradients(0);
   for (std::size_t s = 0; s < 2; ++s)
@@ -149,9 +149,9 @@ TEST_CASE("a pass gives back all of its memory, and one without a backward pass 
           "[model]") {
   const auto config = tiny_gpts(4).at("learned, layer norm, gelu tanh, biases, tied, dropout");
   const memory_pool pool;
-  stream on(kernels::backend::cpu, 1, pool);
-  stages under_test(config, 1, on);
-  const auto in = tiny_batch(on, config, 2, 1);
+  stream stream(kernels::backend::cpu, 1, pool);
+  stages under_test(config, 1, stream);
+  const auto in = tiny_batch(stream, config, 2, 1);
   under_test.forward_backward(0, in, with_dropout);  // the scratch of the stream has its size now
   const auto before = pool.bytes_in_use();
 
@@ -170,10 +170,11 @@ TEST_CASE("a pass gives back all of its memory, and one without a backward pass 
 
 TEST_CASE("dropout depends on seed, step and sample, and is off without training", "[model]") {
   const auto config = tiny_gpts(2).at("learned, layer norm, gelu tanh, biases, tied, dropout");
-  stream on(kernels::backend::cpu, 1, {});
-  stages under_test(config, 1, on);
-  auto in = tiny_batch(on, config, 2, 1);
-  const auto loss = [&](const pass_settings& how) { return under_test.forward(0, in, how).total; };
+  stream stream(kernels::backend::cpu, 1, {});
+  stages under_test(config, 1, stream);
+  auto in = tiny_batch(stream, config, 2, 1);
+  const auto loss
+      = [&](const pass_settings& settings) { return under_test.forward(0, in, settings).total; };
   const auto once = loss({.seed = 7, .step = 3});
   CHECK(loss({.seed = 7, .step = 3}) == once);
   CHECK(loss({.seed = 8, .step = 3}) != once);
@@ -187,9 +188,9 @@ TEST_CASE("dropout depends on seed, step and sample, and is off without training
 
 TEST_CASE("a sample has the same loss in whatever company it comes", "[model]") {
   const auto config = tiny_gpts(2).at("learned, layer norm, gelu tanh, biases, tied, dropout");
-  stream on(kernels::backend::reference, 1, {});
-  stages under_test(config, 1, on);
-  const auto both = tiny_batch(on, config, 2, 1);
+  stream stream(kernels::backend::reference, 1, {});
+  stages under_test(config, 1, stream);
+  const auto both = tiny_batch(stream, config, 2, 1);
   double apart = 0;
   for (int b = 0; b < 2; ++b) {
     bundle one;

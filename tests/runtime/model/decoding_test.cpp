@@ -18,12 +18,12 @@ namespace {
 constexpr std::int64_t B = 2;
 
 /// Rows [first, end) of both sequences, as a pass takes them.
-bundle part(stream& on, const bundle& all, std::int64_t first, std::int64_t end) {
+bundle part(stream& stream, const bundle& all, std::int64_t first, std::int64_t end) {
   const auto T = all.at("tokens").extents()[1], n = end - first;
   bundle out;
   for (const auto* name : {"tokens", "positions"}) {
     const auto from = all.at(name).elements<std::int32_t>();
-    out.add(name, filled<std::int32_t>(on, {B, n}, [&](std::int64_t i) {
+    out.add(name, filled<std::int32_t>(stream, {B, n}, [&](std::int64_t i) {
               return from[std::size_t(i / n * T + first + i % n)];
             }));
   }
@@ -31,13 +31,14 @@ bundle part(stream& on, const bundle& all, std::int64_t first, std::int64_t end)
   return out;
 }
 
-std::vector<attention_cache> caches(stream& on, const gpt_config& c, std::int64_t capacity) {
+std::vector<attention_cache> caches(stream& stream, const gpt_config& c, std::int64_t capacity) {
   std::vector<attention_cache> out(std::size_t(c.layers));
   for (auto& x : out) {
-    x.entries = filled<float>(on, {B * capacity, c.groups, 2, c.head_size}, [](auto) { return 0; });
+    x.entries
+        = filled<float>(stream, {B * capacity, c.groups, 2, c.head_size}, [](auto) { return 0; });
     x.positions = filled<std::int32_t>(
-        on, {B * capacity}, [](auto) { return std::numeric_limits<std::int32_t>::max(); });
-    x.starts = filled<std::int32_t>(on, {B + 1}, [&](auto b) { return b * capacity; });
+        stream, {B * capacity}, [](auto) { return std::numeric_limits<std::int32_t>::max(); });
+    x.starts = filled<std::int32_t>(stream, {B + 1}, [&](auto b) { return b * capacity; });
   }
   return out;
 }
@@ -50,24 +51,24 @@ TEST_CASE("tokens one by one through a cache give the logits of all at once", "[
   const auto where = GENERATE(kernels::backend::reference, kernels::backend::cpu);
   const std::int64_t prompt = GENERATE(1, 3);
   CAPTURE(name, int(where), prompt);
-  stream on(where, 1, {});
-  stages model(config, 1, on);
-  const auto in = tiny_batch(on, config, B, 3);
+  stream stream(where, 1, {});
+  stages model(config, 1, stream);
+  const auto in = tiny_batch(stream, config, B, 3);
   const auto T = config.sequence, V = config.padded_vocabulary, capacity = T + 2;
-  const pass_settings how{.training = false};
-  const auto whole
-      = chunk_pass(model.model(), model.plan(), on, model.store(), how).forward(part(on, in, 0, T));
+  const pass_settings settings{.training = false};
+  const auto whole = chunk_pass(model.model(), model.plan(), stream, model.store(), settings)
+                         .forward(part(stream, in, 0, T));
   const auto expected = whole.at("logits").elements<float>();
 
-  auto kept = caches(on, config, capacity);
+  auto kept = caches(stream, config, capacity);
   std::int64_t first = 0;
   for (std::int64_t end = prompt; end <= T; first = end++) {
     const auto n = end - first;
     for (auto& cache : kept)
       cache.rows = filled<std::int32_t>(
-          on, {B * n}, [&](auto i) { return i / n * capacity + first + i % n; });
-    const auto out = chunk_pass(model.model(), model.plan(), on, model.store(), how)
-                         .forward(part(on, in, first, end), &kept);
+          stream, {B * n}, [&](auto i) { return i / n * capacity + first + i % n; });
+    const auto out = chunk_pass(model.model(), model.plan(), stream, model.store(), settings)
+                         .forward(part(stream, in, first, end), &kept);
     const auto seen = out.at("logits").elements<float>();
     for (std::int64_t b = 0; b < B; ++b) {
       const auto rows = [&](std::span<const float> x, std::int64_t row) {
@@ -84,12 +85,13 @@ TEST_CASE("tokens one by one through a cache give the logits of all at once", "[
 
 TEST_CASE("logits are what the loss was computed from", "[model]") {
   const auto config = tiny_gpt(2);
-  stream on(kernels::backend::reference, 1, {});
-  stages model(config, 1, on);
-  const auto in = tiny_batch(on, config, B, 3);
+  stream stream(kernels::backend::reference, 1, {});
+  stages model(config, 1, stream);
+  const auto in = tiny_batch(stream, config, B, 3);
   const auto loss = mean(model.forward(0, in, {.training = false}));
-  const auto out = chunk_pass(model.model(), model.plan(), on, model.store(), {.training = false})
-                       .forward(part(on, in, 0, config.sequence));
+  const auto out
+      = chunk_pass(model.model(), model.plan(), stream, model.store(), {.training = false})
+            .forward(part(stream, in, 0, config.sequence));
   const auto logits = out.at("logits").elements<float>();
   const auto labels = in.at("labels").elements<std::int32_t>();
   double expected = 0;

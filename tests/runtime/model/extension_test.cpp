@@ -71,10 +71,10 @@ TEST_CASE("an extension is refused without a name, and with two parameters of on
 }
 
 TEST_CASE("a function is recorded as a node, runs once, and frees what it holds", "[autograd]") {
-  stream on(troupe::kernels::backend::reference, 1, {});
+  stream stream(troupe::kernels::backend::reference, 1, {});
   const chunk model(gpt_spec(tiny_gpt(2)), {0, 2, true, true});
-  resident_store store(model.units(), 1, on.pool());
-  tape t(on, store, {});
+  resident_store store(model.units(), 1, stream.pool());
+  tape t(stream, store, {});
   auto held = std::make_shared<int>(0);
   t.begin_segment(0);
   t.record([held](tape&) { ++*held; });

@@ -93,9 +93,9 @@ TEST_CASE("gradients of every parameter are slopes of the loss", "[model]") {
   const auto [name, config] = *std::next(all.begin(), GENERATE(range(0, 7)));
   const bool masked = GENERATE(false, true);
   CAPTURE(name, masked);
-  stream on(kernels::backend::reference, 1, {});
-  stages under_test(config, 1, on);
-  check_slopes(under_test, tiny_batch(on, config, 2, 3, masked));
+  stream stream(kernels::backend::reference, 1, {});
+  stages under_test(config, 1, stream);
+  check_slopes(under_test, tiny_batch(stream, config, 2, 3, masked));
 }
 
 TEST_CASE("gradients are slopes of the loss whatever the order and the norms of sublayers",
@@ -103,16 +103,16 @@ TEST_CASE("gradients are slopes of the loss whatever the order and the norms of 
   const auto all = tiny_gpts(2);
   const auto [name, config] = *std::next(all.begin(), GENERATE(range(0, 7)));
   CAPTURE(name);
-  stream on(kernels::backend::reference, 1, {});
-  stages under_test(tiny_sublayers(config), 1, on);
-  check_slopes(under_test, tiny_batch(on, config, 2, 3));
+  stream stream(kernels::backend::reference, 1, {});
+  stages under_test(tiny_sublayers(config), 1, stream);
+  check_slopes(under_test, tiny_batch(stream, config, 2, 3));
 }
 
 TEST_CASE("gradients grow with the loss scale and add up over micro-batches", "[model]") {
-  stream on(kernels::backend::reference, 1, {});
+  stream stream(kernels::backend::reference, 1, {});
   const auto config = tiny_gpt(2);
-  stages once(config, 1, on), scaled(config, 1, on), twice(config, 1, on);
-  const auto in = tiny_batch(on, config, 2, 3);
+  stages once(config, 1, stream), scaled(config, 1, stream), twice(config, 1, stream);
+  const auto in = tiny_batch(stream, config, 2, 3);
   once.forward_backward(0, in);
   scaled.forward_backward(0, in, {.loss_scale = 0.25});
   twice.forward_backward(0, in);
@@ -128,10 +128,10 @@ TEST_CASE("gradients grow with the loss scale and add up over micro-batches", "[
 }
 
 TEST_CASE("a micro-batch in which no row counts has no loss and no gradient", "[model]") {
-  stream on(kernels::backend::cpu, 1, {});
+  stream stream(kernels::backend::cpu, 1, {});
   const auto config = tiny_gpt(2);
-  stages under_test(config, 1, on);
-  auto in = tiny_batch(on, config, 2, 3);
+  stages under_test(config, 1, stream);
+  auto in = tiny_batch(stream, config, 2, 3);
   auto mask = in.at("mask");
   std::fill_n(mask.data<float>(), mask.size(), 0.0F);
   const auto loss = under_test.forward_backward(0, in);
@@ -147,15 +147,15 @@ TEST_CASE("padding of the vocabulary changes nothing", "[model]") {
   const auto where = GENERATE(kernels::backend::reference, kernels::backend::cpu);
   const bool tied = GENERATE(true, false);
   CAPTURE(int(where), tied);
-  stream on(where, 1, {});
+  stream stream(where, 1, {});
   auto narrow = tiny_gpt(2);
   narrow.vocabulary = 61;
   narrow.padded_vocabulary = 64;
   narrow.tied_embeddings = tied;
   auto wide = narrow;
   wide.padded_vocabulary = 128;
-  stages a(narrow, 1, on), b(wide, 1, on);
-  const auto in = tiny_batch(on, narrow, 2, 3, true);
+  stages a(narrow, 1, stream), b(wide, 1, stream);
+  const auto in = tiny_batch(stream, narrow, 2, 3, true);
   const auto loss_a = a.forward_backward(0, in), loss_b = b.forward_backward(0, in);
   // Zeros that are added change no sum; but a product of another width may be cut elsewhere by the
   // library, so that only the reference promises the bits.

@@ -24,11 +24,11 @@ double loss_with(position_embedding kind, bool reset, kernels::backend where) {
   c.vocabulary = c.padded_vocabulary = 23;
   c.position = kind;
   const chunk whole(gpt_spec(c), {0, 1, true, true});
-  stream on(where, 1, {});
+  stream stream(where, 1, {});
   resident_store store(whole.units(), 1, {});
   initialise(store, 7);
   const auto filled = [&](auto value, auto of) {
-    auto x = tensor::empty<decltype(value)>(on, {2, 12});
+    auto x = tensor::empty<decltype(value)>(stream, {2, 12});
     for (std::int64_t i = 0; i < 24; ++i)
       x.template data<decltype(value)>()[i] = of(i);
     return x;
@@ -39,12 +39,12 @@ double loss_with(position_embedding kind, bool reset, kernels::backend where) {
   in.add("mask", filled(float(), [](auto) { return 1.0F; }));
   in.add("positions",
          filled(std::int32_t(), [&](auto i) { return std::int32_t(reset ? i % 12 % 5 : i % 12); }));
-  auto samples = tensor::empty<std::uint64_t>(on, {2});
+  auto samples = tensor::empty<std::uint64_t>(stream, {2});
   samples.data<std::uint64_t>()[0] = 0;
   samples.data<std::uint64_t>()[1] = 1;
   in.add("samples", samples);
   const recompute_plan plan(whole, {});
-  chunk_pass pass(whole, plan, on, store, {.seed = 1, .step = 1});
+  chunk_pass pass(whole, plan, stream, store, {.seed = 1, .step = 1});
   pass.forward(in);
   return pass.loss().total;
 }

@@ -26,7 +26,7 @@ const pass_settings with_dropout{.seed = 7, .step = 3};
 
 struct choice {
   const char* name;
-  recompute_settings how;
+  recompute_settings settings;
 };
 
 recompute_settings full(recompute_method method, int layers) {
@@ -56,16 +56,16 @@ gpt_config with_dropouts(gpt_config c) {
 
 /// A whole deep model in one chunk, stepped through by hand.
 struct deep {
-  explicit deep(const recompute_settings& how, std::int64_t layers = 12)
+  explicit deep(const recompute_settings& settings, std::int64_t layers = 12)
       : config(with_dropouts(tiny_gpt(layers))),
         model(gpt_spec(config), {0, layers, true, true}),
-        plan(model, how),
-        store(model.units(), 1, on.pool()) {
+        plan(model, settings),
+        store(model.units(), 1, stream.pool()) {
     initialise(store, 1);
   }
 
   gpt_config config;
-  stream on{kernels::backend::cpu, 1, {}};
+  troupe::runtime::stream stream{kernels::backend::cpu, 1, {}};
   chunk model;
   recompute_plan plan;
   resident_store store;
@@ -76,15 +76,15 @@ struct deep {
 TEST_CASE("recomputation changes no bit of losses and gradients", "[recompute]") {
   const auto all = tiny_gpts(4);
   const auto [name, base] = *std::next(all.begin(), GENERATE(range(0, 7)));
-  const auto& [kind, how] = choices[std::size_t(GENERATE(range(0, 8)))];
+  const auto& [kind, settings] = choices[std::size_t(GENERATE(range(0, 8)))];
   const auto where = GENERATE(kernels::backend::reference, kernels::backend::cpu);
   const int count = GENERATE(1, 2);
   CAPTURE(name, kind, int(where), count);
   const auto config = with_dropouts(base);
-  stream on(where, 1, {});
-  stages judge(config, count, on), seen(config, count, on, how);
+  stream stream(where, 1, {});
+  stages judge(config, count, stream), seen(config, count, stream, settings);
   for (int m = 0; m < 2; ++m) {
-    const auto in = tiny_batch(on, config, 2, std::uint64_t(m), true);
+    const auto in = tiny_batch(stream, config, 2, std::uint64_t(m), true);
     const auto expected = judge.forward_backward(m, in, with_dropout);
     const auto again = seen.forward_backward(m, in, with_dropout);
     CHECK(again.total == expected.total);
@@ -99,10 +99,10 @@ TEST_CASE("recomputation changes no bit of losses and gradients", "[recompute]")
 TEST_CASE("recomputation changes no bit, whatever the order and the norms of sublayers",
           "[recompute]") {
   const auto model = tiny_sublayers(with_dropouts(tiny_gpt(2)));
-  const auto how = GENERATE(full(recompute_method::uniform, 1), selective(true, true));
-  stream on(kernels::backend::cpu, 1, {});
-  stages judge(model, 1, on), seen(model, 1, on, how);
-  const auto in = tiny_batch(on, model, 2, 3);
+  const auto settings = GENERATE(full(recompute_method::uniform, 1), selective(true, true));
+  stream stream(kernels::backend::cpu, 1, {});
+  stages judge(model, 1, stream), seen(model, 1, stream, settings);
+  const auto in = tiny_batch(stream, model, 2, 3);
   const auto expected = judge.forward_backward(0, in, with_dropout);
   CHECK(seen.forward_backward(0, in, with_dropout).total == expected.total);
   CHECK(seen.gradients() == judge.gradients());
@@ -110,11 +110,11 @@ TEST_CASE("recomputation changes no bit, whatever the order and the norms of sub
 
 TEST_CASE("micro-batches on their way at once are recomputed each for itself", "[recompute]") {
   const auto config = with_dropouts(tiny_gpt(4));
-  stream on(kernels::backend::cpu, 1, {});
-  stages judge(config, 2, on), seen(config, 2, on, full(recompute_method::uniform, 1));
+  stream stream(kernels::backend::cpu, 1, {});
+  stages judge(config, 2, stream), seen(config, 2, stream, full(recompute_method::uniform, 1));
   std::vector<bundle> in;
   for (int m = 0; m < 3; ++m)
-    in.push_back(tiny_batch(on, config, 2, std::uint64_t(m)));
+    in.push_back(tiny_batch(stream, config, 2, std::uint64_t(m)));
   for (int m = 0; m < 3; ++m)
     judge.forward_backward(m, in[std::size_t(m)], with_dropout);
   for (int m = 0; m < 3; ++m)
@@ -127,10 +127,10 @@ TEST_CASE("micro-batches on their way at once are recomputed each for itself", "
 }
 
 TEST_CASE("a plan has a block for every group of layers that is recomputed", "[recompute]") {
-  const auto blocks = [](const recompute_settings& how, const chunk_range& range) {
+  const auto blocks = [](const recompute_settings& settings, const chunk_range& range) {
     const auto config = tiny_gpt(8);
     const chunk model(gpt_spec(config), range);
-    const recompute_plan plan(model, how);
+    const recompute_plan plan(model, settings);
     int next = 0;
     std::vector<char> out;
     for (const auto& b : plan.blocks) {
@@ -158,15 +158,15 @@ TEST_CASE("a plan has a block for every group of layers that is recomputed", "[r
 }
 
 TEST_CASE("recomputation needs less memory, the more the less", "[recompute]") {
-  const auto peak = [](const recompute_settings& how) {
-    deep x(how);
-    const auto in = tiny_batch(x.on, x.config, 4, 1);
-    memory_pool pool = x.on.pool();
+  const auto peak = [](const recompute_settings& settings) {
+    deep x(settings);
+    const auto in = tiny_batch(x.stream, x.config, 4, 1);
+    memory_pool pool = x.stream.pool();
     std::size_t out = 0;
     for (int i = 0; i < 2; ++i) {  // the first time sizes the scratch
       const auto before = pool.bytes_in_use();
       pool.reset_peak();
-      chunk_pass pass(x.model, x.plan, x.on, x.store, with_dropout);
+      chunk_pass pass(x.model, x.plan, x.stream, x.store, with_dropout);
       pass.forward(in);
       for (int b = pass.blocks() - 1; b >= 0; --b) {
         if (x.plan.blocks[std::size_t(b)].recomputed)
@@ -195,12 +195,12 @@ TEST_CASE("I and W segment by segment have the bits of I, then W, and hold less"
   std::vector<float> gradients[2];
   for (const bool together : {false, true}) {
     deep x({});
-    const auto in = tiny_batch(x.on, x.config, 4, 1);
-    memory_pool pool = x.on.pool();
+    const auto in = tiny_batch(x.stream, x.config, 4, 1);
+    memory_pool pool = x.stream.pool();
     for (int i = 0; i < 2; ++i) {  // the first time sizes the scratch
       const auto before = pool.bytes_in_use();
       pool.reset_peak();
-      chunk_pass pass(x.model, x.plan, x.on, x.store, with_dropout);
+      chunk_pass pass(x.model, x.plan, x.stream, x.store, with_dropout);
       pass.forward(in);
       if (together) {
         pass.backward(0);
@@ -220,8 +220,8 @@ TEST_CASE("I and W segment by segment have the bits of I, then W, and hold less"
 
 TEST_CASE("TAPE-2, TAPE-4: R comes once, before its I", "[recompute]") {
   deep x(full(recompute_method::uniform, 1), 2);
-  const auto in = tiny_batch(x.on, x.config, 2, 1);
-  chunk_pass pass(x.model, x.plan, x.on, x.store, with_dropout);
+  const auto in = tiny_batch(x.stream, x.config, 2, 1);
+  chunk_pass pass(x.model, x.plan, x.stream, x.store, with_dropout);
   pass.forward(in);
   REQUIRE(pass.blocks() == 3);
   pass.input_gradients({}, 2);
@@ -241,13 +241,13 @@ TEST_CASE("TAPE-2, TAPE-4: R comes once, before its I", "[recompute]") {
 }
 
 TEST_CASE("a pass that recomputes gives back all of its memory", "[recompute]") {
-  const auto& [kind, how] = choices[std::size_t(GENERATE(range(0, 8)))];
+  const auto& [kind, settings] = choices[std::size_t(GENERATE(range(0, 8)))];
   CAPTURE(kind);
   const auto config = with_dropouts(tiny_gpt(4));
   const memory_pool pool;
-  stream on(kernels::backend::cpu, 1, pool);
-  stages under_test(config, 1, on, how);
-  const auto in = tiny_batch(on, config, 2, 1);
+  stream stream(kernels::backend::cpu, 1, pool);
+  stages under_test(config, 1, stream, settings);
+  const auto in = tiny_batch(stream, config, 2, 1);
   under_test.forward_backward(0, in, with_dropout);
   const auto before = pool.bytes_in_use();
   under_test.forward_backward(1, in, with_dropout);
@@ -257,27 +257,28 @@ TEST_CASE("a pass that recomputes gives back all of its memory", "[recompute]") 
 TEST_CASE("without a backward pass nothing is recomputed or kept", "[recompute]") {
   deep x(full(recompute_method::uniform, 1), 4);
   deep judge({}, 4);
-  const auto in = tiny_batch(x.on, x.config, 2, 1);
-  const pass_settings how{.training = false};
-  chunk_pass a(x.model, x.plan, x.on, x.store, how);
-  chunk_pass b(judge.model, judge.plan, judge.on, judge.store, how);
+  const auto in = tiny_batch(x.stream, x.config, 2, 1);
+  const pass_settings settings{.training = false};
+  chunk_pass a(x.model, x.plan, x.stream, x.store, settings);
+  chunk_pass b(judge.model, judge.plan, judge.stream, judge.store, settings);
   a.forward(in);
   b.forward(in);
   CHECK(a.loss().total == b.loss().total);
 }
 
-TEST_CASE("CHUNK-1: a chunk runs on the axes and seats that it was cut for", "[model]") {
+TEST_CASE("CHUNK-1: a chunk runs on the axes and ranks that it was cut for", "[model]") {
   const auto config = tiny_gpt(2);
-  stream on(kernels::backend::cpu, 1, {});
+  stream stream(kernels::backend::cpu, 1, {});
   const chunk half(gpt_spec(config), {0, 2, true, true}, {{axis::tensor, {1, 2}}});
   const recompute_plan plan(half, {});
-  resident_store store(half.units(), 1, on.pool(), dtype::f32, {{axis::tensor, {1, 2}}});
-  CHECK_THROWS_MATCHES(
-      chunk_pass(half, plan, on, store, {}), broken_promise, MessageMatches(StartsWith("CHUNK-1")));
+  resident_store store(half.units(), 1, stream.pool(), dtype::f32, {{axis::tensor, {1, 2}}});
+  CHECK_THROWS_MATCHES(chunk_pass(half, plan, stream, store, {}),
+                       broken_promise,
+                       MessageMatches(StartsWith("CHUNK-1")));
   const auto data = alone(axis::data);
   const chunk whole(gpt_spec(config), {0, 2, true, true});
   const recompute_plan other(whole, {});
-  CHECK_THROWS_MATCHES(chunk_pass(whole, other, on, store, {}, {{axis::tensor, data.get()}}),
+  CHECK_THROWS_MATCHES(chunk_pass(whole, other, stream, store, {}, {{axis::tensor, data.get()}}),
                        broken_promise,
                        MessageMatches(StartsWith("CHUNK-1")));
 }

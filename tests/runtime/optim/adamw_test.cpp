@@ -47,8 +47,8 @@ struct stage {
   resident_store store;
   adamw optimizer;
 
-  stage(std::vector<unit_spec> units, const adamw_settings& how, int replicas = 1)
-      : store(std::move(units), replicas, {}), optimizer(store, how, whole_ranges(store), {}) {
+  stage(std::vector<unit_spec> units, const adamw_settings& settings, int replicas = 1)
+      : store(std::move(units), replicas, {}), optimizer(store, settings, whole_ranges(store), {}) {
     initialise(store, 1);
     new_gradients(0);
   }
@@ -80,9 +80,9 @@ struct stage {
 TEST_CASE("the update is AdamW's formula, by a scalar loop in double", "[optim]") {
   const auto where = GENERATE(kernels::backend::reference, kernels::backend::cpu);
   CAPTURE(int(where));
-  const adamw_settings how{.beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-6, .weight_decay = 0.3};
-  stage x({embedding(), head("")}, how);
-  stream on(where, 1, {});
+  const adamw_settings settings{.beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-6, .weight_decay = 0.3};
+  stage x({embedding(), head("")}, settings);
+  stream stream(where, 1, {});
   std::vector<std::vector<double>> value, m, v;
   for (std::size_t e = 0; e < x.store.entries().size(); ++e) {
     value.emplace_back(x.value(e).begin(), x.value(e).end());
@@ -92,16 +92,16 @@ TEST_CASE("the update is AdamW's formula, by a scalar loop in double", "[optim]"
   for (std::uint64_t step = 1; step <= 6; ++step) {
     x.new_gradients(std::uint32_t(step));
     const double rate = 0.01 * double(step), scale = 0.5;
-    x.optimizer.update(on, {.step = step, .learning_rate = rate, .gradient_scale = scale});
+    x.optimizer.update(stream, {.step = step, .learning_rate = rate, .gradient_scale = scale});
     for (std::size_t e = 0; e < value.size(); ++e) {
-      const double decay = x.store.entries()[e].spec.decays ? how.weight_decay : 0;
+      const double decay = x.store.entries()[e].spec.decays ? settings.weight_decay : 0;
       for (std::size_t i = 0; i < value[e].size(); ++i) {
         const double g = double(x.gradient(e)[i]) * scale;
-        m[e][i] = how.beta1 * m[e][i] + (1 - how.beta1) * g;
-        v[e][i] = how.beta2 * v[e][i] + (1 - how.beta2) * g * g;
-        const double mean = m[e][i] / (1 - std::pow(how.beta1, double(step)));
-        const double square = v[e][i] / (1 - std::pow(how.beta2, double(step)));
-        value[e][i] -= rate * (decay * value[e][i] + mean / (std::sqrt(square) + how.epsilon));
+        m[e][i] = settings.beta1 * m[e][i] + (1 - settings.beta1) * g;
+        v[e][i] = settings.beta2 * v[e][i] + (1 - settings.beta2) * g * g;
+        const double mean = m[e][i] / (1 - std::pow(settings.beta1, double(step)));
+        const double square = v[e][i] / (1 - std::pow(settings.beta2, double(step)));
+        value[e][i] -= rate * (decay * value[e][i] + mean / (std::sqrt(square) + settings.epsilon));
       }
     }
   }
@@ -114,16 +114,16 @@ TEST_CASE("the update is AdamW's formula, by a scalar loop in double", "[optim]"
 }
 
 TEST_CASE("moments that begin at zero in the middle of a run are corrected from there", "[optim]") {
-  adamw_settings how;
-  stage fresh({embedding()}, how);
-  how.moments_from = 1000;
-  stage later({embedding()}, how);
-  stream on(kernels::backend::cpu, 1, {});
+  adamw_settings settings;
+  stage fresh({embedding()}, settings);
+  settings.moments_from = 1000;
+  stage later({embedding()}, settings);
+  stream stream(kernels::backend::cpu, 1, {});
   for (std::uint64_t i = 1; i <= 3; ++i) {
-    fresh.optimizer.update(on, {.step = i, .learning_rate = 0.01});
-    later.optimizer.update(on, {.step = 1000 + i, .learning_rate = 0.01});
+    fresh.optimizer.update(stream, {.step = i, .learning_rate = 0.01});
+    later.optimizer.update(stream, {.step = 1000 + i, .learning_rate = 0.01});
   }
-  CHECK(fresh.optimizer.digests(on) == later.optimizer.digests(on));
+  CHECK(fresh.optimizer.digests(stream) == later.optimizer.digests(stream));
 }
 
 TEST_CASE("only what decays decays, and padding stays zero", "[optim]") {
@@ -133,8 +133,8 @@ TEST_CASE("only what decays decays, and padding stays zero", "[optim]") {
     for (const float moment : x.optimizer.first_moment(part))
       CHECK(moment == 0);
   const std::vector<float> before(x.store.values().begin(), x.store.values().end());
-  stream on(kernels::backend::cpu, 1, {});
-  x.optimizer.update(on, {.step = 1, .learning_rate = 0.1});
+  stream stream(kernels::backend::cpu, 1, {});
+  x.optimizer.update(stream, {.step = 1, .learning_rate = 0.1});
   for (const auto& e : x.store.entries())
     for (std::int64_t i = 0; i < e.size(); ++i) {
       const auto at = std::size_t(x.store.value_offset(e) + i);
@@ -156,35 +156,35 @@ TEST_CASE("clipping scales a gradient that is too long, as Megatron-LM does", "[
 }
 
 TEST_CASE("the norm counts a tied parameter once and padding never", "[optim]") {
-  stream on(kernels::backend::cpu, 1, {});
+  stream stream(kernels::backend::cpu, 1, {});
   stage both({embedding(), head("words")}, {}), copy({head("words")}, {});
   for (auto* const x : {&both, &copy})
     for (float& g : x->store.gradients(0))
       g = 1;
-  const auto of_both = both.optimizer.norms(on);
+  const auto of_both = both.optimizer.norms(stream);
   CHECK(of_both
         == square_norms{
             {"gain", exact_sum(37)}, {"positions", exact_sum(4 * 5)}, {"words", exact_sum(7 * 5)}});
-  CHECK(copy.optimizer.norms(on) == square_norms{{"gain", exact_sum(37)}});
+  CHECK(copy.optimizer.norms(stream) == square_norms{{"gain", exact_sum(37)}});
   CHECK(total_norm(of_both) == std::sqrt(37.0 + 20 + 35));
 }
 
 TEST_CASE("the norm of a model does not depend on its chunks", "[optim]") {
-  stream on(kernels::backend::cpu, 1, {});
+  stream stream(kernels::backend::cpu, 1, {});
   stage whole({embedding(), head("")}, {}), first({embedding()}, {}), last({head("")}, {});
-  auto parts = last.optimizer.norms(on);
-  parts.merge(first.optimizer.norms(on));
-  CHECK(parts == whole.optimizer.norms(on));
-  CHECK(total_norm(parts) == total_norm(whole.optimizer.norms(on)));
+  auto parts = last.optimizer.norms(stream);
+  parts.merge(first.optimizer.norms(stream));
+  CHECK(parts == whole.optimizer.norms(stream));
+  CHECK(total_norm(parts) == total_norm(whole.optimizer.norms(stream)));
 }
 
 TEST_CASE("one gradient that is not finite is seen in its norm", "[optim]") {
-  stream on(kernels::backend::cpu, 1, {});
+  stream stream(kernels::backend::cpu, 1, {});
   const auto bad
       = GENERATE(std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN());
   stage x({embedding(), head("")}, {});
   x.gradient(2)[17] = bad;
-  auto norms = x.optimizer.norms(on);
+  auto norms = x.optimizer.norms(stream);
   CHECK(!norms.at("gain").is_finite());
   norms.erase("gain");
   CHECK(std::isfinite(total_norm(norms)));
@@ -195,41 +195,41 @@ TEST_CASE("a tied gradient is added to its owner's: embedding + head", "[optim]"
   const auto words = std::vector(x.gradient(0).begin(), x.gradient(0).end());
   const auto positions = std::vector(x.gradient(1).begin(), x.gradient(1).end());
   const auto output = std::vector(x.gradient(3).begin(), x.gradient(3).end());
-  stream on(kernels::backend::cpu, 1, {});
-  add_tied_gradients(on, x.store, whole_ranges(x.store));
+  stream stream(kernels::backend::cpu, 1, {});
+  add_tied_gradients(stream, x.store, whole_ranges(x.store));
   for (std::size_t i = 0; i < words.size(); ++i)
     CHECK(x.gradient(0)[i] == words[i] + output[i]);
   CHECK(std::equal(positions.begin(), positions.end(), x.gradient(1).begin()));
 }
 
 TEST_CASE("the digest of a state does not depend on the chunks that hold it", "[optim]") {
-  stream on(kernels::backend::cpu, 1, {});
+  stream stream(kernels::backend::cpu, 1, {});
   const bool tied = GENERATE(true, false);
   const std::string owner = tied ? "words" : "";
   stage whole({embedding(), head(owner)}, {}), first({embedding()}, {}), last({head(owner)}, {});
   for (std::uint64_t step = 1; step <= 2; ++step)
     for (auto* const x : {&whole, &first, &last})
-      x->optimizer.update(on, {.step = step, .learning_rate = 0.1});
-  const auto of_last = last.optimizer.digests(on);
+      x->optimizer.update(stream, {.step = step, .learning_rate = 0.1});
+  const auto of_last = last.optimizer.digests(stream);
   auto parts = of_last.own;
   CHECK(parts.size() == (tied ? 1 : 2));
-  parts.merge(first.optimizer.digests(on).own);
-  CHECK(parts == whole.optimizer.digests(on).own);
-  CHECK(combine(parts) == combine(whole.optimizer.digests(on).own));
+  parts.merge(first.optimizer.digests(stream).own);
+  CHECK(parts == whole.optimizer.digests(stream).own);
+  CHECK(combine(parts) == combine(whole.optimizer.digests(stream).own));
   CHECK(of_last.copies.size() == (tied ? 1 : 0));
   if (tied)  // both ends had the same gradients
     CHECK(of_last.copies.contains("words"));
 }
 
 TEST_CASE("the digest sees every value and both moments, but no padding", "[optim]") {
-  stream on(kernels::backend::cpu, 1, {});
+  stream stream(kernels::backend::cpu, 1, {});
   stage x({embedding(), head("")}, {});
-  const auto before = combine(x.optimizer.digests(on).own);
+  const auto before = combine(x.optimizer.digests(stream).own);
   const auto& e = x.store.entries()[0];
   const auto changes = [&](std::span<float> array, std::int64_t element) {
     float& at = array[std::size_t(element)];
     const float was = std::exchange(at, at + 1);
-    const bool changed = combine(x.optimizer.digests(on).own) != before;
+    const bool changed = combine(x.optimizer.digests(stream).own) != before;
     at = was;
     return changed;
   };
@@ -241,12 +241,12 @@ TEST_CASE("the digest sees every value and both moments, but no padding", "[opti
   CHECK(changes(x.optimizer.first_moment(part), last));
   CHECK(changes(x.optimizer.second_moment(part), last));
   CHECK(!changes(values, last + 1));
-  CHECK(combine(x.optimizer.digests(on).own) == before);
+  CHECK(combine(x.optimizer.digests(stream).own) == before);
 }
 
 // As docs/formats/log.md has it.
 TEST_CASE("the digest of a parameter is the sum of the fingerprints of its grains", "[optim]") {
-  stream on(kernels::backend::cpu, 1, {});
+  stream stream(kernels::backend::cpu, 1, {});
   resident_store store({{"unit", {vector("gain")}}}, 1, {});
   constexpr std::int64_t grain = 8;
   adamw optimizer(store, {}, whole_ranges(store), {}, grain);
@@ -271,7 +271,7 @@ TEST_CASE("the digest of a parameter is the sum of the fingerprints of its grain
               kernels::fingerprint_key_of(key, j).at(std::uint64_t(i)));
       expected += digest{f[0], f[1]};
     }
-  CHECK(optimizer.digests(on).own.at("gain") == expected);
+  CHECK(optimizer.digests(stream).own.at("gain") == expected);
 }
 
 TEST_CASE("DIGEST-1: a digest is of every byte", "[optim]") {

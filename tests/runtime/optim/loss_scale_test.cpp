@@ -10,11 +10,11 @@ using namespace troupe::runtime;
 namespace {
 
 /// log2 of the scale after each step.
-std::vector<double> trace(const loss_scaling& how, const std::vector<bool>& finite) {
+std::vector<double> trace(const loss_scaling& scaling, const std::vector<bool>& finite) {
   std::vector<double> out;
-  auto at = first_scale(how);
+  auto at = first_scale(scaling);
   for (const bool x : finite) {
-    at = next_scale(how, at, x);
+    at = next_scale(scaling, at, x);
     out.push_back(std::log2(at.value));
   }
   return out;
@@ -42,34 +42,34 @@ TEST_CASE("a window counts steps in a row, from the last change on", "[loss_scal
 }
 
 TEST_CASE("a loss scale falls to its minimum and counts what it cannot mend", "[loss_scale]") {
-  const loss_scaling how{.initial = 8, .minimum = 3, .window = 2, .hysteresis = 1};
-  auto at = first_scale(how);
-  CHECK(can_fall(how, at));
-  at = next_scale(how, at, false);
+  const loss_scaling scaling{.initial = 8, .minimum = 3, .window = 2, .hysteresis = 1};
+  auto at = first_scale(scaling);
+  CHECK(can_fall(scaling, at));
+  at = next_scale(scaling, at, false);
   CHECK(at.value == 4);
-  CHECK(can_fall(how, at));
-  at = next_scale(how, at, false);
+  CHECK(can_fall(scaling, at));
+  at = next_scale(scaling, at, false);
   CHECK(at.value == 3);
-  CHECK_FALSE(can_fall(how, at));
+  CHECK_FALSE(can_fall(scaling, at));
   CHECK(at.at_minimum == 0);  // the step was not finite at 4
   for (std::uint64_t i = 1; i < 4; ++i) {
-    at = next_scale(how, at, false);
+    at = next_scale(scaling, at, false);
     CHECK(at.value == 3);
     CHECK(at.at_minimum == i);
   }
-  at = next_scale(how, at, true);
+  at = next_scale(scaling, at, true);
   CHECK(at.at_minimum == 0);
-  CHECK(next_scale(how, at, true).value == 6);
+  CHECK(next_scale(scaling, at, true).value == 6);
 }
 
 TEST_CASE("a constant loss scale stays, and is that of the run that resumes", "[loss_scale]") {
-  const loss_scaling how{.constant = 1000};
-  const auto at = first_scale(how);
+  const loss_scaling scaling{.constant = 1000};
+  const auto at = first_scale(scaling);
   CHECK(at.value == 1000);
-  CHECK(next_scale(how, at, false) == at);
-  CHECK(next_scale(how, at, true) == at);
-  CHECK_FALSE(can_fall(how, at));
+  CHECK(next_scale(scaling, at, false) == at);
+  CHECK(next_scale(scaling, at, true) == at);
+  CHECK_FALSE(can_fall(scaling, at));
   const loss_scale there{.value = 64, .finite = 7, .hysteresis = -3};
-  CHECK(resumed_scale(how, there) == at);
+  CHECK(resumed_scale(scaling, there) == at);
   CHECK(resumed_scale({}, there) == there);
 }

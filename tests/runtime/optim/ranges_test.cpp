@@ -1,4 +1,4 @@
-// An optimizer that is spread over ranks, each owning ranges of every parameter.
+// An optimizer that is sharded over ranks, each owning ranges of every parameter.
 
 #include "runtime/optim/adamw.hpp"
 #include "runtime/parameters/initial_values.hpp"
@@ -59,13 +59,13 @@ struct rank_of_job {
       }
   }
 
-  void step(stream& on, std::uint64_t number) {
+  void step(stream& stream, std::uint64_t number) {
     std::uint32_t seed = std::uint32_t(100 * number);
     for (const auto& e : store.entries()) {
       const auto from = normal<float>(std::size_t(e.valid), ++seed);
       std::copy(from.begin(), from.end(), store.gradients(0).begin() + store.gradient_offset(e));
     }
-    add_tied_gradients(on, store, owned);
+    add_tied_gradients(stream, store, owned);
   }
 };
 
@@ -78,22 +78,22 @@ struct job {
       ranks.push_back(std::make_unique<rank_of_job>(tied, type, r, count, grain_of_sums));
   }
 
-  void steps(stream& on, std::uint64_t n) {
+  void steps(stream& stream, std::uint64_t n) {
     for (std::uint64_t s = 1; s <= n; ++s) {
       norms.clear();
       for (auto& x : ranks) {
-        x->step(on, s);
-        add_to(norms, x->optimizer.norms(on));
-        x->optimizer.update(on, {.step = s, .learning_rate = 0.1, .gradient_scale = 0.7});
+        x->step(stream, s);
+        add_to(norms, x->optimizer.norms(stream));
+        x->optimizer.update(stream, {.step = s, .learning_rate = 0.1, .gradient_scale = 0.7});
       }
     }
   }
 
   std::map<std::string, digest> digests() const {
-    stream on(kernels::backend::cpu, 1, {});
+    stream stream(kernels::backend::cpu, 1, {});
     std::map<std::string, digest> out;
     for (const auto& x : ranks)
-      for (const auto& [name, part] : x->optimizer.digests(on).own)
+      for (const auto& [name, part] : x->optimizer.digests(stream).own)
         out[name] += part;
     return out;
   }
@@ -128,12 +128,12 @@ TEST_CASE("an update in ranges has the bits of a whole one", "[optim]") {
       = std::array{dtype::f32, dtype::bf16, dtype::f16}.at(std::size_t(GENERATE(0, 1, 2)));
   const auto where = GENERATE(kernels::backend::reference, kernels::backend::cpu);
   CAPTURE(count, tied, to_string(type), int(where));
-  stream on(where, 1, {});
+  stream stream(where, 1, {});
   job judge(tied, type, 1), seen(tied, type, count);
   judge.ranks[0]->owned = whole_ranges(judge.ranks[0]->store);
   CHECK(seen.digests() == judge.digests());
-  judge.steps(on, 3);
-  seen.steps(on, 3);
+  judge.steps(stream, 3);
+  seen.steps(stream, 3);
   CHECK(seen.norms == judge.norms);
   CHECK(seen.digests() == judge.digests());
   CHECK(seen.gathered(weights) == judge.gathered(weights));
@@ -155,7 +155,7 @@ TEMPLATE_TEST_CASE("narrow values are the masters, rounded, and small updates ar
                    "[optim]",
                    kernels::bf16,
                    kernels::f16) {
-  stream on(kernels::backend::cpu, 1, {});
+  stream stream(kernels::backend::cpu, 1, {});
   job x(false, dtype_of<TestType>(), 1);
   auto& optimizer = x.ranks[0]->optimizer;
   auto& store = x.ranks[0]->store;
@@ -178,7 +178,7 @@ TEMPLATE_TEST_CASE("narrow values are the masters, rounded, and small updates ar
       std::fill(
           of->ranks[0]->store.gradients(0).begin(), of->ranks[0]->store.gradients(0).end(), 1.0F);
       // A thousandth of a unit in the last place of bf16, for numbers near 1, a hundredth of f16.
-      of->ranks[0]->optimizer.update(on, {.step = s, .learning_rate = 1e-5});
+      of->ranks[0]->optimizer.update(stream, {.step = s, .learning_rate = 1e-5});
     }
     check_rounded();
   }
@@ -200,7 +200,7 @@ TEST_CASE("set_weights fills what is owned of a range", "[optim]") {
 }
 
 TEST_CASE("what another rank answers for is a copy, and in no norm", "[optim]") {
-  stream on(kernels::backend::cpu, 1, {});
+  stream stream(kernels::backend::cpu, 1, {});
   const std::vector<unit_spec> one = {{"layer",
                                        {{.name = "gain", .extents = {8}, .init_constant = 1},
                                         {.name = "cut",
@@ -213,10 +213,10 @@ TEST_CASE("what another rank answers for is a copy, and in no norm", "[optim]") 
     initialise(store, 1);
     const adamw optimizer(store, {}, whole_ranges(store), {});
     std::fill(store.gradients(0).begin(), store.gradients(0).end(), 1.0F);
-    const auto norms = optimizer.norms(on);
+    const auto norms = optimizer.norms(stream);
     CHECK(norms.contains("gain") == (r == 0));
     CHECK(norms.at("cut").value() == 16);
-    digests.push_back(optimizer.digests(on));
+    digests.push_back(optimizer.digests(stream));
   }
   CHECK(digests[0].copies.empty());
   CHECK(digests[1].copies.size() == 1);

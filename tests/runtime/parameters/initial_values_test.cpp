@@ -71,8 +71,8 @@ std::int64_t wrong_values(resident_store& store, std::uint64_t seed) {
 TEST_CASE("initial values in pieces are those of the definition, whichever thread draws them",
           "[parameters]") {
   const int rank = GENERATE(-1, 0, 1);
-  const auto seat = rank < 0 ? axis_seats() : axis_seats{{axis::tensor, {rank, 2}}};
-  resident_store store(units(), 1, {}, dtype::f32, seat);
+  const auto ranks = rank < 0 ? axis_ranks() : axis_ranks{{axis::tensor, {rank, 2}}};
+  resident_store store(units(), 1, {}, dtype::f32, ranks);
   initialise(store, 5);
   CHECK(wrong_values(store, 5) == 0);
 }

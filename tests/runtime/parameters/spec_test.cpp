@@ -30,7 +30,7 @@ parameter_spec matrix(parameter_placement lies, std::int64_t valid_rows = -1) {
           .placements = {{axis::tensor, lies}}};
 }
 
-axis_seats seat(int rank, int size) {
+axis_ranks tensor_rank(int rank, int size) {
   return {{axis::tensor, {rank, size}}};
 }
 
@@ -50,30 +50,30 @@ std::vector<parameter_spec> every_kind() {
           bias};
 }
 
-resident_store store_of(const parameter_spec& x, dtype type, const axis_seats& seats = {}) {
-  return {{{"unit", {x}}}, 1, {}, type, seats};
+resident_store store_of(const parameter_spec& x, dtype type, const axis_ranks& ranks = {}) {
+  return {{{"unit", {x}}}, 1, {}, type, ranks};
 }
 
 }  // namespace
 
 TEST_CASE("rows, columns and sections are cut evenly", "[parameters]") {
-  CHECK(local_extents(matrix(replicated), seat(1, 4)) == shape{16, 8});
-  CHECK(local_extents(matrix(rows), seat(1, 4)) == shape{4, 8});
-  CHECK(local_extents(matrix(columns), seat(1, 4)) == shape{16, 2});
-  CHECK(local_extents(matrix(row_sharded(2)), seat(1, 4)) == shape{4, 8});
-  CHECK(local_boxes(matrix(rows), seat(1, 4)) == std::vector<box>{{{4, 0}, {4, 8}}});
-  CHECK(local_boxes(matrix(columns), seat(3, 4)) == std::vector<box>{{{0, 6}, {16, 2}}});
-  CHECK(local_boxes(matrix(row_sharded(2)), seat(1, 4))
+  CHECK(local_extents(matrix(replicated), tensor_rank(1, 4)) == shape{16, 8});
+  CHECK(local_extents(matrix(rows), tensor_rank(1, 4)) == shape{4, 8});
+  CHECK(local_extents(matrix(columns), tensor_rank(1, 4)) == shape{16, 2});
+  CHECK(local_extents(matrix(row_sharded(2)), tensor_rank(1, 4)) == shape{4, 8});
+  CHECK(local_boxes(matrix(rows), tensor_rank(1, 4)) == std::vector<box>{{{4, 0}, {4, 8}}});
+  CHECK(local_boxes(matrix(columns), tensor_rank(3, 4)) == std::vector<box>{{{0, 6}, {16, 2}}});
+  CHECK(local_boxes(matrix(row_sharded(2)), tensor_rank(1, 4))
         == std::vector<box>{{{2, 0}, {2, 8}}, {{10, 0}, {2, 8}}});
 }
 
 TEST_CASE("padding rows are nobody's, and a rank may have nothing else", "[parameters]") {
   const auto x = matrix(rows, 9);
   CHECK(whole_extents(x) == shape{9, 8});
-  CHECK(local_boxes(x, seat(1, 4)) == std::vector<box>{{{4, 0}, {4, 8}}});
-  CHECK(local_boxes(x, seat(2, 4)) == std::vector<box>{{{8, 0}, {1, 8}}});
-  CHECK(local_boxes(x, seat(3, 4)).empty());
-  auto store = store_of(x, dtype::f32, seat(3, 4));
+  CHECK(local_boxes(x, tensor_rank(1, 4)) == std::vector<box>{{{4, 0}, {4, 8}}});
+  CHECK(local_boxes(x, tensor_rank(2, 4)) == std::vector<box>{{{8, 0}, {1, 8}}});
+  CHECK(local_boxes(x, tensor_rank(3, 4)).empty());
+  auto store = store_of(x, dtype::f32, tensor_rank(3, 4));
   initialise(store, 1);
   const auto& e = store.entries().front();
   CHECK(e.size() == 32);
@@ -83,13 +83,14 @@ TEST_CASE("padding rows are nobody's, and a rank may have nothing else", "[param
 
 TEST_CASE("PARAMETER-1: each axis divides what it cuts", "[parameters][invariant]") {
   const auto refused = [](const parameter_spec& x, int size) {
-    CHECK_THROWS_MATCHES(
-        local_extents(x, seat(0, size)), broken_promise, MessageMatches(StartsWith("PARAMETER-1")));
+    CHECK_THROWS_MATCHES(local_extents(x, tensor_rank(0, size)),
+                         broken_promise,
+                         MessageMatches(StartsWith("PARAMETER-1")));
   };
   refused(matrix(rows), 3);
   refused(matrix(columns), 16);
   refused(matrix(row_sharded(4)), 8);  // it divides the rows, but not those of a section
-  CHECK_NOTHROW(local_extents(matrix(replicated), seat(0, 3)));
+  CHECK_NOTHROW(local_extents(matrix(replicated), tensor_rank(0, 3)));
 }
 
 TEST_CASE("the parts of all tensor ranks are the whole, each element once", "[parameters]") {
@@ -103,7 +104,7 @@ TEST_CASE("the parts of all tensor ranks are the whole, each element once", "[pa
     std::vector<int> seen(std::size_t(all.size()), 0);
     for (int rank = 0; rank < size; ++rank) {
       std::int64_t here = 0;
-      for (const auto& part : local_boxes(x, seat(rank, size))) {
+      for (const auto& part : local_boxes(x, tensor_rank(rank, size))) {
         CHECK(contains(all, part));
         here += part.size();
         std::vector<int> once(seen.size(), 0);
@@ -112,7 +113,7 @@ TEST_CASE("the parts of all tensor ranks are the whole, each element once", "[pa
         for (std::size_t i = 0; i < seen.size(); ++i)
           seen[i] += once[i];
       }
-      CHECK(here <= local_extents(x, seat(rank, size)).size());
+      CHECK(here <= local_extents(x, tensor_rank(rank, size)).size());
     }
     const int times = x.placements[axis::tensor].sharded() ? 1 : size;
     CHECK(seen == std::vector<int>(seen.size(), times));
@@ -131,7 +132,7 @@ TEST_CASE("a tensor part begins with the values of the whole, to the bit", "[par
     const auto& all = judge.entries().front();
     CHECK(std::count(judge.values().begin(), judge.values().begin() + all.valid, 0.0F) == 0);
     for (int rank = 0; rank < size; ++rank) {
-      auto part = store_of(x, dtype::f32, seat(rank, size));
+      auto part = store_of(x, dtype::f32, tensor_rank(rank, size));
       initialise(part, 7);
       const auto& e = part.entries().front();
       std::vector<float> expected;
@@ -154,7 +155,8 @@ TEMPLATE_TEST_CASE("narrow values are those in f32, rounded",
                    kernels::f16) {
   const auto type = dtype_of<TestType>();
   for (const auto& x : every_kind()) {
-    auto exact = store_of(x, dtype::f32, seat(1, 2)), rounded = store_of(x, type, seat(1, 2));
+    auto exact = store_of(x, dtype::f32, tensor_rank(1, 2)),
+         rounded = store_of(x, type, tensor_rank(1, 2));
     initialise(exact, 7);
     initialise(rounded, 7);
     CHECK(rounded.type() == type);
@@ -184,10 +186,10 @@ TEST_CASE("axes cut together, and every element lies once", "[parameters]") {
   std::vector<int> numbers;
   for (int e = 0; e < 3; ++e)
     for (int t = 0; t < 2; ++t) {
-      const axis_seats seats{{axis::expert, {e, 3}}, {axis::expert_tensor, {t, 2}}};
-      CHECK(local_extents(x, seats) == shape{2, 2, 8});
-      CHECK(local_boxes(x, seats) == std::vector<box>{{{2 * e, 2 * t, 0}, {2, 2, 8}}});
-      numbers.push_back(shard_index(x, seats));
+      const axis_ranks ranks{{axis::expert, {e, 3}}, {axis::expert_tensor, {t, 2}}};
+      CHECK(local_extents(x, ranks) == shape{2, 2, 8});
+      CHECK(local_boxes(x, ranks) == std::vector<box>{{{2 * e, 2 * t, 0}, {2, 2, 8}}});
+      numbers.push_back(shard_index(x, ranks));
     }
   CHECK(numbers == std::vector<int>{0, 1, 2, 3, 4, 5});
 }
@@ -203,7 +205,7 @@ TEST_CASE("who sums and who answers follows from how a parameter lies", "[parame
   CHECK(expert.placements.sums(axis_use::data) == sums{axis::expert_data});
   CHECK(expert.placements.sums(axis_use::model).empty());
   // The second of two: what all have is the first's to answer for, along the axes of its own view.
-  const axis_seats second{{axis::tensor, {1, 2}}, {axis::data, {1, 2}}};
+  const axis_ranks second{{axis::tensor, {1, 2}}, {axis::data, {1, 2}}};
   CHECK(!answers(plain, second));
   CHECK(answers(cut, second));
   CHECK(answers(expert, second));

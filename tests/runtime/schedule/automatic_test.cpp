@@ -17,11 +17,11 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-cost_model costs_of(const schedule_request& how, int chunks_per_rank) {
-  auto out = shared_costs(how.costs, chunks_per_rank);
-  out.transfer = how.transfer;
-  if (!how.each.empty())
-    out.costs = how.each;
+cost_model costs_of(const schedule_request& request, int chunks_per_rank) {
+  auto out = shared_costs(request.costs, chunks_per_rank);
+  out.transfer = request.transfer;
+  if (!request.each.empty())
+    out.costs = request.each;
   return out;
 }
 
@@ -29,39 +29,39 @@ struct told {
   double makespan, peak;
 };
 
-told measure(const schedule_request& how, const plan& x) {
-  const int v = x.chunks / how.ranks;
-  const auto when = simulate(x, costs_of(how, v));
+told measure(const schedule_request& request, const plan& x) {
+  const int v = x.chunks / request.ranks;
+  const auto when = simulate(x, costs_of(request, v));
   told out{when.makespan, 0};
   for (const auto& rank : when.ranks)
     out.peak = std::max(out.peak, double(rank.peak_chunks) / v);
   return out;
 }
 
-double bound_of(const schedule_request& how, const plan& x) {
-  const int v = x.chunks / how.ranks;
-  search_problem of{how.ranks, how.microbatches, x.placement, costs_of(how, v), 0};
-  of.capacity = how.microbatches * v;
-  if (how.memory_limit > 0)
-    of.capacity = std::min(of.capacity, int(how.memory_limit * v + 1e-9));
+double bound_of(const schedule_request& request, const plan& x) {
+  const int v = x.chunks / request.ranks;
+  search_problem of{request.ranks, request.microbatches, x.placement, costs_of(request, v), 0};
+  of.capacity = request.microbatches * v;
+  if (request.memory_limit > 0)
+    of.capacity = std::min(of.capacity, int(request.memory_limit * v + 1e-9));
   return lower_bound(of);
 }
 
-std::vector<plan> named_that_fit(const schedule_request& how) {
+std::vector<plan> named_that_fit(const schedule_request& request) {
   std::vector<plan> out;
   for (const auto& name : named_schedules()) {
     if (name.copies > 1 || name.name == "auto")
       continue;
     for (const int v : {1, 2}) {
-      if ((how.chunks_per_rank != 0 && how.chunks_per_rank != v)
+      if ((request.chunks_per_rank != 0 && request.chunks_per_rank != v)
           || (name.chunks_per_rank != v && !name.other_chunks))
         continue;
-      auto asked = how;
+      auto asked = request;
       asked.chunks_per_rank = v;
       asked.each.clear();
       try {
         auto x = generate(name.name, asked);
-        if (how.memory_limit == 0 || measure(how, x).peak <= how.memory_limit + 1e-9)
+        if (request.memory_limit == 0 || measure(request, x).peak <= request.memory_limit + 1e-9)
           out.push_back(std::move(x));
       } catch (const input_error&) {
       }
@@ -95,30 +95,30 @@ TEST_CASE(
     "[schedule]") {
   std::mt19937 luck(7);
   for (int i = 0; i < 40; ++i) {
-    const auto how = draw(luck);
-    CAPTURE(how.ranks,
-            how.microbatches,
-            how.chunks_per_rank,
-            how.memory_limit,
-            how.transfer,
-            how.costs.forward,
-            how.costs.input_gradients,
-            how.costs.weight_gradients,
-            how.costs.overlapped);
-    const auto found = find_best(how);
+    const auto request = draw(luck);
+    CAPTURE(request.ranks,
+            request.microbatches,
+            request.chunks_per_rank,
+            request.memory_limit,
+            request.transfer,
+            request.costs.forward,
+            request.costs.input_gradients,
+            request.costs.weight_gradients,
+            request.costs.overlapped);
+    const auto found = find_best(request);
     CHECK(validate(found.what).empty());
-    const auto is = measure(how, found.what);
+    const auto is = measure(request, found.what);
     CHECK(is.makespan == Approx(found.makespan));
-    if (how.memory_limit > 0)
-      CHECK(is.peak <= how.memory_limit + 1e-9);
+    if (request.memory_limit > 0)
+      CHECK(is.peak <= request.memory_limit + 1e-9);
     CHECK(found.lower_bound <= found.makespan);
     // Sums in another order differ in the last digits.
-    CHECK(bound_of(how, found.what) <= found.makespan * (1 + 1e-9));
-    for (const auto& x : named_that_fit(how)) {
-      const auto makespan = measure(how, x).makespan;
+    CHECK(bound_of(request, found.what) <= found.makespan * (1 + 1e-9));
+    for (const auto& x : named_that_fit(request)) {
+      const auto makespan = measure(request, x).makespan;
       CAPTURE(x.name, x.chunks);
       CHECK(found.makespan <= makespan * (1 + 1e-9));
-      CHECK(bound_of(how, x) <= makespan * (1 + 1e-9));
+      CHECK(bound_of(request, x) <= makespan * (1 + 1e-9));
     }
   }
 }
@@ -127,10 +127,10 @@ TEST_CASE("with unequal times and transfers what is found is faster than all tha
           "[schedule][unsanitized]") {
   for (const auto& [p, m, limit] : {std::tuple{4, 10, 4.0}, {8, 19, 8.0}, {4, 9, 2.5}}) {
     CAPTURE(p, m, limit);
-    const schedule_request how{p, 0, m, 0, limit, {1, 1.1, 0.7}, 0.1};
-    const auto found = find_best(how);
-    for (const auto& x : named_that_fit(how))
-      CHECK(found.makespan < measure(how, x).makespan);
+    const schedule_request request{p, 0, m, 0, limit, {1, 1.1, 0.7}, 0.1};
+    const auto found = find_best(request);
+    for (const auto& x : named_that_fit(request))
+      CHECK(found.makespan < measure(request, x).makespan);
     CHECK(accumulates_in_order(found.what));
     if (limit >= p)
       CHECK(found.makespan < 1.07 * found.lower_bound);
@@ -140,22 +140,22 @@ TEST_CASE("with unequal times and transfers what is found is faster than all tha
 TEST_CASE("uneven stages are reckoned with", "[schedule][unsanitized]") {
   for (const int v : {1, 2}) {
     // An embedding is cheap, a head with a large vocabulary is not.
-    schedule_request how{4, v, 11, 0, 6, {}, 0.05};
+    schedule_request request{4, v, 11, 0, 6, {}, 0.05};
     for (int c = 0; c < 4 * v; ++c)
-      how.each.push_back(c == 0           ? action_costs{0.6, 0.5, 0.4}
-                         : c == 4 * v - 1 ? action_costs{1.6, 1.5, 0.9}
-                                          : action_costs{1, 1.1, 0.7});
-    const auto found = find_best(how);
+      request.each.push_back(c == 0           ? action_costs{0.6, 0.5, 0.4}
+                             : c == 4 * v - 1 ? action_costs{1.6, 1.5, 0.9}
+                                              : action_costs{1, 1.1, 0.7});
+    const auto found = find_best(request);
     CHECK(found.what.chunks == 4 * v);
     CHECK(validate(found.what).empty());
-    CHECK(measure(how, found.what).makespan == Approx(found.makespan));
+    CHECK(measure(request, found.what).makespan == Approx(found.makespan));
     CHECK(found.lower_bound <= found.makespan);
-    for (const auto& x : named_that_fit(how)) {
-      CHECK(found.makespan <= measure(how, x).makespan * (1 + 1e-9));
-      CHECK(bound_of(how, x) <= measure(how, x).makespan * (1 + 1e-9));
+    for (const auto& x : named_that_fit(request)) {
+      CHECK(found.makespan <= measure(request, x).makespan * (1 + 1e-9));
+      CHECK(bound_of(request, x) <= measure(request, x).makespan * (1 + 1e-9));
     }
-    how.each.pop_back();
-    CHECK_THROWS_WITH(find_best(how), ContainsSubstring("give those of all chunks"));
+    request.each.pop_back();
+    CHECK_THROWS_WITH(find_best(request), ContainsSubstring("give those of all chunks"));
   }
   schedule_request large{40, 1, 130, 0, 40, {}, 0.05};
   large.each.assign(40, {1, 1, 1});
@@ -190,8 +190,8 @@ TEST_CASE("little memory is paid for with time, and none is refused", "[schedule
 }
 
 TEST_CASE("the search is the same every time", "[schedule][unsanitized]") {
-  const schedule_request how{6, 0, 17, 0, 5, {1, 1.3, 0.6}, 0.2};
-  CHECK(find_best(how).what == find_best(how).what);
+  const schedule_request request{6, 0, 17, 0, 5, {1, 1.3, 0.6}, 0.2};
+  CHECK(find_best(request).what == find_best(request).what);
 }
 
 TEST_CASE("SEARCH-1: greedy schedules keep the limit and end, whatever the policy", "[schedule]") {

@@ -182,10 +182,10 @@ TEST_CASE(
     return now.ready[random() % now.ready.size()];
   });
   for (int i = 0; i < 200; ++i) {
-    auto how = any;
-    how.chunks_per_rank = 1 + int(random() % 3);
+    auto changed = any;
+    changed.chunks_per_rank = 1 + int(random() % 3);
     if (random() % 2)
-      how.placement = [&](int ranks, int chunks) {
+      changed.placement = [&](int ranks, int chunks) {
         std::vector<int> out;
         for (int c = 0; c < chunks; ++c)
           out.push_back(int(random() % unsigned(ranks)));
@@ -195,7 +195,7 @@ TEST_CASE(
     cost_model by;
     by.transfer = double(random() % 3);
     by.queues = int(random() % 3);
-    const auto x = rehearse(how, ranks, microbatches, by);
+    const auto x = rehearse(changed, ranks, microbatches, by);
     CHECK(validate(x).empty());
     CHECK(accumulates_in_order(x));
   }
@@ -209,18 +209,19 @@ TEST_CASE("a behaviour reacts to what takes how long", "[schedule]") {
 }
 
 TEST_CASE("chunks of a rank take part with a placement of their own", "[schedule]") {
-  auto how = factory("v", greedy);
-  how.chunks_per_rank = 2;
-  how.placement = [](int ranks, int) { return placed_in_v(ranks); };
-  const auto x = rehearse(how, 3, 5);
+  auto behaviour = factory("v", greedy);
+  behaviour.chunks_per_rank = 2;
+  behaviour.placement = [](int ranks, int) { return placed_in_v(ranks); };
+  const auto x = rehearse(behaviour, 3, 5);
   CHECK(x.chunks == 6);
   CHECK(x.placement == placed_in_v(3));
   CHECK(validate(x).empty());
-  how.placement = [](int, int) { return std::vector<int>{0, 1, 2, 3, 1, 0}; };
-  CHECK_THROWS_MATCHES(
-      rehearse(how, 3, 5), input_error, MessageMatches(ContainsSubstring("stage 3 on rank 3")));
-  how.placement = [](int, int) { return std::vector<int>{0}; };
-  CHECK_THROWS_AS(rehearse(how, 3, 5), input_error);
+  behaviour.placement = [](int, int) { return std::vector<int>{0, 1, 2, 3, 1, 0}; };
+  CHECK_THROWS_MATCHES(rehearse(behaviour, 3, 5),
+                       input_error,
+                       MessageMatches(ContainsSubstring("stage 3 on rank 3")));
+  behaviour.placement = [](int, int) { return std::vector<int>{0}; };
+  CHECK_THROWS_AS(rehearse(behaviour, 3, 5), input_error);
 }
 
 TEST_CASE("BEHAVIOUR-1: a behaviour decides for one copy of the model", "[schedule]") {

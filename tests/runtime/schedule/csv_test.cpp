@@ -75,12 +75,12 @@ TEST_CASE("torch's pairs, empty cells, blanks and line ends of all kinds are rea
 TEST_CASE("every named schedule is read as it was written", "[schedule]") {
   for (const auto& x : named_schedules())
     for (const int m : {8, 13, 16}) {
-      schedule_request how;
-      how.ranks = 4;
-      how.microbatches = m;
+      schedule_request request;
+      request.ranks = 4;
+      request.microbatches = m;
       plan made;
       try {
-        made = generate(x.name, how);
+        made = generate(x.name, request);
       } catch (const input_error&) {
         CHECK(m == 13);
         continue;

@@ -14,11 +14,11 @@
 namespace troupe::tests {
 
 inline runtime::plan generated(std::string_view name, int ranks, int microbatches, int chunks = 0) {
-  runtime::schedule_request how;
-  how.ranks = ranks;
-  how.microbatches = microbatches;
-  how.chunks_per_rank = chunks;
-  return runtime::generate(name, how);
+  runtime::schedule_request request;
+  request.ranks = ranks;
+  request.microbatches = microbatches;
+  request.chunks_per_rank = chunks;
+  return runtime::generate(name, request);
 }
 
 inline bool is_sound(const runtime::plan& x) {

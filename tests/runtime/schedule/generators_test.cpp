@@ -170,11 +170,11 @@ TEST_CASE("ZB-H2 keeps any memory limit, and pays for it with idle time", "[sche
       double before = 1e9;
       for (int limit = 1; limit <= 2 * p; ++limit) {
         CAPTURE(p, m, limit);
-        schedule_request how;
-        how.ranks = p;
-        how.microbatches = m;
-        how.memory_limit = limit + 0.5;
-        const auto plan = generate("zb-h2", how);
+        schedule_request request;
+        request.ranks = p;
+        request.microbatches = m;
+        request.memory_limit = limit + 0.5;
+        const auto plan = generate("zb-h2", request);
         CHECK(is_sound(plan));
         const auto x = carried_out(plan);
         CHECK(most_chunks(x) <= limit);
@@ -260,32 +260,33 @@ TEST_CASE("PATTERN-1, PATTERN-2: a pattern's steps have slots of their own, in t
 }
 
 TEST_CASE("groups of micro-batches follow Megatron's rule", "[schedule]") {
-  schedule_request how;
-  how.ranks = 4;
-  how.chunks_per_rank = 2;
+  schedule_request request;
+  request.ranks = 4;
+  request.chunks_per_rank = 2;
   for (const std::string_view name : {"interleaved", "izb"})
-    for (how.microbatches = 1; how.microbatches < 24; ++how.microbatches)
-      for (how.group = 1; how.group < 24; ++how.group) {
-        CAPTURE(name, how.microbatches, how.group);
-        const int rest = how.microbatches % how.group;
-        const bool admitted = how.group >= std::min(4, how.microbatches)
-                              && how.group <= how.microbatches && (rest == 0 || rest >= 4);
+    for (request.microbatches = 1; request.microbatches < 24; ++request.microbatches)
+      for (request.group = 1; request.group < 24; ++request.group) {
+        CAPTURE(name, request.microbatches, request.group);
+        const int rest = request.microbatches % request.group;
+        const bool admitted = request.group >= std::min(4, request.microbatches)
+                              && request.group <= request.microbatches && (rest == 0 || rest >= 4);
         if (admitted)
-          CHECK(is_sound(generate(name, how)));
+          CHECK(is_sound(generate(name, request)));
         else
-          CHECK_THROWS_AS(generate(name, how), input_error);
+          CHECK_THROWS_AS(generate(name, request), input_error);
       }
-  how.group = 5;
-  how.microbatches = 10;
-  const auto x = generate("interleaved", how);
+  request.group = 5;
+  request.microbatches = 10;
+  const auto x = generate("interleaved", request);
   CHECK(to_string(x.ranks[0][4]) == "0F4");
   CHECK(to_string(x.ranks[0][5]) == "4F0");
 }
 
 TEST_CASE("what a schedule does not admit is refused with what it does", "[schedule]") {
-  const auto refused = [](std::string_view name, schedule_request how, const std::string& why) {
+  const auto refused = [](std::string_view name, schedule_request request, const std::string& why) {
     CAPTURE(name);
-    CHECK_THROWS_MATCHES(generate(name, how), input_error, MessageMatches(ContainsSubstring(why)));
+    CHECK_THROWS_MATCHES(
+        generate(name, request), input_error, MessageMatches(ContainsSubstring(why)));
   };
   refused("foo", {4, 0, 8}, "there are gpipe, 1f1b, interleaved");
   refused("1f1b", {0, 0, 8}, "give at least 1 of each");

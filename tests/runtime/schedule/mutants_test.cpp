@@ -300,23 +300,23 @@ class corpus {
   }
 
   template <class Change>
-  void change(const char* how, const plan& sound, int credits, Change&& edit) {
+  void change(const char* kind, const plan& sound, int credits, Change&& edit) {
     auto mutant = sound;
     edit(mutant);
     if (mutant != sound)
-      judge_one(how, mutant, credits);
+      judge_one(kind, mutant, credits);
   }
 
-  void judge_one(const std::string& how, const plan& x, int credits) {
+  void judge_one(const std::string& kind, const plan& x, int credits) {
     const auto report = check_plan(x, {.credits = credits});
     judge by(x, credits);
     const bool good = by.comes_to_a_good_end();
-    ++(report.is_sound() ? seen_.harmless : seen_.refused)[how];
+    ++(report.is_sound() ? seen_.harmless : seen_.refused)[kind];
     if (report.is_sound() == good
         && (!good || report.notes.empty() == (by.adds_in_ascending_order() && x.copies == 1))
         && (!good || accumulates_in_order(x) == report.notes.empty()))
       return;
-    CAPTURE(x.name, how, credits, to_csv(x), report.complaints, report.notes, good);
+    CAPTURE(x.name, kind, credits, to_csv(x), report.complaints, report.notes, good);
     FAIL_CHECK("checker and judge disagree");
   }
 
@@ -343,20 +343,20 @@ TEST_CASE("every mutant of a plan is refused, or proved harmless",
   plant(with_recomputation(generated("1f1b", 2, 3), {{1, 0}, {1, 1}}), true);
   plant(with_recomputation(generated("zb-h1", 2, 3), {{1}, {0, 1}}), true);
 
-  for (const auto* how : {"drop",
-                          "duplicate",
-                          "swap of neighbours",
-                          "swap at a distance",
-                          "receive moved",
-                          "to another rank",
-                          "another micro-batch"}) {
-    CAPTURE(how, seen.refused[how], seen.harmless[how]);
-    CHECK(seen.refused[how] > 100);
+  for (const auto* kind : {"drop",
+                           "duplicate",
+                           "swap of neighbours",
+                           "swap at a distance",
+                           "receive moved",
+                           "to another rank",
+                           "another micro-batch"}) {
+    CAPTURE(kind, seen.refused[kind], seen.harmless[kind]);
+    CHECK(seen.refused[kind] > 100);
   }
-  for (const auto* how :
+  for (const auto* kind :
        {"swap of neighbours", "swap at a distance", "receive moved", "fewer credits", "nothing"}) {
-    CAPTURE(how, seen.refused[how], seen.harmless[how]);
-    CHECK(seen.harmless[how] > 0);
+    CAPTURE(kind, seen.refused[kind], seen.harmless[kind]);
+    CHECK(seen.harmless[kind] > 0);
   }
   CHECK(seen.refused["fewer credits"] > 0);
   CHECK(seen.refused["nothing"] == 0);

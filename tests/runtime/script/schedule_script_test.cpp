@@ -88,11 +88,11 @@ TEST_CASE("a script says how many chunks a rank has, and where they are", "[scri
   const auto x = made(text);
   CHECK(x.chunks == 4);
   CHECK(x.placement == placed_in_v(2));
-  const auto how = schedule_script("v.lua", R"(
+  const auto factory = schedule_script("v.lua", R"(
     chunks_per_rank = 2
     function placement(stage, ranks) return stage < ranks and stage or 2 * ranks - 1 - stage end
     function next(state) return state.ready[#state.ready] end)");
-  const auto y = rehearse(how.behaviours(), 2, 3);
+  const auto y = rehearse(factory.behaviours(), 2, 3);
   CHECK(y.placement == placed_in_v(2));
   CHECK(validate(y).empty());
 }

@@ -44,7 +44,7 @@ TEST_CASE("1f1b.lua and zb_h1.lua are the schedules of their names", "[script]")
 
 TEST_CASE("reactive.lua is sound whatever takes how long, and holds no more than 1F1B",
           "[script]") {
-  const auto how = shipped("reactive.lua").behaviours();
+  const auto factory = shipped("reactive.lua").behaviours();
   for (const int ranks : {1, 2, 3, 4, 8})
     for (const int microbatches : {1, 2, 5, 16})
       for (const double slow : {0.2, 1., 5.}) {
@@ -52,7 +52,7 @@ TEST_CASE("reactive.lua is sound whatever takes how long, and holds no more than
         by.costs.assign(std::size_t(ranks), {});
         by.costs.back() = {slow, slow, slow};
         by.transfer = 0.25;
-        const auto x = rehearse(how, ranks, microbatches, by);
+        const auto x = rehearse(factory, ranks, microbatches, by);
         CHECK(validate(x).empty());
         for (const auto& rank : simulate(x, by).ranks)
           CHECK(rank.peak_chunks <= std::min(ranks, microbatches));
@@ -63,14 +63,14 @@ TEST_CASE(
     "reactive.lua beats 1F1B where stages take unequally long, and ZB-H1 where a middle one is "
     "slow",
     "[script]") {
-  const auto how = shipped("reactive.lua").behaviours();
+  const auto factory = shipped("reactive.lua").behaviours();
   for (std::size_t slow = 0; slow < 4; ++slow) {
     cost_model by;
     by.costs.assign(4, {1, 1, 1});
     by.costs[slow] = {1.5, 1.6, 1.2};
     by.transfer = 0.2;
     const schedule_request request{.ranks = 4, .microbatches = 12};
-    const auto reactive = simulate(rehearse(how, 4, 12, by), by).makespan;
+    const auto reactive = simulate(rehearse(factory, 4, 12, by), by).makespan;
     CHECK(reactive < simulate(generate("1f1b", request), by).makespan);
     if (slow == 2)
       CHECK(reactive < simulate(generate("zb-h1", request), by).makespan);

@@ -18,8 +18,8 @@ namespace {
 
 /// 0, 1, 2, ...
 tensor counted(shape extents) {
-  stream on(troupe::kernels::backend::reference, 1, {});
-  auto out = tensor::empty<float>(on, extents);
+  stream stream(troupe::kernels::backend::reference, 1, {});
+  auto out = tensor::empty<float>(stream, extents);
   std::iota(out.data<float>(), out.data<float>() + out.size(), 0.0F);
   return out;
 }
@@ -82,16 +82,16 @@ TEST_CASE("TENSOR-3: a slice lies inside, and keeps the memory alive", "[tensor]
 }
 
 TEST_CASE("TENSOR-4: a tensor is filled as a whole, and read back", "[tensor]") {
-  stream on(troupe::kernels::backend::cpu, 1, {});
+  stream stream(troupe::kernels::backend::cpu, 1, {});
   const std::vector<float> values{1, 2, 3, 4, 5, 6};
-  const auto x = uploaded(on, values, {2, 3});
+  const auto x = uploaded(stream, values, {2, 3});
   CHECK(x.extents() == shape{2, 3});
-  CHECK(elements_of<float>(on, x) == values);
-  const auto beside = copy_of(on, x);
+  CHECK(elements_of<float>(stream, x) == values);
+  const auto beside = copy_of(stream, x);
   CHECK(beside.raw() != x.raw());
-  CHECK(elements_of<float>(on, beside) == values);
+  CHECK(elements_of<float>(stream, beside) == values);
   CHECK_THROWS_MATCHES(
-      uploaded(on, values, {7}), broken_promise, MessageMatches(StartsWith("TENSOR-4")));
+      uploaded(stream, values, {7}), broken_promise, MessageMatches(StartsWith("TENSOR-4")));
 }
 
 TEST_CASE("BUNDLE-1: a bundle has the tensor that is asked for", "[tensor]") {

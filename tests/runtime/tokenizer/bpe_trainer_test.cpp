@@ -22,11 +22,11 @@ lines merge_lines(const bpe_vocabulary& x) {
   return found;
 }
 
-bpe_vocabulary trained(const lines& documents, bpe_training how) {
+bpe_vocabulary trained(const lines& documents, bpe_training settings) {
   bpe_trainer trainer;
   for (const auto& document : documents)
     trainer.add(document);
-  return trainer.train(how);
+  return trainer.train(settings);
 }
 
 std::string random_word(std::mt19937& random, unsigned letters) {

@@ -74,14 +74,14 @@ TEST_CASE("a loss that is not finite is named by its replica", "[decision]") {
 
 TEST_CASE("a step that is left out moves data and iterations, and neither rate nor updates",
           "[decision]") {
-  auto how = simple();
-  how.skippable_in_a_row = 2;
+  auto recipe = simple();
+  recipe.skippable_in_a_row = 2;
   training_position at{.iteration = 5, .consumed = 50};
-  const auto skip = decide(how, at, not_finite());
+  const auto skip = decide(recipe, at, not_finite());
   CHECK(skip.skips());
   CHECK(skip.skipped == skipped_steps{.iterations = 1, .samples = 10, .nan = 0, .in_a_row = 1});
   at = {.iteration = 6, .consumed = 60, .skipped = skip.skipped};
-  const auto next = decide(how, at, finite());
+  const auto next = decide(recipe, at, finite());
   CHECK(next.update.step == 6);             // the sixth update, in the seventh iteration
   CHECK(next.update.learning_rate == 0.5);  // of 50 samples, as if the step had not been
   CHECK(next.skipped.iterations == 1);
@@ -90,47 +90,47 @@ TEST_CASE("a step that is left out moves data and iterations, and neither rate n
 
 TEST_CASE("only so many steps in a row are left out, and the diagnosis tells how many",
           "[decision]") {
-  auto how = simple();
-  how.skippable_in_a_row = 2;
+  auto recipe = simple();
+  recipe.skippable_in_a_row = 2;
   training_position at;
   for (int i = 0; i < 2; ++i) {
-    const auto x = decide(how, at, not_finite());
+    const auto x = decide(recipe, at, not_finite());
     CHECK(x.skips());
     at = {.iteration = at.iteration + 1, .consumed = at.consumed + 10, .skipped = x.skipped};
   }
-  const auto last = decide(how, at, not_finite());
+  const auto last = decide(recipe, at, not_finite());
   CHECK(last.stops);
   CHECK_THAT(diagnosis(last, at),
              ContainsSubstring("the 2 steps before it") && ContainsSubstring("skippable_in_a_row"));
   at.skipped.in_a_row = 0;  // one that was updated with came between
-  CHECK(decide(how, at, not_finite()).skips());
+  CHECK(decide(recipe, at, not_finite()).skips());
 }
 
 TEST_CASE("in fp16 norms, clipping and update are those of the loss itself", "[decision]") {
-  auto how = simple();
-  how.precision = dtype::f16;
-  how.scaling = {.initial = 64, .window = 2};
-  auto at = beginning(how);
+  auto recipe = simple();
+  recipe.precision = dtype::f16;
+  recipe.scaling = {.initial = 64, .window = 2};
+  auto at = beginning(recipe);
   CHECK(at.scale.value == 64);
   auto scaled = finite();
   for (auto& [name, square] : scaled.norms)
     square = exact_sum(square.value() * 64 * 64);
-  const auto x = decide(how, at, scaled);
+  const auto x = decide(recipe, at, scaled);
   CHECK(x.grad_norm == 5);
   CHECK(x.update.gradient_scale == 1.0 / (5 + 1e-6) / 64);
   CHECK(x.scale.value == 64);
   at.scale = x.scale;
-  CHECK(decide(how, at, scaled).scale.value == 128);
+  CHECK(decide(recipe, at, scaled).scale.value == 128);
 }
 
 TEST_CASE("in fp16 a step that is not finite is left out and lowers the loss scale, without an end",
           "[decision]") {
-  auto how = simple();
-  how.precision = dtype::f16;
-  how.scaling = {.initial = 8, .hysteresis = 1};
-  auto at = beginning(how);
+  auto recipe = simple();
+  recipe.precision = dtype::f16;
+  recipe.scaling = {.initial = 8, .hysteresis = 1};
+  auto at = beginning(recipe);
   for (const double after : {4.0, 2.0, 1.0}) {
-    const auto x = decide(how, at, not_finite());
+    const auto x = decide(recipe, at, not_finite());
     CHECK(x.skips());
     CHECK(x.overflows);
     CHECK(x.scale.value == after);
@@ -138,7 +138,7 @@ TEST_CASE("in fp16 a step that is not finite is left out and lowers the loss sca
   }
   CHECK(at.skipped.in_a_row == 3);
   SECTION("at its minimum the next ends the run") {
-    const auto last = decide(how, at, not_finite());
+    const auto last = decide(recipe, at, not_finite());
     CHECK(last.stops);
     const auto text = diagnosis(last, at);
     for (const auto* part : {"the gradient of b on stage 1.0 is not finite, though the loss scale "
@@ -148,37 +148,37 @@ TEST_CASE("in fp16 a step that is not finite is left out and lowers the loss sca
       CHECK_THAT(text, ContainsSubstring(part));
   }
   SECTION("or is left out, as many in a row as may be, counted from there") {
-    how.skippable_in_a_row = 2;
+    recipe.skippable_in_a_row = 2;
     for (int i = 0; i < 2; ++i) {
-      const auto x = decide(how, at, not_finite());
+      const auto x = decide(recipe, at, not_finite());
       CHECK(x.skips());
       CHECK_FALSE(x.overflows);
       at = {at.iteration + 1, at.consumed + 10, x.skipped, x.scale};
     }
-    const auto last = decide(how, at, not_finite());
+    const auto last = decide(recipe, at, not_finite());
     CHECK(last.stops);
     CHECK_THAT(diagnosis(last, at), ContainsSubstring("the 2 steps before it"));
   }
 }
 
 TEST_CASE("with a constant loss scale a step that is not finite is as in fp32", "[decision]") {
-  auto how = simple();
-  how.precision = dtype::f16;
-  how.scaling.constant = 4096;
-  const auto at = beginning(how);
-  const auto x = decide(how, at, not_finite());
+  auto recipe = simple();
+  recipe.precision = dtype::f16;
+  recipe.scaling.constant = 4096;
+  const auto at = beginning(recipe);
+  const auto x = decide(recipe, at, not_finite());
   CHECK(x.stops);
   CHECK_THAT(x.fault, ContainsSubstring("with the constant loss scale 4096 (`scaling.constant`)"));
-  how.skippable_in_a_row = 1;
-  CHECK(decide(how, at, not_finite()).skips());
-  CHECK(decide(how, at, not_finite()).scale == at.scale);
+  recipe.skippable_in_a_row = 1;
+  CHECK(decide(recipe, at, not_finite()).skips());
+  CHECK(decide(recipe, at, not_finite()).scale == at.scale);
 }
 
 TEST_CASE("in fp32 and bf16 there is no loss scale", "[decision]") {
-  auto how = simple();
+  auto recipe = simple();
   for (const auto type : {dtype::f32, dtype::bf16}) {
-    how.precision = type;
-    CHECK_FALSE(beginning(how).scale.is_used());
-    CHECK(decide(how, beginning(how), finite()).scale == loss_scale{});
+    recipe.precision = type;
+    CHECK_FALSE(beginning(recipe).scale.is_used());
+    CHECK(decide(recipe, beginning(recipe), finite()).scale == loss_scale{});
   }
 }

@@ -43,12 +43,12 @@ TEST_CASE("a distributed optimizer changes no bit", "[distributed][unsanitized]"
   const int tensor = GENERATE(1, 2), pipeline = GENERATE(1, 2), data = GENERATE(2, 3);
   const bool rounded = GENERATE(false, true);
   CAPTURE(name, tensor, pipeline, data, rounded);
-  auto how = sharded(cut_for(base, tensor));
-  how.precision = rounded ? dtype::bf16 : dtype::f32;
+  auto settings = sharded(cut_for(base, tensor));
+  settings.precision = rounded ? dtype::bf16 : dtype::f32;
   const grid g{tensor, pipeline, data};
-  ranks judge(g, how, kernels::backend::cpu);
-  how.distributed_optimizer = true;
-  ranks sharded_ranks(g, how, kernels::backend::cpu);
+  ranks judge(g, settings, kernels::backend::cpu);
+  settings.distributed_optimizer = true;
+  ranks sharded_ranks(g, settings, kernels::backend::cpu);
   for (auto* const x : {&judge, &sharded_ranks})
     x->shake();
   for (std::uint64_t step = 1; step <= 3; ++step)
@@ -74,17 +74,17 @@ TEST_CASE("4 logical replicas have the same bits on 1, 2 and 4 workers", "[distr
   const int pipeline = GENERATE(1, 2);
   const bool distributed = GENERATE(false, true);
   CAPTURE(name, pipeline, distributed);
-  auto how = sharded(model);
-  how.replicas = 4;
-  ranks judge({1, pipeline, 1}, how, kernels::backend::cpu);
+  auto settings = sharded(model);
+  settings.replicas = 4;
+  ranks judge({1, pipeline, 1}, settings, kernels::backend::cpu);
   std::vector<group_step_result> expected;
   for (std::uint64_t step = 1; step <= 2; ++step)
     expected.push_back(judge.step(step, 2));
   for (const int data : {1, 2, 4}) {
     CAPTURE(data);
-    how.replicas = 4 / data;
-    how.distributed_optimizer = distributed;
-    ranks seen({1, pipeline, data}, how, kernels::backend::cpu);
+    settings.replicas = 4 / data;
+    settings.distributed_optimizer = distributed;
+    ranks seen({1, pipeline, data}, settings, kernels::backend::cpu);
     for (std::uint64_t step = 1; step <= 2; ++step)
       check_same(seen.step(step, 2), expected[step - 1]);
     CHECK(seen.gathered() == judge.gathered());
@@ -95,17 +95,17 @@ TEST_CASE("a state goes from any grid to any other, masters and moments included
           "[distributed]") {
   auto model = cut_for(tiny_gpts(2).at("rope, rms norm, swiglu, no biases, untied, 2 groups"), 2);
   model.tied_embeddings = GENERATE(false, true);
-  auto how = sharded(model);
-  how.precision = GENERATE(false, true) ? dtype::bf16 : dtype::f32;
-  how.distributed_optimizer = true;
-  ranks from({2, 1, 2}, how, kernels::backend::cpu);
+  auto settings = sharded(model);
+  settings.precision = GENERATE(false, true) ? dtype::bf16 : dtype::f32;
+  settings.distributed_optimizer = true;
+  ranks from({2, 1, 2}, settings, kernels::backend::cpu);
   for (std::uint64_t step = 1; step <= 2; ++step)
     from.step(step, 1);
   const auto parameters = from.gathered(), moments = from.gathered(true);
   CHECK(moments.size() == 2 * parameters.size());
-  how.seed = 99;
-  ranks to({1, 2, 3}, how, kernels::backend::cpu);
-  to.each([&](const seat& s) {
+  settings.seed = 99;
+  ranks to({1, 2, 3}, settings, kernels::backend::cpu);
+  to.each([&](const rank_coordinates& s) {
     to.at(s).restore(
         [&](const state_shard& x) {
           fill(x, (parameters.contains(x.name) ? parameters : moments).at(x.name));
@@ -119,19 +119,19 @@ TEST_CASE("a state goes from any grid to any other, masters and moments included
 TEST_CASE("buckets are complete once each, and reduced as they come have the same bits",
           "[distributed]") {
   const auto model = tiny_gpts(4).at("learned, layer norm, gelu tanh, biases, tied, dropout");
-  auto how = sharded(model);
-  how.replicas = 2;
+  auto settings = sharded(model);
+  settings.replicas = 2;
   if (GENERATE(false, true))
-    how.recompute.granularity = recompute_granularity::full;
-  how.chunks = {{chunk_id(0), {0, 4, true, true}}};
-  stream on(kernels::backend::cpu, 1, {});
+    settings.recompute.granularity = recompute_granularity::full;
+  settings.chunks = {{chunk_id(0), {0, 4, true, true}}};
+  stream stream(kernels::backend::cpu, 1, {});
   const auto data = alone(axis::data);
-  worker judge(how, on, {.along = {{axis::data, data.get()}}}),
-      seen(how, on, {.along = {{axis::data, data.get()}}});
+  worker judge(settings, stream, {.along = {{axis::data, data.get()}}}),
+      seen(settings, stream, {.along = {{axis::data, data.get()}}});
   std::vector<int> complete;
   seen.on_complete([&](int bucket) {
     complete.push_back(bucket);
-    seen.reduce_bucket(bucket, on);
+    seen.reduce_bucket(bucket, stream);
   });
   for (auto* const x : {&judge, &seen}) {
     x->begin_step({.step = step_id(1), .microbatches = 2, .logical_replicas = 2});
@@ -139,7 +139,7 @@ TEST_CASE("buckets are complete once each, and reduced as they come have the sam
       for (std::uint32_t m = 0; m < 2; ++m) {
         CHECK(complete.empty());
         const pass_key key{r, chunk_id(0), microbatch_id(m)};
-        x->forward(key, tiny_batch(on, model, 2, 10 * std::uint64_t(r) + m));
+        x->forward(key, tiny_batch(stream, model, 2, 10 * std::uint64_t(r) + m));
         x->backward(key, {});
       }
     if (x == &judge)
@@ -157,19 +157,19 @@ TEST_CASE("buckets are complete once each, and reduced as they come have the sam
 
 TEST_CASE("values that are gathered behind a closed gate are waited for", "[distributed]") {
   const auto model = tiny_gpts(2).at("learned, layer norm, gelu tanh, biases, tied, dropout");
-  auto how = sharded(model);
-  how.distributed_optimizer = true;
+  auto settings = sharded(model);
+  settings.distributed_optimizer = true;
   const grid g{1, 1, 2};
-  ranks judge(g, how, kernels::backend::cpu), seen(g, how, kernels::backend::cpu);
+  ranks judge(g, settings, kernels::backend::cpu), seen(g, settings, kernels::backend::cpu);
   const cancel_token token;
   judge.step(1, 1);
   seen.step(1, 1);
-  const auto loss_of = [&](worker& by, stream& on) {
+  const auto loss_of = [&](worker& by, stream& stream) {
     by.begin_step({.step = step_id(2), .training = false});
-    by.forward({0, chunk_id(0), microbatch_id(0)}, tiny_batch(on, model, 2, 3));
+    by.forward({0, chunk_id(0), microbatch_id(0)}, tiny_batch(stream, model, 2, 3));
     return by.loss(0).total;
   };
-  seen.each([&](const seat& s) {
+  seen.each([&](const rank_coordinates& s) {
     stream here(kernels::backend::cpu, 1, {}), there(kernels::backend::cpu, 1, {});
     auto& by = seen.at(s);
     by.close_parameter_gates(token);

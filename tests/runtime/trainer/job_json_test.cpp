@@ -24,19 +24,19 @@ namespace {
 
 training_job some_job() {
   training_job job;
-  auto& how = job.training;
-  how.model.layers = 4;
-  how.model.hidden = 32;
-  how.model.heads = 4;
-  how.model.groups = 2;
-  how.model.head_size = 8;
-  how.model.ffn = 64;
-  how.model.sequence = how.model.positions = 16;
-  how.model.vocabulary = 61;
-  how.model.padded_vocabulary = 64;
-  how.seed = std::numeric_limits<std::uint64_t>::max();
-  how.rate = {.maximum = 0.1 + 0.2, .minimum = 1e-300, .warmup = 3, .decay = 9};
-  how.precision = dtype::bf16;
+  auto& training = job.training;
+  training.model.layers = 4;
+  training.model.hidden = 32;
+  training.model.heads = 4;
+  training.model.groups = 2;
+  training.model.head_size = 8;
+  training.model.ffn = 64;
+  training.model.sequence = training.model.positions = 16;
+  training.model.vocabulary = 61;
+  training.model.padded_vocabulary = 64;
+  training.seed = std::numeric_limits<std::uint64_t>::max();
+  training.rate = {.maximum = 0.1 + 0.2, .minimum = 1e-300, .warmup = 3, .decay = 9};
+  training.precision = dtype::bf16;
   job.data.path = "some/where";
   job.data.cache = "a/cache";
   job.layout.chunks = {{0, 2, true, false}, {2, 4, false, true}};

@@ -24,20 +24,20 @@ class paged_store final : public parameter_store {
               int replicas,
               memory_pool pool,
               dtype type,
-              const axis_seats& seats,
+              const axis_ranks& ranks,
               std::atomic<int>& fills)
       : type_(type),
-        seats_(seats),
+        ranks_(ranks),
         pool_(std::move(pool)),
         replicas_(replicas),
-        entries_(entries_of(units, seats)),
+        entries_(entries_of(units, ranks)),
         pages_(units.size()),
         gate_(units.size()),
         fills_(fills) {
     for (auto& e : entries_) {
       auto& here = pages_[std::size_t(e.unit)];
       e.follows = !here.entries.empty();
-      places_.push_back({here.values_size, here.size});
+      offsets_.push_back({here.values_size, here.size});
       here.entries.push_back(e.index);
       here.values_size += e.owner < 0 ? e.room : 0;
       here.size += e.room;
@@ -51,7 +51,7 @@ class paged_store final : public parameter_store {
 
   dtype type() const override { return type_; }
   const std::vector<parameter_entry>& entries() const override { return entries_; }
-  const axis_seats& seats() const override { return seats_; }
+  const axis_ranks& ranks() const override { return ranks_; }
   const memory_pool& pool() const override { return pool_; }
   int replicas() const override { return replicas_; }
 
@@ -63,7 +63,7 @@ class paged_store final : public parameter_store {
     ++fills_;
     here.copy = zeros(type_, here.size);
     for (const int e : here.entries)
-      std::memcpy(at(here.copy, places_[std::size_t(e)].gradient),
+      std::memcpy(at(here.copy, offsets_[std::size_t(e)].gradient),
                   values(e),
                   std::size_t(entries_[std::size_t(e)].size()) * size_of(type_));
   }
@@ -77,7 +77,7 @@ class paged_store final : public parameter_store {
     const auto& here = pages_[std::size_t(unit)];
     ensure(here.held > 0, "values are read while their unit is acquired");
     const auto e = here.entries[std::size_t(index)];
-    return here.copy.raw() + std::size_t(places_[std::size_t(e)].gradient) * size_of(type_);
+    return here.copy.raw() + std::size_t(offsets_[std::size_t(e)].gradient) * size_of(type_);
   }
   float* gradient(int unit, int index) override {
     return gradients(selected_, pages_[std::size_t(unit)].entries[std::size_t(index)]);
@@ -94,12 +94,12 @@ class paged_store final : public parameter_store {
     const auto& e = entries_[std::size_t(entry)];
     const int home = e.owner < 0 ? entry : e.owner;
     return at(pages_[std::size_t(entries_[std::size_t(home)].unit)].values,
-              places_[std::size_t(home)].value);
+              offsets_[std::size_t(home)].value);
   }
   float* gradients(int replica, int entry) override {
     auto& here = pages_[std::size_t(entries_[std::size_t(entry)].unit)];
     return here.gradients[std::size_t(replica)].data<float>()
-           + places_[std::size_t(entry)].gradient;
+           + offsets_[std::size_t(entry)].gradient;
   }
   void select_replica(int replica) override { selected_ = replica; }
   std::int64_t emitted(int unit) const override { return pages_[std::size_t(unit)].emitted; }
@@ -129,7 +129,7 @@ class paged_store final : public parameter_store {
     int held = 0;
   };
   /// Of an entry, in its here.
-  struct place {
+  struct entry_offsets {
     std::int64_t value, gradient;
   };
 
@@ -143,12 +143,12 @@ class paged_store final : public parameter_store {
   }
 
   dtype type_;
-  axis_seats seats_;
+  axis_ranks ranks_;
   memory_pool pool_;
   int replicas_;
   std::vector<parameter_entry> entries_;
   std::vector<page> pages_;
-  std::vector<place> places_;
+  std::vector<entry_offsets> offsets_;
   parameter_gate gate_;
   std::atomic<int>& fills_;
   std::function<void(int)> then_;
@@ -175,8 +175,8 @@ TEST_CASE("with another store a job of workers trains to the same bits", "[train
                     int replicas,
                     memory_pool pool,
                     dtype of,
-                    const axis_seats& seats) -> std::unique_ptr<parameter_store> {
-    return std::make_unique<paged_store>(units, replicas, std::move(pool), of, seats, fills);
+                    const axis_ranks& ranks) -> std::unique_ptr<parameter_store> {
+    return std::make_unique<paged_store>(units, replicas, std::move(pool), of, ranks, fills);
   };
   for (const int pipeline : {1, 2}) {
     const tests::grid grid{.pipeline = pipeline, .data = 2};

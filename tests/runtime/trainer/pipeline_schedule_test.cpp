@@ -44,15 +44,15 @@ std::string complaint(const training_job& job) {
 TEST_CASE("chunks stand where their schedule puts them", "[trainer]") {
   const auto hosts = [](const std::string& name, int rank) {
     std::vector<std::pair<int, int>> out;
-    for (const auto& seat : pipeline_schedule({.source = name}, 4, 8).hosted_by(rank))
-      out.emplace_back(int(value(seat.chunk)), int(value(seat.copy)));
+    for (const auto& x : pipeline_schedule({.source = name}, 4, 8).hosted_by(rank))
+      out.emplace_back(int(value(x.chunk)), int(value(x.copy)));
     return out;
   };
-  using seats = std::vector<std::pair<int, int>>;
-  CHECK(hosts("1f1b", 1) == seats{{1, 0}});
-  CHECK(hosts("interleaved", 1) == seats{{1, 0}, {5, 0}});
-  CHECK(hosts("zb-v", 1) == seats{{1, 0}, {6, 0}});
-  CHECK(hosts("dualpipe", 1) == seats{{1, 0}, {2, 1}});
+  using pairs = std::vector<std::pair<int, int>>;
+  CHECK(hosts("1f1b", 1) == pairs{{1, 0}});
+  CHECK(hosts("interleaved", 1) == pairs{{1, 0}, {5, 0}});
+  CHECK(hosts("zb-v", 1) == pairs{{1, 0}, {6, 0}});
+  CHECK(hosts("dualpipe", 1) == pairs{{1, 0}, {2, 1}});
 }
 
 TEST_CASE("without a name the schedule is Megatron's", "[trainer]") {
@@ -74,8 +74,8 @@ TEST_CASE("schedules that cannot be carried out are refused, with what to do", "
   const troupe::tests::scratch_folder folder;
   const auto bad = (folder / "bad.csv").string();
   write_text(bad, "0F0,0B0,0F1,0B1\n1F1,1B1,1F0,1B0\n");
-  const auto of = [](const std::string& how, int ranks, int m) {
-    return [=] { pipeline_schedule({.source = how}, ranks, m); };
+  const auto of = [](const std::string& source, int ranks, int m) {
+    return [=] { pipeline_schedule({.source = source}, ranks, m); };
   };
   CHECK_THROWS_WITH(of("1f2b", 2, 4)(), ContainsSubstring("give one of gpipe, 1f1b"));
   CHECK_THROWS_WITH(of("dualpipe", 3, 8)(), ContainsSubstring("even"));

@@ -29,7 +29,7 @@ recipe tiny_recipe(std::int64_t data_parallel = 1) {
 
 struct trained {
   explicit trained(const recipe& what)
-      : training(what), by(training, std::make_shared<formula_source>(training, true), on) {}
+      : training(what), by(training, std::make_shared<formula_source>(training, true), stream) {}
 
   std::vector<step_report> steps(int n) {
     std::vector<step_report> out;
@@ -39,7 +39,7 @@ struct trained {
   }
 
   recipe training;
-  stream on{kernels::backend::cpu, 1, {}};
+  troupe::runtime::stream stream{kernels::backend::cpu, 1, {}};
   reference_trainer by;
 };
 
@@ -72,9 +72,9 @@ TEST_CASE("training lowers the loss and reports what it did", "[trainer]") {
 
 TEST_CASE("one recipe gives one sequence of states, another seed another", "[trainer]") {
   trained a(tiny_recipe()), b(tiny_recipe());
-  auto how = tiny_recipe();
-  how.seed = 4321;
-  trained c(how);
+  auto recipe = tiny_recipe();
+  recipe.seed = 4321;
+  trained c(recipe);
   const auto expected = states(a.steps(4));
   CHECK(states(b.steps(4)) == expected);
   CHECK(states(c.steps(4)) != expected);
@@ -123,9 +123,9 @@ TEST_CASE("restored parameters and moments continue with the same states", "[tra
 }
 
 TEST_CASE("a step that is refused leaves the state as it was", "[trainer]") {
-  auto how = tiny_recipe();
-  how.rate = {.maximum = 1e30, .minimum = 1e30, .style = decay_style::constant};
-  trained x(how);
+  auto recipe = tiny_recipe();
+  recipe.rate = {.maximum = 1e30, .minimum = 1e30, .style = decay_style::constant};
+  trained x(recipe);
   digest last;
   const auto diverge = [&] {
     for (;;) {

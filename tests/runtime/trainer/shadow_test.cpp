@@ -23,7 +23,7 @@ std::int64_t resident() {
 }
 
 /// Four million parameters: 66 MB of values, gradients and moments.
-worker_settings settings(std::int64_t sequence = 64) {
+worker_settings settings_of(std::int64_t sequence = 64) {
   auto c = tiny_gpt(4);
   c.hidden = 192;
   c.heads = c.groups = 4;
@@ -35,13 +35,13 @@ worker_settings settings(std::int64_t sequence = 64) {
 }
 
 /// Builds a worker and takes a step; returns the peak.
-std::size_t peak_of(const worker_settings& how, const memory_pool& pool) {
-  stream on(kernels::backend::cpu, 1, pool);
-  worker x(how, on);
+std::size_t peak_of(const worker_settings& settings, const memory_pool& pool) {
+  stream stream(kernels::backend::cpu, 1, pool);
+  worker x(settings, stream);
   x.begin_step({.step = step_id(1), .microbatches = 2});
   for (const std::uint32_t m : {0U, 1U}) {
     const pass_key key{0, chunk_id(0), microbatch_id(m)};
-    x.forward(key, tiny_batch(on, how.model, 2, m));
+    x.forward(key, tiny_batch(stream, settings.model, 2, m));
     x.backward(key, {});
   }
   x.reduce();
@@ -54,17 +54,17 @@ std::size_t peak_of(const worker_settings& how, const memory_pool& pool) {
 
 TEST_CASE("a shadow of a worker needs as much as the worker, and takes next to nothing",
           "[shadow]") {
-  auto how = settings();
+  auto settings = settings_of();
   const int kind = GENERATE(0, 1, 2, 3);
   CAPTURE(kind);
   if (kind == 1)
-    how.precision = dtype::bf16;
+    settings.precision = dtype::bf16;
   if (kind == 2)
-    how.recompute.granularity = recompute_granularity::full;
+    settings.recompute.granularity = recompute_granularity::full;
   if (kind == 3)
-    how.recompute = {.granularity = recompute_granularity::selective, .feed_forward = true};
+    settings.recompute = {.granularity = recompute_granularity::selective, .feed_forward = true};
   const auto before = resident();
-  const auto forecast = peak_of(how, memory_pool::shadow());
+  const auto forecast = peak_of(settings, memory_pool::shadow());
   const auto after = resident();
   // Less than before, where the allocator has given back what an earlier test left.
   const auto taken = after > before ? after - before : 0;
@@ -72,13 +72,13 @@ TEST_CASE("a shadow of a worker needs as much as the worker, and takes next to n
   // The tokens of a batch, the starts of its sequences, the worker itself, and what sanitizers
   // write down of each. Less than nothing where the system takes pages back meanwhile.
   CHECK(taken < std::int64_t(16) << 20);
-  const auto real = peak_of(how, memory_pool());
+  const auto real = peak_of(settings, memory_pool());
   CHECK(forecast == real);
 }
 
 TEST_CASE("more recomputation is a smaller forecast", "[shadow]") {
-  auto how = settings(1024);
-  const auto none = peak_of(how, memory_pool::shadow());
-  how.recompute.granularity = recompute_granularity::full;
-  CHECK(peak_of(how, memory_pool::shadow()) < none);
+  auto settings = settings_of(1024);
+  const auto none = peak_of(settings, memory_pool::shadow());
+  settings.recompute.granularity = recompute_granularity::full;
+  CHECK(peak_of(settings, memory_pool::shadow()) < none);
 }

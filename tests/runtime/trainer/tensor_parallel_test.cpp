@@ -24,7 +24,7 @@ gpt_config cut_for(gpt_config c, int tensor) {
 
 /// A large epsilon: otherwise the first update is the sign of the gradient, and that of a key's
 /// bias, which is 0 but for rounding, is chance.
-worker_settings settings(model_spec model) {
+worker_settings settings_of(model_spec model) {
   return {.model = std::move(model), .optimizer = {.epsilon = 1e-2}};
 }
 
@@ -96,11 +96,11 @@ TEST_CASE("a model on 2 or 4 tensor ranks computes what one worker computes", "[
   const int tensor = GENERATE(2, 4), pipeline = GENERATE(1, 2);
   const bool rows = GENERATE(false, true);
   CAPTURE(name, tensor, pipeline, rows);
-  auto how = settings(gpt_spec(cut_for(base, tensor)));
-  ranks judge({}, how, kernels::backend::reference);
-  how.sequence_parallel = rows;
+  auto settings = settings_of(gpt_spec(cut_for(base, tensor)));
+  ranks judge({}, settings, kernels::backend::reference);
+  settings.sequence_parallel = rows;
   const grid g{tensor, pipeline, 1};
-  ranks cut(g, how, kernels::backend::reference);
+  ranks cut(g, settings, kernels::backend::reference);
   const auto expected = outcome_of(judge), seen = outcome_of(cut);
   // Sums over the ranks are rounded to f32 once more, 6e-8 each, a few times in each layer. The
   // gradients of some tens of rows are as near, relative to the largest; an update is a hundredth
@@ -115,11 +115,11 @@ TEST_CASE("a layer that is described otherwise runs on tensor ranks and stages t
   const auto [name, base] = *std::next(all.begin(), GENERATE(range(0, 7)));
   const bool rows = GENERATE(false, true);
   CAPTURE(name, rows);
-  auto how = settings(tiny_sublayers(cut_for(base, 2)));
-  ranks judge({}, how, kernels::backend::reference);
-  how.sequence_parallel = rows;
+  auto settings = settings_of(tiny_sublayers(cut_for(base, 2)));
+  ranks judge({}, settings, kernels::backend::reference);
+  settings.sequence_parallel = rows;
   const grid g{2, 2, 1};
-  ranks cut(g, how, kernels::backend::reference);
+  ranks cut(g, settings, kernels::backend::reference);
   const auto expected = outcome_of(judge), seen = outcome_of(cut);
   check_near(seen, expected, 1e-6, 1e-4, 1e-5);  // as above
   check_copies(cut, g, seen.second);
@@ -131,11 +131,11 @@ TEST_CASE("tensor ranks on the fast backend compute what one worker computes",
   const auto [name, base] = *std::next(all.begin(), GENERATE(range(0, 7)));
   const bool rows = GENERATE(false, true);
   CAPTURE(name, rows);
-  auto how = settings(gpt_spec(cut_for(base, 2)));
-  how.sequence_parallel = rows;
+  auto settings = settings_of(gpt_spec(cut_for(base, 2)));
+  settings.sequence_parallel = rows;
   const grid g{2, 1, 2};
-  ranks cut(g, how, kernels::backend::cpu);
-  auto both = settings(how.model);
+  ranks cut(g, settings, kernels::backend::cpu);
+  auto both = settings_of(settings.model);
   both.replicas = 2;
   ranks judge({}, both, kernels::backend::cpu);
   const auto expected = outcome_of(judge), seen = outcome_of(cut);
@@ -149,12 +149,12 @@ TEST_CASE("tensor ranks in bf16 stay near one worker in f32", "[tensor_parallel]
   const int tensor = GENERATE(1, 2, 4);
   const bool rows = GENERATE(false, true);
   CAPTURE(name, tensor, rows);
-  auto how = settings(gpt_spec(cut_for(base, tensor)));
-  ranks judge({}, how, kernels::backend::cpu);
-  how.precision = dtype::bf16;
-  how.sequence_parallel = rows;
+  auto settings = settings_of(gpt_spec(cut_for(base, tensor)));
+  ranks judge({}, settings, kernels::backend::cpu);
+  settings.precision = dtype::bf16;
+  settings.sequence_parallel = rows;
   const grid g{tensor, 1, 1};
-  ranks cut(g, how, kernels::backend::cpu);
+  ranks cut(g, settings, kernels::backend::cpu);
   const auto expected = outcome_of(judge), seen = outcome_of(cut);
   // bf16 has 8 bits: 4e-3 at each rounding, of which some dozens add up by chance.
   check_near(seen, expected, 2e-2, 5e-2, 2e-2);
@@ -166,11 +166,11 @@ TEST_CASE("recomputation on tensor ranks and stages changes no bit", "[tensor_pa
   const auto [name, base] = *std::next(all.begin(), GENERATE(range(0, 7)));
   const bool rows = GENERATE(false, true), rounded = GENERATE(false, true);
   CAPTURE(name, rows, rounded);
-  auto how = settings(gpt_spec(cut_for(base, 2)));
-  how.sequence_parallel = rows;
-  how.precision = rounded ? dtype::bf16 : dtype::f32;
+  auto settings = settings_of(gpt_spec(cut_for(base, 2)));
+  settings.sequence_parallel = rows;
+  settings.precision = rounded ? dtype::bf16 : dtype::f32;
   const grid g{2, 2, 1};
-  ranks judge(g, how, kernels::backend::cpu);
+  ranks judge(g, settings, kernels::backend::cpu);
   const auto expected = outcome_of(judge);
   using granularity = recompute_granularity;
   for (const auto& kind :
@@ -179,8 +179,8 @@ TEST_CASE("recomputation on tensor ranks and stages changes no bit", "[tensor_pa
         recompute_settings{
             .granularity = granularity::full, .method = recompute_method::block, .layers = 1}}) {
     CAPTURE(int(kind.granularity), int(kind.method));
-    how.recompute = kind;
-    ranks again(g, how, kernels::backend::cpu);
+    settings.recompute = kind;
+    ranks again(g, settings, kernels::backend::cpu);
     const auto seen = outcome_of(again);
     CHECK(seen.first.losses[0].total == expected.first.losses[0].total);
     CHECK(seen.second.losses[0].total == expected.second.losses[0].total);
@@ -195,13 +195,13 @@ TEST_CASE("stages may be uneven, and one without a layer passes on what it is gi
   const auto [name, base] = *std::next(all.begin(), GENERATE(range(0, 7)));
   const int tensor = GENERATE(1, 2);
   CAPTURE(name, tensor);
-  auto how = settings(gpt_spec(cut_for(base, tensor)));
-  how.sequence_parallel = true;
-  how.recompute.granularity = recompute_granularity::full;
-  ranks judge({tensor, 1, 1}, how, kernels::backend::reference);
+  auto settings = settings_of(gpt_spec(cut_for(base, tensor)));
+  settings.sequence_parallel = true;
+  settings.recompute.granularity = recompute_granularity::full;
+  ranks judge({tensor, 1, 1}, settings, kernels::backend::reference);
   ranks uneven(
       {tensor, 4, 1},
-      how,
+      settings,
       kernels::backend::reference,
       {{0, 0, true, false}, {0, 2, false, false}, {2, 2, false, false}, {2, 3, false, true}});
   const auto expected = outcome_of(judge), seen = outcome_of(uneven);

@@ -32,11 +32,11 @@ training_job gpt3_345m() {
 
 // Both lines are what Megatron-LM printed for these arguments.
 TEST_CASE("the theoretical memory is what Megatron-LM prints", "[memory]") {
-  auto spread = gpt3_345m();
-  spread.reduction.distributed_optimizer = true;
-  spread.layout.sequence_parallel = true;
-  spread.recompute.granularity = recompute_granularity::selective;
-  CHECK(to_text(megatron_memory(spread))
+  auto sharded = gpt3_345m();
+  sharded.reduction.distributed_optimizer = true;
+  sharded.layout.sequence_parallel = true;
+  sharded.recompute.granularity = recompute_granularity::selective;
+  CHECK(to_text(megatron_memory(sharded))
         == "Theoretical memory footprints: weight and optimizer=2529.16 MB, "
            "activation=4070.03 MB, total=6599.19 MB");
   CHECK(to_text(megatron_memory(gpt3_345m()))
@@ -83,8 +83,8 @@ TEST_CASE("the forecast of all workers is that of each", "[memory]") {
   m.vocabulary = m.padded_vocabulary = 128;
   job.layout = {.world = 12, .tensor = 2, .pipeline = 2};
   job.training.batch = {.micro = 2, .global = 12, .data_parallel = 3};
-  for (const bool spread : {false, true}) {
-    job.reduction.distributed_optimizer = spread;
+  for (const bool distributed : {false, true}) {
+    job.reduction.distributed_optimizer = distributed;
     job.reduction.grain = 64;
     int workers = 0;
     for (const auto& x : forecast_workers(job)) {
@@ -93,7 +93,7 @@ TEST_CASE("the forecast of all workers is that of each", "[memory]") {
         for (int t = 0; t < 2; ++t) {
           const auto y = forecast_memory(
               job, {{axis::tensor, t}, {axis::data, d}, {axis::pipeline, x.pipeline}});
-          CAPTURE(spread, x.pipeline, d, t);
+          CAPTURE(distributed, x.pipeline, d, t);
           CHECK(y.parameters == x.need.parameters);
           CHECK(y.gradients == x.need.gradients);
           CHECK(y.optimizer == x.need.optimizer);

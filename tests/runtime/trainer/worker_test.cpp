@@ -63,10 +63,10 @@ const update_decision decision{.step = 1, .learning_rate = 0.01, .gradient_scale
 
 struct fixture {
   gpt_config model = tiny_gpts(4).at("learned, layer norm, gelu tanh, biases, tied, dropout");
-  stream on{kernels::backend::reference, 1, {}};
-  worker under_test{settings(model, 1), on};
+  troupe::runtime::stream stream{kernels::backend::reference, 1, {}};
+  worker under_test{settings(model, 1), stream};
 
-  bundle batch(std::uint64_t seed) { return tiny_batch(on, model, 2, seed, true); }
+  bundle batch(std::uint64_t seed) { return tiny_batch(stream, model, 2, seed, true); }
   fixture() { under_test.begin_step(first_step); }
 };
 
@@ -105,7 +105,7 @@ TEST_CASE_METHOD(fixture, "WORKER-5: every pass has come back before the reducti
 }
 
 TEST_CASE_METHOD(fixture, "WORKER-6: both ends of a tied parameter see the sum", "[trainer]") {
-  worker head(only(settings(model, 2), 1), on);
+  worker head(only(settings(model, 2), 1), stream);
   head.begin_step(first_step);
   CHECK_THROWS_MATCHES(head.reduce(), broken_promise, MessageMatches(StartsWith("WORKER-6")));
 }
@@ -113,7 +113,7 @@ TEST_CASE_METHOD(fixture, "WORKER-6: both ends of a tied parameter see the sum",
 TEST_CASE_METHOD(fixture, "WORKER-7: each group lies along its axis", "[trainer]") {
   const auto data = alone(axis::data), pipeline = alone(axis::pipeline);
   const auto refused = [&](const worker_groups& groups) {
-    CHECK_THROWS_MATCHES(worker(settings(model, 1), on, groups),
+    CHECK_THROWS_MATCHES(worker(settings(model, 1), stream, groups),
                          broken_promise,
                          MessageMatches(StartsWith("WORKER-7")));
   };
@@ -130,13 +130,13 @@ TEST_CASE_METHOD(fixture, "WORKER-8: recomputation comes after the forward pass"
 TEST_CASE_METHOD(fixture,
                  "WORKER-9: several replicas are summed along the data axis",
                  "[trainer]") {
-  worker two(settings(model, 1, 2), on);
+  worker two(settings(model, 1, 2), stream);
   two.begin_step(first_step);
   CHECK_THROWS_MATCHES(two.reduce(), broken_promise, MessageMatches(StartsWith("WORKER-9")));
 }
 
 TEST_CASE_METHOD(fixture, "losses add up in the order of the micro-batches", "[trainer]") {
-  worker backwards(settings(model, 1), on);
+  worker backwards(settings(model, 1), stream);
   backwards.begin_step(first_step);
   for (const std::uint32_t m : {0U, 1U, 2U}) {
     under_test.forward(key(m), batch(m));
@@ -150,7 +150,7 @@ TEST_CASE_METHOD(fixture, "losses add up in the order of the micro-batches", "[t
 }
 
 TEST_CASE_METHOD(fixture, "a step that was abandoned leaves nothing behind", "[trainer]") {
-  worker fresh(settings(model, 1), on);
+  worker fresh(settings(model, 1), stream);
   fresh.begin_step(first_step);
   pass_through({&fresh}, batch(1), 0);
 
@@ -179,13 +179,13 @@ TEST_CASE("one worker with all chunks has the bits of one with a single chunk", 
   const auto all = tiny_gpts(4);
   for (const auto& [name, model] : all) {
     CAPTURE(name);
-    stream on(kernels::backend::cpu, 1, {});
-    worker one(settings(model, 1), on), four(settings(model, 4), on);
+    stream stream(kernels::backend::cpu, 1, {});
+    worker one(settings(model, 1), stream), four(settings(model, 4), stream);
     for (std::uint64_t step = 1; step <= 2; ++step) {
       for (auto* const x : {&one, &four}) {
         x->begin_step({.step = step_id(step), .microbatches = 2});
         for (std::uint32_t m = 0; m < 2; ++m)
-          pass_through(std::vector(x == &one ? 1 : 4, x), tiny_batch(on, model, 2, m), m);
+          pass_through(std::vector(x == &one ? 1 : 4, x), tiny_batch(stream, model, 2, m), m);
         x->reduce();
       }
       CHECK(four.norms() == one.norms());
@@ -204,10 +204,10 @@ TEST_CASE("stages and replicas in threads have the bits of one worker that plays
   const bool tied = GENERATE(true, false);
   auto model = tiny_gpts(4).at("learned, layer norm, gelu tanh, biases, tied, dropout");
   model.tied_embeddings = tied;
-  stream on(kernels::backend::reference, 1, {});
+  stream of_judge(kernels::backend::reference, 1, {});
   const step_settings step{.step = step_id(1), .microbatches = 2, .logical_replicas = 2};
   const auto itself = alone(axis::data);
-  worker judge(settings(model, 1, 2), on, {.along = {{axis::data, itself.get()}}});
+  worker judge(settings(model, 1, 2), of_judge, {.along = {{axis::data, itself.get()}}});
   std::vector<std::shared_ptr<local_group>> of_stage, of_replica;
   for (int i = 0; i < 2; ++i) {
     of_stage.push_back(std::make_shared<local_group>(axis::data, 2, cancel_token()));
@@ -230,7 +230,7 @@ TEST_CASE("stages and replicas in threads have the bits of one worker that plays
   judge.begin_step(step);
   for (std::uint32_t r = 0; r < 2; ++r)
     for (std::uint32_t m = 0; m < 2; ++m) {
-      const auto in = tiny_batch(on, model, 2, 10 * r + m, true);
+      const auto in = tiny_batch(of_judge, model, 2, 10 * r + m, true);
       pass_through({&judge}, in, m, int(r));
       pass_through({ranks[r].get(), ranks[2 + r].get()}, in, m);
       CHECK(ranks[2 + r]->loss(0).total == judge.loss(int(r)).total);
@@ -266,10 +266,10 @@ TEST_CASE("named arrays of parameters and moments make the same state again", "[
   const auto all = tiny_gpts(4);
   for (const auto& [name, model] : all) {
     CAPTURE(name);
-    stream on(kernels::backend::cpu, 1, {});
-    worker from(settings(model, 1), on);
+    stream stream(kernels::backend::cpu, 1, {});
+    worker from(settings(model, 1), stream);
     from.begin_step(first_step);
-    pass_through({&from}, tiny_batch(on, model, 2, 1), 0);
+    pass_through({&from}, tiny_batch(stream, model, 2, 1), 0);
     from.update(decision);
     std::map<std::string, std::vector<float>> arrays;
     std::map<std::string, shape> extents;
@@ -288,7 +288,7 @@ TEST_CASE("named arrays of parameters and moments make the same state again", "[
 
     auto other = settings(model, 4);  // cut elsewhere, drawn from another seed
     other.seed = 99;
-    worker to(other, on);
+    worker to(other, stream);
     CHECK(combine(to.digests().own) != combine(from.digests().own));
     std::map<std::string, std::int64_t> asked;
     to.restore(

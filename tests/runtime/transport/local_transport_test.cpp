@@ -19,8 +19,8 @@ namespace {
 constexpr generation_id first{1}, second{2};
 
 tensor filled(memory_pool& pool, shape extents, float value) {
-  stream on(troupe::kernels::backend::reference, 1, pool);
-  auto out = tensor::empty<float>(on, extents);
+  stream stream(troupe::kernels::backend::reference, 1, pool);
+  auto out = tensor::empty<float>(stream, extents);
   std::fill_n(out.data<float>(), out.size(), value);
   return out;
 }

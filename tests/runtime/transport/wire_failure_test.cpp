@@ -150,11 +150,12 @@ TEST_CASE("a wire whose thread the system refuses is refused, with what the syst
     landing arrived(peer_number, std::span<const std::byte>, std::size_t) override { return {}; }
     void lost(peer_number, const std::string&) override {}
   } owner;
-  wire_settings how;
-  how.start_thread = [](const std::string& name, const std::function<void()>&) -> std::jthread {
+  wire_settings settings;
+  settings.start_thread
+      = [](const std::string& name, const std::function<void()>&) -> std::jthread {
     throw io_error("cannot start the thread '{}'", name);
   };
-  CHECK_THROWS_WITH(make_ucx_wire(owner, how),
+  CHECK_THROWS_WITH(make_ucx_wire(owner, settings),
                     ContainsSubstring("cannot start the thread 'ucx wire'"));
 }
 

@@ -74,7 +74,7 @@ class kernel_call_of final : public kernel_call {
   std::tuple<Arguments...> arguments_;
 };
 
-cudaError_t launch(const cudaLaunchConfig_t& how, std::unique_ptr<const kernel_call> call);
+cudaError_t launch(const cudaLaunchConfig_t& config, std::unique_ptr<const kernel_call> call);
 
 }  // namespace troupe::emulator
 

@@ -11,8 +11,8 @@ using namespace troupe::tests;
 
 namespace {
 
-void build(const model_spec& model, const axis_seats& seats = {}) {
-  const chunk whole(model, all_of(model), seats);
+void build(const model_spec& model, const axis_ranks& ranks = {}) {
+  const chunk whole(model, all_of(model), ranks);
 }
 
 residual_sublayer& sublayer(model_spec& of, std::size_t number) {
