@@ -72,7 +72,7 @@ course by_one_thread(const runtime::training_job& job) {
 }  // namespace
 
 TEST_CASE("stages and replicas that share a device have the bits of the trainer without actors",
-          "[device]") {
+          "[device][unsanitized]") {
   const auto [P, D] = GENERATE(std::pair(2, 1), std::pair(1, 2), std::pair(2, 2));
   CAPTURE(P, D);
   const tests::scratch_folder folder;
@@ -91,7 +91,7 @@ TEST_CASE("stages and replicas that share a device have the bits of the trainer 
 }
 
 TEST_CASE("stages in fp16 that share a device have the bits of the trainer without actors",
-          "[device]") {
+          "[device][unsanitized]") {
   const tests::scratch_folder folder;
   auto job = device_job(2, 1);
   job.training.precision = runtime::dtype::f16;
@@ -217,7 +217,7 @@ TEST_CASE("injected delays of a device's lanes change no bit, nor does recomputa
 
 TEST_CASE(
     "workers on devices of their own have the same bits, whichever transport moves what they sum",
-    "[device]") {
+    "[device][unsanitized]") {
   const tests::scratch_folder folder;
   auto job = device_job(1, 2);
   job.training.batch.global = 8;
@@ -236,7 +236,7 @@ TEST_CASE(
 
 // Less than four: pools that end wait for those of their blocks that have not come back yet, some
 // tens of waits in a run. One after the other there were six a step.
-TEST_CASE("each worker waits for its device twice a step", "[device]") {
+TEST_CASE("each worker waits for its device twice a step", "[device][unsanitized]") {
   const tests::scratch_folder folder;
   const int P = 2;
   auto job = device_job(P, 1);

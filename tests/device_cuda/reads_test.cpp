@@ -70,7 +70,7 @@ TEST_CASE("large arrays pass through two pieces of pinned memory", "[device]") {
 }
 
 TEST_CASE("a step of training waits for its device twice: for what it votes and for its state",
-          "[device]") {
+          "[device][unsanitized]") {
   recipe recipe;
   recipe.model = tests::tiny_gpts(2).begin()->second;
   recipe.rate = {.maximum = 1e-2, .minimum = 1e-3, .warmup = 8, .decay = 200};

@@ -45,7 +45,7 @@ TEST_CASE("resuming gives the digests of the run that was not stopped", "[scenar
 }
 
 TEST_CASE("resuming gives the digests on tensor ranks and with distributed optimizers",
-          "[scenario]") {
+          "[scenario][unsanitized]") {
   const bool tensor = GENERATE(false, true), distributed = GENERATE(false, true),
              bf16 = GENERATE(false, true);
   CAPTURE(tensor, distributed, bf16);

@@ -35,7 +35,7 @@ std::map<int, std::string> digests_of(runtime::training_job job) {
 
 }  // namespace
 
-TEST_CASE("replicas in turn have the digests of replicas at once", "[scenario]") {
+TEST_CASE("replicas in turn have the digests of replicas at once", "[scenario][unsanitized]") {
   const int P = GENERATE(1, 2), T = GENERATE(1, 2);
   const bool bf16 = GENERATE(false, true);
   CAPTURE(P, T, bf16);

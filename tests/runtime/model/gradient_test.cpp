@@ -99,7 +99,7 @@ TEST_CASE("gradients of every parameter are slopes of the loss", "[model]") {
 }
 
 TEST_CASE("gradients are slopes of the loss whatever the order and the norms of sublayers",
-          "[model]") {
+          "[model][unsanitized]") {
   const auto all = tiny_gpts(2);
   const auto [name, config] = *std::next(all.begin(), GENERATE(range(0, 7)));
   CAPTURE(name);

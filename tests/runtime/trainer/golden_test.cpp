@@ -34,7 +34,7 @@ TEST_CASE("in bf16, with masters and gradients in f32, the reference trainer mee
 }
 
 TEST_CASE("in fp16, under a loss scale that falls and grows, the reference trainer meets PyTorch",
-          "[golden]") {
+          "[golden][unsanitized]") {
   const auto where = GENERATE(kernels::backend::cpu, kernels::backend::reference);
   meet("qwen3_f16", where, dtype::f16, in_f16);
 }
