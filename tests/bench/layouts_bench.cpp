@@ -212,14 +212,15 @@ bool memory() {
     auto job = job_of({.name = ""});
     x.change(job);
     job.train_iterations = 2;
-    std::int64_t expected = 0;
-    for (int p = 0; p < job.layout.pipeline; ++p)
-      expected = std::max(expected, runtime::forecast_memory(job, {0, 0, 0, 0, p}).peak());
     const auto prepared = tests::tiny_prepared(job);
     require_end(actors::run(prepared));
+    std::int64_t expected = 0;
     std::size_t most = 0;
-    for (const auto& [rank, peak] : prepared->node->pools->peaks())
+    for (const auto& [rank, peak] : prepared->node->pools->peaks()) {
+      const auto at = prepared->opened().mesh.at(rank);
+      expected = std::max(expected, runtime::forecast_memory(job, at).peak());
       most = std::max(most, peak);
+    }
     fmt::print("{:<42}{:>9.1f} MB{:>9.1f} MB{:>9.3f}\n",
                x.name,
                double(expected) / 1e6,

@@ -72,7 +72,7 @@ runtime::training_job character_model(int threads) {
 void parts(const runtime::training_job& job, double rate) {
   runtime::stream stream(job.backend, job.threads_per_worker, {});
   const auto& m = job.training.model;
-  runtime::worker by({.model = m,
+  runtime::worker by({.model = runtime::spec_of(job.training),
                       .chunks = {{runtime::chunk_id(0), {0, m.layers, true, true}}},
                       .optimizer = job.training.optimizer,
                       .precision = job.training.precision},

@@ -83,7 +83,7 @@ struct product {
 /// Products are computed so while it stands.
 class settings {
  public:
-  explicit settings(const kernels::product_settings& settings) { all().configure(settings); }
+  explicit settings(const kernels::product_settings& chosen) { all().configure(chosen); }
   ~settings() { all().configure({}); }
   settings(const settings&) = delete;
   settings& operator=(const settings&) = delete;
