@@ -1,5 +1,6 @@
 # What a user does: stories, README's commands, the installed library.
 
+troupe_test_room(examples)
 get_property(stories GLOBAL PROPERTY TROUPE_STORIES)
 foreach(story ${stories})
   troupe_script_test(examples/${story} examples/story.py $<TARGET_FILE:story_${story}>

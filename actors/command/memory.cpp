@@ -145,8 +145,8 @@ std::string growth_text(const runtime::training_job& job) {
       rounded ? 12 : 8,
       rounded ? " and the fp32 master" : "",
       distributed
-          ? "shared by the data ranks"
-          : "all of it on every data rank; --use-distributed-optimizer shares it among them");
+          ? "sharded over the data ranks"
+          : "all of it on every data rank; --use-distributed-optimizer shards it over them");
 }
 
 std::string page(const runtime::training_job& job, const std::vector<forecast_group>& groups) {

@@ -29,15 +29,15 @@ void declare(command_line& line, model_flags& to) {
 std::unique_ptr<runtime::loaded_model> load(const model_flags& flags) {
   if (flags.load.empty())
     throw usage_error("--load DIR is missing: the --save folder of a training run");
-  runtime::loading loading{.from = flags.load,
-                           .backend = runtime::backend_from(flags.backend).value(),
-                           .threads = int(flags.threads)};
+  runtime::loading wanted{.from = flags.load,
+                          .backend = runtime::backend_from(flags.backend).value(),
+                          .threads = int(flags.threads)};
   if (!flags.tokenizer.empty()) {
     tokenizer_flags files;
     files.folder = flags.tokenizer;
-    loading.with = make(files);
+    wanted.with = make(files);
   }
-  return std::make_unique<runtime::loaded_model>(std::move(loading));
+  return std::make_unique<runtime::loaded_model>(std::move(wanted));
 }
 
 }  // namespace troupe::command

@@ -108,9 +108,9 @@ void stage_state::request_batches() {
   const auto& plan = *now_->plan;
   const auto hosted = job_->pipeline.schedule->hosted_by(told_.pipeline_rank);
   for (int m = 0; m < plan.microbatches_each(); ++m)
-    for (const auto& x : hosted)
-      if (int(value(x.copy)) < plan.copies && (is_first(x.chunk) || is_last(x.chunk)))
-        request_batch(x, m);
+    for (const auto& one : hosted)
+      if (int(value(one.copy)) < plan.copies && (is_first(one.chunk) || is_last(one.chunk)))
+        request_batch(one, m);
 }
 
 // The copies of a model are replicas: micro-batch m of each comes from the same stretch of samples.

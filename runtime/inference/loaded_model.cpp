@@ -66,14 +66,14 @@ void fill(resident_store& store, const checkpoint_reader& from) {
 
 }  // namespace
 
-loaded_model::loaded_model(loading loading)
-    : stream_(loading.backend, loading.threads, memory_pool()) {
-  const auto checkpoint = open(loading.from);
+loaded_model::loaded_model(loading wanted)
+    : stream_(wanted.backend, wanted.threads, memory_pool()) {
+  const auto checkpoint = open(wanted.from);
   manifest_ = checkpoint->manifest();
-  require_extension(manifest_, loading.own, checkpoint->folder());
+  require_extension(manifest_, wanted.own, checkpoint->folder());
   const auto description = tokenizer_description(*checkpoint);
-  tokenizer_ = loading.with ? std::move(loading.with)
-                            : described_tokenizer(description, run_folder(*checkpoint));
+  tokenizer_ = wanted.with ? std::move(wanted.with)
+                           : described_tokenizer(description, run_folder(*checkpoint));
   require_described(*tokenizer_, description);
   const auto& config = manifest_.model;
   if (tokenizer_->vocabulary_size() > config.vocabulary)
@@ -81,7 +81,7 @@ loaded_model::loaded_model(loading loading)
                       tokenizer_->vocabulary_size(),
                       checkpoint->folder().string(),
                       config.vocabulary);
-  auto model = gpt_spec(config, loading.own);
+  auto model = gpt_spec(config, wanted.own);
   const auto range = all_of(model);
   model_ = std::make_unique<chunk>(std::move(model), range);
   store_ = std::make_unique<resident_store>(model_->units(), 1, stream_.pool());

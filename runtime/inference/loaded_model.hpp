@@ -27,7 +27,7 @@ class loaded_model {
  public:
   /// Reads and verifies. Throws input_error when there is no valid checkpoint, or not of this
   /// model, or its tokenizer is missing. A checkpoint that was passed over is said in the log.
-  explicit loaded_model(loading loading);
+  explicit loaded_model(loading wanted);
 
   const gpt_config& config() const { return manifest_.model; }
   const checkpoint_manifest& manifest() const { return manifest_; }

@@ -91,7 +91,7 @@ class axis_map {
   std::array<T, axes> values_ = {};
 };
 
-/// Place of a rank on an axis.
+/// A rank on an axis, and how many there are.
 struct axis_rank {
   int rank = 0, size = 1;
 

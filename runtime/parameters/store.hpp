@@ -40,8 +40,8 @@ struct parameter_entry {
   const std::string& known_as() const { return spec.tied_to.empty() ? spec.name : spec.tied_to; }
 };
 
-/// The entries of units, with their places among `ranks`; `room` is a multiple of 16 elements, and
-/// nothing follows anything. Broken promise STORE-1 where tied parameters differ in shape.
+/// The entries of units, for the rank that is so on each axis; `room` is a multiple of 16 elements,
+/// and nothing follows anything. Broken promise STORE-1 where tied parameters differ in shape.
 std::vector<parameter_entry> entries_of(const std::vector<unit_spec>& units,
                                         const axis_ranks& ranks);
 

@@ -34,7 +34,7 @@ recorder::recorder(opener open, std::size_t capacity, std::chrono::milliseconds 
     : desk_(std::make_shared<desk>()) {
   desk_->capacity = capacity;
   desk_->pause = pause;
-  thread_ = start_thread("recorder", [at = desk_, how = std::move(open)] { work(at, how); });
+  thread_ = start_thread("recorder", [at = desk_, opens = std::move(open)] { work(at, opens); });
 }
 
 recorder::~recorder() {

@@ -33,7 +33,7 @@ struct schedule_settings {
 /// input_error where nobody can.
 schedule_settings with_text(schedule_settings settings);
 
-/// A copy of a chunk that a rank hosts.
+/// A chunk that a rank hosts, and the copy of the model that it is of.
 struct chunk_copy {
   chunk_id chunk = {};
   copy_id copy = {};

@@ -114,8 +114,8 @@ def check_plans(folder):
         raise wrong(f"--output says: {said}")
     expect((folder / "d.csv").read_text(), works("schedule", "plan", "dualpipe", *SIZE), "--output")
     for name in TABLE:
-        for how in [[], ["--lowered"]]:
-            works("schedule", "plan", name, *SIZE, *how, "--output", folder / "x.csv")
+        for flags in [[], ["--lowered"]]:
+            works("schedule", "plan", name, *SIZE, *flags, "--output", folder / "x.csv")
             if "sound: 4 ranks" not in works("schedule", "check", folder / "x.csv"):
                 raise wrong(f"{name} is not sound")
             here, there = (simulated(x, *SIZE, *how) for x in (name, folder / "x.csv"))

@@ -91,7 +91,7 @@ TEST_CASE("stages and replicas that share a device have the bits of the trainer 
 }
 
 TEST_CASE("stages in fp16 that share a device have the bits of the trainer without actors",
-          "[device][unsanitized]") {
+          "[device]") {
   const tests::scratch_folder folder;
   auto job = device_job(2, 1);
   job.training.precision = runtime::dtype::f16;
@@ -217,7 +217,7 @@ TEST_CASE("injected delays of a device's lanes change no bit, nor does recomputa
 
 TEST_CASE(
     "workers on devices of their own have the same bits, whichever transport moves what they sum",
-    "[device][unsanitized]") {
+    "[device]") {
   const tests::scratch_folder folder;
   auto job = device_job(1, 2);
   job.training.batch.global = 8;

@@ -42,31 +42,31 @@ TEST_CASE("POOL-1: a pool serves one queue from its first block on", "[device]")
 }
 
 TEST_CASE("what is written to a device is read back, small or in many pieces", "[device]") {
-  auto on = on_device();
+  auto stream = on_device();
   for (const std::int64_t n : {1, 5, 4096, 9000001}) {
     const auto values = counted(n);
-    const auto x = uploaded(on, values, {n});
+    const auto x = uploaded(stream, values, {n});
     CHECK(x.kind() == memory_kind::device);
-    CHECK(elements_of<float>(on, x) == values);
-    auto pool = on.pool();
+    CHECK(elements_of<float>(stream, x) == values);
+    auto pool = stream.pool();
     tensor there(pool.allocate_pinned(x.bytes()), x.type(), x.extents());
-    on.copy(there.raw(), x.raw(), x.bytes());
-    on.finish();
+    stream.copy(there.raw(), x.raw(), x.bytes());
+    stream.finish();
     CHECK(there.kind() == memory_kind::pinned);
     CHECK(std::equal(values.begin(), values.end(), there.data<float>()));
   }
 }
 
 TEST_CASE("a cleared block is zero, and a block that came back is handed out again", "[device]") {
-  auto on = on_device();
+  auto stream = on_device();
   const float* first = nullptr;
   for (int i = 0; i < 2; ++i) {
-    auto x = tensor::empty<float>(on, {1000});
+    auto x = tensor::empty<float>(stream, {1000});
     if (first == nullptr)
       first = x.data<float>();
     CHECK(x.data<float>() == first);
-    on.clear(x.raw(), x.bytes());
-    CHECK(elements_of<float>(on, x) == std::vector<float>(1000));
+    stream.clear(x.raw(), x.bytes());
+    CHECK(elements_of<float>(stream, x) == std::vector<float>(1000));
   }
 }
 
@@ -104,20 +104,20 @@ TEST_CASE(
 }
 
 TEST_CASE("a tensor of the host is copied to the device when it is taken", "[device]") {
-  auto on = on_device();
+  auto device = on_device();
   stream host(backend_kind::cpu, 1, {});
   const auto values = counted(77);
   const auto x = uploaded(host, values, {77});
-  const auto there = taken(on, x);
+  const auto there = taken(device, x);
   CHECK(there.kind() == memory_kind::device);
-  CHECK(elements_of<float>(on, there) == values);
+  CHECK(elements_of<float>(device, there) == values);
 }
 
 TEST_CASE("memory that a device does not have is refused with what is free and what to change",
           "[device]") {
-  auto on = on_device();
+  auto stream = on_device();
   CHECK_THROWS_MATCHES(
-      on.allocate(std::size_t{1} << 40),
+      stream.allocate(std::size_t{1} << 40),
       io_error,
       MessageMatches(ContainsSubstring("out of memory on device 0")
                      && ContainsSubstring("1.1 TB more") && ContainsSubstring("are free")
@@ -135,9 +135,9 @@ TEST_CASE("what other pools of a device hold idle is given back before memory is
 }
 
 TEST_CASE("work of a model's own on elements is refused on a device", "[device]") {
-  auto on = on_device();
+  auto stream = on_device();
   CHECK_THROWS_MATCHES(
-      on.run([] {}), input_error, MessageMatches(ContainsSubstring("`backend` cpu")));
+      stream.run([] {}), input_error, MessageMatches(ContainsSubstring("`backend` cpu")));
 }
 
 TEST_CASE("a device that is not there is refused by its number", "[device]") {

@@ -113,15 +113,15 @@ scalar scalar_of<std::uint64_t>() {
 
 namespace {
 
-/// Nearly normal: six uniform numbers, added. std::normal_distribution takes logarithms, and half
-/// of the time of all that is tested.
+/// Nearly normal, never 0, at most 4.25 standard deviations: six uniform numbers, added. The
+/// logarithms of std::normal_distribution took a quarter of the tester's time.
 double normal(std::mt19937& rng) {
   double sum = 0;
   for (int i = 0; i < 3; ++i) {
     const auto two = std::uint32_t(rng());
     sum += double(two >> 16) + double(two & 0xFFFF);
   }
-  return (sum * 0x1p-16 - 3) * std::numbers::sqrt2;
+  return ((sum + 0.5) * 0x1p-16 - 3) * std::numbers::sqrt2;
 }
 
 }  // namespace

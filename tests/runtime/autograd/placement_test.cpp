@@ -195,27 +195,27 @@ TEST_CASE("copying to and reducing from the tensor region are each other's backw
       };
       local_communicator mine(group, r);
       fixture x;
-      tape on(x.stream,
-              x.store,
-              {.groups = {{axis::tensor, &mine}}, .sequence_parallel = sequence_parallel});
-      on.begin_segment(0);
-      auto parts = on.make(x.zeros<float>({1, 2, 4}), placement::partial);
+      tape graph(x.stream,
+                 x.store,
+                 {.groups = {{axis::tensor, &mine}}, .sequence_parallel = sequence_parallel});
+      graph.begin_segment(0);
+      auto parts = graph.make(x.zeros<float>({1, 2, 4}), placement::partial);
       std::fill_n(parts.data.data<float>(), 8, float(r + 1));
-      const auto sum = reduce_from_tensor_region(on, parts);
+      const auto sum = reduce_from_tensor_region(graph, parts);
       check(sum.placements[axis::tensor]
                 == (sequence_parallel ? placement::sequence_sharded : placement::replicated),
             "how the sum lies");
       check(sum.data.size() == (sequence_parallel ? 4 : 8), "how much of it");
       check(sum.data.elements<float>()[3] == 3, "the sum");
-      const auto again = copy_to_tensor_region(on, sum);
+      const auto again = copy_to_tensor_region(graph, sum);
       check(again.placements[axis::tensor] == placement::replicated_partial_gradient
                 && again.data.size() == 8,
             "all of it is there");
       check(again.data.elements<float>()[7] == 3, "the last element");
-      on.end_segment();
+      graph.end_segment();
       again.gradient->sum = x.zeros<float>({2, 4});
       std::fill_n(again.gradient->sum.data<float>(), 8, float(10 * (r + 1)));
-      on.input_gradients(0);
+      graph.input_gradients(0);
       check(parts.gradient->sum.size() == 8, "all of the gradient");
       for (const float g : parts.gradient->sum.elements<float>())
         check(g == 30, "the gradient");

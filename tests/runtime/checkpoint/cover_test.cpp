@@ -111,7 +111,7 @@ TEST_CASE("random boxes are judged as by counting", "[checkpoint]") {
 }
 
 TEST_CASE("tens of thousands of pieces are checked", "[checkpoint]") {
-  // 64 column shards, each spread over 512 ranks of a distributed optimizer.
+  // 64 column shards, each sharded over 512 ranks by a distributed optimizer.
   const shape of = {32768, 8192};
   std::vector<box> pieces;
   for (std::int64_t column = 0; column < 64; ++column) {
@@ -122,7 +122,6 @@ TEST_CASE("tens of thousands of pieces are checked", "[checkpoint]") {
         pieces.push_back(x);
   }
   CHECK(pieces.size() > 60000);
-  // Milliseconds; the square of their number would take longer than a test may.
   CHECK(fault(of, pieces) == "");
   pieces.erase(pieces.begin() + 30000);
   CHECK_THAT(fault(of, pieces), ContainsSubstring("is in none of its"));
