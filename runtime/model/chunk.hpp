@@ -27,9 +27,8 @@ chunk_range all_of(const model_spec& model);
 
 class chunk {
  public:
-  /// Of what axes cut, the part of one rank, given by its rank on each axis. With sequence
-  /// parallelism (Korthikanti et al., 2022) the rows of the residual stream are sharded over
-  /// tensor ranks.
+  /// Of what axes cut, the part of the rank that is so on each. With sequence parallelism
+  /// (Korthikanti et al., 2022) rows of the residual stream are sharded over tensor ranks.
   /// Broken promise MODEL-1 or MODEL-2 where parts of the model do not fit each other.
   chunk(model_spec model,
         const chunk_range& range,
