@@ -173,7 +173,8 @@ TEST_CASE("a setting's words have a range, or are of a few, or files, or there i
   }
 }
 
-TEST_CASE("the default that a row tells is the one that holds", "[command][settings]") {
+TEST_CASE("the default that a row tells is the one that holds",
+          "[command][settings][unsanitized]") {
   int tried = 0;
   for (const auto& x : settings_of_training()) {
     const bool ranged = !std::holds_alternative<std::monostate>(x.range);
