@@ -118,7 +118,7 @@ def check_plans(folder):
             works("schedule", "plan", name, *SIZE, *flags, "--output", folder / "x.csv")
             if "sound: 4 ranks" not in works("schedule", "check", folder / "x.csv"):
                 raise wrong(f"{name} is not sound")
-            here, there = (simulated(x, *SIZE, *how) for x in (name, folder / "x.csv"))
+            here, there = (simulated(x, *SIZE, *flags) for x in (name, folder / "x.csv"))
             expect(there["ranks"], here["ranks"], f"{name} from a file")
     listed = works("schedule", "plan")
     for name in [*TABLE, "auto", "Huang et al."]:
