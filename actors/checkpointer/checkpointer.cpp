@@ -2,6 +2,7 @@
 
 #include "actors/support/guard.hpp"
 #include "runtime/core/error.hpp"
+#include "runtime/core/json_text.hpp"
 #include "runtime/core/log.hpp"
 #include "runtime/model/stages.hpp"
 #include "runtime/trainer/device_setup.hpp"
@@ -98,16 +99,15 @@ std::filesystem::path checkpointer_state::write(
   manifest.model = job.training.model;
   manifest.identity = identity_;
   manifest.products = runtime::products_of(job);
-  manifest.layout
-      = nlohmann::json{{"world_size", job.layout.world},
-                       {"tensor_model_parallel_size", job.layout.tensor},
-                       {"pipeline_model_parallel_size", job.layout.pipeline},
-                       {"sequence_parallel", job.layout.sequence_parallel},
-                       {"pipeline_model_parallel_layout", to_text(job_->pipeline.chunks)},
-                       {"distributed_optimizer", job.reduction.distributed_optimizer},
-                       {"replicas_per_worker", job.layout.replicas_per_worker},
-                       {"rank_order", job.layout.order}}
-            .dump();
+  manifest.layout = runtime::json_text(
+      nlohmann::json{{"world_size", job.layout.world},
+                     {"tensor_model_parallel_size", job.layout.tensor},
+                     {"pipeline_model_parallel_size", job.layout.pipeline},
+                     {"sequence_parallel", job.layout.sequence_parallel},
+                     {"pipeline_model_parallel_layout", to_text(job_->pipeline.chunks)},
+                     {"distributed_optimizer", job.reduction.distributed_optimizer},
+                     {"replicas_per_worker", job.layout.replicas_per_worker},
+                     {"rank_order", job.layout.order}});
   int number = 0;
   for (const auto& [parameters, moments] : parts) {
     ++number;

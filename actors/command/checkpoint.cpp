@@ -4,6 +4,7 @@
 #include "actors/command/setting_names.hpp"
 #include "runtime/core/counted.hpp"
 #include "runtime/core/error.hpp"
+#include "runtime/core/json_text.hpp"
 #include "runtime/core/progress.hpp"
 
 #include <cstdio>
@@ -40,7 +41,7 @@ int print(std::string text, int code = 0) {
 }
 
 int print(const ordered_json& x, int code = 0) {
-  return print(x.dump(1, ' ', false, ordered_json::error_handler_t::replace) + "\n", code);
+  return print(runtime::json_text_replacing(x, 1) + "\n", code);
 }
 
 int list(const checkpoint_flags& flags) {

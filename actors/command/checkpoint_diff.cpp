@@ -1,6 +1,7 @@
 #include "actors/command/checkpoint_pages.hpp"
 #include "actors/command/help_text.hpp"
 #include "runtime/checkpoint/compare.hpp"
+#include "runtime/core/json_text.hpp"
 #include "runtime/core/progress.hpp"
 
 #include <cmath>
@@ -93,9 +94,9 @@ std::string line(const ordered_json& x) {
   if (x.contains("a"))
     more(fmt::format("{} {} in A, {} {} in B",
                      x["a"]["dtype"].get<std::string>(),
-                     x["a"]["shape"].dump(),
+                     runtime::json_text(x["a"]["shape"]),
                      x["b"]["dtype"].get<std::string>(),
-                     x["b"]["shape"].dump()));
+                     runtime::json_text(x["b"]["shape"])));
   return out;
 }
 
@@ -120,7 +121,7 @@ std::string summary(const ordered_json& found) {
 
 ordered_json diff_json(const checkpoint_reader& a, const checkpoint_reader& b) {
   const auto &ma = a.manifest(), &mb = b.manifest();
-  auto ia = json::parse(ma.identity), ib = json::parse(mb.identity);
+  auto ia = runtime::parse_json(ma.identity), ib = runtime::parse_json(mb.identity);
   ia.erase("model");
   ib.erase("model");
   if (!ma.products.empty() && !mb.products.empty()) {
@@ -131,7 +132,8 @@ ordered_json diff_json(const checkpoint_reader& a, const checkpoint_reader& b) {
   out["state"]
       = differences({{"iteration", ma.iteration}, {"consumed_samples", ma.consumed_samples}},
                     {{"iteration", mb.iteration}, {"consumed_samples", mb.consumed_samples}});
-  out["model"] = differences(json::parse(to_json(ma.model)), json::parse(to_json(mb.model)));
+  out["model"]
+      = differences(runtime::parse_json(to_json(ma.model)), runtime::parse_json(to_json(mb.model)));
   out["identity"] = differences(ia, ib);
   out["tensors"] = ordered_json::array();
   ordered_json n = {{"tensors", 0},
@@ -180,8 +182,8 @@ std::string diff_page(const ordered_json& found) {
                          title_width,
                          wrapped(fmt::format("{}: {} in A, {} in B",
                                              x["field"].get<std::string>(),
-                                             x["a"].dump(),
-                                             x["b"].dump()),
+                                             runtime::json_text(x["a"]),
+                                             runtime::json_text(x["b"])),
                                  title_width,
                                  page_width));
   for (const auto& x : found["tensors"])

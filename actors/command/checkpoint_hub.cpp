@@ -10,6 +10,7 @@
 #include "runtime/checkpoint/listing.hpp"
 #include "runtime/checkpoint/same_extension.hpp"
 #include "runtime/core/counted.hpp"
+#include "runtime/core/json_text.hpp"
 #include "runtime/core/progress.hpp"
 #include "runtime/tokenizer/bpe_tokenizer.hpp"
 #include "runtime/tokenizer/description.hpp"
@@ -116,14 +117,14 @@ int import_from_hub(const import_flags& flags) {
   const auto model = runtime::read_hub_model(flags.hub);
   const auto description = tokenizer_of(flags, model);
   const nlohmann::json identity = {{"imported_from", fs::absolute(flags.hub).string()},
-                                   {"tokenizer", nlohmann::json::parse(description)}};
+                                   {"tokenizer", runtime::parse_json(description)}};
   const auto count = std::uint64_t(runtime::parameter_count(model.config()));
   runtime::keep_tokenizer(description, flags.save);  // before the checkpoint that needs it is there
   fs::path folder;
   {
     runtime::progress_bar bar("importing", count, "parameters");
     folder = runtime::save_hub_model(
-        model, flags.save, identity.dump(), [&](auto done) { bar.advance_to(done); });
+        model, flags.save, runtime::json_text(identity), [&](auto done) { bar.advance_to(done); });
   }
   fmt::print("wrote '{}': {} parameters\n", folder.string(), count);
   if (identity["tokenizer"]["type"] == runtime::null_tokenizer::type_name)

@@ -2,6 +2,7 @@
 
 #include "actors/command/help_text.hpp"
 #include "runtime/core/counted.hpp"
+#include "runtime/core/json_text.hpp"
 
 #include <ctime>
 #include <fmt/chrono.h>
@@ -20,13 +21,13 @@ std::string fields(const std::string& title, const json& of) {
   const auto flat = of.empty() ? of : of.flatten();
   for (const auto& [path, value] : flat.items())
     text += (text.empty() ? "" : ", ") + path.substr(1) + " "
-            + (value.is_string() ? value.get<std::string>() : value.dump());
+            + (value.is_string() ? value.get<std::string>() : runtime::json_text(value));
   return fmt::format("{:<{}}{}\n", title, title_width, wrapped(text, title_width, page_width));
 }
 
 /// "world 8 tp 2 pp 2": what is in a layout, shortly: axes of one rank are left out.
 std::string layout_text(const runtime::checkpoint_manifest& x) {
-  const auto layout = json::parse(x.layout);
+  const auto layout = runtime::parse_json(x.layout);
   const std::pair<const char*, const char*> names[] = {{"world_size", "world"},
                                                        {"tensor_model_parallel_size", "tp"},
                                                        {"context_parallel_size", "cp"},
@@ -118,7 +119,7 @@ ordered_json list_json(const std::vector<listed_checkpoint>& all) {
                         {"wrong", x.wrong}};
     if (x.manifest) {
       one["consumed_samples"] = x.manifest->consumed_samples;
-      one["layout"] = ordered_json::parse(x.manifest->layout);
+      one["layout"] = runtime::parse_ordered_json(x.manifest->layout);
     }
     out.push_back(std::move(one));
   }
@@ -128,7 +129,7 @@ ordered_json list_json(const std::vector<listed_checkpoint>& all) {
 std::string show_page(const listed_checkpoint& x, bool tensors) {
   const auto& m = *x.manifest;
   const auto all = tensors_of(m);
-  auto identity = json::parse(m.identity);
+  auto identity = runtime::parse_json(m.identity);
   identity.erase("model");  // told above
   std::size_t pieces = 0;
   for (const auto& [name, one] : all)
@@ -141,8 +142,8 @@ std::string show_page(const listed_checkpoint& x, bool tensors) {
                            x.tracked ? "; latest checkpoint" : "")
              + fmt::format(
                  "saved       {}, {}\n", minute(x.saved), runtime::human_bytes(double(x.bytes)))
-             + fields("model", json::parse(to_json(m.model)))
-             + fields("layout", json::parse(m.layout)) + fields("identity", identity)
+             + fields("model", runtime::parse_json(to_json(m.model)))
+             + fields("layout", runtime::parse_json(m.layout)) + fields("identity", identity)
              + (m.products.empty()
                     ? ""
                     : fmt::format("products    {} with an algorithm that was measured, or none\n",
@@ -165,9 +166,9 @@ ordered_json show_json(const listed_checkpoint& x, bool tensors) {
                       {"tracked", x.tracked},
                       {"saved", std::chrono::system_clock::to_time_t(x.saved)},
                       {"bytes", x.bytes},
-                      {"model", ordered_json::parse(to_json(m.model))},
-                      {"layout", ordered_json::parse(m.layout)},
-                      {"identity", ordered_json::parse(m.identity)},
+                      {"model", runtime::parse_ordered_json(to_json(m.model))},
+                      {"layout", runtime::parse_ordered_json(m.layout)},
+                      {"identity", runtime::parse_ordered_json(m.identity)},
                       {"products", m.products}};
   out["shards"] = ordered_json::array();
   for (const auto& shard : m.shards)

@@ -2,6 +2,7 @@
 #include "actors/command/doctor_gpu.hpp"
 #include "actors/command/help_text.hpp"
 #include "runtime/core/counted.hpp"
+#include "runtime/core/json_text.hpp"
 #include "runtime/core/libraries.hpp"
 #include "runtime/trainer/build.hpp"
 
@@ -199,9 +200,7 @@ int examine(const doctor_flags& flags) {
   const auto facts = look(flags);
   const auto all = findings_of(facts);
   const auto text
-      = flags.json
-            ? as_json(facts, all).dump(1, ' ', false, ordered_json::error_handler_t::replace) + "\n"
-            : page(facts, all);
+      = flags.json ? runtime::json_text_replacing(as_json(facts, all), 1) + "\n" : page(facts, all);
   std::fputs(text.c_str(), stdout);
   return can_train(all) ? 0 : something_missing;
 }

@@ -3,6 +3,7 @@
 #include "runtime/checkpoint/safetensors.hpp"
 #include "runtime/core/counted.hpp"
 #include "runtime/core/error.hpp"
+#include "runtime/core/json_text.hpp"
 #include "runtime/core/progress.hpp"
 #include "runtime/data/text_reader.hpp"
 #include "runtime/data/trigram.hpp"
@@ -117,7 +118,7 @@ std::string json_of(const evaluation& x, const eval_flags& flags) {
                                 {"bits_per_byte", x.bits_per_byte()}};
   if (x.trigram_bits)
     out["trigram_bits_per_byte"] = *x.trigram_bits / double(x.bytes);
-  return out.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  return runtime::json_text_replacing(out, 1) + "\n";
 }
 
 std::string page_of(const evaluation& x, const eval_flags& flags) {

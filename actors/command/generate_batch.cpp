@@ -2,6 +2,7 @@
 #include "actors/command/standard_input.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/file.hpp"
+#include "runtime/core/json_text.hpp"
 #include "runtime/core/progress.hpp"
 #include "runtime/data/text_reader.hpp"
 #include "runtime/inference/text_stream.hpp"
@@ -104,7 +105,7 @@ void continue_some(runtime::loaded_model& model,
                                          {"text", texts[i].finished()},
                                          {"tokens", texts[i].tokens},
                                          {"finish_reason", name_of(ends[i])}};
-    show(line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+    show(runtime::json_text_replacing(line) + "\n");
   }
 }
 

@@ -1,5 +1,6 @@
 #include "actors/command/commands.hpp"
 #include "runtime/core/counted.hpp"
+#include "runtime/core/json_text.hpp"
 #include "runtime/layout/mesh.hpp"
 
 #include <algorithm>
@@ -94,7 +95,7 @@ std::string as_json(const two_views& x) {
     for (const auto& [name, place] : places(x, rank))
       row[name] = place;
   }
-  return out.dump();
+  return runtime::json_text(out);
 }
 
 /// "TP      [0,1] [2,3] ...", broken at 100 columns.

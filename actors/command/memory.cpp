@@ -1,6 +1,7 @@
 #include "actors/command/commands.hpp"
 #include "actors/command/flags.hpp"
 #include "runtime/core/counted.hpp"
+#include "runtime/core/json_text.hpp"
 #include "runtime/trainer/memory_forecast.hpp"
 #include "runtime/trainer/theoretical_memory.hpp"
 
@@ -210,7 +211,8 @@ void add_memory(command_line& program) {
   line.runs([flags, json] {
     const auto job = resolve(shape_and_layout(*flags));
     const auto groups = runtime::forecast_workers(job);
-    const auto text = *json ? as_json(job, groups).dump(1) + "\n" : page(job, groups);
+    const auto text
+        = *json ? runtime::json_text(as_json(job, groups), 1) + "\n" : page(job, groups);
     std::fputs(text.c_str(), stdout);
     return 0;
   });

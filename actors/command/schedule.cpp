@@ -3,6 +3,7 @@
 #include "actors/command/setting_names.hpp"
 #include "runtime/core/counted.hpp"
 #include "runtime/core/file.hpp"
+#include "runtime/core/json_text.hpp"
 #include "runtime/schedule/behaviour.hpp"
 #include "runtime/schedule/csv.hpp"
 #include "runtime/schedule/lower.hpp"
@@ -152,9 +153,7 @@ int check_plans(const check_flags& flags, const command_line& line) {
       fmt::print("  note: {}\n", note);
   }
   if (flags.json)
-    fmt::print("{}\n",
-               (all.size() == 1 ? all.front() : all)
-                   .dump(1, ' ', false, ordered_json::error_handler_t::replace));
+    fmt::print("{}\n", runtime::json_text_replacing(all.size() == 1 ? all.front() : all, 1));
   if (!wrong.empty())
     throw runtime::input_error("{}", wrong);
   return 0;

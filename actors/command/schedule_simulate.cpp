@@ -1,4 +1,5 @@
 #include "actors/command/schedule_plans.hpp"
+#include "runtime/core/json_text.hpp"
 #include "runtime/schedule/accumulation.hpp"
 #include "runtime/schedule/simulate.hpp"
 
@@ -162,9 +163,7 @@ int simulate_plans(const simulate_flags& flags, const command_line& line) {
     auto out = ordered_json::array();
     for (const auto& x : all)
       out.push_back(as_json(x, flags));
-    fmt::print("{}\n",
-               (out.size() == 1 ? out.front() : out)
-                   .dump(1, ' ', false, ordered_json::error_handler_t::replace));
+    fmt::print("{}\n", runtime::json_text_replacing(out.size() == 1 ? out.front() : out, 1));
     return 0;
   }
   const auto text = all.size() == 1 ? page(all.front(), flags) : table(all, flags);

@@ -3,6 +3,7 @@
 #include "runtime/checkpoint/same_extension.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/file.hpp"
+#include "runtime/core/json_text.hpp"
 #include "runtime/telemetry/run_log.hpp"
 #include "runtime/trainer/scheduler_values.hpp"
 
@@ -68,7 +69,7 @@ void require_own_folder(const runtime::checkpoint_settings& where) {
 
 /// Fields of a model that decide neither its parameters nor its function.
 json essence(const runtime::gpt_config& model) {
-  auto out = json::parse(runtime::to_json(model));
+  auto out = runtime::parse_json(runtime::to_json(model));
   for (const auto* field :
        {"hidden_dropout", "attention_dropout", "init_std", "sequence", "padded_vocabulary"})
     out.erase(field);
@@ -133,7 +134,7 @@ void settle_scheduler(const runtime::checkpoint_reader& from, runtime::training_
 
 /// The step after which the moments of a checkpoint were zero.
 std::uint64_t moments_from(const runtime::checkpoint_manifest& x) {
-  const auto all = json::parse(x.identity);
+  const auto all = runtime::parse_json(x.identity);
   const auto found = all.find("optimizer");
   if (found == all.end() || !found->is_object() || !found->contains("moments_from"))
     return 0;
@@ -168,9 +169,11 @@ json take_layout(json& identity) {
 /// What is told when a run goes on under another identity.
 std::vector<std::string> compare_identities(const runtime::checkpoint_reader& from,
                                             const runtime::training_job& job) {
-  auto there = json::parse(from.manifest().identity), here = json::parse(runtime::identity(job));
-  const auto layout = differences(take_layout(there).dump(), take_layout(here).dump());
-  const auto others = differences(there.dump(), here.dump());
+  auto there = runtime::parse_json(from.manifest().identity),
+       here = runtime::parse_json(runtime::identity(job));
+  const auto layout
+      = differences(runtime::json_text(take_layout(there)), runtime::json_text(take_layout(here)));
+  const auto others = differences(runtime::json_text(there), runtime::json_text(here));
   if (job.checkpoints.strict_identity && !(layout + others).empty())
     throw runtime::input_error(
         "cannot resume from '{}' to the bit, as `checkpoints.strict_identity` asks: this run has "
@@ -262,7 +265,7 @@ start_point plan_start(runtime::training_job& job, const runtime::cancel_token& 
 }
 
 std::string differences(const std::string& there, const std::string& here) {
-  const auto a = json::parse(there).flatten(), b = json::parse(here).flatten();
+  const auto a = runtime::parse_json(there).flatten(), b = runtime::parse_json(here).flatten();
   std::set<std::string> names;
   for (const auto* x : {&a, &b})
     for (const auto& [name, value] : x->items())
@@ -277,7 +280,8 @@ std::string differences(const std::string& there, const std::string& here) {
     const auto x = shown(a, name), y = shown(b, name);
     if (x == y || name.empty())  // an empty object flattens to one entry without a name
       continue;
-    const auto key = json(name.substr(1)).dump(-1, ' ', true, json::error_handler_t::replace);
+    const auto key
+        = runtime::json_text_replacing(json(name.substr(1)), -1, runtime::json_characters::ascii);
     out += fmt::format("\n  {}: checkpoint {}, this run {}",
                        std::string_view(key).substr(1, key.size() - 2),
                        x,
@@ -288,8 +292,8 @@ std::string differences(const std::string& there, const std::string& here) {
 
 void check_model(const runtime::checkpoint_reader& from, const runtime::training_job& job) {
   runtime::require_extension(from.manifest(), job.training.own, from.folder());
-  const auto wrong
-      = differences(essence(from.manifest().model).dump(), essence(job.training.model).dump());
+  const auto wrong = differences(runtime::json_text(essence(from.manifest().model)),
+                                 runtime::json_text(essence(job.training.model)));
   if (!wrong.empty())
     throw runtime::input_error(
         "cannot resume from '{}': it is a checkpoint of another model.{}\n"

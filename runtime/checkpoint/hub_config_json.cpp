@@ -1,5 +1,6 @@
 #include "runtime/checkpoint/hub_export.hpp"
 #include "runtime/core/error.hpp"
+#include "runtime/core/json_text.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -151,7 +152,7 @@ std::string hub_config_json(const gpt_config& config,
   const ordered_json end = end_of_document ? ordered_json(*end_of_document) : ordered_json(nullptr);
   out["bos_token_id"] = end;
   out["eos_token_id"] = end;
-  return out.dump(2) + "\n";
+  return json_text(out, 2) + "\n";
 }
 
 }  // namespace troupe::runtime

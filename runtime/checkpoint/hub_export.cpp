@@ -5,6 +5,7 @@
 #include "runtime/checkpoint/folder.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/file.hpp"
+#include "runtime/core/json_text.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -164,7 +165,7 @@ void write_index(const fs::path& path,
       map[x.name] = file_name(i, files.size());
   const nlohmann::ordered_json index
       = {{"metadata", {{"total_size", bytes}}}, {"weight_map", std::move(map)}};
-  write_text(path, index.dump(2) + "\n");
+  write_text(path, json_text(index, 2) + "\n");
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include "runtime/checkpoint/json.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/file.hpp"
+#include "runtime/core/json_text.hpp"
 
 namespace troupe::runtime {
 namespace {
@@ -57,13 +58,13 @@ void write_hub_tokenizer(const std::filesystem::path& dir, const hub_export& wha
                   {"byte_fallback", false},
                   {"vocab", parse_json(vocabulary, "'" + what.vocab_file.string() + "'")},
                   {"merges", merges_of(merges)}};
-  write_text(dir / "tokenizer.json", out.dump() + "\n");
+  write_text(dir / "tokenizer.json", json_text(out) + "\n");
   ordered_json config = {{"tokenizer_class", "PreTrainedTokenizerFast"},
                          {"clean_up_tokenization_spaces", false},
                          {"model_max_length", what.model.positions}};
   if (what.end_of_document)
     config["bos_token"] = config["eos_token"] = end_of_text;
-  write_text(dir / "tokenizer_config.json", config.dump(2) + "\n");
+  write_text(dir / "tokenizer_config.json", json_text(config, 2) + "\n");
 }
 
 }  // namespace troupe::runtime

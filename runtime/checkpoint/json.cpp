@@ -1,6 +1,7 @@
 #include "runtime/checkpoint/json.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/core/json_text.hpp"
 
 #include <limits>
 #include <set>
@@ -83,14 +84,14 @@ nlohmann::json parse_json(std::string_view text, const std::string& where, json_
         "{} has {} bytes of JSON; at most {} are accepted", where, text.size(), most.bytes);
   json_watcher watcher(where, most.depth);
   nlohmann::json::sax_parse(text, &watcher);
-  return nlohmann::json::parse(text);
+  return parse_json(text);
 }
 
 std::string shown(const nlohmann::json& value) {
   constexpr std::size_t longest = 80;
   if (value.is_structured())
     return value.is_array() ? "a list" : "an object";
-  auto text = value.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+  auto text = json_text_replacing(value, -1, json_characters::ascii);
   if (text.size() > longest)
     text = text.substr(0, longest) + "...";
   return text;

@@ -4,6 +4,7 @@
 #include "runtime/checkpoint/json.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/hash.hpp"
+#include "runtime/core/json_text.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -264,9 +265,9 @@ std::string to_json(const checkpoint_manifest& x) {
                          {"finite", x.scale.finite},
                          {"hysteresis", x.scale.hysteresis},
                          {"at_minimum", x.scale.at_minimum}};
-  out["model"] = nlohmann::ordered_json::parse(to_json(x.model));
-  out["identity"] = nlohmann::ordered_json::parse(x.identity);
-  out["layout"] = nlohmann::ordered_json::parse(x.layout);
+  out["model"] = parse_ordered_json(to_json(x.model));
+  out["identity"] = parse_ordered_json(x.identity);
+  out["layout"] = parse_ordered_json(x.layout);
   ensure(out["identity"].is_object() && out["layout"].is_object(),
          "MANIFEST-1: identity and layout are JSON objects");
   if (!x.products.empty())
@@ -287,7 +288,7 @@ std::string to_json(const checkpoint_manifest& x) {
                              {"pieces", pieces}});
   }
   out["manifest_sha256"] = std::string(sha256_digits, '0');
-  auto text = out.dump(1) + "\n";
+  auto text = json_text(out, 1) + "\n";
   const auto seal = sha256_of(text);
   return text.replace(text.size() - seal_end.size() - sha256_digits, sha256_digits, seal);
 }
@@ -320,12 +321,12 @@ checkpoint_manifest manifest_from_json(std::string_view text, const std::string&
   x.scale = scale_from(in, x.iteration, where);
   x.generation = generation_id(count_member(in, "generation", where));
   try {
-    x.model = gpt_config_from_json(object_member(in, "model", where).dump());
+    x.model = gpt_config_from_json(json_text(object_member(in, "model", where)));
   } catch (const input_error& failure) {
     throw input_error("{}: {}", where, failure.what());
   }
-  x.identity = object_member(in, "identity", where).dump();
-  x.layout = object_member(in, "layout", where).dump();
+  x.identity = json_text(object_member(in, "identity", where));
+  x.layout = json_text(object_member(in, "layout", where));
   if (in.contains("products"))
     for (const auto& [product, algorithm] : object_member(in, "products", where).items())
       x.products[product] = string_member(in["products"], product.c_str(), where);

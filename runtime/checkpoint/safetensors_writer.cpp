@@ -1,6 +1,7 @@
 #include "runtime/checkpoint/safetensors.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/hash.hpp"
+#include "runtime/core/json_text.hpp"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -39,7 +40,7 @@ std::string header_of(std::span<const shard_to_write> shards,
             {"data_offsets", {offset, end}}});
     offset = end;
   }
-  auto text = header.dump();
+  auto text = json_text(header);
   text.append((8 - text.size() % 8) % 8, ' ');  // so that elements of 8 bytes can be aligned
   return text;
 }

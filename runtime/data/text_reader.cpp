@@ -2,6 +2,7 @@
 
 #include "runtime/core/error.hpp"
 #include "runtime/core/file.hpp"
+#include "runtime/core/json_text.hpp"
 #include "runtime/data/utf8.hpp"
 
 #include <algorithm>
@@ -138,7 +139,7 @@ class reader {
     file_.require_intact();
     json value;
     try {
-      value = json::parse(line);
+      value = parse_json(line);
     } catch (const json::parse_error& e) {
       refuse(fmt::format("at byte {}: {}", e.byte, reason(e)));
     } catch (const json::exception& e) {

@@ -2,6 +2,7 @@
 
 #include "runtime/core/error.hpp"
 #include "runtime/core/file.hpp"
+#include "runtime/core/json_text.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -59,7 +60,7 @@ std::string text_of(const std::map<std::string, product_choice>& choices) {
                        {"candidates", choice.candidates}});
   const nlohmann::ordered_json all{
       {"format", format}, {"version", version}, {"choices", std::move(entries)}};
-  return all.dump(1, ' ', true, nlohmann::json::error_handler_t::replace) + "\n";
+  return json_text_replacing(all, 1, json_characters::ascii) + "\n";
 }
 
 }  // namespace
@@ -83,7 +84,7 @@ std::vector<product_choice> load_product_choices(const std::filesystem::path& pa
   std::error_code failed;
   if (!std::filesystem::exists(path, failed))
     return {};
-  const auto all = nlohmann::json::parse(read_text(path), nullptr, false);
+  const auto all = try_parse_json(read_text(path));
   if (!all.is_object() || all.value("format", nlohmann::json()) != format)
     refuse(path, "it is no file of product choices, or is cut off");
   if (all.value("version", nlohmann::json()) != version)

@@ -3,6 +3,7 @@
 #include "runtime/checkpoint/checkpoint.hpp"
 #include "runtime/checkpoint/json.hpp"
 #include "runtime/checkpoint/same_extension.hpp"
+#include "runtime/core/json_text.hpp"
 #include "runtime/core/log.hpp"
 #include "runtime/model/gpt/gpt.hpp"
 #include "runtime/tokenizer/description.hpp"
@@ -42,7 +43,7 @@ fs::path run_folder(const checkpoint_reader& checkpoint) {
 std::string tokenizer_description(const checkpoint_reader& checkpoint) {
   const auto where = fmt::format("the identity in '{}'", checkpoint.folder().string());
   const auto identity = parse_json(checkpoint.manifest().identity, where);
-  return object_member(identity, "tokenizer", where).dump();
+  return json_text(object_member(identity, "tokenizer", where));
 }
 
 void fill(resident_store& store, const checkpoint_reader& from) {

@@ -1,4 +1,5 @@
 #include "runtime/core/error.hpp"
+#include "runtime/core/json_text.hpp"
 #include "runtime/schedule/csv_action.hpp"
 #include "runtime/schedule/draw.hpp"
 
@@ -68,7 +69,7 @@ struct step_reader {
       return false;
     };
     try {
-      const auto rest = nlohmann::json::parse(json, look);
+      const auto rest = parse_json(json, look);
       if (!rest.is_object() || !rest.contains("traceEvents"))
         refuse("it has no traceEvents");
     } catch (const nlohmann::json::parse_error& e) {

@@ -1,3 +1,4 @@
+#include "runtime/core/json_text.hpp"
 #include "runtime/schedule/draw_rows.hpp"
 
 #include <fmt/format.h>
@@ -10,7 +11,7 @@ std::string to_chrome_trace(const std::vector<drawn_timeline>& all) {
   const char* separator = "\n";
   const auto add = [&](const nlohmann::json& event) {
     // Titles come from outside: what is no UTF-8 is replaced.
-    out += separator + event.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    out += separator + json_text_replacing(event);
     separator = ",\n";
   };
   constexpr double microseconds = 1000;  // the format counts in them

@@ -1,6 +1,7 @@
 #include "runtime/telemetry/operation_profile.hpp"
 
 #include "runtime/core/file.hpp"
+#include "runtime/core/json_text.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -137,7 +138,7 @@ void operation_profile::write_json(const std::filesystem::path& path) const {
                                  {"calls_per_step", double(x.calls) / n},
                                  {"ms_per_step", x.seconds * 1e3 / n}});
   file_writer file(path);
-  file.write(out.dump(1) + "\n");
+  file.write(json_text(out, 1) + "\n");
   file.commit();
 }
 

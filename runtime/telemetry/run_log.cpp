@@ -1,5 +1,6 @@
 #include "runtime/telemetry/run_log.hpp"
 
+#include "runtime/core/json_text.hpp"
 #include "runtime/telemetry/growing_file.hpp"
 
 #include <algorithm>
@@ -155,11 +156,11 @@ std::string json_record(const step_report& x, const log_settings& settings) {
   out["skipped_iterations"] = x.skipped.iterations;
   out["nan_iterations"] = x.skipped.nan;
   out["state_digest"] = to_string(x.state);
-  return out.dump();
+  return json_text(out);
 }
 
 std::string json_record(const validation_report& x) {
-  return nlohmann::ordered_json{{"iteration", x.iteration}, {"validation_loss", x.loss}}.dump();
+  return json_text(nlohmann::ordered_json{{"iteration", x.iteration}, {"validation_loss", x.loss}});
 }
 
 const std::vector<std::string>& csv_columns() {
@@ -214,7 +215,7 @@ std::unique_ptr<record_sink> open_csv_log(const std::filesystem::path& path,
 }
 
 std::int64_t iteration_of_json(std::string_view line) {
-  const auto record = nlohmann::json::parse(line, nullptr, false);
+  const auto record = try_parse_json(line);
   const auto at = record.is_object() ? record.find("iteration") : record.end();
   const bool known = record.is_object() && at != record.end() && at->is_number_unsigned();
   return known ? at->get<std::int64_t>() : -1;

@@ -2,6 +2,7 @@
 
 #include "runtime/core/error.hpp"
 #include "runtime/core/file.hpp"
+#include "runtime/core/json_text.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -72,7 +73,7 @@ run_table::run_table(const fs::path& log) {
 
 void run_table::read_json(std::string_view text) {
   for_each_line(text, [&](std::string_view line, std::size_t number) {
-    const auto entry = nlohmann::json::parse(line, nullptr, false);
+    const auto entry = try_parse_json(line);
     const auto at = entry.is_object() ? entry.find("iteration") : entry.end();
     if (!entry.is_object() || at == entry.end() || !at->is_number_unsigned())
       return skipped_.push_back(number);

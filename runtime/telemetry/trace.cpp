@@ -1,6 +1,7 @@
 #include "runtime/telemetry/trace.hpp"
 
 #include "runtime/core/file.hpp"
+#include "runtime/core/json_text.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -52,7 +53,7 @@ void trace_recorder::write_chrome(const std::filesystem::path& path) const {
   out.write("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[");
   const char* separator = "\n";
   const auto add = [&](const nlohmann::json& event) {
-    out.write(separator + event.dump());
+    out.write(separator + json_text(event));
     separator = ",\n";
   };
   for (const int r : ranks)

@@ -2,6 +2,7 @@
 
 #include "runtime/core/error.hpp"
 #include "runtime/core/file.hpp"
+#include "runtime/core/json_text.hpp"
 #include "runtime/tokenizer/byte_alphabet.hpp"
 
 #include <algorithm>
@@ -35,7 +36,7 @@ json parse_vocabulary(const std::filesystem::path& file) {
     return true;
   };
   try {
-    auto parsed = json::parse(content, refuse_twice);
+    auto parsed = parse_json(content, refuse_twice);
     if (!parsed.is_object())
       throw input_error(
           "cannot read the vocabulary '{}': it is a JSON {}, not an object of token: id",
@@ -62,7 +63,7 @@ std::vector<std::string> load_tokens(const std::filesystem::path& file) {
           "whole numbers 0 to {}, each once",
           file.string(),
           token,
-          id.dump(),
+          json_text(id),
           parsed.size(),
           parsed.size() - 1);
     const auto place = id.get<std::size_t>();
@@ -189,7 +190,7 @@ void save_bpe_vocabulary(const bpe_vocabulary& vocabulary, const std::filesystem
   file_writer tokens(folder / "vocab.json");
   for (std::size_t id = 0; id < vocabulary.tokens.size(); ++id)
     tokens.write(
-        fmt::format("{}{}: {}", id == 0 ? "{" : ", ", json(vocabulary.tokens[id]).dump(), id));
+        fmt::format("{}{}: {}", id == 0 ? "{" : ", ", json_text(json(vocabulary.tokens[id])), id));
   tokens.write("}\n");
   tokens.commit();
 }

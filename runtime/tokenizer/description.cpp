@@ -2,6 +2,7 @@
 
 #include "runtime/core/error.hpp"
 #include "runtime/core/file.hpp"
+#include "runtime/core/json_text.hpp"
 #include "runtime/tokenizer/bpe_tokenizer.hpp"
 #include "runtime/tokenizer/null_tokenizer.hpp"
 
@@ -23,7 +24,7 @@ struct remembered {
 };
 
 remembered parsed(const std::string& description) {
-  const auto json = nlohmann::json::parse(description, nullptr, false);
+  const auto json = try_parse_json(description);
   const auto text = [&](const char* key) {
     const auto found = json.is_object() ? json.find(key) : json.end();
     return found != json.end() && found->is_string() ? found->get<std::string>() : std::string();
@@ -52,7 +53,7 @@ std::string describe(const tokenizer_choice& choice, const tokenizer& made) {
     out["vocab_file"] = fs::absolute(choice.vocab_file).lexically_normal().string();
   if (!choice.merge_file.empty())
     out["merge_file"] = fs::absolute(choice.merge_file).lexically_normal().string();
-  return out.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+  return json_text_replacing(out, -1, json_characters::ascii);
 }
 
 void keep_tokenizer(const std::string& description, const fs::path& folder) {

@@ -3,6 +3,7 @@
 #include "runtime/core/error.hpp"
 #include "runtime/core/file.hpp"
 #include "runtime/core/hash.hpp"
+#include "runtime/core/json_text.hpp"
 #include "runtime/data/indexed_dataset.hpp"
 #include "runtime/data/split.hpp"
 #include "runtime/device/backend_kind.hpp"
@@ -399,7 +400,7 @@ std::string gradient_sums(const training_job& job) {
 
 std::string identity(const training_job& job) {
   json out;
-  out["model"] = json::parse(to_json(job.training.model));
+  out["model"] = parse_json(to_json(job.training.model));
   if (!job.training.own.name.empty())
     out["extension"] = job.training.own.name;
   out["seed"] = job.training.seed;
@@ -410,7 +411,7 @@ std::string identity(const training_job& job) {
   out["data"] = describe(job.data);
   out["data"]["train_iterations"] = job.train_iterations;  // decides the order of samples
   if (!job.tokenizer_description.empty()) {
-    out["tokenizer"] = json::parse(job.tokenizer_description);
+    out["tokenizer"] = parse_json(job.tokenizer_description);
     for (const auto* where : {"vocab_file", "merge_file"})
       out["tokenizer"].erase(where);  // its files may be moved; the fingerprint says what they are
   }
@@ -432,7 +433,7 @@ std::string identity(const training_job& job) {
   if (job.devices.exchange == collectives::nccl_fast)
     out["device"]["collectives"] = to_string(job.devices.exchange);
   out["build"] = build_identity();
-  return out.dump();  // keys sorted, no spaces: a manifest gives back the same text
+  return json_text(out);  // keys sorted, no spaces: a manifest gives back the same text
 }
 
 std::vector<std::string> validate(const training_job& job) {

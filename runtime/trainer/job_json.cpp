@@ -1,6 +1,7 @@
 #include "runtime/trainer/job_json.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/core/json_text.hpp"
 #include "runtime/data/utf8.hpp"
 #include "runtime/trainer/job_fields.hpp"
 
@@ -81,7 +82,7 @@ Number whole_number(const json& from, Number least, Number greatest) {
                                   && std::cmp_less_equal(from.get<std::int64_t>(), greatest);
   if (!is_known)
     throw input_error("the description of a job has {} where a whole number from {} to {} belongs",
-                      from.dump(),
+                      json_text(from),
                       least,
                       greatest);
   return from.get<Number>();
@@ -128,7 +129,7 @@ class writer {
   static json written(std::string& x) { return text_or_bytes(x); }
   static json written(std::filesystem::path& x) { return text_or_bytes(x.string()); }
   static json written(std::chrono::milliseconds& x) { return x.count(); }
-  static json written(gpt_config& x) { return json::parse(to_json(x)); }
+  static json written(gpt_config& x) { return parse_json(to_json(x)); }
   static json written(extension& x) { return text_or_bytes(x.name); }
   static json written(own_rate& x) { return x.at ? text_or_bytes(x.name) : json(); }
   static json written(std::optional<behaviour_factory>& x) {
@@ -192,7 +193,7 @@ class reader {
   void read(const json& from, std::chrono::milliseconds& to) {
     to = std::chrono::milliseconds(from.get<std::int64_t>());
   }
-  void read(const json& from, gpt_config& to) { to = gpt_config_from_json(from.dump()); }
+  void read(const json& from, gpt_config& to) { to = gpt_config_from_json(json_text(from)); }
   void read(const json& from, extension& to) {
     if (const auto name = from_text_or_bytes(from); !name.empty())
       to = known_as(name, known_.extensions, "the model extension");
@@ -238,12 +239,12 @@ std::string to_json(const training_job& job) {
   auto copy = job;  // the one list of fields is for reading, too
   writer out;
   visit_fields(out, copy);
-  return out.take().dump();
+  return json_text(out.take());
 }
 
 training_job job_from_json(const std::string& text, const registered_functions& known) {
   try {
-    const auto from = json::parse(text);
+    const auto from = parse_json(text);
     training_job out;
     reader in(from, known);
     visit_fields(in, out);

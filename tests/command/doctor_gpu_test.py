@@ -12,7 +12,6 @@ import pathlib
 import shutil
 import subprocess
 import sys
-import time
 
 import cli_test
 from cli_test import wrong
@@ -113,12 +112,9 @@ def emulated(**environment):
 
 def check_device(folder):
     """Devices are told, with what computes on them; what is slower or lacking is a note with its remedy."""
-    began = time.monotonic()
     found = says(folder, "device 0", "compute capability 9.0, 4 multiprocessors, 2.15 GB", "device 1",
                  "2 devices can compute: --backend cuda", "attention by troupe",
                  "no cuDNN plug-in: attention is troupe's own, which is slower", **emulated(DEVICES=2))
-    if time.monotonic() - began > 30:
-        raise wrong("looking at two emulated devices takes half a minute")
     gpu = found["gpu"]
     if [x["number"] for x in gpu["seen"]] != [0, 1] or gpu["seen"][0]["memory"] != 1 << 31:
         raise wrong(f"{gpu}")

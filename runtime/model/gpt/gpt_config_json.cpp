@@ -1,4 +1,5 @@
 #include "runtime/core/error.hpp"
+#include "runtime/core/json_text.hpp"
 #include "runtime/model/gpt/gpt_config.hpp"
 
 #include <array>
@@ -101,7 +102,7 @@ void visit_later_fields(Config& x, Visitor&& visit) {
   throw input_error("model configuration: '{}' should be {}, but is {}",
                     field,
                     expected,
-                    found.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace));
+                    json_text_replacing(found, -1, json_characters::ascii));
 }
 
 void assign(const char* field, std::int64_t& to, const nlohmann::json& from) {
@@ -152,11 +153,11 @@ std::string to_json(const gpt_config& config) {
   };
   visit_fields(config, write);
   visit_later_fields(config, write);
-  return out.dump();
+  return json_text(out);
 }
 
 gpt_config gpt_config_from_json(const std::string& text) {
-  auto in = nlohmann::json::parse(text, nullptr, false);
+  auto in = try_parse_json(text);
   if (!in.is_object())
     throw input_error("model configuration: should be a JSON object, but is '{}'",
                       text.substr(0, 60));
