@@ -1,27 +1,29 @@
 # Sources compiled several at once. Half of what a source costs is its headers, which are read once
-# for all that are compiled together: a build from nothing takes a third of the time, one after a
-# change of one source that of its whole group. TROUPE_UNITY=OFF is for those who change one source
+# for all that are compiled together: a build from nothing takes less than a third of the time. A
+# change of one source compiles its group again: TROUPE_UNITY=OFF is for those who change one source
 # again and again, and for clang-tidy.
 
 option(TROUPE_UNITY "Compile many sources of a library or test program at once" ON)
 set(TROUPE_UNITY_SIZE 24)
 if(TROUPE_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
-  # The other is said of anonymous namespaces in whatever is included, and here sources are.
+  # GCC warns of anonymous namespaces in whatever is included, and here sources are.
   set(TROUPE_UNITY_OPTIONS -Wshadow=local -Wno-subobject-linkage)
 endif()
 
-# An optimiser takes as long as all else. QUICK is for what is not waited for: commands, tests.
-# GLUE is for what orders computation and does none itself: actors, most rooms of the runtime.
-# COMPUTING is for kernels, data and schedules, which every test waits for.
+# An optimiser takes as long as all else, so some targets do with less of it in the presets.
+#   QUICK      commands and tests, which nobody waits for
+#   GLUE       what orders computation and hardly computes: actors, some rooms of the runtime
+#   COMPUTING  with sanitizers: kernels, data and schedules, which every test waits for
 if(TROUPE_SANITIZE)
   set(TROUPE_QUICK_OPTIONS -O0)
   set(TROUPE_COMPUTING_OPTIONS -O2)
-elseif(CMAKE_CXX_FLAGS MATCHES "-O2")
+elseif(CMAKE_BUILD_TYPE STREQUAL "None" AND CMAKE_CXX_FLAGS MATCHES "-O2")
   set(TROUPE_QUICK_OPTIONS -O1 -g0)
   set(TROUPE_GLUE_OPTIONS -O1)
 endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
-  # GCC collects its garbage at 128 MB; later takes a tenth less time, and a third more memory.
+  # kB. GCC collects its garbage from 128 MB on; collecting later takes a tenth less time, and up to a
+  # third more memory.
   target_compile_options(troupe_options INTERFACE
                          $<$<COMPILE_LANGUAGE:CXX>:--param=ggc-min-heapsize=500000>)
 endif()
@@ -31,47 +33,6 @@ endif()
 function(troupe_unity target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${TROUPE_UNITY}
                         UNITY_BUILD_BATCH_SIZE ${TROUPE_UNITY_SIZE})
-  target_compile_options(${target} PRIVATE ${TROUPE_UNITY_OPTIONS})
-endfunction()
-
-# troupe_unity_of_vectors(<target>): its sources that Highway compiles for each instruction set, two
-# groups of them but for those said to be ALONE, in place of CMake's unity. Names in their anonymous
-# namespaces must differ within the target.
-function(troupe_unity_of_vectors target)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" ALONE)
-  get_target_property(sources ${target} SOURCES)
-  if(NOT TROUPE_UNITY)
-    return()
-  endif()
-  set(of_vectors)
-  foreach(source ${sources})
-    file(STRINGS ${source} included REGEX "^#include <hwy/foreach_target.h>")
-    file(RELATIVE_PATH path ${PROJECT_SOURCE_DIR} ${source})
-    if(included AND NOT path IN_LIST arg_ALONE)
-      list(APPEND of_vectors ${path})
-      set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${source})
-    endif()
-  endforeach()
-  # Highway's header reads again what HWY_TARGET_INCLUDE names when it is read, and the sources name
-  # themselves.
-  foreach(half 0 1)
-    set(path unity/${target}_${half}.cpp)
-    set(this "#undef HWY_TARGET_INCLUDE\n#define HWY_TARGET_INCLUDE \"${path}\"\n")
-    set(text "#include \"kernels/cpu/targets.hpp\"\n\n${this}#include <hwy/foreach_target.h>\n\n")
-    set(i 0)
-    foreach(source ${of_vectors})
-      math(EXPR of "${i} % 2")
-      if(of EQUAL half)
-        string(APPEND text "#include \"${source}\"\n")
-        list(REMOVE_ITEM sources ${PROJECT_SOURCE_DIR}/${source})
-      endif()
-      math(EXPR i "${i} + 1")
-    endforeach()
-    file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/${path} CONTENT "${text}\n${this}" @ONLY)
-    list(APPEND sources ${PROJECT_BINARY_DIR}/${path})
-  endforeach()
-  set_target_properties(${target} PROPERTIES SOURCES "${sources}")
-  target_include_directories(${target} PRIVATE ${PROJECT_BINARY_DIR})
   target_compile_options(${target} PRIVATE ${TROUPE_UNITY_OPTIONS})
 endfunction()
 

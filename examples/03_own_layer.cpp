@@ -82,7 +82,7 @@ tensor smooth_loss(tape& tape,
                    const tensor& mask,
                    std::int64_t V,
                    float scale) {
-  if (tape.ranks() > 1)
+  if (tape.group_size() > 1)
     throw input_error("smooth_loss needs the whole vocabulary: set --tensor-model-parallel-size 1");
   loss_value out;
   const auto counts = mask.elements<float>();

@@ -71,7 +71,7 @@ train() {
     --max-position-embeddings 128 --position-embedding-type rope --normalization RMSNorm \
     --swiglu --ffn-hidden-size 512 --disable-bias-linear \
     --attention-dropout 0 --hidden-dropout 0 \
-    --micro-batch-size 4 --global-batch-size 16 --train-iters 750 \
+    --micro-batch-size 4 --global-batch-size 16 --train-iters 500 \
     --lr 3e-3 --min-lr 3e-4 --lr-decay-style cosine --lr-warmup-iters 50 --adam-beta2 0.95 \
     --weight-decay 0.1 --clip-grad 1.0 --init-method-std 0.03 \
     --world-size 4 --pipeline-model-parallel-size 2 \

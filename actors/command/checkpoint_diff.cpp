@@ -121,7 +121,7 @@ std::string summary(const ordered_json& found) {
 
 ordered_json diff_json(const checkpoint_reader& a, const checkpoint_reader& b) {
   const auto &ma = a.manifest(), &mb = b.manifest();
-  auto ia = runtime::parse_json(ma.identity), ib = runtime::parse_json(mb.identity);
+  auto ia = runtime::json_value(ma.identity), ib = runtime::json_value(mb.identity);
   ia.erase("model");
   ib.erase("model");
   if (!ma.products.empty() && !mb.products.empty()) {
@@ -133,7 +133,7 @@ ordered_json diff_json(const checkpoint_reader& a, const checkpoint_reader& b) {
       = differences({{"iteration", ma.iteration}, {"consumed_samples", ma.consumed_samples}},
                     {{"iteration", mb.iteration}, {"consumed_samples", mb.consumed_samples}});
   out["model"]
-      = differences(runtime::parse_json(to_json(ma.model)), runtime::parse_json(to_json(mb.model)));
+      = differences(runtime::json_value(to_json(ma.model)), runtime::json_value(to_json(mb.model)));
   out["identity"] = differences(ia, ib);
   out["tensors"] = ordered_json::array();
   ordered_json n = {{"tensors", 0},

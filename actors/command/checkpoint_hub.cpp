@@ -44,7 +44,7 @@ void find_tokenizer(const runtime::checkpoint_reader& from,
   const auto found = identity.find("tokenizer");
   if (found == identity.end())
     return;
-  const auto description = found->dump();
+  const auto description = runtime::json_text(*found);
   const auto run = fs::absolute(from.folder()).lexically_normal().parent_path();
   tokenizer_flags given;
   given.folder = flags.tokenizer;
@@ -117,7 +117,7 @@ int import_from_hub(const import_flags& flags) {
   const auto model = runtime::read_hub_model(flags.hub);
   const auto description = tokenizer_of(flags, model);
   const nlohmann::json identity = {{"imported_from", fs::absolute(flags.hub).string()},
-                                   {"tokenizer", runtime::parse_json(description)}};
+                                   {"tokenizer", runtime::json_value(description)}};
   const auto count = std::uint64_t(runtime::parameter_count(model.config()));
   runtime::keep_tokenizer(description, flags.save);  // before the checkpoint that needs it is there
   fs::path folder;

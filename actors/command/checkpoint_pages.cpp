@@ -27,7 +27,7 @@ std::string fields(const std::string& title, const json& of) {
 
 /// "world 8 tp 2 pp 2": what is in a layout, shortly: axes of one rank are left out.
 std::string layout_text(const runtime::checkpoint_manifest& x) {
-  const auto layout = runtime::parse_json(x.layout);
+  const auto layout = runtime::json_value(x.layout);
   const std::pair<const char*, const char*> names[] = {{"world_size", "world"},
                                                        {"tensor_model_parallel_size", "tp"},
                                                        {"context_parallel_size", "cp"},
@@ -119,7 +119,7 @@ ordered_json list_json(const std::vector<listed_checkpoint>& all) {
                         {"wrong", x.wrong}};
     if (x.manifest) {
       one["consumed_samples"] = x.manifest->consumed_samples;
-      one["layout"] = runtime::parse_ordered_json(x.manifest->layout);
+      one["layout"] = runtime::ordered_json_value(x.manifest->layout);
     }
     out.push_back(std::move(one));
   }
@@ -129,7 +129,7 @@ ordered_json list_json(const std::vector<listed_checkpoint>& all) {
 std::string show_page(const listed_checkpoint& x, bool tensors) {
   const auto& m = *x.manifest;
   const auto all = tensors_of(m);
-  auto identity = runtime::parse_json(m.identity);
+  auto identity = runtime::json_value(m.identity);
   identity.erase("model");  // told above
   std::size_t pieces = 0;
   for (const auto& [name, one] : all)
@@ -142,8 +142,8 @@ std::string show_page(const listed_checkpoint& x, bool tensors) {
                            x.tracked ? "; latest checkpoint" : "")
              + fmt::format(
                  "saved       {}, {}\n", minute(x.saved), runtime::human_bytes(double(x.bytes)))
-             + fields("model", runtime::parse_json(to_json(m.model)))
-             + fields("layout", runtime::parse_json(m.layout)) + fields("identity", identity)
+             + fields("model", runtime::json_value(to_json(m.model)))
+             + fields("layout", runtime::json_value(m.layout)) + fields("identity", identity)
              + (m.products.empty()
                     ? ""
                     : fmt::format("products    {} with an algorithm that was measured, or none\n",
@@ -166,9 +166,9 @@ ordered_json show_json(const listed_checkpoint& x, bool tensors) {
                       {"tracked", x.tracked},
                       {"saved", std::chrono::system_clock::to_time_t(x.saved)},
                       {"bytes", x.bytes},
-                      {"model", runtime::parse_ordered_json(to_json(m.model))},
-                      {"layout", runtime::parse_ordered_json(m.layout)},
-                      {"identity", runtime::parse_ordered_json(m.identity)},
+                      {"model", runtime::ordered_json_value(to_json(m.model))},
+                      {"layout", runtime::ordered_json_value(m.layout)},
+                      {"identity", runtime::ordered_json_value(m.identity)},
                       {"products", m.products}};
   out["shards"] = ordered_json::array();
   for (const auto& shard : m.shards)

@@ -69,7 +69,7 @@ void require_own_folder(const runtime::checkpoint_settings& where) {
 
 /// Fields of a model that decide neither its parameters nor its function.
 json essence(const runtime::gpt_config& model) {
-  auto out = runtime::parse_json(runtime::to_json(model));
+  auto out = runtime::json_value(runtime::to_json(model));
   for (const auto* field :
        {"hidden_dropout", "attention_dropout", "init_std", "sequence", "padded_vocabulary"})
     out.erase(field);
@@ -134,7 +134,7 @@ void settle_scheduler(const runtime::checkpoint_reader& from, runtime::training_
 
 /// The step after which the moments of a checkpoint were zero.
 std::uint64_t moments_from(const runtime::checkpoint_manifest& x) {
-  const auto all = runtime::parse_json(x.identity);
+  const auto all = runtime::json_value(x.identity);
   const auto found = all.find("optimizer");
   if (found == all.end() || !found->is_object() || !found->contains("moments_from"))
     return 0;
@@ -169,8 +169,8 @@ json take_layout(json& identity) {
 /// What is told when a run goes on under another identity.
 std::vector<std::string> compare_identities(const runtime::checkpoint_reader& from,
                                             const runtime::training_job& job) {
-  auto there = runtime::parse_json(from.manifest().identity),
-       here = runtime::parse_json(runtime::identity(job));
+  auto there = runtime::json_value(from.manifest().identity),
+       here = runtime::json_value(runtime::identity(job));
   const auto layout
       = differences(runtime::json_text(take_layout(there)), runtime::json_text(take_layout(here)));
   const auto others = differences(runtime::json_text(there), runtime::json_text(here));
@@ -265,15 +265,16 @@ start_point plan_start(runtime::training_job& job, const runtime::cancel_token& 
 }
 
 std::string differences(const std::string& there, const std::string& here) {
-  const auto a = runtime::parse_json(there).flatten(), b = runtime::parse_json(here).flatten();
+  const auto a = runtime::json_value(there).flatten(), b = runtime::json_value(here).flatten();
   std::set<std::string> names;
   for (const auto* x : {&a, &b})
     for (const auto& [name, value] : x->items())
       names.insert(name);
   const auto shown = [](const json& x, const std::string& name) {
     const auto found = x.find(name);
-    return found == x.end() ? std::string("nothing")
-                            : found->dump(-1, ' ', true, json::error_handler_t::replace);
+    return found == x.end()
+               ? std::string("nothing")
+               : runtime::json_text_replacing(*found, -1, runtime::json_characters::ascii);
   };
   std::string out;
   for (const auto& name : names) {

@@ -128,7 +128,7 @@ variable embedding(tape& tape,
                    std::int64_t words,
                    int table,
                    int position_table) {
-  ensure(position_table < 0 || tape.ranks() == 1,
+  ensure(position_table < 0 || tape.group_size() == 1,
          "PLACEMENT-3: positions are added once, after the sum over the tensor axis");
   return with_element(tape.type(), [&]<class T>(T) {
     return run_embedding<T>(tape, tokens, rows, channels, words, table, position_table);

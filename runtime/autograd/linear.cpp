@@ -154,7 +154,7 @@ variable linear(tape& tape,
   const bool column = kind == product::column;
   require_placement(
       x, column ? placement::replicated_partial_gradient : placement::feature_sharded, "linear");
-  ensure(column || bias < 0 || tape.ranks() == 1,
+  ensure(column || bias < 0 || tape.group_size() == 1,
          "PLACEMENT-2: a bias is added once, after the sum over the tensor axis");
   return with_element(tape.type(), [&]<class T>(T) {
     return run_linear<T>(tape,

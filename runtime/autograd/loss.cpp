@@ -40,17 +40,21 @@ struct cross_entropy_node final : node {
 /// Puts the parts of all ranks together: of each rank lse and target logit, (2, R).
 void merge(tape& tape, const tensor& part, tensor& loss, tensor& lse) {
   const auto R = loss.size();
-  const auto all = tensor::empty<float>(tape.stream(), {tape.ranks(), 2, R});
-  const auto ends = equal_ends(std::int64_t(all.bytes()), tape.ranks());
+  const auto all = tensor::empty<float>(tape.stream(), {tape.group_size(), 2, R});
+  const auto ends = equal_ends(std::int64_t(all.bytes()), tape.group_size());
   tape.group(axis::tensor)
       .all_gather(tape.stream(), part.raw(), const_cast<std::byte*>(all.raw()), ends);
   std::vector<const float*> part_lse, part_logit;
-  for (int r = 0; r < tape.ranks(); ++r) {
+  for (int r = 0; r < tape.group_size(); ++r) {
     part_lse.push_back(all.data<float>() + 2 * r * R);
     part_logit.push_back(all.data<float>() + (2 * r + 1) * R);
   }
-  tape.stream().run(kernels::cross_entropy_merge<float>{
-      loss.data<float>(), lse.data<float>(), part_lse.data(), part_logit.data(), tape.ranks(), R});
+  tape.stream().run(kernels::cross_entropy_merge<float>{loss.data<float>(),
+                                                        lse.data<float>(),
+                                                        part_lse.data(),
+                                                        part_logit.data(),
+                                                        tape.group_size(),
+                                                        R});
 }
 
 template <class T>
@@ -73,7 +77,7 @@ tensor run(tape& tape,
                                             .V = V,
                                             .vocabulary = vocabulary,
                                             .first = std::int32_t(first)};
-  if (tape.ranks() == 1) {
+  if (tape.group_size() == 1) {
     tape.stream().run(forward);
   } else {
     auto part = tensor::empty<float>(tape.stream(), {2, R});

@@ -84,7 +84,7 @@ class tape {
   dtype type() const { return store_.type(); }
   bool recording() const { return settings_.recording && recording_now_; }
 
-  int ranks(axis along = axis::tensor) const {
+  int group_size(axis along = axis::tensor) const {
     const auto* const group = settings_.groups[along];
     return group == nullptr ? 1 : group->size();
   }
@@ -92,8 +92,10 @@ class tape {
     const auto* const group = settings_.groups[along];
     return group == nullptr ? 0 : group->rank();
   }
-  communicator& group(axis along) { return *settings_.groups[along]; }  ///< where ranks(along) > 1
-  bool sequence_parallel() const { return settings_.sequence_parallel && ranks() > 1; }
+  communicator& group(axis along) {
+    return *settings_.groups[along];
+  }  ///< where group_size(along) > 1
+  bool sequence_parallel() const { return settings_.sequence_parallel && group_size() > 1; }
 
   /// Everything until `end_segment` belongs to a new segment of `unit`, which is acquired
   /// meanwhile. Without `record` nothing is kept for it: `rerun_segment` must come before its

@@ -26,9 +26,9 @@ tensor summed(tape& tape, const tensor& x) {
 
 /// This rank's rows of the sum.
 tensor scattered(tape& tape, const tensor& x) {
-  auto out = like(tape, scaled_rows(x, 1, tape.ranks()));
+  auto out = like(tape, scaled_rows(x, 1, tape.group_size()));
   const void* const part = x.raw();
-  const auto ends = equal_ends(x.size(), tape.ranks());
+  const auto ends = equal_ends(x.size(), tape.group_size());
   tape.group(axis::tensor)
       .reduce_scatter_sum(tape.stream(), tape.type(), {&part, 1}, out.raw(), ends);
   return out;
@@ -57,8 +57,8 @@ struct reduce_from_node final : node {
 }  // namespace
 
 tensor gathered(tape& tape, const tensor& rows) {
-  auto out = like(tape, scaled_rows(rows, tape.ranks(), 1));
-  const auto ends = equal_ends(std::int64_t(out.bytes()), tape.ranks());
+  auto out = like(tape, scaled_rows(rows, tape.group_size(), 1));
+  const auto ends = equal_ends(std::int64_t(out.bytes()), tape.group_size());
   tape.group(axis::tensor).all_gather(tape.stream(), rows.raw(), out.raw(), ends);
   return out;
 }
@@ -66,7 +66,7 @@ tensor gathered(tape& tape, const tensor& rows) {
 variable copy_to_tensor_region(tape& tape, const variable& x) {
   if (x.placements[axis::tensor] != placement::sequence_sharded)
     require_placement(x, placement::replicated, "copy_to_tensor_region");
-  if (tape.ranks() == 1) {
+  if (tape.group_size() == 1) {
     auto y = x;
     y.placements[axis::tensor] = placement::replicated_partial_gradient;
     return y;
@@ -89,7 +89,7 @@ variable copy_to_tensor_region(tape& tape, const variable& x) {
 variable reduce_from_tensor_region(tape& tape, const variable& x) {
   require_placement(x, placement::partial, "reduce_from_tensor_region");
   const bool scatter = tape.sequence_parallel();
-  if (tape.ranks() == 1) {
+  if (tape.group_size() == 1) {
     auto y = x;
     y.placements[axis::tensor] = placement::replicated;
     return y;

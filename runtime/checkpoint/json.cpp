@@ -84,7 +84,7 @@ nlohmann::json parse_json(std::string_view text, const std::string& where, json_
         "{} has {} bytes of JSON; at most {} are accepted", where, text.size(), most.bytes);
   json_watcher watcher(where, most.depth);
   nlohmann::json::sax_parse(text, &watcher);
-  return parse_json(text);
+  return json_value(text);
 }
 
 std::string shown(const nlohmann::json& value) {

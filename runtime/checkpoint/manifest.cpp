@@ -265,9 +265,9 @@ std::string to_json(const checkpoint_manifest& x) {
                          {"finite", x.scale.finite},
                          {"hysteresis", x.scale.hysteresis},
                          {"at_minimum", x.scale.at_minimum}};
-  out["model"] = parse_ordered_json(to_json(x.model));
-  out["identity"] = parse_ordered_json(x.identity);
-  out["layout"] = parse_ordered_json(x.layout);
+  out["model"] = ordered_json_value(to_json(x.model));
+  out["identity"] = ordered_json_value(x.identity);
+  out["layout"] = ordered_json_value(x.layout);
   ensure(out["identity"].is_object() && out["layout"].is_object(),
          "MANIFEST-1: identity and layout are JSON objects");
   if (!x.products.empty())

@@ -11,19 +11,19 @@ std::string replacing(const Json& value, int indent, json_characters characters)
 
 }  // namespace
 
-nlohmann::json parse_json(std::string_view text) {
+nlohmann::json json_value(std::string_view text) {
   return nlohmann::json::parse(text);
 }
 
-nlohmann::ordered_json parse_ordered_json(std::string_view text) {
+nlohmann::ordered_json ordered_json_value(std::string_view text) {
   return nlohmann::ordered_json::parse(text);
 }
 
-nlohmann::json parse_json(std::string_view text, const nlohmann::json::parser_callback_t& keep) {
+nlohmann::json json_value(std::string_view text, const nlohmann::json::parser_callback_t& keep) {
   return nlohmann::json::parse(text, keep);
 }
 
-nlohmann::json try_parse_json(std::string_view text) {
+nlohmann::json json_value_or_discarded(std::string_view text) {
   return nlohmann::json::parse(text, nullptr, false);
 }
 

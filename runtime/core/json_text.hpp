@@ -9,16 +9,16 @@
 
 namespace troupe::runtime {
 
-/// The value of a text. Throws nlohmann::json::parse_error. For texts of this program: what others
-/// wrote is read within limits, by runtime/checkpoint/json.hpp.
-nlohmann::json parse_json(std::string_view text);
-nlohmann::ordered_json parse_ordered_json(std::string_view text);
+/// The value of a text, whatever its length and depth: runtime/checkpoint/json.hpp has limits.
+/// Throws nlohmann::json::exception.
+nlohmann::json json_value(std::string_view text);
+nlohmann::ordered_json ordered_json_value(std::string_view text);
 
-/// The same, asking `keep` of each element as nlohmann::json::parse does; what it throws passes.
-nlohmann::json parse_json(std::string_view text, const nlohmann::json::parser_callback_t& keep);
+/// The same, calling `keep` for each element as nlohmann::json::parse does; what it throws passes.
+nlohmann::json json_value(std::string_view text, const nlohmann::json::parser_callback_t& keep);
 
 /// A value whose is_discarded() holds where the text is not JSON.
-nlohmann::json try_parse_json(std::string_view text);
+nlohmann::json json_value_or_discarded(std::string_view text);
 
 /// The text of a value: in one line (indent -1), or indented by so many spaces a level. Throws
 /// nlohmann::json::type_error for a string that is not UTF-8.
@@ -27,8 +27,8 @@ std::string json_text(const nlohmann::ordered_json& value, int indent = -1);
 
 enum class json_characters { utf8, ascii };
 
-/// The same for strings that may be anything: what is not UTF-8 becomes U+FFFD. ascii: other
-/// characters are escaped.
+/// The same for strings that may be anything: what is not UTF-8 becomes U+FFFD. ascii: characters
+/// beyond ASCII are escaped.
 std::string json_text_replacing(const nlohmann::json& value,
                                 int indent = -1,
                                 json_characters characters = json_characters::utf8);

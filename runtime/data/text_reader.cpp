@@ -139,7 +139,7 @@ class reader {
     file_.require_intact();
     json value;
     try {
-      value = parse_json(line);
+      value = json_value(line);
     } catch (const json::parse_error& e) {
       refuse(fmt::format("at byte {}: {}", e.byte, reason(e)));
     } catch (const json::exception& e) {

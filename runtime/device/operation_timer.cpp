@@ -13,11 +13,12 @@ namespace {
 
 constexpr std::size_t many_marks = 1024;  ///< then the first are read
 
-/// Of each operation and type one, which lives as long as the program.
+/// Apart, so that it is compiled once and not for each operation.
 std::string made_name(const kernels::operation& op) {
   return std::string(text(op.name)) + "<" + std::string(text(op.type)) + ">";
 }
 
+/// Of each operation and type one, which lives as long as the program.
 std::string_view full_name(const kernels::operation& op) {
   return kernels::visit(op, [&op]<class Op>(const Op&) -> std::string_view {
     static const std::string name = made_name(op);

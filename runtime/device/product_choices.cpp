@@ -84,7 +84,7 @@ std::vector<product_choice> load_product_choices(const std::filesystem::path& pa
   std::error_code failed;
   if (!std::filesystem::exists(path, failed))
     return {};
-  const auto all = try_parse_json(read_text(path));
+  const auto all = json_value_or_discarded(read_text(path));
   if (!all.is_object() || all.value("format", nlohmann::json()) != format)
     refuse(path, "it is no file of product choices, or is cut off");
   if (all.value("version", nlohmann::json()) != version)

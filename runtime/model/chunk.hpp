@@ -39,7 +39,7 @@ class chunk {
 
   const model_spec& model() const { return model_; }
   const chunk_range& range() const { return range_; }
-  const axis_ranks& ranks() const { return ranks_; }
+  const axis_ranks& axes() const { return ranks_; }
   int tensor_ranks() const { return ranks_[axis::tensor].size; }
   bool sequence_parallel() const { return sequence_parallel_; }
   const std::vector<unit_spec>& units() const { return units_; }

@@ -88,7 +88,7 @@ chunk_pass::chunk_pass(const chunk& of,
       continue;
     const auto* const group = groups[row.id];
     ensure((group == nullptr ? axis_rank() : axis_rank{group->rank(), group->size()})
-                   == of.ranks()[row.id]
+                   == of.axes()[row.id]
                && (group == nullptr || group->along() == row.id),
            "CHUNK-1: a chunk runs on the axes and ranks that it was cut for");
   }

@@ -21,7 +21,7 @@ constexpr std::uint64_t arrays = 3;  ///< of a state: weights, first and second 
 
 /// Whether another rank answers for it.
 bool is_repeated(const parameter_store& store, const entry& e) {
-  return e.is_foreign_copy() || !answers(e.spec, store.ranks());
+  return e.is_foreign_copy() || !answers(e.spec, store.axes());
 }
 
 /// The reduced gradient of a range.
@@ -105,7 +105,7 @@ void adamw::make_keys(memory_pool& pool) {
   std::vector<std::uint64_t> keys;
   for (const auto& x : parts_) {
     const auto& e = store_.entries()[std::size_t(x.range.entry)];
-    grain_key where{.name = hash64(e.known_as()), .rank = shard_index(e.spec, store_.ranks())};
+    grain_key where{.name = hash64(e.known_as()), .rank = shard_index(e.spec, store_.axes())};
     for (where.what = 0; where.what < arrays; ++where.what)
       for (where.begin = x.range.begin; where.begin < x.range.end; where.begin += grain_) {
         where.end = std::min(where.begin + grain_, x.range.end);

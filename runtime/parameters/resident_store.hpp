@@ -27,7 +27,7 @@ class resident_store final : public parameter_store {
 
   dtype type() const override { return values_.type(); }
   const std::vector<entry>& entries() const override { return entries_; }
-  const axis_ranks& ranks() const override { return ranks_; }
+  const axis_ranks& axes() const override { return ranks_; }
   const memory_pool& pool() const override { return pool_; }
   int replicas() const override { return int(gradients_.size()); }
 

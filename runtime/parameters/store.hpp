@@ -54,7 +54,7 @@ class parameter_store {
   /// Of the values: f32, bf16 or f16. Gradients are f32.
   virtual dtype type() const = 0;
   virtual const std::vector<parameter_entry>& entries() const = 0;
-  virtual const axis_ranks& ranks() const = 0;
+  virtual const axis_ranks& axes() const = 0;
   virtual const memory_pool& pool() const = 0;
   /// Logical replicas with gradients of their own, so that fewer workers than replicas give the
   /// same bits.

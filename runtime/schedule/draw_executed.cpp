@@ -69,7 +69,7 @@ struct step_reader {
       return false;
     };
     try {
-      const auto rest = parse_json(json, look);
+      const auto rest = json_value(json, look);
       if (!rest.is_object() || !rest.contains("traceEvents"))
         refuse("it has no traceEvents");
     } catch (const nlohmann::json::parse_error& e) {

@@ -73,7 +73,7 @@ run_table::run_table(const fs::path& log) {
 
 void run_table::read_json(std::string_view text) {
   for_each_line(text, [&](std::string_view line, std::size_t number) {
-    const auto entry = try_parse_json(line);
+    const auto entry = json_value_or_discarded(line);
     const auto at = entry.is_object() ? entry.find("iteration") : entry.end();
     if (!entry.is_object() || at == entry.end() || !at->is_number_unsigned())
       return skipped_.push_back(number);

@@ -36,7 +36,7 @@ json parse_vocabulary(const std::filesystem::path& file) {
     return true;
   };
   try {
-    auto parsed = parse_json(content, refuse_twice);
+    auto parsed = json_value(content, refuse_twice);
     if (!parsed.is_object())
       throw input_error(
           "cannot read the vocabulary '{}': it is a JSON {}, not an object of token: id",

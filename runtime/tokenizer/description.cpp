@@ -24,7 +24,7 @@ struct remembered {
 };
 
 remembered parsed(const std::string& description) {
-  const auto json = try_parse_json(description);
+  const auto json = json_value_or_discarded(description);
   const auto text = [&](const char* key) {
     const auto found = json.is_object() ? json.find(key) : json.end();
     return found != json.end() && found->is_string() ? found->get<std::string>() : std::string();

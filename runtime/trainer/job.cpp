@@ -400,7 +400,7 @@ std::string gradient_sums(const training_job& job) {
 
 std::string identity(const training_job& job) {
   json out;
-  out["model"] = parse_json(to_json(job.training.model));
+  out["model"] = json_value(to_json(job.training.model));
   if (!job.training.own.name.empty())
     out["extension"] = job.training.own.name;
   out["seed"] = job.training.seed;
@@ -411,7 +411,7 @@ std::string identity(const training_job& job) {
   out["data"] = describe(job.data);
   out["data"]["train_iterations"] = job.train_iterations;  // decides the order of samples
   if (!job.tokenizer_description.empty()) {
-    out["tokenizer"] = parse_json(job.tokenizer_description);
+    out["tokenizer"] = json_value(job.tokenizer_description);
     for (const auto* where : {"vocab_file", "merge_file"})
       out["tokenizer"].erase(where);  // its files may be moved; the fingerprint says what they are
   }

@@ -129,7 +129,7 @@ class writer {
   static json written(std::string& x) { return text_or_bytes(x); }
   static json written(std::filesystem::path& x) { return text_or_bytes(x.string()); }
   static json written(std::chrono::milliseconds& x) { return x.count(); }
-  static json written(gpt_config& x) { return parse_json(to_json(x)); }
+  static json written(gpt_config& x) { return json_value(to_json(x)); }
   static json written(extension& x) { return text_or_bytes(x.name); }
   static json written(own_rate& x) { return x.at ? text_or_bytes(x.name) : json(); }
   static json written(std::optional<behaviour_factory>& x) {
@@ -244,7 +244,7 @@ std::string to_json(const training_job& job) {
 
 training_job job_from_json(const std::string& text, const registered_functions& known) {
   try {
-    const auto from = parse_json(text);
+    const auto from = json_value(text);
     training_job out;
     reader in(from, known);
     visit_fields(in, out);

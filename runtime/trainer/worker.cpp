@@ -36,10 +36,9 @@ std::unique_ptr<parameter_store> store_of(const worker_settings& settings,
                                           const chunk& model,
                                           const memory_pool& pool) {
   if (settings.store)
-    return settings.store(
-        model.units(), settings.replicas, pool, settings.precision, model.ranks());
+    return settings.store(model.units(), settings.replicas, pool, settings.precision, model.axes());
   return std::make_unique<resident_store>(
-      model.units(), settings.replicas, pool, settings.precision, model.ranks());
+      model.units(), settings.replicas, pool, settings.precision, model.axes());
 }
 
 /// Two copies on one rank are alike.
@@ -256,7 +255,7 @@ void worker::inject_nan_gradient() {
   for (auto& [id, home] : homes_)
     for (const auto& e : home->store->entries())
       if (home->answers() && e.owner < 0 && e.spec.tied_to.empty()
-          && runtime::answers(e.spec, home->store->ranks())) {
+          && runtime::answers(e.spec, home->store->axes())) {
         const float nan = std::numeric_limits<float>::quiet_NaN();
         stream_.write(home->store->gradients(0, e.index), &nan, sizeof nan);
         return;
@@ -340,7 +339,7 @@ std::int64_t worker::parameter_count() const {
   for (const auto& [id, home] : homes_)
     for (const auto& e : home->store->entries()) {
       const bool own = home->copy == copy_id(0) && e.spec.tied_to.empty()
-                       && runtime::answers(e.spec, home->store->ranks());
+                       && runtime::answers(e.spec, home->store->axes());
       sum += own ? e.valid : 0;
     }
   return sum;

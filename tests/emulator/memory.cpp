@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <sys/mman.h>
 #include <vector>
@@ -26,10 +27,15 @@ namespace troupe::emulator {
 namespace {
 
 constexpr std::size_t alignment = 256;
-constexpr std::size_t page = 4096;
-/// What is larger is poisoned at its beginning only: pages that exist are opened and closed with
-/// every item of a stream, and a workspace of 32 MiB has 8192.
-constexpr std::size_t poisoned_at_most = std::size_t{1} << 20;
+/// Pages that exist are opened and closed with every item of a stream, each by itself: large ones,
+/// where the system has them, and none inside of what is large, which is poisoned at both ends
+/// only.
+constexpr std::size_t page = std::size_t{2} << 20;
+constexpr std::size_t poisoned_at_least = std::size_t{1} << 20;
+
+std::size_t whole_pages(std::size_t bytes) {
+  return (bytes + page - 1) / page * page;
+}
 
 /// With the space behind it in which nobody may write.
 std::size_t with_margin(std::size_t bytes) {
@@ -43,15 +49,15 @@ void fill_with_poison(std::byte* at, std::size_t bytes) {
 
 class device_memory {
  public:
-  device_memory() : each_((2 * machine().memory + page - 1) / page * page) {
-    const std::size_t all = std::max<std::size_t>(each_ * std::size_t(machine().devices), page);
-    void* const at
-        = ::mmap(nullptr, all, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  device_memory() : each_(whole_pages(2 * machine().memory)) {
+    std::size_t all = each_ * std::size_t(machine().devices) + page;
+    void* at = ::mmap(nullptr, all, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (at == MAP_FAILED) {
       std::perror("emulated device: reserving its memory");
       std::exit(2);
     }
-    first_ = static_cast<std::byte*>(at);
+    ::madvise(at, all, MADV_HUGEPAGE);  // slower without
+    first_ = static_cast<std::byte*>(std::align(page, all - page, at, all));
     parts_.resize(std::size_t(machine().devices));
   }
 
@@ -157,7 +163,7 @@ class device_memory {
   void grow(int device, std::size_t to) {
     const std::lock_guard lock(gate_);
     auto& of = parts_[std::size_t(device)];
-    to = (to + page - 1) / page * page;
+    to = whole_pages(to);
     if (to <= of.reach)
       return;
     ASAN_POISON_MEMORY_REGION(start(device) + of.reach, to - of.reach);
@@ -179,12 +185,16 @@ class device_memory {
     const memory_access access;
     std::byte* const begin = start(device) + at;
     ASAN_UNPOISON_MEMORY_REGION(begin, space);
-    const std::size_t first = std::min(space, poisoned_at_most);
-    const std::size_t last = space - std::min(space - first, page);
-    fill_with_poison(begin, first);
-    if (last > first)
-      ::madvise(begin + first, (last - first) / page * page, MADV_DONTNEED);
-    fill_with_poison(begin + last, space - last);
+    // Of the device's range: the whole pages between are given back.
+    const std::size_t first = whole_pages(at + poisoned_at_least);
+    const std::size_t last = (at + space) / page * page;
+    if (first < last) {
+      fill_with_poison(begin, first - at);
+      ::madvise(start(device) + first, last - first, MADV_DONTNEED);
+      fill_with_poison(start(device) + last, at + space - last);
+    } else {
+      fill_with_poison(begin, space);
+    }
     ASAN_POISON_MEMORY_REGION(begin + usable, space - usable);
   }
 

@@ -28,8 +28,8 @@ struct memory_block {
 /// far outside of every array as an index.
 constexpr std::uint16_t poison = 0xffa5;
 
-/// Filled with the poison, in its first MiB; null if the device has not as much left. Aligned to
-/// 256 bytes; behind it lie at least as many that belong to nobody.
+/// Filled with the poison, in its first MiB at least; null if the device has not as much left.
+/// Aligned to 256 bytes; behind it lie at least as many that belong to nobody.
 void* allocate_device(int device, std::size_t bytes);
 
 /// False if nothing begins there. Filled with the poison again. Says who wrote past an end.

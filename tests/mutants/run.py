@@ -137,7 +137,7 @@ def main():
     os.environ.setdefault("CCACHE_BASEDIR", str(ROOT.parent))
     os.environ.setdefault("CCACHE_NOHASHDIR", "1")
     copy_tree(tree)
-    done = subprocess.run(["cmake", "--preset", "release"], cwd=tree, capture_output=True, text=True)
+    done = subprocess.run(["cmake", "--preset", "release", "-DTROUPE_UNITY=OFF"], cwd=tree, capture_output=True, text=True)
     if done.returncode != 0:
         print(done.stdout + done.stderr, file=sys.stderr)
         return 2

@@ -11,7 +11,7 @@ namespace troupe::tests {
 class layer_store : public runtime::parameter_store {
  public:
   const std::vector<runtime::parameter_entry>& entries() const override { return entries_; }
-  const runtime::axis_ranks& ranks() const override { return ranks_; }
+  const runtime::axis_ranks& axes() const override { return ranks_; }
   const runtime::memory_pool& pool() const override { return pool_; }
   int replicas() const override { return 1; }
   std::byte* values(int) override { refuse(); }

@@ -157,7 +157,7 @@ std::string to_json(const gpt_config& config) {
 }
 
 gpt_config gpt_config_from_json(const std::string& text) {
-  auto in = try_parse_json(text);
+  auto in = json_value_or_discarded(text);
   if (!in.is_object())
     throw input_error("model configuration: should be a JSON object, but is '{}'",
                       text.substr(0, 60));

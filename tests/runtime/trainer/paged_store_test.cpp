@@ -51,7 +51,7 @@ class paged_store final : public parameter_store {
 
   dtype type() const override { return type_; }
   const std::vector<parameter_entry>& entries() const override { return entries_; }
-  const axis_ranks& ranks() const override { return ranks_; }
+  const axis_ranks& axes() const override { return ranks_; }
   const memory_pool& pool() const override { return pool_; }
   int replicas() const override { return replicas_; }
 

@@ -1,0 +1,40 @@
+#include "runtime/core/json_text.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <stdexcept>
+
+using namespace troupe::runtime;
+
+TEST_CASE("JSON texts keep their order, or sort their keys, and are indented as is asked",
+          "[core]") {
+  const auto text = R"({"b":1,"a":[true,null]})";
+  CHECK(json_text(ordered_json_value(text)) == text);
+  CHECK(json_text(json_value(text)) == R"({"a":[true,null],"b":1})");
+  CHECK(json_text(ordered_json_value(R"({"b":1})"), 1) == "{\n \"b\": 1\n}");
+  CHECK(json_text_replacing(ordered_json_value(text)) == text);
+}
+
+TEST_CASE("bytes that are no UTF-8 are refused in JSON texts, or replaced", "[core]") {
+  const nlohmann::json broken = "\xff\xc3\xa9";
+  CHECK_THROWS_AS(json_text(broken), nlohmann::json::type_error);
+  CHECK(json_text_replacing(broken) == "\"\xef\xbf\xbd\xc3\xa9\"");
+  CHECK(json_text_replacing(broken, -1, json_characters::ascii) == R"("\ufffd\u00e9")");
+}
+
+TEST_CASE("what is no JSON is refused, or discarded", "[core]") {
+  CHECK_THROWS_AS(json_value("{"), nlohmann::json::parse_error);
+  CHECK_THROWS_AS(ordered_json_value("[1,]"), nlohmann::json::parse_error);
+  CHECK_THROWS_AS(json_value("1e999"), nlohmann::json::out_of_range);
+  CHECK(json_value_or_discarded("{").is_discarded());
+  CHECK(json_value_or_discarded("{}").is_object());
+}
+
+TEST_CASE("whoever reads JSON is asked for each element, and may throw", "[core]") {
+  using event = nlohmann::json::parse_event_t;
+  const auto keep
+      = [](int, event at, nlohmann::json& found) { return at != event::value || found != 2; };
+  CHECK(json_value("[1,2,3]", keep) == nlohmann::json({1, 3}));
+  const auto refuse = [](int, event, nlohmann::json&) -> bool { throw std::runtime_error("no"); };
+  CHECK_THROWS_AS(json_value("[1]", refuse), std::runtime_error);
+}
