@@ -11,14 +11,17 @@ if(TROUPE_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
 endif()
 
 # An optimiser takes as long as all else, so some targets do with less of it in the presets.
-#   QUICK      commands and tests, which nobody waits for
+#   QUICK      commands, which nobody waits for
+#   TEST       tests and stories, whose work the libraries do
 #   GLUE       what orders computation and hardly computes: actors, some rooms of the runtime
 #   COMPUTING  with sanitizers: kernels, data and schedules, which every test waits for
 if(TROUPE_SANITIZE)
   set(TROUPE_QUICK_OPTIONS -O0)
+  set(TROUPE_TEST_OPTIONS -O0)
   set(TROUPE_COMPUTING_OPTIONS -O2)
 elseif(CMAKE_BUILD_TYPE STREQUAL "None" AND CMAKE_CXX_FLAGS MATCHES "-O2")
   set(TROUPE_QUICK_OPTIONS -O1 -g0)
+  set(TROUPE_TEST_OPTIONS -O0 -g0)
   set(TROUPE_GLUE_OPTIONS -O1)
 endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)

@@ -45,6 +45,7 @@ add_dependencies(test_collective_cuda emulated_plugins)
 if(NOT TROUPE_SANITIZE)
   file(GLOB sources CONFIGURE_DEPENDS bench/gpu/*.cpp)
   add_executable(bench_gpu ${sources})
+  target_compile_options(bench_gpu PRIVATE ${TROUPE_QUICK_OPTIONS})
   target_link_libraries(bench_gpu PRIVATE troupe_runtime_device)
   troupe_script_test(bench/gpu_operations bench_gpu --smoke NEEDS bench_gpu emulated_plugins)
   troupe_script_test(bench/gpu_run bench/gpu_run.py --smoke --bin $<TARGET_FILE_DIR:troupe>
