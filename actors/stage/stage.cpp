@@ -297,6 +297,7 @@ void stage_state::vote() {
        faults = node_->faults,
        where = where_,
        counts = job_->job.watch.log_zero_gradients,
+       compared = job_->replicas() > 1,
        overlapped = overlaps_gradients()](stage_context& context, runtime::stream& by) {
         faults->inject("lane:" + where, runtime::value(result->step));
         if (overlapped)
@@ -306,7 +307,8 @@ void stage_state::vote() {
         runtime::reads wanted(by);
         add_losses(context, wanted);
         context.worker->norms(wanted, result->square_norms);
-        context.worker->vote_digest(wanted, result->gradients);
+        if (compared)
+          context.worker->vote_digest(wanted, result->gradients);
         if (counts)
           context.worker->zero_gradients(wanted, result->zeros);
         wanted.finish();

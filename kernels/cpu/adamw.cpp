@@ -1,5 +1,5 @@
 #include "kernels/cpu/cpu.hpp"
-#include "kernels/cpu/split.hpp"
+#include "kernels/cpu/grains.hpp"
 #include "kernels/cpu/targets.hpp"
 
 #undef HWY_TARGET_INCLUDE
@@ -7,6 +7,7 @@
 #include <hwy/foreach_target.h>
 // clang-format off: Highway needs this order
 #include "kernels/cpu/dispatch.hpp"
+#include "kernels/cpu/fingerprint-inl.hpp"
 #include "kernels/cpu/vector-inl.hpp"
 // clang-format on
 
@@ -45,6 +46,23 @@ void adamw_range(const adamw<float>& op, std::int64_t begin, std::int64_t end) {
   });
 }
 
+/// A grain, block by block: fingerprints are taken of what is still in the first cache. sums[a][j]
+/// of array a: x, m, v.
+template <class T>
+void adamw_grain(const adamw<float>& op,
+                 const grain_of_piece& at,
+                 const std::uint64_t* const (&keys)[3],
+                 std::uint64_t (&sums)[3][2]) {
+  constexpr std::int64_t block = 1024;
+  for (std::int64_t i = 0; i < at.n; i += block) {
+    const auto begin = at.begin + i, n = std::min(block, at.n - i);
+    adamw_range<T>(op, begin, begin + n);
+    const float* const arrays[] = {op.x, op.m, op.v};
+    for (int a = 0; a < 3; ++a)
+      add_fingerprint(arrays[a] + begin, i, n, keys[a][at.number], sums[a]);
+  }
+}
+
 }  // namespace
 }  // namespace troupe::kernels::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -53,6 +71,7 @@ HWY_AFTER_NAMESPACE();
 namespace troupe::kernels::cpu {
 
 TROUPE_EXPORT(adamw_range);
+TROUPE_EXPORT(adamw_grain);
 
 template <class T>
 void run(const adamw<T>& op, const context& in) {
@@ -66,8 +85,24 @@ void run(const adamw<T>& op, const context& in) {
 
 template <class T>
 void run(const adamw_pieces<T>& op, const context& in) {
-  for (std::int64_t i = 0; i < op.count; ++i)
-    run(piece_of(op, i), in);
+  if (!op.fingerprints) {
+    for (std::int64_t i = 0; i < op.count; ++i)
+      run(piece_of(op, i), in);
+    return;
+  }
+  fingerprint_results results(op.fingerprints, 3 * op.count);
+  split_grains(in.threads, op, [&](const grain_of_piece& at) {
+    const auto& piece = op.pieces[at.piece];
+    const auto grains = grains_in(piece.n, op.grain);
+    const std::uint64_t* const keys[] = {piece.keys, piece.keys + grains, piece.keys + 2 * grains};
+    std::uint64_t sums[3][2] = {};
+    if (op.rounded_to == narrow_type::f16)
+      TROUPE_DISPATCH(adamw_grain, f16)(piece_of(op, at.piece), at, keys, sums);
+    else
+      TROUPE_DISPATCH(adamw_grain, bf16)(piece_of(op, at.piece), at, keys, sums);
+    for (int a = 0; a < 3; ++a)
+      results.add(3 * at.piece + a, sums[a]);
+  });
 }
 
 template void run(const adamw<float>&, const context&);

@@ -33,7 +33,6 @@ std::size_t scratch(const linear_backward_input<T>& op, int threads);
 template <class T>
 std::size_t scratch(const linear_backward_weight<T>& op, int threads);
 std::size_t scratch(const square_norm<float>& op, int threads);
-std::size_t scratch(const square_norms<float>& op, int threads);
 std::size_t scratch(const sample_token<float>& op, int threads);
 
 /// What Highway and oneDNN chose on this machine, for it changes bits: e.g. "AVX3, oneDNN 2.6.3

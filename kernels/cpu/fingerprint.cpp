@@ -1,65 +1,47 @@
 #include "kernels/cpu/cpu.hpp"
-#include "kernels/cpu/split.hpp"
+#include "kernels/cpu/grains.hpp"
+#include "kernels/cpu/targets.hpp"
 
-#include <algorithm>
-#include <atomic>
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/fingerprint.cpp"
+#include <hwy/foreach_target.h>
+// clang-format off: Highway needs this order
+#include "kernels/cpu/fingerprint-inl.hpp"
+// clang-format on
 
-namespace troupe::kernels::cpu {
-
+HWY_BEFORE_NAMESPACE();
+namespace troupe::kernels::cpu::HWY_NAMESPACE {
 namespace {
 
-/// Two products of 32 bits a pair: the compiler's own vectors are as fast as memory.
-void add_pairs(const std::uint32_t* x,
-               std::int64_t begin,
-               std::int64_t end,
-               fingerprint_key first,
-               fingerprint_key second,
-               std::uint64_t* to) {
-  std::uint64_t a = 0, b = 0;
-  for (std::int64_t i = begin; i < end; ++i) {
-    a += fingerprint_term(x[2 * i], x[2 * i + 1], first.at(std::uint64_t(i)));
-    b += fingerprint_term(x[2 * i], x[2 * i + 1], second.at(std::uint64_t(i)));
-  }
-  to[0] = a;
-  to[1] = b;
-}
-
-/// Of one grain.
-fingerprint_sum of_grain(const std::uint32_t* x, std::int64_t n, std::uint64_t key, int threads) {
-  const auto first = fingerprint_key_of(key, 0), second = fingerprint_key_of(key, 1);
-  std::atomic<std::uint64_t> a = 0, b = 0;
-  split(threads, n / 2, elements_worth_a_thread, [&](std::int64_t begin, std::int64_t end) {
-    std::uint64_t sums[2];
-    add_pairs(x, begin, end, first, second, sums);
-    a += sums[0];
-    b += sums[1];
-  });
-  if (n % 2 != 0) {
-    a += fingerprint_term(x[n - 1], 0, first.at(std::uint64_t(n / 2)));
-    b += fingerprint_term(x[n - 1], 0, second.at(std::uint64_t(n / 2)));
-  }
-  return {a, b};
+void fingerprint_grain(const std::uint32_t* x,
+                       std::int64_t n,
+                       std::uint64_t key,
+                       std::uint64_t (&sums)[2]) {
+  add_fingerprint(x, 0, n, key, sums);
 }
 
 }  // namespace
+}  // namespace troupe::kernels::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace troupe::kernels::cpu {
+
+HWY_EXPORT(fingerprint_grain);
 
 template <class T>
 void run(const fingerprint<T>& op, const context& in) {
-  for (std::int64_t p = 0; p < op.count; ++p) {
-    const auto& all = op.pieces[p];
-    const auto* const x = static_cast<const std::uint32_t*>(all.x);
-    fingerprint_sum sum{0, 0};
-    for (std::int64_t g = 0; g < grains_in(all.n, op.grain); ++g) {
-      const auto begin = g * op.grain;
-      const auto one
-          = of_grain(x + begin, std::min(op.grain, all.n - begin), all.keys[g], in.threads);
-      sum.add(one.high, one.low);
-    }
-    op.results[2 * p] = sum.high;
-    op.results[2 * p + 1] = sum.low;
-  }
+  fingerprint_results results(op.results, op.count);
+  split_grains(in.threads, op, [&](const grain_of_piece& g) {
+    const auto& piece = op.pieces[g.piece];
+    std::uint64_t sums[2] = {};
+    HWY_DYNAMIC_DISPATCH(fingerprint_grain)
+    (static_cast<const std::uint32_t*>(piece.x) + g.begin, g.n, piece.keys[g.number], sums);
+    results.add(g.piece, sums);
+  });
 }
 
 template void run(const fingerprint<float>&, const context&);
 
 }  // namespace troupe::kernels::cpu
+#endif

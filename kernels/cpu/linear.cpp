@@ -68,7 +68,8 @@ narrow_product shape_of(const linear_backward_weight<T>& op) {
           .N = op.K,
           .K = op.R,
           .a_transposed = true,
-          .accumulated = true};
+          .to_float = true,
+          .accumulated = op.accumulates};
 }
 
 template <template <class> class Op, class T>
@@ -119,12 +120,16 @@ void run(const linear_backward_input<T>& op, const context& in) {
 
 template <class T>
 void run(const linear_backward_weight<T>& op, const context& in) {
-  if (op.R == 0)
+  if (op.R == 0) {
+    if (!op.accumulates)
+      std::fill_n(op.dweight, op.N * op.K, 0);
     return;
+  }
+  const float beta = op.accumulates ? 1 : 0;
   if constexpr (std::is_same_v<T, float>)
-    multiply({op.dz, op.N, true}, {op.x, op.K}, op.dweight, op.N, op.K, op.R, 1, in.threads);
+    multiply({op.dz, op.N, true}, {op.x, op.K}, op.dweight, op.N, op.K, op.R, beta, in.threads);
   else
-    accumulate(shape_of(op), op.dz, op.x, op.dweight, in);
+    multiply(shape_of(op), op.dz, op.x, op.dweight, in);
   if (op.dbias)
     run(bias_backward<T>{op.dbias, op.dz, op.R, op.N}, in);
 }

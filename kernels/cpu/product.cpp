@@ -53,7 +53,7 @@ prepared prepare(const narrow_product& p) {
   std::unordered_map<int, dnnl::memory::desc> operands{
       {DNNL_ARG_SRC, in_rows(p.M, p.K, narrow, p.a_transposed)},
       {DNNL_ARG_WEIGHTS, in_rows(p.K, p.N, narrow, p.b_transposed)},
-      {DNNL_ARG_DST, in_rows(p.M, p.N, p.accumulated ? type::f32 : narrow, false)}};
+      {DNNL_ARG_DST, in_rows(p.M, p.N, p.to_float ? type::f32 : narrow, false)}};
   if (p.biased)
     operands.emplace(DNNL_ARG_BIAS, in_rows(1, p.N, narrow, false));
 
@@ -203,18 +203,18 @@ void multiply(
 }
 
 template <class T>
-void accumulate(const narrow_product& shape, const T* a, const T* b, float* c, const context& in) {
+void multiply(const narrow_product& shape, const T* a, const T* b, float* c, const context& in) {
   const int size = team_of(shape, in.threads);
   const team sized(size);
   if (prepared& p = ready(shape, size); p.exists)
     execute(p, shape, a, b, nullptr, c, in);
   else
-    widened_accumulate(shape, a, b, c, in);
+    widened_multiply(shape, a, b, c, in);
 }
 
 #define TROUPE_INSTANTIATE(T)                                                                      \
   template void multiply(const narrow_product&, const T*, const T*, const T*, T*, const context&); \
-  template void accumulate(const narrow_product&, const T*, const T*, float*, const context&);
+  template void multiply(const narrow_product&, const T*, const T*, float*, const context&);
 TROUPE_INSTANTIATE(bf16)
 TROUPE_INSTANTIATE(f16)
 #undef TROUPE_INSTANTIATE

@@ -44,7 +44,8 @@ struct narrow_product {
   bool a_transposed = false;  ///< a lies in memory as (K, M)
   bool b_transposed = false;  ///< b lies in memory as (N, K)
   bool biased = false;
-  bool accumulated = false;  ///< c is float and added to; then without bias
+  bool to_float = false;     ///< c is float; then without bias
+  bool accumulated = false;  ///< c is float and added to
 
   friend auto operator<=>(const narrow_product&, const narrow_product&) = default;
 };
@@ -57,9 +58,9 @@ std::size_t scratch(const narrow_product& shape, int threads);
 template <class T>
 void multiply(
     const narrow_product& shape, const T* a, const T* b, const T* bias, T* c, const context& in);
-/// c (M, N) += a (M, K) times b (K, N).
+/// c (M, N) = a (M, K) times b (K, N), or += where it is accumulated.
 template <class T>
-void accumulate(const narrow_product& shape, const T* a, const T* b, float* c, const context& in);
+void multiply(const narrow_product& shape, const T* a, const T* b, float* c, const context& in);
 
 // widened_product.cpp: the same by products of float, where oneDNN has no others: of f16, and of
 // bf16 on processors that do not multiply it. Some rows at a time are converted, and a weight as a
@@ -69,7 +70,7 @@ template <class T>
 void widened_multiply(
     const narrow_product& shape, const T* a, const T* b, const T* bias, T* c, const context& in);
 template <class T>
-void widened_accumulate(
+void widened_multiply(
     const narrow_product& shape, const T* a, const T* b, float* c, const context& in);
 
 }  // namespace troupe::kernels::cpu

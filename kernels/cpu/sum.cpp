@@ -1,5 +1,5 @@
 #include "kernels/cpu/cpu.hpp"
-#include "kernels/cpu/split.hpp"
+#include "kernels/cpu/grains.hpp"
 #include "kernels/cpu/targets.hpp"
 
 #undef HWY_TARGET_INCLUDE
@@ -66,6 +66,14 @@ double square_norm_block(const float* x, std::int64_t n) {
   return total;
 }
 
+/// The squares of a grain, its blocks in order.
+double square_norm_grain(const float* x, std::int64_t n) {
+  double total = 0;
+  for (std::int64_t i = 0; i < n; i += square_norm<float>::block)
+    total += square_norm_block(x + i, std::min(square_norm<float>::block, n - i));
+  return total;
+}
+
 void square_norm_blocks(const square_norm<float>& op,
                         double* of_block,
                         std::int64_t begin,
@@ -84,6 +92,7 @@ namespace troupe::kernels::cpu {
 TROUPE_EXPORT(add_range);
 TROUPE_EXPORT(ordered_sum_range);
 HWY_EXPORT(square_norm_blocks);
+HWY_EXPORT(square_norm_grain);
 
 template <class T>
 void run(const add<T>& op, const context& in) {
@@ -117,16 +126,12 @@ void run(const square_norm<T>& op, const context& in) {
   *op.result = total;
 }
 
-std::size_t scratch(const square_norms<float>& op, int threads) {
-  std::size_t most = 0;
-  for_each_grain(
-      op, [&](const square_norm<float>& one) { most = std::max(most, scratch(one, threads)); });
-  return most;
-}
-
 template <class T>
 void run(const square_norms<T>& op, const context& in) {
-  for_each_grain(op, [&](const square_norm<float>& one) { run(one, in); });
+  split_grains(in.threads, op, [&](const grain_of_piece& at) {
+    op.results[at.before + at.number]
+        = HWY_DYNAMIC_DISPATCH(square_norm_grain)(op.pieces[at.piece].x + at.begin, at.n);
+  });
 }
 
 template void run(const add<float>&, const context&);

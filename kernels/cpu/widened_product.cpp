@@ -52,7 +52,7 @@ void widen_all(const T* from, float* to, std::int64_t n, int threads) {
 
 std::size_t widened_scratch(const narrow_product& p) {
   const std::int64_t floats
-      = p.accumulated ? rows_at_once * (p.M + p.N) : p.K * p.N + rows_at_once * (p.K + p.N);
+      = p.to_float ? rows_at_once * (p.M + p.N) : p.K * p.N + rows_at_once * (p.K + p.N);
   return sizeof(float) * std::size_t(floats);
 }
 
@@ -61,7 +61,8 @@ template <class T>
 void widened_multiply(
     const narrow_product& p, const T* a, const T* b, const T* bias, T* c, const context& in) {
   if (p.a_transposed)
-    throw std::logic_error("a narrow product with its first operand transposed only accumulates");
+    throw std::logic_error(
+        "a narrow product with its first operand transposed is one of sums in float");
   float* const b_wide = scratch_array<float>(in, widened_scratch(p));
   float* const a_wide = b_wide + p.K * p.N;
   float* const c_wide = a_wide + rows_at_once * p.K;
@@ -80,25 +81,25 @@ void widened_multiply(
 
 // Both operands lie with the summed dimension in rows: some rows of the sum at a time.
 template <class T>
-void widened_accumulate(
+void widened_multiply(
     const narrow_product& p, const T* a, const T* b, float* c, const context& in) {
   if (!p.a_transposed || p.b_transposed)
-    throw std::logic_error("a narrow product accumulates over rows only");
+    throw std::logic_error("a narrow product has sums in float over rows only");
   float* const a_wide = scratch_array<float>(in, widened_scratch(p));
   float* const b_wide = a_wide + rows_at_once * p.M;
   for (std::int64_t k = 0; k < p.K; k += rows_at_once) {
     const std::int64_t rows = std::min(rows_at_once, p.K - k);
     widen_all(a + k * p.M, a_wide, rows * p.M, in.threads);
     widen_all(b + k * p.N, b_wide, rows * p.N, in.threads);
-    multiply({a_wide, p.M, true}, {b_wide, p.N}, c, p.M, p.N, rows, 1, in.threads);
+    const float beta = k > 0 || p.accumulated ? 1 : 0;
+    multiply({a_wide, p.M, true}, {b_wide, p.N}, c, p.M, p.N, rows, beta, in.threads);
   }
 }
 
 #define TROUPE_INSTANTIATE(T)                                                   \
   template void widened_multiply(                                               \
       const narrow_product&, const T*, const T*, const T*, T*, const context&); \
-  template void widened_accumulate(                                             \
-      const narrow_product&, const T*, const T*, float*, const context&);
+  template void widened_multiply(const narrow_product&, const T*, const T*, float*, const context&);
 TROUPE_INSTANTIATE(bf16)
 TROUPE_INSTANTIATE(f16)
 #undef TROUPE_INSTANTIATE

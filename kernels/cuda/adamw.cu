@@ -1,6 +1,8 @@
 #include "kernels/cuda/pieces.cuh"
 #include "kernels/cuda/run.hpp"
 
+#include <vector>
+
 namespace troupe::kernels::cuda {
 
 namespace {
@@ -101,7 +103,29 @@ __global__ void __launch_bounds__(adamw_threads)
   }
 }
 
+/// Of x, m and v of every piece, as they lie.
+std::vector<fingerprint<float>::piece> arrays_of(const adamw_pieces<float>& op) {
+  std::vector<fingerprint<float>::piece> out;
+  for (std::int64_t i = 0; i < op.count; ++i) {
+    const auto& p = op.pieces[i];
+    const auto grains = grains_in(p.n, op.grain);
+    out.push_back({p.x, p.n, p.keys});
+    out.push_back({p.m, p.n, p.keys + grains});
+    out.push_back({p.v, p.n, p.keys + 2 * grains});
+  }
+  return out;
+}
+
+fingerprint<float> fingerprints_of(const adamw_pieces<float>& op,
+                                   const std::vector<fingerprint<float>::piece>& arrays) {
+  return {op.fingerprints, arrays.data(), std::int64_t(arrays.size()), op.grain};
+}
+
 }  // namespace
+
+std::size_t scratch(const adamw_pieces<float>& op) {
+  return op.fingerprints ? scratch(fingerprints_of(op, arrays_of(op))) : 0;
+}
 
 template <>
 void run(const adamw_pieces<float>& op, const context& in) {
@@ -132,6 +156,10 @@ void run(const adamw_pieces<float>& op, const context& in) {
         launch(
             in, blocks_for(tiles, 16 * processors), adamw_threads, adamw_kernel, table, tiles, by);
       });
+  if (op.fingerprints) {
+    const auto arrays = arrays_of(op);
+    run(fingerprints_of(op, arrays), in);
+  }
 }
 
 template <>

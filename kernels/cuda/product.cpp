@@ -133,6 +133,8 @@ product_operands operands_of(const linear_backward_weight<T>& op) {
 
 template <class T>
 void run_op(const linear_backward_weight<T>& op, const context& in) {
+  if (!op.accumulates)
+    fill_rows<float>(op.dweight, nullptr, op.N, op.K, in);
   if (op.R == 0 || op.N == 0)
     return;
   if (op.K > 0)

@@ -14,6 +14,8 @@
 //   embedding_backward      dy once for each table, whose rows it has in another order; 28 bytes a
 //                           row and table to sort; a row of a table once, however often it is used;
 //                           of what comes more than 256 times a sum for each 256, written and read
+//   adamw_pieces            with fingerprints 12 bytes an element, read again
+//   linear_backward_weight  that does not accumulate: clears, then adds
 //   square_norm(s)          8 bytes for 4,096 elements, written and read
 
 #pragma once
@@ -61,7 +63,8 @@ template <class T>
 std::size_t scratch(const ordered_sum<T>& op);
 std::size_t scratch(const square_norm<float>& op);
 std::size_t scratch(const square_norms<float>& op);
-// fingerprint.cu
+// adamw.cu, fingerprint.cu
+std::size_t scratch(const adamw_pieces<float>& op);
 std::size_t scratch(const fingerprint<float>& op);
 
 }  // namespace troupe::kernels::cuda

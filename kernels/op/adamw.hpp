@@ -9,7 +9,7 @@
 
 #pragma once
 
-#include "kernels/op/context.hpp"
+#include "kernels/op/grain.hpp"
 
 namespace troupe::kernels {
 
@@ -30,7 +30,8 @@ struct adamw {
 };
 
 /// The same for many arrays at once, which share all but their weight decay: on a device one launch
-/// takes dozens of them.
+/// takes dozens of them. Where it is wanted, also the fingerprints (fingerprint.hpp) of what they
+/// have become, while it is near.
 template <class T>
 struct adamw_pieces {
   struct piece {
@@ -41,6 +42,8 @@ struct adamw_pieces {
     void* rounded;  ///< (n) of `rounded_to`, or null
     std::int64_t n;
     float weight_decay;
+    /// (3, grains_in(n, grain)) of the fingerprints of x, m and v; unread where none are wanted
+    const std::uint64_t* keys = nullptr;
   };
   const piece* pieces;  ///< (count) host
   std::int64_t count;
@@ -49,6 +52,8 @@ struct adamw_pieces {
   float rate;
   float beta1, beta2, eps;
   float correction1, correction2;
+  std::uint64_t* fingerprints = nullptr;  ///< (count, 3, 2) written: of x, m and v; or null
+  std::int64_t grain = 0;                 ///< elements; at least 1 where there are fingerprints
 };
 
 /// One of the pieces, as an operation.
@@ -83,10 +88,7 @@ constexpr std::int64_t bytes_moved(const adamw<T>& op) {
 
 template <class T>
 constexpr std::int64_t flops(const adamw_pieces<T>& op) {
-  std::int64_t sum = 0;
-  for (std::int64_t i = 0; i < op.count; ++i)
-    sum += 15 * op.pieces[i].n;
-  return sum;
+  return 15 * elements_of(op);
 }
 template <class T>
 constexpr std::int64_t bytes_moved(const adamw_pieces<T>& op) {

@@ -62,10 +62,7 @@ constexpr std::int64_t flops(const fingerprint<T>&) {
 }
 template <class T>
 constexpr std::int64_t bytes_moved(const fingerprint<T>& op) {
-  std::int64_t sum = 0;
-  for (std::int64_t i = 0; i < op.count; ++i)
-    sum += 4 * op.pieces[i].n;
-  return sum;
+  return 4 * elements_of(op);
 }
 
 }  // namespace troupe::kernels

@@ -11,6 +11,15 @@ constexpr std::int64_t grains_in(std::int64_t n, std::int64_t grain) {
   return (n + grain - 1) / grain;
 }
 
+/// Elements of all pieces of an operation that has some.
+template <class Op>
+constexpr std::int64_t elements_of(const Op& op) {
+  std::int64_t sum = 0;
+  for (std::int64_t i = 0; i < op.count; ++i)
+    sum += op.pieces[i].n;
+  return sum;
+}
+
 /// Grains of all pieces of an operation.
 template <class Op>
 constexpr std::int64_t grains_of(const Op& op) {

@@ -5,7 +5,7 @@
 // and its two gradients, separately callable (schedules delay the second):
 //
 //   I:  dx[r,k]       = sum_n dz[r,n] * weight[n,k]        needs weight
-//   W:  dweight[n,k] += sum_r dz[r,n] * x[r,k]             needs x
+//   W:  dweight[n,k] += sum_r dz[r,n] * x[r,k]             needs x; or =, for the first of a step
 //       dbias[n]     += sum_r dz[r,n]
 //
 // Where x was made by an activation, I goes on through that activation, while the sums are at hand:
@@ -48,11 +48,12 @@ struct linear_backward_input {
 
 template <class T>
 struct linear_backward_weight {
-  accumulator<T>* dweight;  ///< (N, K) accumulated
+  accumulator<T>* dweight;  ///< (N, K) accumulated, or written
   accumulator<T>* dbias;    ///< (N) accumulated, or null
   const T* dz;              ///< (R, N)
   const T* x;               ///< (R, K)
   std::int64_t R, N, K;
+  bool accumulates = true;  ///< to dweight; else it is written, whatever was there
 };
 
 template <class Op>
@@ -84,7 +85,8 @@ constexpr std::int64_t bytes_moved(const linear_backward_input<T>& op) {
 template <class T>
 constexpr std::int64_t bytes_moved(const linear_backward_weight<T>& op) {
   return std::int64_t{sizeof(T)} * (op.R * op.N + op.R * op.K)
-         + std::int64_t{sizeof(accumulator<T>)} * 2 * (op.N * op.K + (op.dbias ? op.N : 0));
+         + std::int64_t{sizeof(accumulator<T>)}
+               * (op.N * op.K * (op.accumulates ? 2 : 1) + (op.dbias ? 2 * op.N : 0));
 }
 
 }  // namespace troupe::kernels

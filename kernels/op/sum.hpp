@@ -97,15 +97,6 @@ constexpr std::size_t workspace_bytes(const square_norm<T>& op, int) {
   return sizeof(double) * std::size_t((op.n + op.block - 1) / op.block);
 }
 
-/// Elements of all pieces of an operation that has some.
-template <class Op>
-constexpr std::int64_t elements_of(const Op& op) {
-  std::int64_t sum = 0;
-  for (std::int64_t i = 0; i < op.count; ++i)
-    sum += op.pieces[i].n;
-  return sum;
-}
-
 template <class T>
 constexpr std::int64_t flops(const square_norms<T>& op) {
   return 2 * elements_of(op);

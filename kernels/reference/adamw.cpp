@@ -26,8 +26,19 @@ void run(const adamw<T>& op) {
 
 template <class T>
 void run(const adamw_pieces<T>& op) {
-  for (std::int64_t i = 0; i < op.count; ++i)
+  constexpr std::int64_t words = sizeof(T) / 4;  // of an element
+  for (std::int64_t i = 0; i < op.count; ++i) {
     run(piece_of(op, i));
+    if (!op.fingerprints)
+      continue;
+    const auto& p = op.pieces[i];
+    const auto* const keys = p.keys;
+    const auto grains = grains_in(p.n, op.grain);
+    const typename fingerprint<T>::piece arrays[] = {{p.x, words * p.n, keys},
+                                                     {p.m, words * p.n, keys + grains},
+                                                     {p.v, words * p.n, keys + 2 * grains}};
+    run(fingerprint<T>{op.fingerprints + 6 * i, arrays, 3, words * op.grain});
+  }
 }
 
 template void run(const adamw<float>&);

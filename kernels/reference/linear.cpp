@@ -47,7 +47,7 @@ template <class T>
 void run(const linear_backward_weight<T>& op) {
   for (std::int64_t n = 0; n < op.N; ++n) {
     for (std::int64_t k = 0; k < op.K; ++k) {
-      double sum = op.dweight[n * op.K + k];
+      double sum = op.accumulates ? double(op.dweight[n * op.K + k]) : 0;
       for (std::int64_t r = 0; r < op.R; ++r)
         sum += double(op.dz[r * op.N + n]) * double(op.x[r * op.K + k]);
       op.dweight[n * op.K + k] = accumulator<T>(sum);

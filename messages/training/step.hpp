@@ -11,7 +11,8 @@
 //
 // Invariants (tests name them):
 //   STEP-1  Nobody updates before everybody has voted.
-//   STEP-2  Replicas vote the same digest: of all reduced gradients, or, where each holds a share
+//   STEP-2  Replicas, where there are several, vote the same digest: of all reduced gradients, or,
+//   where each holds a share
 //           of those, of the values that the step was computed with.
 //   STEP-3  Steps are committed once each, in ascending order.
 //   STEP-4  A step begins after the one before has ended.
@@ -115,8 +116,9 @@ struct vote {
   int stage_index = 0;                 ///< counts the stages of a replica; of a replica: 0
   std::vector<loss_part> losses = {};  ///< of each logical replica; of the head's first rank
   std::map<std::string, runtime::exact_sum> square_norms
-      = {};                        ///< of reduced gradients, by parameter
-  runtime::digest gradients = {};  ///< of all reduced gradients that the sender holds
+      = {};  ///< of reduced gradients, by parameter
+  /// Of all reduced gradients that the sender holds; zero where it is the only replica.
+  runtime::digest gradients = {};
   nonfinite_gradient nonfinite = {};
   std::int64_t zeros = 0;  ///< elements of the reduced gradients that are zero, where asked for
   std::vector<executed_row> executed = {};  ///< of the first tensor rank, where asked for

@@ -54,13 +54,15 @@ struct linear_node final : node {
 
   void weight_gradients(tape& tape) override {
     const auto all = gather ? gathered(tape, x) : x;
+    const bool first = tape.is_first_gradient(weight);
     tape.stream().run(kernels::linear_backward_weight<T>{tape.gradient(weight),
                                                          bias < 0 ? nullptr : tape.gradient(bias),
                                                          dz.data<T>(),
                                                          all.template data<T>(),
                                                          R,
                                                          N,
-                                                         K});
+                                                         K,
+                                                         !first});
   }
 };
 

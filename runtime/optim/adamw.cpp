@@ -123,6 +123,7 @@ const float* adamw::weights_at(const part& x) const {
 }
 
 std::span<float> adamw::weights(const part& x) {
+  fingerprints_ = {};
   return {const_cast<float*>(weights_at(x)), std::size_t(x.range.size())};
 }
 
@@ -191,6 +192,7 @@ void adamw::square_norm_of_weights(reads& by, exact_sum& to) const {
 void adamw::update(stream& stream, const update_decision& decision) {
   const double t = double(decision.step - settings_.moments_from);
   std::vector<kernels::adamw_pieces<float>::piece> pieces;
+  const auto* keys = keys_.data<std::uint64_t>();
   for (const auto& x : parts_) {
     const auto& e = store_.entries()[std::size_t(x.range.entry)];
     auto* const rounded = master_ ? store_.values(x.range.entry)
@@ -202,8 +204,12 @@ void adamw::update(stream& stream, const update_decision& decision) {
                       .dx = gradient_of(store_, x.range),
                       .rounded = rounded,
                       .n = x.range.size(),
-                      .weight_decay = float(e.spec.decays ? settings_.weight_decay : 0)});
+                      .weight_decay = float(e.spec.decays ? settings_.weight_decay : 0),
+                      .keys = keys});
+    keys += std::int64_t(arrays) * kernels::grains_in(x.range.size(), grain_);
   }
+  auto fingerprints
+      = tensor::empty<std::uint64_t>(stream, {std::int64_t(parts_.size() * arrays), 2});
   stream.run(kernels::adamw_pieces<float>{.pieces = pieces.data(),
                                           .count = std::int64_t(pieces.size()),
                                           .rounded_to = store_.type() == dtype::f16
@@ -215,27 +221,34 @@ void adamw::update(stream& stream, const update_decision& decision) {
                                           .beta2 = float(settings_.beta2),
                                           .eps = float(settings_.epsilon),
                                           .correction1 = float(1 - std::pow(settings_.beta1, t)),
-                                          .correction2 = float(1 - std::pow(settings_.beta2, t))});
+                                          .correction2 = float(1 - std::pow(settings_.beta2, t)),
+                                          .fingerprints = fingerprints.data<std::uint64_t>(),
+                                          .grain = grain_});
+  fingerprints_ = std::move(fingerprints);
 }
 
 void adamw::digests(reads& by, state_digests& to) const {
-  std::vector<fingerprint_piece> pieces;
   std::vector<digest*> sums;
-  const auto* key = keys_.data<std::uint64_t>();
   for (const auto& x : parts_) {
     const auto& e = store_.entries()[std::size_t(x.range.entry)];
     auto* const sum = &(is_repeated(store_, e) ? to.copies : to.own)[e.known_as()];
+    sums.insert(sums.end(), arrays, sum);
+  }
+  const auto add = [sums = std::move(sums)](const std::vector<digest>& found) {
+    for (std::size_t i = 0; i < found.size(); ++i)
+      *sums[i] += found[i];
+  };
+  if (fingerprints_)
+    return read_fingerprints(by, fingerprints_, add);
+  std::vector<fingerprint_piece> pieces;
+  const auto* key = keys_.data<std::uint64_t>();
+  for (const auto& x : parts_)
     for (const float* const array :
          {weights_at(x), first_.data<float>() + x.offset, second_.data<float>() + x.offset}) {
       pieces.push_back({array, x.range.size(), key});
       key += kernels::grains_in(x.range.size(), grain_);
-      sums.push_back(sum);
     }
-  }
-  read_fingerprints(by, pieces, grain_, [sums](const std::vector<digest>& found) {
-    for (std::size_t i = 0; i < found.size(); ++i)
-      *sums[i] += found[i];
-  });
+  read_fingerprints(by, pieces, grain_, add);
 }
 
 digest combine(const std::map<std::string, digest>& parts) {

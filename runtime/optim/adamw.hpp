@@ -73,7 +73,7 @@ class adamw {
         memory_pool pool,
         std::int64_t grain = default_grain);
 
-  /// State n - 1 -> n, in place.
+  /// State n - 1 -> n, in place. Takes the fingerprints of what it writes, for `digests`.
   void update(stream& stream, const update_decision& decision);
 
   // What is added to `to` when the reads finish.
@@ -99,7 +99,7 @@ class adamw {
     std::int64_t offset = 0;  ///< in the arrays of the moments
   };
   const std::vector<part>& parts() const { return parts_; }
-  // Where the store's arrays lie.
+  // Where the store's arrays lie. They may be written to: the next digests are taken anew.
   std::span<float> weights(const part& x);  ///< the masters, or the values themselves
   std::span<float> first_moment(const part& x) { return slice(first_, x); }
   std::span<float> second_moment(const part& x) { return slice(second_, x); }
@@ -122,6 +122,7 @@ class adamw {
   void make_keys(memory_pool& pool);
 
   std::span<float> slice(tensor& of, const part& x) {
+    fingerprints_ = {};
     return {of.data<float>() + x.offset, std::size_t(x.range.size())};
   }
   const float* weights_at(const part& x) const;
@@ -136,6 +137,9 @@ class adamw {
   tensor first_, second_;
   tensor master_;  ///< empty: values are f32
   tensor keys_;    ///< of the fingerprints of each part's grains: weights, both moments
+  /// (parts, 3, 2) of the state, as the update has left them; empty: nobody has, or somebody wrote
+  /// to the state since
+  tensor fingerprints_;
 };
 
 /// One digest for the state of the whole model: the parts in the order of their names.

@@ -14,6 +14,12 @@ void read_fingerprints(reads& by,
                                               pieces.data(),
                                               std::int64_t(pieces.size()),
                                               std::max<std::int64_t>(1, grain)});
+  read_fingerprints(by, results, std::move(then));
+}
+
+void read_fingerprints(reads& by,
+                       const tensor& results,
+                       std::function<void(const std::vector<digest>&)> then) {
   by.add<std::uint64_t>(results, [then = std::move(then)](std::span<const std::uint64_t> words) {
     std::vector<digest> out;
     for (std::size_t i = 0; i < words.size(); i += 2)

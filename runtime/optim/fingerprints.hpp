@@ -18,6 +18,11 @@ void read_fingerprints(reads& by,
                        std::int64_t grain,
                        std::function<void(const std::vector<digest>&)> then);
 
+/// The same of (pieces, 2) fingerprints that an operation has left in `results`.
+void read_fingerprints(reads& by,
+                       const tensor& results,
+                       std::function<void(const std::vector<digest>&)> then);
+
 /// The words that a fingerprint of so many elements is of: all of them (DIGEST-1).
 std::int64_t words_of(dtype type, std::int64_t elements);
 

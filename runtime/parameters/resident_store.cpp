@@ -41,7 +41,7 @@ resident_store::resident_store(std::vector<unit_spec> units,
   values_ = zeros(pool_, type, values);
   for (int r = 0; r < replicas; ++r)
     gradients_.push_back(zeros(pool_, dtype::f32, gradients));
-  select_replica(0);
+  stale_.assign(std::size_t(replicas), std::vector<char>(entries_.size(), 0));
 }
 
 void resident_store::acquire(int unit) {
@@ -63,10 +63,24 @@ const void* resident_store::value(int unit, int index) const {
 
 float* resident_store::gradient(int unit, int index) {
   ensure(held_[std::size_t(unit)] > 0, "STORE-4: gradients are added while their unit is acquired");
-  return current_ + gradient_offsets_[at(unit, index)];
+  return gradients(replica_, int(at(unit, index)));
+}
+
+bool resident_store::is_first_gradient(int unit, int index) {
+  return std::exchange(stale_[std::size_t(replica_)][at(unit, index)], 0) != 0;
+}
+
+void resident_store::clear_if_stale(int replica, std::size_t entry) {
+  if (!std::exchange(stale_.at(std::size_t(replica))[entry], 0))
+    return;
+  auto& all = gradients_[std::size_t(replica)];
+  pool_.clear(reinterpret_cast<std::byte*>(all.data<float>() + gradient_offsets_[entry]),
+              std::size_t(entries_[entry].room) * sizeof(float));
 }
 
 void resident_store::emit(int unit) {
+  for (auto e = at(unit, 0); e < entries_.size() && entries_[e].unit == unit; ++e)
+    clear_if_stale(replica_, e);
   ++emitted_.at(std::size_t(unit));
   if (then_)
     then_(unit);
@@ -77,21 +91,24 @@ std::byte* resident_store::values(int entry) {
 }
 
 float* resident_store::gradients(int replica, int entry) {
-  return gradients_.at(std::size_t(replica)).data<float>() + gradient_offsets_[std::size_t(entry)];
+  clear_if_stale(replica, std::size_t(entry));
+  return gradients_[std::size_t(replica)].data<float>() + gradient_offsets_[std::size_t(entry)];
 }
 
 void resident_store::select_replica(int replica) {
-  current_ = gradients_.at(std::size_t(replica)).data<float>();
+  replica_ = replica;
 }
 
 void resident_store::zero_gradients() {
-  for (auto& g : gradients_)
-    pool_.clear(g.raw(), g.bytes());
+  for (auto& of_replica : stale_)
+    std::fill(of_replica.begin(), of_replica.end(), 1);
   std::fill(emitted_.begin(), emitted_.end(), 0);
 }
 
 std::span<float> resident_store::gradients(int replica) {
-  auto& g = gradients_.at(std::size_t(replica));
+  for (std::size_t e = 0; e < entries_.size(); ++e)
+    clear_if_stale(replica, e);
+  auto& g = gradients_[std::size_t(replica)];
   return {g.data<float>(), std::size_t(g.size())};
 }
 

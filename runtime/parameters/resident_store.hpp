@@ -35,6 +35,7 @@ class resident_store final : public parameter_store {
   void release(int unit) override;
   const void* value(int unit, int index) const override;
   float* gradient(int unit, int index) override;
+  bool is_first_gradient(int unit, int index) override;
   void emit(int unit) override;
 
   using parameter_store::gradients;
@@ -70,6 +71,7 @@ class resident_store final : public parameter_store {
   std::span<float> gradients(int replica);  ///< of all entries, padding included
 
  private:
+  void clear_if_stale(int replica, std::size_t entry);
   std::size_t at(int unit, int index) const {
     return std::size_t(first_[std::size_t(unit)]) + std::size_t(index);
   }
@@ -87,7 +89,10 @@ class resident_store final : public parameter_store {
   parameter_gate gate_;
   tensor values_;
   std::vector<tensor> gradients_;
-  float* current_ = nullptr;  ///< gradients of the selected replica
+  /// Of each replica and entry: zero, but not cleared yet. Whoever asks for it first clears it, or
+  /// writes to all of it; the unit's first micro-batch leaves none.
+  std::vector<std::vector<char>> stale_;
+  int replica_ = 0;  ///< the selected one
 };
 
 }  // namespace troupe::runtime

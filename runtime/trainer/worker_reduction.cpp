@@ -46,8 +46,11 @@ void worker::sum_bucket(const chunk_bucket& found, stream& stream) {
   const auto& x = found.stretch();
   auto& store = *found.home->store;
   std::vector<const void*> parts;
-  for (int r = 0; r < store.replicas(); ++r)
+  for (int r = 0; r < store.replicas(); ++r) {
     parts.push_back(store.gradients(r, x.first));
+    for (int e = x.first + 1; e < x.end; ++e)
+      store.gradients(r, e);  // zero where no pass came
+  }
   float* const sum = store.gradients(0, x.first);
   auto* const group = found.home->group_of(x);
   if (group == nullptr) {

@@ -9,6 +9,7 @@
 
 #include "kernels/backend/backend.hpp"
 #include "kernels/op/every_op.hpp"
+#include "tests/support/fingerprinted.hpp"
 #include "tests/support/ops.hpp"
 
 #include <chrono>
@@ -155,6 +156,11 @@ void flat(bench& b, std::int64_t n) {
   b.line("square norm", shape, one.square_norm());
   tests::adamw_memory<float> parameters{.n = n};
   b.line("adamw", shape, parameters.step());
+  std::vector all{parameters};
+  tests::fingerprinted with(all, 65536);
+  b.line("adamw, fingerprints too", shape, with.step());
+  const kernels::fingerprint<float>::piece piece{parameters.x.data(), n, with.keys.data()};
+  b.line("fingerprint", shape, kernels::fingerprint<float>{with.results.data(), &piece, 1, 65536});
   parameters.rounded.resize(std::size_t(n));
   b.line("adamw, rounded too", shape, parameters.step());
 }

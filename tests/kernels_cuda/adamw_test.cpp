@@ -1,7 +1,8 @@
 // Beside the tester (op_tester_test.cpp): that what is rounded are the new parameters' own bits,
-// and that pieces have the bits of single steps.
+// that pieces have the bits of single steps, and that fingerprints are those of what is left.
 
 #include "tests/support/device_ops.hpp"
+#include "tests/support/fingerprinted.hpp"
 
 #include <catch2/catch_template_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
@@ -98,4 +99,35 @@ TEMPLATE_TEST_CASE("AdamW of many arrays on a device has the bits of each alone"
     CHECK(v[i].download() == alone[i].v);
     CHECK(rounded[i].download() == alone[i].rounded);
   }
+}
+
+TEST_CASE("AdamW on a device takes the fingerprints of what it leaves", "[kernels][cuda]") {
+  const std::int64_t grain = GENERATE(61, 65536);
+  std::vector<adamw_memory<float>> some;
+  for (const std::int64_t n : {0, 1, 7, 5003})
+    some.push_back(tests::redrawn(adamw_memory<float>{.n = n}, int(some.size())));
+  tests::fingerprinted all(some, grain);
+  auto op = all.step();
+  const device_array<std::uint64_t> keys(all.keys);
+  device_array<std::uint64_t> results(all.results);
+  std::vector<device_array<float>> there;
+  for (auto& one : some)
+    for (auto* const array : {&one.x, &one.m, &one.v, &one.dx})
+      there.emplace_back(*array);
+  for (std::size_t i = 0; i < some.size(); ++i) {
+    auto& piece = all.pieces[i];
+    piece.x = there[4 * i].data();
+    piece.m = there[4 * i + 1].data();
+    piece.v = there[4 * i + 2].data();
+    piece.dx = there[4 * i + 3].data();
+    piece.keys = keys.data() + (piece.keys - all.keys.data());
+  }
+  op.fingerprints = results.data();
+  tests::run_on_device(op);
+  for (std::size_t i = 0; i < some.size(); ++i) {
+    some[i].x = there[4 * i].download();
+    some[i].m = there[4 * i + 1].download();
+    some[i].v = there[4 * i + 2].download();
+  }
+  CHECK(results.download() == all.expected());
 }

@@ -56,19 +56,21 @@ struct linear_extents {
           .z = through ? a.in<T>("z_of_x", normal_numbers(s.R * s.K)) : nullptr};
     });
   }
-  op_maker backward_weight() const {
-    return makes([s = *this](auto t, arrays& a) {
+  op_maker backward_weight(bool accumulates = true) const {
+    return makes([s = *this, accumulates](auto t, arrays& a) {
       using T = decltype(t);
       using sum = kernels::accumulator<T>;
       const double units = roundings_of_sum(s.R + 1);
       return kernels::linear_backward_weight<T>{
-          .dweight = a.changed<sum>("dweight", normal_numbers(s.N * s.K), units),
+          .dweight = accumulates ? a.changed<sum>("dweight", normal_numbers(s.N * s.K), units)
+                                 : a.out<sum>("dweight", s.N * s.K, units),
           .dbias = s.with_bias ? a.changed<sum>("dbias", normal_numbers(s.N), units) : nullptr,
           .dz = a.in<T>("dz", normal_numbers(s.R * s.N)),
           .x = a.in<T>("x", normal_numbers(s.R * s.K)),
           .R = s.R,
           .N = s.N,
-          .K = s.K};
+          .K = s.K,
+          .accumulates = accumulates};
     });
   }
   op_maker backward_bias() const {
@@ -91,6 +93,9 @@ inline op_family linear_family() {
     // The size of a team decides how a product is cut.
     for (const auto& op : {s.forward(), s.backward_input(), s.backward_weight()})
       out.cases.push_back({.shape = shape, .op = op, .same_bits_by_threads = false});
+    out.cases.push_back({.shape = shape + " written",
+                         .op = s.backward_weight(false),
+                         .same_bits_by_threads = false});
   };
   // No rows; one element; tails in every dimension; long sums in each direction; vectors and packs.
   for (const auto& [R, N, K] : {std::array<std::int64_t, 3>{0, 5, 3},

@@ -1,0 +1,64 @@
+// Work on many arrays that are cut in grains (kernels/op/grain.hpp), divided among the threads of a
+// lane.
+
+#pragma once
+
+#include "kernels/cpu/split.hpp"
+#include "kernels/op/fingerprint.hpp"
+
+#include <mutex>
+
+namespace troupe::kernels::cpu {
+
+/// A grain: elements [begin, begin + n) of a piece.
+struct grain_of_piece {
+  std::int64_t piece, before;  ///< grains of the pieces before it
+  std::int64_t number;         ///< in its piece
+  std::int64_t begin, n;
+};
+
+/// Calls part(grain_of_piece) for every grain of every piece of an operation: each on one thread,
+/// those of a thread in ascending order. `part` does not throw.
+template <class Op, class Part>
+void split_grains(int threads, const Op& op, const Part& part) {
+  const auto worth
+      = std::clamp<std::int64_t>(elements_of(op) / elements_worth_a_thread, 1, threads);
+  split(int(worth), grains_of(op), 1, [&](std::int64_t begin, std::int64_t end) {
+    grain_of_piece at{};
+    for (std::int64_t g = begin; g < end; ++g) {
+      for (std::int64_t grains;
+           grains = grains_in(op.pieces[at.piece].n, op.grain), g >= at.before + grains;
+           ++at.piece)
+        at.before += grains;
+      at.number = g - at.before;
+      at.begin = at.number * op.grain;
+      at.n = std::min(op.grain, op.pieces[at.piece].n - at.begin);
+      part(at);
+    }
+  });
+}
+
+/// Fingerprints of arrays, to which threads add those of grains as they come: integer sums have no
+/// order.
+class fingerprint_results {
+ public:
+  /// `to` (count, 2): zero from now on.
+  fingerprint_results(std::uint64_t* to, std::int64_t count) : to_(to) {
+    std::fill_n(to, 2 * count, 0);
+  }
+
+  void add(std::int64_t array, const std::uint64_t (&of_grain)[2]) {
+    const std::lock_guard lock(mutex_);
+    auto* const at = to_ + 2 * array;
+    fingerprint_sum sum{at[0], at[1]};
+    sum.add(of_grain[0], of_grain[1]);
+    at[0] = sum.high;
+    at[1] = sum.low;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::uint64_t* to_;
+};
+
+}  // namespace troupe::kernels::cpu
