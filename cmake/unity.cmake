@@ -11,8 +11,8 @@ if(TROUPE_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
 endif()
 
 # An optimiser takes as long as all else, so some targets do with less of it in the presets.
-#   QUICK      commands, which nobody waits for
-#   TEST       tests and stories, whose work the libraries do
+#   QUICK      commands, and tests that compute a little themselves
+#   TEST       all other tests, and stories, whose work the libraries do
 #   GLUE       what orders computation and hardly computes: actors, some rooms of the runtime
 #   COMPUTING  with sanitizers: kernels, data and schedules, which every test waits for
 if(TROUPE_SANITIZE)

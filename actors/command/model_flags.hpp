@@ -16,6 +16,7 @@ struct model_flags {
   std::filesystem::path tokenizer;  ///< folder with vocab.json and merges.txt; empty: as kept
   std::int64_t threads = 1;
   std::string backend = "cpu";
+  bool bf16 = false, fp16 = false;
 };
 
 void declare(command_line& line, model_flags& to);

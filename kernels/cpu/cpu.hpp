@@ -1,5 +1,5 @@
-// The fast backend for processors: oneDNN for matrix products, Highway for the rest. The same bits
-// for the same (instruction set, threads); no result depends on timing.
+// The fast backend for processors: oneDNN for products of more than a few rows, Highway for the
+// rest. The same bits for the same (instruction set, threads); no result depends on timing.
 
 #pragma once
 

@@ -26,10 +26,10 @@ void split_grains(int threads, const Op& op, const Part& part) {
   split(int(worth), grains_of(op), 1, [&](std::int64_t begin, std::int64_t end) {
     grain_of_piece at{};
     for (std::int64_t g = begin; g < end; ++g) {
-      for (std::int64_t grains;
-           grains = grains_in(op.pieces[at.piece].n, op.grain), g >= at.before + grains;
-           ++at.piece)
-        at.before += grains;
+      while (g - at.before >= grains_in(op.pieces[at.piece].n, op.grain)) {
+        at.before += grains_in(op.pieces[at.piece].n, op.grain);
+        ++at.piece;
+      }
       at.number = g - at.before;
       at.begin = at.number * op.grain;
       at.n = std::min(op.grain, op.pieces[at.piece].n - at.begin);

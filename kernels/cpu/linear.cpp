@@ -87,7 +87,11 @@ void run(const linear_forward<T>& op, const context& in) {
   if (op.R == 0)
     return;
   T* const z = op.z ? op.z : op.y;
-  const T* const bias = product(op, z, in);
+  const T* bias = nullptr;
+  if (op.R <= most_few_rows)
+    multiply_few_rows(op, z, in);
+  else
+    bias = product(op, z, in);
   if (!bias && z == op.y && op.activation == epilogue::none)
     return;
   // A few rows at a time, so that they are still near when the activation reads them.
@@ -136,6 +140,8 @@ void run(const linear_backward_weight<T>& op, const context& in) {
 
 template <class T>
 std::size_t scratch(const linear_forward<T>& op, int threads) {
+  if (op.R <= most_few_rows)
+    return few_rows_scratch<T>(op.R, op.K);
   return product_scratch(op, threads);
 }
 template <class T>

@@ -1,10 +1,12 @@
-// Matrix products, by oneDNN. All are in rows; they run on the team of the calling thread.
+// Matrix products, by oneDNN but for a few rows. All are in rows; they run on the team of the
+// calling thread.
 
 #pragma once
 
-#include "kernels/op/context.hpp"
+#include "kernels/op/linear.hpp"
 
 #include <compare>
+#include <type_traits>
 
 namespace troupe::kernels::cpu {
 
@@ -72,5 +74,30 @@ void widened_multiply(
 template <class T>
 void widened_multiply(
     const narrow_product& shape, const T* a, const T* b, float* c, const context& in);
+
+// few_rows.cpp: the forward pass of a few rows, as in decoding. Every weight is read once, as it
+// lies: as fast as memory. The bits of a row do not depend on the rows beside it.
+
+constexpr std::int64_t most_few_rows = 8;
+
+template <class T>
+struct few_rows_product {
+  T* y;             ///< (R, N) written
+  const float* x;   ///< (R, K)
+  const T* weight;  ///< (N, K)
+  const T* bias;    ///< (N) or null
+  std::int64_t R, N, K;
+};
+
+/// Bytes of workspace that `multiply_few_rows` needs.
+template <class T>
+constexpr std::size_t few_rows_scratch(std::int64_t R, std::int64_t K) {
+  return std::is_same_v<T, float> ? 0 : sizeof(float) * std::size_t(R * K);
+}
+
+/// z (R, N) = x (R, K) times weight (N, K) transposed + bias, rounded once, of at most
+/// `most_few_rows` rows.
+template <class T>
+void multiply_few_rows(const linear_forward<T>& op, T* z, const context& in);
 
 }  // namespace troupe::kernels::cpu

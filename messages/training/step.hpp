@@ -12,8 +12,7 @@
 // Invariants (tests name them):
 //   STEP-1  Nobody updates before everybody has voted.
 //   STEP-2  Replicas, where there are several, vote the same digest: of all reduced gradients, or,
-//   where each holds a share
-//           of those, of the values that the step was computed with.
+//           where each holds a share of those, of the values that the step was computed with.
 //   STEP-3  Steps are committed once each, in ascending order.
 //   STEP-4  A step begins after the one before has ended.
 //   STEP-5  Replicas that each hold the whole state hold the same.
@@ -117,7 +116,8 @@ struct vote {
   std::vector<loss_part> losses = {};  ///< of each logical replica; of the head's first rank
   std::map<std::string, runtime::exact_sum> square_norms
       = {};  ///< of reduced gradients, by parameter
-  /// Of all reduced gradients that the sender holds; zero where it is the only replica.
+  /// Of all reduced gradients that the sender holds. Where there is one replica nobody compares it,
+  /// and no stage takes it.
   runtime::digest gradients = {};
   nonfinite_gradient nonfinite = {};
   std::int64_t zeros = 0;  ///< elements of the reduced gradients that are zero, where asked for

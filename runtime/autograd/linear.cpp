@@ -54,7 +54,7 @@ struct linear_node final : node {
 
   void weight_gradients(tape& tape) override {
     const auto all = gather ? gathered(tape, x) : x;
-    const bool first = tape.is_first_gradient(weight);
+    const bool first = tape.take_first_gradient(weight);
     tape.stream().run(kernels::linear_backward_weight<T>{tape.gradient(weight),
                                                          bias < 0 ? nullptr : tape.gradient(bias),
                                                          dz.data<T>(),

@@ -112,7 +112,7 @@ class tape {
   }
   float* gradient(int index) { return store_.gradient(unit_, index); }
   /// Asked before `gradient`: true is said once in a step, and then all of it is to be written.
-  bool is_first_gradient(int index) { return store_.is_first_gradient(unit_, index); }
+  bool take_first_gradient(int index) { return store_.take_first_gradient(unit_, index); }
 
   /// A new variable that gradients can come back to.
   variable make(tensor data, const axis_map<placement>& placements) const;

@@ -3,6 +3,7 @@
 #include "kernels/op/sample.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/random.hpp"
+#include "runtime/inference/score.hpp"
 #include "runtime/tensor/micro_batch.hpp"
 #include "runtime/tensor/moves.hpp"
 
@@ -63,12 +64,10 @@ std::size_t longest(std::span<const std::vector<std::int32_t>> tokens) {
   return out;
 }
 
-void require_finite(std::span<const float> logits, std::size_t tokens) {
+void require_finite(std::span<const float> logits, std::size_t tokens, dtype precision) {
   if (!std::all_of(logits.begin(), logits.end(), [](float x) { return std::isfinite(x); }))
     throw input_error(
-        "the model's output after {} tokens is not finite: its training has diverged; load an "
-        "earlier checkpoint",
-        tokens);
+        "the model's output after {} tokens is not finite: {}", tokens, why_not_finite(precision));
 }
 
 /// How many tokens a request can get.
@@ -144,14 +143,15 @@ bundle decoder::input(std::span<const std::vector<std::int32_t>> tokens) {
 
 void decoder::keep_last(const tensor& logits, std::span<const std::vector<std::int32_t>> tokens) {
   const auto words = std::size_t(chunk_.model().head.padded_vocabulary), rows = longest(tokens);
-  logits_.clear();
+  logits_.resize(tokens.size() * words);
   with_element(store_.type(), [&]<class T>(T) {
     std::vector<T> row(words);
     for (std::size_t b = 0; b < tokens.size(); ++b) {
       const auto first = (b * rows + tokens[b].size() - 1) * words;
       stream_.read(row.data(), logits.template data<T>() + first, words * sizeof(T));
-      for (const auto& x : row)
-        logits_.push_back(float(x));
+      std::transform(row.begin(), row.end(), logits_.begin() + std::ptrdiff_t(b * words), [](T x) {
+        return float(x);
+      });
     }
   });
 }
@@ -218,7 +218,8 @@ std::vector<generation_end> generate(const chunk& whole,
       if (text.end)
         continue;
       const auto own = logits.subspan(b * std::size_t(model.head.padded_vocabulary));
-      require_finite(own.first(std::size_t(model.head.vocabulary)), what[b].prompt.size() + i);
+      require_finite(
+          own.first(std::size_t(model.head.vocabulary)), what[b].prompt.size() + i, store.type());
       const auto number = uniform(text.key, std::uint64_t(text.drawn++));
       fresh[b][0] = draw(own, model.head.vocabulary, what[b].sampling, number, drawing);
       if (fresh[b][0] == what[b].end_of_document)

@@ -85,7 +85,8 @@ loaded_model::loaded_model(loading wanted)
   auto model = gpt_spec(config, wanted.own);
   const auto range = all_of(model);
   model_ = std::make_unique<chunk>(std::move(model), range);
-  store_ = std::make_unique<resident_store>(model_->units(), 1, stream_.pool());
+  // Without replicas: nobody asks for gradients.
+  store_ = std::make_unique<resident_store>(model_->units(), 0, stream_.pool(), wanted.precision);
   fill(*store_, *checkpoint);
 }
 

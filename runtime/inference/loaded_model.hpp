@@ -17,6 +17,7 @@ struct loading {
   std::filesystem::path from;  ///< where a training run saved, or one iter_... folder in it
   kernels::backend backend = kernels::backend::cpu;
   int threads = 1;
+  dtype precision = dtype::f32;  ///< of values, activations, keys and logits
   /// Instead of the one that is kept beside the checkpoints; must have its fingerprint.
   std::unique_ptr<const tokenizer> with = nullptr;
   extension own = {};  ///< that the model was trained with

@@ -21,6 +21,14 @@ tensor row_of(stream& stream, std::int64_t size, const std::function<T(std::int6
 
 }  // namespace
 
+std::string why_not_finite(dtype precision) {
+  if (precision == dtype::f16)
+    return "its numbers may be too large for fp16, or its training has diverged; compute in bf16 "
+           "or "
+           "fp32, or load an earlier checkpoint";
+  return "its training has diverged; load an earlier checkpoint";
+}
+
 double surprise(const chunk& whole,
                 parameter_store& store,
                 stream& stream,
@@ -52,9 +60,8 @@ double surprise(const chunk& whole,
       progress(std::uint64_t(done), std::uint64_t(all));
   }
   if (!std::isfinite(nats))
-    throw input_error(
-        "the model's loss on this text is not finite: its training has diverged; load an earlier "
-        "checkpoint");
+    throw input_error("the model's loss on this text is not finite: {}",
+                      why_not_finite(store.type()));
   return nats;
 }
 

@@ -8,12 +8,16 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace troupe::runtime {
 
 /// Told (tokens predicted so far, all).
 using score_progress = std::function<void(std::uint64_t, std::uint64_t)>;
+
+/// Why a model's output may not be finite, and what to do, as the end of a sentence.
+std::string why_not_finite(dtype precision);
 
 /// Minus the natural logarithm of the probability of tokens[1] ... tokens[n - 1], summed; each is
 /// predicted once. Windows of at most the model's sequence length move on by `stride` predictions,

@@ -38,6 +38,7 @@ resident_store::resident_store(std::vector<unit_spec> units,
     values += e.owner < 0 ? e.room : 0;
     gradients += e.room;
   }
+  first_.resize(units_.size(), int(entries_.size()));  // units at the end without parameters
   values_ = zeros(pool_, type, values);
   for (int r = 0; r < replicas; ++r)
     gradients_.push_back(zeros(pool_, dtype::f32, gradients));
@@ -66,13 +67,15 @@ float* resident_store::gradient(int unit, int index) {
   return gradients(replica_, int(at(unit, index)));
 }
 
-bool resident_store::is_first_gradient(int unit, int index) {
-  return std::exchange(stale_[std::size_t(replica_)][at(unit, index)], 0) != 0;
+bool resident_store::take_first_gradient(int unit, int index) {
+  return std::exchange(stale_.at(std::size_t(replica_))[at(unit, index)], 0) != 0;
 }
 
 void resident_store::clear_if_stale(int replica, std::size_t entry) {
-  if (!std::exchange(stale_.at(std::size_t(replica))[entry], 0))
+  auto& stale = stale_.at(std::size_t(replica))[entry];
+  if (!stale)
     return;
+  stale = 0;
   auto& all = gradients_[std::size_t(replica)];
   pool_.clear(reinterpret_cast<std::byte*>(all.data<float>() + gradient_offsets_[entry]),
               std::size_t(entries_[entry].room) * sizeof(float));
@@ -100,8 +103,13 @@ void resident_store::select_replica(int replica) {
 }
 
 void resident_store::zero_gradients() {
-  for (auto& of_replica : stale_)
-    std::fill(of_replica.begin(), of_replica.end(), 1);
+  // A device adds to what it reads anyway (kernels/cuda/product.cpp), and is asked once.
+  const bool at_once = pool_.kind() == memory_kind::device;
+  for (std::size_t r = 0; r < gradients_.size(); ++r) {
+    std::fill(stale_[r].begin(), stale_[r].end(), at_once ? 0 : 1);
+    if (at_once)
+      pool_.clear(gradients_[r].raw(), gradients_[r].bytes());
+  }
   std::fill(emitted_.begin(), emitted_.end(), 0);
 }
 

@@ -35,7 +35,7 @@ class resident_store final : public parameter_store {
   void release(int unit) override;
   const void* value(int unit, int index) const override;
   float* gradient(int unit, int index) override;
-  bool is_first_gradient(int unit, int index) override;
+  bool take_first_gradient(int unit, int index) override;
   void emit(int unit) override;
 
   using parameter_store::gradients;

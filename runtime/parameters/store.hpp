@@ -70,9 +70,10 @@ class parameter_store {
 
   /// Where this micro-batch's gradient is added, while the unit is acquired.
   virtual float* gradient(int unit, int index) = 0;
-  /// Whether the caller has to write all of it instead, as nobody has added to it in this step:
-  /// true at most once after zero_gradients. A store may clear its gradients and always say false.
-  virtual bool is_first_gradient(int, int) { return false; }
+  /// Whether the caller has to write all of it instead, as nobody has added to it in this step.
+  /// True once for each entry of the selected replica after zero_gradients, if nobody asked for its
+  /// gradient before. A store may clear its gradients and always say false.
+  virtual bool take_first_gradient(int, int) { return false; }
 
   /// "The unit's weight gradients of this micro-batch are complete."
   virtual void emit(int unit) = 0;
@@ -94,7 +95,9 @@ class parameter_store {
   virtual void select_replica(int replica) = 0;
   /// Micro-batches emitted for the unit since zero_gradients, over all replicas.
   virtual std::int64_t emitted(int unit) const = 0;
-  /// Gradients are zero, for all who ask for them, until one is added.
+  /// The gradients of each entry are zero, for who asks for that entry's, until some are added.
+  /// Once its unit was emitted they are there without being asked for, behind those of another
+  /// entry too.
   virtual void zero_gradients() = 0;
   /// Called by `emit`, after it has counted.
   virtual void on_emit(std::function<void(int unit)> then) = 0;

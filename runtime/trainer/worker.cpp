@@ -98,7 +98,7 @@ worker::worker(worker_settings settings, stream& stream, const worker_groups& gr
   check(groups.along);
   for (const auto& [chunk, all] : groups.of_chunk)
     check(all);
-  std::uint64_t arrays = 0;
+  std::int64_t grains = 0;
   for (const auto& which : settings_.chunks) {
     const auto home
         = homes_.emplace(which.id, std::make_unique<hosted>(settings_, which, stream, groups))
@@ -106,11 +106,12 @@ worker::worker(worker_settings settings, stream& stream, const worker_groups& gr
     auto& x = *home->second;
     for (std::size_t b = 0; b < x.buckets.size(); ++b)
       buckets_.push_back({&x, b});
-    arrays += x.voted().size();
+    for (const auto& array : x.voted())
+      grains += kernels::grains_in(words_of(array.type, array.size), settings_.grain);
     x.store->on_emit([this, &x](int unit) { emitted(x, unit); });
     x.store->on_gate_passed([this](const auto& point) { stream_.wait_for(point); });
   }
-  std::vector<std::uint64_t> keys(arrays);
+  std::vector<std::uint64_t> keys(static_cast<std::size_t>(grains));
   std::iota(keys.begin(), keys.end(), 0);
   vote_keys_ = uploaded(stream_, keys, {std::int64_t(keys.size())});
 }
@@ -264,14 +265,13 @@ void worker::inject_nan_gradient() {
 
 void worker::vote_digest(reads& by, digest& to) const {
   std::vector<fingerprint_piece> pieces;
-  std::int64_t longest = 0;
+  const auto* key = vote_keys_.data<std::uint64_t>();
   for (const auto& [id, home] : homes_)
     for (const auto& x : home->voted()) {
-      const auto* const key = vote_keys_.data<std::uint64_t>() + pieces.size();
       pieces.push_back({x.data, words_of(x.type, x.size), key});
-      longest = std::max(longest, pieces.back().n);
+      key += kernels::grains_in(pieces.back().n, settings_.grain);
     }
-  read_fingerprints(by, pieces, longest, [&to](const std::vector<digest>& found) {
+  read_fingerprints(by, pieces, settings_.grain, [&to](const std::vector<digest>& found) {
     digester d;
     for (const auto& x : found)
       d.add(x);
@@ -286,8 +286,11 @@ std::vector<worker::hosted::array> worker::hosted::voted() const {
     for (const auto& x : all.stretches_of_values())
       out.push_back({all.values(x.first), all.type(), x.size});
   else
-    for (const auto& x : all.stretches_of_gradients())
+    for (const auto& x : all.stretches_of_gradients()) {
       out.push_back({all.gradients(0, x.first), dtype::f32, x.size});
+      for (int e = x.first + 1; e < x.end; ++e)
+        all.gradients(0, e);  // zero where no pass came
+    }
   return out;
 }
 

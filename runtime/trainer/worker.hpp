@@ -261,7 +261,7 @@ class worker {
   step_settings step_;
   std::map<chunk_id, std::unique_ptr<hosted>> homes_;
   std::vector<chunk_bucket> buckets_;
-  tensor vote_keys_;  ///< of the fingerprints of each chunk
+  tensor vote_keys_;  ///< of the fingerprints of what is voted: of each grain
   std::function<void(int)> complete_;
   std::shared_ptr<device_event> updated_;
   std::map<pass_key, std::unique_ptr<chunk_pass>> passes_;

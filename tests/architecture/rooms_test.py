@@ -11,7 +11,7 @@ MAY = {
     "messages": ["runtime/core/", "runtime/tensor/", "runtime/layout/", "runtime/schedule/", "runtime/telemetry/", "caf/", "fmt/"],
     "actors": ["messages/", "runtime/", "caf/", "fmt/", "CLI/", "yaml-cpp/", "nlohmann/"],
     "examples": ["actors/", "messages/", "runtime/", "caf/", "fmt/"],
-    "tests": ["boost/", "cuda", "cublas", "nccl", "sanitizer/", "omp.h", "dlfcn.h", "kernels/", "runtime/", "messages/", "actors/", "caf/", "catch2/", "fmt/", "hwy/", "nlohmann/", "openssl/"],
+    "tests": ["boost/", "cuda", "cublas", "nccl", "sanitizer/", "omp.h", "dlfcn.h", "kernels/", "runtime/", "messages/", "actors/", "caf/", "catch2/", "fmt/", "hwy/", "nlohmann/", "oneapi/", "openssl/"],
 }
 
 # library -> the only folders that may name it
@@ -31,7 +31,7 @@ ONLY = {
     "spdlog/": ["runtime/core/"],
     "pcre2.h": ["runtime/tokenizer/"],
     "lua.hpp": ["runtime/script/"],
-    "dnnl": ["kernels/cpu/"],
+    "oneapi/": ["kernels/cpu/", "tests/bench/"],
     "hwy/": ["kernels/cpu/", "tests/kernels/"],
     "openssl/": ["runtime/core/", "tests/"],
     "xxhash.h": ["runtime/core/"],

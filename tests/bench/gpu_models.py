@@ -10,8 +10,8 @@ import sys
 
 from gpu_session import objects
 
-# What is compared, with GPT-2's or Llama's layers. Vocabulary: one less, and the end of a document. `limit` of a
-# run of ours in seconds, of the peer with and without compiling; `layers`: the most that fits is taken.
+# What is compared, with GPT-2's or Llama's layers. `limit` of a run of ours in seconds, of the peer with and
+# without compiling; `layers`: the most that fits is taken.
 MODELS = {
     "gpt2": dict(layers=[12], hidden=768, heads=12, T=1024, vocab=50304, batches=[16, 32], limit=60, compile=120, eager=60),
     "1.3b": dict(layers=[24], hidden=2048, heads=16, T=2048, vocab=50304, batches=[4], limit=90, compile=150, eager=60),
@@ -44,7 +44,7 @@ def device_words(b, *more):
 
 
 def words_of(model, m, layers, batch, steps, more=()):
-    words = ["train", "gpt", "--mock-data", "--tokenizer-type", "NullTokenizer", "--vocab-size", m["vocab"] - 1,
+    words = ["train", "gpt", "--mock-data", "--tokenizer-type", "NullTokenizer", "--vocab-size", m["vocab"],
              "--make-vocab-size-divisible-by", 1, "--num-layers", layers, "--hidden-size", m["hidden"],
              "--num-attention-heads", m["heads"], "--seq-length", m["T"], "--max-position-embeddings", m["T"],
              "--hidden-dropout", 0, "--attention-dropout", 0, "--micro-batch-size", batch, "--train-iters", steps,

@@ -110,7 +110,8 @@ void products(bench& b, std::int64_t R, std::int64_t N, std::int64_t K, kernels:
   b.line("linear backward W", shape, m.backward_weight());
 }
 
-// Of widths 384 and 1,024, a vocabulary, a small one, a token.
+// Of widths 384 and 1,024, a vocabulary, a small one; of a token, and of eight, whose weights no
+// cache holds.
 template <class T>
 void layers(bench& b) {
   using kernels::epilogue;
@@ -125,6 +126,8 @@ void layers(bench& b) {
   products<T>(b, 2048, 50304, 384, epilogue::none);
   products<T>(b, 64, 64, 64, epilogue::none);
   products<T>(b, 1, 1536, 384, epilogue::none);
+  products<T>(b, 1, 50304, 768, epilogue::none);
+  products<T>(b, 8, 50304, 768, epilogue::none);
 }
 
 template <class T = float>

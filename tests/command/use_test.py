@@ -110,6 +110,9 @@ def check_eval(folder):
     page = works("eval", "--load", save, "--input", folder / "text.txt")
     if f"perplexity {found['perplexity']:.2f}" not in page:
         raise wrong(f"page and JSON differ: {page}")
+    narrow = json.loads(works("eval", "--json", "--load", save, "--input", folder / "text.txt", "--bf16"))
+    if not 0 < abs(narrow["loss"] / found["loss"] - 1) < 0.01:
+        raise wrong(f"in bf16 the loss is {narrow['loss']}, in fp32 {found['loss']}")
     logits = tensors(folder / "l")
     expect(logits["tokens"][:2], ("I32", [16]), "tokens")
     words = len(json.loads((folder / "tok" / "vocab.json").read_text()))
@@ -140,6 +143,9 @@ def check_generate(folder):
     said = works("generate", "--interactive", *more, text=b"The actor\n:seed 7\n:nonsense\n\n:quit\nx\n")
     if not said.startswith(whole + "\n") or said.count("\n") < 2:
         raise wrong(f"a conversation says: {said!r}")
+    if not works("generate", "--prompt", prompts[0], "--bf16", *more).startswith(prompts[0]):
+        raise wrong("in bf16 the prompt is not continued")
+    refuses("exclude each other", "generate", "--bf16", "--fp16", *more)
     refuses("exclude each other", "generate", "--interactive", "--prompt", "a", *more)
     refuses("has no prompts", "generate", "--prompts", "-", *more, text=b"")
     refuses("No such file", "generate", "--prompts", folder / "none.txt", *more)

@@ -56,3 +56,22 @@ TEST_CASE("a product leaves the caller's number of threads as it was", "[kernels
   computed({.R = 3, .N = 3, .K = 3}, before + 1);
   CHECK(omp_get_max_threads() == before);
 }
+
+TEMPLATE_TEST_CASE("of a few rows each has the bits that it has alone",
+                   "[kernels][linear][narrow]",
+                   float,
+                   kernels::bf16,
+                   kernels::f16) {
+  for (const std::int64_t R : {2, 3, 5, 8})
+    for (const int threads : {1, 3}) {
+      // Enough for several threads; rests of vectors and of columns.
+      tests::linear_memory<TestType> together{.R = R, .N = 1031, .K = 77};
+      tests::on_cpu(together.forward(), threads);
+      for (std::int64_t r = 0; r < R; ++r) {
+        tests::linear_memory<TestType> alone{.R = 1, .N = 1031, .K = 77};
+        std::copy_n(together.x.begin() + r * 77, 77, alone.x.begin());
+        tests::on_cpu(alone.forward());
+        CHECK(std::equal(alone.y.begin(), alone.y.end(), together.y.begin() + r * 1031));
+      }
+    }
+}

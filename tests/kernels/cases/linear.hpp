@@ -97,7 +97,8 @@ inline op_family linear_family() {
                          .op = s.backward_weight(false),
                          .same_bits_by_threads = false});
   };
-  // No rows; one element; tails in every dimension; long sums in each direction; vectors and packs.
+  // No rows; one element; tails in every dimension; long sums in each direction; vectors and packs;
+  // each number of rows that is few.
   for (const auto& [R, N, K] : {std::array<std::int64_t, 3>{0, 5, 3},
                                 {1, 1, 1},
                                 {1, 97, 64},
@@ -106,6 +107,12 @@ inline op_family linear_family() {
                                 {61, 13, 27},
                                 {16, 64, 32},
                                 {523, 67, 19},
+                                {2, 13, 100},
+                                {3, 6, 40},
+                                {4, 31, 17},
+                                {6, 5, 33},
+                                {7, 9, 64},
+                                {8, 66, 24},
                                 {5, 19, 1543}})
     add({R, N, K}, "");
   add({61, 67, 127, epilogue::none, epilogue::none, false, false}, " without bias");

@@ -48,10 +48,11 @@ struct fresh_model {
       : fresh_model(gpt_spec(c), where) {}
 
   explicit fresh_model(const model_spec& what,
-                       troupe::kernels::backend where = troupe::kernels::backend::cpu)
+                       troupe::kernels::backend where = troupe::kernels::backend::cpu,
+                       dtype precision = dtype::f32)
       : stream(where, 1, memory_pool()),
         model(what, all_of(what)),
-        store(model.units(), 1, stream.pool()) {
+        store(model.units(), 1, stream.pool(), precision) {
     initialise(store, 17);
   }
 
@@ -93,6 +94,29 @@ generation_request request(std::int64_t tokens, sampling_settings settings) {
 }
 
 }  // namespace
+
+TEST_CASE("a model decodes in narrow types what it decodes in float, rounded", "[inference]") {
+  const auto precision = GENERATE(dtype::bf16, dtype::f16);
+  const auto spec = gpt_spec(small(position_embedding::rope, 2));
+  fresh_model exact(spec), narrow(spec, troupe::kernels::backend::cpu, precision);
+  decoder in_float(exact.model, exact.store, exact.stream, 16, true, 2);
+  decoder rounded(narrow.model, narrow.store, narrow.stream, 16, true, 2);
+  for (const auto& tokens : {std::vector<ids>{{3, 1, 4}, {1, 5, 9, 2, 6}},
+                             std::vector<ids>{{7}, {8}},
+                             std::vector<ids>{{60}, {0}}}) {
+    const auto expected = in_float.advance(tokens);
+    const auto found = rounded.advance(tokens);
+    REQUIRE(found.size() == expected.size());
+    double error = 0, size = 0;
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      error = std::max(error, std::abs(double(found[i]) - double(expected[i])));
+      size = std::max(size, std::abs(double(expected[i])));
+    }
+    // A dozen roundings of values, relative to the largest, on the way through two layers.
+    CHECK(error > 0);
+    CHECK(error < 12 * (precision == dtype::bf16 ? 0x1p-8 : 0x1p-11) * size);
+  }
+}
 
 TEST_CASE("keeping keys and values gives the same text as computing all anew", "[inference]") {
   const auto position = GENERATE(

@@ -258,6 +258,12 @@ TEST_CASE("the digest that an update leaves is that of the state as it lies", "[
     for (const auto& part : first.parts())
       first.weights(part);  // somebody might write: taken anew
     CHECK(first.digests(stream) == left);
+    for (const auto array : {&adamw::weights, &adamw::first_moment, &adamw::second_moment}) {
+      first.update(stream, {.step = step, .learning_rate = 0});
+      const auto before = first.digests(stream);
+      (first.*array)(first.parts()[1])[2] += 1;
+      CHECK_FALSE(first.digests(stream) == before);
+    }
   }
 }
 

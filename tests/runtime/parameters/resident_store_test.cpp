@@ -108,25 +108,25 @@ TEST_CASE("the first gradient of a step may be written, and whatever nobody wrot
     for (const int r : {0, 1})
       std::fill(x.gradients(r).begin(), x.gradients(r).end(), 7.0F);
   };
-  CHECK_FALSE(x.is_first_gradient(0, 0));  // zero already
+  CHECK_FALSE(x.take_first_gradient(0, 0));  // zero already
   fill_all();
   x.zero_gradients();
   x.select_replica(1);
-  CHECK(x.is_first_gradient(0, 0));
-  CHECK_FALSE(x.is_first_gradient(0, 0));
+  CHECK(x.take_first_gradient(0, 0));
+  CHECK_FALSE(x.take_first_gradient(0, 0));
   float* const written = x.gradient(0, 0);
   CHECK(written[3] == 7);  // whatever was there: the caller writes all of it
   std::fill_n(written, x.entries()[0].size(), 5.0F);
   CHECK(x.gradient(1, 0)[2] == 0);  // asked for to be added to
-  CHECK_FALSE(x.is_first_gradient(1, 0));
+  CHECK_FALSE(x.take_first_gradient(1, 0));
   x.gradient(1, 0)[2] += 3;
   x.emit(1);
-  CHECK_FALSE(x.is_first_gradient(1, 1));  // nobody wrote: zero from here on
+  CHECK_FALSE(x.take_first_gradient(1, 1));  // nobody wrote: zero from here on
   CHECK(std::as_const(x).gradients(1, 2)[0] == 0);
   CHECK(x.gradients(1, 1)[2] == 3);
   CHECK(x.gradients(1, 0)[3] == 5);
   x.select_replica(0);
-  CHECK(x.is_first_gradient(1, 1));  // each replica has its own
+  CHECK(x.take_first_gradient(1, 1));  // each replica has its own
   for (int e = 0; e < 2; ++e)
     CHECK(x.gradients(0, e)[1] == 0);
 }

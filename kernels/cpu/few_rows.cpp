@@ -1,0 +1,115 @@
+#include "kernels/cpu/cpu.hpp"
+#include "kernels/cpu/product.hpp"
+#include "kernels/cpu/split.hpp"
+#include "kernels/cpu/targets.hpp"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/few_rows.cpp"
+#include <hwy/foreach_target.h>
+// clang-format off: Highway needs this order
+#include "kernels/cpu/dispatch.hpp"
+#include "kernels/cpu/vector-inl.hpp"
+// clang-format on
+
+HWY_BEFORE_NAMESPACE();
+namespace troupe::kernels::cpu::HWY_NAMESPACE {
+namespace {
+
+/// Columns [n, n + Columns) of all rows. The sum of an element runs over K by vectors, in order,
+/// however many rows and columns stand beside it.
+template <class T, int Rows, int Columns>
+HWY_INLINE void few_columns(const few_rows_product<T>& p, std::int64_t n) {
+  vec sum[Rows][Columns];
+  for (auto& row : sum)
+    for (auto& one : row)
+      one = hn::Zero(d);
+  const float* const x = p.x;
+  const T* const weight = p.weight + n * p.K;
+  const std::int64_t K = p.K;
+  each(K, [&sum, x, weight, K](std::int64_t k, auto step) HWY_ATTR {
+    vec w[Columns];
+#pragma GCC unroll 4
+    for (int c = 0; c < Columns; ++c)
+      w[c] = step.load(weight + c * K + k);
+#pragma GCC unroll 8
+    for (int r = 0; r < Rows; ++r) {
+      const vec one = step.load(x + r * K + k);
+#pragma GCC unroll 4
+      for (int c = 0; c < Columns; ++c)
+        sum[r][c] = hn::MulAdd(one, w[c], sum[r][c]);
+    }
+  });
+  for (int c = 0; c < Columns; ++c) {
+    const float bias = p.bias ? float(p.bias[n + c]) : 0;
+    for (int r = 0; r < Rows; ++r)
+      p.y[r * p.N + n + c] = T(hn::GetLane(hn::SumOfLanes(d, sum[r][c])) + bias);
+  }
+}
+
+template <class T, int Rows>
+HWY_NOINLINE void few_range(const few_rows_product<T>& p, std::int64_t begin, std::int64_t end) {
+  // About eight sums hide the latency of a multiplication, and fit the registers.
+  constexpr int columns = Rows <= 2 ? 4 : Rows <= 4 ? 2 : 1;
+  std::int64_t n = begin;
+  for (; n + columns <= end; n += columns)
+    few_columns<T, Rows, columns>(p, n);
+  for (; n < end; ++n)
+    few_columns<T, Rows, 1>(p, n);
+}
+
+template <class T>
+void few_rows_range(const few_rows_product<T>& p, std::int64_t begin, std::int64_t end) {
+  static_assert(most_few_rows == 8);
+  switch (p.R) {
+    case 1:
+      return few_range<T, 1>(p, begin, end);
+    case 2:
+      return few_range<T, 2>(p, begin, end);
+    case 3:
+      return few_range<T, 3>(p, begin, end);
+    case 4:
+      return few_range<T, 4>(p, begin, end);
+    case 5:
+      return few_range<T, 5>(p, begin, end);
+    case 6:
+      return few_range<T, 6>(p, begin, end);
+    case 7:
+      return few_range<T, 7>(p, begin, end);
+    default:
+      return few_range<T, 8>(p, begin, end);
+  }
+}
+
+}  // namespace
+}  // namespace troupe::kernels::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace troupe::kernels::cpu {
+namespace {
+
+TROUPE_EXPORT(few_rows_range);
+
+}  // namespace
+
+template <class T>
+void multiply_few_rows(const linear_forward<T>& op, T* z, const context& in) {
+  few_rows_product<T> p{z, nullptr, op.weight, op.bias, op.R, op.N, op.K};
+  if constexpr (std::is_same_v<T, float>) {
+    p.x = op.x;
+  } else {
+    auto* const x = scratch_array<float>(in, few_rows_scratch<T>(op.R, op.K));
+    run(widen<T>{x, op.x, op.R * op.K}, context{});
+    p.x = x;
+  }
+  split(in.threads, op.N, rows_worth_a_thread(op.K), [&](std::int64_t begin, std::int64_t end) {
+    TROUPE_DISPATCH(few_rows_range, T)(p, begin, end);
+  });
+}
+
+template void multiply_few_rows(const linear_forward<float>&, float*, const context&);
+template void multiply_few_rows(const linear_forward<bf16>&, bf16*, const context&);
+template void multiply_few_rows(const linear_forward<f16>&, f16*, const context&);
+
+}  // namespace troupe::kernels::cpu
+#endif

@@ -1,0 +1,172 @@
+"""Training steps of troupe and of PyTorch on this processor, the same models, in turn.
+
+    against_pytorch.py --peer FILE --python FILE [--program FILE] [--model NAME,...] [--type fp32,bf16]
+                       [--rounds N] [--steps N] [--threads N] [--limit SECONDS] [--compile] [--json FILE]
+
+--peer is a script that trains the same models with PyTorch and prints one JSON object with "tokens_per_second"
+and "peak_bytes"; --python the interpreter that has PyTorch. Each round runs every variant of the peer (its
+attention by plain products and fused; with --compile compiled, too), then troupe: rates of a shared machine
+swing within minutes, so that only ratios of one round count. The best variant of a round is the peer of that
+round. Printed are medians over rounds: tokens/s, the ratio, the most memory of each process. A variant that
+takes longer than --limit is said to, and left out of later rounds. Only Python's standard library is used.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import platform
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+
+from gpu_models import steps_in, words_of
+from gpu_session import objects
+
+MODELS = {
+    "character": dict(layers=6, hidden=384, heads=6, T=256, vocab=65, batch=12),
+    "gpt2": dict(layers=12, hidden=768, heads=12, T=256, vocab=50304, batch=4),
+    "gpt2-long": dict(layers=12, hidden=768, heads=12, T=1024, vocab=50304, batch=1),
+    "llama": dict(layers=12, hidden=768, heads=12, groups=4, ffn=3072, T=512, vocab=32000, batch=2),
+    "tiny": dict(layers=2, hidden=32, heads=2, T=16, vocab=65, batch=2),  # to try this script
+}
+WARM_UP = 3  # steps that are not counted, of both
+# The peer is fastest where its memory is kept, and its threads are as many as troupe's.
+KEPT_MEMORY = {"MALLOC_MMAP_THRESHOLD_": "8589934592", "MALLOC_TRIM_THRESHOLD_": "17179869184",
+               "MALLOC_TOP_PAD_": "268435456"}
+
+
+def run(words, limit, more_environment=None):
+    """What it printed, and the most memory that it took in bytes; None where it took too long. Ends this program
+    where it fails."""
+    with tempfile.TemporaryFile("w+") as out:
+        child = subprocess.Popen([str(x) for x in words], stdout=out, stderr=subprocess.STDOUT,
+                                 env={**os.environ, **(more_environment or {})})
+        late = threading.Event()
+        timer = threading.Timer(limit, lambda: (late.set(), os.kill(child.pid, signal.SIGKILL)))
+        timer.start()
+        _, status, used = os.wait4(child.pid, 0)
+        timer.cancel()
+        child.returncode = os.waitstatus_to_exitcode(status)
+        out.seek(0)
+        text = out.read()
+    if late.is_set():
+        return None
+    if child.returncode != 0:
+        sys.exit(f"{' '.join(map(str, words))}\nended with {child.returncode}:\n{text[-2000:]}")
+    return text, used.ru_maxrss * 1024
+
+
+def variants(o):
+    out = {"math": ["--attention", "math"], "fused": ["--attention", "flash"]}
+    if o.compile:
+        out |= {f"{name}, compiled": [*words, "--compile"] for name, words in list(out.items())}
+    return out
+
+
+def peer(o, m, kind, variant):
+    words = [o.python, o.peer, "--layers", m["layers"], "--hidden", m["hidden"], "--heads", m["heads"], "--seq", m["T"],
+             "--vocab", m["vocab"], "--batch", m["batch"], "--dtype", kind, "--steps", o.steps + WARM_UP, "--threads",
+             o.threads, *variant]
+    if "groups" in m:
+        words += ["--llama", "--kv-heads", m["groups"], "--ffn", m["ffn"]]
+    done = run(words, o.limit, {"OMP_NUM_THREADS": str(o.threads), **KEPT_MEMORY})
+    if done is None:
+        return None
+    said = next(x for x in reversed(list(objects(done[0]))) if "tokens_per_second" in x)
+    return dict(rate=said["tokens_per_second"], memory=done[1], torch=said.get("torch", "?"))
+
+
+def ours(o, m, kind):
+    with tempfile.TemporaryDirectory() as folder:
+        log = pathlib.Path(folder, "log.jsonl")
+        words = words_of("llama" if "groups" in m else "gpt2", m, m["layers"], m["batch"], o.steps + WARM_UP)
+        words += ["--global-batch-size", m["batch"], "--threads-per-worker", o.threads, "--log-file", log]
+        done = run([o.program, *words, *(["--bf16"] if kind == "bf16" else [])], o.limit)
+        if done is None:
+            sys.exit(f"troupe took longer than {o.limit} s: raise --limit, or lower --steps")
+        steps = steps_in(log)[WARM_UP:]
+    return dict(rate=statistics.median(x["tokens_per_second"] for x in steps), memory=done[1])
+
+
+def compare(o, name, kind):
+    m, all_variants = MODELS[name], variants(o)
+    rounds, slow = [], []
+    for i in range(o.rounds):
+        theirs = {}
+        for variant, words in all_variants.items():
+            if variant in slow:
+                continue
+            found = peer(o, m, kind, words)
+            if found is None:
+                slow.append(variant)
+                print(f"{name} {kind}: PyTorch, {variant}: longer than {o.limit:.0f} s", flush=True)
+            else:
+                theirs[variant] = found
+        mine = ours(o, m, kind)
+        if not theirs and rounds:
+            break
+        if not theirs:
+            print(f"{name} {kind}: troupe {mine['rate']:.0f} tokens/s; no variant of PyTorch came to its end", flush=True)
+            return dict(model=name, type=kind, troupe=mine["rate"], pytorch=None)
+        best = max(theirs, key=lambda x: theirs[x]["rate"])
+        rounds.append(dict(variant=best, ratio=mine["rate"] / theirs[best]["rate"], mine=mine, theirs=theirs[best]))
+        print(f"{name} {kind}, round {i + 1}: PyTorch {theirs[best]['rate']:.0f} ({best}), troupe {mine['rate']:.0f} "
+              f"tokens/s: {rounds[-1]['ratio']:.2f}", flush=True)
+    middle = lambda of: statistics.median(map(of, rounds))
+    return dict(model=name, type=kind, torch=rounds[0]["theirs"]["torch"], variant=rounds[-1]["variant"],
+                pytorch=middle(lambda x: x["theirs"]["rate"]), troupe=middle(lambda x: x["mine"]["rate"]),
+                ratio=middle(lambda x: x["ratio"]), ratios=[round(x["ratio"], 3) for x in rounds],
+                pytorch_bytes=middle(lambda x: x["theirs"]["memory"]), troupe_bytes=middle(lambda x: x["mine"]["memory"]))
+
+
+def processor():
+    """Its name, and those of its instructions that decide rates."""
+    with open("/proc/cpuinfo") as file:
+        said = dict(line.split(":", 1) for line in file if ":" in line)
+    said = {key.strip(): value.strip() for key, value in said.items()}
+    flags = said.get("flags", "").split()
+    return said.get("model name", platform.processor()), [x for x in ("avx2", "avx512f", "avx512_bf16", "amx_bf16") if x in flags]
+
+
+def main():
+    a = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    root = pathlib.Path(__file__).resolve().parents[2]
+    a.add_argument("--peer", required=True)
+    a.add_argument("--python", default=sys.executable)
+    a.add_argument("--program", default=root / "build/release/bin/troupe")
+    a.add_argument("--model", default="character,gpt2,gpt2-long,llama")
+    a.add_argument("--type", default="fp32,bf16")
+    a.add_argument("--rounds", type=int, default=3)
+    a.add_argument("--steps", type=int, default=6)
+    a.add_argument("--threads", type=int, default=os.cpu_count())
+    a.add_argument("--limit", type=float, default=300)
+    a.add_argument("--compile", action="store_true")
+    a.add_argument("--json")
+    o = a.parse_args()
+    for name in o.model.split(","):
+        if name not in MODELS:
+            a.error(f"there is no model '{name}'; there are: {', '.join(MODELS)}")
+    for kind in o.type.split(","):
+        if kind not in ("fp32", "bf16"):
+            a.error(f"there is no type '{kind}'; there are: fp32, bf16")
+    name, instructions = processor()
+    print(f"{name}, {' '.join(instructions)}; {o.threads} threads", flush=True)
+    rows = [compare(o, model, kind) for model in o.model.split(",") for kind in o.type.split(",")]
+    print(f"\n{'model':<12}{'type':<6}{'PyTorch':>10}{'troupe':>10}{'ratio':>7}  rounds")
+    for x in rows:
+        if x["pytorch"] is None:
+            print(f"{x['model']:<12}{x['type']:<6}{'-':>10}{x['troupe']:>10.0f}")
+        else:
+            print(f"{x['model']:<12}{x['type']:<6}{x['pytorch']:>10.0f}{x['troupe']:>10.0f}{x['ratio']:>7.2f}  "
+                  f"{' '.join(f'{r:.2f}' for r in x['ratios'])}; PyTorch {x['torch']}, {x['variant']}; "
+                  f"{x['pytorch_bytes'] / 1e9:.2f} GB and {x['troupe_bytes'] / 1e9:.2f} GB")
+    if o.json:
+        pathlib.Path(o.json).write_text(json.dumps(dict(processor=name, instructions=instructions, rows=rows), indent=1))
+
+
+if __name__ == "__main__":
+    main()
