@@ -40,54 +40,15 @@ inline void pack_rows(const T* from,
   }
 }
 
-/// Four numbers, promoted.
-HWY_INLINE hn::Vec<hn::FixedTag<float, 4>> load_four(const float* p) {
-  return hn::LoadU(hn::FixedTag<float, 4>(), p);
-}
-HWY_INLINE hn::Vec<hn::FixedTag<float, 4>> load_four(const bf16* p) {
-  const hn::FixedTag<std::uint32_t, 4> bits;
-  const auto low = hn::PromoteTo(bits, hn::LoadU(hn::FixedTag<std::uint16_t, 4>(), &p->bits));
-  return hn::BitCast(hn::FixedTag<float, 4>(), hn::ShiftLeft<16>(low));
-}
-HWY_INLINE hn::Vec<hn::FixedTag<float, 4>> load_four(const f16* p) {
-  return promoted_f16(hn::FixedTag<float, 4>(),
-                      hn::LoadU(hn::FixedTag<std::uint16_t, 4>(), &p->bits));
-}
-
 /// Copies at most `tile` rows of a head as columns: to (D, tile). The columns that are left over
 /// are zero.
 template <class T>
 inline void pack_columns(
     const T* from, std::int64_t from_stride, std::int64_t rows, std::int64_t D, float* to) {
-  const hn::FixedTag<float, 4> four;
-  const hn::Repartition<double, decltype(four)> pair;
-  std::int64_t j = 0;
-  for (; j + 4 <= rows; j += 4) {
-    const T* r = from + j * from_stride;
-    std::int64_t c = 0;
-    for (; c + 4 <= D; c += 4) {
-      const auto r0 = load_four(r + c), r1 = load_four(r + from_stride + c);
-      const auto r2 = load_four(r + 2 * from_stride + c);
-      const auto r3 = load_four(r + 3 * from_stride + c);
-      const auto a = hn::BitCast(pair, hn::InterleaveLower(four, r0, r1));
-      const auto b = hn::BitCast(pair, hn::InterleaveLower(four, r2, r3));
-      const auto e = hn::BitCast(pair, hn::InterleaveUpper(four, r0, r1));
-      const auto f = hn::BitCast(pair, hn::InterleaveUpper(four, r2, r3));
-      float* t = to + c * tile + j;
-      hn::StoreU(hn::BitCast(four, hn::InterleaveLower(pair, a, b)), four, t);
-      hn::StoreU(hn::BitCast(four, hn::InterleaveUpper(pair, a, b)), four, t + tile);
-      hn::StoreU(hn::BitCast(four, hn::InterleaveLower(pair, e, f)), four, t + 2 * tile);
-      hn::StoreU(hn::BitCast(four, hn::InterleaveUpper(pair, e, f)), four, t + 3 * tile);
-    }
-    for (; c < D; ++c) {
-      for (std::int64_t i = 0; i < 4; ++i)
-        to[c * tile + j + i] = float(r[i * from_stride + c]);
-    }
-  }
-  for (; j < tile; ++j) {
+  transpose(from, from_stride, rows, D, to, tile);
+  if (rows < tile)
     for (std::int64_t c = 0; c < D; ++c)
-      to[c * tile + j] = j < rows ? float(from[j * from_stride + c]) : 0;
-  }
+      std::fill(to + c * tile + rows, to + (c + 1) * tile, 0.0f);
 }
 
 /// Fills the numbers of `t` for the query rows from `first` of the sequence.

@@ -35,49 +35,36 @@ namespace {
 
 TROUPE_EXPORT(add_to_rows);
 
-// Each returns the bias that is still to be added. In a narrow type it is a part of the product:
-// rounded once.
-const float* product(const linear_forward<float>& op, float* z, const context& in) {
-  multiply({op.x, op.K}, {op.weight, op.K, true}, z, op.R, op.N, op.K, 0, in.threads);
-  return op.bias;
-}
-
+// In a narrow type a bias is a part of the product: rounded once.
 template <class T>
-narrow_product shape_of(const linear_forward<T>& op) {
-  return {.type = narrow_type_of<T>(),
-          .M = op.R,
-          .N = op.N,
-          .K = op.K,
-          .b_transposed = true,
-          .biased = op.bias != nullptr};
+product<T> product_of(const linear_forward<T>& op, T* z) {
+  product<T> out{{op.x, op.K}, {op.weight, op.K, true}, op.R, op.N, op.K};
+  if constexpr (std::is_same_v<T, float>) {
+    out.c = z;
+  } else {
+    out.narrow = z;
+    out.bias = op.bias;
+  }
+  return out;
 }
 template <class T>
-const T* product(const linear_forward<T>& op, T* z, const context& in) {
-  multiply(shape_of(op), op.x, op.weight, op.bias, z, in);
-  return nullptr;
+product<T> product_of(const linear_backward_input<T>& op) {
+  product<T> out{{op.dz, op.N}, {op.weight, op.K}, op.R, op.K, op.N};
+  if constexpr (std::is_same_v<T, float>)
+    out.c = op.dx;
+  else
+    out.narrow = op.dx;
+  return out;
 }
-
 template <class T>
-narrow_product shape_of(const linear_backward_input<T>& op) {
-  return {.type = narrow_type_of<T>(), .M = op.R, .N = op.K, .K = op.N};
-}
-template <class T>
-narrow_product shape_of(const linear_backward_weight<T>& op) {
-  return {.type = narrow_type_of<T>(),
+product<T> product_of(const linear_backward_weight<T>& op) {
+  return {.a = {op.dz, op.N, true},
+          .b = {op.x, op.K},
           .M = op.N,
           .N = op.K,
           .K = op.R,
-          .a_transposed = true,
-          .to_float = true,
+          .c = op.dweight,
           .accumulated = op.accumulates};
-}
-
-template <template <class> class Op, class T>
-std::size_t product_scratch(const Op<T>& op, int threads) {
-  if constexpr (std::is_same_v<T, float>)
-    return 0;
-  else
-    return op.R > 0 ? scratch(shape_of(op), threads) : 0;
 }
 
 }  // namespace
@@ -87,11 +74,12 @@ void run(const linear_forward<T>& op, const context& in) {
   if (op.R == 0)
     return;
   T* const z = op.z ? op.z : op.y;
-  const T* bias = nullptr;
   if (op.R <= most_few_rows)
     multiply_few_rows(op, z, in);
   else
-    bias = product(op, z, in);
+    multiply(product_of(op, z), in);
+  const bool added = op.R <= most_few_rows || !std::is_same_v<T, float>;
+  const T* const bias = added ? nullptr : op.bias;
   if (!bias && z == op.y && op.activation == epilogue::none)
     return;
   // A few rows at a time, so that they are still near when the activation reads them.
@@ -114,10 +102,7 @@ template <class T>
 void run(const linear_backward_input<T>& op, const context& in) {
   if (op.R == 0)
     return;
-  if constexpr (std::is_same_v<T, float>)
-    multiply({op.dz, op.N}, {op.weight, op.K}, op.dx, op.R, op.K, op.N, 0, in.threads);
-  else
-    multiply<T>(shape_of(op), op.dz, op.weight, nullptr, op.dx, in);
+  multiply(product_of(op), in);
   if (op.activation != epilogue::none)
     run(activation_backward<T>{op.dx, op.dx, op.z, op.R, op.K, activation_of(op.activation)}, in);
 }
@@ -129,11 +114,7 @@ void run(const linear_backward_weight<T>& op, const context& in) {
       std::fill_n(op.dweight, op.N * op.K, 0);
     return;
   }
-  const float beta = op.accumulates ? 1 : 0;
-  if constexpr (std::is_same_v<T, float>)
-    multiply({op.dz, op.N, true}, {op.x, op.K}, op.dweight, op.N, op.K, op.R, beta, in.threads);
-  else
-    multiply(shape_of(op), op.dz, op.x, op.dweight, in);
+  multiply(product_of(op), in);
   if (op.dbias)
     run(bias_backward<T>{op.dbias, op.dz, op.R, op.N}, in);
 }
@@ -142,15 +123,15 @@ template <class T>
 std::size_t scratch(const linear_forward<T>& op, int threads) {
   if (op.R <= most_few_rows)
     return few_rows_scratch<T>(op.R, op.K);
-  return product_scratch(op, threads);
+  return scratch(product_of(op, op.z ? op.z : op.y), threads);
 }
 template <class T>
 std::size_t scratch(const linear_backward_input<T>& op, int threads) {
-  return product_scratch(op, threads);
+  return op.R > 0 ? scratch(product_of(op), threads) : 0;
 }
 template <class T>
 std::size_t scratch(const linear_backward_weight<T>& op, int threads) {
-  return product_scratch(op, threads);
+  return op.R > 0 ? scratch(product_of(op), threads) : 0;
 }
 
 template std::size_t scratch(const linear_forward<float>&, int);

@@ -3,6 +3,7 @@
 #include "kernels/cpu/split.hpp"
 #include "kernels/cpu/team.hpp"
 
+#include <compare>
 #include <map>
 #include <new>
 #include <oneapi/dnnl/dnnl.hpp>
@@ -25,11 +26,30 @@ constexpr std::int64_t narrow_products_worth_a_thread = 2 * products_worth_a_thr
                          + std::to_string(status));
 }
 
-const char* name(narrow_type x) {
-  return x == narrow_type::f16 ? "f16" : "bf16";
+/// What oneDNN writes a kernel for.
+struct product_shape {
+  std::int64_t M, N, K;
+  bool a_transposed, b_transposed;
+  bool biased;
+  bool in_float;  ///< c is float; then without bias
+  bool accumulated;
+
+  friend auto operator<=>(const product_shape&, const product_shape&) = default;
+};
+
+product_shape shape_of(const product<bf16>& p) {
+  return {.M = p.M,
+          .N = p.N,
+          .K = p.K,
+          .a_transposed = p.a.transposed,
+          .b_transposed = p.b.transposed,
+          .biased = p.bias != nullptr,
+          .in_float = p.c != nullptr,
+          .accumulated = p.accumulated};
 }
 
-/// A product made ready: kernels written for its shape and team, and where its operands are told.
+/// A product of bf16 made ready: kernels written for its shape and team, and where its operands are
+/// told.
 struct prepared {
   dnnl::matmul product;
   std::unordered_map<int, dnnl::memory> operands;
@@ -43,19 +63,18 @@ const dnnl::engine& processor() {
   return one;
 }
 
-prepared prepare(const narrow_product& p) {
+prepared prepare(const product_shape& p) {
   using type = dnnl::memory::data_type;
-  const auto narrow = p.type == narrow_type::f16 ? type::f16 : type::bf16;
   using layout = dnnl::memory::format_tag;
   const auto in_rows = [](std::int64_t rows, std::int64_t columns, type of, bool transposed) {
     return dnnl::memory::desc({rows, columns}, of, transposed ? layout::ba : layout::ab);
   };
   std::unordered_map<int, dnnl::memory::desc> operands{
-      {DNNL_ARG_SRC, in_rows(p.M, p.K, narrow, p.a_transposed)},
-      {DNNL_ARG_WEIGHTS, in_rows(p.K, p.N, narrow, p.b_transposed)},
-      {DNNL_ARG_DST, in_rows(p.M, p.N, p.to_float ? type::f32 : narrow, false)}};
+      {DNNL_ARG_SRC, in_rows(p.M, p.K, type::bf16, p.a_transposed)},
+      {DNNL_ARG_WEIGHTS, in_rows(p.K, p.N, type::bf16, p.b_transposed)},
+      {DNNL_ARG_DST, in_rows(p.M, p.N, p.in_float ? type::f32 : type::bf16, false)}};
   if (p.biased)
-    operands.emplace(DNNL_ARG_BIAS, in_rows(1, p.N, narrow, false));
+    operands.emplace(DNNL_ARG_BIAS, in_rows(1, p.N, type::bf16, false));
 
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
@@ -81,7 +100,7 @@ prepared prepare(const narrow_product& p) {
   } catch (const dnnl::error& e) {
     if (e.status == dnnl_unimplemented)
       return out;
-    refuse(name(p.type), p.M, p.N, p.K, e.status);
+    refuse("bf16", p.M, p.N, p.K, e.status);
   }
   for (const auto& [which, shape] : operands)
     out.operands.emplace(which, dnnl::memory(shape, processor(), nullptr));
@@ -95,7 +114,7 @@ prepared prepare(const narrow_product& p) {
 class preparations {
  public:
   /// `threads`: of the team, whose size is part of a kernel. Valid until the next call.
-  prepared& of(const narrow_product& shape, int threads) {
+  prepared& of(const product_shape& shape, int threads) {
     auto found = made_.find({shape, threads});
     if (found == made_.end()) {
       make_room();
@@ -115,106 +134,94 @@ class preparations {
       }));
   }
 
-  std::map<std::pair<narrow_product, int>, prepared> made_;
+  std::map<std::pair<product_shape, int>, prepared> made_;
   std::uint64_t calls_ = 0;
 };
 
-int team_of(const narrow_product& p, int threads) {
-  return int(
-      std::clamp<std::int64_t>(p.M * p.N * p.K / narrow_products_worth_a_thread, 1, threads));
-}
-
 /// Valid until the next call of this thread. The team must have the size `threads`.
-prepared& ready(const narrow_product& shape, int threads) {
+prepared& ready(const product_shape& shape, int threads) {
   static thread_local preparations mine;
   return mine.of(shape, threads);
 }
 
-void execute(prepared& p,
-             const narrow_product& shape,
-             const void* a,
-             const void* b,
-             const void* bias,
-             void* c,
-             const context& in) {
+void execute(prepared& by, const product<bf16>& p, const context& in) {
   const auto tell = [&](int which, const void* data) {
-    p.operands.at(which).set_data_handle(const_cast<void*>(data));
+    by.operands.at(which).set_data_handle(const_cast<void*>(data));
   };
-  tell(DNNL_ARG_SRC, a);
-  tell(DNNL_ARG_WEIGHTS, b);
-  tell(DNNL_ARG_DST, c);
-  tell(DNNL_ARG_SCRATCHPAD, scratch_array<std::byte>(in, p.scratch_bytes));
-  if (shape.biased)
-    tell(DNNL_ARG_BIAS, bias);
+  tell(DNNL_ARG_SRC, p.a.data);
+  tell(DNNL_ARG_WEIGHTS, p.b.data);
+  tell(DNNL_ARG_DST, p.c ? static_cast<void*>(p.c) : p.narrow);
+  tell(DNNL_ARG_SCRATCHPAD, scratch_array<std::byte>(in, by.scratch_bytes));
+  if (p.bias)
+    tell(DNNL_ARG_BIAS, p.bias);
   static thread_local dnnl::stream order(processor());
   try {
-    p.product.execute(order, p.operands);
+    by.product.execute(order, by.operands);
     order.wait();
   } catch (const dnnl::error& e) {
-    refuse(name(shape.type), shape.M, shape.N, shape.K, e.status);
+    refuse("bf16", p.M, p.N, p.K, e.status);
   }
+}
+
+void multiply_by_onednn(const product<float>& p) {
+  const auto status = dnnl_sgemm(p.a.transposed ? 'T' : 'N',
+                                 p.b.transposed ? 'T' : 'N',
+                                 p.M,
+                                 p.N,
+                                 p.K,
+                                 1,
+                                 p.a.data,
+                                 p.a.row,
+                                 p.b.data,
+                                 p.b.row,
+                                 p.accumulated ? 1 : 0,
+                                 p.c,
+                                 p.N);
+  if (status != dnnl_success)
+    refuse("float", p.M, p.N, p.K, status);
+}
+
+template <class T>
+int team_of(const product<T>& p, int threads) {
+  const auto worth
+      = std::is_same_v<T, float> ? products_worth_a_thread : narrow_products_worth_a_thread;
+  return int(std::clamp<std::int64_t>(p.M * p.N * p.K / worth, 1, threads));
 }
 
 }  // namespace
 
-void multiply(matrix a,
-              matrix b,
-              float* c,
-              std::int64_t M,
-              std::int64_t N,
-              std::int64_t K,
-              float beta,
-              int threads) {
-  const std::int64_t worth = M * N * K / products_worth_a_thread;
-  const team sized(int(std::clamp<std::int64_t>(worth, 1, threads)));
-  const auto status = dnnl_sgemm(a.transposed ? 'T' : 'N',
-                                 b.transposed ? 'T' : 'N',
-                                 M,
-                                 N,
-                                 K,
-                                 1,
-                                 a.data,
-                                 a.row,
-                                 b.data,
-                                 b.row,
-                                 beta,
-                                 c,
-                                 N);
-  if (status != dnnl_success)
-    refuse("float", M, N, K, status);
-}
-
-std::size_t scratch(const narrow_product& shape, int threads) {
-  const int size = team_of(shape, threads);
-  const team sized(size);
-  const prepared& p = ready(shape, size);
-  return p.exists ? p.scratch_bytes : widened_scratch(shape);
+template <class T>
+std::size_t scratch(const product<T>& p, int threads) {
+  const int size = team_of(p, threads);
+  if constexpr (std::is_same_v<T, float>) {
+    return 0;  // oneDNN takes what it needs
+  } else {
+    const team sized(size);
+    if constexpr (std::is_same_v<T, bf16>)
+      if (const prepared& by = ready(shape_of(p), size); by.exists)
+        return by.scratch_bytes;
+    return packed_scratch(p, size);
+  }
 }
 
 template <class T>
-void multiply(
-    const narrow_product& shape, const T* a, const T* b, const T* bias, T* c, const context& in) {
-  const int size = team_of(shape, in.threads);
+void multiply(const product<T>& p, const context& in) {
+  const int size = team_of(p, in.threads);
   const team sized(size);
-  if (prepared& p = ready(shape, size); p.exists)
-    execute(p, shape, a, b, bias, c, in);
-  else
-    widened_multiply(shape, a, b, bias, c, in);
+  if constexpr (std::is_same_v<T, float>) {
+    multiply_by_onednn(p);
+  } else {
+    if constexpr (std::is_same_v<T, bf16>)
+      if (prepared& by = ready(shape_of(p), size); by.exists)
+        return execute(by, p, in);
+    multiply_packed(p, {size, in.workspace});
+  }
 }
 
-template <class T>
-void multiply(const narrow_product& shape, const T* a, const T* b, float* c, const context& in) {
-  const int size = team_of(shape, in.threads);
-  const team sized(size);
-  if (prepared& p = ready(shape, size); p.exists)
-    execute(p, shape, a, b, nullptr, c, in);
-  else
-    widened_multiply(shape, a, b, c, in);
-}
-
-#define TROUPE_INSTANTIATE(T)                                                                      \
-  template void multiply(const narrow_product&, const T*, const T*, const T*, T*, const context&); \
-  template void multiply(const narrow_product&, const T*, const T*, float*, const context&);
+#define TROUPE_INSTANTIATE(T)                           \
+  template std::size_t scratch(const product<T>&, int); \
+  template void multiply(const product<T>&, const context&);
+TROUPE_INSTANTIATE(float)
 TROUPE_INSTANTIATE(bf16)
 TROUPE_INSTANTIATE(f16)
 #undef TROUPE_INSTANTIATE

@@ -1,79 +1,52 @@
-// Matrix products, by oneDNN but for a few rows. All are in rows; they run on the team of the
-// calling thread.
+// Matrix products, by oneDNN where it has them, else by our own vectors. All are in rows; they run
+// on the team of the calling thread.
 
 #pragma once
 
 #include "kernels/op/linear.hpp"
 
-#include <compare>
 #include <type_traits>
 
 namespace troupe::kernels::cpu {
 
 /// A matrix in rows, or its transpose.
-struct matrix {
-  const float* data;
-  std::int64_t row;
+template <class T>
+struct operand {
+  const T* data;
+  std::int64_t row;  ///< elements from one row in memory to the next
   bool transposed = false;
 };
 
-/// c (M, N) = beta * c + a (M, K) times b (K, N).
-void multiply(matrix a,
-              matrix b,
-              float* c,
-              std::int64_t M,
-              std::int64_t N,
-              std::int64_t K,
-              float beta,
-              int threads);
-
+/// a times b: either into `c`, or rounded into `narrow`.
 template <class T>
-constexpr narrow_type narrow_type_of();
-template <>
-constexpr narrow_type narrow_type_of<bf16>() {
-  return narrow_type::bf16;
-}
-template <>
-constexpr narrow_type narrow_type_of<f16>() {
-  return narrow_type::f16;
-}
-
-/// The shape of a product of narrow numbers, which is summed in float. By oneDNN, of bf16, denormal
-/// numbers may count as zero, as the instructions of AVX512_BF16 have it.
-struct narrow_product {
-  narrow_type type;
+struct product {
+  operand<T> a;  ///< (M, K)
+  operand<T> b;  ///< (K, N)
   std::int64_t M, N, K;
-  bool a_transposed = false;  ///< a lies in memory as (K, M)
-  bool b_transposed = false;  ///< b lies in memory as (N, K)
-  bool biased = false;
-  bool to_float = false;     ///< c is float; then without bias
-  bool accumulated = false;  ///< c is float and added to
-
-  friend auto operator<=>(const narrow_product&, const narrow_product&) = default;
+  float* c = nullptr;        ///< (M, N) written, or added to
+  bool accumulated = false;  ///< c is added to
+  T* narrow = nullptr;       ///< (M, N) written, rounded once; bf16 and f16
+  const T* bias = nullptr;   ///< (N) of `narrow`, or null
 };
 
 /// Bytes of workspace that `multiply` needs.
-std::size_t scratch(const narrow_product& shape, int threads);
+template <class T>
+std::size_t scratch(const product<T>& p, int threads);
 
-/// c (M, N) = a (M, K) times b (K, N) + bias (N), rounded once; `bias` is null unless biased. For
-/// bf16 and f16.
+/// Of bf16 by oneDNN, denormal numbers may count as zero, as the instructions of AVX512_BF16 have
+/// it. Throws std::system_error where OpenMP gives fewer threads than the team has (team.hpp).
 template <class T>
-void multiply(
-    const narrow_product& shape, const T* a, const T* b, const T* bias, T* c, const context& in);
-/// c (M, N) = a (M, K) times b (K, N), or += where it is accumulated.
-template <class T>
-void multiply(const narrow_product& shape, const T* a, const T* b, float* c, const context& in);
+void multiply(const product<T>& p, const context& in);
 
-// widened_product.cpp: the same by products of float, where oneDNN has no others: of f16, and of
-// bf16 on processors that do not multiply it. Some rows at a time are converted, and a weight as a
-// whole.
-std::size_t widened_scratch(const narrow_product& shape);
+// packed_product.cpp: of f16, and of bf16 on processors that do not multiply it, where oneDNN has
+// none. Operands are promoted to float as they are packed. An element is the sum of blocks of 256
+// terms, each in order by one fused multiply-add after the other: its bits depend neither on the
+// shape nor on the number of threads.
+
 template <class T>
-void widened_multiply(
-    const narrow_product& shape, const T* a, const T* b, const T* bias, T* c, const context& in);
+std::size_t packed_scratch(const product<T>& p, int threads);
 template <class T>
-void widened_multiply(
-    const narrow_product& shape, const T* a, const T* b, float* c, const context& in);
+void multiply_packed(const product<T>& p, const context& in);
 
 // few_rows.cpp: the forward pass of a few rows, as in decoding. Every weight is read once, as it
 // lies: as fast as memory. The bits of a row do not depend on the rows beside it.

@@ -189,7 +189,12 @@ TEMPLATE_TEST_CASE("large products are right, by one thread and several",
   int number = 0;
   for (const int threads : {1, 2, 3})
     for (const auto& [R, N, K] :
-         {std::array{131, 113, 127}, {1543, 67, 19}, {5, 19, 1543}, {257, 193, 321}})
+         {std::array{131, 113, 127},
+          {1543, 67, 19},
+          {5, 19, 1543},
+          {257, 193, 821},
+          {9, 4200, 33},      // more columns than are packed at once (packed_product.cpp)
+          {1543, 2801, 10}})  // more sums
       check<TestType>(R, N, K, ++number, threads);
 }
 
