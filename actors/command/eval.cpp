@@ -33,6 +33,7 @@ struct evaluation {
   std::size_t bytes = 0;  ///< with one for the end of each document: a line end in the text
   std::size_t tokens = 0;
   std::int64_t iteration = 0;
+  runtime::dtype precision = runtime::dtype::f32;
   double nats = 0;
   std::optional<double> trigram_bits;
 
@@ -90,6 +91,7 @@ void measure(const std::vector<std::string>& documents, const eval_flags& flags,
     write_logits(*model, tokens, flags.logits);
   runtime::progress_bar bar("evaluating", tokens.size() - 1, "tokens");
   out.iteration = model->manifest().iteration;
+  out.precision = model->store().type();
   out.tokens = tokens.size() - 1;
   out.nats = runtime::surprise(
       model->whole(), model->store(), model->stream(), tokens, stride, [&](auto done, auto) {
@@ -112,6 +114,7 @@ std::string json_of(const evaluation& x, const eval_flags& flags) {
                                 {"documents", x.documents},
                                 {"bytes", x.bytes},
                                 {"iteration", x.iteration},
+                                {"precision", to_string(x.precision)},
                                 {"tokens", x.tokens},
                                 {"loss", x.loss()},
                                 {"perplexity", std::exp(x.loss())},
@@ -124,12 +127,13 @@ std::string json_of(const evaluation& x, const eval_flags& flags) {
 std::string page_of(const evaluation& x, const eval_flags& flags) {
   auto out = fmt::format(
       "text        '{}': {}, {} bytes with an end for each\n"
-      "model       iteration {}, {} tokens, loss {:.4f} nats a token, perplexity {:.2f}\n"
+      "model       iteration {} in {}, {} tokens, loss {:.4f} nats a token, perplexity {:.2f}\n"
       "model       {:.4f} bits per byte\n",
       flags.input.string(),
       runtime::counted(x.documents, "document"),
       x.bytes,
       x.iteration,
+      to_string(x.precision),
       x.tokens,
       x.loss(),
       std::exp(x.loss()),

@@ -111,6 +111,8 @@ def check_eval(folder):
     if f"perplexity {found['perplexity']:.2f}" not in page:
         raise wrong(f"page and JSON differ: {page}")
     narrow = json.loads(works("eval", "--json", "--load", save, "--input", folder / "text.txt", "--bf16"))
+    if (found["precision"], narrow["precision"]) != ("f32", "bf16") or " in f32, " not in page:
+        raise wrong(f"precisions are said to be {found['precision']} and {narrow['precision']}: {page}")
     if not 0 < abs(narrow["loss"] / found["loss"] - 1) < 0.01:
         raise wrong(f"in bf16 the loss is {narrow['loss']}, in fp32 {found['loss']}")
     logits = tensors(folder / "l")
