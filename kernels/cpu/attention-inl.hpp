@@ -121,7 +121,7 @@ inline void score(const query_tile& t,
     const std::int64_t c = gap(t, i, n, begin) / width * width;
     const std::int64_t v = vectors(columns(t, i, n, begin) - c);
     if (v > 0)
-      product<side::rows>(
+      small_product<side::rows>(
           n, from + i * Dp, Dp, keys + c, tile, D, to + i * tile + c, tile, v, false);
   }
 }
@@ -139,16 +139,16 @@ inline void gather(const query_tile& t,
     const std::int64_t n = std::min<std::int64_t>(block_rows, t.rows - i);
     const std::int64_t j = gap(t, i, n, begin), depth = columns(t, i, n, begin) - j;
     if (depth > 0)
-      product<side::rows>(n,
-                          weights + i * tile + j,
-                          tile,
-                          rows + j * stride,
-                          stride,
-                          depth,
-                          to + i * Dp,
-                          Dp,
-                          v,
-                          true);
+      small_product<side::rows>(n,
+                                weights + i * tile + j,
+                                tile,
+                                rows + j * stride,
+                                stride,
+                                depth,
+                                to + i * Dp,
+                                Dp,
+                                v,
+                                true);
   }
 }
 

@@ -190,16 +190,16 @@ class backward_part {
       std::int64_t last = q.rows;
       while (last > first && q.hidden[last - 1] >= begin + j + n)
         --last;
-      product<side::columns>(n,
-                             weights + first * tile + j,
-                             tile,
-                             rows + first * Dp_,
-                             Dp_,
-                             last - first,
-                             to + j * Dp_,
-                             Dp_,
-                             v,
-                             true);
+      small_product<side::columns>(n,
+                                   weights + first * tile + j,
+                                   tile,
+                                   rows + first * Dp_,
+                                   Dp_,
+                                   last - first,
+                                   to + j * Dp_,
+                                   Dp_,
+                                   v,
+                                   true);
     }
   }
 

@@ -1,5 +1,6 @@
-// The fast backend for processors: oneDNN for products of more than a few rows, Highway for the
-// rest. The same bits for the same (instruction set, threads); no result depends on timing.
+// The fast backend for processors: oneDNN for the products that it has (of more than a few rows; in
+// bf16 where the processor multiplies it), Highway for the rest. The same bits for the same
+// (instruction set, threads); no result depends on timing.
 
 #pragma once
 

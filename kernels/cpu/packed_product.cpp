@@ -14,46 +14,50 @@
 #include <hwy/cache_control.h>
 // clang-format on
 
-// The loops of Goto and van de Geijn (product-inl.hpp): some columns of c, some terms of their
-// sums, some rows.
+// The five loops of Goto and van de Geijn around the kernel of product-inl.hpp, as BLIS has them:
+// here their block sizes, which BLIS calls KC, MC, NC, NR and MR.
 #ifndef TROUPE_KERNELS_CPU_PACKED_PRODUCT
 #define TROUPE_KERNELS_CPU_PACKED_PRODUCT
 namespace troupe::kernels::cpu {
 namespace {
 
-constexpr std::int64_t terms_at_once = 384;     ///< 16 columns of b: 25 kB, of a first cache
+/// Of a sum. A panel of b is 12 kB (SSE4), 25 kB (AVX2): of a first cache; AVX-512: 98 kB. The same
+/// with all, because bits depend on it.
+constexpr std::int64_t terms_at_once = 384;
 constexpr std::int64_t rows_at_once = 192;      ///< of a: 295 kB, of a second cache
 constexpr std::int64_t columns_at_once = 4096;  ///< of b: 6 MB, of the last cache
-constexpr std::int64_t sums_at_once = 1 << 22;  ///< of a narrow c: 17 MB
-
-constexpr std::int64_t round_up(std::int64_t n, std::int64_t to) {
-  return (n + to - 1) / to * to;
-}
+/// Sums of a narrow c are kept for as many rows and `columns_at_once`: 17 MB.
+constexpr std::int64_t rows_of_sums = 1024;
 
 // Threads divide a product at these, whatever the instruction set.
 constexpr std::int64_t widest_panel = 64;
 constexpr std::int64_t rows_of_block = 6;
 
-/// What is packed of a product at once, and where.
-template <class T>
-struct packing {
-  const product<T>& of;
-  std::int64_t columns;  ///< at most, a multiple of the panels'
-  float* b;              ///< (columns / panel, terms_at_once, panel)
-  float* sums;           ///< (M, columns), or null where c is float
-  float* a;              ///< of each thread, (rows_at_once / block, terms_at_once, block)
-
-  // Those that are at work: columns [column, column + n) and terms [term, term + depth).
-  std::int64_t column = 0, n = 0, term = 0, depth = 0;
-};
+constexpr std::int64_t round_up(std::int64_t n, std::int64_t to) {
+  return (n + to - 1) / to * to;
+}
 
 template <class T>
 std::int64_t columns_of(const product<T>& p) {
-  auto most = columns_at_once;
-  if (p.narrow)
-    most = std::clamp(sums_at_once / p.M / widest_panel * widest_panel, widest_panel, most);
-  return std::min(most, round_up(p.N, widest_panel));
+  return std::min(columns_at_once, round_up(p.N, widest_panel));
 }
+template <class T>
+std::int64_t rows_of(const product<T>& p) {
+  return p.narrow ? std::min(rows_of_sums, p.M) : p.M;
+}
+
+/// The part of a product that is at work, and what is packed of it.
+template <class T>
+struct packing {
+  const product<T>& of;
+  float* packed_b;  ///< (columns / panel, terms_at_once, panel)
+  float* packed_a;  ///< of each thread (rows_at_once / rows_of_block, terms_at_once, rows_of_block)
+  float* sums;      ///< (rows_of, columns_of) of a narrow c; else null
+
+  std::int64_t row = 0, rows = 0;        ///< [row, row + rows) of c
+  std::int64_t column = 0, columns = 0;  ///< [column, column + columns) of c
+  std::int64_t term = 0, depth = 0;      ///< [term, term + depth) of their sums
+};
 
 }  // namespace
 }  // namespace troupe::kernels::cpu
@@ -70,12 +74,12 @@ static_assert(rows_at_once % block_rows == 0);
 /// `count` rows or columns of an operand side by side: to (depth, Across), the rest zero. `along`:
 /// a term is a row of memory.
 template <std::int64_t Across, class T>
-void pack_side_by_side(const T* from,
-                       std::int64_t row,
-                       bool along,
-                       std::int64_t count,
-                       std::int64_t depth,
-                       float* to) {
+void pack_panel(const T* from,
+                std::int64_t row,
+                bool along,
+                std::int64_t count,
+                std::int64_t depth,
+                float* to) {
   if (count < Across)
     std::fill_n(to, depth * Across, 0.0f);
   if (!along)
@@ -96,21 +100,38 @@ void pack_side_by_side(const T* from,
 
 /// Columns [begin, end) of those at work.
 template <class T>
-void pack_columns(const packing<T>& at, std::int64_t begin, std::int64_t end) {
+void pack_b(const packing<T>& at, std::int64_t begin, std::int64_t end) {
   const auto& b = at.of.b;
   for (std::int64_t n = begin; n < end; n += panel) {
     const std::int64_t column = at.column + n;
     const std::int64_t offset = b.transposed ? column * b.row + at.term : at.term * b.row + column;
-    pack_side_by_side<panel>(b.data + offset,
-                             b.row,
-                             !b.transposed,
-                             std::min(panel, end - n),
-                             at.depth,
-                             at.b + n * terms_at_once);
+    pack_panel<panel>(b.data + offset,
+                      b.row,
+                      !b.transposed,
+                      std::min(panel, end - n),
+                      at.depth,
+                      at.packed_b + n * terms_at_once);
   }
 }
 
-/// A block of c, at most (block_rows, panel): written or added to.
+/// Rows [begin, end) of those at work, at most rows_at_once.
+template <class T>
+void pack_a(const packing<T>& at, std::int64_t begin, std::int64_t end, float* to) {
+  const auto& a = at.of.a;
+  for (std::int64_t m = begin; m < end; m += block_rows) {
+    const std::int64_t row = at.row + m;
+    const std::int64_t offset = a.transposed ? at.term * a.row + row : row * a.row + at.term;
+    pack_panel<block_rows>(a.data + offset,
+                           a.row,
+                           a.transposed,
+                           std::min<std::int64_t>(block_rows, end - m),
+                           at.depth,
+                           to + (m - begin) * terms_at_once);
+  }
+}
+
+/// The micro-kernel: a block of c, at most (block_rows, panel), is written or added to. Blocks of a
+/// sum are added instead of one long chain: that rounds less.
 HWY_INLINE void multiply_block(const float* HWY_RESTRICT a,
                                const float* HWY_RESTRICT b,
                                std::int64_t depth,
@@ -119,8 +140,10 @@ HWY_INLINE void multiply_block(const float* HWY_RESTRICT a,
                                std::int64_t rows,
                                std::int64_t columns,
                                bool add) {
-  for (std::int64_t i = 0; i < rows; ++i) {  // c is wanted when the sums are there, and far away
-    hwy::Prefetch(c + i * row);
+  // c is far away, and not needed before the sums are there: a cache line is 16 floats.
+  for (std::int64_t i = 0; i < rows; ++i) {
+    for (std::int64_t j = 0; j < columns; j += 16)
+      hwy::Prefetch(c + i * row + j);
     hwy::Prefetch(c + i * row + columns - 1);
   }
   vec sum[block_rows][block_vectors];
@@ -164,7 +187,7 @@ HWY_INLINE void multiply_block(const float* HWY_RESTRICT a,
       c[i * row + j] = add ? c[i * row + j] + all[i * panel + j] : all[i * panel + j];
 }
 
-/// Rows [begin, end) of columns [first, last) of those at work; `a` is the thread's.
+/// Rows [begin, end) and columns [first, last) of those at work; `a` is the thread's.
 template <class T>
 void multiply_rows(const packing<T>& at,
                    std::int64_t begin,
@@ -173,27 +196,18 @@ void multiply_rows(const packing<T>& at,
                    std::int64_t last,
                    float* a) {
   const auto& p = at.of;
-  float* const c = at.sums ? at.sums : p.c + at.column;
-  const std::int64_t row = at.sums ? at.columns : p.N;
+  float* const c = at.sums ? at.sums : p.c + at.row * p.N + at.column;
+  const std::int64_t row = at.sums ? columns_of(p) : p.N;
   const bool add = at.term > 0 || (!at.sums && p.accumulated);
   const std::int64_t times = (end - begin + rows_at_once - 1) / rows_at_once;
   const std::int64_t even = round_up((end - begin + times - 1) / times, block_rows);
   for (std::int64_t m = begin; m < end; m += even) {
     const std::int64_t rows = std::min(even, end - m);
-    for (std::int64_t i = 0; i < rows; i += block_rows) {
-      const std::int64_t offset
-          = p.a.transposed ? at.term * p.a.row + m + i : (m + i) * p.a.row + at.term;
-      pack_side_by_side<block_rows>(p.a.data + offset,
-                                    p.a.row,
-                                    p.a.transposed,
-                                    std::min<std::int64_t>(block_rows, rows - i),
-                                    at.depth,
-                                    a + i * terms_at_once);
-    }
+    pack_a(at, m, m + rows, a);
     for (std::int64_t j = first; j < last; j += panel)
       for (std::int64_t i = 0; i < rows; i += block_rows)
         multiply_block(a + i * terms_at_once,
-                       at.b + j * terms_at_once,
+                       at.packed_b + j * terms_at_once,
                        at.depth,
                        c + (m + i) * row + j,
                        row,
@@ -209,9 +223,9 @@ void round_rows(const packing<T>& at, std::int64_t begin, std::int64_t end) {
   const auto& p = at.of;
   const T* const bias = p.bias ? p.bias + at.column : nullptr;
   for (std::int64_t m = begin; m < end; ++m) {
-    const float* const from = at.sums + m * at.columns;
-    T* const to = p.narrow + m * p.N + at.column;
-    each(at.n, [=](std::int64_t i, auto step) HWY_ATTR {
+    const float* const from = at.sums + m * columns_of(p);
+    T* const to = p.narrow + (at.row + m) * p.N + at.column;
+    each(at.columns, [=](std::int64_t i, auto step) HWY_ATTR {
       const vec sum = step.load(from + i);
       step.store(bias ? hn::Add(sum, step.load(bias + i)) : sum, to + i);
     });
@@ -226,55 +240,68 @@ HWY_AFTER_NAMESPACE();
 namespace troupe::kernels::cpu {
 namespace {
 
-TROUPE_EXPORT(pack_columns);
+TROUPE_EXPORT(pack_b);
 TROUPE_EXPORT(multiply_rows);
 TROUPE_EXPORT(round_rows);
+
+constexpr std::int64_t floats_of_a = rows_at_once * terms_at_once;  ///< packed, of a thread
+
+/// Rows and columns at work: terms [term, term + depth) are added to their sums.
+template <class T>
+void multiply_terms(const packing<T>& at, int threads) {
+  split(threads, at.columns, widest_panel, [&](std::int64_t begin, std::int64_t end) {
+    TROUPE_DISPATCH(pack_b, T)(at, begin, end);
+  });
+  // A thread packs its own rows; all of them, where rows are few and columns are divided. Parts are
+  // numbered by where they begin: a thread's number is that of whoever calls, where one runs alone.
+  const bool by_rows
+      = at.rows / rows_of_block >= std::min<std::int64_t>(4 * threads, at.columns / widest_panel);
+  const std::int64_t n = by_rows ? at.rows : at.columns;
+  const std::int64_t grain = by_rows ? rows_of_block : widest_panel;
+  split(threads, n, grain, [&](std::int64_t begin, std::int64_t end) {
+    const std::int64_t number = begin == 0 && end == n ? 0 : omp_get_thread_num();
+    float* const a = at.packed_a + number * floats_of_a;
+    if (by_rows)
+      TROUPE_DISPATCH(multiply_rows, T)(at, begin, end, 0, at.columns, a);
+    else
+      TROUPE_DISPATCH(multiply_rows, T)(at, 0, at.rows, begin, end, a);
+  });
+}
 
 }  // namespace
 
 template <class T>
 std::size_t packed_scratch(const product<T>& p, int threads) {
   const std::int64_t columns = columns_of(p);
-  const std::int64_t floats = columns * terms_at_once + (p.narrow ? p.M * columns : 0)
-                              + threads * rows_at_once * terms_at_once;
-  return sizeof(float) * std::size_t(floats);
+  return sizeof(float)
+         * std::size_t(columns * terms_at_once + threads * floats_of_a
+                       + (p.narrow ? rows_of(p) * columns : 0));
 }
 
 template <class T>
 void multiply_packed(const product<T>& p, const context& in) {
+  auto* const b = scratch_array<float>(in, packed_scratch(p, in.threads));
+  auto* const a = b + columns_of(p) * terms_at_once;
   packing<T> at{.of = p,
-                .columns = columns_of(p),
-                .b = scratch_array<float>(in, packed_scratch(p, in.threads)),
-                .sums = nullptr,
-                .a = nullptr};
-  at.a = at.b + at.columns * terms_at_once;
-  if (p.narrow)
-    at.sums = at.a + in.threads * rows_at_once * terms_at_once;
-  // Each thread packs its own rows; all of them, where they are few and columns are divided.
-  const bool by_rows = p.M >= 4 * rows_of_block * in.threads || p.M >= p.N;
-
-  for (at.column = 0; at.column < p.N; at.column += at.columns) {
-    at.n = std::min(at.columns, p.N - at.column);
-    for (at.term = 0; at.term < p.K; at.term += terms_at_once) {
-      at.depth = std::min(terms_at_once, p.K - at.term);
-      split(in.threads, at.n, widest_panel, [&](std::int64_t begin, std::int64_t end) {
-        TROUPE_DISPATCH(pack_columns, T)(at, begin, end);
-      });
-      split(in.threads,
-            by_rows ? p.M : at.n,
-            by_rows ? rows_of_block : widest_panel,
-            [&](std::int64_t begin, std::int64_t end) {
-              float* const a = at.a + omp_get_thread_num() * rows_at_once * terms_at_once;
-              if (by_rows)
-                TROUPE_DISPATCH(multiply_rows, T)(at, begin, end, 0, at.n, a);
-              else
-                TROUPE_DISPATCH(multiply_rows, T)(at, 0, p.M, begin, end, a);
-            });
+                .packed_b = b,
+                .packed_a = a,
+                .sums = p.narrow ? a + in.threads * floats_of_a : nullptr};
+  for (; at.row < p.M; at.row += at.rows) {
+    at.rows = std::min(rows_of(p), p.M - at.row);
+    for (at.column = 0; at.column < p.N; at.column += at.columns) {
+      at.columns = std::min(columns_of(p), p.N - at.column);
+      for (at.term = 0; at.term < p.K; at.term += at.depth) {
+        at.depth = std::min(terms_at_once, p.K - at.term);
+        multiply_terms(at, in.threads);
+      }
+      if (p.narrow)
+        split(in.threads,
+              at.rows,
+              rows_worth_a_thread(at.columns),
+              [&](std::int64_t begin, std::int64_t end) {
+                TROUPE_DISPATCH(round_rows, T)(at, begin, end);
+              });
     }
-    if (p.narrow)
-      split(in.threads, p.M, rows_worth_a_thread(at.n), [&](std::int64_t begin, std::int64_t end) {
-        TROUPE_DISPATCH(round_rows, T)(at, begin, end);
-      });
   }
 }
 

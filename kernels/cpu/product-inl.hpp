@@ -1,9 +1,9 @@
 // Products of small tiles, in registers: c[i][j] = (c[i][j] +) sum_k a(i, k) * b[k][j].
 //
 // Rows go in blocks of `block_rows`, columns in panels of `block_vectors` vectors; the sum of one
-// element runs over k in order, one fused multiply-add each. Columns are counted in vectors: the
-// caller pads them. A layout after Goto, van de Geijn: "Anatomy of High-Performance Matrix
-// Multiplication", 2008.
+// element runs over k in order, one multiply-add each (fused but on SSE4). Columns are counted in
+// vectors: the caller pads them. A layout after Goto, van de Geijn: "Anatomy of High-Performance
+// Matrix Multiplication", 2008.
 //
 // Compiled once per instruction set, as vector-inl.hpp is.
 
@@ -20,51 +20,6 @@ HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::cpu::HWY_NAMESPACE {
 
 namespace {
-
-// 24 sums, 4 vectors of b and one of a in 32 registers; 12, 2 and 1 in 16.
-constexpr int block_rows = 6;
-constexpr int block_vectors = width >= 16 ? 4 : 2;
-
-/// How an element of `a` is found: a(i, k) = a[i * stride + k], or a[k * stride + i] when the
-/// product needs a's transpose.
-enum class side { rows, columns };
-
-template <side Side, int Rows, int Vectors>
-HWY_INLINE void register_block(const float* HWY_RESTRICT a,
-                               std::int64_t a_stride,
-                               const float* HWY_RESTRICT b,
-                               std::int64_t b_stride,
-                               std::int64_t depth,
-                               float* HWY_RESTRICT c,
-                               std::int64_t c_stride,
-                               bool accumulate) {
-  vec sum[Rows][Vectors];
-#pragma GCC unroll 8
-  for (int i = 0; i < Rows; ++i) {
-#pragma GCC unroll 4
-    for (int j = 0; j < Vectors; ++j)
-      sum[i][j] = accumulate ? hn::LoadU(d, c + i * c_stride + j * width) : hn::Zero(d);
-  }
-  for (std::int64_t k = 0; k < depth; ++k) {
-    vec row[Vectors];
-#pragma GCC unroll 4
-    for (int j = 0; j < Vectors; ++j)
-      row[j] = hn::LoadU(d, b + k * b_stride + j * width);
-#pragma GCC unroll 8
-    for (int i = 0; i < Rows; ++i) {
-      const auto x = hn::Set(d, Side == side::rows ? a[i * a_stride + k] : a[k * a_stride + i]);
-#pragma GCC unroll 4
-      for (int j = 0; j < Vectors; ++j)
-        sum[i][j] = hn::MulAdd(x, row[j], sum[i][j]);
-    }
-  }
-#pragma GCC unroll 8
-  for (int i = 0; i < Rows; ++i) {
-#pragma GCC unroll 4
-    for (int j = 0; j < Vectors; ++j)
-      hn::StoreU(sum[i][j], d, c + i * c_stride + j * width);
-  }
-}
 
 /// Four numbers, promoted.
 HWY_INLINE hn::Vec<hn::FixedTag<float, 4>> load_four(const float* p) {
@@ -117,6 +72,51 @@ inline void transpose(const T* from,
       to[c * to_stride + j] = float(from[j * from_stride + c]);
 }
 
+// 24 sums, 4 vectors of b and one of a in 32 registers; 12, 2 and 1 in 16.
+constexpr int block_rows = 6;
+constexpr int block_vectors = width >= 16 ? 4 : 2;
+
+/// How an element of `a` is found: a(i, k) = a[i * stride + k], or a[k * stride + i] when the
+/// product needs a's transpose.
+enum class side { rows, columns };
+
+template <side Side, int Rows, int Vectors>
+HWY_INLINE void register_block(const float* HWY_RESTRICT a,
+                               std::int64_t a_stride,
+                               const float* HWY_RESTRICT b,
+                               std::int64_t b_stride,
+                               std::int64_t depth,
+                               float* HWY_RESTRICT c,
+                               std::int64_t c_stride,
+                               bool accumulate) {
+  vec sum[Rows][Vectors];
+#pragma GCC unroll 8
+  for (int i = 0; i < Rows; ++i) {
+#pragma GCC unroll 4
+    for (int j = 0; j < Vectors; ++j)
+      sum[i][j] = accumulate ? hn::LoadU(d, c + i * c_stride + j * width) : hn::Zero(d);
+  }
+  for (std::int64_t k = 0; k < depth; ++k) {
+    vec row[Vectors];
+#pragma GCC unroll 4
+    for (int j = 0; j < Vectors; ++j)
+      row[j] = hn::LoadU(d, b + k * b_stride + j * width);
+#pragma GCC unroll 8
+    for (int i = 0; i < Rows; ++i) {
+      const auto x = hn::Set(d, Side == side::rows ? a[i * a_stride + k] : a[k * a_stride + i]);
+#pragma GCC unroll 4
+      for (int j = 0; j < Vectors; ++j)
+        sum[i][j] = hn::MulAdd(x, row[j], sum[i][j]);
+    }
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < Rows; ++i) {
+#pragma GCC unroll 4
+    for (int j = 0; j < Vectors; ++j)
+      hn::StoreU(sum[i][j], d, c + i * c_stride + j * width);
+  }
+}
+
 /// `Rows` rows of c, `vectors` vectors wide.
 template <side Side, int Rows>
 HWY_NOINLINE void row_block(const float* a,
@@ -145,16 +145,16 @@ HWY_NOINLINE void row_block(const float* a,
 
 /// Rows of c, at most `block_rows`.
 template <side Side>
-inline void product(std::int64_t rows,
-                    const float* a,
-                    std::int64_t a_stride,
-                    const float* b,
-                    std::int64_t b_stride,
-                    std::int64_t depth,
-                    float* c,
-                    std::int64_t c_stride,
-                    std::int64_t vectors,
-                    bool accumulate) {
+inline void small_product(std::int64_t rows,
+                          const float* a,
+                          std::int64_t a_stride,
+                          const float* b,
+                          std::int64_t b_stride,
+                          std::int64_t depth,
+                          float* c,
+                          std::int64_t c_stride,
+                          std::int64_t vectors,
+                          bool accumulate) {
   const auto some = [&]<int Rows>() HWY_ATTR {
     row_block<Side, Rows>(a, a_stride, b, b_stride, depth, c, c_stride, vectors, accumulate);
     a += Side == side::rows ? Rows * a_stride : Rows;

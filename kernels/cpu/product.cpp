@@ -196,10 +196,11 @@ std::size_t scratch(const product<T>& p, int threads) {
   if constexpr (std::is_same_v<T, float>) {
     return 0;  // oneDNN takes what it needs
   } else {
-    const team sized(size);
-    if constexpr (std::is_same_v<T, bf16>)
+    if constexpr (std::is_same_v<T, bf16>) {
+      const team sized(size);
       if (const prepared& by = ready(shape_of(p), size); by.exists)
         return by.scratch_bytes;
+    }
     return packed_scratch(p, size);
   }
 }
@@ -207,13 +208,15 @@ std::size_t scratch(const product<T>& p, int threads) {
 template <class T>
 void multiply(const product<T>& p, const context& in) {
   const int size = team_of(p, in.threads);
-  const team sized(size);
   if constexpr (std::is_same_v<T, float>) {
+    const team sized(size);
     multiply_by_onednn(p);
   } else {
-    if constexpr (std::is_same_v<T, bf16>)
+    if constexpr (std::is_same_v<T, bf16>) {
+      const team sized(size);
       if (prepared& by = ready(shape_of(p), size); by.exists)
         return execute(by, p, in);
+    }
     multiply_packed(p, {size, in.workspace});
   }
 }

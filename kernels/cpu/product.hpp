@@ -17,12 +17,13 @@ struct operand {
   bool transposed = false;
 };
 
-/// a times b: either into `c`, or rounded into `narrow`.
+/// a times b: either into `c`, or rounded into `narrow`; of these exactly one is not null, also for
+/// `scratch`, which reads neither.
 template <class T>
 struct product {
-  operand<T> a;  ///< (M, K)
-  operand<T> b;  ///< (K, N)
-  std::int64_t M, N, K;
+  operand<T> a;              ///< (M, K)
+  operand<T> b;              ///< (K, N)
+  std::int64_t M, N, K;      ///< above 0
   float* c = nullptr;        ///< (M, N) written, or added to
   bool accumulated = false;  ///< c is added to
   T* narrow = nullptr;       ///< (M, N) written, rounded once; bf16 and f16
@@ -34,14 +35,15 @@ template <class T>
 std::size_t scratch(const product<T>& p, int threads);
 
 /// Of bf16 by oneDNN, denormal numbers may count as zero, as the instructions of AVX512_BF16 have
-/// it. Throws std::system_error where OpenMP gives fewer threads than the team has (team.hpp).
+/// it. Throws std::system_error where oneDNN would be asked and OpenMP gives fewer threads than the
+/// team has (team.hpp).
 template <class T>
 void multiply(const product<T>& p, const context& in);
 
 // packed_product.cpp: of f16, and of bf16 on processors that do not multiply it, where oneDNN has
-// none. Operands are promoted to float as they are packed. An element is the sum of blocks of 256
-// terms, each in order by one fused multiply-add after the other: its bits depend neither on the
-// shape nor on the number of threads.
+// none. Operands are promoted to float as they are packed. An element is the sum of blocks of 384
+// terms, each in order by one multiply-add (fused but on SSE4) after the other: with one
+// instruction set its bits depend neither on M and N nor on the number of threads.
 
 template <class T>
 std::size_t packed_scratch(const product<T>& p, int threads);

@@ -122,11 +122,28 @@ TEST_CASE("sums of packed operands have the same bits beside other rows, on any 
   few.weight = all.weight;
   few.bias = all.bias;
   few = computed(few, 1);
+  const auto by_one = computed(all, 1);
   for (const int threads : {1, 2, 5}) {
     const auto out = computed(all, threads);
     CHECK(std::equal(few.y.begin(), few.y.end(), out.y.begin()));
     CHECK(std::equal(few.dx.begin(), few.dx.end(), out.dx.begin()));
+    CHECK(by_one.dweight == out.dweight);
+    CHECK(by_one.dbias == out.dbias);
   }
+}
+
+TEST_CASE("sums of packed operands have the same bits beside other columns",
+          "[kernels][linear][narrow]") {
+  const auto all = computed(memory<f16>{.R = 50, .N = 67, .K = 901}, 2);
+  auto few = memory<f16>{.R = 50, .N = 33, .K = 901};
+  few.x = all.x;
+  std::copy_n(all.weight.begin(), few.weight.size(), few.weight.begin());
+  std::copy_n(all.bias.begin(), few.bias.size(), few.bias.begin());
+  tests::on_cpu(few.forward(), 2);
+  for (std::int64_t row = 0; row < few.R; ++row)
+    CHECK(std::equal(few.y.begin() + row * few.N,
+                     few.y.begin() + (row + 1) * few.N,
+                     all.y.begin() + row * all.N));
 }
 
 TEMPLATE_TEST_CASE("more shapes of products than a thread remembers are still right",

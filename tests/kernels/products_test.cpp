@@ -178,6 +178,7 @@ TEMPLATE_TEST_CASE("products are right at every rest", "[kernels][products]", fl
       for (const int N : {1, 2, 7, 16, 33, 64, 65})
         for (const int K : {1, 2, 3, 7, 16, 31, 32, 33, 65, 127})
           check<TestType>(R, N, K, ++number, 1);
+    check<TestType>(25, 70, 400, ++number, 2);  // more terms than are packed at once, two threads
   }
 }
 
@@ -193,8 +194,9 @@ TEMPLATE_TEST_CASE("large products are right, by one thread and several",
           {1543, 67, 19},
           {5, 19, 1543},
           {257, 193, 821},
-          {9, 4200, 33},      // more columns than are packed at once (packed_product.cpp)
-          {1543, 2801, 10}})  // more sums
+          {9, 4200, 421},     // more columns and terms than are packed at once (packed_product.cpp)
+          {400, 40, 4200},    // more rows and terms
+          {1543, 2801, 10}})  // more rows than sums are kept of
       check<TestType>(R, N, K, ++number, threads);
 }
 
