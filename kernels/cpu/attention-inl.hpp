@@ -13,6 +13,8 @@
 #include "kernels/cpu/philox-inl.hpp"
 #include "kernels/cpu/product-inl.hpp"
 
+#include <hwy/cache_control.h>
+
 HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::cpu::HWY_NAMESPACE {
 namespace {
@@ -20,6 +22,43 @@ namespace {
 inline std::int64_t vectors(std::int64_t floats) {
   return (floats + width - 1) / width;
 }
+
+/// Rows of a head that are soon read or written. They lie far apart, each in a few cache lines, so
+/// that the processor does not foresee them: products on the way there ask memory for them, in
+/// portions that it can have on their way at once.
+class upcoming {
+ public:
+  void clear() { *this = {}; }
+
+  template <class T>
+  void add(const T* from, std::int64_t stride, std::int64_t rows, std::int64_t D) {
+    rows_[end_++] = {reinterpret_cast<const char*>(from),
+                     stride * std::int64_t{sizeof(T)},
+                     rows,
+                     D * std::int64_t{sizeof(T)}};
+  }
+
+  /// The next rows.
+  HWY_INLINE void prefetch() {
+    for (int n = 0; n < at_once && begin_ < end_; ++n) {
+      auto& now = rows_[begin_];
+      for (std::int64_t c = 0; c < now.bytes; c += 64)
+        hwy::Prefetch(now.from + c);
+      now.from += now.stride;
+      if (--now.rows <= 0)
+        ++begin_;
+    }
+  }
+
+ private:
+  static constexpr int at_once = 4;
+  struct group {
+    const char* from;
+    std::int64_t stride, rows, bytes;
+  };
+  group rows_[4];
+  int begin_ = 0, end_ = 0;
+};
 
 /// Copies rows of a head into padded rows, times `factor`; the padding is zero.
 template <class T>
@@ -110,6 +149,7 @@ inline std::int64_t columns(const query_tile& t,
 
 /// to (tile, tile) = from (tile, Dp) times keys (D, tile), where rows see keys from `begin`.
 inline void score(const query_tile& t,
+                  upcoming& next,
                   const float* from,
                   const float* keys,
                   std::int64_t D,
@@ -120,6 +160,7 @@ inline void score(const query_tile& t,
     const std::int64_t n = std::min<std::int64_t>(block_rows, t.rows - i);
     const std::int64_t c = gap(t, i, n, begin) / width * width;
     const std::int64_t v = vectors(columns(t, i, n, begin) - c);
+    next.prefetch();
     if (v > 0)
       small_product<side::rows>(
           n, from + i * Dp, Dp, keys + c, tile, D, to + i * tile + c, tile, v, false);
@@ -128,6 +169,7 @@ inline void score(const query_tile& t,
 
 /// to (tile, Dp) += weights (tile, tile) times rows (keys, Dp) from `begin`.
 inline void gather(const query_tile& t,
+                   upcoming& next,
                    const float* weights,
                    const float* rows,
                    std::int64_t stride,
@@ -138,6 +180,7 @@ inline void gather(const query_tile& t,
   for (std::int64_t i = 0; i < t.rows; i += block_rows) {
     const std::int64_t n = std::min<std::int64_t>(block_rows, t.rows - i);
     const std::int64_t j = gap(t, i, n, begin), depth = columns(t, i, n, begin) - j;
+    next.prefetch();
     if (depth > 0)
       small_product<side::rows>(n,
                                 weights + i * tile + j,

@@ -93,11 +93,32 @@ class backward_part {
     std::fill_n(own_.dv + at * Dp_, tile * Dp_, 0.0f);
   }
 
+  // What is written for the tile of queries from `first`, and read for the one after it.
+  void look_ahead(std::int64_t first, std::int64_t of_group) {
+    std::int64_t next = first, ahead = of_group + 1, rows = own_.queries.rows;
+    if (ahead == a_.H / a_.G) {
+      next += tile, ahead = 0;
+      rows = std::min(tile, in_.queries - next);
+    }
+    next_.clear();
+    if (rows > 0) {
+      const std::int64_t at = ((in_.query + next) * a_.H + which_.g * (a_.H / a_.G) + ahead) * a_.D;
+      next_.add(op_.q + place_of_queries(next, ahead), a_.query_row, rows, a_.D);
+      next_.add(op_.d_o + at, a_.H * a_.D, rows, a_.D);
+      next_.add(op_.o + at, a_.H * a_.D, rows, a_.D);
+    }
+    if (!partial_dq_)
+      next_.add(op_.dq + place_of_queries(first, of_group), a_.query_row, own_.queries.rows, a_.D);
+  }
+
+  std::int64_t place_of_queries(std::int64_t first, std::int64_t of_group) const {
+    return (in_.query + first) * a_.query_row + which_.g * a_.query_group + of_group * a_.D;
+  }
+
   void one_head(std::int64_t first, std::int64_t head, std::int64_t of_group) {
     query_tile& q = own_.queries;
     const std::int64_t row = in_.query + first;
-    const std::int64_t place_of_q
-        = row * a_.query_row + which_.g * a_.query_group + of_group * a_.D;
+    const std::int64_t place_of_q = place_of_queries(first, of_group);
     pack_rows(op_.q + place_of_q, a_.query_row, q.rows, a_.D, a_.scale, q.q);
     const T* d_o = op_.d_o + (row * a_.H + head) * a_.D;
     const T* o = op_.o + (row * a_.H + head) * a_.D;
@@ -110,6 +131,7 @@ class backward_part {
       });
     }
     std::fill_n(own_.dq, q.rows * Dp_, 0.0f);
+    look_ahead(first, of_group);
 
     keeping kept(a_, a_.p_drop > 0 ? a_.sample[which_.s] : 0, head, q.words);
     const std::int64_t hidden_tiles = std::max<std::int64_t>(0, q.start / tile - which_.first);
@@ -117,13 +139,13 @@ class backward_part {
     for (std::int64_t t = which_.first + turns * which_.step; t * tile < q.reach;
          t += which_.step) {
       const std::int64_t j = t * tile, at = place(t) * tile;
-      score(q, q.q, own_.key_columns + at * a_.D, a_.D, j, q.s);
-      score(q, own_.d_o, own_.value_columns + at * a_.D, a_.D, j, own_.ds);
+      score(q, next_, q.q, own_.key_columns + at * a_.D, a_.D, j, q.s);
+      score(q, next_, own_.d_o, own_.value_columns + at * a_.D, a_.D, j, own_.ds);
       if (a_.p_drop > 0)
         slopes<true>(first, j, kept);
       else
         slopes<false>(first, j, kept);
-      gather(q, own_.ds, own_.keys + at * Dp_, Dp_, a_.D, j, own_.dq);
+      gather(q, next_, own_.ds, own_.keys + at * Dp_, Dp_, a_.D, j, own_.dq);
       scatter(j, q.s, own_.d_o, own_.dv + at * Dp_);
       scatter(j, own_.ds, q.q, own_.dk + at * Dp_);
     }
@@ -149,7 +171,7 @@ class backward_part {
             a_.query_position[in_.query + first + i], a_.key_position + in_.key + begin, seen);
       const vec lse = hn::Set(d, q.row[i]), center = hn::Set(d, q.row[tile + i]);
       const auto slope = [&](std::int64_t c, auto step) HWY_ATTR {
-        const vec p = exp(hn::Sub(hn::LoadU(d, s + c), lse));
+        const vec p = exp_below(hn::Sub(hn::LoadU(d, s + c), lse));
         vec pm = p, dp = hn::LoadU(d, ds + c);
         if constexpr (Dropout) {
           const auto stays = kept.lanes(c);
@@ -190,6 +212,7 @@ class backward_part {
       std::int64_t last = q.rows;
       while (last > first && q.hidden[last - 1] >= begin + j + n)
         --last;
+      next_.prefetch();
       small_product<side::columns>(n,
                                    weights + first * tile + j,
                                    tile,
@@ -225,6 +248,7 @@ class backward_part {
   const sequence in_;
   const part which_;
   backward_scratch own_;
+  upcoming next_;
   const std::int64_t Dp_;
   const T* const k_;
   const T* const v_;

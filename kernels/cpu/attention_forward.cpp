@@ -25,6 +25,7 @@ constexpr float infinity = std::numeric_limits<float>::infinity();
 struct forward_scratch {
   query_tile queries;
   float* o;        ///< (tile, Dp)
+  float* before;   ///< (tile) maxima before the tile of keys at work
   float* sums;     ///< (tile, width of a vector) of probabilities
   float* columns;  ///< (copied tiles, D, tile) keys as columns
   float* values;   ///< (copied tiles * tile, Dp), one tile at least
@@ -33,6 +34,7 @@ struct forward_scratch {
     const std::int64_t Dp = padded(D), copied = tiles(copied_keys) * tile;
     queries.take(from, Dp);
     o = from.take<float>(tile * Dp);
+    before = from.take<float>(tile);
     sums = from.take<float>(tile * 16);
     columns = from.take<float>(copied * D);
     values = from.take<float>(std::max(copied, tile) * Dp);
@@ -46,60 +48,6 @@ struct forward_scratch {
 HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::cpu::HWY_NAMESPACE {
 namespace {
-
-// One row of scores on its way to probabilities, which are relative to the running maximum: what
-// was summed under a smaller maximum shrinks.
-struct running_row {
-  float* s;        ///< (tile) scores, then probabilities
-  float* o;        ///< (Dp)
-  float* maximum;  ///< (1)
-  float* total;    ///< (width) sums of every lane
-
-  /// The keys [hidden, seen) of the tile are seen. `Whole`: all of them are, so that the scores
-  /// stay in registers.
-  template <bool Dropout, bool Whole>
-  HWY_INLINE void soften(std::int64_t hidden,
-                         std::int64_t seen,
-                         std::int64_t Dp,
-                         const keeping& kept) const {
-    constexpr std::int64_t most = tile / width;
-    const std::int64_t first = Whole ? 0 : hidden / width, n = Whole ? most : vectors(seen);
-    vec x[most], top = hn::Set(d, -infinity);
-#pragma GCC unroll 4
-    for (std::int64_t v = first; v < n; ++v) {
-      x[v] = hn::LoadU(d, s + v * width);
-      if (!Whole && v == first)
-        x[v] = hn::IfThenElse(
-            hn::FirstN(d, std::size_t(hidden - v * width)), hn::Set(d, -infinity), x[v]);
-      if (!Whole && v == n - 1)
-        x[v] = hn::IfThenElse(
-            hn::FirstN(d, std::size_t(seen - v * width)), x[v], hn::Set(d, -infinity));
-      top = hn::Max(x[v], top);  // in this order it passes over what is not a number
-    }
-    const float before = *maximum;
-    const vec now = hn::Max(hn::Set(d, before), hn::MaxOfLanes(d, top));
-    vec added = hn::Zero(d);
-#pragma GCC unroll 4
-    for (std::int64_t v = first; v < n; ++v) {
-      vec p = exp(hn::Sub(x[v], now));
-      added = hn::Add(added, p);
-      if constexpr (Dropout)
-        p = hn::IfThenElseZero(kept.lanes(v * width), p);
-      hn::StoreU(p, d, s + v * width);
-    }
-    vec sums = hn::LoadU(d, total);
-    if (hn::GetLane(now) != before) {
-      *maximum = hn::GetLane(now);
-      if (before != -infinity) {
-        const vec shrink = exp(hn::Sub(hn::Set(d, before), now));
-        sums = hn::Mul(sums, shrink);
-        for (std::int64_t c = 0; c < Dp; c += width)
-          hn::StoreU(hn::Mul(hn::LoadU(d, o + c), shrink), d, o + c);
-      }
-    }
-    hn::StoreU(hn::Add(sums, added), d, total);
-  }
-};
 
 template <class T>
 class forward_part {
@@ -143,15 +91,33 @@ class forward_part {
     pack_rows(v_ + j * a_.key_row, a_.key_row, n, a_.D, 1, own_.values + j * Dp_);
   }
 
+  const T* queries(std::int64_t first, std::int64_t of_group) const {
+    return op_.q + (in_.query + first) * a_.query_row + which_.g * a_.query_group + of_group * a_.D;
+  }
+
+  // What is written for the tile of queries from `first`, and read for the one after it.
+  void look_ahead(std::int64_t first, std::int64_t head, std::int64_t of_group) {
+    const std::int64_t next = first + which_.step * tile;
+    next_.clear();
+    next_.add(
+        op_.o + ((in_.query + first) * a_.H + head) * a_.D, a_.H * a_.D, own_.queries.rows, a_.D);
+    if (of_group + 1 < a_.H / a_.G) {
+      next_.add(queries(first, of_group + 1), a_.query_row, own_.queries.rows, a_.D);
+    } else if (next < in_.queries) {
+      next_.add(queries(next, 0), a_.query_row, std::min(tile, in_.queries - next), a_.D);
+      const std::int64_t keys = std::min(tile, in_.keys - packed_end_ * tile);
+      if (keys > 0) {
+        next_.add(k_ + packed_end_ * tile * a_.key_row, a_.key_row, keys, a_.D);
+        next_.add(v_ + packed_end_ * tile * a_.key_row, a_.key_row, keys, a_.D);
+      }
+    }
+  }
+
   void one_head(std::int64_t first, std::int64_t head, std::int64_t of_group) {
     query_tile& q = own_.queries;
-    pack_rows(
-        op_.q + (in_.query + first) * a_.query_row + which_.g * a_.query_group + of_group * a_.D,
-        a_.query_row,
-        q.rows,
-        a_.D,
-        a_.scale,
-        q.q);
+    pack_rows(queries(first, of_group), a_.query_row, q.rows, a_.D, a_.scale, q.q);
+    if (!few_)
+      look_ahead(first, head, of_group);
     std::fill_n(own_.o, q.rows * Dp_, 0.0f);
     std::fill_n(q.row, tile, -infinity);
     std::fill_n(own_.sums, q.rows * width, 0.0f);
@@ -161,7 +127,7 @@ class forward_part {
       if (few_)
         score_in_place(j);
       else
-        score(q, q.q, own_.columns + j * a_.D, a_.D, j, q.s);
+        score(q, next_, q.q, own_.columns + j * a_.D, a_.D, j, q.s);
       if (a_.p_drop > 0)
         soften<true>(first, j, kept);
       else
@@ -169,7 +135,7 @@ class forward_part {
       if (few_)
         gather_in_place(j);
       else
-        gather(q, q.s, own_.values + j * Dp_, Dp_, a_.D, j, own_.o);
+        gather(q, next_, q.s, own_.values + j * Dp_, Dp_, a_.D, j, own_.o);
     }
     finish(first, head);
   }
@@ -193,41 +159,85 @@ class forward_part {
     const T* rows = v_ + begin * a_.key_row;
     if constexpr (std::is_same_v<T, float>) {
       if (a_.D % width == 0)  // otherwise a vector would reach beyond the row
-        return gather(own_.queries, own_.queries.s, rows, a_.key_row, a_.D, begin, own_.o);
+        return gather(own_.queries, next_, own_.queries.s, rows, a_.key_row, a_.D, begin, own_.o);
     }
     const std::int64_t hidden = gap(own_.queries, 0, own_.queries.rows, begin);
     const std::int64_t seen = columns(own_.queries, 0, own_.queries.rows, begin);
     pack_rows(
         rows + hidden * a_.key_row, a_.key_row, seen - hidden, a_.D, 1, own_.values + hidden * Dp_);
-    gather(own_.queries, own_.queries.s, own_.values, Dp_, a_.D, begin, own_.o);
+    gather(own_.queries, next_, own_.queries.s, own_.values, Dp_, a_.D, begin, own_.o);
   }
 
+  // Scores of keys from `begin` become probabilities relative to the running maximum; what was
+  // summed under a smaller one shrinks. First all maxima, then all exponentials: those of one row
+  // need not wait for the maximum of the row before.
   template <bool Dropout>
   void soften(std::int64_t first, std::int64_t begin, keeping& kept) {
     query_tile& q = own_.queries;
     for (std::int64_t b = 0; b < q.rows; b += block_rows) {
       const std::int64_t n = std::min<std::int64_t>(block_rows, q.rows - b);
-      const std::int64_t wide = columns(q, b, n, begin);
+      const std::int64_t wide = vectors(columns(q, b, n, begin)) * width;
+      for (std::int64_t i = b; i < b + n; ++i)
+        raise_maximum(i, begin, wide);
+    }
+    shrink();
+    for (std::int64_t b = 0; b < q.rows; b += block_rows) {
+      const std::int64_t n = std::min<std::int64_t>(block_rows, q.rows - b);
+      const std::int64_t wide = vectors(columns(q, b, n, begin)) * width;
       for (std::int64_t i = b; i < b + n; ++i) {
-        const std::int64_t hidden = gap(q, i, 1, begin), seen = columns(q, i, 1, begin);
-        if (seen <= hidden) {
-          std::fill_n(q.s + i * tile, wide, 0.0f);
+        float* const s = q.s + i * tile;
+        if (std::min(q.visible[i], begin + tile) <= q.hidden[i]) {  // has seen no key, no maximum
+          std::fill_n(s, wide, 0.0f);
           continue;
         }
         if constexpr (Dropout)
-          kept.draw(
-              a_.query_position[in_.query + first + i], a_.key_position + in_.key + begin, seen);
-        const running_row row{q.s + i * tile, own_.o + i * Dp_, q.row + i, own_.sums + i * width};
-        if (hidden == 0 && seen == tile) {
-          row.soften<Dropout, true>(hidden, seen, Dp_, kept);
-        } else {
-          row.soften<Dropout, false>(hidden, seen, Dp_, kept);
-          for (std::int64_t c = 0; c < hidden / width * width; c += width)
-            hn::StoreU(hn::Zero(d), d, q.s + i * tile + c);
-          for (std::int64_t c = vectors(seen) * width; c < wide; c += width)
-            hn::StoreU(hn::Zero(d), d, q.s + i * tile + c);
+          if (const std::int64_t seen = columns(q, i, 1, begin); seen > 0)
+            kept.draw(
+                a_.query_position[in_.query + first + i], a_.key_position + in_.key + begin, seen);
+        const vec top = hn::Set(d, q.row[i]);
+        vec added = hn::Zero(d);
+        for (std::int64_t c = 0; c < wide; c += width) {
+          vec p = exp_below(hn::Sub(hn::LoadU(d, s + c), top));
+          added = hn::Add(added, p);
+          if constexpr (Dropout)
+            p = hn::IfThenElseZero(kept.lanes(c), p);
+          hn::StoreU(p, d, s + c);
         }
+        float* const sums = own_.sums + i * width;
+        hn::StoreU(hn::Add(hn::LoadU(d, sums), added), d, sums);
       }
+    }
+  }
+
+  // The maximum of row i with its scores of a tile, `wide` of which are computed; those of keys
+  // that it does not see become minus infinity.
+  void raise_maximum(std::int64_t i, std::int64_t begin, std::int64_t wide) {
+    query_tile& q = own_.queries;
+    const std::int64_t hidden = gap(q, i, 1, begin), seen = columns(q, i, 1, begin);
+    float* const s = q.s + i * tile;
+    if (hidden > 0)
+      std::fill_n(s, std::min(hidden, wide), -infinity);
+    if (seen < wide)
+      std::fill_n(s + seen, wide - seen, -infinity);
+    vec top = hn::Set(d, -infinity);
+    for (std::int64_t c = 0; c < wide; c += width)
+      top = hn::Max(hn::LoadU(d, s + c), top);  // in this order it passes over what is not a number
+    own_.before[i] = q.row[i];
+    q.row[i] = hn::GetLane(hn::Max(hn::Set(d, q.row[i]), hn::MaxOfLanes(d, top)));
+  }
+
+  // Sums and outputs of the rows whose maximum rose.
+  void shrink() {
+    const query_tile& q = own_.queries;
+    for (std::int64_t i = 0; i < q.rows; ++i) {
+      if (q.row[i] == own_.before[i] || own_.before[i] == -infinity)
+        continue;
+      const vec times = exp_below(hn::Set(d, own_.before[i] - q.row[i]));
+      float* const sums = own_.sums + i * width;
+      hn::StoreU(hn::Mul(hn::LoadU(d, sums), times), d, sums);
+      float* const o = own_.o + i * Dp_;
+      for (std::int64_t c = 0; c < Dp_; c += width)
+        hn::StoreU(hn::Mul(hn::LoadU(d, o + c), times), d, o + c);
     }
   }
 
@@ -262,6 +272,7 @@ class forward_part {
   const sequence in_;
   const part which_;
   forward_scratch own_;
+  upcoming next_;
   const bool few_;
   const std::int64_t Dp_;
   const T* const k_;

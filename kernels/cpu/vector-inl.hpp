@@ -260,12 +260,16 @@ HWY_INLINE vec exp_within(vec x) {
   return hn::Mul(e, power);
 }
 
-/// e^x to 2 units in the last place. Below e^-87.3 it is 0 (no denormals), above x = 88 it stays at
-/// e^88: a sigmoid of it is then right to float. Not a number stays so, for the vote to see it.
+/// e^x to 2 units in the last place, for x up to 88. Below e^-87.3 it is 0 (no denormals). Not a
+/// number stays so, for the vote to see it.
+HWY_INLINE vec exp_below(vec x) {
+  return hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, lowest_exponent)), exp_within(x));
+}
+
+/// The same for every x: above 88 it stays at e^88; a sigmoid of it is then right to float.
 HWY_INLINE vec exp(vec x) {
-  const auto vanishes = hn::Lt(x, hn::Set(d, lowest_exponent));
   // In this order: where x is NaN the second operand of x86's minimum is its result.
-  return hn::IfThenZeroElse(vanishes, exp_within(hn::Min(hn::Set(d, 88.0f), x)));
+  return exp_below(hn::Min(hn::Set(d, 88.0f), x));
 }
 
 /// s = 1 / (1 + e^-x), and rest = 1 - s without its cancellation where s is near 1.
