@@ -46,7 +46,7 @@ struct layout {
 };
 
 runtime::training_job job_of(const layout& x) {
-  auto job = tests::tiny_job(x.pipeline, x.data);
+  auto job = tests::measured_job(x.pipeline, x.data);
   auto& m = job.training.model;
   m.layers = 6;
   m.hidden = 384;

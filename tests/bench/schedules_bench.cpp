@@ -31,7 +31,7 @@ struct seen {
 };
 
 runtime::training_job job_of(const std::string& schedule, int stages) {
-  auto job = tests::tiny_job(stages, 1);
+  auto job = tests::measured_job(stages, 1);
   auto& m = job.training.model;
   m.layers = 8;
   m.hidden = 384;

@@ -52,7 +52,7 @@ double matrix_rate(int threads) {
 }
 
 runtime::training_job character_model(int threads) {
-  runtime::training_job job = tests::tiny_job(1, 1);
+  runtime::training_job job = tests::measured_job(1, 1);
   auto& m = job.training.model;
   m.layers = 6;
   m.hidden = 384;
@@ -162,7 +162,7 @@ std::pair<double, double> by_trainer(const runtime::training_job& job) {
 }
 
 void cost_of_an_action() {
-  auto job = tests::tiny_job(1, 1);
+  auto job = tests::measured_job(1, 1);
   job.training.model.layers = 1;
   job.training.batch.global = 64;
   job.train_iterations = 400;
@@ -174,10 +174,10 @@ void cost_of_an_action() {
   fmt::print("  {:6.1f} us for tape, tensors and batches\n", (step - operations) / actions * 1e3);
   fmt::print("  {:6.1f} us for actors, messages and lanes\n", (actors - step) / actions * 1e3);
   for (const int P : {2, 4}) {
-    auto split = tests::tiny_job(P, 1);
+    auto split = tests::measured_job(P, 1);
     split.training.batch.global = 64;
     split.train_iterations = 200;
-    auto whole = tests::tiny_job(1, 1);
+    auto whole = tests::measured_job(1, 1);
     whole.training.batch.global = 64;
     whole.train_iterations = 200;
     fmt::print("  {} stages on this machine: {:.2f} ms a step; by the trainer alone {:.2f} ms\n",

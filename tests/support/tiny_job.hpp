@@ -40,6 +40,13 @@ inline runtime::training_job tiny_job(int pipeline, int data, int tensor = 1) {
   return job;
 }
 
+/// The same for a bench: messages are not checked, which tests want and which costs time.
+inline runtime::training_job measured_job(int pipeline, int data) {
+  auto job = tiny_job(pipeline, data);
+  job.check_messages = false;
+  return job;
+}
+
 /// The replicas of a job on fewer workers, each of which plays `each` of them.
 inline void play_in_turn(runtime::training_job& job, int each) {
   job.layout.replicas_per_worker = each;
