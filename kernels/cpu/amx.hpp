@@ -1,0 +1,15 @@
+// Tiles of bf16 (Intel AMX): eight registers of 16 rows of 64 bytes, multiplied 16 x 32 by 32 x 16
+// at once; Intel 64 and IA-32 Architectures Software Developer's Manual, volume 1, chapter 18.
+//
+// A factor a lies in a tile as 16 rows of 32 terms, a factor b as 16 rows of 16 columns of two
+// terms each. Denormal numbers count as zero.
+
+#pragma once
+
+namespace troupe::kernels::cpu {
+
+/// Whether this processor multiplies such tiles beside AVX-512, and the operating system lets this
+/// process: asked for, and found out, once. Not where ONEDNN_MAX_CPU_ISA forbids it to oneDNN.
+bool multiplies_tiles();
+
+}  // namespace troupe::kernels::cpu
