@@ -14,6 +14,7 @@
 #include "kernels/cpu/product-inl.hpp"
 
 #include <hwy/cache_control.h>
+#include <hwy/contrib/math/math-inl.h>
 
 HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::cpu::HWY_NAMESPACE {
@@ -39,8 +40,8 @@ class upcoming {
   }
 
   /// The next rows.
-  HWY_INLINE void prefetch() {
-    for (int n = 0; n < at_once && begin_ < end_; ++n) {
+  HWY_INLINE void prefetch(int rows = at_once) {
+    for (int n = 0; n < rows && begin_ < end_; ++n) {
       auto& now = rows_[begin_];
       for (std::int64_t c = 0; c < now.bytes; c += 64)
         hwy::Prefetch(now.from + c);
@@ -192,6 +193,58 @@ inline void gather(const query_tile& t,
                                 Dp,
                                 v,
                                 true);
+  }
+}
+
+/// Rows of a head, `factor` times those of `from`.
+template <class T>
+inline void write(const float* from,
+                  std::int64_t from_stride,
+                  std::int64_t rows,
+                  std::int64_t D,
+                  float factor,
+                  T* to,
+                  std::int64_t stride) {
+  const vec times = hn::Set(d, factor);
+  for (std::int64_t i = 0; i < rows; ++i, from += from_stride, to += stride) {
+    each(D, [=](std::int64_t c, auto step) HWY_ATTR {
+      step.store(hn::Mul(hn::LoadU(d, from + c), times), to + c);
+    });
+  }
+}
+
+/// lse and outputs of the query rows from `row`: `q` has their maxima, `sums` (tile, width) sums of
+/// probabilities and `o` (tile, o_stride) those of outputs.
+template <class T>
+inline void finish(const attention_forward<T>& op,
+                   std::int64_t row,
+                   std::int64_t head,
+                   query_tile& q,
+                   const float* sums,
+                   const float* o,
+                   std::int64_t o_stride) {
+  const attention_shape& a = op.shape;
+  const float rest = 1 / (1 - a.p_drop);
+  for (std::int64_t i = 0; i < q.rows; ++i)
+    q.row[tile + i] = hn::GetLane(hn::SumOfLanes(d, hn::LoadU(d, sums + i * width)));
+  for (std::int64_t i = 0; i < q.rows; i += width) {
+    // Neither the sum 0 of a row without keys nor one that is not a number is for Highway's log;
+    // the maximum, minus infinity, and the sum itself say it already.
+    const vec total = hn::LoadU(d, q.row + tile + i), top = hn::LoadU(d, q.row + i);
+    const auto none = hn::Eq(total, hn::Zero(d));
+    const vec lse = hn::IfThenElse(none, top, hn::Add(top, hn::Log(d, total)));
+    hn::StoreU(hn::IfThenElse(hn::IsNaN(total), total, lse), d, q.row + i);
+    hn::StoreU(hn::IfThenZeroElse(none, hn::Div(hn::Set(d, rest), total)), d, q.row + tile + i);
+  }
+  for (std::int64_t i = 0; i < q.rows; ++i) {
+    const std::int64_t at = (row + i) * a.H + head;
+    const float* from = o + i * o_stride;
+    T* to = op.o + at * a.D;
+    const vec times = hn::Set(d, q.row[tile + i]);
+    each(a.D, [=](std::int64_t c, auto step) HWY_ATTR {
+      step.store(hn::Mul(hn::LoadU(d, from + c), times), to + c);
+    });
+    op.lse[at] = q.row[i];
   }
 }
 

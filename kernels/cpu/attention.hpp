@@ -62,11 +62,15 @@ struct query_tile {
   std::int64_t reach;  ///< the largest `visible`
 
   void take(piece& from, std::int64_t Dp) {
+    take_numbers(from);
+    q = from.take<float>(tile * Dp);
+    s = from.take<float>(tile * tile);
+  }
+  /// All but q and s.
+  void take_numbers(piece& from) {
     hidden = from.take<std::int64_t>(tile);
     visible = from.take<std::int64_t>(tile);
     words = from.take<std::uint32_t>(tile + 32);
-    q = from.take<float>(tile * Dp);
-    s = from.take<float>(tile * tile);
     row = from.take<float>(2 * tile);
   }
 };

@@ -1,3 +1,4 @@
+#include "kernels/cpu/attention_tiles.hpp"
 #include "kernels/cpu/cpu.hpp"
 #include "kernels/cpu/split.hpp"
 #include "kernels/cpu/targets.hpp"
@@ -8,7 +9,7 @@
 #define HWY_TARGET_INCLUDE "kernels/cpu/attention_backward.cpp"
 #include <hwy/foreach_target.h>
 // clang-format off: Highway needs this order
-#include "kernels/cpu/attention-inl.hpp"
+#include "kernels/cpu/attention_backward_tiles-inl.hpp"
 #include "kernels/cpu/dispatch.hpp"
 // clang-format on
 
@@ -150,9 +151,15 @@ class backward_part {
       scatter(j, own_.ds, q.q, own_.dk + at * Dp_);
     }
     if (partial_dq_)
-      write(own_.dq, q.rows, a_.scale, partial_dq_ + (row * a_.H + head) * a_.D, a_.H * a_.D);
+      write(own_.dq,
+            Dp_,
+            q.rows,
+            a_.D,
+            a_.scale,
+            partial_dq_ + (row * a_.H + head) * a_.D,
+            a_.H * a_.D);
     else
-      write(own_.dq, q.rows, a_.scale, op_.dq + place_of_q, a_.query_row);
+      write(own_.dq, Dp_, q.rows, a_.D, a_.scale, op_.dq + place_of_q, a_.query_row);
   }
 
   // Scores become p m, and their gradients before dropout become ds. What a row does not see is 0
@@ -229,18 +236,8 @@ class backward_part {
   void write_keys(std::int64_t t) {
     const std::int64_t n = std::min(tile, in_.keys - t * tile), at = place(t) * tile * Dp_;
     const std::int64_t to = (in_.key + t * tile) * a_.key_row + which_.g * a_.key_group;
-    write(own_.dk + at, n, 1, op_.dk + to, a_.key_row);
-    write(own_.dv + at, n, 1, op_.dv + to, a_.key_row);
-  }
-
-  template <class To>
-  void write(const float* from, std::int64_t rows, float factor, To* to, std::int64_t stride) {
-    const vec times = hn::Set(d, factor);
-    for (std::int64_t i = 0; i < rows; ++i, from += Dp_, to += stride) {
-      each(a_.D, [=](std::int64_t c, auto step) HWY_ATTR {
-        step.store(hn::Mul(hn::LoadU(d, from + c), times), to + c);
-      });
-    }
+    write(own_.dk + at, Dp_, n, a_.D, 1, op_.dk + to, a_.key_row);
+    write(own_.dv + at, Dp_, n, a_.D, 1, op_.dv + to, a_.key_row);
   }
 
   const attention_backward<T>& op_;
@@ -258,9 +255,16 @@ class backward_part {
 template <class T>
 void attention_backward_part(const attention_backward<T>& op,
                              const part& which,
-                             const backward_scratch& scratch,
+                             std::byte* memory,
+                             std::int64_t key_tiles,
                              float* partial_dq) {
-  backward_part<T>(op, which, scratch, partial_dq).run();
+  piece from(memory);
+#ifdef TROUPE_TILES
+  if constexpr (std::is_same_v<T, bf16>)
+    if (multiplies_tiles() && sequence(op.shape, which.s).queries > few_queries)
+      return tiled_backward_part(op, which, {from, op.shape.D, key_tiles}, partial_dq).run();
+#endif
+  backward_part<T>(op, which, {from, op.shape.D, key_tiles}, partial_dq).run();
 }
 
 }  // namespace
@@ -276,7 +280,7 @@ TROUPE_EXPORT(attention_backward_part);
 struct backward_plan {
   std::int64_t cuts;         ///< parts of a sequence and group
   std::int64_t part_tiles;   ///< key tiles of the largest part
-  std::size_t thread_bytes;  ///< scratch of one thread
+  std::size_t thread_bytes;  ///< scratch of one thread, in either way
   std::int64_t dq_floats;    ///< of one partial dq
   std::int64_t partial_dqs;
 
@@ -292,9 +296,10 @@ struct backward_plan {
     cuts = enough ? 1
                   : std::min((2 * threads + groups - 1) / groups, std::max<std::int64_t>(1, all));
     part_tiles = (all + cuts - 1) / cuts;
-    piece count(nullptr);
-    backward_scratch(count, a.D, part_tiles);
-    thread_bytes = count.used();
+    piece by_vectors(nullptr), by_tiles(nullptr);
+    backward_scratch(by_vectors, a.D, part_tiles);
+    tiled_backward_scratch(by_tiles, a.D, part_tiles);
+    thread_bytes = std::max(by_vectors.used(), by_tiles.used());
     dq_floats = a.S == 0 ? 0 : a.query_starts[a.S] * a.H * a.D;
     partial_dqs = cuts == 1 ? 0 : cuts - (in_place ? 1 : 0);
   }
@@ -352,13 +357,12 @@ void run(const attention_backward<T>& op, const context& in) {
       = reinterpret_cast<float*>(memory + plan.thread_bytes * std::size_t(in.threads));
 #pragma omp parallel for num_threads(in.threads) schedule(dynamic, 1)
   for (std::int64_t p = 0; p < a.S * a.G * plan.cuts; ++p) {
-    piece from(memory + plan.thread_bytes * std::size_t(omp_get_thread_num()));
-    const backward_scratch own(from, a.D, plan.part_tiles);
+    std::byte* const own = memory + plan.thread_bytes * std::size_t(omp_get_thread_num());
     const std::int64_t cut = p % plan.cuts;
     const part which{p / plan.cuts / a.G, p / plan.cuts % a.G, cut, plan.cuts};
     const std::int64_t dq = cut - (plan.cuts - plan.partial_dqs);
     TROUPE_DISPATCH(attention_backward_part, T)
-    (op, which, own, dq < 0 ? nullptr : partial + dq * plan.dq_floats);
+    (op, which, own, plan.part_tiles, dq < 0 ? nullptr : partial + dq * plan.dq_floats);
   }
   if (plan.cuts > 1)
     add_partial(op, partial, plan, in.threads);

@@ -1,3 +1,4 @@
+#include "kernels/cpu/attention_tiles.hpp"
 #include "kernels/cpu/cpu.hpp"
 #include "kernels/cpu/split.hpp"
 #include "kernels/cpu/targets.hpp"
@@ -9,10 +10,8 @@
 #define HWY_TARGET_INCLUDE "kernels/cpu/attention_forward.cpp"
 #include <hwy/foreach_target.h>
 // clang-format off: Highway needs this order
-#include "kernels/cpu/attention-inl.hpp"
+#include "kernels/cpu/attention_forward_tiles-inl.hpp"
 #include "kernels/cpu/dispatch.hpp"
-
-#include <hwy/contrib/math/math-inl.h>
 // clang-format on
 
 #ifndef TROUPE_KERNELS_CPU_ATTENTION_FORWARD
@@ -137,7 +136,7 @@ class forward_part {
       else
         gather(q, next_, q.s, own_.values + j * Dp_, Dp_, a_.D, j, own_.o);
     }
-    finish(first, head);
+    finish(op_, in_.query + first, head, q, own_.sums, own_.o, Dp_);
   }
 
   // One row of keys after the other, for the few queries of a step of decoding.
@@ -241,32 +240,6 @@ class forward_part {
     }
   }
 
-  void finish(std::int64_t first, std::int64_t head) {
-    const query_tile& q = own_.queries;
-    const float rest = 1 / (1 - a_.p_drop);
-    for (std::int64_t i = 0; i < q.rows; ++i)
-      q.row[tile + i] = hn::GetLane(hn::SumOfLanes(d, hn::LoadU(d, own_.sums + i * width)));
-    for (std::int64_t i = 0; i < q.rows; i += width) {
-      // Neither the sum 0 of a row without keys nor one that is not a number is for Highway's log;
-      // the maximum, minus infinity, and the sum itself say it already.
-      const vec total = hn::LoadU(d, q.row + tile + i), top = hn::LoadU(d, q.row + i);
-      const auto none = hn::Eq(total, hn::Zero(d));
-      const vec lse = hn::IfThenElse(none, top, hn::Add(top, hn::Log(d, total)));
-      hn::StoreU(hn::IfThenElse(hn::IsNaN(total), total, lse), d, q.row + i);
-      hn::StoreU(hn::IfThenZeroElse(none, hn::Div(hn::Set(d, rest), total)), d, q.row + tile + i);
-    }
-    for (std::int64_t i = 0; i < q.rows; ++i) {
-      const std::int64_t at = (in_.query + first + i) * a_.H + head;
-      const float* from = own_.o + i * Dp_;
-      T* to = op_.o + at * a_.D;
-      const vec times = hn::Set(d, q.row[tile + i]);
-      each(a_.D, [=](std::int64_t c, auto step) HWY_ATTR {
-        step.store(hn::Mul(hn::LoadU(d, from + c), times), to + c);
-      });
-      op_.lse[at] = q.row[i];
-    }
-  }
-
   const attention_forward<T>& op_;
   const attention_shape& a_;
   const sequence in_;
@@ -283,8 +256,16 @@ class forward_part {
 template <class T>
 void attention_forward_part(const attention_forward<T>& op,
                             const part& which,
-                            const forward_scratch& scratch) {
-  forward_part<T>(op, which, scratch).run();
+                            std::byte* memory,
+                            std::int64_t copied_keys) {
+  piece from(memory);
+#ifdef TROUPE_TILES
+  if constexpr (std::is_same_v<T, bf16>)
+    if (multiplies_tiles() && op.shape.scale > 0
+        && sequence(op.shape, which.s).queries > few_queries)
+      return tiled_forward_part(op, which, {from, op.shape.D, copied_keys}).run();
+#endif
+  forward_part<T>(op, which, {from, op.shape.D, copied_keys}).run();
 }
 
 }  // namespace
@@ -300,7 +281,7 @@ TROUPE_EXPORT(attention_forward_part);
 struct forward_plan {
   std::int64_t cuts;         ///< parts of a sequence and group
   std::int64_t copied_keys;  ///< at most, by a thread
-  std::size_t thread_bytes;  ///< scratch of one thread
+  std::size_t thread_bytes;  ///< scratch of one thread, in either way
 
   // Sequences and groups alone keep the threads busy where there are many. Otherwise each is cut by
   // queries, and every part copies the keys that it needs. The bits of a row do not depend on it.
@@ -310,9 +291,10 @@ struct forward_plan {
     const std::int64_t wanted = threads == 1 ? 1 : (4 * threads + groups - 1) / groups;
     cuts = std::min(wanted, tiles(most.queries));
     copied_keys = most.copied_keys;
-    piece count(nullptr);
-    forward_scratch(count, a.D, copied_keys);
-    thread_bytes = count.used();
+    piece by_vectors(nullptr), by_tiles(nullptr);
+    forward_scratch(by_vectors, a.D, copied_keys);
+    tiled_forward_scratch(by_tiles, a.D, copied_keys);
+    thread_bytes = std::max(by_vectors.used(), by_tiles.used());
   }
 };
 
@@ -331,10 +313,9 @@ void run(const attention_forward<T>& op, const context& in) {
       = scratch_array<std::byte>(in, plan.thread_bytes * std::size_t(in.threads));
 #pragma omp parallel for num_threads(in.threads) schedule(dynamic, 1)
   for (std::int64_t p = 0; p < a.S * a.G * plan.cuts; ++p) {
-    piece from(memory + plan.thread_bytes * std::size_t(omp_get_thread_num()));
-    const forward_scratch own(from, a.D, plan.copied_keys);
+    std::byte* const own = memory + plan.thread_bytes * std::size_t(omp_get_thread_num());
     const part which{p / plan.cuts / a.G, p / plan.cuts % a.G, p % plan.cuts, plan.cuts};
-    TROUPE_DISPATCH(attention_forward_part, T)(op, which, own);
+    TROUPE_DISPATCH(attention_forward_part, T)(op, which, own, plan.copied_keys);
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <type_traits>
@@ -49,6 +50,47 @@ TEST_CASE("a number that is none reaches the result of its row, so that the vote
   CHECK(std::isnan(mine.lse[75]));
   CHECK(std::isfinite(mine.o[74 * 16]));
   CHECK(std::isnan(mine.dk[3 * 16]));
+}
+
+TEST_CASE("a number that is none reaches every result of bf16 that it belongs to",
+          "[kernels][attention][narrow]") {
+  const kernels::bf16 none(std::numeric_limits<float>::quiet_NaN());
+  const auto is_none = [](kernels::bf16 x) { return std::isnan(float(x)); };
+  const tests::attention_memory<kernels::bf16> clean{
+      .H = 1, .G = 1, .D = 24, .query_lengths = {200}, .key_lengths = {200}};
+  const auto computed_with = [&](auto tensor, std::size_t at) {
+    auto m = clean;
+    if (at < (m.*tensor).size())
+      (m.*tensor)[at] = none;
+    tests::on_cpu(m.forward());
+    tests::on_cpu(m.backward());
+    return m;
+  };
+  using narrow = tests::attention_memory<kernels::bf16>;
+  const auto of_q = computed_with(&narrow::q, 175 * 24);
+  CHECK(is_none(of_q.o[175 * 24 + 23]));
+  CHECK(std::isnan(of_q.lse[175]));
+  CHECK_FALSE(is_none(of_q.o[174 * 24]));
+  CHECK_FALSE(is_none(of_q.o[176 * 24]));
+  CHECK(is_none(of_q.dk[3 * 24]));
+  CHECK(is_none(of_q.dk[175 * 24 + 23]));
+  CHECK(is_none(of_q.dq[175 * 24]));
+  const auto of_k = computed_with(&narrow::k, 50 * 24 + 5);
+  CHECK(std::isnan(of_k.lse[50]));
+  CHECK(is_none(of_k.o[199 * 24]));
+  CHECK(is_none(of_k.dq[199 * 24]));
+  CHECK_FALSE(std::isnan(of_k.lse[49]));
+  const auto of_v = computed_with(&narrow::v, 50 * 24 + 5);
+  CHECK(is_none(of_v.o[50 * 24 + 5]));
+  CHECK(is_none(of_v.o[199 * 24 + 5]));
+  CHECK_FALSE(is_none(of_v.o[199 * 24 + 6]));
+  const auto of_d_o = computed_with(&narrow::d_o, 130 * 24 + 5);
+  CHECK(is_none(of_d_o.dv[130 * 24 + 5]));
+  CHECK(is_none(of_d_o.dk[0]));
+  CHECK(is_none(of_d_o.dq[130 * 24]));
+  const auto of_none = computed_with(&narrow::q, clean.q.size());
+  CHECK(std::none_of(of_none.dk.begin(), of_none.dk.end(), is_none));
+  CHECK(std::none_of(of_none.dq.begin(), of_none.dq.end(), is_none));
 }
 
 TEST_CASE("a window of the whole sequence is none, to the bit", "[kernels][attention]") {

@@ -207,7 +207,7 @@ class question {
                                     exact_,
                                     wanted,
                                     backend_->allowance(what_.op.name),
-                                    backend_->roundings_between(what_.op.name));
+                                    backend_->roundings_between(what_.op.name, type_));
       if (!fault.empty())
         complain(wanted.name, fault, when);
     });

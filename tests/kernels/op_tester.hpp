@@ -35,7 +35,9 @@ class tested_backend {
   virtual double allowance(kernels::operation_name) const { return 1; }
   /// How many times a result is rounded to its type on the way: a product to which a bias is added
   /// after it was stored, say.
-  virtual double roundings_between(kernels::operation_name) const { return 0; }
+  virtual double roundings_between(kernels::operation_name, kernels::element_type) const {
+    return 0;
+  }
   virtual std::vector<int> team_sizes() const { return {1}; }
   virtual bool takes(const op_case& what) const = 0;
 };

@@ -72,7 +72,7 @@ class on_device final : public tested_backend {
         return 1;
     }
   }
-  double roundings_between(operation_name name) const override {
+  double roundings_between(operation_name name, kernels::element_type) const override {
     return name == operation_name::linear_forward ? 1 : 0;  // before a kernel adds the bias
   }
   bool takes(const op_case& what) const override {

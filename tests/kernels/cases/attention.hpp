@@ -215,6 +215,13 @@ inline op_family attention_family() {
   for (const std::int32_t window : {-1, 0, 2, 30, 100})
     for (const float p : {0.0F, 0.3F})
       add({2, 2, 16, {150, 70}, {140, 66}, true, false, window, p, 0, true}, "at any positions");
+  // Beyond tiles of 16, 32, 64 and 128, at both ends of every extent.
+  for (const std::int64_t D : {24, 40, 64, 96, 128}) {
+    add({4, 2, D, {161, 37}, {290, 37}, true, false, 70, 0.2F},
+        "through a window of several tiles");
+    add({2, 1, D, {17, 97}, {17, 289}}, "of several tiles");
+    add({1, 1, D, {33}, {145}, false}, "not causal, of several tiles");
+  }
   add({2, 1, 32, {70, 33}, {70, 33}, true, true, -1, 0.3F}, "with dropout");
   for (const std::int64_t D : {64, 72, 128})
     add({4, 2, D, {67, 9}, {67, 9}, true, true, -1, 0.1F}, "with dropout");

@@ -1,0 +1,356 @@
+// The backward pass of attention by tiles of bf16. Where TROUPE_TILES.
+//
+// Compiled once per instruction set, as vector-inl.hpp is.
+
+#if defined(TROUPE_KERNELS_CPU_ATTENTION_BACKWARD_TILES_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef TROUPE_KERNELS_CPU_ATTENTION_BACKWARD_TILES_INL
+#undef TROUPE_KERNELS_CPU_ATTENTION_BACKWARD_TILES_INL
+#else
+#define TROUPE_KERNELS_CPU_ATTENTION_BACKWARD_TILES_INL
+#endif
+
+#include "kernels/cpu/attention_tiles-inl.hpp"
+
+#ifdef TROUPE_TILES
+HWY_PUSH_ATTRIBUTES(TROUPE_TILE_ATTRIBUTES)
+namespace troupe::kernels::cpu::HWY_NAMESPACE {
+namespace {
+
+/// Scores are computed transposed, a row for each key: p and ds then are what dv and dk multiply as
+/// they lie. What dq multiplies is ds in pairs of rows, and its columns come out of that product.
+/// p and ds are rounded to bf16 as flash attention has it on devices; sums are float.
+class tiled_backward_part {
+ public:
+  /// Writes dq to `partial_dq` (query rows, H, D), or to where it belongs if that is null.
+  tiled_backward_part(const attention_backward<bf16>& op,
+                      const part& which,
+                      const tiled_backward_scratch& scratch,
+                      float* partial_dq)
+      : op_(op),
+        a_(op.shape),
+        in_(op.shape, which.s),
+        which_(which),
+        own_(scratch),
+        Ds_(in_strips(a_.D)),
+        k_(op.k + in_.key * a_.key_row + which.g * a_.key_group),
+        v_(op.v + in_.key * a_.key_row + which.g * a_.key_group),
+        partial_dq_(partial_dq) {}
+
+  void run() {
+    const tiles_in_use tiles_now;
+    for (std::int64_t t = which_.first; t < tiles(in_.keys); t += which_.step)
+      pack(t);
+    for (std::int64_t first = 0; first < in_.queries; first += tile) {
+      look(own_.queries, a_, in_, first);
+      for (std::int64_t i = own_.queries.rows; i < tile; ++i) {
+        own_.queries.hidden[i] = in_.keys;
+        own_.queries.visible[i] = 0;
+      }
+      for (std::int64_t h = 0; h < a_.H / a_.G; ++h)
+        one_head(first, which_.g * (a_.H / a_.G) + h, h);
+    }
+    for (std::int64_t t = which_.first; t < tiles(in_.keys); t += which_.step)
+      write_keys(t);
+  }
+
+ private:
+  std::int64_t place(std::int64_t t) const { return t / which_.step; }
+
+  void pack(std::int64_t t) {
+    const std::int64_t n = std::min(tile, in_.keys - t * tile), at = place(t) * tile * Ds_;
+    const std::int64_t all = in_strips(n);
+    bf16* const keys = own_.keys + at;
+    copy_rows(k_ + t * tile * a_.key_row, a_.key_row, n, a_.D, all, keys);
+    copy_rows(v_ + t * tile * a_.key_row, a_.key_row, n, a_.D, all, own_.values + at);
+    for (std::int64_t j = 0; j < all; j += strip) {
+      pack_rows_of_b(keys + j * Ds_, Ds_, own_.rows);
+      turn_tiles(own_.rows, Ds_, own_.key_columns + at + j * Ds_);
+    }
+    std::fill_n(own_.dk + at, all * Ds_, 0.0f);
+    std::fill_n(own_.dv + at, all * Ds_, 0.0f);
+  }
+
+  // What is written for the tile of queries from `first`, and read for the one after it.
+  void look_ahead(std::int64_t first, std::int64_t of_group) {
+    std::int64_t next = first, ahead = of_group + 1, rows = own_.queries.rows;
+    if (ahead == a_.H / a_.G) {
+      next += tile, ahead = 0;
+      rows = std::min(tile, in_.queries - next);
+    }
+    next_.clear();
+    if (rows > 0) {
+      const std::int64_t at = ((in_.query + next) * a_.H + which_.g * (a_.H / a_.G) + ahead) * a_.D;
+      next_.add(op_.q + place_of_queries(next, ahead), a_.query_row, rows, a_.D);
+      next_.add(op_.d_o + at, a_.H * a_.D, rows, a_.D);
+      next_.add(op_.o + at, a_.H * a_.D, rows, a_.D);
+    }
+    if (!partial_dq_)
+      next_.add(op_.dq + place_of_queries(first, of_group), a_.query_row, own_.queries.rows, a_.D);
+  }
+
+  std::int64_t place_of_queries(std::int64_t first, std::int64_t of_group) const {
+    return (in_.query + first) * a_.query_row + which_.g * a_.query_group + of_group * a_.D;
+  }
+
+  // Rows of queries, or of gradients of their outputs, as the two factors that they are.
+  void pack_queries(const bf16* from, std::int64_t stride, bf16* columns, bf16* pairs) {
+    const std::int64_t all = in_strips(own_.queries.rows);
+    copy_rows(from, stride, own_.queries.rows, a_.D, all, own_.rows);
+    for (std::int64_t i = 0; i < all * Ds_; i += strip * Ds_) {
+      pack_columns_of_b(own_.rows + i, Ds_, columns + i);
+      pack_rows_of_b(own_.rows + i, Ds_, pairs + i);
+    }
+  }
+
+  void one_head(std::int64_t first, std::int64_t head, std::int64_t of_group) {
+    query_tile& q = own_.queries;
+    const std::int64_t row = in_.query + first, place_of_q = place_of_queries(first, of_group);
+    const std::int64_t row_of_o = a_.H * a_.D, place_of_o = (row * a_.H + head) * a_.D;
+    pack_queries(op_.q + place_of_q, a_.query_row, own_.q_columns, own_.q_pairs);
+    pack_queries(op_.d_o + place_of_o, row_of_o, own_.d_o_columns, own_.d_o_pairs);
+    std::fill_n(q.row, 2 * tile, 0.0f);
+    for (std::int64_t i = 0; i < q.rows; ++i) {
+      const bf16 *d_o = op_.d_o + place_of_o + i * row_of_o, *o = op_.o + place_of_o + i * row_of_o;
+      q.row[i] = op_.lse[(row + i) * a_.H + head] * log2_of_e;
+      q.row[tile + i] = sum(a_.D, [=](std::int64_t c, auto step) HWY_ATTR {
+        return hn::Mul(step.load(d_o + c), step.load(o + c));
+      });
+    }
+    look_ahead(first, of_group);
+
+    keeping kept(a_, a_.p_drop > 0 ? a_.sample[which_.s] : 0, head, q.words);
+    const std::int64_t hidden_tiles = std::max<std::int64_t>(0, q.start / tile - which_.first);
+    const std::int64_t turns = (hidden_tiles + which_.step - 1) / which_.step;
+    bool begun = false;
+    for (std::int64_t t = which_.first + turns * which_.step; t * tile < q.reach;
+         t += which_.step) {
+      if (a_.p_drop > 0)
+        draw(first, t * tile, kept);
+      begun = one_tile(t, begun) || begun;
+    }
+    if (begun)
+      turn_dq();
+    else
+      std::fill_n(own_.dq, tile * Ds_, 0.0f);
+    if (partial_dq_)
+      write(own_.dq, Ds_, q.rows, a_.D, a_.scale, partial_dq_ + place_of_o, row_of_o);
+    else
+      write(own_.dq, Ds_, q.rows, a_.D, a_.scale, op_.dq + place_of_q, a_.query_row);
+  }
+
+  // Which keys of the tile from `begin` each row keeps.
+  void draw(std::int64_t first, std::int64_t begin, keeping& kept) {
+    const query_tile& q = own_.queries;
+    for (std::int64_t i = 0; i < q.rows; ++i) {
+      own_.kept[i] = 0;
+      const std::int64_t seen = columns(q, i, 1, begin);
+      if (seen == 0)
+        continue;
+      kept.draw(a_.query_position[in_.query + first + i], a_.key_position + in_.key + begin, seen);
+      for (std::int64_t c = 0; c < seen; c += width)
+        own_.kept[i] |= std::uint64_t{kept.lanes(c).raw} << c;
+    }
+    std::fill(own_.kept + q.rows, own_.kept + tile, 0);
+  }
+
+  // Strips of queries [first, end) of which some row sees some of the strip of keys from `begin`.
+  struct strips {
+    std::int64_t first, end;
+  };
+  strips seeing(std::int64_t begin) const {
+    strips out{2, 0};
+    for (std::int64_t i = 0; i < 2; ++i) {
+      const std::int64_t from = gap(own_.queries, i * strip, strip, begin);
+      if (from < strip && columns(own_.queries, i * strip, strip, begin) > from) {
+        out.first = std::min(out.first, i);
+        out.end = i + 1;
+      }
+    }
+    return out;
+  }
+
+  // Adds what the tile of keys t gives. Whether it gives anything: dq then is begun. All scores
+  // come first: the products of one strip then run beside the exponentials of the other.
+  bool one_tile(std::int64_t t, bool begun) {
+    const std::int64_t at = place(t) * tile * Ds_;
+    const strips by[] = {seeing(t * tile), seeing(t * tile + strip)};
+    for (std::int64_t j = 0; j < 2; ++j) {
+      score(own_.keys + at + j * strip * Ds_, own_.q_columns, by[j], own_.s + j * strip * tile);
+      score(
+          own_.values + at + j * strip * Ds_, own_.d_o_columns, by[j], own_.dp + j * strip * tile);
+    }
+    for (std::int64_t j = 0; j < 2; ++j) {
+      for (std::int64_t i = by[j].first; i < by[j].end; ++i)
+        if (a_.p_drop > 0)
+          slopes<true>(t * tile, j, i);
+        else
+          slopes<false>(t * tile, j, i);
+      if (by[j].first >= by[j].end)
+        continue;
+      const std::int64_t keys = at + j * strip * Ds_;
+      scatter(own_.p + j * strip * tile, own_.d_o_pairs, by[j], own_.dv + keys);
+      scatter(own_.ds + j * strip * tile, own_.q_pairs, by[j], own_.dk + keys);
+    }
+    return gather(own_.key_columns + at, by, begun);
+  }
+
+  // to (strip, tile) = rows (strip, Ds) times columns of queries.
+  void score(const bf16* rows, const bf16* columns, strips by, float* to) {
+    for (std::int64_t i = by.first; i < by.end; ++i) {
+      next_.prefetch(rows_at_once);
+      multiply_strips({rows, Ds_, strip},
+                      {columns + i * strip * Ds_, tile_numbers, 2 * tile_numbers},
+                      Ds_ / strip,
+                      to + i * strip,
+                      tile,
+                      false);
+    }
+  }
+
+  // to (strip, Ds) += weights (strip, tile) times rows of queries in pairs.
+  void scatter(const bf16* weights, const bf16* pairs, strips by, float* to) {
+    for (std::int64_t c = 0; c < Ds_; c += strip) {
+      next_.prefetch(rows_at_once);
+      multiply_strips({weights + by.first * strip, tile, strip},
+                      {pairs + (by.first * Ds_ + c) * strip, tile_numbers, strip * Ds_},
+                      by.end - by.first,
+                      to + c,
+                      Ds_,
+                      true);
+    }
+  }
+
+  // dq_columns (Ds, tile) (+)= columns of keys times ds.
+  bool gather(const bf16* keys, const strips (&by)[2], bool begun) {
+    strips of[2];  // of keys, that a strip of queries sees
+    for (std::int64_t i = 0; i < 2; ++i) {
+      const bool sees[] = {by[0].first <= i && i < by[0].end, by[1].first <= i && i < by[1].end};
+      of[i] = {sees[0] ? 0 : 1, sees[1] ? 2 : 1};
+    }
+    if (of[0].first == of[0].end && of[1].first == of[1].end)
+      return false;
+    for (std::int64_t i = 0; i * strip < own_.queries.rows; ++i)
+      for (std::int64_t c = 0; c < Ds_; c += strip)
+        multiply_strips({keys + (of[i].first * Ds_ + c) * strip, strip, strip * Ds_},
+                        {own_.ds_pairs + (2 * of[i].first + i) * 2 * tile_numbers,
+                         tile_numbers,
+                         4 * tile_numbers},
+                        of[i].end - of[i].first,
+                        own_.dq_columns + c * tile + i * strip,
+                        tile,
+                        begun);
+    return true;
+  }
+
+  // Scores of the strips j of keys and i of queries become p m, and their gradients before dropout
+  // become ds; what is not seen is 0 in both.
+  template <bool Dropout>
+  void slopes(std::int64_t begin, std::int64_t j, std::int64_t i) {
+    const query_tile& q = own_.queries;
+    const std::int64_t from = begin + j * strip;
+    const bool clear
+        = *std::max_element(q.hidden + i * strip, q.hidden + (i + 1) * strip) <= from
+          && *std::min_element(q.visible + i * strip, q.visible + (i + 1) * strip) >= from + strip;
+    if (!clear)
+      for (std::int64_t n = i * strip; n < (i + 1) * strip; ++n) {
+        own_.hidden[n] = std::int32_t(std::clamp<std::int64_t>(q.hidden[n] - begin, 0, tile));
+        own_.visible[n] = std::int32_t(std::clamp<std::int64_t>(q.visible[n] - begin, 0, tile));
+      }
+    bf16* pairs = own_.ds_pairs + (2 * j + i) * 2 * tile_numbers;
+    for (std::int64_t row = 0; row < strip; row += 2, pairs += strip) {
+      const __m512i even = slope<Dropout>(j, i, row, clear);
+      const __m512i odd = slope<Dropout>(j, i, row + 1, clear);
+      // Queries come out in the order of `query_of_column`.
+      _mm512_storeu_si512(pairs, _mm512_unpacklo_epi16(even, odd));
+      _mm512_storeu_si512(pairs + tile_numbers, _mm512_unpackhi_epi16(even, odd));
+    }
+  }
+  static std::int64_t query_of_column(std::int64_t c) {
+    return c / strip * strip + c % 16 / 4 * 8 + c % strip / 16 * 4 + c % 4;
+  }
+
+  // One row of a strip of keys: its ds, rounded.
+  template <bool Dropout>
+  HWY_INLINE __m512i slope(std::int64_t j, std::int64_t i, std::int64_t row, bool clear) {
+    const std::int64_t key = j * strip + row, at = key * tile + i * strip;
+    const vec factor = hn::Set(d, a_.scale * log2_of_e);
+    vec pm[2], ds[2];
+#pragma GCC unroll 2
+    for (std::int64_t half = 0; half < 2; ++half) {
+      const std::int64_t query = i * strip + half * width;
+      const float* const stats = own_.queries.row + query;
+      const vec s = hn::LoadU(d, own_.s + at + half * width);
+      vec p = power_of_two(hn::MulSub(s, factor, hn::LoadU(d, stats)));
+      vec dp = hn::LoadU(d, own_.dp + at + half * width);
+      pm[half] = p;
+      if constexpr (Dropout) {
+        const vec rest = hn::Set(d, 1 / (1 - a_.p_drop));
+        const __mmask16 stays = kept_by(query, key);
+        pm[half] = vec{_mm512_maskz_mul_ps(stays, p.raw, rest.raw)};
+        dp = vec{_mm512_maskz_mul_ps(stays, dp.raw, rest.raw)};
+      }
+      ds[half] = hn::Mul(p, hn::Sub(dp, hn::LoadU(d, stats + tile)));
+      if (!clear) {
+        const __mmask16 seen = seen_by(query, key);
+        pm[half] = vec{_mm512_maskz_mov_ps(seen, pm[half].raw)};
+        ds[half] = vec{_mm512_maskz_mov_ps(seen, ds[half].raw)};
+      }
+    }
+    const __m512i rounded = rounded_pair(ds[0], ds[1]);
+    _mm512_storeu_si512(own_.p + at, rounded_pair(pm[0], pm[1]));
+    _mm512_storeu_si512(own_.ds + at, rounded);
+    return rounded;
+  }
+
+  // The lanes of 16 queries that see a key of the tile at work.
+  HWY_INLINE __mmask16 seen_by(std::int64_t query, std::int64_t key) const {
+    const __m512i here = _mm512_set1_epi32(int(key));
+    return _mm512_mask_cmplt_epi32_mask(
+        _mm512_cmple_epi32_mask(_mm512_loadu_si512(own_.hidden + query), here),
+        here,
+        _mm512_loadu_si512(own_.visible + query));
+  }
+  // Those that keep it.
+  HWY_INLINE __mmask16 kept_by(std::int64_t query, std::int64_t key) const {
+    const __m512i here = _mm512_set1_epi64(std::int64_t(std::uint64_t{1} << key));
+    const auto low = _mm512_test_epi64_mask(_mm512_loadu_si512(own_.kept + query), here);
+    const auto high = _mm512_test_epi64_mask(_mm512_loadu_si512(own_.kept + query + 8), here);
+    return __mmask16(low | high << 8);
+  }
+
+  // dq (tile, Ds) from its columns.
+  void turn_dq() {
+    alignas(64) float turned[16 * 16];
+    for (std::int64_t c = 0; c < in_strips(own_.queries.rows); c += 16)
+      for (std::int64_t e = 0; e < Ds_; e += 16) {
+        transpose_tile(own_.dq_columns + e * tile + c, 4 * tile, turned, 64);
+        for (std::int64_t n = 0; n < 16; ++n)
+          hn::StoreU(hn::Load(d, turned + n * 16), d, own_.dq + query_of_column(c + n) * Ds_ + e);
+      }
+  }
+
+  void write_keys(std::int64_t t) {
+    const std::int64_t n = std::min(tile, in_.keys - t * tile), at = place(t) * tile * Ds_;
+    const std::int64_t to = (in_.key + t * tile) * a_.key_row + which_.g * a_.key_group;
+    write(own_.dk + at, Ds_, n, a_.D, a_.scale, op_.dk + to, a_.key_row);
+    write(own_.dv + at, Ds_, n, a_.D, 1, op_.dv + to, a_.key_row);
+  }
+
+  const attention_backward<bf16>& op_;
+  const attention_shape& a_;
+  const sequence in_;
+  const part which_;
+  tiled_backward_scratch own_;
+  upcoming next_;
+  const std::int64_t Ds_;
+  const bf16* const k_;
+  const bf16* const v_;
+  float* const partial_dq_;
+};
+
+}  // namespace
+}  // namespace troupe::kernels::cpu::HWY_NAMESPACE
+HWY_POP_ATTRIBUTES
+#endif  // TROUPE_TILES
+
+#endif  // per-target include guard

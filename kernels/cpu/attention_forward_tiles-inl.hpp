@@ -1,0 +1,264 @@
+// The forward pass of attention by tiles of bf16. Where TROUPE_TILES.
+//
+// Compiled once per instruction set, as vector-inl.hpp is.
+
+#if defined(TROUPE_KERNELS_CPU_ATTENTION_FORWARD_TILES_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef TROUPE_KERNELS_CPU_ATTENTION_FORWARD_TILES_INL
+#undef TROUPE_KERNELS_CPU_ATTENTION_FORWARD_TILES_INL
+#else
+#define TROUPE_KERNELS_CPU_ATTENTION_FORWARD_TILES_INL
+#endif
+
+#include "kernels/cpu/attention_tiles-inl.hpp"
+
+#ifdef TROUPE_TILES
+HWY_PUSH_ATTRIBUTES(TROUPE_TILE_ATTRIBUTES)
+namespace troupe::kernels::cpu::HWY_NAMESPACE {
+namespace {
+
+/// Scores of a strip of queries with up to `scored_keys` keys, their exponentials, which are
+/// rounded to bf16 as flash attention has it on devices, and their product with values. Sums,
+/// maxima and outputs are float.
+class tiled_forward_part {
+ public:
+  tiled_forward_part(const attention_forward<bf16>& op,
+                     const part& which,
+                     const tiled_forward_scratch& scratch)
+      : op_(op),
+        a_(op.shape),
+        in_(op.shape, which.s),
+        which_(which),
+        own_(scratch),
+        Ds_(in_strips(a_.D)),
+        k_(op.k + in_.key * a_.key_row + which.g * a_.key_group),
+        v_(op.v + in_.key * a_.key_row + which.g * a_.key_group) {}
+
+  void run() {
+    const tiles_in_use tiles_now;
+    for (std::int64_t t = which_.first; t < tiles(in_.queries); t += which_.step) {
+      look(own_.queries, a_, in_, t * tile);
+      if (own_.queries.start < own_.queries.reach)
+        pack(own_.queries.start / strip, in_strips(own_.queries.reach) / strip);
+      for (std::int64_t h = 0; h < a_.H / a_.G; ++h)
+        one_head(t * tile, which_.g * (a_.H / a_.G) + h, h);
+    }
+  }
+
+ private:
+  // Copies the strips of keys [first, end), but for those that are there.
+  void pack(std::int64_t first, std::int64_t end) {
+    if (first > packed_end_ || end < packed_first_)
+      packed_first_ = packed_end_ = first;
+    while (packed_first_ > first)
+      pack(--packed_first_);
+    while (packed_end_ < end)
+      pack(packed_end_++);
+  }
+
+  void pack(std::int64_t t) {
+    const std::int64_t j = t * strip, n = std::min(strip, in_.keys - j);
+    copy_rows(k_ + j * a_.key_row, a_.key_row, n, a_.D, strip, own_.rows);
+    pack_columns_of_b(own_.rows, Ds_, own_.keys + j * Ds_);
+    copy_rows(v_ + j * a_.key_row, a_.key_row, n, a_.D, strip, own_.rows);
+    pack_rows_of_b(own_.rows, Ds_, own_.values + j * Ds_);
+  }
+
+  const bf16* queries(std::int64_t first, std::int64_t of_group) const {
+    return op_.q + (in_.query + first) * a_.query_row + which_.g * a_.query_group + of_group * a_.D;
+  }
+
+  // What is written for the tile of queries from `first`, and read for the one after it.
+  void look_ahead(std::int64_t first, std::int64_t head, std::int64_t of_group) {
+    const std::int64_t next = first + which_.step * tile;
+    next_.clear();
+    next_.add(
+        op_.o + ((in_.query + first) * a_.H + head) * a_.D, a_.H * a_.D, own_.queries.rows, a_.D);
+    if (of_group + 1 < a_.H / a_.G) {
+      next_.add(queries(first, of_group + 1), a_.query_row, own_.queries.rows, a_.D);
+    } else if (next < in_.queries) {
+      next_.add(queries(next, 0), a_.query_row, std::min(tile, in_.queries - next), a_.D);
+      const std::int64_t keys = std::min(tile, in_.keys - packed_end_ * strip);
+      if (keys > 0) {
+        next_.add(k_ + packed_end_ * strip * a_.key_row, a_.key_row, keys, a_.D);
+        next_.add(v_ + packed_end_ * strip * a_.key_row, a_.key_row, keys, a_.D);
+      }
+    }
+  }
+
+  void one_head(std::int64_t first, std::int64_t head, std::int64_t of_group) {
+    query_tile& q = own_.queries;
+    copy_rows(queries(first, of_group), a_.query_row, q.rows, a_.D, in_strips(q.rows), own_.q);
+    look_ahead(first, head, of_group);
+    std::fill_n(q.row, tile, -std::numeric_limits<float>::infinity());
+    std::fill_n(own_.sums, q.rows * width, 0.0f);
+    keeping kept(a_, a_.p_drop > 0 ? a_.sample[which_.s] : 0, head, q.words);
+    rows_of_strip strips[] = {strip_from(0), strip_from(strip)};
+    // Scores of both strips come first: the products of one run beside the exponentials of the
+    // other.
+    for (std::int64_t j = q.start / scored_keys * scored_keys; j < q.reach; j += scored_keys) {
+      for (rows_of_strip& rows : strips)
+        score(rows, j);
+      for (rows_of_strip& rows : strips)
+        if (rows.keys > 0)
+          gather(first, rows, kept);
+    }
+    for (const rows_of_strip& rows : strips)
+      if (!rows.begun)
+        std::fill_n(own_.o + rows.row * Ds_, rows.n * Ds_, 0.0f);
+    finish(op_, in_.query + first, head, q, own_.sums, own_.o, Ds_);
+  }
+
+  // Some rows of the tile of queries, and the keys at work of which they see some.
+  struct rows_of_strip {
+    std::int64_t row, n;
+    std::int64_t start, reach;  ///< of all keys
+    std::int64_t begin = 0, keys = 0;
+    bool begun = false;                    ///< have outputs
+    bool clear[scored_keys / strip] = {};  ///< strips of keys all of which all rows see
+  };
+
+  rows_of_strip strip_from(std::int64_t row) const {
+    const query_tile& q = own_.queries;
+    const std::int64_t n = std::clamp<std::int64_t>(q.rows - row, 0, strip);
+    if (n == 0)
+      return {row, 0, 0, 0};
+    return {row,
+            n,
+            *std::min_element(q.hidden + row, q.hidden + row + n),
+            *std::max_element(q.visible + row, q.visible + row + n)};
+  }
+
+  // Scores with the keys from j.
+  void score(rows_of_strip& rows, std::int64_t j) {
+    rows.begin = std::max(j, rows.start / strip * strip);
+    rows.keys
+        = in_strips(std::max<std::int64_t>(0, std::min(rows.reach, j + scored_keys) - rows.begin));
+    const tile_factor q{own_.q + rows.row * Ds_, Ds_, strip};
+    for (std::int64_t c = 0; c < rows.keys; c += strip) {
+      next_.prefetch(rows_at_once);
+      const tile_factor k{own_.keys + (rows.begin + c) * Ds_, tile_numbers, 2 * tile_numbers};
+      float* const s = own_.s + rows.row * scored_keys + c;
+      multiply_strips(q, k, Ds_ / strip, s, scored_keys, false);
+    }
+  }
+
+  // Scores become probabilities, and outputs are summed.
+  void gather(std::int64_t first, rows_of_strip& rows, keeping& kept) {
+    look_at_strips(rows);
+    for (std::int64_t i = rows.row; i < rows.row + rows.n; ++i)
+      raise_maximum(rows, i);
+    if (rows.begun)
+      shrink(rows);
+    for (std::int64_t i = rows.row; i < rows.row + rows.n; ++i)
+      if (a_.p_drop > 0)
+        soften<true>(first, rows, i, kept);
+      else
+        soften<false>(first, rows, i, kept);
+    const tile_factor p{
+        reinterpret_cast<const bf16*>(own_.s + rows.row * scored_keys), 2 * scored_keys, strip};
+    for (std::int64_t c = 0; c < Ds_; c += strip) {
+      next_.prefetch(rows_at_once);
+      const tile_factor v{own_.values + rows.begin * Ds_ + c * strip, tile_numbers, strip * Ds_};
+      multiply_strips(p, v, rows.keys / strip, own_.o + rows.row * Ds_ + c, Ds_, rows.begun);
+    }
+    rows.begun = true;
+  }
+
+  void look_at_strips(rows_of_strip& rows) const {
+    const std::int64_t *h = own_.queries.hidden + rows.row, *v = own_.queries.visible + rows.row;
+    const std::int64_t hidden = *std::max_element(h, h + rows.n);
+    const std::int64_t visible = *std::min_element(v, v + rows.n);
+    for (std::int64_t c = 0; c < rows.keys; c += strip)
+      rows.clear[c / strip] = hidden <= rows.begin + c && visible >= rows.begin + c + strip;
+  }
+  // Of the 16 keys from `begin`, those that row i sees.
+  HWY_INLINE __mmask16 seen(std::int64_t i, std::int64_t begin) const {
+    return lanes_within(begin, own_.queries.hidden[i], own_.queries.visible[i]);
+  }
+
+  void raise_maximum(const rows_of_strip& rows, std::int64_t i) {
+    query_tile& q = own_.queries;
+    const std::int64_t begin = rows.begin;
+    const float* const s = own_.s + i * scored_keys;
+    __m512 top = _mm512_set1_ps(-std::numeric_limits<float>::infinity()), other = top;
+    for (std::int64_t c = 0; c < rows.keys; c += strip) {
+      const __m512 s0 = _mm512_loadu_ps(s + c), s1 = _mm512_loadu_ps(s + c + width);
+      // In this order the maximum passes over what is not a number.
+      if (rows.clear[c / strip]) {
+        top = _mm512_max_ps(s0, top);
+        other = _mm512_max_ps(s1, other);
+      } else {
+        top = _mm512_mask_max_ps(top, seen(i, begin + c), s0, top);
+        other = _mm512_mask_max_ps(other, seen(i, begin + c + width), s1, other);
+      }
+    }
+    own_.before[i] = q.row[i];
+    const float raised = hn::GetLane(hn::MaxOfLanes(d, vec{_mm512_max_ps(top, other)}));
+    q.row[i] = std::max(q.row[i], raised * a_.scale);
+  }
+
+  // Sums and outputs of the rows whose maximum rose.
+  void shrink(const rows_of_strip& rows) {
+    const query_tile& q = own_.queries;
+    for (std::int64_t i = rows.row; i < rows.row + rows.n; ++i) {
+      const float before = own_.before[i];
+      if (q.row[i] == before || before == -std::numeric_limits<float>::infinity())
+        continue;
+      const vec times = exp_below(hn::Set(d, before - q.row[i]));
+      float* const sums = own_.sums + i * width;
+      hn::StoreU(hn::Mul(hn::LoadU(d, sums), times), d, sums);
+      float* const o = own_.o + i * Ds_;
+      for (std::int64_t c = 0; c < Ds_; c += width)
+        hn::StoreU(hn::Mul(hn::LoadU(d, o + c), times), d, o + c);
+    }
+  }
+
+  // Scores of row i become probabilities relative to its maximum, in the first half of their place.
+  template <bool Dropout>
+  void soften(std::int64_t first, const rows_of_strip& rows, std::int64_t i, keeping& kept) {
+    const query_tile& q = own_.queries;
+    const std::int64_t begin = rows.begin;
+    float* const s = own_.s + i * scored_keys;
+    const vec factor = hn::Set(d, a_.scale * log2_of_e), top = hn::Set(d, q.row[i] * log2_of_e);
+    vec added = hn::Zero(d);
+    for (std::int64_t c = 0; c < rows.keys; c += strip) {
+      vec p0 = power_of_two(hn::MulSub(hn::LoadU(d, s + c), factor, top));
+      vec p1 = power_of_two(hn::MulSub(hn::LoadU(d, s + c + width), factor, top));
+      if (!rows.clear[c / strip]) {
+        p0 = vec{_mm512_maskz_mov_ps(seen(i, begin + c), p0.raw)};
+        p1 = vec{_mm512_maskz_mov_ps(seen(i, begin + c + width), p1.raw)};
+      }
+      added = hn::Add(added, hn::Add(p0, p1));
+      if constexpr (Dropout) {
+        const std::int64_t n = std::min(strip, q.visible[i] - begin - c);
+        if (n > 0) {
+          kept.draw(
+              a_.query_position[in_.query + first + i], a_.key_position + in_.key + begin + c, n);
+          p0 = hn::IfThenElseZero(kept.lanes(0), p0);
+          p1 = hn::IfThenElseZero(kept.lanes(width), p1);
+        }
+      }
+      _mm512_storeu_si512(reinterpret_cast<bf16*>(s) + c, rounded_pair(p0, p1));
+    }
+    float* const sums = own_.sums + i * width;
+    hn::StoreU(hn::Add(hn::LoadU(d, sums), added), d, sums);
+  }
+
+  const attention_forward<bf16>& op_;
+  const attention_shape& a_;
+  const sequence in_;
+  const part which_;
+  tiled_forward_scratch own_;
+  upcoming next_;
+  const std::int64_t Ds_;
+  const bf16* const k_;
+  const bf16* const v_;
+  std::int64_t packed_first_ = 0, packed_end_ = 0;  // strips of keys that are copied
+};
+
+}  // namespace
+}  // namespace troupe::kernels::cpu::HWY_NAMESPACE
+HWY_POP_ATTRIBUTES
+#endif  // TROUPE_TILES
+
+#endif  // per-target include guard

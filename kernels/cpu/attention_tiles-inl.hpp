@@ -1,0 +1,183 @@
+// Products of tiles of bf16 and the ways into them, for attention. Where TROUPE_TILES.
+//
+// Compiled once per instruction set, as vector-inl.hpp is.
+
+#if defined(TROUPE_KERNELS_CPU_ATTENTION_TILES_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef TROUPE_KERNELS_CPU_ATTENTION_TILES_INL
+#undef TROUPE_KERNELS_CPU_ATTENTION_TILES_INL
+#else
+#define TROUPE_KERNELS_CPU_ATTENTION_TILES_INL
+#endif
+
+#include "kernels/cpu/amx-inl.hpp"
+#include "kernels/cpu/amx.hpp"
+#include "kernels/cpu/attention-inl.hpp"
+#include "kernels/cpu/attention_tiles.hpp"
+
+#ifdef TROUPE_TILES
+HWY_PUSH_ATTRIBUTES(TROUPE_TILE_ATTRIBUTES)
+namespace troupe::kernels::cpu::HWY_NAMESPACE {
+namespace {
+
+/// A factor of a product, two tiles wide: strides in numbers, of what the tiles' rows are apart
+/// (a), or the two tiles (b), and of a step along the terms that are summed.
+struct tile_factor {
+  const bf16* at;
+  std::int64_t stride, step;
+};
+
+/// A strip by a strip of c (+)= a b, of `steps` strips of terms.
+HWY_NOINLINE void multiply_strips(const tile_factor& a,
+                                  const tile_factor& b,
+                                  std::int64_t steps,
+                                  float* c,
+                                  std::int64_t c_stride,
+                                  bool add) {
+  // For gcc a tile's load does not read memory: what was stored before must not wait.
+  asm volatile("" ::: "memory");
+  const std::int64_t a_bytes = 2 * a.stride, c_bytes = 4 * c_stride;
+  const bf16 *above_a = a.at, *left_b = b.at;
+  const std::int64_t below_a = 16 * a.stride, right_b = b.stride, a_step = a.step, b_step = b.step;
+  float* const below = c + 16 * c_stride;
+  if (add) {
+    _tile_loadd(0, c, c_bytes);
+    _tile_loadd(1, c + 16, c_bytes);
+    _tile_loadd(2, below, c_bytes);
+    _tile_loadd(3, below + 16, c_bytes);
+  } else {
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+  }
+  for (std::int64_t k = 0; k < steps; ++k, above_a += a_step, left_b += b_step) {
+    _tile_loadd(4, above_a, a_bytes);
+    _tile_loadd(6, left_b, 64);
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_loadd(7, left_b + right_b, 64);
+    _tile_dpbf16ps(1, 4, 7);
+    _tile_loadd(5, above_a + below_a, a_bytes);
+    _tile_dpbf16ps(2, 5, 6);
+    _tile_dpbf16ps(3, 5, 7);
+  }
+  _tile_stored(0, c, c_bytes);
+  _tile_stored(1, c + 16, c_bytes);
+  _tile_stored(2, below, c_bytes);
+  _tile_stored(3, below + 16, c_bytes);
+  asm volatile("" ::: "memory");
+}
+
+/// Copies rows of a head into whole strips of `all` rows; what is beyond is zero.
+inline void copy_rows(const bf16* from,
+                      std::int64_t stride,
+                      std::int64_t rows,
+                      std::int64_t D,
+                      std::int64_t all,
+                      bf16* to) {
+  const std::int64_t Ds = in_strips(D);
+  for (std::int64_t i = 0; i < all; ++i, from += stride, to += Ds)
+    for (std::int64_t c = 0; c < Ds; c += strip) {
+      const std::int64_t n = i < rows ? std::min(strip, D - c) : 0;
+      const auto lanes = __mmask32((std::uint64_t{1} << n) - 1);
+      const __m512i row
+          = n > 0 ? _mm512_maskz_loadu_epi16(lanes, from + c) : _mm512_setzero_si512();
+      _mm512_storeu_si512(to + c, row);
+    }
+}
+
+/// Four rows of 16 bytes, 4 * Stride apart, one in each lane.
+HWY_INLINE __m512i four_lanes(const char* from, std::int64_t stride) {
+  const auto at = [=](std::int64_t row) HWY_ATTR {
+    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + row * stride));
+  };
+  __m512i out = _mm512_castsi128_si512(at(0));
+  out = _mm512_mask_broadcast_i32x4(out, 0x00f0, at(4));
+  out = _mm512_mask_broadcast_i32x4(out, 0x0f00, at(8));
+  return _mm512_mask_broadcast_i32x4(out, 0xf000, at(12));
+}
+
+/// Numbers of 32 bits, 16 x 16, transposed. Strides in bytes.
+inline void transpose_tile(const void* from,
+                           std::int64_t stride,
+                           void* to,
+                           std::int64_t to_stride) {
+  const char* const in = static_cast<const char*>(from);
+  char* out = static_cast<char*>(to);
+  for (std::int64_t c = 0; c < 64; c += 16) {
+    const __m512i r0 = four_lanes(in + c, stride), r1 = four_lanes(in + stride + c, stride);
+    const __m512i r2 = four_lanes(in + 2 * stride + c, stride);
+    const __m512i r3 = four_lanes(in + 3 * stride + c, stride);
+    const __m512i a = _mm512_unpacklo_epi32(r0, r1), b = _mm512_unpacklo_epi32(r2, r3);
+    const __m512i e = _mm512_unpackhi_epi32(r0, r1), f = _mm512_unpackhi_epi32(r2, r3);
+    const __m512i columns[] = {_mm512_unpacklo_epi64(a, b),
+                               _mm512_unpackhi_epi64(a, b),
+                               _mm512_unpacklo_epi64(e, f),
+                               _mm512_unpackhi_epi64(e, f)};
+    for (const __m512i& column : columns) {
+      _mm512_storeu_si512(out, column);
+      out += to_stride;
+    }
+  }
+}
+
+/// A strip of rows (strip, Ds) as a factor b whose columns they are, for sums over D: tiles
+/// (Ds / 32, 2).
+inline void pack_columns_of_b(const bf16* rows, std::int64_t Ds, bf16* to) {
+  for (std::int64_t c = 0; c < Ds; c += strip)
+    for (std::int64_t half = 0; half < strip; half += 16, to += tile_numbers)
+      transpose_tile(rows + half * Ds + c, 2 * Ds, to, 64);
+}
+
+/// A strip of rows (strip, Ds) as rows of a factor b, for sums over them: tiles (Ds / 16).
+inline void pack_rows_of_b(const bf16* rows, std::int64_t Ds, bf16* to) {
+  for (std::int64_t c = 0; c < Ds; c += 16)
+    for (std::int64_t i = 0; i < strip; i += 2, to += 2 * 16) {
+      const auto at = [=](std::int64_t row) HWY_ATTR {
+        return _mm512_cvtepu16_epi32(
+            _mm256_loadu_si256(reinterpret_cast<const __m256i*>(rows + row * Ds + c)));
+      };
+      _mm512_storeu_si512(to, _mm512_or_si512(at(i), _mm512_slli_epi32(at(i + 1), 16)));
+    }
+}
+
+/// Rows of a factor b (Ds / 16 tiles) as a factor a whose columns they are: tiles (Ds / 16).
+inline void turn_tiles(const bf16* b, std::int64_t Ds, bf16* to) {
+  for (std::int64_t n = 0; n < strip * Ds; n += tile_numbers)
+    transpose_tile(b + n, 64, to + n, 64);
+}
+
+constexpr float log2_of_e = 1.44269504f;
+
+/// 2^x to some units in the last place, for x below 128. What is not a number stays so.
+HWY_INLINE vec power_of_two(vec x) {
+  // What is left of x beside the nearest whole number: |r| <= 1/2.
+  const vec r{_mm512_reduce_ps(x.raw, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
+  const vec whole_part = hn::Sub(x, r);
+  vec e = hn::MulAdd(r, hn::Set(d, 1.33813025e-3f), hn::Set(d, 9.66636852e-3f));
+  e = hn::MulAdd(r, e, hn::Set(d, 0.0555038101f));
+  e = hn::MulAdd(r, e, hn::Set(d, 0.24022349f));
+  e = hn::MulAdd(r, e, hn::Set(d, 0.693147181f));
+  e = hn::MulAdd(r, e, hn::Set(d, 1.0f));
+  return vec{_mm512_scalef_ps(e.raw, whole_part.raw)};
+}
+
+/// Lanes of the places begin, begin + 1, ... that lie in [first, end).
+HWY_INLINE __mmask16 lanes_within(std::int64_t begin, std::int64_t first, std::int64_t end) {
+  const __m512i place = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  return _mm512_mask_cmplt_epi32_mask(
+      _mm512_cmpge_epi32_mask(place, _mm512_set1_epi32(int(first - begin))),
+      place,
+      _mm512_set1_epi32(int(end - begin)));
+}
+
+/// Rounded to bf16: 16 of `low`, then 16 of `high`.
+HWY_INLINE __m512i rounded_pair(vec low, vec high) {
+  return (__m512i)_mm512_cvtne2ps_pbh(high.raw, low.raw);
+}
+
+}  // namespace
+}  // namespace troupe::kernels::cpu::HWY_NAMESPACE
+HWY_POP_ATTRIBUTES
+#endif  // TROUPE_TILES
+
+#endif  // per-target include guard
