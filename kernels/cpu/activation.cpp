@@ -8,66 +8,13 @@
 #define HWY_TARGET_INCLUDE "kernels/cpu/activation.cpp"
 #include <hwy/foreach_target.h>
 // clang-format off: Highway needs this order
+#include "kernels/cpu/activation-inl.hpp"
 #include "kernels/cpu/dispatch.hpp"
-#include "kernels/cpu/vector-inl.hpp"
 // clang-format on
 
 HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::cpu::HWY_NAMESPACE {
 namespace {
-
-// tanh(u) = 2 sigmoid(2u) - 1 turns gelu_tanh into x sigmoid(2u): no cancellation, one division.
-constexpr float twice_sqrt_2_over_pi = 1.59576912f;
-constexpr float cubic = 0.044715f;
-
-HWY_INLINE vec gelu_tanh_gate(vec x, vec x2, vec& rest) {
-  const vec inner = hn::MulAdd(hn::Mul(x2, x), hn::Set(d, cubic), x);
-  return sigmoid(hn::Mul(inner, hn::Set(d, twice_sqrt_2_over_pi)), rest);
-}
-
-struct gelu_tanh {
-  static HWY_INLINE vec value(vec x) {
-    vec rest;
-    return hn::Mul(x, gelu_tanh_gate(x, hn::Mul(x, x), rest));
-  }
-
-  static HWY_INLINE vec slope(vec x) {
-    const vec x2 = hn::Mul(x, x);
-    vec rest;
-    const vec s = gelu_tanh_gate(x, x2, rest);
-    const vec inner = hn::MulAdd(
-        x2, hn::Set(d, 3 * cubic * twice_sqrt_2_over_pi), hn::Set(d, twice_sqrt_2_over_pi));
-    return hn::MulAdd(hn::Mul(x, inner), hn::Mul(s, rest), s);
-  }
-};
-
-struct gelu_erf {
-  static HWY_INLINE vec value(vec x) {
-    vec bell;
-    return hn::Mul(x, normal_distribution(x, bell));
-  }
-
-  static HWY_INLINE vec slope(vec x) {
-    vec bell;
-    const vec below = normal_distribution(x, bell);
-    return hn::MulAdd(hn::Mul(x, bell), hn::Set(d, 0.398942280f), below);  // 1 / sqrt(2 pi)
-  }
-};
-
-struct squared_relu {
-  // Not a maximum, which on x86 hides what is not a number.
-  static HWY_INLINE vec positive(vec x) { return hn::IfThenZeroElse(hn::Le(x, hn::Zero(d)), x); }
-
-  static HWY_INLINE vec value(vec x) {
-    const vec above = positive(x);
-    return hn::Mul(above, above);
-  }
-
-  static HWY_INLINE vec slope(vec x) {
-    const vec above = positive(x);
-    return hn::Add(above, above);
-  }
-};
 
 template <class Function, class T>
 HWY_INLINE void pointwise_forward(const T* x, T* y, std::int64_t n) {

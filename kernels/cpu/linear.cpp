@@ -35,15 +35,21 @@ namespace {
 
 TROUPE_EXPORT(add_to_rows);
 
-// In a narrow type a bias is a part of the product: rounded once.
+// In a narrow type a bias is a part of the product: rounded once. In tiles the activation is, too.
 template <class T>
-product<T> product_of(const linear_forward<T>& op, T* z) {
+product<T> product_of(const linear_forward<T>& op) {
   product<T> out{{op.x, op.K}, {op.weight, op.K, true}, op.R, op.N, op.K};
+  T* const z = op.z ? op.z : op.y;
   if constexpr (std::is_same_v<T, float>) {
     out.c = z;
   } else {
     out.narrow = z;
     out.bias = op.bias;
+    if (in_tiles(T()) && op.activation != epilogue::none) {
+      out.narrow = op.z;
+      out.activation = op.activation;
+      out.activated = op.y;
+    }
   }
   return out;
 }
@@ -54,6 +60,10 @@ product<T> product_of(const linear_backward_input<T>& op) {
     out.c = op.dx;
   else
     out.narrow = op.dx;
+  if (in_tiles(T()) && op.activation != epilogue::none) {
+    out.activation = op.activation;
+    out.slope_at = op.z;
+  }
   return out;
 }
 template <class T>
@@ -77,7 +87,9 @@ void run(const linear_forward<T>& op, const context& in) {
   if (op.R <= most_few_rows)
     multiply_few_rows(op, z, in);
   else
-    multiply(product_of(op, z), in);
+    multiply(product_of(op), in);
+  if (op.R > most_few_rows && in_tiles(T()) && (op.activation != epilogue::none || z == op.y))
+    return;
   const bool added = op.R <= most_few_rows || !std::is_same_v<T, float>;
   const T* const bias = added ? nullptr : op.bias;
   if (!bias && z == op.y && op.activation == epilogue::none)
@@ -103,7 +115,7 @@ void run(const linear_backward_input<T>& op, const context& in) {
   if (op.R == 0)
     return;
   multiply(product_of(op), in);
-  if (op.activation != epilogue::none)
+  if (op.activation != epilogue::none && !in_tiles(T()))
     run(activation_backward<T>{op.dx, op.dx, op.z, op.R, op.K, activation_of(op.activation)}, in);
 }
 
@@ -123,7 +135,7 @@ template <class T>
 std::size_t scratch(const linear_forward<T>& op, int threads) {
   if (op.R <= most_few_rows)
     return few_rows_scratch<T>(op.R, op.K);
-  return scratch(product_of(op, op.z ? op.z : op.y), threads);
+  return scratch(product_of(op), threads);
 }
 template <class T>
 std::size_t scratch(const linear_backward_input<T>& op, int threads) {

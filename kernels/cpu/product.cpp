@@ -197,6 +197,8 @@ std::size_t scratch(const product<T>& p, int threads) {
     return 0;  // oneDNN takes what it needs
   } else {
     if constexpr (std::is_same_v<T, bf16>) {
+      if (in_tiles(T()))
+        return tiles_scratch(p, size);
       const team sized(size);
       if (const prepared& by = ready(shape_of(p), size); by.exists)
         return by.scratch_bytes;
@@ -213,6 +215,8 @@ void multiply(const product<T>& p, const context& in) {
     multiply_by_onednn(p);
   } else {
     if constexpr (std::is_same_v<T, bf16>) {
+      if (in_tiles(T()))
+        return multiply_in_tiles(p, {size, in.workspace});
       const team sized(size);
       if (prepared& by = ready(shape_of(p), size); by.exists)
         return execute(by, p, in);

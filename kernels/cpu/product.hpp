@@ -18,7 +18,7 @@ struct operand {
 };
 
 /// a times b: either into `c`, or rounded into `narrow`; of these exactly one is not null, also for
-/// `scratch`, which reads neither.
+/// `scratch`, which reads neither. The last three members are for products in tiles alone.
 template <class T>
 struct product {
   operand<T> a;              ///< (M, K)
@@ -28,6 +28,12 @@ struct product {
   bool accumulated = false;  ///< c is added to
   T* narrow = nullptr;       ///< (M, N) written, rounded once; bf16 and f16
   const T* bias = nullptr;   ///< (N) of `narrow`, or null
+
+  epilogue activation = epilogue::none;
+  /// (M, N) written: the activation of what is, or would be, in `narrow`, which may then be null;
+  T* activated = nullptr;
+  /// or (M, N): `narrow`, rounded, times the activation's slope there, rounded again.
+  const T* slope_at = nullptr;
 };
 
 /// Bytes of workspace that `multiply` needs.
@@ -49,6 +55,19 @@ template <class T>
 std::size_t packed_scratch(const product<T>& p, int threads);
 template <class T>
 void multiply_packed(const product<T>& p, const context& in);
+
+// tile_product.cpp: of bf16 by tiles (amx.hpp), with everything that may follow it. An element is
+// the sum of blocks of at most 4096 terms, one after the other: its bits depend neither on M and N
+// nor on the number of threads.
+
+/// Whether products of T are computed in tiles here.
+bool in_tiles(bf16);
+template <class T>
+constexpr bool in_tiles(T) {
+  return false;
+}
+std::size_t tiles_scratch(const product<bf16>& p, int threads);
+void multiply_in_tiles(const product<bf16>& p, const context& in);
 
 // few_rows.cpp: the forward pass of a few rows, as in decoding. Every weight is read once, as it
 // lies: as fast as memory. The bits of a row do not depend on the rows beside it.

@@ -1,0 +1,655 @@
+#include "kernels/cpu/amx.hpp"
+#include "kernels/cpu/product.hpp"
+#include "kernels/cpu/split.hpp"
+#include "kernels/cpu/targets.hpp"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/tile_product.cpp"
+#include <hwy/foreach_target.h>
+// clang-format off: Highway needs this order
+#include "kernels/cpu/activation-inl.hpp"
+#include "kernels/cpu/amx-inl.hpp"
+#include "kernels/cpu/dispatch.hpp"
+// clang-format on
+
+// Blocks of c of 32 x 32, four tiles of sums, each of two tiles of a times two of b: a tile loaded
+// for a tile multiplied, which is what the first cache can give. Loads are all that matters here:
+//
+// - A panel of b, 32 columns and up to 512 terms, stays in the first cache (32 kB) while panels of
+//   a pass by; these come from the second cache by TILELOADDT1, which leaves the first as it is.
+// - Sums of more terms wait in the second cache, laid out block by block; a part of c that is small
+//   enough for that goes through all terms before the next one.
+// - What becomes of a finished block (bias, activation, rounding, its way to memory) is done by
+//   vectors a few rows at a time beside the tiles of the next block.
+#ifndef TROUPE_KERNELS_CPU_TILE_PRODUCT
+#define TROUPE_KERNELS_CPU_TILE_PRODUCT
+namespace troupe::kernels::cpu {
+namespace {
+
+constexpr std::int64_t block_side = 32;  ///< of a block of c, and terms of a step
+constexpr std::int64_t terms_of_panel = 512;
+constexpr std::int64_t block_floats = block_side * block_side;
+constexpr std::int64_t step_bytes = block_side * block_side * std::int64_t{sizeof(bf16)};
+
+// Packed at a time: 16 MB of a, which few products fill, and 4 MB of b. What is packed was in no
+// cache before, and to write there costs three times as much as to where the last part was. Bits
+// depend on `most_terms`.
+constexpr std::int64_t most_rows = 2048, most_terms = 4096, most_columns = 512;
+/// Sums of more terms than that are kept for as many columns: 32 MB.
+constexpr std::int64_t columns_of_sums = 4096;
+// Of the part of c whose sums are in the second cache (512 kB).
+constexpr std::int64_t near_rows = 512, near_columns = 256;
+
+constexpr std::int64_t panels_of(std::int64_t n) {
+  return (n + block_side - 1) / block_side;
+}
+
+/// How the terms of a product are cut: `panels` of `terms` each, the last may have fewer.
+struct depth {
+  std::int64_t terms, panels;
+
+  explicit depth(std::int64_t K) {
+    const std::int64_t wanted = (K + terms_of_panel - 1) / terms_of_panel;
+    terms = panels_of((K + wanted - 1) / wanted) * block_side;
+    panels = (K + terms - 1) / terms;
+  }
+};
+
+/// The part of a product that is at work, and what is packed of it: for each panel of terms, for
+/// each 32 rows of a (columns of b), for each 32 terms: two tiles.
+struct tiled {
+  const product<bf16>& of;
+  std::byte* packed_a;
+  std::byte* packed_b;
+  float* sums;  ///< blocks of c: of all, column after column, or of a near part for each thread
+
+  std::int64_t row = 0, rows = 0;
+  std::int64_t column = 0, columns = 0;
+  std::int64_t term = 0, terms = 0;
+  bool first = true, last = false;  ///< of the terms
+
+  /// All terms are at work: only sums of a near part have to wait.
+  bool all_terms() const { return first && last; }
+
+  std::byte* a(std::int64_t panel_of_terms_begin, std::int64_t steps, std::int64_t panel) const {
+    return packed_a
+           + (panel_of_terms_begin / block_side * panels_of(rows) + panel * steps) * step_bytes;
+  }
+  std::byte* b(std::int64_t panel_of_terms_begin, std::int64_t steps, std::int64_t panel) const {
+    return packed_b
+           + (panel_of_terms_begin / block_side * panels_of(columns) + panel * steps) * step_bytes;
+  }
+};
+
+}  // namespace
+}  // namespace troupe::kernels::cpu
+#endif
+
+#ifdef TROUPE_TILES
+HWY_PUSH_ATTRIBUTES(TROUPE_TILE_ATTRIBUTES)
+namespace troupe::kernels::cpu::HWY_NAMESPACE {
+namespace {
+/// 128 bits each of four rows, `apart` elements from one to the next.
+HWY_INLINE __m512i load_lanes(const bf16* from, std::int64_t apart) {
+  const auto lane
+      = [](const bf16* p) HWY_ATTR { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p)); };
+  __m512i out = _mm512_castsi128_si512(lane(from));
+  out = _mm512_mask_broadcast_i32x4(out, 0x00f0, lane(from + apart));
+  out = _mm512_mask_broadcast_i32x4(out, 0x0f00, lane(from + 2 * apart));
+  return _mm512_mask_broadcast_i32x4(out, 0xf000, lane(from + 3 * apart));
+}
+
+// One step of a panel: 32 rows (columns) and 32 terms. `row`: elements from one row in memory to
+// the next.
+
+/// A row of a is a row in memory.
+HWY_INLINE void pack_rows_of_a(const bf16* from, std::int64_t row, std::byte* to) {
+#pragma GCC unroll 8
+  for (std::int64_t i = 0; i < block_side; ++i, from += row, to += 64)
+    _mm512_store_si512(to, _mm512_loadu_si512(from));
+}
+
+/// A term is a row in memory.
+HWY_INLINE void pack_terms_of_a(const bf16* from, std::int64_t row, std::byte* to) {
+  for (std::int64_t i = 0; i < block_side; i += 8, from += 8, to += 8 * 64) {
+    // Eight rows of a, of which each 128 bits of x[t] hold the terms t, t + 8, t + 16, t + 24.
+    __m512i x[8], y[8];
+#pragma GCC unroll 8
+    for (int t = 0; t < 8; ++t)
+      x[t] = load_lanes(from + t * row, 8 * row);
+#pragma GCC unroll 4
+    for (int t = 0; t < 8; t += 2) {
+      y[t] = _mm512_unpacklo_epi16(x[t], x[t + 1]);
+      y[t + 1] = _mm512_unpackhi_epi16(x[t], x[t + 1]);
+    }
+#pragma GCC unroll 2
+    for (int t = 0; t < 8; t += 4)
+#pragma GCC unroll 2
+      for (int half = 0; half < 2; ++half) {
+        x[t + 2 * half] = _mm512_unpacklo_epi32(y[t + half], y[t + 2 + half]);
+        x[t + 2 * half + 1] = _mm512_unpackhi_epi32(y[t + half], y[t + 2 + half]);
+      }
+#pragma GCC unroll 4
+    for (int t = 0; t < 4; ++t) {
+      _mm512_store_si512(to + 2 * t * 64, _mm512_unpacklo_epi64(x[t], x[t + 4]));
+      _mm512_store_si512(to + (2 * t + 1) * 64, _mm512_unpackhi_epi64(x[t], x[t + 4]));
+    }
+  }
+}
+
+/// A term is a row in memory.
+HWY_INLINE void pack_terms_of_b(const bf16* from, std::int64_t row, std::byte* to) {
+#pragma GCC unroll 4
+  for (std::int64_t pair = 0; pair < block_side / 2; ++pair, from += 2 * row, to += 64)
+#pragma GCC unroll 2
+    for (int tile = 0; tile < 2; ++tile) {
+      const auto half = [=](const bf16* p) HWY_ATTR {
+        return _mm512_cvtepu16_epi32(
+            _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + 16 * tile)));
+      };
+      _mm512_store_si512(to + tile * 1024,
+                         _mm512_or_si512(half(from), _mm512_slli_epi32(half(from + row), 16)));
+    }
+}
+
+/// A column of b is a row in memory.
+HWY_INLINE void pack_columns_of_b(const bf16* from, std::int64_t row, std::byte* to) {
+  for (int tile = 0; tile < 2; ++tile, from += 16 * row)
+#pragma GCC unroll 4
+    for (int four = 0; four < 4; ++four, to += 4 * 64) {
+      // Four pairs of terms: each 128 bits of x[c] hold those of the columns c, c + 4, ...
+      __m512i x[4], y[4];
+#pragma GCC unroll 4
+      for (int c = 0; c < 4; ++c)
+        x[c] = load_lanes(from + c * row + 8 * four, 4 * row);
+      y[0] = _mm512_unpacklo_epi32(x[0], x[1]);
+      y[1] = _mm512_unpackhi_epi32(x[0], x[1]);
+      y[2] = _mm512_unpacklo_epi32(x[2], x[3]);
+      y[3] = _mm512_unpackhi_epi32(x[2], x[3]);
+#pragma GCC unroll 2
+      for (int i = 0; i < 2; ++i) {
+        _mm512_store_si512(to + 2 * i * 64, _mm512_unpacklo_epi64(y[i], y[i + 2]));
+        _mm512_store_si512(to + (2 * i + 1) * 64, _mm512_unpackhi_epi64(y[i], y[i + 2]));
+      }
+    }
+}
+
+using pack_step = void (*)(const bf16*, std::int64_t, std::byte*);
+
+/// Panels [begin, end) of `n` rows of a, or columns of b, from `first` on: `from` is where the
+/// operand begins, `along`: a term is a row in memory. What is beyond the operand is zero.
+template <pack_step Pack>
+void pack_panels(const operand<bf16>& of,
+                 bool along,
+                 const tiled& at,
+                 std::int64_t first,
+                 std::int64_t n,
+                 std::int64_t begin,
+                 std::int64_t end,
+                 std::byte* packed) {
+  const auto step = [&](std::int64_t panel, std::int64_t term, std::byte* to) HWY_ATTR {
+    const std::int64_t across = first + panel * block_side, deep = at.term + term;
+    const bf16* const from = of.data + (along ? deep * of.row + across : across * of.row + deep);
+    const std::int64_t wide = std::min(block_side, n - panel * block_side);
+    const std::int64_t high = std::min(block_side, at.terms - term);
+    if (along)  // rows of memory far apart, which the processor does not foresee
+      for (std::int64_t i = block_side; i < 2 * block_side; ++i)
+        _mm_prefetch(from + i * of.row, _MM_HINT_T0);
+    if (wide == block_side && high == block_side)
+      return Pack(from, of.row, to);
+    bf16 padded[block_side * block_side] = {};
+    for (std::int64_t i = 0; i < (along ? high : wide); ++i)
+      std::copy_n(from + i * of.row, along ? wide : high, padded + i * block_side);
+    Pack(padded, block_side, to);
+  };
+  const depth cut(at.terms);
+  for (std::int64_t t = 0; t < at.terms; t += cut.terms) {
+    const std::int64_t steps = panels_of(std::min(cut.terms, at.terms - t));
+    std::byte* const to = packed + t / block_side * panels_of(n) * step_bytes;
+    if (along)
+      for (std::int64_t s = 0; s < steps; ++s)
+        for (std::int64_t p = begin; p < end; ++p)
+          step(p, t + s * block_side, to + (p * steps + s) * step_bytes);
+    else
+      for (std::int64_t p = begin; p < end; ++p)
+        for (std::int64_t s = 0; s < steps; ++s)
+          step(p, t + s * block_side, to + (p * steps + s) * step_bytes);
+  }
+}
+
+void pack_a(const tiled& at, std::int64_t begin, std::int64_t end) {
+  const auto& a = at.of.a;
+  (a.transposed ? pack_panels<pack_terms_of_a> : pack_panels<pack_rows_of_a>)(a,
+                                                                              a.transposed,
+                                                                              at,
+                                                                              at.row,
+                                                                              at.rows,
+                                                                              begin,
+                                                                              end,
+                                                                              at.packed_a);
+}
+
+void pack_b(const tiled& at, std::int64_t begin, std::int64_t end) {
+  const auto& b = at.of.b;
+  (b.transposed ? pack_panels<pack_columns_of_b> : pack_panels<pack_terms_of_b>)(b,
+                                                                                 !b.transposed,
+                                                                                 at,
+                                                                                 at.column,
+                                                                                 at.columns,
+                                                                                 begin,
+                                                                                 end,
+                                                                                 at.packed_b);
+}
+
+struct no_activation {};
+
+/// A block whose sums are complete, on its way to c a few rows at a time. Past the caches, where
+/// its rows are whole lines of them: to read these first, as a store does, takes longer than all
+/// else.
+template <class Activation>
+class outgoing {
+ public:
+  explicit outgoing(const product<bf16>& of) : of_(of) {
+    const std::int64_t line = 64 / std::int64_t(of.c ? sizeof(float) : sizeof(bf16));
+    lines_ = of.N % line == 0;
+    for (const void* c : {(const void*)of.c, (const void*)of.narrow, (const void*)of.activated})
+      lines_ = lines_ && reinterpret_cast<std::uintptr_t>(c) % 64 == 0;
+  }
+
+  /// The block that begins next: asks for what will be read with its sums.
+  void expect(std::int64_t row, std::int64_t column) {
+    const std::int64_t at = row * of_.N + column;
+    next_ = of_.accumulated ? reinterpret_cast<const char*>(of_.c + at)
+                            : reinterpret_cast<const char*>(of_.slope_at + at);
+    next_left_ = of_.accumulated || of_.slope_at ? std::min(block_side, of_.M - row) : 0;
+  }
+
+  void begin(const float* sums, std::int64_t row, std::int64_t column) {
+    sums_ = sums;
+    columns_ = std::min(block_side, of_.N - column);
+    left_ = std::min(block_side, of_.M - row);
+    at_ = row * of_.N + column;
+    bias_ = of_.bias ? of_.bias + column : nullptr;
+  }
+
+  HWY_INLINE void some() {
+    for (int n = 0; n < rows_at_once && next_left_ > 0; ++n, --next_left_) {
+      _mm_prefetch(next_, _MM_HINT_T0);
+      if (of_.c)
+        _mm_prefetch(next_ + 64, _MM_HINT_T0);
+      next_ += of_.N * std::int64_t(of_.c ? sizeof(float) : sizeof(bf16));
+    }
+    for (int n = 0; n < rows_at_once && left_ > 0; ++n)
+      one_row();
+  }
+  void rest() {
+    while (left_ > 0)
+      one_row();
+  }
+
+ private:
+  static constexpr int rows_at_once = 3;
+
+  HWY_INLINE void one_row() {
+    if (HWY_LIKELY(columns_ == block_side && lines_)) {
+      if (of_.c) {
+        put_line(0);
+        put_line(width);
+      } else {
+        put_narrow_line();
+      }
+    } else {
+      each(columns_, [&](std::int64_t i, auto step) HWY_ATTR { put(step, i); });
+    }
+    sums_ += block_side;
+    at_ += of_.N;
+    --left_;
+  }
+
+  HWY_INLINE void put_line(std::int64_t i) {
+    const vec x = hn::Load(d, sums_ + i);
+    float* const to = of_.c + at_ + i;
+    if (of_.accumulated)
+      hn::Store(hn::Add(hn::Load(d, to), x), d, to);
+    else
+      hn::Stream(x, d, to);
+  }
+
+  HWY_INLINE void put_narrow_line() {
+    vec low = hn::Load(d, sums_), high = hn::Load(d, sums_ + width);
+    if (bias_) {
+      low = hn::Add(low, whole{}.load(bias_));
+      high = hn::Add(high, whole{}.load(bias_ + width));
+    }
+    if constexpr (std::is_same_v<Activation, no_activation>) {
+      stream(low, high, of_.narrow + at_);
+    } else {
+      low = as_stored(low);
+      high = as_stored(high);
+      if (of_.slope_at) {
+        const bf16* const z = of_.slope_at + at_;
+        stream(hn::Mul(low, Activation::slope(whole{}.load(z))),
+               hn::Mul(high, Activation::slope(whole{}.load(z + width))),
+               of_.narrow + at_);
+        return;
+      }
+      if (of_.narrow)
+        stream(low, high, of_.narrow + at_);
+      stream(Activation::value(low), Activation::value(high), of_.activated + at_);
+    }
+  }
+
+  static HWY_INLINE vec as_stored(vec x) { return promoted(rounded(x, bf16()), bf16()); }
+
+  static HWY_INLINE void stream(vec low, vec high, bf16* to) {
+    const hn::Repartition<std::uint16_t, tag> halves;
+    const auto both = hn::ConcatOdd(
+        halves, hn::BitCast(halves, rounded_bits(high)), hn::BitCast(halves, rounded_bits(low)));
+    hn::Stream(both, halves, &to->bits);
+  }
+
+  template <class Step>
+  HWY_INLINE void put(Step step, std::int64_t i) {
+    vec x = hn::LoadU(d, sums_ + i);
+    const std::int64_t at = at_ + i;
+    if (of_.c) {
+      step.store(of_.accumulated ? hn::Add(step.load(of_.c + at), x) : x, of_.c + at);
+      return;
+    }
+    if (bias_)
+      x = hn::Add(x, step.load(bias_ + i));
+    if constexpr (std::is_same_v<Activation, no_activation>) {
+      step.store(x, of_.narrow + at);
+    } else {
+      x = as_stored(x);
+      if (of_.slope_at) {
+        step.store(hn::Mul(x, Activation::slope(step.load(of_.slope_at + at))), of_.narrow + at);
+        return;
+      }
+      if (of_.narrow)
+        step.store(x, of_.narrow + at);
+      step.store(Activation::value(x), of_.activated + at);
+    }
+  }
+
+  const product<bf16>& of_;
+  bool lines_;  ///< rows of c begin where lines of the cache do
+  const float* sums_ = nullptr;
+  const bf16* bias_ = nullptr;
+  std::int64_t at_ = 0, columns_ = 0, left_ = 0;
+  const char* next_ = nullptr;
+  std::int64_t next_left_ = 0;
+};
+
+/// Lines of memory to be asked for, a few at a time.
+struct upcoming_lines {
+  const char* next;
+  std::int64_t apart;  ///< bytes from one to the next
+  int lines_at_once;
+
+  HWY_INLINE void some() {
+    for (int n = 0; n < lines_at_once; ++n, next += apart)
+      _mm_prefetch(next, _MM_HINT_T1);
+  }
+};
+
+/// A block of sums, (32, 32): those before it, if any, and `steps` times 32 terms more.
+template <class Activation>
+HWY_INLINE void multiply_block(const std::byte* a,
+                               const std::byte* b,
+                               std::int64_t steps,
+                               const float* before,
+                               float* sums,
+                               outgoing<Activation>& last,
+                               upcoming_lines panel) {
+  constexpr int row = block_side * sizeof(float), tile = 1024;
+  if (before) {
+    _tile_loadd(0, before, row);
+    _tile_loadd(1, before + 16, row);
+    _tile_loadd(2, before + 16 * block_side, row);
+    _tile_loadd(3, before + 16 * block_side + 16, row);
+  } else {
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+  }
+  for (std::int64_t s = 0; s < steps; ++s, a += 2 * tile, b += 2 * tile) {
+    _tile_stream_loadd(4, a, 64);
+    _tile_loadd(6, b, 64);
+    _tile_loadd(7, b + tile, 64);
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_dpbf16ps(1, 4, 7);
+    _tile_stream_loadd(5, a + tile, 64);
+    _tile_dpbf16ps(2, 5, 6);
+    _tile_dpbf16ps(3, 5, 7);
+    panel.some();
+    last.some();
+  }
+  last.rest();
+  _tile_stored(0, sums, row);
+  _tile_stored(1, sums + 16, row);
+  _tile_stored(2, sums + 16 * block_side, row);
+  _tile_stored(3, sums + 16 * block_side + 16, row);
+}
+
+/// Panels of rows and of columns of those at work, and where their sums wait.
+struct near_part {
+  std::int64_t begin, end, first, last;
+  float* sums;
+  std::int64_t column;  ///< blocks of sums in a column
+
+  float* waiting(std::int64_t i, std::int64_t j) const {
+    return sums + ((j - first) * column + i - begin) * block_floats;
+  }
+};
+
+/// All terms at work of a near part.
+template <class Activation>
+void multiply_near(const tiled& at,
+                   const near_part& part,
+                   outgoing<Activation>& out,
+                   float (&finished)[2][block_floats]) {
+  const depth cut(at.terms);
+  int turn = 0;
+  for (std::int64_t t = 0; t < at.terms; t += cut.terms) {
+    const std::int64_t steps = panels_of(std::min(cut.terms, at.terms - t));
+    const bool complete = at.last && t + cut.terms >= at.terms;
+    const bool begun = !at.first || t > 0;
+    const std::int64_t high = part.end - part.begin;
+    const int lines = int((step_bytes / 64 + high - 1) / high);
+    for (std::int64_t j = part.first; j < part.last; ++j) {
+      const auto* next = reinterpret_cast<const char*>(at.b(t, steps, j + 1));
+      for (std::int64_t i = part.begin; i < part.end; ++i) {
+        float* const waiting = part.waiting(i, j);
+        float* const to = complete ? finished[turn] : waiting;
+        if (complete)
+          out.expect(at.row + i * block_side, at.column + j * block_side);
+        multiply_block(at.a(t, steps, i),
+                       at.b(t, steps, j),
+                       steps,
+                       begun ? waiting : nullptr,
+                       to,
+                       out,
+                       {next, 64, lines});
+        next += lines * 64 * steps;
+        if (complete) {
+          out.begin(to, at.row + i * block_side, at.column + j * block_side);
+          turn = 1 - turn;
+        }
+      }
+    }
+  }
+  out.rest();
+}
+
+template <class Activation>
+void multiply_panels(const tiled& at, const near_part& all) {
+  const tiles_in_use tiles;
+  alignas(64) float finished[2][block_floats];
+  outgoing<Activation> out(at.of);
+  constexpr std::int64_t high = near_rows / block_side, wide = near_columns / block_side;
+  for (std::int64_t i = all.begin; i < all.end; i += high)
+    for (std::int64_t j = all.first; j < all.last; j += wide)
+      multiply_near(at,
+                    {.begin = i,
+                     .end = std::min(all.end, i + high),
+                     .first = j,
+                     .last = std::min(all.last, j + wide),
+                     .sums = at.all_terms() ? all.sums : all.waiting(i, j),
+                     .column = all.column},
+                    out,
+                    finished);
+}
+
+/// Panels of rows [begin, end) and of columns [first, last) of those at work; `number`: of the part
+/// among those of the threads.
+void multiply_panels(const tiled& at,
+                     std::int64_t begin,
+                     std::int64_t end,
+                     std::int64_t first,
+                     std::int64_t last,
+                     std::int64_t number) {
+  near_part all{begin, end, first, last, nullptr, near_rows / block_side};
+  if (at.all_terms()) {
+    all.sums = at.sums + number * near_rows * near_columns;
+  } else {
+    all.column = panels_of(at.rows);
+    const std::int64_t before = at.column % columns_of_sums / block_side;
+    all.sums = at.sums + ((before + first) * all.column + begin) * block_floats;
+  }
+  switch (at.of.activation) {
+    case epilogue::none:
+      return multiply_panels<no_activation>(at, all);
+    case epilogue::gelu_tanh:
+      return multiply_panels<gelu_tanh>(at, all);
+    case epilogue::gelu_erf:
+      return multiply_panels<gelu_erf>(at, all);
+    case epilogue::squared_relu:
+      return multiply_panels<squared_relu>(at, all);
+  }
+}
+
+}  // namespace
+}  // namespace troupe::kernels::cpu::HWY_NAMESPACE
+HWY_POP_ATTRIBUTES
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace troupe::kernels::cpu::HWY_NAMESPACE {
+namespace {
+
+template <class>
+bool has_tiles() {
+#ifdef TROUPE_TILES
+  return true;
+#else
+  return false;
+#endif
+}
+
+}  // namespace
+}  // namespace troupe::kernels::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace troupe::kernels::cpu {
+
+#if HWY_TARGETS & HWY_AVX3
+namespace {
+
+/// Rows, columns and terms at work, by a team: what one thread packs, all read. Of b no more is
+/// packed at a time than soon serves.
+void multiply_terms(const tiled& at, int threads) {
+  const std::int64_t high = panels_of(at.rows), end = at.column + at.columns;
+  const std::int64_t most = panels_of(std::min(at.columns, most_columns));
+  // Rows are divided where they are enough, else columns.
+  const bool by_rows = high >= 4 * threads || high >= most;
+  const std::int64_t parts = std::min<std::int64_t>(threads, by_rows ? high : most);
+#pragma omp parallel num_threads(int(parts))
+  {
+#pragma omp for schedule(static) nowait
+    for (std::int64_t p = 0; p < parts; ++p)
+      N_AVX3::pack_a(at, high * p / parts, high * (p + 1) / parts);
+    tiled now = at;
+    for (; now.column < end; now.column += now.columns) {
+      now.columns = std::min(most_columns, end - now.column);
+      const std::int64_t wide = panels_of(now.columns);
+#pragma omp for schedule(static)
+      for (std::int64_t p = 0; p < parts; ++p)
+        N_AVX3::pack_b(now, wide * p / parts, wide * (p + 1) / parts);
+#pragma omp for schedule(static)
+      for (std::int64_t p = 0; p < parts; ++p) {
+        if (by_rows)
+          N_AVX3::multiply_panels(now, high * p / parts, high * (p + 1) / parts, 0, wide, p);
+        else
+          N_AVX3::multiply_panels(now, 0, high, wide * p / parts, wide * (p + 1) / parts, p);
+      }
+    }
+  }
+}
+
+// Bytes of what is packed and of sums; 64 more where workspaces begin anywhere.
+struct tiled_scratch {
+  std::size_t a, b, sums;
+
+  tiled_scratch(const product<bf16>& p, int threads) {
+    const std::int64_t rows = panels_of(std::min(p.M, most_rows));
+    const std::int64_t columns = panels_of(std::min(p.N, most_columns));
+    const std::int64_t steps = panels_of(std::min(p.K, most_terms));
+    a = std::size_t(rows * steps * step_bytes);
+    b = std::size_t(columns * steps * step_bytes);
+    const std::int64_t near = threads * near_rows * near_columns;
+    const std::int64_t all = rows * panels_of(std::min(p.N, columns_of_sums)) * block_floats;
+    sums = p.K <= terms_of_panel ? 0 : sizeof(float) * std::size_t(p.K <= most_terms ? near : all);
+  }
+};
+
+}  // namespace
+
+TROUPE_EXPORT(has_tiles);
+
+bool in_tiles(bf16) {
+  return multiplies_tiles() && TROUPE_DISPATCH(has_tiles, bf16)();
+}
+
+std::size_t tiles_scratch(const product<bf16>& p, int threads) {
+  const tiled_scratch of(p, threads);
+  return of.a + of.b + of.sums;
+}
+
+void multiply_in_tiles(const product<bf16>& p, const context& in) {
+  const tiled_scratch of(p, in.threads);
+  auto* const memory = scratch_array<std::byte>(in, of.a + of.b + of.sums);
+  tiled at{.of = p,
+           .packed_a = memory,
+           .packed_b = memory + of.a,
+           .sums = reinterpret_cast<float*>(memory + of.a + of.b)};
+  for (; at.row < p.M; at.row += at.rows) {
+    at.rows = std::min(most_rows, p.M - at.row);
+    for (at.column = 0; at.column < p.N; at.column += at.columns) {
+      at.columns = std::min(columns_of_sums, p.N - at.column);
+      for (at.term = 0; at.term < p.K; at.term += at.terms) {
+        at.terms = std::min(most_terms, p.K - at.term);
+        at.first = at.term == 0;
+        at.last = at.term + at.terms == p.K;
+        multiply_terms(at, in.threads);
+      }
+    }
+  }
+}
+
+#else
+bool in_tiles(bf16) {
+  return false;
+}
+std::size_t tiles_scratch(const product<bf16>&, int) {
+  return 0;
+}
+void multiply_in_tiles(const product<bf16>&, const context&) {
+  throw std::logic_error("there are no tiles on this processor");
+}
+#endif
+
+}  // namespace troupe::kernels::cpu
+#endif
