@@ -31,14 +31,14 @@ constexpr std::int64_t terms_of_panel = 512;
 constexpr std::int64_t block_floats = block_side * block_side;
 constexpr std::int64_t step_bytes = block_side * block_side * std::int64_t{sizeof(bf16)};
 
-// Packed at a time: 16 MB of a, which few products fill, and 4 MB of b. What is packed was in no
-// cache before, and to write there costs three times as much as to where the last part was. Bits
+// Packed at a time: 16 MB of a, which few products fill, and twice 4 MB of b. What is packed was in
+// no cache before, and to write there costs three times as much as to where the last part was. Bits
 // depend on `most_terms`.
 constexpr std::int64_t most_rows = 2048, most_terms = 4096, most_columns = 512;
 /// Sums of more terms than that are kept for as many columns: 32 MB.
 constexpr std::int64_t columns_of_sums = 4096;
-// Of the part of c whose sums are in the second cache (512 kB).
-constexpr std::int64_t near_rows = 512, near_columns = 256;
+// Of the part of c whose sums are in the second cache (256 kB).
+constexpr std::int64_t near_rows = 256, near_columns = 256;
 
 constexpr std::int64_t panels_of(std::int64_t n) {
   return (n + block_side - 1) / block_side;
@@ -272,7 +272,7 @@ class outgoing {
     bias_ = of_.bias ? of_.bias + column : nullptr;
   }
 
-  HWY_INLINE void some() {
+  HWY_INLINE void some(int rows_at_once) {
     for (int n = 0; n < rows_at_once && next_left_ > 0; ++n, --next_left_) {
       _mm_prefetch(next_, _MM_HINT_T0);
       if (of_.c)
@@ -288,8 +288,6 @@ class outgoing {
   }
 
  private:
-  static constexpr int rows_at_once = 3;
-
   HWY_INLINE void one_row() {
     if (HWY_LIKELY(columns_ == block_side && lines_)) {
       if (of_.c) {
@@ -403,6 +401,7 @@ HWY_INLINE void multiply_block(const std::byte* a,
                                outgoing<Activation>& last,
                                upcoming_lines panel) {
   constexpr int row = block_side * sizeof(float), tile = 1024;
+  const int rows_at_once = int((block_side + steps - 1) / steps);
   if (before) {
     _tile_loadd(0, before, row);
     _tile_loadd(1, before + 16, row);
@@ -424,7 +423,7 @@ HWY_INLINE void multiply_block(const std::byte* a,
     _tile_dpbf16ps(2, 5, 6);
     _tile_dpbf16ps(3, 5, 7);
     panel.some();
-    last.some();
+    last.some(rows_at_once);
   }
   last.rest();
   _tile_stored(0, sums, row);
@@ -559,25 +558,40 @@ namespace troupe::kernels::cpu {
 namespace {
 
 /// Rows, columns and terms at work, by a team: what one thread packs, all read. Of b no more is
-/// packed at a time than soon serves.
+/// packed at a time than soon serves, and the next of it while the last is multiplied.
 void multiply_terms(const tiled& at, int threads) {
   const std::int64_t high = panels_of(at.rows), end = at.column + at.columns;
   const std::int64_t most = panels_of(std::min(at.columns, most_columns));
   // Rows are divided where they are enough, else columns.
   const bool by_rows = high >= 4 * threads || high >= most;
   const std::int64_t parts = std::min<std::int64_t>(threads, by_rows ? high : most);
+  const auto columns_from = [&](std::int64_t column) {
+    tiled now = at;
+    now.column = column;
+    now.columns = std::min(most_columns, end - column);
+    if ((column - at.column) / most_columns % 2 == 1)
+      now.packed_b += most * panels_of(at.terms) * step_bytes;
+    return now;
+  };
+  // Loops end without waiting: a thread packs on while another multiplies, which a barrier ends.
+  const auto pack_columns = [&](const tiled& now) {
+    const std::int64_t wide = panels_of(now.columns);
+#pragma omp for schedule(static) nowait
+    for (std::int64_t p = 0; p < parts; ++p)
+      N_AVX3::pack_b(now, wide * p / parts, wide * (p + 1) / parts);
+  };
 #pragma omp parallel num_threads(int(parts))
   {
 #pragma omp for schedule(static) nowait
     for (std::int64_t p = 0; p < parts; ++p)
       N_AVX3::pack_a(at, high * p / parts, high * (p + 1) / parts);
-    tiled now = at;
-    for (; now.column < end; now.column += now.columns) {
-      now.columns = std::min(most_columns, end - now.column);
+    pack_columns(columns_from(at.column));
+#pragma omp barrier
+    for (std::int64_t column = at.column; column < end; column += most_columns) {
+      const tiled now = columns_from(column);
       const std::int64_t wide = panels_of(now.columns);
-#pragma omp for schedule(static)
-      for (std::int64_t p = 0; p < parts; ++p)
-        N_AVX3::pack_b(now, wide * p / parts, wide * (p + 1) / parts);
+      if (column + most_columns < end)
+        pack_columns(columns_from(column + most_columns));
 #pragma omp for schedule(static)
       for (std::int64_t p = 0; p < parts; ++p) {
         if (by_rows)
@@ -598,7 +612,7 @@ struct tiled_scratch {
     const std::int64_t columns = panels_of(std::min(p.N, most_columns));
     const std::int64_t steps = panels_of(std::min(p.K, most_terms));
     a = std::size_t(rows * steps * step_bytes);
-    b = std::size_t(columns * steps * step_bytes);
+    b = std::size_t((p.N > most_columns ? 2 : 1) * columns * steps * step_bytes);
     const std::int64_t near = threads * near_rows * near_columns;
     const std::int64_t all = rows * panels_of(std::min(p.N, columns_of_sums)) * block_floats;
     sums = p.K <= terms_of_panel ? 0 : sizeof(float) * std::size_t(p.K <= most_terms ? near : all);
