@@ -97,6 +97,8 @@ template <class T>
 void cross_entropy_gradient_rows(const cross_entropy_backward<T>& op,
                                  std::int64_t begin,
                                  std::int64_t end) {
+  constexpr std::int64_t ahead
+      = 4096 / sizeof(T);  // where the gradient takes its place, reading falls behind
   for (std::int64_t r = begin; r < end; ++r) {
     const T* logits = op.logits + r * op.V;
     T* dlogits = op.dlogits + r * op.V;
@@ -112,6 +114,7 @@ void cross_entropy_gradient_rows(const cross_entropy_backward<T>& op,
               : float(std::expm1(double(logits[target]) - double(op.lse[r])) * double(op.dloss[r]));
     const vec lse = hn::Set(d, op.lse[r]), dloss = hn::Set(d, op.dloss[r]);
     each(op.vocabulary, [=](std::int64_t i, auto step) HWY_ATTR {
+      hwy::Prefetch(logits + i + ahead);
       step.store(hn::Mul(exp(hn::Sub(step.load(logits + i), lse)), dloss), dlogits + i);
     });
     if (target >= 0)
