@@ -1,5 +1,5 @@
-// Matrix products, by oneDNN where it has them, else by our own vectors. All are in rows; they run
-// on the team of the calling thread.
+// Matrix products: of bf16 by tiles where the processor has them; else by oneDNN where it has them;
+// else by our own vectors. All are in rows; they run on the team of the calling thread.
 
 #pragma once
 
@@ -40,8 +40,8 @@ struct product {
 template <class T>
 std::size_t scratch(const product<T>& p, int threads);
 
-/// Of bf16 by oneDNN, denormal numbers may count as zero, as the instructions of AVX512_BF16 have
-/// it. Throws std::system_error where oneDNN would be asked and OpenMP gives fewer threads than the
+/// Of bf16 by oneDNN or in tiles, denormal numbers may count as zero, as the instructions have it.
+/// Throws std::system_error where oneDNN would be asked and OpenMP gives fewer threads than the
 /// team has (team.hpp).
 template <class T>
 void multiply(const product<T>& p, const context& in);

@@ -15,6 +15,7 @@
 #include <catch2/catch_test_macros.hpp>
 
 #include <array>
+#include <cstdint>
 #include <cstdio>
 #include <iterator>
 
@@ -166,6 +167,59 @@ void check(std::int64_t R, std::int64_t N, std::int64_t K, int number, int threa
   REQUIRE(right(m, exact));
 }
 
+/// Bytes of an array that begins some elements after a multiple of 64 bytes.
+template <class T>
+class placed_array {
+ public:
+  placed_array(const std::vector<T>& of, std::int64_t after) : n_(of.size()), all_(n_ + 64) {
+    const auto begin = reinterpret_cast<std::uintptr_t>(all_.data());
+    at_ = all_.data() + (64 - begin % 64) % 64 / sizeof(T) + after;
+    std::copy(of.begin(), of.end(), at_);
+  }
+  T* data() { return at_; }
+  std::vector<T> now() const { return {at_, at_ + n_}; }
+
+ private:
+  std::size_t n_;
+  std::vector<T> all_;
+  T* at_;
+};
+
+template <class T>
+std::vector<char> bytes_of(const std::vector<T>& x) {
+  const auto* const begin = reinterpret_cast<const char*>(x.data());
+  return {begin, begin + x.size() * sizeof(T)};
+}
+
+/// The bytes of all results of `m`, computed that far from a line of the cache.
+template <class T>
+std::vector<char> placed(linear_memory<T> m, std::int64_t after) {
+  placed_array<T> y(m.y, after), z(m.z, after), dx(m.dx, after);
+  placed_array<kernels::accumulator<T>> added(m.dweight, after), written(m.dweight, after);
+  auto forward = m.forward();
+  forward.y = y.data();
+  forward.z = m.with_z ? z.data() : nullptr;
+  auto input = m.backward_input();
+  input.dx = dx.data();
+  auto weight = m.backward_weight();
+  weight.dbias = nullptr;
+  tests::on_cpu(forward, 2);
+  tests::on_cpu(input, 2);
+  for (auto* const to : {&added, &written}) {
+    weight.dweight = to->data();
+    weight.accumulates = to == &added;
+    tests::on_cpu(weight, 2);
+  }
+  std::vector<char> out;
+  for (const auto& one : {bytes_of(y.now()),
+                          bytes_of(z.now()),
+                          bytes_of(dx.now()),
+                          bytes_of(added.now()),
+                          bytes_of(written.now())})
+    out.insert(out.end(), one.begin(), one.end());
+  return out;
+}
+
 }  // namespace
 
 // Blocks are of 4 to 64 rows or columns, and sums go by 2 (pairs of bf16), 8, 16, 32 (a tile of
@@ -194,10 +248,22 @@ TEMPLATE_TEST_CASE("large products are right, by one thread and several",
           {1543, 67, 19},
           {5, 19, 1543},
           {257, 193, 821},
-          {9, 4200, 421},     // more columns and terms than are packed at once (packed_product.cpp)
-          {400, 40, 4200},    // more rows and terms
-          {1543, 2801, 10}})  // more rows than sums are kept of
+          {9, 4200, 421},    // more columns and terms than are packed at once (packed_product.cpp)
+          {400, 40, 4200},   // more rows and terms
+          {1543, 2801, 10},  // more rows than sums are kept of
+          {2090, 40, 530},   // in tiles (tile_product.cpp): more rows and terms than at once,
+          {9, 4200, 4130}})  // more columns than sums of more terms are kept of
       check<TestType>(R, N, K, ++number, threads);
+}
+
+// Whole lines of the cache are written past it, other results through it.
+TEMPLATE_TEST_CASE(
+    "where a result lies does not change its bits", "[kernels][products]", float, bf16, f16) {
+  for (const int number : {1, 2, 3, 5, 7, 8, 10}) {
+    const auto m = of_shape<TestType>(70, 96, 640, number);
+    INFO("number " << number);
+    CHECK(placed(m, 0) == placed(m, 1));
+  }
 }
 
 TEMPLATE_TEST_CASE("a product that leaves out or repeats one factor of a rest is seen",
