@@ -31,7 +31,6 @@
 #include <omp.h>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <optional>
-#include <span>
 #include <stdexcept>
 #include <string>
 #include <unordered_map>
@@ -158,29 +157,49 @@ std::function<void()> inner_product(const product& p) {
                           {DNNL_ARG_DIFF_DST, chosen.diff_dst_desc()}});
 }
 
+/// Memory as the pools of a run give it: from a line of the cache on.
+class lines {
+ public:
+  explicit lines(std::size_t bytes) : all_(bytes / sizeof(line) + 1) {}
+  template <class T>
+  T* as() {
+    return reinterpret_cast<T*>(all_.data());
+  }
+
+ private:
+  struct alignas(64) line {
+    std::byte bytes[64];
+  };
+  std::vector<line> all_;
+};
+
 /// By the cpu backend; the operands live as long as the function.
 template <class T>
 std::function<void()> as_troupe_does(const product& p, int threads) {
   const auto m = std::make_shared<tests::linear_memory<T>>(
       tests::linear_memory<T>{.R = p.R, .N = p.N, .K = p.K, .with_bias = false});
   m->with_z = false;
-  const auto running = [m, threads](const auto& op) {
+  const auto most = std::size_t(std::max({p.R * p.N, p.R * p.K, p.N * p.K}));
+  const auto result = std::make_shared<lines>(most * sizeof(kernels::accumulator<T>));
+  const auto running = [m, result, threads](const auto& op) {
     const auto bytes = kernels::scratch(kernels::backend::cpu, op, threads);
-    const auto memory = std::make_shared<std::vector<double>>(bytes / sizeof(double) + 1);
-    return [m, op, memory, bytes, threads] {
-      const auto all = std::as_writable_bytes(std::span(*memory));
-      kernels::run(kernels::backend::cpu, op, {threads, all.first(bytes)});
+    const std::shared_ptr<lines> memory = std::make_shared<lines>(bytes);
+    return [m, result, op, memory, bytes, threads] {
+      kernels::run(kernels::backend::cpu, op, {threads, {memory->template as<std::byte>(), bytes}});
     };
   };
-  switch (p.of) {
-    case product::pass::forward:
-      return running(m->forward());
-    case product::pass::backward_input:
-      return running(m->backward_input());
-    case product::pass::backward_weight:
-      break;
+  if (p.of == product::pass::forward) {
+    auto op = m->forward();
+    op.y = result->template as<T>();
+    return running(op);
+  }
+  if (p.of == product::pass::backward_input) {
+    auto op = m->backward_input();
+    op.dx = result->template as<T>();
+    return running(op);
   }
   auto op = m->backward_weight();
+  op.dweight = result->template as<kernels::accumulator<T>>();
   op.accumulates = false;
   return running(op);
 }
