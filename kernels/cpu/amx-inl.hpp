@@ -21,6 +21,9 @@
 
 #undef TROUPE_TILE_ATTRIBUTES
 #define TROUPE_TILE_ATTRIBUTES HWY_TARGET_STR ",avx512bf16,amx-tile,amx-bf16"
+/// Of lambdas within such functions: clang does not inline into less.
+#undef TROUPE_TILE_ATTR
+#define TROUPE_TILE_ATTR __attribute__((target(TROUPE_TILE_ATTRIBUTES)))
 
 HWY_PUSH_ATTRIBUTES(TROUPE_TILE_ATTRIBUTES)
 namespace troupe::kernels::cpu::HWY_NAMESPACE {
@@ -37,7 +40,8 @@ class tiles_in_use {
       std::uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
     } shape;
     static_assert(sizeof shape == 64);
-    _tile_loadconfig(&shape);
+    // Not by _tile_loadconfig: gcc 12 lets it read 8 bytes.
+    asm volatile("ldtilecfg %0" : : "m"(shape));
   }
   ~tiles_in_use() { _tile_release(); }
   tiles_in_use(const tiles_in_use&) = delete;

@@ -9,7 +9,7 @@
 namespace troupe::kernels::cpu {
 
 /// Whether this processor multiplies such tiles beside AVX-512, and the operating system lets this
-/// process: asked for, and found out, once. Not where ONEDNN_MAX_CPU_ISA forbids it to oneDNN.
+/// process, which this asks for, once. Not where ONEDNN_MAX_CPU_ISA forbids it to oneDNN.
 bool multiplies_tiles();
 
 }  // namespace troupe::kernels::cpu

@@ -261,7 +261,7 @@ void attention_backward_part(const attention_backward<T>& op,
   piece from(memory);
 #ifdef TROUPE_TILES
   if constexpr (std::is_same_v<T, bf16>)
-    if (multiplies_tiles() && sequence(op.shape, which.s).queries > few_queries)
+    if (may_go_by_tiles<T>() && sequence(op.shape, which.s).queries > few_queries)
       return tiled_backward_part(op, which, {from, op.shape.D, key_tiles}, partial_dq).run();
 #endif
   backward_part<T>(op, which, {from, op.shape.D, key_tiles}, partial_dq).run();
@@ -288,7 +288,7 @@ struct backward_plan {
   // by keys, in turns, because the first keys are seen by the most queries; every part then has a
   // dq of its own, and they are added in order. That of the first part may lie where the sum goes,
   // if that keeps floats.
-  backward_plan(const attention_shape& a, int threads, bool in_place) {
+  backward_plan(const attention_shape& a, int threads, bool in_place, bool tiled) {
     const longest most = longest_of(a);
     const std::int64_t groups = std::max<std::int64_t>(1, a.S * a.G);
     const std::int64_t all = tiles(most.keys);
@@ -298,7 +298,8 @@ struct backward_plan {
     part_tiles = (all + cuts - 1) / cuts;
     piece by_vectors(nullptr), by_tiles(nullptr);
     backward_scratch(by_vectors, a.D, part_tiles);
-    tiled_backward_scratch(by_tiles, a.D, part_tiles);
+    if (tiled)
+      tiled_backward_scratch(by_tiles, a.D, part_tiles);
     thread_bytes = std::max(by_vectors.used(), by_tiles.used());
     dq_floats = a.S == 0 ? 0 : a.query_starts[a.S] * a.H * a.D;
     partial_dqs = cuts == 1 ? 0 : cuts - (in_place ? 1 : 0);
@@ -345,13 +346,13 @@ void add_partial(const attention_backward<T>& op,
 
 template <class T>
 std::size_t scratch(const attention_backward<T>& op, int threads) {
-  return backward_plan(op.shape, threads, in_place<T>).bytes(threads);
+  return backward_plan(op.shape, threads, in_place<T>, may_go_by_tiles<T>()).bytes(threads);
 }
 
 template <class T>
 void run(const attention_backward<T>& op, const context& in) {
   const attention_shape& a = op.shape;
-  const backward_plan plan(a, in.threads, in_place<T>);
+  const backward_plan plan(a, in.threads, in_place<T>, may_go_by_tiles<T>());
   std::byte* const memory = scratch_array<std::byte>(in, plan.bytes(in.threads));
   float* const partial
       = reinterpret_cast<float*>(memory + plan.thread_bytes * std::size_t(in.threads));

@@ -111,7 +111,7 @@ class tiled_backward_part {
     std::fill_n(q.row, 2 * tile, 0.0f);
     for (std::int64_t i = 0; i < q.rows; ++i) {
       const bf16 *d_o = op_.d_o + place_of_o + i * row_of_o, *o = op_.o + place_of_o + i * row_of_o;
-      q.row[i] = op_.lse[(row + i) * a_.H + head] * log2_of_e;
+      q.row[i] = op_.lse[(row + i) * a_.H + head];
       q.row[tile + i] = sum(a_.D, [=](std::int64_t c, auto step) HWY_ATTR {
         return hn::Mul(step.load(d_o + c), step.load(o + c));
       });
@@ -197,7 +197,7 @@ class tiled_backward_part {
   // to (strip, tile) = rows (strip, Ds) times columns of queries.
   void score(const bf16* rows, const bf16* columns, strips by, float* to) {
     for (std::int64_t i = by.first; i < by.end; ++i) {
-      next_.prefetch(rows_at_once);
+      next_.prefetch(rows_asked_for);
       multiply_strips({rows, Ds_, strip},
                       {columns + i * strip * Ds_, tile_numbers, 2 * tile_numbers},
                       Ds_ / strip,
@@ -210,7 +210,7 @@ class tiled_backward_part {
   // to (strip, Ds) += weights (strip, tile) times rows of queries in pairs.
   void scatter(const bf16* weights, const bf16* pairs, strips by, float* to) {
     for (std::int64_t c = 0; c < Ds_; c += strip) {
-      next_.prefetch(rows_at_once);
+      next_.prefetch(rows_asked_for);
       multiply_strips({weights + by.first * strip, tile, strip},
                       {pairs + (by.first * Ds_ + c) * strip, tile_numbers, strip * Ds_},
                       by.end - by.first,
@@ -273,14 +273,16 @@ class tiled_backward_part {
   template <bool Dropout>
   HWY_INLINE __m512i slope(std::int64_t j, std::int64_t i, std::int64_t row, bool clear) {
     const std::int64_t key = j * strip + row, at = key * tile + i * strip;
-    const vec factor = hn::Set(d, a_.scale * log2_of_e);
+    const vec scale = hn::Set(d, a_.scale), to_power_of_two = hn::Set(d, log2_of_e);
     vec pm[2], ds[2];
 #pragma GCC unroll 2
     for (std::int64_t half = 0; half < 2; ++half) {
       const std::int64_t query = i * strip + half * width;
       const float* const stats = own_.queries.row + query;
       const vec s = hn::LoadU(d, own_.s + at + half * width);
-      vec p = power_of_two(hn::MulSub(s, factor, hn::LoadU(d, stats)));
+      // As the forward pass has it: exact where scores are large and their differences small.
+      const vec away = hn::Sub(hn::Mul(s, scale), hn::LoadU(d, stats));
+      vec p = power_of_two(hn::Mul(away, to_power_of_two));
       vec dp = hn::LoadU(d, own_.dp + at + half * width);
       pm[half] = p;
       if constexpr (Dropout) {

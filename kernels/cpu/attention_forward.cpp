@@ -261,7 +261,7 @@ void attention_forward_part(const attention_forward<T>& op,
   piece from(memory);
 #ifdef TROUPE_TILES
   if constexpr (std::is_same_v<T, bf16>)
-    if (multiplies_tiles() && op.shape.scale > 0
+    if (may_go_by_tiles<T>() && op.shape.scale > 0
         && sequence(op.shape, which.s).queries > few_queries)
       return tiled_forward_part(op, which, {from, op.shape.D, copied_keys}).run();
 #endif
@@ -285,7 +285,7 @@ struct forward_plan {
 
   // Sequences and groups alone keep the threads busy where there are many. Otherwise each is cut by
   // queries, and every part copies the keys that it needs. The bits of a row do not depend on it.
-  forward_plan(const attention_shape& a, int threads) {
+  forward_plan(const attention_shape& a, int threads, bool tiled) {
     const longest most = longest_of(a);
     const std::int64_t groups = std::max<std::int64_t>(1, a.S * a.G);
     const std::int64_t wanted = threads == 1 ? 1 : (4 * threads + groups - 1) / groups;
@@ -293,7 +293,8 @@ struct forward_plan {
     copied_keys = most.copied_keys;
     piece by_vectors(nullptr), by_tiles(nullptr);
     forward_scratch(by_vectors, a.D, copied_keys);
-    tiled_forward_scratch(by_tiles, a.D, copied_keys);
+    if (tiled)
+      tiled_forward_scratch(by_tiles, a.D, copied_keys);
     thread_bytes = std::max(by_vectors.used(), by_tiles.used());
   }
 };
@@ -302,13 +303,13 @@ struct forward_plan {
 
 template <class T>
 std::size_t scratch(const attention_forward<T>& op, int threads) {
-  return forward_plan(op.shape, threads).thread_bytes * std::size_t(threads);
+  return forward_plan(op.shape, threads, may_go_by_tiles<T>()).thread_bytes * std::size_t(threads);
 }
 
 template <class T>
 void run(const attention_forward<T>& op, const context& in) {
   const attention_shape& a = op.shape;
-  const forward_plan plan(a, in.threads);
+  const forward_plan plan(a, in.threads, may_go_by_tiles<T>());
   std::byte* const memory
       = scratch_array<std::byte>(in, plan.thread_bytes * std::size_t(in.threads));
 #pragma omp parallel for num_threads(in.threads) schedule(dynamic, 1)

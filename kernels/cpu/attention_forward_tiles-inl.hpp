@@ -135,7 +135,7 @@ class tiled_forward_part {
         = in_strips(std::max<std::int64_t>(0, std::min(rows.reach, j + scored_keys) - rows.begin));
     const tile_factor q{own_.q + rows.row * Ds_, Ds_, strip};
     for (std::int64_t c = 0; c < rows.keys; c += strip) {
-      next_.prefetch(rows_at_once);
+      next_.prefetch(rows_asked_for);
       const tile_factor k{own_.keys + (rows.begin + c) * Ds_, tile_numbers, 2 * tile_numbers};
       float* const s = own_.s + rows.row * scored_keys + c;
       multiply_strips(q, k, Ds_ / strip, s, scored_keys, false);
@@ -157,7 +157,7 @@ class tiled_forward_part {
     const tile_factor p{
         reinterpret_cast<const bf16*>(own_.s + rows.row * scored_keys), 2 * scored_keys, strip};
     for (std::int64_t c = 0; c < Ds_; c += strip) {
-      next_.prefetch(rows_at_once);
+      next_.prefetch(rows_asked_for);
       const tile_factor v{own_.values + rows.begin * Ds_ + c * strip, tile_numbers, strip * Ds_};
       multiply_strips(p, v, rows.keys / strip, own_.o + rows.row * Ds_ + c, Ds_, rows.begun);
     }
@@ -219,11 +219,17 @@ class tiled_forward_part {
     const query_tile& q = own_.queries;
     const std::int64_t begin = rows.begin;
     float* const s = own_.s + i * scored_keys;
-    const vec factor = hn::Set(d, a_.scale * log2_of_e), top = hn::Set(d, q.row[i] * log2_of_e);
+    const vec scale = hn::Set(d, a_.scale), top = hn::Set(d, q.row[i]);
+    const vec to_power_of_two = hn::Set(d, log2_of_e);
+    // Not in one step: where a score is the maximum, the difference must be 0, however large both
+    // are.
+    const auto power = [&](vec score) TROUPE_TILE_ATTR {
+      return power_of_two(hn::Mul(hn::Sub(hn::Mul(score, scale), top), to_power_of_two));
+    };
     vec added = hn::Zero(d);
     for (std::int64_t c = 0; c < rows.keys; c += strip) {
-      vec p0 = power_of_two(hn::MulSub(hn::LoadU(d, s + c), factor, top));
-      vec p1 = power_of_two(hn::MulSub(hn::LoadU(d, s + c + width), factor, top));
+      vec p0 = power(hn::LoadU(d, s + c));
+      vec p1 = power(hn::LoadU(d, s + c + width));
       if (!rows.clear[c / strip]) {
         p0 = vec{_mm512_maskz_mov_ps(seen(i, begin + c), p0.raw)};
         p1 = vec{_mm512_maskz_mov_ps(seen(i, begin + c + width), p1.raw)};

@@ -85,7 +85,7 @@ inline void copy_rows(const bf16* from,
     }
 }
 
-/// Four rows of 16 bytes, 4 * Stride apart, one in each lane.
+/// Four rows of 16 bytes, each 4 * `stride` bytes from the one before, one in each lane.
 HWY_INLINE __m512i four_lanes(const char* from, std::int64_t stride) {
   const auto at = [=](std::int64_t row) HWY_ATTR {
     return _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + row * stride));
@@ -170,7 +170,8 @@ HWY_INLINE __mmask16 lanes_within(std::int64_t begin, std::int64_t first, std::i
       _mm512_set1_epi32(int(end - begin)));
 }
 
-/// Rounded to bf16: 16 of `low`, then 16 of `high`.
+/// Rounded to bf16: 16 of `low`, then 16 of `high`. Denormal numbers become zero, which they count
+/// as in the product that follows.
 HWY_INLINE __m512i rounded_pair(vec low, vec high) {
   return (__m512i)_mm512_cvtne2ps_pbh(high.raw, low.raw);
 }

@@ -5,15 +5,22 @@
 
 #pragma once
 
+#include "kernels/cpu/amx.hpp"
 #include "kernels/cpu/attention.hpp"
 #include "kernels/op/bf16.hpp"
 
 namespace troupe::kernels::cpu {
 
+/// Whether attention of T is computed in tiles here, but for short sequences.
+template <class T>
+bool may_go_by_tiles() {
+  return std::is_same_v<T, bf16> && multiplies_tiles();
+}
+
 constexpr std::int64_t strip = 32;
 constexpr std::int64_t tile_numbers = 512;  ///< of bf16, in one tile
 constexpr std::int64_t scored_keys = 128;   ///< of the forward pass at a time
-constexpr int rows_at_once = 12;            ///< that memory is asked for beside a product
+constexpr int rows_asked_for = 12;          ///< of memory, beside a product
 
 /// Numbers in a row that is padded to whole strips.
 constexpr std::int64_t in_strips(std::int64_t n) {
@@ -23,13 +30,13 @@ constexpr std::int64_t in_strips(std::int64_t n) {
 struct tiled_forward_scratch {
   query_tile queries;  ///< without q and s
   bf16* q;             ///< (tile, Ds)
-  float* s;            ///< (tile, scored_keys) scores; then probabilities, bf16, in the same rows
-  float* o;            ///< (tile, Ds)
-  float* before;       ///< (tile) maxima before the keys at work
-  float* sums;         ///< (tile, width of a vector) of probabilities
-  bf16* rows;          ///< (strip, Ds) on the way into tiles
-  bf16* keys;          ///< (copied strips, Ds, strip) factors b of scores
-  bf16* values;        ///< (copied strips, strip, Ds) factors b of outputs
+  float* s;  ///< (tile, scored_keys) scores; then bf16 probabilities in the first half of each row
+  float* o;  ///< (tile, Ds)
+  float* before;  ///< (tile) maxima before the keys at work
+  float* sums;    ///< (tile, width of a vector) of probabilities
+  bf16* rows;     ///< (strip, Ds) on the way into tiles
+  bf16* keys;     ///< (copied strips, Ds, strip) factors b of scores
+  bf16* values;   ///< (copied strips, strip, Ds) factors b of outputs
 
   tiled_forward_scratch(piece& from, std::int64_t D, std::int64_t copied_keys) {
     const std::int64_t Ds = in_strips(D), copied = tiles(copied_keys) * tile;

@@ -97,8 +97,7 @@ template <class T>
 void cross_entropy_gradient_rows(const cross_entropy_backward<T>& op,
                                  std::int64_t begin,
                                  std::int64_t end) {
-  constexpr std::int64_t ahead
-      = 4096 / sizeof(T);  // where the gradient takes its place, reading falls behind
+  constexpr std::int64_t ahead = 4096 / sizeof(T);  // where dlogits is logits, reading falls behind
   for (std::int64_t r = begin; r < end; ++r) {
     const T* logits = op.logits + r * op.V;
     T* dlogits = op.dlogits + r * op.V;

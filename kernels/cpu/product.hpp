@@ -18,7 +18,8 @@ struct operand {
 };
 
 /// a times b: either into `c`, or rounded into `narrow`; of these exactly one is not null, also for
-/// `scratch`, which reads neither. The last three members are for products in tiles alone.
+/// `scratch`, which reads neither. The last three members are for products in tiles, whose `narrow`
+/// may be null beside `activated`; others must be given none.
 template <class T>
 struct product {
   operand<T> a;              ///< (M, K)
@@ -57,8 +58,8 @@ template <class T>
 void multiply_packed(const product<T>& p, const context& in);
 
 // tile_product.cpp: of bf16 by tiles (amx.hpp), with everything that may follow it. An element is
-// the sum of blocks of at most 4096 terms, one after the other: its bits depend neither on M and N
-// nor on the number of threads.
+// the sum of its terms in order, 32 at a time: its bits depend neither on M and N nor on the number
+// of threads.
 
 /// Whether products of T are computed in tiles here.
 bool in_tiles(bf16);
@@ -66,6 +67,7 @@ template <class T>
 constexpr bool in_tiles(T) {
   return false;
 }
+// These two only where they are.
 std::size_t tiles_scratch(const product<bf16>& p, int threads);
 void multiply_in_tiles(const product<bf16>& p, const context& in);
 

@@ -1,9 +1,9 @@
 // The OpenMP team of a thread, for those who must have all of it.
 //
-// Loops of ours (split.hpp, attention, packed products) divide their work by the number of threads
-// that was configured, and those that come take one part after another: they are right, with the
-// same bits, however few come. oneDNN divides by the number that OpenMP promises and computes only
-// the parts of those who come.
+// Loops of ours (split.hpp, attention, packed products, products in tiles) divide their work by the
+// number of threads that was configured, and those that come take one part after another: they are
+// right, with the same bits, however few come. oneDNN divides by the number that OpenMP promises
+// and computes only the parts of those who come.
 
 #pragma once
 

@@ -91,8 +91,9 @@ namespace troupe::kernels::cpu::HWY_NAMESPACE {
 namespace {
 /// 128 bits each of four rows, `apart` elements from one to the next.
 HWY_INLINE __m512i load_lanes(const bf16* from, std::int64_t apart) {
-  const auto lane
-      = [](const bf16* p) HWY_ATTR { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p)); };
+  const auto lane = [](const bf16* p) TROUPE_TILE_ATTR {
+    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  };
   __m512i out = _mm512_castsi128_si512(lane(from));
   out = _mm512_mask_broadcast_i32x4(out, 0x00f0, lane(from + apart));
   out = _mm512_mask_broadcast_i32x4(out, 0x0f00, lane(from + 2 * apart));
@@ -143,7 +144,7 @@ HWY_INLINE void pack_terms_of_b(const bf16* from, std::int64_t row, std::byte* t
   for (std::int64_t pair = 0; pair < block_side / 2; ++pair, from += 2 * row, to += 64)
 #pragma GCC unroll 2
     for (int tile = 0; tile < 2; ++tile) {
-      const auto half = [=](const bf16* p) HWY_ATTR {
+      const auto half = [=](const bf16* p) TROUPE_TILE_ATTR {
         return _mm512_cvtepu16_epi32(
             _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + 16 * tile)));
       };
@@ -187,7 +188,7 @@ void pack_panels(const operand<bf16>& of,
                  std::int64_t begin,
                  std::int64_t end,
                  std::byte* packed) {
-  const auto step = [&](std::int64_t panel, std::int64_t term, std::byte* to) HWY_ATTR {
+  const auto step = [&](std::int64_t panel, std::int64_t term, std::byte* to) TROUPE_TILE_ATTR {
     const std::int64_t across = first + panel * block_side, deep = at.term + term;
     const bf16* const from = of.data + (along ? deep * of.row + across : across * of.row + deep);
     const std::int64_t wide = std::min(block_side, n - panel * block_side);
@@ -259,9 +260,11 @@ class outgoing {
   /// The block that begins next: asks for what will be read with its sums.
   void expect(std::int64_t row, std::int64_t column) {
     const std::int64_t at = row * of_.N + column;
-    next_ = of_.accumulated ? reinterpret_cast<const char*>(of_.c + at)
-                            : reinterpret_cast<const char*>(of_.slope_at + at);
     next_left_ = of_.accumulated || of_.slope_at ? std::min(block_side, of_.M - row) : 0;
+    if (of_.accumulated)
+      next_ = reinterpret_cast<const char*>(of_.c + at);
+    else if (of_.slope_at)
+      next_ = reinterpret_cast<const char*>(of_.slope_at + at);
   }
 
   void begin(const float* sums, std::int64_t row, std::int64_t column) {
@@ -297,7 +300,7 @@ class outgoing {
         put_narrow_line();
       }
     } else {
-      each(columns_, [&](std::int64_t i, auto step) HWY_ATTR { put(step, i); });
+      each(columns_, [&](std::int64_t i, auto step) TROUPE_TILE_ATTR { put(step, i); });
     }
     sums_ += block_side;
     at_ += of_.N;
@@ -484,6 +487,8 @@ void multiply_near(const tiled& at,
 
 template <class Activation>
 void multiply_panels(const tiled& at, const near_part& all) {
+  // For gcc a tile's load does not read memory: what was packed must not wait.
+  asm volatile("" ::: "memory");
   const tiles_in_use tiles;
   alignas(64) float finished[2][block_floats];
   outgoing<Activation> out(at.of);
@@ -499,6 +504,7 @@ void multiply_panels(const tiled& at, const near_part& all) {
                      .column = all.column},
                     out,
                     finished);
+  _mm_sfence();  // what went past the caches comes before whatever tells of it
 }
 
 /// Panels of rows [begin, end) and of columns [first, last) of those at work; `number`: of the part
@@ -603,7 +609,7 @@ void multiply_terms(const tiled& at, int threads) {
   }
 }
 
-// Bytes of what is packed and of sums; 64 more where workspaces begin anywhere.
+// Bytes of what is packed and of sums.
 struct tiled_scratch {
   std::size_t a, b, sums;
 

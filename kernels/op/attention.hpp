@@ -33,7 +33,8 @@
 
 namespace troupe::kernels {
 
-/// The shape shared by both passes.
+/// The shape shared by both passes. Rows that nobody sees must be finite as well: a weight of 0
+/// times what is not a number is none, for up to 63 rows beside those that see it.
 struct attention_shape {
   const std::int32_t* query_starts;     ///< (S + 1) first query row of each sequence, then all rows
   const std::int32_t* key_starts;       ///< (S + 1) the same for keys

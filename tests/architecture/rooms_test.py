@@ -6,7 +6,7 @@ import sys
 
 # room -> what it may include besides itself and the standard library
 MAY = {
-    "kernels": ["cuda", "cublas", "cudnn", "dnnl", "oneapi/", "hwy/", "omp.h", "dlfcn.h"],
+    "kernels": ["cpuid.h", "immintrin.h", "cuda", "cublas", "cudnn", "dnnl", "oneapi/", "hwy/", "omp.h", "dlfcn.h"],
     "runtime": ["kernels/", "cuda", "nccl", "ucp/", "uct/", "ucs/", "spdlog/", "fmt/", "nlohmann/", "openssl/", "xxhash.h", "pcre2.h", "lua.hpp", "omp.h"],
     "messages": ["runtime/core/", "runtime/tensor/", "runtime/layout/", "runtime/schedule/", "runtime/telemetry/", "caf/", "fmt/"],
     "actors": ["messages/", "runtime/", "caf/", "fmt/", "CLI/", "yaml-cpp/", "nlohmann/"],
@@ -32,6 +32,8 @@ ONLY = {
     "pcre2.h": ["runtime/tokenizer/"],
     "lua.hpp": ["runtime/script/"],
     "oneapi/": ["kernels/cpu/", "tests/bench/"],
+    "cpuid.h": ["kernels/cpu/amx.cpp"],
+    "immintrin.h": ["kernels/cpu/amx-inl.hpp"],
     "hwy/": ["kernels/cpu/", "tests/kernels/"],
     "openssl/": ["runtime/core/", "tests/"],
     "xxhash.h": ["runtime/core/"],

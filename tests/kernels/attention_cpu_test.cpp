@@ -4,6 +4,7 @@
 #include "tests/support/on_cpu.hpp"
 #include "tests/support/ops.hpp"
 
+#include <catch2/catch_template_test_macros.hpp>
 #include <catch2/catch_test_macros.hpp>
 
 #include <algorithm>
@@ -150,4 +151,29 @@ TEST_CASE("heads that are spread drop what they drop together, to the bit",
   CHECK(mine.dq == second(whole.dq, 40));
   CHECK(mine.dk == second(whole.dk, 20));
   CHECK(mine.dv == second(whole.dv, 20));
+}
+
+// The difference of a score and the largest must be 0 where they are the same, however large.
+TEMPLATE_TEST_CASE("scores beyond the exponents of float weigh one key",
+                   "[kernels][attention]",
+                   float,
+                   kernels::bf16,
+                   kernels::f16) {
+  for (const float scale : {3e8f, 1e10f, -1e10f}) {
+    tests::attention_memory<TestType> m{
+        .H = 2, .G = 2, .D = 32, .query_lengths = {64}, .key_lengths = {64}};
+    auto op = m.forward();
+    op.shape.scale = scale;
+    tests::on_cpu(op, 2);
+    INFO("scale " << scale);
+    for (int r = 0; r < 64; ++r)
+      for (int h = 0; h < 2; ++h) {
+        const TestType* const o = &m.o[std::size_t((r * 2 + h) * 32)];
+        const bool found = std::any_of(&m.v[0], &m.v[0] + 64 * 2 * 32, [&](const TestType& v) {
+          return (&v - &m.v[0]) % 32 == 0
+                 && std::equal(o, o + 32, &v, [](auto a, auto b) { return float(a) == float(b); });
+        });
+        REQUIRE(found);
+      }
+  }
 }

@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <iterator>
+#include <limits>
 
 using namespace troupe;
 using kernels::bf16;
@@ -259,11 +260,37 @@ TEMPLATE_TEST_CASE("large products are right, by one thread and several",
 // Whole lines of the cache are written past it, other results through it.
 TEMPLATE_TEST_CASE(
     "where a result lies does not change its bits", "[kernels][products]", float, bf16, f16) {
-  for (const int number : {1, 2, 3, 5, 7, 8, 10}) {
-    const auto m = of_shape<TestType>(70, 96, 640, number);
+  for (const int number : {1, 2, 3, 5, 7, 8, 10, 12, 13}) {
     INFO("number " << number);
-    CHECK(placed(m, 0) == placed(m, 1));
+    for (const int K : {80, 640}) {  // rows that end within a block of columns, and at its end
+      const auto m = of_shape<TestType>(70, 96, K, number);
+      CHECK(placed(m, 0) == placed(m, 1));
+    }
   }
+}
+
+// What is packed beside them for a whole step must be zero, not what lay there.
+TEMPLATE_TEST_CASE(
+    "what is not a number stays in its row", "[kernels][products]", float, bf16, f16) {
+  constexpr float none = std::numeric_limits<float>::quiet_NaN();
+  constexpr float endless = std::numeric_limits<float>::infinity();
+  linear_memory<TestType> m{.R = 37, .N = 45, .K = 67};
+  m.x[20 * 67 + 66] = TestType(none);
+  m.weight[44 * 67 + 66] = TestType(endless);
+  tests::on_cpu(m.forward(), 1);
+  for (int r = 0; r < 37; ++r)
+    for (int n = 0; n < 45; ++n)
+      REQUIRE(std::isfinite(float(m.y[std::size_t(r * 45 + n)])) == (r != 20 && n != 44));
+  m = {.R = 37, .N = 45, .K = 67};
+  m.dz[36 * 45 + 44] = TestType(none);
+  tests::on_cpu(m.backward_input(), 1);
+  tests::on_cpu(m.backward_weight(), 1);
+  for (int r = 0; r < 37; ++r)
+    for (int k = 0; k < 67; ++k)
+      REQUIRE(std::isfinite(float(m.dx[std::size_t(r * 67 + k)])) == (r != 36));
+  for (int n = 0; n < 45; ++n)
+    for (int k = 0; k < 67; ++k)
+      REQUIRE(std::isfinite(float(m.dweight[std::size_t(n * 67 + k)])) == (n != 44));
 }
 
 TEMPLATE_TEST_CASE("a product that leaves out or repeats one factor of a rest is seen",
