@@ -10,6 +10,7 @@
 #endif
 
 #include "kernels/cpu/vector-inl.hpp"
+#include "kernels/op/kinds.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::cpu::HWY_NAMESPACE {
@@ -67,6 +68,21 @@ struct squared_relu {
     return hn::Add(above, above);
   }
 };
+
+/// Calls `use` with the functions of one number that the activation has; not for swiglu.
+template <class Use>
+HWY_INLINE void with_functions_of(activation kind, const Use& use) {
+  switch (kind) {
+    case activation::gelu_tanh:
+      return use(gelu_tanh());
+    case activation::gelu_erf:
+      return use(gelu_erf());
+    case activation::squared_relu:
+      return use(squared_relu());
+    case activation::swiglu:
+      return;
+  }
+}
 
 }  // namespace
 }  // namespace troupe::kernels::cpu::HWY_NAMESPACE

@@ -62,37 +62,31 @@ template <class T>
 void activation_forward_range(const activation_forward<T>& op,
                               std::int64_t begin,
                               std::int64_t end) {
-  switch (op.kind) {
-    case activation::gelu_tanh:
-      return pointwise_forward<gelu_tanh>(op.x + begin, op.y + begin, end - begin);
-    case activation::gelu_erf:
-      return pointwise_forward<gelu_erf>(op.x + begin, op.y + begin, end - begin);
-    case activation::squared_relu:
-      return pointwise_forward<squared_relu>(op.x + begin, op.y + begin, end - begin);
-    case activation::swiglu:
-      for (std::int64_t r = begin; r < end; ++r) {
-        const T* x = op.x + 2 * r * op.N;
-        swiglu_forward(x, x + op.N, op.y + r * op.N, op.N);
-      }
+  if (op.kind == activation::swiglu) {
+    for (std::int64_t r = begin; r < end; ++r) {
+      const T* x = op.x + 2 * r * op.N;
+      swiglu_forward(x, x + op.N, op.y + r * op.N, op.N);
+    }
+    return;
   }
+  with_functions_of(op.kind, [&](auto functions) HWY_ATTR {
+    pointwise_forward<decltype(functions)>(op.x + begin, op.y + begin, end - begin);
+  });
 }
 
 template <class T>
 void activation_backward_range(const activation_backward<T>& op,
                                std::int64_t begin,
                                std::int64_t end) {
-  switch (op.kind) {
-    case activation::gelu_tanh:
-      return pointwise_backward<gelu_tanh>(op.x + begin, op.dy + begin, op.dx + begin, end - begin);
-    case activation::gelu_erf:
-      return pointwise_backward<gelu_erf>(op.x + begin, op.dy + begin, op.dx + begin, end - begin);
-    case activation::squared_relu:
-      return pointwise_backward<squared_relu>(
-          op.x + begin, op.dy + begin, op.dx + begin, end - begin);
-    case activation::swiglu:
-      for (std::int64_t r = begin; r < end; ++r)
-        swiglu_backward(op.x + 2 * r * op.N, op.dy + r * op.N, op.dx + 2 * r * op.N, op.N);
+  if (op.kind == activation::swiglu) {
+    for (std::int64_t r = begin; r < end; ++r)
+      swiglu_backward(op.x + 2 * r * op.N, op.dy + r * op.N, op.dx + 2 * r * op.N, op.N);
+    return;
   }
+  with_functions_of(op.kind, [&](auto functions) HWY_ATTR {
+    pointwise_backward<decltype(functions)>(
+        op.x + begin, op.dy + begin, op.dx + begin, end - begin);
+  });
 }
 
 }  // namespace

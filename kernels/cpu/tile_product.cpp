@@ -523,16 +523,11 @@ void multiply_panels(const tiled& at,
     const std::int64_t before = at.column % columns_of_sums / block_side;
     all.sums = at.sums + ((before + first) * all.column + begin) * block_floats;
   }
-  switch (at.of.activation) {
-    case epilogue::none:
-      return multiply_panels<no_activation>(at, all);
-    case epilogue::gelu_tanh:
-      return multiply_panels<gelu_tanh>(at, all);
-    case epilogue::gelu_erf:
-      return multiply_panels<gelu_erf>(at, all);
-    case epilogue::squared_relu:
-      return multiply_panels<squared_relu>(at, all);
-  }
+  if (at.of.activation == epilogue::none)
+    return multiply_panels<no_activation>(at, all);
+  with_functions_of(activation_of(at.of.activation), [&](auto functions) TROUPE_TILE_ATTR {
+    multiply_panels<decltype(functions)>(at, all);
+  });
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ def listed(page, heading):
     """Files in the section of that heading: of its list, not of what it says about them."""
     section = re.search(rf"^## {heading}\n(.*?)(?=^## |\Z)", page, re.M | re.S)
     items = re.findall(r"^(?:\d+\.|\*) .*?(?=^\S|^$|\Z)", section[1], re.M | re.S) if section else []
-    return {name for item in items for name in re.findall(r"`([\w./]+\.[a-z]+)`", item) if "/" in name or name == "README.md"}
+    return {name for item in items for name in re.findall(r"`([\w./-]+\.[a-z]+)`", item) if "/" in name or name == "README.md"}
 
 
 def complaints(root):
