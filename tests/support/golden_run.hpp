@@ -104,6 +104,10 @@ constexpr tolerance in_f32{1e-5, 1e-5, 1e-4};
 // step of the sign of every gradient that is almost 0; and by 0.19 and 2e-2 without masters.
 constexpr tolerance in_bf16{2e-4, 1e-2, 5e-3};
 
+// In tiles attention rounds its weights (docs/decisions/0011-bf16.md), which PyTorch did not where
+// the golden run was made: of the size of the further roundings above. 1.5e-3 was seen.
+constexpr tolerance in_bf16_by_tiles{2.5e-3, 1e-2, 5e-3};
+
 // In fp16 the first losses, before any update, depend on every choice of order and of rounding by
 // up to 1.7e-4: so far PyTorch's own products of fp16 are from products in fp32 whose result is
 // rounded. Later PyTorch differs by 4.4e-4 and 2.8e-4 from itself with other roundings. The scale's
