@@ -11,6 +11,7 @@
 #define TROUPE_KERNELS_CPU_AMX_INL
 #endif
 
+#include "kernels/cpu/amx.hpp"
 #include "kernels/cpu/vector-inl.hpp"
 
 #undef TROUPE_TILES

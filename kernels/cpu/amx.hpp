@@ -6,7 +6,12 @@
 
 #pragma once
 
+#include <cstdint>
+
 namespace troupe::kernels::cpu {
+
+constexpr std::int64_t tile_bytes = 1024;
+constexpr std::int64_t block_side = 32;  ///< of four tiles of sums; and terms of a step
 
 /// Whether this processor multiplies such tiles beside AVX-512, and the operating system lets this
 /// process, which this asks for, once. Not where ONEDNN_MAX_CPU_ISA forbids it to oneDNN.

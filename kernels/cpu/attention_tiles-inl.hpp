@@ -9,10 +9,9 @@
 #define TROUPE_KERNELS_CPU_ATTENTION_TILES_INL
 #endif
 
-#include "kernels/cpu/amx-inl.hpp"
-#include "kernels/cpu/amx.hpp"
 #include "kernels/cpu/attention-inl.hpp"
 #include "kernels/cpu/attention_tiles.hpp"
+#include "kernels/cpu/tile_packing-inl.hpp"
 
 #ifdef TROUPE_TILES
 HWY_PUSH_ATTRIBUTES(TROUPE_TILE_ATTRIBUTES)
@@ -85,59 +84,17 @@ inline void copy_rows(const bf16* from,
     }
 }
 
-/// Four rows of 16 bytes, each 4 * `stride` bytes from the one before, one in each lane.
-HWY_INLINE __m512i four_lanes(const char* from, std::int64_t stride) {
-  const auto at = [=](std::int64_t row) HWY_ATTR {
-    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + row * stride));
-  };
-  __m512i out = _mm512_castsi128_si512(at(0));
-  out = _mm512_mask_broadcast_i32x4(out, 0x00f0, at(4));
-  out = _mm512_mask_broadcast_i32x4(out, 0x0f00, at(8));
-  return _mm512_mask_broadcast_i32x4(out, 0xf000, at(12));
-}
-
-/// Numbers of 32 bits, 16 x 16, transposed. Strides in bytes.
-inline void transpose_tile(const void* from,
-                           std::int64_t stride,
-                           void* to,
-                           std::int64_t to_stride) {
-  const char* const in = static_cast<const char*>(from);
-  char* out = static_cast<char*>(to);
-  for (std::int64_t c = 0; c < 64; c += 16) {
-    const __m512i r0 = four_lanes(in + c, stride), r1 = four_lanes(in + stride + c, stride);
-    const __m512i r2 = four_lanes(in + 2 * stride + c, stride);
-    const __m512i r3 = four_lanes(in + 3 * stride + c, stride);
-    const __m512i a = _mm512_unpacklo_epi32(r0, r1), b = _mm512_unpacklo_epi32(r2, r3);
-    const __m512i e = _mm512_unpackhi_epi32(r0, r1), f = _mm512_unpackhi_epi32(r2, r3);
-    const __m512i columns[] = {_mm512_unpacklo_epi64(a, b),
-                               _mm512_unpackhi_epi64(a, b),
-                               _mm512_unpacklo_epi64(e, f),
-                               _mm512_unpackhi_epi64(e, f)};
-    for (const __m512i& column : columns) {
-      _mm512_storeu_si512(out, column);
-      out += to_stride;
-    }
-  }
-}
-
 /// A strip of rows (strip, Ds) as a factor b whose columns they are, for sums over D: tiles
 /// (Ds / 32, 2).
 inline void pack_columns_of_b(const bf16* rows, std::int64_t Ds, bf16* to) {
-  for (std::int64_t c = 0; c < Ds; c += strip)
-    for (std::int64_t half = 0; half < strip; half += 16, to += tile_numbers)
-      transpose_tile(rows + half * Ds + c, 2 * Ds, to, 64);
+  for (std::int64_t c = 0; c < Ds; c += strip, to += 2 * tile_numbers)
+    pack_columns_of_b(rows + c, Ds, reinterpret_cast<std::byte*>(to));
 }
 
 /// A strip of rows (strip, Ds) as rows of a factor b, for sums over them: tiles (Ds / 16).
 inline void pack_rows_of_b(const bf16* rows, std::int64_t Ds, bf16* to) {
-  for (std::int64_t c = 0; c < Ds; c += 16)
-    for (std::int64_t i = 0; i < strip; i += 2, to += 2 * 16) {
-      const auto at = [=](std::int64_t row) HWY_ATTR {
-        return _mm512_cvtepu16_epi32(
-            _mm256_loadu_si256(reinterpret_cast<const __m256i*>(rows + row * Ds + c)));
-      };
-      _mm512_storeu_si512(to, _mm512_or_si512(at(i), _mm512_slli_epi32(at(i + 1), 16)));
-    }
+  for (std::int64_t c = 0; c < Ds; c += strip, to += 2 * tile_numbers)
+    pack_terms_of_b(rows + c, Ds, reinterpret_cast<std::byte*>(to));
 }
 
 /// Rows of a factor b (Ds / 16 tiles) as a factor a whose columns they are: tiles (Ds / 16).

@@ -7,9 +7,8 @@
 #define HWY_TARGET_INCLUDE "kernels/cpu/tile_product.cpp"
 #include <hwy/foreach_target.h>
 // clang-format off: Highway needs this order
-#include "kernels/cpu/activation-inl.hpp"
-#include "kernels/cpu/amx-inl.hpp"
 #include "kernels/cpu/dispatch.hpp"
+#include "kernels/cpu/tile_result-inl.hpp"
 // clang-format on
 
 // Blocks of c of 32 x 32, four tiles of sums, each of two tiles of a times two of b: a tile loaded
@@ -26,7 +25,6 @@
 namespace troupe::kernels::cpu {
 namespace {
 
-constexpr std::int64_t block_side = 32;  ///< of a block of c, and terms of a step
 constexpr std::int64_t terms_of_panel = 512;
 constexpr std::int64_t block_floats = block_side * block_side;
 constexpr std::int64_t step_bytes = block_side * block_side * std::int64_t{sizeof(bf16)};
@@ -89,92 +87,6 @@ struct tiled {
 HWY_PUSH_ATTRIBUTES(TROUPE_TILE_ATTRIBUTES)
 namespace troupe::kernels::cpu::HWY_NAMESPACE {
 namespace {
-/// 128 bits each of four rows, `apart` elements from one to the next.
-HWY_INLINE __m512i load_lanes(const bf16* from, std::int64_t apart) {
-  const auto lane = [](const bf16* p) TROUPE_TILE_ATTR {
-    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
-  };
-  __m512i out = _mm512_castsi128_si512(lane(from));
-  out = _mm512_mask_broadcast_i32x4(out, 0x00f0, lane(from + apart));
-  out = _mm512_mask_broadcast_i32x4(out, 0x0f00, lane(from + 2 * apart));
-  return _mm512_mask_broadcast_i32x4(out, 0xf000, lane(from + 3 * apart));
-}
-
-// One step of a panel: 32 rows (columns) and 32 terms. `row`: elements from one row in memory to
-// the next.
-
-/// A row of a is a row in memory.
-HWY_INLINE void pack_rows_of_a(const bf16* from, std::int64_t row, std::byte* to) {
-#pragma GCC unroll 8
-  for (std::int64_t i = 0; i < block_side; ++i, from += row, to += 64)
-    _mm512_store_si512(to, _mm512_loadu_si512(from));
-}
-
-/// A term is a row in memory.
-HWY_INLINE void pack_terms_of_a(const bf16* from, std::int64_t row, std::byte* to) {
-  for (std::int64_t i = 0; i < block_side; i += 8, from += 8, to += 8 * 64) {
-    // Eight rows of a, of which each 128 bits of x[t] hold the terms t, t + 8, t + 16, t + 24.
-    __m512i x[8], y[8];
-#pragma GCC unroll 8
-    for (int t = 0; t < 8; ++t)
-      x[t] = load_lanes(from + t * row, 8 * row);
-#pragma GCC unroll 4
-    for (int t = 0; t < 8; t += 2) {
-      y[t] = _mm512_unpacklo_epi16(x[t], x[t + 1]);
-      y[t + 1] = _mm512_unpackhi_epi16(x[t], x[t + 1]);
-    }
-#pragma GCC unroll 2
-    for (int t = 0; t < 8; t += 4)
-#pragma GCC unroll 2
-      for (int half = 0; half < 2; ++half) {
-        x[t + 2 * half] = _mm512_unpacklo_epi32(y[t + half], y[t + 2 + half]);
-        x[t + 2 * half + 1] = _mm512_unpackhi_epi32(y[t + half], y[t + 2 + half]);
-      }
-#pragma GCC unroll 4
-    for (int t = 0; t < 4; ++t) {
-      _mm512_store_si512(to + 2 * t * 64, _mm512_unpacklo_epi64(x[t], x[t + 4]));
-      _mm512_store_si512(to + (2 * t + 1) * 64, _mm512_unpackhi_epi64(x[t], x[t + 4]));
-    }
-  }
-}
-
-/// A term is a row in memory.
-HWY_INLINE void pack_terms_of_b(const bf16* from, std::int64_t row, std::byte* to) {
-#pragma GCC unroll 4
-  for (std::int64_t pair = 0; pair < block_side / 2; ++pair, from += 2 * row, to += 64)
-#pragma GCC unroll 2
-    for (int tile = 0; tile < 2; ++tile) {
-      const auto half = [=](const bf16* p) TROUPE_TILE_ATTR {
-        return _mm512_cvtepu16_epi32(
-            _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + 16 * tile)));
-      };
-      _mm512_store_si512(to + tile * 1024,
-                         _mm512_or_si512(half(from), _mm512_slli_epi32(half(from + row), 16)));
-    }
-}
-
-/// A column of b is a row in memory.
-HWY_INLINE void pack_columns_of_b(const bf16* from, std::int64_t row, std::byte* to) {
-  for (int tile = 0; tile < 2; ++tile, from += 16 * row)
-#pragma GCC unroll 4
-    for (int four = 0; four < 4; ++four, to += 4 * 64) {
-      // Four pairs of terms: each 128 bits of x[c] hold those of the columns c, c + 4, ...
-      __m512i x[4], y[4];
-#pragma GCC unroll 4
-      for (int c = 0; c < 4; ++c)
-        x[c] = load_lanes(from + c * row + 8 * four, 4 * row);
-      y[0] = _mm512_unpacklo_epi32(x[0], x[1]);
-      y[1] = _mm512_unpackhi_epi32(x[0], x[1]);
-      y[2] = _mm512_unpacklo_epi32(x[2], x[3]);
-      y[3] = _mm512_unpackhi_epi32(x[2], x[3]);
-#pragma GCC unroll 2
-      for (int i = 0; i < 2; ++i) {
-        _mm512_store_si512(to + 2 * i * 64, _mm512_unpacklo_epi64(y[i], y[i + 2]));
-        _mm512_store_si512(to + (2 * i + 1) * 64, _mm512_unpackhi_epi64(y[i], y[i + 2]));
-      }
-    }
-}
-
 using pack_step = void (*)(const bf16*, std::int64_t, std::byte*);
 
 /// Panels [begin, end) of `n` rows of a, or columns of b, from `first` on: `from` is where the
@@ -242,146 +154,6 @@ void pack_b(const tiled& at, std::int64_t begin, std::int64_t end) {
                                                                                  at.packed_b);
 }
 
-struct no_activation {};
-
-/// A block whose sums are complete, on its way to c a few rows at a time. Past the caches, where
-/// its rows are whole lines of them: to read these first, as a store does, takes longer than all
-/// else.
-template <class Activation>
-class outgoing {
- public:
-  explicit outgoing(const product<bf16>& of) : of_(of) {
-    const std::int64_t line = 64 / std::int64_t(of.c ? sizeof(float) : sizeof(bf16));
-    lines_ = of.N % line == 0;
-    for (const void* c : {(const void*)of.c, (const void*)of.narrow, (const void*)of.activated})
-      lines_ = lines_ && reinterpret_cast<std::uintptr_t>(c) % 64 == 0;
-  }
-
-  /// The block that begins next: asks for what will be read with its sums.
-  void expect(std::int64_t row, std::int64_t column) {
-    const std::int64_t at = row * of_.N + column;
-    next_left_ = of_.accumulated || of_.slope_at ? std::min(block_side, of_.M - row) : 0;
-    if (of_.accumulated)
-      next_ = reinterpret_cast<const char*>(of_.c + at);
-    else if (of_.slope_at)
-      next_ = reinterpret_cast<const char*>(of_.slope_at + at);
-  }
-
-  void begin(const float* sums, std::int64_t row, std::int64_t column) {
-    sums_ = sums;
-    columns_ = std::min(block_side, of_.N - column);
-    left_ = std::min(block_side, of_.M - row);
-    at_ = row * of_.N + column;
-    bias_ = of_.bias ? of_.bias + column : nullptr;
-  }
-
-  HWY_INLINE void some(int rows_at_once) {
-    for (int n = 0; n < rows_at_once && next_left_ > 0; ++n, --next_left_) {
-      _mm_prefetch(next_, _MM_HINT_T0);
-      if (of_.c)
-        _mm_prefetch(next_ + 64, _MM_HINT_T0);
-      next_ += of_.N * std::int64_t(of_.c ? sizeof(float) : sizeof(bf16));
-    }
-    for (int n = 0; n < rows_at_once && left_ > 0; ++n)
-      one_row();
-  }
-  void rest() {
-    while (left_ > 0)
-      one_row();
-  }
-
- private:
-  HWY_INLINE void one_row() {
-    if (HWY_LIKELY(columns_ == block_side && lines_)) {
-      if (of_.c) {
-        put_line(0);
-        put_line(width);
-      } else {
-        put_narrow_line();
-      }
-    } else {
-      each(columns_, [&](std::int64_t i, auto step) TROUPE_TILE_ATTR { put(step, i); });
-    }
-    sums_ += block_side;
-    at_ += of_.N;
-    --left_;
-  }
-
-  HWY_INLINE void put_line(std::int64_t i) {
-    const vec x = hn::Load(d, sums_ + i);
-    float* const to = of_.c + at_ + i;
-    if (of_.accumulated)
-      hn::Store(hn::Add(hn::Load(d, to), x), d, to);
-    else
-      hn::Stream(x, d, to);
-  }
-
-  HWY_INLINE void put_narrow_line() {
-    vec low = hn::Load(d, sums_), high = hn::Load(d, sums_ + width);
-    if (bias_) {
-      low = hn::Add(low, whole{}.load(bias_));
-      high = hn::Add(high, whole{}.load(bias_ + width));
-    }
-    if constexpr (std::is_same_v<Activation, no_activation>) {
-      stream(low, high, of_.narrow + at_);
-    } else {
-      low = as_stored(low);
-      high = as_stored(high);
-      if (of_.slope_at) {
-        const bf16* const z = of_.slope_at + at_;
-        stream(hn::Mul(low, Activation::slope(whole{}.load(z))),
-               hn::Mul(high, Activation::slope(whole{}.load(z + width))),
-               of_.narrow + at_);
-        return;
-      }
-      if (of_.narrow)
-        stream(low, high, of_.narrow + at_);
-      stream(Activation::value(low), Activation::value(high), of_.activated + at_);
-    }
-  }
-
-  static HWY_INLINE vec as_stored(vec x) { return promoted(rounded(x, bf16()), bf16()); }
-
-  static HWY_INLINE void stream(vec low, vec high, bf16* to) {
-    const hn::Repartition<std::uint16_t, tag> halves;
-    const auto both = hn::ConcatOdd(
-        halves, hn::BitCast(halves, rounded_bits(high)), hn::BitCast(halves, rounded_bits(low)));
-    hn::Stream(both, halves, &to->bits);
-  }
-
-  template <class Step>
-  HWY_INLINE void put(Step step, std::int64_t i) {
-    vec x = hn::LoadU(d, sums_ + i);
-    const std::int64_t at = at_ + i;
-    if (of_.c) {
-      step.store(of_.accumulated ? hn::Add(step.load(of_.c + at), x) : x, of_.c + at);
-      return;
-    }
-    if (bias_)
-      x = hn::Add(x, step.load(bias_ + i));
-    if constexpr (std::is_same_v<Activation, no_activation>) {
-      step.store(x, of_.narrow + at);
-    } else {
-      x = as_stored(x);
-      if (of_.slope_at) {
-        step.store(hn::Mul(x, Activation::slope(step.load(of_.slope_at + at))), of_.narrow + at);
-        return;
-      }
-      if (of_.narrow)
-        step.store(x, of_.narrow + at);
-      step.store(Activation::value(x), of_.activated + at);
-    }
-  }
-
-  const product<bf16>& of_;
-  bool lines_;  ///< rows of c begin where lines of the cache do
-  const float* sums_ = nullptr;
-  const bf16* bias_ = nullptr;
-  std::int64_t at_ = 0, columns_ = 0, left_ = 0;
-  const char* next_ = nullptr;
-  std::int64_t next_left_ = 0;
-};
-
 /// Lines of memory to be asked for, a few at a time.
 struct upcoming_lines {
   const char* next;
@@ -403,7 +175,7 @@ HWY_INLINE void multiply_block(const std::byte* a,
                                float* sums,
                                outgoing<Activation>& last,
                                upcoming_lines panel) {
-  constexpr int row = block_side * sizeof(float), tile = 1024;
+  constexpr int row = block_side * sizeof(float), tile = int(tile_bytes);
   const int rows_at_once = int((block_side + steps - 1) / steps);
   if (before) {
     _tile_loadd(0, before, row);

@@ -1,0 +1,166 @@
+// The way of a finished block of a product in tiles to where it belongs.
+//
+// Compiled once per instruction set, as vector-inl.hpp is. Where TROUPE_TILES.
+
+#if defined(TROUPE_KERNELS_CPU_TILE_RESULT_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef TROUPE_KERNELS_CPU_TILE_RESULT_INL
+#undef TROUPE_KERNELS_CPU_TILE_RESULT_INL
+#else
+#define TROUPE_KERNELS_CPU_TILE_RESULT_INL
+#endif
+
+#include "kernels/cpu/activation-inl.hpp"
+#include "kernels/cpu/product.hpp"
+#include "kernels/cpu/tile_packing-inl.hpp"
+
+#ifdef TROUPE_TILES
+HWY_PUSH_ATTRIBUTES(TROUPE_TILE_ATTRIBUTES)
+namespace troupe::kernels::cpu::HWY_NAMESPACE {
+namespace {
+
+struct no_activation {};
+
+/// A block whose sums are complete, on its way to c a few rows at a time. Past the caches, where
+/// its rows are whole lines of them: to read these first, as a store does, takes longer than all
+/// else.
+template <class Activation>
+class outgoing {
+ public:
+  explicit outgoing(const product<bf16>& of) : of_(of) {
+    const std::int64_t line = 64 / std::int64_t(of.c ? sizeof(float) : sizeof(bf16));
+    lines_ = of.N % line == 0;
+    for (const void* c : {(const void*)of.c, (const void*)of.narrow, (const void*)of.activated})
+      lines_ = lines_ && reinterpret_cast<std::uintptr_t>(c) % 64 == 0;
+  }
+
+  /// The block that begins next: asks for what will be read with its sums.
+  void expect(std::int64_t row, std::int64_t column) {
+    const std::int64_t at = row * of_.N + column;
+    next_left_ = of_.accumulated || of_.slope_at ? std::min(block_side, of_.M - row) : 0;
+    if (of_.accumulated)
+      next_ = reinterpret_cast<const char*>(of_.c + at);
+    else if (of_.slope_at)
+      next_ = reinterpret_cast<const char*>(of_.slope_at + at);
+  }
+
+  void begin(const float* sums, std::int64_t row, std::int64_t column) {
+    sums_ = sums;
+    columns_ = std::min(block_side, of_.N - column);
+    left_ = std::min(block_side, of_.M - row);
+    at_ = row * of_.N + column;
+    bias_ = of_.bias ? of_.bias + column : nullptr;
+  }
+
+  HWY_INLINE void some(int rows_at_once) {
+    for (int n = 0; n < rows_at_once && next_left_ > 0; ++n, --next_left_) {
+      _mm_prefetch(next_, _MM_HINT_T0);
+      if (of_.c)
+        _mm_prefetch(next_ + 64, _MM_HINT_T0);
+      next_ += of_.N * std::int64_t(of_.c ? sizeof(float) : sizeof(bf16));
+    }
+    for (int n = 0; n < rows_at_once && left_ > 0; ++n)
+      one_row();
+  }
+  void rest() {
+    while (left_ > 0)
+      one_row();
+  }
+
+ private:
+  HWY_INLINE void one_row() {
+    if (HWY_LIKELY(columns_ == block_side && lines_)) {
+      if (of_.c) {
+        put_line(0);
+        put_line(width);
+      } else {
+        put_narrow_line();
+      }
+    } else {
+      each(columns_, [&](std::int64_t i, auto step) TROUPE_TILE_ATTR { put(step, i); });
+    }
+    sums_ += block_side;
+    at_ += of_.N;
+    --left_;
+  }
+
+  HWY_INLINE void put_line(std::int64_t i) {
+    const vec x = hn::Load(d, sums_ + i);
+    float* const to = of_.c + at_ + i;
+    if (of_.accumulated)
+      hn::Store(hn::Add(hn::Load(d, to), x), d, to);
+    else
+      hn::Stream(x, d, to);
+  }
+
+  HWY_INLINE void put_narrow_line() {
+    vec low = hn::Load(d, sums_), high = hn::Load(d, sums_ + width);
+    if (bias_) {
+      low = hn::Add(low, whole{}.load(bias_));
+      high = hn::Add(high, whole{}.load(bias_ + width));
+    }
+    if constexpr (std::is_same_v<Activation, no_activation>) {
+      stream(low, high, of_.narrow + at_);
+    } else {
+      low = as_stored(low);
+      high = as_stored(high);
+      if (of_.slope_at) {
+        const bf16* const z = of_.slope_at + at_;
+        stream(hn::Mul(low, Activation::slope(whole{}.load(z))),
+               hn::Mul(high, Activation::slope(whole{}.load(z + width))),
+               of_.narrow + at_);
+        return;
+      }
+      if (of_.narrow)
+        stream(low, high, of_.narrow + at_);
+      stream(Activation::value(low), Activation::value(high), of_.activated + at_);
+    }
+  }
+
+  static HWY_INLINE vec as_stored(vec x) { return promoted(rounded(x, bf16()), bf16()); }
+
+  static HWY_INLINE void stream(vec low, vec high, bf16* to) {
+    const hn::Repartition<std::uint16_t, tag> halves;
+    const auto both = hn::ConcatOdd(
+        halves, hn::BitCast(halves, rounded_bits(high)), hn::BitCast(halves, rounded_bits(low)));
+    hn::Stream(both, halves, &to->bits);
+  }
+
+  template <class Step>
+  HWY_INLINE void put(Step step, std::int64_t i) {
+    vec x = hn::LoadU(d, sums_ + i);
+    const std::int64_t at = at_ + i;
+    if (of_.c) {
+      step.store(of_.accumulated ? hn::Add(step.load(of_.c + at), x) : x, of_.c + at);
+      return;
+    }
+    if (bias_)
+      x = hn::Add(x, step.load(bias_ + i));
+    if constexpr (std::is_same_v<Activation, no_activation>) {
+      step.store(x, of_.narrow + at);
+    } else {
+      x = as_stored(x);
+      if (of_.slope_at) {
+        step.store(hn::Mul(x, Activation::slope(step.load(of_.slope_at + at))), of_.narrow + at);
+        return;
+      }
+      if (of_.narrow)
+        step.store(x, of_.narrow + at);
+      step.store(Activation::value(x), of_.activated + at);
+    }
+  }
+
+  const product<bf16>& of_;
+  bool lines_;  ///< rows of c begin where lines of the cache do
+  const float* sums_ = nullptr;
+  const bf16* bias_ = nullptr;
+  std::int64_t at_ = 0, columns_ = 0, left_ = 0;
+  const char* next_ = nullptr;
+  std::int64_t next_left_ = 0;
+};
+
+}  // namespace
+}  // namespace troupe::kernels::cpu::HWY_NAMESPACE
+HWY_POP_ATTRIBUTES
+#endif  // TROUPE_TILES
+
+#endif  // per-target include guard
