@@ -78,7 +78,7 @@ void stage_state::ask_policy() {
   if (!now_ || !now_->policy)
     return;
   auto& policy = *now_->policy;
-  while (now_->row.size() < now_->finished + ahead && !policy.book.is_complete()) {
+  while (now_->row.size() < now_->finished + chosen_ahead && !policy.book.is_complete()) {
     const auto& view = policy.book.view();
     if (view.ready.empty())
       return;

@@ -3,8 +3,8 @@
 // It decides what is ready and who is told. The work itself is done by its lane, so that the actor
 // never blocks; the arithmetic is the worker's, which lives on the lane. Where sums of gradients
 // and gathered parameters are to overlap it, a second lane carries them: the communication lane. At
-// most `ahead` pieces of work wait in the lane: enough to keep it busy, few enough to stay ready
-// for change.
+// most `ahead` pieces of work wait in the lane: enough to keep it busy while threads are woken. A
+// behaviour is asked for `chosen_ahead` at a time: it decides late, by what it has seen.
 //
 // The row is that of the plan; or a behaviour decides it while it runs: that of the first tensor
 // rank is asked, and tells the others.
@@ -42,7 +42,8 @@ using lane_work = std::function<void(stage_context&, runtime::stream&)>;
 class stage_state {
  public:
   static constexpr const char* name = "stage";
-  static constexpr int ahead = 2;
+  static constexpr int ahead = 8;
+  static constexpr int chosen_ahead = 2;
 
   explicit stage_state(messages::stage_actor::pointer self) : self_(self) {}
 
