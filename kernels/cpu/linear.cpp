@@ -35,21 +35,24 @@ namespace {
 
 TROUPE_EXPORT(add_to_rows);
 
-// In a narrow type a bias is a part of the product: rounded once. In tiles the activation is, too.
+// In a narrow type a bias is a part of the product: rounded once. In tiles the activation is, too,
+// and the bias of float.
 template <class T>
 product<T> product_of(const linear_forward<T>& op) {
   product<T> out{{op.x, op.K}, {op.weight, op.K, true}, op.R, op.N, op.K};
   T* const z = op.z ? op.z : op.y;
   if constexpr (std::is_same_v<T, float>) {
-    out.c = z;
-  } else {
-    out.narrow = z;
-    out.bias = op.bias;
-    if (in_tiles(T()) && op.activation != epilogue::none) {
-      out.narrow = op.z;
-      out.activation = op.activation;
-      out.activated = op.y;
+    if (!in_tiles<T>()) {
+      out.c = z;
+      return out;
     }
+  }
+  out.rounded = z;
+  out.bias = op.bias;
+  if (in_tiles<T>() && op.activation != epilogue::none) {
+    out.rounded = op.z;
+    out.activation = op.activation;
+    out.activated = op.y;
   }
   return out;
 }
@@ -57,10 +60,10 @@ template <class T>
 product<T> product_of(const linear_backward_input<T>& op) {
   product<T> out{{op.dz, op.N}, {op.weight, op.K}, op.R, op.K, op.N};
   if constexpr (std::is_same_v<T, float>)
-    out.c = op.dx;
+    (in_tiles<T>() ? out.rounded : out.c) = op.dx;
   else
-    out.narrow = op.dx;
-  if (in_tiles(T()) && op.activation != epilogue::none) {
+    out.rounded = op.dx;
+  if (in_tiles<T>() && op.activation != epilogue::none) {
     out.activation = op.activation;
     out.slope_at = op.z;
   }
@@ -88,9 +91,10 @@ void run(const linear_forward<T>& op, const context& in) {
     multiply_few_rows(op, z, in);
   else
     multiply(product_of(op), in);
-  if (op.R > most_few_rows && in_tiles(T()) && (op.activation != epilogue::none || z == op.y))
+  const bool by_tiles = op.R > most_few_rows && in_tiles<T>();
+  if (by_tiles && (op.activation != epilogue::none || z == op.y))
     return;
-  const bool added = op.R <= most_few_rows || !std::is_same_v<T, float>;
+  const bool added = op.R <= most_few_rows || !std::is_same_v<T, float> || by_tiles;
   const T* const bias = added ? nullptr : op.bias;
   if (!bias && z == op.y && op.activation == epilogue::none)
     return;
@@ -115,7 +119,7 @@ void run(const linear_backward_input<T>& op, const context& in) {
   if (op.R == 0)
     return;
   multiply(product_of(op), in);
-  if (op.activation != epilogue::none && !in_tiles(T()))
+  if (op.activation != epilogue::none && !in_tiles<T>())
     run(activation_backward<T>{op.dx, op.dx, op.z, op.R, op.K, activation_of(op.activation)}, in);
 }
 

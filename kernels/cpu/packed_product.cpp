@@ -43,7 +43,7 @@ std::int64_t columns_of(const product<T>& p) {
 }
 template <class T>
 std::int64_t rows_of(const product<T>& p) {
-  return p.narrow ? std::min(rows_of_sums, p.M) : p.M;
+  return p.rounded ? std::min(rows_of_sums, p.M) : p.M;
 }
 
 /// The part of a product that is at work, and what is packed of it.
@@ -52,7 +52,7 @@ struct packing {
   const product<T>& of;
   float* packed_b;  ///< (columns / panel, terms_at_once, panel)
   float* packed_a;  ///< of each thread (rows_at_once / rows_of_block, terms_at_once, rows_of_block)
-  float* sums;      ///< (rows_of, columns_of) of a narrow c; else null
+  float* sums;      ///< (rows_of, columns_of) of a rounded c; else null
 
   std::int64_t row = 0, rows = 0;        ///< [row, row + rows) of c
   std::int64_t column = 0, columns = 0;  ///< [column, column + columns) of c
@@ -224,7 +224,7 @@ void round_rows(const packing<T>& at, std::int64_t begin, std::int64_t end) {
   const T* const bias = p.bias ? p.bias + at.column : nullptr;
   for (std::int64_t m = begin; m < end; ++m) {
     const float* const from = at.sums + m * columns_of(p);
-    T* const to = p.narrow + (at.row + m) * p.N + at.column;
+    T* const to = p.rounded + (at.row + m) * p.N + at.column;
     each(at.columns, [=](std::int64_t i, auto step) HWY_ATTR {
       const vec sum = step.load(from + i);
       step.store(bias ? hn::Add(sum, step.load(bias + i)) : sum, to + i);
@@ -275,7 +275,7 @@ std::size_t packed_scratch(const product<T>& p, int threads) {
   const std::int64_t columns = columns_of(p);
   return sizeof(float)
          * std::size_t(columns * terms_at_once + threads * floats_of_a
-                       + (p.narrow ? rows_of(p) * columns : 0));
+                       + (p.rounded ? rows_of(p) * columns : 0));
 }
 
 template <class T>
@@ -285,7 +285,7 @@ void multiply_packed(const product<T>& p, const context& in) {
   packing<T> at{.of = p,
                 .packed_b = b,
                 .packed_a = a,
-                .sums = p.narrow ? a + in.threads * floats_of_a : nullptr};
+                .sums = p.rounded ? a + in.threads * floats_of_a : nullptr};
   for (; at.row < p.M; at.row += at.rows) {
     at.rows = std::min(rows_of(p), p.M - at.row);
     for (at.column = 0; at.column < p.N; at.column += at.columns) {
@@ -294,7 +294,7 @@ void multiply_packed(const product<T>& p, const context& in) {
         at.depth = std::min(terms_at_once, p.K - at.term);
         multiply_terms(at, in.threads);
       }
-      if (p.narrow)
+      if (p.rounded)
         split(in.threads,
               at.rows,
               rows_worth_a_thread(at.columns),

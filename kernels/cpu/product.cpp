@@ -150,7 +150,7 @@ void execute(prepared& by, const product<bf16>& p, const context& in) {
   };
   tell(DNNL_ARG_SRC, p.a.data);
   tell(DNNL_ARG_WEIGHTS, p.b.data);
-  tell(DNNL_ARG_DST, p.c ? static_cast<void*>(p.c) : p.narrow);
+  tell(DNNL_ARG_DST, p.c ? static_cast<void*>(p.c) : p.rounded);
   tell(DNNL_ARG_SCRATCHPAD, scratch_array<std::byte>(in, by.scratch_bytes));
   if (p.bias)
     tell(DNNL_ARG_BIAS, p.bias);
@@ -193,12 +193,13 @@ int team_of(const product<T>& p, int threads) {
 template <class T>
 std::size_t scratch(const product<T>& p, int threads) {
   const int size = team_of(p, threads);
+  if constexpr (!std::is_same_v<T, f16>)
+    if (in_tiles<T>())
+      return tiles_scratch(p, size);
   if constexpr (std::is_same_v<T, float>) {
     return 0;  // oneDNN takes what it needs
   } else {
     if constexpr (std::is_same_v<T, bf16>) {
-      if (in_tiles(T()))
-        return tiles_scratch(p, size);
       const team sized(size);
       if (const prepared& by = ready(shape_of(p), size); by.exists)
         return by.scratch_bytes;
@@ -210,13 +211,14 @@ std::size_t scratch(const product<T>& p, int threads) {
 template <class T>
 void multiply(const product<T>& p, const context& in) {
   const int size = team_of(p, in.threads);
+  if constexpr (!std::is_same_v<T, f16>)
+    if (in_tiles<T>())
+      return multiply_in_tiles(p, {size, in.workspace});
   if constexpr (std::is_same_v<T, float>) {
     const team sized(size);
     multiply_by_onednn(p);
   } else {
     if constexpr (std::is_same_v<T, bf16>) {
-      if (in_tiles(T()))
-        return multiply_in_tiles(p, {size, in.workspace});
       const team sized(size);
       if (prepared& by = ready(shape_of(p), size); by.exists)
         return execute(by, p, in);

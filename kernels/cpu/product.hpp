@@ -1,5 +1,5 @@
-// Matrix products: of bf16 by tiles where the processor has them; else by oneDNN where it has them;
-// else by our own vectors. All are in rows; they run on the team of the calling thread.
+// Matrix products: of float and bf16 in tiles where the processor has them; else by oneDNN where it
+// has them; else by our own vectors. All are in rows; they run on the team of the calling thread.
 
 #pragma once
 
@@ -17,9 +17,10 @@ struct operand {
   bool transposed = false;
 };
 
-/// a times b: either into `c`, or rounded into `narrow`; of these exactly one is not null, also for
-/// `scratch`, which reads neither. The last three members are for products in tiles, whose `narrow`
-/// may be null beside `activated`; others must be given none.
+/// a times b: either into `c`, or rounded into `rounded`; of these exactly one is not null, also
+/// for `scratch`, which reads neither. Of float that are not in tiles into `c`. The last three
+/// members are for products in tiles, whose `rounded` may be null beside `activated`; others must
+/// be given none.
 template <class T>
 struct product {
   operand<T> a;              ///< (M, K)
@@ -27,13 +28,13 @@ struct product {
   std::int64_t M, N, K;      ///< above 0
   float* c = nullptr;        ///< (M, N) written, or added to
   bool accumulated = false;  ///< c is added to
-  T* narrow = nullptr;       ///< (M, N) written, rounded once; bf16 and f16
-  const T* bias = nullptr;   ///< (N) of `narrow`, or null
+  T* rounded = nullptr;      ///< (M, N) written, rounded once to T
+  const T* bias = nullptr;   ///< (N) of `rounded`, or null
 
   epilogue activation = epilogue::none;
-  /// (M, N) written: the activation of what is, or would be, in `narrow`, which may then be null;
+  /// (M, N) written: the activation of what is, or would be, in `rounded`, which may then be null;
   T* activated = nullptr;
-  /// or (M, N): `narrow`, rounded, times the activation's slope there, rounded again.
+  /// or (M, N): `rounded`, rounded, times the activation's slope there, rounded again.
   const T* slope_at = nullptr;
 };
 
@@ -42,6 +43,11 @@ template <class T>
 std::size_t scratch(const product<T>& p, int threads);
 
 /// Of bf16 by oneDNN or in tiles, denormal numbers may count as zero, as the instructions have it.
+/// Of float in tiles, an element differs from the exact one by no more than one by multiply-adds
+/// in a row may, if its terms are normal numbers, and
+///
+/// - of factors below 3e-33 the last bits count as zero, and of denormal ones and results all;
+/// - a product with an infinity may be not a number.
 /// Throws std::system_error where oneDNN would be asked and OpenMP gives fewer threads than the
 /// team has (team.hpp).
 template <class T>
@@ -57,19 +63,18 @@ std::size_t packed_scratch(const product<T>& p, int threads);
 template <class T>
 void multiply_packed(const product<T>& p, const context& in);
 
-// tile_product.cpp: of bf16 by tiles (amx.hpp), with everything that may follow it. An element is
-// the sum of its terms in order, 32 at a time: its bits depend neither on M and N nor on the number
-// of threads.
+// tile_product.cpp: of bf16, and of float in pieces of bf16, by tiles (amx.hpp), with everything
+// that may follow it. An element is the sum of its terms in order, 32 at a time: its bits depend
+// neither on M and N nor on the number of threads.
 
-/// Whether products of T are computed in tiles here.
-bool in_tiles(bf16);
+/// Whether products of T are computed in tiles here. Never of f16.
 template <class T>
-constexpr bool in_tiles(T) {
-  return false;
-}
+bool in_tiles();
 // These two only where they are.
-std::size_t tiles_scratch(const product<bf16>& p, int threads);
-void multiply_in_tiles(const product<bf16>& p, const context& in);
+template <class T>
+std::size_t tiles_scratch(const product<T>& p, int threads);
+template <class T>
+void multiply_in_tiles(const product<T>& p, const context& in);
 
 // few_rows.cpp: the forward pass of a few rows, as in decoding. Every weight is read once, as it
 // lies: as fast as memory. The bits of a row do not depend on the rows beside it.

@@ -1,4 +1,4 @@
-// The ways of bf16 into tiles (amx.hpp), for products and for attention.
+// The ways of bf16 and float into tiles (amx.hpp), for products and for attention.
 //
 // Compiled once per instruction set, as vector-inl.hpp is. Where TROUPE_TILES.
 
@@ -112,6 +112,35 @@ HWY_INLINE void pack_terms_of_b(const bf16* from, std::int64_t row, std::byte* t
 HWY_INLINE void pack_columns_of_b(const bf16* from, std::int64_t row, std::byte* to) {
   transpose_tile(from, 2 * row, to, 64);
   transpose_tile(from + 16 * row, 2 * row, to + tile_bytes, 64);
+}
+
+/// Into pieces (amx.hpp) 32 x 32 floats, `row` elements from one row in memory to the next; 64
+/// bytes a row of a piece.
+HWY_INLINE void split_rows(const float* from,
+                           std::int64_t row,
+                           std::byte (&to)[pieces_of<float>][square_bytes<bf16>]) {
+  // Nearest to the largest floats would be infinity, and what is left of them not a number.
+  const __m512 largest = _mm512_castsi512_ps(_mm512_set1_epi32(0x7f7f0000));
+  const __m512 smallest = _mm512_castsi512_ps(_mm512_set1_epi32(int(0xff7f0000)));
+  // In this order of operands what is not a number stays so.
+  const auto within = [=](__m512 x) TROUPE_TILE_ATTR {
+    return _mm512_max_ps(smallest, _mm512_min_ps(largest, x));
+  };
+  const auto as_float = [](__m256i x) TROUPE_TILE_ATTR {
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(x), 16));
+  };
+  for (std::int64_t i = 0; i < block_side; ++i, from += row) {
+    __m512 low = _mm512_loadu_ps(from), high = _mm512_loadu_ps(from + 16);
+#pragma GCC unroll 3
+    for (int piece = 0; piece < pieces_of<float>; ++piece) {
+      const bool last = piece + 1 == pieces_of<float>;
+      const auto both
+          = (__m512i)_mm512_cvtne2ps_pbh(last ? high : within(high), last ? low : within(low));
+      _mm512_store_si512(to[piece] + i * 64, both);
+      low = _mm512_sub_ps(low, as_float(_mm512_castsi512_si256(both)));
+      high = _mm512_sub_ps(high, as_float(_mm512_extracti64x4_epi64(both, 1)));
+    }
+  }
 }
 
 }  // namespace

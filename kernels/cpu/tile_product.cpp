@@ -25,14 +25,15 @@
 namespace troupe::kernels::cpu {
 namespace {
 
-constexpr std::int64_t terms_of_panel = 512;
 constexpr std::int64_t block_floats = block_side * block_side;
-constexpr std::int64_t step_bytes = block_side * block_side * std::int64_t{sizeof(bf16)};
+
+constexpr std::int64_t terms_of_panel = 512;
 
 // Packed at a time: 16 MB of a, which few products fill, and twice 4 MB of b. What is packed was in
-// no cache before, and to write there costs three times as much as to where the last part was. Bits
-// depend on `most_terms`.
-constexpr std::int64_t most_rows = 2048, most_terms = 4096, most_columns = 512;
+// no cache before, and to write there costs three times as much as to where the last part was.
+constexpr std::int64_t most_rows = 2048, most_columns = 512;
+template <class T>
+constexpr std::int64_t most_terms = std::is_same_v<T, float> ? 1536 : 4096;
 /// Sums of more terms than that are kept for as many columns: 32 MB.
 constexpr std::int64_t columns_of_sums = 4096;
 // Of the part of c whose sums are in the second cache (256 kB).
@@ -54,9 +55,10 @@ struct depth {
 };
 
 /// The part of a product that is at work, and what is packed of it: for each panel of terms, for
-/// each 32 rows of a (columns of b), for each 32 terms: two tiles.
+/// each 32 rows of a (columns of b), for each 32 terms, for each piece: two tiles.
+template <class T>
 struct tiled {
-  const product<bf16>& of;
+  const product<T>& of;
   std::byte* packed_a;
   std::byte* packed_b;
   float* sums;  ///< blocks of c: of all, column after column, or of a near part for each thread
@@ -71,11 +73,13 @@ struct tiled {
 
   std::byte* a(std::int64_t panel_of_terms_begin, std::int64_t steps, std::int64_t panel) const {
     return packed_a
-           + (panel_of_terms_begin / block_side * panels_of(rows) + panel * steps) * step_bytes;
+           + (panel_of_terms_begin / block_side * panels_of(rows) + panel * steps)
+                 * square_bytes<T>;
   }
   std::byte* b(std::int64_t panel_of_terms_begin, std::int64_t steps, std::int64_t panel) const {
     return packed_b
-           + (panel_of_terms_begin / block_side * panels_of(columns) + panel * steps) * step_bytes;
+           + (panel_of_terms_begin / block_side * panels_of(columns) + panel * steps)
+                 * square_bytes<T>;
   }
 };
 
@@ -89,12 +93,26 @@ namespace troupe::kernels::cpu::HWY_NAMESPACE {
 namespace {
 using pack_step = void (*)(const bf16*, std::int64_t, std::byte*);
 
+template <pack_step Pack>
+HWY_INLINE void pack_pieces(const bf16* from, std::int64_t row, std::byte* to) {
+  Pack(from, row, to);
+}
+template <pack_step Pack>
+HWY_INLINE void pack_pieces(const float* from, std::int64_t row, std::byte* to) {
+  alignas(64) std::byte split[pieces_of<float>][square_bytes<bf16>];
+  split_rows(from, row, split);
+  for (const auto& piece : split) {
+    Pack(reinterpret_cast<const bf16*>(piece), block_side, to);
+    to += square_bytes<bf16>;
+  }
+}
+
 /// Panels [begin, end) of `n` rows of a, or columns of b, from `first` on: `from` is where the
 /// operand begins, `along`: a term is a row in memory. What is beyond the operand is zero.
-template <pack_step Pack>
-void pack_panels(const operand<bf16>& of,
+template <pack_step Pack, class T>
+void pack_panels(const operand<T>& of,
                  bool along,
-                 const tiled& at,
+                 const tiled<T>& at,
                  std::int64_t first,
                  std::int64_t n,
                  std::int64_t begin,
@@ -102,56 +120,60 @@ void pack_panels(const operand<bf16>& of,
                  std::byte* packed) {
   const auto step = [&](std::int64_t panel, std::int64_t term, std::byte* to) TROUPE_TILE_ATTR {
     const std::int64_t across = first + panel * block_side, deep = at.term + term;
-    const bf16* const from = of.data + (along ? deep * of.row + across : across * of.row + deep);
+    const T* const from = of.data + (along ? deep * of.row + across : across * of.row + deep);
     const std::int64_t wide = std::min(block_side, n - panel * block_side);
     const std::int64_t high = std::min(block_side, at.terms - term);
     if (along)  // rows of memory far apart, which the processor does not foresee
       for (std::int64_t i = block_side; i < 2 * block_side; ++i)
-        _mm_prefetch(from + i * of.row, _MM_HINT_T0);
+        for (std::size_t line = 0; line < block_side * sizeof(T) / 64; ++line)
+          _mm_prefetch(from + i * of.row + line * 64 / sizeof(T), _MM_HINT_T0);
     if (wide == block_side && high == block_side)
-      return Pack(from, of.row, to);
-    bf16 padded[block_side * block_side] = {};
+      return pack_pieces<Pack>(from, of.row, to);
+    T padded[block_side * block_side] = {};
     for (std::int64_t i = 0; i < (along ? high : wide); ++i)
       std::copy_n(from + i * of.row, along ? wide : high, padded + i * block_side);
-    Pack(padded, block_side, to);
+    pack_pieces<Pack>(padded, block_side, to);
   };
   const depth cut(at.terms);
   for (std::int64_t t = 0; t < at.terms; t += cut.terms) {
     const std::int64_t steps = panels_of(std::min(cut.terms, at.terms - t));
-    std::byte* const to = packed + t / block_side * panels_of(n) * step_bytes;
+    std::byte* const to = packed + t / block_side * panels_of(n) * square_bytes<T>;
     if (along)
       for (std::int64_t s = 0; s < steps; ++s)
         for (std::int64_t p = begin; p < end; ++p)
-          step(p, t + s * block_side, to + (p * steps + s) * step_bytes);
+          step(p, t + s * block_side, to + (p * steps + s) * square_bytes<T>);
     else
       for (std::int64_t p = begin; p < end; ++p)
         for (std::int64_t s = 0; s < steps; ++s)
-          step(p, t + s * block_side, to + (p * steps + s) * step_bytes);
+          step(p, t + s * block_side, to + (p * steps + s) * square_bytes<T>);
   }
 }
 
-void pack_a(const tiled& at, std::int64_t begin, std::int64_t end) {
+template <class T>
+void pack_a(const tiled<T>& at, std::int64_t begin, std::int64_t end) {
   const auto& a = at.of.a;
-  (a.transposed ? pack_panels<pack_terms_of_a> : pack_panels<pack_rows_of_a>)(a,
-                                                                              a.transposed,
-                                                                              at,
-                                                                              at.row,
-                                                                              at.rows,
-                                                                              begin,
-                                                                              end,
-                                                                              at.packed_a);
+  (a.transposed ? pack_panels<pack_terms_of_a, T> : pack_panels<pack_rows_of_a, T>)(a,
+                                                                                    a.transposed,
+                                                                                    at,
+                                                                                    at.row,
+                                                                                    at.rows,
+                                                                                    begin,
+                                                                                    end,
+                                                                                    at.packed_a);
 }
 
-void pack_b(const tiled& at, std::int64_t begin, std::int64_t end) {
+template <class T>
+void pack_b(const tiled<T>& at, std::int64_t begin, std::int64_t end) {
   const auto& b = at.of.b;
-  (b.transposed ? pack_panels<pack_columns_of_b> : pack_panels<pack_terms_of_b>)(b,
-                                                                                 !b.transposed,
-                                                                                 at,
-                                                                                 at.column,
-                                                                                 at.columns,
-                                                                                 begin,
-                                                                                 end,
-                                                                                 at.packed_b);
+  (b.transposed ? pack_panels<pack_columns_of_b, T>
+                : pack_panels<pack_terms_of_b, T>)(b,
+                                                   !b.transposed,
+                                                   at,
+                                                   at.column,
+                                                   at.columns,
+                                                   begin,
+                                                   end,
+                                                   at.packed_b);
 }
 
 /// Lines of memory to be asked for, a few at a time.
@@ -166,16 +188,54 @@ struct upcoming_lines {
   }
 };
 
+HWY_INLINE void load_rows(const std::byte* piece) {
+  _tile_stream_loadd(4, piece, 64);
+  _tile_stream_loadd(5, piece + tile_bytes, 64);
+}
+HWY_INLINE void load_columns(const std::byte* piece) {
+  _tile_loadd(6, piece, 64);
+  _tile_loadd(7, piece + tile_bytes, 64);
+}
+HWY_INLINE void multiply_loaded() {
+  _tile_dpbf16ps(0, 4, 6);
+  _tile_dpbf16ps(1, 4, 7);
+  _tile_dpbf16ps(2, 5, 6);
+  _tile_dpbf16ps(3, 5, 7);
+}
+
+HWY_INLINE void multiply_squares(const std::byte* a, const std::byte* b, bf16) {
+  load_rows(a);
+  load_columns(b);
+  multiply_loaded();
+}
+/// One piece is exchanged at a time.
+HWY_INLINE void multiply_squares(const std::byte* a, const std::byte* b, float) {
+  const auto piece = [](int n) { return n * square_bytes<bf16>; };
+  load_rows(a);
+  load_columns(b + piece(2));
+  multiply_loaded();
+  load_columns(b + piece(1));
+  multiply_loaded();
+  load_rows(a + piece(1));
+  multiply_loaded();
+  load_columns(b);
+  multiply_loaded();
+  load_rows(a + piece(2));
+  multiply_loaded();
+  load_rows(a);
+  multiply_loaded();
+}
+
 /// A block of sums, (32, 32): those before it, if any, and `steps` times 32 terms more.
-template <class Activation>
+template <class T, class Activation>
 HWY_INLINE void multiply_block(const std::byte* a,
                                const std::byte* b,
                                std::int64_t steps,
                                const float* before,
                                float* sums,
-                               outgoing<Activation>& last,
+                               outgoing<T, Activation>& last,
                                upcoming_lines panel) {
-  constexpr int row = block_side * sizeof(float), tile = int(tile_bytes);
+  constexpr int row = block_side * sizeof(float);
   const int rows_at_once = int((block_side + steps - 1) / steps);
   if (before) {
     _tile_loadd(0, before, row);
@@ -188,15 +248,8 @@ HWY_INLINE void multiply_block(const std::byte* a,
     _tile_zero(2);
     _tile_zero(3);
   }
-  for (std::int64_t s = 0; s < steps; ++s, a += 2 * tile, b += 2 * tile) {
-    _tile_stream_loadd(4, a, 64);
-    _tile_loadd(6, b, 64);
-    _tile_loadd(7, b + tile, 64);
-    _tile_dpbf16ps(0, 4, 6);
-    _tile_dpbf16ps(1, 4, 7);
-    _tile_stream_loadd(5, a + tile, 64);
-    _tile_dpbf16ps(2, 5, 6);
-    _tile_dpbf16ps(3, 5, 7);
+  for (std::int64_t s = 0; s < steps; ++s, a += square_bytes<T>, b += square_bytes<T>) {
+    multiply_squares(a, b, T());
     panel.some();
     last.some(rows_at_once);
   }
@@ -219,10 +272,10 @@ struct near_part {
 };
 
 /// All terms at work of a near part.
-template <class Activation>
-void multiply_near(const tiled& at,
+template <class T, class Activation>
+void multiply_near(const tiled<T>& at,
                    const near_part& part,
-                   outgoing<Activation>& out,
+                   outgoing<T, Activation>& out,
                    float (&finished)[2][block_floats]) {
   const depth cut(at.terms);
   int turn = 0;
@@ -231,7 +284,7 @@ void multiply_near(const tiled& at,
     const bool complete = at.last && t + cut.terms >= at.terms;
     const bool begun = !at.first || t > 0;
     const std::int64_t high = part.end - part.begin;
-    const int lines = int((step_bytes / 64 + high - 1) / high);
+    const int lines = int((square_bytes<T> / 64 + high - 1) / high);
     for (std::int64_t j = part.first; j < part.last; ++j) {
       const auto* next = reinterpret_cast<const char*>(at.b(t, steps, j + 1));
       for (std::int64_t i = part.begin; i < part.end; ++i) {
@@ -257,13 +310,13 @@ void multiply_near(const tiled& at,
   out.rest();
 }
 
-template <class Activation>
-void multiply_panels(const tiled& at, const near_part& all) {
+template <class T, class Activation>
+void multiply_panels(const tiled<T>& at, const near_part& all) {
   // For gcc a tile's load does not read memory: what was packed must not wait.
   asm volatile("" ::: "memory");
   const tiles_in_use tiles;
   alignas(64) float finished[2][block_floats];
-  outgoing<Activation> out(at.of);
+  outgoing<T, Activation> out(at.of);
   constexpr std::int64_t high = near_rows / block_side, wide = near_columns / block_side;
   for (std::int64_t i = all.begin; i < all.end; i += high)
     for (std::int64_t j = all.first; j < all.last; j += wide)
@@ -281,7 +334,8 @@ void multiply_panels(const tiled& at, const near_part& all) {
 
 /// Panels of rows [begin, end) and of columns [first, last) of those at work; `number`: of the part
 /// among those of the threads.
-void multiply_panels(const tiled& at,
+template <class T>
+void multiply_panels(const tiled<T>& at,
                      std::int64_t begin,
                      std::int64_t end,
                      std::int64_t first,
@@ -296,9 +350,9 @@ void multiply_panels(const tiled& at,
     all.sums = at.sums + ((before + first) * all.column + begin) * block_floats;
   }
   if (at.of.activation == epilogue::none)
-    return multiply_panels<no_activation>(at, all);
+    return multiply_panels<T, no_activation>(at, all);
   with_functions_of(activation_of(at.of.activation), [&](auto functions) TROUPE_TILE_ATTR {
-    multiply_panels<decltype(functions)>(at, all);
+    multiply_panels<T, decltype(functions)>(at, all);
   });
 }
 
@@ -332,22 +386,23 @@ namespace {
 
 /// Rows, columns and terms at work, by a team: what one thread packs, all read. Of b no more is
 /// packed at a time than soon serves, and the next of it while the last is multiplied.
-void multiply_terms(const tiled& at, int threads) {
+template <class T>
+void multiply_terms(const tiled<T>& at, int threads) {
   const std::int64_t high = panels_of(at.rows), end = at.column + at.columns;
   const std::int64_t most = panels_of(std::min(at.columns, most_columns));
   // Rows are divided where they are enough, else columns.
   const bool by_rows = high >= 4 * threads || high >= most;
   const std::int64_t parts = std::min<std::int64_t>(threads, by_rows ? high : most);
   const auto columns_from = [&](std::int64_t column) {
-    tiled now = at;
+    tiled<T> now = at;
     now.column = column;
     now.columns = std::min(most_columns, end - column);
     if ((column - at.column) / most_columns % 2 == 1)
-      now.packed_b += most * panels_of(at.terms) * step_bytes;
+      now.packed_b += most * panels_of(at.terms) * square_bytes<T>;
     return now;
   };
   // Loops end without waiting: a thread packs on while another multiplies, which a barrier ends.
-  const auto pack_columns = [&](const tiled& now) {
+  const auto pack_columns = [&](const tiled<T>& now) {
     const std::int64_t wide = panels_of(now.columns);
 #pragma omp for schedule(static) nowait
     for (std::int64_t p = 0; p < parts; ++p)
@@ -361,7 +416,7 @@ void multiply_terms(const tiled& at, int threads) {
     pack_columns(columns_from(at.column));
 #pragma omp barrier
     for (std::int64_t column = at.column; column < end; column += most_columns) {
-      const tiled now = columns_from(column);
+      const tiled<T> now = columns_from(column);
       const std::int64_t wide = panels_of(now.columns);
       if (column + most_columns < end)
         pack_columns(columns_from(column + most_columns));
@@ -380,15 +435,17 @@ void multiply_terms(const tiled& at, int threads) {
 struct tiled_scratch {
   std::size_t a, b, sums;
 
-  tiled_scratch(const product<bf16>& p, int threads) {
+  template <class T>
+  tiled_scratch(const product<T>& p, int threads) {
     const std::int64_t rows = panels_of(std::min(p.M, most_rows));
     const std::int64_t columns = panels_of(std::min(p.N, most_columns));
-    const std::int64_t steps = panels_of(std::min(p.K, most_terms));
-    a = std::size_t(rows * steps * step_bytes);
-    b = std::size_t((p.N > most_columns ? 2 : 1) * columns * steps * step_bytes);
+    const std::int64_t steps = panels_of(std::min(p.K, most_terms<T>));
+    a = std::size_t(rows * steps * square_bytes<T>);
+    b = std::size_t((p.N > most_columns ? 2 : 1) * columns * steps * square_bytes<T>);
     const std::int64_t near = threads * near_rows * near_columns;
     const std::int64_t all = rows * panels_of(std::min(p.N, columns_of_sums)) * block_floats;
-    sums = p.K <= terms_of_panel ? 0 : sizeof(float) * std::size_t(p.K <= most_terms ? near : all);
+    sums = p.K <= terms_of_panel ? 0
+                                 : sizeof(float) * std::size_t(p.K <= most_terms<T> ? near : all);
   }
 };
 
@@ -396,28 +453,31 @@ struct tiled_scratch {
 
 TROUPE_EXPORT(has_tiles);
 
-bool in_tiles(bf16) {
-  return multiplies_tiles() && TROUPE_DISPATCH(has_tiles, bf16)();
+template <class T>
+bool in_tiles() {
+  return !std::is_same_v<T, f16> && multiplies_tiles() && TROUPE_DISPATCH(has_tiles, T)();
 }
 
-std::size_t tiles_scratch(const product<bf16>& p, int threads) {
+template <class T>
+std::size_t tiles_scratch(const product<T>& p, int threads) {
   const tiled_scratch of(p, threads);
   return of.a + of.b + of.sums;
 }
 
-void multiply_in_tiles(const product<bf16>& p, const context& in) {
+template <class T>
+void multiply_in_tiles(const product<T>& p, const context& in) {
   const tiled_scratch of(p, in.threads);
   auto* const memory = scratch_array<std::byte>(in, of.a + of.b + of.sums);
-  tiled at{.of = p,
-           .packed_a = memory,
-           .packed_b = memory + of.a,
-           .sums = reinterpret_cast<float*>(memory + of.a + of.b)};
+  tiled<T> at{.of = p,
+              .packed_a = memory,
+              .packed_b = memory + of.a,
+              .sums = reinterpret_cast<float*>(memory + of.a + of.b)};
   for (; at.row < p.M; at.row += at.rows) {
     at.rows = std::min(most_rows, p.M - at.row);
     for (at.column = 0; at.column < p.N; at.column += at.columns) {
       at.columns = std::min(columns_of_sums, p.N - at.column);
       for (at.term = 0; at.term < p.K; at.term += at.terms) {
-        at.terms = std::min(most_terms, p.K - at.term);
+        at.terms = std::min(most_terms<T>, p.K - at.term);
         at.first = at.term == 0;
         at.last = at.term + at.terms == p.K;
         multiply_terms(at, in.threads);
@@ -427,16 +487,27 @@ void multiply_in_tiles(const product<bf16>& p, const context& in) {
 }
 
 #else
-bool in_tiles(bf16) {
+template <class T>
+bool in_tiles() {
   return false;
 }
-std::size_t tiles_scratch(const product<bf16>&, int) {
+template <class T>
+std::size_t tiles_scratch(const product<T>&, int) {
   return 0;
 }
-void multiply_in_tiles(const product<bf16>&, const context&) {
+template <class T>
+void multiply_in_tiles(const product<T>&, const context&) {
   throw std::logic_error("there are no tiles on this processor");
 }
 #endif
+
+template bool in_tiles<float>();
+template bool in_tiles<bf16>();
+template bool in_tiles<f16>();
+template std::size_t tiles_scratch(const product<float>&, int);
+template std::size_t tiles_scratch(const product<bf16>&, int);
+template void multiply_in_tiles(const product<float>&, const context&);
+template void multiply_in_tiles(const product<bf16>&, const context&);
 
 }  // namespace troupe::kernels::cpu
 #endif

@@ -23,13 +23,13 @@ struct no_activation {};
 /// A block whose sums are complete, on its way to c a few rows at a time. Past the caches, where
 /// its rows are whole lines of them: to read these first, as a store does, takes longer than all
 /// else.
-template <class Activation>
+template <class T, class Activation>
 class outgoing {
  public:
-  explicit outgoing(const product<bf16>& of) : of_(of) {
-    const std::int64_t line = 64 / std::int64_t(of.c ? sizeof(float) : sizeof(bf16));
+  explicit outgoing(const product<T>& of) : of_(of) {
+    const std::int64_t line = 64 / element_bytes();
     lines_ = of.N % line == 0;
-    for (const void* c : {(const void*)of.c, (const void*)of.narrow, (const void*)of.activated})
+    for (const void* c : {(const void*)of.c, (const void*)of.rounded, (const void*)of.activated})
       lines_ = lines_ && reinterpret_cast<std::uintptr_t>(c) % 64 == 0;
   }
 
@@ -54,9 +54,9 @@ class outgoing {
   HWY_INLINE void some(int rows_at_once) {
     for (int n = 0; n < rows_at_once && next_left_ > 0; ++n, --next_left_) {
       _mm_prefetch(next_, _MM_HINT_T0);
-      if (of_.c)
+      if (element_bytes() == sizeof(float))
         _mm_prefetch(next_ + 64, _MM_HINT_T0);
-      next_ += of_.N * std::int64_t(of_.c ? sizeof(float) : sizeof(bf16));
+      next_ += of_.N * element_bytes();
     }
     for (int n = 0; n < rows_at_once && left_ > 0; ++n)
       one_row();
@@ -67,13 +67,15 @@ class outgoing {
   }
 
  private:
+  std::int64_t element_bytes() const { return of_.c ? sizeof(float) : sizeof(T); }
+
   HWY_INLINE void one_row() {
     if (HWY_LIKELY(columns_ == block_side && lines_)) {
       if (of_.c) {
         put_line(0);
         put_line(width);
       } else {
-        put_narrow_line();
+        put_rounded_line();
       }
     } else {
       each(columns_, [&](std::int64_t i, auto step) TROUPE_TILE_ATTR { put(step, i); });
@@ -92,32 +94,41 @@ class outgoing {
       hn::Stream(x, d, to);
   }
 
-  HWY_INLINE void put_narrow_line() {
+  HWY_INLINE void put_rounded_line() {
     vec low = hn::Load(d, sums_), high = hn::Load(d, sums_ + width);
     if (bias_) {
       low = hn::Add(low, whole{}.load(bias_));
       high = hn::Add(high, whole{}.load(bias_ + width));
     }
     if constexpr (std::is_same_v<Activation, no_activation>) {
-      stream(low, high, of_.narrow + at_);
+      stream(low, high, of_.rounded + at_);
     } else {
       low = as_stored(low);
       high = as_stored(high);
       if (of_.slope_at) {
-        const bf16* const z = of_.slope_at + at_;
+        const T* const z = of_.slope_at + at_;
         stream(hn::Mul(low, Activation::slope(whole{}.load(z))),
                hn::Mul(high, Activation::slope(whole{}.load(z + width))),
-               of_.narrow + at_);
+               of_.rounded + at_);
         return;
       }
-      if (of_.narrow)
-        stream(low, high, of_.narrow + at_);
+      if (of_.rounded)
+        stream(low, high, of_.rounded + at_);
       stream(Activation::value(low), Activation::value(high), of_.activated + at_);
     }
   }
 
-  static HWY_INLINE vec as_stored(vec x) { return promoted(rounded(x, bf16()), bf16()); }
+  static HWY_INLINE vec as_stored(vec x) {
+    if constexpr (std::is_same_v<T, float>)
+      return x;
+    else
+      return promoted(rounded(x, T()), T());
+  }
 
+  static HWY_INLINE void stream(vec low, vec high, float* to) {
+    hn::Stream(low, d, to);
+    hn::Stream(high, d, to + width);
+  }
   static HWY_INLINE void stream(vec low, vec high, bf16* to) {
     const hn::Repartition<std::uint16_t, tag> halves;
     const auto both = hn::ConcatOdd(
@@ -136,23 +147,23 @@ class outgoing {
     if (bias_)
       x = hn::Add(x, step.load(bias_ + i));
     if constexpr (std::is_same_v<Activation, no_activation>) {
-      step.store(x, of_.narrow + at);
+      step.store(x, of_.rounded + at);
     } else {
       x = as_stored(x);
       if (of_.slope_at) {
-        step.store(hn::Mul(x, Activation::slope(step.load(of_.slope_at + at))), of_.narrow + at);
+        step.store(hn::Mul(x, Activation::slope(step.load(of_.slope_at + at))), of_.rounded + at);
         return;
       }
-      if (of_.narrow)
-        step.store(x, of_.narrow + at);
+      if (of_.rounded)
+        step.store(x, of_.rounded + at);
       step.store(Activation::value(x), of_.activated + at);
     }
   }
 
-  const product<bf16>& of_;
+  const product<T>& of_;
   bool lines_;  ///< rows of c begin where lines of the cache do
   const float* sums_ = nullptr;
-  const bf16* bias_ = nullptr;
+  const T* bias_ = nullptr;
   std::int64_t at_ = 0, columns_ = 0, left_ = 0;
   const char* next_ = nullptr;
   std::int64_t next_left_ = 0;

@@ -7,7 +7,10 @@
 #include <catch2/catch_template_test_macros.hpp>
 #include <catch2/catch_test_macros.hpp>
 
+#include <cmath>
+#include <limits>
 #include <omp.h>
+#include <vector>
 
 using namespace troupe;
 using kernels::epilogue;
@@ -49,6 +52,69 @@ TEMPLATE_TEST_CASE("cpu gradients through what made the input have the bits of t
       CHECK(together.dx == apart.z_of_x);
     }
   }
+}
+
+// As a sum of three bf16 a float has no bits to spare.
+TEST_CASE("a product loses no bit of its factors, however large or small", "[kernels][linear]") {
+  constexpr std::int64_t R = 40, K = 40;
+  memory m{.R = R, .N = K, .K = K, .with_bias = false};
+  m.with_z = false;
+  const float largest = std::numeric_limits<float>::max();
+  const float values[] = {largest,
+                          -largest,
+                          std::nextafter(largest, 0.F),
+                          3.3895314e38F,  // the largest bf16
+                          std::nextafter(3.3895314e38F, largest),
+                          std::nextafter(1.F, 2.F),
+                          std::nextafter(1.F, 0.F),
+                          -1.00390625F,  // between two bf16
+                          0.333333343F,
+                          16777215,
+                          -3.14159274e-20F,
+                          1.23456789e-32F};
+  std::vector<float> x(R * K), identity(K * K);
+  for (std::int64_t i = 0; i < R * K; ++i)
+    x[i] = values[i % std::size(values)];
+  for (std::int64_t i = 0; i < K; ++i)
+    identity[i * K + i] = i % 2 == 0 ? 1 : -1;
+  std::vector<float> y(R * K);
+  tests::on_cpu(
+      kernels::linear_forward<float>{
+          .y = y.data(), .x = x.data(), .weight = identity.data(), .R = R, .N = K, .K = K},
+      1);
+  for (std::int64_t i = 0; i < R * K; ++i) {
+    INFO("x " << x[i]);
+    CHECK(y[i] == (i % K % 2 == 0 ? x[i] : -x[i]));
+  }
+  // As the other factor.
+  std::vector<float> turned(R * K), eye(R * R);
+  for (std::int64_t i = 0; i < R; ++i)
+    eye[i * R + i] = 1;
+  tests::on_cpu(
+      kernels::linear_backward_input<float>{
+          .dx = turned.data(), .dz = eye.data(), .weight = x.data(), .R = R, .N = R, .K = K},
+      1);
+  CHECK(turned == x);
+}
+
+TEST_CASE("a factor that is no finite number makes its results none", "[kernels][linear]") {
+  constexpr std::int64_t R = 33, N = 34, K = 70;
+  const float infinity = std::numeric_limits<float>::infinity();
+  for (const float bad : {infinity, -infinity, std::numeric_limits<float>::quiet_NaN()})
+    for (const bool in_weight : {false, true}) {
+      std::vector<float> x(R * K, 0.75F), weight(N * K, 1.3F), y(R * N);
+      (in_weight ? weight : x)[7 * K + 60] = bad;
+      tests::on_cpu(
+          kernels::linear_forward<float>{
+              .y = y.data(), .x = x.data(), .weight = weight.data(), .R = R, .N = N, .K = K},
+          1);
+      for (std::int64_t i = 0; i < R * N; ++i) {
+        const bool touched = (in_weight ? i % N : i / N) == 7;
+        CHECK(std::isfinite(y[i]) != touched);
+        if (touched && std::isinf(bad))
+          CHECK(y[i] == bad);
+      }
+    }
 }
 
 TEST_CASE("a product leaves the caller's number of threads as it was", "[kernels][linear]") {

@@ -1,5 +1,6 @@
 // Operations that are given fewer threads than they were told of.
 
+#include "kernels/cpu/amx.hpp"
 #include "tests/support/on_cpu.hpp"
 #include "tests/support/ops.hpp"
 
@@ -39,6 +40,14 @@ struct product_results {
       return x.y == y.y && x.dx == y.dx && x.dweight == y.dweight && x.dbias == y.dbias;
     };
     return same(a.wide, b.wide) && same(a.narrow, b.narrow);
+  }
+};
+
+/// Of more terms than one panel has, and of more columns than are packed at a time.
+struct tiled_results : product_results {
+  tiled_results() {
+    wide = {.R = 300, .N = 650, .K = 1100, .activation = kernels::epilogue::gelu_tanh};
+    narrow = {.R = 300, .N = 650, .K = 1100};
   }
 };
 
@@ -125,10 +134,21 @@ TEST_CASE("TEAM-1: products have all threads whatever OpenMP was told", "[kernel
   CHECK(whole == computed<product_results>([] { omp_set_num_threads(1); }));
 }
 
-// Also where the environment limits threads, which only its own process can show: products then
-// refuse, and nothing wrong is computed (tests/CMakeLists.txt runs these with OMP_THREAD_LIMIT).
+TEST_CASE("products in tiles have the same bits however few threads come", "[kernels][team]") {
+  if (!kernels::cpu::multiplies_tiles())
+    SKIP("this processor has no tiles");
+  const auto whole = computed<tiled_results>();
+  tiled_results within;
+  within_a_region([&] { within.compute(); });
+  CHECK(whole == within);
+}
+
+// The rest in processes of their own (tests/CMakeLists.txt), where ONEDNN_MAX_CPU_ISA forbids
+// tiles, and for some OMP_THREAD_LIMIT is set: products of oneDNN then refuse, and nothing wrong is
+// computed.
 TEST_CASE("a product that cannot have all threads is refused, and writes nothing",
-          "[kernels][team]") {
+          "[kernels][team][.by_onednn]") {
+  REQUIRE_FALSE(kernels::cpu::multiplies_tiles());
   linear_memory<float> m{.R = 512, .N = 96, .K = 160};
   const auto before = m;
   within_a_region([&] {
