@@ -15,9 +15,9 @@ constexpr std::int64_t tile_bytes = 1024;
 constexpr std::int64_t block_side = 32;  ///< of four tiles of sums; and terms of a step
 
 /// A float is the sum of three bf16, each the nearest to what those before it leave. Of the nine
-/// products of two such, the three smallest are left out: less than 2^-25 of the product, half of
-/// what rounding it to float may change. Henry, Tang, Heinecke: "Leveraging the bfloat16 Artificial
-/// Intelligence Datatype For Higher-Precision Computations", 2019.
+/// products of two such, the three smallest are left out: at most 1.001 times 2^-24 of the product,
+/// which is what rounding it to float may change. Henry, Tang, Heinecke: "Leveraging the bfloat16
+/// Artificial Intelligence Datatype For Higher-Precision Computations", 2019.
 template <class T>
 constexpr int pieces_of = std::is_same_v<T, float> ? 3 : 1;
 /// A square of a factor, 32 rows of a (columns of b) times 32 terms: two tiles of each piece.

@@ -248,6 +248,117 @@ inline void finish(const attention_forward<T>& op,
   }
 }
 
+/// What a part of the forward pass is of, whether it goes by vectors or by tiles.
+template <class T>
+class forward_base {
+ protected:
+  forward_base(const attention_forward<T>& op, const part& which)
+      : op_(op),
+        a_(op.shape),
+        in_(op.shape, which.s),
+        which_(which),
+        k_(op.k + in_.key * a_.key_row + which.g * a_.key_group),
+        v_(op.v + in_.key * a_.key_row + which.g * a_.key_group) {}
+
+  const T* queries(std::int64_t first, std::int64_t of_group) const {
+    return op_.q + (in_.query + first) * a_.query_row + which_.g * a_.query_group + of_group * a_.D;
+  }
+
+  /// Calls copy(t) for the pieces [first, end) of keys and values, but for those that are copied:
+  /// what lies between two windows is not.
+  template <class Copy>
+  void copy_missing(std::int64_t first, std::int64_t end, const Copy& copy) {
+    if (first > copied_end_ || end < copied_first_)
+      copied_first_ = copied_end_ = first;
+    while (copied_first_ > first)
+      copy(--copied_first_);
+    while (copied_end_ < end)
+      copy(copied_end_++);
+  }
+  /// Pieces of keys before the first that comes next.
+  std::int64_t copied_end() const { return copied_end_; }
+
+  /// Asks for what is written for the tile of `rows` queries from `first`, and read for the one
+  /// after it: keys from `key` on are not copied yet.
+  void look_ahead(std::int64_t first,
+                  std::int64_t rows,
+                  std::int64_t head,
+                  std::int64_t of_group,
+                  std::int64_t key) {
+    const std::int64_t next = first + which_.step * tile;
+    next_.clear();
+    next_.add(op_.o + ((in_.query + first) * a_.H + head) * a_.D, a_.H * a_.D, rows, a_.D);
+    if (of_group + 1 < a_.H / a_.G) {
+      next_.add(queries(first, of_group + 1), a_.query_row, rows, a_.D);
+    } else if (next < in_.queries) {
+      next_.add(queries(next, 0), a_.query_row, std::min(tile, in_.queries - next), a_.D);
+      const std::int64_t keys = std::min(tile, in_.keys - key);
+      if (keys > 0) {
+        next_.add(k_ + key * a_.key_row, a_.key_row, keys, a_.D);
+        next_.add(v_ + key * a_.key_row, a_.key_row, keys, a_.D);
+      }
+    }
+  }
+
+  const attention_forward<T>& op_;
+  const attention_shape& a_;
+  const sequence in_;
+  const part which_;
+  upcoming next_;
+  const T* const k_;
+  const T* const v_;
+
+ private:
+  std::int64_t copied_first_ = 0, copied_end_ = 0;
+};
+
+/// The same of the backward pass.
+template <class T>
+class backward_base {
+ protected:
+  /// dq goes to `partial_dq` (query rows, H, D), or to where it belongs if that is null.
+  backward_base(const attention_backward<T>& op, const part& which, float* partial_dq)
+      : op_(op),
+        a_(op.shape),
+        in_(op.shape, which.s),
+        which_(which),
+        k_(op.k + in_.key * a_.key_row + which.g * a_.key_group),
+        v_(op.v + in_.key * a_.key_row + which.g * a_.key_group),
+        partial_dq_(partial_dq) {}
+
+  std::int64_t place_of_queries(std::int64_t first, std::int64_t of_group) const {
+    return (in_.query + first) * a_.query_row + which_.g * a_.query_group + of_group * a_.D;
+  }
+
+  /// Asks for what is written for the tile of `rows` queries from `first`, and read for the one
+  /// after it.
+  void look_ahead(std::int64_t first, std::int64_t rows, std::int64_t of_group) {
+    std::int64_t next = first, ahead = of_group + 1, next_rows = rows;
+    if (ahead == a_.H / a_.G) {
+      next += tile, ahead = 0;
+      next_rows = std::min(tile, in_.queries - next);
+    }
+    next_.clear();
+    if (next_rows > 0) {
+      const std::int64_t at = ((in_.query + next) * a_.H + which_.g * (a_.H / a_.G) + ahead) * a_.D;
+      next_.add(op_.q + place_of_queries(next, ahead), a_.query_row, next_rows, a_.D);
+      next_.add(op_.d_o + at, a_.H * a_.D, next_rows, a_.D);
+      next_.add(op_.o + at, a_.H * a_.D, next_rows, a_.D);
+    }
+    if (!partial_dq_)
+      next_.add(op_.dq + place_of_queries(first, of_group), a_.query_row, rows, a_.D);
+  }
+
+  const attention_backward<T>& op_;
+  const attention_shape& a_;
+  const sequence in_;
+  const part which_;
+  upcoming next_;
+  const T* const k_;
+  const T* const v_;
+  float* const partial_dq_;
+};
+
 /// Which keys of a row are kept by dropout.
 class keeping {
  public:

@@ -52,22 +52,13 @@ namespace troupe::kernels::cpu::HWY_NAMESPACE {
 namespace {
 
 template <class T>
-class backward_part {
+class backward_part : backward_base<T> {
  public:
-  /// Writes dq to `partial_dq` (query rows, H, D), or to where it belongs if that is null.
   backward_part(const attention_backward<T>& op,
                 const part& which,
                 const backward_scratch& scratch,
                 float* partial_dq)
-      : op_(op),
-        a_(op.shape),
-        in_(op.shape, which.s),
-        which_(which),
-        own_(scratch),
-        Dp_(padded(a_.D)),
-        k_(op.k + in_.key * a_.key_row + which.g * a_.key_group),
-        v_(op.v + in_.key * a_.key_row + which.g * a_.key_group),
-        partial_dq_(partial_dq) {}
+      : backward_base<T>(op, which, partial_dq), own_(scratch), Dp_(padded(a_.D)) {}
 
   void run() {
     for (std::int64_t t = which_.first; t < tiles(in_.keys); t += which_.step)
@@ -94,32 +85,10 @@ class backward_part {
     std::fill_n(own_.dv + at * Dp_, tile * Dp_, 0.0f);
   }
 
-  // What is written for the tile of queries from `first`, and read for the one after it.
-  void look_ahead(std::int64_t first, std::int64_t of_group) {
-    std::int64_t next = first, ahead = of_group + 1, rows = own_.queries.rows;
-    if (ahead == a_.H / a_.G) {
-      next += tile, ahead = 0;
-      rows = std::min(tile, in_.queries - next);
-    }
-    next_.clear();
-    if (rows > 0) {
-      const std::int64_t at = ((in_.query + next) * a_.H + which_.g * (a_.H / a_.G) + ahead) * a_.D;
-      next_.add(op_.q + place_of_queries(next, ahead), a_.query_row, rows, a_.D);
-      next_.add(op_.d_o + at, a_.H * a_.D, rows, a_.D);
-      next_.add(op_.o + at, a_.H * a_.D, rows, a_.D);
-    }
-    if (!partial_dq_)
-      next_.add(op_.dq + place_of_queries(first, of_group), a_.query_row, own_.queries.rows, a_.D);
-  }
-
-  std::int64_t place_of_queries(std::int64_t first, std::int64_t of_group) const {
-    return (in_.query + first) * a_.query_row + which_.g * a_.query_group + of_group * a_.D;
-  }
-
   void one_head(std::int64_t first, std::int64_t head, std::int64_t of_group) {
     query_tile& q = own_.queries;
     const std::int64_t row = in_.query + first;
-    const std::int64_t place_of_q = place_of_queries(first, of_group);
+    const std::int64_t place_of_q = this->place_of_queries(first, of_group);
     pack_rows(op_.q + place_of_q, a_.query_row, q.rows, a_.D, a_.scale, q.q);
     const T* d_o = op_.d_o + (row * a_.H + head) * a_.D;
     const T* o = op_.o + (row * a_.H + head) * a_.D;
@@ -132,7 +101,7 @@ class backward_part {
       });
     }
     std::fill_n(own_.dq, q.rows * Dp_, 0.0f);
-    look_ahead(first, of_group);
+    this->look_ahead(first, q.rows, of_group);
 
     keeping kept(a_, a_.p_drop > 0 ? a_.sample[which_.s] : 0, head, q.words);
     const std::int64_t hidden_tiles = std::max<std::int64_t>(0, q.start / tile - which_.first);
@@ -240,16 +209,11 @@ class backward_part {
     write(own_.dv + at, Dp_, n, a_.D, 1, op_.dv + to, a_.key_row);
   }
 
-  const attention_backward<T>& op_;
-  const attention_shape& a_;
-  const sequence in_;
-  const part which_;
+  using backward_base<T>::op_, backward_base<T>::a_, backward_base<T>::in_;
+  using backward_base<T>::which_, backward_base<T>::next_, backward_base<T>::partial_dq_;
+  using backward_base<T>::k_, backward_base<T>::v_;
   backward_scratch own_;
-  upcoming next_;
   const std::int64_t Dp_;
-  const T* const k_;
-  const T* const v_;
-  float* const partial_dq_;
 };
 
 template <class T>

@@ -19,22 +19,13 @@ namespace {
 /// Scores are computed transposed, a row for each key: p and ds then are what dv and dk multiply as
 /// they lie. What dq multiplies is ds in pairs of rows, and its columns come out of that product.
 /// p and ds are rounded to bf16 as flash attention has it on devices; sums are float.
-class tiled_backward_part {
+class tiled_backward_part : backward_base<bf16> {
  public:
-  /// Writes dq to `partial_dq` (query rows, H, D), or to where it belongs if that is null.
   tiled_backward_part(const attention_backward<bf16>& op,
                       const part& which,
                       const tiled_backward_scratch& scratch,
                       float* partial_dq)
-      : op_(op),
-        a_(op.shape),
-        in_(op.shape, which.s),
-        which_(which),
-        own_(scratch),
-        Ds_(in_strips(a_.D)),
-        k_(op.k + in_.key * a_.key_row + which.g * a_.key_group),
-        v_(op.v + in_.key * a_.key_row + which.g * a_.key_group),
-        partial_dq_(partial_dq) {}
+      : backward_base(op, which, partial_dq), own_(scratch), Ds_(in_strips(a_.D)) {}
 
   void run() {
     const tiles_in_use tiles_now;
@@ -70,28 +61,6 @@ class tiled_backward_part {
     std::fill_n(own_.dv + at, all * Ds_, 0.0f);
   }
 
-  // What is written for the tile of queries from `first`, and read for the one after it.
-  void look_ahead(std::int64_t first, std::int64_t of_group) {
-    std::int64_t next = first, ahead = of_group + 1, rows = own_.queries.rows;
-    if (ahead == a_.H / a_.G) {
-      next += tile, ahead = 0;
-      rows = std::min(tile, in_.queries - next);
-    }
-    next_.clear();
-    if (rows > 0) {
-      const std::int64_t at = ((in_.query + next) * a_.H + which_.g * (a_.H / a_.G) + ahead) * a_.D;
-      next_.add(op_.q + place_of_queries(next, ahead), a_.query_row, rows, a_.D);
-      next_.add(op_.d_o + at, a_.H * a_.D, rows, a_.D);
-      next_.add(op_.o + at, a_.H * a_.D, rows, a_.D);
-    }
-    if (!partial_dq_)
-      next_.add(op_.dq + place_of_queries(first, of_group), a_.query_row, own_.queries.rows, a_.D);
-  }
-
-  std::int64_t place_of_queries(std::int64_t first, std::int64_t of_group) const {
-    return (in_.query + first) * a_.query_row + which_.g * a_.query_group + of_group * a_.D;
-  }
-
   // Rows of queries, or of gradients of their outputs, as the two factors that they are.
   void pack_queries(const bf16* from, std::int64_t stride, bf16* columns, bf16* pairs) {
     const std::int64_t all = in_strips(own_.queries.rows);
@@ -116,7 +85,7 @@ class tiled_backward_part {
         return hn::Mul(step.load(d_o + c), step.load(o + c));
       });
     }
-    look_ahead(first, of_group);
+    look_ahead(first, q.rows, of_group);
 
     keeping kept(a_, a_.p_drop > 0 ? a_.sample[which_.s] : 0, head, q.words);
     const std::int64_t hidden_tiles = std::max<std::int64_t>(0, q.start / tile - which_.first);
@@ -338,16 +307,8 @@ class tiled_backward_part {
     write(own_.dv + at, Ds_, n, a_.D, 1, op_.dv + to, a_.key_row);
   }
 
-  const attention_backward<bf16>& op_;
-  const attention_shape& a_;
-  const sequence in_;
-  const part which_;
   tiled_backward_scratch own_;
-  upcoming next_;
   const std::int64_t Ds_;
-  const bf16* const k_;
-  const bf16* const v_;
-  float* const partial_dq_;
 };
 
 }  // namespace

@@ -49,74 +49,38 @@ namespace troupe::kernels::cpu::HWY_NAMESPACE {
 namespace {
 
 template <class T>
-class forward_part {
+class forward_part : forward_base<T> {
  public:
   forward_part(const attention_forward<T>& op, const part& which, const forward_scratch& scratch)
-      : op_(op),
-        a_(op.shape),
-        in_(op.shape, which.s),
-        which_(which),
+      : forward_base<T>(op, which),
         own_(scratch),
         few_(in_.queries <= few_queries),
-        Dp_(padded(a_.D)),
-        k_(op.k + in_.key * a_.key_row + which.g * a_.key_group),
-        v_(op.v + in_.key * a_.key_row + which.g * a_.key_group) {}
+        Dp_(padded(a_.D)) {}
 
   void run() {
     for (std::int64_t t = which_.first; t < tiles(in_.queries); t += which_.step) {
       look(own_.queries, a_, in_, t * tile);
       if (!few_ && own_.queries.start < own_.queries.reach)
-        pack(own_.queries.start / tile, tiles(own_.queries.reach));
+        this->copy_missing(own_.queries.start / tile,
+                           tiles(own_.queries.reach),
+                           [this](std::int64_t keys) HWY_ATTR { pack(keys); });
       for (std::int64_t h = 0; h < a_.H / a_.G; ++h)
         one_head(t * tile, which_.g * (a_.H / a_.G) + h, h);
     }
   }
 
  private:
-  // Copies the tiles of keys [first, end), but for those that are there: what lies between two
-  // windows is not copied.
-  void pack(std::int64_t first, std::int64_t end) {
-    if (first > packed_end_ || end < packed_first_)
-      packed_first_ = packed_end_ = first;
-    while (packed_first_ > first)
-      pack(--packed_first_);
-    while (packed_end_ < end)
-      pack(packed_end_++);
-  }
-
   void pack(std::int64_t t) {
     const std::int64_t j = t * tile, n = std::min(tile, in_.keys - j);
     pack_columns(k_ + j * a_.key_row, a_.key_row, n, a_.D, own_.columns + j * a_.D);
     pack_rows(v_ + j * a_.key_row, a_.key_row, n, a_.D, 1, own_.values + j * Dp_);
   }
 
-  const T* queries(std::int64_t first, std::int64_t of_group) const {
-    return op_.q + (in_.query + first) * a_.query_row + which_.g * a_.query_group + of_group * a_.D;
-  }
-
-  // What is written for the tile of queries from `first`, and read for the one after it.
-  void look_ahead(std::int64_t first, std::int64_t head, std::int64_t of_group) {
-    const std::int64_t next = first + which_.step * tile;
-    next_.clear();
-    next_.add(
-        op_.o + ((in_.query + first) * a_.H + head) * a_.D, a_.H * a_.D, own_.queries.rows, a_.D);
-    if (of_group + 1 < a_.H / a_.G) {
-      next_.add(queries(first, of_group + 1), a_.query_row, own_.queries.rows, a_.D);
-    } else if (next < in_.queries) {
-      next_.add(queries(next, 0), a_.query_row, std::min(tile, in_.queries - next), a_.D);
-      const std::int64_t keys = std::min(tile, in_.keys - packed_end_ * tile);
-      if (keys > 0) {
-        next_.add(k_ + packed_end_ * tile * a_.key_row, a_.key_row, keys, a_.D);
-        next_.add(v_ + packed_end_ * tile * a_.key_row, a_.key_row, keys, a_.D);
-      }
-    }
-  }
-
   void one_head(std::int64_t first, std::int64_t head, std::int64_t of_group) {
     query_tile& q = own_.queries;
-    pack_rows(queries(first, of_group), a_.query_row, q.rows, a_.D, a_.scale, q.q);
+    pack_rows(this->queries(first, of_group), a_.query_row, q.rows, a_.D, a_.scale, q.q);
     if (!few_)
-      look_ahead(first, head, of_group);
+      this->look_ahead(first, q.rows, head, of_group, this->copied_end() * tile);
     std::fill_n(own_.o, q.rows * Dp_, 0.0f);
     std::fill_n(q.row, tile, -infinity);
     std::fill_n(own_.sums, q.rows * width, 0.0f);
@@ -240,17 +204,11 @@ class forward_part {
     }
   }
 
-  const attention_forward<T>& op_;
-  const attention_shape& a_;
-  const sequence in_;
-  const part which_;
+  using forward_base<T>::op_, forward_base<T>::a_, forward_base<T>::in_, forward_base<T>::which_;
+  using forward_base<T>::next_, forward_base<T>::k_, forward_base<T>::v_;
   forward_scratch own_;
-  upcoming next_;
   const bool few_;
   const std::int64_t Dp_;
-  const T* const k_;
-  const T* const v_;
-  std::int64_t packed_first_ = 0, packed_end_ = 0;  // tiles of keys that are copied
 };
 
 template <class T>

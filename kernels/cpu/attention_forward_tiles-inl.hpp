@@ -19,42 +19,27 @@ namespace {
 /// Scores of a strip of queries with up to `scored_keys` keys, their exponentials, which are
 /// rounded to bf16 as flash attention has it on devices, and their product with values. Sums,
 /// maxima and outputs are float.
-class tiled_forward_part {
+class tiled_forward_part : forward_base<bf16> {
  public:
   tiled_forward_part(const attention_forward<bf16>& op,
                      const part& which,
                      const tiled_forward_scratch& scratch)
-      : op_(op),
-        a_(op.shape),
-        in_(op.shape, which.s),
-        which_(which),
-        own_(scratch),
-        Ds_(in_strips(a_.D)),
-        k_(op.k + in_.key * a_.key_row + which.g * a_.key_group),
-        v_(op.v + in_.key * a_.key_row + which.g * a_.key_group) {}
+      : forward_base(op, which), own_(scratch), Ds_(in_strips(a_.D)) {}
 
   void run() {
     const tiles_in_use tiles_now;
     for (std::int64_t t = which_.first; t < tiles(in_.queries); t += which_.step) {
       look(own_.queries, a_, in_, t * tile);
       if (own_.queries.start < own_.queries.reach)
-        pack(own_.queries.start / strip, in_strips(own_.queries.reach) / strip);
+        copy_missing(own_.queries.start / strip,
+                     in_strips(own_.queries.reach) / strip,
+                     [this](std::int64_t s) TROUPE_TILE_ATTR { pack(s); });
       for (std::int64_t h = 0; h < a_.H / a_.G; ++h)
         one_head(t * tile, which_.g * (a_.H / a_.G) + h, h);
     }
   }
 
  private:
-  // Copies the strips of keys [first, end), but for those that are there.
-  void pack(std::int64_t first, std::int64_t end) {
-    if (first > packed_end_ || end < packed_first_)
-      packed_first_ = packed_end_ = first;
-    while (packed_first_ > first)
-      pack(--packed_first_);
-    while (packed_end_ < end)
-      pack(packed_end_++);
-  }
-
   void pack(std::int64_t t) {
     const std::int64_t j = t * strip, n = std::min(strip, in_.keys - j);
     copy_rows(k_ + j * a_.key_row, a_.key_row, n, a_.D, strip, own_.rows);
@@ -63,32 +48,10 @@ class tiled_forward_part {
     pack_rows_of_b(own_.rows, Ds_, own_.values + j * Ds_);
   }
 
-  const bf16* queries(std::int64_t first, std::int64_t of_group) const {
-    return op_.q + (in_.query + first) * a_.query_row + which_.g * a_.query_group + of_group * a_.D;
-  }
-
-  // What is written for the tile of queries from `first`, and read for the one after it.
-  void look_ahead(std::int64_t first, std::int64_t head, std::int64_t of_group) {
-    const std::int64_t next = first + which_.step * tile;
-    next_.clear();
-    next_.add(
-        op_.o + ((in_.query + first) * a_.H + head) * a_.D, a_.H * a_.D, own_.queries.rows, a_.D);
-    if (of_group + 1 < a_.H / a_.G) {
-      next_.add(queries(first, of_group + 1), a_.query_row, own_.queries.rows, a_.D);
-    } else if (next < in_.queries) {
-      next_.add(queries(next, 0), a_.query_row, std::min(tile, in_.queries - next), a_.D);
-      const std::int64_t keys = std::min(tile, in_.keys - packed_end_ * strip);
-      if (keys > 0) {
-        next_.add(k_ + packed_end_ * strip * a_.key_row, a_.key_row, keys, a_.D);
-        next_.add(v_ + packed_end_ * strip * a_.key_row, a_.key_row, keys, a_.D);
-      }
-    }
-  }
-
   void one_head(std::int64_t first, std::int64_t head, std::int64_t of_group) {
     query_tile& q = own_.queries;
     copy_rows(queries(first, of_group), a_.query_row, q.rows, a_.D, in_strips(q.rows), own_.q);
-    look_ahead(first, head, of_group);
+    look_ahead(first, q.rows, head, of_group, copied_end() * strip);
     std::fill_n(q.row, tile, -std::numeric_limits<float>::infinity());
     std::fill_n(own_.sums, q.rows * width, 0.0f);
     keeping kept(a_, a_.p_drop > 0 ? a_.sample[which_.s] : 0, head, q.words);
@@ -250,16 +213,8 @@ class tiled_forward_part {
     hn::StoreU(hn::Add(hn::LoadU(d, sums), added), d, sums);
   }
 
-  const attention_forward<bf16>& op_;
-  const attention_shape& a_;
-  const sequence in_;
-  const part which_;
   tiled_forward_scratch own_;
-  upcoming next_;
   const std::int64_t Ds_;
-  const bf16* const k_;
-  const bf16* const v_;
-  std::int64_t packed_first_ = 0, packed_end_ = 0;  // strips of keys that are copied
 };
 
 }  // namespace

@@ -35,21 +35,20 @@ namespace {
 
 TROUPE_EXPORT(add_to_rows);
 
-// In a narrow type a bias is a part of the product: rounded once. In tiles the activation is, too,
-// and the bias of float.
+// A bias is a part of the product, rounded once; but not of oneDNN's of float. In tiles the
+// activation is, too.
+template <class T>
+bool adds_bias(const product<T>& p) {
+  return !std::is_same_v<T, float> || in_tiles(p);
+}
+
 template <class T>
 product<T> product_of(const linear_forward<T>& op) {
   product<T> out{{op.x, op.K}, {op.weight, op.K, true}, op.R, op.N, op.K};
-  T* const z = op.z ? op.z : op.y;
-  if constexpr (std::is_same_v<T, float>) {
-    if (!in_tiles<T>()) {
-      out.c = z;
-      return out;
-    }
-  }
-  out.rounded = z;
-  out.bias = op.bias;
-  if (in_tiles<T>() && op.activation != epilogue::none) {
+  out.rounded = op.z ? op.z : op.y;
+  if (adds_bias(out))
+    out.bias = op.bias;
+  if (in_tiles(out) && op.activation != epilogue::none) {
     out.rounded = op.z;
     out.activation = op.activation;
     out.activated = op.y;
@@ -59,11 +58,8 @@ product<T> product_of(const linear_forward<T>& op) {
 template <class T>
 product<T> product_of(const linear_backward_input<T>& op) {
   product<T> out{{op.dz, op.N}, {op.weight, op.K}, op.R, op.K, op.N};
-  if constexpr (std::is_same_v<T, float>)
-    (in_tiles<T>() ? out.rounded : out.c) = op.dx;
-  else
-    out.rounded = op.dx;
-  if (in_tiles<T>() && op.activation != epilogue::none) {
+  out.rounded = op.dx;
+  if (in_tiles(out) && op.activation != epilogue::none) {
     out.activation = op.activation;
     out.slope_at = op.z;
   }
@@ -87,14 +83,14 @@ void run(const linear_forward<T>& op, const context& in) {
   if (op.R == 0)
     return;
   T* const z = op.z ? op.z : op.y;
+  const product<T> all = product_of(op);
   if (op.R <= most_few_rows)
     multiply_few_rows(op, z, in);
   else
-    multiply(product_of(op), in);
-  const bool by_tiles = op.R > most_few_rows && in_tiles<T>();
-  if (by_tiles && (op.activation != epilogue::none || z == op.y))
+    multiply(all, in);
+  if (op.R > most_few_rows && in_tiles(all) && (op.activation != epilogue::none || z == op.y))
     return;
-  const bool added = op.R <= most_few_rows || !std::is_same_v<T, float> || by_tiles;
+  const bool added = op.R <= most_few_rows || adds_bias(all);
   const T* const bias = added ? nullptr : op.bias;
   if (!bias && z == op.y && op.activation == epilogue::none)
     return;
@@ -118,8 +114,9 @@ template <class T>
 void run(const linear_backward_input<T>& op, const context& in) {
   if (op.R == 0)
     return;
-  multiply(product_of(op), in);
-  if (op.activation != epilogue::none && !in_tiles<T>())
+  const product<T> all = product_of(op);
+  multiply(all, in);
+  if (op.activation != epilogue::none && !in_tiles(all))
     run(activation_backward<T>{op.dx, op.dx, op.z, op.R, op.K, activation_of(op.activation)}, in);
 }
 

@@ -18,9 +18,8 @@ struct operand {
 };
 
 /// a times b: either into `c`, or rounded into `rounded`; of these exactly one is not null, also
-/// for `scratch`, which reads neither. Of float that are not in tiles into `c`. The last three
-/// members are for products in tiles, whose `rounded` may be null beside `activated`; others must
-/// be given none.
+/// for `scratch`, which reads neither. A bias of float and the last three members are for products
+/// in tiles, whose `rounded` may be null beside `activated`; others must be given none.
 template <class T>
 struct product {
   operand<T> a;              ///< (M, K)
@@ -43,11 +42,12 @@ template <class T>
 std::size_t scratch(const product<T>& p, int threads);
 
 /// Of bf16 by oneDNN or in tiles, denormal numbers may count as zero, as the instructions have it.
-/// Of float in tiles, an element differs from the exact one by no more than one by multiply-adds
-/// in a row may, if its terms are normal numbers, and
+/// Of float in tiles (amx.hpp) an element may be as wrong as one by multiply-adds in order, and by
+/// two roundings more. Besides
 ///
-/// - of factors below 3e-33 the last bits count as zero, and of denormal ones and results all;
-/// - a product with an infinity may be not a number.
+/// - some 2^-126 may be lost for each 32 terms: bits of factors and of terms below 1e-31;
+/// - what comes within a hundredth of the largest float may be infinite, or not a number, and a
+///   product with an infinity not a number.
 /// Throws std::system_error where oneDNN would be asked and OpenMP gives fewer threads than the
 /// team has (team.hpp).
 template <class T>
@@ -67,10 +67,24 @@ void multiply_packed(const product<T>& p, const context& in);
 // that may follow it. An element is the sum of its terms in order, 32 at a time: its bits depend
 // neither on M and N nor on the number of threads.
 
-/// Whether products of T are computed in tiles here. Never of f16.
+/// Whether this processor has tiles for products of T, beside the vectors that are chosen. Never of
+/// f16.
 template <class T>
-bool in_tiles();
-// These two only where they are.
+bool has_tiles_of();
+/// Whether a product goes that way: of bf16 all, of float those of so many rows and columns that
+/// splitting the factors pays. Asks M, N and K.
+template <class T>
+bool in_tiles(const product<T>& p);
+/// As long as one stands, products of float go in tiles however few rows and columns they have: for
+/// tests.
+class small_products_in_tiles {
+ public:
+  small_products_in_tiles();
+  ~small_products_in_tiles();
+  small_products_in_tiles(const small_products_in_tiles&) = delete;
+  small_products_in_tiles& operator=(const small_products_in_tiles&) = delete;
+};
+// These two only where there are.
 template <class T>
 std::size_t tiles_scratch(const product<T>& p, int threads);
 template <class T>

@@ -114,11 +114,9 @@ HWY_INLINE void pack_columns_of_b(const bf16* from, std::int64_t row, std::byte*
   transpose_tile(from + 16 * row, 2 * row, to + tile_bytes, 64);
 }
 
-/// Into pieces (amx.hpp) 32 x 32 floats, `row` elements from one row in memory to the next; 64
-/// bytes a row of a piece.
-HWY_INLINE void split_rows(const float* from,
-                           std::int64_t row,
-                           std::byte (&to)[pieces_of<float>][square_bytes<bf16>]) {
+/// 32 x 32 floats, `row` elements from one row in memory to the next, to their pieces (amx.hpp): 32
+/// rows of 64 bytes each, one piece after the other.
+HWY_INLINE void split_rows(const float* from, std::int64_t row, std::byte* to) {
   // Nearest to the largest floats would be infinity, and what is left of them not a number.
   const __m512 largest = _mm512_castsi512_ps(_mm512_set1_epi32(0x7f7f0000));
   const __m512 smallest = _mm512_castsi512_ps(_mm512_set1_epi32(int(0xff7f0000)));
@@ -136,7 +134,7 @@ HWY_INLINE void split_rows(const float* from,
       const bool last = piece + 1 == pieces_of<float>;
       const auto both
           = (__m512i)_mm512_cvtne2ps_pbh(last ? high : within(high), last ? low : within(low));
-      _mm512_store_si512(to[piece] + i * 64, both);
+      _mm512_store_si512(to + piece * square_bytes<bf16> + i * 64, both);
       low = _mm512_sub_ps(low, as_float(_mm512_castsi512_si256(both)));
       high = _mm512_sub_ps(high, as_float(_mm512_extracti64x4_epi64(both, 1)));
     }

@@ -12,10 +12,12 @@
 // clang-format on
 
 // Blocks of c of 32 x 32, four tiles of sums, each of two tiles of a times two of b: a tile loaded
-// for a tile multiplied, which is what the first cache can give. Loads are all that matters here:
+// for a tile multiplied, which is what the first cache can give; of float, whose pieces (amx.hpp)
+// are multiplied with each other, 14 for 24. Loads are all that matters here:
 //
-// - A panel of b, 32 columns and up to 512 terms, stays in the first cache (32 kB) while panels of
-//   a pass by; these come from the second cache by TILELOADDT1, which leaves the first as it is.
+// - A panel of b of bf16, 32 columns and up to 512 terms, stays in the first cache (32 kB) while
+//   panels of a pass by; these come from the second cache by TILELOADDT1, which leaves the first as
+//   it is. Of float it does not fit; panels that do took 3 to 7 % longer, for more sums wait.
 // - Sums of more terms wait in the second cache, laid out block by block; a part of c that is small
 //   enough for that goes through all terms before the next one.
 // - What becomes of a finished block (bias, activation, rounding, its way to memory) is done by
@@ -29,8 +31,9 @@ constexpr std::int64_t block_floats = block_side * block_side;
 
 constexpr std::int64_t terms_of_panel = 512;
 
-// Packed at a time: 16 MB of a, which few products fill, and twice 4 MB of b. What is packed was in
-// no cache before, and to write there costs three times as much as to where the last part was.
+// Packed at a time: 16 to 18 MiB of a, which few products fill, and twice 4 to 4.5 of b. What is
+// packed was in no cache before, and to write there costs three times as much as to where the last
+// part was. Bits depend on `most_terms`.
 constexpr std::int64_t most_rows = 2048, most_columns = 512;
 template <class T>
 constexpr std::int64_t most_terms = std::is_same_v<T, float> ? 1536 : 4096;
@@ -99,12 +102,12 @@ HWY_INLINE void pack_pieces(const bf16* from, std::int64_t row, std::byte* to) {
 }
 template <pack_step Pack>
 HWY_INLINE void pack_pieces(const float* from, std::int64_t row, std::byte* to) {
-  alignas(64) std::byte split[pieces_of<float>][square_bytes<bf16>];
+  if constexpr (Pack == &pack_rows_of_a)  // whose tiles are rows of memory
+    return split_rows(from, row, to);
+  alignas(64) std::byte split[square_bytes<float>];
   split_rows(from, row, split);
-  for (const auto& piece : split) {
-    Pack(reinterpret_cast<const bf16*>(piece), block_side, to);
-    to += square_bytes<bf16>;
-  }
+  for (std::int64_t piece = 0; piece < square_bytes<float>; piece += square_bytes<bf16>)
+    Pack(reinterpret_cast<const bf16*>(split + piece), block_side, to + piece);
 }
 
 /// Panels [begin, end) of `n` rows of a, or columns of b, from `first` on: `from` is where the
@@ -454,7 +457,7 @@ struct tiled_scratch {
 TROUPE_EXPORT(has_tiles);
 
 template <class T>
-bool in_tiles() {
+bool has_tiles_of() {
   return !std::is_same_v<T, f16> && multiplies_tiles() && TROUPE_DISPATCH(has_tiles, T)();
 }
 
@@ -488,7 +491,7 @@ void multiply_in_tiles(const product<T>& p, const context& in) {
 
 #else
 template <class T>
-bool in_tiles() {
+bool has_tiles_of() {
   return false;
 }
 template <class T>
@@ -501,9 +504,9 @@ void multiply_in_tiles(const product<T>&, const context&) {
 }
 #endif
 
-template bool in_tiles<float>();
-template bool in_tiles<bf16>();
-template bool in_tiles<f16>();
+template bool has_tiles_of<float>();
+template bool has_tiles_of<bf16>();
+template bool has_tiles_of<f16>();
 template std::size_t tiles_scratch(const product<float>&, int);
 template std::size_t tiles_scratch(const product<bf16>&, int);
 template void multiply_in_tiles(const product<float>&, const context&);

@@ -1,6 +1,7 @@
 // Beside the tester (op_tester.hpp) and products_test.cpp: the bits of two operations, and the
 // caller's threads.
 
+#include "kernels/cpu/product.hpp"
 #include "tests/support/on_cpu.hpp"
 #include "tests/support/ops.hpp"
 
@@ -54,8 +55,9 @@ TEMPLATE_TEST_CASE("cpu gradients through what made the input have the bits of t
   }
 }
 
-// As a sum of three bf16 a float has no bits to spare.
+// Three bf16 hold exactly the 24 bits of a float (amx.hpp).
 TEST_CASE("a product loses no bit of its factors, however large or small", "[kernels][linear]") {
+  const kernels::cpu::small_products_in_tiles all;
   constexpr std::int64_t R = 40, K = 40;
   memory m{.R = R, .N = K, .K = K, .with_bias = false};
   m.with_z = false;
@@ -71,7 +73,7 @@ TEST_CASE("a product loses no bit of its factors, however large or small", "[ker
                           0.333333343F,
                           16777215,
                           -3.14159274e-20F,
-                          1.23456789e-32F};
+                          1.1000002e-31F};
   std::vector<float> x(R * K), identity(K * K);
   for (std::int64_t i = 0; i < R * K; ++i)
     x[i] = values[i % std::size(values)];
@@ -97,7 +99,9 @@ TEST_CASE("a product loses no bit of its factors, however large or small", "[ker
   CHECK(turned == x);
 }
 
-TEST_CASE("a factor that is no finite number makes its results none", "[kernels][linear]") {
+TEST_CASE("an infinity or what is no number reaches its results and no others",
+          "[kernels][linear]") {
+  const kernels::cpu::small_products_in_tiles all;
   constexpr std::int64_t R = 33, N = 34, K = 70;
   const float infinity = std::numeric_limits<float>::infinity();
   for (const float bad : {infinity, -infinity, std::numeric_limits<float>::quiet_NaN()})

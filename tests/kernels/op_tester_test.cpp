@@ -4,6 +4,7 @@
 
 #include "kernels/backend/backend.hpp"
 #include "kernels/cpu/amx.hpp"
+#include "kernels/cpu/product.hpp"
 #include "tests/kernels/cases/rope.hpp"
 #include "tests/kernels/vector_targets.hpp"
 
@@ -90,6 +91,7 @@ void ask(std::span<tested_backend* const> backends, const op_family& family) {
 
 TEST_CASE("every operation on the cpu is what it is declared to be, with every instruction set",
           "[kernels][operations][cpu]") {
+  const kernels::cpu::small_products_in_tiles all;
   for (const auto& family : every_family())
     DYNAMIC_SECTION(family.name) {
       std::vector<on_host> sets;

@@ -3,8 +3,10 @@
 // reference.
 //
 // products_by_isa.py runs them once for each instruction set that oneDNN has on this processor;
-// here they run with each that Highway has.
+// here they run with each that Highway has, and in tiles where there are, those of float as well
+// that are too small to go that way in earnest.
 
+#include "kernels/cpu/product.hpp"
 #include "kernels/reference/reference.hpp"
 #include "tests/kernels/vector_targets.hpp"
 #include "tests/support/narrow.hpp"
@@ -226,6 +228,7 @@ std::vector<char> placed(linear_memory<T> m, std::int64_t after) {
 // Blocks are of 4 to 64 rows or columns, and sums go by 2 (pairs of bf16), 8, 16, 32 (a tile of
 // AMX) or 64: shorter, just as long, and longer by one.
 TEMPLATE_TEST_CASE("products are right at every rest", "[kernels][products]", float, bf16, f16) {
+  const kernels::cpu::small_products_in_tiles all;
   for (const auto target : tests::vector_targets()) {
     const tests::vector_target now(target);
     int number = 0;
@@ -242,6 +245,7 @@ TEMPLATE_TEST_CASE("large products are right, by one thread and several",
                    float,
                    bf16,
                    f16) {
+  const kernels::cpu::small_products_in_tiles all;
   int number = 0;
   for (const int threads : {1, 2, 3})
     for (const auto& [R, N, K] :
@@ -260,6 +264,7 @@ TEMPLATE_TEST_CASE("large products are right, by one thread and several",
 // Whole lines of the cache are written past it, other results through it.
 TEMPLATE_TEST_CASE(
     "where a result lies does not change its bits", "[kernels][products]", float, bf16, f16) {
+  const kernels::cpu::small_products_in_tiles all;
   for (const int number : {1, 2, 3, 5, 7, 8, 10, 12, 13}) {
     INFO("number " << number);
     for (const int K : {80, 640}) {  // rows that end within a block of columns, and at its end
@@ -272,6 +277,7 @@ TEMPLATE_TEST_CASE(
 // What is packed beside them for a whole step must be zero, not what lay there.
 TEMPLATE_TEST_CASE(
     "what is not a number stays in its row", "[kernels][products]", float, bf16, f16) {
+  const kernels::cpu::small_products_in_tiles all;
   constexpr float none = std::numeric_limits<float>::quiet_NaN();
   constexpr float endless = std::numeric_limits<float>::infinity();
   linear_memory<TestType> m{.R = 37, .N = 45, .K = 67};
