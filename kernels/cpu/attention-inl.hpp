@@ -248,11 +248,11 @@ inline void finish(const attention_forward<T>& op,
   }
 }
 
-/// What a part of the forward pass is of, whether it goes by vectors or by tiles.
-template <class T>
-class forward_base {
+/// What a part of a pass is of, whether it goes by vectors or by tiles.
+template <class Op, class T>
+class pass_base {
  protected:
-  forward_base(const attention_forward<T>& op, const part& which)
+  pass_base(const Op& op, const part& which)
       : op_(op),
         a_(op.shape),
         in_(op.shape, which.s),
@@ -260,8 +260,28 @@ class forward_base {
         k_(op.k + in_.key * a_.key_row + which.g * a_.key_group),
         v_(op.v + in_.key * a_.key_row + which.g * a_.key_group) {}
 
+  std::int64_t place_of_queries(std::int64_t first, std::int64_t of_group) const {
+    return (in_.query + first) * a_.query_row + which_.g * a_.query_group + of_group * a_.D;
+  }
+
+  const Op& op_;
+  const attention_shape& a_;
+  const sequence in_;
+  const part which_;
+  upcoming next_;
+  const T* const k_;
+  const T* const v_;
+};
+
+template <class T>
+class forward_base : protected pass_base<attention_forward<T>, T> {
+ protected:
+  using base = pass_base<attention_forward<T>, T>;
+  using base::base;
+  using base::op_, base::a_, base::in_, base::which_, base::next_, base::k_, base::v_;
+
   const T* queries(std::int64_t first, std::int64_t of_group) const {
-    return op_.q + (in_.query + first) * a_.query_row + which_.g * a_.query_group + of_group * a_.D;
+    return op_.q + this->place_of_queries(first, of_group);
   }
 
   /// Calls copy(t) for the pieces [first, end) of keys and values, but for those that are copied:
@@ -300,35 +320,20 @@ class forward_base {
     }
   }
 
-  const attention_forward<T>& op_;
-  const attention_shape& a_;
-  const sequence in_;
-  const part which_;
-  upcoming next_;
-  const T* const k_;
-  const T* const v_;
-
  private:
   std::int64_t copied_first_ = 0, copied_end_ = 0;
 };
 
-/// The same of the backward pass.
 template <class T>
-class backward_base {
+class backward_base : protected pass_base<attention_backward<T>, T> {
  protected:
+  using base = pass_base<attention_backward<T>, T>;
+  using base::op_, base::a_, base::in_, base::which_, base::next_, base::k_, base::v_;
+  using base::place_of_queries;
+
   /// dq goes to `partial_dq` (query rows, H, D), or to where it belongs if that is null.
   backward_base(const attention_backward<T>& op, const part& which, float* partial_dq)
-      : op_(op),
-        a_(op.shape),
-        in_(op.shape, which.s),
-        which_(which),
-        k_(op.k + in_.key * a_.key_row + which.g * a_.key_group),
-        v_(op.v + in_.key * a_.key_row + which.g * a_.key_group),
-        partial_dq_(partial_dq) {}
-
-  std::int64_t place_of_queries(std::int64_t first, std::int64_t of_group) const {
-    return (in_.query + first) * a_.query_row + which_.g * a_.query_group + of_group * a_.D;
-  }
+      : base(op, which), partial_dq_(partial_dq) {}
 
   /// Asks for what is written for the tile of `rows` queries from `first`, and read for the one
   /// after it.
@@ -349,13 +354,6 @@ class backward_base {
       next_.add(op_.dq + place_of_queries(first, of_group), a_.query_row, rows, a_.D);
   }
 
-  const attention_backward<T>& op_;
-  const attention_shape& a_;
-  const sequence in_;
-  const part which_;
-  upcoming next_;
-  const T* const k_;
-  const T* const v_;
   float* const partial_dq_;
 };
 
