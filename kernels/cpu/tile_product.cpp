@@ -1,13 +1,13 @@
-#include "kernels/cpu/amx.hpp"
-#include "kernels/cpu/product.hpp"
 #include "kernels/cpu/split.hpp"
 #include "kernels/cpu/targets.hpp"
+#include "kernels/cpu/tiled_product.hpp"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/tile_product.cpp"
 #include <hwy/foreach_target.h>
 // clang-format off: Highway needs this order
 #include "kernels/cpu/dispatch.hpp"
+#include "kernels/cpu/tile_panels-inl.hpp"
 #include "kernels/cpu/tile_result-inl.hpp"
 // clang-format on
 
@@ -22,163 +22,11 @@
 //   enough for that goes through all terms before the next one.
 // - What becomes of a finished block (bias, activation, rounding, its way to memory) is done by
 //   vectors a few rows at a time beside the tiles of the next block.
-#ifndef TROUPE_KERNELS_CPU_TILE_PRODUCT
-#define TROUPE_KERNELS_CPU_TILE_PRODUCT
-namespace troupe::kernels::cpu {
-namespace {
-
-constexpr std::int64_t block_floats = block_side * block_side;
-
-constexpr std::int64_t terms_of_panel = 512;
-
-// Packed at a time: 16 to 18 MiB of a, which few products fill, and twice 4 to 4.5 of b. What is
-// packed was in no cache before, and to write there costs three times as much as to where the last
-// part was. Bits depend on `most_terms`.
-constexpr std::int64_t most_rows = 2048, most_columns = 512;
-template <class T>
-constexpr std::int64_t most_terms = std::is_same_v<T, float> ? 1536 : 4096;
-/// Sums of more terms than that are kept for as many columns: 32 MB.
-constexpr std::int64_t columns_of_sums = 4096;
-// Of the part of c whose sums are in the second cache (256 kB).
-constexpr std::int64_t near_rows = 256, near_columns = 256;
-
-constexpr std::int64_t panels_of(std::int64_t n) {
-  return (n + block_side - 1) / block_side;
-}
-
-/// How the terms of a product are cut: `panels` of `terms` each, the last may have fewer.
-struct depth {
-  std::int64_t terms, panels;
-
-  explicit depth(std::int64_t K) {
-    const std::int64_t wanted = (K + terms_of_panel - 1) / terms_of_panel;
-    terms = panels_of((K + wanted - 1) / wanted) * block_side;
-    panels = (K + terms - 1) / terms;
-  }
-};
-
-/// The part of a product that is at work, and what is packed of it: for each panel of terms, for
-/// each 32 rows of a (columns of b), for each 32 terms, for each piece: two tiles.
-template <class T>
-struct tiled {
-  const product<T>& of;
-  std::byte* packed_a;
-  std::byte* packed_b;
-  float* sums;  ///< blocks of c: of all, column after column, or of a near part for each thread
-
-  std::int64_t row = 0, rows = 0;
-  std::int64_t column = 0, columns = 0;
-  std::int64_t term = 0, terms = 0;
-  bool first = true, last = false;  ///< of the terms
-
-  /// All terms are at work: only sums of a near part have to wait.
-  bool all_terms() const { return first && last; }
-
-  std::byte* a(std::int64_t panel_of_terms_begin, std::int64_t steps, std::int64_t panel) const {
-    return packed_a
-           + (panel_of_terms_begin / block_side * panels_of(rows) + panel * steps)
-                 * square_bytes<T>;
-  }
-  std::byte* b(std::int64_t panel_of_terms_begin, std::int64_t steps, std::int64_t panel) const {
-    return packed_b
-           + (panel_of_terms_begin / block_side * panels_of(columns) + panel * steps)
-                 * square_bytes<T>;
-  }
-};
-
-}  // namespace
-}  // namespace troupe::kernels::cpu
-#endif
 
 #ifdef TROUPE_TILES
 HWY_PUSH_ATTRIBUTES(TROUPE_TILE_ATTRIBUTES)
 namespace troupe::kernels::cpu::HWY_NAMESPACE {
 namespace {
-using pack_step = void (*)(const bf16*, std::int64_t, std::byte*);
-
-template <pack_step Pack>
-HWY_INLINE void pack_pieces(const bf16* from, std::int64_t row, std::byte* to) {
-  Pack(from, row, to);
-}
-template <pack_step Pack>
-HWY_INLINE void pack_pieces(const float* from, std::int64_t row, std::byte* to) {
-  if constexpr (Pack == &pack_rows_of_a)  // whose tiles are rows of memory
-    return split_rows(from, row, to);
-  alignas(64) std::byte split[square_bytes<float>];
-  split_rows(from, row, split);
-  for (std::int64_t piece = 0; piece < square_bytes<float>; piece += square_bytes<bf16>)
-    Pack(reinterpret_cast<const bf16*>(split + piece), block_side, to + piece);
-}
-
-/// Panels [begin, end) of `n` rows of a, or columns of b, from `first` on: `from` is where the
-/// operand begins, `along`: a term is a row in memory. What is beyond the operand is zero.
-template <pack_step Pack, class T>
-void pack_panels(const operand<T>& of,
-                 bool along,
-                 const tiled<T>& at,
-                 std::int64_t first,
-                 std::int64_t n,
-                 std::int64_t begin,
-                 std::int64_t end,
-                 std::byte* packed) {
-  const auto step = [&](std::int64_t panel, std::int64_t term, std::byte* to) TROUPE_TILE_ATTR {
-    const std::int64_t across = first + panel * block_side, deep = at.term + term;
-    const T* const from = of.data + (along ? deep * of.row + across : across * of.row + deep);
-    const std::int64_t wide = std::min(block_side, n - panel * block_side);
-    const std::int64_t high = std::min(block_side, at.terms - term);
-    if (along)  // rows of memory far apart, which the processor does not foresee
-      for (std::int64_t i = block_side; i < 2 * block_side; ++i)
-        for (std::size_t line = 0; line < block_side * sizeof(T) / 64; ++line)
-          _mm_prefetch(from + i * of.row + line * 64 / sizeof(T), _MM_HINT_T0);
-    if (wide == block_side && high == block_side)
-      return pack_pieces<Pack>(from, of.row, to);
-    T padded[block_side * block_side] = {};
-    for (std::int64_t i = 0; i < (along ? high : wide); ++i)
-      std::copy_n(from + i * of.row, along ? wide : high, padded + i * block_side);
-    pack_pieces<Pack>(padded, block_side, to);
-  };
-  const depth cut(at.terms);
-  for (std::int64_t t = 0; t < at.terms; t += cut.terms) {
-    const std::int64_t steps = panels_of(std::min(cut.terms, at.terms - t));
-    std::byte* const to = packed + t / block_side * panels_of(n) * square_bytes<T>;
-    if (along)
-      for (std::int64_t s = 0; s < steps; ++s)
-        for (std::int64_t p = begin; p < end; ++p)
-          step(p, t + s * block_side, to + (p * steps + s) * square_bytes<T>);
-    else
-      for (std::int64_t p = begin; p < end; ++p)
-        for (std::int64_t s = 0; s < steps; ++s)
-          step(p, t + s * block_side, to + (p * steps + s) * square_bytes<T>);
-  }
-}
-
-template <class T>
-void pack_a(const tiled<T>& at, std::int64_t begin, std::int64_t end) {
-  const auto& a = at.of.a;
-  (a.transposed ? pack_panels<pack_terms_of_a, T> : pack_panels<pack_rows_of_a, T>)(a,
-                                                                                    a.transposed,
-                                                                                    at,
-                                                                                    at.row,
-                                                                                    at.rows,
-                                                                                    begin,
-                                                                                    end,
-                                                                                    at.packed_a);
-}
-
-template <class T>
-void pack_b(const tiled<T>& at, std::int64_t begin, std::int64_t end) {
-  const auto& b = at.of.b;
-  (b.transposed ? pack_panels<pack_columns_of_b, T>
-                : pack_panels<pack_terms_of_b, T>)(b,
-                                                   !b.transposed,
-                                                   at,
-                                                   at.column,
-                                                   at.columns,
-                                                   begin,
-                                                   end,
-                                                   at.packed_b);
-}
-
 /// Lines of memory to be asked for, a few at a time.
 struct upcoming_lines {
   const char* next;
