@@ -19,6 +19,7 @@
 #include <array>
 #include <cstdint>
 #include <cstdio>
+#include <initializer_list>
 #include <iterator>
 #include <limits>
 
@@ -109,15 +110,21 @@ bool within(const Array& mine, const std::vector<double>& exact, Bound bound) {
   return true;
 }
 
+/// What all three products of a memory are.
+struct judgement {
+  linear_memory<double> exact, plain, size;
+
+  explicit judgement(linear_memory<double> m) : exact(m), plain(m), size(sizes(std::move(m))) {
+    plain.activation = plain.made_x = epilogue::none;
+    multiply(plain);
+    multiply(exact);
+  }
+};
+
 /// Whether all three products of `m`, which were computed, are right. `m.R`, N and K are theirs.
 template <class T>
-bool right(const linear_memory<T>& m, linear_memory<double> exact) {
-  const auto size = sizes(exact);
-  auto plain = exact;
-  plain.activation = plain.made_x = epilogue::none;
-  multiply(plain);
-  multiply(exact);
-
+bool right(const linear_memory<T>& m, const judgement& by) {
+  const auto& [exact, plain, size] = by;
   const auto of_z
       = [&](std::size_t i) { return with_rounding<T>(plain.y[i], of_sum(m.K + 1, size.y[i])); };
   const auto of_y = [&](std::size_t i) {
@@ -161,13 +168,17 @@ linear_memory<T> of_shape(std::int64_t R, std::int64_t N, std::int64_t K, int nu
 }
 
 template <class T>
-void check(std::int64_t R, std::int64_t N, std::int64_t K, int number, int threads) {
-  auto m = of_shape<T>(R, N, K, number);
-  const auto exact = in_double(m);
-  compute(m, threads);
-  INFO("R " << R << " N " << N << " K " << K << " number " << number << " threads " << threads
-            << ", " << kernels::instruction_set());
-  REQUIRE(right(m, exact));
+void check(
+    std::int64_t R, std::int64_t N, std::int64_t K, int number, std::initializer_list<int> teams) {
+  const auto before = of_shape<T>(R, N, K, number);
+  const judgement by(in_double(before));
+  for (const int threads : teams) {
+    auto m = before;
+    compute(m, threads);
+    INFO("R " << R << " N " << N << " K " << K << " number " << number << " threads " << threads
+              << ", " << kernels::instruction_set());
+    REQUIRE(right(m, by));
+  }
 }
 
 /// Bytes of an array that begins some elements after a multiple of 64 bytes.
@@ -235,8 +246,8 @@ TEMPLATE_TEST_CASE("products are right at every rest", "[kernels][products]", fl
     for (const int R : {1, 2, 5, 16, 17, 33, 65})
       for (const int N : {1, 2, 7, 16, 33, 64, 65})
         for (const int K : {1, 2, 3, 7, 16, 31, 32, 33, 65, 127})
-          check<TestType>(R, N, K, ++number, 1);
-    check<TestType>(25, 70, 400, ++number, 2);  // more terms than are packed at once, two threads
+          check<TestType>(R, N, K, ++number, {1});
+    check<TestType>(25, 70, 400, ++number, {2});  // more terms than are packed at once, two threads
   }
 }
 
@@ -247,18 +258,18 @@ TEMPLATE_TEST_CASE("large products are right, by one thread and several",
                    f16) {
   const kernels::cpu::small_products_in_tiles all;
   int number = 0;
-  for (const int threads : {1, 2, 3})
-    for (const auto& [R, N, K] :
-         {std::array{131, 113, 127},
-          {1543, 67, 19},
-          {5, 19, 1543},
-          {257, 193, 821},
-          {9, 4200, 421},    // more columns and terms than are packed at once (packed_product.cpp)
-          {400, 40, 4200},   // more rows and terms
-          {1543, 2801, 10},  // more rows than sums are kept of
-          {2090, 40, 530},   // in tiles (tile_product.cpp): more rows and terms than at once,
-          {9, 4200, 4130}})  // more columns than sums of more terms are kept of
-      check<TestType>(R, N, K, ++number, threads);
+  for (const auto& [R, N, K] :
+       {std::array{131, 113, 127},
+        {131, 113, 127},  // with other epilogues
+        {1543, 67, 19},
+        {5, 19, 1543},
+        {257, 193, 821},
+        {9, 4200, 421},    // more columns and terms than are packed at once (packed_product.cpp)
+        {400, 40, 4200},   // more rows and terms
+        {1543, 2801, 10},  // more rows than sums are kept of
+        {2090, 40, 530},   // in tiles (tile_product.cpp): more rows and terms than at once,
+        {9, 4200, 4130}})  // more columns than sums of more terms are kept of
+    check<TestType>(R, N, K, ++number, {1, 2, 3});
 }
 
 // Whole lines of the cache are written past it, other results through it.
@@ -305,18 +316,19 @@ TEMPLATE_TEST_CASE("a product that leaves out or repeats one factor of a rest is
                    bf16,
                    f16) {
   auto m = of_shape<TestType>(17, 33, 127, 4);
-  const auto exact = in_double(m);
+  const judgement by(in_double(m));
+  const auto& exact = by.exact;
   compute(m, 1);
-  REQUIRE(right(m, exact));
+  REQUIRE(right(m, by));
   auto broken = m;
   broken.y[16 * 33 + 32] = TestType(float(exact.x[16 * 127 + 126]) + float(m.y[16 * 33 + 32]));
-  CHECK_FALSE(right(broken, exact));
+  CHECK_FALSE(right(broken, by));
   broken = m;
   broken.dx[5] = broken.dx[6];
-  CHECK_FALSE(right(broken, exact));
+  CHECK_FALSE(right(broken, by));
   broken = m;
   broken.dweight[33 * 127 - 1] -= float(exact.dz[16 * 33 + 32]) * float(exact.x[16 * 127 + 126]);
-  CHECK_FALSE(right(broken, exact));
+  CHECK_FALSE(right(broken, by));
 }
 
 // For products_by_isa.py: what oneDNN took of the instruction sets that it was allowed.
