@@ -9,6 +9,8 @@
 // clang-format off: Highway needs this order
 #include "kernels/cpu/dispatch.hpp"
 #include "kernels/cpu/vector-inl.hpp"
+
+#include <hwy/cache_control.h>
 // clang-format on
 
 HWY_BEFORE_NAMESPACE();
@@ -29,8 +31,10 @@ HWY_INLINE void few_columns(const few_rows_product<T>& p, std::int64_t n) {
   each(K, [&sum, x, weight, K](std::int64_t k, auto step) HWY_ATTR {
     vec w[Columns];
 #pragma GCC unroll 4
-    for (int c = 0; c < Columns; ++c)
+    for (int c = 0; c < Columns; ++c) {
+      hwy::Prefetch(weight + (2 * Columns + c) * K + k);  // the processor does not foresee the rows
       w[c] = step.load(weight + c * K + k);
+    }
 #pragma GCC unroll 8
     for (int r = 0; r < Rows; ++r) {
       const vec one = step.load(x + r * K + k);
@@ -48,8 +52,8 @@ HWY_INLINE void few_columns(const few_rows_product<T>& p, std::int64_t n) {
 
 template <class T, int Rows>
 HWY_NOINLINE void few_range(const few_rows_product<T>& p, std::int64_t begin, std::int64_t end) {
-  // About eight sums hide the latency of a multiplication, and fit the registers.
-  constexpr int columns = Rows <= 2 ? 4 : Rows <= 4 ? 2 : 1;
+  // Eight sums at least hide the latency of a multiplication; sixteen fit the registers.
+  constexpr int columns = Rows <= 4 ? 4 : 2;
   std::int64_t n = begin;
   for (; n + columns <= end; n += columns)
     few_columns<T, Rows, columns>(p, n);
