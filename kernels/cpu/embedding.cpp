@@ -8,6 +8,8 @@
 // clang-format off: Highway needs this order
 #include "kernels/cpu/dispatch.hpp"
 #include "kernels/cpu/vector-inl.hpp"
+
+#include <hwy/cache_control.h>
 // clang-format on
 
 HWY_BEFORE_NAMESPACE();
@@ -57,6 +59,19 @@ void embedding_columns(const embedding_backward<T>& op, std::int64_t begin, std:
   }
 }
 
+/// Past the caches where whole vectors begin lines of them: a table is larger than they are, and
+/// few of its rows are read soon.
+template <class>
+void zero_range(float* to, std::int64_t begin, std::int64_t end) {
+  const bool aligned = reinterpret_cast<std::uintptr_t>(to + begin) % (width * sizeof(float)) == 0;
+  if (!aligned || end - begin < 1 << 20)
+    return void(std::fill(to + begin, to + end, 0.0F));
+  for (; begin + width <= end; begin += width)
+    hn::Stream(hn::Zero(d), d, to + begin);
+  std::fill(to + begin, to + end, 0.0F);
+  hwy::FlushStream();
+}
+
 }  // namespace
 }  // namespace troupe::kernels::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -66,6 +81,7 @@ namespace troupe::kernels::cpu {
 
 TROUPE_EXPORT(embedding_rows);
 TROUPE_EXPORT(embedding_columns);
+TROUPE_EXPORT(zero_range);
 
 template <class T>
 void run(const embedding_forward<T>& op, const context& in) {
@@ -76,6 +92,13 @@ void run(const embedding_forward<T>& op, const context& in) {
 
 template <class T>
 void run(const embedding_backward<T>& op, const context& in) {
+  if (!op.accumulates)
+    split(in.threads,
+          op.rows * op.C,
+          elements_worth_a_thread,
+          [&](std::int64_t begin, std::int64_t end) {
+            TROUPE_DISPATCH(zero_range, T)(op.dtable, begin, end);
+          });
   // A multiple of a cache line of columns, so that threads rarely share one.
   const std::int64_t columns = (rows_worth_a_thread(op.R) + 15) / 16 * 16;
   split(in.threads, op.C, columns, [&](std::int64_t begin, std::int64_t end) {

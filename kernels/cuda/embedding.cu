@@ -293,6 +293,9 @@ template <class T>
 void run_op(const embedding_backward<T>& op, const context& in) {
   auto* const keys = scratch_array<std::uint64_t>(in, scratch(op));
   auto* const parts = reinterpret_cast<float*>(keys + op.R * (op.dposition_table ? 4 : 2));
+  if (!op.accumulates && op.rows > 0 && op.C > 0)
+    check(cudaMemsetAsync(op.dtable, 0, sizeof(float) * std::size_t(op.rows * op.C), queue_of(in)),
+          "clearing the gradient of an embedding");
   if (op.R == 0 || op.C == 0)
     return;
   scattered_pair pair;

@@ -41,6 +41,7 @@ struct embedding_backward {
   std::int64_t R, C;
   std::int32_t first = 0;
   std::int32_t rows = std::numeric_limits<std::int32_t>::max();
+  bool accumulates = true;  ///< else all `rows` of dtable are written: zero where no id is
 
   static constexpr std::int64_t part = 256;
 };
@@ -61,7 +62,8 @@ constexpr std::int64_t bytes_moved(const embedding_forward<T>& op) {
 template <class T>
 constexpr std::int64_t bytes_moved(const embedding_backward<T>& op) {
   return std::int64_t{sizeof(T)} * op.R * op.C + 4 * op.R * (op.dposition_table ? 2 : 1)
-         + std::int64_t{sizeof(accumulator<T>)} * 2 * op.R * op.C * (op.dposition_table ? 2 : 1);
+         + std::int64_t{sizeof(accumulator<T>)} * op.C
+               * ((op.accumulates ? 2 * op.R : op.rows) + (op.dposition_table ? 2 * op.R : 0));
 }
 
 }  // namespace troupe::kernels

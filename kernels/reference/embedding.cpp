@@ -29,6 +29,8 @@ void run(const embedding_forward<T>& op) {
 // Not in double: the order of the rows and the rounding after each are the contract.
 template <class T>
 void run(const embedding_backward<T>& op) {
+  if (!op.accumulates)
+    std::fill_n(op.dtable, op.rows * op.C, accumulator<T>(0));
   for (std::int64_t r = 0; r < op.R; ++r) {
     const std::int64_t row = row_of(op, r);
     for (std::int64_t c = 0; c < op.C; ++c) {

@@ -19,6 +19,7 @@ struct embedding_node final : node {
   void input_gradients(tape&) override { grad = std::move(dy->sum); }
 
   void weight_gradients(tape& tape) override {
+    const bool first_of_step = tape.take_first_gradient(table);
     tape.stream().run(kernels::embedding_backward<T>{
         .dtable = tape.gradient(table),
         .id = tokens.data<std::int32_t>(),
@@ -28,7 +29,8 @@ struct embedding_node final : node {
         .R = tokens.size(),
         .C = channels_of(grad),
         .first = std::int32_t(first),
-        .rows = std::int32_t(words)});
+        .rows = std::int32_t(words),
+        .accumulates = !first_of_step});
   }
 };
 

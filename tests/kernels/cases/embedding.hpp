@@ -13,6 +13,7 @@ struct embedding_extents {
   std::int64_t R, C, V, P;
   bool with_positions;
   std::int32_t first = 0, rows = std::numeric_limits<std::int32_t>::max();
+  bool accumulates = true;
 
   const std::int32_t* ids(arrays& a) const {
     // Of a part of the table some ids are of others.
@@ -48,7 +49,8 @@ struct embedding_extents {
       using sum = kernels::accumulator<T>;
       const double units = roundings_of_sum(s.R);  // a token may stand in every row
       const kernels::embedding_backward<T> op{
-          .dtable = a.changed<sum>("dtable", normal_numbers(s.V * s.C), units),
+          .dtable = s.accumulates ? a.changed<sum>("dtable", normal_numbers(s.V * s.C), units)
+                                  : a.out<sum>("dtable", s.rows * s.C, units),
           .id = s.ids(a),
           .dposition_table
           = s.with_positions ? a.changed<sum>("dposition_table", normal_numbers(s.P * s.C), units)
@@ -58,8 +60,10 @@ struct embedding_extents {
           .R = s.R,
           .C = s.C,
           .first = s.first,
-          .rows = s.rows};
-      a.counts("dtable", s.R * s.C);
+          .rows = s.rows,
+          .accumulates = s.accumulates};
+      if (s.accumulates)
+        a.counts("dtable", s.R * s.C);
       if (s.with_positions)
         a.counts("dposition_table", s.R * s.C);
       return op;
@@ -94,6 +98,9 @@ inline op_family embedding_family() {
     for (const std::int32_t first : {0, 5, 37})
       for (const std::int32_t rows : {0, 11})
         add({61, 24, 50, 7, positions, first, rows});
+    // The table is written, by threads that go past the caches too.
+    for (const std::int32_t rows : {1, 13, 70001})
+      add({61, 24, std::min(rows, 50), 7, positions, 0, rows, false});
   }
   for (const bool positions : {false, true}) {
     const embedding_extents s{9, 3, 4, 5, positions};  // 9 rows, 4 tokens
