@@ -42,6 +42,12 @@ bool adds_bias(const product<T>& p) {
   return !std::is_same_v<T, float> || in_tiles(p);
 }
 
+// Of a few rows, which in_tiles() never says of float.
+template <class T>
+bool by_vectors(const product<T>& p) {
+  return p.M <= most_few_rows && !in_tiles(p);
+}
+
 template <class T>
 product<T> product_of(const linear_forward<T>& op) {
   product<T> out{{op.x, op.K}, {op.weight, op.K, true}, op.R, op.N, op.K};
@@ -84,13 +90,14 @@ void run(const linear_forward<T>& op, const context& in) {
     return;
   T* const z = op.z ? op.z : op.y;
   const product<T> all = product_of(op);
-  if (op.R <= most_few_rows)
+  const bool few = by_vectors(all);
+  if (few)
     multiply_few_rows(op, z, in);
   else
     multiply(all, in);
-  if (op.R > most_few_rows && in_tiles(all) && (op.activation != epilogue::none || z == op.y))
+  if (!few && in_tiles(all) && (op.activation != epilogue::none || z == op.y))
     return;
-  const bool added = op.R <= most_few_rows || adds_bias(all);
+  const bool added = few || adds_bias(all);
   const T* const bias = added ? nullptr : op.bias;
   if (!bias && z == op.y && op.activation == epilogue::none)
     return;
@@ -134,9 +141,8 @@ void run(const linear_backward_weight<T>& op, const context& in) {
 
 template <class T>
 std::size_t scratch(const linear_forward<T>& op, int threads) {
-  if (op.R <= most_few_rows)
-    return few_rows_scratch<T>(op.R, op.K);
-  return scratch(product_of(op), threads);
+  const product<T> all = product_of(op);
+  return by_vectors(all) ? few_rows_scratch<T>(op.R, op.K) : scratch(all, threads);
 }
 template <class T>
 std::size_t scratch(const linear_backward_input<T>& op, int threads) {

@@ -17,6 +17,8 @@ namespace {
 // Multiplications below which waking another thread costs more than it saves (5 microseconds here).
 constexpr std::int64_t products_worth_a_thread = 1 << 18;
 constexpr std::int64_t narrow_products_worth_a_thread = 2 * products_worth_a_thread;
+/// Fewer rows take as long: they wait for the other factor to come from memory.
+constexpr std::int64_t waiting_rows = 8;
 
 [[noreturn]] void refuse(
     const char* of, std::int64_t M, std::int64_t N, std::int64_t K, dnnl_status_t status) {
@@ -186,7 +188,7 @@ template <class T>
 int team_of(const product<T>& p, int threads) {
   const auto worth
       = std::is_same_v<T, float> ? products_worth_a_thread : narrow_products_worth_a_thread;
-  return int(std::clamp<std::int64_t>(p.M * p.N * p.K / worth, 1, threads));
+  return int(std::clamp<std::int64_t>(std::max(p.M, waiting_rows) * p.N * p.K / worth, 1, threads));
 }
 
 // Measured on two cores: to split an element of a factor of float takes 0.3 ns, and a multiply-add

@@ -65,7 +65,8 @@ void multiply_packed(const product<T>& p, const context& in);
 
 // tile_product.cpp: of bf16, and of float in pieces of bf16, by tiles (amx.hpp), with everything
 // that may follow it. An element is the sum of its terms in order, 32 at a time: its bits depend
-// neither on M and N nor on the number of threads.
+// neither on M and N nor on the number of threads. A weight of bf16 beside at most 32 rows is read
+// where it lies.
 
 /// Whether this processor has tiles for products of T, beside the vectors that are chosen. Never of
 /// f16.
@@ -90,8 +91,9 @@ std::size_t tiles_scratch(const product<T>& p, int threads);
 template <class T>
 void multiply_in_tiles(const product<T>& p, const context& in);
 
-// few_rows.cpp: the forward pass of a few rows, as in decoding. Every weight is read once, as it
-// lies: as fast as memory. The bits of a row do not depend on the rows beside it.
+// few_rows.cpp: the forward pass of a few rows, as in decoding, where tiles do not multiply them.
+// Every weight is read once, as it lies: as fast as memory. The bits of a row do not depend on the
+// other few beside it.
 
 constexpr std::int64_t most_few_rows = 8;
 

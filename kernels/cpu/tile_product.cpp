@@ -7,6 +7,7 @@
 #include <hwy/foreach_target.h>
 // clang-format off: Highway needs this order
 #include "kernels/cpu/dispatch.hpp"
+#include "kernels/cpu/tile_few_rows-inl.hpp"
 #include "kernels/cpu/tile_panels-inl.hpp"
 #include "kernels/cpu/tile_result-inl.hpp"
 // clang-format on
@@ -300,6 +301,32 @@ struct tiled_scratch {
   }
 };
 
+/// Whether b is read once, where it lies (tile_few_rows-inl.hpp).
+template <class T>
+bool of_few_rows(const product<T>& p) {
+  return std::is_same_v<T, bf16> && p.M <= block_side && !p.a.transposed && p.b.transposed
+         && !p.accumulated;
+}
+
+std::size_t few_rows_in_tiles_scratch(const product<bf16>& p) {
+  return std::size_t(panels_of(p.K) * square_bytes<bf16>);
+}
+
+void multiply_few_rows_in_tiles(const product<bf16>& p, const context& in) {
+  auto* const packed = scratch_array<std::byte>(in, few_rows_in_tiles_scratch(p));
+  const std::int64_t steps = panels_of(p.K), wide = panels_of(p.N);
+  const auto parts = std::min<std::int64_t>(in.threads, wide);
+#pragma omp parallel num_threads(int(parts))
+  {
+#pragma omp for schedule(static)
+    for (std::int64_t n = 0; n < parts; ++n)
+      N_AVX3::pack_few_rows(p, packed, steps * n / parts, steps * (n + 1) / parts);
+#pragma omp for schedule(static) nowait
+    for (std::int64_t n = 0; n < parts; ++n)
+      N_AVX3::multiply_few_columns(p, packed, wide * n / parts, wide * (n + 1) / parts);
+  }
+}
+
 }  // namespace
 
 TROUPE_EXPORT(has_tiles);
@@ -311,12 +338,18 @@ bool has_tiles_of() {
 
 template <class T>
 std::size_t tiles_scratch(const product<T>& p, int threads) {
+  if constexpr (std::is_same_v<T, bf16>)
+    if (of_few_rows(p))
+      return few_rows_in_tiles_scratch(p);
   const tiled_scratch of(p, threads);
   return of.a + of.b + of.sums;
 }
 
 template <class T>
 void multiply_in_tiles(const product<T>& p, const context& in) {
+  if constexpr (std::is_same_v<T, bf16>)
+    if (of_few_rows(p))
+      return multiply_few_rows_in_tiles(p, in);
   const tiled_scratch of(p, in.threads);
   auto* const memory = scratch_array<std::byte>(in, of.a + of.b + of.sums);
   tiled<T> at{.of = p,

@@ -150,6 +150,26 @@ TEMPLATE_TEST_CASE(
   }
 }
 
+// As in decoding, beside the same rows of a prompt.
+TEST_CASE("in tiles a row has the same bits beside few rows as beside many",
+          "[kernels][linear][narrow]") {
+  for (const std::int64_t K : terms_of_own_products<bf16>())
+    for (const epilogue e : {epilogue::none, epilogue::gelu_tanh}) {
+      const auto all = computed(memory<bf16>{.R = 77, .N = 403, .K = K, .activation = e}, 2);
+      for (const std::int64_t R : {1, 3, 8, 16, 17, 32, 33})
+        for (const int threads : {1, 2, 5}) {
+          CAPTURE(K, R, threads);
+          auto few = memory<bf16>{.R = R, .N = all.N, .K = K, .activation = e};
+          std::copy_n(all.x.begin(), few.x.size(), few.x.begin());
+          few.weight = all.weight;
+          few.bias = all.bias;
+          tests::on_cpu(few.forward(), threads);
+          CHECK(std::equal(few.z.begin(), few.z.end(), all.z.begin()));
+          CHECK(std::equal(few.y.begin(), few.y.end(), all.y.begin()));
+        }
+    }
+}
+
 TEMPLATE_TEST_CASE("our own products have the same bits beside other columns",
                    "[kernels][linear][narrow]",
                    float,

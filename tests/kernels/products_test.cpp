@@ -243,7 +243,7 @@ TEMPLATE_TEST_CASE("products are right at every rest", "[kernels][products]", fl
   for (const auto target : tests::vector_targets()) {
     const tests::vector_target now(target);
     int number = 0;
-    for (const int R : {1, 2, 5, 16, 17, 33, 65})
+    for (const int R : {1, 2, 5, 16, 17, 32, 33, 65})
       for (const int N : {1, 2, 7, 16, 33, 64, 65})
         for (const int K : {1, 2, 3, 7, 16, 31, 32, 33, 65, 127})
           check<TestType>(R, N, K, ++number, {1});
