@@ -1,4 +1,4 @@
-// The whole training step and its parts, without actors and with them.
+// The whole training step and its parts, without actors and with them; an action; waiting.
 //
 //   bench_step                 the 6/384/6 character model, then a tiny one
 //   bench_step --threads 1     with another number of threads
@@ -11,11 +11,14 @@
 #include "tests/support/tiny_job.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstring>
+#include <ctime>
 #include <fmt/format.h>
 #include <functional>
 #include <string>
+#include <thread>
 #include <vector>
 
 using namespace troupe;
@@ -187,6 +190,47 @@ void cost_of_an_action() {
   }
 }
 
+/// One micro-batch comes two seconds late; what the process computes in the second of them is
+/// noted.
+class late_source final : public runtime::batch_source {
+ public:
+  explicit late_source(const runtime::recipe& recipe) : made_(recipe, true) {}
+
+  runtime::micro_batch microbatch(const runtime::microbatch_address& at) const override {
+    if (++asked_ == 100) {
+      std::this_thread::sleep_for(std::chrono::seconds(1));
+      const std::clock_t before = std::clock();
+      std::this_thread::sleep_for(std::chrono::seconds(1));
+      used_ = double(std::clock() - before) / CLOCKS_PER_SEC;
+    }
+    return made_.microbatch(at);
+  }
+
+  /// Seconds of all threads.
+  double used() const { return used_; }
+
+ private:
+  tests::formula_source made_;
+  mutable std::atomic<int> asked_ = 0;
+  mutable std::atomic<double> used_ = -1;
+};
+
+void cost_of_waiting() {
+  for (const int P : {1, 4}) {
+    auto job = tests::measured_job(P, 1);
+    job.threads_per_worker = 2;
+    job.train_iterations = 100;
+    const auto prepared = tests::tiny_prepared(job);
+    const auto source = std::make_shared<late_source>(job.training);
+    prepared->node->training = source;
+    if (const auto end = actors::run(prepared); end.exit_code != 0)
+      fmt::print("failed: {}\n", end.reason);
+    fmt::print("  in a second that a pipeline of {} waits for a batch it computes for {:.2f} ms\n",
+               P,
+               source->used() * 1e3);
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -214,5 +258,6 @@ int main(int argc, char** argv) {
              ms,
              double(job.training.batch.global * job.training.model.sequence) / ms * 1e3);
   cost_of_an_action();
+  cost_of_waiting();
   return 0;
 }
