@@ -1,5 +1,5 @@
-// The fast backend for processors: products of more than a few rows in tiles where the processor
-// has them, else by oneDNN where that has them; Highway for the rest. The same bits for the same
+// The fast backend for processors: products in tiles where the processor has them, else, of more
+// than a few rows, by oneDNN where that has them; Highway for the rest. The same bits for the same
 // (instruction set, threads); no result depends on timing.
 
 #pragma once

@@ -59,12 +59,11 @@ void embedding_columns(const embedding_backward<T>& op, std::int64_t begin, std:
   }
 }
 
-/// Past the caches where whole vectors begin lines of them: a table is larger than they are, and
-/// few of its rows are read soon.
-template <class>
+/// Past the caches: a large table is larger than they are, and few of its rows are read soon.
+template <class>  // as TROUPE_EXPORT wants it
 void zero_range(float* to, std::int64_t begin, std::int64_t end) {
   const bool aligned = reinterpret_cast<std::uintptr_t>(to + begin) % (width * sizeof(float)) == 0;
-  if (!aligned || end - begin < 1 << 20)
+  if (!aligned)
     return void(std::fill(to + begin, to + end, 0.0F));
   for (; begin + width <= end; begin += width)
     hn::Stream(hn::Zero(d), d, to + begin);
@@ -83,6 +82,12 @@ TROUPE_EXPORT(embedding_rows);
 TROUPE_EXPORT(embedding_columns);
 TROUPE_EXPORT(zero_range);
 
+namespace {
+
+constexpr std::int64_t elements_past_the_caches = 1 << 20;  // 4 MB
+
+}  // namespace
+
 template <class T>
 void run(const embedding_forward<T>& op, const context& in) {
   split(in.threads, op.R, rows_worth_a_thread(op.C), [&](std::int64_t begin, std::int64_t end) {
@@ -92,13 +97,15 @@ void run(const embedding_forward<T>& op, const context& in) {
 
 template <class T>
 void run(const embedding_backward<T>& op, const context& in) {
-  if (!op.accumulates)
-    split(in.threads,
-          op.rows * op.C,
-          elements_worth_a_thread,
-          [&](std::int64_t begin, std::int64_t end) {
-            TROUPE_DISPATCH(zero_range, T)(op.dtable, begin, end);
-          });
+  if (!op.accumulates) {
+    const std::int64_t n = op.rows * op.C;
+    split(in.threads, n, elements_worth_a_thread, [&](std::int64_t begin, std::int64_t end) {
+      if (n < elements_past_the_caches)
+        std::fill(op.dtable + begin, op.dtable + end, 0.0F);
+      else
+        TROUPE_DISPATCH(zero_range, float)(op.dtable, begin, end);
+    });
+  }
   // A multiple of a cache line of columns, so that threads rarely share one.
   const std::int64_t columns = (rows_worth_a_thread(op.R) + 15) / 16 * 16;
   split(in.threads, op.C, columns, [&](std::int64_t begin, std::int64_t end) {

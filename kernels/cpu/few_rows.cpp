@@ -32,7 +32,8 @@ HWY_INLINE void few_columns(const few_rows_product<T>& p, std::int64_t n) {
     vec w[Columns];
 #pragma GCC unroll 4
     for (int c = 0; c < Columns; ++c) {
-      hwy::Prefetch(weight + (2 * Columns + c) * K + k);  // the processor does not foresee the rows
+      // What the processor would only ask for as the rows after the next ones begin.
+      hwy::Prefetch(weight + (2 * Columns + c) * K + k);
       w[c] = step.load(weight + c * K + k);
     }
 #pragma GCC unroll 8
@@ -52,8 +53,9 @@ HWY_INLINE void few_columns(const few_rows_product<T>& p, std::int64_t n) {
 
 template <class T, int Rows>
 HWY_NOINLINE void few_range(const few_rows_product<T>& p, std::int64_t begin, std::int64_t end) {
-  // Eight sums at least hide the latency of a multiplication; sixteen fit the registers.
-  constexpr int columns = Rows <= 4 ? 4 : 2;
+  // Eight sums hide the latency of a multiplication. AVX-512 has registers for sixteen; others
+  // for half of them.
+  constexpr int columns = Rows <= 2 ? 4 : width >= 16 ? (Rows <= 4 ? 4 : 2) : Rows <= 4 ? 2 : 1;
   std::int64_t n = begin;
   for (; n + columns <= end; n += columns)
     few_columns<T, Rows, columns>(p, n);

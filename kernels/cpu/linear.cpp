@@ -42,7 +42,7 @@ bool adds_bias(const product<T>& p) {
   return !std::is_same_v<T, float> || in_tiles(p);
 }
 
-// Of a few rows, which in_tiles() never says of float.
+// At most so many rows, where tiles do not multiply them.
 template <class T>
 bool by_vectors(const product<T>& p) {
   return p.M <= most_few_rows && !in_tiles(p);
@@ -141,6 +141,8 @@ void run(const linear_backward_weight<T>& op, const context& in) {
 
 template <class T>
 std::size_t scratch(const linear_forward<T>& op, int threads) {
+  if (op.R == 0)
+    return 0;
   const product<T> all = product_of(op);
   return by_vectors(all) ? few_rows_scratch<T>(op.R, op.K) : scratch(all, threads);
 }

@@ -17,7 +17,7 @@ namespace {
 // Multiplications below which waking another thread costs more than it saves (5 microseconds here).
 constexpr std::int64_t products_worth_a_thread = 1 << 18;
 constexpr std::int64_t narrow_products_worth_a_thread = 2 * products_worth_a_thread;
-/// Fewer rows take as long: they wait for the other factor to come from memory.
+/// Of a. Fewer rows take as long: they wait for b to come from memory.
 constexpr std::int64_t waiting_rows = 8;
 
 [[noreturn]] void refuse(

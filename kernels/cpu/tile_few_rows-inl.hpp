@@ -29,6 +29,8 @@ void pack_few_rows(const product<bf16>& of,
                    std::byte* packed,
                    std::int64_t begin,
                    std::int64_t end) {
+  if (begin == end)
+    return;
   tiled<bf16> at{.of = of, .packed_a = nullptr, .packed_b = nullptr, .sums = nullptr};
   at.term = begin * block_side;
   at.terms = std::min(of.K, end * block_side) - at.term;
@@ -37,7 +39,8 @@ void pack_few_rows(const product<bf16>& of,
 }
 
 /// 32 columns of c, their sums transposed: `block_side` columns of 16 rows, or of 32 where Tiles is
-/// 2, in `sums`. The processor foresees the rows of b itself: to ask for them was no faster.
+/// 2, in `sums`. So many rows side by side the processor foresees itself: to ask for them was no
+/// faster.
 template <int Tiles>
 HWY_INLINE void multiply_few(const product<bf16>& of,
                              const std::byte* packed,
@@ -63,6 +66,8 @@ HWY_INLINE void multiply_few(const product<bf16>& of,
     const std::int64_t apart = whole ? row : block_side;
     _tile_loadd(4, tile, apart * sizeof(bf16));
     _tile_loadd(5, tile + 16 * apart, apart * sizeof(bf16));
+    if (!whole)
+      asm volatile("" ::: "memory");  // nor is what it reads written later
     _tile_loadd(6, packed, 64);
     _tile_dpbf16ps(0, 4, 6);
     _tile_dpbf16ps(2, 5, 6);
@@ -108,11 +113,10 @@ void multiply_few_columns(const product<bf16>& of,
 }
 
 /// Columns of c, 32 at a time: [begin, end) of those.
-template <class T>
-void multiply_few_columns(const product<T>& of,
-                          const std::byte* packed,
-                          std::int64_t begin,
-                          std::int64_t end) {
+inline void multiply_few_columns(const product<bf16>& of,
+                                 const std::byte* packed,
+                                 std::int64_t begin,
+                                 std::int64_t end) {
   const auto with = [&]<class Activation>(Activation) TROUPE_TILE_ATTR {
     if (of.M <= 16)
       multiply_few_columns<1, Activation>(of, packed, begin, end);

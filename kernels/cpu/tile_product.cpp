@@ -302,10 +302,8 @@ struct tiled_scratch {
 };
 
 /// Whether b is read once, where it lies (tile_few_rows-inl.hpp).
-template <class T>
-bool of_few_rows(const product<T>& p) {
-  return std::is_same_v<T, bf16> && p.M <= block_side && !p.a.transposed && p.b.transposed
-         && !p.accumulated;
+bool reads_where_it_lies(const product<bf16>& p) {
+  return p.M <= most_rows_unpacked && !p.a.transposed && p.b.transposed && !p.accumulated;
 }
 
 std::size_t few_rows_in_tiles_scratch(const product<bf16>& p) {
@@ -339,7 +337,7 @@ bool has_tiles_of() {
 template <class T>
 std::size_t tiles_scratch(const product<T>& p, int threads) {
   if constexpr (std::is_same_v<T, bf16>)
-    if (of_few_rows(p))
+    if (reads_where_it_lies(p))
       return few_rows_in_tiles_scratch(p);
   const tiled_scratch of(p, threads);
   return of.a + of.b + of.sums;
@@ -348,7 +346,7 @@ std::size_t tiles_scratch(const product<T>& p, int threads) {
 template <class T>
 void multiply_in_tiles(const product<T>& p, const context& in) {
   if constexpr (std::is_same_v<T, bf16>)
-    if (of_few_rows(p))
+    if (reads_where_it_lies(p))
       return multiply_few_rows_in_tiles(p, in);
   const tiled_scratch of(p, in.threads);
   auto* const memory = scratch_array<std::byte>(in, of.a + of.b + of.sums);

@@ -22,13 +22,14 @@ struct no_activation {};
 
 /// A block whose sums are complete, on its way to c a few rows at a time. Past the caches, where
 /// its rows are whole lines of them: to read these first, as a store does, takes longer than all
-/// else. Few rows stay in the caches.
+/// else. What is small stays in the caches.
 template <class T, class Activation>
 class outgoing {
  public:
   explicit outgoing(const product<T>& of) : of_(of) {
     const std::int64_t line = 64 / element_bytes();
-    lines_ = of.N % line == 0 && of.M > block_side;
+    constexpr std::int64_t small = 1 << 18;  // bytes: an eighth of a second cache, read next
+    lines_ = of.N % line == 0 && of.M * of.N * element_bytes() > small;
     for (const void* c : {(const void*)of.c, (const void*)of.rounded, (const void*)of.activated})
       lines_ = lines_ && reinterpret_cast<std::uintptr_t>(c) % 64 == 0;
   }

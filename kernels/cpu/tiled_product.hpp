@@ -1,6 +1,6 @@
 // A product in tiles of AMX while it is at work: how it is cut, and what is packed of it.
 //
-// Private to tile_product.cpp and tile_panels-inl.hpp.
+// Private to tile_product.cpp and what it includes.
 
 #pragma once
 
@@ -16,6 +16,9 @@ namespace troupe::kernels::cpu {
 constexpr std::int64_t block_floats = block_side * block_side;
 
 constexpr std::int64_t terms_of_panel = 512;
+
+/// Of a: b is then read where it lies (tile_few_rows-inl.hpp).
+constexpr std::int64_t most_rows_unpacked = block_side;
 
 // Packed at a time: 16 to 18 MiB of a, which few products fill, and twice 4 to 4.5 of b. What is
 // packed was in no cache before, and to write there costs three times as much as to where the last

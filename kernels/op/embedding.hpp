@@ -2,10 +2,11 @@
 //
 //   y[r] = table[id[r]] + position_table[position[r]]
 //
-// Backwards: dtable[id[r]] += dy[r] and dposition_table[position[r]] += dy[r], in the order of the
-// rows, so that the sum has the same bits whatever the number of threads. Where an id or a position
-// comes more often than `part` times a device adds the rows by parts of so many: the first to what
-// is there, each other to nothing, and then these sums in their order.
+// Backwards: dtable[id[r]] += dy[r], into a table that is cleared before or not, and
+// dposition_table[position[r]] += dy[r], in the order of the rows, so that the sum has the same
+// bits whatever the number of threads. Where an id or a position comes more often than `part` times
+// a device adds the rows by parts of so many: the first to what is there, each other to nothing,
+// and then these sums in their order.
 //
 // The table may be a part of a larger one: an id outside [first, first + rows) finds zeros, and its
 // gradient goes nowhere. Otherwise the ids are below V, and the positions below P: the caller has
@@ -33,7 +34,7 @@ struct embedding_forward {
 
 template <class T>
 struct embedding_backward {
-  accumulator<T>* dtable;           ///< (V, C) accumulated
+  accumulator<T>* dtable;           ///< (V, C) accumulated, or (rows, C) written
   const std::int32_t* id;           ///< (R)
   accumulator<T>* dposition_table;  ///< (P, C) accumulated, or null
   const std::int32_t* position;     ///< (R)
@@ -41,7 +42,7 @@ struct embedding_backward {
   std::int64_t R, C;
   std::int32_t first = 0;
   std::int32_t rows = std::numeric_limits<std::int32_t>::max();
-  bool accumulates = true;  ///< else all `rows` of dtable are written: zero where no id is
+  bool accumulates = true;  ///< else dtable is cleared before: `rows` must then be given
 
   static constexpr std::int64_t part = 256;
 };
@@ -63,7 +64,7 @@ template <class T>
 constexpr std::int64_t bytes_moved(const embedding_backward<T>& op) {
   return std::int64_t{sizeof(T)} * op.R * op.C + 4 * op.R * (op.dposition_table ? 2 : 1)
          + std::int64_t{sizeof(accumulator<T>)} * op.C
-               * ((op.accumulates ? 2 * op.R : op.rows) + (op.dposition_table ? 2 * op.R : 0));
+               * ((op.accumulates ? 0 : op.rows) + 2 * op.R * (op.dposition_table ? 2 : 1));
 }
 
 }  // namespace troupe::kernels

@@ -153,6 +153,8 @@ TEMPLATE_TEST_CASE(
 // As in decoding, beside the same rows of a prompt.
 TEST_CASE("in tiles a row has the same bits beside few rows as beside many",
           "[kernels][linear][narrow]") {
+  if (!kernels::cpu::has_tiles_of<bf16>())
+    SKIP("this processor has no tiles");
   for (const std::int64_t K : terms_of_own_products<bf16>())
     for (const epilogue e : {epilogue::none, epilogue::gelu_tanh}) {
       const auto all = computed(memory<bf16>{.R = 77, .N = 403, .K = K, .activation = e}, 2);
@@ -200,7 +202,7 @@ TEMPLATE_TEST_CASE("more shapes of products than a thread remembers are still ri
       CHECK(tests::neighbours(m.y, judged(m).y, noise));
   }
   for (std::int64_t R = 9; R < 12;
-       ++R) {  // forgotten, and made again; fewer rows are few_rows.cpp's
+       ++R) {  // forgotten, and made again; without tiles fewer rows are few_rows.cpp's
     memory<TestType> m{.R = R, .N = 3, .K = 5};
     tests::on_cpu(m.forward());
     CHECK(tests::neighbours(m.y, judged(m).y, noise));

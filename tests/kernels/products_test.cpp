@@ -261,6 +261,8 @@ TEMPLATE_TEST_CASE("large products are right, by one thread and several",
   for (const auto& [R, N, K] :
        {std::array{131, 113, 127},
         {131, 113, 127},  // with other epilogues
+        {1, 8200, 20},    // few rows (tile_few_rows-inl.hpp), and fewer steps than threads
+        {32, 3100, 64},
         {1543, 67, 19},
         {5, 19, 1543},
         {257, 193, 821},
@@ -269,7 +271,7 @@ TEMPLATE_TEST_CASE("large products are right, by one thread and several",
         {1543, 2801, 10},  // more rows than sums are kept of
         {2090, 40, 530},   // in tiles (tile_product.cpp): more rows and terms than at once,
         {9, 4200, 4130}})  // more columns than sums of more terms are kept of
-    check<TestType>(R, N, K, ++number, {1, 2, 3});
+    check<TestType>(R, N, K, number += 7, {1, 2, 3});
 }
 
 // Whole lines of the cache are written past it, other results through it.

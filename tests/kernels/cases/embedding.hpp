@@ -4,6 +4,7 @@
 
 #include "tests/kernels/op_case.hpp"
 
+#include <algorithm>
 #include <array>
 #include <limits>
 
@@ -62,8 +63,8 @@ struct embedding_extents {
           .first = s.first,
           .rows = s.rows,
           .accumulates = s.accumulates};
-      if (s.accumulates)
-        a.counts("dtable", s.R * s.C);
+      // Of what is accumulated each element is read and written.
+      a.counts("dtable", s.accumulates ? s.R * s.C : s.rows * s.C + 2 * s.R * s.C);
       if (s.with_positions)
         a.counts("dposition_table", s.R * s.C);
       return op;
@@ -76,8 +77,9 @@ inline op_family embedding_family() {
   const auto add = [&out](const embedding_extents& s) {
     const std::string shape = shape_text({{"R", s.R}, {"C", s.C}, {"V", s.V}, {"P", s.P}})
                               + " from " + std::to_string(s.first)
+                              + (s.accumulates ? "" : " written " + std::to_string(s.rows))
                               + (s.with_positions ? " with positions" : "");
-    const bool large = s.R * s.C > 150000;
+    const bool large = (s.R + (s.accumulates ? 0 : s.rows)) * s.C > 150000;
     out.cases.push_back({.shape = shape, .op = s.forward(), .large = large});
     out.cases.push_back({.shape = shape, .op = s.backward(), .large = large});
   };
@@ -101,6 +103,9 @@ inline op_family embedding_family() {
     // The table is written, by threads that go past the caches too.
     for (const std::int32_t rows : {1, 13, 70001})
       add({61, 24, std::min(rows, 50), 7, positions, 0, rows, false});
+    add({61, 24, 50, 7, positions, 5, 11, false});  // a part of a larger one
+    add({61, 24, 50, 7, positions, 0, 0, false});
+    add({0, 8, 3, 3, positions, 0, 3, false});
   }
   for (const bool positions : {false, true}) {
     const embedding_extents s{9, 3, 4, 5, positions};  // 9 rows, 4 tokens
