@@ -1,12 +1,14 @@
 #pragma once
 
+#include "runtime/tokenizer/bpe_merger.hpp"
 #include "runtime/tokenizer/bpe_vocabulary.hpp"
 #include "runtime/tokenizer/pre_tokenizer.hpp"
 #include "runtime/tokenizer/tokenizer.hpp"
 
-#include <memory>
-
 namespace troupe::runtime {
+
+/// Of a tokenizer that cuts and merges as GPT-2 does.
+digest fingerprint_of(const bpe_vocabulary& vocabulary);
 
 /// GPT-2's byte-level BPE (Radford et al. 2019; Sennrich et al. 2016, arXiv:1508.07909): the text
 /// is cut into words (pre_tokenizer.hpp), a word begins as its bytes, and while some merge applies,
@@ -19,7 +21,6 @@ class bpe_tokenizer : public tokenizer {
   static constexpr const char* type_name = "GPT2BPETokenizer";
 
   explicit bpe_tokenizer(bpe_vocabulary vocabulary);
-  ~bpe_tokenizer() override;
 
   void append(std::string_view text,
               std::vector<std::int32_t>& ids,
@@ -39,19 +40,14 @@ class bpe_tokenizer : public tokenizer {
   void save(const std::filesystem::path& folder) const;
 
  private:
-  struct ranks;
-  struct worker;
-  struct worker_pool;
-
-  void append_words(std::string_view text, std::vector<std::int32_t>& ids, worker& by) const;
-  void append_word(std::string_view word, std::vector<std::int32_t>& ids, worker& by) const;
+  void append_words(std::string_view text, std::vector<std::int32_t>& ids, bpe_worker& by) const;
 
   bpe_vocabulary vocabulary_;
   std::vector<std::string> bytes_;  ///< by id: what it decodes to
   digest fingerprint_;
   pre_tokenizer cut_;
-  std::unique_ptr<const ranks> ranks_;
-  std::unique_ptr<worker_pool> workers_;
+  bpe_merger merger_;
+  mutable bpe_worker_pool workers_;
 };
 
 }  // namespace troupe::runtime

@@ -125,9 +125,7 @@ TEST_CASE("words of megabytes are found", "[tokenizer]") {
   }
 }
 
-TEST_CASE(
-    "WORDS-1, WORDS-2: the expression compiles, and a word begins at every character of Unicode",
-    "[tokenizer]") {
+TEST_CASE("WORDS-1: a word begins at every character of Unicode", "[tokenizer]") {
   std::string text;
   std::size_t characters = 0;
   for (char32_t c = 0; c <= 0x10FFFF; ++c)
