@@ -12,7 +12,6 @@
 #include "runtime/core/counted.hpp"
 #include "runtime/core/json_text.hpp"
 #include "runtime/core/progress.hpp"
-#include "runtime/tokenizer/bpe_tokenizer.hpp"
 #include "runtime/tokenizer/description.hpp"
 #include "runtime/tokenizer/null_tokenizer.hpp"
 
@@ -55,6 +54,7 @@ void find_tokenizer(const runtime::checkpoint_reader& from,
   what.end_of_document = text->end_of_document();
   what.vocab_file = choice.vocab_file;
   what.merge_file = choice.merge_file;
+  what.tokenizer_files = runtime::tokenizer_files(choice);
 }
 
 int export_to_hub(const export_flags& flags) {
@@ -88,19 +88,18 @@ int export_to_hub(const export_flags& flags) {
              from.manifest().iteration,
              runtime::human_bytes(double(bytes)),
              flags.type,
-             what.vocab_file.empty() ? "without a tokenizer" : "with its tokenizer");
+             what.tokenizer_files.empty() ? "without a tokenizer" : "with its tokenizer");
   return 0;
 }
 
-/// vocab.json and merges.txt beside the model or where the flag says; without either ids are words.
+/// What lies beside the model or where the flag says; without either ids are words.
 std::string tokenizer_of(const import_flags& flags, const runtime::hub_model& model) {
   std::error_code failure;
   runtime::tokenizer_choice choice;
   const auto folder = flags.tokenizer.empty() ? flags.hub : flags.tokenizer;
-  if (!flags.tokenizer.empty() || fs::exists(folder / "vocab.json", failure)) {
-    choice.type = runtime::bpe_tokenizer::type_name;
-    choice.vocab_file = folder / "vocab.json";
-    choice.merge_file = folder / "merges.txt";
+  if (!flags.tokenizer.empty() || fs::exists(folder / "tokenizer.json", failure)
+      || fs::exists(folder / "vocab.json", failure)) {
+    choice = runtime::tokenizer_in(folder);
   } else {
     choice.type = runtime::null_tokenizer::type_name;
     choice.vocabulary_size = std::int32_t(model.config().vocabulary);
@@ -129,8 +128,9 @@ int import_from_hub(const import_flags& flags) {
   fmt::print("wrote '{}': {} parameters\n", folder.string(), count);
   if (identity["tokenizer"]["type"] == runtime::null_tokenizer::type_name)
     fmt::print(
-        "there is no vocab.json in '{}', so texts are written as ids; give --tokenizer DIR if "
-        "you have one\n",
+        "there is no tokenizer.json or vocab.json in '{}', so texts are written as ids; if you "
+        "have "
+        "one, import again and give this command --tokenizer DIR\n",
         flags.hub.string());
   return 0;
 }
@@ -160,10 +160,12 @@ void add_export(command_line& to) {
               .unit = "GB",
               .help = "Largest file, in gigabytes of 1e9 bytes."},
              real(flags->shard_gigabytes, 1e-6, 1e6));
-  line.value("--tokenizer",
-             "DIR",
-             "vocab.json and merges.txt, should they not lie beside the checkpoint.",
-             text(flags->tokenizer));
+  line.value(
+      "--tokenizer",
+      "DIR",
+      "A folder with tokenizer.json, or vocab.json and merges.txt, should they not lie beside "
+      "the checkpoint.",
+      text(flags->tokenizer));
   line.note(
       "What is written is a GPT-2, Llama, Mistral, Qwen 2 or Qwen 3, whichever is the same "
       "function; a model that none of these is, is refused with the reason.");
@@ -183,10 +185,12 @@ void add_import(command_line& to) {
              "Where the checkpoint goes, as iteration 0, without moments; for `troupe generate "
              "--load`, `troupe eval --load`, or `troupe train gpt --load DIR --finetune`.",
              text(flags->save));
-  line.value("--tokenizer",
-             "DIR",
-             "vocab.json and merges.txt, should they not lie in the folder.",
-             text(flags->tokenizer));
+  line.value(
+      "--tokenizer",
+      "DIR",
+      "A folder with tokenizer.json, or vocab.json and merges.txt, should they not lie in the "
+      "other.",
+      text(flags->tokenizer));
   line.note(
       "Training can also begin with the folder itself: troupe train gpt --load-hf DIR, which takes "
       "the shape of the model from it.");

@@ -13,10 +13,12 @@ void declare(command_line& line, model_flags& to) {
              "The --save folder of a training run (its latest checkpoint), or one checkpoint in "
              "it.",
              text(to.load));
-  line.value("--tokenizer",
-             "DIR",
-             "vocab.json and merges.txt, should they not lie beside the checkpoints.",
-             text(to.tokenizer));
+  line.value(
+      "--tokenizer",
+      "DIR",
+      "A folder with tokenizer.json, or vocab.json and merges.txt, should they not lie beside "
+      "the checkpoints.",
+      text(to.tokenizer));
   line.value({.name = "--threads",
               .type = "N",
               .unit = "threads",

@@ -135,7 +135,8 @@ void add_encoding(command_line& tokenizer) {
                 .help = "The text."},
                text(options->text));
   encode.toggle("--special-tokens",
-                "<|endoftext|> in the text is the end of a document, not thirteen characters.",
+                "<|endoftext|>, or another special token, in the text is that token, not so many "
+                "characters.",
                 [options] { options->specials = true; });
   declare(encode, options->tokenizer);
   encode.note("Example: troupe tokenizer encode --tokenizer tok --text \"In the beginning\"");

@@ -1,5 +1,7 @@
 #include "actors/command/tokenizer_flags.hpp"
 
+#include "runtime/tokenizer/json_tokenizer.hpp"
+
 #include <utility>
 
 namespace troupe::command {
@@ -7,6 +9,7 @@ namespace {
 
 constexpr const char* bpe = "GPT2BPETokenizer";
 constexpr const char* null = "NullTokenizer";
+constexpr const char* hub = "HuggingFaceTokenizer";
 
 }  // namespace
 
@@ -16,11 +19,14 @@ void declare(command_line& line, tokenizer_flags& to) {
       {.name = "--tokenizer-type",
        .field = "tokenizer.type",
        .type = "TYPE",
-       .help = "GPT2BPETokenizer: byte-level BPE from two files. NullTokenizer: the text is token "
-               "ids already, of a tokenizer that Troupe does not have, or of mock data.",
-       .megatron = "GPT2BPETokenizer (default) and NullTokenizer",
+       .help
+       = "GPT2BPETokenizer: byte-level BPE from two files. HuggingFaceTokenizer: byte-level BPE "
+         "from a tokenizer.json. NullTokenizer: the text is token ids already, of a tokenizer "
+         "that Troupe does not have, or of mock data.",
+       .megatron = "GPT2BPETokenizer (default), HuggingFaceTokenizer of byte-level BPEs, and "
+                   "NullTokenizer",
        .resume = at_resume::told},
-      one_of(to.type, {bpe, null}));
+      one_of(to.type, {bpe, hub, null}));
   line.value({.name = "--vocab-file",
               .field = "tokenizer.vocab_file",
               .type = "FILE",
@@ -35,11 +41,18 @@ void declare(command_line& line, tokenizer_flags& to) {
               .megatron = "",
               .resume = at_resume::told},
              text(to.merge_file));
+  line.value({.name = "--tokenizer-model",
+              .field = "tokenizer.model",
+              .type = "FILE",
+              .help = "Of a HuggingFaceTokenizer: its tokenizer.json, or the folder that has it.",
+              .megatron = "",
+              .resume = at_resume::told},
+             text(to.model));
   line.value({.name = "--tokenizer",
               .field = "tokenizer.folder",
               .type = "DIR",
-              .help = "Short for --vocab-file DIR/vocab.json --merge-file DIR/merges.txt, as "
-                      "`troupe tokenizer train` writes them.",
+              .help = "A folder of the Hugging Face Hub or of `troupe tokenizer train`: its "
+                      "tokenizer.json, or else its vocab.json and merges.txt.",
               .resume = at_resume::told},
              text(to.folder));
   line.value(
@@ -67,15 +80,32 @@ runtime::tokenizer_choice choice_of(const tokenizer_flags& flags) {
     return out;
   }
   if (!flags.folder.empty()) {
-    if (!out.vocab_file.empty() || !out.merge_file.empty())
-      throw usage_error("--tokenizer and --vocab-file or --merge-file say it twice: give one");
-    out.vocab_file = flags.folder / "vocab.json";
-    out.merge_file = flags.folder / "merges.txt";
+    if (!out.vocab_file.empty() || !out.merge_file.empty() || !flags.model.empty())
+      throw usage_error(
+          "--tokenizer and --vocab-file, --merge-file or --tokenizer-model say it twice: give one");
+    return runtime::tokenizer_in(flags.folder);
   }
+  if (flags.type == hub) {
+    if (!out.vocab_file.empty() || !out.merge_file.empty())
+      throw usage_error(
+          "--vocab-file and --merge-file are of a GPT2BPETokenizer; a HuggingFaceTokenizer has "
+          "--tokenizer-model");
+    if (flags.model.empty())
+      throw usage_error(
+          "--tokenizer-type HuggingFaceTokenizer needs --tokenizer-model FILE: a tokenizer.json, "
+          "or the folder that has it");
+    out.model = runtime::tokenizer_json_in(flags.model);
+    return out;
+  }
+  if (!flags.model.empty())
+    throw usage_error(
+        "--tokenizer-model is of a HuggingFaceTokenizer: give --tokenizer-type "
+        "HuggingFaceTokenizer");
   if (out.vocab_file.empty() || out.merge_file.empty())
     throw usage_error(
         "the tokenizer needs {}: give --vocab-file and --merge-file (or --tokenizer DIR, or "
-        "--tokenizer-type NullTokenizer --vocab-size N)",
+        "--tokenizer-type HuggingFaceTokenizer --tokenizer-model FILE, or --tokenizer-type "
+        "NullTokenizer --vocab-size N)",
         out.vocab_file.empty() ? "its vocabulary" : "its merges");
   return out;
 }

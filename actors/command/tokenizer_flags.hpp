@@ -16,7 +16,8 @@ namespace troupe::command {
 struct tokenizer_flags {
   std::string type = "GPT2BPETokenizer";
   std::filesystem::path vocab_file, merge_file;
-  std::filesystem::path folder;  ///< --tokenizer: has vocab.json and merges.txt
+  std::filesystem::path model;   ///< of a HuggingFaceTokenizer: tokenizer.json or its folder
+  std::filesystem::path folder;  ///< --tokenizer: runtime::tokenizer_in says what it has
   std::optional<std::int64_t> vocabulary_size;
 };
 

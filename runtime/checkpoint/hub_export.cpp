@@ -210,6 +210,9 @@ void write_hub_model(const fs::path& dir,
   write_text(folder.path() / "config.json", config);
   if (!what.vocab_file.empty())
     write_hub_tokenizer(folder.path(), what);
+  else
+    for (const auto& file : what.tokenizer_files)
+      write_text(folder.path() / file.filename(), read_text(file));
   folder.publish();
 }
 

@@ -4,10 +4,11 @@
 #include "runtime/core/file.hpp"
 #include "runtime/core/json_text.hpp"
 #include "runtime/tokenizer/bpe_tokenizer.hpp"
+#include "runtime/tokenizer/json_tokenizer.hpp"
 #include "runtime/tokenizer/null_tokenizer.hpp"
 
 #include <nlohmann/json.hpp>
-#include <utility>
+#include <vector>
 
 namespace troupe::runtime {
 namespace {
@@ -15,8 +16,23 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kept_folder = "tokenizer";
-constexpr const char* kept_vocab = "vocab.json";
-constexpr const char* kept_merges = "merges.txt";
+
+/// A file that a choice names, and the name that its copy has.
+struct named_file {
+  fs::path tokenizer_choice::*path;
+  const char* key;
+  const char* kept;
+};
+
+const std::vector<named_file>& files_of(const std::string& type) {
+  static const std::vector<named_file> none;
+  static const std::vector<named_file> bpe
+      = {{&tokenizer_choice::vocab_file, "vocab_file", "vocab.json"},
+         {&tokenizer_choice::merge_file, "merge_file", "merges.txt"}};
+  static const std::vector<named_file> model
+      = {{&tokenizer_choice::model, "tokenizer_file", "tokenizer.json"}};
+  return type == bpe_tokenizer::type_name ? bpe : type == json_tokenizer::type_name ? model : none;
+}
 
 struct remembered {
   tokenizer_choice choice;
@@ -29,9 +45,9 @@ remembered parsed(const std::string& description) {
     const auto found = json.is_object() ? json.find(key) : json.end();
     return found != json.end() && found->is_string() ? found->get<std::string>() : std::string();
   };
-  remembered out{
-      {.type = text("type"), .vocab_file = text("vocab_file"), .merge_file = text("merge_file")},
-      text("fingerprint")};
+  remembered out{{.type = text("type")}, text("fingerprint")};
+  for (const auto& file : files_of(out.choice.type))
+    out.choice.*file.path = text(file.key);
   if (out.choice.type.empty() || out.fingerprint.empty())
     throw input_error("the description of the tokenizer names no type or no fingerprint: '{}'",
                       description.substr(0, 200));
@@ -49,32 +65,45 @@ std::string describe(const tokenizer_choice& choice, const tokenizer& made) {
   out["type"] = made.kind();
   out["vocabulary_size"] = made.vocabulary_size();
   out["fingerprint"] = to_string(made.fingerprint());
-  if (!choice.vocab_file.empty())
-    out["vocab_file"] = fs::absolute(choice.vocab_file).lexically_normal().string();
-  if (!choice.merge_file.empty())
-    out["merge_file"] = fs::absolute(choice.merge_file).lexically_normal().string();
+  for (const auto& file : files_of(choice.type))
+    out[file.key] = fs::absolute(choice.*file.path).lexically_normal().string();
   return json_text_replacing(out, -1, json_characters::ascii);
+}
+
+std::vector<fs::path> tokenizer_files(const tokenizer_choice& choice) {
+  std::vector<fs::path> out;
+  for (const auto& file : files_of(choice.type))
+    out.push_back(choice.*file.path);
+  if (choice.type == json_tokenizer::type_name)
+    for (const auto* name : {"tokenizer_config.json", "special_tokens_map.json"}) {
+      std::error_code failure;
+      if (const auto beside = choice.model.parent_path() / name; fs::exists(beside, failure))
+        out.push_back(beside);
+    }
+  return out;
 }
 
 void keep_tokenizer(const std::string& description, const fs::path& folder) {
   const auto from = parsed(description).choice;
-  if (from.type != bpe_tokenizer::type_name)
+  const auto files = tokenizer_files(from);
+  if (files.empty())
     return;
   const auto to = folder / kept_folder;
   make_folder(to);
-  const std::pair<fs::path, const char*> files[]
-      = {{from.vocab_file, kept_vocab}, {from.merge_file, kept_merges}};
-  for (const auto& [path, name] : files) {
-    const auto text = read_text(path);
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    const auto& named = files_of(from.type);
+    const bool decides = i < named.size();  // others may change but for what the fingerprint has
+    const auto kept = to / (decides ? named[i].kept : files[i].filename());
+    const auto text = read_text(files[i]);
     std::error_code failure;
-    if (!fs::exists(to / name, failure))
-      write_text(to / name, text);
-    else if (read_text(to / name) != text)
+    if (!fs::exists(kept, failure))
+      write_text(kept, text);
+    else if (decides && read_text(kept) != text)
       throw input_error(
           "'{}' is of another tokenizer than '{}': the checkpoints in '{}' are of another run; "
           "choose another folder",
-          (to / name).string(),
-          path.string(),
+          kept.string(),
+          files[i].string(),
           folder.string());
   }
 }
@@ -82,16 +111,17 @@ void keep_tokenizer(const std::string& description, const fs::path& folder) {
 tokenizer_choice described_choice(const std::string& description, const fs::path& folder) {
   auto choice = parsed(description).choice;
   const auto kept = folder / kept_folder;
-  if (std::error_code failure;
-      choice.type == bpe_tokenizer::type_name && fs::exists(kept / kept_vocab, failure)) {
-    choice.vocab_file = kept / kept_vocab;
-    choice.merge_file = kept / kept_merges;
-  } else if (choice.type == bpe_tokenizer::type_name && choice.vocab_file.empty()) {
-    throw input_error(
-        "the model was trained with a {}, but '{}' with its vocab.json and merges.txt is missing: "
-        "restore it, or name the files by `tokenizer.folder` DIR",
-        choice.type,
-        kept.string());
+  for (const auto& file : files_of(choice.type)) {
+    std::error_code failure;
+    if (fs::exists(kept / file.kept, failure))
+      choice.*file.path = kept / file.kept;
+    else if ((choice.*file.path).empty())
+      throw input_error(
+          "the model was trained with a {}, but '{}' with its {} is missing: restore it, or name "
+          "a folder that has it by `tokenizer.folder` DIR",
+          choice.type,
+          kept.string(),
+          file.kept);
   }
   return choice;
 }

@@ -7,12 +7,17 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace troupe::runtime {
 
-/// JSON: type, vocabulary_size, fingerprint, and the absolute paths of vocab_file and merge_file
-/// where the type has them.
+/// JSON: type, vocabulary_size, fingerprint, and the absolute paths of the files that the type has:
+/// vocab_file and merge_file, or tokenizer_file.
 std::string describe(const tokenizer_choice& choice, const tokenizer& made);
+
+/// The files that the choice names, in this order, and those beside a tokenizer.json that say which
+/// token ends a document.
+std::vector<std::filesystem::path> tokenizer_files(const tokenizer_choice& choice);
 
 /// Copies the tokenizer's files to `folder`/tokenizer, so that a checkpoint can be used elsewhere.
 /// Throws input_error when they cannot be read or another tokenizer is kept there, and io_error.

@@ -1,10 +1,52 @@
 #include "runtime/tokenizer/tokenizer.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/core/file.hpp"
+#include "runtime/core/json_text.hpp"
 #include "runtime/tokenizer/bpe_tokenizer.hpp"
+#include "runtime/tokenizer/json_tokenizer.hpp"
 #include "runtime/tokenizer/null_tokenizer.hpp"
 
+#include <nlohmann/json.hpp>
+
 namespace troupe::runtime {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_there(const fs::path& file) {
+  std::error_code failure;
+  return fs::exists(file, failure);
+}
+
+/// A text in a JSON file beside a tokenizer; empty where there is none.
+std::string said(const fs::path& file, const char* key) {
+  if (!is_there(file))
+    return {};
+  const auto content = json_value_or_discarded(read_text(file));
+  if (!content.is_object())
+    return {};
+  const auto found = content.find(key);
+  return found != content.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+/// vocab.json and merges.txt do not say how a text is cut into words; what lies beside them may.
+void require_gpt2_words(const fs::path& folder) {
+  auto by = said(folder / "tokenizer_config.json", "tokenizer_class");
+  if (by.empty())
+    by = said(folder / "config.json", "model_type");
+  if (by.empty() || by == "GPT2Tokenizer" || by == "GPT2TokenizerFast" || by == "gpt2")
+    return;
+  throw input_error(
+      "cannot use the tokenizer in '{}': it is of '{}', which need not cut texts into words as "
+      "GPT-2 does, and its vocab.json does not say how; put its tokenizer.json there "
+      "(transformers' save_pretrained writes it), or, if GPT-2's cut is right, name both files by "
+      "`tokenizer.vocab_file` and `tokenizer.merge_file`",
+      folder.string(),
+      by);
+}
+
+}  // namespace
 
 std::unique_ptr<const tokenizer> make_tokenizer(const tokenizer_choice& choice) {
   if (choice.type == null_tokenizer::type_name)
@@ -18,9 +60,27 @@ std::unique_ptr<const tokenizer> make_tokenizer(const tokenizer_choice& choice) 
     return std::make_unique<bpe_tokenizer>(
         load_bpe_vocabulary(choice.vocab_file, choice.merge_file));
   }
+  if (choice.type == json_tokenizer::type_name) {
+    if (choice.model.empty())
+      throw input_error("cannot make a HuggingFaceTokenizer: no tokenizer.json is given");
+    return make_json_tokenizer(choice.model);
+  }
   throw input_error(
-      "cannot make a tokenizer of type '{}': choose NullTokenizer or GPT2BPETokenizer",
+      "cannot make a tokenizer of type '{}': choose HuggingFaceTokenizer, GPT2BPETokenizer or "
+      "NullTokenizer",
       choice.type);
+}
+
+tokenizer_choice tokenizer_in(const fs::path& folder) {
+  if (const auto file = folder / "tokenizer.json"; is_there(file))
+    return {.type = json_tokenizer::type_name, .model = file};
+  const auto vocabulary = folder / "vocab.json", merges = folder / "merges.txt";
+  if (!is_there(vocabulary) && !is_there(merges))
+    throw input_error(
+        "there is no tokenizer in '{}': neither tokenizer.json nor vocab.json with merges.txt",
+        folder.string());
+  require_gpt2_words(folder);
+  return {.type = bpe_tokenizer::type_name, .vocab_file = vocabulary, .merge_file = merges};
 }
 
 }  // namespace troupe::runtime

@@ -14,10 +14,10 @@
 
 namespace troupe::runtime {
 
-/// What "<|endoftext|>" inside a text means.
+/// What "<|endoftext|>", or another special token, inside a text means.
 enum class special_tokens {
-  as_text,     ///< thirteen ordinary characters: right for text that others wrote
-  recognised,  ///< the end-of-document token: right for prompts and data that we wrote
+  as_text,     ///< ordinary characters: right for text that others wrote
+  recognised,  ///< the token: right for prompts and data that we wrote
 };
 
 /// Every const method may be called from several threads at once.
@@ -53,11 +53,17 @@ class tokenizer {
 
 /// What a configuration says about its tokenizer; the fields are named after Megatron's flags.
 struct tokenizer_choice {
-  std::string type = {};                  ///< "NullTokenizer" or "GPT2BPETokenizer"
+  std::string type = {};  ///< "NullTokenizer", "GPT2BPETokenizer" or "HuggingFaceTokenizer"
   std::int32_t vocabulary_size = 0;       ///< NullTokenizer only
   std::filesystem::path vocab_file = {};  ///< GPT2BPETokenizer only: vocab.json
   std::filesystem::path merge_file = {};  ///< GPT2BPETokenizer only: merges.txt
+  std::filesystem::path model = {};       ///< HuggingFaceTokenizer only: tokenizer.json
 };
+
+/// What a folder of the Hugging Face Hub, or of `troupe tokenizer train`, holds: tokenizer.json, or
+/// else vocab.json and merges.txt. Throws input_error where there is neither, and where the folder
+/// says that its texts are not cut as GPT-2's are, which only a tokenizer.json would say how.
+tokenizer_choice tokenizer_in(const std::filesystem::path& folder);
 
 /// Throws input_error for an unknown type, a field that the type needs and does not have, and
 /// malformed files.

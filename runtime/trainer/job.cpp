@@ -412,7 +412,7 @@ std::string identity(const training_job& job) {
   out["data"]["train_iterations"] = job.train_iterations;  // decides the order of samples
   if (!job.tokenizer_description.empty()) {
     out["tokenizer"] = json_value(job.tokenizer_description);
-    for (const auto* where : {"vocab_file", "merge_file"})
+    for (const auto* where : {"vocab_file", "merge_file", "tokenizer_file"})
       out["tokenizer"].erase(where);  // its files may be moved; the fingerprint says what they are
   }
   out["layout"] = describe(job.layout);

@@ -109,6 +109,17 @@ def check_tokenizer(folder):
     refuses("300", "tokenizer", "decode", "--tokenizer", tok, "300")
     refuses("'a'", "tokenizer", "decode", "--tokenizer", tok, "a")
     refuses("vocab.json", "tokenizer", "encode", "--tokenizer", folder / "gone", "--text", "x")
+    (tok / "config.json").write_text('{"model_type": "qwen2"}')
+    refuses("tokenizer.json", "tokenizer", "encode", "--tokenizer", tok, "--text", "x")
+    (tok / "config.json").unlink()
+    hub = ["--tokenizer-type", "HuggingFaceTokenizer"]
+    refuses("--tokenizer-model FILE", "tokenizer", "encode", *hub, "--text", "x")
+    refuses("say it twice", "tokenizer", "encode", "--tokenizer", tok, *hub, "--tokenizer-model", tok,
+            "--text", "x")
+    refuses("--tokenizer-type HuggingFaceTokenizer", "tokenizer", "encode", "--tokenizer-model", tok,
+            "--text", "x")
+    refuses("--vocab-file", "tokenizer", "encode", *hub, "--vocab-file", "x", "--text", "x")
+    refuses("tokenizer.json", "tokenizer", "encode", *hub, "--tokenizer-model", tok, "--text", "x")
     (tok / "merges.txt").write_text("nonsense without sense here\n")
     refuses("merges.txt", "tokenizer", "encode", "--tokenizer", tok, "--text", "x")
 

@@ -31,6 +31,7 @@ const std::map<std::string, std::string>& stands_as() {
          {"model.yarn_factor", "model.scaling_factor"},
          {"tokenizer.vocab_file", "tokenizer.fingerprint"},
          {"tokenizer.merge_file", "tokenizer.fingerprint"},
+         {"tokenizer.model", "tokenizer.fingerprint"},
          {"tokenizer.folder", "tokenizer.fingerprint"},
          {"data.path", "data.index_xxh3"},
          {"train_iterations", "data.train_iterations"},

@@ -4,6 +4,7 @@
 
 #include "actors/command/commands.hpp"
 #include "actors/command/flags.hpp"
+#include "runtime/checkpoint/hub_export.hpp"
 #include "runtime/core/file.hpp"
 #include "tests/support/scratch_folder.hpp"
 
@@ -55,6 +56,14 @@ class made_files {
                      tokens,
                      "--output",
                      at(name)})();
+    for (const auto& [name, tokens] : {std::pair<std::string, int>("a", 260), {"b", 262}}) {
+      const auto from = folder_ / name, to = folder_ / ("hub_" + name);
+      runtime::make_folder(to);
+      runtime::write_hub_tokenizer(to,
+                                   {.end_of_document = tokens - 1,
+                                    .vocab_file = from / "vocab.json",
+                                    .merge_file = from / "merges.txt"});
+    }
     program.parse({"preprocess",
                    "--input",
                    at("text"),
@@ -163,6 +172,10 @@ inline const std::map<std::string, trial>& trials() {
       {"--merge-file",
        {"--vocab-file " + files() / "b/vocab.json ", files() / "b/merges.txt", bpe("a")}},
       {"--tokenizer", {"", files() / "b", "--tokenizer " + files() / "a"}},
+      {"--tokenizer-model",
+       {"--tokenizer-type HuggingFaceTokenizer ",
+        files() / "hub_b",
+        "--tokenizer-model " + files() / "hub_a"}},
       {"--split", {"", "9,1,0"}},
       {"--data-cache-path", {"", "cache"}},
       {"--eod-mask-loss", {"", ""}},

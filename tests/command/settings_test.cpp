@@ -51,6 +51,7 @@ const std::set<std::string>& becomes_others() {
                                             "tokenizer.type",
                                             "tokenizer.vocab_file",
                                             "tokenizer.merge_file",
+                                            "tokenizer.model",
                                             "tokenizer.folder",
                                             "batch.ramp",
                                             "train_samples",

@@ -62,7 +62,12 @@ def check_export(folder):
         vocabulary = json.loads((hub / "tokenizer.json").read_text())["model"]["vocab"]
         expect(vocabulary, json.loads((hub / "vocab.json").read_text()), "tokenizer.json")
         expect(config["eos_token_id"], vocabulary["<|endoftext|>"], "eos_token_id")
+        for name_of_one_of_two in ["vocab.json", "merges.txt"]:  # transformers writes neither again
+            (hub / name_of_one_of_two).unlink()
         works("checkpoint", "import", "--hf", hub, "--save", back)
+        asked = ["tokenizer", "encode", "--special-tokens", "--text", "The actor<|endoftext|> left"]
+        expect(works(*asked, "--tokenizer-type", "HuggingFaceTokenizer", "--tokenizer-model", hub),
+               works(*asked, "--tokenizer", folder / "tok"), "ids by tokenizer.json")
         for words in [["eval", "--json", "--input", folder / "text.txt"],
                       ["generate", "--prompt", "The actor", "--tokens", 8, "--greedy"]]:
             here, there = (works(*words, "--load", x) for x in (save, back))

@@ -1,0 +1,49 @@
+// What tokenizer.json does to a text before it is cut into words (Hugging Face's tokenizers,
+// normalizers, version 0.23).
+
+#pragma once
+
+#include "runtime/tokenizer/expression.hpp"
+
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace troupe::runtime {
+
+/// Unicode Standard Annex #15.
+enum class unicode_form { nfc, nfd, nfkc, nfkd };
+
+struct lowercase {};  ///< every character by itself: a final sigma is as any other
+
+struct replaced {
+  expression what;
+  std::string by;
+};
+
+struct prepended {
+  std::string text;  ///< to a text that is not empty
+};
+
+struct stripped {
+  bool left, right;  ///< of white space
+};
+
+class normalizer {
+ public:
+  using step = std::variant<unicode_form, lowercase, replaced, prepended, stripped>;
+
+  normalizer() = default;
+  explicit normalizer(std::vector<step> steps) : steps_(std::move(steps)) {}
+
+  bool empty() const { return steps_.empty(); }
+
+  /// Of valid UTF-8. Any thread.
+  std::string apply(std::string_view text) const;
+
+ private:
+  std::vector<step> steps_;
+};
+
+}  // namespace troupe::runtime

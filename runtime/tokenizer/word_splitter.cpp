@@ -1,0 +1,77 @@
+#include "runtime/tokenizer/word_splitter.hpp"
+
+#include <string>
+
+namespace troupe::runtime {
+
+word_splitter::worker::worker(const word_splitter& by) : by_(by) {
+  static const expression nothing("(?!)");
+  for (const auto& one : by_.rules_) {
+    const auto* const rule = std::get_if<split_rule>(&one);
+    searches_.emplace_back(rule ? rule->what : nothing);
+  }
+}
+
+void word_splitter::worker::split(std::string_view text, const visitor& word) {
+  if (!text.empty())
+    split(text, 0, word);
+}
+
+void word_splitter::worker::split(std::string_view text, std::size_t rule, const visitor& word) {
+  if (rule == by_.rules_.size())
+    return word(text);
+  if (std::holds_alternative<prefix_space>(by_.rules_[rule])) {
+    if (text.starts_with(' '))
+      return split(text, rule + 1, word);
+    return split(' ' + std::string(text), rule + 1, word);
+  }
+  const auto& by = std::get<split_rule>(by_.rules_[rule]);
+  if (rule + 1 == by_.rules_.size())
+    return split(text, by, searches_[rule], word);
+  split(text, by, searches_[rule], [&](std::string_view part) { split(part, rule + 1, word); });
+}
+
+void word_splitter::worker::split(std::string_view text,
+                                  const split_rule& by,
+                                  expression_search& search,
+                                  const visitor& part) {
+  std::size_t begin = 0, end = 0;  // of the part that may still grow
+  bool last_meant = false;
+  const auto hand_out = [&] {
+    if (end > begin)
+      part(text.substr(begin, end - begin));
+    begin = end;
+  };
+  // The next stretch, [end, to), is one that the rule means, or one between two of those.
+  const auto add = [&](std::size_t to, bool matched) {
+    if (to == end)
+      return;
+    const bool meant = matched != by.inverted;
+    const bool grows = by.behavior == split_behavior::contiguous             ? meant == last_meant
+                       : by.behavior == split_behavior::merged_with_previous ? meant && !last_meant
+                       : by.behavior == split_behavior::merged_with_next     ? !meant && last_meant
+                                                                             : false;
+    if (!grows)
+      hand_out();
+    end = to;
+    if (meant && by.behavior == split_behavior::removed)
+      begin = end;
+    last_meant = meant;
+  };
+  for (std::size_t from = 0; from < text.size();) {
+    const auto found = search.find(text, from);
+    if (!found)
+      break;
+    if (found->end == found->begin) {  // splits nothing: looked for after the next character
+      from = next_character(text, found->end);
+      continue;
+    }
+    add(found->begin, false);
+    add(found->end, true);
+    from = found->end;
+  }
+  add(text.size(), false);
+  hand_out();
+}
+
+}  // namespace troupe::runtime

@@ -1,0 +1,273 @@
+// tokenizer.json against Hugging Face's tokenizers: tests/golden/tokenizer/make_json.py.
+
+#include "runtime/tokenizer/json_tokenizer.hpp"
+
+#include "runtime/core/error.hpp"
+#include "runtime/core/file.hpp"
+#include "runtime/tokenizer/bpe_tokenizer.hpp"
+#include "runtime/tokenizer/description.hpp"
+#include "tests/support/places.hpp"
+#include "tests/support/scratch_folder.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <functional>
+#include <nlohmann/json.hpp>
+
+using namespace troupe::runtime;
+using Catch::Matchers::ContainsSubstring;
+using troupe::tests::scratch_folder;
+using json = nlohmann::json;
+using ids = std::vector<std::int32_t>;
+
+namespace {
+
+const json& golden() {
+  static const auto loaded = json::parse(
+      read_text(troupe::tests::source_dir() + "/tests/golden/tokenizer/tokenizer_json.json"));
+  return loaded;
+}
+
+/// The whole file of a kind.
+json file_of(const std::string& kind) {
+  json out = golden().at("kinds").at(kind).at("file");
+  json vocab;
+  for (std::size_t id = 0; id < golden().at("tokens").size(); ++id)
+    vocab[golden().at("tokens")[id].get<std::string>()] = id;
+  out["model"]["vocab"] = vocab;
+  out["model"]["merges"] = golden().at("merges");
+  return out;
+}
+
+void write(const std::filesystem::path& folder, const json& file) {
+  make_folder(folder);
+  write_text(folder / "tokenizer.json", file.dump());
+  write_text(folder / "tokenizer_config.json", R"({"eos_token": "<|endoftext|>"})");
+}
+
+std::unique_ptr<const tokenizer> made(const json& file) {
+  const scratch_folder folder;
+  write(folder.path(), file);
+  return make_tokenizer(tokenizer_in(folder.path()));
+}
+
+/// Of the folder that `prepare` filled.
+std::string refusal(const std::function<void(const std::filesystem::path&)>& prepare) {
+  const scratch_folder folder;
+  prepare(folder.path());
+  try {
+    make_tokenizer(tokenizer_in(folder.path()));
+  } catch (const input_error& failure) {
+    return failure.what();
+  }
+  return "none";
+}
+
+/// Of GPT-2's file with one thing changed.
+std::string refusal_with(const char* pointer, const json& value) {
+  return refusal([&](const auto& folder) {
+    auto file = file_of("gpt2");
+    file[json::json_pointer(pointer)] = value;
+    write(folder, file);
+  });
+}
+
+}  // namespace
+
+TEST_CASE("texts encode to the ids that Hugging Face gives, with special tokens and without",
+          "[tokenizer][golden]") {
+  REQUIRE(golden().at("kinds").size() == 9);
+  for (const auto& [kind, parts] : golden().at("kinds").items()) {
+    const auto t = made(file_of(kind));
+    const auto& texts = golden().at("texts");
+    REQUIRE(texts.size() == parts.at("ids").size());
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+      INFO(kind << ": " << texts[i]);
+      const auto& theirs = parts.at("ids")[i];
+      const auto text = texts[i].get<std::string>();
+      const auto found = t->encode(text, special_tokens::recognised);
+      CHECK(found == theirs.front().get<ids>());
+      CHECK(t->encode(text) == theirs.back().get<ids>());
+      const bool keeps_texts = kind == "gpt2" || kind == "llama3" || kind == "o200k";
+      if (keeps_texts)
+        CHECK(t->decode(found) == text);
+    }
+  }
+}
+
+TEST_CASE("a tokenizer.json that does what GPT-2's two files do has their fingerprint",
+          "[tokenizer]") {
+  const auto t = made(file_of("gpt2"));
+  CHECK(t->kind() == "HuggingFaceTokenizer");
+  const auto loaded = [] {
+    const scratch_folder folder;
+    write(folder.path(), file_of("gpt2"));
+    auto file = load_tokenizer_json(folder / "tokenizer.json");
+    file.vocabulary.end_of_document = std::int32_t(file.vocabulary.tokens.size()) - 1;
+    return file.vocabulary;
+  }();
+  CHECK(t->fingerprint() == bpe_tokenizer(loaded).fingerprint());
+  for (const auto* other : {"roberta", "llama3", "qwen2", "deepseek", "parts"})
+    CHECK_FALSE(made(file_of(other))->fingerprint() == t->fingerprint());
+  // Merges that no training made are applied in another order.
+  auto swapped = file_of("gpt2");
+  std::reverse(swapped["model"]["merges"].begin(), swapped["model"]["merges"].end());
+  const auto reversed = made(swapped);
+  const auto by_two_files = [&] {
+    const scratch_folder folder;
+    write(folder.path(), swapped);
+    auto file = load_tokenizer_json(folder / "tokenizer.json");
+    file.vocabulary.end_of_document = t->end_of_document();
+    return bpe_tokenizer(file.vocabulary).fingerprint();
+  }();
+  CHECK_FALSE(reversed->fingerprint() == by_two_files);
+  // What is not done to a text is no part of it.
+  auto file = file_of("qwen2");
+  const auto before = made(file)->fingerprint();
+  file["truncation"] = {{"max_length", 5}};
+  CHECK(made(file)->fingerprint() == before);
+  file["added_tokens"][0]["lstrip"] = true;
+  CHECK_FALSE(made(file)->fingerprint() == before);
+}
+
+TEST_CASE("what is not UTF-8 encodes byte by byte, and comes back", "[tokenizer]") {
+  for (const auto* kind : {"gpt2", "llama3", "o200k"}) {
+    const auto t = made(file_of(kind));
+    const std::string text = "the\xC3 stage\xE4\xB8 \xFF<|endoftext|>\xF0\x9F";
+    CHECK(t->decode(t->encode(text)) == text);
+    CHECK(t->decode(t->encode(text, special_tokens::recognised)) == text);
+    const auto specials = t->encode(text, special_tokens::recognised);
+    CHECK(std::count(specials.begin(), specials.end(), t->end_of_document()) == 1);
+  }
+}
+
+TEST_CASE("ids without a token decode to nothing, ids beyond the vocabulary are refused",
+          "[tokenizer]") {
+  auto file = file_of("gpt2");
+  const auto last = file["added_tokens"][0]["id"].get<std::int32_t>() + 7;
+  file["added_tokens"].push_back({{"id", last}, {"content", "<far>"}, {"special", true}});
+  const auto t = made(file);
+  CHECK(t->vocabulary_size() == last + 1);
+  CHECK(t->decode(ids{last - 1, last}) == "<far>");
+  CHECK_THROWS_WITH(t->decode(ids{last + 1}), ContainsSubstring("the vocabulary ends at"));
+}
+
+TEST_CASE("the folder says which token ends a document", "[tokenizer]") {
+  const auto end_with = [](const char* name, const char* text) {
+    const scratch_folder folder;
+    write(folder.path(), file_of("qwen2"));
+    std::filesystem::remove(folder / "tokenizer_config.json");
+    if (name)
+      write_text(folder / name, text);
+    return make_tokenizer(tokenizer_in(folder.path()))->end_of_document();
+  };
+  const auto first = file_of("qwen2")["added_tokens"][0]["id"].get<std::int32_t>();
+  CHECK(end_with("tokenizer_config.json", R"({"eos_token": {"content": "<|im_start|>"}})")
+        == first + 1);
+  CHECK(end_with("special_tokens_map.json", R"({"eos_token": "<|im_start|>"})") == first + 1);
+  CHECK(end_with(nullptr, nullptr) == first);  // "<|endoftext|>" is among the added ones
+  CHECK_THROWS_WITH(end_with("tokenizer_config.json", R"({"eos_token": "<none>"})"),
+                    ContainsSubstring("no token \"<none>\""));
+  CHECK_THROWS_WITH(end_with("tokenizer_config.json", "{"), ContainsSubstring("not JSON"));
+  CHECK_THAT(refusal([](const auto& folder) {
+               auto file = file_of("gpt2");
+               file["added_tokens"][0]["content"] = "<end>";
+               write_text(folder / "tokenizer.json", file.dump());
+             }),
+             ContainsSubstring("nothing says which token ends a document"));
+}
+
+TEST_CASE("parts of a tokenizer.json that are not supported are named", "[tokenizer]") {
+  for (const auto& [pointer, value, says] :
+       std::initializer_list<std::tuple<const char*, json, const char*>>{
+           {"/model/type", "Unigram", "model: the model 'Unigram' is not supported"},
+           {"/model/dropout", 0.1, "\"dropout\" makes texts random"},
+           {"/model/byte_fallback", true, "a BPE on characters"},
+           {"/model/end_of_word_suffix", "</w>", "\"end_of_word_suffix\" is \"</w>\""},
+           {"/model/ignore_merges", 1, "\"ignore_merges\" is neither true nor false"},
+           {"/model/merges", json::array({"a b c"}), "merges 1: \"a b c\" is not two tokens"},
+           {"/model/merges", json::array({json::array({"a", "zzz"})}), "no token \"zzz\""},
+           {"/model/merges", {{"x", 1}}, "not an array"},
+           {"/model/vocab/a", -1, "the token \"a\": the id -1 is no whole number"},
+           {"/model/vocab/a", 70, "have the same id 70"},
+           {"/model/vocab/a", 1e9, "the id 1000000000.0 is no whole number"},
+           {"/model/vocab/a", 70000, "from 0 to 65865, for 330 tokens"},
+           {"/model/vocab", {{"a", 0}}, "no token \"\xC4\x80\" for byte 0x00"},
+           {"/normalizer", {{"type", "Nmt"}}, "normalizer: the normalizer 'Nmt' is not supported"},
+           {"/pre_tokenizer", {{"type", "Metaspace"}}, "the pre-tokenizer 'Metaspace'"},
+           {"/pre_tokenizer", {{"type", "WhitespaceSplit"}}, "does not end with ByteLevel"},
+           {"/pre_tokenizer", nullptr, "\"pre_tokenizer\" is missing"},
+           {"/pre_tokenizer", 5, "it is a JSON number, not an object"},
+           {"/pre_tokenizer", json::object(), "\"type\" is missing"},
+           {"/pre_tokenizer",
+            {{"type", "Split"}, {"pattern", {{"Regex", "(a"}}}, {"behavior", "Isolated"}},
+            "pattern: the expression '(a': missing closing parenthesis"},
+           {"/pre_tokenizer",
+            {{"type", "Split"}, {"pattern", {{"Regex", "[\\S]"}}}, {"behavior", "Isolated"}},
+            "\\S within a class"},
+           {"/pre_tokenizer",
+            {{"type", "Split"}, {"pattern", {{"String", "a"}}}, {"behavior", "Gone"}},
+            "there is no behavior 'Gone'"},
+           {"/decoder", {{"type", "Metaspace"}}, "the decoder 'Metaspace'"},
+           {"/added_tokens/0/id", 3, "the id 3 of \"<|endoftext|>\" is that of"},
+           {"/added_tokens/0/content", 3, "not a string"},
+           {"/added_tokens", 3, "not an array"}}) {
+    INFO(pointer << " " << value);
+    CHECK_THAT(refusal_with(pointer, value), ContainsSubstring(says));
+    CHECK_THAT(refusal_with(pointer, value), ContainsSubstring("tokenizer.json'"));
+  }
+  auto repeated = file_of("gpt2");
+  repeated["model"]["merges"].push_back(repeated["model"]["merges"][0]);
+  CHECK_THROWS_WITH(made(repeated), ContainsSubstring("is there twice"));
+  CHECK_THAT(refusal([](const auto& folder) { write_text(folder / "tokenizer.json", "[1,"); }),
+             ContainsSubstring("not JSON"));
+  CHECK_THAT(refusal([](const auto& folder) {
+               write_text(folder / "tokenizer.json", std::string(200000, '['));
+             }),
+             ContainsSubstring("more than 64 deep"));
+}
+
+TEST_CASE("two files are not taken for GPT-2's where the folder is of another model",
+          "[tokenizer]") {
+  const auto with = [](const char* name, const char* text) {
+    return refusal([&](const std::filesystem::path& folder) {
+      const auto file = file_of("gpt2");
+      auto vocab = file["model"]["vocab"];
+      vocab["<|endoftext|>"] = vocab.size();
+      write_text(folder / "vocab.json", vocab.dump());
+      write_text(folder / "merges.txt", "#version: 0.2\n");
+      if (name)
+        write_text(folder / name, text);
+    });
+  };
+  CHECK(with(nullptr, nullptr) == "none");
+  CHECK(with("config.json", R"({"model_type": "gpt2"})") == "none");
+  CHECK(with("tokenizer_config.json", R"({"tokenizer_class": "GPT2Tokenizer"})") == "none");
+  CHECK_THAT(with("config.json", R"({"model_type": "qwen2"})"),
+             ContainsSubstring("it is of 'qwen2'") && ContainsSubstring("tokenizer.json"));
+  CHECK_THAT(with("tokenizer_config.json", R"({"tokenizer_class": "Qwen2Tokenizer"})"),
+             ContainsSubstring("it is of 'Qwen2Tokenizer'"));
+  CHECK_THAT(refusal([](const auto&) {}), ContainsSubstring("neither tokenizer.json nor"));
+}
+
+TEST_CASE("a tokenizer.json is kept with the run, and what says its end of documents",
+          "[tokenizer]") {
+  const scratch_folder folder;
+  write(folder / "hub", file_of("qwen2"));
+  write_text(folder / "hub/tokenizer_config.json", R"({"eos_token": "<|im_start|>"})");
+  const auto choice = tokenizer_in(folder / "hub");
+  const auto original = make_tokenizer(choice);
+  const auto description = describe(choice, *original);
+  keep_tokenizer(description, folder / "run");
+  // What else a configuration says may change: templates of chats, for one.
+  write_text(folder / "hub/tokenizer_config.json", R"({"eos_token": "<|im_start|>", "x": 1})");
+  keep_tokenizer(description, folder / "run");
+  std::filesystem::remove_all(folder / "hub");
+  const auto found = described_tokenizer(description, folder / "run");
+  CHECK(found->fingerprint() == original->fingerprint());
+  CHECK(found->end_of_document() == original->end_of_document());
+  write_text(folder / "run/tokenizer/tokenizer_config.json", R"({"eos_token": "<think>"})");
+  CHECK_THROWS_WITH(described_tokenizer(description, folder / "run"),
+                    ContainsSubstring("fingerprint"));
+}

@@ -1,0 +1,105 @@
+#include "runtime/tokenizer/normalizer.hpp"
+
+#include "runtime/core/error.hpp"
+#include "runtime/tokenizer/added_tokens.hpp"
+#include "tests/support/broken.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+using namespace troupe::runtime;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+std::string by(normalizer::step step, std::string_view text) {
+  return normalizer({std::move(step)}).apply(text);
+}
+
+/// What added tokens leave of a text: stretches in brackets, ids between them.
+std::string split(const added_token& token, std::string_view text, bool with_special = true) {
+  std::string out;
+  added_tokens({token}).split(
+      text,
+      with_special,
+      [&](std::string_view x) { out.append("[").append(x).append("]"); },
+      [&](std::int32_t id) { out += std::to_string(id); });
+  return out;
+}
+
+bool matches(const char* pattern, std::string_view text) {
+  const expression what(pattern);
+  return expression_search(what).find(text, 0).has_value();
+}
+
+}  // namespace
+
+TEST_CASE("NORMAL-1: a normalizer is given valid UTF-8", "[tokenizer]") {
+  CHECK_BREAKS("NORMAL-1", by(lowercase(), "\xFF"));
+}
+
+TEST_CASE("forms are Unicode's", "[tokenizer]") {
+  CHECK(by(unicode_form::nfc, "e\u0301") == "\u00e9");
+  CHECK(by(unicode_form::nfd, "\u00e9") == "e\u0301");
+  CHECK(by(unicode_form::nfkc, "\ufb01 e\u0301\u00b2") == "fi \u00e92");
+  CHECK(by(unicode_form::nfkd, "\u212b") == "A\u030a");
+  CHECK(by(unicode_form::nfc, "\ufb01") == "\ufb01");
+}
+
+TEST_CASE("steps of a normalizer follow each other", "[tokenizer]") {
+  CHECK(by(lowercase(), "\u0130\u00c4\u03a3 A") == "i\u0307\u00e4\u03c3 a");
+  CHECK(by(replaced{expression("a+"), "b"}, "aaxa") == "bxb");
+  CHECK(by(replaced{expression("x*"), "-"}, "axb") == "-a-b-");
+  CHECK(by(prepended{"_"}, "").empty());
+  CHECK(by(stripped{true, true}, "\u3000 a b\n") == "a b");
+  CHECK(by(stripped{false, true}, " \n") == "");
+  CHECK(normalizer({prepended{" A"}, lowercase(), stripped{true, false}}).apply("B ") == "ab ");
+}
+
+TEST_CASE("an added token may want room, and take it", "[tokenizer]") {
+  CHECK(split({.id = 7, .content = "on"}, "on stone") == "7[ st]7[e]");
+  CHECK(split({.id = 7, .content = "on", .single_word = true}, "on stone, on") == "7[ stone, ]7");
+  CHECK(split({.id = 7, .content = "on", .single_word = true}, "\u00e9on on_") == "[\u00e9on on_]");
+  CHECK(split({.id = 7, .content = "on", .lstrip = true}, "a \u3000on b") == "[a]7[ b]");
+  CHECK(split({.id = 7, .content = "on", .rstrip = true}, "on \n on b") == "77[b]");
+  CHECK(split({.id = 7, .content = "on", .special = true}, "on", false) == "[on]");
+  CHECK(split({.id = 7, .content = "on"}, "") == "");
+}
+
+TEST_CASE("of added tokens the longest counts", "[tokenizer]") {
+  const added_tokens all({{.id = 1, .content = "<"},
+                          {.id = 2, .content = "<a>"},
+                          {.id = 3, .content = "<a><b>"},
+                          {.id = 4, .content = "<a>"},  // as one before
+                          {.id = 5, .content = ""}});
+  std::string out;
+  all.split(
+      "<a<a><a><b<a><b>",
+      true,
+      [&](std::string_view x) { out.append("[").append(x).append("]"); },
+      [&](std::int32_t id) { out += std::to_string(id); });
+  CHECK(out == "1[a]221[b]3");
+}
+
+TEST_CASE("classes of an expression are Unicode's", "[tokenizer]") {
+  CHECK(matches(R"(^\s$)", "\u0085"));
+  CHECK_FALSE(matches(R"(^\s$)", "\u180e"));
+  CHECK(matches(R"(^[\s]$)", "\u2003"));
+  CHECK(matches(R"(^\S$)", "\u180e"));
+  CHECK(matches(R"(^\w\d$)", "\u0939\u0663"));
+  CHECK(matches(R"(^[^\w]$)", "\u00bd"));
+  CHECK(matches(R"(^[]a]$)", "]"));
+  CHECK(matches(R"(^\[\\s$)", "[\\s"));
+  CHECK(matches("(?i:'s)", "'\u017f"));
+  CHECK(matches(pattern_of("a.b[c]*").c_str(), "xa.b[c]*"));
+  CHECK_FALSE(matches(pattern_of("a.b").c_str(), "acb"));
+  CHECK_THROWS_WITH(expression("[a[b]]"), ContainsSubstring("a class within a class"));
+  CHECK_THROWS_WITH(expression("a(b"), ContainsSubstring("'a(b': missing closing parenthesis"));
+}
+
+TEST_CASE("an expression that tries too many ways is stopped", "[tokenizer]") {
+  const expression slow(R"((?:a|aa)+[0-9])");
+  expression_search search(slow);
+  CHECK_THROWS_WITH(search.find(std::string(5000, 'a'), 0),
+                    ContainsSubstring("cannot be searched"));
+}
