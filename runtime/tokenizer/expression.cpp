@@ -18,25 +18,28 @@ constexpr std::string_view word_characters = R"(\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc})";
 /// The pattern with its classes spelt out.
 std::string spelt_out(std::string_view pattern) {
   std::string out;
-  bool in_class = false;
+  int classes = 0;  // that are open: one within another adds its characters
   for (std::size_t i = 0; i < pattern.size(); ++i) {
     const char c = pattern[i];
     if (c != '\\' || i + 1 == pattern.size()) {
-      // A bracket that comes first in a class is one of its characters.
-      if (c == '[' && !in_class) {
-        in_class = true;
+      const auto follows
+          = [&](std::string_view what) { return pattern.substr(i + 1).starts_with(what); };
+      if (classes > 0
+          && ((c == '[' && (follows("^") || follows(":"))) || (c == '&' && follows("&"))))
+        throw input_error("'{}{}' within a class, which stands at byte {}, is not supported",
+                          c,
+                          pattern[i + 1],
+                          i);
+      const bool inner = classes > (c == '[' ? 0 : 1);
+      classes += c == '[' ? 1 : c == ']' && classes > 0 ? -1 : 0;
+      if ((c != '[' && c != ']') || !inner)
         out += c;
-        if (i + 1 < pattern.size() && pattern[i + 1] == '^')
+      if (c == '[') {
+        if (follows("^"))
           out += pattern[++i];
-        if (i + 1 < pattern.size() && pattern[i + 1] == ']')
-          out += pattern[++i];
-        continue;
+        if (follows("]"))  // that comes first in a class is one of its characters
+          out.append("\\") += pattern[++i];
       }
-      if (c == '[' && in_class)
-        throw input_error("a class within a class, which stands at byte {}, is not supported", i);
-      if (c == ']')
-        in_class = false;
-      out += c;
       continue;
     }
     const char kind = pattern[++i];
@@ -47,7 +50,7 @@ std::string spelt_out(std::string_view pattern) {
     const bool all_but = kind == 'S' || kind == 'W' || kind == 'D';
     if (set.empty())
       out.append({c, kind});
-    else if (!in_class)
+    else if (classes == 0)
       out.append(all_but ? "[^" : "[").append(set).append("]");
     else if (!all_but)
       out.append(set);

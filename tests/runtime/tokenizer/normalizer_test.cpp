@@ -93,7 +93,13 @@ TEST_CASE("classes of an expression are Unicode's", "[tokenizer]") {
   CHECK(matches("(?i:'s)", "'\u017f"));
   CHECK(matches(pattern_of("a.b[c]*").c_str(), "xa.b[c]*"));
   CHECK_FALSE(matches(pattern_of("a.b").c_str(), "acb"));
-  CHECK_THROWS_WITH(expression("[a[b]]"), ContainsSubstring("a class within a class"));
+  const auto* const bloom = R"(^[^(\s|[.,!?])]$)";
+  CHECK(matches(bloom, "a"));
+  for (const auto* within : {" ", "(", "|", ",", "?"})
+    CHECK_FALSE(matches(bloom, within));
+  CHECK(matches(R"(^[a[]b]c]$)", "]"));
+  for (const auto* no : {"[a[^b]]", "[a&&b]", "[[:alpha:]]"})
+    CHECK_THROWS_WITH(expression(no), ContainsSubstring("within a class"));
   CHECK_THROWS_WITH(expression("a(b"), ContainsSubstring("'a(b': missing closing parenthesis"));
 }
 
