@@ -48,7 +48,7 @@ class expression_search {
   std::shared_ptr<void> match_, context_;
 };
 
-/// Where the character after the one at `at` begins, in valid UTF-8; beyond the text after the last.
+/// Where the character after that at `at` begins, in valid UTF-8; beyond the text after the last.
 std::size_t next_character(std::string_view text, std::size_t at);
 
 /// What `literal` matches, and nothing else: a pattern.
