@@ -212,7 +212,10 @@ void write_hub_model(const fs::path& dir,
     write_hub_tokenizer(folder.path(), what);
   else
     for (const auto& file : what.tokenizer_files)
-      write_text(folder.path() / file.filename(), read_text(file));
+      write_text(
+          folder.path()
+              / (&file == &what.tokenizer_files.front() ? "tokenizer.json" : file.filename()),
+          read_text(file));
   folder.publish();
 }
 

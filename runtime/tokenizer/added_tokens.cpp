@@ -5,16 +5,6 @@
 namespace troupe::runtime {
 namespace {
 
-struct surroundings {
-  expression word_before{R"(\w\z)"}, word_after{R"(\A\w)"};
-  expression space_before{R"(\s+\z)"}, space_after{R"(\A\s+)"};
-};
-
-const surroundings& around() {
-  static const surroundings all;
-  return all;
-}
-
 /// The last character of a text, so that a search for it does not begin at the first.
 std::string_view last_character(std::string_view text) {
   std::size_t at = text.size();
@@ -23,29 +13,46 @@ std::string_view last_character(std::string_view text) {
   return text.substr(at);
 }
 
-bool matches(const expression& what, std::string_view text) {
-  return expression_search(what).find(text, 0).has_value();
+bool is_space(std::string_view character) {
+  static const std::string_view all[]
+      = {" ",      "\t",     "\n",     "\v",     "\f",     "\r",     "\u0085", "\u00a0", "\u1680",
+         "\u2000", "\u2001", "\u2002", "\u2003", "\u2004", "\u2005", "\u2006", "\u2007", "\u2008",
+         "\u2009", "\u200a", "\u2028", "\u2029", "\u202f", "\u205f", "\u3000"};
+  return std::find(std::begin(all), std::end(all), character) != std::end(all);
+}
+
+bool is_word(std::string_view character) {
+  static const expression word("[" TROUPE_RUST_WORD_CHARACTERS "]");
+  return !character.empty() && expression_search(word).find(character, 0).has_value();
 }
 
 std::size_t without_trailing_space(std::string_view text) {
-  while (!text.empty()) {
-    const auto last = last_character(text);
-    if (!matches(around().space_before, last))
-      break;
+  for (auto last = last_character(text); !text.empty() && is_space(last);
+       last = last_character(text))
     text.remove_suffix(last.size());
-  }
   return text.size();
 }
 
 std::size_t leading_space(std::string_view text) {
-  const auto found = expression_search(around().space_after).find(text, 0);
-  return found ? found->end : 0;
+  std::size_t at = 0;
+  while (at < text.size()) {
+    const auto next = next_character(text, at);
+    if (!is_space(text.substr(at, next - at)))
+      break;
+    at = next;
+  }
+  return at;
+}
+
+std::string_view first_character(std::string_view text) {
+  return text.substr(0, text.empty() ? 0 : next_character(text, 0));
 }
 
 }  // namespace
 
 added_tokens::added_tokens(std::vector<added_token> tokens) : tokens_(std::move(tokens)) {
   std::erase_if(tokens_, [](const auto& x) { return x.content.empty(); });
+  std::reverse(tokens_.begin(), tokens_.end());
   std::stable_sort(tokens_.begin(), tokens_.end(), [](const auto& a, const auto& b) {
     return a.content < b.content;
   });
@@ -80,7 +87,7 @@ void added_tokens::split(std::string_view text,
                          bool with_special,
                          const std::function<void(std::string_view)>& between,
                          const std::function<void(std::int32_t)>& token) const {
-  std::size_t done = 0;
+  std::size_t done = 0, space_end = 0;  // of the white space that was last looked for
   for (std::size_t at = 0; at < text.size();) {
     const auto* const found = longest_at(text.substr(at));
     if (!found) {
@@ -92,18 +99,20 @@ void added_tokens::split(std::string_view text,
     if (found->special && !with_special)
       continue;
     if (found->single_word
-        && (matches(around().word_before, last_character(text.substr(0, begin)))
-            || matches(around().word_after, text.substr(end))))
+        && (is_word(last_character(text.substr(0, begin)))
+            || is_word(first_character(text.substr(end)))))
       continue;
-    if (found->lstrip)
-      begin = std::max(done, without_trailing_space(text.substr(0, begin)));
-    if (found->rstrip)
-      end += leading_space(text.substr(end));
+    if (found->lstrip && begin > done)
+      begin = done + without_trailing_space(text.substr(done, begin - done));
+    if (found->rstrip) {
+      if (end >= space_end)
+        space_end = end + leading_space(text.substr(end));
+      end = space_end;
+    }
     if (begin > done)
       between(text.substr(done, begin - done));
     token(found->id);
-    done = end;
-    at = std::max(at, end);
+    done = end;  // white space that was taken is searched all the same
   }
   if (done < text.size())
     between(text.substr(done));

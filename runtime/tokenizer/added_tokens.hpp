@@ -26,7 +26,7 @@ struct added_token {
 /// Some of them, all to be found in one kind of text.
 class added_tokens {
  public:
-  /// No content is empty; of equal ones the first counts.
+  /// Empty ones are left out; of equal ones the last counts.
   explicit added_tokens(std::vector<added_token> tokens);
 
   bool empty() const { return tokens_.empty(); }

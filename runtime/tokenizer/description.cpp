@@ -106,6 +106,15 @@ void keep_tokenizer(const std::string& description, const fs::path& folder) {
           files[i].string(),
           folder.string());
   }
+  if (from.type == json_tokenizer::type_name
+      && named_end_of_document(to / files_of(from.type).front().kept)
+             != named_end_of_document(from.model))
+    throw input_error(
+        "'{}' names another token that ends a document than what lies beside '{}': the checkpoints "
+        "in '{}' are of another run; choose another folder",
+        to.string(),
+        from.model.string(),
+        folder.string());
 }
 
 tokenizer_choice described_choice(const std::string& description, const fs::path& folder) {

@@ -13,53 +13,138 @@ namespace {
 // PCRE2's own \s also holds U+180E, which Unicode took out of White_Space.
 constexpr std::string_view spaces
     = R"(\x09-\x0D\x20\x{85}\x{A0}\x{1680}\x{2000}-\x{200A}\x{2028}\x{2029}\x{202F}\x{205F}\x{3000})";
-constexpr std::string_view word_characters = R"(\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc})";
+// Alphabetic, marks, digits, connectors, the numbers of Latin-1, and alphabetic symbols.
+constexpr std::string_view word_characters
+    = R"(\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\xB2\xB3\xB9\xBC-\xBE\x{24B6}-\x{24E9}\x{1F130}-\x{1F149}\x{1F150}-\x{1F169}\x{1F170}-\x{1F189})";
 
-/// The pattern with its classes spelt out.
-std::string spelt_out(std::string_view pattern) {
-  std::string out;
-  int classes = 0;  // that are open: one within another adds its characters
-  for (std::size_t i = 0; i < pattern.size(); ++i) {
-    const char c = pattern[i];
-    if (c != '\\' || i + 1 == pattern.size()) {
-      const auto follows
-          = [&](std::string_view what) { return pattern.substr(i + 1).starts_with(what); };
-      if (classes > 0
-          && ((c == '[' && (follows("^") || follows(":"))) || (c == '&' && follows("&"))))
-        throw input_error("'{}{}' within a class, which stands at byte {}, is not supported",
-                          c,
-                          pattern[i + 1],
-                          i);
-      const bool inner = classes > (c == '[' ? 0 : 1);
-      classes += c == '[' ? 1 : c == ']' && classes > 0 ? -1 : 0;
-      if ((c != '[' && c != ']') || !inner)
-        out += c;
-      if (c == '[') {
-        if (follows("^"))
-          out += pattern[++i];
-        if (follows("]"))  // that comes first in a class is one of its characters
-          out.append("\\") += pattern[++i];
-      }
-      continue;
+/// A pattern of Oniguruma's being written for PCRE2. What the two read differently is spelt out, or
+/// refused.
+class translation {
+ public:
+  explicit translation(std::string_view pattern) : in_(pattern) {}
+
+  std::string result() {
+    while (at_ < in_.size()) {
+      const char c = in_[at_];
+      if (c == '\\')
+        escape();
+      else if (c == '[')
+        open_class();
+      else if (classes_ > 0)
+        within_class();
+      else if (c == '(')
+        open_group();
+      else if (c == '{')
+        interval();
+      else
+        copy(1);
     }
-    const char kind = pattern[++i];
+    return std::move(out_);
+  }
+
+ private:
+  bool follows(std::string_view what) const { return in_.substr(at_).starts_with(what); }
+  void copy(std::size_t n) {
+    out_.append(in_.substr(at_, n));
+    at_ += n;
+  }
+  [[noreturn]] void refuse(std::size_t n) const {
+    throw input_error("'{}' at byte {}{} is not supported",
+                      in_.substr(at_, n),
+                      at_,
+                      classes_ > 0 ? ", within a class," : "");
+  }
+
+  void escape() {
+    const char kind = at_ + 1 < in_.size() ? in_[at_ + 1] : '\0';
     const auto set = kind == 's' || kind == 'S'   ? spaces
                      : kind == 'w' || kind == 'W' ? word_characters
                      : kind == 'd' || kind == 'D' ? std::string_view(R"(\p{Nd})")
                                                   : std::string_view();
     const bool all_but = kind == 'S' || kind == 'W' || kind == 'D';
-    if (set.empty())
-      out.append({c, kind});
-    else if (classes == 0)
-      out.append(all_but ? "[^" : "[").append(set).append("]");
-    else if (!all_but)
-      out.append(set);
-    else
-      throw input_error(
-          "\\{} within a class, which stands at byte {}, is not supported", kind, i - 1);
+    if (!set.empty()) {
+      if (classes_ > 0 && all_but)
+        refuse(2);
+      if (classes_ == 0)
+        out_ += all_but ? "[^" : "[";
+      out_ += set;
+      if (classes_ == 0)
+        out_ += ']';
+      at_ += 2;
+    } else if (kind == 'p' || kind == 'P') {
+      property();
+    } else if (std::string_view("nrtfxAzZ").find(kind) != std::string_view::npos || kind < '0'
+               || std::string_view(":;<=>?@[\\]^_`{|}~").find(kind) != std::string_view::npos) {
+      if (kind == '\0')
+        refuse(1);
+      copy(2);
+    } else {
+      refuse(2);
+    }
   }
-  return out;
-}
+
+  /// A general category, or a script: by default PCRE2 takes characters that several scripts use.
+  void property() {
+    const auto end = in_.find('}', at_);
+    if (at_ + 2 >= in_.size() || in_[at_ + 2] != '{' || end == in_.npos)
+      refuse(3);
+    const bool negated = in_[at_ + 3] == '^';
+    const auto name = in_.substr(at_ + 3 + negated, end - at_ - 3 - negated);
+    out_.append(in_.substr(at_, 3)).append(negated ? "^" : "");
+    out_.append(name.size() > 2 ? "sc:" : "").append(name).append("}");
+    at_ = end + 1;
+  }
+
+  /// A class within a class adds its characters.
+  void open_class() {
+    if (classes_ > 0 && (follows("[^") || follows("[:")))
+      refuse(2);
+    if (classes_++ == 0)
+      out_ += '[';
+    ++at_;
+    if (follows("^"))
+      copy(1);
+    if (follows("]")) {  // that comes first in a class is one of its characters
+      out_ += '\\';
+      copy(1);
+    }
+  }
+  void within_class() {
+    if (follows("&&"))
+      refuse(2);
+    if (in_[at_] == ']' && --classes_ > 0)
+      ++at_;
+    else
+      copy(1);
+  }
+
+  void open_group() {
+    if (follows("(*"))
+      refuse(2);
+    if (follows("(?")) {
+      for (const std::string_view known : {"(?:", "(?i:", "(?=", "(?!", "(?<=", "(?<!", "(?>"})
+        if (follows(known))
+          return copy(known.size());
+      refuse(3);
+    }
+    copy(1);
+  }
+
+  /// A plus behind one repeats it; for PCRE2 it would forbid to go back.
+  void interval() {
+    const auto end = in_.find('}', at_);
+    const auto inside = in_.substr(at_ + 1, end == in_.npos ? 0 : end - at_ - 1);
+    const bool counts = !inside.empty() && inside.find_first_not_of("0123456789,") == inside.npos;
+    if (!counts || inside.front() == ',' || in_.substr(end + 1).starts_with('+'))
+      refuse(counts ? end + 2 - at_ : 1);
+    copy(end + 1 - at_);
+  }
+
+  std::string_view in_;
+  std::size_t at_ = 0;
+  std::string out_;
+  int classes_ = 0;  ///< that are open
+};
 
 std::string reason_of(int failure) {
   unsigned char text[200] = {};
@@ -87,12 +172,12 @@ std::size_t next_character(std::string_view text, std::size_t at) {
 
 expression::expression(std::string_view pattern) : pattern_(pattern) {
   try {
-    const auto all = spelt_out(pattern);
+    const auto all = translation(pattern).result();
     int failure = 0;
     PCRE2_SIZE where = 0;
     auto* const code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(all.data()),
                                      all.size(),
-                                     PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C,
+                                     PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE,
                                      &failure,
                                      &where,
                                      nullptr);
@@ -141,10 +226,12 @@ std::optional<expression_search::span> expression_search::find(std::string_view 
   if (found == PCRE2_ERROR_NOMATCH)
     return std::nullopt;
   if (found < 0)
-    throw input_error("the expression '{}' cannot be searched in a text of {} bytes: {}",
-                      what_->pattern().substr(0, 200),
-                      text.size(),
-                      reason_of(found));
+    throw input_error(
+        "the expression '{}' cannot be searched in a text of {} bytes: {}; cut it into smaller "
+        "ones",
+        what_->pattern().substr(0, 200),
+        text.size(),
+        reason_of(found));
   const auto* const at = pcre2_get_ovector_pointer(match);
   return span{at[0], at[1]};
 }

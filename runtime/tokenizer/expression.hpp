@@ -1,8 +1,9 @@
-// Regular expressions as tokenizer files write them, for Oniguruma and Rust's engines, by PCRE2.
+// Regular expressions as tokenizer files write them, for Oniguruma (Ruby's syntax), by PCRE2.
 //
-// \s and \S are Unicode's White_Space, \w and \W letters, marks, decimal and letter-like numbers
-// and connectors (UTS #18, annex C), \d is \p{Nd}. Properties follow the Unicode version of the
-// installed PCRE2.
+// Supported is what the two read alike, and what can be said to PCRE2 otherwise: \s, \S, \w, \W,
+// \d, \D and \p{...} with Unicode's sets, ^ and $ at every line, classes within classes. What else
+// they read differently is refused: other escapes, options but (?i:...), {,n} and {n,m}+.
+// Properties follow the Unicode version of the installed PCRE2.
 
 #pragma once
 
@@ -11,6 +12,12 @@
 #include <optional>
 #include <string>
 #include <string_view>
+
+/// Within a class: \w of Rust's expressions (UTS #18), by which the library itself tells words
+/// apart. Oniguruma's has fractions of Latin-1 and no joiners.
+#define TROUPE_RUST_WORD_CHARACTERS                 \
+  R"(\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\x{200C}\x{200D})" \
+  R"(\x{24B6}-\x{24E9}\x{1F130}-\x{1F149}\x{1F150}-\x{1F169}\x{1F170}-\x{1F189})"
 
 namespace troupe::runtime {
 

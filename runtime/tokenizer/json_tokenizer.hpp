@@ -12,8 +12,8 @@ namespace troupe::runtime {
 
 /// A byte-level BPE as a tokenizer.json describes it: added tokens are found, what lies between
 /// them is normalized and cut into words (word_splitter.hpp), words are merged (bpe_merger.hpp).
-/// The ids of valid UTF-8 are those of Hugging Face's tokenizers without post-processor, and its
-/// encode_special_tokens is special_tokens::as_text.
+/// The ids of valid UTF-8 are those of Hugging Face's tokenizers without post-processor and
+/// truncation, and its encode_special_tokens is special_tokens::as_text.
 ///
 /// A byte that is no part of valid UTF-8 is a word of its own, and what stands on either side of it
 /// is a text by itself. Without a normalizer any bytes decode to what they were.

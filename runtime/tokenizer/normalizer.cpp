@@ -14,6 +14,16 @@ bool ascii(std::string_view text) {
   return std::none_of(text.begin(), text.end(), [](unsigned char c) { return c >= 0x80; });
 }
 
+/// Else replacements of replacements would fill the memory.
+void require_bounded(std::size_t size, std::size_t before) {
+  if (size > 100 * before + 10000)
+    throw input_error(
+        "a text of {} bytes has more than {} when it is normalized: the tokenizer's "
+        "normalizer replaces what it has replaced",
+        before,
+        100 * before + 10000);
+}
+
 std::string mapped(std::string_view text, int options) {
   utf8proc_uint8_t* out = nullptr;
   const auto size = utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
@@ -71,6 +81,7 @@ std::string done(const replaced& step, const std::string& text) {
     if (empty && replaced_before && found->begin == after)
       continue;  // nothing matches right behind a match
     out.append(text, after, found->begin - after).append(step.by);
+    require_bounded(out.size(), text.size());
     after = found->end;
     replaced_before = true;
   }
@@ -97,8 +108,10 @@ std::string done(const stripped& step, const std::string& text) {
 
 std::string normalizer::apply(std::string_view text) const {
   std::string out(text);
-  for (const auto& one : steps_)
+  for (const auto& one : steps_) {
     out = std::visit([&](const auto& step) { return done(step, std::move(out)); }, one);
+    require_bounded(out.size(), text.size());
+  }
   return out;
 }
 

@@ -39,7 +39,8 @@ class normalizer {
 
   bool empty() const { return steps_.empty(); }
 
-  /// Of valid UTF-8. Any thread.
+  /// Of valid UTF-8. Throws input_error for a text that becomes more than a hundred times as long.
+  /// Any thread.
   std::string apply(std::string_view text) const;
 
  private:

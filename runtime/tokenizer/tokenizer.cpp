@@ -19,31 +19,44 @@ bool is_there(const fs::path& file) {
   return fs::exists(file, failure);
 }
 
-/// A text in a JSON file beside a tokenizer; empty where there is none.
-std::string said(const fs::path& file, const char* key) {
+/// A JSON object beside a tokenizer; empty where there is none.
+nlohmann::json beside(const fs::path& file) {
   if (!is_there(file))
-    return {};
+    return nlohmann::json::object();
   const auto content = json_value_or_discarded(read_text(file));
   if (!content.is_object())
-    return {};
-  const auto found = content.find(key);
-  return found != content.end() && found->is_string() ? found->get<std::string>() : std::string();
+    throw input_error("cannot use '{}': it is no JSON object; was it downloaded whole?",
+                      file.string());
+  return content;
 }
 
 /// vocab.json and merges.txt do not say how a text is cut into words; what lies beside them may.
 void require_gpt2_words(const fs::path& folder) {
-  auto by = said(folder / "tokenizer_config.json", "tokenizer_class");
-  if (by.empty())
-    by = said(folder / "config.json", "model_type");
-  if (by.empty() || by == "GPT2Tokenizer" || by == "GPT2TokenizerFast" || by == "gpt2")
-    return;
-  throw input_error(
-      "cannot use the tokenizer in '{}': it is of '{}', which need not cut texts into words as "
-      "GPT-2 does, and its vocab.json does not say how; put its tokenizer.json there "
-      "(transformers' save_pretrained writes it), or, if GPT-2's cut is right, name both files by "
-      "`tokenizer.vocab_file` and `tokenizer.merge_file`",
-      folder.string(),
-      by);
+  const auto of = [&](const std::string& what) {
+    throw input_error(
+        "cannot use the tokenizer in '{}': it is {}, which need not cut texts into words as "
+        "GPT-2 does, and its vocab.json does not say how; put its tokenizer.json there "
+        "(transformers' save_pretrained writes it), or, if GPT-2's cut is right, name both files "
+        "by `tokenizer.vocab_file` and `tokenizer.merge_file`",
+        folder.string(),
+        what);
+  };
+  const auto text = [](const nlohmann::json& from, const char* key) {
+    const auto found = from.find(key);
+    return found != from.end() && found->is_string() ? found->get<std::string>() : std::string();
+  };
+  const auto tokenizer = beside(folder / "tokenizer_config.json");
+  const auto by = text(tokenizer, "tokenizer_class");
+  if (!by.empty() && by != "GPT2Tokenizer" && by != "GPT2TokenizerFast")
+    of("of '" + by + "'");
+  if (const auto model = text(beside(folder / "config.json"), "model_type");
+      !model.empty() && model != "gpt2")
+    of("of '" + model + "'");
+  if (const auto prefix = tokenizer.find("add_prefix_space");
+      prefix != tokenizer.end() && *prefix != false)
+    of("one with \"add_prefix_space\"");
+  if (is_there(folder / "added_tokens.json"))
+    of("one with an added_tokens.json");
 }
 
 }  // namespace

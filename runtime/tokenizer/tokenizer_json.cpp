@@ -20,6 +20,7 @@ using json = nlohmann::json;
 /// Ids that no token has, at most: memory is taken for each.
 constexpr std::size_t most_missing_ids = 1 << 16;
 constexpr int deepest_json = 64;
+constexpr std::size_t most_parts = 100;  // of a Sequence: each rule calls the next
 
 /// A part of the file, and how messages name it.
 struct part {
@@ -103,6 +104,8 @@ split_behavior behavior_of(const part& from) {
 }
 
 void add_normalizer(const part& from, std::vector<normalizer::step>& to) {
+  if (to.size() == most_parts)
+    from.refuse(fmt::format("there are more than {} normalizers", most_parts));
   const auto type = from.type();
   if (type == "Sequence") {
     for (const auto& one : from.at("normalizers").elements())
@@ -133,6 +136,8 @@ void add_normalizer(const part& from, std::vector<normalizer::step>& to) {
 
 /// True when it ended with ByteLevel, after which nothing may follow.
 bool add_rules(const part& from, std::vector<word_splitter::rule>& to) {
+  if (to.size() >= most_parts)
+    from.refuse(fmt::format("there are more than {} pre-tokenizers", most_parts));
   const auto type = from.type();
   const auto split = [&to](const char* pattern, split_behavior behavior, bool inverted = false) {
     to.emplace_back(split_rule{expression(pattern), behavior, inverted});
@@ -147,6 +152,7 @@ bool add_rules(const part& from, std::vector<word_splitter::rule>& to) {
     return ended;
   }
   if (type == "ByteLevel") {
+    from.at("add_prefix_space");
     if (from.flag("add_prefix_space", true))
       to.emplace_back(prefix_space());
     if (from.flag("use_regex", true))
@@ -166,7 +172,9 @@ bool add_rules(const part& from, std::vector<word_splitter::rule>& to) {
         expression(R"([!-/:-@\[-`{-~\p{P}])"),
         from.find("behavior") ? behavior_of(from.at("behavior")) : split_behavior::isolated});
   else if (type == "Whitespace")
-    split(R"(\w+|[^\w\s]+)", split_behavior::removed, true);
+    split("[" TROUPE_RUST_WORD_CHARACTERS "]+|[^" TROUPE_RUST_WORD_CHARACTERS R"(\s]+)",
+          split_behavior::removed,
+          true);
   else if (type == "WhitespaceSplit")
     split(R"(\s)", split_behavior::removed);
   else
@@ -231,8 +239,11 @@ std::pair<std::string, std::string> pair_of(const part& merge) {
 }
 
 void read_merges(const part& merges, const token_ids& ids, std::vector<bpe_merge>& to) {
-  std::unordered_set<std::uint64_t> seen;
+  std::vector<std::optional<bpe_merge>> all;
+  std::unordered_map<std::uint64_t, std::size_t> last;  // by pair: which of several counts
   for (const auto& merge : merges.elements()) {
+    if (merge.value.is_string() && all.empty() && merge.text().starts_with("#version"))
+      continue;
     const auto [left, right] = pair_of(merge);
     const auto id = [&](const std::string& token) {
       const auto found = ids.find(token);
@@ -241,12 +252,16 @@ void read_merges(const part& merges, const token_ids& ids, std::vector<bpe_merge
       return found->second;
     };
     const bpe_merge one{id(left), id(right), id(left + right)};
-    // Of equal ones Hugging Face takes the last, at the place of the last.
-    if (!seen.insert(std::uint64_t(one.left) << 32 | std::uint32_t(one.right)).second)
-      merge.refuse(
-          fmt::format("\"{} {}\" is there twice", left.substr(0, 40), right.substr(0, 40)));
-    to.push_back(one);
+    const auto pair = std::uint64_t(one.left) << 32 | std::uint32_t(one.right);
+    if (const auto [before, fresh] = last.emplace(pair, all.size()); !fresh) {
+      all[before->second].reset();
+      before->second = all.size();
+    }
+    all.push_back(one);
   }
+  for (const auto& one : all)
+    if (one)
+      to.push_back(*one);
 }
 
 void read_model(const part& model, tokenizer_json& out) {
@@ -258,8 +273,7 @@ void read_model(const part& model, tokenizer_json& out) {
   for (const auto* key : {"continuing_subword_prefix", "end_of_word_suffix"})
     if (const auto text = model.maybe(key); text && !text->text().empty())
       model.refuse(fmt::format("\"{}\" is \"{}\": not supported", key, text->text().substr(0, 40)));
-  if (model.flag("byte_fallback", false))
-    model.refuse("\"byte_fallback\" is true: a BPE on characters is not supported");
+  model.flag("byte_fallback", false);  // of no account where every byte is a token
   const auto vocab = model.at("vocab");
   const auto ids = read_tokens(vocab, out.vocabulary.tokens);
   for (unsigned byte = 0; byte < 256; ++byte) {
@@ -272,41 +286,96 @@ void read_model(const part& model, tokenizer_json& out) {
   }
   if (model.flag("ignore_merges", false))
     for (const auto& [token, id] : ids)
-      out.whole_words.push_back(id);
+      if (to_bytes(token))
+        out.whole_words.push_back(id);
   read_merges(model.at("merges"), ids, out.vocabulary.merges);
 }
 
-void read_added(const part& from, tokenizer_json& out) {
-  const std::size_t all = out.vocabulary.tokens.size() + from.value.size();
+/// Hugging Face's library gives ids itself: that of the vocabulary, or else the next one; a file
+/// that says otherwise is read in two ways.
+void read_added(const part& from, const std::size_t vocabulary, tokenizer_json& out) {
+  auto& tokens = out.vocabulary.tokens;
+  std::unordered_map<std::string, std::int32_t> known;
+  for (std::size_t id = 0; id < tokens.size(); ++id)
+    if (!tokens[id].empty())
+      known.emplace(tokens[id], std::int32_t(id));
+  std::unordered_set<std::string> seen;
+  auto next = std::int32_t(vocabulary);
   for (const auto& one : from.elements()) {
-    const added_token token{.id = one.at("id").id(all),
+    const added_token token{.id = one.at("id").id(vocabulary + from.value.size()),
                             .content = one.at("content").text(),
                             .single_word = one.flag("single_word", false),
                             .lstrip = one.flag("lstrip", false),
                             .rstrip = one.flag("rstrip", false),
                             .normalized = one.flag("normalized", !one.flag("special", false)),
                             .special = one.flag("special", false)};
-    const auto& tokens = out.vocabulary.tokens;
-    if (const auto at = std::size_t(token.id);
-        at < tokens.size() && !tokens[at].empty() && tokens[at] != token.content)
+    if (token.content.empty())
+      one.refuse("its content is empty");
+    const auto shown = token.content.substr(0, 80);
+    if (!seen.insert(token.content).second)
+      one.refuse(fmt::format("\"{}\" is there twice", shown));
+    const auto found = known.find(token.content);
+    const auto expected = found == known.end() ? next : found->second;
+    if (token.id != expected)
+      one.refuse(
+          fmt::format("the id of \"{}\" is {}, but Hugging Face's tokenizers would give it {}",
+                      shown,
+                      token.id,
+                      expected));
+    if (found == known.end() && std::size_t(token.id) < tokens.size()
+        && !tokens[std::size_t(token.id)].empty())
       one.refuse(fmt::format("the id {} of \"{}\" is that of \"{}\"",
                              token.id,
-                             token.content.substr(0, 80),
-                             tokens[at].substr(0, 80)));
-    put(out.vocabulary.tokens, token.id, token.content);
+                             shown,
+                             tokens[std::size_t(token.id)].substr(0, 80)));
+    next = std::max(next, token.id + 1);
+    put(tokens, token.id, token.content);
     out.added.push_back(token);
   }
 }
 
-/// All but vocabulary and merges, which are digested by themselves, and what Troupe does not do:
-/// cutting and filling up texts, and tokens around them.
-std::string configuration_of(const json& file) {
-  json rest = file;
-  for (const auto* key : {"version", "truncation", "padding", "post_processor"})
-    rest.erase(key);
-  for (const auto* key : {"vocab", "merges"})
-    rest["model"].erase(key);
-  return json_text_replacing(rest);
+/// A text with its length, so that two in a row are not one.
+std::string counted(const std::string& text) {
+  return fmt::format("{} {}", text.size(), text);
+}
+
+std::string line_of(const normalizer::step& step) {
+  if (const auto* const form = std::get_if<unicode_form>(&step))
+    return fmt::format("form {}\n", int(*form));
+  if (std::holds_alternative<lowercase>(step))
+    return "lowercase\n";
+  if (const auto* const x = std::get_if<replaced>(&step))
+    return fmt::format("replace {} by {}\n", counted(x->what.pattern()), counted(x->by));
+  if (const auto* const x = std::get_if<prepended>(&step))
+    return fmt::format("prepend {}\n", counted(x->text));
+  const auto& x = std::get<stripped>(step);
+  return fmt::format("strip {} {}\n", x.left, x.right);
+}
+
+std::string line_of(const word_splitter::rule& rule) {
+  const auto* const x = std::get_if<split_rule>(&rule);
+  return x ? fmt::format(
+             "split {} {} {}\n", counted(x->what.pattern()), int(x->behavior), x->inverted)
+           : "space before\n";
+}
+
+/// Everything that decides about ids but the vocabulary and the merges, a line each: what a file
+/// leaves to its defaults does not matter.
+std::string configuration_of(const tokenizer_json& x, const std::vector<normalizer::step>& steps) {
+  std::string out;
+  for (const auto& one : x.added)
+    out += fmt::format("added {} {}{}{}{}{}\n",
+                       one.id,
+                       int(one.single_word),
+                       int(one.lstrip),
+                       int(one.rstrip),
+                       int(one.normalized),
+                       int(one.special));
+  for (const auto& one : steps)
+    out += line_of(one);
+  for (const auto& one : x.rules)
+    out += line_of(one);
+  return out + (x.whole_words.empty() ? "" : "whole words\n");
 }
 
 /// Whether each merge comes after those that make its parts: then merge_order is of no account.
@@ -373,19 +442,17 @@ tokenizer_json load_tokenizer_json(const std::filesystem::path& path) {
   tokenizer_json out;
   read_model(file.at("model"), out);
   if (const auto added = file.maybe("added_tokens"))
-    read_added(*added, out);
-  if (const auto normal = file.maybe("normalizer")) {
-    std::vector<normalizer::step> steps;
+    read_added(*added, file.at("model").at("vocab").value.size(), out);
+  std::vector<normalizer::step> steps;
+  if (const auto normal = file.maybe("normalizer"))
     add_normalizer(*normal, steps);
-    out.normal = normalizer(std::move(steps));
-  }
+  out.normal = normalizer(steps);
   const auto pre = file.at("pre_tokenizer");
   if (!add_rules(pre, out.rules))
     pre.refuse("it does not end with ByteLevel: a BPE on characters is not supported");
-  if (const auto decoder = file.maybe("decoder"))
-    require_byte_level_decoder(*decoder);
+  require_byte_level_decoder(file.at("decoder"));
   out.as_gpt2 = does_as_gpt2(file, out);
-  out.configuration = configuration_of(content);
+  out.configuration = configuration_of(out, steps);
   return out;
 }
 

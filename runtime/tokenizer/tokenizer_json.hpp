@@ -27,7 +27,7 @@ struct tokenizer_json {
   /// Cuts and merges as GPT-2 does, and adds nothing but "<|endoftext|>" or nothing at all: what
   /// bpe_tokenizer does as well.
   bool as_gpt2 = false;
-  std::string configuration;  ///< all but the vocabulary, in one line: for fingerprints
+  std::string configuration;  ///< of all parts but the vocabulary, for fingerprints
 };
 
 /// Throws input_error that names the file, the part and what is wrong with it or not supported: a

@@ -38,7 +38,7 @@ std::vector<std::string> fuzz::seeds() {
   const std::string end = R"({"eos_token": {"content": "<|endoftext|>"}})";
   const std::string text = "the \xc3\xa9t\xc3\xa9 on 123<|endoftext|> e\xcc\x81 \xff'S";
   return {
-      joined({file_of(nullptr, {{"type", "ByteLevel"}}), end, text}),
+      joined({file_of(nullptr, {{"type", "ByteLevel"}, {"add_prefix_space", true}}), end, text}),
       joined({file_of({{"type", "NFC"}}, {{"type", "Sequence"}, {"pretokenizers", {split, bytes}}}),
               end,
               text})};

@@ -75,6 +75,9 @@ KINDS = {
                                              {"type": "Digits", "individual_digits": False},
                                              {"type": "Whitespace"}, BYTES),
                    "added": [END]},
+    "scripts": {"pre_tokenizer": sequence(split(r"\p{Han}+|[\p{Hiragana}\p{Katakana}]+"),
+                                          split(r"[\w\p{M}]+$|^[^\w\s]+|\s+$"), split(r" ?[^(\s|[.,!?])]+"), BYTES),
+                "added": [END, token("on", False, single_word=True), token("\n", False, rstrip=True)]},
     "other parts": {"normalizer": {"type": "NFD"},
                     "pre_tokenizer": sequence({"type": "WhitespaceSplit"},
                                               {"type": "Punctuation", "behavior": "Contiguous"},
@@ -92,6 +95,7 @@ MORE_TEXTS = [
     "if (x>=10){return;}\n\n\n//////\r\n\t\tend",
     "\ufb01ne \u2460 \u212b \uff21\uff22\uff23 \uac00\u1100\u1161",
     "12 345 6789 1234567",
+    "\u24b6on on\u200d \u00bdon, on; on\n \n \nx \u3001\u4e2d\u6587\u300c\u30ab\u30ca\u300d\u3072\u3089 \u2460\u24d0\u200cz",
 ]
 
 

@@ -77,7 +77,7 @@ std::string refusal_with(const char* pointer, const json& value) {
 
 TEST_CASE("texts encode to the ids that Hugging Face gives, with special tokens and without",
           "[tokenizer][golden]") {
-  REQUIRE(golden().at("kinds").size() == 9);
+  REQUIRE(golden().at("kinds").size() == 10);
   for (const auto& [kind, parts] : golden().at("kinds").items()) {
     const auto t = made(file_of(kind));
     const auto& texts = golden().at("texts");
@@ -145,12 +145,13 @@ TEST_CASE("what is not UTF-8 encodes byte by byte, and comes back", "[tokenizer]
 TEST_CASE("ids without a token decode to nothing, ids beyond the vocabulary are refused",
           "[tokenizer]") {
   auto file = file_of("gpt2");
-  const auto last = file["added_tokens"][0]["id"].get<std::int32_t>() + 7;
-  file["added_tokens"].push_back({{"id", last}, {"content", "<far>"}, {"special", true}});
+  const auto end = file["added_tokens"][0]["id"].get<std::int32_t>();
+  file["model"]["vocab"]["far"] = end + 7;
+  file["added_tokens"][0]["id"] = end + 1;  // as many as the vocabulary has
   const auto t = made(file);
-  CHECK(t->vocabulary_size() == last + 1);
-  CHECK(t->decode(ids{last - 1, last}) == "<far>");
-  CHECK_THROWS_WITH(t->decode(ids{last + 1}), ContainsSubstring("the vocabulary ends at"));
+  CHECK(t->vocabulary_size() == end + 8);
+  CHECK(t->decode(ids{end, end + 6, end + 7}) == "far");
+  CHECK_THROWS_WITH(t->decode(ids{end + 8}), ContainsSubstring("the vocabulary ends at"));
 }
 
 TEST_CASE("the folder says which token ends a document", "[tokenizer]") {
@@ -183,7 +184,6 @@ TEST_CASE("parts of a tokenizer.json that are not supported are named", "[tokeni
        std::initializer_list<std::tuple<const char*, json, const char*>>{
            {"/model/type", "Unigram", "model: the model 'Unigram' is not supported"},
            {"/model/dropout", 0.1, "\"dropout\" makes texts random"},
-           {"/model/byte_fallback", true, "a BPE on characters"},
            {"/model/end_of_word_suffix", "</w>", "\"end_of_word_suffix\" is \"</w>\""},
            {"/model/ignore_merges", 1, "\"ignore_merges\" is neither true nor false"},
            {"/model/merges", json::array({"a b c"}), "merges 1: \"a b c\" is not two tokens"},
@@ -205,12 +205,16 @@ TEST_CASE("parts of a tokenizer.json that are not supported are named", "[tokeni
             "pattern: the expression '(a': missing closing parenthesis"},
            {"/pre_tokenizer",
             {{"type", "Split"}, {"pattern", {{"Regex", "[\\S]"}}}, {"behavior", "Isolated"}},
-            "\\S within a class"},
+            "'\\S' at byte 1, within a class, is not supported"},
            {"/pre_tokenizer",
             {{"type", "Split"}, {"pattern", {{"String", "a"}}}, {"behavior", "Gone"}},
             "there is no behavior 'Gone'"},
            {"/decoder", {{"type", "Metaspace"}}, "the decoder 'Metaspace'"},
-           {"/added_tokens/0/id", 3, "the id 3 of \"<|endoftext|>\" is that of"},
+           {"/added_tokens/0/id", 3, "is 3, but Hugging Face's tokenizers would give it 330"},
+           {"/added_tokens/0/content", "a", "is 330, but Hugging Face's tokenizers would give it"},
+           {"/added_tokens/0/content", "", "its content is empty"},
+           {"/decoder", nullptr, "\"decoder\" is missing"},
+           {"/pre_tokenizer", {{"type", "ByteLevel"}}, "\"add_prefix_space\" is missing"},
            {"/added_tokens/0/content", 3, "not a string"},
            {"/added_tokens", 3, "not an array"}}) {
     INFO(pointer << " " << value);
@@ -218,14 +222,52 @@ TEST_CASE("parts of a tokenizer.json that are not supported are named", "[tokeni
     CHECK_THAT(refusal_with(pointer, value), ContainsSubstring("tokenizer.json'"));
   }
   auto repeated = file_of("gpt2");
-  repeated["model"]["merges"].push_back(repeated["model"]["merges"][0]);
-  CHECK_THROWS_WITH(made(repeated), ContainsSubstring("is there twice"));
+  repeated["added_tokens"].push_back(repeated["added_tokens"][0]);
+  CHECK_THROWS_WITH(made(repeated), ContainsSubstring("\"<|endoftext|>\" is there twice"));
+  auto long_file = file_of("gpt2");
+  const auto rule = json::parse(
+      R"({"type": "Split", "pattern": {"String": "a"}, "behavior": "Isolated", "invert": false})");
+  long_file["pre_tokenizer"] = {{"type", "Sequence"}, {"pretokenizers", json::array()}};
+  for (int i = 0; i < 30000; ++i)
+    long_file["pre_tokenizer"]["pretokenizers"].push_back(rule);
+  CHECK_THROWS_WITH(made(long_file), ContainsSubstring("more than 100 pre-tokenizers"));
+  auto growing = file_of("parts");
+  growing["normalizer"]["normalizers"] = json::array();
+  for (int i = 0; i < 60; ++i)
+    growing["normalizer"]["normalizers"].push_back(
+        {{"type", "Replace"}, {"pattern", {{"String", "a"}}}, {"content", "aa"}});
+  CHECK_THROWS_WITH(made(growing)->encode("a"), ContainsSubstring("replaces what it has replaced"));
   CHECK_THAT(refusal([](const auto& folder) { write_text(folder / "tokenizer.json", "[1,"); }),
              ContainsSubstring("not JSON"));
   CHECK_THAT(refusal([](const auto& folder) {
                write_text(folder / "tokenizer.json", std::string(200000, '['));
              }),
              ContainsSubstring("more than 64 deep"));
+}
+
+TEST_CASE("what a file leaves to its defaults does not change the fingerprint", "[tokenizer]") {
+  const auto file = file_of("qwen2");
+  const auto before = made(file)->fingerprint();
+  auto shorter = file;
+  for (const auto* key : {"ignore_merges", "byte_fallback", "fuse_unk", "unk_token"})
+    shorter["model"].erase(key);
+  shorter["pre_tokenizer"]["pretokenizers"][0].erase("invert");
+  CHECK(made(shorter)->fingerprint() == before);
+  shorter["pre_tokenizer"]["pretokenizers"][0]["behavior"] = "Removed";
+  CHECK_FALSE(made(shorter)->fingerprint() == before);
+}
+
+TEST_CASE("of a merge that is listed twice the last place counts", "[tokenizer]") {
+  auto file = file_of("gpt2");
+  auto& merges = file["model"]["merges"];
+  const auto first = merges[0];
+  auto moved = file;
+  moved["model"]["merges"].erase(0);
+  moved["model"]["merges"].push_back(first);
+  merges.push_back(first);
+  const auto t = made(file), by = made(moved);
+  for (const auto& text : golden().at("texts"))
+    CHECK(t->encode(text.get<std::string>()) == by->encode(text.get<std::string>()));
 }
 
 TEST_CASE("two files are not taken for GPT-2's where the folder is of another model",
@@ -248,6 +290,10 @@ TEST_CASE("two files are not taken for GPT-2's where the folder is of another mo
              ContainsSubstring("it is of 'qwen2'") && ContainsSubstring("tokenizer.json"));
   CHECK_THAT(with("tokenizer_config.json", R"({"tokenizer_class": "Qwen2Tokenizer"})"),
              ContainsSubstring("it is of 'Qwen2Tokenizer'"));
+  CHECK_THAT(with("tokenizer_config.json", R"({"add_prefix_space": true})"),
+             ContainsSubstring("add_prefix_space"));
+  CHECK_THAT(with("added_tokens.json", "{}"), ContainsSubstring("added_tokens.json"));
+  CHECK_THAT(with("config.json", "{broken"), ContainsSubstring("config.json': it is no JSON"));
   CHECK_THAT(refusal([](const auto&) {}), ContainsSubstring("neither tokenizer.json nor"));
 }
 
@@ -263,6 +309,9 @@ TEST_CASE("a tokenizer.json is kept with the run, and what says its end of docum
   // What else a configuration says may change: templates of chats, for one.
   write_text(folder / "hub/tokenizer_config.json", R"({"eos_token": "<|im_start|>", "x": 1})");
   keep_tokenizer(description, folder / "run");
+  write_text(folder / "hub/tokenizer_config.json", R"({"eos_token": "<|endoftext|>"})");
+  CHECK_THROWS_WITH(keep_tokenizer(description, folder / "run"),
+                    ContainsSubstring("another token that ends a document"));
   std::filesystem::remove_all(folder / "hub");
   const auto found = described_tokenizer(description, folder / "run");
   CHECK(found->fingerprint() == original->fingerprint());
