@@ -124,7 +124,7 @@ struct judgement {
 /// Whether all three products of `m`, which were computed, are right. `m.R`, N and K are theirs.
 template <class T>
 bool right(const linear_memory<T>& m, const judgement& by) {
-  const auto& [exact, plain, size] = by;
+  const auto &exact = by.exact, &plain = by.plain, &size = by.size;
   const auto of_z
       = [&](std::size_t i) { return with_rounding<T>(plain.y[i], of_sum(m.K + 1, size.y[i])); };
   const auto of_y = [&](std::size_t i) {
