@@ -55,14 +55,7 @@ void bpe_tokenizer::append_words(std::string_view text,
 }
 
 std::string bpe_tokenizer::decode(std::span<const std::int32_t> ids) const {
-  std::string text;
-  for (const auto id : ids) {
-    if (id < 0 || id >= vocabulary_size())
-      throw input_error(
-          "cannot decode id {}: the vocabulary ends at {}", id, vocabulary_size() - 1);
-    text += bytes_[static_cast<std::size_t>(id)];
-  }
-  return text;
+  return joined(ids, bytes_);
 }
 
 void bpe_tokenizer::save(const std::filesystem::path& folder) const {

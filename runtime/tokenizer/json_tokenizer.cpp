@@ -123,14 +123,7 @@ void json_tokenizer::append(std::string_view text,
 }
 
 std::string json_tokenizer::decode(std::span<const std::int32_t> ids) const {
-  std::string text;
-  for (const auto id : ids) {
-    if (id < 0 || id >= vocabulary_size())
-      throw input_error(
-          "cannot decode id {}: the vocabulary ends at {}", id, vocabulary_size() - 1);
-    text += bytes_[std::size_t(id)];
-  }
-  return text;
+  return joined(ids, bytes_);
 }
 
 std::filesystem::path tokenizer_json_in(const std::filesystem::path& file_or_folder) {

@@ -61,6 +61,16 @@ void require_gpt2_words(const fs::path& folder) {
 
 }  // namespace
 
+std::string joined(std::span<const std::int32_t> ids, const std::vector<std::string>& text) {
+  std::string out;
+  for (const auto id : ids) {
+    if (id < 0 || std::size_t(id) >= text.size())
+      throw input_error("cannot decode id {}: the vocabulary ends at {}", id, text.size() - 1);
+    out += text[std::size_t(id)];
+  }
+  return out;
+}
+
 std::unique_ptr<const tokenizer> make_tokenizer(const tokenizer_choice& choice) {
   if (choice.type == null_tokenizer::type_name)
     return std::make_unique<null_tokenizer>(choice.vocabulary_size);

@@ -51,6 +51,9 @@ class tokenizer {
   virtual digest fingerprint() const = 0;
 };
 
+/// What ids stand for by `text`, of which each id has one. Throws input_error for an id beyond.
+std::string joined(std::span<const std::int32_t> ids, const std::vector<std::string>& text);
+
 /// What a configuration says about its tokenizer; the fields are named after Megatron's flags.
 struct tokenizer_choice {
   std::string type = {};  ///< "NullTokenizer", "GPT2BPETokenizer" or "HuggingFaceTokenizer"
