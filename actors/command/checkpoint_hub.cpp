@@ -52,9 +52,12 @@ void find_tokenizer(const runtime::checkpoint_reader& from,
   const auto text = runtime::make_tokenizer(choice);
   runtime::require_described(*text, description);
   what.end_of_document = text->end_of_document();
-  what.vocab_file = choice.vocab_file;
-  what.merge_file = choice.merge_file;
-  what.tokenizer_files = runtime::tokenizer_files(choice);
+  if (runtime::family_of(choice.type) == runtime::tokenizer_family::gpt2) {
+    what.vocab_file = choice.vocab_file;
+    what.merge_file = choice.merge_file;
+  }
+  for (const auto& file : runtime::tokenizer_files(choice))
+    what.tokenizer_files.emplace_back(file.path, file.name);
 }
 
 int export_to_hub(const export_flags& flags) {
@@ -94,11 +97,9 @@ int export_to_hub(const export_flags& flags) {
 
 /// What lies beside the model or where the flag says; without either ids are words.
 std::string tokenizer_of(const import_flags& flags, const runtime::hub_model& model) {
-  std::error_code failure;
   runtime::tokenizer_choice choice;
   const auto folder = flags.tokenizer.empty() ? flags.hub : flags.tokenizer;
-  if (!flags.tokenizer.empty() || fs::exists(folder / "tokenizer.json", failure)
-      || fs::exists(folder / "vocab.json", failure)) {
+  if (!flags.tokenizer.empty() || runtime::has_tokenizer(folder)) {
     choice = runtime::tokenizer_in(folder);
   } else {
     choice.type = runtime::null_tokenizer::type_name;

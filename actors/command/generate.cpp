@@ -35,6 +35,11 @@ runtime::generation_request request_for(const std::string& prompt,
                                         const runtime::tokenizer& text) {
   runtime::generation_request out;
   out.prompt = text.encode(prompt, runtime::special_tokens::recognised);
+  const auto before = text.frame().before;
+  const bool there = out.prompt.size() >= before.size()
+                     && std::equal(before.begin(), before.end(), out.prompt.begin());
+  if (flags.framed && !there)
+    out.prompt.insert(out.prompt.begin(), before.begin(), before.end());
   out.end_of_document = text.end_of_document();
   if (out.prompt.empty())
     out.prompt.push_back(out.end_of_document);
@@ -112,6 +117,10 @@ void declare_sampling(command_line& line, generate_flags& f) {
              "P",
              "Only among the most probable tokens that together reach P; 0: all.",
              real(f.top_p, 0, 1));
+  line.toggle("--tokenizer-hf-no-include-special-tokens",
+              "Without what the tokenizer's file puts before a text: <|begin_of_text|> of Llama 3, "
+              "say.",
+              [&f] { f.framed = false; });
   line.toggle("--greedy", "Always the most probable token.", [&f] { f.greedy = true; });
   line.value({.name = "--seed", .type = "N", .help = "The same seed, the same text."},
              whole(f.seed, 0, std::numeric_limits<std::int64_t>::max()));

@@ -21,6 +21,7 @@ struct generate_flags {
   double temperature = 1, top_p = 0;
   std::int64_t top_k = 0, seed = 1234;
   bool greedy = false, cached = true;
+  bool framed = true;  ///< with what the tokenizer puts before a text
 };
 
 /// Throws usage_error for settings that contradict each other.

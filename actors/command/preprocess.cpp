@@ -77,6 +77,10 @@ void add_preprocess(command_line& program) {
                .least = 1,
                .most = 1 << 10},
               all(what.json_keys));
+  line.toggle("--tokenizer-hf-no-include-special-tokens",
+              "Without what the tokenizer's file puts around a text, <|begin_of_text|> of Llama 3, "
+              "say; else it is put, as Megatron-LM does.",
+              [flags] { flags->what.framed = false; });
   line.toggle("--append-eod",
               "Ends each document with <|endoftext|>, so that the model learns where they end.",
               [&what] { what.append_eod = true; });

@@ -136,15 +136,19 @@ void add_encoding(command_line& tokenizer) {
                text(options->text));
   encode.toggle("--special-tokens",
                 "<|endoftext|>, or another special token, in the text is that token, not so many "
-                "characters.",
+                "characters; and those are added that the tokenizer puts around a text.",
                 [options] { options->specials = true; });
   declare(encode, options->tokenizer);
   encode.note("Example: troupe tokenizer encode --tokenizer tok --text \"In the beginning\"");
   encode.runs([options] {
     const auto with = make(options->tokenizer);
-    const auto ids = with->encode(
+    const auto frame = options->specials ? with->frame() : runtime::text_frame();
+    auto ids = frame.before;
+    with->append(
         options->text ? *options->text : read_standard_input(),
+        ids,
         options->specials ? runtime::special_tokens::recognised : runtime::special_tokens::as_text);
+    ids.insert(ids.end(), frame.after.begin(), frame.after.end());
     fmt::print("{}\n", fmt::join(ids, " "));
     return 0;
   });
@@ -152,6 +156,7 @@ void add_encoding(command_line& tokenizer) {
 
 struct decoding_options {
   tokenizer_flags tokenizer;
+  bool specials = false;
   std::vector<std::string> ids;
 };
 
@@ -159,6 +164,9 @@ void add_decoding(command_line& tokenizer) {
   auto& decode = tokenizer.command("decode", "turns token ids into text.");
   const auto options = std::make_shared<decoding_options>();
   decode.words("ID...", "The ids. Default: standard input.", options->ids);
+  decode.toggle("--special-tokens", "Special tokens are written as well, not left out.", [options] {
+    options->specials = true;
+  });
   declare(decode, options->tokenizer);
   decode.note("Example: troupe tokenizer decode --tokenizer tok 1142 258 1795");
   decode.runs([options] {
@@ -171,6 +179,8 @@ void add_decoding(command_line& tokenizer) {
     std::vector<std::int32_t> ids;
     for (const auto& word : options->ids)
       ids.push_back(std::int32_t(parse_whole("token id", word, {0, with->vocabulary_size() - 1})));
+    if (!options->specials)
+      std::erase_if(ids, [&](auto id) { return with->is_special(id); });
     const auto out = with->decode(ids);
     std::fwrite(out.data(), 1, out.size(), stdout);
     return 0;

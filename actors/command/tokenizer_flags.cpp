@@ -1,15 +1,64 @@
 #include "actors/command/tokenizer_flags.hpp"
 
-#include "runtime/tokenizer/json_tokenizer.hpp"
+#include "runtime/tokenizer/tiktoken.hpp"
 
 #include <utility>
 
 namespace troupe::command {
 namespace {
 
-constexpr const char* bpe = "GPT2BPETokenizer";
+using runtime::tokenizer_family;
+
 constexpr const char* null = "NullTokenizer";
-constexpr const char* hub = "HuggingFaceTokenizer";
+
+/// The file that --tokenizer-model means.
+std::filesystem::path model_file(const tokenizer_flags& flags, const char* what) {
+  if (flags.model.empty())
+    throw usage_error("--tokenizer-type {} needs --tokenizer-model FILE: {}", flags.type, what);
+  return flags.model;
+}
+
+/// A folder of the Hub, whichever of its files has the tokenizer.
+runtime::tokenizer_choice of_hub(const tokenizer_flags& flags) {
+  const auto file = model_file(flags, "a tokenizer.json, or the folder that has it");
+  std::error_code failure;
+  if (std::filesystem::is_directory(file, failure))
+    return runtime::tokenizer_in(file);
+  return {.type = flags.type, .model = file};
+}
+
+runtime::tokenizer_choice of_tiktoken(const tokenizer_flags& flags) {
+  const auto file = model_file(flags, "a file of tiktoken: tokens by rank");
+  return {.type = flags.type,
+          .vocabulary_size = std::int32_t(flags.vocabulary_size.value_or(0)),
+          .model = file,
+          .pattern = flags.pattern.empty() ? runtime::tiktoken_pattern_of(file) : flags.pattern,
+          .special_tokens = std::int32_t(flags.special_tokens)};
+}
+
+void refuse_other_files(const tokenizer_flags& flags, tokenizer_family family) {
+  const bool vocabulary = family == tokenizer_family::gpt2 || family == tokenizer_family::bert;
+  const auto belongs = [&](const char* flag, bool given, bool right, const char* types) {
+    if (given && !right)
+      throw usage_error(
+          "{} is not of a {}: leave it out, or give --tokenizer-type {}", flag, flags.type, types);
+  };
+  belongs("--vocab-file",
+          !flags.vocab_file.empty(),
+          vocabulary,
+          "GPT2BPETokenizer or BertWordPieceLowerCase");
+  belongs("--merge-file",
+          !flags.merge_file.empty(),
+          family == tokenizer_family::gpt2,
+          "GPT2BPETokenizer");
+  belongs("--tokenizer-model",
+          !flags.model.empty(),
+          !vocabulary,
+          "HuggingFaceTokenizer, TikTokenizer or SentencePieceTokenizer");
+  if (!flags.pattern.empty() && family != tokenizer_family::tiktoken)
+    throw usage_error(
+        "--tiktoken-pattern is of a TikTokenizer: give --tokenizer-type TikTokenizer");
+}
 
 }  // namespace
 
@@ -19,18 +68,20 @@ void declare(command_line& line, tokenizer_flags& to) {
       {.name = "--tokenizer-type",
        .field = "tokenizer.type",
        .type = "TYPE",
-       .help
-       = "GPT2BPETokenizer: byte-level BPE from two files. HuggingFaceTokenizer: byte-level BPE "
-         "from a tokenizer.json. NullTokenizer: the text is token ids already, of a tokenizer "
-         "that Troupe does not have, or of mock data.",
-       .megatron = "GPT2BPETokenizer (default), HuggingFaceTokenizer of byte-level BPEs, and "
-                   "NullTokenizer",
+       .help = "GPT2BPETokenizer: byte-level BPE from --vocab-file and --merge-file. "
+               "HuggingFaceTokenizer: a tokenizer.json. SentencePieceTokenizer, "
+               "GPTSentencePieceTokenizer "
+               "and Llama2Tokenizer: a model of SentencePiece. TikTokenizer: a file of tiktoken. "
+               "BertWordPieceLowerCase and BertWordPieceCase: BERT's vocab.txt as --vocab-file. "
+               "NullTokenizer: the text is token ids already, or mock data.",
+       .megatron = "those here, GPT2BPETokenizer if none is given; no text, "
+                   "multimodal and SFT ones",
        .resume = at_resume::told},
-      one_of(to.type, {bpe, hub, null}));
+      one_of(to.type, runtime::tokenizer_types()));
   line.value({.name = "--vocab-file",
               .field = "tokenizer.vocab_file",
               .type = "FILE",
-              .help = "vocab.json of the BPE.",
+              .help = "vocab.json of the BPE, or BERT's vocab.txt.",
               .megatron = "",
               .resume = at_resume::told},
              text(to.vocab_file));
@@ -44,7 +95,8 @@ void declare(command_line& line, tokenizer_flags& to) {
   line.value({.name = "--tokenizer-model",
               .field = "tokenizer.model",
               .type = "FILE",
-              .help = "Of a HuggingFaceTokenizer: its tokenizer.json, or the folder that has it.",
+              .help = "tokenizer.json of a HuggingFaceTokenizer, or the folder that has it; the "
+                      "file of a TikTokenizer or of a SentencePieceTokenizer.",
               .megatron = "",
               .resume = at_resume::told},
              text(to.model));
@@ -52,9 +104,27 @@ void declare(command_line& line, tokenizer_flags& to) {
               .field = "tokenizer.folder",
               .type = "DIR",
               .help = "A folder of the Hugging Face Hub or of `troupe tokenizer train`: its "
-                      "tokenizer.json, or else its vocab.json and merges.txt.",
+                      "tokenizer.json, or else its vocab.json and merges.txt, tokenizer.model or "
+                      "vocab.txt.",
               .resume = at_resume::told},
              text(to.folder));
+  line.value({.name = "--tiktoken-pattern",
+              .field = "tokenizer.pattern",
+              .type = "NAME",
+              .default_value = "by the file's name; v2 of a JSON file",
+              .help = "How a TikTokenizer cuts a text: r50k_base, p50k_base, cl100k_base, "
+                      "o200k_base or llama3; of Megatron-LM's JSON files v1 or v2.",
+              .megatron = "",
+              .resume = at_resume::told},
+             text(to.pattern));
+  line.value({.name = "--tiktoken-num-special-tokens",
+              .field = "tokenizer.special_tokens",
+              .type = "N",
+              .unit = "tokens",
+              .help = "Of a TikTokenizer's JSON file: so many ids come before its own.",
+              .megatron = "",
+              .resume = at_resume::told},
+             whole(to.special_tokens, 7, 1 << 20));
   line.value(
       {.name = "--vocab-size",
        .field = "model.vocabulary",
@@ -69,45 +139,42 @@ void declare(command_line& line, tokenizer_flags& to) {
 }
 
 runtime::tokenizer_choice choice_of(const tokenizer_flags& flags) {
-  runtime::tokenizer_choice out{
-      .type = flags.type, .vocab_file = flags.vocab_file, .merge_file = flags.merge_file};
   if (flags.type == null) {
     if (!flags.vocabulary_size)
       throw usage_error("--tokenizer-type NullTokenizer needs --vocab-size N: how many ids it has");
-    out.vocabulary_size = std::int32_t(*flags.vocabulary_size);
-    out.vocab_file.clear();
-    out.merge_file.clear();
-    return out;
+    return {.type = flags.type, .vocabulary_size = std::int32_t(*flags.vocabulary_size)};
   }
   if (!flags.folder.empty()) {
-    if (!out.vocab_file.empty() || !out.merge_file.empty() || !flags.model.empty())
+    if (!flags.vocab_file.empty() || !flags.merge_file.empty() || !flags.model.empty())
       throw usage_error(
           "--tokenizer and --vocab-file, --merge-file or --tokenizer-model say it twice: give one");
     return runtime::tokenizer_in(flags.folder);
   }
-  if (flags.type == hub) {
-    if (!out.vocab_file.empty() || !out.merge_file.empty())
-      throw usage_error(
-          "--vocab-file and --merge-file are of a GPT2BPETokenizer; a HuggingFaceTokenizer has "
-          "--tokenizer-model");
-    if (flags.model.empty())
-      throw usage_error(
-          "--tokenizer-type HuggingFaceTokenizer needs --tokenizer-model FILE: a tokenizer.json, "
-          "or the folder that has it");
-    out.model = runtime::tokenizer_json_in(flags.model);
-    return out;
+  const auto family = runtime::family_of(flags.type).value();
+  refuse_other_files(flags, family);
+  switch (family) {
+    case tokenizer_family::null:
+    case tokenizer_family::gpt2:
+      break;
+    case tokenizer_family::hub:
+      return of_hub(flags);
+    case tokenizer_family::tiktoken:
+      return of_tiktoken(flags);
+    case tokenizer_family::sentence_piece:
+      return {.type = flags.type, .model = model_file(flags, "a model of SentencePiece")};
+    case tokenizer_family::bert:
+      if (flags.vocab_file.empty())
+        throw usage_error("--tokenizer-type {} needs --vocab-file FILE: BERT's vocab.txt",
+                          flags.type);
+      return {.type = flags.type, .vocab_file = flags.vocab_file};
   }
-  if (!flags.model.empty())
-    throw usage_error(
-        "--tokenizer-model is of a HuggingFaceTokenizer: give --tokenizer-type "
-        "HuggingFaceTokenizer");
-  if (out.vocab_file.empty() || out.merge_file.empty())
+  if (flags.vocab_file.empty() || flags.merge_file.empty())
     throw usage_error(
         "the tokenizer needs {}: give --vocab-file and --merge-file (or --tokenizer DIR, or "
         "--tokenizer-type HuggingFaceTokenizer --tokenizer-model FILE, or --tokenizer-type "
         "NullTokenizer --vocab-size N)",
-        out.vocab_file.empty() ? "its vocabulary" : "its merges");
-  return out;
+        flags.vocab_file.empty() ? "its vocabulary" : "its merges");
+  return {.type = flags.type, .vocab_file = flags.vocab_file, .merge_file = flags.merge_file};
 }
 
 std::unique_ptr<const runtime::tokenizer> make(const tokenizer_flags& flags) {

@@ -16,9 +16,11 @@ namespace troupe::command {
 struct tokenizer_flags {
   std::string type = "GPT2BPETokenizer";
   std::filesystem::path vocab_file, merge_file;
-  std::filesystem::path model;   ///< of a HuggingFaceTokenizer: tokenizer.json or its folder
+  std::filesystem::path model;   ///< a file, or the folder that has it
   std::filesystem::path folder;  ///< --tokenizer: runtime::tokenizer_in says what it has
   std::optional<std::int64_t> vocabulary_size;
+  std::string pattern;  ///< of a TikTokenizer
+  std::int64_t special_tokens = 1000;
 };
 
 void declare(command_line& line, tokenizer_flags& to);

@@ -211,11 +211,8 @@ void write_hub_model(const fs::path& dir,
   if (!what.vocab_file.empty())
     write_hub_tokenizer(folder.path(), what);
   else
-    for (const auto& file : what.tokenizer_files)
-      write_text(
-          folder.path()
-              / (&file == &what.tokenizer_files.front() ? "tokenizer.json" : file.filename()),
-          read_text(file));
+    for (const auto& [file, name] : what.tokenizer_files)
+      write_text(folder.path() / name, read_text(file));
   folder.publish();
 }
 

@@ -13,6 +13,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace troupe::runtime {
@@ -56,9 +57,8 @@ struct hub_export {
   stored_type type = stored_type::f32;           ///< f32, bf16 or f16, rounded to nearest
   std::uint64_t shard_bytes = 5'000'000'000;     ///< at most so much in a file, one tensor at least
   std::filesystem::path vocab_file, merge_file;  ///< of a byte-level BPE, or none
-  /// Copied as they are, if those two are none: the first as tokenizer.json, and what lies beside
-  /// it.
-  std::vector<std::filesystem::path> tokenizer_files;
+  /// Copied as they are, if those two are none: where they are, and their names there.
+  std::vector<std::pair<std::filesystem::path, std::string>> tokenizer_files;
 };
 
 /// vocab.json and merges.txt as they are, and tokenizer.json, the same in the form of the hub's

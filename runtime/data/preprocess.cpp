@@ -86,7 +86,9 @@ class pipeline {
         if (options_.stop.is_cancelled())
           return;
         try {
+          d.ids = frame_.before;
           with_.append(d.text, d.ids);
+          d.ids.insert(d.ids.end(), frame_.after.begin(), frame_.after.end());
         } catch (...) {
           d.failure = std::current_exception();
         }
@@ -104,6 +106,7 @@ class pipeline {
 
   const tokenizer& with_;
   const preprocess_options& options_;
+  text_frame frame_ = options_.framed ? with_.frame() : text_frame();
   indexed_dataset_builder& out_;
   std::filesystem::path file_;
   std::uint64_t number_ = 0;

@@ -20,8 +20,9 @@ struct preprocess_options {
   std::optional<text_format> format = {};         ///< none: by the name of each file
   std::vector<std::string> json_keys = {"text"};  ///< a data set for each
   bool append_eod = false;                        ///< end each document with the tokenizer's id
-  unsigned workers = 1;                           ///< threads that tokenise, at least 1
-  cancel_token stop = {};                         ///< looked at before each document
+  bool framed = true;      ///< with what the tokenizer puts around a text (tokenizer::frame)
+  unsigned workers = 1;    ///< threads that tokenise, at least 1
+  cancel_token stop = {};  ///< looked at before each document
 };
 
 struct preprocess_result {

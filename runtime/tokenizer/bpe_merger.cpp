@@ -1,7 +1,6 @@
 #include "runtime/tokenizer/bpe_merger.hpp"
 
 #include "runtime/core/error.hpp"
-#include "runtime/core/hash.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -9,21 +8,14 @@
 
 namespace troupe::runtime {
 
-std::unique_ptr<bpe_worker> bpe_worker_pool::take() {
-  {
-    const std::lock_guard lock(guard_);
-    if (!idle_.empty()) {
-      auto taken = std::move(idle_.back());
-      idle_.pop_back();
-      return taken;
-    }
-  }
-  return std::make_unique<bpe_worker>();
-}
-
-void bpe_worker_pool::give_back(std::unique_ptr<bpe_worker> x) {
-  const std::lock_guard lock(guard_);
-  idle_.push_back(std::move(x));
+void bpe_worker::add(std::int32_t id) {
+  if (pieces.size() >= none)
+    throw input_error(
+        "cannot encode a word of 4 Gi bytes without a cut: cut the document into smaller ones");
+  const auto at = std::uint32_t(pieces.size());
+  if (at > 0)
+    pieces.back().next = at;
+  pieces.push_back({id, at == 0 ? none : at - 1, none});
 }
 
 /// Pair of tokens to rank of its merge: open addressing, at most half full, because this lookup is
@@ -31,12 +23,15 @@ void bpe_worker_pool::give_back(std::unique_ptr<bpe_worker> x) {
 struct bpe_merger::ranks {
   static constexpr std::uint32_t none = std::numeric_limits<std::uint32_t>::max();
 
-  explicit ranks(const std::vector<bpe_merge>& merges)
+  ranks(const std::vector<bpe_merge>& merges, bool by_result)
       : slots(std::bit_ceil(2 * merges.size() + 2)), shift(64 - std::countr_zero(slots.size())) {
-    for (std::size_t rank = 0; rank < merges.size(); ++rank) {
-      auto& empty = slots[find(merges[rank].left, merges[rank].right)];
+    std::uint32_t rank = 0;
+    for (std::size_t i = 0; i < merges.size(); ++i) {
+      auto& empty = slots[find(merges[i].left, merges[i].right)];
       ensure(empty.rank == none, "BPE-1: no pair of bpe_vocabulary::merges occurs twice");
-      empty = {merges[rank].left, merges[rank].right, static_cast<std::uint32_t>(rank)};
+      if (!by_result || i == 0 || merges[i].result != merges[i - 1].result)
+        rank = std::uint32_t(i);
+      empty = {merges[i].left, merges[i].right, rank};
     }
   }
 
@@ -61,13 +56,10 @@ struct bpe_merger::ranks {
   int shift;
 };
 
-bpe_merger::bpe_merger(std::vector<bpe_merge> merges,
-                       const std::array<std::int32_t, 256>& byte_ids,
-                       merge_order order)
+bpe_merger::bpe_merger(std::vector<bpe_merge> merges, merge_order order)
     : merges_(std::move(merges)),
-      byte_ids_(byte_ids),
       order_(order),
-      ranks_(std::make_unique<ranks>(merges_)) {}
+      ranks_(std::make_unique<ranks>(merges_, order == merge_order::by_result)) {}
 
 bpe_merger::~bpe_merger() = default;
 
@@ -79,11 +71,22 @@ void bpe_merger::propose(std::uint32_t at, bpe_worker& by) const {
     by.found.push_back({rank, at});
 }
 
+/// Whether what was found there has not been merged since.
+bool bpe_merger::stands(std::uint32_t rank,
+                        const bpe_worker::piece& left,
+                        const bpe_worker& by) const {
+  if (left.id < 0 || left.next == bpe_worker::none)
+    return false;
+  const auto right = by.pieces[left.next].id;
+  return order_ == merge_order::by_result
+             ? ranks_->of(left.id, right) == rank
+             : left.id == merges_[rank].left && right == merges_[rank].right;
+}
+
 void bpe_merger::apply(std::uint32_t rank, std::uint32_t at, bpe_worker& by) const {
   const auto& merge = merges_[rank];
   auto& left = by.pieces[at];
-  if (left.id != merge.left || left.next == bpe_worker::none
-      || by.pieces[left.next].id != merge.right)
+  if (!stands(rank, left, by))
     return;
   auto& right = by.pieces[left.next];
   left.id = merge.result;
@@ -121,37 +124,43 @@ void bpe_merger::merge_all(bpe_worker& by) const {
   }
 }
 
-void bpe_merger::append(std::string_view word,
-                        std::vector<std::int32_t>& ids,
-                        bpe_worker& by) const {
-  if (word.size() > bpe_worker::longest_cached)
-    return append_new(word, ids, by);
-  auto& known = by.known[hash64(word) % bpe_worker::cached_words];
-  if (known.word != word) {
-    known.word.clear();  // should the next line throw, an empty slot equals no word
-    known.ids.clear();
-    append_new(word, known.ids, by);
-    known.word = word;
-  }
-  ids.insert(ids.end(), known.ids.begin(), known.ids.end());
-}
-
-void bpe_merger::append_new(std::string_view word,
-                            std::vector<std::int32_t>& ids,
-                            bpe_worker& by) const {
-  if (word.size() >= bpe_worker::none)
-    throw input_error(
-        "cannot encode a word of {} bytes without a cut: cut the document into smaller ones",
-        word.size());
-  const auto size = static_cast<std::uint32_t>(word.size());
-  by.pieces.resize(size);
-  for (std::uint32_t at = 0; at < size; ++at)
-    by.pieces[at] = {byte_ids_[static_cast<std::uint8_t>(word[at])],
-                     at == 0 ? bpe_worker::none : at - 1,
-                     at + 1 == size ? bpe_worker::none : at + 1};
+void bpe_merger::append(std::vector<std::int32_t>& ids, bpe_worker& by) const {
+  if (by.pieces.empty())
+    return;
   merge_all(by);
   for (std::uint32_t at = 0; at != bpe_worker::none; at = by.pieces[at].next)
     ids.push_back(by.pieces[at].id);
+}
+
+byte_bpe::byte_bpe(std::vector<bpe_merge> merges,
+                   const std::array<std::int32_t, 256>& byte_ids,
+                   merge_order order,
+                   std::unordered_map<std::string, std::int32_t> whole)
+    : merger_(std::move(merges), order), byte_ids_(byte_ids), whole_(std::move(whole)) {}
+
+std::unique_ptr<subword_worker> byte_bpe::make_worker() const {
+  return std::make_unique<bpe_worker>();
+}
+
+void byte_bpe::append(std::string_view word,
+                      std::vector<std::int32_t>& ids,
+                      subword_worker& by) const {
+  by.known.append(word, ids, [&](std::vector<std::int32_t>& to) {
+    append_new(word, to, static_cast<bpe_worker&>(by));
+  });
+}
+
+void byte_bpe::append_new(std::string_view word,
+                          std::vector<std::int32_t>& ids,
+                          bpe_worker& by) const {
+  if (!whole_.empty())
+    if (const auto found = whole_.find(std::string(word)); found != whole_.end())
+      return ids.push_back(found->second);
+  by.begin();
+  by.pieces.reserve(word.size());
+  for (const char byte : word)
+    by.add(byte_ids_[static_cast<std::uint8_t>(byte)]);
+  merger_.append(ids, by);
 }
 
 }  // namespace troupe::runtime

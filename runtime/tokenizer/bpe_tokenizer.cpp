@@ -22,7 +22,7 @@ digest fingerprint_of(const bpe_vocabulary& x) {
 bpe_tokenizer::bpe_tokenizer(bpe_vocabulary vocabulary)
     : vocabulary_(std::move(vocabulary)),
       fingerprint_(fingerprint_of(vocabulary_)),
-      merger_(vocabulary_.merges, vocabulary_.byte_ids, merge_order::rank_by_rank) {
+      model_(vocabulary_.merges, vocabulary_.byte_ids, merge_order::rank_by_rank) {
   for (const auto& token : vocabulary_.tokens)
     bytes_.push_back(to_bytes(token).value_or(token));
 }
@@ -35,7 +35,7 @@ void bpe_tokenizer::append(std::string_view text,
                            std::vector<std::int32_t>& ids,
                            special_tokens specials) const {
   constexpr std::string_view end_text = end_of_document_text;
-  auto by = workers_.take();
+  auto by = workers_.take([this] { return model_.make_worker(); });
   if (specials == special_tokens::recognised)
     for (auto at = text.find(end_text); at != text.npos; at = text.find(end_text)) {
       append_words(text.substr(0, at), ids, *by);
@@ -48,10 +48,10 @@ void bpe_tokenizer::append(std::string_view text,
 
 void bpe_tokenizer::append_words(std::string_view text,
                                  std::vector<std::int32_t>& ids,
-                                 bpe_worker& by) const {
+                                 subword_worker& by) const {
   word_cursor words(cut_, text);
   for (auto word = words.next(); !word.empty(); word = words.next())
-    merger_.append(word, ids, by);
+    model_.append(word, ids, by);
 }
 
 std::string bpe_tokenizer::decode(std::span<const std::int32_t> ids) const {

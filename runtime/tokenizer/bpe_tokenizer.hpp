@@ -40,14 +40,16 @@ class bpe_tokenizer : public tokenizer {
   void save(const std::filesystem::path& folder) const;
 
  private:
-  void append_words(std::string_view text, std::vector<std::int32_t>& ids, bpe_worker& by) const;
+  void append_words(std::string_view text,
+                    std::vector<std::int32_t>& ids,
+                    subword_worker& by) const;
 
   bpe_vocabulary vocabulary_;
   std::vector<std::string> bytes_;  ///< by id: what it decodes to
   digest fingerprint_;
   pre_tokenizer cut_;
-  bpe_merger merger_;
-  mutable bpe_worker_pool workers_;
+  byte_bpe model_;
+  mutable worker_pool<subword_worker> workers_;
 };
 
 }  // namespace troupe::runtime

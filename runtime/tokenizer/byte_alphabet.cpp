@@ -46,6 +46,14 @@ std::string_view character_of(std::uint8_t byte) {
   return the_alphabet().character[byte];
 }
 
+std::string to_characters(std::string_view bytes) {
+  std::string out;
+  out.reserve(bytes.size());
+  for (const char byte : bytes)
+    out += character_of(static_cast<std::uint8_t>(byte));
+  return out;
+}
+
 std::optional<std::string> to_bytes(std::string_view characters) {
   const auto& byte_of = the_alphabet().byte_of;
   std::string bytes;

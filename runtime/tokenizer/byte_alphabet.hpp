@@ -19,6 +19,9 @@ const std::array<std::uint8_t, 256>& bytes_by_character();
 /// The character of a byte, as UTF-8.
 std::string_view character_of(std::uint8_t byte);
 
+/// Those of all bytes of a text.
+std::string to_characters(std::string_view bytes);
+
 /// The inverse; nothing when some character stands for no byte, e.g. in a special token "a b".
 std::optional<std::string> to_bytes(std::string_view characters);
 

@@ -3,9 +3,7 @@
 #include "runtime/core/error.hpp"
 #include "runtime/core/file.hpp"
 #include "runtime/core/json_text.hpp"
-#include "runtime/tokenizer/bpe_tokenizer.hpp"
-#include "runtime/tokenizer/json_tokenizer.hpp"
-#include "runtime/tokenizer/null_tokenizer.hpp"
+#include "runtime/tokenizer/tokenizer_json.hpp"
 
 #include <nlohmann/json.hpp>
 #include <vector>
@@ -25,13 +23,32 @@ struct named_file {
 };
 
 const std::vector<named_file>& files_of(const std::string& type) {
-  static const std::vector<named_file> none;
-  static const std::vector<named_file> bpe
-      = {{&tokenizer_choice::vocab_file, "vocab_file", "vocab.json"},
-         {&tokenizer_choice::merge_file, "merge_file", "merges.txt"}};
-  static const std::vector<named_file> model
-      = {{&tokenizer_choice::model, "tokenizer_file", "tokenizer.json"}};
-  return type == bpe_tokenizer::type_name ? bpe : type == json_tokenizer::type_name ? model : none;
+  using choice = tokenizer_choice;
+  static const std::vector<named_file> none,
+      gpt2{{&choice::vocab_file, "vocab_file", "vocab.json"},
+           {&choice::merge_file, "merge_file", "merges.txt"}},
+      hub{{&choice::model, "tokenizer_file", "tokenizer.json"}},
+      bert{{&choice::vocab_file, "vocab_file", "vocab.txt"}},
+      model{{&choice::model, "tokenizer_file", "tokenizer.model"}};
+  switch (family_of(type).value_or(tokenizer_family::null)) {
+    case tokenizer_family::null:
+      return none;
+    case tokenizer_family::gpt2:
+      return gpt2;
+    case tokenizer_family::hub:
+      return hub;
+    case tokenizer_family::bert:
+      return bert;
+    case tokenizer_family::tiktoken:
+    case tokenizer_family::sentence_piece:
+      break;
+  }
+  return model;
+}
+
+bool has_number_of_ids(const std::string& type) {
+  const auto family = family_of(type);
+  return family == tokenizer_family::null || family == tokenizer_family::tiktoken;
 }
 
 struct remembered {
@@ -51,10 +68,15 @@ remembered parsed(const std::string& description) {
   if (out.choice.type.empty() || out.fingerprint.empty())
     throw input_error("the description of the tokenizer names no type or no fingerprint: '{}'",
                       description.substr(0, 200));
-  if (const auto size = json.find("vocabulary_size"); out.choice.type == null_tokenizer::type_name
-                                                      && size != json.end()
-                                                      && size->is_number_integer())
-    out.choice.vocabulary_size = size->get<std::int32_t>();
+  const auto number = [&](const char* key, std::int32_t& to) {
+    const auto found = json.find(key);
+    if (found != json.end() && found->is_number_integer())
+      to = found->get<std::int32_t>();
+  };
+  if (has_number_of_ids(out.choice.type))
+    number("vocabulary_size", out.choice.vocabulary_size);
+  number("special_tokens", out.choice.special_tokens);
+  out.choice.pattern = text("pattern");
   return out;
 }
 
@@ -65,20 +87,24 @@ std::string describe(const tokenizer_choice& choice, const tokenizer& made) {
   out["type"] = made.kind();
   out["vocabulary_size"] = made.vocabulary_size();
   out["fingerprint"] = to_string(made.fingerprint());
+  if (family_of(choice.type) == tokenizer_family::tiktoken) {
+    out["pattern"] = choice.pattern;
+    out["special_tokens"] = choice.special_tokens;
+  }
   for (const auto& file : files_of(choice.type))
     out[file.key] = fs::absolute(choice.*file.path).lexically_normal().string();
   return json_text_replacing(out, -1, json_characters::ascii);
 }
 
-std::vector<fs::path> tokenizer_files(const tokenizer_choice& choice) {
-  std::vector<fs::path> out;
+std::vector<tokenizer_file> tokenizer_files(const tokenizer_choice& choice) {
+  std::vector<tokenizer_file> out;
   for (const auto& file : files_of(choice.type))
-    out.push_back(choice.*file.path);
-  if (choice.type == json_tokenizer::type_name)
+    out.push_back({choice.*file.path, file.kept});
+  if (family_of(choice.type) == tokenizer_family::hub)
     for (const auto* name : {"tokenizer_config.json", "special_tokens_map.json"}) {
       std::error_code failure;
       if (const auto beside = choice.model.parent_path() / name; fs::exists(beside, failure))
-        out.push_back(beside);
+        out.push_back({beside, name, false});
     }
   return out;
 }
@@ -90,25 +116,22 @@ void keep_tokenizer(const std::string& description, const fs::path& folder) {
     return;
   const auto to = folder / kept_folder;
   make_folder(to);
-  for (std::size_t i = 0; i < files.size(); ++i) {
-    const auto& named = files_of(from.type);
-    const bool decides = i < named.size();  // others may change but for what the fingerprint has
-    const auto kept = to / (decides ? named[i].kept : files[i].filename());
-    const auto text = read_text(files[i]);
+  for (const auto& file : files) {
+    const auto kept = to / file.name;
+    const auto text = read_text(file.path);
     std::error_code failure;
     if (!fs::exists(kept, failure))
       write_text(kept, text);
-    else if (decides && read_text(kept) != text)
+    else if (file.decides && read_text(kept) != text)
       throw input_error(
           "'{}' is of another tokenizer than '{}': the checkpoints in '{}' are of another run; "
           "choose another folder",
           kept.string(),
-          files[i].string(),
+          file.path.string(),
           folder.string());
   }
-  if (from.type == json_tokenizer::type_name
-      && named_end_of_document(to / files_of(from.type).front().kept)
-             != named_end_of_document(from.model))
+  if (family_of(from.type) == tokenizer_family::hub
+      && named_end_of_document(to / files.front().name) != named_end_of_document(from.model))
     throw input_error(
         "'{}' names another token that ends a document than what lies beside '{}': the checkpoints "
         "in '{}' are of another run; choose another folder",

@@ -11,13 +11,21 @@
 
 namespace troupe::runtime {
 
-/// JSON: type, vocabulary_size, fingerprint, and the absolute paths of the files that the type has:
-/// vocab_file and merge_file, or tokenizer_file.
+/// JSON: type, vocabulary_size, fingerprint, the absolute paths of the files that the type has
+/// (vocab_file and merge_file, or tokenizer_file), and of a TikTokenizer its pattern and the number
+/// of its special_tokens.
 std::string describe(const tokenizer_choice& choice, const tokenizer& made);
 
-/// The files that the choice names, in this order, and those beside a tokenizer.json that say which
-/// token ends a document.
-std::vector<std::filesystem::path> tokenizer_files(const tokenizer_choice& choice);
+/// A file of a tokenizer, and the name that a copy of it has.
+struct tokenizer_file {
+  std::filesystem::path path;
+  std::string name;
+  bool decides = true;  ///< about ids; else it may change but for the end of a document
+};
+
+/// The files that the choice names, and those beside a tokenizer.json that say which token ends a
+/// document.
+std::vector<tokenizer_file> tokenizer_files(const tokenizer_choice& choice);
 
 /// Copies the tokenizer's files to `folder`/tokenizer, so that a checkpoint can be used elsewhere.
 /// Throws input_error when they cannot be read or another tokenizer is kept there, and io_error.

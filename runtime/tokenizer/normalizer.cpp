@@ -1,6 +1,7 @@
 #include "runtime/tokenizer/normalizer.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/tokenizer/byte_alphabet.hpp"
 
 #include <algorithm>
 #include <cstdlib>
@@ -47,24 +48,107 @@ std::string done(unicode_form form, std::string text) {
                     | (compatible ? UTF8PROC_COMPAT : 0));
 }
 
-std::string done(const lowercase&, const std::string& text) {
+/// What each character becomes by `become`, which appends to its first argument.
+template <class F>
+std::string each_character(std::string_view text, F&& become) {
   std::string out;
+  out.reserve(text.size());
   const auto* at = reinterpret_cast<const utf8proc_uint8_t*>(text.data());
   for (std::size_t left = text.size(); left > 0;) {
     utf8proc_int32_t c = 0;
     const auto size = utf8proc_iterate(at, utf8proc_ssize_t(left), &c);
     ensure(size > 0, "NORMAL-1: a normalizer is given valid UTF-8");
+    become(out, c, std::string_view(reinterpret_cast<const char*>(at), std::size_t(size)));
     at += size;
     left -= std::size_t(size);
+  }
+  return out;
+}
+
+std::string done(const lowercase&, const std::string& text) {
+  return each_character(text, [](std::string& out, utf8proc_int32_t c, std::string_view) {
     if (c == 0x130) {  // the one character whose lower case is two
       out += "i\xCC\x87";
-      continue;
+      return;
     }
     utf8proc_uint8_t small[4];
     out.append(reinterpret_cast<const char*>(small),
                std::size_t(utf8proc_encode_char(utf8proc_tolower(c), small)));
-  }
-  return out;
+  });
+}
+
+bool is_white_space(utf8proc_int32_t c) {
+  return (c >= 9 && c <= 13) || c == 0x20 || c == 0x85 || c == 0xA0 || c == 0x1680
+         || (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F
+         || c == 0x3000;
+}
+
+/// Of the categories Cc, Cf, Co and Cs; characters that are not assigned are left, as the library's
+/// older tables do.
+bool is_other(utf8proc_int32_t c) {
+  const auto category = utf8proc_category(c);
+  return category == UTF8PROC_CATEGORY_CC || category == UTF8PROC_CATEGORY_CF
+         || category == UTF8PROC_CATEGORY_CO || category == UTF8PROC_CATEGORY_CS;
+}
+
+std::string done(const cleaned&, const std::string& text) {
+  return each_character(text, [](std::string& out, utf8proc_int32_t c, std::string_view bytes) {
+    const bool blank = c == '\t' || c == '\n' || c == '\r';
+    if (c == 0 || c == 0xFFFD || (!blank && is_other(c)))
+      return;
+    out += is_white_space(c) ? " " : bytes;
+  });
+}
+
+bool is_ideograph(utf8proc_int32_t c) {
+  return (c >= 0x4E00 && c <= 0x9FFF) || (c >= 0x3400 && c <= 0x4DBF)
+         || (c >= 0x20000 && c <= 0x2A6DF) || (c >= 0x2A700 && c <= 0x2B73F)
+         || (c >= 0x2B740 && c <= 0x2B81F) || (c >= 0x2B920 && c <= 0x2CEAF)
+         || (c >= 0xF900 && c <= 0xFAFF) || (c >= 0x2F800 && c <= 0x2FA1F);
+}
+
+std::string done(const spaced_ideographs&, std::string text) {
+  if (ascii(text))
+    return text;
+  return each_character(text, [](std::string& out, utf8proc_int32_t c, std::string_view bytes) {
+    if (is_ideograph(c))
+      out.append(" ").append(bytes).append(" ");
+    else
+      out += bytes;
+  });
+}
+
+std::string done(const without_marks& step, std::string text) {
+  if (ascii(text))
+    return text;
+  return each_character(
+      text, [&step](std::string& out, utf8proc_int32_t c, std::string_view bytes) {
+        const auto category = utf8proc_category(c);
+        const bool other_mark
+            = category == UTF8PROC_CATEGORY_MC || category == UTF8PROC_CATEGORY_ME;
+        if (category != UTF8PROC_CATEGORY_MN && (step.nonspacing_only || !other_mark))
+          out += bytes;
+      });
+}
+
+std::string done(const nmt_cleaned&, const std::string& text) {
+  return each_character(text, [](std::string& out, utf8proc_int32_t c, std::string_view bytes) {
+    const bool gone = (c >= 1 && c <= 8) || c == 0xB || (c >= 0xE && c <= 0x1F) || c == 0x7F
+                      || c == 0x8F || c == 0x9F;
+    const bool blank = c == 9 || c == 0xA || c == 0xC || c == 0xD || c == 0x1680
+                       || (c >= 0x200B && c <= 0x200F) || c == 0x2028 || c == 0x2029 || c == 0x2581
+                       || c == 0xFEFF || c == 0xFFFD;
+    if (!gone)
+      out += blank ? " " : bytes;
+  });
+}
+
+std::string done(const mapped_characters& step, const std::string& text) {
+  return step.by->apply(text);
+}
+
+std::string done(const bytes_as_characters&, const std::string& text) {
+  return to_characters(text);
 }
 
 std::string done(const replaced& step, const std::string& text) {
@@ -109,7 +193,7 @@ std::string done(const stripped& step, const std::string& text) {
 std::string normalizer::apply(std::string_view text) const {
   std::string out(text);
   for (const auto& one : steps_) {
-    out = std::visit([&](const auto& step) { return done(step, std::move(out)); }, one);
+    out = std::visit([&](const auto& x) { return done(x, std::move(out)); }, one);
     require_bounded(out.size(), text.size());
   }
   return out;

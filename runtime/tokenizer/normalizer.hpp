@@ -3,8 +3,11 @@
 
 #pragma once
 
+#include "runtime/core/hash.hpp"
+#include "runtime/tokenizer/character_map.hpp"
 #include "runtime/tokenizer/expression.hpp"
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -30,9 +33,40 @@ struct stripped {
   bool left, right;  ///< of white space
 };
 
+/// Of BERT: without characters of the category "other", white space as blanks.
+struct cleaned {};
+
+/// Of BERT: blanks around each Chinese character.
+struct spaced_ideographs {};
+
+struct without_marks {
+  bool nonspacing_only;  ///< of the category Mn; else of M
+};
+
+/// Of SentencePiece's "nmt" rules: without controls, what looks like white space as blanks.
+struct nmt_cleaned {};
+
+struct mapped_characters {
+  std::shared_ptr<const character_map> by;
+  digest content;  ///< of the table
+};
+
+/// Each byte as its character of byte_alphabet.hpp.
+struct bytes_as_characters {};
+
 class normalizer {
  public:
-  using step = std::variant<unicode_form, lowercase, replaced, prepended, stripped>;
+  using step = std::variant<unicode_form,
+                            lowercase,
+                            replaced,
+                            prepended,
+                            stripped,
+                            cleaned,
+                            spaced_ideographs,
+                            without_marks,
+                            nmt_cleaned,
+                            mapped_characters,
+                            bytes_as_characters>;
 
   normalizer() = default;
   explicit normalizer(std::vector<step> steps) : steps_(std::move(steps)) {}

@@ -8,22 +8,33 @@
 namespace troupe::runtime {
 namespace {
 
-/// Length of the character at `at`, 0 if it is not valid. Table 3-7 of the Unicode standard.
-std::size_t valid_character(const unsigned char* at, std::size_t left) {
+/// How many bytes a character that begins so has, and how many of them are there and valid. Table
+/// 3-7 of the Unicode standard.
+struct beginning {
+  std::size_t size, valid;
+};
+
+beginning at_front(const unsigned char* at, std::size_t left) {
   const unsigned char first = at[0];
   if (first < 0x80)
-    return 1;
+    return {1, 1};
+  if (first < 0xC2 || first > 0xF4)
+    return {1, 0};
   const std::size_t size = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2;
-  if (first < 0xC2 || first > 0xF4 || size > left)
-    return 0;
   const unsigned char low = first == 0xE0 ? 0xA0 : first == 0xF0 ? 0x90 : 0x80;
   const unsigned char high = first == 0xED ? 0x9F : first == 0xF4 ? 0x8F : 0xBF;
-  if (at[1] < low || at[1] > high)
-    return 0;
-  for (std::size_t i = 2; i < size; ++i)
-    if ((at[i] & 0xC0) != 0x80)
-      return 0;
-  return size;
+  if (left < 2 || at[1] < low || at[1] > high)
+    return {size, 1};
+  std::size_t valid = 2;
+  while (valid < size && valid < left && (at[valid] & 0xC0) == 0x80)
+    ++valid;
+  return {size, valid};
+}
+
+/// Length of the character at `at`, 0 if it is not valid.
+std::size_t valid_character(const unsigned char* at, std::size_t left) {
+  const auto found = at_front(at, left);
+  return found.valid == found.size ? found.size : 0;
 }
 
 }  // namespace
@@ -46,6 +57,24 @@ std::size_t valid_utf8_prefix(std::string_view text) {
     at += size;
   }
   return at;
+}
+
+std::size_t invalid_utf8_prefix(std::string_view text) {
+  const auto found = at_front(reinterpret_cast<const unsigned char*>(text.data()), text.size());
+  return found.valid == 0 ? 1 : found.valid;
+}
+
+std::string with_replacements(std::string_view text) {
+  std::string out;
+  while (true) {
+    const auto valid = valid_utf8_prefix(text);
+    out += text.substr(0, valid);
+    text.remove_prefix(valid);
+    if (text.empty())
+      return out;
+    out += "\xEF\xBF\xBD";
+    text.remove_prefix(invalid_utf8_prefix(text));
+  }
 }
 
 word_cursor::word_cursor(const pre_tokenizer& cut, std::string_view text)

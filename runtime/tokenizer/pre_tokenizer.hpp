@@ -10,6 +10,7 @@
 #include "runtime/tokenizer/expression.hpp"
 
 #include <cstddef>
+#include <string>
 #include <string_view>
 
 namespace troupe::runtime {
@@ -19,6 +20,13 @@ inline constexpr const char* gpt2_words
 
 /// Length of the longest prefix that is valid UTF-8: no surrogates, no overlong forms.
 std::size_t valid_utf8_prefix(std::string_view text);
+
+/// Length of what stands at the front of a text that is no valid UTF-8 there: the longest beginning
+/// of a character, or one byte (Unicode Standard, section 3.9, "maximal subparts").
+std::size_t invalid_utf8_prefix(std::string_view text);
+
+/// The text with U+FFFD for each of these.
+std::string with_replacements(std::string_view text);
 
 /// The compiled expression. Every const method may be called from several threads at once.
 class pre_tokenizer {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,6 +19,11 @@ namespace troupe::runtime {
 enum class special_tokens {
   as_text,     ///< ordinary characters: right for text that others wrote
   recognised,  ///< the token: right for prompts and data that we wrote
+};
+
+/// What a model expects around a text: "[CLS]" and "[SEP]", say.
+struct text_frame {
+  std::vector<std::int32_t> before, after;
 };
 
 /// Every const method may be called from several threads at once.
@@ -42,6 +48,12 @@ class tokenizer {
   /// of a character; only the whole is sure to be UTF-8.
   virtual std::string decode(std::span<const std::int32_t> ids) const = 0;
 
+  /// Of a special token, which is no part of the text that people read.
+  virtual bool is_special(std::int32_t id) const { return id == end_of_document(); }
+
+  /// What is to be put around the ids of a text; `append` does not.
+  virtual text_frame frame() const { return {}; }
+
   virtual std::int32_t vocabulary_size() const = 0;  ///< ids are 0 ... vocabulary_size() - 1
   virtual std::int32_t end_of_document() const = 0;  ///< the id that ends each document
   virtual std::string kind() const = 0;              ///< as in tokenizer_choice::type
@@ -54,18 +66,42 @@ class tokenizer {
 /// What ids stand for by `text`, of which each id has one. Throws input_error for an id beyond.
 std::string joined(std::span<const std::int32_t> ids, const std::vector<std::string>& text);
 
-/// What a configuration says about its tokenizer; the fields are named after Megatron's flags.
-struct tokenizer_choice {
-  std::string type = {};  ///< "NullTokenizer", "GPT2BPETokenizer" or "HuggingFaceTokenizer"
-  std::int32_t vocabulary_size = 0;       ///< NullTokenizer only
-  std::filesystem::path vocab_file = {};  ///< GPT2BPETokenizer only: vocab.json
-  std::filesystem::path merge_file = {};  ///< GPT2BPETokenizer only: merges.txt
-  std::filesystem::path model = {};       ///< HuggingFaceTokenizer only: tokenizer.json
+/// Which files a type of tokenizer has.
+enum class tokenizer_family {
+  null,            ///< NullTokenizer: none
+  gpt2,            ///< GPT2BPETokenizer: vocab.json and merges.txt
+  hub,             ///< HuggingFaceTokenizer: tokenizer.json
+  bert,            ///< BertWordPieceLowerCase and BertWordPieceCase: vocab.txt
+  tiktoken,        ///< TikTokenizer: tokens by rank
+  sentence_piece,  ///< SentencePieceTokenizer, GPTSentencePieceTokenizer, Llama2Tokenizer: a model
 };
 
-/// What a folder of the Hugging Face Hub, or of `troupe tokenizer train`, holds: tokenizer.json, or
-/// else vocab.json and merges.txt. Throws input_error where there is neither, and where the folder
-/// says that its texts are not cut as GPT-2's are, which only a tokenizer.json would say how.
+/// Of a type of tokenizer by Megatron-LM's name; nothing for another name.
+std::optional<tokenizer_family> family_of(const std::string& type);
+
+/// All of these names.
+const std::vector<std::string>& tokenizer_types();
+
+/// What a configuration says about its tokenizer; the fields are named after Megatron's flags.
+struct tokenizer_choice {
+  std::string type = {};  ///< one of tokenizer_types()
+  /// NullTokenizer: its ids. TikTokenizer of JSON: special tokens and ranks; 0: 131,072.
+  std::int32_t vocabulary_size = 0;
+  std::filesystem::path vocab_file = {};  ///< GPT2BPETokenizer: vocab.json; BERT's: vocab.txt
+  std::filesystem::path merge_file = {};  ///< GPT2BPETokenizer: merges.txt
+  /// HuggingFaceTokenizer: tokenizer.json; else tiktoken's or SentencePiece's file.
+  std::filesystem::path model = {};
+  std::string pattern = {};            ///< TikTokenizer: tiktoken_choice says which
+  std::int32_t special_tokens = 1000;  ///< TikTokenizer of JSON
+};
+
+/// Whether the folder has one of the files that tokenizer_in looks for.
+bool has_tokenizer(const std::filesystem::path& folder);
+
+/// What a folder of the Hugging Face Hub, or of `troupe tokenizer train`, holds, the first of:
+/// tokenizer.json; vocab.json with merges.txt; tokenizer.model, of SentencePiece or tiktoken;
+/// BERT's vocab.txt. Throws input_error where there is none, and where the folder says that another
+/// file, which is not there, decides what its ids are.
 tokenizer_choice tokenizer_in(const std::filesystem::path& folder);
 
 /// Throws input_error for an unknown type, a field that the type needs and does not have, and

@@ -1,8 +1,30 @@
 #include "runtime/tokenizer/word_splitter.hpp"
 
+#include "runtime/tokenizer/byte_alphabet.hpp"
+
+#include <algorithm>
 #include <string>
 
 namespace troupe::runtime {
+namespace {
+
+std::string marked(std::string_view text, bool first, const space_marks& by) {
+  const bool put
+      = by.put == space_marks::before::always || (by.put == space_marks::before::first && first);
+  std::string out;
+  if (put && !text.starts_with(by.mark) && !text.starts_with(' '))
+    out = by.mark;
+  for (std::size_t at = 0; at < text.size();) {
+    const auto blank = std::min(text.find(' ', at), text.size());
+    out += text.substr(at, blank - at);
+    if (blank < text.size())
+      out += by.mark;
+    at = blank + 1;
+  }
+  return out;
+}
+
+}  // namespace
 
 word_splitter::worker::worker(const word_splitter& by) : by_(by) {
   static const expression nothing("(?!)");
@@ -12,23 +34,33 @@ word_splitter::worker::worker(const word_splitter& by) : by_(by) {
   }
 }
 
-void word_splitter::worker::split(std::string_view text, const visitor& word) {
+void word_splitter::worker::split(std::string_view text, bool first, const visitor& word) {
   if (!text.empty())
-    split(text, 0, word);
+    split(text, first, 0, word);
 }
 
-void word_splitter::worker::split(std::string_view text, std::size_t rule, const visitor& word) {
+void word_splitter::worker::split(std::string_view text,
+                                  bool first,
+                                  std::size_t rule,
+                                  const visitor& word) {
   if (rule == by_.rules_.size())
     return word(text);
-  if (std::holds_alternative<prefix_space>(by_.rules_[rule])) {
+  const auto& one = by_.rules_[rule];
+  if (std::holds_alternative<prefix_space>(one)) {
     if (text.starts_with(' '))
-      return split(text, rule + 1, word);
-    return split(' ' + std::string(text), rule + 1, word);
+      return split(text, first, rule + 1, word);
+    return split(' ' + std::string(text), first, rule + 1, word);
   }
-  const auto& by = std::get<split_rule>(by_.rules_[rule]);
+  if (const auto* const marks = std::get_if<space_marks>(&one))
+    return split(marked(text, first, *marks), first, rule + 1, word);
+  if (std::holds_alternative<bytes_to_characters>(one))
+    return split(to_characters(text), first, rule + 1, word);
+  const auto& by = std::get<split_rule>(one);
   if (rule + 1 == by_.rules_.size())
     return split(text, by, searches_[rule], word);
-  split(text, by, searches_[rule], [&](std::string_view part) { split(part, rule + 1, word); });
+  split(text, by, searches_[rule], [&](std::string_view part) {
+    split(part, first && part.data() == text.data(), rule + 1, word);
+  });
 }
 
 void word_splitter::worker::split(std::string_view text,

@@ -8,6 +8,7 @@
 #include "runtime/tokenizer/expression.hpp"
 
 #include <functional>
+#include <string>
 #include <string_view>
 #include <variant>
 #include <vector>
@@ -32,9 +33,20 @@ struct split_rule {
 /// A word that does not begin with a space gets one.
 struct prefix_space {};
 
+/// Blanks become SentencePiece's mark of a space, which may be put before a word as well.
+struct space_marks {
+  enum class before { never, always, first };  ///< first: what begins the whole text
+
+  std::string mark;  ///< one character
+  before put = before::always;
+};
+
+/// Each byte becomes its character of byte_alphabet.hpp.
+struct bytes_to_characters {};
+
 class word_splitter {
  public:
-  using rule = std::variant<split_rule, prefix_space>;
+  using rule = std::variant<split_rule, prefix_space, space_marks, bytes_to_characters>;
   using visitor = std::function<void(std::string_view)>;
 
   explicit word_splitter(std::vector<rule> rules) : rules_(std::move(rules)) {}
@@ -44,18 +56,19 @@ class word_splitter {
    public:
     explicit worker(const word_splitter& by);
 
-    /// Calls word() for each word of `text`, which is valid UTF-8, in order.
-    void split(std::string_view text, const visitor& word);
+    /// Calls word() for each word of `text`, which is valid UTF-8, in order. `first`: the text
+    /// begins what was to be encoded, and is no stretch behind an added token.
+    void split(std::string_view text, bool first, const visitor& word);
 
    private:
-    void split(std::string_view text, std::size_t rule, const visitor& word);
+    void split(std::string_view text, bool first, std::size_t rule, const visitor& word);
     void split(std::string_view text,
                const split_rule& by,
                expression_search& search,
                const visitor& part);
 
     const word_splitter& by_;
-    std::vector<expression_search> searches_;  ///< of each rule; of prefix_space unused
+    std::vector<expression_search> searches_;  ///< of each rule; of other rules unused
   };
 
  private:

@@ -7,7 +7,7 @@ import sys
 # room -> what it may include besides itself and the standard library
 MAY = {
     "kernels": ["cpuid.h", "immintrin.h", "cuda", "cublas", "cudnn", "dnnl", "oneapi/", "hwy/", "omp.h", "dlfcn.h"],
-    "runtime": ["kernels/", "cuda", "nccl", "ucp/", "uct/", "ucs/", "spdlog/", "fmt/", "nlohmann/", "openssl/", "xxhash.h", "pcre2.h", "utf8proc.h", "lua.hpp", "omp.h"],
+    "runtime": ["kernels/", "cuda", "nccl", "ucp/", "uct/", "ucs/", "spdlog/", "fmt/", "nlohmann/", "openssl/", "xxhash.h", "pcre2.h", "utf8proc.h", "sentencepiece_processor.h", "lua.hpp", "omp.h"],
     "messages": ["runtime/core/", "runtime/tensor/", "runtime/layout/", "runtime/schedule/", "runtime/telemetry/", "caf/", "fmt/"],
     "actors": ["messages/", "runtime/", "caf/", "fmt/", "CLI/", "yaml-cpp/", "nlohmann/"],
     "examples": ["actors/", "messages/", "runtime/", "caf/", "fmt/"],
@@ -31,6 +31,7 @@ ONLY = {
     "spdlog/": ["runtime/core/"],
     "pcre2.h": ["runtime/tokenizer/"],
     "utf8proc.h": ["runtime/tokenizer/"],
+    "sentencepiece_processor.h": ["runtime/tokenizer/"],
     "lua.hpp": ["runtime/script/"],
     "oneapi/": ["kernels/cpu/", "tests/bench/"],
     "cpuid.h": ["kernels/cpu/amx.cpp"],

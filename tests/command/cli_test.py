@@ -119,7 +119,29 @@ def check_tokenizer(folder):
     refuses("--tokenizer-type HuggingFaceTokenizer", "tokenizer", "encode", "--tokenizer-model", tok,
             "--text", "x")
     refuses("--vocab-file", "tokenizer", "encode", *hub, "--vocab-file", "x", "--text", "x")
-    refuses("tokenizer.json", "tokenizer", "encode", *hub, "--tokenizer-model", tok, "--text", "x")
+    if works("tokenizer", "encode", *hub, "--tokenizer-model", tok, "--text", "in") != works(
+            "tokenizer", "encode", "--tokenizer", tok, "--text", "in"):
+        raise wrong("a folder is found by its model otherwise than as a folder")
+    refuses("there is no tokenizer in", "tokenizer", "encode", *hub, "--tokenizer-model", folder, "--text", "x")
+    bert = folder / "bert"
+    bert.mkdir()
+    (bert / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\nact\n##or\n")
+    for choice in (["--tokenizer", bert],
+                   ["--tokenizer-type", "BertWordPieceLowerCase", "--vocab-file", bert / "vocab.txt"]):
+        for flags, ids in ([], "5 6 7"), (["--special-tokens"], "2 5 6 7 3"):
+            if (found := works("tokenizer", "encode", *choice, *flags, "--text", "The Actor").strip()) != ids:
+                raise wrong(f"'The Actor' has the ids {found}, not {ids}")
+        for flags, text in ([], "the actor"), (["--special-tokens"], "[CLS] the actor [SEP]"):
+            if (found := works("tokenizer", "decode", *choice, *flags, 2, 5, 6, 7, 3)) != text:
+                raise wrong(f"2 5 6 7 3 are '{found}', not '{text}'")
+    refuses("--vocab-file FILE", "tokenizer", "encode", "--tokenizer-type", "BertWordPieceCase", "--text", "x")
+    refuses("a model of SentencePiece", "tokenizer", "encode", "--tokenizer-type", "SentencePieceTokenizer",
+            "--tokenizer-model", bert / "vocab.txt", "--text", "x")
+    (bert / "ranks").write_text("AA== 0\n")
+    refuses("nothing says how it cuts a text", "tokenizer", "encode", "--tokenizer-type", "TikTokenizer",
+            "--tokenizer-model", bert / "ranks", "--text", "x")
+    refuses("--tiktoken-pattern", "tokenizer", "encode", *hub, "--tokenizer-model", bert, "--tiktoken-pattern", "v1",
+            "--text", "x")
     (tok / "merges.txt").write_text("nonsense without sense here\n")
     refuses("merges.txt", "tokenizer", "encode", "--tokenizer", tok, "--text", "x")
 

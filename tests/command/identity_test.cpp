@@ -33,6 +33,8 @@ const std::map<std::string, std::string>& stands_as() {
          {"tokenizer.merge_file", "tokenizer.fingerprint"},
          {"tokenizer.model", "tokenizer.fingerprint"},
          {"tokenizer.folder", "tokenizer.fingerprint"},
+         {"tokenizer.pattern", "tokenizer.fingerprint"},
+         {"tokenizer.special_tokens", "tokenizer.fingerprint"},
          {"data.path", "data.index_xxh3"},
          {"train_iterations", "data.train_iterations"},
          {"train_samples", "data.train_iterations"},

@@ -9,6 +9,7 @@
 #include "tests/support/scratch_folder.hpp"
 
 #include <map>
+#include <openssl/evp.h>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -64,6 +65,18 @@ class made_files {
                                     .vocab_file = from / "vocab.json",
                                     .merge_file = from / "merges.txt"});
     }
+    std::string ranks, list;
+    for (int rank = 0; rank < 270; ++rank) {  // all bytes, and a few pairs
+      unsigned char text[8] = {},
+                    token[2] = {static_cast<unsigned char>(rank), static_cast<unsigned char>('a')};
+      EVP_EncodeBlock(text, token, rank < 256 ? 1 : 2);
+      const std::string shown(reinterpret_cast<const char*>(text));
+      ranks += fmt::format("{} {}\n", shown, rank);
+      list += fmt::format(
+          "{}{{\"rank\": {}, \"token_bytes\": \"{}\"}}", rank == 0 ? "[" : ", ", rank, shown);
+    }
+    runtime::write_text(folder_ / "ranks", ranks);
+    runtime::write_text(folder_ / "list", list + "]");
     program.parse({"preprocess",
                    "--input",
                    at("text"),
@@ -176,6 +189,15 @@ inline const std::map<std::string, trial>& trials() {
        {"--tokenizer-type HuggingFaceTokenizer ",
         files() / "hub_b",
         "--tokenizer-model " + files() / "hub_a"}},
+      {"--tiktoken-pattern",
+       {"--tokenizer-type TikTokenizer --tokenizer-model " + files() / "ranks" + " ",
+        "cl100k_base",
+        "--tiktoken-pattern llama3"}},
+      {"--tiktoken-num-special-tokens",
+       {"--tokenizer-type TikTokenizer --vocab-size 284 --tokenizer-model " + files() / "list"
+            + " ",
+        "20",
+        "--tiktoken-num-special-tokens 24"}},
       {"--split", {"", "9,1,0"}},
       {"--data-cache-path", {"", "cache"}},
       {"--eod-mask-loss", {"", ""}},

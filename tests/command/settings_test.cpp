@@ -53,6 +53,8 @@ const std::set<std::string>& becomes_others() {
                                             "tokenizer.merge_file",
                                             "tokenizer.model",
                                             "tokenizer.folder",
+                                            "tokenizer.pattern",
+                                            "tokenizer.special_tokens",
                                             "batch.ramp",
                                             "train_samples",
                                             "nonfinite",

@@ -2,7 +2,7 @@
 
 #include "runtime/core/json_text.hpp"
 #include "runtime/tokenizer/byte_alphabet.hpp"
-#include "runtime/tokenizer/json_tokenizer.hpp"
+#include "runtime/tokenizer/pipeline_tokenizer.hpp"
 #include "tests/fuzz/fuzz.hpp"
 
 using namespace troupe::runtime;
@@ -35,9 +35,49 @@ std::vector<std::string> fuzz::seeds() {
                    {"pattern", {{"Regex", R"((?i:'s)|\p{N}{1,3}| ?[^\s\p{L}]+|\s+(?!\S)|\w+)"}}},
                    {"behavior", "Isolated"},
                    {"invert", false}};
+  const json metaspace{
+      {"type", "Metaspace"}, {"replacement", "\u2581"}, {"prepend_scheme", "first"}};
+  const auto unigram = json::parse(
+      R"({"type": "Unigram", "unk_id": 0, "byte_fallback": true, "vocab":
+          [["<unk>", 0], ["\u2581", -1.5], ["t", -2], ["the", -1], ["<0xC3>", -3]]})");
+  const json pieces{{"type", "WordPiece"},
+                    {"unk_token", "u"},
+                    {"continuing_subword_prefix", "##"},
+                    {"max_input_chars_per_word", 100},
+                    {"vocab", {{"u", 0}, {"t", 1}, {"##he", 2}, {"on", 3}}}};
+  const auto characters = json::parse(
+      R"({"type": "BPE", "unk_token": "u", "fuse_unk": true, "byte_fallback": true,
+          "end_of_word_suffix": "</w>", "merges": ["t h"],
+          "vocab": {"u": 0, "t": 1, "h": 2, "th": 3, "e</w>": 4}})");
+  const auto around = [](const json& model, const json& parts) {
+    json file{
+        {"added_tokens",
+         {{{"id", model["vocab"].size()}, {"content", "<|endoftext|>"}, {"special", true}}}},
+        {"post_processor",
+         {{"type", "TemplateProcessing"},
+          {"single", json::parse(R"([{"SpecialToken": {"id": "t"}}, {"Sequence": {"id": "A"}}])")},
+          {"special_tokens", {{"t", {{"ids", {1}}}}}}}},
+        {"model", model}};
+    file.update(parts);
+    return json_text(file);
+  };
+  const json bert{{"normalizer", {{"type", "BertNormalizer"}, {"lowercase", true}}},
+                  {"pre_tokenizer", {{"type", "BertPreTokenizer"}}},
+                  {"decoder", {{"type", "WordPiece"}, {"prefix", "##"}, {"cleanup", true}}}};
+  const json spaces{
+      {"normalizer", {{"type", "Precompiled"}, {"precompiled_charsmap", "BAAAAAAEAABhAGIA"}}},
+      {"pre_tokenizer", metaspace},
+      {"decoder",
+       {{"type", "Sequence"},
+        {"decoders", {{{"type", "ByteFallback"}}, {{"type", "Fuse"}}, metaspace}}}}};
   const std::string end = R"({"eos_token": {"content": "<|endoftext|>"}})";
   const std::string text = "the \xc3\xa9t\xc3\xa9 on 123<|endoftext|> e\xcc\x81 \xff'S";
   return {
+      joined({around(unigram, spaces), end, text}),
+      joined({around(pieces, bert), end, text}),
+      joined({around(characters, {{"decoder", {{"type", "BPEDecoder"}, {"suffix", "</w>"}}}}),
+              end,
+              text}),
       joined({file_of(nullptr, {{"type", "ByteLevel"}, {"add_prefix_space", true}}), end, text}),
       joined({file_of({{"type", "NFC"}}, {{"type", "Sequence"}, {"pretokenizers", {split, bytes}}}),
               end,
@@ -67,6 +107,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   fuzz::accepted([&] {
     const auto with = make_tokenizer(tokenizer_in(fuzz::folder()));
     for (const auto specials : {special_tokens::as_text, special_tokens::recognised}) {
+      with->frame();
       const auto ids = with->encode(parts[2], specials);
       with->decode(ids);
     }

@@ -39,7 +39,7 @@ TEST_CASE("a tokenizer is made from its configuration or says what is missing", 
   CHECK_FALSE(made->fingerprint() == null_tokenizer(8).fingerprint());
   CHECK_THROWS_WITH(make_tokenizer({.type = "WordTokenizer"}), ContainsSubstring("WordTokenizer"));
   CHECK_THROWS_WITH(make_tokenizer({.type = "GPT2BPETokenizer"}),
-                    ContainsSubstring("vocabulary file is not given"));
+                    ContainsSubstring("its vocabulary, a vocab.json, is not given"));
   CHECK_THROWS_WITH(make_tokenizer({.type = "GPT2BPETokenizer", .vocab_file = "vocab.json"}),
-                    ContainsSubstring("merge file is not given"));
+                    ContainsSubstring("its merges, a merges.txt, is not given"));
 }

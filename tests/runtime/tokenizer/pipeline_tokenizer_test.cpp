@@ -1,11 +1,11 @@
 // tokenizer.json against Hugging Face's tokenizers: tests/golden/tokenizer/make_json.py.
 
-#include "runtime/tokenizer/json_tokenizer.hpp"
-
 #include "runtime/core/error.hpp"
 #include "runtime/core/file.hpp"
 #include "runtime/tokenizer/bpe_tokenizer.hpp"
 #include "runtime/tokenizer/description.hpp"
+#include "runtime/tokenizer/pipeline_tokenizer.hpp"
+#include "runtime/tokenizer/tokenizer_json.hpp"
 #include "tests/support/places.hpp"
 #include "tests/support/scratch_folder.hpp"
 
@@ -182,9 +182,8 @@ TEST_CASE("the folder says which token ends a document", "[tokenizer]") {
 TEST_CASE("parts of a tokenizer.json that are not supported are named", "[tokenizer]") {
   for (const auto& [pointer, value, says] :
        std::initializer_list<std::tuple<const char*, json, const char*>>{
-           {"/model/type", "Unigram", "model: the model 'Unigram' is not supported"},
+           {"/model/type", "Ngram", "model: the model 'Ngram' is not supported"},
            {"/model/dropout", 0.1, "\"dropout\" makes texts random"},
-           {"/model/end_of_word_suffix", "</w>", "\"end_of_word_suffix\" is \"</w>\""},
            {"/model/ignore_merges", 1, "\"ignore_merges\" is neither true nor false"},
            {"/model/merges", json::array({"a b c"}), "merges 1: \"a b c\" is not two tokens"},
            {"/model/merges", json::array({json::array({"a", "zzz"})}), "no token \"zzz\""},
@@ -193,11 +192,23 @@ TEST_CASE("parts of a tokenizer.json that are not supported are named", "[tokeni
            {"/model/vocab/a", 70, "have the same id 70"},
            {"/model/vocab/a", 1e9, "the id 1000000000.0 is no whole number"},
            {"/model/vocab/a", 70000, "from 0 to 65865, for 330 tokens"},
-           {"/model/vocab", {{"a", 0}}, "no token \"\xC4\x80\" for byte 0x00"},
-           {"/normalizer", {{"type", "Nmt"}}, "normalizer: the normalizer 'Nmt' is not supported"},
-           {"/pre_tokenizer", {{"type", "Metaspace"}}, "the pre-tokenizer 'Metaspace'"},
-           {"/pre_tokenizer", {{"type", "WhitespaceSplit"}}, "does not end with ByteLevel"},
-           {"/pre_tokenizer", nullptr, "\"pre_tokenizer\" is missing"},
+           {"/normalizer",
+            {{"type", "Magic"}},
+            "normalizer: the normalizer 'Magic' is not supported"},
+           {"/normalizer",
+            {{"type", "Precompiled"}, {"precompiled_charsmap", "AAA"}},
+            "precompiled_charsmap: 'AAA' is no base64"},
+           {"/normalizer",
+            {{"type", "Precompiled"}, {"precompiled_charsmap", "CAAAAAAA"}},
+            "the table of characters has 6 bytes, but names 8 for its trie"},
+           {"/pre_tokenizer", {{"type", "UnicodeScripts"}}, "the pre-tokenizer 'UnicodeScripts'"},
+           {"/pre_tokenizer", {{"type", "Metaspace"}}, "\"replacement\" is missing"},
+           {"/pre_tokenizer",
+            {{"type", "Metaspace"}, {"replacement", "ab"}},
+            "\"ab\" is not one character"},
+           {"/pre_tokenizer",
+            {{"type", "Metaspace"}, {"replacement", "_"}, {"prepend_scheme", "often"}},
+            "there is no prepend_scheme 'often'"},
            {"/pre_tokenizer", 5, "it is a JSON number, not an object"},
            {"/pre_tokenizer", json::object(), "\"type\" is missing"},
            {"/pre_tokenizer",
@@ -209,11 +220,17 @@ TEST_CASE("parts of a tokenizer.json that are not supported are named", "[tokeni
            {"/pre_tokenizer",
             {{"type", "Split"}, {"pattern", {{"String", "a"}}}, {"behavior", "Gone"}},
             "there is no behavior 'Gone'"},
-           {"/decoder", {{"type", "Metaspace"}}, "the decoder 'Metaspace'"},
+           {"/decoder", {{"type", "CTC"}}, "the decoder 'CTC'"},
+           {"/post_processor", {{"type", "Other"}}, "the post-processor 'Other'"},
+           {"/post_processor",
+            {{"type", "BertProcessing"}, {"sep", {"a", 1 << 20}}, {"cls", {"b", 2}}},
+            "the id 1048576 is beyond the vocabulary"},
+           {"/post_processor",
+            json::parse(R"({"type": "TemplateProcessing", "special_tokens": {}, "single": []})"),
+            "the text is not in it"},
            {"/added_tokens/0/id", 3, "is 3, but Hugging Face's tokenizers would give it 330"},
            {"/added_tokens/0/content", "a", "is 330, but Hugging Face's tokenizers would give it"},
            {"/added_tokens/0/content", "", "its content is empty"},
-           {"/decoder", nullptr, "\"decoder\" is missing"},
            {"/pre_tokenizer", {{"type", "ByteLevel"}}, "\"add_prefix_space\" is missing"},
            {"/added_tokens/0/content", 3, "not a string"},
            {"/added_tokens", 3, "not an array"}}) {
@@ -294,7 +311,7 @@ TEST_CASE("two files are not taken for GPT-2's where the folder is of another mo
              ContainsSubstring("add_prefix_space"));
   CHECK_THAT(with("added_tokens.json", "{}"), ContainsSubstring("added_tokens.json"));
   CHECK_THAT(with("config.json", "{broken"), ContainsSubstring("config.json': it is no JSON"));
-  CHECK_THAT(refusal([](const auto&) {}), ContainsSubstring("neither tokenizer.json nor"));
+  CHECK_THAT(refusal([](const auto&) {}), ContainsSubstring("neither tokenizer.json, nor"));
 }
 
 TEST_CASE("a tokenizer.json is kept with the run, and what says its end of documents",

@@ -1,0 +1,25 @@
+#include "runtime/core/base64.hpp"
+
+#include "runtime/core/error.hpp"
+
+#include <openssl/evp.h>
+
+namespace troupe::runtime {
+
+std::string from_base64(std::string_view text) {
+  std::string out(text.size() / 4 * 3, '\0');
+  const bool fits = text.size() % 4 == 0 && text.size() < (1U << 30);
+  const auto size = fits ? EVP_DecodeBlock(reinterpret_cast<unsigned char*>(out.data()),
+                                           reinterpret_cast<const unsigned char*>(text.data()),
+                                           int(text.size()))
+                         : -1;
+  if (size < 0 || std::size_t(size) != out.size())
+    throw input_error("'{}' is no base64", text.substr(0, 40));
+  for (int i = 0; i < 2 && text.ends_with('='); ++i) {  // OpenSSL gives zeros for these
+    text.remove_suffix(1);
+    out.pop_back();
+  }
+  return out;
+}
+
+}  // namespace troupe::runtime

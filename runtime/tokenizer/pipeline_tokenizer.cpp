@@ -1,0 +1,228 @@
+#include "runtime/tokenizer/pipeline_tokenizer.hpp"
+
+#include "runtime/core/error.hpp"
+#include "runtime/tokenizer/bpe_tokenizer.hpp"
+#include "runtime/tokenizer/byte_alphabet.hpp"
+#include "runtime/tokenizer/pre_tokenizer.hpp"
+#include "runtime/tokenizer/tokenizer_json.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+
+namespace troupe::runtime {
+namespace {
+
+constexpr const char* file_name = "tokenizer.json";
+
+/// Those that are found in the text as it is, or in the normalized one, whose contents are
+/// normalized as well.
+added_tokens part_of(const tokenizer_parts& parts, bool normalized) {
+  const normalizer normal(parts.normal);
+  std::vector<added_token> out;
+  for (auto one : parts.added)
+    if (one.normalized == normalized) {
+      if (normalized)
+        one.content = normal.apply(one.content);
+      out.push_back(std::move(one));
+    }
+  return added_tokens(std::move(out));
+}
+
+digest fingerprint_of_all(const tokenizer_parts& parts) {
+  if (parts.as_gpt2)
+    return fingerprint_of(parts.vocabulary);
+  digester all;
+  all.add(fmt::format("HuggingFaceTokenizer {}\n", configuration_of(parts)));
+  all.add(to_string(fingerprint_of(parts.vocabulary)));
+  return all.result();
+}
+
+std::int32_t id_of(const std::string& token, const tokenizer_parts& parts) {
+  for (const auto& one : parts.added)
+    if (one.content == token)
+      return one.id;
+  const auto& tokens = parts.vocabulary.tokens;
+  const auto found = std::find(tokens.begin(), tokens.end(), token);
+  if (token.empty() || found == tokens.end())
+    throw input_error("its vocabulary has no token \"{}\", which is to end documents", token);
+  return std::int32_t(found - tokens.begin());
+}
+
+tokenizer_parts with_end(tokenizer_parts parts, const std::string& end) {
+  parts.vocabulary.end_of_document = id_of(end, parts);
+  return parts;
+}
+
+struct model_maker {
+  const tokenizer_parts& parts;
+
+  using made = std::unique_ptr<const subword_model>;
+
+  made operator()(const byte_bpe_parts& x) const {
+    std::unordered_map<std::string, std::int32_t> whole;
+    for (const auto id : x.whole_words)
+      whole.emplace(to_bytes(parts.vocabulary.tokens[std::size_t(id)]).value(), id);
+    return std::make_unique<byte_bpe>(
+        parts.vocabulary.merges, parts.vocabulary.byte_ids, x.order, std::move(whole));
+  }
+  made operator()(const piece_bpe_settings& x) const {
+    return std::make_unique<piece_bpe>(parts.vocabulary.merges, parts.own, x);
+  }
+  made operator()(const unigram_settings& x) const {
+    const auto& tokens = parts.vocabulary.tokens;
+    return std::make_unique<unigram>(
+        std::vector(tokens.begin(), tokens.begin() + std::ptrdiff_t(x.scores.size())), x);
+  }
+  made operator()(const word_piece_settings& x) const {
+    return std::make_unique<word_piece>(parts.own, x);
+  }
+  made operator()(const word_level_parts& x) const {
+    return std::make_unique<word_level>(parts.own, x.unknown);
+  }
+};
+
+bool has_characters_of_bytes(const tokenizer_parts& parts) {
+  return std::any_of(parts.rules.begin(), parts.rules.end(), [](const auto& one) {
+    return std::holds_alternative<bytes_to_characters>(one);
+  });
+}
+
+}  // namespace
+
+/// What one call of append needs.
+struct pipeline_tokenizer::call {
+  const pipeline_tokenizer& by;
+  std::vector<std::int32_t>& ids;
+  bool with_special;
+  subword_worker& worker;
+  word_splitter::worker words;
+  const char* front;  ///< of the whole text
+
+  call(const pipeline_tokenizer& t,
+       std::vector<std::int32_t>& to,
+       bool special,
+       subword_worker& w,
+       const char* begin)
+      : by(t), ids(to), with_special(special), worker(w), words(t.cut_), front(begin) {}
+
+  const std::function<void(std::int32_t)> token = [this](std::int32_t id) { ids.push_back(id); };
+  const std::function<void(std::string_view)> word
+      = [this](std::string_view text) { by.model_->append(text, ids, worker); };
+
+  void normalized(std::string_view text, bool first) {
+    if (by.after_.empty())
+      return words.split(text, first, word);
+    by.after_.split(
+        text,
+        with_special,
+        [&](std::string_view x) { words.split(x, first && x.data() == text.data(), word); },
+        token);
+  }
+  void between_tokens(std::string_view text) {
+    const bool first = text.data() == front;
+    if (by.normal_.empty())
+      return normalized(text, first);
+    normalized(by.normal_.apply(text), first);
+  }
+  void valid(std::string_view text) {
+    if (by.before_.empty())
+      return between_tokens(text);
+    by.before_.split(
+        text, with_special, [this](std::string_view x) { between_tokens(x); }, token);
+  }
+};
+
+pipeline_tokenizer::pipeline_tokenizer(tokenizer_parts parts,
+                                       const std::string& end,
+                                       std::string kind)
+    : parts_(with_end(std::move(parts), end)),
+      kind_(std::move(kind)),
+      fingerprint_(fingerprint_of_all(parts_)),
+      words_(std::holds_alternative<byte_bpe_parts>(parts_.model) ? words::bytes
+             : has_characters_of_bytes(parts_)                    ? words::characters_of_bytes
+                                                                  : words::texts),
+      normal_(parts_.normal),
+      before_(part_of(parts_, false)),
+      after_(part_of(parts_, true)),
+      cut_(parts_.rules),
+      model_(std::visit(model_maker{parts_}, parts_.model)),
+      decoder_(parts_.decoding) {
+  for (const auto& token : parts_.vocabulary.tokens)
+    texts_.push_back(decoder_.by_token() ? to_bytes(token).value_or(token) : token);
+  special_.resize(texts_.size());
+  for (const auto& one : parts_.added)
+    special_[std::size_t(one.id)] = one.special;
+}
+
+void pipeline_tokenizer::append(std::string_view text,
+                                std::vector<std::int32_t>& ids,
+                                special_tokens specials) const {
+  std::string replaced;
+  if (words_ == words::texts && valid_utf8_prefix(text) < text.size()) {
+    replaced = with_replacements(text);
+    text = replaced;
+  }
+  auto worker = workers_.take([this] { return model_->make_worker(); });
+  call all(*this, ids, specials == special_tokens::recognised, *worker, text.data());
+  while (!text.empty()) {
+    const auto size = valid_utf8_prefix(text);
+    if (size > 0)
+      all.valid(text.substr(0, size));
+    text.remove_prefix(size);
+    if (!text.empty()) {
+      const auto byte = text.substr(0, 1);
+      model_->append(
+          words_ == words::bytes ? byte : character_of(std::uint8_t(byte.front())), ids, *worker);
+      text.remove_prefix(1);
+    }
+  }
+  workers_.give_back(std::move(worker));
+}
+
+bool pipeline_tokenizer::is_special(std::int32_t id) const {
+  return id == end_of_document()
+         || (id >= 0 && std::size_t(id) < special_.size() && special_[std::size_t(id)]);
+}
+
+std::string pipeline_tokenizer::decode(std::span<const std::int32_t> ids) const {
+  if (decoder_.by_token())
+    return joined(ids, texts_);
+  std::vector<std::string> tokens;
+  for (const auto id : ids) {
+    auto token = joined(std::span(&id, 1), texts_);
+    if (!token.empty())
+      tokens.push_back(std::move(token));
+  }
+  return decoder_.decode(std::move(tokens));
+}
+
+std::filesystem::path tokenizer_json_in(const std::filesystem::path& file_or_folder) {
+  std::error_code failure;
+  return std::filesystem::is_directory(file_or_folder, failure) ? file_or_folder / file_name
+                                                                : file_or_folder;
+}
+
+std::unique_ptr<const tokenizer> make_json_tokenizer(const std::filesystem::path& file_or_folder) {
+  const auto path = tokenizer_json_in(file_or_folder);
+  auto parts = load_tokenizer_json(path);
+  auto end = named_end_of_document(path);
+  if (!end) {
+    const auto& added = parts.added;
+    if (std::none_of(added.begin(), added.end(), [](const auto& x) {
+          return x.content == end_of_document_text;
+        }))
+      throw input_error(
+          "cannot use '{}': nothing says which token ends a document; put the "
+          "tokenizer_config.json with its \"eos_token\" beside it",
+          path.string());
+    end = end_of_document_text;
+  }
+  try {
+    return std::make_unique<pipeline_tokenizer>(std::move(parts), *end);
+  } catch (const input_error& failure) {
+    throw input_error("cannot use '{}': {}", path.string(), failure.what());
+  }
+}
+
+}  // namespace troupe::runtime

@@ -1,0 +1,90 @@
+#include "runtime/tokenizer/sentencepiece_tokenizer.hpp"
+
+#include "runtime/core/error.hpp"
+#include "runtime/core/file.hpp"
+#include "runtime/tokenizer/pre_tokenizer.hpp"
+
+#include <sentencepiece_processor.h>
+
+namespace troupe::runtime {
+namespace {
+
+std::unique_ptr<const sentencepiece::SentencePieceProcessor> loaded(
+    const std::filesystem::path& file, const std::string& content) {
+  auto out = std::make_unique<sentencepiece::SentencePieceProcessor>();
+  if (const auto status = out->LoadFromSerializedProto(content); !status.ok())
+    throw input_error("cannot use '{}' as a model of SentencePiece: {}; was it downloaded whole?",
+                      file.string(),
+                      status.ToString());
+  return out;
+}
+
+}  // namespace
+
+sentencepiece_tokenizer::sentencepiece_tokenizer(const std::filesystem::path& model,
+                                                 std::string kind)
+    : kind_(std::move(kind)) {
+  const auto content = read_text(model);
+  library_ = loaded(model, content);
+  digester all;
+  all.add("SentencePieceTokenizer\n");
+  all.add(content);
+  fingerprint_ = all.result();
+  size_ = library_->GetPieceSize();
+  end_ = library_->eos_id();
+  if (end_ < 0)
+    throw input_error(
+        "cannot use '{}' as a model of SentencePiece: none of its symbols ends a sentence, so none "
+        "can end a document; train it with one",
+        model.string());
+  std::vector<added_token> controls;
+  for (std::int32_t id = 0; id < size_; ++id)
+    if (library_->IsControl(id))
+      controls.push_back({.id = id, .content = library_->IdToPiece(id), .special = true});
+  controls_ = std::make_unique<added_tokens>(std::move(controls));
+}
+
+sentencepiece_tokenizer::~sentencepiece_tokenizer() = default;
+
+void sentencepiece_tokenizer::append_text(std::string_view text,
+                                          std::vector<std::int32_t>& ids) const {
+  std::vector<int> found;
+  if (const auto status = library_->Encode(text, &found); !status.ok())
+    throw input_error(
+        "SentencePiece cannot encode a text of {} bytes: {}", text.size(), status.ToString());
+  ids.insert(ids.end(), found.begin(), found.end());
+}
+
+void sentencepiece_tokenizer::append(std::string_view text,
+                                     std::vector<std::int32_t>& ids,
+                                     special_tokens specials) const {
+  if (specials == special_tokens::as_text)
+    return append_text(text, ids);
+  const auto with_specials = [&](std::string_view valid) {
+    controls_->split(
+        valid,
+        true,
+        [&](std::string_view between) { append_text(between, ids); },
+        [&](std::int32_t id) { ids.push_back(id); });
+  };
+  if (valid_utf8_prefix(text) < text.size())
+    return with_specials(with_replacements(text));
+  with_specials(text);
+}
+
+bool sentencepiece_tokenizer::is_special(std::int32_t id) const {
+  return id >= 0 && id < size_ && library_->IsControl(id);
+}
+
+std::string sentencepiece_tokenizer::decode(std::span<const std::int32_t> ids) const {
+  for (const auto id : ids)
+    if (id < 0 || id >= size_)
+      throw input_error("cannot decode id {}: the vocabulary ends at {}", id, size_ - 1);
+  std::string out;
+  if (const auto status = library_->Decode(std::vector<int>(ids.begin(), ids.end()), &out);
+      !status.ok())
+    throw input_error("SentencePiece cannot decode {} ids: {}", ids.size(), status.ToString());
+  return out;
+}
+
+}  // namespace troupe::runtime

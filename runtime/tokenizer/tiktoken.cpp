@@ -1,0 +1,278 @@
+#include "runtime/tokenizer/tiktoken.hpp"
+
+#include "runtime/core/base64.hpp"
+#include "runtime/core/file.hpp"
+#include "runtime/tokenizer/byte_alphabet.hpp"
+#include "runtime/tokenizer/json_part.hpp"
+#include "runtime/tokenizer/pre_tokenizer.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+namespace troupe::runtime {
+namespace {
+
+constexpr std::uint64_t most_tokens = 1 << 24;
+
+// What cuts a text, in the words of expression.hpp: `\z` is the end of the text.
+#define CONTRACTIONS "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
+#define UPPER R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}])"
+#define LOWER R"([\p{Ll}\p{Lm}\p{Lo}\p{M}])"
+constexpr const char* cl100k_words = CONTRACTIONS
+    R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s+\z|\s*[\r\n]|\s+(?!\S)|\s)";
+constexpr const char* llama3_words = CONTRACTIONS
+    R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+constexpr const char* o200k_words
+    = UPPER "*" LOWER "+" CONTRACTIONS "?|" UPPER "+" LOWER "*" CONTRACTIONS
+            R"(?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*)"
+            R"(|\s*[\r\n]+|\s+(?!\S)|\s+)";
+constexpr const char* v1_words
+    = R"([^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+)";
+constexpr const char* v2_words
+    = UPPER "*" LOWER "+|" UPPER "+" LOWER R"(*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*)"
+            R"(|\s*[\r\n]+|\s+(?!\S)|\s+)";
+#undef CONTRACTIONS
+#undef UPPER
+#undef LOWER
+
+struct special {
+  std::int32_t id;
+  std::string content;
+};
+
+struct encoding {
+  const char* name;
+  bool json;  ///< of the form that is JSON
+  const char* words;
+  std::int32_t tokens;  ///< of lines: ranks are below it
+  std::vector<special> specials;
+  const char* end;
+};
+
+std::vector<special> llama3_specials() {
+  std::vector<special> out;
+  const auto add = [&out](const std::string& name) {
+    out.push_back({128000 + std::int32_t(out.size()), "<|" + name + "|>"});
+  };
+  int reserved = 0;
+  const auto reserve = [&](int until) {
+    while (reserved < until)
+      add(fmt::format("reserved_special_token_{}", reserved++));
+  };
+  add("begin_of_text");
+  add("end_of_text");
+  reserve(4);
+  add("start_header_id");
+  add("end_header_id");
+  reserve(5);
+  add("eot_id");
+  reserve(251);
+  return out;
+}
+
+const std::vector<encoding>& encodings() {
+  constexpr auto end = end_of_document_text;
+  static const std::vector<encoding> all = {
+      {"r50k_base", false, gpt2_words, 50256, {{50256, end}}, end},
+      {"p50k_base", false, gpt2_words, 50281, {{50256, end}}, end},
+      {"cl100k_base",
+       false,
+       cl100k_words,
+       100256,
+       {{100257, end},
+        {100258, "<|fim_prefix|>"},
+        {100259, "<|fim_middle|>"},
+        {100260, "<|fim_suffix|>"},
+        {100276, "<|endofprompt|>"}},
+       end},
+      {"o200k_base", false, o200k_words, 199998, {{199999, end}, {200018, "<|endofprompt|>"}}, end},
+      {"llama3", false, llama3_words, 128000, llama3_specials(), "<|end_of_text|>"},
+      {"v1", true, v1_words, 0, {}, "</s>"},
+      {"v2", true, v2_words, 0, {}, "</s>"}};
+  return all;
+}
+
+const encoding& encoding_of(const std::filesystem::path& file, const std::string& name, bool json) {
+  for (const auto& one : encodings())
+    if (one.name == name && one.json == json)
+      return one;
+  throw input_error(
+      "cannot use '{}': {}; its form {}, for which the pattern is {}",
+      file.string(),
+      name.empty() ? "nothing says how it cuts a text" : "the pattern '" + name + "' is not for it",
+      json ? "is JSON" : "is lines of a token and its rank",
+      json ? "v1 or v2" : "r50k_base, p50k_base, cl100k_base, o200k_base or llama3");
+}
+
+/// Bytes by rank. Ranks that no token has are empty.
+using ranks = std::vector<std::string>;
+
+void put_rank(ranks& to, std::uint64_t rank, std::string bytes) {
+  if (bytes.empty())
+    throw input_error("the token of rank {} is empty", rank);
+  if (rank >= to.size())
+    to.resize(rank + 1);
+  if (!to[rank].empty())
+    throw input_error("the rank {} is there twice", rank);
+  to[rank] = std::move(bytes);
+}
+
+ranks read_ranked_lines(std::string_view text, const encoding& of) {
+  ranks out;
+  for (std::size_t line = 1; !text.empty(); ++line) {
+    const auto one = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(one.size() + 1, text.size()));
+    if (one.empty())
+      continue;
+    const auto space = one.find(' ');
+    std::uint64_t rank = 0;
+    const auto* const last = one.data() + one.size();
+    if (space == one.npos || std::from_chars(one.data() + space + 1, last, rank).ptr != last
+        || rank >= std::uint64_t(of.tokens))
+      throw input_error("line {} is not a token in base64, a space and a rank below {} ({})",
+                        line,
+                        of.tokens,
+                        of.name);
+    put_rank(out, rank, from_base64(one.substr(0, space)));
+  }
+  return out;
+}
+
+ranks read_json(const std::string& text, std::uint64_t wanted) {
+  nlohmann::json content;
+  try {
+    content = json_value(text);
+  } catch (const nlohmann::json::exception& failure) {
+    throw input_error("it is not JSON: {}; was it downloaded whole?", failure.what());
+  }
+  const json_part file{content, "the list"};
+  ranks out;
+  for (const auto& one : file.elements()) {
+    if (out.size() == wanted)
+      break;
+    if (one.at("rank").whole(most_tokens) != out.size())
+      one.at("rank").refuse(fmt::format("it is not {}: ranks ascend by one", out.size()));
+    put_rank(out, out.size(), from_base64(one.at("token_bytes").text()));
+  }
+  if (out.size() < wanted)
+    throw input_error(
+        "it has {} tokens where {} are wanted: choose the size of the vocabulary, which counts the "
+        "special tokens as well, so that it has as many",
+        out.size(),
+        wanted);
+  return out;
+}
+
+/// All pairs of tokens that make a token, those of one token side by side: any of them is merged
+/// when the turn of its rank comes.
+std::vector<bpe_merge> merges_of(const ranks& all, std::int32_t first_id) {
+  std::unordered_map<std::string_view, std::int32_t> ids;
+  for (std::size_t rank = 0; rank < all.size(); ++rank)
+    if (!all[rank].empty() && !ids.emplace(all[rank], first_id + std::int32_t(rank)).second)
+      throw input_error("the token of rank {} is there twice", rank);
+  std::vector<bpe_merge> out;
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    const std::string_view token = all[rank];
+    for (std::size_t cut = 1; cut < token.size(); ++cut) {
+      const auto left = ids.find(token.substr(0, cut)), right = ids.find(token.substr(cut));
+      if (left != ids.end() && right != ids.end())
+        out.push_back({left->second, right->second, first_id + std::int32_t(rank)});
+    }
+  }
+  return out;
+}
+
+tokenizer_parts parts_of(const ranks& all, std::int32_t first_id, const encoding& of) {
+  tokenizer_parts out;
+  auto& tokens = out.vocabulary.tokens;
+  tokens.resize(std::size_t(first_id) + all.size());
+  byte_bpe_parts model{.order = merge_order::by_result};
+  std::vector<bool> byte_seen(256);
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    if (all[rank].empty())
+      continue;
+    const auto id = first_id + std::int32_t(rank);
+    tokens[std::size_t(id)] = to_characters(all[rank]);
+    model.whole_words.push_back(id);
+    if (all[rank].size() == 1) {
+      const auto byte = static_cast<std::uint8_t>(all[rank].front());
+      byte_seen[byte] = true;
+      out.vocabulary.byte_ids[byte] = id;
+    }
+  }
+  for (unsigned byte = 0; byte < 256; ++byte)
+    if (!byte_seen[byte])
+      throw input_error("it has no token for byte 0x{:02X}", byte);
+  out.vocabulary.merges = merges_of(all, first_id);
+  out.model = std::move(model);
+  out.rules.emplace_back(split_rule{expression(of.words), split_behavior::isolated, false});
+  out.decoding.emplace_back(byte_level_decoding());
+  return out;
+}
+
+void add_special(const special& one, tokenizer_parts& to) {
+  auto& tokens = to.vocabulary.tokens;
+  const auto id = std::size_t(one.id);
+  if (id < tokens.size() && !tokens[id].empty())
+    throw input_error("the id {} of {} is that of another token", one.id, one.content);
+  tokens.resize(std::max(tokens.size(), id + 1));
+  tokens[id] = one.content;
+  to.added.push_back({.id = one.id, .content = one.content, .special = true});
+}
+
+tiktoken_parts of_json(const std::filesystem::path& file,
+                       const std::string& text,
+                       const tiktoken_choice& choice) {
+  static const std::vector<std::string> named
+      = {"<unk>", "<s>", "</s>", "<mask>", "<pad>", "<cls>", "<sep>"};
+  const auto& of = encoding_of(file, choice.pattern.empty() ? "v2" : choice.pattern, true);
+  const auto specials = choice.special_tokens;
+  if (specials < std::int32_t(named.size()) || specials >= choice.vocabulary_size)
+    throw input_error("{} special tokens are no number from {} to {}, less than the vocabulary",
+                      specials,
+                      named.size(),
+                      choice.vocabulary_size - 1);
+  const auto all = read_json(text, std::uint64_t(choice.vocabulary_size - specials));
+  tiktoken_parts out{parts_of(all, specials, of), of.end};
+  for (std::int32_t id = 0; id < specials; ++id)
+    add_special(
+        {id,
+         std::size_t(id) < named.size() ? named[std::size_t(id)] : fmt::format("<SPECIAL_{}>", id)},
+        out.parts);
+  return out;
+}
+
+tiktoken_parts of_lines(const std::filesystem::path& file,
+                        const std::string& text,
+                        const tiktoken_choice& choice) {
+  const auto& of = encoding_of(file, choice.pattern, false);
+  tiktoken_parts out{parts_of(read_ranked_lines(text, of), 0, of), of.end};
+  for (const auto& one : of.specials)
+    add_special(one, out.parts);
+  return out;
+}
+
+}  // namespace
+
+tiktoken_parts load_tiktoken(const std::filesystem::path& file, const tiktoken_choice& choice) {
+  const auto text = read_text(file);
+  try {
+    const bool json = text.starts_with('[') || text.starts_with('{');
+    return json ? of_json(file, text, choice) : of_lines(file, text, choice);
+  } catch (const input_error& failure) {
+    if (std::string_view(failure.what()).starts_with("cannot use"))
+      throw;
+    throw input_error("cannot use '{}' as a file of tiktoken: {}", file.string(), failure.what());
+  }
+}
+
+std::string tiktoken_pattern_of(const std::filesystem::path& file) {
+  const auto name = file.stem().string();
+  const auto& all = encodings();
+  return std::any_of(all.begin(), all.end(), [&](const auto& x) { return name == x.name; })
+             ? name
+             : std::string();
+}
+
+}  // namespace troupe::runtime

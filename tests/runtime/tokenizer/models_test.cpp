@@ -1,0 +1,296 @@
+// Tokenizers of all kinds of models against those who made the kinds:
+// tests/golden/tokenizer/make_models.py.
+
+#include "runtime/core/base64.hpp"
+#include "runtime/core/error.hpp"
+#include "runtime/core/file.hpp"
+#include "runtime/tokenizer/description.hpp"
+#include "runtime/tokenizer/tiktoken.hpp"
+#include "runtime/tokenizer/tokenizer.hpp"
+#include "tests/support/places.hpp"
+#include "tests/support/scratch_folder.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+using namespace troupe::runtime;
+using Catch::Matchers::ContainsSubstring;
+using troupe::tests::scratch_folder;
+using json = nlohmann::json;
+using ids = std::vector<std::int32_t>;
+
+namespace {
+
+const json& all() {
+  static const auto loaded = json::parse(
+      read_text(troupe::tests::source_dir() + "/tests/golden/tokenizer/tokenizer_models.json"));
+  return loaded;
+}
+
+std::vector<std::string> texts() {
+  return all().at("texts").get<std::vector<std::string>>();
+}
+
+std::unique_ptr<const tokenizer> hub(const json& file, const std::string& end) {
+  const scratch_folder folder;
+  write_text(folder / "tokenizer.json", file.dump());
+  write_text(folder / "tokenizer_config.json", json{{"eos_token", end}}.dump());
+  return make_tokenizer(tokenizer_in(folder.path()));
+}
+
+std::unique_ptr<const tokenizer> hub(const std::string& kind) {
+  const auto& one = all().at("kinds").at(kind);
+  return hub(one.at("file"), one.at("end"));
+}
+
+ids framed(const tokenizer& by, const std::string& text) {
+  const auto frame = by.frame();
+  auto out = frame.before;
+  by.append(text, out, special_tokens::recognised);
+  out.insert(out.end(), frame.after.begin(), frame.after.end());
+  return out;
+}
+
+std::string readable(const tokenizer& by, ids from) {
+  std::erase_if(from, [&](auto id) { return by.is_special(id); });
+  return by.decode(from);
+}
+
+/// As the libraries write what is no UTF-8.
+std::string as_utf8(const std::string& text) {
+  return json::parse(json(text).dump(-1, ' ', false, json::error_handler_t::replace));
+}
+
+std::string refusal(const tokenizer_choice& choice) {
+  try {
+    make_tokenizer(choice);
+  } catch (const input_error& failure) {
+    return failure.what();
+  }
+  return "none";
+}
+
+std::string lines_of(const json& tokens) {
+  std::string out;
+  for (std::size_t rank = 0; rank < tokens.size(); ++rank)
+    out += fmt::format("{} {}\n", tokens[rank].get<std::string>(), rank);
+  return out;
+}
+
+json list_of(const json& tokens) {
+  json out = json::array();
+  for (std::size_t rank = 0; rank < tokens.size(); ++rank)
+    out.push_back({{"rank", rank}, {"token_bytes", tokens[rank]}, {"token_str", nullptr}});
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("models of all kinds give Hugging Face's ids and texts", "[tokenizer][golden]") {
+  REQUIRE(all().at("kinds").size() == 12);
+  for (const auto& [kind, one] : all().at("kinds").items()) {
+    const auto by = hub(kind);
+    REQUIRE(one.at("cases").size() == texts().size());
+    for (std::size_t i = 0; i < texts().size(); ++i) {
+      INFO(kind << ": " << json(texts()[i]));
+      const auto& expected = one.at("cases")[i];
+      const auto found = framed(*by, texts()[i]);
+      CHECK(found == expected[0].get<ids>());
+      CHECK(by->encode(texts()[i]) == expected[1].get<ids>());
+      CHECK(as_utf8(by->decode(found)) == as_utf8(expected[2]));
+      CHECK(as_utf8(readable(*by, found)) == as_utf8(expected[3]));
+    }
+  }
+}
+
+TEST_CASE("models of SentencePiece give its library's ids and texts", "[tokenizer][golden]") {
+  for (const auto& [kind, one] : all().at("sentencepiece").items()) {
+    const scratch_folder folder;
+    write_text(folder / "tokenizer.model", from_base64(one.at("model").get<std::string>()));
+    const auto choice = tokenizer_in(folder.path());
+    CHECK(choice.type == "SentencePieceTokenizer");
+    const auto by = make_tokenizer(choice);
+    for (std::size_t i = 0; i < texts().size(); ++i) {
+      INFO(kind << ": " << json(texts()[i]));
+      const auto found = by->encode(texts()[i]);
+      CHECK(found == one.at("cases")[i][0].get<ids>());
+      CHECK(as_utf8(by->decode(found)) == as_utf8(one.at("cases")[i][1]));
+    }
+    CHECK(by->end_of_document() == 2);
+    CHECK(by->is_special(1));
+    CHECK(by->frame().before.empty());
+    const auto special = by->encode("<s>the</s>", special_tokens::recognised);
+    CHECK(special.front() == 1);
+    CHECK(special.back() == 2);
+    CHECK(by->decode(special) == by->decode(by->encode("the")));
+    CHECK(make_tokenizer({.type = "Llama2Tokenizer", .model = choice.model})->kind()
+          == "Llama2Tokenizer");
+    CHECK_NOTHROW(by->encode("the\xC3 stage\xFF"));
+    CHECK_THROWS_WITH(by->decode(ids{by->vocabulary_size()}), ContainsSubstring("ends at"));
+    write_text(choice.model, "no model");
+    CHECK_THAT(refusal({.type = "SentencePieceTokenizer", .model = choice.model}),
+               ContainsSubstring("as a model of SentencePiece"));
+  }
+}
+
+TEST_CASE("files of tiktoken in both forms give its ids", "[tokenizer][golden]") {
+  const auto& golden = all().at("tiktoken");
+  const scratch_folder folder;
+  write_text(folder / "cl100k_base.tiktoken", lines_of(golden.at("tokens")));
+  const auto size = std::int32_t(golden.at("tokens").size()) + 9;
+  write_text(folder / "megatron.json", list_of(golden.at("tokens")).dump());
+  const tokenizer_choice lines{.type = "TikTokenizer",
+                               .model = folder / "cl100k_base.tiktoken",
+                               .pattern = tiktoken_pattern_of(folder / "cl100k_base.tiktoken")},
+      list{.type = "TikTokenizer",
+           .vocabulary_size = size,
+           .model = folder / "megatron.json",
+           .pattern = "v1",
+           .special_tokens = 9};
+  const auto by_lines = make_tokenizer(lines), by_list = make_tokenizer(list);
+  for (std::size_t i = 0; i < texts().size(); ++i) {
+    INFO(json(texts()[i]));
+    const auto found = by_lines->encode(texts()[i], special_tokens::recognised);
+    CHECK(found == golden.at("cl100k_base")[i].get<ids>());
+    CHECK(by_lines->decode(found) == texts()[i]);
+    CHECK(by_list->encode(texts()[i], special_tokens::recognised) == golden.at("v1")[i].get<ids>());
+  }
+  CHECK(by_lines->end_of_document() == 100257);
+  CHECK(by_lines->vocabulary_size() == 100277);
+  CHECK(by_list->end_of_document() == 2);
+  CHECK(by_list->vocabulary_size() == size);
+  // Kept with a run, with the pattern that the file does not name.
+  const auto description = describe(lines, *by_lines);
+  keep_tokenizer(description, folder / "run");
+  std::filesystem::remove(lines.model);
+  CHECK(described_tokenizer(description, folder / "run")->fingerprint() == by_lines->fingerprint());
+}
+
+TEST_CASE("what a file of tiktoken must be is said", "[tokenizer]") {
+  const scratch_folder folder;
+  const auto file = folder / "x.tiktoken";
+  const auto with = [&](const std::string& content, const std::string& pattern) {
+    write_text(file, content);
+    return refusal({.type = "TikTokenizer",
+                    .vocabulary_size = 300,
+                    .model = file,
+                    .pattern = pattern,
+                    .special_tokens = 9});
+  };
+  const auto good = lines_of(all().at("tiktoken").at("tokens"));
+  auto list = list_of(all().at("tiktoken").at("tokens"));
+  CHECK(with(good, "cl100k_base") == "none");
+  CHECK(with(list.dump(), "v2") == "none");
+  CHECK_THAT(with(good, ""), ContainsSubstring("nothing says how it cuts a text"));
+  CHECK_THAT(with(good, "v1"), ContainsSubstring("the pattern 'v1' is not for it"));
+  CHECK_THAT(with(list.dump(), "llama3"), ContainsSubstring("for which the pattern is v1 or v2"));
+  CHECK_THAT(with("YQ== 0\nYQ==\n", "cl100k_base"), ContainsSubstring("line 2 is not a token"));
+  CHECK_THAT(with("YQ== 0\nYg== 0\n", "cl100k_base"), ContainsSubstring("rank 0 is there twice"));
+  CHECK_THAT(with("Y 0\n", "cl100k_base"), ContainsSubstring("'Y' is no base64"));
+  CHECK_THAT(with("YQ== 0\n", "cl100k_base"), ContainsSubstring("no token for byte 0x00"));
+  CHECK_THAT(with(good + "YQ== 500\n", "cl100k_base"), ContainsSubstring("is there twice"));
+  CHECK_THAT(with(good + "YQ== 100256\n", "cl100k_base"),
+             ContainsSubstring("a rank below 100256 (cl100k_base)"));
+  CHECK_THAT(with("[1,", "v2"), ContainsSubstring("not JSON"));
+  CHECK_THAT(with("[]", "v2"), ContainsSubstring("has 0 tokens where 291 are wanted"));
+  list[3]["rank"] = 7;
+  CHECK_THAT(with(list.dump(), "v2"), ContainsSubstring("it is not 3: ranks ascend by one"));
+}
+
+TEST_CASE("BERT's vocab.txt gives what its tokenizer.json gives", "[tokenizer]") {
+  for (const auto* kind : {"bert", "bert cased"}) {
+    const auto& file = all().at("kinds").at(kind).at("file");
+    std::vector<std::string> tokens(file.at("model").at("vocab").size());
+    for (const auto& [token, id] : file.at("model").at("vocab").items())
+      tokens[id.get<std::size_t>()] = token;
+    const scratch_folder folder;
+    write_text(folder / "vocab.txt", fmt::format("{}\n", fmt::join(tokens, "\n")));
+    const bool cased = kind == std::string_view("bert cased");
+    write_text(folder / "tokenizer_config.json", json{{"do_lower_case", !cased}}.dump());
+    const auto choice = tokenizer_in(folder.path());
+    CHECK(choice.type == (cased ? "BertWordPieceCase" : "BertWordPieceLowerCase"));
+    const auto by = make_tokenizer(choice), other = hub(kind);
+    for (const auto& text : texts()) {
+      INFO(kind << ": " << json(text));
+      CHECK(framed(*by, text) == framed(*other, text));
+      CHECK(by->encode(text) == other->encode(text));
+      CHECK(readable(*by, by->encode(text)) == readable(*other, other->encode(text)));
+    }
+    CHECK(by->end_of_document() == 3);
+    CHECK(by->decode(by->encode("the\xC3 stage")) == by->decode(by->encode("the\uFFFD stage")));
+    const auto description = describe(choice, *by);
+    keep_tokenizer(description, folder / "run");
+    CHECK(described_tokenizer(description, folder / "run")->fingerprint() == by->fingerprint());
+    tokens[1] = "[WHO]";
+    write_text(folder / "vocab.txt", fmt::format("{}\n", fmt::join(tokens, "\n")));
+    CHECK_THAT(refusal(choice), ContainsSubstring("no line is [UNK]"));
+  }
+}
+
+TEST_CASE("a folder's other files decide which tokenizer it is, or that it is none",
+          "[tokenizer]") {
+  const auto with = [](const char* main, const char* name, const char* text) -> std::string {
+    const scratch_folder folder;
+    write_text(folder / main, "x\n");
+    write_text(folder / name, text);
+    try {
+      return tokenizer_in(folder.path()).type;
+    } catch (const input_error& failure) {
+      return failure.what();
+    }
+  };
+  CHECK(with("vocab.txt", "config.json", "{}") == "BertWordPieceLowerCase");
+  CHECK_THAT(with("vocab.txt", "tokenizer_config.json", R"({"tokenizer_class": "EsmTokenizer"})"),
+             ContainsSubstring("'EsmTokenizer', not of BERT"));
+  CHECK_THAT(with("vocab.txt", "tokenizer_config.json", R"({"strip_accents": false})"),
+             ContainsSubstring("sets \"strip_accents\""));
+  CHECK_THAT(with("tokenizer.model", "added_tokens.json", "{}"),
+             ContainsSubstring("tokens that its tokenizer.model does not"));
+  const scratch_folder folder;
+  write_text(folder / "tokenizer.model", "IQ== 0\nIg== 1\n");
+  CHECK(tokenizer_in(folder.path()).type == "TikTokenizer");
+  CHECK(tokenizer_in(folder.path()).pattern == "llama3");
+}
+
+TEST_CASE("characters that a model does not know are unknown, left out or refused", "[tokenizer]") {
+  auto file = all().at("kinds").at("unigram").at("file");
+  file["model"]["unk_id"] = nullptr;
+  CHECK_THROWS_WITH(hub(file, "</s>")->encode("\u4e2d"), ContainsSubstring("no piece has it"));
+  file = all().at("kinds").at("whole words").at("file");
+  file["model"]["unk_token"] = "gone";
+  CHECK_THROWS_WITH(hub(file, "</s>"), ContainsSubstring("no token \"gone\""));
+  file["model"].erase("unk_token");
+  CHECK_THROWS_WITH(hub(file, "</s>")->encode("never"), ContainsSubstring("does not have it"));
+  file = all().at("kinds").at("llama2").at("file");
+  file["model"]["unk_token"] = nullptr;
+  file["model"]["byte_fallback"] = false;
+  const auto by = hub(file, "</s>");
+  CHECK(by->encode("t\u4e2dh") == by->encode("th"));
+}
+
+TEST_CASE("each part of a file is in the fingerprint, its way back to text is not", "[tokenizer]") {
+  const auto with = [](const std::string& kind, const char* at, const json& value) {
+    auto file = all().at("kinds").at(kind).at("file");
+    if (at)
+      file[json::json_pointer(at)] = value;
+    return hub(file, all().at("kinds").at(kind).at("end"))->fingerprint();
+  };
+  const auto changes = [&](const std::string& kind, const char* at, const json& value) {
+    return !(with(kind, nullptr, {}) == with(kind, at, value));
+  };
+  CHECK(changes("llama2", "/model/fuse_unk", false));
+  CHECK(changes("llama2", "/model/byte_fallback", false));
+  CHECK(changes("llama2", "/normalizer", nullptr));
+  CHECK(changes("llama2 new", "/pre_tokenizer/prepend_scheme", "always"));
+  CHECK(changes("unigram", "/model/vocab/7/1", -3.5));
+  CHECK(changes("bert", "/normalizer/lowercase", false));
+  CHECK(changes("bert", "/normalizer/clean_text", false));
+  CHECK(changes("bert", "/model/max_input_chars_per_word", 7));
+  CHECK(changes("clip", "/model/end_of_word_suffix", ""));
+  CHECK_FALSE(changes("bert", "/decoder/cleanup", false));
+  CHECK_FALSE(changes("bert", "/post_processor", nullptr));
+}
