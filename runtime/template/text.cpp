@@ -6,6 +6,7 @@
 #include <cmath>
 #include <fmt/format.h>
 #include <utf8proc.h>
+#include <utility>
 
 namespace troupe::runtime::jinja {
 namespace {
