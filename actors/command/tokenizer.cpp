@@ -1,6 +1,7 @@
 #include "actors/command/commands.hpp"
 #include "actors/command/signals.hpp"
 #include "actors/command/standard_input.hpp"
+#include "actors/command/tokenizer_chat.hpp"
 #include "actors/command/tokenizer_flags.hpp"
 #include "runtime/core/file.hpp"
 #include "runtime/core/file_lock.hpp"
@@ -194,6 +195,7 @@ void add_tokenizer(command_line& program) {
   add_training(tokenizer);
   add_encoding(tokenizer);
   add_decoding(tokenizer);
+  add_chat(tokenizer);
 }
 
 }  // namespace troupe::command

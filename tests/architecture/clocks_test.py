@@ -16,6 +16,7 @@ DATES = {
     "runtime/telemetry/": "records of the logs",
     "runtime/checkpoint/listing": "when a checkpoint was written, for people",
     "actors/command/checkpoint_pages": "when a checkpoint was written, for people",
+    "actors/command/tokenizer_chat": "prompts whose template tells the date",
 }
 
 

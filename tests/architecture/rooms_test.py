@@ -30,7 +30,7 @@ ONLY = {
     "ucs/": ["runtime/transport/ucx/"],
     "spdlog/": ["runtime/core/"],
     "pcre2.h": ["runtime/tokenizer/"],
-    "utf8proc.h": ["runtime/tokenizer/"],
+    "utf8proc.h": ["runtime/template/", "runtime/tokenizer/"],
     "sentencepiece_processor.h": ["runtime/tokenizer/"],
     "lua.hpp": ["runtime/script/"],
     "oneapi/": ["kernels/cpu/", "tests/bench/"],

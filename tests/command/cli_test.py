@@ -45,6 +45,46 @@ def tokenizer(folder):
     return folder / "tok"
 
 
+def check_chat(folder):
+    tok = tokenizer(folder)
+    chat = ["tokenizer", "chat", "--tokenizer", tok]
+    hello = b'[{"role": "user", "content": "Hi"}]'
+    refuses("no chat template", *chat, text=hello)
+    (tok / "tokenizer_config.json").write_text(json.dumps({"eos_token": "<|endoftext|>", "chat_template": [
+        {"name": "default", "template":
+         "{% if messages[0].role != 'user' %}{{ raise_exception('the user begins') }}{% endif %}"
+         "{% for m in messages %}{{ m.role }}: {{ m.content }}{{ eos_token }}{% endfor %}"
+         "{% if add_generation_prompt %}{{ 'A' if think else 'a' }}ssistant:{% endif %}"},
+        {"name": "tool_use", "template": "{{ tools | tojson }}"}]}))
+    def expect(text, *words, given=hello):
+        found = works(*chat, *words, text=given)
+        if found != text:
+            raise wrong(f"tokenizer chat {words} gives {found!r}, not {text!r}")
+    expect("user: Hi<|endoftext|>")
+    expect("user: Hi<|endoftext|>Assistant:", "--add-generation-prompt", "--set", "think=true")
+    expect("user: Hi<|endoftext|>assistant:", "--add-generation-prompt", "--set", "think=false", "x=y")
+    expect("user: Hi", "--continue-final-message")
+    (folder / "tools.json").write_text('[{"name": "é"}]')
+    (folder / "own.jinja").write_text("own {{ messages | length }}\n")
+    expect('[{"name": "é"}]', "--tools", folder / "tools.json")
+    expect("own 1", "--tools", folder / "tools.json", "--template", folder / "own.jinja")
+    expect('[{"name": "f"}]', given=b'{"messages": [{"role": "user"}], "tools": [{"name": "f"}]}')
+    (folder / "messages.json").write_bytes(hello)
+    expect("user: Hi<|endoftext|>", "--messages", folder / "messages.json", "--template", "default", given=b"")
+    ids = works(*chat, "--ids", text=hello).split()
+    whole = works("tokenizer", "encode", "--tokenizer", tok, "--special-tokens", "--text", "user: Hi<|endoftext|>")
+    if ids != whole.split() or len(ids) != 9:
+        raise wrong(f"the ids of a prompt are {ids}, not {whole}")
+    refuses("the user begins", *chat, text=b'[{"role": "system", "content": "x"}]')
+    refuses("not JSON", *chat, text=b"Hi")
+    refuses("empty", *chat, text=b"[]")
+    refuses("--set", *chat, "--set", "x", text=hello)
+    refuses("only default, tool_use", *chat, "--template", "rag", text=hello)
+    refuses("leave out one", *chat, "--continue-final-message", "--add-generation-prompt", text=hello)
+    (folder / "own.jinja").write_text("\n{% include 'x' %}")
+    refuses("line 2: the tag {% include %}", *chat, "--template", folder / "own.jinja", text=hello)
+
+
 SMALL = ["--num-layers", 2, "--hidden-size", 32, "--num-attention-heads", 2, "--seq-length", 16,
          "--micro-batch-size", 2, "--global-batch-size", 4, "--train-iters", 6, "--lr", 1e-3,
          "--eval-iters", 1, "--eval-interval", 3, "--threads-per-worker", 1]
@@ -52,7 +92,7 @@ MOCK = ["--mock-data", "--tokenizer-type", "NullTokenizer", "--vocab-size", 100]
 
 
 def check_help(folder):
-    for command in ["", "tokenizer", "tokenizer train", "tokenizer encode", "tokenizer decode",
+    for command in ["", "tokenizer", "tokenizer train", "tokenizer encode", "tokenizer decode", "tokenizer chat",
                     "preprocess", "train", "train gpt", "plot", "checkpoint",
                     "checkpoint ls", "checkpoint show", "checkpoint verify", "checkpoint diff",
                     "checkpoint export", "checkpoint import",

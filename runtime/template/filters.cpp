@@ -1,0 +1,327 @@
+// What stands behind |: texts and numbers. filters_of_lists.cpp has the others.
+
+#include "runtime/template/filters.hpp"
+
+#include "runtime/template/text.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+
+namespace troupe::runtime::jinja {
+namespace {
+
+template <class Change>
+value changed_text(evaluator& with, const value& to, const arguments& given, Change&& change) {
+  const given_arguments got(with, "this filter", given, {});
+  auto out = change(text_of(with.use, to));
+  return to.is_marked() ? value::marked(std::move(out)) : value(std::move(out));
+}
+
+value trim(evaluator& with, const value& to, const arguments& given) {
+  const given_arguments got(with, "|trim", given, {"chars"});
+  const auto text = text_of(with.use, to);
+  const auto bare = got[0] == nullptr || got[0]->is<none>()
+                        ? stripped(text)
+                        : stripped(text, side::both, got.text(0));
+  return to.is_marked() ? value::marked(std::string(bare)) : value(bare);
+}
+
+value replace(evaluator& with, const value& to, const arguments& given) {
+  const given_arguments got(with, "|replace", given, {"old", "new", "count"});
+  const auto text = text_of(with.use, to);
+  const auto before = text_of(with.use, got.required(0));
+  const auto after = text_of(with.use, got.required(1));
+  auto left = got[2] == nullptr || got[2]->is<none>() ? -1 : got.whole(2, -1);
+  with.use.step(text.size() / 8);
+  std::string out;
+  const auto add = [&](std::string_view more) {
+    with.use.make_text(more.size());
+    out += more;
+  };
+  std::size_t at = 0;
+  if (before.empty()) {
+    for (; left != 0 && at <= text.size(); --left) {
+      add(after);
+      if (at == text.size())
+        return out;
+      const auto begin = at;
+      next_character(text, at);
+      add(std::string_view(text).substr(begin, at - begin));
+    }
+  } else
+    for (auto found = text.find(before); left != 0 && found != std::string::npos;
+         found = text.find(before, at), --left) {
+      add(std::string_view(text).substr(at, found - at));
+      add(after);
+      at = found + before.size();
+    }
+  add(std::string_view(text).substr(std::min(at, text.size())));
+  return out;
+}
+
+value indent(evaluator& with, const value& to, const arguments& given) {
+  const given_arguments got(with, "|indent", given, {"width", "first", "blank"});
+  const auto by = got[0] != nullptr && got[0]->text() != nullptr
+                      ? *got[0]->text()
+                      : repeat_text(with, " ", got.whole(0, 4));
+  const bool blank = got.truth(2, false);
+  const auto text = text_of(with.use, to) + "\n";  // as Jinja, so that the last line end counts
+  std::string out = got.truth(1, false) ? by : "";
+  const auto all = lines(text);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    with.use.make_text(all[i].size() + by.size() + 1);
+    if (i > 0)
+      out += all[i].empty() && !blank ? "\n" : "\n" + by;
+    out += all[i];
+  }
+  return out;
+}
+
+std::optional<std::int64_t> parsed_whole(std::string_view text, int base) {
+  text = stripped(text);
+  std::string digits(text);
+  std::erase(digits, '_');
+  const bool negative = digits.starts_with('-');
+  if (negative || digits.starts_with('+'))
+    digits.erase(0, 1);
+  if (base == 16 && (digits.starts_with("0x") || digits.starts_with("0X")))
+    digits.erase(0, 2);
+  std::uint64_t out = 0;
+  const auto* end = digits.data() + digits.size();
+  const auto read = std::from_chars(digits.data(), end, out, base);
+  if (digits.empty() || read.ptr != end || read.ec != std::errc() || out > std::uint64_t(INT64_MAX))
+    return std::nullopt;
+  return negative ? -std::int64_t(out) : std::int64_t(out);
+}
+
+std::optional<double> parsed_real(std::string_view text) {
+  text = stripped(text);
+  if (text.starts_with('+'))
+    text.remove_prefix(1);
+  double out = 0;
+  const auto read = std::from_chars(text.data(), text.data() + text.size(), out);
+  if (text.empty() || read.ptr != text.data() + text.size() || read.ec != std::errc())
+    return std::nullopt;
+  return out;
+}
+
+value cut_to_whole(evaluator& with, double x) {
+  if (std::abs(x) >= 9.2e18)
+    with.use.fail(fmt::format("the integer of {} needs more than 64 bits", x));
+  return std::int64_t(x);
+}
+
+value to_int(evaluator& with, const value& to, const arguments& given) {
+  const given_arguments got(with, "|int", given, {"default", "base"});
+  require_defined(with, to);
+  const auto base = got.whole(1, 10);
+  if (base < 2 || base > 36)
+    with.use.fail("|int: 'base' must be from 2 to 36");
+  if (const auto x = to.whole())
+    return *x;
+  if (const auto x = to.real(); x && std::isfinite(*x))
+    return cut_to_whole(with, *x);
+  if (const auto* text = to.text()) {
+    if (const auto x = parsed_whole(*text, int(base)))
+      return *x;
+    if (const auto x = parsed_real(*text); x && std::isfinite(*x))
+      return cut_to_whole(with, *x);
+  }
+  return got[0] != nullptr ? *got[0] : value(std::int64_t{0});
+}
+
+value to_float(evaluator& with, const value& to, const arguments& given) {
+  const given_arguments got(with, "|float", given, {"default"});
+  require_defined(with, to);
+  if (const auto x = to.real())
+    return *x;
+  if (const auto* text = to.text())
+    if (const auto x = parsed_real(*text))
+      return *x;
+  return got[0] != nullptr ? *got[0] : value(0.0);
+}
+
+value absolute(evaluator& with, const value& to, const arguments& given) {
+  const given_arguments got(with, "|abs", given, {});
+  require_defined(with, to);
+  if (const auto x = to.whole())
+    return *x < 0 ? negated(with, *x) : value(*x);
+  if (const auto x = to.real())
+    return std::abs(*x);
+  with.use.fail(fmt::format("|abs of a '{}'", type_name(to)));
+}
+
+value round_number(evaluator& with, const value& to, const arguments& given) {
+  const given_arguments got(with, "|round", given, {"precision", "method"});
+  require_defined(with, to);
+  const auto precision = got.whole(0, 0);
+  const auto how = got[1] != nullptr ? got.text(1) : "common";
+  if (how != "common" && how != "ceil" && how != "floor")
+    with.use.fail("|round: 'method' must be common, ceil or floor");
+  if (!to.real())
+    with.use.fail(fmt::format("|round of a '{}'", type_name(to)));
+  if (precision < 0 || precision > 300)
+    with.use.fail("|round: 'precision' must be from 0 to 300");
+  const auto x = *to.real();
+  if (how != "common") {
+    const auto scale = std::pow(10.0, double(precision));
+    return (how == "ceil" ? std::ceil(x * scale) : std::floor(x * scale)) / scale;
+  }
+  if (to.whole())
+    return *to.whole();
+  if (!std::isfinite(x))
+    return x;
+  // What is printed is rounded as Python rounds, by the digits of the exact number.
+  return std::strtod(fmt::format("{:.{}f}", x, int(precision)).c_str(), nullptr);
+}
+
+value to_json(evaluator& with, const value& to, const arguments& given) {
+  const given_arguments got(
+      with, "|tojson", given, {"ensure_ascii", "indent", "separators", "sort_keys"});
+  json_style style{.ascii = got.truth(0, false), .sort_keys = got.truth(3, false)};
+  if (got[1] != nullptr && !got[1]->is<none>()) {
+    style.indent
+        = got[1]->text() != nullptr ? *got[1]->text() : repeat_text(with, " ", got.whole(1, 0));
+    style.between = ",";
+  }
+  if (got[2] != nullptr && !got[2]->is<none>()) {
+    const auto both = elements_of(with.use, *got[2]);
+    if (both.size() != 2 || both[0].text() == nullptr || both[1].text() == nullptr)
+      with.use.fail("|tojson: 'separators' must be two texts");
+    style.between = *both[0].text();
+    style.after_key = *both[1].text();
+  }
+  return json_of(with.use, to, style);
+}
+
+value otherwise(evaluator& with, const value& to, const arguments& given) {
+  const given_arguments got(with, "|default", given, {"default_value", "boolean"});
+  const bool missing = to.is<undefined>() || (got.truth(1, false) && !truth(to));
+  if (!missing)
+    return to;
+  return got[0] != nullptr ? *got[0] : value(std::string());
+}
+
+value safe(evaluator& with, const value& to, const arguments& given) {
+  const given_arguments got(with, "|safe", given, {});
+  return value::marked(text_of(with.use, to));
+}
+
+/// |format, as Python's %: of its conversions those that templates use.
+value format_text(evaluator& with, const value& to, const arguments& given) {
+  if (!given.named.empty())
+    with.use.fail("|format takes no arguments by name here");
+  const auto text = text_of(with.use, to);
+  std::string out;
+  std::size_t used = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '%') {
+      out.push_back(text[i]);
+      continue;
+    }
+    const char how = ++i < text.size() ? text[i] : ' ';
+    if (how == '%') {
+      out.push_back('%');
+      continue;
+    }
+    if (how != 's' && how != 'r' && how != 'd')
+      with.use.fail("|format supports %s, %r, %d and %% only");
+    if (used == given.positional.size())
+      with.use.fail("|format has fewer arguments than its text asks for");
+    const auto& one = given.positional[used++];
+    if (how == 'd' && !one.whole())
+      with.use.fail(fmt::format("|format: %d of a '{}'", type_name(one)));
+    out += how == 's'   ? text_of(with.use, one)
+           : how == 'r' ? repr_of(with.use, one)
+                        : fmt::format("{}", *one.whole());
+  }
+  if (used != given.positional.size())
+    with.use.fail("|format has more arguments than its text asks for");
+  with.use.make_text(out.size());
+  return out;
+}
+
+value word_count(evaluator& with, const value& to, const arguments& given) {
+  const given_arguments got(with, "|wordcount", given, {});
+  const auto text = text_of(with.use, to);
+  std::int64_t count = 0;
+  bool inside = false;
+  for (std::size_t at = 0; at < text.size();) {
+    const auto begin = at;
+    next_character(text, at);
+    const auto one = std::string_view(text).substr(begin, at - begin);
+    const bool word = one == "_" || is_letters_or_digits(one);
+    count += word && !inside;
+    inside = word;
+  }
+  return count;
+}
+
+}  // namespace
+
+std::string repeat_text(evaluator& with, std::string_view text, std::int64_t times) {
+  const auto out = combined(with, "*", value(text), std::max<std::int64_t>(times, 0));
+  return *out.text();
+}
+
+#define TROUPE_JINJA_CHANGE(change)                                                       \
+  [](evaluator& with, const value& to, const arguments& given) -> value {                 \
+    return changed_text(with, to, given, [](const std::string& text) { return change; }); \
+  }
+
+filter_table filters_of_texts() {
+  return {{"trim", trim},
+          {"replace", replace},
+          {"indent", indent},
+          {"int", to_int},
+          {"float", to_float},
+          {"abs", absolute},
+          {"round", round_number},
+          {"tojson", to_json},
+          {"default", otherwise},
+          {"d", otherwise},
+          {"format", format_text},
+          {"wordcount", word_count},
+          {"upper", TROUPE_JINJA_CHANGE(upper(text))},
+          {"lower", TROUPE_JINJA_CHANGE(lower(text))},
+          {"title", TROUPE_JINJA_CHANGE(titled_words(text))},
+          {"capitalize", TROUPE_JINJA_CHANGE(capitalized(text))},
+          {"string", TROUPE_JINJA_CHANGE(text)},
+          {"safe", safe}};
+}
+
+#undef TROUPE_JINJA_CHANGE
+
+namespace {
+
+const filter_table& every_filter() {
+  static const auto built = [] {
+    auto out = filters_of_texts();
+    out.merge(filters_of_lists());
+    return out;
+  }();
+  return built;
+}
+
+}  // namespace
+
+bool is_filter(std::string_view name) {
+  return every_filter().contains(name);
+}
+
+value apply_filter(evaluator& with,
+                   const std::string& name,
+                   const value& to,
+                   const arguments& given) {
+  const meter::level deeper(with.use);
+  with.use.step();
+  const auto found = every_filter().find(name);
+  if (found == every_filter().end())
+    with.use.fail(fmt::format("the filter '{}' is not supported", name));
+  return found->second(with, to, given);
+}
+
+}  // namespace troupe::runtime::jinja

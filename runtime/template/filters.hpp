@@ -1,0 +1,22 @@
+// The filters, in two sources.
+
+#pragma once
+
+#include "runtime/template/builtins.hpp"
+
+#include <functional>
+#include <map>
+#include <string>
+
+namespace troupe::runtime::jinja {
+
+using filter = value (*)(evaluator&, const value&, const arguments&);
+using filter_table = std::map<std::string, filter, std::less<>>;
+
+filter_table filters_of_texts();
+filter_table filters_of_lists();
+
+/// A text so many times; none where `times` is negative.
+std::string repeat_text(evaluator& with, std::string_view text, std::int64_t times);
+
+}  // namespace troupe::runtime::jinja

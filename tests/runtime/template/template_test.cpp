@@ -1,0 +1,202 @@
+// Templates: what they give, against Jinja's by tests/golden/template/make.py, and what is refused.
+
+#include "runtime/core/file.hpp"
+#include "runtime/template/jinja_template.hpp"
+#include "tests/support/places.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_exception.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <cstdlib>
+#include <ctime>
+#include <nlohmann/json.hpp>
+
+using namespace troupe::runtime;
+using json = nlohmann::ordered_json;
+using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::MessageMatches;
+
+namespace {
+
+const json& golden_templates() {
+  static const auto loaded
+      = json::parse(read_text(troupe::tests::source_dir() + "/tests/golden/template/golden.json"));
+  return loaded;
+}
+
+std::string result_of(const std::string& source,
+                      const json& variables = json::object(),
+                      const jinja::limits& may = {}) {
+  ::setenv("TZ", "UTC", 1);
+  ::tzset();
+  return jinja_template(source, "the template", may)
+      .render(variables, golden_templates().at("now").get<std::time_t>())
+      .text;
+}
+
+void refuses_to_read(const std::string& source, const std::string& why) {
+  INFO(source);
+  CHECK_THROWS_MATCHES(
+      jinja_template(source, "the template"), input_error, MessageMatches(ContainsSubstring(why)));
+}
+
+void refuses_to_render(const std::string& source,
+                       const std::string& why,
+                       const jinja::limits& may = {}) {
+  INFO(source);
+  const jinja_template read(source, "the template", may);
+  CHECK_THROWS_MATCHES(read.render({{"x", "text"}, {"list", {1, 2}}}, 0),
+                       input_error,
+                       MessageMatches(ContainsSubstring(why)));
+}
+
+}  // namespace
+
+TEST_CASE("expressions give what they give in Jinja", "[template][golden]") {
+  const auto& all = golden_templates().at("expressions");
+  REQUIRE(all.size() > 200);
+  for (const auto& one : all) {
+    const auto source = "{{ " + one.at("expression").get<std::string>() + " }}";
+    INFO(one.dump());
+    if (one.contains("text"))
+      CHECK(result_of(source) == one.at("text").get<std::string>());
+    else
+      CHECK_THROWS_AS(result_of(source), input_error);
+  }
+}
+
+TEST_CASE("white space at tags stays or goes as in Jinja", "[template]") {
+  CHECK(result_of("a\n  {% if true %}\nb\n  {% endif %}\nc\n") == "a\nb\nc");
+  CHECK(result_of("a\n  {%+ if true %}\nb{% endif +%}\nc") == "a\n  b\nc");
+  CHECK(result_of("a \n {%- if true -%} \n b {%- endif %} c") == "ab c");
+  CHECK(result_of("a {# b #}\nc{{ 1 }}\nd\n\n") == "a c1\nd\n");
+  CHECK(result_of("x\n  {# b -#}  \n  c") == "x\nc");
+  CHECK(result_of("  {{- ' y ' -}}  z\r\nw\r") == " y z\nw");
+  CHECK(result_of("{% raw %} {{ x }} {% if %}\n{% endraw %}\nb") == " {{ x }} {% if %}\nb");
+  CHECK(result_of("{%- raw -%} {{ x {%- endraw -%} b") == "{{ xb");
+  CHECK(result_of("{{ {'a': {'b': 1}}['a'] }}") == "{'b': 1}");
+}
+
+TEST_CASE("a block has variables of its own", "[template]") {
+  CHECK(result_of("{% set x = 1 %}{% for i in [1, 2] %}{{ x }}{% set x = i * 5 %}{{ x }} {% endfor "
+                  "%}{{ x }}")
+        == "15 110 1");
+  CHECK(result_of("{% set n = namespace(x=0) %}{% for i in [1, 2] %}{% set n.x = n.x + i %}{% "
+                  "endfor %}{{ n.x }}")
+        == "3");
+  CHECK(result_of("{% if true %}{% set x = 2 %}{% endif %}{{ x }}") == "2");
+  CHECK(result_of("{% set x = 1 %}{% macro f(a, b=x + 1) %}{{ a }}{{ b }}{{ x }}{% endmacro %}{% "
+                  "set x = 5 %}{{ f(0) }} {{ f(b=1, a=2) }}")
+        == "065 215");
+  CHECK(result_of("{% with a = 1, b = 2 %}{{ a + b }}{% endwith %}{{ a is defined }}") == "3False");
+}
+
+TEST_CASE("loops know where they are, and are left by break", "[template]") {
+  CHECK(result_of("{% for a, b in {'x': 1, 'y': 2}.items() %}{{ loop.index }}{{ loop.revindex0 "
+                  "}}{{ a }}{{ b }}{{ loop.first }}{{ loop.last }};{% endfor %}")
+        == "11x1TrueFalse;20y2FalseTrue;");
+  CHECK(result_of("{% for i in range(9) if i is odd %}{% if i == 7 %}{% break %}{% elif i == 3 "
+                  "%}{% continue %}{% endif %}{{ i }}/{{ loop.length }} {% else %}none{% endfor %}")
+        == "1/4 5/4 ");
+  CHECK(result_of("{% for i in [] %}x{% else %}none{% endfor %}") == "none");
+  CHECK(result_of("{% for i in 'ab' %}{{ loop.previtem }}{{ i }}{{ loop.nextitem }} {{ "
+                  "loop.cycle('p', 'q') }},{% endfor %}")
+        == "ab p,ab q,");
+}
+
+TEST_CASE("what is not supported is named when the template is read", "[template]") {
+  refuses_to_read("a\n{% if false %}{% include 'x' %}{% endif %}", "line 2: the tag {% include %}");
+  refuses_to_read("{% import 'x' as y %}", "{% import %}");
+  refuses_to_read("{% extends 'x' %}", "{% extends %}");
+  refuses_to_read("{% call f() %}{% endcall %}", "{% call %}");
+  refuses_to_read("{% for i in x recursive %}{% endfor %}", "recursive");
+  refuses_to_read("\n\n{{ x|urlize }}", "line 3: the filter 'urlize'");
+  refuses_to_read("{{ x|map('urlize') }}", "the filter 'urlize'");
+  refuses_to_read("{{ x is frobnicated }}", "the test 'is frobnicated'");
+  refuses_to_read("{{ x|selectattr('a', 'frobnicated') }}", "the test 'is frobnicated'");
+  refuses_to_read("{{ x.encode('utf-8') }}", "the method encode()");
+  refuses_to_read("{{ cycler(1, 2) }}", "the function cycler()");
+  refuses_to_read("{{ f(*x) }}", "arguments by *");
+  refuses_to_read("{% macro f() %}{% generation %}x{% endgeneration %}{% endmacro %}",
+                  "generation");
+  refuses_to_read("{% break %}", "outside of a for");
+  refuses_to_read("{{ 9223372036854775808 }}", "64 bits");
+}
+
+TEST_CASE("what is no template is refused with its line", "[template]") {
+  refuses_to_read("{% if x %}", "endif");
+  refuses_to_read("{% endif %}", "{% endif %}");
+  refuses_to_read("\n{{ x", "line 2: the tag {{ does not end");
+  refuses_to_read("{# x", "#}");
+  refuses_to_read("{% raw %}x", "endraw");
+  refuses_to_read("{% raw %}{% endraw", "endraw");
+  refuses_to_read("{{ 1 + }}", "a value");
+  refuses_to_read("{{ (1 }}", "')'");
+  refuses_to_read("{{ 'x }}", "string");
+  refuses_to_read("{% set true = 1 %}", "'true' cannot be assigned to");
+  refuses_to_read("{{ x $ }}", "'$'");
+  refuses_to_read("\xff", "UTF-8");
+  refuses_to_read("{{ " + std::string(1000, '(') + std::string(1000, ')') + " }}", "levels");
+  refuses_to_read("{{ x" + std::string(1000, '.') + " }}", "attribute");
+  std::string chain = "{{ 1";
+  for (int i = 0; i < 1000; ++i)
+    chain += " + 1";
+  refuses_to_read(chain + " }}", "levels");
+}
+
+TEST_CASE("a template from a stranger ends, within its memory", "[template]") {
+  refuses_to_render(
+      "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}", "steps");
+  refuses_to_render(
+      "{% set n = namespace(s='xxxxxxxx') %}{% for a in range(99) %}{% set n.s = n.s ~ n.s %}{% "
+      "endfor %}",
+      "MiB");
+  refuses_to_render("{{ 'x' * 9999999999 }}", "MiB");
+  refuses_to_render("{{ [1] * 9999999999 }}", "steps");
+  refuses_to_render("{{ range(1000000) }}", "range()");
+  refuses_to_render("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "levels");
+  refuses_to_render(
+      "{% set n = namespace(s=[]) %}{% for a in range(999) %}{% set n.s = [n.s] %}{% endfor %}",
+      "levels");
+  refuses_to_render("{% set n = namespace() %}{% set n.n = n %}{{ n }}", "levels");
+  refuses_to_render(
+      "{% set n = namespace(s=[1]) %}{% for a in range(99) %}{% set n.s = [n.s, n.s] %}{% endfor "
+      "%}{{ n.s == n.s|list }}",
+      "steps");
+  refuses_to_render("{% for a in range(999) %}{{ 'x' * 99999 }}{% endfor %}",
+                    "writes more than",
+                    {.output = std::size_t{1} << 20});
+  refuses_to_render("{{ 'aaaaaaaaaaaaaaaaaaaa'|indent(99999999999) }}", "MiB");
+  CHECK_THROWS_AS(jinja_template(std::string(2000, 'x'), "t", {.source = 1000}), input_error);
+}
+
+TEST_CASE("integers beyond 64 bits are refused, not wrong", "[template]") {
+  for (const auto* source : {"{{ 9223372036854775807 + 1 }}",
+                             "{{ 9223372036854775807 * 2 }}",
+                             "{{ -9223372036854775807 - 2 }}",
+                             "{{ 2 ** 64 }}",
+                             "{{ 1e30|int }}",
+                             "{{ (-9223372036854775807 - 1) // -1 }}",
+                             "{{ -(-9223372036854775807 - 1) }}"})
+    refuses_to_render(source, "64 bits");
+  CHECK_THROWS_AS(result_of("{{ x }}", json::parse(R"({"x": 18446744073709551615})")), input_error);
+  CHECK_THROWS_AS(result_of("{{ x }}", json::parse(R"({"x": 100000000000000000000})")),
+                  input_error);
+}
+
+TEST_CASE("a refusal names the line and what was rendered", "[template]") {
+  refuses_to_render("ab\n{{ raise_exception('roles must alternate') }}",
+                    "the template, line 2: the template refuses the conversation: roles must "
+                    "alternate (rendered so far: 'ab\\n')");
+  refuses_to_render("\n{{ missing.x }}", "line 2: 'missing' is undefined");
+  refuses_to_render("{{ x.y.z }}", "'str object' has no attribute 'y'");
+  refuses_to_render("{{ list.append(1) }}", "a 'list' cannot be changed");
+  refuses_to_render("{% set n = namespace(_a=1) %}", "'_a'");
+}
+
+TEST_CASE("a rendering leaves nothing behind for the next", "[template]") {
+  const jinja_template read("{% set n = namespace(x=y) %}{% set n.x = n.x + 1 %}{{ n.x }}", "t");
+  CHECK(read.render({{"y", 1}}, 0).text == "2");
+  CHECK(read.render({{"y", 1}}, 0).text == "2");
+}
