@@ -106,7 +106,7 @@ runtime::found_checkpoint find_start(const runtime::training_job& job,
 namespace {
 
 runtime::scheduler_values values_of(const runtime::training_job& job) {
-  return {job.training.rate, job.training.optimizer.weight_decay};
+  return {job.training.rate, job.training.optimizer.decay(), job.training.batch.global};
 }
 
 void settle_scheduler(const runtime::checkpoint_reader& from, runtime::training_job& job) {
@@ -129,7 +129,12 @@ void settle_scheduler(const runtime::checkpoint_reader& from, runtime::training_
         from.folder().string(),
         differences(*there, values_of(job)));
   job.training.rate = there->rate;
-  job.training.optimizer.weight_decay = there->weight_decay;
+  auto& optimizer = job.training.optimizer;
+  optimizer.weight_decay = there->weight_decay.end;
+  const bool grows = there->weight_decay.style != runtime::increase_style::constant;
+  optimizer.start_weight_decay = grows ? there->weight_decay.start : 0;
+  optimizer.weight_decay_style = there->weight_decay.style;
+  optimizer.weight_decay_samples = there->weight_decay.samples;
 }
 
 /// The step after which the moments of a checkpoint were zero.

@@ -191,6 +191,7 @@ void adamw::square_norm_of_weights(reads& by, exact_sum& to) const {
 
 void adamw::update(stream& stream, const update_decision& decision) {
   const double t = double(decision.step - settings_.moments_from);
+  const double decay = decision.weight_decay.value_or(settings_.weight_decay);
   std::vector<kernels::adamw_pieces<float>::piece> pieces;
   const auto* keys = keys_.data<std::uint64_t>();
   for (const auto& x : parts_) {
@@ -204,26 +205,37 @@ void adamw::update(stream& stream, const update_decision& decision) {
                       .dx = gradient_of(store_, x.range),
                       .rounded = rounded,
                       .n = x.range.size(),
-                      .weight_decay = float(e.spec.decays ? settings_.weight_decay : 0),
+                      .weight_decay = float(e.spec.decays ? decay : 0),
                       .keys = keys});
     keys += std::int64_t(arrays) * kernels::grains_in(x.range.size(), grain_);
   }
   auto fingerprints
       = tensor::empty<std::uint64_t>(stream, {std::int64_t(parts_.size() * arrays), 2});
-  stream.run(kernels::adamw_pieces<float>{.pieces = pieces.data(),
-                                          .count = std::int64_t(pieces.size()),
-                                          .rounded_to = store_.type() == dtype::f16
-                                                            ? kernels::narrow_type::f16
-                                                            : kernels::narrow_type::bf16,
-                                          .gradient_scale = float(decision.gradient_scale),
-                                          .rate = float(decision.learning_rate),
-                                          .beta1 = float(settings_.beta1),
-                                          .beta2 = float(settings_.beta2),
-                                          .eps = float(settings_.epsilon),
-                                          .correction1 = float(1 - std::pow(settings_.beta1, t)),
-                                          .correction2 = float(1 - std::pow(settings_.beta2, t)),
-                                          .fingerprints = fingerprints.data<std::uint64_t>(),
-                                          .grain = grain_});
+  const auto rate_of = [&](std::size_t part) {
+    const auto& spec = store_.entries()[std::size_t(parts_[part].range.entry)].spec;
+    return spec.embedding_or_output
+               ? decision.decoupled_learning_rate.value_or(decision.learning_rate)
+               : decision.learning_rate;
+  };
+  for (std::size_t begin = 0, end = 0; begin < parts_.size(); begin = end) {
+    const double rate = rate_of(begin);
+    while (end < parts_.size() && rate_of(end) == rate)
+      ++end;
+    stream.run(kernels::adamw_pieces<float>{
+        .pieces = pieces.data() + begin,
+        .count = std::int64_t(end - begin),
+        .rounded_to
+        = store_.type() == dtype::f16 ? kernels::narrow_type::f16 : kernels::narrow_type::bf16,
+        .gradient_scale = float(decision.gradient_scale),
+        .rate = float(rate),
+        .beta1 = float(settings_.beta1),
+        .beta2 = float(settings_.beta2),
+        .eps = float(settings_.epsilon),
+        .correction1 = float(1 - std::pow(settings_.beta1, t)),
+        .correction2 = float(1 - std::pow(settings_.beta2, t)),
+        .fingerprints = fingerprints.data<std::uint64_t>() + 2 * arrays * begin,
+        .grain = grain_});
+  }
   fingerprints_ = std::move(fingerprints);
 }
 

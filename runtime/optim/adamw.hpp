@@ -4,12 +4,14 @@
 
 #include "runtime/core/exact_sum.hpp"
 #include "runtime/core/hash.hpp"
+#include "runtime/optim/schedules.hpp"
 #include "runtime/parameters/buckets.hpp"
 #include "runtime/parameters/store.hpp"
 #include "runtime/tensor/reads.hpp"
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -25,6 +27,17 @@ struct adamw_settings {
   /// bias of moments is corrected by the updates since then.
   std::uint64_t moments_from = 0;
 
+  // Weight decay that grows from the start to `weight_decay`.
+  increase_style weight_decay_style = increase_style::constant;
+  double start_weight_decay = 0;
+  std::int64_t weight_decay_samples = 0;  ///< all of the run
+
+  weight_decay_schedule decay() const {
+    return {weight_decay_style == increase_style::constant ? weight_decay : start_weight_decay,
+            weight_decay,
+            weight_decay_style,
+            weight_decay_samples};
+  }
   friend bool operator==(const adamw_settings&, const adamw_settings&) = default;
 };
 
@@ -33,6 +46,9 @@ struct update_decision {
   std::uint64_t step = 0;  ///< counts updates: 1 is the first
   double learning_rate = 0;
   double gradient_scale = 1;  ///< clipping, and what undoes the scale of the loss
+  /// Of the word embedding and the output layer; nothing: that of all others.
+  std::optional<double> decoupled_learning_rate = {};
+  std::optional<double> weight_decay = {};  ///< nothing: that of the settings
 
   friend bool operator==(const update_decision&, const update_decision&) = default;
 };

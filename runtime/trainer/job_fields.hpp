@@ -11,35 +11,60 @@ namespace troupe::runtime {
 
 template <class Visitor>
 void visit_fields(Visitor& visit, adamw_settings& x) {
-  auto& [beta1, beta2, epsilon, weight_decay, clip, moments_from] = x;
+  auto& [beta1, beta2, epsilon, weight_decay, clip, moments_from, style, start, samples] = x;
   visit("beta1", beta1);
   visit("beta2", beta2);
   visit("epsilon", epsilon);
   visit("weight_decay", weight_decay);
   visit("clip", clip);
   visit("moments_from", moments_from);
+  visit("weight_decay_style", style);
+  visit("start_weight_decay", start);
+  visit("weight_decay_samples", samples);
 }
 
 template <class Visitor>
 void visit_fields(Visitor& visit, rate_schedule& x) {
-  auto& [maximum, minimum, warmup_start, warmup, decay, style] = x;
+  auto& [maximum,
+         minimum,
+         warmup_start,
+         warmup,
+         decay,
+         style,
+         end_style,
+         end_decay,
+         decoupled_maximum,
+         decoupled_minimum]
+      = x;
   visit("maximum", maximum);
   visit("minimum", minimum);
   visit("warmup_start", warmup_start);
   visit("warmup", warmup);
   visit("decay", decay);
   visit("style", style);
+  visit("end_style", end_style);
+  visit("end_decay", end_decay);
+  visit("decoupled_maximum", decoupled_maximum);
+  visit("decoupled_minimum", decoupled_minimum);
+}
+
+template <class Visitor>
+void visit_fields(Visitor& visit, batch_step& x) {
+  auto& [from, size] = x;
+  visit("from", from);
+  visit("size", size);
 }
 
 template <class Visitor>
 void visit_fields(Visitor& visit, batch_schedule& x) {
-  auto& [micro, global, data_parallel, ramp_start, ramp_increment, ramp_samples] = x;
+  auto& [micro, global, data_parallel, ramp_start, ramp_increment, ramp_samples, steps] = x;
   visit("micro", micro);
   visit("global", global);
   visit("data_parallel", data_parallel);
   visit("ramp_start", ramp_start);
   visit("ramp_increment", ramp_increment);
   visit("ramp_samples", ramp_samples);
+  visit("steps", steps);
 }
 
 template <class Visitor>

@@ -26,7 +26,13 @@ using nlohmann::json;
 // The greatest value of each choice: of a type that is not here the reader does not compile.
 // Whoever adds a value at the end of one names it here.
 constexpr auto last(decay_style) {
-  return decay_style::cosine;
+  return decay_style::wsd;
+}
+constexpr auto last(wsd_style) {
+  return wsd_style::minus_sqrt;
+}
+constexpr auto last(increase_style) {
+  return increase_style::cosine;
 }
 constexpr auto last(dtype) {
   return dtype::f16;

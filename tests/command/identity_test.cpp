@@ -40,6 +40,8 @@ const std::map<std::string, std::string>& stands_as() {
          {"rate.decay_iterations", "rate.decay"},
          {"rate.warmup_iterations", "rate.warmup"},
          {"rate.warmup_fraction", "rate.warmup"},
+         {"rate.wsd_decay_iterations", "rate.wsd_decay"},
+         {"optimizer.end_weight_decay", "optimizer.weight_decay"},
          {"scaling.constant", "loss_scale.constant"},
          {"scaling.initial", "loss_scale.initial"},
          {"scaling.minimum", "loss_scale.minimum"},
@@ -69,6 +71,7 @@ const std::map<std::string, std::string>& of_no_setting() {
          {"device.libraries", "the machine"},
          {"tokenizer.vocabulary_size", "the tokenizer's files, or model.vocabulary"},
          {"data.bytes", "with data.index_xxh3"},
+         {"optimizer.weight_decay_samples", "the length of the run"},
          {"batch.data_parallel", "what the other axes leave"},
          {"model.llama3_low", "a model's config.json"},
          {"model.llama3_high", "a model's config.json"}};
@@ -104,6 +107,9 @@ std::set<std::string> identity_paths() {
   for (const auto& text :
        {std::string("--fp16"),
         std::string("--fp16 --loss-scale 128"),
+        trials().at("--lr-wsd-decay-iters").around + "--decoupled-lr 1 --lr-wsd-decay-iters 5",
+        trials().at("--start-weight-decay").around + "--start-weight-decay 0",
+        trials().at("--step-batch-size-schedule").around + "--step-batch-size-schedule 0:2",
         "--data-path " + files() / "data_text_document" + " --split 100,0,0",
         two + "--pipeline-model-parallel-layout Et|tttL",
         trials().at("--pipeline-schedule").around + "--pipeline-schedule dualpipe"})

@@ -117,7 +117,8 @@ inline const std::map<std::string, trial>& trials() {
                     again
                     = "--recompute-granularity full --recompute-method block "
                       "--recompute-num-layers 1 ",
-                    samples = "--train-samples 200 ", uneven = two + "--num-layers 3 ";
+                    samples = "--train-samples 200 ", wsd = "--lr-decay-style WSD ",
+                    grows = "--weight-decay-incr-style linear ", uneven = two + "--num-layers 3 ";
   const auto bpe = [](const std::string& name) {
     return "--vocab-file " + files() / (name + "/vocab.json") + " --merge-file "
            + files() / (name + "/merges.txt");
@@ -183,6 +184,7 @@ inline const std::map<std::string, trial>& trials() {
       {"--vocab-size", {"", "900"}},
       {"--micro-batch-size", {"--global-batch-size 4 ", "1"}},
       {"--global-batch-size", {"", "4"}},
+      {"--step-batch-size-schedule", {samples, "0:2,1K:4"}},
       {"--rampup-batch-size", {"--global-batch-size 8 ", "4 4 100"}},
       {"--train-iters", {"", "50"}},
       {"--train-samples", {samples, "100"}},
@@ -193,6 +195,9 @@ inline const std::map<std::string, trial>& trials() {
       {"--adam-beta2", {"", "0.95"}},
       {"--adam-eps", {"", "1e-7"}},
       {"--weight-decay", {"", "0.1"}},
+      {"--weight-decay-incr-style", {"", "linear --start-weight-decay 0 --end-weight-decay 1"}},
+      {"--start-weight-decay", {grows + "--end-weight-decay 1 ", "0.1", "--start-weight-decay 0"}},
+      {"--end-weight-decay", {grows + "--start-weight-decay 0 ", "0.1", "--end-weight-decay 1"}},
       {"--clip-grad", {"", "2"}},
       {"--seed", {"", "7"}},
       {"--loss-scale", {fp16, "128"}},
@@ -209,6 +214,11 @@ inline const std::map<std::string, trial>& trials() {
       {"--lr-warmup-samples", {samples, "20"}},
       {"--lr-warmup-fraction", {"", "0.1"}},
       {"--lr-warmup-init", {"", "1e-5"}},
+      {"--lr-wsd-decay-style", {wsd + "--lr-wsd-decay-iters 10 ", "linear"}},
+      {"--lr-wsd-decay-iters", {wsd, "5", "--lr-wsd-decay-iters 10"}},
+      {"--lr-wsd-decay-samples", {samples + wsd, "20", "--lr-wsd-decay-samples 10"}},
+      {"--decoupled-lr", {"", "2e-3"}},
+      {"--decoupled-min-lr", {"--decoupled-lr 2e-3 ", "1e-4"}},
       {"--world-size", {"", "2"}},
       {"--tensor-model-parallel-size", {"--world-size 2 ", "2"}},
       {"--sequence-parallel", {"--world-size 2 --tensor-model-parallel-size 2 ", ""}},

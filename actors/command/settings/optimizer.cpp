@@ -3,7 +3,8 @@
 namespace troupe::command::settings {
 
 void declare_optimizer(command_line& line, training_flags& to) {
-  auto& a = to.optimizer.adam;
+  auto& o = to.optimizer;
+  auto& a = o.adam;
   line.group("Optimizer");
   line.value(
       {.name = "--optimizer",
@@ -43,6 +44,30 @@ void declare_optimizer(command_line& line, training_flags& to) {
               .megatron = "",
               .resume = at_resume::scheduler},
              real(a.weight_decay, 0));
+  line.value({.name = "--weight-decay-incr-style",
+              .field = "optimizer.weight_decay_style",
+              .type = "STYLE",
+              .help = "How weight decay grows over the whole run, from --start-weight-decay to "
+                      "--end-weight-decay.",
+              .megatron = "",
+              .resume = at_resume::scheduler},
+             one_of(o.weight_decay_style, {"constant", "linear", "cosine"}));
+  line.value({.name = "--start-weight-decay",
+              .field = "optimizer.start_weight_decay",
+              .type = "X",
+              .default_value = "--weight-decay",
+              .help = "With --weight-decay-incr-style linear or cosine: at the beginning.",
+              .megatron = "",
+              .resume = at_resume::scheduler},
+             real(o.start_weight_decay, 0));
+  line.value({.name = "--end-weight-decay",
+              .field = "optimizer.end_weight_decay",
+              .type = "X",
+              .default_value = "--weight-decay",
+              .help = "With --weight-decay-incr-style linear or cosine: at the end.",
+              .megatron = "",
+              .resume = at_resume::scheduler},
+             real(o.end_weight_decay, 0));
   line.value({.name = "--clip-grad",
               .field = "optimizer.clip",
               .type = "X",
