@@ -82,10 +82,13 @@ struct training_flags {
   } nonfinite;
 
   struct {
-    runtime::adamw_settings adam;
+    runtime::optimizer_settings adam;
     std::int64_t seed = 1234;
     std::optional<double> start_weight_decay, end_weight_decay;
     std::string weight_decay_style = "constant";
+    std::string kind = "adam", muon_scale = "spectral", muon_coefficients = "quintic";
+    std::string muon_mode = "blockwise", muon_others = "adam";
+    bool muon_together = false;
   } optimizer;
 
   struct {

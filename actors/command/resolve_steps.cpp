@@ -97,6 +97,12 @@ void resolve_optimizer(const training_flags& flags, runtime::training_job& job) 
   auto& out = job.training.optimizer;
   out = o.adam;
   job.training.seed = std::uint64_t(o.seed);
+  out.kind = runtime::optimizer_kind_from(o.kind).value();
+  out.muon.scale = runtime::muon_scale_from(o.muon_scale).value();
+  out.muon.coefficients = runtime::muon_coefficients_from(o.muon_coefficients).value();
+  out.muon.tensor_mode = runtime::muon_tensor_mode_from(o.muon_mode).value();
+  out.muon.others = runtime::optimizer_kind_from(o.muon_others).value();
+  out.muon.split_qkv = !o.muon_together;
   out.weight_decay_style = runtime::increase_style_from(o.weight_decay_style).value();
   if (o.start_weight_decay && o.end_weight_decay) {
     out.start_weight_decay = *o.start_weight_decay;

@@ -1,11 +1,11 @@
 #include "runtime/optim/schedules.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/core/names.hpp"
 
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <iterator>
 #include <numbers>
 
 namespace troupe::runtime {
@@ -16,12 +16,6 @@ constexpr std::string_view decay_names[]
     = {"constant", "linear", "cosine", "inverse-square-root", "WSD"};
 constexpr std::string_view end_names[] = {"exponential", "linear", "cosine", "minus_sqrt"};
 constexpr std::string_view increase_names[] = {"constant", "linear", "cosine"};
-
-template <class Style, std::size_t n>
-std::optional<Style> named(const std::string_view (&names)[n], std::string_view name) {
-  const auto* const found = std::find(std::begin(names), std::end(names), name);
-  return found == std::end(names) ? std::nullopt : std::optional(Style(found - names));
-}
 
 /// From 1 at the beginning to 0 at the end.
 double half_cosine(double share) {
@@ -119,13 +113,13 @@ std::string_view to_string(increase_style x) {
   return increase_names[std::size_t(x)];
 }
 std::optional<decay_style> decay_style_from(std::string_view name) {
-  return named<decay_style>(decay_names, name);
+  return value_named<decay_style>(decay_names, name);
 }
 std::optional<wsd_style> wsd_style_from(std::string_view name) {
-  return named<wsd_style>(end_names, name);
+  return value_named<wsd_style>(end_names, name);
 }
 std::optional<increase_style> increase_style_from(std::string_view name) {
-  return named<increase_style>(increase_names, name);
+  return value_named<increase_style>(increase_names, name);
 }
 
 double learning_rate(const rate_schedule& s, std::int64_t consumed) {

@@ -74,6 +74,9 @@ struct parameter_spec {
   std::string tied_to = {};  ///< the parameter whose values these are; the gradient is its own
   bool has_copies = false;   ///< others are tied to it
   parameter_placements placements = {};
+  /// Rows of each kind in a group of rows, of which it has several: those of queries, of keys and
+  /// of values. Empty: they are all of one kind.
+  std::vector<std::int64_t> row_kinds = {};
 };
 
 /// What is acquired, released and emitted together: a layer, the embedding, the head.

@@ -380,12 +380,39 @@ json describe(const rate_schedule& x) {
   return out;
 }
 
-json describe(const adamw_settings& x) {
-  json out = {{"beta1", x.beta1},
-              {"beta2", x.beta2},
-              {"epsilon", x.epsilon},
-              {"weight_decay", x.weight_decay},
-              {"clip", x.clip}};
+json describe(const muon_settings& x) {
+  return {{"momentum", x.momentum},
+          {"nesterov", x.nesterov},
+          {"split_qkv", x.split_qkv},
+          {"scale", to_string(x.scale)},
+          {"extra_scale", x.extra_scale},
+          {"coefficients", to_string(x.coefficients)},
+          {"steps", x.steps},
+          {"tensor_mode", to_string(x.tensor_mode)},
+          {"others", to_string(x.others)}};
+}
+
+/// What its rules read. That of adam has no name: it is older than the others.
+json describe(const optimizer_settings& x) {
+  json out = {{"weight_decay", x.weight_decay}, {"clip", x.clip}};
+  const auto uses = [&x](optimizer_kind kind) {
+    return x.kind == kind || (x.kind == optimizer_kind::muon && x.muon.others == kind);
+  };
+  if (uses(optimizer_kind::adam)) {
+    out["beta1"] = x.beta1;
+    out["beta2"] = x.beta2;
+    out["epsilon"] = x.epsilon;
+  }
+  if (x.kind != optimizer_kind::adam)
+    out["kind"] = to_string(x.kind);
+  if (x.kind == optimizer_kind::sgd)
+    out["sgd_momentum"] = x.sgd_momentum;
+  if (uses(optimizer_kind::lion)) {
+    out["lion_beta1"] = x.lion_beta1;
+    out["lion_beta2"] = x.lion_beta2;
+  }
+  if (x.kind == optimizer_kind::muon)
+    out["muon"] = describe(x.muon);
   if (x.moments_from > 0)
     out["moments_from"] = x.moments_from;
   if (x.weight_decay_style != increase_style::constant) {

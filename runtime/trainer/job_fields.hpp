@@ -10,8 +10,45 @@
 namespace troupe::runtime {
 
 template <class Visitor>
-void visit_fields(Visitor& visit, adamw_settings& x) {
-  auto& [beta1, beta2, epsilon, weight_decay, clip, moments_from, style, start, samples] = x;
+void visit_fields(Visitor& visit, muon_settings& x) {
+  auto& [momentum,
+         nesterov,
+         split_qkv,
+         scale,
+         extra_scale,
+         coefficients,
+         steps,
+         tensor_mode,
+         others]
+      = x;
+  visit("momentum", momentum);
+  visit("nesterov", nesterov);
+  visit("split_qkv", split_qkv);
+  visit("scale", scale);
+  visit("extra_scale", extra_scale);
+  visit("coefficients", coefficients);
+  visit("steps", steps);
+  visit("tensor_mode", tensor_mode);
+  visit("others", others);
+}
+
+template <class Visitor>
+void visit_fields(Visitor& visit, optimizer_settings& x) {
+  auto& [beta1,
+         beta2,
+         epsilon,
+         weight_decay,
+         clip,
+         moments_from,
+         style,
+         start,
+         samples,
+         kind,
+         sgd_momentum,
+         lion_beta1,
+         lion_beta2,
+         muon]
+      = x;
   visit("beta1", beta1);
   visit("beta2", beta2);
   visit("epsilon", epsilon);
@@ -21,6 +58,11 @@ void visit_fields(Visitor& visit, adamw_settings& x) {
   visit("weight_decay_style", style);
   visit("start_weight_decay", start);
   visit("weight_decay_samples", samples);
+  visit("kind", kind);
+  visit("sgd_momentum", sgd_momentum);
+  visit("lion_beta1", lion_beta1);
+  visit("lion_beta2", lion_beta2);
+  visit("muon", muon);
 }
 
 template <class Visitor>

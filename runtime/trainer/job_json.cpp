@@ -34,6 +34,18 @@ constexpr auto last(wsd_style) {
 constexpr auto last(increase_style) {
   return increase_style::cosine;
 }
+constexpr auto last(optimizer_kind) {
+  return optimizer_kind::muon;
+}
+constexpr auto last(muon_scale) {
+  return muon_scale::shape_scaling;
+}
+constexpr auto last(muon_coefficients) {
+  return muon_coefficients::polar_express;
+}
+constexpr auto last(muon_tensor_mode) {
+  return muon_tensor_mode::distributed;
+}
 constexpr auto last(dtype) {
   return dtype::f16;
 }  // others are nobody's precision

@@ -63,7 +63,7 @@ TEST_CASE("what is not said is as in Megatron-LM", "[command]") {
   CHECK(m.init_std == 0.02);
   CHECK(m.norm_epsilon == 1e-5);
   CHECK(x.training.seed == 1234);
-  CHECK(x.training.optimizer == runtime::adamw_settings{0.9, 0.999, 1e-8, 0.01, 1.0});
+  CHECK(x.training.optimizer == runtime::optimizer_settings{0.9, 0.999, 1e-8, 0.01, 1.0});
   CHECK(x.training.rate.style == runtime::decay_style::linear);
   CHECK(x.watch.log_interval == 100);
   CHECK(x.watch.eval_interval == 1000);

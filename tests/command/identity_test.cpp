@@ -14,8 +14,7 @@ namespace {
 /// Settings without a trial, and why.
 const std::map<std::string, std::string>& not_tried() {
   static const std::map<std::string, std::string> all
-      = {{"--optimizer", "has one value"},
-         {"--load-hf", "its shape is the model's; tests/command/use_test.py"},
+      = {{"--load-hf", "its shape is the model's; tests/command/use_test.py"},
          {"--devices", "needs a GPU; tests/command/gpu_test.py"},
          {"--allow-tf32", "needs a GPU; tests/command/gpu_test.py"},
          {"--product-choices", "needs a GPU; tests/command/gpu_test.py"},
@@ -36,7 +35,6 @@ const std::map<std::string, std::string>& stands_as() {
          {"data.path", "data.index_xxh3"},
          {"train_iterations", "data.train_iterations"},
          {"train_samples", "data.train_iterations"},
-         {"optimizer", "optimizer.beta1"},  // there is one optimizer, and these are its settings
          {"rate.decay_iterations", "rate.decay"},
          {"rate.warmup_iterations", "rate.warmup"},
          {"rate.warmup_fraction", "rate.warmup"},
@@ -107,6 +105,9 @@ std::set<std::string> identity_paths() {
   for (const auto& text :
        {std::string("--fp16"),
         std::string("--fp16 --loss-scale 128"),
+        std::string("--optimizer sgd"),
+        std::string("--optimizer lion"),
+        std::string("--optimizer muon"),
         trials().at("--lr-wsd-decay-iters").around + "--decoupled-lr 1 --lr-wsd-decay-iters 5",
         trials().at("--start-weight-decay").around + "--start-weight-decay 0",
         trials().at("--step-batch-size-schedule").around + "--step-batch-size-schedule 0:2",

@@ -118,7 +118,8 @@ inline const std::map<std::string, trial>& trials() {
                     = "--recompute-granularity full --recompute-method block "
                       "--recompute-num-layers 1 ",
                     samples = "--train-samples 200 ", wsd = "--lr-decay-style WSD ",
-                    grows = "--weight-decay-incr-style linear ", uneven = two + "--num-layers 3 ";
+                    muon = "--optimizer muon ", grows = "--weight-decay-incr-style linear ",
+                    uneven = two + "--num-layers 3 ";
   const auto bpe = [](const std::string& name) {
     return "--vocab-file " + files() / (name + "/vocab.json") + " --merge-file "
            + files() / (name + "/merges.txt");
@@ -191,6 +192,19 @@ inline const std::map<std::string, trial>& trials() {
       {"--exit-interval", {"", "10"}},
       {"--on-nonfinite", {"", "skip"}},
       {"--max-skipped-in-a-row", {"--on-nonfinite skip ", "3"}},
+      {"--optimizer", {"", "sgd"}},
+      {"--sgd-momentum", {"--optimizer sgd ", "0.5"}},
+      {"--lion-beta1", {"--optimizer lion ", "0.5"}},
+      {"--lion-beta2", {"--optimizer muon --muon-scalar-optimizer lion ", "0.5"}},
+      {"--muon-momentum", {muon, "0.5"}},
+      {"--muon-nesterov", {muon, ""}},
+      {"--muon-no-split-qkv", {muon, ""}},
+      {"--muon-scale-mode", {muon, "unit_rms_norm"}},
+      {"--muon-extra-scale-factor", {muon, "0.2"}},
+      {"--muon-coefficient-type", {muon, "simple"}},
+      {"--muon-num-ns-steps", {muon, "10"}},
+      {"--muon-tp-mode", {muon, "distributed"}},
+      {"--muon-scalar-optimizer", {muon, "lion"}},
       {"--adam-beta1", {"", "0.8"}},
       {"--adam-beta2", {"", "0.95"}},
       {"--adam-eps", {"", "1e-7"}},

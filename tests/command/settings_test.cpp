@@ -57,7 +57,6 @@ const std::set<std::string>& becomes_others() {
                                             "batch.ramp",
                                             "train_samples",
                                             "nonfinite",
-                                            "optimizer",
                                             "rate.decay_iterations",
                                             "rate.warmup_iterations",
                                             "rate.warmup_fraction",

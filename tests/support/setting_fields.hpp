@@ -184,7 +184,20 @@ inline std::vector<std::string> setting_fields(const runtime::training_job& job)
           init_std);
   }
   {
-    const auto& [beta1, beta2, epsilon, decay, clip, moments, style, start, samples]
+    const auto& [beta1,
+                 beta2,
+                 epsilon,
+                 decay,
+                 clip,
+                 moments,
+                 style,
+                 start,
+                 samples,
+                 kind,
+                 sgd_momentum,
+                 lion_beta1,
+                 lion_beta2,
+                 muon]
         = job.training.optimizer;
     names("optimizer.",
           {"beta1",
@@ -195,7 +208,11 @@ inline std::vector<std::string> setting_fields(const runtime::training_job& job)
            "moments_from",
            "weight_decay_style",
            "start_weight_decay",
-           "weight_decay_samples"},
+           "weight_decay_samples",
+           "kind",
+           "sgd_momentum",
+           "lion_beta1",
+           "lion_beta2"},
           beta1,
           beta2,
           epsilon,
@@ -204,7 +221,31 @@ inline std::vector<std::string> setting_fields(const runtime::training_job& job)
           moments,
           style,
           start,
-          samples);
+          samples,
+          kind,
+          sgd_momentum,
+          lion_beta1,
+          lion_beta2);
+    const auto& [momentum, nesterov, split, scale, extra, coefficients, steps, mode, others] = muon;
+    names("optimizer.muon.",
+          {"momentum",
+           "nesterov",
+           "split_qkv",
+           "scale",
+           "extra_scale",
+           "coefficients",
+           "steps",
+           "tensor_mode",
+           "others"},
+          momentum,
+          nesterov,
+          split,
+          scale,
+          extra,
+          coefficients,
+          steps,
+          mode,
+          others);
   }
   {
     const auto& [maximum,
