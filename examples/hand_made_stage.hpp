@@ -38,7 +38,7 @@ struct stage {
   rt::chunk model;
   rt::recompute_plan plan;  ///< nothing is recomputed
   rt::resident_store store;
-  rt::adamw optimizer;
+  rt::optimizer_state optimizer;
 };
 
 }  // namespace story

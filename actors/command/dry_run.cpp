@@ -99,19 +99,32 @@ std::string steps_text(const training_job& job) {
                        b.ramp_start,
                        b.ramp_increment,
                        b.ramp_samples);
-  return out
-         + fmt::format(
-             "steps       {}, {:.3g} floating-point operations each\n"
-             "rate        {} to {} after {} samples of warm-up, {} until sample {}\n",
-             job.train_iterations,
-             training_flops(job.training.model, double(b.global)),
-             r.maximum,
-             r.minimum,
-             r.warmup,
-             r.style == decay_style::cosine   ? "cosine"
-             : r.style == decay_style::linear ? "linear"
-                                              : "constant",
-             r.decay);
+  for (const auto& step : b.steps)
+    out += fmt::format(
+        "            {} a step from sample {} on\n", counted(step.size, "sample"), step.from);
+  out += fmt::format(
+      "steps       {}, {:.3g} floating-point operations each\n"
+      "rate        {} to {} after {} samples of warm-up, {} until sample {}\n",
+      job.train_iterations,
+      training_flops(job.training.model, double(b.global)),
+      r.maximum,
+      r.minimum,
+      r.warmup,
+      to_string(r.style),
+      r.decay);
+  if (r.style == decay_style::wsd)
+    out += fmt::format(
+        "            falling in the last {} samples, {}\n", r.end_decay, to_string(r.end_style));
+  if (r.decoupled_maximum > 0)
+    out += fmt::format("            {} to {} for word embedding and output layer\n",
+                       r.decoupled_maximum,
+                       r.decoupled_minimum);
+  if (const auto& o = job.training.optimizer; o.weight_decay_style != increase_style::constant)
+    out += fmt::format("decay       of weights from {} to {}, {}\n",
+                       o.start_weight_decay,
+                       o.weight_decay,
+                       to_string(o.weight_decay_style));
+  return out;
 }
 
 std::string start_text(const actors::start_point& start) {

@@ -71,6 +71,7 @@ struct training_flags {
   struct {
     std::optional<std::int64_t> micro, global;
     std::vector<std::int64_t> ramp;  ///< none, or START INCREMENT SAMPLES
+    std::string sizes;               ///< "TOKENS:SIZE ..."; empty: none
     std::optional<std::int64_t> iterations, samples;
     std::int64_t exit_interval = 0;
   } steps;
@@ -81,8 +82,13 @@ struct training_flags {
   } nonfinite;
 
   struct {
-    runtime::adamw_settings adam;
+    runtime::optimizer_settings adam;
     std::int64_t seed = 1234;
+    std::optional<double> start_weight_decay, end_weight_decay;
+    std::string weight_decay_style = "constant";
+    std::string kind = "adam", muon_scale = "spectral", muon_coefficients = "quintic";
+    std::string muon_mode = "blockwise", muon_others = "adam";
+    bool muon_together = false;
   } optimizer;
 
   struct {
@@ -97,6 +103,9 @@ struct training_flags {
     std::optional<std::int64_t> decay_iterations, decay_samples;
     std::optional<std::int64_t> warmup_iterations, warmup_samples;
     std::optional<double> warmup_fraction;
+    std::string wsd_style = "exponential";
+    std::optional<std::int64_t> wsd_iterations, wsd_samples;
+    std::optional<double> decoupled_maximum, decoupled_minimum;
   } rate;
 
   struct {

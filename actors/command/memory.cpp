@@ -23,6 +23,12 @@ training_flags shape_and_layout(training_flags flags) {
   if (flags.tokenizer.vocabulary_size)
     flags.tokenizer = {.type = "NullTokenizer", .vocabulary_size = flags.tokenizer.vocabulary_size};
   flags.steps.ramp.clear();
+  if (!flags.steps.sizes.empty() && !flags.steps.global)
+    flags.steps.global
+        = runtime::batch_steps_from(flags.steps.sizes, flags.model.sequence.value_or(1))
+              .back()
+              .size;
+  flags.steps.sizes.clear();
   flags.steps.samples.reset();
   flags.steps.iterations = 1;
   flags.steps.exit_interval = 0;

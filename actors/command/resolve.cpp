@@ -6,7 +6,6 @@
 #include "runtime/tokenizer/description.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -77,65 +76,6 @@ void resolve_data(const training_flags& flags, runtime::training_job& job, sente
         "tokens that count, and this build averages over each micro-batch first; leave one out");
 }
 
-/// Steps of a run that is counted in samples: a partial last batch is left out, as in Megatron-LM.
-std::int64_t steps_of_samples(const runtime::batch_schedule& batch, std::int64_t samples) {
-  std::int64_t steps = 0, consumed = 0;
-  while (batch.ramp_start > 0 && consumed <= batch.ramp_samples && consumed <= samples) {
-    consumed += runtime::global_batch_size(batch, consumed);
-    ++steps;
-  }
-  return steps + std::max<std::int64_t>(samples - consumed, 0) / batch.global;
-}
-
-/// Megatron-LM counts rates in samples; steps are taken to be of the full batch size.
-void resolve_steps(const training_flags& flags, runtime::training_job& job, sentences& wrong) {
-  const auto& s = flags.steps;
-  const auto& r = flags.rate;
-  auto& rate = job.training.rate;
-  const auto& batch = job.training.batch;
-  const bool in_samples = s.samples.has_value();
-  if (s.iterations.has_value() == in_samples)
-    wrong.emplace_back(in_samples ? "--train-iters and --train-samples both say how long: give one"
-                                  : "how long? give --train-iters or --train-samples");
-  const auto foreign = [&](const char* flag, bool given, bool of_samples) {
-    if (given && of_samples != in_samples)
-      wrong.push_back(fmt::format("{} does not go with {}: count both in {}",
-                                  flag,
-                                  in_samples ? "--train-samples" : "--train-iters",
-                                  in_samples ? "samples" : "iterations"));
-  };
-  foreign("--lr-decay-iters", r.decay_iterations.has_value(), false);
-  foreign("--lr-warmup-iters", r.warmup_iterations.has_value(), false);
-  foreign("--lr-decay-samples", r.decay_samples.has_value(), true);
-  foreign("--lr-warmup-samples", r.warmup_samples.has_value(), true);
-  if (r.warmup_fraction && (r.warmup_iterations || r.warmup_samples))
-    wrong.emplace_back(
-        "--lr-warmup-fraction says again what --lr-warmup-iters or "
-        "--lr-warmup-samples says: give one");
-  if (!r.maximum)
-    wrong.emplace_back("--lr is missing: the peak learning rate");
-
-  if (batch.global < 1 || (batch.ramp_start > 0 && batch.ramp_increment < 1))
-    return;  // the rules of the batch are told elsewhere
-  job.train_iterations
-      = std::uint64_t(in_samples ? steps_of_samples(batch, *s.samples) : s.iterations.value_or(0));
-  const auto whole_run
-      = in_samples ? *s.samples : std::int64_t(job.train_iterations) * batch.global;
-  rate.decay = in_samples
-                   ? r.decay_samples.value_or(whole_run)
-                   : r.decay_iterations.value_or(std::int64_t(job.train_iterations)) * batch.global;
-  rate.warmup
-      = in_samples ? r.warmup_samples.value_or(0) : r.warmup_iterations.value_or(0) * batch.global;
-  if (r.warmup_fraction)
-    rate.warmup = std::llround(*r.warmup_fraction * double(rate.decay));
-  rate.maximum = r.maximum.value_or(0);
-  rate.minimum = r.minimum;
-  rate.warmup_start = r.warmup_start;
-  rate.style = r.style == "cosine"   ? runtime::decay_style::cosine
-               : r.style == "linear" ? runtime::decay_style::linear
-                                     : runtime::decay_style::constant;
-}
-
 /// Without documents for it there is no validation, as in Megatron-LM: --split 100,0,0 says so.
 void resolve_watching(const training_flags& flags, runtime::training_job& job, sentences& wrong) {
   job.watch = flags.watch;
@@ -194,12 +134,11 @@ runtime::training_job resolve(const training_flags& flags) {
   resolve_data(flags, job, wrong);
   resolve_layout(flags, job, wrong);
   resolve_recompute(flags, job, wrong);
+  resolve_optimizer(flags, job);
   resolve_steps(flags, job, wrong);
   resolve_watching(flags, job, wrong);
   resolve_nonfinite(flags, job, wrong);
   resolve_scaling(flags, job, wrong);
-  job.training.seed = std::uint64_t(flags.optimizer.seed);
-  job.training.optimizer = flags.optimizer.adam;
   job.checkpoints = flags.checkpoints;
   job.checkpoints.load_hub = flags.model.hub;
   job.faults = flags.faults;

@@ -175,17 +175,7 @@ void resolve_layout(const training_flags& flags, runtime::training_job& job, sen
   resolve_device(flags, job, wrong);
   auto& batch = job.training.batch;
   batch.data_parallel = std::max<std::int64_t>(1, out.world / model) * l.replicas_per_worker;
-  if (!flags.steps.micro)
-    wrong.emplace_back("--micro-batch-size is missing: how many samples pass a stage at once");
-  batch.micro = flags.steps.micro.value_or(1);
-  batch.global = flags.steps.global.value_or(batch.micro * batch.data_parallel);
-  if (flags.steps.ramp.size() == 3) {
-    batch.ramp_start = flags.steps.ramp[0];
-    batch.ramp_increment = flags.steps.ramp[1];
-    batch.ramp_samples = flags.steps.ramp[2];
-    if (batch.ramp_start == 0)
-      wrong.emplace_back("--rampup-batch-size: START is 0; give at least 1");
-  }
+  resolve_batch(flags, job, wrong);
   resolve_stages(flags, job, wrong);
 }
 

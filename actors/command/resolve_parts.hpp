@@ -21,6 +21,13 @@ runtime::gpt_config shape_from_hub(const training_flags& flags, sentences& wrong
 /// Layout, stages, reduction, precision, threads and batch; the model's layers are known.
 /// resolve_layout.cpp
 void resolve_layout(const training_flags& flags, runtime::training_job& job, sentences& wrong);
+/// Of the batch, whose replicas are known. resolve_steps.cpp
+void resolve_batch(const training_flags& flags, runtime::training_job& job, sentences& wrong);
+/// Optimizer and seed; then the length of the run, the rates and what grows with them.
+void resolve_optimizer(const training_flags& flags, runtime::training_job& job);
+void resolve_steps(const training_flags& flags, runtime::training_job& job, sentences& wrong);
+
+/// resolve_layout.cpp
 void resolve_recompute(const training_flags& flags, runtime::training_job& job, sentences& wrong);
 
 }  // namespace troupe::command

@@ -32,7 +32,7 @@ std::shared_ptr<const runtime::token_source> open_tokens(const runtime::training
 std::uint64_t samples_of(const runtime::batch_schedule& batch, std::uint64_t iterations) {
   std::int64_t consumed = 0;
   std::uint64_t i = 0;
-  for (; i < iterations && runtime::global_batch_size(batch, consumed) != batch.global; ++i)
+  for (; i < iterations && !runtime::is_settled(batch, consumed); ++i)
     consumed += runtime::global_batch_size(batch, consumed);
   return std::uint64_t(consumed) + (iterations - i) * std::uint64_t(batch.global);
 }

@@ -106,7 +106,7 @@ runtime::found_checkpoint find_start(const runtime::training_job& job,
 namespace {
 
 runtime::scheduler_values values_of(const runtime::training_job& job) {
-  return {job.training.rate, job.training.optimizer.weight_decay};
+  return {job.training.rate, job.training.optimizer.decay(), job.training.batch.global};
 }
 
 void settle_scheduler(const runtime::checkpoint_reader& from, runtime::training_job& job) {
@@ -129,7 +129,12 @@ void settle_scheduler(const runtime::checkpoint_reader& from, runtime::training_
         from.folder().string(),
         differences(*there, values_of(job)));
   job.training.rate = there->rate;
-  job.training.optimizer.weight_decay = there->weight_decay;
+  auto& optimizer = job.training.optimizer;
+  optimizer.weight_decay = there->weight_decay.end;
+  const bool grows = there->weight_decay.style != runtime::increase_style::constant;
+  optimizer.start_weight_decay = grows ? there->weight_decay.start : 0;
+  optimizer.weight_decay_style = there->weight_decay.style;
+  optimizer.weight_decay_samples = there->weight_decay.samples;
 }
 
 /// The step after which the moments of a checkpoint were zero.
@@ -198,17 +203,52 @@ std::vector<std::string> compare_identities(const runtime::checkpoint_reader& fr
   return out;
 }
 
+/// "muon, others by adam", as the identity of a checkpoint has it.
+std::string state_kind_of(const runtime::checkpoint_manifest& x) {
+  const auto text = [](const json& in, const char* key) {
+    const auto found = in.find(key);
+    return found != in.end() && found->is_string() ? found->get<std::string>() : std::string();
+  };
+  runtime::optimizer_settings out;
+  const auto all = runtime::json_value(x.identity);
+  const auto found = all.find("optimizer");
+  if (found == all.end() || !found->is_object())
+    return state_kind(out);
+  if (const auto kind = text(*found, "kind"); !kind.empty()) {
+    const auto known = runtime::optimizer_kind_from(kind);
+    if (!known)
+      return kind;
+    out.kind = *known;
+  }
+  if (const auto muon = found->find("muon"); muon != found->end() && muon->is_object())
+    out.muon.others = runtime::optimizer_kind_from(text(*muon, "others")).value_or(out.muon.others);
+  return state_kind(out);
+}
+
 /// `troupe checkpoint import` makes checkpoints without.
-void require_moments(const runtime::checkpoint_reader& from) {
+void require_state(const runtime::checkpoint_reader& from, const runtime::training_job& job) {
   const auto names = from.names();
-  if (std::none_of(
-          names.begin(), names.end(), [](auto name) { return name.starts_with("exp_avg."); }))
+  const bool has_state = std::any_of(names.begin(), names.end(), [](auto name) {
+    return name.starts_with("exp_avg.") || name.starts_with("momentum_buffer.");
+  });
+  const char* const instead
+      = "`checkpoints.finetune` to begin a new training with them, or `checkpoints.no_load_optim` "
+        "to go on from its iteration with moments from zero";
+  if (!has_state)
     throw runtime::input_error(
-        "cannot resume from '{}': it has parameters only, no moments of an optimizer. Give "
-        "`checkpoints.finetune` to begin a new training with them, or `checkpoints.no_load_optim` "
-        "to go on from its "
-        "iteration with moments from zero",
-        from.folder().string());
+        "cannot resume from '{}': it has parameters only, no moments of an optimizer. Give {}",
+        from.folder().string(),
+        instead);
+  const auto there = state_kind_of(from.manifest());
+  const auto here = state_kind(job.training.optimizer);
+  if (there != here)
+    throw runtime::input_error(
+        "cannot resume from '{}': the state of its optimizer is that of {}, and this run's "
+        "`optimizer.kind` is {}. Give what it was trained with; or, of its parameters alone, {}",
+        from.folder().string(),
+        there,
+        here,
+        instead);
 }
 
 }  // namespace
@@ -253,7 +293,7 @@ start_point plan_start(runtime::training_job& job, const runtime::cancel_token& 
     job.training.optimizer.moments_from = out.iteration - out.skipped.iterations;
     return out;
   }
-  require_moments(*out.from);
+  require_state(*out.from, job);
   out.with_moments = true;
   if (job.training.precision == runtime::dtype::f16 && there.scale.is_used())
     out.scale = runtime::resumed_scale(job.training.scaling, there.scale);

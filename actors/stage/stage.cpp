@@ -352,7 +352,11 @@ void stage_state::decide(const messages::decision& x) {
         if (!x.skip && context.saving)
           std::exchange(context.saving, nullptr)->wait(token);
         if (!x.skip) {
-          context.worker->update({x.update, x.learning_rate, x.gradient_scale});
+          context.worker->update({.step = x.update,
+                                  .learning_rate = x.learning_rate,
+                                  .gradient_scale = x.gradient_scale,
+                                  .decoupled_learning_rate = x.decoupled_learning_rate,
+                                  .weight_decay = x.weight_decay});
           runtime::keep_product_choices(job->job);
           runtime::tell_missing_attention(job->job);
         }

@@ -104,16 +104,19 @@ void supervisor_state::decide() {
                          job_->job.training.skippable_in_a_row);
   report_.lm_loss = verdict.loss;
   report_.grad_norm = verdict.grad_norm;
-  report_.learning_rate = verdict.update.learning_rate;
+  const double rate = report_.learning_rate = verdict.update.learning_rate;
   report_.skipped = verdict.skipped;
   report_.scale = verdict.scale;
   decided_ = true;
-  tell_replicas(messages::decision{.generation = generation_,
-                                   .step = now_->step,
-                                   .skip = verdict.skips(),
-                                   .update = verdict.update.step,
-                                   .learning_rate = verdict.update.learning_rate,
-                                   .gradient_scale = verdict.update.gradient_scale});
+  tell_replicas(messages::decision{
+      .generation = generation_,
+      .step = now_->step,
+      .skip = verdict.skips(),
+      .update = verdict.update.step,
+      .learning_rate = rate,
+      .decoupled_learning_rate = verdict.update.decoupled_learning_rate.value_or(rate),
+      .weight_decay = verdict.update.weight_decay.value_or(0),
+      .gradient_scale = verdict.update.gradient_scale});
 }
 
 void supervisor_state::receive(const messages::applied& x) {

@@ -15,6 +15,7 @@
 #include "kernels/op/head_norm.hpp"
 #include "kernels/op/linear.hpp"
 #include "kernels/op/masked_loss.hpp"
+#include "kernels/op/momentum.hpp"
 #include "kernels/op/norm.hpp"
 #include "kernels/op/registry.hpp"
 #include "kernels/op/rope.hpp"

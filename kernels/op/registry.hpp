@@ -59,11 +59,13 @@ enum class operation_memory : std::uint8_t {
   X(linear_backward_weight, layer, backend)    \
   X(masked_loss_forward, state, backend)       \
   X(masked_loss_backward, state, backend)      \
+  X(momentum_step, state, backend)             \
   X(norm_forward, layer, backend)              \
   X(norm_backward_input, layer, backend)       \
   X(norm_backward_weight, layer, backend)      \
   X(rope, layer, backend)                      \
   X(sample_token, state, host)                 \
+  X(scaled_sum, state, backend)                \
   X(add, layer, backend)                       \
   X(ordered_sum, layer, backend)               \
   X(square_norm, state, backend)               \

@@ -132,6 +132,8 @@ struct decision {
   bool skip = false;         ///< no update: answer with the state as it is
   std::uint64_t update = 0;  ///< counts the updates; the first is 1
   double learning_rate = 0;
+  double decoupled_learning_rate = 0;  ///< of the word embedding and the output layer
+  double weight_decay = 0;
   double gradient_scale = 1;
 
   friend bool operator==(const decision&, const decision&) = default;
@@ -222,6 +224,8 @@ typename Inspector::result_type inspect(Inspector& f, decision& x) {
            x.skip,
            x.update,
            x.learning_rate,
+           x.decoupled_learning_rate,
+           x.weight_decay,
            *scale);
 }
 template <class Inspector>

@@ -1,28 +1,196 @@
 #include "runtime/optim/schedules.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/core/names.hpp"
 
+#include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <numbers>
 
 namespace troupe::runtime {
 
+namespace {
+
+constexpr std::string_view decay_names[]
+    = {"constant", "linear", "cosine", "inverse-square-root", "WSD"};
+constexpr std::string_view end_names[] = {"exponential", "linear", "cosine", "minus_sqrt"};
+constexpr std::string_view increase_names[] = {"constant", "linear", "cosine"};
+
+/// From 1 at the beginning to 0 at the end.
+double half_cosine(double share) {
+  return 0.5 * (std::cos(std::numbers::pi * share) + 1);
+}
+
+/// How much of the rate is left when a share of its last decay is over.
+double end_coefficient(wsd_style style, double share) {
+  switch (style) {
+    case wsd_style::exponential:
+      return 2 * std::pow(0.5, share) - 1;
+    case wsd_style::linear:
+      return 1 - share;
+    case wsd_style::cosine:
+      return half_cosine(share);
+    case wsd_style::minus_sqrt:
+      return 1 - std::sqrt(share);
+  }
+  return 0;
+}
+
+double coefficient(const rate_schedule& s, double n) {
+  if (s.style == decay_style::wsd) {
+    const double stable = double(s.decay - s.end_decay);
+    return n <= stable ? 1 : end_coefficient(s.end_style, (n - stable) / double(s.end_decay));
+  }
+  const double r = (n - s.warmup) / (double(s.decay) - s.warmup);
+  return s.style == decay_style::linear ? 1 - r : half_cosine(r);
+}
+
+/// "250B" as a whole number; nothing: it is none.
+std::optional<std::int64_t> suffixed_number(std::string_view text) {
+  double factor = 1;
+  if (!text.empty())
+    switch (text.back()) {
+      case 'K':
+      case 'k':
+        factor = 1e3;
+        break;
+      case 'M':
+      case 'm':
+        factor = 1e6;
+        break;
+      case 'B':
+      case 'b':
+        factor = 1e9;
+        break;
+      case 'T':
+      case 't':
+        factor = 1e12;
+        break;
+      default:
+        break;
+    }
+  if (factor > 1)
+    text.remove_suffix(1);
+  double x = 0;
+  const auto read
+      = std::from_chars(text.data(), text.data() + text.size(), x, std::chars_format::fixed);
+  if (read.ec != std::errc() || read.ptr != text.data() + text.size() || !(x >= 0)
+      || x * factor > 9e15)
+    return std::nullopt;
+  return std::int64_t(x * factor);
+}
+
+void check_steps(const batch_schedule& s) {
+  if (s.ramp_start > 0)
+    throw input_error("`batch.ramp` and `batch.steps` both say how the batch size grows: give one");
+  if (s.steps.front().from != 0)
+    throw input_error(
+        "`batch.steps`: its first entry begins at {} samples; one must begin at 0, for the first "
+        "step",
+        s.steps.front().from);
+  for (std::size_t i = 1; i < s.steps.size(); ++i)
+    if (s.steps[i].from <= s.steps[i - 1].from)
+      throw input_error(
+          "`batch.steps`: two entries begin at {} samples; give each a threshold of its own, a "
+          "sample or more apart",
+          s.steps[i].from);
+  if (s.steps.back().size != s.global)
+    throw input_error("`batch.steps` ends with {} samples a step, and `batch.global` is {}",
+                      s.steps.back().size,
+                      s.global);
+}
+
+}  // namespace
+
+std::string_view to_string(decay_style x) {
+  return decay_names[std::size_t(x)];
+}
+std::string_view to_string(wsd_style x) {
+  return end_names[std::size_t(x)];
+}
+std::string_view to_string(increase_style x) {
+  return increase_names[std::size_t(x)];
+}
+std::optional<decay_style> decay_style_from(std::string_view name) {
+  return value_named<decay_style>(decay_names, name);
+}
+std::optional<wsd_style> wsd_style_from(std::string_view name) {
+  return value_named<wsd_style>(end_names, name);
+}
+std::optional<increase_style> increase_style_from(std::string_view name) {
+  return value_named<increase_style>(increase_names, name);
+}
+
 double learning_rate(const rate_schedule& s, std::int64_t consumed) {
-  if (s.warmup > 0 && consumed <= s.warmup)
-    return s.warmup_start + (s.maximum - s.warmup_start) * double(consumed) / double(s.warmup);
+  const double n = double(consumed);
+  if (s.warmup > 0 && n <= s.warmup)
+    return s.warmup_start + (s.maximum - s.warmup_start) * n / s.warmup;
   if (s.style == decay_style::constant)
     return s.maximum;
   if (consumed > s.decay)
     return s.minimum;
-  const double r = double(consumed - s.warmup) / double(s.decay - s.warmup);
-  const double c
-      = s.style == decay_style::linear ? 1 - r : 0.5 * (std::cos(std::numbers::pi * r) + 1);
-  return s.minimum + c * (s.maximum - s.minimum);
+  if (s.style == decay_style::inverse_square_root)
+    return std::max(s.minimum,
+                    s.maximum * std::sqrt(std::max(s.warmup, 1.0)) / std::sqrt(std::max(n, 1.0)));
+  return s.minimum + coefficient(s, n) * (s.maximum - s.minimum);
+}
+
+double decoupled_learning_rate(const rate_schedule& s, std::int64_t consumed) {
+  auto own = s;
+  own.maximum = s.decoupled_maximum;
+  own.minimum = s.decoupled_minimum;
+  return learning_rate(own, consumed);
+}
+
+double weight_decay(const weight_decay_schedule& s, std::int64_t consumed) {
+  if (s.style == increase_style::constant || consumed > s.samples)
+    return s.end;
+  const double share = double(consumed) / double(s.samples);
+  const double c = s.style == increase_style::linear ? share : half_cosine(1 - share);
+  return s.start + c * (s.end - s.start);
+}
+
+std::vector<batch_step> batch_steps_from(std::string_view text, std::int64_t tokens_of_a_sample) {
+  std::vector<batch_step> out;
+  constexpr std::string_view between = " ,\t\n";
+  for (auto at = text.find_first_not_of(between); at != text.npos;
+       at = text.find_first_not_of(between, at)) {
+    const auto end = std::min(text.find_first_of(between, at), text.size());
+    const auto entry = text.substr(at, end - at);
+    at = end;
+    const auto colon = std::min(entry.find(':'), entry.size());
+    const auto tokens = suffixed_number(entry.substr(0, colon));
+    const auto size = suffixed_number(entry.substr(std::min(colon + 1, entry.size())));
+    if (!tokens || !size || *size < 1)
+      throw input_error(
+          "`batch.steps`: '{}' is no TOKENS:SIZE, as 0:768 or 250B:1536: from how many tokens on a "
+          "step has how many samples",
+          entry);
+    out.push_back({*tokens / tokens_of_a_sample, *size});
+  }
+  if (out.empty())
+    throw input_error("`batch.steps` is empty: give TOKENS:SIZE, as in '0:768 250B:1536'");
+  std::stable_sort(out.begin(), out.end(), [](const batch_step& a, const batch_step& b) {
+    return a.from < b.from;
+  });
+  return out;
+}
+
+bool is_settled(const batch_schedule& s, std::int64_t consumed) {
+  if (!s.steps.empty())
+    return consumed >= s.steps.back().from;
+  return s.ramp_start == 0 || consumed > s.ramp_samples || s.ramp_start == s.global;
 }
 
 std::int64_t global_batch_size(const batch_schedule& s, std::int64_t consumed) {
-  if (s.ramp_start == 0 || consumed > s.ramp_samples || s.ramp_start == s.global)
+  if (is_settled(s, consumed))
     return s.global;
+  if (!s.steps.empty())
+    return std::find_if(s.steps.rbegin(),
+                        s.steps.rend(),
+                        [&](const batch_step& x) { return x.from <= consumed; })
+        ->size;
   const auto increments = (s.global - s.ramp_start) / s.ramp_increment;
   const double each = double(s.ramp_samples) / double(increments);
   const auto done = each > 0 ? std::int64_t(double(consumed) / each) : increments;
@@ -51,6 +219,12 @@ void check(const batch_schedule& s) {
         s.data_parallel,
         below > 0 && size - below <= each / 2 ? below : below + each);
   };
+  if (!s.steps.empty()) {
+    check_steps(s);
+    for (const auto& x : s.steps)
+      divides(x.size, "`batch.steps`: batch size");
+    return;
+  }
   divides(s.global, "`batch.global`");
   if (s.ramp_start == 0)
     return;

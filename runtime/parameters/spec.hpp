@@ -69,10 +69,14 @@ struct parameter_spec {
   double init_std = 0;       ///< normal numbers with this deviation ...
   double init_constant = 0;  ///< ... or, where that is 0, this value
   bool decays = false;       ///< weight decay applies: it has two dimensions or more
-  std::int64_t valid_rows = -1;  ///< rows from here on are padding, always zero; -1: none
-  std::string tied_to = {};      ///< the parameter whose values these are; the gradient is its own
-  bool has_copies = false;       ///< others are tied to it
+  bool embedding_or_output = false;  ///< of the words: the embedding, the output layer
+  std::int64_t valid_rows = -1;      ///< rows from here on are padding, always zero; -1: none
+  std::string tied_to = {};  ///< the parameter whose values these are; the gradient is its own
+  bool has_copies = false;   ///< others are tied to it
   parameter_placements placements = {};
+  /// Rows of each kind in a group of rows, of which it has several: those of queries, of keys and
+  /// of values. Empty: they are all of one kind.
+  std::vector<std::int64_t> row_kinds = {};
 };
 
 /// What is acquired, released and emitted together: a layer, the embedding, the head.

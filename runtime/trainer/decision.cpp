@@ -67,6 +67,9 @@ step_verdict decide(const recipe& recipe, const training_position& at, const ste
   const auto place = std::int64_t(at.consumed - at.skipped.samples);
   out.update.learning_rate
       = recipe.rate_of.at ? recipe.rate_of.at(place) : learning_rate(recipe.rate, place);
+  if (recipe.rate.decoupled_maximum > 0)
+    out.update.decoupled_learning_rate = decoupled_learning_rate(recipe.rate, place);
+  out.update.weight_decay = weight_decay(recipe.optimizer.decay(), place);
   if (!out.fault.empty()) {
     const bool dynamic = at.scale.is_used() && recipe.scaling.constant == 0;
     out.overflows = dynamic && can_fall(recipe.scaling, at.scale);

@@ -6,8 +6,8 @@
 #include "runtime/model/extension.hpp"
 #include "runtime/model/gpt/gpt_config.hpp"
 #include "runtime/model/model_spec.hpp"
-#include "runtime/optim/adamw.hpp"
 #include "runtime/optim/loss_scale.hpp"
+#include "runtime/optim/optimizer_state.hpp"
 #include "runtime/optim/schedules.hpp"
 #include "runtime/telemetry/step_report.hpp"
 
@@ -21,7 +21,7 @@ struct recipe {
   gpt_config model;
   extension own = {};  ///< what of the model is the user's
   std::uint64_t seed = 1234;
-  adamw_settings optimizer;
+  optimizer_settings optimizer;
   rate_schedule rate;
   own_rate rate_of = {};  ///< in place of `rate`, where its function is given
   batch_schedule batch;   ///< data_parallel: the logical replicas

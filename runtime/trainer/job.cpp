@@ -17,6 +17,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <utility>
@@ -54,7 +55,28 @@ void validate_steps(const training_job& job, sentences& wrong) {
                     "`rate.warmup_fraction`, or lengthen `rate.decay_iterations` or `rate.decay`",
                     rate.warmup,
                     rate.decay));
+  if (rate.style == decay_style::wsd && (rate.end_decay < 1 || rate.end_decay > rate.decay))
+    wrong.push_back(
+        fmt::format("`rate.style` WSD decays at its end for {} samples: give "
+                    "`rate.wsd_decay_iterations` or `rate.wsd_decay`, from 1 to the {} samples of "
+                    "the whole decay",
+                    rate.end_decay,
+                    rate.decay));
+  if (rate.decoupled_minimum > rate.decoupled_maximum)
+    wrong.push_back(fmt::format(
+        "`rate.decoupled_minimum` {} is above `rate.decoupled_maximum` {}: lower the one or raise "
+        "the other",
+        rate.decoupled_minimum,
+        rate.decoupled_maximum));
   const auto& adam = job.training.optimizer;
+  if (adam.weight_decay_style != increase_style::constant
+      && adam.start_weight_decay > adam.weight_decay)
+    wrong.push_back(
+        fmt::format("weight decay would fall from `optimizer.start_weight_decay` {} to "
+                    "`optimizer.end_weight_decay` {}: it only grows; lower the one or raise the "
+                    "other",
+                    adam.start_weight_decay,
+                    adam.weight_decay));
   const std::pair<const char*, double> memories[]
       = {{"`optimizer.beta1`", adam.beta1}, {"`optimizer.beta2`", adam.beta2}};
   for (const auto& [flag, beta] : memories)
@@ -326,29 +348,78 @@ void validate_resuming(const training_job& job, sentences& wrong) {
 }
 
 json describe(const batch_schedule& x) {
-  return {{"micro", x.micro},
-          {"global", x.global},
-          {"data_parallel", x.data_parallel},
-          {"ramp", {x.ramp_start, x.ramp_increment, x.ramp_samples}}};
+  json out = {{"micro", x.micro},
+              {"global", x.global},
+              {"data_parallel", x.data_parallel},
+              {"ramp", {x.ramp_start, x.ramp_increment, x.ramp_samples}}};
+  for (const auto& step : x.steps)
+    out["steps"].push_back({step.from, step.size});
+  return out;
+}
+
+/// Without a point where it is whole.
+json count_or_fraction(double x) {
+  return x == std::floor(x) && x < 1e15 ? json(std::uint64_t(x)) : json(x);
 }
 
 json describe(const rate_schedule& x) {
-  return {{"maximum", x.maximum},
-          {"minimum", x.minimum},
-          {"warmup_start", x.warmup_start},
-          {"warmup", x.warmup},
-          {"decay", x.decay},
-          {"style", to_string(x.style)}};
+  json out = {{"maximum", x.maximum},
+              {"minimum", x.minimum},
+              {"warmup_start", x.warmup_start},
+              {"warmup", count_or_fraction(x.warmup)},
+              {"decay", x.decay},
+              {"style", to_string(x.style)}};
+  if (x.style == decay_style::wsd) {
+    out["wsd_style"] = to_string(x.end_style);
+    out["wsd_decay"] = x.end_decay;
+  }
+  if (x.decoupled_maximum > 0) {
+    out["decoupled_maximum"] = x.decoupled_maximum;
+    out["decoupled_minimum"] = x.decoupled_minimum;
+  }
+  return out;
 }
 
-json describe(const adamw_settings& x) {
-  json out = {{"beta1", x.beta1},
-              {"beta2", x.beta2},
-              {"epsilon", x.epsilon},
-              {"weight_decay", x.weight_decay},
-              {"clip", x.clip}};
+json describe(const muon_settings& x) {
+  return {{"momentum", x.momentum},
+          {"nesterov", x.nesterov},
+          {"split_qkv", x.split_qkv},
+          {"scale", to_string(x.scale)},
+          {"extra_scale", x.extra_scale},
+          {"coefficients", to_string(x.coefficients)},
+          {"steps", x.steps},
+          {"tensor_mode", to_string(x.tensor_mode)},
+          {"others", to_string(x.others)}};
+}
+
+/// What its rules read. That of adam has no name: it is older than the others.
+json describe(const optimizer_settings& x) {
+  json out = {{"weight_decay", x.weight_decay}, {"clip", x.clip}};
+  const auto uses = [&x](optimizer_kind kind) {
+    return x.kind == kind || (x.kind == optimizer_kind::muon && x.muon.others == kind);
+  };
+  if (uses(optimizer_kind::adam)) {
+    out["beta1"] = x.beta1;
+    out["beta2"] = x.beta2;
+    out["epsilon"] = x.epsilon;
+  }
+  if (x.kind != optimizer_kind::adam)
+    out["kind"] = to_string(x.kind);
+  if (x.kind == optimizer_kind::sgd)
+    out["sgd_momentum"] = x.sgd_momentum;
+  if (uses(optimizer_kind::lion)) {
+    out["lion_beta1"] = x.lion_beta1;
+    out["lion_beta2"] = x.lion_beta2;
+  }
+  if (x.kind == optimizer_kind::muon)
+    out["muon"] = describe(x.muon);
   if (x.moments_from > 0)
     out["moments_from"] = x.moments_from;
+  if (x.weight_decay_style != increase_style::constant) {
+    out["weight_decay_style"] = to_string(x.weight_decay_style);
+    out["start_weight_decay"] = x.start_weight_decay;
+    out["weight_decay_samples"] = x.weight_decay_samples;
+  }
   return out;
 }
 

@@ -10,36 +10,103 @@
 namespace troupe::runtime {
 
 template <class Visitor>
-void visit_fields(Visitor& visit, adamw_settings& x) {
-  auto& [beta1, beta2, epsilon, weight_decay, clip, moments_from] = x;
+void visit_fields(Visitor& visit, muon_settings& x) {
+  auto& [momentum,
+         nesterov,
+         split_qkv,
+         scale,
+         extra_scale,
+         coefficients,
+         steps,
+         tensor_mode,
+         others]
+      = x;
+  visit("momentum", momentum);
+  visit("nesterov", nesterov);
+  visit("split_qkv", split_qkv);
+  visit("scale", scale);
+  visit("extra_scale", extra_scale);
+  visit("coefficients", coefficients);
+  visit("steps", steps);
+  visit("tensor_mode", tensor_mode);
+  visit("others", others);
+}
+
+template <class Visitor>
+void visit_fields(Visitor& visit, optimizer_settings& x) {
+  auto& [beta1,
+         beta2,
+         epsilon,
+         weight_decay,
+         clip,
+         moments_from,
+         style,
+         start,
+         samples,
+         kind,
+         sgd_momentum,
+         lion_beta1,
+         lion_beta2,
+         muon]
+      = x;
   visit("beta1", beta1);
   visit("beta2", beta2);
   visit("epsilon", epsilon);
   visit("weight_decay", weight_decay);
   visit("clip", clip);
   visit("moments_from", moments_from);
+  visit("weight_decay_style", style);
+  visit("start_weight_decay", start);
+  visit("weight_decay_samples", samples);
+  visit("kind", kind);
+  visit("sgd_momentum", sgd_momentum);
+  visit("lion_beta1", lion_beta1);
+  visit("lion_beta2", lion_beta2);
+  visit("muon", muon);
 }
 
 template <class Visitor>
 void visit_fields(Visitor& visit, rate_schedule& x) {
-  auto& [maximum, minimum, warmup_start, warmup, decay, style] = x;
+  auto& [maximum,
+         minimum,
+         warmup_start,
+         warmup,
+         decay,
+         style,
+         end_style,
+         end_decay,
+         decoupled_maximum,
+         decoupled_minimum]
+      = x;
   visit("maximum", maximum);
   visit("minimum", minimum);
   visit("warmup_start", warmup_start);
   visit("warmup", warmup);
   visit("decay", decay);
   visit("style", style);
+  visit("end_style", end_style);
+  visit("end_decay", end_decay);
+  visit("decoupled_maximum", decoupled_maximum);
+  visit("decoupled_minimum", decoupled_minimum);
+}
+
+template <class Visitor>
+void visit_fields(Visitor& visit, batch_step& x) {
+  auto& [from, size] = x;
+  visit("from", from);
+  visit("size", size);
 }
 
 template <class Visitor>
 void visit_fields(Visitor& visit, batch_schedule& x) {
-  auto& [micro, global, data_parallel, ramp_start, ramp_increment, ramp_samples] = x;
+  auto& [micro, global, data_parallel, ramp_start, ramp_increment, ramp_samples, steps] = x;
   visit("micro", micro);
   visit("global", global);
   visit("data_parallel", data_parallel);
   visit("ramp_start", ramp_start);
   visit("ramp_increment", ramp_increment);
   visit("ramp_samples", ramp_samples);
+  visit("steps", steps);
 }
 
 template <class Visitor>

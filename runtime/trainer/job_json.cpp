@@ -26,7 +26,25 @@ using nlohmann::json;
 // The greatest value of each choice: of a type that is not here the reader does not compile.
 // Whoever adds a value at the end of one names it here.
 constexpr auto last(decay_style) {
-  return decay_style::cosine;
+  return decay_style::wsd;
+}
+constexpr auto last(wsd_style) {
+  return wsd_style::minus_sqrt;
+}
+constexpr auto last(increase_style) {
+  return increase_style::cosine;
+}
+constexpr auto last(optimizer_kind) {
+  return optimizer_kind::muon;
+}
+constexpr auto last(muon_scale) {
+  return muon_scale::shape_scaling;
+}
+constexpr auto last(muon_coefficients) {
+  return muon_coefficients::polar_express;
+}
+constexpr auto last(muon_tensor_mode) {
+  return muon_tensor_mode::distributed;
 }
 constexpr auto last(dtype) {
   return dtype::f16;

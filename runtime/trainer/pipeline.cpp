@@ -19,7 +19,7 @@ std::set<int> planned_microbatches(const training_job& job, std::uint64_t consum
   std::set<int> out;
   for (auto at = std::int64_t(consumed);; at += global_batch_size(batch, at)) {
     out.insert(int(microbatches(batch, at) * job.layout.replicas_per_worker));
-    if (global_batch_size(batch, at) == batch.global)
+    if (is_settled(batch, at))
       return out;
   }
 }

@@ -11,9 +11,13 @@ namespace troupe::runtime {
 
 struct scheduler_values {
   rate_schedule rate;
-  double weight_decay = 0;
+  weight_decay_schedule weight_decay;
+  std::int64_t global_batch = 0;  ///< for messages, which also count in its steps; 0: unknown
 
-  friend bool operator==(const scheduler_values&, const scheduler_values&) = default;
+  /// Whether the same rates and weight decays follow.
+  friend bool operator==(const scheduler_values& a, const scheduler_values& b) {
+    return a.rate == b.rate && a.weight_decay == b.weight_decay;
+  }
 };
 
 /// Those in the identity of a checkpoint; nothing when it has none. `where` begins messages. Throws
@@ -21,7 +25,8 @@ struct scheduler_values {
 std::optional<scheduler_values> scheduler_values_in(const std::string& identity,
                                                     const std::string& where);
 
-/// "\n  `rate.maximum`: 0.001 there, 0.002 here", a line for each that differs.
+/// "\n  `rate.maximum`: checkpoint 0.001, this run 0.002", a line for each that differs; what is
+/// counted in samples also in steps: "80 samples (10 steps of 8)".
 std::string differences(const scheduler_values& there, const scheduler_values& here);
 
 }  // namespace troupe::runtime

@@ -78,7 +78,8 @@ worker::hosted::hosted(const worker_settings& settings,
           *store,
           buckets,
           of_replicas(groups, state_sharded, [](const auto& group) { return group.rank(); }))),
-      optimizer(*store, settings.optimizer, owned, stream.pool(), settings.grain) {
+      optimizer(
+          *store, settings.optimizer, owned, stream.pool(), settings.grain, groups_of_optimizer()) {
   if (stream.pool().is_shadow())
     return;
   draw_initial_values(*store, settings.seed, [&](const initial_piece& x) {
@@ -86,6 +87,34 @@ worker::hosted::hosted(const worker_settings& settings,
     store->set_rounded(store->entries()[std::size_t(x.entry)], x.begin, n, x.rounded);
     optimizer.set_weights(x.entry, x.begin, x.values);
   });
+}
+
+optimizer_groups worker::hosted::groups_of_optimizer() const {
+  optimizer_groups out{.tensor = groups[axis::tensor]};
+  if (!state_sharded)
+    return out;
+  out.of_entry.resize(store->entries().size());
+  for (const auto& x : buckets)
+    for (int e = x.first; e < x.end; ++e)
+      out.of_entry[std::size_t(e)].group = group_of(x);
+  int most = 1;
+  for (const auto& x : out.of_entry)
+    most = std::max(most, x.group ? x.group->size() : 1);
+  for (int r = 0; r < most; ++r) {
+    const auto theirs
+        = owned_ranges(*store, buckets, of_replicas(groups, true, [r](const auto& group) {
+            return std::min(r, group.size() - 1);
+          }));
+    std::vector<std::int64_t> ends(out.of_entry.size(), 0);
+    for (std::size_t e = 0; e < ends.size(); ++e)
+      ends[e] = r == 0 ? 0 : out.of_entry[e].ends.empty() ? 0 : out.of_entry[e].ends.back();
+    for (const auto& x : theirs)
+      ends[std::size_t(x.entry)] = x.end;
+    for (std::size_t e = 0; e < ends.size(); ++e)
+      if (auto& x = out.of_entry[e]; x.group && r < x.group->size())
+        x.ends.push_back(ends[e]);
+  }
+  return out;
 }
 
 worker::worker(worker_settings settings, stream& stream, const worker_groups& groups)

@@ -8,7 +8,7 @@
 #include "runtime/collective/communicator.hpp"
 #include "runtime/model/chunk_pass.hpp"
 #include "runtime/model/recompute.hpp"
-#include "runtime/optim/adamw.hpp"
+#include "runtime/optim/optimizer_state.hpp"
 #include "runtime/parameters/buckets.hpp"
 #include "runtime/parameters/store.hpp"
 #include "runtime/schedule/plan.hpp"
@@ -34,7 +34,7 @@ struct worker_settings {
   model_spec model;
   std::vector<hosted_chunk> chunks;
   std::uint64_t seed = 1234;
-  adamw_settings optimizer;
+  optimizer_settings optimizer;
   int replicas = 1;              ///< logical replicas that this worker hosts
   dtype precision = dtype::f32;  ///< of values and activations
   recompute_settings recompute;
@@ -82,8 +82,9 @@ struct pass_key {
   friend auto operator<=>(const pass_key&, const pass_key&) = default;
 };
 
-/// Of the state of a worker: weights (masters, if any) by their names, moments as "exp_avg.<name>"
-/// and "exp_avg_sq.<name>". The elements lie where the worker computes.
+/// Of the state of a worker: weights (masters, if any) by their names, what the rule of each keeps
+/// as "exp_avg.<name>", "momentum_buffer.<name>" (optimizer_settings.hpp). The elements lie where
+/// the worker computes.
 using state_shard = tensor_shard<std::span<float>>;
 
 /// Used by one lane, and bound to its stream; what other lanes may call says so.
@@ -204,6 +205,9 @@ class worker {
     /// The group over whose replicas a bucket is summed; null: none.
     communicator* group_of(const bucket& x) const { return x.along ? groups[*x.along] : nullptr; }
 
+    /// With whom the optimizer puts matrices together.
+    optimizer_groups groups_of_optimizer() const;
+
     /// What replicas must have alike, as far as it is here: see vote_digest.
     struct array {
       const void* data;
@@ -220,7 +224,7 @@ class worker {
     std::unique_ptr<parameter_store> store;
     std::vector<bucket> buckets;
     std::vector<entry_range> owned;
-    adamw optimizer;
+    optimizer_state optimizer;
   };
 
   /// A bucket of one of the chunks.
@@ -251,7 +255,7 @@ class worker {
   void add_ties_between_chunks();
   void append(std::vector<state_shard>& to,
               hosted& home,
-              const adamw::part& x,
+              const optimizer_state::part& x,
               const std::string& name,
               std::span<float> all) const;
 

@@ -29,7 +29,7 @@ void for_each_box(const entry& e, const entry_range& x, const Visit& visit) {
 
 void worker::append(std::vector<state_shard>& to,
                     hosted& home,
-                    const adamw::part& x,
+                    const optimizer_state::part& x,
                     const std::string& name,
                     std::span<float> all) const {
   const auto& e = home.store->entries()[std::size_t(x.range.entry)];
@@ -59,8 +59,9 @@ std::vector<state_shard> worker::moments() {
     for (const auto& x : home->optimizer.parts()) {
       if (!home->answers())
         break;
-      append(out, *home, x, "exp_avg.", home->optimizer.first_moment(x));
-      append(out, *home, x, "exp_avg_sq.", home->optimizer.second_moment(x));
+      const auto names = state_names(x.rule);
+      for (std::size_t i = 0; i < names.size(); ++i)
+        append(out, *home, x, std::string(names[i]) + ".", home->optimizer.state(x, i));
     }
   return out;
 }
@@ -88,13 +89,14 @@ void worker::restore(const reader& read, bool with_moments) {
     for (const auto& x : home->optimizer.parts()) {
       const auto& e = store.entries()[std::size_t(x.range.entry)];
       for_each_box(e, x.range, [&](const box& part, std::int64_t begin) {
-        const auto fill = [&](const char* kind, std::span<float> all) {
+        const auto names = state_names(x.rule);
+        for (std::size_t i = 0; i < names.size(); ++i) {
           std::vector<float> values(std::size_t(part.size()));
-          read({kind + e.known_as(), whole_extents(e.spec), part, values});
-          stream_.write(all.data() + begin, values.data(), values.size() * sizeof(float));
-        };
-        fill("exp_avg.", home->optimizer.first_moment(x));
-        fill("exp_avg_sq.", home->optimizer.second_moment(x));
+          read({std::string(names[i]) + "." + e.known_as(), whole_extents(e.spec), part, values});
+          stream_.write(home->optimizer.state(x, i).data() + begin,
+                        values.data(),
+                        values.size() * sizeof(float));
+        }
       });
     }
   }

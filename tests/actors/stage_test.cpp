@@ -2,7 +2,7 @@
 
 #include "actors/stage/stage.hpp"
 
-#include "runtime/optim/adamw.hpp"
+#include "runtime/optim/optimizer_state.hpp"
 #include "tests/support/deterministic.hpp"
 
 #include <catch2/catch_test_macros.hpp>

@@ -63,7 +63,7 @@ TEST_CASE("what is not said is as in Megatron-LM", "[command]") {
   CHECK(m.init_std == 0.02);
   CHECK(m.norm_epsilon == 1e-5);
   CHECK(x.training.seed == 1234);
-  CHECK(x.training.optimizer == runtime::adamw_settings{0.9, 0.999, 1e-8, 0.01, 1.0});
+  CHECK(x.training.optimizer == runtime::optimizer_settings{0.9, 0.999, 1e-8, 0.01, 1.0});
   CHECK(x.training.rate.style == runtime::decay_style::linear);
   CHECK(x.watch.log_interval == 100);
   CHECK(x.watch.eval_interval == 1000);
@@ -86,7 +86,48 @@ TEST_CASE("rates of a run in iterations are counted in samples of the full batch
       "--lr-decay-style cosine");
   CHECK(runtime::learning_rate(y.training.rate, 192) == Catch::Approx(1.498295e-4).epsilon(1e-6));
   CHECK(runtime::learning_rate(y.training.rate, 800) == Catch::Approx(9.215537e-5).epsilon(1e-6));
-  CHECK(job("--lr-warmup-fraction 0.01").training.rate.warmup == 16);
+  // Not rounded to whole samples: 21 steps of 1 with a fraction of 0.1 rise over 2.1 samples.
+  CHECK(job("--lr-warmup-fraction 0.0105").training.rate.warmup == 0.0105 * 1600);
+}
+
+TEST_CASE("a rate that falls at the end, and a decoupled one, are what the flags say",
+          "[command]") {
+  const auto x = job(
+      "--lr 1e-2 --min-lr 1e-4 --lr-decay-style WSD --lr-wsd-decay-iters 20 --lr-wsd-decay-style "
+      "minus_sqrt --decoupled-lr 3e-2");
+  CHECK(x.training.rate
+        == runtime::rate_schedule{1e-2,
+                                  1e-4,
+                                  0,
+                                  0,
+                                  1600,
+                                  runtime::decay_style::wsd,
+                                  runtime::wsd_style::minus_sqrt,
+                                  320,
+                                  3e-2,
+                                  1e-4});
+  const auto refused = [](const std::string& text, const char* said) {
+    CHECK_THROWS_WITH(job(text), ContainsSubstring(said));
+  };
+  refused("--lr-decay-style WSD", "needs --lr-wsd-decay-iters or --lr-wsd-decay-samples");
+  refused("--lr-wsd-decay-iters 5", "need --lr-decay-style WSD");
+  refused("--lr-decay-style WSD --lr-wsd-decay-iters 101", "from 1 to the 1600 samples");
+  refused("--lr-decay-style WSD --lr-wsd-decay-samples 101", "does not go with --train-iters");
+  refused("--decoupled-lr 1e-3 --decoupled-min-lr 1e-2", "is above --decoupled-lr");
+}
+
+TEST_CASE("weight decay grows over the whole run", "[command]") {
+  const auto grown = job("--weight-decay-incr-style linear --start-weight-decay 0.1 "
+                         "--end-weight-decay 0.3")
+                         .training.optimizer.decay();
+  CHECK(grown == runtime::weight_decay_schedule{0.1, 0.3, runtime::increase_style::linear, 1600});
+  CHECK(job("--weight-decay 0.2").training.optimizer.decay()
+        == runtime::weight_decay_schedule{0.2, 0.2, runtime::increase_style::constant, 0});
+  CHECK_THROWS_WITH(job("--weight-decay-incr-style linear"), ContainsSubstring("give all three"));
+  CHECK_THROWS_WITH(job("--start-weight-decay 0.1"), ContainsSubstring("give all three"));
+  CHECK_THROWS_WITH(job("--weight-decay-incr-style cosine --start-weight-decay 2 "
+                        "--end-weight-decay 1"),
+                    ContainsSubstring("it only grows"));
 }
 
 TEST_CASE("a run in samples leaves out a partial last batch", "[command]") {
@@ -373,13 +414,13 @@ TEST_CASE("what this build cannot do is refused with the reason", "[command]") {
   CHECK_THAT(refused("--window-attn-skip-freq 4"), ContainsSubstring("same window"));
   CHECK_THAT(refused("--recompute-modules core_attn moe_act"),
              ContainsSubstring("moe_act is refused"));
-  CHECK_THAT(refused("--decoupled-lr 5e-4"), ContainsSubstring("one learning rate"));
+  CHECK_THAT(refused("--decoupled-min-lr 5e-4"), ContainsSubstring("needs --decoupled-lr"));
   CHECK_THAT(refused("--wandb-project x"), ContainsSubstring("--tensorboard-dir"));
   CHECK_THAT(refused("--no-check-for-nan-in-loss-and-grad"), ContainsSubstring("--on-nonfinite"));
   CHECK_THAT(refused("--profile --profile-step-start 4"), ContainsSubstring("--trace"));
   CHECK_THAT(refused("--position-embedding-type mrope"),
              ContainsSubstring("learned_absolute, rope, yarn, none"));
-  CHECK_THAT(refused("--lr-decay-style WSD"), ContainsSubstring("constant, linear, cosine"));
+  CHECK_THAT(refused("--lr-decay-style steep"), ContainsSubstring("constant, linear, cosine"));
   CHECK_THAT(refused("--calculate-per-token-loss --eod-mask-loss"),
              ContainsSubstring("averages over each micro-batch"));
   CHECK_THAT(refused("--ckpt-format zarr"), ContainsSubstring("torch_dist"));

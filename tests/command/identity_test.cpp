@@ -14,8 +14,7 @@ namespace {
 /// Settings without a trial, and why.
 const std::map<std::string, std::string>& not_tried() {
   static const std::map<std::string, std::string> all
-      = {{"--optimizer", "has one value"},
-         {"--load-hf", "its shape is the model's; tests/command/use_test.py"},
+      = {{"--load-hf", "its shape is the model's; tests/command/use_test.py"},
          {"--devices", "needs a GPU; tests/command/gpu_test.py"},
          {"--allow-tf32", "needs a GPU; tests/command/gpu_test.py"},
          {"--product-choices", "needs a GPU; tests/command/gpu_test.py"},
@@ -38,10 +37,11 @@ const std::map<std::string, std::string>& stands_as() {
          {"data.path", "data.index_xxh3"},
          {"train_iterations", "data.train_iterations"},
          {"train_samples", "data.train_iterations"},
-         {"optimizer", "optimizer.beta1"},  // there is one optimizer, and these are its settings
          {"rate.decay_iterations", "rate.decay"},
          {"rate.warmup_iterations", "rate.warmup"},
          {"rate.warmup_fraction", "rate.warmup"},
+         {"rate.wsd_decay_iterations", "rate.wsd_decay"},
+         {"optimizer.end_weight_decay", "optimizer.weight_decay"},
          {"scaling.constant", "loss_scale.constant"},
          {"scaling.initial", "loss_scale.initial"},
          {"scaling.minimum", "loss_scale.minimum"},
@@ -71,6 +71,7 @@ const std::map<std::string, std::string>& of_no_setting() {
          {"device.libraries", "the machine"},
          {"tokenizer.vocabulary_size", "the tokenizer's files, or model.vocabulary"},
          {"data.bytes", "with data.index_xxh3"},
+         {"optimizer.weight_decay_samples", "the length of the run"},
          {"batch.data_parallel", "what the other axes leave"},
          {"model.llama3_low", "a model's config.json"},
          {"model.llama3_high", "a model's config.json"}};
@@ -106,6 +107,12 @@ std::set<std::string> identity_paths() {
   for (const auto& text :
        {std::string("--fp16"),
         std::string("--fp16 --loss-scale 128"),
+        std::string("--optimizer sgd"),
+        std::string("--optimizer lion"),
+        std::string("--optimizer muon"),
+        trials().at("--lr-wsd-decay-iters").around + "--decoupled-lr 1 --lr-wsd-decay-iters 5",
+        trials().at("--start-weight-decay").around + "--start-weight-decay 0",
+        trials().at("--step-batch-size-schedule").around + "--step-batch-size-schedule 0:2",
         "--data-path " + files() / "data_text_document" + " --split 100,0,0",
         two + "--pipeline-model-parallel-layout Et|tttL",
         trials().at("--pipeline-schedule").around + "--pipeline-schedule dualpipe"})

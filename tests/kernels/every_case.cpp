@@ -6,6 +6,7 @@
 #include "tests/kernels/cases/embedding.hpp"
 #include "tests/kernels/cases/head_norm.hpp"
 #include "tests/kernels/cases/linear.hpp"
+#include "tests/kernels/cases/momentum.hpp"
 #include "tests/kernels/cases/norm.hpp"
 #include "tests/kernels/cases/rope.hpp"
 #include "tests/kernels/cases/sum.hpp"

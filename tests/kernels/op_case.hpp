@@ -108,6 +108,7 @@ struct op_family {
   X(head_norm)                 \
   X(linear)                    \
   X(masked_loss)               \
+  X(momentum)                  \
   X(norm)                      \
   X(pieces)                    \
   X(rope)                      \

@@ -7,7 +7,8 @@ AXIS = "runtime/autograd/tensor_region.cpp"
 LAYERS = "runtime/model/layers/"
 WORKER = "runtime/trainer/worker.cpp"
 REDUCTION = "runtime/trainer/worker_reduction.cpp"
-ADAMW = "runtime/optim/adamw.cpp"
+OPTIMIZER = "runtime/optim/optimizer_state.cpp"
+UPDATE = "runtime/optim/optimizer_update.cpp"
 STAGE = "actors/stage/stage.cpp"
 
 MUTANTS = [
@@ -49,9 +50,9 @@ MUTANTS = [
      "    add_tied_gradients(stream_, *home->store, home->owned);",
      "    add_tied_gradients(stream_, *home->store, home->owned);\n"
      "    add_tied_gradients(stream_, *home->store, home->owned);"),
-    ("the norm counts the copy of a tied table", ADAMW,
+    ("the norm counts the copy of a tied table", OPTIMIZER,
      "    if (!is_repeated(store_, e))", "    if (!is_repeated(store_, e) || e.is_foreign_copy())"),
-    ("the norm counts what every tensor rank has once for each", ADAMW,
+    ("the norm counts what every tensor rank has once for each", OPTIMIZER,
      "    if (!is_repeated(store_, e))", "    if (!e.is_foreign_copy())"),
     ("a bias is added on every tensor rank", LAYERS + "linear.cpp",
      "  (outputs_sharded || to.tensor_ranks() == 1 ? out.bias : out.late_bias) = added;",
@@ -97,14 +98,12 @@ MUTANTS = [
      "    group->all_gather(stream,", "    if (which > 1000000)\n      group->all_gather(stream,"),
     ("the next step does not wait for gathered parameters", STAGE,
      "        if (later)\n          context.worker->close_parameter_gates(token);", "        (void)token;"),
-    ("weights decay by the beginning of their part", ADAMW,
-     "float(e.spec.decays ? settings_.weight_decay : 0)",
-     "float(e.spec.decays && x.range.begin == 0 ? settings_.weight_decay : 0)"),
-    ("moments are sharded, and the master is taken from the beginning", ADAMW,
+    ("weights decay by the beginning of their part", UPDATE,
+     "return spec.decays ?", "return spec.decays && x.range.begin == 0 ?"),
+    ("moments are sharded, and the master is taken from the beginning", OPTIMIZER,
      "from.data() + (first - begin),", "from.data(),"),
-    ("gradients of an update are those of the beginning", ADAMW,
-     ".dx = gradient_of(store_, x.range),",
-     ".dx = store_.gradients(0, x.range.entry),"),
+    ("gradients of an update are those of the beginning", UPDATE,
+     "gradients(0, x.range.entry) + x.range.begin;", "gradients(0, x.range.entry);"),
     ("all replicas of a worker add to one accumulator that is summed twice", WORKER,
      "  at(key.chunk).store->select_replica(key.replica);",
      "  at(key.chunk).store->select_replica(0);"),

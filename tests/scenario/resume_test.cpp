@@ -1,10 +1,12 @@
 // A run that was stopped and resumed is the run that was not.
 
+#include "actors/job/start.hpp"
 #include "tests/support/saved_job.hpp"
 #include "tests/support/scratch_folder.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
 
 using namespace troupe;
 
@@ -58,6 +60,41 @@ TEST_CASE("resuming gives the digests on tensor ranks and with distributed optim
                    .overlap_parameters = distributed,
                    .grain = 256};
   check_resumed(job);
+}
+
+TEST_CASE("resuming gives the digests with every optimizer, and rates and batches that change",
+          "[scenario]") {
+  using runtime::optimizer_kind;
+  const auto kind = optimizer_kind(GENERATE(1, 2, 3));  // sgd, lion, muon
+  const bool tensor = GENERATE(false, true);
+  CAPTURE(int(kind), tensor);
+  auto job = tests::tiny_job(1, 2, tensor ? 2 : 1);
+  job.reduction = {.distributed_optimizer = true, .bucket_size = 4096, .grain = 256};
+  auto& optimizer = job.training.optimizer;
+  optimizer.kind = kind;
+  optimizer.muon.tensor_mode = runtime::muon_tensor_mode::duplicated;
+  optimizer.weight_decay_style = runtime::increase_style::linear;
+  optimizer.weight_decay_samples = 96;
+  auto& rate = job.training.rate;
+  rate.style = runtime::decay_style::wsd;
+  rate.end_decay = 350;
+  rate.decoupled_maximum = 5e-3;
+  job.training.batch.steps = {{0, 4}, {12, 12}, {40, 8}};
+  check_resumed(job);
+}
+
+TEST_CASE("the state of another optimizer is refused, with what to do", "[scenario]") {
+  const tests::scratch_folder folder;
+  run(tests::tiny_job(1, 1), 2, folder.path());
+  auto job = tests::tiny_job(1, 1);
+  job.training.optimizer.kind = runtime::optimizer_kind::muon;
+  job.checkpoints.load = folder / "checkpoints";
+  CHECK_THROWS_WITH(
+      actors::plan_start(job),
+      Catch::Matchers::ContainsSubstring(
+          "is that of adam, and this run's `optimizer.kind` is muon, others by adam"));
+  job.checkpoints.no_load_optim = true;
+  CHECK(actors::plan_start(job).iteration == 2);
 }
 
 TEST_CASE("resuming gives the digests of a worker that plays two replicas in turn", "[scenario]") {

@@ -69,15 +69,15 @@ inline recipe recipe_of(const json& training, const gpt_config& model) {
   recipe.batch.micro = training["micro_batch_size"];
   recipe.batch.global = training["global_batch_size"];
   const std::string style = training["lr_decay_style"];
-  recipe.rate
-      = {.maximum = training["max_lr"],
-         .minimum = training["min_lr"],
-         .warmup_start = training["init_lr"],
-         .warmup = training["lr_warmup_iterations"].get<std::int64_t>() * recipe.batch.global,
-         .decay = training["lr_decay_iterations"].get<std::int64_t>() * recipe.batch.global,
-         .style = style == "cosine"   ? decay_style::cosine
-                  : style == "linear" ? decay_style::linear
-                                      : decay_style::constant};
+  recipe.rate = {
+      .maximum = training["max_lr"],
+      .minimum = training["min_lr"],
+      .warmup_start = training["init_lr"],
+      .warmup = double(training["lr_warmup_iterations"].get<std::int64_t>() * recipe.batch.global),
+      .decay = training["lr_decay_iterations"].get<std::int64_t>() * recipe.batch.global,
+      .style = style == "cosine"   ? decay_style::cosine
+               : style == "linear" ? decay_style::linear
+                                   : decay_style::constant};
   if (training.contains("loss_scale")) {
     const auto& scale = training["loss_scale"];
     recipe.scaling = {.initial = scale["initial"],

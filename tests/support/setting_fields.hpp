@@ -184,37 +184,120 @@ inline std::vector<std::string> setting_fields(const runtime::training_job& job)
           init_std);
   }
   {
-    const auto& [beta1, beta2, epsilon, decay, clip, moments] = job.training.optimizer;
+    const auto& [beta1,
+                 beta2,
+                 epsilon,
+                 decay,
+                 clip,
+                 moments,
+                 style,
+                 start,
+                 samples,
+                 kind,
+                 sgd_momentum,
+                 lion_beta1,
+                 lion_beta2,
+                 muon]
+        = job.training.optimizer;
     names("optimizer.",
-          {"beta1", "beta2", "epsilon", "weight_decay", "clip", "moments_from"},
+          {"beta1",
+           "beta2",
+           "epsilon",
+           "weight_decay",
+           "clip",
+           "moments_from",
+           "weight_decay_style",
+           "start_weight_decay",
+           "weight_decay_samples",
+           "kind",
+           "sgd_momentum",
+           "lion_beta1",
+           "lion_beta2"},
           beta1,
           beta2,
           epsilon,
           decay,
           clip,
-          moments);
+          moments,
+          style,
+          start,
+          samples,
+          kind,
+          sgd_momentum,
+          lion_beta1,
+          lion_beta2);
+    const auto& [momentum, nesterov, split, scale, extra, coefficients, steps, mode, others] = muon;
+    names("optimizer.muon.",
+          {"momentum",
+           "nesterov",
+           "split_qkv",
+           "scale",
+           "extra_scale",
+           "coefficients",
+           "steps",
+           "tensor_mode",
+           "others"},
+          momentum,
+          nesterov,
+          split,
+          scale,
+          extra,
+          coefficients,
+          steps,
+          mode,
+          others);
   }
   {
-    const auto& [maximum, minimum, start, warmup, decay, style] = job.training.rate;
+    const auto& [maximum,
+                 minimum,
+                 start,
+                 warmup,
+                 decay,
+                 style,
+                 wsd_style,
+                 wsd_decay,
+                 decoupled_maximum,
+                 decoupled_minimum]
+        = job.training.rate;
     names("rate.",
-          {"maximum", "minimum", "warmup_start", "warmup", "decay", "style"},
+          {"maximum",
+           "minimum",
+           "warmup_start",
+           "warmup",
+           "decay",
+           "style",
+           "wsd_style",
+           "wsd_decay",
+           "decoupled_maximum",
+           "decoupled_minimum"},
           maximum,
           minimum,
           start,
           warmup,
           decay,
-          style);
+          style,
+          wsd_style,
+          wsd_decay,
+          decoupled_maximum,
+          decoupled_minimum);
   }
   {
-    const auto& [micro, global, replicas, start, increment, samples] = job.training.batch;
+    const auto& [micro, global, replicas, start, increment, samples, steps] = job.training.batch;
     names("batch.",
-          {"micro", "global", "data_parallel", "ramp_start", "ramp_increment", "ramp_samples"},
+          {"micro",
+           "global",
+           "data_parallel",
+           "ramp_start",
+           "ramp_increment",
+           "ramp_samples",
+           "steps"},
           micro,
           global,
           replicas,
           start,
           increment,
-          samples);
+          samples,
+          steps);
   }
   {
     const auto& [constant, initial, minimum, window, hysteresis] = job.training.scaling;

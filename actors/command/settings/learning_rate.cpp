@@ -22,10 +22,35 @@ void declare_rate(command_line& line, training_flags& to) {
   line.value({.name = "--lr-decay-style",
               .field = "rate.style",
               .type = "STYLE",
-              .help = "constant, linear or cosine.",
-              .megatron = "constant, linear and cosine; inverse-square-root and WSD are refused",
+              .help = "How the rate falls after the warm-up. WSD: not before its last part, see "
+                      "--lr-wsd-decay-iters.",
+              .megatron = "",
               .resume = at_resume::scheduler},
-             one_of(r.style, {"constant", "linear", "cosine"}));
+             one_of(r.style, {"constant", "linear", "cosine", "inverse-square-root", "WSD"}));
+  line.value({.name = "--lr-wsd-decay-style",
+              .field = "rate.wsd_style",
+              .type = "STYLE",
+              .help = "With --lr-decay-style WSD: how the rate falls at the end.",
+              .megatron = "",
+              .resume = at_resume::scheduler},
+             one_of(r.wsd_style, {"exponential", "linear", "cosine", "minus_sqrt"}));
+  line.value({.name = "--lr-wsd-decay-iters",
+              .field = "rate.wsd_decay_iterations",
+              .type = "N",
+              .unit = "steps",
+              .help = "With --lr-decay-style WSD: the last steps of the decay, in which the rate "
+                      "falls.",
+              .megatron = "",
+              .resume = at_resume::scheduler},
+             whole(r.wsd_iterations, 1, largest_count));
+  line.value({.name = "--lr-wsd-decay-samples",
+              .field = "rate.wsd_decay",
+              .type = "N",
+              .unit = "samples",
+              .help = "The same in samples.",
+              .megatron = "",
+              .resume = at_resume::scheduler},
+             whole(r.wsd_samples, 1, largest_count));
   line.value({.name = "--lr-decay-iters",
               .field = "rate.decay_iterations",
               .type = "N",
@@ -74,6 +99,22 @@ void declare_rate(command_line& line, training_flags& to) {
               .megatron = "",
               .resume = at_resume::scheduler},
              real(r.warmup_start, 0));
+  line.value({.name = "--decoupled-lr",
+              .field = "rate.decoupled_maximum",
+              .type = "X",
+              .default_value = "that of all others",
+              .help = "Peak learning rate of the word embedding and the output layer.",
+              .megatron = "",
+              .resume = at_resume::scheduler},
+             real(r.decoupled_maximum, real_range{.least = 0, .above = true}));
+  line.value({.name = "--decoupled-min-lr",
+              .field = "rate.decoupled_minimum",
+              .type = "X",
+              .default_value = "that of all others",
+              .help = "With --decoupled-lr: their final learning rate.",
+              .megatron = "",
+              .resume = at_resume::scheduler},
+             real(r.decoupled_minimum, 0));
 }
 
 }  // namespace troupe::command::settings

@@ -2,19 +2,92 @@
 
 namespace troupe::command::settings {
 
+namespace {
+
+void declare_muon(command_line& line, training_flags& to) {
+  auto& o = to.optimizer;
+  auto& m = o.adam.muon;
+  line.value({.name = "--muon-momentum",
+              .field = "optimizer.muon.momentum",
+              .type = "X",
+              .help = "With --optimizer muon, as all of --muon-*: its momentum.",
+              .megatron = "",
+              .resume = at_resume::told},
+             real(m.momentum, 0, 1));
+  line.toggle({.name = "--muon-nesterov",
+               .field = "optimizer.muon.nesterov",
+               .help = "Nesterov's momentum.",
+               .megatron = "",
+               .resume = at_resume::told},
+              [&m] { m.nesterov = true; });
+  line.toggle({.name = "--muon-no-split-qkv",
+               .field = "optimizer.muon.split_qkv=false",
+               .help = "Orthogonalizes queries, keys and values as one matrix, not as three.",
+               .megatron = "",
+               .resume = at_resume::told},
+              [&o] { o.muon_together = true; });
+  line.value({.name = "--muon-scale-mode",
+              .field = "optimizer.muon.scale",
+              .type = "MODE",
+              .help = "Factor of an update of R rows and C columns. spectral: max(R, C)^0.5. "
+                      "unit_rms_norm: (R/C)^0.5. shape_scaling: max(1, R/C)^0.5.",
+              .megatron = "",
+              .resume = at_resume::told},
+             one_of(o.muon_scale, {"spectral", "unit_rms_norm", "shape_scaling"}));
+  line.value({.name = "--muon-extra-scale-factor",
+              .field = "optimizer.muon.extra_scale",
+              .type = "X",
+              .help = "A further factor.",
+              .megatron = "",
+              .resume = at_resume::told},
+             real(m.extra_scale, 0));
+  line.value({.name = "--muon-coefficient-type",
+              .field = "optimizer.muon.coefficients",
+              .type = "NAME",
+              .help = "Numbers of the Newton-Schulz steps.",
+              .megatron = "simple, quintic and polar_express",
+              .resume = at_resume::told},
+             one_of(o.muon_coefficients, {"simple", "quintic", "polar_express"}));
+  line.value({.name = "--muon-num-ns-steps",
+              .field = "optimizer.muon.steps",
+              .type = "N",
+              .unit = "steps",
+              .help = "Newton-Schulz steps of an update.",
+              .megatron = "in fp32, as with --muon-fp32-matmul-prec highest",
+              .resume = at_resume::told},
+             whole(m.steps, 1, 99));
+  line.value({.name = "--muon-tp-mode",
+              .field = "optimizer.muon.tensor_mode",
+              .type = "MODE",
+              .help = "Of matrices that are sharded over tensor ranks. blockwise: each shard by "
+                      "itself, another function. duplicated: all of it on every rank. distributed: "
+                      "all of it, in parts.",
+              .megatron = "",
+              .resume = at_resume::told},
+             one_of(o.muon_mode, {"blockwise", "duplicated", "distributed"}));
+  line.value({.name = "--muon-scalar-optimizer",
+              .field = "optimizer.muon.others",
+              .type = "NAME",
+              .help = "What updates word embedding, output layer, norms and biases.",
+              .megatron = "",
+              .resume = at_resume::told},
+             one_of(o.muon_others, {"adam", "lion"}));
+}
+
+}  // namespace
+
 void declare_optimizer(command_line& line, training_flags& to) {
-  auto& a = to.optimizer.adam;
+  auto& o = to.optimizer;
+  auto& a = o.adam;
   line.group("Optimizer");
-  line.value(
-      {.name = "--optimizer",
-       .field = "optimizer",
-       .type = "NAME",
-       .default_value = "adam",
-       .help = "adam: AdamW, with decoupled weight decay.",
-       .megatron = "adam only",
-       .resume = at_resume::told},
-      reader([](const std::string& flag, const std::string& word) { chosen(flag, word, {"adam"}); },
-             {"adam"}));
+  line.value({.name = "--optimizer",
+              .field = "optimizer.kind",
+              .type = "NAME",
+              .help = "adam: AdamW, with decoupled weight decay. sgd: with momentum. lion. muon: "
+                      "orthogonalized updates of matrices; the rest by --muon-scalar-optimizer.",
+              .megatron = "",
+              .resume = at_resume::told},
+             one_of(o.kind, {"adam", "sgd", "lion", "muon"}));
   line.value({.name = "--adam-beta1",
               .field = "optimizer.beta1",
               .type = "X",
@@ -36,6 +109,28 @@ void declare_optimizer(command_line& line, training_flags& to) {
               .megatron = "",
               .resume = at_resume::told},
              real(a.epsilon, 0));
+  line.value({.name = "--sgd-momentum",
+              .field = "optimizer.sgd_momentum",
+              .type = "X",
+              .help = "With --optimizer sgd: its momentum.",
+              .megatron = "",
+              .resume = at_resume::told},
+             real(a.sgd_momentum, 0, 1));
+  line.value({.name = "--lion-beta1",
+              .field = "optimizer.lion_beta1",
+              .type = "X",
+              .help = "With --optimizer lion: the share of the moment in the update.",
+              .megatron = "",
+              .resume = at_resume::told},
+             real(a.lion_beta1, 0, 1));
+  line.value({.name = "--lion-beta2",
+              .field = "optimizer.lion_beta2",
+              .type = "X",
+              .help = "With --optimizer lion: decay rate of the moment.",
+              .megatron = "",
+              .resume = at_resume::told},
+             real(a.lion_beta2, 0, 1));
+  declare_muon(line, to);
   line.value({.name = "--weight-decay",
               .field = "optimizer.weight_decay",
               .type = "X",
@@ -43,6 +138,30 @@ void declare_optimizer(command_line& line, training_flags& to) {
               .megatron = "",
               .resume = at_resume::scheduler},
              real(a.weight_decay, 0));
+  line.value({.name = "--weight-decay-incr-style",
+              .field = "optimizer.weight_decay_style",
+              .type = "STYLE",
+              .help = "How weight decay grows over the whole run, from --start-weight-decay to "
+                      "--end-weight-decay.",
+              .megatron = "",
+              .resume = at_resume::scheduler},
+             one_of(o.weight_decay_style, {"constant", "linear", "cosine"}));
+  line.value({.name = "--start-weight-decay",
+              .field = "optimizer.start_weight_decay",
+              .type = "X",
+              .default_value = "--weight-decay",
+              .help = "With --weight-decay-incr-style linear or cosine: at the beginning.",
+              .megatron = "",
+              .resume = at_resume::scheduler},
+             real(o.start_weight_decay, 0));
+  line.value({.name = "--end-weight-decay",
+              .field = "optimizer.end_weight_decay",
+              .type = "X",
+              .default_value = "--weight-decay",
+              .help = "With --weight-decay-incr-style linear or cosine: at the end.",
+              .megatron = "",
+              .resume = at_resume::scheduler},
+             real(o.end_weight_decay, 0));
   line.value({.name = "--clip-grad",
               .field = "optimizer.clip",
               .type = "X",

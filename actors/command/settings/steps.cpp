@@ -39,6 +39,15 @@ void declare_steps(command_line& line, training_flags& to) {
                 for (const auto& word : words)
                   s.ramp.push_back(parse_whole(flag, word, {0, largest_count}));
               });
+  line.value({.name = "--step-batch-size-schedule",
+              .field = "batch.steps",
+              .type = "TOKENS:SIZE ...",
+              .help = "From so many tokens on, a step has SIZE samples: '0:768 250B:1536'; K, M, B "
+                      "and T are thousands to trillions. With --train-samples; the last SIZE is "
+                      "the global batch size.",
+              .megatron = "every size must be divisible when the run begins",
+              .resume = at_resume::told},
+             text(s.sizes));
   line.value({.name = "--train-iters",
               .field = "train_iterations",
               .type = "N",

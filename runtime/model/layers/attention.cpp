@@ -44,13 +44,15 @@ void add_core(module_builder& to, const attention_spec& x) {
 int add(module_builder& to, const attention_spec& x) {
   ensure(x.groups > 0 && x.heads % x.groups == 0 && x.groups % to.tensor_ranks() == 0,
          "LAYER-1: groups divide heads, and tensor ranks divide groups");
-  const auto qkv = add_linear(to,
-                              {.name = "linear_qkv",
-                               .outputs = x.qkv_width(),
-                               .inputs = x.hidden,
-                               .init_std = x.init_std,
-                               .bias = x.qkv_bias,
-                               .placement = row_sharded()});
+  const auto qkv
+      = add_linear(to,
+                   {.name = "linear_qkv",
+                    .outputs = x.qkv_width(),
+                    .inputs = x.hidden,
+                    .init_std = x.init_std,
+                    .bias = x.qkv_bias,
+                    .placement = row_sharded(),
+                    .row_kinds = {x.heads / x.groups * x.head_size, x.head_size, x.head_size}});
   norm_layer of_queries, of_keys;
   if (x.head_norm) {
     of_queries = add_norm(to, {"q_layernorm", *x.head_norm}, x.head_size, true);

@@ -9,6 +9,7 @@ void add(module_builder& to, const embedding_spec& x) {
                             .extents = {x.padded_vocabulary, x.hidden},
                             .init_std = x.init_std,
                             .decays = true,
+                            .embedding_or_output = true,
                             .valid_rows = x.vocabulary,
                             .has_copies = x.tied,
                             .placements = {{axis::tensor, row_sharded()}}});

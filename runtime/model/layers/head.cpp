@@ -14,6 +14,7 @@ void add(module_builder& to, const head_spec& x) {
                                               .extents = {x.padded_vocabulary, x.hidden},
                                               .init_std = x.init_std,
                                               .decays = true,
+                                              .embedding_or_output = true,
                                               .valid_rows = x.vocabulary,
                                               .tied_to = x.tied_to,
                                               .placements = {{axis::tensor, row_sharded()}}})};

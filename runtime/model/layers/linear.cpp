@@ -22,7 +22,8 @@ linear_layer add_linear(module_builder& to, const linear_spec& x) {
                        .extents = {x.outputs, x.inputs},
                        .init_std = x.init_std,
                        .decays = true,
-                       .placements = {{axis::tensor, x.placement}}});
+                       .placements = {{axis::tensor, x.placement}},
+                       .row_kinds = x.row_kinds});
   if (!x.bias)
     return out;
   parameter_spec bias{.name = x.name + ".bias", .extents = {x.outputs}};

@@ -15,6 +15,7 @@ struct linear_spec {
   /// row_sharded (Megatron's column-parallel layer: output features are sharded), or column_sharded
   /// (its row-parallel layer: input features are).
   parameter_placement placement = row_sharded();
+  std::vector<std::int64_t> row_kinds = {};  ///< as in parameter_spec
 };
 
 /// What a product is called by once its parameters are there. Which collective stands before it

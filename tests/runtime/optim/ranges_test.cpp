@@ -1,6 +1,6 @@
 // An optimizer that is sharded over ranks, each owning ranges of every parameter.
 
-#include "runtime/optim/adamw.hpp"
+#include "runtime/optim/optimizer_state.hpp"
 #include "runtime/parameters/initial_values.hpp"
 #include "runtime/parameters/resident_store.hpp"
 #include "tests/support/numbers.hpp"
@@ -44,7 +44,7 @@ std::vector<unit_spec> units(bool tied) {
 struct rank_of_job {
   resident_store store;
   std::vector<entry_range> owned;
-  adamw optimizer;
+  optimizer_state optimizer;
 
   rank_of_job(bool tied, dtype type, int rank, int ranks, std::int64_t grain_of_sums = grain)
       : store(units(tied), 1, {}, type),
@@ -115,9 +115,12 @@ struct job {
   }
 };
 
-const auto weights = [](adamw& x, const adamw::part& of) { return x.weights(of); };
-const auto first = [](adamw& x, const adamw::part& of) { return x.first_moment(of); };
-const auto second = [](adamw& x, const adamw::part& of) { return x.second_moment(of); };
+const auto weights
+    = [](optimizer_state& x, const optimizer_state::part& of) { return x.weights(of); };
+const auto first
+    = [](optimizer_state& x, const optimizer_state::part& of) { return x.first_moment(of); };
+const auto second
+    = [](optimizer_state& x, const optimizer_state::part& of) { return x.second_moment(of); };
 
 }  // namespace
 
@@ -211,7 +214,7 @@ TEST_CASE("what another rank answers for is a copy, and in no norm", "[optim]") 
   for (int r = 0; r < 2; ++r) {
     resident_store store(one, 1, {}, dtype::f32, {{axis::tensor, {r, 2}}});
     initialise(store, 1);
-    const adamw optimizer(store, {}, whole_ranges(store), {});
+    const optimizer_state optimizer(store, {}, whole_ranges(store), {});
     std::fill(store.gradients(0).begin(), store.gradients(0).end(), 1.0F);
     const auto norms = optimizer.norms(stream);
     CHECK(norms.contains("gain") == (r == 0));

@@ -53,3 +53,36 @@ TEST_CASE("batch sizes that do not divide are refused with the nearest that woul
                     ContainsSubstring("would do: 8"));
   CHECK_THROWS_AS(check({.micro = 0, .global = 3, .data_parallel = 2}), input_error);
 }
+
+TEST_CASE("batch sizes of steps are read and followed as Megatron's are", "[optim]") {
+  const auto steps = batch_steps_from("0:768 250B:1536, 1T:6144 500B:3072", 4096);
+  CHECK(
+      steps
+      == std::vector<batch_step>{{0, 768}, {61035156, 1536}, {122070312, 3072}, {244140625, 6144}});
+  CHECK(batch_steps_from("0:2,1.5K:4", 10) == std::vector<batch_step>{{0, 2}, {150, 4}});
+  const batch_schedule s{
+      .micro = 2, .global = 4, .data_parallel = 1, .steps = {{0, 8}, {10, 2}, {20, 4}}};
+  check(s);
+  CHECK(global_batch_size(s, 0) == 8);
+  CHECK(global_batch_size(s, 9) == 8);
+  CHECK(global_batch_size(s, 10) == 2);
+  CHECK(global_batch_size(s, 20) == 4);
+  CHECK(global_batch_size(s, 2000) == 4);
+  CHECK_FALSE(is_settled(s, 19));
+  CHECK(is_settled(s, 20));
+}
+
+TEST_CASE("batch sizes of steps that cannot be are refused with what is wrong", "[optim]") {
+  for (const auto* const text : {"768", ":8", "0:", "0:0", "x:8", "0:8x", "-1:8", "0:1e30T"})
+    CHECK_THROWS_WITH(batch_steps_from(text, 8), ContainsSubstring("is no TOKENS:SIZE"));
+  CHECK_THROWS_WITH(batch_steps_from(" , ", 8), ContainsSubstring("is empty"));
+  batch_schedule s{.micro = 2, .global = 4, .steps = {{1, 2}, {10, 4}}};
+  CHECK_THROWS_WITH(check(s), ContainsSubstring("one must begin at 0"));
+  s.steps = {{0, 2}, {0, 4}};
+  CHECK_THROWS_WITH(check(s), ContainsSubstring("two entries begin at 0"));
+  s.steps = {{0, 3}, {10, 4}};
+  CHECK_THROWS_WITH(check(s), ContainsSubstring("batch size 3 is not a multiple"));
+  s.steps = {{0, 2}, {10, 4}};
+  s.ramp_start = 2;
+  CHECK_THROWS_WITH(check(s), ContainsSubstring("both say"));
+}

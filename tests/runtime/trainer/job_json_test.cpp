@@ -105,7 +105,7 @@ TEST_CASE("a job's JSON with a value that no job has is refused", "[trainer]") {
   const auto [name, value] = GENERATE(table<const char*, nlohmann::json>({
       {"/training/rate/maximum", "much"},
       {"/training/rate/maximum", "1e-3"},
-      {"/training/rate/style", 3},
+      {"/training/rate/style", 5},
       {"/training/rate/style", 256},
       {"/training/precision", -1},
       {"/training/precision", 3},

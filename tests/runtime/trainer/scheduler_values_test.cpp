@@ -17,6 +17,7 @@ namespace {
 training_job some_job() {
   training_job x;
   x.data.mock = true;
+  x.training.batch.global = 8;
   x.training.rate = {1e-3, 1.0 / 3, 1e-5, 8, 40, decay_style::cosine};
   x.training.rate.minimum = 1e-4 / 3;  // no short decimal
   x.training.optimizer.weight_decay = 0.1;
@@ -30,12 +31,13 @@ TEST_CASE("the values of a schedule come back from an identity to the bit", "[jo
   const auto found = scheduler_values_in(identity(job), "it");
   REQUIRE(found);
   CHECK(found->rate == job.training.rate);
-  CHECK(found->weight_decay == 0.1);
+  CHECK(found->weight_decay == weight_decay_schedule{0.1, 0.1});
   CHECK(differences(*found, *found).empty());
   auto other = *found;
   other.rate.decay = 41;
-  CHECK_THAT(differences(*found, other), ContainsSubstring("decay in samples"));
-  CHECK_THAT(differences(*found, other), ContainsSubstring("checkpoint 40, this run 41"));
+  CHECK_THAT(differences(*found, other), ContainsSubstring("or the whole run"));
+  CHECK_THAT(differences(*found, other),
+             ContainsSubstring("checkpoint 40 samples (5 steps of 8), this run 41 samples"));
   CHECK_FALSE(scheduler_values_in("{}", "it"));
 }
 
@@ -50,7 +52,9 @@ TEST_CASE("an identity whose schedule cannot be is refused", "[job]") {
   refused("maximum", -1);
   refused("maximum", nullptr);
   refused("minimum", 1);
-  refused("warmup", 1.5);
+  refused("warmup", "1.5");
+  refused("decoupled_maximum", 1);  // without its minimum
+  refused("style", "WSD");          // without its end
   refused("warmup", 40);
   refused("decay", -1);
   refused("decay", 18446744073709551615U);

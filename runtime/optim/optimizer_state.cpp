@@ -1,6 +1,5 @@
-#include "runtime/optim/adamw.hpp"
+#include "runtime/optim/optimizer_state.hpp"
 
-#include "kernels/op/adamw.hpp"
 #include "kernels/op/count.hpp"
 #include "kernels/op/grain.hpp"
 #include "kernels/op/sum.hpp"
@@ -17,7 +16,10 @@ namespace {
 
 using entry = parameter_entry;
 
-constexpr std::uint64_t arrays = 3;  ///< of a state: weights, first and second moments
+/// Of a part: weights, and what its rule keeps.
+std::uint64_t arrays_of(const optimizer_state::part& x) {
+  return 1 + std::uint64_t(x.at.size());
+}
 
 /// Whether another rank answers for it.
 bool is_repeated(const parameter_store& store, const entry& e) {
@@ -69,28 +71,34 @@ void add_to(square_norms& sum, const square_norms& part) {
     sum[name] += square;
 }
 
-adamw::adamw(parameter_store& store,
-             const adamw_settings& settings,
-             std::vector<entry_range> owned,
-             memory_pool pool,
-             std::int64_t grain)
-    : store_(store), settings_(settings), grain_(grain) {
+optimizer_state::optimizer_state(parameter_store& store,
+                                 const optimizer_settings& settings,
+                                 std::vector<entry_range> owned,
+                                 memory_pool pool,
+                                 std::int64_t grain,
+                                 optimizer_groups groups)
+    : store_(store), settings_(settings), grain_(grain), groups_(std::move(groups)) {
   constexpr std::int64_t line = 16;
-  std::int64_t size = 0;
-  for (const auto& range : owned)
-    if (store.entries()[std::size_t(range.entry)].owner < 0) {
-      parts_.push_back({range, size});
-      size += (range.size() + line - 1) / line * line;
-    }
-  first_ = zeros(pool, size);
-  second_ = zeros(pool, size);
+  std::int64_t masters = 0, state = 0;
+  for (const auto& range : owned) {
+    const auto& e = store.entries()[std::size_t(range.entry)];
+    if (e.owner >= 0)
+      continue;
+    const auto room = (range.size() + line - 1) / line * line;
+    auto& x = parts_.emplace_back(part{range, rule_of(settings, e.spec), masters});
+    masters += room;
+    for (std::size_t i = 0; i < state_names(x.rule).size(); ++i, state += room)
+      x.at.push_back(state);
+    arrays_ += std::int64_t(arrays_of(x));
+  }
+  state_ = zeros(pool, state);
   if (store.type() != dtype::f32)
-    master_ = zeros(pool, size);
+    master_ = zeros(pool, masters);
   make_keys(pool);
 }
 
 // Where a grain lies never changes: its keys are made once.
-void adamw::make_keys(memory_pool& pool) {
+void optimizer_state::make_keys(memory_pool& pool) {
   struct grain_key {
     std::uint64_t name;
     std::int64_t rank, begin, end;
@@ -98,7 +106,7 @@ void adamw::make_keys(memory_pool& pool) {
   };
   std::int64_t n = 0;
   for (const auto& x : parts_)
-    n += std::int64_t(arrays) * kernels::grains_in(x.range.size(), grain_);
+    n += std::int64_t(arrays_of(x)) * kernels::grains_in(x.range.size(), grain_);
   keys_ = tensor(pool.allocate(std::size_t(n) * sizeof(std::uint64_t)), dtype::u64, {n});
   if (pool.is_shadow())
     return;
@@ -106,7 +114,7 @@ void adamw::make_keys(memory_pool& pool) {
   for (const auto& x : parts_) {
     const auto& e = store_.entries()[std::size_t(x.range.entry)];
     grain_key where{.name = hash64(e.known_as()), .rank = shard_index(e.spec, store_.axes())};
-    for (where.what = 0; where.what < arrays; ++where.what)
+    for (where.what = 0; where.what < arrays_of(x); ++where.what)
       for (where.begin = x.range.begin; where.begin < x.range.end; where.begin += grain_) {
         where.end = std::min(where.begin + grain_, x.range.end);
         keys.push_back(hash64(&where, sizeof where));
@@ -115,19 +123,24 @@ void adamw::make_keys(memory_pool& pool) {
   pool.write(keys_.raw(), keys.data(), keys_.bytes());
 }
 
-const float* adamw::weights_at(const part& x) const {
+const float* optimizer_state::weights_at(const part& x) const {
   if (master_)
     return master_.data<float>() + x.offset;
   const auto& store = std::as_const(store_);
   return reinterpret_cast<const float*>(store.values(x.range.entry)) + x.range.begin;
 }
 
-std::span<float> adamw::weights(const part& x) {
+std::span<float> optimizer_state::state(const part& x, std::size_t array) {
+  fingerprints_ = {};
+  return {state_.data<float>() + x.at.at(array), std::size_t(x.range.size())};
+}
+
+std::span<float> optimizer_state::weights(const part& x) {
   fingerprints_ = {};
   return {const_cast<float*>(weights_at(x)), std::size_t(x.range.size())};
 }
 
-void adamw::set_weights(int entry, std::int64_t begin, std::span<const float> from) {
+void optimizer_state::set_weights(int entry, std::int64_t begin, std::span<const float> from) {
   const auto end = begin + std::int64_t(from.size());
   for (const auto& x : parts_) {
     const auto first = std::max(begin, x.range.begin), last = std::min(end, x.range.end);
@@ -139,7 +152,7 @@ void adamw::set_weights(int entry, std::int64_t begin, std::span<const float> fr
 }
 
 template <class Visit>
-void adamw::for_each_answered(const Visit& visit) const {
+void optimizer_state::for_each_answered(const Visit& visit) const {
   for (const auto& x : parts_) {
     const auto& e = store_.entries()[std::size_t(x.range.entry)];
     if (!is_repeated(store_, e))
@@ -147,7 +160,7 @@ void adamw::for_each_answered(const Visit& visit) const {
   }
 }
 
-void adamw::norms(reads& by, square_norms& to) const {
+void optimizer_state::norms(reads& by, square_norms& to) const {
   std::vector<square_piece> pieces;
   for_each_answered([&](const part& x, const entry&) {
     pieces.push_back({gradient_of(store_, x.range), x.range.size()});
@@ -162,7 +175,7 @@ void adamw::norms(reads& by, square_norms& to) const {
   });
 }
 
-void adamw::zero_gradients(reads& by, std::int64_t& to) const {
+void optimizer_state::zero_gradients(reads& by, std::int64_t& to) const {
   std::vector<square_piece> pieces;
   for_each_answered([&](const part& x, const entry&) {
     pieces.push_back({gradient_of(store_, x.range), x.range.size()});
@@ -178,7 +191,7 @@ void adamw::zero_gradients(reads& by, std::int64_t& to) const {
   });
 }
 
-void adamw::square_norm_of_weights(reads& by, exact_sum& to) const {
+void optimizer_state::square_norm_of_weights(reads& by, exact_sum& to) const {
   std::vector<square_piece> pieces;
   for_each_answered([&](const part& x, const entry&) {
     pieces.push_back({weights_at(x), x.range.size()});
@@ -189,50 +202,12 @@ void adamw::square_norm_of_weights(reads& by, exact_sum& to) const {
   });
 }
 
-void adamw::update(stream& stream, const update_decision& decision) {
-  const double t = double(decision.step - settings_.moments_from);
-  std::vector<kernels::adamw_pieces<float>::piece> pieces;
-  const auto* keys = keys_.data<std::uint64_t>();
-  for (const auto& x : parts_) {
-    const auto& e = store_.entries()[std::size_t(x.range.entry)];
-    auto* const rounded = master_ ? store_.values(x.range.entry)
-                                        + std::size_t(x.range.begin) * size_of(store_.type())
-                                  : nullptr;
-    pieces.push_back({.x = weights(x).data(),
-                      .m = first_moment(x).data(),
-                      .v = second_moment(x).data(),
-                      .dx = gradient_of(store_, x.range),
-                      .rounded = rounded,
-                      .n = x.range.size(),
-                      .weight_decay = float(e.spec.decays ? settings_.weight_decay : 0),
-                      .keys = keys});
-    keys += std::int64_t(arrays) * kernels::grains_in(x.range.size(), grain_);
-  }
-  auto fingerprints
-      = tensor::empty<std::uint64_t>(stream, {std::int64_t(parts_.size() * arrays), 2});
-  stream.run(kernels::adamw_pieces<float>{.pieces = pieces.data(),
-                                          .count = std::int64_t(pieces.size()),
-                                          .rounded_to = store_.type() == dtype::f16
-                                                            ? kernels::narrow_type::f16
-                                                            : kernels::narrow_type::bf16,
-                                          .gradient_scale = float(decision.gradient_scale),
-                                          .rate = float(decision.learning_rate),
-                                          .beta1 = float(settings_.beta1),
-                                          .beta2 = float(settings_.beta2),
-                                          .eps = float(settings_.epsilon),
-                                          .correction1 = float(1 - std::pow(settings_.beta1, t)),
-                                          .correction2 = float(1 - std::pow(settings_.beta2, t)),
-                                          .fingerprints = fingerprints.data<std::uint64_t>(),
-                                          .grain = grain_});
-  fingerprints_ = std::move(fingerprints);
-}
-
-void adamw::digests(reads& by, state_digests& to) const {
+void optimizer_state::digests(reads& by, state_digests& to) const {
   std::vector<digest*> sums;
   for (const auto& x : parts_) {
     const auto& e = store_.entries()[std::size_t(x.range.entry)];
     auto* const sum = &(is_repeated(store_, e) ? to.copies : to.own)[e.known_as()];
-    sums.insert(sums.end(), arrays, sum);
+    sums.insert(sums.end(), arrays_of(x), sum);
   }
   const auto add = [sums = std::move(sums)](const std::vector<digest>& found) {
     for (std::size_t i = 0; i < found.size(); ++i)
@@ -243,11 +218,8 @@ void adamw::digests(reads& by, state_digests& to) const {
   std::vector<fingerprint_piece> pieces;
   const auto* key = keys_.data<std::uint64_t>();
   for (const auto& x : parts_)
-    for (const float* const array :
-         {weights_at(x), first_.data<float>() + x.offset, second_.data<float>() + x.offset}) {
-      pieces.push_back({array, x.range.size(), key});
-      key += kernels::grains_in(x.range.size(), grain_);
-    }
+    for (const auto& array : arrays_at(x, key))
+      pieces.push_back({array.x, array.n, array.keys});
   read_fingerprints(by, pieces, grain_, add);
 }
 

@@ -1,38 +1,33 @@
-// AdamW over a store: the update is a pure function of (state n - 1, reduced gradients n, step n).
+// The optimizer over a store: the update is a pure function of (state n - 1, reduced gradients n,
+// step n). Which rule updates a parameter, and what state that keeps: optimizer_settings.hpp.
 
 #pragma once
 
+#include "runtime/collective/communicator.hpp"
 #include "runtime/core/exact_sum.hpp"
 #include "runtime/core/hash.hpp"
+#include "runtime/optim/optimizer_settings.hpp"
 #include "runtime/parameters/buckets.hpp"
 #include "runtime/parameters/store.hpp"
 #include "runtime/tensor/reads.hpp"
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 namespace troupe::runtime {
 
-struct adamw_settings {
-  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
-  double weight_decay = 0.01;
-  double clip = 1.0;  ///< largest norm of all gradients; 0: no clipping
-
-  /// The update after which moments were zero: 0, or where `checkpoints.no_load_optim` went on. The
-  /// bias of moments is corrected by the updates since then.
-  std::uint64_t moments_from = 0;
-
-  friend bool operator==(const adamw_settings&, const adamw_settings&) = default;
-};
-
 /// What the whole job decides before anybody updates.
 struct update_decision {
   std::uint64_t step = 0;  ///< counts updates: 1 is the first
   double learning_rate = 0;
   double gradient_scale = 1;  ///< clipping, and what undoes the scale of the loss
+  /// Of the word embedding and the output layer; nothing: that of all others.
+  std::optional<double> decoupled_learning_rate = {};
+  std::optional<double> weight_decay = {};  ///< nothing: that of the settings
 
   friend bool operator==(const update_decision&, const update_decision&) = default;
 };
@@ -51,7 +46,7 @@ double total_norm(const square_norms& parts);
 /// Adds what other ranks hold of the same or other parameters.
 void add_to(square_norms& sum, const square_norms& part);
 
-/// Digests of a state by parameter: weights in f32 (masters, if any) and both moments, of this
+/// Digests of a state by parameter: weights in f32 (masters, if any) and the rule's state, of this
 /// rank's ranges. Those of parts add up.
 struct state_digests {
   std::map<std::string, digest> own;
@@ -62,18 +57,32 @@ struct state_digests {
   friend bool operator==(const state_digests&, const state_digests&) = default;
 };
 
-/// Moments, master weights where values are rounded, and the update, of the ranges that this rank
-/// owns. One lane.
-class adamw {
- public:
-  /// Moments are zero, and so are masters: `set_weights` fills them.
-  adamw(parameter_store& store,
-        const adamw_settings& settings,
-        std::vector<entry_range> owned,
-        memory_pool pool,
-        std::int64_t grain = default_grain);
+/// With whom a rank puts whole matrices together, which muon asks for. Null: it has all of them.
+struct optimizer_groups {
+  communicator* tensor = nullptr;
+  /// Of an entry: the replicas that own ranges of it, and where the range of each ends, in elements
+  /// of the entry. Empty: each entry is owned whole.
+  struct owners {
+    communicator* group = nullptr;
+    std::vector<std::int64_t> ends = {};
+  };
+  std::vector<owners> of_entry = {};
+};
 
-  /// State n - 1 -> n, in place. Takes the fingerprints of what it writes, for `digests`.
+/// The rules' state, master weights where values are rounded, and the update, of the ranges that
+/// this rank owns. One lane.
+class optimizer_state {
+ public:
+  /// The state is zero, and so are masters: `set_weights` fills them.
+  optimizer_state(parameter_store& store,
+                  const optimizer_settings& settings,
+                  std::vector<entry_range> owned,
+                  memory_pool pool,
+                  std::int64_t grain = default_grain,
+                  optimizer_groups groups = {});
+
+  /// State n - 1 -> n, in place. Takes the fingerprints of what it writes, for `digests`. With muon
+  /// all ranks of the groups call it.
   void update(stream& stream, const update_decision& decision);
 
   // What is added to `to` when the reads finish.
@@ -88,21 +97,27 @@ class adamw {
   void digests(reads& by, state_digests& to) const;
 
   // The same, waited for at once.
-  square_norms norms(stream& stream) const { return read<square_norms>(stream, &adamw::norms); }
+  square_norms norms(stream& stream) const {
+    return read<square_norms>(stream, &optimizer_state::norms);
+  }
   state_digests digests(stream& stream) const {
-    return read<state_digests>(stream, &adamw::digests);
+    return read<state_digests>(stream, &optimizer_state::digests);
   }
 
   /// A range that is owned, and its state. Tied copies of an entry of the same store have none.
   struct part {
     entry_range range;
-    std::int64_t offset = 0;  ///< in the arrays of the moments
+    optimizer_kind rule = optimizer_kind::adam;
+    std::int64_t offset = 0;            ///< in the masters
+    std::vector<std::int64_t> at = {};  ///< of each array of the rule, in the state
   };
   const std::vector<part>& parts() const { return parts_; }
   // Where the store's arrays lie. They may be written to: the next digests are taken anew.
   std::span<float> weights(const part& x);  ///< the masters, or the values themselves
-  std::span<float> first_moment(const part& x) { return slice(first_, x); }
-  std::span<float> second_moment(const part& x) { return slice(second_, x); }
+  /// The array with this number in state_names(x.rule).
+  std::span<float> state(const part& x, std::size_t array);
+  std::span<float> first_moment(const part& x) { return state(x, 0); }
+  std::span<float> second_moment(const part& x) { return state(x, 1); }
 
   /// Sets the weights of valid elements of an entry from `begin` on, from the host: those that are
   /// owned.
@@ -112,7 +127,7 @@ class adamw {
 
  private:
   template <class T>
-  T read(stream& stream, void (adamw::*what)(reads&, T&) const) const {
+  T read(stream& stream, void (optimizer_state::*what)(reads&, T&) const) const {
     T out;
     reads by(stream);
     (this->*what)(by, out);
@@ -120,24 +135,42 @@ class adamw {
     return out;
   }
   void make_keys(memory_pool& pool);
-
-  std::span<float> slice(tensor& of, const part& x) {
-    fingerprints_ = {};
-    return {of.data<float>() + x.offset, std::size_t(x.range.size())};
-  }
+  double rate_of(const part& x, const update_decision& decision) const;
+  double decay_of(const part& x, const update_decision& decision) const;
+  void* rounded_at(const part& x);
+  const float* gradient_at(const part& x) const;
+  void update_adam(stream& stream,
+                   const update_decision& decision,
+                   std::size_t begin,
+                   std::size_t end,
+                   const std::uint64_t* keys,
+                   std::uint64_t* fingerprints);
+  void update_momentum(stream& stream, const update_decision& decision, const part& x);
+  void update_muon(stream& stream, const update_decision& decision);
+  const optimizer_groups::owners* owners_of(int entry) const;
+  /// An array of a part, with the keys of its grains.
+  struct stored_array {
+    const float* x;
+    std::int64_t n;
+    const std::uint64_t* keys;
+  };
+  /// Weights and state of a part, whose keys are from `key` on, which moves on by them.
+  std::vector<stored_array> arrays_at(const part& x, const std::uint64_t*& key) const;
   const float* weights_at(const part& x) const;
   /// Calls visit(part, entry) for each part that this rank answers for.
   template <class Visit>
   void for_each_answered(const Visit& visit) const;
 
   parameter_store& store_;
-  adamw_settings settings_;
+  optimizer_settings settings_;
   std::int64_t grain_;
   std::vector<part> parts_;
-  tensor first_, second_;
-  tensor master_;  ///< empty: values are f32
-  tensor keys_;    ///< of the fingerprints of each part's grains: weights, both moments
-  /// (parts, 3, 2) of the state, as the update has left them; empty: nobody has, or somebody wrote
+  optimizer_groups groups_;
+  tensor state_;             ///< of all parts, the arrays of each one after the other
+  tensor master_;            ///< empty: values are f32
+  tensor keys_;              ///< of the fingerprints of each part's grains: weights, then the state
+  std::int64_t arrays_ = 0;  ///< of all parts, weights too
+  /// (arrays_, 2) of the state, as the update has left them; empty: nobody has, or somebody wrote
   /// to the state since
   tensor fingerprints_;
 };

@@ -1,4 +1,4 @@
-#include "runtime/optim/adamw.hpp"
+#include "runtime/optim/optimizer_state.hpp"
 
 #include "runtime/optim/fingerprints.hpp"
 #include "runtime/parameters/initial_values.hpp"
@@ -45,9 +45,9 @@ unit_spec head(const std::string& tied_to) {
 /// A store with values, an optimizer, and gradients that depend on the names.
 struct stage {
   resident_store store;
-  adamw optimizer;
+  optimizer_state optimizer;
 
-  stage(std::vector<unit_spec> units, const adamw_settings& settings, int replicas = 1)
+  stage(std::vector<unit_spec> units, const optimizer_settings& settings, int replicas = 1)
       : store(std::move(units), replicas, {}), optimizer(store, settings, whole_ranges(store), {}) {
     initialise(store, 1);
     new_gradients(0);
@@ -80,7 +80,8 @@ struct stage {
 TEST_CASE("the update is AdamW's formula, by a scalar loop in double", "[optim]") {
   const auto where = GENERATE(kernels::backend::reference, kernels::backend::cpu);
   CAPTURE(int(where));
-  const adamw_settings settings{.beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-6, .weight_decay = 0.3};
+  const optimizer_settings settings{
+      .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-6, .weight_decay = 0.3};
   stage x({embedding(), head("")}, settings);
   stream stream(where, 1, {});
   std::vector<std::vector<double>> value, m, v;
@@ -114,7 +115,7 @@ TEST_CASE("the update is AdamW's formula, by a scalar loop in double", "[optim]"
 }
 
 TEST_CASE("moments that begin at zero in the middle of a run are corrected from there", "[optim]") {
-  adamw_settings settings;
+  optimizer_settings settings;
   stage fresh({embedding()}, settings);
   settings.moments_from = 1000;
   stage later({embedding()}, settings);
@@ -249,7 +250,7 @@ TEST_CASE("the digest that an update leaves is that of the state as it lies", "[
   const auto type = GENERATE(dtype::f32, dtype::bf16);
   resident_store store({embedding(), head("")}, 1, {}, type);
   constexpr std::int64_t grain = 6;
-  adamw first(store, {}, whole_ranges(store), {}, grain);
+  optimizer_state first(store, {}, whole_ranges(store), {}, grain);
   for (std::uint64_t step = 1; step <= 2; ++step) {
     for (const auto& e : store.entries())
       std::copy_n(normal<float>(e.size(), int(step)).data(), e.size(), store.gradients(0, e.index));
@@ -258,7 +259,9 @@ TEST_CASE("the digest that an update leaves is that of the state as it lies", "[
     for (const auto& part : first.parts())
       first.weights(part);  // somebody might write: taken anew
     CHECK(first.digests(stream) == left);
-    for (const auto array : {&adamw::weights, &adamw::first_moment, &adamw::second_moment}) {
+    for (const auto array : {&optimizer_state::weights,
+                             &optimizer_state::first_moment,
+                             &optimizer_state::second_moment}) {
       first.update(stream, {.step = step, .learning_rate = 0});
       const auto before = first.digests(stream);
       (first.*array)(first.parts()[1])[2] += 1;
@@ -272,7 +275,7 @@ TEST_CASE("the digest of a parameter is the sum of the fingerprints of its grain
   stream stream(kernels::backend::cpu, 1, {});
   resident_store store({{"unit", {vector("gain")}}}, 1, {});
   constexpr std::int64_t grain = 8;
-  adamw optimizer(store, {}, whole_ranges(store), {}, grain);
+  optimizer_state optimizer(store, {}, whole_ranges(store), {}, grain);
   const auto drawn = normal<float>(37, 3);
   optimizer.set_weights(0, 0, drawn);
   digest expected;

@@ -1,0 +1,172 @@
+#include "actors/command/resolve_parts.hpp"
+
+#include <algorithm>
+
+namespace troupe::command {
+namespace {
+
+/// Steps of a run that is counted in samples: a partial last batch is left out, as in Megatron-LM.
+std::int64_t steps_of_samples(const runtime::batch_schedule& batch, std::int64_t samples) {
+  std::int64_t steps = 0, consumed = 0;
+  for (; !runtime::is_settled(batch, consumed); ++steps) {
+    const auto size = runtime::global_batch_size(batch, consumed);
+    if (size > samples - consumed)
+      return steps;
+    consumed += size;
+  }
+  return steps + std::max<std::int64_t>(samples - consumed, 0) / batch.global;
+}
+
+/// What is counted in one unit does not go with a run that is counted in the other.
+void refuse_units(const training_flags& flags, sentences& wrong) {
+  const auto& r = flags.rate;
+  const bool in_samples = flags.steps.samples.has_value();
+  const auto foreign = [&](const char* flag, bool given, bool of_samples) {
+    if (given && of_samples != in_samples)
+      wrong.push_back(fmt::format("{} does not go with {}: count both in {}",
+                                  flag,
+                                  in_samples ? "--train-samples" : "--train-iters",
+                                  in_samples ? "samples" : "iterations"));
+  };
+  foreign("--lr-decay-iters", r.decay_iterations.has_value(), false);
+  foreign("--lr-warmup-iters", r.warmup_iterations.has_value(), false);
+  foreign("--lr-wsd-decay-iters", r.wsd_iterations.has_value(), false);
+  foreign("--lr-decay-samples", r.decay_samples.has_value(), true);
+  foreign("--lr-warmup-samples", r.warmup_samples.has_value(), true);
+  foreign("--lr-wsd-decay-samples", r.wsd_samples.has_value(), true);
+  if (r.warmup_fraction && (r.warmup_iterations || r.warmup_samples))
+    wrong.emplace_back(
+        "--lr-warmup-fraction says again what --lr-warmup-iters or "
+        "--lr-warmup-samples says: give one");
+}
+
+/// What of the flags means nothing without others.
+void refuse_idle(const training_flags& flags, sentences& wrong) {
+  const auto& r = flags.rate;
+  const bool wsd = r.style == "WSD", ends = r.wsd_iterations || r.wsd_samples;
+  if (wsd && !ends)
+    wrong.emplace_back(
+        "--lr-decay-style WSD needs --lr-wsd-decay-iters or --lr-wsd-decay-samples: for how long "
+        "the rate falls at the end");
+  if (!wsd && (ends || r.wsd_style != "exponential"))
+    wrong.emplace_back(
+        "--lr-wsd-decay-style, --lr-wsd-decay-iters and --lr-wsd-decay-samples need "
+        "--lr-decay-style WSD");
+  if (r.decoupled_minimum && !r.decoupled_maximum)
+    wrong.emplace_back("--decoupled-min-lr needs --decoupled-lr, whose minimum it is");
+  const auto& o = flags.optimizer;
+  const bool grows = o.weight_decay_style != "constant";
+  if (grows != (o.start_weight_decay && o.end_weight_decay)
+      || (!grows && (o.start_weight_decay || o.end_weight_decay)))
+    wrong.emplace_back(
+        "--start-weight-decay, --end-weight-decay and --weight-decay-incr-style linear or cosine "
+        "go together: give all three, or --weight-decay alone");
+}
+
+void resolve_rate(const training_flags& flags,
+                  std::int64_t step,
+                  std::int64_t whole_run,
+                  runtime::rate_schedule& rate) {
+  const auto& r = flags.rate;
+  const auto samples = [&](const std::optional<std::int64_t>& in_steps,
+                           const std::optional<std::int64_t>& in_samples,
+                           std::int64_t otherwise) {
+    return in_samples ? *in_samples : in_steps ? *in_steps * step : otherwise;
+  };
+  rate.decay = samples(r.decay_iterations, r.decay_samples, whole_run);
+  rate.warmup = r.warmup_fraction ? *r.warmup_fraction * double(rate.decay)
+                                  : double(samples(r.warmup_iterations, r.warmup_samples, 0));
+  rate.maximum = r.maximum.value_or(0);
+  rate.minimum = r.minimum;
+  rate.warmup_start = r.warmup_start;
+  rate.style = runtime::decay_style_from(r.style).value();
+  if (rate.style == runtime::decay_style::wsd) {
+    rate.end_style = runtime::wsd_style_from(r.wsd_style).value();
+    rate.end_decay = samples(r.wsd_iterations, r.wsd_samples, 0);
+  }
+  if (r.decoupled_maximum) {
+    rate.decoupled_maximum = *r.decoupled_maximum;
+    rate.decoupled_minimum = r.decoupled_minimum.value_or(r.minimum);
+  }
+}
+
+}  // namespace
+
+void resolve_optimizer(const training_flags& flags, runtime::training_job& job) {
+  const auto& o = flags.optimizer;
+  auto& out = job.training.optimizer;
+  out = o.adam;
+  job.training.seed = std::uint64_t(o.seed);
+  out.kind = runtime::optimizer_kind_from(o.kind).value();
+  out.muon.scale = runtime::muon_scale_from(o.muon_scale).value();
+  out.muon.coefficients = runtime::muon_coefficients_from(o.muon_coefficients).value();
+  out.muon.tensor_mode = runtime::muon_tensor_mode_from(o.muon_mode).value();
+  out.muon.others = runtime::optimizer_kind_from(o.muon_others).value();
+  out.muon.split_qkv = !o.muon_together;
+  out.weight_decay_style = runtime::increase_style_from(o.weight_decay_style).value();
+  if (o.start_weight_decay && o.end_weight_decay) {
+    out.start_weight_decay = *o.start_weight_decay;
+    out.weight_decay = *o.end_weight_decay;
+  }
+}
+
+void resolve_batch(const training_flags& flags, runtime::training_job& job, sentences& wrong) {
+  const auto& s = flags.steps;
+  auto& batch = job.training.batch;
+  if (!s.micro)
+    wrong.emplace_back("--micro-batch-size is missing: how many samples pass a stage at once");
+  batch.micro = s.micro.value_or(1);
+  batch.global = s.global.value_or(batch.micro * batch.data_parallel);
+  if (s.ramp.size() == 3) {
+    batch.ramp_start = s.ramp[0];
+    batch.ramp_increment = s.ramp[1];
+    batch.ramp_samples = s.ramp[2];
+    if (batch.ramp_start == 0)
+      wrong.emplace_back("--rampup-batch-size: START is 0; give at least 1");
+  }
+  if (s.sizes.empty())
+    return;
+  if (!s.samples)
+    wrong.emplace_back(
+        "--step-batch-size-schedule needs --train-samples in place of --train-iters: steps are of "
+        "several sizes");
+  collect(wrong, [&] {
+    batch.steps = runtime::batch_steps_from(s.sizes,
+                                            std::max<std::int64_t>(1, job.training.model.sequence));
+    const auto last = batch.steps.back().size;
+    if (s.global && *s.global != last)
+      wrong.push_back(fmt::format(
+          "--global-batch-size {} and --step-batch-size-schedule, which ends with {}, contradict "
+          "each other: leave --global-batch-size out",
+          *s.global,
+          last));
+    batch.global = last;
+  });
+}
+
+/// Megatron-LM counts rates in samples; steps are taken to be of the full batch size.
+void resolve_steps(const training_flags& flags, runtime::training_job& job, sentences& wrong) {
+  const auto& s = flags.steps;
+  const auto& batch = job.training.batch;
+  const bool in_samples = s.samples.has_value();
+  if (s.iterations.has_value() == in_samples)
+    wrong.emplace_back(in_samples ? "--train-iters and --train-samples both say how long: give one"
+                                  : "how long? give --train-iters or --train-samples");
+  refuse_units(flags, wrong);
+  refuse_idle(flags, wrong);
+  if (!flags.rate.maximum)
+    wrong.emplace_back("--lr is missing: the peak learning rate");
+
+  if (batch.global < 1 || (batch.ramp_start > 0 && batch.ramp_increment < 1))
+    return;  // the rules of the batch are told elsewhere
+  job.train_iterations
+      = std::uint64_t(in_samples ? steps_of_samples(batch, *s.samples) : s.iterations.value_or(0));
+  const auto whole_run
+      = in_samples ? *s.samples : std::int64_t(job.train_iterations) * batch.global;
+  resolve_rate(flags, batch.global, whole_run, job.training.rate);
+  auto& optimizer = job.training.optimizer;
+  if (optimizer.weight_decay_style != runtime::increase_style::constant)
+    optimizer.weight_decay_samples = whole_run;
+}
+
+}  // namespace troupe::command

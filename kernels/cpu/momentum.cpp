@@ -1,0 +1,116 @@
+#include "kernels/cpu/cpu.hpp"
+#include "kernels/cpu/split.hpp"
+#include "kernels/cpu/targets.hpp"
+
+#include <cmath>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/momentum.cpp"
+#include <hwy/foreach_target.h>
+// clang-format off: Highway needs this order
+#include "kernels/cpu/dispatch.hpp"
+#include "kernels/cpu/vector-inl.hpp"
+// clang-format on
+
+HWY_BEFORE_NAMESPACE();
+namespace troupe::kernels::cpu::HWY_NAMESPACE {
+namespace {
+
+// T: of the rounded weights.
+template <class T>
+void sgd_range(const momentum_step<float>& op, std::int64_t begin, std::int64_t end) {
+  float *x = op.x + begin, *m = op.m + begin;
+  const float* dx = op.dx + begin;
+  T* rounded = op.rounded ? static_cast<T*>(op.rounded) + begin : nullptr;
+  const vec gradient_scale = hn::Set(d, op.gradient_scale), beta1 = hn::Set(d, op.beta1);
+  const vec decay = hn::Set(d, op.weight_decay), rate = hn::Set(d, op.rate);
+  each(end - begin, [=](std::int64_t i, auto step) HWY_ATTR {
+    const vec x0 = step.load(x + i);
+    const vec g = hn::MulAdd(decay, x0, hn::Mul(step.load(dx + i), gradient_scale));
+    const vec m1 = hn::MulAdd(beta1, step.load(m + i), g);
+    const vec x1 = hn::NegMulAdd(rate, m1, x0);
+    step.store(m1, m + i);
+    step.store(x1, x + i);
+    if (rounded)
+      step.store(x1, rounded + i);
+  });
+}
+
+template <class T>
+void lion_range(const momentum_step<float>& op, std::int64_t begin, std::int64_t end) {
+  float *x = op.x + begin, *m = op.m + begin;
+  const float* dx = op.dx + begin;
+  T* rounded = op.rounded ? static_cast<T*>(op.rounded) + begin : nullptr;
+  const vec gradient_scale = hn::Set(d, op.gradient_scale);
+  const vec beta1 = hn::Set(d, op.beta1), rest1 = hn::Set(d, 1 - op.beta1);
+  const vec beta2 = hn::Set(d, op.beta2), rest2 = hn::Set(d, 1 - op.beta2);
+  const vec decay = hn::Set(d, op.weight_decay), rate = hn::Set(d, op.rate);
+  each(end - begin, [=](std::int64_t i, auto step) HWY_ATTR {
+    const vec x0 = step.load(x + i), m0 = step.load(m + i);
+    const vec g = hn::Mul(step.load(dx + i), gradient_scale);
+    const vec c = hn::MulAdd(beta1, m0, hn::Mul(rest1, g));
+    const vec sign = hn::IfThenZeroElse(hn::Eq(c, hn::Zero(d)), hn::CopySign(hn::Set(d, 1.0F), c));
+    const vec x1 = hn::NegMulAdd(rate, hn::MulAdd(decay, x0, sign), x0);
+    step.store(hn::MulAdd(beta2, m0, hn::Mul(rest2, g)), m + i);
+    step.store(x1, x + i);
+    if (rounded)
+      step.store(x1, rounded + i);
+  });
+}
+
+void scaled_sum_range(const scaled_sum<float>& op,
+                      float factor,
+                      std::int64_t begin,
+                      std::int64_t end) {
+  float* y = op.y + begin;
+  const float* x = op.x + begin;
+  const float* z = op.z ? op.z + begin : nullptr;
+  const vec a = hn::Set(d, factor), b = hn::Set(d, op.b);
+  each(end - begin, [=](std::int64_t i, auto step) HWY_ATTR {
+    const vec scaled = hn::Mul(a, step.load(x + i));
+    step.store(z ? hn::MulAdd(b, step.load(z + i), scaled) : scaled, y + i);
+  });
+}
+
+}  // namespace
+}  // namespace troupe::kernels::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace troupe::kernels::cpu {
+
+TROUPE_EXPORT(sgd_range);
+TROUPE_EXPORT(lion_range);
+HWY_EXPORT(scaled_sum_range);
+
+template <class T>
+void run(const momentum_step<T>& op, const context& in) {
+  const bool sgd = op.rule == momentum_rule::sgd, to_f16 = op.rounded_to == narrow_type::f16;
+  split(in.threads, op.n, elements_worth_a_thread, [&](std::int64_t begin, std::int64_t end) {
+    if (sgd && to_f16)
+      TROUPE_DISPATCH(sgd_range, f16)(op, begin, end);
+    else if (sgd)
+      TROUPE_DISPATCH(sgd_range, bf16)(op, begin, end);
+    else if (to_f16)
+      TROUPE_DISPATCH(lion_range, f16)(op, begin, end);
+    else
+      TROUPE_DISPATCH(lion_range, bf16)(op, begin, end);
+  });
+}
+
+template <class T>
+void run(const scaled_sum<T>& op, const context& in) {
+  double square = 0;
+  for (std::int64_t k = 0; k < op.count; ++k)
+    square += op.squares[k];
+  const auto factor = float(factor_of(op, std::sqrt(square)));
+  split(in.threads, op.n, elements_worth_a_thread, [&](std::int64_t begin, std::int64_t end) {
+    HWY_DYNAMIC_DISPATCH(scaled_sum_range)(op, factor, begin, end);
+  });
+}
+
+template void run(const momentum_step<float>&, const context&);
+template void run(const scaled_sum<float>&, const context&);
+
+}  // namespace troupe::kernels::cpu
+#endif

@@ -1,0 +1,75 @@
+// Updates with one moment, and what other updates are put together from. For each element, with
+// g = gradient * gradient_scale (clipping):
+//
+//   momentum_step, sgd    m = beta1 * m + g + weight_decay * x
+//                         x = x - rate * m
+//   momentum_step, lion   c = beta1 * m + (1 - beta1) * g
+//                         m = beta2 * m + (1 - beta2) * g
+//                         x = x - rate * (weight_decay * x + sign(c))
+//   scaled_sum            y = a / max(norm, eps) * x + b * z      norm^2 = the sum of `squares`;
+//                                                                 without them y = a * x + b * z
+//
+// sgd is SGD with momentum and weight decay in the gradient, as torch.optim.SGD has it (Sutskever
+// et al.: "On the importance of initialization and momentum in deep learning", 2013). lion: Chen et
+// al.: "Symbolic Discovery of Optimization Algorithms", 2023; the sign of 0 is 0.
+
+#pragma once
+
+#include "kernels/op/context.hpp"
+
+namespace troupe::kernels {
+
+enum class momentum_rule : std::uint8_t { sgd, lion };
+
+template <class T>
+struct momentum_step {
+  T* x;         ///< (n) parameters, changed
+  T* m;         ///< (n) moment, changed
+  const T* dx;  ///< (n) gradient
+  std::int64_t n;
+  momentum_rule rule;
+  float gradient_scale = 1;
+  float rate;
+  float beta1;
+  float beta2 = 0;  ///< of lion
+  float weight_decay;
+  void* rounded = nullptr;  ///< (n) of `rounded_to`, or null: the new parameters, rounded
+  narrow_type rounded_to = narrow_type::bf16;
+};
+
+template <class T>
+struct scaled_sum {
+  T* y;        ///< (n) written; may be `x` or `z`
+  const T* x;  ///< (n)
+  const T* z;  ///< (n), or null: without b * z
+  std::int64_t n;
+  float a = 1, b = 0;
+  const double* squares = nullptr;  ///< (count), added in order; or null
+  std::int64_t count = 0;
+  float eps = 0;
+};
+
+/// How much of x a scaled_sum takes.
+template <class T>
+constexpr double factor_of(const scaled_sum<T>& op, double norm) {
+  return op.squares ? double(op.a) / (norm > double(op.eps) ? norm : double(op.eps)) : op.a;
+}
+
+template <class T>
+constexpr std::int64_t flops(const momentum_step<T>& op) {
+  return (op.rule == momentum_rule::sgd ? 7 : 10) * op.n;
+}
+template <class T>
+constexpr std::int64_t bytes_moved(const momentum_step<T>& op) {
+  return std::int64_t{sizeof(T)} * 5 * op.n + (op.rounded ? 2 * op.n : 0);
+}
+template <class T>
+constexpr std::int64_t flops(const scaled_sum<T>& op) {
+  return (op.z ? 3 : 1) * op.n;
+}
+template <class T>
+constexpr std::int64_t bytes_moved(const scaled_sum<T>& op) {
+  return std::int64_t{sizeof(T)} * (op.z ? 3 : 2) * op.n + 8 * op.count;
+}
+
+}  // namespace troupe::kernels

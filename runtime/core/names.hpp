@@ -1,0 +1,20 @@
+// Choices by name: the values of an enumeration count the names of a table from 0.
+
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string_view>
+
+namespace troupe::runtime {
+
+/// The value whose name this is; nothing: none is called so.
+template <class Choice, std::size_t n>
+std::optional<Choice> value_named(const std::string_view (&names)[n], std::string_view name) {
+  for (std::size_t i = 0; i < n; ++i)
+    if (names[i] == name)
+      return Choice(i);
+  return std::nullopt;
+}
+
+}  // namespace troupe::runtime

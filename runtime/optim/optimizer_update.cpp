@@ -1,0 +1,205 @@
+// The update of an optimizer_state, by the rule of each part.
+
+#include "kernels/op/adamw.hpp"
+#include "kernels/op/cast.hpp"
+#include "kernels/op/momentum.hpp"
+#include "runtime/optim/fingerprints.hpp"
+#include "runtime/optim/muon.hpp"
+#include "runtime/optim/optimizer_state.hpp"
+#include "runtime/tensor/moves.hpp"
+
+#include <cmath>
+#include <utility>
+
+namespace troupe::runtime {
+namespace {
+
+/// Of the type that values are rounded to.
+kernels::narrow_type narrow_type_of(dtype x) {
+  return x == dtype::f16 ? kernels::narrow_type::f16 : kernels::narrow_type::bf16;
+}
+
+}  // namespace
+
+double optimizer_state::rate_of(const part& x, const update_decision& decision) const {
+  const auto& spec = store_.entries()[std::size_t(x.range.entry)].spec;
+  return spec.embedding_or_output
+             ? decision.decoupled_learning_rate.value_or(decision.learning_rate)
+             : decision.learning_rate;
+}
+
+double optimizer_state::decay_of(const part& x, const update_decision& decision) const {
+  const auto& spec = store_.entries()[std::size_t(x.range.entry)].spec;
+  return spec.decays ? decision.weight_decay.value_or(settings_.weight_decay) : 0;
+}
+
+void* optimizer_state::rounded_at(const part& x) {
+  return master_
+             ? store_.values(x.range.entry) + std::size_t(x.range.begin) * size_of(store_.type())
+             : nullptr;
+}
+
+const float* optimizer_state::gradient_at(const part& x) const {
+  return std::as_const(store_).gradients(0, x.range.entry) + x.range.begin;
+}
+
+std::vector<optimizer_state::stored_array> optimizer_state::arrays_at(
+    const part& x, const std::uint64_t*& key) const {
+  std::vector<stored_array> out;
+  const auto add = [&](const float* array) {
+    out.push_back({array, x.range.size(), key});
+    key += kernels::grains_in(x.range.size(), grain_);
+  };
+  add(weights_at(x));
+  for (const auto at : x.at)
+    add(state_.data<float>() + at);
+  return out;
+}
+
+// Neighbours that AdamW updates at one rate go together, with their fingerprints; what others leave
+// is read again for theirs.
+void optimizer_state::update(stream& stream, const update_decision& decision) {
+  auto fingerprints = tensor::empty<std::uint64_t>(stream, {arrays_, 2});
+  auto* to = fingerprints.data<std::uint64_t>();
+  const auto* key = keys_.data<std::uint64_t>();
+  if (settings_.kind == optimizer_kind::muon)
+    update_muon(stream, decision);
+  for (std::size_t begin = 0, end = 0; begin < parts_.size(); begin = end) {
+    const auto& first = parts_[begin];
+    const bool adam = first.rule == optimizer_kind::adam;
+    std::vector<fingerprint_piece> pieces;
+    for (; end < parts_.size() && (parts_[end].rule == optimizer_kind::adam) == adam
+           && (!adam || rate_of(parts_[end], decision) == rate_of(first, decision));
+         ++end)
+      for (const auto& array : arrays_at(parts_[end], key))
+        pieces.push_back({array.x, array.n, array.keys});
+    if (adam) {
+      update_adam(stream, decision, begin, end, pieces.front().keys, to);
+    } else {
+      for (auto i = begin; i < end; ++i)
+        if (parts_[i].rule != optimizer_kind::muon)
+          update_momentum(stream, decision, parts_[i]);
+      stream.run(kernels::fingerprint<float>{
+          to, pieces.data(), std::int64_t(pieces.size()), std::max<std::int64_t>(1, grain_)});
+    }
+    to += 2 * pieces.size();
+  }
+  fingerprints_ = std::move(fingerprints);
+}
+
+void optimizer_state::update_adam(stream& stream,
+                                  const update_decision& decision,
+                                  std::size_t begin,
+                                  std::size_t end,
+                                  const std::uint64_t* keys,
+                                  std::uint64_t* fingerprints) {
+  const double t = double(decision.step - settings_.moments_from);
+  std::vector<kernels::adamw_pieces<float>::piece> pieces;
+  for (auto i = begin; i < end; ++i) {
+    const auto& x = parts_[i];
+    pieces.push_back({.x = weights(x).data(),
+                      .m = first_moment(x).data(),
+                      .v = second_moment(x).data(),
+                      .dx = gradient_at(x),
+                      .rounded = rounded_at(x),
+                      .n = x.range.size(),
+                      .weight_decay = float(decay_of(x, decision)),
+                      .keys = keys});
+    keys += 3 * kernels::grains_in(x.range.size(), grain_);
+  }
+  stream.run(kernels::adamw_pieces<float>{.pieces = pieces.data(),
+                                          .count = std::int64_t(pieces.size()),
+                                          .rounded_to = narrow_type_of(store_.type()),
+                                          .gradient_scale = float(decision.gradient_scale),
+                                          .rate = float(rate_of(parts_[begin], decision)),
+                                          .beta1 = float(settings_.beta1),
+                                          .beta2 = float(settings_.beta2),
+                                          .eps = float(settings_.epsilon),
+                                          .correction1 = float(1 - std::pow(settings_.beta1, t)),
+                                          .correction2 = float(1 - std::pow(settings_.beta2, t)),
+                                          .fingerprints = fingerprints,
+                                          .grain = grain_});
+}
+
+void optimizer_state::update_momentum(stream& stream,
+                                      const update_decision& decision,
+                                      const part& x) {
+  const bool lion = x.rule == optimizer_kind::lion;
+  stream.run(kernels::momentum_step<float>{
+      .x = weights(x).data(),
+      .m = first_moment(x).data(),
+      .dx = gradient_at(x),
+      .n = x.range.size(),
+      .rule = lion ? kernels::momentum_rule::lion : kernels::momentum_rule::sgd,
+      .gradient_scale = float(decision.gradient_scale),
+      .rate = float(rate_of(x, decision)),
+      .beta1 = float(lion ? settings_.lion_beta1 : settings_.sgd_momentum),
+      .beta2 = float(lion ? settings_.lion_beta2 : 0),
+      .weight_decay = float(decay_of(x, decision)),
+      .rounded = rounded_at(x),
+      .rounded_to = narrow_type_of(store_.type())});
+}
+
+// In the order of the entries, for all ranks take part in each.
+void optimizer_state::update_muon(stream& stream, const update_decision& decision) {
+  const auto& muon = settings_.muon;
+  auto next = parts_.begin();
+  for (const auto& e : store_.entries()) {
+    while (next != parts_.end() && next->range.entry < e.index)
+      ++next;
+    if (e.owner >= 0 || rule_of(settings_, e.spec) != optimizer_kind::muon)
+      continue;
+    const bool owned = next != parts_.end() && next->range.entry == e.index;
+    auto change = tensor::empty<float>(stream, {e.size()});
+    float* const all = change.data<float>();
+    const auto own = owned ? next->range : entry_range{e.index, 0, 0};
+    if (owned) {
+      float* const m = first_moment(*next).data();
+      const auto part = float((1 - muon.momentum) * decision.gradient_scale);
+      const auto mix = [&](float* to) {
+        stream.run(kernels::scaled_sum<float>{.y = to,
+                                              .x = m,
+                                              .z = gradient_at(*next),
+                                              .n = own.size(),
+                                              .a = float(muon.momentum),
+                                              .b = part});
+      };
+      mix(m);
+      if (muon.nesterov)
+        mix(all + own.begin);
+      else
+        stream.run(kernels::scaled_sum<float>{all + own.begin, m, nullptr, own.size()});
+    }
+    if (const auto* const owners = owners_of(e.index)) {
+      std::vector<std::int64_t> ends;
+      for (const auto end : owners->ends)
+        ends.push_back(end * std::int64_t(sizeof(float)));
+      owners->group->all_gather(stream, all + own.begin, all, ends);
+    }
+    orthogonalize(stream, muon, e.spec, store_.axes(), groups_.tensor, all);
+    if (!owned)
+      continue;
+    const double rate = rate_of(*next, decision);
+    float* const x = weights(*next).data();
+    stream.run(kernels::scaled_sum<float>{.y = x,
+                                          .x = x,
+                                          .z = all + own.begin,
+                                          .n = own.size(),
+                                          .a = float(1 - rate * decay_of(*next, decision)),
+                                          .b = float(-rate)});
+    if (auto* const rounded = rounded_at(*next); rounded && store_.type() == dtype::f16)
+      stream.run(kernels::narrow<kernels::f16>{static_cast<kernels::f16*>(rounded), x, own.size()});
+    else if (rounded)
+      stream.run(
+          kernels::narrow<kernels::bf16>{static_cast<kernels::bf16*>(rounded), x, own.size()});
+  }
+}
+
+const optimizer_groups::owners* optimizer_state::owners_of(int entry) const {
+  if (std::size_t(entry) >= groups_.of_entry.size())
+    return nullptr;
+  const auto& out = groups_.of_entry[std::size_t(entry)];
+  return out.group != nullptr && out.group->size() > 1 ? &out : nullptr;
+}
+
+}  // namespace troupe::runtime
