@@ -188,7 +188,8 @@ std::string describe(const training_job& given) {
   for (const int m : planned_microbatches(job, 0))
     pipeline.schedule->training(m);  // throws what the run itself would
   const auto& plan = *pipeline.schedule->training(planned_microbatches(job));
-  auto out = model_text(model) + steps_text(job) + start_text(start) + layout_text(job);
+  auto out = model_text(model) + fmt::format("data        {}\n", actors::describe_data(job))
+             + steps_text(job) + start_text(start) + layout_text(job);
   std::vector<std::int64_t> all;
   std::map<coordinates, memory_forecast> needs;
   for (int rank = 0; rank < ranks.size(); ++rank) {

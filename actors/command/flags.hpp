@@ -73,6 +73,8 @@ struct training_flags {
     std::vector<std::int64_t> ramp;  ///< none, or START INCREMENT SAMPLES
     std::optional<std::int64_t> iterations, samples;
     std::int64_t exit_interval = 0;
+    std::optional<double> exit_minutes;
+    bool skip_train = false;
   } steps;
 
   struct {

@@ -1,6 +1,7 @@
 #include "actors/command/signals.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/core/log.hpp"
 #include "runtime/core/thread.hpp"
 
 #include <cerrno>
@@ -61,8 +62,10 @@ void signal_watch::loop() {
     signalfd_siginfo info = {};
     if (::read(signals_, &info, sizeof info) != sizeof info)
       return;
-    if (seen > 0)
+    if (seen > 0) {
+      runtime::clear_status_line();  // the prompt would stand behind it
       ::_exit(128 + int(info.ssi_signo));
+    }
     first_(info.ssi_signo == SIGINT ? "SIGINT" : info.ssi_signo == SIGHUP ? "SIGHUP" : "SIGTERM");
   }
 }
