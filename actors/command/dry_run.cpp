@@ -83,9 +83,19 @@ std::string model_text(const gpt_config& x) {
                        parameter_count(x));
 }
 
+std::string rate_text(const rate_schedule& r) {
+  if (r.style == decay_style::constant)
+    return fmt::format("{} after {} samples of warm-up, constant", r.maximum, r.warmup);
+  return fmt::format("{} to {} after {} samples of warm-up, {} until sample {}",
+                     r.maximum,
+                     r.minimum,
+                     r.warmup,
+                     r.style == decay_style::cosine ? "cosine" : "linear",
+                     r.decay);
+}
+
 std::string steps_text(const training_job& job) {
   const auto& b = job.training.batch;
-  const auto& r = job.training.rate;
   auto out = fmt::format(
       "batch       {} ({}) a step: {} x {} x {}\n",
       counted(b.global, "sample"),
@@ -102,16 +112,10 @@ std::string steps_text(const training_job& job) {
   return out
          + fmt::format(
              "steps       {}, {:.3g} floating-point operations each\n"
-             "rate        {} to {} after {} samples of warm-up, {} until sample {}\n",
+             "rate        {}\n",
              job.train_iterations,
              training_flops(job.training.model, double(b.global)),
-             r.maximum,
-             r.minimum,
-             r.warmup,
-             r.style == decay_style::cosine   ? "cosine"
-             : r.style == decay_style::linear ? "linear"
-                                              : "constant",
-             r.decay);
+             rate_text(job.training.rate));
 }
 
 std::string start_text(const actors::start_point& start) {

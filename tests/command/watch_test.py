@@ -417,6 +417,16 @@ def check_signals(folder):
             said += program.stdout.read()
             if program.wait(timeout=60) != 0 or says not in said:
                 raise wrong(f"SIGTERM with {more}: {said.decode()}")
+    for sent in [signal.SIGUSR1, signal.SIGXCPU]:  # as schedulers of clusters do
+        with subprocess.Popen([*slow, "--save", str(folder / sent.name), "--log-interval", "1"],
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as program:
+            said = b""
+            while b"iteration        1/" not in said and (more_said := os.read(program.stdout.fileno(), 65536)):
+                said += more_said
+            program.send_signal(sent)
+            said += program.stdout.read()
+            if program.wait(timeout=60) != 0 or not list((folder / sent.name).glob("iter_*")):
+                raise wrong(f"{sent.name}: {said.decode()}")
     if not list((folder / "run").glob("iter_*")):
         raise wrong("SIGTERM has not saved")
 
