@@ -9,7 +9,7 @@ install(TARGETS troupe RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT pro
 string(TIMESTAMP TROUPE_CONFIGURED "%a, %d %b %Y %H:%M:%S +0000" UTC)
 configure_file(cmake/changelog.in changelog)
 execute_process(COMMAND gzip -9nf changelog WORKING_DIRECTORY ${PROJECT_BINARY_DIR})
-install(FILES README.md cmake/copyright ${PROJECT_BINARY_DIR}/changelog.gz
+install(FILES README.md LICENSE cmake/copyright ${PROJECT_BINARY_DIR}/changelog.gz
         DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
 # The program writes its own manual and completions.
 set(usage ${PROJECT_BINARY_DIR}/usage)
@@ -33,6 +33,9 @@ install(FILES ${usage}/troupe.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/ven
         COMPONENT program)
 install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs COMPONENT program)
 install(DIRECTORY examples/configurations examples/schedules DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples COMPONENT program)
+install(FILES examples/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples COMPONENT program)
+install(PROGRAMS examples/draw_trace.py examples/quickstart.sh examples/install_packages.sh
+        DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples COMPONENT program)
 
 # --- development -------------------------------------------------------------------------------
 
@@ -45,7 +48,7 @@ install(DIRECTORY runtime messages DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/troup
 install(DIRECTORY actors DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/troupe
         COMPONENT development FILES_MATCHING PATTERN *.hpp PATTERN actors/command EXCLUDE)
 install(DIRECTORY examples/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples COMPONENT development
-        FILES_MATCHING PATTERN *.cpp PATTERN *.hpp PATTERN CMakeLists.txt PATTERN README.md
+        FILES_MATCHING PATTERN *.cpp PATTERN *.hpp PATTERN CMakeLists.txt
         PATTERN configurations EXCLUDE PATTERN schedules EXCLUDE)
 install(FILES cmake/copyright ${PROJECT_BINARY_DIR}/changelog.gz
         DESTINATION ${CMAKE_INSTALL_DOCDIR}-dev COMPONENT development)
@@ -74,3 +77,11 @@ write_basic_package_version_file(troupe-config-version.cmake COMPATIBILITY SameM
 install(FILES ${PROJECT_BINARY_DIR}/troupe-config.cmake
               ${PROJECT_BINARY_DIR}/troupe-config-version.cmake cmake/FindCAF.cmake
         DESTINATION ${package_dir} COMPONENT development)
+
+# --- links ---------------------------------------------------------------------------------------
+
+# At the end: then everything that a page may link to is there.
+set(drop_dead_links "
+  set(documents \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_DOCDIR}\")
+  include(\"${CMAKE_CURRENT_SOURCE_DIR}/cmake/installed_links.cmake\")")
+install(CODE "${drop_dead_links}" COMPONENT program)

@@ -5,15 +5,17 @@
 #   bash examples/quickstart.sh FILE.txt    trains on your own text, a few megabytes of it
 #
 # Installs what is missing, builds the program, and leaves everything it makes in runs/quickstart.
+# Beside an installed Troupe it takes that program, and makes runs/quickstart where you are.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+top=$(cd "$(dirname "$0")/.." && pwd)
+[[ ! -e $top/CMakeLists.txt ]] || cd "$top"
 started=$SECONDS
 run=runs/quickstart
 say() { printf '\n\033[1m[%3d s] %s\033[0m\n' $((SECONDS - started)) "$*"; }
 [[ -t 1 ]] || say() { printf '\n[%3d s] %s\n' $((SECONDS - started)) "$*"; }
 
 if (($# > 1)) || [[ ${1:-} == -* ]]; then
-  sed -n '2,7s/^# \{0,1\}//p' "$0"
+  sed -n '2,8s/^# \{0,1\}//p' "$0"
   [[ ${1:-} == -h || ${1:-} == --help ]] && exit 0 || exit 2
 fi
 if (($# == 1)) && [[ ! -s $1 ]]; then
@@ -22,11 +24,15 @@ if (($# == 1)) && [[ ! -s $1 ]]; then
 fi
 
 say "packages and program"
-bash examples/install_packages.sh build
-(($# == 1)) || bash examples/install_packages.sh text
-cmake --preset release -DTROUPE_TESTS=OFF >/dev/null
-cmake --build --preset release --target troupe | tail -n 1
-troupe=build/release/bin/troupe
+(($# == 1)) || bash "$top/examples/install_packages.sh" text
+if [[ -e $top/CMakeLists.txt ]]; then
+  bash examples/install_packages.sh build
+  cmake --preset release -DTROUPE_TESTS=OFF >/dev/null
+  cmake --build --preset release --target troupe | tail -n 1
+  troupe=build/release/bin/troupe
+else
+  troupe=$(command -v troupe || echo "$top/../../../bin/troupe")
+fi
 "$troupe" --version
 
 say "text"

@@ -7,6 +7,7 @@
 #include <cctype>
 #include <cstdio>
 #include <map>
+#include <set>
 #include <utility>
 
 namespace troupe::command {
@@ -262,8 +263,35 @@ command_line::work command_line::parse_here_or_below(const std::vector<std::stri
   refuse_command(words[0]);
 }
 
+/// Of a flag of Megatron-LM's that is given twice only the last counts, with all of its words: so
+/// it is there. `words` without the others.
+std::vector<std::string> command_line::last_uses(const std::vector<std::string>& words) const {
+  std::vector<std::string> out;
+  std::set<std::string> seen;
+  std::vector<std::string> values;  // behind the flag that is looked for, the last first
+  for (auto word = words.rbegin(); word != words.rend(); ++word) {
+    if (!is_flag(*word)) {
+      values.push_back(*word);
+      continue;
+    }
+    const auto name = word->substr(0, word->find('='));
+    const auto flag = std::find_if(parts_->flags.begin(), parts_->flags.end(), [&](const auto& x) {
+      return x->what.name == name && x->what.megatron && x->what.least != x->what.most;
+    });
+    if (flag == parts_->flags.end() || seen.insert(name).second) {
+      out.insert(out.end(), values.begin(), values.end());
+      out.push_back(*word);
+    }
+    values.clear();
+  }
+  out.insert(out.end(), values.begin(), values.end());
+  std::reverse(out.begin(), out.end());
+  return out;
+}
+
 command_line::work command_line::parse_flags(std::vector<std::string> words) {
   given_ = words;
+  words = last_uses(words);
   for (auto& flag : parts_->flags)
     flag->given.reset();
   std::reverse(words.begin(), words.end());  // the library takes them from the end

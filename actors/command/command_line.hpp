@@ -53,7 +53,8 @@ class command_line {
   void value(const std::string& flag, const std::string& type, std::string help, reader take) {
     value({.name = flag, .type = type, .help = std::move(help)}, std::move(take));
   }
-  /// A flag with `least` to `most` words. Where their number is not fixed, a second use adds.
+  /// A flag with `least` to `most` words. Where their number is not fixed, a second use adds, but
+  /// of a flag of Megatron-LM's it replaces, as there.
   void values(flag_description what, list_reader take);
   void values(const std::string& flag,
               const std::string& type,
@@ -104,6 +105,7 @@ class command_line {
 
   work parse_here_or_below(const std::vector<std::string>& words);
   work parse_flags(std::vector<std::string> words);
+  std::vector<std::string> last_uses(const std::vector<std::string>& words) const;
   void take_words();
   void configure(const configured_flag& entry, const flags_by_key& keys);
   std::string names_below() const;

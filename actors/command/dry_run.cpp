@@ -83,9 +83,19 @@ std::string model_text(const gpt_config& x) {
                        parameter_count(x));
 }
 
+std::string rate_text(const rate_schedule& r) {
+  if (r.style == decay_style::constant)
+    return fmt::format("{} after {} samples of warm-up, constant", r.maximum, r.warmup);
+  return fmt::format("{} to {} after {} samples of warm-up, {} until sample {}",
+                     r.maximum,
+                     r.minimum,
+                     r.warmup,
+                     to_string(r.style),
+                     r.decay);
+}
+
 std::string steps_text(const training_job& job) {
   const auto& b = job.training.batch;
-  const auto& r = job.training.rate;
   auto out = fmt::format(
       "batch       {} ({}) a step: {} x {} x {}\n",
       counted(b.global, "sample"),
@@ -102,16 +112,13 @@ std::string steps_text(const training_job& job) {
   for (const auto& step : b.steps)
     out += fmt::format(
         "            {} a step from sample {} on\n", counted(step.size, "sample"), step.from);
+  const auto& r = job.training.rate;
   out += fmt::format(
       "steps       {}, {:.3g} floating-point operations each\n"
-      "rate        {} to {} after {} samples of warm-up, {} until sample {}\n",
+      "rate        {}\n",
       job.train_iterations,
       training_flops(job.training.model, double(b.global)),
-      r.maximum,
-      r.minimum,
-      r.warmup,
-      to_string(r.style),
-      r.decay);
+      rate_text(r));
   if (r.style == decay_style::wsd)
     out += fmt::format(
         "            falling in the last {} samples, {}\n", r.end_decay, to_string(r.end_style));
@@ -201,7 +208,8 @@ std::string describe(const training_job& given) {
   for (const int m : planned_microbatches(job, 0))
     pipeline.schedule->training(m);  // throws what the run itself would
   const auto& plan = *pipeline.schedule->training(planned_microbatches(job));
-  auto out = model_text(model) + steps_text(job) + start_text(start) + layout_text(job);
+  auto out = model_text(model) + fmt::format("data        {}\n", actors::describe_data(job))
+             + steps_text(job) + start_text(start) + layout_text(job);
   std::vector<std::int64_t> all;
   std::map<coordinates, memory_forecast> needs;
   for (int rank = 0; rank < ranks.size(); ++rank) {

@@ -74,6 +74,8 @@ struct training_flags {
     std::string sizes;               ///< "TOKENS:SIZE ..."; empty: none
     std::optional<std::int64_t> iterations, samples;
     std::int64_t exit_interval = 0;
+    std::optional<double> exit_minutes;
+    bool skip_train = false;
   } steps;
 
   struct {

@@ -82,9 +82,19 @@ std::string end_note(runtime::generation_end end, const runtime::gpt_config& con
     return "[the model ended the document]\n";
   if (end == runtime::generation_end::end_of_positions)
     return fmt::format(
-        "[stopped after {} tokens, prompt included: the model has learned positions for no more]\n",
+        "[stopped after {} tokens, prompt included: samples of its training had no more]\n",
         config.sequence);
   return "";
+}
+
+double parse_temperature(const std::string& flag, const std::string& word) {
+  constexpr double lowest = 1e-6, highest = 1e6;
+  if (number_in(real_range{.least = 0, .most = lowest, .below = true}, word))
+    throw usage_error("{} {}: give {} or more; --greedy always takes the most probable token",
+                      flag,
+                      word,
+                      lowest);
+  return parse_real(flag, word, {.least = lowest, .most = highest});
 }
 
 namespace {
@@ -99,6 +109,7 @@ int generate_text(const generate_flags& flags) {
     return generate_batch(flags);
   const auto model = load(flags.model);
   const auto prompt = flags.prompt.value_or("");
+  require_fitting(request_for(prompt, 0, flags, model->text()), model->whole().model());
   show(prompt);
   const auto end = stream_text(*model, flags, prompt).end;
   show("\n");
@@ -108,10 +119,14 @@ int generate_text(const generate_flags& flags) {
 
 void declare_sampling(command_line& line, generate_flags& f) {
   line.group("Sampling");
+  auto temperature = real(f.temperature, 0, 1e6);
+  temperature.take = [&f](const std::string& flag, const std::string& word) {
+    f.temperature = parse_temperature(flag, word);
+  };
   line.value({.name = "--temperature",
               .type = "X",
               .help = "Divides the logits: below 1 more predictable, above 1 more varied."},
-             real(f.temperature, 1e-6, 1e6));
+             temperature);
   line.value("--top-k", "N", "Only among the N most probable tokens; 0: all.", whole(f.top_k));
   line.value("--top-p",
              "P",

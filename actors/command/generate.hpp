@@ -49,6 +49,9 @@ shown_text stream_text(
     const std::function<bool()>& wanted = [] { return true; });
 
 /// Why a text ended, as a sentence; empty when it is as long as was asked for.
+/// Throws usage_error; of 0, with what is meant by it.
+double parse_temperature(const std::string& flag, const std::string& word);
+
 std::string end_note(runtime::generation_end end, const runtime::gpt_config& config);
 
 /// A JSON object a line for each prompt of flags.prompts, in their order.

@@ -52,7 +52,7 @@ void obey(const std::string& line, generate_flags& flags) {
   else if (name == ":tokens")
     whole(flags.tokens, 1)(name, word);
   else if (name == ":temperature")
-    real(flags.temperature, 1e-6, 1e6)(name, word);
+    flags.temperature = parse_temperature(name, word);
   else if (name == ":seed")
     whole(flags.seed)(name, word);
   else

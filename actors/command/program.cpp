@@ -1,6 +1,7 @@
 #include "actors/command/commands.hpp"
 #include "actors/command/setting_names.hpp"
 #include "runtime/core/error.hpp"
+#include "runtime/core/log.hpp"
 #include "runtime/core/log_words.hpp"
 #include "runtime/device/backend_kind.hpp"
 #include "runtime/trainer/build.hpp"
@@ -18,7 +19,12 @@ constexpr int users_fault = 2, our_fault = 3;
 
 void complain(const std::string& text) {
   std::fflush(stdout);
-  std::fprintf(stderr, "troupe: error: %s\n", with_flags(text).c_str());
+  const bool coloured = runtime::errors_are_coloured();
+  std::fprintf(stderr,
+               "troupe: %serror%s: %s\n",
+               coloured ? "\x1b[31m\x1b[1m" : "",
+               coloured ? "\x1b[m" : "",
+               with_flags(text).c_str());
 }
 
 int complain_of_us(const char* what) {

@@ -82,7 +82,7 @@ void resolve_watching(const training_flags& flags, runtime::training_job& job, s
   job.watch.matrix_rate = flags.matrix_rate.value_or(0) * 1e12;
   if (flags.matrix_rate && !flags.watch.log_throughput)
     wrong.emplace_back("--matrix-rate needs --log-throughput, which logs the MFU");
-  if (job.watch.log_file.empty() && !flags.checkpoints.save.empty())
+  if (job.watch.log_file.empty() && !flags.checkpoints.save.empty() && !flags.steps.skip_train)
     job.watch.log_file = flags.checkpoints.save / "log.jsonl";
   collect(wrong, [&] {
     const runtime::split_matrix split(job.data.split);
@@ -140,10 +140,14 @@ runtime::training_job resolve(const training_flags& flags) {
   resolve_nonfinite(flags, job, wrong);
   resolve_scaling(flags, job, wrong);
   job.checkpoints = flags.checkpoints;
+  if (flags.steps.skip_train)
+    job.checkpoints.save.clear();
   job.checkpoints.load_hub = flags.model.hub;
   job.faults = flags.faults;
   job.check_messages = flags.check_messages;
   job.exit_interval = std::uint64_t(flags.steps.exit_interval);
+  job.exit_minutes = flags.steps.exit_minutes.value_or(0);
+  job.skip_train = flags.steps.skip_train;
   if (wrong.empty())
     wrong = runtime::validate(job);
   if (!wrong.empty())

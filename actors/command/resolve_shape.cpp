@@ -145,10 +145,28 @@ gpt_config shape_from_flags(const training_flags& flags, sentences& wrong) {
 
 /// The shape of a model that is there already. Flags may repeat it; dropout, and a --seq-length
 /// that its positions reach, are not part of it.
+/// Before the memory of a model is forecast that nobody has.
+void require_weights_of(const gpt_config& model, const std::filesystem::path& folder) {
+  std::error_code failure;
+  std::uint64_t bytes = 0;
+  for (std::filesystem::directory_iterator at(folder, failure), end; !failure && at != end;
+       at.increment(failure))
+    if (at->path().extension() == ".safetensors" && at->is_regular_file(failure))
+      bytes += at->file_size(failure);
+  if (bytes > 0 && std::uint64_t(runtime::parameter_count(model)) > bytes)
+    throw runtime::input_error(
+        "--load-hf '{}': config.json describes {} parameters, but the files have only {} bytes; "
+        "the folder is incomplete or of another model",
+        folder.string(),
+        runtime::parameter_count(model),
+        bytes);
+}
+
 gpt_config shape_from_hub(const training_flags& flags, sentences& wrong) {
   const auto& m = flags.model;
   const auto file = m.hub / "config.json";
   auto out = runtime::hub_config(runtime::read_text(file), fmt::format("'{}'", file.string()));
+  require_weights_of(out, m.hub);
   const auto agree = [&](const char* flag, const auto& given, const auto& there) {
     if (given && *given != there)
       wrong.push_back(fmt::format(

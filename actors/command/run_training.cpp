@@ -61,6 +61,15 @@ class drain_switch {
   actors::drain_request ask_;
 };
 
+runtime::severity level_of(const runtime::watch_settings& watch) {
+  using runtime::severity;
+  const auto asked = watch.log_level == "debug"     ? severity::debug
+                     : watch.log_level == "info"    ? severity::info
+                     : watch.log_level == "warning" ? severity::warning
+                                                    : severity::error;
+  return watch.quiet ? std::max(asked, severity::warning) : asked;
+}
+
 constexpr int trace_not_written = 2;  // exit code
 constexpr auto reader_patience = std::chrono::seconds(5);
 
@@ -167,6 +176,7 @@ int carry_out(const runtime::training_job& job,
   const auto groups = runtime::forecast_workers(job);
   require_memory(job, groups);
   runtime::log_info(" {}", runtime::version_text());
+  runtime::log_info(" model: {} parameters", runtime::parameter_count(job.training.model));
   std::optional<runtime::directory_lock> lock;
   if (!job.checkpoints.save.empty())
     lock.emplace(job.checkpoints.save);
@@ -176,9 +186,14 @@ int carry_out(const runtime::training_job& job,
     runtime::keep_tokenizer(job.tokenizer_description, job.checkpoints.save);
   if (!job.checkpoints.save.empty())
     save_configuration(job.checkpoints.save, configuration);
-  const bool any_step = prepared->description.iteration < job.train_iterations;
-  if (any_step)
+  const bool any_step = prepared->description.iteration < job.train_iterations && !job.skip_train;
+  if (any_step) {
     tell(neediest(groups));
+    if (job.checkpoints.save.empty())
+      runtime::log_warning(
+          "nothing will be saved: what is trained is lost when the run ends; to keep it, give "
+          "`checkpoints.save`");
+  }
   const auto end
       = actors::run(prepared, [&](const actors::drain_request& ask) { drain.connect(ask); });
   if (end.exit_code != 0)
@@ -192,6 +207,7 @@ int carry_out(const runtime::training_job& job,
 }  // namespace
 
 int run_training(const runtime::training_job& job, const std::string& configuration) {
+  runtime::set_log_level(level_of(job.watch));
   drain_switch drain;
   const signal_watch signals([&](const char* name) { drain.signalled(name); });
   runtime::write_log_beside();

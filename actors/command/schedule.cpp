@@ -145,7 +145,7 @@ int check_plans(const check_flags& flags, const command_line& line) {
     if (flags.json)
       continue;
     if (seen.report.is_sound())
-      fmt::print("{}: sound: {}, {}\n",
+      fmt::print("{}: valid: {}, {}\n",
                  name,
                  size_of(seen.what),
                  runtime::counted(std::int64_t(actions_of(seen.what)), "action"));

@@ -1,6 +1,7 @@
 #include "actors/command/signals.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/core/log.hpp"
 #include "runtime/core/thread.hpp"
 
 #include <cerrno>
@@ -17,6 +18,26 @@
 namespace troupe::command {
 namespace {
 
+constexpr std::pair<int, const char*> watched[] = {{SIGINT, "SIGINT"},
+                                                   {SIGTERM, "SIGTERM"},
+                                                   {SIGHUP, "SIGHUP"},
+                                                   {SIGUSR1, "SIGUSR1"},
+                                                   {SIGXCPU, "SIGXCPU"}};
+
+const char* name_of(int number) {
+  for (const auto& [its, name] : watched)
+    if (its == number)
+      return name;
+  return "a signal";
+}
+
+int number_of(const std::string& name) {
+  for (const auto& [number, its] : watched)
+    if (name == its)
+      return number;
+  return SIGTERM;
+}
+
 bool is_ignored(int number) {
   struct sigaction now = {};
   return ::sigaction(number, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
@@ -29,7 +50,8 @@ signal_watch::signal_watch(std::function<void(const char* name)> first) : first_
   sigemptyset(&wanted);
   // SIGHUP: a terminal that goes away must not cost a step. Who started us may have ignored
   // some, as nohup and a shell do that runs us in the background: then they have no effect.
-  for (const int number : {SIGINT, SIGTERM, SIGHUP})
+  // Schedulers of clusters send SIGUSR1 or SIGXCPU before they end a job.
+  for (const auto& [number, name] : watched)
     if (!is_ignored(number))
       sigaddset(&wanted, number);
   ::pthread_sigmask(SIG_BLOCK, &wanted, nullptr);
@@ -61,9 +83,11 @@ void signal_watch::loop() {
     signalfd_siginfo info = {};
     if (::read(signals_, &info, sizeof info) != sizeof info)
       return;
-    if (seen > 0)
+    if (seen > 0) {
+      runtime::clear_status_line();  // the prompt would stand behind it
       ::_exit(128 + int(info.ssi_signo));
-    first_(info.ssi_signo == SIGINT ? "SIGINT" : info.ssi_signo == SIGHUP ? "SIGHUP" : "SIGTERM");
+    }
+    first_(name_of(int(info.ssi_signo)));
   }
 }
 
@@ -83,7 +107,7 @@ int interruptible(const std::function<int(const runtime::cancel_token& stop)>& w
   } catch (const runtime::cancelled&) {
     const std::lock_guard lock(mutex);
     std::fprintf(stderr, "troupe: %s: stopped; nothing of the output was written\n", name.c_str());
-    return 128 + (name == "SIGINT" ? SIGINT : name == "SIGHUP" ? SIGHUP : SIGTERM);
+    return 128 + number_of(name);
   }
 }
 

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdio>
+#include <fmt/format.h>
 #include <memory>
 #include <string>
 
@@ -24,6 +25,15 @@ std::string for_shell(const std::string& word) {
   };
   if (std::all_of(word.begin(), word.end(), is_plain))
     return word;
+  const auto is_control = [](char c) { return std::iscntrl(static_cast<unsigned char>(c)) != 0; };
+  if (std::any_of(word.begin(), word.end(), is_control)) {  // a comment is one line
+    std::string out = "$'";
+    for (const char c : word)
+      out += is_control(c)            ? fmt::format("\\x{:02x}", static_cast<unsigned char>(c))
+             : c == '\'' || c == '\\' ? std::string("\\") + c
+                                      : std::string(1, c);
+    return out + "'";
+  }
   std::string out = "'";
   for (const char c : word)
     out += c == '\'' ? std::string("'\\''") : std::string(1, c);

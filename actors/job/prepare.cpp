@@ -3,6 +3,7 @@
 #include "actors/job/start.hpp"
 #include "runtime/checkpoint/checkpoint.hpp"
 #include "runtime/checkpoint/hub.hpp"
+#include "runtime/core/counted.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
 #include "runtime/data/indexed_dataset.hpp"
@@ -65,6 +66,32 @@ std::shared_ptr<const runtime::batch_source> open_split(
       pool);
 }
 
+/// "1200 samples of 64 tokens: 0.42 epochs of 182857 tokens in 969 documents; ..."
+std::string data_text(const runtime::training_job& job, const runtime::token_source& tokens) {
+  const runtime::split_matrix split(job.data.split);
+  const auto part = [&](runtime::data_split which) { return split.of(which, tokens.sequences()); };
+  const auto documents = part(runtime::data_split::train);
+  const auto samples = samples_of(job.training.batch, job.train_iterations);
+  const auto length = job.training.model.sequence;
+  const auto plan = runtime::plan_gpt_index(
+      tokens, {.range = documents, .sequence_length = length, .samples = samples});
+  return fmt::format("{} of {}: {:.3g} epochs of {} in {}; {} for validation, {} for the test",
+                     runtime::counted(std::int64_t(samples), "training sample"),
+                     runtime::counted(length, "token"),
+                     double(samples) * double(length) / double(plan.tokens_per_epoch),
+                     runtime::counted(plan.tokens_per_epoch, "token"),
+                     runtime::counted(documents.size(), "document"),
+                     part(runtime::data_split::valid).size(),
+                     part(runtime::data_split::test).size());
+}
+
+bool has_tokens(const runtime::token_source& tokens, const runtime::sequence_range& range) {
+  for (auto i = range.begin; i < range.end; ++i)
+    if (tokens.length(i) > 0)
+      return true;
+  return false;
+}
+
 void open_data(const runtime::training_job& job,
                prepared_job& out,
                const runtime::cancel_token& stop) {
@@ -78,8 +105,17 @@ void open_data(const runtime::training_job& job,
                                   samples_of(job.training.batch, job.train_iterations),
                                   out.node->pool,
                                   stop);
+  runtime::log_info(" data: {}", data_text(job, *tokens));
   const auto& watch = job.watch;
-  if (watch.eval_interval == 0 || watch.eval_batches == 0)
+  if (watch.eval_batches == 0)
+    return;
+  const auto each = std::uint64_t(watch.eval_batches) * global;
+  if (has_tokens(*tokens, split.of(runtime::data_split::test, tokens->sequences()))) {
+    out.description.tests = true;
+    out.node->test
+        = open_split(job, tokens, split, runtime::data_split::test, each, out.node->pool, stop);
+  }
+  if (watch.eval_interval == 0)
     return;
   if (split.of(runtime::data_split::valid, tokens->sequences()).size() == 0) {
     runtime::log_warning(
@@ -90,14 +126,13 @@ void open_data(const runtime::training_job& job,
     return;
   }
   out.description.validates = true;
-  out.node->validation = open_split(
-      job,
-      tokens,
-      split,
-      runtime::data_split::valid,
-      (job.train_iterations / watch.eval_interval + 1) * std::uint64_t(watch.eval_batches) * global,
-      out.node->pool,
-      stop);
+  out.node->validation = open_split(job,
+                                    tokens,
+                                    split,
+                                    runtime::data_split::valid,
+                                    (job.train_iterations / watch.eval_interval + 1) * each,
+                                    out.node->pool,
+                                    stop);
 }
 
 /// What the manifest says of the model says nothing of its tensors.
@@ -125,9 +160,9 @@ void load_state(runtime::training_job& job, prepared_job& out, const runtime::ca
   if (const auto from = start.from) {
     if (start.iteration > 0)
       runtime::take_products(job, from->folder(), from->manifest().products);
-    const auto* verb = start.iteration >= job.train_iterations ? ""
-                       : start.iteration > 0                   ? "resuming "
-                                                               : "starting ";
+    const auto* verb = job.skip_train || start.iteration >= job.train_iterations ? ""
+                       : start.iteration > 0                                     ? "resuming "
+                                                                                 : "starting ";
     runtime::log_info(" {}{}", verb, start.text);
     const auto held = std::make_shared<std::shared_ptr<const runtime::checkpoint_reader>>(from);
     out.node->restored = [held] { held->reset(); };
@@ -143,7 +178,8 @@ void load_state(runtime::training_job& job, prepared_job& out, const runtime::ca
     return;
   }
   if (!where.load.empty())
-    runtime::log_info(" no checkpoint in {} yet: starting from iteration 0", where.load.string());
+    runtime::log_info(" no checkpoint in {} yet", where.load.string());
+  runtime::log_info(" {} {}", job.skip_train ? "evaluating" : "starting", start.text);
   if (where.load_hub.empty())
     return;
   const auto hub
@@ -195,6 +231,10 @@ void check_plans(const prepared_job& out) {
 
 }  // namespace
 
+std::string describe_data(const runtime::training_job& job) {
+  return data_text(job, *open_tokens(job));
+}
+
 messages::job_description describe(const runtime::training_job& job, node_context& node) {
   node.jobs->add(runtime::functions_of(job));
   auto told = job;
@@ -236,7 +276,7 @@ std::shared_ptr<prepared_job> prepare(runtime::training_job job,
   check_plans(*out);
   out->description.identity = runtime::identity(job);
   find_matrix_rate(job, out->description);
-  if (out->description.iteration > 0)
+  if (out->description.iteration > 0 && !job.skip_train)
     cut_logs(job.watch, out->description.iteration);
   return out;
 }

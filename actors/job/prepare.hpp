@@ -6,6 +6,7 @@
 #include "messages/control/spawn.hpp"
 
 #include <memory>
+#include <string>
 
 namespace troupe::actors {
 
@@ -20,6 +21,10 @@ struct prepared_job {
 /// As a process would be told it that starts at iteration 0; its functions are known to the node
 /// from now on. Throws input_error as pipeline_of does.
 messages::job_description describe(const runtime::training_job& job, node_context& node);
+
+/// The size of the data set, in words: "1200 training samples of 64 tokens: 0.42 epochs of ...".
+/// Throws input_error and io_error.
+std::string describe_data(const runtime::training_job& job);
 
 /// Opens data sets, finds and verifies the checkpoint to go on from, checks the plan of every step.
 /// Throws input_error and io_error, before any actor is spawned, and `cancelled` soon after `stop`

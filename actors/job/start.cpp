@@ -259,10 +259,11 @@ start_point plan_start(runtime::training_job& job, const runtime::cancel_token& 
   out.warnings = std::move(found.warnings);
   const auto& checkpoints = job.checkpoints;
   if (!found.folder) {
-    out.text = checkpoints.load_hub.empty()
-                   ? "from iteration 0, with initial values"
-                   : fmt::format("from iteration 0, with the values of '{}'",
-                                 checkpoints.load_hub.string());
+    out.text
+        = checkpoints.load_hub.empty()
+              ? "from iteration 0, with initial values"
+              : fmt::format("from iteration 0, with the weights of '{}' (`checkpoints.load_hub`)",
+                            checkpoints.load_hub.string());
     return out;
   }
   out.from = std::make_shared<const runtime::checkpoint_reader>(*found.folder);
@@ -276,16 +277,21 @@ start_point plan_start(runtime::training_job& job, const runtime::cancel_token& 
   out.iteration = std::uint64_t(there.iteration);
   out.consumed = std::uint64_t(there.consumed_samples);
   out.skipped = there.skipped;
-  const bool ended = out.iteration >= job.train_iterations;
-  out.text = fmt::format(
-      fmt::runtime(
-          ended ? "nothing to do: iteration {} of {} is already there ('{}'); to go on, give "
-                  "more `train_iterations` (or `train_samples`), and "
-                  "`checkpoints.override_scheduler` unless the decay keeps its length"
-                : "from iteration {} of {} ('{}')"),
-      out.iteration,
-      job.train_iterations,
-      found.folder->string());
+  const bool ended = out.iteration >= job.train_iterations && !job.skip_train;
+  if (job.skip_train)
+    out.text = fmt::format("iteration {} ('{}') is evaluated, and not trained (`skip_train`)",
+                           out.iteration,
+                           found.folder->string());
+  else
+    out.text = fmt::format(
+        fmt::runtime(
+            ended ? "nothing to do: iteration {} of {} is already there ('{}'); to go on, give "
+                    "more `train_iterations` (or `train_samples`), and "
+                    "`checkpoints.override_scheduler` unless the decay keeps its length"
+                  : "from iteration {} of {} ('{}')"),
+        out.iteration,
+        job.train_iterations,
+        found.folder->string());
   // As in Megatron-LM the schedule is a part of the optimizer: not loaded, not compared.
   if (checkpoints.no_load_optim) {
     if (!ended)

@@ -5,6 +5,7 @@
 #include <caf/typed_event_based_actor.hpp>
 
 #include <map>
+#include <tuple>
 #include <utility>
 
 namespace troupe::actors {
@@ -19,12 +20,17 @@ runtime::bundle asked_for(const messages::request_batch& x, const runtime::micro
   return out;
 }
 
+const runtime::batch_source& source_of(const messages::request_batch& x,
+                                       const node_context& context) {
+  return x.test ? *context.test : x.validation ? *context.validation : *context.training;
+}
+
 /// The micro-batches of the step that was asked for last: first and last stage want one each, and
 /// so does every tensor rank. What is kept is what they are being sent anyway.
 class recent_batches {
  public:
   runtime::micro_batch at(const runtime::batch_source& from, const messages::request_batch& x) {
-    if (const auto now = std::pair(x.consumed, x.validation); now != step_) {
+    if (const auto now = std::tuple(x.consumed, x.validation, x.test); now != step_) {
       step_ = now;
       kept_.clear();
     }
@@ -37,7 +43,7 @@ class recent_batches {
   }
 
  private:
-  std::pair<std::uint64_t, bool> step_ = {};
+  std::tuple<std::uint64_t, bool, bool> step_ = {};
   std::map<std::pair<int, std::uint64_t>, runtime::micro_batch> kept_;
 };
 
@@ -49,7 +55,7 @@ messages::loader_actor::behavior_type loader(messages::loader_actor::pointer sel
   return {[self, context, recent = std::make_shared<recent_batches>()](
               const messages::request_batch& x) -> messages::batch_ready {
     context->faults->inject("loader", runtime::value(x.at.step));
-    const auto all = recent->at(x.validation ? *context->validation : *context->training, x);
+    const auto all = recent->at(source_of(x, *context), x);
     return context->messages->checked(
         self->home_system(),
         messages::batch_ready{

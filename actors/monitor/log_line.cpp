@@ -5,9 +5,12 @@
 #include <cmath>
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <vector>
 
 namespace troupe::actors {
 namespace {
+
+constexpr std::size_t columns = 80;  // of a terminal, the last of which stays free
 
 std::string timestamp() {
   const auto now = std::chrono::system_clock::now();
@@ -57,21 +60,26 @@ std::string pipeline_line(const pipeline_since_start& all, const std::string& sc
   const double n = all.steps;
   return fmt::format(
       "schedule {}: bubble {:.1f} %, planned {:.1f} %; a step's actions take {:.1f} ms, planned "
-      "{:.1f}; "
-      "mean start delay {:.2f} ms, at most {:.2f}; {:.0f} us between actions, {:.0f} "
-      "us "
-      "more from stage to stage ({})",
+      "{:.1f} ({})",
       schedule,
       100 * x.bubble / n,
       100 * x.planned_bubble / n,
       x.ms / n,
       x.planned_ms / n,
+      all.steps == 1 ? "by the one step that was logged"
+                     : fmt::format("means of the {} steps that were logged", all.steps));
+}
+
+std::string pipeline_details(const pipeline_since_start& all) {
+  const auto& x = all.sum;
+  const double n = all.steps;
+  return fmt::format(
+      "actions: mean start delay {:.2f} ms, at most {:.2f}; {:.0f} us between two of a stage, "
+      "{:.0f} us more from stage to stage",
       x.late_ms / n,
       x.worst_late_ms,
       1e3 * x.gap_ms / n,
-      1e3 * x.hand_off_ms / n,
-      all.steps == 1 ? "by the one step that was logged"
-                     : fmt::format("means of the {} steps that were logged", all.steps));
+      1e3 * x.hand_off_ms / n);
 }
 
 std::string log_line(const runtime::step_report& x,
@@ -112,6 +120,48 @@ std::string log_line(const runtime::step_report& x,
          + fmt::format(" number of skipped iterations: {:3d} | number of nan iterations: {:3d} |",
                        since.skipped,
                        since.nan);
+}
+
+std::string short_line(const runtime::step_report& x,
+                       const since_last_line& since,
+                       std::uint64_t train_iterations,
+                       const runtime::log_settings& settings) {
+  const double mean_ms = since.ms / since.steps;
+  const double speedup = x.elapsed_ms > 0 && mean_ms > 0 ? x.elapsed_ms / mean_ms : 1;
+  std::vector<std::string> parts = {fmt::format("iter {}/{}", x.iteration, train_iterations)};
+  if (since.steps > since.skipped)
+    parts.push_back(fmt::format("loss {:.4f}", since.loss / (since.steps - since.skipped)));
+  if (since.skipped > 0)
+    parts.push_back(fmt::format("skipped {}", since.skipped));
+  if (!x.was_skipped())
+    parts.push_back(fmt::format("norm {:.3f}", x.grad_norm));
+  parts.push_back(fmt::format("lr {:.3E}", x.learning_rate));
+  if (settings.throughput)
+    parts.push_back(fmt::format("{:.3f} TFLOP/s", x.flops_per_second * speedup / 1e12));
+  if (settings.throughput && settings.matrix_rate > 0)
+    parts.push_back(fmt::format("MFU {:.2f}", x.flops_per_second * speedup / settings.matrix_rate));
+  parts.push_back(fmt::format("{:.0f} tokens/s", x.tokens_per_second * speedup));
+  parts.push_back(fmt::format("{:.1f} ms", mean_ms));
+  std::string out = " " + parts.front();
+  for (std::size_t i = 1; i < parts.size() && out.size() + 2 + parts[i].size() < columns; ++i)
+    out += "  " + parts[i];
+  return out;
+}
+
+std::string evaluation_line(const runtime::validation_report& x, bool is_short) {
+  const double perplexity = std::exp(std::min(20.0, x.loss));
+  if (is_short)
+    return fmt::format(" {} at iteration {}  loss {:.4f}  perplexity {:.4g}",
+                       x.test ? "test" : "validation",
+                       x.iteration,
+                       x.loss,
+                       perplexity);
+  return fmt::format(
+      " validation loss at iteration {}{} | lm loss value: {:.6E} | lm loss PPL: {:.6E} |",
+      x.iteration,
+      x.test ? " on test set" : "",
+      x.loss,
+      perplexity);
 }
 
 }  // namespace troupe::actors

@@ -27,13 +27,24 @@ struct pipeline_since_start {
   void add(const runtime::pipeline_times& x);
 };
 
-/// What a run says of its schedule when it ends.
+/// What a run says of its schedule when it ends, and what more who looks closely wants to know.
 std::string pipeline_line(const pipeline_since_start& all, const std::string& schedule);
+std::string pipeline_details(const pipeline_since_start& all);
 
 /// `x` is the newest of the steps in `since`; at least one.
 std::string log_line(const runtime::step_report& x,
                      const since_last_line& since,
                      std::uint64_t train_iterations,
                      const runtime::log_settings& settings);
+
+/// The same for a terminal of 80 columns: "iter 100/300  loss 4.9090  norm 1.033  lr 6.700E-04
+/// ...". What does not fit is left out, from the end.
+std::string short_line(const runtime::step_report& x,
+                       const since_last_line& since,
+                       std::uint64_t train_iterations,
+                       const runtime::log_settings& settings);
+
+/// Of a validation or a test.
+std::string evaluation_line(const runtime::validation_report& x, bool is_short);
 
 }  // namespace troupe::actors

@@ -29,7 +29,10 @@ void monitor_state::start(const messages::spawn_monitor& told,
   context_ = std::move(context);
   end_on_exception(self_, "monitor");
   open_recorders();
-  if (job_->job.watch.progress)
+  const auto& watch = job_->job.watch;
+  short_lines_ = watch.log_format == "short"
+                 || (watch.log_format == "auto" && runtime::output_is_terminal());
+  if (watch.progress && !watch.quiet && !job_->job.skip_train)
     bar_ = std::make_unique<runtime::progress_bar>(
         "training", job_->job.train_iterations, "iterations", told_.iteration);
 }
@@ -114,23 +117,27 @@ void monitor_state::receive(const messages::committed& x) {
       && (report.iteration % interval == 0 || report.iteration == job.train_iterations))
     log_last();
   if (bar_)
-    bar_->advance_to(report.iteration);
+    advance_bar(report);
+}
+
+void monitor_state::advance_bar(const runtime::step_report& x) {
+  std::vector<std::string> told = {fmt::format("{}/{}", x.iteration, job_->job.train_iterations)};
+  if (std::isfinite(x.lm_loss))
+    told.push_back(fmt::format("loss {:.4f}", x.lm_loss));
+  bar_->advance_to(x.iteration, std::move(told));
 }
 
 void monitor_state::log_last() {
+  const auto form = short_lines_ ? short_line : log_line;
   runtime::log_line(runtime::severity::info,
-                    log_line(*last_, since_, job_->job.train_iterations, log_settings()));
+                    form(*last_, since_, job_->job.train_iterations, log_settings()));
   since_ = {};
   last_.reset();
 }
 
 void monitor_state::receive(const messages::validated& x) {
   record(x.report);
-  runtime::log_info(
-      " validation loss at iteration {} | lm loss value: {:.6E} | lm loss PPL: {:.6E} |",
-      x.report.iteration,
-      x.report.loss,
-      std::exp(std::min(20.0, x.report.loss)));
+  runtime::log_line(runtime::severity::info, evaluation_line(x.report, short_lines_));
 }
 
 // So that what a behaviour decided can be drawn, and run again.
@@ -160,10 +167,13 @@ void monitor_state::write_record() const {
 }
 
 void monitor_state::conclude() {
+  bar_.reset();                                   // the last lines stand without it
   if (last_ && job_->job.watch.log_interval > 0)  // whatever ended the run
     log_last();
-  if (pipeline_.steps > 0)
+  if (pipeline_.steps > 0) {
     runtime::log_info(" {}", pipeline_line(pipeline_, job_->pipeline.schedule->name()));
+    runtime::log_line(runtime::severity::debug, " " + pipeline_details(pipeline_));
+  }
   write_record();
   const auto until = std::chrono::steady_clock::now() + patience;
   for (auto& to : files_)
@@ -182,7 +192,6 @@ void monitor_state::conclude() {
     else if (missing > 0)
       runtime::log_warning("{} has gaps: {} records are missing", to.name, missing);
   }
-  bar_.reset();
 }
 
 messages::monitor_actor::behavior_type monitor(

@@ -40,6 +40,7 @@ class monitor_state {
     std::unique_ptr<runtime::recorder> recorder;
   };
   runtime::log_settings log_settings() const;
+  void advance_bar(const runtime::step_report& x);
   void log_last();
   void open_recorders();
   runtime::step_report with_pipeline(const messages::committed& x) const;
@@ -52,6 +53,7 @@ class monitor_state {
   std::shared_ptr<const node_context> context_;
   std::vector<watched_file> files_;
   std::unique_ptr<runtime::progress_bar> bar_;
+  bool short_lines_ = false;
   since_last_line since_;
   std::optional<runtime::step_report> last_;  ///< committed step, while its line is not logged
   pipeline_since_start pipeline_;

@@ -15,6 +15,7 @@
 #include "runtime/trainer/worker.hpp"
 #include "runtime/transport/transport.hpp"
 
+#include <chrono>
 #include <functional>
 #include <map>
 #include <memory>
@@ -25,7 +26,8 @@ namespace troupe::actors {
 /// Filled before the node is spawned, and from then on immutable or safe for any thread.
 struct node_context {
   std::shared_ptr<runtime::transport> transport = {};
-  std::shared_ptr<const runtime::batch_source> training = {}, validation = {};
+  std::chrono::steady_clock::time_point began = std::chrono::steady_clock::now();
+  std::shared_ptr<const runtime::batch_source> training = {}, validation = {}, test = {};
   runtime::memory_pool pool = {};  ///< of micro-batches
   std::shared_ptr<pool_registry> pools = std::make_shared<pool_registry>();
   std::function<std::unique_ptr<runtime::lane>(runtime::lane_settings)> make_lane

@@ -134,6 +134,7 @@ void stage_state::request_batch(const runtime::chunk_copy& hosted, int microbatc
                                                 .microbatch = stretch / replicas,
                                                 .consumed = step.consumed,
                                                 .validation = step.validation,
+                                                .test = step.test,
                                                 .inputs = is_first(hosted.chunk),
                                                 .labels = is_last(hosted.chunk)});
 }

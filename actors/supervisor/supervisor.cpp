@@ -42,7 +42,8 @@ void supervisor_state::start(messages::node_actor node,
          told_.consumed,
          told_.skipped,
          told_.scale.is_used() ? told_.scale : runtime::beginning(job_->job.training).scale};
-  validated_ = at_.iteration;
+  if (!job_->job.skip_train)
+    validated_ = at_.iteration;
   const auto& where = job_->job.checkpoints;
   saves_ = {!where.save.empty(), at_.iteration, where.save_interval};
   replicas_.resize(std::size_t(job_->replicas()));
@@ -165,9 +166,13 @@ void supervisor_state::lose(const caf::down_msg& x) {
   self_->quit(known ? x.reason : because_of(who->name, x.reason));
 }
 
+bool supervisor_state::is_at_end() const {
+  return at_.iteration >= job_->job.train_iterations;
+}
+
 bool supervisor_state::is_over() const {
   const auto& job = job_->job;
-  return draining_ || !diagnosis_.empty() || at_.iteration >= job.train_iterations
+  return draining_ || time_is_up_ || job.skip_train || !diagnosis_.empty() || is_at_end()
          || (job.exit_interval > 0 && at_.iteration > told_.iteration
              && at_.iteration % job.exit_interval == 0);
 }
@@ -176,8 +181,15 @@ bool supervisor_state::validation_is_due() const {
   const auto& watch = job_->job.watch;
   return told_.validates && !draining_ && diagnosis_.empty() && watch.eval_interval > 0
          && watch.eval_batches > 0 && validated_ != at_.iteration
-         && (at_.iteration % watch.eval_interval == 0
-             || at_.iteration >= job_->job.train_iterations);
+         && (at_.iteration % watch.eval_interval == 0 || job_->job.skip_train || is_at_end());
+}
+
+/// As in Megatron-LM: once, when the training has come to its end.
+bool supervisor_state::test_is_due() const {
+  const auto& job = job_->job;
+  const bool at_end = is_at_end() && at_.iteration > told_.iteration;
+  return told_.tests && !tested_ && !draining_ && diagnosis_.empty() && job.watch.eval_batches > 0
+         && (at_end || job.skip_train);
 }
 
 void supervisor_state::proceed() {
@@ -185,15 +197,32 @@ void supervisor_state::proceed() {
     return begin_validation();
   if (waits_to_save_)
     return;
-  if (saves_.is_due(at_.iteration, is_over())) {
+  if (!job_->job.skip_train && saves_.is_due(at_.iteration, is_over())) {
     if (saves_.is_writing())
       return;  // snapshots hold memory: one at a time
     begin_save();
   }
   if (!is_over())
     return begin_step();
-  if (!saves_.is_writing())
-    finish();
+  if (saves_.is_writing())
+    return;
+  if (test_is_due())
+    return begin_test();  // whatever is wrong with that data costs no checkpoint
+  finish();
+}
+
+/// As in Megatron-LM the clock is looked at after each step, and counts from the program's start.
+void supervisor_state::look_at_clock() {
+  const auto limit = job_->job.exit_minutes;
+  const std::chrono::duration<double, std::ratio<60>> passed
+      = std::chrono::steady_clock::now() - context_->began;
+  if (limit <= 0 || time_is_up_ || passed.count() <= limit)
+    return;
+  time_is_up_ = true;
+  if (!is_at_end())
+    runtime::log_info(" `exit_minutes`: stopping after iteration {}, as {:.1f} minutes have passed",
+                      at_.iteration,
+                      passed.count());
 }
 
 void supervisor_state::begin_step() {
@@ -230,26 +259,37 @@ void supervisor_state::begin_validation() {
   const auto& batch = job.training.batch;
   // As Megatron reads it: every evaluation goes on where the one before stopped.
   const auto before = at_.iteration == 0 ? 0 : (at_.iteration - 1) / job.watch.eval_interval;
-  validation_ = {};
-  validation_consumed_ = before * std::uint64_t(job.watch.eval_batches * batch.global);
-  validation_microbatches_
-      = batch.global / (batch.micro * batch.data_parallel) * job.watch.eval_batches;
-  begin_validation_round();
+  begin_evaluation(before * std::uint64_t(job.watch.eval_batches * batch.global), false);
+}
+
+void supervisor_state::begin_test() {
+  tested_ = true;
+  begin_evaluation(0, true);
+}
+
+void supervisor_state::begin_evaluation(std::uint64_t consumed, bool test) {
+  const auto& batch = job_->job.training.batch;
+  evaluation_ = {.test = test,
+                 .consumed = consumed,
+                 .microbatches = batch.global / (batch.micro * batch.data_parallel)
+                                 * job_->job.watch.eval_batches};
+  begin_evaluation_round();
 }
 
 // Nothing but its end holds a forward-only plan back: the first stage would run ahead of the last
 // and fill the memory between them.
-void supervisor_state::begin_validation_round() {
+void supervisor_state::begin_evaluation_round() {
   const auto& batch = job_->job.training.batch;
   const auto now
-      = std::min<std::int64_t>(validation_microbatches_, validation_depth * job_->pipeline_ranks());
+      = std::min<std::int64_t>(evaluation_.microbatches, validation_depth * job_->pipeline_ranks());
   now_ = messages::run_step{.generation = generation_,
                             .step = runtime::step_id(at_.iteration),
-                            .consumed = validation_consumed_,
+                            .consumed = evaluation_.consumed,
                             .validation = true,
+                            .test = evaluation_.test,
                             .microbatches = int(now) * job_->replicas_each()};
-  validation_microbatches_ -= now;
-  validation_consumed_ += std::uint64_t(now * batch.micro * batch.data_parallel);
+  evaluation_.microbatches -= now;
+  evaluation_.consumed += std::uint64_t(now * batch.micro * batch.data_parallel);
   tell_replicas(*now_);
 }
 
@@ -320,11 +360,14 @@ void supervisor_state::receive(const messages::save_again& x) {
 }
 
 void supervisor_state::say_when(const std::string& why) const {
+  const bool saves = !job_->job.checkpoints.save.empty() && !job_->job.skip_train;
   if (now_ && !now_->validation)
-    runtime::log_info(" {}: finishing iteration {}, then stopping; a second signal ends at once{}",
+    runtime::log_info(" {}: finishing iteration {}, then {}; a second signal ends at once{}",
                       why,
                       at_.iteration + 1,
-                      at_.iteration > 0 ? ", without saving" : "");
+                      saves ? "saving and stopping"
+                            : "stopping; nothing is saved, as there is no `checkpoints.save`",
+                      saves ? ", without saving" : "");
   else
     runtime::log_info(" {}: stopping after iteration {}", why, at_.iteration);
 }

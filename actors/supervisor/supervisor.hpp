@@ -53,21 +53,26 @@ class supervisor_state {
   /// What comes after a step, a validation or a save.
   void proceed();
   bool validation_is_due() const;
+  bool test_is_due() const;
   bool is_over() const;
+  bool is_at_end() const;  ///< of the training
   void begin_step();
   bool is_timed(std::uint64_t step) const;
   void begin_validation();
-  void begin_validation_round();
+  void begin_test();
+  void begin_evaluation(std::uint64_t consumed, bool test);
+  void begin_evaluation_round();
   int snapshot_parts() const;
   void begin_save();
   void decide();
   runtime::step_result take_votes();
   void take_executed();
-  void end_validation_round();
+  void end_evaluation_round();
   void commit();
   void report_step();
   void finish();
   void say_when(const std::string& why) const;
+  void look_at_clock();
 
   template <class Order>
   void tell_replicas(const Order& x) {
@@ -112,15 +117,20 @@ class supervisor_state {
   std::vector<messages::vote> votes_;
   std::vector<messages::executed_row> executed_;  ///< of the step that is running
   std::vector<messages::applied> applied_;
-  std::uint64_t validated_ = 0;  ///< the iteration after which validation last ran
-  runtime::loss_value validation_;
-  std::uint64_t validation_consumed_ = 0;  ///< samples of the validation set before the next round
-  std::int64_t validation_microbatches_ = 0;  ///< of each replica that are still to come
+  std::optional<std::uint64_t> validated_;  ///< the iteration after which validation last ran
+  bool tested_ = false;
+  struct {
+    bool test = false;  ///< of the test set, else of the validation set
+    runtime::loss_value loss = {};
+    std::uint64_t consumed = 0;     ///< samples of the set before the next round
+    std::int64_t microbatches = 0;  ///< of each replica that are still to come
+  } evaluation_;
   save_schedule saves_;
   bool waits_to_save_ = false;  ///< until save_again
   std::string unsaved_;         ///< why the newest save failed; empty: it did not
   bool draining_ = false;
-  std::string diagnosis_;  ///< why the run ends early, with an error; empty: it does not
+  bool time_is_up_ = false;  ///< `exit_minutes` have passed
+  std::string diagnosis_;    ///< why the run ends early, with an error; empty: it does not
   bool concluding_ = false, shut_down_ = false;
 };
 

@@ -33,7 +33,7 @@ void supervisor_state::receive(const messages::vote& x) {
   if (!complete(votes_, x, &messages::vote::replica, replicas_.size(), one_of_each_replica))
     return;
   if (now_->validation)
-    end_validation_round();
+    end_evaluation_round();
   else
     decide();
 }
@@ -155,6 +155,7 @@ void supervisor_state::commit() {
   report_step();
   now_.reset();
   decided_ = false;
+  look_at_clock();
   proceed();
 }
 
@@ -171,16 +172,18 @@ void supervisor_state::report_step() {
   tell_watchers(messages::committed{report_, std::exchange(executed_, {}), now_->microbatches});
 }
 
-void supervisor_state::end_validation_round() {
-  add_losses(votes_, validation_);
+void supervisor_state::end_evaluation_round() {
+  add_losses(votes_, evaluation_.loss);
   votes_.clear();
   now_.reset();
-  if (validation_microbatches_ > 0 && !draining_)
-    return begin_validation_round();
+  if (evaluation_.microbatches > 0 && !draining_)
+    return begin_evaluation_round();
   // A validation that was cut short says nothing: it would be of other samples.
-  if (validation_microbatches_ == 0)
-    tell_watchers(messages::validated{
-        {at_.iteration, validation_.total / std::max(validation_.tokens, 1.0)}});
+  if (evaluation_.microbatches == 0)
+    tell_watchers(
+        messages::validated{{at_.iteration,
+                             evaluation_.loss.total / std::max(evaluation_.loss.tokens, 1.0),
+                             evaluation_.test}});
   proceed();
 }
 

@@ -30,6 +30,7 @@ struct job_description {
   runtime::skipped_steps skipped = {};
   runtime::loss_scale scale = {};  ///< with f16; the default: none was saved
   bool validates = false;          ///< there are samples to validate with
+  bool tests = false;              ///< there are samples of the test set
   double matrix_rate = 0;          ///< products of all workers, FLOP a second; 0: not asked for
   std::vector<std::string> viewers = {};  ///< names under which the node knows them
 
@@ -143,6 +144,7 @@ typename Inspector::result_type inspect(Inspector& f, job_description& x) {
            x.skipped,
            x.scale,
            x.validates,
+           x.tests,
            x.matrix_rate,
            x.viewers);
 }

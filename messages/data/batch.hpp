@@ -22,9 +22,10 @@ struct request_batch {
   std::uint64_t microbatch
       = 0;                     ///< of that replica; the pass counts those of all that a stage plays
   std::uint64_t consumed = 0;  ///< samples before this step
-  bool validation = false;
-  bool inputs = false;  ///< wants "tokens", "positions", "samples"
-  bool labels = false;  ///< wants "labels" and "mask"
+  bool validation = false;     ///< of the validation set
+  bool test = false;           ///< with `validation`: of the test set instead
+  bool inputs = false;         ///< wants "tokens", "positions", "samples"
+  bool labels = false;         ///< wants "labels" and "mask"
 
   friend bool operator==(const request_batch&, const request_batch&) = default;
 };
@@ -44,6 +45,7 @@ typename Inspector::result_type inspect(Inspector& f, request_batch& x) {
            x.microbatch,
            x.consumed,
            x.validation,
+           x.test,
            x.inputs,
            x.labels);
 }

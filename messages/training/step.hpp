@@ -43,7 +43,8 @@ struct run_step {
   runtime::generation_id generation = {};
   runtime::step_id step = {};
   std::uint64_t consumed = 0;  ///< samples before this step, of the set that is read
-  bool validation = false;     ///< reads the validation set
+  bool validation = false;     ///< evaluates on the validation set
+  bool test = false;           ///< with `validation`: on the test set instead
   /// Of each replica, for all that it plays. The plan is a function of it, which everybody has: one
   /// row for each pipeline rank; all its tensor ranks follow it.
   int microbatches = 0;
@@ -176,6 +177,7 @@ typename Inspector::result_type inspect(Inspector& f, run_step& x) {
            x.step,
            x.consumed,
            x.validation,
+           x.test,
            x.microbatches,
            x.timed,
            x.loss_scale);

@@ -11,11 +11,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A folder whose name says so is one even when its manifest is gone.
+/// A folder whose name says so is one even when its manifest is gone, unless it is that of a run,
+/// which may have any name.
 bool is_checkpoint(const fs::path& dir) {
   std::error_code failure;
   return fs::exists(dir / manifest_file, failure)
-         || iteration_of_folder(dir.filename().string()).has_value();
+         || (iteration_of_folder(dir.filename().string()).has_value()
+             && iterations_in(dir).empty());
 }
 
 std::optional<std::int64_t> tracked_in(const fs::path& dir) {

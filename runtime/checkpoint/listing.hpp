@@ -16,7 +16,7 @@ namespace troupe::runtime {
 struct listed_checkpoint {
   std::filesystem::path folder;
   std::int64_t iteration = 0;
-  bool tracked = false;  ///< the tracker names it: it is the one to be loaded
+  bool tracked = false;  ///< the latest checkpoint: the one to be loaded
   std::uint64_t bytes = 0;
   std::chrono::system_clock::time_point saved;  ///< when its manifest was written
   std::optional<checkpoint_manifest> manifest;  ///< nothing: something is wrong

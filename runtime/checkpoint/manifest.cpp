@@ -293,6 +293,28 @@ std::string to_json(const checkpoint_manifest& x) {
   return text.replace(text.size() - seal_end.size() - sha256_digits, sha256_digits, seal);
 }
 
+namespace {
+
+/// A hash says that a manifest is as it was written, not that whoever wrote it was right.
+void require_model(const checkpoint_manifest& x, const std::string& where) {
+  if (const auto wrong = validate(x.model); !wrong.empty())
+    throw input_error("{}: its model cannot be: {}", where, wrong.front());
+  std::uint64_t bytes = 0;
+  for (const auto& shard : x.shards)
+    bytes += shard.bytes;
+  const auto most = std::max(x.model.layers, x.model.heads);  // each has a parameter, at least
+  if (!x.shards.empty() && std::uint64_t(most) > bytes)
+    throw input_error(
+        "{}: its model has {} layers of {} heads, but its shards only {} bytes; use another "
+        "checkpoint",
+        where,
+        x.model.layers,
+        x.model.heads,
+        bytes);
+}
+
+}  // namespace
+
 checkpoint_manifest manifest_from_json(std::string_view text, const std::string& where) {
   const auto [zeros, seal] = unsealed(text, where);
   const auto actual = sha256_of(zeros);
@@ -340,6 +362,7 @@ checkpoint_manifest manifest_from_json(std::string_view text, const std::string&
       throw input_error("{}: shard '{}' is listed twice", where, x.shards.back().file);
   }
   require_exact_cover(x.shards, where);
+  require_model(x, where);
   return x;
 }
 

@@ -209,7 +209,10 @@ std::optional<std::string> write_obstacle(const std::filesystem::path& path) {
   };
   auto at = std::filesystem::absolute(behind_links(path)).lexically_normal();
   std::error_code failure;
-  if (std::filesystem::exists(path, failure))
+  const auto what = std::filesystem::status(path, failure);
+  if (what.type() == std::filesystem::file_type::none)  // the system refuses to tell
+    return fmt::format("'{}': {}", path.string(), failure.message());
+  if (std::filesystem::exists(what))
     if (const auto found = answer(path); found || is_special(path))
       return found;
   do

@@ -4,10 +4,12 @@
 
 #include <spdlog/async.h>
 #include <spdlog/sinks/base_sink.h>
+#include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <memory>
 #include <mutex>
 #include <poll.h>
@@ -35,13 +37,14 @@ class bottom_line {
     put(clear_line + text_);
   }
 
-  /// The last text, which is not to be missed for a line that is just being written.
-  void end(std::string_view text) {
+  /// Not to be missed for a line that is just being written.
+  void clear() {
     const std::unique_lock lock(mutex_, patience);
-    if (lock.owns_lock() && takes_something())
-      put(clear_line + std::string(text) + "\n");
-    if (lock.owns_lock())
-      text_.clear();
+    if (!lock.owns_lock() || text_.empty())
+      return;
+    if (takes_something())
+      put(clear_line);
+    text_.clear();
   }
 
   /// Writes a line of the log above it.
@@ -102,8 +105,10 @@ struct log_state {
   bottom_line bottom;
   std::shared_ptr<counting_sink> out_sink
       = std::make_shared<counting_sink>(std::make_shared<spdlog::sinks::stdout_sink_mt>(), bottom);
-  std::shared_ptr<counting_sink> err_sink
-      = std::make_shared<counting_sink>(std::make_shared<spdlog::sinks::stderr_sink_mt>(), bottom);
+  std::shared_ptr<counting_sink> err_sink = std::make_shared<counting_sink>(
+      std::make_shared<spdlog::sinks::stderr_color_sink_mt>(
+          errors_are_coloured() ? spdlog::color_mode::always : spdlog::color_mode::never),
+      bottom);
   std::shared_ptr<spdlog::details::thread_pool> writer;  ///< null: lines are written at once
   std::shared_ptr<spdlog::logger> out, err;
   std::atomic<std::uint64_t> posted = 0;  ///< to the writer
@@ -113,7 +118,7 @@ struct log_state {
 
   void open() {
     out = make("out", out_sink, "%v");
-    err = make("err", err_sink, "troupe: %l: %v");
+    err = make("err", err_sink, "troupe: %^%l%$: %v");
   }
 
   std::shared_ptr<spdlog::logger> make(const char* name,
@@ -185,8 +190,19 @@ void show_status_line(std::string_view text) {
   state().bottom.show(text);
 }
 
-void end_status_line(std::string_view text) {
-  state().bottom.end(text);
+void clear_status_line() {
+  state().bottom.clear();
+}
+
+bool output_is_terminal() {
+  return ::isatty(STDOUT_FILENO) == 1;
+}
+
+bool errors_are_coloured() {
+  const char* const kind = std::getenv("TERM");
+  const char* const none = std::getenv("NO_COLOR");
+  return ::isatty(STDERR_FILENO) == 1 && kind != nullptr && *kind != '\0'
+         && std::string_view(kind) != "dumb" && (none == nullptr || *none == '\0');
 }
 
 void set_log_words(std::string (*words)(std::string_view)) {

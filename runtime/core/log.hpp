@@ -25,16 +25,20 @@ void write_log_beside();
 bool finish_log(std::chrono::milliseconds patience);
 
 /// `info` and `debug` go to standard output as they are; `warning` and `error` to standard error
-/// with the word in front. Any thread; lines are never mixed.
+/// with the word in front, coloured on a terminal. Any thread; lines are never mixed.
 void log_line(severity level, std::string_view text);
 
 /// A line at the bottom of the terminal that standard error is: lines of the log pass above it, and
 /// the next call writes over it. Who calls knows that it is a terminal; one that takes nothing at
 /// the moment is left alone. Any thread.
 void show_status_line(std::string_view text);
-/// Its last text; it stays, and is no longer at the bottom. May wait half a second for a line that
-/// is being written.
-void end_status_line(std::string_view text);
+/// Takes it away; nothing of it stays. May wait half a second for a line that is being written.
+void clear_status_line();
+
+/// Whether standard output is a terminal.
+bool output_is_terminal();
+/// Whether standard error is a terminal that shows colours, and nobody set NO_COLOR.
+bool errors_are_coloured();
 
 template <class... Args>
 void log_info(fmt::format_string<Args...> text, Args&&... args) {

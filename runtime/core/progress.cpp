@@ -4,6 +4,7 @@
 #include "runtime/core/log.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <fmt/format.h>
 #include <string_view>
@@ -34,7 +35,7 @@ int columns() {
 
 std::string progress_text(const std::string& what,
                           double share,
-                          const std::string& speed,
+                          const std::vector<std::string>& told,
                           int columns) {
   const auto percent = fmt::format("{:3.0f} %", std::clamp(share, 0.0, 1.0) * 100);
   const auto text = [&](const std::string& before, int width, const std::string& after) {
@@ -46,14 +47,27 @@ std::string progress_text(const std::string& what,
                        percent,
                        after);
   };
-  const std::pair<std::string, std::string> wishes[]
-      = {{what + " ", "  " + speed}, {what + " ", ""}, {"", ""}};
-  for (const auto& [before, after] : wishes) {
-    const int room = columns - 1 - int(text(before, 0, after).size());
+  std::vector<std::pair<std::string, std::string>> wishes = {{"", ""}, {what + " ", ""}};
+  for (const auto& more : told)
+    wishes.emplace_back(what + " ", wishes.back().second + "  " + more);
+  for (auto wish = wishes.rbegin(); wish != wishes.rend(); ++wish) {
+    const int room = columns - 1 - int(text(wish->first, 0, wish->second).size());
     if (room >= narrowest)
-      return text(before, std::min(room, widest), after);
+      return text(wish->first, std::min(room, widest), wish->second);
   }
   return columns - 1 >= int(percent.size()) ? percent : std::string();
+}
+
+std::string time_left_text(double seconds) {
+  constexpr std::int64_t minute = 60, hour = 60 * minute, day = 24 * hour, longest = 1000 * day;
+  const auto s = std::llround(std::clamp(seconds, 0.0, double(longest)));
+  if (s < minute)
+    return fmt::format("{} s left", s);
+  if (s < hour)
+    return fmt::format("{} min left", s / minute);
+  if (s < day)
+    return fmt::format("{} h {} min left", s / hour, s % hour / minute);
+  return fmt::format("{} d {} h left", s / day, s % day / hour);
 }
 
 progress_bar::progress_bar(std::string what,
@@ -70,15 +84,16 @@ progress_bar::progress_bar(std::string what,
 
 progress_bar::~progress_bar() {
   if (drawn_once_)
-    end_status_line(text());
+    clear_status_line();
 }
 
-void progress_bar::advance_to(std::uint64_t done) {
+void progress_bar::advance_to(std::uint64_t done, std::vector<std::string> told) {
   done_ = done;
+  told_ = std::move(told);
   if (!visible_)
     return;
   const auto now = std::chrono::steady_clock::now();
-  if (drawn_once_ && now - drawn_ < redraw_after)
+  if (drawn_once_ && now - drawn_ < redraw_after && done < total_)
     return;
   drawn_ = now;
   drawn_once_ = true;
@@ -95,7 +110,10 @@ std::string progress_bar::text() const {
   const auto speed = unit_ == "B"  ? human_bytes(rate())
                      : rate() < 10 ? fmt::format("{:.2g} {}", rate(), unit_)
                                    : fmt::format("{:.0f} {}", rate(), unit_);
-  return progress_text(what_, share, speed + "/s", columns());
+  auto told = told_.empty() ? std::vector{speed + "/s"} : told_;
+  if (done_ > first_ && done_ < total_)
+    told.push_back(time_left_text(double(total_ - done_) / rate()));
+  return progress_text(what_, share, told, columns());
 }
 
 }  // namespace troupe::runtime

@@ -76,12 +76,15 @@ mapped_file open_half(const std::filesystem::path& prefix, const char* extension
   const std::filesystem::path path = prefix.string() + extension;
   if (!std::filesystem::exists(path)) {
     const bool is_file = prefix.extension() == ".bin" || prefix.extension() == ".idx";
+    const auto as_written = prefix.string() + "_text_document";  // by `troupe preprocess`
+    const auto near_it = std::filesystem::exists(as_written + extension) ? as_written : "";
     throw input_error("cannot open the data set '{}': there is no '{}'; {}",
                       prefix.string(),
                       path.string(),
-                      is_file ? "name it by its prefix, without .bin or .idx"
-                              : "a data set is two files, <prefix>.bin and <prefix>.idx: check the "
-                                "prefix, or make them with `troupe preprocess`");
+                      is_file           ? "name it by its prefix, without .bin or .idx"
+                      : near_it.empty() ? "a data set is two files, <prefix>.bin and <prefix>.idx: "
+                                          "check the prefix, or make them with `troupe preprocess`"
+                                        : fmt::format("did you mean '{}'?", near_it));
   }
   return mapped_file(path);
 }

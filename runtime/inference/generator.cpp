@@ -179,7 +179,7 @@ void require_fitting(const generation_request& what, const model_spec& model) {
                       what.number + 1);
   if (model.bounded() && prompt > model.sequence)
     throw input_error(
-        "prompt {} has {} tokens, but the model has learned positions for {}: shorten it",
+        "prompt {} has {} tokens, but samples of the model's training had {}: shorten it",
         what.number + 1,
         prompt,
         model.sequence);

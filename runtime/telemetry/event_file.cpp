@@ -144,9 +144,8 @@ class event_file final : public record_sink {
   }
 
   void write(const validation_report& x) override {
-    append(x.iteration,
-           {{"lm loss validation", x.loss},
-            {"lm loss validation ppl", std::exp(std::min(20.0, x.loss))}});
+    const std::string name = x.test ? "lm loss test" : "lm loss validation";
+    append(x.iteration, {{name, x.loss}, {name + " ppl", std::exp(std::min(20.0, x.loss))}});
   }
 
  private:

@@ -101,8 +101,9 @@ class csv_log final : public record_sink {
   }
 
   void write(const validation_report& x) override {
-    if (!held_ || held_->iteration != x.iteration)
-      return;  // the step is an older run's: its row stands already
+    if (x.test || !held_ || held_->iteration != x.iteration)
+      return;  // the table has no column for a test, which has no row of its own;
+               // the step is an older run's: its row stands already
     file_.append(csv_row(*held_, &x, settings_, columns_));
     held_.reset();
   }
@@ -160,7 +161,8 @@ std::string json_record(const step_report& x, const log_settings& settings) {
 }
 
 std::string json_record(const validation_report& x) {
-  return json_text(nlohmann::ordered_json{{"iteration", x.iteration}, {"validation_loss", x.loss}});
+  return json_text(nlohmann::ordered_json{{"iteration", x.iteration},
+                                          {x.test ? "test_loss" : "validation_loss", x.loss}});
 }
 
 const std::vector<std::string>& csv_columns() {

@@ -74,6 +74,7 @@ struct step_report {
 struct validation_report {
   std::uint64_t iteration = 0;
   double loss = 0;
+  bool test = false;  ///< of the test set
 
   friend bool operator==(const validation_report&, const validation_report&) = default;
 };
@@ -124,7 +125,7 @@ typename Inspector::result_type inspect(Inspector& f, step_report& x) {
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, validation_report& x) {
   double_bits loss(x.loss);
-  return f(x.iteration, *loss);
+  return f(x.iteration, *loss, x.test);
 }
 
 }  // namespace troupe::runtime

@@ -124,7 +124,8 @@ void keep_tokenizer(const std::string& description, const fs::path& folder) {
       write_text(kept, text);
     else if (file.decides && read_text(kept) != text)
       throw input_error(
-          "'{}' is of another tokenizer than '{}': the checkpoints in '{}' are of another run; "
+          "'{0}' is not the same as '{1}': it is damaged, or the checkpoints in '{2}' are of a run "
+          "with another tokenizer. Where it is damaged, remove it, and it is written again; else "
           "choose another folder",
           kept.string(),
           file.path.string(),

@@ -291,14 +291,20 @@ void validate_files(const training_job& job, sentences& wrong) {
                                   path->parent_path().string()));
   }
   const auto same = [](const fs::path& a, const fs::path& b) {
-    std::error_code failure;
-    return !a.empty() && fs::weakly_canonical(a, failure) == fs::weakly_canonical(b, failure);
+    std::error_code of_a, of_b;
+    const auto x = fs::weakly_canonical(a, of_a), y = fs::weakly_canonical(b, of_b);
+    return !a.empty() && !of_a && !of_b && x == y;  // a path that the system refuses is told below
   };
   for (const auto& [flag, path] : files)
     for (const auto& [other, its] : files)
       if (std::string_view(flag) < other && same(*path, *its))
         wrong.push_back(fmt::format(
             "{} and {} both name '{}': give each its own file", flag, other, path->string()));
+  for (const auto* extension : {".bin", ".idx"})
+    for (const auto& [flag, path] : files)
+      if (!job.data.path.empty() && same(*path, job.data.path.string() + extension))
+        wrong.push_back(fmt::format(
+            "{} '{}' is the data that the run reads: name another file", flag, path->string()));
   collect(wrong, [&] { require_log(job.watch.log_file); });
   collect(wrong, [&] { require_table(job.watch.csv_file); });
   collect(wrong, [&] { require_plan(job); });

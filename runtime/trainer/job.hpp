@@ -86,6 +86,10 @@ struct watch_settings {
   bool log_params_norm = false;
   bool log_zero_gradients = false;
   bool progress = true;
+  /// Of the lines of the console: "megatron", "short", or "auto", which is short on a terminal.
+  std::string log_format = "auto";
+  std::string log_level = "info";  ///< the least that the console shows: "debug" to "error"
+  bool quiet = false;              ///< the console shows warnings and errors alone, and no bar
 };
 
 /// Delays and faults, injected to show that nothing depends on luck. All off by default.
@@ -135,6 +139,8 @@ struct training_job {
   fault_settings faults;
   std::uint64_t train_iterations = 0;
   std::uint64_t exit_interval = 0;  ///< stop after an iteration it divides; 0: no
+  double exit_minutes = 0;          ///< stop after the first iteration that ends so late; 0: no
+  bool skip_train = false;          ///< evaluates the state that it starts from, and saves nothing
   int threads_per_worker = 1;
   kernels::backend backend = kernels::backend::cpu;
   device_settings devices;

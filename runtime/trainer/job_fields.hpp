@@ -255,7 +255,10 @@ void visit_fields(Visitor& visit, watch_settings& x) {
          matrix_rate,
          log_params_norm,
          log_zero_gradients,
-         progress]
+         progress,
+         log_format,
+         log_level,
+         quiet]
       = x;
   visit("log_interval", log_interval);
   visit("log_file", log_file);
@@ -272,6 +275,9 @@ void visit_fields(Visitor& visit, watch_settings& x) {
   visit("log_params_norm", log_params_norm);
   visit("log_zero_gradients", log_zero_gradients);
   visit("progress", progress);
+  visit("log_format", log_format);
+  visit("log_level", log_level);
+  visit("quiet", quiet);
 }
 
 template <class Visitor>
@@ -305,6 +311,8 @@ void visit_fields(Visitor& visit, training_job& x) {
          faults,
          train_iterations,
          exit_interval,
+         exit_minutes,
+         skip_train,
          threads_per_worker,
          backend,
          devices,
@@ -322,6 +330,8 @@ void visit_fields(Visitor& visit, training_job& x) {
   visit("faults", faults);
   visit("train_iterations", train_iterations);
   visit("exit_interval", exit_interval);
+  visit("exit_minutes", exit_minutes);
+  visit("skip_train", skip_train);
   visit("threads_per_worker", threads_per_worker);
   visit("backend", backend);
   visit("devices", devices);

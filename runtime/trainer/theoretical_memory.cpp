@@ -18,13 +18,13 @@ double parameters_of_heaviest_worker(const training_job& job) {
   const double gated = m.activation == kernels::activation::swiglu ? 1.5 : 1;
   const double norm = m.normalization == kernels::normalization::rms ? 1 : 2;
   const double attention = 2 * h * h * ((1 + double(m.groups) / double(m.heads)) * (q / h));
-  const double layer = 2 * h * (double(m.ffn) * gated + norm) + attention;
-  const double block = layer * double(m.layers) + norm * h;
+  const double layers = (2 * h * double(m.ffn) * gated + attention) * double(m.layers);
+  const double norms = 2 * h * norm * double(m.layers) + norm * h;
   const double embedding = h * double(m.padded_vocabulary);
-  double out = block / job.layout.pipeline + embedding;
+  double out = layers / job.layout.pipeline + embedding;
   if (!m.tied_embeddings && job.layout.pipeline == 1)
     out += embedding;
-  return out / job.layout.tensor;
+  return out / job.layout.tensor + norms / job.layout.pipeline;  // every tensor rank has all norms
 }
 
 double virtual_stages(const training_job& job) {

@@ -12,6 +12,46 @@ TEST_CASE("what a run says of its schedule is the mean of what was logged", "[ac
   all.add({.ms = 12, .planned_ms = 8, .bubble = 0.75, .planned_bubble = 0.375, .worst_late_ms = 2});
   const auto line = actors::pipeline_line(all, "1f1b");
   CHECK_THAT(line, ContainsSubstring("schedule 1f1b: bubble 50.0 %, planned 25.0 %"));
-  CHECK_THAT(line, ContainsSubstring("a step's actions take 10.0 ms, planned 7.0;"));
-  CHECK_THAT(line, ContainsSubstring("at most 3.00;") && ContainsSubstring("of the 2 steps"));
+  CHECK_THAT(line, ContainsSubstring("a step's actions take 10.0 ms, planned 7.0"));
+  CHECK_THAT(line, ContainsSubstring("of the 2 steps"));
+  CHECK_THAT(actors::pipeline_details(all), ContainsSubstring("at most 3.00;"));
+}
+
+TEST_CASE("a short line fits 80 columns, whatever its numbers", "[actors]") {
+  runtime::step_report x{.iteration = 100,
+                         .lm_loss = 4.909,
+                         .grad_norm = 1.0334,
+                         .learning_rate = 6.7e-4,
+                         .elapsed_ms = 4,
+                         .tokens_per_second = 64000};
+  actors::since_last_line since;
+  since.add(x);
+  CHECK(actors::short_line(x, since, 300, {})
+        == " iter 100/300  loss 4.9090  norm 1.033  lr 6.700E-04  64000 tokens/s  4.0 ms");
+  x.flops_per_second = 1.5e12;
+  const auto asked = actors::short_line(x, since, 300, {.throughput = true, .matrix_rate = 3e12});
+  CHECK_THAT(asked, ContainsSubstring("1.500 TFLOP/s  MFU 0.50"));
+  CHECK(asked.size() < 80);
+  x = {.iteration = 123456789,
+       .lm_loss = 1e30,
+       .grad_norm = 1e20,
+       .learning_rate = 1e-300,
+       .elapsed_ms = 1e9,
+       .tokens_per_second = 1e15};
+  since.add(x);
+  CHECK(actors::short_line(x, since, 1234567890, {}).size() < 80);
+  x = {.iteration = 2, .skipped = {.iterations = 1, .in_a_row = 1}};
+  actors::since_last_line skipped;
+  skipped.add(x);
+  CHECK_THAT(actors::short_line(x, skipped, 3, {}), ContainsSubstring("iter 2/3  skipped 1  lr"));
+}
+
+TEST_CASE("a test is told from a validation", "[actors]") {
+  CHECK(actors::evaluation_line({7, 1.0, true}, false)
+        == " validation loss at iteration 7 on test set | lm loss value: 1.000000E+00 | lm loss "
+           "PPL: 2.718282E+00 |");
+  CHECK(actors::evaluation_line({7, 1.0, false}, true)
+        == " validation at iteration 7  loss 1.0000  perplexity 2.718");
+  CHECK(actors::evaluation_line({7, 1.0, true}, true)
+        == " test at iteration 7  loss 1.0000  perplexity 2.718");
 }

@@ -116,7 +116,7 @@ def check_plans(folder):
     for name in TABLE:
         for flags in [[], ["--lowered"]]:
             works("schedule", "plan", name, *SIZE, *flags, "--output", folder / "x.csv")
-            if "sound: 4 ranks" not in works("schedule", "check", folder / "x.csv"):
+            if "valid: 4 ranks" not in works("schedule", "check", folder / "x.csv"):
                 raise wrong(f"{name} is not sound")
             here, there = (simulated(x, *SIZE, *flags) for x in (name, folder / "x.csv"))
             expect(there["ranks"], here["ranks"], f"{name} from a file")
@@ -135,7 +135,7 @@ end
     expect(works("schedule", "plan", folder / "own.lua", *small), works("schedule", "plan", "gpipe", *small),
            "a script")
     (folder / "last.lua").write_text("function next(state) return state.ready[#state.ready] end")
-    if "sound" not in works("schedule", "check", folder / "last.lua", *SIZE):
+    if "valid: " not in works("schedule", "check", folder / "last.lua", *SIZE):
         raise wrong("a behaviour is not sound")
 
 
@@ -153,7 +153,7 @@ def check_checks(folder):
             file("0F0,0F1,0B0,0B1\n"), "--memory-limit", 1.5)
     works("schedule", "check", "1f1b", "zb-h1", "zb-v", *SIZE, "--credits", 2)
     said = works("schedule", "check", file("0F0,0F1,0B1,0B0\n"))
-    if "sound" not in said or "note: PLAN-4: weight gradients of stage 0 are added in the order 1, 0" not in said:
+    if "valid: " not in said or "note: PLAN-4: weight gradients of stage 0 are added in the order 1, 0" not in said:
         raise wrong(f"an order of its own is not noted: {said}")
     code, out, _ = run("schedule", "check", file("0F0\n0F1\n1F0\n"), "--json")
     expect(code, 2, "a file that is no plan")
@@ -179,7 +179,7 @@ def check_all_judged(folder):
     names = [folder / f"{x}.csv" for x in ("no", "nul", "none", "stuck", "good")] + ["zb-h11"]
     code, out, err = run("schedule", "check", *names)
     expect(code, 2, "exit code")
-    if "good.csv: sound" not in out:
+    if "good.csv: valid" not in out:
         raise wrong(f"the good one has no verdict: {out}")
     for text in ["no.csv, line 1, cell 2, '0X1'", "nul.csv, line 1, cell 2, '0?F1': ",
                  "none.csv", "stuck.csv' cannot be carried out", "did you mean zb-h1?"]:

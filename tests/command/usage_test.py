@@ -62,6 +62,34 @@ def check_resumed(folder):
         raise wrong(f"the same configuration is kept twice:\n{out}")
 
 
+def check_refusals(folder):
+    """What is wrong is said of what it is, with the way out."""
+    mine = ["train", "gpt", *SMALL]
+    said = ["train", "gpt", *SMALL, *MOCK, "--dry-run"]
+    refuses("4 flags cannot be used", *said, "--tokenizer-type", "Llama2Tokenizer", "--fp8-format", "hybrid",
+            "--lr", -1, "--nonsense")
+    if "0.001, constant" not in works(*said, "--lr", 0.001, "--lr-decay-style", "constant").replace(
+            " after 0 samples of warm-up", ""):
+        raise wrong("a constant rate is said to fall")
+    for name in ["corpus_text_document.idx", "corpus_text_document.bin"]:
+        (folder / name).write_bytes(b"")
+    tokens = ["--tokenizer-type", "NullTokenizer", "--vocab-size", 90]
+    refuses(f"did you mean '{folder}/corpus_text_document'?", *mine, *tokens, "--data-path", folder / "corpus")
+    refuses(f"'{folder}/second'", *mine, *tokens, "--data-path", folder / "first", "--data-path", folder / "second")
+    refuses("File name too long", *said, "--save", folder / ("x" * 256))
+    out = works("train", "gpt", *SMALL, *MOCK, "--save", folder / "iter_0000001", "--eval-iters", 0)
+    if "saved iteration" not in out or "valid" not in works("checkpoint", "verify", folder / "iter_0000001"):
+        raise wrong("the folder of a run whose name is that of a checkpoint is not verified")
+    log = folder / "iter_0000001/log.jsonl"
+    refuses("is a log that is to be drawn", "plot", log, "--output", log)
+    refuses("is the data that the run reads", *mine, *tokens, "--data-path", folder / "corpus_text_document",
+            "--trace", folder / "corpus_text_document.bin")
+    works("train", "gpt", *SMALL, *MOCK, "--save", folder / "a\nnum-layers: 7", "--eval-iters", 0)
+    kept = (folder / "a\nnum-layers: 7/config.yaml").read_text()
+    if "\nnum-layers: 7" in kept or "\\x0anum-layers: 7" not in kept:
+        raise wrong(f"a line of a folder's name is a line of the configuration:\n{kept}")
+
+
 def check_examples(folder):
     """Both examples run here as they are, but for shape and batch."""
     tiny = ["--mock-data", "--num-layers", 2, "--hidden-size", 64, "--num-attention-heads", 4,

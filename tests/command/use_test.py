@@ -154,6 +154,10 @@ def check_generate(folder):
         raise wrong("in bf16 the prompt is not continued")
     refuses("exclude each other", "generate", "--bf16", "--fp16", *more)
     refuses("exclude each other", "generate", "--interactive", "--prompt", "a", *more)
+    refuses("--greedy always takes the most probable token", "generate", *more, "--temperature", 0)
+    code, out, err = cli_test.run("generate", "--prompt", "word " * 500, *more)
+    if code != 2 or out or "shorten it" not in err:
+        raise wrong(f"a prompt that is too long: {code}, shown before: {out!r}\n{err}")
     refuses("has no prompts", "generate", "--prompts", "-", *more, text=b"")
     refuses("No such file", "generate", "--prompts", folder / "none.txt", *more)
 

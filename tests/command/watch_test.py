@@ -10,6 +10,7 @@ import json
 import os
 import pathlib
 import pty
+import signal
 import struct
 import subprocess
 import sys
@@ -235,7 +236,8 @@ def check_plot(folder):
     for label in ["slow: training", "slow: validation", "fast: training", "table: validation"]:
         if f">{label}<" not in page:
             raise wrong(f"the legend lacks {label}")
-    last = json.loads((folder / "fast/log.jsonl").read_text().splitlines()[-2])["lm_loss"]
+    last = [json.loads(x)["lm_loss"] for x in (folder / "fast/log.jsonl").read_text().splitlines()
+            if "lm_loss" in x][-1]
     if f"{last:.4f}" not in lines[2]:
         raise wrong(f"the last loss of 'fast' is {last}:\n{out}")
     for axis in ["iteration", "samples", "tokens", "time"]:
@@ -287,20 +289,23 @@ def check_terminal(folder):
     """A bar on a terminal, as wide as fits, and lines whole above it; elsewhere no control characters."""
     for columns in [200, 80, 30, 7]:
         text = on_terminal(TRAIN, columns)
-        drawn = [x.split("\r\n")[0] for x in text.split("\r\x1b[K") if "%" in x and "loss" not in x.split("\r\n")[0]]
+        drawn = [x.split("\r\n")[0] for x in text.split("\r\x1b[K") if x.startswith("training [") or "%" in x[:8]]
         if not drawn or any(len(x) >= columns for x in drawn):
             raise wrong(f"no bar, or wider than {columns} columns: {text!r}")
         if not any("100 %" in x for x in drawn):
             raise wrong(f"the bar does not end: {text!r}")
         for line in text.split("\r\n"):
-            if "lm loss" in line and not line.split("\x1b[K")[-1].startswith((" [", " validation")):
+            if "lm loss" in line and not line.split("\x1b[K")[-1].startswith(" "):
                 raise wrong(f"a line of the log begins behind the bar: {line!r}")
         if not text.endswith("\r\n"):
             raise wrong(f"the prompt would stand behind the last line: {text[-80:]!r}")
-    for quiet in [on_terminal(TRAIN, 80, TERM="dumb"), on_terminal([*TRAIN, "--no-progress"], 80),
+    for quiet in [on_terminal(TRAIN, 80, TERM="dumb"), on_terminal([*TRAIN, "--no-progress"], 80, NO_COLOR="1"),
                   *run(*TRAIN)[1:]]:
         if "%" in quiet or "\x1b" in quiet or "\r" in quiet.replace("\r\n", "\n"):
             raise wrong(f"a bar or control characters where none should be: {quiet!r}")
+    for line in on_terminal(TRAIN, 80).split("\x1b[K")[-1].split("\r\n"):
+        if "%" in line or "training [" in line:
+            raise wrong(f"the bar stays between the last lines: {line!r}")
     text = folder / "text.txt"
     text.write_text("The actor bows.\n\n" * 2000)
     for command in [["tokenizer", "train", "--input", text, "--vocab-size", 270, "--output", folder / "tok"],
@@ -310,6 +315,120 @@ def check_terminal(folder):
         code, out, err = run(*command)
         if code != 0 or "\x1b" in out + err or "\r" in out + err:
             raise wrong(f"{command}: {code}, or control characters in a pipe: {out!r} {err!r}")
+
+
+def check_console(folder):
+    """What stands on the console, in which form, and where colours are."""
+    text = on_terminal([*TRAIN, "--no-progress"], 80)
+    lines = [x for x in text.split("\r\n") if " loss " in x]
+    if len(lines) != 6 or any(len(x) >= 80 for x in lines) or not lines[0].startswith(" iter 2/6  loss "):
+        raise wrong(f"a terminal has no short lines: {lines}")
+    if "\x1b[33m\x1b[1mwarning\x1b[m: nothing will be saved" not in text:
+        raise wrong(f"a warning on a terminal has no colour: {text!r}")
+    if "\x1b[3" in on_terminal([*TRAIN, "--no-progress"], 80, NO_COLOR="1"):
+        raise wrong("NO_COLOR changes nothing")
+    if " lm loss: " not in on_terminal([*TRAIN, "--log-format", "megatron"], 80):
+        raise wrong("--log-format megatron is not Megatron-LM's")
+    code, out, err = run(*TRAIN, "--log-format", "short")
+    if code != 0 or " iter 6/6  loss " not in out or "nothing will be saved" not in err or "\x1b" in err:
+        raise wrong(f"--log-format short in a pipe: {code}\n{out}{err}")
+    for said in ["model: ", " parameters", "data: 24 training samples of 16 tokens: ", "epochs of", "for the test",
+                 "starting from iteration 0, with initial values"]:
+        if said not in out:
+            raise wrong(f"the start does not say '{said}':\n{out}")
+    if "data        24 training samples of 16 tokens: " not in works(*TRAIN, "--dry-run"):
+        raise wrong("the dry run does not tell the size of the data")
+    for number, (words, tells) in enumerate([([], True), (["--log-level", "warning"], False), (["--quiet"], False),
+                                             (["--quiet", "--log-level", "debug"], False)]):
+        code, out, err = run(*TRAIN, "--save", folder / str(number), *words)
+        if code != 0 or bool(out) != tells or err or not (folder / str(number) / "log.jsonl").exists():
+            raise wrong(f"{words}: {code}\n{out}{err}")
+    if (text := on_terminal([*TRAIN, "--quiet", "--save", folder / "quiet"], 80)) != "":
+        raise wrong(f"--quiet on a terminal says {text!r}")
+    refuses("--log-level", *TRAIN, "--log-level", "loud")
+
+
+def check_evaluation(folder):
+    """The test loss at the end, --skip-train, and the clock."""
+    saved, log = folder / "run", folder / "run/log.jsonl"
+    whole = [*TRAIN, "--save", saved, "--load", saved]
+    test = " validation loss at iteration 6 on test set | lm loss value: "
+    out = works(*whole, "--exit-interval", 2)
+    if "test set" in out:
+        raise wrong(f"a run that is not at its end is tested:\n{out}")
+    out = works(*whole, "--tensorboard-dir", folder / "board")
+    if test not in out or out.index(test) < out.index("saved iteration 6"):
+        raise wrong(f"no test at the end, or before the state is saved:\n{out}")
+    loss = json.loads(log.read_text().splitlines()[-1])
+    if loss["iteration"] != 6 or f"{loss['test_loss']:.6E}" not in out:
+        raise wrong(f"the log has {loss}:\n{out}")
+    if shown(folder / "board")["lm loss test"][0][0] != 6:
+        raise wrong("the event file has no test loss")
+    if "test set" in works(*TRAIN, "--split", "9,1,0") or "test set" in works(*TRAIN, "--eval-iters", 0):
+        raise wrong("what there is no data for is tested")
+    before = sorted(x.name for x in saved.iterdir()), log.read_text()
+    again = works(*whole, "--skip-train")
+    for line in [x for x in out.splitlines() if "validation loss at iteration 6" in x]:
+        if line not in again.splitlines():
+            raise wrong(f"--skip-train does not say '{line}':\n{again}")
+    if "iteration 6 (" not in again or "lm loss: " in again:
+        raise wrong(f"--skip-train trains, or does not say what it evaluates:\n{again}")
+    if (sorted(x.name for x in saved.iterdir()), log.read_text()) != before:
+        raise wrong("--skip-train writes into the folder of the run")
+    refuses("cannot resume", *TRAIN, "--save", folder / "new", "--load", folder / "new", "--skip-train")
+    out = works(*TRAIN, "--train-iters", 100000, "--exit-duration-in-mins", 0.02, "--save", folder / "clock",
+                "--eval-interval", 0)
+    if "--exit-duration-in-mins: stopping after iteration" not in out or "saved iteration " not in out:
+        raise wrong(f"the clock does not end the run in order:\n{out}")
+    if "test set" in out:
+        raise wrong("a run that the clock ends is tested")
+    refuses("--exit-duration-in-mins", *TRAIN, "--exit-duration-in-mins", 0)
+
+
+def check_signals(folder):
+    """The prompt after a second signal stands on a line of its own; what is not saved is said."""
+    slow = [PROGRAM, *map(str, [*TRAIN, "--train-iters", 1000000, "--plant-delays", "1,200000,0"])]
+    ours, its = pty.openpty()
+    with subprocess.Popen(slow, stdout=its, stderr=its, stdin=subprocess.DEVNULL,
+                          env={**os.environ, "TERM": "xterm"}) as program:
+        os.close(its)
+        text, sent = b"", 0
+        try:
+            while more := os.read(ours, 65536):
+                text += more
+                if sent < (b" left" in text) + (b"SIGTERM: " in text):
+                    program.send_signal(signal.SIGTERM)
+                    sent += 1
+        except OSError:  # the other end is closed
+            pass
+        code = program.wait(timeout=60)
+    os.close(ours)
+    if code != 128 + signal.SIGTERM or not text.endswith((b"\r\n", b"\r\x1b[K")):
+        raise wrong(f"{code}: the prompt would stand behind {text[-80:]!r}")
+    for more, says in [([], b"then stopping; nothing is saved, as there is no --save; a second signal ends at once\n"),
+                       (["--save", str(folder / "run")],
+                        b"then saving and stopping; a second signal ends at once, without saving\n")]:
+        with subprocess.Popen([*slow, *more, "--log-interval", "1"], stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT) as program:
+            said = b""
+            while b"iteration        1/" not in said and (more_said := os.read(program.stdout.fileno(), 65536)):
+                said += more_said
+            program.send_signal(signal.SIGTERM)
+            said += program.stdout.read()
+            if program.wait(timeout=60) != 0 or says not in said:
+                raise wrong(f"SIGTERM with {more}: {said.decode()}")
+    for sent in [signal.SIGUSR1, signal.SIGXCPU]:  # as schedulers of clusters do
+        with subprocess.Popen([*slow, "--save", str(folder / sent.name), "--log-interval", "1"],
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as program:
+            said = b""
+            while b"iteration        1/" not in said and (more_said := os.read(program.stdout.fileno(), 65536)):
+                said += more_said
+            program.send_signal(sent)
+            said += program.stdout.read()
+            if program.wait(timeout=60) != 0 or not list((folder / sent.name).glob("iter_*")):
+                raise wrong(f"{sent.name}: {said.decode()}")
+    if not list((folder / "run").glob("iter_*")):
+        raise wrong("SIGTERM has not saved")
 
 
 CHECKS = {name[6:]: check for name, check in list(globals().items()) if name.startswith("check_")}

@@ -99,6 +99,7 @@ job_description job() {
           .skipped = skipped,
           .scale = scale,
           .validates = true,
+          .tests = true,
           .matrix_rate = 1e12,
           .viewers = {"mine"}};
 }
@@ -125,7 +126,7 @@ batch_ready example(const wire&) {
 }
 template <>
 run_step example(const wire&) {
-  return {g, step, 123, true, 7, true, 1024};
+  return {g, step, 123, true, true, 7, true, 1024};
 }
 template <>
 chosen example(const wire&) {
@@ -179,7 +180,7 @@ committed example(const wire&) {
 }
 template <>
 validated example(const wire&) {
-  return {{9, 2.25}};
+  return {{9, 2.25, true}};
 }
 template <>
 take_snapshot example(const wire&) {

@@ -43,6 +43,18 @@ def leaks(prefix, folders):
             yield f"{name} is installed, which is nobody else's affair"
 
 
+def dead_links(documents):
+    """Links of installed pages to what is not there."""
+    links = [(page, link) for page in documents.rglob("*.md")
+             for link in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text())
+             if not re.match(r"[a-z]+:", link)]
+    if len(links) < 100:
+        yield f"only {len(links)} links in the installed pages"
+    for page, link in links:
+        if not (page.parent / link).exists():
+            yield f"{page}: {link} is not there"
+
+
 def main(cmake, source, build, compiler, flags):
     flags = flags.removeprefix("--flags=")  # alone it may be empty, and CMake drops empty arguments
     sys.path.insert(0, str(source / "tests/examples"))
@@ -56,9 +68,12 @@ def main(cmake, source, build, compiler, flags):
     wrong = list(leaks(prefix, [source, build]))
 
     for name in ("share/man/man1/troupe.1.gz", "share/bash-completion/completions/troupe",
-                 "share/doc/troupe/copyright", "share/doc/troupe/docs/tour.md", "lib/troupe/libtroupe_ucx.so"):
+                 "share/doc/troupe/copyright", "share/doc/troupe/docs/tour.md", "lib/troupe/libtroupe_ucx.so",
+                 *[f"share/doc/troupe/{x}" for x in ["LICENSE", "examples/README.md", "examples/draw_trace.py",
+                                                     "examples/quickstart.sh"]]):
         if not (prefix / name).is_file():
             wrong.append(f"{name} is not installed")
+    wrong += dead_links(prefix / "share/doc/troupe")
     version = run(prefix / "bin/troupe", "--version")
     wanted = re.search(r"VERSION ([\d.]+)", (source / "CMakeLists.txt").read_text().split("project(")[1])
     if wanted[1] not in version:

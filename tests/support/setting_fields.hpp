@@ -34,6 +34,8 @@ inline std::vector<std::string> setting_fields(const runtime::training_job& job)
                  faults,
                  iterations,
                  exit,
+                 minutes,
+                 skip,
                  threads,
                  backend,
                  devices,
@@ -44,6 +46,8 @@ inline std::vector<std::string> setting_fields(const runtime::training_job& job)
     names("",
           {"train_iterations",
            "exit_interval",
+           "exit_minutes",
+           "skip_train",
            "threads_per_worker",
            "backend",
            "transport",
@@ -51,6 +55,8 @@ inline std::vector<std::string> setting_fields(const runtime::training_job& job)
            "tokenizer_description"},
           iterations,
           exit,
+          minutes,
+          skip,
           threads,
           backend,
           transport,
@@ -433,7 +439,10 @@ inline std::vector<std::string> setting_fields(const runtime::training_job& job)
                  rate,
                  params,
                  zeros,
-                 progress]
+                 progress,
+                 format,
+                 level,
+                 quiet]
         = job.watch;
     names("watch.",
           {"log_interval",
@@ -450,7 +459,10 @@ inline std::vector<std::string> setting_fields(const runtime::training_job& job)
            "matrix_rate",
            "log_params_norm",
            "log_zero_gradients",
-           "progress"},
+           "progress",
+           "log_format",
+           "log_level",
+           "quiet"},
           interval,
           log,
           csv,
@@ -465,7 +477,10 @@ inline std::vector<std::string> setting_fields(const runtime::training_job& job)
           rate,
           params,
           zeros,
-          progress);
+          progress,
+          format,
+          level,
+          quiet);
   }
   {
     const auto& [seed, lane, message, fault] = job.faults;

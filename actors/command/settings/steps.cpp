@@ -69,10 +69,24 @@ void declare_steps(command_line& line, training_flags& to) {
               .type = "N",
               .unit = "steps",
               .default_value = "the end of the run",
-              .help = "Saves (with --save) and exits after a step that N divides. By time: "
-                      "`timeout 60m troupe train gpt ...` ends a run in order, too.",
+              .help = "Saves (with --save) and exits after a step that N divides.",
               .megatron = "with --save, saves before it exits"},
              whole(s.exit_interval, 1, largest_count));
+  line.value({.name = "--exit-duration-in-mins",
+              .field = "exit_minutes",
+              .type = "N",
+              .unit = "minutes",
+              .default_value = "the end of the run",
+              .help = "Saves (with --save) and exits after the first step that ends later than so "
+                      "many minutes after the program's start.",
+              .megatron = "fractions, too; with --save, saves before it exits"},
+             real(s.exit_minutes, real_range{.least = 0, .above = true}));
+  line.toggle({.name = "--skip-train",
+               .field = "skip_train",
+               .help = "No step: validates and tests the state that it starts from (--load, "
+                       "--load-hf), and saves nothing. --save is not looked at.",
+               .megatron = ""},
+              [&s] { s.skip_train = true; });
   line.value({.name = "--on-nonfinite",
               .field = "nonfinite",
               .type = "WHAT",

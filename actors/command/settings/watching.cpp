@@ -101,6 +101,23 @@ void declare_watching(command_line& line, training_flags& to) {
                .field = "watch.progress=false",
                .help = "No progress bar, not even on a terminal."},
               [&w] { w.progress = false; });
+  line.value({.name = "--log-format",
+              .field = "watch.log_format",
+              .type = "NAME",
+              .help = "Lines of the console. megatron: Megatron-LM's, for programs that read them. "
+                      "short: of less than 80 columns. auto: short on a terminal, else megatron."},
+             one_of(w.log_format, {"auto", "megatron", "short"}));
+  line.value({.name = "--log-level",
+              .field = "watch.log_level",
+              .type = "NAME",
+              .help = "The least that the console shows. debug: more of the schedule. info: lines "
+                      "of steps. warning; error."},
+             one_of(w.log_level, {"debug", "info", "warning", "error"}));
+  line.toggle({.name = "--quiet",
+               .field = "watch.quiet",
+               .help = "The console shows warnings and errors alone, and no progress bar. Files of "
+                       "the log are written as ever."},
+              [&w] { w.quiet = true; });
 }
 
 }  // namespace troupe::command::settings

@@ -1,6 +1,6 @@
 // The angles of rotary position embedding: radians a position for each pair of channels.
 //
-// With d channels that turn, f[i] = base^(-2i/d), wavelength w = 2 pi / f, N = positions and
+// With d rotated channels, f[i] = base^(-2i/d), wavelength w = 2 pi / f, N = positions and
 // s = factor:
 //
 //   llama3  w > N/low: f/s;  w < N/high: f;  else (1 - m) f/s + m f
@@ -25,7 +25,7 @@ enum class rope_scaling : std::uint8_t { none, llama3, yarn };
 struct rotary_spec {
   std::int64_t head_size = 0;  ///< D
   double base = 10000;
-  double percent = 1;        ///< share of the channels of a head that turn
+  double percent = 1;        ///< share of the channels of a head that are rotated
   double interpolation = 1;  ///< positions are divided by it
 
   rope_scaling scaling = rope_scaling::none;

@@ -66,7 +66,9 @@ TEST_CASE("nothing of a generation that has ended becomes visible", "[checkpoint
   {
     checkpoint_writer writer(dir.path(), 2, generation_id{1}, token);
     token.cancel();
-    CHECK_THROWS_AS(writer.commit(checkpoint_manifest()), cancelled);
+    checkpoint_manifest manifest;
+    manifest.model = tiny_model();
+    CHECK_THROWS_AS(writer.commit(manifest), cancelled);
   }
   CHECK(names_in(dir.path()).empty());
 }
@@ -174,6 +176,20 @@ TEST_CASE("shards of two checkpoints do not make one", "[checkpoint]") {
   CHECK_THROWS_WITH(open_checkpoint(two), ContainsSubstring("should have"));
   fs::remove(two / "model-00001-of-00001.safetensors");
   CHECK_THROWS_WITH(open_checkpoint(two), ContainsSubstring("No such file"));
+}
+
+TEST_CASE("a manifest is not believed whatever it says of its model", "[checkpoint]") {
+  checkpoint_manifest x;
+  x.model = tiny_model();
+  x.shards = {{.file = "a.safetensors", .bytes = 1000, .sha256 = std::string(64, '0')}};
+  CHECK(manifest_from_json(to_json(x), "'it'") == x);
+  for (const std::int64_t layers : {-1, 0, 1'000'000'000}) {
+    x.model.layers = layers;
+    CHECK_THROWS_WITH(manifest_from_json(to_json(x), "'it'"), ContainsSubstring("its model"));
+  }
+  x.model = tiny_model();
+  x.model.heads = x.model.groups = std::int64_t(1) << 30;
+  CHECK_THROWS_WITH(manifest_from_json(to_json(x), "'it'"), ContainsSubstring("its model"));
 }
 
 TEST_CASE("a loss scale comes back from a manifest, and is a number above 0", "[checkpoint]") {
