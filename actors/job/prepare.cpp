@@ -5,10 +5,9 @@
 #include "runtime/checkpoint/hub.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
-#include "runtime/data/indexed_dataset.hpp"
-#include "runtime/data/mock_dataset.hpp"
 #include "runtime/machine/matrix_rate.hpp"
 #include "runtime/trainer/device_setup.hpp"
+#include "runtime/trainer/job_data.hpp"
 #include "runtime/trainer/memory_forecast.hpp"
 #include "runtime/transport/local/local_transport.hpp"
 #include "runtime/transport/ucx_wire.hpp"
@@ -21,13 +20,6 @@
 namespace troupe::actors {
 namespace {
 
-std::shared_ptr<const runtime::token_source> open_tokens(const runtime::training_job& job) {
-  if (job.data.mock)
-    return std::make_shared<runtime::mock_dataset>(job.training.model.vocabulary,
-                                                   job.data.end_of_document);
-  return std::make_shared<runtime::indexed_dataset>(job.data.path);
-}
-
 /// Samples of the first `iterations` steps.
 std::uint64_t samples_of(const runtime::batch_schedule& batch, std::uint64_t iterations) {
   std::int64_t consumed = 0;
@@ -37,29 +29,13 @@ std::uint64_t samples_of(const runtime::batch_schedule& batch, std::uint64_t ite
   return std::uint64_t(consumed) + (iterations - i) * std::uint64_t(batch.global);
 }
 
-std::shared_ptr<const runtime::batch_source> open_split(
-    const runtime::training_job& job,
-    const std::shared_ptr<const runtime::token_source>& tokens,
-    const runtime::split_matrix& split,
-    runtime::data_split part,
-    std::uint64_t samples,
-    const runtime::memory_pool& pool,
-    const runtime::cancel_token& stop) {
-  const auto data = std::make_shared<runtime::gpt_dataset>(
-      tokens,
-      split,
-      part,
-      runtime::gpt_dataset_options{.sequence_length = job.training.model.sequence,
-                                   .samples = samples,
-                                   .seed = std::uint32_t(job.training.seed),
-                                   .vocabulary = job.training.model.vocabulary,
-                                   .end_of_document = job.data.end_of_document,
-                                   .eod_mask_loss = job.data.eod_mask_loss,
-                                   .reset_position_ids = job.data.reset_position_ids,
-                                   .cache = job.data.cache,
-                                   .stop = stop});
+std::shared_ptr<const runtime::batch_source> open_part(const runtime::training_job& job,
+                                                       runtime::data_split part,
+                                                       std::uint64_t samples,
+                                                       const runtime::memory_pool& pool,
+                                                       const runtime::cancel_token& stop) {
   return std::make_shared<runtime::dataset_source>(
-      data,
+      runtime::open_samples(job, part, samples, stop),
       runtime::batch_layout{std::uint64_t(job.training.batch.micro),
                             std::uint64_t(job.training.batch.data_parallel)},
       pool);
@@ -68,20 +44,16 @@ std::shared_ptr<const runtime::batch_source> open_split(
 void open_data(const runtime::training_job& job,
                prepared_job& out,
                const runtime::cancel_token& stop) {
-  const auto tokens = open_tokens(job);
-  const runtime::split_matrix split(job.data.split);
   const auto global = std::uint64_t(job.training.batch.global);
-  out.node->training = open_split(job,
-                                  tokens,
-                                  split,
-                                  runtime::data_split::train,
-                                  samples_of(job.training.batch, job.train_iterations),
-                                  out.node->pool,
-                                  stop);
+  out.node->training = open_part(job,
+                                 runtime::data_split::train,
+                                 samples_of(job.training.batch, job.train_iterations),
+                                 out.node->pool,
+                                 stop);
   const auto& watch = job.watch;
   if (watch.eval_interval == 0 || watch.eval_batches == 0)
     return;
-  if (split.of(runtime::data_split::valid, tokens->sequences()).size() == 0) {
+  if (!has_documents(job, runtime::data_split::valid)) {
     runtime::log_warning(
         "`data.split` {} leaves no document for validation, so none will be done; give validation "
         "a "
@@ -90,10 +62,8 @@ void open_data(const runtime::training_job& job,
     return;
   }
   out.description.validates = true;
-  out.node->validation = open_split(
+  out.node->validation = open_part(
       job,
-      tokens,
-      split,
       runtime::data_split::valid,
       (job.train_iterations / watch.eval_interval + 1) * std::uint64_t(watch.eval_batches) * global,
       out.node->pool,

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "runtime/data/gpt_index.hpp"
-#include "runtime/tensor/micro_batch.hpp"
+#include "runtime/data/sample_dataset.hpp"
 
 #include <cstdint>
 #include <filesystem>
@@ -28,7 +28,7 @@ struct gpt_dataset_options {
 
 /// Immutable; any number of threads may read samples at once. What sample i is depends only on the
 /// source, the split and the options, never on what was read before.
-class gpt_dataset {
+class gpt_dataset final : public sample_dataset {
  public:
   /// The part of `source` that `split` gives to `part`. Throws input_error when that part has no
   /// tokens or the options are wrong, and `cancelled`.
@@ -37,8 +37,8 @@ class gpt_dataset {
               data_split part,
               const gpt_dataset_options& options);
 
-  std::uint64_t size() const { return static_cast<std::uint64_t>(plan_.samples); }
-  std::int64_t sequence_length() const { return options_.sequence_length; }
+  std::uint64_t size() const override { return static_cast<std::uint64_t>(plan_.samples); }
+  std::int64_t sequence_length() const override { return options_.sequence_length; }
   const gpt_index_plan& plan() const { return plan_; }
   const gpt_index& index() const { return index_; }
 
@@ -49,7 +49,7 @@ class gpt_dataset {
 
   /// Sample i as inputs, labels, loss mask and positions. Where a label is padding the mask is 0;
   /// padding itself becomes token 0.
-  void row(std::uint64_t i, const micro_batch_row& out) const;
+  void row(std::uint64_t i, const micro_batch_row& out) const override;
 
   static constexpr std::int32_t padding = -1;
 

@@ -68,9 +68,29 @@ void visit_fields(Visitor& visit, recipe& x) {
 }
 
 template <class Visitor>
+void visit_fields(Visitor& visit, data_blend& x) {
+  auto& [prefixes, weights] = x;
+  visit("prefixes", prefixes);
+  visit("weights", weights);
+}
+
+template <class Visitor>
 void visit_fields(Visitor& visit, data_settings& x) {
-  auto& [path, mock, split, cache, eod_mask_loss, reset_position_ids, end_of_document] = x;
+  auto& [path,
+         train_path,
+         valid_path,
+         test_path,
+         mock,
+         split,
+         cache,
+         eod_mask_loss,
+         reset_position_ids,
+         end_of_document]
+      = x;
   visit("path", path);
+  visit("train_path", train_path);
+  visit("valid_path", valid_path);
+  visit("test_path", test_path);
   visit("mock", mock);
   visit("split", split);
   visit("cache", cache);

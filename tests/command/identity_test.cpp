@@ -34,6 +34,9 @@ const std::map<std::string, std::string>& stands_as() {
          {"tokenizer.model", "tokenizer.fingerprint"},
          {"tokenizer.folder", "tokenizer.fingerprint"},
          {"data.path", "data.index_xxh3"},
+         {"data.arguments_file", "data.blend"},
+         {"data.train_path", "data.train"},
+         {"data.part_arguments_file", "data.train"},
          {"train_iterations", "data.train_iterations"},
          {"train_samples", "data.train_iterations"},
          {"optimizer", "optimizer.beta1"},  // there is one optimizer, and these are its settings
@@ -105,6 +108,8 @@ std::set<std::string> identity_paths() {
        {std::string("--fp16"),
         std::string("--fp16 --loss-scale 128"),
         "--data-path " + files() / "data_text_document" + " --split 100,0,0",
+        "--data-path 1 " + files() / "data_text_document" + " --split 100,0,0",
+        "--train-data-path " + files() / "data_text_document",
         two + "--pipeline-model-parallel-layout Et|tttL",
         trials().at("--pipeline-schedule").around + "--pipeline-schedule dualpipe"})
     add(job_of(complete(text)));

@@ -53,6 +53,8 @@ const std::set<std::string>& becomes_others() {
                                             "tokenizer.merge_file",
                                             "tokenizer.model",
                                             "tokenizer.folder",
+                                            "data.arguments_file",
+                                            "data.part_arguments_file",
                                             "batch.ramp",
                                             "train_samples",
                                             "nonfinite",

@@ -227,9 +227,12 @@ inline std::vector<std::string> setting_fields(const runtime::training_job& job)
           hysteresis);
   }
   {
-    const auto& [path, mock, split, cache, mask, reset, end] = job.data;
+    const auto& [path, train, valid, test, mock, split, cache, mask, reset, end] = job.data;
     names("data.",
           {"path",
+           "train_path",
+           "valid_path",
+           "test_path",
            "mock",
            "split",
            "cache",
@@ -237,6 +240,9 @@ inline std::vector<std::string> setting_fields(const runtime::training_job& job)
            "reset_position_ids",
            "end_of_document"},
           path,
+          train,
+          valid,
+          test,
           mock,
           split,
           cache,
