@@ -64,7 +64,8 @@ struct training_flags {
     bool mock = false;
     std::optional<std::string> split;
     std::filesystem::path cache;
-    bool eod_mask_loss = false, reset_position_ids = false, per_token_loss = false;
+    bool eod_mask_loss = false, reset_position_ids = false, reset_attention_mask = false,
+         per_token_loss = false;
   } data;
 
   tokenizer_flags tokenizer;

@@ -114,6 +114,7 @@ void resolve_data(const training_flags& flags, runtime::training_job& job, sente
     job.data.cache = d.cache;
   job.data.eod_mask_loss = d.eod_mask_loss;
   job.data.reset_position_ids = d.reset_position_ids;
+  job.data.reset_attention_mask = d.reset_attention_mask;
   resolve_blends(flags, job, wrong);
   if (d.per_token_loss && d.eod_mask_loss)
     wrong.emplace_back(

@@ -23,7 +23,7 @@ struct request_batch {
       = 0;                     ///< of that replica; the pass counts those of all that a stage plays
   std::uint64_t consumed = 0;  ///< samples before this step
   bool validation = false;
-  bool inputs = false;  ///< wants "tokens", "positions", "samples"
+  bool inputs = false;  ///< wants "tokens", "positions", "samples", documents
   bool labels = false;  ///< wants "labels" and "mask"
 
   friend bool operator==(const request_batch&, const request_batch&) = default;

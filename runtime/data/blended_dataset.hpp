@@ -29,6 +29,7 @@ class blended_dataset final : public sample_dataset {
 
   std::uint64_t size() const override { return order_.dataset.size(); }
   std::int64_t sequence_length() const override { return sets_.front()->sequence_length(); }
+  bool cuts_attention() const override { return sets_.front()->cuts_attention(); }
   void row(std::uint64_t i, const micro_batch_row& out) const override;
 
   const blend_order& order() const { return order_; }

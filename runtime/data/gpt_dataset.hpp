@@ -21,6 +21,7 @@ struct gpt_dataset_options {
   std::int32_t end_of_document = 0;
   bool eod_mask_loss = false;                       ///< no loss where the input ends a document
   bool reset_position_ids = false;                  ///< positions start again after each end
+  bool reset_attention_mask = false;                ///< attention is cut after each end
   bool drop_last_partial_validation = true;         ///< false: the last one is padded
   std::optional<std::filesystem::path> cache = {};  ///< folder; none: index in memory only
   cancel_token stop = {};                           ///< looked at while the index is built
@@ -41,6 +42,8 @@ class gpt_dataset final : public sample_dataset {
   std::int64_t sequence_length() const override { return options_.sequence_length; }
   const gpt_index_plan& plan() const { return plan_; }
   const gpt_index& index() const { return index_; }
+
+  bool cuts_attention() const override { return options_.reset_attention_mask; }
 
   /// The tokens of sample i, S + 1 of them; `padding` where the data ended before.
   /// Throws input_error when i >= size(), an id is outside the vocabulary, or a cached index leads

@@ -16,6 +16,8 @@ class sample_dataset {
 
   virtual std::uint64_t size() const = 0;            ///< samples
   virtual std::int64_t sequence_length() const = 0;  ///< S, of every sample
+  /// Whether attention ends at documents: then `row` says where.
+  virtual bool cuts_attention() const { return false; }
   /// Sample i as inputs, labels, loss mask and positions, S of each. Throws input_error when
   /// i >= size(), and for data that cannot be read.
   virtual void row(std::uint64_t i, const micro_batch_row& out) const = 0;

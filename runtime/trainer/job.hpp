@@ -26,6 +26,7 @@ struct data_settings {
   std::optional<std::filesystem::path> cache;
   bool eod_mask_loss = false;
   bool reset_position_ids = false;
+  bool reset_attention_mask = false;
   std::int32_t end_of_document = 0;  ///< of the tokenizer
 };
 

@@ -71,6 +71,7 @@ gpt_dataset_options options_for(const training_job& job,
           .end_of_document = job.data.end_of_document,
           .eod_mask_loss = job.data.eod_mask_loss,
           .reset_position_ids = job.data.reset_position_ids,
+          .reset_attention_mask = job.data.reset_attention_mask,
           .cache = job.data.cache,
           .stop = stop};
 }
@@ -118,6 +119,8 @@ std::string identity_of(const data_settings& x) {
               {"split", x.split},
               {"eod_mask_loss", x.eod_mask_loss},
               {"reset_position_ids", x.reset_position_ids}};
+  if (x.reset_attention_mask)
+    out["reset_attention_mask"] = true;
   if (is_single(x.path))
     out.update(identity_of_set(x.path.prefixes.front()));
   else if (!x.path.empty())

@@ -85,6 +85,7 @@ void visit_fields(Visitor& visit, data_settings& x) {
          cache,
          eod_mask_loss,
          reset_position_ids,
+         reset_attention_mask,
          end_of_document]
       = x;
   visit("path", path);
@@ -96,6 +97,7 @@ void visit_fields(Visitor& visit, data_settings& x) {
   visit("cache", cache);
   visit("eod_mask_loss", eod_mask_loss);
   visit("reset_position_ids", reset_position_ids);
+  visit("reset_attention_mask", reset_attention_mask);
   visit("end_of_document", end_of_document);
 }
 

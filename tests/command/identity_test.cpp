@@ -106,6 +106,7 @@ std::set<std::string> identity_paths() {
   const std::string two = "--world-size 2 --pipeline-model-parallel-size 2 ";
   for (const auto& text :
        {std::string("--fp16"),
+        std::string("--reset-attention-mask"),
         std::string("--fp16 --loss-scale 128"),
         "--data-path " + files() / "data_text_document" + " --split 100,0,0",
         "--data-path 1 " + files() / "data_text_document" + " --split 100,0,0",

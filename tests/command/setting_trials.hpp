@@ -191,6 +191,7 @@ inline const std::map<std::string, trial>& trials() {
       {"--data-cache-path", {"", "cache"}},
       {"--eod-mask-loss", {"", ""}},
       {"--reset-position-ids", {"", ""}},
+      {"--reset-attention-mask", {"", ""}},
       {"--vocab-size", {"", "900"}},
       {"--micro-batch-size", {"--global-batch-size 4 ", "1"}},
       {"--global-batch-size", {"", "4"}},

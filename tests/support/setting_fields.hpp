@@ -227,7 +227,7 @@ inline std::vector<std::string> setting_fields(const runtime::training_job& job)
           hysteresis);
   }
   {
-    const auto& [path, train, valid, test, mock, split, cache, mask, reset, end] = job.data;
+    const auto& [path, train, valid, test, mock, split, cache, mask, reset, cuts, end] = job.data;
     names("data.",
           {"path",
            "train_path",
@@ -238,6 +238,7 @@ inline std::vector<std::string> setting_fields(const runtime::training_job& job)
            "cache",
            "eod_mask_loss",
            "reset_position_ids",
+           "reset_attention_mask",
            "end_of_document"},
           path,
           train,
@@ -248,6 +249,7 @@ inline std::vector<std::string> setting_fields(const runtime::training_job& job)
           cache,
           mask,
           reset,
+          cuts,
           end);
   }
   {

@@ -113,6 +113,12 @@ void declare_data(command_line& line, training_flags& to) {
                .megatron = "",
                .resume = at_resume::told},
               [&d] { d.reset_position_ids = true; });
+  line.toggle({.name = "--reset-attention-mask",
+               .field = "data.reset_attention_mask",
+               .help = "A token does not see the documents before its own in the sample.",
+               .megatron = "",
+               .resume = at_resume::told},
+              [&d] { d.reset_attention_mask = true; });
   declare(line, to.tokenizer);
 }
 
