@@ -1,6 +1,7 @@
 // Data and a learning rate of your own. The data set is Megatron-LM's indexed format, as `troupe
 // preprocess` writes it: made here, read back, split, shuffled, dealt out. The rate is a function.
 
+#include "runtime/data/gpt_dataset.hpp"
 #include "runtime/data/indexed_dataset.hpp"
 #include "runtime/data/indexed_dataset_builder.hpp"
 #include "scratch.hpp"

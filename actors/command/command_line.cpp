@@ -182,8 +182,10 @@ void command_line::values(flag_description what, list_reader take) {
       throw usage_error("{} needs {} values: {}; it got {}", name, least, type, words.size());
     take(name, words);
   };
+  const bool replaces = !what.field.empty();
   parts_->declare(std::move(what), counted)
       ->expected(1, most)
+      ->trigger_on_parse(replaces)
       ->multi_option_policy(least == most ? CLI::MultiOptionPolicy::TakeLast
                                           : CLI::MultiOptionPolicy::TakeAll);
 }

@@ -59,11 +59,13 @@ struct training_flags {
   } model;
 
   struct {
-    std::vector<std::string> path;
+    std::vector<std::string> path, train_path, valid_path, test_path;
+    std::filesystem::path arguments_file, part_arguments_file;
     bool mock = false;
-    std::string split = "969,30,1";
+    std::optional<std::string> split;
     std::filesystem::path cache;
-    bool eod_mask_loss = false, reset_position_ids = false, per_token_loss = false;
+    bool eod_mask_loss = false, reset_position_ids = false, reset_attention_mask = false,
+         per_token_loss = false;
   } data;
 
   tokenizer_flags tokenizer;

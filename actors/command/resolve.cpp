@@ -2,6 +2,8 @@
 #include "actors/command/resolve_parts.hpp"
 #include "actors/command/setting_names.hpp"
 #include "runtime/core/error.hpp"
+#include "runtime/core/file.hpp"
+#include "runtime/data/blend.hpp"
 #include "runtime/data/split.hpp"
 #include "runtime/tokenizer/description.hpp"
 
@@ -55,21 +57,64 @@ void resolve_model(const training_flags& flags, runtime::training_job& job, sent
   });
 }
 
+/// The words of a flag as a blend, or of the file that another flag names.
+runtime::data_blend blend_of(const char* flag, const std::vector<std::string>& words) try {
+  return runtime::blend_from_words(words);
+} catch (const runtime::input_error& failure) {
+  throw usage_error("{}: {}", flag, failure.what());
+}
+
+void resolve_blends(const training_flags& flags, runtime::training_job& job, sentences& wrong) {
+  const auto& from = flags.data;
+  auto& to = job.data;
+  const bool by_part
+      = !from.train_path.empty() || !from.valid_path.empty() || !from.test_path.empty();
+  collect(wrong, [&] { to.path = blend_of("--data-path", from.path); });
+  collect(wrong, [&] { to.train_path = blend_of("--train-data-path", from.train_path); });
+  collect(wrong, [&] { to.valid_path = blend_of("--valid-data-path", from.valid_path); });
+  collect(wrong, [&] { to.test_path = blend_of("--test-data-path", from.test_path); });
+  const auto read = [&](const char* flag, const std::filesystem::path& file, const auto& parse) {
+    try {
+      parse(runtime::read_text(file));
+    } catch (const runtime::input_error& failure) {
+      wrong.push_back(fmt::format("{} '{}': {}", flag, file.string(), failure.what()));
+    }
+  };
+  if (!from.arguments_file.empty())
+    read("--data-args-path", from.arguments_file, [&](const std::string& text) {
+      if (!from.path.empty())
+        throw runtime::input_error("--data-path says it, too: give one of them");
+      to.path = runtime::blend_from_text(text);
+      if (to.path.empty())
+        throw runtime::input_error("it names no data set; write the words of --data-path there");
+    });
+  if (!from.part_arguments_file.empty())
+    read("--per-split-data-args-path", from.part_arguments_file, [&](const std::string& text) {
+      if (by_part)
+        throw runtime::input_error(
+            "--train-data-path, --valid-data-path and --test-data-path say it, too: leave them or "
+            "the file out");
+      const auto parts = runtime::blends_from_json(text);
+      to.train_path = parts[0];
+      to.valid_path = parts[1];
+      to.test_path = parts[2];
+    });
+  if (from.split && (by_part || !from.part_arguments_file.empty()))
+    wrong.emplace_back(
+        "--split deals out the documents of --data-path, and here each part has its own data: "
+        "leave it out");
+}
+
 void resolve_data(const training_flags& flags, runtime::training_job& job, sentences& wrong) {
   const auto& d = flags.data;
   job.data.mock = d.mock;
-  job.data.split = d.split;
+  job.data.split = d.split.value_or(job.data.split);
   if (!d.cache.empty())
     job.data.cache = d.cache;
   job.data.eod_mask_loss = d.eod_mask_loss;
   job.data.reset_position_ids = d.reset_position_ids;
-  if (d.path.size() > 1)
-    wrong.push_back(fmt::format(
-        "--data-path got {} words: blends of weighted data sets are not in this build; give one "
-        "prefix",
-        d.path.size()));
-  if (!d.path.empty())
-    job.data.path = d.path.front();
+  job.data.reset_attention_mask = d.reset_attention_mask;
+  resolve_blends(flags, job, wrong);
   if (d.per_token_loss && d.eod_mask_loss)
     wrong.emplace_back(
         "--calculate-per-token-loss is refused with --eod-mask-loss: samples then differ in the "
@@ -86,7 +131,10 @@ void resolve_watching(const training_flags& flags, runtime::training_job& job, s
     job.watch.log_file = flags.checkpoints.save / "log.jsonl";
   collect(wrong, [&] {
     const runtime::split_matrix split(job.data.split);
-    if (!split.share(runtime::data_split::valid) || job.watch.eval_batches == 0)
+    const bool validates = job.data.train_path.empty()
+                               ? split.share(runtime::data_split::valid).has_value()
+                               : !job.data.valid_path.empty();
+    if (!validates || job.watch.eval_batches == 0)
       job.watch.eval_interval = 0;
   });
 }

@@ -6,10 +6,9 @@
 #include "runtime/core/counted.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
-#include "runtime/data/indexed_dataset.hpp"
-#include "runtime/data/mock_dataset.hpp"
 #include "runtime/machine/matrix_rate.hpp"
 #include "runtime/trainer/device_setup.hpp"
+#include "runtime/trainer/job_data.hpp"
 #include "runtime/trainer/memory_forecast.hpp"
 #include "runtime/transport/local/local_transport.hpp"
 #include "runtime/transport/ucx_wire.hpp"
@@ -22,13 +21,6 @@
 namespace troupe::actors {
 namespace {
 
-std::shared_ptr<const runtime::token_source> open_tokens(const runtime::training_job& job) {
-  if (job.data.mock)
-    return std::make_shared<runtime::mock_dataset>(job.training.model.vocabulary,
-                                                   job.data.end_of_document);
-  return std::make_shared<runtime::indexed_dataset>(job.data.path);
-}
-
 /// Samples of the first `iterations` steps.
 std::uint64_t samples_of(const runtime::batch_schedule& batch, std::uint64_t iterations) {
   std::int64_t consumed = 0;
@@ -38,86 +30,43 @@ std::uint64_t samples_of(const runtime::batch_schedule& batch, std::uint64_t ite
   return std::uint64_t(consumed) + (iterations - i) * std::uint64_t(batch.global);
 }
 
-std::shared_ptr<const runtime::batch_source> open_split(
-    const runtime::training_job& job,
-    const std::shared_ptr<const runtime::token_source>& tokens,
-    const runtime::split_matrix& split,
-    runtime::data_split part,
-    std::uint64_t samples,
-    const runtime::memory_pool& pool,
-    const runtime::cancel_token& stop) {
-  const auto data = std::make_shared<runtime::gpt_dataset>(
-      tokens,
-      split,
-      part,
-      runtime::gpt_dataset_options{.sequence_length = job.training.model.sequence,
-                                   .samples = samples,
-                                   .seed = std::uint32_t(job.training.seed),
-                                   .vocabulary = job.training.model.vocabulary,
-                                   .end_of_document = job.data.end_of_document,
-                                   .eod_mask_loss = job.data.eod_mask_loss,
-                                   .reset_position_ids = job.data.reset_position_ids,
-                                   .cache = job.data.cache,
-                                   .stop = stop});
+std::shared_ptr<const runtime::batch_source> open_part(const runtime::training_job& job,
+                                                       runtime::data_split part,
+                                                       std::uint64_t samples,
+                                                       const runtime::memory_pool& pool,
+                                                       const runtime::cancel_token& stop) {
   return std::make_shared<runtime::dataset_source>(
-      data,
+      runtime::open_samples(job, part, samples, stop),
       runtime::batch_layout{std::uint64_t(job.training.batch.micro),
                             std::uint64_t(job.training.batch.data_parallel)},
       pool);
 }
 
-/// "1200 samples of 64 tokens: 0.42 epochs of 182857 tokens in 969 documents; ..."
-std::string data_text(const runtime::training_job& job, const runtime::token_source& tokens) {
-  const runtime::split_matrix split(job.data.split);
-  const auto part = [&](runtime::data_split which) { return split.of(which, tokens.sequences()); };
-  const auto documents = part(runtime::data_split::train);
-  const auto samples = samples_of(job.training.batch, job.train_iterations);
-  const auto length = job.training.model.sequence;
-  const auto plan = runtime::plan_gpt_index(
-      tokens, {.range = documents, .sequence_length = length, .samples = samples});
-  return fmt::format("{} of {}: {:.3g} epochs of {} in {}; {} for validation, {} for the test",
-                     runtime::counted(std::int64_t(samples), "training sample"),
-                     runtime::counted(length, "token"),
-                     double(samples) * double(length) / double(plan.tokens_per_epoch),
-                     runtime::counted(plan.tokens_per_epoch, "token"),
-                     runtime::counted(documents.size(), "document"),
-                     part(runtime::data_split::valid).size(),
-                     part(runtime::data_split::test).size());
-}
-
-bool has_tokens(const runtime::token_source& tokens, const runtime::sequence_range& range) {
-  for (auto i = range.begin; i < range.end; ++i)
-    if (tokens.length(i) > 0)
-      return true;
-  return false;
+std::string data_text(const runtime::training_job& job) {
+  return runtime::data_text(job, samples_of(job.training.batch, job.train_iterations));
 }
 
 void open_data(const runtime::training_job& job,
                prepared_job& out,
                const runtime::cancel_token& stop) {
-  const auto tokens = open_tokens(job);
-  const runtime::split_matrix split(job.data.split);
   const auto global = std::uint64_t(job.training.batch.global);
-  out.node->training = open_split(job,
-                                  tokens,
-                                  split,
-                                  runtime::data_split::train,
-                                  samples_of(job.training.batch, job.train_iterations),
-                                  out.node->pool,
-                                  stop);
-  runtime::log_info(" data: {}", data_text(job, *tokens));
+  out.node->training = open_part(job,
+                                 runtime::data_split::train,
+                                 samples_of(job.training.batch, job.train_iterations),
+                                 out.node->pool,
+                                 stop);
+  runtime::log_info(" data: {}", data_text(job));
   const auto& watch = job.watch;
   if (watch.eval_batches == 0)
     return;
   const auto each = std::uint64_t(watch.eval_batches) * global;
-  if (has_tokens(*tokens, split.of(runtime::data_split::test, tokens->sequences()))) {
+  if (runtime::has_documents(job, runtime::data_split::test)) {
     out.description.tests = true;
-    out.node->test
-        = open_split(job, tokens, split, runtime::data_split::test, each, out.node->pool, stop);
+    out.node->test = open_part(job, runtime::data_split::test, each, out.node->pool, stop);
   }
   if (watch.eval_interval == 0)
     return;
-  if (split.of(runtime::data_split::valid, tokens->sequences()).size() == 0) {
+  if (!has_documents(job, runtime::data_split::valid)) {
     runtime::log_warning(
         "`data.split` {} leaves no document for validation, so none will be done; give validation "
         "a "
@@ -126,13 +75,11 @@ void open_data(const runtime::training_job& job,
     return;
   }
   out.description.validates = true;
-  out.node->validation = open_split(job,
-                                    tokens,
-                                    split,
-                                    runtime::data_split::valid,
-                                    (job.train_iterations / watch.eval_interval + 1) * each,
-                                    out.node->pool,
-                                    stop);
+  out.node->validation = open_part(job,
+                                   runtime::data_split::valid,
+                                   (job.train_iterations / watch.eval_interval + 1) * each,
+                                   out.node->pool,
+                                   stop);
 }
 
 /// What the manifest says of the model says nothing of its tensors.
@@ -232,7 +179,7 @@ void check_plans(const prepared_job& out) {
 }  // namespace
 
 std::string describe_data(const runtime::training_job& job) {
-  return data_text(job, *open_tokens(job));
+  return data_text(job);
 }
 
 messages::job_description describe(const runtime::training_job& job, node_context& node) {

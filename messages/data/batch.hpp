@@ -24,7 +24,7 @@ struct request_batch {
   std::uint64_t consumed = 0;  ///< samples before this step
   bool validation = false;     ///< of the validation set
   bool test = false;           ///< with `validation`: of the test set instead
-  bool inputs = false;         ///< wants "tokens", "positions", "samples"
+  bool inputs = false;         ///< wants "tokens", "positions", "samples", documents
   bool labels = false;         ///< wants "labels" and "mask"
 
   friend bool operator==(const request_batch&, const request_batch&) = default;

@@ -23,7 +23,7 @@ namespace troupe::messages {
 struct activation {
   pass_id at;
   /// "hidden" (B, T, C), with sequence parallelism this rank's rows of it; "positions" (B, T),
-  /// "samples" (B)
+  /// "samples" (B); "documents" (D + 1) and "document_samples" (D) where attention ends at them
   runtime::ticket_bundle data;
 
   friend bool operator==(const activation&, const activation&) = default;

@@ -22,6 +22,8 @@ struct row_layout {
                      ///< rotation and dropout go by, as in Megatron-LM
   tensor starts;     ///< (B + 1) i32, first row of each sequence, then all rows
   tensor samples;    ///< (B) u64, global sample positions
+  /// Where attention ends at documents, else empty: (D + 1) i32 and (D) u64, as in micro_batch.
+  tensor documents, document_samples;
   /// `order` is 0, 1, ..., T - 1 in every sequence.
   bool uniform = false;
 

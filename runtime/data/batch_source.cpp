@@ -1,14 +1,42 @@
 #include "runtime/data/batch_source.hpp"
 
+#include <algorithm>
+#include <vector>
+
 namespace troupe::runtime {
+namespace {
+
+template <class T>
+tensor tensor_of(const std::vector<T>& from, memory_pool& pool) {
+  tensor out(pool.allocate(from.size() * sizeof(T)), dtype_of<T>(), {std::int64_t(from.size())});
+  std::copy(from.begin(), from.end(), out.data<T>());
+  return out;
+}
+
+}  // namespace
 
 micro_batch dataset_source::microbatch(const microbatch_address& at) const {
   const auto B = layout_.micro_batch_size;
-  micro_batch out(std::int64_t(B), data_->sequence_length(), pool_);
+  const auto T = data_->sequence_length();
+  micro_batch out(std::int64_t(B), T, pool_);
   auto* const samples = out.samples.data<std::uint64_t>();
+  std::vector<std::int32_t> documents, cuts;
+  std::vector<std::uint64_t> document_samples;
   for (std::uint64_t b = 0; b < B; ++b) {
     samples[b] = sample_position(layout_, at.consumed, at.microbatch, at.replica, b);
-    data_->row(samples[b], out.row(std::int64_t(b)));
+    auto row = out.row(std::int64_t(b));
+    cuts = {0};
+    row.cuts = &cuts;
+    data_->row(samples[b], row);
+    for (const auto cut : cuts) {
+      documents.push_back(std::int32_t(std::int64_t(b) * T) + cut);
+      document_samples.push_back(samples[b]);
+    }
+  }
+  if (data_->cuts_attention()) {
+    documents.push_back(std::int32_t(std::int64_t(B) * T));
+    out.documents = tensor_of(documents, pool_);
+    out.document_samples = tensor_of(document_samples, pool_);
   }
   return out;
 }

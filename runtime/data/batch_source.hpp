@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "runtime/data/gpt_dataset.hpp"
+#include "runtime/data/sample_dataset.hpp"
 #include "runtime/data/sampler.hpp"
 #include "runtime/tensor/micro_batch.hpp"
 
@@ -20,16 +20,16 @@ class batch_source {
   virtual micro_batch microbatch(const microbatch_address& at) const = 0;
 };
 
-/// From a GPT data set, dealt out as Megatron deals it.
+/// From a data set, dealt out as Megatron deals it.
 class dataset_source final : public batch_source {
  public:
-  dataset_source(std::shared_ptr<const gpt_dataset> data, batch_layout layout, memory_pool pool)
+  dataset_source(std::shared_ptr<const sample_dataset> data, batch_layout layout, memory_pool pool)
       : data_(std::move(data)), layout_(layout), pool_(std::move(pool)) {}
 
   micro_batch microbatch(const microbatch_address& at) const override;
 
  private:
-  std::shared_ptr<const gpt_dataset> data_;
+  std::shared_ptr<const sample_dataset> data_;
   batch_layout layout_;
   mutable memory_pool pool_;
 };

@@ -126,6 +126,8 @@ void gpt_dataset::row(std::uint64_t i, const micro_batch_row& out) const {
     out.mask[t] = (ends && options_.eod_mask_loss) || is_padding ? 0.0F : 1.0F;
     out.positions[t] = position;
     position = ends && options_.reset_position_ids ? 0 : position + 1;
+    if (ends && options_.reset_attention_mask && out.cuts != nullptr && t + 1 < S)
+      out.cuts->push_back(static_cast<std::int32_t>(t + 1));
   }
 }
 

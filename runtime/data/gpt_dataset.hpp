@@ -3,7 +3,7 @@
 #pragma once
 
 #include "runtime/data/gpt_index.hpp"
-#include "runtime/tensor/micro_batch.hpp"
+#include "runtime/data/sample_dataset.hpp"
 
 #include <cstdint>
 #include <filesystem>
@@ -21,6 +21,7 @@ struct gpt_dataset_options {
   std::int32_t end_of_document = 0;
   bool eod_mask_loss = false;                       ///< no loss where the input ends a document
   bool reset_position_ids = false;                  ///< positions start again after each end
+  bool reset_attention_mask = false;                ///< attention is cut after each end
   bool drop_last_partial_validation = true;         ///< false: the last one is padded
   std::optional<std::filesystem::path> cache = {};  ///< folder; none: index in memory only
   cancel_token stop = {};                           ///< looked at while the index is built
@@ -28,7 +29,7 @@ struct gpt_dataset_options {
 
 /// Immutable; any number of threads may read samples at once. What sample i is depends only on the
 /// source, the split and the options, never on what was read before.
-class gpt_dataset {
+class gpt_dataset final : public sample_dataset {
  public:
   /// The part of `source` that `split` gives to `part`. Throws input_error when that part has no
   /// tokens or the options are wrong, and `cancelled`.
@@ -37,10 +38,12 @@ class gpt_dataset {
               data_split part,
               const gpt_dataset_options& options);
 
-  std::uint64_t size() const { return static_cast<std::uint64_t>(plan_.samples); }
-  std::int64_t sequence_length() const { return options_.sequence_length; }
+  std::uint64_t size() const override { return static_cast<std::uint64_t>(plan_.samples); }
+  std::int64_t sequence_length() const override { return options_.sequence_length; }
   const gpt_index_plan& plan() const { return plan_; }
   const gpt_index& index() const { return index_; }
+
+  bool cuts_attention() const override { return options_.reset_attention_mask; }
 
   /// The tokens of sample i, S + 1 of them; `padding` where the data ended before.
   /// Throws input_error when i >= size(), an id is outside the vocabulary, or a cached index leads
@@ -49,7 +52,7 @@ class gpt_dataset {
 
   /// Sample i as inputs, labels, loss mask and positions. Where a label is padding the mask is 0;
   /// padding itself becomes token 0.
-  void row(std::uint64_t i, const micro_batch_row& out) const;
+  void row(std::uint64_t i, const micro_batch_row& out) const override;
 
   static constexpr std::int32_t padding = -1;
 

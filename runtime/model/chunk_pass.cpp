@@ -102,7 +102,11 @@ void chunk_pass::begin_rows(const bundle& in, bool decoding) {
   rows.starts = first_rows(tape_.stream(), B, T);
   // A pass over whole sequences begins at their beginning, whatever their position ids say.
   rows.order = decoding ? rows.positions : counted(tape_.stream(), B, T);
-  rows.uniform = !decoding;
+  rows.uniform = !decoding && !in.has("documents");
+  if (in.has("documents")) {
+    rows.documents = in.at("documents");
+    rows.document_samples = in.at("document_samples");
+  }
   if (const auto& turns = chunk_.model().rotary_frequency; !turns.empty())
     pass_.rotary_frequency = rotary(tape_.stream(), turns);
 }
@@ -136,6 +140,10 @@ bundle chunk_pass::forward(const bundle& from, std::vector<attention_cache>* cac
     out.add("hidden", pass_.hidden.data);
     out.add("positions", pass_.rows.positions);
     out.add("samples", pass_.rows.samples);
+    if (pass_.rows.documents) {
+      out.add("documents", pass_.rows.documents);
+      out.add("document_samples", pass_.rows.document_samples);
+    }
     output_ = std::exchange(pass_.hidden, {}).gradient;
   } else if (pass_.logits) {
     out.add("logits", std::move(pass_.logits));

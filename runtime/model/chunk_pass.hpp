@@ -25,7 +25,8 @@ class chunk_pass {
   /// In: "positions" (B, T) i32, "samples" (B) u64, and "tokens" (B, T) i32 for the embedding or
   /// "hidden" (B, T, C), this rank's rows of it where they are sharded; for the head "labels" i32
   /// and "mask" f32, both (B, T), unless only logits are wanted. Out: "hidden" with "positions" and
-  /// "samples", or "logits" without labels.
+  /// "samples", or "logits" without labels. "documents" (D + 1) i32 and "document_samples" (D) u64
+  /// go in and out beside "samples" where attention ends at documents (micro_batch.hpp).
   bundle forward(const bundle& in, std::vector<attention_cache>* caches = nullptr);
 
   /// R: runs the recompute group of the block again. Once, before its I.

@@ -34,6 +34,10 @@ void add_inputs(bundle& to, const micro_batch& x) {
   to.add("tokens", x.tokens);
   to.add("positions", x.positions);
   to.add("samples", x.samples);
+  if (!x.documents)
+    return;
+  to.add("documents", x.documents);
+  to.add("document_samples", x.document_samples);
 }
 
 void add_labels(bundle& to, const micro_batch& x) {

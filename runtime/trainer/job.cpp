@@ -4,14 +4,13 @@
 #include "runtime/core/file.hpp"
 #include "runtime/core/hash.hpp"
 #include "runtime/core/json_text.hpp"
-#include "runtime/data/indexed_dataset.hpp"
-#include "runtime/data/split.hpp"
 #include "runtime/device/backend_kind.hpp"
 #include "runtime/model/stages.hpp"
 #include "runtime/schedule/csv.hpp"
 #include "runtime/telemetry/run_log.hpp"
 #include "runtime/trainer/build.hpp"
 #include "runtime/trainer/device_setup.hpp"
+#include "runtime/trainer/job_data.hpp"
 #include "runtime/trainer/layout_rules.hpp"
 #include "runtime/trainer/pipeline.hpp"
 
@@ -84,20 +83,6 @@ void validate_steps(const training_job& job, sentences& wrong) {
       wrong.push_back(fmt::format("{} is {}; give a number from 0 to below 1", flag, beta));
   if (!(adam.epsilon > 0))
     wrong.push_back(fmt::format("`optimizer.epsilon` is {}; give a positive number", adam.epsilon));
-}
-
-void validate_data(const training_job& job, sentences& wrong) {
-  const auto& data = job.data;
-  if (data.mock == !data.path.empty())
-    wrong.emplace_back(data.mock ? "`data.path` and `data.mock` both say what to train on: give one"
-                                 : "what to train on? give `data.path` PREFIX, or `data.mock`");
-  if (!data.path.empty())
-    collect(wrong, [&] { indexed_dataset{data.path}; });
-  collect(wrong, [&] {
-    if (!split_matrix(data.split).share(data_split::train))
-      throw input_error("`data.split` {} leaves nothing to train on: its first share must not be 0",
-                        data.split);
-  });
 }
 
 /// Only a log may be written over: another file that was named by mistake stays.
@@ -438,21 +423,6 @@ json describe(const loss_scaling& x) {
           {"hysteresis", x.hysteresis}};
 }
 
-/// By what is in the data set, not by where it lies: it may be moved.
-json describe(const data_settings& x) {
-  json out = {{"mock", x.mock},
-              {"split", x.split},
-              {"eod_mask_loss", x.eod_mask_loss},
-              {"reset_position_ids", x.reset_position_ids}};
-  if (x.path.empty())
-    return out;
-  const mapped_file index(idx_path(x.path));
-  out["index_xxh3"] = to_string(digester().add(index.text()).result());
-  index.require_intact();
-  out["bytes"] = fs::file_size(bin_path(x.path));
-  return out;
-}
-
 /// As if every replica had workers of its own: who plays several in turn gets the same bits.
 json describe(const layout_settings& x) {
   json out = {{"world", std::int64_t{x.world} * x.replicas_per_worker},
@@ -485,7 +455,7 @@ std::string identity(const training_job& job) {
   out["rate"] = job.training.rate_of.at ? json{{"own", job.training.rate_of.name}}
                                         : describe(job.training.rate);
   out["batch"] = describe(job.training.batch);
-  out["data"] = describe(job.data);
+  out["data"] = json_value(identity_of(job.data));
   out["data"]["train_iterations"] = job.train_iterations;  // decides the order of samples
   if (!job.tokenizer_description.empty()) {
     out["tokenizer"] = json_value(job.tokenizer_description);
@@ -518,7 +488,7 @@ std::vector<std::string> validate(const training_job& job) {
   for (auto& sentence : validate_layout(job))
     wrong.push_back(std::move(sentence));
   validate_steps(job, wrong);
-  validate_data(job, wrong);
+  validate_data(job.data, wrong);
   validate_files(job, wrong);
   validate_resuming(job, wrong);
   validate_fault(job, wrong);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/backend/backend.hpp"
+#include "runtime/data/blend.hpp"
 #include "runtime/model/recompute.hpp"
 #include "runtime/trainer/pipeline_schedule.hpp"
 #include "runtime/trainer/reference_trainer.hpp"
@@ -17,12 +18,15 @@
 namespace troupe::runtime {
 
 struct data_settings {
-  std::filesystem::path path;  ///< prefix of .bin and .idx; empty: none
+  data_blend path;  ///< whose documents `split` deals out; empty: none
+  /// Or a blend for each part, all documents of each data set. The test data are only checked.
+  data_blend train_path, valid_path, test_path;
   bool mock = false;
-  std::string split = "969,30,1";
+  std::string split = "969,30,1";  ///< of `path` and of mock data
   std::optional<std::filesystem::path> cache;
   bool eod_mask_loss = false;
   bool reset_position_ids = false;
+  bool reset_attention_mask = false;
   std::int32_t end_of_document = 0;  ///< of the tokenizer
 };
 

@@ -135,14 +135,36 @@ void visit_fields(Visitor& visit, recipe& x) {
 }
 
 template <class Visitor>
+void visit_fields(Visitor& visit, data_blend& x) {
+  auto& [prefixes, weights] = x;
+  visit("prefixes", prefixes);
+  visit("weights", weights);
+}
+
+template <class Visitor>
 void visit_fields(Visitor& visit, data_settings& x) {
-  auto& [path, mock, split, cache, eod_mask_loss, reset_position_ids, end_of_document] = x;
+  auto& [path,
+         train_path,
+         valid_path,
+         test_path,
+         mock,
+         split,
+         cache,
+         eod_mask_loss,
+         reset_position_ids,
+         reset_attention_mask,
+         end_of_document]
+      = x;
   visit("path", path);
+  visit("train_path", train_path);
+  visit("valid_path", valid_path);
+  visit("test_path", test_path);
   visit("mock", mock);
   visit("split", split);
   visit("cache", cache);
   visit("eod_mask_loss", eod_mask_loss);
   visit("reset_position_ids", reset_position_ids);
+  visit("reset_attention_mask", reset_attention_mask);
   visit("end_of_document", end_of_document);
 }
 

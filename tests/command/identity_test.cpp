@@ -35,6 +35,9 @@ const std::map<std::string, std::string>& stands_as() {
          {"tokenizer.pattern", "tokenizer.fingerprint"},
          {"tokenizer.special_tokens", "tokenizer.fingerprint"},
          {"data.path", "data.index_xxh3"},
+         {"data.arguments_file", "data.blend"},
+         {"data.train_path", "data.train"},
+         {"data.part_arguments_file", "data.train"},
          {"train_iterations", "data.train_iterations"},
          {"train_samples", "data.train_iterations"},
          {"rate.decay_iterations", "rate.decay"},
@@ -106,6 +109,7 @@ std::set<std::string> identity_paths() {
   const std::string two = "--world-size 2 --pipeline-model-parallel-size 2 ";
   for (const auto& text :
        {std::string("--fp16"),
+        std::string("--reset-attention-mask"),
         std::string("--fp16 --loss-scale 128"),
         std::string("--optimizer sgd"),
         std::string("--optimizer lion"),
@@ -114,6 +118,8 @@ std::set<std::string> identity_paths() {
         trials().at("--start-weight-decay").around + "--start-weight-decay 0",
         trials().at("--step-batch-size-schedule").around + "--step-batch-size-schedule 0:2",
         "--data-path " + files() / "data_text_document" + " --split 100,0,0",
+        "--data-path 1 " + files() / "data_text_document" + " --split 100,0,0",
+        "--train-data-path " + files() / "data_text_document",
         two + "--pipeline-model-parallel-layout Et|tttL",
         trials().at("--pipeline-schedule").around + "--pipeline-schedule dualpipe"})
     add(job_of(complete(text)));

@@ -87,6 +87,8 @@ class made_files {
                    "--tokenizer",
                    at("a"),
                    "--append-eod"})();
+    runtime::write_text(folder_ / "blend", "1 " + at("data_text_document"));
+    runtime::write_text(folder_ / "parts", R"({"train": [")" + at("data_text_document") + R"("]})");
   }
   std::string operator/(const std::string& name) const { return (folder_ / name).string(); }
 
@@ -109,7 +111,9 @@ inline std::string complete(const std::string& text) {
   auto out = small;
   if (!gives(text, "--train-samples"))
     out += "--train-iters 100 ";
-  if (!gives(text, "--data-path") && !gives(text, "--mock-data"))
+  if (!gives(text, "--data-path") && !gives(text, "--mock-data")
+      && !gives(text, "--train-data-path") && !gives(text, "--data-args-path")
+      && !gives(text, "--per-split-data-args-path"))
     out += "--mock-data ";
   if (!gives(text, "--tokenizer") && !gives(text, "--vocab-file"))
     out += "--tokenizer-type NullTokenizer --vocab-size 1000 ";
@@ -181,6 +185,13 @@ inline const std::map<std::string, trial>& trials() {
       {"--yarn-correction-range-round-to-int",
        {yarn, "", "--no-yarn-correction-range-round-to-int"}},
       {"--data-path", {"--split 100,0,0 ", files() / "data_text_document", "--mock-data"}},
+      {"--data-args-path", {"", files() / "blend", "--mock-data"}},
+      {"--train-data-path", {"", files() / "data_text_document", "--mock-data"}},
+      {"--valid-data-path",
+       {"--train-data-path " + files() / "data_text_document ", files() / "data_text_document"}},
+      {"--test-data-path",
+       {"--train-data-path " + files() / "data_text_document ", files() / "data_text_document"}},
+      {"--per-split-data-args-path", {"", files() / "parts", "--mock-data"}},
       {"--mock-data", {"--split 100,0,0 ", "", "--data-path " + files() / "data_text_document"}},
       {"--tokenizer-type", {"", "NullTokenizer --vocab-size 1000", "--tokenizer " + files() / "a"}},
       {"--vocab-file", {"", bpe("b").substr(13), bpe("a")}},
@@ -204,6 +215,7 @@ inline const std::map<std::string, trial>& trials() {
       {"--data-cache-path", {"", "cache"}},
       {"--eod-mask-loss", {"", ""}},
       {"--reset-position-ids", {"", ""}},
+      {"--reset-attention-mask", {"", ""}},
       {"--vocab-size", {"", "900"}},
       {"--micro-batch-size", {"--global-batch-size 4 ", "1"}},
       {"--global-batch-size", {"", "4"}},

@@ -56,6 +56,8 @@ const std::set<std::string>& becomes_others() {
                                             "tokenizer.folder",
                                             "tokenizer.pattern",
                                             "tokenizer.special_tokens",
+                                            "data.arguments_file",
+                                            "data.part_arguments_file",
                                             "batch.ramp",
                                             "train_samples",
                                             "nonfinite",

@@ -316,21 +316,29 @@ inline std::vector<std::string> setting_fields(const runtime::training_job& job)
           hysteresis);
   }
   {
-    const auto& [path, mock, split, cache, mask, reset, end] = job.data;
+    const auto& [path, train, valid, test, mock, split, cache, mask, reset, cuts, end] = job.data;
     names("data.",
           {"path",
+           "train_path",
+           "valid_path",
+           "test_path",
            "mock",
            "split",
            "cache",
            "eod_mask_loss",
            "reset_position_ids",
+           "reset_attention_mask",
            "end_of_document"},
           path,
+          train,
+          valid,
+          test,
           mock,
           split,
           cache,
           mask,
           reset,
+          cuts,
           end);
   }
   {

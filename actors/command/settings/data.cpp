@@ -10,22 +10,75 @@ std::string unquoted(const std::string& word) {
   return quoted ? word.substr(1, word.size() - 2) : word;
 }
 
+constexpr const char* words_of_a_blend = "PREFIX...";
+constexpr int most_words = 1 << 20;
+
+void declare_paths(command_line& line, training_flags& to) {
+  auto& d = to.data;
+  line.values({.name = "--data-path",
+               .field = "data.path",
+               .type = words_of_a_blend,
+               .help = "The data set PREFIX.bin and PREFIX.idx, as `troupe preprocess` or "
+                       "Megatron-LM write it. Several are blended: WEIGHT PREFIX WEIGHT PREFIX, or "
+                       "prefixes alone, whose samples all come, once.",
+               .least = 1,
+               .most = most_words,
+               .megatron = "a blend without weights that is too short for the run is refused at "
+                           "the start",
+               .resume = at_resume::told},
+              all(d.path));
+  line.value({.name = "--data-args-path",
+              .field = "data.arguments_file",
+              .type = "FILE",
+              .help = "A file with the words of --data-path.",
+              .megatron = "",
+              .resume = at_resume::told},
+             text(d.arguments_file));
+  line.values(
+      {.name = "--train-data-path",
+       .field = "data.train_path",
+       .type = words_of_a_blend,
+       .help = "Data to train on, all of their documents: in place of --data-path and --split.",
+       .least = 1,
+       .most = most_words,
+       .megatron = "",
+       .resume = at_resume::told},
+      all(d.train_path));
+  line.values({.name = "--valid-data-path",
+               .field = "data.valid_path",
+               .type = words_of_a_blend,
+               .help = "Data for validation, beside --train-data-path.",
+               .least = 1,
+               .most = most_words,
+               .megatron = "",
+               .resume = at_resume::free},
+              all(d.valid_path));
+  line.values(
+      {.name = "--test-data-path",
+       .field = "data.test_path",
+       .type = words_of_a_blend,
+       .help = "Data for testing, beside --train-data-path; they are checked, and not used yet.",
+       .least = 1,
+       .most = most_words,
+       .megatron = "",
+       .resume = at_resume::free},
+      all(d.test_path));
+  line.value({.name = "--per-split-data-args-path",
+              .field = "data.part_arguments_file",
+              .type = "FILE",
+              .help = "JSON with the words of --train-data-path, --valid-data-path and "
+                      "--test-data-path: {\"train\": [...], \"valid\": [...], \"test\": [...]}.",
+              .megatron = "",
+              .resume = at_resume::told},
+             text(d.part_arguments_file));
+}
+
 }  // namespace
 
 void declare_data(command_line& line, training_flags& to) {
   auto& d = to.data;
   line.group("Data");
-  line.values(
-      {.name = "--data-path",
-       .field = "data.path",
-       .type = "PREFIX",
-       .help
-       = "The data set PREFIX.bin and PREFIX.idx, as `troupe preprocess` or Megatron-LM write it.",
-       .least = 1,
-       .most = 1 << 20,
-       .megatron = "one prefix; its .bin and .idx as they are",
-       .resume = at_resume::told},
-      all(d.path));
+  declare_paths(line, to);
   line.toggle({.name = "--mock-data",
                .field = "data.mock",
                .help = "Synthetic tokens: no files are needed.",
@@ -60,6 +113,12 @@ void declare_data(command_line& line, training_flags& to) {
                .megatron = "",
                .resume = at_resume::told},
               [&d] { d.reset_position_ids = true; });
+  line.toggle({.name = "--reset-attention-mask",
+               .field = "data.reset_attention_mask",
+               .help = "A token does not see the documents before its own in the sample.",
+               .megatron = "",
+               .resume = at_resume::told},
+              [&d] { d.reset_attention_mask = true; });
   declare(line, to.tokenizer);
 }
 

@@ -64,3 +64,33 @@ TEST_CASE("DATA-1: a batch holds the samples of its positions, row by row", "[da
   CHECK_THROWS_WITH(source.microbatch({.consumed = 12, .microbatch = 0, .replica = 1}),
                     Catch::Matchers::ContainsSubstring("cannot read sample 14"));
 }
+
+TEST_CASE("attention is cut after each end of a document, but for the last token", "[data]") {
+  const scratch_folder folder;
+  write_dataset(folder / "data", 97, {{5}, {3}, {7}, {2}, {9}, {4}});
+  const auto made = [&](bool cut) {
+    return std::make_shared<gpt_dataset>(
+        std::make_shared<indexed_dataset>(folder / "data"),
+        split_matrix("1"),
+        data_split::train,
+        gpt_dataset_options{
+            .sequence_length = 4, .samples = 6, .vocabulary = 97, .reset_attention_mask = cut});
+  };
+  const batch_layout layout{.micro_batch_size = 6, .data_parallel = 1};
+  CHECK(!dataset_source(made(false), layout, memory_pool()).microbatch({}).documents);
+  auto b = dataset_source(made(true), layout, memory_pool()).microbatch({});
+  std::vector<std::int32_t> starts;
+  std::vector<std::uint64_t> samples;
+  for (std::int32_t r = 0; r < 6; ++r)
+    for (std::int32_t t = 0; t < 4; ++t)
+      if (t == 0 || b.row(r).tokens[std::size_t(t - 1)] == 0) {
+        starts.push_back(4 * r + t);
+        samples.push_back(std::uint64_t(r));
+      }
+  CHECK(starts.size() > 6);
+  starts.push_back(24);
+  const auto found = b.documents.elements<std::int32_t>();
+  const auto of = b.document_samples.elements<std::uint64_t>();
+  CHECK(std::vector<std::int32_t>(found.begin(), found.end()) == starts);
+  CHECK(std::vector<std::uint64_t>(of.begin(), of.end()) == samples);
+}

@@ -1,6 +1,7 @@
 // The gradient of the loss with respect to every parameter, against the slope of the loss.
 
 #include "runtime/core/hash.hpp"
+#include "tests/support/documents.hpp"
 #include "tests/support/numbers.hpp"
 #include "tests/support/tiny_gpt.hpp"
 
@@ -96,6 +97,17 @@ TEST_CASE("gradients of every parameter are slopes of the loss", "[model]") {
   stream stream(kernels::backend::reference, 1, {});
   stages under_test(config, 1, stream);
   check_slopes(under_test, tiny_batch(stream, config, 2, 3, masked));
+}
+
+TEST_CASE("gradients are slopes of the loss where attention ends at documents", "[model]") {
+  const auto all = tiny_gpts(2);
+  const auto [name, config] = *std::next(all.begin(), GENERATE(range(0, 7)));
+  CAPTURE(name);
+  stream stream(kernels::backend::reference, 1, {});
+  stages under_test(config, 1, stream);
+  auto in = tiny_batch(stream, config, 2, 3);
+  add_documents(in, {0, 2, 6, 7, 12}, {30, 30, 31, 31});
+  check_slopes(under_test, in);
 }
 
 TEST_CASE("gradients are slopes of the loss whatever the order and the norms of sublayers",

@@ -37,7 +37,7 @@ training_job some_job() {
   training.seed = std::numeric_limits<std::uint64_t>::max();
   training.rate = {.maximum = 0.1 + 0.2, .minimum = 1e-300, .warmup = 3, .decay = 9};
   training.precision = dtype::bf16;
-  job.data.path = "some/where";
+  job.data.path = blend_of("some/where");
   job.data.cache = "a/cache";
   job.layout.chunks = {{0, 2, true, false}, {2, 4, false, true}};
   job.layout.schedule.source = "1f1b";
@@ -90,7 +90,7 @@ TEST_CASE("paths and texts of a job that are not UTF-8 are read as the same byte
   job.watch.log_file = std::string("\xc3\x00/l.jsonl", 10);
   job.layout.schedule.source = "\xed\xa0\x80.csv";
   job.tokenizer_description = "\x80";
-  job.data.path = "caf\xc3\xa9";
+  job.data.path = blend_of("caf\xc3\xa9");
   const auto text = to_json(job);
   const auto again = job_from_json(text);
   CHECK(to_json(again) == text);
@@ -117,9 +117,9 @@ TEST_CASE("a job's JSON with a value that no job has is refused", "[trainer]") {
       {"/backend", 3},
       {"/devices/exchange", 3},
       {"/transport", 2},
-      {"/data/path", {{"bytes", "f"}}},
-      {"/data/path", {{"bytes", "fg"}}},
-      {"/data/path", {{"text", "ff"}}},
+      {"/data/path/prefixes/0", {{"bytes", "f"}}},
+      {"/data/path/prefixes/0", {{"bytes", "fg"}}},
+      {"/data/path/prefixes/0", {{"text", "ff"}}},
   }));
   auto job = nlohmann::json::parse(to_json(some_job()));
   job.at(nlohmann::json::json_pointer(name)) = value;

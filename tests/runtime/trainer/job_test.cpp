@@ -89,8 +89,8 @@ TEST_CASE("each broken rule of a job has its sentence", "[job]") {
   add("`optimizer.beta2`", [](auto& x) { x.training.optimizer.beta2 = 1; });
   add("`optimizer.epsilon`", [](auto& x) { x.training.optimizer.epsilon = 0; });
   add("what to train on?", [](auto& x) { x.data.mock = false; });
-  add("`data.mock`", [](auto& x) { x.data.path = "gone"; });
-  add("gone", [](auto& x) { x.data.path = "gone"; });
+  add("`data.mock`", [](auto& x) { x.data.path = blend_of("gone"); });
+  add("gone", [](auto& x) { x.data.path = blend_of("gone"); });
   add("`data.split` 0,1", [](auto& x) { x.data.split = "0,1"; });
   add("'1,x'", [](auto& x) { x.data.split = "1,x"; });
   add("`checkpoints.load_hub`", [&](auto& x) { x.checkpoints.load_hub = folder / "gone"; });
@@ -219,14 +219,14 @@ TEST_CASE("what decides the bits is in the identity, and where files lie is not"
   write_data(folder / "data", 4);
   auto here = good();
   here.data.mock = false;
-  here.data.path = folder / "data";
+  here.data.path = blend_of(folder / "data");
 
   auto moved = here;
   std::filesystem::create_directory(folder / "elsewhere");
   for (const auto* end : {".bin", ".idx"})
     std::filesystem::copy(folder / (std::string("data") + end),
                           folder / (std::string("elsewhere/data") + end));
-  moved.data.path = folder / "elsewhere/data";
+  moved.data.path = blend_of(folder / "elsewhere/data");
   moved.tokenizer_description
       = R"({"type": "GPT2BPETokenizer", "fingerprint": "ab", "vocab_file": "/b/vocab.json"})";
   moved.checkpoints.save = "elsewhere";

@@ -1,0 +1,48 @@
+// Samples of several data sets in turn: Megatron's BlendedDataset.
+
+#pragma once
+
+#include "runtime/data/blend.hpp"
+#include "runtime/data/sample_dataset.hpp"
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace troupe::runtime {
+
+/// Which samples each data set must have at least; nothing: what one pass over it gives.
+using dataset_opener = std::function<std::shared_ptr<const sample_dataset>(
+    const std::filesystem::path& prefix, std::optional<std::uint64_t> samples)>;
+
+class blended_dataset final : public sample_dataset {
+ public:
+  /// Of at least one data set; all have the same sequence length (BLEND-1). With weights the blend
+  /// has at least `samples` samples. Without weights each data set is passed over once: the blend
+  /// has `samples`, or all that there are when they are fewer, or `samples` is nothing. Throws
+  /// input_error when a data set has no sample, or fewer than the blend takes of it.
+  blended_dataset(const data_blend& blend,
+                  std::optional<std::uint64_t> samples,
+                  const dataset_opener& open);
+
+  std::uint64_t size() const override { return order_.dataset.size(); }
+  std::int64_t sequence_length() const override { return sets_.front()->sequence_length(); }
+  bool cuts_attention() const override { return sets_.front()->cuts_attention(); }
+  void row(std::uint64_t i, const micro_batch_row& out) const override;
+
+  const blend_order& order() const { return order_; }
+
+ private:
+  void order_by_weights(const data_blend& blend, std::uint64_t samples, const dataset_opener& open);
+  void order_by_sizes(const data_blend& blend,
+                      std::optional<std::uint64_t> samples,
+                      const dataset_opener& open);
+  void require_enough(const data_blend& blend) const;
+
+  std::vector<std::shared_ptr<const sample_dataset>> sets_;
+  blend_order order_;
+};
+
+}  // namespace troupe::runtime

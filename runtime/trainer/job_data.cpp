@@ -1,0 +1,209 @@
+#include "runtime/trainer/job_data.hpp"
+
+#include "runtime/core/counted.hpp"
+#include "runtime/core/error.hpp"
+#include "runtime/core/file.hpp"
+#include "runtime/core/hash.hpp"
+#include "runtime/core/json_text.hpp"
+#include "runtime/data/blended_dataset.hpp"
+#include "runtime/data/gpt_dataset.hpp"
+#include "runtime/data/indexed_dataset.hpp"
+#include "runtime/data/mock_dataset.hpp"
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+namespace troupe::runtime {
+namespace {
+
+using nlohmann::json;
+
+bool by_part(const data_settings& data) {
+  return !data.train_path.empty() || !data.valid_path.empty() || !data.test_path.empty();
+}
+
+const data_blend& blend_for(const data_settings& data, data_split part) {
+  if (!by_part(data))
+    return data.path;
+  return part == data_split::train   ? data.train_path
+         : part == data_split::valid ? data.valid_path
+                                     : data.test_path;
+}
+
+split_matrix split_for(const data_settings& data, data_split part) {
+  if (!by_part(data))
+    return split_matrix(data.split);
+  return split_matrix(part == data_split::train   ? "1,0,0"
+                      : part == data_split::valid ? "0,1,0"
+                                                  : "0,0,1");
+}
+
+json identity_of_set(const std::filesystem::path& prefix) {
+  const mapped_file index(idx_path(prefix));
+  json out = {{"index_xxh3", to_string(digester().add(index.text()).result())}};
+  index.require_intact();
+  out["bytes"] = std::filesystem::file_size(bin_path(prefix));
+  return out;
+}
+
+json identity_of_blend(const data_blend& x) {
+  auto out = json::array();
+  for (std::size_t d = 0; d < x.prefixes.size(); ++d) {
+    out.push_back(identity_of_set(x.prefixes[d]));
+    if (!x.weights.empty())
+      out.back()["weight"] = x.weights[d];
+  }
+  return out;
+}
+
+bool is_single(const data_blend& x) {
+  return x.prefixes.size() == 1 && x.weights.empty();
+}
+
+gpt_dataset_options options_for(const training_job& job,
+                                std::optional<std::uint64_t> samples,
+                                const cancel_token& stop) {
+  return {.sequence_length = job.training.model.sequence,
+          .samples = samples,
+          .seed = std::uint32_t(job.training.seed),
+          .vocabulary = job.training.model.vocabulary,
+          .end_of_document = job.data.end_of_document,
+          .eod_mask_loss = job.data.eod_mask_loss,
+          .reset_position_ids = job.data.reset_position_ids,
+          .reset_attention_mask = job.data.reset_attention_mask,
+          .cache = job.data.cache,
+          .stop = stop};
+}
+
+void require_samples(const training_job& job,
+                     data_split part,
+                     std::uint64_t found,
+                     std::uint64_t needed) {
+  if (found < needed)
+    throw input_error(
+        "the {} data have {} samples of {} tokens, and the run needs {}: a blend without weights "
+        "passes over its data sets once; give them weights in `data.path`, or train for fewer "
+        "samples",
+        to_string(part),
+        found,
+        job.training.model.sequence,
+        needed);
+}
+
+}  // namespace
+
+void validate_data(const data_settings& data, std::vector<std::string>& wrong) {
+  const int said = int(data.mock) + int(!data.path.empty()) + int(by_part(data));
+  if (said == 0)
+    wrong.emplace_back("what to train on? give `data.path` PREFIX, or `data.mock`");
+  else if (said > 1)
+    wrong.emplace_back(data.mock ? "`data.path` and `data.mock` both say what to train on: give one"
+                                 : "`data.path` and `data.train_path` both say what to train on: "
+                                   "give one");
+  if (by_part(data) && data.train_path.empty())
+    wrong.emplace_back(
+        "`data.valid_path` and `data.test_path` come with `data.train_path`: say what to train on");
+  for (const auto* blend : {&data.path, &data.train_path, &data.valid_path, &data.test_path})
+    for (const auto& prefix : blend->prefixes)
+      collect(wrong, [&] { indexed_dataset{prefix}; });
+  collect(wrong, [&] {
+    if (!split_matrix(data.split).share(data_split::train))
+      throw input_error("`data.split` {} leaves nothing to train on: its first share must not be 0",
+                        data.split);
+  });
+}
+
+std::string identity_of(const data_settings& x) {
+  json out = {{"mock", x.mock},
+              {"split", x.split},
+              {"eod_mask_loss", x.eod_mask_loss},
+              {"reset_position_ids", x.reset_position_ids}};
+  if (x.reset_attention_mask)
+    out["reset_attention_mask"] = true;
+  if (is_single(x.path))
+    out.update(identity_of_set(x.path.prefixes.front()));
+  else if (!x.path.empty())
+    out["blend"] = identity_of_blend(x.path);
+  if (!x.train_path.empty())
+    out["train"] = identity_of_blend(x.train_path);
+  return json_text(out);
+}
+
+std::string data_text(const training_job& job, std::uint64_t samples) {
+  std::int64_t tokens = 0, train = 0, valid = 0, test = 0;
+  const auto add = [&](const token_source& source, data_split part, std::int64_t& documents) {
+    const auto range = split_for(job.data, part).of(part, source.sequences());
+    documents += std::int64_t(range.size());
+    if (part == data_split::train)
+      for (auto i = range.begin; i < range.end; ++i)
+        tokens += source.length(i);
+  };
+  for (const auto& [part, documents] : {std::pair(data_split::train, &train),
+                                        {data_split::valid, &valid},
+                                        {data_split::test, &test}}) {
+    if (job.data.mock)
+      add(mock_dataset(job.training.model.vocabulary, job.data.end_of_document), part, *documents);
+    for (const auto& prefix : blend_for(job.data, part).prefixes)
+      add(indexed_dataset(prefix), part, *documents);
+  }
+  const auto length = job.training.model.sequence;
+  const auto sets = blend_for(job.data, data_split::train).prefixes.size();
+  return fmt::format("{} of {}: {:.3g} epochs of {} in {}{}; {} for validation, {} for the test",
+                     counted(std::int64_t(samples), "training sample"),
+                     counted(length, "token"),
+                     double(samples) * double(length) / double(std::max<std::int64_t>(tokens, 1)),
+                     counted(tokens, "token"),
+                     counted(train, "document"),
+                     sets > 1 ? fmt::format(" of {} data sets", sets) : "",
+                     valid,
+                     test);
+}
+
+bool has_documents(const training_job& job, data_split part) {
+  if (job.data.mock)
+    return split_matrix(job.data.split).share(part).has_value();
+  const auto split = split_for(job.data, part);
+  const auto& prefixes = blend_for(job.data, part).prefixes;
+  return std::any_of(prefixes.begin(), prefixes.end(), [&](const auto& prefix) {
+    const indexed_dataset tokens(prefix);
+    const auto range = split.of(part, tokens.sequences());
+    for (auto i = range.begin; i < range.end; ++i)
+      if (tokens.length(i) > 0)
+        return true;
+    return false;
+  });
+}
+
+std::shared_ptr<const sample_dataset> open_samples(const training_job& job,
+                                                   data_split part,
+                                                   std::uint64_t samples,
+                                                   const cancel_token& stop) {
+  const auto split = split_for(job.data, part);
+  const auto open
+      = [&](std::shared_ptr<const token_source> tokens, std::optional<std::uint64_t> count) {
+          return std::make_shared<gpt_dataset>(
+              std::move(tokens), split, part, options_for(job, count, stop));
+        };
+  if (job.data.mock)
+    return open(
+        std::make_shared<mock_dataset>(job.training.model.vocabulary, job.data.end_of_document),
+        samples);
+  const auto& blend = blend_for(job.data, part);
+  // Of a part's own data sets a single one is no blend, whatever its weight: as Megatron-LM.
+  if (is_single(blend) || (by_part(job.data) && blend.prefixes.size() == 1))
+    return open(std::make_shared<indexed_dataset>(blend.prefixes.front()), samples);
+  const auto out = std::make_shared<blended_dataset>(
+      blend, samples, [&](const std::filesystem::path& prefix, std::optional<std::uint64_t> count) {
+        try {
+          return open(std::make_shared<indexed_dataset>(prefix), count);
+        } catch (const input_error& failure) {
+          throw input_error("'{}' of the blend: {}", prefix.string(), failure.what());
+        }
+      });
+  require_samples(job, part, out->size(), samples);
+  return out;
+}
+
+}  // namespace troupe::runtime

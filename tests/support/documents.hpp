@@ -1,0 +1,56 @@
+// Rows of several documents each, whose attention ends at them.
+
+#pragma once
+
+#include "tests/support/formula_source.hpp"
+
+#include <vector>
+
+namespace troupe::tests {
+
+/// `starts`: the first row of each document, then all rows; `samples`: whose each is.
+inline void add_documents(runtime::bundle& to,
+                          const std::vector<std::int32_t>& starts,
+                          const std::vector<std::uint64_t>& samples) {
+  runtime::memory_pool pool;
+  const auto filled = [&]<class T>(const std::vector<T>& from) {
+    runtime::tensor out(pool.allocate(from.size() * sizeof(T)),
+                        runtime::dtype_of<T>(),
+                        {std::int64_t(from.size())});
+    std::copy(from.begin(), from.end(), out.template data<T>());
+    return out;
+  };
+  to.add("documents", filled(starts));
+  to.add("document_samples", filled(samples));
+}
+
+/// What a formula_source gives, two documents in each row, cut at another place in each sample.
+class documents_source final : public runtime::batch_source {
+ public:
+  explicit documents_source(const runtime::recipe& recipe) : of_(recipe, true) {}
+
+  runtime::micro_batch microbatch(const runtime::microbatch_address& at) const override {
+    auto out = of_.microbatch(at);
+    const auto B = out.tokens.extents()[0], T = out.tokens.extents()[1];
+    std::vector<std::int32_t> starts;
+    std::vector<std::uint64_t> samples;
+    for (std::int64_t b = 0; b < B; ++b) {
+      const auto sample = out.samples.data<std::uint64_t>()[b];
+      for (const auto first : {std::int64_t{0}, 1 + std::int64_t(sample) % (T - 1)}) {
+        starts.push_back(std::int32_t(b * T + first));
+        samples.push_back(sample);
+      }
+    }
+    starts.push_back(std::int32_t(B * T));
+    runtime::bundle documents;
+    add_documents(documents, starts, samples);
+    out.documents = documents.at("documents");
+    out.document_samples = documents.at("document_samples");
+    return out;
+  }
+
+ private:
+  formula_source of_;
+};
+
+}  // namespace troupe::tests
