@@ -22,8 +22,8 @@ std::string identity_of(const data_settings& data);
 /// Whether a part has any document, told before indices are made.
 bool has_documents(const training_job& job, data_split part);
 
-/// At least `samples` samples of a part; fewer only when data sets are passed over once, which is
-/// what blends without weights do. Throws input_error, and `cancelled` soon after `stop` is.
+/// At least `samples` samples of a part; fewer only of a blend without weights that a cyclic
+/// sampler passes over. Throws input_error, and `cancelled` soon after `stop` is.
 std::shared_ptr<const sample_dataset> open_samples(const training_job& job,
                                                    data_split part,
                                                    std::uint64_t samples,

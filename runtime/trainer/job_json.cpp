@@ -28,6 +28,9 @@ using nlohmann::json;
 constexpr auto last(decay_style) {
   return decay_style::cosine;
 }
+constexpr auto last(sampling) {
+  return sampling::cyclic_unsharded;
+}
 constexpr auto last(dtype) {
   return dtype::f16;
 }  // others are nobody's precision

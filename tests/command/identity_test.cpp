@@ -36,6 +36,7 @@ const std::map<std::string, std::string>& stands_as() {
          {"data.path", "data.index_xxh3"},
          {"data.arguments_file", "data.blend"},
          {"data.train_path", "data.train"},
+         {"data.unsharded", "data.order"},
          {"data.part_arguments_file", "data.train"},
          {"train_iterations", "data.train_iterations"},
          {"train_samples", "data.train_iterations"},
@@ -107,6 +108,7 @@ std::set<std::string> identity_paths() {
   for (const auto& text :
        {std::string("--fp16"),
         std::string("--reset-attention-mask"),
+        std::string("--dataloader-type cyclic"),
         std::string("--fp16 --loss-scale 128"),
         "--data-path " + files() / "data_text_document" + " --split 100,0,0",
         "--data-path 1 " + files() / "data_text_document" + " --split 100,0,0",

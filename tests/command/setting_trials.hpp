@@ -189,6 +189,8 @@ inline const std::map<std::string, trial>& trials() {
         "--tokenizer-model " + files() / "hub_a"}},
       {"--split", {"", "9,1,0"}},
       {"--data-cache-path", {"", "cache"}},
+      {"--dataloader-type", {"", "cyclic"}},
+      {"--no-data-sharding", {"--dataloader-type cyclic ", ""}},
       {"--eod-mask-loss", {"", ""}},
       {"--reset-position-ids", {"", ""}},
       {"--reset-attention-mask", {"", ""}},

@@ -54,6 +54,7 @@ const std::set<std::string>& becomes_others() {
                                             "tokenizer.model",
                                             "tokenizer.folder",
                                             "data.arguments_file",
+                                            "data.unsharded",
                                             "data.part_arguments_file",
                                             "batch.ramp",
                                             "train_samples",
