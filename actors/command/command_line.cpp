@@ -182,7 +182,7 @@ void command_line::values(flag_description what, list_reader take) {
       throw usage_error("{} needs {} values: {}; it got {}", name, least, type, words.size());
     take(name, words);
   };
-  const bool replaces = !what.field.empty();
+  const bool replaces = what.megatron.has_value();
   parts_->declare(std::move(what), counted)
       ->expected(1, most)
       ->trigger_on_parse(replaces)

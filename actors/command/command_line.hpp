@@ -53,8 +53,8 @@ class command_line {
   void value(const std::string& flag, const std::string& type, std::string help, reader take) {
     value({.name = flag, .type = type, .help = std::move(help)}, std::move(take));
   }
-  /// A flag with `least` to `most` words. A second use replaces the first of a setting, as in
-  /// Megatron-LM; of other flags, whose words are inputs, it adds where their number is not fixed.
+  /// A flag with `least` to `most` words. A second use replaces the first of a flag that is
+  /// Megatron-LM's too; of others, whose words are inputs, it adds where their number is not fixed.
   void values(flag_description what, list_reader take);
   void values(const std::string& flag,
               const std::string& type,

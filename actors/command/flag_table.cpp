@@ -53,18 +53,6 @@ void declare_conditional(command_line& line, training_flags& to) {
                   word);
           },
           {"troupe", "torch_dist"}));
-  line.value({.name = "--dataloader-type",
-              .type = "TYPE",
-              .help = "single: samples in the order of the data set's index.",
-              .megatron = "single only"},
-             [](const std::string& flag, const std::string& word) {
-               if (word != "single")
-                 throw usage_error(
-                     "{} {} is refused: samples come in the order of the data set's index; give "
-                     "single",
-                     flag,
-                     word);
-             });
   line.value({.name = "--data-impl",
               .type = "IMPL",
               .help = "mmap: the indexed format.",

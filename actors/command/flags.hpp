@@ -60,6 +60,8 @@ struct training_flags {
 
   struct {
     std::vector<std::string> path, train_path, valid_path, test_path;
+    std::string order = "single";
+    bool unsharded = false;
     std::filesystem::path arguments_file, part_arguments_file;
     bool mock = false;
     std::optional<std::string> split;

@@ -115,6 +115,13 @@ void resolve_data(const training_flags& flags, runtime::training_job& job, sente
   job.data.reset_position_ids = d.reset_position_ids;
   job.data.reset_attention_mask = d.reset_attention_mask;
   resolve_blends(flags, job, wrong);
+  if (d.unsharded && d.order != "cyclic")
+    wrong.emplace_back(
+        "--no-data-sharding says how --dataloader-type cyclic deals out samples: add it, or leave "
+        "it out");
+  job.data.order = d.order == "single" ? runtime::sampling::single
+                   : d.unsharded       ? runtime::sampling::cyclic_unsharded
+                                       : runtime::sampling::cyclic;
   if (d.per_token_loss && d.eod_mask_loss)
     wrong.emplace_back(
         "--calculate-per-token-loss is refused with --eod-mask-loss: samples then differ in the "

@@ -39,7 +39,8 @@ std::shared_ptr<const runtime::batch_source> open_part(const runtime::training_j
       runtime::open_samples(job, part, samples, stop),
       runtime::batch_layout{std::uint64_t(job.training.batch.micro),
                             std::uint64_t(job.training.batch.data_parallel)},
-      pool);
+      pool,
+      job.data.order);
 }
 
 std::string data_text(const runtime::training_job& job) {

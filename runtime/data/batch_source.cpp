@@ -27,7 +27,7 @@ micro_batch dataset_source::microbatch(const microbatch_address& at) const {
     auto row = out.row(std::int64_t(b));
     cuts = {0};
     row.cuts = &cuts;
-    data_->row(samples[b], row);
+    data_->row(sampler_.sample(at, b), row);
     for (const auto cut : cuts) {
       documents.push_back(std::int32_t(std::int64_t(b) * T) + cut);
       document_samples.push_back(samples[b]);

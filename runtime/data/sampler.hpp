@@ -1,9 +1,13 @@
 // Which sample a row of a micro-batch is: a pure function, so that the order of the data does not
-// depend on who asks, when, or after what (Megatron's sequential sampler).
+// depend on who asks, when, or after what.
 
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string_view>
+#include <vector>
 
 namespace troupe::runtime {
 
@@ -22,7 +26,7 @@ struct microbatch_address {
   friend bool operator==(const microbatch_address&, const microbatch_address&) = default;
 };
 
-/// The number in the data set of row `row` (0 <= row < micro_batch_size) of micro-batch
+/// The number in the whole run of row `row` (0 <= row < micro_batch_size) of micro-batch
 /// `micro_batch` on replica `replica`, when `consumed` samples came before this global batch.
 constexpr std::uint64_t sample_position(const batch_layout& layout,
                                         std::uint64_t consumed,
@@ -31,5 +35,43 @@ constexpr std::uint64_t sample_position(const batch_layout& layout,
                                         std::uint64_t row) {
   return consumed + (micro_batch * layout.data_parallel + replica) * layout.micro_batch_size + row;
 }
+
+enum class sampling : std::uint8_t {
+  single,            ///< in the order of the data set, once
+  cyclic,            ///< epoch after epoch, each in its own order; a replica has its share of them
+  cyclic_unsharded,  ///< the same, all replicas from one order
+};
+std::string_view to_string(sampling x);
+
+/// torch.randperm(n, generator=torch.Generator().manual_seed(seed)) on the CPU: 0 to n - 1 in
+/// random order. n is at most 2^32 / 20, above which PyTorch draws otherwise; throws input_error.
+std::vector<std::uint32_t> torch_permutation(std::uint64_t n, std::uint32_t seed);
+
+/// Samples by their place in the run: Megatron-LM's MegatronPretrainingSampler, or its
+/// MegatronPretrainingRandomSampler, whose epochs are shuffled by their numbers, not by the seed of
+/// the run. Any number of threads may ask at once; it keeps the order of the last epoch.
+class sampler {
+ public:
+  /// Throws input_error when a data set is too short for one micro-batch on every replica, or too
+  /// long to be shuffled. single: `samples` is not looked at.
+  sampler(sampling how, batch_layout layout, std::uint64_t samples);
+
+  /// The sample in the data set of a row. Throws input_error when a cyclic run resumes where its
+  /// micro-batches of all replicas do not divide an epoch.
+  std::uint64_t sample(const microbatch_address& at, std::uint64_t row) const;
+
+ private:
+  using order = std::shared_ptr<const std::vector<std::uint32_t>>;
+  order of_epoch(std::uint64_t epoch) const;
+
+  sampling how_;
+  batch_layout layout_;
+  std::uint64_t at_once_ = 0;   ///< samples of a micro-batch on all replicas
+  std::uint64_t bucket_ = 0;    ///< that are shuffled together
+  std::uint64_t an_epoch_ = 0;  ///< what is left over is not seen
+  mutable std::mutex mutex_;
+  mutable std::uint64_t kept_epoch_ = 0;
+  mutable order kept_;
+};
 
 }  // namespace troupe::runtime

@@ -4,6 +4,7 @@
 
 #include "kernels/backend/backend.hpp"
 #include "runtime/data/blend.hpp"
+#include "runtime/data/sampler.hpp"
 #include "runtime/model/recompute.hpp"
 #include "runtime/trainer/pipeline_schedule.hpp"
 #include "runtime/trainer/reference_trainer.hpp"
@@ -27,7 +28,8 @@ struct data_settings {
   bool eod_mask_loss = false;
   bool reset_position_ids = false;
   bool reset_attention_mask = false;
-  std::int32_t end_of_document = 0;  ///< of the tokenizer
+  sampling order = sampling::single;  ///< of samples
+  std::int32_t end_of_document = 0;   ///< of the tokenizer
 };
 
 struct layout_settings {

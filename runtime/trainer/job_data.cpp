@@ -84,7 +84,8 @@ void require_samples(const training_job& job,
   if (found < needed)
     throw input_error(
         "the {} data have {} samples of {} tokens, and the run needs {}: a blend without weights "
-        "passes over its data sets once; give them weights in `data.path`, or train for fewer "
+        "passes over its data sets once; give them weights in `data.path`, pass over them in "
+        "epochs with `data.order` cyclic, or train for fewer "
         "samples",
         to_string(part),
         found,
@@ -120,6 +121,8 @@ std::string identity_of(const data_settings& x) {
               {"split", x.split},
               {"eod_mask_loss", x.eod_mask_loss},
               {"reset_position_ids", x.reset_position_ids}};
+  if (x.order != sampling::single)
+    out["order"] = to_string(x.order);
   if (x.reset_attention_mask)
     out["reset_attention_mask"] = true;
   if (is_single(x.path))
@@ -202,7 +205,8 @@ std::shared_ptr<const sample_dataset> open_samples(const training_job& job,
           throw input_error("'{}' of the blend: {}", prefix.string(), failure.what());
         }
       });
-  require_samples(job, part, out->size(), samples);
+  if (job.data.order == sampling::single)
+    require_samples(job, part, out->size(), samples);
   return out;
 }
 

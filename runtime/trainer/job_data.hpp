@@ -25,8 +25,8 @@ std::string data_text(const training_job& job, std::uint64_t samples);
 /// Whether a part has a document that is not empty, told before indices are made.
 bool has_documents(const training_job& job, data_split part);
 
-/// At least `samples` samples of a part; fewer only when data sets are passed over once, which is
-/// what blends without weights do. Throws input_error, and `cancelled` soon after `stop` is.
+/// At least `samples` samples of a part; fewer only of a blend without weights that a cyclic
+/// sampler passes over. Throws input_error, and `cancelled` soon after `stop` is.
 std::shared_ptr<const sample_dataset> open_samples(const training_job& job,
                                                    data_split part,
                                                    std::uint64_t samples,

@@ -46,6 +46,9 @@ constexpr auto last(muon_coefficients) {
 constexpr auto last(muon_tensor_mode) {
   return muon_tensor_mode::distributed;
 }
+constexpr auto last(sampling) {
+  return sampling::cyclic_unsharded;
+}
 constexpr auto last(dtype) {
   return dtype::f16;
 }  // others are nobody's precision

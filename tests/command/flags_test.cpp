@@ -424,7 +424,7 @@ TEST_CASE("what this build cannot do is refused with the reason", "[command]") {
   CHECK_THAT(refused("--calculate-per-token-loss --eod-mask-loss"),
              ContainsSubstring("averages over each micro-batch"));
   CHECK_THAT(refused("--ckpt-format zarr"), ContainsSubstring("torch_dist"));
-  CHECK_THAT(refused("--dataloader-type cyclic"), ContainsSubstring("give single"));
+  CHECK_THAT(refused("--dataloader-type external"), ContainsSubstring("single, cyclic"));
 }
 
 TEST_CASE("a flag that nobody knows is answered with the nearest", "[command]") {

@@ -37,6 +37,7 @@ const std::map<std::string, std::string>& stands_as() {
          {"data.path", "data.index_xxh3"},
          {"data.arguments_file", "data.blend"},
          {"data.train_path", "data.train"},
+         {"data.unsharded", "data.order"},
          {"data.part_arguments_file", "data.train"},
          {"train_iterations", "data.train_iterations"},
          {"train_samples", "data.train_iterations"},
@@ -110,6 +111,7 @@ std::set<std::string> identity_paths() {
   for (const auto& text :
        {std::string("--fp16"),
         std::string("--reset-attention-mask"),
+        std::string("--dataloader-type cyclic"),
         std::string("--fp16 --loss-scale 128"),
         std::string("--optimizer sgd"),
         std::string("--optimizer lion"),

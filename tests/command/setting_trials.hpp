@@ -213,6 +213,8 @@ inline const std::map<std::string, trial>& trials() {
         "--tiktoken-num-special-tokens 24"}},
       {"--split", {"", "9,1,0"}},
       {"--data-cache-path", {"", "cache"}},
+      {"--dataloader-type", {"", "cyclic"}},
+      {"--no-data-sharding", {"--dataloader-type cyclic ", ""}},
       {"--eod-mask-loss", {"", ""}},
       {"--reset-position-ids", {"", ""}},
       {"--reset-attention-mask", {"", ""}},

@@ -57,6 +57,7 @@ const std::set<std::string>& becomes_others() {
                                             "tokenizer.pattern",
                                             "tokenizer.special_tokens",
                                             "data.arguments_file",
+                                            "data.unsharded",
                                             "data.part_arguments_file",
                                             "batch.ramp",
                                             "train_samples",

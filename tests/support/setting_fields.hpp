@@ -316,7 +316,8 @@ inline std::vector<std::string> setting_fields(const runtime::training_job& job)
           hysteresis);
   }
   {
-    const auto& [path, train, valid, test, mock, split, cache, mask, reset, cuts, end] = job.data;
+    const auto& [path, train, valid, test, mock, split, cache, mask, reset, cuts, sampling, end]
+        = job.data;
     names("data.",
           {"path",
            "train_path",
@@ -328,6 +329,7 @@ inline std::vector<std::string> setting_fields(const runtime::training_job& job)
            "eod_mask_loss",
            "reset_position_ids",
            "reset_attention_mask",
+           "order",
            "end_of_document"},
           path,
           train,
@@ -339,6 +341,7 @@ inline std::vector<std::string> setting_fields(const runtime::training_job& job)
           mask,
           reset,
           cuts,
+          sampling,
           end);
   }
   {

@@ -100,6 +100,22 @@ void declare_data(command_line& line, training_flags& to) {
        .help = "Keeps the order of samples there, so that it is computed once.",
        .megatron = "without it the order of samples is computed at every start, and not kept"},
       text(d.cache));
+  line.value({.name = "--dataloader-type",
+              .field = "data.order",
+              .type = "TYPE",
+              .default_value = "single",
+              .help = "single: samples in the order of the data set's index, which is shuffled. "
+                      "cyclic: epoch after epoch, each shuffled by its number.",
+              .megatron = "single or cyclic",
+              .resume = at_resume::told},
+             one_of(d.order, {"single", "cyclic"}));
+  line.toggle({.name = "--no-data-sharding",
+               .field = "data.unsharded",
+               .help = "With cyclic: all replicas draw from one order of samples, not each from "
+                       "its share of them.",
+               .megatron = "",
+               .resume = at_resume::told},
+              [&d] { d.unsharded = true; });
   line.toggle({.name = "--eod-mask-loss",
                .field = "data.eod_mask_loss",
                .help = "The token after the end of a document does not count in the loss.",

@@ -117,6 +117,7 @@ TEST_CASE("a job's JSON with a value that no job has is refused", "[trainer]") {
       {"/backend", 3},
       {"/devices/exchange", 3},
       {"/transport", 2},
+      {"/data/order", 3},
       {"/data/path/prefixes/0", {{"bytes", "f"}}},
       {"/data/path/prefixes/0", {{"bytes", "fg"}}},
       {"/data/path/prefixes/0", {{"text", "ff"}}},
