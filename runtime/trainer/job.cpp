@@ -4,6 +4,7 @@
 #include "runtime/core/file.hpp"
 #include "runtime/core/hash.hpp"
 #include "runtime/core/json_text.hpp"
+#include "runtime/data/indexed_dataset.hpp"
 #include "runtime/device/backend_kind.hpp"
 #include "runtime/model/stages.hpp"
 #include "runtime/schedule/csv.hpp"
@@ -285,11 +286,12 @@ void validate_files(const training_job& job, sentences& wrong) {
       if (std::string_view(flag) < other && same(*path, *its))
         wrong.push_back(fmt::format(
             "{} and {} both name '{}': give each its own file", flag, other, path->string()));
-  for (const auto* extension : {".bin", ".idx"})
-    for (const auto& [flag, path] : files)
-      if (!job.data.path.empty() && same(*path, job.data.path.string() + extension))
-        wrong.push_back(fmt::format(
-            "{} '{}' is the data that the run reads: name another file", flag, path->string()));
+  for (const auto& prefix : prefixes_of(job.data))
+    for (const auto& input : {bin_path(prefix), idx_path(prefix)})
+      for (const auto& [flag, path] : files)
+        if (same(*path, input))
+          wrong.push_back(fmt::format(
+              "{} '{}' is the data that the run reads: name another file", flag, path->string()));
   collect(wrong, [&] { require_log(job.watch.log_file); });
   collect(wrong, [&] { require_table(job.watch.csv_file); });
   collect(wrong, [&] { require_plan(job); });

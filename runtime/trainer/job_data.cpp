@@ -106,9 +106,8 @@ void validate_data(const data_settings& data, std::vector<std::string>& wrong) {
   if (by_part(data) && data.train_path.empty())
     wrong.emplace_back(
         "`data.valid_path` and `data.test_path` come with `data.train_path`: say what to train on");
-  for (const auto* blend : {&data.path, &data.train_path, &data.valid_path, &data.test_path})
-    for (const auto& prefix : blend->prefixes)
-      collect(wrong, [&] { indexed_dataset{prefix}; });
+  for (const auto& prefix : prefixes_of(data))
+    collect(wrong, [&] { indexed_dataset{prefix}; });
   collect(wrong, [&] {
     if (!split_matrix(data.split).share(data_split::train))
       throw input_error("`data.split` {} leaves nothing to train on: its first share must not be 0",
@@ -132,6 +131,13 @@ std::string identity_of(const data_settings& x) {
   if (!x.train_path.empty())
     out["train"] = identity_of_blend(x.train_path);
   return json_text(out);
+}
+
+std::vector<std::filesystem::path> prefixes_of(const data_settings& data) {
+  std::vector<std::filesystem::path> out;
+  for (const auto* blend : {&data.path, &data.train_path, &data.valid_path, &data.test_path})
+    out.insert(out.end(), blend->prefixes.begin(), blend->prefixes.end());
+  return out;
 }
 
 std::string data_text(const training_job& job, std::uint64_t samples) {

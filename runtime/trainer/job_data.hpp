@@ -7,6 +7,7 @@
 #include "runtime/data/split.hpp"
 #include "runtime/trainer/job.hpp"
 
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -18,6 +19,9 @@ void validate_data(const data_settings& data, std::vector<std::string>& wrong);
 
 /// What of the data decides bits, as JSON: data sets by what is in them, not by where they lie.
 std::string identity_of(const data_settings& data);
+
+/// Of all data sets that the job reads.
+std::vector<std::filesystem::path> prefixes_of(const data_settings& data);
 
 /// "1200 training samples of 64 tokens: 0.42 epochs of 182857 tokens in 969 documents; ..."
 std::string data_text(const training_job& job, std::uint64_t samples);
