@@ -112,11 +112,11 @@ void declare(command_line& line, tokenizer_flags& to) {
               .field = "tokenizer.pattern",
               .type = "NAME",
               .default_value = "by the file's name; v2 of a JSON file",
-              .help = "How a TikTokenizer cuts a text: r50k_base, p50k_base, cl100k_base, "
-                      "o200k_base or llama3; of Megatron-LM's JSON files v1 or v2.",
+              .help = "How a TikTokenizer cuts a text; v1 and v2 are of Megatron-LM's JSON files.",
               .megatron = "",
               .resume = at_resume::told},
-             text(to.pattern));
+             one_of(to.pattern,
+                    {"r50k_base", "p50k_base", "cl100k_base", "o200k_base", "llama3", "v1", "v2"}));
   line.value({.name = "--tiktoken-num-special-tokens",
               .field = "tokenizer.special_tokens",
               .type = "N",

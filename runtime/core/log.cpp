@@ -30,32 +30,30 @@ constexpr const char* clear_line = "\r\x1b[K";
 class bottom_line {
  public:
   void show(std::string_view text) {
+    set(std::string(text));
     const std::unique_lock lock(mutex_, std::try_to_lock);
-    if (!lock.owns_lock() || !takes_something())
-      return;
-    text_ = text;
-    put(clear_line + text_);
+    if (lock.owns_lock() && takes_something())  // else it stands below the line that is written
+      put(clear_line + text_now());
   }
 
   /// Not to be missed for a line that is just being written.
   void clear() {
     const std::unique_lock lock(mutex_, patience);
-    if (!lock.owns_lock() || text_.empty())
+    if (!lock.owns_lock() || text_now().empty())
       return;
     if (takes_something())
       put(clear_line);
-    text_.clear();
+    set("");
   }
 
   /// Writes a line of the log above it.
   template <class Write>
   void pass(const Write& write) {
     const std::lock_guard lock(mutex_);
-    if (!text_.empty())
+    if (!text_now().empty())
       put(clear_line);
     write();
-    if (!text_.empty())
-      put(text_);
+    put(text_now());
   }
 
  private:
@@ -69,10 +67,20 @@ class bottom_line {
     [[maybe_unused]] const auto taken = ::write(STDERR_FILENO, text.data(), text.size());
   }
 
+  std::string text_now() const {
+    const std::lock_guard lock(text_mutex_);
+    return text_;
+  }
+  void set(std::string text) {
+    const std::lock_guard lock(text_mutex_);
+    text_ = std::move(text);
+  }
+
   static constexpr auto patience = std::chrono::milliseconds(500);
 
-  std::timed_mutex mutex_;
-  std::string text_;
+  std::timed_mutex mutex_;  ///< of the terminal
+  mutable std::mutex text_mutex_;
+  std::string text_;  ///< newest, whether it was drawn or not
 };
 
 /// Counts what was written, so that one can wait for it.

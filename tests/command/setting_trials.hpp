@@ -207,10 +207,10 @@ inline const std::map<std::string, trial>& trials() {
         "cl100k_base",
         "--tiktoken-pattern llama3"}},
       {"--tiktoken-num-special-tokens",
-       {"--tokenizer-type TikTokenizer --vocab-size 284 --tokenizer-model " + files() / "list"
+       {"--tokenizer-type TikTokenizer --vocab-size 1264 --tokenizer-model " + files() / "list"
             + " ",
-        "20",
-        "--tiktoken-num-special-tokens 24"}},
+        "996",
+        "--tiktoken-num-special-tokens 1000"}},
       {"--split", {"", "9,1,0"}},
       {"--data-cache-path", {"", "cache"}},
       {"--dataloader-type", {"", "cyclic"}},

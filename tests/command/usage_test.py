@@ -66,7 +66,7 @@ def check_refusals(folder):
     """What is wrong is said of what it is, with the way out."""
     mine = ["train", "gpt", *SMALL]
     said = ["train", "gpt", *SMALL, *MOCK, "--dry-run"]
-    refuses("4 flags cannot be used", *said, "--tokenizer-type", "Llama2Tokenizer", "--fp8-format", "hybrid",
+    refuses("4 flags cannot be used", *said, "--tokenizer-type", "MultimodalTokenizer", "--fp8-format", "hybrid",
             "--lr", -1, "--nonsense")
     if "0.001, constant" not in works(*said, "--lr", 0.001, "--lr-decay-style", "constant").replace(
             " after 0 samples of warm-up", ""):

@@ -1,10 +1,11 @@
 // tokenizer.json against Hugging Face's tokenizers: tests/golden/tokenizer/make_json.py.
 
+#include "runtime/tokenizer/pipeline_tokenizer.hpp"
+
 #include "runtime/core/error.hpp"
 #include "runtime/core/file.hpp"
 #include "runtime/tokenizer/bpe_tokenizer.hpp"
 #include "runtime/tokenizer/description.hpp"
-#include "runtime/tokenizer/pipeline_tokenizer.hpp"
 #include "runtime/tokenizer/tokenizer_json.hpp"
 #include "tests/support/places.hpp"
 #include "tests/support/scratch_folder.hpp"
