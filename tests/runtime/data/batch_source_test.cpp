@@ -1,5 +1,6 @@
 #include "runtime/data/batch_source.hpp"
 
+#include "runtime/data/gpt_dataset.hpp"
 #include "tests/runtime/data/golden.hpp"
 #include "tests/support/scratch_folder.hpp"
 
