@@ -292,7 +292,7 @@ def check_terminal(folder):
         drawn = [x.split("\r\n")[0] for x in text.split("\r\x1b[K") if x.startswith("training [") or "%" in x[:8]]
         if not drawn or any(len(x) >= columns for x in drawn):
             raise wrong(f"no bar, or wider than {columns} columns: {text!r}")
-        if not any("100 %" in x for x in drawn):
+        if "100 %" not in text:
             raise wrong(f"the bar does not end: {text!r}")
         for line in text.split("\r\n"):
             if "lm loss" in line and not line.split("\x1b[K")[-1].startswith(" "):

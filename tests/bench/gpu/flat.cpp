@@ -114,12 +114,37 @@ void optimizer(harness& in, std::int64_t n) {
   });
 }
 
+/// What other optimizers are made of.
+void updates(harness& in, std::int64_t n) {
+  in.line(bound::memory, std::to_string(n) + " lion, rounded too", [&](arena& a) {
+    return kernels::momentum_step<float>{.x = a.drawn<float>(n),
+                                         .m = a.drawn<float>(n),
+                                         .dx = a.drawn<float>(n),
+                                         .n = n,
+                                         .rule = kernels::momentum_rule::lion,
+                                         .rate = 1e-4f,
+                                         .beta1 = 0.95f,
+                                         .beta2 = 0.98f,
+                                         .weight_decay = 0.1f,
+                                         .rounded = a.empty<bf16>(n)};
+  });
+  in.line(bound::memory, std::to_string(n), [&](arena& a) {
+    return kernels::scaled_sum<float>{.y = a.empty<float>(n),
+                                      .x = a.drawn<float>(n),
+                                      .z = a.drawn<float>(n),
+                                      .n = n,
+                                      .a = 0.9f,
+                                      .b = 0.1f};
+  });
+}
+
 }  // namespace
 
 void time_flat(harness& in, std::int64_t n) {
   sums(in, n);
   casts(in, n);
   optimizer(in, n);
+  updates(in, n);
 }
 
 }  // namespace troupe::bench
