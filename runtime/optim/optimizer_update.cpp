@@ -69,7 +69,8 @@ void optimizer_state::update(stream& stream, const update_decision& decision) {
     const bool adam = first.rule == optimizer_kind::adam;
     std::vector<fingerprint_piece> pieces;
     for (; end < parts_.size() && (parts_[end].rule == optimizer_kind::adam) == adam
-           && (!adam || rate_of(parts_[end], decision) == rate_of(first, decision));
+           && (!adam || end == begin  // a rate that is no number is not even itself
+               || rate_of(parts_[end], decision) == rate_of(first, decision));
          ++end)
       for (const auto& array : arrays_at(parts_[end], key))
         pieces.push_back({array.x, array.n, array.keys});

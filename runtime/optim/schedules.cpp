@@ -128,7 +128,7 @@ double learning_rate(const rate_schedule& s, std::int64_t consumed) {
     return s.warmup_start + (s.maximum - s.warmup_start) * n / s.warmup;
   if (s.style == decay_style::constant)
     return s.maximum;
-  if (consumed > s.decay)
+  if (consumed > s.decay || double(s.decay) <= s.warmup)
     return s.minimum;
   if (s.style == decay_style::inverse_square_root)
     return std::max(s.minimum,

@@ -71,7 +71,7 @@ TEST_CASE("a device trains as the processor does, and twice to the same bits",
 // Initial weights are the host's, and their digests are taken where they lie: the same bits.
 TEST_CASE("a state has one digest, on the processor and on a device", "[device]") {
   auto recipe = tiny_recipe(tiny_gpts(2).begin()->second, dtype::f32);
-  recipe.rate = {.maximum = 0, .minimum = 0};
+  recipe.rate = {.maximum = 0, .minimum = 0, .style = decay_style::constant};
   recipe.optimizer.beta1 = recipe.optimizer.beta2 = 1;  // moments stay zero
   CHECK(steps(recipe, backend_kind::cpu, 1)[0].state
         == steps(recipe, backend_kind::cuda, 1)[0].state);
