@@ -165,9 +165,10 @@ void add_decoding(command_line& tokenizer) {
   auto& decode = tokenizer.command("decode", "turns token ids into text.");
   const auto options = std::make_shared<decoding_options>();
   decode.words("ID...", "The ids. Default: standard input.", options->ids);
-  decode.toggle("--special-tokens", "Special tokens are written as well, not left out.", [options] {
-    options->specials = true;
-  });
+  decode.toggle("--special-tokens",
+                "Special tokens are written as well, not left out (SentencePiece never writes "
+                "its control symbols).",
+                [options] { options->specials = true; });
   declare(decode, options->tokenizer);
   decode.note("Example: troupe tokenizer decode --tokenizer tok 1142 258 1795");
   decode.runs([options] {

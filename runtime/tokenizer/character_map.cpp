@@ -88,8 +88,14 @@ std::optional<std::string_view> character_map::find(std::string_view text) const
 }
 
 std::string character_map::apply(std::string_view text) const {
+  const auto most = 100 * text.size() + 10000;
   std::string out;
   for (std::size_t at = 0; at < text.size();) {
+    if (out.size() > most)
+      throw input_error(
+          "a text of {} bytes has more than {} by the tokenizer's table of characters",
+          text.size(),
+          most);
     const auto end = cluster_end(text, at);
     const auto cluster = text.substr(at, end - at);
     if (cluster.size() < 6)

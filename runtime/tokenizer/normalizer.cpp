@@ -152,6 +152,8 @@ std::string done(const bytes_as_characters&, const std::string& text) {
 }
 
 std::string done(const replaced& step, const std::string& text) {
+  if (text.empty())  // where an expression may match what is empty, the library looks for nothing
+    return text;
   expression_search search(step.what);
   std::string out;
   std::size_t after = 0;

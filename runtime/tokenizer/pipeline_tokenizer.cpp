@@ -29,6 +29,26 @@ added_tokens part_of(const tokenizer_parts& parts, bool normalized) {
   return added_tokens(std::move(out));
 }
 
+/// Of tokens that are the same once normalized the library takes one or the other, by an order of
+/// its own; of one that is then empty, something else again.
+void require_distinct(const tokenizer_parts& parts) {
+  if (parts.normal.empty())
+    return;
+  const normalizer normal(parts.normal);
+  std::unordered_map<std::string, std::string> seen;
+  for (const auto& one : parts.added) {
+    if (!one.normalized)
+      continue;
+    const auto content = normal.apply(one.content);
+    if (content.empty())
+      throw input_error("the added token \"{}\" is empty once it is normalized", one.content);
+    if (const auto [before, fresh] = seen.emplace(content, one.content); !fresh)
+      throw input_error("the added tokens \"{}\" and \"{}\" are the same once they are normalized",
+                        before->second,
+                        one.content);
+  }
+}
+
 digest fingerprint_of_all(const tokenizer_parts& parts) {
   if (parts.as_gpt2)
     return fingerprint_of(parts.vocabulary);
@@ -148,11 +168,15 @@ pipeline_tokenizer::pipeline_tokenizer(tokenizer_parts parts,
       cut_(parts_.rules),
       model_(std::visit(model_maker{parts_}, parts_.model)),
       decoder_(parts_.decoding) {
+  require_distinct(parts_);
   for (const auto& token : parts_.vocabulary.tokens)
     texts_.push_back(decoder_.by_token() ? to_bytes(token).value_or(token) : token);
   special_.resize(texts_.size());
-  for (const auto& one : parts_.added)
+  for (const auto& one : parts_.added) {
     special_[std::size_t(one.id)] = one.special;
+    if (one.normalized && !normal_.empty())
+      texts_[std::size_t(one.id)] = normal_.apply(one.content);
+  }
 }
 
 void pipeline_tokenizer::append(std::string_view text,

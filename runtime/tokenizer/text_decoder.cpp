@@ -149,9 +149,7 @@ std::string text_decoder::decode(decoded_tokens all) const {
 }
 
 bool text_decoder::by_token() const {
-  return !steps_.empty() && std::all_of(steps_.begin(), steps_.end(), [](const auto& one) {
-    return std::holds_alternative<byte_level_decoding>(one);
-  });
+  return steps_.size() == 1 && std::holds_alternative<byte_level_decoding>(steps_.front());
 }
 
 }  // namespace troupe::runtime

@@ -3,8 +3,8 @@
 #include "runtime/core/base64.hpp"
 #include "runtime/core/file.hpp"
 #include "runtime/tokenizer/byte_alphabet.hpp"
-#include "runtime/tokenizer/json_part.hpp"
 #include "runtime/tokenizer/pre_tokenizer.hpp"
+#include "runtime/tokenizer/tokenizer_json_parts.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -14,6 +14,7 @@ namespace troupe::runtime {
 namespace {
 
 constexpr std::uint64_t most_tokens = 1 << 24;
+constexpr std::size_t longest_token = 1024;  // each is cut at every byte of it
 
 // What cuts a text, in the words of expression.hpp: `\z` is the end of the text.
 #define CONTRACTIONS "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
@@ -111,6 +112,9 @@ using ranks = std::vector<std::string>;
 void put_rank(ranks& to, std::uint64_t rank, std::string bytes) {
   if (bytes.empty())
     throw input_error("the token of rank {} is empty", rank);
+  if (bytes.size() > longest_token)
+    throw input_error(
+        "the token of rank {} has {} bytes, more than {}", rank, bytes.size(), longest_token);
   if (rank >= to.size())
     to.resize(rank + 1);
   if (!to[rank].empty())
@@ -142,6 +146,8 @@ ranks read_ranked_lines(std::string_view text, const encoding& of) {
 ranks read_json(const std::string& text, std::uint64_t wanted) {
   nlohmann::json content;
   try {
+    if (json_depth(text) > deepest_json)
+      throw input_error("its brackets are more than {} deep", deepest_json);
     content = json_value(text);
   } catch (const nlohmann::json::exception& failure) {
     throw input_error("it is not JSON: {}; was it downloaded whole?", failure.what());

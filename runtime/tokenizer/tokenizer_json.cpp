@@ -8,11 +8,27 @@
 #include <utility>
 
 namespace troupe::runtime {
+
+int json_depth(std::string_view text) {
+  int depth = 0, deepest = 0;
+  bool in_string = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_string && c == '\\')
+      ++i;
+    else if (c == '"')
+      in_string = !in_string;
+    else if (!in_string && (c == '[' || c == '{'))
+      deepest = std::max(deepest, ++depth);
+    else if (!in_string && (c == ']' || c == '}'))
+      --depth;
+  }
+  return deepest;
+}
+
 namespace {
 
 using json = nlohmann::json;
-
-constexpr int deepest_json = 64;
 
 /// Whether each merge comes after those that make its parts: then merge_order is of no account.
 bool in_order_of_training(const std::vector<bpe_merge>& merges) {
@@ -42,35 +58,22 @@ bool does_as_gpt2(const json_part& file, const tokenizer_parts& x) {
 /// Whether the library's own reading depends on what a normalizer took from the front, which is not
 /// known here.
 bool front_is_unknown(const tokenizer_parts& x) {
-  for (std::size_t i = 1; i < x.rules.size(); ++i)
+  const auto keeps = [](const normalizer::step& step) {
+    return std::holds_alternative<unicode_form>(step) || std::holds_alternative<lowercase>(step)
+           || std::holds_alternative<prepended>(step);
+  };
+  const bool all_keep = std::all_of(x.normal.begin(), x.normal.end(), keeps);
+  for (std::size_t i = 0; i < x.rules.size(); ++i)
     if (const auto* const marks = std::get_if<space_marks>(&x.rules[i]))
-      if (marks->put == space_marks::before::first && !x.normal.empty())
+      if (marks->put == space_marks::before::first && (i == 0 ? !all_keep : !x.normal.empty()))
         return true;
   return false;
-}
-
-/// How deep brackets stand in brackets, those within strings apart.
-int depth_of(std::string_view text) {
-  int depth = 0, deepest = 0;
-  bool in_string = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (in_string && c == '\\')
-      ++i;
-    else if (c == '"')
-      in_string = !in_string;
-    else if (!in_string && (c == '[' || c == '{'))
-      deepest = std::max(deepest, ++depth);
-    else if (!in_string && (c == ']' || c == '}'))
-      --depth;
-  }
-  return deepest;
 }
 
 json parsed(const std::filesystem::path& file) {
   try {
     const auto text = read_text(file);
-    if (depth_of(text) > deepest_json)  // what walks over it calls itself
+    if (json_depth(text) > deepest_json)  // what walks over it calls itself
       throw input_error(
           "cannot use '{}': its brackets are more than {} deep", file.string(), deepest_json);
     return json_value(text);
@@ -108,8 +111,9 @@ tokenizer_parts load_tokenizer_json(const std::filesystem::path& path) {
   if (front_is_unknown(out))
     file.at("pre_tokenizer")
         .refuse(
-            "\"prepend_scheme\" is \"first\" behind another pre-tokenizer and a normalizer: "
-            "not supported");
+            "\"prepend_scheme\" is \"first\" behind a normalizer that may take what a text begins "
+            "with: not "
+            "supported");
   if (const auto added = file.maybe("added_tokens"))
     read_added(*added, out);
   if (const auto decoder = file.maybe("decoder"))

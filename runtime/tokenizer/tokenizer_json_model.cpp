@@ -13,6 +13,8 @@ namespace {
 
 /// Ids that no token has, at most: memory is taken for each.
 constexpr std::size_t most_missing_ids = 1 << 16;
+/// In bytes: each place of a text is compared with them.
+constexpr std::size_t longest_added_token = 4096;
 
 /// Of one of so many tokens.
 std::int32_t id_of(const json_part& from, std::size_t tokens) {
@@ -242,8 +244,10 @@ void read_added(const json_part& from, tokenizer_parts& to) {
                             .rstrip = one.flag("rstrip", false),
                             .normalized = one.flag("normalized", !one.flag("special", false)),
                             .special = one.flag("special", false)};
-    if (token.content.empty())
-      one.refuse("its content is empty");
+    if (token.content.empty() || token.content.size() > longest_added_token)
+      one.refuse(token.content.empty()
+                     ? "its content is empty"
+                     : fmt::format("its content has more than {} bytes", longest_added_token));
     const auto shown = token.content.substr(0, 80);
     if (!seen.insert(token.content).second)
       one.refuse(fmt::format("\"{}\" is there twice", shown));

@@ -11,6 +11,11 @@ namespace troupe::runtime {
 /// Ids are below it: memory is taken for each.
 inline constexpr std::uint64_t most_token_ids = 1 << 28;
 
+/// How deep brackets stand in brackets, those within strings apart. What walks over a file calls
+/// itself: `deepest_json` is enough for any.
+int json_depth(std::string_view text);
+inline constexpr int deepest_json = 64;
+
 void add_normalizer(const json_part& from, std::vector<normalizer::step>& to);
 
 /// Of "pre_tokenizer".

@@ -133,7 +133,7 @@ text_frame by_template(const json_part& from) {
   for (const auto& piece : from.at("single").elements()) {
     if (const auto sequence = piece.maybe("Sequence")) {
       if (text || sequence->at("id").text() != "A")
-        piece.refuse("the text stands there twice");
+        piece.refuse(text ? "the text stands there twice" : "it is not the text A");
       text = true;
       continue;
     }
@@ -273,9 +273,12 @@ text_frame frame_of(const json_part& from) {
                     type));
   text_frame out;
   for (const auto& one : from.at("processors").elements()) {
-    auto outer = frame_of(one);
-    out.before.insert(out.before.begin(), outer.before.begin(), outer.before.end());
-    out.after.insert(out.after.end(), outer.after.begin(), outer.after.end());
+    auto next = frame_of(one);
+    if (next.before.empty() && next.after.empty())
+      continue;
+    if (!out.before.empty() || !out.after.empty())
+      one.refuse("it is the second that puts tokens around a text: not supported");
+    out = std::move(next);
   }
   return out;
 }

@@ -85,13 +85,14 @@ struct model_line {
 std::string configuration_of(const tokenizer_parts& x) {
   std::string out;
   for (const auto& one : x.added)
-    out += fmt::format("added {} {}{}{}{}{}\n",
+    out += fmt::format("added {} {}{}{}{}{}{}\n",
                        one.id,
                        int(one.single_word),
                        int(one.lstrip),
                        int(one.rstrip),
                        int(one.normalized),
-                       int(one.special));
+                       int(one.special),
+                       x.own.find(one.content) ? " own" : "");
   for (const auto& one : x.normal)
     out += std::visit(step_line(), one);
   for (const auto& one : x.rules)

@@ -76,7 +76,7 @@ void word_splitter::worker::split(std::string_view text,
   };
   // The next stretch, [end, to), is one that the rule means, or one between two of those.
   const auto add = [&](std::size_t to, bool matched) {
-    if (to == end)
+    if (to == end && !matched)
       return;
     const bool meant = matched != by.inverted;
     const bool grows = by.behavior == split_behavior::contiguous             ? meant == last_meant
@@ -90,17 +90,20 @@ void word_splitter::worker::split(std::string_view text,
       begin = end;
     last_meant = meant;
   };
+  bool matched = false;
+  std::size_t last = 0;  // where the last match ended
   for (std::size_t from = 0; from < text.size();) {
     const auto found = search.find(text, from);
     if (!found)
       break;
-    if (found->end == found->begin) {  // splits nothing: looked for after the next character
-      from = next_character(text, found->end);
-      continue;
-    }
+    const bool empty = found->end == found->begin;  // it cuts, and takes nothing
+    from = empty ? next_character(text, found->end) : found->end;
+    if (empty && matched && found->begin == last)
+      continue;  // nothing matches right behind a match
     add(found->begin, false);
     add(found->end, true);
-    from = found->end;
+    matched = true;
+    last = found->end;
   }
   add(text.size(), false);
   hand_out();

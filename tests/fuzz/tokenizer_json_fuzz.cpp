@@ -36,7 +36,7 @@ std::vector<std::string> fuzz::seeds() {
                    {"behavior", "Isolated"},
                    {"invert", false}};
   const json metaspace{
-      {"type", "Metaspace"}, {"replacement", "\u2581"}, {"prepend_scheme", "first"}};
+      {"type", "Metaspace"}, {"replacement", "\u2581"}, {"prepend_scheme", "always"}};
   const auto unigram = json::parse(
       R"({"type": "Unigram", "unk_id": 0, "byte_fallback": true, "vocab":
           [["<unk>", 0], ["\u2581", -1.5], ["t", -2], ["the", -1], ["<0xC3>", -3]]})");

@@ -197,6 +197,12 @@ TEST_CASE("what a file of tiktoken must be is said", "[tokenizer]") {
              ContainsSubstring("a rank below 100256 (cl100k_base)"));
   CHECK_THAT(with("[1,", "v2"), ContainsSubstring("not JSON"));
   CHECK_THAT(with("[]", "v2"), ContainsSubstring("has 0 tokens where 291 are wanted"));
+  CHECK_THAT(
+      with("[{\"rank\": " + std::string(100000, '[') + std::string(100000, ']') + "}]", "v2"),
+      ContainsSubstring("its brackets are more than 64 deep"));
+  CHECK_THAT(with("A=A= 0\n", "cl100k_base"), ContainsSubstring("'A=A=' is no base64"));
+  CHECK_THAT(with(std::string(4000, 'A') + " 300\n", "cl100k_base"),
+             ContainsSubstring("has 3000 bytes, more than 1024"));
   list[3]["rank"] = 7;
   CHECK_THAT(with(list.dump(), "v2"), ContainsSubstring("it is not 3: ranks ascend by one"));
 }
@@ -270,6 +276,32 @@ TEST_CASE("characters that a model does not know are unknown, left out or refuse
   file["model"]["byte_fallback"] = false;
   const auto by = hub(file, "</s>");
   CHECK(by->encode("t\u4e2dh") == by->encode("th"));
+}
+
+TEST_CASE("files that the library reads otherwise than they look are refused", "[tokenizer]") {
+  auto file = all().at("kinds").at("llama2 new").at("file");
+  file["normalizer"] = {{"type", "Strip"}, {"strip_left", true}, {"strip_right", true}};
+  CHECK_THROWS_WITH(hub(file, "</s>"), ContainsSubstring("take what a text begins with"));
+  file = all().at("kinds").at("bert").at("file");
+  const auto frame = file.at("post_processor");
+  file["post_processor"] = {{"type", "Sequence"}, {"processors", {frame, frame}}};
+  CHECK_THROWS_WITH(hub(file, "[SEP]"), ContainsSubstring("the second that puts tokens"));
+  file["post_processor"] = nullptr;
+  const auto size = file.at("model").at("vocab").size();
+  const auto add = [&](std::size_t more, const std::string& content) {
+    file["added_tokens"].push_back(
+        {{"id", size + more}, {"content", content}, {"normalized", true}});
+  };
+  add(0, "New One");
+  const auto by = hub(file, "[SEP]");
+  CHECK(by->encode("a new one") == by->encode("a New One"));
+  CHECK(by->decode(ids{std::int32_t(size)}) == "new one");
+  add(1, "new one");
+  CHECK_THROWS_WITH(hub(file, "[SEP]"), ContainsSubstring("the same once they are normalized"));
+  file["added_tokens"].back()["content"] = "\x01";
+  CHECK_THROWS_WITH(hub(file, "[SEP]"), ContainsSubstring("is empty once it is normalized"));
+  file["added_tokens"].back()["content"] = std::string(5000, 'a');
+  CHECK_THROWS_WITH(hub(file, "[SEP]"), ContainsSubstring("more than 4096 bytes"));
 }
 
 TEST_CASE("each part of a file is in the fingerprint, its way back to text is not", "[tokenizer]") {
