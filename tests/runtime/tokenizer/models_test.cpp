@@ -304,7 +304,8 @@ TEST_CASE("files that the library reads otherwise than they look are refused", "
   CHECK_THROWS_WITH(hub(file, "[SEP]"), ContainsSubstring("more than 4096 bytes"));
 }
 
-TEST_CASE("each part of a file is in the fingerprint, its way back to text is not", "[tokenizer]") {
+TEST_CASE("what decides ids is in the fingerprint, decoder and post-processor are not",
+          "[tokenizer]") {
   const auto with = [](const std::string& kind, const char* at, const json& value) {
     auto file = all().at("kinds").at(kind).at("file");
     if (at)
