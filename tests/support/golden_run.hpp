@@ -56,6 +56,26 @@ class golden_source final : public batch_source {
   mutable memory_pool pool_;
 };
 
+/// In place of AdamW, as tests/golden/gpt/updates.py has it.
+inline void set_optimizer(optimizer_settings& to, const json& how) {
+  const auto kind
+      = [&](const char* key) { return optimizer_kind_from(how[key].get<std::string>()).value(); };
+  to.kind = kind("kind");
+  to.lion_beta1 = how.value("beta1", to.lion_beta1);
+  to.lion_beta2 = how.value("beta2", to.lion_beta2);
+  if (to.kind == optimizer_kind::sgd)
+    to.sgd_momentum = how["momentum"];
+  if (to.kind == optimizer_kind::muon)
+    to.muon
+        = {.momentum = how["momentum"],
+           .nesterov = how["nesterov"],
+           .scale = muon_scale_from(how["scale"].get<std::string>()).value(),
+           .extra_scale = how["extra"],
+           .coefficients = muon_coefficients_from(how["coefficients"].get<std::string>()).value(),
+           .steps = how["steps"],
+           .others = kind("others")};
+}
+
 inline recipe recipe_of(const json& training, const gpt_config& model) {
   recipe recipe;
   recipe.model = model;
@@ -78,6 +98,10 @@ inline recipe recipe_of(const json& training, const gpt_config& model) {
       .style = style == "cosine"   ? decay_style::cosine
                : style == "linear" ? decay_style::linear
                                    : decay_style::constant};
+  if (training.contains("optimizer"))
+    set_optimizer(recipe.optimizer, training["optimizer"]);
+  recipe.rate.decoupled_maximum = training.value("decoupled_lr", 0.0);
+  recipe.rate.decoupled_minimum = training.contains("decoupled_lr") ? recipe.rate.minimum : 0.0;
   if (training.contains("loss_scale")) {
     const auto& scale = training["loss_scale"];
     recipe.scaling = {.initial = scale["initial"],

@@ -49,7 +49,7 @@ def training(**changes):
                   masked=False, max_lr=2e-3, min_lr=1e-4, init_lr=0.0, lr_decay_style="cosine",
                   lr_warmup_iterations=3, lr_decay_iterations=STEPS, clip_grad=1.0,
                   adam_beta1=0.9, adam_beta2=0.95, adam_eps=1e-8, weight_decay=0.1)
-    unknown = set(changes) - set(common) - {"loss_scale"}
+    unknown = set(changes) - set(common) - {"loss_scale", "optimizer", "decoupled_lr"}
     if unknown:
         raise KeyError(f"hf_model.py: unknown hyper-parameters {sorted(unknown)}")
     return {**common, **changes}
@@ -118,6 +118,8 @@ def persimmon():
 # head have "transformer.", the published files of GPT-2 have nothing.
 # shifts: a smaller embedding or head, so that the gradient is longer than clip_grad in some steps
 # and shorter in others.
+# optimizer: what updates in place of AdamW, and its numbers; others: what muon leaves to it.
+# decoupled_lr: the maximum of the rate of the word embedding and the output layer.
 # precision: "bf16" or "f16" for parameters and activations in bfloat16 or float16, masters and
 # gradients in float32; in float16 training has a loss_scale.
 #
@@ -164,6 +166,24 @@ CASES = {
         training=training(sequence_length=32)),
     "nemotron": dict(config=nemotron(), training=training()),
     "persimmon": dict(config=persimmon(), training=training()),
+    "gpt2_sgd": dict(
+        config=gpt2(vocabulary=128, hidden=32, layers=2, heads=4, positions=24),
+        prefix="transformer.", shifts=dict(embedding=4),
+        training=training(max_lr=5e-2, min_lr=1e-3, optimizer=dict(kind="sgd", momentum=0.9))),
+    "llama_lion": dict(
+        config=llama(vocabulary=128, hidden=64, layers=2, heads=4, kv_heads=2, ffn=128, tied=False),
+        training=training(max_lr=5e-4, optimizer=dict(kind="lion", beta1=0.95, beta2=0.98))),
+    "llama_muon": dict(
+        config=llama(vocabulary=128, hidden=64, layers=2, heads=4, kv_heads=2, ffn=96, tied=False),
+        training=training(max_lr=2e-3, decoupled_lr=4e-3, optimizer=dict(
+            kind="muon", others="adam", momentum=0.95, nesterov=False, scale="spectral", extra=0.5,
+            coefficients="quintic", steps=5))),
+    "gpt2_muon_lion": dict(
+        config=gpt2(vocabulary=128, hidden=32, layers=2, heads=4, positions=24),
+        prefix="transformer.", shifts=dict(embedding=4),
+        training=training(max_lr=1e-3, optimizer=dict(
+            kind="muon", others="lion", beta1=0.95, beta2=0.98, momentum=0.9, nesterov=True,
+            scale="shape_scaling", extra=1.0, coefficients="simple", steps=6))),
     "qwen3_bf16": dict(
         config=qwen3(rope_theta=1000000.0, eps=1e-6), precision="bf16",
         training=training(sequence_length=16, global_batch_size=8, max_lr=5e-4)),

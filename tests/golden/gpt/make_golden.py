@@ -13,7 +13,7 @@ One step, as Megatron-LM does it, with M micro-batches of the global batch:
   norm     = sqrt(sum of squares of all gradients), a tied weight counted once
   clip     : if c = clip_grad / (norm + 1e-6) < 1, gradient *= c
   AdamW    : w -= lr * weight_decay * w   (only weights with two dimensions or more)
-             w -= lr * (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + eps)
+             w -= lr * (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + eps); others: updates.py
 
 The learning rate of iteration i (from 1) is lr((i - 1) * global_batch_size): the schedule starts at
 0 samples and moves on after each update. So the first iteration uses lr(0) = init_lr = 0 and only
@@ -59,6 +59,7 @@ from transformers.models.persimmon import modeling_persimmon
 from transformers.models.qwen3 import modeling_qwen3
 
 import hf_model
+from updates import make_optimizer
 
 MODELS = dict(gpt2=transformers.GPT2LMHeadModel, llama=transformers.LlamaForCausalLM,
               qwen3=transformers.Qwen3ForCausalLM, mistral=transformers.MistralForCausalLM,
@@ -309,15 +310,6 @@ class Largest:
                 self.value = math.inf if math.isnan(largest) else max(self.value, largest)
 
 
-def make_optimizer(weights, run):
-    decayed = [p for p in weights.named.values() if p.dim() >= 2]
-    others = [p for p in weights.named.values() if p.dim() < 2]
-    return torch.optim.AdamW(
-        [dict(params=decayed, weight_decay=run["weight_decay"]),
-         dict(params=others, weight_decay=0.0)],
-        betas=(run["adam_beta1"], run["adam_beta2"]), eps=run["adam_eps"], foreach=False)
-
-
 def train_step(weights, optimizer, run, data, iteration, at):
     """One step of the rule above; returns its line of `steps` and the norm of each gradient."""
     scale = at.scale.value
@@ -341,6 +333,7 @@ def train_step(weights, optimizer, run, data, iteration, at):
     norm = math.sqrt(sum(value * value for value in norms.values()))
     coefficient = run["clip_grad"] / (norm + 1e-6)
     rate = learning_rate(run, at.updates)
+    words_rate = learning_rate({**run, "max_lr": run.get("decoupled_lr", run["max_lr"])}, at.updates)
     line = dict(iteration=iteration, learning_rate=rate, lm_loss=loss_sum / token_sum,
                 grad_norm=norm, clipped=coefficient < 1)
     finite = at.follows[iteration - 1] if at.follows else math.isfinite(norm)
@@ -356,7 +349,7 @@ def train_step(weights, optimizer, run, data, iteration, at):
         for p in weights.named.values():
             p.grad.mul_(coefficient)
     for group in optimizer.param_groups:
-        group["lr"] = rate
+        group["lr"] = words_rate if group["words"] else rate
     optimizer.step()
     weights.publish()
     at.updates += 1

@@ -28,6 +28,13 @@ TEST_CASE("the reference trainer meets the losses and gradient norms of PyTorch"
   meet(name, where, dtype::f32, in_f32);
 }
 
+TEST_CASE("with each optimizer the reference trainer meets PyTorch and the papers' formulas",
+          "[golden][unsanitized]") {
+  const std::string name = GENERATE("gpt2_sgd", "llama_lion", "llama_muon", "gpt2_muon_lion");
+  const auto where = GENERATE(kernels::backend::cpu, kernels::backend::reference);
+  meet(name, where, dtype::f32, in_f32);
+}
+
 TEST_CASE("in bf16, with masters and gradients in f32, the reference trainer meets PyTorch",
           "[golden][unsanitized]") {
   const auto where = GENERATE(kernels::backend::cpu, kernels::backend::reference);
