@@ -210,6 +210,7 @@ value evaluator::call_macro(const statement& macro,
 
 void evaluator::bind(const statement& macro, const arguments& given) {
   const auto& parameters = macro.parameters;
+  use.step(parameters.size() * given.named.size() / 32);
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const auto& one = parameters[i];
     const auto named = std::find_if(
@@ -255,6 +256,7 @@ void evaluator::bind_the_rest(const statement& macro, const arguments& given) {
 }
 
 void evaluator::set(const std::string& name, const value& to) {
+  use.step(frame_->names.size() / 64);
   for (auto& [known, was] : frame_->names)
     if (known == name) {
       was = to;
@@ -265,7 +267,7 @@ void evaluator::set(const std::string& name, const value& to) {
 
 const value* evaluator::find(const std::string& name) const {
   for (const auto* frame = frame_.get(); frame != nullptr; frame = frame->outer.get()) {
-    use.step();
+    use.step(1 + frame->names.size() / 64);
     for (const auto& [known, is] : frame->names)
       if (known == name)
         return &is;

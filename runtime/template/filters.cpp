@@ -5,6 +5,7 @@
 #include "runtime/template/text.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
@@ -52,8 +53,8 @@ value replace(evaluator& with, const value& to, const arguments& given) {
       add(std::string_view(text).substr(begin, at - begin));
     }
   } else
-    for (auto found = text.find(before); left != 0 && found != std::string::npos;
-         found = text.find(before, at), --left) {
+    for (auto found = first_of(text, before); left != 0 && found != std::string::npos;
+         found = first_of(text, before, at), --left) {
       add(std::string_view(text).substr(at, found - at));
       add(after);
       at = found + before.size();
@@ -80,15 +81,34 @@ value indent(evaluator& with, const value& to, const arguments& given) {
   return out;
 }
 
+/// Without the underscores that Python allows, each between two digits; nothing: there are others.
+/// `letters`: those are digits, too.
+std::optional<std::string> without_underscores(std::string_view text, bool letters) {
+  std::string out;
+  const auto is_digit = [&](std::size_t i) {
+    const auto c = i < text.size() ? static_cast<unsigned char>(text[i]) : ' ';
+    return letters ? std::isalnum(c) != 0 : std::isdigit(c) != 0;
+  };
+  for (std::size_t i = 0; i < text.size(); ++i)
+    if (text[i] != '_')
+      out += text[i];
+    else if (i == 0 || !is_digit(i - 1) || !is_digit(i + 1))
+      return std::nullopt;
+  return out;
+}
+
 std::optional<std::int64_t> parsed_whole(std::string_view text, int base) {
   text = stripped(text);
-  std::string digits(text);
-  std::erase(digits, '_');
-  const bool negative = digits.starts_with('-');
-  if (negative || digits.starts_with('+'))
-    digits.erase(0, 1);
-  if (base == 16 && (digits.starts_with("0x") || digits.starts_with("0X")))
-    digits.erase(0, 2);
+  const bool negative = text.starts_with('-');
+  if (negative || text.starts_with('+'))
+    text.remove_prefix(1);
+  const char prefix = base == 2 ? 'b' : base == 8 ? 'o' : base == 16 ? 'x' : '\0';
+  if (prefix != '\0' && text.size() > 2 && text[0] == '0' && (text[1] | 0x20) == prefix)
+    text.remove_prefix(text[2] == '_' ? 3 : 2);
+  const auto plain = without_underscores(text, true);
+  if (!plain)
+    return std::nullopt;
+  const auto& digits = *plain;
   std::uint64_t out = 0;
   const auto* end = digits.data() + digits.size();
   const auto read = std::from_chars(digits.data(), end, out, base);
@@ -98,13 +118,18 @@ std::optional<std::int64_t> parsed_whole(std::string_view text, int base) {
 }
 
 std::optional<double> parsed_real(std::string_view text) {
-  text = stripped(text);
-  if (text.starts_with('+'))
-    text.remove_prefix(1);
-  double out = 0;
-  const auto read = std::from_chars(text.data(), text.data() + text.size(), out);
-  if (text.empty() || read.ptr != text.data() + text.size() || read.ec != std::errc())
+  const auto plain = without_underscores(stripped(text), false);
+  if (!plain)
     return std::nullopt;
+  const char *begin = plain->data(), *const end = begin + plain->size();
+  if (begin != end && *begin == '+' && !std::string_view(*plain).starts_with("+-"))
+    ++begin;
+  double out = 0;
+  const auto read = std::from_chars(begin, end, out);
+  if (begin == end || read.ptr != end || end[-1] == ')')  // of nan(...)
+    return std::nullopt;
+  if (read.ec == std::errc::result_out_of_range)
+    return std::strtod(begin, nullptr);  // infinity, or 0
   return out;
 }
 
@@ -125,6 +150,7 @@ value to_int(evaluator& with, const value& to, const arguments& given) {
   if (const auto x = to.real(); x && std::isfinite(*x))
     return cut_to_whole(with, *x);
   if (const auto* text = to.text()) {
+    with.use.step(text->size() / 8);
     if (const auto x = parsed_whole(*text, int(base)))
       return *x;
     if (const auto x = parsed_real(*text); x && std::isfinite(*x))
@@ -138,9 +164,11 @@ value to_float(evaluator& with, const value& to, const arguments& given) {
   require_defined(with, to);
   if (const auto x = to.real())
     return *x;
-  if (const auto* text = to.text())
+  if (const auto* text = to.text()) {
+    with.use.step(text->size() / 8);
     if (const auto x = parsed_real(*text))
       return *x;
+  }
   return got[0] != nullptr ? *got[0] : value(0.0);
 }
 

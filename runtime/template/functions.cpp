@@ -26,9 +26,24 @@ value raise(evaluator& with, const arguments& given) {
                             tail_of(with.written())));
 }
 
+/// A format of Python's datetime.now(), which knows no zone, for strftime.
+std::string without_zone(const std::string& format) {
+  std::string out;
+  for (std::size_t i = 0; i < format.size(); ++i) {
+    const char how = format[i] == '%' && i + 1 < format.size() ? format[++i] : '\0';
+    if (how == '\0')
+      out += format[i];
+    else if (how == 'f')
+      out += "000000";  // the time is known in seconds
+    else if (how != 'z' && how != 'Z')
+      out.append({'%', how});
+  }
+  return out;
+}
+
 value time_now(evaluator& with, const arguments& given) {
   const given_arguments got(with, "strftime_now()", given, {"format"});
-  const auto& format = got.text(0);
+  const auto format = without_zone(got.text(0));
   if (format.empty())
     return std::string();
   const auto now = with.now();

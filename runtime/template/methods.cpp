@@ -69,16 +69,22 @@ value split_at(evaluator& with,
                bool from_right) {
   if (mark.empty())
     with.use.fail("split() by an empty text");
+  // From the right: of the text backwards.
+  const auto turned = [from_right](std::string_view x) {
+    return from_right ? std::string(x.rbegin(), x.rend()) : std::string(x);
+  };
+  const auto whole = turned(text), between = turned(mark);
+  auto rest = std::string_view(whole);
   values out;
   while (most < 0 || std::int64_t(out.size()) < most) {
-    const auto at = from_right ? text.rfind(mark) : text.find(mark);
+    const auto at = first_of(rest, between);
     if (at == std::string_view::npos)
       break;
     with.use.step();
-    out.emplace_back(from_right ? text.substr(at + mark.size()) : text.substr(0, at));
-    text = from_right ? text.substr(0, at) : text.substr(at + mark.size());
+    out.emplace_back(turned(rest.substr(0, at)));
+    rest.remove_prefix(at + between.size());
   }
-  out.emplace_back(text);
+  out.emplace_back(turned(rest));
   if (from_right)
     std::reverse(out.begin(), out.end());
   return make_sequence(with.use, std::move(out));
@@ -121,8 +127,7 @@ value find_in(evaluator& with, const value& of, const arguments& given, bool las
   if (begin > end)
     return std::int64_t{-1};
   const auto inside = text.substr(begin, end - begin);
-  with.use.step(inside.size() / 64 * (std::min<std::size_t>(part.size(), 4096) / 64));
-  const auto at = last ? inside.rfind(part) : inside.find(part);
+  const auto at = last ? last_of(inside, part) : first_of(inside, part);
   if (at == std::string_view::npos)
     return std::int64_t{-1};
   return std::int64_t(length(text.substr(0, begin + at)));
@@ -184,7 +189,8 @@ value parted(evaluator& with, const value& of, const arguments& given, bool from
   if (mark.empty())
     with.use.fail("partition() by an empty text");
   with.use.make_text(text.size());
-  const auto at = from_right ? text.rfind(mark) : text.find(mark);
+  with.use.step(text.size() / 8);
+  const auto at = from_right ? last_of(text, mark) : first_of(text, mark);
   values out(3, std::string());
   if (at == std::string_view::npos)
     out[from_right ? 2 : 0] = text;
@@ -213,8 +219,8 @@ value counted_in(evaluator& with, const value& of, const arguments& given) {
     with.use.step(text->size() / 8);
     if (part.empty())
       return std::int64_t(length(*text)) + 1;
-    for (auto at = text->find(part); at != std::string::npos;
-         at = text->find(part, at + part.size()))
+    for (auto at = first_of(*text, part); at != std::string::npos;
+         at = first_of(*text, part, at + part.size()))
       ++count;
     return count;
   }

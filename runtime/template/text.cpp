@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <cstring>
 #include <fmt/format.h>
 #include <utf8proc.h>
 #include <utility>
@@ -37,23 +38,34 @@ bool is_letter(char32_t c) {
   return category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_LO;
 }
 
+/// What a character becomes: one, or two, the second of which is 0 where there is none.
+using mapped_character = std::array<char32_t, 2>;
+
+constexpr char32_t sharp_s = 0xdf, capital_i_with_dot = 0x130, dot_above = 0x307;
+
 template <class Map>
 std::string mapped(std::string_view text, Map&& map) {
   std::string out;
   out.reserve(text.size());
   for (std::size_t at = 0; at < text.size();)
-    append_character(out, map(next_character(text, at)));
+    for (std::size_t i = 0; const auto c : map(next_character(text, at)))
+      if (i++ == 0 || c != 0)
+        append_character(out, c);
   return out;
 }
 
-char32_t to_upper(char32_t c) {
-  return char32_t(utf8proc_toupper(utf8proc_int32_t(c)));
+mapped_character to_upper(char32_t c) {
+  return c == sharp_s ? mapped_character{U'S', U'S'}
+                      : mapped_character{char32_t(utf8proc_toupper(utf8proc_int32_t(c)))};
 }
-char32_t to_title(char32_t c) {
-  return char32_t(utf8proc_totitle(utf8proc_int32_t(c)));
+mapped_character to_title(char32_t c) {
+  return c == sharp_s ? mapped_character{U'S', U's'}
+                      : mapped_character{char32_t(utf8proc_totitle(utf8proc_int32_t(c)))};
 }
-char32_t to_lower(char32_t c) {
-  return char32_t(utf8proc_tolower(utf8proc_int32_t(c)));
+mapped_character to_lower(char32_t c) {
+  return c == capital_i_with_dot
+             ? mapped_character{U'i', dot_above}
+             : mapped_character{char32_t(utf8proc_tolower(utf8proc_int32_t(c)))};
 }
 
 bool ends_line(char32_t c) {
@@ -172,6 +184,21 @@ std::string_view stripped(std::string_view text, side from, std::string_view whi
   std::sort(all.begin(), all.end());
   return stripped_of(
       text, from, [&](char32_t c) { return std::binary_search(all.begin(), all.end(), c); });
+}
+
+std::size_t first_of(std::string_view text, std::string_view part, std::size_t from) {
+  if (from > text.size())
+    return std::string_view::npos;
+  const void* const found
+      = ::memmem(text.data() + from, text.size() - from, part.data(), part.size());
+  return found == nullptr ? std::string_view::npos
+                          : std::size_t(static_cast<const char*>(found) - text.data());
+}
+
+std::size_t last_of(std::string_view text, std::string_view part) {
+  const auto found
+      = first_of(std::string(text.rbegin(), text.rend()), std::string(part.rbegin(), part.rend()));
+  return found == std::string_view::npos ? found : text.size() - found - part.size();
 }
 
 std::string upper(std::string_view text) {

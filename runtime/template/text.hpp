@@ -32,8 +32,13 @@ enum class side { left, right, both };
 std::string_view stripped(std::string_view text, side from = side::both);
 std::string_view stripped(std::string_view text, side from, std::string_view which);
 
-/// By Unicode's simple mappings, one character for one: where Python makes two of one (of U+00DF
-/// for instance), the character stays.
+/// Where `part` begins in `text`, at byte `from` or later, first or last; npos: nowhere. The time
+/// grows with the text alone, whatever both are: that of std::string_view::find with their product.
+std::size_t first_of(std::string_view text, std::string_view part, std::size_t from = 0);
+std::size_t last_of(std::string_view text, std::string_view part);
+
+/// By Unicode's simple mappings, one character for one, and as Python for U+00DF and U+0130, of
+/// which it makes two. Where it does so of others (ligatures for instance), the character stays.
 std::string upper(std::string_view text);
 std::string lower(std::string_view text);
 std::string capitalized(std::string_view text);

@@ -239,10 +239,8 @@ bool contains(meter& use, const value& all, const value& element) {
     if (part == nullptr)
       use.fail(
           fmt::format("'in <string>' needs a string on its left, not a '{}'", type_name(element)));
-    // As the search may compare the whole part at each place.
-    use.step(text->size() / 64
-             + text->size() / 64 * (std::min<std::size_t>(part->size(), 4096) / 64));
-    return text->find(*part) != std::string::npos;
+    use.step(text->size() / 16);
+    return first_of(*text, *part) != std::string::npos;
   }
   if (const auto* dict = all.dict())
     return dict->find(key_text(use, element)) != nullptr;

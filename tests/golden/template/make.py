@@ -98,6 +98,8 @@ missing | missing.x | missing + 1 | missing() | none.x | none.x.y | [1].x is def
 raise_exception('no ' ~ 1) | missing|tojson | range(3)|tojson | none|length | 5|list | [2, 'a']|sort | {}|first is defined | [[1], [2]]|sum(start=[]) | missing|items|list | missing|int | missing|upper ~ 'x'
 1_000 + 0.5e1 | 1e3 | 'a\x41\u00e9\101\q' | [1, [2, [3]]] == [1, [2, [3]]] | (1, 2) == [1, 2] | {'a': 1} == {'a': 1.0} | 1 == true | missing == missing | none == missing | 'b' > 'a' | [1, 2] < [1, 3]
 not 1 == 2 | not (true and false) or false | 1 and 0 | '' or 'x' | -3|abs | -'3'|int | (-3)|abs | +true | 10 - -3 | 5 if 1 else 6 if 0 else 7
+'1_000'|float | '1__0'|float(3) | '_5'|int(7) | '5_'|int(7) | '1_0'|int | '0b11'|int(base=2) | '0o17'|int(base=8) | '0x_1f'|int(base=16) | '+-5'|int(7) | '+-5'|float(7) | '1e400'|float | '1e_1'|float(7)
+'straße'.upper() | 'ß'.title() | 'ßa'.capitalize() | 'ßa b'|title | 'İ'.lower()|length | strftime_now('%Z|%z|%%z %f %Y') | 'aXbXc'.rsplit('X', 1) | 'abXXcXX'.rsplit('XX') | 'aXbXc'.rpartition('X') | 'abab'.rfind('ab') | 'é-é-é'.rsplit('-', 1) | 'aaa'.count('aa') | 'aaaa'|replace('aa', 'b')
 """.strip()
 
 

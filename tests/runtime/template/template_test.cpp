@@ -169,6 +169,23 @@ TEST_CASE("a template from a stranger ends, within its memory", "[template]") {
                     {.output = std::size_t{1} << 20});
   refuses_to_render("{{ 'aaaaaaaaaaaaaaaaaaaa'|indent(99999999999) }}", "MiB");
   CHECK_THROWS_AS(jinja_template(std::string(2000, 'x'), "t", {.source = 1000}), input_error);
+  // Minutes, were the part compared at each place of the text.
+  const std::string texts = "{% set a = 'a' * 4000000 %}{% set b = 'a' * 2000000 ~ 'b' %}";
+  CHECK(result_of(texts + "{{ b in a }} {{ a.find(b) }} {{ a.rfind('b' ~ b) }} {{ a.count(b) }}")
+        == "False -1 -1 0");
+  CHECK(result_of(texts
+                  + "{{ a.split(b)|length }} {{ a.rsplit('b' ~ a[:2000000])|length }} "
+                    "{{ a.partition(b)[1] }} {{ a|replace(b, '')|length }}")
+        == "1 1  4000000");
+  refuses_to_render(
+      "{% set a = '1' * 9000000 %}{% for i in range(999) %}{% set x = a|int %}{% endfor %}",
+      "steps");
+  std::string names;
+  for (int i = 0; i < 20000; ++i)
+    names += fmt::format("{{% set v{} = 1 %}}", i);
+  refuses_to_render(
+      names + "{% for i in range(99999) %}{% for j in range(9) %}{{ y }}{% endfor %}{% endfor %}",
+      "steps");
 }
 
 TEST_CASE("integers beyond 64 bits are refused, not wrong", "[template]") {
