@@ -124,7 +124,7 @@ class rehearsal {
 
   /// Of 1F1B one micro-batch is like the other, once it has warmed up.
   int rehearsed_microbatches() const {
-    const int all = planned_microbatches(job_);
+    const int all = most_microbatches(job_);
     return pipeline_.schedule->name() == "1f1b" ? std::min(all, job_.layout.pipeline + 2) : all;
   }
 

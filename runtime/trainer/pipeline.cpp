@@ -4,12 +4,21 @@
 #include "runtime/model/recompute_plan.hpp"
 #include "runtime/model/stages.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace troupe::runtime {
 
 int planned_microbatches(const training_job& job) {
   const auto& batch = job.training.batch;
+  return int(microbatches({batch.micro, batch.global, batch.data_parallel}, 0)
+             * job.layout.replicas_per_worker);
+}
+
+int most_microbatches(const training_job& job) {
+  auto batch = job.training.batch;
+  for (const auto& x : batch.steps)
+    batch.global = std::max(batch.global, x.size);
   return int(microbatches({batch.micro, batch.global, batch.data_parallel}, 0)
              * job.layout.replicas_per_worker);
 }

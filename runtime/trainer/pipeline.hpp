@@ -30,6 +30,9 @@ struct job_pipeline {
 /// replica, for all that it plays.
 int planned_microbatches(const training_job& job);
 
+/// The most that a step of the run has: batches may shrink.
+int most_microbatches(const training_job& job);
+
 /// Of every step from `consumed` samples on: several where the batch is ramped up.
 std::set<int> planned_microbatches(const training_job& job, std::uint64_t consumed);
 

@@ -72,6 +72,28 @@ TEST_CASE("the theoretical memory follows gates, norms, groups, ties and the lay
   CHECK(megatron_memory(job).activations == full / 2);
 }
 
+TEST_CASE("a forecast is that of the largest batch, also where batches shrink", "[memory]") {
+  auto job = gpt3_345m();
+  auto& m = job.training.model;
+  m.layers = 4;
+  m.hidden = 64;
+  m.ffn = 256;
+  m.heads = m.groups = 4;
+  m.head_size = 16;
+  m.sequence = m.positions = 8;
+  m.vocabulary = m.padded_vocabulary = 128;
+  job.layout = {.world = 4, .pipeline = 4};
+  job.training.batch = {.micro = 2, .global = 16, .data_parallel = 1};
+  const auto largest = forecast_memory(job, {});
+  job.training.batch.global = 4;
+  CHECK(forecast_memory(job, {}).activations < largest.activations);
+  job.training.batch.steps = {{0, 16}, {64, 4}};
+  CHECK(forecast_memory(job, {}) == largest);
+  job.training.batch.global = 16;
+  job.training.batch.steps = {{0, 4}, {64, 16}};
+  CHECK(forecast_memory(job, {}) == largest);
+}
+
 TEST_CASE("the forecast of all workers is that of each", "[memory]") {
   auto job = gpt3_345m();
   auto& m = job.training.model;
