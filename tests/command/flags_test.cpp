@@ -1,6 +1,5 @@
-#include "actors/command/flags.hpp"
-
 #include "runtime/model/choices.hpp"
+#include "tests/command/given_flags.hpp"
 #include "tests/support/scratch_folder.hpp"
 
 #include <catch2/catch_approx.hpp>
@@ -8,45 +7,13 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <fstream>
-#include <sstream>
 
 using namespace troupe;
 using namespace troupe::command;
 using Catch::Matchers::ContainsSubstring;
 
-namespace {
-
-std::vector<std::string> words(const std::string& text) {
-  std::istringstream in(text);
-  std::vector<std::string> out;
-  for (std::string word; in >> word;)
-    out.push_back(word);
-  return out;
-}
-
-/// A run that has no complaints; what is added counts, because the last word of a flag counts.
-const std::string small
-    = "--num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 32 "
-      "--micro-batch-size 2 --global-batch-size 16 --train-iters 100 --lr 1e-3 --mock-data "
-      "--tokenizer-type NullTokenizer --vocab-size 1000 ";
-
-runtime::training_job job(const std::string& more = "") {
-  return training_job_from(words(small + more));
-}
-
-std::string refusal(const std::string& all) {
-  try {
-    training_job_from(words(all));
-  } catch (const runtime::error& failure) {
-    return failure.what();
-  }
-  return "accepted";
-}
-
-}  // namespace
-
 TEST_CASE("what is not said is as in Megatron-LM", "[command]") {
-  const auto x = job();
+  const auto x = tests::job_of_flags();
   const auto& m = x.training.model;
   CHECK(m.ffn == 256);
   CHECK(m.head_size == 16);
@@ -75,24 +42,24 @@ TEST_CASE("what is not said is as in Megatron-LM", "[command]") {
 }
 
 TEST_CASE("rates of a run in iterations are counted in samples of the full batch", "[command]") {
-  const auto x
-      = job("--lr-warmup-iters 10 --lr-decay-iters 80 --lr-decay-style cosine --min-lr 1e-5");
+  const auto x = tests::job_of_flags(
+      "--lr-warmup-iters 10 --lr-decay-iters 80 --lr-decay-style cosine --min-lr 1e-5");
   CHECK(x.train_iterations == 100);
   CHECK(x.training.rate
         == runtime::rate_schedule{1e-3, 1e-5, 0, 160, 1280, runtime::decay_style::cosine});
   // What Megatron-LM's OptimizerParamScheduler gives, through the flags.
-  const auto y = job(
+  const auto y = tests::job_of_flags(
       "--lr 1.5e-4 --min-lr 1e-5 --lr-warmup-iters 10 --lr-decay-iters 100 "
       "--lr-decay-style cosine");
   CHECK(runtime::learning_rate(y.training.rate, 192) == Catch::Approx(1.498295e-4).epsilon(1e-6));
   CHECK(runtime::learning_rate(y.training.rate, 800) == Catch::Approx(9.215537e-5).epsilon(1e-6));
   // Not rounded to whole samples: 21 steps of 1 with a fraction of 0.1 rise over 2.1 samples.
-  CHECK(job("--lr-warmup-fraction 0.0105").training.rate.warmup == 0.0105 * 1600);
+  CHECK(tests::job_of_flags("--lr-warmup-fraction 0.0105").training.rate.warmup == 0.0105 * 1600);
 }
 
 TEST_CASE("a rate that falls at the end, and a decoupled one, are what the flags say",
           "[command]") {
-  const auto x = job(
+  const auto x = tests::job_of_flags(
       "--lr 1e-2 --min-lr 1e-4 --lr-decay-style WSD --lr-wsd-decay-iters 20 --lr-wsd-decay-style "
       "minus_sqrt --decoupled-lr 3e-2");
   CHECK(x.training.rate
@@ -107,7 +74,7 @@ TEST_CASE("a rate that falls at the end, and a decoupled one, are what the flags
                                   3e-2,
                                   1e-4});
   const auto refused = [](const std::string& text, const char* said) {
-    CHECK_THROWS_WITH(job(text), ContainsSubstring(said));
+    CHECK_THROWS_WITH(tests::job_of_flags(text), ContainsSubstring(said));
   };
   refused("--lr-decay-style WSD", "needs --lr-wsd-decay-iters or --lr-wsd-decay-samples");
   refused("--lr-wsd-decay-iters 5", "need --lr-decay-style WSD");
@@ -117,25 +84,28 @@ TEST_CASE("a rate that falls at the end, and a decoupled one, are what the flags
 }
 
 TEST_CASE("weight decay grows over the whole run", "[command]") {
-  const auto grown = job("--weight-decay-incr-style linear --start-weight-decay 0.1 "
+  const auto grown = tests::job_of_flags(
+                         "--weight-decay-incr-style linear --start-weight-decay 0.1 "
                          "--end-weight-decay 0.3")
                          .training.optimizer.decay();
   CHECK(grown == runtime::weight_decay_schedule{0.1, 0.3, runtime::increase_style::linear, 1600});
-  CHECK(job("--weight-decay 0.2").training.optimizer.decay()
+  CHECK(tests::job_of_flags("--weight-decay 0.2").training.optimizer.decay()
         == runtime::weight_decay_schedule{0.2, 0.2, runtime::increase_style::constant, 0});
-  CHECK_THROWS_WITH(job("--weight-decay-incr-style linear"), ContainsSubstring("give all three"));
-  CHECK_THROWS_WITH(job("--start-weight-decay 0.1"), ContainsSubstring("give all three"));
-  CHECK_THROWS_WITH(job("--weight-decay-incr-style cosine --start-weight-decay 2 "
-                        "--end-weight-decay 1"),
+  CHECK_THROWS_WITH(tests::job_of_flags("--weight-decay-incr-style linear"),
+                    ContainsSubstring("give all three"));
+  CHECK_THROWS_WITH(tests::job_of_flags("--start-weight-decay 0.1"),
+                    ContainsSubstring("give all three"));
+  CHECK_THROWS_WITH(tests::job_of_flags("--weight-decay-incr-style cosine --start-weight-decay 2 "
+                                        "--end-weight-decay 1"),
                     ContainsSubstring("it only grows"));
 }
 
 TEST_CASE("a run in samples leaves out a partial last batch", "[command]") {
-  const auto in_samples = words(small);
+  const auto in_samples = tests::words_of(tests::small_run);
   auto given = in_samples;
   const auto at = std::find(given.begin(), given.end(), "--train-iters");
   given.erase(at, at + 2);
-  for (const auto& word : words("--train-samples 1000 --lr-warmup-samples 40"))
+  for (const auto& word : tests::words_of("--train-samples 1000 --lr-warmup-samples 40"))
     given.push_back(word);
   const auto x = training_job_from(given);
   CHECK(x.train_iterations == 62);
@@ -143,7 +113,7 @@ TEST_CASE("a run in samples leaves out a partial last batch", "[command]") {
   CHECK(x.training.rate.decay == 1000);
 
   // 4 steps of 4, 4 of 8 and 4 of 12 bring more than 96 samples: then whole batches of 16.
-  for (const auto& word : words("--rampup-batch-size 4 4 96"))
+  for (const auto& word : tests::words_of("--rampup-batch-size 4 4 96"))
     given.push_back(word);
   const auto y = training_job_from(given);
   std::int64_t steps = 0;
@@ -158,18 +128,18 @@ TEST_CASE("a run in samples leaves out a partial last batch", "[command]") {
 }
 
 TEST_CASE("a layout fills in the rest", "[command]") {
-  const auto x = job("--pipeline-model-parallel-size 2 --world-size 4");
+  const auto x = tests::job_of_flags("--pipeline-model-parallel-size 2 --world-size 4");
   CHECK(x.training.batch.data_parallel == 2);
   CHECK(x.layout.order == "tp-cp-ep-dp-pp");
   CHECK(x.threads_per_worker >= 1);
-  CHECK(job("--pipeline-model-parallel-size 4").layout.world == 4);
-  CHECK(job("--use-tp-pp-dp-mapping").layout.order == "tp-cp-ep-pp-dp");
-  CHECK(job("--threads-per-worker 3").threads_per_worker == 3);
+  CHECK(tests::job_of_flags("--pipeline-model-parallel-size 4").layout.world == 4);
+  CHECK(tests::job_of_flags("--use-tp-pp-dp-mapping").layout.order == "tp-cp-ep-pp-dp");
+  CHECK(tests::job_of_flags("--threads-per-worker 3").threads_per_worker == 3);
 }
 
 TEST_CASE("tensor, pipeline and replicas in turn multiply to the world and the batch",
           "[command]") {
-  const auto x = job(
+  const auto x = tests::job_of_flags(
       "--tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 --world-size 8 "
       "--replicas-per-worker 2 --sequence-parallel --bf16");
   CHECK(x.layout.tensor == 2);
@@ -178,17 +148,19 @@ TEST_CASE("tensor, pipeline and replicas in turn multiply to the world and the b
   CHECK(x.training.precision == runtime::dtype::bf16);
   CHECK(x.training.model.padded_vocabulary == 1024);
   CHECK(runtime::to_text(x.layout.chunks) == "Et*2|t*2L");
-  const auto y = job("--tensor-model-parallel-size 4 --make-vocab-size-divisible-by 130");
+  const auto y
+      = tests::job_of_flags("--tensor-model-parallel-size 4 --make-vocab-size-divisible-by 130");
   CHECK(y.layout.world == 4);
   CHECK(y.training.model.padded_vocabulary == 1040);
   CHECK(y.training.precision == runtime::dtype::f32);
-  CHECK(!job("--sequence-parallel").layout.sequence_parallel);
-  CHECK(job("--accumulate-allreduce-grads-in-fp32").layout.tensor == 1);
+  CHECK(!tests::job_of_flags("--sequence-parallel").layout.sequence_parallel);
+  CHECK(tests::job_of_flags("--accumulate-allreduce-grads-in-fp32").layout.tensor == 1);
 }
 
 TEST_CASE("stages are what the flags of the pipeline say", "[command]") {
   const auto stages = [](const std::string& more) {
-    return runtime::to_text(job("--pipeline-model-parallel-size 2 " + more).layout.chunks);
+    return runtime::to_text(
+        tests::job_of_flags("--pipeline-model-parallel-size 2 " + more).layout.chunks);
   };
   CHECK(stages("--decoder-first-pipeline-num-layers 1") == "Et|t*3L");
   CHECK(stages("--decoder-last-pipeline-num-layers 1") == "Et*3|tL");
@@ -199,7 +171,7 @@ TEST_CASE("stages are what the flags of the pipeline say", "[command]") {
   CHECK(stages("--pipeline-model-parallel-layout E||(t|)*2t*2L --pipeline-model-parallel-size 5")
         == "E||t|t|t*2L");
   const auto refused = [](const std::string& more) {
-    return refusal(small + "--pipeline-model-parallel-size 2 " + more);
+    return tests::refusal_of_flags(tests::small_run + "--pipeline-model-parallel-size 2 " + more);
   };
   CHECK_THAT(refused("--pipeline-model-parallel-layout Ettx|L"),
              ContainsSubstring("\n    Ettx|L\n       ^"));
@@ -213,31 +185,34 @@ TEST_CASE("stages are what the flags of the pipeline say", "[command]") {
 }
 
 TEST_CASE("how gradients are sharded and what is computed again is read", "[command]") {
-  const auto x = job(
+  const auto x = tests::job_of_flags(
       "--use-distributed-optimizer --overlap-grad-reduce --overlap-param-gather "
       "--ddp-bucket-size 1000");
   CHECK(x.reduction.distributed_optimizer);
   CHECK(x.reduction.overlap_gradients);
   CHECK(x.reduction.overlap_parameters);
   CHECK(x.reduction.bucket_size == 1000);
-  CHECK(job().reduction.bucket_size == 40000000);
-  CHECK(job().recompute == runtime::recompute_settings{});
+  CHECK(tests::job_of_flags().reduction.bucket_size == 40000000);
+  CHECK(tests::job_of_flags().recompute == runtime::recompute_settings{});
 
   using granularity = runtime::recompute_granularity;
   const auto full
-      = job("--recompute-granularity full --recompute-method block --recompute-num-layers 2")
+      = tests::job_of_flags(
+            "--recompute-granularity full --recompute-method block --recompute-num-layers 2")
             .recompute;
   CHECK(full.granularity == granularity::full);
   CHECK(full.method == runtime::recompute_method::block);
   CHECK(full.layers == 2);
-  const auto selective = job("--recompute-activations").recompute;
+  const auto selective = tests::job_of_flags("--recompute-activations").recompute;
   CHECK(selective.granularity == granularity::selective);
   CHECK(selective.core_attention);
   CHECK(!selective.feed_forward);
-  const auto both = job("--recompute-granularity selective --recompute-modules core_attn mlp");
+  const auto both
+      = tests::job_of_flags("--recompute-granularity selective --recompute-modules core_attn mlp");
   CHECK(both.recompute.core_attention);
   CHECK(both.recompute.feed_forward);
-  CHECK(!job("--recompute-activations --recompute-modules mlp").recompute.core_attention);
+  CHECK(!tests::job_of_flags("--recompute-activations --recompute-modules mlp")
+             .recompute.core_attention);
 }
 
 TEST_CASE("layouts that cannot be are refused before a worker starts", "[command]") {
@@ -262,12 +237,13 @@ TEST_CASE("layouts that cannot be are refused before a worker starts", "[command
   };
   for (const auto& [flags, says] : cases) {
     INFO(flags);
-    CHECK_THAT(refusal(small + flags), ContainsSubstring(says));
+    CHECK_THAT(tests::refusal_of_flags(tests::small_run + flags), ContainsSubstring(says));
   }
 }
 
 TEST_CASE("the layers of newer models are asked for by Megatron-LM's flags", "[command]") {
-  const auto m = job("--qk-layernorm --apply-layernorm-1p --squared-relu --window-size 16,0 "
+  const auto m = tests::job_of_flags(
+                     "--qk-layernorm --apply-layernorm-1p --squared-relu --window-size 16,0 "
                      "--position-embedding-type rope --use-rope-scaling "
                      "--rotary-seq-len-interpolation-factor 2")
                      .training.model;
@@ -279,13 +255,15 @@ TEST_CASE("the layers of newer models are asked for by Megatron-LM's flags", "[c
   CHECK(m.scaling_factor == 8);
   CHECK(m.scaling_positions == 8192);
   CHECK(m.rotary_interpolation == 2);
-  CHECK(job("--window-size (16,0)").training.model.window == 16);
-  CHECK(job("--window-size -1,0").training.model.window == -1);
-  CHECK(job("--position-embedding-type rope --use-rope-scaling --rope-scaling-factor 32")
+  CHECK(tests::job_of_flags("--window-size (16,0)").training.model.window == 16);
+  CHECK(tests::job_of_flags("--window-size -1,0").training.model.window == -1);
+  CHECK(tests::job_of_flags(
+            "--position-embedding-type rope --use-rope-scaling --rope-scaling-factor 32")
             .training.model.scaling_factor
         == 32);
 
-  const auto y = job("--position-embedding-type yarn --rotary-scaling-factor 32 --mscale 0.7 "
+  const auto y = tests::job_of_flags(
+                     "--position-embedding-type yarn --rotary-scaling-factor 32 --mscale 0.7 "
                      "--mscale-all-dim 0.5 --yarn-beta-fast 30 --yarn-beta-slow 2 "
                      "--no-yarn-correction-range-round-to-int")
                      .training.model;
@@ -312,12 +290,13 @@ TEST_CASE("the layers of newer models are asked for by Megatron-LM's flags", "[c
   };
   for (const auto& [flags, says] : refused) {
     INFO(flags);
-    CHECK_THAT(refusal(small + flags), ContainsSubstring(says));
+    CHECK_THAT(tests::refusal_of_flags(tests::small_run + flags), ContainsSubstring(says));
   }
 }
 
 TEST_CASE("the layers of a Llama are asked for by Megatron-LM's flags", "[command]") {
-  const auto m = job("--group-query-attention --num-query-groups 2 --kv-channels 32 --swiglu "
+  const auto m = tests::job_of_flags(
+                     "--group-query-attention --num-query-groups 2 --kv-channels 32 --swiglu "
                      "--normalization RMSNorm --position-embedding-type rope --rotary-base 500000 "
                      "--rotary-percent 0.5 --rotary-interleaved --disable-bias-linear "
                      "--add-qkv-bias --untie-embeddings-and-output-weights --norm-epsilon 1e-6 "
@@ -337,13 +316,14 @@ TEST_CASE("the layers of a Llama are asked for by Megatron-LM's flags", "[comman
   CHECK(!m.tied_embeddings);
   // The fused kernel of Megatron-LM, which has the tanh formula, is off without biases, too.
   for (const auto* exact : {"--no-bias-gelu-fusion", "--disable-bias-linear"})
-    CHECK(job(exact).training.model.activation == runtime::activation_kind::gelu_erf);
-  CHECK(job("--no-position-embedding").training.model.position
+    CHECK(tests::job_of_flags(exact).training.model.activation
+          == runtime::activation_kind::gelu_erf);
+  CHECK(tests::job_of_flags("--no-position-embedding").training.model.position
         == runtime::position_embedding::none);
 }
 
 TEST_CASE("the flags of the GPT-3 345M script make its model", "[command]") {
-  const auto x = training_job_from(words(
+  const auto x = training_job_from(tests::words_of(
       "--num-layers 24 --hidden-size 1024 --num-attention-heads 16 --seq-length 1024 "
       "--max-position-embeddings 1024 --attention-backend auto --micro-batch-size 1 "
       "--global-batch-size 1536 --rampup-batch-size 16 16 5859375 --train-iters 500000 "
@@ -361,7 +341,7 @@ TEST_CASE("the flags of the GPT-3 345M script make its model", "[command]") {
 }
 
 TEST_CASE("the flags of the Llama-3 8B script make its model", "[command]") {
-  const auto x = training_job_from(words(
+  const auto x = training_job_from(tests::words_of(
       "--use-mcore-models --num-layers 32 --hidden-size 4096 --ffn-hidden-size 14336 "
       "--num-attention-heads 32 --group-query-attention --num-query-groups 8 --kv-channels 128 "
       "--seq-length 8192 --max-position-embeddings 8192 --position-embedding-type rope "
@@ -383,16 +363,18 @@ TEST_CASE("the flags of the Llama-3 8B script make its model", "[command]") {
 }
 
 TEST_CASE("fp16 comes with a loss scale, which nothing else has", "[command]") {
-  const auto usual = job("--fp16").training;
+  const auto usual = tests::job_of_flags("--fp16").training;
   CHECK(usual.precision == runtime::dtype::f16);
   CHECK(usual.scaling == runtime::loss_scaling{});
-  const auto told = job("--fp16 --initial-loss-scale 65536 --min-loss-scale 2 "
+  const auto told = tests::job_of_flags(
+                        "--fp16 --initial-loss-scale 65536 --min-loss-scale 2 "
                         "--loss-scale-window 500 --hysteresis 3")
                         .training.scaling;
   CHECK(told
         == runtime::loss_scaling{.initial = 65536, .minimum = 2, .window = 500, .hysteresis = 3});
-  CHECK(job("--fp16 --loss-scale 128").training.scaling.constant == 128);
-  const auto refused = [](const std::string& more) { return refusal(small + more); };
+  CHECK(tests::job_of_flags("--fp16 --loss-scale 128").training.scaling.constant == 128);
+  const auto refused
+      = [](const std::string& more) { return tests::refusal_of_flags(tests::small_run + more); };
   CHECK_THAT(refused("--fp16 --bf16"), ContainsSubstring("give one"));
   CHECK_THAT(refused("--loss-scale 128"), ContainsSubstring("belong to --fp16"));
   CHECK_THAT(refused("--bf16 --hysteresis 2"), ContainsSubstring("belong to --fp16"));
@@ -401,112 +383,20 @@ TEST_CASE("fp16 comes with a loss scale, which nothing else has", "[command]") {
              ContainsSubstring("lower it"));
 }
 
-TEST_CASE("what this build cannot do is refused with the reason", "[command]") {
-  const auto refused = [](const std::string& more) { return refusal(small + more); };
-  CHECK_THAT(refused("--fp8-format hybrid"), ContainsSubstring("need a GPU"));
-  CHECK_THAT(refused("--fp8-some-new-flag 3"), ContainsSubstring("is refused"));
-  CHECK_THAT(refused("--moe-router-topk 2"), ContainsSubstring("mixture-of-experts"));
-  CHECK_THAT(refused("--context-parallel-size 2"), ContainsSubstring("give 1"));
-  CHECK_THAT(refused("--use-megatron-fsdp"), ContainsSubstring("--use-distributed-optimizer"));
-  CHECK_THAT(refused("--grad-reduce-in-bf16"), ContainsSubstring("in fp32"));
-  CHECK_THAT(refused("--ddp-average-in-collective"), ContainsSubstring("--ddp-bucket-size"));
-  CHECK_THAT(refused("--num-distributed-optimizer-instances 2"), ContainsSubstring("is sharded"));
-  CHECK_THAT(refused("--window-attn-skip-freq 4"), ContainsSubstring("same window"));
-  CHECK_THAT(refused("--recompute-modules core_attn moe_act"),
-             ContainsSubstring("moe_act is refused"));
-  CHECK_THAT(refused("--decoupled-min-lr 5e-4"), ContainsSubstring("needs --decoupled-lr"));
-  CHECK_THAT(refused("--wandb-project x"), ContainsSubstring("--tensorboard-dir"));
-  CHECK_THAT(refused("--no-check-for-nan-in-loss-and-grad"), ContainsSubstring("--on-nonfinite"));
-  CHECK_THAT(refused("--profile --profile-step-start 4"), ContainsSubstring("--trace"));
-  CHECK_THAT(refused("--position-embedding-type mrope"),
-             ContainsSubstring("learned_absolute, rope, yarn, none"));
-  CHECK_THAT(refused("--lr-decay-style steep"), ContainsSubstring("constant, linear, cosine"));
-  CHECK_THAT(refused("--calculate-per-token-loss --eod-mask-loss"),
-             ContainsSubstring("averages over each micro-batch"));
-  CHECK_THAT(refused("--ckpt-format zarr"), ContainsSubstring("torch_dist"));
-  CHECK_THAT(refused("--dataloader-type external"), ContainsSubstring("single, cyclic"));
-}
-
-TEST_CASE("a flag that nobody knows is answered with the nearest", "[command]") {
-  CHECK_THAT(refusal("--num-layer 3"), ContainsSubstring("did you mean --num-layers?"));
-  CHECK_THAT(refusal("--adam-beta3=1"), ContainsSubstring("--adam-beta3 is not a flag"));
-  CHECK_THAT(refusal("--xyzzy"), !ContainsSubstring("did you mean"));
-  CHECK_THAT(refusal("gpt3"), ContainsSubstring("'gpt3' is a word too many"));
-}
-
-TEST_CASE("a bad value is named with its flag and what is allowed", "[command]") {
-  const auto refused = [](const std::string& more) { return refusal(small + more); };
-  CHECK_THAT(refused("--num-layers many"),
-             ContainsSubstring("--num-layers 'many': give a whole number from 1"));
-  CHECK_THAT(refused("--num-layers 0"), ContainsSubstring("from 1"));
-  CHECK_THAT(refused("--num-layers 99999999999999999999"), ContainsSubstring("whole number"));
-  CHECK_THAT(refused("--lr nan"), ContainsSubstring("--lr 'nan': give a number of 0 or more"));
-  CHECK_THAT(refused("--lr 1e-3x"), ContainsSubstring("'1e-3x'"));
-  CHECK_THAT(refused("--adam-beta1 2"), ContainsSubstring("from 0 to 1"));
-  CHECK_THAT(
-      refused("--vocab-size 2147483647"),
-      ContainsSubstring("has 2147483648 rows") && ContainsSubstring("a smaller --vocab-size"));
-  CHECK_THAT(refused("--ffn-hidden-size 0"),
-             ContainsSubstring("--ffn-hidden-size '0': give a whole number from 1 to 2147483647 "
-                               "(default: 4 C; with --swiglu"));
-  CHECK_THAT(refused("--log-interval 0"), ContainsSubstring("(default: 100)"));
-  CHECK_THAT(refused("--hidden-size 0"), ContainsSubstring("(no default)"));
-  CHECK_THAT(refused("--hidden-dropout 1"), ContainsSubstring("from 0 to below 1 (default: 0.1"));
-  CHECK_THAT(refused("--norm-epsilon 0"), ContainsSubstring("give a number above 0 (default"));
-  CHECK_THAT(refused("--rotary-percent 0"), ContainsSubstring("give a number above 0 to 1"));
-  CHECK_THAT(refused("--rampup-batch-size 4 x 4"), ContainsSubstring("'x': give a whole number"));
-  CHECK_THAT(refused("--rampup-batch-size 4 4"), ContainsSubstring("START INCREMENT SAMPLES"));
-  CHECK_THAT(refused("--save --load x"), ContainsSubstring("--save needs a value"));
-  CHECK_THAT(refused("--lr"), ContainsSubstring("--lr needs a value"));
-  CHECK_THAT(refused("--plant-delays 1,2"), ContainsSubstring("SEED,LANE_US,MESSAGE_US"));
-}
-
-TEST_CASE("everything that is wrong is told at once", "[command]") {
-  const auto all = refusal(small
-                           + "--pipeline-model-parallel-size 3 --world-size 4 --global-batch-size "
-                             "15 --min-lr 1 --split 0,1 --trace /nowhere/x "
-                             "--data-path nothing");
-  CHECK_THAT(all,
-             ContainsSubstring("--world-size 4") && ContainsSubstring("--num-layers 4")
-                 && ContainsSubstring("--global-batch-size 15") && ContainsSubstring("--min-lr 1")
-                 && ContainsSubstring("--split 0,1") && ContainsSubstring("/nowhere")
-                 && ContainsSubstring("--mock-data"));
-  CHECK_THAT(refusal("--mock-data"),
-             ContainsSubstring("--num-layers is missing") && ContainsSubstring("--lr is missing")
-                 && ContainsSubstring("--train-iters or --train-samples")
-                 && ContainsSubstring("--vocab-file"));
-}
-
-TEST_CASE("words that no flag takes and flags that are unknown are told at once", "[command]") {
-  const auto all = refusal("--tokenizer-type WordPiece --lr fast --num-layer 3 --adam-beta3 1");
-  CHECK_THAT(all,
-             ContainsSubstring("4 flags cannot be used") && ContainsSubstring("--tokenizer-type")
-                 && ContainsSubstring("--lr 'fast'") && ContainsSubstring("--num-layer ")
-                 && ContainsSubstring("--adam-beta3"));
-}
-
-TEST_CASE("iterations and samples are not mixed", "[command]") {
-  CHECK_THAT(refusal(small + "--lr-decay-samples 5"),
-             ContainsSubstring("count both in iterations"));
-  CHECK_THAT(refusal(small + "--train-samples 5"), ContainsSubstring("give one"));
-  CHECK_THAT(refusal(small + "--lr-warmup-iters 1 --lr-warmup-fraction 0.1"),
-             ContainsSubstring("give one"));
-  CHECK_THAT(refusal(small + "--lr-warmup-iters 100"), ContainsSubstring("warms up"));
-}
-
 TEST_CASE("quotes that a script left around a split do no harm", "[command]") {
-  CHECK(job("--split '98,1,1'").data.split == "98,1,1");
-  CHECK(job("--split \"98,1,1\"").data.split == "98,1,1");
-  CHECK_THROWS_AS(job("--split '98,1,1"), usage_error);
+  CHECK(tests::job_of_flags("--split '98,1,1'").data.split == "98,1,1");
+  CHECK(tests::job_of_flags("--split \"98,1,1\"").data.split == "98,1,1");
+  CHECK_THROWS_AS(tests::job_of_flags("--split '98,1,1"), usage_error);
 }
 
 TEST_CASE("a split without validation means no validation", "[command]") {
-  CHECK(job("--split 100,0,0").watch.eval_interval == 0);
-  CHECK(job("--eval-iters 0").watch.eval_interval == 0);
+  CHECK(tests::job_of_flags("--split 100,0,0").watch.eval_interval == 0);
+  CHECK(tests::job_of_flags("--eval-iters 0").watch.eval_interval == 0);
 }
 
 TEST_CASE("faults and delays to inject are read", "[command]") {
-  const auto x = job("--plant-fault stage:0.0@3 --plant-delays 7,200,30 --backend reference");
+  const auto x = tests::job_of_flags(
+      "--plant-fault stage:0.0@3 --plant-delays 7,200,30 --backend reference");
   CHECK(x.faults.fault == "stage:0.0@3");
   CHECK(x.faults.seed == 7);
   CHECK(x.faults.lane_delay_us == 200);
@@ -524,14 +414,15 @@ TEST_CASE("the shape of a hub model comes from its config.json, and no flag may 
       = "--micro-batch-size 1 --train-iters 4 --lr 1e-3 --mock-data --tokenizer-type "
         "NullTokenizer --vocab-size 300 --load-hf "
         + folder.path().string() + " ";
-  const auto x = training_job_from(words(base + "--num-layers 2 --seq-length 16"));
+  const auto x = training_job_from(tests::words_of(base + "--num-layers 2 --seq-length 16"));
   CHECK(x.training.model.layers == 2);
   CHECK(x.training.model.hidden == 32);
   CHECK(x.training.model.sequence == 16);
   CHECK(x.training.model.positions == 64);
   CHECK(x.training.model.hidden_dropout == 0);
   CHECK(x.checkpoints.load_hub == folder.path());
-  CHECK_THAT(refusal(base + "--num-layers 3"),
+  CHECK_THAT(tests::refusal_of_flags(base + "--num-layers 3"),
              ContainsSubstring("--num-layers 3 contradicts --load-hf"));
-  CHECK_THAT(refusal(base + "--swiglu"), ContainsSubstring("--swiglu contradicts --load-hf"));
+  CHECK_THAT(tests::refusal_of_flags(base + "--swiglu"),
+             ContainsSubstring("--swiglu contradicts --load-hf"));
 }
