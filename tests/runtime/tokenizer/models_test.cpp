@@ -7,6 +7,7 @@
 #include "runtime/tokenizer/description.hpp"
 #include "runtime/tokenizer/tiktoken.hpp"
 #include "runtime/tokenizer/tokenizer.hpp"
+#include "tests/support/hub_tokenizer.hpp"
 #include "tests/support/places.hpp"
 #include "tests/support/scratch_folder.hpp"
 
@@ -19,6 +20,7 @@
 
 using namespace troupe::runtime;
 using Catch::Matchers::ContainsSubstring;
+using troupe::tests::hub_tokenizer;
 using troupe::tests::scratch_folder;
 using json = nlohmann::json;
 using ids = std::vector<std::int32_t>;
@@ -35,16 +37,9 @@ std::vector<std::string> texts() {
   return all().at("texts").get<std::vector<std::string>>();
 }
 
-std::unique_ptr<const tokenizer> hub(const json& file, const std::string& end) {
-  const scratch_folder folder;
-  write_text(folder / "tokenizer.json", file.dump());
-  write_text(folder / "tokenizer_config.json", json{{"eos_token", end}}.dump());
-  return make_tokenizer(tokenizer_in(folder.path()));
-}
-
 std::unique_ptr<const tokenizer> hub(const std::string& kind) {
   const auto& one = all().at("kinds").at(kind);
-  return hub(one.at("file"), one.at("end"));
+  return hub_tokenizer(one.at("file"), one.at("end"));
 }
 
 ids framed(const tokenizer& by, const std::string& text) {
@@ -265,27 +260,29 @@ TEST_CASE("a folder's other files decide which tokenizer it is, or that it is no
 TEST_CASE("characters that a model does not know are unknown, left out or refused", "[tokenizer]") {
   auto file = all().at("kinds").at("unigram").at("file");
   file["model"]["unk_id"] = nullptr;
-  CHECK_THROWS_WITH(hub(file, "</s>")->encode("\u4e2d"), ContainsSubstring("no piece has it"));
+  CHECK_THROWS_WITH(hub_tokenizer(file, "</s>")->encode("\u4e2d"),
+                    ContainsSubstring("no piece has it"));
   file = all().at("kinds").at("whole words").at("file");
   file["model"]["unk_token"] = "gone";
-  CHECK_THROWS_WITH(hub(file, "</s>"), ContainsSubstring("no token \"gone\""));
+  CHECK_THROWS_WITH(hub_tokenizer(file, "</s>"), ContainsSubstring("no token \"gone\""));
   file["model"].erase("unk_token");
-  CHECK_THROWS_WITH(hub(file, "</s>")->encode("never"), ContainsSubstring("does not have it"));
+  CHECK_THROWS_WITH(hub_tokenizer(file, "</s>")->encode("never"),
+                    ContainsSubstring("does not have it"));
   file = all().at("kinds").at("llama2").at("file");
   file["model"]["unk_token"] = nullptr;
   file["model"]["byte_fallback"] = false;
-  const auto by = hub(file, "</s>");
+  const auto by = hub_tokenizer(file, "</s>");
   CHECK(by->encode("t\u4e2dh") == by->encode("th"));
 }
 
 TEST_CASE("files that the library reads otherwise than they look are refused", "[tokenizer]") {
   auto file = all().at("kinds").at("llama2 new").at("file");
   file["normalizer"] = {{"type", "Strip"}, {"strip_left", true}, {"strip_right", true}};
-  CHECK_THROWS_WITH(hub(file, "</s>"), ContainsSubstring("take what a text begins with"));
+  CHECK_THROWS_WITH(hub_tokenizer(file, "</s>"), ContainsSubstring("take what a text begins with"));
   file = all().at("kinds").at("bert").at("file");
   const auto frame = file.at("post_processor");
   file["post_processor"] = {{"type", "Sequence"}, {"processors", {frame, frame}}};
-  CHECK_THROWS_WITH(hub(file, "[SEP]"), ContainsSubstring("the second that puts tokens"));
+  CHECK_THROWS_WITH(hub_tokenizer(file, "[SEP]"), ContainsSubstring("the second that puts tokens"));
   file["post_processor"] = nullptr;
   const auto size = file.at("model").at("vocab").size();
   const auto add = [&](std::size_t more, const std::string& content) {
@@ -293,15 +290,17 @@ TEST_CASE("files that the library reads otherwise than they look are refused", "
         {{"id", size + more}, {"content", content}, {"normalized", true}});
   };
   add(0, "New One");
-  const auto by = hub(file, "[SEP]");
+  const auto by = hub_tokenizer(file, "[SEP]");
   CHECK(by->encode("a new one") == by->encode("a New One"));
   CHECK(by->decode(ids{std::int32_t(size)}) == "new one");
   add(1, "new one");
-  CHECK_THROWS_WITH(hub(file, "[SEP]"), ContainsSubstring("the same once they are normalized"));
+  CHECK_THROWS_WITH(hub_tokenizer(file, "[SEP]"),
+                    ContainsSubstring("the same once they are normalized"));
   file["added_tokens"].back()["content"] = "\x01";
-  CHECK_THROWS_WITH(hub(file, "[SEP]"), ContainsSubstring("is empty once it is normalized"));
+  CHECK_THROWS_WITH(hub_tokenizer(file, "[SEP]"),
+                    ContainsSubstring("is empty once it is normalized"));
   file["added_tokens"].back()["content"] = std::string(5000, 'a');
-  CHECK_THROWS_WITH(hub(file, "[SEP]"), ContainsSubstring("more than 4096 bytes"));
+  CHECK_THROWS_WITH(hub_tokenizer(file, "[SEP]"), ContainsSubstring("more than 4096 bytes"));
 }
 
 TEST_CASE("what decides ids is in the fingerprint, decoder and post-processor are not",
@@ -310,7 +309,7 @@ TEST_CASE("what decides ids is in the fingerprint, decoder and post-processor ar
     auto file = all().at("kinds").at(kind).at("file");
     if (at)
       file[json::json_pointer(at)] = value;
-    return hub(file, all().at("kinds").at(kind).at("end"))->fingerprint();
+    return hub_tokenizer(file, all().at("kinds").at(kind).at("end"))->fingerprint();
   };
   const auto changes = [&](const std::string& kind, const char* at, const json& value) {
     return !(with(kind, nullptr, {}) == with(kind, at, value));

@@ -7,6 +7,7 @@
 #include "runtime/tokenizer/bpe_tokenizer.hpp"
 #include "runtime/tokenizer/description.hpp"
 #include "runtime/tokenizer/tokenizer_json.hpp"
+#include "tests/support/hub_tokenizer.hpp"
 #include "tests/support/places.hpp"
 #include "tests/support/scratch_folder.hpp"
 
@@ -18,7 +19,9 @@
 
 using namespace troupe::runtime;
 using Catch::Matchers::ContainsSubstring;
+using troupe::tests::hub_tokenizer;
 using troupe::tests::scratch_folder;
+using troupe::tests::write_hub_tokenizer;
 using json = nlohmann::json;
 using ids = std::vector<std::int32_t>;
 
@@ -41,18 +44,6 @@ json file_of(const std::string& kind) {
   return out;
 }
 
-void write(const std::filesystem::path& folder, const json& file) {
-  make_folder(folder);
-  write_text(folder / "tokenizer.json", file.dump());
-  write_text(folder / "tokenizer_config.json", R"({"eos_token": "<|endoftext|>"})");
-}
-
-std::unique_ptr<const tokenizer> made(const json& file) {
-  const scratch_folder folder;
-  write(folder.path(), file);
-  return make_tokenizer(tokenizer_in(folder.path()));
-}
-
 /// Of the folder that `prepare` filled.
 std::string refusal(const std::function<void(const std::filesystem::path&)>& prepare) {
   const scratch_folder folder;
@@ -70,7 +61,7 @@ std::string refusal_with(const char* pointer, const json& value) {
   return refusal([&](const auto& folder) {
     auto file = file_of("gpt2");
     file[json::json_pointer(pointer)] = value;
-    write(folder, file);
+    write_hub_tokenizer(folder, file);
   });
 }
 
@@ -80,7 +71,7 @@ TEST_CASE("texts encode to the ids that Hugging Face gives, with special tokens 
           "[tokenizer][golden]") {
   REQUIRE(golden().at("kinds").size() == 10);
   for (const auto& [kind, parts] : golden().at("kinds").items()) {
-    const auto t = made(file_of(kind));
+    const auto t = hub_tokenizer(file_of(kind));
     const auto& texts = golden().at("texts");
     REQUIRE(texts.size() == parts.at("ids").size());
     for (std::size_t i = 0; i < texts.size(); ++i) {
@@ -99,25 +90,25 @@ TEST_CASE("texts encode to the ids that Hugging Face gives, with special tokens 
 
 TEST_CASE("a tokenizer.json that does what GPT-2's two files do has their fingerprint",
           "[tokenizer]") {
-  const auto t = made(file_of("gpt2"));
+  const auto t = hub_tokenizer(file_of("gpt2"));
   CHECK(t->kind() == "HuggingFaceTokenizer");
   const auto loaded = [] {
     const scratch_folder folder;
-    write(folder.path(), file_of("gpt2"));
+    write_hub_tokenizer(folder.path(), file_of("gpt2"));
     auto file = load_tokenizer_json(folder / "tokenizer.json");
     file.vocabulary.end_of_document = std::int32_t(file.vocabulary.tokens.size()) - 1;
     return file.vocabulary;
   }();
   CHECK(t->fingerprint() == bpe_tokenizer(loaded).fingerprint());
   for (const auto* other : {"roberta", "llama3", "qwen2", "deepseek", "parts"})
-    CHECK_FALSE(made(file_of(other))->fingerprint() == t->fingerprint());
+    CHECK_FALSE(hub_tokenizer(file_of(other))->fingerprint() == t->fingerprint());
   // Merges that no training made are applied in another order.
   auto swapped = file_of("gpt2");
   std::reverse(swapped["model"]["merges"].begin(), swapped["model"]["merges"].end());
-  const auto reversed = made(swapped);
+  const auto reversed = hub_tokenizer(swapped);
   const auto by_two_files = [&] {
     const scratch_folder folder;
-    write(folder.path(), swapped);
+    write_hub_tokenizer(folder.path(), swapped);
     auto file = load_tokenizer_json(folder / "tokenizer.json");
     file.vocabulary.end_of_document = t->end_of_document();
     return bpe_tokenizer(file.vocabulary).fingerprint();
@@ -125,16 +116,16 @@ TEST_CASE("a tokenizer.json that does what GPT-2's two files do has their finger
   CHECK_FALSE(reversed->fingerprint() == by_two_files);
   // What is not done to a text is no part of it.
   auto file = file_of("qwen2");
-  const auto before = made(file)->fingerprint();
+  const auto before = hub_tokenizer(file)->fingerprint();
   file["truncation"] = {{"max_length", 5}};
-  CHECK(made(file)->fingerprint() == before);
+  CHECK(hub_tokenizer(file)->fingerprint() == before);
   file["added_tokens"][0]["lstrip"] = true;
-  CHECK_FALSE(made(file)->fingerprint() == before);
+  CHECK_FALSE(hub_tokenizer(file)->fingerprint() == before);
 }
 
 TEST_CASE("what is not UTF-8 encodes byte by byte, and comes back", "[tokenizer]") {
   for (const auto* kind : {"gpt2", "llama3", "o200k"}) {
-    const auto t = made(file_of(kind));
+    const auto t = hub_tokenizer(file_of(kind));
     const std::string text = "the\xC3 stage\xE4\xB8 \xFF<|endoftext|>\xF0\x9F";
     CHECK(t->decode(t->encode(text)) == text);
     CHECK(t->decode(t->encode(text, special_tokens::recognised)) == text);
@@ -149,7 +140,7 @@ TEST_CASE("ids without a token decode to nothing, ids beyond the vocabulary are 
   const auto end = file["added_tokens"][0]["id"].get<std::int32_t>();
   file["model"]["vocab"]["far"] = end + 7;
   file["added_tokens"][0]["id"] = end + 1;  // as many as the vocabulary has
-  const auto t = made(file);
+  const auto t = hub_tokenizer(file);
   CHECK(t->vocabulary_size() == end + 8);
   CHECK(t->decode(ids{end, end + 6, end + 7}) == "far");
   CHECK_THROWS_WITH(t->decode(ids{end + 8}), ContainsSubstring("the vocabulary ends at"));
@@ -158,7 +149,7 @@ TEST_CASE("ids without a token decode to nothing, ids beyond the vocabulary are 
 TEST_CASE("the folder says which token ends a document", "[tokenizer]") {
   const auto end_with = [](const char* name, const char* text) {
     const scratch_folder folder;
-    write(folder.path(), file_of("qwen2"));
+    write_hub_tokenizer(folder.path(), file_of("qwen2"));
     std::filesystem::remove(folder / "tokenizer_config.json");
     if (name)
       write_text(folder / name, text);
@@ -241,20 +232,21 @@ TEST_CASE("parts of a tokenizer.json that are not supported are named", "[tokeni
   }
   auto repeated = file_of("gpt2");
   repeated["added_tokens"].push_back(repeated["added_tokens"][0]);
-  CHECK_THROWS_WITH(made(repeated), ContainsSubstring("\"<|endoftext|>\" is there twice"));
+  CHECK_THROWS_WITH(hub_tokenizer(repeated), ContainsSubstring("\"<|endoftext|>\" is there twice"));
   auto long_file = file_of("gpt2");
   const auto rule = json::parse(
       R"({"type": "Split", "pattern": {"String": "a"}, "behavior": "Isolated", "invert": false})");
   long_file["pre_tokenizer"] = {{"type", "Sequence"}, {"pretokenizers", json::array()}};
   for (int i = 0; i < 30000; ++i)
     long_file["pre_tokenizer"]["pretokenizers"].push_back(rule);
-  CHECK_THROWS_WITH(made(long_file), ContainsSubstring("more than 100 pre-tokenizers"));
+  CHECK_THROWS_WITH(hub_tokenizer(long_file), ContainsSubstring("more than 100 pre-tokenizers"));
   auto growing = file_of("parts");
   growing["normalizer"]["normalizers"] = json::array();
   for (int i = 0; i < 60; ++i)
     growing["normalizer"]["normalizers"].push_back(
         {{"type", "Replace"}, {"pattern", {{"String", "a"}}}, {"content", "aa"}});
-  CHECK_THROWS_WITH(made(growing)->encode("a"), ContainsSubstring("replaces what it has replaced"));
+  CHECK_THROWS_WITH(hub_tokenizer(growing)->encode("a"),
+                    ContainsSubstring("replaces what it has replaced"));
   CHECK_THAT(refusal([](const auto& folder) { write_text(folder / "tokenizer.json", "[1,"); }),
              ContainsSubstring("not JSON"));
   CHECK_THAT(refusal([](const auto& folder) {
@@ -265,14 +257,14 @@ TEST_CASE("parts of a tokenizer.json that are not supported are named", "[tokeni
 
 TEST_CASE("what a file leaves to its defaults does not change the fingerprint", "[tokenizer]") {
   const auto file = file_of("qwen2");
-  const auto before = made(file)->fingerprint();
+  const auto before = hub_tokenizer(file)->fingerprint();
   auto shorter = file;
   for (const auto* key : {"ignore_merges", "byte_fallback", "fuse_unk", "unk_token"})
     shorter["model"].erase(key);
   shorter["pre_tokenizer"]["pretokenizers"][0].erase("invert");
-  CHECK(made(shorter)->fingerprint() == before);
+  CHECK(hub_tokenizer(shorter)->fingerprint() == before);
   shorter["pre_tokenizer"]["pretokenizers"][0]["behavior"] = "Removed";
-  CHECK_FALSE(made(shorter)->fingerprint() == before);
+  CHECK_FALSE(hub_tokenizer(shorter)->fingerprint() == before);
 }
 
 TEST_CASE("of a merge that is listed twice the last place counts", "[tokenizer]") {
@@ -283,7 +275,7 @@ TEST_CASE("of a merge that is listed twice the last place counts", "[tokenizer]"
   moved["model"]["merges"].erase(0);
   moved["model"]["merges"].push_back(first);
   merges.push_back(first);
-  const auto t = made(file), by = made(moved);
+  const auto t = hub_tokenizer(file), by = hub_tokenizer(moved);
   for (const auto& text : golden().at("texts"))
     CHECK(t->encode(text.get<std::string>()) == by->encode(text.get<std::string>()));
 }
@@ -318,7 +310,7 @@ TEST_CASE("two files are not taken for GPT-2's where the folder is of another mo
 TEST_CASE("a tokenizer.json is kept with the run, and what says its end of documents",
           "[tokenizer]") {
   const scratch_folder folder;
-  write(folder / "hub", file_of("qwen2"));
+  write_hub_tokenizer(folder / "hub", file_of("qwen2"));
   write_text(folder / "hub/tokenizer_config.json", R"({"eos_token": "<|im_start|>"})");
   const auto choice = tokenizer_in(folder / "hub");
   const auto original = make_tokenizer(choice);
