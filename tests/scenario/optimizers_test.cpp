@@ -43,11 +43,14 @@ TEST_CASE("with every optimizer stages, replicas and a distributed optimizer cha
           "[scenario][unsanitized]") {
   const auto kind = optimizer_kind(GENERATE(1, 2, 3));  // sgd, lion, muon
   const int P = GENERATE(1, 2);
-  const bool bf16 = GENERATE(false, true);
-  CAPTURE(int(kind), P, bf16);
+  const auto precision = runtime::dtype(GENERATE(0, 1, 2));  // f32, bf16, f16
+  CAPTURE(int(kind), P, to_string(precision));
   auto job = trained_by(kind, P, 2, 1);
-  job.training.precision = bf16 ? runtime::dtype::bf16 : runtime::dtype::f32;
+  job.training.precision = precision;
+  job.training.scaling.initial = 1 << 24;  // in f16 a step or more is left out
   const auto expected = tests::by_reference_trainer(job);
+  CHECK((expected.back().skipped.iterations > 0) == (precision == runtime::dtype::f16));
+  INFO(expected.back().skipped.iterations << " steps left out");
   CHECK(expected.back().lm_loss < expected.front().lm_loss - 0.05);
   for (const bool distributed : {false, true}) {
     job.reduction.distributed_optimizer = distributed;
@@ -55,7 +58,7 @@ TEST_CASE("with every optimizer stages, replicas and a distributed optimizer cha
     for (const auto& step : expected) {
       const auto& line = seen.at(int(step.iteration));
       CHECK(line["state_digest"] == to_string(step.state));
-      CHECK(line["lm_loss"] == step.lm_loss);
+      CHECK((step.was_skipped() || line["lm_loss"] == step.lm_loss));
     }
   }
 }
