@@ -1,6 +1,7 @@
 #include "actors/checkpointer/checkpointer.hpp"
 
 #include "actors/support/guard.hpp"
+#include "runtime/checkpoint/regained_lock.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/json_text.hpp"
 #include "runtime/core/log.hpp"
@@ -22,6 +23,7 @@ void checkpointer_state::start(const messages::spawn_checkpointer& told,
   job_ = std::move(job);
   context_ = std::move(context);
   token_ = std::move(token);
+  locks_ = runtime::is_locked(job_->job.checkpoints.save);
   end_on_exception(self_, "checkpointer");
 }
 
@@ -86,8 +88,17 @@ void checkpointer_state::write_if_complete(runtime::step_id step) {
 }
 
 std::filesystem::path checkpointer_state::write(
-    const messages::save& order, const std::vector<std::pair<shards, shards>>& parts) const {
+    const messages::save& order, const std::vector<std::pair<shards, shards>>& parts) {
   const auto& job = job_->job;
+  if (locks_)
+    if (auto lock = runtime::regained_lock(job.checkpoints.save)) {
+      lock_ = std::move(lock);
+      runtime::log_warning(
+          "'{}' was removed, or its lock, while this run saves there: it is locked again; what "
+          "else was "
+          "there is lost, as checkpoints, the configuration and the copy of the tokenizer",
+          job.checkpoints.save.string());
+    }
   if (failed_)  // a disk that refuses to write may have refused to remove
     runtime::clear_remains(job.checkpoints.save);
   runtime::checkpoint_writer by(

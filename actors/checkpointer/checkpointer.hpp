@@ -37,7 +37,7 @@ class checkpointer_state {
   using shards = std::vector<runtime::tensor_shard<runtime::tensor>>;  ///< of a rank
   shards redeemed(const std::vector<runtime::tensor_shard<runtime::ticket>>& told) const;
   std::filesystem::path write(const messages::save& order,
-                              const std::vector<std::pair<shards, shards>>& parts) const;
+                              const std::vector<std::pair<shards, shards>>& parts);
   static runtime::shard_record write(runtime::checkpoint_writer& by,
                                      const std::string& file,
                                      const shards& what);
@@ -51,7 +51,9 @@ class checkpointer_state {
   runtime::cancel_token token_;
   std::map<runtime::step_id, messages::save> expected_;
   std::map<runtime::step_id, std::map<int, messages::snapshot>> parts_;
-  bool failed_ = false;  ///< the newest could not be written
+  bool locks_ = false;                             ///< this process has locked the folder
+  std::unique_ptr<runtime::directory_lock> lock_;  ///< taken here, after the folder was removed
+  bool failed_ = false;                            ///< the newest could not be written
 };
 
 /// Spawn with caf::detached: writing blocks. What cannot be written is told with save_failed, and

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <exception>
 #include <lua.hpp>
+#include <map>
 #include <string_view>
 #include <utility>
 
@@ -18,8 +19,15 @@ constexpr const char* chunk = "=script";  ///< short: Lua cuts long names; ours 
 constexpr std::string_view chunk_mark = "script:", prelude_mark = "prelude:";
 // SCRIPT-BOUND: every call of a script ends, within its instructions and its memory.
 constexpr int stride = 1000;  ///< instructions between two looks at the bound
-/// Comparing two texts is one instruction: a bound keeps it a short one.
+// A single instruction compares two texts, or copies all arguments of a function. So while long
+// texts or many values stand, each instruction costs as many as that work is worth, and both have
+// an end.
 constexpr std::size_t longest_text = std::size_t{256} << 10;
+constexpr std::size_t long_text = 256;                    ///< bytes compared in the time of one
+constexpr std::size_t most_stack = std::size_t{1} << 18;  ///< bytes, 16 a value
+constexpr std::size_t small_stack = most_stack / 64, stack_an_instruction = 2048;
+/// The parser goes through all jumps of an expression again at each `and`.
+constexpr std::size_t longest_source = std::size_t{64} << 10;
 
 }  // namespace
 
@@ -31,7 +39,13 @@ struct interpreter::account {
   std::int64_t left = 0;  ///< instructions
   std::size_t used = 0;   ///< bytes
   int refused_line = 0;   ///< at the last refusal of memory
-  bool refused_text = false;
+  bool refused_text = false, refused_stack = false;
+  std::map<const void*, std::size_t> long_texts = {};  ///< that stand, in bytes
+  std::size_t longest = 0;                             ///< of these, since the last look
+  const void* stack = nullptr;                    ///< Lua's block of all values of all functions
+  std::size_t stack_size = 0, largest_stack = 0;  ///< bytes; now, and since the last look
+  const void* newest = nullptr;                   ///< block without a kind
+  std::size_t newest_size = 0;
   bool out_of_instructions = false;
   std::exception_ptr thrown = {};  ///< by C++ below Lua
 };
@@ -44,32 +58,116 @@ interpreter::account& account_of(lua_State* lua) {
   return *static_cast<interpreter::account*>(out);
 }
 
-void* allocate(void* of, void* old, std::size_t old_size, std::size_t new_size) {
+/// Whether `grows` bytes more, of a text or of something else, are too many.
+bool refuses(interpreter::account& a, int kind, std::size_t size, std::size_t grows) {
+  a.refused_text = kind == LUA_TSTRING && size > longest_text;
+  const bool full = grows > a.limits.memory || a.used > a.limits.memory - grows;
+  // Lua now goes through all that it has, and asks again.
+  a.left -= std::int64_t(full ? a.used / 32 : grows / 16);
+  if (!a.refused_text && !full && a.left >= 0)
+    return false;
+  if (!a.out_of_instructions)
+    a.refused_line = a.lua ? script_line(a.lua) : 0;
+  a.out_of_instructions |= a.left < 0;
+  return true;
+}
+
+void note_stack(interpreter::account& a, const void* where, std::size_t size) {
+  a.stack = where;
+  a.stack_size = size;
+  a.largest_stack = std::max(a.largest_stack, size);
+  if (size <= most_stack)
+    return;
+  a.refused_stack = true;
+  a.left = -1;  // it ends when it next asks for memory, or pays
+}
+
+/// Of the block that was `old` and is `now`; either may be none. A stack that grows is a new block,
+/// after which the old is given back, or the same one.
+void note(interpreter::account& a, const void* old, const void* now, int kind, std::size_t size) {
+  if (!old && kind == 0) {
+    a.newest = now;
+    a.newest_size = size;
+  }
+  if (old && old == a.stack)
+    now ? note_stack(a, now, size) : note_stack(a, a.newest, a.newest_size);
+  if (old && !now && !a.long_texts.empty())
+    a.long_texts.erase(old);
+  if (kind == LUA_TSTRING && size > long_text) {
+    a.long_texts.emplace(now, size);
+    a.longest = std::max(a.longest, size);
+  }
+}
+
+void* allocate(void* of, void* old, std::size_t old_size, std::size_t new_size) noexcept {
   auto& a = *static_cast<interpreter::account*>(of);
   const std::size_t had = old ? old_size : 0;
+  const int kind = old ? LUA_TNONE : int(old_size);  // Lua says it of what is new
   if (new_size == 0) {
     a.used -= had;
+    note(a, old, nullptr, kind, 0);
     std::free(old);
     return nullptr;
   }
-  if (new_size > had) {
-    const auto grows = new_size - had;
-    // For what is new, Lua says in place of the old size what it will be.
-    a.refused_text = !old && old_size == LUA_TSTRING && new_size > longest_text;
-    if (a.refused_text || grows > a.limits.memory || a.used > a.limits.memory - grows) {
-      a.refused_line = a.lua ? script_line(a.lua) : 0;
-      return nullptr;
-    }
-    a.left -= std::int64_t(grows / 16);
-  }
+  if (new_size > had && refuses(a, kind, new_size, new_size - had))
+    return nullptr;
   void* out = std::realloc(old, new_size);
-  if (out)
+  if (out) {
     a.used += new_size - had;
+    note(a, old, out, kind, new_size);
+  }
   return out;
 }
 
 void on_count(lua_State* lua, lua_Debug*) {
-  charge(lua, stride);
+  auto& a = account_of(lua);
+  std::size_t each = 1 + a.longest / long_text;
+  if (a.largest_stack > small_stack)
+    each += a.largest_stack / stack_an_instruction;
+  a.longest = 0;
+  for (const auto& [where, size] : a.long_texts)
+    a.longest = std::max(a.longest, size);
+  a.largest_stack = a.stack_size;
+  charge(lua, stride * std::int64_t(each));
+}
+
+/// Where Lua has its stack: the one block that grows when more of it is asked for.
+void find_stack(lua_State* lua, interpreter::account& a) {
+  a.newest = nullptr;
+  lua_checkstack(lua, 200);
+  note_stack(a, a.newest, a.newest_size);
+}
+
+/// Whether a text of the script has a byte 0: Lua compares such texts from 0 to 0, byte by byte.
+bool writes_zero(std::string_view code) {
+  const auto is_zero = [](std::string_view digits, std::string_view these, std::size_t most) {
+    const auto end = std::min({digits.find_first_not_of(these), digits.size(), most});
+    return end > 0 && digits.substr(0, end).find_first_not_of('0') == digits.npos;
+  };
+  for (std::size_t i = 0; i + 1 < code.size(); ++i) {
+    if (code[i] != '\\')
+      continue;
+    const auto after = code.substr(++i);
+    if (is_zero(after, "0123456789", 3)
+        || (after.front() == 'x' && is_zero(after.substr(1), "0123456789abcdefABCDEF", 2))
+        || (after.starts_with("u{") && is_zero(after.substr(2), "0123456789abcdefABCDEF", 65536)))
+      return true;
+  }
+  return code.find('\0') != code.npos;
+}
+
+/// What a script may be, before Lua reads it.
+void check_source(const std::string& file, std::string_view code) {
+  if (code.size() > longest_source)
+    throw input_error(
+        "{}: has {} bytes; a schedule script has at most {}: it is a rule, and "
+        "reads no list of actions",
+        file,
+        code.size(),
+        longest_source);
+  if (writes_zero(code))
+    throw input_error(
+        "{}: has a byte 0, or writes one in a text (\\0); texts of schedules have none", file);
 }
 
 /// Lua calls this where the error is, before anything is unwound.
@@ -130,9 +228,15 @@ void charge(lua_State* lua, std::int64_t instructions) {
   a.left -= instructions;
   if (a.left >= 0)
     return;
+  if (!a.out_of_instructions)
+    a.refused_line = script_line(lua);
   a.out_of_instructions = true;
   lua_pushliteral(lua, "out of instructions");
   lua_error(lua);
+}
+
+std::size_t memory_in_use(lua_State* lua) {
+  return account_of(lua).used;
 }
 
 void print_line(lua_State* lua, const std::string& text) {
@@ -158,6 +262,8 @@ interpreter::interpreter(const std::string& file,
     complain(what, LUA_ERRMEM);
   account_->lua = lua_;
   try {
+    find_stack(lua_, *account_);
+    check_source(file, text);
     run("its sandbox", open_sandbox);
     lua_sethook(lua_, on_count, LUA_MASKCOUNT, stride);
     run(what, [&](lua_State* lua) {
@@ -182,7 +288,7 @@ interpreter::~interpreter() {
 
 void interpreter::run(const std::string& what, const std::function<void(lua_State*)>& body) {
   account_->left = std::int64_t(account_->limits.instructions);
-  account_->out_of_instructions = false;
+  account_->out_of_instructions = account_->refused_text = account_->refused_stack = false;
   lua_settop(lua_, 0);
   lua_pushcfunction(lua_, with_position);
   lua_pushcfunction(lua_, call_body);
@@ -198,11 +304,27 @@ void interpreter::run(const std::string& what, const std::function<void(lua_Stat
 void interpreter::complain(const std::string& what, int status) {
   const auto& a = *account_;
   const auto at = [&](int line) { return line > 0 ? fmt::format("{}:{}", a.file, line) : a.file; };
+  const auto stopped = [&](const std::string& place) {
+    if (a.refused_stack)
+      return input_error(
+          "{}: {} has too many values at once: arguments, or functions called within "
+          "functions; a long list is better a table",
+          place,
+          what);
+    return input_error(
+        "{}: {} was stopped after the {} instructions that a call has: does a loop "
+        "never end?",
+        place,
+        what,
+        a.limits.instructions);
+  };
   if (status == LUA_ERRMEM && a.refused_text)
     throw input_error("{}: {} makes a text of more than {} KiB; a long row is better a list",
                       at(a.refused_line),
                       what,
                       longest_text >> 10);
+  if (status == LUA_ERRMEM && a.out_of_instructions)
+    throw stopped(at(a.refused_line));
   if (status == LUA_ERRMEM)
     throw input_error("{}: {} needs more than the {} KiB of memory that a schedule script has",
                       at(a.refused_line),
@@ -216,12 +338,7 @@ void interpreter::complain(const std::string& what, int status) {
     message.erase(0, end == message.npos ? end : end + 2);
   }
   if (a.out_of_instructions)
-    throw input_error(
-        "{}: {} was stopped after the {} instructions that a call has: does a loop "
-        "never end?",
-        place,
-        what,
-        a.limits.instructions);
+    throw stopped(place);
   throw input_error("{}: {}", place, printable(message, 500));
 }
 

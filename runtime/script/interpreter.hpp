@@ -50,6 +50,9 @@ void open_sandbox(lua_State* lua);
 /// For C functions that do more than their instruction: throws as Lua does when nothing is left.
 void charge(lua_State* lua, std::int64_t instructions);
 
+/// Bytes of memory that the script has now.
+std::size_t memory_in_use(lua_State* lua);
+
 /// Of the innermost line of the script that is being carried out; 0: none is.
 int script_line(lua_State* lua);
 

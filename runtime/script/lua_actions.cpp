@@ -131,6 +131,7 @@ std::string read_actions(lua_State* lua, int index, std::vector<action>& out) {
   if (lua_type(lua, index) == LUA_TSTRING) {
     std::size_t size = 0;
     const char* text = lua_tolstring(lua, index, &size);
+    charge(lua, 1 + std::int64_t(size / 4));
     return read_actions({text, size}, out);
   }
   if (!lua_istable(lua, index))
@@ -166,6 +167,8 @@ std::string read_row(lua_State* lua, int index, std::vector<action>& out) {
     lua_rawgeti(lua, index, lua_Integer(i));
     if (const auto why = read_actions(lua, -1, out); !why.empty())
       return located(why);
+    if (out.size() > most)
+      return fmt::format("it returned more than {} actions", most);
     lua_pop(lua, 1);
   }
   return "";

@@ -7,13 +7,15 @@ namespace {
 
 // Written in Lua where that is shorter; its instructions count as the script's own. What it leaves
 // out or replaces, and why:
-//   SCRIPT-BOUND   patterns, table.move and string.rep of "" run on inside one instruction; pcall
-//                  would catch the bound, a finaliser (setmetatable) runs without it
+//   SCRIPT-BOUND   patterns, table.move and string.rep of "" run on inside one instruction, a byte
+//   0
+//                  makes comparing texts slow; pcall would catch the bound, a finaliser
+//                  (setmetatable) runs without it
 //   SCRIPT-SAME    the order of pairs, the pivots of table.sort, the addresses in tostring and
 //                  math.random change from run to run
 //   no way out     files, processes, clocks, code from texts
 constexpr const char* prelude = R"lua(
-local charged, print_line = ...
+local charged, print_line, charge_table = ...
 local error, ipairs, select, tostring, type, next = error, ipairs, select, tostring, type, next
 local string, table, math = string, table, math
 
@@ -69,6 +71,7 @@ local function key_before(a, b)
 end
 local function sorted_pairs(t)
   if type(t) ~= "table" then error("pairs needs a table, not a " .. type(t), 2) end
+  charge_table()
   local keys = {}
   for key in next, t do
     if not place_of[type(key)] then
@@ -97,14 +100,19 @@ function texts.rep(s, n, between)
   if n > 300000 / each then error("string.rep makes a text of more than 256 KiB", 2) end
   return repeated(s, n, between)
 end
-local format, find, gsub = texts.format, string.find, string.gsub
+local format, char, find, gsub = texts.format, texts.char, charged(string.find), charged(string.gsub)
+local function without_zero(s)
+  if find(s, "\0", 1, true) then error("texts of schedules have no byte 0", 3) end
+  return s
+end
+function texts.char(...) return without_zero(char(...)) end
 function texts.format(fmt, ...)
   if find((gsub(fmt, "%%%%", "")), "%%[-+ #0-9.]*p") then error("string.format has no %p: addresses change from run to run", 2) end
   for i = 1, select("#", ...) do
     local kind = type((select(i, ...)))
     if kind == "table" or kind == "function" then error("string.format cannot write a " .. kind, 2) end
   end
-  return format(fmt, ...)
+  return without_zero(format(fmt, ...))
 end
 for _, name in ipairs { "find", "gmatch", "gsub", "match" } do
   texts[name] = refused("string." .. name, "a pattern can run on without a bound")
@@ -119,10 +127,11 @@ for name, value in next, math do numbers[name] = value end
 local same = "a schedule is the same for the same arguments"
 numbers.random = refused("math.random", same)
 numbers.randomseed = numbers.random
+numbers.max, numbers.min = charged(math.max), charged(math.min)
 
 local seen = {
-  _VERSION = _VERSION, assert = assert, error = error, ipairs = ipairs, pairs = sorted_pairs,
-  select = select, tonumber = charged(tonumber), tostring = text_of, type = type,
+  _VERSION = _VERSION, assert = charged(assert), error = error, ipairs = ipairs, pairs = sorted_pairs,
+  select = charged(select), tonumber = charged(tonumber), tostring = text_of, type = type,
   string = texts, table = tables, math = numbers,
   io = refused_table("io", "it has no files"),
   os = refused_table("os", "it has no clock, no files and no processes"),
@@ -157,7 +166,7 @@ all._G = all
 /// The function that it was made for, when its arguments have been paid.
 int call_charged(lua_State* lua) {
   const int count = lua_gettop(lua);
-  std::int64_t cost = 1;
+  std::int64_t cost = 1 + count;
   for (int i = 1; i <= count; ++i)
     if (const auto size = std::int64_t(lua_rawlen(lua, i)); lua_type(lua, i) == LUA_TSTRING)
       cost += size / 16;
@@ -167,7 +176,9 @@ int call_charged(lua_State* lua) {
   lua_pushvalue(lua, lua_upvalueindex(1));
   lua_insert(lua, 1);
   lua_call(lua, count, LUA_MULTRET);
-  return lua_gettop(lua);
+  const int results = lua_gettop(lua);
+  charge(lua, results);
+  return results;
 }
 
 int make_charged(lua_State* lua) {
@@ -175,6 +186,12 @@ int make_charged(lua_State* lua) {
   lua_settop(lua, 1);
   lua_pushcclosure(lua, call_charged, 1);
   return 1;
+}
+
+/// Going through a table meets places that are empty, too: no more than there is memory.
+int charge_table(lua_State* lua) {
+  charge(lua, std::int64_t(memory_in_use(lua) / 256));
+  return 0;
 }
 
 int print_text(lua_State* lua) {
@@ -195,7 +212,8 @@ void open_sandbox(lua_State* lua) {
     lua_error(lua);
   lua_pushcfunction(lua, make_charged);
   lua_pushcfunction(lua, print_text);
-  lua_call(lua, 2, 0);
+  lua_pushcfunction(lua, charge_table);
+  lua_call(lua, 3, 0);
 }
 
 }  // namespace troupe::runtime

@@ -27,7 +27,27 @@ growing_file::~growing_file() {
   ::close(descriptor_);
 }
 
-void growing_file::append(std::string_view record) {
+void growing_file::append(std::string_view record, std::string_view first) {
+  struct stat now = {};
+  const bool removed = ::fstat(descriptor_, &now) == 0 && S_ISREG(now.st_mode) && now.st_nlink == 0;
+  if (removed)
+    begin_anew();
+  write(removed ? std::string(first) + std::string(record) : std::string(record));
+}
+
+void growing_file::begin_anew() {
+  const int file = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
+  if (file < 0)
+    throw io_error("{} '{}' was removed while it was written, and cannot begin anew: {}{}",
+                   flag_,
+                   path_.string(),
+                   system_message(errno),
+                   errno == ENOENT ? "; a save folder returns with the next checkpoint"
+                                   : "; make room, or remove what stands there");
+  ::close(std::exchange(descriptor_, file));
+}
+
+void growing_file::write(std::string_view record) {
   struct stat before = {};
   const bool can_shrink = ::fstat(descriptor_, &before) == 0 && S_ISREG(before.st_mode);
   while (!record.empty()) {

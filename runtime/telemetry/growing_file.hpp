@@ -18,11 +18,16 @@ class growing_file {
   growing_file(const growing_file&) = delete;
   growing_file& operator=(const growing_file&) = delete;
 
-  /// Throws io_error; of a record that did not fit nothing stays.
-  void append(std::string_view record);
+  /// Throws io_error; of a record that did not fit nothing stays. A file that was removed begins
+  /// anew, with `first` before the record, unless another has taken its place: that may be another
+  /// run's.
+  void append(std::string_view record, std::string_view first = {});
   bool is_empty() const;
 
  private:
+  void write(std::string_view record);
+  void begin_anew();
+
   std::string flag_;
   std::filesystem::path path_;
   int descriptor_ = -1;

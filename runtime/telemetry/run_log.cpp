@@ -77,6 +77,10 @@ class json_log final : public record_sink {
   growing_file file_;
 };
 
+std::string header_of(const std::vector<std::string>& columns) {
+  return fmt::format("{}{}", fmt::join(columns, ","), line_end);
+}
+
 class csv_log final : public record_sink {
  public:
   csv_log(const std::filesystem::path& path,
@@ -104,17 +108,19 @@ class csv_log final : public record_sink {
     if (x.test || !held_ || held_->iteration != x.iteration)
       return;  // the table has no column for a test, which has no row of its own;
                // the step is an older run's: its row stands already
-    file_.append(csv_row(*held_, &x, settings_, columns_));
+    append(csv_row(*held_, &x, settings_, columns_));
     held_.reset();
   }
 
   void finish() override {
     if (held_)
-      file_.append(csv_row(*held_, nullptr, settings_, columns_));
+      append(csv_row(*held_, nullptr, settings_, columns_));
     held_.reset();
   }
 
  private:
+  void append(const std::string& row) { file_.append(row, header_of(columns_)); }
+
   log_settings settings_;
   std::function<bool(std::uint64_t)> is_validated_;
   growing_file file_;
@@ -176,7 +182,7 @@ const std::vector<std::string>& csv_columns() {
 }
 
 std::string csv_header() {
-  return fmt::format("{}{}", fmt::join(csv_columns(), ","), line_end);
+  return header_of(csv_columns());
 }
 
 std::string csv_row(const step_report& x,

@@ -1,3 +1,4 @@
+#include "runtime/checkpoint/regained_lock.hpp"
 #include "runtime/core/error.hpp"
 #include "tests/runtime/checkpoint/saved.hpp"
 #include "tests/support/broken.hpp"
@@ -8,6 +9,7 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <cerrno>
+#include <fstream>
 #include <unistd.h>
 
 using namespace troupe::tests;
@@ -105,6 +107,26 @@ TEST_CASE("two runs cannot save into one folder", "[checkpoint]") {
                       ContainsSubstring("process " + std::to_string(::getpid()) + " is saving"));
   }
   const directory_lock again(dir / "new");
+}
+
+TEST_CASE("ONE-WRITER: a run whose folder was removed has its lock again, unless another has it",
+          "[checkpoint]") {
+  const scratch_folder dir;
+  const auto saves = dir / "new";
+  const directory_lock first(saves);
+  CHECK(is_locked(saves));
+  CHECK_FALSE(regained_lock(saves));
+  fs::remove_all(saves);
+  CHECK_FALSE(is_locked(saves));
+  const auto second = regained_lock(saves);
+  REQUIRE(second);
+  CHECK_FALSE(regained_lock(saves));
+  CHECK_THROWS_WITH(directory_lock(saves), ContainsSubstring("is saving"));
+  // Another run came between: its lock has its own pid.
+  std::ofstream(saves / ".lock") << "1\n";  // in place
+  CHECK_THROWS_WITH(regained_lock(saves),
+                    ContainsSubstring("was removed while this run went on")
+                        && ContainsSubstring("process 1 is saving there"));
 }
 
 TEST_CASE("what dead writers left is cleared away at the next start, and nothing else",

@@ -287,14 +287,63 @@ TEST_CASE("SCRIPT-BOUND: a script has bounded memory", "[script]") {
         == "mine.lua:1: string.rep makes a text of more than 256 KiB");
   CHECK(refusal("string.rep('x', 1e300)")
         == "mine.lua:1: string.rep makes a text of more than 256 KiB");
-  CHECK_THAT(refusal("local function f(x) return 1 + f(x) end f(1)"),
-             ContainsSubstring("of memory") || ContainsSubstring("stack overflow"));
+  CHECK_THAT(
+      refusal("local function f(x) return 1 + f(x) end f(1)"),
+      ContainsSubstring("too many values at once") || ContainsSubstring("was stopped after"));
   CHECK_THAT(said([&] {
                schedule_script("mine.lua", "function plan() end", {1000000, 100});
              }),
              ContainsSubstring("needs more than"));
   CHECK_THAT(refusal("x = " + std::string(300, '(') + "1" + std::string(300, ')')),
              ContainsSubstring("overflow"));
+}
+
+TEST_CASE("SCRIPT-BOUND: what is long in one instruction costs as many as it is worth",
+          "[script]") {
+  // Each ends after at most 100,000 of its own instructions, where a million are allowed.
+  const std::string two = "local a, b = ('x'):rep(2e5) .. 'y', ('x'):rep(2e5) .. 'z' ";
+  const std::string many = "local function f(...) local n = 0 for i = 1, 1e4 do ";
+  const std::string call = " end end f(table.unpack(t)) ";
+  const std::string filled = "local t = {} for i = 1, 4000 do t[i] = i end ";
+  for (const auto& body :
+       {two + "local n = 0 for i = 1, 1e4 do if a < b then n = n + 1 end end",
+        two + "for i = 1, 1e4 do local same = a == b end",
+        filled + many + "n = select('#', ...)" + call,
+        filled + many + "n = math.max(...)" + call,
+        filled + many + "n = math.min(...)" + call,
+        filled + many + "assert(...)" + call,
+        filled + many + "f2 = {...} f2 = nil" + call,
+        std::string("for i = 1, 1e4 do table.unpack({}, 1, 4000) end"),
+        std::string("local t = {} for i = 1, 2e4 do t[i] = i end for i = 2e4, 1, -1 do "
+                    "t[i] = nil end for i = 1, 1e4 do pairs(t) end")})
+    CHECK_THAT(refusal(body), ContainsSubstring("was stopped after"));
+  // Near the limit of memory Lua goes through all of it for a few bytes.
+  CHECK_THAT(refusal("local t = {} for i = 1, 240000 do t[i] = i end\n"
+                     "for i = 1, 1e4 do local x = ('y'):rep(9e3) end"),
+             ContainsSubstring("was stopped after") || ContainsSubstring("of memory"));
+  CHECK_THAT(refusal("local t = {} table.unpack(t, 1, 1e5)"),
+             ContainsSubstring("has too many values at once"));
+  // A list that names the same long text again and again.
+  CHECK_THAT(refusal("local s = ('0F0 '):rep(5e4) local t = {} for i = 1, 1000 do t[i] = s end "
+                     "function plan() return t end"),
+             ContainsSubstring("was stopped after"));
+}
+
+TEST_CASE("SCRIPT-BOUND: a script is refused before Lua would read it for long", "[script]") {
+  std::string jumps = "x = a";
+  while (jumps.size() <= (std::size_t{64} << 10))
+    jumps += " and a";
+  CHECK_THAT(refusal(jumps), ContainsSubstring("a schedule script has at most 65536"));
+  for (const char* zero :
+       {"x = '\\0'", "x = '\\00'", "x = '\\x00'", "x = '\\u{0}'", "x = '\\\\\\0001'"})
+    CHECK_THAT(refusal(zero), ContainsSubstring("has a byte 0"));
+  CHECK_THAT(refusal(std::string("x = '\0'", 7)), ContainsSubstring("has a byte 0"));
+  CHECK_THAT(refusal("string.char(65, 0)"), ContainsSubstring("no byte 0"));
+  CHECK_THAT(refusal("string.format('%c', 0)"), ContainsSubstring("no byte 0"));
+  const std::string neither = "defines neither";
+  for (const char* none :
+       {"x = '\\10'", "x = '\\\\0'", "x = '\\x01'", "x = '\\u{10}'", "x = '\\n0'"})
+    CHECK_THAT(refusal(none), ContainsSubstring(neither));
 }
 
 TEST_CASE("SCRIPT-SAME: a script gives the same answer every time", "[script]") {
