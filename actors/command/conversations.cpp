@@ -75,14 +75,13 @@ void add_conversations(command_line& program) {
              "PREFIX",
              "Writes PREFIX_conversations and PREFIX_conversations_answers, .bin and .idx of each.",
              text(what.output_prefix));
-  line.value(
-      {.name = "--format",
-       .type = "FORMAT",
-       .help = "template: the folder's chat template; answers are what it marks by {% "
-               "generation %}, or what each message of the assistant adds. The others are "
-               "Megatron-LM's --sft-tokenizer-prompt-format: default (the folder's template, "
-               "all tokens count), nemotron-h-aligned, nemotron-nano-v2, identity."},
-      text(flags->format));
+  line.value({.name = "--format",
+              .type = "FORMAT",
+              .help = "template: the folder's chat template; answers are what it marks by {% "
+                      "generation %}, or what each message of the assistant adds. The others are "
+                      "the formats of Megatron-LM's --sft-tokenizer-prompt-format."},
+             one_of(flags->format,
+                    {"template", "default", "nemotron-h-aligned", "nemotron-nano-v2", "identity"}));
   line.value({.name = "--template",
               .type = "NAME",
               .default_value = "default",

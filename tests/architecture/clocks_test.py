@@ -18,6 +18,7 @@ DATES = {
     "actors/command/checkpoint_pages": "when a checkpoint was written, for people",
     "actors/command/tokenizer_chat": "prompts whose template tells the date",
     "actors/command/conversations": "conversations whose template tells the date",
+    "actors/command/generate_chat": "prompts whose template tells the date",
 }
 
 

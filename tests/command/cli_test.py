@@ -212,11 +212,11 @@ def check_conversations(folder):
     tok = tokenizer(folder)
     good = ["--output-prefix", folder / "talks", "--tokenizer", tok]
     refuses("--input", "conversations", *good)
-    refuses("gone", "conversations", "--input", folder / "gone", *good)
     line = '{"messages": [{"role": "user", "content": "a?"}, {"role": "assistant", "content": "b."}]}\n'
     (folder / "talks.jsonl").write_text(line * 30)
     (folder / "bad.jsonl").write_text(line + line.replace("assistant", "robot"))
     own = ["--format", "identity"]
+    refuses("gone", "conversations", "--input", folder / "gone", *own, *good)
     refuses("bad.jsonl', line 2: the role 'robot'", "conversations", "--input", folder / "bad.jsonl", *own, *good)
     refuses("chat template", "conversations", "--input", folder / "talks.jsonl", *good)
     refuses("'odd'", "conversations", "--input", folder / "talks.jsonl", "--format", "odd", *good)
