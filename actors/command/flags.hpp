@@ -67,7 +67,7 @@ struct training_flags {
     std::optional<std::string> split;
     std::filesystem::path cache;
     bool eod_mask_loss = false, reset_position_ids = false, reset_attention_mask = false,
-         per_token_loss = false;
+         per_token_loss = false, sft = false;
   } data;
 
   tokenizer_flags tokenizer;

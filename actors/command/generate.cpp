@@ -4,6 +4,7 @@
 #include "runtime/inference/text_stream.hpp"
 #include "runtime/tokenizer/null_tokenizer.hpp"
 
+#include <algorithm>
 #include <cctype>
 #include <cstdio>
 #include <memory>
@@ -66,6 +67,9 @@ shown_text stream_text(runtime::loaded_model& model,
       && !std::isspace(static_cast<unsigned char>(prompt.back())))
     give(" ");  // ids are words
   const auto visit = [&](std::size_t, std::int32_t token) {
+    if (std::find(flags.end_tokens.begin(), flags.end_tokens.end(), token)
+        != flags.end_tokens.end())
+      return false;
     give(stop.push(characters.push(token)));
     return !stop.found() && wanted();
   };
@@ -100,11 +104,17 @@ double parse_temperature(const std::string& flag, const std::string& word) {
 namespace {
 
 int generate_text(const generate_flags& flags) {
-  if (int(flags.interactive) + int(!flags.prompts.empty()) + int(flags.prompt.has_value()) > 1)
-    throw usage_error("--prompt, --prompts and --interactive exclude each other: give one");
+  if (int(flags.interactive) + int(!flags.prompts.empty()) + int(flags.prompt.has_value())
+          + int(flags.chat)
+      > 1)
+    throw usage_error("--prompt, --prompts, --interactive and --chat exclude each other: give one");
+  if (!flags.chat && !(flags.messages.empty() && flags.chat_template.empty() && flags.set.empty()))
+    throw usage_error("--messages, --template and --set belong to a conversation: add --chat");
   sampling_of(flags);  // before the model is read
   if (flags.interactive)
     return generate_interactively(flags);
+  if (flags.chat)
+    return generate_chat(flags);
   if (!flags.prompts.empty())
     return generate_batch(flags);
   const auto model = load(flags.model);
@@ -115,6 +125,31 @@ int generate_text(const generate_flags& flags) {
   show("\n");
   std::fputs(end_note(end, model->config()).c_str(), stderr);
   return 0;
+}
+
+void declare_chat(command_line& line, generate_flags& f) {
+  line.toggle("--chat",
+              "A conversation by the chat template of --tokenizer: each line is a turn that the "
+              "model answers, up to the end of its turn; earlier turns are kept.",
+              [&f] { f.chat = true; });
+  line.value("--messages",
+             "FILE",
+             "With --chat: a JSON list of messages, [{\"role\": \"user\", \"content\": "
+             "\"Hello\"}], to which the answer is printed; - is standard input.",
+             text(f.messages));
+  line.value({.name = "--template",
+              .type = "NAME",
+              .default_value = "default",
+              .help = "With --chat: which template of a folder with several; or a file, by a name "
+                      "with / or .jinja."},
+             text(f.chat_template));
+  line.values("--set",
+              "NAME=VALUE",
+              1,
+              64,
+              "With --chat: a variable that the template reads, as JSON or else as text: "
+              "enable_thinking=false. Several: NAME=VALUE NAME=VALUE, or the flag again.",
+              all(f.set));
 }
 
 void declare_sampling(command_line& line, generate_flags& f) {
@@ -168,6 +203,7 @@ void add_generate(command_line& program) {
   line.toggle("--interactive", "Asks for prompts, one after another, and answers each.", [&f] {
     f.interactive = true;
   });
+  declare_chat(line, f);
   line.value(
       {.name = "--tokens", .type = "N", .unit = "tokens", .help = "How many to add, at most."},
       whole(f.tokens, 1));

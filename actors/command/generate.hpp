@@ -1,4 +1,5 @@
-// `troupe generate`, in its three forms: one prompt, a file of prompts, a conversation.
+// `troupe generate`, in its four forms: one prompt, a file of prompts, prompts one after another, a
+// conversation.
 
 #pragma once
 
@@ -15,7 +16,11 @@ struct generate_flags {
   model_flags model;
   std::optional<std::string> prompt;
   std::filesystem::path prompts;
-  bool interactive = false;
+  bool interactive = false, chat = false;
+  std::string messages;          ///< of a conversation: a file, "-", or empty: lines are its turns
+  std::string chat_template;     ///< name or file; empty: the folder's
+  std::vector<std::string> set;  ///< variables of the template
+  std::vector<std::int32_t> end_tokens = {};  ///< each ends a text, and is not shown
   std::vector<std::string> stop;
   std::int64_t tokens = 100, batch = 8;
   double temperature = 1, top_p = 0;
@@ -59,5 +64,15 @@ int generate_batch(const generate_flags& flags);
 
 /// Reads prompts from standard input and answers each, until its end.
 int generate_interactively(generate_flags flags);
+
+/// Answers a conversation: of a file, or turn by turn from standard input, until its end.
+int generate_chat(generate_flags flags);
+
+/// Calls `answer` for each line of standard input, until its end or ":quit"; lines that begin with
+/// a colon change `flags`. What it throws is told, and the next line is read. `opening` begins the
+/// help that a terminal shows. `wanted` turns false when Ctrl-C is pressed.
+using line_answer
+    = std::function<void(const std::string& line, const std::function<bool()>& wanted)>;
+void answer_lines(generate_flags& flags, const std::string& opening, const line_answer& answer);
 
 }  // namespace troupe::command

@@ -11,8 +11,7 @@ namespace troupe::command {
 namespace {
 
 constexpr const char* help
-    = "Write a text and press Enter: the model continues it. An empty line continues the last "
-      "text.\nCtrl-C ends an answer; Ctrl-D or :quit ends the conversation.\n"
+    = "Ctrl-C ends an answer; Ctrl-D or :quit ends the conversation.\n"
       "  :tokens N        how many to add, at most\n"
       "  :temperature X   below 1 more predictable, above 1 more varied\n"
       "  :seed N          the same seed, the same text\n"
@@ -43,12 +42,12 @@ class interrupts {
 };
 
 /// ":seed 3". Throws usage_error for what is not understood.
-void obey(const std::string& line, generate_flags& flags) {
+void obey(const std::string& line, generate_flags& flags, const std::string& opening) {
   const auto space = line.find(' ');
   const auto name = line.substr(0, space);
   const auto word = space == std::string::npos ? std::string() : line.substr(space + 1);
   if (name == ":help")
-    std::fputs(help, stderr);
+    std::fprintf(stderr, "%s%s", opening.c_str(), help);
   else if (name == ":tokens")
     whole(flags.tokens, 1)(name, word);
   else if (name == ":temperature")
@@ -77,34 +76,44 @@ void ask(bool terminal) {
 
 }  // namespace
 
-int generate_interactively(generate_flags flags) {
-  const auto model = load(flags.model);
+void answer_lines(generate_flags& flags, const std::string& opening, const line_answer& answer) {
   const bool terminal = ::isatty(STDIN_FILENO) != 0;
   if (terminal)
-    std::fprintf(stderr, "%s", help);
+    std::fprintf(stderr, "%s%s", opening.c_str(), help);
   const interrupts watching;
-  std::string line, context;
+  std::string line;
   for (ask(terminal); std::getline(std::cin, line) && line != ":quit"; ask(terminal)) {
     interrupted = 0;
     try {
-      if (line.starts_with(":")) {
-        obey(line, flags);
-        continue;
-      }
-      if (!line.empty())
-        context = line;
-      context = fitting(context, *model);
-      const auto answer = stream_text(*model, flags, context, [] { return interrupted == 0; });
-      context += answer.text;
-      show("\n");
-      std::fputs(end_note(answer.end, model->config()).c_str(), stderr);
-    } catch (const runtime::error& failure) {  // the next prompt may do
+      if (line.starts_with(":"))
+        obey(line, flags, opening);
+      else
+        answer(line, [] { return interrupted == 0; });
+    } catch (const runtime::error& failure) {  // the next line may do
       std::fprintf(stderr, "troupe: %s\n", with_flags(failure.what()).c_str());
     }
     interrupted = 0;
   }
   if (terminal)
     std::fputs("\n", stderr);
+}
+
+int generate_interactively(generate_flags flags) {
+  const auto model = load(flags.model);
+  std::string context;
+  answer_lines(
+      flags,
+      "Write a text and press Enter: the model continues it. An empty line continues the last "
+      "text.\n",
+      [&](const std::string& line, const std::function<bool()>& wanted) {
+        if (!line.empty())
+          context = line;
+        context = fitting(context, *model);
+        const auto answer = stream_text(*model, flags, context, wanted);
+        context += answer.text;
+        show("\n");
+        std::fputs(end_note(answer.end, model->config()).c_str(), stderr);
+      });
   return 0;
 }
 

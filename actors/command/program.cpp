@@ -55,6 +55,7 @@ int flushed(int exit_code) {
 void add_commands(command_line& program) {
   add_tokenizer(program);
   add_preprocess(program);
+  add_conversations(program);
   add_train(program);
   add_plot(program);
   add_checkpoint(program);

@@ -114,6 +114,7 @@ void resolve_data(const training_flags& flags, runtime::training_job& job, sente
   job.data.eod_mask_loss = d.eod_mask_loss;
   job.data.reset_position_ids = d.reset_position_ids;
   job.data.reset_attention_mask = d.reset_attention_mask;
+  job.data.sft = d.sft;
   resolve_blends(flags, job, wrong);
   if (d.unsharded && d.order != "cyclic")
     wrong.emplace_back(
@@ -126,6 +127,10 @@ void resolve_data(const training_flags& flags, runtime::training_job& job, sente
     wrong.emplace_back(
         "--calculate-per-token-loss is refused with --eod-mask-loss: samples then differ in the "
         "tokens that count, and this build averages over each micro-batch first; leave one out");
+  if (d.per_token_loss && d.sft)
+    wrong.emplace_back(
+        "--calculate-per-token-loss is refused with --sft: samples then differ in the tokens that "
+        "count, and this build averages over each micro-batch first; leave it out");
 }
 
 /// Without documents for it there is no validation, as in Megatron-LM: --split 100,0,0 says so.

@@ -11,18 +11,7 @@
 #include <memory>
 
 namespace troupe::command {
-namespace {
-
-using json = nlohmann::ordered_json;
-
-struct chat_options {
-  tokenizer_flags tokenizer;
-  std::string messages = "-", tools, documents, chosen;
-  std::vector<std::string> set;
-  bool generation_prompt = false, open = false, ids = false;
-};
-
-json json_in(const std::string& flag, const std::string& file) {
+nlohmann::ordered_json json_in(const std::string& flag, const std::string& file) {
   const auto content = file == "-" ? read_standard_input() : runtime::read_text(file);
   try {
     return runtime::ordered_json_value(content);
@@ -31,8 +20,8 @@ json json_in(const std::string& flag, const std::string& file) {
   }
 }
 
-json variables_of(const std::vector<std::string>& words) {
-  json out = json::object();
+nlohmann::ordered_json variables_of(const std::vector<std::string>& words) {
+  auto out = nlohmann::ordered_json::object();
   for (const auto& word : words) {
     const auto equals = word.find('=');
     if (equals == std::string::npos || equals == 0)
@@ -47,7 +36,7 @@ json variables_of(const std::vector<std::string>& words) {
   return out;
 }
 
-std::filesystem::path folder_of(const tokenizer_flags& flags) {
+std::filesystem::path chat_folder(const tokenizer_flags& flags) {
   if (!flags.folder.empty())
     return flags.folder;
   if (flags.model.empty())
@@ -55,17 +44,25 @@ std::filesystem::path folder_of(const tokenizer_flags& flags) {
   return std::filesystem::is_directory(flags.model) ? flags.model : flags.model.parent_path();
 }
 
-runtime::chat_template template_of(const chat_options& options, bool tools) {
-  const auto folder = folder_of(options.tokenizer);
+runtime::chat_template chat_template_for(const std::filesystem::path& folder,
+                                         const std::string& chosen,
+                                         bool tools) {
   const auto found = runtime::chat_templates_in(folder);
-  const bool is_file
-      = options.chosen.find('/') != std::string::npos || options.chosen.ends_with(".jinja");
+  const bool is_file = chosen.find('/') != std::string::npos || chosen.ends_with(".jinja");
   if (is_file)
-    return {
-        {runtime::read_text(options.chosen), fmt::format("the chat template '{}'", options.chosen)},
-        found.special_tokens};
-  return runtime::choose_chat_template(found, folder, options.chosen, tools);
+    return {{runtime::read_text(chosen), fmt::format("the chat template '{}'", chosen)},
+            found.special_tokens};
+  return runtime::choose_chat_template(found, folder, chosen, tools);
 }
+
+namespace {
+
+struct chat_options {
+  tokenizer_flags tokenizer;
+  std::string messages = "-", tools, documents, chosen;
+  std::vector<std::string> set;
+  bool generation_prompt = false, open = false, ids = false;
+};
 
 runtime::chat_request request_of(const chat_options& options) {
   runtime::chat_request out;
@@ -92,7 +89,8 @@ runtime::chat_request request_of(const chat_options& options) {
 
 int print_prompt(const chat_options& options) {
   auto request = request_of(options);
-  const auto with = template_of(options, !request.tools.is_null());
+  const auto with
+      = chat_template_for(chat_folder(options.tokenizer), options.chosen, !request.tools.is_null());
   const auto prompt = with.render(std::move(request)).text;
   if (options.ids)
     fmt::print(

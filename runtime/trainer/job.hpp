@@ -28,6 +28,7 @@ struct data_settings {
   bool eod_mask_loss = false;
   bool reset_position_ids = false;
   bool reset_attention_mask = false;
+  bool sft = false;  ///< data sets are conversations, and answers alone count in the loss
   sampling order = sampling::single;  ///< of samples
   std::int32_t end_of_document = 0;   ///< of the tokenizer
 };

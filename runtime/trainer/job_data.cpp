@@ -9,6 +9,7 @@
 #include "runtime/data/gpt_dataset.hpp"
 #include "runtime/data/indexed_dataset.hpp"
 #include "runtime/data/mock_dataset.hpp"
+#include "runtime/data/sft_dataset.hpp"
 
 #include <algorithm>
 #include <array>
@@ -48,10 +49,21 @@ json identity_of_set(const std::filesystem::path& prefix) {
   return out;
 }
 
-json identity_of_blend(const data_blend& x) {
+/// Conversations of the same lengths may have other answers.
+json identity_of_set(const std::filesystem::path& prefix, bool sft) {
+  auto out = identity_of_set(prefix);
+  if (sft) {
+    const mapped_file answers(bin_path(answers_prefix(prefix)));
+    out["answers_xxh3"] = to_string(digester().add(answers.text()).result());
+    answers.require_intact();
+  }
+  return out;
+}
+
+json identity_of_blend(const data_blend& x, bool sft) {
   auto out = json::array();
   for (std::size_t d = 0; d < x.prefixes.size(); ++d) {
-    out.push_back(identity_of_set(x.prefixes[d]));
+    out.push_back(identity_of_set(x.prefixes[d], sft));
     if (!x.weights.empty())
       out.back()["weight"] = x.weights[d];
   }
@@ -93,6 +105,60 @@ void require_samples(const training_job& job,
         needed);
 }
 
+void validate_sft(const data_settings& data, std::vector<std::string>& wrong) {
+  if (data.mock)
+    wrong.emplace_back(
+        "`data.sft` needs conversations, and `data.mock` has none: give `data.path`");
+  if (data.eod_mask_loss || data.reset_position_ids || data.reset_attention_mask)
+    wrong.emplace_back(
+        "`data.sft` itself says what counts in the loss, and begins positions and attention again "
+        "with each conversation: leave out `data.eod_mask_loss`, `data.reset_position_ids` and "
+        "`data.reset_attention_mask`");
+  for (const auto& prefix : prefixes_of(data)) {
+    if (prefix.extension() == ".jsonl" || prefix.extension() == ".json")
+      wrong.push_back(fmt::format(
+          "'{}' is a file of conversations, and training reads the data set that `troupe "
+          "conversations` makes of it: give its prefix, which ends in _conversations",
+          prefix.string()));
+    else
+      collect(wrong, [&] { conversation_source{prefix}; });
+  }
+}
+
+/// ", 3 of which are longer than a sample and cut"
+std::string cut_text(const std::vector<std::filesystem::path>& prefixes, std::int64_t length) {
+  std::int64_t cut = 0;
+  for (const auto& prefix : prefixes) {
+    const indexed_dataset tokens(prefix);
+    for (std::int64_t i = 0; i < tokens.sequences(); ++i)
+      cut += tokens.length(i) > length ? 1 : 0;
+  }
+  return cut > 0 ? fmt::format("; {} longer than {} and cut there",
+                               counted(cut, "conversation is", "conversations are"),
+                               counted(length, "token"))
+                 : "";
+}
+
+std::shared_ptr<const sample_dataset> open_set(const training_job& job,
+                                               data_split part,
+                                               const std::filesystem::path& prefix,
+                                               std::optional<std::uint64_t> samples,
+                                               const cancel_token& stop) {
+  const auto split = split_for(job.data, part);
+  if (!job.data.sft)
+    return std::make_shared<gpt_dataset>(
+        std::make_shared<indexed_dataset>(prefix), split, part, options_for(job, samples, stop));
+  return std::make_shared<sft_dataset>(
+      std::make_shared<conversation_source>(prefix),
+      split,
+      part,
+      sft_dataset_options{.sequence_length = job.training.model.sequence,
+                          .samples = samples,
+                          .seed = std::uint32_t(job.training.seed),
+                          .vocabulary = job.training.model.vocabulary,
+                          .stop = stop});
+}
+
 }  // namespace
 
 void validate_data(const data_settings& data, std::vector<std::string>& wrong) {
@@ -106,8 +172,11 @@ void validate_data(const data_settings& data, std::vector<std::string>& wrong) {
   if (by_part(data) && data.train_path.empty())
     wrong.emplace_back(
         "`data.valid_path` and `data.test_path` come with `data.train_path`: say what to train on");
-  for (const auto& prefix : prefixes_of(data))
-    collect(wrong, [&] { indexed_dataset{prefix}; });
+  if (data.sft)
+    validate_sft(data, wrong);
+  else
+    for (const auto& prefix : prefixes_of(data))
+      collect(wrong, [&] { indexed_dataset{prefix}; });
   collect(wrong, [&] {
     if (!split_matrix(data.split).share(data_split::train))
       throw input_error("`data.split` {} leaves nothing to train on: its first share must not be 0",
@@ -124,12 +193,14 @@ std::string identity_of(const data_settings& x) {
     out["order"] = to_string(x.order);
   if (x.reset_attention_mask)
     out["reset_attention_mask"] = true;
+  if (x.sft)
+    out["sft"] = true;
   if (is_single(x.path))
-    out.update(identity_of_set(x.path.prefixes.front()));
+    out.update(identity_of_set(x.path.prefixes.front(), x.sft));
   else if (!x.path.empty())
-    out["blend"] = identity_of_blend(x.path);
+    out["blend"] = identity_of_blend(x.path, x.sft);
   if (!x.train_path.empty())
-    out["train"] = identity_of_blend(x.train_path);
+    out["train"] = identity_of_blend(x.train_path, x.sft);
   return json_text(out);
 }
 
@@ -159,15 +230,16 @@ std::string data_text(const training_job& job, std::uint64_t samples) {
   }
   const auto length = job.training.model.sequence;
   const auto sets = blend_for(job.data, data_split::train).prefixes.size();
-  return fmt::format("{} of {}: {:.3g} epochs of {} in {}{}; {} for validation, {} for the test",
+  return fmt::format("{} of {}: {:.3g} epochs of {} in {}{}; {} for validation, {} for the test{}",
                      counted(std::int64_t(samples), "training sample"),
                      counted(length, "token"),
                      double(samples) * double(length) / double(std::max<std::int64_t>(tokens, 1)),
                      counted(tokens, "token"),
-                     counted(train, "document"),
+                     counted(train, job.data.sft ? "conversation" : "document"),
                      sets > 1 ? fmt::format(" of {} data sets", sets) : "",
                      valid,
-                     test);
+                     test,
+                     job.data.sft ? cut_text(prefixes_of(job.data), length) : "");
 }
 
 bool has_documents(const training_job& job, data_split part) {
@@ -189,24 +261,20 @@ std::shared_ptr<const sample_dataset> open_samples(const training_job& job,
                                                    data_split part,
                                                    std::uint64_t samples,
                                                    const cancel_token& stop) {
-  const auto split = split_for(job.data, part);
-  const auto open
-      = [&](std::shared_ptr<const token_source> tokens, std::optional<std::uint64_t> count) {
-          return std::make_shared<gpt_dataset>(
-              std::move(tokens), split, part, options_for(job, count, stop));
-        };
   if (job.data.mock)
-    return open(
+    return std::make_shared<gpt_dataset>(
         std::make_shared<mock_dataset>(job.training.model.vocabulary, job.data.end_of_document),
-        samples);
+        split_for(job.data, part),
+        part,
+        options_for(job, samples, stop));
   const auto& blend = blend_for(job.data, part);
   // Of a part's own data sets a single one is no blend, whatever its weight: as Megatron-LM.
   if (is_single(blend) || (by_part(job.data) && blend.prefixes.size() == 1))
-    return open(std::make_shared<indexed_dataset>(blend.prefixes.front()), samples);
+    return open_set(job, part, blend.prefixes.front(), samples, stop);
   const auto out = std::make_shared<blended_dataset>(
       blend, samples, [&](const std::filesystem::path& prefix, std::optional<std::uint64_t> count) {
         try {
-          return open(std::make_shared<indexed_dataset>(prefix), count);
+          return open_set(job, part, prefix, count, stop);
         } catch (const input_error& failure) {
           throw input_error("'{}' of the blend: {}", prefix.string(), failure.what());
         }

@@ -153,6 +153,7 @@ void visit_fields(Visitor& visit, data_settings& x) {
          eod_mask_loss,
          reset_position_ids,
          reset_attention_mask,
+         sft,
          order,
          end_of_document]
       = x;
@@ -166,6 +167,7 @@ void visit_fields(Visitor& visit, data_settings& x) {
   visit("eod_mask_loss", eod_mask_loss);
   visit("reset_position_ids", reset_position_ids);
   visit("reset_attention_mask", reset_attention_mask);
+  visit("sft", sft);
   visit("order", order);
   visit("end_of_document", end_of_document);
 }

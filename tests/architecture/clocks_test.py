@@ -17,6 +17,8 @@ DATES = {
     "runtime/checkpoint/listing": "when a checkpoint was written, for people",
     "actors/command/checkpoint_pages": "when a checkpoint was written, for people",
     "actors/command/tokenizer_chat": "prompts whose template tells the date",
+    "actors/command/conversations": "conversations whose template tells the date",
+    "actors/command/generate_chat": "prompts whose template tells the date",
 }
 
 

@@ -93,7 +93,7 @@ MOCK = ["--mock-data", "--tokenizer-type", "NullTokenizer", "--vocab-size", 100]
 
 def check_help(folder):
     for command in ["", "tokenizer", "tokenizer train", "tokenizer encode", "tokenizer decode", "tokenizer chat",
-                    "preprocess", "train", "train gpt", "plot", "checkpoint",
+                    "preprocess", "conversations", "train", "train gpt", "plot", "checkpoint",
                     "checkpoint ls", "checkpoint show", "checkpoint verify", "checkpoint diff",
                     "checkpoint export", "checkpoint import",
                     "eval", "generate", "layout", "completion", "completion bash", "manual", "memory", "doctor",
@@ -206,6 +206,31 @@ def check_preprocess(folder):
     (folder / "one.txt").write_text("one document\n")
     if "'.idx': 1 document, " not in (out := works("preprocess", "--input", folder / "one.txt", *good)):
         raise wrong(f"one document is not told as one:\n{out}")
+
+
+def check_conversations(folder):
+    tok = tokenizer(folder)
+    good = ["--output-prefix", folder / "talks", "--tokenizer", tok]
+    refuses("--input", "conversations", *good)
+    line = '{"messages": [{"role": "user", "content": "a?"}, {"role": "assistant", "content": "b."}]}\n'
+    (folder / "talks.jsonl").write_text(line * 30)
+    (folder / "bad.jsonl").write_text(line + line.replace("assistant", "robot"))
+    own = ["--format", "identity"]
+    refuses("gone", "conversations", "--input", folder / "gone", *own, *good)
+    refuses("bad.jsonl', line 2: the role 'robot'", "conversations", "--input", folder / "bad.jsonl", *own, *good)
+    refuses("chat template", "conversations", "--input", folder / "talks.jsonl", *good)
+    refuses("'odd'", "conversations", "--input", folder / "talks.jsonl", "--format", "odd", *good)
+    refuses("--template", "conversations", "--input", folder / "talks.jsonl", *own, "--set", "a=1", *good)
+    if list(folder.glob("talks_*")):
+        raise wrong("a refused run left files behind: " + str(list(folder.glob("talks_*"))))
+    if "30 conversations, " not in (out := works("conversations", "--input", folder / "talks.jsonl", *own, *good)):
+        raise wrong(f"30 conversations are not told:\n{out}")
+    tuned = ["train", "gpt", *SMALL, "--sft", "--tokenizer", tok, "--split", "90,10,0"]
+    works(*tuned, "--data-path", folder / "talks_conversations")
+    refuses("is a file of conversations", *tuned, "--data-path", folder / "talks.jsonl")
+    refuses("no data set of conversations", *tuned, "--data-path", folder / "talks_conversations_answers")
+    refuses("--sft", *tuned, "--data-path", folder / "talks_conversations", "--eod-mask-loss")
+    refuses("--sft", *tuned, "--data-path", folder / "talks_conversations", "--calculate-per-token-loss")
 
 
 def check_dry_run(folder):

@@ -75,6 +75,7 @@ const std::map<std::string, std::string>& of_no_setting() {
          {"device.libraries", "the machine"},
          {"tokenizer.vocabulary_size", "the tokenizer's files, or model.vocabulary"},
          {"data.bytes", "with data.index_xxh3"},
+         {"data.answers_xxh3", "with data.index_xxh3, of conversations"},
          {"optimizer.weight_decay_samples", "the length of the run"},
          {"batch.data_parallel", "what the other axes leave"},
          {"model.llama3_low", "a model's config.json"},
@@ -122,6 +123,7 @@ std::set<std::string> identity_paths() {
         "--data-path " + files() / "data_text_document" + " --split 100,0,0",
         "--data-path 1 " + files() / "data_text_document" + " --split 100,0,0",
         "--train-data-path " + files() / "data_text_document",
+        "--sft --split 100,0,0 --data-path " + files() / "talks_conversations",
         two + "--pipeline-model-parallel-layout Et|tttL",
         trials().at("--pipeline-schedule").around + "--pipeline-schedule dualpipe"})
     add(job_of(complete(text)));

@@ -40,7 +40,7 @@ inline const std::string small
     = "--num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 32 --world-size 1 "
       "--micro-batch-size 2 --lr 1e-3 --threads-per-worker 1 --backend cpu ";
 
-/// Two tokenizers, `a` and `b`, and a data set that one of them made.
+/// Two tokenizers, `a` and `b`, and data sets of documents and of conversations that one made.
 class made_files {
  public:
   made_files() {
@@ -87,6 +87,18 @@ class made_files {
                    "--tokenizer",
                    at("a"),
                    "--append-eod"})();
+    runtime::write_text(
+        folder_ / "talks.jsonl",
+        R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]})");
+    program.parse({"conversations",
+                   "--input",
+                   at("talks.jsonl"),
+                   "--output-prefix",
+                   at("talks"),
+                   "--format",
+                   "identity",
+                   "--tokenizer",
+                   at("a")})();
     runtime::write_text(folder_ / "blend", "1 " + at("data_text_document"));
     runtime::write_text(folder_ / "parts", R"({"train": [")" + at("data_text_document") + R"("]})");
   }
@@ -218,6 +230,7 @@ inline const std::map<std::string, trial>& trials() {
       {"--eod-mask-loss", {"", ""}},
       {"--reset-position-ids", {"", ""}},
       {"--reset-attention-mask", {"", ""}},
+      {"--sft", {"--split 100,0,0 --data-path " + files() / "talks_conversations ", ""}},
       {"--vocab-size", {"", "900"}},
       {"--micro-batch-size", {"--global-batch-size 4 ", "1"}},
       {"--global-batch-size", {"", "4"}},

@@ -162,5 +162,39 @@ def check_generate(folder):
     refuses("No such file", "generate", "--prompts", folder / "none.txt", *more)
 
 
+def check_converse(folder):
+    save, tok = trained(folder, *LLAMA), folder / "tok"
+    (folder / "own.jinja").write_text(
+        "{% for m in messages %}{{ m.role[0] }}:{{ m.content }}|{% endfor %}"
+        "{% if add_generation_prompt %}{{ header or 'a:' }}{% endif %}")
+    more = ["--load", save, "--tokens", 12, "--greedy"]
+    chat = ["generate", "--chat", "--tokenizer", tok, "--template", folder / "own.jinja", *more]
+
+    def continued(prompt, *stop):
+        return works("generate", "--prompt", prompt, *more, "--stop", "|", *stop)[len(prompt):]
+
+    first = "u:The actor|a:"
+    answer = continued(first)
+    second = first + answer[:-1] + "|u:waits|a:"
+    expect(works(*chat, text=b"The actor\nwaits\n"), answer + continued(second), "two turns")
+    talk = json.dumps([{"role": "user", "content": "The actor"}])
+    (folder / "m.json").write_text('{"messages": ' + talk + "}")
+    expect(works(*chat, "--messages", folder / "m.json"), answer, "a conversation of a file")
+    expect(works(*chat, "--messages", "-", text=talk.encode()), answer, "one of standard input")
+    expect(works(*chat, "--messages", folder / "m.json", "--set", "header=b:"),
+           continued("u:The actor|b:"), "with a variable of the template")
+    # What the template writes after an answer ends it.
+    end = next(c for c in answer if c.isascii() and c.isprintable() and c != " ")
+    (folder / "own.jinja").write_text((folder / "own.jinja").read_text().replace("|", end))
+    expect(works(*chat, "--messages", folder / "m.json"), continued(f"u:The actor{end}a:", end),
+           "up to the end of the turn")
+    refuses("--tokenizer DIR", "generate", "--chat", *more)
+    refuses("no chat template", "generate", "--chat", "--tokenizer", tok, *more)
+    refuses("add --chat", "generate", "--messages", folder / "m.json", *more)
+    refuses("exclude each other", *chat, "--interactive")
+    refuses("is no conversation", *chat, "--messages", "-", text=b"3")
+    refuses("not JSON", *chat, "--messages", "-", text=b"{")
+
+
 if __name__ == "__main__":
     sys.exit(cli_test.main(sys.argv[1], sys.argv[2:], globals()))

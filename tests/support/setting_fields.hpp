@@ -316,7 +316,19 @@ inline std::vector<std::string> setting_fields(const runtime::training_job& job)
           hysteresis);
   }
   {
-    const auto& [path, train, valid, test, mock, split, cache, mask, reset, cuts, sampling, end]
+    const auto& [path,
+                 train,
+                 valid,
+                 test,
+                 mock,
+                 split,
+                 cache,
+                 mask,
+                 reset,
+                 cuts,
+                 sft,
+                 sampling,
+                 end]
         = job.data;
     names("data.",
           {"path",
@@ -329,6 +341,7 @@ inline std::vector<std::string> setting_fields(const runtime::training_job& job)
            "eod_mask_loss",
            "reset_position_ids",
            "reset_attention_mask",
+           "sft",
            "order",
            "end_of_document"},
           path,
@@ -341,6 +354,7 @@ inline std::vector<std::string> setting_fields(const runtime::training_job& job)
           mask,
           reset,
           cuts,
+          sft,
           sampling,
           end);
   }

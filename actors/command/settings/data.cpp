@@ -135,6 +135,15 @@ void declare_data(command_line& line, training_flags& to) {
                .megatron = "",
                .resume = at_resume::told},
               [&d] { d.reset_attention_mask = true; });
+  line.toggle({.name = "--sft",
+               .field = "data.sft",
+               .help = "Supervised fine-tuning: the data sets are what `troupe conversations` "
+                       "wrote. Conversations are packed into samples, answers alone count in the "
+                       "loss, and attention and positions begin again with each conversation.",
+               .megatron = "of data sets that `troupe conversations` wrote; conversations of "
+                           "several lines share a sample",
+               .resume = at_resume::told},
+              [&d] { d.sft = true; });
   declare(line, to.tokenizer);
 }
 

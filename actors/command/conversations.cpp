@@ -1,0 +1,115 @@
+#include "actors/command/commands.hpp"
+#include "actors/command/signals.hpp"
+#include "actors/command/tokenizer_chat.hpp"
+#include "runtime/core/counted.hpp"
+#include "runtime/data/conversation_files.hpp"
+
+#include <algorithm>
+#include <ctime>
+#include <memory>
+#include <thread>
+
+namespace troupe::command {
+namespace {
+
+struct conversations_flags {
+  runtime::conversation_files_options what;
+  tokenizer_flags tokenizer;
+  std::string format = "template", chosen;
+  std::vector<std::string> set;
+  std::optional<std::int64_t> workers;
+};
+
+int write_all(conversations_flags& flags, const runtime::cancel_token& stop) {
+  auto& what = flags.what;
+  what.stop = stop;
+  if (what.inputs.empty())
+    throw usage_error("--input FILE... is missing: conversations, a JSON object a line");
+  if (what.output_prefix.empty())
+    throw usage_error("--output-prefix PREFIX is missing: the beginning of the output's names");
+  const auto format = runtime::conversation_format_from(flags.format);
+  const bool own = runtime::uses_own_template(format);
+  if (!own && !(flags.chosen.empty() && flags.set.empty()))
+    throw usage_error("--format {} is a template of its own: leave out --template and --set",
+                      flags.format);
+  what.workers
+      = unsigned(flags.workers.value_or(std::max(1U, std::thread::hardware_concurrency())));
+  const auto with = make(flags.tokenizer);
+  const auto prompt = own ? chat_template_for(chat_folder(flags.tokenizer), flags.chosen, false)
+                          : runtime::template_of(format);
+  const auto made = runtime::write_conversations({.text = *with,
+                                                  .prompt = prompt,
+                                                  .format = format,
+                                                  .variables = variables_of(flags.set),
+                                                  .now = std::time(nullptr)},
+                                                 what);
+  fmt::print(
+      "wrote '{}' and '{}' (.bin and .idx): {}, {}, {} of them in answers; the longest has {}\n",
+      made.prefix.string(),
+      runtime::answers_prefix(made.prefix).filename().string(),
+      runtime::counted(made.conversations, "conversation"),
+      runtime::counted(made.tokens, "token"),
+      made.answer_tokens,
+      made.longest);
+  return 0;
+}
+
+}  // namespace
+
+void add_conversations(command_line& program) {
+  auto& line = program.command(
+      "conversations",
+      "turns conversations into the data set that `troupe train gpt --sft` learns answers from.");
+  const auto flags = std::make_shared<conversations_flags>();
+  auto& what = flags->what;
+  line.values({.name = "--input",
+               .type = "FILE...",
+               .help = "Conversations, a JSON object a line: {\"messages\": [{\"role\": \"user\", "
+                       "\"content\": \"Hello\"}, ...]}, or {\"conversations\": [{\"from\": "
+                       "\"human\", \"value\": \"Hello\"}, ...]}; with \"tools\" for templates that "
+                       "show them. A system message begins another conversation.",
+               .least = 1,
+               .most = 1 << 20},
+              all(what.inputs));
+  line.value("--output-prefix",
+             "PREFIX",
+             "Writes PREFIX_conversations and PREFIX_conversations_answers, .bin and .idx of each.",
+             text(what.output_prefix));
+  line.value({.name = "--format",
+              .type = "FORMAT",
+              .help = "template: the folder's chat template; answers are what it marks by {% "
+                      "generation %}, or what each message of the assistant adds. The others are "
+                      "the formats of Megatron-LM's --sft-tokenizer-prompt-format."},
+             one_of(flags->format,
+                    {"template", "default", "nemotron-h-aligned", "nemotron-nano-v2", "identity"}));
+  line.value({.name = "--template",
+              .type = "NAME",
+              .default_value = "default",
+              .help = "Of a folder with several templates: which one; or a file, by a name with / "
+                      "or .jinja."},
+             text(flags->chosen));
+  line.values("--set",
+              "NAME=VALUE",
+              1,
+              64,
+              "A variable that the template reads, as JSON or else as text: enable_thinking=false. "
+              "Several: NAME=VALUE NAME=VALUE, or the flag again.",
+              all(flags->set));
+  line.value({.name = "--workers",
+              .type = "N",
+              .default_value = "the cores",
+              .help = "Threads; the output does not depend on them."},
+             whole(flags->workers, 1, 1024));
+  declare(line, flags->tokenizer);
+  line.note(
+      "Example, which writes data/talks_conversations, for --sft --data-path "
+      "data/talks_conversations:");
+  line.note(
+      "troupe conversations --input talks.jsonl --output-prefix data/talks --tokenizer Qwen3-0.6B");
+  line.runs([flags] {
+    return interruptible(
+        [&](const runtime::cancel_token& stop) { return write_all(*flags, stop); });
+  });
+}
+
+}  // namespace troupe::command

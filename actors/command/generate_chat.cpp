@@ -1,0 +1,124 @@
+// `troupe generate --chat`: a conversation, of which the model writes the next answer.
+
+#include "actors/command/generate.hpp"
+#include "actors/command/tokenizer_chat.hpp"
+
+#include <cstdio>
+#include <ctime>
+#include <utility>
+
+namespace troupe::command {
+namespace {
+
+/// The turns so far, and the model that answers them.
+class chat {
+ public:
+  explicit chat(generate_flags& flags)
+      : flags_(flags),
+        prompt_(chat_template_for(folder_of_template(flags), flags.chat_template, false)),
+        model_(load(flags.model)) {
+    flags.framed = false;  // the template itself writes what begins a text
+    find_end_of_turn();
+  }
+
+  runtime::loaded_model& model() { return *model_; }
+  void begin(nlohmann::ordered_json messages) { messages_ = std::move(messages); }
+
+  /// Answers what was said last, and keeps the answer as a turn.
+  void answer(const std::function<bool()>& wanted) {
+    const auto text = render(messages_, true);
+    require_fitting(request_for(text, 0, flags_, model_->text()), model_->whole().model());
+    const auto found = stream_text(*model_, flags_, text, wanted);
+    show("\n");
+    if (found.end != runtime::generation_end::end_of_document)
+      std::fputs(end_note(found.end, model_->config()).c_str(), stderr);
+    messages_.push_back({{"role", "assistant"}, {"content", found.text}});
+  }
+
+  /// A turn of the user's and its answer; of a turn that fails nothing is kept.
+  void say(const std::string& words, const std::function<bool()>& wanted) {
+    messages_.push_back({{"role", "user"}, {"content", words}});
+    try {
+      answer(wanted);
+    } catch (...) {
+      messages_.erase(messages_.size() - 1);
+      throw;
+    }
+  }
+
+ private:
+  static std::filesystem::path folder_of_template(const generate_flags& flags) {
+    if (flags.model.tokenizer.empty())
+      throw usage_error("--chat needs --tokenizer DIR: the folder with the model's chat template");
+    return flags.model.tokenizer;
+  }
+
+  std::string render(const nlohmann::ordered_json& messages, bool header) const {
+    return prompt_
+        .render({.messages = messages,
+                 .variables = variables_of(flags_.set),
+                 .add_generation_prompt = header,
+                 .now = std::time(nullptr)})
+        .text;
+  }
+
+  /// What the template writes after an answer: its first token where that is a special one, else
+  /// the text.
+  void find_end_of_turn() {
+    const std::string said = "an answer";
+    const auto text = render(
+        {{{"role", "user"}, {"content", "a question"}}, {{"role", "assistant"}, {"content", said}}},
+        false);
+    const auto at = text.rfind(said);
+    auto after = at == std::string::npos ? std::string() : text.substr(at + said.size());
+    const auto ids = model_->text().encode(after, runtime::special_tokens::recognised);
+    if (!ids.empty() && model_->text().is_special(ids.front())) {
+      flags_.end_tokens.push_back(ids.front());
+      return;
+    }
+    after.erase(after.find_last_not_of(" \t\r\n") + 1);
+    if (!after.empty())
+      flags_.stop.push_back(after);
+  }
+
+  generate_flags& flags_;
+  runtime::chat_template prompt_;
+  std::unique_ptr<runtime::loaded_model> model_;
+  nlohmann::ordered_json messages_ = nlohmann::ordered_json::array();
+};
+
+nlohmann::ordered_json messages_in(const std::string& file) {
+  auto out = json_in("--messages", file);
+  if (out.is_object() && out.contains("messages")) {
+    auto list = out["messages"];
+    out = std::move(list);
+  }
+  if (!out.is_array() || out.empty())
+    throw runtime::input_error(
+        "--messages '{}' is no conversation: give a JSON list of messages, [{{\"role\": \"user\", "
+        "\"content\": \"Hello\"}}]",
+        file);
+  return out;
+}
+
+}  // namespace
+
+int generate_chat(generate_flags flags) {
+  if (!flags.messages.empty()) {
+    auto messages = messages_in(flags.messages);
+    chat with(flags);
+    with.begin(std::move(messages));
+    with.answer([] { return true; });
+    return 0;
+  }
+  chat with(flags);
+  answer_lines(flags,
+               "Write to the model and press Enter: it answers, and remembers what was said.\n",
+               [&](const std::string& line, const std::function<bool()>& wanted) {
+                 if (!line.empty())
+                   with.say(line, wanted);
+               });
+  return 0;
+}
+
+}  // namespace troupe::command

@@ -1,0 +1,291 @@
+#include "runtime/data/conversation.hpp"
+
+#include "runtime/core/error.hpp"
+#include "runtime/core/json_text.hpp"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <string_view>
+
+namespace troupe::runtime {
+namespace {
+
+using ordered = nlohmann::ordered_json;
+
+/// Deeper is no conversation, and costs stack in every walk.
+constexpr int most_depth = 64;
+
+ordered value_of_line(std::string_view line) {
+  int depth = 0, deepest = 0;
+  bool quoted = false, escaped = false;
+  for (const char c : line) {
+    if (quoted) {
+      quoted = escaped || c != '"';
+      escaped = !escaped && c == '\\';
+    } else if (c == '"')
+      quoted = true;
+    else if (c == '{' || c == '[')
+      deepest = std::max(deepest, ++depth);
+    else if (c == '}' || c == ']')
+      --depth;
+  }
+  if (deepest > most_depth)
+    throw input_error("its JSON is nested {} deep: {} is the most", deepest, most_depth);
+  try {
+    return ordered_json_value(line);
+  } catch (const nlohmann::json::exception& e) {
+    throw input_error("it is not JSON: {}", e.what());
+  }
+}
+
+bool is_role(std::string_view name) {
+  constexpr std::array<std::string_view, 5> names
+      = {"system", "developer", "user", "assistant", "tool"};
+  return std::ranges::find(names, name) != names.end();
+}
+
+std::string role_of(const ordered& message, const char* key, std::size_t number) {
+  const auto found = message.find(key);
+  if (found == message.end() || !found->is_string())
+    throw input_error("its message {} has no text under \"{}\"", number, key);
+  auto name = found->get<std::string>();
+  if (std::string_view(key) == "from")
+    name = name == "human"      ? "user"
+           : name == "gpt"      ? "assistant"
+           : name == "function" ? "tool"
+                                : name;
+  if (!is_role(name))
+    throw input_error(
+        "the role '{}' of its message {} is none of system, developer, user, "
+        "assistant, tool",
+        name,
+        number);
+  return name;
+}
+
+bool is_full_list(const ordered& message, const char* key) {
+  const auto found = message.find(key);
+  return found != message.end() && found->is_array() && !found->empty();
+}
+
+/// What a template is given: "role" and "content", whatever the form was.
+ordered message_of(const ordered& from, bool shared, std::size_t number) {
+  if (!from.is_object())
+    throw input_error("its message {} is no JSON object", number);
+  ordered out = from;
+  const auto role = role_of(from, shared ? "from" : "role", number);
+  if (shared) {
+    out.erase("from");
+    if (const auto value = out.find("value"); value != out.end()) {
+      const ordered content = *value;
+      out.erase("value");
+      out["content"] = content;
+    }
+  }
+  out["role"] = role;
+  const bool calls = is_full_list(from, "tool_calls");
+  const auto content = out.find("content");
+  const bool has_text = content != out.end() && content->is_string();
+  if (!has_text && !is_full_list(out, "content") && !calls)
+    throw input_error(
+        "its message {} has no text under \"{}\"", number, shared ? "value" : "content");
+  if (role == "assistant" && has_text && content->get_ref<const std::string&>().empty() && !calls)
+    throw input_error("its message {} is an answer without text: there is nothing to learn",
+                      number);
+  return out;
+}
+
+void require_answer(const conversation& x) {
+  if (std::ranges::none_of(x.messages, [](const ordered& m) { return m["role"] == "assistant"; }))
+    throw input_error(
+        "a conversation in it has no message of the role assistant: there is nothing "
+        "to learn");
+}
+
+// Megatron-LM's named formats say in words what is learnt; here the templates mark it.
+constexpr const char* h_aligned
+    = "{%- for m in messages -%}{%- set text = m['content'].strip() + '\\n' -%}"
+      "{%- if m['role'] == 'system' -%}{{- '<SPECIAL_10>System\\n' + text -}}"
+      "{%- elif m['role'] == 'user' -%}"
+      "{{- '<SPECIAL_11>User\\n' + text + '<SPECIAL_11>Assistant\\n' -}}"
+      "{%- elif m['role'] == 'assistant' -%}"
+      "{%- generation -%}{{- text -}}{%- endgeneration -%}{%- endif -%}{%- endfor -%}";
+constexpr const char* nano_v2
+    = "{%- for m in messages -%}{%- set text = m['content'] -%}"
+      "{%- set plain = text.replace('/think', '').replace('/no_think', '').strip() + '\\n' -%}"
+      "{%- if m['role'] == 'system' -%}{{- '<SPECIAL_10>System\\n' + plain -}}"
+      "{%- elif m['role'] == 'user' -%}{{- '<SPECIAL_11>User\\n' + plain -}}"
+      "{%- elif m['role'] == 'assistant' -%}{{- '<SPECIAL_11>Assistant\\n' -}}"
+      "{%- generation -%}{{- text.strip() + '\\n<SPECIAL_12>\\n' -}}{%- endgeneration -%}"
+      "{%- endif -%}{%- endfor -%}";
+constexpr const char* contents_alone
+    = "{%- for m in messages -%}{%- if m['role'] == 'assistant' -%}"
+      "{%- generation -%}{{- m['content'] -}}{%- endgeneration -%}"
+      "{%- else -%}{{- m['content'] -}}{%- endif -%}{%- endfor -%}";
+
+std::string render_first(const conversation_rules& by,
+                         const conversation& x,
+                         std::size_t messages,
+                         bool header) {
+  ordered first = ordered::array();
+  for (std::size_t i = 0; i < messages; ++i)
+    first.push_back(x.messages[i]);
+  return by.prompt
+      .render({.messages = std::move(first),
+               .tools = x.tools,
+               .variables = by.variables,
+               .add_generation_prompt = header,
+               .now = by.now})
+      .text;
+}
+
+/// Bytes [begin, end) of the text that are answers, where the template marks none.
+std::vector<jinja::text_range> answers_by_prefixes(const conversation_rules& by,
+                                                   const conversation& x,
+                                                   std::string_view whole) {
+  std::vector<jinja::text_range> out;
+  for (std::size_t i = 0; i < x.messages.size(); ++i) {
+    if (x.messages[i]["role"] != "assistant")
+      continue;
+    const auto before = render_first(by, x, i, true);
+    const auto after = render_first(by, x, i + 1, false);
+    if (!whole.starts_with(before) || !whole.starts_with(after) || after.size() < before.size())
+      throw input_error(
+          "the template marks no answers by {{% generation %}}, and writes what stands up to "
+          "message {} in another way once more follows, so that it cannot be told which tokens "
+          "are the answer; give a template that marks them",
+          i + 1);
+    if (after.size() > before.size())
+      out.push_back({before.size(), after.size()});
+  }
+  return out;
+}
+
+/// The ids of a text, and how many of them each of its beginnings has.
+class bordered_text {
+ public:
+  bordered_text(const tokenizer& with,
+                std::string_view text,
+                const std::vector<std::size_t>& borders)
+      : with_(with), text_(text), ids_(with.encode(text, special_tokens::recognised)) {
+    // Mostly the parts give the ids of the whole, and tell the borders at once.
+    std::vector<std::int32_t> joined;
+    std::size_t at = 0;
+    for (const auto border : borders) {
+      with.append(text.substr(at, border - at), joined, special_tokens::recognised);
+      counts_.push_back(joined.size());
+      at = border;
+    }
+    with.append(text.substr(at), joined, special_tokens::recognised);
+    parts_ = joined == ids_;
+  }
+
+  const std::vector<std::int32_t>& ids() const { return ids_; }
+
+  /// Of border number k, at byte `at`: the tokens before it, and whether one lies across it.
+  std::pair<std::int32_t, bool> tokens_before(std::size_t k, std::size_t at) const {
+    if (parts_)
+      return {std::int32_t(counts_[k]), false};
+    const auto first = with_.encode(text_.substr(0, at), special_tokens::recognised);
+    const auto differs = std::ranges::mismatch(first, ids_).in1;
+    return {std::int32_t(differs - first.begin()), differs != first.end()};
+  }
+
+ private:
+  const tokenizer& with_;
+  std::string_view text_;
+  std::vector<std::int32_t> ids_;
+  std::vector<std::size_t> counts_;
+  bool parts_ = false;
+};
+
+}  // namespace
+
+std::vector<conversation> conversations_of(std::string_view line) {
+  const auto value = value_of_line(line);
+  if (!value.is_object())
+    throw input_error("it is a JSON {}, not an object", value.type_name());
+  const bool shared = !value.contains("messages") && value.contains("conversations");
+  const auto list = value.find(shared ? "conversations" : "messages");
+  if (list == value.end() || !list->is_array() || list->empty())
+    throw input_error("it has no list of messages under \"messages\" or \"conversations\"");
+  ordered tools = nullptr;
+  if (const auto found = value.find("tools"); found != value.end() && !found->is_null()) {
+    if (!found->is_array())
+      throw input_error("its \"tools\" are no list");
+    tools = *found;
+  }
+  std::vector<conversation> out;
+  for (std::size_t i = 0; i < list->size(); ++i) {
+    auto message = message_of((*list)[i], shared, i + 1);
+    if (out.empty() || message["role"] == "system")
+      out.push_back({.messages = ordered::array(), .tools = tools});
+    out.back().messages.push_back(std::move(message));
+  }
+  for (const auto& x : out)
+    require_answer(x);
+  return out;
+}
+
+conversation_format conversation_format_from(std::string_view name) {
+  if (name == "template")
+    return conversation_format::chat_template;
+  if (name == "default")
+    return conversation_format::whole;
+  if (name == "nemotron-h-aligned")
+    return conversation_format::nemotron_h_aligned;
+  if (name == "nemotron-nano-v2")
+    return conversation_format::nemotron_nano_v2;
+  if (name == "identity")
+    return conversation_format::identity;
+  throw input_error(
+      "cannot write conversations in the format '{}': it must be template, default, "
+      "nemotron-h-aligned, nemotron-nano-v2 or identity",
+      name);
+}
+
+bool uses_own_template(conversation_format format) {
+  return format == conversation_format::chat_template || format == conversation_format::whole;
+}
+
+chat_template template_of(conversation_format format) {
+  const bool h = format == conversation_format::nemotron_h_aligned;
+  const bool nano = format == conversation_format::nemotron_nano_v2;
+  ensure(!uses_own_template(format), "CONVERSATION-1: a format of that kind has no template");
+  return {{h      ? h_aligned
+           : nano ? nano_v2
+                  : contents_alone,
+           h      ? "the format nemotron-h-aligned"
+           : nano ? "the format nemotron-nano-v2"
+                  : "the format identity"},
+          ordered::object()};
+}
+
+tokenised_conversation tokenise(const conversation_rules& by, const conversation& x) {
+  auto rendered = by.prompt.render(
+      {.messages = x.messages, .tools = x.tools, .variables = by.variables, .now = by.now});
+  if (by.format == conversation_format::whole)
+    rendered.generations = {{0, rendered.text.size()}};
+  else if (rendered.generations.empty())
+    rendered.generations = answers_by_prefixes(by, x, rendered.text);
+
+  std::vector<std::size_t> borders;
+  for (const auto& range : rendered.generations)
+    borders.insert(borders.end(), {range.begin, range.end});
+  const bordered_text text(by.text, rendered.text, borders);
+  tokenised_conversation out{.ids = text.ids(), .answers = {}};
+  for (std::size_t k = 0; k < borders.size(); k += 2) {
+    const auto begin = text.tokens_before(k, borders[k]).first;
+    const auto [before, across] = text.tokens_before(k + 1, borders[k + 1]);
+    const auto end = std::min(before + (across ? 1 : 0), std::int32_t(out.ids.size()));
+    const auto from = out.answers.empty() ? begin : std::max(begin, out.answers.back().second);
+    if (from < end)
+      out.answers.emplace_back(from, end);
+  }
+  if (out.answers.empty())
+    throw input_error("its text has no token of an answer: there is nothing to learn");
+  return out;
+}
+
+}  // namespace troupe::runtime

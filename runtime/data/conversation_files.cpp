@@ -1,0 +1,227 @@
+#include "runtime/data/conversation_files.hpp"
+
+#include "runtime/core/error.hpp"
+#include "runtime/core/file.hpp"
+#include "runtime/core/file_lock.hpp"
+#include "runtime/core/progress.hpp"
+#include "runtime/core/thread.hpp"
+#include "runtime/data/indexed_dataset_builder.hpp"
+#include "runtime/data/utf8.hpp"
+
+#include <atomic>
+#include <exception>
+#include <limits>
+
+namespace troupe::runtime {
+namespace {
+
+constexpr std::size_t line_bytes_per_worker = std::size_t{1} << 20;
+constexpr std::int64_t most_tokens = std::numeric_limits<std::int32_t>::max();
+
+struct conversation_line {
+  std::string_view text;
+  std::uint64_t number = 0;  ///< in its file, from 1
+  std::vector<tokenised_conversation> found = {};
+  std::exception_ptr failure = {};
+};
+
+/// Gathers lines, tokenises them on all workers, writes them in the order in which they came.
+class conversation_writer {
+ public:
+  conversation_writer(const conversation_rules& by,
+                      const conversation_files_options& options,
+                      const std::filesystem::path& prefix)
+      : by_(by),
+        options_(options),
+        tokens_(prefix, by.text.vocabulary_size()),
+        answers_(answers_prefix(prefix), most_tokens) {}
+
+  void read(const std::filesystem::path& path, progress_bar& bar, std::uint64_t before) {
+    const mapped_file file(path);
+    auto rest = file.text();
+    if (rest.starts_with("\xef\xbb\xbf"))
+      rest.remove_prefix(3);
+    std::size_t waiting = 0;
+    for (std::uint64_t number = 1; !rest.empty(); ++number) {
+      const auto end = rest.find('\n');
+      const auto line = rest.substr(0, end);
+      rest = end == std::string_view::npos ? std::string_view() : rest.substr(end + 1);
+      if (line.find_first_not_of(" \t\r") == std::string_view::npos)
+        continue;
+      lines_.push_back({.text = line, .number = number});
+      waiting += line.size();
+      if (waiting >= line_bytes_per_worker * options_.workers) {
+        flush(path, file);
+        waiting = 0;
+        bar.advance_to(before + file.text().size() - rest.size());
+      }
+    }
+    flush(path, file);
+  }
+
+  conversation_files_result finish() {
+    if (out_.conversations == 0)
+      throw input_error("there is no conversation in '{}'", options_.inputs.front().string());
+    answers_.finish();
+    tokens_.finish();  // last: conversations without answers are never seen
+    return out_;
+  }
+
+ private:
+  void flush(const std::filesystem::path& path, const mapped_file& file) {
+    tokenise_all();
+    options_.stop.throw_if_cancelled();
+    file.require_intact();
+    for (const auto& line : lines_) {
+      if (line.failure)
+        fail(path, line);
+      for (const auto& x : line.found)
+        add(x);
+    }
+    lines_.clear();
+  }
+
+  void add(const tokenised_conversation& x) {
+    tokens_.add_sequence(x.ids);
+    tokens_.end_document();
+    std::vector<std::int32_t> ends;
+    for (const auto& [begin, end] : x.answers) {
+      ends.insert(ends.end(), {begin, end});
+      out_.answer_tokens += end - begin;
+    }
+    answers_.add_sequence(ends);
+    answers_.end_document();
+    ++out_.conversations;
+    out_.tokens += std::int64_t(x.ids.size());
+    out_.longest = std::max(out_.longest, std::int64_t(x.ids.size()));
+  }
+
+  [[noreturn]] static void fail(const std::filesystem::path& path, const conversation_line& line) {
+    try {
+      std::rethrow_exception(line.failure);
+    } catch (const input_error& e) {
+      throw input_error("cannot use '{}', line {}: {}", path.string(), line.number, e.what());
+    }
+  }
+
+  void tokenise_line(conversation_line& line) const {
+    try {
+      if (first_invalid_utf8(line.text) != std::string_view::npos)
+        throw input_error("it is not UTF-8; convert the file, for example with iconv -t UTF-8");
+      for (const auto& x : conversations_of(line.text))
+        line.found.push_back(tokenise(by_, x));
+    } catch (...) {
+      line.failure = std::current_exception();
+    }
+  }
+
+  void tokenise_all() {
+    std::atomic<std::size_t> next = 0;
+    const auto work = [this, &next] {
+      for (auto i = next++; i < lines_.size() && !options_.stop.is_cancelled(); i = next++)
+        tokenise_line(lines_[i]);
+    };
+    std::vector<std::jthread> others;
+    try {
+      for (unsigned w = 1; w < options_.workers && w < lines_.size(); ++w)
+        others.push_back(start_thread("conversations", work));
+    } catch (const io_error&) {
+      // The fewer there are, the longer it takes.
+    }
+    work();
+  }
+
+  const conversation_rules& by_;
+  const conversation_files_options& options_;
+  indexed_dataset_builder tokens_, answers_;
+  std::vector<conversation_line> lines_;
+  conversation_files_result out_;
+};
+
+}  // namespace
+
+std::filesystem::path answers_prefix(const std::filesystem::path& prefix) {
+  return prefix.string() + "_answers";
+}
+
+conversation_files_result write_conversations(const conversation_rules& by,
+                                              const conversation_files_options& options) {
+  if (options.inputs.empty())
+    throw input_error("cannot read conversations: there is no input");
+  if (options.output_prefix.filename().empty())
+    throw input_error(
+        "cannot write conversations into '{}': it must end in a name, not in a folder",
+        options.output_prefix.string());
+  if (options.workers < 1 || options.workers > 1024)
+    throw input_error("cannot read conversations with {} workers: between 1 and 1024 are possible",
+                      options.workers);
+  std::uint64_t total = 0, before = 0;
+  for (const auto& path : options.inputs)
+    total += mapped_file(path).bytes().size();  // and a missing file is known before any work
+  if (options.output_prefix.has_parent_path())
+    make_folder(options.output_prefix.parent_path());
+  const std::filesystem::path prefix = options.output_prefix.string() + "_conversations";
+  const file_lock lock(prefix, "write the data set");
+  conversation_writer writer(by, options, prefix);
+  {
+    progress_bar bar("tokenising", total, "B");
+    for (const auto& path : options.inputs) {
+      writer.read(path, bar, before);
+      before += mapped_file(path).bytes().size();
+      bar.advance_to(before);
+    }
+  }
+  auto out = writer.finish();
+  out.prefix = prefix;
+  return out;
+}
+
+namespace {
+
+indexed_dataset open_answers(const std::filesystem::path& prefix) {
+  try {
+    return indexed_dataset(answers_prefix(prefix));
+  } catch (const input_error& e) {
+    throw input_error(
+        "'{}' is no data set of conversations, which `data.sft` needs and `troupe conversations` "
+        "writes: {}",
+        prefix.string(),
+        e.what());
+  }
+}
+
+}  // namespace
+
+conversation_source::conversation_source(const std::filesystem::path& prefix)
+    : tokens_(prefix), answers_(open_answers(prefix)) {
+  if (answers_.sequences() != tokens_.sequences())
+    throw input_error(
+        "'{}' has {} conversations and '{}' the answers of {}: they do not belong together; write "
+        "both again with `troupe conversations`",
+        prefix.string(),
+        tokens_.sequences(),
+        answers_prefix(prefix).string(),
+        answers_.sequences());
+}
+
+std::vector<token_range> conversation_source::answers(std::int64_t conversation) const {
+  std::vector<std::int32_t> ends(std::size_t(answers_.length(conversation)));
+  answers_.get(conversation, 0, ends);
+  std::vector<token_range> out;
+  std::int32_t at = 0;
+  bool good = ends.size() % 2 == 0;
+  for (std::size_t k = 0; good && k < ends.size(); k += 2) {
+    good = ends[k] >= at && ends[k + 1] > ends[k];
+    out.emplace_back(ends[k], ends[k + 1]);
+    at = ends[k + 1];
+  }
+  if (!good || at > tokens_.length(conversation))
+    throw input_error(
+        "the answers in {} are no ascending parts of {}: write both again with `troupe "
+        "conversations`",
+        answers_.place(conversation),
+        tokens_.place(conversation));
+  return out;
+}
+
+}  // namespace troupe::runtime

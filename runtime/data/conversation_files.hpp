@@ -1,0 +1,58 @@
+// Conversations on disk: files of them become two indexed data sets, which training maps.
+//
+//   <prefix>_conversations            one sequence of token ids for each conversation
+//   <prefix>_conversations_answers    for each the ends of its answers: begin, end, begin, end ...
+
+#pragma once
+
+#include "runtime/core/cancel.hpp"
+#include "runtime/data/conversation.hpp"
+#include "runtime/data/indexed_dataset.hpp"
+
+#include <cstdint>
+#include <filesystem>
+#include <vector>
+
+namespace troupe::runtime {
+
+struct conversation_files_options {
+  std::vector<std::filesystem::path> inputs = {};  ///< of JSON objects a line, read in this order
+  std::filesystem::path output_prefix = {};
+  unsigned workers = 1;    ///< threads that tokenise, at least 1
+  cancel_token stop = {};  ///< looked at before each conversation
+};
+
+struct conversation_files_result {
+  std::filesystem::path prefix;  ///< of the tokens
+  std::int64_t conversations = 0, tokens = 0;
+  std::int64_t answer_tokens = 0;  ///< that are part of an answer
+  std::int64_t longest = 0;        ///< tokens of the longest conversation
+};
+
+/// Tokenises every conversation. The output does not depend on `workers`; memory is some megabytes
+/// a worker, the longest line, and 24 bytes a conversation. Throws input_error with file and line
+/// for what is no conversation (see conversations_of, tokenise), io_error, and `cancelled`. Then
+/// no file of the output is left behind.
+conversation_files_result write_conversations(const conversation_rules& by,
+                                              const conversation_files_options& options);
+
+/// The data set with the answers of the conversations at `prefix`.
+std::filesystem::path answers_prefix(const std::filesystem::path& prefix);
+
+/// Conversations as they were written. Immutable; any thread.
+class conversation_source {
+ public:
+  /// Throws input_error when a file is missing or damaged, or the two data sets do not belong
+  /// together.
+  explicit conversation_source(const std::filesystem::path& prefix);
+
+  const indexed_dataset& tokens() const { return tokens_; }
+
+  /// Throws input_error for answers that are no ascending parts of the conversation.
+  std::vector<token_range> answers(std::int64_t conversation) const;
+
+ private:
+  indexed_dataset tokens_, answers_;
+};
+
+}  // namespace troupe::runtime

@@ -1,0 +1,118 @@
+#include "runtime/data/sft_dataset.hpp"
+
+#include "runtime/core/error.hpp"
+#include "runtime/data/numpy_random.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <span>
+
+namespace troupe::runtime {
+
+sft_dataset::sft_dataset(std::shared_ptr<const conversation_source> source,
+                         const split_matrix& split,
+                         data_split part,
+                         const sft_dataset_options& options)
+    : source_(std::move(source)), options_(options), part_(part) {
+  const auto& tokens = source_->tokens();
+  if (options.sequence_length < 1)
+    throw input_error("cannot pack conversations into samples of {} tokens: 1 is the least",
+                      options.sequence_length);
+  if (tokens.sequences() > std::int64_t{std::numeric_limits<std::uint32_t>::max()})
+    throw input_error("cannot pack the {} conversations of '{}': 2^32 - 1 are the most",
+                      tokens.sequences(),
+                      tokens.prefix().string());
+  const auto range = split.of(part, tokens.sequences());
+  std::int64_t all = 0;
+  for (auto i = range.begin; i < range.end; ++i)
+    all += tokens.length(i);
+  if (all == 0)
+    throw input_error("cannot make the {} data: there is no conversation for them in '{}'",
+                      to_string(part),
+                      tokens.prefix().string());
+  starts_ = {0};
+  // The last sample may yet grow by the next epoch, and does not count.
+  for (std::uint64_t epoch = 0;
+       epoch == 0 || (options.samples && starts_.size() <= *options.samples);
+       ++epoch)
+    add_epoch(range, epoch);
+  if (!options.samples)
+    starts_.push_back(order_.size());
+}
+
+std::int64_t sft_dataset::used(std::int64_t conversation) const {
+  return std::min<std::int64_t>(source_->tokens().length(conversation), options_.sequence_length);
+}
+
+void sft_dataset::add_epoch(sequence_range of, std::uint64_t epoch) {
+  const auto before = order_.size();
+  order_.resize(before + std::size_t(of.size()));
+  const auto added = std::span(order_).subspan(before);
+  std::iota(added.begin(), added.end(), std::uint32_t(of.begin));
+  numpy_random_state(std::uint32_t(options_.seed + epoch)).shuffle(added);
+  for (std::size_t k = before; k < order_.size(); ++k) {
+    if (k % 65536 == 0)
+      options_.stop.throw_if_cancelled();
+    const auto length = used(order_[k]);
+    if (filled_ + length > options_.sequence_length) {
+      starts_.push_back(k);
+      filled_ = 0;
+    }
+    filled_ += length;
+  }
+}
+
+void sft_dataset::lay(std::int64_t conversation,
+                      std::int64_t at,
+                      const micro_batch_row& out) const {
+  const auto n = std::size_t(used(conversation)), begin = std::size_t(at);
+  const auto ids = out.tokens.subspan(begin, n);
+  source_->tokens().get(conversation, 0, ids);
+  for (std::size_t t = 0; t < n; ++t)
+    if (ids[t] < 0 || ids[t] >= options_.vocabulary)
+      throw input_error(
+          "cannot use token {} of {}: its id {} is outside the vocabulary of {} ids; give the "
+          "tokenizer that the conversations were written with",
+          t,
+          source_->tokens().place(conversation),
+          ids[t],
+          options_.vocabulary);
+  std::copy(ids.begin() + (n > 0 ? 1 : 0), ids.end(), out.labels.begin() + at);
+  std::iota(out.positions.begin() + at, out.positions.begin() + at + std::ptrdiff_t(n), 0);
+  for (const auto& [from, to] : source_->answers(conversation))
+    for (auto t = std::max(from, 1); t < std::min<std::int64_t>(to, std::int64_t(n)); ++t)
+      out.mask[begin + std::size_t(t) - 1] = 1;
+}
+
+void sft_dataset::row(std::uint64_t i, const micro_batch_row& out) const {
+  const auto S = std::size_t(options_.sequence_length);
+  ensure(out.tokens.size() == S && out.labels.size() == S && out.mask.size() == S
+             && out.positions.size() == S,
+         "SFT-1: a row has room for one sequence");
+  if (i >= size())
+    throw input_error(
+        "cannot read sample {} of the {} data: it has {} samples; ask for more when the data set "
+        "is made, or train for fewer",
+        i,
+        to_string(part_),
+        size());
+  std::ranges::fill(out.tokens, 0);
+  std::ranges::fill(out.labels, 0);
+  std::ranges::fill(out.mask, 0.0F);
+  std::int64_t at = 0;
+  for (auto k = starts_[i]; k < starts_[i + 1]; ++k) {
+    const auto length = used(order_[k]);
+    if (length == 0)
+      continue;
+    if (at > 0 && out.cuts != nullptr)
+      out.cuts->push_back(std::int32_t(at));
+    lay(order_[k], at, out);
+    at += length;
+  }
+  if (at > 0 && std::size_t(at) < S && out.cuts != nullptr)
+    out.cuts->push_back(std::int32_t(at));
+  std::iota(out.positions.begin() + at, out.positions.end(), 0);
+}
+
+}  // namespace troupe::runtime

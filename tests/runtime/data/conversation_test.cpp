@@ -1,0 +1,129 @@
+// Which tokens of a conversation are answers.
+
+#include "runtime/data/conversation.hpp"
+
+#include "runtime/core/error.hpp"
+#include "tests/support/byte_tokenizer.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_exception.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+using namespace troupe::runtime;
+using namespace troupe::tests;
+using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::MessageMatches;
+
+namespace {
+
+constexpr const char* marks
+    = "{% for m in messages %}{{ m['role'][0] + ':' }}{% if m['role'] == 'assistant' %}"
+      "{% generation %}{{ m['content'] + ';' }}{% endgeneration %}{% else %}"
+      "{{ m['content'] + ';' }}{% endif %}{% endfor %}"
+      "{% if add_generation_prompt %}a:{% endif %}";
+constexpr const char* marks_nothing
+    = "{% for m in messages %}{{ m['role'][0] + ':' + m['content'] + ';' }}{% endfor %}"
+      "{% if add_generation_prompt %}a:{% endif %}";
+
+constexpr const char* talk
+    = R"({"messages": [{"role": "user", "content": "2+2?"}, {"role": "assistant", "content": "4"},
+         {"role": "user", "content": "And?"}, {"role": "assistant", "content": "No"}]})";
+
+/// The text, with answers in brackets.
+std::string shown(const std::string& source,
+                  std::string_view line,
+                  const tokenizer& with = byte_tokenizer(),
+                  conversation_format format = conversation_format::chat_template) {
+  const auto prompt = uses_own_template(format) ? chat_template({source, "the template"},
+                                                                nlohmann::ordered_json::object())
+                                                : template_of(format);
+  std::string out;
+  for (const auto& x : conversations_of(line)) {
+    const auto found = tokenise({.text = with, .prompt = prompt, .format = format}, x);
+    std::int32_t at = 0;
+    const auto add = [&](std::int32_t end) {
+      out += with.decode(std::span(found.ids).subspan(std::size_t(at), std::size_t(end - at)));
+      at = end;
+    };
+    for (const auto& [begin, end] : found.answers) {
+      add(begin);
+      out += '[';
+      add(end);
+      out += ']';
+    }
+    add(std::int32_t(found.ids.size()));
+    out += '|';
+  }
+  return out;
+}
+
+void refuses(std::string_view line, const std::string& why, const char* source = marks) {
+  INFO(line);
+  CHECK_THROWS_MATCHES(shown(source, line), input_error, MessageMatches(ContainsSubstring(why)));
+}
+
+}  // namespace
+
+TEST_CASE("answers are what the template marks, or what the assistant adds", "[data]") {
+  CHECK(shown(marks, talk) == "u:2+2?;a:[4;]u:And?;a:[No;]|");
+  CHECK(shown(marks_nothing, talk) == "u:2+2?;a:[4;]u:And?;a:[No;]|");
+}
+
+TEST_CASE("ShareGPT's form is read, and a system message begins another conversation", "[data]") {
+  CHECK(shown(marks, R"({"conversations": [{"from": "human", "value": "x"},
+                                           {"from": "gpt", "value": "y"}]})")
+        == "u:x;a:[y;]|");
+  CHECK(shown(marks, R"({"messages": [
+          {"role": "system", "content": "A"}, {"role": "user", "content": "b"},
+          {"role": "assistant", "content": "c"}, {"role": "system", "content": "D"},
+          {"role": "user", "content": "e"}, {"role": "assistant", "content": "f"}]})")
+        == "s:A;u:b;a:[c;]|s:D;u:e;a:[f;]|");
+}
+
+TEST_CASE("a token across the border of an answer is part of it", "[data]") {
+  CHECK(shown(marks, talk, byte_tokenizer(":4")) == "u:2+2?;a[:4;]u:And?;a:[No;]|");
+  CHECK(shown(marks, talk, byte_tokenizer(";u")) == "u:2+2?;a:[4;u]:And?;a:[No;]|");
+}
+
+TEST_CASE("Megatron-LM's formats mark what it learns from", "[data]") {
+  constexpr const char* line = R"({"messages": [{"role": "system", "content": " be /think "},
+    {"role": "user", "content": "q "}, {"role": "assistant", "content": " a"}]})";
+  const byte_tokenizer bytes;
+  CHECK(shown("", line, bytes, conversation_format::nemotron_h_aligned)
+        == "<SPECIAL_10>System\nbe /think\n<SPECIAL_11>User\nq\n<SPECIAL_11>Assistant\n[a\n]|");
+  CHECK(shown("", line, bytes, conversation_format::nemotron_nano_v2)
+        == "<SPECIAL_10>System\nbe\n<SPECIAL_11>User\nq\n<SPECIAL_11>Assistant\n[a\n"
+           "<SPECIAL_12>\n]|");
+  CHECK(shown("", line, bytes, conversation_format::identity) == " be /think q [ a]|");
+  CHECK(shown(marks_nothing, line, bytes, conversation_format::whole)
+        == "[s: be /think ;u:q ;a: a;]|");
+}
+
+TEST_CASE("what is no conversation with an answer is refused", "[data]") {
+  refuses("{", "not JSON");
+  refuses("[1]", "array, not an object");
+  refuses("{\"text\": \"x\"}", "no list of messages");
+  refuses(R"({"messages": []})", "no list of messages");
+  refuses(R"({"messages": [3]})", "message 1 is no JSON object");
+  refuses(R"({"messages": [{"role": "robot", "content": "x"}]})", "'robot'");
+  refuses(R"({"messages": [{"content": "x"}]})", "no text under \"role\"");
+  refuses(R"({"messages": [{"role": "user"}]})", "no text under \"content\"");
+  refuses(R"({"messages": [{"role": "user", "content": "x"}]})", "no message of the role");
+  refuses(R"({"messages": [{"role": "assistant", "content": ""}]})", "answer without text");
+  refuses(std::string(200, '['), "nested 200 deep");
+}
+
+TEST_CASE("a template that rewrites earlier messages must mark the answers", "[data]") {
+  constexpr const char* rewrites
+      = "{% for m in messages %}{{ m['role'][0] + ':' }}"
+        "{{ m['content'] if loop.last else '' }};{% endfor %}";
+  refuses(talk, "up to message 2", rewrites);
+  constexpr const char* leaves_out
+      = "{% for m in messages %}{% if m['role'] == 'user' %}{{ m['content'] }}{% endif %}"
+        "{% endfor %}";
+  refuses(talk, "no token of an answer", leaves_out);
+}
+
+TEST_CASE("CONVERSATION-1: a format of the folder's template has no other", "[data][invariant]") {
+  CHECK_THROWS(template_of(conversation_format::whole));
+}

@@ -1,0 +1,215 @@
+// Conversations in samples: packed whole, loss on answers, attention and positions of each its own.
+
+#include "runtime/data/sft_dataset.hpp"
+
+#include "runtime/core/error.hpp"
+#include "tests/support/byte_tokenizer.hpp"
+#include "tests/support/scratch_folder.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/matchers/catch_matchers_exception.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <algorithm>
+#include <fstream>
+
+using namespace troupe::runtime;
+using namespace troupe::tests;
+using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::MessageMatches;
+
+namespace {
+
+constexpr std::int64_t S = 8;
+
+struct sft_row {
+  std::vector<std::int32_t> tokens = std::vector<std::int32_t>(S), labels = tokens,
+                            positions = tokens, cuts;
+  std::vector<float> mask = std::vector<float>(S);
+
+  bool operator==(const sft_row&) const = default;
+};
+
+sft_row row_of(const sft_dataset& data, std::uint64_t i) {
+  sft_row out;
+  data.row(i, {out.tokens, out.labels, out.mask, out.positions, &out.cuts});
+  return out;
+}
+
+/// Questions in small letters and answers in capitals: "abC" asks ab and answers C.
+std::filesystem::path write_talks(const scratch_folder& folder,
+                                  const std::vector<std::string>& talks,
+                                  unsigned workers = 1) {
+  std::ofstream out(folder / "talks.jsonl");
+  for (const auto& talk : talks) {
+    const auto is_answer = [](char c) { return c >= 'A' && c <= 'Z'; };
+    nlohmann::json messages = nlohmann::json::array();
+    for (std::size_t i = 0; i < talk.size();) {
+      auto end = i;
+      while (end < talk.size() && is_answer(talk[end]) == is_answer(talk[i]))
+        ++end;
+      messages.push_back({{"role", is_answer(talk[i]) ? "assistant" : "user"},
+                          {"content", talk.substr(i, end - i)}});
+      i = end;
+    }
+    out << nlohmann::json({{"messages", messages}}).dump() << "\n";
+  }
+  out.close();
+  const byte_tokenizer bytes;
+  const auto prompt = template_of(conversation_format::identity);
+  return write_conversations(
+             {.text = bytes, .prompt = prompt, .format = conversation_format::identity},
+             {.inputs = {folder / "talks.jsonl"},
+              .output_prefix = folder / "d",
+              .workers = workers})
+      .prefix;
+}
+
+sft_dataset open(const std::filesystem::path& prefix,
+                 std::optional<std::uint64_t> samples,
+                 std::uint32_t seed = 1) {
+  return {std::make_shared<conversation_source>(prefix),
+          split_matrix("1,0,0"),
+          data_split::train,
+          {.sequence_length = S, .samples = samples, .seed = seed, .vocabulary = 258}};
+}
+
+const std::vector<std::string> talks
+    = {"abC", "abCD", "aB", "abcDeF", "abcdEFGHIJ", "aBcD", "abcdefghiJ", "aaaAAaa"};
+
+}  // namespace
+
+TEST_CASE("a conversation has loss where the next token is of an answer", "[data]") {
+  const scratch_folder folder;
+  const auto data = open(write_talks(folder, {"abCDeF"}), {});
+  REQUIRE(data.size() == 1);
+  const auto x = row_of(data, 0);
+  CHECK(x.tokens == std::vector<std::int32_t>{'a', 'b', 'C', 'D', 'e', 'F', 0, 0});
+  CHECK(x.labels == std::vector<std::int32_t>{'b', 'C', 'D', 'e', 'F', 0, 0, 0});
+  CHECK(x.mask == std::vector<float>{0, 1, 1, 0, 1, 0, 0, 0});
+  CHECK(x.positions == std::vector<std::int32_t>{0, 1, 2, 3, 4, 5, 0, 1});
+  CHECK(x.cuts == std::vector<std::int32_t>{6});
+}
+
+TEST_CASE("an answer that begins a conversation is no label of the one before", "[data]") {
+  const scratch_folder folder;
+  const auto data = open(write_talks(folder, {"AB", "AB"}), {});
+  REQUIRE(data.size() == 1);
+  const auto x = row_of(data, 0);
+  CHECK(x.mask == std::vector<float>{1, 0, 1, 0, 0, 0, 0, 0});
+  CHECK(x.positions == std::vector<std::int32_t>{0, 1, 0, 1, 0, 1, 2, 3});
+  CHECK(x.cuts == std::vector<std::int32_t>{2, 4});
+}
+
+TEST_CASE("a conversation too long for a sample keeps its beginning", "[data]") {
+  const scratch_folder folder;
+  const auto data = open(write_talks(folder, {"abcdEFGHIJ"}), {});
+  const auto x = row_of(data, 0);
+  CHECK(x.tokens == std::vector<std::int32_t>{'a', 'b', 'c', 'd', 'E', 'F', 'G', 'H'});
+  CHECK(x.mask == std::vector<float>{0, 0, 0, 1, 1, 1, 1, 0});
+  CHECK(x.cuts.empty());
+  const auto none = row_of(open(write_talks(folder, {"abcdefghiJ"}), {}), 0);
+  CHECK(none.mask == std::vector<float>(S, 0));
+}
+
+TEST_CASE("each epoch has every conversation once, whole, in another order", "[data]") {
+  const scratch_folder folder;
+  const auto data = open(write_talks(folder, talks), 40);
+  REQUIRE(data.size() >= 40);
+  std::vector<std::string> read;
+  for (std::uint64_t i = 0; i < data.size(); ++i) {
+    const auto x = row_of(data, i);
+    std::size_t begin = 0;
+    auto ends = x.cuts;
+    if (ends.empty() || x.tokens[std::size_t(ends.back())] != 0)
+      ends.push_back(std::int32_t(S));
+    for (const auto end : ends) {
+      read.emplace_back(x.tokens.begin() + std::ptrdiff_t(begin), x.tokens.begin() + end);
+      for (auto t = begin; t < std::size_t(end); ++t)
+        CHECK(x.positions[t] == std::int32_t(t - begin));
+      begin = std::size_t(end);
+    }
+  }
+  std::vector<std::vector<std::string>> epochs;
+  for (std::size_t k = 0; k + talks.size() <= read.size(); k += talks.size())
+    epochs.emplace_back(read.begin() + std::ptrdiff_t(k),
+                        read.begin() + std::ptrdiff_t(k + talks.size()));
+  auto expected = talks;
+  for (auto& x : expected)
+    x.resize(std::min(x.size(), std::size_t(S)));
+  std::ranges::sort(expected);
+  REQUIRE(epochs.size() > 2);
+  CHECK(epochs[0] != epochs[1]);
+  for (auto epoch : epochs) {
+    std::ranges::sort(epoch);
+    CHECK(epoch == expected);
+  }
+}
+
+TEST_CASE("a sample depends on files, seed and number alone", "[data]") {
+  const scratch_folder folder;
+  const auto prefix = write_talks(folder, talks);
+  const auto few = open(prefix, 5), many = open(prefix, 100), other = open(prefix, 100, 2);
+  bool differs = false;
+  for (std::uint64_t i = 5; i-- > 0;) {
+    CHECK(row_of(few, i) == row_of(many, i));
+    differs = differs || row_of(many, i) != row_of(other, i);
+  }
+  CHECK(differs);
+}
+
+TEST_CASE("the files of conversations do not depend on threads", "[data]") {
+  const scratch_folder one, four;
+  const auto a = write_talks(one, talks, 1), b = write_talks(four, talks, 4);
+  for (const auto* name : {"", "_answers"})
+    for (const auto* extension : {".bin", ".idx"})
+      CHECK(read_text(a.string() + name + extension) == read_text(b.string() + name + extension));
+}
+
+TEST_CASE("a bad line of conversations is named, and nothing is left behind", "[data]") {
+  const scratch_folder folder;
+  std::ofstream(folder / "bad.jsonl") << R"({"messages": [{"role": "assistant", "content": "x"}]})"
+                                      << "\n\n{\"messages\": 3}\n";
+  const byte_tokenizer bytes;
+  const auto prompt = template_of(conversation_format::identity);
+  CHECK_THROWS_MATCHES(
+      write_conversations(
+          {.text = bytes, .prompt = prompt, .format = conversation_format::identity},
+          {.inputs = {folder / "bad.jsonl"}, .output_prefix = folder / "d"}),
+      input_error,
+      MessageMatches(ContainsSubstring("bad.jsonl', line 3: ")));
+  CHECK_FALSE(std::filesystem::exists(bin_path(folder / "d_conversations")));
+  CHECK_FALSE(std::filesystem::exists(idx_path(folder / "d_conversations_answers")));
+}
+
+TEST_CASE("conversations without the answers that belong to them are refused", "[data]") {
+  const scratch_folder folder, other;
+  const auto prefix = write_talks(folder, talks);
+  const auto copy = [&](const std::filesystem::path& from) {
+    for (const auto* extension : {".bin", ".idx"})
+      std::filesystem::copy_file(from.string() + extension,
+                                 answers_prefix(prefix).string() + extension,
+                                 std::filesystem::copy_options::overwrite_existing);
+  };
+  const auto fewer = write_talks(other, {"aB", "aB"});
+  copy(answers_prefix(fewer));
+  CHECK_THROWS_MATCHES(
+      conversation_source(prefix), input_error, MessageMatches(ContainsSubstring("belong")));
+  copy(prefix);  // bytes where ends should be
+  const conversation_source wrong(prefix);
+  CHECK_THROWS_MATCHES(
+      wrong.answers(0), input_error, MessageMatches(ContainsSubstring("no ascending parts")));
+  std::filesystem::remove(idx_path(answers_prefix(prefix)));
+  CHECK_THROWS_MATCHES(conversation_source(prefix),
+                       input_error,
+                       MessageMatches(ContainsSubstring("troupe conversations")));
+}
+
+TEST_CASE("SFT-1: a row has room for one sequence of conversations", "[data][invariant]") {
+  const scratch_folder folder;
+  const auto data = open(write_talks(folder, talks), {});
+  sft_row x;
+  x.labels.pop_back();
+  CHECK_THROWS(data.row(0, {x.tokens, x.labels, x.mask, x.positions}));
+}

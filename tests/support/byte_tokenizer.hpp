@@ -1,0 +1,43 @@
+// A tokenizer whose tokens can be read: bytes, and one pair of bytes that is a token of its own.
+
+#pragma once
+
+#include "runtime/core/error.hpp"
+#include "runtime/tokenizer/tokenizer.hpp"
+
+namespace troupe::tests {
+
+class byte_tokenizer final : public runtime::tokenizer {
+ public:
+  static constexpr std::int32_t end = 256, pair = 257;
+
+  explicit byte_tokenizer(std::string merged = {}) : merged_(std::move(merged)) {}
+
+  void append(std::string_view text,
+              std::vector<std::int32_t>& ids,
+              runtime::special_tokens) const override {
+    for (std::size_t i = 0; i < text.size(); ++i)
+      if (!merged_.empty() && text.substr(i).starts_with(merged_)) {
+        ids.push_back(pair);
+        i += merged_.size() - 1;
+      } else
+        ids.push_back(static_cast<unsigned char>(text[i]));
+  }
+
+  std::string decode(std::span<const std::int32_t> ids) const override {
+    std::string out;
+    for (const auto id : ids)
+      out += id == pair ? merged_ : id == end ? std::string() : std::string(1, char(id));
+    return out;
+  }
+
+  std::int32_t vocabulary_size() const override { return 258; }
+  std::int32_t end_of_document() const override { return end; }
+  std::string kind() const override { return "bytes"; }
+  runtime::digest fingerprint() const override { return {}; }
+
+ private:
+  std::string merged_;
+};
+
+}  // namespace troupe::tests
