@@ -99,9 +99,10 @@ void publish_dataset(const std::filesystem::path& prefix,
                      token_type type,
                      const dataset_progress& written) {
   const auto bin = part(prefix, of_bin);
-  // The lengths are the last to go: without them it was done before.
-  if (!std::filesystem::exists(part(prefix, of_lengths)) && !std::filesystem::exists(bin)
-      && std::filesystem::exists(idx_path(prefix))) {
+  // Parts go once the .idx stands, so that a missing one says that it was done before.
+  if (!std::filesystem::exists(bin) && std::filesystem::exists(idx_path(prefix))
+      && (!std::filesystem::exists(part(prefix, of_documents))
+          || !std::filesystem::exists(part(prefix, of_lengths)))) {
     remove_parts(prefix);
     return;
   }

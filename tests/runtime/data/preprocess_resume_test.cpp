@@ -17,10 +17,10 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-/// One compressed, with documents of two batches each, and a longer one.
+/// Several batches, the second file compressed in two members.
 void write_inputs(const scratch_folder& folder) {
   std::string lines;
-  for (int i = 0; i < 20'000; ++i)
+  for (int i = 0; i < 6'000; ++i)
     lines += fmt::format("{{\"text\": \"document {} {}\", \"b\": \"{}\"}}\n",
                          i,
                          std::string(std::size_t(i % 41), 'x'),
@@ -35,7 +35,7 @@ preprocess_options options_in(const scratch_folder& folder, const char* out) {
           .json_keys = {"text", "b"},
           .append_eod = true,
           .workers = 2,
-          .journal_interval = 500'000};
+          .journal_interval = 150'000};
 }
 
 std::set<std::string> names_in(const std::filesystem::path& folder) {
@@ -94,8 +94,8 @@ TEST_CASE("RESUME-A: a killed preprocess goes on to the bytes of one that was no
     killed(options, {.below = (folder / "out").string(), .nth = n});  // and a second time
     const auto made = preprocess(byte_tokenizer(), options);
     went_on = went_on || made[0].resumed_bytes > 0;
-    CHECK(made[0].documents == 60'000);
-    CHECK(made[1].empty_documents == 8'574);
+    CHECK(made[0].documents == 18'000);
+    CHECK(made[1].empty_documents == 2'574);
     CHECK(output_of(folder, "out") == expected);
     CHECK(names_in(folder / "out") == finished);
   }
@@ -123,7 +123,7 @@ TEST_CASE("what a killed preprocess left is not gone on with by another", "[data
   CHECK(names_in(folder / "out").contains("c.journal"));
 
   options.resume = false;
-  CHECK(preprocess(byte_tokenizer(), options)[0].documents == 60'001);
+  CHECK(preprocess(byte_tokenizer(), options)[0].documents == 18'001);
   CHECK(names_in(folder / "out") == finished);
 }
 
@@ -151,7 +151,7 @@ TEST_CASE("a full disk keeps what a journal explains, and the next run goes on",
         {.below = (folder / "out").string(), .nth = 9, .error = ENOSPC, .calls = "write"});
     CHECK_THROWS_WITH(preprocess(byte_tokenizer(), options), ContainsSubstring("free some space"));
   }
-  CHECK(preprocess(byte_tokenizer(), options)[0].documents == 60'000);
+  CHECK(preprocess(byte_tokenizer(), options)[0].documents == 18'000);
   CHECK(names_in(folder / "out") == finished);
 }
 
