@@ -25,6 +25,7 @@ layers, losses and actors of their own. Stories to begin with are in
 # What find_package(troupe) looks for; see troupe-config.cmake.in.
 string(JOIN ", " CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS
        libcaf-dev libspdlog-dev libfmt-dev libdnnl-dev ocl-icd-opencl-dev libhwy-dev
-       nlohmann-json3-dev libssl-dev libxxhash-dev libpcre2-dev libutf8proc-dev libsentencepiece-dev liblua5.4-dev pkg-config)
+       nlohmann-json3-dev libssl-dev libxxhash-dev libpcre2-dev libutf8proc-dev libsentencepiece-dev liblua5.4-dev
+       zlib1g-dev libzstd-dev libicu-dev pkg-config)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SUGGESTS "troupe (= ${PROJECT_VERSION}), cmake, g++")
 include(CPack)

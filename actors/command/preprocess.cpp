@@ -20,6 +20,21 @@ struct preprocess_flags {
   std::optional<std::int64_t> workers;
 };
 
+void tell(const runtime::preprocess_result& made) {
+  fmt::print(
+      "wrote '{}.bin' and '.idx': {}{}, {} from {} ({:.2f} bytes a token) in {:.1f} s{}\n",
+      made.prefix.string(),
+      runtime::counted(made.documents, "document"),
+      made.empty_documents > 0 ? fmt::format(" ({} of them empty)", made.empty_documents) : "",
+      runtime::counted(made.tokens, "token"),
+      runtime::human_bytes(double(made.bytes)),
+      double(made.bytes) / double(std::max<std::int64_t>(made.tokens, 1)),
+      made.seconds,
+      made.resumed_bytes > 0
+          ? fmt::format("; went on after {}", runtime::human_bytes(double(made.resumed_bytes)))
+          : "");
+}
+
 int preprocess_files(preprocess_flags& flags, const runtime::cancel_token& stop) {
   auto& what = flags.what;
   what.stop = stop;
@@ -33,15 +48,7 @@ int preprocess_files(preprocess_flags& flags, const runtime::cancel_token& stop)
       = unsigned(flags.workers.value_or(std::max(1U, std::thread::hardware_concurrency())));
   const auto with = make(flags.tokenizer);
   for (const auto& made : runtime::preprocess(*with, what))
-    fmt::print(
-        "wrote '{}.bin' and '.idx': {}, {} from {} ({:.2f} bytes a token) "
-        "in {:.1f} s\n",
-        made.prefix.string(),
-        runtime::counted(made.documents, "document"),
-        runtime::counted(made.tokens, "token"),
-        runtime::human_bytes(double(made.bytes)),
-        double(made.bytes) / double(std::max<std::int64_t>(made.tokens, 1)),
-        made.seconds);
+    tell(made);
   return 0;
 }
 
@@ -55,14 +62,16 @@ void add_preprocess(command_line& program) {
   line.values({.name = "--input",
                .field = "preprocess.input",
                .type = "FILE...",
-               .help = "Texts, read in this order.",
+               .help = "Texts, read in this order; gzip and Zstandard are inflated.",
                .least = 1,
                .most = 1 << 20},
               all(what.inputs));
-  line.value("--output-prefix",
-             "PREFIX",
-             "Writes PREFIX_<key>_document.bin and .idx; <key> is text unless --json-keys.",
-             text(what.output_prefix));
+  line.value(
+      "--output-prefix",
+      "PREFIX",
+      "Writes PREFIX_<key>_document.bin and .idx (_sentence with --split-sentences); <key> is "
+      "text unless --json-keys.",
+      text(what.output_prefix));
   line.value({.name = "--input-format",
               .type = "FORMAT",
               .default_value = "jsonl for .jsonl and .json, else paragraphs",
@@ -89,11 +98,28 @@ void add_preprocess(command_line& program) {
               .default_value = "the cores",
               .help = "Threads; the output does not depend on them."},
              whole(flags->workers, 1, 4096));
+  line.toggle(
+      "--split-sentences",
+      "A sequence for each sentence, as BERT's data want it; documents are kept together. A "
+      "list of strings in jsonl is taken as sentences without it.",
+      [&what] { what.split_sentences = true; });
+  line.toggle("--keep-newlines",
+              "With --split-sentences: white space after a sentence stays with it.",
+              [&what] { what.keep_newlines = true; });
+  line.value(
+      {.name = "--lang",
+       .type = "LANGUAGE",
+       .default_value = "english",
+       .help = "Of the sentences. English has its abbreviations, others Unicode's rules alone."},
+      text(what.language));
+  line.toggle(
+      "--no-resume",
+      "Begins anew where a run before was killed; else the same command goes on from there, "
+      "and another one is refused.",
+      [&what] { what.resume = false; });
   declare(line, flags->tokenizer);
   line.accepted("--dataset-impl", 1, "the one format is mmap");
   line.accepted("--log-interval", 1, "a progress bar says how far it is");
-  line.refused("--split-sentences", "documents are not cut into sentences; leave it out");
-  line.refused("--keep-newlines", "nothing inside a document is changed; leave it out");
   line.refused("--partitions", "--workers N shares the work among threads; leave it out");
   line.note(
       "Example, which writes data/corpus_text_document.bin and .idx, for --data-path "
@@ -101,6 +127,12 @@ void add_preprocess(command_line& program) {
   line.note(
       "troupe preprocess --input corpus.txt --output-prefix data/corpus --tokenizer tok "
       "--append-eod");
+  line.note(
+      "Memory: 2 MB of text a worker, its tokens, and a few times the largest document, which may "
+      "have 1 GB; not more for more documents.");
+  line.note(
+      "Killed, even by SIGKILL, it leaves .partial files and PREFIX.journal, noted every 64 MB of "
+      "text: run the same command again. Wrong input leaves nothing.");
   line.runs([flags] {
     return interruptible(
         [&](const runtime::cancel_token& stop) { return preprocess_files(*flags, stop); });

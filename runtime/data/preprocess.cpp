@@ -5,122 +5,22 @@
 #include "runtime/core/file.hpp"
 #include "runtime/core/file_lock.hpp"
 #include "runtime/core/progress.hpp"
-#include "runtime/core/thread.hpp"
-#include "runtime/data/indexed_dataset_builder.hpp"
+#include "runtime/data/preprocess_journal.hpp"
+#include "runtime/data/preprocess_workers.hpp"
+#include "runtime/data/sentence_splitter.hpp"
 
-#include <atomic>
+#include <algorithm>
 #include <chrono>
-#include <exception>
 #include <memory>
 #include <set>
-#include <thread>
+#include <sys/stat.h>
 
 namespace troupe::runtime {
 namespace {
 
-constexpr std::size_t bytes_per_worker = std::size_t{4} << 20;
-constexpr std::size_t documents_per_batch = 1 << 16;
-
-struct document {
-  std::string text;
-  std::uint64_t number = 0;  ///< in its file, from 1
-  std::vector<std::int32_t> ids = {};
-  std::exception_ptr failure = {};
-};
-
-/// Gathers documents, tokenises them on all workers, writes them in the order in which they came.
-class pipeline {
- public:
-  pipeline(const tokenizer& with, const preprocess_options& options, indexed_dataset_builder& out)
-      : with_(with), options_(options), out_(out) {}
-
-  void begin(const std::filesystem::path& file) {
-    flush();
-    file_ = file;
-    number_ = 0;
-  }
-
-  void add(std::string_view text) {
-    options_.stop.throw_if_cancelled();
-    waiting_.push_back({.text = std::string(text), .number = ++number_});
-    waiting_bytes_ += text.size();
-    bytes_ += text.size();
-    if (waiting_bytes_ >= bytes_per_worker * options_.workers
-        || waiting_.size() >= documents_per_batch)
-      flush();
-  }
-
-  void flush() {
-    tokenise();
-    options_.stop.throw_if_cancelled();
-    for (auto& d : waiting_) {
-      if (d.failure)
-        fail(d);
-      if (!d.ids.empty() && options_.append_eod)
-        d.ids.push_back(with_.end_of_document());
-      if (!d.ids.empty())
-        out_.add_sequence(d.ids);
-      out_.end_document();
-    }
-    waiting_.clear();
-    waiting_bytes_ = 0;
-  }
-
-  std::uint64_t bytes() const { return bytes_; }
-
- private:
-  [[noreturn]] void fail(const document& d) const {
-    try {
-      std::rethrow_exception(d.failure);
-    } catch (const input_error& e) {
-      throw input_error(
-          "cannot tokenise document {} of '{}': {}", d.number, file_.string(), e.what());
-    }
-  }
-
-  void tokenise() {
-    std::atomic<std::size_t> next = 0;
-    const auto work = [this, &next] {
-      for (auto i = next++; i < waiting_.size(); i = next++) {
-        auto& d = waiting_[i];
-        if (options_.stop.is_cancelled())
-          return;
-        try {
-          d.ids = frame_.before;
-          with_.append(d.text, d.ids);
-          d.ids.insert(d.ids.end(), frame_.after.begin(), frame_.after.end());
-        } catch (...) {
-          d.failure = std::current_exception();
-        }
-      }
-    };
-    std::vector<std::jthread> others;
-    try {
-      for (unsigned w = 1; w < options_.workers && w < waiting_.size(); ++w)
-        others.push_back(start_thread("preprocess", work));
-    } catch (const io_error&) {
-      // The fewer there are, the longer it takes.
-    }
-    work();
-  }
-
-  const tokenizer& with_;
-  const preprocess_options& options_;
-  text_frame frame_ = options_.framed ? with_.frame() : text_frame();
-  indexed_dataset_builder& out_;
-  std::filesystem::path file_;
-  std::uint64_t number_ = 0;
-  std::vector<document> waiting_;
-  std::size_t waiting_bytes_ = 0;
-  std::uint64_t bytes_ = 0;
-};
-
-std::uint64_t total_bytes(const std::vector<std::filesystem::path>& inputs) {
-  std::uint64_t total = 0;
-  for (const auto& path : inputs)
-    total += mapped_file(path).bytes().size();  // and a missing file is known before any work
-  return total;
-}
+constexpr std::uint64_t bytes_per_batch = std::uint64_t{1} << 18;
+constexpr std::uint64_t bytes_per_worker = std::uint64_t{1} << 21;
+constexpr std::size_t records_per_batch = 1 << 14;
 
 void check(const preprocess_options& options) {
   if (options.inputs.empty())
@@ -140,59 +40,259 @@ void check(const preprocess_options& options) {
           "cannot preprocess the JSON key '{}': it names the output, so it must not be empty or "
           "contain '/'",
           key);
+  if (options.keep_newlines && !options.split_sentences)
+    throw input_error("cannot keep newlines behind sentences: documents are not cut into any");
   const std::set<std::string> unique(options.json_keys.begin(), options.json_keys.end());
   if (unique.size() != options.json_keys.size())
     throw input_error("cannot preprocess: a JSON key is named twice in `preprocess.json_keys`");
 }
 
+text_format format_of(const std::filesystem::path& path, const preprocess_options& options) {
+  return options.format.value_or(text_format_of(path));
+}
+
+std::uint64_t total_bytes(const std::vector<std::filesystem::path>& inputs) {
+  std::uint64_t total = 0;
+  for (const auto& path : inputs)
+    total += inflating_file(path).size();  // and a missing file is known before any work
+  return total;
+}
+
+/// Everything that decides the output.
+nlohmann::json identity_of(const tokenizer& with, const preprocess_options& options) {
+  nlohmann::json inputs = nlohmann::json::array();
+  for (const auto& path : options.inputs) {
+    struct stat about = {};
+    if (::stat(path.c_str(), &about) != 0)
+      throw input_error("cannot open '{}': {}", path.string(), system_message(errno));
+    inputs.push_back({std::filesystem::absolute(path).lexically_normal().string(),
+                      std::uint64_t(about.st_size),
+                      std::int64_t(about.st_mtim.tv_sec),
+                      std::int64_t(about.st_mtim.tv_nsec),
+                      int(format_of(path, options))});
+  }
+  nlohmann::json out = {{"inputs", std::move(inputs)},
+                        {"json_keys", options.json_keys},
+                        {"tokenizer", with.kind() + " " + to_string(with.fingerprint())},
+                        {"vocabulary", with.vocabulary_size()},
+                        {"append_eod", options.append_eod},
+                        {"special_tokens_around", options.framed},
+                        {"split_sentences", options.split_sentences}};
+  if (options.split_sentences) {
+    out["keep_newlines"] = options.keep_newlines;
+    out["language"] = options.language;
+    out["sentences_by"] = sentence_splitter::version();
+  }
+  return out;
+}
+
+/// One run: reads, has it tokenized, writes, and notes how far it is.
+class run {
+ public:
+  run(const tokenizer& with, const preprocess_options& options)
+      : with_(with),
+        options_(options),
+        type_(token_type_for(with.vocabulary_size())),
+        total_(total_bytes(options.inputs)),
+        journal_(options.output_prefix, identity_of(with, options)) {
+    for (const auto& key : options.json_keys)
+      prefixes_.push_back(options.output_prefix.string() + "_" + key
+                          + (options.split_sentences ? "_sentence" : "_document"));
+    for (const auto& prefix : prefixes_)
+      locks_.emplace_back(prefix, "write the data set");
+    at_.by_key.resize(prefixes_.size());
+  }
+
+  std::vector<preprocess_result> all() {
+    const auto started = std::chrono::steady_clock::now();
+    begin();
+    std::uint64_t before = 0;
+    for (const auto& one : at_.by_key)
+      before = std::max(before, one.bytes);
+    try {
+      if (!at_.read)
+        read_and_write();
+    } catch (const io_error&) {
+      keep_what_a_journal_explains();
+      throw;
+    } catch (const cancelled&) {
+      keep_what_a_journal_explains();
+      throw;
+    } catch (...) {
+      remove();
+      throw;
+    }
+    for (std::size_t k = 0; k < prefixes_.size(); ++k)
+      publish_dataset(prefixes_[k], type_, at_.by_key[k].dataset);
+    journal_.remove();
+    const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - started;
+    return results(before, passed.count());
+  }
+
+ private:
+  void begin() {
+    if (!options_.resume)
+      return remove();
+    if (auto found = journal_.read())
+      at_ = std::move(*found);
+    else
+      remove();  // parts that no journal explains
+  }
+
+  void remove() {
+    parts_.clear();
+    for (const auto& prefix : prefixes_)
+      remove_parts(prefix);
+    journal_.remove();
+  }
+
+  void keep_what_a_journal_explains() {
+    if (!noted_)
+      remove();
+  }
+
+  void read_and_write() {
+    noted_ = at_.input > 0 || at_.at.byte > 0;
+    for (std::size_t k = 0; k < prefixes_.size(); ++k)
+      parts_.push_back(std::make_unique<dataset_parts>(prefixes_[k], type_, at_.by_key[k].dataset));
+    if (!noted_)
+      journal_.write(at_);  // so that the parts are known to be ours
+    {
+      std::uint64_t done = 0;
+      for (std::uint64_t i = 0; i < at_.input; ++i)
+        done += std::filesystem::file_size(options_.inputs[i]);
+      preprocess_workers workers(with_, options_);
+      progress_bar bar("tokenizing", total_, "B", done);
+      for (auto i = at_.input; i < options_.inputs.size(); ++i) {
+        read_file(i, workers, [&](std::uint64_t bytes) { bar.advance_to(done + bytes); });
+        done += std::filesystem::file_size(options_.inputs[i]);
+      }
+      while (!workers.empty())
+        write(workers.take());
+    }
+    require_tokens();
+    at_.read = true;
+    note();
+    parts_.clear();
+  }
+
+  void require_tokens() const {
+    for (std::size_t k = 0; k < prefixes_.size(); ++k)
+      if (at_.by_key[k].dataset.tokens == 0)
+        throw input_error("cannot preprocess '{}'{}: it gave {} and no tokens",
+                          options_.inputs.front().string(),
+                          prefixes_.size() > 1 ? " for '" + options_.json_keys[k] + "'" : "",
+                          counted(at_.by_key[k].dataset.documents, "document"));
+  }
+
+  template <class Advance>
+  void read_file(std::uint64_t input, preprocess_workers& workers, const Advance& advance) {
+    const auto& path = options_.inputs[input];
+    const auto format = format_of(path, options_);
+    record_reader from(path, format, input == at_.input ? at_.at : record_position());
+    const auto budget = bytes_per_worker * options_.workers;
+    for (bool more = true; more;) {
+      while (auto done = workers.take_if_done())
+        write(std::move(done));
+      while (!workers.empty() && in_flight_ + bytes_per_batch > budget)
+        write(workers.take());
+      options_.stop.throw_if_cancelled();
+      auto batch = std::make_unique<preprocess_batch>();
+      batch->path = &path;
+      batch->format = format;
+      batch->input = input;
+      more = fill(*batch, from);
+      advance(from.file_bytes());
+      in_flight_ += batch->text.size();
+      most_ = std::max(most_, in_flight_ + from.buffered());
+      if (!batch->records.empty())
+        workers.put(std::move(batch));
+    }
+  }
+
+  bool fill(preprocess_batch& batch, record_reader& from) const {
+    bool more = true;
+    text_record one;
+    while (batch.text.size() < bytes_per_batch && batch.records.size() < records_per_batch
+           && (more = from.next(one, options_.largest_document))) {
+      batch.text += one.text;
+      batch.records.push_back({batch.text.size(), one.line});
+    }
+    batch.after = from.position();
+    return more;
+  }
+
+  void write(std::unique_ptr<preprocess_batch> batch) {
+    if (batch->failure)
+      std::rethrow_exception(batch->failure);
+    for (std::size_t k = 0; k < parts_.size(); ++k) {
+      const auto& one = batch->by_key[k];
+      parts_[k]->add(one.tokens, one.lengths, one.sequences);
+      auto& to = at_.by_key[k];
+      to.dataset = parts_[k]->progress();
+      to.bytes += one.bytes;
+      to.empty_documents += one.empty_documents;
+    }
+    in_flight_ -= batch->text.size();
+    written_since_ += batch->text.size();
+    at_.input = batch->input;
+    at_.at = batch->after;
+    if (written_since_ >= options_.journal_interval)
+      note();
+  }
+
+  void note() {
+    for (const auto& one : parts_)
+      one->sync();
+    journal_.write(at_);
+    noted_ = true;
+    written_since_ = 0;
+  }
+
+  std::vector<preprocess_result> results(std::uint64_t before, double seconds) const {
+    std::vector<preprocess_result> out;
+    for (std::size_t k = 0; k < prefixes_.size(); ++k) {
+      const auto& one = at_.by_key[k];
+      out.push_back({.prefix = prefixes_[k],
+                     .documents = one.dataset.documents,
+                     .empty_documents = one.empty_documents,
+                     .sequences = one.dataset.sequences,
+                     .tokens = one.dataset.tokens,
+                     .bytes = one.bytes,
+                     .resumed_bytes = std::min(before, one.bytes),
+                     .most_text_in_memory = most_,
+                     .seconds = seconds});
+    }
+    return out;
+  }
+
+  const tokenizer& with_;
+  const preprocess_options& options_;
+  token_type type_;
+  std::uint64_t total_;
+  preprocess_journal journal_;
+  std::vector<std::filesystem::path> prefixes_;
+  std::vector<file_lock> locks_;
+  std::vector<std::unique_ptr<dataset_parts>> parts_;
+  preprocess_progress at_;
+  std::uint64_t in_flight_ = 0, most_ = 0, written_since_ = 0;
+  bool noted_ = false;  ///< the journal on the disk says how to go on
+};
+
 }  // namespace
+
+/// PREPROCESS-A: `read_file` reads no batch beyond the budget, and the reader keeps its last
+/// record.
+std::uint64_t preprocess_memory(unsigned workers, std::uint64_t largest) {
+  return bytes_per_worker * (workers + 1) + 4 * largest;
+}
 
 std::vector<preprocess_result> preprocess(const tokenizer& with,
                                           const preprocess_options& options) {
   check(options);
-  const auto total = total_bytes(options.inputs);
   if (options.output_prefix.has_parent_path())
     make_folder(options.output_prefix.parent_path());
-
-  std::vector<file_lock> locks;
-  std::vector<std::unique_ptr<indexed_dataset_builder>> builders;
-  std::vector<preprocess_result> results;
-  for (const auto& key : options.json_keys) {
-    const auto started = std::chrono::steady_clock::now();
-    auto& result = results.emplace_back();
-    result.prefix = options.output_prefix.string() + "_" + key + "_document";
-    locks.emplace_back(result.prefix, "write the data set");
-    auto& out = *builders.emplace_back(
-        std::make_unique<indexed_dataset_builder>(result.prefix, with.vocabulary_size()));
-
-    progress_bar bar("tokenising", total, "B");
-    pipeline through(with, options, out);
-    std::uint64_t before = 0;
-    for (const auto& path : options.inputs) {
-      const text_options reading{.format = options.format.value_or(text_format_of(path)),
-                                 .json_key = key};
-      through.begin(path);
-      for_each_document(path, reading, [&](std::string_view text, std::uint64_t bytes_done) {
-        through.add(text);
-        bar.advance_to(before + bytes_done);
-      });
-      before += std::filesystem::file_size(path);
-    }
-    through.flush();
-    if (out.tokens() == 0)
-      throw input_error("cannot preprocess '{}': it gave {} and no tokens",
-                        options.inputs.front().string(),
-                        counted(out.documents(), "document"));
-    result.documents = out.documents();
-    result.tokens = out.tokens();
-    result.bytes = through.bytes();
-    const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - started;
-    result.seconds = passed.count();
-  }
-  // Only now, so that a bad line under the last key leaves nothing of the first.
-  for (auto& out : builders)
-    out->finish();
-  return results;
+  return run(with, options).all();
 }
 
 }  // namespace troupe::runtime

@@ -18,7 +18,8 @@ enum class text_format {
   whole,       ///< plain text, the whole file
 };
 
-/// By the name of the file: jsonl for ".jsonl" and ".json", else paragraphs.
+/// By the name of the file: jsonl for ".jsonl" and ".json", else paragraphs; ".gz" or ".zst" may
+/// follow.
 text_format text_format_of(const std::filesystem::path& path);
 
 /// "jsonl", "paragraphs", "lines", "whole"; else input_error.
@@ -33,9 +34,10 @@ struct text_options {
 /// during the call only.
 using document_visitor = std::function<void(std::string_view text, std::uint64_t bytes_done)>;
 
-/// Visits the documents in their order. The file is mapped, so it may be larger than memory; one
-/// document must fit. A byte order mark is dropped, as are the line ends around a document; with
-/// `whole` the text is left as it is. A JSON string may be empty and is then visited.
+/// Visits the documents in their order. The file may be compressed (inflating_file.hpp), and larger
+/// than memory; one document must fit. A byte order mark is dropped, as are the line ends around a
+/// document; with `whole` the text is left as it is. A JSON string may be empty and is then
+/// visited.
 ///
 /// Throws input_error with file, line and reason for a line that is no JSON object with that key,
 /// and for bytes that are not UTF-8.

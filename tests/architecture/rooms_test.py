@@ -7,11 +7,11 @@ import sys
 # room -> what it may include besides itself and the standard library
 MAY = {
     "kernels": ["cpuid.h", "immintrin.h", "cuda", "cublas", "cudnn", "dnnl", "oneapi/", "hwy/", "omp.h", "dlfcn.h"],
-    "runtime": ["kernels/", "cuda", "nccl", "ucp/", "uct/", "ucs/", "spdlog/", "fmt/", "nlohmann/", "openssl/", "xxhash.h", "pcre2.h", "utf8proc.h", "sentencepiece_processor.h", "lua.hpp", "omp.h"],
+    "runtime": ["kernels/", "cuda", "nccl", "ucp/", "uct/", "ucs/", "spdlog/", "fmt/", "nlohmann/", "openssl/", "xxhash.h", "pcre2.h", "utf8proc.h", "sentencepiece_processor.h", "lua.hpp", "omp.h", "zlib.h", "zstd.h", "unicode/"],
     "messages": ["runtime/core/", "runtime/tensor/", "runtime/layout/", "runtime/schedule/", "runtime/telemetry/", "caf/", "fmt/"],
     "actors": ["messages/", "runtime/", "caf/", "fmt/", "CLI/", "yaml-cpp/", "nlohmann/"],
     "examples": ["actors/", "messages/", "runtime/", "caf/", "fmt/"],
-    "tests": ["boost/", "cuda", "cublas", "nccl", "sanitizer/", "omp.h", "dlfcn.h", "kernels/", "runtime/", "messages/", "actors/", "caf/", "catch2/", "fmt/", "hwy/", "nlohmann/", "oneapi/", "openssl/"],
+    "tests": ["boost/", "cuda", "cublas", "nccl", "sanitizer/", "omp.h", "dlfcn.h", "kernels/", "runtime/", "messages/", "actors/", "caf/", "catch2/", "fmt/", "hwy/", "nlohmann/", "oneapi/", "openssl/", "zlib.h", "zstd.h"],
 }
 
 # library -> the only folders that may name it
@@ -33,6 +33,9 @@ ONLY = {
     "utf8proc.h": ["runtime/template/", "runtime/tokenizer/"],
     "sentencepiece_processor.h": ["runtime/tokenizer/"],
     "lua.hpp": ["runtime/script/"],
+    "zlib.h": ["runtime/data/", "tests/"],
+    "zstd.h": ["runtime/data/", "tests/"],
+    "unicode/": ["runtime/data/"],
     "oneapi/": ["kernels/cpu/", "tests/bench/"],
     "cpuid.h": ["kernels/cpu/amx.cpp"],
     "immintrin.h": ["kernels/cpu/amx-inl.hpp"],

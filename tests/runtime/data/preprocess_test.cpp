@@ -1,5 +1,6 @@
 #include "runtime/data/preprocess.hpp"
 
+#include "tests/runtime/data/byte_tokenizer.hpp"
 #include "tests/runtime/data/golden.hpp"
 #include "tests/support/scratch_folder.hpp"
 
@@ -11,26 +12,6 @@ using namespace troupe::tests;
 using Catch::Matchers::ContainsSubstring;
 
 namespace {
-
-/// The id of a byte is the byte; 256 ends a document; "bad" cannot be encoded.
-class byte_tokenizer final : public tokenizer {
- public:
-  void append(std::string_view text,
-              std::vector<std::int32_t>& ids,
-              special_tokens) const override {
-    if (text == "bad")
-      throw input_error("the text is bad");
-    for (const char c : text)
-      ids.push_back(static_cast<unsigned char>(c));
-  }
-  std::string decode(std::span<const std::int32_t> ids) const override {
-    return {ids.begin(), ids.end()};
-  }
-  std::int32_t vocabulary_size() const override { return 257; }
-  std::int32_t end_of_document() const override { return 256; }
-  std::string kind() const override { return "bytes"; }
-  digest fingerprint() const override { return {}; }
-};
 
 std::vector<std::string> texts(const std::filesystem::path& prefix) {
   const indexed_dataset data(prefix);
@@ -131,7 +112,7 @@ TEST_CASE("a failure leaves no output behind and says where it was", "[data]") {
   CHECK_THAT(refusal({.inputs = {folder / "a.jsonl"}, .json_keys = {"text", "b"}}),
              ContainsSubstring("line 2: it has no key 'b'"));
   CHECK_THAT(refusal({.inputs = {folder / "bad.txt"}, .workers = 2}),
-             ContainsSubstring("document 2 of '") && ContainsSubstring("the text is bad"));
+             ContainsSubstring("bad.txt', line 3") && ContainsSubstring("the text is bad"));
   CHECK_THAT(refusal({.inputs = {folder / "empty.txt"}}), ContainsSubstring("no tokens"));
   CHECK_THAT(refusal({.inputs = {folder / "none.txt"}}), ContainsSubstring("No such file"));
   CHECK_THAT(refusal({}), ContainsSubstring("no input"));
@@ -141,4 +122,32 @@ TEST_CASE("a failure leaves no output behind and says where it was", "[data]") {
              ContainsSubstring("'a/b'"));
   CHECK_THAT(refusal({.inputs = {folder / "a.jsonl"}, .json_keys = {"b", "b"}}),
              ContainsSubstring("twice"));
+}
+
+TEST_CASE("sentences are sequences, and documents group them", "[data]") {
+  const scratch_folder folder;
+  write_text(folder / "a.jsonl",
+             "{\"text\": \"One. Two\\ngoes on.\"}\n{\"text\": \" \"}\n{\"text\": [\"A. B\", \"\", "
+             "\"c\"]}\n");
+  const auto made = preprocess(bytes,
+                               {.inputs = {folder / "a.jsonl"},
+                                .output_prefix = folder / "c",
+                                .append_eod = true,
+                                .split_sentences = true});
+  CHECK(made[0].prefix == folder / "c_text_sentence");
+  CHECK(made[0].empty_documents == 1);
+  CHECK(made[0].sequences == 5);
+  CHECK(texts(made[0].prefix) == list{"One.", "Two\ngoes on.$", "A.", "B", "c$"});
+  const indexed_dataset data(made[0].prefix);
+  CHECK(data.documents() == 3);
+  CHECK(data.document_begin(1) == 2);
+  CHECK(data.document_begin(2) == 2);
+  CHECK(data.document_begin(3) == 5);
+}
+
+TEST_CASE("a list of strings is sentences that somebody else cut", "[data]") {
+  const scratch_folder folder;
+  write_text(folder / "a.jsonl", "{\"text\": [\"A. B\", \"\", \"c\"]}\n");
+  preprocess(bytes, {.inputs = {folder / "a.jsonl"}, .output_prefix = folder / "c"});
+  CHECK(texts(folder / "c_text_document") == list{"A. B", "c"});
 }

@@ -1,0 +1,107 @@
+#include "runtime/data/preprocess_journal.hpp"
+
+#include "runtime/core/error.hpp"
+#include "runtime/core/file.hpp"
+#include "runtime/core/json_text.hpp"
+
+namespace troupe::runtime {
+namespace {
+
+using nlohmann::json;
+
+constexpr int journal_format = 1;
+
+json to_json(const preprocess_progress& x) {
+  json keys = json::array();
+  for (const auto& one : x.by_key)
+    keys.push_back({{"documents", one.dataset.documents},
+                    {"sequences", one.dataset.sequences},
+                    {"tokens", one.dataset.tokens},
+                    {"bytes", one.bytes},
+                    {"empty_documents", one.empty_documents}});
+  return {{"input", x.input},
+          {"byte", x.at.byte},
+          {"line", x.at.line},
+          {"read", x.read},
+          {"by_key", std::move(keys)}};
+}
+
+preprocess_progress progress_of(const json& x) {
+  preprocess_progress out{.input = x.at("input"),
+                          .at = {.byte = x.at("byte"), .line = x.at("line")},
+                          .read = x.at("read")};
+  for (const auto& one : x.at("by_key"))
+    out.by_key.push_back({.dataset = {.documents = one.at("documents"),
+                                      .sequences = one.at("sequences"),
+                                      .tokens = one.at("tokens")},
+                          .bytes = one.at("bytes"),
+                          .empty_documents = one.at("empty_documents")});
+  return out;
+}
+
+bool has_begun(const preprocess_progress& x) {
+  return x.read || x.input > 0 || x.at.byte > 0;
+}
+
+/// The names of what differs.
+std::string differences(const json& now, const json& then) {
+  std::string out;
+  for (const auto& [key, value] : now.items())
+    if (!then.is_object() || !then.contains(key) || then[key] != value)
+      out += (out.empty() ? "" : ", ") + key;
+  return out;
+}
+
+}  // namespace
+
+preprocess_journal::preprocess_journal(const std::filesystem::path& output_prefix, json identity)
+    : path_(output_prefix.string() + ".journal"), identity_(std::move(identity)) {}
+
+std::optional<preprocess_progress> preprocess_journal::read() const {
+  if (!std::filesystem::exists(path_))
+    return std::nullopt;
+  try {
+    const auto all = json_value(read_text(path_));
+    if (all.at("format") != journal_format)
+      throw input_error("it is of format {}, this program writes {}",
+                        json_text(all.at("format")),
+                        journal_format);
+    auto out = progress_of(all.at("progress"));
+    if (!has_begun(out))
+      return std::nullopt;
+    if (all.at("identity") != identity_)
+      throw input_error("it was made with another {}", differences(identity_, all.at("identity")));
+    if (out.by_key.size() != identity_.at("json_keys").size())
+      throw input_error("it is damaged");
+    return out;
+  } catch (const json::exception&) {
+    throw input_error("cannot go on from '{}': it is damaged; remove it to begin anew",
+                      path_.string());
+  } catch (const input_error& e) {
+    throw input_error(
+        "cannot go on from '{}', which a run left that did not end: {}; run that command again, or "
+        "remove it to begin anew",
+        path_.string(),
+        e.what());
+  }
+}
+
+void preprocess_journal::write(const preprocess_progress& progress) const {
+  const auto text = json_text(
+      json{{"format", journal_format}, {"identity", identity_}, {"progress", to_json(progress)}},
+      1);
+  const std::filesystem::path next = path_.string() + ".partial";
+  {
+    part_file out(next, 0);
+    out.write(text.data(), text.size());
+    out.sync();
+  }
+  rename_part(next, path_);
+}
+
+void preprocess_journal::remove() const {
+  remove_file(path_.string() + ".partial");
+  remove_file(path_);
+}
+
+}  // namespace troupe::runtime

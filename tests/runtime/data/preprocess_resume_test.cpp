@@ -1,0 +1,185 @@
+#include "runtime/data/preprocess.hpp"
+#include "tests/runtime/data/byte_tokenizer.hpp"
+#include "tests/runtime/data/compressed.hpp"
+#include "tests/support/disk_faults.hpp"
+#include "tests/support/scratch_folder.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <set>
+#include <sys/wait.h>
+#include <unistd.h>
+
+using namespace troupe::runtime;
+using namespace troupe::tests;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+/// Several batches, the second file compressed in two members.
+void write_inputs(const scratch_folder& folder) {
+  std::string lines;
+  for (int i = 0; i < 6'000; ++i)
+    lines += fmt::format("{{\"text\": \"document {} {}\", \"b\": \"{}\"}}\n",
+                         i,
+                         std::string(std::size_t(i % 41), 'x'),
+                         i % 7 == 0 ? "" : "y");
+  write_text(folder / "a.jsonl", lines);
+  write_text(folder / "b.jsonl.gz", gzip(lines) + gzip(lines));
+}
+
+preprocess_options options_in(const scratch_folder& folder, const char* out) {
+  return {.inputs = {folder / "a.jsonl", folder / "b.jsonl.gz"},
+          .output_prefix = folder / out / "c",
+          .json_keys = {"text", "b"},
+          .append_eod = true,
+          .workers = 2,
+          .journal_interval = 150'000};
+}
+
+std::set<std::string> names_in(const std::filesystem::path& folder) {
+  std::set<std::string> out;
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    out.insert(entry.path().filename().string());
+  return out;
+}
+
+std::string output_of(const scratch_folder& folder, const char* out) {
+  std::string all;
+  for (const auto* name : {"c_text_document", "c_b_document"})
+    all += read_text(bin_path(folder / out / name)) + read_text(idx_path(folder / out / name));
+  return all;
+}
+
+const std::set<std::string> finished
+    = {"c_text_document.bin", "c_text_document.idx", "c_b_document.bin", "c_b_document.idx"};
+
+/// In another process, killed at a call; true when it was.
+bool killed(const preprocess_options& options, const disk_fault& at) {
+  const auto child = ::fork();
+  if (child == 0) {
+    plant(at);
+    try {
+      preprocess(byte_tokenizer(), options);
+    } catch (...) {
+      ::_exit(1);
+    }
+    ::_exit(0);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  REQUIRE((WIFSIGNALED(status) || WEXITSTATUS(status) == 0));
+  return WIFSIGNALED(status);
+}
+
+}  // namespace
+
+TEST_CASE("RESUME-A: a killed preprocess goes on to the bytes of one that was not", "[data]") {
+  const scratch_folder folder;
+  write_inputs(folder);
+  std::filesystem::create_directory(folder / "whole");
+  preprocess(byte_tokenizer(), options_in(folder, "whole"));
+  CHECK(names_in(folder / "whole") == finished);
+  const auto expected = output_of(folder, "whole");
+
+  const auto options = options_in(folder, "out");
+  bool went_on = false;
+  std::uint64_t n = 1;
+  for (;; n += 3) {
+    std::filesystem::remove_all(folder / "out");
+    std::filesystem::create_directory(folder / "out");
+    if (!killed(options, {.below = (folder / "out").string(), .nth = n}))
+      break;
+    killed(options, {.below = (folder / "out").string(), .nth = n});  // and a second time
+    const auto made = preprocess(byte_tokenizer(), options);
+    went_on = went_on || made[0].resumed_bytes > 0;
+    CHECK(made[0].documents == 18'000);
+    CHECK(made[1].empty_documents == 2'574);
+    CHECK(output_of(folder, "out") == expected);
+    CHECK(names_in(folder / "out") == finished);
+  }
+  CHECK(n > 60);  // it was killed at that many places
+  CHECK(went_on);
+}
+
+TEST_CASE("what a killed preprocess left is not gone on with by another", "[data]") {
+  const scratch_folder folder;
+  write_inputs(folder);
+  std::filesystem::create_directory(folder / "out");
+  auto options = options_in(folder, "out");
+  REQUIRE(killed(options, {.below = (folder / "out").string(), .nth = 60}));
+  REQUIRE(names_in(folder / "out").contains("c.journal"));
+
+  auto other = options;
+  other.append_eod = false;
+  CHECK_THROWS_WITH(preprocess(byte_tokenizer(), other),
+                    ContainsSubstring("another append_eod")
+                        && ContainsSubstring("remove it to begin anew")
+                        && ContainsSubstring("c.journal"));
+  write_text(folder / "a.jsonl",
+             read_text(folder / "a.jsonl") + "{\"text\": \"z\", \"b\": \"\"}\n");
+  CHECK_THROWS_WITH(preprocess(byte_tokenizer(), options), ContainsSubstring("another inputs"));
+  CHECK(names_in(folder / "out").contains("c.journal"));
+
+  options.resume = false;
+  CHECK(preprocess(byte_tokenizer(), options)[0].documents == 18'001);
+  CHECK(names_in(folder / "out") == finished);
+}
+
+TEST_CASE("a journal or parts that are damaged are named", "[data]") {
+  const scratch_folder folder;
+  write_inputs(folder);
+  std::filesystem::create_directory(folder / "out");
+  const auto options = options_in(folder, "out");
+  REQUIRE(killed(options, {.below = (folder / "out").string(), .nth = 60}));
+  std::filesystem::resize_file(folder / "out/c_b_document.lengths.partial", 0);
+  CHECK_THROWS_WITH(preprocess(byte_tokenizer(), options),
+                    ContainsSubstring("c_b_document.lengths.partial' ")
+                        || ContainsSubstring("lengths.partial': it has 0 bytes"));
+  write_text(folder / "out/c.journal", "{");
+  CHECK_THROWS_WITH(preprocess(byte_tokenizer(), options), ContainsSubstring("damaged"));
+}
+
+TEST_CASE("a full disk keeps what a journal explains, and the next run goes on", "[data]") {
+  const scratch_folder folder;
+  write_inputs(folder);
+  std::filesystem::create_directory(folder / "out");
+  const auto options = options_in(folder, "out");
+  {
+    const planted_disk_fault full(
+        {.below = (folder / "out").string(), .nth = 9, .error = ENOSPC, .calls = "write"});
+    CHECK_THROWS_WITH(preprocess(byte_tokenizer(), options), ContainsSubstring("free some space"));
+  }
+  CHECK(preprocess(byte_tokenizer(), options)[0].documents == 18'000);
+  CHECK(names_in(folder / "out") == finished);
+}
+
+TEST_CASE("PREPROCESS-A: text in memory is bounded, whatever the documents", "[data]") {
+  const scratch_folder folder;
+  std::string lines;
+  for (int i = 0; i < 40; ++i)
+    lines
+        += "{\"text\": \"" + std::string(std::size_t(i == 20 ? 6'000'000 : 600'000), 'x') + "\"}\n";
+  write_text(folder / "large.jsonl", lines);
+  const auto most = [&](const char* name, unsigned workers) {
+    return preprocess(
+               byte_tokenizer(),
+               {.inputs = {folder / name}, .output_prefix = folder / "c", .workers = workers})
+        .front()
+        .most_text_in_memory;
+  };
+  for (const unsigned workers : {1U, 3U})
+    CHECK(most("large.jsonl", workers) <= preprocess_memory(workers, 6'000'100));
+  std::string small;
+  for (int i = 0; i < 600'000; ++i)
+    small += "{\"text\": \"a document of words\"}\n";
+  write_text(folder / "small.jsonl", small);
+  CHECK(small.size() > 2 * preprocess_memory(2, 100));
+  CHECK(most("small.jsonl", 2) <= preprocess_memory(2, 100));
+  CHECK_THROWS_WITH(preprocess(byte_tokenizer(),
+                               {.inputs = {folder / "large.jsonl"},
+                                .output_prefix = folder / "c",
+                                .largest_document = 1'000'000}),
+                    ContainsSubstring("large.jsonl', line 21") && ContainsSubstring("split it"));
+}
