@@ -1,12 +1,17 @@
-// A tokenizer whose tokens can be read: bytes, and one pair of bytes that is a token of its own.
+// A tokenizer whose tokens can be read, for tests of what tokenizes.
 
 #pragma once
 
 #include "runtime/core/error.hpp"
 #include "runtime/tokenizer/tokenizer.hpp"
 
+#include <string>
+#include <vector>
+
 namespace troupe::tests {
 
+/// The id of a byte is the byte; 256 ends a document; one pair of bytes may be a token of its own.
+/// The text "bad" cannot be encoded.
 class byte_tokenizer final : public runtime::tokenizer {
  public:
   static constexpr std::int32_t end = 256, pair = 257;
@@ -16,6 +21,8 @@ class byte_tokenizer final : public runtime::tokenizer {
   void append(std::string_view text,
               std::vector<std::int32_t>& ids,
               runtime::special_tokens) const override {
+    if (text == "bad")
+      throw runtime::input_error("the text is bad");
     for (std::size_t i = 0; i < text.size(); ++i)
       if (!merged_.empty() && text.substr(i).starts_with(merged_)) {
         ids.push_back(pair);

@@ -1,6 +1,6 @@
 #include "runtime/data/preprocess.hpp"
-#include "tests/runtime/data/byte_tokenizer.hpp"
 #include "tests/runtime/data/compressed.hpp"
+#include "tests/support/byte_tokenizer.hpp"
 #include "tests/support/disk_faults.hpp"
 #include "tests/support/scratch_folder.hpp"
 

@@ -1,7 +1,7 @@
 #include "runtime/data/preprocess.hpp"
 
-#include "tests/runtime/data/byte_tokenizer.hpp"
 #include "tests/runtime/data/golden.hpp"
+#include "tests/support/byte_tokenizer.hpp"
 #include "tests/support/scratch_folder.hpp"
 
 #include <catch2/catch_test_macros.hpp>
