@@ -108,6 +108,20 @@ bool has_characters_of_bytes(const tokenizer_parts& parts) {
   });
 }
 
+/// An added token stands for its own characters, which are those of bytes only where the normalizer
+/// made them so.
+std::string decoded(const tokenizer_parts& parts,
+                    const normalizer& normal,
+                    const added_token& one) {
+  if (!one.normalized || normal.empty())
+    return one.content;
+  auto text = normal.apply(one.content);
+  const bool of_bytes = std::any_of(parts.normal.begin(), parts.normal.end(), [](const auto& x) {
+    return std::holds_alternative<bytes_as_characters>(x);
+  });
+  return of_bytes ? to_bytes(text).value_or(text) : text;
+}
+
 }  // namespace
 
 /// What one call of append needs.
@@ -174,8 +188,7 @@ pipeline_tokenizer::pipeline_tokenizer(tokenizer_parts parts,
   special_.resize(texts_.size());
   for (const auto& one : parts_.added) {
     special_[std::size_t(one.id)] = one.special;
-    if (one.normalized && !normal_.empty())
-      texts_[std::size_t(one.id)] = normal_.apply(one.content);
+    texts_[std::size_t(one.id)] = decoded(parts_, normal_, one);
   }
 }
 

@@ -303,6 +303,24 @@ TEST_CASE("files that the library reads otherwise than they look are refused", "
   CHECK_THROWS_WITH(hub_tokenizer(file, "[SEP]"), ContainsSubstring("more than 4096 bytes"));
 }
 
+TEST_CASE("an added token decodes to its own characters where words are those of bytes",
+          "[tokenizer]") {
+  for (const bool by_normalizer : {false, true}) {
+    const auto& kind = all().at("kinds").at(by_normalizer ? "bytes first" : "falcon");
+    json file = kind.at("file");
+    const auto size = file.at("model").at("vocab").size();
+    const auto add = [&](std::size_t more, const std::string& content, bool normalized) {
+      file["added_tokens"].push_back(
+          {{"id", size + more}, {"content", content}, {"normalized", normalized}});
+    };
+    add(0, "café", false);
+    add(1, "two words", true);
+    const auto by = hub_tokenizer(file, kind.at("end"));
+    for (const std::string text : {"café", "two words", "a café of two words"})
+      CHECK(by->decode(by->encode(text)) == text);
+  }
+}
+
 TEST_CASE("what decides ids is in the fingerprint, decoder and post-processor are not",
           "[tokenizer]") {
   const auto with = [](const std::string& kind, const char* at, const json& value) {
