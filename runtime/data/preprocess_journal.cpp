@@ -26,16 +26,27 @@ json to_json(const preprocess_progress& x) {
           {"by_key", std::move(keys)}};
 }
 
-preprocess_progress progress_of(const json& x) {
-  preprocess_progress out{.input = x.at("input"),
-                          .at = {.byte = x.at("byte"), .line = x.at("line")},
+/// A size or a position, small enough to be multiplied.
+std::int64_t count_of(const json& x, const char* name) {
+  const auto& found = x.at(name);
+  if (!found.is_number_unsigned() || found.get<std::uint64_t>() >> 56 != 0)
+    throw input_error("it is damaged: its {} is {}", name, json_text(found));
+  return found.get<std::int64_t>();
+}
+
+preprocess_progress progress_of(const json& x, std::size_t inputs, std::size_t keys) {
+  preprocess_progress out{.input = std::uint64_t(count_of(x, "input")),
+                          .at = {.byte = std::uint64_t(count_of(x, "byte")),
+                                 .line = std::uint64_t(count_of(x, "line"))},
                           .read = x.at("read")};
+  if (out.input >= inputs || x.at("by_key").size() != keys)
+    throw input_error("it is damaged: it is not of {} inputs and {} keys", inputs, keys);
   for (const auto& one : x.at("by_key"))
-    out.by_key.push_back({.dataset = {.documents = one.at("documents"),
-                                      .sequences = one.at("sequences"),
-                                      .tokens = one.at("tokens")},
-                          .bytes = one.at("bytes"),
-                          .empty_documents = one.at("empty_documents")});
+    out.by_key.push_back({.dataset = {.documents = count_of(one, "documents"),
+                                      .sequences = count_of(one, "sequences"),
+                                      .tokens = count_of(one, "tokens")},
+                          .bytes = std::uint64_t(count_of(one, "bytes")),
+                          .empty_documents = count_of(one, "empty_documents")});
   return out;
 }
 
@@ -66,13 +77,13 @@ std::optional<preprocess_progress> preprocess_journal::read() const {
       throw input_error("it is of format {}, this program writes {}",
                         json_text(all.at("format")),
                         journal_format);
-    auto out = progress_of(all.at("progress"));
+    const auto& then = all.at("identity");
+    auto out
+        = progress_of(all.at("progress"), then.at("inputs").size(), then.at("json_keys").size());
     if (!has_begun(out))
       return std::nullopt;
-    if (all.at("identity") != identity_)
-      throw input_error("it was made with another {}", differences(identity_, all.at("identity")));
-    if (out.by_key.size() != identity_.at("json_keys").size())
-      throw input_error("it is damaged");
+    if (then != identity_)
+      throw input_error("it was made with another {}", differences(identity_, then));
     return out;
   } catch (const json::exception&) {
     throw input_error("cannot go on from '{}': it is damaged; remove it to begin anew",

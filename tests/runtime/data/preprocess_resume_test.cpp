@@ -7,6 +7,8 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <map>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -133,6 +135,19 @@ TEST_CASE("a journal or parts that are damaged are named", "[data]") {
   std::filesystem::create_directory(folder / "out");
   const auto options = options_in(folder, "out");
   REQUIRE(killed(options, {.below = (folder / "out").string(), .nth = 60}));
+  const auto good = nlohmann::json::parse(read_text(folder / "out/c.journal"));
+  for (const auto& [where, value] :
+       std::map<std::string, nlohmann::json>{{"input", 7},
+                                             {"byte", -1},
+                                             {"by_key/0/tokens", std::uint64_t{1} << 63},
+                                             {"by_key/1/bytes", "many"},
+                                             {"by_key", nlohmann::json::array()}}) {
+    auto bad = good;
+    bad[nlohmann::json::json_pointer("/progress/" + where)] = value;
+    write_text(folder / "out/c.journal", bad.dump());
+    CHECK_THROWS_WITH(preprocess(byte_tokenizer(), options), ContainsSubstring("damaged"));
+  }
+  write_text(folder / "out/c.journal", good.dump());
   std::filesystem::resize_file(folder / "out/c_b_document.lengths.partial", 0);
   CHECK_THROWS_WITH(preprocess(byte_tokenizer(), options),
                     ContainsSubstring("c_b_document.lengths.partial' ")
