@@ -3,6 +3,7 @@
 #include "runtime/core/error.hpp"
 #include "runtime/core/file.hpp"
 #include "runtime/core/file_lock.hpp"
+#include "runtime/core/part_file.hpp"
 #include "runtime/core/progress.hpp"
 #include "runtime/core/thread.hpp"
 #include "runtime/data/indexed_dataset_builder.hpp"
@@ -33,6 +34,7 @@ class conversation_writer {
                       const std::filesystem::path& prefix)
       : by_(by),
         options_(options),
+        tokens_prefix_(prefix),
         tokens_(prefix, by.text.vocabulary_size()),
         answers_(answers_prefix(prefix), most_tokens) {}
 
@@ -62,8 +64,10 @@ class conversation_writer {
   conversation_files_result finish() {
     if (out_.conversations == 0)
       throw input_error("there is no conversation in '{}'", options_.inputs.front().string());
+    // Conversations never stand beside the answers of others: first they go, and last they come.
+    remove_file(idx_path(tokens_prefix_));
     answers_.finish();
-    tokens_.finish();  // last: conversations without answers are never seen
+    tokens_.finish();
     return out_;
   }
 
@@ -133,6 +137,7 @@ class conversation_writer {
 
   const conversation_rules& by_;
   const conversation_files_options& options_;
+  std::filesystem::path tokens_prefix_;
   indexed_dataset_builder tokens_, answers_;
   std::vector<conversation_line> lines_;
   conversation_files_result out_;

@@ -4,6 +4,7 @@
 
 #include "runtime/core/error.hpp"
 #include "tests/support/byte_tokenizer.hpp"
+#include "tests/support/disk_faults.hpp"
 #include "tests/support/scratch_folder.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -12,6 +13,7 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <algorithm>
+#include <cerrno>
 #include <fstream>
 
 using namespace troupe::runtime;
@@ -204,6 +206,45 @@ TEST_CASE("conversations without the answers that belong to them are refused", "
   CHECK_THROWS_MATCHES(conversation_source(prefix),
                        input_error,
                        MessageMatches(ContainsSubstring("troupe conversations")));
+}
+
+TEST_CASE("tokens and answers of two runs never stand together, whatever fails between", "[data]") {
+  const auto what_stands = [](const std::filesystem::path& prefix) {
+    const conversation_source x(prefix);
+    std::vector<std::int32_t> ids(3);
+    x.tokens().get(0, 0, ids);
+    return std::pair(ids, x.answers(0));
+  };
+  const auto first = [&] {
+    const scratch_folder folder;
+    return what_stands(write_talks(folder, {"abC"}));
+  }();
+  const auto second = [&] {
+    const scratch_folder folder;
+    return what_stands(write_talks(folder, {"aBC"}));
+  }();
+  const auto in_a_row = GENERATE(1U, 1000U);
+  std::uint64_t n = 1;
+  for (bool done = false; !done; ++n) {
+    const scratch_folder folder;
+    const auto prefix = write_talks(folder, {"abC"});
+    {
+      const planted_disk_fault fault(
+          {.below = (folder / "d").string(), .nth = n, .error = EIO, .count = in_a_row});
+      try {
+        write_talks(folder, {"aBC"});
+        done = true;
+      } catch (const io_error&) {
+      }
+    }
+    INFO("call " << n);
+    try {
+      const auto found = what_stands(prefix);
+      CHECK((found == first || found == second));
+    } catch (const input_error&) {  // one of the two is missing
+    }
+  }
+  CHECK(n > 8);  // it failed at that many places
 }
 
 TEST_CASE("SFT-1: a row has room for one sequence of conversations", "[data][invariant]") {
