@@ -262,7 +262,7 @@ chat_template template_of(conversation_format format) {
           ordered::object()};
 }
 
-tokenised_conversation tokenise(const conversation_rules& by, const conversation& x) {
+tokenized_conversation tokenize(const conversation_rules& by, const conversation& x) {
   auto rendered = by.prompt.render(
       {.messages = x.messages, .tools = x.tools, .variables = by.variables, .now = by.now});
   if (by.format == conversation_format::whole)
@@ -274,7 +274,7 @@ tokenised_conversation tokenise(const conversation_rules& by, const conversation
   for (const auto& range : rendered.generations)
     borders.insert(borders.end(), {range.begin, range.end});
   const bordered_text text(by.text, rendered.text, borders);
-  tokenised_conversation out{.ids = text.ids(), .answers = {}};
+  tokenized_conversation out{.ids = text.ids(), .answers = {}};
   for (std::size_t k = 0; k < borders.size(); k += 2) {
     const auto begin = text.tokens_before(k, borders[k]).first;
     const auto [before, across] = text.tokens_before(k + 1, borders[k + 1]);

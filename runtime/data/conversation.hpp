@@ -47,12 +47,12 @@ chat_template template_of(conversation_format format);
 /// Tokens [begin, end).
 using token_range = std::pair<std::int32_t, std::int32_t>;
 
-struct tokenised_conversation {
+struct tokenized_conversation {
   std::vector<std::int32_t> ids;
   std::vector<token_range> answers;  ///< ascending, none empty, at least one
 };
 
-/// What `tokenise` reads; it outlives nothing that it returns.
+/// What `tokenize` reads; it outlives nothing that it returns.
 struct conversation_rules {
   const tokenizer& text;
   const chat_template& prompt;
@@ -65,6 +65,6 @@ struct conversation_rules {
 /// the answer, as transformers counts it. Throws input_error for what the template refuses, and
 /// where it does not say which part of the text an answer is: it marks none, and writes an earlier
 /// message in another way once later ones follow. Any thread.
-tokenised_conversation tokenise(const conversation_rules& by, const conversation& x);
+tokenized_conversation tokenize(const conversation_rules& by, const conversation& x);
 
 }  // namespace troupe::runtime

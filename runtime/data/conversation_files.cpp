@@ -22,11 +22,11 @@ constexpr std::int64_t most_tokens = std::numeric_limits<std::int32_t>::max();
 struct conversation_line {
   std::string_view text;
   std::uint64_t number = 0;  ///< in its file, from 1
-  std::vector<tokenised_conversation> found = {};
+  std::vector<tokenized_conversation> found = {};
   std::exception_ptr failure = {};
 };
 
-/// Gathers lines, tokenises them on all workers, writes them in the order in which they came.
+/// Gathers lines, tokenizes them on all workers, writes them in the order in which they came.
 class conversation_writer {
  public:
   conversation_writer(const conversation_rules& by,
@@ -73,7 +73,7 @@ class conversation_writer {
 
  private:
   void flush(const std::filesystem::path& path, const mapped_file& file) {
-    tokenise_all();
+    tokenize_all();
     options_.stop.throw_if_cancelled();
     file.require_intact();
     for (const auto& line : lines_) {
@@ -85,7 +85,7 @@ class conversation_writer {
     lines_.clear();
   }
 
-  void add(const tokenised_conversation& x) {
+  void add(const tokenized_conversation& x) {
     tokens_.add_sequence(x.ids);
     tokens_.end_document();
     std::vector<std::int32_t> ends;
@@ -108,22 +108,22 @@ class conversation_writer {
     }
   }
 
-  void tokenise_line(conversation_line& line) const {
+  void tokenize_line(conversation_line& line) const {
     try {
       if (first_invalid_utf8(line.text) != std::string_view::npos)
         throw input_error("it is not UTF-8; convert the file, for example with iconv -t UTF-8");
       for (const auto& x : conversations_of(line.text))
-        line.found.push_back(tokenise(by_, x));
+        line.found.push_back(tokenize(by_, x));
     } catch (...) {
       line.failure = std::current_exception();
     }
   }
 
-  void tokenise_all() {
+  void tokenize_all() {
     std::atomic<std::size_t> next = 0;
     const auto work = [this, &next] {
       for (auto i = next++; i < lines_.size() && !options_.stop.is_cancelled(); i = next++)
-        tokenise_line(lines_[i]);
+        tokenize_line(lines_[i]);
     };
     std::vector<std::jthread> others;
     try {
@@ -169,7 +169,7 @@ conversation_files_result write_conversations(const conversation_rules& by,
   const file_lock lock(prefix, "write the data set");
   conversation_writer writer(by, options, prefix);
   {
-    progress_bar bar("tokenising", total, "B");
+    progress_bar bar("tokenizing", total, "B");
     for (const auto& path : options.inputs) {
       writer.read(path, bar, before);
       before += mapped_file(path).bytes().size();

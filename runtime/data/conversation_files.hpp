@@ -18,7 +18,7 @@ namespace troupe::runtime {
 struct conversation_files_options {
   std::vector<std::filesystem::path> inputs = {};  ///< of JSON objects a line, read in this order
   std::filesystem::path output_prefix = {};
-  unsigned workers = 1;    ///< threads that tokenise, at least 1
+  unsigned workers = 1;    ///< threads that tokenize, at least 1
   cancel_token stop = {};  ///< looked at before each conversation
 };
 
@@ -29,9 +29,9 @@ struct conversation_files_result {
   std::int64_t longest = 0;        ///< tokens of the longest conversation
 };
 
-/// Tokenises every conversation. The output does not depend on `workers`; memory is some megabytes
+/// Tokenizes every conversation. The output does not depend on `workers`; memory is some megabytes
 /// a worker, the longest line, and 24 bytes a conversation. Throws input_error with file and line
-/// for what is no conversation (see conversations_of, tokenise), io_error, and `cancelled`. Then
+/// for what is no conversation (see conversations_of, tokenize), io_error, and `cancelled`. Then
 /// no file of the output is left behind.
 conversation_files_result write_conversations(const conversation_rules& by,
                                               const conversation_files_options& options);

@@ -43,7 +43,7 @@ void gpt_dataset::check_ids(std::span<const std::int32_t> ids,
     if (ids[t] < 0 || ids[t] >= options_.vocabulary)
       throw input_error(
           "cannot use token {} of {}: its id {} is outside the vocabulary of {} ids; give the "
-          "vocabulary that the data was tokenised with, or tokenise it again",
+          "vocabulary that the data was tokenized with, or tokenize it again",
           offset + static_cast<std::int64_t>(t),
           source_->place(sequence),
           ids[t],

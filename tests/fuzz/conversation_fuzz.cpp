@@ -37,7 +37,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   fuzz::accepted([&] {
     for (const auto& x : conversations_of(fuzz::text_of(data, size)))
       for (const auto* prompt : {&identity, &aligned}) {
-        const auto found = tokenise({.text = bytes, .prompt = *prompt}, x);
+        const auto found = tokenize({.text = bytes, .prompt = *prompt}, x);
         fuzz::require(!found.answers.empty(), "there is an answer");
         std::int32_t at = 0;
         for (const auto& [begin, end] : found.answers) {

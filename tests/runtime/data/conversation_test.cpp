@@ -39,7 +39,7 @@ std::string shown(const std::string& source,
                                                 : template_of(format);
   std::string out;
   for (const auto& x : conversations_of(line)) {
-    const auto found = tokenise({.text = with, .prompt = prompt, .format = format}, x);
+    const auto found = tokenize({.text = with, .prompt = prompt, .format = format}, x);
     std::int32_t at = 0;
     const auto add = [&](std::int32_t end) {
       out += with.decode(std::span(found.ids).subspan(std::size_t(at), std::size_t(end - at)));
