@@ -1,3 +1,5 @@
+#include "runtime/core/file.hpp"
+#include "runtime/data/indexed_dataset.hpp"
 #include "runtime/data/preprocess.hpp"
 #include "tests/runtime/data/compressed.hpp"
 #include "tests/support/byte_tokenizer.hpp"
