@@ -166,6 +166,12 @@ std::unique_ptr<const tokenizer> described_tokenizer(const std::string& descript
   return out;
 }
 
+std::unique_ptr<const tokenizer> named_tokenizer(const std::string& description) {
+  auto out = make_tokenizer(parsed(description).choice);
+  require_described(*out, description);
+  return out;
+}
+
 void require_described(const tokenizer& x, const std::string& description) {
   const auto fingerprint = parsed(description).fingerprint;
   if (to_string(x.fingerprint()) != fingerprint)

@@ -41,6 +41,9 @@ tokenizer_choice described_choice(const std::string& description,
 std::unique_ptr<const tokenizer> described_tokenizer(const std::string& description,
                                                      const std::filesystem::path& folder);
 
+/// The same, with the files where the description says that they are.
+std::unique_ptr<const tokenizer> named_tokenizer(const std::string& description);
+
 /// Throws input_error unless the tokenizer has the described fingerprint.
 void require_described(const tokenizer& x, const std::string& description);
 
