@@ -166,27 +166,46 @@ std::string cut_text(const std::vector<std::filesystem::path>& prefixes, std::in
                  : "";
 }
 
-std::shared_ptr<const sample_dataset> open_set(const training_job& job,
-                                               data_split part,
-                                               const std::filesystem::path& prefix,
-                                               std::optional<std::uint64_t> samples,
-                                               const std::shared_ptr<const fill_in_middle>& fim,
-                                               const cancel_token& stop) {
-  const auto split = split_for(job.data, part);
-  if (!job.data.sft)
-    return std::make_shared<gpt_dataset>(std::make_shared<indexed_dataset>(prefix),
-                                         split,
-                                         part,
-                                         options_for(job, samples, fim, stop));
+std::shared_ptr<const sft_dataset> open_conversations(const training_job& job,
+                                                      data_split part,
+                                                      const std::filesystem::path& prefix,
+                                                      std::optional<std::uint64_t> samples,
+                                                      const cancel_token& stop) {
   return std::make_shared<sft_dataset>(
       std::make_shared<conversation_source>(prefix),
-      split,
+      split_for(job.data, part),
       part,
       sft_dataset_options{.sequence_length = job.training.model.sequence,
                           .samples = samples,
                           .seed = std::uint32_t(job.training.seed),
                           .vocabulary = job.training.model.vocabulary,
                           .stop = stop});
+}
+
+/// "; of the samples of an epoch 4.2 % is padding"
+std::string padding_text(const training_job& job) {
+  std::int64_t padding = 0, all = 0;
+  for (const auto& prefix : blend_for(job.data, data_split::train).prefixes) {
+    const auto epoch = open_conversations(job, data_split::train, prefix, {}, {});
+    padding += epoch->padding();
+    all += std::int64_t(epoch->size()) * epoch->sequence_length();
+  }
+  return fmt::format("; of the samples of an epoch {:.1f} % is padding",
+                     100 * double(padding) / double(std::max<std::int64_t>(all, 1)));
+}
+
+std::shared_ptr<const sample_dataset> open_set(const training_job& job,
+                                               data_split part,
+                                               const std::filesystem::path& prefix,
+                                               std::optional<std::uint64_t> samples,
+                                               const std::shared_ptr<const fill_in_middle>& fim,
+                                               const cancel_token& stop) {
+  if (job.data.sft)
+    return open_conversations(job, part, prefix, samples, stop);
+  return std::make_shared<gpt_dataset>(std::make_shared<indexed_dataset>(prefix),
+                                       split_for(job.data, part),
+                                       part,
+                                       options_for(job, samples, fim, stop));
 }
 
 }  // namespace
@@ -289,7 +308,7 @@ std::string data_text(const training_job& job, std::uint64_t samples) {
       sets > 1 ? fmt::format(" of {} data sets", sets) : "",
       valid,
       test,
-      job.data.sft ? cut_text(prefixes_of(job.data), length) : "",
+      job.data.sft ? cut_text(prefixes_of(job.data), length) + padding_text(job) : "",
       job.data.fim.enabled
           ? fmt::format("; to fill in the middle at a rate of {}", job.data.fim.rate)
           : "");

@@ -5,6 +5,7 @@
 
 import json
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -226,6 +227,9 @@ def check_conversations(folder):
     if "30 conversations, " not in (out := works("conversations", "--input", folder / "talks.jsonl", *own, *good)):
         raise wrong(f"30 conversations are not told:\n{out}")
     tuned = ["train", "gpt", *SMALL, "--sft", "--tokenizer", tok, "--split", "90,10,0"]
+    said = works(*tuned, "--data-path", folder / "talks_conversations", "--dry-run")
+    if not (found := re.search(r"of the samples of an epoch ([0-9.]+) % is padding", said)) or float(found[1]) >= 100:
+        raise wrong(f"how much is padding is not told:\n{said}")
     works(*tuned, "--data-path", folder / "talks_conversations")
     refuses("is a file of conversations", *tuned, "--data-path", folder / "talks.jsonl")
     refuses("no data set of conversations", *tuned, "--data-path", folder / "talks_conversations_answers")
