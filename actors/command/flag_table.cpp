@@ -63,10 +63,11 @@ void declare_conditional(command_line& line, training_flags& to) {
              });
   line.toggle(
       {.name = "--calculate-per-token-loss",
-       .help = "Accepted where it means the same: unless --eod-mask-loss, every sample has as many "
-               "tokens that count.",
-       .megatron
-       = "refused with --eod-mask-loss; without it every sample has as many tokens that count"},
+       .help
+       = "Accepted where it means the same: without --eod-mask-loss, --sft and --fim-data every "
+         "sample has as many tokens that count.",
+       .megatron = "refused with --eod-mask-loss, --sft and --fim-data; without them every sample "
+                   "has as many tokens that count"},
       [&to] { to.data.per_token_loss = true; });
 }
 

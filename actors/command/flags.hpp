@@ -68,6 +68,7 @@ struct training_flags {
     std::filesystem::path cache;
     bool eod_mask_loss = false, reset_position_ids = false, reset_attention_mask = false,
          per_token_loss = false, sft = false;
+    runtime::fim_settings fim;
   } data;
 
   tokenizer_flags tokenizer;

@@ -128,10 +128,12 @@ int generate_text(const generate_flags& flags) {
 }
 
 void declare_chat(command_line& line, generate_flags& f) {
-  line.toggle("--chat",
-              "A conversation by the chat template of --tokenizer: each line is a turn that the "
-              "model answers, up to the end of its turn; earlier turns are kept.",
-              [&f] { f.chat = true; });
+  line.toggle(
+      "--chat",
+      "A conversation by the chat template of --tokenizer, or that which the run kept with its "
+      "tokenizer: each line is a turn that the "
+      "model answers, up to the end of its turn; earlier turns are kept.",
+      [&f] { f.chat = true; });
   line.value("--messages",
              "FILE",
              "With --chat: a JSON list of messages, [{\"role\": \"user\", \"content\": "

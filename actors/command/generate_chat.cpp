@@ -48,9 +48,18 @@ class chat {
 
  private:
   static std::filesystem::path folder_of_template(const generate_flags& flags) {
-    if (flags.model.tokenizer.empty())
-      throw usage_error("--chat needs --tokenizer DIR: the folder with the model's chat template");
-    return flags.model.tokenizer;
+    if (!flags.model.tokenizer.empty())
+      return flags.model.tokenizer;
+    if (flags.model.load.empty())
+      throw usage_error("--load DIR is missing: the --save folder of a training run");
+    auto kept = runtime::kept_tokenizer(flags.model.load);
+    if (flags.chat_template.empty() && runtime::chat_templates_in(kept).by_name.empty())
+      throw runtime::input_error(
+          "'{}' has no chat template: the run was given none with its tokenizer; name a folder "
+          "that "
+          "has one by --tokenizer DIR, or a file by --template",
+          kept.string());
+    return kept;
   }
 
   std::string render(const nlohmann::ordered_json& messages, bool header) const {

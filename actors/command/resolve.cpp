@@ -115,6 +115,9 @@ void resolve_data(const training_flags& flags, runtime::training_job& job, sente
   job.data.reset_position_ids = d.reset_position_ids;
   job.data.reset_attention_mask = d.reset_attention_mask;
   job.data.sft = d.sft;
+  job.data.fim = d.fim;
+  if (!d.fim.enabled && d.fim != runtime::fim_settings())
+    wrong.emplace_back("--fim-* say how samples are cut for --fim-data: add it, or leave them out");
   resolve_blends(flags, job, wrong);
   if (d.unsharded && d.order != "cyclic")
     wrong.emplace_back(
@@ -127,10 +130,11 @@ void resolve_data(const training_flags& flags, runtime::training_job& job, sente
     wrong.emplace_back(
         "--calculate-per-token-loss is refused with --eod-mask-loss: samples then differ in the "
         "tokens that count, and this build averages over each micro-batch first; leave one out");
-  if (d.per_token_loss && d.sft)
-    wrong.emplace_back(
-        "--calculate-per-token-loss is refused with --sft: samples then differ in the tokens that "
-        "count, and this build averages over each micro-batch first; leave it out");
+  if (d.per_token_loss && (d.sft || d.fim.enabled))
+    wrong.push_back(fmt::format(
+        "--calculate-per-token-loss is refused with {}: samples then differ in the tokens that "
+        "count, and this build averages over each micro-batch first; leave it out",
+        d.sft ? "--sft" : "--fim-data"));
 }
 
 /// Without documents for it there is no validation, as in Megatron-LM: --split 100,0,0 says so.

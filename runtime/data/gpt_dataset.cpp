@@ -20,6 +20,12 @@ gpt_dataset::gpt_dataset(std::shared_ptr<const token_source> source,
         "vocabulary that belongs to the tokenizer of the data",
         options.end_of_document,
         options.vocabulary);
+  if (options.fim && options.fim->vocabulary_size() > options.vocabulary)
+    throw input_error(
+        "cannot fill in the middle: the tokenizer has {} ids, and the model's vocabulary {}; give "
+        "the tokenizer of the model",
+        options.fim->vocabulary_size(),
+        options.vocabulary);
   const gpt_index_request request{
       .range = split.of(part, source_->sequences()),
       .sequence_length = options.sequence_length,
@@ -79,7 +85,7 @@ gpt_dataset::stretch gpt_dataset::stretch_of(std::uint64_t sample) const {
   return out;
 }
 
-void gpt_dataset::sample(std::uint64_t i, std::span<std::int32_t> text) const {
+std::size_t gpt_dataset::sample(std::uint64_t i, std::span<std::int32_t> text) const {
   ensure(text.size() == std::size_t(options_.sequence_length + 1),
          "SAMPLE-1: a sample has one token more than its sequence length");
   if (i >= size())
@@ -107,6 +113,7 @@ void gpt_dataset::sample(std::uint64_t i, std::span<std::int32_t> text) const {
     done += piece.size();
   }
   std::fill(text.begin() + std::ptrdiff_t(done), text.end(), padding);
+  return options_.fim ? options_.fim->apply(i, text.first(done)) : done;
 }
 
 void gpt_dataset::row(std::uint64_t i, const micro_batch_row& out) const {
@@ -115,12 +122,12 @@ void gpt_dataset::row(std::uint64_t i, const micro_batch_row& out) const {
              && out.positions.size() == S,
          "SAMPLE-2: a row has room for one sequence");
   std::vector<std::int32_t> text(S + 1);
-  sample(i, text);
+  const auto used = sample(i, text);
 
   std::int32_t position = 0;
   for (std::size_t t = 0; t < S; ++t) {
     const bool ends = text[t] == options_.end_of_document;
-    const bool is_padding = text[t + 1] == padding;
+    const bool is_padding = t + 1 >= used;
     out.tokens[t] = std::max(text[t], 0);
     out.labels[t] = std::max(text[t + 1], 0);
     out.mask[t] = (ends && options_.eod_mask_loss) || is_padding ? 0.0F : 1.0F;

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "runtime/data/fill_in_middle.hpp"
 #include "runtime/data/gpt_index.hpp"
 #include "runtime/data/sample_dataset.hpp"
 
@@ -24,6 +25,7 @@ struct gpt_dataset_options {
   bool reset_attention_mask = false;                ///< attention is cut after each end
   bool drop_last_partial_validation = true;         ///< false: the last one is padded
   std::optional<std::filesystem::path> cache = {};  ///< folder; none: index in memory only
+  std::shared_ptr<const fill_in_middle> fim = {};   ///< what samples become; none: they stay
   cancel_token stop = {};                           ///< looked at while the index is built
 };
 
@@ -45,10 +47,10 @@ class gpt_dataset final : public sample_dataset {
 
   bool cuts_attention() const override { return options_.reset_attention_mask; }
 
-  /// The tokens of sample i, S + 1 of them; `padding` where the data ended before.
-  /// Throws input_error when i >= size(), an id is outside the vocabulary, or a cached index leads
-  /// outside the data.
-  void sample(std::uint64_t i, std::span<std::int32_t> text) const;
+  /// The tokens of sample i, S + 1 of them; `padding` where the data ended before. Returns how many
+  /// are no padding, neither of the data nor of what fills in the middle. Throws input_error when
+  /// i >= size(), an id is outside the vocabulary, or a cached index leads outside the data.
+  std::size_t sample(std::uint64_t i, std::span<std::int32_t> text) const;
 
   /// Sample i as inputs, labels, loss mask and positions. Where a label is padding the mask is 0;
   /// padding itself becomes token 0.

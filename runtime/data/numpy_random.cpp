@@ -4,6 +4,7 @@
 
 #include <array>
 #include <bit>
+#include <cmath>
 
 namespace troupe::runtime {
 namespace {
@@ -65,6 +66,18 @@ std::uint64_t numpy_random_state::interval(std::uint64_t max) {
     if (value <= max)
       return value;
   }
+}
+
+// By inversion, of the lesser of p and 1 - p, as numpy draws a binomial number of few successes.
+bool numpy_random_state::bernoulli(double p) {
+  const double less = p <= 0.5 ? p : 1 - p;
+  for (;;) {
+    const double none = std::exp(std::log1p(-less)), drawn = random();
+    if (drawn <= none)
+      return p > 0.5;
+    if (drawn - none <= less * none / (1 - less))
+      return p <= 0.5;
+  }  // beyond both by rounding: drawn again
 }
 
 numpy_generator::numpy_generator(std::uint32_t seed) {

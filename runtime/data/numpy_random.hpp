@@ -29,6 +29,9 @@ class numpy_random_state {
   /// Uniform in [0, max], by masking and rejection. Draws nothing when max is 0.
   std::uint64_t interval(std::uint64_t max);
 
+  /// binomial(1, p) of a p in [0, 1]: true with probability p. Draws for 0 and 1, too.
+  bool bernoulli(double p);
+
   /// shuffle(x) of a one-dimensional array. Draws do not depend on elements, so they are made some
   /// ahead: a large array waits for memory at every element, and these waits then overlap.
   template <class T>

@@ -45,6 +45,13 @@ std::int64_t sft_dataset::used(std::int64_t conversation) const {
   return std::min<std::int64_t>(source_->tokens().length(conversation), options_.sequence_length);
 }
 
+std::int64_t sft_dataset::padding() const {
+  std::int64_t out = std::int64_t(size()) * options_.sequence_length;
+  for (std::uint64_t k = 0; k < starts_.back(); ++k)
+    out -= used(order_[k]);
+  return out;
+}
+
 void sft_dataset::add_epoch(sequence_range of, std::uint64_t epoch) {
   const auto before = order_.size();
   order_.resize(before + std::size_t(of.size()));

@@ -42,6 +42,9 @@ class sft_dataset final : public sample_dataset {
   std::int64_t sequence_length() const override { return options_.sequence_length; }
   bool cuts_attention() const override { return true; }
 
+  /// Tokens of all samples that are padding.
+  std::int64_t padding() const;
+
   /// The loss counts where the label is a token of an answer, in the same conversation.
   void row(std::uint64_t i, const micro_batch_row& out) const override;
 

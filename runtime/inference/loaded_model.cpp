@@ -36,8 +36,8 @@ std::unique_ptr<checkpoint_reader> open(const fs::path& from) {
 }
 
 /// The folder beside which a training run kept its tokenizer.
-fs::path run_folder(const checkpoint_reader& checkpoint) {
-  return fs::absolute(checkpoint.folder()).lexically_normal().parent_path();
+fs::path run_folder(const fs::path& checkpoint) {
+  return fs::absolute(checkpoint).lexically_normal().parent_path();
 }
 
 std::string tokenizer_description(const checkpoint_reader& checkpoint) {
@@ -67,6 +67,12 @@ void fill(resident_store& store, const checkpoint_reader& from) {
 
 }  // namespace
 
+fs::path kept_tokenizer(const fs::path& from) {
+  std::error_code failure;
+  const bool is_checkpoint = fs::exists(from / "manifest.json", failure);
+  return kept_tokenizer_folder(is_checkpoint ? run_folder(from) : from);
+}
+
 loaded_model::loaded_model(loading wanted)
     : stream_(wanted.backend, wanted.threads, memory_pool()) {
   const auto checkpoint = open(wanted.from);
@@ -74,7 +80,7 @@ loaded_model::loaded_model(loading wanted)
   require_extension(manifest_, wanted.own, checkpoint->folder());
   const auto description = tokenizer_description(*checkpoint);
   tokenizer_ = wanted.with ? std::move(wanted.with)
-                           : described_tokenizer(description, run_folder(*checkpoint));
+                           : described_tokenizer(description, run_folder(checkpoint->folder()));
   require_described(*tokenizer_, description);
   const auto& config = manifest_.model;
   if (tokenizer_->vocabulary_size() > config.vocabulary)

@@ -23,6 +23,9 @@ struct loading {
   extension own = {};  ///< that the model was trained with
 };
 
+/// The folder in which the run that saved `from`, as in `loading`, kept its tokenizer.
+std::filesystem::path kept_tokenizer(const std::filesystem::path& from);
+
 /// The whole model on one stream. One thread.
 class loaded_model {
  public:

@@ -47,6 +47,11 @@ struct bpe_worker : subword_worker {
   std::vector<std::uint32_t> batch;  ///< candidates of one rank
 
   void begin() { pieces.clear(); }
+  void shed() override {
+    free_if_large(pieces);
+    free_if_large(found);
+    free_if_large(batch);
+  }
   /// Throws input_error for more than 4 Gi pieces.
   void add(std::int32_t id);
 };

@@ -35,7 +35,7 @@ void bpe_tokenizer::append(std::string_view text,
                            std::vector<std::int32_t>& ids,
                            special_tokens specials) const {
   constexpr std::string_view end_text = end_of_document_text;
-  auto by = workers_.take([this] { return model_.make_worker(); });
+  const auto by = workers_.take([this] { return model_.make_worker(); });
   if (specials == special_tokens::recognised)
     for (auto at = text.find(end_text); at != text.npos; at = text.find(end_text)) {
       append_words(text.substr(0, at), ids, *by);
@@ -43,7 +43,6 @@ void bpe_tokenizer::append(std::string_view text,
       text.remove_prefix(at + end_text.size());
     }
   append_words(text, ids, *by);
-  workers_.give_back(std::move(by));
 }
 
 void bpe_tokenizer::append_words(std::string_view text,

@@ -49,7 +49,7 @@ class bpe_tokenizer : public tokenizer {
   digest fingerprint_;
   pre_tokenizer cut_;
   byte_bpe model_;
-  mutable worker_pool<subword_worker> workers_;
+  mutable worker_pool workers_;
 };
 
 }  // namespace troupe::runtime

@@ -14,6 +14,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kept_folder = "tokenizer";
+const fs::path further_templates = "additional_chat_templates";
 
 /// A file that a choice names, and the name that its copy has.
 struct named_file {
@@ -49,6 +50,23 @@ const std::vector<named_file>& files_of(const std::string& type) {
 bool has_number_of_ids(const std::string& type) {
   const auto family = family_of(type);
   return family == tokenizer_family::null || family == tokenizer_family::tiktoken;
+}
+
+/// What lies in a tokenizer's folder and decides no id, but what chats are written with.
+void add_configuration(const fs::path& folder, std::vector<tokenizer_file>& to) {
+  for (const auto* name :
+       {"tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja"}) {
+    std::error_code failure;
+    if (const auto file = folder / name; fs::exists(file, failure))
+      to.push_back({file, name, false});
+  }
+}
+
+void add_further_templates(const fs::path& folder, std::vector<tokenizer_file>& to) {
+  std::error_code failure;
+  for (const auto& entry : fs::directory_iterator(folder / further_templates, failure))
+    if (entry.path().extension() == ".jinja")
+      to.push_back({entry.path(), further_templates / entry.path().filename(), false});
 }
 
 struct remembered {
@@ -101,21 +119,26 @@ std::vector<tokenizer_file> tokenizer_files(const tokenizer_choice& choice) {
   for (const auto& file : files_of(choice.type))
     out.push_back({choice.*file.path, file.kept});
   if (family_of(choice.type) == tokenizer_family::hub)
-    for (const auto* name : {"tokenizer_config.json", "special_tokens_map.json"}) {
-      std::error_code failure;
-      if (const auto beside = choice.model.parent_path() / name; fs::exists(beside, failure))
-        out.push_back({beside, name, false});
-    }
+    add_configuration(choice.model.parent_path(), out);
   return out;
+}
+
+fs::path kept_tokenizer_folder(const fs::path& run) {
+  return run / kept_folder;
 }
 
 void keep_tokenizer(const std::string& description, const fs::path& folder) {
   const auto from = parsed(description).choice;
-  const auto files = tokenizer_files(from);
+  auto files = tokenizer_files(from);
   if (files.empty())
     return;
+  const auto given = files.front().path.parent_path();
+  add_configuration(given, files);
+  add_further_templates(given, files);
   const auto to = folder / kept_folder;
   make_folder(to);
+  if (files.back().path.parent_path().filename() == further_templates)
+    make_folder(to / further_templates);
   for (const auto& file : files) {
     const auto kept = to / file.name;
     const auto text = read_text(file.path);
@@ -162,6 +185,12 @@ tokenizer_choice described_choice(const std::string& description, const fs::path
 std::unique_ptr<const tokenizer> described_tokenizer(const std::string& description,
                                                      const fs::path& folder) {
   auto out = make_tokenizer(described_choice(description, folder));
+  require_described(*out, description);
+  return out;
+}
+
+std::unique_ptr<const tokenizer> named_tokenizer(const std::string& description) {
+  auto out = make_tokenizer(parsed(description).choice);
   require_described(*out, description);
   return out;
 }

@@ -24,10 +24,14 @@ struct tokenizer_file {
 };
 
 /// The files that the choice names, and those beside a tokenizer.json that say which token ends a
-/// document.
+/// document and how chats are written.
 std::vector<tokenizer_file> tokenizer_files(const tokenizer_choice& choice);
 
-/// Copies the tokenizer's files to `folder`/tokenizer, so that a checkpoint can be used elsewhere.
+/// Where keep_tokenizer puts files.
+std::filesystem::path kept_tokenizer_folder(const std::filesystem::path& run);
+
+/// Copies the tokenizer's files to `folder`/tokenizer, so that a checkpoint can be used elsewhere,
+/// and the chat templates that lie beside them. What is there of these, and decides no id, stays.
 /// Throws input_error when they cannot be read or another tokenizer is kept there, and io_error.
 void keep_tokenizer(const std::string& description, const std::filesystem::path& folder);
 
@@ -40,6 +44,9 @@ tokenizer_choice described_choice(const std::string& description,
 /// fingerprint.
 std::unique_ptr<const tokenizer> described_tokenizer(const std::string& description,
                                                      const std::filesystem::path& folder);
+
+/// The same, with the files where the description says that they are.
+std::unique_ptr<const tokenizer> named_tokenizer(const std::string& description);
 
 /// Throws input_error unless the tokenizer has the described fingerprint.
 void require_described(const tokenizer& x, const std::string& description);

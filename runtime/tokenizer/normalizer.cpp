@@ -4,9 +4,9 @@
 #include "runtime/tokenizer/byte_alphabet.hpp"
 
 #include <algorithm>
-#include <cstdlib>
-#include <memory>
+#include <array>
 #include <utf8proc.h>
+#include <vector>
 
 namespace troupe::runtime {
 namespace {
@@ -25,27 +25,23 @@ void require_bounded(std::size_t size, std::size_t before) {
         100 * before + 10000);
 }
 
-std::string mapped(std::string_view text, int options) {
-  utf8proc_uint8_t* out = nullptr;
-  const auto size = utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
-                                 utf8proc_ssize_t(text.size()),
-                                 &out,
-                                 utf8proc_option_t(options));
-  const std::unique_ptr<utf8proc_uint8_t, decltype(&std::free)> owner(out, &std::free);
-  if (size < 0)
-    throw input_error(
-        "a text of {} bytes cannot be normalized: {}", text.size(), utf8proc_errmsg(size));
-  return {reinterpret_cast<const char*>(out), std::size_t(size)};
+[[noreturn]] void refuse(std::string_view text, utf8proc_ssize_t failure) {
+  throw input_error(
+      "a text of {} bytes cannot be normalized: {}", text.size(), utf8proc_errmsg(failure));
 }
 
-std::string done(unicode_form form, std::string text) {
-  if (ascii(text))
-    return text;
-  const bool composed = form == unicode_form::nfc || form == unicode_form::nfkc;
-  const bool compatible = form == unicode_form::nfkc || form == unicode_form::nfkd;
-  return mapped(text,
-                UTF8PROC_STABLE | (composed ? UTF8PROC_COMPOSE : UTF8PROC_DECOMPOSE)
-                    | (compatible ? UTF8PROC_COMPAT : 0));
+/// Calls `take` with each character of valid UTF-8 and its bytes.
+template <class F>
+void for_each_character(std::string_view text, F&& take) {
+  const auto* at = reinterpret_cast<const utf8proc_uint8_t*>(text.data());
+  for (std::size_t left = text.size(); left > 0;) {
+    utf8proc_int32_t c = 0;
+    const auto size = utf8proc_iterate(at, utf8proc_ssize_t(left), &c);
+    ensure(size > 0, "NORMAL-1: a normalizer is given valid UTF-8");
+    take(c, std::string_view(reinterpret_cast<const char*>(at), std::size_t(size)));
+    at += size;
+    left -= std::size_t(size);
+  }
 }
 
 /// What each character becomes by `become`, which appends to its first argument.
@@ -53,15 +49,67 @@ template <class F>
 std::string each_character(std::string_view text, F&& become) {
   std::string out;
   out.reserve(text.size());
-  const auto* at = reinterpret_cast<const utf8proc_uint8_t*>(text.data());
-  for (std::size_t left = text.size(); left > 0;) {
-    utf8proc_int32_t c = 0;
-    const auto size = utf8proc_iterate(at, utf8proc_ssize_t(left), &c);
-    ensure(size > 0, "NORMAL-1: a normalizer is given valid UTF-8");
-    become(out, c, std::string_view(reinterpret_cast<const char*>(at), std::size_t(size)));
-    at += size;
-    left -= std::size_t(size);
+  for_each_character(text,
+                     [&](utf8proc_int32_t c, std::string_view bytes) { become(out, c, bytes); });
+  return out;
+}
+
+void append(std::string& out, utf8proc_int32_t c) {
+  utf8proc_uint8_t bytes[4];
+  out.append(reinterpret_cast<const char*>(bytes), std::size_t(utf8proc_encode_char(c, bytes)));
+}
+
+std::vector<utf8proc_int32_t> decomposed(std::string_view text, utf8proc_option_t options) {
+  std::array<utf8proc_int32_t, 64> parts;  // Unicode's longest has 18
+  std::vector<utf8proc_int32_t> out;
+  out.reserve(text.size());
+  for_each_character(text, [&](utf8proc_int32_t c, std::string_view) {
+    int boundary = 0;
+    const auto count = utf8proc_decompose_char(
+        c, parts.data(), utf8proc_ssize_t(parts.size()), options, &boundary);
+    if (count < 0)
+      refuse(text, count);
+    ensure(std::size_t(count) <= parts.size(), "NORMAL-2: a character has no more than 64 parts");
+    out.insert(out.end(), parts.begin(), parts.begin() + count);
+  });
+  return out;
+}
+
+/// Unicode's canonical ordering. The library's own takes time quadratic in the length of a run of
+/// marks.
+void put_in_order(std::vector<utf8proc_int32_t>& text) {
+  const auto combining
+      = [](utf8proc_int32_t c) { return utf8proc_get_property(c)->combining_class; };
+  const auto is_mark = [&](utf8proc_int32_t c) { return combining(c) > 0; };
+  for (auto at = text.begin(); at != text.end();) {
+    const auto begin = std::find_if(at, text.end(), is_mark);
+    at = std::find_if_not(begin, text.end(), is_mark);
+    if (!std::ranges::is_sorted(begin, at, {}, combining))
+      std::ranges::stable_sort(begin, at, {}, combining);
   }
+}
+
+std::string done(unicode_form form, std::string text) {
+  if (ascii(text))
+    return text;
+  const bool composed = form == unicode_form::nfc || form == unicode_form::nfkc;
+  const bool compatible = form == unicode_form::nfkc || form == unicode_form::nfkd;
+  const auto options
+      = utf8proc_option_t(UTF8PROC_STABLE | (composed ? UTF8PROC_COMPOSE : UTF8PROC_DECOMPOSE)
+                          | (compatible ? UTF8PROC_COMPAT : 0));
+  auto characters = decomposed(text, options);
+  put_in_order(characters);
+  if (composed) {
+    const auto size
+        = utf8proc_normalize_utf32(characters.data(), utf8proc_ssize_t(characters.size()), options);
+    if (size < 0)
+      refuse(text, size);
+    characters.resize(std::size_t(size));
+  }
+  std::string out;
+  out.reserve(text.size());
+  for (const auto c : characters)
+    append(out, c);
   return out;
 }
 
@@ -71,9 +119,7 @@ std::string done(const lowercase&, const std::string& text) {
       out += "i\xCC\x87";
       return;
     }
-    utf8proc_uint8_t small[4];
-    out.append(reinterpret_cast<const char*>(small),
-               std::size_t(utf8proc_encode_char(utf8proc_tolower(c), small)));
+    append(out, utf8proc_tolower(c));
   });
 }
 

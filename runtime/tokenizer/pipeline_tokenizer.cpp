@@ -200,7 +200,7 @@ void pipeline_tokenizer::append(std::string_view text,
     replaced = with_replacements(text);
     text = replaced;
   }
-  auto worker = workers_.take([this] { return model_->make_worker(); });
+  const auto worker = workers_.take([this] { return model_->make_worker(); });
   call all(*this, ids, specials == special_tokens::recognised, *worker, text.data());
   while (!text.empty()) {
     const auto size = valid_utf8_prefix(text);
@@ -214,7 +214,6 @@ void pipeline_tokenizer::append(std::string_view text,
       text.remove_prefix(1);
     }
   }
-  workers_.give_back(std::move(worker));
 }
 
 bool pipeline_tokenizer::is_special(std::int32_t id) const {

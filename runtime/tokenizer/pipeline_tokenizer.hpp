@@ -56,7 +56,7 @@ class pipeline_tokenizer : public tokenizer {
   text_decoder decoder_;
   std::vector<std::string> texts_;  ///< by id: the token, or what it decodes to by itself
   std::vector<bool> special_;       ///< by id
-  mutable worker_pool<subword_worker> workers_;
+  mutable worker_pool workers_;
 };
 
 /// Of a file tokenizer.json, or of the folder that has one. Throws input_error as

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -46,17 +47,50 @@ class word_cache {
 
 /// Room to work in for one thread at a time. Models add their own.
 struct subword_worker {
+  static constexpr std::size_t kept = 1 << 16;  ///< elements of a buffer between two calls
+
   virtual ~subword_worker() = default;
+
+  /// Frees what only a long word needed.
+  virtual void shed() {}
+
+  /// Frees the buffer where it has room for more than `kept`.
+  template <class T>
+  static void free_if_large(std::vector<T>& buffer) {
+    if (buffer.capacity() > kept)
+      std::vector<T>().swap(buffer);
+  }
 
   word_cache known;
 };
 
 /// Workers that wait for a caller. Any thread.
-template <class T>
 class worker_pool {
  public:
+  /// A worker while somebody has it; goes back by itself, after an exception, too.
+  class lease {
+   public:
+    lease(worker_pool& from, std::unique_ptr<subword_worker> x)
+        : from_(from), held_(std::move(x)) {}
+    lease(const lease&) = delete;
+    lease& operator=(const lease&) = delete;
+    ~lease() { from_.give_back(std::move(held_)); }
+
+    subword_worker& operator*() const { return *held_; }
+
+   private:
+    worker_pool& from_;
+    std::unique_ptr<subword_worker> held_;
+  };
+
   template <class F>
-  std::unique_ptr<T> take(F&& make) {
+  lease take(F&& make) {
+    return {*this, idle_worker_or(std::forward<F>(make))};
+  }
+
+ private:
+  template <class F>
+  std::unique_ptr<subword_worker> idle_worker_or(F&& make) {
     {
       const std::lock_guard lock(guard_);
       if (!idle_.empty()) {
@@ -68,14 +102,17 @@ class worker_pool {
     return make();
   }
 
-  void give_back(std::unique_ptr<T> x) {
-    const std::lock_guard lock(guard_);
-    idle_.push_back(std::move(x));
+  void give_back(std::unique_ptr<subword_worker> x) noexcept {
+    x->shed();
+    try {
+      const std::lock_guard lock(guard_);
+      idle_.push_back(std::move(x));
+    } catch (const std::bad_alloc&) {  // there is one the less
+    }
   }
 
- private:
   std::mutex guard_;
-  std::vector<std::unique_ptr<T>> idle_;
+  std::vector<std::unique_ptr<subword_worker>> idle_;
 };
 
 /// Every const method may be called from several threads at once, each with its own worker.

@@ -32,6 +32,8 @@ struct unigram::worker : subword_worker {
     static constexpr auto none = std::numeric_limits<std::size_t>::max();
   };
   std::vector<best> ends_at;
+
+  void shed() override { free_if_large(ends_at); }
 };
 
 unigram::unigram(const std::vector<std::string>& pieces, unigram_settings settings)

@@ -341,7 +341,7 @@ std::vector<std::string> validate(const training_job& job) {
   for (auto& sentence : validate_layout(job))
     wrong.push_back(std::move(sentence));
   validate_steps(job, wrong);
-  validate_data(job.data, wrong);
+  validate_data(job, wrong);
   validate_files(job, wrong);
   validate_resuming(job, wrong);
   validate_fault(job, wrong);

@@ -4,6 +4,7 @@
 
 #include "kernels/backend/backend.hpp"
 #include "runtime/data/blend.hpp"
+#include "runtime/data/fill_in_middle.hpp"
 #include "runtime/data/sampler.hpp"
 #include "runtime/model/recompute.hpp"
 #include "runtime/trainer/pipeline_schedule.hpp"
@@ -29,6 +30,7 @@ struct data_settings {
   bool reset_position_ids = false;
   bool reset_attention_mask = false;
   bool sft = false;  ///< data sets are conversations, and answers alone count in the loss
+  fim_settings fim;
   sampling order = sampling::single;  ///< of samples
   std::int32_t end_of_document = 0;   ///< of the tokenizer
 };

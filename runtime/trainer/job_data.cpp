@@ -6,10 +6,12 @@
 #include "runtime/core/hash.hpp"
 #include "runtime/core/json_text.hpp"
 #include "runtime/data/blended_dataset.hpp"
+#include "runtime/data/fill_in_middle.hpp"
 #include "runtime/data/gpt_dataset.hpp"
 #include "runtime/data/indexed_dataset.hpp"
 #include "runtime/data/mock_dataset.hpp"
 #include "runtime/data/sft_dataset.hpp"
+#include "runtime/tokenizer/description.hpp"
 
 #include <algorithm>
 #include <array>
@@ -76,6 +78,7 @@ bool is_single(const data_blend& x) {
 
 gpt_dataset_options options_for(const training_job& job,
                                 std::optional<std::uint64_t> samples,
+                                std::shared_ptr<const fill_in_middle> fim,
                                 const cancel_token& stop) {
   return {.sequence_length = job.training.model.sequence,
           .samples = samples,
@@ -86,6 +89,7 @@ gpt_dataset_options options_for(const training_job& job,
           .reset_position_ids = job.data.reset_position_ids,
           .reset_attention_mask = job.data.reset_attention_mask,
           .cache = job.data.cache,
+          .fim = std::move(fim),
           .stop = stop};
 }
 
@@ -125,6 +129,29 @@ void validate_sft(const data_settings& data, std::vector<std::string>& wrong) {
   }
 }
 
+/// None: samples stay what they are.
+std::shared_ptr<const fill_in_middle> fim_of(const training_job& job) {
+  if (!job.data.fim.enabled)
+    return nullptr;
+  if (job.tokenizer_description.empty())
+    throw input_error(
+        "`data.fim.enabled` cuts text between characters, and the job names no tokenizer");
+  return std::make_shared<fill_in_middle>(
+      job.data.fim, named_tokenizer(job.tokenizer_description), std::uint32_t(job.training.seed));
+}
+
+void validate_fim(const training_job& job, std::vector<std::string>& wrong) {
+  const auto before = wrong.size();
+  if (job.data.mock)
+    wrong.emplace_back(
+        "`data.fim.enabled` needs text to cut, and `data.mock` has none: give `data.path`");
+  if (job.data.sft)
+    wrong.emplace_back("`data.fim.enabled` and `data.sft` are two kinds of samples: leave one out");
+  validate_fim(job.data.fim, wrong);
+  if (wrong.size() == before)
+    collect(wrong, [&] { fim_of(job); });
+}
+
 /// ", 3 of which are longer than a sample and cut"
 std::string cut_text(const std::vector<std::filesystem::path>& prefixes, std::int64_t length) {
   std::int64_t cut = 0;
@@ -139,18 +166,14 @@ std::string cut_text(const std::vector<std::filesystem::path>& prefixes, std::in
                  : "";
 }
 
-std::shared_ptr<const sample_dataset> open_set(const training_job& job,
-                                               data_split part,
-                                               const std::filesystem::path& prefix,
-                                               std::optional<std::uint64_t> samples,
-                                               const cancel_token& stop) {
-  const auto split = split_for(job.data, part);
-  if (!job.data.sft)
-    return std::make_shared<gpt_dataset>(
-        std::make_shared<indexed_dataset>(prefix), split, part, options_for(job, samples, stop));
+std::shared_ptr<const sft_dataset> open_conversations(const training_job& job,
+                                                      data_split part,
+                                                      const std::filesystem::path& prefix,
+                                                      std::optional<std::uint64_t> samples,
+                                                      const cancel_token& stop) {
   return std::make_shared<sft_dataset>(
       std::make_shared<conversation_source>(prefix),
-      split,
+      split_for(job.data, part),
       part,
       sft_dataset_options{.sequence_length = job.training.model.sequence,
                           .samples = samples,
@@ -159,9 +182,36 @@ std::shared_ptr<const sample_dataset> open_set(const training_job& job,
                           .stop = stop});
 }
 
+/// "; of the samples of an epoch 4.2 % is padding"
+std::string padding_text(const training_job& job) {
+  std::int64_t padding = 0, all = 0;
+  for (const auto& prefix : blend_for(job.data, data_split::train).prefixes) {
+    const auto epoch = open_conversations(job, data_split::train, prefix, {}, {});
+    padding += epoch->padding();
+    all += std::int64_t(epoch->size()) * epoch->sequence_length();
+  }
+  return fmt::format("; of the samples of an epoch {:.1f} % is padding",
+                     100 * double(padding) / double(std::max<std::int64_t>(all, 1)));
+}
+
+std::shared_ptr<const sample_dataset> open_set(const training_job& job,
+                                               data_split part,
+                                               const std::filesystem::path& prefix,
+                                               std::optional<std::uint64_t> samples,
+                                               const std::shared_ptr<const fill_in_middle>& fim,
+                                               const cancel_token& stop) {
+  if (job.data.sft)
+    return open_conversations(job, part, prefix, samples, stop);
+  return std::make_shared<gpt_dataset>(std::make_shared<indexed_dataset>(prefix),
+                                       split_for(job.data, part),
+                                       part,
+                                       options_for(job, samples, fim, stop));
+}
+
 }  // namespace
 
-void validate_data(const data_settings& data, std::vector<std::string>& wrong) {
+void validate_data(const training_job& job, std::vector<std::string>& wrong) {
+  const auto& data = job.data;
   const int said = int(data.mock) + int(!data.path.empty()) + int(by_part(data));
   if (said == 0)
     wrong.emplace_back("what to train on? give `data.path` PREFIX, or `data.mock`");
@@ -177,11 +227,27 @@ void validate_data(const data_settings& data, std::vector<std::string>& wrong) {
   else
     for (const auto& prefix : prefixes_of(data))
       collect(wrong, [&] { indexed_dataset{prefix}; });
+  if (data.fim.enabled)
+    validate_fim(job, wrong);
   collect(wrong, [&] {
     if (!split_matrix(data.split).share(data_split::train))
       throw input_error("`data.split` {} leaves nothing to train on: its first share must not be 0",
                         data.split);
   });
+}
+
+json identity_of(const fim_settings& x) {
+  return {{"enabled", true},
+          {"rate", x.rate},
+          {"spm_rate", x.spm_rate},
+          {"split_sample", x.split_sample},
+          {"fragment_rate", x.fragment_rate},
+          {"no_prefix", x.no_prefix},
+          {"prefix_token", x.prefix_token},
+          {"middle_token", x.middle_token},
+          {"suffix_token", x.suffix_token},
+          {"pad_token", x.pad_token},
+          {"eod_token", x.eod_token}};
 }
 
 std::string identity_of(const data_settings& x) {
@@ -195,6 +261,8 @@ std::string identity_of(const data_settings& x) {
     out["reset_attention_mask"] = true;
   if (x.sft)
     out["sft"] = true;
+  if (x.fim.enabled)
+    out["fim"] = identity_of(x.fim);
   if (is_single(x.path))
     out.update(identity_of_set(x.path.prefixes.front(), x.sft));
   else if (!x.path.empty())
@@ -230,16 +298,20 @@ std::string data_text(const training_job& job, std::uint64_t samples) {
   }
   const auto length = job.training.model.sequence;
   const auto sets = blend_for(job.data, data_split::train).prefixes.size();
-  return fmt::format("{} of {}: {:.3g} epochs of {} in {}{}; {} for validation, {} for the test{}",
-                     counted(std::int64_t(samples), "training sample"),
-                     counted(length, "token"),
-                     double(samples) * double(length) / double(std::max<std::int64_t>(tokens, 1)),
-                     counted(tokens, "token"),
-                     counted(train, job.data.sft ? "conversation" : "document"),
-                     sets > 1 ? fmt::format(" of {} data sets", sets) : "",
-                     valid,
-                     test,
-                     job.data.sft ? cut_text(prefixes_of(job.data), length) : "");
+  return fmt::format(
+      "{} of {}: {:.3g} epochs of {} in {}{}; {} for validation, {} for the test{}{}",
+      counted(std::int64_t(samples), "training sample"),
+      counted(length, "token"),
+      double(samples) * double(length) / double(std::max<std::int64_t>(tokens, 1)),
+      counted(tokens, "token"),
+      counted(train, job.data.sft ? "conversation" : "document"),
+      sets > 1 ? fmt::format(" of {} data sets", sets) : "",
+      valid,
+      test,
+      job.data.sft ? cut_text(prefixes_of(job.data), length) + padding_text(job) : "",
+      job.data.fim.enabled
+          ? fmt::format("; to fill in the middle at a rate of {}", job.data.fim.rate)
+          : "");
 }
 
 bool has_documents(const training_job& job, data_split part) {
@@ -266,15 +338,16 @@ std::shared_ptr<const sample_dataset> open_samples(const training_job& job,
         std::make_shared<mock_dataset>(job.training.model.vocabulary, job.data.end_of_document),
         split_for(job.data, part),
         part,
-        options_for(job, samples, stop));
+        options_for(job, samples, nullptr, stop));
   const auto& blend = blend_for(job.data, part);
+  const auto fim = fim_of(job);
   // Of a part's own data sets a single one is no blend, whatever its weight: as Megatron-LM.
   if (is_single(blend) || (by_part(job.data) && blend.prefixes.size() == 1))
-    return open_set(job, part, blend.prefixes.front(), samples, stop);
+    return open_set(job, part, blend.prefixes.front(), samples, fim, stop);
   const auto out = std::make_shared<blended_dataset>(
       blend, samples, [&](const std::filesystem::path& prefix, std::optional<std::uint64_t> count) {
         try {
-          return open_set(job, part, prefix, count, stop);
+          return open_set(job, part, prefix, count, fim, stop);
         } catch (const input_error& failure) {
           throw input_error("'{}' of the blend: {}", prefix.string(), failure.what());
         }

@@ -15,7 +15,7 @@
 namespace troupe::runtime {
 
 /// Every rule that the data break, one sentence each; data sets are opened for it.
-void validate_data(const data_settings& data, std::vector<std::string>& wrong);
+void validate_data(const training_job& job, std::vector<std::string>& wrong);
 
 /// What of the data decides bits, as JSON: data sets by what is in them, not by where they lie.
 std::string identity_of(const data_settings& data);

@@ -142,6 +142,33 @@ void visit_fields(Visitor& visit, data_blend& x) {
 }
 
 template <class Visitor>
+void visit_fields(Visitor& visit, fim_settings& x) {
+  auto& [enabled,
+         rate,
+         spm_rate,
+         split_sample,
+         fragment_rate,
+         no_prefix,
+         prefix_token,
+         middle_token,
+         suffix_token,
+         pad_token,
+         eod_token]
+      = x;
+  visit("enabled", enabled);
+  visit("rate", rate);
+  visit("spm_rate", spm_rate);
+  visit("split_sample", split_sample);
+  visit("fragment_rate", fragment_rate);
+  visit("no_prefix", no_prefix);
+  visit("prefix_token", prefix_token);
+  visit("middle_token", middle_token);
+  visit("suffix_token", suffix_token);
+  visit("pad_token", pad_token);
+  visit("eod_token", eod_token);
+}
+
+template <class Visitor>
 void visit_fields(Visitor& visit, data_settings& x) {
   auto& [path,
          train_path,
@@ -154,6 +181,7 @@ void visit_fields(Visitor& visit, data_settings& x) {
          reset_position_ids,
          reset_attention_mask,
          sft,
+         fim,
          order,
          end_of_document]
       = x;
@@ -168,6 +196,7 @@ void visit_fields(Visitor& visit, data_settings& x) {
   visit("reset_position_ids", reset_position_ids);
   visit("reset_attention_mask", reset_attention_mask);
   visit("sft", sft);
+  visit("fim", fim);
   visit("order", order);
   visit("end_of_document", end_of_document);
 }

@@ -5,6 +5,7 @@
 
 import json
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -226,11 +227,34 @@ def check_conversations(folder):
     if "30 conversations, " not in (out := works("conversations", "--input", folder / "talks.jsonl", *own, *good)):
         raise wrong(f"30 conversations are not told:\n{out}")
     tuned = ["train", "gpt", *SMALL, "--sft", "--tokenizer", tok, "--split", "90,10,0"]
+    said = works(*tuned, "--data-path", folder / "talks_conversations", "--dry-run")
+    if not (found := re.search(r"of the samples of an epoch ([0-9.]+) % is padding", said)) or float(found[1]) >= 100:
+        raise wrong(f"how much is padding is not told:\n{said}")
     works(*tuned, "--data-path", folder / "talks_conversations")
     refuses("is a file of conversations", *tuned, "--data-path", folder / "talks.jsonl")
     refuses("no data set of conversations", *tuned, "--data-path", folder / "talks_conversations_answers")
     refuses("--sft", *tuned, "--data-path", folder / "talks_conversations", "--eod-mask-loss")
     refuses("--sft", *tuned, "--data-path", folder / "talks_conversations", "--calculate-per-token-loss")
+
+
+def check_fim(folder):
+    """With a tokenizer that has the tokens, samples are cut; without them all are named."""
+    tok = tokenizer(folder)
+    works("preprocess", "--input", folder / "text.txt", "--output-prefix", folder / "d", "--tokenizer", tok,
+          "--append-eod")
+    train = ["train", "gpt", *SMALL, "--tokenizer", tok, "--data-path", folder / "d_text_document", "--split", "1,0,0"]
+    refuses("has no such token: --fim-prefix-token '<fim-prefix>', --fim-middle-token '<fim-middle>', "
+            "--fim-suffix-token '<fim-suffix>', --fim-pad-token '<fim-pad>'; name", *train, "--fim-data")
+    tokens = ["--fim-prefix-token", "P", "--fim-middle-token", "M", "--fim-suffix-token", "S", "--fim-pad-token", "Q"]
+    losses = [works(*train, *more, "--log-interval", 1, "--log-format", "megatron").split("lm loss:")[1].split("|")[0]
+              for more in ([], ["--fim-data", *tokens], ["--fim-data", *tokens])]
+    if losses[0] == losses[1] or losses[1] != losses[2]:
+        raise wrong(f"the first losses without FIM, with it, and again are {losses}")
+    refuses("add it, or leave them out", *train, "--fim-rate", 0.9)
+    refuses("--fim-rate", *train, "--fim-data", *tokens, "--fim-rate", 1.5)
+    refuses("are two kinds of samples", *train, "--fim-data", *tokens, "--sft")
+    refuses("needs text to cut", "train", "gpt", *SMALL, "--tokenizer", tok, "--mock-data", "--fim-data", *tokens)
+    refuses("--calculate-per-token-loss", *train, "--fim-data", *tokens, "--calculate-per-token-loss")
 
 
 def check_dry_run(folder):

@@ -123,6 +123,7 @@ std::set<std::string> identity_paths() {
         "--data-path " + files() / "data_text_document" + " --split 100,0,0",
         "--data-path 1 " + files() / "data_text_document" + " --split 100,0,0",
         "--train-data-path " + files() / "data_text_document",
+        trials().at("--fim-rate").around,
         "--sft --split 100,0,0 --data-path " + files() / "talks_conversations",
         two + "--pipeline-model-parallel-layout Et|tttL",
         trials().at("--pipeline-schedule").around + "--pipeline-schedule dualpipe"})

@@ -6,9 +6,11 @@
 #include "actors/command/flags.hpp"
 #include "runtime/checkpoint/hub_export.hpp"
 #include "runtime/core/file.hpp"
+#include "tests/support/hub_tokenizer.hpp"
 #include "tests/support/scratch_folder.hpp"
 
 #include <map>
+#include <nlohmann/json.hpp>
 #include <openssl/evp.h>
 #include <sstream>
 #include <string>
@@ -65,6 +67,7 @@ class made_files {
                                     .vocab_file = from / "vocab.json",
                                     .merge_file = from / "merges.txt"});
     }
+    write_with_fim_tokens();
     std::string ranks, list;
     for (int rank = 0; rank < 270; ++rank) {  // all bytes, and a few pairs
       unsigned char text[8] = {},
@@ -105,6 +108,19 @@ class made_files {
   std::string operator/(const std::string& name) const { return (folder_ / name).string(); }
 
  private:
+  /// hub_a with more special tokens.
+  void write_with_fim_tokens() {
+    auto file = nlohmann::json::parse(runtime::read_text(folder_ / "hub_a/tokenizer.json"));
+    for (const auto* name :
+         {"<fim-prefix>", "<fim-middle>", "<fim-suffix>", "<fim-pad>", "<file>"}) {
+      auto added = file["added_tokens"].back();
+      added["id"] = added["id"].get<int>() + 1;
+      added["content"] = name;
+      file["added_tokens"].push_back(added);
+    }
+    write_hub_tokenizer(folder_ / "fim", file);
+  }
+
   scratch_folder folder_;
 };
 
@@ -153,6 +169,9 @@ inline const std::map<std::string, trial>& trials() {
     return "--vocab-file " + files() / (name + "/vocab.json") + " --merge-file "
            + files() / (name + "/merges.txt");
   };
+  const auto text = "--split 100,0,0 --tokenizer " + files() / "fim" + " --data-path "
+                    + files() / "data_text_document ",
+             fim = text + "--fim-data ";
   static const std::map<std::string, trial> all = {
       {"--num-layers", {"", "2"}},
       {"--hidden-size", {"", "32"}},
@@ -231,6 +250,17 @@ inline const std::map<std::string, trial>& trials() {
       {"--reset-position-ids", {"", ""}},
       {"--reset-attention-mask", {"", ""}},
       {"--sft", {"--split 100,0,0 --data-path " + files() / "talks_conversations ", ""}},
+      {"--fim-data", {text, ""}},
+      {"--fim-rate", {fim, "0.9"}},
+      {"--fim-spm-rate", {fim, "0"}},
+      {"--fim-split-sample", {fim, "<file>"}},
+      {"--fim-fragment-rate", {fim + "--fim-split-sample <file> ", "1"}},
+      {"--fim-no-prefix", {fim, "in"}},
+      {"--fim-prefix-token", {fim, "<file>"}},
+      {"--fim-middle-token", {fim, "<file>"}},
+      {"--fim-suffix-token", {fim, "<file>"}},
+      {"--fim-pad-token", {fim, "<|endoftext|>"}},
+      {"--fim-eod-token", {fim, "<file>"}},
       {"--vocab-size", {"", "900"}},
       {"--micro-batch-size", {"--global-batch-size 4 ", "1"}},
       {"--global-batch-size", {"", "4"}},

@@ -87,7 +87,8 @@ std::string meaning_of(const std::string& text) {
 
 /// Words that are neither numbers of a range nor of a few nor files, and why.
 const std::map<std::string, std::string>& free_words() {
-  const std::string several = "several numbers, which their reader knows";
+  const std::string several = "several numbers, which their reader knows",
+                    token = "of the tokenizer, which is asked";
   static const std::map<std::string, std::string> all
       = {{"--window-size", several},
          {"--split", several},
@@ -101,6 +102,13 @@ const std::map<std::string, std::string>& free_words() {
          {"--pipeline-model-parallel-layout", "a language of its own"},
          {"--pipeline-schedule", "a name or a file"},
          {"--recompute-modules", "others of Megatron-LM are refused with a reason each"},
+         {"--fim-split-sample", token},
+         {"--fim-no-prefix", "any text"},
+         {"--fim-prefix-token", token},
+         {"--fim-middle-token", token},
+         {"--fim-suffix-token", token},
+         {"--fim-pad-token", token},
+         {"--fim-eod-token", token},
          {"--plant-fault", "an actor's name"}};
   return all;
 }

@@ -188,12 +188,67 @@ def check_converse(folder):
     (folder / "own.jinja").write_text((folder / "own.jinja").read_text().replace("|", end))
     expect(works(*chat, "--messages", folder / "m.json"), continued(f"u:The actor{end}a:", end),
            "up to the end of the turn")
-    refuses("--tokenizer DIR", "generate", "--chat", *more)
+    refuses("--tokenizer DIR", "generate", "--chat", *more)  # the run kept no template
+    expect(works("generate", "--chat", "--template", folder / "own.jinja", *more, "--messages", folder / "m.json"),
+           continued(f"u:The actor{end}a:", end), "with the tokenizer that the run kept")
     refuses("no chat template", "generate", "--chat", "--tokenizer", tok, *more)
     refuses("add --chat", "generate", "--messages", folder / "m.json", *more)
     refuses("exclude each other", *chat, "--interactive")
     refuses("is no conversation", *chat, "--messages", "-", text=b"3")
     refuses("not JSON", *chat, "--messages", "-", text=b"{")
+
+
+def chat_tokenizer(folder):
+    """The folder of a tokenizer.json with a special token that ends a turn, and a chat template."""
+    tok, hub = tokenizer(folder), folder / "hub"
+    vocab = json.loads((tok / "vocab.json").read_text())
+    merges = [x for x in (tok / "merges.txt").read_text().split("\n") if x and not x.startswith("#")]
+    end, turn = vocab.pop("<|endoftext|>"), len(vocab) + 1
+    hub.mkdir()
+    special = {"special": True, "normalized": False, "single_word": False, "lstrip": False, "rstrip": False}
+    (hub / "tokenizer.json").write_text(json.dumps({
+        "version": "1.0", "normalizer": None, "post_processor": None, "truncation": None, "padding": None,
+        "added_tokens": [{"id": end, "content": "<|endoftext|>", **special},
+                         {"id": turn, "content": "<|im_end|>", **special}],
+        "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True},
+        "decoder": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True},
+        "model": {"type": "BPE", "vocab": vocab, "merges": merges}}))
+    (hub / "tokenizer_config.json").write_text('{"eos_token": "<|endoftext|>"}')
+    (hub / "chat_template.jinja").write_text(
+        "{% for m in messages %}{{ m.role[0] }}:{{ m.content }}<|im_end|>\n{% endfor %}"
+        "{% if add_generation_prompt %}a:{% endif %}")
+    (hub / "additional_chat_templates").mkdir()
+    (hub / "additional_chat_templates" / "shout.jinja").write_text(
+        "{% for m in messages %}{{ m.content | upper }}!{% endfor %}")
+    return hub
+
+
+def check_tuned(folder):
+    """What was fine-tuned answers up to the token that ends a turn, by the template that the run kept."""
+    hub, save = chat_tokenizer(folder), folder / "save"
+    talk = {"messages": [{"role": "user", "content": "Who bows?"}, {"role": "assistant", "content": "The actor."}]}
+    (folder / "talks.jsonl").write_text((json.dumps(talk) + "\n") * 30)
+    works("conversations", "--input", folder / "talks.jsonl", "--output-prefix", folder / "talks", "--tokenizer", hub)
+    works("train", "gpt", *SMALL, *LLAMA, "--seq-length", 64, "--train-iters", 60, "--lr", 1e-2, "--sft", "--data-path",
+          folder / "talks_conversations", "--tokenizer", hub, "--split", "1,0,0", "--save", save)
+    kept = save / "tokenizer"
+    for name in ["chat_template.jinja", "additional_chat_templates/shout.jinja"]:
+        expect((kept / name).read_text(), (hub / name).read_text(), name)
+    hub.rename(folder / "elsewhere")
+    (folder / "m.json").write_text(json.dumps(talk["messages"][:1]))
+    more = ["--load", save, "--greedy", "--tokens", 40]
+    chat = ["generate", "--chat", "--messages", folder / "m.json", *more]
+    expect(works(*chat), "The actor.\n", "the answer")
+    newest = next(x for x in save.iterdir() if x.name.startswith("iter_"))
+    expect(works("generate", "--chat", "--load", newest, "--greedy", "--messages", folder / "m.json"), "The actor.\n",
+           "the answer of one checkpoint")
+    # It is the special token that ends a turn: where the template writes none, the text goes on behind it.
+    (folder / "endless.jinja").write_text("u:{{ messages[0].content }}<|im_end|>\na:")
+    further = works(*chat, "--template", folder / "endless.jinja")
+    if not further.startswith("The actor.") or further == "The actor.\n":
+        raise wrong(f"without an end of turn the answer is {further!r}")
+    expect(works("checkpoint", "export", save, "--hf", folder / "out").count("with its tokenizer"), 1, "export")
+    expect((folder / "out" / "chat_template.jinja").read_text(), (kept / "chat_template.jinja").read_text(), "exported")
 
 
 if __name__ == "__main__":

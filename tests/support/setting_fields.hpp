@@ -327,6 +327,7 @@ inline std::vector<std::string> setting_fields(const runtime::training_job& job)
                  reset,
                  cuts,
                  sft,
+                 fim,
                  sampling,
                  end]
         = job.data;
@@ -357,6 +358,41 @@ inline std::vector<std::string> setting_fields(const runtime::training_job& job)
           sft,
           sampling,
           end);
+    const auto& [enabled,
+                 rate,
+                 spm,
+                 fragments,
+                 fragment_rate,
+                 whole,
+                 prefix,
+                 middle,
+                 suffix,
+                 pad,
+                 eod]
+        = fim;
+    names("data.fim.",
+          {"enabled",
+           "rate",
+           "spm_rate",
+           "split_sample",
+           "fragment_rate",
+           "no_prefix",
+           "prefix_token",
+           "middle_token",
+           "suffix_token",
+           "pad_token",
+           "eod_token"},
+          enabled,
+          rate,
+          spm,
+          fragments,
+          fragment_rate,
+          whole,
+          prefix,
+          middle,
+          suffix,
+          pad,
+          eod);
   }
   {
     const auto& [world, tensor, pipeline, order, sequence, replicas, schedule, chunks] = job.layout;

@@ -73,6 +73,98 @@ void declare_paths(command_line& line, training_flags& to) {
              text(d.part_arguments_file));
 }
 
+void declare_fim(command_line& line, runtime::fim_settings& f) {
+  line.toggle({.name = "--fim-data",
+               .field = "data.fim.enabled",
+               .help = "Fill in the middle (FIM): documents of a sample are cut in three between "
+                       "characters, and the middle comes last.",
+               .megatron = "what is drawn depends on the seed and the number of the sample, not on "
+                           "those that were read before",
+               .resume = at_resume::told},
+              [&f] { f.enabled = true; });
+  line.value({.name = "--fim-rate",
+              .field = "data.fim.rate",
+              .type = "P",
+              .default_value = "0.5",
+              .help = "How many of the documents are cut.",
+              .megatron = "",
+              .resume = at_resume::told},
+             real(f.rate, 0, 1));
+  line.value(
+      {.name = "--fim-spm-rate",
+       .field = "data.fim.spm_rate",
+       .type = "P",
+       .default_value = "0.5",
+       .help = "How many of these are suffix, prefix, middle, and not prefix, suffix, middle.",
+       .megatron = "",
+       .resume = at_resume::told},
+      real(f.spm_rate, 0, 1));
+  line.value({.name = "--fim-split-sample",
+              .field = "data.fim.split_sample",
+              .type = "TOKEN",
+              .help = "Ends a fragment of a document; each fragment is then cut by itself.",
+              .megatron = "",
+              .resume = at_resume::told},
+             text(f.split_sample));
+  line.value(
+      {.name = "--fim-fragment-rate",
+       .field = "data.fim.fragment_rate",
+       .type = "P",
+       .default_value = "0.5",
+       .help
+       = "With --fim-split-sample: how many fragments of a document that --fim-rate chose are cut.",
+       .megatron = "0.5 if none is given",
+       .resume = at_resume::told},
+      real(f.fragment_rate, 0, 1));
+  line.value({.name = "--fim-no-prefix",
+              .field = "data.fim.no_prefix",
+              .type = "TEXT",
+              .help = "What begins so is not cut.",
+              .megatron = "",
+              .resume = at_resume::told},
+             text(f.no_prefix));
+  line.value({.name = "--fim-prefix-token",
+              .field = "data.fim.prefix_token",
+              .type = "TOKEN",
+              .default_value = "<fim-prefix>",
+              .help = "Stands before the prefix.",
+              .megatron = "",
+              .resume = at_resume::told},
+             text(f.prefix_token));
+  line.value({.name = "--fim-middle-token",
+              .field = "data.fim.middle_token",
+              .type = "TOKEN",
+              .default_value = "<fim-middle>",
+              .help = "Stands before the middle.",
+              .megatron = "",
+              .resume = at_resume::told},
+             text(f.middle_token));
+  line.value({.name = "--fim-suffix-token",
+              .field = "data.fim.suffix_token",
+              .type = "TOKEN",
+              .default_value = "<fim-suffix>",
+              .help = "Stands before the suffix.",
+              .megatron = "",
+              .resume = at_resume::told},
+             text(f.suffix_token));
+  line.value({.name = "--fim-pad-token",
+              .field = "data.fim.pad_token",
+              .type = "TOKEN",
+              .default_value = "<fim-pad>",
+              .help = "Fills up a sample; it does not count in the loss.",
+              .megatron = "what it fills never counts in the loss",
+              .resume = at_resume::told},
+             text(f.pad_token));
+  line.value({.name = "--fim-eod-token",
+              .field = "data.fim.eod_token",
+              .type = "TOKEN",
+              .default_value = "<|endoftext|>",
+              .help = "Ends a document in the data.",
+              .megatron = "",
+              .resume = at_resume::told},
+             text(f.eod_token));
+}
+
 }  // namespace
 
 void declare_data(command_line& line, training_flags& to) {
@@ -144,6 +236,7 @@ void declare_data(command_line& line, training_flags& to) {
                            "several lines share a sample",
                .resume = at_resume::told},
               [&d] { d.sft = true; });
+  declare_fim(line, d.fim);
   declare(line, to.tokenizer);
 }
 

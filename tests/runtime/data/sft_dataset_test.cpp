@@ -115,6 +115,22 @@ TEST_CASE("a conversation too long for a sample keeps its beginning", "[data]") 
   CHECK(none.mask == std::vector<float>(S, 0));
 }
 
+TEST_CASE("padding is what conversations leave of samples", "[data]") {
+  const scratch_folder folder;
+  const auto data = open(write_talks(folder, talks), {});
+  std::int64_t padding = std::int64_t(data.size()) * S;
+  for (const auto& talk : talks)
+    padding -= std::min<std::int64_t>(std::int64_t(talk.size()), S);
+  CHECK(padding > 0);
+  CHECK(data.padding() == padding);
+  // Of samples that were asked for, and not of the one that is still being filled.
+  const auto some = open(folder / "d_conversations", 3);
+  std::int64_t seen = 0;
+  for (std::uint64_t i = 0; i < some.size(); ++i)
+    seen += std::ranges::count(row_of(some, i).tokens, 0);  // no byte of a text is 0
+  CHECK(some.padding() == seen);
+}
+
 TEST_CASE("each epoch has every conversation once, whole, in another order", "[data]") {
   const scratch_folder folder;
   const auto data = open(write_talks(folder, talks), 40);

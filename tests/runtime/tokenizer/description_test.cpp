@@ -1,8 +1,10 @@
 #include "runtime/tokenizer/description.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/core/file.hpp"
 #include "runtime/tokenizer/bpe_tokenizer.hpp"
 #include "runtime/tokenizer/bpe_trainer.hpp"
+#include "runtime/tokenizer/chat_template.hpp"
 #include "tests/support/scratch_folder.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -48,6 +50,26 @@ TEST_CASE("another tokenizer is neither taken for it nor put over it", "[tokeniz
                     ContainsSubstring("another tokenizer"));
   CHECK_THROWS_WITH(described_tokenizer(describe(second, *b), folder / "run"),
                     ContainsSubstring("fingerprint"));
+}
+
+TEST_CASE("chat templates are kept beside the tokenizer, and those that are kept stay",
+          "[tokenizer]") {
+  const scratch_folder folder;
+  const auto choice = saved(folder / "first", "aab aab abab");
+  write_text(folder / "first/chat_template.jinja", "first");
+  write_text(folder / "first/tokenizer_config.json", R"({"eos_token": "</s>"})");
+  make_folder(folder / "first/additional_chat_templates");
+  write_text(folder / "first/additional_chat_templates/rag.jinja", "rag");
+  write_text(folder / "first/additional_chat_templates/notes.txt", "none");
+  const auto description = describe(choice, *make_tokenizer(choice));
+  keep_tokenizer(description, folder / "run");
+  write_text(folder / "first/chat_template.jinja", "second");
+  keep_tokenizer(description, folder / "run");
+  const auto kept = chat_templates_in(kept_tokenizer_folder(folder / "run"));
+  CHECK(kept.by_name.at("default").text == "first");
+  CHECK(kept.by_name.at("rag").text == "rag");
+  CHECK(kept.by_name.size() == 2);
+  CHECK(kept.special_tokens["eos_token"] == "</s>");
 }
 
 TEST_CASE("numbers need no files, and rubbish is refused", "[tokenizer]") {

@@ -30,6 +30,19 @@ std::string split(const added_token& token, std::string_view text, bool with_spe
   return split(added_tokens({token}), text, with_special);
 }
 
+std::string utf8_of(char32_t c) {
+  if (c < 0x80)
+    return {char(c)};
+  if (c < 0x800)
+    return {char(0xC0 | c >> 6), char(0x80 | (c & 63))};
+  if (c < 0x10000)
+    return {char(0xE0 | c >> 12), char(0x80 | (c >> 6 & 63)), char(0x80 | (c & 63))};
+  return {char(0xF0 | c >> 18),
+          char(0x80 | (c >> 12 & 63)),
+          char(0x80 | (c >> 6 & 63)),
+          char(0x80 | (c & 63))};
+}
+
 bool matches(const char* pattern, std::string_view text) {
   const expression what(pattern);
   return expression_search(what).find(text, 0).has_value();
@@ -47,6 +60,45 @@ TEST_CASE("forms are Unicode's", "[tokenizer]") {
   CHECK(by(unicode_form::nfkc, "\ufb01 e\u0301\u00b2") == "fi \u00e92");
   CHECK(by(unicode_form::nfkd, "\u212b") == "A\u030a");
   CHECK(by(unicode_form::nfc, "\ufb01") == "\ufb01");
+}
+
+TEST_CASE("NORMAL-2: every character has its forms, which are those of themselves", "[tokenizer]") {
+  const normalizer nfc({unicode_form::nfc}), nfd({unicode_form::nfd}), nfkc({unicode_form::nfkc}),
+      nfkd({unicode_form::nfkd});
+  std::string all;
+  for (char32_t c = 1; c < 0x110000; ++c)
+    if (c < 0xD800 || c > 0xDFFF) {
+      all += utf8_of(c);
+      all += ' ';
+    }
+  const auto canonical = nfd.apply(all), compatible = nfkd.apply(all);
+  CHECK((nfd.apply(canonical) == canonical));
+  CHECK((nfkd.apply(compatible) == compatible));
+  CHECK((nfkd.apply(canonical) == compatible));
+  CHECK((nfd.apply(nfc.apply(all)) == canonical));
+  CHECK((nfkd.apply(nfkc.apply(all)) == compatible));
+}
+
+TEST_CASE("marks come in the order of their classes, those of one class as they stood",
+          "[tokenizer]") {
+  // Classes 220, 230, 230, 202, 129 and 130 of what a character of class 0 is made of.
+  CHECK(by(unicode_form::nfd, "a\u0301\u0316\u0308\u0327") == "a\u0327\u0316\u0301\u0308");
+  CHECK(by(unicode_form::nfd, "\u0f73\u0f73") == "\u0f71\u0f71\u0f72\u0f72");
+  CHECK(by(unicode_form::nfc, "a\u0316\u0301") == "\u00e1\u0316");
+  CHECK(by(unicode_form::nfc, "a\u0308\u0301") == "\u00e4\u0301");
+  CHECK(by(unicode_form::nfd, "\u0301\u0316a\u0301\u0316") == "\u0316\u0301a\u0316\u0301");
+}
+
+TEST_CASE("a run of a million marks takes no quadratic time", "[tokenizer]") {
+  constexpr int pairs = 500'000;
+  std::string text = "a", acute, grave_below;
+  for (int i = 0; i < pairs; ++i) {
+    text += "\u0301\u0316";
+    acute += "\u0301";
+    grave_below += "\u0316";
+  }
+  CHECK((by(unicode_form::nfd, text) == "a" + grave_below + acute));
+  CHECK((by(unicode_form::nfc, text) == "\u00e1" + grave_below + acute.substr(2)));
 }
 
 TEST_CASE("steps of a normalizer follow each other", "[tokenizer]") {
