@@ -63,7 +63,7 @@ class conversation_writer {
     if (out_.conversations == 0)
       throw input_error("there is no conversation in '{}'", options_.inputs.front().string());
     answers_.finish();
-    tokens_.finish();  // last: conversations without answers are never seen
+    tokens_.finish(manifest_of(by_.text));  // last: conversations without answers are never seen
     return out_;
   }
 

@@ -17,6 +17,7 @@ constexpr const char* of_bin = ".bin";
 constexpr const char* of_idx = ".idx";
 constexpr const char* of_lengths = ".lengths";
 constexpr const char* of_documents = ".documents";
+constexpr const char* of_manifest = ".manifest.json";  // as write_manifest begins it
 
 /// Calls `visit` for each value of a file of `count` of them.
 template <class T, class Visit>
@@ -97,7 +98,8 @@ void dataset_parts::sync() {
 
 void publish_dataset(const std::filesystem::path& prefix,
                      token_type type,
-                     const dataset_progress& written) {
+                     const dataset_progress& written,
+                     const std::optional<dataset_manifest>& made_by) {
   const auto bin = part(prefix, of_bin);
   // Parts go once the .idx stands, so that a missing one says that it was done before.
   if (!std::filesystem::exists(bin) && std::filesystem::exists(idx_path(prefix))
@@ -108,8 +110,10 @@ void publish_dataset(const std::filesystem::path& prefix,
   }
   write_index_part(prefix, type, written);
   if (std::filesystem::exists(bin)) {
-    // A crash in between leaves a .bin without an .idx, never an .idx that belongs to another .bin.
+    // A crash in between leaves a .bin without an .idx, never an .idx that belongs to another .bin
+    // or manifest.
     remove_file(idx_path(prefix));
+    write_manifest(prefix, made_by);
     rename_part(bin, bin_path(prefix));
   }
   rename_part(part(prefix, of_idx), idx_path(prefix));
@@ -117,7 +121,7 @@ void publish_dataset(const std::filesystem::path& prefix,
 }
 
 void remove_parts(const std::filesystem::path& prefix) {
-  for (const auto* name : {of_bin, of_idx, of_documents, of_lengths})
+  for (const auto* name : {of_bin, of_idx, of_documents, of_lengths, of_manifest})
     remove_file(part(prefix, name));
 }
 

@@ -3,11 +3,13 @@
 #pragma once
 
 #include "runtime/core/part_file.hpp"
+#include "runtime/data/dataset_manifest.hpp"
 #include "runtime/data/indexed_dataset.hpp"
 
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 
 namespace troupe::runtime {
@@ -45,12 +47,14 @@ class dataset_parts {
   part_file bin_, lengths_, documents_;
 };
 
-/// The parts of `written`, all durable, become the data set: durable and visible, the .idx last.
+/// The parts of `written`, all durable, become the data set: durable and visible, the manifest
+/// first and the .idx last.
 /// May be called again after it was cut short anywhere; nothing more happens once it is done.
 /// Throws input_error where parts are missing or too short.
 void publish_dataset(const std::filesystem::path& prefix,
                      token_type type,
-                     const dataset_progress& written);
+                     const dataset_progress& written,
+                     const std::optional<dataset_manifest>& made_by);
 
 /// Removes what there is of the parts.
 void remove_parts(const std::filesystem::path& prefix);
