@@ -37,13 +37,21 @@ class dataset_parts {
            std::span<const std::int32_t> lengths,
            std::span<const std::int64_t> sequences_of_documents);
 
+  /// The three of them one at a time, in any order; `sync` wants them to agree (BUILDER-1).
+  void add_tokens(std::span<const char> tokens);
+  void add_lengths(std::span<const std::int32_t> lengths);
+  void add_documents(std::span<const std::int64_t> sequences_of_documents);
+
   void sync();  ///< what was added is durable
   const dataset_progress& progress() const { return progress_; }
 
  private:
+  void require_whole_documents() const;
+
   std::filesystem::path prefix_;
   token_type type_;
   dataset_progress progress_;
+  std::int64_t in_documents_ = 0;  ///< sequences
   part_file bin_, lengths_, documents_;
 };
 

@@ -6,7 +6,7 @@
 import sys
 
 import cli_test
-from cli_test import refuses, works
+from cli_test import refuses, works, wrong
 
 SMALL = ["--num-layers", 1, "--hidden-size", 16, "--num-attention-heads", 2, "--seq-length", 16,
          "--micro-batch-size", 2, "--global-batch-size", 4, "--train-iters", 2, "--lr", 1e-3,
@@ -48,6 +48,37 @@ def check_manifest(folder):
     talk = folder / "talk_conversations"
     works(*train, "--sft", "--data-path", talk, "--tokenizer", tok_a)
     refuses(f"'{talk}' was written by another tokenizer", *train, "--sft", "--data-path", talk, "--tokenizer", tok_b)
+
+
+def check_merge(folder):
+    a, tok_a = made(folder, "a")
+    b, tok_b = made(folder, "b")
+    merge = ["merge-datasets", "--output-prefix", folder / "out/all"]
+    refuses("--input DIR|PREFIX... is missing", *merge)
+    refuses("--output-prefix PREFIX is missing", "merge-datasets", "--input", a)
+    refuses("different tokenizers", *merge, "--input", a, b)
+    refuses("there is no", *merge, "--input", folder / "gone")
+    refuses("no data set in the folder", *merge, "--input", tok_a)
+    refuses("it is the input", "merge-datasets", "--input", a, "--output-prefix", folder / "out/.." / a.name)
+    refuses("images and text", *merge, "--input", a, "--multimodal")
+    said = works(*merge, "--input", a, a)
+    if "400 documents" not in said or "2 data sets" not in said or "no manifest" in said:
+        raise wrong(f"a merge says {said!r}")
+    alone = a.with_suffix(".bin").read_bytes()
+    if (folder / "out/all.bin").read_bytes() != 2 * alone:
+        raise wrong("the merged .bin is not its parts end to end")
+    train = ["train", "gpt", *SMALL, "--data-path", folder / "out/all"]
+    works(*train, "--tokenizer", tok_a)
+    refuses("written by another tokenizer", *train, "--tokenizer", tok_b)
+    b.with_name(b.name + ".manifest.json").unlink()
+    said = works(*merge, "--input", folder / "out", b, "--output-prefix", folder / "again/both")
+    if "no manifest" not in said or sorted(x.name for x in (folder / "again").iterdir()) != ["both.bin", "both.idx"]:
+        raise wrong(f"a merge with a data set of an unknown tokenizer says {said!r}")
+    index = folder / "out/all.idx"
+    index.write_bytes(index.read_bytes()[:-1])
+    refuses(str(index), *merge, "--input", folder / "out", b, "--output-prefix", folder / "again/x")
+    if len(list((folder / "again").iterdir())) != 2:
+        raise wrong("a refused merge left files behind")
 
 
 if __name__ == "__main__":
