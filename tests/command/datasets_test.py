@@ -81,5 +81,20 @@ def check_merge(folder):
         raise wrong("a refused merge left files behind")
 
 
+def check_blends(folder):
+    a, tok = made(folder, "a")
+    train = ["train", "gpt", *SMALL, "--tokenizer", tok, "--data-path"]
+    works(*train, 0.3, a, 7, a)
+    for weight in ("0", "-1", "nan", "inf", "1e999", "1e-999"):
+        refuses(f"the weight {weight} of '{a}'", *train, 1, a, weight, a)
+    refuses("'much' stands where the weight", *train, 1, a, "much", a)
+    refuses("look for the one that is missing", *train, 1, a, a)
+    refuses("put each weight before its prefix", *train, a, 1, a, 2)
+    refuses("the sum of the weights is inf", *train, 1e308, a, 1e308, a)
+    refuses("is empty", *train, 1, "")
+    (folder / "words").write_text(f"1 {a} 0 {a}")
+    refuses("the weight 0", *train[:-1], "--data-args-path", folder / "words")
+
+
 if __name__ == "__main__":
     sys.exit(cli_test.main(sys.argv[1], sys.argv[2:], globals()))
