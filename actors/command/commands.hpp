@@ -6,20 +6,21 @@
 
 namespace troupe::command {
 
-void add_train(command_line& program);          // train.cpp
-void add_tokenizer(command_line& program);      // tokenizer.cpp
-void add_preprocess(command_line& program);     // preprocess.cpp
-void add_conversations(command_line& program);  // conversations.cpp
-void add_generate(command_line& program);       // generate.cpp
-void add_eval(command_line& program);           // eval.cpp
-void add_plot(command_line& program);           // plot.cpp
-void add_layout(command_line& program);         // layout.cpp
-void add_schedule(command_line& program);       // schedule.cpp
-void add_checkpoint(command_line& program);     // checkpoint.cpp
-void add_completion(command_line& program);     // completion.cpp
-void add_memory(command_line& program);         // memory.cpp
-void add_doctor(command_line& program);         // doctor.cpp
-void add_manual(command_line& program);         // manual.cpp
+void add_train(command_line& program);           // train.cpp
+void add_tokenizer(command_line& program);       // tokenizer.cpp
+void add_preprocess(command_line& program);      // preprocess.cpp
+void add_conversations(command_line& program);   // conversations.cpp
+void add_merge_datasets(command_line& program);  // merge_datasets.cpp
+void add_generate(command_line& program);        // generate.cpp
+void add_eval(command_line& program);            // eval.cpp
+void add_plot(command_line& program);            // plot.cpp
+void add_layout(command_line& program);          // layout.cpp
+void add_schedule(command_line& program);        // schedule.cpp
+void add_checkpoint(command_line& program);      // checkpoint.cpp
+void add_completion(command_line& program);      // completion.cpp
+void add_memory(command_line& program);          // memory.cpp
+void add_doctor(command_line& program);          // doctor.cpp
+void add_manual(command_line& program);          // manual.cpp
 
 /// All of them, in the order in which one needs them.
 void add_commands(command_line& program);

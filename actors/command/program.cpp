@@ -56,6 +56,7 @@ void add_commands(command_line& program) {
   add_tokenizer(program);
   add_preprocess(program);
   add_conversations(program);
+  add_merge_datasets(program);
   add_train(program);
   add_plot(program);
   add_checkpoint(program);

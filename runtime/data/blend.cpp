@@ -1,5 +1,6 @@
 #include "runtime/data/blend.hpp"
 
+#include "runtime/core/counted.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/json_text.hpp"
 
@@ -58,17 +59,19 @@ std::optional<data_blend> weighted(std::span<const std::string> words) {
   return out;
 }
 
-/// An odd number is of prefixes alone; one that is a number and no file is a slip.
+/// Without weights all are prefixes; one that is a number and no file is a slip.
 void require_prefixes(std::span<const std::string> words) {
   for (const auto& word : words) {
     std::error_code failure;
     if (number_in(word) && !std::filesystem::exists(word + ".idx", failure))
       throw input_error(
-          "cannot blend {} words, of which '{}' is a number: weights and prefixes stand in turn, "
-          "WEIGHT PREFIX WEIGHT PREFIX, so that their number is even; look for the one that is "
-          "missing",
-          words.size(),
-          word);
+          "cannot blend by {}, of which '{}' is a number: weights and prefixes stand in turn, "
+          "WEIGHT "
+          "PREFIX WEIGHT PREFIX, so that their number is even; {}",
+          counted(words.size(), "word"),
+          word,
+          words.size() % 2 == 0 ? "put each weight before its prefix"
+                                : "look for the one that is missing");
   }
 }
 
@@ -131,6 +134,8 @@ data_blend blend_from_words(std::span<const std::string> words) {
     require_prefixes(words);
     out = data_blend{.prefixes = {words.begin(), words.end()}, .weights = {}};
   }
+  if (!out->weights.empty())
+    normalized(out->weights);  // their sum may be too large
   for (const auto& prefix : out->prefixes)
     if (prefix.empty())
       throw input_error("cannot blend: the prefix of a data set is empty; name its files");

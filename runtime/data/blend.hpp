@@ -29,8 +29,9 @@ inline data_blend blend_of(std::filesystem::path prefix) {
 
 /// "PREFIX ..." or "WEIGHT PREFIX ...", Megatron's rule: an even number of words, of which every
 /// other is a number from the first on, are weights and prefixes. Throws input_error, which names
-/// the word: a weight that is not above 0 or not finite, some weights only, a prefix twice as a
-/// weight's place suggests, 32767 data sets or more.
+/// the word: a weight that is not above 0 or not finite, some weights only, a number where a
+/// prefix belongs, an empty prefix; and for weights without a finite sum, and 32767 data sets or
+/// more.
 data_blend blend_from_words(std::span<const std::string> words);
 
 /// Words of a file, between spaces and line ends.

@@ -67,7 +67,7 @@ class conversation_writer {
     // Conversations never stand beside the answers of others: first they go, and last they come.
     remove_file(idx_path(tokens_prefix_));
     answers_.finish();
-    tokens_.finish();
+    tokens_.finish(manifest_of(by_.text));
     return out_;
   }
 

@@ -17,6 +17,7 @@ constexpr const char* of_bin = ".bin";
 constexpr const char* of_idx = ".idx";
 constexpr const char* of_lengths = ".lengths";
 constexpr const char* of_documents = ".documents";
+constexpr const char* of_manifest = ".manifest.json";  // as write_manifest begins it
 
 /// Calls `visit` for each value of a file of `count` of them.
 template <class T, class Visit>
@@ -68,6 +69,7 @@ dataset_parts::dataset_parts(std::filesystem::path prefix,
     : prefix_(std::move(prefix)),
       type_(type),
       progress_(from),
+      in_documents_(from.sequences),
       bin_(part(prefix_, of_bin), std::uint64_t(from.tokens) * size_of(type)),
       lengths_(part(prefix_, of_lengths), std::uint64_t(from.sequences) * sizeof(std::int32_t)),
       documents_(part(prefix_, of_documents),
@@ -76,20 +78,36 @@ dataset_parts::dataset_parts(std::filesystem::path prefix,
 void dataset_parts::add(std::span<const char> tokens,
                         std::span<const std::int32_t> lengths,
                         std::span<const std::int64_t> sequences_of_documents) {
+  add_tokens(tokens);
+  add_lengths(lengths);
+  add_documents(sequences_of_documents);
+  require_whole_documents();
+}
+
+void dataset_parts::add_tokens(std::span<const char> tokens) {
   bin_.write(tokens.data(), tokens.size());
+  progress_.tokens += std::int64_t(tokens.size() / size_of(type_));
+}
+
+void dataset_parts::add_lengths(std::span<const std::int32_t> lengths) {
   lengths_.write(lengths.data(), lengths.size_bytes());
-  auto end = progress_.sequences;
+  progress_.sequences += std::int64_t(lengths.size());
+}
+
+void dataset_parts::add_documents(std::span<const std::int64_t> sequences_of_documents) {
   for (const auto n : sequences_of_documents) {
-    end += n;
-    documents_.write(&end, sizeof end);
+    in_documents_ += n;
+    documents_.write(&in_documents_, sizeof in_documents_);
   }
   progress_.documents += std::int64_t(sequences_of_documents.size());
-  progress_.sequences += std::int64_t(lengths.size());
-  progress_.tokens += std::int64_t(tokens.size() / size_of(type_));
-  ensure(end == progress_.sequences, "BUILDER-1: every sequence is in an ended document");
+}
+
+void dataset_parts::require_whole_documents() const {
+  ensure(in_documents_ == progress_.sequences, "BUILDER-1: every sequence is in an ended document");
 }
 
 void dataset_parts::sync() {
+  require_whole_documents();
   bin_.sync();
   lengths_.sync();
   documents_.sync();
@@ -97,7 +115,8 @@ void dataset_parts::sync() {
 
 void publish_dataset(const std::filesystem::path& prefix,
                      token_type type,
-                     const dataset_progress& written) {
+                     const dataset_progress& written,
+                     const std::optional<dataset_manifest>& made_by) {
   const auto bin = part(prefix, of_bin);
   // Parts go once the .idx stands, so that a missing one says that it was done before.
   if (!std::filesystem::exists(bin) && std::filesystem::exists(idx_path(prefix))
@@ -108,8 +127,10 @@ void publish_dataset(const std::filesystem::path& prefix,
   }
   write_index_part(prefix, type, written);
   if (std::filesystem::exists(bin)) {
-    // A crash in between leaves a .bin without an .idx, never an .idx that belongs to another .bin.
+    // A crash in between leaves a .bin without an .idx, never an .idx that belongs to another .bin
+    // or manifest.
     remove_file(idx_path(prefix));
+    write_manifest(prefix, made_by);
     rename_part(bin, bin_path(prefix));
   }
   rename_part(part(prefix, of_idx), idx_path(prefix));
@@ -117,7 +138,7 @@ void publish_dataset(const std::filesystem::path& prefix,
 }
 
 void remove_parts(const std::filesystem::path& prefix) {
-  for (const auto* name : {of_bin, of_idx, of_documents, of_lengths})
+  for (const auto* name : {of_bin, of_idx, of_documents, of_lengths, of_manifest})
     remove_file(part(prefix, name));
 }
 

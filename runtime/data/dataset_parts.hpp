@@ -3,11 +3,13 @@
 #pragma once
 
 #include "runtime/core/part_file.hpp"
+#include "runtime/data/dataset_manifest.hpp"
 #include "runtime/data/indexed_dataset.hpp"
 
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 
 namespace troupe::runtime {
@@ -35,22 +37,32 @@ class dataset_parts {
            std::span<const std::int32_t> lengths,
            std::span<const std::int64_t> sequences_of_documents);
 
+  /// The three of them one at a time, in any order; `sync` wants them to agree (BUILDER-1).
+  void add_tokens(std::span<const char> tokens);
+  void add_lengths(std::span<const std::int32_t> lengths);
+  void add_documents(std::span<const std::int64_t> sequences_of_documents);
+
   void sync();  ///< what was added is durable
   const dataset_progress& progress() const { return progress_; }
 
  private:
+  void require_whole_documents() const;
+
   std::filesystem::path prefix_;
   token_type type_;
   dataset_progress progress_;
+  std::int64_t in_documents_ = 0;  ///< sequences
   part_file bin_, lengths_, documents_;
 };
 
-/// The parts of `written`, all durable, become the data set: durable and visible, the .idx last.
+/// The parts of `written`, all durable, become the data set: durable and visible, the manifest
+/// first and the .idx last.
 /// May be called again after it was cut short anywhere; nothing more happens once it is done.
 /// Throws input_error where parts are missing or too short.
 void publish_dataset(const std::filesystem::path& prefix,
                      token_type type,
-                     const dataset_progress& written);
+                     const dataset_progress& written,
+                     const std::optional<dataset_manifest>& made_by);
 
 /// Removes what there is of the parts.
 void remove_parts(const std::filesystem::path& prefix);

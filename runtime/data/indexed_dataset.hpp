@@ -48,6 +48,9 @@ class indexed_dataset final : public token_source {
   std::int64_t documents() const { return documents_; }
   std::int64_t document_begin(std::int64_t document) const;  ///< 0 <= document <= documents()
 
+  /// Throws input_error when lengths or documents that were read before could not be read.
+  void require_intact() const { idx_.require_intact(); }
+
   std::int64_t tokens() const { return tokens_; }
   token_type type() const { return type_; }
   const std::filesystem::path& prefix() const { return prefix_; }

@@ -78,7 +78,7 @@ void indexed_dataset_builder::write_index(file_writer& idx) const {
   idx.write(documents_.data(), documents_.size() * sizeof(std::int64_t));
 }
 
-void indexed_dataset_builder::finish() {
+void indexed_dataset_builder::finish(const std::optional<dataset_manifest>& made_by) {
   ensure(documents_.back() == sequences(), "BUILDER-1: every sequence is in an ended document");
   file_writer idx(idx_path(prefix_));
   write_index(idx);
@@ -87,6 +87,7 @@ void indexed_dataset_builder::finish() {
   std::filesystem::remove(idx_path(prefix_), failure);
   if (failure)
     throw io_error("cannot replace '{}': {}", idx_path(prefix_).string(), failure.message());
+  write_manifest(prefix_, made_by);
   bin_.commit();
   idx.commit();
 }

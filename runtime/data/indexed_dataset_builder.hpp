@@ -4,9 +4,11 @@
 #pragma once
 
 #include "runtime/core/file.hpp"
+#include "runtime/data/dataset_manifest.hpp"
 #include "runtime/data/indexed_dataset.hpp"
 
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -28,8 +30,8 @@ class indexed_dataset_builder {
 
   /// Makes both files durable and visible. Every sequence must be in an ended document (BUILDER-1).
   /// An older data set of that name is replaced; a crash in between leaves a .bin without an .idx,
-  /// never an .idx that belongs to another .bin.
-  void finish();
+  /// never an .idx that belongs to another .bin or manifest.
+  void finish(const std::optional<dataset_manifest>& made_by = {});
 
   std::int64_t sequences() const { return static_cast<std::int64_t>(lengths_.size()); }
   std::int64_t documents() const { return static_cast<std::int64_t>(documents_.size()) - 1; }

@@ -123,7 +123,7 @@ class run {
       throw;
     }
     for (std::size_t k = 0; k < prefixes_.size(); ++k)
-      publish_dataset(prefixes_[k], type_, at_.by_key[k].dataset);
+      publish_dataset(prefixes_[k], type_, at_.by_key[k].dataset, manifest_of(with_));
     journal_.remove();
     const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - started;
     return results(before, passed.count());

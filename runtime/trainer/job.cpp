@@ -342,6 +342,7 @@ std::vector<std::string> validate(const training_job& job) {
     wrong.push_back(std::move(sentence));
   validate_steps(job, wrong);
   validate_data(job, wrong);
+  validate_tokenizer_of_data(job, wrong);
   validate_files(job, wrong);
   validate_resuming(job, wrong);
   validate_fault(job, wrong);

@@ -6,6 +6,7 @@
 #include "runtime/core/hash.hpp"
 #include "runtime/core/json_text.hpp"
 #include "runtime/data/blended_dataset.hpp"
+#include "runtime/data/dataset_manifest.hpp"
 #include "runtime/data/fill_in_middle.hpp"
 #include "runtime/data/gpt_dataset.hpp"
 #include "runtime/data/indexed_dataset.hpp"
@@ -152,6 +153,17 @@ void validate_fim(const training_job& job, std::vector<std::string>& wrong) {
     collect(wrong, [&] { fim_of(job); });
 }
 
+/// Nothing where the job remembers none.
+std::optional<dataset_manifest> tokenizer_of(const training_job& job) {
+  const auto from = json_value_or_discarded(job.tokenizer_description);
+  if (!from.is_object() || !from.contains("fingerprint"))
+    return std::nullopt;
+  return dataset_manifest{.tokenizer = from.value("type", ""),
+                          .fingerprint = from.value("fingerprint", ""),
+                          .vocabulary = from.value("vocabulary_size", std::int64_t{0}),
+                          .end_of_document = job.data.end_of_document};
+}
+
 /// ", 3 of which are longer than a sample and cut"
 std::string cut_text(const std::vector<std::filesystem::path>& prefixes, std::int64_t length) {
   std::int64_t cut = 0;
@@ -248,6 +260,25 @@ json identity_of(const fim_settings& x) {
           {"suffix_token", x.suffix_token},
           {"pad_token", x.pad_token},
           {"eod_token", x.eod_token}};
+}
+
+void validate_tokenizer_of_data(const training_job& job, std::vector<std::string>& wrong) {
+  const auto ours = tokenizer_of(job);
+  if (!ours)
+    return;
+  for (const auto& prefix : prefixes_of(job.data))
+    collect(wrong, [&] {
+      const auto made_by = read_manifest(prefix);
+      if (made_by && have_other_ids(*made_by, *ours))
+        throw input_error(
+            "the data set '{}' was written by another tokenizer than this run's: by a {}, and this "
+            "run has a {}; give the tokenizer that it was written by, or write it again with this "
+            "one. Where the same ids mean the same all the same, remove '{}', which remembers it",
+            prefix.string(),
+            to_text(*made_by),
+            to_text(*ours),
+            manifest_path(prefix).string());
+    });
 }
 
 std::string identity_of(const data_settings& x) {

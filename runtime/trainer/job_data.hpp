@@ -17,6 +17,10 @@ namespace troupe::runtime {
 /// Every rule that the data break, one sentence each; data sets are opened for it.
 void validate_data(const training_job& job, std::vector<std::string>& wrong);
 
+/// A data set that was written by another tokenizer than the job's, one sentence each. One without
+/// a manifest passes, and so does a job without a tokenizer.
+void validate_tokenizer_of_data(const training_job& job, std::vector<std::string>& wrong);
+
 /// What of the data decides bits, as JSON: data sets by what is in them, not by where they lie.
 std::string identity_of(const data_settings& data);
 

@@ -94,7 +94,7 @@ MOCK = ["--mock-data", "--tokenizer-type", "NullTokenizer", "--vocab-size", 100]
 
 def check_help(folder):
     for command in ["", "tokenizer", "tokenizer train", "tokenizer encode", "tokenizer decode", "tokenizer chat",
-                    "preprocess", "conversations", "train", "train gpt", "plot", "checkpoint",
+                    "preprocess", "conversations", "merge-datasets", "train", "train gpt", "plot", "checkpoint",
                     "checkpoint ls", "checkpoint show", "checkpoint verify", "checkpoint diff",
                     "checkpoint export", "checkpoint import",
                     "eval", "generate", "layout", "completion", "completion bash", "manual", "memory", "doctor",

@@ -185,9 +185,9 @@ def check_signals_in_preprocess(folder):
 
 
 def check_killed_preprocess(folder):
-    """One that was killed, wherever, is gone on with by the same command, and leaves the two files alone."""
+    """One that was killed, wherever, is gone on with by the same command, and leaves the three files alone."""
     (folder / "text.txt").write_text("1 2 3\n\n4 5\n")
-    out, whole = folder / "out", {"x_text_document.bin", "x_text_document.idx"}
+    out, whole = folder / "out", {"x_text_document.bin", "x_text_document.idx", "x_text_document.manifest.json"}
     words = ["preprocess", "--input", folder / "text.txt", "--output-prefix", out / "x",
              "--tokenizer-type", "NullTokenizer", "--vocab-size", 100]
     left, bytes_of = set(), set()

@@ -56,8 +56,12 @@ std::string output_of(const scratch_folder& folder, const char* out) {
   return all;
 }
 
-const std::set<std::string> finished
-    = {"c_text_document.bin", "c_text_document.idx", "c_b_document.bin", "c_b_document.idx"};
+const std::set<std::string> finished = {"c_text_document.manifest.json",
+                                        "c_b_document.manifest.json",
+                                        "c_text_document.bin",
+                                        "c_text_document.idx",
+                                        "c_b_document.bin",
+                                        "c_b_document.idx"};
 
 /// In another process, killed at a call; true when it was.
 bool killed(const preprocess_options& options, const disk_fault& at) {

@@ -1,0 +1,89 @@
+#include "runtime/data/dataset_manifest.hpp"
+
+#include "runtime/core/error.hpp"
+#include "runtime/core/file.hpp"
+#include "runtime/core/json_text.hpp"
+#include "runtime/core/part_file.hpp"
+
+namespace troupe::runtime {
+namespace {
+
+constexpr int manifest_format = 1;
+
+bool stands_for_text(const dataset_manifest& x) {
+  return family_of(x.tokenizer) != tokenizer_family::null;
+}
+
+}  // namespace
+
+dataset_manifest manifest_of(const tokenizer& made_by) {
+  return {.tokenizer = made_by.kind(),
+          .fingerprint = to_string(made_by.fingerprint()),
+          .vocabulary = made_by.vocabulary_size(),
+          .end_of_document = made_by.end_of_document()};
+}
+
+std::string to_text(const dataset_manifest& x) {
+  return fmt::format("{} of {} ids (fingerprint {}, documents end with {})",
+                     x.tokenizer,
+                     x.vocabulary,
+                     x.fingerprint,
+                     x.end_of_document);
+}
+
+std::filesystem::path manifest_path(const std::filesystem::path& prefix) {
+  return prefix.string() + ".manifest.json";
+}
+
+void write_manifest(const std::filesystem::path& prefix, const std::optional<dataset_manifest>& x) {
+  if (!x)
+    return remove_file(manifest_path(prefix));
+  const nlohmann::ordered_json out = {{"format", manifest_format},
+                                      {"tokenizer",
+                                       {{"type", x->tokenizer},
+                                        {"fingerprint", x->fingerprint},
+                                        {"vocabulary_size", x->vocabulary},
+                                        {"end_of_document", x->end_of_document}}}};
+  // Under a name that the next process finds and writes over.
+  const auto text = json_text(out, 1) + "\n";
+  const std::filesystem::path next = manifest_path(prefix).string() + ".partial";
+  {
+    part_file to(next, 0);
+    to.write(text.data(), text.size());
+    to.sync();
+  }
+  rename_part(next, manifest_path(prefix));
+}
+
+std::optional<dataset_manifest> read_manifest(const std::filesystem::path& prefix) {
+  const auto path = manifest_path(prefix);
+  if (!std::filesystem::exists(path))
+    return std::nullopt;
+  try {
+    const auto all = json_value(read_text(path));
+    if (const auto& format = all.at("format"); format != manifest_format)
+      throw input_error(
+          "cannot read '{}': it is of format {}, this program knows {}; it says by which tokenizer "
+          "the data set beside it was written: remove it if you know",
+          path.string(),
+          json_text(format),
+          manifest_format);
+    const auto& from = all.at("tokenizer");
+    return dataset_manifest{.tokenizer = from.at("type"),
+                            .fingerprint = from.at("fingerprint"),
+                            .vocabulary = from.at("vocabulary_size"),
+                            .end_of_document = from.at("end_of_document")};
+  } catch (const nlohmann::json::exception&) {
+    throw input_error(
+        "cannot read '{}': it is damaged; it says by which tokenizer the data set beside it was "
+        "written: copy it again, or remove it if you know",
+        path.string());
+  }
+}
+
+bool have_other_ids(const dataset_manifest& a, const dataset_manifest& b) {
+  return stands_for_text(a) && stands_for_text(b)
+         && (a.fingerprint != b.fingerprint || a.end_of_document != b.end_of_document);
+}
+
+}  // namespace troupe::runtime

@@ -1,0 +1,100 @@
+"""Data sets as a user meets them: whose ids they are, merged, blended. Run by ctest.
+
+    datasets_test.py PROGRAM NAME...   runs the named checks, or all
+"""
+
+import sys
+
+import cli_test
+from cli_test import refuses, works, wrong
+
+SMALL = ["--num-layers", 1, "--hidden-size", 16, "--num-attention-heads", 2, "--seq-length", 16,
+         "--micro-batch-size", 2, "--global-batch-size", 4, "--train-iters", 2, "--lr", 1e-3,
+         "--eval-iters", 0, "--split", "100,0,0", "--threads-per-worker", 1, "--dry-run"]
+TEXTS = {"a": "The actor bows.\n\nThe stage is dark, and the actor waits.\n\n" * 100,
+         "b": "A zebra crossed the quiet square.\n\nNobody saw it go.\n\n" * 100}
+
+
+def made(folder, name):
+    """The prefix of a data set, and the tokenizer that it was made by."""
+    text, tok = folder / f"{name}.txt", folder / f"tok_{name}"
+    text.write_text(TEXTS[name])
+    works("tokenizer", "train", "--input", text, "--vocab-size", 280, "--output", tok)
+    works("preprocess", "--input", text, "--output-prefix", folder / name, "--tokenizer", tok, "--append-eod")
+    return folder / f"{name}_text_document", tok
+
+
+def check_manifest(folder):
+    a, tok_a = made(folder, "a")
+    b, tok_b = made(folder, "b")
+    train = ["train", "gpt", *SMALL]
+    works(*train, "--data-path", a, "--tokenizer", tok_a)
+    refuses(f"'{a}' was written by another tokenizer", *train, "--data-path", a, "--tokenizer", tok_b)
+    refuses(f"'{b}' was written by another tokenizer", *train, "--data-path", 1, a, 2, b, "--tokenizer", tok_a)
+    by_part = [word for word in train if word not in ("--split", "100,0,0")]
+    refuses(f"'{b}' was written by another tokenizer", *by_part, "--train-data-path", a, "--valid-data-path", b,
+            "--tokenizer", tok_a)
+    works(*train, "--data-path", a, b, "--tokenizer-type", "NullTokenizer", "--vocab-size", 280)
+    manifest = b.with_name(b.name + ".manifest.json")
+    whole = manifest.read_text()
+    manifest.write_text(whole[:20])
+    refuses("it is damaged", *train, "--data-path", b, "--tokenizer", tok_b)
+    manifest.unlink()
+    works(*train, "--data-path", a, b, "--tokenizer", tok_a)
+    (folder / "talk.jsonl").write_text('{"messages": [{"role": "user", "content": "a"},'
+                                       ' {"role": "assistant", "content": "b"}]}\n' * 40)
+    works("conversations", "--input", folder / "talk.jsonl", "--output-prefix", folder / "talk",
+          "--format", "identity", "--tokenizer", tok_a)
+    talk = folder / "talk_conversations"
+    works(*train, "--sft", "--data-path", talk, "--tokenizer", tok_a)
+    refuses(f"'{talk}' was written by another tokenizer", *train, "--sft", "--data-path", talk, "--tokenizer", tok_b)
+
+
+def check_merge(folder):
+    a, tok_a = made(folder, "a")
+    b, tok_b = made(folder, "b")
+    merge = ["merge-datasets", "--output-prefix", folder / "out/all"]
+    refuses("--input DIR|PREFIX... is missing", *merge)
+    refuses("--output-prefix PREFIX is missing", "merge-datasets", "--input", a)
+    refuses("different tokenizers", *merge, "--input", a, b)
+    refuses("there is no", *merge, "--input", folder / "gone")
+    refuses("no data set in the folder", *merge, "--input", tok_a)
+    refuses("it is the input", "merge-datasets", "--input", a, "--output-prefix", folder / "out/.." / a.name)
+    refuses("images and text", *merge, "--input", a, "--multimodal")
+    said = works(*merge, "--input", a, a)
+    if "400 documents" not in said or "2 data sets" not in said or "no manifest" in said:
+        raise wrong(f"a merge says {said!r}")
+    alone = a.with_suffix(".bin").read_bytes()
+    if (folder / "out/all.bin").read_bytes() != 2 * alone:
+        raise wrong("the merged .bin is not its parts end to end")
+    train = ["train", "gpt", *SMALL, "--data-path", folder / "out/all"]
+    works(*train, "--tokenizer", tok_a)
+    refuses("written by another tokenizer", *train, "--tokenizer", tok_b)
+    b.with_name(b.name + ".manifest.json").unlink()
+    said = works(*merge, "--input", folder / "out", b, "--output-prefix", folder / "again/both")
+    if "no manifest" not in said or sorted(x.name for x in (folder / "again").iterdir()) != ["both.bin", "both.idx"]:
+        raise wrong(f"a merge with a data set of an unknown tokenizer says {said!r}")
+    index = folder / "out/all.idx"
+    index.write_bytes(index.read_bytes()[:-1])
+    refuses(str(index), *merge, "--input", folder / "out", b, "--output-prefix", folder / "again/x")
+    if len(list((folder / "again").iterdir())) != 2:
+        raise wrong("a refused merge left files behind")
+
+
+def check_blends(folder):
+    a, tok = made(folder, "a")
+    train = ["train", "gpt", *SMALL, "--tokenizer", tok, "--data-path"]
+    works(*train, 0.3, a, 7, a)
+    for weight in ("0", "-1", "nan", "inf", "1e999", "1e-999"):
+        refuses(f"the weight {weight} of '{a}'", *train, 1, a, weight, a)
+    refuses("'much' stands where the weight", *train, 1, a, "much", a)
+    refuses("look for the one that is missing", *train, 1, a, a)
+    refuses("put each weight before its prefix", *train, a, 1, a, 2)
+    refuses("the sum of the weights is inf", *train, 1e308, a, 1e308, a)
+    refuses("is empty", *train, 1, "")
+    (folder / "words").write_text(f"1 {a} 0 {a}")
+    refuses("the weight 0", *train[:-1], "--data-args-path", folder / "words")
+
+
+if __name__ == "__main__":
+    sys.exit(cli_test.main(sys.argv[1], sys.argv[2:], globals()))
