@@ -4,6 +4,7 @@
 
 #include "runtime/core/thread.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <charconv>
 #include <cstdint>
@@ -15,6 +16,7 @@
 #include <sys/socket.h>
 #include <thread>
 #include <unistd.h>
+#include <utility>
 
 namespace troupe::tests {
 

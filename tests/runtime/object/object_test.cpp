@@ -9,7 +9,11 @@
 #include <catch2/matchers/catch_matchers_exception.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <algorithm>
+#include <atomic>
 #include <fstream>
+#include <thread>
+#include <vector>
 
 using namespace troupe;
 using namespace troupe::runtime;
@@ -144,6 +148,27 @@ TEST_CASE("OBJECT-1: bytes are read by chunks, of which the latest are kept", "[
   CHECK(text_at(store, object, 10, 0).empty());
   CHECK_THROWS_AS(text_at(store, object, 9, 2), broken_promise);
   CHECK_THROWS_AS(text_at(store, object, 11, 0), broken_promise);
+}
+
+TEST_CASE("readers of one chunk wait for one request", "[object]") {
+  const std::string whole = "the actors of this play are all here";
+  const tests::answering_server server(whole);
+  const object_store store({.endpoint = server.address()}, {.chunk = 8, .memory = 64});
+  const object_url object{"lake", "x"};
+  CHECK(store.facts(object).size == whole.size());
+  std::atomic<int> wrong = 0;
+  {
+    std::vector<std::jthread> readers;
+    for (int r = 0; r < 6; ++r)
+      readers.push_back(start_thread("reader", [&, r] {
+        for (std::size_t i = 0; i + 9 <= whole.size(); ++i) {
+          const auto at = (i + std::size_t(r) * 5) % (whole.size() - 9);
+          wrong += text_at(store, object, at, 9) != whole.substr(at, 9) ? 1 : 0;
+        }
+      }));
+  }
+  CHECK(wrong == 0);
+  CHECK(server.requests() == 5);
 }
 
 TEST_CASE("a service that does not answer is asked so often, and no more", "[object]") {
