@@ -65,7 +65,7 @@ struct training_flags {
     std::filesystem::path arguments_file, part_arguments_file;
     bool mock = false;
     std::optional<std::string> split;
-    std::filesystem::path cache;
+    std::filesystem::path cache, object_cache;
     bool eod_mask_loss = false, reset_position_ids = false, reset_attention_mask = false,
          per_token_loss = false, sft = false;
     runtime::fim_settings fim;

@@ -111,6 +111,8 @@ void resolve_data(const training_flags& flags, runtime::training_job& job, sente
   job.data.split = d.split.value_or(job.data.split);
   if (!d.cache.empty())
     job.data.cache = d.cache;
+  if (!d.object_cache.empty())
+    job.data.object_cache = d.object_cache;
   job.data.eod_mask_loss = d.eod_mask_loss;
   job.data.reset_position_ids = d.reset_position_ids;
   job.data.reset_attention_mask = d.reset_attention_mask;

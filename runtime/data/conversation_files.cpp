@@ -183,9 +183,9 @@ conversation_files_result write_conversations(const conversation_rules& by,
 
 namespace {
 
-indexed_dataset open_answers(const std::filesystem::path& prefix) {
+indexed_dataset open_answers(const std::filesystem::path& prefix, const object_access& objects) {
   try {
-    return indexed_dataset(answers_prefix(prefix));
+    return indexed_dataset(answers_prefix(prefix), objects);
   } catch (const input_error& e) {
     throw input_error(
         "'{}' is no data set of conversations, which `data.sft` needs and `troupe conversations` "
@@ -197,8 +197,9 @@ indexed_dataset open_answers(const std::filesystem::path& prefix) {
 
 }  // namespace
 
-conversation_source::conversation_source(const std::filesystem::path& prefix)
-    : tokens_(prefix), answers_(open_answers(prefix)) {
+conversation_source::conversation_source(const std::filesystem::path& prefix,
+                                         const object_access& objects)
+    : tokens_(prefix, objects), answers_(open_answers(prefix, objects)) {
   if (answers_.sequences() != tokens_.sequences())
     throw input_error(
         "'{}' has {} conversations and '{}' the answers of {}: they do not belong together; write "

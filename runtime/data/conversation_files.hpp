@@ -44,7 +44,8 @@ class conversation_source {
  public:
   /// Throws input_error when a file is missing or damaged, or the two data sets do not belong
   /// together.
-  explicit conversation_source(const std::filesystem::path& prefix);
+  explicit conversation_source(const std::filesystem::path& prefix,
+                               const object_access& objects = {});
 
   const indexed_dataset& tokens() const { return tokens_; }
 

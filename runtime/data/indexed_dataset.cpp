@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <vector>
 
 namespace troupe::runtime {
 namespace {
@@ -72,9 +73,10 @@ bool known(std::uint8_t code) {
   return (code >= 1 && code <= 5) || code == 8;
 }
 
-mapped_file open_half(const std::filesystem::path& prefix, const char* extension) {
-  const std::filesystem::path path = prefix.string() + extension;
-  if (!std::filesystem::exists(path)) {
+/// The path of one of the two. An object says itself that there is none.
+std::filesystem::path half(const std::filesystem::path& prefix, const char* extension) {
+  std::filesystem::path path = prefix.string() + extension;
+  if (!is_object_url(path.string()) && !std::filesystem::exists(path)) {
     const bool is_file = prefix.extension() == ".bin" || prefix.extension() == ".idx";
     const auto as_written = prefix.string() + "_text_document";  // by `troupe preprocess`
     const auto near_it = std::filesystem::exists(as_written + extension) ? as_written : "";
@@ -86,7 +88,7 @@ mapped_file open_half(const std::filesystem::path& prefix, const char* extension
                                           "check the prefix, or make them with `troupe preprocess`"
                                         : fmt::format("did you mean '{}'?", near_it));
   }
-  return mapped_file(path);
+  return path;
 }
 
 }  // namespace
@@ -137,10 +139,10 @@ std::filesystem::path idx_path(const std::filesystem::path& prefix) {
   return prefix.string() + ".idx";
 }
 
-indexed_dataset::indexed_dataset(std::filesystem::path prefix)
+indexed_dataset::indexed_dataset(std::filesystem::path prefix, const object_access& objects)
     : prefix_(std::move(prefix)),
-      idx_(open_half(prefix_, ".idx")),
-      bin_(open_half(prefix_, ".bin")) {
+      idx_(open_index(half(prefix_, ".idx"), objects)),
+      bin_(open_bytes(half(prefix_, ".bin"), objects)) {
   check();
 }
 
@@ -217,7 +219,7 @@ void indexed_dataset::check_layout() {
                       tokens_ * item));
     tokens_ += length(i);  // at most 2^31 lengths below 2^31
   }
-  if (const auto size = bin_.bytes().size(); size != std::uint64_t(tokens_ * item))
+  if (const auto size = bin_->size(); size != std::uint64_t(tokens_ * item))
     throw input_error(
         "cannot read the data set '{}': its .bin has {} bytes, but its .idx describes {} tokens of "
         "{}, which are {} bytes; the two files are not of one writing: copy both again, or run "
@@ -269,9 +271,13 @@ void indexed_dataset::get(std::int64_t sequence,
   idx_.require_intact();
   ensure(offset >= 0 && offset <= all && out.size() <= std::size_t(all - offset),
          "SOURCE-1: only tokens that exist are read");
-  const auto* const from = bin_.bytes().data() + begin + offset * std::int64_t(size_of(type_));
+  const auto item = size_of(type_);
+  std::vector<std::byte> scratch;
+  const auto* const from
+      = bin_->bytes(std::uint64_t(begin) + std::uint64_t(offset) * item, out.size() * item, scratch)
+            .data();
   const auto bad = copy_tokens(type_, from, out);
-  bin_.require_intact();
+  bin_->require_intact();
   if (bad < out.size())
     throw input_error(
         "cannot use token {} of {}: {} does not fit 32 bits, so it is no token id; run `troupe "

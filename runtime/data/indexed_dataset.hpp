@@ -4,10 +4,12 @@
 #pragma once
 
 #include "runtime/core/file.hpp"
+#include "runtime/data/byte_source.hpp"
 #include "runtime/data/token_source.hpp"
 
 #include <cstddef>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -29,7 +31,9 @@ std::filesystem::path bin_path(const std::filesystem::path& prefix);
 std::filesystem::path idx_path(const std::filesystem::path& prefix);
 
 /// Both files mapped; nothing is copied before `get`, which throws input_error where the system
-/// cannot read them, or they were cut short since they were opened.
+/// cannot read them, or they were cut short since they were opened. Of objects (s3://BUCKET/KEY)
+/// the index is copied into a folder, and tokens are read by ranges, where `get` throws as
+/// object_store.
 ///
 /// The whole index is checked when it is opened, in one pass, so that no later read can leave the
 /// files. The check is stricter than Megatron's: the sequences must fill the .bin one after the
@@ -37,7 +41,7 @@ std::filesystem::path idx_path(const std::filesystem::path& prefix);
 class indexed_dataset final : public token_source {
  public:
   /// Throws input_error when a file is missing, damaged, or the two do not belong together.
-  explicit indexed_dataset(std::filesystem::path prefix);
+  explicit indexed_dataset(std::filesystem::path prefix, const object_access& objects = {});
 
   std::int64_t sequences() const override { return sequences_; }
   std::int32_t length(std::int64_t sequence) const override;
@@ -62,7 +66,7 @@ class indexed_dataset final : public token_source {
 
   std::filesystem::path prefix_;
   mapped_file idx_;
-  mapped_file bin_;
+  std::unique_ptr<const byte_source> bin_;
   token_type type_ = token_type::i32;
   std::int64_t sequences_ = 0;
   std::int64_t documents_ = 0;

@@ -251,6 +251,8 @@ void validate_files(const training_job& job, sentences& wrong) {
   folder("`watch.board_dir`", job.watch.board_dir, false);
   if (job.data.cache)
     folder("`data.cache`", *job.data.cache, false);
+  if (job.data.object_cache)
+    folder("`data.object_cache`", *job.data.object_cache, false);
   const std::pair<const char*, const fs::path*> files[]
       = {{"`watch.log_file`", &job.watch.log_file},
          {"`watch.csv_file`", &job.watch.csv_file},

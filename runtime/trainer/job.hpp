@@ -7,6 +7,7 @@
 #include "runtime/data/fill_in_middle.hpp"
 #include "runtime/data/sampler.hpp"
 #include "runtime/model/recompute.hpp"
+#include "runtime/object/object_store.hpp"
 #include "runtime/trainer/pipeline_schedule.hpp"
 #include "runtime/trainer/reference_trainer.hpp"
 
@@ -26,6 +27,8 @@ struct data_settings {
   bool mock = false;
   std::string split = "969,30,1";  ///< of `path` and of mock data
   std::optional<std::filesystem::path> cache;
+  std::optional<std::filesystem::path> object_cache;  ///< of the indices of s3:// data sets
+  object_store objects;                               ///< where these are; the process's
   bool eod_mask_loss = false;
   bool reset_position_ids = false;
   bool reset_attention_mask = false;

@@ -44,29 +44,42 @@ split_matrix split_for(const data_settings& data, data_split part) {
                                                   : "0,0,1");
 }
 
-json identity_of_set(const std::filesystem::path& prefix) {
-  const mapped_file index(idx_path(prefix));
+object_access objects_of(const data_settings& data) {
+  return {.store = data.objects, .cache = data.object_cache};
+}
+
+json identity_of_set(const std::filesystem::path& prefix, const object_access& objects) {
+  const mapped_file index = open_index(idx_path(prefix), objects);
   json out = {{"index_xxh3", to_string(digester().add(index.text()).result())}};
   index.require_intact();
-  out["bytes"] = std::filesystem::file_size(bin_path(prefix));
+  out["bytes"] = open_bytes(bin_path(prefix), objects)->size();
   return out;
+}
+
+std::string digest_of(const byte_source& x) {
+  constexpr std::uint64_t piece = 1 << 20;
+  digester out;
+  std::vector<std::byte> scratch;
+  for (std::uint64_t at = 0; at < x.size(); at += piece) {
+    const auto bytes = x.bytes(at, std::size_t(std::min(piece, x.size() - at)), scratch);
+    out.add(bytes.data(), bytes.size());
+  }
+  x.require_intact();
+  return to_string(out.result());
 }
 
 /// Conversations of the same lengths may have other answers.
-json identity_of_set(const std::filesystem::path& prefix, bool sft) {
-  auto out = identity_of_set(prefix);
-  if (sft) {
-    const mapped_file answers(bin_path(answers_prefix(prefix)));
-    out["answers_xxh3"] = to_string(digester().add(answers.text()).result());
-    answers.require_intact();
-  }
+json identity_of_set(const std::filesystem::path& prefix, bool sft, const object_access& objects) {
+  auto out = identity_of_set(prefix, objects);
+  if (sft)
+    out["answers_xxh3"] = digest_of(*open_bytes(bin_path(answers_prefix(prefix)), objects));
   return out;
 }
 
-json identity_of_blend(const data_blend& x, bool sft) {
+json identity_of_blend(const data_blend& x, bool sft, const object_access& objects) {
   auto out = json::array();
   for (std::size_t d = 0; d < x.prefixes.size(); ++d) {
-    out.push_back(identity_of_set(x.prefixes[d], sft));
+    out.push_back(identity_of_set(x.prefixes[d], sft, objects));
     if (!x.weights.empty())
       out.back()["weight"] = x.weights[d];
   }
@@ -126,7 +139,7 @@ void validate_sft(const data_settings& data, std::vector<std::string>& wrong) {
           "conversations` makes of it: give its prefix, which ends in _conversations",
           prefix.string()));
     else
-      collect(wrong, [&] { conversation_source{prefix}; });
+      collect(wrong, [&] { conversation_source(prefix, objects_of(data)); });
   }
 }
 
@@ -165,10 +178,10 @@ std::optional<dataset_manifest> tokenizer_of(const training_job& job) {
 }
 
 /// ", 3 of which are longer than a sample and cut"
-std::string cut_text(const std::vector<std::filesystem::path>& prefixes, std::int64_t length) {
+std::string cut_text(const data_settings& data, std::int64_t length) {
   std::int64_t cut = 0;
-  for (const auto& prefix : prefixes) {
-    const indexed_dataset tokens(prefix);
+  for (const auto& prefix : prefixes_of(data)) {
+    const indexed_dataset tokens(prefix, objects_of(data));
     for (std::int64_t i = 0; i < tokens.sequences(); ++i)
       cut += tokens.length(i) > length ? 1 : 0;
   }
@@ -184,7 +197,7 @@ std::shared_ptr<const sft_dataset> open_conversations(const training_job& job,
                                                       std::optional<std::uint64_t> samples,
                                                       const cancel_token& stop) {
   return std::make_shared<sft_dataset>(
-      std::make_shared<conversation_source>(prefix),
+      std::make_shared<conversation_source>(prefix, objects_of(job.data)),
       split_for(job.data, part),
       part,
       sft_dataset_options{.sequence_length = job.training.model.sequence,
@@ -214,10 +227,11 @@ std::shared_ptr<const sample_dataset> open_set(const training_job& job,
                                                const cancel_token& stop) {
   if (job.data.sft)
     return open_conversations(job, part, prefix, samples, stop);
-  return std::make_shared<gpt_dataset>(std::make_shared<indexed_dataset>(prefix),
-                                       split_for(job.data, part),
-                                       part,
-                                       options_for(job, samples, fim, stop));
+  return std::make_shared<gpt_dataset>(
+      std::make_shared<indexed_dataset>(prefix, objects_of(job.data)),
+      split_for(job.data, part),
+      part,
+      options_for(job, samples, fim, stop));
 }
 
 }  // namespace
@@ -238,7 +252,7 @@ void validate_data(const training_job& job, std::vector<std::string>& wrong) {
     validate_sft(data, wrong);
   else
     for (const auto& prefix : prefixes_of(data))
-      collect(wrong, [&] { indexed_dataset{prefix}; });
+      collect(wrong, [&] { indexed_dataset(prefix, objects_of(data)); });
   if (data.fim.enabled)
     validate_fim(job, wrong);
   collect(wrong, [&] {
@@ -295,11 +309,11 @@ std::string identity_of(const data_settings& x) {
   if (x.fim.enabled)
     out["fim"] = identity_of(x.fim);
   if (is_single(x.path))
-    out.update(identity_of_set(x.path.prefixes.front(), x.sft));
+    out.update(identity_of_set(x.path.prefixes.front(), x.sft, objects_of(x)));
   else if (!x.path.empty())
-    out["blend"] = identity_of_blend(x.path, x.sft);
+    out["blend"] = identity_of_blend(x.path, x.sft, objects_of(x));
   if (!x.train_path.empty())
-    out["train"] = identity_of_blend(x.train_path, x.sft);
+    out["train"] = identity_of_blend(x.train_path, x.sft, objects_of(x));
   return json_text(out);
 }
 
@@ -325,7 +339,7 @@ std::string data_text(const training_job& job, std::uint64_t samples) {
     if (job.data.mock)
       add(mock_dataset(job.training.model.vocabulary, job.data.end_of_document), part, *documents);
     for (const auto& prefix : blend_for(job.data, part).prefixes)
-      add(indexed_dataset(prefix), part, *documents);
+      add(indexed_dataset(prefix, objects_of(job.data)), part, *documents);
   }
   const auto length = job.training.model.sequence;
   const auto sets = blend_for(job.data, data_split::train).prefixes.size();
@@ -339,7 +353,7 @@ std::string data_text(const training_job& job, std::uint64_t samples) {
       sets > 1 ? fmt::format(" of {} data sets", sets) : "",
       valid,
       test,
-      job.data.sft ? cut_text(prefixes_of(job.data), length) + padding_text(job) : "",
+      job.data.sft ? cut_text(job.data, length) + padding_text(job) : "",
       job.data.fim.enabled
           ? fmt::format("; to fill in the middle at a rate of {}", job.data.fim.rate)
           : "");
@@ -351,7 +365,7 @@ bool has_documents(const training_job& job, data_split part) {
   const auto split = split_for(job.data, part);
   const auto& prefixes = blend_for(job.data, part).prefixes;
   return std::any_of(prefixes.begin(), prefixes.end(), [&](const auto& prefix) {
-    const indexed_dataset tokens(prefix);
+    const indexed_dataset tokens(prefix, objects_of(job.data));
     const auto range = split.of(part, tokens.sequences());
     for (auto i = range.begin; i < range.end; ++i)
       if (tokens.length(i) > 0)

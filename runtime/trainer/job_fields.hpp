@@ -177,6 +177,8 @@ void visit_fields(Visitor& visit, data_settings& x) {
          mock,
          split,
          cache,
+         object_cache,
+         objects,
          eod_mask_loss,
          reset_position_ids,
          reset_attention_mask,
@@ -192,6 +194,8 @@ void visit_fields(Visitor& visit, data_settings& x) {
   visit("mock", mock);
   visit("split", split);
   visit("cache", cache);
+  visit("object_cache", object_cache);
+  (void)objects;  // the process's own
   visit("eod_mask_loss", eod_mask_loss);
   visit("reset_position_ids", reset_position_ids);
   visit("reset_attention_mask", reset_attention_mask);

@@ -7,7 +7,7 @@ import sys
 # room -> what it may include besides itself and the standard library
 MAY = {
     "kernels": ["cpuid.h", "immintrin.h", "cuda", "cublas", "cudnn", "dnnl", "oneapi/", "hwy/", "omp.h", "dlfcn.h"],
-    "runtime": ["kernels/", "cuda", "nccl", "ucp/", "uct/", "ucs/", "spdlog/", "fmt/", "nlohmann/", "openssl/", "xxhash.h", "pcre2.h", "utf8proc.h", "sentencepiece_processor.h", "lua.hpp", "omp.h", "zlib.h", "zstd.h", "unicode/"],
+    "runtime": ["kernels/", "cuda", "nccl", "ucp/", "uct/", "ucs/", "spdlog/", "fmt/", "nlohmann/", "openssl/", "xxhash.h", "pcre2.h", "utf8proc.h", "sentencepiece_processor.h", "lua.hpp", "omp.h", "zlib.h", "zstd.h", "unicode/", "curl/"],
     "messages": ["runtime/core/", "runtime/tensor/", "runtime/layout/", "runtime/schedule/", "runtime/telemetry/", "caf/", "fmt/"],
     "actors": ["messages/", "runtime/", "caf/", "fmt/", "CLI/", "yaml-cpp/", "nlohmann/"],
     "examples": ["actors/", "messages/", "runtime/", "caf/", "fmt/"],
@@ -36,6 +36,7 @@ ONLY = {
     "zlib.h": ["runtime/data/", "tests/"],
     "zstd.h": ["runtime/data/", "tests/"],
     "unicode/": ["runtime/data/"],
+    "curl/": ["runtime/object/"],
     "oneapi/": ["kernels/cpu/", "tests/bench/"],
     "cpuid.h": ["kernels/cpu/amx.cpp"],
     "immintrin.h": ["kernels/cpu/amx-inl.hpp"],

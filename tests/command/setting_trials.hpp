@@ -244,6 +244,7 @@ inline const std::map<std::string, trial>& trials() {
         "--tiktoken-num-special-tokens 1000"}},
       {"--split", {"", "9,1,0"}},
       {"--data-cache-path", {"", "cache"}},
+      {"--object-storage-cache-path", {"", "cache"}},
       {"--dataloader-type", {"", "cyclic"}},
       {"--no-data-sharding", {"--dataloader-type cyclic ", ""}},
       {"--eod-mask-loss", {"", ""}},

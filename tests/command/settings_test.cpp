@@ -33,6 +33,7 @@ const std::map<std::string, std::string>& no_settings() {
          {"batch.ramp_increment", "with batch.ramp"},
          {"batch.ramp_samples", "with batch.ramp"},
          {"data.end_of_document", "the tokenizer's"},
+         {"data.objects", "the process's, of the environment"},
          {"reduction.grain", "for tests of buckets"},
          {"recompute.core_attention", "with recompute.modules"},
          {"recompute.feed_forward", "with recompute.modules"},

@@ -15,7 +15,7 @@ RUN = ("--mock-data --tokenizer-type NullTokenizer --vocab-size 63 --num-layers 
        "--num-attention-heads 2 --seq-length 16 --max-position-embeddings 16 --micro-batch-size 2 "
        "--global-batch-size 8 --lr 1e-3 --lr-decay-iters 8 --log-interval 1 --eval-iters 0 --train-iters 2 "
        "--pipeline-model-parallel-size 2 --backend cpu").split()
-PRIVATE = re.compile(r"CLI11|CLI/|hwy/|dnnl\.|omp\.h|spdlog/|openssl/|pcre2\.h|utf8proc\.h|zlib\.h|zstd\.h|unicode/|xxhash\.h|lua\.hpp|<uc[pst]/")
+PRIVATE = re.compile(r"CLI11|CLI/|hwy/|dnnl\.|omp\.h|spdlog/|openssl/|pcre2\.h|utf8proc\.h|zlib\.h|zstd\.h|unicode/|curl/|xxhash\.h|lua\.hpp|<uc[pst]/")
 
 
 def run(*command):

@@ -19,7 +19,8 @@ void declare_paths(command_line& line, training_flags& to) {
                .field = "data.path",
                .type = words_of_a_blend,
                .help = "The data set PREFIX.bin and PREFIX.idx, as `troupe preprocess` or "
-                       "Megatron-LM write it. Several are blended: WEIGHT PREFIX WEIGHT PREFIX, or "
+                       "Megatron-LM write it; s3://BUCKET/KEY names objects. Several are blended: "
+                       "WEIGHT PREFIX WEIGHT PREFIX, or "
                        "prefixes alone, whose samples all come, once.",
                .least = 1,
                .most = most_words,
@@ -192,6 +193,13 @@ void declare_data(command_line& line, training_flags& to) {
        .help = "Keeps the order of samples there, so that it is computed once.",
        .megatron = "without it the order of samples is computed at every start, and not kept"},
       text(d.cache));
+  line.value({.name = "--object-storage-cache-path",
+              .field = "data.object_cache",
+              .type = "DIR",
+              .help = "Keeps the indices of data sets of objects (s3://BUCKET/KEY) there; such "
+                      "data need it.",
+              .megatron = "of s3://; the .bin is read by ranges of 2 MiB"},
+             text(d.object_cache));
   line.value({.name = "--dataloader-type",
               .field = "data.order",
               .type = "TYPE",

@@ -39,6 +39,7 @@ training_job some_job() {
   training.precision = dtype::bf16;
   job.data.path = blend_of("some/where");
   job.data.cache = "a/cache";
+  job.data.object_cache = "another/cache";
   job.layout.chunks = {{0, 2, true, false}, {2, 4, false, true}};
   job.layout.schedule.source = "1f1b";
   job.layout.schedule.memory_limit = std::numeric_limits<double>::infinity();
@@ -62,6 +63,7 @@ TEST_CASE("a job that was written as JSON is read as the same job", "[trainer]")
   CHECK(to_json(again.training.model) == to_json(job.training.model));
   CHECK(again.data.path == job.data.path);
   CHECK(again.data.cache == job.data.cache);
+  CHECK(again.data.object_cache == job.data.object_cache);
   CHECK(again.layout.chunks == job.layout.chunks);
   CHECK(again.layout.schedule.memory_limit == job.layout.schedule.memory_limit);
   CHECK(again.checkpoints.last_pause == job.checkpoints.last_pause);

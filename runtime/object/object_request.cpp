@@ -1,0 +1,239 @@
+#include "runtime/object/object_request.hpp"
+
+#include "runtime/core/error.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <curl/curl.h>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+namespace troupe::runtime {
+namespace {
+
+constexpr std::size_t longest_refusal = std::size_t(64) << 10;  // bytes of an error's body
+
+void require(CURLcode code) {
+  if (code != CURLE_OK)
+    throw io_error(
+        "cannot read objects: libcurl refuses an option: {}; install libcurl 7.88 or later",
+        curl_easy_strerror(code));
+}
+
+void start_library() {
+  // A local static: once in a process, whoever comes first.
+  static const CURLcode started = curl_global_init(CURL_GLOBAL_DEFAULT);
+  require(started);
+}
+
+struct header_list {
+  curl_slist* first = nullptr;
+  header_list() = default;
+  header_list(const header_list&) = delete;
+  header_list& operator=(const header_list&) = delete;
+  ~header_list() { curl_slist_free_all(first); }
+  void add(const std::string& line) {
+    auto* const longer = curl_slist_append(first, line.c_str());
+    if (longer == nullptr)
+      throw io_error("cannot read objects: libcurl has no memory for a header");
+    first = longer;
+  }
+};
+
+struct receiver {
+  CURL* from;
+  object_answer* to;
+  std::size_t most;  // bytes of a body that was asked for
+};
+
+/// Anything but all of the bytes ends the transfer.
+std::size_t take_body(char* data, std::size_t, std::size_t size, void* opaque) {
+  auto& x = *static_cast<receiver*>(opaque);
+  long status = 0;
+  curl_easy_getinfo(x.from, CURLINFO_RESPONSE_CODE, &status);
+  if (status >= 300) {
+    x.to->body.append(
+        data, std::min(size, longest_refusal - std::min(longest_refusal, x.to->body.size())));
+    return size;
+  }
+  if (size > x.most - x.to->body.size()) {
+    x.to->failure = "the answer is longer than what was asked for";
+    return 0;
+  }
+  x.to->body.append(data, size);
+  return size;
+}
+
+std::size_t take_header(char* data, std::size_t, std::size_t size, void* opaque) {
+  auto& to = *static_cast<receiver*>(opaque)->to;
+  const std::string_view line(data, size);
+  const auto colon = line.find(':');
+  if (colon == std::string_view::npos)
+    return size;
+  std::string name(line.substr(0, colon));
+  std::transform(name.begin(), name.end(), name.begin(), [](char c) {
+    return c >= 'A' && c <= 'Z' ? char(c - 'A' + 'a') : c;
+  });
+  auto value = line.substr(colon + 1);
+  while (!value.empty() && (value.front() == ' ' || value.front() == '\t'))
+    value.remove_prefix(1);
+  while (!value.empty() && (value.back() == '\r' || value.back() == '\n' || value.back() == ' '))
+    value.remove_suffix(1);
+  if (name == "etag")
+    to.etag = value;
+  else if (name == "content-range")
+    to.content_range = value;
+  else if (name == "x-amz-bucket-region")
+    to.bucket_region = value;
+  else if (name == "content-length")
+    std::from_chars(value.data(), value.data() + value.size(), to.length);
+  return size;
+}
+
+/// Failures below HTTP that a second attempt may not meet.
+bool may_pass(CURLcode code) {
+  switch (code) {
+    case CURLE_COULDNT_RESOLVE_HOST:
+    case CURLE_COULDNT_CONNECT:
+    case CURLE_OPERATION_TIMEDOUT:
+    case CURLE_GOT_NOTHING:
+    case CURLE_SEND_ERROR:
+    case CURLE_RECV_ERROR:
+    case CURLE_PARTIAL_FILE:
+    case CURLE_SSL_CONNECT_ERROR:
+    case CURLE_HTTP2:
+    case CURLE_HTTP2_STREAM:
+      return true;
+    default:
+      return false;
+  }
+}
+
+/// The text between <name> and </name>, without what a terminal would obey.
+std::string element(std::string_view xml, std::string_view name) {
+  const auto open = fmt::format("<{}>", name), close = fmt::format("</{}>", name);
+  const auto begin = xml.find(open);
+  if (begin == std::string_view::npos)
+    return {};
+  const auto rest = xml.substr(begin + open.size());
+  const auto end = rest.find(close);
+  if (end == std::string_view::npos)
+    return {};
+  std::string out;
+  for (const char c : rest.substr(0, std::min<std::size_t>(end, 200)))
+    out += c >= 0x20 && c < 0x7f ? c : '?';
+  return out;
+}
+
+}  // namespace
+
+struct object_connections::state {
+  object_limits limits;
+  std::mutex mutex;
+  std::vector<CURL*> idle;
+};
+
+object_connections::object_connections(const object_limits& limits)
+    : state_(std::make_unique<state>()) {
+  state_->limits = limits;
+}
+
+object_connections::~object_connections() {
+  for (auto* const one : state_->idle)
+    curl_easy_cleanup(one);
+}
+
+object_answer object_connections::ask(const object_service& service,
+                                      const object_request& request) {
+  start_library();
+  CURL* curl = nullptr;
+  {
+    const std::lock_guard lock(state_->mutex);
+    if (!state_->idle.empty()) {
+      curl = state_->idle.back();
+      state_->idle.pop_back();
+    }
+  }
+  if (curl == nullptr && (curl = curl_easy_init()) == nullptr)
+    throw io_error("cannot read objects: libcurl gives no connection; there may be no memory left");
+  std::unique_ptr<CURL, void (*)(CURL*)> closed(curl, curl_easy_cleanup);
+
+  object_answer out;
+  receiver to{curl, &out, request.size};
+  header_list headers;
+  char failure[CURL_ERROR_SIZE] = "";
+  curl_easy_reset(curl);  // its connections stay
+  const auto set
+      = [curl](CURLoption option, auto value) { require(curl_easy_setopt(curl, option, value)); };
+  set(CURLOPT_URL, address_of(service, request.object).c_str());
+  set(CURLOPT_PROTOCOLS_STR, "http,https");
+  set(CURLOPT_PATH_AS_IS, 1L);
+  set(CURLOPT_NOSIGNAL, 1L);
+  set(CURLOPT_USERAGENT, "troupe");
+  set(CURLOPT_ERRORBUFFER, failure);
+  set(CURLOPT_CONNECTTIMEOUT, long(state_->limits.connect.count()));
+  set(CURLOPT_LOW_SPEED_LIMIT, 1024L);
+  set(CURLOPT_LOW_SPEED_TIME, long(state_->limits.silence.count()));
+  set(CURLOPT_WRITEFUNCTION, take_body);
+  set(CURLOPT_WRITEDATA, &to);
+  set(CURLOPT_HEADERFUNCTION, take_header);
+  set(CURLOPT_HEADERDATA, &to);
+  if (!service.certificates.empty())
+    set(CURLOPT_CAINFO, service.certificates.c_str());
+  if (request.head)
+    set(CURLOPT_NOBODY, 1L);
+  else
+    set(CURLOPT_RANGE,
+        fmt::format("{}-{}", request.offset, request.offset + request.size - 1).c_str());
+  if (!request.etag.empty())
+    headers.add("If-Match: " + request.etag);
+  if (const auto& who = service.credentials) {
+    set(CURLOPT_AWS_SIGV4, ("aws:amz:" + service.region + ":s3").c_str());
+    set(CURLOPT_USERNAME, who->id.c_str());
+    set(CURLOPT_PASSWORD, who->secret.c_str());
+    if (!who->session_token.empty())
+      headers.add("x-amz-security-token: " + who->session_token);
+  }
+  set(CURLOPT_HTTPHEADER, headers.first);
+  out.body.reserve(request.size);
+  const auto code = curl_easy_perform(curl);
+  curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &out.status);
+  if (code != CURLE_OK && out.failure.empty()) {
+    out.failure = failure[0] != '\0' ? failure : curl_easy_strerror(code);
+    out.again = may_pass(code);
+  }
+  curl_easy_reset(curl);  // nothing of this request stays, the credentials least
+  const std::lock_guard lock(state_->mutex);
+  state_->idle.push_back(curl);
+  static_cast<void>(closed.release());
+  return out;
+}
+
+object_refusal parse_refusal(std::string_view xml) {
+  return {element(xml, "Code"), element(xml, "Message")};
+}
+
+std::optional<object_range> parse_content_range(std::string_view text) {
+  object_range out;
+  const auto number = [&text](std::uint64_t& to, std::string_view behind) {
+    const auto [end, wrong] = std::from_chars(text.data(), text.data() + text.size(), to);
+    if (wrong != std::errc())
+      return false;
+    text.remove_prefix(std::size_t(end - text.data()));
+    if (!text.starts_with(behind))
+      return false;
+    text.remove_prefix(behind.size());
+    return true;
+  };
+  constexpr std::string_view unit = "bytes ";
+  if (!text.starts_with(unit))
+    return std::nullopt;
+  text.remove_prefix(unit.size());
+  if (!number(out.first, "-") || !number(out.last, "/") || !number(out.whole, "") || !text.empty()
+      || out.last < out.first || out.whole <= out.last)
+    return std::nullopt;
+  return out;
+}
+
+}  // namespace troupe::runtime

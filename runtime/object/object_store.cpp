@@ -1,0 +1,323 @@
+#include "runtime/object/object_store.hpp"
+
+#include "runtime/core/error.hpp"
+#include "runtime/core/hash.hpp"
+#include "runtime/core/log.hpp"
+#include "runtime/object/object_request.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <list>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <unistd.h>
+#include <utility>
+
+namespace troupe::runtime {
+namespace {
+
+bool passing(const object_answer& x) {
+  return x.failure.empty() ? x.status == 429 || x.status == 500 || x.status == 502
+                                 || x.status == 503 || x.status == 504
+                           : x.again;
+}
+
+const char* advice(long status, const object_service& service, const std::string& region) {
+  switch (status) {
+    case 400:
+      return "check the keys, and that AWS_REGION is the bucket's";
+    case 401:
+    case 403:
+      return service.credentials ? "check that these keys may read it (s3:GetObject) and are valid"
+                                 : "no keys were found, so the request was anonymous: set "
+                                   "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE";
+    case 404:
+      return "check the bucket, the key (without .bin or .idx), and AWS_ENDPOINT_URL";
+    case 301:
+    case 307:
+      return region.empty() ? "set AWS_REGION to the bucket's"
+                            : "set AWS_REGION to the region above";
+    default:
+      return "check AWS_ENDPOINT_URL (for its certificate AWS_CA_BUNDLE), and whether the service "
+             "is well";
+  }
+}
+
+/// "'s3://b/k': HTTP 403 AccessDenied: ..."
+std::string story(const object_url& object, const object_answer& x) {
+  if (!x.failure.empty())
+    return fmt::format("'{}': {}", to_string(object), x.failure);
+  auto said = parse_refusal(x.body);
+  while (said.message.ends_with('.'))
+    said.message.pop_back();
+  auto out = fmt::format("'{}': HTTP {}", to_string(object), x.status);
+  if (!said.code.empty())
+    out += ' ' + said.code;
+  if (!said.message.empty())
+    out += ": " + said.message;
+  if (!x.bucket_region.empty() && (x.status == 301 || x.status == 307 || x.status == 400))
+    out += fmt::format(" (the bucket is in region {})", x.bucket_region);
+  return out;
+}
+
+/// A key and a chunk of its object.
+using chunk_name = std::pair<std::string, std::uint64_t>;
+
+struct kept_chunk {
+  std::mutex mutex;  // held while it is fetched
+  bool here = false;
+  std::string bytes;
+};
+
+}  // namespace
+
+struct object_store::state {
+  object_limits limits;
+  std::mutex mutex;
+  std::optional<object_service> service;
+  std::unique_ptr<object_connections> connections;
+  std::map<std::string, object_facts> pins;
+  std::map<chunk_name, std::shared_ptr<kept_chunk>> chunks;
+  std::list<chunk_name> used;  // the one used last at the end
+
+  const object_service& serving() {
+    const std::lock_guard lock(mutex);
+    if (!service)
+      service = service_from_process();
+    if (!connections)
+      connections = std::make_unique<object_connections>(limits);
+    return *service;
+  }
+
+  object_answer ask(const object_request& request) {
+    const auto& from = serving();
+    auto pause = limits.first_pause;
+    for (int attempt = 1;; ++attempt) {
+      auto out = connections->ask(from, request);
+      if (!passing(out))
+        return out;
+      if (attempt >= limits.attempts)
+        throw io_error("cannot read {}; {} attempts failed; {}",
+                       story(request.object, out),
+                       attempt,
+                       advice(out.status, from, out.bucket_region));
+      log_warning(
+          "cannot read {}; attempt {} of {}", story(request.object, out), attempt, limits.attempts);
+      // Readers that were turned away together come back apart.
+      const std::uint64_t who[] = {std::uint64_t(::getpid()),
+                                   reinterpret_cast<std::uintptr_t>(&out),
+                                   std::uint64_t(attempt)};
+      const auto share = 512 + hash64(who, sizeof who) % 512;
+      std::this_thread::sleep_for(pause * std::int64_t(share) / 1024);
+      pause = std::min(2 * pause, limits.longest_pause);
+    }
+  }
+
+  [[noreturn]] void refuse(const object_request& request, const object_answer& x) {
+    if (x.status == 412)
+      throw input_error(
+          "'{}' is no longer the object that this run began with (HTTP 412: its ETag was {}): it "
+          "was written again meanwhile; begin again, and leave data of a run unchanged",
+          to_string(request.object),
+          request.etag);
+    throw input_error("cannot read {}; {}",
+                      story(request.object, x),
+                      advice(x.status, serving(), x.bucket_region));
+  }
+
+  object_facts empty_object(const object_request& range) {
+    object_request request{.object = range.object, .head = true};
+    const auto found = ask(request);
+    if (!found.failure.empty() || found.status != 200 || found.length != 0 || found.etag.empty())
+      refuse(request, found);
+    return {0, found.etag};
+  }
+
+  /// The facts, and with them what is asked for of the object's bytes.
+  object_facts fetch(const object_request& request, const object_facts* pinned, std::string& to) {
+    auto found = ask(request);
+    if (found.failure.empty() && found.status == 416 && pinned == nullptr)
+      return empty_object(request);
+    if (!found.failure.empty() || (found.status >= 300))
+      refuse(request, found);
+    const auto wrong = [&](const std::string& what) {
+      throw io_error(
+          "cannot use what the service answered of '{}': {}; check what stands at "
+          "AWS_ENDPOINT_URL, and proxies on the way",
+          to_string(request.object),
+          what);
+    };
+    const auto last = request.offset + request.size - 1;
+    const auto range = parse_content_range(found.content_range);
+    if (found.status != 206 || !range)
+      wrong(fmt::format("bytes {} to {} were asked for, and it has HTTP {} and the range '{}'",
+                        request.offset,
+                        last,
+                        found.status,
+                        found.content_range));
+    if (range->first != request.offset || range->last != std::min(last, range->whole - 1))
+      wrong(fmt::format("bytes {} to {} were asked for, and it has bytes {} to {} of {}",
+                        request.offset,
+                        last,
+                        range->first,
+                        range->last,
+                        range->whole));
+    if (found.body.size() != range->last - range->first + 1)
+      wrong(fmt::format(
+          "it announces {} bytes and has {}", range->last - range->first + 1, found.body.size()));
+    if (found.etag.empty() || found.etag.starts_with("W/"))
+      wrong("it has no strong ETag, so that nobody could see that the object changes");
+    const object_facts facts{range->whole, found.etag};
+    if (pinned != nullptr && facts != *pinned)
+      throw input_error(
+          "'{}' is no longer the object that this run began with: it had {} bytes and ETag {}, now "
+          "{} and {}; begin again, and leave data of a run unchanged",
+          to_string(request.object),
+          pinned->size,
+          pinned->etag,
+          facts.size,
+          facts.etag);
+    to = std::move(found.body);
+    return facts;
+  }
+
+  object_facts facts(const object_url& object) {
+    const auto name = to_string(object);
+    {
+      const std::lock_guard lock(mutex);
+      if (const auto at = pins.find(name); at != pins.end())
+        return at->second;
+    }
+    const auto first = std::make_shared<kept_chunk>();
+    const auto found = fetch({.object = object, .size = limits.chunk}, nullptr, first->bytes);
+    first->here = true;
+    const std::lock_guard lock(mutex);
+    const auto [at, is_new] = pins.emplace(name, found);
+    if (is_new && found.size > 0)
+      keep({name, 0}, first);
+    return at->second;
+  }
+
+  /// With the mutex held.
+  void keep(const chunk_name& name, const std::shared_ptr<kept_chunk>& chunk) {
+    chunks[name] = chunk;
+    used.push_back(name);
+    while (used.size() > std::max<std::size_t>(limits.memory / limits.chunk, 1)) {
+      chunks.erase(used.front());
+      used.pop_front();
+    }
+  }
+
+  std::shared_ptr<kept_chunk> chunk(const object_url& object,
+                                    const object_facts& pinned,
+                                    std::uint64_t index) {
+    const chunk_name name{to_string(object), index};
+    std::shared_ptr<kept_chunk> out;
+    {
+      const std::lock_guard lock(mutex);
+      if (const auto at = chunks.find(name); at != chunks.end()) {
+        out = at->second;
+        used.splice(used.end(), used, std::find(used.begin(), used.end(), name));
+      } else
+        keep(name, out = std::make_shared<kept_chunk>());
+    }
+    const std::lock_guard lock(out->mutex);
+    if (!out->here) {
+      const auto begin = index * limits.chunk;
+      fetch({.object = object,
+             .offset = begin,
+             .size = std::size_t(std::min<std::uint64_t>(limits.chunk, pinned.size - begin)),
+             .etag = pinned.etag},
+            &pinned,
+            out->bytes);
+      out->here = true;
+    }
+    return out;
+  }
+};
+
+object_store::object_store() : state_(std::make_shared<state>()) {}
+
+object_store::object_store(object_service service, const object_limits& limits)
+    : state_(std::make_shared<state>()) {
+  state_->limits = limits;
+  state_->service = std::move(service);
+}
+
+object_facts object_store::facts(const object_url& object) const {
+  return state_->facts(object);
+}
+
+void object_store::read(const object_url& object,
+                        std::uint64_t offset,
+                        std::span<std::byte> out) const {
+  const auto pinned = state_->facts(object);
+  ensure(offset <= pinned.size && out.size() <= pinned.size - offset,
+         "OBJECT-1: only bytes that an object has are read");
+  while (!out.empty()) {
+    const auto index = offset / state_->limits.chunk;
+    const auto chunk = state_->chunk(object, pinned, index);
+    const auto begin = std::size_t(offset - index * state_->limits.chunk);
+    const auto count = std::min(out.size(), chunk->bytes.size() - begin);
+    std::memcpy(out.data(), chunk->bytes.data() + begin, count);
+    out = out.subspan(count);
+    offset += count;
+  }
+}
+
+mapped_file object_store::kept(const object_url& object,
+                               const std::filesystem::path& folder) const {
+  const auto pinned = state_->facts(object);
+  digester name;
+  name.add(state_->serving().endpoint).add("\n").add(to_string(object));
+  const auto path = folder / (to_string(name.result()) + ".object");
+  const std::filesystem::path note = path.string() + ".txt";
+  const auto said = [&](std::string_view content) {
+    return fmt::format("{}\n{}\n{}\n{}\n",
+                       to_string(object),
+                       pinned.etag,
+                       pinned.size,
+                       to_string(digester().add(content).result()));
+  };
+  const auto same_object = fmt::format("{}\n{}\n{}\n", to_string(object), pinned.etag, pinned.size);
+  if (std::filesystem::exists(path) && std::filesystem::exists(note)) {
+    mapped_file file(path);
+    const auto noted = read_text(note);
+    const auto found = said(file.text());
+    file.require_intact();
+    if (noted == found && file.bytes().size() == pinned.size)
+      return file;
+    if (noted.starts_with(same_object))
+      log_warning("'{}' of the object cache is damaged; '{}' is read again",
+                  path.string(),
+                  to_string(object));
+  }
+  make_folder(folder);
+  {
+    file_writer to(path);
+    std::string part;
+    digester content;
+    for (std::uint64_t at = 0; at < pinned.size; at += part.size()) {
+      const auto size = std::min<std::uint64_t>(8 * state_->limits.chunk, pinned.size - at);
+      state_->fetch(
+          {.object = object, .offset = at, .size = std::size_t(size), .etag = pinned.etag},
+          &pinned,
+          part);
+      to.write(part);
+      content.add(part);
+    }
+    to.commit();
+    write_text(note, same_object + to_string(content.result()) + '\n');
+  }
+  mapped_file file(path);
+  if (read_text(note) != said(file.text()))
+    throw io_error(
+        "'{}' of the object cache is not what was written a moment ago: another run may have "
+        "written another state of '{}'; start again",
+        path.string(),
+        to_string(object));
+  return file;
+}
+
+}  // namespace troupe::runtime

@@ -1,0 +1,77 @@
+// Objects of an S3 service, read by ranges. What is read is one state of each object: size and ETag
+// are pinned when it is first asked for, and an object that changes afterwards is refused.
+
+#pragma once
+
+#include "runtime/core/file.hpp"
+#include "runtime/object/object_url.hpp"
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+namespace troupe::runtime {
+
+struct object_service;
+
+struct object_limits {
+  std::size_t chunk = std::size_t(2) << 20;     ///< bytes of one request; docs/decisions/0021
+  std::size_t memory = std::size_t(512) << 20;  ///< bytes of chunks that are kept
+  int attempts = 6;                             ///< of one request
+  std::chrono::milliseconds first_pause{200};   ///< before the second attempt, then twice as long
+  std::chrono::milliseconds longest_pause{10000};
+  std::chrono::seconds connect{10};  ///< until a connection stands
+  std::chrono::seconds silence{20};  ///< with less than 1 KiB a second: an attempt has failed
+};
+
+/// An object's state.
+struct object_facts {
+  std::uint64_t size = 0;  ///< bytes
+  std::string etag;        ///< with its quotes
+
+  friend bool operator==(const object_facts&, const object_facts&) = default;
+};
+
+/// Copies share pins, connections and kept chunks. Any thread; a read blocks until its chunk is
+/// here or has failed for good.
+///
+/// Connection errors, 429 and 5xx are tried again, with pauses, `attempts` times in all. Then, and
+/// at once for all else, a function throws: input_error for what the user can mend (no such object,
+/// no permission, an object that changed, a wrong endpoint), io_error for a service that fails.
+/// Both name bucket, key, HTTP status and the service's code; no text has a credential.
+class object_store {
+ public:
+  /// Of the service that the environment names (see service_from), which is asked for at the first
+  /// use.
+  object_store();
+  explicit object_store(object_service service, const object_limits& limits = {});
+
+  /// Size and ETag, pinned by the first call.
+  object_facts facts(const object_url& object) const;
+
+  /// The bytes [offset, offset + out.size()) of the pinned state, by chunks that are kept in
+  /// memory, of which the one that was used longest ago goes first. Reading beyond the end is a
+  /// broken promise.
+  void read(const object_url& object, std::uint64_t offset, std::span<std::byte> out) const;
+
+  /// The whole object as a file in `folder`, which is made where it is missing; the file is used
+  /// again as long as the object and the file are unchanged.
+  mapped_file kept(const object_url& object, const std::filesystem::path& folder) const;
+
+ private:
+  struct state;
+  std::shared_ptr<state> state_;
+};
+
+/// How paths that name objects are opened; those of files need none of it.
+struct object_access {
+  object_store store = {};
+  std::optional<std::filesystem::path> cache = {};  ///< for what is read as a whole
+};
+
+}  // namespace troupe::runtime

@@ -1,0 +1,59 @@
+// What an S3 service and the files of the AWS tools say: profiles, errors, ranges, addresses.
+
+#include "runtime/object/object_request.hpp"
+#include "runtime/object/object_service.hpp"
+#include "tests/fuzz/fuzz.hpp"
+
+using namespace troupe::runtime;
+using namespace troupe::tests;
+
+std::vector<std::string> fuzz::seeds() {
+  return {"[default]\naws_access_key_id = A\naws_secret_access_key = B\n",
+          "# x\n[profile a]\nregion=eu-west-1\ns3 =\n  nested = 1\n[b]",
+          "<?xml version=\"1.0\"?><Error><Code>NoSuchKey</Code><Message>none</Message></Error>",
+          "bytes 5-9/10",
+          "s3://lake/deep/a b.bin"};
+}
+
+std::vector<std::string> fuzz::dictionary() {
+  return {"[",
+          "]",
+          "=",
+          "\r\n",
+          "<Code>",
+          "</Code>",
+          "<Message>",
+          "</Message>",
+          "bytes ",
+          "18446744073709551615",
+          "s3://",
+          "\xff",
+          "\x1b"};
+}
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string text(fuzz::text_of(data, size));
+  fuzz::accepted([&] { parse_profiles(text, "fuzz"); });
+  const auto refusal = parse_refusal(text);
+  for (const auto& said : {refusal.code, refusal.message}) {
+    fuzz::require(said.size() <= 200, "what a service says is short");
+    for (const unsigned char c : said)
+      fuzz::require(c >= 0x20 && c < 0x7f, "what a service says is printable");
+  }
+  const auto range = parse_content_range(text);
+  fuzz::accepted([&] {
+    if (refusal.code.empty() && !range)
+      throw input_error("neither a refusal nor a range");
+  });
+  if (range)
+    fuzz::require(range->first <= range->last && range->last < range->whole,
+                  "a range is in its object");
+  fuzz::accepted([&] {
+    const auto object = parse_object_url(text);
+    fuzz::require(parse_object_url(to_string(object)) == object, "an object's name is read again");
+    const auto address = address_of({}, object);
+    for (const unsigned char c : address)
+      fuzz::require(c > 0x20 && c < 0x7f, "an address is printable");
+  });
+  return 0;
+}
