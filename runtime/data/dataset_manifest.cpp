@@ -5,13 +5,33 @@
 #include "runtime/core/json_text.hpp"
 #include "runtime/core/part_file.hpp"
 
+#include <algorithm>
+#include <vector>
+
 namespace troupe::runtime {
 namespace {
 
 constexpr int manifest_format = 1;
+constexpr std::uint64_t longest = 1 << 20;  // bytes
 
 bool stands_for_text(const dataset_manifest& x) {
   return family_of(x.tokenizer) != tokenizer_family::null;
+}
+
+bool is_there(const std::filesystem::path& path, const object_access& objects) {
+  return is_object_url(path.string())
+             ? objects.store.find(parse_object_url(path.string())).has_value()
+             : std::filesystem::exists(path);
+}
+
+/// Of one that is larger than any manifest only the beginning, which is none.
+std::string text_of(const std::filesystem::path& path, const object_access& objects) {
+  const auto source = open_bytes(path, objects);
+  std::vector<std::byte> scratch;
+  const auto bytes = source->bytes(0, std::size_t(std::min(source->size(), longest)), scratch);
+  std::string out(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  source->require_intact();
+  return out;
 }
 
 }  // namespace
@@ -55,12 +75,13 @@ void write_manifest(const std::filesystem::path& prefix, const std::optional<dat
   rename_part(next, manifest_path(prefix));
 }
 
-std::optional<dataset_manifest> read_manifest(const std::filesystem::path& prefix) {
+std::optional<dataset_manifest> read_manifest(const std::filesystem::path& prefix,
+                                              const object_access& objects) {
   const auto path = manifest_path(prefix);
-  if (!std::filesystem::exists(path))
+  if (!is_there(path, objects))
     return std::nullopt;
   try {
-    const auto all = json_value(read_text(path));
+    const auto all = json_value(text_of(path, objects));
     if (const auto& format = all.at("format"); format != manifest_format)
       throw input_error(
           "cannot read '{}': it is of format {}, this program knows {}; it says by which tokenizer "

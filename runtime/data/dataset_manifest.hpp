@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include "runtime/data/byte_source.hpp"
 #include "runtime/tokenizer/tokenizer.hpp"
 
 #include <cstdint>
@@ -31,8 +32,9 @@ std::filesystem::path manifest_path(const std::filesystem::path& prefix);
 /// Durably; without one, one that is there is removed. Throws io_error.
 void write_manifest(const std::filesystem::path& prefix, const std::optional<dataset_manifest>& x);
 
-/// Nothing where there is none. Throws input_error for one that is damaged, and io_error.
-std::optional<dataset_manifest> read_manifest(const std::filesystem::path& prefix);
+/// Nothing where there is none. Throws input_error for one that is damaged, and as open_bytes.
+std::optional<dataset_manifest> read_manifest(const std::filesystem::path& prefix,
+                                              const object_access& objects = {});
 
 /// Whether the same id means something else to each. The ids of a NullTokenizer stand for no text,
 /// so that they are never told from others.

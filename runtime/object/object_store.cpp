@@ -17,6 +17,12 @@
 namespace troupe::runtime {
 namespace {
 
+/// Of an object that is not there, or of which the service does not say so.
+class no_object final : public input_error {
+ public:
+  explicit no_object(const std::string& why) : input_error("{}", why) {}
+};
+
 bool passing(const object_answer& x) {
   return x.failure.empty() ? x.status == 429 || x.status == 500 || x.status == 502
                                  || x.status == 503 || x.status == 504
@@ -121,9 +127,12 @@ struct object_store::state {
           "was written again meanwhile; begin again, and leave data of a run unchanged",
           to_string(request.object),
           request.etag);
-    throw input_error("cannot read {}; {}",
-                      story(request.object, x),
-                      advice(x.status, serving(), x.bucket_region));
+    const auto why = fmt::format("cannot read {}; {}",
+                                 story(request.object, x),
+                                 advice(x.status, serving(), x.bucket_region));
+    if (x.status == 403 || x.status == 404)
+      throw no_object(why);
+    throw input_error("{}", why);
   }
 
   object_facts empty_object(const object_request& range) {
@@ -247,6 +256,14 @@ object_store::object_store(object_service service, const object_limits& limits)
 
 object_facts object_store::facts(const object_url& object) const {
   return state_->facts(object);
+}
+
+std::optional<object_facts> object_store::find(const object_url& object) const {
+  try {
+    return state_->facts(object);
+  } catch (const no_object&) {
+    return std::nullopt;
+  }
 }
 
 void object_store::read(const object_url& object,

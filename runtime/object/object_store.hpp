@@ -54,6 +54,10 @@ class object_store {
   /// Size and ETag, pinned by the first call.
   object_facts facts(const object_url& object) const;
 
+  /// As facts(); nothing where there is no such object. A service answers 403 instead of 404 to
+  /// keys that may not list the bucket, so that this, too, is nothing.
+  std::optional<object_facts> find(const object_url& object) const;
+
   /// The bytes [offset, offset + out.size()) of the pinned state, by chunks that are kept in
   /// memory, of which the one that was used longest ago goes first. Reading beyond the end is a
   /// broken promise.

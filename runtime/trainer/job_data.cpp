@@ -282,7 +282,7 @@ void validate_tokenizer_of_data(const training_job& job, std::vector<std::string
     return;
   for (const auto& prefix : prefixes_of(job.data))
     collect(wrong, [&] {
-      const auto made_by = read_manifest(prefix);
+      const auto made_by = read_manifest(prefix, objects_of(job.data));
       if (made_by && have_other_ids(*made_by, *ours))
         throw input_error(
             "the data set '{}' was written by another tokenizer than this run's: by a {}, and this "

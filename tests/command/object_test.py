@@ -9,7 +9,7 @@ import struct
 import sys
 
 import cli_test
-from cli_test import SMALL, run, wrong
+from cli_test import SMALL, run, works, wrong
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
 import s3_server  # noqa: E402
@@ -191,6 +191,30 @@ def check_profiles(folder):
         losses(words)
         if any(signed for _, _, signed in server.seen):
             raise wrong(f"an anonymous request is signed: {server.seen}")
+
+
+def check_manifest(folder):
+    """The tokenizer that a data set names beside it is looked at there, too; without one all goes on."""
+    text = folder / "a.txt"
+    text.write_text("The actor bows.\n\nThe stage is dark.\n\n" * 200)
+    for name, size in (("one", 280), ("two", 270)):
+        works("tokenizer", "train", "--input", text, "--vocab-size", size, "--output", folder / name)
+    works("preprocess", "--input", text, "--output-prefix", folder / "a", "--tokenizer", folder / "one")
+    at = {f"lake/{x.name}": x.read_bytes() for x in folder.glob("a_text_document.*")}
+    manifest = "lake/a_text_document.manifest.json"
+    words = [*job(folder, "--data-path", "s3://lake/a_text_document"), "--tokenizer", folder / "two"]
+    for flag in ("--tokenizer-type", "--vocab-size"):
+        del words[words.index(flag):words.index(flag) + 2]
+    with Server(at, KEYS) as server:
+        environment(folder, server)
+        refused("written by another tokenizer", words, "s3://lake/a_text_document")
+        losses([*words[:-1], folder / "one"])
+        server.plant(manifest, s3_server.status(403, "AccessDenied"))
+        losses([*words[:-1], folder / "one"])
+    del at[manifest]
+    with Server(at, KEYS) as server:
+        environment(folder, server)
+        losses([*words[:-1], folder / "one"])
 
 
 def check_changed(folder):
