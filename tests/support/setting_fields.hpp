@@ -4,9 +4,8 @@
 #pragma once
 
 #include "runtime/trainer/job.hpp"
+#include "tests/support/training_fields.hpp"
 
-#include <initializer_list>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -14,15 +13,7 @@ namespace troupe::tests {
 
 /// The fields of `job`, each as the library's errors name it.
 inline std::vector<std::string> setting_fields(const runtime::training_job& job) {
-  std::vector<std::string> out;
-  const auto names = [&out](const std::string& of,
-                            std::initializer_list<const char*> fields,
-                            const auto&... bound) {
-    if (fields.size() != sizeof...(bound))
-      throw std::logic_error("a name for each field of " + of);
-    for (const auto* field : fields)
-      out.push_back(of + field);
-  };
+  field_names names;
   {
     const auto& [training,
                  data,
@@ -63,258 +54,7 @@ inline std::vector<std::string> setting_fields(const runtime::training_job& job)
           checks,
           tokenizer);
   }
-  {
-    const auto& [model, own, seed, optimizer, rate, rate_of, batch, precision, scaling, skippable]
-        = job.training;
-    names("",
-          {"own", "seed", "rate_of", "precision", "skippable_in_a_row"},
-          own,
-          seed,
-          rate_of,
-          precision,
-          skippable);
-  }
-  {
-    const auto& [layers,
-                 hidden,
-                 heads,
-                 groups,
-                 head_size,
-                 ffn,
-                 sequence,
-                 positions,
-                 vocabulary,
-                 padded,
-                 position,
-                 base,
-                 percent,
-                 interleaved,
-                 interpolation,
-                 scaling,
-                 factor,
-                 original,
-                 low,
-                 high,
-                 fast,
-                 slow,
-                 mscale,
-                 mscale_all,
-                 rounds,
-                 normalization,
-                 epsilon,
-                 offset,
-                 qk_norm,
-                 activation,
-                 linear_bias,
-                 qkv_bias,
-                 tied,
-                 window,
-                 hidden_dropout,
-                 attention_dropout,
-                 init_std]
-        = job.training.model;
-    names("model.",
-          {"layers",
-           "hidden",
-           "heads",
-           "groups",
-           "head_size",
-           "ffn",
-           "sequence",
-           "positions",
-           "vocabulary",
-           "padded_vocabulary",
-           "position",
-           "rotary_base",
-           "rotary_percent",
-           "rotary_interleaved",
-           "rotary_interpolation",
-           "scaling",
-           "scaling_factor",
-           "scaling_positions",
-           "llama3_low",
-           "llama3_high",
-           "yarn_fast",
-           "yarn_slow",
-           "yarn_mscale",
-           "yarn_mscale_all",
-           "yarn_round",
-           "normalization",
-           "norm_epsilon",
-           "gain_offset",
-           "qk_norm",
-           "activation",
-           "linear_bias",
-           "qkv_bias",
-           "tied_embeddings",
-           "window",
-           "hidden_dropout",
-           "attention_dropout",
-           "init_std"},
-          layers,
-          hidden,
-          heads,
-          groups,
-          head_size,
-          ffn,
-          sequence,
-          positions,
-          vocabulary,
-          padded,
-          position,
-          base,
-          percent,
-          interleaved,
-          interpolation,
-          scaling,
-          factor,
-          original,
-          low,
-          high,
-          fast,
-          slow,
-          mscale,
-          mscale_all,
-          rounds,
-          normalization,
-          epsilon,
-          offset,
-          qk_norm,
-          activation,
-          linear_bias,
-          qkv_bias,
-          tied,
-          window,
-          hidden_dropout,
-          attention_dropout,
-          init_std);
-  }
-  {
-    const auto& [beta1,
-                 beta2,
-                 epsilon,
-                 decay,
-                 clip,
-                 moments,
-                 style,
-                 start,
-                 samples,
-                 kind,
-                 sgd_momentum,
-                 lion_beta1,
-                 lion_beta2,
-                 muon]
-        = job.training.optimizer;
-    names("optimizer.",
-          {"beta1",
-           "beta2",
-           "epsilon",
-           "weight_decay",
-           "clip",
-           "moments_from",
-           "weight_decay_style",
-           "start_weight_decay",
-           "weight_decay_samples",
-           "kind",
-           "sgd_momentum",
-           "lion_beta1",
-           "lion_beta2"},
-          beta1,
-          beta2,
-          epsilon,
-          decay,
-          clip,
-          moments,
-          style,
-          start,
-          samples,
-          kind,
-          sgd_momentum,
-          lion_beta1,
-          lion_beta2);
-    const auto& [momentum, nesterov, split, scale, extra, coefficients, steps, mode, others] = muon;
-    names("optimizer.muon.",
-          {"momentum",
-           "nesterov",
-           "split_qkv",
-           "scale",
-           "extra_scale",
-           "coefficients",
-           "steps",
-           "tensor_mode",
-           "others"},
-          momentum,
-          nesterov,
-          split,
-          scale,
-          extra,
-          coefficients,
-          steps,
-          mode,
-          others);
-  }
-  {
-    const auto& [maximum,
-                 minimum,
-                 start,
-                 warmup,
-                 decay,
-                 style,
-                 wsd_style,
-                 wsd_decay,
-                 decoupled_maximum,
-                 decoupled_minimum]
-        = job.training.rate;
-    names("rate.",
-          {"maximum",
-           "minimum",
-           "warmup_start",
-           "warmup",
-           "decay",
-           "style",
-           "wsd_style",
-           "wsd_decay",
-           "decoupled_maximum",
-           "decoupled_minimum"},
-          maximum,
-          minimum,
-          start,
-          warmup,
-          decay,
-          style,
-          wsd_style,
-          wsd_decay,
-          decoupled_maximum,
-          decoupled_minimum);
-  }
-  {
-    const auto& [micro, global, replicas, start, increment, samples, steps] = job.training.batch;
-    names("batch.",
-          {"micro",
-           "global",
-           "data_parallel",
-           "ramp_start",
-           "ramp_increment",
-           "ramp_samples",
-           "steps"},
-          micro,
-          global,
-          replicas,
-          start,
-          increment,
-          samples,
-          steps);
-  }
-  {
-    const auto& [constant, initial, minimum, window, hysteresis] = job.training.scaling;
-    names("scaling.",
-          {"constant", "initial", "minimum", "window", "hysteresis"},
-          constant,
-          initial,
-          minimum,
-          window,
-          hysteresis);
-  }
+  add_training_fields(names, job.training);
   {
     const auto& [path,
                  train,
@@ -568,7 +308,7 @@ inline std::vector<std::string> setting_fields(const runtime::training_job& job)
           choices,
           exchange);
   }
-  return out;
+  return names.all();
 }
 
 }  // namespace troupe::tests
