@@ -94,8 +94,7 @@ fill_in_middle::fill_in_middle(const fim_settings& settings,
   if (!missing.empty())
     throw input_error(
         "cannot train to fill in the middle: the {} has no such token: {}; name tokens that it "
-        "has, "
-        "or add these to its files",
+        "has, or add these to its files",
         by_->kind(),
         missing);
 }

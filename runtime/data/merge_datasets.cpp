@@ -39,8 +39,7 @@ std::vector<fs::path> datasets_of(const fs::path& folder) {
       throw input_error(
           "cannot merge the data sets of the folder '{}': '{}' are the answers of '{}', no data "
           "set of its own; name the prefixes of the conversations, and merge those of their "
-          "answers "
-          "in the same order",
+          "answers in the same order",
           folder.string(),
           answers_prefix(prefix).filename().string(),
           prefix.filename().string());

@@ -47,6 +47,14 @@ struct receiver {
   std::size_t most;  // bytes of a body that was asked for
 };
 
+/// What a service says, without what a terminal would obey.
+std::string printable(std::string_view text) {
+  std::string out(text);
+  std::replace_if(
+      out.begin(), out.end(), [](char c) { return c < 0x20 || c >= 0x7f; }, '?');
+  return out;
+}
+
 /// Anything but all of the bytes ends the transfer.
 std::size_t take_body(char* data, std::size_t, std::size_t size, void* opaque) {
   auto& x = *static_cast<receiver*>(opaque);
@@ -81,11 +89,11 @@ std::size_t take_header(char* data, std::size_t, std::size_t size, void* opaque)
   while (!value.empty() && (value.back() == '\r' || value.back() == '\n' || value.back() == ' '))
     value.remove_suffix(1);
   if (name == "etag")
-    to.etag = value;
+    to.etag = printable(value);
   else if (name == "content-range")
-    to.content_range = value;
+    to.content_range = printable(value);
   else if (name == "x-amz-bucket-region")
-    to.bucket_region = value;
+    to.bucket_region = printable(value);
   else if (name == "content-length")
     std::from_chars(value.data(), value.data() + value.size(), to.length);
   return size;
@@ -110,7 +118,7 @@ bool may_pass(CURLcode code) {
   }
 }
 
-/// The text between <name> and </name>, without what a terminal would obey.
+/// The text between <name> and </name>.
 std::string element(std::string_view xml, std::string_view name) {
   const auto open = fmt::format("<{}>", name), close = fmt::format("</{}>", name);
   const auto begin = xml.find(open);
@@ -120,10 +128,7 @@ std::string element(std::string_view xml, std::string_view name) {
   const auto end = rest.find(close);
   if (end == std::string_view::npos)
     return {};
-  std::string out;
-  for (const char c : rest.substr(0, std::min<std::size_t>(end, 200)))
-    out += c >= 0x20 && c < 0x7f ? c : '?';
-  return out;
+  return printable(rest.substr(0, std::min<std::size_t>(end, 200)));
 }
 
 }  // namespace

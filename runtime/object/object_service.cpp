@@ -64,8 +64,7 @@ void require_printable(const char* what, std::string_view value) {
           value.begin(), value.end(), [](unsigned char c) { return c <= 0x20 || c >= 0x7f; }))
     throw input_error(
         "cannot read objects: the {} has a blank, a control character or one beyond ASCII, which "
-        "no "
-        "request may carry; set it again",
+        "no request may carry; set it again",
         what);
 }
 

@@ -133,7 +133,8 @@ void keep_tokenizer(const std::string& description, const fs::path& folder) {
   if (files.empty())
     return;
   const auto given = files.front().path.parent_path();
-  add_configuration(given, files);
+  if (family_of(from.type) != tokenizer_family::hub)  // of a Hub folder it is there already
+    add_configuration(given, files);
   add_further_templates(given, files);
   const auto to = folder / kept_folder;
   make_folder(to);

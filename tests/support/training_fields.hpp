@@ -7,8 +7,7 @@
 
 namespace troupe::tests {
 
-inline void add_training_fields(field_names& names,
-                                const decltype(runtime::training_job::training)& training) {
+inline void add_training_fields(field_names& names, const runtime::recipe& training) {
   {
     const auto& [model, own, seed, optimizer, rate, rate_of, batch, precision, scaling, skippable]
         = training;
