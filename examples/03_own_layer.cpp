@@ -81,7 +81,7 @@ tensor smooth_loss(tape& tape,
                    const tensor& labels,
                    const tensor& mask,
                    std::int64_t V,
-                   float scale) {
+                   loss_average average) {
   if (tape.group_size() > 1)
     throw input_error("smooth_loss needs the whole vocabulary: set --tensor-model-parallel-size 1");
   loss_value out;
@@ -93,7 +93,7 @@ tensor smooth_loss(tape& tape,
     for (std::int64_t r = 0; r < mask.size(); ++r) {
       const float* row = logits.data.data<float>() + r * width;
       const double weight = counts[std::size_t(r)],
-                   each = scale * weight / std::max(out.tokens, 1.0);
+                   each = weight * average.weight(out.tokens, mask.size());
       double sum = 0;
       for (std::int64_t v = 0; v < V; ++v)
         sum += std::exp(double(row[v]));

@@ -35,7 +35,7 @@ void declare_spellings(command_line& line, training_flags& to) {
 }
 
 /// The flags that are harmless in one form only.
-void declare_conditional(command_line& line, training_flags& to) {
+void declare_conditional(command_line& line) {
   line.group("Understood in one form only");
   line.value(
       {.name = "--ckpt-format",
@@ -61,14 +61,6 @@ void declare_conditional(command_line& line, training_flags& to) {
                if (word != "mmap")
                  throw usage_error("{} {} is refused: the one format is mmap", flag, word);
              });
-  line.toggle(
-      {.name = "--calculate-per-token-loss",
-       .help
-       = "Accepted where it means the same: without --eod-mask-loss, --sft and --fim-data every "
-         "sample has as many tokens that count.",
-       .megatron = "refused with --eod-mask-loss, --sft and --fim-data; without them every sample "
-                   "has as many tokens that count"},
-      [&to] { to.data.per_token_loss = true; });
 }
 
 /// "--a, --b X": as they stand in a list.
@@ -119,7 +111,7 @@ std::vector<megatron::flag_section> whole_table() {
 
 void declare_table(command_line& line, training_flags& to) {
   using enum megatron::standing;
-  declare_conditional(line, to);
+  declare_conditional(line);
   declare_spellings(line, to);
   for (const auto& section : megatron::sections())
     for (const auto& row : section.rows)

@@ -114,6 +114,7 @@ void resolve_data(const training_flags& flags, runtime::training_job& job, sente
   if (!d.object_cache.empty())
     job.data.object_cache = d.object_cache;
   job.data.eod_mask_loss = d.eod_mask_loss;
+  job.training.per_token_loss = d.per_token_loss;
   job.data.reset_position_ids = d.reset_position_ids;
   job.data.reset_attention_mask = d.reset_attention_mask;
   job.data.sft = d.sft;
@@ -128,15 +129,6 @@ void resolve_data(const training_flags& flags, runtime::training_job& job, sente
   job.data.order = d.order == "single" ? runtime::sampling::single
                    : d.unsharded       ? runtime::sampling::cyclic_unsharded
                                        : runtime::sampling::cyclic;
-  if (d.per_token_loss && d.eod_mask_loss)
-    wrong.emplace_back(
-        "--calculate-per-token-loss is refused with --eod-mask-loss: samples then differ in the "
-        "tokens that count, and this build averages over each micro-batch first; leave one out");
-  if (d.per_token_loss && (d.sft || d.fim.enabled))
-    wrong.push_back(fmt::format(
-        "--calculate-per-token-loss is refused with {}: samples then differ in the tokens that "
-        "count, and this build averages over each micro-batch first; leave it out",
-        d.sft ? "--sft" : "--fim-data"));
 }
 
 /// Without documents for it there is no validation, as in Megatron-LM: --split 100,0,0 says so.

@@ -39,7 +39,8 @@ struct masked_loss_back {
     return cuda::load<float, W>(mask + i);
   }
   __device__ __forceinline__ void store(std::int64_t i, const inputs& in) const {
-    const float factor = *tokens > 0 ? float(scale / *tokens) : 0.0f;
+    const double divisor = tokens != nullptr ? *tokens : 1;
+    const float factor = divisor > 0 ? float(scale / divisor) : 0.0f;
     pack<float, W> out;
 #pragma unroll
     for (int k = 0; k < W; ++k)

@@ -2,9 +2,11 @@
 //
 //   total  = sum_r loss[r] * mask[r]        tokens = sum_r mask[r]        in double, in row order
 //   dloss[r] = mask[r] * float(scale / tokens)                            0 where tokens = 0
+//   dloss[r] = mask[r] * float(scale)                                     without `tokens`
 //
 // The mean is total / tokens; `scale` is what the caller averages over, times fp16's loss scale;
-// the divisor is read where it was written. A device adds lanes of 1,024 rows: masked_loss.cu.
+// the divisor is read where it was written, if it is that of the micro-batch. A device adds lanes
+// of 1,024 rows: masked_loss.cu.
 
 #pragma once
 
@@ -25,10 +27,17 @@ template <class T>
 struct masked_loss_backward {
   float* dloss;          ///< (R) written
   const T* mask;         ///< (R)
-  const double* tokens;  ///< (1) of the forward pass
+  const double* tokens;  ///< (1) of the forward pass; null: nothing more divides
   double scale;
   std::int64_t R;
 };
+
+/// What the gradient of each row that counts is, where `tokens` can be read on the host.
+template <class T>
+constexpr float row_factor(const masked_loss_backward<T>& op) {
+  const double divisor = op.tokens != nullptr ? *op.tokens : 1;
+  return divisor > 0 ? float(op.scale / divisor) : 0.0F;
+}
 
 template <class T>
 constexpr std::int64_t flops(const masked_loss_forward<T>& op) {

@@ -14,7 +14,7 @@ void run(const masked_loss_forward<T>& op) {
 
 template <class T>
 void run(const masked_loss_backward<T>& op) {
-  const float factor = *op.tokens > 0 ? float(op.scale / *op.tokens) : 0.0F;
+  const float factor = row_factor(op);
   for (std::int64_t r = 0; r < op.R; ++r)
     op.dloss[r] = float(op.mask[r]) * factor;
 }

@@ -17,12 +17,17 @@ struct cross_entropy_node final : node {
   std::shared_ptr<gradient_slot> dlogits;
   tensor sums;  ///< total, tokens
   std::int64_t R, V, vocabulary, first;
-  float scale;
+  loss_average average;
 
   void input_gradients(tape& tape) override {
     auto dloss = tensor::empty<float>(tape.stream(), {R});
-    tape.stream().run(kernels::masked_loss_backward<float>{
-        dloss.data<float>(), mask.data<float>(), sums.data<double>() + 1, double(scale), R});
+    kernels::masked_loss_backward<float> mean{
+        dloss.data<float>(), mask.data<float>(), sums.data<double>() + 1, double(average.scale), R};
+    if (average.per_row) {
+      mean.tokens = nullptr;
+      mean.scale = average.weight(0, R);
+    }
+    tape.stream().run(mean);
     auto part = std::move(logits);  // its place is taken by its gradient
     tape.stream().run(kernels::cross_entropy_backward<T>{part.data<T>(),
                                                          part.data<T>(),
@@ -63,7 +68,7 @@ tensor run(tape& tape,
            const tensor& targets,
            const tensor& mask,
            std::int64_t all_words,
-           float scale) {
+           loss_average average) {
   const std::int64_t V = channels_of(logits.data), R = logits.data.size() / V;
   const auto first = tape.rank() * V;
   const auto vocabulary = std::clamp<std::int64_t>(all_words - first, 0, V);
@@ -103,7 +108,7 @@ tensor run(tape& tape,
     n->vocabulary = vocabulary;
     n->first = first;
     n->sums = sums;
-    n->scale = scale;
+    n->average = average;
     tape.record(std::move(n));
   }
   return sums;
@@ -125,10 +130,10 @@ tensor cross_entropy(tape& tape,
                      const tensor& targets,
                      const tensor& mask,
                      std::int64_t vocabulary,
-                     float scale) {
+                     loss_average average) {
   require_placement(logits, placement::feature_sharded, "cross_entropy");
   return with_element(tape.type(), [&]<class T>(T) {
-    return run<T>(tape, std::move(logits), targets, mask, vocabulary, scale);
+    return run<T>(tape, std::move(logits), targets, mask, vocabulary, average);
   });
 }
 

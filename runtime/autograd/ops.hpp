@@ -152,20 +152,35 @@ struct loss_value {
   double tokens = 0;  ///< how many count
 };
 
+/// What the gradient of the loss of a micro-batch is taken of.
+struct loss_average {
+  float scale = 1;
+  /// Of scale * total / rows, masked or not: how many tokens of the step count is known when its
+  /// last micro-batch has passed, and the update divides by them (decision.hpp). Else of scale *
+  /// total / tokens.
+  bool per_row = false;
+
+  /// What the loss of each row that counts is multiplied by.
+  double weight(double tokens, std::int64_t rows) const {
+    const double divisor = per_row ? double(rows) : tokens;
+    return divisor > 0 ? scale / divisor : 0;
+  }
+};
+
 /// Waits until the stream has come so far.
 loss_value loss_of(const stream& stream, const tensor& sums);
 /// Of a loss that was computed on the host.
 tensor loss_sums(stream& stream, const loss_value& x);
 
 /// Cross-entropy of (.., V), feature_sharded: of the vocabulary this rank's columns. Against
-/// `targets` (B, T) i32, where `mask` (B, T) f32 is 1. The gradient that goes back is that of scale
-/// * total / tokens. Consumes the logits. I: logits. `vocabulary` is that of all ranks, without
+/// `targets` (B, T) i32, where `mask` (B, T) f32 is 1. The gradient that goes back is that of
+/// `average`. Consumes the logits. I: logits. `vocabulary` is that of all ranks, without
 /// padding. Returns the loss as (2) f64: total, tokens; every rank has the same.
 tensor cross_entropy(tape& tape,
                      variable logits,
                      const tensor& targets,
                      const tensor& mask,
                      std::int64_t vocabulary,
-                     float scale);
+                     loss_average average);
 
 }  // namespace troupe::runtime

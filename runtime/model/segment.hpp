@@ -17,6 +17,8 @@ struct pass_settings {
   std::uint64_t step = 0;  ///< keys the dropout
   bool training = true;    ///< dropout on, tape recording
   double loss_scale = 1;   ///< the gradient is that of loss_scale * mean loss
+  /// The mean over all rows of the micro-batch, masked or not: loss_average.
+  bool per_token_loss = false;
 };
 
 /// The state of one micro-batch while the segments run.

@@ -37,6 +37,14 @@ std::string standing_scale(const recipe& recipe, const loss_scale& at) {
                            at.value);
 }
 
+/// From the mean over all rows of the step to that over those that count.
+double mean_of_rows(const recipe& recipe, const training_position& at, const loss_value& loss) {
+  if (!recipe.per_token_loss || loss.tokens == 0)
+    return 1;
+  const auto samples = global_batch_size(recipe.batch, std::int64_t(at.consumed));
+  return double(samples * recipe.model.sequence) / loss.tokens;
+}
+
 }  // namespace
 
 model_spec spec_of(const recipe& recipe) {
@@ -58,7 +66,8 @@ step_verdict decide(const recipe& recipe, const training_position& at, const ste
     loss.tokens += part.tokens;
   }
   out.loss = loss.total / std::max(loss.tokens, 1.0);
-  out.grad_norm = total_norm(result.norms) / at.scale.factor();
+  const double mean = mean_of_rows(recipe, at, loss);
+  out.grad_norm = total_norm(result.norms) / at.scale.factor() * mean;
   out.fault = fault_of(result);
   if (at.scale.is_used())
     out.scale = next_scale(recipe.scaling, at.scale, out.fault.empty());
@@ -86,7 +95,7 @@ step_verdict decide(const recipe& recipe, const training_position& at, const ste
   skipped.in_a_row = 0;
   out.update.step = at.iteration + 1 - skipped.iterations;
   out.update.gradient_scale
-      = clip_coefficient(out.grad_norm, recipe.optimizer.clip) / at.scale.factor();
+      = clip_coefficient(out.grad_norm, recipe.optimizer.clip) / at.scale.factor() * mean;
   return out;
 }
 

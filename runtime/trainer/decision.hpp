@@ -35,6 +35,11 @@ struct recipe {
   /// ends the run. 0: the first does. With a dynamic loss scale those count
   /// that find it at its minimum: others are left out always, and lower it.
   std::uint64_t skippable_in_a_row = 0;
+
+  /// The gradient is that of the mean over the tokens of the step that count, as Megatron-LM's
+  /// --calculate-per-token-loss. Else the mean over those of each micro-batch, then over the
+  /// micro-batches: one with few weighs as much as one with many.
+  bool per_token_loss = false;
 };
 
 /// The model that it trains. Here a family is chosen, and in loaded_model.
@@ -80,7 +85,8 @@ struct step_verdict {
 
 /// The decision of the step after `at`. A step that is left out counts as an iteration and has read
 /// its samples; the learning rate and the count of updates stay where they are, as in Megatron-LM.
-/// Norms that were voted are of the scaled loss.
+/// Norms that were voted are of the scaled loss; with a loss per token, of its total over all rows
+/// of the step: what they and the gradients lack is rows / tokens, and 1 where none counts.
 step_verdict decide(const recipe& recipe, const training_position& at, const step_result& result);
 
 /// The diagnosis of a verdict that stops.

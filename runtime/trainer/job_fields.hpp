@@ -121,7 +121,18 @@ void visit_fields(Visitor& visit, loss_scaling& x) {
 
 template <class Visitor>
 void visit_fields(Visitor& visit, recipe& x) {
-  auto& [model, own, seed, optimizer, rate, rate_of, batch, precision, scaling, skippable] = x;
+  auto& [model,
+         own,
+         seed,
+         optimizer,
+         rate,
+         rate_of,
+         batch,
+         precision,
+         scaling,
+         skippable,
+         per_token]
+      = x;
   visit("model", model);
   visit("own", own);
   visit("seed", seed);
@@ -132,6 +143,7 @@ void visit_fields(Visitor& visit, recipe& x) {
   visit("precision", precision);
   visit("scaling", scaling);
   visit("skippable_in_a_row", skippable);
+  visit("per_token_loss", per_token);
 }
 
 template <class Visitor>

@@ -146,6 +146,8 @@ std::string identity(const training_job& job) {
   out["layout"] = describe(job.layout);
   if (auto sums = gradient_sums(job); !sums.empty())
     out["layout"]["gradient_sums"] = std::move(sums);
+  if (job.training.per_token_loss)
+    out["per_token_loss"] = true;
   out["precision"] = to_string(job.training.precision);
   if (job.training.precision == dtype::f16)
     out["loss_scale"] = describe(job.training.scaling);

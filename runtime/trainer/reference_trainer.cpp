@@ -17,7 +17,8 @@ worker_settings whole_model(const recipe& recipe) {
           .seed = recipe.seed,
           .optimizer = recipe.optimizer,
           .replicas = int(recipe.batch.data_parallel),
-          .precision = recipe.precision};
+          .precision = recipe.precision,
+          .per_token_loss = recipe.per_token_loss};
 }
 
 }  // namespace

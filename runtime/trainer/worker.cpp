@@ -173,7 +173,8 @@ bundle worker::forward(const pass_key& key, const bundle& in) {
       .seed = settings_.seed,
       .step = value(step_.step),
       .training = step_.training,
-      .loss_scale = step_.loss_scale / double(step_.microbatches * step_.logical_replicas)};
+      .loss_scale = step_.loss_scale / double(step_.microbatches * step_.logical_replicas),
+      .per_token_loss = settings_.per_token_loss};
   auto pass = std::make_unique<chunk_pass>(
       home.model, home.plan, stream_, *home.store, settings, home.groups);
   auto out = pass->forward(in);

@@ -37,6 +37,7 @@ struct worker_settings {
   optimizer_settings optimizer;
   int replicas = 1;              ///< logical replicas that this worker hosts
   dtype precision = dtype::f32;  ///< of values and activations
+  bool per_token_loss = false;   ///< see recipe
   recompute_settings recompute;
   bool sequence_parallel = false;
   bool distributed_optimizer = false;   ///< masters and moments are sharded over the data axis

@@ -234,7 +234,10 @@ def check_conversations(folder):
     refuses("is a file of conversations", *tuned, "--data-path", folder / "talks.jsonl")
     refuses("no data set of conversations", *tuned, "--data-path", folder / "talks_conversations_answers")
     refuses("--sft", *tuned, "--data-path", folder / "talks_conversations", "--eod-mask-loss")
-    refuses("--sft", *tuned, "--data-path", folder / "talks_conversations", "--calculate-per-token-loss")
+    norms = [works(*tuned, "--data-path", folder / "talks_conversations", *more, "--log-interval", 1, "--log-format",
+                   "megatron").split("grad norm:")[1].split("|")[0] for more in ([], ["--calculate-per-token-loss"])]
+    if norms[0] == norms[1]:
+        raise wrong(f"the mean over the tokens of a step and that over micro-batches have one gradient norm, {norms[0]}")
 
 
 def check_fim(folder):
@@ -254,7 +257,7 @@ def check_fim(folder):
     refuses("--fim-rate", *train, "--fim-data", *tokens, "--fim-rate", 1.5)
     refuses("are two kinds of samples", *train, "--fim-data", *tokens, "--sft")
     refuses("needs text to cut", "train", "gpt", *SMALL, "--tokenizer", tok, "--mock-data", "--fim-data", *tokens)
-    refuses("--calculate-per-token-loss", *train, "--fim-data", *tokens, "--calculate-per-token-loss")
+    works(*train, "--fim-data", *tokens, "--calculate-per-token-loss")
 
 
 def check_dry_run(folder):

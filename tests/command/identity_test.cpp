@@ -111,7 +111,7 @@ std::set<std::string> identity_paths() {
   const std::string two = "--world-size 2 --pipeline-model-parallel-size 2 ";
   for (const auto& text :
        {std::string("--fp16"),
-        std::string("--reset-attention-mask"),
+        std::string("--reset-attention-mask --calculate-per-token-loss"),
         std::string("--dataloader-type cyclic"),
         std::string("--fp16 --loss-scale 128"),
         std::string("--optimizer sgd"),

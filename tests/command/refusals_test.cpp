@@ -30,8 +30,6 @@ TEST_CASE("what this build cannot do is refused with the reason", "[command]") {
   CHECK_THAT(refused("--position-embedding-type mrope"),
              ContainsSubstring("learned_absolute, rope, yarn, none"));
   CHECK_THAT(refused("--lr-decay-style steep"), ContainsSubstring("constant, linear, cosine"));
-  CHECK_THAT(refused("--calculate-per-token-loss --eod-mask-loss"),
-             ContainsSubstring("averages over each micro-batch"));
   CHECK_THAT(refused("--ckpt-format zarr"), ContainsSubstring("torch_dist"));
   CHECK_THAT(refused("--dataloader-type external"), ContainsSubstring("single, cyclic"));
 }

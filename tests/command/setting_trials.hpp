@@ -251,6 +251,7 @@ inline const std::map<std::string, trial>& trials() {
       {"--dataloader-type", {"", "cyclic"}},
       {"--no-data-sharding", {"--dataloader-type cyclic ", ""}},
       {"--eod-mask-loss", {"", ""}},
+      {"--calculate-per-token-loss", {"", ""}},
       {"--reset-position-ids", {"", ""}},
       {"--reset-attention-mask", {"", ""}},
       {"--sft", {"--split 100,0,0 --data-path " + files() / "talks_conversations ", ""}},

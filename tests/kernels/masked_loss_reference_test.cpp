@@ -17,4 +17,8 @@ TEST_CASE("a masked loss adds the rows that count and spreads its gradient over 
   CHECK(t.total == 13);
   CHECK(t.tokens == 3);
   CHECK(t.dloss == std::vector<float>{0.25f, 0, 0.25f, 0.25f});
+  auto of_step = t.backward();
+  of_step.tokens = nullptr;
+  run(of_step);
+  CHECK(t.dloss == std::vector<float>{0.75f, 0, 0.75f, 0.75f});
 }

@@ -63,10 +63,11 @@ runtime::tensor doubled(runtime::tape& on,
                         const runtime::tensor& targets,
                         const runtime::tensor& mask,
                         std::int64_t vocabulary,
-                        float scale) {
+                        runtime::loss_average average) {
+  average.scale *= 2;
   const auto once = runtime::loss_of(
       on.stream(),
-      runtime::cross_entropy(on, std::move(logits), targets, mask, vocabulary, 2 * scale));
+      runtime::cross_entropy(on, std::move(logits), targets, mask, vocabulary, average));
   return runtime::loss_sums(on.stream(), {2 * once.total, once.tokens});
 }
 

@@ -8,6 +8,7 @@
 #include <catch2/generators/catch_generators.hpp>
 
 #include <cmath>
+#include <optional>
 
 using namespace troupe;
 
@@ -60,6 +61,38 @@ TEST_CASE("on conversations actors give the bits of the reference trainer", "[sc
   const int P = GENERATE(1, 2), D = GENERATE(1, 2);
   CAPTURE(P, D);
   tests::check_bits(talks_job(tests::tiny_job(P, D)));
+}
+
+TEST_CASE(
+    "where each answer's token weighs the same, actors give the bits of the reference trainer",
+    "[scenario]") {
+  const int P = GENERATE(1, 2), D = GENERATE(1, 2);
+  CAPTURE(P, D);
+  auto what = tests::tiny_job(P, D);
+  const talks_job by_microbatch(what);
+  what.training.per_token_loss = true;
+  what.training.precision = GENERATE(false, true) ? runtime::dtype::f16 : runtime::dtype::f32;
+  const talks_job job(what);
+  tests::check_bits(job);
+  if (what.training.precision == runtime::dtype::f32)
+    CHECK(job.by_reference().back().state != by_microbatch.by_reference().back().state);
+}
+
+TEST_CASE("where each answer's token weighs the same, micro-batches of any size come to one step",
+          "[scenario]") {
+  auto what = tests::tiny_job(1, 1);
+  what.train_iterations = 1;
+  what.training.per_token_loss = true;
+  const auto allowed = matrix::tolerance_of(what);
+  std::optional<runtime::step_report> first;
+  for (const int micro : {1, 2, 4, 8}) {
+    what.training.batch = {.micro = micro, .global = 8, .data_parallel = 1};
+    const auto step = talks_job(what).by_reference().front();
+    if (!first)
+      first = step;
+    CHECK(std::abs(step.lm_loss - first->lm_loss) <= allowed.loss * first->lm_loss);
+    CHECK(std::abs(step.grad_norm - first->grad_norm) <= allowed.norm * first->grad_norm);
+  }
 }
 
 TEST_CASE("on conversations tensor ranks come to the same step", "[scenario]") {

@@ -100,6 +100,7 @@ inline recipe recipe_of(const json& training, const gpt_config& model) {
                                    : decay_style::constant};
   if (training.contains("optimizer"))
     set_optimizer(recipe.optimizer, training["optimizer"]);
+  recipe.per_token_loss = training.value("per_token_loss", false);
   recipe.rate.decoupled_maximum = training.value("decoupled_lr", 0.0);
   recipe.rate.decoupled_minimum = training.contains("decoupled_lr") ? recipe.rate.minimum : 0.0;
   if (training.contains("loss_scale")) {

@@ -9,15 +9,26 @@ namespace troupe::tests {
 
 inline void add_training_fields(field_names& names, const runtime::recipe& training) {
   {
-    const auto& [model, own, seed, optimizer, rate, rate_of, batch, precision, scaling, skippable]
+    const auto& [model,
+                 own,
+                 seed,
+                 optimizer,
+                 rate,
+                 rate_of,
+                 batch,
+                 precision,
+                 scaling,
+                 skippable,
+                 per_token]
         = training;
     names("",
-          {"own", "seed", "rate_of", "precision", "skippable_in_a_row"},
+          {"own", "seed", "rate_of", "precision", "skippable_in_a_row", "per_token_loss"},
           own,
           seed,
           rate_of,
           precision,
-          skippable);
+          skippable,
+          per_token);
   }
   {
     const auto& [layers,

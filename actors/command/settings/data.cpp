@@ -222,6 +222,16 @@ void declare_data(command_line& line, training_flags& to) {
                .megatron = "",
                .resume = at_resume::told},
               [&d] { d.eod_mask_loss = true; });
+  line.toggle(
+      {.name = "--calculate-per-token-loss",
+       .field = "per_token_loss",
+       .help = "Every token of a step that counts weighs the same. Without it the mean over "
+               "those of a micro-batch is taken first, so that one with few weighs as much "
+               "as one with many; it matters where samples are masked (--sft, --fim-data, "
+               "--eod-mask-loss).",
+       .megatron = "",
+       .resume = at_resume::told},
+      [&d] { d.per_token_loss = true; });
   line.toggle({.name = "--reset-position-ids",
                .field = "data.reset_position_ids",
                .help = "Learned positions start again after the end of a document; rotary ones are "

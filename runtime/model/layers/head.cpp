@@ -27,8 +27,12 @@ void add(module_builder& to, const head_spec& x) {
       p.logits = std::move(logits.data);
       return;
     }
-    p.loss
-        = loss(tape, std::move(logits), p.labels, p.mask, vocabulary, float(p.settings.loss_scale));
+    p.loss = loss(tape,
+                  std::move(logits),
+                  p.labels,
+                  p.mask,
+                  vocabulary,
+                  {float(p.settings.loss_scale), p.settings.per_token_loss});
   });
 }
 

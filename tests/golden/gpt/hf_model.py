@@ -29,7 +29,7 @@ every third step, whose few ids agree on the direction of the gradient and make 
   id(t) = h(t) mod N             if h(t) >> 62 == 0   (one of four)
           (5 id(t-1) + 7) mod N  otherwise            (something to learn)
 
-Inputs are id(0..T-1), labels id(1..T). The mask of label t (0..T-1) is 1, except in the case with
+Inputs are id(0..T-1), labels id(1..T). The mask of label t (0..T-1) is 1, except in the cases with
 masks, where it is 0 if draw(CASE + "/mask", n * T + t) mod 8 < 2 * micro_batch + 1.
 """
 import argparse
@@ -49,7 +49,7 @@ def training(**changes):
                   masked=False, max_lr=2e-3, min_lr=1e-4, init_lr=0.0, lr_decay_style="cosine",
                   lr_warmup_iterations=3, lr_decay_iterations=STEPS, clip_grad=1.0,
                   adam_beta1=0.9, adam_beta2=0.95, adam_eps=1e-8, weight_decay=0.1)
-    unknown = set(changes) - set(common) - {"loss_scale", "optimizer", "decoupled_lr"}
+    unknown = set(changes) - set(common) - {"loss_scale", "optimizer", "decoupled_lr", "per_token_loss"}
     if unknown:
         raise KeyError(f"hf_model.py: unknown hyper-parameters {sorted(unknown)}")
     return {**common, **changes}
@@ -119,6 +119,7 @@ def persimmon():
 # shifts: a smaller embedding or head, so that the gradient is longer than clip_grad in some steps
 # and shorter in others.
 # optimizer: what updates in place of AdamW, and its numbers; others: what muon leaves to it.
+# per_token_loss: the mean over the tokens of the step, not first over those of each micro-batch.
 # decoupled_lr: the maximum of the rate of the word embedding and the output layer.
 # precision: "bf16" or "f16" for parameters and activations in bfloat16 or float16, masters and
 # gradients in float32; in float16 training has a loss_scale.
@@ -136,6 +137,10 @@ CASES = {
         config=gpt2(vocabulary=128, hidden=32, layers=3, heads=4, positions=24),
         prefix="transformer.",
         training=training(masked=True, global_batch_size=6, lr_decay_style="linear")),
+    "gpt2_per_token_loss": dict(
+        config=gpt2(vocabulary=128, hidden=32, layers=2, heads=4, positions=24),
+        prefix="transformer.",
+        training=training(masked=True, global_batch_size=6, per_token_loss=True)),
     "llama_untied_gqa": dict(
         config=llama(vocabulary=128, hidden=64, layers=2, heads=4, kv_heads=2, ffn=128, tied=False),
         training=training()),

@@ -7,7 +7,8 @@ Needs torch, transformers and safetensors (README.md names the versions); the te
 
 One step, as Megatron-LM does it, with M micro-batches of the global batch:
 
-  loss_m   = sum(mask * CE) / sum(mask)                    over micro-batch m
+  loss_m   = sum(mask * CE) / sum(mask)                    over micro-batch m; with a loss per token
+             M * sum(mask * CE) / S                        S: sum(mask) over the whole global batch
   gradient = sum over m of d(loss_m)/d(weights) / M
   lm_loss  = sum(mask * CE) / sum(mask)                    over the whole global batch
   norm     = sqrt(sum of squares of all gradients), a tied weight counted once
@@ -318,15 +319,15 @@ def train_step(weights, optimizer, run, data, iteration, at):
     count, size = run["global_batch_size"], run["micro_batch_size"]
     dtype = next(iter(weights.named.values())).dtype
     weights.zero_grad()
-    loss_sum = token_sum = 0.0
+    loss_sum, token_sum = 0.0, sum(map(sum, data["masks"]))
     for first in range(0, count, size):
         ids = torch.tensor(data["tokens"][first:first + size])
         mask = torch.tensor(data["masks"][first:first + size], dtype=dtype)
         losses = cross_entropy(weights.model, ids) * mask
-        (losses.sum() / mask.sum() / (count // size) * scale).backward()
+        counted = token_sum * size / count if run.get("per_token_loss") else mask.sum()
+        (losses.sum() / counted / (count // size) * scale).backward()
         weights.collect()
         loss_sum += losses.detach().double().sum().item()
-        token_sum += mask.sum().item()
     for p in weights.named.values():
         p.grad.div_(scale)
     norms = {name: p.grad.double().norm().item() for name, p in weights.named.items()}
@@ -417,8 +418,7 @@ def noise(steps, exact):
     return {**out, "grad_norm_relative": rounded(max(norms), 3)} if norms else out
 
 
-def compact(value):
-    return json.dumps(value, separators=(",", ":"))
+compact = json.JSONEncoder(separators=(",", ":")).encode
 
 
 def listed(values):

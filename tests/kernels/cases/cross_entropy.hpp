@@ -153,6 +153,7 @@ struct masked_loss_extents {
   std::int64_t R;
   bool whole = false;   ///< losses, whose sum is then exact in double
   bool counted = true;  ///< some rows; else none
+  bool divided = true;  ///< by the tokens that count
   static constexpr double scale = 0.75;
 
   draw mask() const {
@@ -182,12 +183,14 @@ struct masked_loss_extents {
       const kernels::masked_loss_backward<T> op{
           .dloss = a.out<float>("dloss", s.R, 0),
           .mask = a.in<T>("mask", s.mask()),
-          .tokens = a.in<double>("tokens", listed(std::vector<double>{s.tokens()})),
+          .tokens
+          = s.divided ? a.in<double>("tokens", listed(std::vector<double>{s.tokens()})) : nullptr,
           .scale = scale,
           .R = s.R};
-      a.counts("tokens", 0);
+      if (s.divided)
+        a.counts("tokens", 0);
       // Of the mean, which no operation computes: only gradients know it.
-      a.in<double>("dtotal", listed(std::vector<double>{scale / s.tokens()}));
+      a.in<double>("dtotal", listed(std::vector<double>{scale / (s.divided ? s.tokens() : 1)}));
       a.counts("dtotal", 0);
       return op;
     });
@@ -206,12 +209,15 @@ inline op_family masked_loss_family() {
     add({R, true}, " whole");
   }
   add({5, true, false}, " of which none counts");
-  const masked_loss_extents s{7, true};
-  out.gradients.push_back({.shape = "",
-                           .forward = {s.forward()},
-                           .backward = {s.backward()},
-                           .tolerance = 1e-7,  // of dloss, a float
-                           .step = step_of_floats});
+  for (const bool divided : {true, false}) {
+    const masked_loss_extents s{7, true, true, divided};
+    add(s, divided ? " divided" : " not divided");
+    out.gradients.push_back({.shape = divided ? "" : "not divided",
+                             .forward = {s.forward()},
+                             .backward = {s.backward()},
+                             .tolerance = 1e-7,  // of dloss, a float
+                             .step = step_of_floats});
+  }
   return out;
 }
 

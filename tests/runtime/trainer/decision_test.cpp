@@ -43,6 +43,24 @@ TEST_CASE("a finite step is decided by its norm and its place", "[decision]") {
   CHECK(x.skipped == skipped_steps{});
 }
 
+TEST_CASE("a loss per token divides gradients by what counts in the step, and clips them then",
+          "[decision]") {
+  auto recipe = simple();
+  recipe.per_token_loss = true;
+  recipe.model.sequence = 2;  // 20 rows a step, of which 4 count
+  const auto x = decide(recipe, {.iteration = 3, .consumed = 30}, finite());
+  CHECK(x.loss == 2);
+  CHECK(x.grad_norm == 25);
+  CHECK(x.update.gradient_scale == 1.0 / (25 + 1e-6) * 5);
+  recipe.optimizer.clip = 0;
+  CHECK(decide(recipe, {.iteration = 3, .consumed = 30}, finite()).update.gradient_scale == 5);
+  auto empty = finite();
+  empty.losses = {{0, 0}, {0, 0}};
+  const auto none = decide(recipe, {.iteration = 3, .consumed = 30}, empty);
+  CHECK(none.grad_norm == 5);
+  CHECK(none.update.gradient_scale == 1);
+}
+
 TEST_CASE("a step that is not finite stops the run and names what, where and when", "[decision]") {
   const training_position at{.iteration = 2, .consumed = 20};
   const auto x = decide(simple(), at, not_finite());

@@ -15,6 +15,7 @@ TEST_CASE("the reference trainer meets the losses and gradient norms of PyTorch"
   const std::string name = GENERATE("gpt2_learned_tied",
                                     "gpt2_padded_vocab",
                                     "gpt2_masked",
+                                    "gpt2_per_token_loss",
                                     "llama_untied_gqa",
                                     "llama_tied_rope_theta",
                                     "llama_gqa_accumulate",
