@@ -5,6 +5,7 @@
 #include "runtime/core/file.hpp"
 #include "runtime/core/hash.hpp"
 #include "runtime/core/json_text.hpp"
+#include "runtime/core/shortened.hpp"
 #include "runtime/data/blended_dataset.hpp"
 #include "runtime/data/dataset_manifest.hpp"
 #include "runtime/data/fill_in_middle.hpp"
@@ -150,8 +151,17 @@ std::shared_ptr<const fill_in_middle> fim_of(const training_job& job) {
   if (job.tokenizer_description.empty())
     throw input_error(
         "`data.fim.enabled` cuts text between characters, and the job names no tokenizer");
-  return std::make_shared<fill_in_middle>(
-      job.data.fim, named_tokenizer(job.tokenizer_description), std::uint32_t(job.training.seed));
+  const auto by = std::shared_ptr(named_tokenizer(job.tokenizer_description));
+  auto out = std::make_shared<fill_in_middle>(job.data.fim, by, std::uint32_t(job.training.seed));
+  if (const auto end = job.data.end_of_document; out->end_of_document() != end)
+    throw input_error(
+        "`data.fim.eod_token` '{}' does not end the documents of this run, which end with {}: none "
+        "would be told from the next; give the token of this id",
+        job.data.fim.eod_token,
+        end >= 0 && end < by->vocabulary_size()
+            ? fmt::format("'{}' (id {})", by->decode(std::array{end}), end)
+            : fmt::format("id {}", end));
+  return out;
 }
 
 void validate_fim(const training_job& job, std::vector<std::string>& wrong) {
@@ -171,10 +181,17 @@ std::optional<dataset_manifest> tokenizer_of(const training_job& job) {
   const auto from = json_value_or_discarded(job.tokenizer_description);
   if (!from.is_object() || !from.contains("fingerprint"))
     return std::nullopt;
-  return dataset_manifest{.tokenizer = from.value("type", ""),
-                          .fingerprint = from.value("fingerprint", ""),
-                          .vocabulary = from.value("vocabulary_size", std::int64_t{0}),
-                          .end_of_document = job.data.end_of_document};
+  try {
+    return dataset_manifest{.tokenizer = from.value("type", ""),
+                            .fingerprint = from.at("fingerprint"),
+                            .vocabulary = from.value("vocabulary_size", std::int64_t{0}),
+                            .end_of_document = job.data.end_of_document};
+  } catch (const json::exception&) {
+    throw input_error(
+        "cannot use the job's description of its tokenizer, '{}': \"type\" and \"fingerprint\" "
+        "must be texts, \"vocabulary_size\" a number; name the tokenizer by its files again",
+        shortened(job.tokenizer_description, 200));
+  }
 }
 
 /// ", 3 of which are longer than a sample and cut"
@@ -277,7 +294,8 @@ json identity_of(const fim_settings& x) {
 }
 
 void validate_tokenizer_of_data(const training_job& job, std::vector<std::string>& wrong) {
-  const auto ours = tokenizer_of(job);
+  std::optional<dataset_manifest> ours;
+  collect(wrong, [&] { ours = tokenizer_of(job); });
   if (!ours)
     return;
   for (const auto& prefix : prefixes_of(job.data))
