@@ -194,6 +194,33 @@ std::optional<dataset_manifest> tokenizer_of(const training_job& job) {
   }
 }
 
+/// How many tokens the job's tokenizer adds to the one that wrote the data set, whose ids mean the
+/// same all the same; nothing where they may not.
+std::optional<std::int64_t> tokens_added_to(const dataset_manifest& before,
+                                            const dataset_manifest& ours,
+                                            const training_job& job) {
+  const auto more = ours.vocabulary - before.vocabulary;
+  if (before.vocabulary < 1 || more < 1 || before.end_of_document != ours.end_of_document)
+    return std::nullopt;
+  const auto by = named_tokenizer(job.tokenizer_description);
+  const auto found = by->fingerprint_before_adding(std::int32_t(before.vocabulary));
+  return found && to_string(*found) == before.fingerprint ? std::optional(more) : std::nullopt;
+}
+
+/// "; 'PREFIX' was written before 4 tokens were added to the tokenizer"
+std::string added_tokens_text(const training_job& job) {
+  std::string out;
+  if (const auto ours = tokenizer_of(job))
+    for (const auto& prefix : prefixes_of(job.data))
+      if (const auto made_by = read_manifest(prefix, objects_of(job.data));
+          made_by && have_other_ids(*made_by, *ours))
+        if (const auto more = tokens_added_to(*made_by, *ours, job))
+          out += fmt::format("; '{}' was written before {} added to the tokenizer",
+                             prefix.string(),
+                             counted(*more, "token was", "tokens were"));
+  return out;
+}
+
 /// ", 3 of which are longer than a sample and cut"
 std::string cut_text(const data_settings& data, std::int64_t length) {
   std::int64_t cut = 0;
@@ -301,7 +328,7 @@ void validate_tokenizer_of_data(const training_job& job, std::vector<std::string
   for (const auto& prefix : prefixes_of(job.data))
     collect(wrong, [&] {
       const auto made_by = read_manifest(prefix, objects_of(job.data));
-      if (made_by && have_other_ids(*made_by, *ours))
+      if (made_by && have_other_ids(*made_by, *ours) && !tokens_added_to(*made_by, *ours, job))
         throw input_error(
             "the data set '{}' was written by another tokenizer than this run's: by a {}, and this "
             "run has a {}; give the tokenizer that it was written by, or write it again with this "
@@ -362,7 +389,7 @@ std::string data_text(const training_job& job, std::uint64_t samples) {
   const auto length = job.training.model.sequence;
   const auto sets = blend_for(job.data, data_split::train).prefixes.size();
   return fmt::format(
-      "{} of {}: {:.3g} epochs of {} in {}{}; {} for validation, {} for the test{}{}",
+      "{} of {}: {:.3g} epochs of {} in {}{}; {} for validation, {} for the test{}{}{}",
       counted(std::int64_t(samples), "training sample"),
       counted(length, "token"),
       double(samples) * double(length) / double(std::max<std::int64_t>(tokens, 1)),
@@ -374,7 +401,8 @@ std::string data_text(const training_job& job, std::uint64_t samples) {
       job.data.sft ? cut_text(job.data, length) + padding_text(job) : "",
       job.data.fim.enabled
           ? fmt::format("; to fill in the middle at a rate of {}", job.data.fim.rate)
-          : "");
+          : "",
+      added_tokens_text(job));
 }
 
 bool has_documents(const training_job& job, data_split part) {

@@ -123,6 +123,24 @@ TEST_CASE("a tokenizer.json that does what GPT-2's two files do has their finger
   CHECK_FALSE(hub_tokenizer(file)->fingerprint() == before);
 }
 
+TEST_CASE("the fingerprint before tokens were added is that of the tokenizer without them",
+          "[tokenizer]") {
+  for (const auto* kind : {"gpt2", "llama3", "qwen2"}) {
+    INFO(kind);
+    const auto before = hub_tokenizer(file_of(kind));
+    auto file = file_of(kind);
+    const auto size = before->vocabulary_size();
+    file["added_tokens"].push_back(
+        {{"id", size}, {"content", "<fim-prefix>"}, {"special", true}, {"normalized", false}});
+    const auto after = hub_tokenizer(file);
+    REQUIRE(after->vocabulary_size() == size + 1);
+    CHECK_FALSE(after->fingerprint() == before->fingerprint());
+    CHECK(after->fingerprint_before_adding(size) == before->fingerprint());
+    CHECK_FALSE(after->fingerprint_before_adding(size + 1));    // nothing was added there
+    CHECK_FALSE(after->fingerprint_before_adding(size - 100));  // the vocabulary has these
+  }
+}
+
 TEST_CASE("what is not UTF-8 encodes byte by byte, and comes back", "[tokenizer]") {
   for (const auto* kind : {"gpt2", "llama3", "o200k"}) {
     const auto t = hub_tokenizer(file_of(kind));

@@ -74,6 +74,45 @@ TEST_CASE("what fills in the middle knows the token that ends a document", "[tra
   CHECK(wrong_with(job).empty());
 }
 
+TEST_CASE("a tokenizer with further added tokens reads what was written before", "[trainer]") {
+  const scratch_folder old, now;
+  auto before = file_with_two_ends();
+  before["added_tokens"].erase(2);
+  before["added_tokens"].erase(2);
+  before["added_tokens"].erase(2);
+  before["added_tokens"].erase(2);
+  const auto with_data_of = [&](const json& file) {
+    troupe::tests::write_hub_tokenizer(old.path(), file);
+    auto job = job_of(now, "<|endoftext|>");
+    indexed_dataset_builder out(old / "d", 28);
+    const std::vector<std::int32_t> ids = {1, 2, 26};
+    out.add_sequence(ids);
+    out.end_document();
+    out.finish(manifest_of(*make_tokenizer(tokenizer_in(old.path()))));
+    job.data.path.prefixes = {old / "d"};
+    return job;
+  };
+  const auto job = with_data_of(before);
+  CHECK(wrong_with(job).empty());
+  CHECK_THAT(data_text(job, 1),
+             ContainsSubstring("was written before 4 tokens were added to the tokenizer"));
+  CHECK_THAT(data_text(job_of(now, "<|endoftext|>"), 1), !ContainsSubstring("written before"));
+  // Other ids, other settings of the same ids, another end, and tokens that the vocabulary has.
+  auto swapped = before;
+  std::swap(swapped["model"]["vocab"]["b"], swapped["model"]["vocab"]["c"]);
+  auto stripped = before;
+  stripped["added_tokens"][1]["lstrip"] = true;
+  auto lowered = before;
+  lowered["normalizer"] = {{"type", "Lowercase"}};
+  for (const auto& other : {swapped, stripped, lowered})
+    CHECK_THAT(wrong_with(with_data_of(other)), ContainsSubstring("written by another tokenizer"));
+  auto ends_otherwise = with_data_of(before);
+  const auto ours = job_of(now, "<|im_end|>");
+  ends_otherwise.data.end_of_document = ours.data.end_of_document;
+  ends_otherwise.tokenizer_description = ours.tokenizer_description;
+  CHECK_THAT(wrong_with(ends_otherwise), ContainsSubstring("written by another tokenizer"));
+}
+
 TEST_CASE("a description of a tokenizer that is none is refused, not a crash", "[trainer]") {
   const scratch_folder folder;
   auto job = job_of(folder, "<|endoftext|>");
