@@ -41,7 +41,8 @@ int write_all(conversations_flags& flags, const runtime::cancel_token& stop) {
                                                   .prompt = prompt,
                                                   .format = format,
                                                   .variables = variables_of(flags.set),
-                                                  .now = std::time(nullptr)},
+                                                  .now = std::time(nullptr),
+                                                  .stop = stop},
                                                  what);
   fmt::print(
       "wrote '{}' and '{}' (.bin and .idx): {}, {}, {} of them in answers; the longest has {}\n",
@@ -62,15 +63,17 @@ void add_conversations(command_line& program) {
       "turns conversations into the data set that `troupe train gpt --sft` learns answers from.");
   const auto flags = std::make_shared<conversations_flags>();
   auto& what = flags->what;
-  line.values({.name = "--input",
-               .type = "FILE...",
-               .help = "Conversations, a JSON object a line: {\"messages\": [{\"role\": \"user\", "
-                       "\"content\": \"Hello\"}, ...]}, or {\"conversations\": [{\"from\": "
-                       "\"human\", \"value\": \"Hello\"}, ...]}; with \"tools\" for templates that "
-                       "show them. A system message begins another conversation.",
-               .least = 1,
-               .most = 1 << 20},
-              all(what.inputs));
+  line.values(
+      {.name = "--input",
+       .type = "FILE...",
+       .help = "Conversations, a JSON object a line, the file as it is or compressed by gzip or "
+               "Zstandard: {\"messages\": [{\"role\": \"user\", "
+               "\"content\": \"Hello\"}, ...]}, or {\"conversations\": [{\"from\": "
+               "\"human\", \"value\": \"Hello\"}, ...]}; with \"tools\" for templates that "
+               "show them. A system message begins another conversation.",
+       .least = 1,
+       .most = 1 << 20},
+      all(what.inputs));
   line.value("--output-prefix",
              "PREFIX",
              "Writes PREFIX_conversations and PREFIX_conversations_answers, .bin and .idx of each.",

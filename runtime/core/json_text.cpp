@@ -1,5 +1,7 @@
 #include "runtime/core/json_text.hpp"
 
+#include <algorithm>
+
 namespace troupe::runtime {
 namespace {
 
@@ -10,6 +12,23 @@ std::string replacing(const Json& value, int indent, json_characters characters)
 }
 
 }  // namespace
+
+int json_depth(std::string_view text) {
+  int depth = 0, deepest = 0;
+  bool in_string = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_string && c == '\\')
+      ++i;
+    else if (c == '"')
+      in_string = !in_string;
+    else if (!in_string && (c == '[' || c == '{'))
+      deepest = std::max(deepest, ++depth);
+    else if (!in_string && (c == ']' || c == '}'))
+      --depth;
+  }
+  return deepest;
+}
 
 nlohmann::json json_value(std::string_view text) {
   return nlohmann::json::parse(text);

@@ -25,6 +25,10 @@ nlohmann::json json_value_or_discarded(std::string_view text);
 std::string json_text(const nlohmann::json& value, int indent = -1);
 std::string json_text(const nlohmann::ordered_json& value, int indent = -1);
 
+/// How deep brackets stand in brackets, those within strings apart. What walks over a value calls
+/// itself: who reads what a stranger wrote looks at this first.
+int json_depth(std::string_view text);
+
 enum class json_characters { utf8, ascii };
 
 /// The same for strings that may be anything: what is not UTF-8 becomes U+FFFD. ascii: characters

@@ -2,6 +2,7 @@
 
 #include "runtime/core/error.hpp"
 #include "runtime/core/json_text.hpp"
+#include "runtime/core/shortened.hpp"
 
 #include <algorithm>
 #include <array>
@@ -17,25 +18,12 @@ using ordered = nlohmann::ordered_json;
 constexpr int most_depth = 64;
 
 ordered value_of_line(std::string_view line) {
-  int depth = 0, deepest = 0;
-  bool quoted = false, escaped = false;
-  for (const char c : line) {
-    if (quoted) {
-      quoted = escaped || c != '"';
-      escaped = !escaped && c == '\\';
-    } else if (c == '"')
-      quoted = true;
-    else if (c == '{' || c == '[')
-      deepest = std::max(deepest, ++depth);
-    else if (c == '}' || c == ']')
-      --depth;
-  }
-  if (deepest > most_depth)
-    throw input_error("its JSON is nested {} deep: {} is the most", deepest, most_depth);
+  if (const int depth = json_depth(line); depth > most_depth)
+    throw input_error("its JSON is nested {} deep: {} is the most", depth, most_depth);
   try {
     return ordered_json_value(line);
   } catch (const nlohmann::json::exception& e) {
-    throw input_error("it is not JSON: {}", e.what());
+    throw input_error("it is not JSON: {}", shortened(e.what(), 300));
   }
 }
 
@@ -59,7 +47,7 @@ std::string role_of(const ordered& message, const char* key, std::size_t number)
     throw input_error(
         "the role '{}' of its message {} is none of system, developer, user, "
         "assistant, tool",
-        name,
+        shortened(name, 80),
         number);
   return name;
 }
@@ -148,6 +136,7 @@ std::vector<jinja::text_range> answers_by_prefixes(const conversation_rules& by,
   for (std::size_t i = 0; i < x.messages.size(); ++i) {
     if (x.messages[i]["role"] != "assistant")
       continue;
+    by.stop.throw_if_cancelled();  // each answer takes the time of the whole
     const auto before = render_first(by, x, i, true);
     const auto after = render_first(by, x, i + 1, false);
     if (!whole.starts_with(before) || !whole.starts_with(after) || after.size() < before.size())

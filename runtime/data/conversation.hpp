@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "runtime/core/cancel.hpp"
 #include "runtime/tokenizer/chat_template.hpp"
 #include "runtime/tokenizer/tokenizer.hpp"
 
@@ -58,13 +59,14 @@ struct conversation_rules {
   const chat_template& prompt;
   conversation_format format = conversation_format::chat_template;
   nlohmann::ordered_json variables = nlohmann::ordered_json::object();  ///< of the template
-  std::time_t now = 0;  ///< for templates that tell the date
+  std::time_t now = 0;     ///< for templates that tell the date
+  cancel_token stop = {};  ///< looked at before each answer of a template that marks none
 };
 
 /// The ids are those of the whole text; a token that lies across the border of an answer is part of
 /// the answer, as transformers counts it. Throws input_error for what the template refuses, and
 /// where it does not say which part of the text an answer is: it marks none, and writes an earlier
-/// message in another way once later ones follow. Any thread.
+/// message in another way once later ones follow; and `cancelled`. Any thread.
 tokenized_conversation tokenize(const conversation_rules& by, const conversation& x);
 
 }  // namespace troupe::runtime

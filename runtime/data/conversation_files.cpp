@@ -7,6 +7,7 @@
 #include "runtime/core/progress.hpp"
 #include "runtime/core/thread.hpp"
 #include "runtime/data/indexed_dataset_builder.hpp"
+#include "runtime/data/record_reader.hpp"
 #include "runtime/data/utf8.hpp"
 
 #include <atomic>
@@ -17,10 +18,11 @@ namespace troupe::runtime {
 namespace {
 
 constexpr std::size_t line_bytes_per_worker = std::size_t{1} << 20;
+constexpr std::uint64_t longest_line = std::uint64_t{256} << 20;
 constexpr std::int64_t most_tokens = std::numeric_limits<std::int32_t>::max();
 
 struct conversation_line {
-  std::string_view text;
+  std::string text;
   std::uint64_t number = 0;  ///< in its file, from 1
   std::vector<tokenized_conversation> found = {};
   std::exception_ptr failure = {};
@@ -39,26 +41,18 @@ class conversation_writer {
         answers_(answers_prefix(prefix), most_tokens) {}
 
   void read(const std::filesystem::path& path, progress_bar& bar, std::uint64_t before) {
-    const mapped_file file(path);
-    auto rest = file.text();
-    if (rest.starts_with("\xef\xbb\xbf"))
-      rest.remove_prefix(3);
+    record_reader from(path, text_format::jsonl);
     std::size_t waiting = 0;
-    for (std::uint64_t number = 1; !rest.empty(); ++number) {
-      const auto end = rest.find('\n');
-      const auto line = rest.substr(0, end);
-      rest = end == std::string_view::npos ? std::string_view() : rest.substr(end + 1);
-      if (line.find_first_not_of(" \t\r") == std::string_view::npos)
-        continue;
-      lines_.push_back({.text = line, .number = number});
-      waiting += line.size();
+    for (text_record record; from.next(record, longest_line);) {
+      lines_.push_back({.text = std::string(record.text), .number = record.line});
+      waiting += record.text.size();
       if (waiting >= line_bytes_per_worker * options_.workers) {
-        flush(path, file);
+        flush(path);
         waiting = 0;
-        bar.advance_to(before + file.text().size() - rest.size());
+        bar.advance_to(before + from.file_bytes());
       }
     }
-    flush(path, file);
+    flush(path);
   }
 
   conversation_files_result finish() {
@@ -72,10 +66,9 @@ class conversation_writer {
   }
 
  private:
-  void flush(const std::filesystem::path& path, const mapped_file& file) {
+  void flush(const std::filesystem::path& path) {
     tokenize_all();
     options_.stop.throw_if_cancelled();
-    file.require_intact();
     for (const auto& line : lines_) {
       if (line.failure)
         fail(path, line);
@@ -162,7 +155,7 @@ conversation_files_result write_conversations(const conversation_rules& by,
                       options.workers);
   std::uint64_t total = 0, before = 0;
   for (const auto& path : options.inputs)
-    total += mapped_file(path).bytes().size();  // and a missing file is known before any work
+    total += inflating_file(path).size();  // and a missing file is known before any work
   if (options.output_prefix.has_parent_path())
     make_folder(options.output_prefix.parent_path());
   const std::filesystem::path prefix = options.output_prefix.string() + "_conversations";
@@ -172,7 +165,7 @@ conversation_files_result write_conversations(const conversation_rules& by,
     progress_bar bar("tokenizing", total, "B");
     for (const auto& path : options.inputs) {
       writer.read(path, bar, before);
-      before += mapped_file(path).bytes().size();
+      before += inflating_file(path).size();
       bar.advance_to(before);
     }
   }

@@ -16,7 +16,7 @@
 namespace troupe::runtime {
 
 struct conversation_files_options {
-  std::vector<std::filesystem::path> inputs = {};  ///< of JSON objects a line, read in this order
+  std::vector<std::filesystem::path> inputs = {};  ///< of JSON objects a line, in this order
   std::filesystem::path output_prefix = {};
   unsigned workers = 1;    ///< threads that tokenize, at least 1
   cancel_token stop = {};  ///< looked at before each conversation
@@ -29,10 +29,11 @@ struct conversation_files_result {
   std::int64_t longest = 0;        ///< tokens of the longest conversation
 };
 
-/// Tokenizes every conversation. The output does not depend on `workers`; memory is some megabytes
-/// a worker, the longest line, and 24 bytes a conversation. Throws input_error with file and line
-/// for what is no conversation (see conversations_of, tokenize), io_error, and `cancelled`. Then
-/// no file of the output is left behind.
+/// Tokenizes every conversation; files may be compressed (inflating_file.hpp). The output does not
+/// depend on `workers`; memory is some megabytes a worker, thrice the longest line, which has at
+/// most 256 MB, and 24 bytes a conversation. Throws input_error with file and line for what is no
+/// conversation (see conversations_of, tokenize), io_error, and `cancelled`. Then no file of the
+/// output is left behind.
 conversation_files_result write_conversations(const conversation_rules& by,
                                               const conversation_files_options& options);
 

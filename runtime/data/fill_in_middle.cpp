@@ -97,6 +97,20 @@ fill_in_middle::fill_in_middle(const fim_settings& settings,
         "has, or add these to its files",
         by_->kind(),
         missing);
+  const std::pair<const char*, std::int32_t> all[] = {{"prefix_token", prefix_},
+                                                      {"middle_token", middle_},
+                                                      {"suffix_token", suffix_},
+                                                      {"pad_token", pad_},
+                                                      {"eod_token", end_},
+                                                      {"split_sample", split_}};
+  for (const auto* one = std::begin(all); one != std::end(all); ++one)
+    for (const auto* other = one + 1; other != std::end(all); ++other)
+      if (one->second == other->second)
+        throw input_error(
+            "cannot train to fill in the middle: `data.fim.{}` and `data.fim.{}` are the same "
+            "token: give each its own",
+            one->first,
+            other->first);
 }
 
 std::string fill_in_middle::text_of(std::span<const std::int32_t> piece) const {

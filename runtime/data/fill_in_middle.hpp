@@ -36,12 +36,14 @@ void validate_fim(const fim_settings& x, std::vector<std::string>& wrong);
 /// Immutable; any thread may call at once.
 class fill_in_middle {
  public:
-  /// Throws input_error where a token of the settings is none of the tokenizer's: all of these.
+  /// Throws input_error where a token of the settings is none of the tokenizer's: all of these; and
+  /// where two of them are the same.
   fill_in_middle(const fim_settings& settings,
                  std::shared_ptr<const tokenizer> by,
                  std::uint32_t seed);
 
   std::int32_t vocabulary_size() const { return by_->vocabulary_size(); }
+  std::int32_t end_of_document() const { return end_; }  ///< what it cuts documents at
 
   /// `text` becomes what sample `sample` is trained on. Documents end at the token that ends them;
   /// one that is empty goes, with its end, unless it is the last. Each that is drawn becomes text,

@@ -108,11 +108,12 @@ arguments evaluator::evaluate_arguments(const expression& of) {
 }
 
 value evaluator::evaluate_name(const expression& of) {
+  use.step(of.text.size() / 64);
   if (const auto* found = find(of.text))
     return *found;
   if (auto function = global_function(of.text))
     return *function;
-  return undefined_because(fmt::format("'{}' is undefined", of.text));
+  return undefined_because(fmt::format("'{}' is undefined", in_message(of.text)));
 }
 
 value evaluator::evaluate_dict(const expression& of) {
@@ -237,11 +238,12 @@ value evaluator::loop_attribute(const std::shared_ptr<loop_state>& of, const std
   }
   if (name == "changed")
     use.fail("loop.changed is not supported");
-  return undefined_because(fmt::format("'loop' has no attribute '{}'", name));
+  return undefined_because(fmt::format("'loop' has no attribute '{}'", in_message(name)));
 }
 
 value evaluator::attribute_of(const value& of, const std::string& name) {
   require_defined(*this, of);
+  use.step(name.size() / 64);
   if (const auto* names = of.as<name_space*>()) {
     const auto at = (*names)->attributes.find(name);
     if (at != (*names)->attributes.end())
@@ -254,7 +256,8 @@ value evaluator::attribute_of(const value& of, const std::string& name) {
   if (const auto* dict = of.dict())
     if (const auto* found = dict->find(key_text(name)))
       return *found;
-  return undefined_because(fmt::format("'{} object' has no attribute '{}'", type_name(of), name));
+  return undefined_because(
+      fmt::format("'{} object' has no attribute '{}'", type_name(of), in_message(name)));
 }
 
 value evaluator::item_of(const value& of, const value& key) {
@@ -286,7 +289,7 @@ value evaluator::item_of(const value& of, const value& key) {
     if (auto method = method_of(of, *name))
       return *method;
     return undefined_because(
-        fmt::format("'{} object' has no attribute '{}'", type_name(of), *name));
+        fmt::format("'{} object' has no attribute '{}'", type_name(of), in_message(*name)));
   }
   return undefined_because(
       fmt::format("a '{}' has no element {}",

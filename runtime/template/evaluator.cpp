@@ -224,7 +224,8 @@ void evaluator::bind(const statement& macro, const arguments& given) {
     else if (one.otherwise != nullptr)
       set(one.name, evaluate(*one.otherwise));
     else
-      set(one.name, undefined_because(fmt::format("parameter '{}' was not provided", one.name)));
+      set(one.name,
+          undefined_because(fmt::format("parameter '{}' was not provided", in_message(one.name))));
   }
   bind_the_rest(macro, given);
 }

@@ -15,6 +15,7 @@ value attribute_path(evaluator& with, const value& of, const value& path) {
     return with.item_of(of, path);
   if (path.text() == nullptr)
     with.use.fail("an 'attribute' must be a name");
+  with.use.make_text(path.text()->size());
   auto out = of;
   std::string_view rest = *path.text();
   for (;;) {

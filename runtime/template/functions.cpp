@@ -1,3 +1,4 @@
+#include "runtime/core/shortened.hpp"
 #include "runtime/template/builtins.hpp"
 #include "runtime/template/text.hpp"
 
@@ -22,7 +23,7 @@ std::string tail_of(const std::string& written) {
 value raise(evaluator& with, const arguments& given) {
   const given_arguments got(with, "raise_exception()", given, {"message"});
   with.use.fail(fmt::format("the template refuses the conversation: {} (rendered so far: {})",
-                            text_of(with.use, got.required(0)),
+                            shortened(text_of(with.use, got.required(0)), 4000),
                             tail_of(with.written())));
 }
 
@@ -64,6 +65,7 @@ value name_space_of(evaluator& with, const arguments& given) {
   const auto add = [&](const std::string& name, const value& to) {
     if (name.starts_with('_'))
       with.use.fail(fmt::format("a namespace takes no name that begins with '_', as '{}'", name));
+    with.use.step(8);  // what it takes stays until the end
     names[name] = to;
   };
   for (const auto& from : given.positional) {

@@ -141,6 +141,7 @@ bool has_affix(evaluator& with, std::string_view text, const value& affix, bool 
     return false;
   }
   require_defined(with, affix);
+  with.use.step(1 + (affix.text() == nullptr ? 0 : affix.text()->size() / 64));
   if (affix.text() == nullptr)
     with.use.fail(
         fmt::format("startswith() and endswith() need a str or a tuple of such, not a "

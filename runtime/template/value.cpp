@@ -1,5 +1,6 @@
 #include "runtime/template/value.hpp"
 
+#include "runtime/core/shortened.hpp"
 #include "runtime/template/text.hpp"
 
 #include <algorithm>
@@ -75,6 +76,10 @@ std::optional<double> value::real() const {
 bool value::has_form(form which) const {
   const auto* list = elements();
   return list != nullptr && list->is == which;
+}
+
+std::string in_message(std::string_view name) {
+  return shortened(name, 100);
 }
 
 value undefined_because(std::string why) {

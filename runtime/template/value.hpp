@@ -159,7 +159,10 @@ struct loop_state {
   std::size_t index = 0;
 };
 
+/// `why` stays as long as the value: names in it are cut by `in_message`.
 value undefined_because(std::string why);
+/// A name as messages show it, the first hundred bytes of it.
+std::string in_message(std::string_view name);
 
 /// These throw input_error beyond maximum_depth.
 value make_sequence(meter& use, values items, form is = form::list);

@@ -130,12 +130,15 @@ class translation {
     copy(1);
   }
 
-  /// A plus behind one repeats it; for PCRE2 it would forbid to go back.
+  /// A plus behind one repeats it; for PCRE2 it would forbid to go back. A question mark behind one
+  /// number makes it optional; for PCRE2 it would say nothing.
   void interval() {
     const auto end = in_.find('}', at_);
     const auto inside = in_.substr(at_ + 1, end == in_.npos ? 0 : end - at_ - 1);
     const bool counts = !inside.empty() && inside.find_first_not_of("0123456789,") == inside.npos;
-    if (!counts || inside.front() == ',' || in_.substr(end + 1).starts_with('+'))
+    const auto behind = counts ? in_.substr(end + 1) : std::string_view();
+    const bool optional = behind.starts_with('?') && inside.find(',') == inside.npos;
+    if (!counts || inside.front() == ',' || behind.starts_with('+') || optional)
       refuse(counts ? end + 2 - at_ : 1);
     copy(end + 1 - at_);
   }

@@ -2,7 +2,7 @@
 //
 // Supported is what the two read alike, and what can be said to PCRE2 otherwise: \s, \S, \w, \W,
 // \d, \D and \p{...} with Unicode's sets, ^ and $ at every line, classes within classes. What else
-// they read differently is refused: other escapes, options but (?i:...), {,n} and {n,m}+.
+// they read differently is refused: other escapes, options but (?i:...), {,n}, {n,m}+ and {n}?.
 // Properties follow the Unicode version of the installed PCRE2.
 
 #pragma once

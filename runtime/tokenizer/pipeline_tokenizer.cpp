@@ -50,7 +50,7 @@ void require_distinct(const tokenizer_parts& parts) {
 }
 
 digest fingerprint_of_all(const tokenizer_parts& parts) {
-  if (parts.as_gpt2)
+  if (does_as_gpt2(parts))
     return fingerprint_of(parts.vocabulary);
   digester all;
   all.add(fmt::format("HuggingFaceTokenizer {}\n", configuration_of(parts)));
@@ -219,6 +219,19 @@ void pipeline_tokenizer::append(std::string_view text,
 bool pipeline_tokenizer::is_special(std::int32_t id) const {
   return id == end_of_document()
          || (id >= 0 && std::size_t(id) < special_.size() && special_[std::size_t(id)]);
+}
+
+std::optional<digest> pipeline_tokenizer::fingerprint_before_adding(std::int32_t first) const {
+  const auto is_new = [first](std::int32_t id) { return id >= first; };
+  if (is_new(end_of_document()) || first >= vocabulary_size()
+      || std::any_of(parts_.own.begin(), parts_.own.end(), [&](const auto& token) {
+           return is_new(token.second);
+         }))
+    return std::nullopt;
+  auto parts = parts_;
+  std::erase_if(parts.added, [&](const auto& one) { return is_new(one.id); });
+  parts.vocabulary.tokens.resize(std::size_t(first));
+  return fingerprint_of_all(parts);
 }
 
 std::string pipeline_tokenizer::decode(std::span<const std::int32_t> ids) const {

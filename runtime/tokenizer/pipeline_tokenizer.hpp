@@ -41,6 +41,7 @@ class pipeline_tokenizer : public tokenizer {
   std::string kind() const override { return kind_; }
   /// That of a bpe_tokenizer where it does the same.
   digest fingerprint() const override { return fingerprint_; }
+  std::optional<digest> fingerprint_before_adding(std::int32_t first) const override;
 
  private:
   struct call;

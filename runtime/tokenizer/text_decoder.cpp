@@ -9,6 +9,7 @@
 #include <charconv>
 #include <optional>
 #include <string_view>
+#include <type_traits>
 
 namespace troupe::runtime {
 namespace {
@@ -103,8 +104,10 @@ void done(const suffix_decoding& step, decoded_tokens& all) {
     replace_all(all[i], step.suffix, i + 1 == all.size() ? "" : " ");
 }
 
-void done(const replace_decoding& step, decoded_tokens& all) {
+/// `most`: bytes of all tokens; else replacements of replacements would fill the memory.
+void replace_in(const replace_decoding& step, decoded_tokens& all, std::size_t most) {
   const normalizer by({replaced{step.what, step.by}});
+  std::size_t total = 0;
   for (auto& one : all) {
     std::string out;
     for (std::string_view left = one; !left.empty();) {  // bytes stand between what is valid
@@ -115,6 +118,14 @@ void done(const replace_decoding& step, decoded_tokens& all) {
       left.remove_prefix(std::min<std::size_t>(left.size(), 1));
     }
     one = out;
+    total += one.size();
+    if (total > most)
+      throw input_error(
+          "{} tokens have more than {} bytes when they are decoded: the tokenizer's decoder "
+          "replaces "
+          "what it has replaced",
+          all.size(),
+          most);
   }
 }
 
@@ -140,8 +151,18 @@ void done(const blanks_between&, decoded_tokens& all) {
 }  // namespace
 
 std::string text_decoder::decode(decoded_tokens all) const {
+  std::size_t most = 10000;
+  for (const auto& one : all)
+    most += 100 * (one.size() + 1);
   for (const auto& one : steps_)
-    std::visit([&](const auto& x) { done(x, all); }, one);
+    std::visit(
+        [&]<class Step>(const Step& x) {
+          if constexpr (std::is_same_v<Step, replace_decoding>)
+            replace_in(x, all, most);
+          else
+            done(x, all);
+        },
+        one);
   std::string out;
   for (const auto& one : all)
     out += one;

@@ -61,6 +61,14 @@ class tokenizer {
   /// Stands for everything in the tokenizer's files that decides which text becomes which ids: part
   /// of the identity of a run and of a data set. Independent of the machine.
   virtual digest fingerprint() const = 0;
+
+  /// The fingerprint of the tokenizer of which this one is, with its ids from `first` on added:
+  /// that gives the ids below the same meaning. Nothing where those from `first` on are not added
+  /// tokens.
+  virtual std::optional<digest> fingerprint_before_adding(std::int32_t first) const {
+    (void)first;
+    return std::nullopt;
+  }
 };
 
 /// What ids stand for by `text`, of which each id has one. Throws input_error for an id beyond.

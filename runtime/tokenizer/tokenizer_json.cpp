@@ -9,23 +9,6 @@
 
 namespace troupe::runtime {
 
-int json_depth(std::string_view text) {
-  int depth = 0, deepest = 0;
-  bool in_string = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (in_string && c == '\\')
-      ++i;
-    else if (c == '"')
-      in_string = !in_string;
-    else if (!in_string && (c == '[' || c == '{'))
-      deepest = std::max(deepest, ++depth);
-    else if (!in_string && (c == ']' || c == '}'))
-      --depth;
-  }
-  return deepest;
-}
-
 namespace {
 
 using json = nlohmann::json;
@@ -42,17 +25,12 @@ bool in_order_of_training(const std::vector<bpe_merge>& merges) {
   return true;
 }
 
-bool does_as_gpt2(const json_part& file, const tokenizer_parts& x) {
+bool cuts_as_gpt2(const json_part& file, const tokenizer_parts& x) {
   const auto pre = file.maybe("pre_tokenizer");
   const auto* const model = std::get_if<byte_bpe_parts>(&x.model);
-  const auto& added = x.added;
   return model && pre && in_order_of_training(x.vocabulary.merges) && x.normal.empty()
          && model->whole_words.empty() && pre->type() == "ByteLevel"
-         && !pre->flag("add_prefix_space", true) && pre->flag("use_regex", true)
-         && (added.empty()
-             || (added.size() == 1 && added.front().content == end_of_document_text
-                 && added.front().special && !added.front().lstrip && !added.front().rstrip
-                 && !added.front().single_word));
+         && !pre->flag("add_prefix_space", true) && pre->flag("use_regex", true);
 }
 
 /// Whether the library's own reading depends on what a normalizer took from the front, which is not
@@ -123,7 +101,7 @@ tokenizer_parts load_tokenizer_json(const std::filesystem::path& path) {
   if (const auto post = file.maybe("post_processor"))
     out.frame = frame_of(*post);
   require_known_ids(file, out);
-  out.as_gpt2 = does_as_gpt2(file, out);
+  out.cut_as_gpt2 = cuts_as_gpt2(file, out);
   return out;
 }
 

@@ -1,3 +1,4 @@
+#include "runtime/core/shortened.hpp"
 #include "runtime/tokenizer/byte_alphabet.hpp"
 #include "runtime/tokenizer/tokenizer_json_parts.hpp"
 
@@ -15,6 +16,7 @@ namespace {
 constexpr std::size_t most_missing_ids = 1 << 16;
 /// In bytes: each place of a text is compared with them.
 constexpr std::size_t longest_added_token = 4096;
+constexpr std::size_t longest_piece = 1024;
 
 /// Of one of so many tokens.
 std::int32_t id_of(const json_part& from, std::size_t tokens) {
@@ -177,6 +179,14 @@ double as_read_by_the_library(double score) {
   return score < 0 ? -out : out;
 }
 
+void require_short(const std::string& piece, const json_part& vocab) {
+  if (piece.size() > longest_piece)
+    vocab.refuse(fmt::format("the piece \"{}\" has {} bytes, more than {}",
+                             shortened(piece, 80),
+                             piece.size(),
+                             longest_piece));
+}
+
 void read_unigram(const json_part& model, tokenizer_parts& to) {
   unigram_settings settings{.byte_fallback = model.flag("byte_fallback", false)};
   const auto vocab = model.at("vocab");
@@ -186,6 +196,7 @@ void read_unigram(const json_part& model, tokenizer_parts& to) {
     if (pair.size() != 2)
       one.refuse("it is no piece and its score");
     pieces.push_back(pair[0].text());
+    require_short(pieces.back(), vocab);
     settings.scores.push_back(as_read_by_the_library(pair[1].number()));
   }
   if (pieces.empty())
@@ -199,7 +210,10 @@ void read_unigram(const json_part& model, tokenizer_parts& to) {
 }
 
 void read_word_piece(const json_part& model, tokenizer_parts& to) {
-  read_tokens(model.at("vocab"), to);
+  const auto vocab = model.at("vocab");
+  read_tokens(vocab, to);
+  for (const auto& [token, id] : to.own)
+    require_short(token, vocab);
   to.model = word_piece_settings{
       .unknown = unknown_of(model, to),
       .prefix = model.at("continuing_subword_prefix").text(),

@@ -11,9 +11,7 @@ namespace troupe::runtime {
 /// Ids are below it: memory is taken for each.
 inline constexpr std::uint64_t most_token_ids = 1 << 28;
 
-/// How deep brackets stand in brackets, those within strings apart. What walks over a file calls
-/// itself: `deepest_json` is enough for any.
-int json_depth(std::string_view text);
+/// json_depth of a file, at most: enough for any.
 inline constexpr int deepest_json = 64;
 
 void add_normalizer(const json_part& from, std::vector<normalizer::step>& to);

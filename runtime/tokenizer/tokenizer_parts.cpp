@@ -82,6 +82,15 @@ struct model_line {
 
 }  // namespace
 
+bool does_as_gpt2(const tokenizer_parts& x) {
+  const auto& added = x.added;
+  return x.cut_as_gpt2
+         && (added.empty()
+             || (added.size() == 1 && added.front().content == end_of_document_text
+                 && added.front().special && !added.front().lstrip && !added.front().rstrip
+                 && !added.front().single_word));
+}
+
 std::string configuration_of(const tokenizer_parts& x) {
   std::string out;
   for (const auto& one : x.added)

@@ -46,10 +46,12 @@ struct tokenizer_parts {
       model;
   std::vector<text_decoder::step> decoding;
   text_frame frame;
-  /// Cuts and merges as GPT-2 does, and adds nothing but "<|endoftext|>" or nothing at all: what
-  /// bpe_tokenizer does as well.
-  bool as_gpt2 = false;
+  bool cut_as_gpt2 = false;  ///< cuts and merges as GPT-2 does
 };
+
+/// Cuts and merges as GPT-2 does, and adds nothing but "<|endoftext|>" or nothing at all: what
+/// bpe_tokenizer does as well.
+bool does_as_gpt2(const tokenizer_parts& x);
 
 /// Everything that decides about ids but the tokens and the merges, a line each: what a file leaves
 /// to its defaults does not matter.

@@ -1,5 +1,6 @@
 #include "runtime/tokenizer/word_splitter.hpp"
 
+#include "runtime/core/error.hpp"
 #include "runtime/tokenizer/byte_alphabet.hpp"
 
 #include <algorithm>
@@ -35,8 +36,21 @@ word_splitter::worker::worker(const word_splitter& by) : by_(by) {
 }
 
 void word_splitter::worker::split(std::string_view text, bool first, const visitor& word) {
+  put_ = 0;
+  most_put_ = 100 * text.size() + 10000;
   if (!text.empty())
     split(text, first, 0, word);
+}
+
+/// Else rules that each make a text longer would fill the memory.
+const std::string& word_splitter::worker::counted(const std::string& put) {
+  put_ += put.size();
+  if (put_ > most_put_)
+    throw input_error(
+        "a text has more than {} bytes when it is cut into words: the tokenizer's pre-tokenizers "
+        "put characters for those that others have put",
+        most_put_);
+  return put;
 }
 
 void word_splitter::worker::split(std::string_view text,
@@ -49,12 +63,12 @@ void word_splitter::worker::split(std::string_view text,
   if (std::holds_alternative<prefix_space>(one)) {
     if (text.starts_with(' '))
       return split(text, first, rule + 1, word);
-    return split(' ' + std::string(text), first, rule + 1, word);
+    return split(counted(' ' + std::string(text)), first, rule + 1, word);
   }
   if (const auto* const marks = std::get_if<space_marks>(&one))
-    return split(marked(text, first, *marks), first, rule + 1, word);
+    return split(counted(marked(text, first, *marks)), first, rule + 1, word);
   if (std::holds_alternative<bytes_to_characters>(one))
-    return split(to_characters(text), first, rule + 1, word);
+    return split(counted(to_characters(text)), first, rule + 1, word);
   const auto& by = std::get<split_rule>(one);
   if (rule + 1 == by_.rules_.size())
     return split(text, by, searches_[rule], word);

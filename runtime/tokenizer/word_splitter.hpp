@@ -57,7 +57,8 @@ class word_splitter {
     explicit worker(const word_splitter& by);
 
     /// Calls word() for each word of `text`, which is valid UTF-8, in order. `first`: the text
-    /// begins what was to be encoded, and is no stretch behind an added token.
+    /// begins what was to be encoded, and is no stretch behind an added token. Throws input_error
+    /// where rules put more than a hundred times as much as there was.
     void split(std::string_view text, bool first, const visitor& word);
 
    private:
@@ -67,7 +68,10 @@ class word_splitter {
                expression_search& search,
                const visitor& part);
 
+    const std::string& counted(const std::string& put);
+
     const word_splitter& by_;
+    std::size_t put_ = 0, most_put_ = 0;       ///< bytes of texts that rules made of this one
     std::vector<expression_search> searches_;  ///< of each rule; of other rules unused
   };
 

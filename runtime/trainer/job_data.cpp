@@ -5,6 +5,7 @@
 #include "runtime/core/file.hpp"
 #include "runtime/core/hash.hpp"
 #include "runtime/core/json_text.hpp"
+#include "runtime/core/shortened.hpp"
 #include "runtime/data/blended_dataset.hpp"
 #include "runtime/data/dataset_manifest.hpp"
 #include "runtime/data/fill_in_middle.hpp"
@@ -150,8 +151,17 @@ std::shared_ptr<const fill_in_middle> fim_of(const training_job& job) {
   if (job.tokenizer_description.empty())
     throw input_error(
         "`data.fim.enabled` cuts text between characters, and the job names no tokenizer");
-  return std::make_shared<fill_in_middle>(
-      job.data.fim, named_tokenizer(job.tokenizer_description), std::uint32_t(job.training.seed));
+  const auto by = std::shared_ptr(named_tokenizer(job.tokenizer_description));
+  auto out = std::make_shared<fill_in_middle>(job.data.fim, by, std::uint32_t(job.training.seed));
+  if (const auto end = job.data.end_of_document; out->end_of_document() != end)
+    throw input_error(
+        "`data.fim.eod_token` '{}' does not end the documents of this run, which end with {}: none "
+        "would be told from the next; give the token of this id",
+        job.data.fim.eod_token,
+        end >= 0 && end < by->vocabulary_size()
+            ? fmt::format("'{}' (id {})", by->decode(std::array{end}), end)
+            : fmt::format("id {}", end));
+  return out;
 }
 
 void validate_fim(const training_job& job, std::vector<std::string>& wrong) {
@@ -171,10 +181,44 @@ std::optional<dataset_manifest> tokenizer_of(const training_job& job) {
   const auto from = json_value_or_discarded(job.tokenizer_description);
   if (!from.is_object() || !from.contains("fingerprint"))
     return std::nullopt;
-  return dataset_manifest{.tokenizer = from.value("type", ""),
-                          .fingerprint = from.value("fingerprint", ""),
-                          .vocabulary = from.value("vocabulary_size", std::int64_t{0}),
-                          .end_of_document = job.data.end_of_document};
+  try {
+    return dataset_manifest{.tokenizer = from.value("type", ""),
+                            .fingerprint = from.at("fingerprint"),
+                            .vocabulary = from.value("vocabulary_size", std::int64_t{0}),
+                            .end_of_document = job.data.end_of_document};
+  } catch (const json::exception&) {
+    throw input_error(
+        "cannot use the job's description of its tokenizer, '{}': \"type\" and \"fingerprint\" "
+        "must be texts, \"vocabulary_size\" a number; name the tokenizer by its files again",
+        shortened(job.tokenizer_description, 200));
+  }
+}
+
+/// How many tokens the job's tokenizer adds to the one that wrote the data set, whose ids mean the
+/// same all the same; nothing where they may not.
+std::optional<std::int64_t> tokens_added_to(const dataset_manifest& before,
+                                            const dataset_manifest& ours,
+                                            const training_job& job) {
+  const auto more = ours.vocabulary - before.vocabulary;
+  if (before.vocabulary < 1 || more < 1 || before.end_of_document != ours.end_of_document)
+    return std::nullopt;
+  const auto by = named_tokenizer(job.tokenizer_description);
+  const auto found = by->fingerprint_before_adding(std::int32_t(before.vocabulary));
+  return found && to_string(*found) == before.fingerprint ? std::optional(more) : std::nullopt;
+}
+
+/// "; 'PREFIX' was written before 4 tokens were added to the tokenizer"
+std::string added_tokens_text(const training_job& job) {
+  std::string out;
+  if (const auto ours = tokenizer_of(job))
+    for (const auto& prefix : prefixes_of(job.data))
+      if (const auto made_by = read_manifest(prefix, objects_of(job.data));
+          made_by && have_other_ids(*made_by, *ours))
+        if (const auto more = tokens_added_to(*made_by, *ours, job))
+          out += fmt::format("; '{}' was written before {} added to the tokenizer",
+                             prefix.string(),
+                             counted(*more, "token was", "tokens were"));
+  return out;
 }
 
 /// ", 3 of which are longer than a sample and cut"
@@ -277,13 +321,14 @@ json identity_of(const fim_settings& x) {
 }
 
 void validate_tokenizer_of_data(const training_job& job, std::vector<std::string>& wrong) {
-  const auto ours = tokenizer_of(job);
+  std::optional<dataset_manifest> ours;
+  collect(wrong, [&] { ours = tokenizer_of(job); });
   if (!ours)
     return;
   for (const auto& prefix : prefixes_of(job.data))
     collect(wrong, [&] {
       const auto made_by = read_manifest(prefix, objects_of(job.data));
-      if (made_by && have_other_ids(*made_by, *ours))
+      if (made_by && have_other_ids(*made_by, *ours) && !tokens_added_to(*made_by, *ours, job))
         throw input_error(
             "the data set '{}' was written by another tokenizer than this run's: by a {}, and this "
             "run has a {}; give the tokenizer that it was written by, or write it again with this "
@@ -344,7 +389,7 @@ std::string data_text(const training_job& job, std::uint64_t samples) {
   const auto length = job.training.model.sequence;
   const auto sets = blend_for(job.data, data_split::train).prefixes.size();
   return fmt::format(
-      "{} of {}: {:.3g} epochs of {} in {}{}; {} for validation, {} for the test{}{}",
+      "{} of {}: {:.3g} epochs of {} in {}{}; {} for validation, {} for the test{}{}{}",
       counted(std::int64_t(samples), "training sample"),
       counted(length, "token"),
       double(samples) * double(length) / double(std::max<std::int64_t>(tokens, 1)),
@@ -356,7 +401,8 @@ std::string data_text(const training_job& job, std::uint64_t samples) {
       job.data.sft ? cut_text(job.data, length) + padding_text(job) : "",
       job.data.fim.enabled
           ? fmt::format("; to fill in the middle at a rate of {}", job.data.fim.rate)
-          : "");
+          : "",
+      added_tokens_text(job));
 }
 
 bool has_documents(const training_job& job, data_split part) {

@@ -18,7 +18,8 @@ namespace troupe::runtime {
 void validate_data(const training_job& job, std::vector<std::string>& wrong);
 
 /// A data set that was written by another tokenizer than the job's, one sentence each. One without
-/// a manifest passes, and so does a job without a tokenizer.
+/// a manifest passes, and so do a job without a tokenizer, and one whose tokenizer has but further
+/// added tokens (fingerprint_before_adding): data_text says it.
 void validate_tokenizer_of_data(const training_job& job, std::vector<std::string>& wrong);
 
 /// What of the data decides bits, as JSON: data sets by what is in them, not by where they lie.

@@ -113,6 +113,32 @@ TEST_CASE("what is no conversation with an answer is refused", "[data]") {
   refuses(std::string(200, '['), "nested 200 deep");
 }
 
+TEST_CASE("a refusal shows the beginning of a long line", "[data]") {
+  const auto size_of_refusal = [](const std::string& line) {
+    try {
+      conversations_of(line);
+    } catch (const input_error& e) {
+      return std::string_view(e.what()).size();
+    }
+    return std::size_t{0};
+  };
+  const std::string word(100000, 'x');
+  const auto broken = size_of_refusal(R"({"messages": [{"role": ")" + word),
+             unknown = size_of_refusal(R"({"messages": [{"role": ")" + word + R"("}]})");
+  CHECK((broken > 100 && broken < 500));
+  CHECK((unknown > 100 && unknown < 500));
+}
+
+TEST_CASE("a conversation of many answers can be given up", "[data]") {
+  const chat_template prompt({marks_nothing, "the template"}, nlohmann::ordered_json::object());
+  const byte_tokenizer bytes;
+  const conversation_rules by{.text = bytes, .prompt = prompt};
+  const auto x = conversations_of(talk).front();
+  CHECK_NOTHROW(tokenize(by, x));
+  by.stop.cancel();
+  CHECK_THROWS_AS(tokenize(by, x), cancelled);
+}
+
 TEST_CASE("a template that rewrites earlier messages must mark the answers", "[data]") {
   constexpr const char* rewrites
       = "{% for m in messages %}{{ m['role'][0] + ':' }}"

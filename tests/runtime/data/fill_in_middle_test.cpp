@@ -197,6 +197,17 @@ TEST_CASE("all tokens that the tokenizer has not are named", "[data]") {
   CHECK_NOTHROW(fill_in_middle(settings, fim_tokenizer(), 1));
 }
 
+TEST_CASE("two parts of a text do not begin with the same token", "[data]") {
+  auto settings = always(0.5);
+  settings.suffix_token = settings.prefix_token;
+  CHECK_THROWS_WITH(
+      fill_in_middle(settings, fim_tokenizer(), 1),
+      ContainsSubstring("`data.fim.prefix_token` and `data.fim.suffix_token` are the same"));
+  settings = always(0.5);
+  settings.split_sample = settings.eod_token;
+  CHECK_THROWS_WITH(fill_in_middle(settings, fim_tokenizer(), 1), ContainsSubstring("the same"));
+}
+
 TEST_CASE("a rate that is no probability is refused", "[data]") {
   fim_settings settings;
   settings.rate = 1.5;

@@ -3,6 +3,7 @@
 #include "runtime/data/sft_dataset.hpp"
 
 #include "runtime/core/error.hpp"
+#include "tests/runtime/data/compressed.hpp"
 #include "tests/support/byte_tokenizer.hpp"
 #include "tests/support/disk_faults.hpp"
 #include "tests/support/scratch_folder.hpp"
@@ -183,6 +184,34 @@ TEST_CASE("the files of conversations do not depend on threads", "[data]") {
   for (const auto* name : {"", "_answers"})
     for (const auto* extension : {".bin", ".idx"})
       CHECK(read_text(a.string() + name + extension) == read_text(b.string() + name + extension));
+}
+
+TEST_CASE("conversations may be compressed", "[data]") {
+  const scratch_folder plain;
+  const auto as_it_is = write_talks(plain, talks);
+  const auto text = read_text(plain / "talks.jsonl");
+  const byte_tokenizer bytes;
+  const auto prompt = template_of(conversation_format::identity);
+  for (const auto& packed :
+       {gzip(text), zstd(text), gzip(text.substr(0, 99)) + gzip(text.substr(99))}) {
+    const scratch_folder folder;
+    write_text(folder / "talks", packed);
+    const auto made = write_conversations(
+        {.text = bytes, .prompt = prompt, .format = conversation_format::identity},
+        {.inputs = {folder / "talks"}, .output_prefix = folder / "d"});
+    for (const auto* name : {"", "_answers"})
+      for (const auto* extension : {".bin", ".idx"})
+        CHECK(read_text(made.prefix.string() + name + extension)
+              == read_text(as_it_is.string() + name + extension));
+    write_text(folder / "talks", packed.substr(0, packed.size() - 3));
+    CHECK_THROWS_MATCHES(
+        write_conversations(
+            {.text = bytes, .prompt = prompt, .format = conversation_format::identity},
+            {.inputs = {folder / "talks"}, .output_prefix = folder / "cut"}),
+        input_error,
+        MessageMatches(ContainsSubstring("talks'")));
+    CHECK_FALSE(std::filesystem::exists(bin_path(folder / "cut_conversations")));
+  }
 }
 
 TEST_CASE("a bad line of conversations is named, and nothing is left behind", "[data]") {

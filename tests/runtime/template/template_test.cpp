@@ -180,6 +180,21 @@ TEST_CASE("a template from a stranger ends, within its memory", "[template]") {
   refuses_to_render(
       "{% set a = '1' * 9000000 %}{% for i in range(999) %}{% set x = a|int %}{% endfor %}",
       "steps");
+  refuses_to_render(
+      "{% set t = ('a',) * 90000 %}{% for i in range(90000) %}{% if 'b'.startswith(t) %}{% endif "
+      "%}{% endfor %}",
+      "steps");
+  refuses_to_render(
+      "{% set d = dict(range(50000)|map('string')|batch(2)|list) %}{% for i in range(90000) %}{% "
+      "set n = namespace(d) %}{% endfor %}",
+      "steps");
+  refuses_to_render("{% set b = 'a' * 50000000 %}{{ range(100000)|map(attribute=b)|list|length }}",
+                    "MiB");
+  const std::string long_name(400000, 'a');
+  for (const auto& missing : {long_name, "list." + long_name})
+    refuses_to_render(
+        "{% for i in range(90000) %}{% if " + missing + " is defined %}{% endif %}{% endfor %}",
+        "steps");
   std::string names;
   for (int i = 0; i < 20000; ++i)
     names += fmt::format("{{% set v{} = 1 %}}", i);
@@ -200,6 +215,24 @@ TEST_CASE("integers beyond 64 bits are refused, not wrong", "[template]") {
   CHECK_THROWS_AS(result_of("{{ x }}", json::parse(R"({"x": 18446744073709551615})")), input_error);
   CHECK_THROWS_AS(result_of("{{ x }}", json::parse(R"({"x": 100000000000000000000})")),
                   input_error);
+}
+
+TEST_CASE("a refusal shows the beginning of a long message, and of a long name", "[template]") {
+  const auto refusal = [](const std::string& source) -> std::string {
+    try {
+      return result_of(source);
+    } catch (const input_error& e) {
+      return e.what();
+    }
+  };
+  const auto raised = refusal("{{ raise_exception('\u00e9' * 9000000) }}");
+  CHECK(raised.size() < 5000);
+  CHECK(raised.find("\u00e9... (rendered so far") != std::string::npos);
+  CHECK(refusal("{{ raise_exception('short') }}").find("conversation: short (")
+        != std::string::npos);
+  const auto named = refusal("{{ " + std::string(9000, 'a') + ".b }}");
+  CHECK(named.size() < 200);
+  CHECK(named.find("aaa...' is undefined") != std::string::npos);
 }
 
 TEST_CASE("a refusal names the line and what was rendered", "[template]") {

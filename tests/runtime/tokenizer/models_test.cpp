@@ -303,6 +303,16 @@ TEST_CASE("files that the library reads otherwise than they look are refused", "
   CHECK_THROWS_WITH(hub_tokenizer(file, "[SEP]"), ContainsSubstring("more than 4096 bytes"));
 }
 
+TEST_CASE("pieces that each place of a text is compared with are not too long", "[tokenizer]") {
+  const std::string piece(2000, 'a');
+  auto file = all().at("kinds").at("bert").at("file");
+  file["model"]["vocab"][piece] = file["model"]["vocab"].size();
+  CHECK_THROWS_WITH(hub_tokenizer(file, "[SEP]"), ContainsSubstring("has 2000 bytes, more than"));
+  file = all().at("kinds").at("unigram").at("file");
+  file["model"]["vocab"].push_back(json::array({piece, -1.0}));
+  CHECK_THROWS_WITH(hub_tokenizer(file, "</s>"), ContainsSubstring("has 2000 bytes, more than"));
+}
+
 TEST_CASE("an added token decodes to its own characters where words are those of bytes",
           "[tokenizer]") {
   for (const bool by_normalizer : {false, true}) {

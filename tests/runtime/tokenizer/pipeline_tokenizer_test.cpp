@@ -123,6 +123,24 @@ TEST_CASE("a tokenizer.json that does what GPT-2's two files do has their finger
   CHECK_FALSE(hub_tokenizer(file)->fingerprint() == before);
 }
 
+TEST_CASE("the fingerprint before tokens were added is that of the tokenizer without them",
+          "[tokenizer]") {
+  for (const auto* kind : {"gpt2", "llama3", "qwen2"}) {
+    INFO(kind);
+    const auto before = hub_tokenizer(file_of(kind));
+    auto file = file_of(kind);
+    const auto size = before->vocabulary_size();
+    file["added_tokens"].push_back(
+        {{"id", size}, {"content", "<fim-prefix>"}, {"special", true}, {"normalized", false}});
+    const auto after = hub_tokenizer(file);
+    REQUIRE(after->vocabulary_size() == size + 1);
+    CHECK_FALSE(after->fingerprint() == before->fingerprint());
+    CHECK(after->fingerprint_before_adding(size) == before->fingerprint());
+    CHECK_FALSE(after->fingerprint_before_adding(size + 1));    // nothing was added there
+    CHECK_FALSE(after->fingerprint_before_adding(size - 100));  // the vocabulary has these
+  }
+}
+
 TEST_CASE("what is not UTF-8 encodes byte by byte, and comes back", "[tokenizer]") {
   for (const auto* kind : {"gpt2", "llama3", "o200k"}) {
     const auto t = hub_tokenizer(file_of(kind));
@@ -210,6 +228,9 @@ TEST_CASE("parts of a tokenizer.json that are not supported are named", "[tokeni
             {{"type", "Split"}, {"pattern", {{"Regex", "[\\S]"}}}, {"behavior", "Isolated"}},
             "'\\S' at byte 1, within a class, is not supported"},
            {"/pre_tokenizer",
+            {{"type", "Split"}, {"pattern", {{"Regex", "ba{2}?"}}}, {"behavior", "Isolated"}},
+            "'{2}?' at byte 2 is not supported"},
+           {"/pre_tokenizer",
             {{"type", "Split"}, {"pattern", {{"String", "a"}}}, {"behavior", "Gone"}},
             "there is no behavior 'Gone'"},
            {"/decoder", {{"type", "CTC"}}, "the decoder 'CTC'"},
@@ -247,6 +268,19 @@ TEST_CASE("parts of a tokenizer.json that are not supported are named", "[tokeni
         {{"type", "Replace"}, {"pattern", {{"String", "a"}}}, {"content", "aa"}});
   CHECK_THROWS_WITH(hub_tokenizer(growing)->encode("a"),
                     ContainsSubstring("replaces what it has replaced"));
+  auto characters = file_of("gpt2");
+  const auto bytes
+      = json::parse(R"({"type": "ByteLevel", "add_prefix_space": false, "use_regex": false})");
+  characters["pre_tokenizer"] = {{"type", "Sequence"}, {"pretokenizers", json(40, bytes)}};
+  CHECK_THROWS_WITH(hub_tokenizer(characters)->encode("\u00e9"),
+                    ContainsSubstring("put characters for those that others have put"));
+  auto decoding = file_of("gpt2");
+  const auto longer = json::parse(
+      R"({"type": "Replace", "pattern": {"String": "a"}, "content": "aaaaaaaaaaaaaaaaaaaa"})");
+  decoding["decoder"] = {{"type", "Sequence"}, {"decoders", json(20, longer)}};
+  const auto decodes = hub_tokenizer(decoding);
+  CHECK_THROWS_WITH(decodes->decode(decodes->encode("a")),
+                    ContainsSubstring("the tokenizer's decoder replaces what it has replaced"));
   CHECK_THAT(refusal([](const auto& folder) { write_text(folder / "tokenizer.json", "[1,"); }),
              ContainsSubstring("not JSON"));
   CHECK_THAT(refusal([](const auto& folder) {
