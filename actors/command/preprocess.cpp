@@ -44,8 +44,8 @@ int preprocess_files(preprocess_flags& flags, const runtime::cancel_token& stop)
     throw usage_error("--output-prefix PREFIX is missing: the beginning of the output's names");
   if (!flags.format.empty())
     what.format = runtime::parse_text_format(flags.format);
-  what.workers
-      = unsigned(flags.workers.value_or(std::max(1U, std::thread::hardware_concurrency())));
+  what.workers = unsigned(flags.workers.value_or(
+      std::clamp(std::thread::hardware_concurrency(), 1U, runtime::most_preprocess_workers)));
   const auto with = make(flags.tokenizer);
   for (const auto& made : runtime::preprocess(*with, what))
     tell(made);
@@ -97,7 +97,7 @@ void add_preprocess(command_line& program) {
               .type = "N",
               .default_value = "the cores",
               .help = "Threads; the output does not depend on them."},
-             whole(flags->workers, 1, 4096));
+             whole(flags->workers, 1, runtime::most_preprocess_workers));
   line.toggle(
       "--split-sentences",
       "A sequence for each sentence, as BERT's data want it; documents are kept together. A "

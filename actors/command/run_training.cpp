@@ -34,6 +34,7 @@ class drain_switch {
   void signalled(const char* name) {
     const std::lock_guard lock(mutex_);
     why_ = name;
+    signalled_.cancel();
     if (ask_)
       ask_(why_);
     else
@@ -49,6 +50,7 @@ class drain_switch {
 
   /// Cancelled when there is nobody to tell: the run is still being prepared.
   const runtime::cancel_token& stop() const { return stop_; }
+  const runtime::cancel_token& any_signal() const { return signalled_; }
   std::string why() {
     const std::lock_guard lock(mutex_);
     return why_;
@@ -57,7 +59,7 @@ class drain_switch {
  private:
   std::mutex mutex_;
   std::string why_;
-  runtime::cancel_token stop_;
+  runtime::cancel_token stop_, signalled_;
   actors::drain_request ask_;
 };
 
@@ -170,6 +172,19 @@ std::vector<runtime::file_lock> locked_outputs(const runtime::watch_settings& wa
   return out;
 }
 
+std::shared_ptr<actors::prepared_job> prepare(const runtime::training_job& job,
+                                              drain_switch& drain) {
+  job.data.objects.end_by(drain.any_signal(), std::chrono::milliseconds(0));
+  try {
+    auto out = actors::prepare(job, drain.stop());
+    job.data.objects.end_by(drain.any_signal());  // a step is finished if the service answers
+    return out;
+  } catch (const runtime::io_error&) {
+    drain.stop().throw_if_cancelled();  // it may have waited for an object
+    throw;
+  }
+}
+
 int carry_out(const runtime::training_job& job,
               const std::string& configuration,
               drain_switch& drain) {
@@ -181,7 +196,7 @@ int carry_out(const runtime::training_job& job,
   if (!job.checkpoints.save.empty())
     lock.emplace(job.checkpoints.save);
   const auto outputs = locked_outputs(job.watch);
-  const auto prepared = actors::prepare(job, drain.stop());
+  const auto prepared = prepare(job, drain);
   if (!job.checkpoints.save.empty() && !job.tokenizer_description.empty())
     runtime::keep_tokenizer(job.tokenizer_description, job.checkpoints.save);
   if (!job.checkpoints.save.empty())

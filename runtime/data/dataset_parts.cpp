@@ -61,6 +61,22 @@ void write_index_part(const std::filesystem::path& prefix,
   out.sync();
 }
 
+/// Another data set of that name may have stood there when somebody removed the parts.
+void require_published(const std::filesystem::path& prefix,
+                       token_type type,
+                       const dataset_progress& written) {
+  const auto bin = std::uint64_t(written.tokens) * size_of(type);
+  const auto idx = indexed_format::lengths_at + 12 * std::uint64_t(written.sequences)
+                   + 8 * (std::uint64_t(written.documents) + 1);
+  std::error_code failure;
+  if (std::filesystem::file_size(bin_path(prefix), failure) != bin
+      || std::filesystem::file_size(idx_path(prefix), failure) != idx)
+    throw input_error(
+        "cannot go on with '{}': its parts are gone, and the data set of that name is another one; "
+        "begin anew",
+        prefix.string());
+}
+
 }  // namespace
 
 dataset_parts::dataset_parts(std::filesystem::path prefix,
@@ -90,6 +106,12 @@ void dataset_parts::add_tokens(std::span<const char> tokens) {
 }
 
 void dataset_parts::add_lengths(std::span<const std::int32_t> lengths) {
+  if (std::int64_t(lengths.size()) > most_sequences - progress_.sequences)
+    throw input_error(
+        "cannot write the data set '{}': it would have more than {} sequences, which nobody reads; "
+        "write it as several, and train on a blend of them",
+        prefix_.string(),
+        most_sequences);
   lengths_.write(lengths.data(), lengths.size_bytes());
   progress_.sequences += std::int64_t(lengths.size());
 }
@@ -122,6 +144,7 @@ void publish_dataset(const std::filesystem::path& prefix,
   if (!std::filesystem::exists(bin) && std::filesystem::exists(idx_path(prefix))
       && (!std::filesystem::exists(part(prefix, of_documents))
           || !std::filesystem::exists(part(prefix, of_lengths)))) {
+    require_published(prefix, type, written);
     remove_parts(prefix);
     return;
   }
@@ -135,6 +158,13 @@ void publish_dataset(const std::filesystem::path& prefix,
   }
   rename_part(part(prefix, of_idx), idx_path(prefix));
   remove_parts(prefix);
+}
+
+bool is_same_place(const std::filesystem::path& a, const std::filesystem::path& b) {
+  namespace fs = std::filesystem;
+  std::error_code failure;
+  return fs::equivalent(a, b, failure)
+         || fs::weakly_canonical(a, failure) == fs::weakly_canonical(b, failure);
 }
 
 void remove_parts(const std::filesystem::path& prefix) {

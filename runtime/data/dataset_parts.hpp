@@ -8,11 +8,15 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
 
 namespace troupe::runtime {
+
+/// Of a data set: what counts and numbers them is of 32 bits, here and in Megatron-LM.
+inline constexpr std::int64_t most_sequences = std::numeric_limits<std::int32_t>::max();
 
 /// How much of a data set was written.
 struct dataset_progress {
@@ -37,7 +41,8 @@ class dataset_parts {
            std::span<const std::int32_t> lengths,
            std::span<const std::int64_t> sequences_of_documents);
 
-  /// The three of them one at a time, in any order; `sync` wants them to agree (BUILDER-1).
+  /// The three of them one at a time, in any order; `sync` wants them to agree (BUILDER-1). Throws
+  /// input_error for more sequences than a data set may have.
   void add_tokens(std::span<const char> tokens);
   void add_lengths(std::span<const std::int32_t> lengths);
   void add_documents(std::span<const std::int64_t> sequences_of_documents);
@@ -58,11 +63,14 @@ class dataset_parts {
 /// The parts of `written`, all durable, become the data set: durable and visible, the manifest
 /// first and the .idx last.
 /// May be called again after it was cut short anywhere; nothing more happens once it is done.
-/// Throws input_error where parts are missing or too short.
+/// Throws input_error where parts are missing or too short, and no such data set is there.
 void publish_dataset(const std::filesystem::path& prefix,
                      token_type type,
                      const dataset_progress& written,
                      const std::optional<dataset_manifest>& made_by);
+
+/// Whether both name one file, or would: a folder on the way may not be there yet.
+bool is_same_place(const std::filesystem::path& a, const std::filesystem::path& b);
 
 /// Removes what there is of the parts.
 void remove_parts(const std::filesystem::path& prefix);

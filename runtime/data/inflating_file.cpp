@@ -178,9 +178,10 @@ void refuse_others(std::string_view first, const std::filesystem::path& path) {
   constexpr std::pair<std::string_view, const char*> others[] = {{"\xfd\x37zXZ\0"sv, "xz"},
                                                                  {"\x04\x22\x4d\x18"sv, "lz4"},
                                                                  {"PK\x03\x04"sv, "zip"},
-                                                                 {"BZh91A"sv, "bzip2"}};
+                                                                 {"BZh"sv, "bzip2"}};
   for (const auto& [magic, name] : others)
-    if (first.starts_with(magic))
+    // Text may begin with bzip2's letters: behind them and a digit it has those of a block.
+    if (first.starts_with(magic) && (magic != "BZh" || first.substr(4) == "1A"))
       throw input_error(
           "cannot read '{}': it is compressed by {}, and only gzip and Zstandard are read; unpack "
           "it, or compress it by zstd",

@@ -10,7 +10,6 @@
 #include "runtime/data/dataset_parts.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <set>
 
 namespace troupe::runtime {
@@ -20,7 +19,6 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t bytes_at_once = std::size_t{1} << 20;
 constexpr std::int64_t entries_at_once = std::int64_t{1} << 16;
-constexpr std::int64_t most_sequences = std::numeric_limits<std::int32_t>::max();
 
 std::vector<fs::path> datasets_of(const fs::path& folder) {
   std::set<fs::path> out;
@@ -47,12 +45,9 @@ std::vector<fs::path> datasets_of(const fs::path& folder) {
 }
 
 void refuse_output_as_input(const fs::path& input, const fs::path& output) {
-  std::error_code failure;
   for (const auto& path : {bin_path(output), idx_path(output)})
     for (const auto& from : {bin_path(input), idx_path(input)})
-      // By name, too: a folder on the way may not be there yet.
-      if (fs::equivalent(path, from, failure)
-          || fs::weakly_canonical(path, failure) == fs::weakly_canonical(from, failure))
+      if (is_same_place(path, from))
         throw input_error("cannot merge into '{}': it is the input '{}', too; give another output",
                           output.string(),
                           input.string());
@@ -133,11 +128,13 @@ class merge_run {
  public:
   merge_run(const merge_options& options, const survey& all)
       : options_(options),
+        surveyed_(all.found),
         parts_(options.output_prefix, all.found.type, {}),
         bar_("merging", std::max<std::uint64_t>(all.found.bytes, 1), "B") {}
 
   void add(const fs::path& prefix) {
     const indexed_dataset from(prefix);
+    require(from.type() == surveyed_.type, prefix);
     add_tokens(prefix, from);
     add_lengths(from);
     add_documents(from);
@@ -146,15 +143,23 @@ class merge_run {
 
   dataset_progress finish() {
     parts_.sync();
-    return parts_.progress();
+    const auto& made = parts_.progress();
+    require(made.documents == surveyed_.documents && made.sequences == surveyed_.sequences
+                && made.tokens == surveyed_.tokens,
+            options_.inputs.front());
+    return made;
   }
 
  private:
+  static void require(bool unchanged, const fs::path& prefix) {
+    if (!unchanged)
+      throw input_error("'{}' was written anew while it was merged: run it again", prefix.string());
+  }
+
   void add_tokens(const fs::path& prefix, const indexed_dataset& from) {
     file_reader bin(bin_path(prefix));
     auto left = std::uint64_t(from.tokens()) * size_of(from.type());
-    if (bin.size() != left)
-      throw input_error("'{}' was written anew while it was merged: run it again", prefix.string());
+    require(bin.size() == left, prefix);
     std::vector<char> bytes(bytes_at_once);
     while (left > 0) {
       options_.stop.throw_if_cancelled();
@@ -189,6 +194,7 @@ class merge_run {
   }
 
   const merge_options& options_;
+  const merge_result& surveyed_;
   dataset_parts parts_;
   progress_bar bar_;
   std::uint64_t done_ = 0;
@@ -217,6 +223,13 @@ merge_result merge_datasets(const merge_options& options) {
   const auto& to = options.output_prefix;
   if (to.filename().empty())
     throw input_error("cannot merge into '{}': it must end in a name, not in a folder",
+                      to.string());
+  for (const auto& path : options.inputs)
+    if (is_object_url(path.string()))
+      throw input_error("cannot merge '{}': data sets of files are merged; copy it into one",
+                        path.string());
+  if (is_object_url(to.string()))
+    throw input_error("cannot merge into '{}': objects are only read; write files, and copy them",
                       to.string());
   const auto prefixes = datasets_in(options.inputs);
   const auto all = survey_of(prefixes, options);

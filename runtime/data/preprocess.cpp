@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
+#include <numeric>
 #include <set>
 #include <sys/stat.h>
 
@@ -29,9 +30,18 @@ void check(const preprocess_options& options) {
   if (options.output_prefix.filename().empty())
     throw input_error("cannot preprocess into '{}': it must end in a name, not in a folder",
                       options.output_prefix.string());
-  if (options.workers < 1 || options.workers > 1024)
-    throw input_error("cannot preprocess with {} workers: between 1 and 1024 are possible",
-                      options.workers);
+  for (const auto& path : options.inputs)
+    if (is_object_url(path.string()))
+      throw input_error("cannot preprocess '{}': texts are read from files; copy it into one",
+                        path.string());
+  if (is_object_url(options.output_prefix.string()))
+    throw input_error(
+        "cannot preprocess into '{}': objects are only read; write files, and copy them",
+        options.output_prefix.string());
+  if (options.workers < 1 || options.workers > most_preprocess_workers)
+    throw input_error("cannot preprocess with {} workers: between 1 and {} are possible",
+                      options.workers,
+                      most_preprocess_workers);
   if (options.json_keys.empty())
     throw input_error("cannot preprocess: no JSON key is named; give `preprocess.json_keys` text");
   for (const auto& key : options.json_keys)
@@ -51,26 +61,29 @@ text_format format_of(const std::filesystem::path& path, const preprocess_option
   return options.format.value_or(text_format_of(path));
 }
 
-std::uint64_t total_bytes(const std::vector<std::filesystem::path>& inputs) {
-  std::uint64_t total = 0;
+std::vector<std::uint64_t> sizes_of(const std::vector<std::filesystem::path>& inputs) {
+  std::vector<std::uint64_t> out;
   for (const auto& path : inputs)
-    total += inflating_file(path).size();  // and a missing file is known before any work
-  return total;
+    out.push_back(inflating_file(path).size());  // and a missing file is known before any work
+  return out;
+}
+
+nlohmann::json state_of(const std::filesystem::path& path, const preprocess_options& options) {
+  struct stat about = {};
+  if (::stat(path.c_str(), &about) != 0)
+    throw input_error("cannot open '{}': {}", path.string(), system_message(errno));
+  return {std::filesystem::absolute(path).lexically_normal().string(),
+          std::uint64_t(about.st_size),
+          std::int64_t(about.st_mtim.tv_sec),
+          std::int64_t(about.st_mtim.tv_nsec),
+          int(format_of(path, options))};
 }
 
 /// Everything that decides the output.
 nlohmann::json identity_of(const tokenizer& with, const preprocess_options& options) {
   nlohmann::json inputs = nlohmann::json::array();
-  for (const auto& path : options.inputs) {
-    struct stat about = {};
-    if (::stat(path.c_str(), &about) != 0)
-      throw input_error("cannot open '{}': {}", path.string(), system_message(errno));
-    inputs.push_back({std::filesystem::absolute(path).lexically_normal().string(),
-                      std::uint64_t(about.st_size),
-                      std::int64_t(about.st_mtim.tv_sec),
-                      std::int64_t(about.st_mtim.tv_nsec),
-                      int(format_of(path, options))});
-  }
+  for (const auto& path : options.inputs)
+    inputs.push_back(state_of(path, options));
   nlohmann::json out = {{"inputs", std::move(inputs)},
                         {"json_keys", options.json_keys},
                         {"tokenizer", with.kind() + " " + to_string(with.fingerprint())},
@@ -86,6 +99,12 @@ nlohmann::json identity_of(const tokenizer& with, const preprocess_options& opti
   return out;
 }
 
+std::filesystem::path dataset_prefix(const std::filesystem::path& output,
+                                     const std::string& key,
+                                     bool sentences) {
+  return output.string() + "_" + key + (sentences ? "_sentence" : "_document");
+}
+
 /// One run: reads, has it tokenized, writes, and notes how far it is.
 class run {
  public:
@@ -93,11 +112,13 @@ class run {
       : with_(with),
         options_(options),
         type_(token_type_for(with.vocabulary_size())),
-        total_(total_bytes(options.inputs)),
-        journal_(options.output_prefix, identity_of(with, options)) {
+        sizes_(sizes_of(options.inputs)),
+        identity_(identity_of(with, options)),
+        journal_(options.output_prefix, identity_) {
     for (const auto& key : options.json_keys)
-      prefixes_.push_back(options.output_prefix.string() + "_" + key
-                          + (options.split_sentences ? "_sentence" : "_document"));
+      prefixes_.push_back(dataset_prefix(options.output_prefix, key, options.split_sentences));
+    refuse_output_as_input();
+    locks_.emplace_back(journal_.path(), "write");  // runs of other keys have it, too
     for (const auto& prefix : prefixes_)
       locks_.emplace_back(prefix, "write the data set");
     at_.by_key.resize(prefixes_.size());
@@ -112,18 +133,16 @@ class run {
     try {
       if (!at_.read)
         read_and_write();
-    } catch (const io_error&) {
-      keep_what_a_journal_explains();
-      throw;
-    } catch (const cancelled&) {
-      keep_what_a_journal_explains();
-      throw;
-    } catch (...) {
+      for (std::size_t k = 0; k < prefixes_.size(); ++k)
+        publish_dataset(prefixes_[k], type_, at_.by_key[k].dataset, manifest_of(with_));
+    } catch (const input_error&) {
       remove();
       throw;
+    } catch (...) {  // the disk, a signal, no memory: another run may go on
+      if (!noted_)
+        remove();
+      throw;
     }
-    for (std::size_t k = 0; k < prefixes_.size(); ++k)
-      publish_dataset(prefixes_[k], type_, at_.by_key[k].dataset, manifest_of(with_));
     journal_.remove();
     const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - started;
     return results(before, passed.count());
@@ -133,26 +152,50 @@ class run {
   void begin() {
     if (!options_.resume)
       return remove();
-    if (auto found = journal_.read())
+    if (auto found = journal_.read()) {
       at_ = std::move(*found);
-    else
+      noted_ = true;
+    } else {
       remove();  // parts that no journal explains
+    }
+  }
+
+  void refuse_output_as_input() const {
+    for (const auto& input : options_.inputs)
+      for (const auto& prefix : prefixes_)
+        for (const auto& output : {bin_path(prefix), idx_path(prefix), manifest_path(prefix)})
+          if (is_same_place(input, output))
+            throw input_error(
+                "cannot preprocess '{}': it is the output, too; give another output prefix",
+                input.string());
+  }
+
+  /// Of a run that was killed, perhaps with other keys.
+  void remove_parts_left() const {
+    const auto left = journal_.identity_left();
+    if (!left.is_object() || !left.contains("json_keys") || !left["json_keys"].is_array())
+      return;
+    for (const auto& key : left["json_keys"]) {
+      if (!key.is_string() || key.get_ref<const std::string&>().find('/') != std::string::npos)
+        continue;
+      const auto prefix = dataset_prefix(
+          options_.output_prefix, key, left.value("split_sentences", nlohmann::json()) == true);
+      if (std::find(prefixes_.begin(), prefixes_.end(), prefix) != prefixes_.end())
+        continue;
+      const file_lock lock(prefix, "remove the parts of the data set");
+      remove_parts(prefix);
+    }
   }
 
   void remove() {
     parts_.clear();
     for (const auto& prefix : prefixes_)
       remove_parts(prefix);
+    remove_parts_left();
     journal_.remove();
   }
 
-  void keep_what_a_journal_explains() {
-    if (!noted_)
-      remove();
-  }
-
   void read_and_write() {
-    noted_ = at_.input > 0 || at_.at.byte > 0;
     for (std::size_t k = 0; k < prefixes_.size(); ++k)
       parts_.push_back(std::make_unique<dataset_parts>(prefixes_[k], type_, at_.by_key[k].dataset));
     if (!noted_)
@@ -160,12 +203,13 @@ class run {
     {
       std::uint64_t done = 0;
       for (std::uint64_t i = 0; i < at_.input; ++i)
-        done += std::filesystem::file_size(options_.inputs[i]);
+        done += sizes_[i];
       preprocess_workers workers(with_, options_);
-      progress_bar bar("tokenizing", total_, "B", done);
+      progress_bar bar(
+          "tokenizing", std::accumulate(sizes_.begin(), sizes_.end(), std::uint64_t{0}), "B", done);
       for (auto i = at_.input; i < options_.inputs.size(); ++i) {
         read_file(i, workers, [&](std::uint64_t bytes) { bar.advance_to(done + bytes); });
-        done += std::filesystem::file_size(options_.inputs[i]);
+        done += sizes_[i];
       }
       while (!workers.empty())
         write(workers.take());
@@ -189,7 +233,8 @@ class run {
   void read_file(std::uint64_t input, preprocess_workers& workers, const Advance& advance) {
     const auto& path = options_.inputs[input];
     const auto format = format_of(path, options_);
-    record_reader from(path, format, input == at_.input ? at_.at : record_position());
+    record_reader from(
+        path, format, input == at_.input ? at_.at : record_position(), options_.stop);
     const auto budget = bytes_per_worker * options_.workers;
     for (bool more = true; more;) {
       while (auto done = workers.take_if_done())
@@ -208,6 +253,11 @@ class run {
       if (!batch->records.empty())
         workers.put(std::move(batch));
     }
+    if (state_of(path, options_) != identity_["inputs"][input])
+      throw input_error(
+          "cannot preprocess '{}': it was written while it was read; wait until it is whole, and "
+          "run it again",
+          path.string());
   }
 
   bool fill(preprocess_batch& batch, record_reader& from) const {
@@ -269,7 +319,8 @@ class run {
   const tokenizer& with_;
   const preprocess_options& options_;
   token_type type_;
-  std::uint64_t total_;
+  std::vector<std::uint64_t> sizes_;
+  nlohmann::json identity_;
   preprocess_journal journal_;
   std::vector<std::filesystem::path> prefixes_;
   std::vector<file_lock> locks_;

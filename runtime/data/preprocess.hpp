@@ -14,6 +14,8 @@
 
 namespace troupe::runtime {
 
+inline constexpr unsigned most_preprocess_workers = 1024;
+
 struct preprocess_options {
   std::vector<std::filesystem::path> inputs = {};  ///< read in this order; may be compressed
   std::filesystem::path output_prefix = {};
@@ -28,7 +30,7 @@ struct preprocess_options {
   bool resume = true;                ///< go on where a run of the same options was killed
   std::uint64_t journal_interval = std::uint64_t{64} << 20;  ///< bytes of text between two notes
   std::uint64_t largest_document = std::uint64_t{1} << 30;   ///< bytes; a larger one is refused
-  cancel_token stop = {};                                    ///< looked at before each document
+  cancel_token stop = {};  ///< looked at before each document and each megabyte
 };
 
 struct preprocess_result {
@@ -59,10 +61,11 @@ std::uint64_t preprocess_memory(unsigned workers, std::uint64_t largest);
 /// options goes on from there, and ends with the bytes of one that was never killed (RESUME-A); one
 /// with others is refused, unless `resume` is off: then it begins anew.
 ///
-/// Throws input_error for unreadable input (file, line and reason), when there are no tokens at
-/// all, and when another process writes the same output: then none of the output, nor of its parts,
-/// is left behind; io_error when the disk refuses, and `cancelled`: then parts are left only where
-/// a journal says how to go on.
+/// Throws input_error for unreadable input (file, line and reason), for an input that is written
+/// meanwhile, when there are no tokens at all, and when another process writes the same output:
+/// then none of the output, nor of its parts, is left behind; io_error when the disk refuses,
+/// `cancelled`, and what else may pass (no memory): then parts are left only where a journal says
+/// how to go on.
 std::vector<preprocess_result> preprocess(const tokenizer& with, const preprocess_options& options);
 
 }  // namespace troupe::runtime

@@ -97,6 +97,13 @@ std::optional<preprocess_progress> preprocess_journal::read() const {
   }
 }
 
+json preprocess_journal::identity_left() const {
+  if (!std::filesystem::exists(path_))
+    return nullptr;
+  const auto all = json_value_or_discarded(read_text(path_));
+  return all.is_object() ? all.value("identity", json()) : json();
+}
+
 void preprocess_journal::write(const preprocess_progress& progress) const {
   const auto text = json_text(
       json{{"format", journal_format}, {"identity", identity_}, {"progress", to_json(progress)}},

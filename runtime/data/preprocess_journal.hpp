@@ -40,6 +40,9 @@ class preprocess_journal {
   /// damaged.
   std::optional<preprocess_progress> read() const;
 
+  /// What decided the output of the run that left it; null without one, and of a damaged one.
+  nlohmann::json identity_left() const;
+
   void write(const preprocess_progress& progress) const;  ///< throws io_error
   void remove() const;                                    ///< throws io_error
 

@@ -10,20 +10,35 @@ namespace {
 
 using nlohmann::json;
 
+/// What a file says, as a terminal may have it: short, and without control bytes.
+std::string told(std::string text) {
+  constexpr std::size_t longest = 300;
+  if (text.size() > longest) {
+    auto end = longest;
+    while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80)
+      --end;  // within a character
+    text.resize(end);
+    text += "...";
+  }
+  std::replace_if(
+      text.begin(), text.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
+  return text;
+}
+
 /// The words after "[json.exception...] parse error at line 1, column 7: ": the line is ours to
 /// say.
 std::string reason(const json::parse_error& e) {
   const std::string all = e.what();
   const auto position = all.find("column ");
   const auto colon = position == std::string::npos ? position : all.find(": ", position);
-  return colon == std::string::npos ? all : all.substr(colon + 2);
+  return told(colon == std::string::npos ? all : all.substr(colon + 2));
 }
 
 std::string keys_of(const json& object) {
   std::string out;
   for (const auto& [key, value] : object.items())
-    out += (out.empty() ? "" : ", ") + key;
-  return out.empty() ? "it has none" : "it has " + out;
+    out += (out.empty() ? "" : ", ") + told(key);
+  return out.empty() ? "it has none" : "it has " + told(out);
 }
 
 void require_utf8(const std::filesystem::path& path, const text_record& record) {
@@ -81,7 +96,7 @@ void record_parser::json_line(const text_record& record, bool lists) {
   } catch (const json::parse_error& e) {
     refuse(fmt::format("at byte {}: {}", e.byte, reason(e)), keys_.front());
   } catch (const json::exception& e) {
-    refuse(e.what(), keys_.front());
+    refuse(told(e.what()), keys_.front());
   }
   if (!value_->is_object())
     refuse(fmt::format("it is a JSON {}, not an object", value_->type_name()), keys_.front());

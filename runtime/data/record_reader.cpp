@@ -4,6 +4,7 @@
 #include "runtime/core/error.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace troupe::runtime {
 namespace {
@@ -24,12 +25,23 @@ std::string_view without_line_end(std::string_view text) {
 
 record_reader::record_reader(const std::filesystem::path& path,
                              text_format format,
-                             record_position from)
-    : path_(path), file_(path), format_(format), base_(from.byte), line_(from.line) {
-  if (from.byte > 0) {
-    file_.skip(from.byte);
-    return;
+                             record_position from,
+                             cancel_token stop)
+    : path_(path),
+      file_(path),
+      format_(format),
+      stop_(std::move(stop)),
+      base_(from.byte),
+      line_(from.line) {
+  for (auto left = from.byte; left > 0;) {
+    stop_.throw_if_cancelled();
+    // What is not compressed needs no time.
+    const auto step = file_.compressed() ? std::min<std::uint64_t>(left, reading) : left;
+    file_.skip(step);
+    left -= step;
   }
+  if (from.byte > 0)
+    return;
   while (buffer_.size() < 3 && fill())
     ;
   if (buffer_.starts_with("\xef\xbb\xbf"))
@@ -67,6 +79,7 @@ void record_reader::require_room(std::uint64_t bytes) const {
 bool record_reader::fill() {
   if (ended_)
     return false;
+  stop_.throw_if_cancelled();
   if (begin_ > 0) {
     buffer_.erase(0, begin_);
     base_ += begin_;

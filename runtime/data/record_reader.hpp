@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "runtime/core/cancel.hpp"
 #include "runtime/data/inflating_file.hpp"
 #include "runtime/data/text_reader.hpp"
 
@@ -31,8 +32,12 @@ struct text_record {
 /// it.
 class record_reader {
  public:
-  /// From the front, or from where another reader of that file was. Throws as inflating_file.
-  record_reader(const std::filesystem::path& path, text_format format, record_position from = {});
+  /// From the front, or from where another reader of that file was. Throws as inflating_file, and
+  /// `cancelled` here and in `next`: `stop` is looked at each megabyte.
+  record_reader(const std::filesystem::path& path,
+                text_format format,
+                record_position from = {},
+                cancel_token stop = {});
 
   /// False at the end. The text is valid until the next call. Throws input_error as inflating_file,
   /// and for a record of more than `largest` bytes.
@@ -53,6 +58,7 @@ class record_reader {
   std::filesystem::path path_;
   inflating_file file_;
   text_format format_;
+  cancel_token stop_;
   std::string buffer_;
   std::size_t begin_ = 0;     ///< in the buffer, after the last record
   std::size_t scan_ = 0;      ///< the next line

@@ -76,6 +76,12 @@ std::size_t take_body(char* data, std::size_t, std::size_t size, void* opaque) {
 std::size_t take_header(char* data, std::size_t, std::size_t size, void* opaque) {
   auto& to = *static_cast<receiver*>(opaque)->to;
   const std::string_view line(data, size);
+  if (line.starts_with("HTTP/")) {  // a proxy's answer, or 100, may stand before the service's
+    to.etag.clear();
+    to.content_range.clear();
+    to.bucket_region.clear();
+    to.length.reset();
+  }
   const auto colon = line.find(':');
   if (colon == std::string_view::npos)
     return size;
@@ -95,8 +101,15 @@ std::size_t take_header(char* data, std::size_t, std::size_t size, void* opaque)
   else if (name == "x-amz-bucket-region")
     to.bucket_region = printable(value);
   else if (name == "content-length")
-    std::from_chars(value.data(), value.data() + value.size(), to.length);
+    if (std::uint64_t length = 0;
+        std::from_chars(value.data(), value.data() + value.size(), length).ec == std::errc())
+      to.length = length;
   return size;
+}
+
+/// Called each second, and more often while bytes come.
+int look_at_patience(void* opaque, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
+  return static_cast<patience*>(opaque)->is_over() ? 1 : 0;
 }
 
 /// Failures below HTTP that a second attempt may not meet.
@@ -150,7 +163,8 @@ object_connections::~object_connections() {
 }
 
 object_answer object_connections::ask(const object_service& service,
-                                      const object_request& request) {
+                                      const object_request& request,
+                                      patience& until) {
   start_library();
   CURL* curl = nullptr;
   {
@@ -184,6 +198,9 @@ object_answer object_connections::ask(const object_service& service,
   set(CURLOPT_WRITEDATA, &to);
   set(CURLOPT_HEADERFUNCTION, take_header);
   set(CURLOPT_HEADERDATA, &to);
+  set(CURLOPT_XFERINFOFUNCTION, look_at_patience);
+  set(CURLOPT_XFERINFODATA, &until);
+  set(CURLOPT_NOPROGRESS, 0L);
   if (!service.certificates.empty())
     set(CURLOPT_CAINFO, service.certificates.c_str());
   if (request.head)
@@ -205,7 +222,8 @@ object_answer object_connections::ask(const object_service& service,
   const auto code = curl_easy_perform(curl);
   curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &out.status);
   if (code != CURLE_OK && out.failure.empty()) {
-    out.failure = failure[0] != '\0' ? failure : curl_easy_strerror(code);
+    out.failure = printable(failure[0] != '\0' ? failure : curl_easy_strerror(code));
+    out.given_up = code == CURLE_ABORTED_BY_CALLBACK;
     out.again = may_pass(code);
   }
   curl_easy_reset(curl);  // nothing of this request stays, the credentials least

@@ -4,6 +4,7 @@
 
 #include "runtime/object/object_service.hpp"
 #include "runtime/object/object_store.hpp"
+#include "runtime/object/patience.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -23,11 +24,12 @@ struct object_request {
 };
 
 struct object_answer {
-  long status = 0;      ///< of HTTP; 0: there was no answer
-  std::string failure;  ///< why the transfer failed, as libcurl says it; empty: it did not
-  bool again = false;   ///< whether such a failure may pass
+  long status = 0;        ///< of HTTP; 0: there was no answer
+  std::string failure;    ///< why the transfer failed, as libcurl says it; empty: it did not
+  bool again = false;     ///< whether such a failure may pass
+  bool given_up = false;  ///< the patience was over
   std::string etag, content_range, bucket_region;  ///< headers, empty where they are missing
-  std::uint64_t length = 0;                        ///< Content-Length, for `head`
+  std::optional<std::uint64_t> length;             ///< Content-Length, for `head`
   std::string body;  ///< at most the bytes asked for; of an error its beginning
 };
 
@@ -39,9 +41,9 @@ class object_connections {
   object_connections(const object_connections&) = delete;
   object_connections& operator=(const object_connections&) = delete;
 
-  /// One attempt. Blocks; what went wrong stands in the answer. Throws io_error where libcurl
-  /// itself cannot be used.
-  object_answer ask(const object_service& service, const object_request& request);
+  /// One attempt. Blocks, a second at most beyond the patience; what went wrong stands in the
+  /// answer. Throws io_error where libcurl itself cannot be used.
+  object_answer ask(const object_service& service, const object_request& request, patience& until);
 
  private:
   struct state;

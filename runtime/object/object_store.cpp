@@ -10,7 +10,6 @@
 #include <list>
 #include <map>
 #include <mutex>
-#include <thread>
 #include <unistd.h>
 #include <utility>
 
@@ -76,6 +75,22 @@ struct kept_chunk {
   std::string bytes;
 };
 
+/// What killed processes began to write of a file, here or on another host that shares the folder:
+/// no process is silent for a day.
+void remove_old_parts(const std::filesystem::path& of) {
+  namespace fs = std::filesystem;
+  const auto begin = of.filename().string() + ".partial-";
+  const auto old = fs::file_time_type::clock::now() - std::chrono::hours(24);
+  std::error_code failure;
+  for (fs::directory_iterator at(of.parent_path(), failure), end; !failure && at != end;
+       at.increment(failure)) {
+    std::error_code gone;
+    if (at->path().filename().string().starts_with(begin) && at->last_write_time(gone) < old
+        && !gone)
+      fs::remove(at->path(), gone);
+  }
+}
+
 }  // namespace
 
 struct object_store::state {
@@ -83,9 +98,11 @@ struct object_store::state {
   std::mutex mutex;
   std::optional<object_service> service;
   std::unique_ptr<object_connections> connections;
+  std::mutex keeping;  // a file of the folder is written by one thread
   std::map<std::string, object_facts> pins;
   std::map<chunk_name, std::shared_ptr<kept_chunk>> chunks;
   std::list<chunk_name> used;  // the one used last at the end
+  patience until;
 
   const object_service& serving() {
     const std::lock_guard lock(mutex);
@@ -100,7 +117,9 @@ struct object_store::state {
     const auto& from = serving();
     auto pause = limits.first_pause;
     for (int attempt = 1;; ++attempt) {
-      auto out = connections->ask(from, request);
+      auto out = connections->ask(from, request, until);
+      if (out.given_up || (passing(out) && until.is_over()))
+        refuse_to_wait(request, out);
       if (!passing(out))
         return out;
       if (attempt >= limits.attempts)
@@ -115,9 +134,18 @@ struct object_store::state {
                                    reinterpret_cast<std::uintptr_t>(&out),
                                    std::uint64_t(attempt)};
       const auto share = 512 + hash64(who, sizeof who) % 512;
-      std::this_thread::sleep_for(pause * std::int64_t(share) / 1024);
+      if (!until.sleep_for(pause * std::int64_t(share) / 1024))
+        refuse_to_wait(request, out);
       pause = std::min(2 * pause, limits.longest_pause);
     }
+  }
+
+  [[noreturn]] void refuse_to_wait(const object_request& request, const object_answer& x) {
+    throw io_error(
+        "cannot read {}: the run was told to end, and waits no longer than {:.1f} s for the "
+        "service; run it again",
+        x.given_up ? fmt::format("'{}'", to_string(request.object)) : story(request.object, x),
+        double(until.grace().count()) / 1e3);
   }
 
   [[noreturn]] void refuse(const object_request& request, const object_answer& x) {
@@ -138,7 +166,8 @@ struct object_store::state {
   object_facts empty_object(const object_request& range) {
     object_request request{.object = range.object, .head = true};
     const auto found = ask(request);
-    if (!found.failure.empty() || found.status != 200 || found.length != 0 || found.etag.empty())
+    if (!found.failure.empty() || found.status != 200 || found.length != std::uint64_t{0}
+        || found.etag.empty())
       refuse(request, found);
     return {0, found.etag};
   }
@@ -266,6 +295,14 @@ std::optional<object_facts> object_store::find(const object_url& object) const {
   }
 }
 
+void object_store::end_by(const cancel_token& ending, std::chrono::milliseconds grace) const {
+  state_->until.end_by(ending, grace);
+}
+
+void object_store::end_by(const cancel_token& ending) const {
+  end_by(ending, state_->limits.grace);
+}
+
 void object_store::read(const object_url& object,
                         std::uint64_t offset,
                         std::span<std::byte> out) const {
@@ -285,6 +322,7 @@ void object_store::read(const object_url& object,
 
 mapped_file object_store::kept(const object_url& object,
                                const std::filesystem::path& folder) const {
+  const std::lock_guard one(state_->keeping);
   const auto pinned = state_->facts(object);
   digester name;
   name.add(state_->serving().endpoint).add("\n").add(to_string(object));
@@ -311,6 +349,7 @@ mapped_file object_store::kept(const object_url& object,
                   to_string(object));
   }
   make_folder(folder);
+  remove_old_parts(path);
   {
     file_writer to(path);
     std::string part;

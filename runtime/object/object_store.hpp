@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include "runtime/core/cancel.hpp"
 #include "runtime/core/file.hpp"
 #include "runtime/object/object_url.hpp"
 
@@ -27,6 +28,9 @@ struct object_limits {
   std::chrono::milliseconds longest_pause{10000};
   std::chrono::seconds connect{10};  ///< until a connection stands
   std::chrono::seconds silence{20};  ///< with less than 1 KiB a second: an attempt has failed
+  /// For what is asked for when the run is told to end: attempts that are turned away at once all
+  /// fit into it, and clusters kill after 30 s.
+  std::chrono::milliseconds grace{10000};
 };
 
 /// An object's state.
@@ -43,7 +47,8 @@ struct object_facts {
 /// Connection errors, 429 and 5xx are tried again, with pauses, `attempts` times in all. Then, and
 /// at once for all else, a function throws: input_error for what the user can mend (no such object,
 /// no permission, an object that changed, a wrong endpoint), io_error for a service that fails.
-/// Both name bucket, key, HTTP status and the service's code; no text has a credential.
+/// Both name bucket, key, HTTP status and the service's code; no text has a credential. io_error,
+/// too, once the run was told to end (end_by).
 class object_store {
  public:
   /// Of the service that the environment names (see service_from), which is asked for at the first
@@ -64,8 +69,14 @@ class object_store {
   void read(const object_url& object, std::uint64_t offset, std::span<std::byte> out) const;
 
   /// The whole object as a file in `folder`, which is made where it is missing; the file is used
-  /// again as long as the object and the file are unchanged.
+  /// again as long as the object and the file are unchanged. What a killed process left of it goes
+  /// when it is a day old.
   mapped_file kept(const object_url& object, const std::filesystem::path& folder) const;
+
+  /// For all copies: once `ending` is cancelled, what waits for the service, or comes to, ends:
+  /// after `grace`, and a second at most, with io_error.
+  void end_by(const cancel_token& ending, std::chrono::milliseconds grace) const;
+  void end_by(const cancel_token& ending) const;  ///< after object_limits::grace
 
  private:
   struct state;

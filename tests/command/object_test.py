@@ -6,7 +6,9 @@
 import os
 import pathlib
 import struct
+import subprocess
 import sys
+import time
 
 import cli_test
 from cli_test import SMALL, run, works, wrong
@@ -234,6 +236,28 @@ def check_changed(folder):
         # A service that takes no notice of If-Match is seen through.
         server.plant(name, s3_server.with_etag('"other"'), times=9, after=1)
         refused("no longer the object", words, '"other"')
+
+
+def check_signal(folder):
+    """A run that waits for an object ends soon after SIGTERM, not when all attempts have failed."""
+    data_set(folder, "a", 40, 64000)
+    words = job(folder, "--data-path", "s3://lake/deep dir+é/a")
+    with Server(objects(folder, "a")) as server:
+        environment(folder, server)
+        # The first chunk comes with the size; training wants the others.
+        server.plant("lake/deep dir+é/a.bin", s3_server.mute, times=9, after=1)
+        with subprocess.Popen([cli_test.PROGRAM, *map(str, words)], stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT) as it:
+            if not server.waits.wait(60):
+                it.kill()
+                raise wrong("nobody asked for a second chunk")
+            began = time.monotonic()
+            it.terminate()
+            said = it.communicate(timeout=200)[0].decode("utf8", "replace")
+            took = time.monotonic() - began
+    # object_limits::grace is 10 s, curl looks each second; six attempts of 20 s take two minutes.
+    if it.returncode != 2 or "told to end" not in said or "s3://lake/deep dir+é/a.bin" not in said or took > 19:
+        raise wrong(f"exit code {it.returncode} after {took:.1f} s:\n{said}")
 
 
 if __name__ == "__main__":

@@ -5,16 +5,20 @@
 #include "runtime/core/error.hpp"
 #include "runtime/tokenizer/tokenizer.hpp"
 
+#include <functional>
+#include <new>
 #include <string>
 #include <vector>
 
 namespace troupe::tests {
 
 /// The id of a byte is the byte; 256 ends a document; one pair of bytes may be a token of its own;
-/// special tokens by name follow. The text "bad" cannot be encoded.
+/// special tokens by name follow. The text "bad" cannot be encoded, and for "no memory" there is
+/// none.
 class byte_tokenizer final : public runtime::tokenizer {
  public:
   static constexpr std::int32_t end = 256, pair = 257;
+  std::function<void()> before_each;  ///< called before a text is encoded
 
   explicit byte_tokenizer(std::string merged = {}, std::vector<std::string> named = {})
       : merged_(std::move(merged)), named_(std::move(named)) {}
@@ -22,6 +26,10 @@ class byte_tokenizer final : public runtime::tokenizer {
   void append(std::string_view text,
               std::vector<std::int32_t>& ids,
               runtime::special_tokens specials) const override {
+    if (before_each)
+      before_each();
+    if (text == "no memory")
+      throw std::bad_alloc();
     if (text == "bad")
       throw runtime::input_error("the text is bad");
     for (std::size_t i = 0; i < text.size(); ++i)

@@ -31,6 +31,13 @@ def cut(handler, answer):
     handler.close_connection = True
 
 
+def mute(handler, answer):
+    """Never answers."""
+    handler.server.waits.set()
+    handler.server.ends.wait()
+    handler.close_connection = True
+
+
 def short(handler, answer):
     """A body that is shorter than its range."""
     code, headers, body = answer
@@ -140,6 +147,7 @@ class Server(http.server.ThreadingHTTPServer):
         self.seen = []  # (name, Range, whether signed)
         self.faults = []  # [name, fault, how often, requests before]
         self.lock = threading.Lock()
+        self.waits, self.ends = threading.Event(), threading.Event()  # of `mute`
         self.address = f"http://127.0.0.1:{self.server_address[1]}"
 
     def plant(self, name, fault, times=1, after=0):
@@ -171,5 +179,6 @@ class Server(http.server.ThreadingHTTPServer):
         return self
 
     def __exit__(self, *_):
+        self.ends.set()
         self.shutdown()
         self.server_close()

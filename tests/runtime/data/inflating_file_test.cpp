@@ -92,6 +92,7 @@ TEST_CASE("a compressed file that is cut or damaged is named", "[data]") {
   CHECK_THAT(refused(folder / "a.zst", zstd("one") + "rest"), ContainsSubstring("damaged"));
   CHECK_THAT(refused(folder / "a", std::string("\xfd\x37zXZ\0\0", 7)), ContainsSubstring("by xz"));
   CHECK_THAT(refused(folder / "a", "BZh91AY&SY"), ContainsSubstring("by bzip2"));
+  CHECK_THAT(refused(folder / "a", "BZh61AY&SY"), ContainsSubstring("by bzip2"));
 }
 
 TEST_CASE("compressed text is skipped to a place", "[data]") {

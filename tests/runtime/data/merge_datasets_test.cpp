@@ -9,8 +9,12 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <algorithm>
 #include <cerrno>
+#include <fstream>
 #include <iterator>
+#include <sys/wait.h>
+#include <unistd.h>
 
 using namespace troupe::runtime;
 using namespace troupe::tests;
@@ -40,6 +44,57 @@ std::filesystem::path put_files(const std::filesystem::path& prefix, const json&
 
 std::ptrdiff_t files_in(const std::filesystem::path& folder) {
   return std::distance(std::filesystem::directory_iterator(folder), {});
+}
+
+/// In another process, killed at a call that changes something in the folder; true when it was.
+bool killed_merge(const merge_options& options, const disk_fault& at) {
+  const auto child = ::fork();
+  if (child == 0) {
+    plant(at);
+    try {
+      merge_datasets(options);
+    } catch (...) {
+      ::_exit(1);
+    }
+    ::_exit(0);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  REQUIRE((WIFSIGNALED(status) || WEXITSTATUS(status) == 0));
+  return WIFSIGNALED(status);
+}
+
+/// Of this process, as the kernel counts it.
+std::int64_t peak_memory() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with("VmHWM:"))
+      return std::stoll(line.substr(6)) << 10;
+  return -1;
+}
+
+/// By how much a merge raises the peak memory of another process, in bytes.
+std::int64_t memory_of(const merge_options& options) {
+  int ends[2] = {};
+  REQUIRE(::pipe(ends) == 0);
+  const auto child = ::fork();
+  if (child == 0) {
+    std::int64_t grown = -1;
+    try {
+      const auto before = peak_memory();  // a new process has none of its parent's
+      merge_datasets(options);
+      grown = before < 0 ? -1 : peak_memory() - before;
+    } catch (...) {
+    }
+    ::_exit(::write(ends[1], &grown, sizeof grown) == sizeof grown ? 0 : 1);
+  }
+  std::int64_t grown = -1;
+  CHECK(::read(ends[0], &grown, sizeof grown) == sizeof grown);
+  ::close(ends[0]);
+  ::close(ends[1]);
+  ::waitpid(child, nullptr, 0);
+  REQUIRE(grown >= 0);
+  return grown;
 }
 
 const dataset_manifest ours = {.tokenizer = "GPT2BPETokenizer", .fingerprint = "ab"};
@@ -189,4 +244,87 @@ TEST_CASE("a merge that fails or is stopped leaves the old data set alone", "[da
   merge_datasets(options);
   CHECK(indexed_dataset(folder / "out/all").tokens() == 10);
   CHECK(files_in(folder / "out") == 2);
+}
+
+TEST_CASE("a killed merge is not seen, and the next one makes the bytes of one that was not",
+          "[data]") {
+  const scratch_folder folder;
+  write_dataset(folder / "a", 70'000, std::vector(90'000, std::vector<std::int32_t>{4, 1}));
+  write_manifest(folder / "a", ours);
+  const auto options = [&](const char* to) {
+    return merge_options{.inputs = {folder / "a", folder / "a"},
+                         .output_prefix = folder / to / "all"};
+  };
+  const auto bytes_in = [&](const char* to) {
+    return read_text(bin_path(folder / to / "all")) + read_text(idx_path(folder / to / "all"))
+           + read_text(manifest_path(folder / to / "all"));
+  };
+  for (const auto* to : {"whole", "older", "out"})
+    std::filesystem::create_directory(folder / to);
+  merge_datasets(options("whole"));
+  const auto expected = bytes_in("whole");
+  write_dataset(folder / "older/all", 300, {{9}});
+  write_manifest(folder / "older/all", others);
+  const auto older = bytes_in("older");
+
+  std::uint64_t n = 1, unseen = 0, half_done = 0;
+  for (;; ++n) {
+    std::filesystem::remove_all(folder / "out");
+    std::filesystem::copy(folder / "older", folder / "out");
+    if (!killed_merge(options("out"), {.below = (folder / "out/all").string(), .nth = n}))
+      break;
+    // Without an index nobody sees a data set.
+    if (std::filesystem::exists(folder / "out/all.idx")) {
+      const auto seen = bytes_in("out");
+      CHECK((seen == older || seen == expected));
+      unseen += seen == older ? 1 : 0;
+    }
+    half_done += std::filesystem::exists(folder / "out/all.bin.partial") ? 1 : 0;
+    merge_datasets(options("out"));
+    CHECK(bytes_in("out") == expected);
+    CHECK(files_in(folder / "out") == 3);
+  }
+  CHECK(n > 15);  // it was killed at that many places
+  CHECK(unseen > 5);
+  CHECK(half_done > 5);
+}
+
+TEST_CASE("a merge needs no more memory for more data", "[data]") {
+  const scratch_folder folder;
+  constexpr std::int64_t mb = 1 << 20;
+  const auto tokens = [&](const char* name, std::int64_t bytes) {
+    write_dataset(folder / name, 70'000, {{1}});
+    // One sequence of zeros, as long as it is told.
+    const auto length = std::int32_t(bytes / 4);
+    std::filesystem::resize_file(bin_path(folder / name), std::uintmax_t(bytes));
+    std::fstream index(idx_path(folder / name), std::ios::in | std::ios::out | std::ios::binary);
+    index.seekp(34);
+    index.write(reinterpret_cast<const char*>(&length), sizeof length);
+  };
+  tokens("small", 4 * mb);
+  tokens("large", 256 * mb);
+  const auto grown = [&](const std::vector<std::filesystem::path>& inputs) {
+    return memory_of({.inputs = inputs, .output_prefix = folder / "all"});
+  };
+  // Four buffers of a megabyte, some of them twice as large while they grow; a sanitizer keeps what
+  // is freed for a while.
+  constexpr auto most = 32 * mb;
+  CHECK(grown({folder / "small"}) < most);
+  CHECK(grown({folder / "large", folder / "large"}) < most);
+  // Of indices one is mapped at a time, and no array has a place for each sequence.
+  constexpr std::int64_t sequences = 5'000'000;
+  write_dataset(folder / "many", 70'000, {std::vector<std::int32_t>(sequences, 0)});
+  const auto index = std::int64_t(std::filesystem::file_size(idx_path(folder / "many")));
+  CHECK(index > most);
+  CHECK(grown(std::vector<std::filesystem::path>(4, folder / "many")) < index + most);
+}
+
+TEST_CASE("objects are not merged, nor is anything merged into one", "[data]") {
+  const scratch_folder folder;
+  write_dataset(folder / "a", 300, {{2}});
+  CHECK_THROWS_WITH(merge_datasets({.inputs = {"s3://lake/a"}, .output_prefix = folder / "b"}),
+                    ContainsSubstring("s3://lake/a") && ContainsSubstring("copy it"));
+  CHECK_THROWS_WITH(merge_datasets({.inputs = {folder / "a"}, .output_prefix = "s3://lake/b"}),
+                    ContainsSubstring("objects are only read"));
+  CHECK_FALSE(std::filesystem::exists("s3:"));
 }

@@ -1,6 +1,9 @@
 #include "runtime/core/file.hpp"
+#include "runtime/core/file_lock.hpp"
+#include "runtime/data/dataset_parts.hpp"
 #include "runtime/data/indexed_dataset.hpp"
 #include "runtime/data/preprocess.hpp"
+#include "runtime/data/record_reader.hpp"
 #include "tests/runtime/data/compressed.hpp"
 #include "tests/support/byte_tokenizer.hpp"
 #include "tests/support/disk_faults.hpp"
@@ -10,10 +13,12 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <map>
+#include <new>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <utility>
 
 using namespace troupe::runtime;
 using namespace troupe::tests;
@@ -203,4 +208,145 @@ TEST_CASE("PREPROCESS-A: text in memory is bounded, whatever the documents", "[d
                                 .output_prefix = folder / "c",
                                 .largest_document = 1'000'000}),
                     ContainsSubstring("large.jsonl', line 21") && ContainsSubstring("split it"));
+}
+
+TEST_CASE("runs of other keys of one output do not share a journal", "[data]") {
+  const scratch_folder folder;
+  write_inputs(folder);
+  std::filesystem::create_directory(folder / "out");
+  const auto options = options_in(folder, "out");
+  auto other = options;
+  other.json_keys = {"b"};
+  {
+    const file_lock first(options.output_prefix.string() + ".journal", "write");
+    CHECK_THROWS_WITH(preprocess(byte_tokenizer(), other), ContainsSubstring("is writing there"));
+  }
+  REQUIRE(killed(options, {.below = (folder / "out").string(), .nth = 60}));
+  other.resume = false;
+  CHECK(preprocess(byte_tokenizer(), other)[0].documents == 18'000);
+  // Nor are the parts of the keys that it left aside left for ever.
+  CHECK(names_in(folder / "out")
+        == std::set<std::string>{
+            "c_b_document.manifest.json", "c_b_document.bin", "c_b_document.idx"});
+}
+
+TEST_CASE("a journal that somebody else wrote makes nobody remove another's files", "[data]") {
+  const scratch_folder folder;
+  write_inputs(folder);
+  std::filesystem::create_directory(folder / "out");
+  write_text(folder / "mine.bin.partial", "kept");
+  std::filesystem::create_directory(folder / "out/c_");
+  write_text(
+      folder / "out/c.journal",
+      R"({"format": 1, "identity": {"json_keys": ["/../../mine", 7], "split_sentences": false}})");
+  auto options = options_in(folder, "out");
+  options.resume = false;
+  CHECK(preprocess(byte_tokenizer(), options)[0].documents == 18'000);
+  CHECK(read_text(folder / "mine.bin.partial") == "kept");
+}
+
+TEST_CASE("a run that the system ends for want of memory can be gone on with", "[data]") {
+  const scratch_folder folder;
+  write_inputs(folder);
+  write_text(folder / "a.jsonl",
+             read_text(folder / "a.jsonl") + "{\"text\": \"no memory\", \"b\": \"\"}\n");
+  std::filesystem::create_directory(folder / "out");
+  const auto options = options_in(folder, "out");
+  CHECK_THROWS_AS(preprocess(byte_tokenizer(), options), std::bad_alloc);
+  CHECK(names_in(folder / "out").contains("c.journal"));
+  CHECK_THROWS_AS(preprocess(byte_tokenizer(), options), std::bad_alloc);
+  CHECK(names_in(folder / "out").contains("c_text_document.bin.partial"));
+}
+
+TEST_CASE("an input that is written while it is read is refused", "[data]") {
+  const scratch_folder folder;
+  const auto path = folder / "a.txt";
+  std::string lines;  // more than is read before the first is tokenized
+  for (int i = 0; i < 5'000; ++i)
+    lines += std::string(1'000, 'x') + "\n";
+  write_text(path, lines);
+  byte_tokenizer with;
+  bool written = false;
+  with.before_each = [&] {
+    if (!std::exchange(written, true))
+      write_text(path, lines + "y\n");
+  };
+  CHECK_THROWS_WITH(preprocess(with,
+                               {.inputs = {path},
+                                .output_prefix = folder / "out/c",
+                                .format = text_format::lines,
+                                .workers = 1}),
+                    ContainsSubstring("a.txt'") && ContainsSubstring("while it was read"));
+  CHECK(std::filesystem::is_empty(folder / "out"));
+}
+
+TEST_CASE("parts that somebody removed are not taken for an older data set", "[data]") {
+  const scratch_folder folder;
+  write_inputs(folder);
+  std::filesystem::create_directory(folder / "out");
+  auto options = options_in(folder, "out");
+  options.journal_interval = std::uint64_t{1} << 40;  // fewer calls to be killed at
+  auto older = options;
+  older.inputs = {folder / "a.jsonl"};
+  preprocess(byte_tokenizer(), older);
+  // Killed when all was read, and nothing yet published.
+  std::uint64_t nth = 10;
+  for (;; ++nth) {
+    REQUIRE(killed(options, {.below = (folder / "out").string(), .nth = nth}));
+    const auto journal = folder / "out/c.journal";
+    if (std::filesystem::exists(journal)
+        && nlohmann::json::parse(read_text(journal))["progress"]["read"] == true)
+      break;
+    std::filesystem::remove(journal);
+  }
+  for (const auto& name : names_in(folder / "out"))
+    if (name.ends_with(".partial"))
+      std::filesystem::remove(folder / "out" / name);
+  CHECK_THROWS_WITH(preprocess(byte_tokenizer(), options), ContainsSubstring("its parts are gone"));
+  CHECK(preprocess(byte_tokenizer(), options)[0].documents == 18'000);
+}
+
+TEST_CASE("a data set of more sequences than anybody reads is refused", "[data]") {
+  const scratch_folder folder;
+  const auto prefix = folder / "many";
+  write_text(folder / "many.lengths.partial", "");
+  std::filesystem::resize_file(folder / "many.lengths.partial",
+                               4 * std::uint64_t(most_sequences - 1));  // a hole, no space
+  dataset_parts parts(prefix, token_type::u16, {.sequences = most_sequences - 1});
+  const std::int32_t lengths[] = {1, 1};
+  parts.add_lengths(std::span(lengths).first(1));
+  CHECK_THROWS_WITH(parts.add_lengths(std::span(lengths).first(1)),
+                    ContainsSubstring("2147483647") && ContainsSubstring("blend"));
+}
+
+TEST_CASE("a preprocess that is stopped looks up from blank text and from what it skips",
+          "[data]") {
+  const scratch_folder folder;
+  write_text(folder / "blank.txt.gz", gzip(std::string(5 << 20, '\n')));
+  const cancel_token stop;
+  record_reader blank(folder / "blank.txt.gz", text_format::lines, {}, stop);
+  stop.cancel();
+  text_record none;
+  CHECK_THROWS_AS(blank.next(none), cancelled);
+  CHECK_THROWS_AS(
+      record_reader(folder / "blank.txt.gz", text_format::lines, {.byte = 4 << 20}, stop),
+      cancelled);
+}
+
+TEST_CASE("an input that is the output, and objects, are refused", "[data]") {
+  const scratch_folder folder;
+  write_text(folder / "c_text_document.bin", "1 2 3\n");
+  CHECK_THROWS_WITH(
+      preprocess(byte_tokenizer(),
+                 {.inputs = {folder / "c_text_document.bin"}, .output_prefix = folder / "." / "c"}),
+      ContainsSubstring("it is the output, too"));
+  CHECK(read_text(folder / "c_text_document.bin") == "1 2 3\n");
+  CHECK_THROWS_WITH(
+      preprocess(byte_tokenizer(),
+                 {.inputs = {folder / "c_text_document.bin"}, .output_prefix = "s3://lake/c"}),
+      ContainsSubstring("objects are only read"));
+  CHECK_THROWS_WITH(
+      preprocess(byte_tokenizer(), {.inputs = {"s3://lake/a.txt"}, .output_prefix = folder / "c"}),
+      ContainsSubstring("read from files"));
+  CHECK_FALSE(std::filesystem::exists("s3:"));
 }

@@ -151,3 +151,22 @@ TEST_CASE("a list of strings is sentences that somebody else cut", "[data]") {
   preprocess(bytes, {.inputs = {folder / "a.jsonl"}, .output_prefix = folder / "c"});
   CHECK(texts(folder / "c_text_document") == list{"A. B", "c"});
 }
+
+TEST_CASE("what a file says is told shortly, and without control bytes", "[data]") {
+  const scratch_folder folder;
+  std::string keys = "{\"\\u001b[2J\": 1";
+  for (int i = 0; i < 20'000; ++i)
+    keys += fmt::format(", \"kéy{}\": 1", i);
+  write_text(folder / "keys.jsonl", keys + "}\n");
+  write_text(folder / "open.jsonl", "{\"text\": \"" + std::string(1'000'000, 'x') + "\n");
+  for (const auto* name : {"keys.jsonl", "open.jsonl"})
+    try {
+      preprocess(bytes, {.inputs = {folder / name}, .output_prefix = folder / "c"});
+      FAIL("accepted");
+    } catch (const input_error& e) {
+      const std::string said = e.what();
+      CHECK(said.size() < 1'000);
+      CHECK(said.find('\x1b') == std::string::npos);
+      CHECK_THAT(said, ContainsSubstring(name) && ContainsSubstring("..."));
+    }
+}

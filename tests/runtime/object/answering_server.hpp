@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <charconv>
+#include <chrono>
 #include <cstdint>
 #include <fmt/format.h>
 #include <netinet/in.h>
@@ -22,9 +23,10 @@ namespace troupe::tests {
 
 class answering_server {
  public:
-  /// Without an object it takes connections and never answers.
-  explicit answering_server(std::string object = {})
-      : object_(std::move(object)), socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
+  /// Without an object it takes connections and never answers; with one it answers as often as it
+  /// is told, and then no more.
+  explicit answering_server(std::string object = {}, int answers = 1 << 30)
+      : answers_(answers), object_(std::move(object)), socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
     sockaddr_in at{};
     at.sin_family = AF_INET;
     at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -71,7 +73,11 @@ class answering_server {
         return;
       asked.append(some, std::size_t(size));
     }
-    ++requests_;
+    if (++requests_ > answers_) {
+      while (!ended_)
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      return;
+    }
     std::size_t first = 0, last = 0;
     const auto at = asked.find("Range: bytes=") + 13, dash = asked.find('-', at);
     std::from_chars(asked.data() + at, asked.data() + dash, first);
@@ -88,6 +94,7 @@ class answering_server {
     [[maybe_unused]] const auto sent = ::send(to, text.data(), text.size(), MSG_NOSIGNAL);
   }
 
+  int answers_;
   std::string object_, address_;
   int socket_;
   std::atomic<bool> ended_ = false;

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <fstream>
 #include <thread>
 #include <vector>
@@ -179,4 +180,63 @@ TEST_CASE("a service that does not answer is asked so often, and no more", "[obj
                             .silence = std::chrono::seconds(1)});
   CHECK_THROWS_WITH(store.facts({"lake", "x"}),
                     ContainsSubstring("s3://lake/x") && ContainsSubstring("2 attempts failed"));
+}
+
+TEST_CASE("who waits for an object ends when the run does", "[object]") {
+  using namespace std::chrono_literals;
+  const tests::answering_server silent, mute("0123456789", 1);
+  const object_url object{"lake", "x"};
+  // Attempts of 20 s each; the bound is one second of curl's, and room for a loaded machine.
+  const auto ends_soon = [&](const object_store& store, const auto& reads, auto grace) {
+    const cancel_token ending;
+    store.end_by(ending, grace);
+    const auto began = std::chrono::steady_clock::now();
+    auto signal = start_thread("signal", [&] {
+      std::this_thread::sleep_for(200ms);
+      ending.cancel();
+    });
+    CHECK_THROWS_WITH(reads(),
+                      ContainsSubstring("s3://lake/x") && ContainsSubstring("told to end"));
+    CHECK(std::chrono::steady_clock::now() - began < 10s);
+    CHECK(std::chrono::steady_clock::now() - began > grace);
+  };
+  const object_store never({.endpoint = silent.address()});
+  ends_soon(
+      never, [&] { never.facts(object); }, 0ms);
+  ends_soon(
+      never, [&] { never.facts(object); }, 1500ms);
+  const object_store half({.endpoint = mute.address()}, {.chunk = 4, .memory = 8});
+  CHECK(text_at(half, object, 0, 4) == "0123");
+  ends_soon(
+      half, [&] { text_at(half, object, 4, 4); }, 0ms);
+  CHECK(text_at(half, object, 0, 4) == "0123");  // which waits for nobody
+  // Nobody listens: the pauses between attempts end, too.
+  const object_store refused({.endpoint = "http://127.0.0.1:1"},
+                             {.first_pause = 60s, .longest_pause = 60s});
+  ends_soon(
+      refused, [&] { refused.facts(object); }, 0ms);
+}
+
+TEST_CASE("what killed runs began to keep goes when it is old", "[object]") {
+  const tests::scratch_folder folder;
+  const object_url object{"lake", "x"};
+  const auto keep = [&](const tests::answering_server& server) {
+    return std::string(
+        object_store({.endpoint = server.address()}).kept(object, folder.path()).text());
+  };
+  const tests::answering_server server("0123456789");
+  CHECK(keep(server) == "0123456789");
+  std::filesystem::path kept;
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path()))
+    if (entry.path().extension() == ".object")
+      kept = entry.path();
+  const std::filesystem::path old = kept.string() + ".partial-1",
+                              young = kept.string() + ".partial-2";
+  for (const auto& part : {old, young, kept})
+    std::ofstream(part) << "half";
+  std::filesystem::last_write_time(
+      old, std::filesystem::file_time_type::clock::now() - std::chrono::hours(25));
+  CHECK(keep(server) == "0123456789");
+  CHECK_FALSE(std::filesystem::exists(old));
+  CHECK(std::filesystem::exists(young));
 }
