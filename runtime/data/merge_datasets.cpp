@@ -5,6 +5,7 @@
 #include "runtime/core/file_lock.hpp"
 #include "runtime/core/file_reader.hpp"
 #include "runtime/core/progress.hpp"
+#include "runtime/core/same_file.hpp"
 #include "runtime/data/conversation_files.hpp"
 #include "runtime/data/dataset_manifest.hpp"
 #include "runtime/data/dataset_parts.hpp"
@@ -47,12 +48,9 @@ std::vector<fs::path> datasets_of(const fs::path& folder) {
 }
 
 void refuse_output_as_input(const fs::path& input, const fs::path& output) {
-  std::error_code failure;
   for (const auto& path : {bin_path(output), idx_path(output)})
     for (const auto& from : {bin_path(input), idx_path(input)})
-      // By name, too: a folder on the way may not be there yet.
-      if (fs::equivalent(path, from, failure)
-          || fs::weakly_canonical(path, failure) == fs::weakly_canonical(from, failure))
+      if (name_one_file(path, from))
         throw input_error("cannot merge into '{}': it is the input '{}', too; give another output",
                           output.string(),
                           input.string());

@@ -5,6 +5,7 @@
 #include "runtime/core/file.hpp"
 #include "runtime/core/file_lock.hpp"
 #include "runtime/core/progress.hpp"
+#include "runtime/core/same_file.hpp"
 #include "runtime/data/preprocess_journal.hpp"
 #include "runtime/data/preprocess_workers.hpp"
 #include "runtime/data/sentence_splitter.hpp"
@@ -98,8 +99,11 @@ class run {
     for (const auto& key : options.json_keys)
       prefixes_.push_back(options.output_prefix.string() + "_" + key
                           + (options.split_sentences ? "_sentence" : "_document"));
-    for (const auto& prefix : prefixes_)
+    for (const auto& prefix : prefixes_) {
+      for (const auto& output : {bin_path(prefix), idx_path(prefix)})
+        require_no_input("the output", output, options.inputs);
       locks_.emplace_back(prefix, "write the data set");
+    }
     at_.by_key.resize(prefixes_.size());
   }
 
