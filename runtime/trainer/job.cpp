@@ -344,6 +344,9 @@ void validate_resuming(const training_job& job, sentences& wrong) {
   if (c.finetune && c.load.empty() && c.load_hub.empty())
     wrong.emplace_back(
         "`checkpoints.finetune` needs `checkpoints.load` DIR: whose parameters to start from");
+  if (c.exit_on_missing && c.load.empty() && c.load_hub.empty())
+    wrong.emplace_back(
+        "`checkpoints.exit_on_missing` needs `checkpoints.load` DIR: where the checkpoint must be");
   if (c.strict_identity && (c.finetune || c.no_load_optim))
     wrong.push_back(fmt::format(
         "`checkpoints.strict_identity` holds a run to its bits, which {} gives up: leave one out",
