@@ -6,6 +6,7 @@
 #include "runtime/core/error.hpp"
 #include "runtime/core/json_text.hpp"
 #include "runtime/core/progress.hpp"
+#include "runtime/core/terminal_text.hpp"
 
 #include <cstdio>
 #include <memory>
@@ -32,11 +33,8 @@ const std::string& only_folder(const checkpoint_flags& flags) {
 }
 
 /// Names come from files that nobody vouches for: none of them steers the terminal.
-int print(std::string text, int code = 0) {
-  for (auto& c : text)
-    if ((c >= 0 && c < ' ' && c != '\n') || c == 127)
-      c = '?';
-  std::fputs(text.c_str(), stdout);
+int print(const std::string& text, int code = 0) {
+  std::fputs(runtime::without_control(text).c_str(), stdout);
   return code;
 }
 

@@ -5,6 +5,7 @@
 #include "runtime/core/error.hpp"
 #include "runtime/core/json_text.hpp"
 #include "runtime/core/progress.hpp"
+#include "runtime/core/same_file.hpp"
 #include "runtime/data/text_reader.hpp"
 #include "runtime/data/trigram.hpp"
 #include "runtime/inference/score.hpp"
@@ -99,6 +100,27 @@ void measure(const std::vector<std::string>& documents, const eval_flags& flags,
       });
 }
 
+/// Only logits may be written over: so no weights, and no tokenizer.
+void require_logits(const std::filesystem::path& path) {
+  std::error_code failure;
+  if (path.empty() || !std::filesystem::is_regular_file(path, failure)
+      || std::filesystem::file_size(path, failure) == 0)
+    return;
+  const auto has_logits = [&] {
+    try {
+      const runtime::safetensors_file file(path);
+      return file.find("tokens") != nullptr && file.find("logits") != nullptr;
+    } catch (const runtime::input_error&) {
+      return false;
+    }
+  };
+  if (!has_logits())
+    throw usage_error(
+        "--logits '{}': this file is there and has no logits; it would be written over: name "
+        "another one",
+        path.string());
+}
+
 double trigram_bits(const std::vector<std::string>& documents, const eval_flags& flags) {
   const auto judge = std::make_unique<runtime::trigram_model>();
   for (const auto& text : documents_of(flags.trigram_from, flags))
@@ -154,6 +176,9 @@ std::string page_of(const evaluation& x, const eval_flags& flags) {
 int evaluate(const eval_flags& flags) {
   if (flags.input.empty())
     throw usage_error("--input FILE is missing: the text to evaluate on");
+  const std::filesystem::path read[] = {flags.input, flags.trigram_from};
+  runtime::require_no_input("--logits", flags.logits, read);
+  require_logits(flags.logits);
   const auto documents = documents_of(flags.input, flags);
   evaluation found{.documents = documents.size(), .bytes = documents.size()};
   for (const auto& text : documents)

@@ -136,11 +136,12 @@ std::string megatron_help() {
   }
   return format_help(
       "troupe train gpt",
-      fmt::format("the flags of Megatron-LM's pretrain_gpt, as of {} ({}). works: means the same, "
-                  "but for what is said. accepted: decides nothing here. coming: refused; a later "
-                  "version is to have it. refused: for the reason that is said.",
-                  megatron::commit_day,
-                  std::string(megatron::commit).substr(0, 12)),
+      fmt::format(
+          "the flags of Megatron-LM's pretrain_gpt, as of {} ({}). works: the same "
+          "meaning, except as noted. accepted: decides nothing here. coming: refused; a later "
+          "version is to have it. refused: for the reason that is said.",
+          megatron::commit_day,
+          std::string(megatron::commit).substr(0, 12)),
       page,
       {"Flags of other versions are refused by how they begin, or as unknown."});
 }

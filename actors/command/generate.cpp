@@ -86,8 +86,11 @@ std::string end_note(runtime::generation_end end, const runtime::gpt_config& con
     return "[the model ended the document]\n";
   if (end == runtime::generation_end::end_of_positions)
     return fmt::format(
-        "[stopped after {} tokens, prompt included: samples of its training had no more]\n",
-        config.sequence);
+        "[stopped after {} tokens, prompt included: the model has no more learned positions{}]\n",
+        config.positions,
+        config.positions > config.sequence
+            ? fmt::format("; samples of its training had {}", config.sequence)
+            : "");
   return "";
 }
 
@@ -197,11 +200,13 @@ void add_generate(command_line& program) {
        .help
        = "What to continue; <|endoftext|> in it ends a document. The text is shown as it comes."},
       [&f](const std::string&, const std::string& word) { f.prompt = word; });
-  line.value("--prompts",
-             "FILE",
-             "Many prompts: a line each, or of a .jsonl file the field `prompt` of each object; - "
-             "is standard input, a line each. Prints a JSON object a line, in their order.",
-             text(f.prompts));
+  line.value(
+      "--prompts",
+      "FILE",
+      "Many prompts: a line each, or of a .jsonl file the field `prompt` of each object; - "
+      "is standard input, a line each. Prints a JSON object a line, in their order, with the "
+      "other fields of its prompt.",
+      text(f.prompts));
   line.toggle("--interactive", "Asks for prompts, one after another, and answers each.", [&f] {
     f.interactive = true;
   });

@@ -4,7 +4,7 @@
 #include "runtime/core/file.hpp"
 #include "runtime/core/json_text.hpp"
 #include "runtime/core/progress.hpp"
-#include "runtime/data/text_reader.hpp"
+#include "runtime/data/record_reader.hpp"
 #include "runtime/inference/text_stream.hpp"
 
 #include <nlohmann/json.hpp>
@@ -24,16 +24,30 @@ std::vector<std::string> lines_of(std::string_view text) {
   return out;
 }
 
-std::vector<std::string> read_prompts(const std::filesystem::path& from) {
-  std::vector<std::string> out;
-  if (from == "-")
-    out = lines_of(read_standard_input());
-  else if (from.extension() == ".jsonl")
-    runtime::for_each_document(from,
-                               {runtime::text_format_of(from), "prompt"},
-                               [&](std::string_view text, auto) { out.emplace_back(text); });
+/// What is to be continued, and the other fields of its object, which its answer repeats.
+struct asked_text {
+  std::string prompt;
+  nlohmann::ordered_json fields;
+};
+
+std::vector<asked_text> objects_of(const std::filesystem::path& from) {
+  constexpr auto format = runtime::text_format::jsonl;
+  runtime::record_reader reader(from, format);
+  runtime::record_parser parser(from, format, {"prompt"});
+  std::vector<asked_text> out;
+  for (runtime::text_record record; reader.next(record);)
+    out.push_back({std::string(parser.parse(record, false).front().front()),
+                   runtime::ordered_json_value(record.text)});
+  return out;
+}
+
+std::vector<asked_text> read_prompts(const std::filesystem::path& from) {
+  std::vector<asked_text> out;
+  if (from.extension() == ".jsonl")
+    out = objects_of(from);
   else
-    out = lines_of(runtime::read_text(from));
+    for (auto& line : lines_of(from == "-" ? read_standard_input() : runtime::read_text(from)))
+      out.push_back({line, {{"prompt", line}}});
   if (out.empty())
     throw runtime::input_error("--prompts '{}' has no prompts: give one a line", from.string());
   return out;
@@ -75,12 +89,12 @@ struct growing {
 };
 
 /// All of them, so that one that does not fit is told before any is answered.
-std::vector<runtime::generation_request> requests_for(const std::vector<std::string>& prompts,
+std::vector<runtime::generation_request> requests_for(const std::vector<asked_text>& prompts,
                                                       const generate_flags& flags,
                                                       const runtime::loaded_model& model) {
   std::vector<runtime::generation_request> out;
   for (const auto& prompt : prompts) {
-    out.push_back(request_for(prompt, out.size(), flags, model.text()));
+    out.push_back(request_for(prompt.prompt, out.size(), flags, model.text()));
     require_fitting(out.back(), model.whole().model());
   }
   return out;
@@ -88,7 +102,7 @@ std::vector<runtime::generation_request> requests_for(const std::vector<std::str
 
 void continue_some(runtime::loaded_model& model,
                    const generate_flags& flags,
-                   std::span<const std::string> prompts,
+                   std::span<const asked_text> prompts,
                    std::span<const runtime::generation_request> requests) {
   std::vector<growing> texts;
   for (std::size_t i = 0; i < prompts.size(); ++i)
@@ -101,10 +115,12 @@ void continue_some(runtime::loaded_model& model,
       [&](std::size_t which, std::int32_t token) { return texts[which].add(token); },
       flags.cached);
   for (std::size_t i = 0; i < prompts.size(); ++i) {
-    const nlohmann::ordered_json line = {{"prompt", prompts[i]},
-                                         {"text", texts[i].finished()},
-                                         {"tokens", texts[i].tokens},
-                                         {"finish_reason", name_of(ends[i])}};
+    auto line = prompts[i].fields;
+    for (const auto* own : {"text", "tokens", "finish_reason"})
+      line.erase(own);
+    line["text"] = texts[i].finished();
+    line["tokens"] = texts[i].tokens;
+    line["finish_reason"] = name_of(ends[i]);
     show(runtime::json_text_replacing(line) + "\n");
   }
 }

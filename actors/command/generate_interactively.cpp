@@ -63,7 +63,7 @@ void obey(const std::string& line, generate_flags& flags, const std::string& ope
 std::string fitting(const std::string& context, const runtime::loaded_model& model) {
   const auto& config = model.config();
   const auto ids = model.text().encode(context, runtime::special_tokens::recognised);
-  const auto most = std::size_t(config.sequence);
+  const auto most = std::size_t(config.positions);
   if (config.position != runtime::position_embedding::learned_absolute || ids.size() < most)
     return context;
   return model.text().decode(std::span(ids).last(most / 2));

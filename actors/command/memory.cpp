@@ -138,7 +138,8 @@ std::string growth_text(const runtime::training_job& job) {
   return fmt::format(
       "\nWhat grows with what\n"
       "  parameters   {} bytes for each that a worker holds: fall with tensor and pipeline ranks\n"
-      "  gradients    4 bytes for each, once for each of --replicas-per-worker\n"
+      "  gradients    4 bytes for each, once for each of --replicas-per-worker; those of a tied\n"
+      "               embedding twice where a stage has both its uses, which are added at the end\n"
       "  optimizer    {} bytes for each: two moments{}; {}\n"
       "  activations  grow with --micro-batch-size x --seq-length x --hidden-size x the layers of "
       "a\n"

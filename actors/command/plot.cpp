@@ -4,6 +4,8 @@
 #include "runtime/core/error.hpp"
 #include "runtime/core/file.hpp"
 #include "runtime/core/log.hpp"
+#include "runtime/core/same_file.hpp"
+#include "runtime/core/terminal_text.hpp"
 #include "runtime/telemetry/run_table.hpp"
 
 #include <algorithm>
@@ -110,12 +112,7 @@ std::vector<named_run> read_runs(const plot_flags& flags) {
   std::vector<fs::path> logs;
   for (const auto& run : flags.runs)
     logs.push_back(runtime::find_log(run));
-  std::error_code failure;
-  for (const auto& log : logs)
-    if (fs::equivalent(log, flags.output, failure))
-      throw usage_error(
-          "--output '{}' is a log that is to be drawn: name another file for the picture",
-          flags.output.string());
+  runtime::require_no_input("--output", flags.output, logs);
   const auto names = runtime::names_of_runs(logs);
   std::vector<named_run> out;
   for (std::size_t i = 0; i < logs.size(); ++i) {
@@ -190,7 +187,7 @@ void print_table(const std::vector<named_run>& runs) {
   };
   row("run", widest, "iteration", "last loss", "best validation", "tokens/s", "skipped");
   for (const auto& run : runs)
-    row(run.name,
+    row(runtime::without_control(run.name),
         widest,
         run.table.last_iteration(),
         number_or_dash(last_of(run.table, "lm_loss"), "{:.4f}"),

@@ -3,6 +3,7 @@
 #include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
 #include "runtime/core/log_words.hpp"
+#include "runtime/core/terminal_text.hpp"
 #include "runtime/device/backend_kind.hpp"
 #include "runtime/trainer/build.hpp"
 
@@ -24,7 +25,7 @@ void complain(const std::string& text) {
                "troupe: %serror%s: %s\n",
                coloured ? "\x1b[31m\x1b[1m" : "",
                coloured ? "\x1b[m" : "",
-               with_flags(text).c_str());
+               runtime::message_text(with_flags(text)).c_str());
 }
 
 int complain_of_us(const char* what) {

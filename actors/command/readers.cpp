@@ -36,7 +36,10 @@ const std::string& chosen(const std::string& flag,
 }
 
 std::string nearest(std::string_view word, const std::vector<std::string>& names) {
+  constexpr std::size_t longest = 100;  // no name has as many; the search takes time by the length
   std::string best;
+  if (word.size() > longest)
+    return best;
   auto least = std::max<std::size_t>(word.size() / 3, 2) + 1;
   for (const auto& name : names) {
     // Levenshtein's distance, row by row.

@@ -8,6 +8,7 @@
 #include "runtime/checkpoint/checkpoint.hpp"
 #include "runtime/core/counted.hpp"
 #include "runtime/core/error.hpp"
+#include "runtime/core/file.hpp"
 #include "runtime/core/file_lock.hpp"
 #include "runtime/core/log.hpp"
 #include "runtime/device/backend_kind.hpp"
@@ -169,6 +170,9 @@ std::vector<runtime::file_lock> locked_outputs(const runtime::watch_settings& wa
   for (const auto& [what, path] : all)
     if (!path.empty())
       out.emplace_back(path, what);
+  // Later it would only be warned of: a disk that fails must not end a run that has begun.
+  if (!watch.board_dir.empty())
+    runtime::make_folder(watch.board_dir);
   return out;
 }
 

@@ -4,6 +4,7 @@
 #include "runtime/core/counted.hpp"
 #include "runtime/core/file.hpp"
 #include "runtime/core/json_text.hpp"
+#include "runtime/core/same_file.hpp"
 #include "runtime/schedule/behaviour.hpp"
 #include "runtime/schedule/csv.hpp"
 #include "runtime/schedule/lower.hpp"
@@ -51,6 +52,8 @@ int print_plan(const plan_flags& flags, const command_line& line) {
     return 0;
   }
   const auto& name = only_name(flags, line);
+  const std::filesystem::path read[] = {name};
+  runtime::require_no_input("--output", flags.output, read);
   const auto made = sound_plan_of(name, flags);
   const auto csv = runtime::to_csv(made.what);
   if (flags.output.empty() || flags.output == "-") {

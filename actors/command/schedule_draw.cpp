@@ -1,6 +1,7 @@
 #include "actors/command/schedule_plans.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/file.hpp"
+#include "runtime/core/same_file.hpp"
 #include "runtime/schedule/draw.hpp"
 #include "runtime/schedule/lower.hpp"
 
@@ -48,10 +49,13 @@ void require_sense(const draw_flags& flags, const command_line& line) {
         flags.svg.string());
   if (flags.svg == "-" && flags.trace == "-")
     throw usage_error("--svg - and --trace -: only one can go to standard output");
-  std::error_code failure;
-  for (const auto& out : {flags.svg, flags.trace})
-    if (!out.empty() && fs::equivalent(out, flags.executed, failure))
-      throw usage_error("'{}' is the trace to be read: name another file to write", out.string());
+  if (runtime::name_one_file(flags.svg, flags.trace))
+    throw usage_error("--svg and --trace both name '{}': give each its own file",
+                      flags.svg.string());
+  std::vector<fs::path> read(flags.names.begin(), flags.names.end());
+  read.push_back(flags.executed);
+  runtime::require_no_input("--svg", flags.svg, read);
+  runtime::require_no_input("--trace", flags.trace, read);
 }
 
 /// Of each chunk, in ms.

@@ -6,6 +6,7 @@
 #include "runtime/core/file.hpp"
 #include "runtime/core/file_lock.hpp"
 #include "runtime/core/progress.hpp"
+#include "runtime/core/same_file.hpp"
 #include "runtime/data/text_reader.hpp"
 #include "runtime/tokenizer/bpe_trainer.hpp"
 
@@ -68,6 +69,8 @@ int train_tokenizer(const training_options& options, const runtime::cancel_token
     throw runtime::io_error("cannot write into --output '{}': {}; choose another folder",
                             options.output.string(),
                             *obstacle);
+  for (const auto* name : {"vocab.json", "merges.txt"})
+    runtime::require_no_input("--output", options.output / name, options.inputs);
   const runtime::file_lock lock(options.output, "write the tokenizer");
   runtime::bpe_trainer trainer;
   count_words(options, trainer, stop);

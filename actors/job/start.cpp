@@ -92,7 +92,8 @@ runtime::found_checkpoint find_start(const runtime::training_job& job,
     return {where.load, {}};
   }
   auto found = runtime::latest_checkpoint(where.load, look);
-  if (!found.folder && (where.finetune || resolved(where.load) != resolved(where.save)))
+  if (!found.folder
+      && (where.finetune || where.exit_on_missing || resolved(where.load) != resolved(where.save)))
     throw runtime::input_error(
         "cannot resume from `checkpoints.load` '{}': it has neither a manifest.json, as a "
         "checkpoint has, nor "

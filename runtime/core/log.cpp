@@ -1,6 +1,7 @@
 #include "runtime/core/log.hpp"
 
 #include "runtime/core/log_words.hpp"
+#include "runtime/core/terminal_text.hpp"
 
 #include <spdlog/async.h>
 #include <spdlog/sinks/base_sink.h>
@@ -223,7 +224,8 @@ void log_line(severity level, std::string_view text) {
   auto& by = output ? log.out : log.err;
   if (!by->should_log(level_of(level)))
     return;
-  const auto said = log.words != nullptr ? log.words(text) : std::string(text);
+  const auto worded = log.words != nullptr ? log.words(text) : std::string(text);
+  const auto said = output ? without_control(worded) : message_text(worded);
   if (log.writer != nullptr)
     ++log.posted;
   by->log(level_of(level), spdlog::string_view_t(said.data(), said.size()));

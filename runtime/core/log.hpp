@@ -25,7 +25,8 @@ void write_log_beside();
 bool finish_log(std::chrono::milliseconds patience);
 
 /// `info` and `debug` go to standard output as they are; `warning` and `error` to standard error
-/// with the word in front, coloured on a terminal. Any thread; lines are never mixed.
+/// with the word in front, coloured on a terminal. What a terminal would obey is escaped, and long
+/// lines of what went wrong are shortened (terminal_text.hpp). Any thread; lines are never mixed.
 void log_line(severity level, std::string_view text);
 
 /// A line at the bottom of the terminal that standard error is: lines of the log pass above it, and

@@ -5,6 +5,7 @@
 #include "runtime/core/file_lock.hpp"
 #include "runtime/core/part_file.hpp"
 #include "runtime/core/progress.hpp"
+#include "runtime/core/same_file.hpp"
 #include "runtime/core/thread.hpp"
 #include "runtime/data/indexed_dataset_builder.hpp"
 #include "runtime/data/record_reader.hpp"
@@ -159,6 +160,9 @@ conversation_files_result write_conversations(const conversation_rules& by,
   if (options.output_prefix.has_parent_path())
     make_folder(options.output_prefix.parent_path());
   const std::filesystem::path prefix = options.output_prefix.string() + "_conversations";
+  for (const auto& each : {prefix, answers_prefix(prefix)})
+    for (const auto& output : {bin_path(each), idx_path(each)})
+      require_no_input("the output", output, options.inputs);
   const file_lock lock(prefix, "write the data set");
   conversation_writer writer(by, options, prefix);
   {

@@ -160,13 +160,6 @@ void publish_dataset(const std::filesystem::path& prefix,
   remove_parts(prefix);
 }
 
-bool is_same_place(const std::filesystem::path& a, const std::filesystem::path& b) {
-  namespace fs = std::filesystem;
-  std::error_code failure;
-  return fs::equivalent(a, b, failure)
-         || fs::weakly_canonical(a, failure) == fs::weakly_canonical(b, failure);
-}
-
 void remove_parts(const std::filesystem::path& prefix) {
   for (const auto* name : {of_bin, of_idx, of_documents, of_lengths, of_manifest})
     remove_file(part(prefix, name));

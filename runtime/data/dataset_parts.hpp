@@ -69,9 +69,6 @@ void publish_dataset(const std::filesystem::path& prefix,
                      const dataset_progress& written,
                      const std::optional<dataset_manifest>& made_by);
 
-/// Whether both name one file, or would: a folder on the way may not be there yet.
-bool is_same_place(const std::filesystem::path& a, const std::filesystem::path& b);
-
 /// Removes what there is of the parts.
 void remove_parts(const std::filesystem::path& prefix);
 

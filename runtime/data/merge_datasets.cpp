@@ -5,6 +5,7 @@
 #include "runtime/core/file_lock.hpp"
 #include "runtime/core/file_reader.hpp"
 #include "runtime/core/progress.hpp"
+#include "runtime/core/same_file.hpp"
 #include "runtime/data/conversation_files.hpp"
 #include "runtime/data/dataset_manifest.hpp"
 #include "runtime/data/dataset_parts.hpp"
@@ -47,7 +48,7 @@ std::vector<fs::path> datasets_of(const fs::path& folder) {
 void refuse_output_as_input(const fs::path& input, const fs::path& output) {
   for (const auto& path : {bin_path(output), idx_path(output)})
     for (const auto& from : {bin_path(input), idx_path(input)})
-      if (is_same_place(path, from))
+      if (name_one_file(path, from))
         throw input_error("cannot merge into '{}': it is the input '{}', too; give another output",
                           output.string(),
                           input.string());

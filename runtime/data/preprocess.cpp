@@ -5,6 +5,7 @@
 #include "runtime/core/file.hpp"
 #include "runtime/core/file_lock.hpp"
 #include "runtime/core/progress.hpp"
+#include "runtime/core/same_file.hpp"
 #include "runtime/data/preprocess_journal.hpp"
 #include "runtime/data/preprocess_workers.hpp"
 #include "runtime/data/sentence_splitter.hpp"
@@ -161,13 +162,9 @@ class run {
   }
 
   void refuse_output_as_input() const {
-    for (const auto& input : options_.inputs)
-      for (const auto& prefix : prefixes_)
-        for (const auto& output : {bin_path(prefix), idx_path(prefix), manifest_path(prefix)})
-          if (is_same_place(input, output))
-            throw input_error(
-                "cannot preprocess '{}': it is the output, too; give another output prefix",
-                input.string());
+    for (const auto& prefix : prefixes_)
+      for (const auto& output : {bin_path(prefix), idx_path(prefix), manifest_path(prefix)})
+        require_no_input("the output", output, options_.inputs);
   }
 
   /// Of a run that was killed, perhaps with other keys.

@@ -75,7 +75,7 @@ std::int64_t tokens_allowed(const generation_request& what, const model_spec& mo
   if (!model.bounded())
     return what.tokens;
   // The last one is seen by nobody.
-  return std::min(what.tokens, model.sequence - std::int64_t(what.prompt.size()) + 1);
+  return std::min(what.tokens, model.embedding.positions - std::int64_t(what.prompt.size()) + 1);
 }
 
 /// One of several texts that grow together.
@@ -177,12 +177,11 @@ void require_fitting(const generation_request& what, const model_spec& model) {
   if (prompt == 0)
     throw input_error("prompt {} needs at least one token, such as the end of a document",
                       what.number + 1);
-  if (model.bounded() && prompt > model.sequence)
-    throw input_error(
-        "prompt {} has {} tokens, but samples of the model's training had {}: shorten it",
-        what.number + 1,
-        prompt,
-        model.sequence);
+  if (model.bounded() && prompt > model.embedding.positions)
+    throw input_error("prompt {} has {} tokens, but the model has {} learned positions: shorten it",
+                      what.number + 1,
+                      prompt,
+                      model.embedding.positions);
 }
 
 std::vector<generation_end> generate(const chunk& whole,

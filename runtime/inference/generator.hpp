@@ -29,7 +29,7 @@ inline sampling_settings greedy() {
 enum class generation_end : std::uint8_t {
   enough,            ///< as many tokens as were asked for
   end_of_document,   ///< the model said so; that token is not handed out
-  end_of_positions,  ///< learned positions end at the length that the model was trained for
+  end_of_positions,  ///< of a table of learned positions the last was used
   stopped            ///< the caller that got the tokens wanted no more
 };
 

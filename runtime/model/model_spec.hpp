@@ -21,7 +21,7 @@ struct model_spec {
   /// Radians a position, of each rotated pair of channels; empty: no rotary positions.
   std::vector<float> rotary_frequency = {};
 
-  /// Learned positions end: no sequence is longer than `sequence`.
+  /// Learned positions end: no sequence is longer than their table, `embedding.positions`.
   bool bounded() const { return embedding.positions > 0; }
 };
 

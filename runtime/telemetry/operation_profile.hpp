@@ -14,6 +14,9 @@
 
 namespace troupe::runtime {
 
+/// How every file of write_json begins.
+constexpr std::string_view profile_beginning = "{\n \"steps\":";
+
 /// Operations that are alike.
 struct operation_kind {
   std::string_view name;                ///< "linear_forward<bf16>"; lives as long as the program

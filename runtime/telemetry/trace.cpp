@@ -50,7 +50,7 @@ void trace_recorder::write_chrome(const std::filesystem::path& path) const {
     tracks.emplace(x.rank, x.track);
   }
   file_writer out(path);
-  out.write("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[");
+  out.write(trace_beginning);
   const char* separator = "\n";
   const auto add = [&](const nlohmann::json& event) {
     out.write(separator + json_text(event));

@@ -8,9 +8,13 @@
 #include <filesystem>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace troupe::runtime {
+
+/// How every file of write_chrome begins.
+constexpr std::string_view trace_beginning = "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[";
 
 /// Nanoseconds on the steady clock.
 std::uint64_t now_ns();

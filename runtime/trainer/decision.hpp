@@ -36,9 +36,9 @@ struct recipe {
   /// that find it at its minimum: others are left out always, and lower it.
   std::uint64_t skippable_in_a_row = 0;
 
-  /// The gradient is that of the mean over the tokens of the step that count, as Megatron-LM's
-  /// --calculate-per-token-loss. Else the mean over those of each micro-batch, then over the
-  /// micro-batches: one with few weighs as much as one with many.
+  /// The gradient is that of the mean over the tokens of the step that count. Else the mean over
+  /// those of each micro-batch, then over the micro-batches: one with few weighs as much as one
+  /// with many.
   bool per_token_loss = false;
 };
 

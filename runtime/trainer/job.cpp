@@ -2,11 +2,14 @@
 
 #include "runtime/core/error.hpp"
 #include "runtime/core/file.hpp"
+#include "runtime/core/same_file.hpp"
 #include "runtime/data/indexed_dataset.hpp"
 #include "runtime/device/backend_kind.hpp"
 #include "runtime/model/stages.hpp"
 #include "runtime/schedule/csv.hpp"
+#include "runtime/telemetry/operation_profile.hpp"
 #include "runtime/telemetry/run_log.hpp"
+#include "runtime/telemetry/trace.hpp"
 #include "runtime/trainer/job_data.hpp"
 #include "runtime/trainer/layout_rules.hpp"
 #include "runtime/trainer/pipeline.hpp"
@@ -152,6 +155,24 @@ void require_plan(const training_job& job) {
   }
 }
 
+/// Only what an earlier run wrote there: so neither a configuration, nor a checkpoint, nor anything
+/// else that this run reads.
+void require_own_kind(const char* setting,
+                      const fs::path& path,
+                      const char* kind,
+                      std::string_view beginning) {
+  std::error_code failure;
+  if (path.empty() || !fs::is_regular_file(path, failure))
+    return;
+  const mapped_file file(path);
+  if (!file.text().empty() && !file.text().starts_with(beginning))
+    throw input_error(
+        "{} '{}': this file is there and is no {}; it would be written over: name another one",
+        setting,
+        path.string(),
+        kind);
+}
+
 /// "3" of "3.1": what is before the dot, when it is a number below `end`; and cut off `text`.
 bool takes_number(std::string_view& text, int end) {
   int x = -1;
@@ -272,25 +293,27 @@ void validate_files(const training_job& job, sentences& wrong) {
                                   path->string(),
                                   path->parent_path().string()));
   }
-  const auto same = [](const fs::path& a, const fs::path& b) {
-    std::error_code of_a, of_b;
-    const auto x = fs::weakly_canonical(a, of_a), y = fs::weakly_canonical(b, of_b);
-    return !a.empty() && !of_a && !of_b && x == y;  // a path that the system refuses is told below
-  };
   for (const auto& [flag, path] : files)
     for (const auto& [other, its] : files)
-      if (std::string_view(flag) < other && same(*path, *its))
+      if (std::string_view(flag) < other && name_one_file(*path, *its))
         wrong.push_back(fmt::format(
             "{} and {} both name '{}': give each its own file", flag, other, path->string()));
   for (const auto& prefix : prefixes_of(job.data))
     for (const auto& input : {bin_path(prefix), idx_path(prefix)})
       for (const auto& [flag, path] : files)
-        if (same(*path, input))
+        if (name_one_file(*path, input))
           wrong.push_back(fmt::format(
               "{} '{}' is the data that the run reads: name another file", flag, path->string()));
   collect(wrong, [&] { require_log(job.watch.log_file); });
   collect(wrong, [&] { require_table(job.watch.csv_file); });
   collect(wrong, [&] { require_plan(job); });
+  collect(wrong, [&] {
+    require_own_kind("`watch.trace_file`", job.watch.trace_file, "trace", trace_beginning);
+  });
+  collect(wrong, [&] {
+    require_own_kind(
+        "`watch.profile_file`", job.watch.profile_file, "profile of operations", profile_beginning);
+  });
   const std::pair<const char*, fs::path> targets[]
       = {{"`checkpoints.save`", c.save.empty() ? c.save : c.save / ".lock"},
          {"`watch.log_file`", job.watch.log_file},
@@ -321,6 +344,9 @@ void validate_resuming(const training_job& job, sentences& wrong) {
   if (c.finetune && c.load.empty() && c.load_hub.empty())
     wrong.emplace_back(
         "`checkpoints.finetune` needs `checkpoints.load` DIR: whose parameters to start from");
+  if (c.exit_on_missing && c.load.empty() && c.load_hub.empty())
+    wrong.emplace_back(
+        "`checkpoints.exit_on_missing` needs `checkpoints.load` DIR: where the checkpoint must be");
   if (c.strict_identity && (c.finetune || c.no_load_optim))
     wrong.push_back(fmt::format(
         "`checkpoints.strict_identity` holds a run to its bits, which {} gives up: leave one out",

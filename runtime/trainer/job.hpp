@@ -80,6 +80,7 @@ struct checkpoint_settings {
   /// Before the second try to save the last iteration; twice as long before each further one.
   std::chrono::milliseconds last_pause = std::chrono::seconds(1);
   bool strict_identity = false;  ///< another identity is refused, not told
+  bool exit_on_missing = false;  ///< a run that goes on by itself does not begin anew
 };
 
 struct watch_settings {

@@ -295,7 +295,8 @@ void visit_fields(Visitor& visit, checkpoint_settings& x) {
          override_scheduler,
          use_checkpoint_scheduler,
          last_pause,
-         strict_identity]
+         strict_identity,
+         exit_on_missing]
       = x;
   visit("save", save);
   visit("load", load);
@@ -308,6 +309,7 @@ void visit_fields(Visitor& visit, checkpoint_settings& x) {
   visit("use_checkpoint_scheduler", use_checkpoint_scheduler);
   visit("last_pause", last_pause);
   visit("strict_identity", strict_identity);
+  visit("exit_on_missing", exit_on_missing);
 }
 
 template <class Visitor>

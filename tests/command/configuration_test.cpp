@@ -101,7 +101,7 @@ TEST_CASE("underscores and dashes are the same in a key", "[command]") {
   }
 }
 
-TEST_CASE("the command line counts before a configuration, and a later one before an earlier",
+TEST_CASE("the command line overrides a configuration, and a later one before an earlier",
           "[command]") {
   const file_of first("n: 2\non: true\nother: true\nlist: [a, b]\nchoice: b\n");
   const file_of second("n: 3\nother: false\n");
@@ -119,7 +119,7 @@ TEST_CASE("the command line counts before a configuration, and a later one befor
   CHECK_FALSE(y.on);
 }
 
-TEST_CASE("a flag of the command line counts before another name of it in a configuration",
+TEST_CASE("a flag of the command line overrides another name of it in a configuration",
           "[command]") {
   const file_of file("use-rotary-position-embeddings: true\n");
   training_flags flags;

@@ -152,7 +152,7 @@ def check_obstacles(folder):
 
 
 def check_attention(folder):
-    """A library of attention that opens and cannot make anything ready: why, and what mends it."""
+    """A library of attention that opens and cannot make anything ready: why, and how to fix it."""
     plugins = folder / "plugins"
     plugins.mkdir()
     (plugins / "libtroupe_cuda.so").symlink_to(BUILD / "emulated/libtroupe_cuda.so")

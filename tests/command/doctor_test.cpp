@@ -43,7 +43,7 @@ TEST_CASE("a healthy machine can train, without a GPU and without UCX", "[doctor
     CHECK(f.remedy.empty());
 }
 
-TEST_CASE("what is missing is named, with what mends it", "[doctor]") {
+TEST_CASE("what is missing is named, with how to fix it", "[doctor]") {
   auto x = healthy();
   x.memory.available = 1 << 20;
   CHECK(remedy(x, "memory").find("ps aux") != std::string::npos);

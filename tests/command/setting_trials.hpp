@@ -367,6 +367,7 @@ inline const std::map<std::string, trial>& trials() {
       {"--override-opt_param-scheduler", {load, ""}},
       {"--use-checkpoint-opt_param-scheduler", {load, ""}},
       {"--strict-identity", {load, ""}},
+      {"--exit-on-missing-checkpoint", {load, ""}},
       {"--log-interval", {"", "5"}},
       {"--log-throughput", {"", ""}},
       {"--matrix-rate", {"--log-throughput ", "1"}},

@@ -81,7 +81,7 @@ def check_refusals(folder):
     if "saved iteration" not in out or "valid" not in works("checkpoint", "verify", folder / "iter_0000001"):
         raise wrong("the folder of a run whose name is that of a checkpoint is not verified")
     log = folder / "iter_0000001/log.jsonl"
-    refuses("is a log that is to be drawn", "plot", log, "--output", log)
+    refuses("which is read: name another file", "plot", log, "--output", log)
     refuses("is the data that the run reads", *mine, *tokens, "--data-path", folder / "corpus_text_document",
             "--trace", folder / "corpus_text_document.bin")
     works("train", "gpt", *SMALL, *MOCK, "--save", folder / "a\nnum-layers: 7", "--eval-iters", 0)

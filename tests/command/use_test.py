@@ -139,6 +139,11 @@ def check_generate(folder):
     expect([x["prompt"] for x in found], prompts, "prompts, in order")
     expect(works("generate", "--prompts", folder / "p.jsonl", "--batch-size", 3, *more), lines,
            "the same prompts as JSON")
+    (folder / "ids.jsonl").write_text("".join(
+        json.dumps({"id": i, "prompt": x, "text": "old", "of": {"b": [i], "a": None}}) + "\n\n" for i, x in enumerate(prompts)))
+    named = [json.loads(x) for x in works("generate", "--prompts", folder / "ids.jsonl", "--batch-size", 3, *more).splitlines()]
+    expect(named, [{"id": i, "of": {"b": [i], "a": None}, **x} for i, x in enumerate(found)], "other fields stay")
+    expect(list(named[0]), ["id", "prompt", "of", "text", "tokens", "finish_reason"], "their order")
     expect(works("generate", "--prompts", "-", "--batch-size", 3, *more,
                  text="\n".join(prompts).encode()), lines, "the same prompts from standard input")
     expect(works("generate", "--prompt", prompts[0], *more), prompts[0] + found[0]["text"] + "\n",
@@ -158,6 +163,13 @@ def check_generate(folder):
     code, out, err = cli_test.run("generate", "--prompt", "word " * 500, *more)
     if code != 2 or out or "shorten it" not in err:
         raise wrong(f"a prompt that is too long: {code}, shown before: {out!r}\n{err}")
+    far = folder / "far"
+    works("train", "gpt", *SMALL, *MOCK, "--max-position-embeddings", 40, "--save", far)
+    code, out, err = cli_test.run("generate", "--load", far, "--prompt", "1 2 3", "--tokens", 100, "--greedy")
+    if code or "stopped after 40 tokens" not in err or "no more learned positions; samples of its training had 16" not in err:
+        raise wrong(f"a text does not go to the end of the position table: {code} {out!r}\n{err}")
+    if not out.endswith("\n") or len(out.split()) != 41:  # of the last one nothing is asked
+        raise wrong(f"a text of 40 positions has {len(out.split())} tokens: {out!r}")
     refuses("has no prompts", "generate", "--prompts", "-", *more, text=b"")
     refuses("No such file", "generate", "--prompts", folder / "none.txt", *more)
 

@@ -170,6 +170,7 @@ def check_logs(folder):
     (folder / "thesis").write_text("Chapter 1\n")
     refuses("not the header", *TRAIN, "--log-csv", folder / "thesis")
     refuses("this is a file", *TRAIN, "--tensorboard-dir", folder / "thesis")
+    refuses("/proc/board", *TRAIN, "--tensorboard-dir", "/proc/board")  # where nobody may write, not even root
     refuses("each its own", *TRAIN, "--log-csv", folder / "x", "--log-file", folder / "x")
     refuses("no folder", *TRAIN, "--log-csv", folder / "no/x")
     code, _, err = run(*TRAIN, "--log-csv", "/dev/full")

@@ -205,7 +205,8 @@ inline std::vector<std::string> setting_fields(const runtime::training_job& job)
                  overriding,
                  use,
                  pause,
-                 strict]
+                 strict,
+                 missing]
         = job.checkpoints;
     names("checkpoints.",
           {"save",
@@ -218,7 +219,8 @@ inline std::vector<std::string> setting_fields(const runtime::training_job& job)
            "override_scheduler",
            "use_checkpoint_scheduler",
            "last_pause",
-           "strict_identity"},
+           "strict_identity",
+           "exit_on_missing"},
           save,
           load,
           interval,
@@ -229,7 +231,8 @@ inline std::vector<std::string> setting_fields(const runtime::training_job& job)
           overriding,
           use,
           pause,
-          strict);
+          strict,
+          missing);
   }
   {
     const auto& [interval,

@@ -31,6 +31,12 @@ void declare_resuming(command_line& line, runtime::checkpoint_settings& to) {
        .megatron
        = "without one of the two, a rate that differs from the checkpoint's is refused at resume"},
       [&to] { to.use_checkpoint_scheduler = true; });
+  line.toggle({.name = "--exit-on-missing-checkpoint",
+               .field = "checkpoints.exit_on_missing",
+               .help = "With --load: where it has no checkpoint the run ends with an error, also "
+                       "when --save names the same folder.",
+               .megatron = ""},
+              [&to] { to.exit_on_missing = true; });
   line.toggle({.name = "--strict-identity",
                .field = "checkpoints.strict_identity",
                .help = "Refuses to resume when anything differs that may change bits: layout, "

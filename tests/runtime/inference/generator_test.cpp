@@ -210,6 +210,10 @@ TEST_CASE("learned positions end, and the end is said", "[inference]") {
   CHECK_THROWS_WITH(m.text(what), ContainsSubstring("at least one token"));
   CHECK_THROWS_WITH(m.texts({request(1, greedy()), what}), ContainsSubstring("prompt 1"));
 
+  auto beyond = small(position_embedding::learned_absolute, 4);
+  beyond.sequence = 16;  // of the samples of its training
+  CHECK(fresh_model(beyond).text(request(1000, greedy())) == std::pair(text, end));
+
   fresh_model turning(small(position_embedding::rope, 4));
   CHECK(turning.text(request(60, greedy())).second == generation_end::enough);
 }
