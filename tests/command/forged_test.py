@@ -95,7 +95,8 @@ def check_hub(folder):
 
 def sealed(manifest):
     """Its text with the hash of itself, as docs/formats/checkpoint.md says."""
-    text = json.dumps(manifest | {"manifest_sha256": "0" * 64}, indent=1) + "\n"
+    others = {key: value for key, value in manifest.items() if key != "manifest_sha256"}
+    text = json.dumps(others | {"manifest_sha256": "0" * 64}, indent=1) + "\n"
     end = text.rindex("0" * 64)
     return text[:end] + hashlib.sha256(text.encode()).hexdigest() + text[end + 64:]
 
