@@ -2,6 +2,7 @@
 #include "actors/command/checkpoint_pages.hpp"
 #include "actors/command/commands.hpp"
 #include "actors/command/setting_names.hpp"
+#include "runtime/checkpoint/own_parameters.hpp"
 #include "runtime/core/counted.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/json_text.hpp"
@@ -101,6 +102,8 @@ int diff(const checkpoint_flags& flags) {
         flags.folders.size());
   const runtime::checkpoint_reader a(runtime::named_checkpoint(flags.folders[0]));
   const runtime::checkpoint_reader b(runtime::named_checkpoint(flags.folders[1]));
+  for (const auto* x : {&a, &b})
+    runtime::require_known_parameters(*x);
   const auto found = diff_json(a, b);
   const int code = found["equal"].get<bool>() ? 0 : differs;
   return flags.json ? print(found, code) : print(diff_page(found), code);

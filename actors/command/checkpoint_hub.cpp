@@ -8,6 +8,7 @@
 #include "runtime/checkpoint/hub_export.hpp"
 #include "runtime/checkpoint/json.hpp"
 #include "runtime/checkpoint/listing.hpp"
+#include "runtime/checkpoint/own_parameters.hpp"
 #include "runtime/checkpoint/same_extension.hpp"
 #include "runtime/core/counted.hpp"
 #include "runtime/core/json_text.hpp"
@@ -68,6 +69,7 @@ int export_to_hub(const export_flags& flags) {
     throw usage_error("--hf DIR is missing: the folder to be written");
   const runtime::checkpoint_reader from(runtime::named_checkpoint(flags.folders.front()));
   runtime::require_extension(from.manifest(), {}, from.folder());
+  runtime::require_parameters(from);
   runtime::hub_export what;
   what.model = from.manifest().model;
   what.type = flags.type == "bfloat16"  ? runtime::stored_type::bf16

@@ -6,10 +6,13 @@
 #include "actors/job/prepare.hpp"
 #include "actors/job/run.hpp"
 #include "runtime/checkpoint/checkpoint.hpp"
+#include "runtime/checkpoint/json.hpp"
+#include "runtime/checkpoint/listing.hpp"
 #include "runtime/core/counted.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/file.hpp"
 #include "runtime/core/file_lock.hpp"
+#include "runtime/core/json_text.hpp"
 #include "runtime/core/log.hpp"
 #include "runtime/device/backend_kind.hpp"
 #include "runtime/machine/machine.hpp"
@@ -189,6 +192,19 @@ std::shared_ptr<actors::prepared_job> prepare(const runtime::training_job& job,
   }
 }
 
+/// Whether the latest checkpoint there is of a run with this tokenizer.
+bool was_saved_with(const std::filesystem::path& save, const std::string& tokenizer) {
+  try {
+    const runtime::checkpoint_reader latest(runtime::named_checkpoint(save));
+    const auto where = latest.folder().string();
+    const auto identity = runtime::parse_json(latest.manifest().identity, where);
+    return runtime::describe_the_same(
+        runtime::json_text(runtime::object_member(identity, "tokenizer", where)), tokenizer);
+  } catch (const runtime::error&) {
+    return false;
+  }
+}
+
 int carry_out(const runtime::training_job& job,
               const std::string& configuration,
               drain_switch& drain) {
@@ -202,7 +218,9 @@ int carry_out(const runtime::training_job& job,
   const auto outputs = locked_outputs(job.watch);
   const auto prepared = prepare(job, drain);
   if (!job.checkpoints.save.empty() && !job.tokenizer_description.empty())
-    runtime::keep_tokenizer(job.tokenizer_description, job.checkpoints.save);
+    runtime::keep_tokenizer(job.tokenizer_description, job.checkpoints.save, [&job] {
+      return was_saved_with(job.checkpoints.save, job.tokenizer_description);
+    });
   if (!job.checkpoints.save.empty())
     save_configuration(job.checkpoints.save, configuration);
   const bool any_step = prepared->description.iteration < job.train_iterations && !job.skip_train;

@@ -26,33 +26,43 @@ std::string short_form(std::string who) {
 }  // namespace
 
 fault_injector::fault_injector(const runtime::fault_settings& settings) : settings_(settings) {
-  if (settings_.fault.empty())
-    return;
-  const auto at = settings_.fault.rfind('@');
-  const char* const end = settings_.fault.data() + settings_.fault.size();
-  const char* stop = nullptr;
-  if (at != std::string::npos && at > 0) {
-    stop = std::from_chars(settings_.fault.data() + at + 1, end, first_).ptr;
-    last_step_ = first_;
-    if (stop != end && *stop == '-')
-      stop = std::from_chars(stop + 1, end, last_step_).ptr;
+  for (const auto text : runtime::faults_in(settings_.fault)) {
+    injected_fault fault{.text = std::string(text)};
+    const auto at = text.rfind('@');
+    const char* const end = text.data() + text.size();
+    const char* stop = nullptr;
+    if (at != std::string_view::npos && at > 0) {
+      stop = std::from_chars(text.data() + at + 1, end, fault.first).ptr;
+      fault.last = fault.first;
+      if (stop != end && *stop == '-')
+        stop = std::from_chars(stop + 1, end, fault.last).ptr;
+    }
+    if (stop != end)
+      throw runtime::input_error(
+          "`faults.fault` '{}' is not of the form WHO@STEP or WHO@FIRST-LAST, e.g. stage:0.1@3; "
+          "WHO is supervisor, node, loader, checkpointer, monitor, replica:R, stage:R.P.T, "
+          "lane:R.P.T, wire:R.P.T or nan:R.P.T",
+          text);
+    fault.who = short_form(fault.text.substr(0, at));
+    faults_.push_back(std::move(fault));
   }
-  if (stop != end)
-    throw runtime::input_error(
-        "`faults.fault` '{}' is not of the form WHO@STEP or WHO@FIRST-LAST, e.g. stage:0.1@3; WHO "
-        "is supervisor, node, loader, checkpointer, monitor, replica:R, stage:R.P.T, lane:R.P.T, "
-        "wire:R.P.T or nan:R.P.T",
-        settings_.fault);
-  who_ = short_form(settings_.fault.substr(0, at));
+}
+
+const fault_injector::injected_fault* fault_injector::find(const std::string& who,
+                                                           std::uint64_t step) const {
+  for (const auto& x : faults_)
+    if (x.first <= step && step <= x.last && x.who == short_form(who))
+      return &x;
+  return nullptr;
 }
 
 bool fault_injector::injects(const std::string& who, std::uint64_t step) const {
-  return first_ <= step && step <= last_step_ && who_ == short_form(who);
+  return find(who, step) != nullptr;
 }
 
 void fault_injector::inject(const std::string& who, std::uint64_t step) const {
-  if (injects(who, step))
-    throw std::runtime_error("the fault injected for " + settings_.fault);
+  if (const auto* const found = find(who, step))
+    throw std::runtime_error("the fault injected for " + found->text);
 }
 
 void fault_injector::delay_lane() const {

@@ -11,13 +11,14 @@
 #include <mutex>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace troupe::actors {
 
 /// Shared by all actors of a process. Any thread.
 class fault_injector {
  public:
-  /// Throws input_error when the fault is not of the form WHO@STEP or WHO@FIRST-LAST.
+  /// Throws input_error when a fault is not of the form WHO@STEP or WHO@FIRST-LAST.
   explicit fault_injector(const runtime::fault_settings& settings);
 
   /// Throws when the fault is to be injected into `who` in this step. WHO is "supervisor", "node",
@@ -40,9 +41,15 @@ class fault_injector {
   std::chrono::nanoseconds message_delay(std::uint64_t from, std::uint64_t to) const;
 
  private:
+  struct injected_fault {
+    std::string text, who = {};
+    std::uint64_t first = 1, last = 0;  ///< the steps in which it is
+  };
+  /// The first that is to be injected; null: none.
+  const injected_fault* find(const std::string& who, std::uint64_t step) const;
+
   runtime::fault_settings settings_;
-  std::string who_;
-  std::uint64_t first_ = 1, last_step_ = 0;  ///< the steps in which it is
+  std::vector<injected_fault> faults_;
   mutable std::atomic<std::uint64_t> drawn_ = 0;
   mutable std::mutex mutex_;
   using link = std::pair<std::uint64_t, std::uint64_t>;

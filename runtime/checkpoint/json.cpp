@@ -16,14 +16,14 @@ namespace {
 /// that an object has at the end of each of its members, which takes the square of their number.
 class json_watcher : public nlohmann::json_sax<nlohmann::json> {
  public:
-  json_watcher(const std::string& where, int most_depth) : where_(where), most_depth_(most_depth) {}
+  json_watcher(const std::string& where, const json_limits& most) : where_(where), most_(most) {}
 
-  bool null() override { return true; }
-  bool boolean(bool) override { return true; }
-  bool number_integer(number_integer_t) override { return true; }
-  bool number_unsigned(number_unsigned_t) override { return true; }
-  bool number_float(number_float_t, const string_t&) override { return true; }
-  bool string(string_t&) override { return true; }
+  bool null() override { return count(0); }
+  bool boolean(bool) override { return count(0); }
+  bool number_integer(number_integer_t) override { return count(0); }
+  bool number_unsigned(number_unsigned_t) override { return count(0); }
+  bool number_float(number_float_t, const string_t&) override { return count(0); }
+  bool string(string_t& text) override { return count(text.size()); }
   bool binary(binary_t&) override { return true; }
 
   bool start_object(std::size_t) override {
@@ -45,6 +45,9 @@ class json_watcher : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
   bool key(string_t& name) override {
+    if (depth_ == 1)
+      counts_ = most_.long_member != nullptr && name != most_.long_member;
+    count(name.size());
     if (!keys_.back().insert(name).second)
       throw input_error(
           "{} has the key {} twice; remove one of them", where_, shown(nlohmann::json(name)));
@@ -61,18 +64,38 @@ class json_watcher : public nlohmann::json_sax<nlohmann::json> {
   }
 
  private:
+  /// Something with this many characters, and what stands around it.
+  bool count(std::size_t characters) {
+    constexpr std::size_t around = 2;
+    if (!counts_)
+      return true;
+    others_ += characters + around;
+    if (others_ > most_.other_bytes)
+      throw input_error(
+          "{} has more than {} bytes beside '{}'; it is damaged or was not written by a program of "
+          "this kind",
+          where_,
+          most_.other_bytes,
+          most_.long_member);
+    return true;
+  }
+
   void enter() {
-    if (depth_ >= most_depth_)
+    count(0);
+    if (depth_ >= most_.depth)
       throw input_error(
           "{} nests deeper than {} levels; it is damaged or was not written by a "
           "program of this kind",
           where_,
-          most_depth_);
+          most_.depth);
     ++depth_;
   }
 
   const std::string& where_;
-  int most_depth_, depth_ = 0;
+  const json_limits& most_;
+  int depth_ = 0;
+  bool counts_ = false;                      // what is read now is in no long member
+  std::size_t others_ = 0;                   // bytes of what counts
   std::vector<std::set<std::string>> keys_;  // of the objects that are open
 };
 
@@ -82,7 +105,7 @@ nlohmann::json parse_json(std::string_view text, const std::string& where, json_
   if (text.size() > most.bytes)
     throw input_error(
         "{} has {} bytes of JSON; at most {} are accepted", where, text.size(), most.bytes);
-  json_watcher watcher(where, most.depth);
+  json_watcher watcher(where, most);
   nlohmann::json::sax_parse(text, &watcher);
   return json_value(text);
 }

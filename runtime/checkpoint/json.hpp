@@ -13,6 +13,9 @@ namespace troupe::runtime {
 struct json_limits {
   std::size_t bytes = std::size_t{100} << 20;
   int depth = 32;
+  /// Where it is named, what else the outermost object has may be this long, about.
+  const char* long_member = nullptr;
+  std::size_t other_bytes = 0;
 };
 
 /// The value written in `text`. `where` begins the message when it is refused ("'/a/b.json'").

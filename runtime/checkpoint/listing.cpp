@@ -2,6 +2,7 @@
 
 #include "runtime/checkpoint/checkpoint.hpp"
 #include "runtime/checkpoint/folder.hpp"
+#include "runtime/checkpoint/own_parameters.hpp"
 #include "runtime/core/error.hpp"
 
 #include <algorithm>
@@ -54,7 +55,9 @@ listed_checkpoint listed(const fs::path& folder) {
     out.saved = std::chrono::time_point_cast<std::chrono::system_clock::duration>(
         fs::file_time_type::clock::to_sys(written));
   try {
-    out.manifest = checkpoint_reader(folder).manifest();
+    const checkpoint_reader reader(folder);
+    require_known_parameters(reader);
+    out.manifest = reader.manifest();
     out.iteration = out.manifest->iteration;
   } catch (const error& failed) {
     out.wrong = failed.what();

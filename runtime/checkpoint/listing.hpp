@@ -20,7 +20,7 @@ struct listed_checkpoint {
   std::uint64_t bytes = 0;
   std::chrono::system_clock::time_point saved;  ///< when its manifest was written
   std::optional<checkpoint_manifest> manifest;  ///< nothing: something is wrong
-  std::string wrong;                            ///< with manifest, shards' sizes or headers
+  std::string wrong;  ///< with manifest, shards' sizes or headers, or that they are not the model's
 };
 
 /// The checkpoints in `dir`, by iteration; or `dir` itself, when it is one. Hashes of elements are

@@ -17,6 +17,7 @@ namespace {
 constexpr const char* format_name = "troupe-checkpoint";
 constexpr std::int64_t format_version = 2, oldest_version = 1;
 constexpr std::size_t sha256_digits = 64, xxh3_digits = 32;
+constexpr std::size_t largest_rest = std::size_t{4} << 20;  // of all but the list of shards
 constexpr std::string_view seal_key = "\"manifest_sha256\": \"";
 constexpr std::string_view seal_end = "\"\n}\n";
 
@@ -323,7 +324,7 @@ checkpoint_manifest manifest_from_json(std::string_view text, const std::string&
                       where,
                       actual,
                       shown(nlohmann::json(seal)));
-  const auto in = parse_json(text, where);
+  const auto in = parse_json(text, where, {.long_member = "shards", .other_bytes = largest_rest});
   if (string_member(in, "format", where) != format_name)
     throw input_error(
         "{}: 'format' is not '{}'; it belongs to another program", where, format_name);

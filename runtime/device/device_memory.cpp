@@ -4,8 +4,11 @@
 #include "runtime/core/error.hpp"
 
 #include <cstdlib>
+#include <fstream>
 #include <mutex>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
 #include <utility>
 
 namespace troupe::runtime {
@@ -21,6 +24,20 @@ std::byte* fresh_of_host(std::size_t bytes) {
   if (at != nullptr && alignment == huge_page)
     ::madvise(at, rounded, MADV_HUGEPAGE);  // a wish: without it the pages are small
   return at;
+}
+
+/// What tensors hold is little beside libraries and stacks, and the limit counts all of it.
+std::string limit_of_addresses() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+    return {};
+  std::size_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  return fmt::format(
+      "this process has {} of the {} of address space that it may have: raise that "
+      "limit (ulimit -v), or ",
+      human_bytes(double(pages) * double(::sysconf(_SC_PAGESIZE))),
+      human_bytes(double(limit.rlim_cur)));
 }
 
 /// Part of the list of devices: which pools could give something back.
@@ -105,10 +122,11 @@ void register_pool(int device, idle_source what) {
 void refuse_memory(device_queue* queue, std::size_t bytes, std::size_t in_use) {
   if (queue == nullptr)
     throw io_error(
-        "out of memory: {} more were asked for, {} are in use; use a smaller "
-        "`batch.micro`, `model.sequence` or model",
+        "out of memory: {} more were asked for, and the tensors of this worker have {}; {}use a "
+        "smaller `batch.micro`, `model.sequence` or model",
         human_bytes(double(bytes)),
-        human_bytes(double(in_use)));
+        human_bytes(double(in_use)),
+        limit_of_addresses());
   const auto facts = open_devices().facts(queue->device());
   const auto left = open_devices().free_memory(facts.number);
   throw io_error(

@@ -2,6 +2,7 @@
 
 #include "runtime/checkpoint/checkpoint.hpp"
 #include "runtime/checkpoint/json.hpp"
+#include "runtime/checkpoint/own_parameters.hpp"
 #include "runtime/checkpoint/same_extension.hpp"
 #include "runtime/core/json_text.hpp"
 #include "runtime/core/log.hpp"
@@ -51,15 +52,7 @@ void fill(resident_store& store, const checkpoint_reader& from) {
     if (e.owner >= 0)
       continue;
     const auto& name = e.spec.name;
-    const shape extents
-        = e.spec.valid_rows < 0 ? e.spec.extents : shape{e.spec.valid_rows, e.spec.extents[1]};
-    if (from.extents(name) != extents)
-      throw input_error("the checkpoint '{}' has '{}' as {}, but its model needs {}",
-                        from.folder().string(),
-                        name,
-                        to_string(from.extents(name)),
-                        to_string(extents));
-    std::vector<float> values(std::size_t(extents.size()));
+    std::vector<float> values(std::size_t(from.extents(name).size()));
     from.read(name, values);
     store.set(e, 0, values);
   }
@@ -82,6 +75,7 @@ loaded_model::loaded_model(loading wanted)
   tokenizer_ = wanted.with ? std::move(wanted.with)
                            : described_tokenizer(description, run_folder(checkpoint->folder()));
   require_described(*tokenizer_, description);
+  require_parameters(*checkpoint, wanted.own);
   const auto& config = manifest_.model;
   if (tokenizer_->vocabulary_size() > config.vocabulary)
     throw input_error("the tokenizer has {} tokens, but the model in '{}' knows {}",

@@ -3,6 +3,7 @@
 #include "runtime/core/error.hpp"
 #include "runtime/core/file.hpp"
 #include "runtime/core/json_text.hpp"
+#include "runtime/core/log.hpp"
 #include "runtime/tokenizer/tokenizer_json.hpp"
 
 #include <nlohmann/json.hpp>
@@ -127,7 +128,14 @@ fs::path kept_tokenizer_folder(const fs::path& run) {
   return run / kept_folder;
 }
 
-void keep_tokenizer(const std::string& description, const fs::path& folder) {
+bool describe_the_same(const std::string& a, const std::string& b) {
+  const auto x = parsed(a), y = parsed(b);
+  return x.choice.type == y.choice.type && x.fingerprint == y.fingerprint;
+}
+
+void keep_tokenizer(const std::string& description,
+                    const fs::path& folder,
+                    const std::function<bool()>& is_known) {
   const auto from = parsed(description).choice;
   auto files = tokenizer_files(from);
   if (files.empty())
@@ -144,9 +152,13 @@ void keep_tokenizer(const std::string& description, const fs::path& folder) {
     const auto kept = to / file.name;
     const auto text = read_text(file.path);
     std::error_code failure;
-    if (!fs::exists(kept, failure))
+    if (!fs::exists(kept, failure)) {
       write_text(kept, text);
-    else if (file.decides && read_text(kept) != text)
+      continue;
+    }
+    if (!file.decides || read_text(kept) == text)
+      continue;
+    if (!is_known || !is_known())
       throw input_error(
           "'{0}' is not the same as '{1}': it is damaged, or the checkpoints in '{2}' are of a run "
           "with another tokenizer. Where it is damaged, remove it, and it is written again; else "
@@ -154,6 +166,9 @@ void keep_tokenizer(const std::string& description, const fs::path& folder) {
           kept.string(),
           file.path.string(),
           folder.string());
+    write_text(kept, text);
+    log_warning(
+        "'{}' was damaged: it is written again from '{}'", kept.string(), file.path.string());
   }
   if (family_of(from.type) == tokenizer_family::hub
       && named_end_of_document(to / files.front().name) != named_end_of_document(from.model))

@@ -5,6 +5,7 @@
 #include "runtime/tokenizer/tokenizer.hpp"
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -33,7 +34,15 @@ std::filesystem::path kept_tokenizer_folder(const std::filesystem::path& run);
 /// Copies the tokenizer's files to `folder`/tokenizer, so that a checkpoint can be used elsewhere,
 /// and the chat templates that lie beside them. What is there of these, and decides no id, stays.
 /// Throws input_error when they cannot be read or another tokenizer is kept there, and io_error.
-void keep_tokenizer(const std::string& description, const std::filesystem::path& folder);
+/// `is_known`, where it is given, is asked before that is believed: when checkpoints there were
+/// saved with the very tokenizer described, the copy is damaged, and is written again with a
+/// warning.
+void keep_tokenizer(const std::string& description,
+                    const std::filesystem::path& folder,
+                    const std::function<bool()>& is_known = {});
+
+/// Whether both descriptions are of one tokenizer, wherever its files are.
+bool describe_the_same(const std::string& a, const std::string& b);
 
 /// What was described, with the files in `folder`/tokenizer when they are there, else where the
 /// description says they were. Throws input_error when it does not.

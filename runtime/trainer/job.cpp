@@ -215,10 +215,7 @@ bool is_actor(std::string_view who, const training_job& job) {
   return has_rank && is_rank(rank, job);
 }
 
-void validate_fault(const training_job& job, sentences& wrong) {
-  const std::string_view fault = job.faults.fault;
-  if (fault.empty())
-    return;
+void validate_fault(const training_job& job, std::string_view fault, sentences& wrong) {
   const auto at = std::min(fault.rfind('@'), fault.size());
   auto steps = fault.substr(std::min(at + 1, fault.size()));
   const auto takes_step = [&steps] {
@@ -287,7 +284,8 @@ void validate_files(const training_job& job, sentences& wrong) {
     if (fs::is_directory(*path, failure))
       wrong.push_back(fmt::format("{} '{}': this is a folder; name a file", flag, path->string()));
     else if (path->has_parent_path() && c.save / path->filename() != *path  // which the run makes
-             && !fs::is_directory(path->parent_path(), failure))
+             && !fs::is_directory(path->parent_path(), failure)
+             && failure != std::errc::permission_denied)  // which is told below
       wrong.push_back(fmt::format("{} '{}': there is no folder '{}' to write it in; make it first",
                                   flag,
                                   path->string(),
@@ -364,6 +362,20 @@ void validate_resuming(const training_job& job, sentences& wrong) {
 
 }  // namespace
 
+std::vector<std::string_view> faults_in(std::string_view all) {
+  std::vector<std::string_view> out;
+  while (!all.empty()) {
+    const auto end = all.find(',');
+    out.push_back(all.substr(0, end));
+    if (end == std::string_view::npos)
+      return out;
+    all.remove_prefix(end + 1);
+    if (all.empty())
+      out.push_back(all);
+  }
+  return out;
+}
+
 std::vector<std::string> validate(const training_job& job) {
   auto wrong = validate(job.training.model);
   for (auto& sentence : validate_layout(job))
@@ -373,7 +385,8 @@ std::vector<std::string> validate(const training_job& job) {
   validate_tokenizer_of_data(job, wrong);
   validate_files(job, wrong);
   validate_resuming(job, wrong);
-  validate_fault(job, wrong);
+  for (const auto fault : faults_in(job.faults.fault))
+    validate_fault(job, fault, wrong);
   return wrong;
 }
 

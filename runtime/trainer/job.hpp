@@ -111,9 +111,12 @@ struct fault_settings {
   int lane_delay_us = 0;     ///< longest sleep before a lane's work
   int message_delay_us = 0;  ///< longest delay of a message
   /// "stage:0.1@3": stage 1 of replica 0 throws in step 3. "nan:0.1@3-5": one of its gradients is
-  /// NaN in steps 3 to 5. Empty: none.
+  /// NaN in steps 3 to 5. Several have commas between them. Empty: none.
   std::string fault;
 };
+
+/// Each fault of fault_settings::fault, which outlives them.
+std::vector<std::string_view> faults_in(std::string_view all);
 
 /// How workers of one process exchange and sum.
 enum class collectives : std::uint8_t {

@@ -398,6 +398,8 @@ TEST_CASE("faults and delays to inject are read", "[command]") {
   const auto x = tests::job_of_flags(
       "--plant-fault stage:0.0@3 --plant-delays 7,200,30 --backend reference");
   CHECK(x.faults.fault == "stage:0.0@3");
+  CHECK(tests::job_of_flags("--plant-fault loader@2 monitor@3 --plant-fault node@4").faults.fault
+        == "loader@2,monitor@3,node@4");
   CHECK(x.faults.seed == 7);
   CHECK(x.faults.lane_delay_us == 200);
   CHECK(x.faults.message_delay_us == 30);

@@ -61,14 +61,20 @@ void declare_testing(command_line& line, training_flags& to) {
                .help = "Every message goes through bytes before it is delivered, as between "
                        "processes; one that does not come back equal ends the run."},
               [&to] { to.check_messages = true; });
-  line.value(
+  constexpr int most_faults = 16;
+  line.values(
       {.name = "--plant-fault",
        .field = "faults.fault",
-       .type = "WHO@STEP",
+       .type = "WHO@STEP...",
        .help = "That actor fails in that step, e.g. stage:0.1@3: replica 0, stage 1; stage:0.1.2 "
                "is its tensor rank 2. lane:R.P.T fails in its reduction, wire:R.P.T beside it. "
-               "With nan:R.P.T one of its gradients is NaN. @3-5 means three steps."},
-      text(d.fault));
+               "With nan:R.P.T one of its gradients is NaN. @3-5 means three steps. Several: "
+               "WHO@STEP WHO@STEP, or the flag again.",
+       .least = 1,
+       .most = most_faults},
+      [&d](const std::string&, const std::vector<std::string>& words) {
+        d.fault = fmt::format("{}", fmt::join(words, ","));
+      });
   line.value(
       {.name = "--plant-delays",
        .field = "faults.delays",

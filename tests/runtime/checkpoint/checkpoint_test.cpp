@@ -192,6 +192,23 @@ TEST_CASE("a manifest is not believed whatever it says of its model", "[checkpoi
   CHECK_THROWS_WITH(manifest_from_json(to_json(x), "'it'"), ContainsSubstring("its model"));
 }
 
+TEST_CASE("an identity may be long, and not endless; the list of shards may", "[checkpoint]") {
+  checkpoint_manifest x;
+  x.model = tiny_model();
+  x.identity = R"({"y":")" + std::string(4'000'000, 'x') + "\"}";
+  for (int i = 0; i < 20'000; ++i)
+    x.shards.push_back({.file = std::to_string(i), .bytes = 1000, .sha256 = std::string(64, '0')});
+  CHECK(manifest_from_json(to_json(x), "'it'") == x);
+  x.identity = R"({"y":")" + std::string(4'300'000, 'x') + "\"}";
+  CHECK_THROWS_WITH(manifest_from_json(to_json(x), "'it'"), ContainsSubstring("beside 'shards'"));
+  x.identity = "{}";
+  x.layout = R"({"y":[0)";
+  for (int i = 0; i < 2'200'000; ++i)
+    x.layout += ",0";
+  x.layout += "]}";
+  CHECK_THROWS_WITH(manifest_from_json(to_json(x), "'it'"), ContainsSubstring("beside 'shards'"));
+}
+
 TEST_CASE("a loss scale comes back from a manifest, and is a number above 0", "[checkpoint]") {
   checkpoint_manifest x;
   x.iteration = 5;

@@ -99,8 +99,9 @@ TEST_CASE("a folder tells its checkpoints, the tracked one and what is wrong", "
   const scratch_folder dir;
   CHECK_THROWS_WITH(list_checkpoints(dir.path()), ContainsSubstring("has no checkpoint"));
   CHECK_THROWS_WITH(list_checkpoints(dir / "gone"), ContainsSubstring("there is no folder"));
+  const auto own = R"({"extension":"own"})";  // whose parameters nobody else knows
   for (const int iteration : {1, 2, 3})
-    save(dir.path(), iteration);
+    save(dir.path(), iteration, 64, own);
   write_text(dir / tracker, "2\n");
   fs::remove(dir / "iter_0000001/manifest.json");
   fs::remove(dir / "iter_0000003/model-00001-of-00001.safetensors");
@@ -121,4 +122,6 @@ TEST_CASE("a folder tells its checkpoints, the tracked one and what is wrong", "
   CHECK(one[0].tracked);
   write_text(dir / tracker, "nonsense\n");
   CHECK(named_checkpoint(dir.path()) == dir / "iter_0000003");
+  save(dir.path(), 4);
+  CHECK_THAT(list_checkpoints(dir / "iter_0000004")[0].wrong, ContainsSubstring("64 are there"));
 }

@@ -32,7 +32,8 @@ inline std::vector<float> elements(std::int64_t iteration, std::size_t n = 64) {
 
 inline std::filesystem::path save(const std::filesystem::path& dir,
                                   std::int64_t iteration,
-                                  std::size_t n = 64) {
+                                  std::size_t n = 64,
+                                  const std::string& identity = R"({"seed":1234})") {
   checkpoint_writer writer(dir, iteration, generation_id{1});
   const auto a = elements(iteration, n), b = elements(iteration + 1, n);
   const std::int64_t size = std::int64_t(n);
@@ -43,7 +44,7 @@ inline std::filesystem::path save(const std::filesystem::path& dir,
   checkpoint_manifest manifest;
   manifest.consumed_samples = 4 * iteration;
   manifest.model = tiny_model();
-  manifest.identity = R"({"seed":1234})";
+  manifest.identity = identity;
   manifest.layout = R"({"tensor":1})";
   manifest.shards.push_back(writer.write_shard(shard_file("model", 1, 1), model));
   manifest.shards.push_back(writer.write_shard(shard_file("optimizer", 1, 1), optimizer));

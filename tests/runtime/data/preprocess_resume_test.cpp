@@ -339,7 +339,7 @@ TEST_CASE("an input that is the output, and objects, are refused", "[data]") {
   CHECK_THROWS_WITH(
       preprocess(byte_tokenizer(),
                  {.inputs = {folder / "c_text_document.bin"}, .output_prefix = folder / "." / "c"}),
-      ContainsSubstring("it is the output, too"));
+      ContainsSubstring("the output"));
   CHECK(read_text(folder / "c_text_document.bin") == "1 2 3\n");
   CHECK_THROWS_WITH(
       preprocess(byte_tokenizer(),

@@ -48,8 +48,34 @@ TEST_CASE("another tokenizer is neither taken for it nor put over it", "[tokeniz
   keep_tokenizer(describe(first, *a), folder / "run");
   CHECK_THROWS_WITH(keep_tokenizer(describe(second, *b), folder / "run"),
                     ContainsSubstring("another tokenizer"));
+  CHECK_THROWS_WITH(keep_tokenizer(describe(second, *b), folder / "run", [] { return false; }),
+                    ContainsSubstring("another tokenizer"));
   CHECK_THROWS_WITH(described_tokenizer(describe(second, *b), folder / "run"),
                     ContainsSubstring("fingerprint"));
+}
+
+TEST_CASE("a damaged copy is written again where checkpoints know the tokenizer", "[tokenizer]") {
+  const scratch_folder folder;
+  const auto choice = saved(folder / "first", "aab aab abab");
+  const auto original = make_tokenizer(choice);
+  const auto description = describe(choice, *original);
+  keep_tokenizer(description, folder / "run");
+  write_text(folder / "run/tokenizer/merges.txt", "");
+  CHECK_THROWS_WITH(keep_tokenizer(description, folder / "run"), ContainsSubstring("is damaged"));
+  keep_tokenizer(description, folder / "run", [] { return true; });
+  std::filesystem::remove_all(folder / "first");
+  CHECK(described_tokenizer(description, folder / "run")->fingerprint() == original->fingerprint());
+}
+
+TEST_CASE("descriptions are of one tokenizer wherever its files are", "[tokenizer]") {
+  const scratch_folder folder;
+  const auto described = [&](const char* name, const char* text) {
+    const auto choice = saved(folder / name, text);
+    return describe(choice, *make_tokenizer(choice));
+  };
+  const auto one = described("one", "aab aab abab");
+  CHECK(describe_the_same(one, described("same", "aab aab abab")));
+  CHECK_FALSE(describe_the_same(one, described("other", "xyz xyz xyxy")));
 }
 
 TEST_CASE("chat templates are kept beside the tokenizer, and those that are kept stay",

@@ -113,9 +113,13 @@ TEST_CASE("each broken rule of a job has its sentence", "[job]") {
                              "stage:0.0.1@3",
                              "lane:0.0.@3",
                              "stage:0.0.0.0@3",
-                             "wire:0.0@3"})
+                             "wire:0.0@3",
+                             "monitor@3,x@3",
+                             "monitor@3,",
+                             ",monitor@3"})
     add("names no actor", [&](auto& x) { x.faults.fault = nobody; });
-  for (const auto* no_step : {"monitor", "monitor@", "stage:1.0@0", "loader@x"})
+  for (const auto* no_step :
+       {"monitor", "monitor@", "stage:1.0@0", "loader@x", "monitor@3,loader@x", "monitor@3,loader"})
     add("names no step", [&](auto& x) { x.faults.fault = no_step; });
   for (const auto& [what, job] : broken) {
     CAPTURE(what);
@@ -201,7 +205,7 @@ TEST_CASE("a log, an empty file and a torn first record may be a log file", "[jo
   const scratch_folder folder;
   auto job = good();
   job.watch.log_file = folder / "log";
-  job.faults.fault = "lane:1.0@3";
+  job.faults.fault = "lane:1.0@3,monitor@4-5";
   for (const auto* text : {"", "{\"iteration\":1}\n", "{\"iteration\":1,\"lm"}) {
     std::ofstream(job.watch.log_file) << text;
     CAPTURE(text);

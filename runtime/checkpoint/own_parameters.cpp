@@ -1,0 +1,66 @@
+#include "runtime/checkpoint/own_parameters.hpp"
+
+#include "runtime/checkpoint/json.hpp"
+#include "runtime/core/error.hpp"
+#include "runtime/model/chunk.hpp"
+#include "runtime/model/gpt/gpt.hpp"
+
+#include <algorithm>
+
+namespace troupe::runtime {
+namespace {
+
+bool is_state_of_optimizer(std::string_view tensor) {
+  constexpr std::string_view beginnings[] = {"exp_avg.", "exp_avg_sq.", "momentum_buffer."};
+  return std::any_of(
+      std::begin(beginnings), std::end(beginnings), [&](auto x) { return tensor.starts_with(x); });
+}
+
+std::int64_t elements_of_parameters(const checkpoint_reader& of) {
+  std::int64_t out = 0;
+  for (const auto name : of.names())
+    if (!is_state_of_optimizer(name))
+      out += of.extents(name).size();
+  return out;
+}
+
+void require_extents_of(const checkpoint_reader& of, const parameter_spec& x) {
+  const shape extents = x.valid_rows < 0 ? x.extents : shape{x.valid_rows, x.extents[1]};
+  if (const auto& found = of.extents(x.name); found != extents)
+    throw input_error(
+        "the checkpoint '{}' has '{}' as {}, but its model needs {}; use another checkpoint",
+        of.folder().string(),
+        x.name,
+        to_string(found),
+        to_string(extents));
+}
+
+}  // namespace
+
+void require_parameters(const checkpoint_reader& of, const extension& own) {
+  const auto& config = of.manifest().model;
+  const auto wanted = parameter_count(config), found = elements_of_parameters(of);
+  // Before a list of them is made: a manifest alone cannot ask for endless memory.
+  if (!own.feed_forward && wanted != found)
+    throw input_error(
+        "the model of the checkpoint '{}' has {} parameters by its manifest, but {} are there; use "
+        "another checkpoint",
+        of.folder().string(),
+        wanted,
+        found);
+  auto model = gpt_spec(config, own);
+  const auto range = all_of(model);
+  const chunk whole(std::move(model), range);
+  for (const auto& unit : whole.units())
+    for (const auto& x : unit.parameters)
+      if (x.tied_to.empty())
+        require_extents_of(of, x);
+}
+
+void require_known_parameters(const checkpoint_reader& of) {
+  const auto where = fmt::format("the identity in '{}'", of.folder().string());
+  if (!parse_json(of.manifest().identity, where).contains("extension"))
+    require_parameters(of);
+}
+
+}  // namespace troupe::runtime

@@ -1,0 +1,228 @@
+"""Files that say of sizes what cannot be, with every hash right, and limits of the system: refused at once, in
+little memory, with a message that says what is wrong. Run by ctest.
+
+    forged_test.py PROGRAM NAME...   runs the named checks, or all
+"""
+
+import ctypes
+import hashlib
+import json
+import os
+import pathlib
+import resource
+import shutil
+import subprocess
+import sys
+
+import cli_test
+from cli_test import MOCK, SMALL, refuses, run, works, wrong
+
+LLAMA = ["--position-embedding-type", "rope", "--normalization", "RMSNorm", "--swiglu", "--disable-bias-linear",
+         "--untie-embeddings-and-output-weights", "--ffn-hidden-size", 48, "--hidden-dropout", 0,
+         "--attention-dropout", 0]
+LATEST = "iter_0000006"
+# Refusals take a tenth of a second and 30 MB, those of a run that has begun 200 MB. What is looked for took minutes
+# and gigabytes, and the machine may have much else to do.
+SECONDS, MEGABYTES = 60, 450
+GIANTS = [1000000000, 2147483647, 2147483648, 2**63, 2**64]
+NO_SIZES = [-1, 0, 1.5, 1e9, "2", True, []]
+# Memory is counted beneath a small process: a child begins with what its parent holds.
+MEASURE = """
+import os, sys
+pid = os.posix_spawn(sys.argv[2], sys.argv[2:], os.environ)
+status, used = os.wait4(pid, 0)[1:]
+with open(sys.argv[1], "w") as out:
+    out.write(f"{os.waitstatus_to_exitcode(status)} {used.ru_maxrss}")
+"""
+
+
+def measured(folder, *words):
+    """Exit code and what was said, of a command that must be quick and small."""
+    seen = folder / "measured"
+    command = [sys.executable, "-I", "-S", "-c", MEASURE, seen, cli_test.PROGRAM, *words]
+    said = f"troupe {' '.join(map(str, words))}"
+    try:
+        done = subprocess.run(list(map(str, command)), stdin=subprocess.DEVNULL, capture_output=True,
+                              timeout=SECONDS)
+    except subprocess.TimeoutExpired:
+        raise wrong(f"{said}: not refused after {SECONDS} s") from None
+    code, kilobytes = map(int, seen.read_text().split())
+    if kilobytes > MEGABYTES << 10:
+        raise wrong(f"{said}: took {kilobytes >> 10} MB")
+    return code, done.stdout.decode("utf8", "replace") + done.stderr.decode("utf8", "replace")
+
+
+def refused(folder, what, says, *words):
+    code, out = measured(folder, *words)
+    if code != 2 or says not in out or len(out) > 3000:
+        raise wrong(f"{what}: troupe {' '.join(map(str, words))}: exit code {code}, without '{says}'\n{out[:3000]}")
+
+
+def trained(folder, name, *more):
+    works("train", "gpt", *SMALL, *MOCK, *more, "--save", folder / name)
+    return folder / name
+
+
+def hub_folder(folder, name, *more):
+    works("checkpoint", "export", trained(folder, name, *more), "--hf", folder / f"{name}_hub")
+    return folder / f"{name}_hub"
+
+
+def check_hub(folder):
+    """Whatever size a config.json tells, both commands that read it refuse it alike."""
+    sizes = {"llama": ["num_hidden_layers", "hidden_size", "num_attention_heads", "num_key_value_heads", "head_dim",
+                       "intermediate_size", "vocab_size", "max_position_embeddings"],
+             "gpt2": ["n_layer", "n_embd", "n_head", "n_inner", "n_positions", "vocab_size"]}
+    begin = ["train", "gpt", "--mock-data", "--tokenizer-type", "NullTokenizer", "--vocab-size", 100, "--seq-length", 16,
+             "--micro-batch-size", 2, "--global-batch-size", 4, "--train-iters", 1, "--lr", 1e-3, "--eval-iters", 0]
+    for kind, more in [("llama", LLAMA), ("gpt2", [])]:
+        hub = hub_folder(folder, kind, *more)
+        config = hub / "config.json"
+        good = json.loads(config.read_text())
+        if not set(sizes[kind]) <= good.keys() | {"head_dim"}:
+            raise wrong(f"a {kind} has other sizes than those: {good}")
+        for size in sizes[kind]:
+            # No tensor has rows of rotary positions: how many a model saw may be any number.
+            giants = GIANTS[2:] if size == "max_position_embeddings" else GIANTS
+            for value in giants + NO_SIZES:
+                config.write_text(json.dumps(good | {size: value}))
+                for words in [["checkpoint", "import", "--hf", hub, "--save", folder / "imported"],
+                              [*begin, "--load-hf", hub]]:
+                    refused(folder, f"{size} {value}", f"{hub}", *words)
+        config.write_text(json.dumps(good))
+        works("checkpoint", "import", "--hf", hub, "--save", folder / f"imported_{kind}")
+
+
+def sealed(manifest):
+    """Its text with the hash of itself, as docs/formats/checkpoint.md says."""
+    others = {key: value for key, value in manifest.items() if key != "manifest_sha256"}
+    text = json.dumps(others | {"manifest_sha256": "0" * 64}, indent=1) + "\n"
+    end = text.rindex("0" * 64)
+    return text[:end] + hashlib.sha256(text.encode()).hexdigest() + text[end + 64:]
+
+
+def commands(folder, run_folder, whole):
+    (folder / "text.txt").write_text("1 2 3 4 5 6\n" * 10)
+    shutil.rmtree(folder / "exported", ignore_errors=True)
+    return {"show": ["checkpoint", "show", run_folder], "verify": ["checkpoint", "verify", run_folder],
+            "diff": ["checkpoint", "diff", run_folder, whole],
+            "export": ["checkpoint", "export", run_folder, "--hf", folder / "exported"],
+            "generate": ["generate", "--load", run_folder, "--prompt", "1 2 3", "--tokens", 2],
+            "one": ["generate", "--load", run_folder / LATEST, "--prompt", "1 2 3", "--tokens", 2],
+            "eval": ["eval", "--load", run_folder, "--input", folder / "text.txt"],
+            "train": ["train", "gpt", *SMALL, *MOCK, "--load", run_folder]}
+
+
+def check_manifest(folder):
+    """A manifest with a right hash is not believed in what it says of its model: every command refuses it."""
+    whole = trained(folder, "whole")
+    forged = folder / "forged"
+    shutil.copytree(whole, forged)
+    good = json.loads((whole / LATEST / "manifest.json").read_text())
+
+    def forge(**fields):
+        (forged / LATEST / "manifest.json").write_text(sealed(good | fields))
+
+    forge()
+    for name, words in commands(folder, forged, whole).items():
+        if (found := measured(folder, *words))[0] != 0:
+            raise wrong(f"{name}, of a manifest that was sealed anew: {found}")
+    cases = [{"layers": x} for x in [-1, 0, 1, 3, 10**9, 2**31 - 1, 2**31, 2**63]]
+    cases += [{"heads": 2**30, "groups": 2**30}, {"tied_embeddings": False}, {"linear_bias": False},
+              {"qk_norm": True}, {"normalization": "rms"}, {"position": "none"}, {"padded_vocabulary": -1},
+              {"padded_vocabulary": 2**31}, {"sequence": 2**31 - 1}, {"sequence": -1}]
+    cases += [{size: x} for size in ["hidden", "heads", "groups", "head_size", "ffn", "positions", "vocabulary"]
+              for x in [-1, 7, 10**9, 2**31, 1.5]]
+    for number, case in enumerate(cases):
+        forge(model=good["model"] | case)
+        for name, words in commands(folder, forged, whole).items():
+            if name != "train" or number % 4 == 0:  # a run takes a second until it reads its checkpoint
+                refused(folder, case, "", *words)
+        if "wrong" not in works("checkpoint", "ls", forged):
+            raise wrong(f"{case}: listed as sound")
+    long = "x" * 50_000_000
+    for case in [{"identity": good["identity"] | {"more": long}}, {"layout": {"more": [1] * 9_000_000}},
+                 {"identity": {str(i): i for i in range(2_000_000)}}, {"products": {long[:5_000_000]: "00"}}, {long: 1}]:
+        forge(**case)
+        for words in commands(folder, forged, whole).values():
+            refused(folder, f"a long {list(case)[0][:10]}", "manifest.json' has more than 4194304 bytes", *words)
+
+
+def check_tokenizer_copy(folder):
+    """A damaged copy of the tokenizer is written again by the run that goes on, where its checkpoints know it."""
+    tok = cli_test.tokenizer(folder)
+    words = ["train", "gpt", *SMALL, "--mock-data", "--tokenizer-type", "GPT2BPETokenizer", "--vocab-file",
+             tok / "vocab.json", "--merge-file", tok / "merges.txt", "--save", folder / "run"]
+    more = ["--load", folder / "run", "--override-opt_param-scheduler", "--train-iters"]
+    works(*words)
+    kept, steps = folder / "run/tokenizer", 6
+    for name in ["vocab.json", "merges.txt"]:
+        text = (kept / name).read_bytes()
+        for damage in [b"", text[:-9], text.replace(b"t", b"u", 1)]:
+            (kept / name).write_bytes(damage)
+            steps += 1
+            code, out, err = run(*words, *more, steps)
+            if code != 0 or "was damaged: it is written again" not in err or (kept / name).read_bytes() != text:
+                raise wrong(f"a damaged {name} of {len(damage)} bytes: exit code {code}\n{out}\n{err}")
+    works("generate", "--load", folder / "run", "--prompt", "The actor", "--tokens", 2)
+    # Without a checkpoint nobody knows whose copy it is.
+    shutil.rmtree(folder / "run" / f"iter_{steps:07}")
+    for left in (folder / "run").glob("iter_*"):
+        shutil.rmtree(left)
+    (folder / "run/latest_checkpointed_iteration.txt").unlink()
+    (kept / "merges.txt").write_text("")
+    refuses("it is damaged, or the checkpoints", *words)
+
+
+def check_limits(folder):
+    """Where the system refuses, the message names what refused, and the way out."""
+    words = list(map(str, [cli_test.PROGRAM, "train", "gpt", *SMALL, *MOCK]))
+
+    def told(more, before, *says):
+        done = subprocess.run([*words, *map(str, more)], capture_output=True, timeout=240, preexec_fn=before)
+        err = done.stderr.decode()
+        if done.returncode != 2 or not all(text in err for text in says) or "0 B are in use" in err:
+            raise wrong(f"{more}: exit code {done.returncode}, not {says}\n{err}")
+
+    limit = 1 << 30
+    told(["--num-layers", 8, "--hidden-size", 2048], lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)),
+         "out of memory", "of the 1.07 GB of address space", "(ulimit -v)")
+
+    def without_override():
+        """Root, too, then may only what permissions allow."""
+        pr_capbset_drop, dac_override, dac_read_search = 24, 1, 2
+        for capability in [dac_override, dac_read_search]:
+            ctypes.CDLL(None).prctl(pr_capbset_drop, capability)
+
+    locked = folder / "locked"
+    (locked / "in").mkdir(parents=True)
+    locked.chmod(0)
+    try:
+        for flag, inside in [("--save", locked / "in/run"), ("--log-file", locked / "in/log"),
+                             ("--trace", locked / "in/trace")]:
+            told([flag, inside], without_override, f"{flag} cannot be written: '{inside}", "Permission denied")
+        told(["--load", locked / "in"], without_override, str(locked / "in"), "Permission denied")
+    finally:
+        locked.chmod(0o700)
+    told(["--log-file", folder / "none/log"], without_override, "there is no folder")
+
+
+def check_faults(folder):
+    """Of several faults each is injected."""
+    words = ["train", "gpt", *SMALL, *MOCK]
+    for faults in [["--plant-fault", "stage:0.0@2", "--plant-fault", "stage:0.0@4"],
+                   ["--plant-fault", "stage:0.0.0@4", "stage:0.0@2"]]:
+        code, _, err = run(*words, *faults)
+        if code == 0 or "injected for stage:0.0@2" not in err:
+            raise wrong(f"{faults}: exit code {code}\n{err}")
+    code, out, err = run(*words, "--on-nonfinite", "skip", "--plant-fault", "nan:0.0@2", "--plant-fault", "loader@4",
+                         "--log-file", folder / "log")
+    steps = [json.loads(line) for line in (folder / "log").read_text().splitlines()]
+    if code == 0 or "injected for loader@4" not in err or not any(x.get("skipped_iterations") for x in steps):
+        raise wrong(f"NaN, then a death: exit code {code}\n{err}\n{steps}")
+    refuses("'x@1' names no actor", *words, "--plant-fault", "stage:0.0@2", "x@1")
+    refuses("'stage:0.0@0' names no step", *words, "--plant-fault", "stage:0.0@2,stage:0.0@0")
+
+
+if __name__ == "__main__":
+    sys.exit(cli_test.main(sys.argv[1], sys.argv[2:], globals()))
