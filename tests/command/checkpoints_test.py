@@ -1,0 +1,216 @@
+"""Checkpoints as a user meets them: resuming, fine-tuning, listing, comparing, importing. Run by ctest.
+
+    checkpoints_test.py PROGRAM NAME...   runs the named checks, or all
+"""
+
+import json
+import sys
+
+import cli_test
+from cli_test import MOCK, SMALL, digests, refuses, run, works, wrong
+
+
+def check_resume(folder):
+    """What a run may go on from, and that its log is then that of one run."""
+    saved, log = folder / "run", folder / "log.jsonl"
+    train = ["train", "gpt", *SMALL, *MOCK]
+    mine = [*train, "--save", saved, "--load", saved, "--log-file", log, "--save-interval", 2]
+    refuses("neither a manifest.json", *train, "--load", folder / "gone")
+    refuses("neither a manifest.json", *train, "--save", folder / "none", "--load", folder / "none",
+            "--exit-on-missing-checkpoint")
+    refuses("--exit-on-missing-checkpoint needs --load", *train, "--exit-on-missing-checkpoint")
+    if folder.joinpath("gone").exists() or folder.joinpath("run").exists():
+        raise wrong("a refused run left a folder behind")
+    works(*mine)
+
+    def digests():
+        return [line.split("state_digest")[-1] for line in log.read_text().splitlines()]
+
+    whole = digests()
+    log.write_text(log.read_text() + '{"iteration": 7, "lm_l')
+    works(*mine)
+    if digests() != whole:
+        raise wrong("the torn last line of the log is still there")
+    works(*mine, "--load", saved / "iter_0000002")
+    if digests() != whole:
+        raise wrong(f"the log of a resumed run is not that of an unbroken one:\n{log.read_text()}")
+    refuses("holds iteration 6 of another run", *train, "--save", saved)
+    refuses('hidden: checkpoint 32, this run 64', *mine, "--hidden-size", 64)
+    refuses('positions: checkpoint 16, this run 32', *mine, "--seq-length", 32)
+    works(*mine, "--exit-on-missing-checkpoint")
+    longer = [*mine, "--override-opt_param-scheduler", "--train-iters"]
+    code, _, err = run(*longer, 7, "--hidden-dropout", 0)
+    if code != 0 or "model/hidden_dropout: checkpoint 0.1, this run 0.0" not in err or "seed" in err:
+        raise wrong(f"another dropout is no warning that names it: {code} {err}")
+    out = works(*longer, 5, "--hidden-dropout", 0)
+    if "nothing to do: iteration 7 of 5" not in out or "give more --train-iters" not in out or "--override-opt_param-scheduler" not in out:
+        raise wrong(f"a run that is past its end does not say so:\n{out}")
+    if "peak memory per worker" in out or "resuming" in out:
+        raise wrong(f"a run without a step tells of memory:\n{out}")
+    if "start       from iteration 7 of 9" not in works(*longer, 9, "--dry-run"):
+        raise wrong("a dry run does not say where the run would start from")
+    refuses("hidden: checkpoint 32, this run 64", *mine, "--hidden-size", 64, "--dry-run")
+    refuses("holds iteration 7", *train, "--save", saved, "--dry-run")
+    refuses("is not a folder", *train, "--save", log / "x", "--dry-run")
+    refuses("each its own", *train, "--log-file", folder / "x", "--trace", folder / "x")
+    refuses("names no actor", *train, "--plant-fault", "prompter@3")
+    (folder / "thesis.txt").write_text("Chapter 1\n")
+    refuses("is no log", *train, "--log-file", folder / "thesis.txt")
+    code, _, err = run(*train, "--trace", "/dev/full")
+    if code != 2 or "the trace is lost" not in err:
+        raise wrong(f"a lost trace is not told: {code} {err}")
+
+
+def check_finetune(folder):
+    """Parameters only: everything else begins again."""
+    train = ["train", "gpt", *SMALL, *MOCK]
+    works(*train, "--save", folder / "base")
+    tune = [*train, "--finetune", "--load", folder / "base", "--lr", 3e-3]
+    refuses("--finetune needs --load", *train, "--finetune")
+    refuses("neither a manifest.json", *train, "--finetune", "--load", folder / "gone", "--save",
+            folder / "gone")
+    refuses("--finetune begins again at 0", *tune, "--save", folder / "base")
+    refuses("hidden: checkpoint 32, this run 64", *tune, "--hidden-size", 64)
+    if "from iteration 0, with the parameters of" not in works(*tune, "--dry-run"):
+        raise wrong("a dry run does not tell of --finetune")
+    works(*tune, "--save", folder / "tuned", "--log-file", folder / "log", "--log-interval", 1)
+    first = json.loads((folder / "log").read_text().splitlines()[0])
+    if first["iteration"] != 1 or first["learning_rate"] != 3e-3:
+        raise wrong(f"the first step of --finetune is not that of a new run: {first}")
+    # Padding rows are not stored: another padding is the same model.
+    works(*tune, "--make-vocab-size-divisible-by", 8, "--log-file", folder / "padded")
+    padded = json.loads((folder / "padded").read_text().splitlines()[0])
+    if abs(padded["lm_loss"] - first["lm_loss"]) > 1e-5:  # products of other shapes round otherwise
+        raise wrong(f"another padding is another model: {padded} {first}")
+
+
+def check_moments(folder):
+    """--no-load-optim: moments from zero, and what goes on from there knows since when."""
+    train = ["train", "gpt", *SMALL, *MOCK]
+    works(*train, "--save", folder / "base")
+    def go_on(name, load, *more):
+        works(*train, "--train-iters", 12, "--save", folder / name, "--load", load, "--log-file",
+              folder / f"{name}.log", *more)
+    go_on("whole", folder / "base", "--no-load-optim")
+    go_on("parts", folder / "base", "--no-load-optim", "--exit-interval", 8)
+    go_on("parts", folder / "parts", "--strict-identity")
+    whole, parts = digests(folder / "whole.log"), digests(folder / "parts.log")
+    if sorted(whole) != list(range(7, 13)) or whole != parts:
+        raise wrong(f"iterations of a resumed --no-load-optim differ:\n{whole}\n{parts}")
+    page = works(*train, "--train-iters", 12, "--load", folder / "base", "--no-load-optim",
+                 "--no-load-rng", "--dry-run")
+    if "from iteration 6 of 12" not in page or "moments from zero" not in page:
+        raise wrong(f"a dry run does not tell of --no-load-optim:\n{page}")
+
+
+def check_identity(folder):
+    """What differs at resume is told, and refused where bits were asked for."""
+    train = ["train", "gpt", *SMALL, *MOCK, "--save", folder / "run", "--load", folder / "run"]
+    works(*train)
+    again = [*train, "--dry-run"]
+    if "warning" in works(*again, "--strict-identity"):
+        raise wrong("the same run has another identity")
+    refuses("threads_per_worker: checkpoint 1, this run 2", *again, "--strict-identity",
+            "--threads-per-worker", 2)
+    refuses("layout/pipeline: checkpoint 1, this run 2", *again, "--strict-identity",
+            "--pipeline-model-parallel-size", 2)
+    refuses("which --finetune gives up", *again, "--strict-identity", "--finetune")
+    page = works(*again, "--pipeline-model-parallel-size", 2)
+    if "results agree with those of the other layout" not in page or "another identity" in page:
+        raise wrong(f"another layout is not told as what it is:\n{page}")
+    manifest = next((folder / "run").glob("iter_*/manifest.json")).read_text()
+    build = json.loads(manifest)["identity"]["build"]
+    if not {"version", "compiler", "libc"} <= set(build) or "/" in json.dumps(build):
+        raise wrong(f"the build is not in the identity: {build}")
+
+
+def check_keep_last(folder):
+    train = ["train", "gpt", *SMALL, *MOCK, "--save-interval", 1, "--keep-last", 2]
+    refuses("--keep-last needs --save", *train[:-4], "--keep-last", 2)
+    works(*train, "--save", folder / "run")
+    left = sorted(x.name for x in (folder / "run").glob("iter_*"))
+    if left != ["iter_0000005", "iter_0000006"]:
+        raise wrong(f"--keep-last 2 left {left}")
+
+
+def narrow(page):
+    """A page that fits into 80 columns."""
+    if max(map(len, page.splitlines())) > 80:
+        raise wrong(f"wider than 80 columns:\n{page}")
+    return page
+
+
+def check_checkpoint(folder):
+    """Lists, shows, verifies and compares what two layouts saved, then what is damaged."""
+    train = ["train", "gpt", *SMALL, *MOCK, "--save-interval", 3]
+    a, b = folder / "a", folder / "b"
+    works(*train, "--save", a)
+    works(*train, "--save", b, "--pipeline-model-parallel-size", 2)
+    page = narrow(works("checkpoint", "ls", a))
+    lines = page.splitlines()
+    if len(lines) != 3 or not lines[2].startswith("*         6") or not lines[1].endswith("sound"):
+        raise wrong(f"ls does not list two sound checkpoints:\n{page}")
+    if "world 2 pp 2" not in works("checkpoint", "ls", b / "iter_0000003"):
+        raise wrong("ls does not tell the layout")
+    listed = json.loads(works("checkpoint", "ls", a, "--json"))
+    if [(x["iteration"], x["tracked"]) for x in listed] != [(3, False), (6, True)]:
+        raise wrong(f"ls --json: {listed}")
+    page = narrow(works("checkpoint", "show", a, "--tensors"))
+    for expected in ["iteration   6, 24 samples", "hidden 32", "seed 1234", "build/version",
+                     "model-00001-of-00001.safetensors", "exp_avg_sq.decoder.layers.1.", "(96, 32)"]:
+        if expected not in page:
+            raise wrong(f"show does not tell '{expected}':\n{page}")
+    shown = json.loads(works("checkpoint", "show", a, "--tensors", "--json"))
+    if {"name": "decoder.final_layernorm.bias", "dtype": "F32", "shape": [32],
+            "pieces": 1} not in shown["tensors"] or shown["model"]["hidden"] != 32:
+        raise wrong(f"show --json: {shown}")
+    code, page, err = run("checkpoint", "diff", a, b)
+    if code != 0 or "equal to the bit" not in narrow(page).splitlines()[-1] or err:
+        raise wrong(f"another pipeline gave another state: {code}\n{page}{err}")
+    if "identity    layout/pipeline: 1 in A, 2 in B" not in page:
+        raise wrong(f"diff does not tell the layouts:\n{page}")
+    code, page, _ = run("checkpoint", "diff", a, b / "iter_0000003")
+    if code != 1 or "differ by at most" not in narrow(page) \
+            or "different by at most" not in page.splitlines()[-1]:
+        raise wrong(f"diff of two iterations: {code}\n{page}")
+    code, page, _ = run("checkpoint", "diff", a, a / "iter_0000003", "--json")
+    found = json.loads(page)
+    if code != 1 or found["equal"] or found["state"][1]["a"] != 6 \
+            or found["summary"]["largest"] <= 0:
+        raise wrong(f"diff --json: {code}\n{page}")
+    works(*train[:2], "--num-layers", 3, *SMALL[2:], *MOCK, "--save", folder / "c")
+    code, page, _ = run("checkpoint", "diff", a, folder / "c")
+    last = page.splitlines()[-1]
+    if code != 1 or "only in B" not in last or "other models" not in last:
+        raise wrong(f"diff of two models: {code}\n{page}")
+    code, page, err = run("checkpoint", "verify", a)
+    if code != 0 or page.count("valid: all hashes match") != 2 or err:  # nobody sees a bar here
+        raise wrong(f"verify: {code}\n{page}{err}")
+    refuses("name one folder", "checkpoint", "ls")
+    refuses("name two folders", "checkpoint", "diff", a)
+    refuses("there is no folder", "checkpoint", "show", folder / "gone")
+    refuses("has no checkpoint", "checkpoint", "verify", folder)
+    shard = a / "iter_0000006" / "optimizer-00001-of-00001.safetensors"
+    data = bytearray(shard.read_bytes())
+    data[-1] ^= 1
+    shard.write_bytes(data)
+    for words in [["verify", a], ["verify", a / "iter_0000006"], ["diff", a, b]]:
+        refuses("in tensor 'exp_avg_sq.", "checkpoint", *words)
+    code, page, _ = run("checkpoint", "verify", a, "--json")
+    if code != 2 or [x["sound"] for x in json.loads(page)] != [True, False]:
+        raise wrong(f"verify --json: {code}\n{page}")
+    shard.write_bytes(data[:-1])
+    code, page, _ = run("checkpoint", "ls", "a", cwd=folder)
+    if code != 0 or "wrong" not in narrow(page) or "incomplete" not in page:
+        raise wrong(f"ls does not tell what is wrong:\n{page}")
+    refuses("should have", "checkpoint", "show", a)
+
+
+def check_hub(folder):
+    code, _, err = run("train", "gpt", *SMALL[8:], *MOCK, "--load-hf", folder)
+    if code != 2 or "config.json" not in err or "tokens" in err:
+        raise wrong(f"a missing config.json is not the only thing told: {code} {err}")
+
+
+if __name__ == "__main__":
+    sys.exit(cli_test.main(sys.argv[1], sys.argv[2:], globals()))

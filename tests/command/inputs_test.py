@@ -1,0 +1,89 @@
+"""Inputs as strangers make them: messages stay short, and no output is written over one. Run by ctest.
+
+    inputs_test.py PROGRAM NAME...   runs the named checks, or all
+"""
+
+import os
+import subprocess
+import sys
+import time
+
+import cli_test
+from cli_test import MOCK, SMALL, TEXT, wrong
+from robust_test import PATIENCE, expect, words_of
+
+
+def bounded(says, *words, text=None):
+    """A refusal that a terminal can show: no more than a few lines' bytes, none of which it obeys."""
+    started = time.monotonic()
+    done = subprocess.run(words_of(*words), capture_output=True, timeout=PATIENCE, input=text)
+    what = f"{[str(x)[:100] for x in words]}: exit code {done.returncode}, {len(done.stderr)} bytes: {done.stderr[:1000]}"
+    if done.returncode != 2 or says not in done.stderr.decode():
+        raise wrong(f"{what}\nnothing says '{says}'")
+    if any(x < 32 and x not in b"\n\t" or x == 127 for x in done.stderr):
+        raise wrong(f"{what}\nthe terminal would obey that")
+    if len(done.stderr) > 200_000 or max(map(len, done.stderr.split(b"\n"))) > 4200:
+        raise wrong(f"{what}\nthe message has no bound")
+    if time.monotonic() - started > 30:
+        raise wrong(f"{what}\nit took {time.monotonic() - started:.0f} s")
+
+
+def check_messages(folder):
+    """What a message quotes is bounded and does not steer the terminal, however wrong the input is."""
+    train, long = ["train", "gpt", "--config"], b"9" * 500_000
+    keys = b"".join(b"k%d: 1\n" % i for i in range(80_000))
+    bounded("at least 2000 flags cannot be used", *train, "-", text=keys)
+    bounded("give a whole number", *train, "-", text=b"num-layers: " + long + b"\n")
+    bounded("is not a flag", *train, "-", text=b"? " + long + b"\n: 1\n")
+    bounded("is there twice", *train, "-", text=(b"? " + long[:250_000] + b"\n: 1\n") * 2)
+    bounded("is not a flag", "train", "gpt", "--" + "x" * 100_000)
+    bounded("has no command", "x" * 100_000)
+    bounded("'\\x1b[31m' is a word too many", "train", "gpt", "\x1b[31m")
+    bounded("\\x1b]0;title\\x07", "plot", "\x1b]0;title\x07")
+    (folder / "\x1b[2J.jsonl").write_text('{"iteration":1,"lm_loss":2}\nnonsense\n{"iteration":2,"lm_loss":1}\n')
+    out = expect(0, "plot", folder / "\x1b[2J.jsonl", "--output", folder / "loss.svg", says="line 2 is no record")
+    if "\x1b" in out:
+        raise wrong(f"the table of a run steers the terminal: {out!r}")
+
+
+def check_own_inputs(folder):
+    """No output of a command is written over what it reads, by whatever name it is called."""
+    text, log = folder / "text.txt", folder / "log.jsonl"
+    text.write_text(TEXT)
+    small = ["train", "gpt", *SMALL, *MOCK]
+    expect(0, *small, "--log-file", log, "--save", folder / "run", "--trace", folder / "trace.json",
+           "--profile-operations", folder / "profile.json")
+    kept = [text, log, folder / "run/config.yaml", *folder.glob("run/iter_*/*")]
+    before = {x: x.read_bytes() for x in kept}
+    (folder / "link").symlink_to(text)
+    os.link(log, folder / "hard")
+    for x in kept:
+        for flag in ["--trace", "--profile-operations"]:
+            expect(2, "train", "gpt", "--config", folder / "run/config.yaml", "--load", folder / "run", flag, x,
+                   says="it would be written over")
+    expect(0, *small, "--trace", folder / "trace.json", "--profile-operations", folder / "profile.json")
+    words = ["eval", "--load", folder / "run", "--input", text, "--logits"]
+    for x in [text, folder / "link"]:
+        expect(2, *words, x, says="which is read")
+    for x in kept[1:]:
+        expect(2, *words, x, says="it would be written over")
+    for x in [log, folder / "hard", folder / "run/../log.jsonl"]:
+        expect(2, "plot", log, "--output", x, says="which is read")
+    plan = folder / "plan.csv"
+    plan.write_text(expect(0, "schedule", "plan", "1f1b", "--ranks", 2, "--microbatches", 2))
+    for flag in ["--svg", "--trace"]:
+        expect(2, "schedule", "draw", plan, flag, plan, says="which is read")
+    expect(2, "schedule", "plan", plan, "--output", plan, says="which is read")
+    (folder / "vocab.json").write_text(TEXT)
+    expect(2, "tokenizer", "train", "--input", folder / "vocab.json", "--vocab-size", 300, "--output", folder,
+           says="which is read")
+    (folder / "x_text_document.idx").write_text("1 2 3\n")
+    expect(2, "preprocess", "--input", folder / "x_text_document.idx", "--input-format", "lines", *MOCK[1:],
+           "--output-prefix", folder / "x", says="which is read")
+    for x, was in before.items():
+        if x.read_bytes() != was:
+            raise wrong(f"{x} was written over")
+
+
+if __name__ == "__main__":
+    sys.exit(cli_test.main(sys.argv[1], sys.argv[2:], globals()))
