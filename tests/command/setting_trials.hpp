@@ -264,7 +264,7 @@ inline const std::map<std::string, trial>& trials() {
       {"--fim-prefix-token", {fim, "<file>"}},
       {"--fim-middle-token", {fim, "<file>"}},
       {"--fim-suffix-token", {fim, "<file>"}},
-      {"--fim-pad-token", {fim, "<|endoftext|>"}},
+      {"--fim-pad-token", {fim, "<file>"}},
       {"--fim-eod-token", {fim, "<file>"}},
       {"--vocab-size", {"", "900"}},
       {"--micro-batch-size", {"--global-batch-size 4 ", "1"}},
