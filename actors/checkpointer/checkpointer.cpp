@@ -75,8 +75,9 @@ void checkpointer_state::write_if_complete(runtime::step_id step) {
   parts_.erase(step);
   try {
     const auto folder = write(order, parts);
-    context_->messages->send(self_, supervisor_, messages::saved{order.generation, step});
+    // Told first: whatever the supervisor begins then is told after it.
     runtime::log_info(" saved iteration {} to {}", runtime::value(step), folder.string());
+    context_->messages->send(self_, supervisor_, messages::saved{order.generation, step});
   } catch (const runtime::io_error& failure) {
     failed_ = true;
     context_->messages->send(

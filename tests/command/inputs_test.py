@@ -6,7 +6,6 @@
 import os
 import subprocess
 import sys
-import time
 
 import cli_test
 from cli_test import MOCK, SMALL, TEXT, wrong
@@ -14,25 +13,23 @@ from robust_test import PATIENCE, expect, words_of
 
 
 def bounded(says, *words, text=None):
-    """A refusal that a terminal can show: no more than a few lines' bytes, none of which it obeys."""
-    started = time.monotonic()
+    """A refusal that a terminal can show: no more than a few lines' bytes, none of which it obeys. Within
+    PATIENCE: what grew with the square of these inputs would take hours."""
     done = subprocess.run(words_of(*words), capture_output=True, timeout=PATIENCE, input=text)
     what = f"{[str(x)[:100] for x in words]}: exit code {done.returncode}, {len(done.stderr)} bytes: {done.stderr[:1000]}"
     if done.returncode != 2 or says not in done.stderr.decode():
         raise wrong(f"{what}\nnothing says '{says}'")
     if any(x < 32 and x not in b"\n\t" or x == 127 for x in done.stderr):
         raise wrong(f"{what}\nthe terminal would obey that")
-    if len(done.stderr) > 200_000 or max(map(len, done.stderr.split(b"\n"))) > 4200:
+    if len(done.stderr) > 20_000 or max(map(len, done.stderr.split(b"\n"))) > 4200:
         raise wrong(f"{what}\nthe message has no bound")
-    if time.monotonic() - started > 30:
-        raise wrong(f"{what}\nit took {time.monotonic() - started:.0f} s")
 
 
 def check_messages(folder):
     """What a message quotes is bounded and does not steer the terminal, however wrong the input is."""
     train, long = ["train", "gpt", "--config"], b"9" * 500_000
     keys = b"".join(b"k%d: 1\n" % i for i in range(80_000))
-    bounded("at least 2000 flags cannot be used", *train, "-", text=keys)
+    bounded("at least 200 flags cannot be used", *train, "-", text=keys)
     bounded("give a whole number", *train, "-", text=b"num-layers: " + long + b"\n")
     bounded("is not a flag", *train, "-", text=b"? " + long + b"\n: 1\n")
     bounded("is there twice", *train, "-", text=(b"? " + long[:250_000] + b"\n: 1\n") * 2)
