@@ -18,7 +18,7 @@ struct help_wanted {};
 
 constexpr int any_number = CLI::detail::expected_max_vector_size;
 constexpr const char* config_flag = "--config";
-constexpr std::size_t most_told = 200;  // flags that cannot be used: more than any job names
+constexpr std::size_t most_told = 1000;  // flags that cannot be used: more than Megatron-LM has
 
 std::string flag_of(const std::string& library_message) {
   return library_message.substr(0, library_message.find(':'));
