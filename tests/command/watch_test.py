@@ -10,6 +10,7 @@ import json
 import os
 import pathlib
 import pty
+import re
 import signal
 import struct
 import subprocess
@@ -290,7 +291,7 @@ def check_terminal(folder):
     """A bar on a terminal, as wide as fits, and lines whole above it; elsewhere no control characters."""
     for columns in [200, 80, 30, 7]:
         text = on_terminal(TRAIN, columns)
-        drawn = [x.split("\r\n")[0] for x in text.split("\r\x1b[K") if x.startswith("training [") or "%" in x[:8]]
+        drawn = [x for x in re.split(r"\r\x1b\[K|\r\n", text) if x.startswith("training [") or "%" in x[:8]]
         if not drawn or any(len(x) >= columns for x in drawn):
             raise wrong(f"no bar, or wider than {columns} columns: {text!r}")
         if "100 %" not in text:
@@ -322,7 +323,7 @@ def check_console(folder):
     """What stands on the console, in which form, and where colours are."""
     text = on_terminal([*TRAIN, "--no-progress"], 80)
     lines = [x for x in text.split("\r\n") if " loss " in x]
-    if len(lines) != 6 or any(len(x) >= 80 for x in lines) or not lines[0].startswith(" iter 2/6  loss "):
+    if len(lines) != 7 or any(len(x) >= 80 for x in lines) or not lines[0].startswith(" iter 1/6  loss "):
         raise wrong(f"a terminal has no short lines: {lines}")
     if "\x1b[33m\x1b[1mwarning\x1b[m: nothing will be saved" not in text:
         raise wrong(f"a warning on a terminal has no colour: {text!r}")
@@ -333,6 +334,9 @@ def check_console(folder):
     code, out, err = run(*TRAIN, "--log-format", "short")
     if code != 0 or " iter 6/6  loss " not in out or "nothing will be saved" not in err or "\x1b" in err:
         raise wrong(f"--log-format short in a pipe: {code}\n{out}{err}")
+    cut = works(*TRAIN, "--log-interval", 100, "--exit-interval", 5, "--log-format", "short")
+    if re.findall(r"^ iter \d+/6  loss", cut, re.MULTILINE) != [" iter 1/6  loss", " iter 5/6  loss"]:
+        raise wrong(f"not the first and the last step of the run have a line:\n{cut}")
     for said in ["model: ", " parameters", "data: 24 training samples of 16 tokens: ", "epochs of", "for the test",
                  "starting from iteration 0, with initial values"]:
         if said not in out:
