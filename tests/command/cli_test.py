@@ -5,6 +5,7 @@
 
 import json
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -63,6 +64,12 @@ def check_help(folder):
             raise wrong(f"the help of '{command}' does not begin with its name:\n{page[:200]}")
         if max(map(len, page.splitlines())) > 80:
             raise wrong(f"the help of '{command}' is wider than 80 columns")
+    page, all_of_it = (works("train", "gpt", x) for x in ["-h", "--help"])
+    for flag in re.findall(r"^  (--[\w-]+)", all_of_it, re.MULTILINE):
+        if not re.search(rf"^  (--.*, )?{flag}\b", page, re.MULTILINE):
+            raise wrong(f"-h does not list {flag}:\n{page}")
+    if page.count("\n") * 4 > all_of_it.count("\n") or max(map(len, page.splitlines())) > 80:
+        raise wrong(f"-h is not short, or wider than 80 columns:\n{page}")
     works("--version")
     if "--fp16" not in works("train", "gpt", "--help-megatron"):
         raise wrong("--help-megatron does not list --fp16")
