@@ -51,7 +51,7 @@ std::string help_page(const command_description& x) {
   const bool has_short = x.commands.empty();
   sections.front().entries.push_back({"-h, --help",
                                       has_short
-                                          ? "-h prints the flags alone, --help this; then exits."
+                                          ? "Prints this, or with -h the flags alone, and exits."
                                           : "Prints this and exits."});
   return format_help(x.path, x.about, sections, x.notes, usage_of(x));
 }

@@ -66,9 +66,10 @@ std::string synopsis(const command_description& x) {
 
 std::string options(const command_description& x) {
   std::string out = ".SH OPTIONS\n";
-  const auto help = entry("\\fB\\-h\\fR, \\fB\\-\\-help\\fR",
-                          x.commands.empty() ? "-h prints the flags alone, --help the help."
-                                             : "Prints the help and exits.");
+  const auto help
+      = entry("\\fB\\-h\\fR, \\fB\\-\\-help\\fR",
+              x.commands.empty() ? "Prints the help, or with -h the flags alone, and exits."
+                                 : "Prints the help and exits.");
   for (const auto& group : x.groups) {
     if (group.flags.empty())
       continue;
