@@ -168,7 +168,7 @@ std::array<data_blend, 3> blends_from_json(const std::string& text) try {
     out[i] = part_in(from, parts[i]);
   return out;
 } catch (const nlohmann::json::exception& failure) {
-  throw input_error("it is not JSON: {}", failure.what());
+  throw input_error("it is not JSON: {}", json_complaint(failure));
 }
 
 std::vector<double> normalized(std::vector<double> weights) {
