@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string_view>
@@ -39,11 +40,20 @@ std::vector<std::string> cells_of(std::string_view row) {
   }
 }
 
+/// A finite one.
 std::optional<double> number_in(const std::string& cell) {
   double out = 0;
   const auto [end, failure] = std::from_chars(cell.data(), cell.data() + cell.size(), out);
-  const bool is_one = failure == std::errc{} && end == cell.data() + cell.size() && !cell.empty();
+  const bool is_one = failure == std::errc{} && end == cell.data() + cell.size() && !cell.empty()
+                      && std::isfinite(out);
   return is_one ? std::optional(out) : std::nullopt;
+}
+
+/// Nothing for what a double does not count exactly, either.
+std::optional<std::uint64_t> iteration_in(const std::string& cell) {
+  constexpr double most = 9007199254740992;  // 2^53
+  const auto x = number_in(cell);
+  return x && *x >= 0 && *x < most ? std::optional(std::uint64_t(*x)) : std::nullopt;
 }
 
 bool ends_like_a_log(const fs::path& x) {
@@ -91,16 +101,16 @@ void run_table::read_table(std::string_view text) {
       columns = cells;
       return;
     }
-    std::optional<double> iteration;
+    std::optional<std::uint64_t> iteration;
     for (std::size_t c = 0; c < std::min(cells.size(), columns.size()); ++c)
       if (columns[c] == "iteration")
-        iteration = number_in(cells[c]);
-    if (!iteration || *iteration < 0 || cells.size() != columns.size())
+        iteration = iteration_in(cells[c]);
+    if (!iteration || cells.size() != columns.size())
       return skipped_.push_back(number);
     for (std::size_t c = 0; c < cells.size(); ++c)
       if (const auto x = number_in(cells[c]);
           x && columns[c] != "iteration" && columns[c] != "state_digest")
-        fields_[columns[c]][std::uint64_t(*iteration)] = *x;
+        fields_[columns[c]][*iteration] = *x;
   });
 }
 
