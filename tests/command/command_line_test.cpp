@@ -96,7 +96,8 @@ TEST_CASE("the short help has every flag in its group, and no line is broken wit
   line.group("Second");
   line.toggle("--b", "Short.", [] {});
   const auto page = line.short_help();
-  CHECK_THAT(page, ContainsSubstring("usage: troupe x [FLAG ...]\n\n  --number-0 TEXT OF ITS OWN, --"));
+  CHECK_THAT(page,
+             ContainsSubstring("usage: troupe x [FLAG ...]\n\n  --number-0 TEXT OF ITS OWN, --"));
   CHECK_THAT(page, ContainsSubstring(",\n  --number-8 TEXT OF ITS OWN\n\nSecond\n  --b\n"));
   CHECK_THAT(page, ContainsSubstring("troupe x --help") && !ContainsSubstring("story"));
   for (std::size_t at = 0; at < page.size(); at = page.find('\n', at) + 1)
