@@ -238,6 +238,23 @@ def check_changed(folder):
         refused("no longer the object", words, '"other"')
 
 
+def check_ahead(folder):
+    """Chunks that samples will be of are asked for side by side, and the run is the same."""
+    data_set(folder, "a", 40, 64000)
+    plain, _ = losses(job(folder, "--data-path", folder / "a"))
+    name = "lake/deep dir+é/a.bin"
+    with Server(objects(folder, "a"), KEYS) as server:
+        environment(folder, server)
+        # The first chunk comes with the size. Neither of the others comes before both are asked for.
+        server.plant(name, s3_server.together(2), times=2, after=1)
+        again, said = losses(job(folder, "--data-path", "s3://lake/deep dir+é/a"))
+        if again != plain or "attempt" in said:
+            raise wrong(f"{again} and {plain}: {said}")
+        asked = [x for which, x, _ in server.seen if which == name]
+        if len(asked) != 3 or len(set(asked)) != 3:
+            raise wrong(f"a chunk was asked for twice, or not at all: {asked}")
+
+
 def check_signal(folder):
     """A run that waits for an object ends soon after SIGTERM, not when all attempts have failed."""
     data_set(folder, "a", 40, 64000)
