@@ -41,6 +41,9 @@ TEST_CASE("lines that are no records are counted, and a file of nothing else is 
   CHECK(run_table(folder / "some").skipped() == std::vector<std::size_t>{2, 3});
   write_text(folder / "rows", "lm_loss,iteration\n1,2\n1\nx,y\n");
   CHECK(run_table(folder / "rows").skipped() == std::vector<std::size_t>{3, 4});
+  write_text(folder / "rows", "iteration,lm_loss\n1,2\n1e300,2\nnan,2\n-1,2\n1.5,2\n");
+  CHECK(run_table(folder / "rows").skipped() == std::vector<std::size_t>{3, 4, 5, 6});
+  CHECK(run_table(folder / "rows").last_iteration() == 1);
   write_text(folder / "none", "Chapter 1\n");
   CHECK_THROWS_WITH(run_table(folder / "none"), ContainsSubstring("line 1 is no JSON object"));
   write_text(folder / "empty", "");
