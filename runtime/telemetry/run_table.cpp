@@ -41,19 +41,13 @@ std::vector<std::string> cells_of(std::string_view row) {
 }
 
 /// A finite one.
-std::optional<double> number_in(const std::string& cell) {
-  double out = 0;
+template <class T>
+std::optional<T> number_in(const std::string& cell) {
+  T out = 0;
   const auto [end, failure] = std::from_chars(cell.data(), cell.data() + cell.size(), out);
   const bool is_one = failure == std::errc{} && end == cell.data() + cell.size() && !cell.empty()
-                      && std::isfinite(out);
+                      && std::isfinite(double(out));
   return is_one ? std::optional(out) : std::nullopt;
-}
-
-/// Nothing for what a double does not count exactly, either.
-std::optional<std::uint64_t> iteration_in(const std::string& cell) {
-  constexpr double most = 9007199254740992;  // 2^53
-  const auto x = number_in(cell);
-  return x && *x >= 0 && *x < most ? std::optional(std::uint64_t(*x)) : std::nullopt;
 }
 
 bool ends_like_a_log(const fs::path& x) {
@@ -104,11 +98,11 @@ void run_table::read_table(std::string_view text) {
     std::optional<std::uint64_t> iteration;
     for (std::size_t c = 0; c < std::min(cells.size(), columns.size()); ++c)
       if (columns[c] == "iteration")
-        iteration = iteration_in(cells[c]);
+        iteration = number_in<std::uint64_t>(cells[c]);
     if (!iteration || cells.size() != columns.size())
       return skipped_.push_back(number);
     for (std::size_t c = 0; c < cells.size(); ++c)
-      if (const auto x = number_in(cells[c]);
+      if (const auto x = number_in<double>(cells[c]);
           x && columns[c] != "iteration" && columns[c] != "state_digest")
         fields_[columns[c]][*iteration] = *x;
   });

@@ -3,6 +3,7 @@
     datasets_test.py PROGRAM NAME...   runs the named checks, or all
 """
 
+import json
 import sys
 
 import cli_test
@@ -92,8 +93,87 @@ def check_blends(folder):
     refuses("put each weight before its prefix", *train, a, 1, a, 2)
     refuses("the sum of the weights is inf", *train, 1e308, a, 1e308, a)
     refuses("is empty", *train, 1, "")
+    refuses("'0,5' is no weight", *train, "0,5", a, "0,5", a)
+    refuses("'50%' is no weight", *train, "50%", a, "50%", a)
     (folder / "words").write_text(f"1 {a} 0 {a}")
     refuses("the weight 0", *train[:-1], "--data-args-path", folder / "words")
+
+
+def check_sizes(folder):
+    """A vocabulary of another size than the embedding, or than the data need."""
+    a, tok = made(folder, "a")
+    for size, name in ((270, "less"), (290, "more")):
+        works("tokenizer", "train", "--input", folder / "a.txt", "--vocab-size", size, "--output", folder / name)
+    train = ["train", "gpt", *(x for x in SMALL if x != "--dry-run")]
+    refuses("contradicts the tokenizer, which has 280 tokens", *train, "--data-path", a, "--tokenizer", tok,
+            "--vocab-size", 290)
+    refuses("is outside the vocabulary of 257 ids", *train, "--data-path", a, "--tokenizer-type", "NullTokenizer",
+            "--vocab-size", 257)
+    works(*train, "--data-path", a, "--tokenizer", tok, "--save", folder / "run")
+    a.with_name(a.name + ".manifest.json").unlink()  # which would name the tokenizer first
+    refuses("vocabulary: checkpoint 280, this run 270", *train, "--data-path", a, "--tokenizer", folder / "less",
+            "--load", folder / "run")
+    refuses("is not the one that the model was trained with", "generate", "--load", folder / "run", "--prompt", "x",
+            "--tokenizer", folder / "less")
+    works("checkpoint", "export", folder / "run", "--hf", folder / "hub")
+    tuned = ["train", "gpt", "--load-hf", folder / "hub", "--seq-length", 16, "--micro-batch-size", 2,
+             "--global-batch-size", 4, "--train-iters", 1, "--lr", 1e-3, "--split", "100,0,0", "--data-path", a]
+    works(*tuned, "--tokenizer", tok)
+    refuses("tokens, but the model of --load-hf knows 280: use the tokenizer", *tuned, "--tokenizer", folder / "more")
+    config = json.loads((folder / "hub/config.json").read_text())
+    (folder / "hub/config.json").write_text(json.dumps({**config, "vocab_size": 281}))
+    refuses("is F32 (280, 16), but by config.json it should be (281, 16)", *tuned, "--tokenizer", tok)
+
+
+def check_no_answers(folder):
+    """Conversations of which nothing is learnt: the line, and no file is left."""
+    tok = made(folder, "a")[1]
+    good = '{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}\n'
+    write = ["conversations", "--format", "identity", "--tokenizer", tok, "--output-prefix", folder / "out/talk"]
+    (folder / "out").mkdir()
+    for says, line in [("no message of the role assistant", good.replace("assistant", "user")),
+                       ("an answer without text", good.replace('"b"', '""')),
+                       ("no list of messages", '{"messages": []}'),
+                       ("no list of messages", '{"text": "a"}'),
+                       ("has no text under", good.replace('"content": "b"', '"content": 3')),
+                       ("is not JSON", good[:20])]:
+        (folder / "talk.jsonl").write_text(good + line)
+        refuses(says, *write, "--input", folder / "talk.jsonl")
+        refuses("talk.jsonl', line 2", *write, "--input", folder / "talk.jsonl")
+        if list((folder / "out").iterdir()):
+            raise wrong(f"{line} left files behind")
+    (folder / "talk.jsonl").write_text("")
+    refuses("talk.jsonl", *write, "--input", folder / "talk.jsonl")
+
+
+def check_components(folder):
+    """A tokenizer.json with a part that is not known, in every command that opens one."""
+    text, hub = folder / "a.txt", folder / "hub"
+    text.write_text(TEXTS["a"])
+    works("tokenizer", "train", "--input", text, "--vocab-size", 280, "--output", folder / "tok")
+    vocabulary = json.loads((folder / "tok/vocab.json").read_text())
+    whole = {"version": "1.0", "added_tokens": [], "normalizer": None,
+             "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True},
+             "post_processor": None, "decoder": {"type": "ByteLevel"},
+             "model": {"type": "BPE", "vocab": vocabulary, "merges": []}}
+    hub.mkdir()
+    (hub / "tokenizer_config.json").write_text('{"eos_token": "!"}')
+    flags = ["--tokenizer-type", "HuggingFaceTokenizer", "--tokenizer-model", hub]
+    commands = [["tokenizer", "encode", *flags, "--text", "x"],
+                ["preprocess", "--input", text, "--output-prefix", folder / "out", *flags],
+                ["conversations", "--input", text, "--output-prefix", folder / "out", "--format", "identity", *flags],
+                ["train", "gpt", *SMALL, "--mock-data", *flags]]
+    (hub / "tokenizer.json").write_text(json.dumps(whole))
+    works(*commands[0])
+    for part in ("normalizer", "pre_tokenizer", "post_processor", "decoder", "model"):
+        for value in ({"type": "Quantum"}, {"type": "Sequence", part + "s": [{"type": "Quantum"}]}):
+            (hub / "tokenizer.json").write_text(json.dumps({**whole, part: value}))
+            for command in commands:
+                refuses(f"tokenizer.json', {part}", *command)
+            if value["type"] == "Quantum":
+                refuses("'Quantum' is not supported", *commands[0])
+    if list(folder.glob("out*")):
+        raise wrong("a refused tokenizer left files behind")
 
 
 if __name__ == "__main__":

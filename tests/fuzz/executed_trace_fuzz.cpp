@@ -1,11 +1,11 @@
-// A trace of a run, of which `troupe schedule draw --executed` reads a step.
+// The trace of a run, of which `troupe schedule draw` takes what was executed.
 
-#include "runtime/schedule/csv.hpp"
 #include "runtime/schedule/draw.hpp"
 #include "runtime/schedule/generators.hpp"
 #include "tests/fuzz/fuzz.hpp"
 
-#include <sstream>
+#include <cmath>
+#include <nlohmann/json.hpp>
 
 using namespace troupe::runtime;
 using namespace troupe::tests;
@@ -13,40 +13,68 @@ using namespace troupe::tests;
 namespace {
 
 const plan& planned() {
-  static const plan it = generate("1f1b", {2, 0, 2});
-  return it;
+  static const auto out = one_forward_one_backward(2, 2);
+  return out;
 }
 
 }  // namespace
 
 std::vector<std::string> fuzz::seeds() {
-  std::string events;
-  int pid = 0, at = 0;
-  std::istringstream rows(to_csv(planned()));
-  for (std::string row; std::getline(rows, row); ++pid) {
-    std::istringstream actions(row);
-    for (std::string name; std::getline(actions, name, ',');)
-      // A run carries out B as I, then W.
-      for (const char kind : std::string(name[1] == 'B' ? "IW" : "F")) {
-        name[1] = kind;
-        events += (events.empty() ? "" : ",\n")
-                  + std::string(R"({"ph":"X","tid":0,"args":{"step":1},"name":")") + name
-                  + R"(","pid":)" + std::to_string(pid) + R"(,"ts":)" + std::to_string(at += 10)
-                  + R"(,"dur":5})";
+  auto events = nlohmann::json::array({{{"ph", "M"}, {"pid", 0}, {"name", "process_name"}}});
+  double at = 0;
+  const auto add = [&](std::size_t process, action what) {
+    events.push_back({{"ph", "X"},
+                      {"pid", process},
+                      {"tid", 0},
+                      {"name", to_string(what)},
+                      {"ts", at += 1000},
+                      {"dur", 500},
+                      {"args", {{"step", 1}}}});
+  };
+  for (std::size_t rank = 0; rank < planned().ranks.size(); ++rank)
+    for (auto what : planned().ranks[rank]) {
+      if (what.kind != action_kind::backward) {
+        add(rank, what);
+        continue;
       }
-  }
-  return {"{\"displayTimeUnit\":\"ms\",\"traceEvents\":[" + events + "]}"};
+      for (const auto half : {action_kind::input_gradients, action_kind::weight_gradients}) {
+        what.kind = half;  // a run carries out B as I, then W
+        add(rank, what);
+      }
+    }
+  return {nlohmann::json{{"traceEvents", events}}.dump()};
 }
 
 std::vector<std::string> fuzz::dictionary() {
-  return {
-      "null", "-1", "1e999", "\"X\"", "{}", "\"step\":2", "\"pid\":7", "0F9", "1B0", "\"tid\":1"};
+  return {"\"traceEvents\"",
+          "\"step\": 1",
+          "0B0",
+          "0R0.1",
+          "0F9",
+          "1B0",
+          "\"pid\": 7",
+          "\"tid\": 1",
+          "\"step\": 2",
+          "1e999",
+          "1e300",
+          "-1",
+          "null",
+          "18446744073709551615",
+          "[[[[",
+          "\"X\"",
+          "{}",
+          "2.5",
+          "true"};
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   fuzz::accepted([&] {
     const auto found = executed_from_trace(fuzz::text_of(data, size), "t.json", planned(), 1);
     fuzz::require(found.what.ranks.size() == planned().ranks.size(), "a row for each rank");
+    for (std::size_t rank = 0; rank < planned().ranks.size(); ++rank)
+      fuzz::require(found.what.ranks[rank].actions.size() == planned().ranks[rank].size(),
+                    "every planned action was executed");
+    fuzz::require(!std::isnan(found.what.makespan), "a step took a time");
   });
   return 0;
 }

@@ -197,7 +197,7 @@ void declare_data(command_line& line, training_flags& to) {
               .type = "DIR",
               .help = "Keeps the indices of data sets of objects (s3://BUCKET/KEY) there; such "
                       "data need it.",
-              .megatron = "of s3://; the .bin is read by ranges of 2 MiB"},
+              .megatron = "of s3://; the .bin is read by ranges of 2 MiB, ahead of the samples"},
              text(d.object_cache));
   line.value({.name = "--dataloader-type",
               .field = "data.order",
