@@ -13,6 +13,7 @@
 #include "runtime/trainer/memory_forecast.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <fmt/format.h>
 #include <map>
 #include <numeric>
@@ -87,8 +88,8 @@ std::string model_text(const gpt_config& x) {
 std::string samples_text(double samples, const batch_schedule& batch) {
   auto out = fmt::format("{} {}", samples, samples == 1 ? "sample" : "samples");
   if (batch.ramp_start == 0 && batch.steps.empty() && samples > 0) {
-    const double steps = samples / double(batch.global);
-    out += fmt::format(" ({:.6g} {})", steps, steps == 1 ? "step" : "steps");
+    const double steps = std::round(samples / double(batch.global) * 10) / 10;
+    out += fmt::format(" ({} {})", steps, steps == 1 ? "step" : "steps");
   }
   return out;
 }

@@ -40,7 +40,7 @@ std::vector<std::string> cells_of(std::string_view row) {
   }
 }
 
-/// A finite one.
+/// Nothing for what is not finite, either.
 template <class T>
 std::optional<T> number_in(const std::string& cell) {
   T out = 0;

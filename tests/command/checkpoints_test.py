@@ -239,8 +239,9 @@ def check_vocabulary(folder):
     config = json.loads((hub / "config.json").read_text())
     for wrong_size in [size - 1, size + 1]:
         (hub / "config.json").write_text(json.dumps(config | {"vocab_size": wrong_size}))
-        refuses(f"is F32 ({size}, 32), but by config.json it should be ({wrong_size}, 32)", "checkpoint", "import", "--hf", hub,
-                "--save", folder / "imported")
+        says = f"is F32 ({size}, 32), but by config.json it should be ({wrong_size}, 32)"
+        refuses(says, "checkpoint", "import", "--hf", hub, "--save", folder / "imported")
+    refuses(says, *begin, "--tokenizer", tok)  # a larger embedding would do
 
 
 if __name__ == "__main__":

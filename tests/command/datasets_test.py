@@ -100,29 +100,14 @@ def check_blends(folder):
 
 
 def check_sizes(folder):
-    """A vocabulary of another size than the embedding, or than the data need."""
+    """A vocabulary that is smaller than the data need, whoever brings it."""
     a, tok = made(folder, "a")
-    for size, name in ((270, "less"), (290, "more")):
-        works("tokenizer", "train", "--input", folder / "a.txt", "--vocab-size", size, "--output", folder / name)
-    train = ["train", "gpt", *(x for x in SMALL if x != "--dry-run")]
-    refuses("contradicts the tokenizer, which has 280 tokens", *train, "--data-path", a, "--tokenizer", tok,
-            "--vocab-size", 290)
-    refuses("is outside the vocabulary of 257 ids", *train, "--data-path", a, "--tokenizer-type", "NullTokenizer",
-            "--vocab-size", 257)
-    works(*train, "--data-path", a, "--tokenizer", tok, "--save", folder / "run")
+    works("tokenizer", "train", "--input", folder / "a.txt", "--vocab-size", 270, "--output", folder / "less")
+    train = ["train", "gpt", *(x for x in SMALL if x != "--dry-run"), "--data-path", a]
+    refuses("is outside the vocabulary of 257 ids", *train, "--tokenizer-type", "NullTokenizer", "--vocab-size", 257)
     a.with_name(a.name + ".manifest.json").unlink()  # which would name the tokenizer first
-    refuses("vocabulary: checkpoint 280, this run 270", *train, "--data-path", a, "--tokenizer", folder / "less",
-            "--load", folder / "run")
-    refuses("is not the one that the model was trained with", "generate", "--load", folder / "run", "--prompt", "x",
-            "--tokenizer", folder / "less")
-    works("checkpoint", "export", folder / "run", "--hf", folder / "hub")
-    tuned = ["train", "gpt", "--load-hf", folder / "hub", "--seq-length", 16, "--micro-batch-size", 2,
-             "--global-batch-size", 4, "--train-iters", 1, "--lr", 1e-3, "--split", "100,0,0", "--data-path", a]
-    works(*tuned, "--tokenizer", tok)
-    refuses("tokens, but the model of --load-hf knows 280: use the tokenizer", *tuned, "--tokenizer", folder / "more")
-    config = json.loads((folder / "hub/config.json").read_text())
-    (folder / "hub/config.json").write_text(json.dumps({**config, "vocab_size": 281}))
-    refuses("is F32 (280, 16), but by config.json it should be (281, 16)", *tuned, "--tokenizer", tok)
+    refuses("is outside the vocabulary of 270 ids", *train, "--tokenizer", folder / "less")
+    works(*train, "--tokenizer", tok)
 
 
 def check_no_answers(folder):
@@ -133,7 +118,7 @@ def check_no_answers(folder):
     (folder / "out").mkdir()
     for says, line in [("no message of the role assistant", good.replace("assistant", "user")),
                        ("an answer without text", good.replace('"b"', '""')),
-                       ("no list of messages", '{"messages": []}'),
+                       ("list of messages is empty", '{"messages": []}'),
                        ("no list of messages", '{"text": "a"}'),
                        ("has no text under", good.replace('"content": "b"', '"content": 3')),
                        ("is not JSON", good[:20])]:
