@@ -182,13 +182,11 @@ void declare_plan(command_line& line, schedule_flags& to) {
              "M",
              "Micro-batches of a step, of one replica.",
              whole(to.microbatches, 1, most));
-  line.value(
-      {.name = "--chunks",
-       .type = "V",
-       .default_value = "what the schedule is made for",
-       .help = "Chunks on each rank: parts of the model, one after another, each a stage of its "
-               "own."},
-      whole(to.chunks_per_rank, 1, most));
+  line.value({.name = "--chunks",
+              .type = "V",
+              .default_value = "what the schedule is made for",
+              .help = "Model chunks on each rank, each a virtual pipeline stage of its own."},
+             whole(to.chunks_per_rank, 1, most));
   line.value(
       {.name = "--group",
        .type = "N",
