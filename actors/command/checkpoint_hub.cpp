@@ -143,11 +143,10 @@ int import_from_hub(const import_flags& flags) {
 void add_export(command_line& to) {
   auto& line = to.command("export", "writes a checkpoint as a folder for transformers.");
   const auto flags = std::make_shared<export_flags>();
-  line.words(
-      "DIR",
-      "A checkpoint, as DIR/iter_0000100, or the --save folder of a run: then the checkpoint "
-      "that its tracker names.",
-      flags->folders);
+  line.words("DIR",
+             "A checkpoint, as DIR/iter_0000100, or the --save folder of a run: then its latest "
+             "checkpoint.",
+             flags->folders);
   line.value("--hf",
              "DIR",
              "The folder to be written: config.json, safetensors files, and the tokenizer where it "
@@ -171,7 +170,7 @@ void add_export(command_line& to) {
       text(flags->tokenizer));
   line.note(
       "What is written is a GPT-2, Llama, Mistral, Qwen 2 or Qwen 3, whichever is the same "
-      "function; a model that none of these is, is refused with the reason.");
+      "function; a model that is none of these is refused with the reason.");
   line.note("Example: troupe checkpoint export runs/a/checkpoints --hf my-model");
   line.runs([flags] { return export_to_hub(*flags); });
 }

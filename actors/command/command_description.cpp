@@ -48,8 +48,27 @@ std::string help_page(const command_description& x) {
   }
   for (const auto& below : x.commands)
     sections.front().entries.push_back({below.name(), below.about});
-  sections.front().entries.push_back({"-h, --help", "Prints this and exits."});
+  const bool has_short = x.commands.empty();
+  sections.front().entries.push_back({"-h, --help",
+                                      has_short
+                                          ? "Prints this, or with -h the flags alone, and exits."
+                                          : "Prints this and exits."});
   return format_help(x.path, x.about, sections, x.notes, usage_of(x));
+}
+
+std::string short_help_page(const command_description& x) {
+  if (!x.commands.empty())
+    return help_page(x);
+  auto out = format_help(x.path, x.about, {}, {}, usage_of(x));
+  for (const auto& group : x.groups) {
+    std::vector<std::string> words;
+    for (const auto& flag : group.flags)
+      words.push_back(words_of(flag));
+    if (!words.empty())
+      out += "\n" + (group.title.empty() ? "" : wrapped(group.title, 0) + "\n")
+             + format_list(words);
+  }
+  return out + "\n" + wrapped("`" + x.path + " --help` explains them.", 0) + "\n";
 }
 
 }  // namespace troupe::command

@@ -84,4 +84,8 @@ std::string usage_of(const command_description& x);
 /// The help page, at most 80 columns wide.
 std::string help_page(const command_description& x);
 
+/// Its flags alone, by their groups, without what they do; of a command with commands below it the
+/// help page.
+std::string short_help_page(const command_description& x);
+
 }  // namespace troupe::command

@@ -14,7 +14,9 @@ namespace troupe::command {
 namespace {
 
 /// Not an error: the user asked.
-struct help_wanted {};
+struct help_wanted {
+  bool is_short = false;
+};
 
 constexpr int any_number = CLI::detail::expected_max_vector_size;
 constexpr const char* config_flag = "--config";
@@ -132,7 +134,8 @@ command_line::command_line(std::string name, std::string about)
   parts_->self.groups.emplace_back();
   parts_->app.set_help_flag("");
   parts_->app.allow_extras();
-  parts_->app.add_flag_callback("-h,--help", [] { throw help_wanted(); });
+  parts_->app.add_flag_callback("--help", [] { throw help_wanted(); });
+  parts_->app.add_flag_callback("-h", [] { throw help_wanted{.is_short = true}; });
 }
 
 command_line::~command_line() = default;
@@ -299,9 +302,9 @@ command_line::work command_line::parse_flags(std::vector<std::string> words) {
   std::reverse(words.begin(), words.end());  // the library takes them from the end
   try {
     parts_->app.parse(words);
-  } catch (const help_wanted&) {
-    return [this] {
-      std::fputs(help().c_str(), stdout);
+  } catch (const help_wanted& wanted) {
+    return [this, wanted] {
+      std::fputs((wanted.is_short ? short_help() : help()).c_str(), stdout);
       return 0;
     };
   } catch (const CLI::ArgumentMismatch& failure) {

@@ -91,6 +91,7 @@ class command_line {
 
   command_description describe() const;
   std::string help() const { return help_page(describe()); }
+  std::string short_help() const { return short_help_page(describe()); }
 
   /// After `parse`: every flag that was set, by the command line or a configuration, or whose
   /// target has a value, in the order of the help. The flags of a configuration that says the same.

@@ -13,6 +13,7 @@
 #include "runtime/trainer/memory_forecast.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <fmt/format.h>
 #include <map>
 #include <numeric>
@@ -83,15 +84,26 @@ std::string model_text(const gpt_config& x) {
                        parameter_count(x));
 }
 
-std::string rate_text(const rate_schedule& r) {
+/// "80 samples (10 steps)"; where batches are of several sizes, the samples alone.
+std::string samples_text(double samples, const batch_schedule& batch) {
+  auto out = fmt::format("{} {}", samples, samples == 1 ? "sample" : "samples");
+  if (batch.ramp_start == 0 && batch.steps.empty() && samples > 0) {
+    const double steps = std::round(samples / double(batch.global) * 10) / 10;
+    out += fmt::format(" ({} {})", steps, steps == 1 ? "step" : "steps");
+  }
+  return out;
+}
+
+std::string rate_text(const rate_schedule& r, const batch_schedule& batch) {
+  const auto warmup = samples_text(r.warmup, batch);
   if (r.style == decay_style::constant)
-    return fmt::format("{} after {} samples of warm-up, constant", r.maximum, r.warmup);
-  return fmt::format("{} to {} after {} samples of warm-up, {} until sample {}",
+    return fmt::format("{} after {} of warm-up, constant", r.maximum, warmup);
+  return fmt::format("{} to {} after {} of warm-up, {} until {}",
                      r.maximum,
                      r.minimum,
-                     r.warmup,
+                     warmup,
                      to_string(r.style),
-                     r.decay);
+                     samples_text(double(r.decay), batch));
 }
 
 std::string steps_text(const training_job& job) {
@@ -118,10 +130,11 @@ std::string steps_text(const training_job& job) {
       "rate        {}\n",
       job.train_iterations,
       training_flops(job.training.model, double(b.global)),
-      rate_text(r));
+      rate_text(r, b));
   if (r.style == decay_style::wsd)
-    out += fmt::format(
-        "            falling in the last {} samples, {}\n", r.end_decay, to_string(r.end_style));
+    out += fmt::format("            falling in the last {}, {}\n",
+                       samples_text(double(r.end_decay), b),
+                       to_string(r.end_style));
   if (r.decoupled_maximum > 0)
     out += fmt::format("            {} to {} for word embedding and output layer\n",
                        r.decoupled_maximum,
@@ -246,7 +259,7 @@ std::string describe(const training_job& given) {
   if (pipeline.schedule->behaviours())
     out += fmt::format(
         "plan        {} decides while it runs; rehearsed it gives, for {}, one row a "
-        "rank\n",
+        "stage\n",
         plan.name,
         counted(plan.microbatches, "micro-batch", "micro-batches"));
   else

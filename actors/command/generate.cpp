@@ -94,14 +94,19 @@ std::string end_note(runtime::generation_end end, const runtime::gpt_config& con
   return "";
 }
 
+namespace {
+
+constexpr double lowest_temperature = 1e-6, highest_temperature = 1e6;
+
+}  // namespace
+
 double parse_temperature(const std::string& flag, const std::string& word) {
-  constexpr double lowest = 1e-6, highest = 1e6;
-  if (number_in(real_range{.least = 0, .most = lowest, .below = true}, word))
+  if (number_in(real_range{.least = 0, .most = lowest_temperature, .below = true}, word))
     throw usage_error("{} {}: give {} or more; --greedy always takes the most probable token",
                       flag,
                       word,
-                      lowest);
-  return parse_real(flag, word, {.least = lowest, .most = highest});
+                      lowest_temperature);
+  return parse_real(flag, word, {.least = lowest_temperature, .most = highest_temperature});
 }
 
 namespace {
@@ -159,14 +164,17 @@ void declare_chat(command_line& line, generate_flags& f) {
 
 void declare_sampling(command_line& line, generate_flags& f) {
   line.group("Sampling");
-  auto temperature = real(f.temperature, 0, 1e6);
+  auto temperature = real(f.temperature, lowest_temperature, highest_temperature);
+  temperature.range = {};  // what is wrong is told with more than the range
   temperature.take = [&f](const std::string& flag, const std::string& word) {
     f.temperature = parse_temperature(flag, word);
   };
-  line.value({.name = "--temperature",
-              .type = "X",
-              .help = "Divides the logits: below 1 more predictable, above 1 more varied."},
-             temperature);
+  line.value(
+      {.name = "--temperature",
+       .type = "X",
+       .help = "Divides the logits: below 1 more predictable, above 1 more varied. From 1e-06 to "
+               "1000000; for 0 there is --greedy."},
+      temperature);
   line.value("--top-k", "N", "Only among the N most probable tokens; 0: all.", whole(f.top_k));
   line.value("--top-p",
              "P",

@@ -29,6 +29,24 @@ std::string wrapped(const std::string& text, std::size_t indent, std::size_t pag
   return out;
 }
 
+std::string format_list(const std::vector<std::string>& entries) {
+  constexpr std::size_t page = 80, indent = 2;
+  std::string out;
+  std::size_t column = 0;
+  for (const auto& entry : entries) {
+    if (!out.empty() && column + entry.size() + 3 <= page) {
+      out += ", ";
+      column += 2;
+    } else {
+      out += (out.empty() ? "" : ",\n") + std::string(indent, ' ');
+      column = indent;
+    }
+    out += entry;
+    column += entry.size();
+  }
+  return out + "\n";
+}
+
 std::string format_help(const std::string& name,
                         const std::string& about,
                         const std::vector<help_section>& sections,

@@ -66,6 +66,10 @@ std::string synopsis(const command_description& x) {
 
 std::string options(const command_description& x) {
   std::string out = ".SH OPTIONS\n";
+  const auto help
+      = entry("\\fB\\-h\\fR, \\fB\\-\\-help\\fR",
+              x.commands.empty() ? "Prints the help, or with -h the flags alone, and exits."
+                                 : "Prints the help and exits.");
   for (const auto& group : x.groups) {
     if (group.flags.empty())
       continue;
@@ -74,10 +78,10 @@ std::string options(const command_description& x) {
     for (const auto& flag : group.flags)
       out += entry(flag_words(flag), full_help(flag));
     if (group.title.empty())
-      out += entry("\\fB\\-h\\fR, \\fB\\-\\-help\\fR", "Prints the help and exits.");
+      out += help;
   }
   if (x.groups.front().flags.empty())
-    out += ".SS Help\n" + entry("\\fB\\-h\\fR, \\fB\\-\\-help\\fR", "Prints the help and exits.");
+    out += ".SS Help\n" + help;
   return out;
 }
 

@@ -156,6 +156,25 @@ reader one_of(T& to, std::vector<std::string> allowed) {
           std::move(now)};
 }
 
+/// A word that others know, and why it is none of ours.
+struct refused_word {
+  std::string word, why;
+};
+
+/// As `one_of`; what is refused is said with its reason.
+template <class T>
+reader one_of(T& to, std::vector<std::string> allowed, std::vector<refused_word> refused) {
+  auto out = one_of(to, std::move(allowed));
+  out.take = [take = out.take, refused = std::move(refused)](const std::string& flag,
+                                                             const std::string& word) {
+    for (const auto& x : refused)
+      if (x.word == word)
+        throw usage_error("{} {} is refused: {}", flag, word, x.why);
+    take(flag, word);
+  };
+  return out;
+}
+
 /// As list_reader: paths or texts, one after the other.
 template <class T>
 list_reader all(std::vector<T>& to) {

@@ -185,7 +185,7 @@ void declare_plan(command_line& line, schedule_flags& to) {
   line.value({.name = "--chunks",
               .type = "V",
               .default_value = "what the schedule is made for",
-              .help = "Chunks of the model on each rank."},
+              .help = "Model chunks on each rank, each a virtual pipeline stage of its own."},
              whole(to.chunks_per_rank, 1, most));
   line.value(
       {.name = "--group",
@@ -196,7 +196,8 @@ void declare_plan(command_line& line, schedule_flags& to) {
   line.value("--memory-limit",
              "X",
              "Of each rank, in activations of one micro-batch through its whole share, held from F "
-             "to B or W (whatever --held says): zb-h2 and auto keep it, others are refused above "
+             "(forward) to B (backward) or W (its weight gradients; whatever --held says): zb-h2 "
+             "and auto keep it, others are refused above "
              "it.",
              real(to.memory_limit, 0, largest_cost));
   line.toggle("--lowered",

@@ -16,7 +16,8 @@ nlohmann::ordered_json json_in(const std::string& flag, const std::string& file)
   try {
     return runtime::ordered_json_value(content);
   } catch (const nlohmann::json::exception& failure) {
-    throw runtime::input_error("{} '{}' is not JSON: {}", flag, file, failure.what());
+    throw runtime::input_error(
+        "{} '{}' is not JSON: {}", flag, file, runtime::json_complaint(failure));
   }
 }
 

@@ -14,6 +14,7 @@
 #include "runtime/transport/ucx_wire.hpp"
 #include "runtime/transport/wire_transport.hpp"
 
+#include <algorithm>
 #include <set>
 #include <unistd.h>
 #include <utility>
@@ -30,6 +31,17 @@ std::uint64_t samples_of(const runtime::batch_schedule& batch, std::uint64_t ite
   return std::uint64_t(consumed) + (iterations - i) * std::uint64_t(batch.global);
 }
 
+/// Micro-batches of a replica that are read ahead. What the store takes of them is bounded, and a
+/// file's pages are the system's affair.
+std::uint64_t read_ahead_of(const runtime::data_settings& data) {
+  constexpr std::uint64_t of_objects = 4;
+  return std::ranges::any_of(
+             runtime::prefixes_of(data),
+             [](const auto& prefix) { return runtime::is_object_url(prefix.string()); })
+             ? of_objects
+             : 0;
+}
+
 std::shared_ptr<const runtime::batch_source> open_part(const runtime::training_job& job,
                                                        runtime::data_split part,
                                                        std::uint64_t samples,
@@ -40,7 +52,8 @@ std::shared_ptr<const runtime::batch_source> open_part(const runtime::training_j
       runtime::batch_layout{std::uint64_t(job.training.batch.micro),
                             std::uint64_t(job.training.batch.data_parallel)},
       pool,
-      job.data.order);
+      job.data.order,
+      read_ahead_of(job.data));
 }
 
 std::string data_text(const runtime::training_job& job) {

@@ -47,7 +47,8 @@ struct start_point {
 /// when `checkpoints.strict_identity` is given and anything else differs.
 start_point plan_start(runtime::training_job& job, const runtime::cancel_token& stop = {});
 
-/// What differs between two JSON objects: "model/hidden: 32 there, 64 here", a line each.
+/// What differs between two JSON objects: "model/hidden: checkpoint 32, this run 64", a line
+/// each.
 std::string differences(const std::string& there, const std::string& here);
 
 /// Cuts the logs (`watch.log_file`, `watch.csv_file`) back to what the first `iteration` iterations

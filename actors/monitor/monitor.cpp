@@ -110,14 +110,19 @@ void monitor_state::receive(const messages::committed& x) {
   context_->faults->inject("monitor", report.iteration);
   record(report);
   since_.add(report);
-  const auto& job = job_->job;
-  const auto interval = job.watch.log_interval;
   last_ = report;
-  if (interval > 0
-      && (report.iteration % interval == 0 || report.iteration == job.train_iterations))
+  if (has_line(report.iteration))
     log_last();
   if (bar_)
     advance_bar(report);
+}
+
+// The first says at once that the loss is what was expected, however long the interval is.
+bool monitor_state::has_line(std::uint64_t iteration) const {
+  const auto interval = job_->job.watch.log_interval;
+  return interval > 0
+         && (iteration % interval == 0 || iteration == told_.iteration + 1
+             || iteration == job_->job.train_iterations);
 }
 
 void monitor_state::advance_bar(const runtime::step_report& x) {

@@ -1,5 +1,7 @@
 #include "runtime/core/json_text.hpp"
 
+#include "runtime/core/shortened.hpp"
+
 #include <algorithm>
 
 namespace troupe::runtime {
@@ -44,6 +46,12 @@ nlohmann::json json_value(std::string_view text, const nlohmann::json::parser_ca
 
 nlohmann::json json_value_or_discarded(std::string_view text) {
   return nlohmann::json::parse(text, nullptr, false);
+}
+
+std::string json_complaint(const nlohmann::json::exception& failure) {
+  const std::string_view all = failure.what();  // "[json.exception.parse_error.101] parse error at"
+  const auto end = all.starts_with("[json.exception.") ? all.find("] ") : std::string_view::npos;
+  return shortened(end == std::string_view::npos ? all : all.substr(end + 2), 300);
 }
 
 std::string json_text(const nlohmann::json& value, int indent) {

@@ -20,6 +20,9 @@ nlohmann::json json_value(std::string_view text, const nlohmann::json::parser_ca
 /// A value whose is_discarded() holds where the text is not JSON.
 nlohmann::json json_value_or_discarded(std::string_view text);
 
+/// What is wrong with a text, for a message: where, and what was expected. At most 300 bytes.
+std::string json_complaint(const nlohmann::json::exception& failure);
+
 /// The text of a value: in one line (indent -1), or indented by so many spaces a level. Throws
 /// nlohmann::json::type_error for a string that is not UTF-8.
 std::string json_text(const nlohmann::json& value, int indent = -1);

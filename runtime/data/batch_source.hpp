@@ -23,14 +23,18 @@ class batch_source {
 /// From a data set, dealt out as Megatron deals it.
 class dataset_source final : public batch_source {
  public:
+  /// `ahead`: so many micro-batches of a replica are said to be read soon when one is asked for,
+  /// those of the next steps among them. What a batch holds does not depend on it.
   dataset_source(std::shared_ptr<const sample_dataset> data,
                  batch_layout layout,
                  memory_pool pool,
-                 sampling how = sampling::single)
+                 sampling how = sampling::single,
+                 std::uint64_t ahead = 0)
       : data_(std::move(data)),
         layout_(layout),
         sampler_(how, layout, data_->size()),
-        pool_(std::move(pool)) {}
+        pool_(std::move(pool)),
+        ahead_(ahead) {}
 
   micro_batch microbatch(const microbatch_address& at) const override;
 
@@ -39,6 +43,7 @@ class dataset_source final : public batch_source {
   batch_layout layout_;
   sampler sampler_;
   mutable memory_pool pool_;
+  std::uint64_t ahead_;
 };
 
 }  // namespace troupe::runtime

@@ -59,19 +59,33 @@ std::optional<data_blend> weighted(std::span<const std::string> words) {
   return out;
 }
 
+/// "0,5" and "50%"
+bool is_meant_as_weight(const std::string& word) {
+  return word.find_first_of("0123456789") == 0
+         && word.find_first_not_of("0123456789.,%") == std::string::npos;
+}
+
 /// Without weights all are prefixes; one that is a number and no file is a slip.
 void require_prefixes(std::span<const std::string> words) {
   for (const auto& word : words) {
     std::error_code failure;
-    if (number_in(word) && !std::filesystem::exists(word + ".idx", failure))
+    const bool is_number = number_in(word).has_value();
+    if ((!is_number && !is_meant_as_weight(word))
+        || std::filesystem::exists(word + ".idx", failure))
+      continue;
+    if (!is_number)
       throw input_error(
-          "cannot blend by {}, of which '{}' is a number: weights and prefixes stand in turn, "
-          "WEIGHT "
-          "PREFIX WEIGHT PREFIX, so that their number is even; {}",
-          counted(words.size(), "word"),
-          word,
-          words.size() % 2 == 0 ? "put each weight before its prefix"
-                                : "look for the one that is missing");
+          "cannot blend: '{}' is no weight, and no data set has this prefix; a weight is a number, "
+          "as 0.5 or 50, and only what they are to each other counts",
+          word);
+    throw input_error(
+        "cannot blend by {}, of which '{}' is a number: weights and prefixes stand in turn, "
+        "WEIGHT "
+        "PREFIX WEIGHT PREFIX, so that their number is even; {}",
+        counted(words.size(), "word"),
+        word,
+        words.size() % 2 == 0 ? "put each weight before its prefix"
+                              : "look for the one that is missing");
   }
 }
 
@@ -168,7 +182,7 @@ std::array<data_blend, 3> blends_from_json(const std::string& text) try {
     out[i] = part_in(from, parts[i]);
   return out;
 } catch (const nlohmann::json::exception& failure) {
-  throw input_error("it is not JSON: {}", failure.what());
+  throw input_error("it is not JSON: {}", json_complaint(failure));
 }
 
 std::vector<double> normalized(std::vector<double> weights) {

@@ -78,4 +78,9 @@ void blended_dataset::row(std::uint64_t i, const micro_batch_row& out) const {
   sets_[std::size_t(order_.dataset[i])]->row(std::uint64_t(order_.sample[i]), out);
 }
 
+void blended_dataset::expect(std::uint64_t i) const {
+  if (i < size())
+    sets_[std::size_t(order_.dataset[i])]->expect(std::uint64_t(order_.sample[i]));
+}
+
 }  // namespace troupe::runtime

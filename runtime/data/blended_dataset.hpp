@@ -31,6 +31,7 @@ class blended_dataset final : public sample_dataset {
   std::int64_t sequence_length() const override { return sets_.front()->sequence_length(); }
   bool cuts_attention() const override { return sets_.front()->cuts_attention(); }
   void row(std::uint64_t i, const micro_batch_row& out) const override;
+  void expect(std::uint64_t i) const override;
 
   const blend_order& order() const { return order_; }
 

@@ -36,6 +36,9 @@ class object_bytes final : public byte_source {
     store_.read(object_, offset, scratch);
     return scratch;
   }
+  void expect(std::uint64_t offset, std::size_t count) const override {
+    store_.expect(object_, offset, count);
+  }
   void require_intact() const override {}  // every answer was checked
 
  private:

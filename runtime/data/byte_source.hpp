@@ -27,6 +27,9 @@ class byte_source {
                                            std::size_t count,
                                            std::vector<std::byte>& scratch) const = 0;
 
+  /// Says that `bytes` will be asked for these soon.
+  virtual void expect(std::uint64_t, std::size_t) const {}
+
   virtual void require_intact() const = 0;  ///< as mapped_file's
 };
 

@@ -23,7 +23,7 @@ ordered value_of_line(std::string_view line) {
   try {
     return ordered_json_value(line);
   } catch (const nlohmann::json::exception& e) {
-    throw input_error("it is not JSON: {}", shortened(e.what(), 300));
+    throw input_error("it is not JSON: {}", json_complaint(e));
   }
 }
 
@@ -197,8 +197,10 @@ std::vector<conversation> conversations_of(std::string_view line) {
     throw input_error("it is a JSON {}, not an object", value.type_name());
   const bool shared = !value.contains("messages") && value.contains("conversations");
   const auto list = value.find(shared ? "conversations" : "messages");
-  if (list == value.end() || !list->is_array() || list->empty())
+  if (list == value.end() || !list->is_array())
     throw input_error("it has no list of messages under \"messages\" or \"conversations\"");
+  if (list->empty())
+    throw input_error("its list of messages is empty: there is nothing to learn");
   ordered tools = nullptr;
   if (const auto found = value.find("tools"); found != value.end() && !found->is_null()) {
     if (!found->is_array())

@@ -227,4 +227,9 @@ std::vector<token_range> conversation_source::answers(std::int64_t conversation)
   return out;
 }
 
+void conversation_source::expect(std::int64_t conversation, std::size_t tokens) const {
+  tokens_.expect(conversation, 0, tokens);
+  answers_.expect(conversation, 0, std::size_t(answers_.length(conversation)));
+}
+
 }  // namespace troupe::runtime

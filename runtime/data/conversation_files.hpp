@@ -53,6 +53,9 @@ class conversation_source {
   /// Throws input_error for answers that are no ascending parts of the conversation.
   std::vector<token_range> answers(std::int64_t conversation) const;
 
+  /// Says that its answers and its first tokens, so many, will be read soon.
+  void expect(std::int64_t conversation, std::size_t tokens) const;
+
  private:
   indexed_dataset tokens_, answers_;
 };

@@ -85,9 +85,8 @@ gpt_dataset::stretch gpt_dataset::stretch_of(std::uint64_t sample) const {
   return out;
 }
 
-std::size_t gpt_dataset::sample(std::uint64_t i, std::span<std::int32_t> text) const {
-  ensure(text.size() == std::size_t(options_.sequence_length + 1),
-         "SAMPLE-1: a sample has one token more than its sequence length");
+template <class Visit>
+void gpt_dataset::each_part(std::uint64_t i, const Visit& visit) const {
   if (i >= size())
     throw input_error(
         "cannot read sample {} of the {} data: it has {} samples; ask for more when the data set "
@@ -95,7 +94,7 @@ std::size_t gpt_dataset::sample(std::uint64_t i, std::span<std::int32_t> text) c
         i,
         to_string(part_),
         size());
-  std::size_t done = 0;
+  auto room = options_.sequence_length + 1;
   const auto found = stretch_of(i);
   for (auto document = found.document; document <= found.last; ++document) {
     const auto sequence = index_.documents[static_cast<std::size_t>(document)];
@@ -104,16 +103,36 @@ std::size_t gpt_dataset::sample(std::uint64_t i, std::span<std::int32_t> text) c
     const auto all = std::int64_t{source_->length(sequence)};
     const auto offset = document == found.document ? found.offset : 0;
     const auto stop = document == found.last ? found.end : all;
-    if (offset < 0 || offset > stop || stop > all
-        || std::size_t(stop - offset) > text.size() - done)
+    if (offset < 0 || offset > stop || stop > all || stop - offset > room)
       refuse_index(i);
-    const auto piece = text.subspan(done, static_cast<std::size_t>(stop - offset));
+    visit(sequence, offset, static_cast<std::size_t>(stop - offset));
+    room -= stop - offset;
+  }
+}
+
+std::size_t gpt_dataset::sample(std::uint64_t i, std::span<std::int32_t> text) const {
+  ensure(text.size() == std::size_t(options_.sequence_length + 1),
+         "SAMPLE-1: a sample has one token more than its sequence length");
+  std::size_t done = 0;
+  each_part(i, [&](std::int64_t sequence, std::int64_t offset, std::size_t tokens) {
+    const auto piece = text.subspan(done, tokens);
     source_->get(sequence, offset, piece);
     check_ids(piece, sequence, offset);
-    done += piece.size();
-  }
+    done += tokens;
+  });
   std::fill(text.begin() + std::ptrdiff_t(done), text.end(), padding);
   return options_.fim ? options_.fim->apply(i, text.first(done)) : done;
+}
+
+void gpt_dataset::expect(std::uint64_t i) const {
+  if (i >= size())
+    return;
+  try {
+    each_part(i, [this](std::int64_t sequence, std::int64_t offset, std::size_t tokens) {
+      source_->expect(sequence, offset, tokens);
+    });
+  } catch (const input_error&) {  // a damaged index, which its read refuses
+  }
 }
 
 void gpt_dataset::row(std::uint64_t i, const micro_batch_row& out) const {

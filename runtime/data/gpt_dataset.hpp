@@ -55,6 +55,7 @@ class gpt_dataset final : public sample_dataset {
   /// Sample i as inputs, labels, loss mask and positions. Where a label is padding the mask is 0;
   /// padding itself becomes token 0.
   void row(std::uint64_t i, const micro_batch_row& out) const override;
+  void expect(std::uint64_t i) const override;
 
   static constexpr std::int32_t padding = -1;
 
@@ -69,6 +70,11 @@ class gpt_dataset final : public sample_dataset {
     std::int64_t document, offset, last, end;
   };
   stretch stretch_of(std::uint64_t sample) const;
+
+  /// Calls visit(sequence, offset, tokens) for each part of sample i, one after the other; together
+  /// they have S + 1 tokens at most. Throws as `sample`.
+  template <class Visit>
+  void each_part(std::uint64_t i, const Visit& visit) const;
   [[noreturn]] void refuse_index(std::uint64_t sample) const;
 
   std::shared_ptr<const token_source> source_;

@@ -287,6 +287,11 @@ void indexed_dataset::get(std::int64_t sequence,
         load<std::int64_t>({from, 8 * out.size()}, 8 * bad));
 }
 
+void indexed_dataset::expect(std::int64_t sequence, std::int64_t offset, std::size_t count) const {
+  const auto item = size_of(type_);
+  bin_->expect(std::uint64_t(pointer(sequence)) + std::uint64_t(offset) * item, count * item);
+}
+
 std::string indexed_dataset::place(std::int64_t sequence) const {
   std::int64_t low = 0, high = documents_;  // the document d with begin(d) <= sequence < begin(d+1)
   while (high - low > 1) {

@@ -46,6 +46,7 @@ class indexed_dataset final : public token_source {
   std::int64_t sequences() const override { return sequences_; }
   std::int32_t length(std::int64_t sequence) const override;
   void get(std::int64_t sequence, std::int64_t offset, std::span<std::int32_t> out) const override;
+  void expect(std::int64_t sequence, std::int64_t offset, std::size_t count) const override;
   std::string place(std::int64_t sequence) const override;
 
   /// Documents are runs of sequences: document d is [document_begin(d), document_begin(d + 1)).

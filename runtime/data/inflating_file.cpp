@@ -181,7 +181,8 @@ void refuse_others(std::string_view first, const std::filesystem::path& path) {
                                                                  {"BZh"sv, "bzip2"}};
   for (const auto& [magic, name] : others)
     // Text may begin with bzip2's letters: behind them and a digit it has those of a block.
-    if (first.starts_with(magic) && (magic != "BZh" || first.substr(4) == "1A"))
+    if (first.starts_with(magic)
+        && (magic != "BZh" || (first.size() == 6 && first.ends_with("1A"))))
       throw input_error(
           "cannot read '{}': it is compressed by {}, and only gzip and Zstandard are read; unpack "
           "it, or compress it by zstd",

@@ -96,7 +96,7 @@ void record_parser::json_line(const text_record& record, bool lists) {
   } catch (const json::parse_error& e) {
     refuse(fmt::format("at byte {}: {}", e.byte, reason(e)), keys_.front());
   } catch (const json::exception& e) {
-    refuse(told(e.what()), keys_.front());
+    refuse(told(json_complaint(e)), keys_.front());
   }
   if (!value_->is_object())
     refuse(fmt::format("it is a JSON {}, not an object", value_->type_name()), keys_.front());

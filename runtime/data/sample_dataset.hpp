@@ -21,6 +21,8 @@ class sample_dataset {
   /// Sample i as inputs, labels, loss mask and positions, S of each. Throws input_error when
   /// i >= size(), and for data that cannot be read.
   virtual void row(std::uint64_t i, const micro_batch_row& out) const = 0;
+  /// Says that `row` will be asked for sample i soon. Nothing where there is none.
+  virtual void expect(std::uint64_t) const {}
 };
 
 }  // namespace troupe::runtime

@@ -55,12 +55,14 @@ sampler::sampler(sampling how, batch_layout layout, std::uint64_t samples)
 
 sampler::order sampler::of_epoch(std::uint64_t epoch) const {
   const std::lock_guard lock(mutex_);
-  if (!kept_ || kept_epoch_ != epoch) {
-    kept_ = std::make_shared<const std::vector<std::uint32_t>>(
-        torch_permutation(bucket_, static_cast<std::uint32_t>(epoch)));
-    kept_epoch_ = epoch;
-  }
-  return kept_;
+  if (latest_.all && latest_.number == epoch)
+    return latest_.all;
+  std::swap(latest_, before_);
+  if (!latest_.all || latest_.number != epoch)
+    latest_ = {epoch,
+               std::make_shared<const std::vector<std::uint32_t>>(
+                   torch_permutation(bucket_, static_cast<std::uint32_t>(epoch)))};
+  return latest_.all;
 }
 
 std::uint64_t sampler::sample(const microbatch_address& at, std::uint64_t row) const {

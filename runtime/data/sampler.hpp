@@ -49,7 +49,8 @@ std::vector<std::uint32_t> torch_permutation(std::uint64_t n, std::uint32_t seed
 
 /// Samples by their place in the run: Megatron-LM's MegatronPretrainingSampler, or its
 /// MegatronPretrainingRandomSampler, whose epochs are shuffled by their numbers, not by the seed of
-/// the run. Any number of threads may ask at once; it keeps the order of the last epoch.
+/// the run. Any number of threads may ask at once; it keeps the orders of the last two epochs that
+/// were asked for.
 class sampler {
  public:
   /// Throws input_error when a data set is too short for one micro-batch on every replica, or too
@@ -70,8 +71,11 @@ class sampler {
   std::uint64_t bucket_ = 0;    ///< that are shuffled together
   std::uint64_t an_epoch_ = 0;  ///< what is left over is not seen
   mutable std::mutex mutex_;
-  mutable std::uint64_t kept_epoch_ = 0;
-  mutable order kept_;
+  struct shuffled_epoch {
+    std::uint64_t number = 0;
+    order all = {};
+  };
+  mutable shuffled_epoch latest_, before_;  ///< who reads ahead goes to and fro at an epoch's end
 };
 
 }  // namespace troupe::runtime

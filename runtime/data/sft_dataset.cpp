@@ -122,4 +122,11 @@ void sft_dataset::row(std::uint64_t i, const micro_batch_row& out) const {
   std::iota(out.positions.begin() + at, out.positions.end(), 0);
 }
 
+void sft_dataset::expect(std::uint64_t i) const {
+  if (i >= size())
+    return;
+  for (auto k = starts_[i]; k < starts_[i + 1]; ++k)
+    source_->expect(order_[k], std::size_t(used(order_[k])));
+}
+
 }  // namespace troupe::runtime

@@ -47,6 +47,7 @@ class sft_dataset final : public sample_dataset {
 
   /// The loss counts where the label is a token of an answer, in the same conversation.
   void row(std::uint64_t i, const micro_batch_row& out) const override;
+  void expect(std::uint64_t i) const override;
 
  private:
   std::int64_t used(std::int64_t conversation) const;

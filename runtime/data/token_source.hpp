@@ -25,6 +25,9 @@ class token_source {
                    std::int64_t offset,
                    std::span<std::int32_t> out) const = 0;
 
+  /// Says that `get` will be asked for these tokens soon; what they are is not looked at.
+  virtual void expect(std::int64_t, std::int64_t, std::size_t) const {}
+
   /// Where a sequence stands, for messages: "'corpus.bin', document 12 (sequence 14)".
   virtual std::string place(std::int64_t sequence) const = 0;
 };

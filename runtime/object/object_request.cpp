@@ -74,36 +74,7 @@ std::size_t take_body(char* data, std::size_t, std::size_t size, void* opaque) {
 }
 
 std::size_t take_header(char* data, std::size_t, std::size_t size, void* opaque) {
-  auto& to = *static_cast<receiver*>(opaque)->to;
-  const std::string_view line(data, size);
-  if (line.starts_with("HTTP/")) {  // a proxy's answer, or 100, may stand before the service's
-    to.etag.clear();
-    to.content_range.clear();
-    to.bucket_region.clear();
-    to.length.reset();
-  }
-  const auto colon = line.find(':');
-  if (colon == std::string_view::npos)
-    return size;
-  std::string name(line.substr(0, colon));
-  std::transform(name.begin(), name.end(), name.begin(), [](char c) {
-    return c >= 'A' && c <= 'Z' ? char(c - 'A' + 'a') : c;
-  });
-  auto value = line.substr(colon + 1);
-  while (!value.empty() && (value.front() == ' ' || value.front() == '\t'))
-    value.remove_prefix(1);
-  while (!value.empty() && (value.back() == '\r' || value.back() == '\n' || value.back() == ' '))
-    value.remove_suffix(1);
-  if (name == "etag")
-    to.etag = printable(value);
-  else if (name == "content-range")
-    to.content_range = printable(value);
-  else if (name == "x-amz-bucket-region")
-    to.bucket_region = printable(value);
-  else if (name == "content-length")
-    if (std::uint64_t length = 0;
-        std::from_chars(value.data(), value.data() + value.size(), length).ec == std::errc())
-      to.length = length;
+  take_header_line({data, size}, *static_cast<receiver*>(opaque)->to);
   return size;
 }
 
@@ -231,6 +202,37 @@ object_answer object_connections::ask(const object_service& service,
   state_->idle.push_back(curl);
   static_cast<void>(closed.release());
   return out;
+}
+
+void take_header_line(std::string_view line, object_answer& out) {
+  if (line.starts_with("HTTP/")) {
+    out.etag.clear();
+    out.content_range.clear();
+    out.bucket_region.clear();
+    out.length.reset();
+  }
+  const auto colon = line.find(':');
+  if (colon == std::string_view::npos)
+    return;
+  std::string name(line.substr(0, colon));
+  std::transform(name.begin(), name.end(), name.begin(), [](char c) {
+    return c >= 'A' && c <= 'Z' ? char(c - 'A' + 'a') : c;
+  });
+  auto value = line.substr(colon + 1);
+  while (!value.empty() && (value.front() == ' ' || value.front() == '\t'))
+    value.remove_prefix(1);
+  while (!value.empty() && (value.back() == '\r' || value.back() == '\n' || value.back() == ' '))
+    value.remove_suffix(1);
+  if (name == "etag")
+    out.etag = printable(value);
+  else if (name == "content-range")
+    out.content_range = printable(value);
+  else if (name == "x-amz-bucket-region")
+    out.bucket_region = printable(value);
+  else if (name == "content-length")
+    if (std::uint64_t length = 0;
+        std::from_chars(value.data(), value.data() + value.size(), length).ec == std::errc())
+      out.length = length;
 }
 
 object_refusal parse_refusal(std::string_view xml) {

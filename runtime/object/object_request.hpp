@@ -50,6 +50,10 @@ class object_connections {
   std::unique_ptr<state> state_;
 };
 
+/// Takes what `out` keeps of it from a line of the answer's head; a status line forgets what came
+/// before, since a proxy's answer, or 100, may stand before the service's.
+void take_header_line(std::string_view line, object_answer& out);
+
 /// <Code> and <Message> of the XML that S3 answers errors with; empty where it has none. Printable,
 /// and each at most 200 bytes.
 struct object_refusal {

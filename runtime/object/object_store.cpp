@@ -3,9 +3,12 @@
 #include "runtime/core/error.hpp"
 #include "runtime/core/hash.hpp"
 #include "runtime/core/log.hpp"
+#include "runtime/object/object_failure.hpp"
 #include "runtime/object/object_request.hpp"
+#include "runtime/object/read_ahead.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <list>
 #include <map>
@@ -22,56 +25,9 @@ class no_object final : public input_error {
   explicit no_object(const std::string& why) : input_error("{}", why) {}
 };
 
-bool passing(const object_answer& x) {
-  return x.failure.empty() ? x.status == 429 || x.status == 500 || x.status == 502
-                                 || x.status == 503 || x.status == 504
-                           : x.again;
-}
-
-const char* advice(long status, const object_service& service, const std::string& region) {
-  switch (status) {
-    case 400:
-      return "check the keys, and that AWS_REGION is the bucket's";
-    case 401:
-    case 403:
-      return service.credentials ? "check that these keys may read it (s3:GetObject) and are valid"
-                                 : "no keys were found, so the request was anonymous: set "
-                                   "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE";
-    case 404:
-      return "check the bucket, the key (without .bin or .idx), and AWS_ENDPOINT_URL";
-    case 301:
-    case 307:
-      return region.empty() ? "set AWS_REGION to the bucket's"
-                            : "set AWS_REGION to the region above";
-    default:
-      return "check AWS_ENDPOINT_URL (for its certificate AWS_CA_BUNDLE), and whether the service "
-             "is well";
-  }
-}
-
-/// "'s3://b/k': HTTP 403 AccessDenied: ..."
-std::string story(const object_url& object, const object_answer& x) {
-  if (!x.failure.empty())
-    return fmt::format("'{}': {}", to_string(object), x.failure);
-  auto said = parse_refusal(x.body);
-  while (said.message.ends_with('.'))
-    said.message.pop_back();
-  auto out = fmt::format("'{}': HTTP {}", to_string(object), x.status);
-  if (!said.code.empty())
-    out += ' ' + said.code;
-  if (!said.message.empty())
-    out += ": " + said.message;
-  if (!x.bucket_region.empty() && (x.status == 301 || x.status == 307 || x.status == 400))
-    out += fmt::format(" (the bucket is in region {})", x.bucket_region);
-  return out;
-}
-
-/// A key and a chunk of its object.
-using chunk_name = std::pair<std::string, std::uint64_t>;
-
 struct kept_chunk {
   std::mutex mutex;  // held while it is fetched
-  bool here = false;
+  std::atomic<bool> here = false;
   std::string bytes;
 };
 
@@ -103,6 +59,15 @@ struct object_store::state {
   std::map<chunk_name, std::shared_ptr<kept_chunk>> chunks;
   std::list<chunk_name> used;  // the one used last at the end
   patience until;
+  std::unique_ptr<read_ahead> ahead;  // made by the first `expect`
+
+  ~state() {
+    const cancel_token now;
+    now.cancel();
+    until.end_by(now, std::chrono::milliseconds(0));  // nobody waits for what is read ahead
+    if (ahead)
+      ahead->end();
+  }
 
   const object_service& serving() {
     const std::lock_guard lock(mutex);
@@ -113,22 +78,22 @@ struct object_store::state {
     return *service;
   }
 
-  object_answer ask(const object_request& request) {
+  object_answer ask(const object_request& request, int attempts) {
     const auto& from = serving();
     auto pause = limits.first_pause;
     for (int attempt = 1;; ++attempt) {
       auto out = connections->ask(from, request, until);
-      if (out.given_up || (passing(out) && until.is_over()))
+      if (out.given_up || (may_pass(out) && until.is_over()))
         refuse_to_wait(request, out);
-      if (!passing(out))
+      if (!may_pass(out))
         return out;
-      if (attempt >= limits.attempts)
+      if (attempt >= attempts)
         throw io_error("cannot read {}; {} attempts failed; {}",
                        story(request.object, out),
                        attempt,
                        advice(out.status, from, out.bucket_region));
       log_warning(
-          "cannot read {}; attempt {} of {}", story(request.object, out), attempt, limits.attempts);
+          "cannot read {}; attempt {} of {}", story(request.object, out), attempt, attempts);
       // Readers that were turned away together come back apart.
       const std::uint64_t who[] = {std::uint64_t(::getpid()),
                                    reinterpret_cast<std::uintptr_t>(&out),
@@ -165,7 +130,7 @@ struct object_store::state {
 
   object_facts empty_object(const object_request& range) {
     object_request request{.object = range.object, .head = true};
-    const auto found = ask(request);
+    const auto found = ask(request, limits.attempts);
     if (!found.failure.empty() || found.status != 200 || found.length != std::uint64_t{0}
         || found.etag.empty())
       refuse(request, found);
@@ -173,8 +138,11 @@ struct object_store::state {
   }
 
   /// The facts, and with them what is asked for of the object's bytes.
-  object_facts fetch(const object_request& request, const object_facts* pinned, std::string& to) {
-    auto found = ask(request);
+  object_facts fetch(const object_request& request,
+                     const object_facts* pinned,
+                     std::string& to,
+                     int attempts) {
+    auto found = ask(request, attempts);
     if (found.failure.empty() && found.status == 416 && pinned == nullptr)
       return empty_object(request);
     if (!found.failure.empty() || (found.status >= 300))
@@ -220,15 +188,19 @@ struct object_store::state {
     return facts;
   }
 
+  std::optional<object_facts> pinned(const object_url& object) {
+    const std::lock_guard lock(mutex);
+    const auto at = pins.find(to_string(object));
+    return at == pins.end() ? std::nullopt : std::optional(at->second);
+  }
+
   object_facts facts(const object_url& object) {
     const auto name = to_string(object);
-    {
-      const std::lock_guard lock(mutex);
-      if (const auto at = pins.find(name); at != pins.end())
-        return at->second;
-    }
+    if (const auto known = pinned(object))
+      return *known;
     const auto first = std::make_shared<kept_chunk>();
-    const auto found = fetch({.object = object, .size = limits.chunk}, nullptr, first->bytes);
+    const auto found
+        = fetch({.object = object, .size = limits.chunk}, nullptr, first->bytes, limits.attempts);
     first->here = true;
     const std::lock_guard lock(mutex);
     const auto [at, is_new] = pins.emplace(name, found);
@@ -242,14 +214,41 @@ struct object_store::state {
     chunks[name] = chunk;
     used.push_back(name);
     while (used.size() > std::max<std::size_t>(limits.memory / limits.chunk, 1)) {
+      if (ahead)
+        ahead->remove(used.front());
       chunks.erase(used.front());
       used.pop_front();
     }
   }
 
+  void expect(const object_url& object, std::uint64_t first, std::uint64_t last) {
+    const auto name = to_string(object);
+    const std::lock_guard lock(mutex);
+    if (!ahead)
+      ahead = std::make_unique<read_ahead>(
+          limits.readers_ahead,
+          std::min(limits.ahead, limits.memory / 2) / limits.chunk,
+          [this](const object_url& of, std::uint64_t index) { chunk(of, facts(of), index, 1); });
+    for (auto index = first; index <= last; ++index)
+      if (const auto at = chunks.find({name, index}); at == chunks.end() || !at->second->here)
+        ahead->add(object, index);
+  }
+
+  /// For a read.
   std::shared_ptr<kept_chunk> chunk(const object_url& object,
                                     const object_facts& pinned,
                                     std::uint64_t index) {
+    auto out = chunk(object, pinned, index, limits.attempts);
+    const std::lock_guard lock(mutex);
+    if (ahead)
+      ahead->remove({to_string(object), index});
+    return out;
+  }
+
+  std::shared_ptr<kept_chunk> chunk(const object_url& object,
+                                    const object_facts& pinned,
+                                    std::uint64_t index,
+                                    int attempts) {
     const chunk_name name{to_string(object), index};
     std::shared_ptr<kept_chunk> out;
     {
@@ -268,7 +267,8 @@ struct object_store::state {
              .size = std::size_t(std::min<std::uint64_t>(limits.chunk, pinned.size - begin)),
              .etag = pinned.etag},
             &pinned,
-            out->bytes);
+            out->bytes,
+            attempts);
       out->here = true;
     }
     return out;
@@ -301,6 +301,15 @@ void object_store::end_by(const cancel_token& ending, std::chrono::milliseconds 
 
 void object_store::end_by(const cancel_token& ending) const {
   end_by(ending, state_->limits.grace);
+}
+
+void object_store::expect(const object_url& object,
+                          std::uint64_t offset,
+                          std::uint64_t size) const {
+  const auto pinned = state_->pinned(object);
+  if (!pinned || size == 0 || offset >= pinned->size || size > pinned->size - offset)
+    return;
+  state_->expect(object, offset / state_->limits.chunk, (offset + size - 1) / state_->limits.chunk);
 }
 
 void object_store::read(const object_url& object,
@@ -359,7 +368,8 @@ mapped_file object_store::kept(const object_url& object,
       state_->fetch(
           {.object = object, .offset = at, .size = std::size_t(size), .etag = pinned.etag},
           &pinned,
-          part);
+          part,
+          state_->limits.attempts);
       to.write(part);
       content.add(part);
     }

@@ -23,6 +23,8 @@ struct object_service;
 struct object_limits {
   std::size_t chunk = std::size_t(2) << 20;     ///< bytes of one request; docs/decisions/0021
   std::size_t memory = std::size_t(512) << 20;  ///< bytes of chunks that are kept
+  std::size_t ahead = std::size_t(64) << 20;    ///< bytes of them read before they are asked for
+  int readers_ahead = 4;                        ///< threads that do so, a request each
   int attempts = 6;                             ///< of one request
   std::chrono::milliseconds first_pause{200};   ///< before the second attempt, then twice as long
   std::chrono::milliseconds longest_pause{10000};
@@ -67,6 +69,12 @@ class object_store {
   /// memory, of which the one that was used longest ago goes first. Reading beyond the end is a
   /// broken promise.
   void read(const object_url& object, std::uint64_t offset, std::span<std::byte> out) const;
+
+  /// Says that these bytes will be read soon: their chunks are fetched meanwhile, `ahead` bytes of
+  /// them at most (of `memory` at most a half), until they are read. What does not fit, does not
+  /// come at the first attempt, or is no part of a pinned object waits for its read, which alone
+  /// says what is wrong. Throws io_error where the system gives no thread.
+  void expect(const object_url& object, std::uint64_t offset, std::uint64_t size) const;
 
   /// The whole object as a file in `folder`, which is made where it is missing; the file is used
   /// again as long as the object and the file are unchanged. What a killed process left of it goes

@@ -38,16 +38,24 @@ std::optional<action> action_of(const std::string& name) {
 struct step_reader {
   std::uint64_t step;
   const std::string& file;
-  std::map<int, std::vector<traced>> spans = {};
+  std::map<std::uint64_t, std::vector<traced>> spans = {};
   std::uint64_t first = std::numeric_limits<std::uint64_t>::max(), last = 0;
   bool is_trace = false;
 
+  static constexpr const char* other_events = "its events are not as that writes them";
+
+  std::uint64_t whole_number(const nlohmann::json& x) const {
+    if (!x.is_number_unsigned())
+      refuse(other_events);
+    return x.get<std::uint64_t>();
+  }
+
   void take(const nlohmann::json& event) {
-    if (!event.contains("ph") || event["ph"] != "X" || event.value("tid", 0) != 0
+    if (!event.contains("ph") || event["ph"] != "X" || (event.contains("tid") && event["tid"] != 0)
         || !event.contains("args") || !event["args"].contains("step"))
       return;
     is_trace = true;
-    const auto of = event["args"]["step"].get<std::uint64_t>();
+    const auto of = whole_number(event["args"]["step"]);
     const auto what = action_of(event.at("name").get<std::string>());
     if (!what)
       return;
@@ -56,7 +64,7 @@ struct step_reader {
     if (of != step)
       return;
     const double begin = event.at("ts").get<double>() / 1000;
-    spans[event.at("pid").get<int>()].push_back(
+    spans[whole_number(event.at("pid"))].push_back(
         {*what, begin, begin + event.at("dur").get<double>() / 1000});
   }
 
@@ -77,7 +85,7 @@ struct step_reader {
                  ? fmt::format("its JSON ends too early, after {} bytes", json.size())
                  : fmt::format("it is no JSON from byte {} on", e.byte));
     } catch (const nlohmann::json::exception&) {
-      refuse("its events are not as that writes them");
+      refuse(other_events);
     }
     if (!is_trace || first > last)
       refuse("it has no actions of any step");

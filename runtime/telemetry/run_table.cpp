@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string_view>
@@ -39,10 +40,13 @@ std::vector<std::string> cells_of(std::string_view row) {
   }
 }
 
-std::optional<double> number_in(const std::string& cell) {
-  double out = 0;
+/// Nothing for what is not finite, either.
+template <class T>
+std::optional<T> number_in(const std::string& cell) {
+  T out = 0;
   const auto [end, failure] = std::from_chars(cell.data(), cell.data() + cell.size(), out);
-  const bool is_one = failure == std::errc{} && end == cell.data() + cell.size() && !cell.empty();
+  const bool is_one = failure == std::errc{} && end == cell.data() + cell.size() && !cell.empty()
+                      && std::isfinite(double(out));
   return is_one ? std::optional(out) : std::nullopt;
 }
 
@@ -91,16 +95,16 @@ void run_table::read_table(std::string_view text) {
       columns = cells;
       return;
     }
-    std::optional<double> iteration;
+    std::optional<std::uint64_t> iteration;
     for (std::size_t c = 0; c < std::min(cells.size(), columns.size()); ++c)
       if (columns[c] == "iteration")
-        iteration = number_in(cells[c]);
-    if (!iteration || *iteration < 0 || cells.size() != columns.size())
+        iteration = number_in<std::uint64_t>(cells[c]);
+    if (!iteration || cells.size() != columns.size())
       return skipped_.push_back(number);
     for (std::size_t c = 0; c < cells.size(); ++c)
-      if (const auto x = number_in(cells[c]);
+      if (const auto x = number_in<double>(cells[c]);
           x && columns[c] != "iteration" && columns[c] != "state_digest")
-        fields_[columns[c]][std::uint64_t(*iteration)] = *x;
+        fields_[columns[c]][*iteration] = *x;
   });
 }
 

@@ -47,7 +47,7 @@ json parse_vocabulary(const std::filesystem::path& file) {
     throw input_error(
         "cannot read the vocabulary '{}': it is not JSON: {}; was it downloaded whole?",
         file.string(),
-        failure.what());
+        json_complaint(failure));
   }
 }
 

@@ -12,10 +12,11 @@ namespace {
 std::unique_ptr<const sentencepiece::SentencePieceProcessor> loaded(
     const std::filesystem::path& file, const std::string& content) {
   auto out = std::make_unique<sentencepiece::SentencePieceProcessor>();
-  if (const auto status = out->LoadFromSerializedProto(content); !status.ok())
-    throw input_error("cannot use '{}' as a model of SentencePiece: {}; was it downloaded whole?",
-                      file.string(),
-                      status.ToString());
+  if (!out->LoadFromSerializedProto(content).ok())
+    throw input_error(
+        "cannot use '{}' as a model of SentencePiece: its library cannot read it; was it "
+        "downloaded whole?",
+        file.string());
   return out;
 }
 

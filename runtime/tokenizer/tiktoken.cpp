@@ -150,7 +150,7 @@ ranks read_json(const std::string& text, std::uint64_t wanted) {
       throw input_error("its brackets are more than {} deep", deepest_json);
     content = json_value(text);
   } catch (const nlohmann::json::exception& failure) {
-    throw input_error("it is not JSON: {}; was it downloaded whole?", failure.what());
+    throw input_error("it is not JSON: {}; was it downloaded whole?", json_complaint(failure));
   }
   const json_part file{content, "the list"};
   ranks out;

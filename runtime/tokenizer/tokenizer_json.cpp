@@ -58,7 +58,7 @@ json parsed(const std::filesystem::path& file) {
   } catch (const json::exception& failure) {
     throw input_error("cannot read '{}': it is not JSON: {}; was it downloaded whole?",
                       file.string(),
-                      failure.what());
+                      json_complaint(failure));
   }
 }
 

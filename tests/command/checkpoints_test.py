@@ -212,5 +212,37 @@ def check_hub(folder):
         raise wrong(f"a missing config.json is not the only thing told: {code} {err}")
 
 
+def check_vocabulary(folder):
+    """A tokenizer, a vocabulary and an embedding that do not belong together are refused, whoever brings them."""
+    # The larger one is wrong: a model may have more ids than its tokenizer, as padding.
+    tok, other = folder / "small", cli_test.tokenizer(folder)
+    (folder / "more").write_text(cli_test.TEXT)
+    works("tokenizer", "train", "--input", folder / "more", "--vocab-size", 280, "--output", tok)
+    size, others = (len(json.loads((x / "vocab.json").read_text())) for x in [tok, other])
+    train = ["train", "gpt", *SMALL, "--mock-data"]
+    refuses(f"--vocab-size 500 contradicts the tokenizer, which has {size} tokens", *train, "--tokenizer", tok,
+            "--vocab-size", 500)
+    works(*train, "--tokenizer", tok, "--save", folder / "run")
+    resumed = [*train, "--load", folder / "run", "--override-opt_param-scheduler", "--train-iters", 8]
+    refuses(f"vocabulary: checkpoint {size}, this run {others}", *resumed, "--tokenizer", other)
+    for words in [["generate", "--prompt", "The"], ["eval", "--input", folder / "more"]]:
+        refuses("is not the one that the model was trained with", *words, "--load", folder / "run", "--tokenizer",
+                other)
+    hub = folder / "hub"
+    works("checkpoint", "export", folder / "run", "--hf", hub)
+    begin = ["train", "gpt", *SMALL[8:], "--mock-data", "--load-hf", hub]
+    out = works(*begin, "--tokenizer", tok)
+    if f"starting from iteration 0, with the weights of '{hub}' (--load-hf)" not in out:
+        raise wrong(f"a run does not say that weights were loaded:\n{out}")
+    refuses(f"the tokenizer has {others} tokens, but the model of --load-hf knows {size}", *begin, "--tokenizer",
+            other)
+    config = json.loads((hub / "config.json").read_text())
+    for wrong_size in [size - 1, size + 1]:
+        (hub / "config.json").write_text(json.dumps(config | {"vocab_size": wrong_size}))
+        says = f"is F32 ({size}, 32), but by config.json it should be ({wrong_size}, 32)"
+        refuses(says, "checkpoint", "import", "--hf", hub, "--save", folder / "imported")
+    refuses(says, *begin, "--tokenizer", tok)  # a larger embedding would do
+
+
 if __name__ == "__main__":
     sys.exit(cli_test.main(sys.argv[1], sys.argv[2:], globals()))

@@ -87,6 +87,23 @@ TEST_CASE("the help has every flag in its group and stays within 100 columns", "
   }
 }
 
+TEST_CASE("the short help has every flag in its group, and no line is broken within one",
+          "[command]") {
+  command_line line("troupe x", "does x.");
+  std::string a;
+  for (int i = 0; i < 9; ++i)
+    line.value("--number-" + std::to_string(i), "TEXT OF ITS OWN", "A story.", text(a));
+  line.group("Second");
+  line.toggle("--b", "Short.", [] {});
+  const auto page = line.short_help();
+  CHECK_THAT(page,
+             ContainsSubstring("usage: troupe x [FLAG ...]\n\n  --number-0 TEXT OF ITS OWN, --"));
+  CHECK_THAT(page, ContainsSubstring(",\n  --number-8 TEXT OF ITS OWN\n\nSecond\n  --b\n"));
+  CHECK_THAT(page, ContainsSubstring("troupe x --help") && !ContainsSubstring("story"));
+  for (std::size_t at = 0; at < page.size(); at = page.find('\n', at) + 1)
+    CHECK(page.find('\n', at) - at <= 80);
+}
+
 TEST_CASE("help tells range, unit and default of a number, and a refusal its range and default",
           "[command]") {
   command_line line("x", "");

@@ -3,6 +3,7 @@
     datasets_test.py PROGRAM NAME...   runs the named checks, or all
 """
 
+import json
 import sys
 
 import cli_test
@@ -92,8 +93,72 @@ def check_blends(folder):
     refuses("put each weight before its prefix", *train, a, 1, a, 2)
     refuses("the sum of the weights is inf", *train, 1e308, a, 1e308, a)
     refuses("is empty", *train, 1, "")
+    refuses("'0,5' is no weight", *train, "0,5", a, "0,5", a)
+    refuses("'50%' is no weight", *train, "50%", a, "50%", a)
     (folder / "words").write_text(f"1 {a} 0 {a}")
     refuses("the weight 0", *train[:-1], "--data-args-path", folder / "words")
+
+
+def check_sizes(folder):
+    """A vocabulary that is smaller than the data need, whoever brings it."""
+    a, tok = made(folder, "a")
+    works("tokenizer", "train", "--input", folder / "a.txt", "--vocab-size", 270, "--output", folder / "less")
+    train = ["train", "gpt", *(x for x in SMALL if x != "--dry-run"), "--data-path", a]
+    refuses("is outside the vocabulary of 257 ids", *train, "--tokenizer-type", "NullTokenizer", "--vocab-size", 257)
+    a.with_name(a.name + ".manifest.json").unlink()  # which would name the tokenizer first
+    refuses("is outside the vocabulary of 270 ids", *train, "--tokenizer", folder / "less")
+    works(*train, "--tokenizer", tok)
+
+
+def check_no_answers(folder):
+    """Conversations of which nothing is learnt: the line, and no file is left."""
+    tok = made(folder, "a")[1]
+    good = '{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}\n'
+    write = ["conversations", "--format", "identity", "--tokenizer", tok, "--output-prefix", folder / "out/talk"]
+    (folder / "out").mkdir()
+    for says, line in [("no message of the role assistant", good.replace("assistant", "user")),
+                       ("an answer without text", good.replace('"b"', '""')),
+                       ("list of messages is empty", '{"messages": []}'),
+                       ("no list of messages", '{"text": "a"}'),
+                       ("has no text under", good.replace('"content": "b"', '"content": 3')),
+                       ("is not JSON", good[:20])]:
+        (folder / "talk.jsonl").write_text(good + line)
+        refuses(says, *write, "--input", folder / "talk.jsonl")
+        refuses("talk.jsonl', line 2", *write, "--input", folder / "talk.jsonl")
+        if list((folder / "out").iterdir()):
+            raise wrong(f"{line} left files behind")
+    (folder / "talk.jsonl").write_text("")
+    refuses("talk.jsonl", *write, "--input", folder / "talk.jsonl")
+
+
+def check_components(folder):
+    """A tokenizer.json with a part that is not known, in every command that opens one."""
+    text, hub = folder / "a.txt", folder / "hub"
+    text.write_text(TEXTS["a"])
+    works("tokenizer", "train", "--input", text, "--vocab-size", 280, "--output", folder / "tok")
+    vocabulary = json.loads((folder / "tok/vocab.json").read_text())
+    whole = {"version": "1.0", "added_tokens": [], "normalizer": None,
+             "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True},
+             "post_processor": None, "decoder": {"type": "ByteLevel"},
+             "model": {"type": "BPE", "vocab": vocabulary, "merges": []}}
+    hub.mkdir()
+    (hub / "tokenizer_config.json").write_text('{"eos_token": "!"}')
+    flags = ["--tokenizer-type", "HuggingFaceTokenizer", "--tokenizer-model", hub]
+    commands = [["tokenizer", "encode", *flags, "--text", "x"],
+                ["preprocess", "--input", text, "--output-prefix", folder / "out", *flags],
+                ["conversations", "--input", text, "--output-prefix", folder / "out", "--format", "identity", *flags],
+                ["train", "gpt", *SMALL, "--mock-data", *flags]]
+    (hub / "tokenizer.json").write_text(json.dumps(whole))
+    works(*commands[0])
+    for part in ("normalizer", "pre_tokenizer", "post_processor", "decoder", "model"):
+        for value in ({"type": "Quantum"}, {"type": "Sequence", part + "s": [{"type": "Quantum"}]}):
+            (hub / "tokenizer.json").write_text(json.dumps({**whole, part: value}))
+            for command in commands:
+                refuses(f"tokenizer.json', {part}", *command)
+            if value["type"] == "Quantum":
+                refuses("'Quantum' is not supported", *commands[0])
+    if list(folder.glob("out*")):
+        raise wrong("a refused tokenizer left files behind")
 
 
 if __name__ == "__main__":

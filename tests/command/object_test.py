@@ -3,6 +3,7 @@
     object_test.py PROGRAM NAME...   runs the named checks, or all
 """
 
+import json
 import os
 import pathlib
 import struct
@@ -236,6 +237,50 @@ def check_changed(folder):
         # A service that takes no notice of If-Match is seen through.
         server.plant(name, s3_server.with_etag('"other"'), times=9, after=1)
         refused("no longer the object", words, '"other"')
+
+
+def check_ahead(folder):
+    """Chunks that samples will be of are asked for side by side, and the run is the same."""
+    data_set(folder, "a", 40, 64000)
+    plain, _ = losses(job(folder, "--data-path", folder / "a"))
+    name = "lake/deep dir+é/a.bin"
+    with Server(objects(folder, "a"), KEYS) as server:
+        environment(folder, server)
+        # The first chunk comes with the size. Neither of the others comes before both are asked for.
+        server.plant(name, s3_server.together(2), times=2, after=1)
+        again, said = losses(job(folder, "--data-path", "s3://lake/deep dir+é/a"))
+        if again != plain or "attempt" in said:
+            raise wrong(f"{again} and {plain}: {said}")
+        asked = [x for which, x, _ in server.seen if which == name]
+        if len(asked) != 3 or len(set(asked)) != 3:
+            raise wrong(f"a chunk was asked for twice, or not at all: {asked}")
+
+
+def check_conversations(folder):
+    """Fine-tuning from objects is that from files; its chunks are asked for side by side, too."""
+    text = folder / "talk.jsonl"
+    text.write_text("".join(json.dumps({"messages": [
+        {"role": "user", "content": f"{k} bows"}, {"role": "assistant", "content": f"{k} stays dark. " * 700}]}) + "\n"
+        for k in range(600)))
+    (folder / "bytes.txt").write_text("ab\n")
+    works("tokenizer", "train", "--input", folder / "bytes.txt", "--vocab-size", 257, "--output", folder / "tok")
+    works("conversations", "--input", text, "--output-prefix", folder / "talk", "--format", "identity",
+          "--tokenizer", folder / "tok")
+    chunks = -(-(folder / "talk_conversations.bin").stat().st_size // CHUNK)
+    words = [*job(folder, "--sft", "--tokenizer", folder / "tok"), "--data-path"]
+    for flag in ("--tokenizer-type", "--vocab-size"):
+        del words[words.index(flag):words.index(flag) + 2]
+    plain, _ = losses([*words, folder / "talk_conversations"])
+    with Server({f"lake/{x.name}": x.read_bytes() for x in folder.glob("talk_conversations*")}, KEYS) as server:
+        environment(folder, server)
+        name = "lake/talk_conversations.bin"
+        server.plant(name, s3_server.together(2), times=2, after=1)
+        again, said = losses([*words, "s3://lake/talk_conversations"])
+        if again != plain or "attempt" in said or chunks < 5:
+            raise wrong(f"{again} and {plain} of {chunks} chunks: {said}")
+        asked = [x for which, x, _ in server.seen if which == name]
+        if len(asked) != len(set(asked)):
+            raise wrong(f"a chunk was asked for twice: {asked}")
 
 
 def check_signal(folder):

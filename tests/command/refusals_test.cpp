@@ -20,6 +20,14 @@ TEST_CASE("what this build cannot do is refused with the reason", "[command]") {
   CHECK_THAT(refused("--grad-reduce-in-bf16"), ContainsSubstring("in fp32"));
   CHECK_THAT(refused("--ddp-average-in-collective"), ContainsSubstring("--ddp-bucket-size"));
   CHECK_THAT(refused("--num-distributed-optimizer-instances 2"), ContainsSubstring("is sharded"));
+  CHECK_THAT(
+      refused("--optimizer dist_muon"),
+      ContainsSubstring("--optimizer dist_muon is refused") && ContainsSubstring("muon with it"));
+  CHECK_THAT(refused("--optimizer adaptive_muon"), ContainsSubstring("second moment"));
+  CHECK_THAT(refused("--optimizer soap"), ContainsSubstring("eigenvectors"));
+  CHECK_THAT(refused("--optimizer muons"), ContainsSubstring("adam, sgd, lion, muon"));
+  CHECK_THAT(refused("--optimizer muon --muon-fp32-matmul-prec medium"),
+             ContainsSubstring("in fp32"));
   CHECK_THAT(refused("--window-attn-skip-freq 4"), ContainsSubstring("same window"));
   CHECK_THAT(refused("--recompute-modules core_attn moe_act"),
              ContainsSubstring("moe_act is refused"));

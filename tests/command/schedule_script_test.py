@@ -9,6 +9,8 @@ import subprocess
 import sys
 import tempfile
 
+from cli_test import MOCK, SMALL
+
 PROGRAM = None
 SHOWN = re.compile(r"^\$ (troupe .*)$")
 
@@ -123,6 +125,10 @@ def shipped(folder, sources):
         done = run(folder, "schedule", "check", "r.csv")
         if record.returncode or done.returncode:
             yield f"the record of reactive.lua at {times}: {record.stderr}{done.stderr}{done.stdout}"
+    page = run(folder, "train", "gpt", *SMALL, *MOCK, "--world-size", 4, "--pipeline-model-parallel-size", 2,
+               "--pipeline-schedule", path, "--dry-run").stdout
+    if not re.search(r"rehearsed .* one row a stage\n0.*\n1.*\n$", page):
+        yield f"4 workers of 2 stages: the dry run does not tell a row for each stage:\n{page}"
 
 
 def main(program, sources):

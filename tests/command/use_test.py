@@ -160,6 +160,8 @@ def check_generate(folder):
     refuses("exclude each other", "generate", "--bf16", "--fp16", *more)
     refuses("exclude each other", "generate", "--interactive", "--prompt", "a", *more)
     refuses("--greedy always takes the most probable token", "generate", *more, "--temperature", 0)
+    if "for 0 there is --greedy" not in " ".join(works("generate", "--help").split()):
+        raise wrong("the help does not say what there is for a temperature of 0")
     code, out, err = cli_test.run("generate", "--prompt", "word " * 500, *more)
     if code != 2 or out or "shorten it" not in err:
         raise wrong(f"a prompt that is too long: {code}, shown before: {out!r}\n{err}")

@@ -1,21 +1,17 @@
-"""What a run writes about itself, as a user meets it: logs, event files, pictures, the terminal.
+"""What a run writes about itself, as a user meets it: logs, event files, pictures, evaluations.
 Run by ctest.
 
     watch_test.py PROGRAM NAME...   runs the named checks, or all
 """
 
 import csv
-import fcntl
 import json
-import os
 import pathlib
-import pty
-import signal
+import re
 import struct
 import subprocess
 import sys
 import tempfile
-import termios
 
 PROGRAM = None
 
@@ -267,88 +263,6 @@ def check_plot(folder):
     refuses("no steps yet", "plot", folder / "empty.csv")
 
 
-def on_terminal(words, columns, **environment):
-    """What a command writes on a terminal of so many columns."""
-    ours, its = pty.openpty()
-    fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-    with subprocess.Popen([PROGRAM, *map(str, words)], stdout=its, stderr=its, stdin=subprocess.DEVNULL,
-                          env={**os.environ, "TERM": "xterm", **environment}) as program:
-        os.close(its)
-        text = b""
-        try:
-            while more := os.read(ours, 65536):
-                text += more
-        except OSError:  # the other end is closed
-            pass
-        if program.wait(timeout=60) != 0:
-            raise wrong(f"on a terminal: {text.decode()}")
-    os.close(ours)
-    return text.decode()
-
-
-def check_terminal(folder):
-    """A bar on a terminal, as wide as fits, and lines whole above it; elsewhere no control characters."""
-    for columns in [200, 80, 30, 7]:
-        text = on_terminal(TRAIN, columns)
-        drawn = [x.split("\r\n")[0] for x in text.split("\r\x1b[K") if x.startswith("training [") or "%" in x[:8]]
-        if not drawn or any(len(x) >= columns for x in drawn):
-            raise wrong(f"no bar, or wider than {columns} columns: {text!r}")
-        if "100 %" not in text:
-            raise wrong(f"the bar does not end: {text!r}")
-        for line in text.split("\r\n"):
-            if "lm loss" in line and not line.split("\x1b[K")[-1].startswith(" "):
-                raise wrong(f"a line of the log begins behind the bar: {line!r}")
-        if not text.endswith("\r\n"):
-            raise wrong(f"the prompt would stand behind the last line: {text[-80:]!r}")
-    for quiet in [on_terminal(TRAIN, 80, TERM="dumb"), on_terminal([*TRAIN, "--no-progress"], 80, NO_COLOR="1"),
-                  *run(*TRAIN)[1:]]:
-        if "%" in quiet or "\x1b" in quiet or "\r" in quiet.replace("\r\n", "\n"):
-            raise wrong(f"a bar or control characters where none should be: {quiet!r}")
-    for line in on_terminal(TRAIN, 80).split("\x1b[K")[-1].split("\r\n"):
-        if "%" in line or "training [" in line:
-            raise wrong(f"the bar stays between the last lines: {line!r}")
-    text = folder / "text.txt"
-    text.write_text("The actor bows.\n\n" * 2000)
-    for command in [["tokenizer", "train", "--input", text, "--vocab-size", 270, "--output", folder / "tok"],
-                    ["preprocess", "--input", text, "--output-prefix", folder / "data", "--tokenizer-type",
-                     "GPT2BPETokenizer", "--vocab-file", folder / "tok/vocab.json", "--merge-file",
-                     folder / "tok/merges.txt"]]:
-        code, out, err = run(*command)
-        if code != 0 or "\x1b" in out + err or "\r" in out + err:
-            raise wrong(f"{command}: {code}, or control characters in a pipe: {out!r} {err!r}")
-
-
-def check_console(folder):
-    """What stands on the console, in which form, and where colours are."""
-    text = on_terminal([*TRAIN, "--no-progress"], 80)
-    lines = [x for x in text.split("\r\n") if " loss " in x]
-    if len(lines) != 6 or any(len(x) >= 80 for x in lines) or not lines[0].startswith(" iter 2/6  loss "):
-        raise wrong(f"a terminal has no short lines: {lines}")
-    if "\x1b[33m\x1b[1mwarning\x1b[m: nothing will be saved" not in text:
-        raise wrong(f"a warning on a terminal has no colour: {text!r}")
-    if "\x1b[3" in on_terminal([*TRAIN, "--no-progress"], 80, NO_COLOR="1"):
-        raise wrong("NO_COLOR changes nothing")
-    if " lm loss: " not in on_terminal([*TRAIN, "--log-format", "megatron"], 80):
-        raise wrong("--log-format megatron is not Megatron-LM's")
-    code, out, err = run(*TRAIN, "--log-format", "short")
-    if code != 0 or " iter 6/6  loss " not in out or "nothing will be saved" not in err or "\x1b" in err:
-        raise wrong(f"--log-format short in a pipe: {code}\n{out}{err}")
-    for said in ["model: ", " parameters", "data: 24 training samples of 16 tokens: ", "epochs of", "for the test",
-                 "starting from iteration 0, with initial values"]:
-        if said not in out:
-            raise wrong(f"the start does not say '{said}':\n{out}")
-    if "data        24 training samples of 16 tokens: " not in works(*TRAIN, "--dry-run"):
-        raise wrong("the dry run does not tell the size of the data")
-    for number, (words, tells) in enumerate([([], True), (["--log-level", "warning"], False), (["--quiet"], False),
-                                             (["--quiet", "--log-level", "debug"], False)]):
-        code, out, err = run(*TRAIN, "--save", folder / str(number), *words)
-        if code != 0 or bool(out) != tells or err or not (folder / str(number) / "log.jsonl").exists():
-            raise wrong(f"{words}: {code}\n{out}{err}")
-    if (text := on_terminal([*TRAIN, "--quiet", "--save", folder / "quiet"], 80)) != "":
-        raise wrong(f"--quiet on a terminal says {text!r}")
-    refuses("--log-level", *TRAIN, "--log-level", "loud")
-
-
 def check_evaluation(folder):
     """The test loss at the end, --skip-train, and the clock."""
     saved, log = folder / "run", folder / "run/log.jsonl"
@@ -386,62 +300,31 @@ def check_evaluation(folder):
     refuses("--exit-duration-in-mins", *TRAIN, "--exit-duration-in-mins", 0)
 
 
-def check_signals(folder):
-    """The prompt after a second signal stands on a line of its own; what is not saved is said."""
-    slow = [PROGRAM, *map(str, [*TRAIN, "--train-iters", 1000000, "--plant-delays", "1,200000,0"])]
-    ours, its = pty.openpty()
-    with subprocess.Popen(slow, stdout=its, stderr=its, stdin=subprocess.DEVNULL,
-                          env={**os.environ, "TERM": "xterm"}) as program:
-        os.close(its)
-        text, sent = b"", 0
-        try:
-            while more := os.read(ours, 65536):
-                text += more
-                if sent < (b" left" in text) + (b"SIGTERM: " in text):
-                    program.send_signal(signal.SIGTERM)
-                    sent += 1
-        except OSError:  # the other end is closed
-            pass
-        code = program.wait(timeout=60)
-    os.close(ours)
-    if code != 128 + signal.SIGTERM or not text.endswith((b"\r\n", b"\r\x1b[K")):
-        raise wrong(f"{code}: the prompt would stand behind {text[-80:]!r}")
-    for more, says in [([], b"then stopping; nothing is saved, as there is no --save; a second signal ends at once\n"),
-                       (["--save", str(folder / "run")],
-                        b"then saving and stopping; a second signal ends at once, without saving\n")]:
-        with subprocess.Popen([*slow, *more, "--log-interval", "1"], stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT) as program:
-            said = b""
-            while b"iteration        1/" not in said and (more_said := os.read(program.stdout.fileno(), 65536)):
-                said += more_said
-            program.send_signal(signal.SIGTERM)
-            said += program.stdout.read()
-            if program.wait(timeout=60) != 0 or says not in said:
-                raise wrong(f"SIGTERM with {more}: {said.decode()}")
-    for sent in [signal.SIGUSR1, signal.SIGXCPU]:  # as schedulers of clusters do
-        with subprocess.Popen([*slow, "--save", str(folder / sent.name), "--log-interval", "1"],
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as program:
-            said = b""
-            while b"iteration        1/" not in said and (more_said := os.read(program.stdout.fileno(), 65536)):
-                said += more_said
-            program.send_signal(sent)
-            said += program.stdout.read()
-            if program.wait(timeout=60) != 0 or not list((folder / sent.name).glob("iter_*")):
-                raise wrong(f"{sent.name}: {said.decode()}")
-    if not list((folder / "run").glob("iter_*")):
-        raise wrong("SIGTERM has not saved")
+def check_test_data(folder):
+    """--test-data-path is what the test loss at the end is of."""
+    losses = []
+    for name, by in [("a", 1), ("b", 3), ("c", 7)]:
+        (folder / name).write_text("\n".join(" ".join(str(i * by % 97) for i in range(j, j + 60)) for j in range(40)))
+        works("preprocess", "--input", folder / name, "--input-format", "lines", "--output-prefix", folder / name,
+              "--tokenizer-type", "NullTokenizer", "--vocab-size", 100)
+    of = [[f"--{part}-data-path", folder / f"{x}_text_document"]
+          for part, x in [("train", "a"), ("test", "b"), ("test", "c"), ("valid", "b")]]
+    for parts in [of[0] + of[1], of[0] + of[2], of[0] + of[3]]:
+        out = works(*[x for x in TRAIN if x != "--mock-data"], *parts)
+        losses.append(re.findall(r" on test set \| lm loss value: (\S+)", out))
+    if [len(x) for x in losses] != [1, 1, 0] or losses[0] == losses[1]:
+        raise wrong(f"--test-data-path does not decide what is tested: {losses}")
 
 
-CHECKS = {name[6:]: check for name, check in list(globals().items()) if name.startswith("check_")}
-
-
-def main(program, names):
+def main(program, names, found=None):
+    """The checks of this file, or those that another found in itself."""
     global PROGRAM
     PROGRAM = program
-    for name in names or CHECKS:
+    checks = {name[6:]: check for name, check in (found or globals()).items() if name.startswith("check_")}
+    for name in names or checks:
         with tempfile.TemporaryDirectory() as folder:
             try:
-                CHECKS[name](pathlib.Path(folder))
+                checks[name](pathlib.Path(folder))
             except wrong as failure:
                 print(f"{name}: {failure}")
                 return 1

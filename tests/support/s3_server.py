@@ -38,6 +38,20 @@ def mute(handler, answer):
     handler.close_connection = True
 
 
+def together(requests):
+    """Answers when so many wait here at once; where they do not come, by no answer."""
+    meeting = threading.Barrier(requests)
+
+    def wait(handler, answer):
+        try:
+            meeting.wait(30)
+        except threading.BrokenBarrierError:
+            handler.close_connection = True
+            return
+        handler.answer(*answer)
+    return wait
+
+
 def short(handler, answer):
     """A body that is shorter than its range."""
     code, headers, body = answer

@@ -54,16 +54,15 @@ void declare_paths(command_line& line, training_flags& to) {
                .megatron = "",
                .resume = at_resume::free},
               all(d.valid_path));
-  line.values(
-      {.name = "--test-data-path",
-       .field = "data.test_path",
-       .type = words_of_a_blend,
-       .help = "Data for testing, beside --train-data-path; they are checked, and not used yet.",
-       .least = 1,
-       .most = most_words,
-       .megatron = "",
-       .resume = at_resume::free},
-      all(d.test_path));
+  line.values({.name = "--test-data-path",
+               .field = "data.test_path",
+               .type = words_of_a_blend,
+               .help = "Data for the test loss at the end of the run, beside --train-data-path.",
+               .least = 1,
+               .most = most_words,
+               .megatron = "",
+               .resume = at_resume::free},
+              all(d.test_path));
   line.value({.name = "--per-split-data-args-path",
               .field = "data.part_arguments_file",
               .type = "FILE",
@@ -198,7 +197,7 @@ void declare_data(command_line& line, training_flags& to) {
               .type = "DIR",
               .help = "Keeps the indices of data sets of objects (s3://BUCKET/KEY) there; such "
                       "data need it.",
-              .megatron = "of s3://; the .bin is read by ranges of 2 MiB"},
+              .megatron = "of s3://; the .bin is read by ranges of 2 MiB, ahead of the samples"},
              text(d.object_cache));
   line.value({.name = "--dataloader-type",
               .field = "data.order",

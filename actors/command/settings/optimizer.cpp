@@ -85,9 +85,20 @@ void declare_optimizer(command_line& line, training_flags& to) {
               .type = "NAME",
               .help = "adam: AdamW, with decoupled weight decay. sgd: with momentum. lion. muon: "
                       "orthogonalized updates of matrices; the rest by --muon-scalar-optimizer.",
-              .megatron = "",
+              .megatron = "adam, sgd, lion and muon; dist_muon is muon with "
+                          "--use-distributed-optimizer; adaptive_muon and soap are refused",
               .resume = at_resume::told},
-             one_of(o.kind, {"adam", "sgd", "lion", "muon"}));
+             one_of(o.kind,
+                    {"adam", "sgd", "lion", "muon"},
+                    {{"dist_muon",
+                      "which data rank has what of the state is said by "
+                      "--use-distributed-optimizer; use --optimizer muon with it"},
+                     {"adaptive_muon",
+                      "updates are scaled by no second moment once they are orthogonal; use "
+                      "--optimizer muon"},
+                     {"soap",
+                      "no eigenvectors of the gradients' covariances are kept; use --optimizer "
+                      "muon or adam"}}));
   line.value({.name = "--adam-beta1",
               .field = "optimizer.beta1",
               .type = "X",

@@ -10,7 +10,8 @@ void declare_watching(command_line& line, training_flags& to) {
        .field = "watch.log_interval",
        .type = "N",
        .unit = "steps",
-       .help = "Steps between two lines; the last step of a run that ends in order has one, too.",
+       .help = "Steps between two lines; the first step of a run has one, too, and so has the last "
+               "of one that ends in order.",
        .megatron = "also tokens/s"},
       whole(w.log_interval, 1, largest_count));
   line.toggle({.name = "--log-throughput",

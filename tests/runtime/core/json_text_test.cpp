@@ -22,6 +22,20 @@ TEST_CASE("bytes that are no UTF-8 are refused in JSON texts, or replaced", "[co
   CHECK(json_text_replacing(broken, -1, json_characters::ascii) == R"("\ufffd\u00e9")");
 }
 
+TEST_CASE("a complaint about JSON says where, in words alone and not for ever", "[core]") {
+  const auto complaint_of = [](const std::string& text) {
+    try {
+      json_value(text);
+    } catch (const nlohmann::json::exception& failure) {
+      return json_complaint(failure);
+    }
+    return std::string();
+  };
+  CHECK(complaint_of("[1,]").starts_with("parse error at line 1, column 4: "));
+  CHECK(complaint_of("1e999").starts_with("number overflow"));
+  CHECK(complaint_of("[" + std::string(5000, 'x')).size() < 310);
+}
+
 TEST_CASE("what is no JSON is refused, or discarded", "[core]") {
   CHECK_THROWS_AS(json_value("{"), nlohmann::json::parse_error);
   CHECK_THROWS_AS(ordered_json_value("[1,]"), nlohmann::json::parse_error);

@@ -1,5 +1,6 @@
 #include "runtime/data/batch_source.hpp"
 
+#include "runtime/data/blended_dataset.hpp"
 #include "runtime/data/gpt_dataset.hpp"
 #include "tests/runtime/data/golden.hpp"
 #include "tests/support/scratch_folder.hpp"
@@ -7,7 +8,9 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <algorithm>
 #include <set>
+#include <tuple>
 
 using namespace troupe::runtime;
 using namespace troupe::tests;
@@ -94,4 +97,94 @@ TEST_CASE("attention is cut after each end of a document, but for the last token
   const auto of = b.document_samples.elements<std::uint64_t>();
   CHECK(std::vector<std::int32_t>(found.begin(), found.end()) == starts);
   CHECK(std::vector<std::uint64_t>(of.begin(), of.end()) == samples);
+}
+
+namespace {
+
+/// Remembers which samples it was told to expect.
+class remembering final : public sample_dataset {
+ public:
+  std::uint64_t size() const override { return 40; }
+  std::int64_t sequence_length() const override { return 1; }
+  void row(std::uint64_t, const micro_batch_row&) const override {}
+  void expect(std::uint64_t i) const override { expected.push_back(i); }
+
+  mutable std::vector<std::uint64_t> expected;
+};
+
+}  // namespace
+
+TEST_CASE("a replica's next micro-batches are said to be read soon, over the end of a step",
+          "[data]") {
+  const auto data = std::make_shared<remembering>();
+  const batch_layout layout{.micro_batch_size = 2, .data_parallel = 2};
+  using samples = std::vector<std::uint64_t>;
+  // Steps of 8 samples: micro-batch 1 of the step at 8 is followed by 0 and 1 of that at 16.
+  dataset_source(data, layout, memory_pool(), sampling::single, 2)
+      .microbatch({.consumed = 8, .microbatch = 1, .replica = 1});
+  CHECK(data->expected == samples{14, 15, 18, 19, 22, 23});
+  data->expected.clear();
+  dataset_source(data, layout, memory_pool()).microbatch({.consumed = 8});
+  CHECK(data->expected.empty());
+
+  const dataset_source cyclic(data, layout, memory_pool(), sampling::cyclic, 2);
+  for (const std::uint64_t consumed : {32, 36, 40}) {
+    const auto b = cyclic.microbatch({.consumed = consumed});
+    static_cast<void>(b);
+  }
+  const auto found = data->expected;
+  REQUIRE(found.size() == 18);
+  // What is read after the next one was expected before, over the end of the epoch of 40.
+  CHECK(samples(found.begin() + 2, found.begin() + 6)
+        == samples(found.begin() + 6, found.begin() + 10));
+  CHECK(samples(found.begin() + 8, found.begin() + 12)
+        == samples(found.begin() + 12, found.begin() + 16));
+}
+
+TEST_CASE("of a sample all its documents are expected, of a blend those of its data set",
+          "[data]") {
+  class remembering_tokens final : public token_source {
+   public:
+    std::int64_t sequences() const override { return 4; }
+    std::int32_t length(std::int64_t) const override { return 3; }
+    void get(std::int64_t sequence,
+             std::int64_t offset,
+             std::span<std::int32_t> out) const override {
+      read.insert({sequence, offset, out.size()});
+      std::ranges::fill(out, 1);
+    }
+    void expect(std::int64_t sequence, std::int64_t offset, std::size_t count) const override {
+      expected.insert({sequence, offset, count});
+    }
+    std::string place(std::int64_t) const override { return "there"; }
+
+    using part = std::tuple<std::int64_t, std::int64_t, std::size_t>;
+    mutable std::set<part> read, expected;
+  };
+  const auto tokens = std::make_shared<remembering_tokens>(),
+             others = std::make_shared<remembering_tokens>();
+  const auto opened
+      = [&](const std::filesystem::path& prefix, std::optional<std::uint64_t> samples) {
+          return std::make_shared<gpt_dataset>(
+              prefix == "a" ? tokens : others,
+              split_matrix("1"),
+              data_split::train,
+              gpt_dataset_options{.sequence_length = 4, .samples = samples, .vocabulary = 97});
+        };
+  const blended_dataset blend({.prefixes = {"a", "b"}, .weights = {1, 1}}, 4, opened);
+  std::vector<std::int32_t> text(5);
+  for (std::uint64_t i = 0; i < blend.size(); ++i) {
+    for (const auto& set : {tokens, others}) {
+      set->read.clear();
+      set->expected.clear();
+    }
+    memory_pool pool;
+    micro_batch one(1, 4, pool);
+    blend.row(i, one.row(0));
+    blend.expect(i);
+    CHECK(tokens->expected == tokens->read);
+    CHECK(others->expected == others->read);
+    CHECK(tokens->read.empty() != others->read.empty());
+  }
+  blend.expect(blend.size());  // beyond the end there is nothing to expect
 }

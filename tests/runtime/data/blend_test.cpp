@@ -158,6 +158,8 @@ TEST_CASE("a blend that cannot be meant is refused with the word that is wrong",
              ContainsSubstring("'x' stands where the weight of 'b'"));
   CHECK_THAT(blend_refusal({"0.3", "a", "0.7"}), ContainsSubstring("their number is even"));
   CHECK_THAT(blend_refusal({"a", "0.7", "b"}), ContainsSubstring("'0.7' is a number"));
+  CHECK_THAT(blend_refusal({"0,3", "a", "0,7", "b"}), ContainsSubstring("'0,3' is no weight"));
+  CHECK_THAT(blend_refusal({"30%", "a", "70%", "b"}), ContainsSubstring("'30%' is no weight"));
   CHECK_THAT(blend_refusal({"a", "1", "b", "2"}),
              ContainsSubstring("'1' is a number")
                  && ContainsSubstring("put each weight before its prefix"));

@@ -103,7 +103,8 @@ TEST_CASE("what is no conversation with an answer is refused", "[data]") {
   refuses("{", "not JSON");
   refuses("[1]", "array, not an object");
   refuses("{\"text\": \"x\"}", "no list of messages");
-  refuses(R"({"messages": []})", "no list of messages");
+  refuses(R"({"messages": []})", "list of messages is empty");
+  refuses(R"({"messages": "x"})", "no list of messages");
   refuses(R"({"messages": [3]})", "message 1 is no JSON object");
   refuses(R"({"messages": [{"role": "robot", "content": "x"}]})", "'robot'");
   refuses(R"({"messages": [{"content": "x"}]})", "no text under \"role\"");

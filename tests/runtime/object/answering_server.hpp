@@ -14,6 +14,7 @@
 #include <poll.h>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <sys/socket.h>
 #include <thread>
 #include <unistd.h>
@@ -50,6 +51,9 @@ class answering_server {
   const std::string& address() const { return address_; }
   int requests() const { return requests_; }
 
+  /// The next requests, so many, are answered by 503.
+  void refuse(int requests) const { refusals_ = requests; }
+
  private:
   void serve() {
     while (!ended_) {
@@ -78,6 +82,13 @@ class answering_server {
         std::this_thread::sleep_for(std::chrono::milliseconds(5));
       return;
     }
+    if (refusals_ > 0) {
+      --refusals_;
+      const std::string_view busy
+          = "HTTP/1.1 503 Slow Down\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+      [[maybe_unused]] const auto sent = ::send(to, busy.data(), busy.size(), MSG_NOSIGNAL);
+      return;
+    }
     std::size_t first = 0, last = 0;
     const auto at = asked.find("Range: bytes=") + 13, dash = asked.find('-', at);
     std::from_chars(asked.data() + at, asked.data() + dash, first);
@@ -95,6 +106,7 @@ class answering_server {
   }
 
   int answers_;
+  mutable std::atomic<int> refusals_ = 0;
   std::string object_, address_;
   int socket_;
   std::atomic<bool> ended_ = false;

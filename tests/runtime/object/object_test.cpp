@@ -4,6 +4,7 @@
 #include "runtime/object/object_store.hpp"
 #include "tests/runtime/object/answering_server.hpp"
 #include "tests/support/scratch_folder.hpp"
+#include "tests/support/soon.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_exception.hpp>
@@ -13,6 +14,7 @@
 #include <atomic>
 #include <chrono>
 #include <fstream>
+#include <memory>
 #include <thread>
 #include <vector>
 
@@ -170,6 +172,99 @@ TEST_CASE("readers of one chunk wait for one request", "[object]") {
   }
   CHECK(wrong == 0);
   CHECK(server.requests() == 5);
+}
+
+TEST_CASE("what is read soon is fetched before it is asked for, and once", "[object]") {
+  const std::string whole = "0123456789abcdefghijklmnopqrstuvwxyz";
+  const tests::answering_server server(whole);
+  const object_store store({.endpoint = server.address()}, {.chunk = 4, .memory = 80});
+  const object_url object{"lake", "x"};
+  store.expect(object, 4, 8);  // of an object that nobody has asked for
+  CHECK(server.requests() == 0);
+  store.facts(object);
+  store.expect(object, 6, 5);
+  store.expect(object, 0, 12);
+  store.expect(object, 30, 7);  // beyond the end
+  store.expect(object, 3, 0);
+  REQUIRE(tests::soon([&] { return server.requests() == 3; }));
+  CHECK(text_at(store, object, 0, 12) == whole.substr(0, 12));
+  CHECK(server.requests() == 3);
+  CHECK(text_at(store, object, 0, whole.size()) == whole);
+  CHECK(server.requests() == 9);
+  store.expect(object, 0, whole.size());  // all is here
+  CHECK(text_at(store, object, 0, whole.size()) == whole);
+  CHECK(server.requests() == 9);
+}
+
+TEST_CASE("no more is read ahead than is told, and what was read makes room", "[object]") {
+  const std::string whole(40, 'x');
+  const tests::answering_server server(whole);
+  const object_url object{"lake", "x"};
+  // Each has room for two chunks, by the one bound or by the other.
+  for (const auto& limits : {object_limits{.chunk = 4, .memory = 400, .ahead = 8},
+                             object_limits{.chunk = 4, .memory = 16, .ahead = 400}}) {
+    const object_store store({.endpoint = server.address()}, limits);
+    const auto before = server.requests();
+    const auto requests = [&] { return server.requests() - before; };
+    store.facts(object);
+    store.expect(object, 4, 36);
+    REQUIRE(tests::soon([&] { return requests() == 3; }));
+    store.expect(object, 4, 36);
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));  // for what must not come
+    CHECK(requests() == 3);
+    CHECK(text_at(store, object, 4, 8).size() == 8);
+    CHECK(requests() == 3);
+    store.expect(object, 12, 28);
+    REQUIRE(tests::soon([&] { return requests() == 5; }));
+    CHECK(text_at(store, object, 12, 8).size() == 8);
+    CHECK(requests() == 5);
+  }
+}
+
+TEST_CASE("chunks that go before they are read make room, too", "[object]") {
+  const std::string whole(80, 'x');
+  const tests::answering_server server(whole);
+  const object_store store({.endpoint = server.address()}, {.chunk = 4, .memory = 16});
+  const object_url object{"lake", "x"};
+  store.facts(object);
+  store.expect(object, 4, 8);
+  REQUIRE(tests::soon([&] { return server.requests() == 3; }));
+  text_at(store, object, 40, 40);  // of four chunks that are kept, all are of these
+  CHECK(server.requests() == 13);
+  store.expect(object, 12, 8);
+  CHECK(tests::soon([&] { return server.requests() == 15; }));
+}
+
+TEST_CASE("what fails when it is read ahead is asked for again by its read", "[object]") {
+  const tests::answering_server server("0123456789ab");
+  const object_store store({.endpoint = server.address()},
+                           {.chunk = 4, .memory = 400, .ahead = 8, .attempts = 2});
+  const object_url object{"lake", "x"};
+  store.facts(object);
+  server.refuse(2);
+  store.expect(object, 4, 8);
+  REQUIRE(tests::soon([&] { return server.requests() == 3; }));  // one attempt each
+  // Both have made room for others, which may be a moment later.
+  REQUIRE(tests::soon([&] {
+    store.expect(object, 4, 4);
+    return server.requests() == 4;
+  }));
+  CHECK(text_at(store, object, 0, 12) == "0123456789ab");
+  CHECK(server.requests() == 5);
+}
+
+TEST_CASE("a store that nobody uses any more waits for nothing", "[object]") {
+  const tests::answering_server mute("0123456789", 1);
+  const object_url object{"lake", "x"};
+  auto store = std::make_unique<object_store>(object_service{.endpoint = mute.address()},
+                                              object_limits{.chunk = 4, .memory = 400});
+  store->facts(object);
+  store->expect(object, 4, 6);
+  REQUIRE(tests::soon([&] { return mute.requests() == 2; }));
+  const auto began = std::chrono::steady_clock::now();
+  store.reset();
+  // curl looks each second; an attempt takes 20.
+  CHECK(std::chrono::steady_clock::now() - began < std::chrono::seconds(10));
 }
 
 TEST_CASE("a service that does not answer is asked so often, and no more", "[object]") {

@@ -245,6 +245,16 @@ TEST_CASE("a file that is no trace, or of another plan, is refused by what is wr
   refused("{\"traceEvents\": []}", 5, "no actions of any step");
   refused(
       "{\"traceEvents\": [{\"ph\": \"X\", \"args\": {\"step\": \"a\"}}]}", 5, "its events are not");
+  for (const auto* number : {"1e300", "118446744073709551615", "-1", "2.5"}) {
+    refused(fmt::format(R"({{"traceEvents": [{{"ph": "X", "args": {{"step": {}}}}}]}})", number),
+            5,
+            "its events are not");
+    refused(fmt::format(R"({{"traceEvents": [{{"ph": "X", "args": {{"step": 5}}, "name": "0F0",
+                             "ts": 1, "dur": 1, "pid": {}}}]}})",
+                        number),
+            5,
+            "its events are not");
+  }
   refused("{\"traceEvents\": 1}", 5, "no actions of any step");
   refused(good, 7, "no step 7; it has 5 to 6");
   CHECK_THROWS_WITH(executed_from_trace(good, "t.json", generate("zb-h1", {2, 0, 4}), 5),

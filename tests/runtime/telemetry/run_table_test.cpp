@@ -41,6 +41,14 @@ TEST_CASE("lines that are no records are counted, and a file of nothing else is 
   CHECK(run_table(folder / "some").skipped() == std::vector<std::size_t>{2, 3});
   write_text(folder / "rows", "lm_loss,iteration\n1,2\n1\nx,y\n");
   CHECK(run_table(folder / "rows").skipped() == std::vector<std::size_t>{3, 4});
+  write_text(folder / "rows",
+             "iteration,lm_loss\n1,2\n1e300,2\nnan,2\n-1,2\n1.5,2\n18446744073709551616,2\n");
+  CHECK(run_table(folder / "rows").skipped() == std::vector<std::size_t>{3, 4, 5, 6, 7});
+  CHECK(run_table(folder / "rows").last_iteration() == 1);
+  write_text(folder / "numbers", "iteration,lm_loss,grad_norm\n1,2,inf\n2,nan,1\n");
+  CHECK(run_table(folder / "numbers").skipped().empty());
+  CHECK(run_table(folder / "numbers").by_iteration("lm_loss").size() == 1);
+  CHECK(run_table(folder / "numbers").by_iteration("grad_norm").size() == 1);
   write_text(folder / "none", "Chapter 1\n");
   CHECK_THROWS_WITH(run_table(folder / "none"), ContainsSubstring("line 1 is no JSON object"));
   write_text(folder / "empty", "");

@@ -128,7 +128,7 @@ TEST_CASE("models of SentencePiece give its library's ids and texts", "[tokenize
     CHECK_THROWS_WITH(by->decode(ids{by->vocabulary_size()}), ContainsSubstring("ends at"));
     write_text(choice.model, "no model");
     CHECK_THAT(refusal({.type = "SentencePieceTokenizer", .model = choice.model}),
-               ContainsSubstring("as a model of SentencePiece"));
+               ContainsSubstring("as a model of SentencePiece") && !ContainsSubstring(".cc"));
   }
 }
 
