@@ -21,6 +21,30 @@ namespace {
 /// first cache.
 constexpr std::int64_t adamw_block = 1024;
 
+/// What is left of the operation for a vector.
+struct adamw_numbers {
+  vec gradient_scale, beta1, beta2, rest1, rest2, eps, decay, step1, inverse2;
+
+  explicit adamw_numbers(const adamw<float>& op)
+      : gradient_scale(hn::Set(d, op.gradient_scale)),
+        beta1(hn::Set(d, op.beta1)),
+        beta2(hn::Set(d, op.beta2)),
+        rest1(hn::Set(d, 1 - op.beta1)),
+        rest2(hn::Set(d, 1 - op.beta2)),
+        eps(hn::Set(d, op.eps)),
+        decay(hn::Set(d, op.rate * op.weight_decay)),
+        step1(hn::Set(d, op.rate / op.correction1)),
+        inverse2(hn::Set(d, 1 / op.correction2)) {}
+
+  HWY_INLINE void update(vec& x, vec& m, vec& v, vec dx) const {
+    const vec g = hn::Mul(dx, gradient_scale);
+    m = hn::MulAdd(beta1, m, hn::Mul(rest1, g));
+    v = hn::MulAdd(beta2, v, hn::Mul(rest2, hn::Mul(g, g)));
+    const vec root = hn::Add(hn::Sqrt(hn::Mul(v, inverse2)), eps);
+    x = hn::Sub(x, hn::MulAdd(decay, x, hn::Div(hn::Mul(step1, m), root)));
+  }
+};
+
 // T: of the rounded weights. The vectors are captured by value: the compiler cannot know that x
 // does not alias op.
 template <class T>
@@ -30,38 +54,47 @@ void adamw_range(const adamw<float>& op, std::int64_t begin, std::int64_t end) {
   const float *x_old = old.x + begin, *m_old = old.m + begin, *v_old = old.v + begin;
   const float* dx = op.dx + begin;
   T* rounded = op.rounded ? static_cast<T*>(op.rounded) + begin : nullptr;
-  const vec gradient_scale = hn::Set(d, op.gradient_scale);
-  const vec beta1 = hn::Set(d, op.beta1), beta2 = hn::Set(d, op.beta2);
-  const vec rest1 = hn::Set(d, 1 - op.beta1), rest2 = hn::Set(d, 1 - op.beta2);
-  const vec eps = hn::Set(d, op.eps);
-  const vec decay = hn::Set(d, op.rate * op.weight_decay);
-  const vec step1 = hn::Set(d, op.rate / op.correction1);
-  const vec inverse2 = hn::Set(d, 1 / op.correction2);
-
+  const adamw_numbers by(op);
   each(end - begin, [=](std::int64_t i, auto step) HWY_ATTR {
-    const vec g = hn::Mul(step.load(dx + i), gradient_scale);
-    const vec m1 = hn::MulAdd(beta1, step.load(m_old + i), hn::Mul(rest1, g));
-    const vec v1 = hn::MulAdd(beta2, step.load(v_old + i), hn::Mul(rest2, hn::Mul(g, g)));
-    const vec x0 = step.load(x_old + i);
-    const vec root = hn::Add(hn::Sqrt(hn::Mul(v1, inverse2)), eps);
-    const vec change = hn::MulAdd(decay, x0, hn::Div(hn::Mul(step1, m1), root));
+    vec x1 = step.load(x_old + i), m1 = step.load(m_old + i), v1 = step.load(v_old + i);
+    by.update(x1, m1, v1, step.load(dx + i));
     step.store(m1, m + i);
     step.store(v1, v + i);
-    const vec x1 = hn::Sub(x0, change);
     step.store(x1, x + i);
     if (rounded)
       step.store(x1, rounded + i);
   });
 }
 
-/// n numbers past the caches: what was in their place is not read from memory first.
-void store_past_caches(float* to, const float* from, std::int64_t n) {
-  std::int64_t i = 0;
-  for (; i < n && reinterpret_cast<std::uintptr_t>(to + i) % sizeof(vec) != 0; ++i)
-    to[i] = from[i];
-  for (; i + width <= n; i += width)
-    hn::Stream(hn::LoadU(d, from + i), d, to + i);
-  std::copy(from + i, from + n, to + i);
+/// A whole vector goes past the caches: what was in its place is not read from memory first.
+HWY_INLINE void store_past_caches(whole, vec x, float* to) {
+  hn::Stream(x, d, to);
+}
+HWY_INLINE void store_past_caches(const partial& step, vec x, float* to) {
+  step.store(x, to);
+}
+
+/// The same past the caches, where x, m and v begin at whole vectors. `block` (3, adamw_block) gets
+/// what they have become, for whoever reads it next.
+template <class T>
+void adamw_past_caches(const adamw<float>& op, std::int64_t begin, std::int64_t end, float* block) {
+  float *x = op.x + begin, *m = op.m + begin, *v = op.v + begin;
+  const float *x_old = op.from.x + begin, *m_old = op.from.m + begin, *v_old = op.from.v + begin;
+  const float* dx = op.dx + begin;
+  T* rounded = op.rounded ? static_cast<T*>(op.rounded) + begin : nullptr;
+  const adamw_numbers by(op);
+  each(end - begin, [=](std::int64_t i, auto step) HWY_ATTR {
+    vec x1 = step.load(x_old + i), m1 = step.load(m_old + i), v1 = step.load(v_old + i);
+    by.update(x1, m1, v1, step.load(dx + i));
+    store_past_caches(step, x1, x + i);
+    store_past_caches(step, m1, m + i);
+    store_past_caches(step, v1, v + i);
+    step.store(x1, block + i);
+    step.store(m1, block + adamw_block + i);
+    step.store(v1, block + 2 * adamw_block + i);
+    if (rounded)
+      step.store(x1, rounded + i);
+  });
 }
 
 /// Block by block, so that fingerprints are taken of what is still in the first cache. `keys`: of
@@ -74,26 +107,21 @@ void adamw_blocks(const adamw<float>& op,
                   bool past_caches,
                   const std::uint64_t* const* keys,
                   std::uint64_t (*sums)[2]) {
-  HWY_ALIGN float block[3][adamw_block];
+  HWY_ALIGN float block[3 * adamw_block];
+  const auto is_aligned = [begin](const float* p) {
+    return reinterpret_cast<std::uintptr_t>(p + begin) % sizeof(vec) == 0;
+  };
+  past_caches = past_caches && is_aligned(op.x) && is_aligned(op.m) && is_aligned(op.v);
   for (std::int64_t at = begin; at < end; at += adamw_block) {
     const auto n = std::min(adamw_block, end - at);
-    float* const written[] = {op.x + at, op.m + at, op.v + at};
-    auto here = op;
-    if (past_caches) {
-      here.from = {op.from.x + at, op.from.m + at, op.from.v + at};
-      here.dx += at;
-      here.rounded = op.rounded ? static_cast<T*>(op.rounded) + at : nullptr;
-      here.x = block[0];
-      here.m = block[1];
-      here.v = block[2];
-    }
-    adamw_range<T>(here, past_caches ? 0 : at, past_caches ? n : at + n);
-    for (int a = 0; a < 3; ++a) {
-      if (keys)
-        add_fingerprint(past_caches ? block[a] : written[a], at - begin, n, *keys[a], sums[a]);
-      if (past_caches)
-        store_past_caches(written[a], block[a], n);
-    }
+    if (past_caches)
+      adamw_past_caches<T>(op, at, at + n, block);
+    else
+      adamw_range<T>(op, at, at + n);
+    const float* const written[] = {op.x + at, op.m + at, op.v + at};
+    for (int a = 0; keys && a < 3; ++a)
+      add_fingerprint(
+          past_caches ? block + a * adamw_block : written[a], at - begin, n, *keys[a], sums[a]);
   }
   if (past_caches)
     hwy::FlushStream();
