@@ -3,6 +3,7 @@
 #include "runtime/trainer/rank_estate.hpp"
 #include "tests/support/failing_store.hpp"
 #include "tests/support/ranks.hpp"
+#include "tests/support/two_copies.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
@@ -11,6 +12,7 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <optional>
+#include <utility>
 
 using namespace troupe::runtime;
 using namespace troupe::tests;
@@ -118,6 +120,121 @@ TEST_CASE("estates of workers that play several replicas in turn", "[estate]") {
   settings.replicas = 2;
   settings.distributed_optimizer = GENERATE(false, true);
   check_replays({1, 2, 2}, settings);
+}
+
+TEST_CASE("estates of two copies of a model that go through each other's ranks", "[estate]") {
+  auto settings = settings_of(untied);
+  settings.precision = types[std::size_t(GENERATE(0, 1))];
+  settings.distributed_optimizer = GENERATE(false, true);
+  two_copies judge(settings);
+  settings.estate = std::make_shared<rank_estate>();
+  std::optional<two_copies> seen(std::in_place, settings);
+  std::vector<std::map<std::string, digest>> expected;
+  for (std::uint64_t step = 1; step <= 3; ++step)
+    expected.push_back(judge.step(step));
+  CHECK(seen->step(1) == expected[0]);
+  CHECK(seen->step(2) == expected[1]);
+  const auto estates = seen->estates;
+  seen.reset();
+  for (const auto& estate : estates)
+    estate->go_back_to(1);
+  seen.emplace(settings, estates);
+  CHECK(seen->step(2) == expected[1]);
+  CHECK(seen->step(3) == expected[2]);
+}
+
+TEST_CASE("estates of a rank that hosts both ends of a tied parameter", "[estate]") {
+  auto settings = settings_of(tied);
+  settings.chunks = {{chunk_id(0), {0, 1, true, false}}, {chunk_id(1), {1, 2, false, true}}};
+  stream stream(kernels::backend::cpu, 1, {});
+  const auto step = [&](worker& by, std::uint32_t number) {
+    by.begin_step({.step = step_id(number)});
+    const auto in = tiny_batch(stream, settings.model, 2, number, true);
+    auto x = by.forward({0, chunk_id(0), {}}, in);
+    for (const auto* const name : {"labels", "mask"})
+      x.add(name, in.at(name));
+    by.forward({0, chunk_id(1), {}}, x);
+    by.backward({0, chunk_id(0), {}}, by.backward({0, chunk_id(1), {}}, {}));
+    by.reduce();
+    by.update({.step = number, .learning_rate = 0.01});
+    if (by.estate() != nullptr)
+      by.seal(number, by.digests());
+    return by.digests();
+  };
+  worker judge(settings, stream);
+  settings.estate = std::make_shared<rank_estate>();
+  const auto first = step(judge, 1), second = step(judge, 2);
+  {
+    worker x(settings, stream);
+    x.seal(0, x.digests());
+    CHECK(step(x, 1) == first);
+    CHECK(step(x, 2) == second);
+  }
+  settings.estate->go_back_to(1);
+  worker x(settings, stream);
+  CHECK(step(x, 2) == second);
+}
+
+TEST_CASE("a step that is left out leaves its state to two iterations, and is replayed",
+          "[estate]") {
+  recipe what;
+  what.model = tiny_gpts(2).at(tied);
+  what.precision = dtype::f16;
+  what.scaling.initial = 1 << 24;  // overflows: the first steps are left out
+  what.rate = {.maximum = 1e-2, .minimum = 1e-3, .warmup = 8, .decay = 200};
+  what.batch = {.micro = 2, .global = 4};
+  stream stream(kernels::backend::cpu, 1, {});
+  const auto data = std::make_shared<formula_source>(what, true);
+  reference_trainer judge(what, data, stream);
+  const auto estate = std::make_shared<rank_estate>();
+  std::optional<reference_trainer> seen(std::in_place, what, data, stream, estate);
+  std::vector<training_position> before;
+  std::vector<step_report> expected;
+  auto state = combine(judge.state().digests().own);
+  for (int i = 0; i < 30; ++i) {
+    before.push_back(judge.position());
+    expected.push_back(judge.step());
+  }
+  int left_out = 0, replayed = 0;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    CAPTURE(i);
+    CHECK(seen->step().state == expected[i].state);
+    const bool skipped = std::exchange(state, expected[i].state) == expected[i].state;
+    left_out += skipped ? 1 : 0;
+    CHECK((estate->newest()->first < estate->newest()->last) == skipped);
+    if (!skipped && replayed > 4)
+      continue;
+    ++replayed;
+    seen.reset();
+    estate->go_back_to(i);
+    seen.emplace(what, data, stream, estate);
+    const auto& at = before[i];
+    seen->resume_at(at.iteration, at.consumed, at.skipped, at.scale);
+    CHECK(seen->step().state == expected[i].state);
+  }
+  CHECK(left_out > 2);
+  CHECK(left_out < 28);
+}
+
+TEST_CASE("who goes on from a copy is not disturbed by a worker that nobody can stop", "[estate]") {
+  auto settings = settings_of(untied);
+  settings.precision = types[std::size_t(GENERATE(0, 1))];
+  settings.distributed_optimizer = true;
+  const grid g{1, 1, 2};
+  ranks judge(g, settings, kernels::backend::cpu);
+  auto estates = estates_for(g);
+  ranks old(g, settings, kernels::backend::cpu, no_stages, estates);
+  old.begin(0);
+  check_same(old.step(1, 2), judge.step(1, 2));
+  const auto expected = judge.step(2, 2);
+  stream stream(kernels::backend::cpu, 1, {});
+  for (auto& [at, estate] : estates)
+    estate = estate->copied(1, stream);
+  ranks seen(g, settings, kernels::backend::cpu, no_stages, estates);
+  old.step(2, 1);  // something else
+  old.step(3, 1);
+  seen.each([&](const rank_coordinates& s) { seen.at(s).bring_values(); });
+  check_same(seen.step(2, 2), expected);
 }
 
 TEST_CASE("an update that throws half-way leaves the state before, and the step is done again",
