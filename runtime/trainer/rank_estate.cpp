@@ -151,7 +151,7 @@ rank_estate::chunks rank_estate::arrays(int which) const {
 void rank_estate::begin_update() {
   const std::lock_guard lock(mutex_);
   ensure(slots_[std::size_t(newest_)].of && !writing_, from_a_state);
-  writing_ = true;
+  writing_ = true;  // ESTATE-5: before a byte of it is written
   slots_[std::size_t(1 - newest_)].of.reset();
 }
 

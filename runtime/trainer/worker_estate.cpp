@@ -88,7 +88,7 @@ void worker::settle_estate(bool begins) {
   }
   if (begins)
     return;
-  check_digests();
+  check_digests();  // ESTATE-6
   for (const auto& [id, home] : homes_)
     home->optimizer.round_values(stream_);
 }

@@ -237,8 +237,9 @@ TEST_CASE("who goes on from a copy is not disturbed by a worker that nobody can 
   check_same(seen.step(2, 2), expected);
 }
 
-TEST_CASE("an update that throws half-way leaves the state before, and the step is done again",
-          "[estate]") {
+TEST_CASE(
+    "ESTATE-5: an update that throws half-way leaves the state before, and the step is done again",
+    "[estate]") {
   const auto type = types[std::size_t(GENERATE(0, 1))];
   const auto kind = optimizer_kind(GENERATE(0, 1, 3));  // adam, sgd, muon
   CAPTURE(int(type), int(kind));
@@ -287,7 +288,8 @@ TEST_CASE("an update that throws half-way leaves the state before, and the step 
   check_same(seen->step(2, 2), expected);
 }
 
-TEST_CASE("damage of a state that was sealed is found when a worker takes it over", "[estate]") {
+TEST_CASE("ESTATE-6: damage of a state that was sealed is found when a worker takes it over",
+          "[estate]") {
   auto settings = settings_of(untied);
   settings.precision = types[std::size_t(GENERATE(0, 1))];
   settings.chunks = {{chunk_id(0), {0, 2, true, true}}};

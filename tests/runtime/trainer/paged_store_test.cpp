@@ -178,6 +178,11 @@ TEST_CASE("the state before is kept with any store that rounds values, and refus
   for (std::uint64_t step = 1; step <= 2; ++step)
     CHECK(seen.step(step, 2).digests == judge.step(step, 2).digests);
   CHECK(seen.at({}).estate()->holds(1));
+  paged_store pages({{"layer", {{.name = "gain", .extents = {37}}}}}, 1, {}, dtype::f32, {}, fills);
+  const optimizer_state optimizer(pages, {}, whole_ranges(pages), {});
+  CHECK_THROWS_MATCHES(optimizer.arrays(),
+                       broken_promise,
+                       Catch::Matchers::MessageMatches(Catch::Matchers::StartsWith("OPTIMIZER-1")));
   settings.precision = dtype::f32;
   CHECK_THROWS_MATCHES(
       tests::ranks({}, settings, kernels::backend::cpu),
