@@ -34,11 +34,11 @@ struct adamw_state {
 };
 
 template <int W>
-__device__ __forceinline__ void read(adamw_state<W>& to, const adamw_piece& from, std::int64_t i) {
-  to.x = load<float, W>(from.from.x + i);
-  to.m = load<float, W>(from.from.m + i);
-  to.v = load<float, W>(from.from.v + i);
-  to.dx = load<float, W>(from.dx + i);
+__device__ __forceinline__ void read(adamw_state<W>& to, const adamw_piece& piece, std::int64_t i) {
+  to.x = load<float, W>(piece.from.x + i);
+  to.m = load<float, W>(piece.from.m + i);
+  to.v = load<float, W>(piece.from.v + i);
+  to.dx = load<float, W>(piece.dx + i);
 }
 
 template <int W>
