@@ -171,9 +171,11 @@ class worker {
   void vote_digest(reads& by, digest& to) const;
   digest vote_digest() const;
 
-  /// With a distributed optimizer the values of other ranks are old until `gather`; with an estate
-  /// older than that. With an estate the state before stands until the next update begins, and it
-  /// is the only one that stands until `seal`. Of an update that has thrown nothing else is left.
+  /// With a distributed optimizer the values of other ranks are old until `gather`.
+  ///
+  /// With an estate the new state is written beside the one before, which stays as it was until the
+  /// next update begins. Until `seal` the estate holds only the one before, also where this throws:
+  /// then the worker is of no more use, and another goes on from the estate.
   void update(const update_decision& decision);
   void digests(reads& by, state_digests& to) const;
   state_digests digests() const;
