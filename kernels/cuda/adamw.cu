@@ -14,6 +14,7 @@ struct adamw_piece {
   float* x;
   float* m;
   float* v;
+  adamw_source<float> from;
   const float* dx;
   void* rounded;
   std::int64_t n;
@@ -33,11 +34,11 @@ struct adamw_state {
 };
 
 template <int W>
-__device__ __forceinline__ void read(adamw_state<W>& to, const adamw_piece& from, std::int64_t i) {
-  to.x = load<float, W>(from.x + i);
-  to.m = load<float, W>(from.m + i);
-  to.v = load<float, W>(from.v + i);
-  to.dx = load<float, W>(from.dx + i);
+__device__ __forceinline__ void read(adamw_state<W>& to, const adamw_piece& piece, std::int64_t i) {
+  to.x = load<float, W>(piece.from.x + i);
+  to.m = load<float, W>(piece.from.m + i);
+  to.v = load<float, W>(piece.from.v + i);
+  to.dx = load<float, W>(piece.dx + i);
 }
 
 template <int W>
@@ -142,14 +143,17 @@ void run(const adamw_pieces<float>& op, const context& in) {
       op.count,
       [&](std::int64_t i) {
         const auto& p = op.pieces[i];
-        return adamw_piece{.x = p.x,
-                           .m = p.m,
-                           .v = p.v,
-                           .dx = p.dx,
-                           .rounded = p.rounded,
-                           .n = p.n,
-                           .decay = op.rate * p.weight_decay,
-                           .aligned = all_aligned(p.x, p.m, p.v, p.dx, p.rounded)};
+        const auto from = source_of(p.from, p.x, p.m, p.v);
+        return adamw_piece{
+            .x = p.x,
+            .m = p.m,
+            .v = p.v,
+            .from = from,
+            .dx = p.dx,
+            .rounded = p.rounded,
+            .n = p.n,
+            .decay = op.rate * p.weight_decay,
+            .aligned = all_aligned(p.x, p.m, p.v, from.x, from.m, from.v, p.dx, p.rounded)};
       },
       [](const adamw_piece& p) { return ceil_div(p.n, adamw_tile); },
       [&](const piece_table<adamw_piece>& table, std::int64_t tiles, std::int64_t) {
@@ -170,7 +174,8 @@ void run(const adamw<float>& op, const context& in) {
                                        .dx = op.dx,
                                        .rounded = op.rounded,
                                        .n = op.n,
-                                       .weight_decay = op.weight_decay};
+                                       .weight_decay = op.weight_decay,
+                                       .from = op.from};
   run(adamw_pieces<float>{.pieces = &one,
                           .count = 1,
                           .rounded_to = op.rounded_to,

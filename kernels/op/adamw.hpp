@@ -13,11 +13,21 @@
 
 namespace troupe::kernels {
 
+/// Where the old parameters and moments are read. Null: where the new ones are written. All of them
+/// or none; none of them overlaps what is written, or is the very array that its successor goes to.
+/// The bits are the same.
+template <class T>
+struct adamw_source {
+  const T* x = nullptr;  ///< (n)
+  const T* m = nullptr;  ///< (n)
+  const T* v = nullptr;  ///< (n)
+};
+
 template <class T>
 struct adamw {
-  T* x;         ///< (n) parameters, changed
-  T* m;         ///< (n) first moment, changed
-  T* v;         ///< (n) second moment, changed
+  T* x;         ///< (n) parameters, changed; written, where the old ones are elsewhere
+  T* m;         ///< (n) first moment, the same
+  T* v;         ///< (n) second moment, the same
   const T* dx;  ///< (n) gradient
   std::int64_t n;
   float gradient_scale = 1;
@@ -27,6 +37,7 @@ struct adamw {
   float correction1, correction2;
   void* rounded = nullptr;  ///< (n) of `rounded_to`, or null: the new parameters, rounded
   narrow_type rounded_to = narrow_type::bf16;
+  adamw_source<T> from = {};
 };
 
 /// The same for many arrays at once, which share all but their weight decay: on a device one launch
@@ -35,15 +46,16 @@ struct adamw {
 template <class T>
 struct adamw_pieces {
   struct piece {
-    T* x;           ///< (n) parameters, changed
-    T* m;           ///< (n) first moment, changed
-    T* v;           ///< (n) second moment, changed
+    T* x;           ///< (n) parameters, changed or written, as of adamw
+    T* m;           ///< (n) first moment, the same
+    T* v;           ///< (n) second moment, the same
     const T* dx;    ///< (n) gradient
     void* rounded;  ///< (n) of `rounded_to`, or null
     std::int64_t n;
     float weight_decay;
     /// (3, grains_in(n, grain)) of the fingerprints of x, m and v; unread where none are wanted
     const std::uint64_t* keys = nullptr;
+    adamw_source<T> from = {};
   };
   const piece* pieces;  ///< (count) host
   std::int64_t count;
@@ -55,6 +67,15 @@ struct adamw_pieces {
   std::uint64_t* fingerprints = nullptr;  ///< (count, 3, 2) written: of x, m and v; or null
   std::int64_t grain = 0;                 ///< elements; at least 1 where there are fingerprints
 };
+
+/// With every array named, whether it is elsewhere or not.
+template <class T>
+constexpr adamw_source<T> source_of(const adamw_source<T>& from,
+                                    const T* x,
+                                    const T* m,
+                                    const T* v) {
+  return from.x != nullptr ? from : adamw_source<T>{x, m, v};
+}
 
 /// One of the pieces, as an operation.
 template <class T>
@@ -74,7 +95,8 @@ constexpr adamw<T> piece_of(const adamw_pieces<T>& op, std::int64_t i) {
           .correction1 = op.correction1,
           .correction2 = op.correction2,
           .rounded = p.rounded,
-          .rounded_to = op.rounded_to};
+          .rounded_to = op.rounded_to,
+          .from = p.from};
 }
 
 template <class T>

@@ -7,13 +7,14 @@ namespace troupe::kernels::reference {
 template <class T>
 void run(const adamw<T>& op) {
   const double beta1 = op.beta1, beta2 = op.beta2, rate = op.rate;
+  const auto old = source_of(op.from, op.x, op.m, op.v);
   for (std::int64_t i = 0; i < op.n; ++i) {
     const double g = double(op.dx[i]) * double(op.gradient_scale);
-    const double m = beta1 * double(op.m[i]) + (1 - beta1) * g;
-    const double v = beta2 * double(op.v[i]) + (1 - beta2) * g * g;
+    const double m = beta1 * double(old.m[i]) + (1 - beta1) * g;
+    const double v = beta2 * double(old.v[i]) + (1 - beta2) * g * g;
     const double step
         = (m / double(op.correction1)) / (std::sqrt(v / double(op.correction2)) + double(op.eps));
-    const double x = op.x[i];
+    const double x = old.x[i];
     op.x[i] = T(x - rate * double(op.weight_decay) * x - rate * step);
     op.m[i] = T(m);
     op.v[i] = T(v);

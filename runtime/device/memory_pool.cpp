@@ -337,6 +337,10 @@ memory_block memory_pool::allocate_pinned(std::size_t bytes) {
   return {at, block_keeper{state_, size, memory_kind::pinned, nullptr}};
 }
 
+void memory_pool::release_idle() {
+  state_->release_idle();
+}
+
 std::size_t memory_pool::bytes_in_use() const {
   const std::lock_guard lock(state_->mutex);
   return state_->in_use;

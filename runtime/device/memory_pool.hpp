@@ -58,6 +58,9 @@ class memory_pool {
   /// Host memory that the queue's device writes to; ordinary where there is none.
   memory_block allocate_pinned(std::size_t bytes);
 
+  /// Gives back what nobody uses now: for who keeps some blocks longer than the pool is needed.
+  void release_idle();
+
   std::size_t bytes_in_use() const;  ///< rounded to size classes
   std::size_t peak_bytes() const;    ///< largest bytes_in_use since the last reset
   void reset_peak();

@@ -76,7 +76,8 @@ optimizer_state::optimizer_state(parameter_store& store,
                                  std::vector<entry_range> owned,
                                  memory_pool pool,
                                  std::int64_t grain,
-                                 optimizer_groups groups)
+                                 optimizer_groups groups,
+                                 const state_arrays& from)
     : store_(store), settings_(settings), grain_(grain), groups_(std::move(groups)) {
   constexpr std::int64_t line = 16;
   std::int64_t masters = 0, state = 0;
@@ -91,10 +92,50 @@ optimizer_state::optimizer_state(parameter_store& store,
       x.at.push_back(state);
     arrays_ += std::int64_t(arrays_of(x));
   }
-  state_ = zeros(pool, state);
+  state_ = from.kept ? from.kept : zeros(pool, state);
   if (store.type() != dtype::f32)
-    master_ = zeros(pool, masters);
+    master_ = from.weights ? from.weights : zeros(pool, masters);
+  ensure(state_.size() == state && (!master_ || master_.size() == masters),
+         "OPTIMIZER-2: arrays that an optimizer takes over are as large as its own");
   make_keys(pool);
+}
+
+state_arrays optimizer_state::arrays() const {
+  if (master_)
+    return {master_, state_};
+  const auto* const values = store_.value_array();
+  ensure(values != nullptr, "OPTIMIZER-1: f32 values that are exchanged lie in one array");
+  return {*values, state_};
+}
+
+state_arrays optimizer_state::empty_arrays(memory_pool& pool) const {
+  const auto like = arrays();
+  return {zeros(pool, like.weights.size()), zeros(pool, like.kept.size())};
+}
+
+void optimizer_state::exchange(const state_arrays& to) {
+  const auto now = arrays();
+  ensure(to.weights.size() == now.weights.size() && to.kept.size() == now.kept.size(),
+         "OPTIMIZER-2: arrays that an optimizer takes over are as large as its own");
+  fingerprints_ = {};
+  state_ = to.kept;
+  (master_ ? master_ : *store_.value_array()) = to.weights;
+}
+
+std::int64_t optimizer_state::weights_offset(const part& x) const {
+  if (master_)
+    return x.offset;
+  const auto* const begin = store_.value_array()->raw();
+  return weights_at(x) - reinterpret_cast<const float*>(begin);
+}
+
+std::vector<std::pair<std::int64_t, std::int64_t>> optimizer_state::own_weights() const {
+  std::vector<std::pair<std::int64_t, std::int64_t>> out;
+  for (const auto& x : parts_) {
+    const auto begin = weights_offset(x);
+    out.emplace_back(begin, begin + x.range.size());
+  }
+  return out;
 }
 
 // Where a grain lies never changes: its keys are made once.

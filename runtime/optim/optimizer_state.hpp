@@ -16,6 +16,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace troupe::runtime {
@@ -69,21 +70,45 @@ struct optimizer_groups {
   std::vector<owners> of_entry = {};
 };
 
+/// What the state lies in: it can be kept, and exchanged for other arrays of the same sizes.
+struct state_arrays {
+  /// f32: the masters; where values are f32, all values of the store
+  /// (parameter_store::value_array).
+  tensor weights = {};
+  tensor kept = {};  ///< f32: what the rules keep, of all parts
+};
+
 /// The rules' state, master weights where values are rounded, and the update, of the ranges that
 /// this rank owns. One lane.
 class optimizer_state {
  public:
-  /// The state is zero, and so are masters: `set_weights` fills them.
+  /// The state is zero, and so are masters: `set_weights` fills them. Or it is what lies in `from`,
+  /// which was that of a rank like this one; where values are f32 the store has its weights.
   optimizer_state(parameter_store& store,
                   const optimizer_settings& settings,
                   std::vector<entry_range> owned,
                   memory_pool pool,
                   std::int64_t grain = default_grain,
-                  optimizer_groups groups = {});
+                  optimizer_groups groups = {},
+                  const state_arrays& from = {});
 
   /// State n - 1 -> n, in place. Takes the fingerprints of what it writes, for `digests`. With muon
   /// all ranks of the groups call it.
   void update(stream& stream, const update_decision& decision);
+  /// The same beside: state n - 1 stays in its arrays, and state n is in `to`, from the first
+  /// moment on also where it fails half-way. Same bits. What nobody owns here of the values keeps
+  /// what `to` had there.
+  void update_beside(stream& stream, const update_decision& decision, const state_arrays& to);
+
+  /// Where the state lies: the memory is shared. Broken promise OPTIMIZER-1 where values are f32
+  /// and do not lie in one array.
+  state_arrays arrays() const;
+  /// Others of the same sizes, zero.
+  state_arrays empty_arrays(memory_pool& pool) const;
+  /// What of `state_arrays::weights` is this rank's, in elements: ascending, begin and end.
+  std::vector<std::pair<std::int64_t, std::int64_t>> own_weights() const;
+  /// Where values are rounded: makes those that are owned from their masters.
+  void round_values(stream& stream);
 
   // What is added to `to` when the reads finish.
 
@@ -135,12 +160,18 @@ class optimizer_state {
     return out;
   }
   void make_keys(memory_pool& pool);
+  void exchange(const state_arrays& to);
+  void copy_part(stream& stream, const part& x, const state_arrays& from);
+  void round_weights(stream& stream, const part& x);
+  void update(stream& stream, const update_decision& decision, const state_arrays& from);
+  std::int64_t weights_offset(const part& x) const;
   double rate_of(const part& x, const update_decision& decision) const;
   double decay_of(const part& x, const update_decision& decision) const;
   void* rounded_at(const part& x);
   const float* gradient_at(const part& x) const;
   void update_adam(stream& stream,
                    const update_decision& decision,
+                   const state_arrays& from,
                    std::size_t begin,
                    std::size_t end,
                    const std::uint64_t* keys,

@@ -56,9 +56,50 @@ std::vector<optimizer_state::stored_array> optimizer_state::arrays_at(
   return out;
 }
 
+void optimizer_state::update(stream& stream, const update_decision& decision) {
+  update(stream, decision, {});
+}
+
+void optimizer_state::update_beside(stream& stream,
+                                    const update_decision& decision,
+                                    const state_arrays& to) {
+  const auto from = arrays();
+  exchange(to);
+  for (const auto& x : parts_)  // AdamW reads the old ones where they are
+    if (x.rule != optimizer_kind::adam)
+      copy_part(stream, x, from);
+  update(stream, decision, from);
+}
+
+void optimizer_state::copy_part(stream& stream, const part& x, const state_arrays& from) {
+  const auto bytes = std::size_t(x.range.size()) * sizeof(float);
+  stream.copy(weights(x).data(), from.weights.data<float>() + weights_offset(x), bytes);
+  for (std::size_t i = 0; i < x.at.size(); ++i)
+    stream.copy(state(x, i).data(), from.kept.data<float>() + x.at[i], bytes);
+}
+
+void optimizer_state::round_values(stream& stream) {
+  for (const auto& x : parts_)
+    round_weights(stream, x);
+}
+
+void optimizer_state::round_weights(stream& stream, const part& x) {
+  auto* const to = rounded_at(x);
+  if (to == nullptr)
+    return;
+  const float* const from = weights_at(x);
+  if (store_.type() == dtype::f16)
+    stream.run(kernels::narrow<kernels::f16>{static_cast<kernels::f16*>(to), from, x.range.size()});
+  else
+    stream.run(
+        kernels::narrow<kernels::bf16>{static_cast<kernels::bf16*>(to), from, x.range.size()});
+}
+
 // Neighbours that AdamW updates at one rate go together, with their fingerprints; what others leave
 // is read again for theirs.
-void optimizer_state::update(stream& stream, const update_decision& decision) {
+void optimizer_state::update(stream& stream,
+                             const update_decision& decision,
+                             const state_arrays& from) {
   auto fingerprints = tensor::empty<std::uint64_t>(stream, {arrays_, 2});
   auto* to = fingerprints.data<std::uint64_t>();
   const auto* key = keys_.data<std::uint64_t>();
@@ -75,7 +116,7 @@ void optimizer_state::update(stream& stream, const update_decision& decision) {
       for (const auto& array : arrays_at(parts_[end], key))
         pieces.push_back({array.x, array.n, array.keys});
     if (adam) {
-      update_adam(stream, decision, begin, end, pieces.front().keys, to);
+      update_adam(stream, decision, from, begin, end, pieces.front().keys, to);
     } else {
       for (auto i = begin; i < end; ++i)
         if (parts_[i].rule != optimizer_kind::muon)
@@ -90,6 +131,7 @@ void optimizer_state::update(stream& stream, const update_decision& decision) {
 
 void optimizer_state::update_adam(stream& stream,
                                   const update_decision& decision,
+                                  const state_arrays& from,
                                   std::size_t begin,
                                   std::size_t end,
                                   const std::uint64_t* keys,
@@ -106,6 +148,10 @@ void optimizer_state::update_adam(stream& stream,
                       .n = x.range.size(),
                       .weight_decay = float(decay_of(x, decision)),
                       .keys = keys});
+    if (from.weights)
+      pieces.back().from = {from.weights.data<float>() + weights_offset(x),
+                            from.kept.data<float>() + x.at[0],
+                            from.kept.data<float>() + x.at[1]};
     keys += 3 * kernels::grains_in(x.range.size(), grain_);
   }
   stream.run(kernels::adamw_pieces<float>{.pieces = pieces.data(),
@@ -188,11 +234,7 @@ void optimizer_state::update_muon(stream& stream, const update_decision& decisio
                                           .n = own.size(),
                                           .a = float(1 - rate * decay_of(*next, decision)),
                                           .b = float(-rate)});
-    if (auto* const rounded = rounded_at(*next); rounded && store_.type() == dtype::f16)
-      stream.run(kernels::narrow<kernels::f16>{static_cast<kernels::f16*>(rounded), x, own.size()});
-    else if (rounded)
-      stream.run(
-          kernels::narrow<kernels::bf16>{static_cast<kernels::bf16*>(rounded), x, own.size()});
+    round_weights(stream, *next);
   }
 }
 

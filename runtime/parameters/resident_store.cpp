@@ -20,7 +20,8 @@ resident_store::resident_store(std::vector<unit_spec> units,
                                int replicas,
                                memory_pool pool,
                                dtype type,
-                               const axis_ranks& ranks)
+                               const axis_ranks& ranks,
+                               tensor all_values)
     : units_(std::move(units)),
       ranks_(ranks),
       pool_(std::move(pool)),
@@ -39,7 +40,9 @@ resident_store::resident_store(std::vector<unit_spec> units,
     gradients += e.room;
   }
   first_.resize(units_.size(), int(entries_.size()));  // units at the end without parameters
-  values_ = zeros(pool_, type, values);
+  ensure(!all_values || (all_values.type() == type && all_values.size() == values),
+         "STORE-5: values that a store takes over are as many as its own");
+  values_ = all_values ? std::move(all_values) : zeros(pool_, type, values);
   for (int r = 0; r < replicas; ++r)
     gradients_.push_back(zeros(pool_, dtype::f32, gradients));
   stale_.assign(std::size_t(replicas), std::vector<char>(entries_.size(), 0));

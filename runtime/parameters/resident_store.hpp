@@ -18,12 +18,13 @@ class resident_store final : public parameter_store {
   using entry = parameter_entry;
 
   /// Values and gradients are zero. What begins an entry is a multiple of 16 elements, and so is
-  /// what there is in all.
+  /// what there is in all. `values`: the array of another store of these units, to be the values.
   resident_store(std::vector<unit_spec> units,
                  int replicas,
                  memory_pool pool,
                  dtype type = dtype::f32,
-                 const axis_ranks& ranks = {});
+                 const axis_ranks& ranks = {},
+                 tensor values = {});
 
   dtype type() const override { return values_.type(); }
   const std::vector<entry>& entries() const override { return entries_; }
@@ -54,6 +55,8 @@ class resident_store final : public parameter_store {
   void on_gate_passed(std::function<void(const std::shared_ptr<device_event>&)> wait) override {
     gate_.on_passed(std::move(wait));
   }
+
+  tensor* value_array() override { return &values_; }
 
   const std::vector<unit_spec>& units() const { return units_; }
 

@@ -111,6 +111,10 @@ class parameter_store {
   /// Called by `acquire` with the point that the gate of a unit was opened with.
   virtual void on_gate_passed(std::function<void(const std::shared_ptr<device_event>&)> wait) = 0;
 
+  /// The array in which all values lie, for who puts another of its size in its place, between
+  /// passes: from then on that one has the values. Null: this store has no such array.
+  virtual tensor* value_array() { return nullptr; }
+
   // What follows from these.
 
   /// Sets valid elements [begin, begin + from.size()) of an entry, rounded to type(), from the

@@ -85,7 +85,11 @@ class rehearsal {
     const auto sizes = worker_.resident_elements();
     out.parameters = held(sizes.values * std::int64_t(size_of(job_.training.precision)));
     out.gradients = held(sizes.gradients * 4) * job_.layout.replicas_per_worker;
-    out.optimizer = all - out.parameters - out.gradients;
+    if (worker_.estate() != nullptr)
+      for (const auto& [id, part] : worker_.estate()->arrays(1))
+        for (const auto* const array : {&part.arrays.weights, &part.arrays.kept})
+          out.beside += held(std::int64_t(array->bytes()));
+    out.optimizer = all - out.parameters - out.gradients - out.beside;
   }
 
   bundle batch() {
@@ -118,6 +122,8 @@ class rehearsal {
     for (int b = 0; b < worker_.buckets(); ++b)
       worker_.reduce_bucket(b, stream_);
     worker_.finish_reduction();
+    if (worker_.estate() != nullptr)
+      worker_.seal(0, {});
     worker_.update({1, 0, 1});
     worker_.gather();
   }

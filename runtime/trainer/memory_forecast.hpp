@@ -15,16 +15,18 @@ namespace troupe::runtime {
 
 /// Bytes, as the pool hands them out: rounded up by at most a quarter.
 struct memory_forecast {
-  std::int64_t parameters = 0;   ///< values
-  std::int64_t gradients = 0;    ///< f32, of each logical replica that the worker plays
-  std::int64_t optimizer = 0;    ///< moments, and masters where values are rounded
+  std::int64_t parameters = 0;  ///< values
+  std::int64_t gradients = 0;   ///< f32, of each logical replica that the worker plays
+  std::int64_t optimizer = 0;   ///< moments, and masters where values are rounded
+  /// The state of the step before, where a worker keeps it (worker_settings::keeps_previous).
+  std::int64_t beside = 0;
   std::int64_t activations = 0;  ///< what a training step needs beyond that, at most
   std::int64_t snapshot = 0;     ///< what a checkpoint copies, until it is written
 
   friend bool operator==(const memory_forecast&, const memory_forecast&) = default;
 
   /// The most that training needs; while a checkpoint is written up to `snapshot` more.
-  std::int64_t peak() const { return parameters + gradients + optimizer + activations; }
+  std::int64_t peak() const { return parameters + gradients + optimizer + beside + activations; }
 };
 
 /// Of the rank with these coordinates: it carries out its row of the plan on memory that is only

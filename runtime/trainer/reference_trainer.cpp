@@ -9,7 +9,7 @@
 namespace troupe::runtime {
 namespace {
 
-worker_settings whole_model(const recipe& recipe) {
+worker_settings whole_model(const recipe& recipe, std::shared_ptr<rank_estate> estate) {
   auto model = spec_of(recipe);
   const auto range = all_of(model);
   return {.model = std::move(model),
@@ -18,19 +18,21 @@ worker_settings whole_model(const recipe& recipe) {
           .optimizer = recipe.optimizer,
           .replicas = int(recipe.batch.data_parallel),
           .precision = recipe.precision,
-          .per_token_loss = recipe.per_token_loss};
+          .per_token_loss = recipe.per_token_loss,
+          .estate = std::move(estate)};
 }
 
 }  // namespace
 
 reference_trainer::reference_trainer(const recipe& recipe,
                                      std::shared_ptr<const batch_source> data,
-                                     stream& stream)
+                                     stream& stream,
+                                     std::shared_ptr<rank_estate> estate)
     : recipe_(recipe),
       data_(std::move(data)),
       stream_(stream),
       alone_(std::make_shared<local_group>(axis::data, 1, cancel_token()), 0),
-      worker_(whole_model(recipe), stream, {.along = {{axis::data, &alone_}}}),
+      worker_(whole_model(recipe, std::move(estate)), stream, {.along = {{axis::data, &alone_}}}),
       at_(beginning(recipe)) {
   check(recipe.batch);
 }
@@ -45,6 +47,9 @@ step_report reference_trainer::step() {
                           .microbatches = microbatches(recipe_.batch, consumed),
                           .logical_replicas = replicas,
                           .loss_scale = at_.scale.factor()};
+  const auto& estate = worker_.estate();
+  if (estate != nullptr && !estate->newest())
+    worker_.seal(at_.iteration, worker_.digests());
   worker_.begin_step(now);
   step_result result;
   for (int r = 0; r < int(replicas); ++r) {
@@ -82,7 +87,12 @@ step_report reference_trainer::step() {
   report.learning_rate = verdict.update.learning_rate;
   report.skipped = verdict.skipped;
   report.scale = verdict.scale;
-  report.state = combine(worker_.digests().own);
+  const auto digests = worker_.digests();
+  if (estate != nullptr && verdict.skips())
+    worker_.skip(at_.iteration);
+  else if (estate != nullptr)
+    worker_.seal(at_.iteration, digests);
+  report.state = combine(digests.own);
   report.elapsed_ms = double(now_ns() - started) / 1e6;
   report.tokens_per_second
       = double(report.global_batch_size * recipe_.model.sequence) / (report.elapsed_ms / 1e3);

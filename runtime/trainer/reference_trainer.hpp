@@ -17,7 +17,12 @@ namespace troupe::runtime {
 /// workers.
 class reference_trainer {
  public:
-  reference_trainer(const recipe& recipe, std::shared_ptr<const batch_source> data, stream& stream);
+  /// `estate`: see worker; each step is sealed there. One that holds a state is gone on from, after
+  /// `resume_at` has said where that was.
+  reference_trainer(const recipe& recipe,
+                    std::shared_ptr<const batch_source> data,
+                    stream& stream,
+                    std::shared_ptr<rank_estate> estate = {});
 
   /// One step. Throws input_error, with nothing changed, when the loss or the gradient is not
   /// finite and no such step may be left out any more.

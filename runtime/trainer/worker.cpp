@@ -32,13 +32,30 @@ axis_map<int> of_replicas(const axis_map<communicator*>& groups, bool sharded, c
   return out;
 }
 
+/// `from`: null, or what has the values where they are f32.
 std::unique_ptr<parameter_store> store_of(const worker_settings& settings,
                                           const chunk& model,
-                                          const memory_pool& pool) {
-  if (settings.store)
-    return settings.store(model.units(), settings.replicas, pool, settings.precision, model.axes());
-  return std::make_unique<resident_store>(
-      model.units(), settings.replicas, pool, settings.precision, model.axes());
+                                          const memory_pool& pool,
+                                          const state_arrays* from) {
+  const bool exchanged = settings.estate != nullptr && settings.precision == dtype::f32;
+  auto values = exchanged && from != nullptr ? from->weights : tensor();
+  if (!settings.store)
+    return std::make_unique<resident_store>(model.units(),
+                                            settings.replicas,
+                                            pool,
+                                            settings.precision,
+                                            model.axes(),
+                                            std::move(values));
+  auto out
+      = settings.store(model.units(), settings.replicas, pool, settings.precision, model.axes());
+  if (exchanged && out->value_array() == nullptr)
+    throw input_error(
+        "the state of the step before cannot be kept: in fp32 it lies in the values, and the "
+        "parameter store of this job does not have them in one array; turn recovery off, or train "
+        "in bf16");
+  if (values)
+    *out->value_array() = std::move(values);
+  return out;
 }
 
 /// Two copies on one rank are alike.
@@ -62,13 +79,15 @@ axis_map<communicator*> worker_groups::of(chunk_id c) const {
 worker::hosted::hosted(const worker_settings& settings,
                        const hosted_chunk& which,
                        stream& stream,
-                       const worker_groups& all)
+                       const worker_groups& all,
+                       const state_arrays* from,
+                       bool draws)
     : copy(which.copy),
       groups(all.of(which.id)),
       state_sharded(settings.distributed_optimizer),
       model(settings.model, which.range, ranks_of(groups), settings.sequence_parallel),
       plan(model, settings.recompute),
-      store(store_of(settings, model, stream.pool())),
+      store(store_of(settings, model, stream.pool(), from)),
       buckets(make_buckets(
           *store,
           settings.bucket_size,
@@ -78,43 +97,20 @@ worker::hosted::hosted(const worker_settings& settings,
           *store,
           buckets,
           of_replicas(groups, state_sharded, [](const auto& group) { return group.rank(); }))),
-      optimizer(
-          *store, settings.optimizer, owned, stream.pool(), settings.grain, groups_of_optimizer()) {
-  if (stream.pool().is_shadow())
+      optimizer(*store,
+                settings.optimizer,
+                owned,
+                stream.pool(),
+                settings.grain,
+                groups_of_optimizer(),
+                from != nullptr ? *from : state_arrays()) {
+  if (!draws || stream.pool().is_shadow())
     return;
   draw_initial_values(*store, settings.seed, [&](const initial_piece& x) {
     const auto n = std::int64_t(x.values.size());
     store->set_rounded(store->entries()[std::size_t(x.entry)], x.begin, n, x.rounded);
     optimizer.set_weights(x.entry, x.begin, x.values);
   });
-}
-
-optimizer_groups worker::hosted::groups_of_optimizer() const {
-  optimizer_groups out{.tensor = groups[axis::tensor]};
-  if (!state_sharded)
-    return out;
-  out.of_entry.resize(store->entries().size());
-  for (const auto& x : buckets)
-    for (int e = x.first; e < x.end; ++e)
-      out.of_entry[std::size_t(e)].group = group_of(x);
-  int most = 1;
-  for (const auto& x : out.of_entry)
-    most = std::max(most, x.group ? x.group->size() : 1);
-  for (int r = 0; r < most; ++r) {
-    const auto theirs
-        = owned_ranges(*store, buckets, of_replicas(groups, true, [r](const auto& group) {
-            return std::min(r, group.size() - 1);
-          }));
-    std::vector<std::int64_t> ends(out.of_entry.size(), 0);
-    for (std::size_t e = 0; e < ends.size(); ++e)
-      ends[e] = r == 0 ? 0 : out.of_entry[e].ends.empty() ? 0 : out.of_entry[e].ends.back();
-    for (const auto& x : theirs)
-      ends[std::size_t(x.entry)] = x.end;
-    for (std::size_t e = 0; e < ends.size(); ++e)
-      if (auto& x = out.of_entry[e]; x.group && r < x.group->size())
-        x.ends.push_back(ends[e]);
-  }
-  return out;
 }
 
 worker::worker(worker_settings settings, stream& stream, const worker_groups& groups)
@@ -127,11 +123,16 @@ worker::worker(worker_settings settings, stream& stream, const worker_groups& gr
   check(groups.along);
   for (const auto& [chunk, all] : groups.of_chunk)
     check(all);
+  if (settings_.keeps_previous && settings_.estate == nullptr)
+    settings_.estate = std::make_shared<rank_estate>();
+  const bool draws = !enter_estate();
   std::int64_t grains = 0;
   for (const auto& which : settings_.chunks) {
-    const auto home
-        = homes_.emplace(which.id, std::make_unique<hosted>(settings_, which, stream, groups))
-              .first;
+    const auto home = homes_
+                          .emplace(which.id,
+                                   std::make_unique<hosted>(
+                                       settings_, which, stream, groups, found_of(which.id), draws))
+                          .first;
     auto& x = *home->second;
     for (std::size_t b = 0; b < x.buckets.size(); ++b)
       buckets_.push_back({&x, b});
@@ -143,6 +144,7 @@ worker::worker(worker_settings settings, stream& stream, const worker_groups& gr
   std::vector<std::uint64_t> keys(static_cast<std::size_t>(grains));
   std::iota(keys.begin(), keys.end(), 0);
   vote_keys_ = uploaded(stream_, keys, {std::int64_t(keys.size())});
+  settle_estate(draws);
 }
 
 worker::hosted& worker::at(chunk_id id) {
@@ -329,8 +331,15 @@ digest worker::vote_digest() const {
 }
 
 void worker::update(const update_decision& decision) {
+  if (settings_.estate != nullptr) {
+    settings_.estate->begin_update();
+    current_ = 1 - current_;
+  }
   for (auto& [id, home] : homes_)
-    home->optimizer.update(stream_, decision);
+    if (settings_.estate != nullptr)
+      home->optimizer.update_beside(stream_, decision, slots_[current_].at(id).arrays);
+    else
+      home->optimizer.update(stream_, decision);
   updated_ = stream_.mark();
 }
 

@@ -13,7 +13,9 @@
 #include "runtime/parameters/store.hpp"
 #include "runtime/schedule/plan.hpp"
 #include "runtime/tensor/shard.hpp"
+#include "runtime/trainer/rank_estate.hpp"
 
+#include <array>
 #include <functional>
 #include <map>
 #include <memory>
@@ -50,6 +52,11 @@ struct worker_settings {
                                                  dtype type,
                                                  const axis_ranks& ranks)>
       store = {};
+  /// What outlives the worker. Null: nothing does, and updates are in place.
+  std::shared_ptr<rank_estate> estate = {};
+  /// Updates leave the state before as it was: in an estate of the worker's own where it is given
+  /// none.
+  bool keeps_previous = false;
 };
 
 /// The groups that a worker belongs to, one along each axis; they outlive it. Null: it is alone
@@ -91,6 +98,11 @@ using state_shard = tensor_shard<std::span<float>>;
 /// Used by one lane, and bound to its stream; what other lanes may call says so.
 class worker {
  public:
+  /// With an estate that is blank, or where nothing was sealed, the worker begins as without one:
+  /// it draws its values, and its owner seals what it begins with. Else its state is the newest of
+  /// the estate, and nothing is drawn: `bring_values` fetches what other ranks own. Throws
+  /// damaged_state when the bytes are no longer those that were sealed; input_error when a store of
+  /// the settings cannot exchange its values (see parameter_store::value_array).
   worker(worker_settings settings, stream& stream, const worker_groups& groups = {});
 
   const worker_settings& settings() const { return settings_; }
@@ -160,9 +172,26 @@ class worker {
   digest vote_digest() const;
 
   /// With a distributed optimizer the values of other ranks are old until `gather`.
+  ///
+  /// With an estate the new state is written beside the one before, which stays as it was until the
+  /// next update begins. Until `seal` the estate holds only the one before, also where this throws:
+  /// then the worker is of no more use, and another goes on from the estate.
   void update(const update_decision& decision);
   void digests(reads& by, state_digests& to) const;
   state_digests digests() const;
+
+  // With an estate. Elsewhere these are broken promises (WORKER-10).
+
+  /// The state is that of this iteration, of which `digests` were read: what the worker has begun
+  /// with, or what `update` has left.
+  void seal(std::uint64_t iteration, const state_digests& digests);
+  /// The iteration is left out: its state is the one before.
+  void skip(std::uint64_t iteration);
+  /// All ranks of the data axis, after they were built from estates and before the first pass: with
+  /// a distributed optimizer each gets the values that others own.
+  void bring_values() { gather(); }
+  /// Null: none.
+  const std::shared_ptr<rank_estate>& estate() const { return settings_.estate; }
 
   /// From now on units wait for their values, until gather_bucket brings them or the token is
   /// cancelled.
@@ -180,7 +209,7 @@ class worker {
   std::vector<state_shard> moments();
 
   /// Fills values and masters, and moments where wanted: `read` fills the elements of each shard
-  /// that this rank has, which lie on the host.
+  /// that this rank has, which lie on the host. An estate holds nothing then, until `seal`.
   using reader = std::function<void(const state_shard& to)>;
   void restore(const reader& read, bool with_moments);
 
@@ -199,7 +228,9 @@ class worker {
     hosted(const worker_settings& settings,
            const hosted_chunk& which,
            stream& stream,
-           const worker_groups& groups);
+           const worker_groups& groups,
+           const state_arrays* from,
+           bool draws);
 
     /// Whether the sums, norms and digests of this rank are to count what it holds of the chunk.
     bool answers() const { return copy == copy_id(0) || state_sharded; }
@@ -248,6 +279,13 @@ class worker {
   }
   hosted& at(chunk_id id);
   chunk_pass& pass(const pass_key& key, const char* otherwise);
+  /// Whether it holds a state to go on from; false where there is no estate, too.
+  bool enter_estate();
+  /// Of the newest slot; null: the chunk gets new arrays.
+  const state_arrays* found_of(chunk_id id) const;
+  /// When every chunk is there: gives a blank estate its arrays, or checks what was found.
+  void settle_estate(bool begins);
+  void check_digests() const;
   void emitted(hosted& home, int unit);
   bool is_whole(chunk_id id) const;
   void sum_bucket(const chunk_bucket& which, stream& stream);
@@ -264,6 +302,10 @@ class worker {
   stream& stream_;
   worker_groups groups_;
   step_settings step_;
+  std::shared_ptr<void> stay_;  ///< in the estate, which is left after the chunks are gone
+  /// The estate's, for the use of this stream. The current one has the state.
+  std::array<rank_estate::chunks, 2> slots_;
+  std::size_t current_ = 0;
   std::map<chunk_id, std::unique_ptr<hosted>> homes_;
   std::vector<chunk_bucket> buckets_;
   tensor vote_keys_;  ///< of the fingerprints of what is voted: of each grain

@@ -21,7 +21,41 @@ void sum_in_place(communicator& group, stream& stream, float* x, std::int64_t n)
   group.all_reduce_sum(stream, dtype::f32, {&part, 1}, x, n);
 }
 
+/// Replica r along each axis, or the last.
+axis_map<int> replica_of_each(const axis_map<communicator*>& groups, int r) {
+  axis_map<int> out;
+  for (const auto& row : axis_table())
+    if (const auto* const group = groups[row.id])
+      out[row.id] = std::min(r, group->size() - 1);
+  return out;
+}
+
 }  // namespace
+
+optimizer_groups worker::hosted::groups_of_optimizer() const {
+  optimizer_groups out{.tensor = groups[axis::tensor]};
+  if (!state_sharded)
+    return out;
+  out.of_entry.resize(store->entries().size());
+  for (const auto& x : buckets)
+    for (int e = x.first; e < x.end; ++e)
+      out.of_entry[std::size_t(e)].group = group_of(x);
+  int most = 1;
+  for (const auto& x : out.of_entry)
+    most = std::max(most, x.group ? x.group->size() : 1);
+  for (int r = 0; r < most; ++r) {
+    const auto theirs = owned_ranges(*store, buckets, replica_of_each(groups, r));
+    std::vector<std::int64_t> ends(out.of_entry.size(), 0);
+    for (std::size_t e = 0; e < ends.size(); ++e)
+      ends[e] = r == 0 ? 0 : out.of_entry[e].ends.empty() ? 0 : out.of_entry[e].ends.back();
+    for (const auto& x : theirs)
+      ends[std::size_t(x.entry)] = x.end;
+    for (std::size_t e = 0; e < ends.size(); ++e)
+      if (auto& x = out.of_entry[e]; x.group && r < x.group->size())
+        x.ends.push_back(ends[e]);
+  }
+  return out;
+}
 
 void worker::emitted(hosted& home, int unit) {
   if (!complete_ || home.store->emitted(unit) != step_.microbatches * settings_.replicas)

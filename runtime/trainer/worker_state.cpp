@@ -67,6 +67,8 @@ std::vector<state_shard> worker::moments() {
 }
 
 void worker::restore(const reader& read, bool with_moments) {
+  if (settings_.estate != nullptr)
+    settings_.estate->begin_anew();
   for (auto& one : homes_) {
     auto& home = one.second;
     auto& store = *home->store;

@@ -159,6 +159,15 @@ void flat(bench& b, std::int64_t n) {
   std::vector all{parameters};
   tests::fingerprinted with(all, 65536);
   b.line("adamw, fingerprints too", shape, with.step());
+  tests::adamw_memory<float> written{.n = n};
+  auto beside = with.step();
+  for (auto& piece : with.pieces) {
+    piece.from = {piece.x, piece.m, piece.v};
+    piece.x = written.x.data();
+    piece.m = written.m.data();
+    piece.v = written.v.data();
+  }
+  b.line("adamw, beside the old", shape, beside);
   const kernels::fingerprint<float>::piece piece{parameters.x.data(), n, with.keys.data()};
   b.line("fingerprint", shape, kernels::fingerprint<float>{with.results.data(), &piece, 1, 65536});
   parameters.rounded.resize(std::size_t(n));

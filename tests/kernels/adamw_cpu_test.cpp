@@ -10,6 +10,9 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 
+#include <algorithm>
+#include <cstring>
+
 using namespace troupe;
 using tests::adamw_memory;
 using tests::on_cpu;
@@ -38,6 +41,57 @@ TEMPLATE_TEST_CASE("adamw on the cpu leaves its parameters rounded beside the ex
   for (const float x : a.x)
     expected.push_back(TestType(x));
   CHECK(a.rounded == expected);
+}
+
+// A million elements and more go past the caches; from an odd place too, and to the end of a
+// vector.
+TEST_CASE(
+    "adamw on the cpu beside the old state has the bits of adamw in place, and leaves the old",
+    "[kernels][cpu]") {
+  const std::int64_t n = GENERATE(7, 1025, 1100003);
+  const bool fingerprints = GENERATE(false, true), f16 = GENERATE(false, true);
+  const std::size_t shift = GENERATE(0, 3);
+  CAPTURE(n, fingerprints, f16, shift);
+  using memory = adamw_memory<float, kernels::bf16>;
+  memory first{.n = n};
+  first.rounded = tests::blank<kernels::bf16>(n);
+  const auto old = first;
+  for (const auto target : tests::vector_targets()) {
+    const tests::vector_target only(target);
+    std::vector<memory> in_place{old};
+    tests::fingerprinted expected(in_place, 65536);
+    std::vector<float> written[3];
+    for (auto& one : written)
+      one.assign(std::size_t(n) + shift, 0.0f);
+    auto rounded = old.rounded;
+    auto op = expected.step();
+    op.rounded_to = f16 ? kernels::narrow_type::f16 : kernels::narrow_type::bf16;
+    if (!fingerprints)
+      op.fingerprints = nullptr;
+    auto piece = op.pieces[0];
+    on_cpu(op, 2);
+    piece.from = {old.x.data(), old.m.data(), old.v.data()};
+    piece.x = written[0].data() + shift;
+    piece.m = written[1].data() + shift;
+    piece.v = written[2].data() + shift;
+    piece.rounded = rounded.data();
+    std::vector<std::uint64_t> results(6, 1);
+    auto beside = op;
+    beside.pieces = &piece;
+    if (fingerprints)
+      beside.fingerprints = results.data();
+    on_cpu(beside, 2);
+    const std::vector<float>* const wanted[] = {&in_place[0].x, &in_place[0].m, &in_place[0].v};
+    for (int a = 0; a < 3; ++a)
+      CHECK(std::equal(wanted[a]->begin(), wanted[a]->end(), written[a].begin() + long(shift)));
+    CHECK(std::memcmp(rounded.data(), in_place[0].rounded.data(), std::size_t(n) * 2) == 0);
+    if (fingerprints)
+      CHECK(results == expected.results);
+    CHECK(old.x == first.x);
+    CHECK(old.m == first.m);
+    CHECK(old.v == first.v);
+    CHECK(in_place[0].x != first.x);
+  }
 }
 
 TEST_CASE("adamw on the cpu takes the fingerprints of what it leaves", "[kernels][cpu]") {

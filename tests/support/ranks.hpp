@@ -70,14 +70,19 @@ struct group_step_result {
   std::map<std::string, runtime::digest> digests;  ///< of the state after the update
 };
 
+/// Of each rank, kept while its workers come and go.
+using estates_of_ranks = std::map<rank_coordinates, std::shared_ptr<runtime::rank_estate>>;
+
 /// All ranks of a job. `settings` says what each is told; its chunks are cut here, evenly where no
-/// stages are given.
+/// stages are given. With estates each step is sealed as the iteration with its number; `begin`
+/// seals what is before the first.
 class ranks {
  public:
   ranks(const grid& g,
         const runtime::worker_settings& settings,
         kernels::backend where,
-        std::vector<runtime::chunk_range> stages = {})
+        std::vector<runtime::chunk_range> stages = {},
+        const estates_of_ranks& estates = {})
       : grid_(g), settings_(settings) {
     if (stages.empty())
       stages = runtime::split_layers(std::int64_t(settings.model.layers.size()), g.pipeline, {});
@@ -100,6 +105,8 @@ class ranks {
       auto mine = settings;
       mine.chunks
           = {{runtime::chunk_id(std::uint32_t(s.pipeline)), stages[std::size_t(s.pipeline)]}};
+      if (const auto found = estates.find(s); found != estates.end())
+        mine.estate = found->second;
       runtime::worker_groups groups;
       for (const auto& row : runtime::axis_table())
         groups.along[row.id] = x.groups[row.id].get();
@@ -108,6 +115,10 @@ class ranks {
   }
 
   runtime::worker& at(const rank_coordinates& s) { return *rooms_.at(s).by; }
+
+  void begin(std::uint64_t iteration) {
+    each([&](const rank_coordinates& s) { at(s).seal(iteration, at(s).digests()); });
+  }
 
   /// The same state whatever the grid: gains near 1, all else near 0, nothing at either.
   void shake(double by = 0.25) {
@@ -144,6 +155,8 @@ class ranks {
     each([&](const rank_coordinates& s) {
       at(s).update({.step = number, .learning_rate = rate, .gradient_scale = scale});
       at(s).gather();
+      if (at(s).estate() != nullptr)
+        at(s).seal(number, at(s).digests());
     });
     for_each_rank([&](const rank_coordinates& s) {
       if (answers(s))

@@ -87,31 +87,37 @@ void optimizer(harness& in, std::int64_t n) {
                                  .correction2 = 0.05f,
                                  .rounded = a.empty<bf16>(n)};
   });
-  in.line(bound::memory, by(pieces, n / pieces) + ", rounded too", [&](arena& a) {
-    auto *const x = a.drawn<float>(n), *const m = a.drawn<float>(n);
-    auto* const v = a.constant(n, 1.0f);
-    const auto* const dx = a.drawn<float>(n);
-    auto* const rounded = a.empty<bf16>(n);
-    std::vector<kernels::adamw_pieces<float>::piece> all;
-    for (std::int64_t i = 0; i < pieces; ++i) {
-      const auto at = i * (n / pieces);
-      all.push_back({.x = x + at,
-                     .m = m + at,
-                     .v = v + at,
-                     .dx = dx + at,
-                     .rounded = rounded + at,
-                     .n = n / pieces,
-                     .weight_decay = i % 2 == 0 ? 0.1f : 0.0f});
-    }
-    return kernels::adamw_pieces<float>{.pieces = a.kept(all),
-                                        .count = pieces,
-                                        .rate = 1e-4f,
-                                        .beta1 = 0.9f,
-                                        .beta2 = 0.95f,
-                                        .eps = 1e-8f,
-                                        .correction1 = 0.1f,
-                                        .correction2 = 0.05f};
-  });
+  for (const bool beside : {false, true})
+    in.line(bound::memory,
+            by(pieces, n / pieces) + ", rounded too" + (beside ? ", beside" : ""),
+            [&](arena& a) {
+              auto *const x = a.drawn<float>(n), *const m = a.drawn<float>(n);
+              auto* const v = a.constant(n, 1.0f);
+              const auto* const dx = a.drawn<float>(n);
+              auto* const rounded = a.empty<bf16>(n);
+              auto* const from = beside ? a.constant(3 * n, 1.0f) : nullptr;
+              std::vector<kernels::adamw_pieces<float>::piece> all;
+              for (std::int64_t i = 0; i < pieces; ++i) {
+                const auto at = i * (n / pieces);
+                all.push_back({.x = x + at,
+                               .m = m + at,
+                               .v = v + at,
+                               .dx = dx + at,
+                               .rounded = rounded + at,
+                               .n = n / pieces,
+                               .weight_decay = i % 2 == 0 ? 0.1f : 0.0f});
+                if (beside)
+                  all.back().from = {from + at, from + n + at, from + 2 * n + at};
+              }
+              return kernels::adamw_pieces<float>{.pieces = a.kept(all),
+                                                  .count = pieces,
+                                                  .rate = 1e-4f,
+                                                  .beta1 = 0.9f,
+                                                  .beta2 = 0.95f,
+                                                  .eps = 1e-8f,
+                                                  .correction1 = 0.1f,
+                                                  .correction2 = 0.05f};
+            });
 }
 
 /// What other optimizers are made of.

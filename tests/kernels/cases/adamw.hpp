@@ -25,6 +25,17 @@ struct adamw_arrays {
   static T* v(arrays& a, std::int64_t n, const std::string& number = "") {
     return a.changed<T>("v" + number, positive_numbers(n), units);
   }
+  /// Where nothing of the old ones was: beside them.
+  template <class T>
+  static T* written(arrays& a, std::int64_t n, const std::string& name) {
+    return a.out<T>(name, n, units);
+  }
+  template <class T>
+  static kernels::adamw_source<T> from(arrays& a, std::int64_t n, const std::string& number = "") {
+    return {.x = a.in<T>("x_old" + number, normal_numbers(n)),
+            .m = a.in<T>("m_old" + number, normal_numbers(n)),
+            .v = a.in<T>("v_old" + number, positive_numbers(n))};
+  }
   template <class T>
   static const T* dx(arrays& a, std::int64_t n, const std::string& number = "") {
     return a.in<T>("dx" + number, normal_numbers(n));
@@ -75,9 +86,31 @@ inline op_family adamw_family() {
   // Steps as large as what they are added to, and an epsilon that counts beside the root.
   for (const std::int64_t n : {61, 2049})
     add(n, 0, 0.5F, 0.25F, " and large steps");
-  for (const std::int64_t count : {0, 1, 7, 70}) {
+  for (const std::int64_t n : {0, 1, 61, 2049, 10007})
+    out.cases.push_back({.shape = shape_text({{"n", n}}) + " beside",
+                         .op = makes([=](auto t, arrays& a) {
+                           using T = decltype(t);
+                           using of = adamw_arrays;
+                           return kernels::adamw<T>{.x = of::written<T>(a, n, "x"),
+                                                    .m = of::written<T>(a, n, "m"),
+                                                    .v = of::written<T>(a, n, "v"),
+                                                    .dx = of::dx<T>(a, n),
+                                                    .n = n,
+                                                    .gradient_scale = 0.5F,
+                                                    .rate = of::rate,
+                                                    .beta1 = of::beta1,
+                                                    .beta2 = of::beta2,
+                                                    .eps = of::eps,
+                                                    .weight_decay = 0.1F,
+                                                    .correction1 = of::correction1,
+                                                    .correction2 = of::correction2,
+                                                    .rounded = of::rounded(a, narrow_type::bf16, n),
+                                                    .from = of::from<T>(a, n)};
+                         }),
+                         .in_place = {{"x", "x_old"}, {"m", "m_old"}, {"v", "v_old"}}});
+  const auto add_pieces = [&out](std::int64_t count, bool beside) {
     out.cases.push_back(
-        {.shape = shape_text({{"count", count}}),
+        {.shape = shape_text({{"count", count}}) + (beside ? ", some beside" : ""),
          .op = makes([=](auto t, arrays& a) {
            using T = decltype(t);
            using of = adamw_arrays;
@@ -85,14 +118,16 @@ inline op_family adamw_family() {
            for (std::int64_t i = 0; i < count; ++i) {
              const std::string number = std::to_string(i);
              const std::int64_t n = i == 4 ? 5003 : i * 37 % 301;
+             const bool apart = beside && i % 4 != 1;
              pieces.push_back(
-                 {.x = of::x<T>(a, n, number),
-                  .m = of::m<T>(a, n, number),
-                  .v = of::v<T>(a, n, number),
+                 {.x = apart ? of::written<T>(a, n, "x" + number) : of::x<T>(a, n, number),
+                  .m = apart ? of::written<T>(a, n, "m" + number) : of::m<T>(a, n, number),
+                  .v = apart ? of::written<T>(a, n, "v" + number) : of::v<T>(a, n, number),
                   .dx = of::dx<T>(a, n, number),
                   .rounded = i % 3 != 0 ? of::rounded(a, narrow_type::bf16, n, number) : nullptr,
                   .n = n,
-                  .weight_decay = i % 2 == 0 ? 0.1F : 0.0F});
+                  .weight_decay = i % 2 == 0 ? 0.1F : 0.0F,
+                  .from = apart ? of::from<T>(a, n, number) : kernels::adamw_source<T>()});
            }
            return kernels::adamw_pieces<T>{.pieces = a.on_host(pieces),
                                            .count = count,
@@ -104,7 +139,11 @@ inline op_family adamw_family() {
                                            .correction1 = of::correction1,
                                            .correction2 = of::correction2};
          })});
-  }
+  };
+  for (const std::int64_t count : {0, 1, 7, 70})
+    add_pieces(count, false);
+  for (const std::int64_t count : {1, 7, 70})
+    add_pieces(count, true);
   return out;
 }
 

@@ -10,10 +10,12 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <cstring>
+#include <fstream>
 #include <limits>
 #include <optional>
 #include <random>
 #include <thread>
+#include <unistd.h>
 #include <vector>
 
 using namespace troupe::runtime;
@@ -28,6 +30,27 @@ TEST_CASE("every block begins at a multiple of 64 bytes and is as large as asked
     CHECK(std::uintptr_t(block.get()) % 64 == 0);
     std::memset(block.get(), 0x5A, bytes);  // an address sanitizer sees a block that is too small
   }
+}
+
+// Sanitizers keep what was given back for a while.
+TEST_CASE("what nobody uses is given back, and what is used stays", "[device][unsanitized]") {
+  const auto resident = [] {
+    std::int64_t all = 0, pages = 0;
+    std::ifstream("/proc/self/statm") >> all >> pages;
+    return pages * ::sysconf(_SC_PAGESIZE);
+  };
+  constexpr std::size_t bytes = std::size_t{64} << 20;
+  memory_pool pool;
+  const auto kept = pool.allocate(1000);
+  std::memset(kept.get(), 0x5A, 1000);
+  auto block = pool.allocate(bytes);
+  std::memset(block.get(), 1, bytes);
+  block.reset();
+  const auto before = resident();
+  pool.release_idle();
+  CHECK(before - resident() > std::int64_t(bytes) / 2);
+  CHECK(pool.bytes_in_use() > 0);
+  CHECK(kept.get()[999] == std::byte{0x5A});
 }
 
 TEST_CASE("a block that came back is handed out again", "[device]") {

@@ -7,6 +7,8 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <catch2/matchers/catch_matchers_exception.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <atomic>
 #include <cstring>
@@ -156,6 +158,37 @@ class paged_store final : public parameter_store {
 };
 
 }  // namespace
+
+TEST_CASE("the state before is kept with any store that rounds values, and refused in fp32",
+          "[trainer][store]") {
+  auto model = tests::tiny_gpts(4).at("learned, layer norm, gelu tanh, biases, tied, dropout");
+  worker_settings settings{.model = gpt_spec(model), .precision = dtype::bf16};
+  std::atomic<int> fills = 0;
+  settings.store = [&](const std::vector<unit_spec>& units,
+                       int replicas,
+                       memory_pool pool,
+                       dtype of,
+                       const axis_ranks& ranks) -> std::unique_ptr<parameter_store> {
+    return std::make_unique<paged_store>(units, replicas, std::move(pool), of, ranks, fills);
+  };
+  tests::ranks judge({}, settings, kernels::backend::cpu);
+  settings.keeps_previous = true;
+  tests::ranks seen({}, settings, kernels::backend::cpu);
+  seen.begin(0);
+  for (std::uint64_t step = 1; step <= 2; ++step)
+    CHECK(seen.step(step, 2).digests == judge.step(step, 2).digests);
+  CHECK(seen.at({}).estate()->holds(1));
+  paged_store pages({{"layer", {{.name = "gain", .extents = {37}}}}}, 1, {}, dtype::f32, {}, fills);
+  const optimizer_state optimizer(pages, {}, whole_ranges(pages), {});
+  CHECK_THROWS_MATCHES(optimizer.arrays(),
+                       broken_promise,
+                       Catch::Matchers::MessageMatches(Catch::Matchers::StartsWith("OPTIMIZER-1")));
+  settings.precision = dtype::f32;
+  CHECK_THROWS_MATCHES(
+      tests::ranks({}, settings, kernels::backend::cpu),
+      input_error,
+      Catch::Matchers::MessageMatches(Catch::Matchers::StartsWith("the state of the step before")));
+}
 
 TEST_CASE("with another store a job of workers trains to the same bits", "[trainer][store]") {
   const auto type = GENERATE(false, true) ? dtype::bf16 : dtype::f32;

@@ -1,0 +1,187 @@
+#include "runtime/trainer/rank_estate.hpp"
+
+#include "runtime/tensor/moves.hpp"
+
+namespace troupe::runtime {
+namespace {
+
+constexpr const char* one_worker = "ESTATE-1: an estate is used by one worker at a time";
+constexpr const char* from_a_state
+    = "ESTATE-2: an update begins with a sealed state and ends before the next";
+constexpr const char* ascending = "ESTATE-3: states are sealed, or kept, iteration by iteration";
+constexpr const char* only_what_is_held
+    = "ESTATE-4: only a state that the estate holds is asked for";
+
+tensor zeros_like(stream& stream, const tensor& x) {
+  auto out = tensor::empty<float>(stream, x.extents());
+  stream.clear(out.raw(), out.bytes());
+  return out;
+}
+
+/// What another queue has written is waited for, on the device.
+const float* readable(stream& stream, const tensor& x, std::vector<memory_block>& until_done) {
+  until_done.push_back(lend(x.block(), stream.queue()));
+  return reinterpret_cast<const float*>(until_done.back().get());
+}
+
+}  // namespace
+
+damaged_state::damaged_state(std::string rank, std::string parameter, std::uint64_t iteration)
+    : error(
+        fmt::format("the state of step {} is damaged: on {} the bytes of {} are no longer those "
+                    "that were sealed; go on from another copy of the state",
+                    iteration,
+                    rank,
+                    parameter)),
+      rank_(std::move(rank)),
+      parameter_(std::move(parameter)),
+      iteration_(iteration) {}
+
+std::optional<iteration_range> rank_estate::newest() const {
+  const std::lock_guard lock(mutex_);
+  return slots_[std::size_t(newest_)].of;
+}
+
+const rank_estate::slot* rank_estate::find(std::uint64_t iteration) const {
+  for (const auto& x : slots_)
+    if (x.of && x.of->has(iteration))
+      return &x;
+  return nullptr;
+}
+
+const rank_estate::slot& rank_estate::held(std::uint64_t iteration) const {
+  const auto* const found = find(iteration);
+  ensure(found != nullptr, only_what_is_held);
+  return *found;
+}
+
+bool rank_estate::holds(std::uint64_t iteration) const {
+  const std::lock_guard lock(mutex_);
+  return find(iteration) != nullptr;
+}
+
+state_digests rank_estate::digests(std::uint64_t iteration) const {
+  const std::lock_guard lock(mutex_);
+  return held(iteration).digests;
+}
+
+std::int64_t rank_estate::bytes() const {
+  const std::lock_guard lock(mutex_);
+  std::int64_t out = 0;
+  for (const auto& x : slots_)
+    for (const auto& [id, part] : x.parts)
+      out += std::int64_t(part.arrays.weights.bytes() + part.arrays.kept.bytes());
+  return out;
+}
+
+void rank_estate::go_back_to(std::uint64_t iteration) {
+  const std::lock_guard lock(mutex_);
+  ensure(!used_, one_worker);
+  const auto found = int(&held(iteration) - slots_.data());
+  writing_ = false;
+  if (found != newest_)
+    slots_[std::size_t(newest_)].of.reset();
+  newest_ = found;
+  slots_[std::size_t(newest_)].of->last = iteration;
+}
+
+// The lock keeps the worker from beginning an update, which may choose the slot that is read. What
+// it may still write to are values that others own.
+std::shared_ptr<rank_estate> rank_estate::copied(std::uint64_t iteration, stream& stream) const {
+  const std::lock_guard lock(mutex_);
+  const auto& from = held(iteration);
+  auto out = std::make_shared<rank_estate>(rank_);
+  std::vector<memory_block> until_done;
+  auto& to = out->slots_[0];
+  for (const auto& [id, part] : from.parts) {
+    const auto& weights = part.arrays.weights;
+    const auto& kept = part.arrays.kept;
+    auto& first = to.parts
+                      .emplace(id,
+                               chunk_part{{zeros_like(stream, weights), zeros_like(stream, kept)},
+                                          part.own_weights})
+                      .first->second;
+    out->slots_[1].parts.emplace(
+        id, chunk_part{{zeros_like(stream, weights), zeros_like(stream, kept)}, part.own_weights});
+    const float* const w = readable(stream, weights, until_done);
+    for (const auto& [begin, end] : part.own_weights)
+      stream.copy(first.arrays.weights.data<float>() + begin,
+                  w + begin,
+                  std::size_t(end - begin) * sizeof(float));
+    stream.copy(first.arrays.kept.raw(), readable(stream, kept, until_done), kept.bytes());
+  }
+  to.of = from.of;
+  to.of->last = iteration;
+  to.digests = from.digests;
+  stream.finish();
+  for (const auto& x : out->slots_)
+    for (const auto& [id, part] : x.parts)
+      for (const auto* const array : {&part.arrays.weights, &part.arrays.kept})
+        publish(array->block(), stream.mark());
+  return out;
+}
+
+void rank_estate::enter() {
+  const std::lock_guard lock(mutex_);
+  ensure(!used_, one_worker);
+  used_ = true;
+}
+
+void rank_estate::leave() {
+  const std::lock_guard lock(mutex_);
+  used_ = false;
+}
+
+bool rank_estate::is_blank() const {
+  const std::lock_guard lock(mutex_);
+  return slots_[0].parts.empty();
+}
+
+void rank_estate::allot(chunks first, chunks second) {
+  const std::lock_guard lock(mutex_);
+  slots_[0].parts = std::move(first);
+  slots_[1].parts = std::move(second);
+}
+
+rank_estate::chunks rank_estate::arrays(int which) const {
+  const std::lock_guard lock(mutex_);
+  return slots_[std::size_t(which == 0 ? newest_ : 1 - newest_)].parts;
+}
+
+void rank_estate::begin_update() {
+  const std::lock_guard lock(mutex_);
+  ensure(slots_[std::size_t(newest_)].of && !writing_, from_a_state);
+  writing_ = true;  // ESTATE-5: before a byte of it is written
+  slots_[std::size_t(1 - newest_)].of.reset();
+}
+
+void rank_estate::seal(std::uint64_t iteration, const state_digests& digests) {
+  const std::lock_guard lock(mutex_);
+  const auto& before = slots_[std::size_t(newest_)].of;
+  ensure(!before || (writing_ && iteration == before->last + 1), ascending);
+  if (writing_)
+    newest_ = 1 - newest_;
+  writing_ = false;
+  auto& to = slots_[std::size_t(newest_)];
+  to.of = {iteration, iteration};
+  to.digests = digests;
+}
+
+void rank_estate::skip(std::uint64_t iteration) {
+  const std::lock_guard lock(mutex_);
+  auto& of = slots_[std::size_t(newest_)].of;
+  ensure(of && !writing_, from_a_state);
+  ensure(iteration == of->last + 1, ascending);
+  of->last = iteration;
+}
+
+void rank_estate::begin_anew() {
+  const std::lock_guard lock(mutex_);
+  if (writing_)
+    newest_ = 1 - newest_;
+  writing_ = false;
+  for (auto& x : slots_)
+    x.of.reset();
+}
+
+}  // namespace troupe::runtime
