@@ -125,6 +125,8 @@ std::filesystem::path checkpointer_state::write(
     ++number;
     const auto file
         = [&](const char* kind) { return runtime::shard_file(kind, number, order.parts); };
+    if (context_->before_write)
+      context_->before_write();
     manifest.shards.push_back(write(by, file("model"), parameters));
     manifest.shards.push_back(write(by, file("optimizer"), moments));
   }

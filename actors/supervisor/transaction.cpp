@@ -161,7 +161,8 @@ void supervisor_state::commit() {
 
 void supervisor_state::report_step() {
   const auto& model = job_->job.training.model;
-  const double seconds = double(runtime::now_ns() - began_ns_) / 1e9;
+  const std::chrono::duration<double> passed = self_->home_system().clock().now() - began_at_;
+  const double seconds = std::max(passed.count(), 1e-9);
   report_.iteration = at_.iteration;
   report_.consumed_samples = at_.consumed;
   report_.consumed_tokens = at_.consumed * std::uint64_t(model.sequence);

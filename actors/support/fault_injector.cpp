@@ -70,8 +70,8 @@ void fault_injector::delay_lane() const {
     runtime::sleep_for(drawn(settings_.seed, drawn_++, settings_.lane_delay_us));
 }
 
-std::chrono::nanoseconds fault_injector::message_delay(std::uint64_t from, std::uint64_t to) const {
-  const auto now = std::chrono::steady_clock::now();
+std::chrono::nanoseconds fault_injector::message_delay(
+    std::uint64_t from, std::uint64_t to, std::chrono::steady_clock::time_point now) const {
   const auto wish = now + drawn(settings_.seed, drawn_++, settings_.message_delay_us);
   const std::lock_guard lock(mutex_);
   auto& last = last_[{from, to}];

@@ -234,12 +234,22 @@ std::vector<fiber_pool::number> fiber_pool::alive() const {
 }
 
 void fiber_pool::abandon(number which) {
-  at(which).abandon();
+  if (!has_ended(which))
+    at(which).abandon();
 }
 
 void fiber_pool::join(number which) {
-  if (auto* const waiting = running_fiber::current())
-    return waiting->wait([this, which] { return has_ended(which); });
+  if (auto* const waiting = running_fiber::current()) {
+    try {
+      return waiting->wait([this, which] { return has_ended(which); });
+    } catch (const cancelled&) {
+      // Who joins is to end itself, perhaps within a destructor: the other must, too.
+      abandon(which);
+      while (!has_ended(which))
+        run(which);
+      return;
+    }
+  }
   while (!has_ended(which)) {
     if (turn_())
       continue;

@@ -1,0 +1,66 @@
+// A seed: the job that it draws, what disturbs it, and what must be true of the run nevertheless.
+//
+// Of every run:  it ends; nothing is leased, no actor and no fiber is left, no lane hangs in its
+//                end; each committed step is told once, ascending, with the digest of the
+//                undisturbed run.
+// Nobody died:   it ends without an error, all steps are committed, each sample was asked for, the
+//                validations and the files of the checkpoints are those of the undisturbed run.
+// Somebody died: the run ends, and its reason names who died first; or, where the death came after
+//                the last step, it ends as if nobody had.
+
+#pragma once
+
+#include "actors/simulation/play.hpp"
+
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace troupe::actors::simulation {
+
+struct seed_options {
+  planted_bug bug = planted_bug::none;
+  std::function<void(std::string_view)> trace = {};  ///< takes every line; null: none is made
+};
+
+struct seed_verdict {
+  std::vector<std::string> wrong = {};  ///< empty: all is well
+  std::uint64_t hash = 0;               ///< of every choice
+  std::uint64_t turns = 0, ns = 0;
+  bool died = false;  ///< somebody was killed
+};
+
+/// Runs seeds, one after the other. Undisturbed runs are kept, by shape of their jobs.
+class seed_judge {
+ public:
+  /// `folder` is made, holds the checkpoints of one run at a time, and is removed.
+  explicit seed_judge(std::filesystem::path folder);
+  ~seed_judge();
+  seed_judge(const seed_judge&) = delete;
+  seed_judge& operator=(const seed_judge&) = delete;
+
+  seed_verdict judge(std::uint64_t seed, const seed_options& options = {});
+
+  /// One seed in a hundred is run twice: whether both made the same choices.
+  static bool is_repeated(std::uint64_t seed);
+
+ private:
+  struct shape_state {
+    small_prepared job;
+    seen_run undisturbed;
+  };
+  shape_state& shape(std::uint64_t number);
+
+  std::filesystem::path folder_;
+  std::map<std::uint64_t, shape_state> shapes_;
+};
+
+/// What is wrong with a run, in sentences.
+std::vector<std::string> complaints(const seen_run& seen,
+                                    const seen_run& undisturbed,
+                                    const runtime::training_job& job);
+
+}  // namespace troupe::actors::simulation
