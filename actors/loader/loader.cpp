@@ -55,7 +55,10 @@ messages::loader_actor::behavior_type loader(messages::loader_actor::pointer sel
   return {[self, context, recent = std::make_shared<recent_batches>()](
               const messages::request_batch& x) -> messages::batch_ready {
     context->faults->inject("loader", runtime::value(x.at.step));
-    const auto all = recent->at(source_of(x, *context), x);
+    auto wanted = x;
+    if (context->bug == planted_bug::serve_wrong_sample && runtime::value(x.at.step) == 2)
+      wanted.microbatch = x.microbatch == 0 ? 0 : x.microbatch - 1;
+    const auto all = recent->at(source_of(x, *context), wanted);
     return context->messages->checked(
         self->home_system(),
         messages::batch_ready{

@@ -171,6 +171,7 @@ class played_run {
     out_.turns = world_.turns();
     out_.ns = world_.now_ns();
     out_.leased = process_.leases().leased();
+    out_.dropped = process_.leases().counters().dropped;
     out_.fibers_left = world_.on_fibers();
     out_.stuck_lanes = world_.fibers()->stuck();
     if (world_.running() > 0)

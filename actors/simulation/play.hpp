@@ -33,7 +33,8 @@ struct seen_run {
   std::vector<runtime::step_report> committed = {};
   std::vector<runtime::validation_report> validated = {};
   std::set<std::uint64_t> samples = {};  ///< asked for, of the training set
-  std::size_t leased = 0;
+  std::size_t leased = 0;                ///< at the end
+  std::uint64_t dropped = 0;  ///< tickets that nobody had redeemed when their generation ended
   std::vector<std::string> actors_left = {}, fibers_left = {}, stuck_lanes = {};
   std::map<std::string, std::string> saved = {};  ///< files of weights and moments, by name: hashes
   std::string killed = {};   ///< who was, while the run went on: "stage#12"; empty: nobody

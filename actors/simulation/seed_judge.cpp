@@ -49,6 +49,8 @@ void complain_of_end(const seen_run& x, const seen_run& calm, std::vector<std::s
   if (x.committed.size() != calm.committed.size())
     to.push_back(
         fmt::format("{} of {} steps are committed", x.committed.size(), calm.committed.size()));
+  if (x.dropped > 0)
+    to.push_back(fmt::format("{} tickets were redeemed by nobody", x.dropped));
   if (x.samples != calm.samples)
     to.push_back(fmt::format("{} samples were asked for, undisturbed {}, or others",
                              x.samples.size(),

@@ -12,9 +12,9 @@
 #include "runtime/device/fibers.hpp"
 
 #include <caf/actor.hpp>
+#include <caf/actor_control_block.hpp>
 #include <caf/actor_system.hpp>
 #include <caf/fwd.hpp>
-#include <caf/actor_control_block.hpp>
 
 #include <cstdint>
 #include <functional>

@@ -229,13 +229,16 @@ void stage_state::expect_buckets() {
   context_->first_reduction = submitted_ + 1;
   for (int b = 0; b < context_->buckets; ++b)
     after_.emplace(++submitted_, [this] {
+      if (has(planted_bug::vote_early) && !now_)
+        return;
       --now_->unreduced;
       vote_if_done();
     });
 }
 
 void stage_state::vote_if_done() {
-  if (now_->finished < now_->length || now_->unreduced > 0 || std::exchange(now_->voting, true))
+  const bool waits = now_->unreduced > 0 && !has(planted_bug::vote_early);
+  if (now_->finished < now_->length || waits || std::exchange(now_->voting, true))
     return;
   vote();
 }
@@ -330,7 +333,7 @@ int stage_state::head_copy() const {
 }
 
 void stage_state::decide(const messages::decision& x) {
-  if (x.generation != told_.generation)
+  if (!is_ours(x.generation))
     return;
   runtime::ensure(x.step == voted_, "STEP-1: nobody updates before everybody has voted");
   const auto result
@@ -348,15 +351,18 @@ void stage_state::decide(const messages::decision& x) {
        gathers,
        job = job_,
        with_norm = job_->job.watch.log_params_norm,
+       bug = node_->bug,
        token = groups_->token()](stage_context& context, runtime::stream& by) {
         if (!x.skip && context.saving)
           std::exchange(context.saving, nullptr)->wait(token);
-        if (!x.skip) {
-          context.worker->update({.step = x.update,
-                                  .learning_rate = x.learning_rate,
-                                  .gradient_scale = x.gradient_scale,
-                                  .decoupled_learning_rate = x.decoupled_learning_rate,
-                                  .weight_decay = x.weight_decay});
+        const bool again = bug == planted_bug::update_twice && runtime::value(x.step) == 2;
+        for (int i = 0; !x.skip && i < (again ? 2 : 1); ++i) {
+          context.worker->update(
+              {.step = x.update,
+               .learning_rate = x.learning_rate,
+               .gradient_scale = bug == planted_bug::forget_scale ? 1 : x.gradient_scale,
+               .decoupled_learning_rate = x.decoupled_learning_rate,
+               .weight_decay = x.weight_decay});
           runtime::keep_product_choices(job->job);
           runtime::tell_missing_attention(job->job);
         }
@@ -364,7 +370,7 @@ void stage_state::decide(const messages::decision& x) {
         runtime::state_digests state;
         if (with_norm)
           context.worker->square_norm_of_parameters(wanted, result->square_norm);
-        if (later)
+        if (later && bug != planted_bug::open_gate_early)
           context.worker->close_parameter_gates(token);
         if (gathers)
           context.worker->gather();

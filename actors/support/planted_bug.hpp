@@ -17,11 +17,12 @@ enum class planted_bug {
   forget_generation,
   leak_lease,
   serve_wrong_sample,
-  snapshot_late,
+  write_incomplete,
   open_gate_early,
   forget_scale,
   decide_early,
   commit_twice,
+  vote_early,
 };
 
 struct named_bug {
@@ -30,7 +31,7 @@ struct named_bug {
   std::string_view about;  ///< what goes wrong, in a line
 };
 
-inline constexpr std::array<named_bug, 11> planted_bugs = {{
+inline constexpr std::array<named_bug, 12> planted_bugs = {{
     {planted_bug::lose_gradient,
      "lose-gradient",
      "a stage leaves out the weight gradients of its last micro-batch, in step 2"},
@@ -45,9 +46,9 @@ inline constexpr std::array<named_bug, 11> planted_bugs = {{
     {planted_bug::serve_wrong_sample,
      "serve-wrong-sample",
      "the loader serves the samples of the micro-batch before, in step 2"},
-    {planted_bug::snapshot_late,
-     "snapshot-late",
-     "a snapshot is taken when the next step has begun to be carried out"},
+    {planted_bug::write_incomplete,
+     "write-incomplete",
+     "the checkpointer writes when all ranks but one have given their parts"},
     {planted_bug::open_gate_early,
      "open-gate-early",
      "a stage does not close the gates of parameters that are still being gathered"},
@@ -58,6 +59,9 @@ inline constexpr std::array<named_bug, 11> planted_bugs = {{
      "decide-early",
      "the supervisor decides when all replicas but one have voted"},
     {planted_bug::commit_twice, "commit-twice", "the supervisor tells of step 2 twice"},
+    {planted_bug::vote_early,
+     "vote-early",
+     "a stage votes before its buckets have been summed on the communication lane"},
 }};
 
 constexpr std::optional<planted_bug> planted_bug_from(std::string_view name) {
