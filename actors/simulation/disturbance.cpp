@@ -13,6 +13,10 @@ std::string_view text_of(kind x) {
       return "kill";
     case kind::kill_process:
       return "kill the process of";
+    case kind::kill_lane:
+      return "fail";
+    case kind::drain:
+      return "ask for the end";
     case kind::part:
       return "part";
     case kind::slow_disk:
@@ -22,6 +26,33 @@ std::string_view text_of(kind x) {
     default:
       return "stale messages to";
   }
+}
+
+disturbance draw_death(choices& from) {
+  if (from.happens(0.3))
+    return {.what = kind::kill_lane,
+            .who = from.one_of({"lane", "lane", "reduce"}),
+            .which = from.below(8),
+            .at_ns = 1 + from.below(from.one_of({3, 30, 150}))};
+  disturbance out{.what = kind::kill_actor,
+                  .who = from.one_of({"stage",
+                                      "stage",
+                                      "stage",
+                                      "replica",
+                                      "loader",
+                                      "checkpointer",
+                                      "monitor",
+                                      "node",
+                                      "supervisor"}),
+                  .which = from.below(8)};
+  if (from.happens(0.7)) {
+    const auto all = moments();
+    out.moment
+        = moment_of_step{all[from.below(all.size())], 1 + from.below(from.one_of({2, 6, 40}))};
+  } else {
+    out.at_ns = from.below(from.one_of({1'000, 1'000'000, 1'000'000'000}));
+  }
+  return out;
 }
 
 }  // namespace
@@ -49,27 +80,8 @@ std::vector<std::string> moments() {
 
 std::vector<disturbance> draw_disturbances(choices& from) {
   std::vector<disturbance> out;
-  if (from.happens(0.35)) {
-    disturbance x{.what = kind::kill_actor,
-                  .who = from.one_of({"stage",
-                                      "stage",
-                                      "stage",
-                                      "replica",
-                                      "loader",
-                                      "checkpointer",
-                                      "monitor",
-                                      "node",
-                                      "supervisor"}),
-                  .which = from.below(8)};
-    if (from.happens(0.7)) {
-      const auto all = moments();
-      x.moment
-          = moment_of_step{all[from.below(all.size())], 1 + from.below(from.one_of({2, 6, 40}))};
-    } else {
-      x.at_ns = from.below(from.one_of({1'000, 1'000'000, 1'000'000'000}));
-    }
-    out.push_back(std::move(x));
-  }
+  for (auto deaths = from.one_of({0, 0, 0, 1, 1, 2}); deaths > 0; --deaths)
+    out.push_back(draw_death(from));
   if (from.happens(0.2))
     out.push_back({.what = kind::slow_disk, .lasts_ns = 1 + from.below(2'000'000'000)});
   if (from.happens(0.2))
@@ -81,6 +93,11 @@ std::vector<disturbance> draw_disturbances(choices& from) {
          .which = from.below(8),
          .moment = moment_of_step{from.one_of({"run_step", "lane_done", "activation", "vote"}),
                                   1 + from.below(10)}});
+  if (from.happens(0.1)) {
+    const auto all = moments();
+    out.push_back({.what = kind::drain,
+                   .moment = moment_of_step{all[from.below(all.size())], 1 + from.below(6)}});
+  }
   return out;
 }
 
@@ -90,6 +107,8 @@ std::string to_string(const disturbance& x) {
     out += fmt::format(" {} {}", x.who, x.which);
   if (x.moment)
     out += fmt::format(" at the {}. {}", x.moment->count, x.moment->message);
+  else if (x.what == kind::kill_lane)
+    out += fmt::format(" at its {}. piece of work", x.at_ns);
   else if (x.what == kind::kill_actor)
     out += fmt::format(" at {} ns", x.at_ns);
   if (x.lasts_ns > 0)

@@ -23,6 +23,8 @@ struct disturbance {
   enum class kind {
     kill_actor,    ///< it ends, by its own fault
     kill_process,  ///< and all that it hosts
+    kill_lane,     ///< its n-th piece of work fails
+    drain,         ///< somebody asks for an early end
     part,          ///< messages from one process to another wait
     slow_disk,     ///< each file takes long
     refuse_disk,   ///< files cannot be written
@@ -32,12 +34,10 @@ struct disturbance {
   kind what = kind::kill_actor;
   std::string who = {};     ///< an actor's name: "stage"; a process's number
   std::uint64_t which = 0;  ///< of those with that name, modulo how many live
-  std::uint64_t at_ns = 0;  ///< virtual time; where no moment is given
+  std::uint64_t at_ns = 0;  ///< virtual time; where no moment is given. Of a lane: its work
   std::optional<moment_of_step> moment = {};
   std::uint64_t lasts_ns = 0;   ///< of parts, and of slow disks each file
   std::uint64_t how_often = 0;  ///< of refusals
-
-  bool ends_run() const { return what == kind::kill_actor || what == kind::kill_process; }
 };
 
 /// In the reason with which a run ends that was killed.

@@ -12,6 +12,7 @@
 #include <caf/system_messages.hpp>
 
 #include <algorithm>
+#include <stdexcept>
 #include <typeinfo>
 #include <utility>
 
@@ -86,7 +87,8 @@ class played_run {
   node_context told(const small_prepared& job) {
     auto out = *job.job.node;
     out.bug = how_.bug;
-    out.viewers["simulation"] = [this](caf::actor_system& in, const drain_request&) {
+    out.viewers["simulation"] = [this](caf::actor_system& in, const drain_request& ask) {
+      drain_ = ask;
       return in.spawn(simulation_viewer, &out_);
     };
     out.before_write = [this] { meet_disk(); };
@@ -100,6 +102,8 @@ class played_run {
         disk_ns_ = x.lasts_ns;
       else if (x.what == disturbance::kind::refuse_disk)
         refusals_ = x.how_often;
+      else if (x.what == disturbance::kind::kill_lane)
+        network_.before_work([this](const std::string& lane) { work(lane); });
       else if (x.moment)
         waiting_.push_back({x, type_of_moment(x.moment->message), 0});
       else
@@ -122,6 +126,10 @@ class played_run {
   }
 
   void strike(const disturbance& x) {
+    if (x.what == disturbance::kind::drain && drain_) {
+      out_.drained = true;
+      return drain_("the simulation");
+    }
     std::vector<world::known_actor> found;
     for (auto& one : world_.living())
       if (one.name == x.who)
@@ -132,15 +140,30 @@ class played_run {
     const auto actor = world_.find(victim.number);
     if (x.what == disturbance::kind::stale)
       return send_stale(caf::actor_cast<messages::stage_actor>(actor));
-    out_.killed = world_.name_of(victim.number);
-    out_.killed_late = out_.committed.size() >= job_.train_iterations;
+    out_.killed.push_back(world_.name_of(victim.number));
     if (x.what == disturbance::kind::kill_process)
       return network_.kill(*network_.process_of(victim.number));
-    caf::anon_send(
-        actor,
-        caf::exit_msg{actor.address(),
-                      messages::make_error(messages::ec::protocol_violated,
-                                           fmt::format("{}: {}", out_.killed, killed_text))});
+    caf::anon_send(actor,
+                   caf::exit_msg{actor.address(),
+                                 messages::make_error(
+                                     messages::ec::protocol_violated,
+                                     fmt::format("{}: {}", out_.killed.back(), killed_text))});
+  }
+
+  // The lanes of one kind are counted in the order in which they first have work.
+  void work(const std::string& lane) {
+    auto& known = lanes_[lane.substr(0, lane.find(' '))];
+    auto at
+        = std::find_if(known.begin(), known.end(), [&](const auto& x) { return x.first == lane; });
+    if (at == known.end())
+      at = known.insert(known.end(), {lane, 0});
+    ++at->second;
+    for (const auto& x : how_.disturbances)
+      if (x.what == disturbance::kind::kill_lane && lane.starts_with(x.who) && x.at_ns == at->second
+          && x.which % 4 == std::uint64_t(at - known.begin())) {
+        out_.killed.push_back(lane);
+        throw std::runtime_error(fmt::format("{}: {}", lane, killed_text));
+      }
   }
 
   // Of the generation before, and of one that nobody has told of yet.
@@ -194,6 +217,8 @@ class played_run {
   run_plan how_;
   runtime::training_job job_;
   seen_run out_;
+  drain_request drain_;
+  std::map<std::string, std::vector<std::pair<std::string, std::uint64_t>>> lanes_;
   std::uint64_t disk_ns_ = 0, refusals_ = 0;
   std::vector<waiting> waiting_;
   world world_;

@@ -37,8 +37,9 @@ struct seen_run {
   std::uint64_t dropped = 0;  ///< tickets that nobody had redeemed when their generation ended
   std::vector<std::string> actors_left = {}, fibers_left = {}, stuck_lanes = {};
   std::map<std::string, std::string> saved = {};  ///< files of weights and moments, by name: hashes
-  std::string killed = {};   ///< who was, while the run went on: "stage#12"; empty: nobody
-  bool killed_late = false;  ///< when the last step had been committed
+  /// Who was, while the run went on: "stage#12", "lane 0.1".
+  std::vector<std::string> killed = {};
+  bool drained = false;  ///< an early end was asked for
   bool disk_refused = false;
   std::uint64_t turns = 0, ns = 0;
 };

@@ -45,12 +45,30 @@ void complain_of_steps(const seen_run& x, const seen_run& calm, std::vector<std:
   }
 }
 
+// A disk that refuses is tried again at another iteration; a save that takes long has the next one
+// wait.
+void complain_of_saved(const seen_run& x, const seen_run& calm, std::vector<std::string>& to) {
+  for (const auto& [name, hash] : x.saved)
+    if (const auto found = calm.saved.find(name);
+        found != calm.saved.end() && found->second != hash)
+      to.push_back(fmt::format("{} was saved otherwise than undisturbed", name));
+  const auto last = fmt::format("iter_{:07}", x.committed.size());
+  const auto is_last
+      = [&](const auto& entry) { return entry.first.find(last) != std::string::npos; };
+  if (!calm.saved.empty() && !x.committed.empty()
+      && std::none_of(x.saved.begin(), x.saved.end(), is_last))
+    to.push_back("the last iteration is not saved");
+}
+
 void complain_of_end(const seen_run& x, const seen_run& calm, std::vector<std::string>& to) {
-  if (x.committed.size() != calm.committed.size())
+  if (!x.drained && x.committed.size() != calm.committed.size())
     to.push_back(
         fmt::format("{} of {} steps are committed", x.committed.size(), calm.committed.size()));
   if (x.dropped > 0)
     to.push_back(fmt::format("{} tickets were redeemed by nobody", x.dropped));
+  complain_of_saved(x, calm, to);
+  if (x.drained)
+    return;
   if (x.samples != calm.samples)
     to.push_back(fmt::format("{} samples were asked for, undisturbed {}, or others",
                              x.samples.size(),
@@ -63,38 +81,27 @@ void complain_of_end(const seen_run& x, const seen_run& calm, std::vector<std::s
   };
   if (losses(x) != losses(calm))
     to.push_back("what was told of validations is not what the undisturbed run told");
-  // A disk that refuses is tried again at another iteration; a save that takes long has the next
-  // one wait.
-  for (const auto& [name, hash] : x.saved)
-    if (const auto found = calm.saved.find(name);
-        found != calm.saved.end() && found->second != hash)
-      to.push_back(fmt::format("{} was saved otherwise than undisturbed", name));
-  if (!calm.saved.empty()
-      && (x.saved.empty() || x.saved.rbegin()->first != calm.saved.rbegin()->first))
-    to.push_back("the last iteration is not saved");
 }
 
 }  // namespace
 
-std::vector<std::string> complaints(const seen_run& seen,
-                                    const seen_run& undisturbed,
-                                    const runtime::training_job&) {
+std::vector<std::string> complaints(const seen_run& seen, const seen_run& undisturbed) {
   std::vector<std::string> out;
   complain_of_rest(seen, out);
   complain_of_steps(seen, undisturbed, out);
   if (!seen.end)
     return out;
   const bool failed = seen.end->exit_code != 0;
-  if (!failed && (seen.killed.empty() || seen.killed_late))
+  if (!failed)
     complain_of_end(seen, undisturbed, out);
-  else if (!failed)
-    out.push_back(fmt::format("{} died, and the run ended as if it had not", seen.killed));
   else if (seen.killed.empty())
     out.push_back(fmt::format("nobody died, and the run ended early: {}", seen.end->reason));
-  else if (seen.end->reason.find(fmt::format("{}: {}", seen.killed, killed_text))
-           == std::string::npos)
-    out.push_back(fmt::format("{} died first, and the reason of the end names another: {}",
-                              seen.killed,
+  else if (std::none_of(seen.killed.begin(), seen.killed.end(), [&](const std::string& who) {
+             return seen.end->reason.find(fmt::format("{}: {}", who, killed_text))
+                    != std::string::npos;
+           }))
+    out.push_back(fmt::format("{} died, and the reason of the end names another: {}",
+                              fmt::join(seen.killed, " and "),
                               seen.end->reason));
   return out;
 }
@@ -119,7 +126,7 @@ seed_judge::shape_state& seed_judge::shape(std::uint64_t number) {
   shape_state made{prepare_small(small_job(number, folder_ / "checkpoints")), {}};
   made.undisturbed = play(made.job, {});
   const auto& job = made.job.job.opened().job;
-  if (auto wrong = complaints(made.undisturbed, made.undisturbed, job);
+  if (auto wrong = complaints(made.undisturbed, made.undisturbed);
       !wrong.empty() || made.undisturbed.committed.size() != job.train_iterations)
     throw runtime::broken_promise(fmt::format(
         "the undisturbed run of {} is wrong: {}", describe_shape(job), fmt::join(wrong, "; ")));
@@ -144,7 +151,7 @@ seed_verdict seed_judge::judge(std::uint64_t seed, const seed_options& options) 
     out.turns = seen.turns;
     out.ns = seen.ns;
     out.died = !seen.killed.empty();
-    out.wrong = complaints(seen, about.undisturbed, job);
+    out.wrong = complaints(seen, about.undisturbed);
     for (const auto& x : out.wrong)
       how.trace->note(x);
     return how.trace->hash();

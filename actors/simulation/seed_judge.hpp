@@ -1,12 +1,13 @@
 // A seed: the job that it draws, what disturbs it, and what must be true of the run nevertheless.
 //
-// Of every run:  it ends; nothing is leased, no actor and no fiber is left, no lane hangs in its
-//                end; each committed step is told once, ascending, with the digest of the
-//                undisturbed run.
-// Nobody died:   it ends without an error, all steps are committed, each sample was asked for, the
-//                validations and the files of the checkpoints are those of the undisturbed run.
-// Somebody died: the run ends, and its reason names who died first; or, where the death came after
-//                the last step, it ends as if nobody had.
+// Of every run:   it ends; nothing is leased, no actor and no fiber is left, no lane hangs in its
+//                 end; each committed step is told once, ascending, with the digest of the
+//                 undisturbed run.
+// With an error:  somebody was killed, and the reason names one of those who were.
+// Without:        all steps are committed, unless an early end was asked for; every ticket was
+//                 redeemed, each sample asked for; what was told of validations and the files of
+//                 checkpoints are those of the undisturbed run; the last iteration is saved. So for
+//                 a run that outlives a death, too.
 
 #pragma once
 
@@ -59,8 +60,6 @@ class seed_judge {
 };
 
 /// What is wrong with a run, in sentences.
-std::vector<std::string> complaints(const seen_run& seen,
-                                    const seen_run& undisturbed,
-                                    const runtime::training_job& job);
+std::vector<std::string> complaints(const seen_run& seen, const seen_run& undisturbed);
 
 }  // namespace troupe::actors::simulation

@@ -65,10 +65,10 @@ runtime::training_job drawn(choices from, const std::filesystem::path& folder) {
   }
   job.layout.sequence_parallel = tensor > 1 && from.happens(0.5);
   job.data.mock = true;  // made_up_samples, in truth
-  job.train_iterations = 3;
+  job.train_iterations = 4;
   if (from.happens(0.6)) {
     job.checkpoints.save = folder;
-    job.checkpoints.save_interval = from.one_of({0, 1, 2});
+    job.checkpoints.save_interval = from.one_of({0, 1, 2, 3});
   }
   if (from.happens(0.4)) {
     job.watch.eval_interval = 2;

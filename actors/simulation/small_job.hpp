@@ -15,7 +15,7 @@
 namespace troupe::actors::simulation {
 
 /// How many shapes there are; a seed draws one of them, so that each is computed undisturbed once.
-constexpr std::uint64_t job_shapes = 48;
+constexpr std::uint64_t job_shapes = 64;
 
 /// The job of that shape: layout, schedule, type, how it sums, saves and validates. It saves to
 /// this folder if it saves at all.

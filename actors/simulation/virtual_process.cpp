@@ -84,9 +84,11 @@ virtual_process::virtual_process(virtual_network& of,
   here.messages = std::make_shared<message_path>(
       here.faults, told.messages && told.messages->checks(), std::make_shared<network_end>(*this));
   here.make_lane = [&of, fibers = of.world_.fibers()](runtime::lane_settings settings) {
-    settings.before_each = [&of, before = std::move(settings.before_each)] {
+    settings.before_each = [&of, name = settings.name, before = std::move(settings.before_each)] {
       if (before)
         before();
+      if (of.look_)
+        of.look_(name);
       if (of.choices_.happens(of.mix_.slow_lane))
         runtime::sleep_for(
             std::chrono::nanoseconds(of.choices_.below(of.mix_.longest_work_ns) + 1));

@@ -59,6 +59,10 @@ class virtual_network {
   /// What it takes from one process to another that leaves now.
   std::uint64_t latency(const virtual_process& from, const virtual_process& to);
 
+  /// Called before each piece of work of a lane, with its name; what it throws is the lane's
+  /// failure.
+  void before_work(std::function<void(const std::string&)> look) { look_ = std::move(look); }
+
   world& in() { return world_; }
   choices& chance() { return choices_; }
   const mix& how() const { return mix_; }
@@ -78,6 +82,7 @@ class virtual_network {
   std::map<std::pair<int, int>, std::uint64_t> parted_until_;
   std::map<std::pair<caf::actor_id, caf::actor_id>, std::uint64_t> last_arrival_;
   caf::actor nowhere_;
+  std::function<void(const std::string&)> look_;
 };
 
 /// One of them.

@@ -45,12 +45,10 @@ class wait_condition {
   void notify_one() { changed_.notify_one(); }
   void notify_all() { changed_.notify_all(); }
 
-  /// `holds` reads what the lock guards. Throws `cancelled`, without the lock, when it is waited on
-  /// a fiber that is to end.
+  /// `holds` reads what the lock guards. On a fiber others may run even where it holds already.
+  /// Throws `cancelled`, without the lock, when it is waited on a fiber that is to end.
   template <class Holds>
   void wait(std::unique_lock<std::mutex>& lock, Holds holds) {
-    if (holds())
-      return;
     if (auto* const fiber = running_fiber::current()) {
       auto* const mutex = lock.mutex();
       lock.unlock();

@@ -25,6 +25,11 @@ struct gate {
   }
 };
 
+void run_all(fiber_pool& pool) {
+  for (auto able = pool.runnable(); !able.empty(); able = pool.runnable())
+    pool.run(able.front());
+}
+
 std::string outcome_of(const std::exception_ptr& failure) {
   try {
     if (failure)
@@ -107,19 +112,15 @@ TEST_CASE("a lane on a fiber does one piece of work a turn, and tells each", "[d
   gate door;
   std::string seen;
   const auto under_test = make_fiber_lane({.name = "lane"}, pool);
-  const auto run = [&] {
-    for (auto able = pool->runnable(); !able.empty(); able = pool->runnable())
-      pool->run(able.front());
-  };
   under_test->submit([&](stream&) { seen += "a"; },
                      [&](const std::exception_ptr& x) { seen += outcome_of(x); });
   under_test->submit([&](stream&) { door.pass(); },
                      [&](const std::exception_ptr& x) { seen += outcome_of(x); });
   CHECK(seen.empty());  // nobody has run it
-  run();
+  run_all(*pool);
   CHECK(seen == "adone");
   door.open = true;
-  run();
+  run_all(*pool);
   CHECK(seen == "adonedone");
 }
 
@@ -132,7 +133,7 @@ TEST_CASE("a lane on a fiber that is dropped ends what has begun, while others r
   under_test->submit([&](stream&) { door.pass(); },
                      [&](const std::exception_ptr& x) { seen += outcome_of(x); });
   under_test->submit([&](stream&) { seen += "never"; }, [](const std::exception_ptr&) {});
-  pool->run(pool->runnable().front());
+  run_all(*pool);
   pool->start("opens", [&] { door.open = true; });
   under_test.reset();
   CHECK(seen == "done end");
@@ -152,7 +153,7 @@ TEST_CASE("a lane on a fiber whose work can never end is unwound, and told of", 
         door.pass();
       },
       [&](const std::exception_ptr& x) { seen = outcome_of(x); });
-  pool->run(pool->runnable().front());
+  run_all(*pool);
   CHECK(kept.use_count() > 2);
   under_test.reset();
   CHECK(pool->stuck() == std::vector<std::string>{"lane"});
