@@ -4,6 +4,7 @@
 #include "actors/simulation/virtual_process.hpp"
 #include "actors/simulation/world.hpp"
 #include "actors/supervisor/supervisor.hpp"
+#include "messages/core/error.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/file.hpp"
 #include "runtime/core/hash.hpp"
@@ -119,10 +120,19 @@ class played_run {
     std::uint64_t count;
   };
 
+  // Before the message is handled; but the end of a process runs turns of its own, and cannot stand
+  // within another.
   void look(std::type_index message) {
-    for (auto& x : waiting_)
-      if (x.type == message && ++x.count == x.what.moment->count)
+    for (auto& x : waiting_) {
+      if (x.type != message || ++x.count != x.what.moment->count)
+        continue;
+      if (x.what.what == disturbance::kind::kill_process) {
         world_.at(0, to_string(x.what), [this, what = x.what] { strike(what); });
+        continue;
+      }
+      how_.trace->note(to_string(x.what));
+      strike(x.what);
+    }
   }
 
   void strike(const disturbance& x) {
@@ -169,14 +179,16 @@ class played_run {
   // Of the generation before, and of one that nobody has told of yet.
   void send_stale(const messages::stage_actor& to) {
     const auto step = runtime::step_id(out_.committed.size() + 1);
+    const auto& by = *process_.context()->messages;
     for (const auto generation : {runtime::generation_id(0), runtime::generation_id(7)}) {
-      caf::anon_send(to,
-                     messages::decision{
-                         .generation = generation, .step = step, .update = 1, .learning_rate = 1});
-      caf::anon_send(to, messages::activation{{.generation = generation, .step = step}, {}});
-      caf::anon_send(to,
-                     messages::run_step{.generation = generation, .step = step, .microbatches = 1});
-      caf::anon_send(to, messages::take_snapshot{generation, step});
+      by.send_from_outside(
+          to,
+          messages::decision{
+              .generation = generation, .step = step, .update = 1, .learning_rate = 1});
+      by.send_from_outside(to, messages::activation{{.generation = generation, .step = step}, {}});
+      by.send_from_outside(
+          to, messages::run_step{.generation = generation, .step = step, .microbatches = 1});
+      by.send_from_outside(to, messages::take_snapshot{generation, step});
     }
   }
 

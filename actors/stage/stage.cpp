@@ -15,6 +15,18 @@ namespace troupe::actors {
 using messages::pass_id;
 using runtime::chunk_id;
 
+namespace {
+
+runtime::update_decision update_of(const messages::decision& x, planted_bug bug) {
+  return {.step = x.update,
+          .learning_rate = x.learning_rate,
+          .gradient_scale = bug == planted_bug::forget_scale ? 1 : x.gradient_scale,
+          .decoupled_learning_rate = x.decoupled_learning_rate,
+          .weight_decay = x.weight_decay};
+}
+
+}  // namespace
+
 stage_state::~stage_state() {
   if (groups_)
     groups_->token().cancel();
@@ -347,7 +359,7 @@ void stage_state::decide(const messages::decision& x) {
       x.skip ? "skip" : "update",
       [x,
        result,
-       later,
+       later = later && !has(planted_bug::open_gate_early),
        gathers,
        job = job_,
        with_norm = job_->job.watch.log_params_norm,
@@ -355,14 +367,10 @@ void stage_state::decide(const messages::decision& x) {
        token = groups_->token()](stage_context& context, runtime::stream& by) {
         if (!x.skip && context.saving)
           std::exchange(context.saving, nullptr)->wait(token);
-        const bool again = bug == planted_bug::update_twice && runtime::value(x.step) == 2;
-        for (int i = 0; !x.skip && i < (again ? 2 : 1); ++i) {
-          context.worker->update(
-              {.step = x.update,
-               .learning_rate = x.learning_rate,
-               .gradient_scale = bug == planted_bug::forget_scale ? 1 : x.gradient_scale,
-               .decoupled_learning_rate = x.decoupled_learning_rate,
-               .weight_decay = x.weight_decay});
+        if (!x.skip) {
+          context.worker->update(update_of(x, bug));
+          if (bug == planted_bug::update_twice && runtime::value(x.step) == 2)
+            context.worker->update(update_of(x, bug));
           runtime::keep_product_choices(job->job);
           runtime::tell_missing_attention(job->job);
         }
@@ -370,7 +378,7 @@ void stage_state::decide(const messages::decision& x) {
         runtime::state_digests state;
         if (with_norm)
           context.worker->square_norm_of_parameters(wanted, result->square_norm);
-        if (later && bug != planted_bug::open_gate_early)
+        if (later)
           context.worker->close_parameter_gates(token);
         if (gathers)
           context.worker->gather();

@@ -1,5 +1,5 @@
-// Bugs that a simulation plants in the code it runs, to show that its oracles find them: as
-// `--mutant` of `troupe simulate` names them. In every other run there is none.
+// Bugs that a simulation plants in the code it runs, to show that its oracles find them; `troupe
+// simulate` takes their names. In every other run there is none.
 
 #pragma once
 
