@@ -64,7 +64,7 @@ void complain_of_end(const seen_run& x, const seen_run& calm, std::vector<std::s
   if (!x.drained && x.committed.size() != calm.committed.size())
     to.push_back(
         fmt::format("{} of {} steps are committed", x.committed.size(), calm.committed.size()));
-  if (x.dropped > 0)
+  if (x.killed.empty() && x.dropped > 0)
     to.push_back(fmt::format("{} tickets were redeemed by nobody", x.dropped));
   complain_of_saved(x, calm, to);
   if (x.drained)

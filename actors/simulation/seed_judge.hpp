@@ -5,9 +5,9 @@
 //                 undisturbed run.
 // With an error:  somebody was killed, and the reason names one of those who were.
 // Without:        all steps are committed, unless an early end was asked for; every ticket was
-//                 redeemed, each sample asked for; what was told of validations and the files of
-//                 checkpoints are those of the undisturbed run; the last iteration is saved. So for
-//                 a run that outlives a death, too.
+//                 redeemed unless somebody was killed, each sample asked for; what was told of
+//                 validations and the files of checkpoints are those of the undisturbed run; the
+//                 last iteration is saved. So for a run that outlives a death, too.
 
 #pragma once
 
