@@ -1,11 +1,11 @@
 #include "actors/command/commands.hpp"
 #include "actors/simulation/seed_workers.hpp"
 #include "runtime/core/error.hpp"
-#include "runtime/core/file.hpp"
 #include "runtime/core/log.hpp"
 #include "runtime/core/progress.hpp"
 #include "runtime/machine/machine.hpp"
 
+#include <cerrno>
 #include <charconv>
 #include <cstdio>
 #include <memory>
@@ -92,13 +92,26 @@ int simulate_one(const simulate_flags& flags, actors::planted_bug bug) {
   runtime::set_log_level(runtime::severity::error);
   actors::simulation::seed_judge judge(folder.path);
   actors::simulation::seed_options options{.bug = bug};
-  std::string text;
-  if (!flags.trace.empty())
-    options.trace = [&](std::string_view line) { text += line; };
+  // Each line at once: a run that crashes is to be seen up to there.
+  const auto close = [](std::FILE* file) { return file == nullptr ? 0 : std::fclose(file); };
+  std::unique_ptr<std::FILE, decltype(close)> trace(nullptr, close);
+  int refused = 0;
+  if (!flags.trace.empty()) {
+    trace.reset(std::fopen(flags.trace.c_str(), "we"));
+    if (trace == nullptr)
+      throw runtime::io_error(
+          "cannot write the trace '{}': {}", flags.trace.string(), runtime::system_message(errno));
+    options.trace = [&](std::string_view line) {
+      const auto written = std::fwrite(line.data(), 1, line.size(), trace.get());
+      if ((written < line.size() || std::fflush(trace.get()) != 0) && refused == 0)
+        refused = errno;
+    };
+  }
   const auto seed = std::uint64_t(*flags.seed);
   const auto verdict = judge.judge(seed, options);
-  if (!flags.trace.empty())
-    runtime::write_text(flags.trace, text);
+  if (refused != 0)
+    throw runtime::io_error(
+        "the trace '{}' is not whole: {}", flags.trace.string(), runtime::system_message(refused));
   if (!verdict.wrong.empty())
     return tell_failure({seed, verdict.wrong}, flags.mutant);
   fmt::print("seed {} holds: {} turns, {:.3f} s of virtual time, choices {:016x}\n",

@@ -52,6 +52,7 @@ def check_mutants(folder):
 
 
 def check_words(folder):
+    refuses("No space left on device", "simulate", "--seed", 3, "--trace", "/dev/full")
     refuses("give it with --seed", "simulate", "--trace", folder / "t")
     for word in ["0-3", "5-4", "x", "1-", "1-2-3", "-3", "1-99999999999999999999"]:
         refuses("--seeds", "simulate", f"--seeds={word}")
