@@ -51,11 +51,10 @@ caf::error node_state::admit(const Request& x) {
   if (x.generation > generation_) {
     end_generation();
     generation_ = x.generation;
-    groups_ = std::make_shared<group_registry>(
-        runtime::cancel_token(),
-        value(generation_),
-        opened->job.devices.exchange,
-        context_->meeting);
+    groups_ = std::make_shared<group_registry>(runtime::cancel_token(),
+                                               value(generation_),
+                                               opened->job.devices.exchange,
+                                               context_->meeting);
   }
   context_->faults->inject("node", x.job.iteration + 1);
   return {};
