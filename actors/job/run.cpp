@@ -27,13 +27,13 @@ struct configuration : caf::actor_system_config {
   }
 };
 
+}  // namespace
+
 outcome outcome_of(const caf::error& reason) {
   if (!reason)
     return {};
   return {is(reason, messages::ec::refused) ? 2 : 3, messages::text_of(reason)};
 }
-
-}  // namespace
 
 outcome run(const std::shared_ptr<const prepared_job>& job,
             const std::function<void(const drain_request&)>& started,

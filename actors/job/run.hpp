@@ -5,6 +5,8 @@
 #include "actors/job/prepare.hpp"
 #include "actors/job/viewer.hpp"
 
+#include <caf/fwd.hpp>
+
 #include <functional>
 #include <memory>
 #include <string>
@@ -17,6 +19,9 @@ struct outcome {
   int exit_code = 0;   ///< 0: done; 2: input or system refused; 3: we failed
   std::string reason;  ///< empty when it is done; else who ended and why
 };
+
+/// Of a supervisor that ended with this reason.
+outcome outcome_of(const caf::error& reason);
 
 /// Blocks until every actor has ended. `started` is given the way to ask for an early end. The node
 /// knows viewer i as "viewer i", from 1.

@@ -1,7 +1,10 @@
 #include "actors/loader/loader.hpp"
 
 #include "actors/support/guard.hpp"
+#include "runtime/core/error.hpp"
 
+#include <caf/delegated.hpp>
+#include <caf/result.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
 #include <map>
@@ -53,13 +56,20 @@ messages::loader_actor::behavior_type loader(messages::loader_actor::pointer sel
                                              const std::shared_ptr<const node_context>& context) {
   end_on_exception(self, "loader");
   return {[self, context, recent = std::make_shared<recent_batches>()](
-              const messages::request_batch& x) -> messages::batch_ready {
+              const messages::request_batch& x) -> caf::result<messages::batch_ready> {
     context->faults->inject("loader", runtime::value(x.at.step));
-    const auto all = recent->at(source_of(x, *context), x);
-    return context->messages->checked(
-        self->home_system(),
-        messages::batch_ready{
-            x.at, runtime::deposit(*context->transport, asked_for(x, all), x.at.generation)});
+    auto wanted = x;
+    if (context->bug == planted_bug::serve_wrong_sample && runtime::value(x.at.step) == 2)
+      wanted.microbatch = x.microbatch == 0 ? 0 : x.microbatch - 1;
+    const auto all = recent->at(source_of(x, *context), wanted);
+    try {
+      return context->messages->checked(
+          self->home_system(),
+          messages::batch_ready{
+              x.at, runtime::deposit(*context->transport, asked_for(x, all), x.at.generation)});
+    } catch (const runtime::cancelled&) {
+      return caf::delegated<messages::batch_ready>();  // its generation has ended: nobody waits
+    }
   }};
 }
 

@@ -8,6 +8,7 @@
 #include "actors/node/registries.hpp"
 #include "actors/support/fault_injector.hpp"
 #include "actors/support/message_path.hpp"
+#include "actors/support/planted_bug.hpp"
 #include "runtime/data/batch_source.hpp"
 #include "runtime/device/lane.hpp"
 #include "runtime/telemetry/operation_profile.hpp"
@@ -26,6 +27,7 @@ namespace troupe::actors {
 /// Filled before the node is spawned, and from then on immutable or safe for any thread.
 struct node_context {
   std::shared_ptr<runtime::transport> transport = {};
+  /// On the clock of the actor system, which is the only one that an actor asks.
   std::chrono::steady_clock::time_point began = std::chrono::steady_clock::now();
   std::shared_ptr<const runtime::batch_source> training = {}, validation = {}, test = {};
   runtime::memory_pool pool = {};  ///< of micro-batches
@@ -44,6 +46,13 @@ struct node_context {
   /// The jobs that this process has been told of, with the functions that it knows by name.
   std::shared_ptr<job_registry> jobs = std::make_shared<job_registry>();
   std::map<std::string, make_viewer> viewers = {};  ///< by name
+
+  /// Of simulations alone, with several processes in one: what their groups meet at, what a
+  /// checkpoint meets on its way to the disk, before each file (it may sleep, or throw io_error),
+  /// and what is planted.
+  std::shared_ptr<group_meeting> meeting = {};
+  std::function<void()> before_write = {};
+  planted_bug bug = planted_bug::none;
 
   std::function<void(runtime::worker&)> restore
       = {};  ///< fills a new worker; null: initial weights

@@ -36,7 +36,7 @@ void node_state::watch_root() {
   if (root_)
     return;
   root_ = caf::actor_cast<caf::actor>(self_->current_sender());
-  self_->monitor(root_);
+  context_->messages->monitor(self_, root_);
 }
 
 template <class Request>
@@ -51,8 +51,10 @@ caf::error node_state::admit(const Request& x) {
   if (x.generation > generation_) {
     end_generation();
     generation_ = x.generation;
-    groups_ = std::make_shared<group_registry>(
-        runtime::cancel_token(), value(generation_), opened->job.devices.exchange);
+    groups_ = std::make_shared<group_registry>(runtime::cancel_token(),
+                                               value(generation_),
+                                               opened->job.devices.exchange,
+                                               context_->meeting);
   }
   context_->faults->inject("node", x.job.iteration + 1);
   return {};

@@ -15,10 +15,22 @@ std::map<int, std::size_t> pool_registry::peaks() const {
   return out;
 }
 
+std::shared_ptr<runtime::local_group> group_meeting::at(std::uint64_t generation,
+                                                        const std::string& name,
+                                                        runtime::axis along,
+                                                        int size) {
+  const std::lock_guard lock(mutex_);
+  auto& group = groups_[{generation, name}];
+  if (!group)
+    group = std::make_shared<runtime::local_group>(along, size, runtime::cancel_token());
+  return group;
+}
+
 group_registry::group_registry(runtime::cancel_token token,
                                std::uint64_t generation,
-                               runtime::collectives by)
-    : token_(std::move(token)) {
+                               runtime::collectives by,
+                               std::shared_ptr<group_meeting> meeting)
+    : token_(std::move(token)), generation_(generation), meeting_(std::move(meeting)) {
   using runtime::collective_mode;
   if (by != runtime::collectives::local)
     by_nccl_ = std::make_unique<runtime::nccl_groups>(
@@ -32,6 +44,11 @@ std::unique_ptr<runtime::communicator> group_registry::join(
   const std::lock_guard lock(mutex_);
   if (by_nccl_ != nullptr && size > 1)
     return runtime::make_nccl_communicator(*by_nccl_, {name, along, rank, size, device});
+  if (meeting_) {
+    const auto shared = meeting_->at(generation_, name, along, size);
+    shared->release_by(rank, token_);
+    return std::make_unique<runtime::local_communicator>(shared, rank);
+  }
   auto& group = groups_[name];
   if (!group)
     group = std::make_shared<runtime::local_group>(along, size, token_);

@@ -13,6 +13,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 
 namespace troupe::actors {
 
@@ -28,12 +29,29 @@ class pool_registry {
   std::map<int, runtime::memory_pool> pools_;
 };
 
+/// Where the workers of several simulated processes meet in one. Any thread.
+class group_meeting {
+ public:
+  /// The group of that name and generation; the first caller makes it.
+  std::shared_ptr<runtime::local_group> at(std::uint64_t generation,
+                                           const std::string& name,
+                                           runtime::axis along,
+                                           int size);
+
+ private:
+  std::mutex mutex_;
+  std::map<std::pair<std::uint64_t, std::string>, std::shared_ptr<runtime::local_group>> groups_;
+};
+
 /// The groups of one generation. Any thread.
 class group_registry {
  public:
+  /// With a meeting its groups are those of all who meet there, and this token releases but the
+  /// ranks that join here.
   explicit group_registry(runtime::cancel_token token,
                           std::uint64_t generation = 0,
-                          runtime::collectives by = runtime::collectives::local);
+                          runtime::collectives by = runtime::collectives::local,
+                          std::shared_ptr<group_meeting> meeting = {});
 
   /// The end of rank `rank`, on that device, in the group called `name`; the first caller makes the
   /// group. Each rank joins once, all with the same axis and size.
@@ -44,6 +62,8 @@ class group_registry {
 
  private:
   runtime::cancel_token token_;
+  std::uint64_t generation_;
+  std::shared_ptr<group_meeting> meeting_;
   std::mutex mutex_;
   std::map<std::string, std::shared_ptr<runtime::local_group>> groups_;
   std::unique_ptr<runtime::nccl_groups> by_nccl_;  ///< null: they read each other's memory

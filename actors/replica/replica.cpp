@@ -62,7 +62,7 @@ void replica_state::start(messages::spawn_replica told,
 
 void replica_state::add(int stage_index, const messages::stage_actor& stage) {
   stages_[std::size_t(stage_index)] = stage;
-  self_->monitor(stage);
+  context_->messages->monitor(self_, stage);
   if (++spawned_ == stages())
     introduce();
 }

@@ -92,7 +92,7 @@ void stage_state::receive(const messages::batch_ready& x) {
 
 // A neighbour may be a step ahead: what it sends waits until our own step begins.
 void stage_state::keep(arrival kind, const pass_id& at, const ticket_bundle& data) {
-  if (at.generation != told_.generation)
+  if (!is_ours(at.generation))
     return;  // HANDOFF-3
   const bool first = seen_.emplace(kind, at).second && at.step >= step_;
   runtime::ensure(first, "HANDOFF-1: one activation and one gradient for each pass");
@@ -163,6 +163,11 @@ std::optional<ticket_bundle> stage_state::inputs_of(const action& x) {
   for (const auto kind : wanted) {
     auto found = inbox_.extract({kind, at});
     auto& arrived = found.mapped();
+    if (has(planted_bug::keep_old_ticket)) {
+      auto following = at;
+      following.microbatch = runtime::microbatch_id(value(at.microbatch) + 1);
+      inbox_.emplace(inbox_key{kind, following}, arrived);
+    }
     out.names.insert(out.names.end(), arrived.names.begin(), arrived.names.end());
     out.tickets.insert(out.tickets.end(), arrived.tickets.begin(), arrived.tickets.end());
   }
@@ -195,6 +200,9 @@ void stage_state::submit(const action& x, ticket_bundle inputs) {
           by = node_->transport,
           g = told_.generation,
           token = groups_->token(),
+          leaks = has(planted_bug::leak_lease),
+          loses = has(planted_bug::lose_gradient) && value(step_) == 2
+                  && int(value(x.microbatch)) == now_->step.microbatches - 1,
           timed = now_->step.timed || now_->policy.has_value(),
           key = key_of(x.chunk, x.microbatch)](stage_context& context, runtime::stream& by_stream) {
            if (timed)
@@ -203,6 +211,8 @@ void stage_state::submit(const action& x, ticket_bundle inputs) {
              case action_kind::forward:
                done->outputs = deposit(
                    *by, context.worker->forward(key, redeem(*by, in, {&by_stream, token})), g);
+               if (leaks)
+                 by->deposit(runtime::tensor(), g);
                break;
              case action_kind::input_gradients:
                done->outputs = deposit(*by,
@@ -211,6 +221,8 @@ void stage_state::submit(const action& x, ticket_bundle inputs) {
                                        g);
                break;
              case action_kind::weight_gradients:
+               if (loses)
+                 break;
                context.worker->weight_gradients(key, x.block);
                break;
              case action_kind::recompute:

@@ -4,9 +4,9 @@
 
 #include "messages/checkpoint/snapshot.hpp"
 #include "runtime/core/cancel.hpp"
+#include "runtime/core/waiting.hpp"
 #include "runtime/trainer/worker.hpp"
 
-#include <condition_variable>
 #include <mutex>
 #include <vector>
 
@@ -22,7 +22,7 @@ class snapshot_reading {
 
  private:
   mutable std::mutex mutex_;
-  mutable std::condition_variable changed_;
+  mutable runtime::wait_condition changed_;
   bool ended_ = false;
 };
 

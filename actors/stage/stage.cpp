@@ -15,6 +15,18 @@ namespace troupe::actors {
 using messages::pass_id;
 using runtime::chunk_id;
 
+namespace {
+
+runtime::update_decision update_of(const messages::decision& x, planted_bug bug) {
+  return {.step = x.update,
+          .learning_rate = x.learning_rate,
+          .gradient_scale = bug == planted_bug::forget_scale ? 1 : x.gradient_scale,
+          .decoupled_learning_rate = x.decoupled_learning_rate,
+          .weight_decay = x.weight_decay};
+}
+
+}  // namespace
+
 stage_state::~stage_state() {
   if (groups_)
     groups_->token().cancel();
@@ -229,13 +241,16 @@ void stage_state::expect_buckets() {
   context_->first_reduction = submitted_ + 1;
   for (int b = 0; b < context_->buckets; ++b)
     after_.emplace(++submitted_, [this] {
+      if (has(planted_bug::vote_early) && !now_)
+        return;
       --now_->unreduced;
       vote_if_done();
     });
 }
 
 void stage_state::vote_if_done() {
-  if (now_->finished < now_->length || now_->unreduced > 0 || std::exchange(now_->voting, true))
+  const bool waits = now_->unreduced > 0 && !has(planted_bug::vote_early);
+  if (now_->finished < now_->length || waits || std::exchange(now_->voting, true))
     return;
   vote();
 }
@@ -330,7 +345,7 @@ int stage_state::head_copy() const {
 }
 
 void stage_state::decide(const messages::decision& x) {
-  if (x.generation != told_.generation)
+  if (!is_ours(x.generation))
     return;
   runtime::ensure(x.step == voted_, "STEP-1: nobody updates before everybody has voted");
   const auto result
@@ -344,19 +359,18 @@ void stage_state::decide(const messages::decision& x) {
       x.skip ? "skip" : "update",
       [x,
        result,
-       later,
+       later = later && !has(planted_bug::open_gate_early),
        gathers,
        job = job_,
        with_norm = job_->job.watch.log_params_norm,
+       bug = node_->bug,
        token = groups_->token()](stage_context& context, runtime::stream& by) {
         if (!x.skip && context.saving)
           std::exchange(context.saving, nullptr)->wait(token);
         if (!x.skip) {
-          context.worker->update({.step = x.update,
-                                  .learning_rate = x.learning_rate,
-                                  .gradient_scale = x.gradient_scale,
-                                  .decoupled_learning_rate = x.decoupled_learning_rate,
-                                  .weight_decay = x.weight_decay});
+          context.worker->update(update_of(x, bug));
+          if (bug == planted_bug::update_twice && runtime::value(x.step) == 2)
+            context.worker->update(update_of(x, bug));
           runtime::keep_product_choices(job->job);
           runtime::tell_missing_attention(job->job);
         }

@@ -68,6 +68,11 @@ class stage_state {
   void finish(const messages::lane_done& x);
 
  private:
+  bool has(planted_bug x) const { return node_->bug == x; }
+  bool is_ours(runtime::generation_id x) const {
+    return x == told_.generation || has(planted_bug::forget_generation);
+  }
+
   enum class arrival { activation, gradient, batch };
   using inbox_key = std::pair<arrival, messages::pass_id>;
 

@@ -70,7 +70,7 @@ void supervisor_state::start(messages::node_actor node,
 
 template <class Handle>
 void supervisor_state::watch(const char* called, const Handle& actor) {
-  self_->monitor(actor);
+  context_->messages->monitor(self_, actor);
   watched_.push_back({called, actor.address()});
 }
 
@@ -215,7 +215,7 @@ void supervisor_state::proceed() {
 void supervisor_state::look_at_clock() {
   const auto limit = job_->job.exit_minutes;
   const std::chrono::duration<double, std::ratio<60>> passed
-      = std::chrono::steady_clock::now() - context_->began;
+      = self_->home_system().clock().now() - context_->began;
   if (limit <= 0 || time_is_up_ || passed.count() <= limit)
     return;
   time_is_up_ = true;
@@ -239,7 +239,7 @@ void supervisor_state::begin_step() {
                             .loss_scale = at_.scale.factor()};
   report_ = {};
   report_.global_batch_size = runtime::global_batch_size(batch, std::int64_t(at_.consumed));
-  began_ns_ = runtime::now_ns();
+  began_at_ = self_->home_system().clock().now();
   tell_replicas(*now_);
 }
 

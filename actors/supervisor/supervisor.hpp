@@ -12,6 +12,7 @@
 
 #include <caf/typed_event_based_actor.hpp>
 
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <set>
@@ -110,7 +111,7 @@ class supervisor_state {
 
   runtime::training_position at_;  ///< the newest committed step
   std::optional<messages::run_step> now_;
-  std::uint64_t began_ns_ = 0;
+  std::chrono::steady_clock::time_point began_at_;  ///< the step that is running
   runtime::step_report report_;
   runtime::digest state_ = {};  ///< after the newest step of this run
   bool decided_ = false;        ///< everybody has voted for the step that is running

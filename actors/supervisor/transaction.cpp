@@ -30,7 +30,12 @@ void supervisor_state::receive(const messages::vote& x) {
   if (x.generation != generation_)
     return;
   runtime::ensure(now_ && x.step == now_->step, "STEP-3: a vote is for the step that is running");
-  if (!complete(votes_, x, &messages::vote::replica, replicas_.size(), one_of_each_replica))
+  const bool early = context_->bug == planted_bug::decide_early && replicas_.size() > 1;
+  if (!complete(votes_,
+                x,
+                &messages::vote::replica,
+                replicas_.size() - (early ? 1 : 0),
+                one_of_each_replica))
     return;
   if (now_->validation)
     end_evaluation_round();
@@ -161,7 +166,8 @@ void supervisor_state::commit() {
 
 void supervisor_state::report_step() {
   const auto& model = job_->job.training.model;
-  const double seconds = double(runtime::now_ns() - began_ns_) / 1e9;
+  const std::chrono::duration<double> passed = self_->home_system().clock().now() - began_at_;
+  const double seconds = std::max(passed.count(), 1e-9);
   report_.iteration = at_.iteration;
   report_.consumed_samples = at_.consumed;
   report_.consumed_tokens = at_.consumed * std::uint64_t(model.sequence);
@@ -169,6 +175,8 @@ void supervisor_state::report_step() {
   report_.tokens_per_second = double(report_.global_batch_size * model.sequence) / seconds;
   report_.flops_per_second
       = runtime::training_flops(model, double(report_.global_batch_size)) / seconds;
+  if (context_->bug == planted_bug::commit_twice && report_.iteration == 2)
+    tell_watchers(messages::committed{report_, {}, now_->microbatches});
   tell_watchers(messages::committed{report_, std::exchange(executed_, {}), now_->microbatches});
 }
 

@@ -2,11 +2,11 @@
 
 #include "runtime/core/error.hpp"
 #include "runtime/core/random.hpp"
+#include "runtime/core/waiting.hpp"
 
 #include <algorithm>
 #include <charconv>
 #include <stdexcept>
-#include <thread>
 
 namespace troupe::actors {
 namespace {
@@ -67,11 +67,11 @@ void fault_injector::inject(const std::string& who, std::uint64_t step) const {
 
 void fault_injector::delay_lane() const {
   if (settings_.lane_delay_us > 0)
-    std::this_thread::sleep_for(drawn(settings_.seed, drawn_++, settings_.lane_delay_us));
+    runtime::sleep_for(drawn(settings_.seed, drawn_++, settings_.lane_delay_us));
 }
 
-std::chrono::nanoseconds fault_injector::message_delay(std::uint64_t from, std::uint64_t to) const {
-  const auto now = std::chrono::steady_clock::now();
+std::chrono::nanoseconds fault_injector::message_delay(
+    std::uint64_t from, std::uint64_t to, std::chrono::steady_clock::time_point now) const {
   const auto wish = now + drawn(settings_.seed, drawn_++, settings_.message_delay_us);
   const std::lock_guard lock(mutex_);
   auto& last = last_[{from, to}];

@@ -36,9 +36,11 @@ class fault_injector {
 
   bool delays_messages() const { return settings_.message_delay_us > 0; }
 
-  /// How long the next message from one actor to another takes, as the seed says: not less than
-  /// what is left of the one before it, so that those between two actors stay in order.
-  std::chrono::nanoseconds message_delay(std::uint64_t from, std::uint64_t to) const;
+  /// How long the message from one actor to another takes that leaves now, as the seed says: not
+  /// less than what is left of the one before it, so that those between two actors stay in order.
+  std::chrono::nanoseconds message_delay(std::uint64_t from,
+                                         std::uint64_t to,
+                                         std::chrono::steady_clock::time_point now) const;
 
  private:
   struct injected_fault {

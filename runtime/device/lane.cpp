@@ -2,8 +2,9 @@
 
 #include "runtime/core/error.hpp"
 #include "runtime/core/thread.hpp"
+#include "runtime/core/waiting.hpp"
+#include "runtime/device/fibers.hpp"
 
-#include <condition_variable>
 #include <deque>
 #include <mutex>
 #include <utility>
@@ -11,7 +12,7 @@
 namespace troupe::runtime {
 namespace {
 
-/// What both kinds of lane do with one piece of work.
+/// What all kinds of lane do with one piece of work.
 class performer {
  public:
   explicit performer(lane_settings settings)
@@ -51,18 +52,12 @@ class performer {
   bool failed_ = false;
 };
 
-class thread_lane final : public lane {
+/// Work that waits its turn in a queue; who carries it out is in `loop`, on a thread or a fiber.
+class queue_of_work {
  public:
-  explicit thread_lane(lane_settings settings)
-      : performer_(std::move(settings)),
-        thread_(start_thread(performer_.name(), [this] { loop(); })) {}
+  explicit queue_of_work(lane_settings settings) : performer_(std::move(settings)) {}
 
-  ~thread_lane() override {
-    close();
-    thread_.join();
-  }
-
-  void submit(work what, completion done) override {
+  void submit(lane::work what, lane::completion done) {
     {
       const std::lock_guard lock(mutex_);
       if (closed_)
@@ -72,8 +67,8 @@ class thread_lane final : public lane {
     changed_.notify_one();
   }
 
-  void close() override {
-    std::deque<std::pair<work, completion>> dropped;
+  void close() {
+    std::deque<std::pair<lane::work, lane::completion>> dropped;
     {
       const std::lock_guard lock(mutex_);
       closed_ = true;
@@ -82,11 +77,10 @@ class thread_lane final : public lane {
     changed_.notify_one();
   }
 
- private:
   void loop() {
     performer_.attend();
     for (;;) {
-      std::pair<work, completion> next;
+      std::pair<lane::work, lane::completion> next;
       {
         std::unique_lock lock(mutex_);
         changed_.wait(lock, [this] { return closed_ || !queue_.empty(); });
@@ -100,12 +94,65 @@ class thread_lane final : public lane {
     performer_.end();
   }
 
+  void end() { performer_.end(); }
+  const std::string& name() const { return performer_.name(); }
+
+ private:
   performer performer_;
   std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<std::pair<work, completion>> queue_;
+  wait_condition changed_;
+  std::deque<std::pair<lane::work, lane::completion>> queue_;
   bool closed_ = false;
+};
+
+class thread_lane final : public lane {
+ public:
+  explicit thread_lane(lane_settings settings)
+      : queue_(std::move(settings)),
+        thread_(start_thread(queue_.name(), [this] { queue_.loop(); })) {}
+
+  ~thread_lane() override {
+    close();
+    thread_.join();
+  }
+
+  void submit(work what, completion done) override {
+    queue_.submit(std::move(what), std::move(done));
+  }
+  void close() override { queue_.close(); }
+
+ private:
+  queue_of_work queue_;
   std::jthread thread_;  // last: it uses everything above
+};
+
+class fiber_lane final : public lane {
+ public:
+  fiber_lane(lane_settings settings, std::shared_ptr<fiber_pool> pool)
+      : queue_(std::make_shared<queue_of_work>(std::move(settings))), pool_(std::move(pool)) {
+    fiber_ = pool_->start(queue_->name(), [queue = queue_] {
+      try {
+        queue->loop();
+      } catch (const cancelled&) {
+        queue->end();  // abandoned: it was waiting for work
+      }
+    });
+  }
+
+  ~fiber_lane() override {
+    close();
+    pool_->join(fiber_);
+  }
+
+  void submit(work what, completion done) override {
+    queue_->submit(std::move(what), std::move(done));
+  }
+  void close() override { queue_->close(); }
+
+ private:
+  std::shared_ptr<queue_of_work> queue_;
+  std::shared_ptr<fiber_pool> pool_;
+  fiber_pool::number fiber_ = 0;
 };
 
 class inline_lane final : public lane {
@@ -148,6 +195,10 @@ class inline_lane final : public lane {
 
 std::unique_ptr<lane> make_thread_lane(lane_settings settings) {
   return std::make_unique<thread_lane>(std::move(settings));
+}
+
+std::unique_ptr<lane> make_fiber_lane(lane_settings settings, std::shared_ptr<fiber_pool> pool) {
+  return std::make_unique<fiber_lane>(std::move(settings), std::move(pool));
 }
 
 std::unique_ptr<lane> make_inline_lane(lane_settings settings) {

@@ -30,6 +30,8 @@ class lane {
   virtual void close() = 0;
 };
 
+class fiber_pool;  // fibers.hpp
+
 struct lane_settings {
   std::string name;  ///< of the thread, as a debugger shows it: at most 15 characters are kept
   kernels::backend where = kernels::backend::cpu;
@@ -43,6 +45,11 @@ struct lane_settings {
 
 /// A thread of its own, with its own stream. Its destructor waits for the work that has begun.
 std::unique_ptr<lane> make_thread_lane(lane_settings settings);
+
+/// A fiber of this pool, whose owner decides when it goes on: for simulations. Its destructor waits
+/// for the work that has begun, as above, and lets other fibers run meanwhile. It is used on the
+/// pool's thread alone.
+std::unique_ptr<lane> make_fiber_lane(lane_settings settings, std::shared_ptr<fiber_pool> pool);
 
 /// No thread: `submit` does the work at once, or, when work of this lane submits, after that work.
 /// For tests that drive one actor alone.

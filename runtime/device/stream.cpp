@@ -1,6 +1,7 @@
 #include "runtime/device/stream.hpp"
 
 #include "runtime/core/error.hpp"
+#include "runtime/core/waiting.hpp"
 #include "runtime/device/operation_timer.hpp"
 #include "runtime/telemetry/trace.hpp"
 
@@ -90,7 +91,10 @@ void stream::wait_for(const std::shared_ptr<device_event>& point) {
 }
 
 moment stream::now() {
-  return queue_ != nullptr ? moment(queue_->mark(true)) : moment(now_ns());
+  if (queue_ != nullptr)
+    return moment(queue_->mark(true));
+  const auto* const fiber = running_fiber::current();
+  return moment(fiber != nullptr ? fiber->now_ns() : now_ns());
 }
 
 std::int64_t stream::ns_of(const moment& x) const {

@@ -3,9 +3,9 @@
 #pragma once
 
 #include "runtime/core/cancel.hpp"
+#include "runtime/core/waiting.hpp"
 #include "runtime/device/stream.hpp"
 
-#include <condition_variable>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -30,7 +30,7 @@ class parameter_gate {
  private:
   std::size_t units_;
   std::mutex mutex_;
-  std::condition_variable changed_;
+  wait_condition changed_;
   std::vector<char> closed_;  ///< of each unit; empty until gates were closed for the first time
   std::vector<std::shared_ptr<device_event>> points_;
   std::function<void(const std::shared_ptr<device_event>&)> wait_;

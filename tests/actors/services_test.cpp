@@ -116,6 +116,18 @@ TEST_CASE("DATA-1: the loader answers by the request alone, whatever came before
   CHECK(tokens(0) == first);
 }
 
+TEST_CASE("a loader outlives what is asked late, for a generation that has ended", "[actors]") {
+  serving it(tests::tiny_job(1, 1));
+  const auto loader = it.loader();
+  const tests::ending end(loader);
+  it.context()->transport->end_generation(first_generation);
+  CHECK_FALSE(it.ask<messages::batch_ready>(loader, request(0)));
+  CHECK_FALSE(end.has_come());
+  auto next = request(0);
+  next.at.generation = runtime::generation_id(2);
+  CHECK(it.ask<messages::batch_ready>(loader, next));
+}
+
 TEST_CASE("a loader that fails ends with a reason that names it", "[actors]") {
   auto job = tests::tiny_job(1, 1);
   job.faults.fault = "loader@1";

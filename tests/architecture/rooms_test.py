@@ -7,7 +7,7 @@ import sys
 # room -> what it may include besides itself and the standard library
 MAY = {
     "kernels": ["cpuid.h", "immintrin.h", "cuda", "cublas", "cudnn", "dnnl", "oneapi/", "hwy/", "omp.h", "dlfcn.h"],
-    "runtime": ["kernels/", "cuda", "nccl", "ucp/", "uct/", "ucs/", "spdlog/", "fmt/", "nlohmann/", "openssl/", "xxhash.h", "pcre2.h", "utf8proc.h", "sentencepiece_processor.h", "lua.hpp", "omp.h", "zlib.h", "zstd.h", "unicode/", "curl/"],
+    "runtime": ["boost/", "sanitizer/", "kernels/", "cuda", "nccl", "ucp/", "uct/", "ucs/", "spdlog/", "fmt/", "nlohmann/", "openssl/", "xxhash.h", "pcre2.h", "utf8proc.h", "sentencepiece_processor.h", "lua.hpp", "omp.h", "zlib.h", "zstd.h", "unicode/", "curl/"],
     "messages": ["runtime/core/", "runtime/tensor/", "runtime/layout/", "runtime/schedule/", "runtime/telemetry/", "caf/", "fmt/"],
     "actors": ["messages/", "runtime/", "caf/", "fmt/", "CLI/", "yaml-cpp/", "nlohmann/"],
     "examples": ["actors/", "messages/", "runtime/", "caf/", "fmt/"],
@@ -20,8 +20,8 @@ ONLY = {
     "CLI/": ["actors/command/"],
     "yaml-cpp/": ["actors/command/"],
     "cuda": ["kernels/cuda/", "kernels/cudnn/", "runtime/device/cuda/", "runtime/collective/nccl/", "tests/emulator/", "tests/kernels_cuda/", "tests/support/"],
-    "boost/": ["tests/emulator/"],
-    "sanitizer/": ["tests/emulator/"],
+    "boost/": ["runtime/device/", "tests/emulator/"],
+    "sanitizer/": ["runtime/device/", "tests/emulator/"],
     "cublas": ["kernels/cuda/", "tests/emulator/"],
     "cudnn": ["kernels/cudnn/"],
     "nccl": ["runtime/collective/nccl/", "tests/emulator/", "tests/kernels_cuda/", "tests/support/"],

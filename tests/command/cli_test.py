@@ -57,7 +57,7 @@ def check_help(folder):
                     "preprocess", "conversations", "merge-datasets", "train", "train gpt", "plot", "checkpoint",
                     "checkpoint ls", "checkpoint show", "checkpoint verify", "checkpoint diff",
                     "checkpoint export", "checkpoint import",
-                    "eval", "generate", "layout", "completion", "completion bash", "manual", "memory", "doctor",
+                    "eval", "generate", "layout", "completion", "completion bash", "manual", "simulate", "memory", "doctor",
                     "schedule", "schedule plan", "schedule check", "schedule simulate"]:
         page = works(*command.split(), "--help")
         if not page.startswith(f"troupe {command}".strip() + ":"):

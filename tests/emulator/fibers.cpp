@@ -3,6 +3,14 @@
 #include <boost/context/protected_fixedsize_stack.hpp>
 #include <utility>
 
+#if defined(__has_feature)  // clang tells otherwise than GCC
+#if __has_feature(address_sanitizer) && !defined(__SANITIZE_ADDRESS__)
+#define __SANITIZE_ADDRESS__
+#endif
+#if __has_feature(thread_sanitizer) && !defined(__SANITIZE_THREAD__)
+#define __SANITIZE_THREAD__
+#endif
+#endif
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/common_interface_defs.h>
 #endif

@@ -9,20 +9,36 @@
 
 namespace troupe::runtime {
 local_group::local_group(axis along, int size, cancel_token generation)
-    : along_(along), size_(size), token_(std::move(generation)), offers_(std::size_t(size)) {
+    : along_(along),
+      size_(size),
+      tokens_(std::size_t(size), generation),
+      offers_(std::size_t(size)) {
   for (auto& points : points_)
     points.resize(std::size_t(size));
   queues_.resize(std::size_t(size));
-  waker_ = token_.on_cancel([this] {
+  wakers_.push_back(waker(generation));
+}
+
+std::shared_ptr<void> local_group::waker(const cancel_token& of) {
+  return of.on_cancel([this] {
     const std::lock_guard lock(mutex_);
     changed_.notify_all();
   });
 }
 
+void local_group::release_by(int rank, const cancel_token& own) {
+  auto wakes = waker(own);  // which locks
+  const std::lock_guard lock(mutex_);
+  tokens_.at(std::size_t(rank)) = own;
+  wakers_.push_back(std::move(wakes));
+}
+
 void local_group::meet(int rank, stream* stream) {
   auto point = stream == nullptr ? nullptr : stream->mark();
   std::unique_lock lock(mutex_);
-  if (token_.is_cancelled())
+  if (left_)  // who has left does not come: so wait for one's own release
+    changed_.wait(lock, [&] { return is_released(rank); });
+  if (is_released(rank))
     leave(lock);
   const auto round = round_;
   auto& points = points_[round % 2];
@@ -35,7 +51,7 @@ void local_group::meet(int rank, stream* stream) {
     ++round_;
     changed_.notify_all();
   } else {
-    changed_.wait(lock, [&] { return round_ != round || token_.is_cancelled(); });
+    changed_.wait(lock, [&] { return round_ != round || is_released(rank); });
     if (round_ == round)
       leave(lock);
   }
@@ -55,6 +71,7 @@ void local_group::check_offers() {
 }
 
 void local_group::leave(std::unique_lock<std::mutex>& lock) {
+  left_ = true;
   changed_.wait(lock, [&] { return readers_ == 0; });
   const auto queues = queues_;
   lock.unlock();
@@ -68,16 +85,19 @@ void local_group::leave(std::unique_lock<std::mutex>& lock) {
   throw cancelled();
 }
 
-local_group::reading::reading(local_group& of) : of_(of) {
+local_group::reading::reading(local_group& of, int rank) : of_(of) {
   std::unique_lock lock(of_.mutex_);
-  if (of_.token_.is_cancelled())  // somebody may have left already
+  // Where all are released together somebody may have left already, and where not, this rank's
+  // token comes later.
+  of_.changed_.wait(lock, [&] { return !of_.left_ || of_.is_released(rank); });
+  if (of_.is_released(rank))
     of_.leave(lock);
   ++of_.readers_;
 }
 
 local_group::reading::~reading() {
   const std::lock_guard lock(of_.mutex_);
-  if (--of_.readers_ == 0 && of_.token_.is_cancelled())
+  if (--of_.readers_ == 0 && of_.left_)
     of_.changed_.notify_all();
 }
 
@@ -100,7 +120,7 @@ void local_communicator::sum(
   for (const auto& of_rank : group_->offers_)
     for (const auto* part : of_rank.parts)
       sources.push_back(at(part, begin * element));
-  const local_group::reading everybody(*group_);
+  const local_group::reading everybody(*group_, rank_);
   ordered_sum(stream, type, to, sources, end - begin);
 }
 
@@ -118,7 +138,7 @@ void local_communicator::all_reduce_sum(
   sum(stream, type, at(to, begin * element), begin, ends[std::size_t(rank_)]);
   group_->meet(rank_, &stream);
   {
-    const local_group::reading everybody(*group_);
+    const local_group::reading everybody(*group_, rank_);
     for (int r = 0; r < size(); ++r) {
       const auto from = begin_of(ends, r) * element;
       const auto* const theirs = group_->offers_[std::size_t(r)].to;
@@ -140,7 +160,7 @@ void local_communicator::reduce_scatter_sum(
 void local_communicator::all_gather(stream& stream, const void* mine, void* to, offsets ends) {
   meet(stream, {.call = collective_call::all_gather(ends), .parts = {mine}});
   {
-    const local_group::reading everybody(*group_);
+    const local_group::reading everybody(*group_, rank_);
     for (int r = 0; r < size(); ++r)
       copy_unless_same(stream,
                        at(to, begin_of(ends, r)),
@@ -154,7 +174,7 @@ void local_communicator::all_to_all(
     stream& stream, const void* from, offsets from_ends, void* to, offsets to_ends) {
   meet(stream, {.call = collective_call::all_to_all(from_ends), .parts = {from}});
   {
-    const local_group::reading everybody(*group_);
+    const local_group::reading everybody(*group_, rank_);
     for (int r = 0; r < size(); ++r) {
       const auto& theirs = group_->offers_[std::size_t(r)];
       const auto bytes = size_of_cut(theirs.call.ends, rank_);
@@ -172,7 +192,7 @@ void local_communicator::all_to_all(
 void local_communicator::broadcast(stream& stream, void* data, std::int64_t bytes, int root) {
   meet(stream, {.call = collective_call::broadcast(bytes, root), .parts = {data}});
   if (rank_ != root) {
-    const local_group::reading everybody(*group_);
+    const local_group::reading everybody(*group_, rank_);
     copy_unless_same(stream, data, group_->offers_[std::size_t(root)].parts[0], bytes);
   }
   group_->meet(rank_, &stream);

@@ -4,8 +4,8 @@
 
 #include "runtime/collective/call.hpp"
 #include "runtime/core/cancel.hpp"
+#include "runtime/core/waiting.hpp"
 
-#include <condition_variable>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -17,6 +17,11 @@ namespace troupe::runtime {
 class local_group {
  public:
   local_group(axis along, int size, cancel_token generation);
+
+  /// From now on this rank is released by a token of its own, as ranks of several processes are.
+  /// Before the rank's first operation. Once it has left, the others wait until their own tokens
+  /// are set.
+  void release_by(int rank, const cancel_token& own);
 
  private:
   friend class local_communicator;
@@ -33,11 +38,11 @@ class local_group {
   /// `cancelled`, and broken_promise on every rank.
   void meet(int rank, stream* stream);
 
-  /// For the time of its life everybody's arrays can be read: nobody leaves a cancelled generation
-  /// meanwhile. That time is bounded, as nothing waits in it. Throws `cancelled`.
+  /// For the time of its life this rank can read everybody's arrays: nobody leaves a cancelled
+  /// generation meanwhile. That time is bounded, as nothing waits in it. Throws `cancelled`.
   class reading {
    public:
-    explicit reading(local_group& of);
+    reading(local_group& of, int rank);
     ~reading();
     reading(const reading&) = delete;
     reading& operator=(const reading&) = delete;
@@ -47,15 +52,18 @@ class local_group {
   };
 
   [[noreturn]] void leave(std::unique_lock<std::mutex>& lock);
+  bool is_released(int rank) const { return tokens_[std::size_t(rank)].is_cancelled(); }
+  std::shared_ptr<void> waker(const cancel_token& of);
   void check_offers();
 
   const axis along_;
   const int size_;
-  const cancel_token token_;
+  std::vector<cancel_token> tokens_;  ///< of each rank
   std::mutex mutex_;
-  std::condition_variable changed_;
+  wait_condition changed_;
   int arrived_ = 0;
   int readers_ = 0;
+  bool left_ = false;  ///< somebody has: arrays of theirs may be gone
   std::uint64_t round_ = 0;
   std::vector<offer> offers_;  ///< of each rank; valid between two meetings
   /// Where each rank's stream was when it arrived, of this meeting and the one before: who is a
@@ -63,7 +71,7 @@ class local_group {
   std::vector<std::shared_ptr<device_event>> points_[2];
   std::vector<std::shared_ptr<device_queue>> queues_;  ///< of each rank that has come, if any
   std::string broken_;                                 ///< what the ranks disagreed on
-  std::shared_ptr<void> waker_;
+  std::vector<std::shared_ptr<void>> wakers_;
 };
 
 class local_communicator final : public communicator {

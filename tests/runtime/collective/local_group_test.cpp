@@ -202,3 +202,37 @@ TEST_CASE("a rank that leaves a cancelled sum may free its memory: nobody reads 
   end.join();
   CHECK(poisoned == 0);
 }
+
+TEST_CASE("a rank with a token of its own leaves alone, and nobody reads its arrays any more",
+          "[collective]") {
+  const cancel_token all, own;
+  const auto group = std::make_shared<local_group>(axis::data, 2, all);
+  group->release_by(1, own);
+  std::atomic<bool> passed = false;
+  std::string first = "nothing", second = "nothing";
+  std::thread stays([&] {
+    local_communicator mine(group, 0);
+    try {
+      mine.barrier();  // the other does not come
+      passed = true;
+    } catch (const cancelled&) {
+      first = "cancelled";
+    }
+  });
+  std::thread leaves([&] {
+    own.cancel();
+    local_communicator mine(group, 1);
+    try {
+      mine.barrier();
+    } catch (const cancelled&) {
+      second = "cancelled";
+    }
+  });
+  leaves.join();
+  CHECK(second == "cancelled");
+  CHECK_FALSE(passed);
+  all.cancel();
+  stays.join();
+  CHECK(first == "cancelled");
+  CHECK_FALSE(passed);
+}

@@ -1,0 +1,197 @@
+#include "actors/command/commands.hpp"
+#include "actors/simulation/seed_workers.hpp"
+#include "runtime/core/error.hpp"
+#include "runtime/core/log.hpp"
+#include "runtime/core/progress.hpp"
+#include "runtime/machine/machine.hpp"
+
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <unistd.h>
+
+namespace troupe::command {
+namespace {
+
+namespace fs = std::filesystem;
+using actors::simulation::found_failure;
+
+struct simulate_flags {
+  std::uint64_t first = 1, last = 100;
+  std::optional<std::int64_t> seed;
+  fs::path trace;
+  std::optional<std::int64_t> jobs;
+  std::string mutant;
+  bool list = false;
+};
+
+constexpr std::int64_t most_jobs = 1024;
+
+void take_seeds(simulate_flags& to, const std::string& flag, const std::string& word) {
+  const char* const end = word.data() + word.size();
+  const auto middle = std::from_chars(word.data(), end, to.first);
+  auto last = middle;
+  to.last = to.first;
+  if (middle.ptr != end && *middle.ptr == '-')
+    last = std::from_chars(middle.ptr + 1, end, to.last);
+  if (middle.ec != std::errc() || last.ec != std::errc() || last.ptr != end || to.first == 0
+      || to.last < to.first || to.last > std::uint64_t(largest_count))
+    throw usage_error(
+        "{} takes seeds as A-B, 1 or more, A not above B; not '{}'", flag, shown(word));
+}
+
+std::vector<std::string> mutant_names() {
+  std::vector<std::string> out;
+  for (const auto& x : actors::planted_bugs)
+    out.emplace_back(x.name);
+  return out;
+}
+
+int list_mutants() {
+  for (const auto& x : actors::planted_bugs)
+    fmt::print("{:<20}{}\n", x.name, x.about);
+  return 0;
+}
+
+/// In memory where there is such a place: a run saves and is read back within milliseconds.
+fs::path scratch() {
+  std::error_code none;
+  const fs::path memory = "/dev/shm";
+  const auto base = fs::is_directory(memory, none) ? memory : fs::temp_directory_path();
+  return base / fmt::format("troupe-simulate-{}", ::getpid());
+}
+
+/// Removed with its contents at the end.
+struct scratch_folder {
+  fs::path path = scratch();
+  ~scratch_folder() {
+    std::error_code ignored;
+    fs::remove_all(path, ignored);
+  }
+};
+
+std::string replay(std::uint64_t seed, const std::string& mutant) {
+  return fmt::format("troupe simulate --seed {}{} --trace seed-{}.txt",
+                     seed,
+                     mutant.empty() ? "" : " --mutant " + mutant,
+                     seed);
+}
+
+int tell_failure(const found_failure& x, const std::string& mutant) {
+  fmt::print("seed {} fails:\n", x.seed);
+  for (const auto& text : x.wrong)
+    fmt::print("  {}\n", text);
+  fmt::print("to see it again: {}\n", replay(x.seed, mutant));
+  return 1;
+}
+
+int simulate_one(const simulate_flags& flags, actors::planted_bug bug) {
+  const scratch_folder folder;
+  runtime::set_log_level(runtime::severity::error);
+  actors::simulation::seed_judge judge(folder.path);
+  actors::simulation::seed_options options{.bug = bug};
+  // Each line at once: a run that crashes is to be seen up to there.
+  const auto close = [](std::FILE* file) { return file == nullptr ? 0 : std::fclose(file); };
+  std::unique_ptr<std::FILE, decltype(close)> trace(nullptr, close);
+  int refused = 0;
+  if (!flags.trace.empty()) {
+    trace.reset(std::fopen(flags.trace.c_str(), "we"));
+    if (trace == nullptr)
+      throw runtime::io_error(
+          "cannot write the trace '{}': {}", flags.trace.string(), runtime::system_message(errno));
+    options.trace = [&](std::string_view line) {
+      const auto written = std::fwrite(line.data(), 1, line.size(), trace.get());
+      if ((written < line.size() || std::fflush(trace.get()) != 0) && refused == 0)
+        refused = errno;
+    };
+  }
+  const auto seed = std::uint64_t(*flags.seed);
+  const auto verdict = judge.judge(seed, options);
+  if (refused != 0)
+    throw runtime::io_error(
+        "the trace '{}' is not whole: {}", flags.trace.string(), runtime::system_message(refused));
+  if (!verdict.wrong.empty())
+    return tell_failure({seed, verdict.wrong}, flags.mutant);
+  fmt::print("seed {} holds: {} turns, {:.3f} s of virtual time, choices {:016x}\n",
+             seed,
+             verdict.turns,
+             double(verdict.ns) / 1e9,
+             verdict.hash);
+  return 0;
+}
+
+int simulate_many(const simulate_flags& flags, actors::planted_bug bug) {
+  const scratch_folder folder;
+  const auto count = flags.last - flags.first + 1;
+  const auto jobs = flags.jobs.value_or(runtime::look_at_processor().usable());
+  runtime::progress_bar bar("simulating", count, "seeds");
+  const auto result
+      = actors::simulation::search({.first = flags.first,
+                                    .last = flags.last,
+                                    .jobs = int(std::min(std::uint64_t(jobs), count)),
+                                    .bug = bug,
+                                    .folder = folder.path,
+                                    .progress = [&](std::uint64_t done) { bar.advance_to(done); }});
+  if (result.failure)
+    return tell_failure(*result.failure, flags.mutant);
+  fmt::print("seeds {} to {} hold: {} turns, somebody died in {} of them\n",
+             flags.first,
+             flags.last,
+             result.turns,
+             result.deaths);
+  return 0;
+}
+
+int simulate(const simulate_flags& flags) {
+  if (flags.list)
+    return list_mutants();
+  if (!flags.trace.empty() && !flags.seed)
+    throw usage_error("--trace writes the choices of one seed: give it with --seed");
+  const auto bug = actors::planted_bug_from(flags.mutant).value_or(actors::planted_bug::none);
+  return flags.seed ? simulate_one(flags, bug) : simulate_many(flags, bug);
+}
+
+}  // namespace
+
+void add_simulate(command_line& program) {
+  const auto flags = std::make_shared<simulate_flags>();
+  auto& to = program.command(
+      "simulate",
+      "Searches for holes in the protocol of the actors: trains small models under orders, delays "
+      "and deaths that seeds choose, and compares each run with an undisturbed one.",
+      [flags] { return simulate(*flags); });
+  to.group("What is simulated");
+  to.value({.name = "--seeds",
+            .type = "A-B",
+            .help = "The seeds, each a run of its own. The search ends at the first that fails. "
+                    "Default: 1-100."},
+           [flags](const std::string& flag, const std::string& word) {
+             take_seeds(*flags, flag, word);
+           });
+  to.value({.name = "--seed",
+            .type = "N",
+            .help = "This seed alone, in this process: what goes wrong in it can be debugged."},
+           whole(flags->seed, 1, largest_count));
+  to.value({.name = "--mutant",
+            .type = "NAME",
+            .help = "Plants this bug in every disturbed run: it must be found."},
+           one_of(flags->mutant, mutant_names()));
+  to.toggle("--mutants", "Lists the bugs that can be planted, and exits.", [flags] {
+    flags->list = true;
+  });
+  to.group("How");
+  to.value({.name = "--trace",
+            .type = "FILE",
+            .help = "With --seed: every turn of the run, a line each, its virtual time, who had it "
+                    "and what for. A seed always gives the same bytes."},
+           text(flags->trace));
+  to.value({.name = "--jobs",
+            .type = "N",
+            .help = "Processes that search at once. Default: as many as processors are usable."},
+           whole(flags->jobs, 1, most_jobs));
+  to.note("The guide: docs/guides/simulate.md.");
+}
+
+}  // namespace troupe::command

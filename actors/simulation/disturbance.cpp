@@ -1,0 +1,121 @@
+#include "actors/simulation/disturbance.hpp"
+
+#include <fmt/format.h>
+
+namespace troupe::actors::simulation {
+namespace {
+
+using kind = disturbance::kind;
+
+std::string_view text_of(kind x) {
+  switch (x) {
+    case kind::kill_actor:
+      return "kill";
+    case kind::kill_process:
+      return "kill the process of";
+    case kind::kill_lane:
+      return "fail";
+    case kind::drain:
+      return "ask for the end";
+    case kind::part:
+      return "part";
+    case kind::slow_disk:
+      return "slow disk";
+    case kind::refuse_disk:
+      return "refusing disk";
+    default:
+      return "stale messages to";
+  }
+}
+
+disturbance draw_death(choices& from) {
+  if (from.happens(0.3))
+    return {.what = kind::kill_lane,
+            .who = from.one_of({"lane", "lane", "reduce"}),
+            .which = from.below(8),
+            .at_ns = 1 + from.below(from.one_of({3, 30, 150}))};
+  disturbance out{.what = kind::kill_actor,
+                  .who = from.one_of({"stage",
+                                      "stage",
+                                      "stage",
+                                      "replica",
+                                      "loader",
+                                      "checkpointer",
+                                      "monitor",
+                                      "node",
+                                      "supervisor"}),
+                  .which = from.below(8)};
+  if (from.happens(0.7)) {
+    const auto all = moments();
+    out.moment
+        = moment_of_step{all[from.below(all.size())], 1 + from.below(from.one_of({2, 6, 40}))};
+  } else {
+    out.at_ns = from.below(from.one_of({1'000, 1'000'000, 1'000'000'000}));
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<std::string> moments() {
+  return {"ready",
+          "run_step",
+          "activation",
+          "gradient",
+          "batch_ready",
+          "vote",
+          "decision",
+          "applied",
+          "take_snapshot",
+          "snapshot",
+          "save",
+          "saved",
+          "lane_done",
+          "committed",
+          "validated",
+          "conclude",
+          "shut_down",
+          "meet"};
+}
+
+std::vector<disturbance> draw_disturbances(choices& from) {
+  std::vector<disturbance> out;
+  for (auto deaths = from.one_of({0, 0, 0, 1, 1, 2}); deaths > 0; --deaths)
+    out.push_back(draw_death(from));
+  if (from.happens(0.2))
+    out.push_back({.what = kind::slow_disk, .lasts_ns = 1 + from.below(2'000'000'000)});
+  if (from.happens(0.2))
+    out.push_back({.what = kind::refuse_disk, .how_often = 1 + from.below(3)});
+  if (from.happens(0.25))
+    out.push_back(
+        {.what = kind::stale,
+         .who = "stage",
+         .which = from.below(8),
+         .moment = moment_of_step{from.one_of({"run_step", "lane_done", "activation", "vote"}),
+                                  1 + from.below(10)}});
+  if (from.happens(0.1)) {
+    const auto all = moments();
+    out.push_back({.what = kind::drain,
+                   .moment = moment_of_step{all[from.below(all.size())], 1 + from.below(6)}});
+  }
+  return out;
+}
+
+std::string to_string(const disturbance& x) {
+  auto out = std::string(text_of(x.what));
+  if (!x.who.empty())
+    out += fmt::format(" {} {}", x.who, x.which);
+  if (x.moment)
+    out += fmt::format(" at the {}. {}", x.moment->count, x.moment->message);
+  else if (x.what == kind::kill_lane)
+    out += fmt::format(" at its {}. piece of work", x.at_ns);
+  else if (x.what == kind::kill_actor)
+    out += fmt::format(" at {} ns", x.at_ns);
+  if (x.lasts_ns > 0)
+    out += fmt::format(", {} ns", x.lasts_ns);
+  if (x.how_often > 0)
+    out += fmt::format(", {} times", x.how_often);
+  return out;
+}
+
+}  // namespace troupe::actors::simulation

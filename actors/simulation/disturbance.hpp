@@ -1,0 +1,54 @@
+// What a simulated run meets besides an unlucky order: deaths, parted networks, slow and refusing
+// disks, messages of other generations.
+
+#pragma once
+
+#include "actors/simulation/choices.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace troupe::actors::simulation {
+
+/// When a message of this name is about to be handled for the n-th time, by whoever.
+struct moment_of_step {
+  std::string message;  ///< "decision"
+  std::uint64_t count = 1;
+};
+
+struct disturbance {
+  enum class kind {
+    kill_actor,    ///< it ends, by its own fault
+    kill_process,  ///< and all that it hosts
+    kill_lane,     ///< its n-th piece of work fails
+    drain,         ///< somebody asks for an early end
+    part,          ///< messages from one process to another wait
+    slow_disk,     ///< each file takes long
+    refuse_disk,   ///< files cannot be written
+    stale,         ///< a message of another generation comes
+  };
+
+  kind what = kind::kill_actor;
+  std::string who = {};     ///< an actor's name: "stage"; a process's number
+  std::uint64_t which = 0;  ///< of those with that name, modulo how many live
+  std::uint64_t at_ns = 0;  ///< virtual time; where no moment is given. Of a lane: its work
+  std::optional<moment_of_step> moment = {};
+  std::uint64_t lasts_ns = 0;   ///< of parts, and of slow disks each file
+  std::uint64_t how_often = 0;  ///< of refusals
+};
+
+/// In the reason with which a run ends that was killed.
+inline constexpr std::string_view killed_text = "killed by the simulation";
+
+/// Messages whose handling is a moment.
+std::vector<std::string> moments();
+
+/// Of the kinds that the present protocol is to survive, or to end at in order: a run has none,
+/// one or two.
+std::vector<disturbance> draw_disturbances(choices& from);
+std::string to_string(const disturbance& x);
+
+}  // namespace troupe::actors::simulation

@@ -1,0 +1,255 @@
+#include "actors/simulation/play.hpp"
+
+#include "actors/node/node.hpp"
+#include "actors/simulation/virtual_process.hpp"
+#include "actors/simulation/world.hpp"
+#include "actors/supervisor/supervisor.hpp"
+#include "messages/core/error.hpp"
+#include "runtime/core/error.hpp"
+#include "runtime/core/file.hpp"
+#include "runtime/core/hash.hpp"
+
+#include <caf/send.hpp>
+#include <caf/system_messages.hpp>
+
+#include <algorithm>
+#include <stdexcept>
+#include <typeinfo>
+#include <utility>
+
+namespace troupe::actors::simulation {
+namespace {
+
+/// A run that takes more turns than this does not end.
+constexpr std::uint64_t most_turns = 200'000;
+
+/// What the simulation's viewer is told. Its name tells it from other actors.
+struct viewer_state {
+  static constexpr const char* name = "viewer";
+};
+
+messages::viewer_actor::behavior_type simulation_viewer(
+    messages::viewer_actor::stateful_pointer<viewer_state>, seen_run* to) {
+  return {[to](const messages::committed& x) { to->committed.push_back(x.report); },
+          [to](const messages::validated& x) { to->validated.push_back(x.report); }};
+}
+
+std::type_index type_of_moment(const std::string& name) {
+  static const std::map<std::string, std::type_index> all
+      = {{"ready", typeid(messages::ready)},
+         {"meet", typeid(messages::meet)},
+         {"run_step", typeid(messages::run_step)},
+         {"activation", typeid(messages::activation)},
+         {"gradient", typeid(messages::gradient)},
+         {"batch_ready", typeid(messages::batch_ready)},
+         {"vote", typeid(messages::vote)},
+         {"decision", typeid(messages::decision)},
+         {"applied", typeid(messages::applied)},
+         {"take_snapshot", typeid(messages::take_snapshot)},
+         {"snapshot", typeid(messages::snapshot)},
+         {"save", typeid(messages::save)},
+         {"saved", typeid(messages::saved)},
+         {"lane_done", typeid(messages::lane_done)},
+         {"committed", typeid(messages::committed)},
+         {"validated", typeid(messages::validated)},
+         {"conclude", typeid(messages::conclude)},
+         {"shut_down", typeid(messages::shut_down)}};
+  const auto found = all.find(name);
+  if (found == all.end())
+    throw runtime::input_error("no message is called '{}'", name);
+  return found->second;
+}
+
+/// One run while it is played.
+class played_run {
+ public:
+  played_run(const small_prepared& job, const run_plan& how)
+      : how_(how),
+        job_(job.job.opened().job),
+        world_(how.seed, how.how, how.trace),
+        network_(world_, {how.seed, 2}, how.how),
+        process_(network_.add_process(network_.add_host(), told(job))) {}
+
+  seen_run run(const messages::job_description& description) {
+    arrange();
+    const std::shared_ptr<const node_context> context = process_.context();
+    auto root = world_.system().spawn(node, context);
+    auto head = world_.system().spawn(supervisor, root, description, context);
+    for (const auto id : {root.id(), head.id()})
+      network_.belongs(id, process_);
+    head->attach_functor([this](const caf::error& reason) { out_.end = outcome_of(reason); });
+    while (world_.running() > 0 && world_.turns() < most_turns && world_.turn()) {
+    }
+    look_at_the_rest();
+    return std::move(out_);
+  }
+
+ private:
+  node_context told(const small_prepared& job) {
+    auto out = *job.job.node;
+    out.bug = how_.bug;
+    out.viewers["simulation"] = [this](caf::actor_system& in, const drain_request& ask) {
+      drain_ = ask;
+      return in.spawn(simulation_viewer, &out_);
+    };
+    out.before_write = [this] { meet_disk(); };
+    return out;
+  }
+
+  void arrange() {
+    for (const auto& x : how_.disturbances) {
+      how_.trace->note(to_string(x));
+      if (x.what == disturbance::kind::slow_disk)
+        disk_ns_ = x.lasts_ns;
+      else if (x.what == disturbance::kind::refuse_disk)
+        refusals_ = x.how_often;
+      else if (x.what == disturbance::kind::kill_lane)
+        network_.before_work([this](const std::string& lane) { work(lane); });
+      else if (x.moment)
+        waiting_.push_back({x, type_of_moment(x.moment->message), 0});
+      else
+        world_.at(x.at_ns, to_string(x), [this, x] { strike(x); });
+    }
+    if (!waiting_.empty())
+      world_.before_turn([this](caf::actor_id, std::type_index what) { look(what); });
+  }
+
+  struct waiting {
+    disturbance what;
+    std::type_index type;
+    std::uint64_t count;
+  };
+
+  // Before the message is handled; but the end of a process runs turns of its own, and cannot stand
+  // within another.
+  void look(std::type_index message) {
+    for (auto& x : waiting_) {
+      if (x.type != message || ++x.count != x.what.moment->count)
+        continue;
+      if (x.what.what == disturbance::kind::kill_process) {
+        world_.at(0, to_string(x.what), [this, what = x.what] { strike(what); });
+        continue;
+      }
+      how_.trace->note(to_string(x.what));
+      strike(x.what);
+    }
+  }
+
+  void strike(const disturbance& x) {
+    if (x.what == disturbance::kind::drain && drain_) {
+      out_.drained = true;
+      return drain_("the simulation");
+    }
+    std::vector<world::known_actor> found;
+    for (auto& one : world_.living())
+      if (one.name == x.who)
+        found.push_back(std::move(one));
+    if (found.empty() || out_.end)
+      return;
+    const auto& victim = found[x.which % found.size()];
+    const auto actor = world_.find(victim.number);
+    if (x.what == disturbance::kind::stale)
+      return send_stale(caf::actor_cast<messages::stage_actor>(actor));
+    out_.killed.push_back(world_.name_of(victim.number));
+    if (x.what == disturbance::kind::kill_process)
+      return network_.kill(*network_.process_of(victim.number));
+    caf::anon_send(actor,
+                   caf::exit_msg{actor.address(),
+                                 messages::make_error(
+                                     messages::ec::protocol_violated,
+                                     fmt::format("{}: {}", out_.killed.back(), killed_text))});
+  }
+
+  // The lanes of one kind are counted in the order in which they first have work.
+  void work(const std::string& lane) {
+    auto& known = lanes_[lane.substr(0, lane.find(' '))];
+    auto at
+        = std::find_if(known.begin(), known.end(), [&](const auto& x) { return x.first == lane; });
+    if (at == known.end())
+      at = known.insert(known.end(), {lane, 0});
+    ++at->second;
+    for (const auto& x : how_.disturbances)
+      if (x.what == disturbance::kind::kill_lane && lane.starts_with(x.who) && x.at_ns == at->second
+          && x.which % 4 == std::uint64_t(at - known.begin())) {
+        out_.killed.push_back(lane);
+        throw std::runtime_error(fmt::format("{}: {}", lane, killed_text));
+      }
+  }
+
+  // Of the generation before, and of one that nobody has told of yet.
+  void send_stale(const messages::stage_actor& to) {
+    const auto step = runtime::step_id(out_.committed.size() + 1);
+    const auto& by = *process_.context()->messages;
+    for (const auto generation : {runtime::generation_id(0), runtime::generation_id(7)}) {
+      by.send_from_outside(
+          to,
+          messages::decision{
+              .generation = generation, .step = step, .update = 1, .learning_rate = 1});
+      by.send_from_outside(to, messages::activation{{.generation = generation, .step = step}, {}});
+      by.send_from_outside(
+          to, messages::run_step{.generation = generation, .step = step, .microbatches = 1});
+      by.send_from_outside(to, messages::take_snapshot{generation, step});
+    }
+  }
+
+  void meet_disk() {
+    if (disk_ns_ > 0)
+      runtime::sleep_for(std::chrono::nanoseconds(disk_ns_));
+    if (refusals_ == 0)
+      return;
+    --refusals_;
+    out_.disk_refused = true;
+    throw runtime::io_error("the simulation's disk refuses");
+  }
+
+  void look_at_the_rest() {
+    out_.turns = world_.turns();
+    out_.ns = world_.now_ns();
+    out_.leased = process_.leases().leased();
+    out_.dropped = process_.leases().counters().dropped;
+    out_.fibers_left = world_.on_fibers();
+    out_.stuck_lanes = world_.fibers()->stuck();
+    if (world_.running() > 0)
+      for (const auto& x : world_.living())
+        out_.actors_left.push_back(world_.name_of(x.number));
+    if (!job_.checkpoints.save.empty())
+      read_saved(job_.checkpoints.save);
+  }
+
+  void read_saved(const std::filesystem::path& folder) {
+    std::error_code missing;
+    for (const auto& x : std::filesystem::recursive_directory_iterator(folder, missing))
+      if (x.is_regular_file() && x.path().extension() == ".safetensors") {
+        const auto text = runtime::read_text(x.path());
+        out_.saved[std::filesystem::relative(x.path(), folder).string()]
+            = fmt::format("{:016x}", runtime::hash64(text));
+      }
+  }
+
+  run_plan how_;
+  runtime::training_job job_;
+  seen_run out_;
+  drain_request drain_;
+  std::map<std::string, std::vector<std::pair<std::string, std::uint64_t>>> lanes_;
+  std::uint64_t disk_ns_ = 0, refusals_ = 0;
+  std::vector<waiting> waiting_;
+  world world_;
+  virtual_network network_;
+  virtual_process& process_;
+};
+
+}  // namespace
+
+seen_run play(const small_prepared& job, const run_plan& how) {
+  const auto& folder = job.job.opened().job.checkpoints.save;
+  if (!folder.empty())
+    std::filesystem::remove_all(folder);
+  job.training->take_asked();
+  auto description = job.job.description;
+  description.viewers.emplace_back("simulation");
+  auto out = played_run(job, how).run(description);
+  out.samples = job.training->take_asked();
+  return out;
+}
+
+}  // namespace troupe::actors::simulation

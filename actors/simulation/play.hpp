@@ -1,0 +1,50 @@
+// One simulated run of one job, and what was seen of it.
+
+#pragma once
+
+#include "actors/job/run.hpp"
+#include "actors/simulation/disturbance.hpp"
+#include "actors/simulation/mix.hpp"
+#include "actors/simulation/small_job.hpp"
+#include "actors/simulation/turn_trace.hpp"
+#include "runtime/telemetry/step_report.hpp"
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace troupe::actors::simulation {
+
+struct run_plan {
+  std::uint64_t seed = 0;
+  mix how = calm();
+  std::vector<disturbance> disturbances = {};
+  planted_bug bug = planted_bug::none;
+  std::shared_ptr<turn_trace> trace = std::make_shared<turn_trace>();
+};
+
+/// What a viewer was told, what the run left behind, and how it ended.
+struct seen_run {
+  std::optional<outcome> end = {};  ///< nothing: nobody could go on, and it had not ended
+  std::vector<runtime::step_report> committed = {};
+  std::vector<runtime::validation_report> validated = {};
+  std::set<std::uint64_t> samples = {};  ///< asked for, of the training set
+  std::size_t leased = 0;                ///< at the end
+  std::uint64_t dropped = 0;  ///< tickets that nobody had redeemed when their generation ended
+  std::vector<std::string> actors_left = {}, fibers_left = {}, stuck_lanes = {};
+  std::map<std::string, std::string> saved = {};  ///< files of weights and moments, by name: hashes
+  /// Who was, while the run went on: "stage#12", "lane 0.1".
+  std::vector<std::string> killed = {};
+  bool drained = false;  ///< an early end was asked for
+  bool disk_refused = false;
+  std::uint64_t turns = 0, ns = 0;
+};
+
+/// In one virtual process. On this thread, which waits for nothing.
+seen_run play(const small_prepared& job, const run_plan& how);
+
+}  // namespace troupe::actors::simulation

@@ -1,0 +1,165 @@
+#include "actors/simulation/seed_judge.hpp"
+
+#include "runtime/core/error.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <utility>
+
+namespace troupe::actors::simulation {
+namespace {
+
+void complain_of_rest(const seen_run& x, std::vector<std::string>& to) {
+  if (!x.end)
+    to.push_back(fmt::format("the run does not end: after {} turns {} can go on",
+                             x.turns,
+                             x.actors_left.empty() ? "nobody" : "nobody, or for ever,"));
+  if (x.leased > 0)
+    to.push_back(fmt::format("{} tickets are still leased", x.leased));
+  if (!x.actors_left.empty())
+    to.push_back(fmt::format("actors are left: {}", fmt::join(x.actors_left, ", ")));
+  if (!x.fibers_left.empty())
+    to.push_back(fmt::format("work is left on: {}", fmt::join(x.fibers_left, ", ")));
+  if (!x.stuck_lanes.empty())
+    to.push_back(
+        fmt::format("lanes hang when they are dropped: {}", fmt::join(x.stuck_lanes, ", ")));
+}
+
+void complain_of_steps(const seen_run& x, const seen_run& calm, std::vector<std::string>& to) {
+  for (std::size_t i = 0; i < x.committed.size(); ++i) {
+    const auto& step = x.committed[i];
+    if (step.iteration != i + 1)
+      return to.push_back(fmt::format(
+          "the {}. step that is told is step {}, not {}", i + 1, step.iteration, i + 1));
+    if (i >= calm.committed.size())
+      return to.push_back(fmt::format("step {} is one too many", step.iteration));
+    if (step.state != calm.committed[i].state)
+      return to.push_back(fmt::format("the state after step {} is not that of the undisturbed run",
+                                      step.iteration));
+    if (step.lm_loss != calm.committed[i].lm_loss)
+      return to.push_back(fmt::format("the loss of step {} is {}, undisturbed {}",
+                                      step.iteration,
+                                      step.lm_loss,
+                                      calm.committed[i].lm_loss));
+  }
+}
+
+// A disk that refuses is tried again at another iteration; a save that takes long has the next one
+// wait.
+void complain_of_saved(const seen_run& x, const seen_run& calm, std::vector<std::string>& to) {
+  for (const auto& [name, hash] : x.saved)
+    if (const auto found = calm.saved.find(name);
+        found != calm.saved.end() && found->second != hash)
+      to.push_back(fmt::format("{} was saved otherwise than undisturbed", name));
+  const auto last = fmt::format("iter_{:07}", x.committed.size());
+  const auto is_last
+      = [&](const auto& entry) { return entry.first.find(last) != std::string::npos; };
+  if (!calm.saved.empty() && !x.committed.empty()
+      && std::none_of(x.saved.begin(), x.saved.end(), is_last))
+    to.push_back("the last iteration is not saved");
+}
+
+void complain_of_end(const seen_run& x, const seen_run& calm, std::vector<std::string>& to) {
+  if (!x.drained && x.committed.size() != calm.committed.size())
+    to.push_back(
+        fmt::format("{} of {} steps are committed", x.committed.size(), calm.committed.size()));
+  if (x.killed.empty() && x.dropped > 0)
+    to.push_back(fmt::format("{} tickets were redeemed by nobody", x.dropped));
+  complain_of_saved(x, calm, to);
+  if (x.drained)
+    return;
+  if (x.samples != calm.samples)
+    to.push_back(fmt::format("{} samples were asked for, undisturbed {}, or others",
+                             x.samples.size(),
+                             calm.samples.size()));
+  const auto losses = [](const seen_run& of) {
+    std::vector<std::pair<std::uint64_t, double>> out;
+    for (const auto& one : of.validated)
+      out.emplace_back(one.iteration, one.loss);
+    return out;
+  };
+  if (losses(x) != losses(calm))
+    to.push_back("what was told of validations is not what the undisturbed run told");
+}
+
+}  // namespace
+
+std::vector<std::string> complaints(const seen_run& seen, const seen_run& undisturbed) {
+  std::vector<std::string> out;
+  complain_of_rest(seen, out);
+  complain_of_steps(seen, undisturbed, out);
+  if (!seen.end)
+    return out;
+  const bool failed = seen.end->exit_code != 0;
+  if (!failed)
+    complain_of_end(seen, undisturbed, out);
+  else if (seen.killed.empty())
+    out.push_back(fmt::format("nobody died, and the run ended early: {}", seen.end->reason));
+  else if (std::none_of(seen.killed.begin(), seen.killed.end(), [&](const std::string& who) {
+             return seen.end->reason.find(fmt::format("{}: {}", who, killed_text))
+                    != std::string::npos;
+           }))
+    out.push_back(fmt::format("{} died, and the reason of the end names another: {}",
+                              fmt::join(seen.killed, " and "),
+                              seen.end->reason));
+  return out;
+}
+
+seed_judge::seed_judge(std::filesystem::path folder) : folder_(std::move(folder)) {
+  std::filesystem::create_directories(folder_);
+}
+
+seed_judge::~seed_judge() {
+  std::error_code ignored;
+  std::filesystem::remove_all(folder_, ignored);
+}
+
+bool seed_judge::is_repeated(std::uint64_t seed) {
+  return mixed(seed ^ 0x7261u) % 100 == 0;
+}
+
+seed_judge::shape_state& seed_judge::shape(std::uint64_t number) {
+  const auto found = shapes_.find(number);
+  if (found != shapes_.end())
+    return found->second;
+  shape_state made{prepare_small(small_job(number, folder_ / "checkpoints")), {}};
+  made.undisturbed = play(made.job, {});
+  const auto& job = made.job.job.opened().job;
+  if (auto wrong = complaints(made.undisturbed, made.undisturbed);
+      !wrong.empty() || made.undisturbed.committed.size() != job.train_iterations)
+    throw runtime::broken_promise(fmt::format(
+        "the undisturbed run of {} is wrong: {}", describe_shape(job), fmt::join(wrong, "; ")));
+  return shapes_.emplace(number, std::move(made)).first->second;
+}
+
+seed_verdict seed_judge::judge(std::uint64_t seed, const seed_options& options) {
+  choices from(seed, 0);
+  auto& about = shape(from.below(job_shapes));
+  const auto& job = about.job.job.opened().job;
+  run_plan how{.seed = seed,
+               .how = draw_mix(from),
+               .disturbances = draw_disturbances(from),
+               .bug = options.bug};
+  seed_verdict out;
+  const auto once = [&](const std::function<void(std::string_view)>& to) {
+    how.trace = std::make_shared<turn_trace>(to);
+    how.trace->note(fmt::format("seed {}", seed));
+    how.trace->note(describe_shape(job));
+    how.trace->note(to_string(how.how));
+    const auto seen = play(about.job, how);
+    out.turns = seen.turns;
+    out.ns = seen.ns;
+    out.died = !seen.killed.empty();
+    out.wrong = complaints(seen, about.undisturbed);
+    for (const auto& x : out.wrong)
+      how.trace->note(x);
+    return how.trace->hash();
+  };
+  out.hash = once(options.trace);
+  if (out.wrong.empty() && is_repeated(seed) && once({}) != out.hash)
+    out.wrong.push_back("run again, it made other choices: something but the seed decides");
+  return out;
+}
+
+}  // namespace troupe::actors::simulation

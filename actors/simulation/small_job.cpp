@@ -1,0 +1,169 @@
+#include "actors/simulation/small_job.hpp"
+
+#include "actors/simulation/choices.hpp"
+#include "runtime/core/error.hpp"
+#include "runtime/core/random.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <utility>
+
+namespace troupe::actors::simulation {
+namespace {
+
+runtime::gpt_config small_model(int layers) {
+  runtime::gpt_config m;
+  m.layers = layers;
+  m.hidden = 16;
+  m.heads = m.groups = 2;
+  m.head_size = 8;
+  m.ffn = 32;
+  m.sequence = m.positions = 6;
+  m.vocabulary = 29;
+  m.padded_vocabulary = 32;
+  return m;
+}
+
+void draw_schedule(runtime::training_job& job, choices& from) {
+  auto& schedule = job.layout.schedule;
+  if (job.layout.pipeline == 1)
+    return;
+  schedule.source
+      = from.one_of({"1f1b", "1f1b", "gpipe", "interleaved", "zb-h1", "zb-v", "dualpipe"});
+  if (schedule.source == "interleaved")
+    schedule.chunks_per_rank = 2;
+  if (schedule.source == "interleaved" || schedule.source == "zb-v")
+    job.training.model.layers = 4;
+}
+
+runtime::training_job drawn(choices from, const std::filesystem::path& folder) {
+  runtime::training_job job;
+  const int pipeline = from.one_of({1, 2, 2}), data = from.one_of({1, 2, 2}),
+            tensor = from.one_of({1, 1, 2});
+  job.training.model = small_model(2);
+  job.training.seed = 17;
+  job.training.precision
+      = from.one_of({runtime::dtype::f32, runtime::dtype::bf16, runtime::dtype::f16});
+  job.training.rate = {.maximum = 1e-2,
+                       .minimum = 1e-3,
+                       .warmup = 2,
+                       .decay = 20,
+                       .style = runtime::decay_style::cosine};
+  job.training.batch = {.micro = 1, .global = from.one_of({4, 4, 8}), .data_parallel = data};
+  job.layout = {.world = tensor * pipeline * data, .tensor = tensor, .pipeline = pipeline};
+  draw_schedule(job, from);
+  if (data > 1 && from.happens(0.25)) {
+    job.layout.replicas_per_worker = 2;
+    job.layout.world /= 2;
+  } else if (data > 1 && from.happens(0.7)) {
+    job.reduction = {.distributed_optimizer = from.happens(0.7),
+                     .bucket_size = 2048,
+                     .overlap_gradients = from.happens(0.7),
+                     .grain = 64};
+    job.reduction.overlap_parameters = job.reduction.distributed_optimizer
+                                       && job.reduction.overlap_gradients && from.happens(0.7);
+  }
+  job.layout.sequence_parallel = tensor > 1 && from.happens(0.5);
+  job.data.mock = true;  // made_up_samples, in truth
+  job.train_iterations = 4;
+  if (from.happens(0.6)) {
+    job.checkpoints.save = folder;
+    job.checkpoints.save_interval = from.one_of({0, 1, 2, 3});
+  }
+  if (from.happens(0.4)) {
+    job.watch.eval_interval = 2;
+    job.watch.eval_batches = 1;
+  }
+  job.watch.log_interval = 0;
+  job.watch.progress = false;
+  job.watch.quiet = true;
+  job.backend = kernels::backend::reference;
+  job.check_messages = from.happens(0.1);
+  return job;
+}
+
+}  // namespace
+
+runtime::training_job small_job(std::uint64_t shape, const std::filesystem::path& folder) {
+  constexpr std::uint64_t most_attempts = 1000;
+  std::vector<std::string> wrong;
+  for (std::uint64_t attempt = 0; attempt < most_attempts; ++attempt) {
+    auto job = drawn({shape, attempt}, folder);
+    wrong = runtime::validate(job);
+    if (wrong.empty())
+      return job;
+  }
+  throw runtime::broken_promise(
+      fmt::format("no job of shape {} can run: {}", shape, fmt::join(wrong, "; ")));
+}
+
+std::string describe_shape(const runtime::training_job& job) {
+  const auto& l = job.layout;
+  const auto& r = job.reduction;
+  return fmt::format("PP {}, DP {}{}, TP {}{}, {}, {}{}{}{}{}{}",
+                     l.pipeline,
+                     job.training.batch.data_parallel,
+                     l.replicas_per_worker > 1 ? " in turn" : "",
+                     l.tensor,
+                     l.sequence_parallel ? " with sharded rows" : "",
+                     to_string(job.training.precision),
+                     l.schedule.source.empty() ? "1f1b" : l.schedule.source,
+                     r.distributed_optimizer ? ", distributed optimizer" : "",
+                     r.overlap_gradients ? ", overlapped gradients" : "",
+                     r.overlap_parameters ? ", overlapped parameters" : "",
+                     job.checkpoints.save.empty()
+                         ? ""
+                         : fmt::format(", saves every {}", job.checkpoints.save_interval),
+                     job.watch.eval_interval > 0 ? ", validates" : "");
+}
+
+runtime::micro_batch made_up_samples::microbatch(const runtime::microbatch_address& at) const {
+  const auto B = recipe_.batch.micro, T = recipe_.model.sequence;
+  runtime::micro_batch x(B, T, pool_);
+  for (std::int64_t b = 0; b < B; ++b) {
+    const auto sample
+        = runtime::sample_position({std::uint64_t(B), std::uint64_t(recipe_.batch.data_parallel)},
+                                   at.consumed,
+                                   at.microbatch,
+                                   at.replica,
+                                   std::uint64_t(b));
+    x.samples.data<std::uint64_t>()[b] = sample;
+    const auto row = x.row(b);
+    for (std::int64_t t = 0; t < T; ++t) {
+      const auto i = std::size_t(t);
+      row.tokens[i] = token(sample, t);
+      row.labels[i] = token(sample, t + 1);
+      row.mask[i] = masked_ && (sample + std::uint64_t(t)) % 5 == 0 ? 0.0F : 1.0F;
+      row.positions[i] = std::int32_t(t);
+    }
+    const std::lock_guard lock(mutex_);
+    asked_.insert(sample);
+  }
+  return x;
+}
+
+std::int32_t made_up_samples::token(std::uint64_t sample, std::int64_t t) const {
+  return std::int32_t(mixed(sample * 64 + std::uint64_t(t))
+                      % std::uint64_t(recipe_.model.vocabulary));
+}
+
+std::set<std::uint64_t> made_up_samples::take_asked() const {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(asked_, {});
+}
+
+small_prepared prepare_small(const runtime::training_job& job) {
+  small_prepared out;
+  auto& node = *out.job.node;
+  out.job.description = describe(job, node);
+  out.job.description.identity = runtime::identity(job);
+  out.training = std::make_shared<made_up_samples>(job.training, true);
+  node.training = out.training;
+  out.job.description.validates = job.watch.eval_interval > 0;
+  if (out.job.description.validates)
+    node.validation = std::make_shared<made_up_samples>(job.training, false);
+  add_message_path(node, job);
+  return out;
+}
+
+}  // namespace troupe::actors::simulation

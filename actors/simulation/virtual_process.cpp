@@ -1,0 +1,231 @@
+#include "actors/simulation/virtual_process.hpp"
+
+#include "runtime/core/error.hpp"
+
+#include <caf/event_based_actor.hpp>
+#include <caf/exit_reason.hpp>
+#include <caf/send.hpp>
+#include <caf/system_messages.hpp>
+
+#include <algorithm>
+#include <utility>
+
+namespace troupe::actors::simulation {
+namespace {
+
+std::uint64_t ticket_process(int number) {
+  return std::uint64_t(number) + 1;
+}
+
+caf::behavior takes_all(caf::event_based_actor* self) {
+  self->set_default_handler(caf::skip);
+  return {[](caf::unit_t) {}};
+}
+
+}  // namespace
+
+/// How the actors of one process see the network.
+class virtual_process::network_end final : public message_network {
+ public:
+  explicit network_end(virtual_process& of) : of_(of) {}
+
+  std::optional<std::chrono::nanoseconds> transit(caf::actor_id from, caf::actor_id to) override {
+    auto& all = of_.network_;
+    if (!reaches(from, to))
+      return std::nullopt;
+    const auto now = all.world_.now_ns();
+    auto arrival = now;
+    auto* const other = all.process_of(to);
+    if (other != nullptr && other != &of_)
+      arrival += all.latency(of_, *other);
+    if (all.choices_.happens(all.mix_.delayed))
+      arrival += all.choices_.below(all.mix_.longest_delay_ns) + 1;
+    auto& last = all.last_arrival_[{from, to}];
+    if (arrival <= last && last > now)
+      arrival = last + 1;
+    last = arrival;
+    return std::chrono::nanoseconds(arrival - now);
+  }
+
+  bool reaches(caf::actor_id, caf::actor_id to) const override {
+    const auto* const other = of_.network_.process_of(to);
+    return !of_.dead_ && (other == nullptr || !other->dead_);
+  }
+
+  caf::actor nowhere() override { return of_.network_.nowhere(); }
+
+  bool watch(const caf::actor_addr& watcher, const caf::actor& watched) override {
+    const auto* const other = of_.network_.process_of(watched->id());
+    if (other == nullptr || other == &of_)
+      return false;
+    of_.network_.watch(watcher, watched);
+    return true;
+  }
+
+ private:
+  virtual_process& of_;
+};
+
+virtual_process::virtual_process(virtual_network& of,
+                                 virtual_host& on,
+                                 int number,
+                                 const node_context& told)
+    : network_(of),
+      host_(on),
+      number_(number),
+      leases_(std::make_shared<runtime::local_transport>(ticket_process(number))),
+      context_(std::make_shared<node_context>(told)) {
+  auto& here = *context_;
+  here.transport = std::make_shared<virtual_transport>(*this);
+  here.pools = std::make_shared<pool_registry>();
+  here.meeting = of.meeting_;
+  here.own_threads = false;
+  here.began = of.world_.system().clock().now();
+  here.messages = std::make_shared<message_path>(
+      here.faults, told.messages && told.messages->checks(), std::make_shared<network_end>(*this));
+  here.make_lane = [&of, fibers = of.world_.fibers()](runtime::lane_settings settings) {
+    settings.before_each = [&of, name = settings.name, before = std::move(settings.before_each)] {
+      if (before)
+        before();
+      if (of.look_)
+        of.look_(name);
+      if (of.choices_.happens(of.mix_.slow_lane))
+        runtime::sleep_for(
+            std::chrono::nanoseconds(of.choices_.below(of.mix_.longest_work_ns) + 1));
+    };
+    return runtime::make_fiber_lane(std::move(settings), fibers);
+  };
+}
+
+virtual_process::~virtual_process() = default;
+
+virtual_network::virtual_network(world& in, choices from, mix how)
+    : world_(in), choices_(from), mix_(std::move(how)) {
+  // An actor belongs to the process of whoever spawned it.
+  world_.on_spawned([this](caf::actor_id by, caf::actor_id first, caf::actor_id last) {
+    auto* const home = process_of(by);
+    for (auto id = first; home != nullptr && id <= last; ++id)
+      of_actor_.emplace(id, home);
+  });
+}
+
+virtual_network::~virtual_network() {
+  world_.end();
+}
+
+virtual_host& virtual_network::add_host() {
+  const int number = int(hosts_.size());
+  return *hosts_.emplace_back(
+      std::make_unique<virtual_host>(virtual_host{number, fmt::format("host-{}", number)}));
+}
+
+virtual_process& virtual_network::add_process(virtual_host& on, const node_context& told) {
+  return *processes_.emplace_back(
+      std::make_unique<virtual_process>(*this, on, int(processes_.size()), told));
+}
+
+virtual_process* virtual_network::process_of(caf::actor_id actor) const {
+  const auto found = of_actor_.find(actor);
+  return found == of_actor_.end() ? nullptr : found->second;
+}
+
+caf::actor virtual_network::nowhere() {
+  if (!nowhere_)
+    nowhere_ = world_.system().spawn<caf::hidden>(takes_all);
+  return nowhere_;
+}
+
+std::uint64_t virtual_network::latency(const virtual_process& from, const virtual_process& to) {
+  const auto most = &from.host() == &to.host() ? mix_.host_latency_ns : mix_.network_latency_ns;
+  auto out = most == 0 ? 0 : most / 2 + choices_.below(most / 2 + 1);
+  if (const auto parted = parted_until_.find({from.number(), to.number()});
+      parted != parted_until_.end() && parted->second > world_.now_ns())
+    out += parted->second - world_.now_ns();
+  return out;
+}
+
+void virtual_network::part(const virtual_process& from,
+                           const virtual_process& to,
+                           std::uint64_t until_ns) {
+  auto& until = parted_until_[{from.number(), to.number()}];
+  until = std::max(until, until_ns);
+}
+
+// The link tells that it is down, whatever the reason; not before its latency has passed, and
+// perhaps long after.
+void virtual_network::watch(const caf::actor_addr& watcher, const caf::actor& watched) {
+  watched->attach_functor([this,
+                           to = caf::actor_cast<caf::weak_actor_ptr>(watcher),
+                           of = watched.address(),
+                           number = watched->id()](const caf::error& reason) {
+    auto* const theirs = process_of(number);
+    const auto tell
+        = [to,
+           of,
+           told = theirs->is_dead() ? caf::make_error(caf::exit_reason::remote_link_unreachable)
+                                    : reason] {
+            if (const auto alive = caf::actor_cast<caf::actor>(to))
+              caf::anon_send<caf::message_priority::high>(alive, caf::down_msg{of, told});
+          };
+    const auto late = mix_.network_latency_ns + choices_.below(mix_.longest_delay_ns + 1);
+    world_.at(world_.now_ns() + late, fmt::format("news of the death of #{}", number), tell);
+  });
+}
+
+void virtual_network::kill(virtual_process& x) {
+  if (std::exchange(x.dead_, true))
+    return;
+  std::vector<caf::actor_id> actors;
+  for (const auto& [number, home] : of_actor_)
+    if (home == &x)
+      actors.push_back(number);
+  world_.end_at_once(actors);
+}
+
+runtime::ticket virtual_transport::deposit(runtime::tensor x, runtime::generation_id generation) {
+  return process_.leases().deposit(std::move(x), generation);
+}
+
+void virtual_transport::end_generation(runtime::generation_id last) {
+  ended_ = std::max(ended_, last);
+  process_.leases().end_generation(last);
+}
+
+virtual_process* virtual_transport::holder_of(const runtime::ticket& x) const {
+  for (const auto& one : process_.network().processes())
+    if (ticket_process(one->number()) == x.holder)
+      return one.get();
+  throw runtime::broken_promise("TICKET-2: a ticket is redeemed at its holder");
+}
+
+void virtual_transport::wait_for(virtual_process& holder,
+                                 const runtime::ticket& x,
+                                 const runtime::redeemer& by) {
+  auto& network = process_.network();
+  const auto& fibers = network.in();
+  const auto arrival
+      = fibers.now_ns() + network.latency(process_, holder) + network.latency(holder, process_);
+  const auto is_over = [&] { return by.until.is_cancelled() || x.generation <= ended_; };
+  // So that the clock goes on to the arrival although nobody else has anything to do.
+  network.in().at(arrival, "bytes arrive", [] {});
+  runtime::running_fiber::current()->wait(
+      [&] { return is_over() || holder.is_dead() || fibers.now_ns() >= arrival; });
+  if (is_over())
+    throw runtime::cancelled();
+  if (holder.is_dead())
+    throw runtime::io_error("the process {} that holds a ticket has died", holder.number());
+}
+
+std::vector<runtime::tensor> virtual_transport::redeem_all(std::span<const runtime::ticket> tickets,
+                                                           const runtime::redeemer& by) {
+  std::vector<runtime::tensor> out;
+  for (const auto& x : tickets) {
+    auto* const holder = holder_of(x);
+    if (holder != &process_)
+      wait_for(*holder, x, by);
+    out.push_back(holder->leases().redeem(x, by));
+  }
+  return out;
+}
+
+}  // namespace troupe::actors::simulation

@@ -1,0 +1,74 @@
+// Bugs that a simulation plants in the code it runs, to show that its oracles find them; `troupe
+// simulate` takes their names. In every other run there is none.
+
+#pragma once
+
+#include <array>
+#include <optional>
+#include <string_view>
+
+namespace troupe::actors {
+
+enum class planted_bug {
+  none,
+  lose_gradient,
+  update_twice,
+  keep_old_ticket,
+  forget_generation,
+  leak_lease,
+  serve_wrong_sample,
+  write_incomplete,
+  open_gate_early,
+  forget_scale,
+  decide_early,
+  commit_twice,
+  vote_early,
+};
+
+struct named_bug {
+  planted_bug what;
+  std::string_view name;
+  std::string_view about;  ///< what goes wrong, in a line
+};
+
+inline constexpr std::array<named_bug, 12> planted_bugs = {{
+    {planted_bug::lose_gradient,
+     "lose-gradient",
+     "a stage leaves out the weight gradients of its last micro-batch, in step 2"},
+    {planted_bug::update_twice, "update-twice", "a stage updates twice in step 2"},
+    {planted_bug::keep_old_ticket,
+     "keep-old-ticket",
+     "a stage keeps the tickets of a micro-batch, and redeems them for the next one, too"},
+    {planted_bug::forget_generation,
+     "forget-generation",
+     "a stage takes what belongs to another generation"},
+    {planted_bug::leak_lease, "leak-lease", "a stage deposits an activation that nobody redeems"},
+    {planted_bug::serve_wrong_sample,
+     "serve-wrong-sample",
+     "the loader serves the samples of the micro-batch before, in step 2"},
+    {planted_bug::write_incomplete,
+     "write-incomplete",
+     "the checkpointer writes when all ranks but one have given their parts"},
+    {planted_bug::open_gate_early,
+     "open-gate-early",
+     "a stage does not close the gates of parameters that are still being gathered"},
+    {planted_bug::forget_scale,
+     "forget-scale",
+     "a stage takes a gradient scale of 1, whatever the decision says"},
+    {planted_bug::decide_early,
+     "decide-early",
+     "the supervisor decides when all replicas but one have voted"},
+    {planted_bug::commit_twice, "commit-twice", "the supervisor tells of step 2 twice"},
+    {planted_bug::vote_early,
+     "vote-early",
+     "a stage votes before its buckets have been summed on the communication lane"},
+}};
+
+constexpr std::optional<planted_bug> planted_bug_from(std::string_view name) {
+  for (const auto& x : planted_bugs)
+    if (x.name == name)
+      return x.what;
+  return std::nullopt;
+}
+
+}  // namespace troupe::actors

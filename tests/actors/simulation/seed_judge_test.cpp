@@ -1,0 +1,146 @@
+// Seeds hold, planted bugs are found, and each oracle complains.
+
+#include "actors/simulation/seed_judge.hpp"
+
+#include "runtime/core/log.hpp"
+#include "runtime/trainer/reference_trainer.hpp"
+#include "tests/support/scratch_folder.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/generators/catch_generators_range.hpp>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+using namespace troupe;
+using namespace troupe::actors;
+using namespace troupe::actors::simulation;
+
+namespace {
+
+/// What is logged of saves that the simulated disk refuses is no news here.
+struct quiet {
+  quiet() { runtime::set_log_level(runtime::severity::error); }
+  ~quiet() { runtime::set_log_level(runtime::severity::info); }
+};
+
+seen_run good_run() {
+  seen_run out;
+  out.end = outcome{};
+  for (std::uint64_t i = 1; i <= 3; ++i) {
+    runtime::step_report step{.iteration = i, .lm_loss = 1.0 / double(i)};
+    step.state = {i, i};
+    out.committed.push_back(step);
+  }
+  out.samples = {0, 1, 2};
+  out.saved = {{"iter_0000003/model.safetensors", "aa"}};
+  return out;
+}
+
+std::string wrong_with(const std::function<void(seen_run&)>& change) {
+  auto seen = good_run();
+  change(seen);
+  const auto all = complaints(seen, good_run());
+  return all.empty() ? "" : all.front();
+}
+
+bool says(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("seeds hold: orders, delays, deaths and disks disturb no run that ends", "[simulation]") {
+  const quiet here;
+  const tests::scratch_folder folder;
+  seed_judge judge(folder / "simulated");
+  int deaths = 0;
+  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+    const auto verdict = judge.judge(seed);
+    CAPTURE(seed, verdict.wrong);
+    CHECK(verdict.wrong.empty());
+    deaths += verdict.died ? 1 : 0;
+  }
+  CHECK(deaths > 5);
+}
+
+TEST_CASE("a seed gives the same trace, byte by byte", "[simulation]") {
+  const quiet here;
+  const std::uint64_t seed = GENERATE(range(101, 107));
+  std::string traces[2];
+  std::uint64_t hashes[2];
+  for (int i = 0; i < 2; ++i) {
+    const tests::scratch_folder folder;
+    seed_judge judge(folder / "simulated");
+    if (i == 1)
+      judge.judge(seed + 1);  // what ran before changes nothing
+    hashes[i] = judge.judge(seed, {.trace = [&](std::string_view x) { traces[i] += x; }}).hash;
+  }
+  CHECK(traces[0].size() > 1000);
+  CHECK(traces[0] == traces[1]);
+  CHECK(hashes[0] == hashes[1]);
+}
+
+TEST_CASE("every planted bug is found", "[simulation]") {
+  const quiet here;
+  const auto bug = GENERATE(from_range(planted_bugs));
+  CAPTURE(bug.name);
+  const tests::scratch_folder folder;
+  seed_judge judge(folder / "simulated");
+  bool found = false;
+  for (std::uint64_t seed = 1; !found && seed <= 2000; ++seed)
+    found = !judge.judge(seed, {.bug = bug.what}).wrong.empty();
+  CHECK(found);
+  CHECK(planted_bug_from(bug.name) == bug.what);
+}
+
+TEST_CASE("undisturbed simulated runs are those of the trainer without actors", "[simulation]") {
+  const quiet here;
+  const tests::scratch_folder folder;
+  int compared = 0;
+  for (std::uint64_t shape = 0; shape < job_shapes; ++shape) {
+    const auto job = small_job(shape, folder / "saved");
+    if (job.layout.tensor > 1 || job.layout.schedule.source == "dualpipe"
+        || job.reduction.grain != runtime::default_grain)
+      continue;  // which sum in another order
+    CAPTURE(describe_shape(job));
+    const auto seen = play(prepare_small(job), {});
+    runtime::stream stream(job.backend, 1, {});
+    runtime::reference_trainer judge(
+        job.training, std::make_shared<made_up_samples>(job.training, true), stream);
+    REQUIRE(seen.committed.size() == job.train_iterations);
+    for (const auto& step : seen.committed)
+      CHECK(step.state == judge.step().state);
+    ++compared;
+  }
+  CHECK(compared >= 12);
+}
+
+TEST_CASE("each oracle complains of what it looks for, and of nothing else", "[simulation]") {
+  CHECK(wrong_with([](seen_run&) {}).empty());
+  CHECK(says(wrong_with([](seen_run& x) { x.end.reset(); }), "does not end"));
+  CHECK(says(wrong_with([](seen_run& x) { x.leased = 2; }), "2 tickets are still leased"));
+  CHECK(says(wrong_with([](seen_run& x) { x.dropped = 1; }), "redeemed by nobody"));
+  CHECK(says(wrong_with([](seen_run& x) { x.actors_left = {"stage#9"}; }), "stage#9"));
+  CHECK(says(wrong_with([](seen_run& x) { x.fibers_left = {"lane 0.1"}; }), "lane 0.1"));
+  CHECK(says(wrong_with([](seen_run& x) { x.stuck_lanes = {"lane 0.1"}; }), "hang"));
+  CHECK(says(wrong_with([](seen_run& x) { x.committed.pop_back(); }), "2 of 3 steps"));
+  CHECK(says(wrong_with([](seen_run& x) { x.committed[1].iteration = 1; }), "told is step 1"));
+  CHECK(says(wrong_with([](seen_run& x) { x.committed[1].state = {7, 7}; }), "after step 2"));
+  CHECK(says(wrong_with([](seen_run& x) { x.committed[1].lm_loss = 7; }), "loss of step 2"));
+  CHECK(says(wrong_with([](seen_run& x) { x.samples.erase(1); }), "samples"));
+  CHECK(says(wrong_with([](seen_run& x) { x.validated.emplace_back(); }), "validations"));
+  CHECK(says(wrong_with([](seen_run& x) { x.saved.clear(); }), "is not saved"));
+  CHECK(says(wrong_with([](seen_run& x) { x.saved.begin()->second = "bb"; }), "otherwise"));
+  CHECK(says(wrong_with([](seen_run& x) { x.end = outcome{3, "why"}; }), "nobody died"));
+  const auto killed = [](const std::string& reason) {
+    return wrong_with([&](seen_run& x) {
+      x.killed = {"stage#9"};
+      x.end = outcome{3, reason};
+    });
+  };
+  CHECK(says(killed("replica:0: lane_done: cancelled"), "names another"));
+  CHECK(killed("replica:0: stage#9: killed by the simulation").empty());
+}

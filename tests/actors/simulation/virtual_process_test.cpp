@@ -1,0 +1,267 @@
+// Several processes in one: what goes from one to another, and what a death is.
+
+#include "actors/simulation/virtual_process.hpp"
+
+#include "actors/node/registries.hpp"
+#include "messages/core/error.hpp"
+#include "messages/protocol/actors.hpp"
+#include "runtime/core/error.hpp"
+
+#include <caf/event_based_actor.hpp>
+#include <caf/exit_reason.hpp>
+#include <caf/send.hpp>
+#include <catch2/catch_test_macros.hpp>
+
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <vector>
+
+using namespace troupe;
+using namespace troupe::actors;
+using namespace troupe::actors::simulation;
+
+namespace {
+
+constexpr std::uint64_t latency = 1'000'000;
+
+/// An actor that does what the test says, and takes down what it hears, and when.
+struct probe {
+  std::vector<std::pair<std::uint64_t, std::string>> heard;
+  std::vector<std::function<void(caf::event_based_actor*)>> acts;
+  caf::actor self;
+
+  bool has_heard(const std::string& x) const { return count(x) > 0; }
+  std::ptrdiff_t count(const std::string& x) const {
+    return std::count_if(
+        heard.begin(), heard.end(), [&](const auto& one) { return one.second == x; });
+  }
+  std::uint64_t when(const std::string& x) const {
+    for (const auto& [ns, what] : heard)
+      if (what == x)
+        return ns;
+    return 0;
+  }
+  void act(std::function<void(caf::event_based_actor*)> what) {
+    acts.push_back(std::move(what));
+    caf::anon_send(self, int(acts.size()) - 1);
+  }
+};
+
+caf::behavior behave(caf::event_based_actor* self, world* in, probe* as) {
+  self->set_down_handler([=](const caf::down_msg& x) {
+    as->heard.emplace_back(
+        in->now_ns(), x.reason == caf::exit_reason::remote_link_unreachable ? "link down" : "down");
+  });
+  return {[=](int i) { as->acts[std::size_t(i)](self); },
+          [=](const messages::drain& x) { as->heard.emplace_back(in->now_ns(), x.why); }};
+}
+
+struct two_hosts {
+  explicit two_hosts(mix how = {.network_latency_ns = latency})
+      : in(1, how, std::make_shared<turn_trace>()), network(in, {1, 2}, how) {
+    runtime::training_job job;
+    add_message_path(told, job);
+    for (auto* process : {&a, &b})
+      *process = &network.add_process(network.add_host(), told);
+    for (auto [process, as] : {std::pair(a, &of_a), std::pair(b, &of_b)}) {
+      as->self = in.system().spawn(behave, &in, as);
+      network.belongs(as->self.id(), *process);
+    }
+    run();
+  }
+  void run() {
+    while (in.turn()) {
+    }
+  }
+  void send_to_b(const std::string& what) {
+    of_a.act([this, what](caf::event_based_actor* self) {
+      a->context()->messages->send(self, of_b.self, messages::drain{what});
+    });
+  }
+  runtime::ticket deposit(virtual_process& at) const {
+    runtime::tensor x(at.context()->pool.allocate(16), runtime::dtype::f32, {4});
+    return at.context()->transport->deposit(std::move(x), runtime::generation_id(1));
+  }
+
+  node_context told;
+  world in;
+  virtual_network network;
+  virtual_process *a = nullptr, *b = nullptr;
+  probe of_a, of_b;
+};
+
+/// Redeems on a fiber of the world; what came of it.
+struct redeeming {
+  std::string outcome = "waits";
+  std::uint64_t ended = 0;
+
+  redeeming(two_hosts& at, virtual_process& by, runtime::ticket what, runtime::cancel_token until) {
+    at.in.fibers()->start("redeems", [&, this, what, until] {
+      try {
+        const auto x = by.context()->transport->redeem(what, {.until = until});
+        outcome = fmt::format("{} bytes", x.bytes());
+      } catch (const runtime::cancelled&) {
+        outcome = "cancelled";
+      } catch (const runtime::io_error& failure) {
+        outcome = failure.what();
+      } catch (const runtime::broken_promise& failure) {
+        outcome = failure.what();
+      }
+      ended = at.in.now_ns();
+    });
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a message to another host takes the network's time, and keeps its order",
+          "[simulation]") {
+  two_hosts at({.delayed = 0.5, .longest_delay_ns = 10 * latency, .network_latency_ns = latency});
+  const auto begin = at.in.now_ns();
+  for (int i = 0; i < 20; ++i)
+    at.send_to_b(std::to_string(i));
+  at.run();
+  REQUIRE(at.of_b.heard.size() == 20);
+  for (int i = 0; i < 20; ++i)
+    CHECK(at.of_b.heard[std::size_t(i)].second == std::to_string(i));
+  CHECK(at.of_b.heard.front().first >= begin + latency / 2);
+}
+
+TEST_CASE("what is sent to the dead vanishes, and what the dead had sent arrives", "[simulation]") {
+  two_hosts at;
+  at.of_b.act([&](caf::event_based_actor* self) {
+    at.b->context()->messages->send(self, at.of_a.self, messages::drain{"last words"});
+  });
+  at.in.turn();  // it has sent
+  at.network.kill(*at.b);
+  CHECK(at.b->is_dead());
+  at.send_to_b("too late");
+  bool answered = false;
+  at.of_a.act([&](caf::event_based_actor* self) {
+    at.a->context()
+        ->messages->request(self, at.of_b.self, caf::infinite, messages::drain{"a question"})
+        .then([&] { answered = true; }, [&](const caf::error&) { answered = true; });
+  });
+  at.run();
+  CHECK(at.of_a.has_heard("last words"));
+  CHECK(at.of_b.heard.empty());
+  CHECK_FALSE(answered);
+}
+
+TEST_CASE("news of a death in another process comes late, and says that the link is down",
+          "[simulation]") {
+  two_hosts at;
+  at.of_a.act([&](caf::event_based_actor* self) {
+    at.a->context()->messages->monitor(self, at.of_b.self);
+  });
+  at.run();
+  const auto death = at.in.now_ns();
+  at.network.kill(*at.b);
+  CHECK(at.of_a.heard.empty());
+  at.run();
+  REQUIRE(at.of_a.count("link down") == 1);
+  CHECK(at.of_a.when("link down") >= death + latency);
+  CHECK(!at.in.find(at.of_b.self.id()));
+  CHECK(bool(at.in.find(at.of_a.self.id())));
+}
+
+TEST_CASE("an actor that ends by itself in another process tells its own reason", "[simulation]") {
+  two_hosts at;
+  at.of_a.act([&](caf::event_based_actor* self) {
+    at.a->context()->messages->monitor(self, at.of_b.self);
+  });
+  at.of_b.act([](caf::event_based_actor* self) { self->quit(); });
+  at.run();
+  CHECK(at.of_a.count("down") == 1);
+}
+
+TEST_CASE("a network that is parted one way keeps back what goes that way, and loses nothing",
+          "[simulation]") {
+  two_hosts at;
+  const auto healed = at.in.now_ns() + 100 * latency;
+  at.network.part(*at.a, *at.b, healed);
+  at.send_to_b("there");
+  at.of_b.act([&](caf::event_based_actor* self) {
+    at.b->context()->messages->send(self, at.of_a.self, messages::drain{"back"});
+  });
+  at.run();
+  CHECK(at.of_b.when("there") >= healed);
+  CHECK(at.of_a.when("back") < healed);
+}
+
+TEST_CASE("a ticket of another process is redeemed once, after the network's time",
+          "[simulation]") {
+  two_hosts at;
+  const auto ticket = at.deposit(*at.b);
+  const auto begin = at.in.now_ns();
+  const redeeming first(at, *at.a, ticket, {});
+  at.run();
+  CHECK(first.outcome == "16 bytes");
+  CHECK(first.ended >= begin + latency);
+  CHECK(at.b->context()->transport->leased() == 0);
+  const redeeming second(at, *at.a, ticket, {});
+  at.run();
+  CHECK(second.outcome.starts_with("HANDOFF-2"));
+}
+
+TEST_CASE("who waits for a ticket of another process is released by its death, at once",
+          "[simulation]") {
+  two_hosts at;
+  const redeeming under_test(at, *at.a, at.deposit(*at.b), {});
+  at.in.turn();
+  at.network.kill(*at.b);
+  at.run();
+  CHECK(under_test.outcome.find("has died") != std::string::npos);
+}
+
+TEST_CASE("who waits for a ticket of another process is released by its own generation's end",
+          "[simulation]") {
+  two_hosts at;
+  const runtime::cancel_token token;
+  const auto ticket = at.deposit(*at.b);
+  const redeeming by_token(at, *at.a, ticket, token);
+  const redeeming by_transport(at, *at.a, at.deposit(*at.b), {});
+  at.in.turn();
+  at.in.turn();
+  token.cancel();
+  at.a->context()->transport->end_generation(runtime::generation_id(1));
+  at.run();
+  CHECK(by_token.outcome == "cancelled");
+  CHECK(by_transport.outcome == "cancelled");
+}
+
+TEST_CASE("ranks of several processes meet, and each is released by its own process",
+          "[simulation]") {
+  two_hosts at;
+  const runtime::cancel_token of_a, of_b;
+  group_registry at_a(of_a, 1, runtime::collectives::local, at.a->context()->meeting),
+      at_b(of_b, 1, runtime::collectives::local, at.b->context()->meeting);
+  std::vector<std::string> seen;
+  const auto meet = [&](group_registry& by, int rank, const std::string& name) {
+    at.in.fibers()->start(name, [&, rank, name] {
+      const auto group = by.join("data", runtime::axis::data, 2, rank);
+      try {
+        for (;;) {
+          group->barrier();
+          seen.push_back(name + " met");
+          if (rank == 0)
+            return;
+        }
+      } catch (const runtime::cancelled&) {
+        seen.push_back(name + " released");
+      }
+    });
+  };
+  meet(at_a, 0, "a");
+  meet(at_b, 1, "b");
+  at.run();
+  std::sort(seen.begin(), seen.end());
+  CHECK(seen == std::vector<std::string>{"a met", "b met"});
+  of_a.cancel();
+  at.run();
+  CHECK(seen.size() == 2);  // the other waits on
+  of_b.cancel();
+  at.run();
+  CHECK(seen.back() == "b released");
+}

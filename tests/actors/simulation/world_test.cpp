@@ -1,0 +1,139 @@
+#include "actors/simulation/world.hpp"
+
+#include "runtime/core/error.hpp"
+#include "runtime/core/waiting.hpp"
+
+#include <caf/event_based_actor.hpp>
+#include <caf/send.hpp>
+#include <catch2/catch_test_macros.hpp>
+
+#include <chrono>
+#include <set>
+#include <string>
+#include <vector>
+
+using namespace troupe;
+using namespace troupe::actors::simulation;
+using namespace std::chrono_literals;
+
+namespace {
+
+using lines = std::vector<std::string>;
+
+/// Takes down each number, and when.
+caf::behavior listener(caf::event_based_actor*, world* in, lines* to, std::string name) {
+  return {[=](int i) { to->push_back(fmt::format("{} {} at {}", name, i, in->now_ns())); }};
+}
+
+/// Waits in its turn, as one that blocks on a disk.
+caf::behavior sleeper(caf::event_based_actor*, lines* to) {
+  return {[=](int i) {
+    to->push_back(fmt::format("begins {}", i));
+    runtime::sleep_for(5us);
+    to->push_back(fmt::format("ends {}", i));
+  }};
+}
+
+void run(world& in) {
+  while (in.turn()) {
+  }
+}
+
+/// What two actors hear that are told three numbers each, in the order of this seed.
+lines order_of(std::uint64_t seed, mix how, std::string* trace = nullptr) {
+  lines seen;
+  world in(seed, std::move(how), std::make_shared<turn_trace>([&](std::string_view line) {
+             if (trace != nullptr)
+               *trace += line;
+           }));
+  const auto a = in.system().spawn(listener, &in, &seen, "a");
+  const auto b = in.system().spawn(listener, &in, &seen, "b");
+  for (int i = 0; i < 3; ++i)
+    for (const auto& x : {a, b})
+      caf::anon_send(x, i);
+  run(in);
+  return seen;
+}
+
+}  // namespace
+
+TEST_CASE("a seed decides who runs: the same one the same turns, others other ones",
+          "[simulation]") {
+  const mix any{.by = mix::order::uniform};
+  std::string first, second;
+  CHECK(order_of(1, any, &first) == order_of(1, any, &second));
+  CHECK(first == second);
+  CHECK_FALSE(first.empty());
+  std::set<lines> all;
+  for (std::uint64_t seed = 1; seed <= 200; ++seed)
+    all.insert(order_of(seed, any));
+  CHECK(all.size() == 20);  // every order of three and three: messages to one stay in theirs
+}
+
+TEST_CASE("with priorities one runs before the other until a change point", "[simulation]") {
+  std::set<lines> all;
+  for (std::uint64_t salt = 1; salt <= 50; ++salt)
+    all.insert(order_of(1, {.by = mix::order::priorities, .salt = salt}));
+  CHECK(all.size() == 2);
+  for (std::uint64_t salt = 1; salt <= 50; ++salt)
+    all.insert(order_of(1, {.by = mix::order::priorities, .salt = salt, .change_points = {1}}));
+  CHECK(all.size() > 2);
+}
+
+TEST_CASE("the clock goes on when nobody can run, to the next timer", "[simulation]") {
+  world in(1, calm(), std::make_shared<turn_trace>());
+  lines seen;
+  const auto who = in.system().spawn(listener, &in, &seen, "a");
+  const auto begin = in.now_ns();
+  in.system().clock().schedule_message(
+      in.system().clock().now() + 1h,
+      caf::actor_cast<caf::strong_actor_ptr>(who),
+      caf::make_mailbox_element(nullptr, caf::make_message_id(), {}, 2));
+  in.at(begin + 1000, "an event", [&] { seen.emplace_back("event"); });
+  caf::anon_send(who, 1);
+  run(in);
+  CHECK(seen
+        == lines{fmt::format("a 1 at {}", begin),
+                 "event",
+                 fmt::format("a 2 at {}", begin + 3600'000'000'000)});
+}
+
+TEST_CASE("an actor may wait within its turn, and others have theirs meanwhile", "[simulation]") {
+  world in(1, calm(), std::make_shared<turn_trace>());
+  lines seen;
+  const auto slow = in.system().spawn(sleeper, &seen);
+  const auto quick = in.system().spawn(listener, &in, &seen, "a");
+  caf::anon_send(slow, 1);
+  caf::anon_send(slow, 2);
+  caf::anon_send(quick, 7);
+  const auto begin = in.now_ns();
+  run(in);
+  REQUIRE(seen.size() == 5);
+  CHECK(seen[0] == "begins 1");
+  CHECK(seen[1] == fmt::format("a 7 at {}", begin));
+  CHECK(seen[2] == "ends 1");  // one message at a time
+  CHECK(seen[4] == "ends 2");
+  CHECK(in.on_fibers().empty());
+}
+
+TEST_CASE("a world that ends leaves no actor and no fiber, though one waits for ever",
+          "[simulation]") {
+  lines seen;
+  const auto kept = std::make_shared<int>(1);
+  {
+    world in(1, calm(), std::make_shared<turn_trace>());
+    const auto who = in.system().spawn([kept]() -> caf::behavior {
+      return {[kept](int) {
+        try {
+          runtime::running_fiber::current()->wait([] { return false; });
+        } catch (const runtime::cancelled&) {
+        }
+      }};
+    });
+    caf::anon_send(who, 1);
+    run(in);
+    CHECK(in.on_fibers().size() == 1);
+    CHECK(in.running() == 1);
+  }
+  CHECK(kept.use_count() == 1);
+}

@@ -1,0 +1,63 @@
+"""`troupe simulate`: seeds hold, planted bugs are named with their seed, a seed can be seen again. Run by ctest.
+
+    simulate_test.py PROGRAM NAME...   runs the named checks, or all
+"""
+
+import subprocess
+import sys
+
+import cli_test
+from cli_test import refuses, works, wrong
+
+
+def simulate(*words):
+    done = subprocess.run([cli_test.PROGRAM, "simulate", *map(str, words)], capture_output=True, text=True, timeout=250)
+    return done.returncode, done.stdout, done.stderr
+
+
+def check_seeds(folder):
+    code, out, err = simulate("--seeds", "1-80", "--jobs", 2)
+    if code != 0 or not out.startswith("seeds 1 to 80 hold: ") or err:
+        raise wrong(f"80 seeds: {code}\n{out}{err}")
+    alone = simulate("--seeds", "1-80", "--jobs", 1)
+    if alone != (code, out, err):
+        raise wrong(f"one process says otherwise than two: {alone}")
+
+
+def check_trace(folder):
+    texts = []
+    for name in "ab":
+        page = works("simulate", "--seed", 7, "--trace", folder / name)
+        if "seed 7 holds: " not in page:
+            raise wrong(f"seed 7: {page}")
+        texts.append((folder / name).read_bytes())
+    if texts[0] != texts[1] or not texts[0].startswith(b"# seed 7\n") or texts[0].count(b"\n") < 100:
+        raise wrong("a seed does not give the same trace twice, or no trace")
+
+
+def check_mutants(folder):
+    names = [line.split()[0] for line in works("simulate", "--mutants").splitlines()]
+    if len(names) < 12:
+        raise wrong(f"12 mutants or more, not {names}")
+    for name in ["update-twice", "open-gate-early"]:
+        code, out, err = simulate("--seeds", "1-2000", "--jobs", 2, "--mutant", name)
+        lines = out.splitlines()
+        if code != 1 or not lines[0].startswith("seed ") or err:
+            raise wrong(f"{name}: {code}\n{out}{err}")
+        # The command that it names shows the same again.
+        again = lines[-1].split(": troupe simulate ", 1)[1].split()
+        again[again.index("--trace") + 1] = folder / "trace"
+        if simulate(*again)[:2] != (1, out) or lines[1].strip() not in (folder / "trace").read_text():
+            raise wrong(f"{name} is not seen again by {again}")
+
+
+def check_words(folder):
+    refuses("No space left on device", "simulate", "--seed", 3, "--trace", "/dev/full")
+    refuses("give it with --seed", "simulate", "--trace", folder / "t")
+    for word in ["0-3", "5-4", "x", "1-", "1-2-3", "-3", "1-99999999999999999999"]:
+        refuses("--seeds", "simulate", f"--seeds={word}")
+    refuses("lose-gradient", "simulate", "--mutant", "lose-gradent")
+
+
+if __name__ == "__main__":
+    sys.exit(cli_test.main(sys.argv[1], sys.argv[2:], globals()))
