@@ -18,29 +18,46 @@ void checkpointer_state::start(const messages::spawn_checkpointer& told,
                                std::shared_ptr<const opened_job> job,
                                std::shared_ptr<const node_context> context,
                                runtime::cancel_token token) {
+  token_ = std::move(token);
   supervisor_ = told.supervisor;
   identity_ = told.job.identity;
   generation_ = told.generation;
   job_ = std::move(job);
   context_ = std::move(context);
-  token_ = std::move(token);
+  presence_ = context_->living->enter({told.generation, "checkpointer", -1, true});
   locks_ = runtime::is_locked(job_->job.checkpoints.save);
   end_on_exception(self_, "checkpointer");
 }
 
 void checkpointer_state::expect(const messages::save& x) {
-  if (x.generation != generation_)
+  if (x.generation < generation_)
     return;
+  generation_ = x.generation;
   context_->faults->inject("checkpointer", runtime::value(x.step));
-  expected_[x.step] = x;
-  write_if_complete(x.step);
+  context_->faults->pass("checkpointer", runtime::value(x.step), runtime::moment_of_step::snapshot);
+  const save_key which{x.generation, x.step, x.attempt};
+  // Their tickets are taken back by whoever made them.
+  std::erase_if(parts_, [&](const auto& one) { return std::get<2>(one.first) < x.attempt; });
+  expected_.clear();
+  expected_[which] = x;
+  write_if_complete(which);
 }
 
 void checkpointer_state::receive(const messages::snapshot& x) {
-  if (x.generation != generation_)
+  if (x.generation < generation_)
     return;
-  parts_[x.step][x.rank] = x;
-  write_if_complete(x.step);
+  const save_key which{x.generation, x.step, x.attempt};
+  parts_[which][x.rank] = x;
+  write_if_complete(which);
+}
+
+void checkpointer_state::abandon(const messages::abandon& x) {
+  if (x.generation >= generation_) {
+    expected_.clear();
+    parts_.clear();
+    generation_ = runtime::next(x.generation);
+  }
+  context_->messages->send(self_, supervisor_, messages::abandoned{x.generation});
 }
 
 checkpointer_state::shards checkpointer_state::redeemed(
@@ -64,27 +81,35 @@ runtime::shard_record checkpointer_state::write(runtime::checkpoint_writer& by,
   return by.write_shard(file, out);
 }
 
-void checkpointer_state::write_if_complete(runtime::step_id step) {
-  const auto expected = expected_.find(step);
+void checkpointer_state::write_if_complete(const save_key& which) {
+  const auto expected = expected_.find(which);
   const int missing = context_->bug == planted_bug::write_incomplete ? 1 : 0;
   if (expected == expected_.end()
-      || int(parts_[step].size()) < std::max(1, expected->second.parts - missing))
+      || int(parts_[which].size()) < std::max(1, expected->second.parts - missing))
     return;
   const auto order = expected->second;
-  std::vector<std::pair<shards, shards>> parts;  // parameters, moments
-  for (const auto& [rank, x] : parts_[step])
-    parts.emplace_back(redeemed(x.parameters), redeemed(x.moments));
+  const auto step = order.step;
+  context_->faults->pass("checkpointer", runtime::value(step), runtime::moment_of_step::save);
+  const auto given = std::move(parts_[which]);
   expected_.erase(expected);
-  parts_.erase(step);
+  parts_.erase(which);
   try {
+    std::vector<std::pair<shards, shards>> parts;  // parameters, moments
+    for (const auto& [rank, x] : given)
+      parts.emplace_back(redeemed(x.parameters), redeemed(x.moments));
     const auto folder = write(order, parts);
     // Told first: whatever the supervisor begins then is told after it.
     runtime::log_info(" saved iteration {} to {}", runtime::value(step), folder.string());
-    context_->messages->send(self_, supervisor_, messages::saved{order.generation, step});
+    context_->messages->send(
+        self_, supervisor_, messages::saved{order.generation, step, order.attempt});
+  } catch (const runtime::cancelled&) {
+    return;  // its ranks have ended meanwhile: `abandon` follows, and tells
   } catch (const runtime::io_error& failure) {
     failed_ = true;
     context_->messages->send(
-        self_, supervisor_, messages::save_failed{order.generation, step, failure.what()});
+        self_,
+        supervisor_,
+        messages::save_failed{order.generation, step, failure.what(), order.attempt});
     return;
   }
   failed_ = false;
@@ -158,7 +183,8 @@ messages::checkpointer_actor::behavior_type checkpointer(
     runtime::cancel_token token) {
   self->state.start(told, std::move(job), std::move(context), std::move(token));
   return {[self](const messages::save& x) { self->state.expect(x); },
-          [self](const messages::snapshot& x) { self->state.receive(x); }};
+          [self](const messages::snapshot& x) { self->state.receive(x); },
+          [self](const messages::abandon& x) { self->state.abandon(x); }};
 }
 
 }  // namespace troupe::actors

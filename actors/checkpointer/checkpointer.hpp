@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -29,9 +30,11 @@ class checkpointer_state {
              runtime::cancel_token token);
   void expect(const messages::save& x);
   void receive(const messages::snapshot& x);
+  void abandon(const messages::abandon& x);
 
  private:
-  void write_if_complete(runtime::step_id step);
+  using save_key = std::tuple<runtime::generation_id, runtime::step_id, std::uint64_t>;
+  void write_if_complete(const save_key& which);
   void remove_older() const;
 
   using shards = std::vector<runtime::tensor_shard<runtime::tensor>>;  ///< of a rank
@@ -47,18 +50,20 @@ class checkpointer_state {
   std::string identity_;
   std::shared_ptr<const opened_job> job_;
   std::shared_ptr<const node_context> context_;
-  runtime::generation_id generation_ = {};
+  runtime::generation_id generation_ = {};  ///< the newest: what is older is dropped
   runtime::cancel_token token_;
-  std::map<runtime::step_id, messages::save> expected_;
-  std::map<runtime::step_id, std::map<int, messages::snapshot>> parts_;
+  std::shared_ptr<void> presence_;  ///< a successor waits until nothing is written here any more
+  std::map<save_key, messages::save> expected_;
+  std::map<save_key, std::map<int, messages::snapshot>> parts_;
   bool locks_ = false;                             ///< this process has locked the folder
   std::unique_ptr<runtime::directory_lock> lock_;  ///< taken here, after the folder was removed
   bool failed_ = false;                            ///< the newest could not be written
 };
 
-/// Spawn with caf::detached: writing blocks. What cannot be written is told with save_failed, and
-/// the memory of its snapshot is free again; what was saved before is intact. `token` is set when
-/// its generation ends.
+/// Spawn with caf::detached: writing blocks. Once `token` is set nothing becomes visible any more.
+/// What cannot be written is told with save_failed, and the memory of its snapshot is free again;
+/// what was saved before is intact. It serves one generation after the other: what the ranks of one
+/// had not handed over when they ended it forgets.
 messages::checkpointer_actor::behavior_type checkpointer(
     messages::checkpointer_actor::stateful_pointer<checkpointer_state> self,
     const messages::spawn_checkpointer& told,

@@ -239,11 +239,14 @@ std::string describe(const training_job& given) {
     all.push_back(need.peak());
     out += rank_text(rank, at, l.tensor, pipeline, int(stage)) + "\n"
            + fmt::format(
-               "            {}: parameters {}, gradients {}, optimizer {}, activations {}{}\n",
+               "            {}: parameters {}, gradients {}, optimizer {}{}, activations {}{}\n",
                human_bytes(need.peak()),
                human_bytes(need.parameters),
                human_bytes(need.gradients),
                human_bytes(need.optimizer),
+               need.beside > 0
+                   ? fmt::format(", state of the step before {}", human_bytes(need.beside))
+                   : "",
                human_bytes(need.activations),
                job.checkpoints.save.empty()
                        || (!job.reduction.distributed_optimizer && at[axis::data] > 0)

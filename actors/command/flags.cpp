@@ -22,6 +22,7 @@ void declare(command_line& line, training_flags& to) {
   settings::declare_recompute(line, to);
   settings::declare_checkpoints(line, to);
   settings::declare_watching(line, to);
+  settings::declare_recovery(line, to);
   settings::declare_device(line, to);
   settings::declare_testing(line, to);
   declare_table(line, to);

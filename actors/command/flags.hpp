@@ -153,6 +153,8 @@ struct training_flags {
   runtime::checkpoint_settings checkpoints;
   runtime::watch_settings watch = megatron_watch();
   std::optional<double> matrix_rate;  ///< TFLOP a second
+  runtime::recovery_settings recovery;
+  std::string recovery_choice = "off";  ///< "on" or "off"
   runtime::fault_settings faults;
   bool check_messages = false;
   bool dry_run = false;

@@ -93,6 +93,7 @@ std::vector<forecast_group> by_stages(const std::vector<forecast_group>& groups)
     all.last_data = x.last_data;
     all.ranks += x.ranks;
     all.need.optimizer = std::max(all.need.optimizer, x.need.optimizer);
+    all.need.beside = std::max(all.need.beside, x.need.beside);
     all.need.snapshot = std::max(all.need.snapshot, x.need.snapshot);
   }
   return out;
@@ -125,11 +126,15 @@ std::string forecast_text(const std::vector<forecast_group>& groups) {
                x.ranks,
                runtime::human_bytes(x.need.parameters),
                runtime::human_bytes(x.need.gradients),
-               runtime::human_bytes(x.need.optimizer),
+               runtime::human_bytes(x.need.optimizer + x.need.beside),
                runtime::human_bytes(x.need.activations),
                runtime::human_bytes(x.need.peak()),
                "+ " + runtime::human_bytes(x.need.snapshot));
-  return out + fmt::format("all workers together {}\n", runtime::human_bytes(together(groups)));
+  const bool keeps
+      = std::any_of(groups.begin(), groups.end(), [](const auto& x) { return x.need.beside > 0; });
+  return out + fmt::format("all workers together {}\n", runtime::human_bytes(together(groups)))
+         + (keeps ? "'optimizer' counts the state of the step before, which --recovery on keeps\n"
+                  : "");
 }
 
 std::string growth_text(const runtime::training_job& job) {
@@ -150,8 +155,10 @@ std::string growth_text(const runtime::training_job& job) {
       "  saving       what a checkpoint copies until it is written; from a device to the host's "
       "memory\n",
       rounded ? 2 : 4,
-      rounded ? 12 : 8,
-      rounded ? " and the fp32 master" : "",
+      job.recovery.on ? 12 + (rounded ? 12 : 8) : (rounded ? 12 : 8),
+      job.recovery.on ? " and the fp32 weights of two states (--recovery on)"
+      : rounded       ? " and the fp32 master"
+                      : "",
       distributed
           ? "sharded over the data ranks"
           : "all of it on every data rank; --use-distributed-optimizer shards it over them");
@@ -189,6 +196,7 @@ ordered_json as_json(const runtime::training_job& job, const std::vector<forecas
                               {"values", x.need.parameters},
                               {"gradients", x.need.gradients},
                               {"optimizer", x.need.optimizer},
+                              {"state_before", x.need.beside},
                               {"activations", x.need.activations},
                               {"peak", x.need.peak()},
                               {"snapshot", x.need.snapshot}});

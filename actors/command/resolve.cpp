@@ -201,6 +201,8 @@ runtime::training_job resolve(const training_flags& flags) {
   if (flags.steps.skip_train)
     job.checkpoints.save.clear();
   job.checkpoints.load_hub = flags.model.hub;
+  job.recovery = flags.recovery;
+  job.recovery.on = flags.recovery_choice == "on";
   job.faults = flags.faults;
   job.check_messages = flags.check_messages;
   job.exit_interval = std::uint64_t(flags.steps.exit_interval);

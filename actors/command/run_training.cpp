@@ -133,13 +133,15 @@ void tell(const runtime::forecast_group& most) {
   const auto& memory = most.need;
   runtime::log_info(
       " peak memory per worker, forecast: up to {}, on stage {} (parameters {}, gradients {}, "
-      "optimizer {}, "
-      "activations {})",
+      "optimizer {}{}, activations {})",
       runtime::human_bytes(memory.peak()),
       most.pipeline,
       runtime::human_bytes(memory.parameters),
       runtime::human_bytes(memory.gradients),
       runtime::human_bytes(memory.optimizer),
+      memory.beside > 0
+          ? fmt::format(", state of the step before {}", runtime::human_bytes(memory.beside))
+          : "",
       runtime::human_bytes(memory.activations));
 }
 
@@ -238,6 +240,10 @@ int carry_out(const runtime::training_job& job,
   else if (any_step && !prepared->node->pools->peaks().empty())
     compare_memory(*prepared, neediest(groups).need);
   const bool profiled = write_profile(*prepared), traced = write_trace(*prepared);
+  if (end.left_behind) {  // its lane may still use what the end of a process takes down
+    runtime::finish_log(reader_patience);
+    std::_Exit(end.exit_code);
+  }
   return end.exit_code == 0 && !(profiled && traced) ? trace_not_written : end.exit_code;
 }
 

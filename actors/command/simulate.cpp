@@ -165,8 +165,8 @@ void add_simulate(command_line& program) {
   to.group("What is simulated");
   to.value({.name = "--seeds",
             .type = "A-B",
-            .help = "The seeds, each a run of its own. The search ends at the first that fails. "
-                    "Default: 1-100."},
+            .default_value = "1-100",
+            .help = "The seeds, each a run of its own. The search ends at the first that fails."},
            [flags](const std::string& flag, const std::string& word) {
              take_seeds(*flags, flag, word);
            });
@@ -189,7 +189,8 @@ void add_simulate(command_line& program) {
            text(flags->trace));
   to.value({.name = "--jobs",
             .type = "N",
-            .help = "Processes that search at once. Default: as many as processors are usable."},
+            .default_value = "as many as processors are usable",
+            .help = "Processes that search at once."},
            whole(flags->jobs, 1, most_jobs));
   to.note("The guide: docs/guides/simulate.md.");
 }

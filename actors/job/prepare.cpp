@@ -15,12 +15,15 @@
 #include "runtime/transport/wire_transport.hpp"
 
 #include <algorithm>
+#include <mutex>
 #include <set>
 #include <unistd.h>
 #include <utility>
 
 namespace troupe::actors {
 namespace {
+
+namespace fs = std::filesystem;
 
 /// Samples of the first `iterations` steps.
 std::uint64_t samples_of(const runtime::batch_schedule& batch, std::uint64_t iterations) {
@@ -109,6 +112,41 @@ void require_extents(const runtime::checkpoint_reader& from,
         to_string(wanted));
 }
 
+/// A checkpoint that is open while workers are filled from it: one that is mapped keeps its space
+/// on the disk even when it is removed. Any thread.
+class opened_checkpoint {
+ public:
+  explicit opened_checkpoint(fs::path folder,
+                             std::shared_ptr<const runtime::checkpoint_reader> reader = {})
+      : folder_(std::move(folder)), reader_(std::move(reader)) {}
+
+  /// Opened again where it was closed: a rank that is built anew reads it, too.
+  std::shared_ptr<const runtime::checkpoint_reader> reader() {
+    const std::lock_guard lock(mutex_);
+    if (!reader_)
+      reader_ = std::make_shared<const runtime::checkpoint_reader>(folder_);
+    return reader_;
+  }
+  void close() {
+    const std::lock_guard lock(mutex_);
+    reader_.reset();
+  }
+
+ private:
+  const fs::path folder_;
+  std::mutex mutex_;
+  std::shared_ptr<const runtime::checkpoint_reader> reader_;
+};
+
+void fill_from(runtime::worker& to, const runtime::checkpoint_reader& from, bool moments) {
+  to.restore(
+      [&](const runtime::state_shard& part) {
+        require_extents(from, part.name, part.whole);
+        from.read(part.name, part.part, part.elements);
+      },
+      moments);
+}
+
 void load_state(runtime::training_job& job, prepared_job& out, const runtime::cancel_token& stop) {
   const auto& where = job.checkpoints;
   const auto start = plan_start(job, stop);
@@ -125,16 +163,10 @@ void load_state(runtime::training_job& job, prepared_job& out, const runtime::ca
                        : start.iteration > 0                                     ? "resuming "
                                                                                  : "starting ";
     runtime::log_info(" {}{}", verb, start.text);
-    const auto held = std::make_shared<std::shared_ptr<const runtime::checkpoint_reader>>(from);
-    out.node->restored = [held] { held->reset(); };
+    const auto held = std::make_shared<opened_checkpoint>(from->folder(), from);
+    out.node->restored = [held] { held->close(); };
     out.node->restore = [held, moments = start.with_moments](runtime::worker& by) {
-      const auto& checkpoint = **held;
-      by.restore(
-          [&](const runtime::state_shard& to) {
-            require_extents(checkpoint, to.name, to.whole);
-            checkpoint.read(to.name, to.part, to.elements);
-          },
-          moments);
+      fill_from(by, *held->reader(), moments);
     };
     return;
   }
@@ -192,6 +224,14 @@ void check_plans(const prepared_job& out) {
 
 }  // namespace
 
+void add_saved_states(node_context& to, const runtime::training_job& job) {
+  to.restore_saved = [save = job.checkpoints.save](runtime::worker& by, std::uint64_t iteration) {
+    fill_from(by,
+              runtime::checkpoint_reader(save / runtime::iteration_folder(std::int64_t(iteration))),
+              true);
+  };
+}
+
 std::string describe_data(const runtime::training_job& job) {
   return data_text(job);
 }
@@ -233,6 +273,7 @@ std::shared_ptr<prepared_job> prepare(runtime::training_job job,
     node.profile = std::make_shared<runtime::operation_profile>();
   open_data(job, *out, stop);
   load_state(job, *out, stop);
+  add_saved_states(node, job);
   out->description.settings = runtime::to_json(job);  // a checkpoint may decide its learning rate
   check_plans(*out);
   out->description.identity = runtime::identity(job);

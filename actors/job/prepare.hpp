@@ -38,4 +38,7 @@ std::shared_ptr<runtime::transport> make_transport(runtime::transports by);
 /// Faults, delays and checks of messages, as the job asks for them.
 void add_message_path(node_context& to, const runtime::training_job& job);
 
+/// What a rank is filled from when what its process kept of it is lost: checkpoints of this run.
+void add_saved_states(node_context& to, const runtime::training_job& job);
+
 }  // namespace troupe::actors

@@ -63,10 +63,14 @@ messages::loader_actor::behavior_type loader(messages::loader_actor::pointer sel
       wanted.microbatch = x.microbatch == 0 ? 0 : x.microbatch - 1;
     const auto all = recent->at(source_of(x, *context), wanted);
     try {
-      return context->messages->checked(
-          self->home_system(),
-          messages::batch_ready{
-              x.at, runtime::deposit(*context->transport, asked_for(x, all), x.at.generation)});
+      messages::batch_ready answer{
+          x.at, runtime::deposit(*context->transport, asked_for(x, all), x.at.generation)};
+      if (!self->current_message_id().is_async())
+        return context->messages->checked(self->home_system(), std::move(answer));
+      // It goes the way of messages, not that of CAF's answers: it may be late.
+      context->messages->send(
+          self, caf::actor_cast<messages::stage_actor>(self->current_sender()), std::move(answer));
+      return caf::delegated<messages::batch_ready>();
     } catch (const runtime::cancelled&) {
       return caf::delegated<messages::batch_ready>();  // its generation has ended: nobody waits
     }

@@ -164,4 +164,25 @@ std::string evaluation_line(const runtime::validation_report& x, bool is_short) 
       perplexity);
 }
 
+std::string event_line(const runtime::run_event& x) {
+  if (x.kind == "given up")
+    return fmt::format(" {} died ({}) and is not replaced any more", x.who, x.why);
+  if (x.kind != "restart")
+    return fmt::format(" {} died ({}) and was replaced; no step was lost", x.who, x.why);
+  const auto source = x.from == "estate" ? "as its ranks had it"
+                      : x.from == "disk" ? "from the checkpoint"
+                                         : "from the start of the run";
+  const auto again = x.iteration - x.resumed;
+  const auto* const verb = x.who == "replicas" ? "disagree" : "died";
+  return fmt::format(
+      " {} {} ({}); after {:.3f} s the run goes on from iteration {} {}{}",
+      x.who,
+      verb,
+      x.why,
+      x.seconds,
+      x.resumed,
+      source,
+      again == 0 ? "" : fmt::format(", {} iteration{} run again", again, again == 1 ? "" : "s"));
+}
+
 }  // namespace troupe::actors

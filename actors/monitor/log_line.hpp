@@ -47,4 +47,7 @@ std::string short_line(const runtime::step_report& x,
 /// Of a validation or a test.
 std::string evaluation_line(const runtime::validation_report& x, bool is_short);
 
+/// " restart: stage 0.1 ... died ...; iteration 7 again, from the estate of 6 (0.012 s)".
+std::string event_line(const runtime::run_event& x);
+
 }  // namespace troupe::actors

@@ -21,13 +21,9 @@ constexpr auto patience = std::chrono::milliseconds(4000);
 
 }  // namespace
 
-void monitor_state::start(const messages::spawn_monitor& told,
-                          std::shared_ptr<const opened_job> job,
-                          std::shared_ptr<const node_context> context) {
-  told_ = told.job;
-  job_ = std::move(job);
-  context_ = std::move(context);
-  end_on_exception(self_, "monitor");
+monitor_book::monitor_book(const messages::job_description& told,
+                           std::shared_ptr<const opened_job> job)
+    : told_(told), job_(std::move(job)) {
   open_recorders();
   const auto& watch = job_->job.watch;
   short_lines_ = watch.log_format == "short"
@@ -37,13 +33,20 @@ void monitor_state::start(const messages::spawn_monitor& told,
         "training", job_->job.train_iterations, "iterations", told_.iteration);
 }
 
-runtime::log_settings monitor_state::log_settings() const {
+bool monitor_book::take(std::uint64_t fact) {
+  if (fact <= newest_)
+    return false;
+  newest_ = fact;
+  return true;
+}
+
+runtime::log_settings monitor_book::log_settings() const {
   return {.throughput = job_->job.watch.log_throughput,
           .matrix_rate = told_.matrix_rate,
           .append = told_.iteration > 0};
 }
 
-void monitor_state::open_recorders() {
+void monitor_book::open_recorders() {
   const auto& watch = job_->job.watch;
   const auto settings = log_settings();
   const auto add = [this](const char* flag,
@@ -72,7 +75,7 @@ void monitor_state::open_recorders() {
       });
 }
 
-void monitor_state::record(const runtime::watched& x) {
+void monitor_book::record(const runtime::watched& x) {
   for (auto& to : files_) {
     to.recorder->record(x);
     if (const auto trouble = to.recorder->trouble())
@@ -81,7 +84,7 @@ void monitor_state::record(const runtime::watched& x) {
 }
 
 // Simulating a step takes a while: it is done here, where nobody waits.
-runtime::step_report monitor_state::with_pipeline(const messages::committed& x) const {
+runtime::step_report monitor_book::with_pipeline(const messages::committed& x) const {
   auto out = x.report;
   const auto& schedule = *job_->pipeline.schedule;
   if (int(x.executed.size()) != schedule.ranks())
@@ -101,13 +104,12 @@ runtime::step_report monitor_state::with_pipeline(const messages::committed& x) 
   return out;
 }
 
-void monitor_state::receive(const messages::committed& x) {
+void monitor_book::add(const messages::committed& x) {
   const auto report = with_pipeline(x);
   if (report.pipeline.ms >= 0) {
     pipeline_.add(report.pipeline);
     executed_ = x;
   }
-  context_->faults->inject("monitor", report.iteration);
   record(report);
   since_.add(report);
   last_ = report;
@@ -118,21 +120,21 @@ void monitor_state::receive(const messages::committed& x) {
 }
 
 // The first says at once that the loss is what was expected, however long the interval is.
-bool monitor_state::has_line(std::uint64_t iteration) const {
+bool monitor_book::has_line(std::uint64_t iteration) const {
   const auto interval = job_->job.watch.log_interval;
   return interval > 0
          && (iteration % interval == 0 || iteration == told_.iteration + 1
              || iteration == job_->job.train_iterations);
 }
 
-void monitor_state::advance_bar(const runtime::step_report& x) {
+void monitor_book::advance_bar(const runtime::step_report& x) {
   std::vector<std::string> told = {fmt::format("{}/{}", x.iteration, job_->job.train_iterations)};
   if (std::isfinite(x.lm_loss))
     told.push_back(fmt::format("loss {:.4f}", x.lm_loss));
   bar_->advance_to(x.iteration, std::move(told));
 }
 
-void monitor_state::log_last() {
+void monitor_book::log_last() {
   const auto form = short_lines_ ? short_line : log_line;
   runtime::log_line(runtime::severity::info,
                     form(*last_, since_, job_->job.train_iterations, log_settings()));
@@ -140,13 +142,18 @@ void monitor_state::log_last() {
   last_.reset();
 }
 
-void monitor_state::receive(const messages::validated& x) {
+void monitor_book::add(const messages::validated& x) {
   record(x.report);
   runtime::log_line(runtime::severity::info, evaluation_line(x.report, short_lines_));
 }
 
+void monitor_book::add(const messages::happened& x) {
+  record(x.event);
+  runtime::log_line(runtime::severity::warning, event_line(x.event));
+}
+
 // So that what a behaviour decided can be drawn, and run again.
-void monitor_state::write_record() const {
+void monitor_book::write_record() const {
   const auto& file = job_->job.watch.schedule_record;
   if (file.empty() || executed_.executed.empty())
     return;
@@ -171,7 +178,9 @@ void monitor_state::write_record() const {
   }
 }
 
-void monitor_state::conclude() {
+void monitor_book::conclude() {
+  if (std::exchange(concluded_, true))
+    return;
   bar_.reset();                                   // the last lines stand without it
   if (last_ && job_->job.watch.log_interval > 0)  // whatever ended the run
     log_last();
@@ -199,6 +208,30 @@ void monitor_state::conclude() {
   }
 }
 
+std::shared_ptr<monitor_book> node_context::book(const messages::job_description& told,
+                                                 std::shared_ptr<const opened_job> job) const {
+  if (!book_)
+    book_ = std::make_shared<monitor_book>(told, std::move(job));
+  return book_;
+}
+
+void monitor_state::start(const messages::spawn_monitor& told,
+                          std::shared_ptr<const opened_job> job,
+                          std::shared_ptr<const node_context> context) {
+  context_ = std::move(context);
+  end_on_exception(self_, "monitor");
+  presence_ = context_->living->enter({told.generation, "monitor", -1, true});
+  book_ = context_->book(told.job, std::move(job));
+}
+
+void monitor_state::receive(const messages::committed& x) {
+  const auto n = x.report.iteration;
+  context_->faults->inject("monitor", n);
+  context_->faults->pass("monitor", n, runtime::moment_of_step::acknowledged);
+  if (x.fact == 0 || book_->take(x.fact))
+    add(x);
+}
+
 messages::monitor_actor::behavior_type monitor(
     messages::monitor_actor::stateful_pointer<monitor_state> self,
     const messages::spawn_monitor& told,
@@ -207,6 +240,7 @@ messages::monitor_actor::behavior_type monitor(
   self->state.start(told, std::move(job), std::move(context));
   return {[self](const messages::committed& x) { self->state.receive(x); },
           [self](const messages::validated& x) { self->state.receive(x); },
+          [self](const messages::happened& x) { self->state.receive(x); },
           [self](messages::conclude) {
             self->state.conclude();
             return messages::concluded{};  // it has no field to check

@@ -19,19 +19,20 @@
 
 namespace troupe::actors {
 
-class monitor_state {
+/// What is watched and written, which outlives the monitor: one that comes after another's death
+/// goes on in the same files, and neither misses nor repeats a line. Used by one at a time.
+class monitor_book {
  public:
-  static constexpr const char* name = "monitor";
+  monitor_book(const messages::job_description& told, std::shared_ptr<const opened_job> job);
 
-  explicit monitor_state(messages::monitor_actor::pointer self) : self_(self) {}
-
-  void start(const messages::spawn_monitor& told,
-             std::shared_ptr<const opened_job> job,
-             std::shared_ptr<const node_context> context);
+  /// Whether this fact is new: facts are numbered, and each is taken down once.
+  bool take(std::uint64_t fact);
   /// A file that cannot be opened or written is told, once, and tried again.
-  void receive(const messages::committed& x);
-  void receive(const messages::validated& x);
-  /// Waits, not for long, until everything is written; what is missing is told.
+  void add(const messages::committed& x);
+  void add(const messages::validated& x);
+  void add(const messages::happened& x);
+  /// Waits, not for long, until everything is written; what is missing is told. The second time
+  /// does nothing.
   void conclude();
 
  private:
@@ -48,10 +49,9 @@ class monitor_state {
   void record(const runtime::watched& x);
   void write_record() const;
 
-  messages::monitor_actor::pointer self_;
   messages::job_description told_;
   std::shared_ptr<const opened_job> job_;
-  std::shared_ptr<const node_context> context_;
+  std::uint64_t newest_ = 0;  ///< fact
   std::vector<watched_file> files_;
   std::unique_ptr<runtime::progress_bar> bar_;
   bool short_lines_ = false;
@@ -59,6 +59,41 @@ class monitor_state {
   std::optional<runtime::step_report> last_;  ///< committed step, while its line is not logged
   pipeline_since_start pipeline_;
   messages::committed executed_;  ///< the newest step that was timed
+  bool concluded_ = false;
+};
+
+class monitor_state {
+ public:
+  static constexpr const char* name = "monitor";
+
+  explicit monitor_state(messages::monitor_actor::pointer self) : self_(self) {}
+
+  void start(const messages::spawn_monitor& told,
+             std::shared_ptr<const opened_job> job,
+             std::shared_ptr<const node_context> context);
+  template <class Fact>
+  void receive(const Fact& x) {
+    if (x.fact == 0 || book_->take(x.fact))
+      add(x);
+  }
+  void receive(const messages::committed& x);
+  void conclude() { book_->conclude(); }
+
+ private:
+  template <class Fact>
+  void add(const Fact& x) {
+    book_->add(x);
+    if (context_->taken_down)
+      context_->taken_down(fact_of(x));
+  }
+  static runtime::watched fact_of(const messages::committed& x) { return x.report; }
+  static runtime::watched fact_of(const messages::validated& x) { return x.report; }
+  static runtime::watched fact_of(const messages::happened& x) { return x.event; }
+
+  messages::monitor_actor::pointer self_;
+  std::shared_ptr<const node_context> context_;
+  std::shared_ptr<monitor_book> book_;
+  std::shared_ptr<void> presence_;  ///< a successor waits until nothing is written here any more
 };
 
 messages::monitor_actor::behavior_type monitor(

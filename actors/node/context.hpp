@@ -11,8 +11,11 @@
 #include "actors/support/planted_bug.hpp"
 #include "runtime/data/batch_source.hpp"
 #include "runtime/device/lane.hpp"
+#include "runtime/device/lane_board.hpp"
+#include "runtime/device/lane_reaper.hpp"
 #include "runtime/telemetry/operation_profile.hpp"
 #include "runtime/telemetry/trace.hpp"
+#include "runtime/trainer/step_ledger.hpp"
 #include "runtime/trainer/worker.hpp"
 #include "runtime/transport/transport.hpp"
 
@@ -24,7 +27,10 @@
 
 namespace troupe::actors {
 
-/// Filled before the node is spawned, and from then on immutable or safe for any thread.
+class monitor_book;
+
+/// Filled before the node is spawned, and from then on immutable or safe for any thread; but the
+/// book, which one monitor after the other uses.
 struct node_context {
   std::shared_ptr<runtime::transport> transport = {};
   /// On the clock of the actor system, which is the only one that an actor asks.
@@ -41,7 +47,32 @@ struct node_context {
   std::shared_ptr<runtime::trace_recorder> trace = {};       ///< null: nobody watches
   std::shared_ptr<runtime::operation_profile> profile = {};  ///< null: nobody asked
   std::shared_ptr<const fault_injector> faults = {};
+
+  // What outlives actors: the next of their name go on with it.
+  std::shared_ptr<runtime::step_ledger> ledger = std::make_shared<runtime::step_ledger>();
+  std::shared_ptr<estate_registry> estates = std::make_shared<estate_registry>();
+  std::shared_ptr<living_registry> living = std::make_shared<living_registry>();
+  std::shared_ptr<viewer_registry> watching = std::make_shared<viewer_registry>();
+  std::shared_ptr<runtime::lane_board> lanes = std::make_shared<runtime::lane_board>();
+  std::shared_ptr<runtime::lane_reaper> reaper = std::make_shared<runtime::lane_reaper>();
+  /// What the monitors of this process write in, one after the other: made for the first.
+  std::shared_ptr<monitor_book> book(const messages::job_description& told,
+                                     std::shared_ptr<const opened_job> job) const;
+  mutable std::shared_ptr<monitor_book> book_ = {};
+  /// Asks the job for an early end, whoever is its supervisor.
+  drain_request drain = {};
   std::shared_ptr<const message_path> messages = {};
+
+  /// For a run that begins anew: nothing is left of another.
+  void forget() {
+    ledger = std::make_shared<runtime::step_ledger>();
+    estates = std::make_shared<estate_registry>();
+    living = std::make_shared<living_registry>();
+    watching = std::make_shared<viewer_registry>();
+    lanes = std::make_shared<runtime::lane_board>();
+    reaper = std::make_shared<runtime::lane_reaper>();
+    book_.reset();
+  }
 
   /// The jobs that this process has been told of, with the functions that it knows by name.
   std::shared_ptr<job_registry> jobs = std::make_shared<job_registry>();
@@ -52,10 +83,14 @@ struct node_context {
   /// and what is planted.
   std::shared_ptr<group_meeting> meeting = {};
   std::function<void()> before_write = {};
+  /// The same: shown what the monitors of this process have taken down.
+  std::function<void(const runtime::watched&)> taken_down = {};
   planted_bug bug = planted_bug::none;
 
   std::function<void(runtime::worker&)> restore
       = {};  ///< fills a new worker; null: initial weights
+  /// Fills it with the state after that iteration, from a checkpoint that this run has saved.
+  std::function<void(runtime::worker&, std::uint64_t iteration)> restore_saved = {};
   /// Every worker is filled: what `restore` reads may be closed. A checkpoint that is mapped keeps
   /// its space on the disk even when it is removed.
   std::function<void()> restored = {};

@@ -6,30 +6,51 @@
 #include "actors/replica/replica.hpp"
 #include "actors/stage/stage.hpp"
 #include "actors/support/guard.hpp"
+#include "runtime/core/log.hpp"
 
 #include <caf/actor_system.hpp>
 #include <caf/system_messages.hpp>
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <set>
+#include <type_traits>
 #include <utility>
 
 namespace troupe::actors {
+namespace {
+
+caf::actor_clock::duration_type seconds(double x) {
+  return std::chrono::duration_cast<caf::actor_clock::duration_type>(
+      std::chrono::duration<double>(x));
+}
+
+}  // namespace
 
 // However the node ends, no actor keeps waiting for it, and none stays behind.
 node_state::~node_state() {
-  end_generation();
-  for (const auto& actor : spawned_)
+  context_->living->on_leave({});
+  services_.cancel();
+  release_generation();
+  const auto stop = [](const caf::actor& actor) {
     caf::anon_send(
         actor,
         caf::exit_msg{actor.address(),
                       messages::make_error(messages::ec::cancelled, "the node has ended")});
+  };
+  for (const auto& x : spawned_)
+    stop(x.actor);
 }
 
 void node_state::start(std::shared_ptr<const node_context> context) {
   context_ = std::move(context);
   end_on_exception(self_, "node");
   self_->set_down_handler([this](const caf::down_msg& x) { lose(x); });
+  context_->living->on_leave([weak = caf::actor_cast<caf::weak_actor_ptr>(self_->ctrl()),
+                              path = context_->messages] {
+    if (const auto alive = caf::actor_cast<caf::strong_actor_ptr>(weak))
+      path->send_from_outside(caf::actor_cast<messages::node_actor>(alive), messages::look_again{});
+  });
 }
 
 void node_state::watch_root() {
@@ -41,15 +62,17 @@ void node_state::watch_root() {
 
 template <class Request>
 caf::error node_state::admit(const Request& x) {
-  watch_root();
-  if (closing_ || x.generation < generation_)
+  if constexpr (!std::is_same_v<Request, messages::spawn_stage>)  // which replicas ask for
+    watch_root();
+  if (closing_ || x.generation < generation_ || x.generation <= ended_)
     return messages::make_error(
         messages::ec::cancelled,
         fmt::format("NODE-1: nobody is spawned into a generation that is over; it was {}",
                     value(x.generation)));
   const auto opened = context_->jobs->open(x.job);
+  recovery_ = opened->job.recovery;
   if (x.generation > generation_) {
-    end_generation();
+    release_generation();
     generation_ = x.generation;
     groups_ = std::make_shared<group_registry>(runtime::cancel_token(),
                                                value(generation_),
@@ -61,9 +84,18 @@ caf::error node_state::admit(const Request& x) {
 }
 
 template <class Answer, class Handle>
-Answer node_state::answer(Handle spawned) {
-  spawned_.push_back(caf::actor_cast<caf::actor>(spawned));
-  self_->monitor(spawned);
+Answer node_state::answer(Handle spawned, kind what, std::string name) {
+  const auto actor = caf::actor_cast<caf::actor>(spawned);
+  context_->faults->enlist(
+      name, [weak = caf::actor_cast<caf::weak_actor_ptr>(actor), name](const std::string& why) {
+        if (const auto alive = caf::actor_cast<caf::strong_actor_ptr>(weak))
+          caf::anon_send(caf::actor_cast<caf::actor>(alive),
+                         caf::exit_msg{alive->address(),
+                                       messages::make_error(messages::ec::protocol_violated,
+                                                            name + ": " + why)});
+      });
+  spawned_.push_back({actor, generation_, what, std::move(name)});
+  context_->messages->monitor(self_, actor);
   return context_->messages->checked(self_->home_system(), Answer{std::move(spawned)});
 }
 
@@ -73,7 +105,9 @@ caf::result<messages::loader_spawned> node_state::spawn(const messages::spawn_lo
   auto& home = self_->home_system();
   return answer<messages::loader_spawned>(context_->own_threads
                                               ? home.spawn<caf::detached>(loader, context_)
-                                              : home.spawn(loader, context_));
+                                              : home.spawn(loader, context_),
+                                          kind::service,
+                                          "loader");
 }
 
 caf::result<messages::checkpointer_spawned> node_state::spawn(
@@ -83,9 +117,10 @@ caf::result<messages::checkpointer_spawned> node_state::spawn(
   auto& home = self_->home_system();
   const auto job = context_->jobs->open(x.job);
   return answer<messages::checkpointer_spawned>(
-      context_->own_threads
-          ? home.spawn<caf::detached>(checkpointer, x, job, context_, groups_->token())
-          : home.spawn(checkpointer, x, job, context_, groups_->token()));
+      context_->own_threads ? home.spawn<caf::detached>(checkpointer, x, job, context_, services_)
+                            : home.spawn(checkpointer, x, job, context_, services_),
+      kind::service,
+      "checkpointer");
 }
 
 caf::result<messages::monitor_spawned> node_state::spawn(const messages::spawn_monitor& x) {
@@ -95,13 +130,17 @@ caf::result<messages::monitor_spawned> node_state::spawn(const messages::spawn_m
   const auto job = context_->jobs->open(x.job);
   return answer<messages::monitor_spawned>(
       context_->own_threads ? home.spawn<caf::detached>(monitor, x, job, context_)
-                            : home.spawn(monitor, x, job, context_));
+                            : home.spawn(monitor, x, job, context_),
+      kind::service,
+      "monitor");
 }
 
-// Its death ends nothing, so it is not among those whose death ends the generation.
+// Its death ends nothing. It outlives node and supervisor: a successor that asks gets the same.
 caf::result<messages::viewer_spawned> node_state::spawn(const messages::spawn_viewer& x) {
   if (auto refusal = admit(x))
     return refusal;
+  if (const auto known = context_->watching->find(x.name))
+    return context_->messages->checked(self_->home_system(), messages::viewer_spawned{*known});
   const auto found = context_->viewers.find(x.name);
   if (found == context_->viewers.end())
     return messages::make_error(
@@ -110,10 +149,11 @@ caf::result<messages::viewer_spawned> node_state::spawn(const messages::spawn_vi
                     "cannot be sent, so register it here before the run",
                     x.name));
   try {
-    return context_->messages->checked(
+    const auto viewer = found->second(
         self_->home_system(),
-        messages::viewer_spawned{
-            found->second(self_->home_system(), drain_by(x.supervisor, context_->messages))});
+        context_->drain ? context_->drain : drain_by(x.supervisor, context_->messages));
+    context_->watching->add(x.name, viewer);
+    return context_->messages->checked(self_->home_system(), messages::viewer_spawned{viewer});
   } catch (...) {
     return reason_of("viewer " + x.name, std::current_exception());
   }
@@ -122,14 +162,18 @@ caf::result<messages::viewer_spawned> node_state::spawn(const messages::spawn_vi
 caf::result<messages::replica_spawned> node_state::spawn(const messages::spawn_replica& x) {
   if (auto refusal = admit(x))
     return refusal;
-  return answer<messages::replica_spawned>(self_->home_system().spawn(replica, x, context_));
+  return answer<messages::replica_spawned>(self_->home_system().spawn(replica, x, context_),
+                                           kind::rank,
+                                           fmt::format("replica:{}", x.replica));
 }
 
 caf::result<messages::stage_spawned> node_state::spawn(const messages::spawn_stage& x) {
   if (auto refusal = admit(x))
     return refusal;
   return answer<messages::stage_spawned>(
-      self_->home_system().spawn(stage, x, context_->jobs->open(x.job), context_, groups_));
+      self_->home_system().spawn(stage, x, context_->jobs->open(x.job), context_, groups_),
+      kind::rank,
+      fmt::format("stage:{}.{}.{}", x.replica, x.pipeline_rank, x.tensor_rank));
 }
 
 void node_state::close_restored(const messages::all_restored& x) {
@@ -137,16 +181,82 @@ void node_state::close_restored(const messages::all_restored& x) {
     context_->restored();
 }
 
-void node_state::end_generation() {
+void node_state::release_generation() {
   if (!groups_)
     return;
   groups_->token().cancel();
   context_->transport->end_generation(generation_);
 }
 
+// All older epochs end with a successor's first order (number 0): their services with them.
+bool node_state::ends_with(const spawned_actor& x, runtime::generation_id last) const {
+  return x.generation <= last && (x.what == kind::rank || runtime::number_of(last) == 0);
+}
+
+caf::result<messages::generation_ended> node_state::end(const messages::end_generation& x) {
+  if (number_of(x.last) == 0)
+    std::exchange(services_, runtime::cancel_token()).cancel();
+  if (number_of(x.last) == 0)
+    root_ = nullptr;  // a successor, whose predecessor's death we may not have heard of yet
+  watch_root();
+  recovery_ = context_->jobs->open(x.job)->job.recovery;
+  ended_ = std::max(ended_, x.last);
+  if (generation_ <= x.last)
+    release_generation();
+  auto promise = self_->make_response_promise<messages::generation_ended>();
+  const auto now = self_->clock().now();
+  ending_ = ending{x.last, promise, now + seconds(recovery_.suspicion)};
+  for (const auto& one : spawned_)
+    if (ends_with(one, x.last))
+      self_->send_exit(one.actor, caf::exit_reason::user_shutdown);
+  context_->messages->send_later(self_,
+                                 messages::node_actor(self_),
+                                 seconds(recovery_.suspicion) + std::chrono::milliseconds(1),
+                                 messages::look_again{x.last});
+  answer_if_ended();
+  return promise;
+}
+
+void node_state::look_again(const messages::look_again&) {
+  answer_if_ended();
+}
+
+// NODE-2: actors gone, lanes ended, or left behind with a copy of what they might write to.
+void node_state::answer_if_ended() {
+  if (!ending_)
+    return;
+  const auto last = ending_->last;
+  const bool late = self_->clock().now() >= ending_->deadline;
+  const bool present = std::any_of(
+      spawned_.begin(), spawned_.end(), [&](const auto& x) { return ends_with(x, last); });
+  auto living = context_->living->until(last);
+  std::erase_if(living, [last](const auto& x) { return x.service && number_of(last) != 0; });
+  if (!late && (present || !living.empty()))
+    return;  // NODE-2
+  messages::generation_ended answer{.last = last};
+  std::set<int> left_behind;
+  for (const auto& x : living) {
+    answer.hung.push_back(x.who);
+    if (x.rank >= 0)
+      left_behind.insert(x.rank);
+  }
+  for (const int rank : left_behind)
+    context_->estates->leave_behind(rank);
+  if (const auto steps = context_->estates->common()) {
+    answer.has_state = true;
+    answer.ranks = context_->estates->ranks();
+    answer.oldest = steps->first;
+    answer.newest = steps->second;
+  }
+  auto promise = std::move(ending_->promise);
+  ending_.reset();
+  promise.deliver(context_->messages->checked(self_->home_system(), std::move(answer)));
+}
+
 void node_state::shut_down() {
   closing_ = true;
-  end_generation();
+  services_.cancel();
+  release_generation();
   stop_next();
 }
 
@@ -154,21 +264,29 @@ void node_state::stop_next() {
   if (spawned_.empty())
     self_->quit();
   else
-    self_->send_exit(spawned_.back(), caf::exit_reason::user_shutdown);
+    self_->send_exit(spawned_.back().actor, caf::exit_reason::user_shutdown);
 }
 
 void node_state::lose(const caf::down_msg& x) {
-  const auto who = std::find_if(spawned_.begin(), spawned_.end(), [&](const caf::actor& actor) {
-    return actor.address() == x.source;
+  const auto who = std::find_if(spawned_.begin(), spawned_.end(), [&](const spawned_actor& one) {
+    return one.actor.address() == x.source;
   });
+  const bool member
+      = who != spawned_.end() && who->what == kind::rank && who->generation == generation_;
   if (who != spawned_.end())
     spawned_.erase(who);
-  if (root_ && root_.address() == x.source)
-    return shut_down();
+  if (root_ && root_.address() == x.source) {
+    root_ = nullptr;
+    if (!recovery_.on)
+      return shut_down();
+    release_generation();  // a successor says what follows
+    return answer_if_ended();
+  }
   if (closing_)
-    stop_next();
-  else  // those that work with the dead one must not wait for it; its supervisor decides the rest
-    end_generation();
+    return stop_next();
+  if (member)  // those that work with the dead one must not wait for it; its supervisor decides
+    release_generation();
+  answer_if_ended();
 }
 
 messages::node_actor::behavior_type node(messages::node_actor::stateful_pointer<node_state> self,
@@ -181,6 +299,8 @@ messages::node_actor::behavior_type node(messages::node_actor::stateful_pointer<
       [self](const messages::spawn_viewer& x) { return self->state.spawn(x); },
       [self](const messages::spawn_replica& x) { return self->state.spawn(x); },
       [self](const messages::spawn_stage& x) { return self->state.spawn(x); },
+      [self](const messages::end_generation& x) { return self->state.end(x); },
+      [self](const messages::look_again& x) { self->state.look_again(x); },
       [self](const messages::all_restored& x) { self->state.close_restored(x); },
       [self](messages::shut_down) { self->state.shut_down(); },
   };

@@ -1,10 +1,16 @@
 // The node: one for each process. It holds what belongs to the process, spawns workers when told,
 // and ends generations.
 //
-// It also cleans up: when the supervisor dies, or the node itself, every wait of the generation is
-// released and every actor that it spawned is stopped.
+// It also cleans up: when a rank dies, or the supervisor, or the node itself, every wait of the
+// generation is released at once. What outlives actors (estates, ledger, logs) is in its context.
+//
+// Ranks belong to a generation. Services (loader, checkpointer, monitor, viewers) serve all
+// generations of one supervisor: their death releases nobody, and it replaces them.
 //
 //   NODE-1  Nobody is spawned into a generation that is over: the request is refused.
+//   NODE-2  A generation is told to have ended when its actors are gone and its lanes have ended,
+//   or
+//           were left behind after the time of suspicion with a copy of what they might write to.
 
 #pragma once
 
@@ -12,10 +18,13 @@
 #include "messages/protocol/actors.hpp"
 
 #include <caf/actor.hpp>
+#include <caf/actor_clock.hpp>
 #include <caf/result.hpp>
 #include <caf/typed_event_based_actor.hpp>
+#include <caf/typed_response_promise.hpp>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,27 +44,50 @@ class node_state {
   caf::result<messages::viewer_spawned> spawn(const messages::spawn_viewer& x);
   caf::result<messages::replica_spawned> spawn(const messages::spawn_replica& x);
   caf::result<messages::stage_spawned> spawn(const messages::spawn_stage& x);
+  caf::result<messages::generation_ended> end(const messages::end_generation& x);
+  void look_again(const messages::look_again& x);
   void close_restored(const messages::all_restored& x);
   void shut_down();
 
  private:
+  enum class kind : std::uint8_t { rank, service };
+  struct spawned_actor {
+    caf::actor actor;
+    runtime::generation_id generation = {};
+    kind what = {};
+    std::string name;
+  };
+
   /// Empty: this actor may be spawned. Begins a generation that is new.
   template <class Request>
   caf::error admit(const Request& x);
   void watch_root();
   /// Whatever waits in it is released at once.
-  void end_generation();
+  void release_generation();
   template <class Answer, class Handle>
-  Answer answer(Handle spawned);
+  Answer answer(Handle spawned, kind what, std::string name);
   void lose(const caf::down_msg& x);
   void stop_next();
+  /// Whether an actor is to end with the generations until `last`.
+  bool ends_with(const spawned_actor& x, runtime::generation_id last) const;
+  void answer_if_ended();
 
   messages::node_actor::pointer self_;
   std::shared_ptr<const node_context> context_;
+  runtime::recovery_settings recovery_;
   runtime::generation_id generation_ = {};
+  runtime::generation_id ended_ = {};  ///< the last that was told to end
   std::shared_ptr<group_registry> groups_;
-  caf::actor root_;                  ///< the first to ask: the supervisor
-  std::vector<caf::actor> spawned_;  ///< alive, in the order of their coming
+  runtime::cancel_token
+      services_;     ///< set when those of an epoch are to end: nothing more is saved
+  caf::actor root_;  ///< the first to ask: the supervisor
+  std::vector<spawned_actor> spawned_;  ///< alive, in the order of their coming
+  struct ending {
+    runtime::generation_id last = {};
+    caf::typed_response_promise<messages::generation_ended> promise;
+    caf::actor_clock::time_point deadline;
+  };
+  std::optional<ending> ending_;
   bool closing_ = false;
 };
 

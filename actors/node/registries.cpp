@@ -1,10 +1,19 @@
 #include "actors/node/registries.hpp"
 
+#include <algorithm>
+#include <fmt/format.h>
+
 namespace troupe::actors {
 
 void pool_registry::add(int rank, runtime::memory_pool pool) {
   const std::lock_guard lock(mutex_);
   pools_.insert_or_assign(rank, std::move(pool));
+}
+
+runtime::memory_pool pool_registry::of(int rank) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = pools_.find(rank);
+  return found == pools_.end() ? runtime::memory_pool() : found->second;
 }
 
 std::map<int, std::size_t> pool_registry::peaks() const {
@@ -13,6 +22,128 @@ std::map<int, std::size_t> pool_registry::peaks() const {
   for (const auto& [rank, pool] : pools_)
     out.emplace(rank, pool.peak_bytes());
   return out;
+}
+
+std::shared_ptr<runtime::rank_estate> estate_registry::of(int rank) {
+  const std::lock_guard lock(mutex_);
+  auto& found = estates_[rank];
+  if (!found)
+    found = std::make_shared<runtime::rank_estate>(fmt::format("rank {}", rank));
+  return found;
+}
+
+std::shared_ptr<runtime::rank_estate> estate_registry::renewed(int rank) {
+  {
+    const std::lock_guard lock(mutex_);
+    estates_.erase(rank);
+    left_behind_.erase(rank);
+  }
+  return of(rank);
+}
+
+std::shared_ptr<runtime::rank_estate> estate_registry::gone_back(int rank,
+                                                                 std::uint64_t iteration,
+                                                                 runtime::stream& by) {
+  auto found = of(rank);
+  bool copies = false;
+  {
+    const std::lock_guard lock(mutex_);
+    copies = left_behind_.contains(rank);
+  }
+  if (!copies) {
+    found->go_back_to(iteration);
+    return found;
+  }
+  auto copy = found->copied(iteration, by);
+  const std::lock_guard lock(mutex_);
+  left_behind_.erase(rank);
+  return estates_[rank] = std::move(copy);
+}
+
+std::optional<std::pair<std::uint64_t, std::uint64_t>> estate_registry::common() const {
+  const std::lock_guard lock(mutex_);
+  std::optional<std::pair<std::uint64_t, std::uint64_t>> out;
+  for (const auto& [rank, estate] : estates_) {
+    const auto newest = estate->newest();
+    if (!newest)
+      return std::nullopt;
+    auto oldest = newest->first;
+    while (oldest > 0 && estate->holds(oldest - 1))
+      --oldest;
+    out = out ? std::pair(std::max(out->first, oldest), std::min(out->second, newest->last))
+              : std::pair(oldest, newest->last);
+  }
+  return out && out->first <= out->second ? out : std::nullopt;
+}
+
+int estate_registry::ranks() const {
+  const std::lock_guard lock(mutex_);
+  return int(estates_.size());
+}
+
+void estate_registry::leave_behind(int rank) {
+  const std::lock_guard lock(mutex_);
+  left_behind_.insert(rank);
+}
+
+void viewer_registry::add(const std::string& name, messages::viewer_actor viewer) {
+  const std::lock_guard lock(mutex_);
+  all_.insert_or_assign(name, std::move(viewer));
+}
+
+std::optional<messages::viewer_actor> viewer_registry::find(const std::string& name) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = all_.find(name);
+  return found == all_.end() ? std::nullopt : std::optional(found->second);
+}
+
+std::vector<messages::viewer_actor> viewer_registry::take() {
+  const std::lock_guard lock(mutex_);
+  std::vector<messages::viewer_actor> out;
+  for (const auto& [name, viewer] : std::exchange(all_, {}))
+    out.push_back(viewer);
+  return out;
+}
+
+struct living_registry::state {
+  mutable std::mutex mutex;
+  std::uint64_t next = 0;
+  std::map<std::uint64_t, member> all;
+  std::function<void()> tell;
+};
+
+std::shared_ptr<living_registry::state> living_registry::make_state() {
+  return std::make_shared<state>();
+}
+
+std::shared_ptr<void> living_registry::enter(member x) {
+  const std::lock_guard lock(state_->mutex);
+  const auto number = state_->next++;
+  state_->all.emplace(number, std::move(x));
+  return {nullptr, [state = state_, number](void*) {
+            std::function<void()> tell;
+            {
+              const std::lock_guard leaving(state->mutex);
+              state->all.erase(number);
+              tell = state->tell;
+            }
+            if (tell)
+              tell();
+          }};
+}
+
+std::vector<living_registry::member> living_registry::until(runtime::generation_id last) const {
+  const std::lock_guard lock(state_->mutex);
+  std::vector<member> out;
+  for (const auto& [number, x] : state_->all)
+    if (x.generation <= last)
+      out.push_back(x);
+  return out;
+}
+
+void living_registry::on_leave(std::function<void()> tell) {
+  const std::lock_guard lock(state_->mutex);
+  state_->tell = std::move(tell);
 }
 
 std::shared_ptr<runtime::local_group> group_meeting::at(std::uint64_t generation,

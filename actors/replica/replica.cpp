@@ -11,6 +11,9 @@
 #include <utility>
 
 namespace troupe::actors {
+
+using moment = runtime::moment_of_step;
+
 namespace {
 
 constexpr const char* one_of_each_stage
@@ -53,6 +56,7 @@ void replica_state::start(messages::spawn_replica told,
                   caf::infinite,
                   messages::spawn_stage{.generation = told_.generation,
                                         .job = told_.job,
+                                        .source = told_.source,
                                         .replica = told_.replica,
                                         .pipeline_rank = s / told_.tensor_ranks,
                                         .tensor_rank = s % told_.tensor_ranks})
@@ -89,13 +93,50 @@ void replica_state::lose(const caf::down_msg& x) {
   self_->quit(because_of(who_, x.reason));
 }
 
+void replica_state::come_to(runtime::moment_of_step at, runtime::step_id step) const {
+  context_->faults->pass(who_, runtime::value(step), at);
+}
+
 template <class Order>
 void replica_state::pass_down(const Order& x) {
   if (x.generation != told_.generation)
     return;
-  context_->faults->inject(who_, runtime::value(x.step));
   for (const auto& stage : stages_)
     context_->messages->send(self_, stage, x);
+}
+
+void replica_state::receive(const messages::run_step& x) {
+  if (x.generation != told_.generation)
+    return;
+  context_->faults->inject(who_, runtime::value(x.step));
+  come_to(x.validation ? moment::validate : moment::forward, x.step);
+  pass_down(x);
+}
+
+void replica_state::receive(const messages::decision& x) {
+  if (x.generation != told_.generation)
+    return;
+  context_->faults->inject(who_, runtime::value(x.step));
+  come_to(moment::decided, x.step);
+  pass_down(x);
+}
+
+void replica_state::receive(const messages::take_snapshot& x) {
+  if (x.generation != told_.generation)
+    return;
+  context_->faults->inject(who_, runtime::value(x.step));
+  come_to(moment::snapshot, x.step);
+  pass_down(x);
+}
+
+void replica_state::receive(const messages::use_loader& x) {
+  told_.loader = x.loader;
+  pass_down(x);
+}
+
+void replica_state::receive(const messages::use_checkpointer& x) {
+  told_.checkpointer = x.checkpointer;
+  pass_down(x);
 }
 
 void replica_state::receive(const messages::ready& x) {
@@ -104,6 +145,7 @@ void replica_state::receive(const messages::ready& x) {
   ready_.push_back(x);
   if (ready_.size() < stages_.size())
     return;
+  come_to(moment::restore, runtime::next(told_.source.step));
   messages::ready all{told_.generation, told_.replica, 0};
   for (const auto& part : ready_)
     all.parameters += part.parameters;
@@ -115,6 +157,7 @@ void replica_state::receive(const messages::vote& x) {
       || !complete(
           votes_, x, &messages::vote::stage_index, std::size_t(stages()), one_of_each_stage))
     return;
+  come_to(moment::vote, x.step);
   messages::vote all{.generation = x.generation, .step = x.step, .replica = told_.replica};
   runtime::digester gradients;
   for (auto& part : votes_) {
@@ -141,6 +184,7 @@ void replica_state::receive(const messages::applied& x) {
       || !complete(
           applied_, x, &messages::applied::stage_index, std::size_t(stages()), one_of_each_stage))
     return;
+  come_to(moment::updated, x.step);
   messages::applied all{.generation = x.generation, .step = x.step, .replica = told_.replica};
   for (const auto& part : applied_) {
     for (const auto& [parameter, digest] : part.own)
@@ -150,6 +194,7 @@ void replica_state::receive(const messages::applied& x) {
   require_alike(applied_, told_.tensor_ranks);
   applied_.clear();
   context_->messages->send(self_, told_.supervisor, std::move(all));
+  come_to(moment::acknowledged, x.step);
 }
 
 messages::replica_actor::behavior_type replica(
@@ -158,9 +203,11 @@ messages::replica_actor::behavior_type replica(
     std::shared_ptr<const node_context> context) {
   self->state.start(std::move(told), std::move(context));
   return {
-      [self](const messages::run_step& x) { self->state.pass_down(x); },
-      [self](const messages::decision& x) { self->state.pass_down(x); },
-      [self](const messages::take_snapshot& x) { self->state.pass_down(x); },
+      [self](const messages::run_step& x) { self->state.receive(x); },
+      [self](const messages::decision& x) { self->state.receive(x); },
+      [self](const messages::take_snapshot& x) { self->state.receive(x); },
+      [self](const messages::use_loader& x) { self->state.receive(x); },
+      [self](const messages::use_checkpointer& x) { self->state.receive(x); },
       [self](const messages::ready& x) { self->state.receive(x); },
       [self](const messages::vote& x) { self->state.receive(x); },
       [self](const messages::applied& x) { self->state.receive(x); },

@@ -23,8 +23,11 @@ class replica_state {
   explicit replica_state(messages::replica_actor::pointer self) : self_(self) {}
 
   void start(messages::spawn_replica told, std::shared_ptr<const node_context> context);
-  template <class Order>
-  void pass_down(const Order& x);
+  void receive(const messages::run_step& x);
+  void receive(const messages::decision& x);
+  void receive(const messages::take_snapshot& x);
+  void receive(const messages::use_loader& x);
+  void receive(const messages::use_checkpointer& x);
   void receive(const messages::ready& x);
   void receive(const messages::vote& x);
   void receive(const messages::applied& x);
@@ -32,6 +35,10 @@ class replica_state {
  private:
   /// Stages are counted pipeline rank first: pipeline_rank * tensor_ranks + tensor_rank.
   int stages() const { return told_.pipeline_ranks * told_.tensor_ranks; }
+  template <class Order>
+  void pass_down(const Order& x);
+  /// Where it may die, if that is planted.
+  void come_to(runtime::moment_of_step at, runtime::step_id step) const;
   void add(int stage_index, const messages::stage_actor& stage);
   void introduce();
   void lose(const caf::down_msg& x);

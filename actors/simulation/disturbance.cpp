@@ -45,7 +45,10 @@ disturbance draw_death(choices& from) {
                                       "node",
                                       "supervisor"}),
                   .which = from.below(8)};
-  if (from.happens(0.7)) {
+  if (out.who == "loader" && from.happens(0.7)) {
+    out.moment = moment_of_step{from.one_of({"request_batch", "batch_ready"}),
+                                1 + from.below(from.one_of({6, 24}))};
+  } else if (from.happens(0.7)) {
     const auto all = moments();
     out.moment
         = moment_of_step{all[from.below(all.size())], 1 + from.below(from.one_of({2, 6, 40}))};
@@ -55,33 +58,70 @@ disturbance draw_death(choices& from) {
   return out;
 }
 
+/// While another death is being survived.
+disturbance draw_death_in_recovery(choices& from) {
+  auto out = draw_death(from);
+  if (out.what != kind::kill_actor)
+    return out;
+  out.at_ns = 0;
+  out.moment = moment_of_step{from.one_of({"end_generation",
+                                           "generation_ended",
+                                           "spawn_replica",
+                                           "spawn_stage",
+                                           "spawn_loader",
+                                           "meet",
+                                           "ready",
+                                           "ready",
+                                           "ready",
+                                           "abandon",
+                                           "abandoned",
+                                           "all_restored",
+                                           "run_step"}),
+                              1 + from.below(from.one_of({2, 6, 16}))};
+  return out;
+}
+
+/// Three of one kind, before a step more is committed: it is gone back to an older state.
+void draw_row(choices& from, std::vector<disturbance>& to) {
+  const auto* const who = from.one_of({"stage", "stage", "replica"});
+  const auto* const message
+      = from.one_of({"run_step", "activation", "vote", "decision", "applied", "lane_done"});
+  const auto apart = 1 + from.below(from.one_of({2, 8}));
+  const auto first = 1 + from.below(from.one_of({6, 40}));
+  for (std::uint64_t n = 0; n < 3; ++n)
+    to.push_back({.what = kind::kill_actor,
+                  .who = who,
+                  .which = from.below(8),
+                  .moment = moment_of_step{message, first + n * apart}});
+}
+
 }  // namespace
 
 std::vector<std::string> moments() {
-  return {"ready",
-          "run_step",
-          "activation",
-          "gradient",
-          "batch_ready",
-          "vote",
-          "decision",
-          "applied",
-          "take_snapshot",
-          "snapshot",
-          "save",
-          "saved",
-          "lane_done",
-          "committed",
-          "validated",
-          "conclude",
-          "shut_down",
-          "meet"};
+  return {"ready",          "run_step",
+          "activation",     "gradient",
+          "batch_ready",    "vote",
+          "decision",       "applied",
+          "take_snapshot",  "snapshot",
+          "save",           "saved",
+          "lane_done",      "committed",
+          "validated",      "conclude",
+          "shut_down",      "meet",
+          "end_generation", "generation_ended",
+          "spawn_loader",   "spawn_checkpointer",
+          "spawn_replica",  "spawn_stage",
+          "all_restored",   "abandon",
+          "abandoned"};
 }
 
-std::vector<disturbance> draw_disturbances(choices& from) {
+std::vector<disturbance> draw_disturbances(choices& from, bool recovers) {
   std::vector<disturbance> out;
-  for (auto deaths = from.one_of({0, 0, 0, 1, 1, 2}); deaths > 0; --deaths)
-    out.push_back(draw_death(from));
+  const auto deaths = recovers ? from.one_of({0, 1, 1, 2, 2, 3}) : from.one_of({0, 0, 0, 1, 1, 2});
+  if (recovers && from.happens(0.15))
+    draw_row(from, out);
+  for (int n = 0; out.size() < 3 && n < deaths; ++n)
+    out.push_back(recovers && from.happens(n > 0 ? 0.5 : 0.25) ? draw_death_in_recovery(from)
+                                                               : draw_death(from));
   if (from.happens(0.2))
     out.push_back({.what = kind::slow_disk, .lasts_ns = 1 + from.below(2'000'000'000)});
   if (from.happens(0.2))

@@ -46,9 +46,9 @@ inline constexpr std::string_view killed_text = "killed by the simulation";
 /// Messages whose handling is a moment.
 std::vector<std::string> moments();
 
-/// Of the kinds that the present protocol is to survive, or to end at in order: a run has none,
-/// one or two.
-std::vector<disturbance> draw_disturbances(choices& from);
+/// Of the kinds that the protocol is to survive or, where it does not recover, to end at in order.
+/// Where it recovers there are up to three deaths, of which some strike while it does.
+std::vector<disturbance> draw_disturbances(choices& from, bool recovers);
 std::string to_string(const disturbance& x);
 
 }  // namespace troupe::actors::simulation

@@ -38,6 +38,7 @@ mix draw_mix(choices& from) {
   out.early_within_ns = from.one_of({ms, ms, 100 * ms, 10 * s});
   out.delayed = from.one_of({0.0, 0.0, 0.05, 0.3, 1.0});
   out.longest_delay_ns = from.one_of({10 * us, ms, 100 * ms});
+  out.late_news = from.one_of({0.0, 0.0, 0.3, 1.0});
   out.slow_lane = from.one_of({0.0, 0.0, 0.05, 0.5});
   out.longest_work_ns = from.one_of({10 * us, ms, s});
   out.host_latency_ns = from.one_of({std::uint64_t{0}, 20 * us});
@@ -47,8 +48,8 @@ mix draw_mix(choices& from) {
 
 std::string to_string(const mix& x) {
   return fmt::format(
-      "{}, changes at {}, goes on {}, early timers {} within {} ns, delayed {} up to {} ns, slow "
-      "work {} up to {} ns, latency {} and {} ns",
+      "{}, changes at {}, goes on {}, early timers {} within {} ns, delayed {} up to {} ns, late "
+      "news {}, slow work {} up to {} ns, latency {} and {} ns",
       name_of(x.by),
       x.change_points,
       x.goes_on,
@@ -56,6 +57,7 @@ std::string to_string(const mix& x) {
       x.early_within_ns,
       x.delayed,
       x.longest_delay_ns,
+      x.late_news,
       x.slow_lane,
       x.longest_work_ns,
       x.host_latency_ns,

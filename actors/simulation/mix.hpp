@@ -29,6 +29,7 @@ struct mix {
   std::uint64_t early_within_ns = 0;  ///< of its time
   double delayed = 0;                 ///< messages
   std::uint64_t longest_delay_ns = 0;
+  double late_news = 0;  ///< of a death, within its process; between processes it always is
   double slow_lane = 0;  ///< pieces of work that take long
   std::uint64_t longest_work_ns = 0;
   std::uint64_t host_latency_ns = 0, network_latency_ns = 0;  ///< between processes, and hosts

@@ -1,9 +1,8 @@
 #include "actors/simulation/play.hpp"
 
-#include "actors/node/node.hpp"
+#include "actors/job/front.hpp"
 #include "actors/simulation/virtual_process.hpp"
 #include "actors/simulation/world.hpp"
-#include "actors/supervisor/supervisor.hpp"
 #include "messages/core/error.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/file.hpp"
@@ -20,8 +19,10 @@
 namespace troupe::actors::simulation {
 namespace {
 
-/// A run that takes more turns than this does not end.
-constexpr std::uint64_t most_turns = 200'000;
+/// From this turn on nobody is killed, nothing is late or refused, and all run in turn: the run
+/// must end within as many turns, and within this time.
+constexpr std::uint64_t faulty_turns = 40'000, calm_turns = 40'000;
+constexpr std::uint64_t calm_ns = 1'000'000'000'000;
 
 /// What the simulation's viewer is told. Its name tells it from other actors.
 struct viewer_state {
@@ -41,6 +42,7 @@ std::type_index type_of_moment(const std::string& name) {
          {"run_step", typeid(messages::run_step)},
          {"activation", typeid(messages::activation)},
          {"gradient", typeid(messages::gradient)},
+         {"request_batch", typeid(messages::request_batch)},
          {"batch_ready", typeid(messages::batch_ready)},
          {"vote", typeid(messages::vote)},
          {"decision", typeid(messages::decision)},
@@ -53,7 +55,16 @@ std::type_index type_of_moment(const std::string& name) {
          {"committed", typeid(messages::committed)},
          {"validated", typeid(messages::validated)},
          {"conclude", typeid(messages::conclude)},
-         {"shut_down", typeid(messages::shut_down)}};
+         {"shut_down", typeid(messages::shut_down)},
+         {"end_generation", typeid(messages::end_generation)},
+         {"generation_ended", typeid(messages::generation_ended)},
+         {"spawn_loader", typeid(messages::spawn_loader)},
+         {"spawn_checkpointer", typeid(messages::spawn_checkpointer)},
+         {"spawn_replica", typeid(messages::spawn_replica)},
+         {"spawn_stage", typeid(messages::spawn_stage)},
+         {"all_restored", typeid(messages::all_restored)},
+         {"abandon", typeid(messages::abandon)},
+         {"abandoned", typeid(messages::abandoned)}};
   const auto found = all.find(name);
   if (found == all.end())
     throw runtime::input_error("no message is called '{}'", name);
@@ -73,26 +84,50 @@ class played_run {
   seen_run run(const messages::job_description& description) {
     arrange();
     const std::shared_ptr<const node_context> context = process_.context();
-    auto root = world_.system().spawn(node, context);
-    auto head = world_.system().spawn(supervisor, root, description, context);
-    for (const auto id : {root.id(), head.id()})
-      network_.belongs(id, process_);
-    head->attach_functor([this](const caf::error& reason) { out_.end = outcome_of(reason); });
-    while (world_.running() > 0 && world_.turns() < most_turns && world_.turn()) {
+    // Whom it spawns belongs where it does.
+    auto root = world_.system().spawn(
+        front, description, context, [this](const outcome& x) { out_.end = x; });
+    network_.belongs(root.id(), process_);
+    process_.context()->drain = drain_by(root, context->messages);
+    while (goes_on() && world_.turns() < faulty_turns && world_.turn()) {
     }
+    if (goes_on() && world_.turns() >= faulty_turns)
+      end_faults();
     look_at_the_rest();
     return std::move(out_);
   }
 
  private:
+  bool goes_on() const { return world_.running() > 0; }
+
+  // The liveness phase.
+  void end_faults() {
+    how_.trace->note("no fault any more");
+    calm_ = true;
+    refusals_ = disk_ns_ = 0;
+    world_.calm_down();
+    network_.calm_down();
+    const auto turns = world_.turns() + calm_turns, ns = world_.now_ns() + calm_ns;
+    while (goes_on() && world_.turns() < turns && world_.now_ns() < ns && world_.turn()) {
+    }
+    out_.outlasts_faults = goes_on();
+  }
+
   node_context told(const small_prepared& job) {
     auto out = *job.job.node;
+    out.forget();
     out.bug = how_.bug;
     out.viewers["simulation"] = [this](caf::actor_system& in, const drain_request& ask) {
       drain_ = ask;
       return in.spawn(simulation_viewer, &out_);
     };
     out.before_write = [this] { meet_disk(); };
+    out.taken_down = [this](const runtime::watched& x) {
+      if (const auto* const step = std::get_if<runtime::step_report>(&x))
+        out_.taken_down.push_back(step->iteration);
+      else if (const auto* const event = std::get_if<runtime::run_event>(&x))
+        out_.events.push_back(*event);
+    };
     return out;
   }
 
@@ -124,6 +159,8 @@ class played_run {
   // within another.
   void look(std::type_index message) {
     for (auto& x : waiting_) {
+      if (calm_)
+        return;
       if (x.type != message || ++x.count != x.what.moment->count)
         continue;
       if (x.what.what == disturbance::kind::kill_process) {
@@ -136,6 +173,8 @@ class played_run {
   }
 
   void strike(const disturbance& x) {
+    if (calm_)
+      return;
     if (x.what == disturbance::kind::drain && drain_) {
       out_.drained = true;
       return drain_("the simulation");
@@ -169,8 +208,8 @@ class played_run {
       at = known.insert(known.end(), {lane, 0});
     ++at->second;
     for (const auto& x : how_.disturbances)
-      if (x.what == disturbance::kind::kill_lane && lane.starts_with(x.who) && x.at_ns == at->second
-          && x.which % 4 == std::uint64_t(at - known.begin())) {
+      if (!calm_ && x.what == disturbance::kind::kill_lane && lane.starts_with(x.who)
+          && x.at_ns == at->second && x.which % 4 == std::uint64_t(at - known.begin())) {
         out_.killed.push_back(lane);
         throw std::runtime_error(fmt::format("{}: {}", lane, killed_text));
       }
@@ -206,12 +245,19 @@ class played_run {
     out_.turns = world_.turns();
     out_.ns = world_.now_ns();
     out_.leased = process_.leases().leased();
-    out_.dropped = process_.leases().counters().dropped;
+    out_.dropped = process_.leases().counters().dropped - process_.taken_back();
+    out_.recovers = job_.recovery.on;
+    const auto& ledger = *process_.context()->ledger;
+    for (const auto& x : ledger.restarts())
+      out_.restarts.push_back(fmt::format("{} at step {}", x.who, x.step));
+    for (std::uint64_t step = 1; step <= ledger.newest(); ++step)
+      out_.ledger.push_back(ledger.state(step));
     out_.fibers_left = world_.on_fibers();
     out_.stuck_lanes = world_.fibers()->stuck();
     if (world_.running() > 0)
       for (const auto& x : world_.living())
-        out_.actors_left.push_back(world_.name_of(x.number));
+        out_.actors_left.push_back(
+            fmt::format("{} since its {}", world_.name_of(x.number), world_.newest_of(x.number)));
     if (!job_.checkpoints.save.empty())
       read_saved(job_.checkpoints.save);
   }
@@ -232,6 +278,7 @@ class played_run {
   drain_request drain_;
   std::map<std::string, std::vector<std::pair<std::string, std::uint64_t>>> lanes_;
   std::uint64_t disk_ns_ = 0, refusals_ = 0;
+  bool calm_ = false;  ///< no fault any more
   std::vector<waiting> waiting_;
   world world_;
   virtual_network network_;

@@ -41,6 +41,14 @@ struct seen_run {
   std::vector<std::string> killed = {};
   bool drained = false;  ///< an early end was asked for
   bool disk_refused = false;
+  bool recovers = false;                        ///< who dies is replaced
+  std::vector<std::string> restarts = {};       ///< of the ledger, who and at which step
+  std::vector<runtime::run_event> events = {};  ///< that the monitors took down
+  /// Iterations that the monitors took down; and the states after each step of the ledger.
+  std::vector<std::uint64_t> taken_down = {};
+  std::vector<runtime::digest> ledger = {};
+  /// Faults had ended, nothing was late and all ran in turn, and yet it did not end in time.
+  bool outlasts_faults = false;
   std::uint64_t turns = 0, ns = 0;
 };
 

@@ -12,9 +12,10 @@ namespace {
 
 void complain_of_rest(const seen_run& x, std::vector<std::string>& to) {
   if (!x.end)
-    to.push_back(fmt::format("the run does not end: after {} turns {} can go on",
-                             x.turns,
-                             x.actors_left.empty() ? "nobody" : "nobody, or for ever,"));
+    to.push_back(
+        fmt::format("the run does not end: after {} turns {} can go on",
+                    x.turns,
+                    x.outlasts_faults ? "somebody, although nothing fails any more," : "nobody"));
   if (x.leased > 0)
     to.push_back(fmt::format("{} tickets are still leased", x.leased));
   if (!x.actors_left.empty())
@@ -45,6 +46,33 @@ void complain_of_steps(const seen_run& x, const seen_run& calm, std::vector<std:
   }
 }
 
+void complain_of_records(const seen_run& x, const seen_run& calm, std::vector<std::string>& to) {
+  for (std::size_t i = 0; i < x.taken_down.size(); ++i)
+    if (x.taken_down[i] != i + 1)
+      return to.push_back(fmt::format(
+          "the {}. step that the monitor takes down is step {}", i + 1, x.taken_down[i]));
+  for (std::size_t i = 0; i < x.ledger.size(); ++i)
+    if (i >= calm.ledger.size() || x.ledger[i] != calm.ledger[i])
+      return to.push_back(
+          fmt::format("the ledger has another state of step {} than undisturbed", i + 1));
+  // All ranks have kept the newest step or the one before; only what strikes again and again goes
+  // back further.
+  for (const auto& event : x.events)
+    if (event.kind == "restart" && x.killed.size() < 3 && event.resumed + 1 < event.iteration)
+      to.push_back(fmt::format("after {} steps it went on from step {}, of {}",
+                               event.iteration,
+                               event.resumed,
+                               event.from));
+  std::vector<std::string> told;
+  for (const auto& event : x.events)
+    told.push_back(fmt::format("{} ({})", event.who, event.why));
+  if (x.recovers && x.restarts.size() > x.killed.size())
+    to.push_back(fmt::format("more restarts than deaths: {} for {}; as told: {}",
+                             fmt::join(x.restarts, ", "),
+                             fmt::join(x.killed, ", "),
+                             fmt::join(told, ", ")));
+}
+
 // A disk that refuses is tried again at another iteration; a save that takes long has the next one
 // wait.
 void complain_of_saved(const seen_run& x, const seen_run& calm, std::vector<std::string>& to) {
@@ -61,10 +89,19 @@ void complain_of_saved(const seen_run& x, const seen_run& calm, std::vector<std:
 }
 
 void complain_of_end(const seen_run& x, const seen_run& calm, std::vector<std::string>& to) {
+  if (x.ledger.size() != x.committed.size())
+    to.push_back(fmt::format(
+        "{} steps are told, and the ledger has {}", x.committed.size(), x.ledger.size()));
+  if (x.taken_down.size() > x.committed.size())
+    to.push_back("the monitor was told more steps than the viewer");
   if (!x.drained && x.committed.size() != calm.committed.size())
     to.push_back(
         fmt::format("{} of {} steps are committed", x.committed.size(), calm.committed.size()));
-  if (x.killed.empty() && x.dropped > 0)
+  // Whoever hands tensors on may die with them.
+  const bool all_told = std::all_of(x.killed.begin(), x.killed.end(), [](const std::string& who) {
+    return who.starts_with("loader") || who.starts_with("monitor");
+  });
+  if (all_told && x.dropped > 0)
     to.push_back(fmt::format("{} tickets were redeemed by nobody", x.dropped));
   complain_of_saved(x, calm, to);
   if (x.drained)
@@ -89,6 +126,7 @@ std::vector<std::string> complaints(const seen_run& seen, const seen_run& undist
   std::vector<std::string> out;
   complain_of_rest(seen, out);
   complain_of_steps(seen, undisturbed, out);
+  complain_of_records(seen, undisturbed, out);
   if (!seen.end)
     return out;
   const bool failed = seen.end->exit_code != 0;
@@ -96,6 +134,8 @@ std::vector<std::string> complaints(const seen_run& seen, const seen_run& undist
     complain_of_end(seen, undisturbed, out);
   else if (seen.killed.empty())
     out.push_back(fmt::format("nobody died, and the run ended early: {}", seen.end->reason));
+  else if (seen.recovers)
+    out.push_back(fmt::format("a death ended the run: {}", seen.end->reason));
   else if (std::none_of(seen.killed.begin(), seen.killed.end(), [&](const std::string& who) {
              return seen.end->reason.find(fmt::format("{}: {}", who, killed_text))
                     != std::string::npos;
@@ -123,7 +163,9 @@ seed_judge::shape_state& seed_judge::shape(std::uint64_t number) {
   const auto found = shapes_.find(number);
   if (found != shapes_.end())
     return found->second;
-  shape_state made{prepare_small(small_job(number, folder_ / "checkpoints")), {}};
+  const auto folder = folder_ / "checkpoints";
+  shape_state made{
+      prepare_small(small_job(number, folder)), prepare_small(small_job(number, folder, true)), {}};
   made.undisturbed = play(made.job, {});
   const auto& job = made.job.job.opened().job;
   if (auto wrong = complaints(made.undisturbed, made.undisturbed);
@@ -135,11 +177,13 @@ seed_judge::shape_state& seed_judge::shape(std::uint64_t number) {
 
 seed_verdict seed_judge::judge(std::uint64_t seed, const seed_options& options) {
   choices from(seed, 0);
-  auto& about = shape(from.below(job_shapes));
-  const auto& job = about.job.job.opened().job;
+  auto& of_shape = shape(from.below(job_shapes));
+  const bool recovers = choices(seed, 3).happens(0.75);
+  const auto& about = recovers ? of_shape.recovering : of_shape.job;
+  const auto& job = about.job.opened().job;
   run_plan how{.seed = seed,
                .how = draw_mix(from),
-               .disturbances = draw_disturbances(from),
+               .disturbances = draw_disturbances(from, recovers),
                .bug = options.bug};
   seed_verdict out;
   const auto once = [&](const std::function<void(std::string_view)>& to) {
@@ -147,11 +191,11 @@ seed_verdict seed_judge::judge(std::uint64_t seed, const seed_options& options) 
     how.trace->note(fmt::format("seed {}", seed));
     how.trace->note(describe_shape(job));
     how.trace->note(to_string(how.how));
-    const auto seen = play(about.job, how);
+    const auto seen = play(about, how);
     out.turns = seen.turns;
     out.ns = seen.ns;
     out.died = !seen.killed.empty();
-    out.wrong = complaints(seen, about.undisturbed);
+    out.wrong = complaints(seen, of_shape.undisturbed);
     for (const auto& x : out.wrong)
       how.trace->note(x);
     return how.trace->hash();

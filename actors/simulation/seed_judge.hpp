@@ -3,7 +3,10 @@
 // Of every run:   it ends; nothing is leased, no actor and no fiber is left, no lane hangs in its
 //                 end; each committed step is told once, ascending, with the digest of the
 //                 undisturbed run.
-// With an error:  somebody was killed, and the reason names one of those who were.
+//                 So for the monitor and the ledger. Nobody restarts more often than somebody was
+//                 killed: what broke a promise would be hidden by its repair.
+// With an error:  somebody was killed, the run does not recover, and the reason names one of those
+//                 who were.
 // Without:        all steps are committed, unless an early end was asked for; every ticket was
 //                 redeemed unless somebody was killed, each sample asked for; what was told of
 //                 validations and the files of checkpoints are those of the undisturbed run; the
@@ -50,8 +53,9 @@ class seed_judge {
 
  private:
   struct shape_state {
-    small_prepared job;
-    seen_run undisturbed;
+    small_prepared job;         ///< ends at a death
+    small_prepared recovering;  ///< survives it
+    seen_run undisturbed;       ///< of `job`; what the other must come to, too
   };
   shape_state& shape(std::uint64_t number);
 

@@ -84,11 +84,14 @@ runtime::training_job drawn(choices from, const std::filesystem::path& folder) {
 
 }  // namespace
 
-runtime::training_job small_job(std::uint64_t shape, const std::filesystem::path& folder) {
+runtime::training_job small_job(std::uint64_t shape,
+                                const std::filesystem::path& folder,
+                                bool recovers) {
   constexpr std::uint64_t most_attempts = 1000;
   std::vector<std::string> wrong;
   for (std::uint64_t attempt = 0; attempt < most_attempts; ++attempt) {
     auto job = drawn({shape, attempt}, folder);
+    job.recovery.on = recovers;
     wrong = runtime::validate(job);
     if (wrong.empty())
       return job;
@@ -100,7 +103,7 @@ runtime::training_job small_job(std::uint64_t shape, const std::filesystem::path
 std::string describe_shape(const runtime::training_job& job) {
   const auto& l = job.layout;
   const auto& r = job.reduction;
-  return fmt::format("PP {}, DP {}{}, TP {}{}, {}, {}{}{}{}{}{}",
+  return fmt::format("PP {}, DP {}{}, TP {}{}, {}, {}{}{}{}{}{}{}",
                      l.pipeline,
                      job.training.batch.data_parallel,
                      l.replicas_per_worker > 1 ? " in turn" : "",
@@ -114,7 +117,8 @@ std::string describe_shape(const runtime::training_job& job) {
                      job.checkpoints.save.empty()
                          ? ""
                          : fmt::format(", saves every {}", job.checkpoints.save_interval),
-                     job.watch.eval_interval > 0 ? ", validates" : "");
+                     job.watch.eval_interval > 0 ? ", validates" : "",
+                     job.recovery.on ? ", recovers" : "");
 }
 
 runtime::micro_batch made_up_samples::microbatch(const runtime::microbatch_address& at) const {
@@ -163,6 +167,7 @@ small_prepared prepare_small(const runtime::training_job& job) {
   if (out.job.description.validates)
     node.validation = std::make_shared<made_up_samples>(job.training, false);
   add_message_path(node, job);
+  add_saved_states(node, job);
   return out;
 }
 

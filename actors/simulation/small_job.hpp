@@ -18,8 +18,10 @@ namespace troupe::actors::simulation {
 constexpr std::uint64_t job_shapes = 64;
 
 /// The job of that shape: layout, schedule, type, how it sums, saves and validates. It saves to
-/// this folder if it saves at all.
-runtime::training_job small_job(std::uint64_t shape, const std::filesystem::path& folder);
+/// this folder if it saves at all. Who dies is replaced, or ends it.
+runtime::training_job small_job(std::uint64_t shape,
+                                const std::filesystem::path& folder,
+                                bool recovers = false);
 std::string describe_shape(const runtime::training_job& job);
 
 /// Made-up tokens, a function of their place; takes down which samples were asked for.

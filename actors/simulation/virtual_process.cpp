@@ -56,9 +56,10 @@ class virtual_process::network_end final : public message_network {
 
   bool watch(const caf::actor_addr& watcher, const caf::actor& watched) override {
     const auto* const other = of_.network_.process_of(watched->id());
-    if (other == nullptr || other == &of_)
+    auto& all = of_.network_;
+    if (other == nullptr || (other == &of_ && !all.choices_.happens(all.mix_.late_news)))
       return false;
-    of_.network_.watch(watcher, watched);
+    all.watch(watcher, watched);
     return true;
   }
 
@@ -184,6 +185,13 @@ void virtual_network::kill(virtual_process& x) {
 
 runtime::ticket virtual_transport::deposit(runtime::tensor x, runtime::generation_id generation) {
   return process_.leases().deposit(std::move(x), generation);
+}
+
+void virtual_transport::take_back(std::span<const runtime::ticket> tickets) {
+  auto& leases = process_.leases();
+  const auto before = leases.counters().dropped.load();
+  leases.take_back(tickets);
+  process_.taken_back_ += leases.counters().dropped - before;
 }
 
 void virtual_transport::end_generation(runtime::generation_id last) {

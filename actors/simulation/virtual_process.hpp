@@ -59,6 +59,12 @@ class virtual_network {
   /// What it takes from one process to another that leaves now.
   std::uint64_t latency(const virtual_process& from, const virtual_process& to);
 
+  /// From now on nothing is late.
+  void calm_down() {
+    mix_ = calm();
+    parted_until_.clear();
+  }
+
   /// Called before each piece of work of a lane, with its name; what it throws is the lane's
   /// failure.
   void before_work(std::function<void(const std::string&)> look) { look_ = std::move(look); }
@@ -96,16 +102,20 @@ class virtual_process {
   bool is_dead() const { return dead_; }
   const std::shared_ptr<node_context>& context() const { return context_; }
   runtime::local_transport& leases() { return *leases_; }
+  /// Tickets that their makers took back before anybody had redeemed them.
+  std::uint64_t taken_back() const { return taken_back_; }
   virtual_network& network() { return network_; }
 
  private:
   friend class virtual_network;
+  friend class virtual_transport;
   class network_end;
 
   virtual_network& network_;
   virtual_host& host_;
   int number_;
   bool dead_ = false;
+  std::uint64_t taken_back_ = 0;
   std::shared_ptr<runtime::local_transport> leases_;
   std::shared_ptr<node_context> context_;
 };
@@ -120,6 +130,7 @@ class virtual_transport final : public runtime::transport {
   runtime::ticket deposit(runtime::tensor x, runtime::generation_id generation) override;
   std::vector<runtime::tensor> redeem_all(std::span<const runtime::ticket> tickets,
                                           const runtime::redeemer& by) override;
+  void take_back(std::span<const runtime::ticket> tickets) override;
   void end_generation(runtime::generation_id last) override;
   std::size_t leased() const override { return process_.leases().leased(); }
   const runtime::transport_counters& counters() const override {

@@ -9,6 +9,8 @@
 #include <caf/send.hpp>
 
 #include <algorithm>
+#include <cstdlib>
+#include <cxxabi.h>
 #include <utility>
 
 namespace troupe::actors::simulation {
@@ -255,6 +257,7 @@ void world::run_actor(std::size_t place) {
   auto& known = seen_[number];
   if (known.name.empty())
     known = {name_of_actor(who), caf::actor_cast<caf::weak_actor_ptr>(who.address())};
+  known.newest = message_type(who);
   trace_->add(turns_, now_ns(), turn_trace::kind::actor, number, [&] {
     return fmt::format("{}  {}", name_of(number), message_name(who));
   });
@@ -310,6 +313,16 @@ caf::actor world::find(caf::actor_id number) {
 std::string world::name_of(caf::actor_id number) const {
   const auto found = seen_.find(number);
   return fmt::format("{}#{}", found == seen_.end() ? "actor" : found->second.name, number);
+}
+
+std::string world::newest_of(caf::actor_id number) const {
+  const auto found = seen_.find(number);
+  if (found == seen_.end() || found->second.newest == typeid(void))
+    return "beginning";
+  const std::unique_ptr<char, decltype(&std::free)> whole(
+      abi::__cxa_demangle(found->second.newest.name(), nullptr, nullptr, nullptr), &std::free);
+  const std::string text = whole ? whole.get() : found->second.newest.name();
+  return text.substr(text.find_last_of(':') + 1);
 }
 
 std::size_t world::running() const {

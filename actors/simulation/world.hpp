@@ -47,6 +47,9 @@ class world {
   /// One turn. False: nobody can run, and no timer is set.
   bool turn();
 
+  /// From now on nobody is preferred and no timer is early.
+  void calm_down() { mix_ = calm(); }
+
   /// Before the first turn at or after that time; it may be in the past.
   void at(std::uint64_t ns, std::string what, std::function<void()> act);
 
@@ -71,6 +74,8 @@ class world {
   /// Null: it has ended.
   caf::actor find(caf::actor_id number);
   std::string name_of(caf::actor_id number) const;  ///< "stage#12"
+  /// The newest message that it has handled: "vote".
+  std::string newest_of(caf::actor_id number) const;
 
   /// Those that CAF still counts.
   std::size_t running() const;
@@ -126,6 +131,7 @@ class world {
   struct seen_actor {
     std::string name;
     caf::weak_actor_ptr handle;
+    std::type_index newest = typeid(void);
   };
   std::map<caf::actor_id, seen_actor> seen_;
   std::function<void(caf::actor_id, std::type_index)> look_;

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
+#include <stdexcept>
 #include <thread>
 #include <utility>
 
@@ -15,6 +17,35 @@ using runtime::action;
 using runtime::action_kind;
 using runtime::chunk_id;
 using runtime::ticket_bundle;
+
+namespace {
+
+using moment = runtime::moment_of_step;
+
+moment moment_of(action_kind x, bool validation) {
+  if (validation)
+    return moment::validate;
+  if (x == action_kind::forward)
+    return moment::forward;
+  return x == action_kind::weight_gradients ? moment::weight_gradient : moment::input_gradient;
+}
+
+}  // namespace
+
+std::uint64_t clock_ns(const messages::stage_actor& of) {
+  return std::uint64_t(of.home_system().clock().now().time_since_epoch().count());
+}
+
+void stage_context::doom(int track, const std::string& why) {
+  const std::lock_guard lock(doom_mutex_);
+  doom_[track == 0 ? 0 : 1] = why;
+}
+
+void stage_context::die_if_doomed(int track) {
+  const std::lock_guard lock(doom_mutex_);
+  if (!doom_[track == 0 ? 0 : 1].empty())
+    throw std::runtime_error(doom_[track == 0 ? 0 : 1]);
+}
 
 double stage_context::longest_ms(runtime::moment begin,
                                  runtime::moment end,
@@ -90,10 +121,38 @@ void stage_state::receive(const messages::batch_ready& x) {
   keep(arrival::batch, x.at, x.data);
 }
 
+// Of batches the second answer may come: that of a loader that died after it was asked. Both are
+// the same (DATA-1), and the lease of this one goes back.
+bool stage_state::is_second_batch(arrival kind, const pass_id& at, const ticket_bundle& data) {
+  if (kind != arrival::batch || awaited_.erase(at) > 0)
+    return false;
+  if (!has(planted_bug::keep_second_batch))
+    node_->transport->take_back(data.tickets);
+  return true;
+}
+
+// What has not been answered is asked of the new one.
+void stage_state::receive(const messages::use_loader& x) {
+  if (x.generation != told_.generation)
+    return;
+  peers_.loader = x.loader;
+  for (const auto& [at, request] : awaited_)
+    node_->messages->send(self_, peers_.loader, request);
+}
+
+void stage_state::receive(const messages::use_checkpointer& x) {
+  if (x.generation != told_.generation)
+    return;
+  peers_.checkpointer = x.checkpointer;
+  node_->transport->take_back(std::exchange(snapshot_, {}));
+}
+
 // A neighbour may be a step ahead: what it sends waits until our own step begins.
 void stage_state::keep(arrival kind, const pass_id& at, const ticket_bundle& data) {
   if (!is_ours(at.generation))
     return;  // HANDOFF-3
+  if (is_second_batch(kind, at, data))
+    return;
   const bool first = seen_.emplace(kind, at).second && at.step >= step_;
   runtime::ensure(first, "HANDOFF-1: one activation and one gradient for each pass");
   inbox_.emplace(inbox_key{kind, at}, data);
@@ -127,16 +186,16 @@ void stage_state::request_batch(const runtime::chunk_copy& hosted, int microbatc
   const auto stretch
       = (value(key.microbatch) * replicas + logical) * std::uint64_t(copies) + value(hosted.copy);
   const auto& step = now_->step;
-  node_->messages->send(self_,
-                        peers_.loader,
-                        messages::request_batch{.at = pass_of(x),
-                                                .replica = int(stretch % replicas),
-                                                .microbatch = stretch / replicas,
-                                                .consumed = step.consumed,
-                                                .validation = step.validation,
-                                                .test = step.test,
-                                                .inputs = is_first(hosted.chunk),
-                                                .labels = is_last(hosted.chunk)});
+  const messages::request_batch request{.at = pass_of(x),
+                                        .replica = int(stretch % replicas),
+                                        .microbatch = stretch / replicas,
+                                        .consumed = step.consumed,
+                                        .validation = step.validation,
+                                        .test = step.test,
+                                        .inputs = is_first(hosted.chunk),
+                                        .labels = is_last(hosted.chunk)};
+  awaited_.emplace(request.at, request);
+  node_->messages->send(self_, peers_.loader, request);
 }
 
 bool stage_state::begins_backward(const action& x) const {
@@ -204,21 +263,28 @@ void stage_state::submit(const action& x, ticket_bundle inputs) {
           loses = has(planted_bug::lose_gradient) && value(step_) == 2
                   && int(value(x.microbatch)) == now_->step.microbatches - 1,
           timed = now_->step.timed || now_->policy.has_value(),
+          faults = node_->faults,
+          who = "lane:" + where_,
+          step = value(now_->step.step),
+          validation = now_->step.validation,
           key = key_of(x.chunk, x.microbatch)](stage_context& context, runtime::stream& by_stream) {
+           const auto taken = [&] {
+             if (!in.tickets.empty())
+               faults->pass(who, step, moment::redeem);
+             return redeem(*by, in, {&by_stream, token});
+           };
            if (timed)
              done->begin = by_stream.now();
+           faults->pass(who, step, moment_of(x.kind, validation));
            switch (x.kind) {
              case action_kind::forward:
-               done->outputs = deposit(
-                   *by, context.worker->forward(key, redeem(*by, in, {&by_stream, token})), g);
+               done->outputs = deposit(*by, context.worker->forward(key, taken()), g);
                if (leaks)
                  by->deposit(runtime::tensor(), g);
                break;
              case action_kind::input_gradients:
-               done->outputs = deposit(*by,
-                                       context.worker->input_gradients(
-                                           key, redeem(*by, in, {&by_stream, token}), x.block),
-                                       g);
+               done->outputs
+                   = deposit(*by, context.worker->input_gradients(key, taken(), x.block), g);
                break;
              case action_kind::weight_gradients:
                if (loses)
@@ -269,6 +335,11 @@ void stage_state::pass_on(const action& x, const ticket_bundle& outputs) {
 void lane_task::submit(runtime::lane& to, lane_work what) const {
   to.submit(
       [x = *this, what = std::move(what)](runtime::stream& by) {
+        std::optional<runtime::lane_board::place::at_work> seen;
+        if (const auto& place = x.context->places[x.place])
+          seen.emplace(*place, x.label, value(x.step), clock_ns(x.stage));
+        if (x.place < 2)
+          x.context->die_if_doomed(x.place);
         if (!x.trace)
           return what(*x.context, by);
         const auto begin = by.now();
@@ -291,6 +362,7 @@ lane_task stage_state::task_for(std::string label, int track, std::uint64_t work
   return {.label = std::move(label),
           .rank = job_->rank(told_.replica, told_.pipeline_rank, told_.tensor_rank),
           .track = track,
+          .place = track == 0 ? 0 : 1,
           .step = step_,
           .work = work,
           .context = context_,

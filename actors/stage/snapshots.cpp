@@ -74,14 +74,22 @@ std::vector<runtime::tensor_shard<runtime::tensor>> copied(
 void stage_state::take_snapshot(const messages::take_snapshot& x) {
   if (x.generation != told_.generation)
     return;
-  const auto result = std::make_shared<messages::snapshot>(messages::snapshot{
-      .generation = x.generation,
-      .step = x.step,
-      .rank = job_->rank(told_.replica, told_.pipeline_rank, told_.tensor_rank)});
-  const auto copy = [result, by = node_->transport, token = groups_->token()](
-                        stage_context& context) -> lane_work {
+  come_to(runtime::moment_of_step::snapshot, x.step);
+  // What of the one before was not fetched is nobody's any more: one is written at a time.
+  node_->transport->take_back(std::exchange(snapshot_, {}));
+  const auto result = std::make_shared<messages::snapshot>(
+      messages::snapshot{.generation = x.generation,
+                         .step = x.step,
+                         .rank = job_->rank(told_.replica, told_.pipeline_rank, told_.tensor_rank),
+                         .attempt = x.attempt});
+  const auto copy = [result,
+                     by = node_->transport,
+                     token = groups_->token(),
+                     faults = node_->faults,
+                     who = "lane:" + where_](stage_context& context) -> lane_work {
     return [=, parameters = context.worker->parameters(), moments = context.worker->moments()](
                stage_context&, runtime::stream& from) {
+      faults->pass(who, value(result->step), runtime::moment_of_step::snapshot);
       const auto take = [&](const std::vector<runtime::state_shard>& shards) {
         std::vector<runtime::tensor_shard<runtime::ticket>> out;
         for (auto& shard : copied(shards, from, token))
@@ -92,7 +100,12 @@ void stage_state::take_snapshot(const messages::take_snapshot& x) {
       result->moments = take(moments);
     };
   };
-  auto report = [this, result] { node_->messages->send(self_, peers_.checkpointer, *result); };
+  auto report = [this, result] {
+    for (const auto* shards : {&result->parameters, &result->moments})
+      for (const auto& shard : *shards)
+        snapshot_.push_back(shard.elements);
+    node_->messages->send(self_, peers_.checkpointer, *result);
+  };
   if (job_->job.backend == kernels::backend::cuda)
     submit_to_saver("snapshot", copy, std::move(report));
   else
@@ -110,6 +123,7 @@ void stage_state::submit_to_saver(std::string label,
   const auto work = ++submitted_;
   after_.emplace(work, std::move(after));
   auto x = task_for(label, 0, work);
+  x.place = 2;
   x.trace = nullptr;    // the lane's spans are the lane's
   x.context = nullptr;  // the context may keep what follows, and must not be kept by it
   submit(

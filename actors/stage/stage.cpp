@@ -3,6 +3,7 @@
 #include "actors/stage/stage_context.hpp"
 #include "actors/support/guard.hpp"
 #include "runtime/core/error.hpp"
+#include "runtime/core/log.hpp"
 #include "runtime/schedule/lower.hpp"
 #include "runtime/trainer/device_setup.hpp"
 
@@ -14,6 +15,7 @@ namespace troupe::actors {
 
 using messages::pass_id;
 using runtime::chunk_id;
+using moment = runtime::moment_of_step;
 
 namespace {
 
@@ -30,6 +32,16 @@ runtime::update_decision update_of(const messages::decision& x, planted_bug bug)
 stage_state::~stage_state() {
   if (groups_)
     groups_->token().cancel();
+  if (!lane_)
+    return;
+  std::vector<std::unique_ptr<runtime::lane>> lanes;
+  lanes.push_back(std::move(lane_));
+  for (auto* const other : {&communication_lane_, &saver_})
+    if (*other)
+      lanes.push_back(std::move(*other));
+  // When nothing runs any more the worker leaves its estate, while its stream is there.
+  auto ended = [context = std::move(context_)] { context->worker.reset(); };
+  node_->reaper->take(std::move(lanes), std::move(ended), std::move(presence_), node_->own_threads);
 }
 
 void stage_state::start(messages::spawn_stage told,
@@ -47,6 +59,17 @@ void stage_state::start(messages::spawn_stage told,
   who_ = "stage:" + where_;
   end_on_exception(self_, who_);
   context_ = std::make_shared<stage_context>();
+  if (job_->job.recovery.on && node_->own_threads) {
+    context_->places[0] = node_->lanes->add("lane:" + where_);
+    context_->places[1] = node_->lanes->add("wire:" + where_);
+    context_->places[2] = node_->lanes->add("saver:" + where_);
+    look_at_lanes({told_.generation});
+  }
+  for (const auto& [kind, track] : {std::pair("lane:", 0), std::pair("wire:", 1)})
+    node_->faults->enlist(kind + where_, [weak = std::weak_ptr(context_), t = track](auto& why) {
+      if (const auto alive = weak.lock())
+        alive->doom(t, why);
+    });
   join_groups();
   auto settings = settings_of_lane("lane " + where_);
   const auto tell_rest = [this](int track) {
@@ -56,8 +79,11 @@ void stage_state::start(messages::spawn_stage told,
     };
   };
   settings.at_end = tell_rest(0);
-  node_->pools->add(job_->rank(told_.replica, told_.pipeline_rank, told_.tensor_rank),
-                    settings.pool);
+  const int rank = job_->rank(told_.replica, told_.pipeline_rank, told_.tensor_rank);
+  if (settings.where != kernels::backend::cuda)
+    settings.pool = node_->pools->of(rank);
+  node_->pools->add(rank, settings.pool);
+  presence_ = node_->living->enter({told_.generation, "lane:" + where_, rank});
   if (overlaps_gradients() || overlaps_parameters()) {
     auto beside = settings;
     beside.name = "reduce " + where_;
@@ -118,9 +144,54 @@ bool stage_state::overlaps_parameters() const {
 void stage_state::meet(const messages::meet& peers) {
   if (peers.generation != told_.generation)
     return;
+  come_to(moment::restore, runtime::next(told_.source.step));
   peers_ = peers;
   build();
 }
+
+namespace {
+
+/// The worker, with the state that it is to start from.
+void fill(stage_context& context,
+          runtime::worker_settings settings,
+          const runtime::state_source& source,
+          const node_context& node,
+          int mesh_rank,
+          runtime::stream& by,
+          const runtime::worker_groups& groups) {
+  const auto step = value(source.step);
+  try {
+    context.worker = std::make_unique<runtime::worker>(std::move(settings), by, groups);
+  } catch (const runtime::damaged_state&) {
+    node.estates->renewed(mesh_rank);  // nobody goes on from it any more
+    throw;
+  }
+  auto& worker = *context.worker;
+  if (source.tier == runtime::state_tier::start && node.restore)
+    node.restore(worker);
+  else if (source.tier == runtime::state_tier::disk)
+    node.restore_saved(worker, step);
+  if (!worker.estate())
+    return;
+  if (source.tier == runtime::state_tier::estate)
+    worker.bring_values();
+  else
+    worker.seal(step, worker.digests());
+}
+
+/// That of the source; a planted bug takes the other slot's.
+std::uint64_t step_to_go_back_to(const node_context& node,
+                                 int rank,
+                                 const runtime::state_source& source) {
+  const auto step = value(source.step);
+  if (node.bug == planted_bug::undo_wrong_slot)
+    for (const auto other : {step + 1, step - 1})
+      if (node.estates->of(rank)->holds(other))
+        return other;
+  return step;
+}
+
+}  // namespace
 
 void stage_state::build() {
   auto blank_task = task_for("", 1, 0);
@@ -139,6 +210,7 @@ void stage_state::build() {
     x.step = runtime::step_id(held->step.load());
     x.submit(*lane, [=, step = held->step.load()](stage_context& at, runtime::stream& by) {
       faults->inject(name, step);
+      faults->pass(name, step, moment::reduce);
       at.worker->reduce_bucket(b, by);
     });
   };
@@ -147,8 +219,12 @@ void stage_state::build() {
       [job = job_,
        node = node_,
        rank = told_.pipeline_rank,
+       source = told_.source,
+       mesh_rank = job_->rank(told_.replica, told_.pipeline_rank, told_.tensor_rank),
+       who = "lane:" + where_,
        send_off,
        overlap = overlaps_gradients()](stage_context& context, runtime::stream& by) {
+        node->faults->pass(who, value(source.step) + 1, moment::restore);
         if (node->profile)
           by.time_operations(node->profile);
         runtime::worker_groups groups;
@@ -156,10 +232,13 @@ void stage_state::build() {
           groups.along[row.id] = context.groups[row.id].get();
         for (const auto& [chunk, group] : context.data_of)
           groups.of_chunk[chunk][runtime::axis::data] = group.get();
-        context.worker = std::make_unique<runtime::worker>(
-            runtime::settings_of(job->job, job->pipeline, rank), by, groups);
-        if (node->restore)
-          node->restore(*context.worker);
+        auto settings = runtime::settings_of(job->job, job->pipeline, rank);
+        if (job->job.recovery.on)
+          settings.estate = source.tier == runtime::state_tier::estate
+                                ? node->estates->gone_back(
+                                    mesh_rank, step_to_go_back_to(*node, mesh_rank, source), by)
+                                : node->estates->renewed(mesh_rank);
+        fill(context, std::move(settings), source, *node, mesh_rank, by, groups);
         context.parameters = context.worker->parameter_count();
         context.buckets = context.worker->buckets();
         context.gather_order = context.worker->gather_order();
@@ -174,10 +253,47 @@ void stage_state::build() {
       });
 }
 
+// Who waits is not the cause of what is late: at its root stands a lane that does not.
+void stage_state::look_at_lanes(const messages::look_at_lanes& x) {
+  const auto suspicion = job_->job.recovery.suspicion;
+  const auto now = clock_ns(messages::stage_actor(self_));
+  for (const auto& place : context_->places) {
+    const auto at = place->now();
+    // Building reads or draws a whole state: as long as that takes.
+    if (at.work.empty() || at.work == "build" || at.waits
+        || double(now - std::min(at.since_ns, now)) / 1e9 < suspicion)
+      continue;
+    runtime::log_warning(
+        "{} shows no progress; at work in this process:{}", at.who, node_->lanes->text(now));
+    self_->quit(messages::make_error(
+        messages::ec::protocol_violated,
+        fmt::format("{}: {} has shown no progress for {:.1f} s in '{}' of step {}, and does not "
+                    "wait for anybody (`recovery.suspicion` {})",
+                    who_,
+                    at.who,
+                    double(now - at.since_ns) / 1e9,
+                    at.work,
+                    at.step,
+                    suspicion)));
+    return;
+  }
+  constexpr double looks = 4;  // in the time of suspicion
+  node_->messages->send_later(
+      self_,
+      messages::stage_actor(self_),
+      std::chrono::duration_cast<caf::timespan>(std::chrono::duration<double>(suspicion / looks)),
+      x);
+}
+
+void stage_state::come_to(moment at, runtime::step_id step) const {
+  node_->faults->pass(who_, value(step), at);
+}
+
 void stage_state::run(const messages::run_step& step) {
   if (step.generation != told_.generation)
     return;
   node_->faults->inject(who_, runtime::value(step.step));
+  come_to(step.validation ? moment::validate : moment::forward, step.step);
   runtime::ensure(!now_, "STEP-4: a step begins after the one before has ended");
   step_ = step.step;
   const pass_id now{
@@ -279,6 +395,8 @@ void stage_state::vote() {
     if (training)
       voted_ = result->step;
     now_.reset();
+    if (training)
+      come_to(moment::vote, result->step);
     node_->messages->send(self_, peers_.replica, *result);
   };
   const auto head = head_copy();
@@ -315,10 +433,13 @@ void stage_state::vote() {
        compared = job_->replicas() > 1,
        overlapped = overlaps_gradients()](stage_context& context, runtime::stream& by) {
         faults->inject("lane:" + where, runtime::value(result->step));
+        const auto fate = faults->pass("lane:" + where, value(result->step), moment::reduce);
         if (overlapped)
           context.worker->finish_reduction();
         else
           context.worker->reduce();
+        if (fate == fault_injector::fate::wrong_bits)
+          context.worker->flip_gradient_bit();
         runtime::reads wanted(by);
         add_losses(context, wanted);
         context.worker->norms(wanted, result->square_norms);
@@ -348,6 +469,7 @@ void stage_state::decide(const messages::decision& x) {
   if (!is_ours(x.generation))
     return;
   runtime::ensure(x.step == voted_, "STEP-1: nobody updates before everybody has voted");
+  come_to(moment::decided, x.step);
   const auto result
       = std::make_shared<messages::applied>(messages::applied{.generation = told_.generation,
                                                               .step = x.step,
@@ -362,11 +484,14 @@ void stage_state::decide(const messages::decision& x) {
        later = later && !has(planted_bug::open_gate_early),
        gathers,
        job = job_,
+       faults = node_->faults,
+       who = "lane:" + where_,
        with_norm = job_->job.watch.log_params_norm,
        bug = node_->bug,
        token = groups_->token()](stage_context& context, runtime::stream& by) {
         if (!x.skip && context.saving)
           std::exchange(context.saving, nullptr)->wait(token);
+        const auto fate = faults->pass(who, value(x.step), moment::updated);
         if (!x.skip) {
           context.worker->update(update_of(x, bug));
           if (bug == planted_bug::update_twice && runtime::value(x.step) == 2)
@@ -374,6 +499,8 @@ void stage_state::decide(const messages::decision& x) {
           runtime::keep_product_choices(job->job);
           runtime::tell_missing_attention(job->job);
         }
+        if (fate == fault_injector::fate::wrong_bits)
+          context.worker->flip_weight_bit();
         runtime::reads wanted(by);
         runtime::state_digests state;
         if (with_norm)
@@ -384,14 +511,35 @@ void stage_state::decide(const messages::decision& x) {
           context.worker->gather();
         context.worker->digests(wanted, state);
         wanted.finish();
+        if (context.worker->estate() && x.skip)
+          context.worker->skip(value(x.step));
+        else if (context.worker->estate() && bug != planted_bug::acknowledge_early)
+          context.worker->seal(value(x.step), state);
         result->own = std::move(state.own);
         result->copies = std::move(state.copies);
       },
       [this, result, later] {
         if (later)
           gather_parameters();
+        come_to(moment::updated, result->step);
         node_->messages->send(self_, peers_.replica, *result);
+        if (has(planted_bug::acknowledge_early))
+          seal_late(result->step);
+        come_to(moment::acknowledged, result->step);
       });
+}
+
+// Of a planted bug.
+void stage_state::seal_late(runtime::step_id step) {
+  submit(
+      "seal",
+      [step](stage_context& context, runtime::stream&) {
+        auto& worker = *context.worker;
+        const auto estate = worker.estate();
+        if (estate && !estate->holds(value(step)))
+          worker.seal(value(step), worker.digests());
+      },
+      [] {});
 }
 
 // The next forward pass begins meanwhile, and waits for each layer at its door.
@@ -420,6 +568,9 @@ messages::stage_actor::behavior_type stage(
       [self](const messages::ask_again& x) { self->state.ask_again(x); },
       [self](const messages::decision& x) { self->state.decide(x); },
       [self](const messages::take_snapshot& x) { self->state.take_snapshot(x); },
+      [self](const messages::use_loader& x) { self->state.receive(x); },
+      [self](const messages::look_at_lanes& x) { self->state.look_at_lanes(x); },
+      [self](const messages::use_checkpointer& x) { self->state.receive(x); },
       [self](const messages::lane_done& x) { self->state.finish(x); },
   };
 }

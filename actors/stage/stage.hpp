@@ -47,7 +47,8 @@ class stage_state {
 
   explicit stage_state(messages::stage_actor::pointer self) : self_(self) {}
 
-  /// Those that wait for this stage are released first: its lane may be waiting for them.
+  /// Those that wait for this stage are released first: its lane may be waiting for them. Its lanes
+  /// are joined by who may wait (lane_reaper.hpp).
   ~stage_state();
 
   /// Builds the worker on the lane; `ready` is said when it stands.
@@ -65,6 +66,9 @@ class stage_state {
   void ask_again(const messages::ask_again& x);
   void decide(const messages::decision& x);
   void take_snapshot(const messages::take_snapshot& x);
+  void receive(const messages::use_loader& x);
+  void look_at_lanes(const messages::look_at_lanes& x);
+  void receive(const messages::use_checkpointer& x);
   void finish(const messages::lane_done& x);
 
  private:
@@ -117,6 +121,9 @@ class stage_state {
   /// Where an action belongs, in the step that is running.
   messages::pass_id pass_of(const runtime::action& x) const;
   void keep(arrival kind, const messages::pass_id& at, const runtime::ticket_bundle& data);
+  bool is_second_batch(arrival kind,
+                       const messages::pass_id& at,
+                       const runtime::ticket_bundle& data);
   void request_batches();
   void request_batch(const runtime::chunk_copy& hosted, int microbatch);
 
@@ -155,11 +162,14 @@ class stage_state {
   int head_copy() const;
 
   void begin_row(const messages::run_step& step);
+  /// Where it may die, if that is planted.
+  void come_to(runtime::moment_of_step at, runtime::step_id step) const;
   void join_groups();
   runtime::lane_settings settings_of_lane(const std::string& called) const;
   void build();
   void expect_buckets();
   void gather_parameters();
+  void seal_late(runtime::step_id step);
   bool overlaps_gradients() const;
   bool overlaps_parameters() const;
   runtime::pass_key key_of(runtime::chunk_id chunk, runtime::microbatch_id microbatch) const;
@@ -189,6 +199,9 @@ class stage_state {
   /// Choices of the first tensor rank that came before their turn, by step and number.
   std::map<std::pair<runtime::step_id, std::uint64_t>, runtime::action> early_;
   std::set<inbox_key> seen_;  ///< all that has arrived since our last vote
+  /// Batches that were asked for and have not come.
+  std::map<messages::pass_id, messages::request_batch> awaited_;
+  std::vector<runtime::ticket> snapshot_;  ///< the newest, of this rank
   std::optional<progress> now_;
   runtime::step_id step_ = {};   ///< the newest that has begun
   runtime::step_id voted_ = {};  ///< the newest training step that we have voted for
@@ -197,6 +210,7 @@ class stage_state {
   /// Of the actions that were timed (with a behaviour all of them) and that the stream has passed.
   double longest_ms_ = 0;
   std::map<std::uint64_t, std::function<void()>> after_;
+  std::shared_ptr<void> presence_;  ///< until the lanes have ended
   std::shared_ptr<stage_context> context_;
   // Last, because they are destroyed first. Gradients travel on the communication lane while the
   // lane computes, where that is wanted; snapshots of a device are read by the saver. The lane

@@ -9,6 +9,8 @@
 #include <atomic>
 #include <deque>
 #include <memory>
+#include <mutex>
+#include <string>
 #include <utility>
 
 namespace troupe::actors {
@@ -26,6 +28,12 @@ struct stage_context : std::enable_shared_from_this<stage_context> {
   /// Number of the piece of work that reduces bucket 0 in this step; that of bucket b is b more.
   std::atomic<std::uint64_t> first_reduction = 0;
   std::atomic<std::uint64_t> step = 0;
+  /// What the lane, the communication lane and the saver are at.
+  std::shared_ptr<runtime::lane_board::place> places[3];
+  /// Its next work on this track throws: a death that was planted elsewhere. Any thread.
+  void doom(int track, const std::string& why);
+  void die_if_doomed(int track);
+
   /// A snapshot that is read beside the lane: nobody updates before that has ended.
   std::shared_ptr<const snapshot_reading> saving;
 
@@ -43,6 +51,9 @@ struct stage_context : std::enable_shared_from_this<stage_context> {
   void trace_rest(runtime::trace_recorder& to, int track, runtime::stream& by) noexcept;
 
  private:
+  std::mutex doom_mutex_;
+  std::string doom_[2];  ///< of each track: why; empty: it is not
+
   struct late_span {
     runtime::span what;
     runtime::moment begin, end;
@@ -55,10 +66,14 @@ struct stage_context : std::enable_shared_from_this<stage_context> {
   double longest_ms_ = 0;
 };
 
+/// Of the actor system, in nanoseconds.
+std::uint64_t clock_ns(const messages::stage_actor& of);
+
 /// A piece of work: traced, and told to the actor when it has ended.
 struct lane_task {
   std::string label;
   int rank = 0, track = 0;
+  int place = 0;  ///< on the board: 0 the lane, 1 the communication lane, 2 the saver
   runtime::step_id step = {};
   std::uint64_t work = 0;
   std::shared_ptr<stage_context> context;

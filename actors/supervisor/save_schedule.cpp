@@ -27,6 +27,15 @@ void save_schedule::succeed() {
   failures_ = 0;
 }
 
+void save_schedule::abandon() {
+  if (!writing_)
+    return;
+  writing_ = false;
+  next_try_ = begun_;
+  begun_ = saved_;
+  last_tries_ = std::max(0, last_tries_ - 1);
+}
+
 void save_schedule::fail(std::uint64_t iteration) {
   constexpr int most_doublings = 20;
   writing_ = false;

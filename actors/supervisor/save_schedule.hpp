@@ -27,6 +27,7 @@ class save_schedule {
 
   void begin(std::uint64_t iteration, bool last);
   void succeed();
+  void abandon();  ///< who was to be saved, or who wrote, is dead: it is due again
   void fail(std::uint64_t iteration);  ///< the newest that is committed by now
 
   bool is_writing() const { return writing_; }

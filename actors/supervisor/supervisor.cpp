@@ -16,14 +16,22 @@ namespace {
 
 constexpr auto monitor_patience = std::chrono::seconds(5);
 
+restart_limits limits_of(const runtime::recovery_settings& x) {
+  return {.on = x.on, .most = x.max_restarts, .window_ns = std::uint64_t(x.window * 1e9)};
+}
+
 /// Micro-batches of one round of validation, for each stage: a longer round has a smaller bubble,
 /// a shorter one holds fewer activations.
 constexpr std::int64_t validation_depth = 4;
 
 }  // namespace
 
-// However the job ends, viewers are stopped, after all that they were told.
+// However the job ends, viewers are stopped, after all that they were told. A successor finds them
+// where they are.
 supervisor_state::~supervisor_state() {
+  if (job_ && job_->job.recovery.on && !shut_down_ && members_
+      && members_->now() != membership::phase::stopped)
+    return;
   for (const auto& viewer : viewers_)
     caf::anon_send(
         caf::actor_cast<caf::actor>(viewer),
@@ -32,138 +40,43 @@ supervisor_state::~supervisor_state() {
 
 void supervisor_state::start(messages::node_actor node,
                              messages::job_description told,
-                             std::shared_ptr<const node_context> context) {
+                             std::shared_ptr<const node_context> context,
+                             messages::front_actor front,
+                             std::uint32_t epoch) {
   node_ = std::move(node);
+  front_ = std::move(front);
   told_ = std::move(told);
   context_ = std::move(context);
   end_on_exception(self_, "supervisor");
   job_ = context_->jobs->open(told_);
+  auto& ledger = *context_->ledger;
   at_ = {told_.iteration,
          told_.consumed,
          told_.skipped,
          told_.scale.is_used() ? told_.scale : runtime::beginning(job_->job.training).scale};
+  if (epoch == 0)
+    ledger.begin(at_);
+  else
+    at_ = ledger.position(ledger.newest()).value();
   if (!job_->job.skip_train)
-    validated_ = at_.iteration;
+    validated_told_ = told_.iteration;
+  validated_ = std::max(validated_told_, ledger.newest_validated());
+  tested_ = ledger.is_tested();
+  draining_ = ledger.draining().has_value();
   const auto& where = job_->job.checkpoints;
-  saves_ = {!where.save.empty(), at_.iteration, where.save_interval};
-  replicas_.resize(std::size_t(job_->replicas()));
+  saves_
+      = {!where.save.empty(), ledger.newest_saved().value_or(told_.iteration), where.save_interval};
+  members_.emplace(limits_of(job_->job.recovery), epoch, at_.iteration, ledger.restarts());
   self_->set_down_handler([this](const caf::down_msg& x) { lose(x); });
-  watch("node", node_);
-  spawn_viewers();
-  spawn<messages::monitor_spawned>(
-      messages::spawn_monitor{generation_, told_},
-      "monitor",
-      [this](const messages::monitor_spawned& x) { return monitor_ = x.monitor; });
-  spawn<messages::loader_spawned>(
-      messages::spawn_loader{generation_, told_},
-      "loader",
-      [this](const messages::loader_spawned& x) { return loader_ = x.loader; });
-  spawn<messages::checkpointer_spawned>(
-      messages::spawn_checkpointer{generation_, told_, self_},
-      "checkpointer",
-      [this](const messages::checkpointer_spawned& x) {
-        checkpointer_ = x.checkpointer;
-        spawn_replicas();  // they are told of the loader and the checkpointer
-        return checkpointer_;
-      });
+  context_->messages->monitor(self_, node_);
+  node_address_ = node_.address();
+  if (epoch > 0)
+    loss_ = {{.who = "supervisor", .why = "the supervisor before has died"}, clock_ns()};
+  carry_out(members_->begin());
 }
 
-template <class Handle>
-void supervisor_state::watch(const char* called, const Handle& actor) {
-  context_->messages->monitor(self_, actor);
-  watched_.push_back({called, actor.address()});
-}
-
-// The node answers in the order in which it was asked.
-template <class Answer, class Request, class Keep>
-void supervisor_state::spawn(Request what, const char* called, Keep keep) {
-  ++expected_;
-  context_->messages->request(self_, node_, caf::infinite, std::move(what))
-      .then(
-          [this, called, keep](const Answer& x) {
-            watch(called, keep(x));
-            --expected_;
-            begin_when_ready();
-          },
-          [this](const caf::error& reason) { refuse(reason); });
-}
-
-// They watch, and end nothing: only their coming is waited for.
-void supervisor_state::spawn_viewers() {
-  for (const auto& viewer : told_.viewers) {
-    ++expected_;
-    context_->messages
-        ->request(
-            self_, node_, caf::infinite, messages::spawn_viewer{generation_, told_, viewer, self_})
-        .then(
-            [this](const messages::viewer_spawned& x) {
-              self_->monitor(viewers_.emplace_back(x.viewer));
-              --expected_;
-              begin_when_ready();
-            },
-            [this](const caf::error& reason) { refuse(reason); });
-  }
-}
-
-void supervisor_state::spawn_replicas() {
-  for (int r = 0; r < job_->replicas(); ++r)
-    spawn<messages::replica_spawned>(
-        messages::spawn_replica{.generation = generation_,
-                                .job = told_,
-                                .replica = r,
-                                .pipeline_ranks = job_->pipeline_ranks(),
-                                .tensor_ranks = job_->tensor_ranks(),
-                                .node = node_,
-                                .supervisor = self_,
-                                .loader = loader_,
-                                .checkpointer = checkpointer_},
-        "replica",
-        [this, r](const messages::replica_spawned& x) {
-          return replicas_[std::size_t(r)] = x.replica;
-        });
-}
-
-// A node that is dead or ends tells why by its own end.
-void supervisor_state::refuse(const caf::error& reason) {
-  if (is(reason, messages::ec::refused) || is(reason, messages::ec::protocol_violated))
-    self_->quit(reason);
-}
-
-void supervisor_state::receive(const messages::ready& x) {
-  if (x.generation != generation_)
-    return;
-  ++ready_;
-  begin_when_ready();
-}
-
-void supervisor_state::begin_when_ready() {
-  if (expected_ > 0 || ready_ < job_->replicas() || std::exchange(begun_, true))
-    return;
-  context_->messages->send(self_, node_, messages::all_restored{generation_});
-  proceed();
-}
-
-// A dead actor is named by its own reason: it carries the root cause.
-void supervisor_state::lose(const caf::down_msg& x) {
-  const auto who = std::find_if(watched_.begin(), watched_.end(), [&](const watched_actor& a) {
-    return a.address == x.source;
-  });
-  for (const auto& viewer : viewers_)
-    if (viewer.address() == x.source)
-      return runtime::log_warning("a viewer has ended ({}); the job goes on without it",
-                                  messages::text_of(x.reason));
-  if (who == watched_.end() || is(x.reason, messages::ec::cancelled))
-    return;  // an actor that was cancelled is not the cause
-  if (shut_down_) {
-    if (who->name == "node")
-      self_->quit();
-    return;
-  }
-  if (!diagnosis_.empty())  // why it all came to an end
-    return self_->quit(messages::make_error(messages::ec::refused, diagnosis_));
-  const bool known
-      = is(x.reason, messages::ec::refused) || is(x.reason, messages::ec::protocol_violated);
-  self_->quit(known ? x.reason : because_of(who->name, x.reason));
+std::uint64_t supervisor_state::clock_ns() const {
+  return std::uint64_t(self_->home_system().clock().now().time_since_epoch().count());
 }
 
 bool supervisor_state::is_at_end() const {
@@ -172,6 +85,8 @@ bool supervisor_state::is_at_end() const {
 
 bool supervisor_state::is_over() const {
   const auto& job = job_->job;
+  if (replays() && diagnosis_.empty())
+    return false;  // what was committed stays
   return draining_ || time_is_up_ || job.skip_train || !diagnosis_.empty() || is_at_end()
          || (job.exit_interval > 0 && at_.iteration > told_.iteration
              && at_.iteration % job.exit_interval == 0);
@@ -180,7 +95,7 @@ bool supervisor_state::is_over() const {
 bool supervisor_state::validation_is_due() const {
   const auto& watch = job_->job.watch;
   return told_.validates && !draining_ && diagnosis_.empty() && watch.eval_interval > 0
-         && watch.eval_batches > 0 && validated_ != at_.iteration
+         && watch.eval_batches > 0 && (!validated_ || *validated_ < at_.iteration)
          && (at_.iteration % watch.eval_interval == 0 || job_->job.skip_train || is_at_end());
 }
 
@@ -193,13 +108,15 @@ bool supervisor_state::test_is_due() const {
 }
 
 void supervisor_state::proceed() {
+  if (!begun_ || now_)
+    return;  // what is asked for waits until everybody is there, and the step has ended
   if (validation_is_due())
     return begin_validation();
   if (waits_to_save_)
     return;
-  if (!job_->job.skip_train && saves_.is_due(at_.iteration, is_over())) {
-    if (saves_.is_writing())
-      return;  // snapshots hold memory: one at a time
+  if (!job_->job.skip_train && !replays() && saves_.is_due(at_.iteration, is_over())) {
+    if (saves_.is_writing() || !checkpointer_)
+      return;  // snapshots hold memory: one at a time; and a dead checkpointer is being replaced
     begin_save();
   }
   if (!is_over())
@@ -228,9 +145,10 @@ void supervisor_state::look_at_clock() {
 void supervisor_state::begin_step() {
   const auto step = at_.iteration + 1;
   context_->faults->inject("supervisor", step);
+  come_to(runtime::moment_of_step::forward, step);
   const auto& batch = job_->job.training.batch;
   const auto microbatches = int(runtime::microbatches(batch, std::int64_t(at_.consumed)));
-  now_ = messages::run_step{.generation = generation_,
+  now_ = messages::run_step{.generation = generation(),
                             .step = runtime::step_id(step),
                             .consumed = at_.consumed,
                             .validation = false,
@@ -255,6 +173,7 @@ bool supervisor_state::is_timed(std::uint64_t step) const {
 
 void supervisor_state::begin_validation() {
   validated_ = at_.iteration;
+  come_to(runtime::moment_of_step::validate, at_.iteration);
   const auto& job = job_->job;
   const auto& batch = job.training.batch;
   // As Megatron reads it: every evaluation goes on where the one before stopped.
@@ -282,7 +201,7 @@ void supervisor_state::begin_evaluation_round() {
   const auto& batch = job_->job.training.batch;
   const auto now
       = std::min<std::int64_t>(evaluation_.microbatches, validation_depth * job_->pipeline_ranks());
-  now_ = messages::run_step{.generation = generation_,
+  now_ = messages::run_step{.generation = generation(),
                             .step = runtime::step_id(at_.iteration),
                             .consumed = evaluation_.consumed,
                             .validation = true,
@@ -301,32 +220,40 @@ int supervisor_state::snapshot_parts() const {
 
 void supervisor_state::begin_save() {
   saves_.begin(at_.iteration, is_over());
+  come_to(runtime::moment_of_step::snapshot, at_.iteration);
+  context_->ledger->keep_position(at_);
   context_->messages->send(self_,
                            checkpointer_,
-                           messages::save{.generation = generation_,
+                           messages::save{.generation = generation(),
                                           .step = runtime::step_id(at_.iteration),
                                           .consumed = at_.consumed,
                                           .parts = snapshot_parts(),
                                           .skipped = at_.skipped,
-                                          .scale = at_.scale});
-  const messages::take_snapshot order{generation_, runtime::step_id(at_.iteration)};
+                                          .scale = at_.scale,
+                                          .attempt = ++attempt_});
+  const messages::take_snapshot order{generation(), runtime::step_id(at_.iteration), attempt_};
   if (job_->job.reduction.distributed_optimizer)
     return tell_replicas(order);  // each holds a part
   context_->messages->send(self_, replicas_.front(), order);
 }
 
+// A checkpointer serves all generations of a supervisor.
 void supervisor_state::receive(const messages::saved& x) {
-  if (x.generation != generation_)
+  if (epoch_of(x.generation) != epoch_of(generation()))
     return;
+  context_->ledger->saved(value(x.step));
+  if (x.attempt != attempt_ || !saves_.is_writing())
+    return;  // of a checkpointer that has died since: another attempt is under way, or comes
+  come_to(runtime::moment_of_step::save, value(x.step));
   saves_.succeed();
   unsaved_.clear();
-  if (!now_)
-    proceed();
+  proceed();
 }
 
 // A disk that refuses costs no step: the run goes on, and tries again.
 void supervisor_state::receive(const messages::save_failed& x) {
-  if (x.generation != generation_)
+  if (epoch_of(x.generation) != epoch_of(generation()) || x.attempt != attempt_
+      || !saves_.is_writing())
     return;
   const auto step = runtime::value(x.step);
   saves_.fail(at_.iteration);
@@ -343,17 +270,16 @@ void supervisor_state::receive(const messages::save_failed& x) {
         "{}; it is the last one: tried again in {} s", unsaved_, double(pause.count()) / 1e3);
     waits_to_save_ = true;
     context_->messages->send_later(
-        self_, messages::supervisor_actor(self_), pause, messages::save_again{generation_});
+        self_, messages::supervisor_actor(self_), pause, messages::save_again{generation()});
     return;
   } else if (!saves_.is_saved(at_.iteration)) {
     runtime::log_error("{}", unsaved_);
   }
-  if (!now_)
-    proceed();
+  proceed();
 }
 
 void supervisor_state::receive(const messages::save_again& x) {
-  if (x.generation != generation_)
+  if (epoch_of(x.generation) != epoch_of(generation()))
     return;
   waits_to_save_ = false;
   proceed();
@@ -376,26 +302,20 @@ void supervisor_state::drain(const messages::drain& x) {
   if (!draining_)
     say_when(x.why);
   draining_ = true;
-  if (!now_ && begun_)
-    proceed();
+  context_->ledger->drain(x.why);
+  proceed();
 }
 
 void supervisor_state::finish() {
   if (std::exchange(concluding_, true))
     return;
-  const auto shut_down = [this] {
-    std::string why = diagnosis_;
-    if (!saves_.is_saved(at_.iteration))
-      why += (why.empty() ? "" : "; ") + unsaved_;
-    if (!why.empty())
-      return self_->quit(messages::make_error(messages::ec::refused, why));
-    shut_down_ = true;
-    context_->messages->send_at_once(self_, node_, messages::shut_down{});
-  };
-  // A dead monitor is a death like any other; a hung one loses its last lines, the job nothing.
+  if (!monitor_)
+    return shut_down();
+  // A monitor that dies now is replaced, and asked again; a hung one loses its last lines, the job
+  // nothing.
   context_->messages->request(self_, monitor_, monitor_patience, messages::conclude{})
-      .then([shut_down](messages::concluded) { shut_down(); },
-            [shut_down](const caf::error& e) {
+      .then([this](messages::concluded) { shut_down(); },
+            [this](const caf::error& e) {
               if (e != caf::sec::request_timeout)
                 return;
               runtime::log_warning(
@@ -406,18 +326,34 @@ void supervisor_state::finish() {
             });
 }
 
+void supervisor_state::shut_down() {
+  std::string why = diagnosis_;
+  if (!saves_.is_saved(at_.iteration))
+    why += (why.empty() ? "" : "; ") + unsaved_;
+  if (!why.empty())
+    return end(2, why);
+  shut_down_ = true;
+  members_->close();
+  if (front_)
+    context_->messages->send_at_once(self_, front_, messages::job_over{});
+  context_->messages->send_at_once(self_, node_, messages::shut_down{});
+}
+
 messages::supervisor_actor::behavior_type supervisor(
     messages::supervisor_actor::stateful_pointer<supervisor_state> self,
     messages::node_actor node,
     messages::job_description told,
-    std::shared_ptr<const node_context> context) {
-  self->state.start(std::move(node), std::move(told), std::move(context));
+    std::shared_ptr<const node_context> context,
+    messages::front_actor front,
+    std::uint32_t epoch) {
+  self->state.start(std::move(node), std::move(told), std::move(context), std::move(front), epoch);
   return {
       [self](const messages::ready& x) { self->state.receive(x); },
       [self](const messages::vote& x) { self->state.receive(x); },
       [self](const messages::applied& x) { self->state.receive(x); },
       [self](const messages::saved& x) { self->state.receive(x); },
       [self](const messages::save_failed& x) { self->state.receive(x); },
+      [self](const messages::abandoned& x) { self->state.receive(x); },
       [self](const messages::save_again& x) { self->state.receive(x); },
       [self](const messages::drain& x) { self->state.drain(x); },
   };

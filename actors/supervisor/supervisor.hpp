@@ -2,11 +2,15 @@
 //
 // It has the others spawned, drives the steps, decides when everybody has voted, says `committed`
 // when everybody has applied, has checkpoints written, and ends the job: in order when it is done,
-// with the reason when anybody dies.
+// with the first cause when somebody has died and may not be replaced. What follows a death it asks
+// of a machine without actors (membership.hpp), whose orders it carries out (recovery.cpp).
+//
+// What it knows of the run is in the ledger of its process, from which a successor goes on.
 
 #pragma once
 
 #include "actors/node/context.hpp"
+#include "actors/supervisor/membership.hpp"
 #include "actors/supervisor/save_schedule.hpp"
 #include "messages/protocol/actors.hpp"
 
@@ -15,7 +19,6 @@
 #include <chrono>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -28,31 +31,60 @@ class supervisor_state {
   explicit supervisor_state(messages::supervisor_actor::pointer self) : self_(self) {}
   ~supervisor_state();
 
+  /// `epoch` 0: the first supervisor of the run; else the successor of one that died.
   void start(messages::node_actor node,
              messages::job_description told,
-             std::shared_ptr<const node_context> context);
+             std::shared_ptr<const node_context> context,
+             messages::front_actor front,
+             std::uint32_t epoch);
   void receive(const messages::ready& x);
   void receive(const messages::vote& x);
   void receive(const messages::applied& x);
   void receive(const messages::saved& x);
   void receive(const messages::save_failed& x);
+  void receive(const messages::abandoned& x);
   void receive(const messages::save_again& x);
   void drain(const messages::drain& x);
 
  private:
+  // Who is in (recovery.cpp).
+
+  void carry_out(membership::orders orders);
+  void carry_out(const order_end& x);
+  void carry_out(const order_form& x);
+  void carry_out(const order_replace& x);
+  void carry_out(const order_forgo& x);
+  void carry_out(const order_stop& x);
+  void lose(const caf::down_msg& x);
+  void forget_step();
+  void abandon_save();
+  void tell_restart();
+  /// A promise that ranks have broken: those that have what they must have alike do not. Their
+  /// step runs again.
+  void suspect(const std::string& why);
+  void spawn_services();
+  void spawn_ranks_if_served();
+  void tell_of_services();
+  void spawn_monitor();
+  void spawn_loader();
+  void spawn_checkpointer();
+  void spawn_viewers();
+  void spawn_replicas(const runtime::state_source& source);
   /// Asks the node; `keep` takes the answer, and the new actor is watched under that name.
   template <class Answer, class Request, class Keep>
-  void spawn(Request what, const char* called, Keep keep);
-  void spawn_viewers();
-  void spawn_replicas();
+  void spawn(Request what, const char* called, member_role role, Keep keep);
   template <class Handle>
-  void watch(const char* called, const Handle& actor);
+  void watch(const char* called, member_role role, const Handle& actor);
   void refuse(const caf::error& reason);
-  void lose(const caf::down_msg& x);
   void begin_when_ready();
+  /// The end that was meant, or that cannot be helped.
+  void end(int exit_code, const std::string& why);
 
-  /// What comes after a step, a validation or a save.
+  // What comes after a step, a validation or a save (supervisor.cpp).
+
   void proceed();
+  /// A step of this run that was committed before is running again.
+  bool replays() const { return at_.iteration < context_->ledger->newest(); }
   bool validation_is_due() const;
   bool test_is_due() const;
   bool is_over() const;
@@ -65,60 +97,83 @@ class supervisor_state {
   void begin_evaluation_round();
   int snapshot_parts() const;
   void begin_save();
+  void finish();
+  void shut_down();
+  void say_when(const std::string& why) const;
+  void look_at_clock();
+
+  // A step (transaction.cpp).
+
   void decide();
   runtime::step_result take_votes();
   void take_executed();
   void end_evaluation_round();
   void commit();
   void report_step();
-  void finish();
-  void say_when(const std::string& why) const;
-  void look_at_clock();
+  void tell(const runtime::run_event& x);
+  void come_to(runtime::moment_of_step at, std::uint64_t step) const;
 
   template <class Order>
   void tell_replicas(const Order& x) {
     for (const auto& replica : replicas_)
       context_->messages->send(self_, replica, x);
   }
-
   template <class Fact>
   void tell_watchers(const Fact& x) {
-    context_->messages->send_at_once(self_, monitor_, x);
+    if (monitor_)
+      context_->messages->send_at_once(self_, monitor_, x);
     for (const auto& viewer : viewers_)
       context_->messages->send_at_once(self_, viewer, x);
   }
+  runtime::generation_id generation() const { return members_->generation(); }
+  std::uint64_t clock_ns() const;  ///< of the actor system
 
   messages::supervisor_actor::pointer self_;
   messages::node_actor node_;
+  messages::front_actor front_;
   messages::job_description told_;
   std::shared_ptr<const opened_job> job_;
   std::shared_ptr<const node_context> context_;
-  runtime::generation_id generation_{1};
+  std::optional<membership> members_;
 
   struct watched_actor {
     std::string name;
+    member_role role;
+    runtime::generation_id generation;
     caf::actor_addr address;
   };
-  std::vector<watched_actor> watched_;  ///< those whose death ends the job
+  std::vector<watched_actor> watched_;
+  caf::actor_addr node_address_;
   std::vector<messages::replica_actor> replicas_;
   messages::monitor_actor monitor_;
   std::vector<messages::viewer_actor> viewers_;
   messages::loader_actor loader_;
   messages::checkpointer_actor checkpointer_;
-  int expected_ = 0;    ///< spawned actors that have not answered yet
-  int ready_ = 0;       ///< replicas that stand
-  bool begun_ = false;  ///< everybody is there
+  messages::loader_actor told_loader_;              ///< that the ranks know
+  messages::checkpointer_actor told_checkpointer_;  ///< the same
+  bool ranks_asked_for_ = false;
+  /// The generation whose save the checkpointer is to forget, and has not answered yet.
+  std::optional<runtime::generation_id> abandoning_;
+  bool without_monitor_ = false;  ///< it died too often
+  int expected_ = 0;              ///< spawned services that have not answered yet
+  int ready_ = 0;                 ///< replicas that stand
+  bool begun_ = false;            ///< everybody of the generation is there
+  std::optional<order_form> forming_;
+  struct {
+    member_death cause = {};
+    std::uint64_t began_ns = 0;  ///< when the news came; 0: nobody died
+  } loss_;
 
   runtime::training_position at_;  ///< the newest committed step
   std::optional<messages::run_step> now_;
   std::chrono::steady_clock::time_point began_at_;  ///< the step that is running
   runtime::step_report report_;
-  runtime::digest state_ = {};  ///< after the newest step of this run
-  bool decided_ = false;        ///< everybody has voted for the step that is running
+  bool decided_ = false;  ///< everybody has voted for the step that is running
   std::vector<messages::vote> votes_;
   std::vector<messages::executed_row> executed_;  ///< of the step that is running
   std::vector<messages::applied> applied_;
-  std::optional<std::uint64_t> validated_;  ///< the iteration after which validation last ran
+  std::optional<std::uint64_t> validated_;       ///< the iteration after which validation last ran
+  std::optional<std::uint64_t> validated_told_;  ///< where the run started, if it is trained
   bool tested_ = false;
   struct {
     bool test = false;  ///< of the test set, else of the validation set
@@ -127,6 +182,7 @@ class supervisor_state {
     std::int64_t microbatches = 0;  ///< of each replica that are still to come
   } evaluation_;
   save_schedule saves_;
+  std::uint64_t attempt_ = 0;   ///< to save, the newest
   bool waits_to_save_ = false;  ///< until save_again
   std::string unsaved_;         ///< why the newest save failed; empty: it did not
   bool draining_ = false;
@@ -139,6 +195,8 @@ messages::supervisor_actor::behavior_type supervisor(
     messages::supervisor_actor::stateful_pointer<supervisor_state> self,
     messages::node_actor node,
     messages::job_description told,
-    std::shared_ptr<const node_context> context);
+    std::shared_ptr<const node_context> context,
+    messages::front_actor front,
+    std::uint32_t epoch);
 
 }  // namespace troupe::actors

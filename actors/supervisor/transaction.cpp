@@ -11,6 +11,9 @@
 #include <utility>
 
 namespace troupe::actors {
+
+using moment = runtime::moment_of_step;
+
 namespace {
 
 constexpr const char* one_of_each_replica = "STEP-8: each replica reports of a step once";
@@ -27,7 +30,7 @@ void add_losses(const std::vector<messages::vote>& votes, runtime::loss_value& t
 }  // namespace
 
 void supervisor_state::receive(const messages::vote& x) {
-  if (x.generation != generation_)
+  if (x.generation != generation() || !begun_)
     return;
   runtime::ensure(now_ && x.step == now_->step, "STEP-3: a vote is for the step that is running");
   const bool early = context_->bug == planted_bug::decide_early && replicas_.size() > 1;
@@ -37,10 +40,15 @@ void supervisor_state::receive(const messages::vote& x) {
                 replicas_.size() - (early ? 1 : 0),
                 one_of_each_replica))
     return;
+  come_to(now_->validation ? moment::validate : moment::vote, value(x.step));
   if (now_->validation)
     end_evaluation_round();
   else
     decide();
+}
+
+void supervisor_state::come_to(moment at, std::uint64_t step) const {
+  context_->faults->pass("supervisor", step, at);
 }
 
 /// Without a distributed optimizer each replica has voted all of it; with one its part.
@@ -89,7 +97,13 @@ void supervisor_state::take_executed() {
 }
 
 void supervisor_state::decide() {
-  const auto verdict = runtime::decide(job_->job.training, at_, take_votes());
+  runtime::step_result result;
+  try {
+    result = take_votes();
+  } catch (const runtime::broken_promise& found) {
+    return suspect(found.what());
+  }
+  const auto verdict = runtime::decide(job_->job.training, at_, result);
   if (verdict.stops) {
     diagnosis_ = runtime::diagnosis(verdict, at_);
     if (const auto& save = job_->job.checkpoints.save;
@@ -114,7 +128,7 @@ void supervisor_state::decide() {
   report_.scale = verdict.scale;
   decided_ = true;
   tell_replicas(messages::decision{
-      .generation = generation_,
+      .generation = generation(),
       .step = now_->step,
       .skip = verdict.skips(),
       .update = verdict.update.step,
@@ -122,15 +136,29 @@ void supervisor_state::decide() {
       .decoupled_learning_rate = verdict.update.decoupled_learning_rate.value_or(rate),
       .weight_decay = verdict.update.weight_decay.value_or(0),
       .gradient_scale = verdict.update.gradient_scale});
+  come_to(moment::decided, value(now_->step));
 }
 
 void supervisor_state::receive(const messages::applied& x) {
-  if (x.generation != generation_)
+  if (x.generation != generation() || !begun_)
     return;
   runtime::ensure(now_ && decided_ && x.step == now_->step,
                   "STEP-1: nobody updates before everybody has voted");
-  if (complete(applied_, x, &messages::applied::replica, replicas_.size(), one_of_each_replica))
+  const bool early = context_->bug == planted_bug::decide_before_kept && replicas_.size() > 1;
+  if (!complete(applied_,
+                x,
+                &messages::applied::replica,
+                replicas_.size() - (early ? 1 : 0),
+                one_of_each_replica))
+    return;
+  come_to(moment::updated, value(x.step));
+  try {
     commit();
+  } catch (const runtime::broken_promise& found) {
+    return suspect(found.what());
+  }
+  come_to(moment::acknowledged, value(x.step));
+  proceed();
 }
 
 void supervisor_state::commit() {
@@ -147,21 +175,33 @@ void supervisor_state::commit() {
                       "STEP-5: replicas hold the same state after the same update");
     }
   applied_.clear();
+  auto& ledger = *context_->ledger;
   report_.state = runtime::combine(state);
-  runtime::ensure(!report_.was_skipped() || state_ == runtime::digest{} || report_.state == state_,
+  const auto before = ledger.state(at_.iteration);
+  runtime::ensure(!report_.was_skipped() || before == runtime::digest{} || report_.state == before,
                   "STEP-7: a step that is left out changes no state");
-  state_ = report_.state;
   if (job_->job.watch.log_params_norm)
     report_.params_norm = std::sqrt(square_norm.value());
-  ++at_.iteration;
-  at_.consumed += std::uint64_t(report_.global_batch_size);
-  at_.skipped = report_.skipped;
-  at_.scale = report_.scale;
-  report_step();
+  const bool again = replays();
+  runtime::committed_step done{at_, report_.state, std::move(state)};
+  done.at.iteration = at_.iteration + 1;
+  done.at.consumed += std::uint64_t(report_.global_batch_size);
+  done.at.skipped = report_.skipped;
+  done.at.scale = report_.scale;
+  if (again)
+    ledger.replay(done);
+  at_ = done.at;
+  // Each rank has sealed it in its estate before it said so.
+  members_->kept(at_.iteration);
+  if (!again) {
+    ledger.commit(std::move(done));
+    report_step();
+  } else if (context_->bug == planted_bug::announce_replay) {
+    report_step();
+  }
   now_.reset();
   decided_ = false;
   look_at_clock();
-  proceed();
 }
 
 void supervisor_state::report_step() {
@@ -175,9 +215,17 @@ void supervisor_state::report_step() {
   report_.tokens_per_second = double(report_.global_batch_size * model.sequence) / seconds;
   report_.flops_per_second
       = runtime::training_flops(model, double(report_.global_batch_size)) / seconds;
+  const auto fact = context_->ledger->tell(report_);
+  const messages::committed told{report_, std::exchange(executed_, {}), now_->microbatches, fact};
   if (context_->bug == planted_bug::commit_twice && report_.iteration == 2)
-    tell_watchers(messages::committed{report_, {}, now_->microbatches});
-  tell_watchers(messages::committed{report_, std::exchange(executed_, {}), now_->microbatches});
+    tell_watchers(told);
+  tell_watchers(told);
+}
+
+void supervisor_state::tell(const runtime::run_event& x) {
+  const auto fact = context_->ledger->tell(x);
+  if (monitor_)
+    context_->messages->send_at_once(self_, monitor_, messages::happened{x, fact});
 }
 
 void supervisor_state::end_evaluation_round() {
@@ -187,11 +235,18 @@ void supervisor_state::end_evaluation_round() {
   if (evaluation_.microbatches > 0 && !draining_)
     return begin_evaluation_round();
   // A validation that was cut short says nothing: it would be of other samples.
-  if (evaluation_.microbatches == 0)
-    tell_watchers(
-        messages::validated{{at_.iteration,
-                             evaluation_.loss.total / std::max(evaluation_.loss.tokens, 1.0),
-                             evaluation_.test}});
+  if (evaluation_.microbatches == 0) {
+    const runtime::validation_report report{
+        at_.iteration,
+        evaluation_.loss.total / std::max(evaluation_.loss.tokens, 1.0),
+        evaluation_.test};
+    auto& ledger = *context_->ledger;
+    if (evaluation_.test)
+      ledger.tested();
+    else
+      ledger.validated(at_.iteration);
+    tell_watchers(messages::validated{report, ledger.tell(report)});
+  }
   proceed();
 }
 

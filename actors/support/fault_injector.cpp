@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <fmt/format.h>
 #include <stdexcept>
 
 namespace troupe::actors {
@@ -16,10 +17,35 @@ std::chrono::microseconds drawn(std::uint64_t seed, std::uint64_t index, int lon
       runtime::uniform(runtime::random_key(seed, "delay", 0), index) * double(longest_us)));
 }
 
-/// "stage:1.2" for "stage:1.2.0": tensor rank 0 goes without saying.
-std::string short_form(std::string who) {
-  if (std::count(who.begin(), who.end(), '.') == 2 && who.ends_with(".0"))
-    who.resize(who.size() - 2);
+/// Who comes to a moment by itself; others are killed there by who does.
+bool comes_to(const runtime::planted_death& x) {
+  using enum runtime::moment_of_step;
+  const auto kind = x.kind();
+  const auto at = x.at;
+  // Of alike replicas the first gives its state to a checkpoint.
+  const bool of_first = x.who.size() > kind.size() + 1 && x.who[kind.size() + 1] == '0';
+  if (at == snapshot && (kind == "lane" || kind == "stage" || kind == "replica"))
+    return of_first;
+  if (kind == "lane")
+    return at != vote && at != decided && at != acknowledged && at != save;
+  if (kind == "wire")
+    return at == reduce;
+  if (kind == "stage" || kind == "replica")
+    return at == restore || at == forward || at == vote || at == decided || at == updated
+           || at == acknowledged || at == validate;
+  if (kind == "supervisor")
+    return at == restore || at == forward || at == vote || at == decided || at == updated
+           || at == acknowledged || at == snapshot || at == save || at == validate;
+  if (kind == "checkpointer")
+    return at == save || at == snapshot;
+  return false;
+}
+
+/// "loader" for "loader:0": there is one in a process.
+std::string name_of(std::string who) {
+  for (const auto* one : {"loader:0", "checkpointer:0", "monitor:0"})
+    if (who == one)
+      who.resize(who.size() - 2);
   return who;
 }
 
@@ -43,15 +69,67 @@ fault_injector::fault_injector(const runtime::fault_settings& settings) : settin
           "WHO is supervisor, node, loader, checkpointer, monitor, replica:R, stage:R.P.T, "
           "lane:R.P.T, wire:R.P.T or nan:R.P.T",
           text);
-    fault.who = short_form(fault.text.substr(0, at));
+    fault.who = runtime::without_tensor_zero(fault.text.substr(0, at));
     faults_.push_back(std::move(fault));
   }
+  for (const auto text : runtime::faults_in(settings_.death)) {
+    auto& x = *deaths_.emplace_back(std::make_unique<death>());
+    x.what = runtime::planted_death_from(text);
+    x.what.who = name_of(x.what.who);
+  }
+}
+
+fault_injector::fate fault_injector::pass(const std::string& who,
+                                          std::uint64_t step,
+                                          runtime::moment_of_step at) const {
+  if (deaths_.empty())
+    return fate::lives;
+  const auto name = runtime::without_tensor_zero(who);
+  for (const auto& x : deaths_) {
+    const auto& death = x->what;
+    const bool own = death.who == name;
+    if (death.step != step || death.at != at || (!own && comes_to(death))
+        || x->struck.exchange(true))
+      continue;
+    const auto why = fmt::format("the death planted for {}", death.text);
+    if (!own) {
+      std::function<void(const std::string&)> kill;
+      {
+        const std::lock_guard lock(mutex_);
+        if (const auto found = enlisted_.find(death.who); found != enlisted_.end())
+          kill = found->second;
+      }
+      if (kill)
+        kill(why);
+      else
+        x->struck = false;  // it is not there yet: the next who comes here
+      continue;
+    }
+    if (death.how == runtime::death_kind::wrong_bits)
+      return fate::wrong_bits;
+    if (death.how == runtime::death_kind::by_hanging) {
+      released_->wait(false);  // no wait of the house: it looks as if it computed
+    }
+    throw std::runtime_error(why);
+  }
+  return fate::lives;
+}
+
+void fault_injector::enlist(const std::string& who,
+                            std::function<void(const std::string&)> kill) const {
+  const std::lock_guard lock(mutex_);
+  enlisted_.insert_or_assign(runtime::without_tensor_zero(who), std::move(kill));
+}
+
+void fault_injector::release() const {
+  *released_ = true;
+  released_->notify_all();
 }
 
 const fault_injector::injected_fault* fault_injector::find(const std::string& who,
                                                            std::uint64_t step) const {
   for (const auto& x : faults_)
-    if (x.first <= step && step <= x.last && x.who == short_form(who))
+    if (x.first <= step && step <= x.last && x.who == runtime::without_tensor_zero(who))
       return &x;
   return nullptr;
 }

@@ -4,10 +4,14 @@
 #pragma once
 
 #include "runtime/trainer/job.hpp"
+#include "runtime/trainer/planted_death.hpp"
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
+#include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -18,7 +22,8 @@ namespace troupe::actors {
 /// Shared by all actors of a process. Any thread.
 class fault_injector {
  public:
-  /// Throws input_error when a fault is not of the form WHO@STEP or WHO@FIRST-LAST.
+  /// Throws input_error when a fault is not of the form WHO@STEP or WHO@FIRST-LAST, and as
+  /// planted_death_from.
   explicit fault_injector(const runtime::fault_settings& settings);
 
   /// Throws when the fault is to be injected into `who` in this step. WHO is "supervisor", "node",
@@ -30,6 +35,19 @@ class fault_injector {
   /// Whether something is to be injected into `who` in this step that is no failure of its own:
   /// "nan:R.P.T" finds NaN in a gradient.
   bool injects(const std::string& who, std::uint64_t step) const;
+
+  /// `who` comes to this moment of the step: it dies by throwing if that was planted, hangs until
+  /// `release`, or is told that a bit of its result shall be wrong. Whoever comes here first also
+  /// brings about the deaths that were planted for others at this moment, of those who never come
+  /// to it themselves.
+  enum class fate : std::uint8_t { lives, wrong_bits };
+  fate pass(const std::string& who, std::uint64_t step, runtime::moment_of_step at) const;
+
+  /// `who` may be killed by this call from now on: it replaces the one before it of that name.
+  void enlist(const std::string& who, std::function<void(const std::string& why)> kill) const;
+
+  /// Those that hang go on, and end.
+  void release() const;
 
   /// Sleeps as long as the seed says. For lanes.
   void delay_lane() const;
@@ -50,8 +68,16 @@ class fault_injector {
   /// The first that is to be injected; null: none.
   const injected_fault* find(const std::string& who, std::uint64_t step) const;
 
+  struct death {
+    runtime::planted_death what;
+    mutable std::atomic<bool> struck = false;
+  };
+
   runtime::fault_settings settings_;
   std::vector<injected_fault> faults_;
+  std::vector<std::unique_ptr<death>> deaths_;
+  mutable std::map<std::string, std::function<void(const std::string&)>> enlisted_;
+  std::shared_ptr<std::atomic<bool>> released_ = std::make_shared<std::atomic<bool>>(false);
   mutable std::atomic<std::uint64_t> drawn_ = 0;
   mutable std::mutex mutex_;
   using link = std::pair<std::uint64_t, std::uint64_t>;

@@ -23,6 +23,14 @@ enum class planted_bug {
   decide_early,
   commit_twice,
   vote_early,
+  acknowledge_early,
+  undo_wrong_slot,
+  accept_late_death,
+  count_old_ready,
+  decide_before_kept,
+  announce_replay,
+  two_supervisors,
+  keep_second_batch,
 };
 
 struct named_bug {
@@ -31,7 +39,7 @@ struct named_bug {
   std::string_view about;  ///< what goes wrong, in a line
 };
 
-inline constexpr std::array<named_bug, 12> planted_bugs = {{
+inline constexpr std::array<named_bug, 20> planted_bugs = {{
     {planted_bug::lose_gradient,
      "lose-gradient",
      "a stage leaves out the weight gradients of its last micro-batch, in step 2"},
@@ -62,6 +70,30 @@ inline constexpr std::array<named_bug, 12> planted_bugs = {{
     {planted_bug::vote_early,
      "vote-early",
      "a stage votes before its buckets have been summed on the communication lane"},
+    {planted_bug::acknowledge_early,
+     "acknowledge-early",
+     "a stage says that it has updated before the new state is sealed in its estate"},
+    {planted_bug::undo_wrong_slot,
+     "undo-wrong-slot",
+     "a rank that is built anew goes back to the other state of its estate"},
+    {planted_bug::accept_late_death,
+     "accept-late-death",
+     "the supervisor takes the death of an ended generation for one of the newest"},
+    {planted_bug::count_old_ready,
+     "count-old-ready",
+     "the supervisor counts who was ready in another generation"},
+    {planted_bug::decide_before_kept,
+     "decide-before-kept",
+     "the supervisor commits when all replicas but one have kept the state"},
+    {planted_bug::announce_replay,
+     "announce-replay",
+     "the supervisor tells of a step again that runs again"},
+    {planted_bug::two_supervisors,
+     "two-supervisors",
+     "a supervisor outlives its node, and a successor begins beside it"},
+    {planted_bug::keep_second_batch,
+     "keep-second-batch",
+     "a stage keeps the lease of a batch that a dead loader had answered, too"},
 }};
 
 constexpr std::optional<planted_bug> planted_bug_from(std::string_view name) {

@@ -26,6 +26,7 @@ namespace troupe::messages {
 struct take_snapshot {
   runtime::generation_id generation = {};
   runtime::step_id step = {};
+  std::uint64_t attempt = 0;  ///< of the supervisor to save; the newest counts
 
   friend bool operator==(const take_snapshot&, const take_snapshot&) = default;
 };
@@ -37,6 +38,7 @@ struct save {
   int parts = 0;
   runtime::skipped_steps skipped = {};
   runtime::loss_scale scale = {};  ///< of the next step
+  std::uint64_t attempt = 0;
 
   friend bool operator==(const save&, const save&) = default;
 };
@@ -46,6 +48,7 @@ struct snapshot {
   runtime::step_id step = {};
   int rank = 0;
   std::vector<runtime::tensor_shard<runtime::ticket>> parameters = {}, moments = {};
+  std::uint64_t attempt = 0;
 
   friend bool operator==(const snapshot&, const snapshot&) = default;
 };
@@ -53,6 +56,7 @@ struct snapshot {
 struct saved {
   runtime::generation_id generation = {};
   runtime::step_id step = {};
+  std::uint64_t attempt = 0;
 
   friend bool operator==(const saved&, const saved&) = default;
 };
@@ -62,30 +66,43 @@ struct save_failed {
   runtime::generation_id generation = {};
   runtime::step_id step = {};
   std::string why;
+  std::uint64_t attempt = 0;
 
   friend bool operator==(const save_failed&, const save_failed&) = default;
 };
 
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, take_snapshot& x) {
-  return f(caf::meta::type_name("take_snapshot"), x.generation, x.step);
+  return f(caf::meta::type_name("take_snapshot"), x.generation, x.step, x.attempt);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, save& x) {
-  return f(
-      caf::meta::type_name("save"), x.generation, x.step, x.consumed, x.parts, x.skipped, x.scale);
+  return f(caf::meta::type_name("save"),
+           x.generation,
+           x.step,
+           x.consumed,
+           x.parts,
+           x.skipped,
+           x.scale,
+           x.attempt);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, snapshot& x) {
-  return f(caf::meta::type_name("snapshot"), x.generation, x.step, x.rank, x.parameters, x.moments);
+  return f(caf::meta::type_name("snapshot"),
+           x.generation,
+           x.step,
+           x.rank,
+           x.parameters,
+           x.moments,
+           x.attempt);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, saved& x) {
-  return f(caf::meta::type_name("saved"), x.generation, x.step);
+  return f(caf::meta::type_name("saved"), x.generation, x.step, x.attempt);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, save_failed& x) {
-  return f(caf::meta::type_name("save_failed"), x.generation, x.step, x.why);
+  return f(caf::meta::type_name("save_failed"), x.generation, x.step, x.why, x.attempt);
 }
 
 }  // namespace troupe::messages

@@ -11,6 +11,7 @@
 
 #include "messages/protocol/handles.hpp"
 #include "runtime/core/ids.hpp"
+#include "runtime/core/state_source.hpp"
 #include "runtime/telemetry/step_report.hpp"
 
 #include <caf/meta/type_name.hpp>
@@ -71,6 +72,7 @@ struct spawn_viewer {
 struct spawn_replica {
   runtime::generation_id generation = {};
   job_description job = {};
+  runtime::state_source source = {};  ///< of its workers' state
   int replica = 0;
   int pipeline_ranks = 1, tensor_ranks = 1;
   node_actor node = {};  ///< which spawns its stages
@@ -84,6 +86,7 @@ struct spawn_replica {
 struct spawn_stage {
   runtime::generation_id generation = {};
   job_description job = {};
+  runtime::state_source source = {};  ///< of its worker's state
   int replica = 0;
   int pipeline_rank = 0;
   int tensor_rank = 0;  ///< all of a pipeline rank carry out the same row
@@ -169,6 +172,7 @@ typename Inspector::result_type inspect(Inspector& f, spawn_replica& x) {
   return f(caf::meta::type_name("spawn_replica"),
            x.generation,
            x.job,
+           x.source,
            x.replica,
            x.pipeline_ranks,
            x.tensor_ranks,
@@ -182,6 +186,7 @@ typename Inspector::result_type inspect(Inspector& f, spawn_stage& x) {
   return f(caf::meta::type_name("spawn_stage"),
            x.generation,
            x.job,
+           x.source,
            x.replica,
            x.pipeline_rank,
            x.tensor_rank);

@@ -12,6 +12,7 @@
 
 #include "messages/checkpoint/snapshot.hpp"
 #include "messages/control/job.hpp"
+#include "messages/control/recovery.hpp"
 #include "messages/control/spawn.hpp"
 #include "messages/data/batch.hpp"
 #include "messages/training/handoff.hpp"
@@ -59,5 +60,15 @@ CAF_BEGIN_TYPE_ID_BLOCK(troupe_messages, caf::first_custom_type_id)
   CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::save_again))
   CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::chosen))
   CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::ask_again))
+  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::end_generation))
+  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::generation_ended))
+  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::look_again))
+  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::look_at_lanes))
+  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::use_loader))
+  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::use_checkpointer))
+  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::abandon))
+  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::abandoned))
+  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::job_over))
+  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::happened))
 
 CAF_END_TYPE_ID_BLOCK(troupe_messages)

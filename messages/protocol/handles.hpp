@@ -33,6 +33,16 @@ struct save_again;
 struct conclude;
 struct concluded;
 struct shut_down;
+// recovery.hpp
+struct end_generation;
+struct generation_ended;
+struct look_again;
+struct look_at_lanes;
+struct use_loader;
+struct use_checkpointer;
+struct abandon;
+struct abandoned;
+struct job_over;
 // step.hpp, handoff.hpp, batch.hpp, snapshot.hpp
 struct run_step;
 struct chosen;
@@ -42,6 +52,7 @@ struct decision;
 struct applied;
 struct committed;
 struct validated;
+struct happened;
 struct activation;
 struct gradient;
 struct request_batch;
@@ -64,6 +75,8 @@ using supervisor_actor = caf::typed_actor<
     caf::reacts_to<saved>,
     // A checkpoint could not be written.
     caf::reacts_to<save_failed>,
+    // A save whose parts will not come is forgotten.
+    caf::reacts_to<abandoned>,
     // It is time to try once more.
     caf::reacts_to<save_again>,
     // Finish the step, save, end.
@@ -75,6 +88,8 @@ using replica_actor = caf::typed_actor<
     caf::reacts_to<run_step>,
     caf::reacts_to<decision>,
     caf::reacts_to<take_snapshot>,
+    caf::reacts_to<use_loader>,
+    caf::reacts_to<use_checkpointer>,
     // Merge these, and pass on when all have come.
     caf::reacts_to<ready>,
     caf::reacts_to<vote>,
@@ -98,6 +113,11 @@ using stage_actor = caf::typed_actor<
     caf::reacts_to<decision>,
     // Copy the state for the checkpointer.
     caf::reacts_to<take_snapshot>,
+    // A service was replaced.
+    caf::reacts_to<use_loader>,
+    caf::reacts_to<use_checkpointer>,
+    // To itself: is one of its lanes late?
+    caf::reacts_to<look_at_lanes>,
     // Its lane has finished a piece of work.
     caf::reacts_to<lane_done>>;
 
@@ -109,12 +129,15 @@ using checkpointer_actor = caf::typed_actor<
     // A checkpoint of so many parts is coming.
     caf::reacts_to<save>,
     // One part.
-    caf::reacts_to<snapshot>>;
+    caf::reacts_to<snapshot>,
+    // No more parts come from this generation.
+    caf::reacts_to<abandon>>;
 
 /// Watches, and never delays.
 using monitor_actor
     = caf::typed_actor<caf::reacts_to<committed>,
                        caf::reacts_to<validated>,
+                       caf::reacts_to<happened>,
                        // Asked once, at the end: everything before it has been written.
                        caf::replies_to<conclude>::with<concluded>>;
 
@@ -130,9 +153,20 @@ using node_actor = caf::typed_actor<
     caf::replies_to<spawn_viewer>::with<viewer_spawned>,
     caf::replies_to<spawn_replica>::with<replica_spawned>,
     caf::replies_to<spawn_stage>::with<stage_spawned>,
+    // End a generation, and answer when everybody of it is gone.
+    caf::replies_to<end_generation>::with<generation_ended>,
+    // To itself: somebody is gone.
+    caf::reacts_to<look_again>,
     // What workers are filled from may be closed.
     caf::reacts_to<all_restored>,
     // Stop all that it spawned, then end.
     caf::reacts_to<shut_down>>;
+
+/// One for each process: keeps a node and a supervisor there, and knows how the job ended.
+using front_actor = caf::typed_actor<
+    // The end that was meant.
+    caf::reacts_to<job_over>,
+    // Pass this on to whoever is the supervisor.
+    caf::reacts_to<drain>>;
 
 }  // namespace troupe::messages

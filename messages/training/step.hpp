@@ -160,14 +160,24 @@ struct committed {
   /// micro-batches.
   std::vector<executed_row> executed = {};
   int microbatches = 0;
+  std::uint64_t fact = 0;  ///< numbers what the monitor is told, from 1
 
   friend bool operator==(const committed&, const committed&) = default;
 };
 
 struct validated {
   runtime::validation_report report;
+  std::uint64_t fact = 0;
 
   friend bool operator==(const validated&, const validated&) = default;
+};
+
+/// Somebody died, and what became of it.
+struct happened {
+  runtime::run_event event;
+  std::uint64_t fact = 0;
+
+  friend bool operator==(const happened&, const happened&) = default;
 };
 
 template <class Inspector>
@@ -243,11 +253,15 @@ typename Inspector::result_type inspect(Inspector& f, applied& x) {
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, committed& x) {
-  return f(caf::meta::type_name("committed"), x.report, x.executed, x.microbatches);
+  return f(caf::meta::type_name("committed"), x.report, x.executed, x.microbatches, x.fact);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, validated& x) {
-  return f(caf::meta::type_name("validated"), x.report);
+  return f(caf::meta::type_name("validated"), x.report, x.fact);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, happened& x) {
+  return f(caf::meta::type_name("happened"), x.event, x.fact);
 }
 
 }  // namespace troupe::messages

@@ -11,6 +11,7 @@
 
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -39,6 +40,25 @@ class running_fiber {
   static running_fiber* exchange(running_fiber* next);
 };
 
+/// Whether a thread is in a wait of this place: who looks for one that hangs tells it from one that
+/// only waits for it. Any thread reads it.
+using wait_flag = std::atomic<bool>;
+
+/// From now on the waits of this thread set it; null: nobody looks. Returns the one before.
+wait_flag* wait_flag_of_thread(wait_flag* next);
+
+/// Sets the flag of this thread, if it has one, for as long as it lives.
+class flagged_wait {
+ public:
+  flagged_wait();
+  ~flagged_wait();
+  flagged_wait(const flagged_wait&) = delete;
+  flagged_wait& operator=(const flagged_wait&) = delete;
+
+ private:
+  wait_flag* flag_;
+};
+
 /// A condition variable whose waits can be simulated. The promise is that of its namesake.
 class wait_condition {
  public:
@@ -59,6 +79,7 @@ class wait_condition {
       lock.lock();
       return;
     }
+    const flagged_wait told;
     changed_.wait(lock, std::move(holds));
   }
 

@@ -111,15 +111,17 @@ class thread_lane final : public lane {
       : queue_(std::move(settings)),
         thread_(start_thread(queue_.name(), [this] { queue_.loop(); })) {}
 
-  ~thread_lane() override {
-    close();
-    thread_.join();
-  }
+  ~thread_lane() override { join(); }
 
   void submit(work what, completion done) override {
     queue_.submit(std::move(what), std::move(done));
   }
   void close() override { queue_.close(); }
+  void join() override {
+    close();
+    if (thread_.joinable())
+      thread_.join();
+  }
 
  private:
   queue_of_work queue_;
@@ -139,15 +141,16 @@ class fiber_lane final : public lane {
     });
   }
 
-  ~fiber_lane() override {
-    close();
-    pool_->join(fiber_);
-  }
+  ~fiber_lane() override { join(); }
 
   void submit(work what, completion done) override {
     queue_->submit(std::move(what), std::move(done));
   }
   void close() override { queue_->close(); }
+  void join() override {
+    close();
+    pool_->join(fiber_);
+  }
 
  private:
   std::shared_ptr<queue_of_work> queue_;
@@ -176,6 +179,7 @@ class inline_lane final : public lane {
   }
 
   ~inline_lane() override { close(); }
+  void join() override { close(); }
 
   void close() override {
     closed_ = true;

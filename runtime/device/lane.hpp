@@ -28,6 +28,9 @@ class lane {
   /// Drops what has not begun, without calling its completion, and refuses more. What has begun
   /// ends by itself: every wait in it takes a cancel token. Returns at once.
   virtual void close() = 0;
+
+  /// Closes, and waits until what had begun has ended. Its stream is there until the destructor.
+  virtual void join() = 0;
 };
 
 class fiber_pool;  // fibers.hpp

@@ -17,7 +17,7 @@
 namespace troupe::runtime {
 
 /// What is told of a run as it goes on.
-using watched = std::variant<step_report, validation_report>;
+using watched = std::variant<step_report, validation_report, run_event>;
 
 /// A file in which it is written. One thread; every call may block, and throws io_error when the
 /// system refuses. The same call is then made again: what a call has written by halves it takes
@@ -27,6 +27,7 @@ class record_sink {
   virtual ~record_sink() = default;
   virtual void write(const step_report& x) = 0;
   virtual void write(const validation_report& x) = 0;
+  virtual void write(const run_event&) {}  ///< a table has no place for it
   /// Writes what was held back.
   virtual void finish() {}
 };

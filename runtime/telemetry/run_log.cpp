@@ -71,6 +71,7 @@ class json_log final : public record_sink {
 
   void write(const step_report& x) override { file_.append(json_record(x, settings_) + "\n"); }
   void write(const validation_report& x) override { file_.append(json_record(x) + "\n"); }
+  void write(const run_event& x) override { file_.append(json_record(x) + "\n"); }
 
  private:
   log_settings settings_;
@@ -169,6 +170,18 @@ std::string json_record(const step_report& x, const log_settings& settings) {
 std::string json_record(const validation_report& x) {
   return json_text(nlohmann::ordered_json{{"iteration", x.iteration},
                                           {x.test ? "test_loss" : "validation_loss", x.loss}});
+}
+
+std::string json_record(const run_event& x) {
+  nlohmann::ordered_json out{
+      {"iteration", x.iteration}, {"event", x.kind}, {"who", x.who}, {"why", x.why}};
+  if (!x.from.empty()) {
+    out["state_from"] = x.from;
+    out["resumed_from"] = x.resumed;
+    out["generation"] = x.generation;
+  }
+  out["seconds"] = x.seconds;
+  return json_text(out);
 }
 
 const std::vector<std::string>& csv_columns() {

@@ -24,6 +24,7 @@ struct log_settings {
 /// One JSON object, no line end. Numbers that are not finite are null.
 std::string json_record(const step_report& x, const log_settings& settings);
 std::string json_record(const validation_report& x);
+std::string json_record(const run_event& x);
 
 /// The names of a table's columns, of one that is begun now.
 const std::vector<std::string>& csv_columns();

@@ -10,12 +10,12 @@
 #include "runtime/telemetry/operation_profile.hpp"
 #include "runtime/telemetry/run_log.hpp"
 #include "runtime/telemetry/trace.hpp"
+#include "runtime/trainer/fault_rules.hpp"
 #include "runtime/trainer/job_data.hpp"
 #include "runtime/trainer/layout_rules.hpp"
 #include "runtime/trainer/pipeline.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <string_view>
 #include <utility>
@@ -173,83 +173,6 @@ void require_own_kind(const char* setting,
         kind);
 }
 
-/// "3" of "3.1": what is before the dot, when it is a number below `end`; and cut off `text`.
-bool takes_number(std::string_view& text, int end) {
-  int x = -1;
-  const auto [stop, failure] = std::from_chars(text.data(), text.data() + text.size(), x);
-  text.remove_prefix(std::size_t(stop - text.data()));
-  return failure == std::errc{} && x >= 0 && x < end;
-}
-
-/// A worker that plays several replicas in turn is one.
-int replica_actors(const training_job& job) {
-  return int(job.training.batch.data_parallel / std::max(1, job.layout.replicas_per_worker));
-}
-
-bool has_wires(const training_job& job) {
-  return job.reduction.overlap_gradients && replica_actors(job) > 1;
-}
-
-/// "R.P" or "R.P.T"
-bool is_rank(std::string_view rank, const training_job& job) {
-  const auto takes = [&](int end) {
-    const bool dotted = rank.starts_with('.');
-    rank.remove_prefix(dotted ? 1 : 0);
-    return dotted && takes_number(rank, end);
-  };
-  return takes_number(rank, replica_actors(job)) && takes(job.layout.pipeline)
-         && (rank.empty() || takes(job.layout.tensor)) && rank.empty();
-}
-
-bool is_actor(std::string_view who, const training_job& job) {
-  for (const auto* one : {"supervisor", "node", "loader", "checkpointer", "monitor"})
-    if (who == one)
-      return true;
-  const auto colon = std::min(who.find(':'), who.size());
-  const auto kind = who.substr(0, colon);
-  auto rank = who.substr(std::min(colon + 1, who.size()));
-  if (kind == "replica")
-    return takes_number(rank, replica_actors(job)) && rank.empty();
-  const bool has_rank
-      = kind == "stage" || kind == "lane" || kind == "nan" || (kind == "wire" && has_wires(job));
-  return has_rank && is_rank(rank, job);
-}
-
-void validate_fault(const training_job& job, std::string_view fault, sentences& wrong) {
-  const auto at = std::min(fault.rfind('@'), fault.size());
-  auto steps = fault.substr(std::min(at + 1, fault.size()));
-  const auto takes_step = [&steps] {
-    std::uint64_t number = 0;
-    const auto [stop, failure] = std::from_chars(steps.data(), steps.data() + steps.size(), number);
-    steps.remove_prefix(std::size_t(stop - steps.data()));
-    return failure == std::errc{} ? number : 0;
-  };
-  const auto first = takes_step();
-  auto last = first;
-  if (steps.starts_with('-')) {
-    steps.remove_prefix(1);
-    last = takes_step();
-  }
-  if (!is_actor(fault.substr(0, at), job))
-    wrong.push_back(fmt::format(
-        "`faults.fault` '{}' names no actor of this run: before the @ give supervisor, node, "
-        "loader, "
-        "checkpointer, monitor, replica:R, stage:R.P.T, lane:R.P.T or nan:R.P.T{}, with R "
-        "below {}, P below {} and T below {}; T may be left out and is 0",
-        fault,
-        has_wires(job) ? " or wire:R.P.T"
-                       : " (wire:R.P.T with `reduction.overlap_gradients` and several replicas)",
-        replica_actors(job),
-        job.layout.pipeline,
-        job.layout.tensor));
-  else if (!steps.empty() || first < 1 || last < first)
-    wrong.push_back(
-        fmt::format("`faults.fault` '{0}' names no step: after the @ give a number from 1, e.g. "
-                    "{1}@3, or the first and the last of several, e.g. {1}@3-5",
-                    fault,
-                    fault.substr(0, at)));
-}
-
 void validate_files(const training_job& job, sentences& wrong) {
   const auto& c = job.checkpoints;
   const auto folder = [&](const char* flag, const fs::path& path, bool must_be) {
@@ -362,20 +285,6 @@ void validate_resuming(const training_job& job, sentences& wrong) {
 
 }  // namespace
 
-std::vector<std::string_view> faults_in(std::string_view all) {
-  std::vector<std::string_view> out;
-  while (!all.empty()) {
-    const auto end = all.find(',');
-    out.push_back(all.substr(0, end));
-    if (end == std::string_view::npos)
-      return out;
-    all.remove_prefix(end + 1);
-    if (all.empty())
-      out.push_back(all);
-  }
-  return out;
-}
-
 std::vector<std::string> validate(const training_job& job) {
   auto wrong = validate(job.training.model);
   for (auto& sentence : validate_layout(job))
@@ -385,8 +294,8 @@ std::vector<std::string> validate(const training_job& job) {
   validate_tokenizer_of_data(job, wrong);
   validate_files(job, wrong);
   validate_resuming(job, wrong);
-  for (const auto fault : faults_in(job.faults.fault))
-    validate_fault(job, fault, wrong);
+  for (auto& sentence : validate_faults(job))
+    wrong.push_back(std::move(sentence));
   return wrong;
 }
 

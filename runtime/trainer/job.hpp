@@ -105,6 +105,15 @@ struct watch_settings {
   bool quiet = false;              ///< the console shows warnings and errors alone, and no bar
 };
 
+/// What becomes of a run in which an actor or a lane dies. No field changes a bit.
+struct recovery_settings {
+  bool on = false;  ///< it is replaced and the step runs again; off: the run ends
+  /// Restarts within `window` seconds; one more ends the run.
+  int max_restarts = 10;
+  double window = 3600;
+  double suspicion = 10;  ///< seconds without progress until somebody is taken for dead
+};
+
 /// Delays and faults, injected to show that nothing depends on luck. All off by default.
 struct fault_settings {
   std::uint64_t seed = 0;
@@ -113,9 +122,12 @@ struct fault_settings {
   /// "stage:0.1@3": stage 1 of replica 0 throws in step 3. "nan:0.1@3-5": one of its gradients is
   /// NaN in steps 3 to 5. Several have commas between them. Empty: none.
   std::string fault;
+  /// "lane:0.1@3:reduce": that lane dies in its reduction of step 3, once, however often the step
+  /// runs again. Several have commas between them. Empty: none. See planted_death.hpp.
+  std::string death;
 };
 
-/// Each fault of fault_settings::fault, which outlives them.
+/// Each fault of fault_settings::fault, or death of fault_settings::death, which outlives them.
 std::vector<std::string_view> faults_in(std::string_view all);
 
 /// How workers of one process exchange and sum.
@@ -152,6 +164,7 @@ struct training_job {
   recompute_settings recompute;
   checkpoint_settings checkpoints;
   watch_settings watch;
+  recovery_settings recovery;
   fault_settings faults;
   std::uint64_t train_iterations = 0;
   std::uint64_t exit_interval = 0;  ///< stop after an iteration it divides; 0: no

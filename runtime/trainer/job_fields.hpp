@@ -354,12 +354,22 @@ void visit_fields(Visitor& visit, watch_settings& x) {
 }
 
 template <class Visitor>
+void visit_fields(Visitor& visit, recovery_settings& x) {
+  auto& [on, max_restarts, window, suspicion] = x;
+  visit("on", on);
+  visit("max_restarts", max_restarts);
+  visit("window", window);
+  visit("suspicion", suspicion);
+}
+
+template <class Visitor>
 void visit_fields(Visitor& visit, fault_settings& x) {
-  auto& [seed, lane_delay_us, message_delay_us, fault] = x;
+  auto& [seed, lane_delay_us, message_delay_us, fault, death] = x;
   visit("seed", seed);
   visit("lane_delay_us", lane_delay_us);
   visit("message_delay_us", message_delay_us);
   visit("fault", fault);
+  visit("death", death);
 }
 
 template <class Visitor>
@@ -381,6 +391,7 @@ void visit_fields(Visitor& visit, training_job& x) {
          recompute,
          checkpoints,
          watch,
+         recovery,
          faults,
          train_iterations,
          exit_interval,
@@ -400,6 +411,7 @@ void visit_fields(Visitor& visit, training_job& x) {
   visit("recompute", recompute);
   visit("checkpoints", checkpoints);
   visit("watch", watch);
+  visit("recovery", recovery);
   visit("faults", faults);
   visit("train_iterations", train_iterations);
   visit("exit_interval", exit_interval);

@@ -166,6 +166,11 @@ class worker {
   /// Puts NaN into a gradient that this rank answers for: after begin_step, to show what follows.
   void inject_nan_gradient();
 
+  /// Flips a bit of a reduced gradient, or of a weight, that this rank answers for: to show what
+  /// follows.
+  void flip_gradient_bit();
+  void flip_weight_bit();
+
   /// What replicas must have alike: all reduced gradients. With a distributed optimizer nobody has
   /// all of those, and it is of the values with which the step was computed: what was gathered.
   void vote_digest(reads& by, digest& to) const;

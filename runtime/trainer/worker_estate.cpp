@@ -108,6 +108,12 @@ void worker::check_digests() const {
 
 void worker::seal(std::uint64_t iteration, const state_digests& digests) {
   ensure(settings_.estate != nullptr, "WORKER-10: a worker without an estate keeps no state");
+  // Who copies it while this worker hangs waits for what its stream has done until now.
+  if (const auto done = stream_.mark())
+    for (const auto& all : slots_)
+      for (const auto& [id, part] : all)
+        for (const auto* const array : {&part.arrays.weights, &part.arrays.kept})
+          publish(array->block(), done);
   settings_.estate->seal(iteration, digests);
 }
 

@@ -43,6 +43,9 @@ class transport {
     return std::move(redeem_all({&x, 1}, by).front());
   }
 
+  /// Ends the leases of those of these tickets that were deposited here and not redeemed.
+  virtual void take_back(std::span<const ticket> tickets) = 0;
+
   /// Everything that is still leased in this generation or an older one is released, those who
   /// wait in it are told `cancelled`, and nothing more can be deposited or redeemed in it.
   virtual void end_generation(generation_id last) = 0;

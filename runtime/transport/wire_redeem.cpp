@@ -1,4 +1,5 @@
 #include "runtime/core/error.hpp"
+#include "runtime/core/waiting.hpp"
 #include "runtime/transport/wire_fetch.hpp"
 
 #include <algorithm>
@@ -142,6 +143,7 @@ void wire_transport::reception::begin(const range& x) {
 
 void wire_transport::reception::wait(const fetch& x) {
   std::unique_lock lock(of_.mutex_);
+  const flagged_wait told;
   changed_->wait(lock, [&] { return x.over || by_.until.is_cancelled(); });
   if (!x.over)
     throw cancelled();

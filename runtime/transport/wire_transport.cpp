@@ -87,6 +87,19 @@ tensor wire_transport::take(const ticket& x) {
   return out;
 }
 
+void wire_transport::take_back(std::span<const ticket> tickets) {
+  std::vector<tensor> released;  // without the mutex: their pools have theirs
+  const std::lock_guard lock(mutex_);
+  for (const auto& x : tickets) {
+    const auto at = leases_.find(x.slot);
+    if (x.holder != settings_.process || at == leases_.end())
+      continue;
+    released.push_back(std::move(at->second.data));
+    leases_.erase(at);
+    ++counters_.dropped;
+  }
+}
+
 void wire_transport::end_generation(generation_id last) {
   std::vector<tensor> released;  // without the mutex: their pools have theirs
   const std::lock_guard lock(mutex_);

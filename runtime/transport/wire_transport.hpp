@@ -66,6 +66,7 @@ class wire_transport final : public transport, private wire_owner {
 
   ticket deposit(tensor x, generation_id generation) override;
   std::vector<tensor> redeem_all(std::span<const ticket> tickets, const redeemer& by) override;
+  void take_back(std::span<const ticket> tickets) override;
   void end_generation(generation_id last) override;
   std::size_t leased() const override;
   const transport_counters& counters() const override { return counters_; }

@@ -40,11 +40,11 @@ struct hosting {
     system.tell(root, 1);
     return out;
   }
-  bool may_deposit() {
+  bool may_deposit(runtime::generation_id generation = first_generation) {
     try {
       runtime::bundle x;
       x.add("x", runtime::tensor(prepared->node->pool.allocate(4), runtime::dtype::f32, {1}));
-      runtime::deposit(*prepared->node->transport, x, first_generation);
+      runtime::deposit(*prepared->node->transport, x, generation);
       return true;
     } catch (const runtime::cancelled&) {
       return false;
@@ -71,7 +71,7 @@ TEST_CASE("a node spawns a worker for who asks, and hosts it with what its proce
       messages::spawn_loader{first_generation, it.prepared->description});
   REQUIRE(answer);
   const auto batch = it.ask<messages::stage_spawned>(
-      messages::spawn_stage{first_generation, it.prepared->description, 0, 0, 0});
+      messages::spawn_stage{first_generation, it.prepared->description, {}, 0, 0, 0});
   REQUIRE(batch);
   CHECK_FALSE(it.end->has_come());
 }
@@ -112,15 +112,75 @@ TEST_CASE("a viewer that a process does not have is refused, and the node lives"
   CHECK_FALSE(it.end->has_come());
 }
 
-TEST_CASE("the death of a worker ends its generation at once", "[actors]") {
+TEST_CASE("the death of a rank releases its generation at once, that of a service nobody",
+          "[actors]") {
   hosting it;
-  const auto answer = it.ask<messages::loader_spawned>(
+  const auto loader = it.ask<messages::loader_spawned>(
       messages::spawn_loader{first_generation, it.prepared->description});
-  REQUIRE(answer);
+  const auto stage = it.ask<messages::stage_spawned>(
+      messages::spawn_stage{first_generation, it.prepared->description, {}, 0, 0, 0});
+  REQUIRE(loader);
+  REQUIRE(stage);
+  it.system.kill(loader->loader, messages::make_error(ec::refused, "loader: broken"));
   CHECK(it.may_deposit());
-  it.system.kill(answer->loader, messages::make_error(ec::refused, "loader: broken"));
+  it.system.kill(stage->stage, messages::make_error(ec::refused, "stage: broken"));
   CHECK_FALSE(it.may_deposit());
   CHECK_FALSE(it.end->has_come());  // what follows the supervisor decides
+}
+
+TEST_CASE("NODE-2: a generation has ended when its actors are gone and its lanes have ended",
+          "[actors]") {
+  hosting it;
+  it.prepared->node->estates->of(0);
+  const auto loader = it.ask<messages::loader_spawned>(
+      messages::spawn_loader{first_generation, it.prepared->description});
+  const auto stage = it.ask<messages::stage_spawned>(
+      messages::spawn_stage{first_generation, it.prepared->description, {}, 0, 0, 0});
+  REQUIRE(loader);
+  REQUIRE(stage);
+  const tests::ending service(loader->loader), rank(stage->stage);
+  auto lane = it.prepared->node->living->enter({first_generation, "lane:0.7", 7});
+  std::optional<messages::generation_ended> answer;
+  it.next = [&](caf::event_based_actor* self) {
+    self->request(it.node,
+                  caf::infinite,
+                  messages::end_generation{first_generation, it.prepared->description})
+        .then([&](const messages::generation_ended& x) { answer = x; });
+  };
+  it.system.tell(it.root, 1);
+  CHECK(rank.has_come());
+  CHECK_FALSE(service.has_come());
+  CHECK_FALSE(it.may_deposit());
+  CHECK_FALSE(answer);
+  lane.reset();
+  it.system.run();
+  REQUIRE(answer);
+  CHECK(answer->hung.empty());
+  CHECK_FALSE(answer->has_state);  // no state of rank 0 was ever sealed
+  // Nobody comes back into it.
+  CHECK_FALSE(it.ask<messages::stage_spawned>(
+      messages::spawn_stage{first_generation, it.prepared->description, {}, 0, 0, 0}));
+  CHECK_THAT(messages::text_of(it.refusal), ContainsSubstring("NODE-1"));
+}
+
+TEST_CASE("NODE-2: a lane that does not end is left behind after the time of suspicion",
+          "[actors]") {
+  hosting it;
+  REQUIRE(it.ask<messages::stage_spawned>(
+      messages::spawn_stage{first_generation, it.prepared->description, {}, 0, 0, 0}));
+  const auto lane = it.prepared->node->living->enter({first_generation, "lane:0.7", 7});
+  std::optional<messages::generation_ended> answer;
+  it.next = [&](caf::event_based_actor* self) {
+    self->request(it.node,
+                  caf::infinite,
+                  messages::end_generation{first_generation, it.prepared->description})
+        .then([&](const messages::generation_ended& x) { answer = x; });
+  };
+  it.system.tell(it.root, 1);
+  CHECK_FALSE(answer);
+  it.system.advance(std::chrono::seconds(11));
+  REQUIRE(answer);
+  CHECK(answer->hung == std::vector<std::string>{"lane:0.7"});
 }
 
 TEST_CASE("a node whose supervisor dies stops those that it spawned, and ends", "[actors]") {
@@ -132,6 +192,34 @@ TEST_CASE("a node whose supervisor dies stops those that it spawned, and ends", 
   it.system.kill(it.root, messages::make_error(ec::refused, "supervisor: broken"));
   CHECK(loader.has_come());
   CHECK(it.end->has_come());
+}
+
+TEST_CASE("a node survives a successor that dies after its first order", "[actors]") {
+  hosting it;
+  auto job = tests::tiny_job(1, 1);
+  job.recovery.on = true;
+  const auto told = tests::without_threads(job)->description;
+  REQUIRE(it.ask<messages::generation_ended>(messages::end_generation{first_generation, told}));
+  it.system.kill(it.root, messages::make_error(ec::refused, "supervisor: broken"));
+  CHECK_FALSE(it.end->has_come());
+}
+
+TEST_CASE("late news of a supervisor's death release nothing of its successor", "[actors]") {
+  hosting it;
+  auto job = tests::tiny_job(1, 1);
+  job.recovery.on = true;
+  const auto told = tests::without_threads(job)->description;
+  REQUIRE(it.ask<messages::loader_spawned>(messages::spawn_loader{first_generation, told}));
+  const auto old = std::exchange(
+      it.root, it.system.keep(it.system.home().spawn([&](caf::event_based_actor* self) {
+        return caf::behavior{[&it, self](int) { it.next(self); }};
+      })));
+  const auto next = runtime::make_generation(1, 0);
+  REQUIRE(it.ask<messages::generation_ended>(messages::end_generation{next, told}));
+  REQUIRE(it.ask<messages::loader_spawned>(
+      messages::spawn_loader{runtime::make_generation(1, 1), told}));
+  it.system.kill(old, messages::make_error(ec::refused, "supervisor: broken"));
+  CHECK(it.may_deposit(runtime::make_generation(1, 1)));
 }
 
 TEST_CASE("a node that is to shut down stops the last one first", "[actors]") {

@@ -32,6 +32,8 @@ struct merging {
                 const auto i = std::size_t(x.pipeline_rank * 2 + x.tensor_rank);
                 return messages::stage_spawned{stages[i] = system.listener(heard[i])};
               },
+              [](const messages::end_generation& x) { return messages::generation_ended{x.last}; },
+              [](const messages::look_again&) {},
               [](const messages::all_restored&) {},
               [](const messages::shut_down&) {}};
     }));

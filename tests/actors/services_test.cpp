@@ -11,6 +11,7 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <algorithm>
+#include <array>
 #include <functional>
 
 using namespace troupe;
@@ -60,18 +61,23 @@ struct serving {
     return out;
   }
   /// All of an array of one element.
-  std::vector<runtime::tensor_shard<runtime::ticket>> shards(const std::string& name) {
+  std::vector<runtime::tensor_shard<runtime::ticket>> shards(const std::string& name,
+                                                             runtime::generation_id generation) {
     const runtime::shape extents{1};
     runtime::tensor one(prepared->node->pool.allocate(sizeof(float)), runtime::dtype::f32, extents);
     *one.data<float>() = 0.5F;
     return {{name,
              extents,
              runtime::whole(extents),
-             prepared->node->transport->deposit(std::move(one), first_generation)}};
+             prepared->node->transport->deposit(std::move(one), generation)}};
   }
   messages::snapshot snapshot(int rank, runtime::generation_id generation = first_generation) {
     const std::string name = rank == 0 ? "w" : "v";
-    return {generation, runtime::step_id(3), rank, shards(name), shards("exp_avg." + name)};
+    return {generation,
+            runtime::step_id(3),
+            rank,
+            shards(name, generation),
+            shards("exp_avg." + name, generation)};
   }
 
   tests::heard_by<messages::supervisor_actor> supervisor;
@@ -168,19 +174,56 @@ TEST_CASE("a checkpointer saves when all parts are there, in whatever order they
   CHECK(checkpoint.has("v"));
 }
 
-TEST_CASE("a checkpointer whose tickets are gone ends as cancelled", "[actors]") {
+TEST_CASE(
+    "a checkpointer forgets what dead ranks had not handed over, and serves those that follow",
+    "[actors]") {
   const tests::scratch_folder folder;
   auto job = tests::tiny_job(1, 1);
   job.checkpoints.save = folder.path();
   serving it(job);
   const auto checkpointer = it.checkpointer();
   const tests::ending end(checkpointer);
-  const auto part = it.snapshot(0);
+  const auto part = it.snapshot(0), late = it.snapshot(0);
   it.prepared->node->transport->end_generation(first_generation);
   it.system.tell(checkpointer, part);
   it.system.tell(checkpointer, messages::save{first_generation, runtime::step_id(3), 8, 1, {}, {}});
-  CHECK(end.is(ec::cancelled));
   CHECK(it.supervisor.of<messages::saved>().empty());
+  CHECK(it.supervisor.of<messages::save_failed>().empty());
+  it.system.tell(checkpointer, messages::abandon{first_generation});
+  CHECK(it.supervisor.of<messages::abandoned>().size() == 1);
+  const runtime::generation_id second{2};
+  it.system.tell(checkpointer, late);  // of the generation that ended: dropped
+  it.system.tell(checkpointer, messages::save{second, runtime::step_id(3), 8, 1, {}, {}});
+  CHECK(it.supervisor.of<messages::saved>().empty());
+  it.system.tell(checkpointer, it.snapshot(0, second));
+  CHECK(it.supervisor.of<messages::saved>().size() == 1);
+  CHECK_FALSE(end.has_come());
+}
+
+TEST_CASE("a checkpointer mixes no parts of two attempts to save the same step", "[actors]") {
+  const tests::scratch_folder folder;
+  auto job = tests::tiny_job(2, 1);
+  job.checkpoints.save = folder.path();
+  serving it(job);
+  const auto checkpointer = it.checkpointer();
+  const tests::ending end(checkpointer);
+  const auto of_attempt = [&](int rank, std::uint64_t attempt) {
+    auto out = it.snapshot(rank);
+    out.attempt = attempt;
+    return out;
+  };
+  const auto old = of_attempt(0, 1);
+  it.system.tell(checkpointer, old);
+  for (const auto& x : old.parameters)  // its stage was asked again
+    it.prepared->node->transport->take_back(std::array{x.elements});
+  it.system.tell(checkpointer,
+                 messages::save{first_generation, runtime::step_id(3), 8, 2, {}, {}, 2});
+  it.system.tell(checkpointer, of_attempt(1, 2));
+  CHECK(it.supervisor.of<messages::saved>().empty());
+  it.system.tell(checkpointer, of_attempt(0, 2));
+  REQUIRE(it.supervisor.of<messages::saved>().size() == 1);
+  CHECK(it.supervisor.of<messages::saved>().front().attempt == 2);
+  CHECK_FALSE(end.has_come());
 }
 
 TEST_CASE("a monitor has written all that it was told when it answers", "[actors]") {

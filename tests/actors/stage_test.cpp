@@ -42,7 +42,7 @@ struct staged {
                                                                  value(first_generation));
     stage = system.keep(system.home().spawn(
         actors::stage,
-        messages::spawn_stage{first_generation, prepared->description, 0, pipeline_rank, 0},
+        messages::spawn_stage{first_generation, prepared->description, {}, 0, pipeline_rank, 0},
         node.jobs->open(prepared->description),
         std::shared_ptr<const actors::node_context>(prepared->node),
         groups));

@@ -19,8 +19,11 @@ namespace {
 
 /// Of two replicas.
 struct supervised {
-  explicit supervised(std::uint64_t iterations = 2, bool refuses_viewers = false) {
+  explicit supervised(std::uint64_t iterations = 2,
+                      bool refuses_viewers = false,
+                      bool recovers = false) {
     auto job = tests::tiny_job(1, 2);
+    job.recovery.on = recovers;
     job.train_iterations = iterations;
     prepared = tests::without_threads(job);
     auto told = prepared->description;
@@ -52,6 +55,11 @@ struct supervised {
                 return messages::replica_spawned{replicas[i] = system.listener(heard[i])};
               },
               [](const messages::spawn_stage&) { return messages::stage_spawned{}; },
+              [this](const messages::end_generation& x) {
+                ended.push_back(x.last);
+                return messages::generation_ended{x.last, true, kept, kept, stood};
+              },
+              [](const messages::look_again&) {},
               [this](const messages::all_restored&) { ++restored; },
               [this, self](const messages::shut_down&) {
                 shut_down = true;
@@ -62,7 +70,9 @@ struct supervised {
         system.home().spawn(actors::supervisor,
                             node,
                             told,
-                            std::shared_ptr<const actors::node_context>(prepared->node)));
+                            std::shared_ptr<const actors::node_context>(prepared->node),
+                            messages::front_actor(),
+                            0U));
     end.emplace(supervisor);
     system.run();
   }
@@ -71,6 +81,7 @@ struct supervised {
     return system.keep(system.home().spawn([this]() -> messages::monitor_actor::behavior_type {
       return {[this](const messages::committed& x) { committed.push_back(x); },
               [](const messages::validated&) {},
+              [this](const messages::happened& x) { happened.push_back(x); },
               [](const messages::conclude&) { return messages::concluded{}; }};
     }));
   }
@@ -99,6 +110,10 @@ struct supervised {
   tests::heard_by<messages::viewer_actor> watcher;
   std::vector<messages::spawn_replica> asked;
   std::vector<messages::committed> committed;
+  std::vector<messages::happened> happened;
+  std::vector<runtime::generation_id> ended;
+  std::uint64_t kept = 0;  ///< whose state all ranks are said to have
+  int stood = 2;           ///< ranks that are said to have stood
   int restored = 0;
   bool shut_down = false;
   tests::deterministic system;
@@ -262,4 +277,14 @@ TEST_CASE("a supervisor that is asked to stop finishes the step first", "[actors
   CHECK(it.committed.size() == 1);
   CHECK(it.steps() == 1);
   CHECK(it.shut_down);
+}
+
+TEST_CASE("a rank that never stood has no state to go back to", "[actors]") {
+  const bool all = GENERATE(true, false);
+  supervised it(100, false, true);
+  it.stood = all ? 2 : 1;
+  it.system.kill(it.replicas[0], messages::make_error(ec::protocol_violated, "replica:0: broken"));
+  REQUIRE(it.asked.size() == 4);
+  CHECK(it.asked.back().source.tier
+        == (all ? runtime::state_tier::estate : runtime::state_tier::start));
 }

@@ -19,6 +19,7 @@ MAY = {
     "runtime/transport/wire_": "wires are not simulated: a virtual transport is",
     "runtime/transport/ucx/": "wires are not simulated: a virtual transport is",
     "runtime/collective/nccl": "NCCL is not simulated",
+    "runtime/device/lane_reaper.": "the main thread, at the end of a run",
     "runtime/device/cuda/": "queues of devices are not simulated",
     "runtime/parameters/initial_values.": "threads that help to draw; large models alone have them",
     "runtime/object/": "objects are read before a run",

@@ -390,7 +390,12 @@ inline const std::map<std::string, trial>& trials() {
       {"--transport", {"", "ucx"}},
       {"--check-messages", {"", ""}},
       {"--plant-fault", {"", "stage:0.0@3"}},
+      {"--plant-death", {"", "lane:0.0@3:reduce"}},
       {"--plant-delays", {"", "1,2,3"}},
+      {"--recovery", {"", "on"}},
+      {"--max-restarts", {"", "3"}},
+      {"--restart-window", {"", "60"}},
+      {"--suspicion-seconds", {"", "2.5"}},
   };
   return all;
 }

@@ -110,7 +110,8 @@ const std::map<std::string, std::string>& free_words() {
          {"--fim-suffix-token", token},
          {"--fim-pad-token", token},
          {"--fim-eod-token", token},
-         {"--plant-fault", "an actor's name"}};
+         {"--plant-fault", "an actor's name"},
+         {"--plant-death", "an actor's name"}};
   return all;
 }
 

@@ -180,30 +180,34 @@ committed example(const wire&) {
 }
 template <>
 validated example(const wire&) {
-  return {{9, 2.25, true}};
+  return {{9, 2.25, true}, 12};
+}
+template <>
+happened example(const wire&) {
+  return {{9, "restart", "stage:0.1", "it broke", "estate", 8, 3, 0.25}, 13};
 }
 template <>
 take_snapshot example(const wire&) {
-  return {g, step};
+  return {g, step, 5};
 }
 template <>
 save example(const wire&) {
-  return {g, step, 123, 2, skipped, scale};
+  return {g, step, 123, 2, skipped, scale, 5};
 }
 template <>
 snapshot example(const wire&) {
   const auto told = tickets().tickets;
   const std::vector<runtime::tensor_shard<runtime::ticket>> some
       = {{"matrix", {8, 4}, {{2, 0}, {3, 4}}, told.at(0)}, {"vector", {5}, {{1}, {2}}, told.at(1)}};
-  return {g, step, 1, some, some};
+  return {g, step, 1, some, some, 5};
 }
 template <>
 saved example(const wire&) {
-  return {g, step};
+  return {g, step, 5};
 }
 template <>
 save_failed example(const wire&) {
-  return {g, step, "No space left on device"};
+  return {g, step, "No space left on device", 5};
 }
 template <>
 ready example(const wire&) {
@@ -257,6 +261,7 @@ template <>
 spawn_replica example(const wire& w) {
   return {g,
           job(),
+          {runtime::state_tier::disk, step},
           1,
           2,
           4,
@@ -267,7 +272,43 @@ spawn_replica example(const wire& w) {
 }
 template <>
 spawn_stage example(const wire&) {
-  return {g, job(), 1, 2, 3};
+  return {g, job(), {runtime::state_tier::estate, step}, 1, 2, 3};
+}
+template <>
+end_generation example(const wire&) {
+  return {g, job()};
+}
+template <>
+generation_ended example(const wire&) {
+  return {g, true, 7, 8, 4, {"lane:0.1"}};
+}
+template <>
+look_again example(const wire&) {
+  return {g};
+}
+template <>
+look_at_lanes example(const wire&) {
+  return {g};
+}
+template <>
+use_loader example(const wire& w) {
+  return {g, w.handle<loader_actor>()};
+}
+template <>
+use_checkpointer example(const wire& w) {
+  return {g, w.handle<checkpointer_actor>()};
+}
+template <>
+abandon example(const wire&) {
+  return {g};
+}
+template <>
+abandoned example(const wire&) {
+  return {g};
+}
+template <>
+job_over example(const wire&) {
+  return {2, "the disk is full"};
 }
 template <>
 loader_spawned example(const wire& w) {

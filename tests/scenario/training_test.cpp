@@ -48,6 +48,7 @@ class watched_transport final : public runtime::transport {
     redeemed_ += int(out.size());
     return out;
   }
+  void take_back(std::span<const runtime::ticket> tickets) override { local_.take_back(tickets); }
   void end_generation(runtime::generation_id last) override { local_.end_generation(last); }
   std::size_t leased() const override { return local_.leased(); }
   const runtime::transport_counters& counters() const override { return local_.counters(); }

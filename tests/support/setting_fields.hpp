@@ -22,6 +22,7 @@ inline std::vector<std::string> setting_fields(const runtime::training_job& job)
                  recompute,
                  checkpoints,
                  watch,
+                 recovery,
                  faults,
                  iterations,
                  exit,
@@ -293,13 +294,23 @@ inline std::vector<std::string> setting_fields(const runtime::training_job& job)
           quiet);
   }
   {
-    const auto& [seed, lane, message, fault] = job.faults;
+    const auto& [on, restarts, window, suspicion] = job.recovery;
+    names("recovery.",
+          {"on", "max_restarts", "window", "suspicion"},
+          on,
+          restarts,
+          window,
+          suspicion);
+  }
+  {
+    const auto& [seed, lane, message, fault, death] = job.faults;
     names("faults.",
-          {"seed", "lane_delay_us", "message_delay_us", "fault"},
+          {"seed", "lane_delay_us", "message_delay_us", "fault", "death"},
           seed,
           lane,
           message,
-          fault);
+          fault,
+          death);
   }
   {
     const auto& [numbers, tf32, measure, choices, exchange] = job.devices;

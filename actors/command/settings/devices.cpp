@@ -75,6 +75,22 @@ void declare_testing(command_line& line, training_flags& to) {
       [&d](const std::string&, const std::vector<std::string>& words) {
         d.fault = fmt::format("{}", fmt::join(words, ","));
       });
+  line.values(
+      {.name = "--plant-death",
+       .field = "faults.death",
+       .type = "WHO@STEP:MOMENT[:HOW]...",
+       .help
+       = "That actor or lane dies once, at that moment of that step, and not again when the "
+         "step runs again: what --recovery on is tried with. WHO as of --plant-fault. MOMENT: "
+         "restore, forward, input-gradient, weight-gradient, redeem, reduce, vote, decided, "
+         "updated, acknowledged, snapshot, save or validate. HOW: throw, if it is left out; hang, "
+         "of a "
+         "lane; or wrong-bits, of a lane: a bit of its result is flipped.",
+       .least = 1,
+       .most = most_faults},
+      [&d](const std::string&, const std::vector<std::string>& words) {
+        d.death = fmt::format("{}", fmt::join(words, ","));
+      });
   line.value(
       {.name = "--plant-delays",
        .field = "faults.delays",

@@ -23,6 +23,7 @@ void declare_reduction(command_line& line, training_flags& to);    // reduction.
 void declare_recompute(command_line& line, training_flags& to);    // reduction.cpp
 void declare_checkpoints(command_line& line, training_flags& to);  // checkpoints.cpp
 void declare_watching(command_line& line, training_flags& to);     // watching.cpp
+void declare_recovery(command_line& line, training_flags& to);     // recovery.cpp
 void declare_device(command_line& line, training_flags& to);       // devices.cpp
 void declare_testing(command_line& line, training_flags& to);      // devices.cpp
 

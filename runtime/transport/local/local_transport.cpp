@@ -36,6 +36,12 @@ tensor local_transport::take(const ticket& x) {
   return std::move(at.mapped().data);
 }
 
+void local_transport::take_back(std::span<const ticket> tickets) {
+  const std::lock_guard lock(mutex_);
+  for (const auto& x : tickets)
+    counters_.dropped += leases_.erase(x.slot);
+}
+
 void local_transport::end_generation(generation_id last) {
   const std::lock_guard lock(mutex_);
   ended_ = std::max(ended_, last);

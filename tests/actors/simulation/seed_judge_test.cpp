@@ -33,6 +33,8 @@ seen_run good_run() {
     runtime::step_report step{.iteration = i, .lm_loss = 1.0 / double(i)};
     step.state = {i, i};
     out.committed.push_back(step);
+    out.taken_down.push_back(i);
+    out.ledger.push_back(step.state);
   }
   out.samples = {0, 1, 2};
   out.saved = {{"iter_0000003/model.safetensors", "aa"}};
@@ -83,14 +85,43 @@ TEST_CASE("a seed gives the same trace, byte by byte", "[simulation]") {
   CHECK(hashes[0] == hashes[1]);
 }
 
+namespace {
+
+/// Near the first seed that finds a bug, as `troupe simulate --mutant NAME` tells: a search from 1
+/// takes long where few seeds bring about what the bug is in. Another draw of what seeds are moves
+/// them.
+std::uint64_t seed_before(planted_bug x) {
+  switch (x) {
+    case planted_bug::acknowledge_early:
+      return 290;
+    case planted_bug::undo_wrong_slot:
+      return 25;
+    case planted_bug::accept_late_death:
+      return 30;
+    case planted_bug::count_old_ready:
+      return 235;
+    case planted_bug::announce_replay:
+      return 660;
+    case planted_bug::two_supervisors:
+      return 50;
+    case planted_bug::keep_second_batch:
+      return 545;
+    default:
+      return 1;
+  }
+}
+
+}  // namespace
+
 TEST_CASE("every planted bug is found", "[simulation]") {
   const quiet here;
   const auto bug = GENERATE(from_range(planted_bugs));
   CAPTURE(bug.name);
   const tests::scratch_folder folder;
   seed_judge judge(folder / "simulated");
+  const auto first = seed_before(bug.what);
   bool found = false;
-  for (std::uint64_t seed = 1; !found && seed <= 2000; ++seed)
+  for (auto seed = first; !found && seed <= first + 100; ++seed)
     found = !judge.judge(seed, {.bug = bug.what}).wrong.empty();
   CHECK(found);
   CHECK(planted_bug_from(bug.name) == bug.what);
@@ -126,7 +157,12 @@ TEST_CASE("each oracle complains of what it looks for, and of nothing else", "[s
   CHECK(says(wrong_with([](seen_run& x) { x.actors_left = {"stage#9"}; }), "stage#9"));
   CHECK(says(wrong_with([](seen_run& x) { x.fibers_left = {"lane 0.1"}; }), "lane 0.1"));
   CHECK(says(wrong_with([](seen_run& x) { x.stuck_lanes = {"lane 0.1"}; }), "hang"));
-  CHECK(says(wrong_with([](seen_run& x) { x.committed.pop_back(); }), "2 of 3 steps"));
+  CHECK(says(wrong_with([](seen_run& x) {
+               x.committed.pop_back();
+               x.taken_down.pop_back();
+               x.ledger.pop_back();
+             }),
+             "2 of 3 steps"));
   CHECK(says(wrong_with([](seen_run& x) { x.committed[1].iteration = 1; }), "told is step 1"));
   CHECK(says(wrong_with([](seen_run& x) { x.committed[1].state = {7, 7}; }), "after step 2"));
   CHECK(says(wrong_with([](seen_run& x) { x.committed[1].lm_loss = 7; }), "loss of step 2"));
@@ -135,6 +171,23 @@ TEST_CASE("each oracle complains of what it looks for, and of nothing else", "[s
   CHECK(says(wrong_with([](seen_run& x) { x.saved.clear(); }), "is not saved"));
   CHECK(says(wrong_with([](seen_run& x) { x.saved.begin()->second = "bb"; }), "otherwise"));
   CHECK(says(wrong_with([](seen_run& x) { x.end = outcome{3, "why"}; }), "nobody died"));
+  CHECK(says(wrong_with([](seen_run& x) { x.taken_down[1] = 1; }), "takes down is step 1"));
+  CHECK(says(wrong_with([](seen_run& x) { x.taken_down.push_back(4); }), "more steps than"));
+  CHECK(says(wrong_with([](seen_run& x) { x.ledger[2] = {7, 7}; }), "another state of step 3"));
+  CHECK(says(wrong_with([](seen_run& x) { x.ledger.pop_back(); }), "the ledger has 2"));
+  const auto recovering = [](const std::function<void(seen_run&)>& change) {
+    return wrong_with([&](seen_run& x) {
+      x.recovers = true;
+      x.killed = {"stage#9"};
+      x.restarts = {"replica at step 3"};
+      x.events = {{.iteration = 2, .kind = "restart", .who = "replica", .resumed = 2}};
+      change(x);
+    });
+  };
+  CHECK(recovering([](seen_run&) {}).empty());
+  CHECK(says(recovering([](seen_run& x) { x.killed.clear(); }), "more restarts than deaths"));
+  CHECK(says(recovering([](seen_run& x) { x.events[0].resumed = 0; }), "went on from step 0"));
+  CHECK(says(recovering([](seen_run& x) { x.end = outcome{3, "why"}; }), "ended the run: why"));
   const auto killed = [](const std::string& reason) {
     return wrong_with([&](seen_run& x) {
       x.killed = {"stage#9"};

@@ -1,0 +1,39 @@
+#include "actors/command/settings/settings.hpp"
+
+namespace troupe::command::settings {
+
+void declare_recovery(command_line& line, training_flags& to) {
+  auto& r = to.recovery;
+  line.group("Recovery");
+  line.value(
+      {.name = "--recovery",
+       .field = "recovery.on",
+       .type = "WHAT",
+       .help = "on: an actor or a lane that dies is replaced and its step runs again; the weights "
+               "at the end are the same bits. The update then writes each state beside the one "
+               "before it: 12 bytes more for each parameter that a worker updates. off: the run "
+               "ends, and the next one goes on from the last checkpoint."},
+      one_of(to.recovery_choice, {"on", "off"}));
+  line.value({.name = "--max-restarts",
+              .field = "recovery.max_restarts",
+              .type = "N",
+              .help = "With --recovery on: more restarts than these within --restart-window end "
+                      "the run, with the first cause."},
+             whole(r.max_restarts, 0, 1'000'000));
+  line.value({.name = "--restart-window",
+              .field = "recovery.window",
+              .type = "S",
+              .unit = "seconds",
+              .help = "Restarts that are longer ago do not count."},
+             real(r.window, real_range{.least = 0, .above = true}));
+  line.value({.name = "--suspicion-seconds",
+              .field = "recovery.suspicion",
+              .type = "S",
+              .unit = "seconds",
+              .help = "Who has shown no progress for so long is taken for dead and replaced. A "
+                      "single operation may take this long, so give more than your slowest one "
+                      "takes; every other time limit of the recovery follows from this one."},
+             real(r.suspicion, real_range{.least = 0, .above = true}));
+}
+
+}  // namespace troupe::command::settings

@@ -1,0 +1,146 @@
+#include "actors/job/front.hpp"
+
+#include "actors/node/node.hpp"
+#include "actors/supervisor/membership.hpp"
+#include "actors/supervisor/supervisor.hpp"
+#include "actors/support/guard.hpp"
+#include "runtime/core/log.hpp"
+
+#include <caf/actor_system.hpp>
+#include <caf/system_messages.hpp>
+
+#include <utility>
+
+namespace troupe::actors {
+void front_state::start(messages::job_description told,
+                        std::shared_ptr<const node_context> context,
+                        std::function<void(const outcome&)> ended) {
+  told_ = std::move(told);
+  context_ = std::move(context);
+  ended_ = std::move(ended);
+  recovery_ = context_->jobs->open(told_)->job.recovery;
+  self_->set_down_handler([this](const caf::down_msg& x) { lose(x); });
+  node_ = self_->home_system().spawn(node, context_);
+  self_->monitor(node_);
+  spawn_supervisor();
+}
+
+void front_state::spawn_supervisor() {
+  supervisor_ = self_->home_system().spawn(
+      supervisor, node_, told_, context_, messages::front_actor(self_), epoch_);
+  self_->monitor(supervisor_);
+  const auto enlist = [this](const char* who, const caf::actor& actor) {
+    context_->faults->enlist(
+        who, [weak = caf::actor_cast<caf::weak_actor_ptr>(actor), who](const std::string& why) {
+          if (const auto alive = caf::actor_cast<caf::strong_actor_ptr>(weak))
+            caf::anon_send(caf::actor_cast<caf::actor>(alive),
+                           caf::exit_msg{alive->address(),
+                                         messages::make_error(messages::ec::protocol_violated,
+                                                              std::string(who) + ": " + why)});
+        });
+  };
+  enlist("node", caf::actor_cast<caf::actor>(node_));
+  enlist("supervisor", caf::actor_cast<caf::actor>(supervisor_));
+  if (drained_)  // while there was none
+    context_->messages->send(self_, supervisor_, messages::drain{*drained_});
+}
+
+void front_state::receive(const messages::job_over& x) {
+  if (!over_)
+    over_ = outcome{x.exit_code, x.why};
+}
+
+void front_state::receive(const messages::drain& x) {
+  if (!drained_)
+    drained_ = x.why;
+  if (supervisor_)
+    context_->messages->send(self_, supervisor_, x);
+}
+
+// The node's death is its supervisor's, too: both are replaced when both are gone.
+void front_state::lose(const caf::down_msg& x) {
+  const bool of_node = node_ && node_.address() == x.source;
+  const bool of_supervisor = supervisor_ && supervisor_.address() == x.source;
+  if (!of_node && !of_supervisor)
+    return;
+  if (!cause_)
+    cause_ = x.reason;
+  if (of_node)
+    node_ = nullptr;
+  else
+    supervisor_ = nullptr;
+  const bool node_is_dead
+      = !node_ || caf::actor_cast<caf::actor>(node_)->getf(caf::abstract_actor::is_terminated_flag);
+  const bool goes_on = recovery_.on && !over_;
+  if (!goes_on) {
+    if (of_supervisor && node_ && recovery_.on)
+      context_->messages->send_at_once(self_, node_, messages::shut_down{});
+    if (!node_ && !supervisor_)
+      end();
+    return;
+  }
+  if (of_node && context_->bug == planted_bug::two_supervisors)
+    return replace("node", std::exchange(cause_, {}));
+  if (supervisor_ || (node_ && node_is_dead))
+    return;  // the other one's end is on its way
+  replace(node_ ? "supervisor" : "node", std::exchange(cause_, {}));
+}
+
+void front_state::replace(const std::string& who, const caf::error& reason) {
+  auto& ledger = *context_->ledger;
+  membership limits({.on = true,
+                     .most = recovery_.max_restarts,
+                     .window_ns = std::uint64_t(recovery_.window * 1e9)},
+                    epoch_,
+                    ledger.newest(),
+                    ledger.restarts());
+  const auto why = messages::text_of(reason);
+  const auto orders
+      = limits.lost({.generation = limits.generation(),
+                     .role = member_role::loader,  // as of a service: it is replaced
+                     .who = who,
+                     .refused = is(reason, messages::ec::refused),
+                     .why = why},
+                    std::uint64_t(self_->home_system().clock().now().time_since_epoch().count()));
+  for (const auto& one : limits.take_restarts())
+    ledger.add(one);
+  if (const auto* const stop = std::get_if<order_stop>(&orders.front())) {
+    over_ = outcome{stop->refused ? 2 : 3, stop->why};
+    if (!node_)
+      return end();
+    context_->messages->send_at_once(self_, node_, messages::shut_down{});
+    return;
+  }
+  runtime::log_warning(
+      " the {} died ({}); another one takes over after iteration {}", who, why, ledger.newest());
+  ++epoch_;
+  if (!node_) {
+    node_ = self_->home_system().spawn(node, context_);
+    self_->monitor(node_);
+  }
+  spawn_supervisor();
+}
+
+// Viewers outlive node and supervisor: whatever they were told they take up first.
+void front_state::end() {
+  for (const auto& viewer : context_->watching->take())
+    caf::anon_send(
+        caf::actor_cast<caf::actor>(viewer),
+        caf::exit_msg{viewer.address(), caf::make_error(caf::exit_reason::user_shutdown)});
+  if (ended_)
+    ended_(over_ ? *over_ : outcome_of(cause_));
+  ended_ = {};
+  self_->quit();
+}
+
+messages::front_actor::behavior_type front(
+    messages::front_actor::stateful_pointer<front_state> self,
+    messages::job_description told,
+    std::shared_ptr<const node_context> context,
+    std::function<void(const outcome&)> ended) {
+  self->state.start(std::move(told), std::move(context), std::move(ended));
+  return {[self](const messages::job_over& x) { self->state.receive(x); },
+          [self](const messages::drain& x) { self->state.receive(x); }};
+}
+
+}  // namespace troupe::actors

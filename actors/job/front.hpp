@@ -1,0 +1,57 @@
+// The front: keeps a node and a supervisor in its process. One that dies gets a successor, which
+// goes on from the ledger; how the job ended it is told by the supervisor that ended it.
+
+#pragma once
+
+#include "actors/job/run.hpp"
+#include "actors/node/context.hpp"
+#include "messages/protocol/actors.hpp"
+
+#include <caf/typed_event_based_actor.hpp>
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace troupe::actors {
+
+class front_state {
+ public:
+  static constexpr const char* name = "front";
+
+  explicit front_state(messages::front_actor::pointer self) : self_(self) {}
+
+  void start(messages::job_description told,
+             std::shared_ptr<const node_context> context,
+             std::function<void(const outcome&)> ended);
+  void receive(const messages::job_over& x);
+  void receive(const messages::drain& x);
+
+ private:
+  void spawn_supervisor();
+  void lose(const caf::down_msg& x);
+  void replace(const std::string& who, const caf::error& reason);
+  void end();
+
+  messages::front_actor::pointer self_;
+  messages::job_description told_;
+  std::shared_ptr<const node_context> context_;
+  std::function<void(const outcome&)> ended_;
+  runtime::recovery_settings recovery_;
+  messages::node_actor node_;
+  messages::supervisor_actor supervisor_;
+  std::uint32_t epoch_ = 0;
+  std::optional<std::string> drained_;  ///< somebody asked for an early end
+  std::optional<outcome> over_;         ///< the end that was meant
+  caf::error cause_;                    ///< the first death of those that are being replaced
+};
+
+/// `ended` is called once, when node and supervisor are gone for good.
+messages::front_actor::behavior_type front(
+    messages::front_actor::stateful_pointer<front_state> self,
+    messages::job_description told,
+    std::shared_ptr<const node_context> context,
+    std::function<void(const outcome&)> ended);
+
+}  // namespace troupe::actors

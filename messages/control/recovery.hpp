@@ -1,0 +1,139 @@
+// What follows a death inside a run.
+//
+//   supervisor -> node               end_generation   and back, when all of it are gone:
+//                                                     generation_ended
+//   node, to itself                  look_again       somebody of an ended generation is gone
+//   supervisor -> replica -> stage   use_loader       a new one serves: ask it for what is missing
+//                                    use_checkpointer a new one takes snapshots
+//   supervisor -> checkpointer       abandon          and back: abandoned
+//   supervisor -> front              job_over         the end that was meant
+//
+// A generation is the set of ranks that work together. Who dies of it ends it: its waits are
+// released, its actors stopped, its lanes joined; then another is formed from what is left
+// (actors/supervisor/membership.hpp).
+
+#pragma once
+
+#include "messages/control/spawn.hpp"
+#include "messages/protocol/handles.hpp"
+#include "runtime/core/ids.hpp"
+
+#include <caf/meta/type_name.hpp>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace troupe::messages {
+
+/// This generation and all before it.
+struct end_generation {
+  runtime::generation_id last = {};
+  job_description job = {};  ///< how long is waited for whom
+
+  friend bool operator==(const end_generation&, const end_generation&) = default;
+};
+
+/// Of one process: everybody of it is gone.
+struct generation_ended {
+  runtime::generation_id last = {};
+  bool has_state = false;                ///< each rank there has one to go on from:
+  std::uint64_t oldest = 0, newest = 0;  ///< the steps whose state all of them have
+  int ranks = 0;                         ///< that have ever stood there
+  std::vector<std::string> hung = {};    ///< lanes that did not end in time, and were left behind
+
+  friend bool operator==(const generation_ended&, const generation_ended&) = default;
+};
+
+struct look_again {
+  runtime::generation_id last = {};
+
+  friend bool operator==(const look_again&, const look_again&) = default;
+};
+
+/// A stage, to itself: is one of its lanes late?
+struct look_at_lanes {
+  runtime::generation_id generation = {};
+
+  friend bool operator==(const look_at_lanes&, const look_at_lanes&) = default;
+};
+
+struct use_loader {
+  runtime::generation_id generation = {};
+  loader_actor loader = {};
+
+  friend bool operator==(const use_loader&, const use_loader&) = default;
+};
+
+struct use_checkpointer {
+  runtime::generation_id generation = {};
+  checkpointer_actor checkpointer = {};
+
+  friend bool operator==(const use_checkpointer&, const use_checkpointer&) = default;
+};
+
+/// The ranks whose snapshots were awaited are gone: forget a save whose parts are not all there.
+struct abandon {
+  runtime::generation_id generation = {};  ///< the one that ended
+
+  friend bool operator==(const abandon&, const abandon&) = default;
+};
+
+/// Whatever was complete has been written or refused, and told before; the rest is forgotten.
+struct abandoned {
+  runtime::generation_id generation = {};
+
+  friend bool operator==(const abandoned&, const abandoned&) = default;
+};
+
+struct job_over {
+  int exit_code = 0;
+  std::string why = {};  ///< empty when it is done
+
+  friend bool operator==(const job_over&, const job_over&) = default;
+};
+
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, end_generation& x) {
+  return f(caf::meta::type_name("end_generation"), x.last, x.job);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, generation_ended& x) {
+  return f(caf::meta::type_name("generation_ended"),
+           x.last,
+           x.has_state,
+           x.oldest,
+           x.newest,
+           x.ranks,
+           x.hung);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, look_again& x) {
+  return f(caf::meta::type_name("look_again"), x.last);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, look_at_lanes& x) {
+  return f(caf::meta::type_name("look_at_lanes"), x.generation);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, use_loader& x) {
+  return f(caf::meta::type_name("use_loader"), x.generation, x.loader);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, use_checkpointer& x) {
+  return f(caf::meta::type_name("use_checkpointer"), x.generation, x.checkpointer);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, abandon& x) {
+  return f(caf::meta::type_name("abandon"), x.generation);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, abandoned& x) {
+  return f(caf::meta::type_name("abandoned"), x.generation);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, job_over& x) {
+  return f(caf::meta::type_name("job_over"), x.exit_code, x.why);
+}
+
+}  // namespace troupe::messages

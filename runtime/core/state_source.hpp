@@ -1,0 +1,30 @@
+// Where the state of a new worker comes from, as a value.
+
+#pragma once
+
+#include "runtime/core/ids.hpp"
+
+#include <cstdint>
+
+namespace troupe::runtime {
+
+/// The nearest that has it.
+enum class state_tier : std::uint8_t {
+  start,   ///< initial values, or what the run was started from
+  estate,  ///< what its process kept of the rank (rank_estate.hpp)
+  disk,    ///< a checkpoint that this run has saved
+};
+
+struct state_source {
+  state_tier tier = {};
+  step_id step = {};  ///< the state after this one
+
+  friend bool operator==(const state_source&, const state_source&) = default;
+};
+
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, state_source& x) {
+  return f(x.tier, x.step);
+}
+
+}  // namespace troupe::runtime

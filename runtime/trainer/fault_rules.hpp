@@ -1,0 +1,15 @@
+// Whether the faults and deaths that a job is to have are of this run.
+
+#pragma once
+
+#include "runtime/trainer/job.hpp"
+
+#include <string>
+#include <vector>
+
+namespace troupe::runtime {
+
+/// What is wrong with job.faults and job.recovery, one sentence each; empty: nothing.
+std::vector<std::string> validate_faults(const training_job& job);
+
+}  // namespace troupe::runtime

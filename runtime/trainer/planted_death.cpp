@@ -1,0 +1,93 @@
+#include "runtime/trainer/planted_death.hpp"
+
+#include "runtime/core/error.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace troupe::runtime {
+namespace {
+
+constexpr std::array<std::string_view, 13> names = {"restore",
+                                                    "forward",
+                                                    "input-gradient",
+                                                    "weight-gradient",
+                                                    "redeem",
+                                                    "reduce",
+                                                    "vote",
+                                                    "decided",
+                                                    "updated",
+                                                    "acknowledged",
+                                                    "snapshot",
+                                                    "save",
+                                                    "validate"};
+
+[[noreturn]] void refuse(std::string_view text, std::string_view why) {
+  throw input_error(
+      "`faults.death` '{}' {}; it is WHO@STEP:MOMENT or WHO@STEP:MOMENT:HOW, e.g. "
+      "lane:0.1@3:reduce; MOMENT is {}; HOW is throw, hang or wrong-bits",
+      text,
+      why,
+      fmt::join(names, ", "));
+}
+
+death_kind kind_from(std::string_view text, std::string_view how) {
+  if (how.empty() || how == "throw")
+    return death_kind::by_throwing;
+  if (how == "hang")
+    return death_kind::by_hanging;
+  if (how == "wrong-bits")
+    return death_kind::wrong_bits;
+  refuse(text, fmt::format("has no HOW '{}'", how));
+}
+
+}  // namespace
+
+std::span<const std::string_view> moment_names() {
+  return names;
+}
+
+std::string_view to_string(moment_of_step x) {
+  return names[std::size_t(x)];
+}
+
+planted_death planted_death_from(std::string_view text) {
+  planted_death out{.text = std::string(text)};
+  const auto at = text.rfind('@');
+  if (at == std::string_view::npos || at == 0)
+    refuse(text, "names nobody before an @");
+  out.who = without_tensor_zero(text.substr(0, at));
+  auto rest = text.substr(at + 1);
+  const auto [stop, failure] = std::from_chars(rest.data(), rest.data() + rest.size(), out.step);
+  rest.remove_prefix(std::size_t(stop - rest.data()));
+  if (failure != std::errc{} || !rest.starts_with(':'))
+    refuse(text, "has no step and moment after the @");
+  rest.remove_prefix(1);
+  const auto colon = std::min(rest.find(':'), rest.size());
+  const auto found = std::find(names.begin(), names.end(), rest.substr(0, colon));
+  if (found == names.end())
+    refuse(text, fmt::format("has no MOMENT '{}'", rest.substr(0, colon)));
+  out.at = moment_of_step(found - names.begin());
+  out.how = kind_from(text, rest.substr(std::min(colon + 1, rest.size())));
+  const auto kind = out.kind();
+  using enum moment_of_step;
+  const bool in_lane = kind == "lane" && out.at != vote && out.at != decided
+                       && out.at != acknowledged && out.at != save;
+  if (out.how == death_kind::by_hanging && !in_lane && !(kind == "wire" && out.at == reduce))
+    refuse(text, "hangs where no lane computes");
+  if (out.how == death_kind::wrong_bits
+      && !(kind == "lane" && (out.at == reduce || out.at == updated)))
+    refuse(text, "has wrong bits elsewhere than in a lane's reduce or updated");
+  return out;
+}
+
+std::string without_tensor_zero(std::string_view who) {
+  if (std::count(who.begin(), who.end(), '.') == 2 && who.ends_with(".0"))
+    who.remove_suffix(2);
+  return std::string(who);
+}
+
+}  // namespace troupe::runtime

@@ -1,0 +1,59 @@
+// A death that is planted to show that the run survives it: whose, when, and how.
+//
+// Text: WHO@STEP:MOMENT[:HOW], e.g. "lane:0.1@3:reduce". It strikes one incarnation once, not every
+// time that the step runs again.
+
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace troupe::runtime {
+
+/// What a job does when, as far as somebody may die of it.
+enum class moment_of_step : std::uint8_t {
+  restore,          ///< a worker is built, or filled with a state
+  forward,          ///< F
+  input_gradient,   ///< I
+  weight_gradient,  ///< W
+  redeem,           ///< an activation or a gradient is taken from the transport
+  reduce,           ///< gradients are summed
+  vote,             ///< a vote is cast, merged or counted
+  decided,          ///< the decision has come, nobody has updated
+  updated,          ///< the state stands, nobody has been told
+  acknowledged,     ///< it has been told
+  snapshot,         ///< the state is copied for a checkpoint
+  save,             ///< a checkpoint is written
+  validate,         ///< a forward pass of a validation
+};
+
+std::span<const std::string_view> moment_names();  ///< in the order of moment_of_step
+std::string_view to_string(moment_of_step x);
+
+enum class death_kind : std::uint8_t {
+  by_throwing,
+  by_hanging,  ///< it does nothing more, and hears nothing
+  wrong_bits,  ///< one bit of what it computed is another
+};
+
+struct planted_death {
+  std::string text;
+  std::string who;  ///< "stage:0.1", "lane:0.1.1", "monitor"; tensor rank 0 is left out
+  std::uint64_t step = 0;
+  moment_of_step at = {};
+  death_kind how = {};
+
+  /// "lane" of "lane:0.1"
+  std::string_view kind() const { return std::string_view(who).substr(0, who.find(':')); }
+};
+
+/// Throws input_error that says what is wrong with the text and lists what there is. Whether the
+/// run has such an actor, `validate` says (job.hpp).
+planted_death planted_death_from(std::string_view text);
+
+/// "stage:1.2" for "stage:1.2.0": tensor rank 0 goes without saying.
+std::string without_tensor_zero(std::string_view who);
+
+}  // namespace troupe::runtime

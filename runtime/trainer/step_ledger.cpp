@@ -1,0 +1,159 @@
+#include "runtime/trainer/step_ledger.hpp"
+
+#include "runtime/core/error.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <utility>
+
+namespace troupe::runtime {
+namespace {
+
+constexpr std::size_t most_named = 8;
+
+/// The parameters whose digests differ, the first few by name.
+std::string differing(const std::map<std::string, digest>& before,
+                      const std::map<std::string, digest>& now) {
+  std::vector<std::string> names;
+  for (const auto& [name, state] : before)
+    if (const auto found = now.find(name); found == now.end() || found->second != state)
+      names.push_back(name);
+  const auto all = names.size();
+  names.resize(std::min(all, most_named));
+  return fmt::format("{}{}",
+                     fmt::join(names, ", "),
+                     all > most_named ? fmt::format(" and {} more", all - most_named) : "");
+}
+
+}  // namespace
+
+void step_ledger::begin(const training_position& at) {
+  const std::lock_guard lock(mutex_);
+  start_ = at.iteration;
+  positions_[at.iteration] = at;
+}
+
+void step_ledger::commit(committed_step step) {
+  const std::lock_guard lock(mutex_);
+  ensure(step.at.iteration == start_ + states_.size() + 1,
+         "LEDGER-1: a step is committed once, after the one before");
+  states_.push_back(step.state);
+  whole_.push_back(std::move(step));
+  if (whole_.size() > kept_whole)
+    whole_.pop_front();
+}
+
+void step_ledger::replay(const committed_step& step) const {
+  const std::lock_guard lock(mutex_);
+  const auto n = step.at.iteration;
+  ensure(n > start_ && n - start_ <= states_.size(), "LEDGER-2: a step that runs again has been");
+  if (states_[std::size_t(n - start_ - 1)] == step.state)
+    return;
+  const auto before = std::find_if(
+      whole_.begin(), whole_.end(), [n](const committed_step& x) { return x.at.iteration == n; });
+  throw broken_promise(fmt::format(
+      "LEDGER-2: step {} ran again and came out with another state ({}; before {}){}",
+      n,
+      to_string(step.state),
+      to_string(states_[std::size_t(n - start_ - 1)]),
+      before == whole_.end() ? "" : "; it differs in " + differing(before->parts, step.parts)));
+}
+
+std::uint64_t step_ledger::newest() const {
+  const std::lock_guard lock(mutex_);
+  return start_ + states_.size();
+}
+
+std::optional<training_position> step_ledger::position(std::uint64_t iteration) const {
+  const std::lock_guard lock(mutex_);
+  for (const auto& x : whole_)
+    if (x.at.iteration == iteration)
+      return x.at;
+  const auto found = positions_.find(iteration);
+  return found == positions_.end() ? std::nullopt : std::optional(found->second);
+}
+
+void step_ledger::keep_position(const training_position& at) {
+  const std::lock_guard lock(mutex_);
+  positions_[at.iteration] = at;
+}
+
+digest step_ledger::state(std::uint64_t iteration) const {
+  const std::lock_guard lock(mutex_);
+  return iteration > start_ && iteration - start_ <= states_.size()
+             ? states_[std::size_t(iteration - start_ - 1)]
+             : digest{};
+}
+
+std::uint64_t step_ledger::tell(watched fact) {
+  const std::lock_guard lock(mutex_);
+  facts_.push_back(std::move(fact));
+  if (facts_.size() > kept_facts)
+    facts_.pop_front();
+  return ++told_;
+}
+
+std::vector<std::pair<std::uint64_t, watched>> step_ledger::facts() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::pair<std::uint64_t, watched>> out;
+  for (const auto& x : facts_)
+    out.emplace_back(told_ - facts_.size() + out.size() + 1, x);
+  return out;
+}
+
+void step_ledger::add(const restart& x) {
+  const std::lock_guard lock(mutex_);
+  restarts_.push_back(x);
+}
+
+std::vector<restart> step_ledger::restarts() const {
+  const std::lock_guard lock(mutex_);
+  return restarts_;
+}
+
+void step_ledger::saved(std::uint64_t iteration) {
+  const std::lock_guard lock(mutex_);
+  saved_ = std::max(saved_.value_or(0), iteration);
+  // Positions of older checkpoints are read from these, should anybody want them.
+  std::erase_if(positions_,
+                [&](const auto& x) { return x.first < iteration && x.first != start_; });
+}
+
+std::optional<std::uint64_t> step_ledger::newest_saved() const {
+  const std::lock_guard lock(mutex_);
+  return saved_;
+}
+
+void step_ledger::validated(std::uint64_t iteration) {
+  const std::lock_guard lock(mutex_);
+  validated_ = std::max(validated_.value_or(0), iteration);
+}
+
+std::optional<std::uint64_t> step_ledger::newest_validated() const {
+  const std::lock_guard lock(mutex_);
+  return validated_;
+}
+
+void step_ledger::tested() {
+  const std::lock_guard lock(mutex_);
+  tested_ = true;
+}
+
+bool step_ledger::is_tested() const {
+  const std::lock_guard lock(mutex_);
+  return tested_;
+}
+
+void step_ledger::drain(const std::string& why) {
+  const std::lock_guard lock(mutex_);
+  if (!draining_)
+    draining_ = why;
+}
+
+std::optional<std::string> step_ledger::draining() const {
+  const std::lock_guard lock(mutex_);
+  return draining_;
+}
+
+}  // namespace troupe::runtime

@@ -1,0 +1,92 @@
+// The ledger: what was committed, in order. It outlives the supervisor that wrote it, so that its
+// successor knows where the run stands, and a step that runs again is held to what it was.
+
+#pragma once
+
+#include "runtime/core/hash.hpp"
+#include "runtime/core/ids.hpp"
+#include "runtime/telemetry/recorder.hpp"
+#include "runtime/telemetry/step_report.hpp"
+#include "runtime/trainer/decision.hpp"
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace troupe::runtime {
+
+/// One committed step: where the training stands after it, and the digests of its state.
+struct committed_step {
+  training_position at;
+  digest state = {};
+  std::map<std::string, digest> parts = {};  ///< of the state, by parameter
+};
+
+/// A restart, as the limits count them.
+struct restart {
+  std::uint64_t at_ns = 0;  ///< by a steady clock
+  std::string who;          ///< the first that died
+  std::uint64_t step = 0;   ///< that was running
+};
+
+/// Any thread.
+///
+///   LEDGER-1  A step is committed once; the next one is the step after it.
+///   LEDGER-2  A step that runs again comes out with the state that it had.
+class step_ledger {
+ public:
+  /// Where the run starts; before anything else.
+  void begin(const training_position& at);
+
+  /// A step that is new. Broken promise LEDGER-1.
+  void commit(committed_step step);
+  /// A step that ran again. Throws broken_promise LEDGER-2 that names the step and the parameters
+  /// whose digests differ, as far as they are still known.
+  void replay(const committed_step& step) const;
+
+  std::uint64_t newest() const;  ///< iteration; the first is where the run started
+  /// Where the training stood after a step; nothing: it is too long ago.
+  std::optional<training_position> position(std::uint64_t iteration) const;
+  void keep_position(const training_position& at);  ///< of a checkpoint that was saved
+  digest state(std::uint64_t iteration) const;      ///< after that step; zero of the start
+
+  /// What a monitor is told, numbered from 1 on, so that one that comes after another's death
+  /// neither misses nor repeats anything: the newest few hundred are kept.
+  std::uint64_t tell(watched fact);
+  std::vector<std::pair<std::uint64_t, watched>> facts() const;  ///< ascending
+
+  void add(const restart& x);
+  std::vector<restart> restarts() const;
+
+  void saved(std::uint64_t iteration);
+  std::optional<std::uint64_t> newest_saved() const;
+  void validated(std::uint64_t iteration);  ///< its loss was told
+  std::optional<std::uint64_t> newest_validated() const;
+  void tested();
+  bool is_tested() const;
+  void drain(const std::string& why);  ///< somebody asked for an early end
+  std::optional<std::string> draining() const;
+
+ private:
+  static constexpr std::size_t kept_whole = 3;  ///< steps with their parts and positions
+  static constexpr std::size_t kept_facts = 256;
+
+  mutable std::mutex mutex_;
+  std::uint64_t start_ = 0;
+  std::vector<digest> states_;  ///< after each step, from start_ + 1 on
+  std::deque<committed_step> whole_;
+  std::map<std::uint64_t, training_position> positions_;
+  std::deque<watched> facts_;
+  std::uint64_t told_ = 0;
+  std::vector<restart> restarts_;
+  std::optional<std::uint64_t> saved_, validated_;
+  bool tested_ = false;
+  std::optional<std::string> draining_;
+};
+
+}  // namespace troupe::runtime
