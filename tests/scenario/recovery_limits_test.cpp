@@ -1,0 +1,198 @@
+// Deaths beyond one: in a recovery, by hanging, by wrong bits, again and again.
+
+#include "tests/support/recovered_job.hpp"
+
+#include <caf/actor_system.hpp>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <mutex>
+#include <string>
+
+using namespace troupe;
+using Catch::Matchers::ContainsSubstring;
+using tests::arrangement;
+
+namespace {
+
+arrangement with(const std::function<void(runtime::training_job&)>& change) {
+  auto what = tests::two_by_two();
+  change(what.job);
+  return what;
+}
+
+std::string why(const tests::lived& x, std::size_t event = 0) {
+  REQUIRE(x.events.size() > event);
+  return x.events[event]["why"];
+}
+
+/// What a viewer was told.
+struct seen {
+  std::mutex mutex;
+  std::vector<std::uint64_t> steps, validations;
+};
+
+actors::make_viewer viewer(const std::shared_ptr<seen>& to) {
+  return [to](caf::actor_system& home, const actors::drain_request&) {
+    return home.spawn([to]() -> messages::viewer_actor::behavior_type {
+      return {[to](const messages::committed& x) {
+                const std::lock_guard lock(to->mutex);
+                to->steps.push_back(x.report.iteration);
+              },
+              [to](const messages::validated& x) {
+                const std::lock_guard lock(to->mutex);
+                to->validations.push_back(x.report.iteration);
+              }};
+    });
+  };
+}
+
+}  // namespace
+
+TEST_CASE("a second death while the first is recovered from is recovered from, too",
+          "[scenario][recovery]") {
+  const std::string first = GENERATE("stage:0.1@4:forward", "lane:1.0@4:updated");
+  const std::string second
+      = GENERATE("lane:0.0", "stage:1.1", "replica:0", "supervisor", "node", "loader");
+  CAPTURE(first, second);
+  // Both go back to step 3 and are built to compute step 4.
+  tests::check_survives(tests::two_by_two(), first + "," + second + "@4:restore", 2);
+}
+
+TEST_CASE("two that die at the same moment are replaced together", "[scenario][recovery]") {
+  const std::string deaths = GENERATE("stage:0.1@4:forward,stage:1.0@4:forward",
+                                      "lane:0.1@4:reduce,lane:1.1@4:reduce",
+                                      "lane:0.0@4:updated,lane:1.1@4:updated",
+                                      "replica:0@4:decided,lane:1.0@4:updated",
+                                      "supervisor@4:decided,stage:0.0@4:decided",
+                                      "node@4:acknowledged,loader@4:acknowledged");
+  CAPTURE(deaths);
+  tests::check_survives(tests::two_by_two(), deaths);
+}
+
+TEST_CASE("deaths in step after step are each recovered from", "[scenario][recovery]") {
+  const auto x = tests::check_survives(
+      tests::two_by_two(),
+      "lane:0.0@2:reduce,supervisor@3:vote,stage:1.1@4:forward,node@5:decided,lane:1.0@6:updated",
+      5);
+  CHECK(x.restarts == 5);
+}
+
+TEST_CASE("a lane that hangs is taken for dead and replaced", "[scenario][recovery]") {
+  const auto what = with([](auto& job) { job.recovery.suspicion = 0.3; });
+  const std::string where
+      = GENERATE("lane:0.1@4:forward", "lane:1.0@3:weight-gradient", "lane:0.0@5:updated");
+  CAPTURE(where);
+  const auto x = tests::check_survives(what, where + ":hang");
+  CHECK_THAT(why(x), ContainsSubstring(where.substr(0, where.find('@')).replace(0, 4, "stage")));
+  CHECK(x.events[0]["seconds"] < 30.0);
+}
+
+TEST_CASE("STEP-2: a wrong bit in a reduced gradient is found, and the step runs again",
+          "[scenario][recovery]") {
+  const std::string who = GENERATE("lane:0.1", "lane:1.0");
+  CAPTURE(who);
+  const auto x = tests::check_survives(tests::two_by_two(), who + "@4:reduce:wrong-bits");
+  CHECK_THAT(why(x), ContainsSubstring("STEP-2"));
+  CHECK(x.events[0]["resumed_from"] == 3);
+}
+
+TEST_CASE("STEP-5, STEP-6: a wrong bit in an updated state is found, and the step runs again",
+          "[scenario][recovery]") {
+  // The first stage's first parameter is the embedding, which the last stage has, too.
+  const auto [who, found] = GENERATE(table<std::string, std::string>(
+      {{"lane:0.1", "STEP-5"}, {"lane:1.1", "STEP-5"}, {"lane:1.0", "STEP-6"}}));
+  CAPTURE(who);
+  const auto x = tests::check_survives(tests::two_by_two(), who + "@4:updated:wrong-bits");
+  CHECK_THAT(why(x), ContainsSubstring(found));
+  CHECK(x.events[0]["resumed_from"] == 3);
+}
+
+TEST_CASE("MEMBER-5: what strikes each time ends the run, with the first cause",
+          "[scenario][recovery]") {
+  const auto x = tests::live(with([](auto& job) { job.faults.fault = "stage:0.1@4"; }));
+  CHECK(x.end.exit_code == 3);
+  CHECK_THAT(x.end.reason, ContainsSubstring("stage:0.1: the fault injected for stage:0.1@4"));
+  CHECK_THAT(x.end.reason, ContainsSubstring("so it is no accident"));
+  CHECK(x.restarts == 4);
+  CHECK(x.iterations == std::vector<std::uint64_t>{1, 2, 3});
+  CHECK(x.leased == 0);
+  CHECK(x.saved == 2);
+}
+
+TEST_CASE("MEMBER-5: what has struck three times is tried from the newest checkpoint",
+          "[scenario][recovery]") {
+  const auto x = tests::live(tests::two_by_two(),
+                             "stage:0.1@4:forward,lane:1.0@4:reduce,replica:1@4:decided");
+  tests::check_same(x, tests::undisturbed(tests::two_by_two()));
+  REQUIRE(x.events.size() == 3);
+  CHECK(x.events[0]["state_from"] == "estate");
+  CHECK(x.events[1]["state_from"] == "estate");
+  CHECK(x.events[2]["state_from"] == "disk");
+  CHECK(x.events[2]["resumed_from"] == 2);
+}
+
+TEST_CASE("MEMBER-5: more restarts than allowed in a window end the run", "[scenario][recovery]") {
+  const std::string deaths = "stage:0.1@2:forward,lane:1.0@4:reduce";
+  const int most = GENERATE(0, 1, 2);
+  CAPTURE(most);
+  const auto x = tests::live(with([&](auto& job) { job.recovery.max_restarts = most; }), deaths);
+  if (most == 2)
+    return tests::check_same(x, tests::undisturbed(tests::two_by_two()));
+  CHECK(x.end.exit_code == 3);
+  CHECK_THAT(x.end.reason,
+             ContainsSubstring("are more than `recovery.max_restarts` " + std::to_string(most)));
+  CHECK_THAT(
+      x.end.reason,
+      ContainsSubstring(most == 0 ? "planted for stage:0.1@2" : "planted for lane:1.0@4:reduce"));
+  CHECK(x.iterations.size() == (most == 0 ? 1 : 3));
+}
+
+TEST_CASE("without recovery a death ends the run with its cause", "[scenario][recovery]") {
+  const auto x = tests::live(with([](auto& job) { job.recovery.on = false; }), "lane:0.1@4:reduce");
+  CHECK(x.end.exit_code == 3);
+  CHECK_THAT(x.end.reason,
+             ContainsSubstring("replica:0: stage:0.1: ")
+                 && ContainsSubstring("the death planted for lane:0.1@4:reduce"));
+  CHECK(x.iterations == std::vector<std::uint64_t>{1, 2, 3});
+  CHECK(x.events.empty());
+}
+
+TEST_CASE("viewers are told each step and each validation once, whoever dies",
+          "[scenario][recovery]") {
+  const std::string death = GENERATE("supervisor@3:vote",
+                                     "supervisor@4:acknowledged",
+                                     "node@4:updated",
+                                     "node@3:validate",
+                                     "stage:0.1@4:acknowledged",
+                                     "monitor@4:forward");
+  CAPTURE(death);
+  const auto told = std::make_shared<seen>();
+  const auto x = tests::live(tests::two_by_two(), death, {viewer(told)});
+  tests::check_same(x, tests::undisturbed(tests::two_by_two()));
+  CHECK(told->steps == std::vector<std::uint64_t>{1, 2, 3, 4, 5, 6});
+  CHECK(told->validations == std::vector<std::uint64_t>{3, 6});
+}
+
+TEST_CASE("the log says who died, of what, and from where the run went on",
+          "[scenario][recovery]") {
+  const auto rank = tests::check_survives(tests::two_by_two(), "lane:0.1@4:updated");
+  REQUIRE(rank.events.size() == 1);
+  const auto& x = rank.events[0];
+  CHECK(x["event"] == "restart");
+  CHECK(x["iteration"] == 3);
+  CHECK(x["who"] == "replica");
+  CHECK_THAT(why(rank),
+             ContainsSubstring("stage:0.1: ")
+                 && ContainsSubstring("the death planted for lane:0.1@4:updated"));
+  CHECK(x["state_from"] == "estate");
+  CHECK(x["resumed_from"] == 3);
+  CHECK(x["generation"] == 2);
+  CHECK(x["seconds"] > 0.0);
+  const auto service = tests::check_survives(tests::two_by_two(), "loader@4:forward");
+  REQUIRE(service.events.size() == 1);
+  CHECK(service.events[0]["event"] == "replaced");
+  CHECK(service.events[0]["who"] == "loader");
+  CHECK_FALSE(service.events[0].contains("resumed_from"));
+}
