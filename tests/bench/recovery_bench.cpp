@@ -1,0 +1,265 @@
+// What recovery costs: a step with it beside one without, and the way from a death to the next new
+// step.
+//
+//   bench_recovery [pairs]     6/384/6 (T 256, V 65, B 12) and GPT-2 124M (T 256, B 4), fp32
+//   bench_recovery --bf16 [pairs]
+//   bench_recovery --updates   the updates alone
+//
+// Steps with and without are taken in turn, by one thread each after the other, so that a neighbour
+// of the machine slows both; what is told is the median of the ratios of pairs.
+
+#include "runtime/core/log.hpp"
+#include "runtime/trainer/rank_estate.hpp"
+#include "tests/support/tiny_job.hpp"
+
+#include <caf/actor_system.hpp>
+#include <caf/typed_event_based_actor.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <fmt/format.h>
+#include <mutex>
+#include <string>
+#include <vector>
+
+using namespace troupe;
+using runtime::now_ns;
+
+namespace {
+
+double median(std::vector<double> x) {
+  std::sort(x.begin(), x.end());
+  return x.empty() ? 0 : x[x.size() / 2];
+}
+
+struct shape {
+  const char* name;
+  std::int64_t layers, hidden, heads, vocabulary, batch;
+};
+
+runtime::training_job job_of(const shape& s, runtime::dtype type, int pipeline, int threads) {
+  auto job = tests::measured_job(pipeline, 1);
+  auto& m = job.training.model;
+  m.layers = s.layers;
+  m.hidden = s.hidden;
+  m.heads = m.groups = s.heads;
+  m.head_size = s.hidden / s.heads;
+  m.ffn = 4 * s.hidden;
+  m.sequence = m.positions = 256;
+  m.vocabulary = s.vocabulary;
+  m.padded_vocabulary = runtime::padded_vocabulary_size(s.vocabulary, 1, 1);
+  m.hidden_dropout = m.attention_dropout = 0;
+  job.training.precision = type;
+  job.training.batch = {.micro = s.batch / pipeline, .global = s.batch, .data_parallel = 1};
+  job.threads_per_worker = threads;
+  return job;
+}
+
+/// The reference trainer alone, and one whose states lie beside each other, a step each in turn.
+void cost_of_a_step(const shape& s, runtime::dtype type, int pairs) {
+  const auto job = job_of(s, type, 1, 2);
+  const auto data = std::make_shared<tests::formula_source>(job.training, true);
+  runtime::stream plain_stream(job.backend, 2, {}), kept_stream(job.backend, 2, {});
+  runtime::reference_trainer plain(job.training, data, plain_stream);
+  runtime::reference_trainer kept(
+      job.training, data, kept_stream, std::make_shared<runtime::rank_estate>());
+  const auto parameters = plain.state().parameter_count();
+  std::vector<char> from(std::size_t(parameters) * 12, 1), to(from.size());
+  std::vector<double> ratios, plain_ms, copy_ms;
+  for (int i = 0; i < pairs + 2; ++i) {
+    runtime::step_report a, b;
+    // Who goes first takes turns, too.
+    if (i % 2 == 0)
+      a = plain.step();
+    b = kept.step();
+    if (i % 2 != 0)
+      a = plain.step();
+    if (a.state != b.state) {
+      fmt::print(stderr, "with recovery the state is another\n");
+      std::exit(1);
+    }
+    const auto began = now_ns();
+    std::memcpy(to.data(), from.data(), from.size());
+    const auto ended = now_ns();
+    if (i < 2)
+      continue;
+    ratios.push_back(b.elapsed_ms / a.elapsed_ms);
+    plain_ms.push_back(a.elapsed_ms);
+    copy_ms.push_back(double(ended - began) / 1e6);
+  }
+  std::sort(ratios.begin(), ratios.end());
+  const double step = median(plain_ms), copy = median(copy_ms);
+  fmt::print("{}, {}, {:.1f} M parameters, {} pairs\n",
+             s.name,
+             to_string(type),
+             double(parameters) / 1e6,
+             pairs);
+  fmt::print("  a step without             {:9.1f} ms\n", step);
+  fmt::print("  with, over without         {:9.4f}  (quartiles {:.4f}, {:.4f})\n",
+             median(ratios),
+             ratios[ratios.size() / 4],
+             ratios[ratios.size() * 3 / 4]);
+  fmt::print("  memcpy of 12 B a parameter {:9.1f} ms, {:.4f} of a step, by one thread\n",
+             copy,
+             copy / step);
+}
+
+/// Updates alone, in place and beside, in turn: the same arithmetic on the same gradients.
+void cost_of_an_update(const shape& s, runtime::dtype type, int pairs) {
+  const auto job = job_of(s, type, 1, 2);
+  const auto data = std::make_shared<tests::formula_source>(job.training, true);
+  runtime::stream plain_stream(job.backend, 2, {}), kept_stream(job.backend, 2, {});
+  runtime::reference_trainer plain(job.training, data, plain_stream);
+  runtime::reference_trainer kept(
+      job.training, data, kept_stream, std::make_shared<runtime::rank_estate>());
+  const double step = plain.step().elapsed_ms;
+  kept.step();
+  const auto timed = [](runtime::worker& by, std::uint64_t n) {
+    const auto began = now_ns();
+    by.update({n, 1e-4, 1});
+    return double(now_ns() - began);
+  };
+  std::vector<double> more, in_place;
+  for (std::uint64_t n = 2; n < std::uint64_t(pairs) + 4; ++n) {
+    const double a = timed(plain.state(), n), b = timed(kept.state(), n);
+    kept.state().seal(n, kept.state().digests());
+    if (n < 4)
+      continue;
+    in_place.push_back(a);
+    more.push_back(b - a);
+  }
+  const auto parameters = double(plain.state().parameter_count());
+  fmt::print(
+      "{}, {}: an update in place {:.2f} ns a parameter, beside {:.2f} more: {:.4f} of a step "
+      "of {:.0f} ms\n",
+      s.name,
+      to_string(type),
+      median(in_place) / parameters,
+      median(more) / parameters,
+      median(more) / 1e6 / step,
+      step);
+}
+
+/// Kills, by asking for it, and notes when.
+class killing_source final : public runtime::batch_source {
+ public:
+  killing_source(const runtime::recipe& recipe, const actors::fault_injector& faults)
+      : made_(recipe, true), faults_(faults) {}
+
+  runtime::micro_batch microbatch(const runtime::microbatch_address& at) const override {
+    const auto step = at.consumed / global + 1;
+    if (step == death_step && !killed_.exchange(true)) {
+      killed_ns = now_ns();
+      faults_.pass("bench", step, runtime::moment_of_step::redeem);
+    }
+    return made_.microbatch(at);
+  }
+
+  static constexpr std::uint64_t death_step = 5;
+  static inline std::uint64_t global = 1;
+  mutable std::atomic<std::uint64_t> killed_ns = 0;
+
+ private:
+  tests::formula_source made_;
+  const actors::fault_injector& faults_;
+  mutable std::atomic<bool> killed_ = false;
+};
+
+struct parts {
+  std::vector<double> step, detect, release, rebuild, replay;
+};
+
+/// A stage of two is killed as step 5 begins: from that moment to the commit of step 5.
+void measure_death(const runtime::training_job& job, parts& to) {
+  const auto prepared = tests::tiny_prepared(job);
+  killing_source::global = std::uint64_t(job.training.batch.global);
+  const auto source = std::make_shared<killing_source>(job.training, *prepared->node->faults);
+  prepared->node->training = source;
+  std::mutex mutex;
+  std::vector<std::uint64_t> commits;
+  const auto viewer = [&](caf::actor_system& home, const actors::drain_request&) {
+    return home.spawn([&]() -> messages::viewer_actor::behavior_type {
+      return {[&](const messages::committed&) {
+                const std::lock_guard lock(mutex);
+                commits.push_back(now_ns());
+              },
+              [](const messages::validated&) {}};
+    });
+  };
+  const auto end = actors::run(prepared, {}, {viewer});
+  double seconds = 0;
+  for (const auto& [number, fact] : prepared->node->ledger->facts())
+    if (const auto* const event = std::get_if<runtime::run_event>(&fact))
+      seconds = event->seconds;
+  const std::uint64_t killed = source->killed_ns;
+  std::uint64_t builds = ~std::uint64_t{0}, begins = ~std::uint64_t{0};
+  for (const auto& x : prepared->node->trace->spans()) {
+    if (x.begin_ns > killed && x.name == "build")
+      builds = std::min(builds, x.begin_ns);
+    if (x.begin_ns > killed && x.name == "begin" && builds != ~std::uint64_t{0})
+      begins = std::min(begins, x.begin_ns);
+  }
+  if (end.exit_code != 0 || seconds == 0 || killed == 0 || commits.size() != job.train_iterations
+      || begins == ~std::uint64_t{0}) {
+    fmt::print(stderr, "nobody died, or did not come back: {}\n", end.reason);
+    std::exit(1);
+  }
+  // The event's seconds end where the step begins, a message before its first span.
+  const auto news = double(begins) - seconds * 1e9;
+  to.step.push_back(double(commits[3] - commits[2]) / 1e6);
+  to.detect.push_back((news - double(killed)) / 1e6);
+  to.release.push_back((double(builds) - news) / 1e6);
+  to.rebuild.push_back(double(begins - builds) / 1e6);
+  to.replay.push_back(double(commits[4] - begins) / 1e6);
+}
+
+void cost_of_a_death(const shape& s, runtime::dtype type, int times) {
+  auto job = job_of(s, type, 2, 1);
+  job.train_iterations = 6;
+  job.recovery.on = true;
+  job.faults.death = "stage:0.1@5:redeem";
+  parts all;
+  for (int i = 0; i < times; ++i)
+    measure_death(job, all);
+  fmt::print("{}, {}: stage 1 of 2 is killed as step 5 begins; median of {}, ms\n",
+             s.name,
+             to_string(type),
+             times);
+  fmt::print("  a step {:.1f}; detect {:.2f}, release {:.2f}, rebuild {:.2f}, step again {:.1f}\n",
+             median(all.step),
+             median(all.detect),
+             median(all.release),
+             median(all.rebuild),
+             median(all.replay));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  auto type = runtime::dtype::f32;
+  int pairs = 20;
+  bool updates = false;
+  for (int i = 1; i < argc; ++i) {
+    if (std::strcmp(argv[i], "--bf16") == 0)
+      type = runtime::dtype::bf16;
+    else if (std::strcmp(argv[i], "--updates") == 0)
+      updates = true;
+    else
+      pairs = std::max(4, std::atoi(argv[i]));
+  }
+  const shape characters{"6/384/6, T 256, V 65, B 12", 6, 384, 6, 65, 12};
+  const shape gpt2{"GPT-2 124M, T 256, B 4", 12, 768, 12, 50257, 4};
+  runtime::set_log_level(runtime::severity::error);
+  fmt::print("{}\n", kernels::instruction_set());
+  cost_of_an_update(characters, type, pairs);
+  cost_of_an_update(gpt2, type, pairs);
+  if (updates)
+    return 0;
+  cost_of_a_step(characters, type, pairs);
+  cost_of_a_step(gpt2, type, std::max(4, pairs / 3));
+  cost_of_a_death(characters, type, 5);
+  cost_of_a_death(gpt2, type, 3);
+  return 0;
+}
