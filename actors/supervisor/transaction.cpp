@@ -154,6 +154,8 @@ void supervisor_state::receive(const messages::applied& x) {
   come_to(moment::updated, value(x.step));
   try {
     commit();
+  } catch (const runtime::replay_differs& found) {
+    return end(3, std::string("supervisor: ") + found.what());  // which of the two is right?
   } catch (const runtime::broken_promise& found) {
     return suspect(found.what());
   }

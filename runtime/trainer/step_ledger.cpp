@@ -1,7 +1,5 @@
 #include "runtime/trainer/step_ledger.hpp"
 
-#include "runtime/core/error.hpp"
-
 #include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -52,7 +50,7 @@ void step_ledger::replay(const committed_step& step) const {
     return;
   const auto before = std::find_if(
       whole_.begin(), whole_.end(), [n](const committed_step& x) { return x.at.iteration == n; });
-  throw broken_promise(fmt::format(
+  throw replay_differs(fmt::format(
       "LEDGER-2: step {} ran again and came out with another state ({}; before {}){}",
       n,
       to_string(step.state),

@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include "runtime/core/error.hpp"
 #include "runtime/core/hash.hpp"
 #include "runtime/core/ids.hpp"
 #include "runtime/telemetry/recorder.hpp"
@@ -27,6 +28,13 @@ struct committed_step {
   std::map<std::string, digest> parts = {};  ///< of the state, by parameter
 };
 
+/// LEDGER-2: a step ran again and came out with another state. Something was computed wrong, now or
+/// then.
+class replay_differs : public broken_promise {
+ public:
+  using broken_promise::broken_promise;
+};
+
 /// A restart, as the limits count them.
 struct restart {
   std::uint64_t at_ns = 0;  ///< by a steady clock
@@ -45,8 +53,8 @@ class step_ledger {
 
   /// A step that is new. Broken promise LEDGER-1.
   void commit(committed_step step);
-  /// A step that ran again. Throws broken_promise LEDGER-2 that names the step and the parameters
-  /// whose digests differ, as far as they are still known.
+  /// A step that ran again. Throws replay_differs, which names the step and the parameters whose
+  /// digests differ, as far as they are still known.
   void replay(const committed_step& step) const;
 
   std::uint64_t newest() const;  ///< iteration; the first is where the run started

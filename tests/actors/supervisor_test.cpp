@@ -288,3 +288,38 @@ TEST_CASE("a rank that never stood has no state to go back to", "[actors]") {
   CHECK(it.asked.back().source.tier
         == (all ? runtime::state_tier::estate : runtime::state_tier::start));
 }
+
+TEST_CASE("LEDGER-2: a step that runs again with another state ends the run, and is named",
+          "[actors]") {
+  const bool same = GENERATE(true, false);
+  supervised it(100, false, true);
+  it.stood = 2;
+  it.all_ready();
+  for (int r = 0; r < 2; ++r)
+    it.system.tell(it.supervisor, supervised::vote(r));
+  for (int r = 0; r < 2; ++r)
+    it.system.tell(it.supervisor, supervised::applied(r));
+  REQUIRE(it.committed.size() == 1);
+  // All have lost what they had: from the start again.
+  it.system.kill(it.replicas[0], messages::make_error(ec::protocol_violated, "replica:0: broken"));
+  REQUIRE(it.asked.size() == 4);
+  const auto second = runtime::make_generation(0, 2);
+  for (int r = 0; r < 2; ++r)
+    it.system.tell(it.supervisor, messages::ready{second, r, 1});
+  for (int r = 0; r < 2; ++r) {
+    auto vote = supervised::vote(r);
+    vote.generation = second;
+    it.system.tell(it.supervisor, vote);
+  }
+  for (int r = 0; r < 2; ++r) {
+    auto applied = supervised::applied(r);
+    applied.generation = second;
+    if (!same)
+      applied.own["w"].low ^= 1;
+    it.system.tell(it.supervisor, applied);
+  }
+  CHECK(it.committed.size() == 1);  // told once
+  CHECK(it.end->has_come() == !same);
+  if (!same)
+    CHECK_THAT(it.end->text(), ContainsSubstring("LEDGER-2: step 1") && ContainsSubstring("in w"));
+}
