@@ -10,7 +10,7 @@
 namespace troupe::actors::simulation {
 namespace {
 
-void complain_of_rest(const seen_run& x, std::vector<std::string>& to) {
+void look_at_rest(const seen_run& x, std::vector<std::string>& to) {
   if (!x.end)
     to.push_back(
         fmt::format("the run does not end: after {} turns {} can go on",
@@ -27,7 +27,7 @@ void complain_of_rest(const seen_run& x, std::vector<std::string>& to) {
         fmt::format("lanes hang when they are dropped: {}", fmt::join(x.stuck_lanes, ", ")));
 }
 
-void complain_of_steps(const seen_run& x, const seen_run& calm, std::vector<std::string>& to) {
+void look_at_steps(const seen_run& x, const seen_run& calm, std::vector<std::string>& to) {
   for (std::size_t i = 0; i < x.committed.size(); ++i) {
     const auto& step = x.committed[i];
     if (step.iteration != i + 1)
@@ -46,7 +46,7 @@ void complain_of_steps(const seen_run& x, const seen_run& calm, std::vector<std:
   }
 }
 
-void complain_of_records(const seen_run& x, const seen_run& calm, std::vector<std::string>& to) {
+void look_at_records(const seen_run& x, const seen_run& calm, std::vector<std::string>& to) {
   for (std::size_t i = 0; i < x.taken_down.size(); ++i)
     if (x.taken_down[i] != i + 1)
       return to.push_back(fmt::format(
@@ -75,7 +75,7 @@ void complain_of_records(const seen_run& x, const seen_run& calm, std::vector<st
 
 // A disk that refuses is tried again at another iteration; a save that takes long has the next one
 // wait.
-void complain_of_saved(const seen_run& x, const seen_run& calm, std::vector<std::string>& to) {
+void look_at_saved(const seen_run& x, const seen_run& calm, std::vector<std::string>& to) {
   for (const auto& [name, hash] : x.saved)
     if (const auto found = calm.saved.find(name);
         found != calm.saved.end() && found->second != hash)
@@ -88,7 +88,7 @@ void complain_of_saved(const seen_run& x, const seen_run& calm, std::vector<std:
     to.push_back("the last iteration is not saved");
 }
 
-void complain_of_end(const seen_run& x, const seen_run& calm, std::vector<std::string>& to) {
+void look_at_end(const seen_run& x, const seen_run& calm, std::vector<std::string>& to) {
   if (x.ledger.size() != x.committed.size())
     to.push_back(fmt::format(
         "{} steps are told, and the ledger has {}", x.committed.size(), x.ledger.size()));
@@ -103,7 +103,7 @@ void complain_of_end(const seen_run& x, const seen_run& calm, std::vector<std::s
   });
   if (all_told && x.dropped > 0)
     to.push_back(fmt::format("{} tickets were redeemed by nobody", x.dropped));
-  complain_of_saved(x, calm, to);
+  look_at_saved(x, calm, to);
   if (x.drained)
     return;
   if (x.samples != calm.samples)
@@ -124,14 +124,14 @@ void complain_of_end(const seen_run& x, const seen_run& calm, std::vector<std::s
 
 std::vector<std::string> complaints(const seen_run& seen, const seen_run& undisturbed) {
   std::vector<std::string> out;
-  complain_of_rest(seen, out);
-  complain_of_steps(seen, undisturbed, out);
-  complain_of_records(seen, undisturbed, out);
+  look_at_rest(seen, out);
+  look_at_steps(seen, undisturbed, out);
+  look_at_records(seen, undisturbed, out);
   if (!seen.end)
     return out;
   const bool failed = seen.end->exit_code != 0;
   if (!failed)
-    complain_of_end(seen, undisturbed, out);
+    look_at_end(seen, undisturbed, out);
   else if (seen.killed.empty())
     out.push_back(fmt::format("nobody died, and the run ended early: {}", seen.end->reason));
   else if (seen.recovers)

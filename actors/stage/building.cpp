@@ -1,0 +1,274 @@
+// How a stage comes to be and how it ends: its lanes, groups and worker.
+
+#include "actors/stage/stage.hpp"
+#include "actors/stage/stage_context.hpp"
+#include "actors/support/guard.hpp"
+#include "runtime/core/log.hpp"
+#include "runtime/trainer/device_setup.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <fmt/format.h>
+#include <utility>
+
+namespace troupe::actors {
+
+using moment = runtime::moment_of_step;
+
+stage_state::~stage_state() {
+  if (groups_)
+    groups_->token().cancel();
+  if (!lane_)
+    return;
+  std::vector<std::unique_ptr<runtime::lane>> lanes;
+  lanes.push_back(std::move(lane_));
+  for (auto* const other : {&communication_lane_, &saver_})
+    if (*other)
+      lanes.push_back(std::move(*other));
+  // When nothing runs any more the worker leaves its estate, while its stream is there.
+  auto ended = [context = std::move(context_)] { context->worker.reset(); };
+  node_->reaper->take(std::move(lanes), std::move(ended), std::move(presence_), node_->own_threads);
+}
+
+void stage_state::start(messages::spawn_stage told,
+                        std::shared_ptr<const opened_job> job,
+                        std::shared_ptr<const node_context> node,
+                        std::shared_ptr<group_registry> groups) {
+  told_ = std::move(told);
+  job_ = std::move(job);
+  node_ = std::move(node);
+  groups_ = std::move(groups);
+  where_ = fmt::format("{}.{}{}",
+                       told_.replica,
+                       told_.pipeline_rank,
+                       job_->tensor_ranks() > 1 ? fmt::format(".{}", told_.tensor_rank) : "");
+  who_ = "stage:" + where_;
+  end_on_exception(self_, who_);
+  context_ = std::make_shared<stage_context>();
+  if (job_->job.recovery.on && node_->own_threads) {
+    context_->places[0] = node_->lanes->add("lane:" + where_);
+    context_->places[1] = node_->lanes->add("wire:" + where_);
+    context_->places[2] = node_->lanes->add("saver:" + where_);
+    look_at_lanes({told_.generation});
+  }
+  for (const auto& [kind, track] : {std::pair("lane:", 0), std::pair("wire:", 1)})
+    node_->faults->enlist(kind + where_, [weak = std::weak_ptr(context_), t = track](auto& why) {
+      if (const auto alive = weak.lock())
+        alive->doom(t, why);
+    });
+  join_groups();
+  auto settings = settings_of_lane("lane " + where_);
+  const auto tell_rest = [this](int track) {
+    return [context = context_, to = node_->trace, track](runtime::stream& by) {
+      if (to)
+        context->trace_rest(*to, track, by);
+    };
+  };
+  settings.at_end = tell_rest(0);
+  const int rank = job_->rank(told_.replica, told_.pipeline_rank, told_.tensor_rank);
+  if (settings.where != kernels::backend::cuda)
+    settings.pool = node_->pools->of(rank);
+  node_->pools->add(rank, settings.pool);
+  presence_ = node_->living->enter({told_.generation, "lane:" + where_, rank});
+  if (overlaps_gradients() || overlaps_parameters()) {
+    auto beside = settings;
+    beside.name = "reduce " + where_;
+    beside.threads = 1;
+    beside.at_end = tell_rest(1);
+    if (settings.where == kernels::backend::cuda)
+      beside.pool = {};  // a pool serves one queue
+    communication_lane_ = node_->make_lane(beside);
+  }
+  lane_ = node_->make_lane(settings);
+}
+
+runtime::lane_settings stage_state::settings_of_lane(const std::string& called) const {
+  return {.name = called,
+          .where = job_->job.backend,
+          .threads = job_->job.threads_per_worker,
+          .pool = {},
+          .device = runtime::device_of(
+              job_->job, job_->rank(told_.replica, told_.pipeline_rank, told_.tensor_rank)),
+          .before_each = [faults = node_->faults] { faults->delay_lane(); }};
+}
+
+void stage_state::join_groups() {
+  using runtime::axis;
+  const int t = told_.tensor_rank, p = told_.pipeline_rank, r = told_.replica;
+  const int device = runtime::device_of(job_->job, job_->rank(r, p, t));
+  if (job_->tensor_ranks() > 1)
+    context_->groups[axis::tensor] = groups_->join(
+        fmt::format("tensor of stage {}.{}", r, p), axis::tensor, job_->tensor_ranks(), t, device);
+  const auto& pipeline = job_->pipeline;
+  const int copies = pipeline.schedule->copies();
+  if (copies == 1)
+    context_->groups[axis::data] = groups_->join(
+        fmt::format("data of pipeline rank {}.{}", p, t), axis::data, job_->replicas(), r, device);
+  else  // a copy is a replica whose stages stand elsewhere
+    for (const auto& hosted : pipeline.schedule->hosted_by(p))
+      context_->data_of[hosted.chunk]
+          = groups_->join(fmt::format("data of chunk {}.{}", value(hosted.chunk), t),
+                          axis::data,
+                          job_->replicas() * copies,
+                          r * copies + int(value(hosted.copy)),
+                          device);
+  const int first = pipeline.first_rank(), last = pipeline.last_rank();
+  if (job_->job.training.model.tied_embeddings && first != last && (p == first || p == last))
+    context_->groups[axis::pipeline] = groups_->join(
+        fmt::format("ties of replica {}.{}", r, t), axis::pipeline, 2, p == first ? 0 : 1, device);
+}
+
+bool stage_state::overlaps_gradients() const {
+  return job_->job.reduction.overlap_gradients && job_->replicas() > 1;
+}
+
+bool stage_state::overlaps_parameters() const {
+  return job_->job.reduction.overlap_parameters && job_->job.reduction.distributed_optimizer
+         && job_->replicas() > 1;
+}
+
+void stage_state::meet(const messages::meet& peers) {
+  if (peers.generation != told_.generation)
+    return;
+  come_to(moment::restore, runtime::next(told_.source.step));
+  peers_ = peers;
+  build();
+}
+
+namespace {
+
+/// The worker, with the state that it is to start from.
+void fill(stage_context& context,
+          runtime::worker_settings settings,
+          const runtime::state_source& source,
+          const node_context& node,
+          int mesh_rank,
+          runtime::stream& by,
+          const runtime::worker_groups& groups) {
+  const auto step = value(source.step);
+  try {
+    context.worker = std::make_unique<runtime::worker>(std::move(settings), by, groups);
+  } catch (const runtime::damaged_state&) {
+    node.estates->renewed(mesh_rank);  // nobody goes on from it any more
+    throw;
+  }
+  auto& worker = *context.worker;
+  if (source.tier == runtime::state_tier::start && node.restore)
+    node.restore(worker);
+  else if (source.tier == runtime::state_tier::disk)
+    node.restore_saved(worker, step);
+  if (!worker.estate())
+    return;
+  if (source.tier == runtime::state_tier::estate)
+    worker.bring_values();
+  else
+    worker.seal(step, worker.digests());
+}
+
+/// That of the source; a planted bug takes the other slot's.
+std::uint64_t step_to_go_back_to(const node_context& node,
+                                 int rank,
+                                 const runtime::state_source& source) {
+  const auto step = value(source.step);
+  if (node.bug == planted_bug::undo_wrong_slot)
+    for (const auto other : {step + 1, step - 1})
+      if (node.estates->of(rank)->holds(other))
+        return other;
+  return step;
+}
+
+}  // namespace
+
+void stage_state::build() {
+  auto blank_task = task_for("", 1, 0);
+  blank_task.context = nullptr;  // the context keeps what follows, and must not be kept by it
+  // Called on the lane, within the work that completes a bucket.
+  const auto send_off = [lane = communication_lane_.get(),
+                         context = std::weak_ptr(context_),
+                         blank = std::move(blank_task),
+                         faults = node_->faults,
+                         name = "wire:" + where_](int b) {
+    const auto held = context.lock();
+    auto x = blank;
+    x.context = held;
+    x.label = fmt::format("reduce {}", b);
+    x.work = held->first_reduction + std::uint64_t(b);
+    x.step = runtime::step_id(held->step.load());
+    x.submit(*lane, [=, step = held->step.load()](stage_context& at, runtime::stream& by) {
+      faults->inject(name, step);
+      faults->pass(name, step, moment::reduce);
+      at.worker->reduce_bucket(b, by);
+    });
+  };
+  submit(
+      "build",
+      [job = job_,
+       node = node_,
+       rank = told_.pipeline_rank,
+       source = told_.source,
+       mesh_rank = job_->rank(told_.replica, told_.pipeline_rank, told_.tensor_rank),
+       who = "lane:" + where_,
+       send_off,
+       overlap = overlaps_gradients()](stage_context& context, runtime::stream& by) {
+        node->faults->pass(who, value(source.step) + 1, moment::restore);
+        if (node->profile)
+          by.time_operations(node->profile);
+        runtime::worker_groups groups;
+        for (const auto& row : runtime::axis_table())
+          groups.along[row.id] = context.groups[row.id].get();
+        for (const auto& [chunk, group] : context.data_of)
+          groups.of_chunk[chunk][runtime::axis::data] = group.get();
+        auto settings = runtime::settings_of(job->job, job->pipeline, rank);
+        if (job->job.recovery.on)
+          settings.estate = source.tier == runtime::state_tier::estate
+                                ? node->estates->gone_back(
+                                    mesh_rank, step_to_go_back_to(*node, mesh_rank, source), by)
+                                : node->estates->renewed(mesh_rank);
+        fill(context, std::move(settings), source, *node, mesh_rank, by, groups);
+        context.parameters = context.worker->parameter_count();
+        context.buckets = context.worker->buckets();
+        context.gather_order = context.worker->gather_order();
+        if (overlap)
+          context.worker->on_complete(send_off);
+      },
+      [this] {
+        node_->messages->send(
+            self_,
+            peers_.replica,
+            messages::ready{told_.generation, told_.replica, context_->parameters});
+      });
+}
+
+// Who waits is not the cause of what is late: at its root stands a lane that does not.
+void stage_state::look_at_lanes(const messages::look_at_lanes& x) {
+  const auto suspicion = job_->job.recovery.suspicion;
+  const auto now = clock_ns(messages::stage_actor(self_));
+  for (const auto& place : context_->places) {
+    const auto at = place->now();
+    // Building reads or draws a whole state: as long as that takes.
+    if (at.work.empty() || at.work == "build" || at.waits
+        || double(now - std::min(at.since_ns, now)) / 1e9 < suspicion)
+      continue;
+    runtime::log_warning(
+        "{} shows no progress; at work in this process:{}", at.who, node_->lanes->text(now));
+    self_->quit(messages::make_error(
+        messages::ec::protocol_violated,
+        fmt::format("{}: {} has shown no progress for {:.1f} s in '{}' of step {}, and does not "
+                    "wait for anybody (`recovery.suspicion` {})",
+                    who_,
+                    at.who,
+                    double(now - at.since_ns) / 1e9,
+                    at.work,
+                    at.step,
+                    suspicion)));
+    return;
+  }
+  constexpr double looks = 4;  // in the time of suspicion
+  node_->messages->send_later(
+      self_,
+      messages::stage_actor(self_),
+      std::chrono::duration_cast<caf::timespan>(std::chrono::duration<double>(suspicion / looks)),
+      x);
+}
+
+}  // namespace troupe::actors
