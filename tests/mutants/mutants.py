@@ -10,6 +10,7 @@ REDUCTION = "runtime/trainer/worker_reduction.cpp"
 OPTIMIZER = "runtime/optim/optimizer_state.cpp"
 UPDATE = "runtime/optim/optimizer_update.cpp"
 STAGE = "actors/stage/stage.cpp"
+BUILDING = "actors/stage/building.cpp"
 
 MUTANTS = [
     # A reduction is missing.
@@ -60,12 +61,12 @@ MUTANTS = [
     ("positions are added on every tensor rank", LAYERS + "embedding.cpp",
      "together ? positions : no_parameter);", "positions);"),
     # Along another axis.
-    ("tensor and data group are exchanged", STAGE,
+    ("tensor and data group are exchanged", BUILDING,
      "groups.along[row.id] = context.groups[row.id].get();",
      "groups.along[row.id == runtime::axis::tensor ? runtime::axis::data\n"
      "                     : row.id == runtime::axis::data ? runtime::axis::tensor : row.id]\n"
      "              = context.groups[row.id].get();"),
-    ("the ends of a tied table meet between other tensor ranks", STAGE,
+    ("the ends of a tied table meet between other tensor ranks", BUILDING,
      'fmt::format("ties of replica {}.{}", r, t)',
      'fmt::format("ties of replica {}.{}", r, is_first() ? t : shared_->tensor() - 1 - t)'),
     # A scale or an offset is left out.
