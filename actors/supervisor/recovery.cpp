@@ -173,7 +173,7 @@ void supervisor_state::spawn_monitor() {
       member_role::monitor,
       [this](const messages::monitor_spawned& x) {
         monitor_ = x.monitor;
-        // What another was told in vain; what was written is dropped.
+        // Facts that the one before may not have written; known ones are ignored.
         for (auto& [number, fact] : context_->ledger->facts()) {
           const auto resend = [this, n = number](auto what) {
             what.fact = n;
