@@ -40,6 +40,16 @@ struct hosting {
     system.tell(root, 1);
     return out;
   }
+  /// The root ends the first generation; `to` has the answer when it comes.
+  void order_end(std::optional<messages::generation_ended>& to) {
+    next = [this, &to](caf::event_based_actor* self) {
+      self->request(node,
+                    caf::infinite,
+                    messages::end_generation{first_generation, prepared->description})
+          .then([&to](const messages::generation_ended& x) { to = x; });
+    };
+    system.tell(root, 1);
+  }
   bool may_deposit(runtime::generation_id generation = first_generation) {
     try {
       runtime::bundle x;
@@ -141,13 +151,7 @@ TEST_CASE("NODE-2: a generation has ended when its actors are gone and its lanes
   const tests::ending service(loader->loader), rank(stage->stage);
   auto lane = it.prepared->node->living->enter({first_generation, "lane:0.7", 7});
   std::optional<messages::generation_ended> answer;
-  it.next = [&](caf::event_based_actor* self) {
-    self->request(it.node,
-                  caf::infinite,
-                  messages::end_generation{first_generation, it.prepared->description})
-        .then([&](const messages::generation_ended& x) { answer = x; });
-  };
-  it.system.tell(it.root, 1);
+  it.order_end(answer);
   CHECK(rank.has_come());
   CHECK_FALSE(service.has_come());
   CHECK_FALSE(it.may_deposit());
@@ -170,13 +174,7 @@ TEST_CASE("NODE-2: a lane that does not end is left behind after the time of sus
       messages::spawn_stage{first_generation, it.prepared->description, {}, 0, 0, 0}));
   const auto lane = it.prepared->node->living->enter({first_generation, "lane:0.7", 7});
   std::optional<messages::generation_ended> answer;
-  it.next = [&](caf::event_based_actor* self) {
-    self->request(it.node,
-                  caf::infinite,
-                  messages::end_generation{first_generation, it.prepared->description})
-        .then([&](const messages::generation_ended& x) { answer = x; });
-  };
-  it.system.tell(it.root, 1);
+  it.order_end(answer);
   CHECK_FALSE(answer);
   it.system.advance(std::chrono::seconds(11));
   REQUIRE(answer);
