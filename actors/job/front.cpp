@@ -1,8 +1,7 @@
 #include "actors/job/front.hpp"
 
 #include "actors/node/node.hpp"
-#include "actors/supervisor/membership.hpp"
-#include "actors/supervisor/supervisor.hpp"
+#include "actors/supervisor/restart_limits.hpp"
 #include "actors/support/guard.hpp"
 #include "runtime/core/log.hpp"
 
@@ -27,7 +26,7 @@ void front_state::start(messages::job_description told,
 
 void front_state::spawn_supervisor() {
   supervisor_ = self_->home_system().spawn(
-      supervisor, node_, told_, context_, messages::front_actor(self_), epoch_);
+      supervisor, node_, told_, context_, messages::front_actor(self_), after_);
   self_->monitor(supervisor_);
   const auto enlist = [this](const char* who, const caf::actor& actor) {
     context_->faults->enlist(
@@ -74,7 +73,7 @@ void front_state::lose(const caf::down_msg& x) {
   const bool goes_on = recovery_.on && !over_;
   if (!goes_on) {
     if (of_supervisor && node_ && recovery_.on)
-      context_->messages->send_at_once(self_, node_, messages::shut_down{});
+      shut_node_down();
     if (!node_ && !supervisor_)
       end();
     return;
@@ -88,37 +87,39 @@ void front_state::lose(const caf::down_msg& x) {
 
 void front_state::replace(const std::string& who, const caf::error& reason) {
   auto& ledger = *context_->ledger;
-  membership limits({.on = true,
-                     .most = recovery_.max_restarts,
-                     .window_ns = std::uint64_t(recovery_.window * 1e9)},
-                    epoch_,
-                    ledger.newest(),
-                    ledger.restarts());
+  restart_counter restarts({.on = true,
+                            .most = recovery_.max_restarts,
+                            .window_ns = std::uint64_t(recovery_.window * 1e9)},
+                           ledger.restarts());
   const auto why = messages::text_of(reason);
-  const auto orders
-      = limits.lost({.generation = limits.generation(),
-                     .role = member_role::loader,  // as of a service: it is replaced
-                     .who = who,
-                     .refused = is(reason, messages::ec::refused),
-                     .why = why},
-                    std::uint64_t(self_->home_system().clock().now().time_since_epoch().count()));
-  for (const auto& one : limits.take_restarts())
+  const auto stop
+      = restarts.add(who,
+                     why,
+                     ledger.newest() + 1,
+                     std::uint64_t(self_->home_system().clock().now().time_since_epoch().count()));
+  for (const auto& one : restarts.take_new())
     ledger.add(one);
-  if (const auto* const stop = std::get_if<order_stop>(&orders.front())) {
-    over_ = outcome{stop->refused ? 2 : 3, stop->why};
+  if (stop) {
+    over_ = outcome{is(reason, messages::ec::refused) ? 2 : 3, *stop};
     if (!node_)
       return end();
-    context_->messages->send_at_once(self_, node_, messages::shut_down{});
+    shut_node_down();
     return;
   }
   runtime::log_warning(
       " the {} died ({}); another one takes over after iteration {}", who, why, ledger.newest());
-  ++epoch_;
+  ++after_.epoch;
+  after_.why = why;
   if (!node_) {
     node_ = self_->home_system().spawn(node, context_);
     self_->monitor(node_);
   }
   spawn_supervisor();
+}
+
+void front_state::shut_node_down() {
+  context_->messages->send_at_once(
+      self_, node_, messages::shut_down{runtime::make_generation(after_.epoch, 1)});
 }
 
 // Viewers outlive node and supervisor: whatever they were told they take up first.
@@ -127,6 +128,11 @@ void front_state::end() {
     caf::anon_send(
         caf::actor_cast<caf::actor>(viewer),
         caf::exit_msg{viewer.address(), caf::make_error(caf::exit_reason::user_shutdown)});
+  if (context_->agent)
+    context_->messages->send_at_once(
+        self_,
+        context_->agent,
+        messages::shut_down{runtime::make_generation(after_.epoch + 1, 0)});
   if (ended_)
     ended_(over_ ? *over_ : outcome_of(cause_));
   ended_ = {};

@@ -5,6 +5,7 @@
 
 #include "actors/job/run.hpp"
 #include "actors/node/context.hpp"
+#include "actors/supervisor/supervisor.hpp"
 #include "messages/protocol/actors.hpp"
 
 #include <caf/typed_event_based_actor.hpp>
@@ -32,6 +33,7 @@ class front_state {
   void spawn_supervisor();
   void lose(const caf::down_msg& x);
   void replace(const std::string& who, const caf::error& reason);
+  void shut_node_down();
   void end();
 
   messages::front_actor::pointer self_;
@@ -41,7 +43,7 @@ class front_state {
   runtime::recovery_settings recovery_;
   messages::node_actor node_;
   messages::supervisor_actor supervisor_;
-  std::uint32_t epoch_ = 0;
+  succession after_;
   std::optional<std::string> drained_;  ///< somebody asked for an early end
   std::optional<outcome> over_;         ///< the end that was meant
   caf::error cause_;                    ///< the first death of those that are being replaced

@@ -4,6 +4,7 @@
 
 #include "messages/control/spawn.hpp"
 #include "runtime/layout/mesh.hpp"
+#include "runtime/layout/process_map.hpp"
 #include "runtime/trainer/job_json.hpp"
 #include "runtime/trainer/pipeline.hpp"
 
@@ -28,6 +29,8 @@ struct opened_job {
     return mesh.rank(
         {{axis::tensor, tensor_rank}, {axis::data, replica}, {axis::pipeline, pipeline_rank}});
   }
+  /// The processes that host the ranks.
+  runtime::process_map placed() const { return {job.layout.world, job.layout.processes}; }
   /// Logical replicas that each physical one plays.
   int replicas_each() const { return job.layout.replicas_per_worker; }
 };

@@ -241,9 +241,9 @@ messages::monitor_actor::behavior_type monitor(
   return {[self](const messages::committed& x) { self->state.receive(x); },
           [self](const messages::validated& x) { self->state.receive(x); },
           [self](const messages::happened& x) { self->state.receive(x); },
-          [self](messages::conclude) {
+          [self](const messages::conclude& x) {
             self->state.conclude();
-            return messages::concluded{};  // it has no field to check
+            return messages::concluded{x.generation};  // nothing more to check
           }};
 }
 

@@ -12,6 +12,8 @@
 
 #include <caf/typed_event_based_actor.hpp>
 
+#include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -73,13 +75,18 @@ class monitor_state {
              std::shared_ptr<const node_context> context);
   template <class Fact>
   void receive(const Fact& x) {
-    if (x.fact == 0 || book_->take(x.fact))
+    if (is_obeyed(x.generation) && (x.fact == 0 || book_->take(x.fact)))
       add(x);
   }
   void receive(const messages::committed& x);
   void conclude() { book_->conclude(); }
 
  private:
+  /// A supervisor of an older epoch has nothing to tell.
+  bool is_obeyed(runtime::generation_id x) {
+    epoch_ = std::max(epoch_, epoch_of(x));
+    return epoch_of(x) == epoch_;
+  }
   template <class Fact>
   void add(const Fact& x) {
     book_->add(x);
@@ -93,6 +100,7 @@ class monitor_state {
   messages::monitor_actor::pointer self_;
   std::shared_ptr<const node_context> context_;
   std::shared_ptr<monitor_book> book_;
+  std::uint32_t epoch_ = 0;
   std::shared_ptr<void> presence_;  ///< a successor waits until nothing is written here any more
 };
 

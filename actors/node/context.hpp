@@ -15,6 +15,7 @@
 #include "runtime/device/lane_reaper.hpp"
 #include "runtime/telemetry/operation_profile.hpp"
 #include "runtime/telemetry/trace.hpp"
+#include "runtime/trainer/kept_states.hpp"
 #include "runtime/trainer/step_ledger.hpp"
 #include "runtime/trainer/worker.hpp"
 #include "runtime/transport/transport.hpp"
@@ -51,6 +52,8 @@ struct node_context {
   // What outlives actors: the next of their name go on with it.
   std::shared_ptr<runtime::step_ledger> ledger = std::make_shared<runtime::step_ledger>();
   std::shared_ptr<estate_registry> estates = std::make_shared<estate_registry>();
+  /// The states of another process's ranks.
+  std::shared_ptr<runtime::kept_states> kept = std::make_shared<runtime::kept_states>();
   std::shared_ptr<living_registry> living = std::make_shared<living_registry>();
   std::shared_ptr<viewer_registry> watching = std::make_shared<viewer_registry>();
   std::shared_ptr<runtime::lane_board> lanes = std::make_shared<runtime::lane_board>();
@@ -61,12 +64,15 @@ struct node_context {
   mutable std::shared_ptr<monitor_book> book_ = {};
   /// Asks the job for an early end, whoever is its supervisor.
   drain_request drain = {};
+  /// Starts the processes that host the ranks; none: this one hosts them all.
+  messages::agent_actor agent = {};
   std::shared_ptr<const message_path> messages = {};
 
   /// For a run that begins anew: nothing is left of another.
   void forget() {
     ledger = std::make_shared<runtime::step_ledger>();
     estates = std::make_shared<estate_registry>();
+    kept = std::make_shared<runtime::kept_states>();
     living = std::make_shared<living_registry>();
     watching = std::make_shared<viewer_registry>();
     lanes = std::make_shared<runtime::lane_board>();

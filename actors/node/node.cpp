@@ -1,6 +1,7 @@
 #include "actors/node/node.hpp"
 
 #include "actors/checkpointer/checkpointer.hpp"
+#include "actors/keeper/keeper.hpp"
 #include "actors/loader/loader.hpp"
 #include "actors/monitor/monitor.hpp"
 #include "actors/replica/replica.hpp"
@@ -110,6 +111,19 @@ caf::result<messages::loader_spawned> node_state::spawn(const messages::spawn_lo
                                           "loader");
 }
 
+caf::result<messages::keeper_spawned> node_state::spawn(const messages::spawn_keeper& x) {
+  if (auto refusal = admit(x))
+    return refusal;
+  auto& home = self_->home_system();
+  const auto job = context_->jobs->open(x.job);
+  keeps_for_ = x.process;
+  return answer<messages::keeper_spawned>(
+      context_->own_threads ? home.spawn<caf::detached>(keeper, x, job, context_, services_)
+                            : home.spawn(keeper, x, job, context_, services_),
+      kind::service,
+      "keeper");
+}
+
 caf::result<messages::checkpointer_spawned> node_state::spawn(
     const messages::spawn_checkpointer& x) {
   if (auto refusal = admit(x))
@@ -199,7 +213,8 @@ caf::result<messages::generation_ended> node_state::end(const messages::end_gene
   if (number_of(x.last) == 0)
     root_ = nullptr;  // a successor, whose predecessor's death we may not have heard of yet
   watch_root();
-  recovery_ = context_->jobs->open(x.job)->job.recovery;
+  job_ = context_->jobs->open(x.job);
+  recovery_ = job_->job.recovery;
   ended_ = std::max(ended_, x.last);
   if (generation_ <= x.last)
     release_generation();
@@ -248,12 +263,24 @@ void node_state::answer_if_ended() {
     answer.oldest = steps->first;
     answer.newest = steps->second;
   }
+  if (keeps_for_) {
+    const auto ranks = job_->placed();
+    answer.keeps_for = *keeps_for_;
+    answer.kept
+        = context_->kept->iterations(ranks.first_of(*keeps_for_), ranks.end_of(*keeps_for_));
+  }
   auto promise = std::move(ending_->promise);
   ending_.reset();
   promise.deliver(context_->messages->checked(self_->home_system(), std::move(answer)));
 }
 
-void node_state::shut_down() {
+// A supervisor of an older epoch has nothing to say.
+void node_state::shut_down(const messages::shut_down& x) {
+  if (epoch_of(x.generation) >= epoch_of(std::max(generation_, ended_)))
+    close();
+}
+
+void node_state::close() {
   closing_ = true;
   services_.cancel();
   release_generation();
@@ -278,7 +305,7 @@ void node_state::lose(const caf::down_msg& x) {
   if (root_ && root_.address() == x.source) {
     root_ = nullptr;
     if (!recovery_.on)
-      return shut_down();
+      return close();
     release_generation();  // a successor says what follows
     return answer_if_ended();
   }
@@ -294,6 +321,7 @@ messages::node_actor::behavior_type node(messages::node_actor::stateful_pointer<
   self->state.start(std::move(context));
   return {
       [self](const messages::spawn_loader& x) { return self->state.spawn(x); },
+      [self](const messages::spawn_keeper& x) { return self->state.spawn(x); },
       [self](const messages::spawn_checkpointer& x) { return self->state.spawn(x); },
       [self](const messages::spawn_monitor& x) { return self->state.spawn(x); },
       [self](const messages::spawn_viewer& x) { return self->state.spawn(x); },
@@ -302,7 +330,7 @@ messages::node_actor::behavior_type node(messages::node_actor::stateful_pointer<
       [self](const messages::end_generation& x) { return self->state.end(x); },
       [self](const messages::look_again& x) { self->state.look_again(x); },
       [self](const messages::all_restored& x) { self->state.close_restored(x); },
-      [self](messages::shut_down) { self->state.shut_down(); },
+      [self](const messages::shut_down& x) { self->state.shut_down(x); },
   };
 }
 

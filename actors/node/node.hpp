@@ -39,6 +39,7 @@ class node_state {
 
   void start(std::shared_ptr<const node_context> context);
   caf::result<messages::loader_spawned> spawn(const messages::spawn_loader& x);
+  caf::result<messages::keeper_spawned> spawn(const messages::spawn_keeper& x);
   caf::result<messages::checkpointer_spawned> spawn(const messages::spawn_checkpointer& x);
   caf::result<messages::monitor_spawned> spawn(const messages::spawn_monitor& x);
   caf::result<messages::viewer_spawned> spawn(const messages::spawn_viewer& x);
@@ -47,7 +48,7 @@ class node_state {
   caf::result<messages::generation_ended> end(const messages::end_generation& x);
   void look_again(const messages::look_again& x);
   void close_restored(const messages::all_restored& x);
-  void shut_down();
+  void shut_down(const messages::shut_down& x);
 
  private:
   enum class kind : std::uint8_t { rank, service };
@@ -67,6 +68,7 @@ class node_state {
   template <class Answer, class Handle>
   Answer answer(Handle spawned, kind what, std::string name);
   void lose(const caf::down_msg& x);
+  void close();
   void stop_next();
   /// Whether an actor is to end with the generations until `last`.
   bool ends_with(const spawned_actor& x, runtime::generation_id last) const;
@@ -74,6 +76,7 @@ class node_state {
 
   messages::node_actor::pointer self_;
   std::shared_ptr<const node_context> context_;
+  std::shared_ptr<const opened_job> job_;  ///< of the newest order to end
   runtime::recovery_settings recovery_;
   runtime::generation_id generation_ = {};
   runtime::generation_id ended_ = {};  ///< the last that was told to end
@@ -88,6 +91,7 @@ class node_state {
     caf::actor_clock::time_point deadline;
   };
   std::optional<ending> ending_;
+  std::optional<int> keeps_for_;  ///< the process whose ranks' states a keeper here keeps
   bool closing_ = false;
 };
 

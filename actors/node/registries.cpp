@@ -41,6 +41,13 @@ std::shared_ptr<runtime::rank_estate> estate_registry::renewed(int rank) {
   return of(rank);
 }
 
+std::shared_ptr<runtime::rank_estate> estate_registry::replaced(
+    int rank, std::shared_ptr<runtime::rank_estate> by) {
+  const std::lock_guard lock(mutex_);
+  left_behind_.erase(rank);
+  return estates_[rank] = std::move(by);
+}
+
 std::shared_ptr<runtime::rank_estate> estate_registry::gone_back(int rank,
                                                                  std::uint64_t iteration,
                                                                  runtime::stream& by) {

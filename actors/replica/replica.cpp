@@ -52,16 +52,22 @@ void replica_state::start(messages::spawn_replica told,
   for (int s = 0; s < stages(); ++s)
     context_->messages
         ->request(self_,
-                  told_.node,
+                  host_of(s).node,
                   caf::infinite,
                   messages::spawn_stage{.generation = told_.generation,
                                         .job = told_.job,
-                                        .source = told_.source,
+                                        .source = host_of(s).source,
                                         .replica = told_.replica,
                                         .pipeline_rank = s / told_.tensor_ranks,
                                         .tensor_rank = s % told_.tensor_ranks})
         .then([this, s](const messages::stage_spawned& x) { add(s, x.stage); },
               [](const caf::error&) { /* the node is dead or ends, and takes us with it */ });
+}
+
+int replica_state::process_of(int stage_index) const {
+  const auto job = context_->jobs->open(told_.job);
+  return job->placed().process_of(job->rank(
+      told_.replica, stage_index / told_.tensor_ranks, stage_index % told_.tensor_ranks));
 }
 
 void replica_state::add(int stage_index, const messages::stage_actor& stage) {
@@ -75,10 +81,13 @@ void replica_state::introduce() {
   const auto at = [&](int p, int t) { return stages_[std::size_t(p * told_.tensor_ranks + t)]; };
   for (int p = 0; p < told_.pipeline_ranks; ++p)
     for (int t = 0; t < told_.tensor_ranks; ++t) {
+      const int index = p * told_.tensor_ranks + t;
       messages::meet peers{.generation = told_.generation,
                            .replica = messages::replica_actor(self_),
-                           .loader = told_.loader,
-                           .checkpointer = told_.checkpointer};
+                           .loader = host_of(index).loader,
+                           .checkpointer = told_.checkpointer,
+                           .keeper = host_of(index).keeper,
+                           .holder = host_of(index).holder};
       for (int other = 0; other < told_.pipeline_ranks; ++other)
         peers.pipeline.push_back(at(other, t));
       for (int other = 0; other < told_.tensor_ranks; ++other)
@@ -129,9 +138,23 @@ void replica_state::receive(const messages::take_snapshot& x) {
   pass_down(x);
 }
 
+template <class Order>
+void replica_state::pass_to_process(const Order& x) {
+  if (x.generation != told_.generation)
+    return;
+  for (int s = 0; spawned_ == stages() && s < stages(); ++s)
+    if (process_of(s) == x.process)
+      context_->messages->send(self_, stages_[std::size_t(s)], x);
+}
+
 void replica_state::receive(const messages::use_loader& x) {
-  told_.loader = x.loader;
-  pass_down(x);
+  told_.processes[std::size_t(x.process)].loader = x.loader;
+  pass_to_process(x);
+}
+
+void replica_state::receive(const messages::use_keeper& x) {
+  told_.processes[std::size_t(x.process)].keeper = x.keeper;
+  pass_to_process(x);
 }
 
 void replica_state::receive(const messages::use_checkpointer& x) {
@@ -145,7 +168,7 @@ void replica_state::receive(const messages::ready& x) {
   ready_.push_back(x);
   if (ready_.size() < stages_.size())
     return;
-  come_to(moment::restore, runtime::next(told_.source.step));
+  come_to(moment::restore, runtime::next(told_.processes.front().source.step));
   messages::ready all{told_.generation, told_.replica, 0};
   for (const auto& part : ready_)
     all.parameters += part.parameters;
@@ -207,6 +230,7 @@ messages::replica_actor::behavior_type replica(
       [self](const messages::decision& x) { self->state.receive(x); },
       [self](const messages::take_snapshot& x) { self->state.receive(x); },
       [self](const messages::use_loader& x) { self->state.receive(x); },
+      [self](const messages::use_keeper& x) { self->state.receive(x); },
       [self](const messages::use_checkpointer& x) { self->state.receive(x); },
       [self](const messages::ready& x) { self->state.receive(x); },
       [self](const messages::vote& x) { self->state.receive(x); },

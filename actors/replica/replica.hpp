@@ -27,6 +27,7 @@ class replica_state {
   void receive(const messages::decision& x);
   void receive(const messages::take_snapshot& x);
   void receive(const messages::use_loader& x);
+  void receive(const messages::use_keeper& x);
   void receive(const messages::use_checkpointer& x);
   void receive(const messages::ready& x);
   void receive(const messages::vote& x);
@@ -35,8 +36,16 @@ class replica_state {
  private:
   /// Stages are counted pipeline rank first: pipeline_rank * tensor_ranks + tensor_rank.
   int stages() const { return told_.pipeline_ranks * told_.tensor_ranks; }
+  /// That hosts a stage.
+  int process_of(int stage_index) const;
+  const messages::hosting_process& host_of(int stage_index) const {
+    return told_.processes[std::size_t(process_of(stage_index))];
+  }
   template <class Order>
   void pass_down(const Order& x);
+  /// To those whom that process hosts and that have been told of each other.
+  template <class Order>
+  void pass_to_process(const Order& x);
   /// Where it may die, if that is planted.
   void come_to(runtime::moment_of_step at, runtime::step_id step) const;
   void add(int stage_index, const messages::stage_actor& stage);

@@ -1,5 +1,6 @@
 // How a stage comes to be and how it ends: its lanes, groups and worker.
 
+#include "actors/keeper/rank_states.hpp"
 #include "actors/stage/stage.hpp"
 #include "actors/stage/stage_context.hpp"
 #include "actors/support/guard.hpp"
@@ -132,7 +133,10 @@ void stage_state::meet(const messages::meet& peers) {
     return;
   come_to(moment::restore, runtime::next(told_.source.step));
   peers_ = peers;
-  build();
+  if (told_.source.tier == runtime::state_tier::keeper)
+    fetch_state();
+  else
+    build();
 }
 
 namespace {
@@ -159,7 +163,7 @@ void fill(stage_context& context,
     node.restore_saved(worker, step);
   if (!worker.estate())
     return;
-  if (source.tier == runtime::state_tier::estate)
+  if (source.tier == runtime::state_tier::estate || source.tier == runtime::state_tier::keeper)
     worker.bring_values();
   else
     worker.seal(step, worker.digests());
@@ -175,6 +179,26 @@ std::uint64_t step_to_go_back_to(const node_context& node,
       if (node.estates->of(rank)->holds(other))
         return other;
   return step;
+}
+
+/// What a rank begins with: a blank one where its state comes from elsewhere.
+std::shared_ptr<runtime::rank_estate> estate_for(
+    const node_context& node,
+    int mesh_rank,
+    const runtime::state_source& source,
+    const std::optional<messages::state_of_rank>& fetched,
+    const runtime::cancel_token& until,
+    runtime::stream& by) {
+  if (source.tier == runtime::state_tier::estate)
+    return node.estates->gone_back(mesh_rank, step_to_go_back_to(node, mesh_rank, source), by);
+  if (!fetched)
+    return node.estates->renewed(mesh_rank);
+  return node.estates->replaced(
+      mesh_rank,
+      runtime::rank_estate::made_of(redeemed(*node.transport, *fetched, {&by, until}),
+                                    value(source.step),
+                                    fmt::format("rank {}", mesh_rank),
+                                    by));
 }
 
 }  // namespace
@@ -208,6 +232,8 @@ void stage_state::build() {
        source = told_.source,
        mesh_rank = job_->rank(told_.replica, told_.pipeline_rank, told_.tensor_rank),
        who = "lane:" + where_,
+       fetched = std::move(fetched_),
+       token = groups_->token(),
        send_off,
        overlap = overlaps_gradients()](stage_context& context, runtime::stream& by) {
         node->faults->pass(who, value(source.step) + 1, moment::restore);
@@ -220,10 +246,7 @@ void stage_state::build() {
           groups.of_chunk[chunk][runtime::axis::data] = group.get();
         auto settings = runtime::settings_of(job->job, job->pipeline, rank);
         if (job->job.recovery.on)
-          settings.estate = source.tier == runtime::state_tier::estate
-                                ? node->estates->gone_back(
-                                    mesh_rank, step_to_go_back_to(*node, mesh_rank, source), by)
-                                : node->estates->renewed(mesh_rank);
+          settings.estate = estate_for(*node, mesh_rank, source, fetched, token, by);
         fill(context, std::move(settings), source, *node, mesh_rank, by, groups);
         context.parameters = context.worker->parameter_count();
         context.buckets = context.worker->buckets();
@@ -236,6 +259,8 @@ void stage_state::build() {
             self_,
             peers_.replica,
             messages::ready{told_.generation, told_.replica, context_->parameters});
+        stands_ = true;
+        give_to_keeper();
       });
 }
 

@@ -261,11 +261,12 @@ void stage_state::decide(const messages::decision& x) {
         result->own = std::move(state.own);
         result->copies = std::move(state.copies);
       },
-      [this, result, later] {
+      [this, result, later, skip = x.skip] {
         if (later)
           gather_parameters();
         come_to(moment::updated, result->step);
         node_->messages->send(self_, peers_.replica, *result);
+        give_to_keeper(skip);
         if (has(planted_bug::acknowledge_early))
           seal_late(result->step);
         come_to(moment::acknowledged, result->step);
@@ -311,7 +312,9 @@ messages::stage_actor::behavior_type stage(
       [self](const messages::ask_again& x) { self->state.ask_again(x); },
       [self](const messages::decision& x) { self->state.decide(x); },
       [self](const messages::take_snapshot& x) { self->state.take_snapshot(x); },
+      [self](const messages::kept_state& x) { self->state.receive(x); },
       [self](const messages::use_loader& x) { self->state.receive(x); },
+      [self](const messages::use_keeper& x) { self->state.receive(x); },
       [self](const messages::look_at_lanes& x) { self->state.look_at_lanes(x); },
       [self](const messages::use_checkpointer& x) { self->state.receive(x); },
       [self](const messages::lane_done& x) { self->state.finish(x); },

@@ -66,7 +66,9 @@ class stage_state {
   void ask_again(const messages::ask_again& x);
   void decide(const messages::decision& x);
   void take_snapshot(const messages::take_snapshot& x);
+  void receive(const messages::kept_state& x);
   void receive(const messages::use_loader& x);
+  void receive(const messages::use_keeper& x);
   void look_at_lanes(const messages::look_at_lanes& x);
   void receive(const messages::use_checkpointer& x);
   void finish(const messages::lane_done& x);
@@ -167,6 +169,10 @@ class stage_state {
   void join_groups();
   runtime::lane_settings settings_of_lane(const std::string& called) const;
   void build();
+  /// Asks a keeper for the state to begin with.
+  void fetch_state();
+  /// The newest state, or that it is the one before.
+  void give_to_keeper(bool unchanged = false);
   void expect_buckets();
   void gather_parameters();
   void seal_late(runtime::step_id step);
@@ -202,6 +208,9 @@ class stage_state {
   /// Batches that were asked for and have not come.
   std::map<messages::pass_id, messages::request_batch> awaited_;
   std::vector<runtime::ticket> snapshot_;  ///< the newest, of this rank
+  bool stands_ = false;                    ///< its worker is built
+  std::vector<runtime::ticket> given_;     ///< to the keeper, the newest
+  std::optional<messages::state_of_rank> fetched_;  ///< to begin with
   std::optional<progress> now_;
   runtime::step_id step_ = {};   ///< the newest that has begun
   runtime::step_id voted_ = {};  ///< the newest training step that we have voted for

@@ -6,27 +6,65 @@
 
 namespace troupe::actors {
 
+using runtime::state_source;
 using runtime::state_tier;
+
+state_tier order_form::tier() const {
+  const auto distance = [](const state_source& x) {
+    switch (x.tier) {
+      case state_tier::estate:
+        return 0;
+      case state_tier::keeper:
+        return 1;
+      case state_tier::disk:
+        return 2;
+      default:
+        return 3;
+    }
+  };
+  return std::max_element(sources.begin(),
+                          sources.end(),
+                          [&](const auto& a, const auto& b) { return distance(a) < distance(b); })
+      ->tier;
+}
 
 membership::membership(restart_limits limits,
                        std::uint32_t epoch,
-                       std::uint64_t step,
-                       std::vector<runtime::restart> before)
+                       std::uint64_t start,
+                       std::vector<runtime::restart> before,
+                       int processes)
     : limits_(limits),
+      restarts_(limits, std::move(before)),
       generation_(runtime::make_generation(epoch, 1)),
-      start_(step),
-      kept_(step),
-      furthest_(step),
-      restarts_(std::move(before)),
-      taken_(restarts_.size()) {}
+      processes_(std::size_t(processes)),
+      start_(start),
+      kept_(start),
+      furthest_(start) {}
 
 membership::orders membership::begin() {
-  if (runtime::epoch_of(generation_) == 0) {
-    phase_ = phase::forming;
-    return {order_form{generation_, {state_tier::start, runtime::step_id(start_)}}};
-  }
-  phase_ = phase::ending;  // what an older epoch left; its last generation is not known here
-  return {order_end{runtime::generation_id(runtime::value(generation_) - 1)}};
+  phase_ = phase::ending;
+  if (processes_.size() == 1)
+    return stands(0, 0, runtime::epoch_of(generation_) > 0, 0);
+  orders out;
+  for (int p = 0; p < int(processes_.size()); ++p)
+    out.emplace_back(order_start{p});
+  return out;
+}
+
+membership::orders membership::stands(int process,
+                                      std::uint32_t incarnation,
+                                      bool lived,
+                                      std::uint64_t now_ns) {
+  auto& at = processes_[std::size_t(process)];
+  if (phase_ == phase::stopped || at.stands || incarnation < at.incarnation)
+    return {};  // MEMBER-2
+  at.stands = true;
+  at.incarnation = incarnation;
+  at.remains.reset();
+  if (lived)  // it answers when nobody is left there
+    return {order_end{newest_formed(), process}};
+  at.remains.emplace();
+  return form_if_all_ended(now_ns);
 }
 
 void membership::ready(runtime::generation_id generation) {
@@ -39,48 +77,56 @@ void membership::kept(std::uint64_t step) {
   furthest_ = std::max(furthest_, kept_);
 }
 
-void membership::count(const member_death& x, std::uint64_t now_ns) {
-  restarts_.push_back({now_ns, x.who, furthest_ + 1});
-}
-
-int membership::without_progress() const {
-  int out = 0;
-  for (auto at = restarts_.rbegin(); at != restarts_.rend(); ++at) {
-    if (at->step == 0)
-      continue;  // a monitor's
-    if (at->step != furthest_ + 1)
-      break;
-    ++out;
-  }
-  return out;
-}
-
 // MEMBER-5.
 std::optional<order_stop> membership::stop_if_too_many(const member_death& x,
                                                        std::uint64_t now_ns) {
   if (!limits_.on)
     return order_stop{x.why, x.refused};
-  count(x, now_ns);
-  const auto in_window
-      = std::count_if(restarts_.begin(), restarts_.end(), [&](const runtime::restart& r) {
-          return r.step > 0 && r.at_ns + limits_.window_ns >= now_ns;
-        });
-  if (without_progress() >= limits_.without_progress)
-    return order_stop{
-        fmt::format("{}; it is the death number {} in a row at step {}, so it is no accident",
-                    x.why,
-                    without_progress(),
-                    furthest_ + 1),
-        x.refused};
-  if (in_window > limits_.most)
-    return order_stop{fmt::format("{}; {} restarts within {:.0f} s are more than "
-                                  "`recovery.max_restarts` {}",
-                                  x.why,
-                                  in_window,
-                                  double(limits_.window_ns) / 1e9,
-                                  limits_.most),
-                      x.refused};
+  if (auto why = restarts_.add(x.who, x.why, furthest_ + 1, now_ns))
+    return order_stop{std::move(*why), x.refused};
   return std::nullopt;
+}
+
+membership::orders membership::end_all() {
+  phase_ = phase::ending;
+  orders out;
+  for (int p = 0; p < int(processes_.size()); ++p) {
+    auto& at = processes_[std::size_t(p)];
+    if (!at.stands)
+      continue;
+    at.remains.reset();
+    out.emplace_back(order_end{generation_, p});
+  }
+  return out;
+}
+
+membership::orders membership::lost(int process,
+                                    std::uint32_t incarnation,
+                                    const std::string& why,
+                                    std::uint64_t now_ns) {
+  auto& at = processes_[std::size_t(process)];
+  if (phase_ == phase::stopped || !at.stands || incarnation != at.incarnation)
+    return {};  // MEMBER-2
+  at.stands = false;
+  at.remains.emplace();  // whoever was there is gone, with all that they had
+  const member_death death{.generation = generation_,
+                           .role = member_role::rank,
+                           .who = fmt::format("process:{}", process),
+                           .why = why};
+  if (!limits_.on) {
+    phase_ = phase::stopped;
+    return {order_stop{why}};
+  }
+  const bool ends_generation = phase_ != phase::ending;
+  if (ends_generation || (cause_ && death.cause < cause_->cause)) {
+    cause_ = death;  // MEMBER-4
+  } else if (auto stop = stop_if_too_many(death, now_ns)) {
+    phase_ = phase::stopped;
+    return {std::move(*stop)};
+  }
+  auto out = ends_generation ? end_all() : orders{};
+  out.emplace_back(order_start{process});
+  return out;
 }
 
 membership::orders membership::lost(const member_death& x, std::uint64_t now_ns) {
@@ -103,79 +149,96 @@ membership::orders membership::lost(const member_death& x, std::uint64_t now_ns)
       phase_ = phase::stopped;
       return {order_stop{x.why, x.refused}};
     }
-    phase_ = phase::ending;
-    return {order_end{generation_}};
+    return end_all();
   }
+  if (!stands(x.process))
+    return {};  // another comes with the next process
   if (x.cause == death_cause::cancelled) {
     // It was ended: with its node, whose own death counts and comes.
     if (!limits_.on)
       return {};
-    return {order_replace{x.role}};
+    return {order_replace{x.role, x.process}};
   }
   if (x.role == member_role::monitor && limits_.on) {
-    // A log that cannot be kept ends no training.
-    const auto same
-        = std::count_if(restarts_.begin(), restarts_.end(), [&](const runtime::restart& r) {
-            return r.who == x.who && r.at_ns + limits_.window_ns >= now_ns;
-          });
-    restarts_.push_back({now_ns, x.who, 0});
-    if (same + 1 >= limits_.without_progress)
+    if (restarts_.forgoes(x.who, now_ns))
       return {order_forgo{x.role}};
-    return {order_replace{x.role}};
+    return {order_replace{x.role, x.process}};
   }
   if (auto stop = stop_if_too_many(x, now_ns)) {
     phase_ = phase::stopped;
     return {std::move(*stop)};
   }
-  return {order_replace{x.role}};
+  return {order_replace{x.role, x.process}};
 }
 
-std::optional<order_form> membership::source_of(const std::vector<generation_remains>& remains,
-                                                std::optional<std::uint64_t> saved) const {
-  const bool has_kept
-      = !remains.empty() && std::all_of(remains.begin(), remains.end(), [&](const auto& x) {
-          return x.newest && x.oldest && *x.oldest <= kept_ && kept_ <= *x.newest;
-        });
-  const auto next = runtime::next(generation_);
+std::vector<state_source> membership::all_from(state_tier tier, std::uint64_t step) const {
+  return std::vector<state_source>(processes_.size(), {tier, runtime::step_id(step)});
+}
+
+std::vector<state_source> membership::found(std::uint64_t step) const {
+  std::vector<state_source> out;
+  for (int p = 0; p < int(processes_.size()); ++p) {
+    const auto& own = *processes_[std::size_t(p)].remains;
+    if (own.newest && own.oldest && *own.oldest <= step && step <= *own.newest) {
+      out.push_back({state_tier::estate, runtime::step_id(step)});
+      continue;
+    }
+    const auto keeper = std::find_if(processes_.begin(), processes_.end(), [&](const auto& other) {
+      const auto of = other.remains->kept.find(p);
+      return of != other.remains->kept.end()
+             && std::find(of->second.begin(), of->second.end(), step) != of->second.end();
+    });
+    if (keeper == processes_.end())
+      return {};
+    out.push_back({state_tier::keeper,
+                   runtime::step_id(step),
+                   std::int32_t(keeper - processes_.begin())});
+  }
+  return out;
+}
+
+// MEMBER-3. A successor knows what was committed, of which the newest step may not be kept yet.
+std::vector<state_source> membership::sources() const {
+  auto near = found(kept_);
+  if (near.empty() && !formed_ && kept_ > start_)
+    near = found(kept_ - 1);
   // What strikes again and again may lie in what was kept.
-  const bool older = without_progress() >= limits_.without_progress - 1;
-  if (has_kept && !older)
-    return order_form{next, {state_tier::estate, runtime::step_id(kept_)}};
-  if (saved)
-    return order_form{next, {state_tier::disk, runtime::step_id(*saved)}};
-  if (has_kept)
-    return order_form{next, {state_tier::estate, runtime::step_id(kept_)}};
-  return order_form{next, {state_tier::start, runtime::step_id(start_)}};
+  const bool older = restarts_.is_last(furthest_ + 1);
+  if (!near.empty() && !older)
+    return near;
+  if (saved_)
+    return all_from(state_tier::disk, *saved_);
+  return near.empty() ? all_from(state_tier::start, start_) : near;
 }
 
-// MEMBER-1: only here is a generation formed that follows another.
-membership::orders membership::ended(runtime::generation_id generation,
-                                     const std::vector<generation_remains>& remains,
-                                     std::optional<std::uint64_t> saved,
-                                     std::uint64_t now_ns) {
-  const bool of_older_epoch
-      = generation == runtime::make_generation(runtime::epoch_of(generation_), 0);
-  if (phase_ != phase::ending || (generation != generation_ && !of_older_epoch))
-    return {};  // MEMBER-1
+// MEMBER-1: only here is a generation formed.
+membership::orders membership::form_if_all_ended(std::uint64_t now_ns) {
+  for (const auto& x : processes_)
+    if (phase_ != phase::ending || !x.stands || !x.remains)
+      return {};
   if (cause_)
     if (auto stop = stop_if_too_many(*cause_, now_ns)) {
       phase_ = phase::stopped;
       return {std::move(*stop)};
     }
-  auto form = *source_of(remains, saved);
-  if (of_older_epoch)
-    form.generation = generation_;  // nobody was of it yet
-  generation_ = form.generation;
-  kept_ = runtime::value(form.source.step);
+  auto from = sources();
+  if (std::exchange(formed_, true))
+    generation_ = runtime::next(generation_);
+  kept_ = runtime::value(from.front().step);
   phase_ = phase::forming;
   cause_.reset();
-  return {std::move(form)};
+  return {order_form{generation_, std::move(from)}};
 }
 
-std::vector<runtime::restart> membership::take_restarts() {
-  std::vector<runtime::restart> out(restarts_.begin() + std::ptrdiff_t(taken_), restarts_.end());
-  taken_ = restarts_.size();
-  return out;
+membership::orders membership::ended(runtime::generation_id generation,
+                                     int process,
+                                     generation_remains remains,
+                                     std::uint64_t now_ns) {
+  auto& at = processes_[std::size_t(process)];
+  if (phase_ != phase::ending || generation != newest_formed() || !at.stands || at.remains)
+    return {};  // MEMBER-1
+  at.remains = std::move(remains);
+  return form_if_all_ended(now_ns);
 }
 
 }  // namespace troupe::actors

@@ -3,11 +3,14 @@
 //   (state, event) -> (state, orders)
 //
 // It knows no actor, thread or clock: it is told what happened and when, and says what is to be
-// done. docs/protocol/membership.md draws it. A generation is the set of ranks that work together;
-// loader, checkpointer and monitor serve all generations of a run.
+// done. docs/protocol/membership.md draws it. A generation is the set of ranks that work together,
+// in one process or several; loader, keeper, checkpointer and monitor serve all generations of a
+// run.
 //
-//   MEMBER-1  A generation is formed only when all that came before it have ended.
-//   MEMBER-2  What was of an older generation, a death included, changes nothing in a newer one.
+//   MEMBER-1  A generation is formed only when all that came before it have ended, and every
+//             process stands that is to host ranks.
+//   MEMBER-2  What was of an older generation, or of an older incarnation of a process, a death
+//             included, changes nothing in a newer one.
 //   MEMBER-3  The run goes back to the newest step that everybody has kept, or to an older tier,
 //             never forward.
 //   MEMBER-4  The first cause is told, whatever died of it and in whatever order that is heard.
@@ -15,11 +18,12 @@
 
 #pragma once
 
+#include "actors/supervisor/restart_limits.hpp"
 #include "runtime/core/ids.hpp"
 #include "runtime/core/state_source.hpp"
-#include "runtime/trainer/step_ledger.hpp"
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <variant>
@@ -27,20 +31,11 @@
 
 namespace troupe::actors {
 
-/// How often somebody may be replaced.
-struct restart_limits {
-  bool on = false;  ///< nobody is, else
-  int most = 10;    ///< within the window
-  std::uint64_t window_ns = 3'600'000'000'000;
-  /// Deaths in a row without a step more committed: the last but one goes back to an older tier,
-  /// the last ends the run, because what strikes each time is no accident.
-  int without_progress = 4;
-};
-
 /// Whose death it is.
 enum class member_role : std::uint8_t {
   rank,  ///< of a generation: a replica, or a stage or lane of it
   loader,
+  keeper,
   checkpointer,
   monitor,
 };
@@ -59,6 +54,7 @@ struct member_death {
   death_cause cause = {};
   bool refused = false;  ///< by the user's input or the system; else we failed
   std::string why;       ///< with the names of those who passed it on
+  int process = 0;       ///< whose ranks a loader serves, or a keeper keeps
 };
 
 /// What is left of an ended generation: of one process.
@@ -67,22 +63,36 @@ struct generation_remains {
   std::optional<std::uint64_t> newest = {};
   /// The oldest of those.
   std::optional<std::uint64_t> oldest = {};
+  /// What it keeps of other processes: the steps of which it has the states of all their ranks.
+  std::map<int, std::vector<std::uint64_t>> kept = {};
 };
 
-/// End this generation and all before it, and answer with `ended`.
+/// Start a process of this number, or find the one that lives; answer with `stands`.
+struct order_start {
+  int process = 0;
+  friend bool operator==(const order_start&, const order_start&) = default;
+};
+/// End this generation and all before it, in this process; answer with `ended`.
 struct order_end {
   runtime::generation_id last = {};
+  int process = 0;
   friend bool operator==(const order_end&, const order_end&) = default;
 };
-/// Spawn all ranks, with the state after this step; answer with `ready`.
+/// Spawn all ranks, each process's with the state of its source, all after the same step; answer
+/// with `ready`.
 struct order_form {
   runtime::generation_id generation = {};
-  runtime::state_source source = {};
+  std::vector<runtime::state_source> sources = {};
+
+  runtime::step_id step() const { return sources.front().step; }
+  /// The farthest that somebody's state comes from.
+  runtime::state_tier tier() const;
   friend bool operator==(const order_form&, const order_form&) = default;
 };
-/// Spawn this service again.
+/// Spawn this service again: the loader or keeper of that process's ranks.
 struct order_replace {
   member_role role = {};
+  int process = 0;
   friend bool operator==(const order_replace&, const order_replace&) = default;
 };
 /// Go on without this service.
@@ -96,65 +106,94 @@ struct order_stop {
   bool refused = false;
   friend bool operator==(const order_stop&, const order_stop&) = default;
 };
-using membership_order
-    = std::variant<order_end, order_form, order_replace, order_forgo, order_stop>;
+using membership_order = std::
+    variant<order_start, order_end, order_form, order_replace, order_forgo, order_stop>;
 
 class membership {
  public:
   enum class phase : std::uint8_t {
     forming,  ///< ranks are being built
     running,
-    ending,  ///< those of the generation are being stopped
+    ending,  ///< those of the generation are being stopped, and processes started
     stopped,
   };
   using orders = std::vector<membership_order>;
 
-  /// The first supervisor of a run forms the first generation at once. A successor (`epoch` > 0)
-  /// first ends what the one before it has left. `step`: the newest that everybody has kept.
+  /// The first supervisor of a run forms the first generation as soon as all processes stand. A
+  /// successor (`epoch` > 0) first ends what the one before it has left, and is told the newest
+  /// committed step by `kept`. `start`: the step that the run began after. `processes` that host
+  /// ranks; one is this process itself, and always stands.
   membership(restart_limits limits,
              std::uint32_t epoch,
-             std::uint64_t step,
-             std::vector<runtime::restart> before = {});
+             std::uint64_t start,
+             std::vector<runtime::restart> before = {},
+             int processes = 1);
 
   orders begin();
+  /// A process has come; or it had been there, and may have ranks of older generations.
+  orders stands(int process, std::uint32_t incarnation, bool lived, std::uint64_t now_ns);
+  /// It is gone, and all that it hosted. `now_ns`: by a steady clock.
+  orders lost(int process,
+              std::uint32_t incarnation,
+              const std::string& why,
+              std::uint64_t now_ns);
   /// All ranks of the generation stand, with the state that they were to have.
   void ready(runtime::generation_id generation);
-  /// `now_ns`: by a steady clock.
   orders lost(const member_death& x, std::uint64_t now_ns);
-  /// Everybody of the generation is gone. `remains`: of each process. `saved`: the newest
-  /// checkpoint on the disk, if any.
+  /// Everybody of the generation is gone from this process.
   orders ended(runtime::generation_id generation,
-               const std::vector<generation_remains>& remains,
-               std::optional<std::uint64_t> saved,
+               int process,
+               generation_remains remains,
                std::uint64_t now_ns);
   /// Everybody has kept the state after this step: nobody needs an older one.
   void kept(std::uint64_t step);
+  /// It is on the disk, the newest there.
+  void saved(std::optional<std::uint64_t> step) { saved_ = step; }
   /// The run ends by itself; what dies from now on changes nothing.
   void close() { phase_ = phase::stopped; }
 
   phase now() const { return phase_; }
   runtime::generation_id generation() const { return generation_; }
   std::uint64_t kept() const { return kept_; }
+  bool stands(int process) const { return processes_[std::size_t(process)].stands; }
+  /// Of the process that stands there, or stood last.
+  std::uint32_t incarnation(int process) const {
+    return processes_[std::size_t(process)].incarnation;
+  }
   /// Who died first of the generation that is being ended; nothing: nobody.
   const std::optional<member_death>& cause() const { return cause_; }
-  std::vector<runtime::restart> take_restarts();  ///< new since last asked
+  std::vector<runtime::restart> take_restarts() { return restarts_.take_new(); }
 
  private:
-  orders end(std::uint64_t now_ns);
+  struct hosting {
+    bool stands = false;
+    std::uint32_t incarnation = 0;
+    /// Nothing is left there of the generation that is being ended but this.
+    std::optional<generation_remains> remains = {};
+  };
+
+  orders end_all();
+  orders form_if_all_ended(std::uint64_t now_ns);
+  /// The last generation that is to end before the next one is formed.
+  runtime::generation_id newest_formed() const {
+    return formed_ ? generation_ : runtime::generation_id(runtime::value(generation_) - 1);
+  }
   std::optional<order_stop> stop_if_too_many(const member_death& x, std::uint64_t now_ns);
-  void count(const member_death& x, std::uint64_t now_ns);
-  int without_progress() const;
-  std::optional<order_form> source_of(const std::vector<generation_remains>& remains,
-                                      std::optional<std::uint64_t> saved) const;
+  /// Where each process finds the states of its ranks after a step; empty: not everybody does.
+  std::vector<runtime::state_source> found(std::uint64_t step) const;
+  std::vector<runtime::state_source> sources() const;
+  std::vector<runtime::state_source> all_from(runtime::state_tier tier, std::uint64_t step) const;
 
   restart_limits limits_;
+  restart_counter restarts_;
   phase phase_ = phase::forming;
   runtime::generation_id generation_ = {};
+  bool formed_ = false;  ///< somebody is, or was, of it
+  std::vector<hosting> processes_;
+  std::optional<std::uint64_t> saved_;
   std::uint64_t start_, kept_;
   std::uint64_t furthest_;  ///< step that was ever kept: progress is beyond it
   std::optional<member_death> cause_;
-  std::vector<runtime::restart> restarts_;
-  std::size_t taken_ = 0;
 };
 
 }  // namespace troupe::actors

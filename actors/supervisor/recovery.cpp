@@ -4,7 +4,9 @@
 #include "actors/support/guard.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
+#include "runtime/layout/process_map.hpp"
 
+#include <caf/exit_reason.hpp>
 #include <caf/system_messages.hpp>
 
 #include <algorithm>
@@ -25,6 +27,8 @@ std::string_view name_of(runtime::state_tier x) {
   switch (x) {
     case runtime::state_tier::estate:
       return "estate";
+    case runtime::state_tier::keeper:
+      return "keeper";
     case runtime::state_tier::disk:
       return "disk";
     default:
@@ -37,6 +41,10 @@ std::string_view name_of(runtime::state_tier x) {
 void supervisor_state::carry_out(membership::orders orders) {
   for (const auto& restart : members_->take_restarts())
     context_->ledger->add(restart);
+  if (members_->now() == membership::phase::ending && !orders.empty()) {
+    forget_step();
+    abandon_save();
+  }
   for (const auto& one : orders)
     std::visit([this](const auto& x) { carry_out(x); }, one);
 }
@@ -46,6 +54,9 @@ void supervisor_state::forget_step() {
   begun_ = false;
   ready_ = 0;
   decided_ = false;
+  waits_to_decide_ = false;
+  kept_by_.clear();
+  forming_.reset();
   now_.reset();
   votes_.clear();
   applied_.clear();
@@ -56,29 +67,92 @@ void supervisor_state::forget_step() {
   concluding_ = false;
   replicas_.clear();
   if (context_->bug != planted_bug::accept_late_death)
-    std::erase_if(watched_, [](const auto& x) { return x.role == member_role::rank; });
+    std::erase_if(watched_, [](const auto& x) {
+      return x.where.role == member_role::rank;
+    });
+}
+
+void supervisor_state::carry_out(const order_start& x) {
+  context_->messages->send(
+      self_, context_->agent, messages::start_process{generation(), x.process, self_});
+}
+
+void supervisor_state::receive(const messages::process_started& x) {
+  if (members_->now() == membership::phase::stopped
+      || epoch_of(x.generation) != epoch_of(generation()) || members_->stands(x.process)
+      || (x.node && x.incarnation < members_->incarnation(x.process)))
+    return;  // MEMBER-2
+  if (!x.refusal.empty())
+    return end(2, x.refusal);
+  auto& at = processes_[std::size_t(x.process)];
+  at.node = x.node;
+  at.host = x.host;
+  context_->messages->monitor(self_, at.node);
+  // Who keeps whose states is settled when all are there, for the run.
+  if (keeps()
+      && std::all_of(
+          processes_.begin(), processes_.end(), [](const auto& one) { return bool(one.node); })
+      && processes_.front().kept_in == home) {
+    std::vector<std::string> hosts;
+    for (const auto& one : processes_)
+      hosts.push_back(one.host);
+    const auto keepers = runtime::keepers_of(hosts);
+    for (std::size_t p = 0; p < processes_.size(); ++p)
+      processes_[p].kept_in = keepers[p];
+  }
+  carry_out(members_->stands(x.process, x.incarnation, x.lived, clock_ns()));
+}
+
+void supervisor_state::receive(const messages::process_died& x) {
+  if (epoch_of(x.generation) == epoch_of(generation()))
+    lose_process(x.process, x.incarnation, fmt::format("process:{}: {}", x.process, x.how));
+}
+
+// Whoever lived there is forgotten with it.
+void supervisor_state::lose_process(int process,
+                                    std::uint32_t incarnation,
+                                    const std::string& why) {
+  if (!members_->stands(process) || members_->incarnation(process) != incarnation || shut_down_)
+    return;
+  auto orders = members_->lost(process, incarnation, why, clock_ns());
+  auto& at = processes_[std::size_t(process)];
+  at.node = nullptr;
+  at.loader = nullptr;
+  for (auto& x : processes_)
+    if (x.kept_in == process)
+      x.keeper = nullptr;
+  std::erase_if(watched_, [&](const auto& x) { return x.where.lives_in == process; });
+  std::erase_if(expected_, [&](const auto& x) { return x.second == process; });
+  if (members_->cause())
+    note_loss(*members_->cause());
+  carry_out(std::move(orders));
 }
 
 void supervisor_state::carry_out(const order_end& x) {
-  forget_step();
-  abandon_save();
-  context_->messages->request(self_, node_, caf::infinite, messages::end_generation{x.last, told_})
+  const auto incarnation = members_->incarnation(x.process);
+  const auto& node = host_of(x.process) == home ? node_ : processes_[std::size_t(x.process)].node;
+  context_->messages->request(self_, node, caf::infinite, messages::end_generation{x.last, told_})
       .then(
-          [this](const messages::generation_ended& gone) {
+          [this, p = x.process, incarnation](const messages::generation_ended& gone) {
+            if (members_->incarnation(p) != incarnation)
+              return;  // MEMBER-2
             for (const auto& who : gone.hung)
               runtime::log_warning(
                   "{} did not end within `recovery.suspicion` {} s and is left behind; its "
                   "successor works on a copy of its state",
                   who,
                   job_->job.recovery.suspicion);
+            const auto ranks = job_->placed();
             generation_remains remains;
             // A rank that never stood has no state to go back to.
-            if (gone.has_state && gone.ranks == job_->mesh.size()) {
+            if (gone.has_state && gone.ranks == ranks.end_of(p) - ranks.first_of(p)) {
               remains.oldest = gone.oldest;
               remains.newest = gone.newest;
             }
-            carry_out(members_->ended(
-                gone.last, {remains}, context_->ledger->newest_saved(), clock_ns()));
+            if (gone.keeps_for >= 0)
+              remains.kept.emplace(gone.keeps_for, gone.kept);
+            members_->saved(context_->ledger->newest_saved());
+            carry_out(members_->ended(gone.last, p, std::move(remains), clock_ns()));
           },
           [this](const caf::error& reason) { refuse(reason); });
 }
@@ -100,7 +174,7 @@ void supervisor_state::receive(const messages::abandoned& x) {
 }
 
 void supervisor_state::carry_out(const order_form& x) {
-  const auto step = value(x.source.step);
+  const auto step = value(x.step());
   if (const auto at = context_->ledger->position(step))
     at_ = *at;
   else
@@ -113,161 +187,31 @@ void supervisor_state::carry_out(const order_form& x) {
   spawn_ranks_if_served();
 }
 
-// Replicas are told of the loader and the checkpointer.
-void supervisor_state::spawn_ranks_if_served() {
-  if (!forming_ || !loader_ || !checkpointer_ || ranks_asked_for_
-      || members_->now() != membership::phase::forming)
-    return;
-  ranks_asked_for_ = true;
-  told_loader_ = loader_;
-  told_checkpointer_ = checkpointer_;
-  spawn_replicas(forming_->source);
-}
-
-void supervisor_state::tell_of_services() {
-  if (loader_ && told_loader_ != loader_)
-    tell_replicas(messages::use_loader{generation(), told_loader_ = loader_});
-  if (checkpointer_ && told_checkpointer_ != checkpointer_)
-    tell_replicas(messages::use_checkpointer{generation(), told_checkpointer_ = checkpointer_});
-}
-
-void supervisor_state::spawn_services() {
-  spawn_viewers();
-  if (!monitor_ && !without_monitor_)
-    spawn_monitor();
-  if (!loader_)
-    spawn_loader();
-  if (!checkpointer_)
-    spawn_checkpointer();
-}
-
-template <class Handle>
-void supervisor_state::watch(const char* called, member_role role, const Handle& actor) {
-  context_->messages->monitor(self_, actor);
-  watched_.push_back({called, role, generation(), actor.address()});
-}
-
-// The node answers in the order in which it was asked.
-template <class Answer, class Request, class Keep>
-void supervisor_state::spawn(Request what, const char* called, member_role role, Keep keep) {
-  ++expected_;
-  context_->messages->request(self_, node_, caf::infinite, std::move(what))
-      .then(
-          [this, called, role, keep, of = what.generation](const Answer& x) {
-            --expected_;
-            if (role == member_role::rank && of != generation())
-              return;  // it has ended meanwhile, and whom it spawned ends with it
-            watch(called, role, keep(x));
-            begin_when_ready();
-          },
-          [this](const caf::error& reason) {
-            --expected_;
-            refuse(reason);
-          });
-}
-
-void supervisor_state::spawn_monitor() {
-  spawn<messages::monitor_spawned>(
-      messages::spawn_monitor{generation(), told_},
-      "monitor",
-      member_role::monitor,
-      [this](const messages::monitor_spawned& x) {
-        monitor_ = x.monitor;
-        // Facts that the one before may not have written; known ones are ignored.
-        for (auto& [number, fact] : context_->ledger->facts()) {
-          const auto resend = [this, n = number](auto what) {
-            what.fact = n;
-            context_->messages->send_at_once(self_, monitor_, what);
-          };
-          if (const auto* a = std::get_if<runtime::step_report>(&fact))
-            resend(messages::committed{*a, {}, 0});
-          else if (const auto* b = std::get_if<runtime::validation_report>(&fact))
-            resend(messages::validated{*b});
-          else
-            resend(messages::happened{std::get<runtime::run_event>(fact)});
-        }
-        if (concluding_) {
-          concluding_ = false;
-          finish();
-        }
-        return monitor_;
-      });
-}
-
-void supervisor_state::spawn_loader() {
-  spawn<messages::loader_spawned>(messages::spawn_loader{generation(), told_},
-                                  "loader",
-                                  member_role::loader,
-                                  [this](const messages::loader_spawned& x) {
-                                    loader_ = x.loader;
-                                    spawn_ranks_if_served();
-                                    if (begun_)
-                                      tell_of_services();
-                                    return loader_;
-                                  });
-}
-
-void supervisor_state::spawn_checkpointer() {
-  spawn<messages::checkpointer_spawned>(messages::spawn_checkpointer{generation(), told_, self_},
-                                        "checkpointer",
-                                        member_role::checkpointer,
-                                        [this](const messages::checkpointer_spawned& x) {
-                                          checkpointer_ = x.checkpointer;
-                                          spawn_ranks_if_served();
-                                          if (begun_) {
-                                            tell_of_services();
-                                            proceed();
-                                          }
-                                          return checkpointer_;
-                                        });
-}
-
-// They watch, and end nothing: only their coming is waited for.
-void supervisor_state::spawn_viewers() {
-  if (!viewers_.empty())
-    return;
-  for (const auto& viewer : told_.viewers) {
-    ++expected_;
-    context_->messages
-        ->request(
-            self_, node_, caf::infinite, messages::spawn_viewer{generation(), told_, viewer, self_})
-        .then(
-            [this](const messages::viewer_spawned& x) {
-              self_->monitor(viewers_.emplace_back(x.viewer));
-              --expected_;
-              begin_when_ready();
-            },
-            [this](const caf::error& reason) {
-              --expected_;
-              refuse(reason);
-            });
-  }
-}
-
-void supervisor_state::spawn_replicas(const runtime::state_source& source) {
-  for (int r = 0; r < job_->replicas(); ++r)
-    spawn<messages::replica_spawned>(
-        messages::spawn_replica{.generation = generation(),
-                                .job = told_,
-                                .source = source,
-                                .replica = r,
-                                .pipeline_ranks = job_->pipeline_ranks(),
-                                .tensor_ranks = job_->tensor_ranks(),
-                                .node = node_,
-                                .supervisor = self_,
-                                .loader = loader_,
-                                .checkpointer = checkpointer_},
-        "replica",
-        member_role::rank,
-        [this, r](const messages::replica_spawned& x) {
-          return replicas_[std::size_t(r)] = x.replica;
-        });
-}
-
 // A node that is dead or ends tells why by its own end.
 void supervisor_state::refuse(const caf::error& reason) {
   if (is(reason, messages::ec::refused) || is(reason, messages::ec::protocol_violated))
     end(is(reason, messages::ec::refused) ? 2 : 3, messages::text_of(reason));
+}
+
+bool supervisor_state::is_kept(std::uint64_t step) const {
+  if (!keeps() || context_->bug == planted_bug::decide_before_keepers)
+    return true;
+  for (int p = 0; p < int(processes_.size()); ++p)
+    if (const auto found = kept_by_.find(p); found == kept_by_.end() || found->second < step)
+      return false;
+  return true;
+}
+
+void supervisor_state::receive(const messages::kept& x) {
+  if (x.generation != generation())
+    return;
+  auto& newest = kept_by_[x.process];
+  newest = std::max(newest, value(x.step));
+  if (!is_kept(at_.iteration))
+    return;
+  members_->kept(at_.iteration);
+  if (std::exchange(waits_to_decide_, false))
+    decide();
 }
 
 void supervisor_state::receive(const messages::ready& x) {
@@ -280,11 +224,15 @@ void supervisor_state::receive(const messages::ready& x) {
 }
 
 void supervisor_state::begin_when_ready() {
-  if (expected_ > 0 || abandoning_ || members_->now() != membership::phase::running
+  if (!expected_.empty() || abandoning_ || members_->now() != membership::phase::running
       || std::exchange(begun_, true))
     return;
   come_to(runtime::moment_of_step::restore, at_.iteration + 1);
-  context_->messages->send(self_, node_, messages::all_restored{generation()});
+  if (processes_.size() == 1)
+    context_->messages->send(self_, node_, messages::all_restored{generation()});
+  else
+    for (const auto& x : processes_)
+      context_->messages->send(self_, x.node, messages::all_restored{generation()});
   tell_of_services();
   tell_restart();
   proceed();
@@ -293,13 +241,12 @@ void supervisor_state::begin_when_ready() {
 void supervisor_state::tell_restart() {
   if (loss_.began_ns == 0)
     return;
-  const auto& source = forming_->source;
   runtime::run_event event{.iteration = context_->ledger->newest(),
                            .kind = "restart",
                            .who = loss_.cause.who,
                            .why = loss_.cause.why,
-                           .from = std::string(name_of(source.tier)),
-                           .resumed = value(source.step),
+                           .from = std::string(name_of(forming_->tier())),
+                           .resumed = value(forming_->step()),
                            .generation = value(generation()),
                            .seconds = double(clock_ns() - loss_.began_ns) / 1e9};
   loss_ = {};
@@ -316,9 +263,14 @@ void supervisor_state::carry_out(const order_replace& x) {
         spawn_monitor();
       break;
     case member_role::loader:
-      loader_ = nullptr;
+      processes_[std::size_t(x.process)].loader = nullptr;
       if (at_once)
-        spawn_loader();
+        spawn_loader(x.process);
+      break;
+    case member_role::keeper:
+      processes_[std::size_t(x.process)].keeper = nullptr;
+      if (at_once && members_->stands(processes_[std::size_t(x.process)].kept_in))
+        spawn_keeper(x.process);
       break;
     case member_role::checkpointer:
       checkpointer_ = nullptr;
@@ -349,8 +301,16 @@ void supervisor_state::end(int exit_code, const std::string& why) {
   members_->close();
   if (front_)
     context_->messages->send_at_once(self_, front_, messages::job_over{exit_code, why});
+  end_processes();
   self_->quit(messages::make_error(
       exit_code == 2 ? messages::ec::refused : messages::ec::protocol_violated, why));
+}
+
+void supervisor_state::end_processes() {
+  if (processes_.size() > 1)
+    for (const auto& x : processes_)
+      if (x.node)
+        context_->messages->send_at_once(self_, x.node, messages::shut_down{generation()});
 }
 
 void supervisor_state::suspect(const std::string& why) {
@@ -359,45 +319,73 @@ void supervisor_state::suspect(const std::string& why) {
                        .who = "replicas",
                        .cause = death_cause::own,
                        .why = "supervisor: " + why};
-  loss_ = {x, clock_ns()};
+  note_loss(x);
   carry_out(members_->lost(x, clock_ns()));
+}
+
+void supervisor_state::note_loss(const member_death& death) {
+  if (loss_.began_ns == 0)
+    loss_.began_ns = clock_ns();
+  loss_.cause = death;
+}
+
+/// Of nodes and viewers, which are not watched as members. Whether it was one.
+bool supervisor_state::lose_known(const caf::down_msg& x) {
+  if (x.source == node_address_) {
+    if (shut_down_)
+      self_->quit();
+    else if (context_->bug != planted_bug::two_supervisors)
+      self_->quit(diagnosis_.empty() ? because_of("node", x.reason)
+                                     : messages::make_error(messages::ec::refused, diagnosis_));
+    return true;
+  }
+  for (const auto& viewer : viewers_)
+    if (viewer.address() == x.source) {
+      runtime::log_warning("a viewer has ended ({}); the job goes on without it",
+                           messages::text_of(x.reason));
+      return true;
+    }
+  for (int p = 0; p < int(processes_.size()); ++p)
+    if (const auto& node = processes_[std::size_t(p)].node; node && node.address() == x.source) {
+      lose_process(p,
+                   members_->incarnation(p),
+                   messages::text_of(because_of(fmt::format("process:{}", p), x.reason)));
+      return true;
+    }
+  return false;
 }
 
 // A dead actor is named by its own reason: it carries the first cause.
 void supervisor_state::lose(const caf::down_msg& x) {
-  if (x.source == node_address_) {
-    if (shut_down_)
-      return self_->quit();
-    if (context_->bug == planted_bug::two_supervisors)
-      return;
-    return self_->quit(diagnosis_.empty()
-                           ? because_of("node", x.reason)
-                           : messages::make_error(messages::ec::refused, diagnosis_));
-  }
-  for (const auto& viewer : viewers_)
-    if (viewer.address() == x.source)
-      return runtime::log_warning("a viewer has ended ({}); the job goes on without it",
-                                  messages::text_of(x.reason));
+  if (lose_known(x))
+    return;
   const auto who = std::find_if(watched_.begin(), watched_.end(), [&](const watched_actor& a) {
     return a.address == x.source;
   });
   if (who == watched_.end() || shut_down_)
     return;
+  const auto where = who->where;
+  // Nobody who lives there answers any more.
+  if (where.lives_in != home && x.reason == caf::exit_reason::remote_link_unreachable)
+    return lose_process(where.lives_in,
+                        members_->incarnation(where.lives_in),
+                        fmt::format("process:{}: its connection is gone", where.lives_in));
   const bool known
       = is(x.reason, messages::ec::refused) || is(x.reason, messages::ec::protocol_violated);
   const member_death death{
       .generation
       = context_->bug == planted_bug::accept_late_death ? generation() : who->generation,
-      .role = who->role,
-      .who = who->name,
+      .role = where.role,
+      .who = where.name,
       .cause = cause_of(x.reason),
       .refused = is(x.reason, messages::ec::refused),
-      .why = messages::text_of(known ? x.reason : because_of(who->name, x.reason))};
+      .why = messages::text_of(known ? x.reason : because_of(where.name, x.reason)),
+      .process = where.serves};
   watched_.erase(who);
   const auto before = members_->now();
   auto orders = members_->lost(death, clock_ns());
   if (before != membership::phase::ending && death.role == member_role::rank && !orders.empty())
-    loss_ = {death, clock_ns()};
+    note_loss(death);
   if (members_->cause() && members_->cause()->why != loss_.cause.why)
     loss_.cause = *members_->cause();
   if (death.role != member_role::rank && death.cause != death_cause::cancelled && !orders.empty()

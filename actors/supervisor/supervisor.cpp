@@ -42,7 +42,7 @@ void supervisor_state::start(messages::node_actor node,
                              messages::job_description told,
                              std::shared_ptr<const node_context> context,
                              messages::front_actor front,
-                             std::uint32_t epoch) {
+                             const succession& after) {
   node_ = std::move(node);
   front_ = std::move(front);
   told_ = std::move(told);
@@ -54,7 +54,7 @@ void supervisor_state::start(messages::node_actor node,
          told_.consumed,
          told_.skipped,
          told_.scale.is_used() ? told_.scale : runtime::beginning(job_->job.training).scale};
-  if (epoch == 0)
+  if (after.epoch == 0)
     ledger.begin(at_);
   else
     at_ = ledger.position(ledger.newest()).value();
@@ -66,12 +66,22 @@ void supervisor_state::start(messages::node_actor node,
   const auto& where = job_->job.checkpoints;
   saves_
       = {!where.save.empty(), ledger.newest_saved().value_or(told_.iteration), where.save_interval};
-  members_.emplace(limits_of(job_->job.recovery), epoch, at_.iteration, ledger.restarts());
+  const int processes = job_->job.layout.processes;
+  if (processes > 1 && !context_->agent)
+    throw runtime::input_error(
+        "`layout.processes` {} asks for processes beside this one, and nothing here starts any: "
+        "leave it out",
+        processes);
+  processes_.resize(std::size_t(processes));
+  members_.emplace(
+      limits_of(job_->job.recovery), after.epoch, told_.iteration, ledger.restarts(), processes);
+  members_->kept(at_.iteration);
+  members_->saved(ledger.newest_saved());
   self_->set_down_handler([this](const caf::down_msg& x) { lose(x); });
   context_->messages->monitor(self_, node_);
   node_address_ = node_.address();
-  if (epoch > 0)
-    loss_ = {{.who = "supervisor", .why = "the supervisor before has died"}, clock_ns()};
+  if (after.epoch > 0)
+    note_loss({.who = "supervisor", .why = after.why});
   carry_out(members_->begin());
 }
 
@@ -313,8 +323,8 @@ void supervisor_state::finish() {
     return shut_down();
   // A monitor that dies now is replaced, and asked again; a hung one loses its last lines, the job
   // nothing.
-  context_->messages->request(self_, monitor_, monitor_patience, messages::conclude{})
-      .then([this](messages::concluded) { shut_down(); },
+  context_->messages->request(self_, monitor_, monitor_patience, messages::conclude{generation()})
+      .then([this](const messages::concluded&) { shut_down(); },
             [this](const caf::error& e) {
               if (e != caf::sec::request_timeout)
                 return;
@@ -336,7 +346,8 @@ void supervisor_state::shut_down() {
   members_->close();
   if (front_)
     context_->messages->send_at_once(self_, front_, messages::job_over{});
-  context_->messages->send_at_once(self_, node_, messages::shut_down{});
+  end_processes();
+  context_->messages->send_at_once(self_, node_, messages::shut_down{generation()});
 }
 
 messages::supervisor_actor::behavior_type supervisor(
@@ -345,8 +356,8 @@ messages::supervisor_actor::behavior_type supervisor(
     messages::job_description told,
     std::shared_ptr<const node_context> context,
     messages::front_actor front,
-    std::uint32_t epoch) {
-  self->state.start(std::move(node), std::move(told), std::move(context), std::move(front), epoch);
+    const succession& after) {
+  self->state.start(std::move(node), std::move(told), std::move(context), std::move(front), after);
   return {
       [self](const messages::ready& x) { self->state.receive(x); },
       [self](const messages::vote& x) { self->state.receive(x); },
@@ -354,6 +365,9 @@ messages::supervisor_actor::behavior_type supervisor(
       [self](const messages::saved& x) { self->state.receive(x); },
       [self](const messages::save_failed& x) { self->state.receive(x); },
       [self](const messages::abandoned& x) { self->state.receive(x); },
+      [self](const messages::kept& x) { self->state.receive(x); },
+      [self](const messages::process_started& x) { self->state.receive(x); },
+      [self](const messages::process_died& x) { self->state.receive(x); },
       [self](const messages::save_again& x) { self->state.receive(x); },
       [self](const messages::drain& x) { self->state.drain(x); },
   };

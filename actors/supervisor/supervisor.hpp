@@ -1,9 +1,10 @@
 // The supervisor: the root of a job.
 //
-// It has the others spawned, drives the steps, decides when everybody has voted, says `committed`
+// It has processes started and the others spawned, drives the steps, decides when everybody has voted, says `committed`
 // when everybody has applied, has checkpoints written, and ends the job: in order when it is done,
 // with the first cause when somebody has died and may not be replaced. What follows a death it asks
-// of a machine without actors (membership.hpp), whose orders it carries out (recovery.cpp).
+// of a machine without actors (membership.hpp), whose orders it carries out (recovery.cpp,
+// services.cpp).
 //
 // What it knows of the run is in the ledger of its process, from which a successor goes on.
 
@@ -17,12 +18,20 @@
 #include <caf/typed_event_based_actor.hpp>
 
 #include <chrono>
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace troupe::actors {
+
+/// Whom a supervisor comes after.
+struct succession {
+  std::uint32_t epoch = 0;  ///< 0: it is the first of the run
+  std::string why = {};     ///< the one before died
+};
 
 class supervisor_state {
  public:
@@ -31,18 +40,20 @@ class supervisor_state {
   explicit supervisor_state(messages::supervisor_actor::pointer self) : self_(self) {}
   ~supervisor_state();
 
-  /// `epoch` 0: the first supervisor of the run; else the successor of one that died.
   void start(messages::node_actor node,
              messages::job_description told,
              std::shared_ptr<const node_context> context,
              messages::front_actor front,
-             std::uint32_t epoch);
+             const succession& after);
   void receive(const messages::ready& x);
   void receive(const messages::vote& x);
   void receive(const messages::applied& x);
   void receive(const messages::saved& x);
   void receive(const messages::save_failed& x);
   void receive(const messages::abandoned& x);
+  void receive(const messages::kept& x);
+  void receive(const messages::process_started& x);
+  void receive(const messages::process_died& x);
   void receive(const messages::save_again& x);
   void drain(const messages::drain& x);
 
@@ -50,35 +61,67 @@ class supervisor_state {
   // Who is in (recovery.cpp).
 
   void carry_out(membership::orders orders);
+  void carry_out(const order_start& x);
   void carry_out(const order_end& x);
   void carry_out(const order_form& x);
   void carry_out(const order_replace& x);
   void carry_out(const order_forgo& x);
   void carry_out(const order_stop& x);
   void lose(const caf::down_msg& x);
+  bool lose_known(const caf::down_msg& x);
+  void lose_process(int process, std::uint32_t incarnation, const std::string& why);
+  void note_loss(const member_death& death);
   void forget_step();
   void abandon_save();
   void tell_restart();
   /// A promise that ranks have broken: those that have what they must have alike do not. Their
   /// step runs again.
   void suspect(const std::string& why);
-  void spawn_services();
-  void spawn_ranks_if_served();
-  void tell_of_services();
-  void spawn_monitor();
-  void spawn_loader();
-  void spawn_checkpointer();
-  void spawn_viewers();
-  void spawn_replicas(const runtime::state_source& source);
-  /// Asks the node; `keep` takes the answer, and the new actor is watched under that name.
-  template <class Answer, class Request, class Keep>
-  void spawn(Request what, const char* called, member_role role, Keep keep);
-  template <class Handle>
-  void watch(const char* called, member_role role, const Handle& actor);
   void refuse(const caf::error& reason);
   void begin_when_ready();
   /// The end that was meant, or that cannot be helped.
   void end(int exit_code, const std::string& why);
+  void end_processes();
+
+  // Who is spawned where (services.cpp).
+
+  void spawn_services();
+  bool is_served() const;
+  void spawn_ranks_if_served();
+  void tell_of_services();
+  void tell_of_services(const messages::replica_actor& to,
+                        const std::vector<messages::hosting_process>& known) const;
+  void spawn_monitor();
+  void spawn_loader(int process);
+  void spawn_keeper(int process);
+  void spawn_checkpointer();
+  void spawn_viewers();
+  void spawn_replicas();
+  std::vector<messages::hosting_process> hosting_processes() const;
+  static constexpr int home = -1;  ///< the process of this actor
+
+  /// Where an actor lives and whom it serves, for when it dies.
+  struct place {
+    std::string name;
+    member_role role = {};
+    int lives_in = home;  ///< process
+    int serves = 0;       ///< process whose ranks
+  };
+  /// Asks the node of that process; `keep` takes the answer, and the new actor is watched.
+  template <class Answer, class Request, class Keep>
+  void spawn(Request what, place where, Keep keep);
+  template <class Handle>
+  void watch(place where, const Handle& actor);
+  /// A process's services have its number where there are several.
+  std::string name_of_service(const char* what, int process) const;
+  const messages::node_actor& node_in(int process) const {
+    return process == home ? node_ : processes_[std::size_t(process)].node;
+  }
+  /// Where process `x` keeps its loader, and its ranks.
+  int host_of(int x) const { return processes_.size() == 1 ? home : x; }
+  /// The states of ranks are kept in other processes.
+  bool keeps() const { return processes_.size() > 1 && job_->job.recovery.on; }
+  bool is_kept(std::uint64_t step) const;
 
   // What comes after a step, a validation or a save (supervisor.cpp).
 
@@ -116,7 +159,8 @@ class supervisor_state {
   template <class Order>
   void tell_replicas(const Order& x) {
     for (const auto& replica : replicas_)
-      context_->messages->send(self_, replica, x);
+      if (replica)
+        context_->messages->send(self_, replica, x);
   }
   template <class Fact>
   void tell_watchers(const Fact& x) {
@@ -137,8 +181,7 @@ class supervisor_state {
   std::optional<membership> members_;
 
   struct watched_actor {
-    std::string name;
-    member_role role;
+    place where;
     runtime::generation_id generation;
     caf::actor_addr address;
   };
@@ -147,15 +190,24 @@ class supervisor_state {
   std::vector<messages::replica_actor> replicas_;
   messages::monitor_actor monitor_;
   std::vector<messages::viewer_actor> viewers_;
-  messages::loader_actor loader_;
+  /// A process that hosts ranks, and who serves them.
+  struct hosting {
+    messages::node_actor node;
+    std::string host;
+    int kept_in = home;  ///< where the keeper of their states lives
+    messages::loader_actor loader, told_loader;  ///< that the ranks know
+    messages::keeper_actor keeper, told_keeper;
+  };
+  std::vector<hosting> processes_;
   messages::checkpointer_actor checkpointer_;
-  messages::loader_actor told_loader_;              ///< that the ranks know
-  messages::checkpointer_actor told_checkpointer_;  ///< the same
+  messages::checkpointer_actor told_checkpointer_;  ///< that the ranks know
   bool ranks_asked_for_ = false;
   /// The generation whose save the checkpointer is to forget, and has not answered yet.
   std::optional<runtime::generation_id> abandoning_;
   bool without_monitor_ = false;  ///< it died too often
-  int expected_ = 0;              ///< spawned services that have not answered yet
+  /// Those who were asked for and have not answered yet: the process that they are asked of.
+  std::map<std::uint64_t, int> expected_;
+  std::uint64_t asked_ = 0;
   int ready_ = 0;                 ///< replicas that stand
   bool begun_ = false;            ///< everybody of the generation is there
   std::optional<order_form> forming_;
@@ -169,6 +221,8 @@ class supervisor_state {
   std::chrono::steady_clock::time_point began_at_;  ///< the step that is running
   runtime::step_report report_;
   bool decided_ = false;  ///< everybody has voted for the step that is running
+  bool waits_to_decide_ = false;          ///< until the step before is kept
+  std::map<int, std::uint64_t> kept_by_;  ///< in this generation: of each process, the newest
   std::vector<messages::vote> votes_;
   std::vector<messages::executed_row> executed_;  ///< of the step that is running
   std::vector<messages::applied> applied_;
@@ -197,6 +251,6 @@ messages::supervisor_actor::behavior_type supervisor(
     messages::job_description told,
     std::shared_ptr<const node_context> context,
     messages::front_actor front,
-    std::uint32_t epoch);
+    const succession& after);
 
 }  // namespace troupe::actors

@@ -97,6 +97,10 @@ void supervisor_state::take_executed() {
 }
 
 void supervisor_state::decide() {
+  if (!is_kept(at_.iteration)) {
+    waits_to_decide_ = true;  // nobody could go back to it
+    return;
+  }
   runtime::step_result result;
   try {
     result = take_votes();
@@ -194,7 +198,8 @@ void supervisor_state::commit() {
     ledger.replay(done);
   at_ = done.at;
   // Each rank has sealed it in its estate before it said so.
-  members_->kept(at_.iteration);
+  if (!keeps())
+    members_->kept(at_.iteration);
   if (!again) {
     ledger.commit(std::move(done));
     report_step();
@@ -218,7 +223,7 @@ void supervisor_state::report_step() {
   report_.flops_per_second
       = runtime::training_flops(model, double(report_.global_batch_size)) / seconds;
   const auto fact = context_->ledger->tell(report_);
-  const messages::committed told{report_, std::exchange(executed_, {}), now_->microbatches, fact};
+  const messages::committed told{report_, std::exchange(executed_, {}), now_->microbatches, fact, generation()};
   if (context_->bug == planted_bug::commit_twice && report_.iteration == 2)
     tell_watchers(told);
   tell_watchers(told);
@@ -227,7 +232,7 @@ void supervisor_state::report_step() {
 void supervisor_state::tell(const runtime::run_event& x) {
   const auto fact = context_->ledger->tell(x);
   if (monitor_)
-    context_->messages->send_at_once(self_, monitor_, messages::happened{x, fact});
+    context_->messages->send_at_once(self_, monitor_, messages::happened{x, fact, generation()});
 }
 
 void supervisor_state::end_evaluation_round() {
@@ -247,7 +252,7 @@ void supervisor_state::end_evaluation_round() {
       ledger.tested();
     else
       ledger.validated(at_.iteration);
-    tell_watchers(messages::validated{report, ledger.tell(report)});
+    tell_watchers(messages::validated{report, ledger.tell(report), generation()});
   }
   proceed();
 }

@@ -31,6 +31,9 @@ enum class planted_bug {
   announce_replay,
   two_supervisors,
   keep_second_batch,
+  decide_before_keepers,
+  keep_before_all,
+  keep_old_state,
 };
 
 struct named_bug {
@@ -39,7 +42,7 @@ struct named_bug {
   std::string_view about;  ///< what goes wrong, in a line
 };
 
-inline constexpr std::array<named_bug, 20> planted_bugs = {{
+inline constexpr std::array<named_bug, 23> planted_bugs = {{
     {planted_bug::lose_gradient,
      "lose-gradient",
      "a stage leaves out the weight gradients of its last micro-batch, in step 2"},
@@ -94,6 +97,15 @@ inline constexpr std::array<named_bug, 20> planted_bugs = {{
     {planted_bug::keep_second_batch,
      "keep-second-batch",
      "a stage keeps the lease of a batch that a dead loader had answered, too"},
+    {planted_bug::decide_before_keepers,
+     "decide-before-keepers",
+     "the supervisor decides although the state before is not kept in other processes"},
+    {planted_bug::keep_before_all,
+     "keep-before-all",
+     "a keeper says that a process's states are kept when one rank's are"},
+    {planted_bug::keep_old_state,
+     "keep-old-state",
+     "a keeper takes what a stage gives for the state of the step after it"},
 }};
 
 constexpr std::optional<planted_bug> planted_bug_from(std::string_view name) {

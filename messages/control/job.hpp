@@ -34,7 +34,7 @@ struct all_restored {
 };
 
 struct drain {
-  std::string why;  ///< "SIGTERM"
+  std::string why;  ///< "SIGTERM"; it comes from outside the run, so of no generation
 
   friend bool operator==(const drain&, const drain&) = default;
 };
@@ -59,14 +59,20 @@ struct save_again {
 
 /// Supervisor -> monitor: answer when everything you were told is written.
 struct conclude {
+  runtime::generation_id generation = {};
+
   friend bool operator==(const conclude&, const conclude&) = default;
 };
 struct concluded {
+  runtime::generation_id generation = {};
+
   friend bool operator==(const concluded&, const concluded&) = default;
 };
 
 /// Supervisor -> node: the job is over; stop whatever you spawned, the last one first.
 struct shut_down {
+  runtime::generation_id generation = {};
+
   friend bool operator==(const shut_down&, const shut_down&) = default;
 };
 
@@ -91,16 +97,16 @@ typename Inspector::result_type inspect(Inspector& f, save_again& x) {
   return f(caf::meta::type_name("save_again"), x.generation);
 }
 template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, conclude&) {
-  return f(caf::meta::type_name("conclude"));
+typename Inspector::result_type inspect(Inspector& f, conclude& x) {
+  return f(caf::meta::type_name("conclude"), x.generation);
 }
 template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, concluded&) {
-  return f(caf::meta::type_name("concluded"));
+typename Inspector::result_type inspect(Inspector& f, concluded& x) {
+  return f(caf::meta::type_name("concluded"), x.generation);
 }
 template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, shut_down&) {
-  return f(caf::meta::type_name("shut_down"));
+typename Inspector::result_type inspect(Inspector& f, shut_down& x) {
+  return f(caf::meta::type_name("shut_down"), x.generation);
 }
 
 }  // namespace troupe::messages

@@ -4,6 +4,7 @@
 //                                                     generation_ended
 //   node, to itself                  look_again       somebody of an ended generation is gone
 //   supervisor -> replica -> stage   use_loader       a new one serves: ask it for what is missing
+//                                    use_keeper       a new one keeps your states
 //                                    use_checkpointer a new one takes snapshots
 //   supervisor -> checkpointer       abandon          and back: abandoned
 //   supervisor -> front              job_over         the end that was meant
@@ -40,6 +41,8 @@ struct generation_ended {
   bool has_state = false;                ///< each rank there has one to go on from:
   std::uint64_t oldest = 0, newest = 0;  ///< the steps whose state all of them have
   int ranks = 0;                         ///< that have ever stood there
+  int keeps_for = -1;                    ///< the process whose ranks' states it keeps; -1: none
+  std::vector<std::uint64_t> kept = {};  ///< the steps of which it has those of all of them
   std::vector<std::string> hung = {};    ///< lanes that did not end in time, and were left behind
 
   friend bool operator==(const generation_ended&, const generation_ended&) = default;
@@ -60,9 +63,19 @@ struct look_at_lanes {
 
 struct use_loader {
   runtime::generation_id generation = {};
+  int process = 0;  ///< whose ranks it serves
   loader_actor loader = {};
 
   friend bool operator==(const use_loader&, const use_loader&) = default;
+};
+
+/// Give it the newest state: the one before may not have kept it.
+struct use_keeper {
+  runtime::generation_id generation = {};
+  int process = 0;  ///< whose ranks' states it keeps
+  keeper_actor keeper = {};
+
+  friend bool operator==(const use_keeper&, const use_keeper&) = default;
 };
 
 struct use_checkpointer {
@@ -105,6 +118,8 @@ typename Inspector::result_type inspect(Inspector& f, generation_ended& x) {
            x.oldest,
            x.newest,
            x.ranks,
+           x.keeps_for,
+           x.kept,
            x.hung);
 }
 template <class Inspector>
@@ -117,7 +132,11 @@ typename Inspector::result_type inspect(Inspector& f, look_at_lanes& x) {
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, use_loader& x) {
-  return f(caf::meta::type_name("use_loader"), x.generation, x.loader);
+  return f(caf::meta::type_name("use_loader"), x.generation, x.process, x.loader);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, use_keeper& x) {
+  return f(caf::meta::type_name("use_keeper"), x.generation, x.process, x.keeper);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, use_checkpointer& x) {

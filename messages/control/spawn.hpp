@@ -1,8 +1,8 @@
 // How an actor comes to be: it is told what it needs in the message that spawns it, as values that
 // can travel. What belongs to a process (lanes, pools, transport, data sets) its node adds.
 //
-//   supervisor -> node   spawn_monitor, spawn_viewer, spawn_loader, spawn_checkpointer,
-//                        spawn_replica
+//   supervisor -> node   spawn_monitor, spawn_viewer, spawn_loader, spawn_keeper,
+//                        spawn_checkpointer, spawn_replica
 //   replica -> node      spawn_stage
 //   node -> who asked    monitor_spawned, ...
 //   replica -> stage     meet            the actors that it works with
@@ -45,6 +45,15 @@ struct spawn_loader {
   friend bool operator==(const spawn_loader&, const spawn_loader&) = default;
 };
 
+struct spawn_keeper {
+  runtime::generation_id generation = {};
+  job_description job = {};
+  int process = 0;  ///< whose ranks' states it keeps
+  supervisor_actor supervisor = {};
+
+  friend bool operator==(const spawn_keeper&, const spawn_keeper&) = default;
+};
+
 struct spawn_checkpointer {
   runtime::generation_id generation = {};
   job_description job = {};
@@ -69,15 +78,24 @@ struct spawn_viewer {
   friend bool operator==(const spawn_viewer&, const spawn_viewer&) = default;
 };
 
+/// A process that hosts ranks: who there serves them.
+struct hosting_process {
+  node_actor node = {};
+  loader_actor loader = {};
+  keeper_actor keeper = {};           ///< of their states, in another process; none: there is none
+  runtime::state_source source = {};  ///< of their workers' states
+  keeper_actor holder = {};           ///< of that state, where the source is a keeper
+
+  friend bool operator==(const hosting_process&, const hosting_process&) = default;
+};
+
 struct spawn_replica {
   runtime::generation_id generation = {};
   job_description job = {};
-  runtime::state_source source = {};  ///< of its workers' state
   int replica = 0;
   int pipeline_ranks = 1, tensor_ranks = 1;
-  node_actor node = {};  ///< which spawns its stages
+  std::vector<hosting_process> processes = {};  ///< that host ranks, by their numbers
   supervisor_actor supervisor = {};
-  loader_actor loader = {};
   checkpointer_actor checkpointer = {};
 
   friend bool operator==(const spawn_replica&, const spawn_replica&) = default;
@@ -98,6 +116,11 @@ struct loader_spawned {
   loader_actor loader = {};
 
   friend bool operator==(const loader_spawned&, const loader_spawned&) = default;
+};
+struct keeper_spawned {
+  keeper_actor keeper = {};
+
+  friend bool operator==(const keeper_spawned&, const keeper_spawned&) = default;
 };
 struct checkpointer_spawned {
   checkpointer_actor checkpointer = {};
@@ -133,6 +156,8 @@ struct meet {
   std::vector<stage_actor> tensor = {};    ///< of the same pipeline rank, by tensor rank
   loader_actor loader = {};
   checkpointer_actor checkpointer = {};
+  keeper_actor keeper = {};  ///< of its states; none: there is none
+  keeper_actor holder = {};  ///< of the state that it begins with, where a keeper has it
 
   friend bool operator==(const meet&, const meet&) = default;
 };
@@ -156,6 +181,18 @@ typename Inspector::result_type inspect(Inspector& f, spawn_loader& x) {
   return f(caf::meta::type_name("spawn_loader"), x.generation, x.job);
 }
 template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, spawn_keeper& x) {
+  return f(caf::meta::type_name("spawn_keeper"), x.generation, x.job, x.process, x.supervisor);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, hosting_process& x) {
+  return f(caf::meta::type_name("hosting_process"), x.node, x.loader, x.keeper, x.source, x.holder);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, keeper_spawned& x) {
+  return f(caf::meta::type_name("keeper_spawned"), x.keeper);
+}
+template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, spawn_checkpointer& x) {
   return f(caf::meta::type_name("spawn_checkpointer"), x.generation, x.job, x.supervisor);
 }
@@ -172,13 +209,11 @@ typename Inspector::result_type inspect(Inspector& f, spawn_replica& x) {
   return f(caf::meta::type_name("spawn_replica"),
            x.generation,
            x.job,
-           x.source,
            x.replica,
            x.pipeline_ranks,
            x.tensor_ranks,
-           x.node,
+           x.processes,
            x.supervisor,
-           x.loader,
            x.checkpointer);
 }
 template <class Inspector>
@@ -223,7 +258,9 @@ typename Inspector::result_type inspect(Inspector& f, meet& x) {
            x.pipeline,
            x.tensor,
            x.loader,
-           x.checkpointer);
+           x.checkpointer,
+           x.keeper,
+           x.holder);
 }
 
 }  // namespace troupe::messages

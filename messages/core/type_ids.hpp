@@ -10,8 +10,10 @@
 
 #pragma once
 
+#include "messages/checkpoint/keeping.hpp"
 #include "messages/checkpoint/snapshot.hpp"
 #include "messages/control/job.hpp"
+#include "messages/control/process.hpp"
 #include "messages/control/recovery.hpp"
 #include "messages/control/spawn.hpp"
 #include "messages/data/batch.hpp"
@@ -70,5 +72,15 @@ CAF_BEGIN_TYPE_ID_BLOCK(troupe_messages, caf::first_custom_type_id)
   CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::abandoned))
   CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::job_over))
   CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::happened))
+  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::start_process))
+  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::process_started))
+  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::process_died))
+  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::keep))
+  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::kept))
+  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::fetch_kept))
+  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::kept_state))
+  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::spawn_keeper))
+  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::keeper_spawned))
+  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::use_keeper))
 
 CAF_END_TYPE_ID_BLOCK(troupe_messages)

@@ -13,12 +13,14 @@ namespace troupe::messages {
 
 // job.hpp, spawn.hpp
 struct spawn_loader;
+struct spawn_keeper;
 struct spawn_checkpointer;
 struct spawn_monitor;
 struct spawn_viewer;
 struct spawn_replica;
 struct spawn_stage;
 struct loader_spawned;
+struct keeper_spawned;
 struct checkpointer_spawned;
 struct monitor_spawned;
 struct viewer_spawned;
@@ -39,11 +41,16 @@ struct generation_ended;
 struct look_again;
 struct look_at_lanes;
 struct use_loader;
+struct use_keeper;
 struct use_checkpointer;
 struct abandon;
 struct abandoned;
 struct job_over;
-// step.hpp, handoff.hpp, batch.hpp, snapshot.hpp
+// process.hpp
+struct start_process;
+struct process_started;
+struct process_died;
+// step.hpp, handoff.hpp, batch.hpp, snapshot.hpp, keeping.hpp
 struct run_step;
 struct chosen;
 struct ask_again;
@@ -62,6 +69,10 @@ struct save;
 struct snapshot;
 struct saved;
 struct save_failed;
+struct keep;
+struct kept;
+struct fetch_kept;
+struct kept_state;
 
 /// The root. Drives the steps, decides, commits.
 using supervisor_actor = caf::typed_actor<
@@ -77,6 +88,11 @@ using supervisor_actor = caf::typed_actor<
     caf::reacts_to<save_failed>,
     // A save whose parts will not come is forgotten.
     caf::reacts_to<abandoned>,
+    // The states of a process are kept in another one.
+    caf::reacts_to<kept>,
+    // A process stands, or is gone.
+    caf::reacts_to<process_started>,
+    caf::reacts_to<process_died>,
     // It is time to try once more.
     caf::reacts_to<save_again>,
     // Finish the step, save, end.
@@ -89,6 +105,7 @@ using replica_actor = caf::typed_actor<
     caf::reacts_to<decision>,
     caf::reacts_to<take_snapshot>,
     caf::reacts_to<use_loader>,
+    caf::reacts_to<use_keeper>,
     caf::reacts_to<use_checkpointer>,
     // Merge these, and pass on when all have come.
     caf::reacts_to<ready>,
@@ -113,8 +130,11 @@ using stage_actor = caf::typed_actor<
     caf::reacts_to<decision>,
     // Copy the state for the checkpointer.
     caf::reacts_to<take_snapshot>,
+    // The state to begin with, of one that kept it.
+    caf::reacts_to<kept_state>,
     // A service was replaced.
     caf::reacts_to<use_loader>,
+    caf::reacts_to<use_keeper>,
     caf::reacts_to<use_checkpointer>,
     // To itself: is one of its lanes late?
     caf::reacts_to<look_at_lanes>,
@@ -123,6 +143,13 @@ using stage_actor = caf::typed_actor<
 
 /// Serves micro-batches on demand.
 using loader_actor = caf::typed_actor<caf::replies_to<request_batch>::with<batch_ready>>;
+
+/// Keeps the newest states of another process's ranks.
+using keeper_actor = caf::typed_actor<
+    // One rank's, as tickets.
+    caf::reacts_to<keep>,
+    // Give one back: answered by `kept_state`.
+    caf::reacts_to<fetch_kept>>;
 
 /// Writes snapshots beside the training.
 using checkpointer_actor = caf::typed_actor<
@@ -148,6 +175,7 @@ using viewer_actor = caf::typed_actor<caf::reacts_to<committed>, caf::reacts_to<
 using node_actor = caf::typed_actor<
     // Spawn one actor of the job.
     caf::replies_to<spawn_loader>::with<loader_spawned>,
+    caf::replies_to<spawn_keeper>::with<keeper_spawned>,
     caf::replies_to<spawn_checkpointer>::with<checkpointer_spawned>,
     caf::replies_to<spawn_monitor>::with<monitor_spawned>,
     caf::replies_to<spawn_viewer>::with<viewer_spawned>,
@@ -160,6 +188,13 @@ using node_actor = caf::typed_actor<
     // What workers are filled from may be closed.
     caf::reacts_to<all_restored>,
     // Stop all that it spawned, then end.
+    caf::reacts_to<shut_down>>;
+
+/// Starts the processes of a job and learns how they end, on whatever host they are.
+using agent_actor = caf::typed_actor<
+    // Answered by process_started.
+    caf::reacts_to<start_process>,
+    // The job is over: end all of them, then end.
     caf::reacts_to<shut_down>>;
 
 /// One for each process: keeps a node and a supervisor there, and knows how the job ended.

@@ -161,6 +161,7 @@ struct committed {
   std::vector<executed_row> executed = {};
   int microbatches = 0;
   std::uint64_t fact = 0;  ///< numbers what the monitor is told, from 1
+  runtime::generation_id generation = {};
 
   friend bool operator==(const committed&, const committed&) = default;
 };
@@ -168,6 +169,7 @@ struct committed {
 struct validated {
   runtime::validation_report report;
   std::uint64_t fact = 0;
+  runtime::generation_id generation = {};
 
   friend bool operator==(const validated&, const validated&) = default;
 };
@@ -176,6 +178,7 @@ struct validated {
 struct happened {
   runtime::run_event event;
   std::uint64_t fact = 0;
+  runtime::generation_id generation = {};
 
   friend bool operator==(const happened&, const happened&) = default;
 };
@@ -253,15 +256,15 @@ typename Inspector::result_type inspect(Inspector& f, applied& x) {
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, committed& x) {
-  return f(caf::meta::type_name("committed"), x.report, x.executed, x.microbatches, x.fact);
+  return f(caf::meta::type_name("committed"), x.report, x.executed, x.microbatches, x.fact, x.generation);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, validated& x) {
-  return f(caf::meta::type_name("validated"), x.report, x.fact);
+  return f(caf::meta::type_name("validated"), x.report, x.fact, x.generation);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, happened& x) {
-  return f(caf::meta::type_name("happened"), x.event, x.fact);
+  return f(caf::meta::type_name("happened"), x.event, x.fact, x.generation);
 }
 
 }  // namespace troupe::messages

@@ -13,18 +13,20 @@ enum class state_tier : std::uint8_t {
   start,   ///< initial values, or what the run was started from
   estate,  ///< what its process kept of the rank (rank_estate.hpp)
   disk,    ///< a checkpoint that this run has saved
+  keeper,  ///< what another process keeps of the rank (kept_states.hpp)
 };
 
 struct state_source {
   state_tier tier = {};
-  step_id step = {};  ///< the state after this one
+  step_id step = {};        ///< the state after this one
+  std::int32_t keeper = 0;  ///< of that tier: the process that has it
 
   friend bool operator==(const state_source&, const state_source&) = default;
 };
 
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, state_source& x) {
-  return f(x.tier, x.step);
+  return f(x.tier, x.step, x.keeper);
 }
 
 }  // namespace troupe::runtime

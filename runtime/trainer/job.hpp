@@ -49,6 +49,10 @@ struct layout_settings {
   /// each with its own gradients: the same bits as with as many ranks more.
   int replicas_per_worker = 1;
 
+  /// Processes that the workers stand in, each in one of contiguous ranks of the mesh, beside one
+  /// that hosts none; 1: all is in one process. No bit depends on it.
+  int processes = 1;
+
   schedule_settings schedule;  ///< who does what when, and how many chunks each rank has
 
   /// The layers of each chunk of the model; filled in by `resolve` from

@@ -251,7 +251,15 @@ void visit_fields(Visitor& visit, chunk_range& x) {
 
 template <class Visitor>
 void visit_fields(Visitor& visit, layout_settings& x) {
-  auto& [world, tensor, pipeline, order, sequence_parallel, replicas_per_worker, schedule, chunks]
+  auto& [world,
+         tensor,
+         pipeline,
+         order,
+         sequence_parallel,
+         replicas_per_worker,
+         processes,
+         schedule,
+         chunks]
       = x;
   visit("world", world);
   visit("tensor", tensor);
@@ -259,6 +267,7 @@ void visit_fields(Visitor& visit, layout_settings& x) {
   visit("order", order);
   visit("sequence_parallel", sequence_parallel);
   visit("replicas_per_worker", replicas_per_worker);
+  visit("processes", processes);
   visit("schedule", schedule);
   visit("chunks", chunks);
 }

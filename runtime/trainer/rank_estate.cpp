@@ -12,8 +12,8 @@ constexpr const char* ascending = "ESTATE-3: states are sealed, or kept, iterati
 constexpr const char* only_what_is_held
     = "ESTATE-4: only a state that the estate holds is asked for";
 
-tensor zeros_like(stream& stream, const tensor& x) {
-  auto out = tensor::empty<float>(stream, x.extents());
+tensor zeros(stream& stream, const shape& extents) {
+  auto out = tensor::empty<float>(stream, extents);
   stream.clear(out.raw(), out.bytes());
   return out;
 }
@@ -85,34 +85,53 @@ void rank_estate::go_back_to(std::uint64_t iteration) {
   slots_[std::size_t(newest_)].of->last = iteration;
 }
 
+rank_state rank_estate::state_of(const slot& from) {
+  rank_state out{.digests = from.digests};
+  for (const auto& [id, x] : from.parts) {
+    auto& part = out.parts[id];
+    part = {x.arrays.weights.size(), x.own_weights, {}, x.arrays.kept};
+    for (const auto& [begin, end] : x.own_weights)
+      part.weights.push_back(x.arrays.weights.slice(begin, shape{end - begin}));
+  }
+  return out;
+}
+
+rank_state rank_estate::state(std::uint64_t iteration) const {
+  const std::lock_guard lock(mutex_);
+  return state_of(held(iteration));
+}
+
 // The lock keeps the worker from beginning an update, which may choose the slot that is read. What
 // it may still write to are values that others own.
 std::shared_ptr<rank_estate> rank_estate::copied(std::uint64_t iteration, stream& stream) const {
   const std::lock_guard lock(mutex_);
   const auto& from = held(iteration);
-  auto out = std::make_shared<rank_estate>(rank_);
+  auto out = made_of(state_of(from), iteration, rank_, stream);
+  out->slots_[0].of->first = from.of->first;
+  return out;
+}
+
+std::shared_ptr<rank_estate> rank_estate::made_of(const rank_state& from,
+                                                  std::uint64_t iteration,
+                                                  std::string rank,
+                                                  stream& stream) {
+  auto out = std::make_shared<rank_estate>(std::move(rank));
   std::vector<memory_block> until_done;
-  auto& to = out->slots_[0];
-  for (const auto& [id, part] : from.parts) {
-    const auto& weights = part.arrays.weights;
-    const auto& kept = part.arrays.kept;
-    auto& first = to.parts
-                      .emplace(id,
-                               chunk_part{{zeros_like(stream, weights), zeros_like(stream, kept)},
-                                          part.own_weights})
-                      .first->second;
-    out->slots_[1].parts.emplace(
-        id, chunk_part{{zeros_like(stream, weights), zeros_like(stream, kept)}, part.own_weights});
-    const float* const w = readable(stream, weights, until_done);
-    for (const auto& [begin, end] : part.own_weights)
-      stream.copy(first.arrays.weights.data<float>() + begin,
-                  w + begin,
-                  std::size_t(end - begin) * sizeof(float));
-    stream.copy(first.arrays.kept.raw(), readable(stream, kept, until_done), kept.bytes());
+  for (const auto& [id, x] : from.parts) {
+    const auto blank = [&, &part = x] {
+      return chunk_part{{zeros(stream, shape{part.elements}), zeros(stream, part.kept.extents())},
+                        part.own_weights};
+    };
+    auto& first = out->slots_[0].parts.emplace(id, blank()).first->second.arrays;
+    out->slots_[1].parts.emplace(id, blank());
+    for (std::size_t i = 0; i < x.weights.size(); ++i)
+      stream.copy(first.weights.data<float>() + x.own_weights[i].first,
+                  readable(stream, x.weights[i], until_done),
+                  x.weights[i].bytes());
+    stream.copy(first.kept.raw(), readable(stream, x.kept, until_done), x.kept.bytes());
   }
-  to.of = from.of;
-  to.of->last = iteration;
-  to.digests = from.digests;
+  out->slots_[0].of = {iteration, iteration};
+  out->slots_[0].digests = from.digests;
   stream.finish();
   for (const auto& x : out->slots_)
     for (const auto& [id, part] : x.parts)

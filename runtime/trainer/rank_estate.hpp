@@ -50,6 +50,18 @@ struct iteration_range {
   friend bool operator==(const iteration_range&, const iteration_range&) = default;
 };
 
+/// A state of a rank outside its estate: flat arrays, as they travel to who keeps them.
+struct rank_state {
+  struct part {
+    std::int64_t elements = 0;  ///< of the array of weights, of which this rank owns some:
+    std::vector<std::pair<std::int64_t, std::int64_t>> own_weights = {};
+    std::vector<tensor> weights = {};  ///< of each of these stretches
+    tensor kept = {};                  ///< what the optimizer keeps
+  };
+  std::map<chunk_id, part> parts = {};
+  state_digests digests = {};
+};
+
 /// Knows arrays and numbers: no group, no stream, no lane. Used by one worker at a time (ESTATE-1);
 /// any other thread may ask, and copy.
 class rank_estate {
@@ -70,6 +82,9 @@ class rank_estate {
   state_digests digests(std::uint64_t iteration) const;
   /// Of both slots.
   std::int64_t bytes() const;
+  /// Its arrays, not copied: they stay as they are until the second update from then on begins, or
+  /// the state is gone back behind. ESTATE-4: it is held.
+  rank_state state(std::uint64_t iteration) const;
 
   // The process, between two workers.
 
@@ -81,6 +96,12 @@ class rank_estate {
   /// the copy is complete. ESTATE-4: it holds the iteration. What other ranks own of the values is
   /// zero in the copy: worker::bring_values fetches it.
   std::shared_ptr<rank_estate> copied(std::uint64_t iteration, stream& stream) const;
+  /// An estate, in the memory of the stream, whose newest state is a copy of `from`, the state of
+  /// that iteration. As `copied` otherwise.
+  static std::shared_ptr<rank_estate> made_of(const rank_state& from,
+                                              std::uint64_t iteration,
+                                              std::string rank,
+                                              stream& stream);
 
   // The worker that uses it; see worker.hpp.
 
@@ -121,6 +142,7 @@ class rank_estate {
     state_digests digests = {};
   };
 
+  static rank_state state_of(const slot& from);
   const slot* find(std::uint64_t iteration) const;
   const slot& held(std::uint64_t iteration) const;
 

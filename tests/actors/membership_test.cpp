@@ -43,8 +43,8 @@ membership running(restart_limits limits, std::uint64_t step = 0) {
   return x;
 }
 
-std::vector<generation_remains> holding(std::uint64_t oldest, std::uint64_t newest) {
-  return {{.newest = newest, .oldest = oldest}};
+generation_remains holding(std::uint64_t oldest, std::uint64_t newest) {
+  return {.newest = newest, .oldest = oldest};
 }
 
 template <class Order>
@@ -62,7 +62,7 @@ TEST_CASE("the first supervisor forms the first generation at once", "[actors][m
   membership x(recovers, 0, 40);
   const auto order = only<order_form>(x.begin());
   CHECK(order.generation == make_generation(0, 1));
-  CHECK(order.source == state_source{state_tier::start, step_id(40)});
+  CHECK(order.sources.at(0) == state_source{state_tier::start, step_id(40)});
   CHECK(x.now() == membership::phase::forming);
   x.ready(order.generation);
   CHECK(x.now() == membership::phase::running);
@@ -74,24 +74,24 @@ TEST_CASE("MEMBER-1: after a death the generation ends, and only then the next i
   const auto first = x.generation();
   CHECK(only<order_end>(x.lost(death(first), second)).last == first);
   CHECK(x.now() == membership::phase::ending);
-  CHECK(x.ended(make_generation(0, 9), holding(6, 7), {}, second).empty());  // not this one
-  const auto order = only<order_form>(x.ended(first, holding(6, 7), {}, second));
+  CHECK(x.ended(make_generation(0, 9), 0, holding(6, 7), second).empty());  // not this one
+  const auto order = only<order_form>(x.ended(first, 0, holding(6, 7), second));
   CHECK(order.generation == make_generation(0, 2));
-  CHECK(order.source == state_source{state_tier::estate, step_id(7)});
+  CHECK(order.sources.at(0) == state_source{state_tier::estate, step_id(7)});
 }
 
 TEST_CASE("MEMBER-2: what was of an older generation changes nothing", "[actors][membership]") {
   auto x = running(recovers, 7);
   const auto first = x.generation();
   x.lost(death(first), second);
-  x.ended(first, holding(7, 8), {}, second);
+  x.ended(first, 0, holding(7, 8), second);
   const auto next = x.generation();
   CHECK(x.lost(death(first), second).empty());
   x.ready(first);
   CHECK(x.now() == membership::phase::forming);
   x.ready(next);
   CHECK(x.lost(death(first), second).empty());
-  CHECK(x.ended(first, holding(7, 8), {}, second).empty());
+  CHECK(x.ended(first, 0, holding(7, 8), second).empty());
   CHECK(x.now() == membership::phase::running);
 }
 
@@ -101,23 +101,19 @@ TEST_CASE("MEMBER-3: the run goes back to the newest step that all have kept, or
   const auto first = x.generation();
   x.lost(death(first), second);
   SECTION("some have gone further: that is undone") {
-    const auto order = only<order_form>(x.ended(first, holding(7, 8), 4, second));
-    CHECK(order.source == state_source{state_tier::estate, step_id(7)});
+    x.saved(4);
+    const auto order = only<order_form>(x.ended(first, 0, holding(7, 8), second));
+    CHECK(order.sources.at(0) == state_source{state_tier::estate, step_id(7)});
   }
   SECTION("a rank has lost it: the checkpoint") {
-    const auto order = only<order_form>(x.ended(first, {{}}, 4, second));
-    CHECK(order.source == state_source{state_tier::disk, step_id(4)});
+    x.saved(4);
+    const auto order = only<order_form>(x.ended(first, 0, {}, second));
+    CHECK(order.sources.at(0) == state_source{state_tier::disk, step_id(4)});
     CHECK(x.kept() == 4);
   }
-  SECTION("a rank of another process has lost it") {
-    auto remains = holding(6, 7);
-    remains.push_back({.newest = 6, .oldest = 5});
-    const auto order = only<order_form>(x.ended(first, remains, 4, second));
-    CHECK(order.source == state_source{state_tier::disk, step_id(4)});
-  }
   SECTION("there is no checkpoint: the start of the run") {
-    const auto order = only<order_form>(x.ended(first, {{}}, {}, second));
-    CHECK(order.source == state_source{state_tier::start, step_id(0)});
+    const auto order = only<order_form>(x.ended(first, 0, {}, second));
+    CHECK(order.sources.at(0) == state_source{state_tier::start, step_id(0)});
   }
 }
 
@@ -144,11 +140,12 @@ TEST_CASE(
     "the run",
     "[actors][membership]") {
   auto x = running(recovers, 7);
+  x.saved(3);
   std::vector<state_tier> tiers;
   for (int i = 0; i < 3; ++i) {
     const auto of = x.generation();
     x.lost(death(of), second);
-    tiers.push_back(only<order_form>(x.ended(of, holding(3, 7), 3, second)).source.tier);
+    tiers.push_back(only<order_form>(x.ended(of, 0, holding(3, 7), second)).tier());
     x.ready(x.generation());
   }
   CHECK(tiers == std::vector{state_tier::estate, state_tier::estate, state_tier::disk});
@@ -157,7 +154,7 @@ TEST_CASE(
     x.kept(n);
   const auto of = x.generation();
   x.lost(death(of), second);
-  const auto stop = only<order_stop>(x.ended(of, holding(6, 7), 3, second));
+  const auto stop = only<order_stop>(x.ended(of, 0, holding(6, 7), second));
   CHECK_THAT(stop.why, ContainsSubstring("replica:0: it broke") && ContainsSubstring("step 8"));
   CHECK(x.now() == membership::phase::stopped);
   CHECK(x.lost(death(x.generation()), second).empty());
@@ -181,7 +178,7 @@ TEST_CASE("MEMBER-5: a step more is progress", "[actors][membership]") {
     x.kept(n);
     const auto of = x.generation();
     x.lost(death(of), second);
-    CHECK(only<order_form>(x.ended(of, holding(n, n), {}, second)).source
+    CHECK(only<order_form>(x.ended(of, 0, holding(n, n), second)).sources.at(0)
           == state_source{state_tier::estate, step_id(n)});
     x.ready(x.generation());
   }
@@ -196,7 +193,7 @@ TEST_CASE("MEMBER-5: more restarts within the window than allowed end the run",
     x.kept(n);
     const auto of = x.generation();
     x.lost(death(of), n * apart);
-    last = x.ended(of, holding(n, n), {}, n * apart);
+    last = x.ended(of, 0, holding(n, n), n * apart);
     x.ready(x.generation());
   }
   if (apart == second)
@@ -238,13 +235,14 @@ TEST_CASE("what is refused before the first step is told at once", "[actors][mem
 }
 
 TEST_CASE("a successor first ends what the supervisor before has left", "[actors][membership]") {
-  membership x(recovers, 1, 12, {{second, "supervisor", 13}});
+  membership x(recovers, 1, 0, {{second, "supervisor", 13}});
+  x.kept(12);
   const auto end = only<order_end>(x.begin());
   CHECK(end.last > make_generation(0, 0xffffffffU));
   CHECK(end.last < make_generation(1, 1));
-  const auto form = only<order_form>(x.ended(end.last, holding(12, 13), {}, second));
+  const auto form = only<order_form>(x.ended(end.last, 0, holding(12, 13), second));
   CHECK(form.generation == make_generation(1, 1));
-  CHECK(form.source == state_source{state_tier::estate, step_id(12)});
+  CHECK(form.sources.at(0) == state_source{state_tier::estate, step_id(12)});
   CHECK(x.take_restarts().empty());  // the ledger has that one
 }
 
@@ -252,10 +250,145 @@ TEST_CASE("the restarts are told once, for the ledger", "[actors][membership]") 
   auto x = running(recovers, 7);
   const auto of = x.generation();
   x.lost(death(of), 5 * second);
-  x.ended(of, holding(7, 7), {}, 6 * second);
+  x.ended(of, 0, holding(7, 7), 6 * second);
   const auto told = x.take_restarts();
   REQUIRE(told.size() == 1);
   CHECK(told.front().who == "replica:0");
   CHECK(told.front().step == 8);
   CHECK(x.take_restarts().empty());
+}
+
+namespace {
+
+/// Three processes that host ranks; each is kept in the next one.
+struct of_three {
+  explicit of_three(std::uint32_t epoch = 0) : x(recovers, epoch, 0, {}, 3) {}
+
+  /// The order with which the last of them comes.
+  membership::orders all_stand(bool lived = false) {
+    x.begin();
+    membership::orders out;
+    for (int p = 0; p < 3; ++p)
+      for (auto& one : x.stands(p, 1, lived, second))
+        out.push_back(std::move(one));
+    return out;
+  }
+  void run(std::uint64_t step) {
+    all_stand();
+    x.ready(x.generation());
+    x.kept(step);
+  }
+  membership::orders ended(int process, std::vector<std::uint64_t> own, std::vector<std::uint64_t> kept) {
+    generation_remains remains;
+    if (!own.empty())
+      remains = holding(own.front(), own.back());
+    remains.kept[(process + 2) % 3] = std::move(kept);
+    return x.ended(x.generation(), process, remains, second);
+  }
+
+  membership x;
+};
+
+}  // namespace
+
+TEST_CASE("MEMBER-1: the first generation is formed when every process stands",
+          "[actors][membership]") {
+  membership x(recovers, 0, 40, {}, 2);
+  const auto asked = x.begin();
+  REQUIRE(asked.size() == 2);
+  CHECK(std::get<order_start>(asked[1]).process == 1);
+  CHECK(x.stands(1, 1, false, second).empty());
+  CHECK(x.stands(1, 1, false, second).empty());  // told twice
+  const auto form = only<order_form>(x.stands(0, 1, false, second));
+  CHECK(form.generation == make_generation(0, 1));
+  CHECK(form.sources
+        == std::vector<state_source>(2, state_source{state_tier::start, step_id(40)}));
+}
+
+TEST_CASE("a process that dies is started again, and takes its state from its keeper",
+          "[actors][membership]") {
+  of_three it;
+  it.run(7);
+  const auto first = it.x.generation();
+  const auto orders = it.x.lost(1, 1, "process:1: killed", second);
+  REQUIRE(orders.size() == 3);
+  CHECK(orders[0] == membership_order{order_end{first, 0}});
+  CHECK(orders[1] == membership_order{order_end{first, 2}});
+  CHECK(orders[2] == membership_order{order_start{1}});
+  CHECK(it.ended(0, {7, 8}, {6, 7}).empty());
+  CHECK(it.x.stands(1, 2, false, second).empty());
+  const auto form = only<order_form>(it.ended(2, {6, 7}, {7, 8}));
+  CHECK(form.generation == make_generation(0, 2));
+  CHECK(form.tier() == state_tier::keeper);
+  CHECK(form.sources
+        == std::vector<state_source>{{state_tier::estate, step_id(7)},
+                                     {state_tier::keeper, step_id(7), 2},
+                                     {state_tier::estate, step_id(7)}});
+  CHECK(it.x.take_restarts().front().who == "process:1");
+}
+
+TEST_CASE("a process and its keeper die at once: an older tier", "[actors][membership]") {
+  of_three it;
+  it.run(7);
+  it.x.saved(4);
+  it.x.lost(1, 1, "process:1: killed", second);
+  it.x.lost(2, 1, "process:2: killed", second);
+  it.x.stands(2, 2, false, second);
+  it.ended(0, {6, 7}, {7});
+  const auto form = only<order_form>(it.x.stands(1, 2, false, second));
+  CHECK(form.sources == std::vector<state_source>(3, state_source{state_tier::disk, step_id(4)}));
+}
+
+TEST_CASE("MEMBER-2: the death of an older incarnation changes nothing", "[actors][membership]") {
+  of_three it;
+  it.run(7);
+  it.x.lost(1, 1, "process:1: killed", second);
+  CHECK(it.x.lost(1, 1, "process:1: its connection is gone", second).empty());
+  it.x.stands(1, 2, false, second);
+  CHECK(it.x.lost(1, 1, "process:1: its connection is gone", second).empty());
+  CHECK(it.x.stands(1));
+}
+
+TEST_CASE("MEMBER-4: a process's death is the cause of what its peers tell",
+          "[actors][membership]") {
+  of_three it;
+  it.run(7);
+  const auto first = it.x.generation();
+  it.x.lost(death(first, "replica:0", death_cause::peer), second);
+  CHECK(only<order_start>(it.x.lost(1, 1, "process:1: killed", second)).process == 1);
+  REQUIRE(it.x.cause());
+  CHECK(it.x.cause()->who == "process:1");
+}
+
+TEST_CASE("MEMBER-5: a process that dies whenever it has come ends the run",
+          "[actors][membership]") {
+  of_three it;
+  it.run(7);
+  membership::orders last = it.x.lost(1, 1, "process:1: killed", second);
+  for (std::uint32_t n = 2; n < 9 && it.x.now() != membership::phase::stopped; ++n) {
+    it.x.stands(1, n, false, second);
+    last = it.x.lost(1, n, "process:1: killed", second);
+  }
+  CHECK_THAT(only<order_stop>(last).why, ContainsSubstring("no accident"));
+}
+
+TEST_CASE("a successor takes the newest step that is kept, committed or the one before",
+          "[actors][membership]") {
+  const bool newest = GENERATE(false, true);
+  of_three it(1);
+  it.x.kept(12);
+  const auto orders = it.all_stand(true);
+  REQUIRE(orders.size() == 3);
+  const auto before = std::get<order_end>(orders[0]).last;
+  CHECK(before == make_generation(1, 0));
+  const auto answer = [&](int p, generation_remains x) {
+    return it.x.ended(before, p, std::move(x), second);
+  };
+  answer(0, holding(11, 12));
+  answer(1, newest ? holding(12, 13) : generation_remains{});
+  auto keeper = holding(11, 12);
+  keeper.kept[1] = {10, 11};
+  const auto form = only<order_form>(answer(2, keeper));
+  CHECK(form.generation == make_generation(1, 1));
+  CHECK(form.step() == step_id(newest ? 12 : 11));
 }

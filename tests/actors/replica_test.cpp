@@ -23,6 +23,7 @@ struct merging {
     prepared = tests::without_threads(tests::tiny_job(2, 1, 2));
     node = system.keep(system.home().spawn([this]() -> messages::node_actor::behavior_type {
       return {[](const messages::spawn_loader&) { return messages::loader_spawned{}; },
+              [](const messages::spawn_keeper&) { return messages::keeper_spawned{}; },
               [](const messages::spawn_checkpointer&) { return messages::checkpointer_spawned{}; },
               [](const messages::spawn_monitor&) { return messages::monitor_spawned{}; },
               [](const messages::spawn_viewer&) { return messages::viewer_spawned{}; },
@@ -42,7 +43,7 @@ struct merging {
                                  .replica = 0,
                                  .pipeline_ranks = 2,
                                  .tensor_ranks = 2,
-                                 .node = node,
+                                 .processes = {{.node = node}},
                                  .supervisor = system.listener(supervisor)};
     replica = system.keep(system.home().spawn(
         actors::replica, told, std::shared_ptr<const actors::node_context>(prepared->node)));

@@ -36,6 +36,7 @@ struct supervised {
             messages::node_actor::pointer self) -> messages::node_actor::behavior_type {
           return {
               [this](const messages::spawn_loader&) { return messages::loader_spawned{loader}; },
+              [](const messages::spawn_keeper&) { return messages::keeper_spawned{}; },
               [this](const messages::spawn_checkpointer&) {
                 checkpointer = system.listener(saver);
                 return messages::checkpointer_spawned{checkpointer};
@@ -57,7 +58,8 @@ struct supervised {
               [](const messages::spawn_stage&) { return messages::stage_spawned{}; },
               [this](const messages::end_generation& x) {
                 ended.push_back(x.last);
-                return messages::generation_ended{x.last, true, kept, kept, stood};
+                return messages::generation_ended{
+                    .last = x.last, .has_state = true, .oldest = kept, .newest = kept, .ranks = stood};
               },
               [](const messages::look_again&) {},
               [this](const messages::all_restored&) { ++restored; },
@@ -72,7 +74,7 @@ struct supervised {
                             told,
                             std::shared_ptr<const actors::node_context>(prepared->node),
                             messages::front_actor(),
-                            0U));
+                            actors::succession{}));
     end.emplace(supervisor);
     system.run();
   }
@@ -82,7 +84,7 @@ struct supervised {
       return {[this](const messages::committed& x) { committed.push_back(x); },
               [](const messages::validated&) {},
               [this](const messages::happened& x) { happened.push_back(x); },
-              [](const messages::conclude&) { return messages::concluded{}; }};
+              [](const messages::conclude& x) { return messages::concluded{x.generation}; }};
     }));
   }
 
@@ -135,7 +137,8 @@ TEST_CASE("a supervisor tells each replica what it needs, and begins when all ar
   supervised it;
   REQUIRE(it.asked.size() == 2);
   CHECK(it.asked[1].replica == 1);
-  CHECK(it.asked[1].loader == it.loader);
+  REQUIRE(it.asked[1].processes.size() == 1);
+  CHECK(it.asked[1].processes.front().loader == it.loader);
   CHECK(it.asked[1].checkpointer == it.checkpointer);
   CHECK(it.asked[1].supervisor == it.supervisor);
   it.system.tell(it.supervisor, messages::ready{first_generation, 0, 1});
@@ -285,7 +288,7 @@ TEST_CASE("a rank that never stood has no state to go back to", "[actors]") {
   it.stood = all ? 2 : 1;
   it.system.kill(it.replicas[0], messages::make_error(ec::protocol_violated, "replica:0: broken"));
   REQUIRE(it.asked.size() == 4);
-  CHECK(it.asked.back().source.tier
+  CHECK(it.asked.back().processes.front().source.tier
         == (all ? runtime::state_tier::estate : runtime::state_tier::start));
 }
 

@@ -108,6 +108,13 @@ job_description job() {
 template <class Message>
 Message example(const wire& w) = delete;
 
+state_of_rank kept_of_rank() {
+  const runtime::ticket x{1, 2, g, runtime::dtype::f32, {6}};
+  return {{{runtime::chunk_id(1), 9, {{0, 6}, {7, 9}}, {x, x}, x}},
+          {{"w", {1, 2}}},
+          {{"v", {3, 4}}}};
+}
+
 template <>
 activation example(const wire&) {
   return {pass, tickets()};
@@ -231,15 +238,15 @@ save_again example(const wire&) {
 }
 template <>
 shut_down example(const wire&) {
-  return {};
+  return {g};
 }
 template <>
 conclude example(const wire&) {
-  return {};
+  return {g};
 }
 template <>
 concluded example(const wire&) {
-  return {};
+  return {g};
 }
 template <>
 spawn_loader example(const wire&) {
@@ -261,13 +268,15 @@ template <>
 spawn_replica example(const wire& w) {
   return {g,
           job(),
-          {runtime::state_tier::disk, step},
           1,
           2,
           4,
-          w.handle<node_actor>(),
+          {{w.handle<node_actor>(),
+            w.handle<loader_actor>(),
+            w.handle<keeper_actor>(),
+            {runtime::state_tier::keeper, step, 1},
+            w.handle<keeper_actor>()}},
           w.handle<supervisor_actor>(),
-          w.handle<loader_actor>(),
           w.handle<checkpointer_actor>()};
 }
 template <>
@@ -280,7 +289,7 @@ end_generation example(const wire&) {
 }
 template <>
 generation_ended example(const wire&) {
-  return {g, true, 7, 8, 4, {"lane:0.1"}};
+  return {g, true, 7, 8, 4, 1, {7, 8}, {"lane:0.1"}};
 }
 template <>
 look_again example(const wire&) {
@@ -292,7 +301,47 @@ look_at_lanes example(const wire&) {
 }
 template <>
 use_loader example(const wire& w) {
-  return {g, w.handle<loader_actor>()};
+  return {g, 1, w.handle<loader_actor>()};
+}
+template <>
+use_keeper example(const wire& w) {
+  return {g, 1, w.handle<keeper_actor>()};
+}
+template <>
+spawn_keeper example(const wire& w) {
+  return {g, job(), 1, w.handle<supervisor_actor>()};
+}
+template <>
+keeper_spawned example(const wire& w) {
+  return {w.handle<keeper_actor>()};
+}
+template <>
+start_process example(const wire& w) {
+  return {g, 1, w.handle<supervisor_actor>()};
+}
+template <>
+process_started example(const wire& w) {
+  return {g, 1, 2, true, "host-0", w.handle<node_actor>(), "why not"};
+}
+template <>
+process_died example(const wire&) {
+  return {g, 1, 2, "killed by signal 9"};
+}
+template <>
+keep example(const wire&) {
+  return {g, step, 3, true, kept_of_rank()};
+}
+template <>
+kept example(const wire&) {
+  return {g, step, 1};
+}
+template <>
+fetch_kept example(const wire&) {
+  return {g, step, 3};
+}
+template <>
+kept_state example(const wire&) {
+  return {g, step, true, kept_of_rank()};
 }
 template <>
 use_checkpointer example(const wire& w) {

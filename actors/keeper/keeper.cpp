@@ -1,0 +1,76 @@
+#include "actors/keeper/keeper.hpp"
+
+#include "actors/keeper/rank_states.hpp"
+#include "actors/support/guard.hpp"
+#include "runtime/core/error.hpp"
+
+#include <utility>
+
+namespace troupe::actors {
+
+void keeper_state::start(const messages::spawn_keeper& told,
+                         std::shared_ptr<const opened_job> job,
+                         std::shared_ptr<const node_context> context,
+                         runtime::cancel_token token) {
+  supervisor_ = told.supervisor;
+  process_ = told.process;
+  job_ = std::move(job);
+  context_ = std::move(context);
+  token_ = std::move(token);
+  end_on_exception(self_, "keeper");
+}
+
+void keeper_state::keep(const messages::keep& x) {
+  context_->faults->pass("keeper", value(x.step), runtime::moment_of_step::snapshot);
+  try {
+    if (x.unchanged)
+      context_->kept->extend(x.generation, x.rank, value(x.step));
+    else
+      context_->kept->put(x.generation,
+                          x.rank,
+                          value(x.step) + (context_->bug == planted_bug::keep_old_state ? 1 : 0),
+                          redeemed(*context_->transport, x.state, {.until = token_}));
+  } catch (const runtime::cancelled&) {
+    return;  // its generation has ended: the next one gives its own
+  } catch (const runtime::io_error&) {
+    return;  // its holder has died, which ends the generation, too
+  }
+  tell_if_kept(x.generation, x.step);
+}
+
+// KEPT-2.
+void keeper_state::tell_if_kept(runtime::generation_id generation, runtime::step_id step) {
+  const auto ranks = job_->placed();
+  if (context_->bug == planted_bug::keep_before_all
+      || context_->kept->has(
+          generation, ranks.first_of(process_), ranks.end_of(process_), value(step)))
+    context_->messages->send(self_, supervisor_, messages::kept{generation, step, process_});
+}
+
+void keeper_state::give_back(const messages::fetch_kept& x) {
+  messages::kept_state answer{x.generation, x.step};
+  try {
+    if (const auto found = context_->kept->find(x.rank, value(x.step))) {
+      answer.found = true;
+      answer.state = deposited(*context_->transport, *found, x.generation);
+    }
+  } catch (const runtime::cancelled&) {
+    return;  // its generation has ended: nobody waits
+  }
+  context_->messages->send(self_,
+                           caf::actor_cast<messages::stage_actor>(self_->current_sender()),
+                           std::move(answer));
+}
+
+messages::keeper_actor::behavior_type keeper(
+    messages::keeper_actor::stateful_pointer<keeper_state> self,
+    const messages::spawn_keeper& told,
+    std::shared_ptr<const opened_job> job,
+    std::shared_ptr<const node_context> context,
+    runtime::cancel_token token) {
+  self->state.start(told, std::move(job), std::move(context), std::move(token));
+  return {[self](const messages::keep& x) { self->state.keep(x); },
+          [self](const messages::fetch_kept& x) { self->state.give_back(x); }};
+}
+
+}  // namespace troupe::actors

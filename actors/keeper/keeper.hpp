@@ -1,0 +1,47 @@
+// The keeper: holds the newest states of another process's ranks, pulled while they compute the
+// next step, so that none is lost with that process. It blocks in transfers, on a thread of its own;
+// what it keeps outlives it (kept_states.hpp).
+
+#pragma once
+
+#include "actors/node/context.hpp"
+#include "messages/protocol/actors.hpp"
+
+#include <caf/typed_event_based_actor.hpp>
+
+#include <memory>
+
+namespace troupe::actors {
+
+class keeper_state {
+ public:
+  static constexpr const char* name = "keeper";
+
+  explicit keeper_state(messages::keeper_actor::pointer self) : self_(self) {}
+
+  void start(const messages::spawn_keeper& told,
+             std::shared_ptr<const opened_job> job,
+             std::shared_ptr<const node_context> context,
+             runtime::cancel_token token);
+  void keep(const messages::keep& x);
+  void give_back(const messages::fetch_kept& x);
+
+ private:
+  void tell_if_kept(runtime::generation_id generation, runtime::step_id step);
+
+  messages::keeper_actor::pointer self_;
+  messages::supervisor_actor supervisor_;
+  int process_ = 0;  ///< whose ranks' states it keeps
+  std::shared_ptr<const opened_job> job_;
+  std::shared_ptr<const node_context> context_;
+  runtime::cancel_token token_;
+};
+
+messages::keeper_actor::behavior_type keeper(
+    messages::keeper_actor::stateful_pointer<keeper_state> self,
+    const messages::spawn_keeper& told,
+    std::shared_ptr<const opened_job> job,
+    std::shared_ptr<const node_context> context,
+    runtime::cancel_token token);
+
+}  // namespace troupe::actors

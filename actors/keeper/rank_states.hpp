@@ -1,0 +1,23 @@
+// The state of a rank as it travels between its stage and a keeper: arrays as tickets.
+
+#pragma once
+
+#include "messages/checkpoint/keeping.hpp"
+#include "runtime/trainer/rank_estate.hpp"
+#include "runtime/transport/transport.hpp"
+
+#include <vector>
+
+namespace troupe::actors {
+
+messages::state_of_rank deposited(runtime::transport& to,
+                                  const runtime::rank_state& x,
+                                  runtime::generation_id generation);
+/// KEEPER-1: of another process's tickets, so the arrays are the caller's own. Throws as
+/// transport::redeem_all.
+runtime::rank_state redeemed(runtime::transport& from,
+                             const messages::state_of_rank& x,
+                             const runtime::redeemer& by);
+std::vector<runtime::ticket> tickets_of(const messages::state_of_rank& x);
+
+}  // namespace troupe::actors

@@ -1,0 +1,67 @@
+// A stage and the keeper of its states.
+
+#include "actors/keeper/rank_states.hpp"
+#include "actors/stage/stage.hpp"
+#include "actors/stage/stage_context.hpp"
+
+#include <fmt/format.h>
+#include <utility>
+
+namespace troupe::actors {
+
+// The arrays stay as they are until the second update from now on, and that waits until this state
+// is kept.
+void stage_state::give_to_keeper(bool unchanged) {
+  if (!peers_.keeper)
+    return;
+  const auto estate = context_->worker->estate();
+  const auto newest = estate->newest();
+  if (!newest)
+    return;
+  node_->transport->take_back(std::exchange(given_, {}));
+  messages::keep told{.generation = told_.generation,
+                      .step = runtime::step_id(newest->last),
+                      .rank = job_->rank(told_.replica, told_.pipeline_rank, told_.tensor_rank),
+                      .unchanged = unchanged};
+  if (!unchanged) {
+    told.state = deposited(*node_->transport, estate->state(newest->last), told_.generation);
+    given_ = tickets_of(told.state);
+  }
+  node_->messages->send(self_, peers_.keeper, std::move(told));
+}
+
+void stage_state::fetch_state() {
+  node_->messages->send(
+      self_,
+      peers_.holder,
+      messages::fetch_kept{told_.generation,
+                           told_.source.step,
+                           job_->rank(told_.replica, told_.pipeline_rank, told_.tensor_rank)});
+}
+
+void stage_state::receive(const messages::kept_state& x) {
+  if (x.generation != told_.generation || !peers_.holder)
+    return;
+  if (!x.found)
+    return self_->quit(messages::make_error(
+        messages::ec::protocol_violated,
+        fmt::format("{}: its keeper no longer has the state of step {}", who_, value(x.step))));
+  peers_.holder = nullptr;  // a second answer is of one that was asked again
+  fetched_ = x.state;
+  build();
+}
+
+// The one before may have died with what it was given, or was asked for.
+void stage_state::receive(const messages::use_keeper& x) {
+  if (x.generation != told_.generation)
+    return;
+  peers_.keeper = x.keeper;
+  if (peers_.holder) {
+    peers_.holder = x.keeper;
+    fetch_state();
+  } else if (stands_) {
+    give_to_keeper();
+  }
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,235 @@
+// Who is spawned where: services, and the ranks of a generation.
+
+#include "actors/supervisor/supervisor.hpp"
+
+#include <utility>
+
+namespace troupe::actors {
+
+bool supervisor_state::is_served() const {
+  if (!checkpointer_)
+    return false;
+  for (const auto& x : processes_)
+    if (!x.loader || (keeps() && !x.keeper))
+      return false;
+  return true;
+}
+
+// Replicas are told who serves their ranks.
+void supervisor_state::spawn_ranks_if_served() {
+  if (!forming_ || !is_served() || ranks_asked_for_
+      || members_->now() != membership::phase::forming)
+    return;
+  ranks_asked_for_ = true;
+  for (auto& x : processes_) {
+    x.told_loader = x.loader;
+    x.told_keeper = x.keeper;
+  }
+  told_checkpointer_ = checkpointer_;
+  spawn_replicas();
+}
+
+void supervisor_state::tell_of_services() {
+  for (int p = 0; p < int(processes_.size()); ++p) {
+    auto& x = processes_[std::size_t(p)];
+    if (x.loader && x.told_loader != x.loader)
+      tell_replicas(messages::use_loader{generation(), p, x.told_loader = x.loader});
+    if (x.keeper && x.told_keeper != x.keeper)
+      tell_replicas(messages::use_keeper{generation(), p, x.told_keeper = x.keeper});
+  }
+  if (checkpointer_ && told_checkpointer_ != checkpointer_)
+    tell_replicas(messages::use_checkpointer{generation(), told_checkpointer_ = checkpointer_});
+}
+
+// One that was being spawned while a service was replaced.
+void supervisor_state::tell_of_services(
+    const messages::replica_actor& to, const std::vector<messages::hosting_process>& known) const {
+  for (int p = 0; p < int(processes_.size()); ++p) {
+    const auto& x = processes_[std::size_t(p)];
+    const auto& then = known[std::size_t(p)];
+    if (x.told_loader && x.told_loader != then.loader)
+      context_->messages->send(self_, to, messages::use_loader{generation(), p, x.told_loader});
+    if (x.told_keeper && x.told_keeper != then.keeper)
+      context_->messages->send(self_, to, messages::use_keeper{generation(), p, x.told_keeper});
+  }
+}
+
+void supervisor_state::spawn_services() {
+  spawn_viewers();
+  if (!monitor_ && !without_monitor_)
+    spawn_monitor();
+  for (int p = 0; p < int(processes_.size()); ++p) {
+    if (!processes_[std::size_t(p)].loader)
+      spawn_loader(p);
+    if (keeps() && !processes_[std::size_t(p)].keeper)
+      spawn_keeper(p);
+  }
+  if (!checkpointer_)
+    spawn_checkpointer();
+}
+
+std::string supervisor_state::name_of_service(const char* what, int process) const {
+  return processes_.size() == 1 ? what : fmt::format("{}:{}", what, process);
+}
+
+template <class Handle>
+void supervisor_state::watch(place where, const Handle& actor) {
+  context_->messages->monitor(self_, actor);
+  watched_.push_back({std::move(where), generation(), actor.address()});
+}
+
+// A node answers in the order in which it was asked. One that dies never answers, and what it was
+// asked for is forgotten with it.
+template <class Answer, class Request, class Keep>
+void supervisor_state::spawn(Request what, place where, Keep keep) {
+  const auto number = ++asked_;
+  expected_.emplace(number, where.lives_in);
+  const auto of = what.generation;
+  context_->messages->request(self_, node_in(where.lives_in), caf::infinite, std::move(what))
+      .then(
+          [this, number, where, keep, of](const Answer& x) {
+            if (expected_.erase(number) == 0)
+              return;  // it died since
+            if (where.role == member_role::rank && of != generation())
+              return;  // it has ended meanwhile, and whom it spawned ends with it
+            watch(where, keep(x));
+            begin_when_ready();
+          },
+          [this, number](const caf::error& reason) {
+            if (expected_.erase(number) > 0)
+              refuse(reason);
+          });
+}
+
+void supervisor_state::spawn_monitor() {
+  spawn<messages::monitor_spawned>(
+      messages::spawn_monitor{generation(), told_},
+      {"monitor", member_role::monitor},
+      [this](const messages::monitor_spawned& x) {
+        monitor_ = x.monitor;
+        // Facts that the one before may not have written; known ones are ignored.
+        for (auto& [number, fact] : context_->ledger->facts()) {
+          const auto resend = [this, n = number](auto what) {
+            what.fact = n;
+            what.generation = generation();
+            context_->messages->send_at_once(self_, monitor_, what);
+          };
+          if (const auto* a = std::get_if<runtime::step_report>(&fact))
+            resend(messages::committed{*a});
+          else if (const auto* b = std::get_if<runtime::validation_report>(&fact))
+            resend(messages::validated{*b});
+          else
+            resend(messages::happened{std::get<runtime::run_event>(fact)});
+        }
+        if (concluding_) {
+          concluding_ = false;
+          finish();
+        }
+        return monitor_;
+      });
+}
+
+void supervisor_state::spawn_loader(int process) {
+  spawn<messages::loader_spawned>(
+      messages::spawn_loader{generation(), told_},
+      {name_of_service("loader", process), member_role::loader, host_of(process), process},
+      [this, process](const messages::loader_spawned& x) {
+        auto& to = processes_[std::size_t(process)];
+        to.loader = x.loader;
+        spawn_ranks_if_served();
+        if (begun_)
+          tell_of_services();
+        return to.loader;
+      });
+}
+
+// Ranks may be waiting for what the one before was to give them.
+void supervisor_state::spawn_keeper(int process) {
+  spawn<messages::keeper_spawned>(messages::spawn_keeper{generation(), told_, process, self_},
+                                  {name_of_service("keeper", process),
+                                   member_role::keeper,
+                                   processes_[std::size_t(process)].kept_in,
+                                   process},
+                                  [this, process](const messages::keeper_spawned& x) {
+                                    auto& to = processes_[std::size_t(process)];
+                                    to.keeper = x.keeper;
+                                    spawn_ranks_if_served();
+                                    if (ranks_asked_for_)
+                                      tell_of_services();
+                                    return to.keeper;
+                                  });
+}
+
+void supervisor_state::spawn_checkpointer() {
+  spawn<messages::checkpointer_spawned>(messages::spawn_checkpointer{generation(), told_, self_},
+                                        {"checkpointer", member_role::checkpointer},
+                                        [this](const messages::checkpointer_spawned& x) {
+                                          checkpointer_ = x.checkpointer;
+                                          spawn_ranks_if_served();
+                                          if (begun_) {
+                                            tell_of_services();
+                                            proceed();
+                                          }
+                                          return checkpointer_;
+                                        });
+}
+
+// They watch, and end nothing: only their coming is waited for.
+void supervisor_state::spawn_viewers() {
+  if (!viewers_.empty())
+    return;
+  for (const auto& viewer : told_.viewers) {
+    const auto number = ++asked_;
+    expected_.emplace(number, home);
+    context_->messages
+        ->request(
+            self_, node_, caf::infinite, messages::spawn_viewer{generation(), told_, viewer, self_})
+        .then(
+            [this, number](const messages::viewer_spawned& x) {
+              self_->monitor(viewers_.emplace_back(x.viewer));
+              expected_.erase(number);
+              begin_when_ready();
+            },
+            [this, number](const caf::error& reason) {
+              expected_.erase(number);
+              refuse(reason);
+            });
+  }
+}
+
+std::vector<messages::hosting_process> supervisor_state::hosting_processes() const {
+  std::vector<messages::hosting_process> out;
+  for (std::size_t p = 0; p < processes_.size(); ++p) {
+    const auto& x = processes_[p];
+    auto& told = out.emplace_back(messages::hosting_process{
+        .node = node_in(host_of(int(p))), .loader = x.loader, .keeper = x.keeper, .source = forming_->sources[p]});
+    if (told.source.tier == runtime::state_tier::keeper)
+      told.holder = x.keeper;
+  }
+  return out;
+}
+
+// Each lives where its first rank does.
+void supervisor_state::spawn_replicas() {
+  const auto known = hosting_processes();
+  for (int r = 0; r < job_->replicas(); ++r)
+    spawn<messages::replica_spawned>(
+        messages::spawn_replica{.generation = generation(),
+                                .job = told_,
+                                .replica = r,
+                                .pipeline_ranks = job_->pipeline_ranks(),
+                                .tensor_ranks = job_->tensor_ranks(),
+                                .processes = known,
+                                .supervisor = self_,
+                                .checkpointer = checkpointer_},
+        {fmt::format("replica:{}", r),
+         member_role::rank,
+         host_of(job_->placed().process_of(job_->rank(r, 0, 0)))},
+        [this, r, known](const messages::replica_spawned& x) {
+          replicas_[std::size_t(r)] = x.replica;
+          tell_of_services(x.replica, known);
+          return x.replica;
+        });
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,114 @@
+// How the state of each rank comes to stand in another process, too:
+//
+//   stage -> keeper        keep         right after `applied`, while the next step runs; and of the
+//                                       state that a generation begins with
+//   keeper -> supervisor   kept         all ranks of a process have given that step's
+//   stage -> keeper        fetch_kept   after its process died: give it back
+//   keeper -> stage        kept_state   as tickets
+//
+// Nobody decides step n + 1 before step n is kept of all processes; until then the arrays that the
+// tickets stand for stay as they are, so nothing is copied for it.
+//
+//   KEEPER-1  `kept` is said when the keeper owns all the bytes, in this generation.
+
+#pragma once
+
+#include "runtime/core/hash.hpp"
+#include "runtime/core/ids.hpp"
+#include "runtime/tensor/ticket.hpp"
+
+#include <caf/meta/type_name.hpp>
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace troupe::messages {
+
+/// Of one chunk: see runtime::rank_state.
+struct state_part {
+  runtime::chunk_id chunk = {};
+  std::int64_t elements = 0;
+  std::vector<std::pair<std::int64_t, std::int64_t>> own_weights = {};
+  std::vector<runtime::ticket> weights = {};
+  runtime::ticket kept = {};
+
+  friend bool operator==(const state_part&, const state_part&) = default;
+};
+
+/// Of a rank; the digests of its state are those that it sealed it with.
+struct state_of_rank {
+  std::vector<state_part> parts = {};
+  std::map<std::string, runtime::digest> own = {}, copies = {};
+
+  friend bool operator==(const state_of_rank&, const state_of_rank&) = default;
+};
+
+struct keep {
+  runtime::generation_id generation = {};
+  runtime::step_id step = {};
+  int rank = 0;
+  bool unchanged = false;  ///< the step was left out: its state is that of the one before
+  state_of_rank state = {};
+
+  friend bool operator==(const keep&, const keep&) = default;
+};
+
+struct kept {
+  runtime::generation_id generation = {};
+  runtime::step_id step = {};
+  int process = 0;  ///< whose ranks' states they are
+
+  friend bool operator==(const kept&, const kept&) = default;
+};
+
+struct fetch_kept {
+  runtime::generation_id generation = {};
+  runtime::step_id step = {};
+  int rank = 0;
+
+  friend bool operator==(const fetch_kept&, const fetch_kept&) = default;
+};
+
+struct kept_state {
+  runtime::generation_id generation = {};
+  runtime::step_id step = {};
+  bool found = false;  ///< else the keeper has lost it: it is not who said that it had it
+  state_of_rank state = {};
+
+  friend bool operator==(const kept_state&, const kept_state&) = default;
+};
+
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, state_part& x) {
+  return f(caf::meta::type_name("state_part"),
+           x.chunk,
+           x.elements,
+           x.own_weights,
+           x.weights,
+           x.kept);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, state_of_rank& x) {
+  return f(caf::meta::type_name("state_of_rank"), x.parts, x.own, x.copies);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, keep& x) {
+  return f(caf::meta::type_name("keep"), x.generation, x.step, x.rank, x.unchanged, x.state);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, kept& x) {
+  return f(caf::meta::type_name("kept"), x.generation, x.step, x.process);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, fetch_kept& x) {
+  return f(caf::meta::type_name("fetch_kept"), x.generation, x.step, x.rank);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, kept_state& x) {
+  return f(caf::meta::type_name("kept_state"), x.generation, x.step, x.found, x.state);
+}
+
+}  // namespace troupe::messages

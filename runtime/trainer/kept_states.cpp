@@ -1,0 +1,96 @@
+#include "runtime/trainer/kept_states.hpp"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+namespace troupe::runtime {
+
+const kept_states::slot* kept_states::held(int rank, std::uint64_t iteration) const {
+  const auto found = all_.find(rank);
+  if (found == all_.end())
+    return nullptr;
+  for (const auto& x : found->second)
+    if (x.of && x.of->has(iteration))
+      return &x;
+  return nullptr;
+}
+
+// KEPT-1. What was given of the same iteration or a later one was computed before the ranks went
+// back, and goes first.
+void kept_states::put(generation_id generation, int rank, std::uint64_t iteration, rank_state x) {
+  auto whole = std::make_shared<const rank_state>(std::move(x));
+  const auto worth = [iteration](const slot& one) {
+    const int kind = !one.of                     ? 2
+                     : one.of->has(iteration)    ? 0
+                     : one.of->last >= iteration ? 1
+                                                 : 3;
+    return std::tuple(kind, kind == 3 ? one.of->last : 0, one.generation);
+  };
+  const std::lock_guard lock(mutex_);
+  auto& slots = all_[rank];
+  auto& to = worth(slots[0]) <= worth(slots[1]) ? slots[0] : slots[1];
+  to = {generation, iteration_range{iteration, iteration}, std::move(whole)};
+}
+
+void kept_states::extend(generation_id generation, int rank, std::uint64_t iteration) {
+  const std::lock_guard lock(mutex_);
+  for (auto& x : all_[rank])
+    if (x.of && x.generation == generation && x.of->last + 1 == iteration)
+      x.of->last = iteration;
+}
+
+kept_states::state kept_states::find(int rank, std::uint64_t iteration) const {
+  const std::lock_guard lock(mutex_);
+  const auto* const found = held(rank, iteration);
+  return found == nullptr ? nullptr : found->what;
+}
+
+bool kept_states::has(generation_id generation, int first, int end, std::uint64_t iteration) const {
+  const std::lock_guard lock(mutex_);
+  for (int rank = first; rank < end; ++rank)
+    if (const auto* const found = held(rank, iteration);
+        found == nullptr || found->generation != generation)
+      return false;
+  return true;
+}
+
+std::vector<std::uint64_t> kept_states::iterations(int first, int end) const {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::uint64_t> out;
+  const auto of_first = all_.find(first);
+  if (of_first == all_.end())
+    return out;
+  const auto all_keep = [&](std::uint64_t iteration) {
+    for (int rank = first + 1; rank < end; ++rank)
+      if (held(rank, iteration) == nullptr)
+        return false;
+    return true;
+  };
+  for (const auto& x : of_first->second) {
+    if (!x.of)
+      continue;
+    for (auto i = x.of->first; i <= x.of->last; ++i)
+      if (all_keep(i))
+        out.push_back(i);
+  }
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
+}
+
+std::int64_t kept_states::bytes() const {
+  const std::lock_guard lock(mutex_);
+  std::int64_t out = 0;
+  for (const auto& [rank, slots] : all_)
+    for (const auto& x : slots)
+      if (x.what)
+        for (const auto& [id, part] : x.what->parts) {
+          out += std::int64_t(part.kept.bytes());
+          for (const auto& one : part.weights)
+            out += std::int64_t(one.bytes());
+        }
+  return out;
+}
+
+}  // namespace troupe::runtime

@@ -1,0 +1,74 @@
+// What a process keeps of another one's ranks.
+
+#include "runtime/trainer/kept_states.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+using namespace troupe::runtime;
+
+namespace {
+
+const auto before = make_generation(0, 1), now = make_generation(0, 2);
+
+rank_state state(std::uint64_t value) {
+  return {.digests = {.own = {{"w", {0, value}}}}};
+}
+std::uint64_t value_of(const kept_states& x, int rank, std::uint64_t iteration) {
+  const auto found = x.find(rank, iteration);
+  return found ? found->digests.own.at("w").low : 0;
+}
+using steps = std::vector<std::uint64_t>;
+
+}  // namespace
+
+TEST_CASE("KEPT-1: a new state takes the place of the older of two", "[runtime][trainer]") {
+  kept_states x;
+  for (std::uint64_t n = 1; n <= 5; ++n) {
+    x.put(now, 3, n, state(n));
+    CHECK(value_of(x, 3, n) == n);
+    CHECK((n == 1 || value_of(x, 3, n - 1) == n - 1));
+    CHECK(value_of(x, 3, n - 2) == 0);
+  }
+  CHECK(x.iterations(3, 4) == steps{4, 5});
+}
+
+TEST_CASE("KEPT-1: after the ranks went back, one whole state of theirs is there all the time",
+          "[runtime][trainer]") {
+  kept_states x;
+  x.put(before, 3, 6, state(6));
+  x.put(before, 3, 7, state(7));
+  for (std::uint64_t n = 6; n <= 9; ++n) {
+    x.put(now, 3, n, state(10 + n));
+    CHECK(value_of(x, 3, n) == 10 + n);
+    if (n > 6)
+      CHECK(value_of(x, 3, n - 1) == 10 + n - 1);
+  }
+}
+
+TEST_CASE("KEPT-2: a step is kept when each rank has given it in this generation",
+          "[runtime][trainer]") {
+  kept_states x;
+  x.put(before, 0, 7, state(1));
+  x.put(before, 1, 7, state(2));
+  CHECK(x.has(before, 0, 2, 7));
+  x.put(now, 0, 7, state(1));
+  CHECK_FALSE(x.has(now, 0, 2, 7));
+  CHECK(x.iterations(0, 2) == steps{7});  // whoever died now is replaced all the same
+  x.put(now, 1, 7, state(2));
+  CHECK(x.has(now, 0, 2, 7));
+  x.put(now, 0, 8, state(3));
+  CHECK_FALSE(x.has(now, 0, 2, 8));
+  CHECK(x.iterations(0, 2) == steps{7});
+}
+
+TEST_CASE("a step that is left out is kept with the state before it", "[runtime][trainer]") {
+  kept_states x;
+  x.put(now, 0, 7, state(7));
+  x.extend(now, 0, 8);
+  CHECK(value_of(x, 0, 8) == 7);
+  CHECK(x.iterations(0, 1) == steps{7, 8});
+  x.extend(now, 0, 10);  // nine was never given
+  CHECK_FALSE(x.has(now, 0, 1, 10));
+  x.extend(before, 0, 9);  // of another generation
+  CHECK_FALSE(x.has(now, 0, 1, 9));
+}
