@@ -65,9 +65,10 @@ void supervisor_state::carry_out(const order_end& x) {
   context_->messages->request(self_, node_, caf::infinite, messages::end_generation{x.last, told_})
       .then(
           [this](const messages::generation_ended& gone) {
+            const auto turn = take_turn("generation_ended");
             for (const auto& who : gone.hung)
               runtime::log_warning(
-                  "{} did not end within `recovery.suspicion` {} s and is left behind; its "
+                  "{} did not end in time (`recovery.suspicion` {} s) and is left behind; its "
                   "successor works on a copy of its state",
                   who,
                   job_->job.recovery.suspicion);
@@ -80,7 +81,10 @@ void supervisor_state::carry_out(const order_end& x) {
             carry_out(members_->ended(
                 gone.last, {remains}, context_->ledger->newest_saved(), clock_ns()));
           },
-          [this](const caf::error& reason) { refuse(reason); });
+          [this](const caf::error& reason) {
+            const auto turn = take_turn("error");
+            refuse(reason);
+          });
 }
 
 // What a save waits for will not come; what is complete is written and told before the answer.
@@ -154,6 +158,7 @@ void supervisor_state::spawn(Request what, const char* called, member_role role,
   context_->messages->request(self_, node_, caf::infinite, std::move(what))
       .then(
           [this, called, role, keep, of = what.generation](const Answer& x) {
+            const auto turn = take_turn("spawned");
             --expected_;
             if (role == member_role::rank && of != generation())
               return;  // it has ended meanwhile, and whom it spawned ends with it
@@ -161,6 +166,7 @@ void supervisor_state::spawn(Request what, const char* called, member_role role,
             begin_when_ready();
           },
           [this](const caf::error& reason) {
+            const auto turn = take_turn("error");
             --expected_;
             refuse(reason);
           });
@@ -233,11 +239,13 @@ void supervisor_state::spawn_viewers() {
             self_, node_, caf::infinite, messages::spawn_viewer{generation(), told_, viewer, self_})
         .then(
             [this](const messages::viewer_spawned& x) {
+              const auto turn = take_turn("viewer_spawned");
               self_->monitor(viewers_.emplace_back(x.viewer));
               --expected_;
               begin_when_ready();
             },
             [this](const caf::error& reason) {
+              const auto turn = take_turn("error");
               --expected_;
               refuse(reason);
             });

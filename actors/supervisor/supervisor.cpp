@@ -1,6 +1,7 @@
 #include "actors/supervisor/supervisor.hpp"
 
 #include "actors/support/guard.hpp"
+#include "actors/support/on_board.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
 
@@ -67,12 +68,16 @@ void supervisor_state::start(messages::node_actor node,
   saves_
       = {!where.save.empty(), ledger.newest_saved().value_or(told_.iteration), where.save_interval};
   members_.emplace(limits_of(job_->job.recovery), epoch, at_.iteration, ledger.restarts());
-  self_->set_down_handler([this](const caf::down_msg& x) { lose(x); });
+  self_->set_down_handler([this](const caf::down_msg& x) {
+    const auto turn = take_turn("down_msg");
+    lose(x);
+  });
   context_->messages->monitor(self_, node_);
   node_address_ = node_.address();
   if (epoch > 0)
     loss_ = {{.who = "supervisor", .why = "the supervisor before has died"}, clock_ns()};
   carry_out(members_->begin());
+  take_place();
 }
 
 std::uint64_t supervisor_state::clock_ns() const {
@@ -314,16 +319,21 @@ void supervisor_state::finish() {
   // A monitor that dies now is replaced, and asked again; a hung one loses its last lines, the job
   // nothing.
   context_->messages->request(self_, monitor_, monitor_patience, messages::conclude{})
-      .then([this](messages::concluded) { shut_down(); },
-            [this](const caf::error& e) {
-              if (e != caf::sec::request_timeout)
-                return;
-              runtime::log_warning(
-                  "the monitor did not conclude in {} s: the last lines of the "
-                  "log may be missing",
-                  monitor_patience.count());
-              shut_down();
-            });
+      .then(
+          [this](messages::concluded) {
+            const auto turn = take_turn("concluded");
+            shut_down();
+          },
+          [this](const caf::error& e) {
+            const auto turn = take_turn("error");
+            if (e != caf::sec::request_timeout)
+              return;
+            runtime::log_warning(
+                "the monitor did not conclude in {} s: the last lines of the "
+                "log may be missing",
+                monitor_patience.count());
+            shut_down();
+          });
 }
 
 void supervisor_state::shut_down() {
@@ -348,14 +358,33 @@ messages::supervisor_actor::behavior_type supervisor(
     std::uint32_t epoch) {
   self->state.start(std::move(node), std::move(told), std::move(context), std::move(front), epoch);
   return {
-      [self](const messages::ready& x) { self->state.receive(x); },
-      [self](const messages::vote& x) { self->state.receive(x); },
-      [self](const messages::applied& x) { self->state.receive(x); },
-      [self](const messages::saved& x) { self->state.receive(x); },
-      [self](const messages::save_failed& x) { self->state.receive(x); },
-      [self](const messages::abandoned& x) { self->state.receive(x); },
-      [self](const messages::save_again& x) { self->state.receive(x); },
-      [self](const messages::drain& x) { self->state.drain(x); },
+      on_board<messages::ready>(
+          self, self->state.place(), [self](const messages::ready& x) { self->state.receive(x); }),
+      on_board<messages::vote>(
+          self, self->state.place(), [self](const messages::vote& x) { self->state.receive(x); }),
+      on_board<messages::applied>(self,
+                                  self->state.place(),
+                                  [self](const messages::applied& x) { self->state.receive(x); }),
+      on_board<messages::saved>(
+          self, self->state.place(), [self](const messages::saved& x) { self->state.receive(x); }),
+      on_board<messages::save_failed>(
+          self,
+          self->state.place(),
+          [self](const messages::save_failed& x) { self->state.receive(x); }),
+      on_board<messages::abandoned>(
+          self,
+          self->state.place(),
+          [self](const messages::abandoned& x) { self->state.receive(x); }),
+      on_board<messages::save_again>(
+          self,
+          self->state.place(),
+          [self](const messages::save_again& x) { self->state.receive(x); }),
+      on_board<messages::taken_for_dead>(
+          self,
+          self->state.place(),
+          [self](const messages::taken_for_dead& x) { self->state.receive(x); }),
+      on_board<messages::drain>(
+          self, self->state.place(), [self](const messages::drain& x) { self->state.drain(x); }),
   };
 }
 

@@ -44,7 +44,9 @@ class supervisor_state {
   void receive(const messages::save_failed& x);
   void receive(const messages::abandoned& x);
   void receive(const messages::save_again& x);
+  void receive(const messages::taken_for_dead& x);  // waiting.cpp
   void drain(const messages::drain& x);
+  const std::shared_ptr<runtime::lane_board::place>& place() const { return place_; }
 
  private:
   // Who is in (recovery.cpp).
@@ -79,6 +81,13 @@ class supervisor_state {
   void begin_when_ready();
   /// The end that was meant, or that cannot be helped.
   void end(int exit_code, const std::string& why);
+
+  // For whom it waits (waiting.cpp).
+
+  void take_place();
+  /// What it is told as an answer, or of a death: as a message on the board.
+  std::unique_ptr<runtime::lane_board::place::at_message> take_turn(const char* what) const;
+  runtime::lane_board::place::waiting waits_for() const;
 
   // What comes after a step, a validation or a save (supervisor.cpp).
 
@@ -189,6 +198,7 @@ class supervisor_state {
   bool time_is_up_ = false;  ///< `exit_minutes` have passed
   std::string diagnosis_;    ///< why the run ends early, with an error; empty: it does not
   bool concluding_ = false, shut_down_ = false;
+  std::shared_ptr<runtime::lane_board::place> place_;  ///< last: it reads the others
 };
 
 messages::supervisor_actor::behavior_type supervisor(

@@ -14,6 +14,7 @@
 #include "messages/control/job.hpp"
 #include "messages/control/recovery.hpp"
 #include "messages/control/spawn.hpp"
+#include "messages/control/suspicion.hpp"
 #include "messages/data/batch.hpp"
 #include "messages/training/handoff.hpp"
 #include "messages/training/step.hpp"
@@ -70,5 +71,7 @@ CAF_BEGIN_TYPE_ID_BLOCK(troupe_messages, caf::first_custom_type_id)
   CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::abandoned))
   CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::job_over))
   CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::happened))
+  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::suspected))
+  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::taken_for_dead))
 
 CAF_END_TYPE_ID_BLOCK(troupe_messages)

@@ -1,0 +1,62 @@
+// For whom the supervisor waits, as who looks for a hang is told, and what becomes of one.
+
+#include "actors/supervisor/supervisor.hpp"
+
+#include <caf/system_messages.hpp>
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace troupe::actors {
+
+// It will not be heard of by CAF: whoever hangs in a handler does not end.
+void supervisor_state::receive(const messages::taken_for_dead& x) {
+  if (x.actor)
+    lose(caf::down_msg{caf::actor_cast<caf::actor_addr>(x.actor),
+                       messages::make_error(messages::ec::protocol_violated, x.why)});
+}
+
+runtime::lane_board::place::waiting supervisor_state::waits_for() const {
+  runtime::lane_board::place::waiting out{.step = at_.iteration + 1};
+  const auto replicas = [&](const char* what, const auto& is_here) {
+    out.what.what = what;
+    for (int r = 0; r < job_->replicas(); ++r)
+      if (!is_here(r))
+        out.what.whom.push_back(fmt::format("replica:{}", r));
+  };
+  const auto has = [](const auto& reports) {
+    return [&reports](int r) {
+      return std::any_of(
+          reports.begin(), reports.end(), [r](const auto& x) { return x.replica == r; });
+    };
+  };
+  if (members_->now() == membership::phase::ending)
+    out.what = {"the end of a generation", {"node"}};
+  else if (members_->now() == membership::phase::forming)
+    replicas("ranks that are built", [](int) { return false; });
+  else if (now_ && decided_)
+    replicas("the updated state", has(applied_));
+  else if (now_)
+    replicas("a vote", has(votes_));
+  else if (abandoning_ || saves_.is_writing())
+    out.what = {"a checkpoint", {"checkpointer"}};
+  else if (concluding_)
+    out.what = {"the last lines", {"monitor"}};
+  return out;
+}
+
+std::unique_ptr<runtime::lane_board::place::at_message> supervisor_state::take_turn(
+    const char* what) const {
+  if (!place_)
+    return nullptr;
+  return std::make_unique<runtime::lane_board::place::at_message>(*place_, what, 0, clock_ns());
+}
+
+void supervisor_state::take_place() {
+  if (!job_->job.recovery.on || !context_->own_threads)
+    return;
+  place_ = context_->lanes->add({.who = "supervisor"});
+  place_->describe_by([this] { return waits_for(); });
+}
+
+}  // namespace troupe::actors
