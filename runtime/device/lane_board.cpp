@@ -47,7 +47,8 @@ struct lane_board::row {
   void begin(std::string_view what, std::uint64_t of, std::uint64_t now_ns, double how) {
     const std::lock_guard lock(mutex);
     work.assign(what);
-    step = of;
+    if (of > 0)
+      step = of;
     patience_now = how;
     clock = clock_of_thread();
     watch.begin(now_ns);
@@ -116,6 +117,7 @@ struct lane_board::row {
     if (between.step > 0)
       out.step = between.step;
     if (!about.owner.empty()) {
+      out.idle = true;
       out.what = "work";
       out.whom = {about.owner};
     }

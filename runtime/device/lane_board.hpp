@@ -81,7 +81,8 @@ class lane_board::place {
     watched_thread* before_;
   };
 
-  /// Around one message that an actor handles, on whichever thread runs it. Nothing of the actor is
+  /// Around one message that an actor handles, on whichever thread runs it; `step` 0: that of the
+  /// message before. Nothing of the actor is
   /// asked meanwhile. What it waits for counts from its end on.
   class at_message {
    public:

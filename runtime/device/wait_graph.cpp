@@ -64,7 +64,7 @@ std::string wait_graph::text(const std::string& root, std::uint64_t now_ns) cons
     const bool wanted = std::any_of(all_.begin(), all_.end(), [&](const auto& other) {
       return other.waits && std::count(other.whom.begin(), other.whom.end(), x.who) > 0;
     });
-    if (!x.work.empty() || !x.whom.empty() || wanted)
+    if (!x.work.empty() || (!x.whom.empty() && !x.idle) || wanted)
       lines.push_back(&x);
   }
   std::stable_sort(
@@ -107,7 +107,8 @@ std::optional<hang_judge::verdict> hang_judge::look(std::vector<board_entry> all
       continue;
     const auto since = std::max(x.since_ns, anew_ns_);
     const auto found = computes_.find(x.number);
-    const bool is_computing = found != computes_.end() && now_ns - found->second < suspicion_ns_ / 2;
+    const bool is_computing
+        = found != computes_.end() && now_ns - found->second < suspicion_ns_ / 2;
     const double patience = x.patience * (is_computing ? slow : 1);
     if (since >= now_ns || double(now_ns - since) < patience * double(suspicion_ns_))
       continue;

@@ -21,7 +21,8 @@ struct board_entry {
   std::uint64_t since_ns = 0;          ///< of the wait, else of the last sign of progress
   std::string what = {};               ///< that it waits for
   std::vector<std::string> whom = {};  ///< that it waits for, by name
-  std::uint64_t cpu_ns = 0;            ///< that its thread has used so far
+  bool idle = false;         ///< a lane without work: told only where somebody waits for it
+  std::uint64_t cpu_ns = 0;  ///< that its thread has used so far
   /// In times of suspicion: more for what may do one thing for long that gives no sign.
   double patience = 1;
   std::uint64_t generation = 0;  ///< it belongs to; 0: to none

@@ -60,6 +60,7 @@ struct supervised {
                 return messages::generation_ended{x.last, true, kept, kept, stood};
               },
               [](const messages::look_again&) {},
+              [](const messages::suspected&) {},
               [this](const messages::all_restored&) { ++restored; },
               [this, self](const messages::shut_down&) {
                 shut_down = true;
