@@ -136,8 +136,11 @@ std::filesystem::path checkpointer_state::write(
     }
   if (failed_)  // a disk that refuses to write may have refused to remove
     runtime::clear_remains(job.checkpoints.save);
-  runtime::checkpoint_writer by(
-      job.checkpoints.save, std::int64_t(runtime::value(order.step)), order.generation, token_);
+  runtime::checkpoint_writer by(job.checkpoints.save,
+                                std::int64_t(runtime::value(order.step)),
+                                order.generation,
+                                token_,
+                                order.attempt);
   runtime::checkpoint_manifest manifest;
   manifest.consumed_samples = std::int64_t(order.consumed);
   manifest.skipped = order.skipped;

@@ -238,7 +238,9 @@ void node_state::answer_if_ended() {
   const bool present = std::any_of(
       spawned_.begin(), spawned_.end(), [&](const auto& x) { return ends_with(x, last); });
   auto living = context_->living->until(last);
-  std::erase_if(living, [last](const auto& x) { return x.service && number_of(last) != 0; });
+  std::erase_if(living, [&](const auto& x) {
+    return (x.service && number_of(last) != 0) || left_behind_.contains({x.generation, x.who});
+  });
   const bool known = std::all_of(living.begin(), living.end(), [this](const auto& x) {
     return hung_.contains({x.generation, x.who});
   });
@@ -249,6 +251,7 @@ void node_state::answer_if_ended() {
   std::set<int> left_behind;
   for (const auto& x : living) {
     answer.hung.push_back(x.who);
+    left_behind_.emplace(x.generation, x.who);
     if (x.rank >= 0)
       left_behind.insert(x.rank);
   }

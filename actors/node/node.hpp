@@ -89,8 +89,9 @@ class node_state {
   caf::actor root_;   ///< the first to ask: the supervisor
   caf::actor watch_;  ///< looks for who hangs; null: nobody is replaced
   /// Who hangs, by the names under which they are in the registry of the living: nobody waits
-  /// for them.
-  std::set<std::pair<runtime::generation_id, std::string>> hung_;
+  /// for them. And those of them, and others that were late, of whose leaving the supervisor was
+  /// told.
+  std::set<std::pair<runtime::generation_id, std::string>> hung_, left_behind_;
   std::vector<spawned_actor> spawned_;  ///< alive, in the order of their coming
   struct ending {
     runtime::generation_id last = {};
