@@ -73,8 +73,7 @@ void node_state::suspect(const messages::suspected& x) {
     context_->messages->send(
         self_,
         caf::actor_cast<messages::supervisor_actor>(root_),
-        messages::taken_for_dead{caf::actor_cast<caf::strong_actor_ptr>(gone.actor),
-                                 messages::text_of(reason)});
+        messages::taken_for_dead{gone.generation, owner, messages::text_of(reason)});
   }
   answer_if_ended();
 }

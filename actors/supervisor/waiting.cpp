@@ -8,12 +8,29 @@
 #include <fmt/format.h>
 
 namespace troupe::actors {
+namespace {
+
+template <class Handle>
+caf::actor_addr address_of(const Handle& x) {
+  return x ? x.address() : caf::actor_addr();
+}
+
+}  // namespace
 
 // It will not be heard of by CAF: whoever hangs in a handler does not end.
 void supervisor_state::receive(const messages::taken_for_dead& x) {
-  if (x.actor)
-    lose(caf::down_msg{caf::actor_cast<caf::actor_addr>(x.actor),
-                       messages::make_error(messages::ec::protocol_violated, x.why)});
+  caf::actor_addr who;
+  if (x.who == "loader")
+    who = address_of(loader_);
+  else if (x.who == "checkpointer")
+    who = address_of(checkpointer_);
+  else if (x.who == "monitor")
+    who = address_of(monitor_);
+  for (std::size_t r = 0; r < replicas_.size() && x.generation == generation(); ++r)
+    if (replicas_[r] && x.who == fmt::format("replica:{}", r))
+      who = replicas_[r].address();
+  if (who)
+    lose(caf::down_msg{who, messages::make_error(messages::ec::protocol_violated, x.why)});
 }
 
 runtime::lane_board::place::waiting supervisor_state::waits_for() const {

@@ -13,7 +13,6 @@
 
 #include "runtime/core/ids.hpp"
 
-#include <caf/actor_control_block.hpp>
 #include <caf/meta/type_name.hpp>
 
 #include <cstdint>
@@ -36,8 +35,9 @@ struct suspected {
 };
 
 struct taken_for_dead {
-  caf::strong_actor_ptr actor = {};
-  std::string why = {};  ///< with its name
+  runtime::generation_id generation = {};  ///< in which it was spawned
+  std::string who = {};                    ///< "replica:0", "loader", "checkpointer", "monitor"
+  std::string why = {};                    ///< with its name
 
   friend bool operator==(const taken_for_dead&, const taken_for_dead&) = default;
 };
@@ -52,7 +52,7 @@ typename Inspector::result_type inspect(Inspector& f, suspected& x) {
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, taken_for_dead& x) {
-  return f(caf::meta::type_name("taken_for_dead"), x.actor, x.why);
+  return f(caf::meta::type_name("taken_for_dead"), x.generation, x.who, x.why);
 }
 
 }  // namespace troupe::messages

@@ -1,11 +1,11 @@
 #include "runtime/device/lane_board.hpp"
 
 #include <algorithm>
+#include <ctime>
 #include <fmt/format.h>
 #include <optional>
 #include <pthread.h>
 #include <set>
-#include <time.h>
 
 namespace troupe::runtime {
 namespace {

@@ -47,10 +47,11 @@ class wait_graph {
   std::vector<board_entry> all_;  ///< by name
 };
 
-/// Decides, look after look, whether somebody hangs. Who waits does not: at the root of what is
-/// late stands one who does not wait, shows no progress for longer than the suspicion, and whose
-/// thread has used no processor meanwhile; one that computes on a slow machine is given four times
-/// as long. Of several the one for whom most others wait, then the one that is late for longest.
+/// HANG-1. Decides, look after look, whether somebody hangs. Who waits does not: at the root of
+/// what is late stands one who does not wait, shows no progress for longer than the suspicion, and
+/// whose thread has used no processor meanwhile; one that computes on a slow machine is given four
+/// times as long. Of several the one for whom most others wait, then the one that is late for
+/// longest.
 ///
 /// Where the looks themselves came late, the machine or the process has stood still: times count
 /// anew, and nobody is suspected for them.

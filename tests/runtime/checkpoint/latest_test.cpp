@@ -153,6 +153,7 @@ TEST_CASE("what dead writers left is cleared away at the next start, and nothing
   const directory_lock lock(dir.path());
   CHECK(names_in(dir.path())
         == names{".iter_0000003.generation-.partial",
+                 ".iter_0000003.generation-1.attempt-.partial",
                  ".iter_0000003.generation-1.partial.mine",
                  ".iter_3.generation-1.partial",
                  ".lock",

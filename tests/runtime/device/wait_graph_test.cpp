@@ -102,7 +102,7 @@ TEST_CASE("a ring of waits has no root, and its text comes to an end", "[graph]"
   CHECK_FALSE(judged(judge, ring, 100));
 }
 
-TEST_CASE("who does not wait and is late for whom others wait is the root", "[graph]") {
+TEST_CASE("HANG-1: who does not wait and is late for whom others wait is the root", "[graph]") {
   hang_judge judge(1);
   int needed = -1;
   const auto found = judged(judge,
