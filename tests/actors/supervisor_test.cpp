@@ -248,6 +248,21 @@ TEST_CASE("a supervisor ends with the cause of the death of those it depends on"
   CHECK(it.end->text() == who + ": the disk is gone");
 }
 
+TEST_CASE("a supervisor takes one that hangs for dead when its node says so", "[actors]") {
+  const std::string who = GENERATE("loader", "checkpointer", "monitor", "replica:1");
+  supervised it;
+  it.all_ready();
+  const auto hangs = who + ": it hangs";
+  if (who == "replica:1")
+    it.system.tell(it.supervisor,
+                   messages::taken_for_dead{runtime::generation_id{0}, who, "of another"});
+  it.system.tell(it.supervisor, messages::taken_for_dead{first_generation, "viewer", "no matter"});
+  CHECK_FALSE(it.end->has_come());
+  it.system.tell(it.supervisor, messages::taken_for_dead{first_generation, who, hangs});
+  CHECK(it.end->is(ec::protocol_violated));
+  CHECK(it.end->text() == hangs);
+}
+
 TEST_CASE("a replica that was only cancelled is not the cause of a job's end", "[actors]") {
   supervised it;
   it.all_ready();
