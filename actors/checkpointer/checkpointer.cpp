@@ -1,6 +1,7 @@
 #include "actors/checkpointer/checkpointer.hpp"
 
 #include "actors/support/guard.hpp"
+#include "actors/support/on_board.hpp"
 #include "runtime/checkpoint/regained_lock.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/json_text.hpp"
@@ -25,6 +26,11 @@ void checkpointer_state::start(const messages::spawn_checkpointer& told,
   job_ = std::move(job);
   context_ = std::move(context);
   presence_ = context_->living->enter({told.generation, "checkpointer", -1, true});
+  if (context_->own_threads)
+    place_ = context_->lanes->add({.who = "checkpointer",
+                                   .generation = value(told.generation),
+                                   .service = true,
+                                   .patience = patience_with_disks});
   locks_ = runtime::is_locked(job_->job.checkpoints.save);
   end_on_exception(self_, "checkpointer");
 }
@@ -130,8 +136,11 @@ std::filesystem::path checkpointer_state::write(
     }
   if (failed_)  // a disk that refuses to write may have refused to remove
     runtime::clear_remains(job.checkpoints.save);
-  runtime::checkpoint_writer by(
-      job.checkpoints.save, std::int64_t(runtime::value(order.step)), order.generation, token_);
+  runtime::checkpoint_writer by(job.checkpoints.save,
+                                std::int64_t(runtime::value(order.step)),
+                                order.generation,
+                                token_,
+                                order.attempt);
   runtime::checkpoint_manifest manifest;
   manifest.consumed_samples = std::int64_t(order.consumed);
   manifest.skipped = order.skipped;
@@ -182,9 +191,15 @@ messages::checkpointer_actor::behavior_type checkpointer(
     std::shared_ptr<const node_context> context,
     runtime::cancel_token token) {
   self->state.start(told, std::move(job), std::move(context), std::move(token));
-  return {[self](const messages::save& x) { self->state.expect(x); },
-          [self](const messages::snapshot& x) { self->state.receive(x); },
-          [self](const messages::abandon& x) { self->state.abandon(x); }};
+  return {
+      on_board<messages::save>(
+          self, self->state.place(), [self](const messages::save& x) { self->state.expect(x); }),
+      on_board<messages::snapshot>(self,
+                                   self->state.place(),
+                                   [self](const messages::snapshot& x) { self->state.receive(x); }),
+      on_board<messages::abandon>(self, self->state.place(), [self](const messages::abandon& x) {
+        self->state.abandon(x);
+      })};
 }
 
 }  // namespace troupe::actors

@@ -31,6 +31,7 @@ class checkpointer_state {
   void expect(const messages::save& x);
   void receive(const messages::snapshot& x);
   void abandon(const messages::abandon& x);
+  const std::shared_ptr<runtime::lane_board::place>& place() const { return place_; }
 
  private:
   using save_key = std::tuple<runtime::generation_id, runtime::step_id, std::uint64_t>;
@@ -58,6 +59,7 @@ class checkpointer_state {
   bool locks_ = false;                             ///< this process has locked the folder
   std::unique_ptr<runtime::directory_lock> lock_;  ///< taken here, after the folder was removed
   bool failed_ = false;                            ///< the newest could not be written
+  std::shared_ptr<runtime::lane_board::place> place_;
 };
 
 /// Spawn with caf::detached: writing blocks. Once `token` is set nothing becomes visible any more.

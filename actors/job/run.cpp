@@ -12,19 +12,25 @@
 #include <chrono>
 #include <fmt/format.h>
 #include <future>
+#include <memory>
 #include <mutex>
 #include <optional>
+#include <thread>
 #include <utility>
 
 namespace troupe::actors {
 namespace {
 
+/// Whoever hangs in a handler holds a thread: where it is replaced, there are some to spare. Idle
+/// ones sleep.
+constexpr int actor_threads = 2, spare_threads = 2;
+
 struct configuration : caf::actor_system_config {
-  configuration() {
+  explicit configuration(bool recovers) {
     add_message_types<caf::id_block::troupe_messages>();
     // Sharing: idle workers sleep on a condition instead of polling (docs/decisions/0002-caf.md).
     set("scheduler.policy", caf::atom("sharing"));
-    set("scheduler.max-threads", 2);
+    set("scheduler.max-threads", actor_threads + (recovers ? spare_threads : 0));
     set("logger.verbosity", caf::atom("quiet"));
   }
 };
@@ -53,6 +59,24 @@ class later_drain {
 };
 }  // namespace
 
+namespace {
+
+/// Whether all actors have ended: of those that were left behind, as they hang, within so long.
+bool all_done(caf::actor_system& system,
+              const node_context& context,
+              std::chrono::milliseconds patience) {
+  const auto until = std::chrono::steady_clock::now() + patience;
+  while (context.lanes->left_behind() > 0 && system.registry().running() > 0) {
+    if (std::chrono::steady_clock::now() >= until)
+      return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  system.await_all_actors_done();
+  return true;
+}
+
+}  // namespace
+
 outcome outcome_of(const caf::error& reason) {
   if (!reason)
     return {};
@@ -68,8 +92,14 @@ outcome run(const std::shared_ptr<const prepared_job>& job,
     description.viewers.push_back(fmt::format("viewer {}", description.viewers.size() + 1));
     context->viewers.emplace(description.viewers.back(), viewer);
   }
-  configuration config;
-  caf::actor_system system(config);
+  const auto& recovery = job->opened().job.recovery;
+  struct home {
+    configuration config;
+    caf::actor_system system;
+    explicit home(bool recovers) : config(recovers), system(config) {}
+  };
+  auto here = std::make_unique<home>(recovery.on);
+  auto& system = here->system;
   const auto ended = std::make_shared<std::promise<outcome>>();
   const auto tell = [ended, once = std::make_shared<std::once_flag>()](const outcome& x) {
     std::call_once(*once, [&] { ended->set_value(x); });
@@ -85,11 +115,15 @@ outcome run(const std::shared_ptr<const prepared_job>& job,
     started(context->drain);
   auto result = ended->get_future().get();
   context->faults->release();
-  system.await_all_actors_done();
-  const auto patience
-      = std::chrono::milliseconds(std::int64_t(job->opened().job.recovery.suspicion * 1e3));
+  const auto patience = std::chrono::milliseconds(std::int64_t(recovery.suspicion * 1e3));
+  if (!all_done(system, *context, patience)) {
+    result.left_behind = true;
+    runtime::log_warning("an actor hangs: the process ends without it");
+    [[maybe_unused]] const auto* const abandoned = here.release();  // its threads still use it
+    return result;
+  }
   // Without recovery nobody was left behind: what had begun ends by itself.
-  if (!job->opened().job.recovery.on)
+  if (!recovery.on)
     context->reaper->wait();
   else if (!context->reaper->wait(patience)) {
     result.left_behind = true;

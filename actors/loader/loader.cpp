@@ -1,6 +1,7 @@
 #include "actors/loader/loader.hpp"
 
 #include "actors/support/guard.hpp"
+#include "actors/support/on_board.hpp"
 #include "runtime/core/error.hpp"
 
 #include <caf/delegated.hpp>
@@ -53,11 +54,19 @@ class recent_batches {
 }  // namespace
 
 messages::loader_actor::behavior_type loader(messages::loader_actor::pointer self,
-                                             const std::shared_ptr<const node_context>& context) {
+                                             const std::shared_ptr<const node_context>& context,
+                                             runtime::generation_id generation) {
   end_on_exception(self, "loader");
-  return {[self, context, recent = std::make_shared<recent_batches>()](
-              const messages::request_batch& x) -> caf::result<messages::batch_ready> {
+  std::shared_ptr<runtime::lane_board::place> place;
+  if (context->own_threads)
+    place = context->lanes->add({.who = "loader",
+                                 .generation = value(generation),
+                                 .service = true,
+                                 .patience = patience_with_disks});
+  const auto serve = [self, context, place, recent = std::make_shared<recent_batches>()](
+                         const messages::request_batch& x) -> caf::result<messages::batch_ready> {
     context->faults->inject("loader", runtime::value(x.at.step));
+    context->faults->hang("loader", runtime::value(x.at.step), runtime::moment_of_step::forward);
     auto wanted = x;
     if (context->bug == planted_bug::serve_wrong_sample && runtime::value(x.at.step) == 2)
       wanted.microbatch = x.microbatch == 0 ? 0 : x.microbatch - 1;
@@ -74,7 +83,8 @@ messages::loader_actor::behavior_type loader(messages::loader_actor::pointer sel
     } catch (const runtime::cancelled&) {
       return caf::delegated<messages::batch_ready>();  // its generation has ended: nobody waits
     }
-  }};
+  };
+  return {on_board<messages::request_batch>(self, place, serve)};
 }
 
 }  // namespace troupe::actors

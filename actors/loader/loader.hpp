@@ -12,8 +12,9 @@
 
 namespace troupe::actors {
 
-/// Serves from the data sets of its node.
+/// Serves from the data sets of its node. `generation`: the newest when it was spawned.
 messages::loader_actor::behavior_type loader(messages::loader_actor::pointer self,
-                                             const std::shared_ptr<const node_context>& context);
+                                             const std::shared_ptr<const node_context>& context,
+                                             runtime::generation_id generation);
 
 }  // namespace troupe::actors

@@ -1,6 +1,7 @@
 #include "actors/monitor/monitor.hpp"
 
 #include "actors/support/guard.hpp"
+#include "actors/support/on_board.hpp"
 #include "runtime/core/file.hpp"
 #include "runtime/core/log.hpp"
 #include "runtime/schedule/csv.hpp"
@@ -31,6 +32,22 @@ monitor_book::monitor_book(const messages::job_description& told,
   if (watch.progress && !watch.quiet && !job_->job.skip_train)
     bar_ = std::make_unique<runtime::progress_bar>(
         "training", job_->job.train_iterations, "iterations", told_.iteration);
+}
+
+monitor_book::turn::turn(monitor_book& of) : of_(of) {
+  std::unique_lock lock(of_.mutex_);
+  of_.changed_.wait(lock,
+                    [this] { return !of_.is_open_; },
+                    {runtime::wait_reason::party::predecessor, "the logs"});
+  of_.is_open_ = true;
+}
+
+monitor_book::turn::~turn() {
+  {
+    const std::lock_guard lock(of_.mutex_);
+    of_.is_open_ = false;
+  }
+  of_.changed_.notify_all();
 }
 
 bool monitor_book::take(std::uint64_t fact) {
@@ -220,6 +237,11 @@ void monitor_state::start(const messages::spawn_monitor& told,
                           std::shared_ptr<const node_context> context) {
   context_ = std::move(context);
   end_on_exception(self_, "monitor");
+  if (context_->own_threads)
+    place_ = context_->lanes->add({.who = "monitor",
+                                   .generation = value(told.generation),
+                                   .service = true,
+                                   .patience = patience_with_disks});
   presence_ = context_->living->enter({told.generation, "monitor", -1, true});
   book_ = context_->book(told.job, std::move(job));
 }
@@ -228,8 +250,14 @@ void monitor_state::receive(const messages::committed& x) {
   const auto n = x.report.iteration;
   context_->faults->inject("monitor", n);
   context_->faults->pass("monitor", n, runtime::moment_of_step::acknowledged);
+  const auto mine = book_->opened();
   if (x.fact == 0 || book_->take(x.fact))
     add(x);
+}
+
+void monitor_state::conclude() {
+  const auto mine = book_->opened();
+  book_->conclude();
 }
 
 messages::monitor_actor::behavior_type monitor(
@@ -238,13 +266,14 @@ messages::monitor_actor::behavior_type monitor(
     std::shared_ptr<const opened_job> job,
     std::shared_ptr<const node_context> context) {
   self->state.start(told, std::move(job), std::move(context));
-  return {[self](const messages::committed& x) { self->state.receive(x); },
-          [self](const messages::validated& x) { self->state.receive(x); },
-          [self](const messages::happened& x) { self->state.receive(x); },
-          [self](const messages::conclude& x) {
+  const auto& place = self->state.place();
+  return {receives<messages::committed>(self),
+          receives<messages::validated>(self),
+          receives<messages::happened>(self),
+          on_board<messages::conclude>(self, place, [self](const messages::conclude& x) {
             self->state.conclude();
             return messages::concluded{x.generation};  // nothing more to check
-          }};
+          })};
 }
 
 }  // namespace troupe::actors

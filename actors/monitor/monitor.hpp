@@ -8,6 +8,7 @@
 #include "actors/node/context.hpp"
 #include "messages/protocol/actors.hpp"
 #include "runtime/core/progress.hpp"
+#include "runtime/core/waiting.hpp"
 #include "runtime/telemetry/recorder.hpp"
 
 #include <caf/typed_event_based_actor.hpp>
@@ -15,6 +16,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -26,6 +28,19 @@ namespace troupe::actors {
 class monitor_book {
  public:
   monitor_book(const messages::job_description& told, std::shared_ptr<const opened_job> job);
+
+  /// Held by the monitor that uses it: one that was left behind, as it hangs, may come back.
+  class turn {
+   public:
+    explicit turn(monitor_book& of);
+    ~turn();
+    turn(const turn&) = delete;
+    turn& operator=(const turn&) = delete;
+
+   private:
+    monitor_book& of_;
+  };
+  turn opened() { return turn(*this); }
 
   /// Whether this fact is new: facts are numbered, and each is taken down once.
   bool take(std::uint64_t fact);
@@ -51,6 +66,9 @@ class monitor_book {
   void record(const runtime::watched& x);
   void write_record() const;
 
+  std::mutex mutex_;
+  runtime::wait_condition changed_;
+  bool is_open_ = false;
   messages::job_description told_;
   std::shared_ptr<const opened_job> job_;
   std::uint64_t newest_ = 0;  ///< fact
@@ -75,11 +93,13 @@ class monitor_state {
              std::shared_ptr<const node_context> context);
   template <class Fact>
   void receive(const Fact& x) {
+    const auto mine = book_->opened();
     if (is_obeyed(x.generation) && (x.fact == 0 || book_->take(x.fact)))
       add(x);
   }
   void receive(const messages::committed& x);
-  void conclude() { book_->conclude(); }
+  void conclude();
+  const std::shared_ptr<runtime::lane_board::place>& place() const { return place_; }
 
  private:
   /// A supervisor of an older epoch has nothing to tell.
@@ -101,6 +121,7 @@ class monitor_state {
   std::shared_ptr<const node_context> context_;
   std::shared_ptr<monitor_book> book_;
   std::uint32_t epoch_ = 0;
+  std::shared_ptr<runtime::lane_board::place> place_;
   std::shared_ptr<void> presence_;  ///< a successor waits until nothing is written here any more
 };
 

@@ -30,6 +30,10 @@ namespace troupe::actors {
 
 class monitor_book;
 
+/// Times the suspicion: of who reads or writes what a disk has, and cannot tell meanwhile how far
+/// it has come.
+inline constexpr double patience_with_disks = 4;
+
 /// Filled before the node is spawned, and from then on immutable or safe for any thread; but the
 /// book, which one monitor after the other uses.
 struct node_context {

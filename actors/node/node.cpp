@@ -41,6 +41,8 @@ node_state::~node_state() {
   };
   for (const auto& x : spawned_)
     stop(x.actor);
+  if (watch_)
+    stop(watch_);
 }
 
 void node_state::start(std::shared_ptr<const node_context> context) {
@@ -72,6 +74,7 @@ caf::error node_state::admit(const Request& x) {
                     value(x.generation)));
   const auto opened = context_->jobs->open(x.job);
   recovery_ = opened->job.recovery;
+  watch_for_hangs();
   if (x.generation > generation_) {
     release_generation();
     generation_ = x.generation;
@@ -104,11 +107,11 @@ caf::result<messages::loader_spawned> node_state::spawn(const messages::spawn_lo
   if (auto refusal = admit(x))
     return refusal;
   auto& home = self_->home_system();
-  return answer<messages::loader_spawned>(context_->own_threads
-                                              ? home.spawn<caf::detached>(loader, context_)
-                                              : home.spawn(loader, context_),
-                                          kind::service,
-                                          "loader");
+  return answer<messages::loader_spawned>(
+      context_->own_threads ? home.spawn<caf::detached>(loader, context_, x.generation)
+                            : home.spawn(loader, context_, x.generation),
+      kind::service,
+      "loader");
 }
 
 caf::result<messages::keeper_spawned> node_state::spawn(const messages::spawn_keeper& x) {
@@ -130,11 +133,16 @@ caf::result<messages::checkpointer_spawned> node_state::spawn(
     return refusal;
   auto& home = self_->home_system();
   const auto job = context_->jobs->open(x.job);
-  return answer<messages::checkpointer_spawned>(
-      context_->own_threads ? home.spawn<caf::detached>(checkpointer, x, job, context_, services_)
-                            : home.spawn(checkpointer, x, job, context_, services_),
+  // It ends with the epoch, or alone when it hangs.
+  const runtime::cancel_token ends;
+  auto answered = answer<messages::checkpointer_spawned>(
+      context_->own_threads ? home.spawn<caf::detached>(checkpointer, x, job, context_, ends)
+                            : home.spawn(checkpointer, x, job, context_, ends),
       kind::service,
       "checkpointer");
+  spawned_.back().ends = ends;
+  spawned_.back().with_epoch = services_.on_cancel([ends] { ends.cancel(); });
+  return answered;
 }
 
 caf::result<messages::monitor_spawned> node_state::spawn(const messages::spawn_monitor& x) {
@@ -245,13 +253,20 @@ void node_state::answer_if_ended() {
   const bool present = std::any_of(
       spawned_.begin(), spawned_.end(), [&](const auto& x) { return ends_with(x, last); });
   auto living = context_->living->until(last);
-  std::erase_if(living, [last](const auto& x) { return x.service && number_of(last) != 0; });
-  if (!late && (present || !living.empty()))
+  std::erase_if(living, [&](const auto& x) {
+    return (x.service && number_of(last) != 0) || left_behind_.contains({x.generation, x.who});
+  });
+  const bool known = std::all_of(living.begin(), living.end(), [this](const auto& x) {
+    return hung_.contains({x.generation, x.who});
+  });
+  if (!late && (present || !known))
     return;  // NODE-2
+  context_->lanes->leave_behind_until(value(last), number_of(last) == 0);
   messages::generation_ended answer{.last = last};
   std::set<int> left_behind;
   for (const auto& x : living) {
     answer.hung.push_back(x.who);
+    left_behind_.emplace(x.generation, x.who);
     if (x.rank >= 0)
       left_behind.insert(x.rank);
   }
@@ -329,6 +344,7 @@ messages::node_actor::behavior_type node(messages::node_actor::stateful_pointer<
       [self](const messages::spawn_stage& x) { return self->state.spawn(x); },
       [self](const messages::end_generation& x) { return self->state.end(x); },
       [self](const messages::look_again& x) { self->state.look_again(x); },
+      [self](const messages::suspected& x) { self->state.suspect(x); },
       [self](const messages::all_restored& x) { self->state.close_restored(x); },
       [self](const messages::shut_down& x) { self->state.shut_down(x); },
   };

@@ -9,8 +9,8 @@
 //
 //   NODE-1  Nobody is spawned into a generation that is over: the request is refused.
 //   NODE-2  A generation is told to have ended when its actors are gone and its lanes have ended,
-//   or
-//           were left behind after the time of suspicion with a copy of what they might write to.
+//           or were left behind, as they hang or after the time of suspicion, with a copy of what
+//           they might write to.
 
 #pragma once
 
@@ -25,7 +25,9 @@
 
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace troupe::actors {
@@ -47,6 +49,7 @@ class node_state {
   caf::result<messages::stage_spawned> spawn(const messages::spawn_stage& x);
   caf::result<messages::generation_ended> end(const messages::end_generation& x);
   void look_again(const messages::look_again& x);
+  void suspect(const messages::suspected& x);
   void close_restored(const messages::all_restored& x);
   void shut_down(const messages::shut_down& x);
 
@@ -57,12 +60,15 @@ class node_state {
     runtime::generation_id generation = {};
     kind what = {};
     std::string name;
+    runtime::cancel_token ends = {};  ///< of a service: nothing more of it becomes visible
+    std::shared_ptr<void> with_epoch = {};
   };
 
   /// Empty: this actor may be spawned. Begins a generation that is new.
   template <class Request>
   caf::error admit(const Request& x);
   void watch_root();
+  void watch_for_hangs();
   /// Whatever waits in it is released at once.
   void release_generation();
   template <class Answer, class Handle>
@@ -82,8 +88,13 @@ class node_state {
   runtime::generation_id ended_ = {};  ///< the last that was told to end
   std::shared_ptr<group_registry> groups_;
   runtime::cancel_token
-      services_;     ///< set when those of an epoch are to end: nothing more is saved
-  caf::actor root_;  ///< the first to ask: the supervisor
+      services_;      ///< set when those of an epoch are to end: nothing more is saved
+  caf::actor root_;   ///< the first to ask: the supervisor
+  caf::actor watch_;  ///< looks for who hangs; null: nobody is replaced
+  /// Who hangs, by the names under which they are in the registry of the living: nobody waits
+  /// for them. And those of them, and others that were late, of whose leaving the supervisor was
+  /// told.
+  std::set<std::pair<runtime::generation_id, std::string>> hung_, left_behind_;
   std::vector<spawned_actor> spawned_;  ///< alive, in the order of their coming
   struct ending {
     runtime::generation_id last = {};

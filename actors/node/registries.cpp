@@ -177,19 +177,27 @@ group_registry::group_registry(runtime::cancel_token token,
         by == runtime::collectives::nccl ? collective_mode::ordered : collective_mode::fast);
 }
 
-std::unique_ptr<runtime::communicator> group_registry::join(
-    const std::string& name, runtime::axis along, int size, int rank, int device) {
+std::unique_ptr<runtime::communicator> group_registry::join(const std::string& name,
+                                                            runtime::axis along,
+                                                            int size,
+                                                            int rank,
+                                                            int device,
+                                                            const std::string& who) {
   const std::lock_guard lock(mutex_);
   if (by_nccl_ != nullptr && size > 1)
     return runtime::make_nccl_communicator(*by_nccl_, {name, along, rank, size, device});
   if (meeting_) {
     const auto shared = meeting_->at(generation_, name, along, size);
     shared->release_by(rank, token_);
+    if (!who.empty())
+      shared->introduce(name, rank, who);
     return std::make_unique<runtime::local_communicator>(shared, rank);
   }
   auto& group = groups_[name];
   if (!group)
     group = std::make_shared<runtime::local_group>(along, size, token_);
+  if (!who.empty())
+    group->introduce(name, rank, who);
   return std::make_unique<runtime::local_communicator>(group, rank);
 }
 

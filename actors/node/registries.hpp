@@ -125,9 +125,14 @@ class group_registry {
                           std::shared_ptr<group_meeting> meeting = {});
 
   /// The end of rank `rank`, on that device, in the group called `name`; the first caller makes the
-  /// group. Each rank joins once, all with the same axis and size.
-  std::unique_ptr<runtime::communicator> join(
-      const std::string& name, runtime::axis along, int size, int rank, int device = 0);
+  /// group. Each rank joins once, all with the same axis and size. `who` it is on the board of the
+  /// process (runtime/device/lane_board.hpp), for those who wait for it.
+  std::unique_ptr<runtime::communicator> join(const std::string& name,
+                                              runtime::axis along,
+                                              int size,
+                                              int rank,
+                                              int device = 0,
+                                              const std::string& who = {});
 
   const runtime::cancel_token& token() const { return token_; }
 

@@ -1,6 +1,7 @@
 #include "actors/replica/replica.hpp"
 
 #include "actors/support/guard.hpp"
+#include "actors/support/on_board.hpp"
 #include "actors/support/reports.hpp"
 #include "runtime/core/error.hpp"
 
@@ -62,6 +63,10 @@ void replica_state::start(messages::spawn_replica told,
                                         .tensor_rank = s % told_.tensor_ranks})
         .then([this, s](const messages::stage_spawned& x) { add(s, x.stage); },
               [](const caf::error&) { /* the node is dead or ends, and takes us with it */ });
+  if (context_->own_threads && context_->jobs->open(told_.job)->job.recovery.on) {
+    place_ = context_->lanes->add({.who = who_, .generation = value(told_.generation)});
+    place_->describe_by([this] { return waits_for(); });
+  }
 }
 
 int replica_state::process_of(int stage_index) const {
@@ -102,6 +107,41 @@ void replica_state::lose(const caf::down_msg& x) {
   self_->quit(because_of(who_, x.reason));
 }
 
+runtime::lane_board::place::waiting replica_state::waits_for() const {
+  runtime::lane_board::place::waiting out{.step = runtime::value(step_)};
+  const auto stages_without = [&](const char* what, const auto& is_here) {
+    out.what.what = what;
+    for (int s = 0; s < stages(); ++s)
+      if (!is_here(s))
+        out.what.whom.push_back(
+            fmt::format("stage:{}.{}{}",
+                        told_.replica,
+                        s / told_.tensor_ranks,
+                        told_.tensor_ranks > 1 ? fmt::format(".{}", s % told_.tensor_ranks) : ""));
+  };
+  const auto has = [](const auto& reports) {
+    return [&reports](int s) {
+      return std::any_of(
+          reports.begin(), reports.end(), [s](const auto& x) { return x.stage_index == s; });
+    };
+  };
+  switch (awaits_) {
+    case awaited::ready:
+      stages_without("ranks that are built", [](int) { return false; });
+      break;
+    case awaited::votes:
+      stages_without("a vote", has(votes_));
+      break;
+    case awaited::applied:
+      stages_without("the updated state", has(applied_));
+      break;
+    case awaited::nothing:
+      out.what = {"the next order", {"supervisor"}};
+      break;
+  }
+  return out;
+}
+
 void replica_state::come_to(runtime::moment_of_step at, runtime::step_id step) const {
   context_->faults->pass(who_, runtime::value(step), at);
 }
@@ -119,6 +159,8 @@ void replica_state::receive(const messages::run_step& x) {
     return;
   context_->faults->inject(who_, runtime::value(x.step));
   come_to(x.validation ? moment::validate : moment::forward, x.step);
+  awaits_ = awaited::votes;
+  step_ = x.step;
   pass_down(x);
 }
 
@@ -127,6 +169,7 @@ void replica_state::receive(const messages::decision& x) {
     return;
   context_->faults->inject(who_, runtime::value(x.step));
   come_to(moment::decided, x.step);
+  awaits_ = awaited::applied;
   pass_down(x);
 }
 
@@ -169,6 +212,7 @@ void replica_state::receive(const messages::ready& x) {
   if (ready_.size() < stages_.size())
     return;
   come_to(moment::restore, runtime::next(told_.processes.front().source.step));
+  awaits_ = awaited::nothing;
   messages::ready all{told_.generation, told_.replica, 0};
   for (const auto& part : ready_)
     all.parameters += part.parameters;
@@ -199,6 +243,7 @@ void replica_state::receive(const messages::vote& x) {
   });
   all.gradients = gradients.result();
   votes_.clear();
+  awaits_ = awaited::nothing;
   context_->messages->send(self_, told_.supervisor, std::move(all));
 }
 
@@ -216,6 +261,7 @@ void replica_state::receive(const messages::applied& x) {
   }
   require_alike(applied_, told_.tensor_ranks);
   applied_.clear();
+  awaits_ = awaited::nothing;
   context_->messages->send(self_, told_.supervisor, std::move(all));
   come_to(moment::acknowledged, x.step);
 }
@@ -226,15 +272,15 @@ messages::replica_actor::behavior_type replica(
     std::shared_ptr<const node_context> context) {
   self->state.start(std::move(told), std::move(context));
   return {
-      [self](const messages::run_step& x) { self->state.receive(x); },
-      [self](const messages::decision& x) { self->state.receive(x); },
-      [self](const messages::take_snapshot& x) { self->state.receive(x); },
-      [self](const messages::use_loader& x) { self->state.receive(x); },
-      [self](const messages::use_keeper& x) { self->state.receive(x); },
-      [self](const messages::use_checkpointer& x) { self->state.receive(x); },
-      [self](const messages::ready& x) { self->state.receive(x); },
-      [self](const messages::vote& x) { self->state.receive(x); },
-      [self](const messages::applied& x) { self->state.receive(x); },
+      receives<messages::run_step>(self),
+      receives<messages::decision>(self),
+      receives<messages::take_snapshot>(self),
+      receives<messages::use_loader>(self),
+      receives<messages::use_keeper>(self),
+      receives<messages::use_checkpointer>(self),
+      receives<messages::ready>(self),
+      receives<messages::vote>(self),
+      receives<messages::applied>(self),
   };
 }
 

@@ -10,6 +10,7 @@
 
 #include <caf/typed_event_based_actor.hpp>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -32,6 +33,7 @@ class replica_state {
   void receive(const messages::ready& x);
   void receive(const messages::vote& x);
   void receive(const messages::applied& x);
+  const std::shared_ptr<runtime::lane_board::place>& place() const { return place_; }
 
  private:
   /// Stages are counted pipeline rank first: pipeline_rank * tensor_ranks + tensor_rank.
@@ -51,6 +53,8 @@ class replica_state {
   void add(int stage_index, const messages::stage_actor& stage);
   void introduce();
   void lose(const caf::down_msg& x);
+  /// For whom, as who looks for a hang is told.
+  runtime::lane_board::place::waiting waits_for() const;
 
   messages::replica_actor::pointer self_;
   std::string who_;
@@ -61,6 +65,10 @@ class replica_state {
   std::vector<messages::ready> ready_;
   std::vector<messages::vote> votes_;
   std::vector<messages::applied> applied_;
+  /// That the stages were asked for last.
+  enum class awaited : std::uint8_t { nothing, ready, votes, applied } awaits_ = awaited::ready;
+  runtime::step_id step_ = {};
+  std::shared_ptr<runtime::lane_board::place> place_;  ///< last: it reads the others
 };
 
 messages::replica_actor::behavior_type replica(

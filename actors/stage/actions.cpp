@@ -337,7 +337,12 @@ void lane_task::submit(runtime::lane& to, lane_work what) const {
       [x = *this, what = std::move(what)](runtime::stream& by) {
         std::optional<runtime::lane_board::place::at_work> seen;
         if (const auto& place = x.context->places[x.place])
-          seen.emplace(*place, x.label, value(x.step), clock_ns(x.stage));
+          // Building reads or draws a whole state, and not all of that tells how far it has come.
+          seen.emplace(*place,
+                       x.label,
+                       value(x.step),
+                       clock_ns(x.stage),
+                       x.label == "build" ? patience_with_disks : 1);
         if (x.place < 2)
           x.context->die_if_doomed(x.place);
         if (!x.trace)

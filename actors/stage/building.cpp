@@ -8,7 +8,6 @@
 #include "runtime/trainer/device_setup.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <fmt/format.h>
 #include <utility>
 
@@ -17,6 +16,7 @@ namespace troupe::actors {
 using moment = runtime::moment_of_step;
 
 stage_state::~stage_state() {
+  place_.reset();
   if (groups_)
     groups_->token().cancel();
   if (!lane_)
@@ -39,19 +39,11 @@ void stage_state::start(messages::spawn_stage told,
   job_ = std::move(job);
   node_ = std::move(node);
   groups_ = std::move(groups);
-  where_ = fmt::format("{}.{}{}",
-                       told_.replica,
-                       told_.pipeline_rank,
-                       job_->tensor_ranks() > 1 ? fmt::format(".{}", told_.tensor_rank) : "");
+  where_ = name_of_rank(told_.pipeline_rank);
   who_ = "stage:" + where_;
   end_on_exception(self_, who_);
   context_ = std::make_shared<stage_context>();
-  if (job_->job.recovery.on && node_->own_threads) {
-    context_->places[0] = node_->lanes->add("lane:" + where_);
-    context_->places[1] = node_->lanes->add("wire:" + where_);
-    context_->places[2] = node_->lanes->add("saver:" + where_);
-    look_at_lanes({told_.generation});
-  }
+  take_places();
   for (const auto& [kind, track] : {std::pair("lane:", 0), std::pair("wire:", 1)})
     node_->faults->enlist(kind + where_, [weak = std::weak_ptr(context_), t = track](auto& why) {
       if (const auto alive = weak.lock())
@@ -81,6 +73,8 @@ void stage_state::start(messages::spawn_stage told,
     communication_lane_ = node_->make_lane(beside);
   }
   lane_ = node_->make_lane(settings);
+  if (place_)  // last: it reads all of the above
+    place_->describe_by([this] { return waits_for(); });
 }
 
 runtime::lane_settings stage_state::settings_of_lane(const std::string& called) const {
@@ -97,14 +91,24 @@ void stage_state::join_groups() {
   using runtime::axis;
   const int t = told_.tensor_rank, p = told_.pipeline_rank, r = told_.replica;
   const int device = runtime::device_of(job_->job, job_->rank(r, p, t));
+  const auto lane = "lane:" + where_;
+  const auto of_data = overlaps_gradients() || overlaps_parameters() ? "wire:" + where_ : lane;
   if (job_->tensor_ranks() > 1)
-    context_->groups[axis::tensor] = groups_->join(
-        fmt::format("tensor of stage {}.{}", r, p), axis::tensor, job_->tensor_ranks(), t, device);
+    context_->groups[axis::tensor] = groups_->join(fmt::format("tensor of stage {}.{}", r, p),
+                                                   axis::tensor,
+                                                   job_->tensor_ranks(),
+                                                   t,
+                                                   device,
+                                                   lane);
   const auto& pipeline = job_->pipeline;
   const int copies = pipeline.schedule->copies();
   if (copies == 1)
-    context_->groups[axis::data] = groups_->join(
-        fmt::format("data of pipeline rank {}.{}", p, t), axis::data, job_->replicas(), r, device);
+    context_->groups[axis::data] = groups_->join(fmt::format("data of pipeline rank {}.{}", p, t),
+                                                 axis::data,
+                                                 job_->replicas(),
+                                                 r,
+                                                 device,
+                                                 of_data);
   else  // a copy is a replica whose stages stand elsewhere
     for (const auto& hosted : pipeline.schedule->hosted_by(p))
       context_->data_of[hosted.chunk]
@@ -112,11 +116,16 @@ void stage_state::join_groups() {
                           axis::data,
                           job_->replicas() * copies,
                           r * copies + int(value(hosted.copy)),
-                          device);
+                          device,
+                          of_data);
   const int first = pipeline.first_rank(), last = pipeline.last_rank();
   if (job_->job.training.model.tied_embeddings && first != last && (p == first || p == last))
-    context_->groups[axis::pipeline] = groups_->join(
-        fmt::format("ties of replica {}.{}", r, t), axis::pipeline, 2, p == first ? 0 : 1, device);
+    context_->groups[axis::pipeline] = groups_->join(fmt::format("ties of replica {}.{}", r, t),
+                                                     axis::pipeline,
+                                                     2,
+                                                     p == first ? 0 : 1,
+                                                     device,
+                                                     lane);
 }
 
 bool stage_state::overlaps_gradients() const {
@@ -262,38 +271,6 @@ void stage_state::build() {
         stands_ = true;
         give_to_keeper();
       });
-}
-
-// Who waits is not the cause of what is late: at its root stands a lane that does not.
-void stage_state::look_at_lanes(const messages::look_at_lanes& x) {
-  const auto suspicion = job_->job.recovery.suspicion;
-  const auto now = clock_ns(messages::stage_actor(self_));
-  for (const auto& place : context_->places) {
-    const auto at = place->now();
-    // Building reads or draws a whole state: as long as that takes.
-    if (at.work.empty() || at.work == "build" || at.waits
-        || double(now - std::min(at.since_ns, now)) / 1e9 < suspicion)
-      continue;
-    runtime::log_warning(
-        "{} shows no progress; at work in this process:{}", at.who, node_->lanes->text(now));
-    self_->quit(messages::make_error(
-        messages::ec::protocol_violated,
-        fmt::format("{}: {} has shown no progress for {:.1f} s in '{}' of step {}, and does not "
-                    "wait for anybody (`recovery.suspicion` {})",
-                    who_,
-                    at.who,
-                    double(now - at.since_ns) / 1e9,
-                    at.work,
-                    at.step,
-                    suspicion)));
-    return;
-  }
-  constexpr double looks = 4;  // in the time of suspicion
-  node_->messages->send_later(
-      self_,
-      messages::stage_actor(self_),
-      std::chrono::duration_cast<caf::timespan>(std::chrono::duration<double>(suspicion / looks)),
-      x);
 }
 
 }  // namespace troupe::actors

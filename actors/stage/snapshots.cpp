@@ -33,7 +33,9 @@ void snapshot_reading::wait(const runtime::cancel_token& token) const {
     changed_.notify_all();
   });
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return ended_ || token.is_cancelled(); });
+  changed_.wait(lock,
+                [&] { return ended_ || token.is_cancelled(); },
+                {runtime::wait_reason::party::saver, "a snapshot that is read"});
   if (!ended_)
     throw runtime::cancelled();
 }

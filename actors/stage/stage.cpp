@@ -2,6 +2,7 @@
 
 #include "actors/stage/stage_context.hpp"
 #include "actors/support/guard.hpp"
+#include "actors/support/on_board.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/schedule/lower.hpp"
 #include "runtime/trainer/device_setup.hpp"
@@ -303,21 +304,33 @@ messages::stage_actor::behavior_type stage(
     std::shared_ptr<group_registry> groups) {
   self->state.start(std::move(told), std::move(job), std::move(node), std::move(groups));
   return {
-      [self](const messages::meet& x) { self->state.meet(x); },
-      [self](const messages::run_step& x) { self->state.run(x); },
-      [self](const messages::activation& x) { self->state.receive(x); },
-      [self](const messages::gradient& x) { self->state.receive(x); },
-      [self](const messages::batch_ready& x) { self->state.receive(x); },
-      [self](const messages::chosen& x) { self->state.receive(x); },
-      [self](const messages::ask_again& x) { self->state.ask_again(x); },
-      [self](const messages::decision& x) { self->state.decide(x); },
-      [self](const messages::take_snapshot& x) { self->state.take_snapshot(x); },
-      [self](const messages::kept_state& x) { self->state.receive(x); },
-      [self](const messages::use_loader& x) { self->state.receive(x); },
-      [self](const messages::use_keeper& x) { self->state.receive(x); },
-      [self](const messages::look_at_lanes& x) { self->state.look_at_lanes(x); },
-      [self](const messages::use_checkpointer& x) { self->state.receive(x); },
-      [self](const messages::lane_done& x) { self->state.finish(x); },
+      on_board<messages::meet>(
+          self, self->state.place(), [self](const messages::meet& x) { self->state.meet(x); }),
+      on_board<messages::run_step>(
+          self, self->state.place(), [self](const messages::run_step& x) { self->state.run(x); }),
+      receives<messages::activation>(self),
+      receives<messages::gradient>(self),
+      receives<messages::batch_ready>(self),
+      receives<messages::chosen>(self),
+      on_board<messages::ask_again>(
+          self,
+          self->state.place(),
+          [self](const messages::ask_again& x) { self->state.ask_again(x); }),
+      on_board<messages::decision>(self,
+                                   self->state.place(),
+                                   [self](const messages::decision& x) { self->state.decide(x); }),
+      on_board<messages::take_snapshot>(
+          self,
+          self->state.place(),
+          [self](const messages::take_snapshot& x) { self->state.take_snapshot(x); }),
+      receives<messages::use_loader>(self),
+      receives<messages::use_keeper>(self),
+      receives<messages::kept_state>(self),
+      receives<messages::use_checkpointer>(self),
+      on_board<messages::lane_done>(
+          self,
+          self->state.place(),
+          [self](const messages::lane_done& x) { self->state.finish(x); }),
   };
 }
 

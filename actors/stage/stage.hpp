@@ -69,9 +69,9 @@ class stage_state {
   void receive(const messages::kept_state& x);
   void receive(const messages::use_loader& x);
   void receive(const messages::use_keeper& x);
-  void look_at_lanes(const messages::look_at_lanes& x);
   void receive(const messages::use_checkpointer& x);
   void finish(const messages::lane_done& x);
+  const std::shared_ptr<runtime::lane_board::place>& place() const { return place_; }
 
  private:
   bool has(planted_bug x) const { return node_->bug == x; }
@@ -167,6 +167,11 @@ class stage_state {
   /// Where it may die, if that is planted.
   void come_to(runtime::moment_of_step at, runtime::step_id step) const;
   void join_groups();
+  /// On the board of the process, with its lanes (waiting.cpp).
+  void take_places();
+  /// For whom, as who looks for a hang is told.
+  runtime::lane_board::place::waiting waits_for() const;
+  std::string name_of_rank(int pipeline_rank) const;  ///< of its replica: "0.1"
   runtime::lane_settings settings_of_lane(const std::string& called) const;
   void build();
   /// Asks a keeper for the state to begin with.
@@ -226,6 +231,7 @@ class stage_state {
   // before the others: its work may hand some on, or wait for it.
   std::unique_ptr<runtime::lane> saver_, communication_lane_;
   std::unique_ptr<runtime::lane> lane_;
+  std::shared_ptr<runtime::lane_board::place> place_;  ///< after all: it reads the others
 };
 
 messages::stage_actor::behavior_type stage(

@@ -134,11 +134,12 @@ void supervisor_state::carry_out(const order_end& x) {
   context_->messages->request(self_, node, caf::infinite, messages::end_generation{x.last, told_})
       .then(
           [this, p = x.process, incarnation](const messages::generation_ended& gone) {
+            const auto turn = take_turn("generation_ended");
             if (members_->incarnation(p) != incarnation)
               return;  // MEMBER-2
             for (const auto& who : gone.hung)
               runtime::log_warning(
-                  "{} did not end within `recovery.suspicion` {} s and is left behind; its "
+                  "{} did not end in time (`recovery.suspicion` {} s) and is left behind; its "
                   "successor works on a copy of its state",
                   who,
                   job_->job.recovery.suspicion);
@@ -154,7 +155,10 @@ void supervisor_state::carry_out(const order_end& x) {
             members_->saved(context_->ledger->newest_saved());
             carry_out(members_->ended(gone.last, p, std::move(remains), clock_ns()));
           },
-          [this](const caf::error& reason) { refuse(reason); });
+          [this](const caf::error& reason) {
+            const auto turn = take_turn("error");
+            refuse(reason);
+          });
 }
 
 // What a save waits for will not come; what is complete is written and told before the answer.

@@ -73,7 +73,7 @@ std::string supervisor_state::name_of_service(const char* what, int process) con
 }
 
 template <class Handle>
-void supervisor_state::watch(place where, const Handle& actor) {
+void supervisor_state::watch(residence where, const Handle& actor) {
   context_->messages->monitor(self_, actor);
   watched_.push_back({std::move(where), generation(), actor.address()});
 }
@@ -81,13 +81,14 @@ void supervisor_state::watch(place where, const Handle& actor) {
 // A node answers in the order in which it was asked. One that dies never answers, and what it was
 // asked for is forgotten with it.
 template <class Answer, class Request, class Keep>
-void supervisor_state::spawn(Request what, place where, Keep keep) {
+void supervisor_state::spawn(Request what, residence where, Keep keep) {
   const auto number = ++asked_;
   expected_.emplace(number, where.lives_in);
   const auto of = what.generation;
   context_->messages->request(self_, node_in(where.lives_in), caf::infinite, std::move(what))
       .then(
           [this, number, where, keep, of](const Answer& x) {
+            const auto turn = take_turn("spawned");
             if (expected_.erase(number) == 0)
               return;  // it died since
             if (where.role == member_role::rank && of != generation())
@@ -96,6 +97,7 @@ void supervisor_state::spawn(Request what, place where, Keep keep) {
             begin_when_ready();
           },
           [this, number](const caf::error& reason) {
+            const auto turn = take_turn("error");
             if (expected_.erase(number) > 0)
               refuse(reason);
           });
@@ -186,11 +188,13 @@ void supervisor_state::spawn_viewers() {
             self_, node_, caf::infinite, messages::spawn_viewer{generation(), told_, viewer, self_})
         .then(
             [this, number](const messages::viewer_spawned& x) {
+              const auto turn = take_turn("viewer_spawned");
               self_->monitor(viewers_.emplace_back(x.viewer));
               expected_.erase(number);
               begin_when_ready();
             },
             [this, number](const caf::error& reason) {
+              const auto turn = take_turn("error");
               expected_.erase(number);
               refuse(reason);
             });

@@ -1,6 +1,7 @@
 #include "actors/supervisor/supervisor.hpp"
 
 #include "actors/support/guard.hpp"
+#include "actors/support/on_board.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
 
@@ -77,12 +78,16 @@ void supervisor_state::start(messages::node_actor node,
       limits_of(job_->job.recovery), after.epoch, told_.iteration, ledger.restarts(), processes);
   members_->kept(at_.iteration);
   members_->saved(ledger.newest_saved());
-  self_->set_down_handler([this](const caf::down_msg& x) { lose(x); });
+  self_->set_down_handler([this](const caf::down_msg& x) {
+    const auto turn = take_turn("down_msg");
+    lose(x);
+  });
   context_->messages->monitor(self_, node_);
   node_address_ = node_.address();
   if (after.epoch > 0)
     note_loss({.who = "supervisor", .why = after.why});
   carry_out(members_->begin());
+  take_place();
 }
 
 std::uint64_t supervisor_state::clock_ns() const {
@@ -324,16 +329,21 @@ void supervisor_state::finish() {
   // A monitor that dies now is replaced, and asked again; a hung one loses its last lines, the job
   // nothing.
   context_->messages->request(self_, monitor_, monitor_patience, messages::conclude{generation()})
-      .then([this](const messages::concluded&) { shut_down(); },
-            [this](const caf::error& e) {
-              if (e != caf::sec::request_timeout)
-                return;
-              runtime::log_warning(
-                  "the monitor did not conclude in {} s: the last lines of the "
-                  "log may be missing",
-                  monitor_patience.count());
-              shut_down();
-            });
+      .then(
+          [this](const messages::concluded&) {
+            const auto turn = take_turn("concluded");
+            shut_down();
+          },
+          [this](const caf::error& e) {
+            const auto turn = take_turn("error");
+            if (e != caf::sec::request_timeout)
+              return;
+            runtime::log_warning(
+                "the monitor did not conclude in {} s: the last lines of the "
+                "log may be missing",
+                monitor_patience.count());
+            shut_down();
+          });
 }
 
 void supervisor_state::shut_down() {
@@ -359,17 +369,19 @@ messages::supervisor_actor::behavior_type supervisor(
     const succession& after) {
   self->state.start(std::move(node), std::move(told), std::move(context), std::move(front), after);
   return {
-      [self](const messages::ready& x) { self->state.receive(x); },
-      [self](const messages::vote& x) { self->state.receive(x); },
-      [self](const messages::applied& x) { self->state.receive(x); },
-      [self](const messages::saved& x) { self->state.receive(x); },
-      [self](const messages::save_failed& x) { self->state.receive(x); },
-      [self](const messages::abandoned& x) { self->state.receive(x); },
-      [self](const messages::kept& x) { self->state.receive(x); },
-      [self](const messages::process_started& x) { self->state.receive(x); },
-      [self](const messages::process_died& x) { self->state.receive(x); },
-      [self](const messages::save_again& x) { self->state.receive(x); },
-      [self](const messages::drain& x) { self->state.drain(x); },
+      receives<messages::ready>(self),
+      receives<messages::vote>(self),
+      receives<messages::applied>(self),
+      receives<messages::saved>(self),
+      receives<messages::save_failed>(self),
+      receives<messages::abandoned>(self),
+      receives<messages::kept>(self),
+      receives<messages::process_started>(self),
+      receives<messages::process_died>(self),
+      receives<messages::save_again>(self),
+      receives<messages::taken_for_dead>(self),
+      on_board<messages::drain>(
+          self, self->state.place(), [self](const messages::drain& x) { self->state.drain(x); }),
   };
 }
 

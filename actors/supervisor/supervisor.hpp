@@ -55,7 +55,9 @@ class supervisor_state {
   void receive(const messages::process_started& x);
   void receive(const messages::process_died& x);
   void receive(const messages::save_again& x);
+  void receive(const messages::taken_for_dead& x);  // waiting.cpp
   void drain(const messages::drain& x);
+  const std::shared_ptr<runtime::lane_board::place>& place() const { return place_; }
 
  private:
   // Who is in (recovery.cpp).
@@ -101,7 +103,7 @@ class supervisor_state {
   static constexpr int home = -1;  ///< the process of this actor
 
   /// Where an actor lives and whom it serves, for when it dies.
-  struct place {
+  struct residence {
     std::string name;
     member_role role = {};
     int lives_in = home;  ///< process
@@ -109,9 +111,9 @@ class supervisor_state {
   };
   /// Asks the node of that process; `keep` takes the answer, and the new actor is watched.
   template <class Answer, class Request, class Keep>
-  void spawn(Request what, place where, Keep keep);
+  void spawn(Request what, residence where, Keep keep);
   template <class Handle>
-  void watch(place where, const Handle& actor);
+  void watch(residence where, const Handle& actor);
   /// A process's services have its number where there are several.
   std::string name_of_service(const char* what, int process) const;
   const messages::node_actor& node_in(int process) const {
@@ -122,6 +124,14 @@ class supervisor_state {
   /// The states of ranks are kept in other processes.
   bool keeps() const { return processes_.size() > 1 && job_->job.recovery.on; }
   bool is_kept(std::uint64_t step) const;
+
+  // For whom it waits (waiting.cpp).
+
+  void take_place();
+  /// What it is told as an answer, or of a death: as a message on the board.
+  std::vector<std::string> keepers_waited_for() const;
+  std::unique_ptr<runtime::lane_board::place::at_message> take_turn(const char* what) const;
+  runtime::lane_board::place::waiting waits_for() const;
 
   // What comes after a step, a validation or a save (supervisor.cpp).
 
@@ -181,7 +191,7 @@ class supervisor_state {
   std::optional<membership> members_;
 
   struct watched_actor {
-    place where;
+    residence where;
     runtime::generation_id generation;
     caf::actor_addr address;
   };
@@ -243,6 +253,7 @@ class supervisor_state {
   bool time_is_up_ = false;  ///< `exit_minutes` have passed
   std::string diagnosis_;    ///< why the run ends early, with an error; empty: it does not
   bool concluding_ = false, shut_down_ = false;
+  std::shared_ptr<runtime::lane_board::place> place_;  ///< last: it reads the others
 };
 
 messages::supervisor_actor::behavior_type supervisor(

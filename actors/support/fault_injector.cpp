@@ -88,8 +88,8 @@ fault_injector::fate fault_injector::pass(const std::string& who,
   for (const auto& x : deaths_) {
     const auto& death = x->what;
     const bool own = death.who == name;
-    if (death.step != step || death.at != at || (!own && comes_to(death))
-        || x->struck.exchange(true))
+    const bool by_itself = comes_to(death) || death.how == runtime::death_kind::by_hanging;
+    if (death.step != step || death.at != at || (!own && by_itself) || x->struck.exchange(true))
       continue;
     const auto why = fmt::format("the death planted for {}", death.text);
     if (!own) {
@@ -107,12 +107,26 @@ fault_injector::fate fault_injector::pass(const std::string& who,
     }
     if (death.how == runtime::death_kind::wrong_bits)
       return fate::wrong_bits;
-    if (death.how == runtime::death_kind::by_hanging) {
-      released_->wait(false);  // no wait of the house: it looks as if it computed
-    }
+    if (death.how == runtime::death_kind::by_hanging)
+      stand_still(*x);
     throw std::runtime_error(why);
   }
   return fate::lives;
+}
+
+// No wait of the house: it looks as if it did something.
+void fault_injector::stand_still(const death& x) const {
+  released_->wait(false);
+  throw std::runtime_error(fmt::format("the death planted for {}", x.what.text));
+}
+
+void fault_injector::hang(const std::string& who,
+                          std::uint64_t step,
+                          runtime::moment_of_step at) const {
+  for (const auto& x : deaths_)
+    if (x->what.how == runtime::death_kind::by_hanging && x->what.who == who && x->what.step == step
+        && x->what.at == at && !x->struck.exchange(true))
+      stand_still(*x);
 }
 
 void fault_injector::enlist(const std::string& who,

@@ -43,6 +43,10 @@ class fault_injector {
   enum class fate : std::uint8_t { lives, wrong_bits };
   fate pass(const std::string& who, std::uint64_t step, runtime::moment_of_step at) const;
 
+  /// Only what hangs, of those who come to no moment: `who` does nothing more, if that was planted,
+  /// until `release`.
+  void hang(const std::string& who, std::uint64_t step, runtime::moment_of_step at) const;
+
   /// `who` may be killed by this call from now on: it replaces the one before it of that name.
   void enlist(const std::string& who, std::function<void(const std::string& why)> kill) const;
 
@@ -68,6 +72,8 @@ class fault_injector {
   /// The first that is to be injected; null: none.
   const injected_fault* find(const std::string& who, std::uint64_t step) const;
 
+  struct death;
+  void stand_still(const death& x) const;
   struct death {
     runtime::planted_death what;
     mutable std::atomic<bool> struck = false;

@@ -54,13 +54,6 @@ struct look_again {
   friend bool operator==(const look_again&, const look_again&) = default;
 };
 
-/// A stage, to itself: is one of its lanes late?
-struct look_at_lanes {
-  runtime::generation_id generation = {};
-
-  friend bool operator==(const look_at_lanes&, const look_at_lanes&) = default;
-};
-
 struct use_loader {
   runtime::generation_id generation = {};
   int process = 0;  ///< whose ranks it serves
@@ -125,10 +118,6 @@ typename Inspector::result_type inspect(Inspector& f, generation_ended& x) {
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, look_again& x) {
   return f(caf::meta::type_name("look_again"), x.last);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, look_at_lanes& x) {
-  return f(caf::meta::type_name("look_at_lanes"), x.generation);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, use_loader& x) {

@@ -16,6 +16,7 @@
 #include "messages/control/process.hpp"
 #include "messages/control/recovery.hpp"
 #include "messages/control/spawn.hpp"
+#include "messages/control/suspicion.hpp"
 #include "messages/data/batch.hpp"
 #include "messages/training/handoff.hpp"
 #include "messages/training/step.hpp"
@@ -82,5 +83,7 @@ CAF_BEGIN_TYPE_ID_BLOCK(troupe_messages, caf::first_custom_type_id)
   CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::spawn_keeper))
   CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::keeper_spawned))
   CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::use_keeper))
+  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::suspected))
+  CAF_ADD_TYPE_ID(troupe_messages, (troupe::messages::taken_for_dead))
 
 CAF_END_TYPE_ID_BLOCK(troupe_messages)

@@ -39,7 +39,6 @@ struct shut_down;
 struct end_generation;
 struct generation_ended;
 struct look_again;
-struct look_at_lanes;
 struct use_loader;
 struct use_keeper;
 struct use_checkpointer;
@@ -50,6 +49,10 @@ struct job_over;
 struct start_process;
 struct process_started;
 struct process_died;
+// suspicion.hpp
+struct look_at_lanes;
+struct suspected;
+struct taken_for_dead;
 // step.hpp, handoff.hpp, batch.hpp, snapshot.hpp, keeping.hpp
 struct run_step;
 struct chosen;
@@ -95,6 +98,8 @@ using supervisor_actor = caf::typed_actor<
     caf::reacts_to<process_died>,
     // It is time to try once more.
     caf::reacts_to<save_again>,
+    // An actor hangs: it counts as dead.
+    caf::reacts_to<taken_for_dead>,
     // Finish the step, save, end.
     caf::reacts_to<drain>>;
 
@@ -136,8 +141,6 @@ using stage_actor = caf::typed_actor<
     caf::reacts_to<use_loader>,
     caf::reacts_to<use_keeper>,
     caf::reacts_to<use_checkpointer>,
-    // To itself: is one of its lanes late?
-    caf::reacts_to<look_at_lanes>,
     // Its lane has finished a piece of work.
     caf::reacts_to<lane_done>>;
 
@@ -185,6 +188,8 @@ using node_actor = caf::typed_actor<
     caf::replies_to<end_generation>::with<generation_ended>,
     // To itself: somebody is gone.
     caf::reacts_to<look_again>,
+    // From its watch: somebody hangs.
+    caf::reacts_to<suspected>,
     // What workers are filled from may be closed.
     caf::reacts_to<all_restored>,
     // Stop all that it spawned, then end.
@@ -196,6 +201,11 @@ using agent_actor = caf::typed_actor<
     caf::reacts_to<start_process>,
     // The job is over: end all of them, then end.
     caf::reacts_to<shut_down>>;
+
+/// Looks for who hangs in a process, for its node.
+using hang_watch_actor = caf::typed_actor<
+    // To itself: it is time.
+    caf::reacts_to<look_at_lanes>>;
 
 /// One for each process: keeps a node and a supervisor there, and knows how the job ended.
 using front_actor = caf::typed_actor<

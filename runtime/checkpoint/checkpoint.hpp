@@ -62,12 +62,15 @@ std::string shard_file(std::string_view kind, int index, int count);
 /// One checkpoint being written, aside. Without `commit` nothing of it remains.
 class checkpoint_writer {
  public:
-  /// Stages in DIR/.iter_0000100.generation-1.partial. Throws io_error, also when that is there.
+  /// Stages in DIR/.iter_0000100.generation-1.partial, or for attempts that are counted from 1 in
+  /// DIR/.iter_0000100.generation-1.attempt-1.partial: one writer may hang, and another try again.
+  /// Throws io_error, also when that is there.
   /// `token` is of that generation: once it is cancelled, nothing becomes visible any more.
   checkpoint_writer(std::filesystem::path dir,
                     std::int64_t iteration,
                     generation_id generation,
-                    cancel_token token = {});
+                    cancel_token token = {},
+                    std::uint64_t attempt = 0);
   ~checkpoint_writer();
   checkpoint_writer(const checkpoint_writer&) = delete;
   checkpoint_writer& operator=(const checkpoint_writer&) = delete;

@@ -3,6 +3,7 @@
 #include "runtime/core/error.hpp"
 #include "runtime/core/file.hpp"
 #include "runtime/core/hash.hpp"
+#include "runtime/core/waiting.hpp"
 
 #include <algorithm>
 #include <array>
@@ -141,6 +142,7 @@ void checkpoint_reader::verify(const std::function<void(std::uint64_t)>& advance
       hash.add(now.data(), now.size());
       left = left.subspan(now.size());
       done += now.size();
+      mark_progress();
       if (advance)
         advance(done);
     }
@@ -252,6 +254,7 @@ void checkpoint_reader::read_bytes(std::string_view name,
     if (intersection(x->record->part, part).size() == 0)
       continue;
     require_sound(*x);
+    mark_progress();
     copy_common(x->record->part, x->file->bytes(*x->stored).data(), part, out.data(), element);
     x->file->require_intact();  // what was sound a moment ago may have to be read again
   }

@@ -17,12 +17,13 @@ namespace fs = std::filesystem;
 checkpoint_writer::checkpoint_writer(fs::path dir,
                                      std::int64_t iteration,
                                      generation_id generation,
-                                     cancel_token token)
+                                     cancel_token token,
+                                     std::uint64_t attempt)
     : dir_(std::move(dir)),
       iteration_(iteration),
       generation_(generation),
       token_(std::move(token)),
-      staging_(dir_ / staging_folder(iteration, generation)) {
+      staging_(dir_ / staging_folder(iteration, generation, attempt)) {
   ensure(iteration >= 0, "CHECKPOINT-1: iterations count from 0");
   make_folder(dir_);
   if (::mkdir(staging_.c_str(), 0777) != 0)

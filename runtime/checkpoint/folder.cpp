@@ -14,7 +14,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view iteration_prefix = "iter_";
-constexpr std::string_view generation_mark = ".generation-", partial_mark = ".partial";
+constexpr std::string_view generation_mark = ".generation-", attempt_mark = ".attempt-",
+                           partial_mark = ".partial";
 constexpr std::string_view replaced_mark = ".replaced", removed_mark = ".removed";
 
 template <class Number>
@@ -41,7 +42,12 @@ bool is_staging(std::string_view name) {
   const auto end = name.size() - partial_mark.size();
   if (begin >= end || !hidden_iteration(name.substr(0, mark), ""))
     return false;
-  return number_from<std::uint64_t>(name.substr(begin, end - begin)).has_value();
+  const auto numbers = name.substr(begin, end - begin);
+  const auto attempt = numbers.find(attempt_mark);
+  if (attempt != std::string_view::npos
+      && !number_from<std::uint64_t>(numbers.substr(attempt + attempt_mark.size())))
+    return false;
+  return number_from<std::uint64_t>(numbers.substr(0, attempt)).has_value();
 }
 
 bool is_partial_tracker(std::string_view name) {
@@ -84,9 +90,15 @@ std::string shard_file(std::string_view kind, int index, int count) {
   return fmt::format("{}-{:05}-of-{:05}.safetensors", kind, index, count);
 }
 
-std::string staging_folder(std::int64_t iteration, generation_id generation) {
-  return fmt::format(
-      ".{}{}{}{}", iteration_folder(iteration), generation_mark, value(generation), partial_mark);
+std::string staging_folder(std::int64_t iteration,
+                           generation_id generation,
+                           std::uint64_t attempt) {
+  return fmt::format(".{}{}{}{}{}",
+                     iteration_folder(iteration),
+                     generation_mark,
+                     value(generation),
+                     attempt > 0 ? fmt::format("{}{}", attempt_mark, attempt) : "",
+                     partial_mark);
 }
 
 std::string replaced_folder(std::int64_t iteration) {

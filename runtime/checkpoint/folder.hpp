@@ -16,7 +16,9 @@ inline constexpr const char* manifest_file = "manifest.json";
 inline constexpr const char* tracker_file = "latest_checkpointed_iteration.txt";
 inline constexpr const char* lock_file = ".lock";
 
-std::string staging_folder(std::int64_t iteration, generation_id generation);
+std::string staging_folder(std::int64_t iteration,
+                           generation_id generation,
+                           std::uint64_t attempt = 0);
 std::string replaced_folder(std::int64_t iteration);  ///< the older one, while it is replaced
 std::string removed_folder(std::int64_t iteration);   ///< on its way out
 

@@ -2,6 +2,7 @@
 #include "runtime/core/error.hpp"
 #include "runtime/core/hash.hpp"
 #include "runtime/core/json_text.hpp"
+#include "runtime/core/waiting.hpp"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -73,6 +74,7 @@ written_tensors write_safetensors(const std::filesystem::path& path,
       const auto size = std::min<std::uint64_t>(left, piece_size);
       elements.add(data, size);
       put(data, size);
+      mark_progress();
       data += size;
       left -= size;
     }

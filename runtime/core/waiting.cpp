@@ -7,7 +7,12 @@ namespace {
 
 // As little a shared state as the identity of the thread itself.
 thread_local running_fiber* running = nullptr;
-thread_local wait_flag* flag = nullptr;
+thread_local watched_thread* watch = nullptr;
+
+std::uint64_t steady_ns() {
+  return std::uint64_t(std::chrono::steady_clock::now().time_since_epoch()
+                       / std::chrono::nanoseconds(1));
+}
 
 }  // namespace
 
@@ -19,18 +24,49 @@ running_fiber* running_fiber::exchange(running_fiber* next) {
   return std::exchange(running, next);
 }
 
-wait_flag* wait_flag_of_thread(wait_flag* next) {
-  return std::exchange(flag, next);
+watched_thread* watch_of_thread(watched_thread* next) {
+  return std::exchange(watch, next);
 }
 
-flagged_wait::flagged_wait() : flag_(flag) {
-  if (flag_)
-    *flag_ = true;
+void mark_progress() {
+  if (watch)
+    watch->advance();
+}
+
+void watched_thread::begin(std::uint64_t now_ns) {
+  const std::lock_guard lock(mutex_);
+  now_ = {.since_ns = now_ns};
+}
+
+void watched_thread::begin_wait(wait_reason why) {
+  const std::lock_guard lock(mutex_);
+  now_ = {true, steady_ns(), std::move(why)};
+}
+
+void watched_thread::end_wait() {
+  const std::lock_guard lock(mutex_);
+  now_ = {.since_ns = steady_ns()};
+}
+
+void watched_thread::advance() {
+  const std::lock_guard lock(mutex_);
+  if (!now_.waits)
+    now_.since_ns = steady_ns();
+}
+
+watched_thread::seen watched_thread::look() const {
+  const std::lock_guard lock(mutex_);
+  return now_;
+}
+
+flagged_wait::flagged_wait(wait_reason why) : watch_(watch) {
+  if (watch_)
+    watch_->begin_wait(std::move(why));
 }
 
 flagged_wait::~flagged_wait() {
-  if (flag_)
-    *flag_ = false;
+  if (watch_)
+    watch_->end_wait();
 }
 
 void sleep_for(std::chrono::nanoseconds time) {

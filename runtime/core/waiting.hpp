@@ -11,13 +11,15 @@
 
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <mutex>
+#include <string>
 #include <utility>
+#include <vector>
 
 namespace troupe::runtime {
 
@@ -40,23 +42,77 @@ class running_fiber {
   static running_fiber* exchange(running_fiber* next);
 };
 
-/// Whether a thread is in a wait of this place: who looks for one that hangs tells it from one that
-/// only waits for it. Any thread reads it.
-using wait_flag = std::atomic<bool>;
+/// What a wait is for and who is missing, in words.
+struct wait_report {
+  std::string what = {};               ///< "all_reduce_sum"; empty: nobody knows
+  std::vector<std::string> whom = {};  ///< by the names on the board (device/lane_board.hpp)
+};
 
-/// From now on the waits of this thread set it; null: nobody looks. Returns the one before.
-wait_flag* wait_flag_of_thread(wait_flag* next);
+/// Who knows for whom others wait. Any thread asks.
+class awaited {
+ public:
+  virtual ~awaited() = default;
+  /// `number`: what the reason of the wait says.
+  virtual wait_report missing(std::uint64_t number) const = 0;
+};
 
-/// Sets the flag of this thread, if it has one, for as long as it lives.
+/// Why a thread waits: a value that costs next to nothing on the way into a wait. Who looks puts it
+/// into words.
+struct wait_reason {
+  enum class party : std::uint8_t {
+    others,              ///< nobody says whom
+    group,               ///< whom `by` names
+    process,             ///< process `number`
+    communication_lane,  ///< that of the same rank
+    saver,               ///< the same
+    predecessor,         ///< whoever had its name before, and was left behind
+  };
+  party whom = party::others;
+  const char* what = "";  ///< a literal
+  std::uint64_t number = 0;
+  std::shared_ptr<const awaited> by = {};
+};
+
+/// What a thread says of itself to who looks for one that hangs. Any thread looks.
+class watched_thread {
+ public:
+  struct seen {
+    bool waits = false;
+    std::uint64_t since_ns = 0;  ///< of the wait, else of the last sign of progress
+    wait_reason why = {};
+  };
+
+  /// A new piece of work begins: whatever was said before is forgotten.
+  void begin(std::uint64_t now_ns);
+  void begin_wait(wait_reason why);
+  void end_wait();
+  /// It has got on with a long piece of work.
+  void advance();
+  seen look() const;
+
+ private:
+  mutable std::mutex mutex_;
+  seen now_;
+};
+
+/// From now on the waits and the progress of this thread are told there; null: nobody looks.
+/// Returns the one before.
+watched_thread* watch_of_thread(watched_thread* next);
+
+/// This thread has got on: said in loops of which one pass is short, where all of them may take
+/// longer than anybody is suspected for.
+void mark_progress();
+
+/// This thread waits, for as long as it lives.
 class flagged_wait {
  public:
-  flagged_wait();
+  explicit flagged_wait(wait_reason why = {});
   ~flagged_wait();
   flagged_wait(const flagged_wait&) = delete;
   flagged_wait& operator=(const flagged_wait&) = delete;
 
  private:
-  wait_flag* flag_;
+  watched_thread* watch_;
 };
 
 /// A condition variable whose waits can be simulated. The promise is that of its namesake.
@@ -68,7 +124,7 @@ class wait_condition {
   /// `holds` reads what the lock guards. On a fiber others may run even where it holds already.
   /// Throws `cancelled`, without the lock, when it is waited on a fiber that is to end.
   template <class Holds>
-  void wait(std::unique_lock<std::mutex>& lock, Holds holds) {
+  void wait(std::unique_lock<std::mutex>& lock, Holds holds, wait_reason why = {}) {
     if (auto* const fiber = running_fiber::current()) {
       auto* const mutex = lock.mutex();
       lock.unlock();
@@ -79,7 +135,9 @@ class wait_condition {
       lock.lock();
       return;
     }
-    const flagged_wait told;
+    if (holds())
+      return;
+    const flagged_wait told(std::move(why));
     changed_.wait(lock, std::move(holds));
   }
 

@@ -1,42 +1,54 @@
-// What each lane of a process is at, for those who look for one that hangs.
+// What each lane and actor of a process is at, for those who look for one that hangs.
 //
-// A lane that shows no progress either computes, or waits for another (core/waiting.hpp). Who waits
-// is not the cause: at the root of what is late stands a lane that does not wait.
+// A lane that shows no progress either computes, or waits for another (core/waiting.hpp). An actor
+// handles a message, or waits for the next. Who waits is not the cause: at the root of what is late
+// stands one that does not wait (wait_graph.hpp). Who is on the board pays for two locks, that
+// nobody else holds, at each piece of work; what it waits for is put into words by who looks.
 
 #pragma once
 
 #include "runtime/core/waiting.hpp"
+#include "runtime/device/wait_graph.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace troupe::runtime {
-
-struct lane_state {
-  std::string who;   ///< "lane:0.1"
-  std::string work;  ///< "1F0"; empty: it has nothing to do
-  std::uint64_t step = 0;
-  std::uint64_t since_ns = 0;  ///< when the work began, by now_ns()
-  bool waits = false;          ///< in this work, for somebody else
-};
 
 /// Any thread.
 class lane_board {
  public:
   class place;
 
-  /// Of one lane, until it dies.
-  std::shared_ptr<place> add(std::string who);
-  std::vector<lane_state> all() const;
-  /// Of those that are at work, a line each: who, in which step, at what, for how long, and whether
-  /// it computes or waits.
-  std::string text(std::uint64_t now_ns) const;
+  /// What is known of a lane or an actor from the beginning.
+  struct member {
+    std::string who = {};          ///< "lane:0.1"
+    std::uint64_t generation = 0;  ///< it belongs to
+    bool service = false;          ///< of all generations of an epoch
+    double patience = 1;           ///< as a board_entry has it
+    // Of a lane: the actor that gives it work, and other lanes of the same rank.
+    std::string owner = {}, communication_lane = {}, saver = {};
+  };
+
+  /// Of one lane or actor, until the place dies.
+  std::shared_ptr<place> add(member who);
+  /// Of each, what it is at now. Actors that are between two messages are asked for whom they wait.
+  std::vector<board_entry> all() const;
+  /// This one was left behind: from now on nobody sees what it does.
+  void leave_behind(std::uint64_t number);
+  /// The same of all of this generation and older ones, with services or without.
+  void leave_behind_until(std::uint64_t generation, bool services);
+  /// Those that were left behind and still have their place.
+  std::size_t left_behind() const;
 
  private:
+  struct row;
   struct state;
   std::shared_ptr<state> state_ = make_state();
   static std::shared_ptr<state> make_state();
@@ -44,29 +56,58 @@ class lane_board {
 
 class lane_board::place {
  public:
-  place(std::shared_ptr<state> of, std::uint64_t number) : of_(std::move(of)), number_(number) {}
+  place(std::shared_ptr<state> of, std::shared_ptr<row> mine, std::uint64_t number)
+      : of_(std::move(of)), row_(std::move(mine)), number_(number) {}
   ~place();
   place(const place&) = delete;
   place& operator=(const place&) = delete;
 
-  /// Around one piece of work, on the lane's thread.
+  std::uint64_t number() const { return number_; }
+
+  /// Around one piece of work of a lane, on its thread. `patience` as a board_entry has it.
   class at_work {
    public:
-    at_work(place& of, const std::string& work, std::uint64_t step, std::uint64_t now_ns);
+    at_work(place& of,
+            std::string_view work,
+            std::uint64_t step,
+            std::uint64_t now_ns,
+            double patience = 1);
     ~at_work();
     at_work(const at_work&) = delete;
     at_work& operator=(const at_work&) = delete;
 
    private:
-    place& of_;
-    wait_flag* before_;
+    row& row_;
+    watched_thread* before_;
   };
 
-  lane_state now() const;
+  /// Around one message that an actor handles, on whichever thread runs it; `step` 0: that of the
+  /// message before. Nothing of the actor is
+  /// asked meanwhile. What it waits for counts from its end on.
+  class at_message {
+   public:
+    at_message(place& of, std::string_view message, std::uint64_t step, std::uint64_t now_ns);
+    ~at_message();
+    at_message(const at_message&) = delete;
+    at_message& operator=(const at_message&) = delete;
+
+   private:
+    std::unique_lock<std::mutex> turn_;
+    row& row_;
+    watched_thread* before_;
+  };
+
+  /// What an actor waits for between two messages: asked by who looks, on that thread, while the
+  /// actor handles none. It reads what the actor knows, calls nobody and takes no lock.
+  struct waiting {
+    std::uint64_t step = 0;
+    wait_report what = {};
+  };
+  void describe_by(std::function<waiting()> tell);
 
  private:
-  friend class lane_board;
   std::shared_ptr<state> of_;
+  std::shared_ptr<row> row_;
   std::uint64_t number_;
 };
 

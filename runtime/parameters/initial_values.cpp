@@ -3,6 +3,7 @@
 #include "runtime/core/error.hpp"
 #include "runtime/core/random.hpp"
 #include "runtime/core/thread.hpp"
+#include "runtime/core/waiting.hpp"
 
 #include <algorithm>
 #include <array>
@@ -86,6 +87,7 @@ class drawing {
         else
           changed_.wait(lock);
       lock.unlock();
+      mark_progress();
       const auto& x = pieces_[taken_];
       const void* const exact = from.values.data();
       take({x.entry,

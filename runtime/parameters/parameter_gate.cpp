@@ -30,7 +30,9 @@ void parameter_gate::pass(int unit) {
   if (closed_.empty())
     return;
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return !closed_[std::size_t(unit)] || token_.is_cancelled(); });
+  changed_.wait(lock,
+                [&] { return !closed_[std::size_t(unit)] || token_.is_cancelled(); },
+                {wait_reason::party::communication_lane, "parameters that are still gathered"});
   if (closed_[std::size_t(unit)])
     throw cancelled();
   if (const auto point = std::exchange(points_[std::size_t(unit)], nullptr))

@@ -25,6 +25,23 @@ constexpr std::array<std::string_view, 13> names = {"restore",
                                                     "save",
                                                     "validate"};
 
+/// Who comes to this moment by itself, so that it can hang there.
+bool may_hang(std::string_view kind, moment_of_step at) {
+  using enum moment_of_step;
+  if (kind == "lane")
+    return at != vote && at != decided && at != acknowledged && at != save;
+  if (kind == "wire")
+    return at == reduce;
+  if (kind == "stage" || kind == "replica")
+    return at == restore || at == forward || at == vote || at == decided || at == updated
+           || at == acknowledged || at == snapshot || at == validate;
+  if (kind == "loader")
+    return at == forward;
+  if (kind == "checkpointer")
+    return at == snapshot || at == save;
+  return kind == "monitor" && at == acknowledged;
+}
+
 [[noreturn]] void refuse(std::string_view text, std::string_view why) {
   throw input_error(
       "`faults.death` '{}' {}; it is WHO@STEP:MOMENT or WHO@STEP:MOMENT:HOW, e.g. "
@@ -74,10 +91,8 @@ planted_death planted_death_from(std::string_view text) {
   out.how = kind_from(text, rest.substr(std::min(colon + 1, rest.size())));
   const auto kind = out.kind();
   using enum moment_of_step;
-  const bool in_lane = kind == "lane" && out.at != vote && out.at != decided
-                       && out.at != acknowledged && out.at != save;
-  if (out.how == death_kind::by_hanging && !in_lane && !(kind == "wire" && out.at == reduce))
-    refuse(text, "hangs where no lane computes");
+  if (out.how == death_kind::by_hanging && !may_hang(kind, out.at))
+    refuse(text, "hangs at a moment to which it does not come by itself");
   if (out.how == death_kind::wrong_bits
       && !(kind == "lane" && (out.at == reduce || out.at == updated)))
     refuse(text, "has wrong bits elsewhere than in a lane's reduce or updated");

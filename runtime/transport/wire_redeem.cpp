@@ -143,7 +143,7 @@ void wire_transport::reception::begin(const range& x) {
 
 void wire_transport::reception::wait(const fetch& x) {
   std::unique_lock lock(of_.mutex_);
-  const flagged_wait told;
+  const flagged_wait told({wait_reason::party::process, "a tensor", x.what.holder});
   changed_->wait(lock, [&] { return x.over || by_.until.is_cancelled(); });
   if (!x.over)
     throw cancelled();

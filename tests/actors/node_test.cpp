@@ -181,6 +181,34 @@ TEST_CASE("NODE-2: a lane that does not end is left behind after the time of sus
   CHECK(answer->hung == std::vector<std::string>{"lane:0.7"});
 }
 
+TEST_CASE("NODE-2: nobody waits for a lane that is known to hang", "[actors]") {
+  hosting it;
+  const auto stage = it.ask<messages::stage_spawned>(
+      messages::spawn_stage{first_generation, it.prepared->description, {}, 0, 0, 0});
+  REQUIRE(stage);
+  const tests::ending rank(stage->stage);
+  const auto lane = it.prepared->node->living->enter({first_generation, "lane:0.0", 0});
+  it.system.tell(it.node, messages::suspected{first_generation, "lane:0.0", "lane:0.0 hangs"});
+  CHECK(rank.text() == "stage:0.0: lane:0.0 hangs");
+  std::optional<messages::generation_ended> answer;
+  it.order_end(answer);
+  REQUIRE(answer);  // at once
+  CHECK(answer->hung == std::vector<std::string>{"lane:0.0"});
+}
+
+TEST_CASE("a node that is told of a hang of those whom it does not host ends nobody", "[actors]") {
+  hosting it;
+  const auto stage = it.ask<messages::stage_spawned>(
+      messages::spawn_stage{first_generation, it.prepared->description, {}, 0, 0, 0});
+  REQUIRE(stage);
+  const tests::ending rank(stage->stage);
+  const auto next = runtime::next(first_generation);
+  it.system.tell(it.node, messages::suspected{next, "stage:0.0", "of another generation"});
+  it.system.tell(it.node, messages::suspected{first_generation, "supervisor", "no rank"});
+  CHECK_FALSE(rank.has_come());
+  CHECK(it.may_deposit());
+}
+
 TEST_CASE("a node whose supervisor dies stops those that it spawned, and ends", "[actors]") {
   hosting it;
   const auto answer = it.ask<messages::loader_spawned>(

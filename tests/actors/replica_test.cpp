@@ -35,6 +35,7 @@ struct merging {
               },
               [](const messages::end_generation& x) { return messages::generation_ended{x.last}; },
               [](const messages::look_again&) {},
+              [](const messages::suspected&) {},
               [](const messages::all_restored&) {},
               [](const messages::shut_down&) {}};
     }));

@@ -32,7 +32,7 @@ struct serving {
     return prepared->node->jobs->open(prepared->description);
   }
   messages::loader_actor loader() {
-    return system.keep(system.home().spawn(actors::loader, context()));
+    return system.keep(system.home().spawn(actors::loader, context(), runtime::generation_id{}));
   }
   messages::checkpointer_actor checkpointer() {
     return system.keep(system.home().spawn(

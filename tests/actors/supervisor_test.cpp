@@ -62,6 +62,7 @@ struct supervised {
                     .last = x.last, .has_state = true, .oldest = kept, .newest = kept, .ranks = stood};
               },
               [](const messages::look_again&) {},
+              [](const messages::suspected&) {},
               [this](const messages::all_restored&) { ++restored; },
               [this, self](const messages::shut_down&) {
                 shut_down = true;
@@ -248,6 +249,21 @@ TEST_CASE("a supervisor ends with the cause of the death of those it depends on"
     it.system.kill(it.replicas[1], reason);
   CHECK(it.end->is(ec::refused));
   CHECK(it.end->text() == who + ": the disk is gone");
+}
+
+TEST_CASE("a supervisor takes one that hangs for dead when its node says so", "[actors]") {
+  const std::string who = GENERATE("loader", "checkpointer", "monitor", "replica:1");
+  supervised it;
+  it.all_ready();
+  const auto hangs = who + ": it hangs";
+  if (who == "replica:1")
+    it.system.tell(it.supervisor,
+                   messages::taken_for_dead{runtime::generation_id{0}, who, "of another"});
+  it.system.tell(it.supervisor, messages::taken_for_dead{first_generation, "viewer", "no matter"});
+  CHECK_FALSE(it.end->has_come());
+  it.system.tell(it.supervisor, messages::taken_for_dead{first_generation, who, hangs});
+  CHECK(it.end->is(ec::protocol_violated));
+  CHECK(it.end->text() == hangs);
 }
 
 TEST_CASE("a replica that was only cancelled is not the cause of a job's end", "[actors]") {

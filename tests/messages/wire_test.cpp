@@ -297,7 +297,15 @@ look_again example(const wire&) {
 }
 template <>
 look_at_lanes example(const wire&) {
-  return {g};
+  return {7};
+}
+template <>
+suspected example(const wire&) {
+  return {g, "lane:0.1", "it hangs"};
+}
+template <>
+taken_for_dead example(const wire&) {
+  return {g, "loader", "loader: it hangs"};
 }
 template <>
 use_loader example(const wire& w) {

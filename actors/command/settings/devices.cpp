@@ -84,8 +84,9 @@ void declare_testing(command_line& line, training_flags& to) {
          "step runs again: what --recovery on is tried with. WHO as of --plant-fault. MOMENT: "
          "restore, forward, input-gradient, weight-gradient, redeem, reduce, vote, decided, "
          "updated, acknowledged, snapshot, save or validate. HOW: throw, if it is left out; hang, "
-         "of a "
-         "lane; or wrong-bits, of a lane: a bit of its result is flipped.",
+         "of a lane, stage or replica where it comes to that moment, of a loader at forward, a "
+         "checkpointer at snapshot or save, a monitor at acknowledged; or wrong-bits, of a lane: a "
+         "bit of its result is flipped.",
        .least = 1,
        .most = most_faults},
       [&d](const std::string&, const std::vector<std::string>& words) {

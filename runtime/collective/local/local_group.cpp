@@ -5,6 +5,7 @@
 #include "runtime/core/error.hpp"
 
 #include <cstddef>
+#include <fmt/format.h>
 #include <utility>
 
 namespace troupe::runtime {
@@ -12,10 +13,14 @@ local_group::local_group(axis along, int size, cancel_token generation)
     : along_(along),
       size_(size),
       tokens_(std::size_t(size), generation),
+      name_(fmt::format("the {} group", short_name(along))),
+      here_(std::size_t(size), 0),
       offers_(std::size_t(size)) {
   for (auto& points : points_)
     points.resize(std::size_t(size));
   queues_.resize(std::size_t(size));
+  for (int r = 0; r < size; ++r)
+    members_.push_back(fmt::format("rank {} of {}", r, name_));
   wakers_.push_back(waker(generation));
 }
 
@@ -33,6 +38,31 @@ void local_group::release_by(int rank, const cancel_token& own) {
   wakers_.push_back(std::move(wakes));
 }
 
+void local_group::introduce(const std::string& group, int rank, std::string who) {
+  const std::lock_guard lock(mutex_);
+  name_ = group;
+  members_.at(std::size_t(rank)) = std::move(who);
+}
+
+wait_reason local_group::meeting(int rank) const {
+  return {wait_reason::party::group,
+          offers_[std::size_t(rank)].call.what,
+          std::uint64_t(rank),
+          weak_from_this().lock()};
+}
+
+wait_report local_group::missing(std::uint64_t rank) const {
+  const std::lock_guard lock(mutex_);
+  wait_report out;
+  if (rank >= here_.size() || !here_[rank])
+    return out;
+  out.what = fmt::format("{} in '{}'", offers_[rank].call.what, name_);
+  for (std::size_t r = 0; r < here_.size(); ++r)
+    if (!here_[r])
+      out.whom.push_back(members_[r]);
+  return out;
+}
+
 void local_group::meet(int rank, stream* stream) {
   auto point = stream == nullptr ? nullptr : stream->mark();
   std::unique_lock lock(mutex_);
@@ -45,13 +75,16 @@ void local_group::meet(int rank, stream* stream) {
   points[std::size_t(rank)] = std::move(point);
   if (stream != nullptr)
     queues_[std::size_t(rank)] = stream->queue();
+  here_[std::size_t(rank)] = 1;
   if (++arrived_ == size_) {
     check_offers();
     arrived_ = 0;
+    here_.assign(here_.size(), 0);
     ++round_;
     changed_.notify_all();
   } else {
-    changed_.wait(lock, [&] { return round_ != round || is_released(rank); });
+    changed_.wait(
+        lock, [&] { return round_ != round || is_released(rank); }, meeting(rank));
     if (round_ == round)
       leave(lock);
   }

@@ -14,9 +14,17 @@
 namespace troupe::runtime {
 
 /// What the ranks of one group share. Made once, given to each rank's communicator.
-class local_group {
+class local_group final : public awaited, public std::enable_shared_from_this<local_group> {
  public:
   local_group(axis along, int size, cancel_token generation);
+
+  /// What the group is called, and who on the board (device/lane_board.hpp) is this rank of it. By
+  /// default "the dp group" and "rank 1 of the dp group".
+  void introduce(const std::string& group, int rank, std::string who);
+
+  /// In what operation rank `rank` waits, and who has not come to it. Of a rank that does not wait:
+  /// nothing.
+  wait_report missing(std::uint64_t rank) const override;
 
   /// From now on this rank is released by a token of its own, as ranks of several processes are.
   /// Before the rank's first operation. Once it has left, the others wait until their own tokens
@@ -52,6 +60,8 @@ class local_group {
   };
 
   [[noreturn]] void leave(std::unique_lock<std::mutex>& lock);
+  /// Why this rank waits for the others. With the lock.
+  wait_reason meeting(int rank) const;
   bool is_released(int rank) const { return tokens_[std::size_t(rank)].is_cancelled(); }
   std::shared_ptr<void> waker(const cancel_token& of);
   void check_offers();
@@ -59,9 +69,12 @@ class local_group {
   const axis along_;
   const int size_;
   std::vector<cancel_token> tokens_;  ///< of each rank
-  std::mutex mutex_;
+  std::string name_;                  ///< of the group
+  std::vector<std::string> members_;  ///< the names of its ranks on the board
+  mutable std::mutex mutex_;
   wait_condition changed_;
   int arrived_ = 0;
+  std::vector<char> here_;  ///< of each rank: it has come to this meeting
   int readers_ = 0;
   bool left_ = false;  ///< somebody has: arrays of theirs may be gone
   std::uint64_t round_ = 0;

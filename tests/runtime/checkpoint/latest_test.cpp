@@ -135,11 +135,13 @@ TEST_CASE("what dead writers left is cleared away at the next start, and nothing
   save(dir.path(), 1);
   save(dir.path(), 2);
   for (const auto* name : {".iter_0000003.generation-1.partial",
+                           ".iter_0000003.generation-1.attempt-2.partial",
                            ".iter_12345678.generation-18446744073709551615.partial",
                            ".iter_0000004.removed",
                            ".iter_0000002.replaced",
                            ".iter_3.generation-1.partial",
                            ".iter_0000003.generation-.partial",
+                           ".iter_0000003.generation-1.attempt-.partial",
                            ".iter_0000003.generation-1.partial.mine",
                            "iter_0000003.generation-1.partial"}) {
     fs::create_directory(dir / name);
@@ -151,6 +153,7 @@ TEST_CASE("what dead writers left is cleared away at the next start, and nothing
   const directory_lock lock(dir.path());
   CHECK(names_in(dir.path())
         == names{".iter_0000003.generation-.partial",
+                 ".iter_0000003.generation-1.attempt-.partial",
                  ".iter_0000003.generation-1.partial.mine",
                  ".iter_3.generation-1.partial",
                  ".lock",

@@ -35,6 +35,13 @@ void as_ranks(int size,
     t.join();
 }
 
+/// Until `holds`, which only a mistake never does.
+bool comes(const std::function<bool()>& holds) {
+  for (int i = 0; i < 20'000 && !holds(); ++i)
+    std::this_thread::sleep_for(1ms);
+  return holds();
+}
+
 /// A delay that depends on nothing but its arguments.
 void planted_delay(int rank, int round) {
   const auto mixed = (std::uint32_t(rank) * 7919U + std::uint32_t(round) * 104729U) * 2654435761U;
@@ -235,4 +242,30 @@ TEST_CASE("a rank with a token of its own leaves alone, and nobody reads its arr
   stays.join();
   CHECK(first == "cancelled");
   CHECK_FALSE(passed);
+}
+
+TEST_CASE("a group names the operation that a rank waits in, and the ranks that have not come",
+          "[collective]") {
+  const auto group = std::make_shared<local_group>(axis::data, 3, cancel_token());
+  group->introduce("data of pipeline rank 1.0", 0, "lane:0.1");
+  group->introduce("data of pipeline rank 1.0", 2, "lane:2.1");
+  CHECK(group->missing(0).whom.empty());
+  const auto arrive = [&](int rank) {
+    return std::thread([&group, rank] { local_communicator(group, rank).barrier(); });
+  };
+  auto first = arrive(0);
+  REQUIRE(comes([&] { return !group->missing(0).whom.empty(); }));
+  CHECK(group->missing(0).what == "barrier in 'data of pipeline rank 1.0'");
+  // Who was not introduced has the group's name by default.
+  CHECK(group->missing(0).whom == std::vector<std::string>{"rank 1 of the dp group", "lane:2.1"});
+  CHECK(group->missing(1).whom.empty());
+  auto second = arrive(1);
+  REQUIRE(comes([&] { return !group->missing(1).whom.empty(); }));
+  CHECK(group->missing(0).whom == std::vector<std::string>{"lane:2.1"});
+  CHECK(group->missing(1).whom == std::vector<std::string>{"lane:2.1"});
+  auto third = arrive(2);
+  for (auto* const one : {&first, &second, &third})
+    one->join();
+  for (const auto rank : {0, 1, 2})
+    CHECK(group->missing(std::uint64_t(rank)).whom.empty());
 }

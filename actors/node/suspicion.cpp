@@ -1,0 +1,81 @@
+// What a node does with one that hangs.
+
+#include "actors/node/hang_watch.hpp"
+#include "actors/node/node.hpp"
+#include "actors/support/guard.hpp"
+#include "runtime/core/log.hpp"
+
+#include <caf/actor_system.hpp>
+#include <caf/send.hpp>
+
+#include <algorithm>
+#include <utility>
+
+namespace troupe::actors {
+namespace {
+
+/// "lane", "0.1" of "lane:0.1".
+std::pair<std::string, std::string> parts_of(const std::string& who) {
+  const auto colon = who.find(':');
+  return colon == std::string::npos ? std::pair(who, std::string())
+                                    : std::pair(who.substr(0, colon), who.substr(colon + 1));
+}
+
+bool is_lane(const std::string& kind) {
+  return kind == "lane" || kind == "wire" || kind == "saver";
+}
+
+void kill(const caf::actor& actor, const caf::error& reason) {
+  caf::anon_send(actor, caf::exit_msg{actor.address(), reason});
+}
+
+}  // namespace
+
+void node_state::watch_for_hangs() {
+  if (watch_ || !recovery_.on || !context_->own_threads)
+    return;
+  watch_ = caf::actor_cast<caf::actor>(self_->home_system().spawn<caf::detached>(
+      hang_watch, messages::node_actor(self_), context_, recovery_.suspicion));
+}
+
+// An exit message is enough for a stage whose lane hangs. An actor that hangs itself hears none: so
+// whoever would be told of its death is told now.
+void node_state::suspect(const messages::suspected& x) {
+  const auto [kind, where] = parts_of(x.who);
+  const auto owner = is_lane(kind) ? "stage:" + where : x.who;
+  const auto found = [&](const std::string& name, bool any_generation = false) {
+    return std::find_if(spawned_.begin(), spawned_.end(), [&](const spawned_actor& one) {
+      return runtime::without_tensor_zero(one.name) == runtime::without_tensor_zero(name)
+             && (any_generation || one.generation == x.generation);
+    });
+  };
+  const auto at = found(owner);
+  if (at == spawned_.end())
+    return runtime::log_warning(
+        "{} is not replaced: the node of this process has not spawned it, or it has ended", x.who);
+  hung_.emplace(x.generation, kind == "stage" || is_lane(kind) ? "lane:" + where : x.who);
+  const auto reason = messages::make_error(messages::ec::protocol_violated, owner + ": " + x.why);
+  kill(at->actor, reason);
+  if (is_lane(kind))
+    return answer_if_ended();
+  const auto gone = *at;
+  spawned_.erase(at);
+  gone.ends.cancel();
+  if (closing_)
+    return stop_next();
+  if (gone.what == kind::rank && gone.generation == generation_)
+    release_generation();
+  if (kind == "stage") {
+    const auto replica = "replica:" + where.substr(0, where.find('.'));
+    if (const auto its = found(replica); its != spawned_.end())
+      kill(its->actor, because_of(replica, reason));
+  } else if (root_) {
+    context_->messages->send(
+        self_,
+        caf::actor_cast<messages::supervisor_actor>(root_),
+        messages::taken_for_dead{gone.generation, owner, messages::text_of(reason)});
+  }
+  answer_if_ended();
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,73 @@
+// For whom a stage waits, as who looks for a hang is told.
+
+#include "actors/stage/stage.hpp"
+#include "actors/stage/stage_context.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace troupe::actors {
+
+std::string stage_state::name_of_rank(int pipeline_rank) const {
+  return fmt::format("{}.{}{}",
+                     told_.replica,
+                     pipeline_rank,
+                     job_->tensor_ranks() > 1 ? fmt::format(".{}", told_.tensor_rank) : "");
+}
+
+void stage_state::take_places() {
+  if (!job_->job.recovery.on || !node_->own_threads)
+    return;
+  const auto generation = value(told_.generation);
+  int at = 0;
+  for (const auto* kind : {"lane:", "wire:", "saver:"})
+    context_->places[at++] = node_->lanes->add({.who = kind + where_,
+                                                .generation = generation,
+                                                .owner = who_,
+                                                .communication_lane = "wire:" + where_,
+                                                .saver = "saver:" + where_});
+  place_ = node_->lanes->add({.who = who_, .generation = generation});
+}
+
+// What its lanes are at comes first: nothing else happens before that has ended.
+runtime::lane_board::place::waiting stage_state::waits_for() const {
+  runtime::lane_board::place::waiting out{.step = runtime::value(step_)};
+  auto& [what, whom] = out.what;
+  if (!after_.empty()) {
+    what = "work of its lanes";
+    whom.push_back("lane:" + where_);
+    if (communication_lane_)
+      whom.push_back("wire:" + where_);
+    if (saver_)
+      whom.push_back("saver:" + where_);
+  }
+  if (!now_) {
+    if (after_.empty())
+      out.what = {"the next order", {"replica:" + std::to_string(told_.replica)}};
+    return out;
+  }
+  if (now_->next >= now_->row.size())
+    return out;
+  const auto& x = now_->row[now_->next];
+  const auto at = pass_of(x);
+  const auto is_missing = [&](arrival kind) { return !inbox_.contains({kind, at}); };
+  const auto add = [&](const char* missing, std::string from) {
+    what += fmt::format(
+        "{}{} for {}", what.empty() ? "" : "; ", missing, to_string(x, now_->plan->copies));
+    whom.push_back(std::move(from));
+  };
+  const auto stage_of = [&](runtime::chunk_id chunk) {
+    return "stage:" + name_of_rank(job_->pipeline.schedule->rank_of(chunk, x.copy));
+  };
+  if (x.kind == runtime::action_kind::forward) {
+    if ((is_first(x.chunk) || is_last(x.chunk)) && is_missing(arrival::batch))
+      add("a batch", "loader");
+    if (!is_first(x.chunk) && is_missing(arrival::activation))
+      add("an activation", stage_of(runtime::chunk_id(value(x.chunk) - 1)));
+  } else if (begins_backward(x) && !is_last(x.chunk) && is_missing(arrival::gradient)) {
+    add("a gradient", stage_of(next(x.chunk)));
+  }
+  return out;
+}
+
+}  // namespace troupe::actors

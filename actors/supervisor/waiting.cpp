@@ -1,0 +1,96 @@
+// For whom the supervisor waits, as who looks for a hang is told, and what becomes of one.
+
+#include "actors/supervisor/supervisor.hpp"
+
+#include <caf/system_messages.hpp>
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace troupe::actors {
+namespace {
+
+template <class Handle>
+caf::actor_addr address_of(const Handle& x) {
+  return x ? x.address() : caf::actor_addr();
+}
+
+}  // namespace
+
+// It will not be heard of by CAF: whoever hangs in a handler does not end.
+void supervisor_state::receive(const messages::taken_for_dead& x) {
+  caf::actor_addr who;
+  const auto by = caf::actor_cast<caf::actor_addr>(self_->current_sender());
+  for (int p = 0; p < int(processes_.size()); ++p) {
+    const auto& at = processes_[std::size_t(p)];
+    if (x.who == "loader" && address_of(node_in(host_of(p))) == by)
+      who = address_of(at.loader);
+    if (x.who == "keeper" && at.keeper && address_of(node_in(at.kept_in)) == by)
+      who = address_of(at.keeper);
+  }
+  if (x.who == "checkpointer")
+    who = address_of(checkpointer_);
+  else if (x.who == "monitor")
+    who = address_of(monitor_);
+  for (std::size_t r = 0; r < replicas_.size() && x.generation == generation(); ++r)
+    if (replicas_[r] && x.who == fmt::format("replica:{}", r))
+      who = replicas_[r].address();
+  if (who)
+    lose(caf::down_msg{who, messages::make_error(messages::ec::protocol_violated, x.why)});
+}
+
+std::vector<std::string> supervisor_state::keepers_waited_for() const {
+  std::vector<std::string> out;
+  for (int p = 0; p < int(processes_.size()); ++p)
+    if (const auto found = kept_by_.find(p);
+        found == kept_by_.end() || found->second < at_.iteration)
+      out.push_back(fmt::format("keeper:{}", p));
+  return out;
+}
+
+runtime::lane_board::place::waiting supervisor_state::waits_for() const {
+  runtime::lane_board::place::waiting out{.step = at_.iteration + 1};
+  const auto replicas = [&](const char* what, const auto& is_here) {
+    out.what.what = what;
+    for (int r = 0; r < job_->replicas(); ++r)
+      if (!is_here(r))
+        out.what.whom.push_back(fmt::format("replica:{}", r));
+  };
+  const auto has = [](const auto& reports) {
+    return [&reports](int r) {
+      return std::any_of(
+          reports.begin(), reports.end(), [r](const auto& x) { return x.replica == r; });
+    };
+  };
+  if (members_->now() == membership::phase::ending)
+    out.what = {"the end of a generation", {"node"}};
+  else if (members_->now() == membership::phase::forming)
+    replicas("ranks that are built", [](int) { return false; });
+  else if (waits_to_decide_)
+    out.what = {"a state that is kept", keepers_waited_for()};
+  else if (now_ && decided_)
+    replicas("the updated state", has(applied_));
+  else if (now_)
+    replicas("a vote", has(votes_));
+  else if (abandoning_ || saves_.is_writing())
+    out.what = {"a checkpoint", {"checkpointer"}};
+  else if (concluding_)
+    out.what = {"the last lines", {"monitor"}};
+  return out;
+}
+
+std::unique_ptr<runtime::lane_board::place::at_message> supervisor_state::take_turn(
+    const char* what) const {
+  if (!place_)
+    return nullptr;
+  return std::make_unique<runtime::lane_board::place::at_message>(*place_, what, 0, clock_ns());
+}
+
+void supervisor_state::take_place() {
+  if (!job_->job.recovery.on || !context_->own_threads)
+    return;
+  place_ = context_->lanes->add({.who = "supervisor"});
+  place_->describe_by([this] { return waits_for(); });
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,171 @@
+// From what lanes and actors say of themselves to the one that hangs.
+
+#include "runtime/device/wait_graph.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <string>
+#include <vector>
+
+using namespace troupe::runtime;
+
+namespace {
+
+constexpr std::uint64_t second = 1'000'000'000;
+constexpr std::uint64_t start = 100 * second;
+constexpr std::uint64_t quarter = second / 4;  ///< between looks, at a suspicion of a second
+
+board_entry waits(std::uint64_t number,
+                  const std::string& who,
+                  std::vector<std::string> whom,
+                  std::uint64_t since_ns = start) {
+  return {.number = number,
+          .who = who,
+          .step = 4,
+          .waits = true,
+          .since_ns = since_ns,
+          .what = "a vote",
+          .whom = std::move(whom)};
+}
+
+board_entry works(std::uint64_t number,
+                  const std::string& who,
+                  std::uint64_t since_ns = start,
+                  std::uint64_t cpu_ns = 0) {
+  return {.number = number,
+          .who = who,
+          .work = "1F0",
+          .step = 4,
+          .since_ns = since_ns,
+          .cpu_ns = cpu_ns};
+}
+
+/// What `judge` says of the first look at which it says anything, of at most `looks`.
+std::optional<hang_judge::verdict> judged(hang_judge& judge,
+                                          const std::vector<board_entry>& all,
+                                          int looks,
+                                          int* needed = nullptr) {
+  for (int i = 0; i < looks; ++i)
+    if (auto found = judge.look(all, start + std::uint64_t(i) * quarter)) {
+      if (needed)
+        *needed = i;
+      return found;
+    }
+  return std::nullopt;
+}
+
+std::vector<std::string> names_in(const std::string& text) {
+  std::vector<std::string> out;
+  for (auto at = text.find("\n  "); at != std::string::npos; at = text.find("\n  ", at + 1)) {
+    const auto begin = at + 3;
+    out.push_back(text.substr(begin, text.find_first_of(" \n", begin) - begin));
+  }
+  for (auto& x : out)
+    if (x.ends_with(':'))
+      x.pop_back();
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("a graph is told from its root on: who waits for it, and who for those", "[graph]") {
+  auto unneeded = waits(8, "wire:0.1", {"stage:0.1"});
+  unneeded.idle = true;
+  auto lane = waits(6, "lane:1.1", {"lane:0.1"});
+  lane.work = "reduce";
+  lane.what = "all_reduce_sum in 'data of pipeline rank 1.0'";
+  const wait_graph graph({waits(1, "supervisor", {"replica:0", "replica:1"}),
+                          waits(2, "replica:0", {"stage:0.1"}),
+                          waits(3, "stage:0.1", {"lane:0.1"}),
+                          works(4, "lane:0.1"),
+                          lane,
+                          works(7, "monitor"),
+                          unneeded});
+  CHECK(graph.waiters_of("lane:0.1") == 5);  // the idle one is of stage:0.1
+  CHECK(graph.waiters_of("monitor") == 0);
+  const auto text = graph.text("lane:0.1", start + second);
+  CHECK(names_in(text)
+        == std::vector<std::string>{
+            "lane:0.1", "lane:1.1", "stage:0.1", "replica:0", "supervisor", "monitor"});
+  CHECK(text.starts_with("\n  lane:0.1 step 4 '1F0': at it for 1.00 s\n"));
+  CHECK(text.find("lane:1.1 step 4 'reduce': waits for lane:0.1 for 1.00 s (all_reduce_sum in "
+                  "'data of pipeline rank 1.0')")
+        != std::string::npos);
+}
+
+TEST_CASE("a ring of waits has no root, and its text comes to an end", "[graph]") {
+  const std::vector<board_entry> ring
+      = {waits(1, "a", {"b"}), waits(2, "b", {"c"}), waits(3, "c", {"a", "nobody"})};
+  CHECK(wait_graph(ring).waiters_of("a") == 2);
+  CHECK(names_in(wait_graph(ring).text("a", start)).size() == 3);
+  hang_judge judge(1);
+  CHECK_FALSE(judged(judge, ring, 100));
+}
+
+TEST_CASE("HANG-1: who does not wait and is late for whom others wait is the root", "[graph]") {
+  hang_judge judge(1);
+  int needed = -1;
+  const auto found = judged(judge,
+                            {works(1, "monitor", start - second),  // nobody waits for it
+                             works(2, "lane:0.1"),
+                             waits(3, "stage:0.1", {"lane:0.1"}, start - 50 * second)},
+                            20,
+                            &needed);
+  REQUIRE(found);
+  CHECK(found->root.who == "lane:0.1");
+  CHECK(found->root.number == 2);
+  CHECK(needed == 4);  // a second after the first look, which counts anew
+  CHECK(found->seconds == 1.0);
+}
+
+TEST_CASE("who waits, or has nothing to do, is suspected of nothing", "[graph]") {
+  hang_judge judge(1);
+  CHECK_FALSE(judged(judge, {waits(1, "loader", {}), waits(2, "stage:0.1", {"loader"})}, 100));
+}
+
+TEST_CASE("who may do one thing for longer is given longer", "[graph]") {
+  hang_judge judge(1);
+  auto loader = works(1, "loader");
+  loader.patience = 4;
+  int needed = -1;
+  REQUIRE(judged(judge, {loader}, 100, &needed));
+  CHECK(needed == 16);
+}
+
+TEST_CASE("on a slow machine all compute, and nobody is suspected for it", "[graph]") {
+  hang_judge judge(1);
+  std::optional<hang_judge::verdict> found;
+  int looks = 0;
+  for (; looks < 100 && !found; ++looks) {
+    // A fiftieth of a processor for each.
+    const auto used = std::uint64_t(looks) * quarter / 50;
+    found = judge.look({works(1, "lane:0.0", start, used), works(2, "lane:0.1", start, used)},
+                       start + std::uint64_t(looks) * quarter);
+  }
+  REQUIRE(found);  // but it is not waited for without end
+  CHECK(looks - 1 == 16);
+}
+
+TEST_CASE("one that has begun anew, or got on, is not late", "[graph]") {
+  hang_judge judge(1);
+  for (int i = 0; i < 100; ++i) {
+    const auto now = start + std::uint64_t(i) * quarter;
+    CHECK_FALSE(judge.look({works(1, "lane:0.0", now - 3 * quarter)}, now));
+  }
+}
+
+TEST_CASE("where looks come late, as after a stopped process goes on, times count anew",
+          "[graph]") {
+  hang_judge judge(1);
+  auto now = start;
+  const auto look = [&](std::uint64_t after) {
+    now += after;
+    return judge.look({works(1, "lane:0.0")}, now);
+  };
+  for (int i = 0; i < 4; ++i)
+    CHECK_FALSE(look(quarter));
+  CHECK_FALSE(look(60 * second));  // it stood still
+  for (int i = 0; i < 3; ++i)
+    CHECK_FALSE(look(quarter));
+  CHECK(look(quarter));
+}

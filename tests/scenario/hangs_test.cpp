@@ -1,0 +1,100 @@
+// Whoever hangs is found among those who wait for it, and replaced; the run comes out as if nobody
+// had.
+
+#include "runtime/core/log.hpp"
+#include "tests/support/recovered_job.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <string>
+
+using namespace troupe;
+using Catch::Matchers::ContainsSubstring;
+using tests::arrangement;
+
+namespace {
+
+/// Long beside a piece of work of a tiny job.
+constexpr double suspicion = 0.5;
+
+arrangement suspicious(bool distributed = false) {
+  auto job = tests::tiny_job(2, 2);
+  job.recovery.suspicion = suspicion;
+  if (distributed)
+    job.reduction = {.distributed_optimizer = true, .bucket_size = 4096, .grain = 256};
+  auto what = arrangement{distributed ? "2x2 distributed" : "2x2", tests::watched_job(job)};
+  what.job.recovery.suspicion = suspicion;
+  return what;
+}
+
+/// Whom the run replaced first, and why.
+std::string cause_of(const tests::lived& x) {
+  REQUIRE_FALSE(x.events.empty());
+  return std::string(x.events[0]["who"]) + ": " + std::string(x.events[0]["why"]);
+}
+
+}  // namespace
+
+TEST_CASE("a lane that hangs is blamed, not those who wait for it in a collective",
+          "[scenario][recovery]") {
+  const std::string who = GENERATE("lane:1.0", "lane:0.1");
+  CAPTURE(who);
+  const auto x = tests::check_survives(suspicious(), who + "@4:reduce:hang");
+  CHECK(x.restarts == 1);
+  CHECK_THAT(cause_of(x), ContainsSubstring(who + " has shown no progress"));
+}
+
+TEST_CASE("a lane that hangs while a state is restored is replaced", "[scenario][recovery]") {
+  // Built again after another's death.
+  const auto x
+      = tests::check_survives(suspicious(), "stage:0.1@4:forward,lane:1.0@4:restore:hang", 2);
+  CHECK(x.restarts == 2);
+}
+
+TEST_CASE("a stage that hangs in a handler is left behind", "[scenario][recovery]") {
+  const std::string where = GENERATE("stage:0.1@4:forward",
+                                     "stage:1.0@3:vote",
+                                     "stage:0.0@4:decided",
+                                     "stage:1.1@4:updated",
+                                     "stage:0.1@5:acknowledged");
+  CAPTURE(where);
+  const auto x = tests::check_survives(suspicious(), where + ":hang");
+  CHECK(x.restarts == 1);
+  CHECK_THAT(cause_of(x),
+             ContainsSubstring(where.substr(0, where.find('@')) + " has shown no progress"));
+}
+
+TEST_CASE("a replica that hangs in a handler is left behind", "[scenario][recovery]") {
+  const std::string where
+      = GENERATE("replica:0@4:forward", "replica:1@4:vote", "replica:0@4:updated");
+  CAPTURE(where);
+  const auto x = tests::check_survives(suspicious(), where + ":hang");
+  CHECK(x.restarts == 1);
+  CHECK_THAT(cause_of(x),
+             ContainsSubstring(where.substr(0, where.find('@')) + " has shown no progress"));
+}
+
+TEST_CASE("a loader, a checkpointer and a monitor that hang are replaced, and no step runs again",
+          "[scenario][recovery]") {
+  const bool distributed = GENERATE(false, true);
+  const std::string where = GENERATE("loader@4:forward",
+                                     "checkpointer@2:snapshot",
+                                     "checkpointer@4:save",
+                                     "monitor@3:acknowledged");
+  CAPTURE(where, distributed);
+  auto what = suspicious(distributed);
+  const auto x = tests::check_survives(what, where + ":hang");
+  CHECK(x.restarts == 1);
+  CHECK_THAT(cause_of(x), ContainsSubstring(where.substr(0, where.find('@'))));
+}
+
+TEST_CASE("a second one that hangs while the first is left behind is replaced, too",
+          "[scenario][recovery]") {
+  const std::string second
+      = GENERATE("stage:1.0@5:forward:hang", "lane:1.0@5:updated:hang", "replica:1@5:vote:hang");
+  CAPTURE(second);
+  const auto x = tests::check_survives(suspicious(), "stage:0.1@3:forward:hang," + second, 2);
+  CHECK(x.restarts == 2);
+}
