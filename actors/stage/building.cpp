@@ -27,7 +27,8 @@ stage_state::~stage_state() {
       lanes.push_back(std::move(*other));
   // When nothing runs any more the worker leaves its estate, while its stream is there.
   auto ended = [context = std::move(context_)] { context->worker.reset(); };
-  node_->reaper->take(std::move(lanes), std::move(ended), std::move(presence_), node_->own_threads);
+  node_->reaper->take(
+      std::move(lanes), std::move(ended), std::move(presence_), node_->watches_lanes);
 }
 
 void stage_state::start(messages::spawn_stage told,
@@ -45,7 +46,7 @@ void stage_state::start(messages::spawn_stage told,
   who_ = "stage:" + where_;
   end_on_exception(self_, who_);
   context_ = std::make_shared<stage_context>();
-  if (job_->job.recovery.on && node_->own_threads) {
+  if (job_->job.recovery.on && node_->watches_lanes) {
     context_->places[0] = node_->lanes->add("lane:" + where_);
     context_->places[1] = node_->lanes->add("wire:" + where_);
     context_->places[2] = node_->lanes->add("saver:" + where_);

@@ -69,6 +69,7 @@ class wait_condition {
   /// Throws `cancelled`, without the lock, when it is waited on a fiber that is to end.
   template <class Holds>
   void wait(std::unique_lock<std::mutex>& lock, Holds holds) {
+    const flagged_wait told;
     if (auto* const fiber = running_fiber::current()) {
       auto* const mutex = lock.mutex();
       lock.unlock();
@@ -79,7 +80,6 @@ class wait_condition {
       lock.lock();
       return;
     }
-    const flagged_wait told;
     changed_.wait(lock, std::move(holds));
   }
 
