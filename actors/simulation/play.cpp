@@ -135,9 +135,20 @@ class played_run {
       if (const auto* const step = std::get_if<runtime::step_report>(&x))
         out_.taken_down.push_back(step->iteration);
       else if (const auto* const event = std::get_if<runtime::run_event>(&x))
-        out_.events.push_back(*event);
+        take_down(*event);
     };
     return out;
+  }
+
+  void take_down(const runtime::run_event& x) {
+    how_.trace->note(fmt::format("{} of {} at step {}, from {} {}: {}",
+                                 x.kind,
+                                 x.who,
+                                 x.iteration,
+                                 x.from,
+                                 x.resumed,
+                                 x.why));
+    out_.events.push_back(x);
   }
 
   // Lanes that hang, and wrong bits.

@@ -11,10 +11,11 @@ using runtime::state_tier;
 membership::membership(restart_limits limits,
                        std::uint32_t epoch,
                        std::uint64_t step,
-                       std::vector<runtime::restart> before)
+                       std::vector<runtime::restart> before,
+                       std::optional<std::uint64_t> start)
     : limits_(limits),
       generation_(runtime::make_generation(epoch, 1)),
-      start_(step),
+      start_(start.value_or(step)),
       kept_(step),
       furthest_(step),
       restarts_(std::move(before)),

@@ -111,10 +111,12 @@ class membership {
 
   /// The first supervisor of a run forms the first generation at once. A successor (`epoch` > 0)
   /// first ends what the one before it has left. `step`: the newest that everybody has kept.
+  /// `start`: that whose state the run has begun with; nothing: it begins with `step`.
   membership(restart_limits limits,
              std::uint32_t epoch,
              std::uint64_t step,
-             std::vector<runtime::restart> before = {});
+             std::vector<runtime::restart> before = {},
+             std::optional<std::uint64_t> start = {});
 
   orders begin();
   /// All ranks of the generation stand, with the state that they were to have.

@@ -66,7 +66,8 @@ void supervisor_state::start(messages::node_actor node,
   const auto& where = job_->job.checkpoints;
   saves_
       = {!where.save.empty(), ledger.newest_saved().value_or(told_.iteration), where.save_interval};
-  members_.emplace(limits_of(job_->job.recovery), epoch, at_.iteration, ledger.restarts());
+  members_.emplace(
+      limits_of(job_->job.recovery), epoch, at_.iteration, ledger.restarts(), told_.iteration);
   self_->set_down_handler([this](const caf::down_msg& x) { lose(x); });
   context_->messages->monitor(self_, node_);
   node_address_ = node_.address();

@@ -259,3 +259,11 @@ TEST_CASE("the restarts are told once, for the ledger", "[actors][membership]") 
   CHECK(told.front().step == 8);
   CHECK(x.take_restarts().empty());
 }
+
+TEST_CASE("MEMBER-3: a successor knows what the run began with, not only what was kept since") {
+  membership x(recovers, 1, 12, {}, 3);
+  x.begin();
+  // A rank has lost its state, and nothing was saved.
+  const auto form = only<order_form>(x.ended(make_generation(1, 0), {}, std::nullopt, second));
+  CHECK(form.source == state_source{state_tier::start, step_id(3)});
+}
