@@ -38,7 +38,6 @@ std::string_view text_of(kind x) {
   }
 }
 
-/// Only where it recovers is anybody looked for who hangs.
 disturbance draw_hang(choices& from) {
   constexpr std::uint64_t s = 1'000'000'000;
   if (from.happens(0.15))
@@ -72,11 +71,7 @@ disturbance draw_wrong_bits(choices& from) {
           .moment = moment_of_step{from.one_of({"reduce", "updated"}), 1 + from.below(4)}};
 }
 
-disturbance draw_death(choices& from, bool recovers) {
-  if (recovers && from.happens(0.15))
-    return draw_hang(from);
-  if (from.happens(0.15))
-    return draw_wrong_bits(from);
+disturbance draw_death(choices& from) {
   if (from.happens(0.3))
     return {.what = kind::kill_lane,
             .who = from.one_of({"lane", "lane", "reduce"}),
@@ -108,7 +103,7 @@ disturbance draw_death(choices& from, bool recovers) {
 
 /// While another death is being survived.
 disturbance draw_death_in_recovery(choices& from) {
-  auto out = draw_death(from, true);
+  auto out = draw_death(from);
   if (out.what != kind::kill_actor)
     return out;
   out.at_ns = 0;
@@ -143,12 +138,21 @@ void draw_row(choices& from, std::vector<disturbance>& to) {
                   .moment = moment_of_step{message, first + n * apart}});
 }
 
-/// Whoever begins goes back to a checkpoint; which may not be read at once.
-void draw_lost_states(choices& from, std::vector<disturbance>& to) {
-  const auto deaths = to.size();
-  if (deaths == 1 && from.happens(0.25))
+/// Some of the deaths are of other kinds, and what is gone back to may not be there at once.
+void draw_silent(choices from, bool recovers, std::size_t deaths, std::vector<disturbance>& to) {
+  for (std::size_t i = 0; i < deaths; ++i) {
+    if (recovers && from.happens(0.15))  // only there is anybody looked for who hangs
+      to[i] = draw_hang(from);
+    else if (from.happens(0.12))
+      to[i] = draw_wrong_bits(from);
+  }
+  for (auto& x : to)
+    if (x.what == kind::refuse_disk && from.happens(0.5))
+      x.what = kind::refuse_last;
+  const bool damages = recovers && deaths == 1 && from.happens(0.25);
+  if (damages)
     to.push_back({.what = kind::damage, .which = from.below(8)});
-  if ((to.size() > deaths || deaths > 2) && from.happens(0.4))
+  if (recovers && (damages || deaths > 2) && from.happens(0.4))
     to.push_back({.what = kind::refuse_reads, .how_often = 1});
 }
 
@@ -178,14 +182,12 @@ std::vector<disturbance> draw_disturbances(choices& from, bool recovers) {
     draw_row(from, out);
   for (int n = 0; out.size() < 3 && n < deaths; ++n)
     out.push_back(recovers && from.happens(n > 0 ? 0.5 : 0.25) ? draw_death_in_recovery(from)
-                                                               : draw_death(from, recovers));
-  if (recovers)
-    draw_lost_states(from, out);
+                                                               : draw_death(from));
+  const auto deaths_drawn = out.size();
   if (from.happens(0.2))
     out.push_back({.what = kind::slow_disk, .lasts_ns = 1 + from.below(2'000'000'000)});
   if (from.happens(0.2))
-    out.push_back({.what = from.one_of({kind::refuse_disk, kind::refuse_last}),
-                   .how_often = 1 + from.below(3)});
+    out.push_back({.what = kind::refuse_disk, .how_often = 1 + from.below(3)});
   if (from.happens(0.25))
     out.push_back(
         {.what = kind::stale,
@@ -198,6 +200,7 @@ std::vector<disturbance> draw_disturbances(choices& from, bool recovers) {
     out.push_back({.what = kind::drain,
                    .moment = moment_of_step{all[from.below(all.size())], 1 + from.below(6)}});
   }
+  draw_silent(choices(from.next(), 4), recovers, deaths_drawn, out);
   return out;
 }
 

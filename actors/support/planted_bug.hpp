@@ -31,6 +31,8 @@ enum class planted_bug {
   announce_replay,
   two_supervisors,
   keep_second_batch,
+  share_estate,
+  believe_states,
 };
 
 struct named_bug {
@@ -39,7 +41,7 @@ struct named_bug {
   std::string_view about;  ///< what goes wrong, in a line
 };
 
-inline constexpr std::array<named_bug, 20> planted_bugs = {{
+inline constexpr std::array<named_bug, 22> planted_bugs = {{
     {planted_bug::lose_gradient,
      "lose-gradient",
      "a stage leaves out the weight gradients of its last micro-batch, in step 2"},
@@ -94,6 +96,12 @@ inline constexpr std::array<named_bug, 20> planted_bugs = {{
     {planted_bug::keep_second_batch,
      "keep-second-batch",
      "a stage keeps the lease of a batch that a dead loader had answered, too"},
+    {planted_bug::share_estate,
+     "share-estate",
+     "the successor of a lane that hangs works on the state itself, not on a copy"},
+    {planted_bug::believe_states,
+     "believe-states",
+     "the supervisor commits without a look at whether replicas hold the same state"},
 }};
 
 constexpr std::optional<planted_bug> planted_bug_from(std::string_view name) {
