@@ -7,9 +7,11 @@
 
 #include <cerrno>
 #include <charconv>
+#include <csignal>
 #include <cstdio>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <unistd.h>
 
 namespace troupe::command {
@@ -55,17 +57,35 @@ int list_mutants() {
   return 0;
 }
 
+constexpr std::string_view scratch_name = "troupe-simulate-";
+
 /// In memory where there is such a place: a run saves and is read back within milliseconds.
-fs::path scratch() {
+fs::path scratch_home() {
   std::error_code none;
   const fs::path memory = "/dev/shm";
-  const auto base = fs::is_directory(memory, none) ? memory : fs::temp_directory_path();
-  return base / fmt::format("troupe-simulate-{}", ::getpid());
+  return fs::is_directory(memory, none) ? memory : fs::temp_directory_path();
 }
 
-/// Removed with its contents at the end.
+/// What a search that was killed could not remove: nobody has its number any more. One of another
+/// user cannot be removed, and stays.
+void remove_left_behind(const fs::path& home) {
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(home, ignored)) {
+    const auto name = entry.path().filename().string();
+    if (!name.starts_with(scratch_name))
+      continue;
+    pid_t process = 0;
+    const char* const end = name.data() + name.size();
+    const auto number = std::from_chars(name.data() + scratch_name.size(), end, process);
+    if (number.ptr == end && process > 0 && ::kill(process, 0) != 0 && errno == ESRCH)
+      fs::remove_all(entry.path(), ignored);
+  }
+}
+
+/// Removed with its contents at the end, and at the next start where there was no end.
 struct scratch_folder {
-  fs::path path = scratch();
+  fs::path path = scratch_home() / fmt::format("{}{}", scratch_name, ::getpid());
+  scratch_folder() { remove_left_behind(scratch_home()); }
   ~scratch_folder() {
     std::error_code ignored;
     fs::remove_all(path, ignored);

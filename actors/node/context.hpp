@@ -48,6 +48,9 @@ struct node_context {
   /// The loader, the checkpointer and the monitor block: they have threads of their own, but not in
   /// tests that drive one actor alone.
   bool own_threads = true;
+  /// Of whoever recovers, lanes say what they are at, and are looked at now and then; lanes that
+  /// have ended are joined beside actors. Not in tests that drive one actor alone.
+  bool watches_lanes = true;
 
   std::shared_ptr<runtime::trace_recorder> trace = {};       ///< null: nobody watches
   std::shared_ptr<runtime::operation_profile> profile = {};  ///< null: nobody asked

@@ -271,7 +271,8 @@ void node_state::answer_if_ended() {
       left_behind.insert(x.rank);
   }
   for (const int rank : left_behind)
-    context_->estates->leave_behind(rank);
+    if (context_->bug != planted_bug::share_estate)
+      context_->estates->leave_behind(rank);
   if (const auto steps = context_->estates->common()) {
     answer.has_state = true;
     answer.ranks = context_->estates->ranks();

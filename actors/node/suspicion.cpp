@@ -32,10 +32,14 @@ void kill(const caf::actor& actor, const caf::error& reason) {
 }  // namespace
 
 void node_state::watch_for_hangs() {
-  if (watch_ || !recovery_.on || !context_->own_threads)
+  if (watch_ || !recovery_.on || !context_->watches_lanes)
     return;
-  watch_ = caf::actor_cast<caf::actor>(self_->home_system().spawn<caf::detached>(
-      hang_watch, messages::node_actor(self_), context_, recovery_.suspicion));
+  auto& home = self_->home_system();
+  const messages::node_actor me(self_);
+  watch_ = caf::actor_cast<caf::actor>(
+      context_->own_threads
+          ? home.spawn<caf::detached>(hang_watch, me, context_, recovery_.suspicion)
+          : home.spawn(hang_watch, me, context_, recovery_.suspicion));
 }
 
 // An exit message is enough for a stage whose lane hangs. An actor that hangs itself hears none: so

@@ -23,9 +23,52 @@ std::string_view text_of(kind x) {
       return "slow disk";
     case kind::refuse_disk:
       return "refusing disk";
+    case kind::hang_lane:
+      return "hang";
+    case kind::wrong_bits:
+      return "wrong bits of";
+    case kind::damage:
+      return "damage what is kept of";
+    case kind::refuse_last:
+      return "disk that refuses the last checkpoint";
+    case kind::refuse_reads:
+      return "disk that refuses to be read";
     default:
       return "stale messages to";
   }
+}
+
+disturbance draw_hang(choices& from) {
+  constexpr std::uint64_t s = 1'000'000'000;
+  if (from.happens(0.15))
+    return {.what = kind::hang_lane,
+            .who = "wire",
+            .which = from.below(8),
+            .moment = moment_of_step{"reduce", 1 + from.below(4)},
+            .lasts_ns = from.one_of({std::uint64_t{0}, 45 * s})};
+  return {.what = kind::hang_lane,
+          .who = "lane",
+          .which = from.below(8),
+          .moment = moment_of_step{from.one_of({"forward",
+                                                "input-gradient",
+                                                "weight-gradient",
+                                                "redeem",
+                                                "reduce",
+                                                "updated",
+                                                "updated",
+                                                "snapshot",
+                                                "validate"}),
+                                   1 + from.below(4)},
+          // It goes on before anybody suspects it, while it is waited for, or after its successor
+          // has begun.
+          .lasts_ns = from.one_of({std::uint64_t{0}, 20 * s, 45 * s, 70 * s, 100 * s})};
+}
+
+disturbance draw_wrong_bits(choices& from) {
+  return {.what = kind::wrong_bits,
+          .who = "lane",
+          .which = from.below(8),
+          .moment = moment_of_step{from.one_of({"reduce", "updated"}), 1 + from.below(4)}};
 }
 
 disturbance draw_death(choices& from) {
@@ -95,6 +138,24 @@ void draw_row(choices& from, std::vector<disturbance>& to) {
                   .moment = moment_of_step{message, first + n * apart}});
 }
 
+/// Some of the deaths are of other kinds, and what is gone back to may not be there at once.
+void draw_silent(choices from, bool recovers, std::size_t deaths, std::vector<disturbance>& to) {
+  for (std::size_t i = 0; i < deaths; ++i) {
+    if (recovers && from.happens(0.15))  // only there is anybody looked for who hangs
+      to[i] = draw_hang(from);
+    else if (from.happens(0.12))
+      to[i] = draw_wrong_bits(from);
+  }
+  for (auto& x : to)
+    if (x.what == kind::refuse_disk && from.happens(0.5))
+      x.what = kind::refuse_last;
+  const bool damages = recovers && deaths == 1 && from.happens(0.25);
+  if (damages)
+    to.push_back({.what = kind::damage, .which = from.below(8)});
+  if (recovers && (damages || deaths > 2) && from.happens(0.4))
+    to.push_back({.what = kind::refuse_reads, .how_often = 1});
+}
+
 }  // namespace
 
 std::vector<std::string> moments() {
@@ -122,6 +183,7 @@ std::vector<disturbance> draw_disturbances(choices& from, bool recovers) {
   for (int n = 0; out.size() < 3 && n < deaths; ++n)
     out.push_back(recovers && from.happens(n > 0 ? 0.5 : 0.25) ? draw_death_in_recovery(from)
                                                                : draw_death(from));
+  const auto deaths_drawn = out.size();
   if (from.happens(0.2))
     out.push_back({.what = kind::slow_disk, .lasts_ns = 1 + from.below(2'000'000'000)});
   if (from.happens(0.2))
@@ -138,6 +200,7 @@ std::vector<disturbance> draw_disturbances(choices& from, bool recovers) {
     out.push_back({.what = kind::drain,
                    .moment = moment_of_step{all[from.below(all.size())], 1 + from.below(6)}});
   }
+  draw_silent(choices(from.next(), 4), recovers, deaths_drawn, out);
   return out;
 }
 
@@ -146,7 +209,9 @@ std::string to_string(const disturbance& x) {
   if (!x.who.empty())
     out += fmt::format(" {} {}", x.who, x.which);
   if (x.moment)
-    out += fmt::format(" at the {}. {}", x.moment->count, x.moment->message);
+    out += x.what == kind::hang_lane || x.what == kind::wrong_bits
+               ? fmt::format(" in step {} at {}", x.moment->count, x.moment->message)
+               : fmt::format(" at the {}. {}", x.moment->count, x.moment->message);
   else if (x.what == kind::kill_lane)
     out += fmt::format(" at its {}. piece of work", x.at_ns);
   else if (x.what == kind::kill_actor)

@@ -1,6 +1,7 @@
 #include "actors/simulation/play.hpp"
 
 #include "actors/job/front.hpp"
+#include "actors/simulation/lane_faults.hpp"
 #include "actors/simulation/virtual_process.hpp"
 #include "actors/simulation/world.hpp"
 #include "messages/core/error.hpp"
@@ -98,13 +99,14 @@ class played_run {
   }
 
  private:
-  bool goes_on() const { return world_.running() > 0; }
+  // Lanes are joined when the actors that had them are gone.
+  bool goes_on() const { return world_.running() > 0 || !process_.context()->reaper->is_idle(); }
 
   // The liveness phase.
   void end_faults() {
     how_.trace->note("no fault any more");
     calm_ = true;
-    refusals_ = disk_ns_ = 0;
+    refusals_ = last_refusals_ = read_refusals_ = disk_ns_ = 0;
     world_.calm_down();
     network_.calm_down();
     const auto turns = world_.turns() + calm_turns, ns = world_.now_ns() + calm_ns;
@@ -122,13 +124,63 @@ class played_run {
       return in.spawn(simulation_viewer, &out_);
     };
     out.before_write = [this] { meet_disk(); };
+    if (out.restore_saved)
+      out.restore_saved = [this, read = std::move(out.restore_saved)](runtime::worker& by,
+                                                                      std::uint64_t iteration) {
+        meet_reading();
+        read(by, iteration);
+      };
+    plant(out);
     out.taken_down = [this](const runtime::watched& x) {
       if (const auto* const step = std::get_if<runtime::step_report>(&x))
         out_.taken_down.push_back(step->iteration);
       else if (const auto* const event = std::get_if<runtime::run_event>(&x))
-        out_.events.push_back(*event);
+        take_down(*event);
     };
     return out;
+  }
+
+  void take_down(const runtime::run_event& x) {
+    how_.trace->note(fmt::format("{} of {} at step {}, from {} {}: {}",
+                                 x.kind,
+                                 x.who,
+                                 x.iteration,
+                                 x.from,
+                                 x.resumed,
+                                 x.why));
+    out_.events.push_back(x);
+  }
+
+  // Lanes that hang, and wrong bits.
+  void plant(node_context& to) {
+    auto settings = job_.faults;
+    for (const auto& x : planted_in(job_, how_.disturbances)) {
+      settings.death += (settings.death.empty() ? "" : ",") + x.text;
+      planted_.emplace(x.text, x.what);
+    }
+    if (!planted_.empty())
+      to.faults = std::make_shared<fault_injector>(
+          settings,
+          fault_injector::simulated{
+              .strikes = [this](const auto& x) { return begins(x); },
+              .hang = [this](const auto& x) { return hangs(planted_.at(x.text)); }});
+  }
+
+  bool begins(const runtime::planted_death& x) {
+    if (calm_ || out_.end)
+      return false;
+    how_.trace->note(x.text);
+    out_.killed.push_back(x.text);
+    return true;
+  }
+
+  bool hangs(const disturbance& x) {
+    if (x.lasts_ns > 0) {
+      runtime::sleep_for(std::chrono::nanoseconds(x.lasts_ns));
+      return true;
+    }
+    runtime::running_fiber::current()->wait([this] { return out_.end.has_value(); });
+    return false;
   }
 
   void arrange() {
@@ -138,6 +190,14 @@ class played_run {
         disk_ns_ = x.lasts_ns;
       else if (x.what == disturbance::kind::refuse_disk)
         refusals_ = x.how_often;
+      else if (x.what == disturbance::kind::refuse_last)
+        last_refusals_ = x.how_often;
+      else if (x.what == disturbance::kind::refuse_reads)
+        read_refusals_ = x.how_often;
+      else if (x.what == disturbance::kind::damage)
+        damage_ = x.which;
+      else if (x.what == disturbance::kind::hang_lane || x.what == disturbance::kind::wrong_bits)
+        continue;  // planted
       else if (x.what == disturbance::kind::kill_lane)
         network_.before_work([this](const std::string& lane) { work(lane); });
       else if (x.moment)
@@ -145,7 +205,7 @@ class played_run {
       else
         world_.at(x.at_ns, to_string(x), [this, x] { strike(x); });
     }
-    if (!waiting_.empty())
+    if (!waiting_.empty() || damage_)
       world_.before_turn([this](caf::actor_id, std::type_index what) { look(what); });
   }
 
@@ -158,6 +218,8 @@ class played_run {
   // Before the message is handled; but the end of a process runs turns of its own, and cannot stand
   // within another.
   void look(std::type_index message) {
+    if (damage_ && message == typeid(messages::spawn_replica) && !calm_)
+      damage();
     for (auto& x : waiting_) {
       if (calm_)
         return;
@@ -231,12 +293,34 @@ class played_run {
     }
   }
 
+  // When the ranks of a generation are being spawned, those of the one before are gone.
+  void damage() {
+    const int rank = damage_kept(*process_.context()->estates, job_, *damage_);
+    if (rank < 0)
+      return;
+    damage_.reset();
+    out_.state_lost = true;
+    out_.killed.push_back(fmt::format("what rank {} has kept", rank));
+    how_.trace->note(out_.killed.back() + " is damaged");
+  }
+
+  void meet_reading() {
+    if (read_refusals_ == 0)
+      return;
+    --read_refusals_;
+    out_.killed.emplace_back("disk");
+    throw runtime::io_error("disk: {}", killed_text);
+  }
+
   void meet_disk() {
     if (disk_ns_ > 0)
       runtime::sleep_for(std::chrono::nanoseconds(disk_ns_));
-    if (refusals_ == 0)
+    auto& left = process_.context()->ledger->newest() < job_.train_iterations || refusals_ > 0
+                     ? refusals_
+                     : last_refusals_;
+    if (left == 0)
       return;
-    --refusals_;
+    --left;
     out_.disk_refused = true;
     throw runtime::io_error("the simulation's disk refuses");
   }
@@ -277,7 +361,9 @@ class played_run {
   seen_run out_;
   drain_request drain_;
   std::map<std::string, std::vector<std::pair<std::string, std::uint64_t>>> lanes_;
-  std::uint64_t disk_ns_ = 0, refusals_ = 0;
+  std::uint64_t disk_ns_ = 0, refusals_ = 0, last_refusals_ = 0, read_refusals_ = 0;
+  std::optional<std::uint64_t> damage_;  ///< of whom, when a generation has ended
+  std::map<std::string, disturbance> planted_;
   bool calm_ = false;  ///< no fault any more
   std::vector<waiting> waiting_;
   world world_;

@@ -41,6 +41,7 @@ struct seen_run {
   std::vector<std::string> killed = {};
   bool drained = false;  ///< an early end was asked for
   bool disk_refused = false;
+  bool state_lost = false;                      ///< what a rank had kept was damaged
   bool recovers = false;                        ///< who dies is replaced
   std::vector<std::string> restarts = {};       ///< of the ledger, who and at which step
   std::vector<runtime::run_event> events = {};  ///< that the monitors took down

@@ -1,5 +1,6 @@
 #include "actors/simulation/seed_judge.hpp"
 
+#include "actors/simulation/lane_faults.hpp"
 #include "runtime/core/error.hpp"
 
 #include <algorithm>
@@ -9,6 +10,9 @@
 
 namespace troupe::actors::simulation {
 namespace {
+
+/// So many without a step more end a run that recovers (MEMBER-5).
+constexpr std::size_t deaths_in_a_row = 4;
 
 void look_at_rest(const seen_run& x, std::vector<std::string>& to) {
   if (!x.end)
@@ -58,7 +62,8 @@ void look_at_records(const seen_run& x, const seen_run& calm, std::vector<std::s
   // All ranks have kept the newest step or the one before; only what strikes again and again goes
   // back further.
   for (const auto& event : x.events)
-    if (event.kind == "restart" && x.killed.size() < 3 && event.resumed + 1 < event.iteration)
+    if (event.kind == "restart" && x.killed.size() < 3 && !x.state_lost
+        && event.resumed + 1 < event.iteration)
       to.push_back(fmt::format("after {} steps it went on from step {}, of {}",
                                event.iteration,
                                event.resumed,
@@ -134,11 +139,12 @@ std::vector<std::string> complaints(const seen_run& seen, const seen_run& undist
     look_at_end(seen, undisturbed, out);
   else if (seen.killed.empty())
     out.push_back(fmt::format("nobody died, and the run ended early: {}", seen.end->reason));
-  else if (seen.recovers)
+  else if (seen.recovers && seen.killed.size() < deaths_in_a_row)
     out.push_back(fmt::format("a death ended the run: {}", seen.end->reason));
   else if (std::none_of(seen.killed.begin(), seen.killed.end(), [&](const std::string& who) {
              return seen.end->reason.find(fmt::format("{}: {}", who, killed_text))
-                    != std::string::npos;
+                        != std::string::npos
+                    || (who.ends_with("wrong-bits") && names_wrong_bits(seen.end->reason));
            }))
     out.push_back(fmt::format("{} died, and the reason of the end names another: {}",
                               fmt::join(seen.killed, " and "),

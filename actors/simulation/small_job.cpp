@@ -92,6 +92,7 @@ runtime::training_job small_job(std::uint64_t shape,
   for (std::uint64_t attempt = 0; attempt < most_attempts; ++attempt) {
     auto job = drawn({shape, attempt}, folder);
     job.recovery.on = recovers;
+    job.recovery.suspicion = 30;  // longer than any piece of work
     wrong = runtime::validate(job);
     if (wrong.empty())
       return job;

@@ -81,6 +81,10 @@ virtual_process::virtual_process(virtual_network& of,
   here.pools = std::make_shared<pool_registry>();
   here.meeting = of.meeting_;
   here.own_threads = false;
+  here.reaper = std::make_shared<runtime::lane_reaper>(
+      [fibers = of.world_.fibers()](const char* name, std::function<void()> what) {
+        fibers->start(name, std::move(what));
+      });
   here.began = of.world_.system().clock().now();
   here.messages = std::make_shared<message_path>(
       here.faults, told.messages && told.messages->checks(), std::make_shared<network_end>(*this));
@@ -216,6 +220,7 @@ void virtual_transport::wait_for(virtual_process& holder,
   const auto is_over = [&] { return by.until.is_cancelled() || x.generation <= ended_; };
   // So that the clock goes on to the arrival although nobody else has anything to do.
   network.in().at(arrival, "bytes arrive", [] {});
+  const runtime::flagged_wait told;
   runtime::running_fiber::current()->wait(
       [&] { return is_over() || holder.is_dead() || fibers.now_ns() >= arrival; });
   if (is_over())

@@ -28,7 +28,8 @@ stage_state::~stage_state() {
       lanes.push_back(std::move(*other));
   // When nothing runs any more the worker leaves its estate, while its stream is there.
   auto ended = [context = std::move(context_)] { context->worker.reset(); };
-  node_->reaper->take(std::move(lanes), std::move(ended), std::move(presence_), node_->own_threads);
+  node_->reaper->take(
+      std::move(lanes), std::move(ended), std::move(presence_), node_->watches_lanes);
 }
 
 void stage_state::start(messages::spawn_stage told,

@@ -243,7 +243,7 @@ void stage_state::decide(const messages::decision& x) {
           runtime::keep_product_choices(job->job);
           runtime::tell_missing_attention(job->job);
         }
-        if (fate == fault_injector::fate::wrong_bits)
+        if (fate == fault_injector::fate::wrong_bits && !x.skip)
           context.worker->flip_weight_bit();
         runtime::reads wanted(by);
         runtime::state_digests state;

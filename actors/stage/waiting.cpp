@@ -16,7 +16,7 @@ std::string stage_state::name_of_rank(int pipeline_rank) const {
 }
 
 void stage_state::take_places() {
-  if (!job_->job.recovery.on || !node_->own_threads)
+  if (!job_->job.recovery.on || !node_->watches_lanes)
     return;
   const auto generation = value(told_.generation);
   int at = 0;
@@ -26,7 +26,8 @@ void stage_state::take_places() {
                                                 .owner = who_,
                                                 .communication_lane = "wire:" + where_,
                                                 .saver = "saver:" + where_});
-  place_ = node_->lanes->add({.who = who_, .generation = generation});
+  if (node_->own_threads)
+    place_ = node_->lanes->add({.who = who_, .generation = generation});
 }
 
 // What its lanes are at comes first: nothing else happens before that has ended.

@@ -21,11 +21,14 @@ caf::actor_addr address_of(const Handle& x) {
 void supervisor_state::receive(const messages::taken_for_dead& x) {
   caf::actor_addr who;
   const auto by = caf::actor_cast<caf::actor_addr>(self_->current_sender());
+  const auto tells = [&](int process) {
+    return processes_.size() == 1 || address_of(node_in(process)) == by;
+  };
   for (int p = 0; p < int(processes_.size()); ++p) {
     const auto& at = processes_[std::size_t(p)];
-    if (x.who == "loader" && address_of(node_in(host_of(p))) == by)
+    if (x.who == "loader" && tells(host_of(p)))
       who = address_of(at.loader);
-    if (x.who == "keeper" && at.keeper && address_of(node_in(at.kept_in)) == by)
+    if (x.who == "keeper" && at.keeper && tells(at.kept_in))
       who = address_of(at.keeper);
   }
   if (x.who == "checkpointer")

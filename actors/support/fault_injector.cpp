@@ -8,6 +8,7 @@
 #include <charconv>
 #include <fmt/format.h>
 #include <stdexcept>
+#include <utility>
 
 namespace troupe::actors {
 namespace {
@@ -51,7 +52,8 @@ std::string name_of(std::string who) {
 
 }  // namespace
 
-fault_injector::fault_injector(const runtime::fault_settings& settings) : settings_(settings) {
+fault_injector::fault_injector(const runtime::fault_settings& settings, simulated how)
+    : settings_(settings), simulated_(std::move(how)) {
   for (const auto text : runtime::faults_in(settings_.fault)) {
     injected_fault fault{.text = std::string(text)};
     const auto at = text.rfind('@');
@@ -91,6 +93,8 @@ fault_injector::fate fault_injector::pass(const std::string& who,
     const bool by_itself = comes_to(death) || death.how == runtime::death_kind::by_hanging;
     if (death.step != step || death.at != at || (!own && by_itself) || x->struck.exchange(true))
       continue;
+    if (own && simulated_.strikes && !simulated_.strikes(death))
+      continue;
     const auto why = fmt::format("the death planted for {}", death.text);
     if (!own) {
       std::function<void(const std::string&)> kill;
@@ -107,8 +111,12 @@ fault_injector::fate fault_injector::pass(const std::string& who,
     }
     if (death.how == runtime::death_kind::wrong_bits)
       return fate::wrong_bits;
-    if (death.how == runtime::death_kind::by_hanging)
-      stand_still(*x);
+    if (death.how == runtime::death_kind::by_hanging) {
+      if (!simulated_.hang)
+        stand_still(*x);
+      else if (simulated_.hang(death))
+        return fate::lives;
+    }
     throw std::runtime_error(why);
   }
   return fate::lives;

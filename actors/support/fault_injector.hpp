@@ -24,7 +24,16 @@ class fault_injector {
  public:
   /// Throws input_error when a fault is not of the form WHO@STEP or WHO@FIRST-LAST, and as
   /// planted_death_from.
-  explicit fault_injector(const runtime::fault_settings& settings);
+  explicit fault_injector(const runtime::fault_settings& settings) : fault_injector(settings, {}) {}
+
+  /// Of simulations alone.
+  struct simulated {
+    /// Asked when a planted death is about to strike; false: it never does.
+    std::function<bool(const runtime::planted_death&)> strikes;
+    /// Hangs where it is called. True: it goes on as if nothing had been, instead of dying.
+    std::function<bool(const runtime::planted_death&)> hang;
+  };
+  fault_injector(const runtime::fault_settings& settings, simulated how);
 
   /// Throws when the fault is to be injected into `who` in this step. WHO is "supervisor", "node",
   /// "loader", "checkpointer", "monitor", "replica:R", "stage:R.P.T", or "lane:R.P.T", which
@@ -80,6 +89,7 @@ class fault_injector {
   };
 
   runtime::fault_settings settings_;
+  simulated simulated_;
   std::vector<injected_fault> faults_;
   std::vector<std::unique_ptr<death>> deaths_;
   mutable std::map<std::string, std::function<void(const std::string&)>> enlisted_;

@@ -34,6 +34,8 @@ enum class planted_bug {
   decide_before_keepers,
   keep_before_all,
   keep_old_state,
+  share_estate,
+  believe_states,
 };
 
 struct named_bug {
@@ -42,7 +44,7 @@ struct named_bug {
   std::string_view about;  ///< what goes wrong, in a line
 };
 
-inline constexpr std::array<named_bug, 23> planted_bugs = {{
+inline constexpr std::array<named_bug, 25> planted_bugs = {{
     {planted_bug::lose_gradient,
      "lose-gradient",
      "a stage leaves out the weight gradients of its last micro-batch, in step 2"},
@@ -106,6 +108,12 @@ inline constexpr std::array<named_bug, 23> planted_bugs = {{
     {planted_bug::keep_old_state,
      "keep-old-state",
      "a keeper takes what a stage gives for the state of the step after it"},
+    {planted_bug::share_estate,
+     "share-estate",
+     "the successor of a lane that hangs works on the state itself, not on a copy"},
+    {planted_bug::believe_states,
+     "believe-states",
+     "the supervisor commits without a look at whether replicas hold the same state"},
 }};
 
 constexpr std::optional<planted_bug> planted_bug_from(std::string_view name) {

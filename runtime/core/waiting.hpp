@@ -126,6 +126,7 @@ class wait_condition {
   template <class Holds>
   void wait(std::unique_lock<std::mutex>& lock, Holds holds, wait_reason why = {}) {
     if (auto* const fiber = running_fiber::current()) {
+      const flagged_wait told(std::move(why));
       auto* const mutex = lock.mutex();
       lock.unlock();
       fiber->wait([&holds, mutex] {

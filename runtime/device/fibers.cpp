@@ -117,6 +117,7 @@ class fiber_pool::fiber final : public running_fiber {
   void resume() {
     running_ = true;
     auto* const before = running_fiber::exchange(this);
+    auto* const watch_before = watch_of_thread(watch_);
     exceptions_.swap_with_thread();
     caller_identity_ = own_identity();
     leave(&caller_fake_, own_stack_, own_bytes_);
@@ -124,6 +125,7 @@ class fiber_pool::fiber final : public running_fiber {
     own_ = std::move(own_).resume();
     arrive(caller_fake_, nullptr, nullptr);
     exceptions_.swap_with_thread();
+    watch_ = watch_of_thread(watch_before);
     running_fiber::exchange(before);
     running_ = false;
   }
@@ -172,6 +174,7 @@ class fiber_pool::fiber final : public running_fiber {
   bool running_ = false, ended_ = false, abandoned_ = false;
   boost::context::fiber own_, caller_;
   handled_exceptions exceptions_;
+  watched_thread* watch_ = nullptr;  ///< of the thread, while this runs on it
 
   // For the sanitizers: where the stacks lie, and the thread sanitizer's names for them.
   void* identity_;

@@ -50,7 +50,8 @@ struct lane_board::row {
     if (of > 0)
       step = of;
     patience_now = how;
-    clock = clock_of_thread();
+    // Time on a fiber is that of who runs it.
+    clock = running_fiber::current() != nullptr ? thread_clock() : clock_of_thread();
     watch.begin(now_ns);
   }
 

@@ -7,6 +7,12 @@
 
 namespace troupe::runtime {
 
+// Detached: a lane that hangs must not keep anybody.
+lane_reaper::lane_reaper()
+    : lane_reaper([](const char* name, std::function<void()> what) {
+        start_thread(name, std::move(what)).detach();
+      }) {}
+
 void lane_reaper::take(std::vector<std::unique_ptr<lane>> lanes,
                        std::function<void()> ended,
                        std::shared_ptr<void> held,
@@ -42,10 +48,15 @@ void lane_reaper::take(std::vector<std::unique_ptr<lane>> lanes,
   if (!threads)
     return reap();
   try {
-    start_thread("reaper", reap).detach();  // a lane that hangs must not keep anybody
+    begin_("reaper", reap);
   } catch (const io_error&) {
     reap();
   }
+}
+
+bool lane_reaper::is_idle() const {
+  const std::lock_guard lock(count_->mutex);
+  return count_->pending == 0;
 }
 
 void lane_reaper::wait() const {

@@ -61,11 +61,16 @@ std::unique_ptr<parameter_store> store_of(const worker_settings& settings,
 /// Two copies on one rank are alike.
 void add_copies(std::map<std::string, digest>& to, const std::map<std::string, digest>& more) {
   for (const auto& [name, found] : more)
-    ensure(to.emplace(name, found).first->second == found,
-           "STEP-6: what several tensor ranks or stages hold, they hold alike");
+    if (to.emplace(name, found).first->second != found)
+      throw copies_differ(name);
 }
 
 }  // namespace
+
+copies_differ::copies_differ(std::string parameter)
+    : broken_promise("STEP-6: what several tensor ranks or stages hold, they hold alike; but not "
+                     + parameter),
+      parameter_(std::move(parameter)) {}
 
 axis_map<communicator*> worker_groups::of(chunk_id c) const {
   auto out = along;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "runtime/collective/communicator.hpp"
+#include "runtime/core/error.hpp"
 #include "runtime/model/chunk_pass.hpp"
 #include "runtime/model/recompute.hpp"
 #include "runtime/optim/optimizer_state.hpp"
@@ -94,6 +95,16 @@ struct pass_key {
 /// as "exp_avg.<name>", "momentum_buffer.<name>" (optimizer_settings.hpp). The elements lie where
 /// the worker computes.
 using state_shard = tensor_shard<std::span<float>>;
+
+/// STEP-6, within one rank: two of its copies of a parameter are not alike.
+class copies_differ : public broken_promise {
+ public:
+  explicit copies_differ(std::string parameter);
+  const std::string& parameter() const { return parameter_; }
+
+ private:
+  std::string parameter_;
+};
 
 /// Used by one lane, and bound to its stream; what other lanes may call says so.
 class worker {

@@ -98,7 +98,13 @@ void worker::check_digests() const {
     return;
   const auto& estate = *settings_.estate;
   const auto iteration = estate.newest()->last;
-  const auto sealed = estate.digests(iteration), found = digests();
+  const auto sealed = estate.digests(iteration);
+  state_digests found;
+  try {
+    found = digests();
+  } catch (const copies_differ& x) {  // as they were sealed they did not
+    throw damaged_state(estate.rank(), x.parameter(), iteration);
+  }
   auto name = first_difference(sealed.own, found.own);
   if (name.empty())
     name = first_difference(sealed.copies, found.copies);

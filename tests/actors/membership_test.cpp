@@ -392,3 +392,13 @@ TEST_CASE("a successor takes the newest step that is kept, committed or the one 
   CHECK(form.generation == make_generation(1, 1));
   CHECK(form.step() == step_id(newest ? 12 : 11));
 }
+
+TEST_CASE("MEMBER-3: a successor knows what the run began with, not only what was kept since",
+          "[actors][membership]") {
+  membership x(recovers, 1, 3);
+  x.kept(12);
+  x.begin();
+  // A rank has lost its state, and nothing was saved.
+  const auto form = only<order_form>(x.ended(make_generation(1, 0), 0, {}, second));
+  CHECK(form.sources.at(0) == state_source{state_tier::start, step_id(3)});
+}

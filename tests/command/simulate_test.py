@@ -3,8 +3,11 @@
     simulate_test.py PROGRAM NAME...   runs the named checks, or all
 """
 
+import pathlib
 import subprocess
 import sys
+import tempfile
+import time
 
 import cli_test
 from cli_test import refuses, works, wrong
@@ -49,6 +52,33 @@ def check_mutants(folder):
         again[again.index("--trace") + 1] = folder / "trace"
         if simulate(*again)[:2] != (1, out) or lines[1].strip() not in (folder / "trace").read_text():
             raise wrong(f"{name} is not seen again by {again}")
+
+
+def scratch_folders():
+    homes = [home for home in (pathlib.Path("/dev/shm"), pathlib.Path(tempfile.gettempdir())) if home.is_dir()]
+    return {path for home in homes for path in home.glob("troupe-simulate-*")}
+
+
+def check_killed(folder):
+    """What a search that was killed has left, the next one removes; what belongs to one that runs, it leaves."""
+    search = subprocess.Popen([cli_test.PROGRAM, "simulate", "--seeds", "1-1000000", "--jobs", "1"],
+                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    ours = lambda: [path for path in scratch_folders() if path.name == f"troupe-simulate-{search.pid}"]
+    try:
+        until = time.monotonic() + 60
+        while not ours() and time.monotonic() < until:
+            time.sleep(0.01)
+        if not ours():
+            raise wrong("a search has no folder of its own")
+        works("simulate", "--seed", 1)
+        if not ours():
+            raise wrong("the folder of a search that runs is removed")
+    finally:
+        search.kill()
+        search.wait()
+    works("simulate", "--seed", 1)
+    if ours():
+        raise wrong(f"a killed search has left {ours()}")
 
 
 def check_words(folder):

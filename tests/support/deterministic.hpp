@@ -132,6 +132,7 @@ inline std::shared_ptr<actors::prepared_job> without_threads(const runtime::trai
   auto out = tiny_prepared(job);
   out->node->make_lane = runtime::make_inline_lane;
   out->node->own_threads = false;
+  out->node->watches_lanes = false;
   return out;
 }
 

@@ -2,6 +2,7 @@
 
 #include "actors/simulation/seed_judge.hpp"
 
+#include "runtime/core/error.hpp"
 #include "runtime/core/log.hpp"
 #include "runtime/trainer/reference_trainer.hpp"
 #include "tests/support/scratch_folder.hpp"
@@ -95,17 +96,19 @@ std::uint64_t seed_before(planted_bug x) {
     case planted_bug::acknowledge_early:
       return 290;
     case planted_bug::undo_wrong_slot:
-      return 25;
+      return 5;
     case planted_bug::accept_late_death:
       return 30;
     case planted_bug::count_old_ready:
       return 235;
     case planted_bug::announce_replay:
-      return 660;
+      return 185;
     case planted_bug::two_supervisors:
       return 50;
     case planted_bug::keep_second_batch:
-      return 545;
+      return 1670;
+    case planted_bug::believe_states:
+      return 170;
     default:
       return 1;
   }
@@ -188,6 +191,20 @@ TEST_CASE("each oracle complains of what it looks for, and of nothing else", "[s
   CHECK(says(recovering([](seen_run& x) { x.killed.clear(); }), "more restarts than deaths"));
   CHECK(says(recovering([](seen_run& x) { x.events[0].resumed = 0; }), "went on from step 0"));
   CHECK(says(recovering([](seen_run& x) { x.end = outcome{3, "why"}; }), "ended the run: why"));
+  CHECK(recovering([](seen_run& x) {
+          x.killed = {"stage#9", "what rank 1 has kept"};
+          x.state_lost = true;
+          x.events[0].resumed = 0;
+        }).empty());
+  // Four in a row end a run that recovers, if its reason names one of them.
+  const auto fourth = [&](const std::string& reason) {
+    return recovering([&](seen_run& x) {
+      x.killed = {"stage#9", "stage#11", "stage#13", "disk"};
+      x.end = outcome{3, reason};
+    });
+  };
+  CHECK(fourth("stage:0.1: build: disk: killed by the simulation").empty());
+  CHECK(says(fourth("why"), "names another"));
   const auto killed = [](const std::string& reason) {
     return wrong_with([&](seen_run& x) {
       x.killed = {"stage#9"};
@@ -196,4 +213,104 @@ TEST_CASE("each oracle complains of what it looks for, and of nothing else", "[s
   };
   CHECK(says(killed("replica:0: lane_done: cancelled"), "names another"));
   CHECK(killed("replica:0: stage#9: killed by the simulation").empty());
+  const auto flipped = [](const std::string& reason) {
+    return wrong_with([&](seen_run& x) {
+      x.killed = {"lane:0.1@2:updated:wrong-bits"};
+      x.end = outcome{3, reason};
+    });
+  };
+  CHECK(flipped("supervisor: STEP-5: replicas hold the same state").empty());
+  CHECK(says(flipped("supervisor: STEP-1: nobody updates"), "names another"));
+}
+
+namespace {
+
+/// Two replicas of two stages, which hold the same; saves after each step, and leaves none out.
+runtime::training_job alike_replicas(const std::filesystem::path& folder, bool recovers) {
+  auto job = small_job(0, folder, recovers);
+  job.training.precision = runtime::dtype::f32;
+  job.training.batch = {.micro = 1, .global = 4, .data_parallel = 2};
+  job.layout = {.world = 4, .pipeline = 2};
+  job.reduction = {};
+  job.watch.eval_interval = job.watch.eval_batches = 1;
+  job.checkpoints.save = folder;
+  job.checkpoints.save_interval = 1;
+  REQUIRE(runtime::validate(job).empty());
+  return job;
+}
+
+struct two_runs {
+  seen_run calm, disturbed;
+};
+two_runs run_with(const std::vector<disturbance>& what) {
+  const tests::scratch_folder folder;
+  two_runs out;
+  out.calm = play(prepare_small(alike_replicas(folder / "saved", false)), {});
+  out.disturbed
+      = play(prepare_small(alike_replicas(folder / "saved", true)), {.disturbances = what});
+  return out;
+}
+
+disturbance at_step(disturbance::kind what, const std::string& moment, std::uint64_t lasts_s = 0) {
+  return {.what = what,
+          .who = "lane",
+          .which = 1,
+          .moment = moment_of_step{moment, 3},
+          .lasts_ns = lasts_s * 1'000'000'000};
+}
+
+}  // namespace
+
+TEST_CASE("a lane that hangs is replaced after the time of suspicion, whenever it goes on",
+          "[simulation]") {
+  const quiet here;
+  const std::string moment = GENERATE("forward", "reduce", "updated");
+  const std::uint64_t lasts_s = GENERATE(0, 45, 70, 100);  // 0: for ever
+  CAPTURE(moment, lasts_s);
+  const auto x = run_with({at_step(disturbance::kind::hang_lane, moment, lasts_s)});
+  CHECK(complaints(x.disturbed, x.calm).empty());
+  REQUIRE(x.disturbed.events.size() == 1);
+  CHECK(says(x.disturbed.events[0].why, "has shown no progress for"));
+  CHECK(x.disturbed.restarts.size() == 1);
+  CHECK(x.disturbed.turns < 2 * x.calm.turns);  // no clock is run by looks
+  CHECK(x.disturbed.ns > 30'000'000'000);
+}
+
+TEST_CASE("a lane that takes long, but not too long, is not suspected", "[simulation]") {
+  const quiet here;
+  const auto x = run_with({at_step(disturbance::kind::hang_lane, "forward", 20)});
+  CHECK(complaints(x.disturbed, x.calm).empty());
+  CHECK(x.disturbed.restarts.empty());
+}
+
+TEST_CASE("wrong bits are found before they are committed", "[simulation]") {
+  const quiet here;
+  const std::string moment = GENERATE("reduce", "updated");
+  const auto x = run_with({at_step(disturbance::kind::wrong_bits, moment)});
+  CAPTURE(moment, x.disturbed.killed);
+  CHECK(complaints(x.disturbed, x.calm).empty());
+  REQUIRE(x.disturbed.restarts.size() == 1);
+  CHECK(says(x.disturbed.events.at(0).why, moment == "reduce" ? "STEP-2" : "STEP-5"));
+}
+
+TEST_CASE(
+    "what was kept and is damaged is read from a checkpoint, if that cannot be read once, too",
+    "[simulation]") {
+  const quiet here;
+  const auto x = run_with({{.what = disturbance::kind::kill_actor,
+                            .who = "stage",
+                            .moment = moment_of_step{"decision", 13}},
+                           {.what = disturbance::kind::damage, .which = 1},
+                           {.what = disturbance::kind::refuse_reads, .how_often = 1}});
+  CHECK(complaints(x.disturbed, x.calm).empty());
+  CHECK(x.disturbed.state_lost);
+  CHECK(x.disturbed.restarts.size() == 3);
+}
+
+TEST_CASE("the last checkpoint is written, however often a disk refused it at first",
+          "[simulation]") {
+  const quiet here;
+  const auto x = run_with({{.what = disturbance::kind::refuse_last, .how_often = 3}});
+  CHECK(x.disturbed.disk_refused);
+  CHECK(complaints(x.disturbed, x.calm).empty());
 }

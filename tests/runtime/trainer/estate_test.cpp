@@ -322,6 +322,20 @@ TEST_CASE("ESTATE-6: damage of a state that was sealed is found when a worker ta
   CHECK_THROWS_AS(worker(settings, stream), damaged_state);  // it has left the estate
 }
 
+TEST_CASE("ESTATE-6: damage is told as such where the rank has another copy that shows it",
+          "[estate]") {
+  auto settings = settings_of(tied);
+  settings.precision = dtype::bf16;
+  settings.estate = std::make_shared<rank_estate>();
+  std::optional<two_copies> seen(std::in_place, settings);
+  const auto estates = seen->estates;
+  seen.reset();
+  // The second rank has a copy of the embedding, and a copy of the output layer that is tied to it.
+  auto weights = estates[1]->arrays(0).at(chunk_id(0)).arrays.weights;
+  reinterpret_cast<std::uint32_t&>(weights.data<float>()[0]) ^= 1U << 20;
+  CHECK_THROWS_AS(two_copies(settings, estates), damaged_state);
+}
+
 TEST_CASE("a worker whose state was never sealed begins as a new one", "[estate]") {
   auto settings = settings_of(tied);
   settings.precision = types[std::size_t(GENERATE(0, 2))];

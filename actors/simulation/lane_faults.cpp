@@ -1,0 +1,75 @@
+#include "actors/simulation/lane_faults.hpp"
+
+#include <array>
+#include <bit>
+#include <fmt/format.h>
+
+namespace troupe::actors::simulation {
+namespace {
+
+using kind = disturbance::kind;
+
+/// Of the ranks that `which` counts, in the order of replicas, stages and tensor ranks.
+/// Of alike replicas the first gives its state to a checkpoint: nobody else comes to a snapshot.
+std::string rank_text(const runtime::training_job& job, const disturbance& x) {
+  const auto& l = job.layout;
+  const auto ranks = x.moment->message == "snapshot" ? l.pipeline * l.tensor : l.world;
+  const auto rank = int(x.which % std::uint64_t(ranks));
+  return fmt::format(
+      "{}.{}.{}", rank / (l.pipeline * l.tensor), rank / l.tensor % l.pipeline, rank % l.tensor);
+}
+
+int replicas(const runtime::training_job& job) {
+  return job.layout.world / (job.layout.pipeline * job.layout.tensor);
+}
+
+bool can_suffer(const runtime::training_job& job, const disturbance& x) {
+  if (x.what == kind::wrong_bits)
+    return replicas(job) > 1 && !job.reduction.distributed_optimizer;
+  if (x.what == kind::hang_lane)
+    return x.who != "wire" || (replicas(job) > 1 && job.reduction.overlap_gradients);
+  return false;
+}
+
+}  // namespace
+
+bool names_wrong_bits(const std::string& reason) {
+  constexpr std::array promises = {"STEP-2", "STEP-5", "STEP-6"};
+  for (const auto* const x : promises)
+    if (reason.find(x) != std::string::npos)
+      return true;
+  return false;
+}
+
+std::vector<planted_fault> planted_in(const runtime::training_job& job,
+                                      const std::vector<disturbance>& all) {
+  std::vector<planted_fault> out;
+  for (const auto& x : all)
+    if (can_suffer(job, x))
+      out.push_back({fmt::format("{}:{}@{}:{}:{}",
+                                 x.who,
+                                 rank_text(job, x),
+                                 x.moment->count,
+                                 x.moment->message,
+                                 x.what == kind::hang_lane ? "hang" : "wrong-bits"),
+                     x});
+  return out;
+}
+
+int damage_kept(estate_registry& estates, const runtime::training_job& job, std::uint64_t which) {
+  if (estates.ranks() != job.layout.world || !estates.common())
+    return -1;
+  const auto rank = int(which % std::uint64_t(job.layout.world));
+  const auto estate = estates.of(rank);
+  for (const int slot : {0, 1})
+    for (const auto& [chunk, part] : estate->arrays(slot))
+      if (!part.own_weights.empty()) {
+        auto weights = part.arrays.weights;
+        auto& x = weights.data<float>()[part.own_weights.front().first];
+        x = std::bit_cast<float>(std::bit_cast<std::uint32_t>(x) ^ 1U << 20);
+        break;
+      }
+  return rank;
+}
+
+}  // namespace troupe::actors::simulation
