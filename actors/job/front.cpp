@@ -72,7 +72,7 @@ void front_state::lose(const caf::down_msg& x) {
       = !node_ || caf::actor_cast<caf::actor>(node_)->getf(caf::abstract_actor::is_terminated_flag);
   const bool goes_on = recovery_.on && !over_;
   if (!goes_on) {
-    if (of_supervisor && node_ && recovery_.on)
+    if (of_supervisor && node_)
       shut_node_down();
     if (!node_ && !supervisor_)
       end();

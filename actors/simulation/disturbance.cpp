@@ -1,5 +1,6 @@
 #include "actors/simulation/disturbance.hpp"
 
+#include <algorithm>
 #include <fmt/format.h>
 
 namespace troupe::actors::simulation {
@@ -12,7 +13,7 @@ std::string_view text_of(kind x) {
     case kind::kill_actor:
       return "kill";
     case kind::kill_process:
-      return "kill the process of";
+      return "kill process";
     case kind::kill_lane:
       return "fail";
     case kind::drain:
@@ -156,6 +157,49 @@ void draw_silent(choices from, bool recovers, std::size_t deaths, std::vector<di
     to.push_back({.what = kind::refuse_reads, .how_often = 1});
 }
 
+/// While whatever is told between processes is told.
+moment_of_step moment_between_processes(choices& from) {
+  return {from.one_of({"keep",
+                       "keep",
+                       "kept",
+                       "kept",
+                       "fetch_kept",
+                       "kept_state",
+                       "spawn_keeper",
+                       "process_started",
+                       "process_died",
+                       "use_keeper",
+                       "end_generation",
+                       "generation_ended",
+                       "activation",
+                       "vote",
+                       "decision",
+                       "applied",
+                       "ready"}),
+          1 + from.below(from.one_of({2, 6, 24}))};
+}
+
+/// Some of the deaths become those of processes or keepers, and some links are parted for a while.
+void part_processes(choices& from, std::vector<disturbance>& to) {
+  for (auto& x : to) {
+    const bool process = from.happens(0.45);
+    if (!process && !from.happens(0.15))
+      continue;
+    x.what = process ? kind::kill_process : kind::kill_actor;
+    x.who = process ? "" : "keeper";
+    if (x.moment && from.happens(0.5))
+      continue;
+    x.at_ns = 0;
+    x.moment = moment_between_processes(from);
+  }
+  const auto parts = from.one_of({0, 0, 1, 2});
+  for (int n = 0; n < parts; ++n)
+    to.push_back({.what = kind::part,
+                  .which = from.below(64),
+                  .moment = moment_between_processes(from),
+                  .lasts_ns = 1 + from.below(from.one_of({1'000'000, 1'000'000'000}) * 5)});
+}
+
 }  // namespace
 
 std::vector<std::string> moments() {
@@ -175,7 +219,7 @@ std::vector<std::string> moments() {
           "abandoned"};
 }
 
-std::vector<disturbance> draw_disturbances(choices& from, bool recovers) {
+std::vector<disturbance> draw_disturbances(choices& from, bool recovers, int processes) {
   std::vector<disturbance> out;
   const auto deaths = recovers ? from.one_of({0, 1, 1, 2, 2, 3}) : from.one_of({0, 0, 0, 1, 1, 2});
   if (recovers && from.happens(0.15))
@@ -183,7 +227,11 @@ std::vector<disturbance> draw_disturbances(choices& from, bool recovers) {
   for (int n = 0; out.size() < 3 && n < deaths; ++n)
     out.push_back(recovers && from.happens(n > 0 ? 0.5 : 0.25) ? draw_death_in_recovery(from)
                                                                : draw_death(from));
-  const auto deaths_drawn = out.size();
+  if (processes > 1)
+    part_processes(from, out);
+  const auto deaths_drawn = std::size_t(std::count_if(out.begin(), out.end(), [](const auto& x) {
+    return x.what != kind::part;
+  }));
   if (from.happens(0.2))
     out.push_back({.what = kind::slow_disk, .lasts_ns = 1 + from.below(2'000'000'000)});
   if (from.happens(0.2))
@@ -206,6 +254,8 @@ std::vector<disturbance> draw_disturbances(choices& from, bool recovers) {
 
 std::string to_string(const disturbance& x) {
   auto out = std::string(text_of(x.what));
+  if (x.what == kind::kill_process || x.what == kind::part)
+    out += fmt::format(" {}", x.which);
   if (!x.who.empty())
     out += fmt::format(" {} {}", x.who, x.which);
   if (x.moment)

@@ -54,7 +54,8 @@ std::vector<std::string> moments();
 
 /// Of the kinds that the protocol is to survive or, where it does not recover, to end at in order.
 /// Where it recovers there are up to three deaths, of which some strike while it does.
-std::vector<disturbance> draw_disturbances(choices& from, bool recovers);
+/// Where ranks stand in several processes, these die and are parted, too.
+std::vector<disturbance> draw_disturbances(choices& from, bool recovers, int processes = 1);
 std::string to_string(const disturbance& x);
 
 }  // namespace troupe::actors::simulation

@@ -2,7 +2,7 @@
 
 #include "actors/job/front.hpp"
 #include "actors/simulation/lane_faults.hpp"
-#include "actors/simulation/virtual_process.hpp"
+#include "actors/simulation/virtual_agent.hpp"
 #include "actors/simulation/world.hpp"
 #include "messages/core/error.hpp"
 #include "runtime/core/error.hpp"
@@ -64,6 +64,14 @@ std::type_index type_of_moment(const std::string& name) {
          {"spawn_replica", typeid(messages::spawn_replica)},
          {"spawn_stage", typeid(messages::spawn_stage)},
          {"all_restored", typeid(messages::all_restored)},
+         {"keep", typeid(messages::keep)},
+         {"kept", typeid(messages::kept)},
+         {"fetch_kept", typeid(messages::fetch_kept)},
+         {"kept_state", typeid(messages::kept_state)},
+         {"spawn_keeper", typeid(messages::spawn_keeper)},
+         {"use_keeper", typeid(messages::use_keeper)},
+         {"process_started", typeid(messages::process_started)},
+         {"process_died", typeid(messages::process_died)},
          {"abandon", typeid(messages::abandon)},
          {"abandoned", typeid(messages::abandoned)}};
   const auto found = all.find(name);
@@ -80,11 +88,20 @@ class played_run {
         job_(job.job.opened().job),
         world_(how.seed, how.how, how.trace),
         network_(world_, {how.seed, 2}, how.how),
-        process_(network_.add_process(network_.add_host(), told(job))) {}
+        process_(network_.add_process(network_.add_host(), told(job))),
+        hosts_(network_, job_.layout.processes, how.hosts, [this, &job] {
+          auto out = told(job);
+          out.faults = process_.context()->faults;  // what strikes once strikes once
+          return out;
+        }) {}
 
   seen_run run(const messages::job_description& description) {
     arrange();
     const std::shared_ptr<const node_context> context = process_.context();
+    if (job_.layout.processes > 1) {
+      process_.context()->agent = world_.system().spawn(virtual_agent, &hosts_);
+      network_.belongs(process_.context()->agent.id(), process_);
+    }
     // Whom it spawns belongs where it does.
     auto root = world_.system().spawn(
         front, description, context, [this](const outcome& x) { out_.end = x; });
@@ -99,8 +116,18 @@ class played_run {
   }
 
  private:
-  // Lanes are joined when the actors that had them are gone.
-  bool goes_on() const { return world_.running() > 0 || !process_.context()->reaper->is_idle(); }
+  // Lanes are joined when the actors that had them are gone; of those that were killed, the piece
+  // of work that had begun is over.
+  bool goes_on() const {
+    const auto& all = network_.processes();
+    return world_.running() > 0 || std::any_of(all.begin(), all.end(), [](const auto& x) {
+             return !x->context()->reaper->is_idle();
+           });
+  }
+  /// The processes that live and may have ranks.
+  std::vector<virtual_process*> hosting() const {
+    return job_.layout.processes > 1 ? hosts_.living() : std::vector{&process_};
+  }
 
   // The liveness phase.
   void end_faults() {
@@ -237,6 +264,10 @@ class played_run {
   void strike(const disturbance& x) {
     if (calm_)
       return;
+    if (x.what == disturbance::kind::kill_process)
+      return kill_process(x.which);
+    if (x.what == disturbance::kind::part)
+      return part(x);
     if (x.what == disturbance::kind::drain && drain_) {
       out_.drained = true;
       return drain_("the simulation");
@@ -251,14 +282,37 @@ class played_run {
     const auto actor = world_.find(victim.number);
     if (x.what == disturbance::kind::stale)
       return send_stale(caf::actor_cast<messages::stage_actor>(actor));
-    out_.killed.push_back(world_.name_of(victim.number));
-    if (x.what == disturbance::kind::kill_process)
-      return network_.kill(*network_.process_of(victim.number));
+    // A process ends with its node.
+    const auto whole = victim.name == "node" ? hosts_.name_of(network_.process_of(victim.number))
+                                             : std::string();
+    out_.killed.push_back(whole.empty() ? world_.name_of(victim.number) : whole);
     caf::anon_send(actor,
                    caf::exit_msg{actor.address(),
                                  messages::make_error(
                                      messages::ec::protocol_violated,
                                      fmt::format("{}: {}", out_.killed.back(), killed_text))});
+  }
+
+  // That of the supervisor is not among them: the ledger is in its memory.
+  void kill_process(std::uint64_t which) {
+    const auto living = hosts_.living();
+    if (living.empty() || out_.end)
+      return;
+    auto& victim = *living[which % living.size()];
+    out_.killed.push_back(hosts_.name_of(&victim));
+    how_.trace->note(out_.killed.back() + " is killed");
+    network_.kill(victim);
+  }
+
+  // One way, between two of them or to or from the supervisor.
+  void part(const disturbance& x) {
+    auto all = hosts_.living();
+    if (all.empty())
+      return;
+    all.push_back(&process_);
+    const auto from = x.which % all.size();
+    const auto to = (from + 1 + x.which / all.size() % (all.size() - 1)) % all.size();
+    network_.part(*all[from], *all[to], world_.now_ns() + x.lasts_ns);
   }
 
   // The lanes of one kind are counted in the order in which they first have work.
@@ -295,7 +349,10 @@ class played_run {
 
   // When the ranks of a generation are being spawned, those of the one before are gone.
   void damage() {
-    const int rank = damage_kept(*process_.context()->estates, job_, *damage_);
+    int rank = -1;
+    for (const auto* x : hosting())
+      if (rank < 0)
+        rank = damage_kept(*x->context()->estates, job_, *damage_);
     if (rank < 0)
       return;
     damage_.reset();
@@ -328,8 +385,12 @@ class played_run {
   void look_at_the_rest() {
     out_.turns = world_.turns();
     out_.ns = world_.now_ns();
-    out_.leased = process_.leases().leased();
-    out_.dropped = process_.leases().counters().dropped - process_.taken_back();
+    for (const auto& x : network_.processes()) {
+      if (x->is_dead())
+        continue;
+      out_.leased += x->leases().leased();
+      out_.dropped += x->leases().counters().dropped - x->taken_back();
+    }
     out_.recovers = job_.recovery.on;
     const auto& ledger = *process_.context()->ledger;
     for (const auto& x : ledger.restarts())
@@ -368,7 +429,8 @@ class played_run {
   std::vector<waiting> waiting_;
   world world_;
   virtual_network network_;
-  virtual_process& process_;
+  virtual_process& process_;  ///< of the supervisor
+  virtual_hosts hosts_;
 };
 
 }  // namespace

@@ -22,6 +22,7 @@ namespace troupe::actors::simulation {
 struct run_plan {
   std::uint64_t seed = 0;
   mix how = calm();
+  int hosts = 1;  ///< of the processes that host ranks, where there are several
   std::vector<disturbance> disturbances = {};
   planted_bug bug = planted_bug::none;
   std::shared_ptr<turn_trace> trace = std::make_shared<turn_trace>();
@@ -53,7 +54,7 @@ struct seen_run {
   std::uint64_t turns = 0, ns = 0;
 };
 
-/// In one virtual process. On this thread, which waits for nothing.
+/// In as many virtual processes as the job's layout says. On this thread, which waits for nothing.
 seen_run play(const small_prepared& job, const run_plan& how);
 
 }  // namespace troupe::actors::simulation

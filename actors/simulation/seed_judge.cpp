@@ -144,6 +144,8 @@ std::vector<std::string> complaints(const seen_run& seen, const seen_run& undist
   else if (std::none_of(seen.killed.begin(), seen.killed.end(), [&](const std::string& who) {
              return seen.end->reason.find(fmt::format("{}: {}", who, killed_text))
                         != std::string::npos
+                    || (who.starts_with("process:")
+                        && seen.end->reason.find(who + ": ") != std::string::npos)
                     || (who.ends_with("wrong-bits") && names_wrong_bits(seen.end->reason));
            }))
     out.push_back(fmt::format("{} died, and the reason of the end names another: {}",
@@ -170,8 +172,7 @@ seed_judge::shape_state& seed_judge::shape(std::uint64_t number) {
   if (found != shapes_.end())
     return found->second;
   const auto folder = folder_ / "checkpoints";
-  shape_state made{
-      prepare_small(small_job(number, folder)), prepare_small(small_job(number, folder, true)), {}};
+  shape_state made{prepare_small(small_job(number, folder)), {}, {}};
   made.undisturbed = play(made.job, {});
   const auto& job = made.job.job.opened().job;
   if (auto wrong = complaints(made.undisturbed, made.undisturbed);
@@ -181,15 +182,33 @@ seed_judge::shape_state& seed_judge::shape(std::uint64_t number) {
   return shapes_.emplace(number, std::move(made)).first->second;
 }
 
+const small_prepared& seed_judge::job_of(shape_state& x,
+                                         std::uint64_t number,
+                                         bool recovers,
+                                         int processes) {
+  if (!recovers && processes == 1)
+    return x.job;
+  const std::pair which(recovers, processes);
+  const auto found = x.others.find(which);
+  if (found != x.others.end())
+    return found->second;
+  const auto job = small_job(number, folder_ / "checkpoints", recovers, processes);
+  return x.others.emplace(which, prepare_small(job)).first->second;
+}
+
 seed_verdict seed_judge::judge(std::uint64_t seed, const seed_options& options) {
   choices from(seed, 0);
-  auto& of_shape = shape(from.below(job_shapes));
-  const bool recovers = choices(seed, 3).happens(0.75);
-  const auto& about = recovers ? of_shape.recovering : of_shape.job;
+  const auto number = from.below(job_shapes);
+  auto& of_shape = shape(number);
+  choices where(seed, 3);
+  const bool recovers = where.happens(0.75);
+  const int processes = where.one_of({1, 1, 2, 3, 4}), hosts = int(1 + where.below(3));
+  const auto& about = job_of(of_shape, number, recovers, processes);
   const auto& job = about.job.opened().job;
   run_plan how{.seed = seed,
                .how = draw_mix(from),
-               .disturbances = draw_disturbances(from, recovers),
+               .hosts = std::min(hosts, job.layout.processes),
+               .disturbances = draw_disturbances(from, recovers, job.layout.processes),
                .bug = options.bug};
   seed_verdict out;
   const auto once = [&](const std::function<void(std::string_view)>& to) {

@@ -21,6 +21,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace troupe::actors::simulation {
@@ -53,11 +54,13 @@ class seed_judge {
 
  private:
   struct shape_state {
-    small_prepared job;         ///< ends at a death
-    small_prepared recovering;  ///< survives it
-    seen_run undisturbed;       ///< of `job`; what the other must come to, too
+    small_prepared job;  ///< in one process, ends at a death
+    /// Others of this shape, by whether they survive a death, and in how many processes.
+    std::map<std::pair<bool, int>, small_prepared> others;
+    seen_run undisturbed;  ///< of `job`; what the others must come to, too
   };
   shape_state& shape(std::uint64_t number);
+  const small_prepared& job_of(shape_state& x, std::uint64_t number, bool recovers, int processes);
 
   std::filesystem::path folder_;
   std::map<std::uint64_t, shape_state> shapes_;

@@ -4,6 +4,7 @@
 #include "runtime/core/error.hpp"
 #include "runtime/core/random.hpp"
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <utility>
@@ -86,12 +87,14 @@ runtime::training_job drawn(choices from, const std::filesystem::path& folder) {
 
 runtime::training_job small_job(std::uint64_t shape,
                                 const std::filesystem::path& folder,
-                                bool recovers) {
+                                bool recovers,
+                                int processes) {
   constexpr std::uint64_t most_attempts = 1000;
   std::vector<std::string> wrong;
   for (std::uint64_t attempt = 0; attempt < most_attempts; ++attempt) {
     auto job = drawn({shape, attempt}, folder);
     job.recovery.on = recovers;
+    job.layout.processes = std::min(processes, job.layout.world);
     job.recovery.suspicion = 30;  // longer than any piece of work
     wrong = runtime::validate(job);
     if (wrong.empty())
@@ -104,7 +107,7 @@ runtime::training_job small_job(std::uint64_t shape,
 std::string describe_shape(const runtime::training_job& job) {
   const auto& l = job.layout;
   const auto& r = job.reduction;
-  return fmt::format("PP {}, DP {}{}, TP {}{}, {}, {}{}{}{}{}{}{}",
+  return fmt::format("PP {}, DP {}{}, TP {}{}, {}, {}{}{}{}{}{}{}{}",
                      l.pipeline,
                      job.training.batch.data_parallel,
                      l.replicas_per_worker > 1 ? " in turn" : "",
@@ -119,7 +122,8 @@ std::string describe_shape(const runtime::training_job& job) {
                          ? ""
                          : fmt::format(", saves every {}", job.checkpoints.save_interval),
                      job.watch.eval_interval > 0 ? ", validates" : "",
-                     job.recovery.on ? ", recovers" : "");
+                     job.recovery.on ? ", recovers" : "",
+                     l.processes > 1 ? fmt::format(", in {} processes", l.processes) : "");
 }
 
 runtime::micro_batch made_up_samples::microbatch(const runtime::microbatch_address& at) const {

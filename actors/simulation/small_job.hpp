@@ -19,9 +19,11 @@ constexpr std::uint64_t job_shapes = 64;
 
 /// The job of that shape: layout, schedule, type, how it sums, saves and validates. It saves to
 /// this folder if it saves at all. Who dies is replaced, or ends it.
+/// In so many processes at most.
 runtime::training_job small_job(std::uint64_t shape,
                                 const std::filesystem::path& folder,
-                                bool recovers = false);
+                                bool recovers = false,
+                                int processes = 1);
 std::string describe_shape(const runtime::training_job& job);
 
 /// Made-up tokens, a function of their place; takes down which samples were asked for.

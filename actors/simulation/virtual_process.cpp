@@ -8,6 +8,7 @@
 #include <caf/system_messages.hpp>
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 namespace troupe::actors::simulation {
@@ -15,6 +16,13 @@ namespace {
 
 std::uint64_t ticket_process(int number) {
   return std::uint64_t(number) + 1;
+}
+
+/// As it comes over a wire: the receiver's own.
+runtime::tensor copied(const runtime::tensor& x, runtime::memory_pool pool) {
+  runtime::tensor out(pool.allocate(x.bytes()), x.type(), x.extents());
+  std::memcpy(out.raw(), x.raw(), x.bytes());
+  return out;
 }
 
 caf::behavior takes_all(caf::event_based_actor* self) {
@@ -185,6 +193,8 @@ void virtual_network::kill(virtual_process& x) {
     if (home == &x)
       actors.push_back(number);
   world_.end_at_once(actors);
+  if (killed_)
+    killed_(x);
 }
 
 runtime::ticket virtual_transport::deposit(runtime::tensor x, runtime::generation_id generation) {
@@ -226,17 +236,22 @@ void virtual_transport::wait_for(virtual_process& holder,
   if (is_over())
     throw runtime::cancelled();
   if (holder.is_dead())
-    throw runtime::io_error("the process {} that holds a ticket has died", holder.number());
+    throw runtime::peer_lost("the process {} that holds a ticket has died", holder.number());
 }
 
 std::vector<runtime::tensor> virtual_transport::redeem_all(std::span<const runtime::ticket> tickets,
                                                            const runtime::redeemer& by) {
   std::vector<runtime::tensor> out;
+  const virtual_process* answered = nullptr;  // all that one holder has comes at once
   for (const auto& x : tickets) {
     auto* const holder = holder_of(x);
-    if (holder != &process_)
+    if (holder == &process_) {
+      out.push_back(holder->leases().redeem(x, by));
+      continue;
+    }
+    if (std::exchange(answered, holder) != holder)
       wait_for(*holder, x, by);
-    out.push_back(holder->leases().redeem(x, by));
+    out.push_back(copied(holder->leases().redeem(x, by), process_.context()->pool));
   }
   return out;
 }

@@ -52,6 +52,8 @@ class virtual_network {
 
   /// Its actors, lanes and leases are gone; those of others who watch them are told later.
   void kill(virtual_process& x);
+  /// Called when one has been killed.
+  void on_killed(std::function<void(virtual_process&)> tell) { killed_ = std::move(tell); }
   /// From one to the other nothing arrives until then; what is sent meanwhile arrives after. The
   /// other way is open.
   void part(const virtual_process& from, const virtual_process& to, std::uint64_t until_ns);
@@ -89,6 +91,7 @@ class virtual_network {
   std::map<std::pair<caf::actor_id, caf::actor_id>, std::uint64_t> last_arrival_;
   caf::actor nowhere_;
   std::function<void(const std::string&)> look_;
+  std::function<void(virtual_process&)> killed_;
 };
 
 /// One of them.
@@ -121,7 +124,7 @@ class virtual_process {
 };
 
 /// Tickets of one virtual process: its own change hands as in any process; those of others are
-/// asked for, and arrive after the network's latency. Throws as transport.hpp says; io_error when
+/// asked for, and arrive after the network's latency. Throws as transport.hpp says; peer_lost when
 /// the holder is dead. Waits on a fiber.
 class virtual_transport final : public runtime::transport {
  public:

@@ -348,11 +348,12 @@ void world::end_at_once(const std::vector<caf::actor_id>& which) {
       fibers_->run(x->fiber);
     return true;
   });
-  for (const auto number : which)
-    if (const auto alive = find(number))
-      caf::anon_send_exit(alive, caf::exit_reason::kill);
-  // Urgent messages come first in a mailbox, so its next turn is its last.
+  // Urgent messages come first in a mailbox, so its next turn is its last; who has not begun yet is
+  // known after its first.
   for (;;) {
+    for (const auto number : which)
+      if (const auto alive = find(number))
+        caf::anon_send_exit(alive, caf::exit_reason::kill);
     auto& jobs = coordinator_->jobs;
     const auto at = std::find_if(
         jobs.begin(), jobs.end(), [&](auto* job) { return is_one(actor_of(job).id()); });

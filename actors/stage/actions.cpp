@@ -358,6 +358,7 @@ void lane_task::submit(runtime::lane& to, lane_work what) const {
           done.failure = messages::text_of(reason);
           done.cancelled = is(reason, messages::ec::cancelled);
           done.refused = is(reason, messages::ec::refused);
+          done.peer_lost = is(reason, messages::ec::peer_lost);
         }
         path->send_from_outside(receiver, std::move(done));
       });
@@ -394,7 +395,9 @@ void stage_state::finish(const messages::lane_done& x) {
   if (x.cancelled)
     return;  // what ended the generation also ends us
   if (!x.failure.empty()) {
-    const auto code = x.refused ? messages::ec::refused : messages::ec::protocol_violated;
+    const auto code = x.refused     ? messages::ec::refused
+                      : x.peer_lost ? messages::ec::peer_lost
+                                    : messages::ec::protocol_violated;
     self_->quit(messages::make_error(code, who_ + ": " + x.failure));
     return;
   }

@@ -18,14 +18,14 @@ void stage_state::give_to_keeper(bool unchanged) {
   const auto newest = estate->newest();
   if (!newest)
     return;
-  node_->transport->take_back(std::exchange(given_, {}));
   messages::keep told{.generation = told_.generation,
                       .step = runtime::step_id(newest->last),
                       .rank = job_->rank(told_.replica, told_.pipeline_rank, told_.tensor_rank),
                       .unchanged = unchanged};
   if (!unchanged) {
     told.state = deposited(*node_->transport, estate->state(newest->last), told_.generation);
-    given_ = tickets_of(told.state);
+    // That of the step before may be on its way to a keeper that has come since.
+    given_before_ = std::exchange(given_, tickets_of(told.state));
   }
   node_->messages->send(self_, peers_.keeper, std::move(told));
 }
@@ -53,9 +53,11 @@ void stage_state::receive(const messages::kept_state& x) {
 
 // The one before may have died with what it was given, or was asked for.
 void stage_state::receive(const messages::use_keeper& x) {
-  if (x.generation != told_.generation)
+  if (x.generation != told_.generation || x.keeper == peers_.keeper)
     return;
   peers_.keeper = x.keeper;
+  for (auto* const tickets : {&given_, &given_before_})
+    node_->transport->take_back(std::exchange(*tickets, {}));
   if (peers_.holder) {
     peers_.holder = x.keeper;
     fetch_state();

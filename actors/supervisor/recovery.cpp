@@ -54,7 +54,7 @@ void supervisor_state::forget_step() {
   begun_ = false;
   ready_ = 0;
   decided_ = false;
-  waits_to_decide_ = false;
+  waits_to_decide_ = waits_to_finish_ = false;
   kept_by_.clear();
   forming_.reset();
   now_.reset();
@@ -216,6 +216,8 @@ void supervisor_state::receive(const messages::kept& x) {
   members_->kept(at_.iteration);
   if (std::exchange(waits_to_decide_, false))
     decide();
+  else if (std::exchange(waits_to_finish_, false))
+    proceed();
 }
 
 void supervisor_state::receive(const messages::ready& x) {

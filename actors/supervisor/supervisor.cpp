@@ -322,6 +322,9 @@ void supervisor_state::drain(const messages::drain& x) {
 }
 
 void supervisor_state::finish() {
+  waits_to_finish_ = !is_kept(at_.iteration);
+  if (waits_to_finish_)
+    return;  // what is on its way to keepers arrives
   if (std::exchange(concluding_, true))
     return;
   if (!monitor_)

@@ -231,7 +231,8 @@ class supervisor_state {
   std::chrono::steady_clock::time_point began_at_;  ///< the step that is running
   runtime::step_report report_;
   bool decided_ = false;  ///< everybody has voted for the step that is running
-  bool waits_to_decide_ = false;          ///< until the step before is kept
+  /// Until the newest step is kept.
+  bool waits_to_decide_ = false, waits_to_finish_ = false;
   std::map<int, std::uint64_t> kept_by_;  ///< in this generation: of each process, the newest
   std::vector<messages::vote> votes_;
   std::vector<messages::executed_row> executed_;  ///< of the step that is running

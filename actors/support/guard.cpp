@@ -17,6 +17,8 @@ caf::error reason_of(const std::string& who, const std::exception_ptr& thrown) {
     std::rethrow_exception(thrown);
   } catch (const runtime::cancelled& e) {
     return messages::make_error(ec::cancelled, who + ": " + e.what());
+  } catch (const runtime::peer_lost& e) {
+    return messages::make_error(ec::peer_lost, who + ": " + e.what());
   } catch (const runtime::error& e) {
     return messages::make_error(ec::refused, who + ": " + e.what());
   } catch (const std::bad_alloc&) {

@@ -46,6 +46,7 @@ struct lane_done {
   std::string failure = {};  ///< empty: it went well
   bool cancelled = false;    ///< the failure is no fault: the generation has ended
   bool refused = false;      ///< the failure is the user's or the system's
+  bool peer_lost = false;    ///< it is that of another process, which is gone
 
   friend bool operator==(const lane_done&, const lane_done&) = default;
 };
@@ -90,7 +91,7 @@ typename Inspector::result_type inspect(Inspector& f, drain& x) {
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, lane_done& x) {
-  return f(caf::meta::type_name("lane_done"), x.work, x.failure, x.cancelled, x.refused);
+  return f(caf::meta::type_name("lane_done"), x.work, x.failure, x.cancelled, x.refused, x.peer_lost);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, save_again& x) {

@@ -36,6 +36,12 @@ class io_error : public error {
       : error(fmt::format(text, std::forward<Args>(args)...)) {}
 };
 
+/// Another process is gone, or cannot be reached: its end is the cause, whoever throws this.
+class peer_lost : public io_error {
+ public:
+  using io_error::io_error;
+};
+
 class cancelled : public error {
  public:
   cancelled() : error("cancelled: its generation has ended") {}

@@ -28,7 +28,7 @@ std::exception_ptr failure_of(wire_reason why, const ticket& x) {
           "HANDOFF-2: a ticket is redeemed exactly once: nothing is leased as " + name_of(x)));
     case wire_reason::stranger:
       return std::make_exception_ptr(
-          io_error("{} was asked for where another process answers: its holder has died, or the "
+          peer_lost("{} was asked for where another process answers: its holder has died, or the "
                    "address that was told of it is wrong",
                    name_of(x)));
     case wire_reason::failed:
@@ -44,7 +44,7 @@ std::exception_ptr failure_of(wire_reason why, const ticket& x) {
 
 std::exception_ptr loss_of(const ticket& x, const std::string& where, const std::string& why) {
   return std::make_exception_ptr(
-      io_error("{} cannot be had: the connection to {} is lost: {}", name_of(x), where, why));
+      peer_lost("{} cannot be had: the connection to {} is lost: {}", name_of(x), where, why));
 }
 
 /// What one call of redeem_all waits for.

@@ -230,7 +230,7 @@ drain example(const wire&) {
 }
 template <>
 lane_done example(const wire&) {
-  return {7, "it broke", true, true};
+  return {7, "it broke", true, true, true};
 }
 template <>
 save_again example(const wire&) {

@@ -1,0 +1,134 @@
+#include "actors/simulation/virtual_agent.hpp"
+
+#include "actors/node/node.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <utility>
+
+namespace troupe::actors::simulation {
+namespace {
+
+constexpr std::uint64_t longest_start_ns = 2'000'000'000;
+/// How often the host tells of a death; else only its connections do.
+constexpr double tells = 0.7;
+
+}  // namespace
+
+virtual_hosts::virtual_hosts(virtual_network& network,
+                             int processes,
+                             int hosts,
+                             std::function<node_context()> told)
+    : network_(network), told_(std::move(told)), all_(std::size_t(processes)) {
+  for (int i = 0; i < hosts; ++i)
+    hosts_.push_back(&network_.add_host());
+  network_.on_killed([this](virtual_process& x) { lose(x); });
+}
+
+virtual_hosts::~virtual_hosts() {
+  network_.on_killed({});
+}
+
+std::vector<virtual_process*> virtual_hosts::living() const {
+  std::vector<virtual_process*> out;
+  for (const auto& x : all_)
+    if (x.process != nullptr && !x.process->is_dead())
+      out.push_back(x.process);
+  return out;
+}
+
+std::string virtual_hosts::name_of(const virtual_process* x) const {
+  for (std::size_t p = 0; p < all_.size(); ++p)
+    if (x != nullptr && all_[p].process == x)
+      return fmt::format("process:{}", p);
+  return {};
+}
+
+void virtual_hosts::answer(int process, bool lived) {
+  const auto& x = all_[std::size_t(process)];
+  x.process->context()->messages->send_from_outside(
+      x.asked.supervisor,
+      messages::process_started{.generation = x.asked.generation,
+                                .process = process,
+                                .incarnation = x.incarnation,
+                                .lived = lived,
+                                .host = x.process->host().name,
+                                .node = x.node});
+}
+
+void virtual_hosts::start(const messages::start_process& x) {
+  auto& at = all_[std::size_t(x.process)];
+  if (x.generation < at.asked.generation)
+    return;  // of a supervisor that has a successor
+  at.asked = x;
+  if (at.starting || ended_)
+    return;
+  if (at.process != nullptr && !at.process->is_dead())
+    return answer(x.process, true);
+  at.starting = true;
+  auto& world = network_.in();
+  world.at(world.now_ns() + network_.chance().below(longest_start_ns),
+           fmt::format("process {} starts", x.process),
+           [this, p = x.process] { come(p); });
+}
+
+void virtual_hosts::come(int process) {
+  auto& at = all_[std::size_t(process)];
+  at.starting = false;
+  if (ended_)
+    return;
+  ++at.incarnation;
+  auto& made = network_.add_process(*hosts_[std::size_t(process) % hosts_.size()], told_());
+  at.process = &made;
+  const std::shared_ptr<const node_context> context = made.context();
+  at.node = network_.in().system().spawn(node, context);
+  network_.belongs(at.node.id(), made);
+  // A process whose node fails ends.
+  at.node->attach_functor([this, &made](const caf::error& reason) {
+    if (reason && !ended_)
+      network_.in().at(network_.in().now_ns(), "a process ends with its node", [this, &made] {
+        network_.kill(made);
+      });
+  });
+  answer(process, false);
+}
+
+void virtual_hosts::lose(const virtual_process& x) {
+  const auto found = std::find_if(
+      all_.begin(), all_.end(), [&](const hosted& one) { return one.process == &x; });
+  if (found == all_.end() || !network_.chance().happens(tells))
+    return;
+  const auto process = int(found - all_.begin());
+  auto& world = network_.in();
+  world.at(world.now_ns() + network_.chance().below(network_.how().network_latency_ns + 1),
+           fmt::format("the host tells of the death of process {}", process),
+           [this, process, incarnation = found->incarnation] {
+             const auto& to = all_[std::size_t(process)].asked;
+             if (to.supervisor && !ended_)
+               caf::anon_send(to.supervisor,
+                              messages::process_died{
+                                  to.generation, process, incarnation, "killed by signal 9"});
+           });
+}
+
+// Their nodes were told by the supervisor, unless that had died.
+void virtual_hosts::end(const messages::shut_down& x) {
+  ended_ = true;
+  for (auto& one : all_) {
+    one.asked = {};
+    if (one.process != nullptr && !one.process->is_dead())
+      one.process->context()->messages->send_from_outside(one.node, x);
+    one.node = nullptr;
+  }
+}
+
+messages::agent_actor::behavior_type virtual_agent(
+    messages::agent_actor::stateful_pointer<virtual_agent_state> self, virtual_hosts* hosts) {
+  return {[hosts](const messages::start_process& x) { hosts->start(x); },
+          [self, hosts](const messages::shut_down& x) {
+            hosts->end(x);
+            self->quit();
+          }};
+}
+
+}  // namespace troupe::actors::simulation
