@@ -151,8 +151,6 @@ membership::orders membership::lost(const member_death& x, std::uint64_t now_ns)
     }
     return end_all();
   }
-  if (!stands(x.process))
-    return {};  // another comes with the next process
   if (x.cause == death_cause::cancelled) {
     // It was ended: with its node, whose own death counts and comes.
     if (!limits_.on)

@@ -72,6 +72,26 @@ void supervisor_state::forget_step() {
     });
 }
 
+// In this process there are no ranks whose end is waited for, but what the supervisor before had
+// spawned.
+void supervisor_state::end_services_before() {
+  context_->messages
+      ->request(self_,
+                node_,
+                caf::infinite,
+                messages::end_generation{
+                    runtime::make_generation(epoch_of(generation()), 0), told_})
+      .then(
+          [this](const messages::generation_ended&) {
+            const auto turn = take_turn("generation_ended");
+            carry_out(members_->begin());
+          },
+          [this](const caf::error& reason) {
+            const auto turn = take_turn("error");
+            refuse(reason);
+          });
+}
+
 void supervisor_state::carry_out(const order_start& x) {
   context_->messages->send(
       self_, context_->agent, messages::start_process{generation(), x.process, self_});

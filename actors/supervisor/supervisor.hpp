@@ -73,6 +73,7 @@ class supervisor_state {
   bool lose_known(const caf::down_msg& x);
   void lose_process(int process, std::uint32_t incarnation, const std::string& why);
   void note_loss(const member_death& death);
+  void end_services_before();
   void forget_step();
   void abandon_save();
   void tell_restart();

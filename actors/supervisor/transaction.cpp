@@ -197,8 +197,9 @@ void supervisor_state::commit() {
   if (again)
     ledger.replay(done);
   at_ = done.at;
-  // Each rank has sealed it in its estate before it said so.
-  if (!keeps())
+  // Each rank has sealed it in its estate before it said so; its keeper may have been faster than
+  // it, or be slower.
+  if (is_kept(at_.iteration))
     members_->kept(at_.iteration);
   if (!again) {
     ledger.commit(std::move(done));
